@@ -99,15 +99,6 @@ func checkTimeout(d time.Duration) error {
 	return nil
 }
 
-func checkTopics(topics []string) error {
-	for _, topic := range topics {
-		if topic == "" {
-			return invalid("topic", "it is empty")
-		}
-	}
-	return nil
-}
-
 func checkID(id string) error {
 	if id == "" {
 		return invalid("id", "it is empty")

@@ -81,42 +81,42 @@ func (c *Client) Settlements() (underWay, gathered int) {
 }
 
 // Polls reports whether the Client polls, as it may not subscribe.
-func (c *Client) Polls() bool { return c.dispatcher.Polls() }
+func (c *Client) Polls() bool { return c.dispatcher.ForTests().Polls() }
 
 // Looks is how often the Client has looked at queues.
-func (c *Client) Looks() int { return c.dispatcher.Checks() }
+func (c *Client) Looks() int { return c.dispatcher.ForTests().Checks() }
 
 // SubscribeAgain has the Client try again soon to subscribe.
-func (c *Client) SubscribeAgain() { c.dispatcher.SubscribeAgain() }
+func (c *Client) SubscribeAgain() { c.dispatcher.ForTests().SubscribeAgain() }
 
 // Callers is how many callers there are for a job of the topic, and how many of
 // them have seen that there is none, and wait.
 func Callers(c *Client, topic string) (all, waiting int) {
-	s := c.dispatcher.State(topic)
+	s := c.dispatcher.ForTests().State(topic)
 	return s.Callers, s.Waiting
 }
 
 // Pops is how many pops of the topic are under way, and how many callers are not
 // claimed by one.
 func (c *Client) Pops(topic string) (underWay, unclaimed int) {
-	s := c.dispatcher.State(topic)
+	s := c.dispatcher.ForTests().State(topic)
 	return s.Polls, s.Unclaimed
 }
 
 // Queues is how many topics' queues something is known of.
-func Queues(c *Client) int { return c.dispatcher.Queues() }
+func Queues(c *Client) int { return c.dispatcher.ForTests().Queues() }
 
 // Wakes is how often it was heard that the topic has jobs.
-func Wakes(c *Client, topic string) int { return c.dispatcher.State(topic).Wakes }
+func Wakes(c *Client, topic string) int { return c.dispatcher.ForTests().State(topic).Wakes }
 
 // Entered reports whether the Client is to be woken for the topic's jobs.
-func Entered(c *Client, topic string) bool { return c.dispatcher.State(topic).Entered }
+func Entered(c *Client, topic string) bool { return c.dispatcher.ForTests().State(topic).Registered }
 
 // Leaving is how many callers would have left if no pop were under way for them.
-func Leaving(c *Client, topic string) int { return c.dispatcher.State(topic).Leaving }
+func Leaving(c *Client, topic string) int { return c.dispatcher.ForTests().State(topic).Leaving }
 
 // Calm has it that the Client's looks have found nothing for long.
-func (c *Client) Calm() { c.dispatcher.Calm() }
+func (c *Client) Calm() { c.dispatcher.ForTests().Calm() }
 
 // IsElement reports whether a body may be added to a group.
 var IsElement = isElement

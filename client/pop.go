@@ -18,8 +18,11 @@ import (
 // that it brings. When the connection breaks at that moment, the job may be lost, and
 // the error says so (ErrLost).
 func (c *Client) Pop(ctx context.Context, topic string) (Message, error) {
-	m, err := c.popOne(ctx, wait.Request{Topics: []string{topic}})
-	return m, failed("pop", topic, err)
+	got, err := c.takeFor(ctx, wait.Request{Topics: []string{topic}, N: 1})
+	if err != nil {
+		return Message{}, failed("pop", topic, err)
+	}
+	return Message(got.Jobs[0]), nil
 }
 
 // BPop is Pop, but waits for a job when there is none, and fails with
@@ -37,42 +40,37 @@ func (c *Client) Pop(ctx context.Context, topic string) (Message, error) {
 // A BPop that lost an answer and then got another job returns that job; only Counters shows the loss.
 func (c *Client) BPop(ctx context.Context, timeout time.Duration, topic string, more ...string) (Message, error) {
 	topics := append([]string{topic}, more...)
-	m, err := c.bpop(ctx, timeout, topics)
-	return m, failed("bpop", strings.Join(topics, ", "), err)
-}
-
-func (c *Client) bpop(ctx context.Context, timeout time.Duration, topics []string) (Message, error) {
-	if err := checkTimeout(timeout); err != nil {
-		return Message{}, err
+	var got wait.Jobs
+	err := checkTimeout(timeout)
+	if err == nil {
+		got, err = c.takeFor(ctx, wait.Request{Topics: topics, N: 1, Waits: true, Timeout: timeout})
 	}
-	return c.popOne(ctx, wait.Request{Topics: topics, Waits: true, Timeout: timeout})
-}
-
-func (c *Client) popOne(ctx context.Context, r wait.Request) (Message, error) {
-	r.N = 1
-	got, err := c.takeFor(ctx, r)
 	if err != nil {
-		return Message{}, err
+		return Message{}, failed("bpop", strings.Join(topics, ", "), err)
 	}
 	return Message(got.Jobs[0]), nil
 }
 
+// takeFor takes jobs as the request says.
 func (c *Client) takeFor(ctx context.Context, r wait.Request) (wait.Jobs, error) {
-	if err := c.beginTake(ctx, r); err != nil {
+	if err := checkTopics(r.Topics); err != nil {
+		return wait.Jobs{}, err
+	}
+	if err := c.begin(ctx); err != nil {
 		return wait.Jobs{}, err
 	}
 	defer c.running.Done()
+	if r.Timeout > 0 {
+		c.note("timeout", r.Timeout)
+	}
 	return c.dispatcher.Take(ctx, r)
 }
 
-// beginTake is begin for such a request.
-func (c *Client) beginTake(ctx context.Context, r wait.Request) error {
-	if err := checkTopics(r.Topics); err != nil {
-		return err
+func checkTopics(topics []string) error {
+	for _, topic := range topics {
+		if topic == "" {
+			return invalid("topic", "it is empty")
+		}
 	}
-	if err := c.begin(ctx); err != nil {
-		return err
-	}
-	c.note("timeout", r.Timeout)
 	return nil
 }

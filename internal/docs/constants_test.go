@@ -130,7 +130,7 @@ func TestDocumentedConstants(t *testing.T) {
 		{"internal/wait.lingerFor", "5s", []string{guarantees, "or has not waited for 5 s,\ntakes itself out"}},
 		{"internal/wait.silence", "15s", []string{guarantees, "a Client's after 15 s, and given up after 3 s more"}},
 		{"internal/store.pongWithin", "3s", nil},
-		{"internal/wait.retryWindow", "3s", []string{guarantees, "A BPop that waits\nbears 3 s of it", scaling, "a BPop that waits bears 3 s of it", scalingZh, "等待中的 BPop 能承受 3 秒"}},
+		{"internal/wait.RetryWindow", "3s", []string{guarantees, "A BPop that waits\nbears 3 s of it", scaling, "a BPop that waits bears 3 s of it", scalingZh, "等待中的 BPop 能承受 3 秒"}},
 		{"internal/wait.MaxBatches", "4", []string{guarantees, "shares four connections for what they take and to look, and one to hear of jobs"}},
 		{"internal/wait.throttledFor", "10s", []string{guarantees, "A message that is lost costs 5 to 15 s"}}, // half of it to half more
 		{"internal/wait.shunFor", "5s", []string{scaling, "but for a call every 5 s", scalingZh, "每 5 秒才有一次例外"}},

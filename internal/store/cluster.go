@@ -129,6 +129,12 @@ func (s *Store) IsElsewhere(err error) bool {
 	return ok && hasMoved(err)
 }
 
+// InCluster reports whether the store's keys are in a slot of a cluster, which may move to another node.
+func (s *Store) InCluster() bool {
+	_, ok := s.pool.(*redispool.Slot)
+	return ok
+}
+
 // Sharded reports whether the store's channels are those of a slot, which have commands of their own.
 func (s *Store) Sharded() bool {
 	slot, ok := s.pool.(*redispool.Slot)

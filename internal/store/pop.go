@@ -58,16 +58,16 @@ type Enter struct {
 // Pop takes jobs: about 1 MiB, or one job if that is larger. With an error of Redis nothing was taken; with
 // one of the connection up to MaxPop jobs may be lost.
 func (s *Store) Pop(w Wanted) *Call[Popped] {
-	return newCall(s, popScript, w.args(s.keys), func(reply any) (Popped, error) { return poppedOf(reply, w.Topics, false) })
+	return newCall(s, popScript, w.args(s), func(reply any) (Popped, error) { return poppedOf(reply, w.Topics, false) })
 }
 
 // args are those of pop.lua or, with further ones, of reserve.lua.
-func (w *Wanted) args(keys Keys, further ...any) []any {
+func (w *Wanted) args(s *Store, further ...any) []any {
 	n := min(w.N, MaxPop)
 	args := make([]any, 0, 7+len(further)+3*len(w.Topics))
-	args = append(args, nil, 1+len(w.Topics), keys.JobPool())
+	args = append(args, nil, 1+len(w.Topics), s.jobPool)
 	for _, topic := range w.Topics {
-		args = append(args, keys.ReadyQueue(topic))
+		args = append(args, s.keys.ReadyQueue(topic))
 	}
 	args = append(args, n, w.Waiter, w.Since.Microseconds(), w.Always)
 	args = append(args, further...)
@@ -78,7 +78,10 @@ func (w *Wanted) args(keys Keys, further ...any) []any {
 		}
 		args = append(args, limit)
 	}
-	return appendAll(args, w.Topics)
+	for _, topic := range w.Topics {
+		args = append(args, topic)
+	}
+	return args
 }
 
 // poppedOf reads pop.lua's answer, or reserve.lua's, which has leases.

@@ -24,7 +24,7 @@ type Reservation struct {
 // Reserve takes jobs as Pop does, and leases them. With an error of the connection up to MaxPop
 // jobs may be leased; they come back when their leases end.
 func (s *Store) Reserve(w Wanted, r Reservation) *Call[Popped] {
-	args := w.args(s.keys, milliseconds(r.Lease), r.MaxAttempts)
+	args := w.args(s, milliseconds(r.Lease), r.MaxAttempts)
 	return newCall(s, reserveScript, args, func(reply any) (Popped, error) { return poppedOf(reply, w.Topics, true) })
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -176,4 +178,11 @@ func notification(reply any) (kind, channel string, data []byte, err error) {
 	}
 	_, err = redis.Scan(parts, &kind, &channel)
 	return kind, channel, data, err
+}
+
+// ReadWake is what a message on a waiter's channel says: of which topic there are jobs, and how many.
+func ReadWake(message []byte) (topic string, jobs int) {
+	count, topic, _ := strings.Cut(string(message), " ")
+	jobs, _ = strconv.Atoi(count)
+	return topic, max(jobs, 1)
 }

@@ -3,8 +3,6 @@ package store
 import (
 	"context"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -213,13 +211,6 @@ func (s *Store) eachWaiting(ctx context.Context, conn redis.Conn, topics []strin
 		replies[paused[k]] = reply
 	}
 	return replies, err
-}
-
-// ReadWake is what a message on a waiter's channel says: of which topic there are jobs, and how many.
-func ReadWake(message []byte) (topic string, jobs int) {
-	count, topic, _ := strings.Cut(string(message), " ")
-	jobs, _ = strconv.Atoi(count)
-	return topic, max(jobs, 1)
 }
 
 // Served reports whether a server runs that wakes waiters. One of the original's does not.

@@ -53,7 +53,7 @@ func TestLinesOfClaimedCallers(t *testing.T) {
 		t.Fatalf("%q are asked", one.topics())
 	}
 	free := h.waiter("u") // who can be asked for at once
-	if two := h.asks(); !slices.Equal(two.topics(), []string{"u"}) || two.callers[0] != free.caller {
+	if two := h.asks(); !slices.Equal(two.topics(), []string{"u"}) || two.claims[0].caller != free.caller {
 		t.Fatalf("%+v", two)
 	} else {
 		h.answer(two, store.Popped{Jobs: jobs("u", 1), Entered: true}, nil)
@@ -90,11 +90,11 @@ func TestSeveralTopics(t *testing.T) {
 			g := h.joins(Request{Topics: c.topics, N: 1, Waits: waits, Kinds: c.kinds})
 			for i, want := range c.want {
 				one := h.asks()
-				if one == nil || !slices.Equal(one.topics(), want) || one.multi != g.caller || len(one.callers) != 1 {
+				if one == nil || !slices.Equal(one.topics(), want) || &one.several.caller != g.caller || len(one.claims) != 1 {
 					t.Fatalf("poll %d is %+v, want one of %q", i, one, want)
 				}
-				if p := g.positions[slices.Index(c.topics, want[0])]; one.Kind != p.kind() {
-					t.Errorf("poll %d is of the kind %+v, want %+v", i, one.Kind, p.kind())
+				if kind := *g.kind(slices.Index(c.topics, want[0])); one.Kind != kind {
+					t.Errorf("poll %d is of the kind %+v, want %+v", i, one.Kind, kind)
 				}
 				h.mu.Lock()
 				g.expectWaits(t)
@@ -157,17 +157,17 @@ func TestLimits(t *testing.T) {
 	h := inHand(t)
 	g := h.joins(Request{Topics: []string{"a", "b", "c"}, N: 4, Waits: true, Limits: []int{1, 3, 9}})
 	one := h.asks()
-	if one.n != 4 || one.queues[0].limit != 1 || one.queues[1].limit != 3 || one.queues[2].limit != 4 {
+	if one.N != 4 || one.limit(0) != 1 || one.limit(1) != 3 || one.limit(2) != 4 {
 		t.Fatalf("%+v", one.queues)
 	}
 	h.answer(one, store.Popped{Entered: true}, nil)
 	for _, topic := range []string{"a", "b", "c"} {
-		if got := h.stateOf(topic); got != "entered" {
+		if got := h.stateOf(topic); got != "registered" {
 			t.Errorf("%s is %s", topic, got)
 		}
 	}
 	h.s.wake("b", 9)
-	if one = h.asks(); one.n != 3 || one.queues[0].limit != 3 {
+	if one = h.asks(); one.N != 3 || one.limit(0) != 3 {
 		t.Fatalf("%+v", one)
 	}
 	h.answer(one, store.Popped{Jobs: jobs("b", 3), Remaining: []int{6}}, nil)
@@ -186,13 +186,13 @@ func TestLearnOfSeveral(t *testing.T) {
 		popped store.Popped
 		want   []string // of a, b, c
 	}{
-		{"none", 1, nil, store.Popped{Entered: true}, []string{"entered", "entered", "entered"}},
+		{"none", 1, nil, store.Popped{Entered: true}, []string{"registered", "registered", "registered"}},
 		{"none, and not entered", 1, nil, store.Popped{}, []string{"unknown", "unknown", "unknown"}},
-		{"the second has one", 1, nil, store.Popped{Entered: true, Jobs: jobs("b", 1)}, []string{"entered", "unknown", "unknown"}},
-		{"the second has more", 1, nil, store.Popped{Entered: true, Jobs: jobs("b", 1), Remaining: []int{0, 2, 0}}, []string{"entered", "ready", "unknown"}},
-		{"fewer than were wanted", 3, nil, store.Popped{Entered: true, Jobs: slices.Concat(jobs("a", 1), jobs("c", 1))}, []string{"entered", "entered", "entered"}},
-		{"as many as a limit", 3, []int{1, 3, 3}, store.Popped{Entered: true, Jobs: jobs("a", 1), Remaining: []int{4, 0, 0}}, []string{"ready", "entered", "entered"}},
-		{"all from two", 3, nil, store.Popped{Entered: true, Jobs: slices.Concat(jobs("a", 1), jobs("b", 2)), Remaining: []int{0, 0, 0}}, []string{"entered", "unknown", "unknown"}},
+		{"the second has one", 1, nil, store.Popped{Entered: true, Jobs: jobs("b", 1)}, []string{"registered", "unknown", "unknown"}},
+		{"the second has more", 1, nil, store.Popped{Entered: true, Jobs: jobs("b", 1), Remaining: []int{0, 2, 0}}, []string{"registered", "ready", "unknown"}},
+		{"fewer than were wanted", 3, nil, store.Popped{Entered: true, Jobs: slices.Concat(jobs("a", 1), jobs("c", 1))}, []string{"registered", "registered", "registered"}},
+		{"as many as a limit", 3, []int{1, 3, 3}, store.Popped{Entered: true, Jobs: jobs("a", 1), Remaining: []int{4, 0, 0}}, []string{"ready", "registered", "registered"}},
+		{"all from two", 3, nil, store.Popped{Entered: true, Jobs: slices.Concat(jobs("a", 1), jobs("b", 2)), Remaining: []int{0, 0, 0}}, []string{"registered", "unknown", "unknown"}},
 	} {
 		h := inHand(t)
 		h.joins(Request{Topics: []string{"a", "b", "c"}, N: c.n, Waits: true, Limits: c.limits})
@@ -280,17 +280,6 @@ func TestNoAnswer(t *testing.T) {
 		if _, err := h.Take(ctx, r); err != context.DeadlineExceeded {
 			t.Errorf("Take with a context: %v", err)
 		}
-		r.Timeout = time.Millisecond
-		errs := make(chan error, 1)
-		h.TakeFunc(context.Background(), r, func(_ Jobs, err error) { errs <- err })
-		if err := <-errs; err != want {
-			t.Errorf("TakeFunc with a timeout: %v, want %v", err, want)
-		}
-		r.Timeout = 0
-		h.TakeFunc(ctx, r, func(_ Jobs, err error) { errs <- err })
-		if err := <-errs; err != context.DeadlineExceeded {
-			t.Errorf("TakeFunc with a context: %v", err)
-		}
 	}
 }
 
@@ -370,11 +359,11 @@ func TestRideOut(t *testing.T) {
 		}
 	}
 	h.s.listener.report(errCut)
-	ago(retryWindow / 2)
+	ago(RetryWindow / 2)
 	h.s.listener.report(errCut)
 	for _, g := range both {
 		g.expectWaits(t)
-		if g.lastErr != errCut || time.Since(g.failing) < retryWindow/2 {
+		if g.lastErr != errCut || time.Since(g.failing) < RetryWindow/2 {
 			t.Errorf("it knows of %v since %v", g.lastErr, g.failing)
 		}
 	}
@@ -385,7 +374,7 @@ func TestRideOut(t *testing.T) {
 		}
 	}
 	h.s.listener.report(errCut)
-	ago(retryWindow)
+	ago(RetryWindow)
 	h.s.listener.report(errCut)
 	for _, g := range both {
 		g.expectErr(t, errCut)
@@ -416,11 +405,6 @@ func TestClose(t *testing.T) {
 	claimed.expectErr(t, errClosed)
 	if _, err := h.Take(context.Background(), Request{Topics: []string{"t"}, N: 1}); err != errClosed {
 		t.Errorf("Take: %v", err)
-	}
-	errs := make(chan error, 1)
-	h.TakeFunc(context.Background(), Request{Topics: []string{"t"}, N: 1}, func(_ Jobs, err error) { errs <- err })
-	if err := <-errs; err != errClosed {
-		t.Errorf("TakeFunc: %v", err)
 	}
 }
 

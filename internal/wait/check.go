@@ -84,15 +84,15 @@ func (e *listener) is(state listenerState) bool {
 	return e.state == state
 }
 
-// isCalm reports whether we are entered wherever callers wait, and checks have found nothing for long.
+// isCalm reports whether we are registered wherever callers wait, and checks have found nothing for long.
 func (e *listener) isCalm() bool {
 	e.dispatcher().mu.Lock()
 	defer e.dispatcher().mu.Unlock()
 	if time.Since(e.lastHit) < calmAfter {
 		return false
 	}
-	for _, l := range e.node.waited() {
-		if !l.entered && l.held == nil && !l.busy {
+	for _, q := range e.node.waited() {
+		if q.state == unknown || q.state == ready {
 			return false
 		}
 	}
@@ -127,15 +127,15 @@ type check struct {
 	epoch  int   // of the listener, when it was sent
 }
 
-// newCheck is one at these queues. Nobody is entered for them yet.
+// newCheck is one at these queues. It does not register us yet.
 func (e *listener) newCheck(queues []*waitQueue) *check {
 	k := &check{queues: queues, epoch: e.epoch, LookAt: store.LookAt{Store: queues[0].partition.store}}
 	if e.state == subscribed {
 		k.Waiter = e.id
 	}
-	for _, l := range queues {
-		k.Topics, k.Since = append(k.Topics, l.topic), append(k.Since, -1)
-		k.wakes = append(k.wakes, l.wakes)
+	for _, q := range queues {
+		k.Topics, k.Since = append(k.Topics, q.topic), append(k.Since, -1)
+		k.wakes = append(k.wakes, q.wakes)
 	}
 	return k
 }
@@ -151,9 +151,9 @@ func (e *listener) question(queues []*waitQueue) (checks []*check) {
 			n++
 		}
 		k := e.newCheck(queues[:n])
-		for i, l := range k.queues {
-			if l.first != nil && (!l.entered || l == probe || time.Since(l.registeredAt) > registerAgain) {
-				k.Since[i] = time.Since(l.first.caller.joined)
+		for i, q := range k.queues {
+			if q.first != nil && (q.state != registered || q == probe || time.Since(q.registeredAt) > registerAgain) {
+				k.Since[i] = time.Since(q.first.caller.joined)
 			}
 		}
 		checks, queues = append(checks, k), queues[n:]
@@ -161,70 +161,63 @@ func (e *listener) question(queues []*waitQueue) (checks []*check) {
 	return checks
 }
 
-// learn enters what checks have found. An entry of ours that is missing means that others may be, too.
+// learn notes what checks have found. A registration of ours that is missing means that others may be, too.
 func (e *listener) learn(checks []*check, found []store.Looked) {
 	e.checks++
 	e.node.setAway(false)
 	full := map[*caller]bool{}
 	for i, k := range checks {
-		for j, l := range k.queues {
-			if l.wakes == k.wakes[j] && l.held == nil {
-				e.dispatcher().stock.set(l, found[i].Lengths[j])
+		for j, q := range k.queues {
+			jobs := found[i].Lengths[j]
+			if q.wakes == k.wakes[j] && q.throttle == nil {
+				e.dispatcher().stock.set(q, jobs)
 			}
-			if found[i].Lengths[j] == 0 {
+			if jobs == 0 {
 				continue
 			}
-			for p := l.first; p != nil; p = p.next {
+			for p := q.first; p != nil; p = p.next {
 				full[p.caller] = true
 			}
-			if l.held == nil {
-				l.wake(found[i].Lengths[j], false)
-				l.byLook = true
-			}
+			q.on(foundJobs, jobs)
+			q.goOn()
 		}
 	}
 	for i, k := range checks {
-		for j, l := range k.queues {
+		for j, q := range k.queues {
 			if found[i].Lengths[j] > 0 {
 				continue
 			}
-			l.recover(full)
-			if added, ok := k.enters(j, found[i]); ok {
-				if l.entered && added {
+			q.recover(full)
+			if added, ok := k.registers(j, found[i]); ok {
+				if added && q.state == registered {
 					e.lose()
 				}
-				l.entered, l.registeredAt = true, time.Now()
-				l.unthrottle()
+				q.on(empty, 0)
 			}
 		}
 	}
 	e.node.batches.Wake()
 }
 
-// enters reports whether the check has entered us for the queue, and whether we did not stand there before. What we were
+// registers reports whether the check has registered us for the queue, and whether we were not before. What we were
 // told since it was sent is newer.
-func (k *check) enters(queue int, found store.Looked) (added, ok bool) {
-	l := k.queues[queue]
-	return found.Added[queue], k.Waiter != "" && k.Since[queue] >= 0 && found.Entered && k.epoch == l.partition.listener.epoch && l.wakes == k.wakes[queue]
+func (k *check) registers(queue int, found store.Looked) (added, ok bool) {
+	q := k.queues[queue]
+	return found.Added[queue], k.Waiter != "" && k.Since[queue] >= 0 && found.Entered && k.epoch == q.partition.listener.epoch && q.wakes == k.wakes[queue]
 }
 
-// lose has us enter everywhere anew: an entry of ours was gone, so others may be.
+// lose has us register everywhere anew: a registration of ours was gone, so others may be.
 func (e *listener) lose() {
-	for _, s := range e.node.partitions {
-		for _, l := range s.queues {
-			l.entered = false
-			l.unthrottle()
-		}
-	}
+	e.node.unheard()
 	e.recheck = true
 	e.signal()
 }
 
 // recover tells the callers of an empty queue that Redis answers, unless another queue of theirs has jobs: why
 // these do not come is not known yet; nor while another node is away.
-func (l *waitQueue) recover(full map[*caller]bool) {
-	for p := l.first; p != nil; p = p.next {
-		if c := p.caller; c.waits() && c.lastErr != nil && !full[c] && !l.partition.dispatcher.isAnyAway() {
+func (q *waitQueue) recover(full map[*caller]bool) {
+	for p := q.first; p != nil; p = p.next {
+		if c := p.caller; c.waits() && c.lastErr != nil && !full[c] && !q.partition.dispatcher.isAnyAway() {
 			c.recovered()
 		}
 	}

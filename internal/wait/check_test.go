@@ -38,9 +38,10 @@ func TestEnter(t *testing.T) {
 		}
 		if c.ready > 0 {
 			l := h.s.queues["t"]
-			l.pending, l.ready = nil, c.ready
+			l.pending = nil
+			l.on(woken, c.ready)
 		}
-		got := h.asks().enter
+		got := h.asks().Enter
 		if (got.Waiter == h.s.listener.id) != c.want || got.Always != c.all {
 			t.Errorf("%s: %+v", c.name, got)
 		}
@@ -66,7 +67,7 @@ func TestEnteredForTheOthers(t *testing.T) {
 	one := h.asks()
 	h.answer(one, store.Popped{Jobs: jobs("t", 1), Entered: true}, nil)
 	first.expectJob(t, "t1")
-	if got := h.stateOf("t"); got != "entered" {
+	if got := h.stateOf("t"); got != "registered" {
 		t.Errorf("it is %s for the second caller", got)
 	}
 	second.expectWaits(t)
@@ -78,7 +79,7 @@ func TestEpochs(t *testing.T) {
 	h := inHand(t)
 	h.waiter("t", "u")
 	h.settle()
-	if h.stateOf("t") != "entered" || h.stateOf("u") != "entered" {
+	if h.stateOf("t") != "registered" || h.stateOf("u") != "registered" {
 		t.Fatal(h.stateOf("t"), h.stateOf("u"))
 	}
 	queues := h.s.waited()
@@ -101,7 +102,7 @@ func TestEpochs(t *testing.T) {
 		t.Errorf("%d queues are looked at twice", len(queues))
 	}
 	h.check(true, nil)
-	if h.stateOf("t") != "entered" || h.stateOf("u") != "entered" {
+	if h.stateOf("t") != "registered" || h.stateOf("u") != "registered" {
 		t.Error(h.stateOf("t"), h.stateOf("u"))
 	}
 }
@@ -164,7 +165,9 @@ func TestQuestion(t *testing.T) {
 		h.waiter(topic)
 		h.settle()
 		l := h.s.queues[topic]
-		l.entered = topic != "unknown"
+		if topic == "unknown" {
+			l.on(unheard, 0)
+		}
 		if topic == "long ago" {
 			l.registeredAt = time.Now().Add(-registerAgain - time.Second)
 		}
@@ -214,11 +217,11 @@ func TestMissingEntry(t *testing.T) {
 	for h.s.listener.news() != nil { // of the beginning
 	}
 	h.checkOf([]*waitQueue{h.s.queues["t"]}, true, nil) // the probe, and it is there
-	if got := h.stateOf("u"); got != "entered" || h.s.listener.news() != nil {
+	if got := h.stateOf("u"); got != "registered" || h.s.listener.news() != nil {
 		t.Fatalf("u is %s though nothing is missing", got)
 	}
 	h.checkOf([]*waitQueue{h.s.queues["t"]}, true, nil, "t")
-	if h.stateOf("t") != "entered" || h.stateOf("u") != "unknown" || h.stateOf("v") != "unknown" {
+	if h.stateOf("t") != "registered" || h.stateOf("u") != "unknown" || h.stateOf("v") != "unknown" {
 		t.Errorf("they are %s, %s, %s", h.stateOf("t"), h.stateOf("u"), h.stateOf("v"))
 	}
 	queues := h.s.listener.news()
@@ -226,7 +229,7 @@ func TestMissingEntry(t *testing.T) {
 		t.Fatalf("%d queues are looked at then, want all", len(queues))
 	}
 	h.checkOf(queues, true, nil, "u", "v")
-	if h.stateOf("u") != "entered" || h.stateOf("v") != "entered" || h.s.listener.news() != nil {
+	if h.stateOf("u") != "registered" || h.stateOf("v") != "registered" || h.s.listener.news() != nil {
 		t.Errorf("they are %s, %s then", h.stateOf("u"), h.stateOf("v"))
 	}
 }
@@ -240,11 +243,11 @@ func TestHeardDuringALook(t *testing.T) {
 	q := h.s.listener.question(queues)
 	h.s.wake("t", 1)
 	h.learn(q, store.Looked{Lengths: []int{0}, Entered: true, Added: []bool{true}})
-	if l := h.s.queues["t"]; l.entered || l.ready != 1 {
+	if l := h.s.queues["t"]; l.state != ready || l.jobs != 1 {
 		t.Errorf("%+v", l)
 	}
-	if h.Checks() != 1 {
-		t.Errorf("%d checks", h.Checks())
+	if h.ForTests().Checks() != 1 {
+		t.Errorf("%d checks", h.ForTests().Checks())
 	}
 }
 
@@ -272,7 +275,9 @@ func TestPlan(t *testing.T) {
 		h.waiter("u")
 		h.settle()
 		e := h.s.listener
-		h.s.queues["u"].entered = c.entered
+		if !c.entered {
+			h.s.queues["u"].on(unheard, 0)
+		}
 		e.state, e.lastHit = c.state, time.Now().Add(-c.found)
 		past, far, soon := time.Now().Add(-time.Second), time.Now().Add(time.Hour), time.Now().Add(10*time.Millisecond)
 		for _, next := range []time.Time{past, far, soon} {
@@ -406,7 +411,7 @@ func TestSubscribeAgain(t *testing.T) {
 	if !k.subscribes() || k.subscribes() {
 		t.Error("not once, when it was long ago")
 	}
-	h.SubscribeAgain()
+	h.ForTests().SubscribeAgain()
 	if !k.subscribes() || k.subscribes() {
 		t.Error("not once, when it is told to")
 	}
@@ -448,8 +453,8 @@ func TestListenerLingers(t *testing.T) {
 // What the tests of others see of a topic.
 func TestState(t *testing.T) {
 	h := inHand(t)
-	if h.State("t") != (State{}) || h.Queues() != 0 || h.Polls() {
-		t.Errorf("%+v", h.State("t"))
+	if h.ForTests().State("t") != (State{}) || h.ForTests().Queues() != 0 || h.ForTests().Polls() {
+		t.Errorf("%+v", h.ForTests().State("t"))
 	}
 	h.waiter("t")
 	h.settle()
@@ -457,14 +462,14 @@ func TestState(t *testing.T) {
 	h.joins(reserves)
 	reserves.Waits = false
 	asks := h.joins(reserves)
-	if got, want := h.State("t"), (State{Callers: 3, Waiting: 2, Unclaimed: 3, Entered: true}); got != want {
+	if got, want := h.ForTests().State("t"), (State{Callers: 3, Waiting: 2, Unclaimed: 3, Registered: true}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 	h.s.wake("t", 1)
 	h.asks()
 	h.asks()
 	h.leave(asks.caller, store.ErrEmpty)
-	if got, want := h.State("t"), (State{Callers: 2, Waiting: 1, Unclaimed: 1, Polls: 1, Wakes: 1}); got != want {
+	if got, want := h.ForTests().State("t"), (State{Callers: 2, Waiting: 1, Unclaimed: 1, Polls: 1, Wakes: 1}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 }

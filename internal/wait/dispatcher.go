@@ -1,41 +1,44 @@
-// Package poll gets jobs out of Redis for callers who want them at once, or wait for them.
+// Package wait gets jobs out of Redis for callers who want them at once, or wait for them.
 //
-// A caller has a position in a queue for each topic that it wants jobs of. Nothing is taken out of Redis
+// A caller has a position in a wait queue for each topic that it wants jobs of. Nothing is taken out of Redis
 // before a caller is there to get it, and nothing is ever put back: a poll claims its callers, which
 // stay until its answer, which the connection's timeouts bound. Callers that are not claimed can leave
 // at once.
 //
-// Which caller gets a job: the first in the topic's queue that is not claimed (queue.newPoll). Which Client
+// Which caller gets a job: the first in the topic's queue that is not claimed (waitQueue.newPoll). Which Client
 // is woken for it, Redis decides: the one that has waited longest (wake in store/lua/parts/queue.lua). Pull
-// asks past both.
+// polls past both.
 //
-// To be entered is to stand among the topic's waiters in Redis. Whatever makes a job ready polls the
-// first of these out and wakes it, alone. So a caller that joins a queue that is entered need not
-// ask. A check, now and then, finds what nobody has told of: see listener.
+// A Client that is registered stands among the topic's waiters in Redis. Whatever makes a job ready takes the
+// first of these out and wakes it, alone. So a caller that joins a registered queue need not
+// poll. A check, now and then, finds what nobody has told of: see listener.
 //
-// Jobs may be in several partitions. Each is a partition with queues of its own, and a caller has a position in those of all.
+// Jobs may be in several partitions. Each has queues of its own, and a caller has a position in those of all.
 // Partitions that the same connections lead to are a node: they share round trips and a subscription. A
-// caller of one topic asks one partition, in turn, and then checks at the others; one of several topics checks at all of them
-// before anything is taken for it, unless it is known where there are jobs: see caller.ask, probe and stock.
+// caller of one topic polls one partition, in turn, and then probes the others; one of several topics probes all of them
+// before anything is taken for it, unless it is known where there are jobs: see oneTopic, severalTopics, probe and stock.
 //
-// What is known of a topic in a partition, and what changes it:
+// What is known of a topic in a partition, and what changes it (waitQueue.on):
 //
-//	state    | known of the ready queue      | goes on
-//	unknown  | nothing                       | a caller asks → asked
-//	ready    | it has jobs                   | a caller is free → asked; no callers → passed on → unknown
-//	asked    | a poll is under way           | brought all it wanted: ready, or unknown if none are left
-//	         |                               | brought less, and we were entered → entered; else unknown
-//	         |                               | brought less because of a limit → held
-//	         |                               | failed → unknown
-//	         |                               | woken meanwhile → ready
-//	entered  | it is empty, and Redis wakes  | woken, or a check finds jobs → ready
-//	         | us when it gets a job         | the subscription ends → unknown
-//	held     | the topic's limit lets no     | woken, or its time is over → ready; a check finds it empty → entered
-//	         | more be reserved now          | the subscription ends → unknown
+//	state      | known of the ready queue      | goes on
+//	unknown    | nothing                       | a caller polls → polling; a check finds it empty, and registers us → registered
+//	           |                               | woken, or a check finds jobs → ready
+//	ready      | it has jobs                   | a caller is free → polling; no callers → passed on → unknown
+//	           |                               | a check finds it empty, and registers us → registered
+//	polling    | a poll is under way           | brought all it wanted: ready, or unknown if none are left
+//	           |                               | brought less, and we were registered → registered; else unknown
+//	           |                               | brought less because of a limit → throttled
+//	           |                               | failed → unknown
+//	           |                               | woken meanwhile → ready
+//	registered | it is empty, and Redis wakes  | woken, or a check finds jobs → ready
+//	           | us when it gets a job         | the subscription ends, or a poll of several topics is sent → unknown
+//	throttled  | the topic's limit lets no     | woken, or its time is over → ready; a check finds it empty → registered
+//	           | more be reserved now          | the subscription ends → unknown; a caller pops → polling
+//
+// A poll of several topics does not make its queues polling: callers of one of these topics need not wait for it.
 package wait
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -67,6 +70,22 @@ type Request struct {
 	Kinds  []Kind
 }
 
+// kind is how jobs of a topic are taken.
+func (r *Request) kind(topic int) *Kind {
+	if r.Kinds == nil {
+		return &r.Kind
+	}
+	return &r.Kinds[topic]
+}
+
+// limit is how many jobs of a topic are wanted at most.
+func (r *Request) limit(topic int) int {
+	if r.Limits == nil {
+		return r.N
+	}
+	return min(r.Limits[topic], r.N)
+}
+
 // Jobs are what came of a Request: leases, and when they were asked for, only if it reserves.
 type Jobs struct {
 	Jobs    []store.Job
@@ -83,7 +102,7 @@ func (j *Jobs) Add(next Jobs) {
 	j.Jobs, j.Leases = append(j.Jobs, next.Jobs...), append(j.Leases, next.Leases...)
 }
 
-// cut polls the first jobs off, n at most.
+// cut takes the first jobs off, n at most.
 func (j *Jobs) cut(n int) Jobs {
 	n = min(n, len(j.Jobs))
 	first := Jobs{Jobs: j.Jobs[:n:n], AskedAt: j.AskedAt}
@@ -109,190 +128,83 @@ type Dispatcher struct {
 	mu         sync.Mutex // guards all queues, callers and listeners
 	nodes      []*node
 	partitions []*partition // of all nodes
-	turn       int          // which partition is asked first next
+	turn       int          // which partition is polled first next
 	stock      *stock
-	aimed      map[*caller]bool // callers that have positions in the queues of one partition only
-	polling    map[string]int   // how many polls of queues that were asked are under way for a topic
-	blocked    []*waitQueue     // to be asked once callers are not claimed any more
-	epochs     int              // of all listeners
+	aimed      map[*severalTopics]bool // callers that have positions in the queues of one partition only
+	polling    map[string]int          // of several partitions, how many polls of a topic's queues are under way that callers are to be told of
+	blocked    []*waitQueue            // to be polled once callers are not claimed any more
+	epochs     int                     // of all listeners
+	inCluster  bool                    // partitions may move to other nodes
 	closed     bool
 }
 
 // Hooks are what a Dispatcher's owner is told of.
 type Hooks struct {
 	Logger *slog.Logger
-	Popped func(store.Popped) // each answer
+	Popped func(store.Popped) // each answer that names stale or deferred jobs
 	Lost   func(jobs int)     // as many jobs may be lost at most with an answer
 }
 
 // New makes a Dispatcher of the jobs of all the stores. closing ends when Close is about to be called.
 func New(closing context.Context, owner *coalesce.Owner, hooks Hooks, stores ...*store.Store) *Dispatcher {
-	t := &Dispatcher{owner: owner, closing: closing, hooks: hooks, polling: map[string]int{}, aimed: map[*caller]bool{}, stock: newStock(len(stores))}
-	t.turn = rand.IntN(len(stores)) // or all Clients would begin with the same one
+	d := &Dispatcher{owner: owner, closing: closing, hooks: hooks, polling: map[string]int{}, aimed: map[*severalTopics]bool{}, stock: newStock(len(stores))}
+	d.turn = rand.IntN(len(stores)) // or all Clients would begin with the same one
 	of := map[any]*node{}
 	for _, s := range stores {
 		n := of[s.Node()]
 		if n == nil {
-			n = newNode(t, s)
-			t.nodes, of[s.Node()] = append(t.nodes, n), n
+			n = newNode(d, s)
+			d.nodes, of[s.Node()] = append(d.nodes, n), n
 		}
 		n.add(s)
+		d.inCluster = d.inCluster || s.InCluster()
 	}
-	return t
-}
-
-// Take gets as many jobs as are wanted and there. If there is none it waits for one, or, if the
-// caller does not wait, fails with ErrEmpty.
-func (t *Dispatcher) Take(ctx context.Context, r Request) (Jobs, error) {
-	whole := ctx
-	if r.Timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, r.Timeout)
-		defer cancel()
-	}
-	answers := make(chan answer, 1)
-	c := &caller{Request: r, lastErr: ErrNoAnswer, answer: func(a answer) { answers <- a }}
-	lead, err := t.join(c)
-	if err != nil {
-		return Jobs{}, err
-	}
-	if lead != nil {
-		lead(ctx)
-	}
-	select {
-	case a := <-answers:
-		return a.Jobs, a.err
-	case <-ctx.Done():
-		t.leave(c, cmp.Or(whole.Err(), store.ErrEmpty))
-	}
-	a := <-answers
-	return a.Jobs, a.err
-}
-
-// TakeFunc is Take without a goroutine that waits: f is called, in one of its own, with what Take
-// would have returned.
-func (t *Dispatcher) TakeFunc(ctx context.Context, r Request, f func(Jobs, error)) {
-	whole := ctx
-	var cancel context.CancelFunc // ends the asking, too
-	if r.Timeout > 0 {
-		ctx, cancel = context.WithTimeout(ctx, r.Timeout)
-	} else {
-		ctx, cancel = context.WithCancel(ctx)
-	}
-	stop, joined := func() bool { return true }, make(chan struct{})
-	c := &caller{Request: r, lastErr: ErrNoAnswer}
-	c.answer = func(a answer) {
-		go func() {
-			<-joined
-			stop()
-			cancel()
-			f(a.Jobs, a.err)
-		}()
-	}
-	lead, err := t.join(c)
-	if err != nil {
-		c.answer(answer{err: err})
-	} else {
-		stop = context.AfterFunc(ctx, func() { t.leave(c, cmp.Or(whole.Err(), store.ErrEmpty)) })
-	}
-	if lead != nil {
-		t.owner.Running.Add(1)
-		go func() {
-			defer t.owner.Running.Done()
-			lead(ctx)
-		}()
-	}
-	close(joined)
-}
-
-// join puts the caller into the queues of its topics: of a partition that is believed to have jobs, or of each. Those of which it is not known
-// that they are empty are asked. If it returns a func, the caller has to call that, which asks Redis; else others do.
-func (t *Dispatcher) join(c *caller) (lead func(context.Context), err error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.closed {
-		return nil, t.owner.Closed
-	}
-	t.regroup()
-	c.joined = time.Now()
-	if !t.aim(c) {
-		t.joinAll(c)
-	}
-	if len(c.pending) == 0 {
-		c.recovered()
-		return nil, nil
-	}
-	first := c.pending[0].queue
-	shares := !c.pollsAlone() && (first.queued || first.busy)
-	if c.poll(); shares { // whoever asks for those ahead goes on with this one
-		return nil, nil
-	}
-	for _, n := range t.nodes {
-		if lead == nil && n.Waiting() && n.batches.TryLead() {
-			lead = n.batches.Lead
-		} else {
-			n.batches.Wake()
-		}
-	}
-	return lead, nil
-}
-
-// joinAll puts the caller into the queues of its topics, of each partition.
-func (t *Dispatcher) joinAll(c *caller) {
-	now := time.Now()
-	c.positions = make([]position, 0, len(t.partitions)*len(c.Topics)) // queues point into it
-	for i, topic := range c.Topics {
-		t.inTurn(now, func(s *partition) { s.queue(topic).push(c, i) })
-	}
-	c.pollAll()
-}
-
-// inTurn calls do for each partition, in the order in which they are to be asked now: that whose turn it is first, and last those of
-// nodes that are shunned.
-func (t *Dispatcher) inTurn(now time.Time, do func(*partition)) {
-	for _, shunned := range [...]bool{false, true} {
-		for k := range t.partitions {
-			if s := t.partitions[(t.turn+k)%len(t.partitions)]; now.Before(s.shunned) == shunned {
-				do(s)
-			}
-		}
-	}
-}
-
-// leave ends the caller's wait: at once, or with the answer of the poll that is under way for it.
-func (t *Dispatcher) leave(c *caller, why error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	c.end(Jobs{}, why)
+	return d
 }
 
 // Close ends all waits with the owner's error.
-func (t *Dispatcher) Close() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.closed = true
-	for _, c := range t.partitions[0].callers() { // who is in a queue of each
-		c.end(Jobs{}, t.owner.Closed)
+func (d *Dispatcher) Close() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.closed = true
+	for _, c := range d.partitions[0].callers() { // who is in a queue of each
+		c.end(Jobs{}, d.owner.Closed)
 	}
-	for c := range t.aimed {
-		c.end(Jobs{}, t.owner.Closed)
+	for c := range d.aimed {
+		c.end(Jobs{}, d.owner.Closed)
 	}
+}
+
+// Pull takes up to n jobs of one topic for a caller who holds the pipeline, past those who wait. more
+// reports whether there may be jobs although fewer came than were wanted.
+func (d *Dispatcher) Pull(s *store.Store, p *store.Pipeline, k Kind, topic string, n int) (got Jobs, more bool, err error) {
+	pull := &poll{Kind: k, Wanted: store.Wanted{Topics: []string{topic}, N: n}, store: s}
+	pull.send(p)
+	popped, err := pull.receive(d)
+	return Jobs{popped.Jobs, popped.Leases, pull.sentAt}, popped.More, err
 }
 
 // isAllAway reports whether no node answers, isAnyAway whether there is one that does not.
-func (t *Dispatcher) isAllAway() bool {
-	return !slices.ContainsFunc(t.nodes, func(n *node) bool { return !n.isAway })
+func (d *Dispatcher) isAllAway() bool {
+	return !slices.ContainsFunc(d.nodes, func(n *node) bool { return !n.isAway })
 }
 
-func (t *Dispatcher) isAnyAway() bool {
-	return slices.ContainsFunc(t.nodes, func(n *node) bool { return n.isAway })
+func (d *Dispatcher) isAnyAway() bool {
+	return slices.ContainsFunc(d.nodes, func(n *node) bool { return n.isAway })
 }
 
-// Pull polls up to n jobs of one topic for a caller who holds the pipeline, past those who wait. more
-// reports whether there may be jobs although fewer came than were wanted.
-func (t *Dispatcher) Pull(s *store.Store, p *store.Pipeline, k Kind, topic string, n int) (got Jobs, more bool, err error) {
-	wanted := &poll{Kind: k, n: n}
-	wanted.sendWanted(s, p, store.Wanted{Topics: []string{topic}, N: n})
-	popped, err := wanted.receive(t)
-	return Jobs{popped.Jobs, popped.Leases, wanted.askedAt}, popped.More, err
+// unblock has the queues polled whose callers were all claimed. The round trips of all nodes but by, whose are
+// under way, are woken if they have work now.
+func (d *Dispatcher) unblock(by *node) {
+	blocked := d.blocked
+	d.blocked = nil
+	for _, q := range blocked {
+		q.blocked = false
+		q.goOn()
+	}
+	for _, n := range d.nodes {
+		if n != by {
+			n.batches.Wake()
+		}
+	}
 }

@@ -56,14 +56,12 @@ func inHands(t *testing.T, partitions ...int) *hand {
 // guest is a caller, and its answer.
 type guest struct {
 	*caller
-	answers chan answer
 }
 
 // joins has a caller join.
 func (h *hand) joins(r Request) *guest {
 	h.t.Helper()
-	g := &guest{answers: make(chan answer, 1)}
-	g.caller = &caller{Request: r, lastErr: ErrNoAnswer, answer: func(a answer) { g.answers <- a }}
+	g := &guest{newCaller(h.Dispatcher, r)}
 	if lead, err := h.join(g.caller); lead != nil || err != nil {
 		h.t.Fatal(lead != nil, err)
 	}
@@ -85,8 +83,12 @@ func (h *hand) asksOf(n *node) *poll {
 	if !n.Waiting() || len(n.turns) == 0 {
 		return nil
 	}
-	one := n.pop().newPoll()
-	one.enter = n.listener.enter(one)
+	next := n.turns[0]
+	n.turns = n.turns[1:]
+	one := next.newPoll()
+	if one.epoch = n.listener.epoch; n.listener.state == subscribed {
+		one.register(n.listener)
+	}
 	return one
 }
 
@@ -132,7 +134,7 @@ func (h *hand) answer(one *poll, p store.Popped, err error) {
 func (h *hand) settle() {
 	h.t.Helper()
 	for one := h.asks(); one != nil; one = h.asks() {
-		h.answer(one, store.Popped{Entered: one.enter.Waiter != ""}, nil)
+		h.answer(one, store.Popped{Entered: one.Waiter != ""}, nil)
 	}
 }
 
@@ -186,6 +188,19 @@ func jobs(topic string, n int) (list []store.Job) {
 		list = append(list, store.Job{ID: fmt.Sprint(topic, i+1), Topic: topic})
 	}
 	return list
+}
+
+// limit is how many jobs of a topic the poll wants at most.
+func (t *poll) limit(topic int) int {
+	if t.Limits == nil {
+		return t.N
+	}
+	return t.Limits[topic]
+}
+
+// isRegistered reports whether we believe that we are.
+func (q *waitQueue) isRegistered() bool {
+	return q.state == registered || q.state == polling && q.next == registered
 }
 
 // topics are those of a poll.

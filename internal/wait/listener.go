@@ -45,7 +45,7 @@ type listener struct {
 	state    listenerState
 	channels map[string]*partition
 	unheard  int           // how many of these Redis has not confirmed yet
-	epoch    int           // counts subscriptions: what was entered during one is void in the next
+	epoch    int           // counts subscriptions: a registration of one is void in the next
 	changed  chan struct{} // holds one: there is something to see to at once
 	recheck  bool          // of all queues, at once
 	renew    bool          // our server polls no writes any more
@@ -87,23 +87,6 @@ func (e *listener) start() {
 	}
 }
 
-// enter is how a poll enters us among the waiters of topics whose queues it finds empty or, if others wait
-// for them, too, leaves empty.
-func (e *listener) enter(t *poll) store.Enter {
-	waits, others := false, false
-	for _, c := range t.callers {
-		waits = waits || c.Waits && !c.comesBack
-	}
-	for _, l := range t.queues {
-		others = others || l.callers > len(t.callers)
-	}
-	t.epoch = e.epoch
-	if e.state != subscribed || !waits && !others {
-		return store.Enter{}
-	}
-	return store.Enter{Waiter: e.id, Since: time.Since(t.callers[0].joined), Always: others}
-}
-
 func (e *listener) signal() {
 	select {
 	case e.changed <- struct{}{}:
@@ -129,9 +112,9 @@ func (e *listener) run() {
 	for e.isWanted() {
 		began := time.Now()
 		err := e.listen()
-		entered := e.close()
+		topics := e.close()
 		if err == nil || e.closing().Err() != nil {
-			e.takeOut(entered)
+			e.takeOut(topics)
 			continue
 		}
 		e.told = time.Time{}
@@ -165,11 +148,11 @@ func (e *listener) isWanted() bool {
 
 // isWaitedFor reports whether anybody waits, or did within lingerFor. Who waits has a position in a queue of each partition.
 func (e *listener) isWaitedFor() bool {
-	if e.node.dissolved {
+	if e.node.isDissolved {
 		return false
 	}
-	for _, l := range e.node.partitions[0].queues {
-		for p := l.first; p != nil; p = p.next {
+	for _, q := range e.node.partitions[0].queues {
+		for p := q.first; p != nil; p = p.next {
 			if p.caller.Waits {
 				e.left = time.Time{}
 				return true
@@ -182,33 +165,32 @@ func (e *listener) isWaitedFor() bool {
 	return time.Since(e.left) < lingerFor
 }
 
-// close makes all entries void, and returns their topics.
-func (e *listener) close() (entered map[*partition][]string) {
+// close makes all registrations void, and returns their topics.
+func (e *listener) close() (were map[*partition][]string) {
 	e.dispatcher().mu.Lock()
 	defer e.dispatcher().mu.Unlock()
 	e.state = unsubscribed
 	e.newEpoch()
-	entered = map[*partition][]string{}
+	were = map[*partition][]string{}
 	for _, s := range e.node.partitions {
-		for _, l := range s.queues {
-			if l.entered || l.held != nil {
-				entered[s] = append(entered[s], l.topic)
+		for _, q := range s.queues {
+			if q.state == registered || q.next == registered || q.throttle != nil {
+				were[s] = append(were[s], q.topic)
 			}
-			l.entered = false
-			l.unthrottle()
 		}
 	}
-	return entered
+	e.node.unheard()
+	return were
 }
 
-// takeOut polls us out from among the waiters of the topics: who wakes one of these would have to find out that
+// takeOut takes us out from among the waiters of the topics: who wakes one of these would have to find out that
 // nobody hears it. Best effort: gives up after lastRetry.
-func (e *listener) takeOut(entered map[*partition][]string) {
+func (e *listener) takeOut(topics map[*partition][]string) {
 	ctx, cancel := context.WithTimeout(e.dispatcher().owner.Abandoned, lastRetry)
 	defer cancel()
 	ends := e.closing().Err() != nil && !e.told.IsZero()
 	for _, s := range e.partitions() {
-		s.store.TakeOut(ctx, e.id, entered[s], ends)
+		s.store.TakeOut(ctx, e.id, topics[s], ends)
 	}
 }
 
@@ -236,13 +218,13 @@ func (e *listener) tell() {
 func (e *listener) report(err error) {
 	e.dispatcher().mu.Lock()
 	defer e.dispatcher().mu.Unlock()
-	if e.node.dissolved { // the error is of where they don't wait any more
+	if e.node.isDissolved { // the error is of where they don't wait any more
 		return
 	}
 	e.node.setAway(true)
 	for _, c := range e.node.partitions[0].callers() {
 		if c.waits() {
-			c.failed(err)
+			c.retry(err)
 		}
 	}
 }

@@ -45,8 +45,8 @@ func waits(t *testing.T, ctx context.Context, dispatcher *Dispatcher, topic stri
 		got, err := dispatcher.Take(ctx, Request{Topics: []string{topic}, N: 1, Waits: true})
 		result <- taken{got, err}
 	}()
-	redistest.Until(t, "it waits", func() bool { s := dispatcher.State(topic); return s.Waiting == 1 && s.Entered })
-	redistest.Until(t, "it has looked", func() bool { return dispatcher.Checks() > 0 })
+	redistest.Until(t, "it waits", func() bool { s := dispatcher.ForTests().State(topic); return s.Waiting == 1 && s.Registered })
+	redistest.Until(t, "it has looked", func() bool { return dispatcher.ForTests().Checks() > 0 })
 	return result
 }
 
@@ -88,13 +88,13 @@ func TestListener(t *testing.T) {
 		t.Fatalf("%+v", got)
 	}
 	f.Do("HSET", "delayer:servers", "one", "runs")
-	checks := second.Checks()
-	second.Calm()
-	redistest.Until(t, "it checks seldom then", func() bool { return second.Checks() > checks })
-	checks = second.Checks()
+	checks := second.ForTests().Checks()
+	second.ForTests().Calm()
+	redistest.Until(t, "it checks seldom then", func() bool { return second.ForTests().Checks() > checks })
+	checks = second.ForTests().Checks()
 	ready("passed on", true)
 	expect(two, "passed on")
-	if n := second.Checks() - checks; n > 0 {
+	if n := second.ForTests().Checks() - checks; n > 0 {
 		t.Errorf("it took %d checks", n)
 	}
 
@@ -119,10 +119,10 @@ func TestRefusedListener(t *testing.T) {
 		got, err := dispatcher.Take(t.Context(), Request{Topics: []string{"t"}, N: 1, Waits: true})
 		result <- taken{got, err}
 	}()
-	redistest.Until(t, "it polls", dispatcher.Polls)
-	dispatcher.SubscribeAgain()
-	checks := dispatcher.Checks()
-	redistest.Until(t, "it has asked again", func() bool { return dispatcher.Checks() > checks+2 })
+	redistest.Until(t, "it polls", dispatcher.ForTests().Polls)
+	dispatcher.ForTests().SubscribeAgain()
+	checks := dispatcher.ForTests().Checks()
+	redistest.Until(t, "it has asked again", func() bool { return dispatcher.ForTests().Checks() > checks+2 })
 	f.Do("HSET", "delayer:job_bucket:a", "topic", "t", "body", "b")
 	f.Do("LPUSH", "delayer:ready_queue:t", "a")
 	if got := redistest.Receive(t, result); got.err != nil {
@@ -146,8 +146,8 @@ func TestListenerTellsWhoItIs(t *testing.T) {
 		t.Errorf("it says %q", got)
 	}
 	f.Do("DEL", registered()[0])
-	checks := dispatcher.Checks()
-	redistest.Until(t, "it has looked twice", func() bool { return dispatcher.Checks() >= checks+2 })
+	checks := dispatcher.ForTests().Checks()
+	redistest.Until(t, "it has looked twice", func() bool { return dispatcher.ForTests().Checks() >= checks+2 })
 	if isThere() {
 		t.Error("it registers with a check")
 	}

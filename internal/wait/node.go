@@ -1,7 +1,6 @@
 package wait
 
 import (
-	"context"
 	"time"
 
 	"github.com/mix-basic/delayer/internal/coalesce"
@@ -9,30 +8,38 @@ import (
 )
 
 const (
-	// MaxBatches is how many round trips that poll jobs are under way to a node at a time.
+	// MaxBatches is how many round trips that take jobs are under way to a node at a time.
 	MaxBatches = 4
 	// maxTogether is how many polls go with one. A large job keeps those behind it waiting.
 	maxTogether = 16
-	// maxQueues is how many topics one poll is of.
-	maxQueues = 250
-	// shunFor is for how long others are asked before a node that did not answer: who asks it may wait for seconds. After that
+	// shunFor is for how long others are polled before a node that did not answer: who polls it may wait for seconds. After that
 	// its turn comes again, as it may have come back, with jobs.
 	shunFor = 5 * time.Second
 )
 
 // node are the partitions that the same connections lead to: they share round trips, and one subscription.
 type node struct {
+	dispatcher  *Dispatcher
+	id          any // that of the stores
+	partitions  []*partition
+	batches     *coalesce.Coalescer
+	listener    *listener
+	turns       []poller  // whose turn comes, in their order
+	probes      []*probe  // to be sent
+	woken       []wakeUp  // that we have no caller for
+	isAway      bool      // it did not answer when it was last polled
+	shunned     time.Time // until when others are polled before it
+	isDissolved bool      // there are others in its place
+}
+
+// partition has the queues of the jobs of one store.
+type partition struct {
+	*node      // as regroup has it
 	dispatcher *Dispatcher
-	id         any // that of the stores
-	partitions []*partition
-	batches    *coalesce.Coalescer
-	listener   *listener
-	turns      []poller  // whose turn comes, in their order
-	probes     []*probe  // to be sent
-	woken      []wakeUp  // that we have no caller for
-	isAway     bool      // it did not answer when it was last asked
-	shunned    time.Time // until when others are asked before it
-	dissolved  bool      // there are others in its position
+	store      *store.Store
+	index      int // in Dispatcher.partitions
+	queues     map[string]*waitQueue
+	probe      *probe // that is to be sent; nil if there is none
 }
 
 // wakeUp is that of a topic.
@@ -45,23 +52,23 @@ type wakeUp struct {
 type poller interface {
 	// isDue reports whether it can be now.
 	isDue() bool
-	// at is the partition that is to be asked.
+	// at is the partition that is to be polled.
 	at() *partition
-	// dequeued ends its turn.
-	dequeued()
-	// newPoll claims the callers.
+	// newPoll claims the callers. It ends the poller's turn.
 	newPoll() *poll
+	// skipped ends its turn without a poll.
+	skipped()
 }
 
 // newNode makes one without partitions, whose connections are those of the store.
-func newNode(t *Dispatcher, s *store.Store) *node {
-	n := &node{dispatcher: t, id: s.Node()}
-	n.batches = coalesce.New(t.owner, s.Pipeline, &t.mu, n, MaxBatches)
+func newNode(d *Dispatcher, s *store.Store) *node {
+	n := &node{dispatcher: d, id: s.Node()}
+	n.batches = coalesce.New(d.owner, s.Pipeline, &d.mu, n, MaxBatches)
 	n.listener = newListener(n)
 	return n
 }
 
-// setAway enters whether the node did not answer.
+// setAway notes whether the node did not answer.
 func (n *node) setAway(away bool) {
 	n.isAway, n.shunned = away, time.Time{}
 	if away {
@@ -70,11 +77,10 @@ func (n *node) setAway(away bool) {
 }
 
 // add makes a partition of another store.
-func (n *node) add(s *store.Store) *partition {
-	src := &partition{node: n, dispatcher: n.dispatcher, store: s, index: len(n.dispatcher.partitions), queues: map[string]*waitQueue{}}
-	n.partitions = append(n.partitions, src)
-	n.dispatcher.partitions = append(n.dispatcher.partitions, src)
-	return src
+func (n *node) add(s *store.Store) {
+	added := &partition{node: n, dispatcher: n.dispatcher, store: s, index: len(n.dispatcher.partitions), queues: map[string]*waitQueue{}}
+	n.partitions = append(n.partitions, added)
+	n.dispatcher.partitions = append(n.dispatcher.partitions, added)
 }
 
 // waited are the queues that have callers, those of each partition together.
@@ -85,113 +91,123 @@ func (n *node) waited() (queues []*waitQueue) {
 	return queues
 }
 
-// forget is that of its partitions.
+// unheard notes that nobody may wake us for any topic.
+func (n *node) unheard() {
+	for _, s := range n.partitions {
+		for _, q := range s.queues {
+			q.on(unheard, 0)
+		}
+	}
+}
+
+// forget forgets queues of all partitions.
 func (n *node) forget(after time.Duration) {
 	for _, s := range n.partitions {
 		s.forget(after)
 	}
 }
 
-// Waiting reports whether anything is to be sent.
+// Waiting implements coalesce.Queue. Unless a poller comes from a poll of this node, somebody has to wake the round trips.
 func (n *node) Waiting() bool {
 	for len(n.turns) > 0 && !n.turns[0].isDue() {
-		n.pop()
+		skipped := n.turns[0]
+		n.turns[0] = nil
+		n.turns = n.turns[1:]
+		skipped.skipped()
 	}
 	return len(n.turns) > 0 || len(n.probes) > 0 || len(n.woken) > 0
 }
 
-// enqueue has a poll made for the poller. Unless it comes from a poll of this node, somebody has to wake the
-// round trips.
-func (n *node) enqueue(a poller) { n.turns = append(n.turns, a) }
-
-// pop dequeues the first poller.
-func (n *node) pop() poller {
-	a := n.turns[0]
-	n.turns[0] = nil
-	n.turns = n.turns[1:]
-	a.dequeued()
-	return a
-}
-
-// Next dequeues the polls and probes of the next round trip and returns the number of their callers. The polls want
-// about as many jobs as one pop polls at most: Redis may do without a break what comes in one piece.
+// Next implements coalesce.Queue: it makes the polls and probes of the next round trip. The polls want
+// about as many jobs as one pop takes at most: Redis may do without a break what comes in one piece.
 func (n *node) Next() (callers int, call func(*store.Pipeline, error)) {
-	batch := &batch{node: n, probes: n.probes, woken: n.woken}
+	b := &batch{node: n, probes: n.probes, woken: n.woken}
 	n.probes, n.woken = nil, nil
-	for jobs := 0; n.Waiting() && len(batch.polls) < maxTogether && jobs < store.MaxPop; {
-		t := n.pop().newPoll()
-		t.enter = n.listener.enter(t)
-		batch.polls = append(batch.polls, t)
-		jobs += t.n
-		callers += len(t.callers)
+	for jobs := 0; n.Waiting() && len(b.polls) < maxTogether && jobs < store.MaxPop; {
+		next := n.turns[0]
+		n.turns[0] = nil
+		n.turns = n.turns[1:]
+		t := next.newPoll()
+		if t.epoch = n.listener.epoch; n.listener.state == subscribed {
+			t.register(n.listener)
+		}
+		b.polls = append(b.polls, t)
+		jobs += t.N
+		callers += len(t.claims)
 	}
-	for _, s := range batch.probes {
+	for _, s := range b.probes {
 		s.begin()
 		callers++
 	}
-	return callers + len(batch.woken), batch.make
+	return callers + len(b.woken), b.make
 }
 
-// batch is a round trip.
-type batch struct {
-	node   *node
-	polls  []*poll
-	probes []*probe
-	woken  []wakeUp // to be passed on
+// queue is the topic's queue.
+func (s *partition) queue(topic string) *waitQueue {
+	q := s.queues[topic]
+	if q == nil {
+		q = &waitQueue{partition: s, topic: topic}
+		s.queues[topic] = q
+	}
+	return q
 }
 
-// make makes the polls and probes, and passes on what we were woken for in vain. err is why there is no connection.
-func (t *batch) make(p *store.Pipeline, err error) {
-	var passing []*store.Call[struct{}]
-	if err == nil {
-		p.Hasty = len(t.node.partitions) > 1
-		for _, t := range t.polls {
-			t.send(p)
+// callers are all who have a position in a queue.
+func (s *partition) callers() (all []*caller) {
+	seen := map[*caller]bool{}
+	for _, q := range s.queues {
+		for p := q.first; p != nil; p = p.next {
+			if !seen[p.caller] {
+				seen[p.caller] = true
+				all = append(all, p.caller)
+			}
 		}
-		for _, s := range t.probes {
-			s.send(p)
+	}
+	return all
+}
+
+// wake notes that the topic has jobs, of which we alone were told.
+func (s *partition) wake(topic string, jobs int) {
+	s.dispatcher.mu.Lock()
+	defer s.dispatcher.mu.Unlock()
+	if s.dispatcher.stock != nil {
+		s.dispatcher.stock.raise(s, topic, jobs)
+	}
+	if q := s.queues[topic]; q != nil {
+		q.on(woken, jobs)
+		q.goOn()
+	} else {
+		s.passOn(topic)
+	}
+	s.batches.Wake()
+}
+
+// passOn has the next client woken for jobs of the topic.
+func (s *partition) passOn(topic string) {
+	s.woken = append(s.woken, wakeUp{s, topic})
+	s.batches.Wake()
+}
+
+// forget drops the queues that have had no callers for so long. If we are woken for one of these, we
+// pass the wake-up on. Where we stand for a topic of the stock we go on standing, or each probe would have to register us anew.
+func (s *partition) forget(after time.Duration) {
+	for topic, q := range s.queues {
+		if q.callers > 0 || q.state == polling || q.queued || time.Since(q.left) < after {
+			continue
 		}
-		passing = t.passOn(p)
-	}
-	dispatcher := t.node.dispatcher
-	for _, t := range t.polls {
-		var popped store.Popped
-		failed := err
-		if err == nil {
-			popped, failed = t.receive(dispatcher)
+		if known := s.dispatcher.stock.of(topic) != nil && time.Since(q.registeredAt) < registerAgain; after == 0 || !known {
+			q.on(unheard, 0)
+			delete(s.queues, topic)
 		}
-		dispatcher.mu.Lock()
-		t.done(popped, failed)
-		dispatcher.mu.Unlock()
-	}
-	for _, s := range t.probes {
-		var found store.Looked
-		failed := err
-		if err == nil && s.sent != nil {
-			found, failed = s.sent.Wait(context.Background())
-		}
-		dispatcher.mu.Lock()
-		s.done(found, failed)
-		dispatcher.mu.Unlock()
-	}
-	for _, pass := range passing {
-		pass.Wait(context.Background()) // whether that went well is nobody's concern: a check finds the jobs
-	}
-	dispatcher.mu.Lock()
-	defer dispatcher.mu.Unlock()
-	if t.node.dissolved {
-		dispatcher.wakeAll()
 	}
 }
 
-// passOn sends the wake-ups, those of each partition together.
-func (t *batch) passOn(p *store.Pipeline) (sent []*store.Call[struct{}]) {
-	topics := map[*partition][]string{}
-	for _, w := range t.woken {
-		topics[w.partition] = append(topics[w.partition], w.topic)
+// waited are the queues that have callers, without those that the first caller is about to probe.
+func (s *partition) waited() (queues []*waitQueue) {
+	for _, q := range s.queues {
+		if q.callers > 0 && !q.first.caller.isProbing() {
+			queues = append(queues, q)
+		}
 	}
-	for s, theirs := range topics {
-		sent = append(sent, s.store.Wake(theirs).Send(p))
-	}
-	return sent
+	return queues
 }

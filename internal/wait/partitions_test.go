@@ -30,12 +30,12 @@ func (h *hand) run(ready map[readyQueue]int) {
 			if one := h.asksOf(n); one != nil {
 				busy = true
 				var p store.Popped
-				for _, l := range one.queues {
+				for i, l := range one.queues {
 					q := readyQueue{one.partition, l.topic}
-					got := min(ready[q], one.n-len(p.Jobs), l.limit)
+					got := min(ready[q], one.N-len(p.Jobs), one.limit(i))
 					p.Jobs, ready[q] = append(p.Jobs, jobs(l.topic, got)...), ready[q]-got
 				}
-				p.Entered = one.enter.Waiter != ""
+				p.Entered = one.Waiter != ""
 				h.answer(one, p, nil)
 			}
 		}
@@ -110,7 +110,7 @@ func TestSurveysAreShared(t *testing.T) {
 		}
 	}
 	for _, s := range h.partitions {
-		if l := s.queues["t"]; l == nil || !l.entered {
+		if l := s.queues["t"]; l == nil || !l.isRegistered() {
 			t.Error("who waits is not entered in a partition")
 		}
 	}
@@ -153,7 +153,7 @@ func TestAskersGather(t *testing.T) {
 	}
 	h.answer(one, store.Popped{Jobs: jobs("t", 1)}, nil)
 	first.expectJob(t, "t1")
-	if one = h.asks(); one == nil || len(one.callers) != 5 || one.partition == h.s {
+	if one = h.asks(); one == nil || len(one.claims) != 5 || one.partition == h.s {
 		t.Fatalf("%+v", one)
 	}
 	h.answer(one, store.Popped{Jobs: jobs("t", 5)}, nil)
@@ -307,7 +307,7 @@ func TestWaitingWhileANodeIsAway(t *testing.T) {
 	h.run(map[readyQueue]int{})
 	away := func(n *node) {
 		n.listener.report(errCut)
-		g.failing = time.Now().Add(-2 * retryWindow)
+		g.failing = time.Now().Add(-2 * RetryWindow)
 		n.listener.report(errCut)
 	}
 	away(h.nodes[0])
@@ -348,7 +348,7 @@ func TestPartitionsOfOneRedis(t *testing.T) {
 	dispatcher, _ := onRedis(t, &log, partitions...)
 	for _, p := range partitions {
 		result := waits(t, t.Context(), dispatcher, "t")
-		dispatcher.Calm()
+		dispatcher.ForTests().Calm()
 		push(t, p, "id", "t")
 		if got := redistest.Receive(t, result); got.err != nil || got.Jobs.Jobs[0].ID != "id" {
 			t.Fatalf("%+v", got)

@@ -8,184 +8,246 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// poll is a pop, or a reserve, of up to n jobs for the callers it claims: those of one queue, or one who asks
-// several.
+// poll is a pop, or a reserve, of up to N jobs for the callers it claims: those of one queue, or one of
+// several topics. Of each topic there may be a limit.
 type poll struct {
 	Kind
+	store.Wanted
 	partition *partition
-	queues    []polledQueue
-	n         int
-	callers   []*caller
-	wants     []int       // of each caller, at most
-	multi     *caller     // who asks several queues; nil if it is for a queue
-	pending   []*position // in the queue, before it was sent
-	enter     store.Enter
-	epoch     int // of the listener, when it was sent
+	store     *store.Store
+	queues    []polledQueue // of the topics
+	claims    []claim
+	several   *severalTopics // whose poll it is; nil if it is for a queue
+	pending   []*position    // in the queue, before it was sent
+	epoch     int            // of the listener, when it was sent
 
-	asked   *store.Store
-	askedAt time.Time
-	call    *store.Call[store.Popped]
+	sentAt time.Time
+	call   *store.Call[store.Popped]
 }
 
-// polledQueue is a queue of a poll.
+// polledQueue is a queue, and its wakes when the poll was sent. What we were told since is newer than its answer.
 type polledQueue struct {
 	*waitQueue
-	limit int // of its jobs
-	wakes int // when it was sent
+	wakes int
 }
 
-// add makes the queue one of the poll's. Whoever joins it now asks: what the poll brings is older.
-func (t *poll) add(l *waitQueue, limit int) {
-	l.entered = false
-	t.queues = append(t.queues, polledQueue{l, min(limit, store.MaxPop), l.wakes})
+// claim is a caller who stays until the answer, and how many jobs it wants at most.
+type claim struct {
+	*caller
+	n int
 }
 
-// claim makes the caller stay until the answer.
-func (t *poll) claim(c *caller, wants int) {
-	c.claimed = true
-	t.callers, t.wants, t.n = append(t.callers, c), append(t.wants, wants), t.n+wants
+// register makes the poll register us, who are subscribed, among the waiters of topics whose queues it finds empty or, if others wait
+// for them, too, leaves empty.
+func (t *poll) register(e *listener) {
+	waits, others := false, false
+	for _, c := range t.claims {
+		waits = waits || c.Waits && !c.comesBack
+	}
+	for _, q := range t.queues {
+		others = others || q.callers > len(t.claims)
+	}
+	if waits || others {
+		t.Enter = store.Enter{Waiter: e.id, Since: time.Since(t.claims[0].joined), Always: others}
+	}
 }
 
 // send sends the poll.
 func (t *poll) send(p *store.Pipeline) {
-	w := store.Wanted{N: t.n, Enter: t.enter}
-	for _, l := range t.queues {
-		w.Topics, w.Limits = append(w.Topics, l.topic), append(w.Limits, l.limit)
-	}
-	t.sendWanted(t.partition.store, p, w)
-}
-
-func (t *poll) sendWanted(s *store.Store, p *store.Pipeline, w store.Wanted) {
-	t.asked = s
 	if t.Reserves {
-		t.askedAt = time.Now()
-		t.call = s.Reserve(w, t.Reservation).Send(p)
+		t.sentAt = time.Now()
+		t.call = t.store.Reserve(t.Wanted, t.Reservation).Send(p)
 	} else {
-		t.call = s.Pop(w).Send(p)
+		t.call = t.store.Pop(t.Wanted).Send(p)
 	}
 }
 
 // receive waits for the answer, whatever becomes of any context: it may bring jobs. It counts the jobs that may be lost with it.
-func (t *poll) receive(dispatcher *Dispatcher) (store.Popped, error) {
+func (t *poll) receive(d *Dispatcher) (store.Popped, error) {
 	popped, err := t.call.Wait(context.Background())
-	dispatcher.hooks.Popped(popped)
-	for i := range popped.Leases {
-		popped.Leases[i].Store = t.asked
+	if len(popped.Stale) > 0 || len(popped.PutOff) > 0 {
+		d.hooks.Popped(popped)
 	}
-	if !t.Reserves && store.KindOf(err) == store.NoAnswer {
-		dispatcher.hooks.Lost(min(t.n, store.MaxPop))
+	for i := range popped.Leases {
+		popped.Leases[i].Store = t.store
+	}
+	if err != nil && !t.Reserves && store.KindOf(err) == store.NoAnswer {
+		d.hooks.Lost(min(t.N, store.MaxPop))
 		err = fmt.Errorf("%w: %w", ErrLost, err)
 	}
 	return popped, err
 }
 
-// done enters what is known of the queues now, gives the callers their jobs, and answers those who asked.
+// done notes what is known of the queues now, gives the callers their jobs, and tells those who were to be told.
 func (t *poll) done(popped store.Popped, err error) {
 	isEmpty := t.learn(popped, err)
-	t.partition.setAway(err != nil && store.Temporary(err))
-	if t.multi != nil && isEmpty && len(t.multi.pending) > 0 {
-		for _, p := range t.multi.pending[:len(t.queues)] {
-			p.found(nil)
+	n := t.partition.node
+	if isAway := err != nil && store.Temporary(err); isAway || n.isAway {
+		n.setAway(isAway)
+	}
+	if t.several != nil && isEmpty {
+		t.several.foundNone(len(t.queues))
+	}
+	jobs := Jobs{popped.Jobs, popped.Leases, t.sentAt}
+	for _, c := range t.claims {
+		own := jobs
+		if len(t.claims) > 1 {
+			own = jobs.cut(c.n)
 		}
-		t.multi.pending = t.multi.pending[len(t.queues):]
+		if len(own.Jobs) == 0 {
+			c.release(err)
+			continue
+		}
+		c.claimed = false
+		c.end(own, nil)
 	}
-	jobs := Jobs{popped.Jobs, popped.Leases, t.askedAt}
-	for i, c := range t.callers {
-		c.release(jobs.cut(t.wants[i]), err)
-	}
+	d := n.dispatcher
 	switch {
-	case t.multi == nil:
-		t.queues[0].end(t.pending, t.Reserves, isEmpty, err)
+	case t.several == nil:
+		t.queues[0].on(ended, 0)
+		if t.queues[0].callers > 0 || len(t.claims) > 1 || len(d.partitions) > 1 {
+			t.end(t.queues[0].waitQueue, isEmpty, err)
+		}
 	case isEmpty:
-		t.multi.pollNext()
+		t.several.pollNext()
 	}
-	for _, l := range t.queues {
-		l.goOn()
+	for _, q := range t.queues {
+		if q.callers == 0 {
+			q.retire()
+		} else {
+			q.goOn()
+		}
 	}
-	t.partition.dispatcher.unblock(t.partition.node)
+	if len(d.blocked) > 0 || len(d.nodes) > 1 {
+		d.unblock(n)
+	}
 }
 
-// learn enters what the answer tells of the queues, and reports whether all are empty.
+// end goes on with the queue, which keeps its turn, after a poll for its callers.
+func (t *poll) end(q *waitQueue, isEmpty bool, err error) {
+	d := t.partition.dispatcher
+	if len(d.partitions) > 1 && len(t.pending) > 0 {
+		if d.polling[q.topic]--; d.polling[q.topic] == 0 {
+			delete(d.polling, q.topic)
+		}
+	}
+	if q.callers > 0 || len(t.claims) > 1 { // those who were served may come again together
+		q.queueUp()
+		q.tell(t, isEmpty, err)
+	}
+}
+
+// learn notes what the answer tells of the queues, and reports whether all are empty.
 func (t *poll) learn(popped store.Popped, err error) (allEmpty bool) {
-	entered := popped.Entered && t.epoch == t.partition.listener.epoch
-	room, rest, allEmpty := t.n, popped.Jobs, true
-	for i, l := range t.queues {
-		asked, got, left := min(room, l.limit), 0, 0
+	isRegistered := popped.Entered && t.epoch == t.partition.listener.epoch
+	room, rest, allEmpty := t.N, popped.Jobs, true
+	for i := range t.queues {
+		q := &t.queues[i]
+		asked, got, jobs := room, 0, 0
+		if t.Limits != nil {
+			asked = min(room, t.Limits[i])
+		}
 		if asked == 0 { // there was no room for its jobs: nothing is new
 			allEmpty = false
 			continue
 		}
-		for got < len(rest) && rest[got].Topic == l.topic {
+		for got < len(rest) && rest[got].Topic == q.topic {
 			got++
 		}
 		room, rest = room-got, rest[got:]
 		if got > 0 {
-			left = popped.Remaining[i]
+			jobs = popped.Remaining[i]
+			if q.byCheck {
+				t.partition.listener.lastHit = time.Now()
+			}
 		}
-		held := popped.Held != nil && popped.Held[i] != 0
-		if err == nil {
-			t.partition.dispatcher.stock.learn(&t.queues[i], asked, got, left, held, popped.More, t.multi != nil && t.multi.aimed)
+		isThrottled := popped.Held != nil && popped.Held[i] != 0
+		if stock := t.partition.dispatcher.stock; stock != nil && err == nil {
+			stock.learn(q, asked, got, jobs, isThrottled, popped.More, t.several != nil && t.several.aimed)
 		}
-		isEmpty := l.learn(asked, got, left, entered && !held && (t.enter.Always || got < asked), popped.More, err, l.wakes)
+		allEmpty = allEmpty && err == nil && got < asked && !popped.More
+		if q.waitQueue.wakes != q.wakes {
+			continue
+		}
 		switch {
-		case held && l.waitQueue.wakes == l.wakes:
-			l.hold(popped.Held[i], entered)
-		case l.waitQueue.entered:
-			l.unthrottle()
+		case err != nil:
+			q.on(failed, 0)
+		case isThrottled:
+			q.on(left, max(jobs, 0))
+			q.throttleFor(popped.Held[i], isRegistered)
+		case popped.More:
+			q.on(left, max(jobs, 1))
+		case isRegistered && jobs == 0 && (t.Always || got < asked):
+			q.on(empty, 0)
+		default:
+			q.on(left, max(jobs, 0))
 		}
-		allEmpty = allEmpty && isEmpty
 	}
 	return allEmpty
 }
 
-// end ends a poll of the queue. Those who asked are told what is known from it, though it may have been
-// for others, who are ahead of them; but one that was held back tells nothing of what can be popped. The queue keeps its turn.
-func (l *waitQueue) end(pending []*position, reserved, isEmpty bool, err error) {
-	l.busy = false
-	if len(pending) > 0 {
-		if l.partition.dispatcher.polling[l.topic]--; l.partition.dispatcher.polling[l.topic] == 0 {
-			delete(l.partition.dispatcher.polling, l.topic)
-		}
-	}
-	l.requeue()
-	var still []*position
-	for _, p := range pending {
-		switch {
-		case !p.asks: // its caller has its answer, or was told of the error
-		case isEmpty && (l.held == nil || reserved == p.kind().Reserves) || err != nil && p.caller.isFree():
-			p.found(err)
-			p.caller.pollNext()
-		default:
-			still = append(still, p)
-		}
-	}
-	l.pending = append(still, l.pending...)
+// batch is a round trip of several polls and probes.
+type batch struct {
+	node   *node
+	polls  []*poll
+	probes []*probe
+	woken  []wakeUp // to be passed on
 }
 
-// goOn has the queue asked again, or ends its turn. One that waits and is not entered is looked at soon.
-func (l *waitQueue) goOn() {
-	if l.callers == 0 {
-		l.retire()
-		return
+// make makes the polls and probes, and passes on what we were woken for in vain. err is why there is no connection.
+func (b *batch) make(p *store.Pipeline, err error) {
+	var passing []*store.Call[struct{}]
+	if err == nil {
+		p.Hasty = len(b.node.partitions) > 1
+		for _, t := range b.polls {
+			t.send(p)
+		}
+		for _, s := range b.probes {
+			s.send(p)
+		}
+		if len(b.woken) > 0 {
+			passing = b.passOn(p)
+		}
 	}
-	l.enqueue()
-	if e := l.partition.listener; e.state == subscribed && !l.entered && l.held == nil && !l.busy && l.ready == 0 && !l.isPending() {
-		e.signal()
+	d := b.node.dispatcher
+	for _, t := range b.polls {
+		var popped store.Popped
+		failed := err
+		if err == nil {
+			popped, failed = t.receive(d)
+		}
+		d.mu.Lock()
+		t.done(popped, failed)
+		d.mu.Unlock()
+	}
+	for _, s := range b.probes {
+		var found store.Looked
+		failed := err
+		if err == nil && s.sent != nil {
+			found, failed = s.sent.Wait(context.Background())
+		}
+		d.mu.Lock()
+		s.done(found, failed)
+		d.mu.Unlock()
+	}
+	for _, pass := range passing {
+		pass.Wait(context.Background()) // whether that went well is nobody's concern: a check finds the jobs
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if b.node.isDissolved {
+		d.wakeAll()
 	}
 }
 
-// unblock has the queues asked whose callers were all claimed. The round trips of all nodes but by, whose are
-// under way, are woken if they have work now.
-func (t *Dispatcher) unblock(by *node) {
-	held := t.blocked
-	t.blocked = nil
-	for _, l := range held {
-		l.blocked = false
-		l.goOn()
+// passOn sends the wake-ups, those of each partition together.
+func (b *batch) passOn(p *store.Pipeline) (sent []*store.Call[struct{}]) {
+	topics := map[*partition][]string{}
+	for _, w := range b.woken {
+		topics[w.partition] = append(topics[w.partition], w.topic)
 	}
-	for _, n := range t.nodes {
-		if n != by {
-			n.batches.Wake()
-		}
+	for s, theirs := range topics {
+		sent = append(sent, s.store.Wake(theirs).Send(p))
 	}
+	return sent
 }

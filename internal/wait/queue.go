@@ -6,199 +6,282 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// queue queues the callers that want jobs of a topic, with what is known of its ready queue: see the package.
+// state is what is known of the ready queue of a topic in a partition: see the package.
+type state int
+
+const (
+	unknown state = iota
+	ready
+	polling
+	registered
+	throttled
+)
+
+// event is what changes a state.
+type event int
+
+const (
+	sent      event = iota // a poll for the queue's callers
+	sentAmong              // a poll of several topics
+	left                   // an answer says how many jobs are left, 0 if there may be none
+	failed                 // a poll
+	empty                  // an answer says that there are no jobs, and that we are registered
+	limited                // an answer says that the topic's limit lets no more be reserved now
+	ended                  // the poll for the queue's callers: its answer was taken in
+	woken                  // Redis woke us, alone, for jobs
+	foundJobs              // by a check
+	expired                // the limit may let more be reserved now
+	unheard                // we may not be registered any more
+	abandoned              // the last caller has left
+)
+
+// waitQueue has the callers that want jobs of a topic of a partition, and what is known of its ready queue.
 type waitQueue struct {
-	partition    *partition
-	topic        string
-	first, last  *position // of the callers, in the order in which they came
-	callers      int
-	pending      []*position // of callers of this topic alone, who are to be told whether there is a job
-	ready        int         // how many jobs are believed to be there
-	wakes        int         // counts what made us believe so
-	entered      bool
-	registeredAt time.Time
-	woken        bool      // Redis woke only us: if nobody here polls the job, the wake-up is passed on
-	queued       bool      // to be asked
-	busy         bool      // a poll is under way: one at a time keeps the callers' order
-	blocked      bool      // all its callers are claimed by polls of other queues
-	held         *hold     // the topic's limit holds it back; nil if not
-	byLook       bool      // ready since a check, and not since a message
-	left         time.Time // when the last caller left
+	partition   *partition
+	topic       string
+	first, last *position // of the callers, in the order in which they came
+	callers     int
+	pending     []*position // of callers of this topic alone, who are to be told whether there is a job
+	queued      bool        // in its node's turns
+	blocked     bool        // all its callers are claimed by polls of other queues
+	left        time.Time   // when the last caller left
+
+	// All that follows is changed by on alone.
+	state        state
+	next         state     // while it is polling: the state that follows
+	jobs         int       // how many are believed to be there when it is ready; when it is throttled, for those who pop
+	wakes        int       // counts what made us believe that there are jobs
+	told         bool      // Redis woke only us: if nobody here takes the job, the wake-up is passed on
+	byCheck      bool      // it is ready since a check, and not since a message
+	registeredAt time.Time // when we were last
+	throttle     *throttle // of the throttled state, also while it is polling for those who pop
+}
+
+// on is the one place where the state changes. While the queue is polling, what happens counts for the state that follows.
+// n is how many jobs there are: with left, woken, foundJobs, limited and expired.
+func (q *waitQueue) on(e event, n int) {
+	known := &q.state
+	if q.state == polling {
+		known = &q.next
+	}
+	before := *known
+	switch e {
+	case sent: // the answer will tell
+		if q.next, q.jobs = unknown, 0; before == throttled {
+			q.next = throttled
+		}
+		q.state, known = polling, &q.next
+	case sentAmong:
+		if before == registered { // whoever joins it now polls: what that poll brings is older
+			*known = unknown
+		}
+	case left, failed:
+		q.jobs, q.byCheck, q.told = n, false, q.told && e == failed
+		switch {
+		case before == throttled:
+		case n > 0:
+			*known = ready
+		default:
+			*known = unknown
+		}
+	case empty:
+		*known, q.jobs, q.byCheck, q.told, q.registeredAt = registered, 0, false, false, time.Now()
+	case limited:
+		*known, q.jobs, q.byCheck, q.told = throttled, n, false, false
+	case ended:
+		q.state, q.next, known = q.next, unknown, &q.state
+	case woken, foundJobs:
+		if e == foundJobs && before == throttled {
+			break
+		}
+		*known, q.jobs = ready, max(q.jobs, n)
+		q.wakes++
+		q.told, q.byCheck = q.told || e == woken, e == foundJobs
+	case expired:
+		*known, q.jobs = ready, n
+	case unheard:
+		if before == registered || before == throttled && q.jobs == 0 {
+			*known = unknown
+		} else if before == throttled {
+			*known = ready
+		}
+	case abandoned:
+		if q.state == polling {
+			break
+		}
+		if q.jobs, q.told = 0, false; before == ready {
+			*known = unknown
+		}
+	}
+	if q.throttle != nil && (before == throttled && *known != throttled || e == limited) {
+		q.throttle.timer.Stop()
+		q.throttle = nil
+	}
 }
 
 // push puts the caller behind the others. A topic that it names twice counts once.
-func (l *waitQueue) push(c *caller, topic int) {
-	if l.last != nil && l.last.caller == c {
+func (q *waitQueue) push(c *caller, topic int) {
+	if q.last != nil && q.last.caller == c {
 		return
 	}
-	c.positions = append(c.positions, position{caller: c, queue: l, topic: topic, prev: l.last})
+	c.positions = append(c.positions, position{caller: c, queue: q, topic: topic, prev: q.last})
 	p := &c.positions[len(c.positions)-1]
-	if l.last == nil {
-		l.first = p
+	if q.last == nil {
+		q.first = p
 	} else {
-		l.last.next = p
+		q.last.next = p
 	}
-	l.last = p
-	l.callers++
+	q.last = p
+	q.callers++
 }
 
-// leave polls the position out of its queue.
-func (p *position) leave() {
-	l := p.queue
-	if p.prev == nil {
-		l.first = p.next
-	} else {
-		p.prev.next = p.next
-	}
-	if p.next == nil {
-		l.last = p.prev
-	} else {
-		p.next.prev = p.prev
-	}
-	if l.callers--; l.callers == 0 {
-		l.retire()
+// ask has the queue polled for the position's caller, who is to be told whether there is a job, together with others.
+func (q *waitQueue) ask(p *position) {
+	q.pending = append(q.pending, p)
+	if q.state != polling {
+		q.queueUp()
 	}
 }
 
-// enqueue has the queue asked if somebody wants it to be.
-func (l *waitQueue) enqueue() {
-	if !l.busy && l.callers > 0 && (l.ready > 0 || l.isPending()) {
-		l.requeue()
+// goOn has the queue polled if somebody wants it to be. One that waits, and is not registered, is checked soon.
+func (q *waitQueue) goOn() {
+	switch e := q.partition.listener; {
+	case q.state == polling:
+	case q.callers == 0:
+		q.retire()
+	case q.jobs > 0 || q.isPending():
+		q.queueUp()
+	case q.state == unknown && e.state == subscribed:
+		e.signal()
 	}
 }
 
-// requeue has the queue asked if somebody wants it to be when its turn comes: those who were served
+// queueUp has the queue polled if somebody wants it to be when its turn comes: those who were served
 // may have come again by then, and go together.
-func (l *waitQueue) requeue() {
-	if !l.queued {
-		l.queued = true
-		l.partition.enqueue(l)
+func (q *waitQueue) queueUp() {
+	if !q.queued {
+		q.queued = true
+		q.partition.turns = append(q.partition.turns, q)
 	}
 }
 
-// isPending reports whether anybody asks; those who don't any more are forgotten.
-func (l *waitQueue) isPending() bool {
-	for len(l.pending) > 0 && !l.pending[0].asks {
-		l.pending = l.pending[1:]
+// isPending reports whether any caller is to be told whether there is a job; those who have their answers are forgotten.
+func (q *waitQueue) isPending() bool {
+	for len(q.pending) > 0 && !q.pending[0].pending {
+		q.pending = q.pending[1:]
 	}
-	return len(l.pending) > 0
+	return len(q.pending) > 0
 }
 
-// isDue reports whether the queue can be asked now. If all its callers are claimed, it can be later; and so it can if
-// the topic's queue of another partition is asked now: those who come meanwhile go together.
-func (l *waitQueue) isDue() bool {
-	if l.callers == 0 || l.ready == 0 && !l.isPending() {
+// isDue reports whether the queue can be polled now. If all its callers are claimed, it can be later; and so it can if
+// the topic's queue of another partition is polled now: those who come meanwhile go together.
+func (q *waitQueue) isDue() bool {
+	if q.callers == 0 || q.jobs == 0 && !q.isPending() {
 		return false
 	}
-	if l.held != nil && l.firstFree() == nil { // it goes on when the hold ends
-		return false
-	}
-	if l.firstFree() != nil && (l.ready > 0 || l.partition.dispatcher.polling[l.topic] == 0) {
+	isFree := q.first.isFree() || q.firstFree() != nil
+	switch {
+	case isFree && (q.jobs > 0 || q.partition.dispatcher.polling[q.topic] == 0):
 		return true
-	}
-	if !l.blocked {
-		l.blocked = true
-		l.partition.dispatcher.blocked = append(l.partition.dispatcher.blocked, l)
+	case !isFree && q.throttle != nil: // it goes on when the time is over
+	case !q.blocked:
+		q.blocked = true
+		q.partition.dispatcher.blocked = append(q.partition.dispatcher.blocked, q)
 	}
 	return false
 }
 
-func (l *waitQueue) at() *partition { return l.partition }
-
-func (l *waitQueue) dequeued() {
-	if l.queued = false; l.callers == 0 {
-		l.retire()
+// skipped implements poller.
+func (q *waitQueue) skipped() {
+	if q.queued = false; q.callers == 0 {
+		q.retire()
 	}
 }
 
-// isFree reports whether a poll of the queue may claim the position's caller. Limits are for those who reserve: who pops is not held back.
+func (q *waitQueue) at() *partition { return q.partition }
+
+// isFree reports whether a poll of the queue may claim the position's caller. Limits are for those who reserve: who pops is not
+// throttled. Who does not wait is to be told so by Redis.
 func (p *position) isFree() bool {
-	return p.caller.isFreeFor(p.queue) && (p.queue.held == nil || !p.kind().Reserves)
+	c := p.caller
+	return c.positions != nil && !c.claimed && (!c.sorts || len(c.pending) == 0) &&
+		(p.queue.throttle == nil || !c.Waits || !c.kind(p.topic).Reserves)
 }
 
-// firstFree is the first position whose caller no poll is under way for, if there is one.
-func (l *waitQueue) firstFree() *position {
-	p := l.first
+// firstFree is the first position whose caller a poll may claim, if there is one.
+func (q *waitQueue) firstFree() *position {
+	p := q.first
 	for p != nil && !p.isFree() {
 		p = p.next
 	}
 	return p
 }
 
-// newPoll claims the first callers of the queue who poll jobs in one way: as many as jobs are believed to be
-// there or, if somebody asks, as one poll can serve.
-func (l *waitQueue) newPoll() *poll {
-	wanted := min(l.ready, store.MaxPop)
-	if l.isPending() {
+// newPoll claims the first callers of the queue who take jobs in one way: as many as jobs are believed to be
+// there or, if somebody is to be told, as one poll can serve.
+func (q *waitQueue) newPoll() *poll {
+	q.queued = false
+	wanted := min(q.jobs, store.MaxPop)
+	if q.isPending() {
 		wanted = store.MaxPop
 	}
-	first := l.firstFree()
-	t := &poll{partition: l.partition, Kind: first.kind(), pending: l.pending}
-	for p := first; p != nil && t.n < wanted; p = p.next {
-		if p.isFree() && p.kind() == t.Kind {
-			t.claim(p.caller, p.limit())
+	t := &poll{partition: q.partition, store: q.partition.store, pending: q.pending}
+	for p := q.first; p != nil && t.N < wanted; p = p.next {
+		if !p.isFree() {
+			continue
+		}
+		c := p.caller
+		kind, n := &c.Kind, c.N
+		if c.Kinds != nil || c.Limits != nil {
+			kind, n = c.kind(p.topic), c.limit(p.topic)
+		}
+		if t.claims == nil {
+			t.Kind = *kind
+		}
+		if *kind == t.Kind {
+			c.claimed = true
+			t.claims, t.N = append(t.claims, claim{c, n}), t.N+n
 		}
 	}
-	t.n = min(t.n, store.MaxPop)
-	t.add(l, t.n)
-	if len(l.pending) > 0 {
-		l.partition.dispatcher.polling[l.topic]++
-		l.partition.dispatcher.turn++
+	t.N = min(t.N, store.MaxPop)
+	t.Topics, t.queues = []string{q.topic}, []polledQueue{{q, q.wakes}}
+	if d := q.partition.dispatcher; len(d.partitions) > 1 && len(q.pending) > 0 {
+		d.polling[q.topic]++
+		d.turn++
 	}
-	l.pending, l.busy = nil, true
+	q.pending = nil
+	q.on(sent, 0)
 	return t
 }
 
-// wake enters that the queue has about so many jobs. told says that we alone were woken for them.
-func (l *waitQueue) wake(jobs int, told bool) {
-	l.entered = false
-	l.unthrottle()
-	l.wakes++
-	l.ready = max(l.ready, jobs)
-	l.woken = l.woken || told
-	l.byLook = l.byLook && !told
-	if l.callers == 0 {
-		l.retire()
-	} else {
-		l.enqueue()
+// tell tells those who were to be told whether there is a job what is known from a poll of the queue, though it may have been
+// for others, who are ahead of them; but one that was throttled tells nothing of what can be popped.
+func (q *waitQueue) tell(t *poll, isEmpty bool, err error) {
+	var still []*position
+	for _, p := range t.pending {
+		switch {
+		case !p.pending: // its caller has its answer, or was told of the error
+		case isEmpty && (q.throttle == nil || t.Reserves == p.caller.kind(p.topic).Reserves) || err != nil && p.caller.isFree():
+			p.answered(err)
+			p.caller.pollNext()
+		default:
+			still = append(still, p)
+		}
 	}
+	q.pending = append(still, q.pending...)
 }
 
 // retire ends the turn of a queue without callers. A job that we alone were told of is for others then.
-func (l *waitQueue) retire() {
-	if l.busy {
+func (q *waitQueue) retire() {
+	if q.state == polling {
 		return
 	}
-	l.ready, l.pending = 0, nil
-	if l.woken {
-		l.woken = false
-		l.partition.passOn(l.topic)
+	if q.told {
+		q.partition.passOn(q.topic)
 	}
-	l.left = time.Now()
-	if !l.entered && l.held == nil && !l.queued && l.partition.queues[l.topic] == l { // else it was forgotten before, and there is a new one
-		delete(l.partition.queues, l.topic)
+	q.on(abandoned, 0)
+	q.pending, q.left = nil, time.Now()
+	if q.state == unknown && !q.queued && q.partition.queues[q.topic] == q { // else it was forgotten before, and there is a new one
+		delete(q.partition.queues, q.topic)
 	}
-}
-
-// learn enters what a poll of the queue has brought that asked for so many jobs, how many are left in
-// the queue (-1 is not known), and whether we are entered. What we were told since it was sent is newer.
-func (l *waitQueue) learn(asked, got, left int, entered, more bool, err error, wakes int) (isEmpty bool) {
-	isEmpty = err == nil && got < asked && !more
-	if err == nil {
-		l.woken = l.woken && l.wakes != wakes
-	}
-	if got > 0 && l.byLook {
-		l.partition.listener.lastHit = time.Now()
-	}
-	l.byLook = false
-	if l.wakes == wakes {
-		l.ready = max(left, 0)
-		if more {
-			l.ready = max(left, 1)
-		}
-		if l.entered = err == nil && entered && left == 0 && !more; l.entered {
-			l.registeredAt = time.Now()
-		}
-	}
-	return isEmpty
 }

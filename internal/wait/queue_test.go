@@ -9,22 +9,17 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
+var names = map[state]string{unknown: "unknown", ready: "ready", polling: "polling", registered: "registered", throttled: "throttled"}
+
 // stateOf names what is known of the topic, and adds a + if it is to be asked.
 func (h *hand) stateOf(topic string) string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	l := h.s.queues[topic]
-	name := "unknown"
-	switch {
-	case l == nil:
-		return name
-	case l.busy:
-		name = "asked"
-	case l.ready > 0:
-		name = "ready"
-	case l.entered:
-		name = "entered"
+	if l == nil {
+		return "unknown"
 	}
+	name := names[l.state]
 	if h.s.Waiting() && len(h.s.turns) > 0 {
 		name += "+"
 	}
@@ -46,12 +41,12 @@ func TestStates(t *testing.T) {
 			h.s.wake("t", 1)
 			return g
 		},
-		"asked": func(h *hand) *guest {
+		"polling": func(h *hand) *guest {
 			g := h.waiter("t")
 			one = h.asks()
 			return g
 		},
-		"entered": func(h *hand) *guest {
+		"registered": func(h *hand) *guest {
 			g := h.waiter("t")
 			h.settle()
 			return g
@@ -87,7 +82,7 @@ func TestStates(t *testing.T) {
 		{"unknown", "a caller who waits joins", joins, "unknown+", false},
 		{"unknown", "woken", woken, "ready+", false},
 		{"unknown", "a check finds jobs", finds(2, true), "ready+", false},
-		{"unknown", "a check finds none, and enters", finds(0, true), "entered", false},
+		{"unknown", "a check finds none, and enters", finds(0, true), "registered", false},
 		{"unknown", "a check finds none, and can't enter", finds(0, false), "unknown", false},
 		{"unknown", "the subscription ends", ends, "unknown", false},
 		{"unknown", "the caller leaves", leaves, "unknown", false},
@@ -97,35 +92,35 @@ func TestStates(t *testing.T) {
 		{"ready", "the subscription ends", ends, "ready+", false},
 		{"ready", "the caller leaves", leaves, "unknown", true},
 
-		{"asked", "a caller asks", asks, "asked", false},
-		{"asked", "woken", woken, "asked", false},
-		{"asked", "the caller leaves", leaves, "asked", false},
-		{"asked", "brought all, none are left", then(joins, answers(got, nil)), "unknown+", false},
-		{"asked", "brought all, some are left", then(joins, answers(some, nil)), "ready+", false},
-		{"asked", "brought less, and we were entered", answers(none, nil), "entered", false},
-		{"asked", "brought less, and we were not", answers(store.Popped{}, nil), "unknown", false},
-		{"asked", "brought less, as it stopped early", answers(store.Popped{More: true, Entered: true}, nil), "ready+", false},
-		{"asked", "failed", answers(store.Popped{}, errCut), "unknown", false},
-		{"asked", "woken, then brought less", then(woken, answers(none, nil)), "ready+", false},
-		{"asked", "woken, then failed", then(woken, answers(store.Popped{}, errCut)), "ready+", false},
-		{"asked", "a check finds jobs, then brought less", then(finds(2, true), answers(none, nil)), "ready+", false},
-		{"asked", "the subscription ends, then brought less", then(ends, answers(none, nil)), "unknown", false},
-		{"asked", "the caller leaves, then brought less", then(leaves, answers(none, nil)), "entered", false},
-		{"asked", "the caller leaves, then failed", then(leaves, answers(store.Popped{}, errCut)), "unknown", false},
-		{"asked", "woken, the caller leaves, then brought less", then(woken, leaves, answers(none, nil)), "unknown", true},
-		{"asked", "woken, the caller leaves, then failed", then(woken, leaves, answers(store.Popped{}, errCut)), "unknown", true},
-		{"asked", "woken, then brought all", then(woken, answers(got, nil)), "unknown", true},
-		{"asked", "a check finds jobs, the caller leaves", then(finds(1, true), leaves, answers(none, nil)), "unknown", false},
+		{"polling", "a caller asks", asks, "polling", false},
+		{"polling", "woken", woken, "polling", false},
+		{"polling", "the caller leaves", leaves, "polling", false},
+		{"polling", "brought all, none are left", then(joins, answers(got, nil)), "unknown+", false},
+		{"polling", "brought all, some are left", then(joins, answers(some, nil)), "ready+", false},
+		{"polling", "brought less, and we were entered", answers(none, nil), "registered", false},
+		{"polling", "brought less, and we were not", answers(store.Popped{}, nil), "unknown", false},
+		{"polling", "brought less, as it stopped early", answers(store.Popped{More: true, Entered: true}, nil), "ready+", false},
+		{"polling", "failed", answers(store.Popped{}, errCut), "unknown", false},
+		{"polling", "woken, then brought less", then(woken, answers(none, nil)), "ready+", false},
+		{"polling", "woken, then failed", then(woken, answers(store.Popped{}, errCut)), "ready+", false},
+		{"polling", "a check finds jobs, then brought less", then(finds(2, true), answers(none, nil)), "ready+", false},
+		{"polling", "the subscription ends, then brought less", then(ends, answers(none, nil)), "unknown", false},
+		{"polling", "the caller leaves, then brought less", then(leaves, answers(none, nil)), "registered", false},
+		{"polling", "the caller leaves, then failed", then(leaves, answers(store.Popped{}, errCut)), "unknown", false},
+		{"polling", "woken, the caller leaves, then brought less", then(woken, leaves, answers(none, nil)), "unknown", true},
+		{"polling", "woken, the caller leaves, then failed", then(woken, leaves, answers(store.Popped{}, errCut)), "unknown", true},
+		{"polling", "woken, then brought all", then(woken, answers(got, nil)), "unknown", true},
+		{"polling", "a check finds jobs, the caller leaves", then(finds(1, true), leaves, answers(none, nil)), "unknown", false},
 
-		{"entered", "a caller asks", asks, "entered+", false},
-		{"entered", "a caller who waits joins", joins, "entered", false},
-		{"entered", "woken", woken, "ready+", false},
-		{"entered", "a check finds jobs", finds(2, true), "ready+", false},
-		{"entered", "a check finds none", finds(0, true), "entered", false},
-		{"entered", "the subscription ends", ends, "unknown", false},
-		{"entered", "the caller leaves", leaves, "entered", false},
-		{"entered", "the caller leaves, woken", then(leaves, woken), "unknown", true},
-		{"entered", "the caller leaves, the subscription ends", then(leaves, ends), "unknown", false},
+		{"registered", "a caller asks", asks, "registered+", false},
+		{"registered", "a caller who waits joins", joins, "registered", false},
+		{"registered", "woken", woken, "ready+", false},
+		{"registered", "a check finds jobs", finds(2, true), "ready+", false},
+		{"registered", "a check finds none", finds(0, true), "registered", false},
+		{"registered", "the subscription ends", ends, "unknown", false},
+		{"registered", "the caller leaves", leaves, "registered", false},
+		{"registered", "the caller leaves, woken", then(leaves, woken), "unknown", true},
+		{"registered", "the caller leaves, the subscription ends", then(leaves, ends), "unknown", false},
 	} {
 		t.Run(c.state+", "+c.event, func(t *testing.T) {
 			h := inHand(t)
@@ -171,21 +166,22 @@ func TestLearn(t *testing.T) {
 	} {
 		for _, entered := range []bool{false, true} {
 			h := inHand(t)
-			l := h.s.queue("t")
-			l.ready, l.wakes, l.woken = c.ready, 7, true
-			wakes := 7
-			if c.heard {
-				wakes = 6
+			q := h.s.queue("t")
+			q.on(woken, c.ready)
+			one := &poll{Wanted: store.Wanted{N: c.asked, Enter: store.Enter{Always: true}}, partition: h.s, queues: []polledQueue{{q, q.wakes}}, epoch: h.s.listener.epoch}
+			if q.on(sent, 0); c.heard {
+				q.on(woken, c.ready)
 			}
-			isEmpty := l.learn(c.asked, c.got, c.left, entered, c.more, c.err, wakes)
-			if l.ready != c.want || isEmpty != c.isEmpty || l.entered != (entered && c.entered) {
-				t.Errorf("%s: %d jobs are believed to be there, it is empty: %v, entered: %v; want %d, %v", c.name, l.ready, isEmpty, l.entered, c.want, c.isEmpty)
+			isEmpty := one.learn(store.Popped{Jobs: jobs("t", c.got), Remaining: []int{c.left}, Entered: entered, More: c.more}, c.err)
+			q.on(ended, 0)
+			if q.jobs != c.want || isEmpty != c.isEmpty || q.isRegistered() != (entered && c.entered) {
+				t.Errorf("%s: %d jobs are believed to be there, it is empty: %v, registered: %v; want %d, %v", c.name, q.jobs, isEmpty, q.isRegistered(), c.want, c.isEmpty)
 			}
-			if want := c.heard || c.err != nil; l.woken != want {
-				t.Errorf("%s: it is to be passed on: %v, want %v", c.name, l.woken, want)
+			if want := c.heard || c.err != nil; q.told != want {
+				t.Errorf("%s: it is to be passed on: %v, want %v", c.name, q.told, want)
 			}
-			if l.entered && time.Since(l.registeredAt) > time.Minute {
-				t.Errorf("%s: it does not know since when it is entered", c.name)
+			if q.isRegistered() && time.Since(q.registeredAt) > time.Minute {
+				t.Errorf("%s: it does not know since when it is registered", c.name)
 			}
 		}
 	}
@@ -200,16 +196,16 @@ func TestCallersInOrder(t *testing.T) {
 		guests = append(guests, h.waiter("t"))
 	}
 	one := h.asks()
-	if one.n != 5 || len(one.callers) != 5 || one.queues[0].limit != 5 || h.asks() != nil {
-		t.Fatalf("the poll is for %d jobs of %d callers", one.n, len(one.callers))
+	if one.N != 5 || len(one.claims) != 5 || one.limit(0) != 5 || h.asks() != nil {
+		t.Fatalf("the poll is for %d jobs of %d callers", one.N, len(one.claims))
 	}
 	h.answer(one, store.Popped{Jobs: jobs("t", 2), Entered: true}, nil)
 	guests[0].expectJob(t, "t1")
 	guests[1].expectJob(t, "t2")
 	guests[2].expectWaits(t)
 	h.s.wake("t", 2)
-	if one = h.asks(); one.n != 2 || one.callers[0] != guests[2].caller {
-		t.Fatalf("the poll is for %d jobs, the first of its callers is the third: %v", one.n, one.callers[0] == guests[2].caller)
+	if one = h.asks(); one.N != 2 || one.claims[0].caller != guests[2].caller {
+		t.Fatalf("the poll is for %d jobs, the first of its callers is the third: %v", one.N, one.claims[0].caller == guests[2].caller)
 	}
 	h.leave(guests[2].caller, store.ErrEmpty) // it is claimed, and so it gets what comes
 	h.answer(one, store.Popped{Jobs: jobs("t", 1), Entered: true}, nil)
@@ -251,20 +247,20 @@ func TestKindsOfALine(t *testing.T) {
 	reserves.Kind = Kind{Reserves: true, Reservation: store.Reservation{Lease: time.Minute}}
 	a, b, c := h.joins(pops), h.joins(reserves), h.joins(pops)
 	first := h.asks()
-	if first.Reserves || len(first.callers) != 2 || first.callers[1] != c.caller {
+	if first.Reserves || len(first.claims) != 2 || first.claims[1].caller != c.caller {
 		t.Fatalf("%+v", first)
 	}
 	h.answer(first, store.Popped{Jobs: jobs("t", 2), Remaining: []int{1}}, nil)
 	a.expectJob(t, "t1")
 	c.expectJob(t, "t2")
 	second := h.asks()
-	if second.Kind != reserves.Kind || second.callers[0] != b.caller {
+	if second.Kind != reserves.Kind || second.claims[0].caller != b.caller {
 		t.Fatalf("%+v", second)
 	}
 	leases := []store.Lease{{Token: 7}}
-	second.askedAt = time.Unix(5, 0)
+	second.sentAt = time.Unix(5, 0)
 	h.answer(second, store.Popped{Jobs: jobs("t", 1), Leases: leases}, nil)
-	if got := (<-b.answers).Jobs; len(got.Leases) != 1 || got.Leases[0] != leases[0] || got.AskedAt != second.askedAt {
+	if got := (<-b.answers).Jobs; len(got.Leases) != 1 || got.Leases[0] != leases[0] || got.AskedAt != second.sentAt {
 		t.Errorf("%+v", got)
 	}
 }
@@ -275,8 +271,8 @@ func TestCallersWantSeveral(t *testing.T) {
 	r := Request{Topics: []string{"t"}, N: 3, Waits: true}
 	a, b, c := h.joins(r), h.joins(r), h.joins(r)
 	one := h.asks()
-	if one.n != 9 {
-		t.Fatalf("the poll is for %d jobs", one.n)
+	if one.N != 9 {
+		t.Fatalf("the poll is for %d jobs", one.N)
 	}
 	h.answer(one, store.Popped{Jobs: jobs("t", 5), Leases: make([]store.Lease, 5)}, nil)
 	for i, g := range []*guest{a, b} {
@@ -294,30 +290,30 @@ func TestWantedByALine(t *testing.T) {
 	for range store.MaxPop + 10 {
 		h.waiter("t")
 	}
-	if one := h.asks(); one.n != store.MaxPop || len(one.callers) != store.MaxPop || one.queues[0].limit != store.MaxPop {
-		t.Errorf("%d jobs for %d callers", one.n, len(one.callers))
+	if one := h.asks(); one.N != store.MaxPop || len(one.claims) != store.MaxPop || one.limit(0) != store.MaxPop {
+		t.Errorf("%d jobs for %d callers", one.N, len(one.claims))
 	} else {
 		h.answer(one, store.Popped{Entered: true}, nil)
 	}
 	h.settle()
 	for _, ready := range []int{1, 3} {
 		h.s.wake("t", ready)
-		if one := h.asks(); one.n != ready {
-			t.Errorf("%d jobs are asked for, want %d", one.n, ready)
+		if one := h.asks(); one.N != ready {
+			t.Errorf("%d jobs are asked for, want %d", one.N, ready)
 		} else {
 			h.answer(one, store.Popped{Entered: true}, nil)
 		}
 	}
 	h.s.wake("t", 3)
 	h.joins(Request{Topics: []string{"t"}, N: 1})
-	if one := h.asks(); one.n != store.MaxPop {
-		t.Errorf("%d jobs are asked for though somebody asks", one.n)
+	if one := h.asks(); one.N != store.MaxPop {
+		t.Errorf("%d jobs are asked for though somebody asks", one.N)
 	}
 	wide := inHand(t)
 	wide.joins(Request{Topics: []string{"t"}, N: store.MaxPop - 1, Waits: true})
 	wide.joins(Request{Topics: []string{"t"}, N: store.MaxPop, Waits: true})
-	if one := wide.asks(); one.n != store.MaxPop || len(one.callers) != 2 {
-		t.Errorf("%d jobs for %d callers", one.n, len(one.callers))
+	if one := wide.asks(); one.N != store.MaxPop || len(one.claims) != 2 {
+		t.Errorf("%d jobs for %d callers", one.N, len(one.claims))
 	}
 }
 
@@ -339,7 +335,7 @@ func TestAskingBehindOthers(t *testing.T) {
 	}
 	asks = h.joins(Request{Topics: []string{"u"}, N: 1})
 	one := h.asks()
-	if slices.Contains(one.callers, asks.caller) {
+	if slices.ContainsFunc(one.claims, func(c claim) bool { return c.caller == asks.caller }) {
 		t.Fatal("the poll is for him, too")
 	}
 	h.answer(one, store.Popped{}, errBroken) // which he is told
@@ -350,7 +346,7 @@ func TestAskingBehindOthers(t *testing.T) {
 	asks = h.joins(Request{Topics: []string{"v"}, N: 1})
 	h.answer(h.asks(), store.Popped{Jobs: jobs("v", store.MaxPop)}, nil)
 	asks.expectWaits(t)
-	if one = h.asks(); one == nil || one.callers[0] != asks.caller {
+	if one = h.asks(); one == nil || one.claims[0].caller != asks.caller {
 		t.Fatalf("he is not asked for once it is his turn: %+v", one)
 	}
 	h.joins(Request{Topics: []string{"u"}, N: 1})
@@ -367,7 +363,7 @@ func TestAskingAndLeaving(t *testing.T) {
 	asks := h.joins(Request{Topics: []string{"t"}, N: 1})
 	h.leave(asks.caller, store.ErrEmpty)
 	asks.expectErr(t, ErrNoAnswer)
-	if one := h.asks(); one != nil && len(one.callers) > 1 {
+	if one := h.asks(); one != nil && len(one.claims) > 1 {
 		t.Errorf("%+v", one)
 	}
 	g.expectWaits(t)
@@ -377,11 +373,11 @@ func TestAskingAndLeaving(t *testing.T) {
 // one of these passes it on.
 func TestForget(t *testing.T) {
 	h := inHand(t)
-	for _, topic := range []string{"waited", "left", "left lately", "asked", "queued"} {
+	for _, topic := range []string{"waited", "left", "left lately", "polling", "queued"} {
 		g := h.waiter(topic)
 		h.settle()
 		switch topic {
-		case "asked":
+		case "polling":
 			h.s.wake(topic, 1)
 			h.asks()
 		case "queued":
@@ -398,7 +394,7 @@ func TestForget(t *testing.T) {
 	h.mu.Lock()
 	h.s.forget(lingerFor)
 	h.mu.Unlock()
-	for topic, want := range map[string]bool{"waited": true, "left": false, "left lately": true, "asked": true, "queued": true} {
+	for topic, want := range map[string]bool{"waited": true, "left": false, "left lately": true, "polling": true, "queued": true} {
 		if got := h.s.queues[topic] != nil; got != want {
 			t.Errorf("%s: known %v", topic, got)
 		}
@@ -411,5 +407,90 @@ func TestForget(t *testing.T) {
 	}
 	if h.asks() != nil || h.s.queues["queued"] != nil {
 		t.Error("a queue without callers is asked, or kept for ever")
+	}
+}
+
+// The drawing in the package's comment: each state, and each event. While a queue is polling an event counts for the state that follows.
+func TestTransitions(t *testing.T) {
+	const none = 0
+	events := []struct {
+		event event
+		name  string
+		jobs  int
+		// what follows unknown, ready with 2 jobs, registered and throttled
+		want [4]state
+		left [4]int // jobs
+	}{
+		{left, "an answer: some are left", 3, [4]state{ready, ready, ready, throttled}, [4]int{3, 3, 3, 3}},
+		{left, "an answer: none are left", none, [4]state{unknown, unknown, unknown, throttled}, [4]int{}},
+		{failed, "an error", none, [4]state{unknown, unknown, unknown, throttled}, [4]int{}},
+		{empty, "it is empty, and we are registered", none, [4]state{registered, registered, registered, registered}, [4]int{}},
+		{limited, "an answer: throttled", none, [4]state{throttled, throttled, throttled, throttled}, [4]int{}},
+		{woken, "woken", 1, [4]state{ready, ready, ready, ready}, [4]int{1, 2, 1, 1}},
+		{foundJobs, "a check finds jobs", 5, [4]state{ready, ready, ready, throttled}, [4]int{5, 5, 5, 0}},
+		{unheard, "the subscription ends", none, [4]state{unknown, ready, unknown, unknown}, [4]int{0, 2, 0, 0}},
+		{sentAmong, "a poll of several topics", none, [4]state{unknown, ready, unknown, throttled}, [4]int{0, 2, 0, 0}},
+		{expired, "the time is over", 7, [4]state{ready, ready, ready, ready}, [4]int{7, 7, 7, 7}},
+		{abandoned, "the last caller leaves", none, [4]state{unknown, unknown, registered, throttled}, [4]int{}},
+	}
+	begin := func(s state) *waitQueue {
+		q := &waitQueue{state: s}
+		switch s {
+		case ready:
+			q.jobs = 2
+		case throttled:
+			q.throttle = &throttle{time.NewTimer(time.Hour)}
+		}
+		return q
+	}
+	for i, s := range []state{unknown, ready, registered, throttled} {
+		for _, e := range events {
+			q := begin(s)
+			q.on(e.event, e.jobs)
+			if q.state != e.want[i] || q.jobs != e.left[i] || q.throttle != nil && (q.state != throttled || e.event == limited) {
+				t.Errorf("%s, %s: %s with %d jobs, %v, want %s with %d", names[s], e.name, names[q.state], q.jobs, q.throttle, names[e.want[i]], e.left[i])
+			}
+			if told := q.told; told != (e.event == woken) {
+				t.Errorf("%s, %s: told %v", names[s], e.name, told)
+			}
+			if moved := q.wakes > 0; moved != (e.event == woken || e.event == foundJobs && s != throttled) || q.byCheck != (e.event == foundJobs && s != throttled) {
+				t.Errorf("%s, %s: %d wakes, by a check %v", names[s], e.name, q.wakes, q.byCheck)
+			}
+			if e.event == abandoned {
+				continue // nothing happens to it while it is polling
+			}
+			q = begin(s)
+			q.on(sent, none)
+			if q.state != polling || q.jobs != 0 {
+				t.Fatalf("%s, sent: %s with %d jobs", names[s], names[q.state], q.jobs)
+			}
+			q.on(e.event, e.jobs)
+			if q.state != polling {
+				t.Errorf("%s, sent, %s: %s", names[s], e.name, names[q.state])
+			}
+			want, jobs := e.want[i], e.left[i]
+			if s != throttled { // what was known before counts no more
+				want, jobs = e.want[0], e.left[0]
+			}
+			if q.on(ended, none); q.state != want || q.jobs != jobs || (q.throttle != nil) != (s == throttled && want == throttled && e.event != limited) {
+				t.Errorf("%s, sent, %s, ended: %s with %d jobs, %v, want %s with %d", names[s], e.name, names[q.state], q.jobs, q.throttle, names[want], jobs)
+			}
+		}
+	}
+	q := begin(ready)
+	q.on(sent, none)
+	q.on(woken, 1)
+	if q.on(abandoned, none); q.state != polling || q.jobs != 1 || !q.told {
+		t.Errorf("polling, the last caller leaves: %+v", q)
+	}
+	q = begin(throttled)
+	q.on(left, 1) // for those who pop
+	if q.on(unheard, none); q.state != ready {
+		t.Errorf("throttled with jobs for those who pop, the subscription ends: %s", names[q.state])
+	}
+	q = begin(throttled)
+	q.told, q.byCheck = true, true
+	if q.on(failed, none); !q.told || q.byCheck {
+		t.Errorf("an error: told %v, by a check %v; the wake-up is to be passed on", q.told, q.byCheck)
 	}
 }

@@ -143,10 +143,10 @@ func (m *redisModel) wake(q readyQueue) {
 
 // do is what pop.lua does.
 func (m *redisModel) do(one *poll) {
-	p, room := store.Popped{Entered: one.enter.Waiter != "", Remaining: make([]int, len(one.queues))}, one.n
+	p, room := store.Popped{Entered: one.Waiter != "", Remaining: make([]int, len(one.queues))}, one.N
 	for i, l := range one.queues {
 		q := readyQueue{one.partition, l.topic}
-		want := min(room, l.limit)
+		want := min(room, one.limit(i))
 		got := min(want, m.ready[q])
 		p.Jobs = append(p.Jobs, jobs(l.topic, got)...)
 		m.ready[q], room = m.ready[q]-got, room-got
@@ -156,12 +156,12 @@ func (m *redisModel) do(one *poll) {
 		left := 0
 		if got == want {
 			left = -1
-			if one.enter.Always || m.entered[q] || m.others {
+			if one.Always || m.entered[q] || m.others {
 				left = m.ready[q]
 			}
 			m.wake(q)
 		}
-		if left == 0 && p.Entered && (got < want || one.enter.Always) {
+		if left == 0 && p.Entered && (got < want || one.Always) {
 			m.entered[q] = true
 		}
 		if got > 0 {
@@ -291,8 +291,8 @@ func randomOrder(t *testing.T, partitions []int, seed uint64) {
 	for _, s := range m.partitions {
 		for topic, l := range s.queues {
 			q := readyQueue{s, topic}
-			if l.callers > 0 && (m.ready[q] > 0 || !m.entered[q]) || l.entered && !m.entered[q] {
-				t.Fatalf("%v, seed %d: %s: %d jobs, %d callers; entered: %v, believed: %v", partitions, seed, topic, m.ready[q], l.callers, m.entered[q], l.entered)
+			if l.callers > 0 && (m.ready[q] > 0 || !m.entered[q]) || l.isRegistered() && !m.entered[q] {
+				t.Fatalf("%v, seed %d: %s: %d jobs, %d callers; entered: %v, believed: %v", partitions, seed, topic, m.ready[q], l.callers, m.entered[q], l.isRegistered())
 			}
 		}
 	}

@@ -57,14 +57,14 @@ func TestBlockedByAnotherStore(t *testing.T) {
 	node.listener.running, node.listener.state = true, subscribed
 	h.nodes = append(h.nodes, node)
 	other := node.partitions[0]
-	answered := make(chan error, 1)
-	g := &caller{Request: Request{Topics: []string{"t"}, N: 1, Waits: true}, answer: func(a answer) { answered <- a.err }}
+	g := newCaller(h.Dispatcher, Request{Topics: []string{"t"}, N: 1, Waits: true})
 	_, err := h.join(g)
 	redistest.Check(t, err)
 	one := h.asks()
 	h.mu.Lock()
 	other.batches = coalesce.New(h.owner, other.store.Pipeline, &h.mu, node, 1)
-	other.queue("t").wake(1, true)
+	other.queue("t").on(woken, 1)
+	other.queue("t").goOn()
 	other.batches.Wake() // in vain: its caller is claimed
 	h.mu.Unlock()
 	h.answer(one, store.Popped{Entered: true}, nil)

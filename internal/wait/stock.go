@@ -2,8 +2,6 @@ package wait
 
 import (
 	"time"
-
-	"github.com/mix-basic/delayer/internal/store"
 )
 
 // stock is how many jobs each partition is believed to have ready, by topic. With it a caller of several topics need not probe every
@@ -91,9 +89,9 @@ func (k *stock) put(topic *topicStock, partition, jobs int) {
 }
 
 // set notes how many jobs a queue has.
-func (k *stock) set(l *waitQueue, jobs int) {
-	if topic := k.of(l.topic); topic != nil {
-		k.put(topic, l.partition.index, jobs)
+func (k *stock) set(q *waitQueue, jobs int) {
+	if topic := k.of(q.topic); topic != nil {
+		k.put(topic, q.partition.index, jobs)
 	}
 }
 
@@ -106,16 +104,16 @@ func (k *stock) raise(s *partition, name string, jobs int) {
 
 // learn notes what a poll of a queue has brought: it asked for so many jobs, got some, and left is how many remain, -1 if that is unknown.
 // A wake-up since the poll was sent is newer. A throttled topic is tried once more, because callers of a limited topic register
-// (see claim), and then not until the limit lets it go on.
-func (k *stock) learn(l *polledQueue, asked, got, left int, held, more, aimed bool) {
-	topic := k.of(l.topic)
+// (see target), and then not until the limit lets it go on.
+func (k *stock) learn(q *polledQueue, asked, got, left int, held, more, aimed bool) {
+	topic := k.of(q.topic)
 	if topic == nil {
 		return
 	}
 	k.taken += got
-	partition := l.partition.index
+	partition := q.partition.index
 	switch {
-	case l.waitQueue.wakes != l.wakes || held && !topic.limited:
+	case q.waitQueue.wakes != q.wakes || held && !topic.limited:
 	case held || got < asked && !more:
 		k.put(topic, partition, 0)
 	case more:
@@ -128,23 +126,23 @@ func (k *stock) learn(l *polledQueue, asked, got, left int, held, more, aimed bo
 	topic.limited = topic.limited || held
 }
 
-// claim is what a caller is to ask for.
-type claim struct {
+// target is what a caller is to ask for.
+type target struct {
 	from   *partition // nil if no partition is believed to have jobs
 	topics []int      // indices of the caller's topics; nil if a probe is due
 	leaves bool       // more jobs are believed to remain, and no limit is involved
 }
 
-// claim picks the partition that has the earliest of the caller's topics; if several partitions have it, they poll turns. The caller asks it for
+// target picks the partition that has the earliest of the caller's topics; if several partitions have it, they take turns. The caller asks it for
 // topics with about twice as many jobs as it wants, all taken in one way. What it wants is deducted, so that callers who come now go elsewhere.
-func (k *stock) claim(c *caller, partitions []*partition, turn int) (found claim) {
+func (k *stock) target(r *Request, partitions []*partition, turn int) (found target) {
 	now, first, due := time.Now(), 0, false
-	for i, name := range c.Topics {
+	for i, name := range r.Topics {
 		topic := k.topics[name]
 		if topic == nil {
-			return claim{}
+			return target{}
 		}
-		due = due || !k.isFresh(topic, now, len(c.Topics)*len(partitions))
+		due = due || !k.isFresh(topic, now, len(r.Topics)*len(partitions))
 		for n := 0; found.from == nil && n < len(partitions); n++ {
 			if s := partitions[(turn+n)%len(partitions)]; topic.jobs[s.index] > 0 {
 				found.from, first = s, i
@@ -156,59 +154,14 @@ func (k *stock) claim(c *caller, partitions []*partition, turn int) (found claim
 		return found
 	}
 	partition, limited := found.from.index, false
-	for i, believed := first, 0; i < len(c.Topics) && believed < 2*c.N && len(found.topics) < maxQueues; i++ {
-		topic := k.topics[c.Topics[i]]
-		if jobs := topic.jobs[partition]; jobs > 0 && c.kind(i) == c.kind(first) {
-			n := min(jobs, c.limit(i))
-			k.put(topic, partition, jobs-max(min(n, c.N-believed), 0))
+	for i, believed := first, 0; i < len(r.Topics) && believed < 2*r.N && len(found.topics) < maxQueues; i++ {
+		topic := k.topics[r.Topics[i]]
+		if jobs := topic.jobs[partition]; jobs > 0 && *r.kind(i) == *r.kind(first) {
+			n := min(jobs, r.limit(i))
+			k.put(topic, partition, jobs-max(min(n, r.N-believed), 0))
 			found.topics, believed, limited = append(found.topics, i), believed+n, limited || topic.limited
 		}
 	}
 	found.leaves = k.jobs > 0 && !limited
 	return found
-}
-
-// aim makes the caller ask one partition that is believed to have jobs, and join the queues of this one only. It reports whether there is
-// such a partition. While more jobs remain the caller does not register as a waiter: it will be back, and each registration costs two commands.
-func (t *Dispatcher) aim(c *caller) bool {
-	c.comesBack = false
-	if t.stock == nil || len(c.Topics) == 1 || t.isAnyAway() {
-		return false
-	}
-	found := t.stock.claim(c, t.partitions, t.turn)
-	if c.comesBack = found.leaves; found.topics == nil {
-		return false
-	}
-	t.aimed[c] = true
-	if c.Waits { // keeps the listeners running
-		for _, n := range t.nodes {
-			n.listener.left = time.Time{}
-		}
-	}
-	c.aimed, c.asked = true, all
-	c.positions = make([]position, 0, len(found.topics))
-	for _, i := range found.topics {
-		found.from.queue(c.Topics[i]).push(c, i)
-	}
-	for i := range c.positions {
-		c.positions[i].asks = true
-		c.pending = append(c.pending, &c.positions[i])
-	}
-	return true
-}
-
-// missed sends a caller that got nothing to the next partition that is believed to have jobs. After an error, or if there is no such partition,
-// the caller goes the full way.
-func (t *Dispatcher) missed(c *caller, err error) {
-	c.leaveQueues()
-	c.comesBack = false
-	if err != nil || !t.aim(c) {
-		t.joinAll(c)
-	}
-	if len(c.pending) > 0 {
-		c.poll()
-		return
-	}
-	c.recovered()
-	c.wait(store.ErrEmpty)
 }

@@ -113,7 +113,7 @@ func TestAimMissed(t *testing.T) {
 	h.turn = 0
 	g := h.waiter(abc...)
 	one := h.expectAsks("the first", h.partitions[0], "a")
-	if one.enter.Waiter != "" {
+	if one.Waiter != "" {
 		t.Error("it registers though there are jobs elsewhere")
 	}
 	h.answer(one, store.Popped{}, nil)
@@ -192,7 +192,7 @@ func TestWakeUpIsBelieved(t *testing.T) {
 	h.partitions[1].wake("b", 1)
 	h.waiter(abc...)
 	one := h.expectAsks("woken", h.partitions[1], "b")
-	if one.enter.Waiter == "" {
+	if one.Waiter == "" {
 		t.Error("it does not register though it knows of nothing else")
 	}
 	h.expectPassed("nobody was there", "b")
@@ -206,12 +206,12 @@ func TestAimAtALimitedTopic(t *testing.T) {
 	r := Request{Topics: abc, N: 1, Waits: true, Kind: Kind{Reserves: true}}
 	g := h.joins(r)
 	held := func(one *poll) store.Popped {
-		return store.Popped{Held: []time.Duration{store.Woken}, Entered: one.enter.Waiter != ""}
+		return store.Popped{Held: []time.Duration{store.Woken}, Entered: one.Waiter != ""}
 	}
 	one := h.expectAsks("limited", h.partitions[0], "a")
 	h.answer(one, held(one), nil)
 	one = h.expectAsks("limited, as is known now", h.partitions[0], "a")
-	if one.enter.Waiter == "" {
+	if one.Waiter == "" {
 		t.Fatal("it does not register")
 	}
 	h.answer(one, held(one), nil)

@@ -7,59 +7,57 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// throttledFor is for how long, about, a queue is held back at most: Redis wakes it when its topic's limit lets it go on, or is another
+// throttledFor is for how long, about, a queue is throttled at most: Redis wakes it when its topic's limit lets it go on, or is another
 // one, but a message may be lost.
 const throttledFor = 10 * time.Second
 
-// hold is that of a queue whose topic's limit lets no more jobs be reserved now. Nobody asks until Redis wakes us, or the time is over.
-type hold struct{ timer *time.Timer }
+// throttle ends the throttled state when its time is over.
+type throttle struct{ timer *time.Timer }
 
-// hold holds the queue back: for so long, or until it is woken, if we are entered for that. If not, nobody tells us that the limit is
-// another one now.
-func (l *waitQueue) hold(d time.Duration, entered bool) {
+// throttleFor has nobody reserve jobs of the queue for so long, or until we are woken, if we are registered for that. If not, nobody tells
+// us that the limit is another one now.
+func (q *waitQueue) throttleFor(d time.Duration, isRegistered bool) {
 	longest := checkEvery
-	if entered {
+	if isRegistered {
 		longest = throttledFor/2 + rand.N(throttledFor)
 	}
 	switch {
 	case d != store.Woken:
 		d = min(d, longest)
-	case entered:
+	case isRegistered:
 		d = longest
-	default: // who checks finds the jobs, and asks again
+	default: // a check finds the jobs, and has them polled again
 		return
 	}
-	l.unthrottle()
-	h := &hold{}
-	h.timer = time.AfterFunc(d, func() { l.resume(h) })
-	l.held = h
-	if l.firstFree() != nil { // there are jobs for those who pop
-		l.ready = max(l.ready, 1)
+	q.on(limited, q.jobs)
+	t := &throttle{}
+	t.timer = time.AfterFunc(d, func() { q.resume(t) })
+	q.throttle = t
+	if q.hasFreePopper() {
+		q.on(left, max(q.jobs, 1))
 	}
 }
 
-// unthrottle has whoever wants jobs of the queue ask again.
-func (l *waitQueue) unthrottle() {
-	if l.held != nil {
-		l.held.timer.Stop()
-		l.held = nil
+// hasFreePopper reports whether a poll may claim somebody who pops: limits are not for those.
+func (q *waitQueue) hasFreePopper() bool {
+	for p := q.first; p != nil; p = p.next {
+		if p.isFree() && !p.caller.kind(p.topic).Reserves {
+			return true
+		}
 	}
+	return false
 }
 
-// resume has the queue asked once its time is over.
-func (l *waitQueue) resume(h *hold) {
-	t := l.partition.dispatcher
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if l.held != h {
+// resume has the queue polled once its time is over.
+func (q *waitQueue) resume(t *throttle) {
+	d := q.partition.dispatcher
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if q.throttle != t {
 		return
 	}
-	l.held, l.ready = nil, store.MaxPop
-	t.stock.raise(l.partition, l.topic, 1)
-	if l.callers == 0 {
-		l.retire()
-	} else {
-		l.enqueue()
-	}
-	l.partition.batches.Wake()
+	q.on(expired, store.MaxPop)
+	d.stock.raise(q.partition, q.topic, 1)
+	q.goOn()
+	q.partition.batches.Wake()
 }

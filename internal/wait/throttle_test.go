@@ -76,7 +76,7 @@ func TestHeldLineIsPopped(t *testing.T) {
 		h.answer(h.asks(), store.Popped{Entered: true, Remaining: []int{0}}, nil)
 		later.expectWaits(t)
 		first.expectWaits(t)
-		if got := h.stateOf("t"); got != "entered" {
+		if got := h.stateOf("t"); got != "registered" {
 			t.Errorf("the queue is %s, though its queue is empty", got)
 		}
 	})
@@ -145,7 +145,7 @@ func TestHeldAmongSeveral(t *testing.T) {
 		h := inHand(t)
 		h.reserver("t", "u")
 		h.answer(h.asks(), held(store.Woken, 0), nil)
-		if got := h.stateOf("t") + h.stateOf("u"); got != "unknownentered" {
+		if got := h.stateOf("t") + h.stateOf("u"); got != "throttledregistered" {
 			t.Errorf("they are %s", got)
 		}
 		h.reserver("t", "new")
@@ -188,7 +188,22 @@ func TestHeldWhenTheSubscriptionEnds(t *testing.T) {
 	h := inHand(t)
 	h.reserver("t")
 	h.answer(h.asks(), held(store.Woken), nil)
-	if entered := h.s.listener.close(); len(entered[h.s]) != 1 || h.s.queues["t"].held != nil {
-		t.Errorf("taken out of %v, and held %v", entered[h.s], h.s.queues["t"].held)
+	if entered := h.s.listener.close(); len(entered[h.s]) != 1 || h.s.queues["t"].throttle != nil {
+		t.Errorf("taken out of %v, and held %v", entered[h.s], h.s.queues["t"].throttle)
 	}
+}
+
+// Who reserves without waiting is told by Redis, at once, that a throttled topic has nothing for him.
+func TestNotWaitingForAThrottledTopic(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := inHand(t)
+		h.reserver("t")
+		h.answer(h.asks(), held(store.Woken), nil)
+		asks := h.joins(Request{Topics: []string{"t"}, N: 1, Kind: Kind{Reserves: true}})
+		h.answer(h.asks(), held(store.Woken), nil)
+		asks.expectErr(t, store.ErrEmpty)
+		if h.asks() != nil {
+			t.Error("it is polled for the one who waits, too")
+		}
+	})
 }
