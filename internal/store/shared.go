@@ -38,12 +38,12 @@ func LuaParts() map[string]string {
 	for _, key := range [][2]string{
 		{"buckets", k.JobBucket("")}, {"queues", k.ReadyQueue("")}, {"waiters", k.Waiting("")}, {"wake_channels", k.Wake("")},
 		{"first_due_channel", k.FirstDue()}, {"reserved_counts", k.Reserved()}, {"limits", k.Limits()}, {"slots", k.Slots("")},
-		{"uncounted", k.Uncounted()}, {"held_back", k.HeldBack("")}, {"acked_count", k.Acked()}, {"known_topics", k.Topics()},
+		{"uncounted", k.Uncounted()}, {"throttled", k.HeldBack("")}, {"acked_count", k.Acked()}, {"known_topics", k.Topics()},
 		{"topics_due", k.TopicsDue()}, {"dead_letters", k.DeadLetter("")}, {"dead_lists", k.DeadLetters("")}, {"dead_topics", k.DeadTopics()},
 		{"server_states", k.Servers()}, {"past_hour", k.History()}, {"once", k.Once()}, {"once_contents", k.OnceContent("")},
 		{"schedules", k.Schedules()}, {"removed_schedules", k.RemovedSchedules()}, {"schedule_lists", k.ScheduleLists()},
-		{"pauses", k.Paused()}, {"paused_queues", k.PausedQueue("")}, {"paused_waiters", k.PausedWaiting("")}, {"groups", k.Group("")},
-		{"texts", k.GroupText("")}, {"migration", k.Migration()}, {"aside", k.SetAside()}, {"aside_jobs", k.SetAsideJob("")},
+		{"pauses", k.Paused()}, {"parked_queues", k.PausedQueue("")}, {"paused_waiters", k.PausedWaiting("")}, {"groups", k.Group("")},
+		{"texts", k.GroupText("")}, {"migration", k.Migration()}, {"transit", k.SetAside()}, {"transit_jobs", k.SetAsideJob("")},
 	} {
 		fmt.Fprintf(&keys, "\n-- include: prefix\nlocal %s = prefix .. '%s'", key[0], key[1])
 	}

@@ -49,7 +49,7 @@ if followers then
   for _, id in ipairs(followers) do done[#done + 1] = id end
 end
 count_reserved(ended, done)
--- For those who look; to be refused is no failure. (Redis takes long to format a number.)
+-- For Stats. To be refused is no failure. (Redis takes long to format a number.)
 redis.pcall('INCRBY', acked_count, acked == 1 and '1' or acked)
 if not followers then return #lost > 0 and lost or nil end
 

@@ -17,23 +17,22 @@
 -- include: keys: pool buckets queues slots dead_letters dead_lists dead_topics once schedules groups migration
 -- include: time: now now_s score_of; guard: not_permitted not_writable; dead: unlist
 -- include: lease: is_lease count_reserved read_lease lease_text keep_follower; limit: read_limit; once: keep_once; pool: announce
--- include: queue: wake; schedule: schedule_name; slots: slot_score; topics: enter_use; go: SCHEDULE_TOPIC
+-- include: queue: wake; schedule: schedule_name; slots: slot_score; topics: register_use; go: SCHEDULE_TOPIC
 -- cluster: -- include: guard: elsewhere
 local from, serial = 'from ' .. ARGV[1], tonumber(ARGV[2])
 local last = redis.call('HGET', migration, from) or '0'
 if serial > 0 and last - serial >= 0 then return {0, 0, last} end
 -- cluster: local missing = elsewhere(buckets)
 -- cluster: if missing then return missing end
-local err = not_writable() or not_permitted('HSET', buckets, 'topic', '') or not_permitted('PEXPIRE', buckets, '1') or not_permitted('HSET', migration, 'a', '')
-  or not_permitted('ZREM', pool, '') or not_permitted('HSET', dead_letters, 'topic', '') or not_permitted('ZADD', dead_lists, '0', '')
-  or not_permitted('EXISTS', buckets) or not_permitted('DEL', dead_letters)
+local err = not_writable() or not_permitted('HSET', buckets, 'topic', '') or not_permitted('PEXPIRE', buckets, '1')
+  or not_permitted('HSET', migration, 'a', '') or not_permitted('ZREM', pool, '') or not_permitted('HSET', dead_letters, 'topic', '')
+  or not_permitted('ZADD', dead_lists, '0', '') or not_permitted('EXISTS', buckets) or not_permitted('DEL', dead_letters)
 if err then return err end
 if serial == 0 then
   redis.call('HSET', migration, 'room', 1)
   return {redis.call('HDEL', migration, 'room') - 1, 0, last}
 end
--- Takes nothing. What comes behind a write is not refused at maxmemory.
-redis.call('ZREM', pool, '')
+redis.call('ZREM', pool, '') -- takes nothing; behind a write, nothing is refused at maxmemory
 
 local CHUNK = 1000 -- unpack fails near 8,000
 local adopted, superseded = 0, 0
@@ -59,7 +58,7 @@ local function enter(kind, id, topic, at)
   if type(length) == 'number' then
     redis.call('ZREM', pool, id) -- an entry that was without a job
     lengths[topic] = length
-    enter_use(topic, now / 1000, now / 1000)
+    register_use(topic, now / 1000, now / 1000)
     return
   end
   if kind == 'r' then at = score_of(now) end -- what keeps it from being ready is the server's affair
@@ -68,7 +67,7 @@ local function enter(kind, id, topic, at)
     count_reserved({[topic] = 1})
     if (read_limit(topic) or -1) >= 0 then redis.pcall('ZADD', slots .. topic, slot_score(at * 1000000), id) end
   end
-  if not name then enter_use(topic, now / 1000, tonumber(at)) end
+  if not name then register_use(topic, now / 1000, tonumber(at)) end
   if tonumber(at) > now_s then first_due = math.min(first_due, tonumber(at)) end
 end
 
@@ -101,7 +100,7 @@ while i <= #ARGV do
     if kind == 'd' then
       redis.pcall('ZADD', dead_lists .. topic, at, id)
       redis.pcall('ZADD', dead_topics, 'LT', at, topic)
-      enter_use(topic, now / 1000, now / 1000)
+      register_use(topic, now / 1000, now / 1000)
     else
       adjust_lease(name, ttl)
       enter(kind, id, topic, at)

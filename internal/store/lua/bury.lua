@@ -15,8 +15,7 @@ local FIELDS = 5
 -- A dead letter has a name that is not there yet. One job's answer would not be tried again, the call is.
 -- cluster: local missing = elsewhere(dead_letters)
 -- cluster: if missing then return missing end
--- Takes nothing. What comes behind a write is not refused at maxmemory.
-redis.call('ZREM', pool, '')
+redis.call('ZREM', pool, '') -- takes nothing; behind a write, nothing is refused at maxmemory
 local asked = {}
 for i = 2, #ARGV, FIELDS do asked[#asked + 1] = ARGV[i] end
 local scores = redis.call('ZMSCORE', pool, unpack(asked)) -- all at once: the pool may end with the first of them

@@ -17,7 +17,7 @@
 -- one that is broken harms no other.
 -- Cost: O(log n) of the pool for each job.
 -- include: keys: pool buckets queues; time: now now_s begun score_of stopwatch; guard: not_permitted; pool: announce retry_score
--- include: queue: wake; schedule: no_queue no_bucket store_bucket remember; topics: enter_use; go: SCHEDULE_TOPIC
+-- include: queue: wake; schedule: no_queue no_bucket store_bucket remember; topics: register_use; go: SCHEDULE_TOPIC
 -- cluster: -- include: guard: elsewhere
 local FIELDS = {'topic', 'revision', 'next', 'to', 'content', 'overlap', 'options', 'last', 'past', 'ran'}
 local NOT_RUN = {'overlapped', 'late', 'paused_out'}
@@ -43,7 +43,7 @@ local function put(id, due)
 end
 
 local retried = 0
-local function put_off(id, why)
+local function defer(id, why)
   redis.call('ZREM', pool, id) -- first: a script that has written is not refused at maxmemory
   redis.call('ZADD', pool, retry_score(tonumber(ARGV[1]), retried), id)
   retried = retried + 1
@@ -57,11 +57,11 @@ local function fire(id, score, revision, read, upcoming, late, paused, has_old, 
   local bucket = buckets .. id
   if not score or score - now_s > 0 then return {0} end
   local s = redis.pcall('HMGET', bucket, unpack(FIELDS))
-  if s.err then return put_off(id, s.err) end
+  if s.err then return defer(id, s.err) end
   if s[1] ~= SCHEDULE_TOPIC or s[2] ~= revision then return {0} end
-  if upcoming == 'later' then return put_off(id, '') end
+  if upcoming == 'later' then return defer(id, '') end
   if s[3] ~= read then return {0} end
-  if not s[4] or not s[5] then return put_off(id, 'ERR the schedule says nothing of its jobs (job bucket ' .. bucket .. ')') end
+  if not s[4] or not s[5] then return defer(id, 'ERR the schedule says nothing of its jobs (job bucket ' .. bucket .. ')') end
   local topic, content, overlap, options, last = s[4], s[5], s[6], s[7], s[8]
   if refused[topic] == nil then refused[topic] = no_queue(topic) or false end
   local why_not = refused[topic] or may_store and not_permitted('HSET', bucket, 'topic', '') or not may_store and no_bucket(bucket)
@@ -75,7 +75,7 @@ local function fire(id, score, revision, read, upcoming, late, paused, has_old, 
     lease = lease_of(last)
     why_not = type(lease) == 'table' and lease
   end
-  if why_not or is_full then return put_off(id, (why_not or probe).err) end
+  if why_not or is_full then return defer(id, (why_not or probe).err) end
 
   local ran, overlapped, followed, occurrences = 0, 0, '', {}
   for i = first, last_place, 4 do
@@ -131,7 +131,7 @@ for i, id in ipairs(ids) do
 end
 for i = 1, #entries, CHUNK do redis.call('ZADD', pool, unpack(entries, i, math.min(i + CHUNK - 1, #entries))) end
 if soonest < math.huge then announce(score_of(soonest), math.max(soonest - now, 0)) end
-for topic, until_ms in pairs(used) do enter_use(topic, now / 1000, until_ms / 1000) end
+for topic, until_ms in pairs(used) do register_use(topic, now / 1000, until_ms / 1000) end
 for topic, jobs in pairs(ready) do
   local length
   for i = 1, #jobs, CHUNK do length = redis.call('LPUSH', queues .. topic, unpack(jobs, i, math.min(i + CHUNK - 1, #jobs))) end

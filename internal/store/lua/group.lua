@@ -17,9 +17,9 @@
 -- Atomic because two pushes that read and write one body would lose one, and a group that is taken must not grow.
 -- Cost: O(log n) of the pool for each group, whose body is copied once a call. That takes about 2 ms in all.
 -- include: keys: pool buckets queues once groups; go: MAX_GROUP; time: now now_us begun score_of; guard: not_permitted unreadable
--- include: debounce: debounce_limit debounced; lease: is_lease options_text; once: once_window has_counted enter_once
+-- include: debounce: debounce_limit debounced; lease: is_lease options_text; once: once_window has_counted count_once
 -- include: go: DEFAULT_LIFETIME
--- include: pool: announce; queue: wake; topics: enter_use
+-- include: pool: announce; queue: wake; topics: register_use
 -- cluster: -- include: guard: elsewhere
 local call = redis.call
 local FIRST, TERMS, PUSH = 3, 7, 4 -- the place of the first run, and how many values terms and a push have
@@ -46,7 +46,8 @@ local function waiting_group(tag, topic)
   local first, count = string.match(job[2] or '', '^(%d+) (%d+)$')
   local body = not text and job[4]
   if job[1] ~= topic or not first or job[3] or not (text or body and string.byte(body, -1) == 93) then return nil end -- ]
-  return {id = id, tag = tag, topic = topic, is_over = is_over, first = tonumber(first), count = tonumber(count), size = text or #body, stored = text or #body, body = body, bodies = {}}
+  return {id = id, tag = tag, topic = topic, is_over = is_over, first = tonumber(first), count = tonumber(count),
+    size = text or #body, stored = text or #body, body = body, bodies = {}}
 end
 
 -- A group without a body yet. No job has its ID.
@@ -70,16 +71,16 @@ local cost = 0 -- of the groups, in bytes
 local changed, full = {}, {} -- groups, the latter in the order in which they are ready
 local open = {}    -- the groups that take further pushes, by tag; false: none that is stored does
 local counted = {} -- IDs, and for how long (ms)
-local saying = {}  -- what the pushes of those say, where that is to be told apart
+local fingerprints = {}  -- what the pushes of those say, where that is to be told apart
 
 -- Adds the push at ARGV[i], in the run at ARGV[run], to its group. Returns what it did, and the group; or an error reply.
 local function push(i, run)
   local id, topic, body = ARGV[i], ARGV[i + 1], ARGV[i + 2]
-  local tag, window, said = string.match(id, '^[^}]*}'), once_window(ARGV[run + 5])
+  local tag, window, fingerprint = string.match(id, '^[^}]*}'), once_window(ARGV[run + 5])
   if window and (counted[id] or has_counted(id)) then
-    if said ~= '' then
-      -- include: said: said_otherwise
-      if said_otherwise(id, said) then return 4 end
+    if fingerprint ~= '' then
+      -- include: fingerprint: differs_from_counted
+      if differs_from_counted(id, fingerprint) then return 4 end
     end
     return 0
   end
@@ -113,7 +114,7 @@ local function push(i, run)
   if not open[tag] then full[#full + 1] = group end
   if window then
     counted[id] = window
-    if said ~= '' then saying[id] = said end
+    if fingerprint ~= '' then fingerprints[id] = fingerprint end
   end
   return group == before and 2 or 1, group
 end
@@ -194,7 +195,7 @@ end
 for _, group in ipairs(changed) do
   local run = group.run
   if run then store(group, buckets .. group.id, ARGV[run + 1], ARGV[run + 3], ARGV[run + 4]) end
-  if ARGV[1] == 'register' then enter_use(group.topic, now / 1000, group.due / 1000) end
+  if ARGV[1] == 'register' then register_use(group.topic, now / 1000, group.due / 1000) end
 end
 for _, group in ipairs(full) do make_ready(group) end
 for tag, group in pairs(open) do
@@ -203,10 +204,10 @@ for tag, group in pairs(open) do
     call('PEXPIRE', groups .. tag, string.format('%d', group.due - now + KNOWN_FOR))
   end
 end
-for id, window in pairs(counted) do enter_once(id, window) end
-if next(saying) then
-  -- include: said: keep_said
-  for id, said in pairs(saying) do keep_said(id, said, counted[id]) end
+for id, window in pairs(counted) do count_once(id, window) end
+if next(fingerprints) then
+  -- include: fingerprint: keep_fingerprint
+  for id, fingerprint in pairs(fingerprints) do keep_fingerprint(id, fingerprint, counted[id]) end
 end
 if first_due < math.huge then announce(score_of(first_due), first_due - now) end
 for topic, length in pairs(lengths) do wake(topic, length) end

@@ -9,17 +9,17 @@
 --
 -- Atomic because another batch may be in transit by now.
 -- Cost: O(the batch).
--- include: keys: migration aside aside_jobs; guard: not_permitted not_writable
+-- include: keys: migration transit transit_jobs; guard: not_permitted not_writable
 -- cluster: -- include: guard: elsewhere
-if redis.call('HGET', migration, 'serial') ~= ARGV[1] or redis.call('HLEN', aside) == 0 then return 0 end
--- cluster: local missing = elsewhere(aside_jobs)
+if redis.call('HGET', migration, 'serial') ~= ARGV[1] or redis.call('HLEN', transit) == 0 then return 0 end
+-- cluster: local missing = elsewhere(transit_jobs)
 -- cluster: if missing then return missing end
-local err = not_writable() or not_permitted('DEL', aside) or not_permitted('HSET', migration, 'a', '')
+local err = not_writable() or not_permitted('DEL', transit) or not_permitted('HSET', migration, 'a', '')
 if err then return err end
 if ARGV[2] - ARGV[1] > 0 then
   redis.call('HSET', migration, 'serial', string.format('%.0f', ARGV[2] + 1))
   return -1
 end
-for _, entry in ipairs(redis.call('HKEYS', aside)) do redis.call('DEL', aside_jobs .. entry) end
-redis.call('DEL', aside)
+for _, entry in ipairs(redis.call('HKEYS', transit)) do redis.call('DEL', transit_jobs .. entry) end
+redis.call('DEL', transit)
 return 1

@@ -9,15 +9,16 @@
 -- Errors: WRONGTYPE, OOM, NOPERM. Nothing has changed then.
 --
 -- Atomic because a reserve must find the topic with its limit or without.
--- Cost: O(log(slots)), and O(clients that it held back), 1,000 at most.
--- include: keys: queues reserved_counts limits slots uncounted; time: now_us now_s; guard: not_permitted; go_on: let_wait
--- include: held: let_go_on; limit: raise_for lowered read_limit write_limit; queue: wake; topics: enter_use
+-- Cost: O(log(slots)), and O(throttled clients), 1,000 at most.
+-- include: keys: queues reserved_counts limits slots uncounted; time: now_us now_s; guard: not_permitted; throttle: end_throttling
+-- include: throttle: wake_throttled; limit: raise_for lowered read_limit write_limit; queue: wake; topics: register_use
 -- cluster: -- include: guard: elsewhere
 local topic = ARGV[1]
 -- cluster: local missing = elsewhere(slots)
 -- cluster: if missing then return missing end
-local err = not_permitted('HSET', limits, topic, '') or not_permitted('HDEL', limits, topic) or not_permitted('HSET', reserved_counts, topic, '0')
-  or not_permitted('HSET', uncounted, topic, '') or not_permitted('HDEL', uncounted, topic) or not_permitted('HDEL', reserved_counts, topic) or not_permitted('DEL', slots .. topic)
+local err = not_permitted('HSET', limits, topic, '') or not_permitted('HDEL', limits, topic) or not_permitted('DEL', slots .. topic)
+  or not_permitted('HSET', reserved_counts, topic, '0') or not_permitted('HDEL', reserved_counts, topic)
+  or not_permitted('HSET', uncounted, topic, '') or not_permitted('HDEL', uncounted, topic)
 if err then return err end
 local count = math.max(lowered(tonumber(redis.call('HGET', reserved_counts, topic) or 0) or 0), 0)
 local before, _, _, next = read_limit(topic)
@@ -31,7 +32,7 @@ if ARGV[2] == '' then
     redis.call('HDEL', reserved_counts, topic)
   end
   redis.call('DEL', slots .. topic)
-  let_wait(topic)
+  end_throttling(topic)
   local length = redis.pcall('LLEN', queues .. topic)
   if type(length) == 'number' and length > 0 then wake(topic, length) end
   return ''
@@ -41,12 +42,12 @@ local concurrency, interval = tonumber(ARGV[2]), tonumber(ARGV[3])
 local written = write_limit(topic, concurrency, interval, ARGV[4], before and math.min(next, now_us + interval) or 0, 0, ARGV[5])
 if type(written) == 'table' then return written end
 redis.call('HSET', reserved_counts, topic, string.format('%.0f', raise_for(concurrency) + count))
-enter_use(topic, now_s, now_s)
+register_use(topic, now_s, now_s)
 if concurrency < 0 then
   redis.call('DEL', slots .. topic)
   redis.call('HDEL', uncounted, topic)
 end
-let_go_on(topic)
+wake_throttled(topic)
 if concurrency < 0 or count == 0 or before and redis.call('ZCOUNT', slots .. topic, '-inf', '+inf') >= count then return '' end
 -- The caller counts these jobs next. If it dies before it has done so, the sweep finds the mark.
 local mark = string.format('%.0f', now_us)

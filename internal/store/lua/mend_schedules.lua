@@ -10,13 +10,13 @@
 --
 -- Atomic because a schedule may be removed meanwhile.
 -- Cost: O(1) for each, and O(log n) of the pool for each that it puts back. Nothing if none was moved.
--- include: keys: pool buckets queues schedules removed_schedules paused_queues; time: score_of; guard: not_permitted not_writable
+-- include: keys: pool buckets queues schedules removed_schedules parked_queues; time: score_of; guard: not_permitted not_writable
 -- include: place: entries_before; schedule: schedule_id schedule_name; go: SCHEDULE_TOPIC
 -- cluster: -- include: guard: elsewhere
 local queue, most = queues .. SCHEDULE_TOPIC, tonumber(ARGV[2])
 local all = redis.call('ZCOUNT', schedules, '-inf', '+inf')
 local waiting = redis.call('LLEN', queue)
-if waiting == 0 and (all == 0 or ARGV[3] == 'moved' and redis.call('LLEN', paused_queues .. SCHEDULE_TOPIC) == 0) then return {all, ''} end
+if waiting == 0 and (all == 0 or ARGV[3] == 'moved' and redis.call('LLEN', parked_queues .. SCHEDULE_TOPIC) == 0) then return {all, ''} end
 -- cluster: local missing = elsewhere(buckets)
 -- cluster: if missing then return missing end
 local err = not_writable() or not_permitted('ZREM', schedules, '') or not_permitted('RPOP', queue) or not_permitted('LPUSH', queue, '')
@@ -24,7 +24,7 @@ if err then return err end
 local reply = {all, ''}
 
 -- Puts the schedule back if it is one, and not there. Returns whether it is one; of what is none, the topic.
-local function mend(id, name)
+local function repair(id, name)
   local s = redis.pcall('HMGET', buckets .. id, 'topic', 'revision', 'next')
   if s[1] ~= SCHEDULE_TOPIC or not s[2] then return false, s[1] end
   if s[3] ~= '' and not redis.call('ZMSCORE', pool, id)[1] then
@@ -37,7 +37,7 @@ end
 -- What is none stays in the queue: a job that was pushed to that topic.
 for _ = 1, math.min(waiting, most) do
   local id = redis.call('RPOP', queue)
-  local is, topic = mend(id, schedule_name(id) or id)
+  local is, topic = repair(id, schedule_name(id) or id)
   if not is and topic then redis.call('LPUSH', queue, id) end
 end
 local first = ARGV[1] ~= '' and entries_before(schedules, '0', ARGV[1] .. '\0') or 0
@@ -51,7 +51,7 @@ end
 -- One that is in the pool, and has a bucket, is where it belongs.
 local scores, are_whole = redis.call('ZMSCORE', pool, unpack(ids)), redis.call('EXISTS', unpack(bucket_keys)) == #ids
 for i, name in ipairs(names) do
-  if not (scores[i] and are_whole) and not mend(ids[i], name) then
+  if not (scores[i] and are_whole) and not repair(ids[i], name) then
     redis.call('ZREM', schedules, name)
     redis.pcall('ZADD', removed_schedules, 0, name)
   end

@@ -131,7 +131,7 @@ if is_plain and policy ~= 'refuse' and ARGV[11] ~= '0' then -- a job that waits 
   end
 end
 
--- include: lease: count_reserved; queue: withdraw; topics: enter_use
+-- include: lease: count_reserved; queue: withdraw; topics: register_use
 -- Stores the job that begins at ARGV[i], in the run that begins at ARGV[run]. A job that is to
 -- wait is in the pool already. If it is one of a burst, latest is how long after its first push it falls due at the latest (ms).
 local last_due, last_lifetime, last_expiry -- jobs of one call often have all of this in common
@@ -167,9 +167,9 @@ end
 -- What is to be done otherwise with the jobs of the run that begins at ARGV[run], as their IDs may exist or their policy is not plain.
 -- Most calls have no such run, and are spared these definitions.
 local function special(run)
-  -- include: keys: once; time: now_s; debounce: debounce_limit debounced; once: once_window has_counted enter_once
+  -- include: keys: once; time: now_s; debounce: debounce_limit debounced; once: once_window has_counted count_once
   local policy = ARGV[run + 2]
-  local window, said = once_window(policy)
+  local window, fingerprint = once_window(policy)
   local latest = debounce_limit(policy)
 
   -- Returns what keeps a job from being stored, as its ID exists: 0, an error's text, or nil if
@@ -198,31 +198,31 @@ local function special(run)
     if exists then why_not, due, replaced = replace(name, ARGV[i], due) end
     if latest and due then due = debounced(latest, due, replaced and replaced.first) end
     if not why_not and window and has_counted(ARGV[i]) then why_not = 0 end
-    if why_not == 0 and said and said ~= '' then
-      -- include: said: said_otherwise
-      if said_otherwise(ARGV[i], said) then why_not = 4 end
+    if why_not == 0 and fingerprint and fingerprint ~= '' then
+      -- include: fingerprint: differs_from_counted
+      if differs_from_counted(ARGV[i], fingerprint) then why_not = 4 end
     end
     return why_not, due, replaced
   end
 
-  -- Stores it, or has it follow the one that it replaces.
+  -- Stores it, or makes it follow the one that it replaces.
   local function finish(name, i, due, replaced)
     if replaced and replaced.followed then
-      -- include: follow: enter_follower
-      enter_follower(name, replaced.followed, ARGV[i + 1], ARGV[i + 2], due, ARGV[run + 1], ARGV[run + 3], ARGV[run + 4])
+      -- include: follow: store_follower
+      store_follower(name, replaced.followed, ARGV[i + 1], ARGV[i + 2], due, ARGV[run + 1], ARGV[run + 3], ARGV[run + 4])
     else
       store(name, i, run, due, replaced, latest)
     end
     if window then
-      enter_once(ARGV[i], window)
-      if said ~= '' then
-        -- include: said: keep_said
-        keep_said(ARGV[i], said, window)
+      count_once(ARGV[i], window)
+      if fingerprint ~= '' then
+        -- include: fingerprint: keep_fingerprint
+        keep_fingerprint(ARGV[i], fingerprint, window)
       end
     end
   end
 
-  -- What keeps it from being entered that a push counts alone, as an error reply, or nil.
+  -- What keeps a push from being counted once, as an error reply, or nil.
   local function not_once()
     return not_permitted('ZADD', once, '0', '') or not_permitted('PTTL', once) or not_permitted('PEXPIRE', once, '1')
       or not_permitted('ZRANGEBYSCORE', once, '0', '0') or not_permitted('ZREM', once, '')
@@ -321,7 +321,7 @@ else
 end
 if ended then count_reserved(ended[1], ended[2]) end
 if used then
-  for topic, last in pairs(used) do enter_use(topic, now / 1000, last / 1000) end
+  for topic, last in pairs(used) do register_use(topic, now / 1000, last / 1000) end
 end
 if first_due < math.huge then announce(score_of(first_due), first_due - now) end
 if lengths then

@@ -9,7 +9,7 @@
 -- its queue, would still work where one node has all slots; a pop would not.)
 --
 -- Cost: O(1).
--- include: keys: pool waiters wake_channels reserved_counts schedules pauses paused_queues; guard: not_permitted; queue: wake
+-- include: keys: pool waiters wake_channels reserved_counts schedules pauses parked_queues; guard: not_permitted; queue: wake
 local queue, bucket = KEYS[2], KEYS[3]
 local err = not_permitted('LPUSH', queue, '')
 if err then return err end
@@ -21,12 +21,13 @@ if not why then
   why = cant_publish or ''
 end
 
-local set_aside, waits = paused_queues .. ARGV[1], waiters .. ARGV[1]
+local parked, waits = parked_queues .. ARGV[1], waiters .. ARGV[1]
 local FEATURES = {
   {'paused topics', {'HLEN', pauses}, {'HSCAN', pauses, '0'}, {'HSET', waits, 'a', ''}, {'HDEL', pauses, 'a'}, {'DEL', waits},
-    {'TYPE', waits}, {'LLEN', queue}, {'LMOVE', queue, set_aside, 'RIGHT', 'LEFT'}, {'RENAME', queue, set_aside}},
+    {'TYPE', waits}, {'LLEN', queue}, {'LMOVE', queue, parked, 'RIGHT', 'LEFT'}, {'RENAME', queue, parked}},
   {'limits', {'HINCRBY', reserved_counts, 'a', '1'}, {'LLEN', queue}},
-  {'schedules', {'ZRANGE', schedules, '0', '0'}, {'HSET', bucket, 'a', ''}, {'HINCRBY', bucket, 'a', '1'}, {'PEXPIRE', bucket, '1'}, {'TYPE', queue}},
+  {'schedules', {'ZRANGE', schedules, '0', '0'}, {'HSET', bucket, 'a', ''}, {'HINCRBY', bucket, 'a', '1'}, {'PEXPIRE', bucket, '1'},
+    {'TYPE', queue}},
   {'schedules with the overlap follow', {'PTTL', bucket}},
 }
 local info = not not_permitted('INFO', 'memory') and redis.pcall('INFO', 'memory')

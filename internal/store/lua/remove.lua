@@ -46,7 +46,7 @@ end
 -- Most calls end here, with waiting or reserved jobs of topics without slots, before what others need is defined.
 if not rest then return told end
 
--- include: keys: slots; dead: unlist; held: let_go_on; queue: withdraw
+-- include: keys: slots; dead: unlist; throttle: wake_throttled; queue: withdraw
 local withdrawn
 for _, job in ipairs(rest) do
   local i, topic, removed, was_reserved = job[1], job[2], job[3], job[4]
@@ -54,7 +54,7 @@ for _, job in ipairs(rest) do
   local why
   if was_reserved then
     pcall('ZREM', slots .. topic, id)
-    let_go_on(topic)
+    wake_throttled(topic)
   elseif topic and removed == nil then -- it is ready
     if withdrawn then
       why = 1

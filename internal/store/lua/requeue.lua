@@ -18,8 +18,7 @@ local err = not_permitted('ZREM', pool, '') or not_permitted('PEXPIRE', first_bu
 if err then return err end
 -- cluster: local missing = elsewhere(buckets) -- see bury
 -- cluster: if missing then return missing end
--- Takes nothing. What comes behind a write is not refused at maxmemory.
-redis.call('ZREM', pool, '')
+redis.call('ZREM', pool, '') -- takes nothing; behind a write, nothing is refused at maxmemory
 
 local lengths = {}
 local function requeue(id)

@@ -9,8 +9,8 @@
 -- Atomic because the job must not be moved or taken between the read and the write.
 -- Cost: as push.
 -- include: keys: pool queues; time: now score_of; guard: not_permitted not_writable not_a_list
--- include: lease: is_lease count_reserved read_lease lease_text keep_follower pushed_anew lifetime_left; pool: announce
--- include: queue: wake withdraw; topics: enter_wait
+-- include: lease: is_lease count_reserved read_lease lease_text keep_follower pushed_again lifetime_left; pool: announce
+-- include: queue: wake withdraw; topics: register_wait
 local bucket, id = KEYS[2], ARGV[1]
 
 local topic = redis.call('HGET', bucket, 'topic')
@@ -22,7 +22,7 @@ local waits = redis.call('ZSCORE', pool, id)
 local reserved = waits and is_lease(waits)
 local ttl = redis.call('PTTL', bucket)
 local attempts, token, lent, expires = read_lease(lease)
-local anew = pushed_anew(ttl, expires)
+local anew = pushed_again(ttl, expires)
 if reserved then
   ttl = lifetime_left(ttl, token, lent)
   lent = 0
@@ -57,6 +57,6 @@ elseif lease then
   redis.pcall('HSET', bucket, 'lease', keep_follower(lease, lease_text(attempts, token, lent, ttl)))
 end
 if reserved then count_reserved({[topic] = -1}, {id}) end
-enter_wait(topic, now / 1000, due / 1000)
+register_wait(topic, now / 1000, due / 1000)
 if length then wake(topic, length) else announce(score_of(due), due - now) end
 return 1

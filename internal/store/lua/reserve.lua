@@ -36,7 +36,7 @@ local function read(name) return pcall('HMGET', name, 'topic', 'body', 'lease', 
 -- attempts are used up.
 local known, seen, exhausted, taken = {}, {}, {}, 0
 local followers -- of those, which take their places
-local put_off = {} -- topic, ID, why, …
+local deferred = {} -- topic, ID, why, …
 
 -- What a bucket says of a job that has been reserved before, or whose producer has said something; made when it is first needed.
 local known_of
@@ -47,7 +47,7 @@ local function wants(id, name, job)
   local job_knows
   if job[3] or job[4] then
     if not known_of then
-      -- include: lease: read_lease pushed_anew read_options; go: FOLLOWER_BYTE
+      -- include: lease: read_lease pushed_again read_options; go: FOLLOWER_BYTE
       known_of = function(name, job)
         local k = {}
         local lent
@@ -56,7 +56,7 @@ local function wants(id, name, job)
         k.followed = job[3] and string.byte(job[3]) == FOLLOWER_BYTE
         if k.expires > 0 then
           k.ttl = redis.call('PTTL', name)
-          if pushed_anew(k.ttl, k.expires) then
+          if pushed_again(k.ttl, k.expires) then
             k.anew, k.attempts, k.most, k.ttr, k.lifetime, k.followed = true, 0, 0, 0, DEFAULT_LIFETIME, false
           end
         end
@@ -85,16 +85,15 @@ local function bury_exhausted(topic)
       followers = followers or {}
       followers[#followers + 1] = job[1]
     elseif err then
-      local n = #put_off
+      local n = #deferred
       redis.call('ZADD', pool, retry_score(now + RETRY_AFTER, n / 3), job[1])
       claim_tells = true
-      put_off[n + 1], put_off[n + 2], put_off[n + 3] = topic, job[1], err.err
+      deferred[n + 1], deferred[n + 2], deferred[n + 3] = topic, job[1], err.err
     end
   end
 end
 
--- Enters a lease in the job's bucket. Returns for how long the job has been ready, or an
--- error reply.
+-- Writes a lease into the job's bucket. Returns for how long the job has been ready, or an error reply.
 local function write_lease(name, length, text, attempt, token, k)
   local ttl = k and k.ttl or pcall('PTTL', name)
   if type(ttl) == 'table' then return ttl end
@@ -118,7 +117,7 @@ local function write_lease(name, length, text, attempt, token, k)
   return attempt == 1 and ttl >= 0 and late >= 0 and late or -1
 end
 
--- Leases the job. Returns its score, what write_lease returns, and when the lease ends (Unix µs); what is to be told of it goes into leases.
+-- Leases the job. Returns its score, what write_lease returns, and when the lease ends (Unix µs); adds to leases what is told of it.
 local function reserve(name, k, leases)
   local n = #leases
   if not k then
@@ -149,7 +148,7 @@ end
 
 -- The jobs are counted as reserved before they are read: so it is known without another command whether the topic has a limit.
 local counted = 0
-local close, slots_entered -- of a topic with a limit, see open_limit
+local close, slots_of_topic -- of a topic with a limit, see open_limit
 
 local function gate(topic, n, taken)
   if taken then
@@ -157,7 +156,7 @@ local function gate(topic, n, taken)
     counted = 0
     if not close then return nil end
     local limit_closes = close
-    close, slots_entered = nil, nil
+    close, slots_of_topic = nil, nil
     return limit_closes(taken)
   end
   local count = pcall('HINCRBY', reserved_counts, topic, n)
@@ -167,7 +166,7 @@ local function gate(topic, n, taken)
   if type(count) ~= 'number' or count < HAS_LIMIT then return n end
   -- include: limit: open_limit
   local most, err
-  most, close, slots_entered, err = open_limit(topic, n, ARGV[2] ~= '')
+  most, close, slots_of_topic, err = open_limit(topic, n, ARGV[2] ~= '')
   return most, err
 end
 
@@ -192,7 +191,8 @@ local function claim(jobs, names, n, topic)
     if score ~= usual_score then scores[k], ends[k] = score, at end
   end
   if n > 0 then
-    -- The last one first: Redis looks for the place in a short zset from its beginning, where those of one score stand by their IDs, which often grow.
+    -- The last one first: Redis searches a short sorted set from its beginning, where entries of one score are sorted by IDs, which often
+    -- grow.
     local entries, e = {}, 0 -- score, ID, score, ID, …
     for k = n, 1, -1 do
       entries[e + 1] = scores[k] or usual_score
@@ -200,12 +200,12 @@ local function claim(jobs, names, n, topic)
       e = e + 2
     end
     redis.call('ZADD', pool, unpack(entries))
-    if slots_entered then
+    if slots_of_topic then
       local usual = string.format('%.0f', usual_end) -- as slot_score does
       for k = 1, n do
         entries[2 * (n - k) + 1] = ends[k] and string.format('%.0f', ends[k]) or usual
       end
-      redis.pcall('ZADD', slots_entered, unpack(entries))
+      redis.pcall('ZADD', slots_of_topic, unpack(entries))
     end
   end
   known, exhausted, taken = {}, {}, 0
@@ -214,7 +214,7 @@ end
 
 local reply = take_all(read, wants, claim, 7, gate)
 announce_end(first_end)
-if not reply.err then table.insert(reply, 4, put_off) end
+if not reply.err then table.insert(reply, 4, deferred) end
 if not followers then return reply end
 
 -- include: keys: dead_letters; follow: follow_up

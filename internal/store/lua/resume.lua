@@ -8,7 +8,7 @@
 --
 -- Atomic because an entry must be in one of both queues.
 -- Cost: O(1); where jobs are both ready and parked, O(ARGV[2]).
--- include: keys: pauses paused_queues; time: now; pause: read_pause paused_until release not_pausable
+-- include: keys: pauses parked_queues; time: now; pause: read_pause paused_until release not_pausable
 -- cluster: -- include: pause: pause_elsewhere
 local topic = ARGV[1]
 -- cluster: local missing = pause_elsewhere(topic)
@@ -19,5 +19,5 @@ redis.call('HDEL', pauses, '') -- takes nothing; what comes behind a write is no
 local text = redis.call('HGET', pauses, topic)
 local p = text and read_pause(text)
 local moved, more = release(topic, tonumber(ARGV[2]))
-if not moved then return more or redis.error_reply('ERR ' .. paused_queues .. topic .. ' can not be moved') end
+if not moved then return more or redis.error_reply('ERR ' .. parked_queues .. topic .. ' can not be moved') end
 return {more and 1 or 0, p and paused_until(p) > now and 1 or 0}

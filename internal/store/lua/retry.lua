@@ -14,7 +14,7 @@
 -- include: keys: pool buckets queues; go: FOLLOWER_MARK; time: now score_of; guard: not_permitted not_writable; dead: bury
 -- include: lease: count_reserved read_lease lease_text read_options lifetime_left leased_job; pool: announce; queue: wake
 -- include: go: FOLLOWER_BYTE
--- include: topics: enter_wait
+-- include: topics: register_wait
 -- cluster: -- include: keys: dead_letters; guard: not_here elsewhere
 local FIELDS = 6
 local first_bucket = buckets .. ARGV[2]
@@ -29,7 +29,7 @@ local asked = {}
 for i = 2, #ARGV, FIELDS do asked[#asked + 1] = ARGV[i] end
 local scores = redis.call('ZMSCORE', pool, unpack(asked)) -- all at once: the pool may end with the first of them
 
--- Of the jobs at ARGV[i]: what the bucket says, and what the reply says if that does not hold the lease; and whether the attempts are used up.
+-- Of the job at ARGV[i]: what the bucket says; what the reply says if the lease is not held; and whether the attempts are used up.
 -- All are read before the first write, for the call to be refused, and tried again, if a slot is on its way.
 local jobs, whys, used_up = {}, {}, {}
 for i = 1, #ARGV, FIELDS do
@@ -44,8 +44,7 @@ for i = 1, #ARGV, FIELDS do
   -- cluster: local missing = not_here(unread) or used_up[i] and elsewhere(dead_letters)
   -- cluster: if missing then return missing end
 end
--- Takes nothing. What comes behind a write is not refused at maxmemory.
-redis.call('ZREM', pool, '')
+redis.call('ZREM', pool, '') -- takes nothing; behind a write, nothing is refused at maxmemory
 
 local ended, ids, lengths = {}, {}, {} -- leases, by topic, and their jobs; of queues, by topic
 local first_due, followers = math.huge, nil
@@ -88,7 +87,7 @@ local function give_back(i)
   ended[topic], ids[#ids + 1] = (ended[topic] or 0) - 1, id
   if delay > 0 then
     redis.call('ZADD', pool, score_of(now + delay), id)
-    enter_wait(topic, now / 1000, (now + delay) / 1000)
+    register_wait(topic, now / 1000, (now + delay) / 1000)
     first_due = math.min(first_due, now + delay)
   else
     redis.call('ZREM', pool, id)

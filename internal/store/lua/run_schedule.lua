@@ -9,7 +9,7 @@
 -- Atomic because the schedule may be changed meanwhile.
 -- Cost: O(1).
 -- include: keys: pool buckets queues; time: now now_us begun; follow_last: lease_of_last follow_last; queue: wake
--- include: schedule: no_queue no_bucket store_bucket remember; topics: enter_use; go: SCHEDULE_TOPIC
+-- include: schedule: no_queue no_bucket store_bucket remember; topics: register_use; go: SCHEDULE_TOPIC
 -- cluster: -- include: guard: elsewhere
 local id = ARGV[1]
 local bucket = buckets .. id
@@ -31,7 +31,7 @@ if last and redis.call('EXISTS', buckets .. last) == 1 then
 else
   stored = store_bucket(job, s[3], s[4], s[5], begun)
   if stored then
-    enter_use(s[3], now / 1000, now / 1000)
+    register_use(s[3], now / 1000, now / 1000)
     length = redis.call('LPUSH', queues .. s[3], job)
   end
 end

@@ -24,7 +24,8 @@ else
   for i = 2, #ARGV do ids[i - 1] = ARGV[i] end
 end
 if ARGV[1] ~= 'due' then
-  for _, field in ipairs({'content', 'overlap', 'options', 'source', 'last', 'past', 'ran', 'late', 'overlapped', 'paused_out'}) do FIELDS[#FIELDS + 1] = field end
+  local others = {'content', 'overlap', 'options', 'source', 'last', 'past', 'ran', 'late', 'overlapped', 'paused_out'}
+  for _, field in ipairs(others) do FIELDS[#FIELDS + 1] = field end
   local time = redis.call('TIME')
   now = time[1] * 1000000 + time[2]
   if #ids > 0 then scores = redis.call('ZMSCORE', pool, unpack(ids)) end

@@ -13,19 +13,21 @@
 --
 -- Atomic because a job must be in transit or what it was, never both or neither.
 -- Cost: O(log n) of the pool for each ID; of ready jobs also O(their queues), 10,000 entries in all at most.
--- include: keys: pool buckets dead_letters dead_lists once schedules groups aside aside_jobs; guard: not_permitted
--- include: aside: BATCH_BYTES batch_bytes batched tell_batch not_settable_aside put_aside set_letter_aside set_once_aside drop_old_lease
+-- include: keys: pool buckets dead_letters dead_lists once schedules groups transit transit_jobs; guard: not_permitted
+-- include: transit: BATCH_BYTES batch_bytes batched tell_batch no_transit add_hash take_letter take_once drop_old_lease
 -- include: dead: unlist; lease: is_lease count_reserved; queue: withdraw; schedule: schedule_name; go: SCHEDULE_TOPIC
 -- cluster: -- include: guard: elsewhere
 local FIRST = 2
 local reply = {0, 0, 0, {}}
-local waits = redis.call('HLEN', aside) > 0
+local waits = redis.call('HLEN', transit) > 0
 local some_exist, looks = waits and #ARGV < FIRST, ARGV[1] == 'look'
 for i = FIRST, #ARGV do
   local id = ARGV[i]
-  local exists = some_exist and not looks or KEYS[2] or redis.call('EXISTS', buckets .. id, dead_letters .. id, groups .. id) > 0 or redis.call('ZSCORE', pool, id)
-    or redis.call('ZSCORE', once, id) or waits and (redis.call('HEXISTS', aside, 'w' .. id) + redis.call('HEXISTS', aside, 'r' .. id) + redis.call('HEXISTS', aside, 'd' .. id)
-      + redis.call('HEXISTS', aside, 'o' .. id) + redis.call('HEXISTS', aside, 'g' .. id) > 0)
+  local exists = some_exist and not looks or KEYS[2] or redis.call('EXISTS', buckets .. id, dead_letters .. id, groups .. id) > 0
+    or redis.call('ZSCORE', pool, id) or redis.call('ZSCORE', once, id)
+  for kind in string.gmatch(waits and not exists and 'wrdog' or '', '.') do
+    exists = exists or redis.call('HEXISTS', transit, kind .. id) == 1
+  end
   if exists and looks then reply[4][#reply[4] + 1] = i - FIRST + 1 end
   some_exist = some_exist or exists
 end
@@ -35,15 +37,14 @@ if looks or not some_exist then
 end
 if waits then return tell_batch(reply, true) end
 
--- cluster: local missing = elsewhere(aside_jobs)
+-- cluster: local missing = elsewhere(transit_jobs)
 -- cluster: if missing then return missing end
-local err = not_settable_aside() or not_permitted('ZREM', pool, '')
+local err = no_transit() or not_permitted('ZREM', pool, '')
 if err then return err end
--- Takes nothing. What comes behind a write is not refused at maxmemory.
-redis.call('ZREM', pool, '')
+redis.call('ZREM', pool, '') -- takes nothing; behind a write, nothing is refused at maxmemory
 
 local ended, ended_ids = {}, {} -- leases, by topic, and their jobs
-local function set_job_aside(id, place)
+local function take_job(id, place)
   local bucket = buckets .. id
   local topic = redis.pcall('HGET', bucket, 'topic')
   local score = redis.call('ZSCORE', pool, id)
@@ -59,29 +60,29 @@ local function set_job_aside(id, place)
   if score then redis.call('ZREM', pool, id) else withdraw(topic, id) end
   if topic == SCHEDULE_TOPIC then redis.call('ZREM', schedules, schedule_name(id) or '') end
   local entry = (score and 'w' or 'r') .. id
-  put_aside(bucket, entry, score or batched)
+  add_hash(bucket, entry, score or batched)
   if reserved then
     ended[topic], ended_ids[#ended_ids + 1] = (ended[topic] or 0) - 1, id
   else
-    drop_old_lease(aside_jobs .. entry)
+    drop_old_lease(transit_jobs .. entry)
   end
 end
 
--- Sets aside which group takes further pushes, if that is its ID, or its tag. (If it is reserved it takes none, and may stay.)
-local function set_group_aside(id)
+-- Puts in transit which group is open, if that is its ID, or its tag. (A reserved one is not open, and may stay.)
+local function take_group(id)
   local tag = string.match(id, '^{[^}]*}')
   local taking = tag and redis.pcall('HGET', groups .. tag, 'id')
   if type(taking) ~= 'string' or id ~= tag and id ~= taking then return end
-  put_aside(groups .. tag, 'g' .. tag, 0)
-  if id == tag then set_job_aside(taking) end
+  add_hash(groups .. tag, 'g' .. tag, 0)
+  if id == tag then take_job(taking) end
 end
 
 for i = FIRST, #ARGV do
   if batch_bytes > BATCH_BYTES then break end
-  set_job_aside(ARGV[i], i - FIRST + 1)
-  set_letter_aside(ARGV[i])
-  set_once_aside(ARGV[i])
-  set_group_aside(ARGV[i])
+  take_job(ARGV[i], i - FIRST + 1)
+  take_letter(ARGV[i])
+  take_once(ARGV[i])
+  take_group(ARGV[i])
   if KEYS[2] then unlist(string.sub(KEYS[2], #dead_lists + 1), ARGV[i]) end -- a letter that is gone
   reply[3] = reply[3] + 1
 end

@@ -10,21 +10,20 @@
 --
 -- Atomic because a job must be in transit or ready, never both or neither.
 -- Cost: O(entries read).
--- include: keys: pool buckets queues paused_queues aside aside_jobs; guard: not_permitted not_a_list
--- include: aside: BATCH_BYTES batch_bytes batched tell_batch not_settable_aside put_aside drop_old_lease; queue: pass_on
+-- include: keys: pool buckets queues parked_queues transit transit_jobs; guard: not_permitted not_a_list
+-- include: transit: BATCH_BYTES batch_bytes batched tell_batch no_transit add_hash drop_old_lease; queue: pass_on
 -- cluster: -- include: guard: elsewhere
 local FIRST = 2
 local queue = KEYS[2]
 local reply = {0, 0, 0, {}}
-if redis.call('HLEN', aside) > 0 then return tell_batch(reply, true) end
+if redis.call('HLEN', transit) > 0 then return tell_batch(reply, true) end
 
--- cluster: local missing = elsewhere(aside_jobs)
+-- cluster: local missing = elsewhere(transit_jobs)
 -- cluster: if missing then return missing end
-local err = not_a_list(queue) or not_settable_aside() or not_permitted('LTRIM', queue, '0', '0') or not_permitted('RPUSH', queue, '')
+local err = not_a_list(queue) or no_transit() or not_permitted('LTRIM', queue, '0', '0') or not_permitted('RPUSH', queue, '')
   or not_permitted('LPUSH', queue, '')
 if err then return err end
--- Takes nothing. What comes behind a write is not refused at maxmemory.
-redis.call('ZREM', pool, '')
+redis.call('ZREM', pool, '') -- takes nothing; behind a write, nothing is refused at maxmemory
 
 local leave_until, known = FIRST + ARGV[1] - 1, {}
 for i = FIRST, #ARGV do known[ARGV[i]] = i <= leave_until and 'leaves' or 'stays' end
@@ -34,13 +33,13 @@ local function leaves(id)
   local bucket = buckets .. id
   local topic = redis.pcall('HGET', bucket, 'topic')
   if type(topic) ~= 'string' or redis.call('ZSCORE', pool, id) then return true end
-  if queues .. topic ~= queue and paused_queues .. topic ~= queue then
+  if queues .. topic ~= queue and parked_queues .. topic ~= queue then
     pass_on(id, topic)
     return true
   end
   if batch_bytes > BATCH_BYTES then return false end
-  put_aside(bucket, 'r' .. id, batched)
-  drop_old_lease(aside_jobs .. 'r' .. id)
+  add_hash(bucket, 'r' .. id, batched)
+  drop_old_lease(transit_jobs .. 'r' .. id)
   return true
 end
 

@@ -14,7 +14,7 @@
 -- One script to spare round trips.
 -- Cost: two EXISTS for BLOCK topics that have nothing; some commands for each of the others, MOST at most, and its first entry; where
 -- entries are stale, MAX_STALE more in all at most.
--- include: keys: pool buckets queues dead_lists pauses paused_queues; guard: unreadable; lease: read_lease read_options UNTIL_SEEN
+-- include: keys: pool buckets queues dead_lists pauses parked_queues; guard: unreadable; lease: read_lease read_options UNTIL_SEEN
 -- include: limit: lowered read_limit; slots: count_slots
 local BLOCK, MOST = 64, 100
 local MAX_STALE, OF_ONE_QUEUE = 200, 50
@@ -85,7 +85,7 @@ local function ready_for(name, job)
   return late >= 0 and math.min(late, leased) or leased
 end
 
--- Looks at an entry of the topic's queue. Returns for how long its job has been ready, nil if it is
+-- Reads an entry of the topic's queue. Returns for how long its job has been ready, nil if it is
 -- stale; and whether that can be read.
 local function look(topic, queue, place)
   local id = redis.pcall('LINDEX', queue, -place)
@@ -101,7 +101,7 @@ local function look(topic, queue, place)
 end
 
 -- For how long the topic's next job has been ready, and whether that is sure. Behind many stale entries it
--- looks further and further away: what is found there came later, so the next job is no younger.
+-- reads further and further away: what is found there came later, so the next job is no younger.
 local function queue_overdue(topic, queue, length)
   if not now_ms then return -1, 0 end
   if length <= 0 then return length, 1 end
@@ -117,7 +117,7 @@ local function queue_overdue(topic, queue, length)
   end
 end
 
--- Finds out which of the keys from first to last exist, of whose number is known: halves are divided until all or none of a part do. The last few
+-- Finds out which of the keys from first to last exist, of which number do: halves are divided until all or none do. The last few
 -- are taken for keys that exist.
 local function find(keys, first, last, number, found)
   if number == 0 then return end
@@ -142,19 +142,20 @@ local function existing(begin, first, last)
 end
 
 local some_paused = #ARGV >= FIRST and redis.pcall('EXISTS', pauses) == 1
-local reply = {now_ms and string.format('%s%06d', clock[1], clock[2]) or -1, redis.call('ZCARD', pool), pool_overdue(), all_reserved(), #ARGV - FIRST + 1}
+local reply = {now_ms and string.format('%s%06d', clock[1], clock[2]) or -1, redis.call('ZCARD', pool), pool_overdue(),
+  all_reserved(), #ARGV - FIRST + 1}
 
 -- Tells of a topic.
 local function tell(k, is_ready, is_aside, is_dead)
   local topic, n, kept = ARGV[k], #reply, reserved[k - FIRST + 1]
   local queue = queues .. topic
   local length = is_ready and number(redis.pcall('LLEN', queue)) or 0
-  local set_aside = is_aside and math.max(number(redis.pcall('LLEN', paused_queues .. topic)), 0) or 0
+  local set_aside = is_aside and math.max(number(redis.pcall('LLEN', parked_queues .. topic)), 0) or 0
   reply[n + 1] = k - FIRST + 1
   reply[n + 2] = length < 0 and length or length + set_aside
   reply[n + 3] = reserved.err and -1 or (reserved_number(kept))
   reply[n + 4] = is_dead and number(redis.pcall('ZCARD', dead_lists .. topic)) or 0
-  reply[n + 5], reply[n + 6] = queue_overdue(topic, length == 0 and paused_queues .. topic or queue, length == 0 and set_aside or length)
+  reply[n + 5], reply[n + 6] = queue_overdue(topic, length == 0 and parked_queues .. topic or queue, length == 0 and set_aside or length)
   reply[n + 7] = reserved.err and '' or limit_of(topic, kept, length)
 end
 
@@ -162,15 +163,15 @@ local told = 0
 for first = FIRST, #ARGV, BLOCK do
   local last = math.min(first + BLOCK - 1, #ARGV)
   local ready, dead = existing(queues, first, last), existing(dead_lists, first, last)
-  local aside = some_paused and existing(paused_queues, first, last) or {}
+  local parked = some_paused and existing(parked_queues, first, last) or {}
   for k = first, last do
-    if ready[k] or aside[k] or dead[k] or reserved.err or reserved[k - FIRST + 1] then
+    if ready[k] or parked[k] or dead[k] or reserved.err or reserved[k - FIRST + 1] then
       if told == MOST then
         reply[5] = k - FIRST
         return reply
       end
       told = told + 1
-      tell(k, ready[k], aside[k], dead[k])
+      tell(k, ready[k], parked[k], dead[k])
     end
   end
 end

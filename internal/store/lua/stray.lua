@@ -8,7 +8,7 @@
 --
 -- One script to spare round trips.
 -- Cost: O(topics).
--- include: keys: pool queues known_topics dead_lists dead_topics paused_queues
+-- include: keys: pool queues known_topics dead_lists dead_topics parked_queues
 local most = tonumber(ARGV[1])
 local function number(reply) return type(reply) == 'number' and reply or 0 end
 local function first(topics)
@@ -18,7 +18,7 @@ end
 local jobs, more = number(redis.pcall('ZCOUNT', pool, '-inf', '+inf')), 0
 for i, topic in ipairs(first(known_topics)) do
   if i > most then more = 1 break end
-  jobs = jobs + number(redis.pcall('LLEN', queues .. topic)) + number(redis.pcall('LLEN', paused_queues .. topic))
+  jobs = jobs + number(redis.pcall('LLEN', queues .. topic)) + number(redis.pcall('LLEN', parked_queues .. topic))
 end
 for i, topic in ipairs(first(dead_topics)) do
   if i > most then more = 1 break end

@@ -16,7 +16,7 @@
 -- Atomic because an ID may be pushed, and a topic used, between the check and the change.
 -- Cost: O(log n) of the pool and the topics, O(topics + entries); the search for an ID in another queue, O(its length, MAX_WALK at most),
 -- counts as entries.
--- include: keys: pool buckets queues reserved_counts limits uncounted known_topics topics_due dead_lists once pauses paused_queues
+-- include: keys: pool buckets queues reserved_counts limits uncounted known_topics topics_due dead_lists once pauses parked_queues
 -- include: go: MAX_LEASE
 -- include: time: now now_s; guard: not_permitted not_writable unreadable; place: entries_before; limit: raise_for lowered parse_limit
 -- include: queue: pass_on; topics: used_at
@@ -27,9 +27,9 @@ local MAX_WALK, WALKED = 10000, 50 -- so many entries that are walked over cost 
 local most, entries_left = tonumber(ARGV[1]), tonumber(ARGV[2])
 local pcall = redis.pcall
 
--- Whether the ID stands in the topic's queue, as far as that is looked through.
+-- Whether the ID is in the topic's queue, as far as that is searched.
 local function is_queued(topic, id)
-  for _, queue in ipairs({queues .. topic, paused_queues .. topic}) do
+  for _, queue in ipairs({queues .. topic, parked_queues .. topic}) do
     local length = pcall('LLEN', queue)
     if type(length) == 'number' and length > 0 then
       entries_left = entries_left - math.floor(math.min(length, MAX_WALK) / WALKED)
@@ -74,10 +74,10 @@ end
 
 local some_paused = pcall('EXISTS', pauses) == 1
 
--- Sweeps the topic's queue, or, if it is paused, what is set aside. Returns whether that is done; or an error reply.
+-- Sweeps the topic's queue, or, if it is paused, its parked jobs. Returns whether that is done; or an error reply.
 local function sweep(topic, gone)
   local queue = queues .. topic
-  if some_paused and pcall('EXISTS', queue) == 0 then queue = paused_queues .. topic end
+  if some_paused and pcall('EXISTS', queue) == 0 then queue = parked_queues .. topic end
   local count = 1
   while entries_left > 0 do
     local used, more = drop_stale(topic, queue, count, gone)
@@ -91,7 +91,8 @@ end
 -- Whether the topic has anything. What can't be read may be something.
 local function has_something(topic, count, limit, due)
   if count > 0 or limit or due and due - now_s > 0 then return true end
-  return pcall('EXISTS', queues .. topic, paused_queues .. topic, dead_lists .. topic) ~= 0 or some_paused and pcall('HGET', pauses, topic) ~= false
+  return pcall('EXISTS', queues .. topic, parked_queues .. topic, dead_lists .. topic) ~= 0
+    or some_paused and pcall('HGET', pauses, topic) ~= false
 end
 
 -- The numbers of reserved jobs, none below 0, and none above what the pool can have: leases end
@@ -149,7 +150,8 @@ for k, topic in ipairs(names) do
   reply[2], reply[3] = score, topic
   local mark = has_limit[k] and pcall('HGET', uncounted, topic)
   if type(mark) == 'string' then table.insert(reply[5], topic) table.insert(reply[5], mark) end
-  if has_limit[k] and string.find(has_limit[k], '^0 ') and pcall('EXISTS', queues .. topic, paused_queues .. topic) ~= 0 then table.insert(reply[6], topic) end
+  local excludes = has_limit[k] and string.find(has_limit[k], '^0 ')
+  if excludes and pcall('EXISTS', queues .. topic, parked_queues .. topic) ~= 0 then table.insert(reply[6], topic) end
   if now_s - score > IDLE then
     if has_something(topic, counts[k], has_limit[k], dues[k]) then
       pcall('ZADD', known_topics, 'XX', used_at(now_s), topic)

@@ -64,13 +64,13 @@ local function count_reserved(by_topic, ids)
       redis.pcall('HDEL', reserved_counts, topic)
     elseif count >= HAS_SLOTS and change < 0 then
       local waiters = prefix .. 'waiting:'
-      local held_back = prefix .. 'held_back:'
-      local function let_go_on(topic)
-        if redis.pcall('EXISTS', held_back .. topic, waiters .. topic) == 0 then return nil end
+      local throttled = prefix .. 'held_back:'
+      local function wake_throttled(topic)
+        if redis.pcall('EXISTS', throttled .. topic, waiters .. topic) == 0 then return nil end
         local paused_waiters = prefix .. 'paused_waiting:'
         local WAITING_FOR = 3600000
-        local function let_wait(topic)
-          local all, waiting = redis.pcall('ZPOPMIN', held_back .. topic, 1000), waiters .. topic
+        local function end_throttling(topic)
+          local all, waiting = redis.pcall('ZPOPMIN', throttled .. topic, 1000), waiters .. topic
           if all[1] and redis.pcall('TYPE', waiting).ok == 'hash' then waiting = paused_waiters .. topic end
           for i = 1, #all, 2 do redis.pcall('ZADD', waiting, 'NX', all[i + 1], all[i]) end
           if all[1] then redis.pcall('PEXPIRE', waiting, WAITING_FOR) end
@@ -82,15 +82,15 @@ local function count_reserved(by_topic, ids)
             local first = redis.pcall('ZPOPMIN', waiters .. topic)
             if not first[1] then
               if not first.err then return false end
-              local paused_queues = prefix .. 'paused_queue:'
+              local parked_queues = prefix .. 'paused_queue:'
               local pauses = prefix .. 'paused'
               local function is_parked(topic, reply)
                 return reply.err and string.find(reply.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', pauses, topic)[1]
               end
               if not is_parked(topic, first) then return false, first.err end
-              local queue, queue_aside = queues .. topic, paused_queues .. topic
+              local queue, parked = queues .. topic, parked_queues .. topic
               for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
-                local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
+                local id = redis.pcall('LMOVE', queue, parked, 'RIGHT', 'LEFT')
                 if type(id) ~= 'string' then break end
               end
               return false
@@ -101,25 +101,25 @@ local function count_reserved(by_topic, ids)
           end
           return false
         end
-        local function wake_next(topic)
+        local function wake_next_throttled(topic)
           local jobs = redis.pcall('LLEN', queues .. topic)
           if type(jobs) ~= 'number' then return false end
           if jobs == 0 then
-            let_wait(topic)
+            end_throttling(topic)
             return false
           end
           for _ = 1, 100 do
-            local first = redis.pcall('ZPOPMIN', held_back .. topic)
+            local first = redis.pcall('ZPOPMIN', throttled .. topic)
             if not first[1] then return wake(topic, jobs) end
             local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
             if receivers ~= 0 then return type(receivers) == 'number' end
           end
           return false
         end
-        return wake_next(topic)
+        return wake_next_throttled(topic)
       end
       if ids then redis.pcall('ZREM', slots .. topic, unpack(ids)) end
-      let_go_on(topic)
+      wake_throttled(topic)
     end
   end
 end
@@ -164,15 +164,15 @@ local function wake(topic, jobs, made_ready)
     local first = redis.pcall('ZPOPMIN', waiters .. topic)
     if not first[1] then
       if not first.err then return false end
-      local paused_queues = prefix .. 'paused_queue:'
+      local parked_queues = prefix .. 'paused_queue:'
       local pauses = prefix .. 'paused'
       local function is_parked(topic, reply)
         return reply.err and string.find(reply.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', pauses, topic)[1]
       end
       if not is_parked(topic, first) then return false, first.err end
-      local queue, queue_aside = queues .. topic, paused_queues .. topic
+      local queue, parked = queues .. topic, parked_queues .. topic
       for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
-        local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
+        local id = redis.pcall('LMOVE', queue, parked, 'RIGHT', 'LEFT')
         if type(id) ~= 'string' then break end
       end
       return false
@@ -192,15 +192,15 @@ end
 local known_topics = prefix .. 'topics'
 local topics_due = prefix .. 'topics_due'
 local SOON = 1800
-local function enter_wait(topic, seconds, due)
+local function register_wait(topic, seconds, due)
   if due - seconds > SOON then
     redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
     redis.pcall('ZADD', topics_due, 'GT', string.format('%d', due - due % SOON + 2 * SOON), topic)
   end
 end
-local function enter_use(topic, seconds, due)
+local function register_use(topic, seconds, due)
   if due - seconds > SOON then
-    enter_wait(topic, seconds, due)
+    register_wait(topic, seconds, due)
   else
     redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
   end
@@ -217,16 +217,15 @@ local last = redis.call('HGET', migration, from) or '0'
 if serial > 0 and last - serial >= 0 then return {0, 0, last} end
 local missing = elsewhere(buckets)
 if missing then return missing end
-local err = not_writable() or not_permitted('HSET', buckets, 'topic', '') or not_permitted('PEXPIRE', buckets, '1') or not_permitted('HSET', migration, 'a', '')
-  or not_permitted('ZREM', pool, '') or not_permitted('HSET', dead_letters, 'topic', '') or not_permitted('ZADD', dead_lists, '0', '')
-  or not_permitted('EXISTS', buckets) or not_permitted('DEL', dead_letters)
+local err = not_writable() or not_permitted('HSET', buckets, 'topic', '') or not_permitted('PEXPIRE', buckets, '1')
+  or not_permitted('HSET', migration, 'a', '') or not_permitted('ZREM', pool, '') or not_permitted('HSET', dead_letters, 'topic', '')
+  or not_permitted('ZADD', dead_lists, '0', '') or not_permitted('EXISTS', buckets) or not_permitted('DEL', dead_letters)
 if err then return err end
 if serial == 0 then
   redis.call('HSET', migration, 'room', 1)
   return {redis.call('HDEL', migration, 'room') - 1, 0, last}
 end
--- Takes nothing. What comes behind a write is not refused at maxmemory.
-redis.call('ZREM', pool, '')
+redis.call('ZREM', pool, '') -- takes nothing; behind a write, nothing is refused at maxmemory
 
 local CHUNK = 1000 -- unpack fails near 8,000
 local adopted, superseded = 0, 0
@@ -252,7 +251,7 @@ local function enter(kind, id, topic, at)
   if type(length) == 'number' then
     redis.call('ZREM', pool, id) -- an entry that was without a job
     lengths[topic] = length
-    enter_use(topic, now / 1000, now / 1000)
+    register_use(topic, now / 1000, now / 1000)
     return
   end
   if kind == 'r' then at = score_of(now) end -- what keeps it from being ready is the server's affair
@@ -261,7 +260,7 @@ local function enter(kind, id, topic, at)
     count_reserved({[topic] = 1})
     if (read_limit(topic) or -1) >= 0 then redis.pcall('ZADD', slots .. topic, slot_score(at * 1000000), id) end
   end
-  if not name then enter_use(topic, now / 1000, tonumber(at)) end
+  if not name then register_use(topic, now / 1000, tonumber(at)) end
   if tonumber(at) > now_s then first_due = math.min(first_due, tonumber(at)) end
 end
 
@@ -294,7 +293,7 @@ while i <= #ARGV do
     if kind == 'd' then
       redis.pcall('ZADD', dead_lists .. topic, at, id)
       redis.pcall('ZADD', dead_topics, 'LT', at, topic)
-      enter_use(topic, now / 1000, now / 1000)
+      register_use(topic, now / 1000, now / 1000)
     else
       adjust_lease(name, ttl)
       enter(kind, id, topic, at)

@@ -13,7 +13,7 @@
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local buckets = prefix .. 'job_bucket:'
-local paused_queues = prefix .. 'paused_queue:'
+local parked_queues = prefix .. 'paused_queue:'
 local function job_of(name)
   return redis.pcall('HMGET', name, 'topic', 'lease', 'error', 'reason', 'options')
 end
@@ -70,7 +70,7 @@ local function browse(read, names, find)
   if ended then reply[2] = {} end
   return reply
 end
-local queue = redis.call('EXISTS', paused_queues .. ARGV[1]) == 1 and paused_queues .. ARGV[1] or KEYS[2]
+local queue = redis.call('EXISTS', parked_queues .. ARGV[1]) == 1 and parked_queues .. ARGV[1] or KEYS[2]
 local MAX_WALK, SLACK = 10000, 1000 -- released jobs come back to the front
 
 local function first_entry()

@@ -66,15 +66,15 @@ local function wake(topic, jobs, made_ready)
     local first = redis.pcall('ZPOPMIN', waiters .. topic)
     if not first[1] then
       if not first.err then return false end
-      local paused_queues = prefix .. 'paused_queue:'
+      local parked_queues = prefix .. 'paused_queue:'
       local pauses = prefix .. 'paused'
       local function is_parked(topic, reply)
         return reply.err and string.find(reply.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', pauses, topic)[1]
       end
       if not is_parked(topic, first) then return false, first.err end
-      local queue, queue_aside = queues .. topic, paused_queues .. topic
+      local queue, parked = queues .. topic, parked_queues .. topic
       for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
-        local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
+        local id = redis.pcall('LMOVE', queue, parked, 'RIGHT', 'LEFT')
         if type(id) ~= 'string' then break end
       end
       return false
@@ -129,15 +129,15 @@ end
 local known_topics = prefix .. 'topics'
 local topics_due = prefix .. 'topics_due'
 local SOON = 1800
-local function enter_wait(topic, seconds, due)
+local function register_wait(topic, seconds, due)
   if due - seconds > SOON then
     redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
     redis.pcall('ZADD', topics_due, 'GT', string.format('%d', due - due % SOON + 2 * SOON), topic)
   end
 end
-local function enter_use(topic, seconds, due)
+local function register_use(topic, seconds, due)
   if due - seconds > SOON then
-    enter_wait(topic, seconds, due)
+    register_wait(topic, seconds, due)
   else
     redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
   end
@@ -173,7 +173,7 @@ local function put(id, due)
 end
 
 local retried = 0
-local function put_off(id, why)
+local function defer(id, why)
   redis.call('ZREM', pool, id) -- first: a script that has written is not refused at maxmemory
   redis.call('ZADD', pool, retry_score(tonumber(ARGV[1]), retried), id)
   retried = retried + 1
@@ -187,11 +187,11 @@ local function fire(id, score, revision, read, upcoming, late, paused, has_old, 
   local bucket = buckets .. id
   if not score or score - now_s > 0 then return {0} end
   local s = redis.pcall('HMGET', bucket, unpack(FIELDS))
-  if s.err then return put_off(id, s.err) end
+  if s.err then return defer(id, s.err) end
   if s[1] ~= SCHEDULE_TOPIC or s[2] ~= revision then return {0} end
-  if upcoming == 'later' then return put_off(id, '') end
+  if upcoming == 'later' then return defer(id, '') end
   if s[3] ~= read then return {0} end
-  if not s[4] or not s[5] then return put_off(id, 'ERR the schedule says nothing of its jobs (job bucket ' .. bucket .. ')') end
+  if not s[4] or not s[5] then return defer(id, 'ERR the schedule says nothing of its jobs (job bucket ' .. bucket .. ')') end
   local topic, content, overlap, options, last = s[4], s[5], s[6], s[7], s[8]
   if refused[topic] == nil then refused[topic] = no_queue(topic) or false end
   local why_not = refused[topic] or may_store and not_permitted('HSET', bucket, 'topic', '') or not may_store and no_bucket(bucket)
@@ -208,7 +208,7 @@ local function fire(id, score, revision, read, upcoming, late, paused, has_old, 
         return tonumber(attempts) or 0, tonumber(token) or 0, tonumber(lent) or 0, tonumber(expires) or 0
       end
       local CLOCK_SLACK = 500
-      local function pushed_anew(ttl, expires)
+      local function pushed_again(ttl, expires)
         return expires > 0 and ttl >= 0 and now + ttl - expires > CLOCK_SLACK
       end
       local function lease_of_last(last)
@@ -217,7 +217,7 @@ local function fire(id, score, revision, read, upcoming, late, paused, has_old, 
         if not job or not job[1] then return nil end
         local _, _, _, expires = read_lease(job[1])
         local err = not_permitted('PTTL', buckets .. last)
-        if not err and pushed_anew(redis.call('PTTL', buckets .. last), expires) then return nil end
+        if not err and pushed_again(redis.call('PTTL', buckets .. last), expires) then return nil end
         return err or job[1]
       end
       local function lease_text(attempts, token, lent, left)
@@ -234,7 +234,7 @@ local function fire(id, score, revision, read, upcoming, late, paused, has_old, 
         return math.max(ttl - lent + now - reserved, 1)
       end
       --
-      local function enter_follower(name, text, topic, body, due, lifetime, most, ttr)
+      local function store_follower(name, text, topic, body, due, lifetime, most, ttr)
         local attempts, token, lent = read_lease(text)
         local left, needed = lifetime_left(redis.call('PTTL', name), token, lent), math.max(due - now, 0) + lifetime
         redis.call('HSET', name, 'next', string.format('%d %s %s %s %s', due, lifetime, most, ttr, topic), 'next_body', body)
@@ -252,7 +252,7 @@ local function fire(id, score, revision, read, upcoming, late, paused, has_old, 
       end
       local function follow_last(last, lease, topic, content, options, due)
         local most, ttr, lifetime = read_options(options)
-        enter_follower(buckets .. last, lease, topic, content, due, lifetime, most, ttr)
+        store_follower(buckets .. last, lease, topic, content, due, lifetime, most, ttr)
         return mark_follower(lease), not has_follower(lease)
       end
       lease_of, follow = lease_of_last, follow_last
@@ -260,7 +260,7 @@ local function fire(id, score, revision, read, upcoming, late, paused, has_old, 
     lease = lease_of(last)
     why_not = type(lease) == 'table' and lease
   end
-  if why_not or is_full then return put_off(id, (why_not or probe).err) end
+  if why_not or is_full then return defer(id, (why_not or probe).err) end
 
   local ran, overlapped, followed, occurrences = 0, 0, '', {}
   for i = first, last_place, 4 do
@@ -316,7 +316,7 @@ for i, id in ipairs(ids) do
 end
 for i = 1, #entries, CHUNK do redis.call('ZADD', pool, unpack(entries, i, math.min(i + CHUNK - 1, #entries))) end
 if soonest < math.huge then announce(score_of(soonest), math.max(soonest - now, 0)) end
-for topic, until_ms in pairs(used) do enter_use(topic, now / 1000, until_ms / 1000) end
+for topic, until_ms in pairs(used) do register_use(topic, now / 1000, until_ms / 1000) end
 for topic, jobs in pairs(ready) do
   local length
   for i = 1, #jobs, CHUNK do length = redis.call('LPUSH', queues .. topic, unpack(jobs, i, math.min(i + CHUNK - 1, #jobs))) end

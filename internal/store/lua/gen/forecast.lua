@@ -49,8 +49,8 @@ local last_lease = some_reserved() and now + MAX_LEASE or -1
 
 local spent = 0
 
--- Looks at up to count entries from a rank on: at one of each step entries, at random, since jobs
--- and leases may alternate. Returns how many were looked at, and how many are leases.
+-- Reads up to count entries from a rank on, one of each step entries, at random, since jobs and leases may alternate. Returns how many
+-- it read, and how many are leases.
 local function look(first, count, step)
   local looked, leases, bytes = 0, 0, 0
   local page = step == 1 and 100 or 1

@@ -56,8 +56,8 @@ local function options_text(most, ttr, lifetime)
 end
 local function once_window(policy)
   if policy == 'replace' then return nil end
-  local ms, said = string.match(policy, '^once (%d+) ?(.*)$')
-  return ms and tonumber(ms), said
+  local ms, fingerprint = string.match(policy, '^once (%d+) ?(.*)$')
+  return ms and tonumber(ms), fingerprint
 end
 local function has_counted(id)
   local until_ms = redis.call('ZSCORE', once, id)
@@ -67,7 +67,7 @@ local function keep_once(ms)
   if redis.call('PTTL', once) < ms then redis.call('PEXPIRE', once, string.format('%d', ms)) end
 end
 local OVER = 10
-local function enter_once(id, window)
+local function count_once(id, window)
   redis.call('ZADD', once, string.format('%d', now + window), id)
   keep_once(window)
   local over = redis.call('ZRANGEBYSCORE', once, '-inf', string.format('%d', now), 'LIMIT', 0, OVER)
@@ -90,15 +90,15 @@ local function wake(topic, jobs, made_ready)
     local first = redis.pcall('ZPOPMIN', waiters .. topic)
     if not first[1] then
       if not first.err then return false end
-      local paused_queues = prefix .. 'paused_queue:'
+      local parked_queues = prefix .. 'paused_queue:'
       local pauses = prefix .. 'paused'
       local function is_parked(topic, reply)
         return reply.err and string.find(reply.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', pauses, topic)[1]
       end
       if not is_parked(topic, first) then return false, first.err end
-      local queue, queue_aside = queues .. topic, paused_queues .. topic
+      local queue, parked = queues .. topic, parked_queues .. topic
       for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
-        local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
+        local id = redis.pcall('LMOVE', queue, parked, 'RIGHT', 'LEFT')
         if type(id) ~= 'string' then break end
       end
       return false
@@ -116,15 +116,15 @@ end
 local known_topics = prefix .. 'topics'
 local topics_due = prefix .. 'topics_due'
 local SOON = 1800
-local function enter_wait(topic, seconds, due)
+local function register_wait(topic, seconds, due)
   if due - seconds > SOON then
     redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
     redis.pcall('ZADD', topics_due, 'GT', string.format('%d', due - due % SOON + 2 * SOON), topic)
   end
 end
-local function enter_use(topic, seconds, due)
+local function register_use(topic, seconds, due)
   if due - seconds > SOON then
-    enter_wait(topic, seconds, due)
+    register_wait(topic, seconds, due)
   else
     redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
   end
@@ -164,7 +164,8 @@ local function waiting_group(tag, topic)
   local first, count = string.match(job[2] or '', '^(%d+) (%d+)$')
   local body = not text and job[4]
   if job[1] ~= topic or not first or job[3] or not (text or body and string.byte(body, -1) == 93) then return nil end -- ]
-  return {id = id, tag = tag, topic = topic, is_over = is_over, first = tonumber(first), count = tonumber(count), size = text or #body, stored = text or #body, body = body, bodies = {}}
+  return {id = id, tag = tag, topic = topic, is_over = is_over, first = tonumber(first), count = tonumber(count),
+    size = text or #body, stored = text or #body, body = body, bodies = {}}
 end
 
 -- A group without a body yet. No job has its ID.
@@ -188,22 +189,22 @@ local cost = 0 -- of the groups, in bytes
 local changed, full = {}, {} -- groups, the latter in the order in which they are ready
 local open = {}    -- the groups that take further pushes, by tag; false: none that is stored does
 local counted = {} -- IDs, and for how long (ms)
-local saying = {}  -- what the pushes of those say, where that is to be told apart
+local fingerprints = {}  -- what the pushes of those say, where that is to be told apart
 
 -- Adds the push at ARGV[i], in the run at ARGV[run], to its group. Returns what it did, and the group; or an error reply.
 local function push(i, run)
   local id, topic, body = ARGV[i], ARGV[i + 1], ARGV[i + 2]
-  local tag, window, said = string.match(id, '^[^}]*}'), once_window(ARGV[run + 5])
+  local tag, window, fingerprint = string.match(id, '^[^}]*}'), once_window(ARGV[run + 5])
   if window and (counted[id] or has_counted(id)) then
-    if said ~= '' then
+    if fingerprint ~= '' then
       local once_contents = prefix .. 'once_content:'
-      local function said_otherwise(id, said)
+      local function differs_from_counted(id, fingerprint)
         local until_ms = redis.call('ZSCORE', once, id)
         local counts = until_ms and redis.pcall('HGET', once_contents .. id, 'of')
         local first = type(counts) == 'string' and string.match(counts, '^' .. until_ms .. ' (.*)$')
-        return first and first ~= said
+        return first and first ~= fingerprint
       end
-      if said_otherwise(id, said) then return 4 end
+      if differs_from_counted(id, fingerprint) then return 4 end
     end
     return 0
   end
@@ -237,7 +238,7 @@ local function push(i, run)
   if not open[tag] then full[#full + 1] = group end
   if window then
     counted[id] = window
-    if said ~= '' then saying[id] = said end
+    if fingerprint ~= '' then fingerprints[id] = fingerprint end
   end
   return group == before and 2 or 1, group
 end
@@ -312,7 +313,8 @@ local function store(group, name, lifetime, most, ttr)
     local texts = prefix .. 'group_text:'
     local function keep_text(id, body)
       local text = texts .. id
-      if not_permitted('SETRANGE', text, '0', '') or not_permitted('GET', text) or not_permitted('HSTRLEN', buckets .. id, 'body') then return false end
+      local err = not_permitted('SETRANGE', text, '0', '') or not_permitted('GET', text) or not_permitted('HSTRLEN', buckets .. id, 'body')
+      if err then return false end
       redis.pcall('DEL', text)
       redis.pcall('SETRANGE', text, 0, body)
       redis.pcall('PEXPIRE', text, TEXT_KEPT)
@@ -332,7 +334,7 @@ end
 for _, group in ipairs(changed) do
   local run = group.run
   if run then store(group, buckets .. group.id, ARGV[run + 1], ARGV[run + 3], ARGV[run + 4]) end
-  if ARGV[1] == 'register' then enter_use(group.topic, now / 1000, group.due / 1000) end
+  if ARGV[1] == 'register' then register_use(group.topic, now / 1000, group.due / 1000) end
 end
 for _, group in ipairs(full) do make_ready(group) end
 for tag, group in pairs(open) do
@@ -341,15 +343,15 @@ for tag, group in pairs(open) do
     call('PEXPIRE', groups .. tag, string.format('%d', group.due - now + KNOWN_FOR))
   end
 end
-for id, window in pairs(counted) do enter_once(id, window) end
-if next(saying) then
+for id, window in pairs(counted) do count_once(id, window) end
+if next(fingerprints) then
   local once_contents = prefix .. 'once_content:'
-  local function keep_said(id, said, window)
+  local function keep_fingerprint(id, fingerprint, window)
     local until_ms = redis.call('ZSCORE', once, id)
-    redis.pcall('HSET', once_contents .. id, 'of', until_ms .. ' ' .. said)
+    redis.pcall('HSET', once_contents .. id, 'of', until_ms .. ' ' .. fingerprint)
     redis.pcall('PEXPIRE', once_contents .. id, string.format('%d', window))
   end
-  for id, said in pairs(saying) do keep_said(id, said, counted[id]) end
+  for id, fingerprint in pairs(fingerprints) do keep_fingerprint(id, fingerprint, counted[id]) end
 end
 if first_due < math.huge then announce(score_of(first_due), first_due - now) end
 for topic, length in pairs(lengths) do wake(topic, length) end

@@ -28,18 +28,18 @@ local function paused_until(p)
   return math.max(p.ends, p.backs_on)
 end
 local queues = prefix .. 'ready_queue:'
-local paused_queues = prefix .. 'paused_queue:'
-local function set_ready_aside(topic, most)
-  local queue, queue_aside = queues .. topic, paused_queues .. topic
+local parked_queues = prefix .. 'paused_queue:'
+local function park(topic, most)
+  local queue, parked = queues .. topic, parked_queues .. topic
   local ready = redis.pcall('LLEN', queue)
   if type(ready) ~= 'number' or ready == 0 then return 0, false end
-  if redis.call('EXISTS', queue_aside) == 0 then
-    redis.pcall('RENAME', queue, queue_aside)
+  if redis.call('EXISTS', parked) == 0 then
+    redis.pcall('RENAME', queue, parked)
     return 1, false
   end
   local count = math.min(ready, most)
   for _ = 1, count do
-    local moved = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
+    local moved = redis.pcall('LMOVE', queue, parked, 'RIGHT', 'LEFT')
     if type(moved) ~= 'string' then return nil, moved or nil end
   end
   return count, ready > count
@@ -51,7 +51,7 @@ local function hold(topic, most)
   local kind = redis.call('TYPE', set).ok
   if kind == 'zset' then redis.pcall('RENAME', set, paused_waiters .. topic) end
   if kind ~= 'hash' then redis.pcall('HSET', set, 'paused', '1') end
-  return set_ready_aside(topic, most)
+  return park(topic, most)
 end
 local MOST_DEAD = 100
 local wake_channels = prefix .. 'wake:'
@@ -64,9 +64,9 @@ local function wake(topic, jobs, made_ready)
         return reply.err and string.find(reply.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', pauses, topic)[1]
       end
       if not is_parked(topic, first) then return false, first.err end
-      local queue, queue_aside = queues .. topic, paused_queues .. topic
+      local queue, parked = queues .. topic, parked_queues .. topic
       for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
-        local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
+        local id = redis.pcall('LMOVE', queue, parked, 'RIGHT', 'LEFT')
         if type(id) ~= 'string' then break end
       end
       return false
@@ -78,21 +78,21 @@ local function wake(topic, jobs, made_ready)
   return false
 end
 local function release(topic, most)
-  local queue, queue_aside, set = queues .. topic, paused_queues .. topic, waiters .. topic
-  local ready, held, moved = redis.pcall('LLEN', queue), redis.pcall('LLEN', queue_aside), 0
+  local queue, parked, set = queues .. topic, parked_queues .. topic, waiters .. topic
+  local ready, held, moved = redis.pcall('LLEN', queue), redis.pcall('LLEN', parked), 0
   local is_broken = type(ready) ~= 'number' or type(held) ~= 'number'
   if not is_broken and held > 0 then
     if held <= most and held < ready then
       for _ = 1, held do
-        local entry = redis.pcall('LMOVE', queue_aside, queue, 'LEFT', 'RIGHT')
+        local entry = redis.pcall('LMOVE', parked, queue, 'LEFT', 'RIGHT')
         if type(entry) ~= 'string' then return nil, entry or nil end
       end
       moved = held
     else
       local more
-      moved, more = set_ready_aside(topic, most)
+      moved, more = park(topic, most)
       if not moved or more then return moved, more end
-      redis.pcall('RENAME', queue_aside, queue)
+      redis.pcall('RENAME', parked, queue)
     end
   end
   redis.call('HDEL', pauses, topic)
@@ -111,9 +111,10 @@ local function not_writable()
   if type(reply) == 'table' and not string.find(reply.err, 'OOM ', 1, true) then return reply end
 end
 local function not_pausable(topic)
-  return not_writable() or not_permitted('HSET', pauses, 'a', '') or not_permitted('HDEL', pauses, 'a') or not_permitted('HSET', waiters, 'a', '')
-    or not_permitted('DEL', waiters) or not_permitted('RENAME', queues, paused_queues) or not_permitted('RENAME', waiters, paused_waiters)
-    or not_permitted('LMOVE', queues, paused_queues, 'RIGHT', 'LEFT') or not_permitted('TYPE', waiters)
+  return not_writable() or not_permitted('HSET', pauses, 'a', '') or not_permitted('HDEL', pauses, 'a')
+    or not_permitted('HSET', waiters, 'a', '') or not_permitted('DEL', waiters) or not_permitted('RENAME', queues, parked_queues)
+    or not_permitted('RENAME', waiters, paused_waiters) or not_permitted('LMOVE', queues, parked_queues, 'RIGHT', 'LEFT')
+    or not_permitted('TYPE', waiters)
 end
 local function not_here(reply)
   return type(reply) == 'table' and reply.err and string.find(reply.err, 'non local key', 1, true) and reply
@@ -122,7 +123,8 @@ local function elsewhere(key)
   return not_here(redis.pcall('EXISTS', key))
 end
 local function pause_elsewhere(topic)
-  return elsewhere(pauses) or elsewhere(queues .. topic) or elsewhere(paused_queues .. topic) or elsewhere(waiters .. topic) or elsewhere(paused_waiters .. topic)
+  return elsewhere(pauses) or elsewhere(queues .. topic) or elsewhere(parked_queues .. topic) or elsewhere(waiters .. topic)
+    or elsewhere(paused_waiters .. topic)
 end
 if redis.call('HLEN', pauses) == 0 then return {'', 0, -1} end
 local missing = elsewhere(pauses)

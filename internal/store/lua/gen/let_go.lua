@@ -12,8 +12,8 @@
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local migration = prefix .. 'migration'
-local aside = prefix .. 'set_aside'
-local aside_jobs = prefix .. 'set_aside:'
+local transit = prefix .. 'set_aside'
+local transit_jobs = prefix .. 'set_aside:'
 local function not_permitted(command, key, ...)
   if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
     return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
@@ -24,15 +24,15 @@ local function not_writable()
   if type(reply) == 'table' and not string.find(reply.err, 'OOM ', 1, true) then return reply end
 end
 
-if redis.call('HGET', migration, 'serial') ~= ARGV[1] or redis.call('HLEN', aside) == 0 then return 0 end
+if redis.call('HGET', migration, 'serial') ~= ARGV[1] or redis.call('HLEN', transit) == 0 then return 0 end
 
 
-local err = not_writable() or not_permitted('DEL', aside) or not_permitted('HSET', migration, 'a', '')
+local err = not_writable() or not_permitted('DEL', transit) or not_permitted('HSET', migration, 'a', '')
 if err then return err end
 if ARGV[2] - ARGV[1] > 0 then
   redis.call('HSET', migration, 'serial', string.format('%.0f', ARGV[2] + 1))
   return -1
 end
-for _, entry in ipairs(redis.call('HKEYS', aside)) do redis.call('DEL', aside_jobs .. entry) end
-redis.call('DEL', aside)
+for _, entry in ipairs(redis.call('HKEYS', transit)) do redis.call('DEL', transit_jobs .. entry) end
+redis.call('DEL', transit)
 return 1

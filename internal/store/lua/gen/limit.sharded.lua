@@ -9,7 +9,7 @@
 -- Errors: WRONGTYPE, OOM, NOPERM. Nothing has changed then.
 --
 -- Atomic because a reserve must find the topic with its limit or without.
--- Cost: O(log(slots)), and O(clients that it held back), 1,000 at most.
+-- Cost: O(log(slots)), and O(throttled clients), 1,000 at most.
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local queues = prefix .. 'ready_queue:'
@@ -26,17 +26,17 @@ local function not_permitted(command, key, ...)
   end
 end
 local waiters = prefix .. 'waiting:'
-local held_back = prefix .. 'held_back:'
+local throttled = prefix .. 'held_back:'
 local paused_waiters = prefix .. 'paused_waiting:'
 local WAITING_FOR = 3600000
-local function let_wait(topic)
-  local all, waiting = redis.pcall('ZPOPMIN', held_back .. topic, 1000), waiters .. topic
+local function end_throttling(topic)
+  local all, waiting = redis.pcall('ZPOPMIN', throttled .. topic, 1000), waiters .. topic
   if all[1] and redis.pcall('TYPE', waiting).ok == 'hash' then waiting = paused_waiters .. topic end
   for i = 1, #all, 2 do redis.pcall('ZADD', waiting, 'NX', all[i + 1], all[i]) end
   if all[1] then redis.pcall('PEXPIRE', waiting, WAITING_FOR) end
 end
-local function let_go_on(topic)
-  if redis.pcall('EXISTS', held_back .. topic, waiters .. topic) == 0 then return nil end
+local function wake_throttled(topic)
+  if redis.pcall('EXISTS', throttled .. topic, waiters .. topic) == 0 then return nil end
   local wake_channels = prefix .. 'wake:'
   local MOST_DEAD = 100
   local function wake(topic, jobs, made_ready)
@@ -44,15 +44,15 @@ local function let_go_on(topic)
       local first = redis.pcall('ZPOPMIN', waiters .. topic)
       if not first[1] then
         if not first.err then return false end
-        local paused_queues = prefix .. 'paused_queue:'
+        local parked_queues = prefix .. 'paused_queue:'
         local pauses = prefix .. 'paused'
         local function is_parked(topic, reply)
           return reply.err and string.find(reply.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', pauses, topic)[1]
         end
         if not is_parked(topic, first) then return false, first.err end
-        local queue, queue_aside = queues .. topic, paused_queues .. topic
+        local queue, parked = queues .. topic, parked_queues .. topic
         for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
-          local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
+          local id = redis.pcall('LMOVE', queue, parked, 'RIGHT', 'LEFT')
           if type(id) ~= 'string' then break end
         end
         return false
@@ -63,22 +63,22 @@ local function let_go_on(topic)
     end
     return false
   end
-  local function wake_next(topic)
+  local function wake_next_throttled(topic)
     local jobs = redis.pcall('LLEN', queues .. topic)
     if type(jobs) ~= 'number' then return false end
     if jobs == 0 then
-      let_wait(topic)
+      end_throttling(topic)
       return false
     end
     for _ = 1, 100 do
-      local first = redis.pcall('ZPOPMIN', held_back .. topic)
+      local first = redis.pcall('ZPOPMIN', throttled .. topic)
       if not first[1] then return wake(topic, jobs) end
       local receivers = redis.pcall('SPUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
       if receivers ~= 0 then return type(receivers) == 'number' end
     end
     return false
   end
-  return wake_next(topic)
+  return wake_next_throttled(topic)
 end
 local LIMIT_MARK = 1099511627776
 local function raise_for(concurrency) return concurrency >= 0 and 2 * LIMIT_MARK or LIMIT_MARK end
@@ -107,15 +107,15 @@ local function wake(topic, jobs, made_ready)
     local first = redis.pcall('ZPOPMIN', waiters .. topic)
     if not first[1] then
       if not first.err then return false end
-      local paused_queues = prefix .. 'paused_queue:'
+      local parked_queues = prefix .. 'paused_queue:'
       local pauses = prefix .. 'paused'
       local function is_parked(topic, reply)
         return reply.err and string.find(reply.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', pauses, topic)[1]
       end
       if not is_parked(topic, first) then return false, first.err end
-      local queue, queue_aside = queues .. topic, paused_queues .. topic
+      local queue, parked = queues .. topic, parked_queues .. topic
       for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
-        local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
+        local id = redis.pcall('LMOVE', queue, parked, 'RIGHT', 'LEFT')
         if type(id) ~= 'string' then break end
       end
       return false
@@ -133,15 +133,15 @@ end
 local known_topics = prefix .. 'topics'
 local topics_due = prefix .. 'topics_due'
 local SOON = 1800
-local function enter_wait(topic, seconds, due)
+local function register_wait(topic, seconds, due)
   if due - seconds > SOON then
     redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
     redis.pcall('ZADD', topics_due, 'GT', string.format('%d', due - due % SOON + 2 * SOON), topic)
   end
 end
-local function enter_use(topic, seconds, due)
+local function register_use(topic, seconds, due)
   if due - seconds > SOON then
-    enter_wait(topic, seconds, due)
+    register_wait(topic, seconds, due)
   else
     redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
   end
@@ -155,8 +155,9 @@ end
 local topic = ARGV[1]
 local missing = elsewhere(slots)
 if missing then return missing end
-local err = not_permitted('HSET', limits, topic, '') or not_permitted('HDEL', limits, topic) or not_permitted('HSET', reserved_counts, topic, '0')
-  or not_permitted('HSET', uncounted, topic, '') or not_permitted('HDEL', uncounted, topic) or not_permitted('HDEL', reserved_counts, topic) or not_permitted('DEL', slots .. topic)
+local err = not_permitted('HSET', limits, topic, '') or not_permitted('HDEL', limits, topic) or not_permitted('DEL', slots .. topic)
+  or not_permitted('HSET', reserved_counts, topic, '0') or not_permitted('HDEL', reserved_counts, topic)
+  or not_permitted('HSET', uncounted, topic, '') or not_permitted('HDEL', uncounted, topic)
 if err then return err end
 local count = math.max(lowered(tonumber(redis.call('HGET', reserved_counts, topic) or 0) or 0), 0)
 local before, _, _, next = read_limit(topic)
@@ -170,7 +171,7 @@ if ARGV[2] == '' then
     redis.call('HDEL', reserved_counts, topic)
   end
   redis.call('DEL', slots .. topic)
-  let_wait(topic)
+  end_throttling(topic)
   local length = redis.pcall('LLEN', queues .. topic)
   if type(length) == 'number' and length > 0 then wake(topic, length) end
   return ''
@@ -180,12 +181,12 @@ local concurrency, interval = tonumber(ARGV[2]), tonumber(ARGV[3])
 local written = write_limit(topic, concurrency, interval, ARGV[4], before and math.min(next, now_us + interval) or 0, 0, ARGV[5])
 if type(written) == 'table' then return written end
 redis.call('HSET', reserved_counts, topic, string.format('%.0f', raise_for(concurrency) + count))
-enter_use(topic, now_s, now_s)
+register_use(topic, now_s, now_s)
 if concurrency < 0 then
   redis.call('DEL', slots .. topic)
   redis.call('HDEL', uncounted, topic)
 end
-let_go_on(topic)
+wake_throttled(topic)
 if concurrency < 0 or count == 0 or before and redis.call('ZCOUNT', slots .. topic, '-inf', '+inf') >= count then return '' end
 -- The caller counts these jobs next. If it dies before it has done so, the sweep finds the mark.
 local mark = string.format('%.0f', now_us)

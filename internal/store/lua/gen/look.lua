@@ -17,18 +17,18 @@ local function takes_no_writes(queue)
     if string.find(reply.err, reason, 1, true) then return reply end
   end
 end
-local entering
+local registered_at
 local WAITING_FOR = 3600000
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local waiters = prefix .. 'waiting:'
 local function add_waiter(topic, waiter, waited, among)
-  if not entering then
+  if not registered_at then
     local time = redis.pcall('TIME')
     if time.err then return false, false end
-    entering = time[1] * 1000000 + time[2]
+    registered_at = time[1] * 1000000 + time[2]
   end
-  local since, set = string.format('%.0f', entering - waited), (among or waiters) .. topic
+  local since, set = string.format('%.0f', registered_at - waited), (among or waiters) .. topic
   local added = redis.pcall('ZADD', set, 'NX', since, waiter)
   if type(added) == 'table' then
     local paused_waiters = prefix .. 'paused_waiting:'

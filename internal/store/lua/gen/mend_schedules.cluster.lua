@@ -16,7 +16,7 @@ local buckets = prefix .. 'job_bucket:'
 local queues = prefix .. 'ready_queue:'
 local schedules = prefix .. 'schedules'
 local removed_schedules = prefix .. 'removed_schedules'
-local paused_queues = prefix .. 'paused_queue:'
+local parked_queues = prefix .. 'paused_queue:'
 local function score_of(ms)
   local rest = ms % 1000
   if rest == 0 then return string.format('%d', ms / 1000) end
@@ -60,7 +60,7 @@ end
 local queue, most = queues .. SCHEDULE_TOPIC, tonumber(ARGV[2])
 local all = redis.call('ZCOUNT', schedules, '-inf', '+inf')
 local waiting = redis.call('LLEN', queue)
-if waiting == 0 and (all == 0 or ARGV[3] == 'moved' and redis.call('LLEN', paused_queues .. SCHEDULE_TOPIC) == 0) then return {all, ''} end
+if waiting == 0 and (all == 0 or ARGV[3] == 'moved' and redis.call('LLEN', parked_queues .. SCHEDULE_TOPIC) == 0) then return {all, ''} end
 local missing = elsewhere(buckets)
 if missing then return missing end
 local err = not_writable() or not_permitted('ZREM', schedules, '') or not_permitted('RPOP', queue) or not_permitted('LPUSH', queue, '')
@@ -68,7 +68,7 @@ if err then return err end
 local reply = {all, ''}
 
 -- Puts the schedule back if it is one, and not there. Returns whether it is one; of what is none, the topic.
-local function mend(id, name)
+local function repair(id, name)
   local s = redis.pcall('HMGET', buckets .. id, 'topic', 'revision', 'next')
   if s[1] ~= SCHEDULE_TOPIC or not s[2] then return false, s[1] end
   if s[3] ~= '' and not redis.call('ZMSCORE', pool, id)[1] then
@@ -81,7 +81,7 @@ end
 -- What is none stays in the queue: a job that was pushed to that topic.
 for _ = 1, math.min(waiting, most) do
   local id = redis.call('RPOP', queue)
-  local is, topic = mend(id, schedule_name(id) or id)
+  local is, topic = repair(id, schedule_name(id) or id)
   if not is and topic then redis.call('LPUSH', queue, id) end
 end
 local first = ARGV[1] ~= '' and entries_before(schedules, '0', ARGV[1] .. '\0') or 0
@@ -95,7 +95,7 @@ end
 -- One that is in the pool, and has a bucket, is where it belongs.
 local scores, are_whole = redis.call('ZMSCORE', pool, unpack(ids)), redis.call('EXISTS', unpack(bucket_keys)) == #ids
 for i, name in ipairs(names) do
-  if not (scores[i] and are_whole) and not mend(ids[i], name) then
+  if not (scores[i] and are_whole) and not repair(ids[i], name) then
     redis.call('ZREM', schedules, name)
     redis.pcall('ZADD', removed_schedules, 0, name)
   end

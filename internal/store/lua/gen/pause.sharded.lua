@@ -15,7 +15,7 @@ local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or
 local queues = prefix .. 'ready_queue:'
 local first_due_channel = prefix .. 'first_due'
 local pauses = prefix .. 'paused'
-local paused_queues = prefix .. 'paused_queue:'
+local parked_queues = prefix .. 'paused_queue:'
 local time = redis.call('TIME')
 local now_us = time[1] * 1000000 + time[2]
 local begun = (now_us - now_us % 1000) / 1000
@@ -38,17 +38,17 @@ local function paused_until(p)
   if p.since > 0 and p.ends == 0 then return math.huge end
   return math.max(p.ends, p.backs_on)
 end
-local function set_ready_aside(topic, most)
-  local queue, queue_aside = queues .. topic, paused_queues .. topic
+local function park(topic, most)
+  local queue, parked = queues .. topic, parked_queues .. topic
   local ready = redis.pcall('LLEN', queue)
   if type(ready) ~= 'number' or ready == 0 then return 0, false end
-  if redis.call('EXISTS', queue_aside) == 0 then
-    redis.pcall('RENAME', queue, queue_aside)
+  if redis.call('EXISTS', parked) == 0 then
+    redis.pcall('RENAME', queue, parked)
     return 1, false
   end
   local count = math.min(ready, most)
   for _ = 1, count do
-    local moved = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
+    local moved = redis.pcall('LMOVE', queue, parked, 'RIGHT', 'LEFT')
     if type(moved) ~= 'string' then return nil, moved or nil end
   end
   return count, ready > count
@@ -60,7 +60,7 @@ local function hold(topic, most)
   local kind = redis.call('TYPE', set).ok
   if kind == 'zset' then redis.pcall('RENAME', set, paused_waiters .. topic) end
   if kind ~= 'hash' then redis.pcall('HSET', set, 'paused', '1') end
-  return set_ready_aside(topic, most)
+  return park(topic, most)
 end
 local function not_permitted(command, key, ...)
   if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
@@ -72,9 +72,10 @@ local function not_writable()
   if type(reply) == 'table' and not string.find(reply.err, 'OOM ', 1, true) then return reply end
 end
 local function not_pausable(topic)
-  return not_writable() or not_permitted('HSET', pauses, 'a', '') or not_permitted('HDEL', pauses, 'a') or not_permitted('HSET', waiters, 'a', '')
-    or not_permitted('DEL', waiters) or not_permitted('RENAME', queues, paused_queues) or not_permitted('RENAME', waiters, paused_waiters)
-    or not_permitted('LMOVE', queues, paused_queues, 'RIGHT', 'LEFT') or not_permitted('TYPE', waiters)
+  return not_writable() or not_permitted('HSET', pauses, 'a', '') or not_permitted('HDEL', pauses, 'a')
+    or not_permitted('HSET', waiters, 'a', '') or not_permitted('DEL', waiters) or not_permitted('RENAME', queues, parked_queues)
+    or not_permitted('RENAME', waiters, paused_waiters) or not_permitted('LMOVE', queues, parked_queues, 'RIGHT', 'LEFT')
+    or not_permitted('TYPE', waiters)
 end
 local USED_EACH = 60
 local function used_at(seconds)
@@ -83,15 +84,15 @@ end
 local known_topics = prefix .. 'topics'
 local topics_due = prefix .. 'topics_due'
 local SOON = 1800
-local function enter_wait(topic, seconds, due)
+local function register_wait(topic, seconds, due)
   if due - seconds > SOON then
     redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
     redis.pcall('ZADD', topics_due, 'GT', string.format('%d', due - due % SOON + 2 * SOON), topic)
   end
 end
-local function enter_use(topic, seconds, due)
+local function register_use(topic, seconds, due)
   if due - seconds > SOON then
-    enter_wait(topic, seconds, due)
+    register_wait(topic, seconds, due)
   else
     redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
   end
@@ -103,14 +104,15 @@ local function elsewhere(key)
   return not_here(redis.pcall('EXISTS', key))
 end
 local function pause_elsewhere(topic)
-  return elsewhere(pauses) or elsewhere(queues .. topic) or elsewhere(paused_queues .. topic) or elsewhere(waiters .. topic) or elsewhere(paused_waiters .. topic)
+  return elsewhere(pauses) or elsewhere(queues .. topic) or elsewhere(parked_queues .. topic) or elsewhere(waiters .. topic)
+    or elsewhere(paused_waiters .. topic)
 end
 local AT_ONCE = 1000 -- entries
-local TOLD = '1000'  -- ms; servers look by then when it ends
+local TOLD = '1000'  -- ms; servers find out by then when it ends
 local topic, how, ms = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local missing = pause_elsewhere(topic)
 if missing then return missing end
-local err = not_pausable(topic) or not_a_list(queues .. topic) or not_a_list(paused_queues .. topic)
+local err = not_pausable(topic) or not_a_list(queues .. topic) or not_a_list(parked_queues .. topic)
 if err then return err end
 local text = redis.call('HGET', pauses, topic)
 local p = text and read_pause(text)
@@ -130,6 +132,6 @@ elseif how == 'back off' then
 end
 redis.call('HSET', pauses, topic, pause_text(p))
 hold(topic, AT_ONCE)
-enter_use(topic, now / 1000, now / 1000)
+register_use(topic, now / 1000, now / 1000)
 redis.pcall('SPUBLISH', first_due_channel, TOLD)
 return 1

@@ -122,15 +122,15 @@ local function take(queue, topic, count, most, read, wants, claim, gate)
         local first = redis.pcall('ZPOPMIN', waiters .. topic)
         if not first[1] then
           if not first.err then return false end
-          local paused_queues = prefix .. 'paused_queue:'
+          local parked_queues = prefix .. 'paused_queue:'
           local pauses = prefix .. 'paused'
           local function is_parked(topic, reply)
             return reply.err and string.find(reply.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', pauses, topic)[1]
           end
           if not is_parked(topic, first) then return false, first.err end
-          local queue, queue_aside = queues .. topic, paused_queues .. topic
+          local queue, parked = queues .. topic, parked_queues .. topic
           for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
-            local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
+            local id = redis.pcall('LMOVE', queue, parked, 'RIGHT', 'LEFT')
             if type(id) ~= 'string' then break end
           end
           return false
@@ -201,15 +201,15 @@ local function take_all(read, wants, claim, limit_at, gate)
             local first = redis.pcall('ZPOPMIN', waiters .. topic)
             if not first[1] then
               if not first.err then return false end
-              local paused_queues = prefix .. 'paused_queue:'
+              local parked_queues = prefix .. 'paused_queue:'
               local pauses = prefix .. 'paused'
               local function is_parked(topic, reply)
                 return reply.err and string.find(reply.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', pauses, topic)[1]
               end
               if not is_parked(topic, first) then return false, first.err end
-              local queue, queue_aside = queues .. topic, paused_queues .. topic
+              local queue, parked = queues .. topic, parked_queues .. topic
               for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
-                local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
+                local id = redis.pcall('LMOVE', queue, parked, 'RIGHT', 'LEFT')
                 if type(id) ~= 'string' then break end
               end
               return false
@@ -224,15 +224,15 @@ local function take_all(read, wants, claim, limit_at, gate)
       end
     end
     if asked and left == 0 and waiter ~= '' and (room > 0 or ARGV[4] == '1') and (not held or among) then
-      local entering
+      local registered_at
       local WAITING_FOR = 3600000
       local function add_waiter(topic, waiter, waited, among)
-        if not entering then
+        if not registered_at then
           local time = redis.pcall('TIME')
           if time.err then return false, false end
-          entering = time[1] * 1000000 + time[2]
+          registered_at = time[1] * 1000000 + time[2]
         end
-        local since, set = string.format('%.0f', entering - waited), (among or waiters) .. topic
+        local since, set = string.format('%.0f', registered_at - waited), (among or waiters) .. topic
         local added = redis.pcall('ZADD', set, 'NX', since, waiter)
         if type(added) == 'table' then
           local paused_waiters = prefix .. 'paused_waiting:'
@@ -332,7 +332,7 @@ local function read_lease(text)
   return tonumber(attempts) or 0, tonumber(token) or 0, tonumber(lent) or 0, tonumber(expires) or 0
 end
 local CLOCK_SLACK = 500
-local function pushed_anew(ttl, expires)
+local function pushed_again(ttl, expires)
   return expires > 0 and ttl >= 0 and now + ttl - expires > CLOCK_SLACK
 end
 local function options_text(most, ttr, lifetime)
@@ -353,15 +353,15 @@ local function wake(topic, jobs, made_ready)
     local first = redis.pcall('ZPOPMIN', waiters .. topic)
     if not first[1] then
       if not first.err then return false end
-      local paused_queues = prefix .. 'paused_queue:'
+      local parked_queues = prefix .. 'paused_queue:'
       local pauses = prefix .. 'paused'
       local function is_parked(topic, reply)
         return reply.err and string.find(reply.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', pauses, topic)[1]
       end
       if not is_parked(topic, first) then return false, first.err end
-      local queue, queue_aside = queues .. topic, paused_queues .. topic
+      local queue, parked = queues .. topic, parked_queues .. topic
       for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
-        local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
+        local id = redis.pcall('LMOVE', queue, parked, 'RIGHT', 'LEFT')
         if type(id) ~= 'string' then break end
       end
       return false
@@ -379,15 +379,15 @@ end
 local known_topics = prefix .. 'topics'
 local topics_due = prefix .. 'topics_due'
 local SOON = 1800
-local function enter_wait(topic, seconds, due)
+local function register_wait(topic, seconds, due)
   if due - seconds > SOON then
     redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
     redis.pcall('ZADD', topics_due, 'GT', string.format('%d', due - due % SOON + 2 * SOON), topic)
   end
 end
-local function enter_use(topic, seconds, due)
+local function register_use(topic, seconds, due)
   if due - seconds > SOON then
-    enter_wait(topic, seconds, due)
+    register_wait(topic, seconds, due)
   else
     redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
   end
@@ -397,7 +397,7 @@ local function follow_up(id, from)
   local follower = redis.call('HMGET', from, 'next', 'next_body', 'lease')
   local due, lifetime, most, ttr, topic = string.match(follower[1] or '', '^(%d+) (%d+) (%d+) (%d+) (.*)$')
   local _, _, _, expires = read_lease(follower[3])
-  if not due or pushed_anew(redis.call('PTTL', from), expires) then
+  if not due or pushed_again(redis.call('PTTL', from), expires) then
     redis.call('DEL', name)
     redis.call('ZREM', pool, id)
     return
@@ -416,7 +416,7 @@ local function follow_up(id, from)
     redis.call('ZADD', pool, score_of(math.max(due, now)), id)
     announce(score_of(math.max(due, now)), math.max(due - now, 0))
   end
-  enter_use(topic, now / 1000, due / 1000)
+  register_use(topic, now / 1000, due / 1000)
 end
 for _, id in ipairs(followers) do follow_up(id, buckets .. id) end
 return reply

@@ -10,7 +10,7 @@
 -- Cost: O(entries).
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
-local paused_queues = prefix .. 'paused_queue:'
+local parked_queues = prefix .. 'paused_queue:'
 local wanted, entries_left, bytes_left = tonumber(ARGV[1]), 1000, 1024 * 1024
 local pcall = redis.pcall
 local STEP = 50
@@ -125,9 +125,9 @@ local function take(queue, topic, count, most, read, wants, claim, gate)
             return reply.err and string.find(reply.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', pauses, topic)[1]
           end
           if not is_parked(topic, first) then return false, first.err end
-          local queue, queue_aside = queues .. topic, paused_queues .. topic
+          local queue, parked = queues .. topic, parked_queues .. topic
           for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
-            local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
+            local id = redis.pcall('LMOVE', queue, parked, 'RIGHT', 'LEFT')
             if type(id) ~= 'string' then break end
           end
           return false
@@ -203,9 +203,9 @@ local function take_all(read, wants, claim, limit_at, gate)
                 return reply.err and string.find(reply.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', pauses, topic)[1]
               end
               if not is_parked(topic, first) then return false, first.err end
-              local queue, queue_aside = queues .. topic, paused_queues .. topic
+              local queue, parked = queues .. topic, parked_queues .. topic
               for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
-                local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
+                local id = redis.pcall('LMOVE', queue, parked, 'RIGHT', 'LEFT')
                 if type(id) ~= 'string' then break end
               end
               return false
@@ -220,15 +220,15 @@ local function take_all(read, wants, claim, limit_at, gate)
       end
     end
     if asked and left == 0 and waiter ~= '' and (room > 0 or ARGV[4] == '1') and (not held or among) then
-      local entering
+      local registered_at
       local WAITING_FOR = 3600000
       local function add_waiter(topic, waiter, waited, among)
-        if not entering then
+        if not registered_at then
           local time = redis.pcall('TIME')
           if time.err then return false, false end
-          entering = time[1] * 1000000 + time[2]
+          registered_at = time[1] * 1000000 + time[2]
         end
-        local since, set = string.format('%.0f', entering - waited), (among or waiters) .. topic
+        local since, set = string.format('%.0f', registered_at - waited), (among or waiters) .. topic
         local added = redis.pcall('ZADD', set, 'NX', since, waiter)
         if type(added) == 'table' then
           local paused_waiters = prefix .. 'paused_waiting:'
@@ -271,7 +271,7 @@ local function take_all(read, wants, claim, limit_at, gate)
   end
   return reply
 end
-if pcall('EXISTS', KEYS[2]) == 0 then KEYS[2] = paused_queues .. ARGV[#ARGV] end -- it may be paused
+if pcall('EXISTS', KEYS[2]) == 0 then KEYS[2] = parked_queues .. ARGV[#ARGV] end -- it may be paused
 local most = math.min(tonumber(ARGV[5]), entries_left)
 entries_left = most
 local deleted = 0

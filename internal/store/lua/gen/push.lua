@@ -123,15 +123,15 @@ local function wake(topic, jobs, made_ready)
     local first = redis.pcall('ZPOPMIN', waiters .. topic)
     if not first[1] then
       if not first.err then return false end
-      local paused_queues = prefix .. 'paused_queue:'
+      local parked_queues = prefix .. 'paused_queue:'
       local pauses = prefix .. 'paused'
       local function is_parked(topic, reply)
         return reply.err and string.find(reply.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', pauses, topic)[1]
       end
       if not is_parked(topic, first) then return false, first.err end
-      local queue, queue_aside = queues .. topic, paused_queues .. topic
+      local queue, parked = queues .. topic, parked_queues .. topic
       for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
-        local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
+        local id = redis.pcall('LMOVE', queue, parked, 'RIGHT', 'LEFT')
         if type(id) ~= 'string' then break end
       end
       return false
@@ -211,36 +211,36 @@ local function count_reserved(by_topic, ids)
       redis.pcall('HDEL', reserved_counts, topic)
     elseif count >= HAS_SLOTS and change < 0 then
       local slots = prefix .. 'slots:'
-      local held_back = prefix .. 'held_back:'
-      local function let_go_on(topic)
-        if redis.pcall('EXISTS', held_back .. topic, waiters .. topic) == 0 then return nil end
+      local throttled = prefix .. 'held_back:'
+      local function wake_throttled(topic)
+        if redis.pcall('EXISTS', throttled .. topic, waiters .. topic) == 0 then return nil end
         local paused_waiters = prefix .. 'paused_waiting:'
         local WAITING_FOR = 3600000
-        local function let_wait(topic)
-          local all, waiting = redis.pcall('ZPOPMIN', held_back .. topic, 1000), waiters .. topic
+        local function end_throttling(topic)
+          local all, waiting = redis.pcall('ZPOPMIN', throttled .. topic, 1000), waiters .. topic
           if all[1] and redis.pcall('TYPE', waiting).ok == 'hash' then waiting = paused_waiters .. topic end
           for i = 1, #all, 2 do redis.pcall('ZADD', waiting, 'NX', all[i + 1], all[i]) end
           if all[1] then redis.pcall('PEXPIRE', waiting, WAITING_FOR) end
         end
-        local function wake_next(topic)
+        local function wake_next_throttled(topic)
           local jobs = redis.pcall('LLEN', queues .. topic)
           if type(jobs) ~= 'number' then return false end
           if jobs == 0 then
-            let_wait(topic)
+            end_throttling(topic)
             return false
           end
           for _ = 1, 100 do
-            local first = redis.pcall('ZPOPMIN', held_back .. topic)
+            local first = redis.pcall('ZPOPMIN', throttled .. topic)
             if not first[1] then return wake(topic, jobs) end
             local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
             if receivers ~= 0 then return type(receivers) == 'number' end
           end
           return false
         end
-        return wake_next(topic)
+        return wake_next_throttled(topic)
       end
       if ids then redis.pcall('ZREM', slots .. topic, unpack(ids)) end
-      let_go_on(topic)
+      wake_throttled(topic)
     end
   end
 end
@@ -252,8 +252,8 @@ local function withdraw(topic, id)
     if type(length) ~= 'number' or length > entries_to_walk then return end
     entries_to_walk = entries_to_walk - length
     if length > 0 and redis.pcall('LREM', queue, 0, id) ~= 0 then return end
-    local paused_queues = prefix .. 'paused_queue:'
-    queue = paused_queues .. topic
+    local parked_queues = prefix .. 'paused_queue:'
+    queue = parked_queues .. topic
   end
 end
 local USED_EACH = 60
@@ -263,15 +263,15 @@ end
 local known_topics = prefix .. 'topics'
 local topics_due = prefix .. 'topics_due'
 local SOON = 1800
-local function enter_wait(topic, seconds, due)
+local function register_wait(topic, seconds, due)
   if due - seconds > SOON then
     redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
     redis.pcall('ZADD', topics_due, 'GT', string.format('%d', due - due % SOON + 2 * SOON), topic)
   end
 end
-local function enter_use(topic, seconds, due)
+local function register_use(topic, seconds, due)
   if due - seconds > SOON then
-    enter_wait(topic, seconds, due)
+    register_wait(topic, seconds, due)
   else
     redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
   end
@@ -322,8 +322,8 @@ local function special(run)
   end
   local function once_window(policy)
     if policy == 'replace' then return nil end
-    local ms, said = string.match(policy, '^once (%d+) ?(.*)$')
-    return ms and tonumber(ms), said
+    local ms, fingerprint = string.match(policy, '^once (%d+) ?(.*)$')
+    return ms and tonumber(ms), fingerprint
   end
   local function has_counted(id)
     local until_ms = redis.call('ZSCORE', once, id)
@@ -333,14 +333,14 @@ local function special(run)
     if redis.call('PTTL', once) < ms then redis.call('PEXPIRE', once, string.format('%d', ms)) end
   end
   local OVER = 10
-  local function enter_once(id, window)
+  local function count_once(id, window)
     redis.call('ZADD', once, string.format('%d', now + window), id)
     keep_once(window)
     local over = redis.call('ZRANGEBYSCORE', once, '-inf', string.format('%d', now), 'LIMIT', 0, OVER)
     if #over > 0 then redis.call('ZREM', once, unpack(over)) end
   end
   local policy = ARGV[run + 2]
-  local window, said = once_window(policy)
+  local window, fingerprint = once_window(policy)
   local latest = debounce_limit(policy)
 
   -- Returns what keeps a job from being stored, as its ID exists: 0, an error's text, or nil if
@@ -369,20 +369,20 @@ local function special(run)
     if exists then why_not, due, replaced = replace(name, ARGV[i], due) end
     if latest and due then due = debounced(latest, due, replaced and replaced.first) end
     if not why_not and window and has_counted(ARGV[i]) then why_not = 0 end
-    if why_not == 0 and said and said ~= '' then
+    if why_not == 0 and fingerprint and fingerprint ~= '' then
       local once_contents = prefix .. 'once_content:'
-      local function said_otherwise(id, said)
+      local function differs_from_counted(id, fingerprint)
         local until_ms = redis.call('ZSCORE', once, id)
         local counts = until_ms and redis.pcall('HGET', once_contents .. id, 'of')
         local first = type(counts) == 'string' and string.match(counts, '^' .. until_ms .. ' (.*)$')
-        return first and first ~= said
+        return first and first ~= fingerprint
       end
-      if said_otherwise(ARGV[i], said) then why_not = 4 end
+      if differs_from_counted(ARGV[i], fingerprint) then why_not = 4 end
     end
     return why_not, due, replaced
   end
 
-  -- Stores it, or has it follow the one that it replaces.
+  -- Stores it, or makes it follow the one that it replaces.
   local function finish(name, i, due, replaced)
     if replaced and replaced.followed then
       local function read_lease(text)
@@ -404,7 +404,7 @@ local function special(run)
         return math.max(ttl - lent + now - reserved, 1)
       end
       --
-      local function enter_follower(name, text, topic, body, due, lifetime, most, ttr)
+      local function store_follower(name, text, topic, body, due, lifetime, most, ttr)
         local attempts, token, lent = read_lease(text)
         local left, needed = lifetime_left(redis.call('PTTL', name), token, lent), math.max(due - now, 0) + lifetime
         redis.call('HSET', name, 'next', string.format('%d %s %s %s %s', due, lifetime, most, ttr, topic), 'next_body', body)
@@ -415,25 +415,25 @@ local function special(run)
           redis.call('HSET', name, 'lease', mark_follower(text))
         end
       end
-      enter_follower(name, replaced.followed, ARGV[i + 1], ARGV[i + 2], due, ARGV[run + 1], ARGV[run + 3], ARGV[run + 4])
+      store_follower(name, replaced.followed, ARGV[i + 1], ARGV[i + 2], due, ARGV[run + 1], ARGV[run + 3], ARGV[run + 4])
     else
       store(name, i, run, due, replaced, latest)
     end
     if window then
-      enter_once(ARGV[i], window)
-      if said ~= '' then
+      count_once(ARGV[i], window)
+      if fingerprint ~= '' then
         local once_contents = prefix .. 'once_content:'
-        local function keep_said(id, said, window)
+        local function keep_fingerprint(id, fingerprint, window)
           local until_ms = redis.call('ZSCORE', once, id)
-          redis.pcall('HSET', once_contents .. id, 'of', until_ms .. ' ' .. said)
+          redis.pcall('HSET', once_contents .. id, 'of', until_ms .. ' ' .. fingerprint)
           redis.pcall('PEXPIRE', once_contents .. id, string.format('%d', window))
         end
-        keep_said(ARGV[i], said, window)
+        keep_fingerprint(ARGV[i], fingerprint, window)
       end
     end
   end
 
-  -- What keeps it from being entered that a push counts alone, as an error reply, or nil.
+  -- What keeps a push from being counted once, as an error reply, or nil.
   local function not_once()
     return not_permitted('ZADD', once, '0', '') or not_permitted('PTTL', once) or not_permitted('PEXPIRE', once, '1')
       or not_permitted('ZRANGEBYSCORE', once, '0', '0') or not_permitted('ZREM', once, '')
@@ -532,7 +532,7 @@ else
 end
 if ended then count_reserved(ended[1], ended[2]) end
 if used then
-  for topic, last in pairs(used) do enter_use(topic, now / 1000, last / 1000) end
+  for topic, last in pairs(used) do register_use(topic, now / 1000, last / 1000) end
 end
 if first_due < math.huge then announce(score_of(first_due), first_due - now) end
 if lengths then

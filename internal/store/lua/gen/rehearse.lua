@@ -16,7 +16,7 @@ local wake_channels = prefix .. 'wake:'
 local reserved_counts = prefix .. 'reserved'
 local schedules = prefix .. 'schedules'
 local pauses = prefix .. 'paused'
-local paused_queues = prefix .. 'paused_queue:'
+local parked_queues = prefix .. 'paused_queue:'
 local function not_permitted(command, key, ...)
   if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
     return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
@@ -33,9 +33,9 @@ local function wake(topic, jobs, made_ready)
         return reply.err and string.find(reply.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', pauses, topic)[1]
       end
       if not is_parked(topic, first) then return false, first.err end
-      local queue, queue_aside = queues .. topic, paused_queues .. topic
+      local queue, parked = queues .. topic, parked_queues .. topic
       for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
-        local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
+        local id = redis.pcall('LMOVE', queue, parked, 'RIGHT', 'LEFT')
         if type(id) ~= 'string' then break end
       end
       return false
@@ -57,12 +57,13 @@ if not why then
   why = cant_publish or ''
 end
 
-local set_aside, waits = paused_queues .. ARGV[1], waiters .. ARGV[1]
+local parked, waits = parked_queues .. ARGV[1], waiters .. ARGV[1]
 local FEATURES = {
   {'paused topics', {'HLEN', pauses}, {'HSCAN', pauses, '0'}, {'HSET', waits, 'a', ''}, {'HDEL', pauses, 'a'}, {'DEL', waits},
-    {'TYPE', waits}, {'LLEN', queue}, {'LMOVE', queue, set_aside, 'RIGHT', 'LEFT'}, {'RENAME', queue, set_aside}},
+    {'TYPE', waits}, {'LLEN', queue}, {'LMOVE', queue, parked, 'RIGHT', 'LEFT'}, {'RENAME', queue, parked}},
   {'limits', {'HINCRBY', reserved_counts, 'a', '1'}, {'LLEN', queue}},
-  {'schedules', {'ZRANGE', schedules, '0', '0'}, {'HSET', bucket, 'a', ''}, {'HINCRBY', bucket, 'a', '1'}, {'PEXPIRE', bucket, '1'}, {'TYPE', queue}},
+  {'schedules', {'ZRANGE', schedules, '0', '0'}, {'HSET', bucket, 'a', ''}, {'HINCRBY', bucket, 'a', '1'}, {'PEXPIRE', bucket, '1'},
+    {'TYPE', queue}},
   {'schedules with the overlap follow', {'PTTL', bucket}},
 }
 local info = not not_permitted('INFO', 'memory') and redis.pcall('INFO', 'memory')

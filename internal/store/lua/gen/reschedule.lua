@@ -50,13 +50,13 @@ local function count_reserved(by_topic, ids)
     elseif count >= HAS_SLOTS and change < 0 then
       local slots = prefix .. 'slots:'
       local waiters = prefix .. 'waiting:'
-      local held_back = prefix .. 'held_back:'
-      local function let_go_on(topic)
-        if redis.pcall('EXISTS', held_back .. topic, waiters .. topic) == 0 then return nil end
+      local throttled = prefix .. 'held_back:'
+      local function wake_throttled(topic)
+        if redis.pcall('EXISTS', throttled .. topic, waiters .. topic) == 0 then return nil end
         local paused_waiters = prefix .. 'paused_waiting:'
         local WAITING_FOR = 3600000
-        local function let_wait(topic)
-          local all, waiting = redis.pcall('ZPOPMIN', held_back .. topic, 1000), waiters .. topic
+        local function end_throttling(topic)
+          local all, waiting = redis.pcall('ZPOPMIN', throttled .. topic, 1000), waiters .. topic
           if all[1] and redis.pcall('TYPE', waiting).ok == 'hash' then waiting = paused_waiters .. topic end
           for i = 1, #all, 2 do redis.pcall('ZADD', waiting, 'NX', all[i + 1], all[i]) end
           if all[1] then redis.pcall('PEXPIRE', waiting, WAITING_FOR) end
@@ -68,15 +68,15 @@ local function count_reserved(by_topic, ids)
             local first = redis.pcall('ZPOPMIN', waiters .. topic)
             if not first[1] then
               if not first.err then return false end
-              local paused_queues = prefix .. 'paused_queue:'
+              local parked_queues = prefix .. 'paused_queue:'
               local pauses = prefix .. 'paused'
               local function is_parked(topic, reply)
                 return reply.err and string.find(reply.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', pauses, topic)[1]
               end
               if not is_parked(topic, first) then return false, first.err end
-              local queue, queue_aside = queues .. topic, paused_queues .. topic
+              local queue, parked = queues .. topic, parked_queues .. topic
               for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
-                local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
+                local id = redis.pcall('LMOVE', queue, parked, 'RIGHT', 'LEFT')
                 if type(id) ~= 'string' then break end
               end
               return false
@@ -87,25 +87,25 @@ local function count_reserved(by_topic, ids)
           end
           return false
         end
-        local function wake_next(topic)
+        local function wake_next_throttled(topic)
           local jobs = redis.pcall('LLEN', queues .. topic)
           if type(jobs) ~= 'number' then return false end
           if jobs == 0 then
-            let_wait(topic)
+            end_throttling(topic)
             return false
           end
           for _ = 1, 100 do
-            local first = redis.pcall('ZPOPMIN', held_back .. topic)
+            local first = redis.pcall('ZPOPMIN', throttled .. topic)
             if not first[1] then return wake(topic, jobs) end
             local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
             if receivers ~= 0 then return type(receivers) == 'number' end
           end
           return false
         end
-        return wake_next(topic)
+        return wake_next_throttled(topic)
       end
       if ids then redis.pcall('ZREM', slots .. topic, unpack(ids)) end
-      let_go_on(topic)
+      wake_throttled(topic)
     end
   end
 end
@@ -122,7 +122,7 @@ local function has_follower(text) return text and string.byte(text) == FOLLOWER_
 local FOLLOWER_MARK = '+'
 local function keep_follower(before, text) return has_follower(before) and FOLLOWER_MARK .. text or text end
 local CLOCK_SLACK = 500
-local function pushed_anew(ttl, expires)
+local function pushed_again(ttl, expires)
   return expires > 0 and ttl >= 0 and now + ttl - expires > CLOCK_SLACK
 end
 local function lifetime_left(ttl, token, lent)
@@ -148,15 +148,15 @@ local function wake(topic, jobs, made_ready)
     local first = redis.pcall('ZPOPMIN', waiters .. topic)
     if not first[1] then
       if not first.err then return false end
-      local paused_queues = prefix .. 'paused_queue:'
+      local parked_queues = prefix .. 'paused_queue:'
       local pauses = prefix .. 'paused'
       local function is_parked(topic, reply)
         return reply.err and string.find(reply.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', pauses, topic)[1]
       end
       if not is_parked(topic, first) then return false, first.err end
-      local queue, queue_aside = queues .. topic, paused_queues .. topic
+      local queue, parked = queues .. topic, parked_queues .. topic
       for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
-        local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
+        local id = redis.pcall('LMOVE', queue, parked, 'RIGHT', 'LEFT')
         if type(id) ~= 'string' then break end
       end
       return false
@@ -175,8 +175,8 @@ local function withdraw(topic, id)
     if type(length) ~= 'number' or length > entries_to_walk then return end
     entries_to_walk = entries_to_walk - length
     if length > 0 and redis.pcall('LREM', queue, 0, id) ~= 0 then return end
-    local paused_queues = prefix .. 'paused_queue:'
-    queue = paused_queues .. topic
+    local parked_queues = prefix .. 'paused_queue:'
+    queue = parked_queues .. topic
   end
 end
 local USED_EACH = 60
@@ -186,7 +186,7 @@ end
 local known_topics = prefix .. 'topics'
 local topics_due = prefix .. 'topics_due'
 local SOON = 1800
-local function enter_wait(topic, seconds, due)
+local function register_wait(topic, seconds, due)
   if due - seconds > SOON then
     redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
     redis.pcall('ZADD', topics_due, 'GT', string.format('%d', due - due % SOON + 2 * SOON), topic)
@@ -203,7 +203,7 @@ local waits = redis.call('ZSCORE', pool, id)
 local reserved = waits and is_lease(waits)
 local ttl = redis.call('PTTL', bucket)
 local attempts, token, lent, expires = read_lease(lease)
-local anew = pushed_anew(ttl, expires)
+local anew = pushed_again(ttl, expires)
 if reserved then
   ttl = lifetime_left(ttl, token, lent)
   lent = 0
@@ -238,6 +238,6 @@ elseif lease then
   redis.pcall('HSET', bucket, 'lease', keep_follower(lease, lease_text(attempts, token, lent, ttl)))
 end
 if reserved then count_reserved({[topic] = -1}, {id}) end
-enter_wait(topic, now / 1000, due / 1000)
+register_wait(topic, now / 1000, due / 1000)
 if length then wake(topic, length) else announce(score_of(due), due - now) end
 return 1

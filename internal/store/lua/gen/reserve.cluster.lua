@@ -138,15 +138,15 @@ local function take(queue, topic, count, most, read, wants, claim, gate)
         local first = redis.pcall('ZPOPMIN', waiters .. topic)
         if not first[1] then
           if not first.err then return false end
-          local paused_queues = prefix .. 'paused_queue:'
+          local parked_queues = prefix .. 'paused_queue:'
           local pauses = prefix .. 'paused'
           local function is_parked(topic, reply)
             return reply.err and string.find(reply.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', pauses, topic)[1]
           end
           if not is_parked(topic, first) then return false, first.err end
-          local queue, queue_aside = queues .. topic, paused_queues .. topic
+          local queue, parked = queues .. topic, parked_queues .. topic
           for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
-            local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
+            local id = redis.pcall('LMOVE', queue, parked, 'RIGHT', 'LEFT')
             if type(id) ~= 'string' then break end
           end
           return false
@@ -217,15 +217,15 @@ local function take_all(read, wants, claim, limit_at, gate)
             local first = redis.pcall('ZPOPMIN', waiters .. topic)
             if not first[1] then
               if not first.err then return false end
-              local paused_queues = prefix .. 'paused_queue:'
+              local parked_queues = prefix .. 'paused_queue:'
               local pauses = prefix .. 'paused'
               local function is_parked(topic, reply)
                 return reply.err and string.find(reply.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', pauses, topic)[1]
               end
               if not is_parked(topic, first) then return false, first.err end
-              local queue, queue_aside = queues .. topic, paused_queues .. topic
+              local queue, parked = queues .. topic, parked_queues .. topic
               for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
-                local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
+                local id = redis.pcall('LMOVE', queue, parked, 'RIGHT', 'LEFT')
                 if type(id) ~= 'string' then break end
               end
               return false
@@ -240,15 +240,15 @@ local function take_all(read, wants, claim, limit_at, gate)
       end
     end
     if asked and left == 0 and waiter ~= '' and (room > 0 or ARGV[4] == '1') and (not held or among) then
-      local entering
+      local registered_at
       local WAITING_FOR = 3600000
       local function add_waiter(topic, waiter, waited, among)
-        if not entering then
+        if not registered_at then
           local time = redis.pcall('TIME')
           if time.err then return false, false end
-          entering = time[1] * 1000000 + time[2]
+          registered_at = time[1] * 1000000 + time[2]
         end
-        local since, set = string.format('%.0f', entering - waited), (among or waiters) .. topic
+        local since, set = string.format('%.0f', registered_at - waited), (among or waiters) .. topic
         local added = redis.pcall('ZADD', set, 'NX', since, waiter)
         if type(added) == 'table' then
           local paused_waiters = prefix .. 'paused_waiting:'
@@ -345,7 +345,7 @@ local function read(name) return pcall('HMGET', name, 'topic', 'body', 'lease', 
 -- attempts are used up.
 local known, seen, exhausted, taken = {}, {}, {}, 0
 local followers -- of those, which take their places
-local put_off = {} -- topic, ID, why, …
+local deferred = {} -- topic, ID, why, …
 
 -- What a bucket says of a job that has been reserved before, or whose producer has said something; made when it is first needed.
 local known_of
@@ -362,7 +362,7 @@ local function wants(id, name, job)
         return tonumber(attempts) or 0, tonumber(token) or 0, tonumber(lent) or 0, tonumber(expires) or 0
       end
       local CLOCK_SLACK = 500
-      local function pushed_anew(ttl, expires)
+      local function pushed_again(ttl, expires)
         return expires > 0 and ttl >= 0 and now + ttl - expires > CLOCK_SLACK
       end
       local function read_options(text)
@@ -379,7 +379,7 @@ local function wants(id, name, job)
         k.followed = job[3] and string.byte(job[3]) == FOLLOWER_BYTE
         if k.expires > 0 then
           k.ttl = redis.call('PTTL', name)
-          if pushed_anew(k.ttl, k.expires) then
+          if pushed_again(k.ttl, k.expires) then
             k.anew, k.attempts, k.most, k.ttr, k.lifetime, k.followed = true, 0, 0, 0, DEFAULT_LIFETIME, false
           end
         end
@@ -439,16 +439,15 @@ local function bury_exhausted(topic)
       followers = followers or {}
       followers[#followers + 1] = job[1]
     elseif err then
-      local n = #put_off
+      local n = #deferred
       redis.call('ZADD', pool, retry_score(now + RETRY_AFTER, n / 3), job[1])
       claim_tells = true
-      put_off[n + 1], put_off[n + 2], put_off[n + 3] = topic, job[1], err.err
+      deferred[n + 1], deferred[n + 2], deferred[n + 3] = topic, job[1], err.err
     end
   end
 end
 
--- Enters a lease in the job's bucket. Returns for how long the job has been ready, or an
--- error reply.
+-- Writes a lease into the job's bucket. Returns for how long the job has been ready, or an error reply.
 local function write_lease(name, length, text, attempt, token, k)
   local ttl = k and k.ttl or pcall('PTTL', name)
   if type(ttl) == 'table' then return ttl end
@@ -472,7 +471,7 @@ local function write_lease(name, length, text, attempt, token, k)
   return attempt == 1 and ttl >= 0 and late >= 0 and late or -1
 end
 
--- Leases the job. Returns its score, what write_lease returns, and when the lease ends (Unix µs); what is to be told of it goes into leases.
+-- Leases the job. Returns its score, what write_lease returns, and when the lease ends (Unix µs); adds to leases what is told of it.
 local function reserve(name, k, leases)
   local n = #leases
   if not k then
@@ -504,7 +503,7 @@ end
 
 -- The jobs are counted as reserved before they are read: so it is known without another command whether the topic has a limit.
 local counted = 0
-local close, slots_entered -- of a topic with a limit, see open_limit
+local close, slots_of_topic -- of a topic with a limit, see open_limit
 
 local function gate(topic, n, taken)
   if taken then
@@ -512,7 +511,7 @@ local function gate(topic, n, taken)
     counted = 0
     if not close then return nil end
     local limit_closes = close
-    close, slots_entered = nil, nil
+    close, slots_of_topic = nil, nil
     return limit_closes(taken)
   end
   local count = pcall('HINCRBY', reserved_counts, topic, n)
@@ -536,13 +535,13 @@ local function gate(topic, n, taken)
   --
   local APART, LONGEST = 5000, 5000000
   local slots = prefix .. 'slots:'
-  local held_back = prefix .. 'held_back:'
-  local function let_go_on(topic)
-    if redis.pcall('EXISTS', held_back .. topic, waiters .. topic) == 0 then return nil end
+  local throttled = prefix .. 'held_back:'
+  local function wake_throttled(topic)
+    if redis.pcall('EXISTS', throttled .. topic, waiters .. topic) == 0 then return nil end
     local paused_waiters = prefix .. 'paused_waiting:'
     local WAITING_FOR = 3600000
-    local function let_wait(topic)
-      local all, waiting = redis.pcall('ZPOPMIN', held_back .. topic, 1000), waiters .. topic
+    local function end_throttling(topic)
+      local all, waiting = redis.pcall('ZPOPMIN', throttled .. topic, 1000), waiters .. topic
       if all[1] and redis.pcall('TYPE', waiting).ok == 'hash' then waiting = paused_waiters .. topic end
       for i = 1, #all, 2 do redis.pcall('ZADD', waiting, 'NX', all[i + 1], all[i]) end
       if all[1] then redis.pcall('PEXPIRE', waiting, WAITING_FOR) end
@@ -555,15 +554,15 @@ local function gate(topic, n, taken)
         local first = redis.pcall('ZPOPMIN', waiters .. topic)
         if not first[1] then
           if not first.err then return false end
-          local paused_queues = prefix .. 'paused_queue:'
+          local parked_queues = prefix .. 'paused_queue:'
           local pauses = prefix .. 'paused'
           local function is_parked(topic, reply)
             return reply.err and string.find(reply.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', pauses, topic)[1]
           end
           if not is_parked(topic, first) then return false, first.err end
-          local queue, queue_aside = queues .. topic, paused_queues .. topic
+          local queue, parked = queues .. topic, parked_queues .. topic
           for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
-            local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
+            local id = redis.pcall('LMOVE', queue, parked, 'RIGHT', 'LEFT')
             if type(id) ~= 'string' then break end
           end
           return false
@@ -574,22 +573,22 @@ local function gate(topic, n, taken)
       end
       return false
     end
-    local function wake_next(topic)
+    local function wake_next_throttled(topic)
       local jobs = redis.pcall('LLEN', queues .. topic)
       if type(jobs) ~= 'number' then return false end
       if jobs == 0 then
-        let_wait(topic)
+        end_throttling(topic)
         return false
       end
       for _ = 1, 100 do
-        local first = redis.pcall('ZPOPMIN', held_back .. topic)
+        local first = redis.pcall('ZPOPMIN', throttled .. topic)
         if not first[1] then return wake(topic, jobs) end
         local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
         if receivers ~= 0 then return type(receivers) == 'number' end
       end
       return false
     end
-    return wake_next(topic)
+    return wake_next_throttled(topic)
   end
   local function open_limit(topic, n, waits)
     local text = redis.pcall('HGET', limits, topic)
@@ -660,7 +659,7 @@ local function gate(topic, n, taken)
     local function close(taken)
       local held, among
       if most < n and taken >= most then held = free <= most and -1 or 0 end
-      if held == -1 then among = held_back end
+      if held == -1 then among = throttled end
       if interval > 0 and (taken > 0 or held == 0) then
         next = since + taken * interval
         local at = math.max(next, now_us)
@@ -670,17 +669,17 @@ local function gate(topic, n, taken)
         end
         if held == 0 then
           held = math.max(math.ceil((at - now_us) / 1000), 1)
-          if next - now_us > LONGEST then among = held_back end
+          if next - now_us > LONGEST then among = throttled end
         end
         write_limit(topic, concurrency, interval, burst, next, appointed, whole)
       end
       if held then return held, nil, among end
-      return nil, open <= taken or let_go_on(topic) ~= false
+      return nil, open <= taken or wake_throttled(topic) ~= false
     end
     return most, close, set
   end
   local most, err
-  most, close, slots_entered, err = open_limit(topic, n, ARGV[2] ~= '')
+  most, close, slots_of_topic, err = open_limit(topic, n, ARGV[2] ~= '')
   return most, err
 end
 
@@ -705,7 +704,8 @@ local function claim(jobs, names, n, topic)
     if score ~= usual_score then scores[k], ends[k] = score, at end
   end
   if n > 0 then
-    -- The last one first: Redis looks for the place in a short zset from its beginning, where those of one score stand by their IDs, which often grow.
+    -- The last one first: Redis searches a short sorted set from its beginning, where entries of one score are sorted by IDs, which often
+    -- grow.
     local entries, e = {}, 0 -- score, ID, score, ID, …
     for k = n, 1, -1 do
       entries[e + 1] = scores[k] or usual_score
@@ -713,12 +713,12 @@ local function claim(jobs, names, n, topic)
       e = e + 2
     end
     redis.call('ZADD', pool, unpack(entries))
-    if slots_entered then
+    if slots_of_topic then
       local usual = string.format('%.0f', usual_end) -- as slot_score does
       for k = 1, n do
         entries[2 * (n - k) + 1] = ends[k] and string.format('%.0f', ends[k]) or usual
       end
-      redis.pcall('ZADD', slots_entered, unpack(entries))
+      redis.pcall('ZADD', slots_of_topic, unpack(entries))
     end
   end
   known, exhausted, taken = {}, {}, 0
@@ -727,7 +727,7 @@ end
 
 local reply = take_all(read, wants, claim, 7, gate)
 announce_end(first_end)
-if not reply.err then table.insert(reply, 4, put_off) end
+if not reply.err then table.insert(reply, 4, deferred) end
 if not followers then return reply end
 
 local dead_letters = prefix .. 'dead_letter:'
@@ -743,7 +743,7 @@ local function read_lease(text)
   return tonumber(attempts) or 0, tonumber(token) or 0, tonumber(lent) or 0, tonumber(expires) or 0
 end
 local CLOCK_SLACK = 500
-local function pushed_anew(ttl, expires)
+local function pushed_again(ttl, expires)
   return expires > 0 and ttl >= 0 and now + ttl - expires > CLOCK_SLACK
 end
 local function options_text(most, ttr, lifetime)
@@ -756,15 +756,15 @@ local function wake(topic, jobs, made_ready)
     local first = redis.pcall('ZPOPMIN', waiters .. topic)
     if not first[1] then
       if not first.err then return false end
-      local paused_queues = prefix .. 'paused_queue:'
+      local parked_queues = prefix .. 'paused_queue:'
       local pauses = prefix .. 'paused'
       local function is_parked(topic, reply)
         return reply.err and string.find(reply.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', pauses, topic)[1]
       end
       if not is_parked(topic, first) then return false, first.err end
-      local queue, queue_aside = queues .. topic, paused_queues .. topic
+      local queue, parked = queues .. topic, parked_queues .. topic
       for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
-        local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
+        local id = redis.pcall('LMOVE', queue, parked, 'RIGHT', 'LEFT')
         if type(id) ~= 'string' then break end
       end
       return false
@@ -782,15 +782,15 @@ end
 local known_topics = prefix .. 'topics'
 local topics_due = prefix .. 'topics_due'
 local SOON = 1800
-local function enter_wait(topic, seconds, due)
+local function register_wait(topic, seconds, due)
   if due - seconds > SOON then
     redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
     redis.pcall('ZADD', topics_due, 'GT', string.format('%d', due - due % SOON + 2 * SOON), topic)
   end
 end
-local function enter_use(topic, seconds, due)
+local function register_use(topic, seconds, due)
   if due - seconds > SOON then
-    enter_wait(topic, seconds, due)
+    register_wait(topic, seconds, due)
   else
     redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
   end
@@ -800,7 +800,7 @@ local function follow_up(id, from)
   local follower = redis.call('HMGET', from, 'next', 'next_body', 'lease')
   local due, lifetime, most, ttr, topic = string.match(follower[1] or '', '^(%d+) (%d+) (%d+) (%d+) (.*)$')
   local _, _, _, expires = read_lease(follower[3])
-  if not due or pushed_anew(redis.call('PTTL', from), expires) then
+  if not due or pushed_again(redis.call('PTTL', from), expires) then
     redis.call('DEL', name)
     redis.call('ZREM', pool, id)
     return
@@ -819,7 +819,7 @@ local function follow_up(id, from)
     redis.call('ZADD', pool, score_of(math.max(due, now)), id)
     announce(score_of(math.max(due, now)), math.max(due - now, 0))
   end
-  enter_use(topic, now / 1000, due / 1000)
+  register_use(topic, now / 1000, due / 1000)
 end
 for _, id in ipairs(followers) do follow_up(id, dead_letters .. id) end
 return reply

@@ -79,13 +79,13 @@ local function count_reserved(by_topic, ids)
     elseif count >= HAS_SLOTS and change < 0 then
       local slots = prefix .. 'slots:'
       local waiters = prefix .. 'waiting:'
-      local held_back = prefix .. 'held_back:'
-      local function let_go_on(topic)
-        if redis.pcall('EXISTS', held_back .. topic, waiters .. topic) == 0 then return nil end
+      local throttled = prefix .. 'held_back:'
+      local function wake_throttled(topic)
+        if redis.pcall('EXISTS', throttled .. topic, waiters .. topic) == 0 then return nil end
         local paused_waiters = prefix .. 'paused_waiting:'
         local WAITING_FOR = 3600000
-        local function let_wait(topic)
-          local all, waiting = redis.pcall('ZPOPMIN', held_back .. topic, 1000), waiters .. topic
+        local function end_throttling(topic)
+          local all, waiting = redis.pcall('ZPOPMIN', throttled .. topic, 1000), waiters .. topic
           if all[1] and redis.pcall('TYPE', waiting).ok == 'hash' then waiting = paused_waiters .. topic end
           for i = 1, #all, 2 do redis.pcall('ZADD', waiting, 'NX', all[i + 1], all[i]) end
           if all[1] then redis.pcall('PEXPIRE', waiting, WAITING_FOR) end
@@ -97,15 +97,15 @@ local function count_reserved(by_topic, ids)
             local first = redis.pcall('ZPOPMIN', waiters .. topic)
             if not first[1] then
               if not first.err then return false end
-              local paused_queues = prefix .. 'paused_queue:'
+              local parked_queues = prefix .. 'paused_queue:'
               local pauses = prefix .. 'paused'
               local function is_parked(topic, reply)
                 return reply.err and string.find(reply.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', pauses, topic)[1]
               end
               if not is_parked(topic, first) then return false, first.err end
-              local queue, queue_aside = queues .. topic, paused_queues .. topic
+              local queue, parked = queues .. topic, parked_queues .. topic
               for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
-                local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
+                local id = redis.pcall('LMOVE', queue, parked, 'RIGHT', 'LEFT')
                 if type(id) ~= 'string' then break end
               end
               return false
@@ -116,25 +116,25 @@ local function count_reserved(by_topic, ids)
           end
           return false
         end
-        local function wake_next(topic)
+        local function wake_next_throttled(topic)
           local jobs = redis.pcall('LLEN', queues .. topic)
           if type(jobs) ~= 'number' then return false end
           if jobs == 0 then
-            let_wait(topic)
+            end_throttling(topic)
             return false
           end
           for _ = 1, 100 do
-            local first = redis.pcall('ZPOPMIN', held_back .. topic)
+            local first = redis.pcall('ZPOPMIN', throttled .. topic)
             if not first[1] then return wake(topic, jobs) end
             local receivers = redis.pcall('SPUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
             if receivers ~= 0 then return type(receivers) == 'number' end
           end
           return false
         end
-        return wake_next(topic)
+        return wake_next_throttled(topic)
       end
       if ids then redis.pcall('ZREM', slots .. topic, unpack(ids)) end
-      let_go_on(topic)
+      wake_throttled(topic)
     end
   end
 end
@@ -190,15 +190,15 @@ local function wake(topic, jobs, made_ready)
     local first = redis.pcall('ZPOPMIN', waiters .. topic)
     if not first[1] then
       if not first.err then return false end
-      local paused_queues = prefix .. 'paused_queue:'
+      local parked_queues = prefix .. 'paused_queue:'
       local pauses = prefix .. 'paused'
       local function is_parked(topic, reply)
         return reply.err and string.find(reply.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', pauses, topic)[1]
       end
       if not is_parked(topic, first) then return false, first.err end
-      local queue, queue_aside = queues .. topic, paused_queues .. topic
+      local queue, parked = queues .. topic, parked_queues .. topic
       for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
-        local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
+        local id = redis.pcall('LMOVE', queue, parked, 'RIGHT', 'LEFT')
         if type(id) ~= 'string' then break end
       end
       return false
@@ -217,7 +217,7 @@ end
 local known_topics = prefix .. 'topics'
 local topics_due = prefix .. 'topics_due'
 local SOON = 1800
-local function enter_wait(topic, seconds, due)
+local function register_wait(topic, seconds, due)
   if due - seconds > SOON then
     redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
     redis.pcall('ZADD', topics_due, 'GT', string.format('%d', due - due % SOON + 2 * SOON), topic)
@@ -236,7 +236,7 @@ local asked = {}
 for i = 2, #ARGV, FIELDS do asked[#asked + 1] = ARGV[i] end
 local scores = redis.call('ZMSCORE', pool, unpack(asked)) -- all at once: the pool may end with the first of them
 
--- Of the jobs at ARGV[i]: what the bucket says, and what the reply says if that does not hold the lease; and whether the attempts are used up.
+-- Of the job at ARGV[i]: what the bucket says; what the reply says if the lease is not held; and whether the attempts are used up.
 -- All are read before the first write, for the call to be refused, and tried again, if a slot is on its way.
 local jobs, whys, used_up = {}, {}, {}
 for i = 1, #ARGV, FIELDS do
@@ -251,8 +251,7 @@ for i = 1, #ARGV, FIELDS do
   local missing = not_here(unread) or used_up[i] and elsewhere(dead_letters)
   if missing then return missing end
 end
--- Takes nothing. What comes behind a write is not refused at maxmemory.
-redis.call('ZREM', pool, '')
+redis.call('ZREM', pool, '') -- takes nothing; behind a write, nothing is refused at maxmemory
 
 local ended, ids, lengths = {}, {}, {} -- leases, by topic, and their jobs; of queues, by topic
 local first_due, followers = math.huge, nil
@@ -295,7 +294,7 @@ local function give_back(i)
   ended[topic], ids[#ids + 1] = (ended[topic] or 0) - 1, id
   if delay > 0 then
     redis.call('ZADD', pool, score_of(now + delay), id)
-    enter_wait(topic, now / 1000, (now + delay) / 1000)
+    register_wait(topic, now / 1000, (now + delay) / 1000)
     first_due = math.min(first_due, now + delay)
   else
     redis.call('ZREM', pool, id)
@@ -316,15 +315,15 @@ for topic, length in pairs(lengths) do wake(topic, length) end
 if not followers then return reply end
 
 local CLOCK_SLACK = 500
-local function pushed_anew(ttl, expires)
+local function pushed_again(ttl, expires)
   return expires > 0 and ttl >= 0 and now + ttl - expires > CLOCK_SLACK
 end
 local function options_text(most, ttr, lifetime)
   return string.format('%d %d %d', most, ttr, lifetime)
 end
-local function enter_use(topic, seconds, due)
+local function register_use(topic, seconds, due)
   if due - seconds > SOON then
-    enter_wait(topic, seconds, due)
+    register_wait(topic, seconds, due)
   else
     redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
   end
@@ -334,7 +333,7 @@ local function follow_up(id, from)
   local follower = redis.call('HMGET', from, 'next', 'next_body', 'lease')
   local due, lifetime, most, ttr, topic = string.match(follower[1] or '', '^(%d+) (%d+) (%d+) (%d+) (.*)$')
   local _, _, _, expires = read_lease(follower[3])
-  if not due or pushed_anew(redis.call('PTTL', from), expires) then
+  if not due or pushed_again(redis.call('PTTL', from), expires) then
     redis.call('DEL', name)
     redis.call('ZREM', pool, id)
     return
@@ -353,7 +352,7 @@ local function follow_up(id, from)
     redis.call('ZADD', pool, score_of(math.max(due, now)), id)
     announce(score_of(math.max(due, now)), math.max(due - now, 0))
   end
-  enter_use(topic, now / 1000, due / 1000)
+  register_use(topic, now / 1000, due / 1000)
 end
 for _, id in ipairs(followers) do follow_up(id, dead_letters .. id) end
 return reply

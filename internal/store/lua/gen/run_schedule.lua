@@ -30,7 +30,7 @@ local function read_lease(text)
   return tonumber(attempts) or 0, tonumber(token) or 0, tonumber(lent) or 0, tonumber(expires) or 0
 end
 local CLOCK_SLACK = 500
-local function pushed_anew(ttl, expires)
+local function pushed_again(ttl, expires)
   return expires > 0 and ttl >= 0 and now + ttl - expires > CLOCK_SLACK
 end
 local function lease_of_last(last)
@@ -39,7 +39,7 @@ local function lease_of_last(last)
   if not job or not job[1] then return nil end
   local _, _, _, expires = read_lease(job[1])
   local err = not_permitted('PTTL', buckets .. last)
-  if not err and pushed_anew(redis.call('PTTL', buckets .. last), expires) then return nil end
+  if not err and pushed_again(redis.call('PTTL', buckets .. last), expires) then return nil end
   return err or job[1]
 end
 local function lease_text(attempts, token, lent, left)
@@ -56,7 +56,7 @@ local function lifetime_left(ttl, token, lent)
   return math.max(ttl - lent + now - reserved, 1)
 end
 --
-local function enter_follower(name, text, topic, body, due, lifetime, most, ttr)
+local function store_follower(name, text, topic, body, due, lifetime, most, ttr)
   local attempts, token, lent = read_lease(text)
   local left, needed = lifetime_left(redis.call('PTTL', name), token, lent), math.max(due - now, 0) + lifetime
   redis.call('HSET', name, 'next', string.format('%d %s %s %s %s', due, lifetime, most, ttr, topic), 'next_body', body)
@@ -75,7 +75,7 @@ local function read_options(text)
 end
 local function follow_last(last, lease, topic, content, options, due)
   local most, ttr, lifetime = read_options(options)
-  enter_follower(buckets .. last, lease, topic, content, due, lifetime, most, ttr)
+  store_follower(buckets .. last, lease, topic, content, due, lifetime, most, ttr)
   return mark_follower(lease), not has_follower(lease)
 end
 local MOST_DEAD = 100
@@ -86,15 +86,15 @@ local function wake(topic, jobs, made_ready)
     local first = redis.pcall('ZPOPMIN', waiters .. topic)
     if not first[1] then
       if not first.err then return false end
-      local paused_queues = prefix .. 'paused_queue:'
+      local parked_queues = prefix .. 'paused_queue:'
       local pauses = prefix .. 'paused'
       local function is_parked(topic, reply)
         return reply.err and string.find(reply.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', pauses, topic)[1]
       end
       if not is_parked(topic, first) then return false, first.err end
-      local queue, queue_aside = queues .. topic, paused_queues .. topic
+      local queue, parked = queues .. topic, parked_queues .. topic
       for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
-        local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
+        local id = redis.pcall('LMOVE', queue, parked, 'RIGHT', 'LEFT')
         if type(id) ~= 'string' then break end
       end
       return false
@@ -148,15 +148,15 @@ end
 local known_topics = prefix .. 'topics'
 local topics_due = prefix .. 'topics_due'
 local SOON = 1800
-local function enter_wait(topic, seconds, due)
+local function register_wait(topic, seconds, due)
   if due - seconds > SOON then
     redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
     redis.pcall('ZADD', topics_due, 'GT', string.format('%d', due - due % SOON + 2 * SOON), topic)
   end
 end
-local function enter_use(topic, seconds, due)
+local function register_use(topic, seconds, due)
   if due - seconds > SOON then
-    enter_wait(topic, seconds, due)
+    register_wait(topic, seconds, due)
   else
     redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
   end
@@ -183,7 +183,7 @@ if last and redis.call('EXISTS', buckets .. last) == 1 then
 else
   stored = store_bucket(job, s[3], s[4], s[5], begun)
   if stored then
-    enter_use(s[3], now / 1000, now / 1000)
+    register_use(s[3], now / 1000, now / 1000)
     length = redis.call('LPUSH', queues .. s[3], job)
   end
 end

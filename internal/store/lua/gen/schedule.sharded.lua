@@ -59,7 +59,7 @@ if ARGV[12] == 'missing' then
 end
 local changed = not was[1]
 for i = 1, #FIELDS do changed = changed or was[4 + i] ~= ARGV[2 + i] end
-local due, old = next, nil -- when a server looks at it
+local due, old = next, nil -- when a server fires it
 if was[1] and was[3] ~= '' then
   if was[5] == ARGV[3] and was[6] == ARGV[4] then
     next, due = was[3], was[3]

@@ -21,8 +21,8 @@ local dead_lists = prefix .. 'dead_letters:'
 local once = prefix .. 'once'
 local schedules = prefix .. 'schedules'
 local groups = prefix .. 'group:'
-local aside = prefix .. 'set_aside'
-local aside_jobs = prefix .. 'set_aside:'
+local transit = prefix .. 'set_aside'
+local transit_jobs = prefix .. 'set_aside:'
 local function not_permitted(command, key, ...)
   if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
     return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
@@ -32,10 +32,10 @@ local BATCH_BYTES = 256 * 1024
 local batch_bytes, batched = 0, 0
 local migration = prefix .. 'migration'
 local function tell_batch(reply, was_there)
-  local entries = redis.call('HGETALL', aside)
+  local entries = redis.call('HGETALL', transit)
   reply[1], reply[2] = redis.call('HGET', migration, 'serial') or '0', was_there and 1 or 0
   for i = 1, #entries, 2 do
-    local entry, name = entries[i], aside_jobs .. entries[i]
+    local entry, name = entries[i], transit_jobs .. entries[i]
     local kind, fields = string.sub(entry, 1, 1), redis.call('HGETALL', name)
     if #fields > 0 or kind == 'o' then
       reply[#reply + 1] = {kind, string.sub(entry, 2), entries[i + 1], redis.call('PTTL', name), fields}
@@ -54,25 +54,25 @@ local function all_unreadable()
   local reply = redis.pcall('HGET', pool, 'topic')
   if unreadable(reply) then return reply end
 end
-local function not_settable_aside()
-  return not_writable() or all_unreadable() or not_permitted('RENAME', aside_jobs, aside_jobs) or not_permitted('HSET', aside, 'a', '')
-    or not_permitted('HSET', migration, 'a', '') or not_permitted('HSTRLEN', aside_jobs, 'body') or not_permitted('HDEL', aside_jobs, 'a')
-    or not_permitted('HGETALL', aside_jobs) or not_permitted('PTTL', aside_jobs)
+local function no_transit()
+  return not_writable() or all_unreadable() or not_permitted('RENAME', transit_jobs, transit_jobs)
+    or not_permitted('HSET', transit, 'a', '') or not_permitted('HSET', migration, 'a', '') or not_permitted('HSTRLEN', transit_jobs, 'body')
+    or not_permitted('HDEL', transit_jobs, 'a') or not_permitted('HGETALL', transit_jobs) or not_permitted('PTTL', transit_jobs)
 end
 local time = redis.call('TIME')
 local now_us = time[1] * 1000000 + time[2]
-local function enter_aside(entry, at)
+local function add_to_batch(entry, at)
   if batched == 0 then
     local last = tonumber(redis.call('HGET', migration, 'serial') or 0)
     redis.call('HSET', migration, 'serial', string.format('%.0f', math.max(last + 1, now_us)))
   end
-  redis.call('HSET', aside, entry, at)
+  redis.call('HSET', transit, entry, at)
   batched = batched + 1
 end
-local function put_aside(name, entry, at)
-  redis.call('RENAME', name, aside_jobs .. entry)
-  enter_aside(entry, at)
-  batch_bytes = batch_bytes + (redis.call('HSTRLEN', aside_jobs .. entry, 'body') or 0) + 2 * #entry
+local function add_hash(name, entry, at)
+  redis.call('RENAME', name, transit_jobs .. entry)
+  add_to_batch(entry, at)
+  batch_bytes = batch_bytes + (redis.call('HSTRLEN', transit_jobs .. entry, 'body') or 0) + 2 * #entry
 end
 local begun = (now_us - now_us % 1000) / 1000
 local now = now_us % 1000 == 0 and begun or begun + 1
@@ -82,18 +82,18 @@ local function unlist(topic, id)
   redis.pcall('ZREM', list, id)
   if redis.pcall('EXISTS', list) == 0 then redis.pcall('ZREM', dead_topics, topic) end
 end
-local function set_letter_aside(id)
+local function take_letter(id)
   local topic = redis.pcall('HGET', dead_letters .. id, 'topic')
   if type(topic) ~= 'string' then return end
   local died = redis.pcall('ZSCORE', dead_lists .. topic, id)
-  put_aside(dead_letters .. id, 'd' .. id, type(died) == 'string' and died or now)
+  add_hash(dead_letters .. id, 'd' .. id, type(died) == 'string' and died or now)
   unlist(topic, id)
 end
-local function set_once_aside(id)
+local function take_once(id)
   local until_ms = redis.call('ZSCORE', once, id)
   if not until_ms then return end
   redis.call('ZREM', once, id)
-  if tonumber(until_ms) > now then enter_aside('o' .. id, until_ms) end
+  if tonumber(until_ms) > now then add_to_batch('o' .. id, until_ms) end
 end
 local function read_lease(text)
   if not text then return 0, 0, 0, 0 end
@@ -101,14 +101,14 @@ local function read_lease(text)
   return tonumber(attempts) or 0, tonumber(token) or 0, tonumber(lent) or 0, tonumber(expires) or 0
 end
 local CLOCK_SLACK = 500
-local function pushed_anew(ttl, expires)
+local function pushed_again(ttl, expires)
   return expires > 0 and ttl >= 0 and now + ttl - expires > CLOCK_SLACK
 end
 local function drop_old_lease(name)
   local text = redis.call('HGET', name, 'lease')
   if not text then return end
   local _, _, _, expires = read_lease(text)
-  if pushed_anew(redis.call('PTTL', name), expires) then redis.call('HDEL', name, 'lease', 'options', 'error', 'next', 'next_body') end
+  if pushed_again(redis.call('PTTL', name), expires) then redis.call('HDEL', name, 'lease', 'options', 'error', 'next', 'next_body') end
 end
 local function is_lease(score)
   local part = score * 1000 % 1
@@ -125,13 +125,13 @@ local function count_reserved(by_topic, ids)
     elseif count >= HAS_SLOTS and change < 0 then
       local slots = prefix .. 'slots:'
       local waiters = prefix .. 'waiting:'
-      local held_back = prefix .. 'held_back:'
-      local function let_go_on(topic)
-        if redis.pcall('EXISTS', held_back .. topic, waiters .. topic) == 0 then return nil end
+      local throttled = prefix .. 'held_back:'
+      local function wake_throttled(topic)
+        if redis.pcall('EXISTS', throttled .. topic, waiters .. topic) == 0 then return nil end
         local paused_waiters = prefix .. 'paused_waiting:'
         local WAITING_FOR = 3600000
-        local function let_wait(topic)
-          local all, waiting = redis.pcall('ZPOPMIN', held_back .. topic, 1000), waiters .. topic
+        local function end_throttling(topic)
+          local all, waiting = redis.pcall('ZPOPMIN', throttled .. topic, 1000), waiters .. topic
           if all[1] and redis.pcall('TYPE', waiting).ok == 'hash' then waiting = paused_waiters .. topic end
           for i = 1, #all, 2 do redis.pcall('ZADD', waiting, 'NX', all[i + 1], all[i]) end
           if all[1] then redis.pcall('PEXPIRE', waiting, WAITING_FOR) end
@@ -144,15 +144,15 @@ local function count_reserved(by_topic, ids)
             local first = redis.pcall('ZPOPMIN', waiters .. topic)
             if not first[1] then
               if not first.err then return false end
-              local paused_queues = prefix .. 'paused_queue:'
+              local parked_queues = prefix .. 'paused_queue:'
               local pauses = prefix .. 'paused'
               local function is_parked(topic, reply)
                 return reply.err and string.find(reply.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', pauses, topic)[1]
               end
               if not is_parked(topic, first) then return false, first.err end
-              local queue, queue_aside = queues .. topic, paused_queues .. topic
+              local queue, parked = queues .. topic, parked_queues .. topic
               for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
-                local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
+                local id = redis.pcall('LMOVE', queue, parked, 'RIGHT', 'LEFT')
                 if type(id) ~= 'string' then break end
               end
               return false
@@ -163,25 +163,25 @@ local function count_reserved(by_topic, ids)
           end
           return false
         end
-        local function wake_next(topic)
+        local function wake_next_throttled(topic)
           local jobs = redis.pcall('LLEN', queues .. topic)
           if type(jobs) ~= 'number' then return false end
           if jobs == 0 then
-            let_wait(topic)
+            end_throttling(topic)
             return false
           end
           for _ = 1, 100 do
-            local first = redis.pcall('ZPOPMIN', held_back .. topic)
+            local first = redis.pcall('ZPOPMIN', throttled .. topic)
             if not first[1] then return wake(topic, jobs) end
             local receivers = redis.pcall('SPUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
             if receivers ~= 0 then return type(receivers) == 'number' end
           end
           return false
         end
-        return wake_next(topic)
+        return wake_next_throttled(topic)
       end
       if ids then redis.pcall('ZREM', slots .. topic, unpack(ids)) end
-      let_go_on(topic)
+      wake_throttled(topic)
     end
   end
 end
@@ -194,8 +194,8 @@ local function withdraw(topic, id)
     if type(length) ~= 'number' or length > entries_to_walk then return end
     entries_to_walk = entries_to_walk - length
     if length > 0 and redis.pcall('LREM', queue, 0, id) ~= 0 then return end
-    local paused_queues = prefix .. 'paused_queue:'
-    queue = paused_queues .. topic
+    local parked_queues = prefix .. 'paused_queue:'
+    queue = parked_queues .. topic
   end
 end
 local function schedule_name(id) return string.match(id, '^{(.*)}@schedule$') end
@@ -208,13 +208,15 @@ local function elsewhere(key)
 end
 local FIRST = 2
 local reply = {0, 0, 0, {}}
-local waits = redis.call('HLEN', aside) > 0
+local waits = redis.call('HLEN', transit) > 0
 local some_exist, looks = waits and #ARGV < FIRST, ARGV[1] == 'look'
 for i = FIRST, #ARGV do
   local id = ARGV[i]
-  local exists = some_exist and not looks or KEYS[2] or redis.call('EXISTS', buckets .. id, dead_letters .. id, groups .. id) > 0 or redis.call('ZSCORE', pool, id)
-    or redis.call('ZSCORE', once, id) or waits and (redis.call('HEXISTS', aside, 'w' .. id) + redis.call('HEXISTS', aside, 'r' .. id) + redis.call('HEXISTS', aside, 'd' .. id)
-      + redis.call('HEXISTS', aside, 'o' .. id) + redis.call('HEXISTS', aside, 'g' .. id) > 0)
+  local exists = some_exist and not looks or KEYS[2] or redis.call('EXISTS', buckets .. id, dead_letters .. id, groups .. id) > 0
+    or redis.call('ZSCORE', pool, id) or redis.call('ZSCORE', once, id)
+  for kind in string.gmatch(waits and not exists and 'wrdog' or '', '.') do
+    exists = exists or redis.call('HEXISTS', transit, kind .. id) == 1
+  end
   if exists and looks then reply[4][#reply[4] + 1] = i - FIRST + 1 end
   some_exist = some_exist or exists
 end
@@ -224,15 +226,14 @@ if looks or not some_exist then
 end
 if waits then return tell_batch(reply, true) end
 
-local missing = elsewhere(aside_jobs)
+local missing = elsewhere(transit_jobs)
 if missing then return missing end
-local err = not_settable_aside() or not_permitted('ZREM', pool, '')
+local err = no_transit() or not_permitted('ZREM', pool, '')
 if err then return err end
--- Takes nothing. What comes behind a write is not refused at maxmemory.
-redis.call('ZREM', pool, '')
+redis.call('ZREM', pool, '') -- takes nothing; behind a write, nothing is refused at maxmemory
 
 local ended, ended_ids = {}, {} -- leases, by topic, and their jobs
-local function set_job_aside(id, place)
+local function take_job(id, place)
   local bucket = buckets .. id
   local topic = redis.pcall('HGET', bucket, 'topic')
   local score = redis.call('ZSCORE', pool, id)
@@ -248,29 +249,29 @@ local function set_job_aside(id, place)
   if score then redis.call('ZREM', pool, id) else withdraw(topic, id) end
   if topic == SCHEDULE_TOPIC then redis.call('ZREM', schedules, schedule_name(id) or '') end
   local entry = (score and 'w' or 'r') .. id
-  put_aside(bucket, entry, score or batched)
+  add_hash(bucket, entry, score or batched)
   if reserved then
     ended[topic], ended_ids[#ended_ids + 1] = (ended[topic] or 0) - 1, id
   else
-    drop_old_lease(aside_jobs .. entry)
+    drop_old_lease(transit_jobs .. entry)
   end
 end
 
--- Sets aside which group takes further pushes, if that is its ID, or its tag. (If it is reserved it takes none, and may stay.)
-local function set_group_aside(id)
+-- Puts in transit which group is open, if that is its ID, or its tag. (A reserved one is not open, and may stay.)
+local function take_group(id)
   local tag = string.match(id, '^{[^}]*}')
   local taking = tag and redis.pcall('HGET', groups .. tag, 'id')
   if type(taking) ~= 'string' or id ~= tag and id ~= taking then return end
-  put_aside(groups .. tag, 'g' .. tag, 0)
-  if id == tag then set_job_aside(taking) end
+  add_hash(groups .. tag, 'g' .. tag, 0)
+  if id == tag then take_job(taking) end
 end
 
 for i = FIRST, #ARGV do
   if batch_bytes > BATCH_BYTES then break end
-  set_job_aside(ARGV[i], i - FIRST + 1)
-  set_letter_aside(ARGV[i])
-  set_once_aside(ARGV[i])
-  set_group_aside(ARGV[i])
+  take_job(ARGV[i], i - FIRST + 1)
+  take_letter(ARGV[i])
+  take_once(ARGV[i])
+  take_group(ARGV[i])
   if KEYS[2] then unlist(string.sub(KEYS[2], #dead_lists + 1), ARGV[i]) end -- a letter that is gone
   reply[3] = reply[3] + 1
 end

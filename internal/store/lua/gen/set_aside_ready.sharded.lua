@@ -14,9 +14,9 @@ local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local buckets = prefix .. 'job_bucket:'
 local queues = prefix .. 'ready_queue:'
-local paused_queues = prefix .. 'paused_queue:'
-local aside = prefix .. 'set_aside'
-local aside_jobs = prefix .. 'set_aside:'
+local parked_queues = prefix .. 'paused_queue:'
+local transit = prefix .. 'set_aside'
+local transit_jobs = prefix .. 'set_aside:'
 local function not_permitted(command, key, ...)
   if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
     return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
@@ -32,10 +32,10 @@ local BATCH_BYTES = 256 * 1024
 local batch_bytes, batched = 0, 0
 local migration = prefix .. 'migration'
 local function tell_batch(reply, was_there)
-  local entries = redis.call('HGETALL', aside)
+  local entries = redis.call('HGETALL', transit)
   reply[1], reply[2] = redis.call('HGET', migration, 'serial') or '0', was_there and 1 or 0
   for i = 1, #entries, 2 do
-    local entry, name = entries[i], aside_jobs .. entries[i]
+    local entry, name = entries[i], transit_jobs .. entries[i]
     local kind, fields = string.sub(entry, 1, 1), redis.call('HGETALL', name)
     if #fields > 0 or kind == 'o' then
       reply[#reply + 1] = {kind, string.sub(entry, 2), entries[i + 1], redis.call('PTTL', name), fields}
@@ -54,25 +54,25 @@ local function all_unreadable()
   local reply = redis.pcall('HGET', pool, 'topic')
   if unreadable(reply) then return reply end
 end
-local function not_settable_aside()
-  return not_writable() or all_unreadable() or not_permitted('RENAME', aside_jobs, aside_jobs) or not_permitted('HSET', aside, 'a', '')
-    or not_permitted('HSET', migration, 'a', '') or not_permitted('HSTRLEN', aside_jobs, 'body') or not_permitted('HDEL', aside_jobs, 'a')
-    or not_permitted('HGETALL', aside_jobs) or not_permitted('PTTL', aside_jobs)
+local function no_transit()
+  return not_writable() or all_unreadable() or not_permitted('RENAME', transit_jobs, transit_jobs)
+    or not_permitted('HSET', transit, 'a', '') or not_permitted('HSET', migration, 'a', '') or not_permitted('HSTRLEN', transit_jobs, 'body')
+    or not_permitted('HDEL', transit_jobs, 'a') or not_permitted('HGETALL', transit_jobs) or not_permitted('PTTL', transit_jobs)
 end
 local time = redis.call('TIME')
 local now_us = time[1] * 1000000 + time[2]
-local function enter_aside(entry, at)
+local function add_to_batch(entry, at)
   if batched == 0 then
     local last = tonumber(redis.call('HGET', migration, 'serial') or 0)
     redis.call('HSET', migration, 'serial', string.format('%.0f', math.max(last + 1, now_us)))
   end
-  redis.call('HSET', aside, entry, at)
+  redis.call('HSET', transit, entry, at)
   batched = batched + 1
 end
-local function put_aside(name, entry, at)
-  redis.call('RENAME', name, aside_jobs .. entry)
-  enter_aside(entry, at)
-  batch_bytes = batch_bytes + (redis.call('HSTRLEN', aside_jobs .. entry, 'body') or 0) + 2 * #entry
+local function add_hash(name, entry, at)
+  redis.call('RENAME', name, transit_jobs .. entry)
+  add_to_batch(entry, at)
+  batch_bytes = batch_bytes + (redis.call('HSTRLEN', transit_jobs .. entry, 'body') or 0) + 2 * #entry
 end
 local function read_lease(text)
   if not text then return 0, 0, 0, 0 end
@@ -82,14 +82,14 @@ end
 local CLOCK_SLACK = 500
 local begun = (now_us - now_us % 1000) / 1000
 local now = now_us % 1000 == 0 and begun or begun + 1
-local function pushed_anew(ttl, expires)
+local function pushed_again(ttl, expires)
   return expires > 0 and ttl >= 0 and now + ttl - expires > CLOCK_SLACK
 end
 local function drop_old_lease(name)
   local text = redis.call('HGET', name, 'lease')
   if not text then return end
   local _, _, _, expires = read_lease(text)
-  if pushed_anew(redis.call('PTTL', name), expires) then redis.call('HDEL', name, 'lease', 'options', 'error', 'next', 'next_body') end
+  if pushed_again(redis.call('PTTL', name), expires) then redis.call('HDEL', name, 'lease', 'options', 'error', 'next', 'next_body') end
 end
 local MOST_DEAD = 100
 local waiters = prefix .. 'waiting:'
@@ -104,9 +104,9 @@ local function wake(topic, jobs, made_ready)
         return reply.err and string.find(reply.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', pauses, topic)[1]
       end
       if not is_parked(topic, first) then return false, first.err end
-      local queue, queue_aside = queues .. topic, paused_queues .. topic
+      local queue, parked = queues .. topic, parked_queues .. topic
       for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
-        local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
+        local id = redis.pcall('LMOVE', queue, parked, 'RIGHT', 'LEFT')
         if type(id) ~= 'string' then break end
       end
       return false
@@ -134,15 +134,14 @@ end
 local FIRST = 2
 local queue = KEYS[2]
 local reply = {0, 0, 0, {}}
-if redis.call('HLEN', aside) > 0 then return tell_batch(reply, true) end
+if redis.call('HLEN', transit) > 0 then return tell_batch(reply, true) end
 
-local missing = elsewhere(aside_jobs)
+local missing = elsewhere(transit_jobs)
 if missing then return missing end
-local err = not_a_list(queue) or not_settable_aside() or not_permitted('LTRIM', queue, '0', '0') or not_permitted('RPUSH', queue, '')
+local err = not_a_list(queue) or no_transit() or not_permitted('LTRIM', queue, '0', '0') or not_permitted('RPUSH', queue, '')
   or not_permitted('LPUSH', queue, '')
 if err then return err end
--- Takes nothing. What comes behind a write is not refused at maxmemory.
-redis.call('ZREM', pool, '')
+redis.call('ZREM', pool, '') -- takes nothing; behind a write, nothing is refused at maxmemory
 
 local leave_until, known = FIRST + ARGV[1] - 1, {}
 for i = FIRST, #ARGV do known[ARGV[i]] = i <= leave_until and 'leaves' or 'stays' end
@@ -152,13 +151,13 @@ local function leaves(id)
   local bucket = buckets .. id
   local topic = redis.pcall('HGET', bucket, 'topic')
   if type(topic) ~= 'string' or redis.call('ZSCORE', pool, id) then return true end
-  if queues .. topic ~= queue and paused_queues .. topic ~= queue then
+  if queues .. topic ~= queue and parked_queues .. topic ~= queue then
     pass_on(id, topic)
     return true
   end
   if batch_bytes > BATCH_BYTES then return false end
-  put_aside(bucket, 'r' .. id, batched)
-  drop_old_lease(aside_jobs .. 'r' .. id)
+  add_hash(bucket, 'r' .. id, batched)
+  drop_old_lease(transit_jobs .. 'r' .. id)
   return true
 end
 

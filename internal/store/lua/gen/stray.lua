@@ -14,7 +14,7 @@ local queues = prefix .. 'ready_queue:'
 local known_topics = prefix .. 'topics'
 local dead_lists = prefix .. 'dead_letters:'
 local dead_topics = prefix .. 'dead_topics'
-local paused_queues = prefix .. 'paused_queue:'
+local parked_queues = prefix .. 'paused_queue:'
 local most = tonumber(ARGV[1])
 local function number(reply) return type(reply) == 'number' and reply or 0 end
 local function first(topics)
@@ -24,7 +24,7 @@ end
 local jobs, more = number(redis.pcall('ZCOUNT', pool, '-inf', '+inf')), 0
 for i, topic in ipairs(first(known_topics)) do
   if i > most then more = 1 break end
-  jobs = jobs + number(redis.pcall('LLEN', queues .. topic)) + number(redis.pcall('LLEN', paused_queues .. topic))
+  jobs = jobs + number(redis.pcall('LLEN', queues .. topic)) + number(redis.pcall('LLEN', parked_queues .. topic))
 end
 for i, topic in ipairs(first(dead_topics)) do
   if i > most then more = 1 break end

@@ -28,7 +28,7 @@ local topics_due = prefix .. 'topics_due'
 local dead_lists = prefix .. 'dead_letters:'
 local once = prefix .. 'once'
 local pauses = prefix .. 'paused'
-local paused_queues = prefix .. 'paused_queue:'
+local parked_queues = prefix .. 'paused_queue:'
 local MAX_LEASE = 86400000
 local time = redis.call('TIME')
 local now_us = time[1] * 1000000 + time[2]
@@ -90,9 +90,9 @@ local function wake(topic, jobs, made_ready)
         return reply.err and string.find(reply.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', pauses, topic)[1]
       end
       if not is_parked(topic, first) then return false, first.err end
-      local queue, queue_aside = queues .. topic, paused_queues .. topic
+      local queue, parked = queues .. topic, parked_queues .. topic
       for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
-        local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
+        local id = redis.pcall('LMOVE', queue, parked, 'RIGHT', 'LEFT')
         if type(id) ~= 'string' then break end
       end
       return false
@@ -122,9 +122,9 @@ local MAX_WALK, WALKED = 10000, 50 -- so many entries that are walked over cost 
 local most, entries_left = tonumber(ARGV[1]), tonumber(ARGV[2])
 local pcall = redis.pcall
 
--- Whether the ID stands in the topic's queue, as far as that is looked through.
+-- Whether the ID is in the topic's queue, as far as that is searched.
 local function is_queued(topic, id)
-  for _, queue in ipairs({queues .. topic, paused_queues .. topic}) do
+  for _, queue in ipairs({queues .. topic, parked_queues .. topic}) do
     local length = pcall('LLEN', queue)
     if type(length) == 'number' and length > 0 then
       entries_left = entries_left - math.floor(math.min(length, MAX_WALK) / WALKED)
@@ -169,10 +169,10 @@ end
 
 local some_paused = pcall('EXISTS', pauses) == 1
 
--- Sweeps the topic's queue, or, if it is paused, what is set aside. Returns whether that is done; or an error reply.
+-- Sweeps the topic's queue, or, if it is paused, its parked jobs. Returns whether that is done; or an error reply.
 local function sweep(topic, gone)
   local queue = queues .. topic
-  if some_paused and pcall('EXISTS', queue) == 0 then queue = paused_queues .. topic end
+  if some_paused and pcall('EXISTS', queue) == 0 then queue = parked_queues .. topic end
   local count = 1
   while entries_left > 0 do
     local used, more = drop_stale(topic, queue, count, gone)
@@ -186,7 +186,8 @@ end
 -- Whether the topic has anything. What can't be read may be something.
 local function has_something(topic, count, limit, due)
   if count > 0 or limit or due and due - now_s > 0 then return true end
-  return pcall('EXISTS', queues .. topic, paused_queues .. topic, dead_lists .. topic) ~= 0 or some_paused and pcall('HGET', pauses, topic) ~= false
+  return pcall('EXISTS', queues .. topic, parked_queues .. topic, dead_lists .. topic) ~= 0
+    or some_paused and pcall('HGET', pauses, topic) ~= false
 end
 
 -- The numbers of reserved jobs, none below 0, and none above what the pool can have: leases end
@@ -244,7 +245,8 @@ for k, topic in ipairs(names) do
   reply[2], reply[3] = score, topic
   local mark = has_limit[k] and pcall('HGET', uncounted, topic)
   if type(mark) == 'string' then table.insert(reply[5], topic) table.insert(reply[5], mark) end
-  if has_limit[k] and string.find(has_limit[k], '^0 ') and pcall('EXISTS', queues .. topic, paused_queues .. topic) ~= 0 then table.insert(reply[6], topic) end
+  local excludes = has_limit[k] and string.find(has_limit[k], '^0 ')
+  if excludes and pcall('EXISTS', queues .. topic, parked_queues .. topic) ~= 0 then table.insert(reply[6], topic) end
   if now_s - score > IDLE then
     if has_something(topic, counts[k], has_limit[k], dues[k]) then
       pcall('ZADD', known_topics, 'XX', used_at(now_s), topic)

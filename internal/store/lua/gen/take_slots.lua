@@ -55,7 +55,7 @@ local err = not_permitted('ZADD', set, '0', '') or not_permitted('HDEL', uncount
 if err then return err end
 local mark = redis.call('HGET', uncounted, topic)
 if not mark then return {'', ''} end
--- Every lease has been looked at.
+-- Every lease has been read.
 local function finish()
   if mark == ARGV[4] then redis.call('HDEL', uncounted, topic) end
   return {'', ''}
@@ -70,7 +70,9 @@ local page = redis.call('ZRANGE', pool, first, first + PAGE - 1, 'WITHSCORES')
 for i = 1, #page, 2 do
   local id, score = page[i], page[i + 1]
   if tonumber(score) > now_s + MAX_LEASE / 1000 + 1 then return finish() end
-  if is_lease(score) and redis.pcall('HGET', buckets .. id, 'topic') == topic then redis.call('ZADD', set, slot_score(score * 1000000), id) end
+  if is_lease(score) and redis.pcall('HGET', buckets .. id, 'topic') == topic then
+    redis.call('ZADD', set, slot_score(score * 1000000), id)
+  end
 end
 if #page < 2 * PAGE then return finish() end
 return {page[#page], page[#page - 1]}

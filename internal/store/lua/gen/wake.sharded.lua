@@ -9,13 +9,13 @@ local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local queues = prefix .. 'ready_queue:'
 local waiters = prefix .. 'waiting:'
-local held_back = prefix .. 'held_back:'
-local function let_go_on(topic)
-  if redis.pcall('EXISTS', held_back .. topic, waiters .. topic) == 0 then return nil end
+local throttled = prefix .. 'held_back:'
+local function wake_throttled(topic)
+  if redis.pcall('EXISTS', throttled .. topic, waiters .. topic) == 0 then return nil end
   local paused_waiters = prefix .. 'paused_waiting:'
   local WAITING_FOR = 3600000
-  local function let_wait(topic)
-    local all, waiting = redis.pcall('ZPOPMIN', held_back .. topic, 1000), waiters .. topic
+  local function end_throttling(topic)
+    local all, waiting = redis.pcall('ZPOPMIN', throttled .. topic, 1000), waiters .. topic
     if all[1] and redis.pcall('TYPE', waiting).ok == 'hash' then waiting = paused_waiters .. topic end
     for i = 1, #all, 2 do redis.pcall('ZADD', waiting, 'NX', all[i + 1], all[i]) end
     if all[1] then redis.pcall('PEXPIRE', waiting, WAITING_FOR) end
@@ -27,15 +27,15 @@ local function let_go_on(topic)
       local first = redis.pcall('ZPOPMIN', waiters .. topic)
       if not first[1] then
         if not first.err then return false end
-        local paused_queues = prefix .. 'paused_queue:'
+        local parked_queues = prefix .. 'paused_queue:'
         local pauses = prefix .. 'paused'
         local function is_parked(topic, reply)
           return reply.err and string.find(reply.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', pauses, topic)[1]
         end
         if not is_parked(topic, first) then return false, first.err end
-        local queue, queue_aside = queues .. topic, paused_queues .. topic
+        local queue, parked = queues .. topic, parked_queues .. topic
         for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
-          local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
+          local id = redis.pcall('LMOVE', queue, parked, 'RIGHT', 'LEFT')
           if type(id) ~= 'string' then break end
         end
         return false
@@ -46,22 +46,22 @@ local function let_go_on(topic)
     end
     return false
   end
-  local function wake_next(topic)
+  local function wake_next_throttled(topic)
     local jobs = redis.pcall('LLEN', queues .. topic)
     if type(jobs) ~= 'number' then return false end
     if jobs == 0 then
-      let_wait(topic)
+      end_throttling(topic)
       return false
     end
     for _ = 1, 100 do
-      local first = redis.pcall('ZPOPMIN', held_back .. topic)
+      local first = redis.pcall('ZPOPMIN', throttled .. topic)
       if not first[1] then return wake(topic, jobs) end
       local receivers = redis.pcall('SPUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
       if receivers ~= 0 then return type(receivers) == 'number' end
     end
     return false
   end
-  return wake_next(topic)
+  return wake_next_throttled(topic)
 end
 local MOST_DEAD = 100
 local wake_channels = prefix .. 'wake:'
@@ -70,15 +70,15 @@ local function wake(topic, jobs, made_ready)
     local first = redis.pcall('ZPOPMIN', waiters .. topic)
     if not first[1] then
       if not first.err then return false end
-      local paused_queues = prefix .. 'paused_queue:'
+      local parked_queues = prefix .. 'paused_queue:'
       local pauses = prefix .. 'paused'
       local function is_parked(topic, reply)
         return reply.err and string.find(reply.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', pauses, topic)[1]
       end
       if not is_parked(topic, first) then return false, first.err end
-      local queue, queue_aside = queues .. topic, paused_queues .. topic
+      local queue, parked = queues .. topic, parked_queues .. topic
       for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
-        local id = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
+        local id = redis.pcall('LMOVE', queue, parked, 'RIGHT', 'LEFT')
         if type(id) ~= 'string' then break end
       end
       return false
@@ -91,5 +91,5 @@ local function wake(topic, jobs, made_ready)
 end
 for _, topic in ipairs(ARGV) do
   local length = redis.pcall('LLEN', queues .. topic)
-  if type(length) == 'number' and length > 0 and not wake(topic, length) then let_go_on(topic) end
+  if type(length) == 'number' and length > 0 and not wake(topic, length) then wake_throttled(topic) end
 end

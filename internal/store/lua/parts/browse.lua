@@ -1,9 +1,9 @@
--- Looking at jobs one after the other.
+-- Reads jobs page by page.
 --
--- ARGV[1] the topic, '' for any   ARGV[2] how many jobs at most
--- ARGV[3] how many entries to look at, at most; fewer if many are told
--- ARGV[4] how many bytes to tell of a body, at most; 0: nothing is told of it; 'all' of body, error and reason
--- ARGV[5…6] the place of the last entry that was looked at before, '' for none
+-- ARGV[1] the topic, '' for any   ARGV[2] how many jobs at most   ARGV[3] how many entries to read at most; fewer if many are told
+-- ARGV[4] how many bytes of a body to tell at most; 0: nothing of it; 'all' of body, error and reason
+-- ARGV[5…6] the position of the last entry that was read before, '' for none
+
 local topic, whole = ARGV[1], ARGV[4] == 'all'
 -- include: whole
 local jobs_left, entries_left, preview = tonumber(ARGV[2]), tonumber(ARGV[3]), whole and 2147483647 or tonumber(ARGV[4])
@@ -18,8 +18,8 @@ local function job_of(name)
   return redis.pcall('HMGET', name, 'topic', 'lease', 'error', 'reason', 'options')
 end
 
--- The beginning of the body, and how many bytes it has, -1 if that is not known. Redis can't
--- read a part of a field: nothing is read of what is larger than MAX_BODY.
+-- The beginning of the body, and how many bytes it has, -1 if that is not known. Redis can't read a part of a field: a body above
+-- MAX_BODY is not read.
 -- include: preview bytes_left MAX_BODY
 local function body_of(name)
   local size = preview > 0 and redis.pcall('HSTRLEN', name, 'body')
@@ -30,15 +30,13 @@ local function body_of(name)
   return type(body) == 'string' and string.sub(body, 1, preview) or '', size
 end
 
--- Looks at entries, and returns the script's reply, or an error reply. names is what the names of
--- the jobs' hashes begin with.
---   read(skip, count)   that many of the next entries, without the first ones: their IDs, and
---                        their scores, or where they are; none at the end
---   find(name, at, id)  the job, as job_of has it, if its state is the one that is meant
--- The reply is {looked, last, entry, entry, …}: how many entries were looked at, and {at, id} of
--- the last one, empty if there are no more; an entry is {id, at, topic, body, size, attempts,
--- error, reason, attempts in all, ttr}, and has MAX_TEXT bytes of error and reason at most. The last two are
--- as its producer says (ms), 0 if he doesn't.
+-- Reads entries, and returns the script's reply, or an error reply.
+--   read(skip, count)   returns the next entries but for the first skip ones, count at most: IDs, and scores or positions
+--   names               begins the names of the jobs' hashes
+--   find(name, at, id)  returns the job, as job_of does, if it is in the state that is meant
+-- The reply is {read, last, entry, entry, …}: how many entries were read; {at, id} of the last one, {} if there are no more; and entries
+-- {id, at, topic, body, size, attempts, error, reason, attempts in all, ttr}, with MAX_TEXT bytes of error and reason at most. The last
+-- two are the producer's (ms), 0 for none.
 -- include: topic jobs_left entries_left bytes_left MAX_TEXT A_JOB FIRST_PAGE LAST_PAGE body_of; guard: unreadable
 -- include: lease: read_lease read_options
 local function browse(read, names, find)

@@ -8,10 +8,9 @@ local function unlist(topic, id)
   if redis.pcall('EXISTS', list) == 0 then redis.pcall('ZREM', dead_topics, topic) end
 end
 
--- Makes a dead letter of a job: of its bucket, and an entry of its topic's dead letters. One
--- of the same ID that was there before is replaced.
--- Returns an error reply if that can't be, and has changed nothing then. Behind a write, since
--- at maxmemory a first one would be refused. If the job has a follower (see follow), that has to take its place then.
+-- Makes a dead letter of a job: of its bucket, and an entry of its topic's dead letters. One of the same ID is replaced. Returns an
+-- error reply if that fails, and has changed nothing then. It comes behind a write, as at maxmemory a first one would be refused. A
+-- follower must take the job's place then, see follow_up.
 -- include: unlist; keys: dead_letters dead_lists dead_topics; time: now
 -- cluster: -- include: keys: buckets; guard: elsewhere
 local function bury(id, bucket, topic, reason, text, has_follower)

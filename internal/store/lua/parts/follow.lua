@@ -1,13 +1,12 @@
--- Followers. A push of the policy 'follow' that comes while its job is reserved leaves that alone, and is delivered when it is
--- done: acknowledged, a dead letter, or popped. The newest one counts. It stands in two fields of the job's bucket:
---   next       when it is due (Unix ms), for how long it is kept then (ms), how many attempts it has, for how long it is reserved (ms; both
---              0 if that is the consumer's affair), and its topic
+-- Followers. A push with the policy 'follow' leaves a reserved job alone, and takes its place when that is acked, dead, or popped. The
+-- latest one counts. It is in two fields of the job's bucket, and marks the text of its lease (see has_follower):
+--   next       when it is due (Unix ms), for how long it is kept then (ms), how many attempts it has, for how long it is reserved (ms;
+--              both 0 if the consumer decides), and its topic
 --   next_body  its body
--- and the text of the job's lease bears a mark (see lease), so that nobody has to look for it.
 
--- Enters the follower of a job that has a lease of that text.
+-- Stores the follower of a job whose lease has that text.
 -- include: time: now; lease: read_lease lease_text has_follower mark_follower lifetime_left
-local function enter_follower(name, text, topic, body, due, lifetime, most, ttr)
+local function store_follower(name, text, topic, body, due, lifetime, most, ttr)
   local attempts, token, lent = read_lease(text)
   local left, needed = lifetime_left(redis.call('PTTL', name), token, lent), math.max(due - now, 0) + lifetime
   redis.call('HSET', name, 'next', string.format('%d %s %s %s %s', due, lifetime, most, ttr, topic), 'next_body', body)
@@ -19,17 +18,16 @@ local function enter_follower(name, text, topic, body, due, lifetime, most, ttr)
   end
 end
 
--- Has the follower take the place of its job, which is done. It is in that hash: the job's bucket, or the dead letter that was
--- made of it.
--- include: keys: pool buckets queues; go: DEFAULT_LIFETIME; time: now score_of; lease: read_lease pushed_anew options_text
+-- Makes the follower take the place of its job, which is done. It is in the hash from: the job's bucket, or its dead letter.
+-- include: keys: pool buckets queues; go: DEFAULT_LIFETIME; time: now score_of; lease: read_lease pushed_again options_text
 -- include: pool: announce
--- include: queue: wake; topics: enter_use
+-- include: queue: wake; topics: register_use
 local function follow_up(id, from)
   local name = buckets .. id
   local follower = redis.call('HMGET', from, 'next', 'next_body', 'lease')
   local due, lifetime, most, ttr, topic = string.match(follower[1] or '', '^(%d+) (%d+) (%d+) (%d+) (.*)$')
   local _, _, _, expires = read_lease(follower[3])
-  if not due or pushed_anew(redis.call('PTTL', from), expires) then -- somebody has who knows nothing of it
+  if not due or pushed_again(redis.call('PTTL', from), expires) then -- somebody has who knows nothing of it
     redis.call('DEL', name)
     redis.call('ZREM', pool, id)
     return
@@ -48,5 +46,5 @@ local function follow_up(id, from)
     redis.call('ZADD', pool, score_of(math.max(due, now)), id)
     announce(score_of(math.max(due, now)), math.max(due - now, 0))
   end
-  enter_use(topic, now / 1000, due / 1000)
+  register_use(topic, now / 1000, due / 1000)
 end

@@ -1,10 +1,6 @@
--- Limits of topics: how many jobs are reserved at a time, and how many a second begin to be.
---
--- What limits a topic is a field of the hash of limits: a text, see read_limit. Each of its reserved jobs has a slot, if it limits how
--- many these are: see the part slots.
---
--- How many begin is counted by when the next one may, as if they came evenly: so one number says all. That may lie in the past, by
--- as much as what was late is made up for, or a burst takes.
+-- Limits of topics: how many jobs are reserved at a time, and how many begin a second. A limit is a text in the hash of limits, see
+-- parse_limit. If it says how many at a time, each reserved job has a slot, see parts/slots.lua. How many begin is counted by when the next
+-- one may, as if they came evenly: one number tells all. It may be in the past, by what is made up for, or by a burst.
 
 -- A topic's limit marks the number of its reserved jobs: see Encodings in docs/wire-format.md. By how much the number is raised;
 -- and how many jobs are reserved by the number that is kept, and by how much that is raised.
@@ -18,12 +14,12 @@ end
 
 local MADE_UP_FOR = 250000 -- µs
 
--- What that text says, which limits the topic; nil if there is none, and an error reply if it can't be told:
+-- What that text says; nil if there is no limit, and an error reply if it can't be read:
 --   concurrency  how many are reserved at a time, -1 for any number
---   interval     between two that begin, in µs, 0 for none
+--   interval     between two that begin (µs), 0 for none
 --   burst        how many may begin at once
---   next         when (Unix µs) the next one may begin
---   appointed    when (Unix µs) the last of those comes back who were told when to
+--   next         when the next one may begin (Unix µs)
+--   appointed    when the last of those polls again who were told when to (Unix µs)
 --   whole        what was set, of all partitions: see Limit in Go
 -- include: keys: limits
 local function parse_limit(topic, text)
@@ -43,14 +39,14 @@ local function write_limit(topic, concurrency, interval, burst, next, appointed,
   return redis.pcall('HSET', limits, topic, text)
 end
 
--- How many of n jobs of the topic may be reserved now, what is to be called when they are, and where their slots are entered, nil if they need
--- none. All may, and there is nothing to be called, of a topic without a limit; 0 and fourth an error reply if that can't be told.
+-- How many of n jobs of the topic may be reserved now; a function to call when they are; and where to add their slots, nil if they need
+-- none. Without a limit, n and nothing else; 0 and fourth an error reply if it can't be read. waits says that there is a waiter.
 --
--- What is called is told how many were reserved, and returns what gate does, see take_all. waits says that there is a waiter.
--- Those who have to wait as too many begin come back one after the other. Who would be away for long is woken, too: the limit may be
--- changed meanwhile. Entries without a job may have kept the reserve from taking all that it might; then it goes on.
+-- The function is told how many were reserved, and returns what gate does, see take_all. If too many begin, waiters poll again one after
+-- the other. One that would be away for long is woken, too: the limit may be changed meanwhile. If entries without a job kept the
+-- reserve from taking what it might, it goes on.
 local APART, LONGEST = 5000, 5000000 -- µs; between two of them, and for how long one stays away if there are others
--- include: MADE_UP_FOR parse_limit write_limit APART LONGEST; keys: limits slots held_back; time: now_us; held: let_go_on
+-- include: MADE_UP_FOR parse_limit write_limit APART LONGEST; keys: limits slots throttled; time: now_us; throttle: wake_throttled
 local function open_limit(topic, n, waits)
   local text = redis.pcall('HGET', limits, topic)
   local only = type(text) == 'string' and string.match(text, '^(%d+) 0 ')
@@ -83,7 +79,7 @@ local function open_limit(topic, n, waits)
   local function close(taken)
     local held, among
     if most < n and taken >= most then held = free <= most and -1 or 0 end
-    if held == -1 then among = held_back end
+    if held == -1 then among = throttled end
     if interval > 0 and (taken > 0 or held == 0) then
       next = since + taken * interval
       local at = math.max(next, now_us)
@@ -93,12 +89,12 @@ local function open_limit(topic, n, waits)
       end
       if held == 0 then
         held = math.max(math.ceil((at - now_us) / 1000), 1)
-        if next - now_us > LONGEST then among = held_back end
+        if next - now_us > LONGEST then among = throttled end
       end
       write_limit(topic, concurrency, interval, burst, next, appointed, whole)
     end
     if held then return held, nil, among end
-    return nil, open <= taken or let_go_on(topic) ~= false
+    return nil, open <= taken or wake_throttled(topic) ~= false
   end
   return most, close, set
 end

@@ -1,13 +1,13 @@
--- The move of one topic's due jobs out of the pool into its ready queue.
+-- Moves one topic's due jobs from the pool to its ready queue.
 
 local FIRST = 5    -- place of the first ID
 local CHUNK = 3500 -- unpack fails near 8,000, and a job put back takes two places
-local TIMED = 64   -- fewer jobs are not worth a look at the clock
+local TIMED = 64   -- fewer jobs are not timed
 local MOST_LATE = 1e12 -- s, for what has been due for ever
 
--- Moves the jobs. args and the result are move.lua's. The pool can be written to.
+-- args and the result are those of move.lua. The pool can be written to.
 -- include: FIRST CHUNK TIMED MOST_LATE; keys: pool queues; time: stopwatch; lease: is_lease count_reserved; pool: retry_score
--- include: queue: wake; topics: enter_use
+-- include: queue: wake; topics: register_use
 -- cluster: -- include: guard: elsewhere
 local function move(args)
   local stop = #args >= FIRST + TIMED - 1 and stopwatch()
@@ -26,7 +26,7 @@ local function move(args)
   -- counts there are now, which were n. nil if one is not due, or not in the pool.
   --
   -- The scores rise, so that the jobs of a bucket are side by side, and it takes one comparison for
-  -- each to see where it ends. (A job that was scheduled anew, but is due, may be counted with its
+  -- each to see where it ends. (A job that was rescheduled, but is due, may be counted with its
   -- neighbours.)
   local function examine(scores, n)
     local leases, sum = 0, 0
@@ -113,7 +113,7 @@ local function move(args)
   end
   if ended > 0 then count_reserved({[topic] = -ended}) end
   if length then
-    enter_use(topic, moved_at, moved_at)
+    register_use(topic, moved_at, moved_at)
     local woken, cant_publish = wake(topic, length, #args - FIRST + 1)
     if put_back == 0 then why = cant_publish or woken and 'woken' or '' end
   end

@@ -1,6 +1,5 @@
--- Paused topics. What is ready of one is in paused_queue:<topic>, so that nobody finds anything in its ready queue, also those
--- who know nothing of this; and its waiters are in paused_waiting:<topic>. A hash in their place has whoever makes a
--- job ready set it aside, see wake.
+-- Paused topics. Their ready jobs are parked in paused_queue:<topic>, so that nobody finds any in the ready queue, also who knows of no
+-- pause; their waiters are in paused_waiting:<topic>.
 
 -- Whether the topic is paused, by what Redis answers to a command on the set of its waiters: while it is, a hash stands in the
 -- place of that. See Encodings in docs/wire-format.md.
@@ -9,8 +8,8 @@ local function is_parked(topic, reply)
   return reply.err and string.find(reply.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', pauses, topic)[1]
 end
 
--- An entry of the hash of paused topics: since when an operator has paused it, and until when, 0 if that is without end; since
--- when it is backed off, and until when (Unix ms); 0 if neither; and the operator's note. nil if it is no such entry.
+-- An entry of the paused topics, nil if it is none: since and until when an operator has paused it (0: without end); since and until when
+-- it backs off (Unix ms); 0 for what is not so; and the operator's note.
 local function read_pause(text)
   local since, ends, backed_off, backs_on, note = string.match(text, '^(%d+) (%d+) (%d+) (%d+) (.*)$')
   if not since then return nil end
@@ -21,62 +20,62 @@ local function pause_text(p)
   return string.format('%.0f %.0f %.0f %.0f ', p.since, p.ends, p.backed_off, p.backs_on) .. p.note
 end
 
--- Until when the topic is paused (Unix ms), huge if that is without end; not above now if it is over.
+-- Until when the topic is paused (Unix ms), huge if without end; not above now if it is over.
 local function paused_until(p)
   if p.since > 0 and p.ends == 0 then return math.huge end
   return math.max(p.ends, p.backs_on)
 end
 
--- Sets aside what is in the ready queue of a paused topic, the next to be delivered first, most entries at most. Returns how many it moved,
--- and whether there are more; or nil and an error reply.
--- include: keys: queues paused_queues
-local function set_ready_aside(topic, most)
-  local queue, queue_aside = queues .. topic, paused_queues .. topic
+-- Parks entries of a paused topic's ready queue, the next to be delivered first, most at most. Returns how many, and whether there are
+-- more; or nil and an error reply.
+-- include: keys: queues parked_queues
+local function park(topic, most)
+  local queue, parked = queues .. topic, parked_queues .. topic
   local ready = redis.pcall('LLEN', queue)
   if type(ready) ~= 'number' or ready == 0 then return 0, false end -- a broken queue: the server names it
-  if redis.call('EXISTS', queue_aside) == 0 then
-    redis.pcall('RENAME', queue, queue_aside)
+  if redis.call('EXISTS', parked) == 0 then
+    redis.pcall('RENAME', queue, parked)
     return 1, false
   end
   local count = math.min(ready, most)
   for _ = 1, count do
-    local moved = redis.pcall('LMOVE', queue, queue_aside, 'RIGHT', 'LEFT')
+    local moved = redis.pcall('LMOVE', queue, parked, 'RIGHT', 'LEFT')
     if type(moved) ~= 'string' then return nil, moved or nil end
   end
   return count, ready > count
 end
 
--- Keeps everything of the topic from being delivered. What somebody who doesn't know of the pause has put into the ready queue since is set
--- aside, most entries of it at most. Returns what set_ready_aside does.
--- include: set_ready_aside; keys: waiters paused_waiters
+-- Keeps everything of the topic from being delivered, and parks what somebody who knows of no pause has made ready since. Returns what
+-- park does.
+-- include: park; keys: waiters paused_waiters
 local function hold(topic, most)
   local set = waiters .. topic
   local kind = redis.call('TYPE', set).ok
   if kind == 'zset' then redis.pcall('RENAME', set, paused_waiters .. topic) end
   if kind ~= 'hash' then redis.pcall('HSET', set, 'paused', '1') end
-  return set_ready_aside(topic, most)
+  return park(topic, most)
 end
 
--- Ends the topic's pause, and wakes who waits longest, once all of its ready jobs stand in one queue. If there are more than most both in the
--- ready queue and aside, that many are set aside, and the topic stays paused: so the order is kept. Returns how many were moved, and
--- whether there are more; or nil and an error reply.
--- include: set_ready_aside; keys: queues waiters pauses paused_queues paused_waiters; queue: wake
+-- Ends the pause, and wakes the first waiter, once all ready jobs are in one queue. If more than most are both ready and parked, it
+-- parks that many, and the topic stays paused: so the order is kept. Returns how many it moved, and whether there are more; or nil and
+-- an error reply.
+-- include: park; keys: queues waiters pauses parked_queues paused_waiters; queue: wake
 local function release(topic, most)
-  local queue, queue_aside, set = queues .. topic, paused_queues .. topic, waiters .. topic
-  local ready, held, moved = redis.pcall('LLEN', queue), redis.pcall('LLEN', queue_aside), 0
+  local queue, parked, set = queues .. topic, parked_queues .. topic, waiters .. topic
+  local ready, held, moved = redis.pcall('LLEN', queue), redis.pcall('LLEN', parked), 0
   local is_broken = type(ready) ~= 'number' or type(held) ~= 'number' -- the server names it
   if not is_broken and held > 0 then
     if held <= most and held < ready then
       for _ = 1, held do
-        local entry = redis.pcall('LMOVE', queue_aside, queue, 'LEFT', 'RIGHT')
+        local entry = redis.pcall('LMOVE', parked, queue, 'LEFT', 'RIGHT')
         if type(entry) ~= 'string' then return nil, entry or nil end
       end
       moved = held
     else
       local more
-      moved, more = set_ready_aside(topic, most)
+      moved, more = park(topic, most)
       if not moved or more then return moved, more end
-      redis.pcall('RENAME', queue_aside, queue)
+      redis.pcall('RENAME', parked, queue)
     end
   end
   redis.call('HDEL', pauses, topic)
@@ -87,15 +86,17 @@ local function release(topic, most)
 end
 
 -- What keeps this user from pausing topics, or from ending that.
--- include: keys: queues waiters pauses paused_queues paused_waiters; guard: not_permitted not_writable
+-- include: keys: queues waiters pauses parked_queues paused_waiters; guard: not_permitted not_writable
 local function not_pausable(topic)
-  return not_writable() or not_permitted('HSET', pauses, 'a', '') or not_permitted('HDEL', pauses, 'a') or not_permitted('HSET', waiters, 'a', '')
-    or not_permitted('DEL', waiters) or not_permitted('RENAME', queues, paused_queues) or not_permitted('RENAME', waiters, paused_waiters)
-    or not_permitted('LMOVE', queues, paused_queues, 'RIGHT', 'LEFT') or not_permitted('TYPE', waiters)
+  return not_writable() or not_permitted('HSET', pauses, 'a', '') or not_permitted('HDEL', pauses, 'a')
+    or not_permitted('HSET', waiters, 'a', '') or not_permitted('DEL', waiters) or not_permitted('RENAME', queues, parked_queues)
+    or not_permitted('RENAME', waiters, paused_waiters) or not_permitted('LMOVE', queues, parked_queues, 'RIGHT', 'LEFT')
+    or not_permitted('TYPE', waiters)
 end
 
--- Whether one of the keys is on its way to another node of the cluster.
--- cluster: -- include: keys: queues waiters pauses paused_queues paused_waiters; guard: elsewhere
+-- Whether one of the keys moves to another node of the cluster.
+-- cluster: -- include: keys: queues waiters pauses parked_queues paused_waiters; guard: elsewhere
 -- cluster: local function pause_elsewhere(topic)
--- cluster:   return elsewhere(pauses) or elsewhere(queues .. topic) or elsewhere(paused_queues .. topic) or elsewhere(waiters .. topic) or elsewhere(paused_waiters .. topic)
+-- cluster:   return elsewhere(pauses) or elsewhere(queues .. topic) or elsewhere(parked_queues .. topic) or elsewhere(waiters .. topic)
+-- cluster:     or elsewhere(paused_waiters .. topic)
 -- cluster: end

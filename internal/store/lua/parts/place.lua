@@ -1,7 +1,6 @@
--- Places in sorted sets.
+-- Positions in sorted sets.
 
--- Whether a stands before b, byte by byte, as in a sorted set. (Lua's own comparison goes by the
--- server's language.)
+-- Whether a is before b, byte by byte, as in a sorted set. (Lua compares by the server's locale.)
 local function stands_before(a, b)
   for i = 1, math.min(#a, #b) do
     local of_a, of_b = string.byte(a, i), string.byte(b, i)
@@ -10,9 +9,8 @@ local function stands_before(a, b)
   return #a < #b
 end
 
--- How many entries of a sorted set stand before a place, given by a score and an ID: so a page
--- goes on where the one before ended, also if that entry has left. O(log² n) where many have
--- the same score.
+-- How many entries of a sorted set are before a position, a score and an ID: so a page goes on where the one before ended, also if that
+-- entry has left. O(log² n) where many have the same score.
 -- include: stands_before
 local function entries_before(set, score, id)
   local low = redis.call('ZCOUNT', set, '-inf', '(' .. score)

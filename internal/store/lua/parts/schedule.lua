@@ -1,24 +1,21 @@
--- Schedules. One is a job that a server does not move when it falls due, but fires: it stores the job of that moment, and gives
--- the schedule its next due time.
-
--- Beside topic and body, which is the spec, the bucket of a schedule has
---   zone to content missed overlap jitter options source   what it was made with: options as those of its jobs, jitter in ms
---   revision   when that was changed last (Unix µs): whoever fires it must have read this one
---   next       the moment that it is due for (Unix ms), whatever its score is
---   old        specs that it had until they were changed, with occurrences since next that nobody has fired, the oldest first; each a line
---              "<until when (Unix ms)> <the first occurrence of the spec after it (Unix ms)> <zone> <spec>". Empty or absent if there are none
---   paused     since when it has been (Unix ms)
+-- Schedules. A schedule is a job that a server fires when it is due: it stores the occurrence's job, and sets the next due time. Only a
+-- bucket with a revision is one. Beside topic and body, its spec, it has
+--   zone to content missed overlap jitter options source   as it was made: options are those of its jobs, jitter in ms
+--   revision   when it was changed last (Unix µs): who fires it must have read this one
+--   next       the occurrence that it is due for (Unix ms), whatever its score is
+--   old        specs that it had before, with occurrences since next that were not fired, the oldest first; a line each:
+--              "<until when (Unix ms)> <the first occurrence of the spec after it (Unix ms)> <zone> <spec>". May be empty or absent
+--   paused     since when it is (Unix ms)
 --   last       the ID of its last job
---   ran late overlapped paused_out   how many moments had a job, and how many had none, by reason
---   past       the last ten moments, see remember
--- Only a bucket with a revision is one.
+--   ran late overlapped paused_out   how many occurrences had a job, and how many none, by reason
+--   past       the last ten occurrences, see remember
 
 local function schedule_id(name) return '{' .. name .. '}@schedule' end
 
 local function schedule_name(id) return string.match(id, '^{(.*)}@schedule$') end
 
--- Why a schedule's jobs can't be put into their queue, and why they can't be stored beside the schedule, as an error reply; nil if they can.
--- That Redis is full the first write tells.
+-- Why a schedule's jobs can't be put into their queue, as an error reply, or nil; and why they can't be stored at all. The first write
+-- tells that Redis is full.
 -- include: keys: queues; guard: not_permitted
 local function no_queue(topic)
   local kind = redis.pcall('TYPE', queues .. topic)
@@ -33,8 +30,8 @@ local function no_bucket(bucket)
   return not_permitted('PEXPIRE', bucket, '1') or not_permitted('HSET', bucket, 'topic', '') or not_permitted('EXISTS', bucket)
 end
 
--- Stores the bucket of a job that is due at a time (Unix ms), unless there is one of that ID. Returns whether it has; then it is the
--- caller's affair where the job stands, and that its topic is used.
+-- Stores the bucket of a job that is due then (Unix ms), unless there is one of that ID. Returns whether it did: the caller then puts
+-- the job where it belongs, and registers its topic.
 -- include: keys: buckets; go: DEFAULT_OPTIONS DEFAULT_LIFETIME; time: now
 local function store_bucket(id, topic, content, options, due)
   local name = buckets .. id
@@ -50,8 +47,8 @@ local function store_bucket(id, topic, content, options, due)
   return true
 end
 
--- Adds moments to the text of the last ten, each "<Unix ms><what><by how much it was late, ms>": what is r, it had a job; n, somebody
--- wanted one then; l, it was too late; o, the job before was not done; p, the schedule was paused.
+-- Adds occurrences to the text of the last ten, each "<Unix ms><what><late by, ms>", what being r, it had a job; n, somebody ran it then;
+-- l, it was too late; o, the job before was not done; p, the schedule was paused.
 local REMEMBERED = 10
 -- include: REMEMBERED
 local function remember(past, moments)

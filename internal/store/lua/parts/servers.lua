@@ -1,7 +1,6 @@
 -- The entries of servers.
 
--- How many servers are looked at, and how many bytes of an entry: what else lies there is not
--- ours, and must not keep Redis busy.
+-- How many servers to read, and how many bytes of an entry: what else is there is not ours, and must not keep Redis busy.
 local MAX_SERVERS, MAX_ENTRY = 250, 8192
 
 -- The entries of the hash of servers: {field, value, …}. A value that is no entry is false.

@@ -1,13 +1,13 @@
--- The slots of a topic whose limit says how many of its jobs are reserved at a time: a zset of these jobs, scored by when their leases end.
--- The pool decides: a slot whose lease would have ended is free unless the pool says that it was extended.
-local PLACES = 1000   -- slots that one call looks at, of leases that seem to be over,
+-- The slots of a topic whose limit says how many of its jobs are reserved at a time: a sorted set of these jobs, by the ends of their
+-- leases. The pool decides: a slot whose score is over is free unless the job's lease was extended.
+
+local PLACES = 1000   -- slots that one call checks, of leases that seem to be over,
 local LOOKED_AT = 200 -- and of others
 
--- A lease's end (Unix µs) as the score of its slot. Of a short zset Redis reads all scores at each change, and whole numbers many times faster.
+-- A lease's end (Unix µs) as a slot's score. At each change of a short set Redis reads all scores, whole numbers many times faster.
 local function slot_score(at) return string.format('%.0f', at) end
 
--- Those of some slots whose jobs have no lease at that time (Unix µs), or an error reply; and with changes, those that were extended are
--- scored anew.
+-- Those of some slots whose jobs have no lease then (Unix µs), or an error reply. With changes, slots of extended leases get new scores.
 -- include: slot_score; keys: pool; lease: is_lease
 local function free_among(set, ids, at, changes)
   local free = {}
@@ -25,9 +25,9 @@ local function free_among(set, ids, at, changes)
   return free
 end
 
--- How many slots of the topic are taken at that time (Unix µs), or an error reply. Those whose leases have ended are free. With most it need
--- be right only above that: if there are no more, nobody looks which are free. Else, if there are more without those whose leases have ended,
--- some of the others are looked at, too: who knows nothing of slots may have ended their leases. What is free is forgotten then.
+-- How many slots of the topic are taken then (Unix µs), or an error reply. Those whose leases have ended are free. With most it need be
+-- right only above that, and forgets free slots; if there seem to be more, it also checks some of the others, whose leases somebody may
+-- have ended who knows of no slots.
 -- include: PLACES LOOKED_AT slot_score free_among; keys: slots
 local function count_slots(topic, at, most)
   local set = slots .. topic

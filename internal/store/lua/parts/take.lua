@@ -1,28 +1,25 @@
--- Taking the next entries of ready queues.
+-- Takes the next entries of ready queues.
 --
 -- KEYS[1] job pool   KEYS[2…] ready queues, in the order in which they are tried
 -- ARGV[1] how many jobs are wanted, 1 to 1,000
--- ARGV[2] the waiter to be entered for queues that have fewer jobs than were wanted, '' for none
--- ARGV[3] for how long it has waited (µs)   ARGV[4] '1' if it is to be entered for each queue that is empty then
--- the last of ARGV: the topics of KEYS[2…]
+-- ARGV[2] the waiter to register for queues that have fewer jobs than were wanted, '' for none   ARGV[3] for how long it has waited (µs)
+-- ARGV[4] '1' to register it for each queue that is empty then   the last of ARGV: the topics of KEYS[2…]
 --
 -- An entry of a queue is a hint; the bucket and the pool decide:
 --   no usable bucket            dropped, stale
---   the ID is in the pool       dropped: it was postponed or is reserved, and will come back
---   bucket of another topic     passed on to that topic's queue, or, if that is broken,
---                               to the pool, for the server to name it
---   a job that was just taken   dropped: the same ID stood there twice
+--   the ID is in the pool       dropped: it was rescheduled or is reserved, and will come back
+--   bucket of another topic     passed on to that topic's queue, or, if that is broken, to the pool, for the server to name it
+--   a job that was just taken   dropped: the same ID was there twice
+
 local wanted, entries_left, bytes_left = tonumber(ARGV[1]), 1000, 1024 * 1024
--- How many entries are read at a time behind one that brought no job.
 local STEP = 50
 
 local pcall = redis.pcall
 local stale, found_stale, some_bytes, queue_error = {}, {}, false, nil
 local claim_tells = false -- claim has done something that the reply says, though there are no jobs
 
--- Takes the last entries of a queue, which are next, count at most, and so many jobs of them.
--- Returns how many entries were dropped or taken, and what claim has made of the jobs, or why there is none, and last whether
--- the queue is empty now; or an error reply. See take_all.
+-- Takes the last entries of a queue, which are next, count at most, and most jobs of them. Returns how many entries it dropped or took;
+-- what claim made of the jobs, or why there is none; and whether the queue is empty now. Or an error reply. See take_all.
 -- include: bytes_left pcall stale found_stale some_bytes queue_error; keys: pool buckets
 local function take(queue, topic, count, most, read, wants, claim, gate)
   local ids = pcall('LRANGE', queue, -count, -1)
@@ -115,20 +112,17 @@ local function take(queue, topic, count, most, read, wants, claim, gate)
   return used, jobs, leases, used < count and used == #ids
 end
 
--- Takes jobs of all the queues, and returns the script's reply.
---   read(name)           HMGET's reply for a bucket, topic, body and lease first
---   wants(id, name, job) whether the job is taken; if not, its entry is dropped. nil: all are
---   claim(jobs, names, n, topic, followed)  makes them the caller's, {id, body, …}; followed has the places of those
---                        that have a follower, if read reads the lease, too. It returns an error reply,
---                        if it has changed nothing, and the jobs, and, if need be, their leases
---   limit_at             the place in ARGV of how many jobs of the first queue are wanted at most; those of
---                        the others follow
---   gate(topic, n)       how many of so many jobs may be taken now, or 0 and an error reply. nil: all may
---   gate(topic, nil, n)  is told, after that, how many were taken. If no more may be now, returns in how long (ms) to come back. Else
---                        returns nil, and whether nobody else is to be woken. Third, where the waiter is to be entered who is woken then
--- The reply is {more, stale, entered, queue, jobs, left, queue, jobs, left, …}, with the leases behind what
--- is left of the queue if there are any; and of a queue from which no more may be taken now {-queue, in how long}. Whoever leaves
--- jobs behind wakes the next waiter.
+-- Takes jobs of all queues, and returns the script's reply.
+--   read(name)           HMGET's reply for a bucket: topic, body and lease first
+--   wants(id, name, job) whether to take the job; else its entry is dropped. nil: all are taken
+--   claim(jobs, names, n, topic, followed)  makes jobs, {id, body, …}, the caller's; followed has the places of those with a follower,
+--                        if read reads the lease. Returns an error reply, if it has changed nothing; or nil, the jobs, and their leases
+--   limit_at             the place in ARGV of how many jobs of the first queue are wanted at most; the other queues' follow
+--   gate(topic, n)       how many of n jobs may be taken now, or 0 and an error reply. nil: all may
+--   gate(topic, nil, n)  is told, behind that, how many were taken. Returns in how long (ms) to poll again if no more may be taken; else
+--                        nil, and whether nobody else is to be woken. Third, among whom to register the waiter that is woken then
+-- The reply is {more, stale, registered, queue, jobs, left, …}, with the leases behind left; and of a queue of which no more may be taken
+-- {-queue, in how long}. Whoever leaves jobs behind wakes the next waiter.
 -- include: entries_left bytes_left wanted STEP pcall stale queue_error claim_tells take; keys: waiters
 local function take_all(read, wants, claim, limit_at, gate)
   local reply, waiter, entered = {0, stale, 0}, ARGV[2], 1
@@ -151,7 +145,7 @@ local function take_all(read, wants, claim, limit_at, gate)
         wanted, room, reply[1] = 0, 0, 1
         asked = false
       elseif used == 0 then
-        if jobs then asked, entered = false, 0 end -- it is broken: who asks for it is told
+        if jobs then asked, entered = false, 0 end -- it is broken: its caller is told
         break
       else
         entries_left, step = entries_left - used, STEP

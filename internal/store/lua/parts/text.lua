@@ -1,12 +1,12 @@
--- The bodies of large groups, as strings. To be defined where there is one.
+-- The bodies of large groups as strings.
 --
--- Redis looks at each byte of each string that Lua makes, and that is what a large group costs: its body as it is read, without its end,
--- and with what comes behind it. So the body of a large group that takes further pushes is kept as a string, too, to which Redis itself
--- adds; Lua then makes one of these three. It may be gone at any time, and counts if it is as long as the body: what else
--- changes a body knows nothing of it.
+-- Redis looks at each byte of each string that Lua makes, which is what a large group costs: its body as read, without its end, and with
+-- what comes behind. So the body of an open large group is kept as a string, too, to which Redis itself adds; Lua makes one of the three.
+-- It may be gone at any time, and counts if it is as long as the body: what else changes a body does not know it.
+
 local TEXT_KEPT = 60000 -- ms
 
--- The length of the group's body, if that is kept as a string; else nil.
+-- The length of the group's body, if it is kept as a string; else nil.
 -- include: keys: buckets texts
 local function text_of(id)
   local length = redis.pcall('SETRANGE', texts .. id, 0, '') -- changes nothing
@@ -21,11 +21,12 @@ local function lengthened(id, length, more)
   return type(body) == 'string' and body or nil
 end
 
--- Keeps the body of a group as a string, where that is permitted. Returns whether it is.
+-- Keeps the body of a group as a string, where that is permitted. Returns whether it does.
 -- include: TEXT_KEPT; keys: buckets texts; guard: not_permitted
 local function keep_text(id, body)
   local text = texts .. id
-  if not_permitted('SETRANGE', text, '0', '') or not_permitted('GET', text) or not_permitted('HSTRLEN', buckets .. id, 'body') then return false end
+  local err = not_permitted('SETRANGE', text, '0', '') or not_permitted('GET', text) or not_permitted('HSTRLEN', buckets .. id, 'body')
+  if err then return false end
   redis.pcall('DEL', text)
   redis.pcall('SETRANGE', text, 0, body)
   redis.pcall('PEXPIRE', text, TEXT_KEPT)

@@ -1,0 +1,37 @@
+-- Throttled clients: those that wait until a topic's limit has a free slot.
+
+-- Makes all of them waiters like others.
+-- include: keys: waiters throttled paused_waiters; go: WAITING_FOR
+local function end_throttling(topic)
+  local all, waiting = redis.pcall('ZPOPMIN', throttled .. topic, 1000), waiters .. topic
+  if all[1] and redis.pcall('TYPE', waiting).ok == 'hash' then waiting = paused_waiters .. topic end
+  for i = 1, #all, 2 do redis.pcall('ZADD', waiting, 'NX', all[i + 1], all[i]) end
+  if all[1] then redis.pcall('PEXPIRE', waiting, WAITING_FOR) end
+end
+
+-- See wake_throttled.
+-- include: end_throttling; keys: queues wake_channels throttled; queue: wake
+local function wake_next_throttled(topic)
+  local jobs = redis.pcall('LLEN', queues .. topic)
+  if type(jobs) ~= 'number' then return false end
+  if jobs == 0 then
+    end_throttling(topic)
+    return false
+  end
+  for _ = 1, 100 do -- see wake
+    local first = redis.pcall('ZPOPMIN', throttled .. topic)
+    if not first[1] then return wake(topic, jobs) end
+    local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
+    if receivers ~= 0 then return type(receivers) == 'number' end
+  end
+  return false
+end
+
+-- Wakes the throttled client that has waited longest, or else a waiter: while the limit was reached nobody woke it. If there are no
+-- jobs, all become waiters. Returns whether one was woken, nil if there is nobody.
+-- include: keys: waiters throttled
+local function wake_throttled(topic)
+  if redis.pcall('EXISTS', throttled .. topic, waiters .. topic) == 0 then return nil end
+  -- include: throttle: wake_next_throttled
+  return wake_next_throttled(topic)
+end
