@@ -125,6 +125,7 @@ func TestDocumentedConstants(t *testing.T) {
 		{"internal/wait.checkEvery", "1s", []string{guarantees, "looks at all topics that its callers wait for once a second"}},
 		{"internal/wait.calmAfter", "30s", []string{guarantees, "have found nothing for 30 s"}},
 		{"internal/wait.slowCheck", "10s", []string{guarantees, "it looks each 10 s"}},
+		{"internal/wait.checkAtOnce", "1000", []string{guarantees, "for more than 1,000 topics × partitions of a node looks each second at a tenth of those, or\n1,000 if that is more"}},
 		{"internal/wait.pollEvery", "50ms", []string{guarantees, "a BPop that waits: by 50 ms, as it polls; of more than 250 topics by up to 1 s", configuration, "a waiting BPop asks every 50 ms", configurationZh, "等待中的 BPop 每 50 ms 查询一次", wire, "looks every 50 ms or, at more than 250 queues, at all of them within a second"}},
 		{"internal/wait.PollAtOnce", "250", nil},
 		{"internal/wait.lingerFor", "5s", []string{guarantees, "or has not waited for 5 s,\ntakes itself out"}},

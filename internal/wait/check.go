@@ -1,7 +1,9 @@
 package wait
 
 import (
+	"cmp"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/mix-basic/delayer/internal/store"
@@ -11,8 +13,9 @@ import (
 type checks struct {
 	listener *listener
 	next     time.Time
-	round    []*waitQueue // polled queues whose turn is to come
+	round    []*waitQueue // queues whose turn is to come, where they are not checked all at a time
 	turn     int          // so many of them at a time
+	pages    bool         // there are too many for all at a time
 	asked    time.Time    // when we last tried to subscribe
 	served   bool         // a server runs that wakes us
 	checked  time.Time    // when that was last asked
@@ -34,16 +37,55 @@ func (k *checks) due() []*waitQueue {
 	defer e.dispatcher().mu.Unlock()
 	e.dispatcher().regroup()
 	e.node.forget(lingerFor)
-	if e.state != refused {
-		return e.node.waited()
+	k.pages = e.tooMany()
+	switch {
+	case e.state == refused:
+		return k.page(PollAtOnce, int(checkEvery/pollEvery))
+	case k.pages:
+		return k.unregisteredAnd(k.page(checkAtOnce, int(slowCheck/checkEvery)))
 	}
+	return e.node.waited()
+}
+
+// tooMany reports whether the queues are too many to be checked at a time. No server of the original knows of partitions, so whatever makes a job
+// ready there wakes us: a check finds what a Client has left that died after it was woken, and that may take longer.
+func (e *listener) tooMany() bool {
+	n := e.node
+	if e.state != subscribed || len(n.dispatcher.partitions) == 1 {
+		return false
+	}
+	queues := 0
+	for _, s := range n.partitions {
+		queues += len(s.queues)
+	}
+	return queues > checkAtOnce
+}
+
+// page are the queues whose turn it is if all have had theirs within so many turns; at least so many.
+func (k *checks) page(least, turns int) []*waitQueue {
 	if len(k.round) == 0 {
-		k.round = e.node.waited()
-		k.turn = max(PollAtOnce, 1+len(k.round)/int(checkEvery/pollEvery))
+		k.round = k.listener.node.waited()
+		k.turn = max(least, 1+len(k.round)/turns)
 	}
 	n := min(k.turn, len(k.round))
 	queues := k.round[:n]
 	k.round = k.round[n:]
+	return queues
+}
+
+// unregisteredAnd are these queues, and all for which nobody may wake us.
+func (k *checks) unregisteredAnd(page []*waitQueue) (queues []*waitQueue) {
+	for _, q := range page {
+		if q.state == registered {
+			queues = append(queues, q)
+		}
+	}
+	for _, q := range k.listener.node.waited() {
+		if q.state != registered {
+			queues = append(queues, q)
+		}
+	}
+	slices.SortStableFunc(queues, func(a, b *waitQueue) int { return cmp.Compare(a.partition.index, b.partition.index) })
 	return queues
 }
 
@@ -70,7 +112,7 @@ func (k *checks) plan() {
 	switch {
 	case e.is(refused):
 		every = pollEvery
-	case calm && k.served:
+	case calm && k.served && !k.pages:
 		every = slowCheck
 	}
 	if now := time.Now(); !k.next.After(now) || k.next.Sub(now) > every {

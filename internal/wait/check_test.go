@@ -473,3 +473,55 @@ func TestState(t *testing.T) {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 }
+
+// Of many queues of several partitions a part has its turn each second, and all within slowCheck; those that we are not registered
+// for have it each time.
+func TestManyQueuesHaveTheirTurns(t *testing.T) {
+	h := inHands(t, 2)
+	for n := range checkAtOnce/2 + 100 {
+		h.waiter(fmt.Sprint(n))
+	}
+	h.run(map[readyQueue]int{})
+	e := h.s.listener
+	e.lastHit = time.Now().Add(-2 * calmAfter)
+	k := &checks{listener: e, served: true, checked: time.Now()}
+	seen := map[*waitQueue]bool{}
+	turn := func() (queues []*waitQueue) {
+		queues = k.due()
+		for _, q := range queues {
+			seen[q] = true
+		}
+		k.next = time.Time{}
+		if k.plan(); time.Until(k.next) > checkEvery {
+			t.Errorf("the next part has its turn in %v", time.Until(k.next))
+		}
+		return queues
+	}
+	if first, second := len(turn()), len(turn()); first != checkAtOnce || second != 200 || len(seen) != checkAtOnce+200 {
+		t.Errorf("%d and %d queues are checked, %d in all", first, second, len(seen))
+	}
+	lost := h.partitions[1].queues["7"]
+	h.mu.Lock()
+	lost.on(unheard, 0)
+	h.mu.Unlock()
+	for range 3 {
+		queues := turn()
+		if !slices.Contains(queues, lost) || !slices.IsSortedFunc(queues, func(a, b *waitQueue) int { return a.partition.index - b.partition.index }) {
+			t.Error("one for which nobody wakes us is not checked, or not beside the others of its partition")
+		}
+	}
+	few := inHands(t, 2)
+	few.waiter("t")
+	few.run(map[readyQueue]int{})
+	if k := newChecks(few.s.listener); len(k.due()) != 2 || k.pages {
+		t.Error("few queues are not checked at a time")
+	}
+	one := inHand(t)
+	for n := range checkAtOnce + 1 {
+		one.waiter(fmt.Sprint(n))
+	}
+	one.settle()
+	if n := len(newChecks(one.s.listener).due()); n != checkAtOnce+1 {
+		t.Errorf("of one partition, where a server of the original may run, %d are checked", n)
+	}
+}

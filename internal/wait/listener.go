@@ -18,6 +18,9 @@ const (
 	// slowCheck replaces checkEvery once checks have found nothing for calmAfter, if a server of ours runs.
 	slowCheck = 10 * time.Second
 	calmAfter = 30 * time.Second
+	// checkAtOnce is how many queues of several partitions are checked at a time, each checkEvery. Of more a part has its turn each time,
+	// and all within slowCheck.
+	checkAtOnce = 1000
 	// pollEvery replaces checkEvery where we can't be woken. Of more queues than PollAtOnce some have
 	// their turn each time, and all within checkEvery.
 	pollEvery  = 50 * time.Millisecond
