@@ -141,7 +141,7 @@ func (e *listener) isCalm() bool {
 	return true
 }
 
-// check checks at the queues, and enters us where it finds no jobs.
+// check checks the queues, and registers us where it finds no jobs.
 func (e *listener) check(queues []*waitQueue) error {
 	if len(queues) == 0 {
 		return nil

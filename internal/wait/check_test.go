@@ -9,7 +9,7 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// A poll enters us for those who wait, and always where others wait than those it is for; not for those who don't wait
+// A poll registers us for those who wait, and always where others wait than those it is for; not for those who don't wait
 // alone, nor while nobody would hear.
 func TestEnter(t *testing.T) {
 	for _, c := range []struct {
@@ -51,7 +51,7 @@ func TestEnter(t *testing.T) {
 	}
 }
 
-// Ears have names of their own.
+// Waiters have names of their own.
 func TestWaitersHaveNames(t *testing.T) {
 	if a, b := inHand(t).s.listener.id, inHand(t).s.listener.id; a == b || len(a) != 16 {
 		t.Errorf("%q and %q", a, b)
@@ -74,7 +74,7 @@ func TestEnteredForTheOthers(t *testing.T) {
 }
 
 // When the subscription ends, what we were entered for is not known any more, nor what a poll or a check that was sent
-// before it enters.
+// before it registers.
 func TestEpochs(t *testing.T) {
 	h := inHand(t)
 	h.waiter("t", "u")
@@ -88,7 +88,7 @@ func TestEpochs(t *testing.T) {
 	one := h.asks()
 	h.s.listener.close()
 	h.mu.Lock()
-	h.s.listener.enterState(subscribed)
+	h.s.listener.changeState(subscribed)
 	h.mu.Unlock()
 	h.answer(one, store.Popped{Entered: true}, nil)
 	h.learn(q, store.Looked{Lengths: []int{0, 0}, Entered: true, Added: make([]bool, 2)})
@@ -107,7 +107,7 @@ func TestEpochs(t *testing.T) {
 	}
 }
 
-// Takes that go together are few, and want about as many jobs as one pop polls at most: Redis may
+// Polls that go together are few, and want about as many jobs as one pop takes at most: Redis may
 // do without a break what comes in one piece.
 func TestTakesTogetherAreBounded(t *testing.T) {
 	for _, c := range []struct {
@@ -155,7 +155,7 @@ func TestPassingOnIsARoundTrip(t *testing.T) {
 }
 
 // A check asks where we may not be entered, with since when the first caller waits; and for one of the others, to
-// find out whether the entries are still there.
+// find out whether the registrations are still there.
 func TestQuestion(t *testing.T) {
 	h := inHand(t)
 	names := map[string]int{}
@@ -302,7 +302,7 @@ func TestPlan(t *testing.T) {
 }
 
 // A job that a check has found, and a poll has brought then, makes checks frequent again; not one of which we
-// were told meanwhile, nor one that another was faster to poll.
+// were told meanwhile, nor one that another was faster to take.
 func TestFound(t *testing.T) {
 	for _, c := range []struct {
 		name        string

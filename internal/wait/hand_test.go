@@ -175,7 +175,7 @@ func (h *hand) checkOf(queues []*waitQueue, entered bool, lengths map[string]int
 	h.learn(q, found)
 }
 
-// learn is the answer to a check at queues of one partition.
+// learn is the answer to a check of queues of one partition.
 func (h *hand) learn(q []*check, found store.Looked) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

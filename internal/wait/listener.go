@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// checkEvery is how often the queues that callers wait for are looked at: a message may be lost, and a
+	// checkEvery is how often the queues that callers wait in are checked: a message may be lost, and a
 	// server of the original wakes nobody.
 	checkEvery = time.Second
 	// slowCheck replaces checkEvery once checks have found nothing for calmAfter, if a server of ours runs.
@@ -30,7 +30,7 @@ const (
 	// lingerFor is for how long a queue is kept that nobody waits in any more: a consumer comes back when it
 	// is done with its job.
 	lingerFor = 5 * time.Second
-	// registerAgain is after how long we enter again, as entries do not last for ever.
+	// registerAgain is after how long we register again, as Redis forgets registrations.
 	registerAgain = store.WaitingFor / 3
 	// silence is after how long without a message the subscription is tried.
 	silence = 15 * time.Second
@@ -51,7 +51,7 @@ type listener struct {
 	epoch    int           // counts subscriptions: a registration of one is void in the next
 	changed  chan struct{} // holds one: there is something to see to at once
 	recheck  bool          // of all queues, at once
-	renew    bool          // our server polls no writes any more
+	renew    bool          // our server takes no writes any more
 	checks   int           // made
 	warned   bool
 	again    bool      // a subscription that was refused is to be tried again
@@ -264,7 +264,7 @@ func (e *listener) listen() error {
 		defer close(heard)
 		broken <- e.receive(sub)
 	}()
-	defer func() { // nothing is heard any more once entries are void
+	defer func() { // nothing is heard any more once registrations are void
 		sub.Close()
 		<-heard
 	}()
@@ -322,7 +322,7 @@ func (e *listener) news() []*waitQueue {
 	return e.node.waited()
 }
 
-// receive enters what is heard, until the connection ends.
+// receive notes what is heard, until the connection ends.
 func (e *listener) receive(sub *store.Subscription) error {
 	for {
 		event, err := sub.Receive()
@@ -330,7 +330,7 @@ func (e *listener) receive(sub *store.Subscription) error {
 		case err != nil:
 			return err
 		case event.Subscribed:
-			e.hears()
+			e.confirmed()
 		case event.Refused != nil:
 			e.refuse(event.Refused)
 		default:
@@ -341,17 +341,17 @@ func (e *listener) receive(sub *store.Subscription) error {
 	}
 }
 
-// hears enters that we hear one more channel.
-func (e *listener) hears() {
+// confirmed notes that Redis has confirmed one more channel.
+func (e *listener) confirmed() {
 	e.dispatcher().mu.Lock()
 	defer e.dispatcher().mu.Unlock()
 	if e.unheard--; e.unheard == 0 {
-		e.enterState(subscribed)
+		e.changeState(subscribed)
 	}
 }
 
-// enterState has all queues looked at anew, as jobs may have come before we could be woken.
-func (e *listener) enterState(state listenerState) {
+// changeState has all queues checked anew, as jobs may have come before we could be woken.
+func (e *listener) changeState(state listenerState) {
 	e.state, e.recheck = state, true
 	e.signal()
 }
@@ -359,7 +359,7 @@ func (e *listener) enterState(state listenerState) {
 // refuse has the queues polled, and says so once.
 func (e *listener) refuse(err error) {
 	e.dispatcher().mu.Lock()
-	e.enterState(refused)
+	e.changeState(refused)
 	e.dispatcher().mu.Unlock()
 	if e.warned { // only receive uses it
 		return

@@ -132,7 +132,7 @@ func TestRefusedListener(t *testing.T) {
 	end()
 }
 
-// A listener says once for each subscription which program it is, whatever else it does, and polls that back when it ends.
+// A listener says once for each subscription which program it is, whatever else it does, and takes that back when it ends.
 func TestListenerTellsWhoItIs(t *testing.T) {
 	t.Parallel()
 	f := redistest.Start(t)

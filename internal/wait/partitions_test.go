@@ -79,7 +79,7 @@ func TestOnePartitionFirst(t *testing.T) {
 	}
 }
 
-// Those who ask for a topic at the same time share a poll, and then a check at each other partition.
+// Those who ask for a topic at the same time share a poll, and then a probe of each other partition.
 func TestSurveysAreShared(t *testing.T) {
 	h := inHands(t, 4)
 	var guests []*guest

@@ -71,7 +71,7 @@ func (g *gone) ReceiveWithTimeout(time.Duration) (any, error) {
 
 func (g *gone) DoWithTimeout(time.Duration, string, ...any) (any, error) { return nil, errCut }
 
-// What is still heard on a connection is heard before its entries are void, and before Close ends.
+// What is still heard on a connection is heard before its registrations are void, and before Close ends.
 func TestListenerHearsNothingAfterItsEnd(t *testing.T) {
 	h := inHand(t)
 	conn := &gone{reads: make(chan struct{}), closed: make(chan struct{})}

@@ -7,8 +7,8 @@ import (
 // stock is how many jobs each partition is believed to have ready, by topic. With it a caller of several topics need not probe every
 // queue of every partition before each poll: it asks one partition for jobs of all topics that this one is believed to have. See aim.
 //
-// A probe of all partitions (a probe) makes a topic known. Then each poll and each check corrects its numbers, and wake-ups raise them.
-// They are estimates, as others push and poll, too: a poll may bring less, and a job in a queue that is believed to be empty waits for a
+// Probes of all partitions make a topic known. Then each poll and each check corrects its numbers, and wake-ups raise them.
+// They are estimates, as others push and take, too: a poll may bring less, and a job in a queue that is believed to be empty waits for a
 // wake-up or for the next probe; see isFresh. Whatever is not plain goes the full way, which begins with a probe: an
 // unknown topic, an error, a node that is away.
 //
