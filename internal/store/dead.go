@@ -22,7 +22,7 @@ var (
 func (s *Store) Requeue(ctx context.Context, ids []string, lifetime time.Duration) ([]error, error) {
 	args := appendAll(append(arguments(1+len(ids), s.jobPool), milliseconds(lifetime)), ids)
 	return newCall(s, requeueScript, args, func(reply any) ([]error, error) {
-		return errorsAt(reply, len(ids), ErrNotFound, ErrExists)
+		return errorsAt(reply, len(ids))
 	}).Do(ctx)
 }
 

@@ -91,4 +91,7 @@ func (d Delayed) joined(what, into any) (failed, err error) {
 var groupOutcomes = map[int64]struct {
 	did Outcome
 	err error
-}{0: {DidRefuse, ErrExists}, 1: {DidCreate, nil}, 2: {DidAdd, nil}, 3: {DidNothing, ErrLater}, 4: {DidRefuse, ErrReused}}
+}{
+	toldExists: {DidRefuse, ErrExists}, toldReused: {DidRefuse, ErrReused}, toldLater: {DidNothing, ErrLater},
+	toldCreated: {DidCreate, nil}, toldAdded: {DidAdd, nil},
+}

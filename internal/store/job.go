@@ -35,7 +35,7 @@ func (s *Store) Remove(ids ...string) *Call[[]error] {
 	args[1] = 1 + 2*len(ids)
 	args = appendAll(args, ids)
 	return newCall(s, removeScript, args, func(reply any) ([]error, error) {
-		return errorsAt(reply, len(ids), ErrNotFound, ErrLater)
+		return errorsAt(reply, len(ids))
 	})
 }
 

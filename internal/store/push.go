@@ -142,7 +142,7 @@ func (s *Store) push(jobs []Delayed, mode string) *Call[[]error] {
 		rest = rest[alike:]
 	}
 	return newCall(s, pushScript, args, func(reply any) ([]error, error) {
-		errs, err := errorsAt(reply, len(jobs), ErrExists, errReplaced, errKept, errFollows, ErrReused)
+		errs, err := errorsAt(reply, len(jobs))
 		if err != nil {
 			return nil, err
 		}

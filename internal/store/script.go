@@ -177,9 +177,15 @@ func (c *Call[T]) Wait(ctx context.Context) (T, error) {
 // errUnreadable is any error of those who read an answer.
 var errUnreadable = errors.New("unreadable")
 
+// toldErrors are the errors that scripts tell by number.
+var toldErrors = [...]error{
+	toldExists: ErrExists, toldReplaced: errReplaced, toldKept: errKept, toldFollows: errFollows, toldReused: ErrReused,
+	toldLater: ErrLater, toldNotFound: ErrNotFound, toldLeaseLost: ErrLeaseLost, toldExhausted: ErrExhausted,
+}
+
 // errorsAt reads an answer of the form {place, why, place, why, …} for n jobs: why is a
 // text, an error of Redis, or a number, one of the known errors.
-func errorsAt(reply any, n int, known ...error) ([]error, error) {
+func errorsAt(reply any, n int) ([]error, error) {
 	errs := make([]error, n)
 	if reply == nil { // there are none: Redis takes longer to answer with an empty list
 		return errs, nil
@@ -197,10 +203,10 @@ func errorsAt(reply any, n int, known ...error) ([]error, error) {
 		case []byte:
 			errs[place-1] = redis.Error(why)
 		case int64:
-			if why < 0 || int(why) >= len(known) {
+			if why < 0 || int(why) >= len(toldErrors) || toldErrors[why] == nil {
 				return nil, errUnreadable
 			}
-			errs[place-1] = known[why]
+			errs[place-1] = toldErrors[why]
 		}
 	}
 	return errs, nil

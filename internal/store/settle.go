@@ -89,7 +89,7 @@ func (s *Store) Retry(jobs []GivenBack) *Call[[]error] {
 		args = append(args, job.Error)
 	}
 	return newCall(s, retryScript, args, func(reply any) ([]error, error) {
-		return errorsAt(reply, len(jobs), ErrLeaseLost, ErrExhausted)
+		return errorsAt(reply, len(jobs))
 	})
 }
 
@@ -135,6 +135,6 @@ func (s *Store) Bury(jobs []Burial) *Call[[]error] {
 		args = append(job.appendTo(args), job.Reason, job.Error)
 	}
 	return newCall(s, buryScript, args, func(reply any) ([]error, error) {
-		return errorsAt(reply, len(jobs), ErrLeaseLost)
+		return errorsAt(reply, len(jobs))
 	})
 }

@@ -27,6 +27,21 @@ const (
 	followerMark = '+'
 )
 
+// What scripts tell of a job that is not simply done: a number, or the error as a text. See errorsAt, and, of groups, joined.
+const (
+	toldExists = iota
+	toldReplaced
+	toldKept
+	toldFollows
+	toldReused
+	toldCreated
+	toldAdded
+	toldLater
+	toldNotFound
+	toldLeaseLost
+	toldExhausted
+)
+
 // LuaParts are the parts that Go writes, which scripts include like those in lua/parts: keys has the names of keys and channels,
 // go what else scripts and Go have in common. See luagen.
 func LuaParts() map[string]string {
@@ -71,6 +86,17 @@ func LuaParts() map[string]string {
 		{"FOLLOWER_MARK", "'" + string(followerMark) + "'"},
 		{"FOLLOWER_BYTE", followerMark},
 		{"SCHEDULE_TOPIC", "'" + ScheduleTopic + "'"},
+		{"ALREADY_EXISTS", toldExists},
+		{"REPLACED", toldReplaced},
+		{"KEPT_DUE", toldKept},
+		{"FOLLOWS", toldFollows},
+		{"REUSED", toldReused},
+		{"CREATED", toldCreated},
+		{"ADDED", toldAdded},
+		{"LATER", toldLater},
+		{"NOT_FOUND", toldNotFound},
+		{"LEASE_LOST", toldLeaseLost},
+		{"EXHAUSTED", toldExhausted},
 	} {
 		fmt.Fprintf(&constants, "local %s = %v\n", c.name, c.value)
 	}

@@ -14,10 +14,10 @@
 --
 -- Atomic because a second try must find all of the batch, or nothing.
 -- Cost: O(log n) of the pool for each entry.
--- include: keys: pool buckets queues slots dead_letters dead_lists dead_topics once schedules groups migration
--- include: time: now now_s score_of; guard: not_permitted not_writable; dead: unlist
--- include: lease: is_lease count_reserved read_lease lease_text keep_follower; limit: read_limit; once: keep_once; pool: announce
--- include: queue: wake; schedule: schedule_name; slots: slot_score; topics: register_use; go: SCHEDULE_TOPIC
+-- include: keys: pool buckets queues slots dead_letters dead_lists dead_topics once schedules groups migration; time: now now_s score_of
+-- include: guard: not_permitted not_writable; dead: unlist; lease: is_lease count_reserved read_lease lease_text keep_follower
+-- include: limit: read_limit; once: keep_once; pool: announce; queue: wake; schedule: schedule_name; slots: slot_score
+-- include: topics: register_use; go: SCHEDULE_TOPIC
 -- cluster: -- include: guard: elsewhere
 local from, serial = 'from ' .. ARGV[1], tonumber(ARGV[2])
 local last = redis.call('HGET', migration, from) or '0'

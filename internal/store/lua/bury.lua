@@ -3,13 +3,13 @@
 -- KEYS[1] job pool
 -- ARGV of each job, 1,000 at most, no ID twice: topic, ID, token, reason, and the last error or ''
 --
--- Returns {place, why, place, why, …}, with the 1-based places of the jobs that it did not bury: 0, the lease is lost; or the error,
+-- Returns {place, why, place, why, …}, with the 1-based places of the jobs that it did not bury: LEASE_LOST; or the error,
 -- a text. Nothing has changed of these.
 -- Errors: WRONGTYPE of the pool, NOPERM. Nothing has changed then.
 --
 -- Atomic because the lease must not end between the check and the change.
 -- Cost: O(log n) of the pool and of the topic's dead letters for each job.
--- include: keys: pool buckets; go: FOLLOWER_BYTE; dead: bury; lease: count_reserved leased_job
+-- include: keys: pool buckets; go: FOLLOWER_BYTE LEASE_LOST; dead: bury; lease: count_reserved leased_job
 -- cluster: -- include: keys: dead_letters; guard: elsewhere
 local FIELDS = 5
 -- A dead letter has a name that is not there yet. One job's answer would not be tried again, the call is.
@@ -26,7 +26,7 @@ for i = 1, #ARGV, FIELDS do
   local job, failed = leased_job(scores[(i - 1) / FIELDS + 1], name, topic, ARGV[i + 2])
   local has_follower = job and string.byte(job[1]) == FOLLOWER_BYTE
   if job then failed = bury(id, name, topic, ARGV[i + 3], ARGV[i + 4], has_follower) end
-  local why = failed and failed.err or not job and 0
+  local why = failed and failed.err or not job and LEASE_LOST
   if why then
     reply[#reply + 1], reply[#reply + 2] = (i - 1) / FIELDS + 1, why
   else

@@ -9,17 +9,16 @@
 --   1,000 in all at most: the group's tag, which ends with the first }, and behind it the ID that counts once, if one does; topic;
 --   body; and a delay (ms), negated, after which the group is due if nothing else is pushed to it. The latest push's terms count.
 --
--- Returns {what, ID, what, ID, …}, of each push: 1, it began a group; 2, it was added to one; 0, its ID has counted before; 4, the
--- same, and that push has another fingerprint; 3, it is for another call, since this one has copied enough; or the error, a text. ID
--- is that of the group's job, '' if there is none. With 'all', nothing is stored if there is an error.
+-- Returns {what, ID, what, ID, …}, of each push: CREATED, it began a group; ADDED, it was added to one; ALREADY_EXISTS, its ID has
+-- counted before; REUSED, the same, and that push has another fingerprint; LATER, it is for another call, since this one has copied
+-- enough; or the error, a text. ID is that of the group's job, '' if there is none. With 'all', nothing is stored if there is an error.
 -- Errors: WRONGTYPE of the pool, OOM, NOPERM. Nothing has changed then.
 --
 -- Atomic because two pushes that read and write one body would lose one, and a group that is taken must not grow.
 -- Cost: O(log n) of the pool for each group, whose body is copied once a call. That takes about 2 ms in all.
--- include: keys: pool buckets queues once groups; go: MAX_GROUP; time: now now_us begun score_of; guard: not_permitted unreadable
--- include: debounce: debounce_limit debounced; lease: is_lease options_text; once: once_window has_counted count_once
--- include: go: DEFAULT_LIFETIME
--- include: pool: announce; queue: wake; topics: register_use
+-- include: keys: pool buckets queues once groups; go: MAX_GROUP REUSED ALREADY_EXISTS LATER ADDED CREATED DEFAULT_LIFETIME
+-- include: time: now now_us begun score_of; guard: not_permitted unreadable; debounce: debounce_limit debounced
+-- include: lease: is_lease options_text; once: once_window has_counted count_once; pool: announce; queue: wake; topics: register_use
 -- cluster: -- include: guard: elsewhere
 local call = redis.call
 local FIRST, TERMS, PUSH = 3, 7, 4 -- the place of the first run, and how many values terms and a push have
@@ -80,19 +79,19 @@ local function push(i, run)
   if window and (counted[id] or has_counted(id)) then
     if fingerprint ~= '' then
       -- include: fingerprint: differs_from_counted
-      if differs_from_counted(id, fingerprint) then return 4 end
+      if differs_from_counted(id, fingerprint) then return REUSED end
     end
-    return 0
+    return ALREADY_EXISTS
   end
   local group, failed = open[tag], nil
-  if not group and cost > MAX_GROUP then return 3 end
+  if not group and cost > MAX_GROUP then return LATER end
   if group == nil then group, failed = waiting_group(tag, topic) end
   if failed then return failed end
   if not group or not group.run then -- its body is copied once a call, as three strings or, if it is kept as a text, as one
     local more = GROUP + (group and not group.is_over and group.stored * (group.body and 3 or 1) or 0)
     if cost > 0 and cost + more > MAX_GROUP then
       cost = MAX_GROUP + 1 -- no other one, though it be small: none of those is read any more
-      return 3
+      return LATER
     end
     cost = cost + more
   end
@@ -116,7 +115,7 @@ local function push(i, run)
     counted[id] = window
     if fingerprint ~= '' then fingerprints[id] = fingerprint end
   end
-  return group == before and 2 or 1, group
+  return group == before and ADDED or CREATED, group
 end
 
 local run = FIRST

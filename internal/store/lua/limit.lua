@@ -10,8 +10,8 @@
 --
 -- Atomic because a reserve must find the topic with its limit or without.
 -- Cost: O(log(slots)), and O(throttled clients), 1,000 at most.
--- include: keys: queues reserved_counts limits slots uncounted; time: now_us now_s; guard: not_permitted; throttle: end_throttling
--- include: throttle: wake_throttled; limit: raise_for lowered read_limit write_limit; queue: wake; topics: register_use
+-- include: keys: queues reserved_counts limits slots uncounted; time: now_us now_s; guard: not_permitted
+-- include: throttle: end_throttling wake_throttled; limit: raise_for lowered read_limit write_limit; queue: wake; topics: register_use
 -- cluster: -- include: guard: elsewhere
 local topic = ARGV[1]
 -- cluster: local missing = elsewhere(slots)

@@ -3,13 +3,13 @@
 -- KEYS[1] job pool
 -- ARGV[1] how long such a job is kept once it is ready (ms)   ARGV[2…] IDs, 1,000 at most
 --
--- Returns {place, why, place, why, …} of the IDs that it did not requeue: 0, there is no such dead letter; 1, a job of that ID
--- exists; or the error, a text. Nothing has changed of these.
+-- Returns {place, why, place, why, …} of the IDs that it did not requeue: NOT_FOUND; ALREADY_EXISTS, a job of that ID has; or the error, a text. Nothing has changed of these.
 -- Errors: NOPERM. Nothing has changed then.
 --
 -- Atomic because a job must be dead or ready, never both or neither.
 -- Cost: O(log n) of the topic's dead letters for each.
--- include: keys: pool buckets queues dead_letters; guard: not_permitted; dead: unlist; lease: read_options options_text; queue: wake
+-- include: keys: pool buckets queues dead_letters; go: NOT_FOUND ALREADY_EXISTS; guard: not_permitted; dead: unlist
+-- include: lease: read_options options_text; queue: wake
 -- cluster: -- include: guard: elsewhere
 local FIRST = 2
 local lifetime, first_bucket = ARGV[1], buckets .. ARGV[FIRST]
@@ -25,8 +25,8 @@ local function requeue(id)
   local letter, name = dead_letters .. id, buckets .. id
   local topic = redis.pcall('HGET', letter, 'topic')
   if type(topic) == 'table' then return topic.err end
-  if not topic then return 0 end
-  if redis.call('EXISTS', name) == 1 then return 1 end
+  if not topic then return NOT_FOUND end
+  if redis.call('EXISTS', name) == 1 then return ALREADY_EXISTS end
   local renamed = redis.pcall('RENAME', letter, name)
   if renamed.err then return renamed.err end
   local length = redis.pcall('LPUSH', queues .. topic, id)

@@ -17,9 +17,8 @@
 --
 -- Atomic because a job must be in the queue or leased, never in both or in neither.
 -- Cost: as pop, and O(log n) of the pool for each job.
--- include: keys: pool reserved_counts; go: DEFAULT_LEASE HAS_LIMIT; time: now_us; guard: not_permitted not_writable
--- include: take: entries_left pcall take_all
--- include: lease: lease_end announce_end lease_text loan; go: DEFAULT_LIFETIME
+-- include: keys: pool reserved_counts; go: DEFAULT_LEASE HAS_LIMIT DEFAULT_LIFETIME; time: now_us; guard: not_permitted not_writable
+-- include: take: entries_left pcall take_all; lease: lease_end announce_end lease_text loan
 -- cluster: -- include: keys: limits; guard: elsewhere
 local usual_length, default_most = tonumber(ARGV[5]), tonumber(ARGV[6])
 local as_the_job_says = usual_length == 0

@@ -14,8 +14,8 @@
 -- Atomic because a job must be in transit or what it was, never both or neither.
 -- Cost: O(log n) of the pool for each ID; of ready jobs also O(their queues), 10,000 entries in all at most.
 -- include: keys: pool buckets dead_letters dead_lists once schedules groups transit transit_jobs; guard: not_permitted
--- include: transit: BATCH_BYTES batch_bytes batched tell_batch no_transit add_hash take_letter take_once drop_old_lease
--- include: dead: unlist; lease: is_lease count_reserved; queue: withdraw; schedule: schedule_name; go: SCHEDULE_TOPIC
+-- include: transit: BATCH_BYTES batch_bytes batched tell_batch no_transit add_hash take_letter take_once drop_old_lease; dead: unlist
+-- include: lease: is_lease count_reserved; queue: withdraw; schedule: schedule_name; go: SCHEDULE_TOPIC
 -- cluster: -- include: guard: elsewhere
 local FIRST = 2
 local reply = {0, 0, 0, {}}

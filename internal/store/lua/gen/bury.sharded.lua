@@ -3,7 +3,7 @@
 -- KEYS[1] job pool
 -- ARGV of each job, 1,000 at most, no ID twice: topic, ID, token, reason, and the last error or ''
 --
--- Returns {place, why, place, why, …}, with the 1-based places of the jobs that it did not bury: 0, the lease is lost; or the error,
+-- Returns {place, why, place, why, …}, with the 1-based places of the jobs that it did not bury: LEASE_LOST; or the error,
 -- a text. Nothing has changed of these.
 -- Errors: WRONGTYPE of the pool, NOPERM. Nothing has changed then.
 --
@@ -13,6 +13,7 @@ local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local buckets = prefix .. 'job_bucket:'
 local FOLLOWER_BYTE = 43
+local LEASE_LOST = 9
 local dead_lists = prefix .. 'dead_letters:'
 local dead_topics = prefix .. 'dead_topics'
 local function unlist(topic, id)
@@ -152,7 +153,7 @@ for i = 1, #ARGV, FIELDS do
   local job, failed = leased_job(scores[(i - 1) / FIELDS + 1], name, topic, ARGV[i + 2])
   local has_follower = job and string.byte(job[1]) == FOLLOWER_BYTE
   if job then failed = bury(id, name, topic, ARGV[i + 3], ARGV[i + 4], has_follower) end
-  local why = failed and failed.err or not job and 0
+  local why = failed and failed.err or not job and LEASE_LOST
   if why then
     reply[#reply + 1], reply[#reply + 2] = (i - 1) / FIELDS + 1, why
   else

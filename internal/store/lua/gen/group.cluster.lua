@@ -9,9 +9,9 @@
 --   1,000 in all at most: the group's tag, which ends with the first }, and behind it the ID that counts once, if one does; topic;
 --   body; and a delay (ms), negated, after which the group is due if nothing else is pushed to it. The latest push's terms count.
 --
--- Returns {what, ID, what, ID, …}, of each push: 1, it began a group; 2, it was added to one; 0, its ID has counted before; 4, the
--- same, and that push has another fingerprint; 3, it is for another call, since this one has copied enough; or the error, a text. ID
--- is that of the group's job, '' if there is none. With 'all', nothing is stored if there is an error.
+-- Returns {what, ID, what, ID, …}, of each push: CREATED, it began a group; ADDED, it was added to one; ALREADY_EXISTS, its ID has
+-- counted before; REUSED, the same, and that push has another fingerprint; LATER, it is for another call, since this one has copied
+-- enough; or the error, a text. ID is that of the group's job, '' if there is none. With 'all', nothing is stored if there is an error.
 -- Errors: WRONGTYPE of the pool, OOM, NOPERM. Nothing has changed then.
 --
 -- Atomic because two pushes that read and write one body would lose one, and a group that is taken must not grow.
@@ -23,6 +23,12 @@ local queues = prefix .. 'ready_queue:'
 local once = prefix .. 'once'
 local groups = prefix .. 'group:'
 local MAX_GROUP = 1048576
+local REUSED = 4
+local ALREADY_EXISTS = 0
+local LATER = 7
+local ADDED = 6
+local CREATED = 5
+local DEFAULT_LIFETIME = 604800000
 local time = redis.call('TIME')
 local now_us = time[1] * 1000000 + time[2]
 local begun = (now_us - now_us % 1000) / 1000
@@ -73,7 +79,6 @@ local function count_once(id, window)
   local over = redis.call('ZRANGEBYSCORE', once, '-inf', string.format('%d', now), 'LIMIT', 0, OVER)
   if #over > 0 then redis.call('ZREM', once, unpack(over)) end
 end
-local DEFAULT_LIFETIME = 604800000
 local ANNOUNCED_WITHIN = 60000
 local first_due_channel = prefix .. 'first_due'
 local function announce(score, wait)
@@ -204,19 +209,19 @@ local function push(i, run)
         local first = type(counts) == 'string' and string.match(counts, '^' .. until_ms .. ' (.*)$')
         return first and first ~= fingerprint
       end
-      if differs_from_counted(id, fingerprint) then return 4 end
+      if differs_from_counted(id, fingerprint) then return REUSED end
     end
-    return 0
+    return ALREADY_EXISTS
   end
   local group, failed = open[tag], nil
-  if not group and cost > MAX_GROUP then return 3 end
+  if not group and cost > MAX_GROUP then return LATER end
   if group == nil then group, failed = waiting_group(tag, topic) end
   if failed then return failed end
   if not group or not group.run then -- its body is copied once a call, as three strings or, if it is kept as a text, as one
     local more = GROUP + (group and not group.is_over and group.stored * (group.body and 3 or 1) or 0)
     if cost > 0 and cost + more > MAX_GROUP then
       cost = MAX_GROUP + 1 -- no other one, though it be small: none of those is read any more
-      return 3
+      return LATER
     end
     cost = cost + more
   end
@@ -240,7 +245,7 @@ local function push(i, run)
     counted[id] = window
     if fingerprint ~= '' then fingerprints[id] = fingerprint end
   end
-  return group == before and 2 or 1, group
+  return group == before and ADDED or CREATED, group
 end
 
 local run = FIRST

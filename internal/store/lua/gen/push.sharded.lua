@@ -18,8 +18,8 @@
 --   debounce MS      it is replaced, but falls due MS ms after the first of these pushes at the latest; a lease begins a new count
 --
 -- Returns nil if all jobs are stored and are new. Else {place, what, place, what, …}, with the 1-based places of the others:
---   0, refused, since the ID exists or its push counts once; 4, the same, and that push has another fingerprint; a text, the
---   error; 1, it replaced a job; 2, the same, and that job's due time counts; 3, it follows a job
+--   ALREADY_EXISTS, refused, or the ID's push counts once; REUSED, the same, and that push has another fingerprint; a text, the
+--   error; REPLACED, it replaced a job; KEPT_DUE, the same, and that job's due time counts; FOLLOWS, it follows a job
 --   With 'all', no job is stored if one has an error.
 -- Errors: WRONGTYPE of the pool, OOM, NOPERM. Nothing has changed then.
 --
@@ -163,6 +163,8 @@ if is_new then -- it is ready at once
   return {}
 end
 
+local REPLACED = 1
+local KEPT_DUE = 2
 local LAST_MS = 9007199254740992
 local function is_lease(score)
   local part = score * 1000 % 1
@@ -170,8 +172,8 @@ local function is_lease(score)
 end
 -- When a job with that policy falls due that replaces one that is due at another time, and what is told of it.
 local function replaced_due(policy, old, due)
-  if policy == 'earlier' and old < due or policy == 'later' and old > due then return old, 2 end
-  return due, 1
+  if policy == 'earlier' and old < due or policy == 'later' and old > due then return old, KEPT_DUE end
+  return due, REPLACED
 end
 
 -- When the job with that score of the pool falls due.
@@ -312,6 +314,8 @@ end
 -- Most calls have no such run, and are spared these definitions.
 local function special(run)
   local once = prefix .. 'once'
+  local ALREADY_EXISTS = 0
+  local FOLLOWS = 3
   local now_s = now_us / 1000000
   local function debounce_limit(policy)
     local ms = policy ~= 'replace' and string.match(policy, '^debounce (%d+)$')
@@ -343,20 +347,19 @@ local function special(run)
   local window, fingerprint = once_window(policy)
   local latest = debounce_limit(policy)
 
-  -- Returns what keeps a job from being stored, as its ID exists: 0, an error's text, or nil if
-  -- nothing does. Then, when the job is due. Then the job that it replaces, if there is one: its
+  -- Returns what keeps a job from being stored, as its ID exists: ALREADY_EXISTS, an error's text, or nil. Then, when the job is due. Then the job that it replaces, if there is one: its
   -- topic is in the field ready, or reserved, if it is that. If it follows that one, the text of its lease is in the field followed.
   local function replace(name, id, due)
     local was = redis.pcall('HGET', name, 'topic')
     if type(was) == 'table' then return was.err .. ' (job bucket ' .. name .. ')' end
     if not was then return nil, due end
-    if policy == 'refuse' or window then return 0 end
+    if policy == 'refuse' or window then return ALREADY_EXISTS end
     local err = not_writable_bucket(name)
     if err then return err.err end
     local waits = call('ZSCORE', pool, id)
     local reserved = waits and is_lease(waits)
     local followed = policy == 'follow' and reserved and tonumber(waits) > now_s and call('HGET', name, 'lease')
-    if followed then return nil, due, {followed = followed, what = 3} end
+    if followed then return nil, due, {followed = followed, what = FOLLOWS} end
     local when, what = replaced_due(policy, waits and not reserved and due_of(waits) or begun, due)
     local burst = latest and call('HMGET', name, 'first', 'lease')
     local first = burst and not burst[2] and burst[1] and tonumber(burst[1])
@@ -368,8 +371,9 @@ local function special(run)
     local why_not, replaced
     if exists then why_not, due, replaced = replace(name, ARGV[i], due) end
     if latest and due then due = debounced(latest, due, replaced and replaced.first) end
-    if not why_not and window and has_counted(ARGV[i]) then why_not = 0 end
-    if why_not == 0 and fingerprint and fingerprint ~= '' then
+    if not why_not and window and has_counted(ARGV[i]) then why_not = ALREADY_EXISTS end
+    if why_not == ALREADY_EXISTS and fingerprint and fingerprint ~= '' then
+      local REUSED = 4
       local once_contents = prefix .. 'once_content:'
       local function differs_from_counted(id, fingerprint)
         local until_ms = redis.call('ZSCORE', once, id)
@@ -377,7 +381,7 @@ local function special(run)
         local first = type(counts) == 'string' and string.match(counts, '^' .. until_ms .. ' (.*)$')
         return first and first ~= fingerprint
       end
-      if differs_from_counted(ARGV[i], fingerprint) then why_not = 4 end
+      if differs_from_counted(ARGV[i], fingerprint) then why_not = REUSED end
     end
     return why_not, due, replaced
   end

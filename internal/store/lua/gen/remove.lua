@@ -4,7 +4,7 @@
 --   begins while the slot moves to another node of a cluster
 -- ARGV the IDs, none twice
 --
--- Returns {place, why, place, why, …} of the jobs that it did not remove: 0, there is none; 1, it is ready, and for another call, as
+-- Returns {place, why, place, why, …} of the jobs that it did not remove: NOT_FOUND; LATER, it is ready, and for another call, as
 -- this one has searched a ready queue, which is slow; or the error, a text.
 -- Errors: NOPERM. Nothing has changed then.
 --
@@ -57,9 +57,11 @@ for i = 1, #ARGV do
   end
 end
 -- Most calls end here, with waiting or reserved jobs of topics without slots, before what others need is defined.
-if not rest then return told end
+if not rest then return #told > 0 and told or nil end
 
 local slots = prefix .. 'slots:'
+local LATER = 7
+local NOT_FOUND = 8
 local dead_lists = prefix .. 'dead_letters:'
 local dead_topics = prefix .. 'dead_topics'
 local function unlist(topic, id)
@@ -146,7 +148,7 @@ for _, job in ipairs(rest) do
     wake_throttled(topic)
   elseif topic and removed == nil then -- it is ready
     if withdrawn then
-      why = 1
+      why = LATER
     else
       removed, withdrawn = call('DEL', KEYS[2 * i]) == 1, true
       pcall('ZREM', once, id)
@@ -160,7 +162,7 @@ for _, job in ipairs(rest) do
       call('DEL', letter)
       unlist(dead, id)
     else
-      why = 0
+      why = NOT_FOUND
     end
   end
   if why then told[#told + 1], told[#told + 2] = i, why end

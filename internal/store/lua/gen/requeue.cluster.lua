@@ -3,8 +3,7 @@
 -- KEYS[1] job pool
 -- ARGV[1] how long such a job is kept once it is ready (ms)   ARGV[2…] IDs, 1,000 at most
 --
--- Returns {place, why, place, why, …} of the IDs that it did not requeue: 0, there is no such dead letter; 1, a job of that ID
--- exists; or the error, a text. Nothing has changed of these.
+-- Returns {place, why, place, why, …} of the IDs that it did not requeue: NOT_FOUND; ALREADY_EXISTS, a job of that ID has; or the error, a text. Nothing has changed of these.
 -- Errors: NOPERM. Nothing has changed then.
 --
 -- Atomic because a job must be dead or ready, never both or neither.
@@ -14,6 +13,8 @@ local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or
 local buckets = prefix .. 'job_bucket:'
 local queues = prefix .. 'ready_queue:'
 local dead_letters = prefix .. 'dead_letter:'
+local NOT_FOUND = 8
+local ALREADY_EXISTS = 0
 local function not_permitted(command, key, ...)
   if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
     return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
@@ -82,8 +83,8 @@ local function requeue(id)
   local letter, name = dead_letters .. id, buckets .. id
   local topic = redis.pcall('HGET', letter, 'topic')
   if type(topic) == 'table' then return topic.err end
-  if not topic then return 0 end
-  if redis.call('EXISTS', name) == 1 then return 1 end
+  if not topic then return NOT_FOUND end
+  if redis.call('EXISTS', name) == 1 then return ALREADY_EXISTS end
   local renamed = redis.pcall('RENAME', letter, name)
   if renamed.err then return renamed.err end
   local length = redis.pcall('LPUSH', queues .. topic, id)

@@ -22,6 +22,7 @@ local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or
 local reserved_counts = prefix .. 'reserved'
 local DEFAULT_LEASE = 30000
 local HAS_LIMIT = 549755813888
+local DEFAULT_LIFETIME = 604800000
 local time = redis.call('TIME')
 local now_us = time[1] * 1000000 + time[2]
 local function not_permitted(command, key, ...)
@@ -322,7 +323,6 @@ local function loan(left, length)
   if left < 0 or left >= LENT * length and left - length >= UNTIL_SEEN then return nil end
   return length + math.max(UNTIL_SEEN - left, 0)
 end
-local DEFAULT_LIFETIME = 604800000
 
 local usual_length, default_most = tonumber(ARGV[5]), tonumber(ARGV[6])
 local as_the_job_says = usual_length == 0

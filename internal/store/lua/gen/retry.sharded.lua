@@ -5,8 +5,8 @@
 -- ARGV of each job, 1,000 at most, no ID twice: topic, ID, token; after how long it is due (ms; 0: it is ready at once); how many
 --   attempts it has if it does not say so (0: any number), or 'refund': this attempt does not count; and the error, or ''
 --
--- Returns {place, what, place, what, …} of the jobs that it did not return: 0, the lease is lost; 1, it is a dead letter now; or the
--- error, a text. Nothing has changed of those with 0 or an error.
+-- Returns {place, what, place, what, …} of the jobs that it did not return: LEASE_LOST; EXHAUSTED, it is a dead letter now; or the
+-- error, a text. Nothing has changed of those with LEASE_LOST or an error.
 -- Errors: WRONGTYPE of the pool, NOPERM. Nothing has changed then.
 --
 -- Atomic because a job must be leased, in the pool, ready or dead, never in two of these or in none.
@@ -16,6 +16,9 @@ local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or
 local buckets = prefix .. 'job_bucket:'
 local queues = prefix .. 'ready_queue:'
 local FOLLOWER_MARK = '+'
+local LEASE_LOST = 9
+local EXHAUSTED = 10
+local FOLLOWER_BYTE = 43
 local time = redis.call('TIME')
 local now_us = time[1] * 1000000 + time[2]
 local begun = (now_us - now_us % 1000) / 1000
@@ -209,7 +212,6 @@ local function wake(topic, jobs, made_ready)
   end
   return false
 end
-local FOLLOWER_BYTE = 43
 local USED_EACH = 60
 local function used_at(seconds)
   return string.format('%d', seconds - seconds % USED_EACH)
@@ -242,7 +244,7 @@ local jobs, whys, used_up = {}, {}, {}
 for i = 1, #ARGV, FIELDS do
   local most = ARGV[i + 4]
   local job, unread = leased_job(scores[(i - 1) / FIELDS + 1], buckets .. ARGV[i + 1], ARGV[i], ARGV[i + 2], 'options')
-  jobs[i], whys[i] = job, unread and unread.err or 0
+  jobs[i], whys[i] = job, unread and unread.err or LEASE_LOST
   if job and most ~= 'refund' then
     local limit = read_options(job[3])
     if limit == 0 then limit = tonumber(most) end
@@ -282,7 +284,7 @@ local function give_back(i)
       followers[#followers + 1] = id
     end
     ended[topic], ids[#ids + 1] = (ended[topic] or 0) - 1, id
-    return 1
+    return EXHAUSTED
   end
   local left = lifetime_left(redis.call('PTTL', name), token, lent)
   local given_back = lease_text(math.max(refund and attempts - 1 or attempts, 0), token, 0, left >= 0 and left + delay or left)

@@ -20,8 +20,7 @@ end
 
 -- Makes the follower take the place of its job, which is done. It is in the hash from: the job's bucket, or its dead letter.
 -- include: keys: pool buckets queues; go: DEFAULT_LIFETIME; time: now score_of; lease: read_lease pushed_again options_text
--- include: pool: announce
--- include: queue: wake; topics: register_use
+-- include: pool: announce; queue: wake; topics: register_use
 local function follow_up(id, from)
   local name = buckets .. id
   local follower = redis.call('HMGET', from, 'next', 'next_body', 'lease')
