@@ -87,7 +87,7 @@ func (r *Run) featurePushes(ctx context.Context) []contender {
 			return crowd(32, r.cpuJobs, func(i int) error { return push(options...)(c, i) })
 		}
 	}
-	once, debounce, follow := client.Once(time.Hour), client.IfExists(client.Debounce(2*time.Hour)), client.IfExists(client.Follow)
+	once, debounce, follow := client.Once(time.Hour), client.Debounce(2*time.Hour), client.Follow
 	hundred := client.Group("key", client.GroupOptions{Max: 100, Longest: time.Hour})
 	return []contender{
 		r.feature(ctx, "Delayer, a new ID", nil, push()),
@@ -142,7 +142,7 @@ func (r *Run) featureTakes(ctx context.Context) []contender {
 		if err != nil {
 			return err
 		}
-		_, err = c.Push(ctx, client.Message{ID: d.ID, Topic: topic, Body: body(int64(i))}, 0, client.IfExists(client.Follow))
+		_, err = c.Push(ctx, client.Message{ID: d.ID, Topic: topic, Body: body(int64(i))}, 0, client.Follow)
 		return errors.Join(err, d.Ack(ctx))
 	}
 	return []contender{

@@ -35,11 +35,11 @@ func TestDocumentedRights(t *testing.T) {
 	consumer := f.as("consumer", redistest.Rights(t, "consumer"))
 	waiting := f.waiter(ctx, consumer, "t")
 	check(t, errOf(producer.Push(ctx, message("a"), time.Second)))
-	for _, policy := range []client.Existing{client.Replace, client.KeepEarlier, client.KeepLater} {
-		check(t, errOf(producer.Push(ctx, message("a"), time.Hour, client.IfExists(policy))))
+	for _, policy := range []client.PushOption{client.Replace, client.KeepEarlier, client.KeepLater} {
+		check(t, errOf(producer.Push(ctx, message("a"), time.Hour, policy)))
 	}
 	check(t, errOf(producer.Push(ctx, message("once"), time.Hour, client.Once(time.Hour))))
-	check(t, errOf(producer.Push(ctx, message("once"), time.Hour, client.IfExists(client.Debounce(time.Hour)))))
+	check(t, errOf(producer.Push(ctx, message("once"), time.Hour, client.Debounce(time.Hour))))
 	for _, want := range []error{nil, client.ErrExists} {
 		expectErr(t, "OnceAs", errOf(producer.Push(ctx, message("as"), time.Hour, client.OnceAs(time.Millisecond, "a"))), want)
 	}
@@ -135,7 +135,7 @@ func TestDocumentedRightsOfEachPush(t *testing.T) {
 		"ready":               {push(0)},
 		"reserved":            {push(0), reserve},
 		"reserved, a limit":   {func(c *client.Client) error { return c.SetLimit(ctx, "t", client.Limit{Concurrency: 1}) }, push(0), reserve},
-		"has a follower":      {push(0), reserve, push(0, client.IfExists(client.Follow))},
+		"has a follower":      {push(0), reserve, push(0, client.Follow)},
 		"ready, and paused":   {push(0), pause},
 		"none, and paused":    {pause},
 		"waits, pushed once":  {push(time.Minute, client.Once(time.Hour))},
@@ -168,13 +168,13 @@ func TestDocumentedRightsOfEachPush(t *testing.T) {
 	}{
 		{"Push", unnamed, "hmget lmove", push(0)},
 		{"Push with a delay", unpaused, "", push(time.Hour)},
-		{"Refuse", unnamed, "hmget lmove", push(0, client.IfExists(client.Refuse))},
-		{"KeepEarlier", unnamed, "hmget lmove", push(time.Hour, client.IfExists(client.KeepEarlier))},
-		{"KeepLater", unpaused, "", push(time.Hour, client.IfExists(client.KeepLater))},
+		{"Refuse", unnamed, "hmget lmove", push(0, client.Refuse)},
+		{"KeepEarlier", unnamed, "hmget lmove", push(time.Hour, client.KeepEarlier)},
+		{"KeepLater", unpaused, "", push(time.Hour, client.KeepLater)},
 		{"PushBatch", unnamed, "hmget lmove", func(c *client.Client) error { return errOf(c.PushBatch(ctx, jobs(0, 3, "t", 0))) }},
 		{"Once", unpaused, "pttl zrangebyscore", push(time.Hour, client.Once(time.Hour))},
-		{"Debounce", unpaused, "hmget", push(time.Hour, client.IfExists(client.Debounce(2*time.Hour)))},
-		{"Follow", unpaused, "pttl", push(time.Hour, client.IfExists(client.Follow))},
+		{"Debounce", unpaused, "hmget", push(time.Hour, client.Debounce(2*time.Hour))},
+		{"Follow", unpaused, "pttl", push(time.Hour, client.Follow)},
 		{"Group", unnamed, "del hmget lmove", group([]string{"", "", ""})},
 		{"Group with Once", unnamed, "del pttl zrangebyscore hmget lmove", group([]string{"1", "1", "2"}, client.Once(time.Hour))},
 		{"Replicas", unpaused, "wait", push(time.Hour, client.Replicas(1, time.Millisecond))},
@@ -251,7 +251,7 @@ func TestDocumentedRightsOfWorkers(t *testing.T) {
 	check(t, errOf(operator.Get(ctx, "b")))
 	check(t, errOf(operator.RequeueAll(ctx, "t")))
 	d = reserve("b")
-	push("b", client.IfExists(client.Follow))
+	push("b", client.Follow)
 	check(t, d.Ack(ctx))
 	d = reserve("b")
 	push("b") // ends the lease
@@ -271,7 +271,7 @@ func TestDocumentedRightsOfWorkers(t *testing.T) {
 	// A job with a follower, whose lease is over.
 	check(t, errOf(producer.Push(ctx, message("f"), 0)))
 	check(t, errOf(f.Reserve(ctx, 0, time.Hour, "t")))
-	check(t, errOf(producer.Push(ctx, message("f"), 0, client.IfExists(client.Follow))))
+	check(t, errOf(producer.Push(ctx, message("f"), 0, client.Follow)))
 	f.Do("ZREM", "delayer:job_pool", "f")
 	f.Do("LPUSH", "delayer:ready_queue:t", "f")
 	f.Do("HDEL", "delayer:reserved", "t")

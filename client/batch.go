@@ -12,7 +12,7 @@ import (
 	"github.com/mix-basic/delayer/internal/wait"
 )
 
-// Delayed is a job of PushBatch, due after Delay, or at At if that is set.
+// Delayed is a job of PushOne or PushBatch, due after Delay, or at At if that is set.
 type Delayed struct {
 	Message
 	Delay time.Duration
@@ -21,7 +21,7 @@ type Delayed struct {
 	Options []PushOption
 }
 
-// Result is what became of a job of PushBatch: its ID, and why it is not
+// Result is what became of a job of PushOne or of a batch: its ID, and why it is not
 // stored, nil if it is; or, with [Replicas], a [ReplicasError] if it is, but fewer replicas have it.
 type Result struct {
 	ID  string
@@ -126,9 +126,6 @@ func checkBatch(jobs []Delayed, o pushOptions) ([]store.Delayed, error) {
 		due, wrong := dueOf(job)
 		own := o.with(job.Options)
 		stored, err := newJob(job.Message, due, &own)
-		if own.report != nil {
-			wrong = cmp.Or(wrong, invalid("report", "it is for single pushes; the results of a batch have the outcomes"))
-		}
 		stored.Told = &told[i]
 		err = cmp.Or(wrong, err)
 		if first, twice := ids[stored.ID]; err == nil && twice && job.ID != "" {

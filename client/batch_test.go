@@ -67,7 +67,7 @@ func TestPushBatchIsAllOrNothingPerChunk(t *testing.T) {
 			want := f.State()
 			want.Other = tt.other
 			batch := jobs(0, 600, "t", 2*time.Hour)
-			results, err := f.PushBatch(t.Context(), batch, client.IfExists(client.Refuse))
+			results, err := f.PushBatch(t.Context(), batch, client.Refuse)
 			if !tt.cause(err) {
 				t.Errorf("error %v", err)
 			}
@@ -233,7 +233,7 @@ func TestPushBatchOptionsOfAJob(t *testing.T) {
 	f.push("b", "t")
 	list := jobs(0, 3, "t", time.Hour)
 	list[0].Options = []client.PushOption{client.MaxAttempts(3)}
-	list[1].ID, list[1].Options = "b", []client.PushOption{client.IfExists(client.Refuse)}
+	list[1].ID, list[1].Options = "b", []client.PushOption{client.Refuse}
 	results, err := f.PushBatch(t.Context(), list, client.MaxAttempts(7))
 	expectErr(t, "PushBatch", err, client.ErrExists)
 	expectErrs(t, results, nil, client.ErrExists, nil)

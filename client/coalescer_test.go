@@ -89,7 +89,7 @@ func TestPushesShareRoundTrips(t *testing.T) {
 	var calls []func() error
 	push := func(ctx context.Context, id string) {
 		calls = append(calls, func() error {
-			return errOf(c.Push(ctx, client.Message{ID: id, Topic: "t", Body: "b"}, 2*time.Hour, client.IfExists(client.Refuse)))
+			return errOf(c.Push(ctx, client.Message{ID: id, Topic: "t", Body: "b"}, 2*time.Hour, client.Refuse))
 		})
 	}
 	want := state{Pool: []string{"exists"}, Buckets: buckets{"exists": "t old"}, Other: buckets{"delayer:job_bucket:broken": "string"}}
@@ -168,11 +168,11 @@ func TestGatheredPushesKeepTheirTerms(t *testing.T) {
 		err       error
 	}{
 		{"short", client.ReadyMaxLifetime(time.Minute), 2 * time.Hour, time.Minute, nil},
-		{"refused", client.IfExists(client.Refuse), 1000 * time.Second, time.Hour - 1000*time.Second, client.ErrExists},
+		{"refused", client.Refuse, 1000 * time.Second, time.Hour - 1000*time.Second, client.ErrExists},
 		{"default", client.TTR(time.Hour), 2 * time.Hour, week, nil},
-		{"earlier", client.IfExists(client.KeepEarlier), 1000 * time.Second, week, nil},
+		{"earlier", client.KeepEarlier, 1000 * time.Second, week, nil},
 		{"long", client.ReadyMaxLifetime(long), 2 * time.Hour, long, nil},
-		{"replaced", client.IfExists(client.Replace), 2 * time.Hour, week, nil},
+		{"replaced", client.Replace, 2 * time.Hour, week, nil},
 	}
 	for _, tt := range cases {
 		pushes = append(pushes, func() error { return errOf(c.Push(t.Context(), message(tt.id), 2*time.Hour, tt.opt)) })
@@ -204,7 +204,7 @@ func TestGatheredPushesOfOneID(t *testing.T) {
 		if m.Body == "refused" {
 			policy = client.Refuse
 		}
-		pushes = append(pushes, func() error { return errOf(c.Push(t.Context(), m, time.Hour, client.IfExists(policy))) })
+		pushes = append(pushes, func() error { return errOf(c.Push(t.Context(), m, time.Hour, policy)) })
 	}
 	errs, calls := f.gatherPushes(c, pushes)
 	if calls != 2 {

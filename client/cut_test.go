@@ -252,7 +252,7 @@ func (j *cutJob) isReserved() { j.isReady(); j.reserve(j.Client) }
 
 // follow pushes a follower.
 func (j *cutJob) follow(ctx context.Context, c *client.Client) error {
-	return errOf(c.Push(ctx, client.Message{ID: cutID, Topic: "t", Body: "b"}, 0, client.IfExists(client.Follow)))
+	return errOf(c.Push(ctx, client.Message{ID: cutID, Topic: "t", Body: "b"}, 0, client.Follow))
 }
 
 func (j *cutJob) isFollowed() {

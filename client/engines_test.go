@@ -94,7 +94,7 @@ func (f *fixture) fillForMove() map[string]int64 {
 	tokens["lost"] = token // of the lease before
 	check(f.TB, reserve("t", "dead", time.Hour).Bury(ctx, "reason"))
 	reserve("lapses", "lapses", 100*time.Millisecond)
-	f.push("followed", "t", client.IfExists(client.Follow))
+	f.push("followed", "t", client.Follow)
 
 	check(f.TB, f.SetLimit(ctx, "limited", client.Limit{Concurrency: 1}))
 	reserve("limited", "slot", time.Hour)
@@ -145,7 +145,7 @@ func (f *fixture) goOnAfterMove(tokens map[string]int64) {
 		"Requeue":         f.Requeue(ctx, "dead"),
 		"Reschedule":      f.Reschedule(ctx, "reschedule", 2*time.Hour),
 		"Remove":          errOf(f.Remove(ctx, "remove")),
-		"KeepEarlier":     errOf(f.Push(ctx, message("keep"), 3*time.Hour, client.IfExists(client.KeepEarlier))),
+		"KeepEarlier":     errOf(f.Push(ctx, message("keep"), 3*time.Hour, client.KeepEarlier)),
 		"Group":           errOf(f.Push(ctx, client.Message{Topic: "grouped", Body: "2"}, 0, client.Group("k", client.GroupOptions{Max: 2, Longest: time.Hour}))),
 	} {
 		expectErr(f.TB, call, err, nil)

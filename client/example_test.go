@@ -323,7 +323,7 @@ func ExampleClient_Reschedule() {
 	// Output: 30m0s
 }
 
-func ExampleIfExists() {
+func ExampleRefuse() {
 	ctx := context.Background()
 	c, err := client.Open(redisURL)
 	if err != nil {
@@ -333,11 +333,11 @@ func ExampleIfExists() {
 
 	m := client.Message{ID: "report-2018-10", Topic: "report", Body: "October"}
 	for range 2 {
-		_, err = c.Push(ctx, m, time.Hour, client.IfExists(client.Refuse))
+		_, err = c.Push(ctx, m, time.Hour, client.Refuse)
 		fmt.Println(err)
 	}
 	// However often something happens, at most a minute passes until the report.
-	_, err = c.Push(ctx, m, time.Minute, client.IfExists(client.KeepEarlier))
+	_, err = c.Push(ctx, m, time.Minute, client.KeepEarlier)
 	fmt.Println(err)
 	// Output:
 	// <nil>
@@ -393,10 +393,9 @@ func ExampleDebounce() {
 
 	// A document is indexed when nobody has changed it for 10 s, but at least once a minute.
 	for _, body := range []string{"first draft", "second draft"} {
-		var did client.Outcome
-		_, err := c.Push(ctx, client.Message{ID: "index-7", Topic: "index", Body: body}, 10*time.Second,
-			client.IfExists(client.Debounce(time.Minute)), client.Report(&did))
-		fmt.Println(did, err)
+		job := client.Delayed{Message: client.Message{ID: "index-7", Topic: "index", Body: body}, Delay: 10 * time.Second}
+		pushed, err := c.PushOne(ctx, job, client.Debounce(time.Minute))
+		fmt.Println(pushed.Outcome, err)
 	}
 	// Output:
 	// created <nil>
@@ -413,9 +412,8 @@ func ExampleFollow() {
 
 	// A site is built whenever something has changed, and never twice at the same time.
 	changed := func(what string) {
-		var did client.Outcome
-		_, err := c.Push(ctx, client.Message{ID: "build-7", Topic: "build", Body: what}, 0, client.IfExists(client.Follow), client.Report(&did))
-		fmt.Println(did, err)
+		pushed, err := c.PushOne(ctx, client.Delayed{Message: client.Message{ID: "build-7", Topic: "build", Body: what}}, client.Follow)
+		fmt.Println(pushed.Outcome, err)
 	}
 	changed("title")
 	build, err := c.Reserve(ctx, time.Second, time.Minute, "build")
@@ -445,9 +443,8 @@ func ExampleGroup() {
 	// when there are 2 news.
 	mail := client.GroupOptions{Max: 2, Quiet: time.Minute, Longest: 15 * time.Minute}
 	for _, body := range []string{`{"order":7,"is":"paid"}`, `{"order":7,"is":"sent"}`, `{"order":8,"is":"paid"}`} {
-		var did client.Outcome
-		_, err := c.Push(ctx, client.Message{Topic: "digest", Body: body}, 0, client.Group("customer-42", mail), client.Report(&did))
-		fmt.Println(did, err)
+		pushed, err := c.PushOne(ctx, client.Delayed{Message: client.Message{Topic: "digest", Body: body}}, client.Group("customer-42", mail))
+		fmt.Println(pushed.Outcome, err)
 	}
 	m, err := c.Pop(ctx, "digest")
 	fmt.Println(m.Body, err)
@@ -552,7 +549,7 @@ func ExampleClient_PushBatch() {
 
 	// A job that exists is no harm to the others.
 	jobs = append(jobs, client.Delayed{Message: client.Message{ID: "member-3", Topic: "remind", Body: "3"}})
-	results, err := c.PushBatch(ctx, jobs, client.IfExists(client.Refuse))
+	results, err := c.PushBatch(ctx, jobs, client.Refuse)
 	fmt.Println(errors.Is(err, client.ErrExists))
 	for _, r := range results {
 		fmt.Println(r.ID, r.Err)

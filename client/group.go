@@ -35,7 +35,7 @@ const MaxGroupKey = 256 // which leaves room for a topic in the ID
 // The group has an ID of its own, which Push returns, and is a job like any other to all who take or manage it. It can be read at
 // any time. A push writes the whole body anew, so large groups of many small bodies cost more than their length: see docs/go.md.
 //
-// The push has no delay, no time, and no IfExists. Nor has it an ID but with Once: then a push of that ID to the topic and key counts
+// The push has no delay, no time, and none of the options about its ID but Once and OnceAs (see [Replace]). It has an ID with these only: then a push of that ID to the topic and key counts
 // once within the window, so that it can be made again after a lost answer. If it does not count it returns that ID and ErrExists. Without
 // it a push that is made again may stand in the group twice. Remove does not free such an ID.
 func Group(key string, options GroupOptions) PushOption {
@@ -48,20 +48,12 @@ type group struct {
 }
 
 // check says what is wrong with a push to the group.
-func (g *group) check(m Message, due store.Due, o *pushOptions) error {
+func (g *group) check(m Message) error {
 	switch {
 	case g.key == "":
 		return invalid("group key", "it is empty")
 	case g.Max < 0 || g.Max > math.MaxInt32:
 		return invalid("group max", fmt.Sprintf("%d is not from 0 to %d", g.Max, math.MaxInt32))
-	case g.Quiet == 0 && g.Longest == 0:
-		return invalid("group", "neither Quiet nor Longest is set: it might never be delivered")
-	case o.chosen:
-		return invalid("IfExists", "it has no meaning beside Group")
-	case m.ID != "" && !o.once:
-		return invalid("id", "a push to a group has none, but with Once")
-	case due != store.Due{}:
-		return invalid("delay", "a push to a group has none: Quiet and Longest say when it is due")
 	case len(m.Body) > MaxGroup-len("[]"):
 		return invalid("body", fmt.Sprintf("%d bytes do not fit into a group, which has %d at most", len(m.Body), MaxGroup))
 	case !isElement(m.Body):

@@ -21,10 +21,9 @@ import (
 // group pushes a body to a group of topic t.
 func (f *fixture) group(key, body string, o client.GroupOptions, opts ...client.PushOption) (id string, did client.Outcome) {
 	f.TB.Helper()
-	opts = append(opts, client.Group(key, o), client.Report(&did))
-	id, err := f.Push(f.TB.Context(), client.Message{Topic: "t", Body: body}, 0, opts...)
+	pushed, err := f.PushOne(f.TB.Context(), client.Delayed{Message: client.Message{Topic: "t", Body: body}, Options: opts}, client.Group(key, o))
 	check(f.TB, err)
-	return id, did
+	return pushed.ID, pushed.Outcome
 }
 
 var longGroup = client.GroupOptions{Longest: time.Hour}
@@ -99,7 +98,7 @@ func TestGroupThatIsOver(t *testing.T) {
 		"removed":  func(id string) { check(t, errOf(f.Remove(t.Context(), id))) },
 		"replaced": func(id string) { f.put(client.Message{ID: id, Topic: "t", Body: "[other]"}, time.Hour) },
 		"debounced": func(id string) {
-			f.put(client.Message{ID: id, Topic: "t", Body: "[other]"}, time.Hour, client.IfExists(client.Debounce(time.Hour)))
+			f.put(client.Message{ID: id, Topic: "t", Body: "[other]"}, time.Hour, client.Debounce(time.Hour))
 		},
 		"replaced by an old client": func(id string) {
 			f.Do("HMSET", "delayer:job_bucket:"+id, "topic", "u", "body", "[other]")
@@ -532,10 +531,9 @@ func TestGroupGrows(t *testing.T) {
 		f := startPartitions(t, 5)
 		old := f.open(client.WithPartitions(3))
 		push := func(c *client.Client, key, id, body string) (string, client.Outcome, error) {
-			var did client.Outcome
 			m := client.Message{ID: id, Topic: "t", Body: body}
-			group, err := c.Push(t.Context(), m, 0, client.Group(key, client.GroupOptions{Max: 3, Longest: time.Hour}), client.Once(time.Hour), client.Report(&did))
-			return group, did, err
+			group, err := c.PushOne(t.Context(), client.Delayed{Message: m}, client.Group(key, client.GroupOptions{Max: 3, Longest: time.Hour}), client.Once(time.Hour))
+			return group.ID, group.Outcome, err
 		}
 		const keys = 20
 		want := state{Buckets: buckets{}, Ready: queues{}}
@@ -588,7 +586,7 @@ func TestReservedGroupStaysWhileGrowing(t *testing.T) {
 			return errOf(c.Push(t.Context(), client.Message{ID: "a", Topic: "t", Body: "1"}, 0, client.Group("k", longGroup), client.Once(time.Hour)))
 		},
 		"its ID is refused": func(c *client.Client, group string) error {
-			return errOf(c.Push(t.Context(), client.Message{ID: group, Topic: "t", Body: "1"}, 0, client.IfExists(client.Refuse)))
+			return errOf(c.Push(t.Context(), client.Message{ID: group, Topic: "t", Body: "1"}, 0, client.Refuse))
 		},
 	} {
 		f := startPartitions(t, 5)
@@ -606,9 +604,9 @@ func TestReservedGroupStaysWhileGrowing(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		check(t, held.Retry(t.Context(), 0))
-		var did client.Outcome
-		second, err := now.Push(t.Context(), client.Message{Topic: "t", Body: "2"}, 0, client.Group("k", once), client.Report(&did))
+		pushed, err := now.PushOne(t.Context(), client.Delayed{Message: client.Message{Topic: "t", Body: "2"}}, client.Group("k", once))
 		check(t, err)
+		second, did := pushed.ID, pushed.Outcome
 		if second == first || did != client.Created {
 			t.Errorf("%s: pushed to %s (%s), behind %s", name, second, did, first)
 		}

@@ -237,7 +237,7 @@ func TestOldConsumerDeletesFollower(t *testing.T) {
 	check(t, errOf(f.Push(ctx, message("a"), 0)))
 	d, err := f.Reserve(ctx, 0, time.Minute, "t")
 	check(t, err)
-	check(t, errOf(f.Push(ctx, client.Message{ID: "a", Topic: "t", Body: "the next"}, 0, client.IfExists(client.Follow))))
+	check(t, errOf(f.Push(ctx, client.Message{ID: "a", Topic: "t", Body: "the next"}, 0, client.Follow)))
 	check(t, d.Release(ctx))
 	if m, err := f.oldClient().pop("t"); err != nil || m != message("a") {
 		t.Errorf("%+v, %v", m, err)

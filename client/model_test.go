@@ -303,7 +303,6 @@ func (m *model) schedule(id string, due float64) {
 }
 
 func (m *model) push(id string, job modelJob, due float64, p modelPolicy) (client.Outcome, error) {
-	policy := p.existing
 	entry, waits := m.pool[id]
 	follows := p.follows && waits && entry.lease > 0 && !m.isDue(entry)
 	m.bring(id, !follows && !p.refuses())
@@ -332,7 +331,7 @@ func (m *model) push(id string, job modelJob, due float64, p modelPolicy) (clien
 		switch {
 		case p.refuses():
 			return client.Refused, client.ErrExists
-		case policy == client.KeepEarlier && old < due, policy == client.KeepLater && old > due:
+		case p.earlier && old < due, p.later && old > due:
 			due, did = old, client.Kept
 		}
 	}
@@ -392,11 +391,14 @@ func (m *model) bringGroups(tags, left []string) {
 
 // modelPolicy is what becomes of a job that exists.
 type modelPolicy struct {
-	existing                 client.Existing
-	once, debounced, follows bool
+	name                                             string
+	option                                           client.PushOption
+	earlier, later, refuse, once, debounced, follows bool
 }
 
-func (p modelPolicy) refuses() bool { return p.once || p.existing == client.Refuse }
+func (p modelPolicy) String() string { return p.name }
+
+func (p modelPolicy) refuses() bool { return p.once || p.refuse }
 func (p modelPolicy) spares() bool  { return p.follows || p.refuses() }
 
 // taking is a call that takes up to n jobs of the topics.

@@ -57,7 +57,7 @@ func TestPushBatchOverPartitions(t *testing.T) {
 			f.Flush()
 			c.harm()
 			jobs := slices.Insert(delayedOf(100), 50, client.Delayed{Message: client.Message{ID: "bad", Topic: "t", Body: "b"}})
-			results, _ := f.PushBatch(t.Context(), jobs, client.IfExists(client.Refuse))
+			results, _ := f.PushBatch(t.Context(), jobs, client.Refuse)
 			for i, r := range results {
 				var want error
 				if store.PartitionOf(jobs[i].ID, 5) == bad {

@@ -8,8 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
+	"strings"
 	"time"
 
+	"github.com/mix-basic/delayer/internal/pushrule"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
@@ -39,9 +42,10 @@ type pushOptions struct {
 	given                      bool // there are any
 	limited, timed, replicated bool // MaxAttempts, TTR and Replicas were set
 	wrong                      error
-	mayBeEmpty                 bool // the body
-	chosen, once               bool // IfExists, and Once
-	report                     *Outcome
+	mayBeEmpty                 bool   // the body
+	chosen                     string // the name of Replace, Refuse, KeepEarlier, KeepLater or Follow, if it was given
+	debounced, once            bool
+	report                     *Outcome // is set by a push that is done, and by ErrExists
 	group                      *group
 }
 
@@ -89,42 +93,6 @@ const (
 	MaxReplicasTimeout = 10 * time.Second
 )
 
-// IfExists says what becomes of a push whose ID exists, waiting, ready or reserved.
-func IfExists(choice Existing) PushOption {
-	return func(o *pushOptions) { o.Policy, o.chosen, o.wrong = choice.policy, true, cmp.Or(o.wrong, choice.wrong) }
-}
-
-// Once has a push of the ID count once within the window, up to MaxDelay, whatever becomes of the job: waiting, reserved, done,
-// dead or popped. A further push of it changes nothing and returns the ID and ErrExists, as does one of an ID that exists. So a
-// push can be made again after a lost answer, and a trigger can be throttled. The window begins with the push that counts, by Redis's clock.
-// Remove frees the ID. Other pushes don't look at it, and have no window. The message needs an ID, and IfExists has no meaning beside it.
-func Once(window time.Duration) PushOption {
-	return func(o *pushOptions) {
-		o.Policy, o.once, o.wrong = store.Once(window), true, cmp.Or(o.wrong, checkLength("once", window, MaxDelay))
-	}
-}
-
-// OnceAs is Once for pushes that are to say the same: one that does not count, and says something else than the one that does,
-// returns ErrReused, which is ErrExists, too. What they say is content, of any length, such as the message and its options as one text; Redis
-// keeps a hash of it. That is not compared with a push of the ID by another option, nor while partitions grow.
-func OnceAs(window time.Duration, content string) PushOption {
-	sum := sha256.Sum256([]byte(content))
-	return func(o *pushOptions) {
-		Once(window)(o)
-		o.Policy = store.OnceAs(window, base64.RawStdEncoding.EncodeToString(sum[:16]))
-	}
-}
-
-// Report has a push that returns say what it did, also with ErrExists. After any other error that is empty.
-func Report(to *Outcome) PushOption {
-	return func(o *pushOptions) {
-		if to == nil {
-			o.wrong = cmp.Or(o.wrong, invalid("report", "it is nil"))
-		}
-		o.report = to
-	}
-}
-
 // Outcome is what a push did.
 type Outcome string
 
@@ -140,37 +108,60 @@ const (
 
 var outcomes = map[store.Outcome]Outcome{store.DidCreate: Created, store.DidReplace: Replaced, store.DidKeep: Kept, store.DidRefuse: Refused, store.DidFollow: Followed, store.DidAdd: Added}
 
-// Existing is a choice for IfExists.
-type Existing struct {
-	policy store.Policy
-	wrong  error
-}
-
-// The choices for IfExists. A job that is ready or reserved counts as due now. All but
-// Refuse, and Follow where it says so, replace topic, body, lifetime and what else the push says; the job begins anew, with
-// all its attempts, and a consumer who has reserved it loses the lease.
+// The options that say what a push does about earlier pushes of its ID. A push has one of Replace, Refuse, KeepEarlier, KeepLater, Follow,
+// Debounce, Once and OnceAs at most, and one to a Group none of them but Once and OnceAs. All but Replace, Refuse, KeepEarlier and
+// KeepLater need an ID; Push makes one for these, and finds no other.
+//
+// A job that is ready or reserved counts as due now. All but Refuse, Once and OnceAs, and Follow where it says so, replace topic, body,
+// lifetime and what else the push says; the job begins anew, with all its attempts, and a consumer who has reserved it loses the lease.
 var (
-	// Replace lets the new due time count. A ready job is thereby postponed. This
-	// is what Push does anyway.
-	Replace = Existing{policy: store.Replace}
+	// Replace lets the new due time count, so a ready job waits again. This is what Push does without an option.
+	Replace = ifExists("Replace", store.Replace)
 	// Refuse changes nothing: Push returns ErrExists.
-	Refuse = Existing{policy: store.Refuse}
+	Refuse = ifExists("Refuse", store.Refuse)
 	// KeepEarlier lets the earlier of both due times count.
-	KeepEarlier = Existing{policy: store.KeepEarlier}
+	KeepEarlier = ifExists("KeepEarlier", store.KeepEarlier)
 	// KeepLater lets the later of both due times count.
-	KeepLater = Existing{policy: store.KeepLater}
+	KeepLater = ifExists("KeepLater", store.KeepLater)
 	// Follow is Replace, but leaves a job alone that is reserved, with its lease. The new job takes its place when it is
 	// acknowledged, has become a dead letter, or was popped, not before its own due time. The newest of several such pushes counts. So no trigger is lost,
 	// and none is handled beside the one before. The new job is handled once the old one's consumer is done, or has died, and its attempts are used
 	// up: until then that one is tried again.
-	Follow = Existing{policy: store.Follow}
+	Follow = ifExists("Follow", store.Follow)
 )
+
+func ifExists(name string, p store.Policy) PushOption {
+	return func(o *pushOptions) { o.Policy, o.chosen = p, name }
+}
 
 // Debounce is Replace, but the job falls due so long, up to MaxDelay, after the first of these pushes at the latest, however many
 // follow. So a burst of triggers is one job, which comes when nothing was pushed for its delay, or after longest. Once the job was
-// reserved, or is gone, the next push is the first of a new burst.
-func Debounce(longest time.Duration) Existing {
-	return Existing{store.Debounce(longest), checkLength("debounce", longest, MaxDelay)}
+// reserved, or is gone, the next push is the first of a new burst. See Replace for what it goes together with.
+func Debounce(longest time.Duration) PushOption {
+	return func(o *pushOptions) {
+		o.Policy, o.debounced, o.wrong = store.Debounce(longest), true, cmp.Or(o.wrong, checkLength("debounce", longest, MaxDelay))
+	}
+}
+
+// Once makes a push of the ID count once within the window, up to MaxDelay, whatever becomes of the job: waiting, reserved, done,
+// dead or popped. A further push of it changes nothing and returns the ID and ErrExists, as does one of an ID that exists. So a
+// push can be made again after a lost answer, and a trigger can be throttled. The window begins with the push that counts, by Redis's clock.
+// Remove frees the ID. Other pushes don't look at it, and have no window. See Replace for what it goes together with.
+func Once(window time.Duration) PushOption {
+	return func(o *pushOptions) {
+		o.Policy, o.once, o.wrong = store.Once(window), true, cmp.Or(o.wrong, checkLength("once", window, MaxDelay))
+	}
+}
+
+// OnceAs is Once for pushes that are to say the same: one that does not count, and says something else than the one that does,
+// returns ErrReused, which is ErrExists, too. What they say is content, of any length, such as the message and its options as one text; Redis
+// keeps a hash of it. That is not compared with a push of the ID by another option, nor while partitions grow.
+func OnceAs(window time.Duration, content string) PushOption {
+	sum := sha256.Sum256([]byte(content))
+	return func(o *pushOptions) {
+		Once(window)(o)
+		o.Policy = store.OnceAs(window, base64.RawStdEncoding.EncodeToString(sum[:16]))
+	}
 }
 
 // Push stores a job that falls due after the delay, and returns its ID. The
@@ -192,23 +183,30 @@ func Debounce(longest time.Duration) Existing {
 // While a node of a Redis Cluster is away a push without an ID gets one of a partition that is well, unless it may be stored already. One
 // with an ID belongs to its partition, and fails after 3 s if that is away.
 func (c *Client) Push(ctx context.Context, m Message, delay time.Duration, opts ...PushOption) (id string, err error) {
-	return c.push(ctx, m, store.Due{After: delay}, checkDelay("delay", delay), opts)
+	return c.push(ctx, m, store.Due{After: delay}, checkDelay("delay", delay), opts, nil)
 }
 
 // PushAt is Push for a job that falls due at a time, within MaxDelay from now;
 // one in the past means at once.
 // Redis's clock says when that is.
 func (c *Client) PushAt(ctx context.Context, m Message, due time.Time, opts ...PushOption) (id string, err error) {
-	return c.push(ctx, m, store.Due{At: due}, checkDue(due), opts)
+	return c.push(ctx, m, store.Due{At: due}, checkDue(due), opts, nil)
 }
 
-func (c *Client) push(ctx context.Context, m Message, due store.Due, wrong error, opts []PushOption) (string, error) {
+// PushOne is Push or PushAt of one job, and tells what the push did: with ErrExists it is Refused, after any other error that is empty. The
+// options of the call go behind the job's own. The error is the Result's, too.
+func (c *Client) PushOne(ctx context.Context, job Delayed, opts ...PushOption) (r Result, err error) {
+	due, wrong := dueOf(job)
+	r.ID, err = c.push(ctx, job.Message, due, wrong, slices.Concat(job.Options, opts), &r.Outcome)
+	r.Err = err
+	return r, err
+}
+
+func (c *Client) push(ctx context.Context, m Message, due store.Due, wrong error, opts []PushOption, report *Outcome) (string, error) {
 	o := defaultPush
-	if len(opts) > 0 {
+	if len(opts) > 0 || report != nil {
 		o = o.with(opts)
-		if o.report != nil {
-			*o.report = ""
-		}
+		o.report = report
 	}
 	job, err := newJob(m, due, &o)
 	if err = cmp.Or(wrong, err); err == nil {
@@ -221,7 +219,7 @@ func (c *Client) push(ctx context.Context, m Message, due store.Due, wrong error
 	if due.After > 0 && due.After < time.Millisecond {
 		c.note("delay", due.After)
 	}
-	if c.growing || len(opts) > 0 || m.ID == "" && len(c.partitions) > 1 {
+	if c.growing || len(opts) > 0 || report != nil || m.ID == "" && len(c.partitions) > 1 {
 		return c.pushWith(ctx, m, job, &o)
 	}
 	if err := c.calls.pushes.Do(ctx, c.partitions.Of(job.ID), job); err != nil {
@@ -287,11 +285,11 @@ func (o *pushOptions) pushed(id string, did store.Outcome, err error) (string, e
 
 // newJob is the message as the store takes it, with an ID in any case.
 func newJob(m Message, due store.Due, o *pushOptions) (store.Delayed, error) {
-	if err := checkPush(m, o); err != nil {
+	if err := checkPush(m, due, o); err != nil {
 		return store.Delayed{}, err
 	}
 	if o.group != nil {
-		if err := o.group.check(m, due, o); err != nil {
+		if err := o.group.check(m); err != nil {
 			return store.Delayed{}, err
 		}
 		return o.group.job(m, o.Terms), nil
@@ -327,14 +325,14 @@ func checkDue(due time.Time) error {
 	return nil
 }
 
-func checkPush(m Message, o *pushOptions) error {
+func checkPush(m Message, due store.Due, o *pushOptions) error {
 	switch {
 	case m.Topic == "":
 		return invalid("topic", "it is empty")
 	case m.Body == "" && !o.mayBeEmpty:
 		return invalid("body", "it is empty")
 	case o.given:
-		if err := o.check(m); err != nil {
+		if err := o.check(m, due); err != nil {
 			return err
 		}
 	}
@@ -344,17 +342,15 @@ func checkPush(m Message, o *pushOptions) error {
 	return nil
 }
 
-// check says what is wrong with the options of a push of that message, but for its group.
-func (o *pushOptions) check(m Message) error {
-	switch {
-	case o.limited && (o.MaxAttempts < 1 || o.MaxAttempts > math.MaxInt32):
+// check says what is wrong with the options of a push of that message.
+func (o *pushOptions) check(m Message, due store.Due) error {
+	if o.limited && (o.MaxAttempts < 1 || o.MaxAttempts > math.MaxInt32) {
 		return invalid("max attempts", fmt.Sprintf("%d is not from 1 to %d", o.MaxAttempts, math.MaxInt32))
-	case o.Policy == "" && o.wrong == nil:
-		return invalid("IfExists", "want Replace, Refuse, KeepEarlier, KeepLater, Follow or Debounce")
-	case o.once && o.chosen:
-		return invalid("IfExists", "it has no meaning beside Once")
-	case o.once && m.ID == "":
-		return invalid("id", "it is empty, and Once counts the pushes of an ID")
+	}
+	if o.chosen != "" || o.debounced || o.once || o.group != nil {
+		if err := o.checkTogether(m, due); err != nil {
+			return err
+		}
 	}
 	var ttr, replicas error
 	if o.timed {
@@ -364,6 +360,31 @@ func (o *pushOptions) check(m Message) error {
 		replicas = checkReplicas(o.Replicas)
 	}
 	return cmp.Or(o.wrong, checkLength("ready max lifetime", o.Lifetime, MaxDelay), ttr, replicas)
+}
+
+// checkTogether says which parts of a push of that message do not go together.
+func (o *pushOptions) checkTogether(m Message, due store.Due) error {
+	given := map[string]bool{
+		"id": m.ID != "", "delay": due.After != 0, "due": !due.At.IsZero(), "if_exists": o.chosen != "", "follow": o.chosen == "Follow",
+		"debounce": o.debounced, "once": o.once, "group": o.group != nil,
+		"group_quiet": o.group != nil && o.group.Quiet != 0, "group_longest": o.group != nil && o.group.Longest != 0,
+	}
+	if part, why := pushrule.Check(func(part string) bool { return given[part] }, o.nameOf); part != "" {
+		return cmp.Or(o.wrong, invalid(o.nameOf(part), why))
+	}
+	return nil
+}
+
+// nameOf is what a part of the push is called in Go.
+func (o *pushOptions) nameOf(part string) string {
+	switch part {
+	case "if_exists":
+		return o.chosen
+	case "id", "delay", "due":
+		return part
+	}
+	part = strings.TrimPrefix(part, "group_")
+	return strings.ToUpper(part[:1]) + part[1:]
 }
 
 func checkReplicas(r store.Replicas) error {

@@ -21,7 +21,7 @@ func TestPush(t *testing.T) {
 		name    string
 		before  []string
 		delay   time.Duration
-		policy  client.Existing
+		policy  client.PushOption
 		wantErr error
 		want    state
 		wantDue time.Duration // from now
@@ -42,7 +42,7 @@ func TestPush(t *testing.T) {
 			f := f.with(t)
 			from := f.Clock()
 			f.seed(tt.before...)
-			id, err := f.Push(t.Context(), client.Message{ID: "a", Topic: "t", Body: "new"}, tt.delay, client.ReadyMaxLifetime(time.Hour), client.IfExists(tt.policy))
+			id, err := f.Push(t.Context(), client.Message{ID: "a", Topic: "t", Body: "new"}, tt.delay, client.ReadyMaxLifetime(time.Hour), tt.policy)
 			to := f.Clock()
 			if !errors.Is(err, tt.wantErr) || (err == nil) != (id == "a") {
 				t.Errorf("Push = %q, %v, want error %v", id, err, tt.wantErr)

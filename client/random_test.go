@@ -345,17 +345,17 @@ func (r *modelRun) job(id string, terms modelJob) (client.Delayed, modelJob, flo
 }
 
 var modelPolicies = []modelPolicy{
-	{existing: client.Replace}, {existing: client.Replace}, {existing: client.Refuse}, {existing: client.KeepEarlier}, {existing: client.KeepLater},
-	{once: true}, {existing: client.Debounce(100 * 24 * time.Hour), debounced: true}, {existing: client.Follow, follows: true}, {existing: client.Follow, follows: true},
+	{name: "replace", option: client.Replace}, {name: "replace, unsaid"}, {name: "refuse", option: client.Refuse, refuse: true},
+	{name: "keep earlier", option: client.KeepEarlier, earlier: true}, {name: "keep later", option: client.KeepLater, later: true},
+	{name: "once", option: client.Once(time.Hour), once: true}, {name: "debounce", option: client.Debounce(100 * 24 * time.Hour), debounced: true},
+	{name: "follow", option: client.Follow, follows: true}, {name: "follow", option: client.Follow, follows: true},
 }
 
 // pushOptions are some, their policy, and what they make of a job.
 func (r *modelRun) pushOptions() (opts []client.PushOption, policy modelPolicy, terms modelJob) {
 	policy = pick(r.Rand, modelPolicies)
-	if policy.once {
-		opts = append(opts, client.Once(time.Hour))
-	} else {
-		opts = append(opts, client.IfExists(policy.existing))
+	if policy.option != nil {
+		opts = append(opts, policy.option)
 	}
 	if r.IntN(2) == 0 {
 		terms.maxAttempts = 1 + r.IntN(3)
@@ -452,17 +452,10 @@ var oldSteps = []func(*modelRun){oldPushStep, oldPushStep, oldPopStep, oldRemove
 func pushStep(r *modelRun) {
 	opts, policy, terms := r.pushOptions()
 	d, job, due := r.job(r.id(), terms)
-	var err error
-	var did client.Outcome
-	opts = append(opts, client.Report(&did))
-	if d.At.IsZero() {
-		_, err = r.Push(r.TB.Context(), d.Message, 0, opts...)
-	} else {
-		_, err = r.PushAt(r.TB.Context(), d.Message, d.At, opts...)
-	}
+	pushed, err := r.PushOne(r.TB.Context(), d, opts...)
 	should, want := r.model.push(d.ID, job, due, policy)
 	r.note(fmt.Sprintf("push %v at %.0f, %v, %d attempts, for %v", d.Message, due, policy, terms.maxAttempts, terms.lifetime), err, want)
-	r.same("  did", did, should)
+	r.same("  did", pushed.Outcome, should)
 }
 
 func pushBatchStep(r *modelRun) {
@@ -515,8 +508,7 @@ func groupStep(r *modelRun) {
 	left := r.left(ids)
 	var results []client.Result
 	if len(batch) == 1 {
-		result := client.Result{}
-		result.ID, result.Err = r.Push(r.TB.Context(), batch[0].Message, 0, append(batch[0].Options, client.Report(&result.Outcome))...)
+		result, _ := r.PushOne(r.TB.Context(), batch[0])
 		if errors.Is(result.Err, client.ErrExists) {
 			result.Err = client.ErrExists
 		}

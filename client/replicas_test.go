@@ -59,7 +59,7 @@ func TestReplicas(t *testing.T) {
 	if job, err := f.Get(ctx, id); err != nil || job.State != client.Ready {
 		t.Errorf("%q is %+v, %v", id, job, err)
 	}
-	_, err = f.Push(ctx, message("a"), 0, client.Replicas(1, 10*time.Second), client.IfExists(client.Refuse))
+	_, err = f.Push(ctx, message("a"), 0, client.Replicas(1, 10*time.Second), client.Refuse)
 	expectErr(t, "Push", err, client.ErrExists) // at once: nothing was written
 }
 

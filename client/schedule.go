@@ -155,13 +155,13 @@ func (s Schedule) check() (stored store.Schedule, spec *cron.Spec, zone *time.Lo
 		err = invalid("every", "it has no meaning beside cron")
 	case text == "":
 		err = invalid("cron", "it is empty, and so is every")
-	case o.Policy != "" || o.replicated || o.report != nil:
+	case o.Policy != "" || o.replicated || o.group != nil:
 		err = cmp.Or(o.wrong, invalid("option", "want ReadyMaxLifetime, MaxAttempts, TTR or EmptyBody"))
 	case s.Jitter < 0 || s.Jitter > MaxDelay:
 		err = invalid("jitter", fmt.Sprintf("%v is not from 0 to %v", s.Jitter, MaxDelay))
 	default:
 		o.Policy = store.Replace // which is none of a schedule
-		err = cmp.Or(checkScheduleName(s.Name), refusal("topic", store.CheckScheduleTopic(s.Topic)), checkPush(Message{Topic: s.Topic, Body: s.Body}, &o), checkUnit("jitter", s.Jitter),
+		err = cmp.Or(checkScheduleName(s.Name), refusal("topic", store.CheckScheduleTopic(s.Topic)), checkPush(Message{Topic: s.Topic, Body: s.Body}, store.Due{}, &o), checkUnit("jitter", s.Jitter),
 			checkChoice("missed", s.Missed, MissedOnce, MissedSkip, MissedAll), checkChoice("overlap", s.Overlap, OverlapAllow, OverlapSkip, OverlapFollow))
 	}
 	if err == nil {

@@ -184,7 +184,7 @@ func TestScheduleInvalid(t *testing.T) {
 		"invalid jitter: 30ns is less than a millisecond":                  with(func(s *client.Schedule) { s.Jitter = 30 }),
 		`invalid missed: "twice" is not one of ["once" "skip" "all"]`:      with(func(s *client.Schedule) { s.Missed = "twice" }),
 		`invalid overlap: "never" is not one of ["allow" "skip" "follow"]`: with(func(s *client.Schedule) { s.Overlap = "never" }),
-		"invalid option: want ReadyMaxLifetime, MaxAttempts, TTR":          with(func(s *client.Schedule) { s.Options = []client.PushOption{client.IfExists(client.Refuse)} }),
+		"invalid option: want ReadyMaxLifetime, MaxAttempts, TTR":          with(func(s *client.Schedule) { s.Options = []client.PushOption{client.Refuse} }),
 		"invalid option: want ReadyMaxLifetime":                            with(func(s *client.Schedule) { s.Options = []client.PushOption{client.Once(time.Hour)} }),
 		"invalid max attempts: 0":                                          with(func(s *client.Schedule) { s.Options = []client.PushOption{client.MaxAttempts(0)} }),
 		"invalid option: it is nil":                                        with(func(s *client.Schedule) { s.Options = []client.PushOption{nil} }),

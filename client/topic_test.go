@@ -32,7 +32,7 @@ func TestTopic(t *testing.T) {
 			t.Errorf("got %+v of %q, want %+v", got, d.Body, want)
 		}
 	}
-	id, err := orders.PushAt(t.Context(), f.Client, values[0], due, client.IfExists(client.Refuse))
+	id, err := orders.PushAt(t.Context(), f.Client, values[0], due, client.Refuse)
 	check(t, err)
 	if job, err := f.Get(t.Context(), id); err != nil || !job.Due.Equal(due) || job.Topic != "orders" || job.Body != `{"ID":"","Items":null,"Due":null}` {
 		t.Errorf("pushed for a time: %+v, %v", job, err)

@@ -69,12 +69,13 @@ func TestForwardDueOrder(t *testing.T) {
 // TestForwardGroup has a group be due when nothing more came for a while, and then takes no more.
 func TestForwardGroup(t *testing.T) {
 	d := delayertest.New(t)
-	push := func(body string) (did client.Outcome) {
-		_, err := d.Client().Push(t.Context(), client.Message{Topic: "t", Body: body}, 0, client.Group("k", client.GroupOptions{Quiet: time.Minute, Longest: 150 * time.Second}), client.Report(&did))
+	push := func(body string) client.Outcome {
+		job := client.Delayed{Message: client.Message{Topic: "t", Body: body}}
+		pushed, err := d.Client().PushOne(t.Context(), job, client.Group("k", client.GroupOptions{Quiet: time.Minute, Longest: 150 * time.Second}))
 		if err != nil {
 			t.Fatal(err)
 		}
-		return did
+		return pushed.Outcome
 	}
 	var did []client.Outcome
 	for n := range 4 {

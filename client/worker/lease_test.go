@@ -218,7 +218,7 @@ func TestRedisAwayWhileFetching(t *testing.T) {
 		f.AwaitWaiter("t")
 		id := fmt.Sprint(n)
 		until(t, "a job is pushed", func() bool {
-			_, err := f.Push(t.Context(), client.Message{ID: id, Topic: "t", Body: "body"}, 0, client.IfExists(client.Refuse))
+			_, err := f.Push(t.Context(), client.Message{ID: id, Topic: "t", Body: "body"}, 0, client.Refuse)
 			return err == nil || errors.Is(err, client.ErrExists)
 		})
 		until(t, "it is done", func() bool { return e.count("done "+id) == 1 })

@@ -3,16 +3,17 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"math"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/duration"
+	"github.com/mix-basic/delayer/internal/pushrule"
 )
 
 // jobCommands are about single jobs.
@@ -86,52 +87,46 @@ func runPush(ctx context.Context, c *call) (reply, error) {
 		terms = append(terms, client.Once(c.once))
 	}
 	if c.debounce > 0 {
-		terms = append(terms, client.IfExists(client.Debounce(c.debounce)))
+		terms = append(terms, client.Debounce(c.debounce))
 	}
 	if c.follow {
-		terms = append(terms, client.IfExists(client.Follow))
+		terms = append(terms, client.Follow)
 	}
 	if c.group != "" {
 		terms = append(terms, client.Group(c.group, client.GroupOptions{Max: c.max, Quiet: c.quiet, Longest: c.longest}))
 	}
-	var did client.Outcome
-	id, err := c.client.Push(ctx, client.Message{ID: c.id, Topic: topic, Body: body}, delay, append(terms, client.Report(&did))...)
-	if c.once > 0 && did == client.Refused {
+	job := client.Delayed{Message: client.Message{ID: c.id, Topic: topic, Body: body}, Delay: delay}
+	pushed, err := c.client.PushOne(ctx, job, terms...)
+	if c.once > 0 && pushed.Outcome == client.Refused {
 		briefly(func() {
 			fmt.Fprintf(c.stderr, "Note: a push of %q counted before; this one changed nothing.\n", c.id)
 		})
-		id, err = c.id, nil
+		pushed.ID, err = c.id, nil
 	}
-	v := idJSON(id)
-	v["outcome"] = did
-	return reply{text: id, json: v}, err
+	v := idJSON(pushed.ID)
+	v["outcome"] = pushed.Outcome
+	return reply{text: pushed.ID, json: v}, err
 }
 
 // checkPush finds flags of push that do not go together, or not without another.
 func checkPush(o *options) error {
-	switch {
-	case o.once != 0 && o.debounce != 0:
-		return errors.New("--once and --debounce do not go together: want one of the two")
-	case o.follow && (o.once != 0 || o.debounce != 0):
-		return errors.New("--follow does not go together with --once or --debounce: want one of them")
-	case o.group != "" && (o.follow || o.debounce != 0):
-		return errors.New("--group does not go together with --debounce or --follow: want one of them")
-	case o.follow && o.id == "":
-		return errors.New("--follow means nothing without --id")
-	case o.once != 0 && o.id == "":
-		return errors.New("--once means nothing without --id")
-	case o.debounce != 0 && o.id == "":
-		return errors.New("--debounce means nothing without --id")
-	case o.group != "" && o.id != "" && o.once == 0:
-		return errors.New("--id means nothing with --group, but with --once")
-	case o.group != "" && o.quiet == 0 && o.longest == 0:
-		return errors.New("--group needs --quiet or --longest: it might never be delivered")
-	case o.group == "" && (o.max != 0 || o.quiet != 0 || o.longest != 0):
-		return errors.New("--max, --quiet and --longest mean nothing without --group")
-	case o.replicasTimeout != 0 && o.replicas == 0:
-		return errors.New("--replicas-timeout means nothing without --replicas")
+	given := map[string]bool{
+		"id": o.id != "", "if_exists": o.follow, "follow": o.follow, "once": o.once != 0, "debounce": o.debounce != 0,
+		"group": o.group != "", "group_max": o.max != 0, "group_quiet": o.quiet != 0, "group_longest": o.longest != 0,
+		"replicas": o.replicas != 0, "replicas_timeout": o.replicasTimeout != 0,
+	}
+	if part, why := pushrule.Check(func(part string) bool { return given[part] }, pushFlag); part != "" {
+		return fmt.Errorf("%s: %s", pushFlag(part), why)
 	}
 	return nil
+}
+
+// pushFlag is the flag of a part of a push.
+func pushFlag(part string) string {
+	if part == "if_exists" {
+		return "--follow"
+	}
+	return "--" + strings.ReplaceAll(strings.TrimPrefix(part, "group_"), "_", "-")
 }
 
 // readInput reads a body from the standard input.

@@ -61,11 +61,11 @@ var pushing = []line{
 		s.push("a", "t", time.Hour)
 		due(time.Hour, 2*time.Hour)
 		due(2*time.Hour, 3*time.Hour)
-		_, err := s.Push(s.Context(), client.Message{ID: "a", Topic: "t", Body: "b"}, 0, client.IfExists(client.Refuse))
+		_, err := s.Push(s.Context(), client.Message{ID: "a", Topic: "t", Body: "b"}, 0, client.Refuse)
 		expectError(s, err, client.ErrExists)
-		s.push("a", "t", 9*time.Hour, client.IfExists(client.KeepEarlier))
+		s.push("a", "t", 9*time.Hour, client.KeepEarlier)
 		due(3*time.Hour, 4*time.Hour)
-		s.push("a", "t", time.Hour, client.IfExists(client.KeepLater))
+		s.push("a", "t", time.Hour, client.KeepLater)
 		due(4*time.Hour, 0)
 		s.expectPop("t", "a")
 		s.expectEmpty("t")
@@ -130,9 +130,8 @@ var pushing = []line{
 	{"Debounce: a burst of pushes is one job, due so long after the first at the latest", func(s *stage) {
 		push := func(delay, due time.Duration, want client.Outcome) {
 			s.Helper()
-			var did client.Outcome
-			s.push("a", "t", delay, client.IfExists(client.Debounce(2*time.Hour)), client.Report(&did))
-			expect(s, "what the push did", did, nil, want)
+			pushed, err := s.PushOne(s.Context(), client.Delayed{Message: client.Message{ID: "a", Topic: "t", Body: "b"}, Delay: delay}, client.Debounce(2*time.Hour))
+			expect(s, "what the push did", pushed.Outcome, err, want)
 			job := s.expectState("a", client.Waiting)
 			if left := job.TTL - client.DefaultReadyMaxLifetime; left > due || left < due-patience {
 				s.Errorf("it is due in %v, want %v", left, due)
@@ -145,9 +144,8 @@ var pushing = []line{
 	{"Follow: a push leaves a reserved job alone, and takes its place when that is done", func(s *stage) {
 		s.push("a", "t", 0)
 		d := s.reserve("t", "a", 1, time.Hour)
-		var did client.Outcome
-		s.push("a", "t", 0, client.IfExists(client.Follow), client.Report(&did))
-		expect(s, "what the push did", did, nil, client.Followed)
+		pushed, err := s.PushOne(s.Context(), client.Delayed{Message: client.Message{ID: "a", Topic: "t", Body: "body of a"}}, client.Follow)
+		expect(s, "what the push did", pushed.Outcome, err, client.Followed)
 		s.expectState("a", client.Reserved)
 		check(s, d.Ack(s.Context()))
 		s.expectPop("t", "a")
@@ -156,10 +154,9 @@ var pushing = []line{
 		s.serve(server.Options{})
 		push := func(body string, o client.GroupOptions, want client.Outcome) (id string) {
 			s.Helper()
-			var did client.Outcome
-			id, err := s.Push(s.Context(), client.Message{Topic: "t", Body: body}, 0, client.Group("k", o), client.Report(&did))
-			expect(s, "what the push did", did, err, want)
-			return id
+			pushed, err := s.PushOne(s.Context(), client.Delayed{Message: client.Message{Topic: "t", Body: body}}, client.Group("k", o))
+			expect(s, "what the push did", pushed.Outcome, err, want)
+			return pushed.ID
 		}
 		hour := client.GroupOptions{Max: 2, Longest: time.Hour}
 		first := push(`{"n":1}`, hour, client.Created)

@@ -9,10 +9,11 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/pushrule"
 )
 
 // policies are the values of if_exists.
-var policies = map[string]client.Existing{
+var policies = map[string]client.PushOption{
 	"replace":      client.Replace,
 	"refuse":       client.Refuse,
 	"keep_earlier": client.KeepEarlier,
@@ -25,30 +26,13 @@ func checkJob(job values, at pointer) error {
 	if err := job.require(at, "topic", "body"); err != nil {
 		return err
 	}
-	for _, rule := range []struct {
-		broken     bool
-		field, why string
-	}{
-		{job.has("due") && job.has("delay"), "due", "delay is given, too: want one of the two"},
-		{job.has("replicas_timeout") && !job.has("replicas"), "replicas_timeout", "it means nothing without replicas"},
-		{job.has("once") && !job.has("id"), "once", "it means nothing without id"},
-		{job.has("once") && job.has("if_exists"), "if_exists", "it means nothing where a push counts once"},
-		{job.has("once") && job.has("debounce"), "debounce", "it means nothing where a push counts once"},
-		{job.has("debounce") && !job.has("id"), "debounce", "it means nothing without id"},
-		{job.has("debounce") && job.has("if_exists"), "debounce", "if_exists is given, too: want one of the two"},
-		{!job.has("group") && job.has("group_max"), "group_max", "it means nothing without group"},
-		{!job.has("group") && job.has("group_quiet"), "group_quiet", "it means nothing without group"},
-		{!job.has("group") && job.has("group_longest"), "group_longest", "it means nothing without group"},
-		{job.has("group") && !job.has("group_quiet", "group_longest"), "group", "group_quiet and group_longest are missing: want one of the two, or both"},
-		{job.has("group") && job.has("delay"), "delay", "it means nothing with group"},
-		{job.has("group") && job.has("due"), "due", "it means nothing with group"},
-		{job.has("group") && job.has("if_exists"), "if_exists", "it means nothing with group"},
-		{job.has("group") && job.has("debounce"), "debounce", "it means nothing with group"},
-		{job.has("group") && job.has("id") && !job.has("once"), "id", "it means nothing with group, but with once"},
-	} {
-		if rule.broken {
-			return at.member(rule.field).problem("%s", rule.why)
+	has := func(part string) bool { return part == "follow" && job["if_exists"] == "follow" || job.has(part) }
+	name := func(part string) string { return part }
+	if part, why := pushrule.Check(has, name); part != "" {
+		if part == "follow" {
+			part = "if_exists"
 		}
+		return at.member(part).problem("%s", why)
 	}
 	return nil
 }
@@ -69,12 +53,12 @@ func delayed(job values) client.Delayed {
 	option("ttr", client.TTR(get[time.Duration](job, "ttr")))
 	option("ready_max_lifetime", client.ReadyMaxLifetime(get[time.Duration](job, "ready_max_lifetime")))
 	option("replicas", client.Replicas(int(get[int64](job, "replicas")), cmp.Or(get[time.Duration](job, "replicas_timeout"), time.Second)))
-	option("if_exists", client.IfExists(policies[get[string](job, "if_exists")]))
+	option("if_exists", policies[get[string](job, "if_exists")])
 	option("once", client.Once(get[time.Duration](job, "once")))
 	option("group", client.Group(get[string](job, "group"), client.GroupOptions{
 		Max: int(get[int64](job, "group_max")), Quiet: get[time.Duration](job, "group_quiet"), Longest: get[time.Duration](job, "group_longest"),
 	}))
-	option("debounce", client.IfExists(client.Debounce(get[time.Duration](job, "debounce"))))
+	option("debounce", client.Debounce(get[time.Duration](job, "debounce")))
 	return d
 }
 
@@ -86,24 +70,18 @@ func (a *api) push(c *call) (response, error) {
 	if err != nil {
 		return response{}, err
 	}
-	job, id := delayed(c.body), ""
-	var did client.Outcome
-	job.Options = append(job.Options, client.Report(&did))
+	job := delayed(c.body)
 	if keyed {
 		job.Options = append(job.Options, client.OnceAs(get[time.Duration](c.body, "once"), contentOf(c.body)))
 	}
-	if job.At.IsZero() {
-		id, err = a.client.Push(c.context(), job.Message, job.Delay, job.Options...)
-	} else {
-		id, err = a.client.PushAt(c.context(), job.Message, job.At, job.Options...)
-	}
+	pushed, err := a.client.PushOne(c.context(), job)
 	if isStored(err) {
 		a.Pushed(job.Topic, 1)
 	}
 	status := http.StatusCreated
 	switch {
 	case err == nil:
-	case did != client.Refused:
+	case pushed.Outcome != client.Refused:
 		return response{}, err
 	case keyed && !errors.Is(err, client.ErrReused): // it is a repetition, which is to be told what the first one was, or would have been
 		status = http.StatusOK
@@ -116,11 +94,11 @@ func (a *api) push(c *call) (response, error) {
 		return response{}, refused
 	}
 	var o object
-	o.text("id", id)
-	o.put("outcome", did)
+	o.text("id", pushed.ID)
+	o.put("outcome", pushed.Outcome)
 	made := ok(o)
 	made.status = status
-	made.header = map[string]string{"Location": "/v1/jobs/" + escape(id)}
+	made.header = map[string]string{"Location": "/v1/jobs/" + escape(pushed.ID)}
 	return made, nil
 }
 

@@ -76,7 +76,7 @@ func (d *Dashboard) pushed(p *page) error {
 	if get("replace") != "" {
 		ifExists = client.Replace
 	}
-	opts := []client.PushOption{client.IfExists(ifExists)}
+	opts := []client.PushOption{ifExists}
 	delay, err := durationOf("delay", cmp.Or(get("delay"), "0"))
 	if err != nil {
 		return err
