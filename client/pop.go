@@ -60,7 +60,7 @@ func (c *Client) takeFor(ctx context.Context, r wait.Request) (wait.Jobs, error)
 		return wait.Jobs{}, err
 	}
 	defer c.running.Done()
-	if r.Timeout > 0 {
+	if r.Timeout > 0 && r.Timeout < time.Millisecond {
 		c.note("timeout", r.Timeout)
 	}
 	return c.dispatcher.Take(ctx, r)
