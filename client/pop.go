@@ -27,7 +27,7 @@ func (c *Client) Pop(ctx context.Context, topic string) (Message, error) {
 
 // BPop is Pop, but waits for a job when there is none, and fails with
 // ErrEmpty when the timeout is over; 0 means to wait as long as ctx allows. Of
-// several topics, the first that has a job is served.
+// several topics, the first that has a job is served; with several partitions, the first that had one as of the last probe: see Fetch.
 //
 // Waiting takes nothing out of Redis: a cancelled BPop loses no job. All calls of
 // a Client that wait share one connection (to each node of a cluster), whatever their topics, on which Redis
