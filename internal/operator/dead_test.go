@@ -172,7 +172,7 @@ func (f *fixture) before(script string, call func()) *Operator {
 	addr := f.Addr
 	pool := &redis.Pool{Dial: func() (redis.Conn, error) {
 		conn, err := redis.Dial("tcp", addr)
-		return &hookedConn{conn, "\n-- " + script + ": ", call}, err
+		return &hookedConn{conn, "-- " + script + ": ", call}, err
 	}}
 	f.TB.Cleanup(func() { pool.Close() })
 	return New(pool, "", store.Layout{})
@@ -193,7 +193,7 @@ func (c *hookedConn) ReceiveContext(ctx context.Context) (any, error) {
 }
 
 func (c *hookedConn) Send(command string, args ...any) error {
-	if text, _ := args[0].(string); command == "EVAL" && strings.Contains(text, c.part) {
+	if text, _ := args[0].(string); command == "EVAL" && strings.HasPrefix(text, c.part) {
 		c.call()
 	}
 	return c.Conn.Send(command, args...)
