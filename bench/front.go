@@ -40,7 +40,7 @@ func answerAtOnce(w http.ResponseWriter, r *http.Request) {
 	io.WriteString(w, `{"code":0,"message":"","data":{"id":"x"}}`)
 }
 
-// floorOf answers delay-queue's requests with as little work in Redis as they need: nothing is checked, nobody waits.
+// floorOf answers delay-queue's requests with the least work in Redis: it checks nothing and never waits for a job.
 type floorOf struct {
 	push   func(conn redis.Conn, j delayQueueJob) error
 	pop    func(conn redis.Conn, topic string) (id, body string, err error)

@@ -31,7 +31,7 @@ type Result struct {
 }
 
 // ErrOtherFailed: a job was not stored because another one of its chunk could not be. See PushBatch.
-var ErrOtherFailed = store.ErrChunk
+var ErrOtherFailed = store.ErrOtherFailed
 
 // PushBatch is Push and PushAt for many jobs. They go to Redis in chunks of up
 // to 250 jobs or 1 MiB, one atomic step each: all jobs of a chunk are stored, or
@@ -202,7 +202,7 @@ func (c *Client) PopBatch(ctx context.Context, topic string, n int) ([]Message, 
 
 // takeBatch takes up to n jobs, in as many calls as that needs.
 func (c *Client) takeBatch(ctx context.Context, k wait.Kind, topic string, n int) (got wait.Jobs, err error) {
-	if err := checkTopics([]string{topic}); err != nil {
+	if err := checkTopic(topic); err != nil {
 		return wait.Jobs{}, err
 	}
 	if n < 1 || n > maxPopBatch {

@@ -64,7 +64,7 @@ func startLoad(t *testing.T, c *client.Client) (l *load, stop func()) {
 		t.Helper()
 		endPushes()
 		pushes.Wait()
-		for l.isLeft() { // a busy machine may need long for them all, but not for one
+		for l.isLeft() { // a busy machine may be slow, but each delivery comes within the bound
 			before := l.count()
 			redistest.Until(t, "another job is delivered, or none is left", func() bool { return l.count() > before || !l.isLeft() })
 		}

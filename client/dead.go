@@ -31,7 +31,7 @@ const deadPage = 100
 // come or go meanwhile may or may not be among them. An error ends it.
 func (c *Client) Dead(ctx context.Context, topic string) iter.Seq2[DeadLetter, error] {
 	return func(yield func(DeadLetter, error) bool) {
-		if err := cmp.Or(checkTopics([]string{topic}), c.check()); err != nil {
+		if err := cmp.Or(checkTopic(topic), c.check()); err != nil {
 			yield(DeadLetter{}, failed("dead", topic, err))
 			return
 		}
@@ -129,7 +129,7 @@ func (c *Client) DropDead(ctx context.Context, topic string, ids ...string) (int
 }
 
 func (c *Client) dropDead(ctx context.Context, topic string, ids []string) (dropped int, err error) {
-	if err := checkTopics([]string{topic}); err != nil {
+	if err := checkTopic(topic); err != nil {
 		return 0, err
 	}
 	if err := c.begin(ctx); err != nil {
@@ -165,7 +165,7 @@ func (c *Client) DropAllDead(ctx context.Context, topic string) (int, error) {
 // eachOldDead calls do with the IDs of all dead letters that the topic has now, the oldest first,
 // some at a time.
 func (c *Client) eachOldDead(ctx context.Context, topic string, do func(*store.Store, []string) error) error {
-	if err := checkTopics([]string{topic}); err != nil {
+	if err := checkTopic(topic); err != nil {
 		return err
 	}
 	if err := c.begin(ctx); err != nil {

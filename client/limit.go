@@ -60,7 +60,7 @@ func (c *Client) Limit(ctx context.Context, topic string) (l Limit, err error) {
 
 // onTopic makes a call about the topic.
 func (c *Client) onTopic(ctx context.Context, operation, topic string, call func() error) error {
-	if err := checkTopics([]string{topic}); err != nil {
+	if err := checkTopic(topic); err != nil {
 		return failed(operation, "", err)
 	}
 	if err := c.begin(ctx); err != nil {

@@ -66,7 +66,7 @@ func (c *Client) pause(ctx context.Context, topic, note string, d time.Duration,
 }
 
 func checkPause(topic, note string, d time.Duration) error {
-	if err := checkTopics([]string{topic}); err != nil {
+	if err := checkTopic(topic); err != nil {
 		return err
 	}
 	if err := checkSize("topic", topic, store.MaxTopic); err != nil {

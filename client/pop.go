@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -53,8 +54,8 @@ func (c *Client) BPop(ctx context.Context, timeout time.Duration, topic string, 
 
 // takeFor takes jobs as the request says.
 func (c *Client) takeFor(ctx context.Context, r wait.Request) (wait.Jobs, error) {
-	if err := checkTopics(r.Topics); err != nil {
-		return wait.Jobs{}, err
+	if slices.Contains(r.Topics, "") {
+		return wait.Jobs{}, checkTopic("")
 	}
 	if err := c.begin(ctx); err != nil {
 		return wait.Jobs{}, err
@@ -66,11 +67,9 @@ func (c *Client) takeFor(ctx context.Context, r wait.Request) (wait.Jobs, error)
 	return c.dispatcher.Take(ctx, r)
 }
 
-func checkTopics(topics []string) error {
-	for _, topic := range topics {
-		if topic == "" {
-			return invalid("topic", "it is empty")
-		}
+func checkTopic(topic string) error {
+	if topic == "" {
+		return invalid("topic", "it is empty")
 	}
 	return nil
 }

@@ -39,7 +39,7 @@ func (p *buryFailures) isNews(topic string) bool {
 // popped sees to what an answer says besides its jobs.
 func (c *Client) popped(p store.Popped) {
 	c.tellStale(p.Stale)
-	c.tellPutOff(p.PutOff)
+	c.tellDeferred(p.Deferred)
 }
 
 // tellStale counts the IDs, and tells WithStaleHook's function of them. That may fail as it likes: jobs
@@ -65,8 +65,8 @@ func (c *Client) tellStale(ids []string) {
 	<-done
 }
 
-// tellPutOff says which jobs can't be made dead letters, one of each topic and each minute.
-func (c *Client) tellPutOff(list []store.PutOff) {
+// tellDeferred says which jobs can't be made dead letters, one of each topic and each minute.
+func (c *Client) tellDeferred(list []store.Deferred) {
 	for _, p := range list {
 		if c.buryFailures.isNews(p.Topic) {
 			c.logger.Error("delayer: a job whose attempts are used up can't be made a dead letter, it is tried again every 5 s", "topic", p.Topic, "id", p.ID, "error", p.Why)

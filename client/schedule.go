@@ -59,7 +59,7 @@ const (
 
 	// OverlapFollow has no two jobs run at a time, and one begin after each occurrence. If a consumer has begun the last job, the
 	// occurrence's is delivered when that is done, under its ID, as one that was pushed with Follow; of several such occurrences the newest one
-	// counts. If nobody has begun it yet, it stands for the occurrence, too. Moments that so have no job of their own are counted as overlapped.
+	// counts. If nobody has begun it yet, it stands for the occurrence, too. Occurrences that so have no job of their own are counted as overlapped.
 	OverlapFollow Overlap = store.OverlapFollow
 )
 

@@ -106,8 +106,8 @@ func (h *heart) failed(mover int, err error) {
 	}
 }
 
-// next is the state if it is to be told now: each renewEvery, and after beatEvery if anything but passes has happened. A server that doesn't
-// run has no ID.
+// next returns the state if it is time to write it: every renewEvery, or after beatEvery if anything but a pass has happened. A server that
+// is not running has no ID.
 func (h *heart) next(now time.Time) (state store.ServerState, isDue bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

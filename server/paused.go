@@ -81,7 +81,7 @@ func (m *mover) keepAllPaused(ctx context.Context) error {
 	return walk.err
 }
 
-// startPausesWalk begins one in those of the partitions that have paused topics; nil if none has.
+// startPausesWalk starts a walk through the partitions that have paused topics. It returns nil if there are none.
 func startPausesWalk(ctx context.Context, movers []*mover) *pausesWalk {
 	var all []*store.Store
 	for _, m := range movers {

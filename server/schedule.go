@@ -30,7 +30,7 @@ const (
 	mendAfter = 2 * time.Second
 )
 
-// dueSchedules are schedules that a pass has found and not fired yet: one at least.
+// dueSchedules are the schedules, at least one, that a pass has found and not fired yet.
 type dueSchedules struct {
 	unread []foundSchedule
 	read   []firing // these come first
@@ -63,7 +63,7 @@ func (d *dueSchedules) count() (all store.Counts) {
 	return store.Counts{Backlog: len(d.unread) + len(d.read) - fresh, Fresh: fresh}
 }
 
-// takeSchedules takes the schedules out of the batches that were found.
+// takeSchedules moves the schedules from the batches that were found to p.schedules.
 func (p *pass) takeSchedules() {
 	isOne := func(b store.Batch) bool { return b.Topic == store.ScheduleTopic }
 	if !slices.ContainsFunc(p.found.Batches, isOne) {

@@ -28,7 +28,7 @@ type sweep struct {
 	// page looks at the first page or the one after the last.
 	page    func(ctx context.Context, first bool) (more bool, err error)
 	turn    time.Duration
-	after   time.Duration // its end it begins again; 0: sweepAfter
+	after   time.Duration // from its end until it begins again; 0: sweepAfter
 	failing string        // what the log says when it fails
 	remind  bool          // and says again while it does
 	repairs bool          // it is not left to another server

@@ -11,7 +11,7 @@ type count struct{ functions, files int }
 // call longer changes its row here and says why in the commit.
 var allowed = map[string]count{
 	"push": {44, 12},
-	"pop":  {55, 14},
+	"pop":  {54, 14},
 	"ack":  {38, 10},
 	"wake": {53, 15},
 	"pass": {91, 23}, // 88 in 22, and what a heartbeat adds now and then

@@ -46,7 +46,7 @@ func (p *Proxy) start(tb testing.TB, target string) {
 			if err != nil {
 				return
 			}
-			c.(*net.TCPConn).SetReadBuffer(256 << 10) // or the system takes up to 32 MB that a slow link has yet to carry
+			c.(*net.TCPConn).SetReadBuffer(256 << 10) // else the kernel buffers up to 32 MB that a slow link has not carried yet
 			go p.serve(ctx, c)
 		}
 	}()

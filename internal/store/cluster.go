@@ -117,11 +117,6 @@ func onDetour(ctx context.Context, p *Pipeline, calls []*run) []*run {
 	return slices.DeleteFunc(calls, func(c *run) bool { return !c.refused })
 }
 
-func (s *Store) isInCluster() bool {
-	_, ok := s.pool.(*redispool.Slot)
-	return ok
-}
-
 // IsElsewhere reports whether err is a node of a cluster saying that another one has the key, and nobody has told us that it is
 // a cluster.
 func (s *Store) IsElsewhere(err error) bool {

@@ -12,8 +12,8 @@ var (
 	ErrExists = errors.New("job exists")
 	// ErrReused is ErrExists of a push that says something else than the one of its ID which counts.
 	ErrReused = fmt.Errorf("%w, and was pushed with another content", ErrExists)
-	// ErrChunk is that of a job which is not stored because of another one's.
-	ErrChunk = errors.New("another job of the same chunk can't be stored")
+	// ErrOtherFailed is that of a job which is not stored because of another one's.
+	ErrOtherFailed = errors.New("another job of the same chunk can't be stored")
 	// ErrLater is that of a push which is for another call, as this one has enough to do. Nothing was done.
 	ErrLater = errors.New("it is for another call")
 	// ErrNotFound is returned when there is no job of that ID.

@@ -58,7 +58,7 @@ var ends = map[string]struct {
 		}
 	}, true},
 	"out of attempts": {true, func(t *testing.T, b *backend, held Held) {
-		if got := b.reserve(t, 1, Reservation{}, "t"); len(got.Jobs) > 0 || len(got.PutOff) > 0 {
+		if got := b.reserve(t, 1, Reservation{}, "t"); len(got.Jobs) > 0 || len(got.Deferred) > 0 {
 			t.Errorf("reserved %+v", got)
 		}
 	}, true},

@@ -205,7 +205,7 @@ func (c *layoutCheck) enter(ctx context.Context) (isCopy bool, err error) {
 		return isCopy, err
 	}
 	if kept.Layout == (Layout{}) {
-		if c.keeper.isInCluster() { // what partition 0 has lost is restored
+		if c.keeper.InCluster() { // what partition 0 has lost is restored
 			if lost := c.onOthers(ctx, "ask", keptLayout{}); lost.Layout != (Layout{}) {
 				kept, err = c.keeper.layout("copy", lost).Do(ctx)
 			}
@@ -227,7 +227,7 @@ func (c *layoutCheck) enter(ctx context.Context) (isCopy bool, err error) {
 
 // ask asks partition 0 what it has kept. If that does not answer soon a copy will do that admits the program.
 func (c *layoutCheck) ask(ctx context.Context) (kept keptLayout, isCopy bool, err error) {
-	if !c.keeper.isInCluster() {
+	if !c.keeper.InCluster() {
 		kept, err = c.keeper.layout("ask", keptLayout{}).Do(ctx)
 		return kept, false, err
 	}
@@ -260,7 +260,7 @@ func (c *layoutCheck) ask(ctx context.Context) (kept keptLayout, isCopy bool, er
 
 // copy has the other partitions of a cluster keep what partition 0 has kept. A server copies it again, where that did not go well.
 func (c *layoutCheck) copy(ctx context.Context, kept keptLayout) {
-	if c.keeper.isInCluster() {
+	if c.keeper.InCluster() {
 		c.onOthers(ctx, "copy", kept)
 	}
 }

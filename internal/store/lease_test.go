@@ -162,7 +162,7 @@ func TestReservePutsOff(t *testing.T) {
 			var got Popped
 			took := b.timed(t, func() { got = user.reserve(t, 9, Reservation{Lease: time.Minute}, "t", "u") })
 			b.do(t, "CONFIG", "SET", "maxmemory", 0)
-			if len(got.Jobs) != 2 || len(got.PutOff) != 1 || got.PutOff[0].Topic != "t" || got.PutOff[0].ID != "a" || KindOf(got.PutOff[0].Why) != c.kind {
+			if len(got.Jobs) != 2 || len(got.Deferred) != 1 || got.Deferred[0].Topic != "t" || got.Deferred[0].ID != "a" || KindOf(got.Deferred[0].Why) != c.kind {
 				t.Errorf("%s, maxmemory %d: %+v", c.name, limit, got)
 			}
 			b.expect(t, redistest.State{
@@ -175,7 +175,7 @@ func TestReservePutsOff(t *testing.T) {
 			b.do(t, "ACL", "SETUSER", "u", "+@all")
 			b.do(t, "DEL", "delayer:dead_letters:t")
 			check(t, b.Reschedule(t.Context(), "a", 0))
-			if got := user.reserve(t, 9, Reservation{}, "t"); len(got.Jobs)+len(got.PutOff) > 0 {
+			if got := user.reserve(t, 9, Reservation{}, "t"); len(got.Jobs)+len(got.Deferred) > 0 {
 				t.Errorf("%+v", got)
 			}
 			b.expect(t, redistest.State{
@@ -187,14 +187,14 @@ func TestReservePutsOff(t *testing.T) {
 }
 
 // Who is put off is told also where nothing else is to be told, and another topic's queue is broken; that is told by the next call.
-func TestReserveTellsOfPutOffBehindABrokenQueue(t *testing.T) {
+func TestReserveTellsOfDeferredBehindABrokenQueue(t *testing.T) {
 	t.Parallel()
 	b, user := onRedisAs(t)
 	b.do(t, "ACL", "SETUSER", "u", "-rename")
 	for _, topics := range [][]string{{"t", "broken"}, {"broken", "t"}} {
 		b.seed(t, ready("a", "t"), field("a", "options", "1 0 604800000", "lease", "1 5 0"), text("ready_queue:broken"))
 		got := user.reserve(t, 9, Reservation{}, topics...)
-		if len(got.Jobs) > 0 || len(got.PutOff) != 1 || got.PutOff[0].ID != "a" || !got.More {
+		if len(got.Jobs) > 0 || len(got.Deferred) != 1 || got.Deferred[0].ID != "a" || !got.More {
 			t.Errorf("%q: %+v", topics, got)
 		}
 		if _, err := user.Reserve(Wanted{Topics: topics, N: 9}, Reservation{}).Do(t.Context()); !begins(err, "WRONGTYPE") {

@@ -194,7 +194,7 @@ func SomePaused(ctx context.Context, on []*Store) ([]bool, error) {
 	for _, s := range on {
 		commands, all = append(commands, []any{"EXISTS", s.keys.Paused()}), append(all, s.keys.Paused())
 	}
-	if len(on) > 1 && !on[0].isInCluster() {
+	if len(on) > 1 && !on[0].InCluster() {
 		replies, err := on[0].together(ctx, [][]any{all})
 		if err != nil || replies[0] == int64(0) {
 			return some, err

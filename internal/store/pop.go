@@ -16,11 +16,11 @@ const MaxPop = 250
 // Popped is what a Pop has taken out of Redis, or a Reserve has leased.
 type Popped struct {
 	Jobs      []Job
-	Leases    []Lease  // of the Jobs, if these are reserved
-	Stale     []string // IDs met in the queues whose jobs are gone
-	PutOff    []PutOff // jobs whose attempts are used up, and that can't be made dead letters
-	Remaining []int    // of each topic: how many entries its queue still has if it had as many jobs as were wanted; -1 is not known
-	Entered   bool     // whether the waiter stands wherever it was to be entered
+	Leases    []Lease    // of the Jobs, if these are reserved
+	Stale     []string   // IDs met in the queues whose jobs are gone
+	Deferred  []Deferred // jobs whose attempts are used up, and that can't be made dead letters
+	Remaining []int      // of each topic: how many entries its queue still has if it had as many jobs as were wanted; -1 is not known
+	Entered   bool       // whether the waiter stands wherever it was to be entered
 	// Held is, of each topic whose limit lets no more of its jobs be reserved now, in how long to come back; Woken: the waiter, if it was
 	// entered, is woken then. 0 of the others; nil if there are none.
 	Held []time.Duration
@@ -32,8 +32,8 @@ type Popped struct {
 // Woken says that a waiter is woken, and that it is not known when.
 const Woken time.Duration = -1
 
-// PutOff is a job that is to be tried again some seconds later, and why.
-type PutOff struct {
+// Deferred is a job that is to be tried again some seconds later, and why.
+type Deferred struct {
 	Topic, ID string
 	Why       error
 }
@@ -93,7 +93,7 @@ func poppedOf(reply any, topics []string, leased bool) (Popped, error) {
 		return Popped{}, err
 	}
 	if leased && len(queues) > 0 {
-		popped.PutOff, queues = putOffOf(queues[0]), queues[1:]
+		popped.Deferred, queues = deferredOf(queues[0]), queues[1:]
 	}
 	for len(queues) >= 2 {
 		place, _ := queues[0].(int64)
@@ -140,11 +140,11 @@ func (p *Popped) hold(place int, ms int64, topics int) {
 	}
 }
 
-// putOffOf reads those in reserve.lua's answer.
-func putOffOf(reply any) (list []PutOff) {
+// deferredOf reads those in reserve.lua's answer.
+func deferredOf(reply any) (list []Deferred) {
 	texts, _ := redis.Strings(reply, nil)
 	for ; len(texts) >= 3; texts = texts[3:] {
-		list = append(list, PutOff{texts[0], texts[1], redis.Error(texts[2])})
+		list = append(list, Deferred{texts[0], texts[1], redis.Error(texts[2])})
 	}
 	return list
 }

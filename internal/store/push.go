@@ -125,7 +125,7 @@ type Terms struct {
 // the groups, but never to the first one. After an error of the call nothing is stored, unless the answer was lost.
 func (s *Store) Push(jobs []Delayed) *Call[[]error] { return s.push(jobs, "each") }
 
-// PushAll is Push, but no job is stored if there is an error of Redis for one of them: the others' is ErrChunk then.
+// PushAll is Push, but no job is stored if there is an error of Redis for one of them: the others' is ErrOtherFailed then.
 func (s *Store) PushAll(jobs []Delayed) *Call[[]error] { return s.push(jobs, "all") }
 
 func (s *Store) push(jobs []Delayed, mode string) *Call[[]error] {
@@ -190,7 +190,7 @@ func ofAll(errs []error) {
 	}
 	for i, err := range errs {
 		if err == nil {
-			errs[i] = ErrChunk
+			errs[i] = ErrOtherFailed
 		}
 	}
 }

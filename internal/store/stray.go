@@ -72,7 +72,7 @@ func (p Partitions) Strays(ctx context.Context) ([]Stray, error) {
 	}
 	var all []Stray
 	for _, partitions := range []int{1, max(kept.most, kept.Partitions)} {
-		if partitions == 1 && c.keeper.isInCluster() {
+		if partitions == 1 && c.keeper.InCluster() {
 			continue
 		}
 		found := Stray{Partitions: partitions}
@@ -111,7 +111,7 @@ func (s *Store) stray() *Call[Stray] {
 // CopyLayout has the other partitions of a cluster keep what partition 0 has kept, as far as they do not.
 func (p Partitions) CopyLayout(ctx context.Context) error {
 	c := p[0].layoutCheck
-	if !c.keeper.isInCluster() {
+	if !c.keeper.InCluster() {
 		return nil
 	}
 	kept, err := c.keeper.layout("ask", keptLayout{}).Do(ctx)

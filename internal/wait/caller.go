@@ -14,7 +14,7 @@ import (
 // RetryWindow is for how long a waiting call tolerates an outage.
 const RetryWindow = 3 * time.Second
 
-// caller is somebody who wants a job, or several: of one topic, or of several.
+// caller is a call that wants one or more jobs, of one topic or of several.
 type caller struct {
 	Request
 	topics    topics      // what depends on how many there are
@@ -64,15 +64,15 @@ type position struct {
 
 // newCaller makes the caller of a Request.
 func newCaller(d *Dispatcher, r Request) *caller {
-	answers := make(chan answer, 1)
+	c := caller{Request: r, lastErr: ErrNoAnswer, answers: make(chan answer, 1)}
 	if !slices.ContainsFunc(r.Topics[1:], func(topic string) bool { return topic != r.Topics[0] }) {
-		c := &oneTopic{caller: caller{Request: r, lastErr: ErrNoAnswer, answers: answers}}
-		c.topics = c
-		return &c.caller
+		one := &oneTopic{caller: c}
+		one.topics = one
+		return &one.caller
 	}
-	c := &severalTopics{caller: caller{Request: r, lastErr: ErrNoAnswer, answers: answers}, dispatcher: d}
-	c.topics = c
-	return &c.caller
+	several := &severalTopics{caller: c, dispatcher: d}
+	several.topics = several
+	return &several.caller
 }
 
 // Take gets as many jobs as are wanted and there. If there is none it waits for one, or, if the
@@ -294,8 +294,8 @@ func (c *caller) note(err error) {
 	}
 }
 
-// retry tells the caller that a poll for it has failed. One who waits bears what may
-// pass, and that some nodes are away while others are not. What it has asked other queues is of no interest then: the listener checks them all.
+// retry tells the caller that a poll for it has failed. A waiting caller tolerates an error that may pass, for the retry window if no node
+// answers and for as long as it waits if some do. It polls no more queues then: the listener checks them all.
 func (c *caller) retry(err error) {
 	now := time.Now()
 	c.stopPolling()

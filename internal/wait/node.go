@@ -189,7 +189,7 @@ func (s *partition) passOn(topic string) {
 }
 
 // forget drops the queues that have had no callers for so long. If we are woken for one of these, we
-// pass the wake-up on. Where we stand for a topic of the stock we go on standing, or each probe would have to register us anew.
+// pass the wake-up on. For a topic of the stock we stay registered, or each probe would have to register us anew.
 func (s *partition) forget(after time.Duration) {
 	for topic, q := range s.queues {
 		if q.callers > 0 || q.state == polling || q.queued || time.Since(q.left) < after {

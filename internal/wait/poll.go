@@ -65,7 +65,7 @@ func (t *poll) send(p *store.Pipeline) {
 // receive waits for the answer, whatever becomes of any context: it may bring jobs. It counts the jobs that may be lost with it.
 func (t *poll) receive(d *Dispatcher) (store.Popped, error) {
 	popped, err := t.call.Wait(context.Background())
-	if len(popped.Stale) > 0 || len(popped.PutOff) > 0 {
+	if len(popped.Stale) > 0 || len(popped.Deferred) > 0 {
 		d.hooks.Popped(popped)
 	}
 	for i := range popped.Leases {

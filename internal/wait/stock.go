@@ -12,7 +12,7 @@ import (
 // wake-up or for the next probe; see isFresh. Whatever is not plain goes the full way, which begins with a probe: an
 // unknown topic, an error, a node that is away.
 //
-// It is nil, and its methods do nothing, if there is one partition. Dispatcher.mu guards it.
+// It is nil if there is one partition; of, set and raise then do nothing. Dispatcher.mu guards it.
 type stock struct {
 	topics  map[string]*topicStock
 	jobs    int       // the sum of all topics
