@@ -38,6 +38,7 @@ func TestLeasesAreRenewed(t *testing.T) {
 		next(t, g.entered)
 	}
 	f.AwaitWaiter("t")
+	until(t, "the client has registered its program", func() bool { return len(f.Strings("KEYS", "delayer:client:*")) > 0 })
 	last := f.ends()
 	f.Do("CONFIG", "RESETSTAT")
 	for range renewals {
