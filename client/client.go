@@ -11,7 +11,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/internal/coalesce"
-	"github.com/mix-basic/delayer/internal/redispool"
+	"github.com/mix-basic/delayer/internal/redisconn"
 	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/internal/wait"
 )
@@ -181,7 +181,7 @@ func (c *Client) closePool() error {
 	if c.ownPool == nil {
 		return nil
 	}
-	return redispool.Close(c.ownPool)
+	return redisconn.Close(c.ownPool)
 }
 
 // begin is how everything starts that Close has to wait for; it ends with

@@ -7,7 +7,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/internal/coalesce"
-	"github.com/mix-basic/delayer/internal/redispool"
+	"github.com/mix-basic/delayer/internal/redisconn"
 	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/internal/wait"
 )
@@ -17,8 +17,8 @@ const (
 	RideOut      = wait.RetryWindow
 	RoundTrips   = coalesce.RoundTrips
 	CloseWait    = closeWait
-	CheckAfter   = redispool.CheckAfter
-	KeptIdle     = redispool.KeptIdle
+	CheckAfter   = redisconn.CheckAfter
+	KeptIdle     = redisconn.KeptIdle
 	MaxTakeCalls = wait.MaxBatches
 	PollAtOnce   = wait.PollAtOnce
 )
@@ -27,7 +27,7 @@ const (
 func OpenThinned(o PoolOptions, every time.Duration) *Client {
 	o.MaxIdle = cmp.Or(o.MaxActive, defaultMaxActive)
 	pool := NewPool(o)
-	redispool.Thin(pool, redispool.KeptIdle, every)
+	redisconn.Thin(pool, redisconn.KeptIdle, every)
 	c := New(pool)
 	c.ownPool = pool
 	return c
@@ -51,7 +51,7 @@ func (c *Client) PushesToGroups() (underWay, gathered int) {
 func (c *Client) WarmUp(ctx context.Context) error {
 	var conns []redis.Conn
 	for range 4 * coalesce.RoundTrips {
-		conn, err := redispool.On(c.ownPool, c.partitions[0].Keys().JobPool()).Get(ctx)
+		conn, err := redisconn.On(c.ownPool, c.partitions[0].Keys().JobPool()).Get(ctx)
 		if err != nil {
 			return err
 		}

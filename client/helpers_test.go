@@ -16,7 +16,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/client"
-	"github.com/mix-basic/delayer/internal/redispool"
+	"github.com/mix-basic/delayer/internal/redisconn"
 	"github.com/mix-basic/delayer/internal/redistest"
 	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/server"
@@ -94,7 +94,7 @@ func (f *fixture) behind(proxy string) {
 // connect takes a connection for the test's jobs out of a pool.
 func (f *fixture) connect(pool *redis.Pool) redis.Conn {
 	f.TB.Helper()
-	conn, err := redispool.On(pool, f.Prefixes()[0]).Get(f.TB.Context())
+	conn, err := redisconn.On(pool, f.Prefixes()[0]).Get(f.TB.Context())
 	check(f.TB, err)
 	return conn
 }

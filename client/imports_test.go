@@ -6,14 +6,14 @@ import (
 	"github.com/mix-basic/delayer/internal/importtest"
 )
 
-// Who imports the client links redigo, redispool and the store, and nothing else.
+// Who imports the client links redigo, redisconn and the store, and nothing else.
 func TestImports(t *testing.T) {
 	importtest.Only(t,
 		"github.com/mix-basic/delayer/client",
 		"github.com/mix-basic/delayer/internal/coalesce",
 		"github.com/mix-basic/delayer/internal/cron",
 		"github.com/mix-basic/delayer/internal/pushrule",
-		"github.com/mix-basic/delayer/internal/redispool",
+		"github.com/mix-basic/delayer/internal/redisconn",
 		"github.com/mix-basic/delayer/internal/store",
 		"github.com/mix-basic/delayer/internal/wait",
 		"github.com/gomodule/redigo/redis")

@@ -11,7 +11,7 @@ import (
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/client/worker"
 	"github.com/mix-basic/delayer/internal/operator"
-	"github.com/mix-basic/delayer/internal/redispool"
+	"github.com/mix-basic/delayer/internal/redisconn"
 	"github.com/mix-basic/delayer/internal/redistest"
 	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/server"
@@ -51,7 +51,7 @@ func TestStartWithoutPartition0(t *testing.T) {
 	cluster, away, here := withoutNode(t, false)
 	ctx := t.Context()
 	pool := client.NewPool(client.PoolOptions{Cluster: cluster.Addrs()})
-	t.Cleanup(func() { redispool.Close(pool) })
+	t.Cleanup(func() { redisconn.Close(pool) })
 
 	counts, err := operator.New(pool, "", store.Layout{Partitions: clusterPartitions}).Counts(ctx)
 	check(t, err)

@@ -12,7 +12,7 @@ import (
 	"unicode"
 
 	"github.com/gomodule/redigo/redis"
-	"github.com/mix-basic/delayer/internal/redispool"
+	"github.com/mix-basic/delayer/internal/redisconn"
 )
 
 // PoolOptions says how to reach Redis. The zero value is a Redis without a
@@ -88,7 +88,7 @@ func NewPool(o PoolOptions) *redis.Pool {
 
 // newPool is NewPool for a caller who sees to the partitions.
 func newPool(o PoolOptions) *redis.Pool {
-	dialer := redispool.Dialer{
+	dialer := redisconn.Dialer{
 		Username: o.Username, Password: o.Password, Database: o.Database,
 		TLS:            o.TLS,
 		ConnectTimeout: cmp.Or(o.ConnectTimeout, defaultTimeout),
@@ -100,30 +100,30 @@ func newPool(o PoolOptions) *redis.Pool {
 	}
 	switch {
 	case o.Cluster != "":
-		return redispool.NewCluster(strings.Split(o.Cluster, ","), dialer, func(d redispool.Dialer) *redis.Pool { return o.pool(d, redispool.KeptByNode) })
+		return redisconn.NewCluster(strings.Split(o.Cluster, ","), dialer, func(d redisconn.Dialer) *redis.Pool { return o.pool(d, redisconn.KeptByNode) })
 	case o.Sentinels != "":
 		sentinels := dialer
 		sentinels.Username, sentinels.Password, sentinels.Database = o.SentinelUsername, o.SentinelPassword, 0
-		dialer.Locator = redispool.NewSentinel(o.SentinelMaster, strings.Split(o.Sentinels, ","), sentinels)
+		dialer.Locator = redisconn.NewSentinel(o.SentinelMaster, strings.Split(o.Sentinels, ","), sentinels)
 	default:
-		dialer.Locator = redispool.Fixed(cmp.Or(o.Addr, defaultAddr))
+		dialer.Locator = redisconn.Fixed(cmp.Or(o.Addr, defaultAddr))
 	}
-	return o.pool(dialer, redispool.KeptIdle)
+	return o.pool(dialer, redisconn.KeptIdle)
 }
 
 // unusable makes a pool that has no connections, and says why.
 func (o PoolOptions) unusable(why error) *redis.Pool {
-	pool := o.pool(redispool.Dialer{}, redispool.KeptIdle)
+	pool := o.pool(redisconn.Dialer{}, redisconn.KeptIdle)
 	pool.DialContext = func(context.Context) (redis.Conn, error) { return nil, why }
 	return pool
 }
 
 // pool makes one of what the dialer dials, which keeps so many connections that nobody needs.
-func (o PoolOptions) pool(dialer redispool.Dialer, keep int) *redis.Pool {
+func (o PoolOptions) pool(dialer redisconn.Dialer, keep int) *redis.Pool {
 	maxActive := max(cmp.Or(o.MaxActive, defaultMaxActive), 0)
 	pool := &redis.Pool{
 		DialContext:         dialer.Dial,
-		TestOnBorrowContext: redispool.CheckRested,
+		TestOnBorrowContext: redisconn.CheckRested,
 		MaxActive:           maxActive,
 		MaxIdle:             max(cmp.Or(o.MaxIdle, maxActive, defaultMaxActive), 0),
 		IdleTimeout:         max(cmp.Or(o.IdleTimeout, defaultIdleTimeout), 0),
@@ -131,7 +131,7 @@ func (o PoolOptions) pool(dialer redispool.Dialer, keep int) *redis.Pool {
 		Wait:                true,
 	}
 	if o.MaxIdle == 0 {
-		redispool.Thin(pool, keep, thinEvery)
+		redisconn.Thin(pool, keep, thinEvery)
 	}
 	return pool
 }

@@ -17,7 +17,7 @@ import (
 // shunFor is for how long no IDs are made for a node that did not answer. It costs nobody anything if the node is back before.
 const shunFor = 30 * time.Second
 
-// maxElsewhere is how many other nodes a push is made to, each of which may take redispool.RideOut.
+// maxElsewhere is how many other nodes a push is made to, each of which may take redisconn.RideOut.
 const maxElsewhere = 2
 
 // shunned are the nodes that did not answer lately, and until when they are shunned.

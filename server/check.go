@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mix-basic/delayer/internal/redispool"
+	"github.com/mix-basic/delayer/internal/redisconn"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
@@ -66,7 +66,7 @@ func distrust(err error) bool {
 	if invalid := (x509.CertificateInvalidError{}); errors.As(err, &invalid) && invalid.Reason == x509.Expired {
 		return false
 	}
-	if alert := redispool.Alert(err); alert != nil {
+	if alert := redisconn.Alert(err); alert != nil {
 		return !strings.Contains(alert.Error(), "internal error") && !strings.Contains(alert.Error(), "user canceled")
 	}
 	return errors.As(err, new(*tls.CertificateVerificationError))

@@ -6,12 +6,12 @@ import (
 	"github.com/mix-basic/delayer/internal/importtest"
 )
 
-// Who embeds the server links redigo, redispool and the store, and nothing else.
+// Who embeds the server links redigo, redisconn and the store, and nothing else.
 func TestImports(t *testing.T) {
 	importtest.Only(t,
 		"github.com/mix-basic/delayer/server",
 		"github.com/mix-basic/delayer/internal/cron",
-		"github.com/mix-basic/delayer/internal/redispool",
+		"github.com/mix-basic/delayer/internal/redisconn",
 		"github.com/mix-basic/delayer/internal/store",
 		"github.com/gomodule/redigo/redis")
 }

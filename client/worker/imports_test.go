@@ -14,7 +14,7 @@ func TestImports(t *testing.T) {
 		"github.com/mix-basic/delayer/internal/coalesce",
 		"github.com/mix-basic/delayer/internal/cron",
 		"github.com/mix-basic/delayer/internal/pushrule",
-		"github.com/mix-basic/delayer/internal/redispool",
+		"github.com/mix-basic/delayer/internal/redisconn",
 		"github.com/mix-basic/delayer/internal/store",
 		"github.com/mix-basic/delayer/internal/wait",
 		"github.com/gomodule/redigo/redis")

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
-	"github.com/mix-basic/delayer/internal/redispool"
+	"github.com/mix-basic/delayer/internal/redisconn"
 	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/server"
 )
@@ -57,12 +57,12 @@ func misfit(ctx context.Context, o client.PoolOptions) error {
 }
 
 // sentinelsOf asks the sentinels where the master is.
-func sentinelsOf(o client.PoolOptions) *redispool.Sentinel {
-	dialer := redispool.Dialer{
+func sentinelsOf(o client.PoolOptions) *redisconn.Sentinel {
+	dialer := redisconn.Dialer{
 		Username: o.SentinelUsername, Password: o.SentinelPassword, TLS: o.TLS,
 		ConnectTimeout: time.Second, ReadTimeout: time.Second, WriteTimeout: time.Second,
 	}
-	return redispool.NewSentinel(o.SentinelMaster, strings.Split(o.Sentinels, ","), dialer)
+	return redisconn.NewSentinel(o.SentinelMaster, strings.Split(o.Sentinels, ","), dialer)
 }
 
 func misfitOfMaster(ctx context.Context, o client.PoolOptions) error {
@@ -116,8 +116,8 @@ func waitsForRedis(err error) string {
 // alert is what a Redis says in the words of TLS that does not accept us. It comes after the
 // handshake; whoever sends a command meanwhile may get no more than a reset connection.
 func alert(ctx context.Context, config *tls.Config, addr string) error {
-	return redispool.Alert(probe(ctx, addr, func(conn net.Conn) error {
-		_, err := tls.Client(conn, redispool.TLSConfig(config, addr)).Read(make([]byte, 1))
+	return redisconn.Alert(probe(ctx, addr, func(conn net.Conn) error {
+		_, err := tls.Client(conn, redisconn.TLSConfig(config, addr)).Read(make([]byte, 1))
 		return err
 	}))
 }
@@ -128,7 +128,7 @@ func speaksTLS(ctx context.Context, addr string) bool {
 	err := probe(ctx, addr, func(conn net.Conn) error {
 		return tls.Client(conn, &tls.Config{InsecureSkipVerify: true}).HandshakeContext(ctx)
 	})
-	return err == nil || redispool.Alert(err) != nil
+	return err == nil || redisconn.Alert(err) != nil
 }
 
 // speaksPlainly tries a PING, which Redis answers in some way, whether it wants a password or not.
@@ -144,7 +144,7 @@ func speaksPlainly(ctx context.Context, addr string) bool {
 
 // probe tries something on a connection of its own, whose reads and writes end with ctx.
 func probe(ctx context.Context, addr string, try func(net.Conn) error) error {
-	conn, err := new(net.Dialer).DialContext(ctx, redispool.Network(addr), addr)
+	conn, err := new(net.Dialer).DialContext(ctx, redisconn.Network(addr), addr)
 	if err != nil {
 		return err
 	}

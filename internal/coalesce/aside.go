@@ -5,11 +5,11 @@ import (
 	"slices"
 	"time"
 
-	"github.com/mix-basic/delayer/internal/redispool"
+	"github.com/mix-basic/delayer/internal/redisconn"
 )
 
-// rideOut is redispool.RideOut, but for tests.
-var rideOut = redispool.RideOut
+// rideOut is redisconn.RideOut, but for tests.
+var rideOut = redisconn.RideOut
 
 // setAside has callers of one store, whose call was refused, wait for round trips of their own. For whom that goes on for
 // too long gets the refusal.
@@ -25,7 +25,7 @@ func (of *batch[T]) setAside(callers []*caller[T], refusal error) {
 		n.latest, n.isAside = s, true
 		b.aside[s] = n
 	case n == of && n.tries == nil: // it was tried where it should be by now
-		n.tries = redispool.NewTries(math.MaxInt64)
+		n.tries = redisconn.NewTries(math.MaxInt64)
 	}
 	now := time.Now()
 	var again []*caller[T]

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
-	"github.com/mix-basic/delayer/internal/redispool"
+	"github.com/mix-basic/delayer/internal/redisconn"
 	"github.com/mix-basic/delayer/internal/redistest"
 	"github.com/mix-basic/delayer/internal/store"
 )
@@ -28,16 +28,16 @@ type inCluster struct {
 func start(t *testing.T) *inCluster {
 	t.Helper()
 	c := redistest.StartCluster(t)
-	second := redispool.Dialer{ConnectTimeout: time.Second, ReadTimeout: redistest.HangBound, WriteTimeout: 3 * time.Second}
-	pool := redispool.NewCluster(strings.Split(c.Addrs(), ","), second, func(d redispool.Dialer) *redis.Pool {
-		return &redis.Pool{MaxActive: 8, Wait: true, MaxIdle: 8, DialContext: d.Dial, TestOnBorrowContext: redispool.CheckRested}
+	second := redisconn.Dialer{ConnectTimeout: time.Second, ReadTimeout: redistest.HangBound, WriteTimeout: 3 * time.Second}
+	pool := redisconn.NewCluster(strings.Split(c.Addrs(), ","), second, func(d redisconn.Dialer) *redis.Pool {
+		return &redis.Pool{MaxActive: 8, Wait: true, MaxIdle: 8, DialContext: d.Dial, TestOnBorrowContext: redisconn.CheckRested}
 	})
 	ctx, abandon := context.WithCancel(context.Background())
 	owner := &Owner{Running: new(sync.WaitGroup), Abandoned: ctx, Closed: errors.New("closed")}
 	t.Cleanup(func() {
 		abandon()
 		owner.Running.Wait()
-		redispool.Close(pool)
+		redisconn.Close(pool)
 	})
 	f := &inCluster{t, c, store.Layout{Partitions: 16}.Open(pool, store.DefaultPrefix), NewBatcher(owner, Kind[store.Delayed]{
 		Measure: func(job store.Delayed) (string, int) { return job.ID, len(job.Body) },

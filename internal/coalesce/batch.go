@@ -4,7 +4,7 @@ import (
 	"context"
 	"slices"
 
-	"github.com/mix-basic/delayer/internal/redispool"
+	"github.com/mix-basic/delayer/internal/redisconn"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
@@ -17,7 +17,7 @@ type batch[T any] struct {
 	queue   []*caller[T]
 	ids     map[string]bool
 	isAside bool
-	tries   *redispool.Tries // paces the round trips to a store that is set aside, once one was refused; else nil
+	tries   *redisconn.Tries // paces the round trips to a store that is set aside, once one was refused; else nil
 }
 
 func newBatch[T any](b *Batcher[T], roundTrips int) *batch[T] {

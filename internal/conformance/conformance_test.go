@@ -14,7 +14,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/devredis"
-	"github.com/mix-basic/delayer/internal/redispool"
+	"github.com/mix-basic/delayer/internal/redisconn"
 	"github.com/mix-basic/delayer/internal/redistest"
 	"github.com/mix-basic/delayer/internal/store"
 )
@@ -114,7 +114,7 @@ func newRun(t *testing.T, rawURL string) *run {
 }
 
 func newRunOn(t *testing.T, o client.PoolOptions, pool *redis.Pool) *run {
-	t.Cleanup(func() { redispool.Close(pool) })
+	t.Cleanup(func() { redisconn.Close(pool) })
 	return &run{t: t, redis: o, pool: pool, prefix: fmt.Sprintf("delayer-conformance-%016x:", rand.Uint64()), interrupted: t.Context()}
 }
 

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
-	"github.com/mix-basic/delayer/internal/redispool"
+	"github.com/mix-basic/delayer/internal/redisconn"
 	"github.com/mix-basic/delayer/internal/redistest"
 	"github.com/mix-basic/delayer/internal/store"
 )
@@ -46,7 +46,7 @@ func TestInfoOfCluster(t *testing.T) {
 	t.Parallel()
 	c := redistest.StartCluster(t)
 	pool := client.NewPool(client.PoolOptions{Cluster: c.Addrs()})
-	t.Cleanup(func() { redispool.Close(pool) })
+	t.Cleanup(func() { redisconn.Close(pool) })
 	o := New(pool, "", store.Layout{Partitions: 16})
 	partitions, err := o.Partitions(t.Context())
 	redistest.Check(t, err)

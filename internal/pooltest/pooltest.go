@@ -6,7 +6,7 @@ import (
 	"net"
 
 	"github.com/gomodule/redigo/redis"
-	"github.com/mix-basic/delayer/internal/redispool"
+	"github.com/mix-basic/delayer/internal/redisconn"
 )
 
 // Wrap wraps a connection that was opened with that context.
@@ -16,13 +16,13 @@ type Wrap func(ctx context.Context, conn net.Conn) net.Conn
 // timeouts, and are kept, up to so many, while nobody needs them.
 func Through(addr string, clustered bool, maxIdle int, wrap Wrap) *redis.Pool {
 	if clustered {
-		newPool := func(d redispool.Dialer) *redis.Pool { return pool(d.Locator, maxIdle, wrap) }
-		return redispool.NewCluster([]string{addr}, redispool.Dialer{}, newPool)
+		newPool := func(d redisconn.Dialer) *redis.Pool { return pool(d.Locator, maxIdle, wrap) }
+		return redisconn.NewCluster([]string{addr}, redisconn.Dialer{}, newPool)
 	}
-	return pool(redispool.Fixed(addr), maxIdle, wrap)
+	return pool(redisconn.Fixed(addr), maxIdle, wrap)
 }
 
-func pool(l redispool.Locator, maxIdle int, wrap Wrap) *redis.Pool {
+func pool(l redisconn.Locator, maxIdle int, wrap Wrap) *redis.Pool {
 	dial := func(ctx context.Context, addr string) (redis.Conn, error) {
 		conn, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
 		if err != nil {

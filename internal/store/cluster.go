@@ -6,11 +6,11 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/mix-basic/delayer/internal/redispool"
+	"github.com/mix-basic/delayer/internal/redisconn"
 )
 
-// rideOut is redispool.RideOut, but for tests.
-var rideOut = redispool.RideOut
+// rideOut is redisconn.RideOut, but for tests.
+var rideOut = redisconn.RideOut
 
 // isNotHere reports whether err is the answer of a node of a cluster that has done nothing: another one owns the slot (MOVED),
 // or the slot is on its way to another one (all others but CLUSTERDOWN), or nobody owns it.
@@ -25,7 +25,7 @@ func hasMoved(err error) bool { return strings.HasPrefix(wordsOf(err), "MOVED ")
 
 // isElsewhere reports whether err says that the store's cluster has done nothing, but may at another node, or later.
 func (s *Store) isElsewhere(err error) bool {
-	slot, ok := s.pool.(*redispool.Slot)
+	slot, ok := s.pool.(*redisconn.Slot)
 	if !ok || err == nil || !isNotHere(err) && !takesNoWrites(err) {
 		return false
 	}
@@ -50,7 +50,7 @@ func (c *run) isElsewhere(err error) bool {
 func (p *Pipeline) detour(ctx context.Context) {
 	calls := p.elsewhere
 	p.elsewhere, p.detoured = nil, true
-	tries := redispool.NewTries(rideOut)
+	tries := redisconn.NewTries(rideOut)
 	within, cancel := tries.Within(ctx)
 	defer cancel()
 	for wait := !haveMoved(calls); len(calls) > 0; wait = true {
@@ -120,18 +120,18 @@ func onDetour(ctx context.Context, p *Pipeline, calls []*run) []*run {
 // IsElsewhere reports whether err is a node of a cluster saying that another one has the key, and nobody has told us that it is
 // a cluster.
 func (s *Store) IsElsewhere(err error) bool {
-	_, ok := s.pool.(redispool.Pool)
+	_, ok := s.pool.(redisconn.Pool)
 	return ok && hasMoved(err)
 }
 
 // InCluster reports whether the store's keys are in a slot of a cluster, which may move to another node.
 func (s *Store) InCluster() bool {
-	_, ok := s.pool.(*redispool.Slot)
+	_, ok := s.pool.(*redisconn.Slot)
 	return ok
 }
 
 // Sharded reports whether the store's channels are those of a slot, which have commands of their own.
 func (s *Store) Sharded() bool {
-	slot, ok := s.pool.(*redispool.Slot)
+	slot, ok := s.pool.(*redisconn.Slot)
 	return ok && slot.Sharded()
 }

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
-	"github.com/mix-basic/delayer/internal/redispool"
+	"github.com/mix-basic/delayer/internal/redisconn"
 	"github.com/mix-basic/delayer/internal/redistest"
 )
 
@@ -24,11 +24,11 @@ func inCluster(t *testing.T, c *redistest.Cluster) Partitions {
 
 func poolOf(t *testing.T, c *redistest.Cluster) *redis.Pool {
 	t.Helper()
-	second := redispool.Dialer{ConnectTimeout: time.Second, ReadTimeout: 3 * time.Second, WriteTimeout: 3 * time.Second}
-	pool := redispool.NewCluster(strings.Split(c.Addrs(), ","), second, func(d redispool.Dialer) *redis.Pool {
-		return &redis.Pool{MaxIdle: 4, DialContext: d.Dial, TestOnBorrowContext: redispool.CheckRested}
+	second := redisconn.Dialer{ConnectTimeout: time.Second, ReadTimeout: 3 * time.Second, WriteTimeout: 3 * time.Second}
+	pool := redisconn.NewCluster(strings.Split(c.Addrs(), ","), second, func(d redisconn.Dialer) *redis.Pool {
+		return &redis.Pool{MaxIdle: 4, DialContext: d.Dial, TestOnBorrowContext: redisconn.CheckRested}
 	})
-	t.Cleanup(func() { redispool.Close(pool) })
+	t.Cleanup(func() { redisconn.Close(pool) })
 	return pool
 }
 

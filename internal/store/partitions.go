@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
-	"github.com/mix-basic/delayer/internal/redispool"
+	"github.com/mix-basic/delayer/internal/redisconn"
 )
 
 // Partitions are Stores that have all the jobs together: those of the layout, and behind them those of the layout
@@ -84,7 +84,7 @@ func (p Partitions) Before(id string) *Store {
 
 // Locate finds out on which nodes the partitions are, if nobody has asked that yet. It fails if no node of a cluster answers.
 func (p Partitions) Locate(ctx context.Context) error {
-	if slot, ok := p[0].pool.(*redispool.Slot); ok {
+	if slot, ok := p[0].pool.(*redisconn.Slot); ok {
 		return slot.Locate(ctx)
 	}
 	return nil

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
-	"github.com/mix-basic/delayer/internal/redispool"
+	"github.com/mix-basic/delayer/internal/redisconn"
 )
 
 // Pipeline makes script calls on one connection: several may be under way at a
@@ -193,7 +193,7 @@ func (p *Pipeline) replace(ctx context.Context) {
 	if p.store.onReplaced != nil {
 		defer p.store.onReplaced()
 	}
-	conn, err := p.store.pool.(redispool.Pool).Replace(ctx, p.conn) // what a Slot's node refuses is elsewhere
+	conn, err := p.store.pool.(redisconn.Pool).Replace(ctx, p.conn) // what a Slot's node refuses is elsewhere
 	if err != nil {
 		p.err = err
 		for _, c := range again {
@@ -254,7 +254,7 @@ func (s *Store) command(ctx context.Context, name string, args ...any) (reply an
 
 // onNode calls do with a connection, and again with another one after a refusal of a node of a cluster.
 func (s *Store) onNode(ctx context.Context, do func(redis.Conn) error) error {
-	for tries := redispool.NewTries(rideOut); ; {
+	for tries := redisconn.NewTries(rideOut); ; {
 		conn, err := s.connection(ctx)
 		if err != nil {
 			return err

@@ -9,7 +9,7 @@ import (
 	"sync"
 
 	"github.com/gomodule/redigo/redis"
-	"github.com/mix-basic/delayer/internal/redispool"
+	"github.com/mix-basic/delayer/internal/redisconn"
 )
 
 //go:generate go run ./luagen
@@ -30,7 +30,7 @@ type form struct{ text, hash string }
 
 // on is the script as it runs in that store.
 func (s *script) on(of *Store) *form {
-	slot, inCluster := of.pool.(*redispool.Slot)
+	slot, inCluster := of.pool.(*redisconn.Slot)
 	switch {
 	case !inCluster:
 		return s.plain()

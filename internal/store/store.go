@@ -9,13 +9,13 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
-	"github.com/mix-basic/delayer/internal/redispool"
+	"github.com/mix-basic/delayer/internal/redisconn"
 )
 
 // Store is a set of jobs in one Redis database: one partition. It is safe for
 // concurrent use.
 type Store struct {
-	pool    redispool.Source
+	pool    redisconn.Source
 	keys    Keys
 	jobPool string // its key, which almost every script is given
 	recent  *recentTopics
@@ -28,7 +28,7 @@ type Store struct {
 // New makes a Store of the jobs on the pool's Redis whose keys begin with prefix.
 func New(pool *redis.Pool, prefix string) *Store {
 	keys := Keys{prefix}
-	return &Store{pool: redispool.On(pool, prefix), keys: keys, jobPool: keys.JobPool(), recent: newRecentTopics()}
+	return &Store{pool: redisconn.On(pool, prefix), keys: keys, jobPool: keys.JobPool(), recent: newRecentTopics()}
 }
 
 // Node is the same for Stores whose connections come from one pool now: their calls may share a pipeline. As long as

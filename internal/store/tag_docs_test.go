@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mix-basic/delayer/internal/redispool"
+	"github.com/mix-basic/delayer/internal/redisconn"
 )
 
 // The table of docs/wire-format.md, by which others write clients, is right.
@@ -24,7 +24,7 @@ func TestTagsInDocs(t *testing.T) {
 	}
 	for _, row := range rows {
 		id := row[1]
-		want := fmt.Sprintf("| `%s` | `%s` | 0x%04x | %d | %d | %d |", id, redispool.TagOf(id), redispool.CRC16(redispool.TagOf(id)), PartitionOf(id, 16), PartitionOf(id, 5), PartitionOf(id, 1024))
+		want := fmt.Sprintf("| `%s` | `%s` | 0x%04x | %d | %d | %d |", id, redisconn.TagOf(id), redisconn.CRC16(redisconn.TagOf(id)), PartitionOf(id, 16), PartitionOf(id, 5), PartitionOf(id, 1024))
 		if got := strings.TrimSpace(row[0]); got != want {
 			t.Errorf("the row of %s:\n got %s\nwant %s", id, got, want)
 		}
@@ -52,7 +52,7 @@ func partitionsOnNodes(n, nodes int) string {
 	const slots = 16384
 	counts := make([]int, nodes)
 	for i := range n {
-		slot := redispool.SlotOf(Keys{DefaultPrefix}.partition(i).JobPool())
+		slot := redisconn.SlotOf(Keys{DefaultPrefix}.partition(i).JobPool())
 		node := 0
 		for float64(slot) > math.Round(float64(slots)/float64(nodes)*float64(node+1)-1) { // the last slot of a node
 			node++

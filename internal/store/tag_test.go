@@ -3,7 +3,7 @@ package store
 import (
 	"testing"
 
-	"github.com/mix-basic/delayer/internal/redispool"
+	"github.com/mix-basic/delayer/internal/redisconn"
 )
 
 // The checksum, and so the partitions, are those of Redis Cluster: CLUSTER KEYSLOT is the checksum mod 16384.
@@ -23,10 +23,10 @@ func TestPartitionOf(t *testing.T) {
 		{"a}{order}", "order", 0x3e99, 9},
 		{"{{order}}", "{order", 0xb8a7, 7},
 	} {
-		if got := redispool.TagOf(c.id); got != c.tag {
+		if got := redisconn.TagOf(c.id); got != c.tag {
 			t.Errorf("%q: the tag is %q, want %q", c.id, got, c.tag)
 		}
-		if got := redispool.CRC16(c.tag); got != c.crc {
+		if got := redisconn.CRC16(c.tag); got != c.crc {
 			t.Errorf("%q: the checksum is %#x, want %#x", c.id, got, c.crc)
 		}
 		if got := PartitionOf(c.id, 16); got != c.of16 {

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
-	"github.com/mix-basic/delayer/internal/redispool"
+	"github.com/mix-basic/delayer/internal/redisconn"
 )
 
 // alive has the waiters hear what wakes them.
@@ -534,7 +534,7 @@ func TestLookOnARestedConnection(t *testing.T) {
 	t.Parallel()
 	b, server := onRedis(t)
 	rested := func(ctx context.Context, conn redis.Conn, _ time.Time) error {
-		return redispool.CheckRested(ctx, conn, time.Time{})
+		return redisconn.CheckRested(ctx, conn, time.Time{})
 	}
 	pool := &redis.Pool{MaxIdle: 1, Dial: func() (redis.Conn, error) { return redis.Dial("tcp", server.Addr) }, TestOnBorrowContext: rested}
 	defer pool.Close()

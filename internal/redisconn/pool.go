@@ -1,9 +1,9 @@
-// Package redispool connects to Redis: it dials, and hands out the connections of a pool.
+// Package redisconn connects to Redis: it dials, and hands out the connections of a pool.
 //
 // A connection that has rested is tried with a PING ahead of its next use, in Get, or by redigo for
 // those who use the pool directly. A Dialer opens the new ones, and asks its Locator each time where to:
 // for a pool that has none to give, for a subscription, and, in Replace, for a call whose server takes no writes.
-package redispool
+package redisconn
 
 import (
 	"context"

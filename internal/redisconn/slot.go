@@ -1,4 +1,4 @@
-package redispool
+package redisconn
 
 import (
 	"context"
