@@ -1,0 +1,101 @@
+//go:build !windows
+
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write testdata/commandlines.txt anew from what the program does now")
+
+// What 200 command lines do: their exit codes, standard outputs (1>) and standard errors (2>), one after the other on one Redis. To
+// add a line, write it into the file behind "$ " and run the test with -update.
+func TestCommandLines(t *testing.T) {
+	t.Parallel()
+	const file = "testdata/commandlines.txt"
+	s, _ := newShell(t)
+	write(t, s.dir+"/good.conf", "[redis]\nport = 1\n")
+	write(t, s.dir+"/bad.conf", "[redis]\nport = none\n")
+	var got strings.Builder
+	pages := map[string]string{} // of help, by the lines that print them
+	count := 0
+	for line := range strings.Lines(read(t, file)) {
+		switch {
+		case line == "\n", strings.HasPrefix(line, "#"):
+			got.WriteString(line)
+		case strings.HasPrefix(line, "$ "):
+			count++
+			words := shellWords(t, line[2:])
+			env := s.env
+			if strings.HasPrefix(line, "$ env -i ") { // without the address of Redis
+				words, env = words[2:], environment(t)
+			}
+			r := runBinary(t, s.dir, env, words[1:]...)
+			fmt.Fprintf(&got, "%s%s%sexit %d\n", line, s.recorded("1> ", r.stdout, pages), s.recorded("2> ", r.stderr, pages), r.code)
+			if _, known := pages[r.stdout]; !known && strings.Count(r.stdout, "\n") > 2 {
+				pages[r.stdout] = strings.TrimSpace(line[2:])
+			}
+		}
+	}
+	if count < 200 {
+		t.Errorf("%d command lines: want 200", count)
+	}
+	if *update {
+		check(t, os.WriteFile(file, []byte(got.String()), 0o644))
+	}
+	want := strings.SplitAfter(read(t, file), "\n")
+	for i, line := range strings.SplitAfter(got.String(), "\n") {
+		if i >= len(want) || line != want[i] {
+			t.Fatalf("%s:%d: got %q, want %q", file, i+1, line, strings.Join(want[i:min(i+1, len(want))], ""))
+		}
+	}
+}
+
+// recorded is an output, each line behind the mark. A page that an earlier line has printed is named by that line.
+func (s shell) recorded(mark, output string, pages map[string]string) string {
+	for page, line := range pages {
+		if text, found := strings.CutSuffix(output, page); found {
+			output = text + "(as: " + line + ")\n"
+		}
+	}
+	output = strings.ReplaceAll(output, s.dir+"/", "")
+	output = lookedFor.ReplaceAllString(output, "(looked for …)")
+	text := ""
+	for line := range strings.Lines(output) {
+		text += strings.TrimSpace(mark+strings.TrimSuffix(line, "\n")) + "\n"
+	}
+	return text
+}
+
+var lookedFor = regexp.MustCompile(`\(looked for [^)]*\)`)
+
+// shellWords splits a line as a shell does that knows single quotes only.
+func shellWords(t *testing.T, line string) (words []string) {
+	t.Helper()
+	parts := strings.Split(strings.TrimSpace(line), "'")
+	if len(parts)%2 == 0 {
+		t.Fatalf("a quote has no end: %s", line)
+	}
+	word, begun := "", false
+	for i, part := range parts {
+		if i%2 == 1 {
+			word, begun = word+part, true
+			continue
+		}
+		for j, plain := range strings.Split(part, " ") {
+			if j > 0 && (begun || word != "") {
+				words, word, begun = append(words, word), "", false
+			}
+			word += plain
+		}
+	}
+	if begun || word != "" {
+		words = append(words, word)
+	}
+	return words
+}
