@@ -45,7 +45,7 @@ func TestDocumentedConstants(t *testing.T) {
 		{"internal/store.DefaultLease", "30s", []string{"cmd/delayer/worker.go", "or 30s; a program may run longer"}},
 		{"cmd/delayer.maxConcurrency", "250", []string{"cmd/delayer/worker.go", "how many jobs are handled at a time, up to 250"}},
 		{"cmd/delayer.maxKept", "2048", []string{"cmd/delayer/worker.go", "The last 2 KiB of what\nthe program wrote to standard error", "docs/php.md", "the last 2 KiB of what PHP wrote to", "docs/php.zh-CN.md", "最后 2 KiB"}},
-		{"cmd/delayer.exitDataError", "65", []string{"cmd/delayer/worker.go", "65, it becomes a dead letter", "README.md", "0\nmeans done, 65 a dead letter", "README.zh-CN.md", "65"}},
+		{"cmd/delayer.exitDataError", "65", []string{"cmd/delayer/worker.go", "65, it becomes a dead letter", "docs/php.md", "exit(65);  // a dead letter", "docs/php.zh-CN.md", "exit(65);"}},
 		{"cmd/delayer.exitUsage", "2", []string{"docs/systemd/delayer.service", "RestartPreventExitStatus=2 3 4", configuration, "but for the codes 2, 3\nand 4", configurationZh, "退出码 2、3、4 除外", "docs/migrating.md", "`RestartPreventExitStatus=2 3 4`", "docs/migrating.zh-CN.md", "`RestartPreventExitStatus=2 3 4`"}},
 		{"cmd/delayer.exitRedis", "3", nil},
 		{"cmd/delayer.exitRunning", "4", nil},

@@ -31,11 +31,11 @@ func TestNamedRevisions(t *testing.T) {
 	}
 }
 
-// The README's comparison has the medians of the benchmarks, rounded.
+// The comparison has the medians of the benchmarks, rounded.
 func TestComparedFigures(t *testing.T) {
 	all := pages(t)
-	for _, readme := range []string{"README.md", "README.zh-CN.md"} {
-		_, table, _ := strings.Cut(all[readme], "`make bench`")
+	for _, page := range []string{"docs/comparison.md", "docs/comparison.zh-CN.md"} {
+		_, table, _ := strings.Cut(all[page], "\n|---|--:")
 		rows := regexp.MustCompile(`(?m)^\| .* \|$`).FindAllString(table, 5)
 		for i, from := range []struct {
 			table, column string
@@ -52,7 +52,7 @@ func TestComparedFigures(t *testing.T) {
 			for k, row := range from.rows {
 				told := number(cells[1+k])
 				if median := number(cellOf(all["docs/benchmarks.md"], from.table, row, from.column)); !isRounded(told, median) {
-					t.Errorf("%s has%s, and docs/benchmarks.md %v for %s, %s, %s", readme, cells[1+k], median, from.table, row, from.column)
+					t.Errorf("%s has%s, and docs/benchmarks.md %v for %s, %s, %s", page, cells[1+k], median, from.table, row, from.column)
 				}
 			}
 		}
