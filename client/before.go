@@ -5,7 +5,7 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/mix-basic/delayer/internal/coalesce"
+	"github.com/mix-basic/delayer/internal/batch"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
@@ -135,7 +135,7 @@ func (d *Delivery) settleAt(settle func(*store.Store) error) error {
 }
 
 // settleAll is that for many deliveries, each with its item, in as few calls as there may be.
-func settleAll[T any](ctx context.Context, c *Client, kind coalesce.Kind[T], deliveries []*Delivery, items []T) []error {
+func settleAll[T any](ctx context.Context, c *Client, kind batch.Kind[T], deliveries []*Delivery, items []T) []error {
 	errs := doAll(ctx, c, kind, items, func(i int) int {
 		place, _ := c.heldAt(deliveries[i])
 		return place

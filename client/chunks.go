@@ -4,7 +4,7 @@ import (
 	"context"
 	"slices"
 
-	"github.com/mix-basic/delayer/internal/coalesce"
+	"github.com/mix-basic/delayer/internal/batch"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
@@ -35,7 +35,7 @@ func (c *chunk[T]) cut(n int) chunk[T] {
 
 // chunksOf divides the items among the partitions, and those of each partition, in their order, into chunks. All
 // partitions' first chunks come first, so that all nodes have something to do.
-func chunksOf[T any](c *Client, kind coalesce.Kind[T], items []T, where func(place int) int) []chunk[T] {
+func chunksOf[T any](c *Client, kind batch.Kind[T], items []T, where func(place int) int) []chunk[T] {
 	var rows [][]chunk[T]
 	for _, all := range divide(c, items, where) {
 		for row, some := range kind.Chunks(all.items) {
@@ -70,7 +70,7 @@ const settledAtATime = 4
 
 // doAll has many items done, a chunk at a time, and returns an error for each. An error of Redis is that of one
 // chunk; any other is that of all that follow on the same connection.
-func doAll[T any](ctx context.Context, c *Client, kind coalesce.Kind[T], items []T, where func(place int) int) []error {
+func doAll[T any](ctx context.Context, c *Client, kind batch.Kind[T], items []T, where func(place int) int) []error {
 	errs, chunks := make([]error, len(items)), chunksOf(c, kind, items, where)
 	call := func(i int) *store.Call[[]error] { return kind.Call(chunks[i].store, chunks[i].items) }
 	store.InTurn(ctx, storesOf(chunks), min(len(c.partitions), settledAtATime), call, func(i int, each []error, err error) bool {

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
-	"github.com/mix-basic/delayer/internal/coalesce"
+	"github.com/mix-basic/delayer/internal/batch"
 	"github.com/mix-basic/delayer/internal/redisconn"
 	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/internal/wait"
@@ -122,7 +122,7 @@ func New(pool *redis.Pool, opts ...Option) *Client {
 	if err := set.layout.Check(prefix); err != nil {
 		c.setupErr, set.layout = cmp.Or(wrong, fmt.Errorf("%w %w", ErrInvalid, err)), store.Layout{}
 	}
-	o := &coalesce.Owner{Running: &c.running, Abandoned: c.abandoned, Closed: ErrClosed}
+	o := &batch.Owner{Running: &c.running, Abandoned: c.abandoned, Closed: ErrClosed}
 	c.partitions, c.calls = set.layout.Open(pool, prefix), newCalls(o)
 	c.growing = c.partitions.Growing()
 	c.dispatcher = wait.New(c.closing, o, wait.Hooks{Logger: c.logger, Popped: c.popped, Lost: func(jobs int) { c.lost.Add(int64(jobs)) }}, c.partitions...)

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
-	"github.com/mix-basic/delayer/internal/coalesce"
+	"github.com/mix-basic/delayer/internal/batch"
 	"github.com/mix-basic/delayer/internal/redisconn"
 	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/internal/wait"
@@ -15,7 +15,7 @@ import (
 // What the tests know of the inside.
 const (
 	RideOut      = wait.RetryWindow
-	RoundTrips   = coalesce.RoundTrips
+	RoundTrips   = batch.RoundTrips
 	CloseWait    = closeWait
 	CheckAfter   = redisconn.CheckAfter
 	KeptIdle     = redisconn.KeptIdle
@@ -50,7 +50,7 @@ func (c *Client) PushesToGroups() (underWay, gathered int) {
 // WarmUp opens as many connections as settlements of all kinds need.
 func (c *Client) WarmUp(ctx context.Context) error {
 	var conns []redis.Conn
-	for range 4 * coalesce.RoundTrips {
+	for range 4 * batch.RoundTrips {
 		conn, err := redisconn.On(c.ownPool, c.partitions[0].Keys().JobPool()).Get(ctx)
 		if err != nil {
 			return err

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/mix-basic/delayer/internal/coalesce"
+	"github.com/mix-basic/delayer/internal/batch"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
@@ -75,11 +75,11 @@ func (c *Client) chooseID(job *store.Delayed) {
 
 // pushElsewhere goes on after a failed push of a job whose ID was made for it. As long as it is certain that nothing was stored, the job is pushed with
 // an ID of another node. After a lost answer it may be stored: with another ID it would be there twice.
-func (c *Client) pushElsewhere(ctx context.Context, pushes *coalesce.Batcher[store.Delayed], job *store.Delayed, err error) error {
+func (c *Client) pushElsewhere(ctx context.Context, pushes *batch.Batcher[store.Delayed], job *store.Delayed, err error) error {
 	for tries := 0; err != nil && len(c.partitions) > 1 && ctx.Err() != context.Canceled && store.Temporary(err) && !errors.Is(err, ErrClosed); tries++ {
 		c.shunned.add(c.of(job.ID).Node())
 		id, found := c.wellID()
-		if !found || tries == maxElsewhere || !coalesce.IsNotDone(err) || ctx.Err() != nil {
+		if !found || tries == maxElsewhere || !batch.IsNotDone(err) || ctx.Err() != nil {
 			return err
 		}
 		job.ID = id

@@ -11,7 +11,7 @@ func TestImports(t *testing.T) {
 	importtest.Only(t,
 		"github.com/mix-basic/delayer/client/worker",
 		"github.com/mix-basic/delayer/client",
-		"github.com/mix-basic/delayer/internal/coalesce",
+		"github.com/mix-basic/delayer/internal/batch",
 		"github.com/mix-basic/delayer/internal/cron",
 		"github.com/mix-basic/delayer/internal/pushrule",
 		"github.com/mix-basic/delayer/internal/redisconn",

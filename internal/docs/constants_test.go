@@ -89,7 +89,7 @@ func TestDocumentedConstants(t *testing.T) {
 		{"internal/web/metrics.maxLabel", "256", []string{metrics, "One of more than 256 bytes is among the others", metricsZh, "超过 256 字节的主题归入其余"}},
 		{"internal/store.MaxPop", "250", []string{guarantees, "so is a pop of up to 250 jobs", guarantees, "it is up to\n  250 jobs and about 1 MiB"}},
 		{"internal/store.maxLook", "250", []string{guarantees, "once a second, 250 in one script", wire, "250 in one\nscript, once a second or each 10 s"}},
-		{"internal/coalesce.maxItems", "250", []string{guarantees, "of up to 250 jobs or 1 MiB is one script"}},
+		{"internal/batch.maxItems", "250", []string{guarantees, "of up to 250 jobs or 1 MiB is one script"}},
 		{"internal/store.MaxID", "4096", []string{guarantees, "refuses IDs above 4 KiB, topics above 1 KiB", wire, "an ID above 4 KiB and a topic above 1 KiB are refused", "docs/migrating.md", "An ID has 4 KiB at most, a topic 1 KiB", "docs/migrating.zh-CN.md", "ID 最长 4 KiB，主题最长 1 KiB"}},
 		{"internal/store.MaxTopic", "1024", nil},
 		{"internal/store.MaxBody", "536870912", []string{guarantees, "above the 512 MiB that Redis takes"}},

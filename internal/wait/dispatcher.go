@@ -47,7 +47,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/mix-basic/delayer/internal/coalesce"
+	"github.com/mix-basic/delayer/internal/batch"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
@@ -122,7 +122,7 @@ var (
 
 // Dispatcher serves the callers of a Client.
 type Dispatcher struct {
-	owner      *coalesce.Owner
+	owner      *batch.Owner
 	closing    context.Context
 	hooks      Hooks
 	mu         sync.Mutex // guards all queues, callers and listeners
@@ -146,7 +146,7 @@ type Hooks struct {
 }
 
 // New makes a Dispatcher of the jobs of all the stores. closing ends when Close is about to be called.
-func New(closing context.Context, owner *coalesce.Owner, hooks Hooks, stores ...*store.Store) *Dispatcher {
+func New(closing context.Context, owner *batch.Owner, hooks Hooks, stores ...*store.Store) *Dispatcher {
 	d := &Dispatcher{owner: owner, closing: closing, hooks: hooks, polling: map[string]int{}, aimed: map[*severalTopics]bool{}, stock: newStock(len(stores))}
 	d.turn = rand.IntN(len(stores)) // or all Clients would begin with the same one
 	of := map[any]*node{}

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/gomodule/redigo/redis"
-	"github.com/mix-basic/delayer/internal/coalesce"
+	"github.com/mix-basic/delayer/internal/batch"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
@@ -41,13 +41,13 @@ func inHands(t *testing.T, partitions ...int) *hand {
 	}
 	closing, cancel := context.WithCancel(context.Background())
 	t.Cleanup(cancel)
-	owner := &coalesce.Owner{Running: new(sync.WaitGroup), Abandoned: closing, Closed: errClosed}
+	owner := &batch.Owner{Running: new(sync.WaitGroup), Abandoned: closing, Closed: errClosed}
 	h := &hand{t: t}
 	hooks := Hooks{slog.New(slog.DiscardHandler), func(store.Popped) {}, func(n int) { h.lost += n }}
 	h.Dispatcher = New(closing, owner, hooks, stores...)
 	h.s, h.turn = h.partitions[0], 0
 	for _, n := range h.nodes {
-		n.batches = coalesce.New(owner, n.partitions[0].store.Pipeline, &h.mu, n, 0)
+		n.batches = batch.New(owner, n.partitions[0].store.Pipeline, &h.mu, n, 0)
 		n.listener.running, n.listener.state = true, subscribed
 	}
 	return h

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/mix-basic/delayer/internal/coalesce"
+	"github.com/mix-basic/delayer/internal/batch"
 	"github.com/mix-basic/delayer/internal/redistest"
 	"github.com/mix-basic/delayer/internal/store"
 )
@@ -19,7 +19,7 @@ func onRedis(t *testing.T, log *redistest.Log, stores ...*store.Store) (dispatch
 	closing, cancel := context.WithCancel(context.Background())
 	abandoned, abandon := context.WithCancel(context.Background())
 	running := new(sync.WaitGroup)
-	owner := &coalesce.Owner{Running: running, Abandoned: abandoned, Closed: errClosed}
+	owner := &batch.Owner{Running: running, Abandoned: abandoned, Closed: errClosed}
 	dispatcher = New(closing, owner, Hooks{log.Logger(), func(store.Popped) {}, func(int) {}}, stores...)
 	end = sync.OnceFunc(func() {
 		cancel()

@@ -3,7 +3,7 @@ package wait
 import (
 	"time"
 
-	"github.com/mix-basic/delayer/internal/coalesce"
+	"github.com/mix-basic/delayer/internal/batch"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
@@ -22,7 +22,7 @@ type node struct {
 	dispatcher  *Dispatcher
 	id          any // that of the stores
 	partitions  []*partition
-	batches     *coalesce.Coalescer
+	batches     *batch.Coalescer
 	listener    *listener
 	turns       []poller  // whose turn comes, in their order
 	probes      []*probe  // to be sent
@@ -63,7 +63,7 @@ type poller interface {
 // newNode makes one without partitions, whose connections are those of the store.
 func newNode(d *Dispatcher, s *store.Store) *node {
 	n := &node{dispatcher: d, id: s.Node()}
-	n.batches = coalesce.New(d.owner, s.Pipeline, &d.mu, n, MaxBatches)
+	n.batches = batch.New(d.owner, s.Pipeline, &d.mu, n, MaxBatches)
 	n.listener = newListener(n)
 	return n
 }
@@ -107,7 +107,7 @@ func (n *node) forget(after time.Duration) {
 	}
 }
 
-// Waiting implements coalesce.Queue. Unless a poller comes from a poll of this node, somebody has to wake the round trips.
+// Waiting implements batch.Queue. Unless a poller comes from a poll of this node, somebody has to wake the round trips.
 func (n *node) Waiting() bool {
 	for len(n.turns) > 0 && !n.turns[0].isDue() {
 		skipped := n.turns[0]
@@ -118,10 +118,10 @@ func (n *node) Waiting() bool {
 	return len(n.turns) > 0 || len(n.probes) > 0 || len(n.woken) > 0
 }
 
-// Next implements coalesce.Queue: it makes the polls and probes of the next round trip. The polls want
+// Next implements batch.Queue: it makes the polls and probes of the next round trip. The polls want
 // about as many jobs as one pop takes at most: Redis may do without a break what comes in one piece.
 func (n *node) Next() (callers int, call func(*store.Pipeline, error)) {
-	b := &batch{node: n, probes: n.probes, woken: n.woken}
+	b := &pollBatch{node: n, probes: n.probes, woken: n.woken}
 	n.probes, n.woken = nil, nil
 	for jobs := 0; n.Waiting() && len(b.polls) < maxTogether && jobs < store.MaxPop; {
 		next := n.turns[0]

@@ -186,8 +186,8 @@ func (t *poll) learn(popped store.Popped, err error) (allEmpty bool) {
 	return allEmpty
 }
 
-// batch is a round trip of several polls and probes.
-type batch struct {
+// pollBatch is a round trip of several polls and probes.
+type pollBatch struct {
 	node   *node
 	polls  []*poll
 	probes []*probe
@@ -195,7 +195,7 @@ type batch struct {
 }
 
 // make makes the polls and probes, and passes on what we were woken for in vain. err is why there is no connection.
-func (b *batch) make(p *store.Pipeline, err error) {
+func (b *pollBatch) make(p *store.Pipeline, err error) {
 	var passing []*store.Call[struct{}]
 	if err == nil {
 		p.Hasty = len(b.node.partitions) > 1
@@ -241,7 +241,7 @@ func (b *batch) make(p *store.Pipeline, err error) {
 }
 
 // passOn sends the wake-ups, those of each partition together.
-func (b *batch) passOn(p *store.Pipeline) (sent []*store.Call[struct{}]) {
+func (b *pollBatch) passOn(p *store.Pipeline) (sent []*store.Call[struct{}]) {
 	topics := map[*partition][]string{}
 	for _, w := range b.woken {
 		topics[w.partition] = append(topics[w.partition], w.topic)

@@ -1,4 +1,4 @@
-package coalesce
+package batch
 
 import (
 	"context"

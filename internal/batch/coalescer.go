@@ -1,5 +1,5 @@
-// Package coalesce lets calls of one kind share round trips to Redis.
-package coalesce
+// Package batch lets calls of one kind share round trips to Redis.
+package batch
 
 import (
 	"context"
