@@ -60,7 +60,7 @@ test-engines: ## conformance and the tests of all that speaks to Redis on Redis 
 	tools/engines.sh "$(ENGINES_DIR)" $(ENGINES)
 	set -e; for engine in $(ENGINES); do (echo "== $$engine"; export CI=true PATH="$(ENGINES_DIR)/$$engine:$$PATH"; \
 		$(GO) test -count=1 -timeout 1h ./internal/conformance -run '^TestConformance$$'; \
-		$(GO) test -count=1 -timeout 1h $(if $(SHORT),-run '$(WORDS)' ./cmd/delayer,./internal/wait ./internal/operator ./client/worker) ./internal/store ./server ./client); done
+		$(GO) test -count=1 -timeout 1h $(if $(SHORT),-run '$(WORDS)' ./cmd/delayer,./internal/wait ./internal/inspect ./client/worker) ./internal/store ./server ./client); done
 
 conformance: ## what of Delayer works on a Redis: make conformance REDIS=redis://…, or of another scheme; without REDIS on private ones
 	@test -n "$$REDIS" || tools/prepare.sh

@@ -10,7 +10,7 @@ import (
 
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/client/worker"
-	"github.com/mix-basic/delayer/internal/operator"
+	"github.com/mix-basic/delayer/internal/inspect"
 	"github.com/mix-basic/delayer/internal/redisconn"
 	"github.com/mix-basic/delayer/internal/redistest"
 	"github.com/mix-basic/delayer/internal/store"
@@ -53,7 +53,7 @@ func TestStartWithoutPartition0(t *testing.T) {
 	pool := client.NewPool(client.PoolOptions{Cluster: cluster.Addrs()})
 	t.Cleanup(func() { redisconn.Close(pool) })
 
-	counts, err := operator.New(pool, "", store.Layout{Partitions: clusterPartitions}).Counts(ctx)
+	counts, err := inspect.New(pool, "", store.Layout{Partitions: clusterPartitions}).Counts(ctx)
 	check(t, err)
 	var unreadable []int
 	for _, p := range counts.Partitions {

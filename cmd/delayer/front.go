@@ -16,7 +16,7 @@ import (
 
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/config"
-	"github.com/mix-basic/delayer/internal/operator"
+	"github.com/mix-basic/delayer/internal/inspect"
 	"github.com/mix-basic/delayer/internal/web"
 	"github.com/mix-basic/delayer/internal/web/api"
 	"github.com/mix-basic/delayer/internal/web/dashboard"
@@ -56,7 +56,7 @@ func openFront(c config.Config, dev bool, pool client.PoolOptions, log *logger.L
 	pool.MaxIdle, pool.IdleTimeout = max(pool.MaxIdle, frontIdle), frontIdleTimeout
 	own := client.NewPool(pool)
 	jobClient := client.New(own, client.WithPrefix(c.Redis.Prefix), client.WithPartitions(c.Redis.Partitions), client.WithPartitionsBefore(c.Redis.PartitionsBefore), client.WithLogger(slog.New(slog.NewTextHandler(logLines{log}, nil))))
-	jobs := operator.New(own, c.Redis.Prefix, layoutOf(c.Redis))
+	jobs := inspect.New(own, c.Redis.Prefix, layoutOf(c.Redis))
 	f.metrics = metrics.New(jobs, metrics.Options{
 		Topics: cmp.Or(h.TopicLabels, -1), Version: version,
 		Interval: c.Delayer.TimerInterval, ReadyMaxLate: h.ReadyMaxLate,

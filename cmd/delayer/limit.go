@@ -10,7 +10,7 @@ import (
 
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/duration"
-	"github.com/mix-basic/delayer/internal/operator"
+	"github.com/mix-basic/delayer/internal/inspect"
 )
 
 // runLimit sets or ends a topic's limit if it is told to, and shows it.
@@ -34,7 +34,7 @@ func runLimit(ctx context.Context, c *call) (reply, error) {
 	putIfAny(v, "tag", limit.Tag)
 	text := printable(topic, "") + ": " + limitText(limit)
 	if err == nil && (shows && limit != (client.Limit{}) || limit.Tag != "") {
-		var use operator.TopicCounts
+		var use inspect.TopicCounts
 		if use, err = c.countsOf(ctx, topic); !shows {
 			err = nil // the limit is in force
 		}
@@ -47,18 +47,18 @@ func runLimit(ctx context.Context, c *call) (reply, error) {
 }
 
 // countsOf are the topic's.
-func (c *call) countsOf(ctx context.Context, topic string) (operator.TopicCounts, error) {
+func (c *call) countsOf(ctx context.Context, topic string) (inspect.TopicCounts, error) {
 	pool := client.NewPool(c.pool)
 	defer pool.Close()
-	counts, err := operator.New(pool, c.redis.Prefix, layoutOf(c.redis)).CountsOf(ctx, topic)
+	counts, err := inspect.New(pool, c.redis.Prefix, layoutOf(c.redis)).CountsOf(ctx, topic)
 	if err = cmp.Or(err, counts.Broken()); err != nil {
-		return operator.TopicCounts{}, err
+		return inspect.TopicCounts{}, err
 	}
 	return counts.Topics[0], nil
 }
 
 // useText says how much of a limit is used.
-func useText(t operator.TopicCounts) string {
+func useText(t inspect.TopicCounts) string {
 	var parts []string
 	if t.Limit.Concurrency > 0 {
 		parts = append(parts, fmt.Sprintf("slots taken: %d", t.Slots))
@@ -75,12 +75,12 @@ func useText(t operator.TopicCounts) string {
 }
 
 // untaggedText says that nobody can reserve some jobs, and what to do.
-func untaggedText(t operator.TopicCounts) string {
+func untaggedText(t inspect.TopicCounts) string {
 	return fmt.Sprintf("%d ready jobs lack the tag %s, nobody will get them: set a limit without a tag, or push them again with that tag in their IDs",
 		t.Untagged, printable(t.Limit.Tag, ""))
 }
 
-func putUse(v map[string]any, t operator.TopicCounts) {
+func putUse(v map[string]any, t inspect.TopicCounts) {
 	if t.Limit.Concurrency > 0 {
 		v["slots_taken"] = t.Slots
 	}

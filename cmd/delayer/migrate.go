@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
-	"github.com/mix-basic/delayer/internal/operator"
+	"github.com/mix-basic/delayer/internal/inspect"
 )
 
 func runMigrate(ctx context.Context, c *call) (reply, error) {
@@ -19,7 +19,7 @@ func runMigrate(ctx context.Context, c *call) (reply, error) {
 	pool := client.NewPool(c.pool)
 	defer pool.Close()
 	bar := &progress{to: c.stderr, redraws: isScreen(c.stderr)}
-	sum, err := operator.New(pool, c.redis.Prefix, layoutOf(c.redis)).Migrate(ctx, !c.noWait, bar.show)
+	sum, err := inspect.New(pool, c.redis.Prefix, layoutOf(c.redis)).Migrate(ctx, !c.noWait, bar.show)
 	bar.end()
 	if err != nil {
 		return reply{}, unfinished(sum, err)
@@ -32,10 +32,10 @@ func runMigrate(ctx context.Context, c *call) (reply, error) {
 }
 
 // unfinished says how far it was, and that it can be gone on with.
-func unfinished(sum operator.Migration, err error) error {
+func unfinished(sum inspect.Migration, err error) error {
 	left := sum.Left + sum.Reserved
 	switch {
-	case errors.Is(err, operator.ErrReserved):
+	case errors.Is(err, inspect.ErrReserved):
 		return fail(exitFailed, fmt.Errorf("migrate: moved %d, and %d are reserved: begin again when they are ready, or done", sum.Stored, sum.Reserved))
 	case errors.Is(err, context.Canceled):
 		return fail(exitInterrupted, fmt.Errorf("migrate: stopped; moved %d, about %d are left: begin again to go on", sum.Stored, left))
@@ -66,7 +66,7 @@ const (
 	lineEvery = 10 * time.Second
 )
 
-func (p *progress) show(m operator.Migration) {
+func (p *progress) show(m inspect.Migration) {
 	every := lineEvery
 	if p.redraws {
 		every = redrawn

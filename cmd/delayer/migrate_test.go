@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
-	"github.com/mix-basic/delayer/internal/operator"
+	"github.com/mix-basic/delayer/internal/inspect"
 	"github.com/mix-basic/delayer/internal/redistest"
 	"github.com/mix-basic/delayer/internal/store"
 )
@@ -16,17 +16,17 @@ import (
 // What is left in the end of a migration that did not finish is all that is: what is to be looked at, and what is reserved.
 func TestUnfinishedMigration(t *testing.T) {
 	t.Parallel()
-	sum := operator.Migration{Adopted: store.Adopted{Stored: 5}, Left: 7, Reserved: 3}
+	sum := inspect.Migration{Adopted: store.Adopted{Stored: 5}, Left: 7, Reserved: 3}
 	lost := errors.New("no Redis")
 	for _, test := range []struct {
-		sum  operator.Migration
+		sum  inspect.Migration
 		err  error
 		want string
 	}{
-		{operator.Migration{Adopted: store.Adopted{Stored: 5}, Reserved: 3}, operator.ErrReserved, "migrate: moved 5, and 3 are reserved: begin again when they are ready, or done"},
+		{inspect.Migration{Adopted: store.Adopted{Stored: 5}, Reserved: 3}, inspect.ErrReserved, "migrate: moved 5, and 3 are reserved: begin again when they are ready, or done"},
 		{sum, context.Canceled, "migrate: stopped; moved 5, about 10 are left: begin again to go on"},
 		{sum, lost, "no Redis\nmoved 5, about 10 are left: begin again to go on"},
-		{operator.Migration{Left: 7}, lost, "no Redis"},
+		{inspect.Migration{Left: 7}, lost, "no Redis"},
 	} {
 		if err := unfinished(test.sum, test.err); err.Error() != test.want {
 			t.Errorf("%+v, %v: %q, want %q", test.sum, test.err, err, test.want)

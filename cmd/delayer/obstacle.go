@@ -7,13 +7,13 @@ import (
 	"slices"
 
 	"github.com/mix-basic/delayer/client"
-	"github.com/mix-basic/delayer/internal/operator"
+	"github.com/mix-basic/delayer/internal/inspect"
 )
 
 // obstacle is what keeps the ready jobs of a topic from being delivered.
 type obstacle struct {
-	pause *client.Pause        // nil: it is not paused
-	use   operator.TopicCounts // of its limit; Held and Untagged are 0 if that lets jobs through
+	pause *client.Pause       // nil: it is not paused
+	use   inspect.TopicCounts // of its limit; Held and Untagged are 0 if that lets jobs through
 }
 
 // obstacle finds out what keeps the topic's jobs. A Redis user who may not ask finds nothing.

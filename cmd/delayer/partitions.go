@@ -11,7 +11,7 @@ import (
 
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/config"
-	"github.com/mix-basic/delayer/internal/operator"
+	"github.com/mix-basic/delayer/internal/inspect"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
@@ -33,7 +33,7 @@ func partitionCommands() []command {
 func runPartitions(ctx context.Context, c *call) (reply, error) {
 	pool := client.NewPool(c.pool)
 	defer pool.Close()
-	op := operator.New(pool, c.redis.Prefix, layoutOf(c.redis))
+	op := inspect.New(pool, c.redis.Prefix, layoutOf(c.redis))
 	partitions, err := op.Partitions(ctx)
 	if err != nil {
 		return reply{}, err
@@ -77,7 +77,7 @@ func layoutOf(r config.Redis) store.Layout {
 	return store.Layout{Partitions: r.Partitions, Before: r.PartitionsBefore}
 }
 
-func partitionName(p operator.Partition) string {
+func partitionName(p inspect.Partition) string {
 	if p.Before {
 		return fmt.Sprintf("%d (before)", p.Number)
 	}

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mix-basic/delayer/internal/operator"
+	"github.com/mix-basic/delayer/internal/inspect"
 	"github.com/mix-basic/delayer/internal/store"
 	"golang.org/x/sys/unix"
 )
@@ -79,10 +79,10 @@ func TestTerminal(t *testing.T) {
 func TestMigrationProgress(t *testing.T) {
 	screen, terminal := openTerminal(t)
 	bar := &progress{to: terminal, redraws: isScreen(terminal)}
-	bar.show(operator.Migration{Adopted: store.Adopted{Stored: 50}, Left: 100})
-	bar.show(operator.Migration{Adopted: store.Adopted{Stored: 51}, Left: 99}) // too soon to be shown
+	bar.show(inspect.Migration{Adopted: store.Adopted{Stored: 50}, Left: 100})
+	bar.show(inspect.Migration{Adopted: store.Adopted{Stored: 51}, Left: 99}) // too soon to be shown
 	bar.shown = time.Time{}
-	bar.show(operator.Migration{Adopted: store.Adopted{Stored: 140}, Left: 7, Reserved: 3})
+	bar.show(inspect.Migration{Adopted: store.Adopted{Stored: 140}, Left: 7, Reserved: 3})
 	bar.end()
 	want := "\r[##########....................] moved 50, about 100 are left" +
 		"\r[############################..] moved 140, about 7 are left, and 3 are reserved"
@@ -93,9 +93,9 @@ func TestMigrationProgress(t *testing.T) {
 	file, err := os.Create(filepath.Join(t.TempDir(), "file"))
 	check(t, err)
 	lines := &progress{to: file, redraws: isScreen(file)}
-	lines.show(operator.Migration{Left: 100})
+	lines.show(inspect.Migration{Left: 100})
 	lines.shown = lines.shown.Add(-lineEvery)
-	lines.show(operator.Migration{Adopted: store.Adopted{Stored: 50}, Left: 50})
+	lines.show(inspect.Migration{Adopted: store.Adopted{Stored: 50}, Left: 50})
 	lines.end()
 	if got, err := os.ReadFile(file.Name()); string(got) != "moved 50, about 50 are left\n" || err != nil {
 		t.Errorf("in the file stands %q, %v", got, err)

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
-	"github.com/mix-basic/delayer/internal/operator"
+	"github.com/mix-basic/delayer/internal/inspect"
 	"github.com/mix-basic/delayer/internal/redistest"
 	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/server"
@@ -25,8 +25,8 @@ var operating = []line{
 	}},
 	{"browse: pages of jobs in each state", func(s *stage) {
 		s.oneOfEach()
-		for _, state := range []string{operator.Waiting, operator.Ready, operator.Reserved, operator.Dead} {
-			page, err := s.operator().Browse(s.Context(), operator.Query{Topic: "t", State: state})
+		for _, state := range []string{inspect.Waiting, inspect.Ready, inspect.Reserved, inspect.Dead} {
+			page, err := s.inspector().Browse(s.Context(), inspect.Query{Topic: "t", State: state})
 			check(s, err)
 			if len(page.Jobs) != 1 || page.Jobs[0].ID != state {
 				s.Errorf("%s: %+v", state, page)
@@ -38,8 +38,8 @@ var operating = []line{
 		_, err := s.PushBatch(s.Context(), jobs)
 		check(s, err)
 		c := newCensus(jobs)
-		for q := (operator.Query{Topic: "t", State: operator.Waiting, Limit: 10}); ; {
-			page, err := s.operator().Browse(s.Context(), q)
+		for q := (inspect.Query{Topic: "t", State: inspect.Waiting, Limit: 10}); ; {
+			page, err := s.inspector().Browse(s.Context(), q)
 			check(s, err)
 			for _, job := range page.Jobs {
 				c.count(job.ID)
@@ -52,7 +52,7 @@ var operating = []line{
 	}},
 	{"purge deletes a topic's ready jobs, and no others", func(s *stage) {
 		s.oneOfEach()
-		n, err := s.operator().Purge(s.Context(), "t", 100)
+		n, err := s.inspector().Purge(s.Context(), "t", 100)
 		expect(s, "the deleted jobs", n, err, 1)
 		s.expectState("ready", "")
 		s.expectState("waiting", client.Waiting)
@@ -62,7 +62,7 @@ var operating = []line{
 	{"forecast: how many jobs fall due when", func(s *stage) {
 		_, err := s.PushBatch(s.Context(), delayed(1, 5, "t", time.Hour))
 		check(s, err)
-		spans, err := s.operator().Forecast(s.Context(), []time.Duration{time.Minute, 2 * time.Hour})
+		spans, err := s.inspector().Forecast(s.Context(), []time.Duration{time.Minute, 2 * time.Hour})
 		check(s, err)
 		expect(s, "what falls due", []int{spans[0].Jobs, spans[1].Jobs}, nil, []int{0, 5})
 	}},
@@ -70,7 +70,7 @@ var operating = []line{
 		await := func(want int) {
 			s.Helper()
 			redistest.Until(s, fmt.Sprint(want, " servers run"), func() bool {
-				servers, err := s.operator().Servers(s.Context())
+				servers, err := s.inspector().Servers(s.Context())
 				check(s, err)
 				return len(servers) == want
 			})
@@ -114,7 +114,7 @@ var operating = []line{
 		jobs := delayed(1, 200, "t", 0)
 		_, err := s.PushBatch(s.Context(), jobs)
 		check(s, err)
-		partitions, err := s.operator().Partitions(s.Context())
+		partitions, err := s.inspector().Partitions(s.Context())
 		check(s, err)
 		nodes := map[string]bool{}
 		for _, p := range partitions {

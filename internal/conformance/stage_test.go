@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
-	"github.com/mix-basic/delayer/internal/operator"
+	"github.com/mix-basic/delayer/internal/inspect"
 	"github.com/mix-basic/delayer/internal/redistest"
 	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/server"
@@ -80,8 +80,8 @@ func (l serverLog) Handle(_ context.Context, r slog.Record) error {
 func (l serverLog) WithAttrs([]slog.Attr) slog.Handler { return l }
 func (l serverLog) WithGroup(string) slog.Handler      { return l }
 
-func (s *stage) operator() *operator.Operator {
-	return operator.New(s.pool, s.prefix, s.layout())
+func (s *stage) inspector() *inspect.Inspector {
+	return inspect.New(s.pool, s.prefix, s.layout())
 }
 
 // push stores a job of that ID with some body.

@@ -63,7 +63,7 @@ var taking = []line{
 		for n := range 5 {
 			got := s.waiting("t")
 			redistest.Until(s, "somebody waits", func() bool {
-				waiters, err := s.operator().Waiters(s.Context(), []store.WaitedFor{{Topic: "t"}})
+				waiters, err := s.inspector().Waiters(s.Context(), []store.WaitedFor{{Topic: "t"}})
 				check(s, err)
 				return waiters[0] > 0
 			})

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
-	"github.com/mix-basic/delayer/internal/operator"
+	"github.com/mix-basic/delayer/internal/inspect"
 	"github.com/mix-basic/delayer/internal/web"
 	"github.com/mix-basic/delayer/internal/web/longpoll"
 )
@@ -28,14 +28,14 @@ type Options struct {
 }
 
 type api struct {
-	client   *client.Client
-	operator *operator.Operator
-	poller   *longpoll.Poller
+	client    *client.Client
+	inspector *inspect.Inspector
+	poller    *longpoll.Poller
 	Options
 }
 
 // New is the area of the API.
-func New(c *client.Client, op *operator.Operator, o Options) web.Area {
+func New(c *client.Client, op *inspect.Inspector, o Options) web.Area {
 	o.MaxBody, o.MaxWait, o.MaxWork = cmp.Or(o.MaxBody, 1<<20), cmp.Or(o.MaxWait, 178*time.Second), cmp.Or(o.MaxWork, 5*time.Minute)
 	if o.Pushed == nil {
 		o.Pushed = func(string, int) {}

@@ -5,7 +5,7 @@ import (
 	"errors"
 
 	"github.com/mix-basic/delayer/client"
-	"github.com/mix-basic/delayer/internal/operator"
+	"github.com/mix-basic/delayer/internal/inspect"
 	"github.com/mix-basic/delayer/internal/web"
 )
 
@@ -22,7 +22,7 @@ func (a *api) bulk(c *call, do func(*bulk) (count int, err error)) (response, er
 	defer cancel()
 	b := &bulk{Context: ctx}
 	count, err := do(b)
-	if err != nil && count == 0 && b.results == nil && !errors.Is(err, operator.ErrKept) {
+	if err != nil && count == 0 && b.results == nil && !errors.Is(err, inspect.ErrKept) {
 		return response{}, a.bulkError(ctx, err)
 	}
 	o := object{{"count", count}, {"complete", err == nil && count >= len(b.results)}}
@@ -46,7 +46,7 @@ func (a *api) bulkError(ctx context.Context, err error) error {
 		return cause
 	case errors.Is(cause, context.DeadlineExceeded):
 		return slow.problem("it is not finished after %v; ask again for the rest", a.MaxWork)
-	case errors.Is(err, operator.ErrKept) && errors.Is(err, client.ErrExists):
+	case errors.Is(err, inspect.ErrKept) && errors.Is(err, client.ErrExists):
 		return exists.problem("some stay dead letters, as jobs of their IDs exist")
 	}
 	return err

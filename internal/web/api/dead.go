@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
-	"github.com/mix-basic/delayer/internal/operator"
+	"github.com/mix-basic/delayer/internal/inspect"
 )
 
 // maxCause is how much of a reason or an error is compared with, in bytes.
@@ -27,13 +27,13 @@ func checkSelection(s values) error {
 }
 
 func (a *api) requeue(c *call) (response, error) {
-	return a.choose(c, a.requeueIDs, a.operator.RequeueDead)
+	return a.choose(c, a.requeueIDs, a.inspector.RequeueDead)
 }
 
-func (a *api) drop(c *call) (response, error) { return a.choose(c, a.dropIDs, a.operator.DropDead) }
+func (a *api) drop(c *call) (response, error) { return a.choose(c, a.dropIDs, a.inspector.DropDead) }
 
 // choose does it for the dead letters that are meant, or counts them.
-func (a *api) choose(c *call, byID func(*bulk, string, []string) (int, error), byFilter func(context.Context, operator.DeadFilter) (int, error)) (response, error) {
+func (a *api) choose(c *call, byID func(*bulk, string, []string) (int, error), byFilter func(context.Context, inspect.DeadFilter) (int, error)) (response, error) {
 	dryRun, err := c.dryRun()
 	if err == nil {
 		err = checkSelection(c.body)
@@ -42,14 +42,14 @@ func (a *api) choose(c *call, byID func(*bulk, string, []string) (int, error), b
 		return response{}, err
 	}
 	if dryRun {
-		byID, byFilter = a.requeueIDs, a.operator.CountDead
+		byID, byFilter = a.requeueIDs, a.inspector.CountDead
 	}
 	return a.bulk(c, func(b *bulk) (int, error) {
 		b.dryRun = dryRun
 		if c.body.has("ids") {
 			return byID(b, c.topic(), get[[]string](c.body, "ids"))
 		}
-		return byFilter(b, operator.DeadFilter{
+		return byFilter(b, inspect.DeadFilter{
 			Topic: c.topic(), Reason: get[string](c.body, "reason"), Error: get[string](c.body, "error"),
 			After: get[time.Time](c.body, "after"), Before: get[time.Time](c.body, "before"),
 		})
@@ -105,7 +105,7 @@ func (a *api) deadGroups(c *call) (response, error) {
 	if err != nil {
 		return response{}, err
 	}
-	found, err := a.operator.DeadGroups(c.context(), c.topic(), limit)
+	found, err := a.inspector.DeadGroups(c.context(), c.topic(), limit)
 	groups := make([]object, len(found.Groups))
 	for i, g := range found.Groups {
 		o := &groups[i]

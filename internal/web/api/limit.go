@@ -30,7 +30,7 @@ func (a *api) setLimit(c *call) (response, error) {
 		return done, err
 	}
 	// The limit is in force, also where this can't be told.
-	if counts, err := a.operator.CountsOf(c.context(), c.topic()); err == nil && counts.Topics[0].Untagged > 0 {
+	if counts, err := a.inspector.CountsOf(c.context(), c.topic()); err == nil && counts.Topics[0].Untagged > 0 {
 		return ok(object{{"untagged", counts.Topics[0].Untagged}, {"message", untaggedMessage}}), nil
 	}
 	return done, nil

@@ -1,10 +1,10 @@
 package api
 
-import "github.com/mix-basic/delayer/internal/operator"
+import "github.com/mix-basic/delayer/internal/inspect"
 
 // partitions answers with the numbers of each partition.
 func (a *api) partitions(c *call) (response, error) {
-	partitions, err := a.operator.Partitions(c.context())
+	partitions, err := a.inspector.Partitions(c.context())
 	list := make([]object, len(partitions))
 	for i, p := range partitions {
 		o := &list[i]
@@ -27,7 +27,7 @@ func (a *api) partitions(c *call) (response, error) {
 }
 
 // moverOf is null if none says that it runs, or this Redis user may not know.
-func moverOf(p operator.Partition) any {
+func moverOf(p inspect.Partition) any {
 	if p.Mover.ID == "" {
 		return nil
 	}

@@ -28,7 +28,7 @@ func (a *api) resume(c *call) (response, error) {
 }
 
 func (a *api) paused(c *call) (response, error) {
-	pauses, err := a.operator.Paused(c.context())
+	pauses, err := a.inspector.Paused(c.context())
 	list := make([]object, len(pauses))
 	for i, p := range pauses {
 		list[i].text("topic", p.Topic)

@@ -4,26 +4,26 @@ import (
 	_ "embed"
 	"net/http"
 
-	"github.com/mix-basic/delayer/internal/operator"
+	"github.com/mix-basic/delayer/internal/inspect"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
 func (a *api) stats(c *call) (response, error) {
-	counts, err := a.operator.Counts(c.context())
+	counts, err := a.inspector.Counts(c.context())
 	if err != nil {
 		return response{}, err
 	}
-	nodes, err := a.operator.Info(c.context())
+	nodes, err := a.inspector.Info(c.context())
 	if err != nil {
 		return response{}, err
 	}
-	servers, err := a.operator.Servers(c.context())
+	servers, err := a.inspector.Servers(c.context())
 	if err != nil && !store.Refused(err) && counts.Broken() == nil {
 		return response{}, err
 	}
 	var ready, dead int
 	for _, t := range counts.Topics {
-		ready, dead = operator.Plus(ready, t.Ready), operator.Plus(dead, t.Dead)
+		ready, dead = inspect.Plus(ready, t.Ready), inspect.Plus(dead, t.Dead)
 	}
 	var o object
 	o.put("time", counts.Time)
@@ -49,7 +49,7 @@ func (a *api) stats(c *call) (response, error) {
 }
 
 // brokenOf are the numbers of the partitions that can't be read. Why is not for everybody.
-func brokenOf(counts operator.Counts) (broken []int) {
+func brokenOf(counts inspect.Counts) (broken []int) {
 	for _, p := range counts.Partitions {
 		if p.Err != nil {
 			broken = append(broken, p.Number)
@@ -81,15 +81,15 @@ func serverList(servers []store.ServerState, refused error) any {
 }
 
 // reserved is how many jobs are reserved, of all topics.
-func reserved(c operator.Counts) int {
+func reserved(c inspect.Counts) int {
 	if c.Pool < 0 || c.Waiting < 0 {
-		return operator.Unknown
+		return inspect.Unknown
 	}
 	return c.Pool - c.Waiting
 }
 
 // nodeList is what each node of a cluster says.
-func nodeList(nodes []operator.Info) []object {
+func nodeList(nodes []inspect.Info) []object {
 	list := make([]object, len(nodes))
 	for i, n := range nodes {
 		list[i].put("node", n.Node)
@@ -99,7 +99,7 @@ func nodeList(nodes []operator.Info) []object {
 }
 
 // redisInfo is null if this Redis user may not know. Why, in Redis's words, is not for everybody.
-func redisInfo(info operator.Info) any {
+func redisInfo(info inspect.Info) any {
 	if info.Missing != "" {
 		return nil
 	}

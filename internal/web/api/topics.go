@@ -11,7 +11,7 @@ import (
 
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/duration"
-	"github.com/mix-basic/delayer/internal/operator"
+	"github.com/mix-basic/delayer/internal/inspect"
 )
 
 // defaultPage is how many jobs a page has.
@@ -19,7 +19,7 @@ const defaultPage = 50
 
 // topics answers with a page of topics, by name.
 func (a *api) topics(c *call) (response, error) {
-	limit, err := c.number("limit", operator.MaxPage, 1, operator.MaxPage)
+	limit, err := c.number("limit", inspect.MaxPage, 1, inspect.MaxPage)
 	if err != nil {
 		return response{}, err
 	}
@@ -27,13 +27,13 @@ func (a *api) topics(c *call) (response, error) {
 	if err != nil {
 		return response{}, invalid.parameter("cursor", "want that of an earlier page")
 	}
-	page, err := a.operator.Topics(c.context(), operator.TopicQuery{
+	page, err := a.inspector.Topics(c.context(), inspect.TopicQuery{
 		Contains: c.query.Get("contains"), After: string(after), Limit: limit,
 	})
 	if err != nil {
 		return response{}, err
 	}
-	pauses, err := a.operator.PausedIfAllowed(c.context())
+	pauses, err := a.inspector.PausedIfAllowed(c.context())
 	list := make([]object, len(page.Topics))
 	for i, t := range page.Topics {
 		list[i] = topicCounts(t, pauses)
@@ -50,23 +50,23 @@ func (a *api) topic(c *call) (response, error) {
 	if err != nil {
 		return response{}, err
 	}
-	pauses, err := a.operator.PausedIfAllowed(c.context())
+	pauses, err := a.inspector.PausedIfAllowed(c.context())
 	return ok(topicCounts(t, pauses)), err
 }
 
 // countsOf are those of the call's topic.
-func (a *api) countsOf(c *call) (operator.TopicCounts, error) {
-	counts, known, err := a.operator.Topic(c.context(), c.topic())
+func (a *api) countsOf(c *call) (inspect.TopicCounts, error) {
+	counts, known, err := a.inspector.Topic(c.context(), c.topic())
 	if err != nil {
-		return operator.TopicCounts{}, err
+		return inspect.TopicCounts{}, err
 	}
 	if !known {
-		return operator.TopicCounts{}, notFound.problem("the topic has no jobs that are known, nor had any lately")
+		return inspect.TopicCounts{}, notFound.problem("the topic has no jobs that are known, nor had any lately")
 	}
 	return counts.Topics[0], nil
 }
 
-func topicCounts(t operator.TopicCounts, pauses operator.Pauses) object {
+func topicCounts(t inspect.TopicCounts, pauses inspect.Pauses) object {
 	var o object
 	o.text("topic", t.Topic)
 	o.put("ready", t.Ready)
@@ -93,22 +93,22 @@ func topicCounts(t operator.TopicCounts, pauses operator.Pauses) object {
 
 func (a *api) browse(c *call) (response, error) {
 	state := c.query.Get("state")
-	if states := []string{operator.Ready, operator.Reserved, operator.Waiting}; !slices.Contains(states, state) {
+	if states := []string{inspect.Ready, inspect.Reserved, inspect.Waiting}; !slices.Contains(states, state) {
 		return response{}, invalid.parameter("state", "want %s", strings.Join(states, ", "))
 	}
 	return a.page(c, state)
 }
 
-func (a *api) dead(c *call) (response, error) { return a.page(c, operator.Dead) }
+func (a *api) dead(c *call) (response, error) { return a.page(c, inspect.Dead) }
 
 // page answers with a page of jobs.
 func (a *api) page(c *call, state string) (response, error) {
-	limit, err := c.number("limit", defaultPage, 1, operator.MaxPage)
+	limit, err := c.number("limit", defaultPage, 1, inspect.MaxPage)
 	if err != nil {
 		return response{}, err
 	}
-	page, err := a.operator.Browse(c.context(), operator.Query{Topic: c.topic(), State: state, Limit: limit, Cursor: c.query.Get("cursor")})
-	if errors.Is(err, operator.ErrCursor) {
+	page, err := a.inspector.Browse(c.context(), inspect.Query{Topic: c.topic(), State: state, Limit: limit, Cursor: c.query.Get("cursor")})
+	if errors.Is(err, inspect.ErrCursor) {
 		err = invalid.parameter("cursor", "want that of an earlier page")
 	}
 	jobs := make([]object, len(page.Jobs))
@@ -123,7 +123,7 @@ func (a *api) page(c *call, state string) (response, error) {
 }
 
 // summary is what a page tells of a job.
-func summary(job operator.Job, state client.State) object {
+func summary(job inspect.Job, state client.State) object {
 	var o object
 	o.text("id", job.ID)
 	o.text("topic", job.Topic)
@@ -158,7 +158,7 @@ func (a *api) purge(c *call) (response, error) {
 	if dryRun {
 		return a.countReady(c)
 	}
-	return a.bulk(c, func(b *bulk) (int, error) { return a.operator.Purge(b, c.topic(), math.MaxInt) })
+	return a.bulk(c, func(b *bulk) (int, error) { return a.inspector.Purge(b, c.topic(), math.MaxInt) })
 }
 
 func (a *api) countReady(c *call) (response, error) {
@@ -166,7 +166,7 @@ func (a *api) countReady(c *call) (response, error) {
 	if errors.As(err, new(*problem)) { // there is no such topic
 		err = nil
 	}
-	if t.Ready == operator.Unknown {
+	if t.Ready == inspect.Unknown {
 		return response{}, refused.problem("the topic's ready queue can't be read")
 	}
 	return ok(object{{"count", t.Ready}, {"complete", true}}), err
@@ -180,7 +180,7 @@ func (a *api) forecast(c *call) (response, error) {
 	if err != nil {
 		return response{}, err
 	}
-	spans, err := a.operator.Forecast(c.context(), bounds)
+	spans, err := a.inspector.Forecast(c.context(), bounds)
 	list := make([]object, len(spans))
 	for i, s := range spans {
 		list[i] = object{{"from", s.From.Seconds()}, {"until", s.Until.Seconds()}, {"jobs", s.Jobs}, {"estimated", s.Estimated}}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/duration"
-	"github.com/mix-basic/delayer/internal/operator"
+	"github.com/mix-basic/delayer/internal/inspect"
 )
 
 // subject is what actions are about.
@@ -48,13 +48,13 @@ var actions = map[string]action{
 	"deliver":          {oneJob, false, (*act).reschedule},
 	"requeue":          {oneJob, false, func(a *act) (int, error) { return oneUnless(a.client.Requeue(a.ctx, a.ID)) }},
 	"drop":             {oneLetter, true, func(a *act) (int, error) { return a.client.DropDead(a.ctx, a.Topic, a.ID) }},
-	"purge":            {readyJobs, true, func(a *act) (int, error) { return a.operator.Purge(a.ctx, a.Topic, a.Most) }},
+	"purge":            {readyJobs, true, func(a *act) (int, error) { return a.inspector.Purge(a.ctx, a.Topic, a.Most) }},
 	"pause":            {wholeTopic, false, (*act).pause},
 	"limit":            {wholeTopic, false, (*act).limit},
 	"end_limit":        {wholeTopic, false, func(a *act) (int, error) { return oneUnless(a.client.SetLimit(a.ctx, a.Topic, client.Limit{})) }},
 	"resume":           {wholeTopic, false, func(a *act) (int, error) { return one(a.client.Resume(a.ctx, a.Topic)) }},
-	"requeue_dead":     {deadLetters, true, func(a *act) (int, error) { return a.operator.RequeueDead(a.ctx, a.Dead) }},
-	"drop_dead":        {deadLetters, true, func(a *act) (int, error) { return a.operator.DropDead(a.ctx, a.Dead) }},
+	"requeue_dead":     {deadLetters, true, func(a *act) (int, error) { return a.inspector.RequeueDead(a.ctx, a.Dead) }},
+	"drop_dead":        {deadLetters, true, func(a *act) (int, error) { return a.inspector.DropDead(a.ctx, a.Dead) }},
 	"requeue_selected": {ticked, true, (*act).requeueSelected},
 	"run_now":          {oneSchedule, false, (*act).runNow},
 	"pause_schedule":   {oneSchedule, false, func(a *act) (int, error) { return a.onSchedule(a.client.PauseSchedule(a.ctx, a.Schedule)) }},
@@ -74,10 +74,10 @@ type act struct {
 	ID       string   // of a job, or of a dead letter
 	IDs      []string // of dead letters that were selected
 	Topic    string
-	Schedule string              // its name
-	Dead     operator.DeadFilter // of the topic's dead letters
-	Most     int                 // how many of the topic's ready jobs
-	Count    int                 // how many there are; operator.Unknown if it can't be told
+	Schedule string             // its name
+	Dead     inspect.DeadFilter // of the topic's dead letters
+	Most     int                // how many of the topic's ready jobs
+	Count    int                // how many there are; inspect.Unknown if it can't be told
 	delay    time.Duration
 }
 
@@ -125,14 +125,14 @@ func (a *act) requeueSelected() (done int, err error) {
 		}
 	}
 	if kept > 0 {
-		err = fmt.Errorf("%d %w, as %w", kept, operator.ErrKept, why)
+		err = fmt.Errorf("%d %w, as %w", kept, inspect.ErrKept, why)
 	}
 	return done, err
 }
 
 // counts are those of the topic, in all partitions.
-func (a *act) counts() (operator.Counts, error) {
-	counts, err := a.operator.CountsOf(a.ctx, a.Topic)
+func (a *act) counts() (inspect.Counts, error) {
+	counts, err := a.inspector.CountsOf(a.ctx, a.Topic)
 	return counts, cmp.Or(err, counts.Broken())
 }
 
@@ -157,7 +157,7 @@ func (a *act) letters() (int, error) {
 	if all := counts.Topics[0].Dead; all > 0 && !a.Dead.Whole {
 		return all, nil
 	}
-	return a.operator.CountDead(a.ctx, a.Dead)
+	return a.inspector.CountDead(a.ctx, a.Dead)
 }
 
 // asked is what the request asks for; nil if there is no page beside which an error could be shown.
@@ -171,7 +171,7 @@ func (p *page) asked() (*act, error) {
 		return nil, errReadOnly
 	}
 	get := p.form.Get
-	a := &act{page: p, action: found, Action: name, ID: get("id"), Topic: get("topic"), Schedule: get("schedule"), Most: math.MaxInt, Count: operator.Unknown}
+	a := &act{page: p, action: found, Action: name, ID: get("id"), Topic: get("topic"), Schedule: get("schedule"), Most: math.MaxInt, Count: inspect.Unknown}
 	a.Dead.Topic = a.Topic
 	if p.form.Has("most") {
 		a.Most = countOf(get("most"))

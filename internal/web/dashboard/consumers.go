@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/mix-basic/delayer/internal/operator"
+	"github.com/mix-basic/delayer/internal/inspect"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
@@ -19,7 +19,7 @@ const (
 // consumed is a topic as its consumers have it.
 type consumed struct {
 	topicRow
-	Listening int // operator.Unknown if nobody knows
+	Listening int // inspect.Unknown if nobody knows
 }
 
 // IsAlone reports whether it has ready jobs, which nothing keeps back, and nobody is seen to consume them.
@@ -38,23 +38,23 @@ var consumedOrders = map[string]func(consumed) int{
 
 // listenersTable is a table of programs that wait.
 type listenersTable struct {
-	Shown  []operator.Listener
+	Shown  []inspect.Listener
 	Others int // how many more there are
 	All    int
 }
 
-func listenersOf(all []operator.Listener) listenersTable {
+func listenersOf(all []inspect.Listener) listenersTable {
 	shown := all[:min(len(all), maxPrograms)]
 	return listenersTable{shown, len(all) - len(shown), len(all)}
 }
 
 // TopicsOf are those of a program's topics that are shown.
-func (listenersTable) TopicsOf(l operator.Listener) []string {
+func (listenersTable) TopicsOf(l inspect.Listener) []string {
 	return l.Topics[:min(len(l.Topics), maxTopics)]
 }
 
 // OthersOf is how many more it has.
-func (listenersTable) OthersOf(l operator.Listener) int { return max(len(l.Topics)-maxTopics, 0) }
+func (listenersTable) OthersOf(l inspect.Listener) int { return max(len(l.Topics)-maxTopics, 0) }
 
 // consumersData is what the page of consumers shows: the programs that wait for jobs, and the topics for which somebody does, or ought to.
 type consumersData struct {
@@ -81,21 +81,21 @@ func (d *Dashboard) consumers(p *page) error {
 		return err
 	}
 	p.setClock(v.Time)
-	listeners, err := d.operator.Listeners(p.ctx, waitedFor(v.Topics))
+	listeners, err := d.inspector.Listeners(p.ctx, waitedFor(v.Topics))
 	if err != nil {
 		return err
 	}
-	pauses, err := d.operator.PausedIfAllowed(p.ctx)
+	pauses, err := d.inspector.PausedIfAllowed(p.ctx)
 	if err != nil {
 		return err
 	}
 	data := consumersData{view: v, paging: p.paging("/ui/consumers", "overdue"), Refused: listeners == nil}
 	data.size = consumedSize
 	if listeners != nil {
-		data.Programs = listenersOf(slices.DeleteFunc(listeners.Programs, func(l operator.Listener) bool { return !data.names(l) }))
+		data.Programs = listenersOf(slices.DeleteFunc(listeners.Programs, func(l inspect.Listener) bool { return !data.names(l) }))
 	}
 	for i, t := range v.Topics {
-		c := consumed{rowOf(t, pauses), operator.Unknown}
+		c := consumed{rowOf(t, pauses), inspect.Unknown}
 		if listeners != nil {
 			c.Listening = listeners.Clients[i]
 		}
@@ -115,13 +115,13 @@ func (d *Dashboard) consumers(p *page) error {
 }
 
 // names reports whether a program, or a topic of it, has the text in its name that is looked for.
-func (data *consumersData) names(l operator.Listener) bool {
+func (data *consumersData) names(l inspect.Listener) bool {
 	has := func(name string) bool { return strings.Contains(name, data.Contains) }
 	return has(l.Name) || has(l.Host) || slices.ContainsFunc(l.Topics, has)
 }
 
 // waitedFor are the topics as the operator is asked who waits for them.
-func waitedFor(topics []operator.TopicCounts) []store.WaitedFor {
+func waitedFor(topics []inspect.TopicCounts) []store.WaitedFor {
 	all := make([]store.WaitedFor, len(topics))
 	for i, t := range topics {
 		all[i] = store.WaitedFor{Topic: t.Topic, Limited: t.Limit != (store.Limit{})}

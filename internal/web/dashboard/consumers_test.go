@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
-	"github.com/mix-basic/delayer/internal/operator"
+	"github.com/mix-basic/delayer/internal/inspect"
 	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/internal/web"
 )
@@ -68,7 +68,7 @@ func TestWhoConsumes(t *testing.T) {
 	for _, id := range []string{"a", "s2", "p"} {
 		f.Do("PEXPIRE", "delayer:job_bucket:"+id, (7*24*time.Hour - 2*time.Minute).Milliseconds())
 	}
-	f.dashboard.sampler = newSampler(f.dashboard.operator, nil)
+	f.dashboard.sampler = newSampler(f.dashboard.inspector, nil)
 	f.dashboard.sampler.changed.Store(true)
 	if got := f.get("/ui/topics?show=late").named("data-row"); !slices.Equal(got, []string{"alone", "slow"}) && !slices.Equal(got, []string{"slow", "alone"}) {
 		t.Errorf("late: %q", got)
@@ -106,7 +106,7 @@ func TestConsumersByPages(t *testing.T) {
 
 // A topic is told to be alone only while it is known that nobody waits, and nothing of it goes away.
 func TestAlone(t *testing.T) {
-	topics := []operator.TopicCounts{{Topic: "a"}, {Topic: "b"}, {Topic: "c", Reserved: 1}, {Topic: "d"}, {Topic: "e"}}
+	topics := []inspect.TopicCounts{{Topic: "a"}, {Topic: "b"}, {Topic: "c", Reserved: 1}, {Topic: "d"}, {Topic: "e"}}
 	s := &sample{Changes: map[string]float64{"d": -1}, seldom: seldom{Listening: map[string]int{"a": 0, "b": 1, "c": 0, "d": 0}}}
 	alone, slow := s.divide(topics)
 	if len(alone) != 1 || alone[0].Topic != "a" || len(slow) != 4 {

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
-	"github.com/mix-basic/delayer/internal/operator"
+	"github.com/mix-basic/delayer/internal/inspect"
 	"github.com/mix-basic/delayer/internal/web"
 )
 
@@ -31,9 +31,9 @@ type Options struct {
 
 // Dashboard serves the pages. Make one with New.
 type Dashboard struct {
-	client   *client.Client
-	operator *operator.Operator
-	sampler  *sampler
+	client    *client.Client
+	inspector *inspect.Inspector
+	sampler   *sampler
 	Options
 	patience time.Duration // but for tests
 	routes   http.Handler
@@ -48,8 +48,8 @@ const (
 )
 
 // New makes a Dashboard on the client and the operator, which stay the caller's.
-func New(c *client.Client, op *operator.Operator, o Options) *Dashboard {
-	d := &Dashboard{client: c, operator: op, sampler: newSampler(op, o.Place.Now), Options: o, patience: patience}
+func New(c *client.Client, op *inspect.Inspector, o Options) *Dashboard {
+	d := &Dashboard{client: c, inspector: op, sampler: newSampler(op, o.Place.Now), Options: o, patience: patience}
 	mux := http.NewServeMux()
 	read := func(pattern string, serve func(*page) error) {
 		mux.HandleFunc(pattern, d.page(readTimeout, unpacked(serve)))

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/mix-basic/delayer/internal/operator"
+	"github.com/mix-basic/delayer/internal/inspect"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
@@ -20,9 +20,9 @@ const lettersOf = 50
 
 // deadTopic is a topic of the index.
 type deadTopic struct {
-	operator.TopicCounts
+	inspect.TopicCounts
 	store.DeadLately
-	Top *operator.DeadGroup // the largest group of the newest; nil if it can't be read
+	Top *inspect.DeadGroup // the largest group of the newest; nil if it can't be read
 }
 
 // deadOrders are what they are sorted by: those come first that have more. Equal ones come by name.
@@ -35,7 +35,7 @@ var deadOrders = map[string]func(deadTopic) int64{
 
 // deadIndex is what the page of all dead letters shows.
 type deadIndex struct {
-	operator.Counts
+	inspect.Counts
 	paging
 	Topics []deadTopic
 }
@@ -47,7 +47,7 @@ func (deadIndex) Columns() []column {
 
 // dead are the topics that have dead letters.
 func (d *Dashboard) dead(p *page) error {
-	counts, err := d.operator.DeadTopics(p.ctx)
+	counts, err := d.inspector.DeadTopics(p.ctx)
 	if err != nil {
 		return err
 	}
@@ -60,7 +60,7 @@ func (d *Dashboard) dead(p *page) error {
 			data.Topics = append(data.Topics, deadTopic{TopicCounts: t})
 		}
 	}
-	lately, err := d.operator.DeadLately(p.ctx, names, p.now.Add(-hour))
+	lately, err := d.inspector.DeadLately(p.ctx, names, p.now.Add(-hour))
 	if err != nil {
 		return err
 	}
@@ -73,12 +73,12 @@ func (d *Dashboard) dead(p *page) error {
 	})
 	data.Topics = cutPage(&data.paging, data.Topics)
 	for i := range data.Topics {
-		groups, err := d.operator.DeadGroups(p.ctx, data.Topics[i].Topic, lettersOf)
+		groups, err := d.inspector.DeadGroups(p.ctx, data.Topics[i].Topic, lettersOf)
 		if err != nil && !unreadable(err) {
 			break // what is on the page is worth more than this
 		}
 		if len(groups.Groups) > 0 {
-			top := slices.MaxFunc(groups.Groups, func(a, b operator.DeadGroup) int { return cmp.Compare(a.Letters, b.Letters) })
+			top := slices.MaxFunc(groups.Groups, func(a, b inspect.DeadGroup) int { return cmp.Compare(a.Letters, b.Letters) })
 			data.Topics[i].Top = &top
 		}
 	}
@@ -91,12 +91,12 @@ type deadData struct {
 	Topic    string
 	Contains string // the text that is looked for
 	First    bool   // whether it is the first page of all, which has the groups
-	Groups   operator.DeadGroups
+	Groups   inspect.DeadGroups
 }
 
 // Shown are the groups that are shown: where each letter has an error of its own there are as many
 // groups as letters.
-func (d deadData) Shown() []operator.DeadGroup {
+func (d deadData) Shown() []inspect.DeadGroup {
 	return d.Groups.Groups[:min(len(d.Groups.Groups), maxGroups)]
 }
 
@@ -105,11 +105,11 @@ func (d *Dashboard) deadTopic(p *page) (err error) {
 	if err := p.needs("topic"); err != nil {
 		return err
 	}
-	q := operator.Query{Topic: p.form.Get("topic"), State: operator.Dead, Cursor: p.form.Get("cursor")}
+	q := inspect.Query{Topic: p.form.Get("topic"), State: inspect.Dead, Cursor: p.form.Get("cursor")}
 	data := deadData{Topic: q.Topic, Contains: p.form.Get("q")}
 	data.First = q.Cursor == "" && data.Contains == ""
 	if data.First {
-		data.Groups, err = d.operator.DeadGroups(p.ctx, q.Topic, grouped)
+		data.Groups, err = d.inspector.DeadGroups(p.ctx, q.Topic, grouped)
 	}
 	if err == nil {
 		data.listing, err = d.browse(p.ctx, q, containing(data.Contains))
@@ -123,11 +123,11 @@ func (d *Dashboard) deadTopic(p *page) (err error) {
 }
 
 // containing tells the dead letters in which that text is, as far as a page has them.
-func containing(text string) func(operator.Job) bool {
+func containing(text string) func(inspect.Job) bool {
 	if text == "" {
 		return nil
 	}
-	return func(j operator.Job) bool {
+	return func(j inspect.Job) bool {
 		return slices.ContainsFunc([]string{j.ID, j.Reason, j.Error, j.Body}, func(s string) bool { return strings.Contains(s, text) })
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/mix-basic/delayer/client"
-	"github.com/mix-basic/delayer/internal/operator"
+	"github.com/mix-basic/delayer/internal/inspect"
 	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/internal/web"
 )
@@ -104,9 +104,9 @@ func kindOf(err error) (status int, key string) {
 		return http.StatusForbidden, "problem.read_only"
 	case errors.Is(err, client.ErrNotFound):
 		return http.StatusNotFound, "problem.not_found"
-	case errors.Is(err, client.ErrExists), errors.Is(err, operator.ErrKept):
+	case errors.Is(err, client.ErrExists), errors.Is(err, inspect.ErrKept):
 		return http.StatusConflict, "problem.exists"
-	case errors.Is(err, client.ErrInvalid), errors.Is(err, operator.ErrCursor):
+	case errors.Is(err, client.ErrInvalid), errors.Is(err, inspect.ErrCursor):
 		return http.StatusBadRequest, "problem.wrong"
 	case errors.Is(err, web.ErrTooLarge):
 		return http.StatusRequestEntityTooLarge, "problem.large"

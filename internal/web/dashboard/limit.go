@@ -8,7 +8,7 @@ import (
 
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/duration"
-	"github.com/mix-basic/delayer/internal/operator"
+	"github.com/mix-basic/delayer/internal/inspect"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
@@ -91,7 +91,7 @@ type slowedTable struct {
 
 // slowedTopic is a topic that is paused, or limited, or both.
 type slowedTopic struct {
-	operator.TopicCounts
+	inspect.TopicCounts
 	Pause *store.Pause // nil if it is not paused
 }
 
@@ -110,7 +110,7 @@ func slowedOf(s *sample) *slowedTable {
 	}
 	for i := range s.Pauses {
 		if topic := s.Pauses[i].Topic; !seen[topic] { // which has no jobs
-			all = append(all, slowedTopic{operator.TopicCounts{Topic: topic}, &s.Pauses[i]})
+			all = append(all, slowedTopic{inspect.TopicCounts{Topic: topic}, &s.Pauses[i]})
 		}
 	}
 	if all == nil {

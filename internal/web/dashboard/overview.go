@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mix-basic/delayer/internal/operator"
+	"github.com/mix-basic/delayer/internal/inspect"
 )
 
 // overviewData is what the overview shows.
@@ -35,7 +35,7 @@ func (p *page) overviewOf(v view) overviewData {
 
 // Snapshots reports whether that Redis has made any since it runs: before, it names its start as the time
 // of the last one.
-func (o overviewData) Snapshots(of operator.Info) bool {
+func (o overviewData) Snapshots(of inspect.Info) bool {
 	started := o.Time.Add(-of.Uptime)
 	return of.SnapshotAt.Sub(started) > 2*time.Second
 }

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
-	"github.com/mix-basic/delayer/internal/operator"
+	"github.com/mix-basic/delayer/internal/inspect"
 	"github.com/mix-basic/delayer/internal/redistest"
 	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/internal/web"
@@ -309,7 +309,7 @@ func TestManyTopics(t *testing.T) {
 // TestMoreTopicsThanAreCounted says so, and finds the others by their names.
 func TestMoreTopicsThanAreCounted(t *testing.T) {
 	f := start(t, web.Options{})
-	f.Do("EVAL", "for i = 1, ARGV[1] do redis.call('ZADD', KEYS[1], i, string.format('topic-%06d', i)) end", 1, "delayer:topics", operator.MostTopics+500)
+	f.Do("EVAL", "for i = 1, ARGV[1] do redis.call('ZADD', KEYS[1], i, string.format('topic-%06d', i)) end", 1, "delayer:topics", inspect.MostTopics+500)
 	f.Do("RPUSH", "delayer:ready_queue:topic-000007", "x", "y")
 	got := f.get("/ui/topics")
 	got.has(t, "topics", http.StatusOK, `id="topics-cut"`, "the 10,000 topics that were used last, of 10,500")

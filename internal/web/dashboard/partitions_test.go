@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mix-basic/delayer/internal/operator"
+	"github.com/mix-basic/delayer/internal/inspect"
 	"github.com/mix-basic/delayer/internal/redistest"
 	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/internal/web"
@@ -76,9 +76,9 @@ func TestBrokenPartition(t *testing.T) {
 func TestManyPartitions(t *testing.T) {
 	s := &sample{}
 	for n := range 1024 {
-		s.Partitions = append(s.Partitions, operator.PartitionCounts{Number: n})
+		s.Partitions = append(s.Partitions, inspect.PartitionCounts{Number: n})
 	}
-	s.Partitions[1000].Overdue, s.Partitions[900].Overdue = time.Second, operator.Unknown
+	s.Partitions[1000].Overdue, s.Partitions[900].Overdue = time.Second, inspect.Unknown
 	table := partitionsOf(s)
 	if n := len(table.Rows); n != maxPartitions || table.Others != 1024-maxPartitions || table.Rows[0].Number != 0 || table.Rows[n-2].Number != 900 || table.Rows[n-1].Number != 1000 {
 		t.Errorf("%d are shown, %d not: %+v", n, table.Others, table.Rows)
@@ -89,7 +89,7 @@ func TestManyPartitions(t *testing.T) {
 func TestAlikePartitions(t *testing.T) {
 	s := &sample{Beats: beats{List: []store.ServerState{{ID: "a", Age: time.Second}}}}
 	for n := range 12 {
-		p := operator.PartitionCounts{Number: n, Waiting: n, Ready: 1}
+		p := inspect.PartitionCounts{Number: n, Waiting: n, Ready: 1}
 		switch n {
 		case 3:
 			p.Overdue = time.Minute
@@ -114,7 +114,7 @@ func TestAlikePartitions(t *testing.T) {
 	if table = partitionsOf(s); len(table.Rows) != fewPartitions || table.Shown != nil {
 		t.Errorf("of a few: %q", told(table))
 	}
-	s.Partitions, s.Beats = append(s.Partitions, make([]operator.PartitionCounts, 5)...), beats{}
+	s.Partitions, s.Beats = append(s.Partitions, make([]inspect.PartitionCounts, 5)...), beats{}
 	if table = partitionsOf(s); len(table.Rows) != len(s.Partitions) {
 		t.Errorf("that nobody moves: %q", told(table))
 	}

@@ -5,14 +5,14 @@ import (
 	"slices"
 	"time"
 
-	"github.com/mix-basic/delayer/internal/operator"
+	"github.com/mix-basic/delayer/internal/inspect"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
 // beats are the heartbeats of the servers.
 type beats struct {
 	List  []store.ServerState
-	Acked int64 // how many jobs were ever acknowledged; operator.Unknown if that is not known
+	Acked int64 // how many jobs were ever acknowledged; inspect.Unknown if that is not known
 	Err   error
 }
 
@@ -20,7 +20,7 @@ type beats struct {
 type rates struct {
 	Known         bool // there are two samples to compare, or the servers' history tells
 	Moved         float64
-	Acked         float64        // operator.Unknown if some partition can't be read
+	Acked         float64        // inspect.Unknown if some partition can't be read
 	Late          store.Lateness // of the jobs that were moved lately
 	LateSinceEver bool           // Late is of all jobs that the servers have moved, as none was moved lately
 }
@@ -74,7 +74,7 @@ func (s *sampler) fromHistory(now time.Time, gap time.Duration) (r rates) {
 	if n == 0 || now.Sub(points[n-1].At) > gap {
 		return r
 	}
-	r = rates{Known: true, Moved: points[n-1].Moved.(float64), Acked: operator.Unknown, Late: s.past[n-1].Lateness}
+	r = rates{Known: true, Moved: points[n-1].Moved.(float64), Acked: inspect.Unknown, Late: s.past[n-1].Lateness}
 	if acked, known := points[n-1].Acked.(float64); known {
 		r.Acked = acked
 	}
@@ -120,7 +120,7 @@ func (s *sample) rates(before *sample) rates {
 		}
 	}
 	r.Moved = max(float64(moved)/s.seconds(before), 0)
-	if r.Acked = operator.Unknown; before.Beats.Acked >= 0 && s.Beats.Acked >= 0 {
+	if r.Acked = inspect.Unknown; before.Beats.Acked >= 0 && s.Beats.Acked >= 0 {
 		r.Acked = max(float64(s.Beats.Acked-before.Beats.Acked)/s.seconds(before), 0)
 	}
 	return r

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/mix-basic/delayer/internal/operator"
+	"github.com/mix-basic/delayer/internal/inspect"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
@@ -36,24 +36,24 @@ var forecastBounds = []time.Duration{time.Minute, time.Hour, 24 * time.Hour, 7 *
 // sampler asks Redis how things are, once a second at most, however many look, and never when nobody
 // does. It keeps what the charts show.
 type sampler struct {
-	operator *operator.Operator
-	master   func(context.Context) (string, error) // asks where it is; nil without sentinels
-	turn     chan struct{}                         // who holds it may touch what is below
-	last     *sample
-	asked    time.Time     // when last was asked for
-	rest     time.Duration // for how long then not to ask again
-	failed   error         // instead of last
-	points   []point
-	recent   []*sample // of the last rateWindow, the oldest first
-	past     []store.Past
-	pastAt   time.Time // when past was asked for
+	inspector *inspect.Inspector
+	master    func(context.Context) (string, error) // asks where it is; nil without sentinels
+	turn      chan struct{}                         // who holds it may touch what is below
+	last      *sample
+	asked     time.Time     // when last was asked for
+	rest      time.Duration // for how long then not to ask again
+	failed    error         // instead of last
+	points    []point
+	recent    []*sample // of the last rateWindow, the oldest first
+	past      []store.Past
+	pastAt    time.Time // when past was asked for
 
 	looked  atomic.Int64 // Unix ns
 	changed atomic.Bool  // what was sampled is known to be old
 }
 
-func newSampler(op *operator.Operator, master func(context.Context) (string, error)) *sampler {
-	return &sampler{operator: op, master: master, turn: make(chan struct{}, 1)}
+func newSampler(op *inspect.Inspector, master func(context.Context) (string, error)) *sampler {
+	return &sampler{inspector: op, master: master, turn: make(chan struct{}, 1)}
 }
 
 // run keeps sampling as long as somebody looks.
@@ -115,15 +115,15 @@ func (s *sampler) take(ctx context.Context, young time.Duration) (view, error) {
 }
 
 // snapshot is one that others may have read just before, unless something was changed since.
-func (s *sampler) snapshot(ctx context.Context, changed bool, young time.Duration) *operator.Reading[operator.Snapshot] {
+func (s *sampler) snapshot(ctx context.Context, changed bool, young time.Duration) *inspect.Reading[inspect.Snapshot] {
 	if !changed {
-		return s.operator.Snapshot(young)
+		return s.inspector.Snapshot(young)
 	}
 	now := time.Now()
-	r := s.operator.Snapshot(0)
+	r := s.inspector.Snapshot(0)
 	if r.Began.Before(now) { // it was under way
 		r.Wait(ctx)
-		r = s.operator.Snapshot(0)
+		r = s.inspector.Snapshot(0)
 	}
 	return r
 }
@@ -152,12 +152,12 @@ func (s *sampler) gap(of *sample) time.Duration {
 // sample is how things are at a moment.
 type sample struct {
 	At time.Time // by this machine's clock
-	operator.Counts
+	inspect.Counts
 	Ready, Reserved, Dead int // of all topics; those that can't be read don't count
 
 	Strays []store.Stray // jobs that nobody looks for
 
-	Pauses operator.Pauses // none where this Redis user may not know
+	Pauses inspect.Pauses // none where this Redis user may not know
 
 	Beats beats
 	Rates rates
@@ -170,9 +170,9 @@ type sample struct {
 // seldom is what is dear or seldom changes: it is asked for less often.
 type seldom struct {
 	Forecast  forecast
-	Schedules operator.ScheduleStates // none where they can't be read
-	Peak      operator.Peak
-	Nodes     []operator.Info
+	Schedules inspect.ScheduleStates // none where they can't be read
+	Peak      inspect.Peak
+	Nodes     []inspect.Info
 	Master    string // its address, as the sentinels say; empty if none does
 	// Listening is how many clients wait for those topics whose jobs have been ready for long, as far as that is known.
 	Listening map[string]int
@@ -196,7 +196,7 @@ type forecast struct {
 }
 
 // sample takes what was read, and asks for the rest.
-func (s *sampler) sample(ctx context.Context, reading *operator.Reading[operator.Snapshot]) {
+func (s *sampler) sample(ctx context.Context, reading *inspect.Reading[inspect.Snapshot]) {
 	next := &sample{At: reading.Began}
 	if s.last != nil {
 		next.seldom = s.last.seldom
@@ -220,31 +220,31 @@ func (s *sampler) sample(ctx context.Context, reading *operator.Reading[operator
 	}
 	if next.Partitions[0].Err == nil && next.since(&s.pastAt, pastStep) {
 		// Without it the charts begin when somebody looks.
-		s.past, _ = s.operator.History(ctx)
+		s.past, _ = s.inspector.History(ctx)
 	}
 	s.follow(next)
 	if broken != nil {
 		next.Forecast, next.forecastAt = forecast{Err: broken}, time.Time{}
 	} else if next.since(&next.forecastAt, 5*time.Second) {
-		spans, err := s.operator.Forecast(ctx, forecastBounds)
+		spans, err := s.inspector.Forecast(ctx, forecastBounds)
 		next.Forecast = forecast{barsOf(spans), err}
 	}
 	if broken == nil && next.since(&next.schedulesAt, 5*time.Second) {
-		next.Schedules, _ = s.operator.RecentScheduleStates(samplePause).Wait(ctx)
+		next.Schedules, _ = s.inspector.RecentScheduleStates(samplePause).Wait(ctx)
 	}
 	if behind, _ := neglectedOf(next.Topics, next.Pauses); len(behind) > 0 && broken == nil && next.since(&next.listeningAt, 5*time.Second) {
 		next.Listening = s.listening(ctx, behind[:min(len(behind), mostAsked)])
 	}
 	if next.since(&next.infoAt, 10*time.Second) {
 		var err error
-		if next.Nodes, err = s.operator.Info(ctx); err != nil {
-			next.Nodes = []operator.Info{{Missing: err.Error()}}
+		if next.Nodes, err = s.inspector.Info(ctx); err != nil {
+			next.Nodes = []inspect.Info{{Missing: err.Error()}}
 		}
 		next.Master = s.askMaster(ctx)
 	}
 	if most := s.view().Taken; broken == nil && most > 0 && next.since(&next.peakAt, 30*time.Second) {
 		// A failure is no warning; the forecast, which fails likewise, tells of it.
-		next.Peak, _ = s.operator.Peak(ctx, forecastBounds[len(forecastBounds)-1], max(int(most), smallPeak))
+		next.Peak, _ = s.inspector.Peak(ctx, forecastBounds[len(forecastBounds)-1], max(int(most), smallPeak))
 	}
 	s.last = next
 }
@@ -253,8 +253,8 @@ func (s *sampler) sample(ctx context.Context, reading *operator.Reading[operator
 const mostAsked = 500
 
 // listening asks how many clients wait for each of the topics.
-func (s *sampler) listening(ctx context.Context, topics []operator.TopicCounts) map[string]int {
-	clients, _ := s.operator.Waiters(ctx, waitedFor(topics)) // without it the line does not say why
+func (s *sampler) listening(ctx context.Context, topics []inspect.TopicCounts) map[string]int {
+	clients, _ := s.inspector.Waiters(ctx, waitedFor(topics)) // without it the line does not say why
 	of := map[string]int{}
 	for i, n := range clients {
 		of[topics[i].Topic] = n
@@ -284,7 +284,7 @@ type bar struct {
 }
 
 // barsOf adds the spans up: what falls due within an hour includes what does within a minute.
-func barsOf(spans []operator.Span) []bar {
+func barsOf(spans []inspect.Span) []bar {
 	var bars []bar
 	jobs, estimated := 0, false
 	for _, s := range spans {

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
-	"github.com/mix-basic/delayer/internal/operator"
+	"github.com/mix-basic/delayer/internal/inspect"
 	"github.com/mix-basic/delayer/internal/redistest"
 	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/internal/web"
@@ -28,7 +28,7 @@ func (s *sampler) read(at time.Time, run string, moved, acked int64, ready int) 
 	state.Moved = moved
 	state.Lateness.Counts[3] = moved // each late by 5 to 10 ms
 	next := &sample{At: at, Ready: ready, Beats: beats{List: []store.ServerState{state}, Acked: acked}}
-	next.Counts = operator.Counts{Time: at, Topics: []operator.TopicCounts{{Topic: "topic", Ready: ready}}}
+	next.Counts = inspect.Counts{Time: at, Topics: []inspect.TopicCounts{{Topic: "topic", Ready: ready}}}
 	s.follow(next)
 	s.last = next
 	return next
@@ -99,7 +99,7 @@ func TestPeak(t *testing.T) {
 		t.Error("there is a warning although nothing is known")
 	}
 	for most, warns := range map[float64]bool{5: true, 250: true, 400: false} {
-		s := newSampler(f.dashboard.operator, nil)
+		s := newSampler(f.dashboard.inspector, nil)
 		s.points = []point{{At: time.Now(), Taken: most}}
 		f.dashboard.sampler = s
 		if got := f.get("/"); strings.Contains(got.body, `id="peak"`) != warns {
@@ -138,7 +138,7 @@ func TestLook(t *testing.T) {
 // he asked for.
 func TestFirstViewerLeaves(t *testing.T) {
 	f := start(t, web.Options{})
-	if _, err := f.dashboard.operator.Counts(t.Context()); err != nil { // there is a connection
+	if _, err := f.dashboard.inspector.Counts(t.Context()); err != nil { // there is a connection
 		t.Fatal(err)
 	}
 	f.Hang()
@@ -330,7 +330,7 @@ func TestFirstLook(t *testing.T) {
 	for n, entry := range map[int64]string{2: "400 1:10", 1: "410 1:50"} {
 		f.Do("HSET", "delayer:history", (slot-n)%360, fmt.Sprintf("%d %s", slot-n, entry))
 	}
-	f.dashboard.sampler = newSampler(f.dashboard.operator, nil)
+	f.dashboard.sampler = newSampler(f.dashboard.inspector, nil)
 	v, err := f.dashboard.sampler.look(t.Context())
 	check(t, err)
 	if r := v.Rates; !r.Known || r.Moved != 5 || r.Acked != 1 || r.Late.Jobs() != 50 || r.LateSinceEver {
@@ -395,22 +395,22 @@ func TestStatus(t *testing.T) {
 		level, says string
 	}{
 		{"nothing there", sample{}, "ok", "No job is overdue"},
-		{"at work", sample{Beats: alive, Counts: operator.Counts{Pool: 5}}, "ok", "No job is overdue"},
-		{"old server", sample{Counts: operator.Counts{Pool: 5}}, "warn", "no server reports"},
-		{"a bit late", sample{Beats: alive, Counts: operator.Counts{Pool: 5, Overdue: 3 * time.Second}}, "warn", "3 s late"},
-		{"late", sample{Beats: alive, Counts: operator.Counts{Pool: 5, Overdue: time.Minute}}, "bad", "due for 1 min"},
-		{"nobody moves", sample{Counts: operator.Counts{Pool: 5, Overdue: time.Minute}}, "bad", "no server reports"},
-		{"late in one", sample{Beats: alive, Counts: operator.Counts{Pool: 5, Overdue: time.Minute, Partitions: []operator.PartitionCounts{{Overdue: time.Second}, {Number: 1, Overdue: time.Minute}, {Number: 2}}}}, "bad", "worst in partition 1."},
-		{"late in one, and nobody knows of another", sample{Beats: alive, Counts: operator.Counts{Overdue: operator.Unknown, Partitions: []operator.PartitionCounts{{Overdue: time.Minute}, {Number: 1, Overdue: operator.Unknown}}}}, "bad", "worst in partition 1."},
-		{"unreadable", sample{Beats: alive, Counts: operator.Counts{Overdue: operator.Unknown}}, "bad", "can't be read"},
+		{"at work", sample{Beats: alive, Counts: inspect.Counts{Pool: 5}}, "ok", "No job is overdue"},
+		{"old server", sample{Counts: inspect.Counts{Pool: 5}}, "warn", "no server reports"},
+		{"a bit late", sample{Beats: alive, Counts: inspect.Counts{Pool: 5, Overdue: 3 * time.Second}}, "warn", "3 s late"},
+		{"late", sample{Beats: alive, Counts: inspect.Counts{Pool: 5, Overdue: time.Minute}}, "bad", "due for 1 min"},
+		{"nobody moves", sample{Counts: inspect.Counts{Pool: 5, Overdue: time.Minute}}, "bad", "no server reports"},
+		{"late in one", sample{Beats: alive, Counts: inspect.Counts{Pool: 5, Overdue: time.Minute, Partitions: []inspect.PartitionCounts{{Overdue: time.Second}, {Number: 1, Overdue: time.Minute}, {Number: 2}}}}, "bad", "worst in partition 1."},
+		{"late in one, and nobody knows of another", sample{Beats: alive, Counts: inspect.Counts{Overdue: inspect.Unknown, Partitions: []inspect.PartitionCounts{{Overdue: time.Minute}, {Number: 1, Overdue: inspect.Unknown}}}}, "bad", "worst in partition 1."},
+		{"unreadable", sample{Beats: alive, Counts: inspect.Counts{Overdue: inspect.Unknown}}, "bad", "can't be read"},
 		{"failing", sample{Beats: failing}, "warn", "<host>"},
-		{"neglected", sample{Beats: alive, Counts: operator.Counts{Topics: []operator.TopicCounts{{Topic: "a", AtLeast: time.Second}, {Topic: "b\x00", AtLeast: time.Hour}}}}, "warn", `\x00`},
-		{"a schedule is late", sample{Beats: alive, seldom: seldom{Schedules: operator.ScheduleStates{Active: 1, Overdue: time.Minute}}}, "warn", "due for 1 min, and has no job"},
-		{"schedules are on time", sample{Beats: alive, seldom: seldom{Schedules: operator.ScheduleStates{Active: 1, Overdue: time.Second}}}, "ok", "No job is overdue"},
-		{"paused", sample{Beats: alive, Pauses: operator.Pauses{{Topic: "a"}}, Counts: operator.Counts{Topics: []operator.TopicCounts{{Topic: "a", AtLeast: time.Hour}}}}, "ok", "No job is overdue"},
-		{"held back", sample{Beats: alive, Counts: operator.Counts{Topics: []operator.TopicCounts{{Topic: "a", Ready: 1, Held: 1, Overdue: operator.Unknown}}}}, "ok", "No job is overdue"},
-		{"nobody knows", sample{Beats: alive, Counts: operator.Counts{Topics: []operator.TopicCounts{{Topic: "a"}, {Topic: "b", Ready: 1, Overdue: operator.Unknown, AtLeast: time.Second}}}}, "warn", "not known for how long"},
-		{"nobody is there to know of", sample{Beats: alive, Counts: operator.Counts{Topics: []operator.TopicCounts{{Topic: "b", Overdue: operator.Unknown}}}}, "ok", "No job is overdue"},
+		{"neglected", sample{Beats: alive, Counts: inspect.Counts{Topics: []inspect.TopicCounts{{Topic: "a", AtLeast: time.Second}, {Topic: "b\x00", AtLeast: time.Hour}}}}, "warn", `\x00`},
+		{"a schedule is late", sample{Beats: alive, seldom: seldom{Schedules: inspect.ScheduleStates{Active: 1, Overdue: time.Minute}}}, "warn", "due for 1 min, and has no job"},
+		{"schedules are on time", sample{Beats: alive, seldom: seldom{Schedules: inspect.ScheduleStates{Active: 1, Overdue: time.Second}}}, "ok", "No job is overdue"},
+		{"paused", sample{Beats: alive, Pauses: inspect.Pauses{{Topic: "a"}}, Counts: inspect.Counts{Topics: []inspect.TopicCounts{{Topic: "a", AtLeast: time.Hour}}}}, "ok", "No job is overdue"},
+		{"held back", sample{Beats: alive, Counts: inspect.Counts{Topics: []inspect.TopicCounts{{Topic: "a", Ready: 1, Held: 1, Overdue: inspect.Unknown}}}}, "ok", "No job is overdue"},
+		{"nobody knows", sample{Beats: alive, Counts: inspect.Counts{Topics: []inspect.TopicCounts{{Topic: "a"}, {Topic: "b", Ready: 1, Overdue: inspect.Unknown, AtLeast: time.Second}}}}, "warn", "not known for how long"},
+		{"nobody is there to know of", sample{Beats: alive, Counts: inspect.Counts{Topics: []inspect.TopicCounts{{Topic: "b", Overdue: inspect.Unknown}}}}, "ok", "No job is overdue"},
 	} {
 		if st := english.statusOf(&c.s); st.Level != c.level || !strings.Contains(st.Line+fmt.Sprintf("%q", st.More), c.says) {
 			t.Errorf("%s: %+v", c.name, st)
@@ -422,7 +422,7 @@ func TestStatus(t *testing.T) {
 func TestSentinelsThatHang(t *testing.T) {
 	f := start(t, web.Options{})
 	f.push("topic", "a", "body", time.Hour)
-	s := newSampler(f.dashboard.operator, func(ctx context.Context) (string, error) {
+	s := newSampler(f.dashboard.inspector, func(ctx context.Context) (string, error) {
 		if deadline, ok := ctx.Deadline(); !ok || time.Until(deadline) > 500*time.Millisecond {
 			t.Errorf("a look waits for them until %v", deadline)
 		}

@@ -54,7 +54,7 @@ func (p *page) shows(show string, s shownSchedule) bool {
 
 // schedules are all schedules, the next to be due first; those that are paused come last.
 func (d *Dashboard) schedules(p *page) error {
-	found, err := d.operator.Schedules(p.ctx)
+	found, err := d.inspector.Schedules(p.ctx)
 	if err != nil {
 		return err
 	}

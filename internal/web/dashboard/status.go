@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mix-basic/delayer/internal/operator"
+	"github.com/mix-basic/delayer/internal/inspect"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
@@ -29,7 +29,7 @@ type status struct {
 // remark is a line of a status, about some topics if it names any.
 type remark struct {
 	Line   string
-	Topics []operator.TopicCounts
+	Topics []inspect.TopicCounts
 	Others int // how many more there are
 }
 
@@ -95,7 +95,7 @@ func (l language) statusOf(s *sample) status {
 }
 
 // names remarks something about topics, if there are any.
-func (st *status) names(line string, topics []operator.TopicCounts) {
+func (st *status) names(line string, topics []inspect.TopicCounts) {
 	if n := min(len(topics), named); n > 0 {
 		st.More = append(st.More, remark{line, topics[:n], len(topics) - n})
 	}
@@ -103,7 +103,7 @@ func (st *status) names(line string, topics []operator.TopicCounts) {
 
 // neglectedOf are the topics whose next job has been ready for long, that for longest first; and those
 // of which nobody knows. Where a pause or a limit keeps jobs back that is not the consumers' fault; of jobs that lack a tag untaggedOf tells.
-func neglectedOf(topics []operator.TopicCounts, pauses operator.Pauses) (behind, unknown []operator.TopicCounts) {
+func neglectedOf(topics []inspect.TopicCounts, pauses inspect.Pauses) (behind, unknown []inspect.TopicCounts) {
 	for _, t := range topics {
 		switch {
 		case isHeldUp(t, pauses):
@@ -114,43 +114,43 @@ func neglectedOf(topics []operator.TopicCounts, pauses operator.Pauses) (behind,
 			unknown = append(unknown, t)
 		}
 	}
-	slices.SortFunc(behind, func(a, b operator.TopicCounts) int {
+	slices.SortFunc(behind, func(a, b inspect.TopicCounts) int {
 		return cmp.Or(cmp.Compare(b.AtLeast, a.AtLeast), cmp.Compare(a.Topic, b.Topic))
 	})
 	return behind, unknown
 }
 
 // untaggedOf are the topics with jobs that nobody will get, those with most first.
-func untaggedOf(topics []operator.TopicCounts) (all []operator.TopicCounts) {
+func untaggedOf(topics []inspect.TopicCounts) (all []inspect.TopicCounts) {
 	for _, t := range topics {
 		if t.Untagged > 0 {
 			all = append(all, t)
 		}
 	}
-	slices.SortFunc(all, func(a, b operator.TopicCounts) int {
+	slices.SortFunc(all, func(a, b inspect.TopicCounts) int {
 		return cmp.Or(cmp.Compare(b.Untagged, a.Untagged), cmp.Compare(a.Topic, b.Topic))
 	})
 	return all
 }
 
 // isHeldUp reports whether a pause or a limit keeps the topic's jobs back; of jobs that lack a tag untaggedOf tells.
-func isHeldUp(t operator.TopicCounts, pauses operator.Pauses) bool {
+func isHeldUp(t inspect.TopicCounts, pauses inspect.Pauses) bool {
 	return t.Held > 0 || t.Untagged > 0 || pauses.Of(t.Topic) != nil
 }
 
 // isNeglected reports whether the topic's next job has been ready for long, though nothing keeps it back.
-func isNeglected(t operator.TopicCounts, pauses operator.Pauses) bool {
+func isNeglected(t inspect.TopicCounts, pauses inspect.Pauses) bool {
 	return t.AtLeast >= neglected && !isHeldUp(t, pauses)
 }
 
 // IsAlone reports whether nobody is seen to consume the topic, for which so many clients wait: nobody waits for it, has a job of it, or takes
 // any. One that pops while many jobs come is not seen.
-func (s *sample) IsAlone(t operator.TopicCounts, listening int) bool {
+func (s *sample) IsAlone(t inspect.TopicCounts, listening int) bool {
 	return listening == 0 && t.Reserved == 0 && s.Changes[t.Topic] > -0.05
 }
 
 // divide tells those of the topics that nobody consumes from those whose consumers are too slow, or of which it is not known.
-func (s *sample) divide(topics []operator.TopicCounts) (alone, slow []operator.TopicCounts) {
+func (s *sample) divide(topics []inspect.TopicCounts) (alone, slow []inspect.TopicCounts) {
 	for _, t := range topics {
 		if listening, known := s.Listening[t.Topic]; known && s.IsAlone(t, listening) {
 			alone = append(alone, t)

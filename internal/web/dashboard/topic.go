@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/mix-basic/delayer/internal/operator"
+	"github.com/mix-basic/delayer/internal/inspect"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
@@ -13,13 +13,13 @@ import (
 type topicData struct {
 	listing
 	Topic       string
-	Counts      *operator.TopicCounts // nil if the topic is not known
-	Pause       *store.Pause          // nil if it is not paused
-	For, Note   string                // what was typed in
+	Counts      *inspect.TopicCounts // nil if the topic is not known
+	Pause       *store.Pause         // nil if it is not paused
+	For, Note   string               // what was typed in
 	Limits      limitForm
 	Typed       string // the name of the action into whose form it was typed; empty if none was
 	States      []string
-	Query       operator.Query
+	Query       inspect.Query
 	All         int // how many entries there are to look at; Unknown if it can't be told
 	Broken      error
 	LookedInAll int // how many were looked at, also on the pages before
@@ -40,12 +40,12 @@ func (d *Dashboard) topic(p *page) error {
 	if err := p.needs("topic"); err != nil {
 		return err
 	}
-	data := topicData{Topic: p.form.Get("topic"), States: []string{operator.Ready, operator.Reserved, operator.Waiting}}
-	data.Query = operator.Query{Topic: data.Topic, State: p.form.Get("state"), Cursor: p.form.Get("cursor")}
+	data := topicData{Topic: p.form.Get("topic"), States: []string{inspect.Ready, inspect.Reserved, inspect.Waiting}}
+	data.Query = inspect.Query{Topic: data.Topic, State: p.form.Get("state"), Cursor: p.form.Get("cursor")}
 	if !slices.Contains(data.States, data.Query.State) {
-		data.Query.State = operator.Ready
+		data.Query.State = inspect.Ready
 	}
-	counts, known, err := d.operator.Topic(p.ctx, data.Topic)
+	counts, known, err := d.inspector.Topic(p.ctx, data.Topic)
 	if err != nil {
 		return err
 	}
@@ -63,8 +63,8 @@ func (d *Dashboard) topic(p *page) error {
 	data.Typed = p.r.PathValue("action")
 	data.For, data.Note = p.form.Get("for"), p.form.Get("note")
 	data.Limits = p.limitForm(counts.Topics[0].Limit)
-	if data.Query.State == operator.Ready {
-		data.All = operator.Unknown
+	if data.Query.State == inspect.Ready {
+		data.All = inspect.Unknown
 		if data.Counts != nil {
 			data.All = data.Counts.Ready
 		}
@@ -77,12 +77,12 @@ func (d *Dashboard) topic(p *page) error {
 }
 
 // listenersOf enters who waits for the topic's jobs.
-func (d *Dashboard) listenersOf(ctx context.Context, data *topicData, topic []operator.TopicCounts) error {
-	data.Listening = operator.Unknown
+func (d *Dashboard) listenersOf(ctx context.Context, data *topicData, topic []inspect.TopicCounts) error {
+	data.Listening = inspect.Unknown
 	if data.Broken != nil { // it would wait for what is away
 		return nil
 	}
-	all, err := d.operator.Listeners(ctx, waitedFor(topic))
+	all, err := d.inspector.Listeners(ctx, waitedFor(topic))
 	if all != nil && err == nil {
 		data.Listening, data.Programs = all.Clients[0], listenersOf(all.Programs)
 	}
@@ -94,7 +94,7 @@ func (d *Dashboard) listenersOf(ctx context.Context, data *topicData, topic []op
 
 // pauseOf is why nothing of the topic is delivered, nil if it is not paused, or this Redis user may not know.
 func (d *Dashboard) pauseOf(ctx context.Context, topic string) (*store.Pause, error) {
-	pauses, err := d.operator.PausedIfAllowed(ctx)
+	pauses, err := d.inspector.PausedIfAllowed(ctx)
 	return pauses.Of(topic), err
 }
 
@@ -108,7 +108,7 @@ const (
 
 // listing is a page of jobs.
 type listing struct {
-	Page       operator.Page
+	Page       inspect.Page
 	Unreadable []piece // why there is none
 }
 
@@ -125,16 +125,16 @@ func unlisted(err error) (listing, error) {
 
 // browse looks on until a page of the jobs is found for which is is true, or all, or until patience is
 // over. Each step is small: Redis serves others between them.
-func (d *Dashboard) browse(ctx context.Context, q operator.Query, is func(operator.Job) bool) (listing, error) {
-	var all operator.Page
+func (d *Dashboard) browse(ctx context.Context, q inspect.Query, is func(inspect.Job) bool) (listing, error) {
+	var all inspect.Page
 	for began := time.Now(); ; {
 		q.Limit = pageSize - len(all.Jobs)
-		page, err := d.operator.Browse(ctx, q)
+		page, err := d.inspector.Browse(ctx, q)
 		if err != nil {
 			return unlisted(err)
 		}
 		if is != nil {
-			page.Jobs = slices.DeleteFunc(page.Jobs, func(j operator.Job) bool { return !is(j) })
+			page.Jobs = slices.DeleteFunc(page.Jobs, func(j inspect.Job) bool { return !is(j) })
 		}
 		all.Jobs, all.Looked, all.Cursor = append(all.Jobs, page.Jobs...), all.Looked+page.Looked, page.Cursor
 		if len(all.Jobs) == pageSize || page.Cursor == "" || time.Since(began) >= d.patience {

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/mix-basic/delayer/internal/operator"
+	"github.com/mix-basic/delayer/internal/inspect"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
@@ -14,15 +14,15 @@ const shareSample = 2000
 
 // topicRow is a topic among others.
 type topicRow struct {
-	operator.TopicCounts
+	inspect.TopicCounts
 	Waiting int // about; Unknown if it can't be told
 	Paused  bool
 	Limited bool
 }
 
 // rowOf is the topic's, of which it is not known how many jobs wait.
-func rowOf(t operator.TopicCounts, pauses operator.Pauses) topicRow {
-	return topicRow{t, operator.Unknown, pauses.Of(t.Topic) != nil, t.Limit != (store.Limit{})}
+func rowOf(t inspect.TopicCounts, pauses inspect.Pauses) topicRow {
+	return topicRow{t, inspect.Unknown, pauses.Of(t.Topic) != nil, t.Limit != (store.Limit{})}
 }
 
 // jobs are how many it has, of which nobody knows all.
@@ -49,7 +49,7 @@ type topicsData struct {
 	Known      int  // how many topics there are
 	Looked     int  // at how many of them, those that were used last
 	Searched   bool // whether only their names were looked at
-	Shares     operator.Shares
+	Shares     inspect.Shares
 	Unreadable []piece // why there are no shares
 	Refused    bool    // whether this Redis user may not know who listens
 }
@@ -89,13 +89,13 @@ func (d *Dashboard) topics(p *page) error {
 		data.Show = ""
 	}
 	waiting := map[string]int{}
-	if data.Shares, err = d.operator.Shares(p.ctx, shareSample); err != nil {
+	if data.Shares, err = d.inspector.Shares(p.ctx, shareSample); err != nil {
 		data.Unreadable = pieces(err.Error())
 	}
 	for _, share := range data.Shares.Topics {
 		waiting[share.Topic] = share.Jobs
 	}
-	var counts []operator.TopicCounts
+	var counts []inspect.TopicCounts
 	data.Searched = data.Contains != "" && data.Show == "" && data.Looked < data.Known
 	if data.Searched {
 		if counts, err = d.search(p, &data); err != nil {
@@ -104,7 +104,7 @@ func (d *Dashboard) topics(p *page) error {
 	} else {
 		counts = withShares(v.Topics, data.Shares.Topics)
 	}
-	pauses, err := d.operator.PausedIfAllowed(p.ctx)
+	pauses, err := d.inspector.PausedIfAllowed(p.ctx)
 	if err != nil {
 		return err
 	}
@@ -112,7 +112,7 @@ func (d *Dashboard) topics(p *page) error {
 		row := rowOf(t, pauses)
 		row.Waiting = waiting[t.Topic]
 		if data.Unreadable != nil {
-			row.Waiting = operator.Unknown
+			row.Waiting = inspect.Unknown
 		}
 		data.Topics = append(data.Topics, row)
 	}
@@ -131,8 +131,8 @@ func (d *Dashboard) topics(p *page) error {
 }
 
 // leaveAlone leaves those topics whose ready jobs nobody is seen to consume.
-func (d *Dashboard) leaveAlone(p *page, data *topicsData, pauses operator.Pauses) error {
-	var ready []operator.TopicCounts
+func (d *Dashboard) leaveAlone(p *page, data *topicsData, pauses inspect.Pauses) error {
+	var ready []inspect.TopicCounts
 	data.Topics = slices.DeleteFunc(data.Topics, func(t topicRow) bool {
 		is := t.Ready > 0 && !isHeldUp(t.TopicCounts, pauses)
 		if is {
@@ -140,7 +140,7 @@ func (d *Dashboard) leaveAlone(p *page, data *topicsData, pauses operator.Pauses
 		}
 		return !is
 	})
-	listening, err := d.operator.Waiters(p.ctx, waitedFor(ready))
+	listening, err := d.inspector.Waiters(p.ctx, waitedFor(ready))
 	if err != nil {
 		return err
 	}
@@ -162,18 +162,18 @@ func (t *topicsData) sort() {
 }
 
 // search looks among more topics than have been counted, which come by name then.
-func (d *Dashboard) search(p *page, data *topicsData) ([]operator.TopicCounts, error) {
+func (d *Dashboard) search(p *page, data *topicsData) ([]inspect.TopicCounts, error) {
 	data.Sort = "name"
-	q := operator.TopicQuery{Contains: data.Contains, Limit: pageSize, First: (data.Page - 1) * pageSize}
-	found, err := d.operator.Topics(p.ctx, q)
+	q := inspect.TopicQuery{Contains: data.Contains, Limit: pageSize, First: (data.Page - 1) * pageSize}
+	found, err := d.inspector.Topics(p.ctx, q)
 	if err != nil {
 		return nil, err
 	}
 	data.First, data.Matched, data.Known, data.Looked = q.First+1, found.Matched, max(data.Known, found.Known), found.Looked
-	isNamed := func(t operator.TopicCounts) bool { return t.Topic == data.Contains }
+	isNamed := func(t inspect.TopicCounts) bool { return t.Topic == data.Contains }
 	if found.Looked < found.Known && data.Page == 1 && !slices.ContainsFunc(found.Topics, isNamed) {
 		// That of exactly this name is found wherever it is.
-		named, known, err := d.operator.Topic(p.ctx, data.Contains)
+		named, known, err := d.inspector.Topic(p.ctx, data.Contains)
 		if err != nil {
 			return nil, err
 		}
@@ -188,11 +188,11 @@ func (d *Dashboard) search(p *page, data *topicsData) ([]operator.TopicCounts, e
 
 // withShares are these topics, which come by name, and those that are only known to have waiting jobs. Schedules that wait are no jobs to
 // the user, and have a page of their own.
-func withShares(topics []operator.TopicCounts, shares []operator.Share) []operator.TopicCounts {
+func withShares(topics []inspect.TopicCounts, shares []inspect.Share) []inspect.TopicCounts {
 	all := slices.Clone(topics)
 	for _, share := range shares {
-		if _, is := slices.BinarySearchFunc(topics, share.Topic, func(t operator.TopicCounts, name string) int { return strings.Compare(t.Topic, name) }); !is && share.Topic != store.ScheduleTopic {
-			all = append(all, operator.TopicCounts{Topic: share.Topic})
+		if _, is := slices.BinarySearchFunc(topics, share.Topic, func(t inspect.TopicCounts, name string) int { return strings.Compare(t.Topic, name) }); !is && share.Topic != store.ScheduleTopic {
+			all = append(all, inspect.TopicCounts{Topic: share.Topic})
 		}
 	}
 	return all

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/mix-basic/delayer/internal/operator"
+	"github.com/mix-basic/delayer/internal/inspect"
 	"github.com/mix-basic/delayer/internal/store"
 	dto "github.com/prometheus/client_model/go"
 )
@@ -69,7 +69,7 @@ func ofStrays(strays []store.Stray) []family {
 }
 
 // ofSchedules are how many there are, and how late.
-func ofSchedules(s operator.ScheduleStates) []family {
+func ofSchedules(s inspect.ScheduleStates) []family {
 	all := gauge("schedules", "Schedules: state is active, paused, or ended (they have no next moment)."+wholeRedis)
 	for _, one := range []struct {
 		state string
@@ -83,7 +83,7 @@ func ofSchedules(s operator.ScheduleStates) []family {
 }
 
 // ofPauses is which of the topics with labels are paused.
-func (t *topics) ofPauses(pauses operator.Pauses) family {
+func (t *topics) ofPauses(pauses inspect.Pauses) family {
 	f := gauge("topic_paused", "1 for a topic of which nothing is delivered, as it is paused; the others have no series."+wholeRedis)
 	for _, p := range pauses {
 		if topic := t.of(p.Topic); topic != t.others {
@@ -94,7 +94,7 @@ func (t *topics) ofPauses(pauses operator.Pauses) family {
 }
 
 // ofLimits are what the topics with labels have that have limits.
-func (t *topics) ofLimits(counts []operator.TopicCounts) []family {
+func (t *topics) ofLimits(counts []inspect.TopicCounts) []family {
 	held := gauge("topic_held_back", "Ready jobs that the topic's limit keeps from being taken now; topics without a limit have no series."+wholeRedis)
 	untagged := gauge("topic_untagged", "Ready jobs that nobody will get, as they lack the tag of their topic's limit; topics without such a limit have no series."+wholeRedis)
 	concurrency := gauge("topic_limit_concurrency", "How many of the topic's jobs are reserved at a time, at most; 0 is any number; topics without a limit have no series."+wholeRedis)
@@ -115,11 +115,11 @@ func (t *topics) ofLimits(counts []operator.TopicCounts) []family {
 }
 
 // ofPartitions are what each partition has, where there are several.
-func ofPartitions(counts []operator.PartitionCounts) []family {
+func ofPartitions(counts []inspect.PartitionCounts) []family {
 	if len(counts) <= 1 {
 		return nil
 	}
-	each := func(name, help string, value func(operator.PartitionCounts) float64) family {
+	each := func(name, help string, value func(inspect.PartitionCounts) float64) family {
 		f := gauge("partition_"+name, help+wholeRedis)
 		for _, c := range counts {
 			label, number := "partition", strconv.Itoa(c.Number)
@@ -129,34 +129,34 @@ func ofPartitions(counts []operator.PartitionCounts) []family {
 	}
 	return []family{
 		each("up", "1 if the partition could be read, else 0, and then what all partitions have together is without it.",
-			func(c operator.PartitionCounts) float64 {
+			func(c inspect.PartitionCounts) float64 {
 				if c.Err != nil {
 					return 0
 				}
 				return 1
 			}),
 		each("waiting", "Jobs of the partition that wait to fall due.",
-			func(c operator.PartitionCounts) float64 { return float64(c.Waiting) }),
+			func(c inspect.PartitionCounts) float64 { return float64(c.Waiting) }),
 		each("ready", "Jobs of the partition that nobody has taken yet.",
-			func(c operator.PartitionCounts) float64 { return float64(c.Ready) }),
+			func(c inspect.PartitionCounts) float64 { return float64(c.Ready) }),
 		each("reserved", "Jobs of the partition in the hands of consumers, about.",
-			func(c operator.PartitionCounts) float64 { return float64(c.Reserved) }),
+			func(c inspect.PartitionCounts) float64 { return float64(c.Reserved) }),
 		each("dead", "Dead letters of the partition.",
-			func(c operator.PartitionCounts) float64 { return float64(c.Dead) }),
+			func(c inspect.PartitionCounts) float64 { return float64(c.Dead) }),
 		each("overdue_seconds", "For how long the partition's first job, or end of a lease, has been due that no server has moved yet; 0 if there is none.",
-			func(c operator.PartitionCounts) float64 { return c.Overdue.Seconds() }),
+			func(c inspect.PartitionCounts) float64 { return c.Overdue.Seconds() }),
 	}
 }
 
 // gauges are those that each topic has.
-func (t *topics) gauges(counts []operator.TopicCounts) []family {
+func (t *topics) gauges(counts []inspect.TopicCounts) []family {
 	of := make([]*topic, len(counts))
 	for i, c := range counts {
 		of[i] = t.of(c.Topic)
 	}
 	// each makes a series of each topic's value, and one of what join makes of those of the others.
-	each := func(name, help string, value func(operator.TopicCounts) float64, join func(all, one float64) float64) family {
-		f, rest := gauge(name, help+wholeRedis), float64(operator.Unknown)
+	each := func(name, help string, value func(inspect.TopicCounts) float64, join func(all, one float64) float64) family {
+		f, rest := gauge(name, help+wholeRedis), float64(inspect.Unknown)
 		for i, c := range counts {
 			value := value(c)
 			switch {
@@ -172,19 +172,19 @@ func (t *topics) gauges(counts []operator.TopicCounts) []family {
 	larger := func(all, one float64) float64 { return max(all, one) }
 	return []family{
 		each("jobs_ready", "Jobs that nobody has taken yet.",
-			func(c operator.TopicCounts) float64 { return float64(c.Ready) }, sum),
+			func(c inspect.TopicCounts) float64 { return float64(c.Ready) }, sum),
 		each("jobs_reserved", "Jobs in the hands of consumers, about.",
-			func(c operator.TopicCounts) float64 { return float64(c.Reserved) }, sum),
+			func(c inspect.TopicCounts) float64 { return float64(c.Reserved) }, sum),
 		each("jobs_dead", "Dead letters.",
-			func(c operator.TopicCounts) float64 { return float64(c.Dead) }, sum),
+			func(c inspect.TopicCounts) float64 { return float64(c.Dead) }, sum),
 		each("ready_oldest_overdue_seconds", "For how long the topic's next job has been ready, about, or at least; 0 if none is.",
-			func(c operator.TopicCounts) float64 { return c.AtLeast.Seconds() }, larger),
+			func(c inspect.TopicCounts) float64 { return c.AtLeast.Seconds() }, larger),
 		each("ready_overdue_unknown", "1 for a topic that has entries in its ready queue, but only the least is known for how long the next job has been ready.",
-			func(c operator.TopicCounts) float64 {
+			func(c inspect.TopicCounts) float64 {
 				if c.Ready > 0 && c.Overdue < 0 {
 					return 1
 				}
-				return operator.Unknown
+				return inspect.Unknown
 			}, larger),
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/mix-basic/delayer/internal/operator"
+	"github.com/mix-basic/delayer/internal/inspect"
 	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/internal/web"
 )
@@ -85,7 +85,7 @@ func (m *Metrics) readiness(ctx context.Context) readiness {
 	case late.For > m.readyMaxLate:
 		say(&ready.Degraded, "overdue", "a job%s has been due for %v, more than ready_max_late, %v", ofPartition(late.Partition), late.For.Round(time.Millisecond), m.readyMaxLate)
 	}
-	if strays := m.operator.Strays(ctx); len(strays) > 0 {
+	if strays := m.inspector.Strays(ctx); len(strays) > 0 {
 		say(&ready.Degraded, "stray", "%s", store.InWords(strays))
 	}
 	if allowed := m.interval + passSlack; m.now().Sub(time.UnixMilli(m.worked.Load())) > allowed {
@@ -97,7 +97,7 @@ func (m *Metrics) readiness(ctx context.Context) readiness {
 
 // ofPartition says which one, where there are several.
 func ofPartition(number int) string {
-	if number == operator.Unknown {
+	if number == inspect.Unknown {
 		return ""
 	}
 	return fmt.Sprint(" of partition ", number)

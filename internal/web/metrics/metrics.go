@@ -15,7 +15,7 @@ import (
 
 	"github.com/klauspost/compress/gzhttp"
 	"github.com/klauspost/compress/gzip"
-	"github.com/mix-basic/delayer/internal/operator"
+	"github.com/mix-basic/delayer/internal/inspect"
 	"github.com/mix-basic/delayer/internal/web"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -43,10 +43,10 @@ const fresh = time.Second
 // Metrics are a server.Observer, and what it has observed. Make them with New.
 type Metrics struct {
 	*counted
-	registry *prometheus.Registry
-	operator *operator.Operator
-	overdue  *operator.Shared[operator.Overdue]
-	acked    steady
+	registry  *prometheus.Registry
+	inspector *inspect.Inspector
+	overdue   *inspect.Shared[inspect.Overdue]
+	acked     steady
 
 	interval     time.Duration
 	readyMaxLate time.Duration
@@ -55,8 +55,8 @@ type Metrics struct {
 	worked       atomic.Int64     // when this process's server last had success, in Unix ms; see works
 }
 
-// New makes Metrics, with what the Operator sees.
-func New(op *operator.Operator, o Options) *Metrics {
+// New makes Metrics, with what the Inspector sees.
+func New(op *inspect.Inspector, o Options) *Metrics {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	promauto.With(registry).NewGauge(prometheus.GaugeOpts{
@@ -68,8 +68,8 @@ func New(op *operator.Operator, o Options) *Metrics {
 	return &Metrics{
 		counted:      newCounted(registry, max(cmp.Or(o.Topics, defaultTopics), 0)),
 		registry:     registry,
-		operator:     op,
-		overdue:      operator.NewShared(overdueTimeout, op.Overdue),
+		inspector:    op,
+		overdue:      inspect.NewShared(overdueTimeout, op.Overdue),
 		interval:     cmp.Or(max(o.Interval, 0), time.Second),
 		readyMaxLate: o.ReadyMaxLate,
 		now:          time.Now,
@@ -89,7 +89,7 @@ func (m *Metrics) Area() web.Area {
 // serve tells all there is. While Redis is asked, what this process has counted is written: with
 // promhttp, which has all at once, a scrape of 1,000 topics would take 2 ms longer.
 func (m *Metrics) serve(w http.ResponseWriter, r *http.Request) {
-	snapshot, schedules := m.operator.Snapshot(m.fresh), m.operator.RecentScheduleStates(m.fresh)
+	snapshot, schedules := m.inspector.Snapshot(m.fresh), m.inspector.RecentScheduleStates(m.fresh)
 	format := expfmt.Negotiate(r.Header)
 	w.Header().Set("Content-Type", string(format))
 	encoder := expfmt.NewEncoder(w, format)

@@ -4,28 +4,28 @@ import (
 	"context"
 	"sync"
 
-	"github.com/mix-basic/delayer/internal/operator"
+	"github.com/mix-basic/delayer/internal/inspect"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// numbers are what is read of Redis. One that can't be read is operator.Unknown.
+// numbers are what is read of Redis. One that can't be read is inspect.Unknown.
 type numbers struct {
-	operator.Counts
-	pauses    operator.Pauses
-	schedules operator.ScheduleStates // with an Overdue below 0 if they can't be read
-	paused    int                     // topics; operator.Unknown if they can't be read
-	servers   int                     // that run
-	strays    []store.Stray           // jobs that nobody looks for
-	acked     int64                   // since the first scrape and before
+	inspect.Counts
+	pauses    inspect.Pauses
+	schedules inspect.ScheduleStates // with an Overdue below 0 if they can't be read
+	paused    int                    // topics; inspect.Unknown if they can't be read
+	servers   int                    // that run
+	strays    []store.Stray          // jobs that nobody looks for
+	acked     int64                  // since the first scrape and before
 }
 
 // numbers are what the readings find.
-func (m *Metrics) numbers(ctx context.Context, reading *operator.Reading[operator.Snapshot], schedules *operator.Reading[operator.ScheduleStates]) (n numbers, err error) {
+func (m *Metrics) numbers(ctx context.Context, reading *inspect.Reading[inspect.Snapshot], schedules *inspect.Reading[inspect.ScheduleStates]) (n numbers, err error) {
 	snapshot, err := reading.Wait(ctx)
 	if err != nil {
 		return numbers{}, err
 	}
-	n = numbers{Counts: snapshot.Counts, strays: snapshot.Strays, servers: operator.Unknown, acked: operator.Unknown, paused: operator.Unknown}
+	n = numbers{Counts: snapshot.Counts, strays: snapshot.Strays, servers: inspect.Unknown, acked: inspect.Unknown, paused: inspect.Unknown}
 	if snapshot.ServersErr == nil {
 		n.servers = 0
 		for _, s := range snapshot.Servers {
@@ -38,7 +38,7 @@ func (m *Metrics) numbers(ctx context.Context, reading *operator.Reading[operato
 		n.pauses, n.paused = snapshot.Pauses, len(snapshot.Pauses)
 	}
 	if n.schedules, err = schedules.Wait(ctx); err != nil {
-		n.schedules = operator.ScheduleStates{Active: operator.Unknown, Paused: operator.Unknown, Ended: operator.Unknown, Overdue: operator.Unknown}
+		n.schedules = inspect.ScheduleStates{Active: inspect.Unknown, Paused: inspect.Unknown, Ended: inspect.Unknown, Overdue: inspect.Unknown}
 	}
 	if snapshot.Acked >= 0 {
 		n.acked = m.acked.follow(snapshot.Acked)

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
-	"github.com/mix-basic/delayer/internal/operator"
+	"github.com/mix-basic/delayer/internal/inspect"
 	"github.com/mix-basic/delayer/internal/redistest"
 	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/server"
@@ -71,6 +71,6 @@ func TestSchedulesWithoutRights(t *testing.T) {
 	_, err := w.client.Schedule(t.Context(), client.Schedule{Name: "a", Every: time.Hour, Topic: "t", Body: "b"})
 	check(t, err)
 	w.SetUser(redistest.Rights(t, "daemon", "operator") + " resetkeys ~delayer:[^s]*")
-	w.metrics.operator = operator.New(w.UserPool(), "", store.Layout{})
+	w.metrics.inspector = inspect.New(w.UserPool(), "", store.Layout{})
 	w.expect(w.scrape(), map[string]string{`delayer_redis_up`: "1", `delayer_schedules{state="active"}`: "", `delayer_schedule_overdue_seconds`: "", "delayer_topics_paused": "0"})
 }

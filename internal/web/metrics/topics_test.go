@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/mix-basic/delayer/client"
-	"github.com/mix-basic/delayer/internal/operator"
+	"github.com/mix-basic/delayer/internal/inspect"
 	"github.com/mix-basic/delayer/server"
 )
 
@@ -114,12 +114,12 @@ func TestLabelsGoToTheLiving(t *testing.T) {
 
 // Of very many topics those are looked at that were used last; as many as may have labels, at least.
 func TestScrapeOfManyTopics(t *testing.T) {
-	for labels, want := range map[int]int{5: operator.MostTopics, operator.MostTopics + 5: operator.MostTopics + 5} {
+	for labels, want := range map[int]int{5: inspect.MostTopics, inspect.MostTopics + 5: inspect.MostTopics + 5} {
 		w := newWorld(t, Options{Topics: labels})
 		w.Do("EVAL", `for i = 1, ARGV[1] do
 			redis.call('ZADD', 'delayer:topics', i, 't' .. i)
 			redis.call('LPUSH', 'delayer:ready_queue:t' .. i, 'ghost')
-		end`, 0, operator.MostTopics+7)
+		end`, 0, inspect.MostTopics+7)
 		s, ready := w.scrape(), 0
 		for line := range strings.Lines(string(s)) {
 			if strings.HasPrefix(line, "delayer_jobs_ready{") {
@@ -127,8 +127,8 @@ func TestScrapeOfManyTopics(t *testing.T) {
 				ready += n
 			}
 		}
-		last := fmt.Sprintf(`delayer_jobs_ready{topic="t%d"}`, operator.MostTopics+7)
-		if ready != want || s.value(last) != "1" || s.value("delayer_topics") != fmt.Sprint(operator.MostTopics+7) {
+		last := fmt.Sprintf(`delayer_jobs_ready{topic="t%d"}`, inspect.MostTopics+7)
+		if ready != want || s.value(last) != "1" || s.value("delayer_topics") != fmt.Sprint(inspect.MostTopics+7) {
 			t.Errorf("with %d labels %d are counted of %s, want %d", labels, ready, s.value("delayer_topics"), want)
 		}
 	}
@@ -166,11 +166,11 @@ func TestOverdueUnknown(t *testing.T) {
 func TestOthersTogether(t *testing.T) {
 	few := newTopics(1)
 	few.enter("first")
-	counts := []operator.TopicCounts{
-		{Topic: "a", Ready: 1, Reserved: 2, Dead: operator.Unknown, Overdue: 3 * time.Second, AtLeast: 3 * time.Second},
-		{Topic: "b", Ready: operator.Unknown, Reserved: 5, Dead: operator.Unknown, Overdue: operator.Unknown, AtLeast: 9 * time.Second},
-		{Topic: "c", Ready: 4, Reserved: 0, Dead: operator.Unknown, Overdue: operator.Unknown, AtLeast: operator.Unknown},
-		{Topic: "first", Ready: 7, Reserved: operator.Unknown, Dead: 1, Overdue: 0},
+	counts := []inspect.TopicCounts{
+		{Topic: "a", Ready: 1, Reserved: 2, Dead: inspect.Unknown, Overdue: 3 * time.Second, AtLeast: 3 * time.Second},
+		{Topic: "b", Ready: inspect.Unknown, Reserved: 5, Dead: inspect.Unknown, Overdue: inspect.Unknown, AtLeast: 9 * time.Second},
+		{Topic: "c", Ready: 4, Reserved: 0, Dead: inspect.Unknown, Overdue: inspect.Unknown, AtLeast: inspect.Unknown},
+		{Topic: "first", Ready: 7, Reserved: inspect.Unknown, Dead: 1, Overdue: 0},
 	}
 	var got []string
 	for _, f := range few.gauges(counts) {

@@ -17,7 +17,7 @@ import (
 	"github.com/getkin/kin-openapi/routers"
 	"github.com/getkin/kin-openapi/routers/gorillamux"
 	"github.com/mix-basic/delayer/client"
-	"github.com/mix-basic/delayer/internal/operator"
+	"github.com/mix-basic/delayer/internal/inspect"
 	"github.com/mix-basic/delayer/internal/redistest"
 	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/internal/web"
@@ -68,7 +68,7 @@ func (p *prober) area(o client.PoolOptions, c *client.Client) web.Area {
 	o.Partitions = 0 // a pool has none
 	pool := client.NewPool(o)
 	p.t.Cleanup(func() { pool.Close() })
-	return api.New(c, operator.New(pool, "", layout), api.Options{MaxBody: maxBody, MaxWait: time.Minute, MaxWork: p.maxWork})
+	return api.New(c, inspect.New(pool, "", layout), api.Options{MaxBody: maxBody, MaxWait: time.Minute, MaxWork: p.maxWork})
 }
 
 // usual is the front that the pool's Redis works for.

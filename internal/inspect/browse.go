@@ -1,0 +1,153 @@
+package inspect
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/mix-basic/delayer/internal/store"
+)
+
+// The states of a job.
+const (
+	Waiting  = "waiting"
+	Ready    = "ready"
+	Reserved = "reserved"
+	Dead     = "dead"
+)
+
+// MaxPage is how many jobs a Page has at most.
+const MaxPage = 500
+
+// Query says which jobs to look at.
+type Query struct {
+	Topic string // empty for those of all topics, if these wait or are reserved
+	State string // Waiting, Ready, Reserved or Dead
+	// Limit is how many jobs a page has at most, up to MaxPage; 0 means 50.
+	Limit int
+	// Cursor is where to go on: that of the page before, empty for the first one.
+	Cursor string
+}
+
+// Page is some jobs, in order: ready ones the next to be delivered first, one partition's behind the other's; waiting
+// ones the next due first; reserved ones the lease that ends next first; dead ones the newest first.
+type Page struct {
+	Jobs []Job
+	// Looked is how many entries were looked at for them. A page may have few jobs, or none,
+	// although there are more: it ends after some thousand entries.
+	Looked int
+	// Cursor is where the next page begins, whatever comes and goes meanwhile; empty if there
+	// are no more.
+	Cursor string
+}
+
+// Job is a job on a Page. Its body begins with 256 bytes at most; of one above 1 MiB nothing is
+// read. Its error and its reason have 1 KiB at most.
+type Job = store.Summary
+
+const (
+	// browseStep is how many entries one script looks at, browseSteps how many scripts there
+	// are for a Page at most.
+	browseStep, browseSteps = 250, 16
+	// preview is how many bytes of a body are shown.
+	preview = 256
+)
+
+// ErrCursor is returned for a cursor that is none of Browse's.
+var ErrCursor = errors.New("cursor is none that an earlier page has given")
+
+// Browse reads a page of jobs.
+func (o *Inspector) Browse(ctx context.Context, q Query) (Page, error) {
+	page, err := o.browse(ctx, q)
+	if err != nil {
+		return Page{}, fmt.Errorf("browse: %w", err)
+	}
+	return page, nil
+}
+
+func (o *Inspector) browse(ctx context.Context, q Query) (Page, error) {
+	switch {
+	case q.State != Waiting && q.State != Reserved && q.State != Ready && q.State != Dead:
+		return Page{}, fmt.Errorf("state %.200q is not %s, %s, %s or %s", q.State, Waiting, Ready, Reserved, Dead)
+	case q.Topic == "" && (q.State == Ready || q.State == Dead):
+		return Page{}, fmt.Errorf("topic is empty; jobs that are %s are seen topic by topic", q.State)
+	case q.Limit < 0 || q.Limit > MaxPage:
+		return Page{}, fmt.Errorf("limit %d is not from 0 to %d", q.Limit, MaxPage)
+	}
+	limit := q.Limit
+	if limit == 0 {
+		limit = 50
+	}
+	at, err := parseCursor(q.Cursor, q.State, len(o.partitions))
+	if err != nil {
+		return Page{}, err
+	}
+	if len(o.partitions) > 1 && q.State != Ready {
+		return o.browseMerged(ctx, q, limit, at.Place)
+	}
+	var page Page
+	for range browseSteps {
+		found, err := o.partitions[at.partition].Browse(ctx, store.Browse{
+			Topic: q.Topic, State: q.State, Jobs: limit - len(page.Jobs), Entries: browseStep, Preview: preview, After: at.Place,
+		})
+		if err != nil {
+			return Page{}, err
+		}
+		page.Looked += found.Looked
+		page.Jobs = append(page.Jobs, found.Jobs...)
+		if at.Place = found.Last; at.Place == (store.Place{}) {
+			if at.partition++; at.partition == len(o.partitions) {
+				return page, nil
+			}
+		}
+		if len(page.Jobs) == limit {
+			break
+		}
+	}
+	page.Cursor = at.String()
+	return page, nil
+}
+
+// cursor is where a page ends.
+type cursor struct {
+	partition int
+	store.Place
+}
+
+// String is the cursor as a page has it.
+func (c cursor) String() string {
+	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%d %s %s", c.partition, c.At, c.ID))
+}
+
+func parseCursor(text, state string, partitions int) (cursor, error) {
+	if text == "" {
+		return cursor{}, nil
+	}
+	plain, err := base64.RawURLEncoding.DecodeString(text)
+	parts := strings.SplitN(string(plain), " ", 3)
+	if err != nil || len(parts) < 3 {
+		return cursor{}, ErrCursor
+	}
+	partition, err := strconv.Atoi(parts[0])
+	if err != nil || partition < 0 || partition >= partitions {
+		return cursor{}, ErrCursor
+	}
+	c := cursor{partition, store.Place{At: parts[1], ID: parts[2]}}
+	if c.Place == (store.Place{}) {
+		return c, nil // the partition's beginning
+	}
+	if state == Ready {
+		if n, err := strconv.ParseUint(c.At, 10, 48); err != nil || strconv.FormatUint(n, 10) != c.At {
+			return cursor{}, ErrCursor
+		}
+		return c, nil
+	}
+	if score, err := strconv.ParseFloat(c.At, 64); err != nil || math.IsNaN(score) || strings.Contains(c.At, "_") {
+		return cursor{}, ErrCursor
+	}
+	return c, nil
+}

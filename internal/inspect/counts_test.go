@@ -1,0 +1,457 @@
+package inspect
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/store"
+)
+
+func (f *fixture) counts() Counts {
+	f.TB.Helper()
+	c, err := f.Counts(f.ctx)
+	f.check(err)
+	return c
+}
+
+func (c Counts) of(topic string) TopicCounts {
+	i := slices.IndexFunc(c.Topics, func(t TopicCounts) bool { return t.Topic == topic })
+	if i < 0 {
+		return TopicCounts{}
+	}
+	return c.Topics[i]
+}
+
+func TestCounts(t *testing.T) {
+	onEach(t, func(t *testing.T, f *fixture) {
+		if c := f.counts(); c.Pool != 0 || c.Waiting != 0 || c.Overdue != 0 || len(c.Topics) != 0 || c.Time.IsZero() {
+			t.Errorf("of an empty Redis: %+v", c)
+		}
+		for i := range 450 { // more than two pages of topics
+			f.push(fmt.Sprintf("%03d", i), fmt.Sprint("w", i), time.Hour)
+		}
+		for i := range 3 {
+			f.push("007", fmt.Sprint("r", i), 0)
+		}
+		f.reserve("007", time.Minute)
+		f.bury("008", "d", "reason", "cause")
+		c := f.counts()
+		if c.Pool != 451 || c.Waiting != 450 || c.Overdue != 0 || len(c.Topics) != 450 {
+			t.Errorf("pool %d, waiting %d, overdue %v, %d topics, want 451, 450, 0, 450", c.Pool, c.Waiting, c.Overdue, len(c.Topics))
+		}
+		if got := c.of("007"); got.Ready != 2 || got.Reserved != 1 || got.Dead != 0 {
+			t.Errorf("of 007: %+v, want 2 ready, 1 reserved", got)
+		}
+		if got := c.of("008"); got != (TopicCounts{Topic: "008", Dead: 1}) {
+			t.Errorf("of 008: %+v, want 1 dead", got)
+		}
+	})
+}
+
+// The numbers of a topic in several partitions are added up; one that is not known of one of them is
+// not known.
+func TestCountsOfPartitions(t *testing.T) {
+	f, server := onRedis(t)
+	conns := server.Pool()
+	f.Inspector = &Inspector{}
+	for i, topics := range []string{"a b", "b c", "c d"} {
+		prefix := fmt.Sprint("p", i, ":")
+		f.partitions = append(f.partitions, store.New(conns, prefix))
+		for _, topic := range strings.Fields(topics) {
+			f.Do("ZADD", prefix+"topics", 0, topic)
+			f.Do("LPUSH", prefix+"ready_queue:"+topic, "ghost")
+			f.Do("HSET", prefix+"reserved", topic, 2)
+			f.Do("ZADD", prefix+"dead_letters:"+topic, 0, "d")
+		}
+		f.Do("ZADD", prefix+"job_pool", 9e9, "1", 9e9, "2", 9e9, "3", 9e9, "4", 9e9, "5")
+	}
+	f.Do("SET", "p2:dead_letters:c", "text")
+	c := f.counts()
+	want := []TopicCounts{
+		{Topic: "a", Ready: 1, Reserved: 2, Dead: 1}, {Topic: "b", Ready: 2, Reserved: 4, Dead: 2},
+		{Topic: "c", Ready: 2, Reserved: 4, Dead: Unknown}, {Topic: "d", Ready: 1, Reserved: 2, Dead: 1},
+	}
+	if c.Pool != 15 || c.Waiting != 3 || !slices.Equal(c.Topics, want) {
+		t.Errorf("pool %d, waiting %d, topics %+v; want 15, 3, %+v", c.Pool, c.Waiting, c.Topics, want)
+	}
+}
+
+// What is overdue, by how a job's time to live has run down.
+func TestOverdue(t *testing.T) {
+	const week = client.DefaultReadyMaxLifetime
+	for _, c := range []struct {
+		name string
+		seed func(f *fixture)
+		want time.Duration
+		// least is what it is at least, where it is Unknown.
+		least time.Duration
+	}{
+		{"nothing", func(f *fixture) {}, 0, 0},
+		{"ready for an hour", func(f *fixture) { f.ready("a", week-time.Hour) }, time.Hour, 0},
+		{"the next job counts", func(f *fixture) { f.ready("a", week-time.Hour); f.ready("b", week-time.Minute) }, time.Hour, 0},
+		{"the lifetime that the job has", func(f *fixture) {
+			f.ready("a", time.Minute)
+			f.Do("HSET", "delayer:job_bucket:a", "options", fmt.Sprint("0 0 ", time.Hour.Milliseconds()))
+		}, 59 * time.Minute, 0},
+		{"kept for ever", func(f *fixture) { f.ready("a", 0) }, Unknown, 0},
+		{"kept for longer than usual", func(f *fixture) { f.ready("a", 2*week) }, Unknown, 0},
+		{"ghosts before it", func(f *fixture) { f.ghosts(30); f.ready("a", week-time.Hour) }, time.Hour, 0},
+		{"only ghosts", func(f *fixture) { f.ghosts(30) }, 0, 0},
+		{"as many ghosts as are passed over", func(f *fixture) { f.ghosts(49); f.ready("a", week-time.Hour) }, time.Hour, 0},
+		{"more ghosts than are passed over", func(f *fixture) { f.ghosts(50); f.ready("a", week-time.Hour) }, Unknown, time.Hour},
+		{"many more ghosts", func(f *fixture) { f.ghosts(3000); f.ready("a", week-time.Hour) }, Unknown, time.Hour},
+		{"some behind many ghosts", func(f *fixture) {
+			f.ghosts(300)
+			for i := range 300 {
+				f.ready(fmt.Sprint(i), week-time.Hour+time.Duration(i)*time.Second)
+			}
+		}, Unknown, time.Hour - 300*time.Second},
+		{"nothing but many ghosts", func(f *fixture) { f.ghosts(3000) }, Unknown, 0},
+		{"a job that waits", func(f *fixture) {
+			f.ready("a", week-time.Hour)
+			f.Do("ZADD", "delayer:job_pool", "99999999999", "a")
+		}, 0, 0},
+		{"a job of another topic", func(f *fixture) {
+			f.ready("a", week-time.Hour)
+			f.Do("HSET", "delayer:job_bucket:a", "topic", "u")
+		}, 0, 0},
+		{"delivered before, long ago", func(f *fixture) { f.ready("a", week-time.Hour); f.leased("a", 2*time.Hour) }, time.Hour, 0},
+		{"delivered before, just now", func(f *fixture) { f.ready("a", week-time.Hour); f.leased("a", time.Minute) }, time.Minute, 0},
+		{"the queue is a text", func(f *fixture) { f.text("ready_queue:t") }, Unknown, Unknown},
+		{"the bucket is a text", func(f *fixture) { f.ready("a", week); f.Do("SET", "delayer:job_bucket:a", "text") }, 0, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			onEach(t, func(t *testing.T, f *fixture) {
+				f.Do("ZADD", "delayer:topics", 0, "t")
+				c.seed(f)
+				got := f.counts().of("t")
+				if c.want <= 0 && got.Overdue != c.want || got.Overdue < c.want || got.Overdue > c.want+10*time.Second {
+					t.Errorf("overdue %v, want %v", got.Overdue, c.want)
+				}
+				if c.want != Unknown {
+					if got.AtLeast != got.Overdue {
+						t.Errorf("overdue %v, but at least %v", got.Overdue, got.AtLeast)
+					}
+				} else if c.least <= 0 && got.AtLeast != c.least || got.AtLeast < c.least || got.AtLeast > time.Hour+10*time.Second {
+					t.Errorf("overdue at least %v, want %v", got.AtLeast, c.least)
+				}
+			})
+		})
+	}
+}
+
+// ready puts a job into the topic t's queue that is kept for so long.
+func (f *fixture) ready(id string, ttl time.Duration) {
+	f.Do("HSET", "delayer:job_bucket:"+id, "topic", "t", "body", "b")
+	if ttl > 0 {
+		f.Do("PEXPIRE", "delayer:job_bucket:"+id, ttl.Milliseconds())
+	}
+	f.Do("LPUSH", "delayer:ready_queue:t", id)
+}
+
+func (f *fixture) ghosts(n int) {
+	for i := range n {
+		f.Do("LPUSH", "delayer:ready_queue:t", fmt.Sprint("ghost", i))
+	}
+}
+
+// leased has the job delivered that long ago.
+func (f *fixture) leased(id string, ago time.Duration) {
+	f.Do("HSET", "delayer:job_bucket:"+id, "lease", fmt.Sprintf("2 %d 0", time.Now().Add(-ago).UnixMicro()))
+}
+
+// Ghosts are passed over one by one as long as there are not too many in all, and further in steps, so
+// that a look costs little.
+func TestOverdueBehindGhostsOfManyTopics(t *testing.T) {
+	onEach(t, func(t *testing.T, f *fixture) {
+		var topics []string
+		for i := range 10 {
+			topic := fmt.Sprint(i)
+			topics = append(topics, topic)
+			f.Do("EVAL", `for i = 1, 49 do redis.call('LPUSH', KEYS[1], 'ghost' .. i) end redis.call('LPUSH', KEYS[1], 'job' .. ARGV[1])`, 1, "delayer:ready_queue:"+topic, i)
+			f.Do("HSET", fmt.Sprint("delayer:job_bucket:job", i), "topic", topic)
+			f.Do("PEXPIRE", fmt.Sprint("delayer:job_bucket:job", i), (client.DefaultReadyMaxLifetime - time.Hour).Milliseconds())
+		}
+		c, err := f.CountsOf(f.ctx, topics...)
+		f.check(err)
+		for i, topic := range c.Topics { // 200 are passed over, four times 49 and 4
+			known := topic.Overdue >= time.Hour
+			if known != (i < 4) || topic.AtLeast < time.Hour || topic.AtLeast > time.Hour+10*time.Second {
+				t.Errorf("%s: overdue %v, at least %v", topic.Topic, topic.Overdue, topic.AtLeast)
+			}
+		}
+	})
+}
+
+func TestOverdueCostsLittle(t *testing.T) {
+	f, _ := onRedis(t)
+	var topics []string
+	for i := range 100 {
+		topics = append(topics, fmt.Sprint(i))
+		f.Do("EVAL", `for i = 1, 3000 do redis.call('LPUSH', KEYS[1], 'ghost' .. i) end`, 1, "delayer:ready_queue:"+topics[i])
+	}
+	f.Do("CONFIG", "RESETSTAT")
+	_, err := f.CountsOf(f.ctx, topics...)
+	f.check(err)
+	if looks := f.Calls("lindex"); looks < 200 || looks > 200+100*8 {
+		t.Errorf("%d looks at entries", looks)
+	}
+}
+
+func TestOverdueInPool(t *testing.T) {
+	onEach(t, func(t *testing.T, f *fixture) {
+		f.push("t", "a", time.Hour)
+		if got := f.counts().Overdue; got != 0 {
+			t.Errorf("with a job that waits: %v", got)
+		}
+		f.Do("ZADD", "delayer:job_pool", score(time.Now().Add(-time.Hour)), "b")
+		if got := f.counts().Overdue; got < time.Hour || got > time.Hour+time.Minute {
+			t.Errorf("with a job that was due an hour ago: %v", got)
+		}
+		if f.Mini {
+			return // its Lua reads no such numbers
+		}
+		f.Do("ZADD", "delayer:job_pool", "-1e300", "c")
+		if got, century := f.counts().Overdue, 100*365*24*time.Hour; got != century {
+			t.Errorf("with a job that was due before all times: %v", got)
+		}
+		f.Do("DEL", "delayer:job_pool")
+		f.Do("ZADD", "delayer:job_pool", "inf", "never")
+		if got := f.counts().Overdue; got != 0 {
+			t.Errorf("with a job that is never due: %v", got)
+		}
+	})
+}
+
+// A command that the user may not use costs the numbers that need it, and no others.
+func TestCountsWithoutPermission(t *testing.T) {
+	t.Parallel()
+	f, _ := onRedis(t)
+	f.push("t", "w", time.Hour)
+	f.push("t", "r", 0)
+	f.push("t", "s", 0)
+	f.reserve("t", time.Minute)
+	f.bury("u", "d", "reason", "cause")
+	whole := TopicCounts{Topic: "t", Ready: 1, Reserved: 1}
+	lacks := func(change func(*TopicCounts)) TopicCounts {
+		c := whole
+		change(&c)
+		return c
+	}
+	noOverdue := lacks(func(c *TopicCounts) { c.Overdue, c.AtLeast = Unknown, Unknown })
+	for _, c := range []struct {
+		command string
+		want    TopicCounts
+	}{
+		{"time", noOverdue},
+		{"lindex", noOverdue},
+		{"zscore", noOverdue},
+		{"pttl", lacks(func(c *TopicCounts) { c.Overdue = Unknown })},
+		{"hmget", lacks(func(c *TopicCounts) { c.Overdue, c.AtLeast, c.Reserved = Unknown, Unknown, Unknown })},
+		{"llen", lacks(func(c *TopicCounts) { c.Overdue, c.AtLeast, c.Ready = Unknown, Unknown, Unknown })},
+	} {
+		t.Run(c.command, func(t *testing.T) {
+			f.Do("ACL", "SETUSER", "default", "-"+c.command)
+			counts := f.counts()
+			f.Do("ACL", "SETUSER", "default", "+@all")
+			got := counts.of("t")
+			if got.Overdue > 0 {
+				got.Overdue, got.AtLeast = 0, 0
+			}
+			if got != c.want || counts.Pool != 2 {
+				t.Errorf("%+v, pool %d, want %+v, 2", got, counts.Pool, c.want)
+			}
+		})
+	}
+	for _, command := range []string{"zcard", "zrange", "evalsha"} {
+		f.Do("ACL", "SETUSER", "default", "-"+command)
+		_, err := f.Counts(f.ctx)
+		f.Do("ACL", "SETUSER", "default", "+@all")
+		if !store.Refused(err) {
+			t.Errorf("without %s: %v", command, err)
+		}
+	}
+}
+
+// Of a topic with a limit it is told how many slots are taken, how many jobs are held back, and until when, where its rate says that:
+// also if nobody waits for them.
+func TestCountsOfLimits(t *testing.T) {
+	onEach(t, func(t *testing.T, f *fixture) {
+		for i := range 3 {
+			f.push("slots", fmt.Sprint("a", i), 0)
+			f.push("rate", fmt.Sprint("b", i), 0)
+		}
+		slots, rate := client.Limit{Concurrency: 2}, client.Limit{Rate: 1.0 / 3600, Burst: 1}
+		f.check(f.client.SetLimit(f.ctx, "slots", slots))
+		f.check(f.client.SetLimit(f.ctx, "rate", rate))
+		f.reserve("slots", time.Minute)
+		want := TopicCounts{Topic: "slots", Ready: 2, Reserved: 1, Limit: store.Limit(slots), Slots: 1}
+		told := func(topic string) TopicCounts {
+			c := f.counts().of(topic)
+			c.Overdue, c.AtLeast = 0, 0
+			return c
+		}
+		if got := told("slots"); got != want {
+			t.Errorf("one slot is free: %+v, want %+v", got, want)
+		}
+		f.reserve("slots", time.Minute)
+		want.Ready, want.Reserved, want.Held, want.Slots = 1, 2, 1, 2
+		if got := told("slots"); got != want {
+			t.Errorf("no slot is free: %+v, want %+v", got, want)
+		}
+		if got := told("rate"); got.Held != 0 || !got.HeldUntil.IsZero() {
+			t.Errorf("the first may begin: %+v", got)
+		}
+		f.reserve("rate", time.Minute)
+		now, got := f.counts().Time, told("rate")
+		if in := got.HeldUntil.Sub(now); got.Held != 2 || got.Slots != 0 || in > time.Hour || in < time.Hour-time.Minute {
+			t.Errorf("the next may begin in %v: %+v", in, got)
+		}
+	})
+}
+
+// The next job of a limited topic may begin when it may in any partition that holds some back.
+func TestLimitsOfPartitionsAddUp(t *testing.T) {
+	soon, late := time.UnixMilli(1000), time.UnixMilli(2000)
+	limit := store.Limit{Concurrency: 9, Rate: 1}
+	sum := store.NewSum([]string{"t"})
+	for _, part := range []TopicCounts{{Limit: limit}, {Limit: limit, Held: 1, Slots: 2, HeldUntil: late}, {Limit: limit, Held: 3, Slots: 4, HeldUntil: soon}, {Limit: limit, Slots: 1}} {
+		part.Topic = "t"
+		sum.Add(store.Stats{Topics: []TopicCounts{part}})
+	}
+	if got := sum.Topics[0]; got != (TopicCounts{Topic: "t", Limit: limit, Held: 4, Slots: 7, HeldUntil: soon}) {
+		t.Errorf("the sum is %+v", got)
+	}
+}
+
+// onPartitions is an Inspector on so many partitions of one Redis that have these keys.
+func onPartitions(t *testing.T, n int) *fixture {
+	f, server := onRedis(t)
+	f.Inspector = New(server.Pool(), "", store.Layout{Partitions: n})
+	return f
+}
+
+// A partition is asked only for the topics that it knows, and one script tells of many that have nothing.
+func TestCountsAskPartitionsForTheirTopics(t *testing.T) {
+	const topics, partitions = 1000, 16
+	f := onPartitions(t, partitions)
+	for i := range topics {
+		f.Do("ZADD", fmt.Sprintf("delayer:{%d}:topics", i%partitions), i, fmt.Sprint("t", i))
+	}
+	f.Do("LPUSH", "delayer:{3}:ready_queue:t3", "ghost")
+	f.counts() // Redis knows the scripts then
+	f.Do("CONFIG", "RESETSTAT")
+	c := f.counts()
+	if c.Known != topics || len(c.Topics) != topics || c.AtLeast() || c.of("t3").Ready != 1 || c.Partitions[3].Ready != 1 {
+		t.Errorf("%d of %d topics; t3: %+v", len(c.Topics), c.Known, c.of("t3"))
+	}
+	calls := f.AllCalls()
+	delete(calls, "config|resetstat")
+	total := 0
+	for _, n := range calls {
+		total += n
+	}
+	if total > topics/2 {
+		t.Errorf("%d commands: %v", total, calls)
+	}
+}
+
+// Which topics have anything is found out by halves, whichever these are; and no script tells of more than it should.
+func TestCountsFindWhatIsThere(t *testing.T) {
+	onEach(t, func(t *testing.T, f *fixture) {
+		var topics []string
+		var want []TopicCounts
+		for i := range 700 {
+			topic := fmt.Sprintf("t%03d", i)
+			topics, want = append(topics, topic), append(want, TopicCounts{Topic: topic})
+			w := &want[i]
+			if i%7 == 0 || i < 150 {
+				f.Do("LPUSH", "delayer:ready_queue:"+topic, "ghost")
+				w.Ready = 1
+			}
+			if i%11 == 0 || i/64 == 5 {
+				f.Do("ZADD", "delayer:dead_letters:"+topic, 1, "d")
+				w.Dead = 1
+			}
+			if i%100 == 99 {
+				f.Do("HSET", "delayer:reserved", topic, 3)
+				w.Reserved = 3
+			}
+			if i == 680 {
+				f.Do("HSET", "delayer:paused", topic, "1 0 0 0 note")
+				f.Do("LPUSH", "delayer:paused_queue:"+topic, "ghost", "ghost")
+				w.Ready += 2
+			}
+		}
+		c, err := f.CountsOf(f.ctx, topics...)
+		f.check(err)
+		if !slices.Equal(c.Topics, want) {
+			for i, got := range c.Topics {
+				if got != want[i] {
+					t.Errorf("%+v, want %+v", got, want[i])
+				}
+			}
+		}
+	})
+}
+
+// Of several partitions all topics are counted as long as none of these knows too many. If one does, that is said.
+func TestCountsOfTooManyTopics(t *testing.T) {
+	f := onPartitions(t, 3)
+	const each = MostTopics - 1
+	for i := range 3 {
+		f.Do("EVAL", `for i = 1, ARGV[1] do
+			redis.call('ZADD', KEYS[1] .. 'topics', 1e9 + i, ARGV[2] .. i)
+			if i % 3 == 0 then redis.call('LPUSH', KEYS[1] .. 'ready_queue:' .. ARGV[2] .. i, 'ghost') end
+		end`, 1, fmt.Sprintf("delayer:{%d}:", i), each, fmt.Sprintf("%c", 'a'+i))
+	}
+	f.Do("ZADD", "delayer:{0}:topics", 5, "shared")
+	f.Do("ZADD", "delayer:{1}:topics", 5, "shared")
+	ready := func(c Counts) (sum int) {
+		for _, topic := range c.Topics {
+			sum += topic.Ready
+		}
+		return sum
+	}
+	if c := f.counts(); c.Known != 3*each+1 || len(c.Topics) != c.Known || ready(c) != each || c.AtLeast() {
+		t.Errorf("%d of %d topics, %d ready, at least: %v", len(c.Topics), c.Known, ready(c), c.AtLeast())
+	}
+	// Now partition 0 knows too many. The topic that was used last is there beyond those that are looked at, and is counted all the same.
+	f.Do("ZADD", "delayer:{0}:topics", 6, "more", 4, "last")
+	f.Do("ZADD", "delayer:{2}:topics", 2e9, "last")
+	for i := range 3 {
+		f.Do("LPUSH", fmt.Sprintf("delayer:{%d}:ready_queue:last", i), "ghost")
+	}
+	c := f.counts()
+	if !c.AtLeast() || len(c.Topics) != MostTopics || c.Known < 3*each+2 || c.of("last").Ready != 2 || c.Used[len(c.Used)-1] != "last" {
+		t.Errorf("%d of %d topics, at least: %v; the last one: %+v", len(c.Topics), c.Known, c.AtLeast(), c.of("last"))
+	}
+	if shown, err := f.Topics(f.ctx, TopicQuery{Contains: "la"}); err != nil || len(shown.Topics) != 1 || shown.Topics[0].Ready != 2 {
+		t.Errorf("%+v, %v", shown.Topics, err)
+	}
+}
+
+// Who asks for a Snapshot within its age gets the one that others have read.
+func TestSnapshotIsShared(t *testing.T) {
+	f := onPartitions(t, 4)
+	scripts := func() int { calls := f.AllCalls(); return calls["evalsha"] + calls["eval"] }
+	first := f.Snapshot(time.Hour)
+	_, err := first.Wait(f.ctx)
+	f.check(err)
+	before := scripts()
+	for range 50 {
+		if f.Snapshot(time.Hour) != first {
+			t.Fatal("another one is read")
+		}
+	}
+	if n := scripts() - before; n > 0 {
+		t.Errorf("%d scripts for nothing", n)
+	}
+	if f.Snapshot(0) == first {
+		t.Error("an old one for who wants a new one")
+	}
+}

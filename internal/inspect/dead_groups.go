@@ -1,0 +1,81 @@
+package inspect
+
+import (
+	"context"
+	"regexp"
+	"time"
+
+	"github.com/mix-basic/delayer/internal/store"
+)
+
+// DeadGroups are a topic's dead letters by what went wrong.
+type DeadGroups struct {
+	Groups []DeadGroup // the one with the newest letter first
+	Looked int         // how many letters were looked at, the newest ones
+	More   bool        // whether there are older ones that were not looked at
+}
+
+// DeadGroup are the dead letters whose reasons and errors differ in numbers only.
+type DeadGroup struct {
+	Reason, Error  string // those of the newest, their first 1 KiB
+	Differ         bool   // those of others are not the same
+	Letters        int
+	Newest, Oldest time.Time // when they were buried
+	Example        string    // the ID of the newest
+}
+
+// cause is what a reason and an error have in common with those that differ in numbers only.
+type cause struct{ reason, err string }
+
+func causeOf(reason, err string) cause { return cause{withoutNumbers(reason), withoutNumbers(err)} }
+
+// numbers are decimal ones and, behind 0x, hexadecimal ones.
+var numbers = regexp.MustCompile(`0x[0-9a-fA-F]+|[0-9]+`)
+
+// withoutNumbers is the text with # for each number. Of a long one, which may have been cut within or between numbers of any length, it is
+// the beginning.
+func withoutNumbers(text string) string {
+	const long, sure = 1000, 300
+	plain := numbers.ReplaceAllLiteralString(text, "#")
+	if len(text) >= long {
+		plain = plain[:min(len(plain), sure)]
+	}
+	return plain
+}
+
+// DeadGroups groups the topic's newest dead letters, most of them at most.
+func (o *Inspector) DeadGroups(ctx context.Context, topic string, most int) (DeadGroups, error) {
+	f := DeadFilter{Topic: topic}
+	if topic == "" {
+		return DeadGroups{}, dead("group", f, errNoTopic)
+	}
+	var found DeadGroups
+	places := map[cause]int{} // among the Groups
+	for reader := o.partitions.ReadDead(store.DeadRange{Topic: topic}); ; {
+		step, err := reader.Next(ctx)
+		if err != nil {
+			return DeadGroups{}, dead("group", f, err)
+		}
+		if len(step) == 0 {
+			return found, nil
+		}
+		for _, l := range reader.InOrder(step) {
+			if found.Looked == most {
+				found.More = true
+				return found, nil
+			}
+			found.Looked++
+			is := causeOf(l.Reason, l.Error)
+			place, known := places[is]
+			if !known {
+				place = len(found.Groups)
+				places[is] = place
+				found.Groups = append(found.Groups, DeadGroup{Reason: l.Reason, Error: l.Error, Newest: l.At, Example: l.ID})
+			}
+			group := &found.Groups[place]
+			group.Letters++
+			group.Differ = group.Differ || l.Reason != group.Reason || l.Error != group.Error
+			group.Oldest = l.At
+		}
+	}
+}

@@ -1,0 +1,126 @@
+package inspect
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/mix-basic/delayer/internal/store"
+)
+
+// partitionPatience is how long one of several partitions may take to answer, so that there is time left for the others.
+const partitionPatience = 1500 * time.Millisecond
+
+// failures are why partitions can't be read, by their numbers; nil for those that can.
+type failures []error
+
+// each calls read for the partitions that have not failed yet, those of different nodes at the same time. A node that does not
+// answer is asked once: its other partitions fail as the first one did.
+func (o *Inspector) each(ctx context.Context, failed failures, read func(ctx context.Context, i int, s *store.Store) error) {
+	var nodes sync.WaitGroup
+	for _, numbers := range o.byNode(ctx, failed) {
+		nodes.Go(func() {
+			var away error
+			for _, i := range numbers {
+				if failed[i] = away; away == nil {
+					failed[i] = o.patiently(ctx, func(ctx context.Context) error { return read(ctx, i, o.partitions[i]) })
+				}
+				if store.KindOf(failed[i]) == store.NoAnswer {
+					away = failed[i]
+				}
+			}
+		})
+	}
+	nodes.Wait()
+}
+
+// byNode are the numbers of the partitions that have not failed, those of each node together.
+func (o *Inspector) byNode(ctx context.Context, failed failures) map[any][]int {
+	byNode := map[any][]int{}
+	o.locate(ctx)
+	for i, s := range o.partitions {
+		if failed[i] == nil {
+			byNode[s.Node()] = append(byNode[s.Node()], i)
+		}
+	}
+	return byNode
+}
+
+// locate finds out on which nodes the partitions are. Where that fails, each of them says why.
+func (o *Inspector) locate(ctx context.Context) { o.patiently(ctx, o.partitions.Locate) }
+
+// patiently bounds the time of a partition, where there are others.
+func (o *Inspector) patiently(ctx context.Context, read func(context.Context) error) error {
+	if len(o.partitions) == 1 {
+		return read(ctx)
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, partitionPatience, errImpatient)
+	defer cancel()
+	return inTime(ctx, read(ctx))
+}
+
+var errImpatient = fmt.Errorf("no answer within %v: %w", partitionPatience, context.DeadlineExceeded)
+
+// inTime is err, or why ctx has ended if err is only that it has.
+func inTime(ctx context.Context, err error) error {
+	if errors.Is(err, context.DeadlineExceeded) {
+		if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
+			<-ctx.Done() // its timer may be a little later than the connection's
+		}
+		return cmp.Or(context.Cause(ctx), err)
+	}
+	return err
+}
+
+// all is why nothing can be read: nil if any of the partitions can.
+func (f failures) all() error {
+	if slices.Contains(f, nil) {
+		return nil
+	}
+	return f.any()
+}
+
+// any is why some partitions can't be read, in one line that names them; nil if all can.
+func (f failures) any() error {
+	var joined error
+	told := map[string]bool{}
+	for _, err := range f {
+		if err == nil || told[err.Error()] {
+			continue
+		}
+		told[err.Error()] = true
+		if len(f) > 1 {
+			err = fmt.Errorf("%s: %w", f.named(err), err)
+		}
+		if joined != nil {
+			err = fmt.Errorf("%w; %w", joined, err)
+		}
+		joined = err
+	}
+	return joined
+}
+
+// named names the partitions that fail for the same reason.
+func (f failures) named(why error) string {
+	var numbers []int
+	for i, err := range f {
+		if err != nil && err.Error() == why.Error() {
+			numbers = append(numbers, i)
+		}
+	}
+	if len(numbers) == 1 {
+		return fmt.Sprint("partition ", numbers[0])
+	}
+	text := "partitions "
+	for k, i := range numbers {
+		if k > 0 {
+			text += ", "
+		}
+		text += fmt.Sprint(i)
+	}
+	return text
+}

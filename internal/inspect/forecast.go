@@ -1,0 +1,64 @@
+package inspect
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/mix-basic/delayer/internal/store"
+)
+
+// Span is how many jobs fall due from From on until just before Until, counted from now.
+type Span struct {
+	From, Until time.Duration
+	Jobs        int
+	// Estimated says that the ends of leases in the span were counted by a sample, since it has
+	// more than 1,000 entries and jobs are reserved.
+	Estimated bool
+}
+
+// Forecast is how many jobs fall due in each span, of which the first begins now and each ends with
+// one of the bounds. These must be above 0 and grow. Neither what is overdue nor the ends of leases
+// count.
+func (o *Inspector) Forecast(ctx context.Context, bounds []time.Duration) ([]Span, error) {
+	spans := make([]Span, len(bounds))
+	last := time.Duration(0)
+	for i, bound := range bounds {
+		if bound <= last {
+			return nil, fmt.Errorf("forecast: bound %v is not above the one before, %v", bound, last)
+		}
+		spans[i] = Span{From: last, Until: bound}
+		last = bound
+	}
+	var from time.Time
+	for _, partition := range o.partitions {
+		for i := 0; i < len(spans); {
+			ms := []int64{spans[i].From.Milliseconds()}
+			for _, span := range spans[i:] {
+				ms = append(ms, span.Until.Milliseconds())
+			}
+			began, counts, err := partition.Forecast(ctx, from, ms)
+			if err != nil {
+				return nil, fmt.Errorf("forecast: %w", err)
+			}
+			from = began
+			for _, count := range counts {
+				jobs, estimated := jobsOf(count)
+				spans[i].Jobs += jobs
+				spans[i].Estimated = spans[i].Estimated || estimated
+				i++
+			}
+		}
+	}
+	return spans, nil
+}
+
+// jobsOf is how many of the entries are jobs that fall due, about if not all were looked at.
+func jobsOf(c store.DueCount) (jobs int, estimated bool) {
+	if c.Looked >= c.Entries {
+		return c.Entries - c.Leases, false
+	}
+	share := 1 - float64(c.Leases)/float64(max(c.Looked, 1))
+	return int(math.Round(float64(c.Entries) * share)), true
+}

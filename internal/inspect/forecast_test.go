@@ -1,0 +1,215 @@
+package inspect
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/mix-basic/delayer/internal/redistest"
+)
+
+func (f *fixture) forecast(bounds ...time.Duration) []Span {
+	f.TB.Helper()
+	spans, err := f.Forecast(f.ctx, bounds)
+	f.check(err)
+	return spans
+}
+
+func TestForecast(t *testing.T) {
+	onEach(t, func(t *testing.T, f *fixture) {
+		f.pushMany("t", "overdue", 3, -time.Hour, 0)
+		f.pushMany("t", "soon", 5, 30*time.Second, 0)
+		f.pushMany("t", "later", 7, 30*time.Minute, 0)
+		f.pushMany("t", "never", 2, 100*time.Hour, 0)
+		for i := range 4 {
+			f.push("t", fmt.Sprint("r", i), 0)
+			f.reserve("t", 30*time.Minute)
+		}
+		got := f.forecast(time.Minute, time.Hour, 24*time.Hour)
+		want := []Span{{0, time.Minute, 5, false}, {time.Minute, time.Hour, 7, false}, {time.Hour, 24 * time.Hour, 0, false}}
+		if fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("%v, want %v", got, want)
+		}
+	})
+}
+
+// The end of a lease is no job that falls due, be it the only one, and be it not known whether there is any.
+func TestForecastOfOneLease(t *testing.T) {
+	onEach(t, func(t *testing.T, f *fixture) {
+		f.pushMany("t", "w", 2, 20*time.Minute, 0)
+		f.push("u", "r", 0)
+		f.reserve("u", 30*time.Minute)
+		want := fmt.Sprint([]Span{{0, time.Hour, 2, false}})
+		if got := f.forecast(time.Hour); fmt.Sprint(got) != want {
+			t.Errorf("%v, want %v", got, want)
+		}
+		f.Do("DEL", "delayer:reserved")
+		f.text("reserved")
+		if got := f.forecast(time.Hour); fmt.Sprint(got) != want {
+			t.Errorf("with a broken count %v, want %v", got, want)
+		}
+		f.Do("DEL", "delayer:reserved") // as old clients leave it
+		if got, want := f.forecast(time.Hour), fmt.Sprint([]Span{{0, time.Hour, 3, false}}); fmt.Sprint(got) != want {
+			t.Errorf("where none is known to be reserved %v, want %v", got, want)
+		}
+	})
+}
+
+// A span ends just before its bound, to the millisecond.
+func TestForecastBounds(t *testing.T) {
+	onEach(t, func(t *testing.T, f *fixture) {
+		from := time.Now().Add(time.Minute)
+		for _, ms := range []int{999, 1000, 1999, 2000} {
+			f.Do("ZADD", "delayer:job_pool", score(time.UnixMilli(from.UnixMilli()+int64(ms))), ms)
+		}
+		_, counts, err := f.partitions[0].Forecast(f.ctx, from, []int64{0, 1000, 2000})
+		f.check(err)
+		if len(counts) != 2 || counts[0].Entries != 1 || counts[1].Entries != 2 {
+			t.Errorf("%+v, want 1 and 2 entries", counts)
+		}
+		for _, bounds := range [][]time.Duration{{0}, {-1}, {time.Second, time.Second}, {2 * time.Second, time.Second}} {
+			if _, err := f.Forecast(f.ctx, bounds); err == nil {
+				t.Errorf("bounds %v: no error", bounds)
+			}
+		}
+	})
+}
+
+// With many entries the leases are estimated, but not where none can be.
+func TestForecastEstimates(t *testing.T) {
+	t.Parallel()
+	f, _ := onRedis(t)
+	f.pushMany("t", "w", 3000, time.Minute, time.Millisecond)
+	if got := f.forecast(time.Hour)[0]; got.Jobs != 3000 || got.Estimated {
+		t.Errorf("none reserved: %+v, want 3000", got)
+	}
+	f.leases(1000, 60*time.Second, 3*time.Millisecond)
+	f.pushMany("t", "far", 2000, 48*time.Hour, 0)
+	got := f.forecast(time.Hour, 48*time.Hour-time.Minute, 49*time.Hour)
+	if !got[0].Estimated || got[0].Jobs < 2700 || got[0].Jobs > 3300 {
+		t.Errorf("1,000 of 4,000 are leases: %+v, want about 3000", got[0])
+	}
+	if got[1].Jobs != 0 || got[2].Jobs != 2000 || got[2].Estimated {
+		t.Errorf("beyond the longest lease: %+v, want 0, 2000", got[1:])
+	}
+	// What is small is counted whole, in several scripts.
+	var bounds []time.Duration
+	for i := range 400 {
+		bounds = append(bounds, 30*time.Second+time.Duration(i+1)*100*time.Millisecond)
+	}
+	sum, estimated := 0, false
+	for _, span := range f.forecast(bounds...) {
+		sum, estimated = sum+span.Jobs, estimated || span.Estimated
+	}
+	if sum != 3000 || estimated {
+		t.Errorf("in small spans %d, estimated %v, want 3000, false", sum, estimated)
+	}
+}
+
+// leases puts n leases into the pool, each of which ends that much after the one before.
+func (f *fixture) leases(n int, ends, step time.Duration) {
+	at := time.Now().Add(ends)
+	for i := range n {
+		end := at.Add(time.Duration(i) * step)
+		f.Do("HSET", fmt.Sprint("delayer:job_bucket:l", i), "topic", "t", "body", "b", "lease", "1 1 0")
+		f.Do("ZADD", "delayer:job_pool", fmt.Sprintf("%s%03d", score(end), 1+i%999), fmt.Sprint("l", i))
+	}
+	f.Do("HINCRBY", "delayer:reserved", "t", n)
+}
+
+func TestPeak(t *testing.T) {
+	onEach(t, func(t *testing.T, f *fixture) {
+		now := time.Now().Truncate(time.Second)
+		put := func(n int, at time.Duration) {
+			for i := range n {
+				f.Do("ZADD", "delayer:job_pool", score(now.Add(at).Add(time.Duration(i)*time.Millisecond)), fmt.Sprint(at, i))
+			}
+		}
+		put(20, time.Hour)
+		put(30, 2*time.Hour+time.Minute)
+		put(40, 100*time.Hour)
+		f.leases(50, time.Until(now.Add(3*time.Hour)), 0)
+		expect := func(within time.Duration, above int, want Peak) {
+			t.Helper()
+			got, err := f.Peak(f.ctx, within, above)
+			if f.check(err); got != want {
+				t.Errorf("within %v above %d: %+v, want %+v", within, above, got, want)
+			}
+		}
+		expect(24*time.Hour, 10, Peak{Found: true, At: now.Add(2*time.Hour + time.Minute), Jobs: 30})
+		expect(24*time.Hour, 29, Peak{Found: true, At: now.Add(2*time.Hour + time.Minute), Jobs: 30})
+		expect(24*time.Hour, 30, Peak{})
+		expect(90*time.Minute, 0, Peak{Found: true, At: now.Add(time.Hour), Jobs: 20})
+		expect(200*time.Hour, 0, Peak{Found: true, At: now.Add(100 * time.Hour), Jobs: 40})
+		expect(0, 0, Peak{})
+	})
+}
+
+// The seconds that count begin with the next one, and end with the time that was asked for.
+func TestPeakOfWholeSeconds(t *testing.T) {
+	t.Parallel()
+	m := miniredis.RunT(t)
+	now := time.Unix(1800000000, 0)
+	m.SetTime(now.Add(400 * time.Millisecond))
+	f := newFixture(redistest.On(t, m.Addr()))
+	put := func(n int, from time.Duration) {
+		for i := range n {
+			f.Do("ZADD", "delayer:job_pool", score(now.Add(from)), fmt.Sprint(from, i))
+		}
+	}
+	put(90, -time.Second)
+	put(50, 0) // in this second, over
+	put(60, 900*time.Millisecond)
+	put(7, time.Second)
+	put(8, 1999*time.Millisecond)
+	put(20, 10*time.Second)
+	put(99, 11*time.Second)
+	for within, want := range map[time.Duration]Peak{
+		500 * time.Millisecond: {},
+		time.Second:            {Found: true, At: now.Add(time.Second), Jobs: 15},
+		9 * time.Second:        {Found: true, At: now.Add(time.Second), Jobs: 15},
+		10 * time.Second:       {Found: true, At: now.Add(10 * time.Second), Jobs: 20},
+		11 * time.Second:       {Found: true, At: now.Add(11 * time.Second), Jobs: 99},
+	} {
+		if got, err := f.Peak(f.ctx, within, 0); got != want || err != nil {
+			t.Errorf("within %v: %+v, %v, want %+v", within, got, err, want)
+		}
+	}
+}
+
+// Where jobs are everywhere, the search ends nevertheless, and says so.
+func TestPeakIsBounded(t *testing.T) {
+	t.Parallel()
+	f, _ := onRedis(t)
+	f.Do("EVAL", "for i = 1, 60000 do redis.call('ZADD', KEYS[1], ARGV[1] + i, i) end", 1, "delayer:job_pool", time.Now().Unix()+2)
+	got, err := f.Peak(f.ctx, 20*time.Hour, 0)
+	if f.check(err); !got.Found || !got.Partial || got.Jobs != 1 {
+		t.Errorf("%+v, want one found, and that there may be more", got)
+	}
+}
+
+func TestForecastOfBrokenPool(t *testing.T) {
+	onEach(t, func(t *testing.T, f *fixture) {
+		f.text("job_pool")
+		for name, call := range map[string]func() error{
+			"forecast": func() error { _, err := f.Forecast(f.ctx, []time.Duration{time.Hour}); return err },
+			"peak":     func() error { _, err := f.Peak(f.ctx, time.Hour, 0); return err },
+			"shares":   func() error { _, err := f.Shares(f.ctx, 10); return err },
+			"counts":   func() error { _, err := f.Counts(f.ctx); return err },
+			"browse":   func() error { _, err := f.Browse(f.ctx, Query{State: Waiting}); return err },
+		} {
+			if err := call(); err == nil || !strings.HasPrefix(err.Error(), name+": ") || !strings.Contains(err.Error(), "WRONGTYPE") {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		// The numbers of reserved jobs, broken, only mean that there may be some.
+		f.Do("DEL", "delayer:job_pool")
+		f.text("reserved")
+		f.pushMany("t", "w", 3, time.Minute, 0)
+		if got := f.forecast(time.Hour)[0]; got.Jobs != 3 || got.Estimated {
+			t.Errorf("%+v, want 3", got)
+		}
+	})
+}

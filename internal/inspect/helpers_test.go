@@ -1,0 +1,88 @@
+package inspect
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/devredis"
+	"github.com/mix-basic/delayer/internal/redistest"
+	"github.com/mix-basic/delayer/internal/store"
+)
+
+// fixture is an Inspector on an empty Redis, and a Client on the same.
+type fixture struct {
+	*Inspector
+	*redistest.Fixture
+	client *client.Client
+	ctx    context.Context
+}
+
+func newFixture(on *redistest.Fixture) *fixture {
+	pool := client.NewPool(client.PoolOptions{Addr: on.Addr})
+	c := client.New(pool)
+	on.TB.Cleanup(func() {
+		c.Close()
+		pool.Close()
+	})
+	return &fixture{Inspector: New(pool, "", store.Layout{}), Fixture: on, client: c, ctx: on.TB.Context()}
+}
+
+// onRedis starts a redis-server.
+func onRedis(t testing.TB) (*fixture, *redistest.Server) {
+	t.Helper()
+	server := redistest.Start(t)
+	return newFixture(server.Fixture), server
+}
+
+// onEach runs the test on a redis-server, and on what serves --dev.
+func onEach(t *testing.T, test func(t *testing.T, f *fixture)) {
+	startMini := func(t *testing.T) string {
+		server, err := devredis.Start("127.0.0.1:0")
+		redistest.Check(t, err)
+		t.Cleanup(server.Close)
+		return server.Addr
+	}
+	redistest.OnEach(t, startMini, func(t *testing.T, on *redistest.Fixture) { test(t, newFixture(on)) })
+}
+
+func (f *fixture) check(err error) { f.TB.Helper(); redistest.Check(f.TB, err) }
+
+// push stores a job, whose body is that of its ID.
+func (f *fixture) push(topic, id string, delay time.Duration, opts ...client.PushOption) {
+	f.TB.Helper()
+	_, err := f.client.Push(f.ctx, client.Message{ID: id, Topic: topic, Body: "body of " + id}, delay, opts...)
+	f.check(err)
+}
+
+// pushMany stores n jobs: id0, id1, …, each falls due that much after the one before.
+func (f *fixture) pushMany(topic, id string, n int, delay, step time.Duration) {
+	f.TB.Helper()
+	at := time.Now().Add(delay)
+	for i := range n {
+		f.Do("HSET", fmt.Sprint("delayer:job_bucket:", id, i), "topic", topic, "body", "b")
+		f.Do("ZADD", "delayer:job_pool", score(at.Add(time.Duration(i)*step)), fmt.Sprint(id, i))
+	}
+}
+
+// score is a due time as one.
+func score(at time.Time) string { return fmt.Sprintf("%d.%03d", at.Unix(), at.Nanosecond()/1e6) }
+
+func (f *fixture) reserve(topic string, lease time.Duration) *client.Delivery {
+	f.TB.Helper()
+	d, err := f.client.Reserve(f.ctx, time.Second, lease, topic)
+	f.check(err)
+	return d
+}
+
+// bury makes a dead letter.
+func (f *fixture) bury(topic, id, reason, cause string) {
+	f.TB.Helper()
+	f.push(topic, id, 0)
+	f.check(f.reserve(topic, time.Minute).Bury(f.ctx, reason, client.Cause(fmt.Errorf("%s", cause))))
+}
+
+// text puts a string where none belongs.
+func (f *fixture) text(key string) { f.Do("SET", "delayer:"+key, "text") }

@@ -1,0 +1,108 @@
+package inspect
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/mix-basic/delayer/internal/store"
+)
+
+// Info is what a Redis says of itself. A text that it doesn't say is empty, a number Unknown.
+type Info struct {
+	Node       string // its address in a cluster; empty if there is none
+	Version    string
+	Role       string // master or slave
+	Uptime     time.Duration
+	Clients    int    // connected
+	UsedMemory int64  // bytes
+	MaxMemory  int64  // bytes; 0: no limit
+	Policy     string // maxmemory_policy: all but noeviction lose jobs
+	// AOF is whether the append-only file is off, or ok, or its last write or rewrite has failed.
+	AOF string
+	// Snapshot is whether the last one was ok, or has failed; SnapshotAt is when it was made, or
+	// else when Redis was started; Unsaved is how many changes there were since.
+	Snapshot   string
+	SnapshotAt time.Time
+	Unsaved    int64
+	// Missing is why nothing can be read: this user may not INFO, in Redis's words, or the node is away.
+	Missing string
+}
+
+// Info reads it of each node that has partitions: of several only in a cluster. One that does not answer says why it is Missing,
+// unless none does.
+func (o *Inspector) Info(ctx context.Context) ([]Info, error) {
+	o.locate(ctx)
+	nodes := o.partitions.Nodes()
+	all, failed := make([]Info, len(nodes)), make(failures, len(nodes))
+	var asking sync.WaitGroup
+	for i, node := range nodes {
+		asking.Go(func() {
+			var says map[string]string
+			err := o.patiently(ctx, func(ctx context.Context) (err error) {
+				says, err = node.Info(ctx)
+				return err
+			})
+			all[i] = infoOf(says)
+			if all[i].Node = node.NodeAddr(); err != nil {
+				all[i].Missing = err.Error()
+			}
+			if !store.Refused(err) {
+				failed[i] = err
+			}
+		})
+	}
+	asking.Wait()
+	if !slices.Contains(failed, nil) {
+		return nil, fmt.Errorf("info: %w", failed[0])
+	}
+	return all, nil
+}
+
+func infoOf(says map[string]string) Info {
+	number := func(field string) int64 {
+		n, failed := strconv.ParseInt(says[field], 10, 64)
+		if failed != nil {
+			return Unknown
+		}
+		return n
+	}
+	info := Info{
+		Version:    says["redis_version"],
+		Role:       says["role"],
+		Uptime:     Unknown,
+		Clients:    int(number("connected_clients")),
+		UsedMemory: number("used_memory"),
+		MaxMemory:  number("maxmemory"),
+		Policy:     says["maxmemory_policy"],
+		Snapshot:   status(says["rdb_last_bgsave_status"]),
+		Unsaved:    number("rdb_changes_since_last_save"),
+	}
+	switch says["aof_enabled"] {
+	case "0":
+		info.AOF = "off"
+	case "1":
+		info.AOF = status(says["aof_last_write_status"], says["aof_last_bgrewrite_status"])
+	}
+	if at := number("rdb_last_save_time"); at >= 0 {
+		info.SnapshotAt = time.Unix(at, 0)
+	}
+	if seconds := number("uptime_in_seconds"); seconds >= 0 {
+		info.Uptime = time.Duration(seconds) * time.Second
+	}
+	return info
+}
+
+// status is ok, or failed if any of Redis's is not; empty if it says none.
+func status(says ...string) string {
+	switch {
+	case slices.Equal(says, make([]string, len(says))):
+		return ""
+	case slices.ContainsFunc(says, func(s string) bool { return s != "ok" }):
+		return "failed"
+	}
+	return "ok"
+}

@@ -1,0 +1,63 @@
+package inspect
+
+import (
+	"context"
+	"time"
+
+	"github.com/mix-basic/delayer/internal/store"
+)
+
+// PartitionCounts are the numbers of one partition. One that can't be read is Unknown.
+type PartitionCounts struct {
+	Number                         int    // from 0 on
+	Before                         bool   // it is one of the layout before only: what it has is to be moved
+	Node                           string // the address of the cluster's node that has it; empty if there is none
+	Waiting, Ready, Reserved, Dead int    // all but Waiting are of the topics that were asked for
+	// Overdue is for how long its first job has been due, or its first lease has been over, without being moved; 0 if there
+	// is none.
+	Overdue time.Duration
+	Err     error // why nothing of it can be read; nil if something can
+}
+
+// partitionCounts adds up the topics' numbers.
+func partitionCounts(s store.Stats) PartitionCounts {
+	all := PartitionCounts{Waiting: s.Waiting, Overdue: s.Overdue}
+	for _, t := range s.Topics {
+		all.Ready, all.Reserved, all.Dead = Plus(all.Ready, t.Ready), Plus(all.Reserved, t.Reserved), Plus(all.Dead, t.Dead)
+	}
+	return all
+}
+
+func (c *PartitionCounts) unknown() {
+	c.Waiting, c.Ready, c.Reserved, c.Dead, c.Overdue = Unknown, Unknown, Unknown, Unknown, Unknown
+}
+
+// Partition is one with its mover.
+type Partition struct {
+	PartitionCounts
+	// Mover is the server that should move its jobs. It has no ID if none says that it runs, or this Redis user may not know.
+	Mover store.ServerState
+}
+
+// Partitions reads the numbers of each partition, of the MostTopics topics at most that were used last.
+func (o *Inspector) Partitions(ctx context.Context) ([]Partition, error) {
+	counts, err := o.Counts(ctx)
+	if err != nil {
+		return nil, err
+	}
+	servers, err := o.Servers(ctx)
+	if err != nil && !store.Refused(err) && counts.Partitions[0].Err == nil { // where the servers' entries are
+		return nil, err
+	}
+	return WithMovers(counts.Partitions, servers), nil
+}
+
+// WithMovers adds which of the servers should move each.
+func WithMovers(counts []PartitionCounts, servers []store.ServerState) []Partition {
+	alive := store.Alive(servers)
+	all := make([]Partition, len(counts))
+	for i, c := range counts {
+		all[i] = Partition{c, store.Mover(c.Number, alive)}
+	}
+	return all
+}

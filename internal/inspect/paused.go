@@ -1,0 +1,50 @@
+package inspect
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/mix-basic/delayer/internal/store"
+)
+
+// Pauses are the topics that are paused, by name.
+type Pauses []store.Pause
+
+// Of is the topic's, nil if it is not paused.
+func (p Pauses) Of(topic string) *store.Pause {
+	at, found := slices.BinarySearchFunc(p, topic, func(one store.Pause, topic string) int { return strings.Compare(one.Topic, topic) })
+	if !found {
+		return nil
+	}
+	return &p[at]
+}
+
+// Paused reads the topics that are paused in any of the partitions that can be read. It costs Redis next to nothing.
+func (o *Inspector) Paused(ctx context.Context) (Pauses, error) {
+	return o.paused(ctx, make(failures, len(o.partitions)))
+}
+
+// paused is Paused of the partitions that have not failed yet.
+func (o *Inspector) paused(ctx context.Context, failed failures) (Pauses, error) {
+	failed = slices.Clone(failed)
+	parts := make([][]store.Pause, len(failed))
+	o.each(ctx, failed, func(ctx context.Context, i int, s *store.Store) (err error) {
+		parts[i], err = s.Paused(ctx)
+		return err
+	})
+	if err := failed.all(); err != nil {
+		return nil, fmt.Errorf("paused: %w", err)
+	}
+	return store.JoinPauses(slices.Concat(parts...)), nil
+}
+
+// PausedIfAllowed is Paused for those to whom pauses are beside the point: there are none if the Redis user may not read them.
+func (o *Inspector) PausedIfAllowed(ctx context.Context) (Pauses, error) {
+	pauses, err := o.Paused(ctx)
+	if store.Refused(err) {
+		return nil, nil
+	}
+	return pauses, err
+}

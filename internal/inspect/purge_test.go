@@ -1,0 +1,179 @@
+package inspect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/redistest"
+	"github.com/mix-basic/delayer/internal/store"
+)
+
+// Only the ready jobs of the topic go; what else stands in its queue is an entry only.
+func TestPurge(t *testing.T) {
+	onEach(t, func(t *testing.T, f *fixture) {
+		f.ghosts(3)
+		f.push("t", "taken", 0) // behind the ghosts
+		f.reserve("t", time.Minute)
+		f.Do("LPUSH", "delayer:ready_queue:t", "taken")
+		for i := range 600 {
+			f.ready(fmt.Sprint("r", i), time.Hour)
+		}
+		f.ready("waits", time.Hour)
+		f.Do("ZADD", "delayer:job_pool", "99999999999", "waits")
+		f.ready("stray", time.Hour)
+		f.Do("HSET", "delayer:job_bucket:stray", "topic", "u")
+		f.ready("r0", time.Hour) // once more
+		f.push("u", "other", 0)
+		if n, err := f.Purge(f.ctx, "t", math.MaxInt); n != 600 || err != nil {
+			t.Errorf("%d, %v, want 600", n, err)
+		}
+		f.Expect(redistest.State{
+			Pool: []string{"waits"}, Reserved: []string{"taken"}, Counts: map[string]string{"t": "1"},
+			Ready:   map[string][]string{"u": {"other", "stray"}},
+			Buckets: map[string]string{"taken": "t body of taken", "waits": "t b", "stray": "u b", "other": "u body of other"},
+		})
+		if n, err := f.Purge(f.ctx, "t", math.MaxInt); n != 0 || err != nil {
+			t.Errorf("of an empty queue: %d, %v", n, err)
+		}
+	})
+}
+
+// What becomes ready after the purge began stays, though the purge takes several steps.
+func TestPurgeEnds(t *testing.T) {
+	onEach(t, func(t *testing.T, f *fixture) {
+		for i := range 10 {
+			f.ready(fmt.Sprint("r", i), time.Hour)
+		}
+		deleted, used, err := f.partitions[0].Purge(f.ctx, "t", 4)
+		if deleted != 4 || used != 4 || err != nil {
+			t.Errorf("of 4 entries: %d, %d, %v", deleted, used, err)
+		}
+		if n, err := f.Purge(f.ctx, "t", 2); n != 2 || err != nil {
+			t.Errorf("of 2 entries: %d, %v", n, err)
+		}
+		if left := f.Strings("LRANGE", "delayer:ready_queue:t", 0, -1); len(left) != 4 || left[3] != "r6" {
+			t.Errorf("left: %q", left)
+		}
+	})
+}
+
+// Entries are counted, whether there is a job or not; jobs are told.
+func TestPurgeCountsEntries(t *testing.T) {
+	onEach(t, func(t *testing.T, f *fixture) {
+		f.ghosts(1100) // more than a step
+		for i := range 900 {
+			f.ready(fmt.Sprint("r", i), time.Hour)
+		}
+		if n, err := f.Purge(f.ctx, "t", 1700); n != 600 || err != nil {
+			t.Errorf("of 1,700 entries: %d jobs, %v, want 600", n, err)
+		}
+		if ids := f.ids(Query{Topic: "t", State: Ready}, nil); !slices.Equal(ids, names("r", 600, 900)) {
+			t.Errorf("left are %.200q", ids)
+		}
+		for most, want := range map[int]int{0: 0, -1: 0} {
+			if n, err := f.Purge(f.ctx, "t", most); n != want || err != nil {
+				t.Errorf("of %d entries: %d jobs, %v", most, n, err)
+			}
+		}
+	})
+}
+
+// What becomes ready between the steps stays, and the rest of the steps are made all the same.
+func TestPurgeWhileJobsBecomeReady(t *testing.T) {
+	onEach(t, func(t *testing.T, f *fixture) {
+		for i := range 600 {
+			f.ready(fmt.Sprint("r", i), time.Hour)
+		}
+		// The first step sends the script's text.
+		o := f.before("purge", func() {
+			for i := range 300 {
+				f.ready(fmt.Sprint("new", i), time.Hour)
+			}
+		})
+		if n, err := o.Purge(f.ctx, "t", math.MaxInt); n != 600 || err != nil {
+			t.Errorf("%d jobs, %v, want 600", n, err)
+		}
+		if ids := f.ids(Query{Topic: "t", State: Ready}, nil); !slices.Equal(ids, names("new", 0, 300)) {
+			t.Errorf("left are %.200q", ids)
+		}
+	})
+}
+
+// Of several partitions there are most entries in all.
+func TestPurgeOfPartitions(t *testing.T) {
+	t.Parallel()
+	f, _ := onRedis(t)
+	pool := client.NewPool(client.PoolOptions{Addr: f.Addr})
+	t.Cleanup(func() { pool.Close() })
+	for _, prefix := range []string{"", "other:"} {
+		c := client.New(pool, client.WithPrefix(prefix))
+		for range 5 {
+			_, err := c.Push(f.ctx, client.Message{Topic: "t", Body: "b"}, 0)
+			f.check(err)
+		}
+	}
+	f.partitions = append(f.partitions, store.New(pool, "other:"))
+	f.ghosts(2) // of the first partition, behind its jobs
+	for _, step := range []struct{ most, want, left int }{{8, 6, 4}, {3, 3, 1}, {7, 1, 0}} {
+		if n, err := f.Purge(f.ctx, "t", step.most); n != step.want || err != nil {
+			t.Errorf("of %d: %d jobs, %v, want %d", step.most, n, err, step.want)
+		}
+		if left := f.counts().of("t").Ready; left != step.left {
+			t.Errorf("after %d: %d jobs are left, want %d", step.most, left, step.left)
+		}
+	}
+}
+
+// With an error it is told how many jobs were deleted before it.
+func TestPurgeFailsInTheMidst(t *testing.T) {
+	t.Parallel()
+	f, server := onRedis(t)
+	for i := range 600 {
+		f.ready(fmt.Sprint("r", i), time.Hour)
+	}
+	steps := 0
+	pool := &redis.Pool{Dial: func() (redis.Conn, error) {
+		if steps++; steps > 3 { // the layout, the length, and a step
+			return nil, io.ErrUnexpectedEOF
+		}
+		return redis.Dial("tcp", server.Addr)
+	}}
+	t.Cleanup(func() { pool.Close() })
+	if n, err := New(pool, "", store.Layout{}).Purge(context.Background(), "t", math.MaxInt); n != 250 || !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("%d jobs, %v, want 250 and the error", n, err)
+	}
+	if left := f.Do("LLEN", "delayer:ready_queue:t"); left != int64(350) {
+		t.Errorf("%d jobs are left", left)
+	}
+}
+
+func TestPurgeFails(t *testing.T) {
+	t.Parallel()
+	f, _ := onRedis(t)
+	f.text("ready_queue:broken")
+	if _, err := f.Purge(f.ctx, "broken", math.MaxInt); err == nil || !strings.Contains(err.Error(), "WRONGTYPE") || !strings.Contains(err.Error(), `purge of "broken"`) {
+		t.Errorf("of a text: %v", err)
+	}
+	if _, err := f.Purge(f.ctx, "", math.MaxInt); err == nil {
+		t.Error("of no topic: no error")
+	}
+	f.ready("a", time.Hour)
+	f.Do("ACL", "SETUSER", "default", "-del")
+	n, err := f.Purge(f.ctx, "t", math.MaxInt)
+	f.Do("ACL", "SETUSER", "default", "+@all")
+	if n != 0 || err == nil {
+		t.Errorf("without DEL: %d, %v", n, err)
+	}
+	if c := f.counts(); c.Pool != 0 || f.browse(Query{Topic: "t", State: Ready}).Jobs[0].ID != "a" {
+		t.Error("without DEL: the job is gone")
+	}
+}

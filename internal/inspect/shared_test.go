@@ -1,0 +1,52 @@
+package inspect
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+)
+
+// All who ask while a reading is under way share it. The next is a new one, unless one that is
+// not so old will do.
+func TestReadingIsShared(t *testing.T) {
+	reading, answer, reads := make(chan bool), make(chan error), 0
+	l := NewShared(time.Minute, func(context.Context) (int, error) {
+		reads++
+		reading <- true
+		return reads, <-answer
+	})
+	first := l.Current(0)
+	<-reading
+	for range 20 {
+		if l.Current(0) != first || l.Current(time.Hour) != first {
+			t.Fatal("a second reading")
+		}
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := l.Current(0).Wait(gone); !errors.Is(err, context.Canceled) {
+		t.Errorf("who has gone got %v", err)
+	}
+	answer <- nil
+	if n, err := l.Current(time.Hour).Wait(t.Context()); n != 1 || err != nil {
+		t.Errorf("got %d, %v", n, err)
+	}
+
+	failed := errors.New("failed")
+	go func() { <-reading; answer <- failed }()
+	if n, err := l.Current(0).Wait(t.Context()); n != 2 || err != failed {
+		t.Errorf("got %d, %v", n, err)
+	}
+}
+
+// A reading is given up in time.
+func TestReadingEnds(t *testing.T) {
+	l := NewShared(time.Millisecond, func(ctx context.Context) (int, error) {
+		<-ctx.Done()
+		return 0, ctx.Err()
+	})
+	if _, err := l.Current(0).Wait(t.Context()); !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,98 @@
+package inspect
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/mix-basic/delayer/internal/store"
+)
+
+// Shares are how the waiting jobs divide among topics.
+type Shares struct {
+	Waiting int // in all, about, without those that are reserved
+	Sampled int // how many entries of the pool were looked at
+	Exact   bool
+	Topics  []Share // the largest first
+}
+
+// Share is a topic's part of the waiting jobs.
+type Share struct {
+	Topic   string
+	Jobs    int // about, if not exact
+	Sampled int // how many of the sample were its
+}
+
+const (
+	// maxSample is how many entries a sample has at most, sampleStep how many are looked at by
+	// one script.
+	maxSample, sampleStep = 10000, 100
+)
+
+// Shares estimates them by a sample of that many entries of the pool, 10,000 at most, which are
+// spread evenly over the due times. Where the pool has no more the numbers are exact. Reserved
+// jobs don't count.
+func (o *Inspector) Shares(ctx context.Context, sample int) (Shares, error) {
+	if sample < 1 || sample > maxSample {
+		return Shares{}, fmt.Errorf("shares: sample %d is not from 1 to %d", sample, maxSample)
+	}
+	failed, parts := make(failures, len(o.partitions)), make([]shares, len(o.partitions))
+	o.each(ctx, failed, func(ctx context.Context, i int, s *store.Store) (err error) {
+		parts[i], err = sampleOf(ctx, s, sample)
+		return err
+	})
+	if err := failed.any(); err != nil {
+		return Shares{}, fmt.Errorf("shares: %w", err)
+	}
+	all := Shares{Exact: true}
+	weights, sampled := map[string]float64{}, map[string]int{} // by topic
+	for _, part := range parts {
+		all.Exact = all.Exact && part.weight == 1
+		all.Sampled += part.looked
+		all.Waiting += int(math.Round(part.weight * float64(part.waiting)))
+		for topic, n := range part.jobs {
+			weights[topic] += part.weight * float64(n)
+			sampled[topic] += n
+		}
+	}
+	for topic, weight := range weights {
+		all.Topics = append(all.Topics, Share{topic, int(math.Round(weight)), sampled[topic]})
+	}
+	slices.SortFunc(all.Topics, func(a, b Share) int {
+		return cmp.Or(cmp.Compare(b.Jobs, a.Jobs), cmp.Compare(a.Topic, b.Topic))
+	})
+	return all, nil
+}
+
+// shares are a sample of one partition.
+type shares struct {
+	looked, waiting int            // entries that were looked at, and those that wait
+	weight          float64        // how many jobs each of these stands for
+	jobs            map[string]int // those that wait, by topic
+}
+
+func sampleOf(ctx context.Context, s *store.Store, sample int) (shares, error) {
+	all, entries := shares{weight: 1, jobs: map[string]int{}}, 0
+	for all.looked < sample {
+		part, err := s.Sample(ctx, sample, all.looked, min(sample-all.looked, sampleStep))
+		if err != nil {
+			return shares{}, err
+		}
+		if part.Looked == 0 {
+			break
+		}
+		entries = part.Entries
+		all.looked += part.Looked
+		all.waiting += part.Looked - part.Leases
+		for topic, n := range part.Jobs {
+			all.jobs[topic] += n
+		}
+	}
+	if entries > sample {
+		all.weight = float64(entries) / float64(all.looked)
+	}
+	delete(all.jobs, "") // entries without a job
+	return all, nil
+}

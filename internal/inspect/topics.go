@@ -1,0 +1,173 @@
+package inspect
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"sync/atomic"
+
+	"github.com/mix-basic/delayer/internal/store"
+)
+
+// TopicQuery says which topics to look at.
+type TopicQuery struct {
+	// Contains is text that their names contain, byte for byte; empty for any.
+	Contains string
+	// After is the name behind which they begin, First how many of the others are left out.
+	After string
+	First int
+	// Limit is how many there are at most, up to MaxPage; 0 means 50.
+	Limit int
+}
+
+// TopicPage is some topics, by name.
+type TopicPage struct {
+	// Counts has them as its Topics.
+	Counts
+	// Matched is how many topics contain the text, of those that were looked at: of more than maxNames
+	// those that were used last.
+	Matched, Looked int
+}
+
+// maxNames is how many names of topics are looked at.
+const maxNames = 100000
+
+// Topics reads a page of topics. It costs Redis about 0.3 µs for each topic that is known, and some
+// microseconds for each on the page.
+func (o *Inspector) Topics(ctx context.Context, q TopicQuery) (TopicPage, error) {
+	page, err := o.topics(ctx, q)
+	if err != nil {
+		return TopicPage{}, fmt.Errorf("topics: %w", err)
+	}
+	return page, nil
+}
+
+func (o *Inspector) topics(ctx context.Context, q TopicQuery) (TopicPage, error) {
+	switch {
+	case q.Limit < 0 || q.Limit > MaxPage:
+		return TopicPage{}, fmt.Errorf("limit %d is not from 0 to %d", q.Limit, MaxPage)
+	case q.First < 0:
+		return TopicPage{}, fmt.Errorf("first %d is below 0", q.First)
+	}
+	failed := make(failures, len(o.partitions))
+	known, err := o.known(ctx, failed, maxNames, func(ctx context.Context, s *store.Store) ([]string, int, error) {
+		return s.KnownTopics(ctx, maxNames, q.Contains)
+	})
+	if err != nil {
+		return TopicPage{}, err
+	}
+	names := slices.Sorted(slices.Values(known.names))
+	matched := len(names)
+	if q.After != "" {
+		at, found := slices.BinarySearch(names, q.After)
+		if found {
+			at++
+		}
+		names = names[at:]
+	}
+	names = names[min(q.First, len(names)):]
+	names = names[:min(cmp.Or(q.Limit, 50), len(names))]
+	counts, err := o.countsOf(ctx, failed, names, known)
+	looked := known.all
+	if counts.Known = known.all; known.isCut() {
+		looked = min(looked, maxNames)
+	}
+	return TopicPage{counts, matched, looked}, err
+}
+
+// Topic reads the numbers of one topic, and whether it is known; one that is not has neither jobs
+// that are ready or reserved nor dead letters.
+func (o *Inspector) Topic(ctx context.Context, topic string) (counts Counts, known bool, err error) {
+	if counts, err = o.CountsOf(ctx, topic); err != nil {
+		return Counts{}, false, err
+	}
+	if counts.Topics[0] != (TopicCounts{Topic: topic}) {
+		return counts, true, nil
+	}
+	failed := make(failures, len(o.partitions))
+	for i, p := range counts.Partitions {
+		failed[i] = p.Err
+	}
+	var knows atomic.Bool
+	o.each(ctx, failed, func(ctx context.Context, _ int, s *store.Store) error {
+		known, err := s.IsKnown(ctx, topic)
+		if err == nil && known {
+			knows.Store(true)
+		}
+		return err
+	})
+	if err := failed.any(); err != nil && !knows.Load() {
+		return Counts{}, false, fmt.Errorf("topic %s: %w", store.Quote(topic), err)
+	}
+	return counts, knows.Load(), nil
+}
+
+// DeadTopics reads the topics that have dead letters, MostTopics of each partition at most, those whose oldest
+// died last. Known is how many there are. Only the partitions that have dead letters of a topic are asked for it, so that its other numbers are
+// those of these.
+func (o *Inspector) DeadTopics(ctx context.Context) (Counts, error) {
+	failed := make(failures, len(o.partitions))
+	known, err := o.known(ctx, failed, MostTopics, func(ctx context.Context, s *store.Store) ([]string, int, error) {
+		return s.DeadTopics(ctx, MostTopics)
+	})
+	if err != nil {
+		return Counts{}, fmt.Errorf("dead topics: %w", err)
+	}
+	counts, err := o.countsOf(ctx, failed, known.names, known)
+	counts.Known = known.all
+	return counts, err
+}
+
+// known are the topics that the partitions know.
+type known struct {
+	names []string   // each once; those that were used last come last
+	all   int        // how many are known in all; at least, where several partitions' names were not all read
+	parts [][]string // those of each partition; nil if they were not read
+	cut   []bool     // the partition knows others
+}
+
+// known reads the names of the partitions that have not failed yet, of each so many at most.
+func (o *Inspector) known(ctx context.Context, failed failures, most int, read func(context.Context, *store.Store) (names []string, all int, err error)) (known, error) {
+	k := known{parts: make([][]string, len(failed)), cut: make([]bool, len(failed))}
+	all := make([]int, len(failed))
+	o.each(ctx, failed, func(ctx context.Context, i int, s *store.Store) (err error) {
+		k.parts[i], all[i], err = read(ctx, s)
+		k.cut[i] = all[i] > most
+		return err
+	})
+	if err := failed.all(); err != nil {
+		return known{}, err
+	}
+	k.names = store.JoinNames(k.parts)
+	k.all = max(slices.Max(all), len(k.names))
+	return k, nil
+}
+
+func (k known) isCut() bool { return slices.Contains(k.cut, true) }
+
+// of are those of the topics that each of so many partitions may have.
+func (k known) of(topics []string, partitions int) [][]string {
+	lists := make([][]string, partitions)
+	meant := map[string]bool{}
+	for i := range lists {
+		switch {
+		case k.parts == nil || k.cut[i]:
+			lists[i] = topics
+		case len(topics) == len(k.names):
+			lists[i] = k.parts[i]
+		default:
+			if len(meant) == 0 {
+				for _, topic := range topics {
+					meant[topic] = true
+				}
+			}
+			for _, name := range k.parts[i] {
+				if meant[name] {
+					lists[i] = append(lists[i], name)
+				}
+			}
+		}
+	}
+	return lists
+}

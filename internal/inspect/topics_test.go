@@ -1,0 +1,119 @@
+package inspect
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func topicNames(counts []TopicCounts) string {
+	var names []string
+	for _, t := range counts {
+		names = append(names, t.Topic)
+	}
+	return strings.Join(names, " ")
+}
+
+// A page of topics has those that were asked for, in that order, and says how many there are.
+func TestTopics(t *testing.T) {
+	onEach(t, func(t *testing.T, f *fixture) {
+		for i, topic := range []string{"mail", "sms", "mail.eu", "Mail", "fax"} {
+			for n := range i {
+				f.push(topic, fmt.Sprint(topic, n), 0)
+			}
+			f.push(topic, topic, time.Hour)
+		}
+		for _, c := range []struct {
+			query   TopicQuery
+			want    string
+			matched int
+		}{
+			{TopicQuery{}, "Mail fax mail mail.eu sms", 5},
+			{TopicQuery{First: 1, Limit: 2}, "fax mail", 5},
+			{TopicQuery{First: 4, Limit: 2}, "sms", 5},
+			{TopicQuery{First: 5}, "", 5},
+			{TopicQuery{After: "fax", Limit: 2}, "mail mail.eu", 5},
+			{TopicQuery{After: "g", Limit: 1}, "mail", 5},
+			{TopicQuery{After: "sms"}, "", 5},
+			{TopicQuery{Contains: "mail"}, "mail mail.eu", 2},
+			{TopicQuery{Contains: "."}, "mail.eu", 1}, // which is no pattern
+			{TopicQuery{Contains: "nobody"}, "", 0},
+		} {
+			page, err := f.Topics(f.ctx, c.query)
+			f.check(err)
+			if got := topicNames(page.Topics); got != c.want || page.Matched != c.matched || page.Known != 5 || page.Looked != 5 {
+				t.Errorf("%+v: %q of %d that match, %d were looked at, %d in all; want %q of %d", c.query, got, page.Matched, page.Looked, page.Known, c.want, c.matched)
+			}
+		}
+	})
+}
+
+func TestTopicsRefuses(t *testing.T) {
+	f, _ := onRedis(t)
+	for _, q := range []TopicQuery{{Limit: -1}, {Limit: MaxPage + 1}, {First: -1}} {
+		if _, err := f.Topics(f.ctx, q); err == nil || !strings.HasPrefix(err.Error(), "topics: ") {
+			t.Errorf("%+v: %v", q, err)
+		}
+	}
+}
+
+// However many topics there are, a bounded number is looked at: those that were used last.
+func TestTopicsAreBounded(t *testing.T) {
+	f, _ := onRedis(t)
+	f.Do("EVAL", `for i = 1, ARGV[1] do redis.call('ZADD', 'delayer:topics', i, string.format('t%06d', (i * 7919) % ARGV[1])) end`, 0, maxNames+10)
+	f.Do("ZADD", "delayer:topics", 9e9, "busy", 1e9, "less busy")
+	f.Do("LPUSH", "delayer:ready_queue:less busy", "ghost")
+	f.Do("LPUSH", "delayer:ready_queue:busy", "ghost", "ghost")
+	c := f.counts()
+	if len(c.Topics) != MostTopics || len(c.Used) != MostTopics || c.Known != maxNames+12 || c.Used[MostTopics-1] != "busy" || c.of("less busy").Ready != 1 {
+		t.Errorf("%d topics of %d, the last one %q", len(c.Topics), c.Known, c.Used[len(c.Used)-1])
+	}
+	page, err := f.Topics(f.ctx, TopicQuery{Contains: "busy"})
+	f.check(err)
+	if topicNames(page.Topics) != "busy less busy" || page.Matched != 2 || page.Looked != maxNames || page.Known != maxNames+12 {
+		t.Errorf("%+v", page)
+	}
+	page, err = f.Topics(f.ctx, TopicQuery{Contains: "t0", First: 10})
+	f.check(err)
+	if len(page.Topics) != 50 || page.Matched < 10000 || !slices.IsSortedFunc(page.Topics, func(a, b TopicCounts) int { return strings.Compare(a.Topic, b.Topic) }) {
+		t.Errorf("%+v", page)
+	}
+}
+
+// One topic is known if it has anything, or was used lately.
+func TestTopic(t *testing.T) {
+	onEach(t, func(t *testing.T, f *fixture) {
+		f.push("waits", "w", time.Hour)
+		f.push("ready", "r", 0)
+		f.Do("LPUSH", "delayer:ready_queue:moved by an old server", "ghost")
+		for topic, want := range map[string]TopicCounts{
+			"waits": {}, "ready": {Ready: 1}, "moved by an old server": {Ready: 1}, "another": {},
+		} {
+			want.Topic = topic
+			c, known, err := f.Topic(f.ctx, topic)
+			f.check(err)
+			got := c.Topics[0]
+			got.Overdue, got.AtLeast = 0, 0
+			if known != (topic != "another") || got != want || c.Pool != 1 {
+				t.Errorf("%q: %+v, known %v, want %+v", topic, c, known, want)
+			}
+		}
+	})
+}
+
+// The topics that have dead letters, and no others.
+func TestDeadTopics(t *testing.T) {
+	onEach(t, func(t *testing.T, f *fixture) {
+		f.push("none", "w", time.Hour)
+		f.bury("b", "x", "reason", "cause")
+		f.bury("a", "y", "reason", "cause")
+		f.bury("a", "z", "reason", "cause")
+		c, err := f.DeadTopics(f.ctx)
+		f.check(err)
+		if want := []TopicCounts{{Topic: "a", Dead: 2}, {Topic: "b", Dead: 1}}; !slices.Equal(c.Topics, want) || c.Known != 2 || c.Time.IsZero() {
+			t.Errorf("%+v, want %+v", c, want)
+		}
+	})
+}

@@ -1,0 +1,170 @@
+package inspect
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/mix-basic/delayer/internal/store"
+)
+
+const (
+	// waitersStep is how many topics are asked about at a time.
+	waitersStep = 500
+	// maxClients is how many clients are asked which program they are.
+	maxClients = 10000
+)
+
+// Listeners are the programs that wait for jobs of some topics, those of this version. A program that is busy waits for nothing.
+type Listeners struct {
+	// Clients are how many wait for each topic.
+	Clients []int
+	// Programs are which programs these are of, by host, name and process. Those of clients that do not say it are one Program without a name,
+	// the last.
+	Programs []Listener
+}
+
+// Listener is a program that waits for jobs.
+type Listener struct {
+	store.Program
+	Clients int       // how many of it wait
+	Since   time.Time // since when the one does that has waited longest
+	Topics  []string  // for which it waits, of those that were asked for, in their order
+}
+
+// Waiters are how many clients wait for jobs of each topic; nil if this Redis user may not know.
+func (o *Inspector) Waiters(ctx context.Context, topics []store.WaitedFor) ([]int, error) {
+	all, err := o.listeners(ctx, topics, false)
+	if all == nil || err != nil {
+		return nil, err
+	}
+	return all.Clients, nil
+}
+
+// Listeners are the programs that wait for jobs of the topics; nil if this Redis user may not know.
+func (o *Inspector) Listeners(ctx context.Context, topics []store.WaitedFor) (*Listeners, error) {
+	return o.listeners(ctx, topics, true)
+}
+
+// listeners are those of the partitions that can be read.
+func (o *Inspector) listeners(ctx context.Context, topics []store.WaitedFor, named bool) (*Listeners, error) {
+	failed, parts := make(failures, len(o.partitions)), make([][][]store.Waiter, len(o.partitions))
+	found := listening{topics: topics, programs: map[string]store.Program{}, of: map[store.Program]*listener{}}
+	o.each(ctx, failed, func(ctx context.Context, i int, s *store.Store) error {
+		for some := range slices.Chunk(topics, waitersStep) {
+			waiters, err := s.Waiters(ctx, some)
+			if err == nil && named {
+				err = found.learn(ctx, s, waiters)
+			}
+			if err != nil {
+				return err
+			}
+			parts[i] = append(parts[i], waiters...)
+		}
+		return nil
+	})
+	if slices.ContainsFunc(failed, store.Refused) {
+		return nil, nil
+	}
+	if err := failed.all(); err != nil {
+		return nil, fmt.Errorf("waiters: %w", err)
+	}
+	all := &Listeners{Clients: make([]int, len(topics))}
+	for i, part := range parts {
+		if failed[i] != nil {
+			continue
+		}
+		found.ids = map[store.Program]map[string]bool{}
+		for k, waiters := range part {
+			all.Clients[k] = max(all.Clients[k], len(waiters)) // a program waits in all partitions
+			if named {
+				found.add(k, waiters)
+			}
+		}
+		found.count()
+	}
+	all.Programs = found.list()
+	return all, nil
+}
+
+// listening is what is found of programs.
+type listening struct {
+	topics   []store.WaitedFor
+	mu       sync.Mutex               // guards programs, while nodes are asked at the same time
+	programs map[string]store.Program // by the clients' IDs
+	of       map[store.Program]*listener
+	ids      map[store.Program]map[string]bool // in one partition
+}
+
+type listener struct {
+	Listener
+	topics map[int]bool
+}
+
+// learn asks which programs those of the waiters are that are not known.
+func (f *listening) learn(ctx context.Context, partition *store.Store, waiters [][]store.Waiter) error {
+	var unknown []string
+	f.mu.Lock()
+	for _, list := range waiters {
+		for _, w := range list {
+			if _, known := f.programs[w.ID]; !known && len(f.programs) < maxClients {
+				f.programs[w.ID] = store.Program{}
+				unknown = append(unknown, w.ID)
+			}
+		}
+	}
+	f.mu.Unlock()
+	programs, err := partition.Programs(ctx, unknown)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	maps.Copy(f.programs, programs)
+	return err
+}
+
+// add enters who waits for that topic.
+func (f *listening) add(topic int, waiters []store.Waiter) {
+	for _, w := range waiters {
+		program := f.programs[w.ID]
+		l := f.of[program]
+		if l == nil {
+			l = &listener{Listener{Program: program, Since: w.Since}, map[int]bool{}}
+			f.of[program] = l
+		}
+		if f.ids[program] == nil {
+			f.ids[program] = map[string]bool{}
+		}
+		f.ids[program][w.ID], l.topics[topic] = true, true
+		if w.Since.Before(l.Since) {
+			l.Since = w.Since
+		}
+	}
+}
+
+// count enters how many clients of each program wait in a partition: in a cluster they have other IDs on another node.
+func (f *listening) count() {
+	for program, ids := range f.ids {
+		f.of[program].Clients = max(f.of[program].Clients, len(ids))
+	}
+}
+
+func (f *listening) list() []Listener {
+	var all []Listener
+	for _, l := range f.of {
+		for _, i := range slices.Sorted(maps.Keys(l.topics)) {
+			l.Topics = append(l.Topics, f.topics[i].Topic)
+		}
+		all = append(all, l.Listener)
+	}
+	slices.SortFunc(all, func(a, b Listener) int {
+		if (a.Name == "") != (b.Name == "") {
+			return cmp.Compare(b.Name, a.Name)
+		}
+		return cmp.Or(strings.Compare(a.Host, b.Host), strings.Compare(a.Name, b.Name), cmp.Compare(a.PID, b.PID))
+	})
+	return all
+}
