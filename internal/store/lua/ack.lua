@@ -8,7 +8,7 @@
 --
 -- Atomic because the lease must not end between the check and the end of the job.
 -- Cost: O(log n) of the pool for each job.
--- include: keys: pool buckets acked_count; go: FOLLOWER_BYTE; guard: not_permitted not_writable; lease: count_reserved leased_job
+-- include: guard: not_permitted not_writable; lease: count_reserved leased_job
 local err = not_permitted('ZREM', pool, '')
 if err then return err end
 local ids = {}

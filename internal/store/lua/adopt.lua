@@ -14,19 +14,16 @@
 --
 -- Atomic because a second try must find all of the batch, or nothing.
 -- Cost: O(log n) of the pool for each entry.
--- include: keys: pool buckets queues slots dead_letters dead_lists dead_topics once schedules groups migration; time: now now_s score_of
--- include: guard: not_permitted not_writable; dead: unlist; lease: is_lease count_reserved read_lease lease_text keep_follower
+-- include: dead: unlist; guard: not_permitted not_writable; lease: is_lease count_reserved read_lease lease_text keep_follower
 -- include: limit: read_limit; once: keep_once; pool: announce; queue: wake; schedule: schedule_name; slots: slot_score
--- include: topics: register_use; go: SCHEDULE_TOPIC
--- cluster: -- include: guard: elsewhere
+-- include: time: now now_s score_of; topics: register_use; cluster: elsewhere
 local from, serial = 'from ' .. ARGV[1], tonumber(ARGV[2])
 local last = redis.call('HGET', migration, from) or '0'
 if serial > 0 and last - serial >= 0 then return {0, 0, last} end
--- cluster: local missing = elsewhere(buckets)
--- cluster: if missing then return missing end
 local err = not_writable() or not_permitted('HSET', buckets, 'topic', '') or not_permitted('PEXPIRE', buckets, '1')
   or not_permitted('HSET', migration, 'a', '') or not_permitted('ZREM', pool, '') or not_permitted('HSET', dead_letters, 'topic', '')
   or not_permitted('ZADD', dead_lists, '0', '') or not_permitted('EXISTS', buckets) or not_permitted('DEL', dead_letters)
+  -- cluster: or elsewhere(buckets)
 if err then return err end
 if serial == 0 then
   redis.call('HSET', migration, 'room', 1)

@@ -9,7 +9,7 @@
 --
 -- Atomic so that entries and content belong together.
 -- Cost: O(log n) of the list, and O(entries read).
--- include: keys: dead_letters; guard: unreadable; place: entries_before; browse: job_of browse
+-- include: browse: job_of browse; guard: unreadable; place: entries_before
 local list, oldest_first = KEYS[2], ARGV[7] == 'oldest'
 local stale_too = ARGV[8] == 'stale'
 

@@ -8,7 +8,7 @@
 --
 -- Atomic so that entries and content belong together.
 -- Cost: O(log n) of the pool, and O(entries read).
--- include: keys: pool buckets; place: entries_before; browse: job_of browse; lease: is_lease
+-- include: browse: job_of browse; lease: is_lease; place: entries_before
 local reserved = ARGV[7] == 'reserved'
 -- Byte by byte, nothing comes between an ID and the same with a zero byte.
 local first = ARGV[5] ~= '' and entries_before(pool, ARGV[5], ARGV[6] .. '\0') or 0

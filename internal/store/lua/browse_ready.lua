@@ -10,7 +10,7 @@
 -- behind it, or at the front if it has left, as those before it have. Deeper in the queue the position is taken as it is.
 -- Atomic so that entries and content belong together.
 -- Cost: O(entries before the page), and O(entries read).
--- include: keys: pool buckets parked_queues; browse: job_of browse
+-- include: browse: job_of browse
 local queue = redis.call('EXISTS', parked_queues .. ARGV[1]) == 1 and parked_queues .. ARGV[1] or KEYS[2]
 local MAX_WALK, SLACK = 10000, 1000 -- released jobs come back to the front
 

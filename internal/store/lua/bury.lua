@@ -9,8 +9,7 @@
 --
 -- Atomic because the lease must not end between the check and the change.
 -- Cost: O(log n) of the pool and of the topic's dead letters for each job.
--- include: keys: pool buckets; go: FOLLOWER_BYTE LEASE_LOST; dead: bury; lease: count_reserved leased_job
--- cluster: -- include: keys: dead_letters; guard: elsewhere
+-- include: dead: bury; lease: count_reserved leased_job; cluster: elsewhere
 local FIELDS = 5
 -- A dead letter has a name that is not there yet. One job's answer would not be tried again, the call is.
 -- cluster: local missing = elsewhere(dead_letters)
@@ -41,6 +40,6 @@ end
 count_reserved(ended, ids)
 if not followers then return reply end
 
--- include: keys: dead_letters; follow: follow_up
+-- include: follow: follow_up; keys: dead_letters
 for _, id in ipairs(followers) do follow_up(id, dead_letters .. id) end
 return reply

@@ -10,7 +10,7 @@
 --
 -- Atomic because an ID may be pushed again between the check and the removal.
 -- Cost: O(log n) of the pool for each ID.
--- include: keys: pool buckets; guard: not_writable unreadable all_unreadable; pool: retry_score
+-- include: guard: not_writable unreadable all_unreadable; pool: retry_score
 local FIRST = 3
 local CHUNK = 3500 -- unpack fails near 8,000, and a job put back takes two places
 

@@ -8,7 +8,7 @@
 --
 -- Atomic because an entry and its letter belong together.
 -- Cost: O(log n) of the topic's dead letters for each.
--- include: keys: dead_letters dead_topics; guard: not_permitted
+-- include: guard: not_permitted
 local list, topic = KEYS[2], ARGV[1]
 local err = not_permitted('ZREM', list, '')
 if err then return err end

@@ -17,7 +17,7 @@
 -- Either list ends early when its IDs reach MAX_BYTES.
 -- Atomic because counts and ranks must be of one moment.
 -- Cost: O(log n) of the pool, and O(1) for each job.
--- include: keys: pool buckets; go: SCHEDULE_TOPIC; time: time stopwatch; guard: not_writable unreadable all_unreadable
+-- include: guard: not_writable unreadable all_unreadable; time: time stopwatch
 local MAX_BYTES = 524288
 local FIRST_PAGE, LAST_PAGE = 16, 256 -- IDs read at a time, which may be large
 
@@ -89,8 +89,7 @@ if err then return err end
 if due > tonumber(ARGV[5] or 0) or backlog_jobs[1] < due or #orphans > 0 or not some_jobs then
   return {stop(), at, due, wait, orphans, fresh_jobs, backlog_jobs, {}}
 end
--- include: move: move
--- cluster: -- include: keys: queues; guard: elsewhere
+-- include: move: move; cluster: elsewhere
 -- cluster: for i = 2, #backlog_jobs, 2 do
 -- cluster:   err = backlog_jobs[i] ~= SCHEDULE_TOPIC and elsewhere(queues .. backlog_jobs[i])
 -- cluster:   if err then return err end

@@ -13,7 +13,7 @@
 -- call are left, so that the calls come to an end.
 -- Atomic because an entry and its letter belong together.
 -- Cost: O(log n) for each topic and each letter that it deletes.
--- include: keys: dead_letters dead_lists dead_topics; time: now; guard: not_permitted unreadable; place: entries_before
+-- include: guard: not_permitted unreadable; place: entries_before; time: now
 local PAGE = 150 -- topics
 local cutoff = string.format('%d', now - ARGV[1])
 local most, left = tonumber(ARGV[2]), tonumber(ARGV[3])

@@ -8,8 +8,8 @@
 --
 -- Atomic because the lease must not end between the check and the change.
 -- Cost: O(log n) of the pool for each job.
--- include: keys: pool buckets slots; guard: not_permitted not_writable
--- include: lease: lease_end announce_end read_lease lease_text loan lifetime_left leased_job; slots: slot_score
+-- include: guard: not_permitted not_writable; lease: lease_end announce_end read_lease lease_text loan lifetime_left leased_job
+-- include: slots: slot_score
 local err = not_writable() or not_permitted('PEXPIRE', buckets .. ARGV[2], '1')
   or not_permitted('HSET', buckets .. ARGV[2], 'lease', '')
 if err then return err end

@@ -16,9 +16,8 @@
 -- Atomic because an occurrence must have its job exactly if the next one is set. A schedule is checked before its first write, so that
 -- one that is broken harms no other.
 -- Cost: O(log n) of the pool for each job.
--- include: keys: pool buckets queues; time: now now_s begun score_of stopwatch; guard: not_permitted; pool: announce retry_score
--- include: queue: wake; schedule: no_queue no_bucket store_bucket remember; topics: register_use; go: SCHEDULE_TOPIC
--- cluster: -- include: guard: elsewhere
+-- include: guard: not_permitted; pool: announce retry_score; queue: wake; schedule: no_queue no_bucket store_bucket remember
+-- include: time: now now_s begun score_of stopwatch; topics: register_use; cluster: elsewhere
 local FIELDS = {'topic', 'revision', 'next', 'to', 'content', 'overlap', 'options', 'last', 'past', 'ran'}
 local NOT_RUN = {'overlapped', 'late', 'paused_out'}
 local CHUNK = 1000 -- arguments of one command

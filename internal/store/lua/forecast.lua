@@ -10,7 +10,7 @@
 --
 -- One script to spare round trips.
 -- Cost: O(log n) of the pool for each span; where leases may be, O(its entries) up to ALL, and O(SAMPLE · log n) beyond that.
--- include: keys: pool; go: MAX_LEASE; time: now score_of; lease: is_lease; limit: lowered
+-- include: lease: is_lease; limit: lowered; time: now score_of
 local ALL, SAMPLE = 1000, 200
 local COUNTED, SAMPLED, ENOUGH = 10, 5, 600 -- what that costs, where to read the next entry is 1
 local MAX_BYTES = 256 * 1024

@@ -16,10 +16,9 @@
 --
 -- Atomic because two pushes that read and write one body would lose one, and a group that is taken must not grow.
 -- Cost: O(log n) of the pool for each group, whose body is copied once a call. That takes about 2 ms in all.
--- include: keys: pool buckets queues once groups; go: MAX_GROUP REUSED ALREADY_EXISTS LATER ADDED CREATED DEFAULT_LIFETIME
--- include: time: now now_us begun score_of; guard: not_permitted unreadable; debounce: debounce_limit debounced
--- include: lease: is_lease options_text; once: once_window has_counted count_once; pool: announce; queue: wake; topics: register_use
--- cluster: -- include: guard: elsewhere
+-- include: debounce: debounce_limit debounced; guard: not_permitted unreadable; lease: is_lease options_text
+-- include: once: once_window has_counted count_once; pool: announce; queue: wake; time: now now_us begun score_of; topics: register_use
+-- include: cluster: elsewhere
 local call = redis.call
 local FIRST, TERMS, PUSH = 3, 7, 4 -- the place of the first run, and how many values terms and a push have
 local KNOWN_FOR = 60000            -- ms that a group is found by its tag when it is due, should servers be late

@@ -12,8 +12,7 @@
 --
 -- Atomic so that no entry is deleted that was just renewed, and what the server has done is recorded once, however often it says so.
 -- Cost: O(1); if it cleans, O(servers), of which it reads a bounded number.
--- include: keys: acked_count server_states past_hour; go: ANNOUNCED_WITHIN STALE_AFTER HISTORY_STEP HISTORY_SLOTS; time: now
--- include: guard: not_permitted; servers: server_entries
+-- include: guard: not_permitted; servers: server_entries; time: now
 
 -- Whether the server has been silent for longer than it would be. (A time to come is that of
 -- a clock which was set back.)

@@ -11,12 +11,10 @@
 -- Several servers may do this: the second one finds nothing to do.
 -- Atomic because an entry must be in one of both queues.
 -- Cost: O(topics of the page + entries moved).
--- include: keys: pauses; time: now; pause: read_pause paused_until hold release not_pausable
--- cluster: -- include: guard: elsewhere; pause: pause_elsewhere
+-- include: pause: read_pause paused_until hold release not_pausable; time: now; cluster: elsewhere pause_elsewhere
 if redis.call('HLEN', pauses) == 0 then return {'', 0, -1} end
--- cluster: local missing = elsewhere(pauses)
--- cluster: if missing then return missing end
 local err = not_pausable('')
+  -- cluster: or elsewhere(pauses)
 if err then return err end
 redis.call('HDEL', pauses, '') -- takes nothing; what comes behind a write is not refused at maxmemory
 local page = redis.call('HSCAN', pauses, ARGV[1], 'COUNT', ARGV[2])

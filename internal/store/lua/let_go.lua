@@ -9,12 +9,10 @@
 --
 -- Atomic because another batch may be in transit by now.
 -- Cost: O(the batch).
--- include: keys: migration transit transit_jobs; guard: not_permitted not_writable
--- cluster: -- include: guard: elsewhere
+-- include: guard: not_permitted not_writable; cluster: elsewhere
 if redis.call('HGET', migration, 'serial') ~= ARGV[1] or redis.call('HLEN', transit) == 0 then return 0 end
--- cluster: local missing = elsewhere(transit_jobs)
--- cluster: if missing then return missing end
 local err = not_writable() or not_permitted('DEL', transit) or not_permitted('HSET', migration, 'a', '')
+  -- cluster: or elsewhere(transit_jobs)
 if err then return err end
 if ARGV[2] - ARGV[1] > 0 then
   redis.call('HSET', migration, 'serial', string.format('%.0f', ARGV[2] + 1))

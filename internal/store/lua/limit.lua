@@ -10,15 +10,13 @@
 --
 -- Atomic because a reserve must find the topic with its limit or without.
 -- Cost: O(log(slots)), and O(throttled clients), 1,000 at most.
--- include: keys: queues reserved_counts limits slots uncounted; time: now_us now_s; guard: not_permitted
--- include: throttle: end_throttling wake_throttled; limit: raise_for lowered read_limit write_limit; queue: wake; topics: register_use
--- cluster: -- include: guard: elsewhere
+-- include: guard: not_permitted; limit: raise_for lowered read_limit write_limit; queue: wake; throttle: end_throttling wake_throttled
+-- include: time: now_us now_s; topics: register_use; cluster: elsewhere
 local topic = ARGV[1]
--- cluster: local missing = elsewhere(slots)
--- cluster: if missing then return missing end
 local err = not_permitted('HSET', limits, topic, '') or not_permitted('HDEL', limits, topic) or not_permitted('DEL', slots .. topic)
   or not_permitted('HSET', reserved_counts, topic, '0') or not_permitted('HDEL', reserved_counts, topic)
   or not_permitted('HSET', uncounted, topic, '') or not_permitted('HDEL', uncounted, topic)
+  -- cluster: or elsewhere(slots)
 if err then return err end
 local count = math.max(lowered(tonumber(redis.call('HGET', reserved_counts, topic) or 0) or 0), 0)
 local before, _, _, next = read_limit(topic)

@@ -8,7 +8,7 @@
 --
 -- Atomic so that no list is deleted that was just written.
 -- Cost: O(servers and names).
--- include: keys: schedule_lists; time: now; guard: not_permitted
+-- include: guard: not_permitted; time: now
 local LISTED, MOST = 150000, 250 -- ms; lists
 local reply, gone = {}, {}
 for _, id in ipairs(redis.call('HRANDFIELD', schedule_lists, MOST)) do

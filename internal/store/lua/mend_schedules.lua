@@ -10,16 +10,14 @@
 --
 -- Atomic because a schedule may be removed meanwhile.
 -- Cost: O(1) for each, and O(log n) of the pool for each that it puts back. Nothing if none was moved.
--- include: keys: pool buckets queues schedules removed_schedules parked_queues; time: score_of; guard: not_permitted not_writable
--- include: place: entries_before; schedule: schedule_id schedule_name; go: SCHEDULE_TOPIC
--- cluster: -- include: guard: elsewhere
+-- include: guard: not_permitted not_writable; place: entries_before; schedule: schedule_id schedule_name; time: score_of
+-- include: cluster: elsewhere
 local queue, most = queues .. SCHEDULE_TOPIC, tonumber(ARGV[2])
 local all = redis.call('ZCOUNT', schedules, '-inf', '+inf')
 local waiting = redis.call('LLEN', queue)
 if waiting == 0 and (all == 0 or ARGV[3] == 'moved' and redis.call('LLEN', parked_queues .. SCHEDULE_TOPIC) == 0) then return {all, ''} end
--- cluster: local missing = elsewhere(buckets)
--- cluster: if missing then return missing end
 local err = not_writable() or not_permitted('ZREM', schedules, '') or not_permitted('RPOP', queue) or not_permitted('LPUSH', queue, '')
+  -- cluster: or elsewhere(buckets)
 if err then return err end
 local reply = {all, ''}
 

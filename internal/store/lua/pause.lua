@@ -10,15 +10,13 @@
 --
 -- Atomic because no job may be taken between the entry and the move of the queue.
 -- Cost: O(1); if some jobs are parked already, O(entries of the queue), AT_ONCE at most: servers park the rest.
--- include: keys: queues first_due_channel pauses parked_queues; time: now; guard: not_a_list
--- include: pause: read_pause pause_text paused_until hold not_pausable; topics: register_use
--- cluster: -- include: pause: pause_elsewhere
+-- include: guard: not_a_list; pause: read_pause pause_text paused_until hold not_pausable; time: now; topics: register_use
+-- include: cluster: pause_elsewhere
 local AT_ONCE = 1000 -- entries
 local TOLD = '1000'  -- ms; servers find out by then when it ends
 local topic, how, ms = ARGV[1], ARGV[2], tonumber(ARGV[3])
--- cluster: local missing = pause_elsewhere(topic)
--- cluster: if missing then return missing end
 local err = not_pausable(topic) or not_a_list(queues .. topic) or not_a_list(parked_queues .. topic)
+  -- cluster: or pause_elsewhere(topic)
 if err then return err end
 local text = redis.call('HGET', pauses, topic)
 local p = text and read_pause(text)

@@ -8,7 +8,7 @@
 --
 -- Atomic because a server that has read the schedule before must not fire it any more.
 -- Cost: O(1).
--- include: keys: buckets; go: SCHEDULE_TOPIC; time: now now_us
+-- include: time: now now_us
 local bucket = buckets .. ARGV[1]
 local s = redis.call('HMGET', bucket, 'topic', 'revision', 'paused')
 if s[1] ~= SCHEDULE_TOPIC or not s[2] then return 0 end

@@ -9,7 +9,7 @@
 --
 -- One script so that entries and time are of one moment.
 -- Cost: O(entries of the page).
--- include: keys: pauses; time: now; pause: read_pause paused_until
+-- include: pause: read_pause paused_until; time: now
 local PAGE = 200
 if redis.call('HLEN', pauses) == 0 then return {'0'} end
 local page = redis.call('HSCAN', pauses, ARGV[1], 'COUNT', PAGE)

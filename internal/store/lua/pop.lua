@@ -52,6 +52,6 @@ end
 local reply = take_all(read, nil, delete, 5)
 if not followers then return reply end
 
--- include: keys: buckets; follow: follow_up
+-- include: follow: follow_up; keys: buckets
 for _, id in ipairs(followers) do follow_up(id, buckets .. id) end
 return reply

@@ -8,7 +8,7 @@
 --
 -- Atomic because an entry and its job belong together, and a job may wait or be reserved again.
 -- Cost: O(entries).
--- include: keys: parked_queues; take: entries_left pcall take_all
+-- include: take: entries_left pcall take_all
 if pcall('EXISTS', KEYS[2]) == 0 then KEYS[2] = parked_queues .. ARGV[#ARGV] end -- it may be paused
 local most = math.min(tonumber(ARGV[5]), entries_left)
 entries_left = most

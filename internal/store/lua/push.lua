@@ -25,7 +25,7 @@
 --
 -- Atomic because a bucket without its pool entry would never fall due, and an entry without its bucket could not be delivered.
 -- Cost: O(log n) of the pool for each job. For an ID that is ready, also the length of its queue, 10,000 in all at most.
--- include: keys: pool buckets; go: DEFAULT_LIFETIME; time: now begun
+-- include: time: now begun
 local call, ARGV = redis.call, ARGV -- globals are slower
 
 -- A plain push, which is most of them: one new job of a known topic, that is to wait. It returns before anything is defined that others
@@ -55,7 +55,7 @@ if is_new and ARGV[11] ~= '0' then
   end
 end
 
--- include: time: score_of; guard: not_permitted; lease: options_text; pool: announce
+-- include: guard: not_permitted; lease: options_text; pool: announce; time: score_of
 local FIRST = 3 -- place of the first run
 
 -- Writes the bucket of the job that begins at ARGV[i], in the run that begins at ARGV[run].
@@ -75,7 +75,7 @@ local function not_writable_bucket(name)
   return not_permitted('HSET', name, 'topic', '') or not_permitted('PEXPIRE', name, '1')
 end
 
--- include: keys: queues; guard: not_a_list; queue: wake
+-- include: guard: not_a_list; keys: queues; queue: wake
 -- What keeps a job that is due from being put into its queue, or nil.
 local function not_queueable(topic)
   local queue = queues .. topic
@@ -97,7 +97,7 @@ if is_new then -- it is ready at once
   return {}
 end
 
--- include: go: REPLACED KEPT_DUE; time: LAST_MS; lease: is_lease
+-- include: go: REPLACED KEPT_DUE; lease: is_lease; time: LAST_MS
 -- When a job with that policy falls due that replaces one that is due at another time, and what is told of it.
 local function replaced_due(policy, old, due)
   if policy == 'earlier' and old < due or policy == 'later' and old > due then return old, KEPT_DUE end

@@ -8,7 +8,7 @@
 --
 -- Atomic so that a topic is registered by what it has now.
 -- Cost: O(log² n + topics).
--- include: keys: known_topics dead_topics; time: now_s; place: entries_before; topics: used_at
+-- include: place: entries_before; time: now_s; topics: used_at
 local most = tonumber(ARGV[1])
 local first = ARGV[2] ~= '' and entries_before(dead_topics, ARGV[2], ARGV[3] .. '\0') or 0
 local page = redis.call('ZRANGE', dead_topics, first, first + most - 1, 'WITHSCORES')

@@ -9,7 +9,7 @@
 -- its queue, would still work where one node has all slots; a pop would not.)
 --
 -- Cost: O(1).
--- include: keys: pool waiters wake_channels reserved_counts schedules pauses parked_queues; guard: not_permitted; queue: wake
+-- include: guard: not_permitted; queue: wake
 local queue, bucket = KEYS[2], KEYS[3]
 local err = not_permitted('LPUSH', queue, '')
 if err then return err end

@@ -10,7 +10,7 @@
 --
 -- Atomic because a move or a pop in between would deliver the job.
 -- Cost: O(log n) of the pool for each job; for one that is ready also O(its queue), 10,000 entries at most.
--- include: keys: pool reserved_counts once; go: HAS_SLOTS; guard: not_permitted; lease: is_lease
+-- include: guard: not_permitted; lease: is_lease
 local call, pcall = redis.call, redis.pcall
 local err = not_permitted('ZREM', pool, '')
 if err then return err end
@@ -46,7 +46,7 @@ end
 -- Most calls end here, with waiting or reserved jobs of topics without slots, before what others need is defined.
 if not rest then return #told > 0 and told or nil end
 
--- include: keys: slots; go: LATER NOT_FOUND; dead: unlist; throttle: wake_throttled; queue: withdraw
+-- include: dead: unlist; go: LATER NOT_FOUND; keys: slots; queue: withdraw; throttle: wake_throttled
 local withdrawn
 for _, job in ipairs(rest) do
   local i, topic, removed, was_reserved = job[1], job[2], job[3], job[4]

@@ -8,16 +8,13 @@
 --
 -- Atomic because a job must be dead or ready, never both or neither.
 -- Cost: O(log n) of the topic's dead letters for each.
--- include: keys: pool buckets queues dead_letters; go: NOT_FOUND ALREADY_EXISTS; guard: not_permitted; dead: unlist
--- include: lease: read_options options_text; queue: wake
--- cluster: -- include: guard: elsewhere
+-- include: dead: unlist; guard: not_permitted; lease: read_options options_text; queue: wake; cluster: elsewhere
 local FIRST = 2
 local lifetime, first_bucket = ARGV[1], buckets .. ARGV[FIRST]
 local err = not_permitted('ZREM', pool, '') or not_permitted('PEXPIRE', first_bucket, '1')
   or not_permitted('HDEL', first_bucket, 'lease') or not_permitted('HSET', first_bucket, 'options', '')
+  -- cluster: or elsewhere(buckets) -- see bury
 if err then return err end
--- cluster: local missing = elsewhere(buckets) -- see bury
--- cluster: if missing then return missing end
 redis.call('ZREM', pool, '') -- takes nothing; behind a write, nothing is refused at maxmemory
 
 local lengths = {}

@@ -8,9 +8,9 @@
 --
 -- Atomic because the job must not be moved or taken between the read and the write.
 -- Cost: as push.
--- include: keys: pool queues; time: now score_of; guard: not_permitted not_writable not_a_list
+-- include: guard: not_permitted not_writable not_a_list
 -- include: lease: is_lease count_reserved read_lease lease_text keep_follower pushed_again lifetime_left; pool: announce
--- include: queue: wake withdraw; topics: register_wait
+-- include: queue: wake withdraw; time: now score_of; topics: register_wait
 local bucket, id = KEYS[2], ARGV[1]
 
 local topic = redis.call('HGET', bucket, 'topic')

@@ -17,9 +17,8 @@
 --
 -- Atomic because a job must be in the queue or leased, never in both or in neither.
 -- Cost: as pop, and O(log n) of the pool for each job.
--- include: keys: pool reserved_counts; go: DEFAULT_LEASE HAS_LIMIT DEFAULT_LIFETIME; time: now_us; guard: not_permitted not_writable
--- include: take: entries_left pcall take_all; lease: lease_end announce_end lease_text loan
--- cluster: -- include: keys: limits; guard: elsewhere
+-- include: guard: not_permitted not_writable; lease: lease_end announce_end lease_text loan; take: entries_left pcall take_all
+-- include: time: now_us; cluster: elsewhere
 local usual_length, default_most = tonumber(ARGV[5]), tonumber(ARGV[6])
 local as_the_job_says = usual_length == 0
 if as_the_job_says then usual_length = DEFAULT_LEASE end
@@ -216,6 +215,6 @@ announce_end(first_end)
 if not reply.err then table.insert(reply, 4, deferred) end
 if not followers then return reply end
 
--- include: keys: dead_letters; follow: follow_up
+-- include: follow: follow_up; keys: dead_letters
 for _, id in ipairs(followers) do follow_up(id, dead_letters .. id) end
 return reply

@@ -8,12 +8,10 @@
 --
 -- Atomic because an entry must be in one of both queues.
 -- Cost: O(1); where jobs are both ready and parked, O(ARGV[2]).
--- include: keys: pauses parked_queues; time: now; pause: read_pause paused_until release not_pausable
--- cluster: -- include: pause: pause_elsewhere
+-- include: pause: read_pause paused_until release not_pausable; time: now; cluster: pause_elsewhere
 local topic = ARGV[1]
--- cluster: local missing = pause_elsewhere(topic)
--- cluster: if missing then return missing end
 local err = not_pausable(topic)
+  -- cluster: or pause_elsewhere(topic)
 if err then return err end
 redis.call('HDEL', pauses, '') -- takes nothing; what comes behind a write is not refused at maxmemory
 local text = redis.call('HGET', pauses, topic)

@@ -11,11 +11,8 @@
 --
 -- Atomic because a job must be leased, in the pool, ready or dead, never in two of these or in none.
 -- Cost: O(log n) of the pool for each job.
--- include: keys: pool buckets queues; go: FOLLOWER_MARK LEASE_LOST EXHAUSTED FOLLOWER_BYTE; time: now score_of
--- include: guard: not_permitted not_writable; dead: bury
--- include: lease: count_reserved read_lease lease_text read_options lifetime_left leased_job; pool: announce; queue: wake
--- include: topics: register_wait
--- cluster: -- include: keys: dead_letters; guard: not_here elsewhere
+-- include: dead: bury; guard: not_permitted not_writable; lease: count_reserved read_lease lease_text read_options lifetime_left leased_job
+-- include: pool: announce; queue: wake; time: now score_of; topics: register_wait; cluster: not_here elsewhere
 local FIELDS = 6
 local first_bucket = buckets .. ARGV[2]
 local err = not_writable() or not_permitted('ZREM', pool, '') or not_permitted('PEXPIRE', first_bucket, '1')
@@ -107,6 +104,6 @@ if first_due < math.huge then announce(score_of(first_due), first_due - now) end
 for topic, length in pairs(lengths) do wake(topic, length) end
 if not followers then return reply end
 
--- include: keys: dead_letters; follow: follow_up
+-- include: follow: follow_up; keys: dead_letters
 for _, id in ipairs(followers) do follow_up(id, dead_letters .. id) end
 return reply

@@ -8,9 +8,8 @@
 --
 -- Atomic because the schedule may be changed meanwhile.
 -- Cost: O(1).
--- include: keys: pool buckets queues; time: now now_us begun; follow_last: lease_of_last follow_last; queue: wake
--- include: schedule: no_queue no_bucket store_bucket remember; topics: register_use; go: SCHEDULE_TOPIC
--- cluster: -- include: guard: elsewhere
+-- include: follow_last: lease_of_last follow_last; queue: wake; schedule: no_queue no_bucket store_bucket remember; time: now now_us begun
+-- include: topics: register_use; cluster: elsewhere
 local id = ARGV[1]
 local bucket = buckets .. id
 local s = redis.call('HMGET', bucket, 'topic', 'revision', 'to', 'content', 'options', 'past', 'overlap', 'last', 'ran')

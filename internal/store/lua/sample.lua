@@ -12,7 +12,7 @@
 --
 -- One script to spare round trips.
 -- Cost: O(log n) of the pool for each entry.
--- include: keys: pool buckets; guard: unreadable; lease: is_lease
+-- include: guard: unreadable; lease: is_lease
 local MAX_BYTES = 1024 * 1024
 local sample, before, count = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local all = redis.call('ZCARD', pool)

@@ -11,9 +11,7 @@
 --
 -- Atomic because a server may fire it meanwhile.
 -- Cost: O(log n) of the pool.
--- include: keys: pool buckets schedules removed_schedules; time: now now_us begun score_of; guard: not_permitted; pool: announce
--- include: schedule: schedule_id; go: SCHEDULE_TOPIC
--- cluster: -- include: guard: elsewhere
+-- include: guard: not_permitted; pool: announce; schedule: schedule_id; time: now now_us begun score_of; cluster: elsewhere
 local FIELDS = {'body', 'zone', 'to', 'content', 'missed', 'overlap', 'jitter', 'options', 'source'}
 local MOST_OLD = 4000 -- bytes; beyond that nobody has fired it through many changes
 local name, next = ARGV[1], ARGV[2]
@@ -36,9 +34,8 @@ if was[1] and was[3] ~= '' then
   end
 end
 if not changed and redis.call('ZSCORE', pool, id) then return {0, tonumber(next)} end
--- cluster: local missing = elsewhere(buckets)
--- cluster: if missing then return missing end
 local err = not_permitted('HSET', bucket, 'topic', '') or not_permitted('ZADD', schedules, '0', '')
+  -- cluster: or elsewhere(buckets)
 if err then return err end
 redis.call('ZADD', pool, score_of(tonumber(due)), id)
 redis.call('ZADD', schedules, 0, name)

@@ -9,7 +9,7 @@
 --
 -- One script to spare round trips.
 -- Cost: O(1) for each.
--- include: keys: buckets schedules; place: entries_before; schedule: schedule_id
+-- include: place: entries_before; schedule: schedule_id
 local first, most = 0, tonumber(ARGV[2])
 if ARGV[1] ~= '' then first = entries_before(schedules, '0', ARGV[1] .. '\0') end
 local names = redis.call('ZRANGE', schedules, first, first + most - 1)

@@ -11,7 +11,7 @@
 --
 -- One script to spare round trips.
 -- Cost: O(log n) of the pool for each.
--- include: keys: pool buckets schedules; go: SCHEDULE_TOPIC; place: entries_before; schedule: schedule_id
+-- include: place: entries_before; schedule: schedule_id
 local FIELDS = {'revision', 'topic', 'body', 'zone', 'to', 'missed', 'jitter', 'next', 'paused', 'old'} -- what it takes to fire one
 local ids, last, scores, now = {}, '', {}, 0
 if ARGV[1] == 'behind' then

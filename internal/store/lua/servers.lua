@@ -7,7 +7,7 @@
 --
 -- One script so that entries and time are of one moment.
 -- Cost: O(servers), of which it reads a bounded number.
--- include: time: now; servers: server_entries
+-- include: servers: server_entries; time: now
 local entries = server_entries(KEYS[1])
 local reply = {now}
 for k = 1, #entries, 2 do

@@ -13,10 +13,8 @@
 --
 -- Atomic because a job must be in transit or what it was, never both or neither.
 -- Cost: O(log n) of the pool for each ID; of ready jobs also O(their queues), 10,000 entries in all at most.
--- include: keys: pool buckets dead_letters dead_lists once schedules groups transit transit_jobs; guard: not_permitted
--- include: transit: BATCH_BYTES batch_bytes batched tell_batch no_transit add_hash take_letter take_once drop_old_lease; dead: unlist
--- include: lease: is_lease count_reserved; queue: withdraw; schedule: schedule_name; go: SCHEDULE_TOPIC
--- cluster: -- include: guard: elsewhere
+-- include: dead: unlist; guard: not_permitted; lease: is_lease count_reserved; queue: withdraw; schedule: schedule_name
+-- include: transit: BATCH_BYTES batch_bytes batched tell_batch no_transit add_hash take_letter take_once drop_old_lease; cluster: elsewhere
 local FIRST = 2
 local reply = {0, 0, 0, {}}
 local waits = redis.call('HLEN', transit) > 0
@@ -37,9 +35,8 @@ if looks or not some_exist then
 end
 if waits then return tell_batch(reply, true) end
 
--- cluster: local missing = elsewhere(transit_jobs)
--- cluster: if missing then return missing end
 local err = no_transit() or not_permitted('ZREM', pool, '')
+  -- cluster: or elsewhere(transit_jobs)
 if err then return err end
 redis.call('ZREM', pool, '') -- takes nothing; behind a write, nothing is refused at maxmemory
 

@@ -10,18 +10,16 @@
 --
 -- Atomic because a job must be in transit or ready, never both or neither.
 -- Cost: O(entries read).
--- include: keys: pool buckets queues parked_queues transit transit_jobs; guard: not_permitted not_a_list
--- include: transit: BATCH_BYTES batch_bytes batched tell_batch no_transit add_hash drop_old_lease; queue: pass_on
--- cluster: -- include: guard: elsewhere
+-- include: guard: not_permitted not_a_list; queue: pass_on
+-- include: transit: BATCH_BYTES batch_bytes batched tell_batch no_transit add_hash drop_old_lease; cluster: elsewhere
 local FIRST = 2
 local queue = KEYS[2]
 local reply = {0, 0, 0, {}}
 if redis.call('HLEN', transit) > 0 then return tell_batch(reply, true) end
 
--- cluster: local missing = elsewhere(transit_jobs)
--- cluster: if missing then return missing end
 local err = not_a_list(queue) or no_transit() or not_permitted('LTRIM', queue, '0', '0') or not_permitted('RPUSH', queue, '')
   or not_permitted('LPUSH', queue, '')
+  -- cluster: or elsewhere(transit_jobs)
 if err then return err end
 redis.call('ZREM', pool, '') -- takes nothing; behind a write, nothing is refused at maxmemory
 

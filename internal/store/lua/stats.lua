@@ -14,8 +14,7 @@
 -- One script to spare round trips.
 -- Cost: two EXISTS for BLOCK topics that have nothing; some commands for each of the others, MOST at most, and its first entry; where
 -- entries are stale, MAX_STALE more in all at most.
--- include: keys: pool buckets queues dead_lists pauses parked_queues; guard: unreadable; lease: read_lease read_options UNTIL_SEEN
--- include: limit: lowered read_limit; slots: count_slots
+-- include: guard: unreadable; lease: read_lease read_options UNTIL_SEEN; limit: lowered read_limit; slots: count_slots
 local BLOCK, MOST = 64, 100
 local MAX_STALE, OF_ONE_QUEUE = 200, 50
 local MAX_TOPICS = 10000 -- those with reserved jobs that are added up

@@ -8,7 +8,6 @@
 --
 -- One script to spare round trips.
 -- Cost: O(topics).
--- include: keys: pool queues known_topics dead_lists dead_topics parked_queues
 local most = tonumber(ARGV[1])
 local function number(reply) return type(reply) == 'number' and reply or 0 end
 local function first(topics)

@@ -16,9 +16,8 @@
 -- Atomic because an ID may be pushed, and a topic used, between the check and the change.
 -- Cost: O(log n) of the pool and the topics, O(topics + entries); the search for an ID in another queue, O(its length, MAX_WALK at most),
 -- counts as entries.
--- include: keys: pool buckets queues reserved_counts limits uncounted known_topics topics_due dead_lists once pauses parked_queues
--- include: go: MAX_LEASE; time: now now_s; guard: not_permitted not_writable unreadable; place: entries_before
--- include: limit: raise_for lowered parse_limit; queue: pass_on; topics: used_at
+-- include: guard: not_permitted not_writable unreadable; limit: raise_for lowered parse_limit; place: entries_before; queue: pass_on
+-- include: time: now now_s; topics: used_at
 local IDLE = 3600         -- s; for how long a topic with nothing must not have been used
 local STEP = 50           -- entries read at a time behind one without a job
 local OVER = 500          -- IDs whose time is over, removed at a time

@@ -9,8 +9,7 @@
 --
 -- Atomic because a lease may end between the check and the entry.
 -- Cost: O(log² n) of the pool, and O(PAGE).
--- include: keys: pool buckets slots uncounted; go: MAX_LEASE; time: now_us now_s exact_score; guard: not_permitted; place: entries_before
--- include: lease: is_lease; slots: slot_score
+-- include: guard: not_permitted; lease: is_lease; place: entries_before; slots: slot_score; time: now_us now_s exact_score
 local PAGE = 200
 local topic, set = ARGV[1], slots .. ARGV[1]
 local err = not_permitted('ZADD', set, '0', '') or not_permitted('HDEL', uncounted, topic)

@@ -9,16 +9,14 @@
 --
 -- Atomic because a server may fire it meanwhile.
 -- Cost: O(log n) of the pool.
--- include: keys: pool buckets schedules removed_schedules; go: SCHEDULE_TOPIC; guard: not_permitted; schedule: schedule_id
--- cluster: -- include: guard: elsewhere
+-- include: guard: not_permitted; schedule: schedule_id; cluster: elsewhere
 local id = schedule_id(ARGV[1])
 local s = redis.call('HMGET', buckets .. id, 'topic', 'revision', 'source')
 if s[1] and (s[1] ~= SCHEDULE_TOPIC or not s[2]) or ARGV[2] ~= '' and s[3] ~= ARGV[2] then return 0 end
--- cluster: local missing = elsewhere(buckets)
--- cluster: if missing then return missing end
 local by_hand = ARGV[2] == '' and s[3] and s[3] ~= ''
 local err = not_permitted('ZREM', pool, id) or not_permitted('ZREM', schedules, ARGV[1])
   or by_hand and not_permitted('ZADD', removed_schedules, '0', '')
+  -- cluster: or elsewhere(buckets)
 if err then return err end
 local deleted = redis.call('DEL', buckets .. id)
 redis.call('ZREM', pool, id)

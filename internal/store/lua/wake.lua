@@ -5,7 +5,7 @@
 -- Returns nothing. Errors: none.
 -- Atomic because the topic must have jobs when its waiter is taken out and woken.
 -- Cost: O(topics).
--- include: keys: queues; throttle: wake_throttled; queue: wake
+-- include: queue: wake; throttle: wake_throttled
 for _, topic in ipairs(ARGV) do
   local length = redis.pcall('LLEN', queues .. topic)
   if type(length) == 'number' and length > 0 and not wake(topic, length) then wake_throttled(topic) end

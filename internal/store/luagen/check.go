@@ -9,48 +9,72 @@ import (
 	"github.com/yuin/gopher-lua/parse"
 )
 
-// needs no include.
+// builtin needs no include.
 var builtin = strings.Fields("redis KEYS ARGV math string table tonumber type ipairs pairs unpack next rawget _G")
 
-// check fails where code uses what it does not include, or includes what it does not use. The compiler takes what is included for
-// a global variable, as it is not defined in the same code.
-func (g *includer) check(file string, first int, part string, lines []string) {
-	chunk, err := parse.Parse(strings.NewReader(strings.Join(lines, "\n")+"\n"), file)
+// source is some code of a file: a script, or a definition of a part.
+type source struct {
+	file  string
+	first int // line
+	part  string
+	lines []string
+	known []name // what it may use without including it itself
+}
+
+// needs returns which of the names that the code knows it uses without including them. It fails where the code uses what it
+// neither knows nor includes, or includes what it does not use. The compiler takes what is included for a global variable, as it is
+// not defined in the same code.
+func (g *includer) needs(s source) (needed []name) {
+	chunk, err := parse.Parse(strings.NewReader(strings.Join(s.lines, "\n")+"\n"), s.file)
 	if err != nil {
 		g.fail(err)
-		return
+		return nil
 	}
-	function, err := lua.Compile(chunk, file)
+	function, err := lua.Compile(chunk, s.file)
 	if err != nil {
 		g.fail(err)
-		return
+		return nil
 	}
-	used := make([][]string, len(lines)) // by line
+	used := make([][]string, len(s.lines)) // by line
 	globals(function, used)
-	included := make([][]string, len(lines))
-	for i, line := range lines {
-		indent, names := parseInclude(line, part)
+	included := make([][]string, len(s.lines))
+	for i, line := range s.lines {
+		indent, names := g.parseInclude(line, s.part)
 		for _, name := range names {
 			isUsed := false
-			for k := i; k < i+blockEnd(lines[i:], indent); k++ {
+			for k := i; k < i+blockEnd(s.lines[i:], indent); k++ {
 				isUsed = isUsed || slices.Contains(used[k], name.name)
 				included[k] = append(included[k], name.name)
 			}
+			if g.exists(name, s.file, s.first+i) && !isUsed {
+				g.fail(fmt.Errorf("%s:%d: includes %s, and does not use it", s.file, s.first+i, name.name))
+			}
+		}
+	}
+	for i := range s.lines {
+		for _, of := range used[i] {
+			if slices.Contains(included[i], of) || slices.Contains(builtin, of) {
+				continue
+			}
+			k := slices.IndexFunc(s.known, func(n name) bool { return n.name == of })
 			switch {
-			case g.parts[name.part][name.name] == nil:
-				g.fail(fmt.Errorf("%s:%d: includes %s, which parts/%s.lua does not define", file, first+i, name.name, name.part))
-			case !isUsed:
-				g.fail(fmt.Errorf("%s:%d: includes %s, and does not use it", file, first+i, name.name))
+			case k < 0:
+				g.fail(fmt.Errorf("%s:%d: uses %s, and does not include it", s.file, s.first+i, of))
+			case !slices.Contains(needed, s.known[k]):
+				needed = append(needed, s.known[k])
 			}
 		}
 	}
-	for i := range lines {
-		for _, name := range used[i] {
-			if !slices.Contains(included[i], name) && !slices.Contains(builtin, name) {
-				g.fail(fmt.Errorf("%s:%d: uses %s, and does not include it", file, first+i, name))
-			}
-		}
+	return needed
+}
+
+// exists fails if no part defines a name that a line includes.
+func (g *includer) exists(n name, file string, line int) bool {
+	if g.parts[n.part][n.name] != nil {
+		return true
 	}
+	g.fail(fmt.Errorf("%s:%d: includes %s, which parts/%s.lua does not define", file, line, n.name, n.part))
+	return false
 }
 
 // globals adds the global variables that a function uses, by line.

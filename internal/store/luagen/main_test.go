@@ -34,8 +34,10 @@ func TestGenerated(t *testing.T) {
 // TestIncludes puts small scripts together.
 func TestIncludes(t *testing.T) {
 	parts := map[string]string{
-		"parts/a.lua": "-- Some.\n\n-- One.\nlocal one, uno = 1, 1\nlocal two = 2 -- more\n-- include: one two\nlocal function three(x)\n  return x + one + two -- in all\nend\n",
-		"parts/b.lua": "-- include: a: one\nlocal four = one + 3\n-- cluster: local five = 5\n",
+		"parts/a.lua":       "-- Some.\n\n-- One.\nlocal one, uno = 1, 1\nlocal two = 2 -- more\n-- include: one two\nlocal function three(x)\n  return x + one + two -- in all\nend\n",
+		"parts/b.lua":       "-- include: a: one\nlocal four = one + 3\n-- cluster: local five = 5\n",
+		"parts/d.lua":       "-- More.\n-- include: a: one\n\nlocal function seven(x)\n  return x .. six\nend\n\nlocal six = POOL .. one\n",
+		"parts/cluster.lua": "-- In a cluster.\n\nlocal eight = 8\n",
 	}
 	all := "-- include: a: uno three; b: four\n-- cluster: -- include: b: five\nlocal y = three(four) + uno\n-- cluster: y = five\nreturn y\n"
 	for _, c := range []struct {
@@ -79,6 +81,18 @@ local function three(x)
 end
 return three(uno, four)
 `, false},
+		{"what Go writes, what is of the same part, and what the head of a part includes", "-- include: d: seven\nreturn seven(POOL)\n",
+			`local POOL = 'p'
+local one, uno = 1, 1
+local six = POOL .. one
+local function seven(x)
+  return x .. six
+end
+return seven(POOL)
+`, false},
+		{"what only a cluster has, elsewhere", "-- include: a: two; cluster: eight\nlocal y = two\n-- cluster: y = eight\nreturn y\n", "local two = 2\nlocal y = two\n\nreturn y\n", false},
+		{"what only a cluster has, there", "-- include: a: two; cluster: eight\nlocal y = two\n-- cluster: y = eight\nreturn y\n",
+			"local two = 2\nlocal eight = 8\nlocal y = two\ny = eight\nreturn y\n", true},
 		{"what is not defined", "-- include: a: six; c: seven\nreturn six, seven\n",
 			"s.lua:1: includes seven, which parts/c.lua does not define\ns.lua:1: includes six, which parts/a.lua does not define", false},
 		{"what is not used", "-- include: a: one two\nreturn one\n", "s.lua:1: includes two, and does not use it", false},
@@ -91,7 +105,7 @@ return three(uno, four)
 		for name, text := range parts {
 			sources[name] = &fstest.MapFile{Data: []byte(text)}
 		}
-		g := newIncluder(sources, nil, c.inCluster)
+		g := newIncluder(sources, map[string]string{"go": "local POOL = 'p'\n"}, c.inCluster)
 		got := g.script("s.lua")
 		if len(g.errs) > 0 {
 			got = errors.Join(g.sorted()...).Error()
@@ -107,11 +121,15 @@ func TestDefinitionsAreChecked(t *testing.T) {
 	g := newIncluder(fstest.MapFS{
 		"s.lua":       {Data: []byte("-- include: a: one\nreturn one\n")},
 		"parts/a.lua": {Data: []byte("local two = 2\n\n-- include: two\nlocal one = 1\nlocal function three()\n  return two\nend\n")},
+		"parts/b.lua": {Data: []byte("-- Some.\n-- include: a: two; c: four\n\nlocal five = six\n")},
 	}, nil, false)
 	g.script("s.lua")
 	want := `parts/a.lua:3: includes two, and does not use it
 parts/a.lua:5: nothing includes three
-parts/a.lua:6: uses two, and does not include it`
+parts/b.lua:1: includes four, which parts/c.lua does not define
+parts/b.lua:1: includes two, and does not use it
+parts/b.lua:4: nothing includes five
+parts/b.lua:4: uses six, and does not include it`
 	if err := g.err(); err == nil || err.Error() != want {
 		t.Errorf("got\n%v\nwant\n%s", err, want)
 	}

@@ -12,17 +12,19 @@
 -- Cost: O(entries before the page), and O(entries read).
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
-local buckets = prefix .. 'job_bucket:'
 local parked_queues = prefix .. 'paused_queue:'
+local buckets = prefix .. 'job_bucket:'
 local function job_of(name)
   return redis.pcall('HMGET', name, 'topic', 'lease', 'error', 'reason', 'options')
 end
+local FIRST_PAGE, LAST_PAGE = 16, 128
 local topic, whole = ARGV[1], ARGV[4] == 'all'
 local jobs_left, entries_left, preview = tonumber(ARGV[2]), tonumber(ARGV[3]), whole and 2147483647 or tonumber(ARGV[4])
 local bytes_left = 512 * 1024
+local function unreadable(reply)
+  return type(reply) == 'table' and reply.err and not string.find(reply.err, 'WRONGTYPE', 1, true)
+end
 local MAX_BODY, MAX_TEXT = whole and preview or 1024 * 1024, whole and preview or 1024
-local A_JOB = preview > 0 and 3 or 0
-local FIRST_PAGE, LAST_PAGE = 16, 128
 local function body_of(name)
   local size = preview > 0 and redis.pcall('HSTRLEN', name, 'body')
   if type(size) ~= 'number' then return '', -1 end
@@ -31,20 +33,18 @@ local function body_of(name)
   local body = redis.pcall('HGET', name, 'body')
   return type(body) == 'string' and string.sub(body, 1, preview) or '', size
 end
-local function unreadable(reply)
-  return type(reply) == 'table' and reply.err and not string.find(reply.err, 'WRONGTYPE', 1, true)
-end
-local function read_lease(text)
-  if not text then return 0, 0, 0, 0 end
-  local attempts, token, lent, expires = string.match(text, '^%+?(%d+) (%d+) (%-?%d+) ?(%d*)$')
-  return tonumber(attempts) or 0, tonumber(token) or 0, tonumber(lent) or 0, tonumber(expires) or 0
-end
 local DEFAULT_LIFETIME = 604800000
 local function read_options(text)
   if not text then return 0, 0, DEFAULT_LIFETIME end
   local most, ttr, lifetime = string.match(text, '^(%d+) (%d+) (%d+)$')
   return tonumber(most) or 0, tonumber(ttr) or 0, tonumber(lifetime) or DEFAULT_LIFETIME
 end
+local function read_lease(text)
+  if not text then return 0, 0, 0, 0 end
+  local attempts, token, lent, expires = string.match(text, '^%+?(%d+) (%d+) (%-?%d+) ?(%d*)$')
+  return tonumber(attempts) or 0, tonumber(token) or 0, tonumber(lent) or 0, tonumber(expires) or 0
+end
+local A_JOB = preview > 0 and 3 or 0
 local function browse(read, names, find)
   local reply, looked, page, ended = {0, {}}, 0, FIRST_PAGE, false
   while jobs_left > 0 and entries_left > 0 and bytes_left > 0 and not ended do

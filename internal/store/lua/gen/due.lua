@@ -21,6 +21,17 @@ local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local buckets = prefix .. 'job_bucket:'
 local SCHEDULE_TOPIC = 'delayer:schedules'
+local function not_writable()
+  local reply = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '')
+  if type(reply) == 'table' and not string.find(reply.err, 'OOM ', 1, true) then return reply end
+end
+local function unreadable(reply)
+  return type(reply) == 'table' and reply.err and not string.find(reply.err, 'WRONGTYPE', 1, true)
+end
+local function all_unreadable()
+  local reply = redis.pcall('HGET', pool, 'topic')
+  if unreadable(reply) then return reply end
+end
 local time = redis.call('TIME')
 local function stopwatch()
   local os = rawget(_G, 'os')
@@ -33,17 +44,6 @@ local function stopwatch()
     local stop = redis.call('TIME')
     return (stop[1] - start[1]) * 1000000 + stop[2] - start[2]
   end
-end
-local function not_writable()
-  local reply = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '')
-  if type(reply) == 'table' and not string.find(reply.err, 'OOM ', 1, true) then return reply end
-end
-local function unreadable(reply)
-  return type(reply) == 'table' and reply.err and not string.find(reply.err, 'WRONGTYPE', 1, true)
-end
-local function all_unreadable()
-  local reply = redis.pcall('HGET', pool, 'topic')
-  if unreadable(reply) then return reply end
 end
 local MAX_BYTES = 524288
 local FIRST_PAGE, LAST_PAGE = 16, 256 -- IDs read at a time, which may be large
@@ -117,13 +117,15 @@ if due > tonumber(ARGV[5] or 0) or backlog_jobs[1] < due or #orphans > 0 or not 
   return {stop(), at, due, wait, orphans, fresh_jobs, backlog_jobs, {}}
 end
 local FIRST = 5
-local CHUNK = 3500
 local TIMED = 64
-local MOST_LATE = 1e12
 local queues = prefix .. 'ready_queue:'
 local function is_lease(score)
   local part = score * 1000 % 1
   return part > 0.0005 and part < 0.9995 and score - 4294967296 < 0
+end
+local CHUNK = 3500
+local function retry_score(from, k)
+  return string.format('%.3f', (from + math.floor(k / 10)) / 1000)
 end
 local reserved_counts = prefix .. 'reserved'
 local HAS_SLOTS = 1649267441664
@@ -135,8 +137,8 @@ local function count_reserved(by_topic, ids)
       redis.pcall('HDEL', reserved_counts, topic)
     elseif count >= HAS_SLOTS and change < 0 then
       local slots = prefix .. 'slots:'
-      local waiters = prefix .. 'waiting:'
       local throttled = prefix .. 'held_back:'
+      local waiters = prefix .. 'waiting:'
       local function wake_throttled(topic)
         if redis.pcall('EXISTS', throttled .. topic, waiters .. topic) == 0 then return nil end
         local paused_waiters = prefix .. 'paused_waiting:'
@@ -147,8 +149,8 @@ local function count_reserved(by_topic, ids)
           for i = 1, #all, 2 do redis.pcall('ZADD', waiting, 'NX', all[i + 1], all[i]) end
           if all[1] then redis.pcall('PEXPIRE', waiting, WAITING_FOR) end
         end
-        local wake_channels = prefix .. 'wake:'
         local MOST_DEAD = 100
+        local wake_channels = prefix .. 'wake:'
         local function wake(topic, jobs, made_ready)
           for _ = 1, MOST_DEAD do
             local first = redis.pcall('ZPOPMIN', waiters .. topic)
@@ -195,8 +197,25 @@ local function count_reserved(by_topic, ids)
     end
   end
 end
-local function retry_score(from, k)
-  return string.format('%.3f', (from + math.floor(k / 10)) / 1000)
+local SOON = 1800
+local known_topics = prefix .. 'topics'
+local USED_EACH = 60
+local function used_at(seconds)
+  return string.format('%d', seconds - seconds % USED_EACH)
+end
+local topics_due = prefix .. 'topics_due'
+local function register_wait(topic, seconds, due)
+  if due - seconds > SOON then
+    redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
+    redis.pcall('ZADD', topics_due, 'GT', string.format('%d', due - due % SOON + 2 * SOON), topic)
+  end
+end
+local function register_use(topic, seconds, due)
+  if due - seconds > SOON then
+    register_wait(topic, seconds, due)
+  else
+    redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
+  end
 end
 local MOST_DEAD = 100
 local waiters = prefix .. 'waiting:'
@@ -225,26 +244,7 @@ local function wake(topic, jobs, made_ready)
   end
   return false
 end
-local USED_EACH = 60
-local function used_at(seconds)
-  return string.format('%d', seconds - seconds % USED_EACH)
-end
-local known_topics = prefix .. 'topics'
-local topics_due = prefix .. 'topics_due'
-local SOON = 1800
-local function register_wait(topic, seconds, due)
-  if due - seconds > SOON then
-    redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
-    redis.pcall('ZADD', topics_due, 'GT', string.format('%d', due - due % SOON + 2 * SOON), topic)
-  end
-end
-local function register_use(topic, seconds, due)
-  if due - seconds > SOON then
-    register_wait(topic, seconds, due)
-  else
-    redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
-  end
-end
+local MOST_LATE = 1e12
 local function move(args)
   local stop = #args >= FIRST + TIMED - 1 and stopwatch()
   local topic, found_at = args[1], tonumber(args[2])
@@ -351,7 +351,6 @@ local function move(args)
   if stop then reply[1] = stop() end
   return reply
 end
-
 
 
 

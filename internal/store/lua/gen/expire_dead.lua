@@ -15,13 +15,9 @@
 -- Cost: O(log n) for each topic and each letter that it deletes.
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
+local dead_topics = prefix .. 'dead_topics'
 local dead_letters = prefix .. 'dead_letter:'
 local dead_lists = prefix .. 'dead_letters:'
-local dead_topics = prefix .. 'dead_topics'
-local time = redis.call('TIME')
-local now_us = time[1] * 1000000 + time[2]
-local begun = (now_us - now_us % 1000) / 1000
-local now = now_us % 1000 == 0 and begun or begun + 1
 local function not_permitted(command, key, ...)
   if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
     return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
@@ -47,6 +43,10 @@ local function entries_before(set, score, id)
   end
   return low
 end
+local time = redis.call('TIME')
+local now_us = time[1] * 1000000 + time[2]
+local begun = (now_us - now_us % 1000) / 1000
+local now = now_us % 1000 == 0 and begun or begun + 1
 local PAGE = 150 -- topics
 local cutoff = string.format('%d', now - ARGV[1])
 local most, left = tonumber(ARGV[2]), tonumber(ARGV[3])

@@ -66,11 +66,11 @@ local function lifetime_left(ttl, token, lent)
   return math.max(ttl - lent + now - reserved, 1)
 end
 --
+local now_s = now_us / 1000000
 local function is_lease(score)
   local part = score * 1000 % 1
   return part > 0.0005 and part < 0.9995 and score - 4294967296 < 0
 end
-local now_s = now_us / 1000000
 local function unreadable(reply)
   return type(reply) == 'table' and reply.err and not string.find(reply.err, 'WRONGTYPE', 1, true)
 end

@@ -19,35 +19,15 @@
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local buckets = prefix .. 'job_bucket:'
+local SCHEDULE_TOPIC = 'delayer:schedules'
 local queues = prefix .. 'ready_queue:'
-local time = redis.call('TIME')
-local now_us = time[1] * 1000000 + time[2]
-local begun = (now_us - now_us % 1000) / 1000
-local now = now_us % 1000 == 0 and begun or begun + 1
-local now_s = now_us / 1000000
-local function score_of(ms)
-  local rest = ms % 1000
-  if rest == 0 then return string.format('%d', ms / 1000) end
-  return string.format('%d.%03d', (ms - rest) / 1000, rest)
-end
-local function stopwatch()
-  local os = rawget(_G, 'os')
-  if os then
-    local start = os.clock()
-    return function() return math.floor((os.clock() - start) * 1000000) end
-  end
-  local start = redis.call('TIME')
-  return function()
-    local stop = redis.call('TIME')
-    return (stop[1] - start[1]) * 1000000 + stop[2] - start[2]
-  end
-end
 local function not_permitted(command, key, ...)
   if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
     return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
   end
 end
 local ANNOUNCED_WITHIN = 60000
+local time = redis.call('TIME')
 local first_due_channel = prefix .. 'first_due'
 local function announce(score, wait)
   if wait > ANNOUNCED_WITHIN then return end
@@ -96,8 +76,11 @@ end
 local function no_bucket(bucket)
   return not_permitted('PEXPIRE', bucket, '1') or not_permitted('HSET', bucket, 'topic', '') or not_permitted('EXISTS', bucket)
 end
-local DEFAULT_OPTIONS = '0 0 604800000'
 local DEFAULT_LIFETIME = 604800000
+local DEFAULT_OPTIONS = '0 0 604800000'
+local now_us = time[1] * 1000000 + time[2]
+local begun = (now_us - now_us % 1000) / 1000
+local now = now_us % 1000 == 0 and begun or begun + 1
 local function store_bucket(id, topic, content, options, due)
   local name = buckets .. id
   if redis.call('EXISTS', name) == 1 then return false end
@@ -122,13 +105,31 @@ local function remember(past, moments)
   end
   return string.sub(text, begins[math.max(#begins - REMEMBERED + 1, 1)])
 end
+local now_s = now_us / 1000000
+local function score_of(ms)
+  local rest = ms % 1000
+  if rest == 0 then return string.format('%d', ms / 1000) end
+  return string.format('%d.%03d', (ms - rest) / 1000, rest)
+end
+local function stopwatch()
+  local os = rawget(_G, 'os')
+  if os then
+    local start = os.clock()
+    return function() return math.floor((os.clock() - start) * 1000000) end
+  end
+  local start = redis.call('TIME')
+  return function()
+    local stop = redis.call('TIME')
+    return (stop[1] - start[1]) * 1000000 + stop[2] - start[2]
+  end
+end
+local SOON = 1800
+local known_topics = prefix .. 'topics'
 local USED_EACH = 60
 local function used_at(seconds)
   return string.format('%d', seconds - seconds % USED_EACH)
 end
-local known_topics = prefix .. 'topics'
 local topics_due = prefix .. 'topics_due'
-local SOON = 1800
 local function register_wait(topic, seconds, due)
   if due - seconds > SOON then
     redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
@@ -142,8 +143,6 @@ local function register_use(topic, seconds, due)
     redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
   end
 end
-local SCHEDULE_TOPIC = 'delayer:schedules'
-
 local FIELDS = {'topic', 'revision', 'next', 'to', 'content', 'overlap', 'options', 'last', 'past', 'ran'}
 local NOT_RUN = {'overlapped', 'late', 'paused_out'}
 local CHUNK = 1000 -- arguments of one command
@@ -215,13 +214,11 @@ local function fire(id, score, revision, read, upcoming, late, paused, has_old, 
         if not err and pushed_again(redis.call('PTTL', buckets .. last), expires) then return nil end
         return err or job[1]
       end
-      local function lease_text(attempts, token, lent, left)
-        return string.format('%d %d %d %d', attempts, token, lent, left >= 0 and now + left or 0)
+      local function read_options(text)
+        if not text then return 0, 0, DEFAULT_LIFETIME end
+        local most, ttr, lifetime = string.match(text, '^(%d+) (%d+) (%d+)$')
+        return tonumber(most) or 0, tonumber(ttr) or 0, tonumber(lifetime) or DEFAULT_LIFETIME
       end
-      local FOLLOWER_BYTE = 43
-      local function has_follower(text) return text and string.byte(text) == FOLLOWER_BYTE end
-      local FOLLOWER_MARK = '+'
-      local function mark_follower(text) return has_follower(text) and text or FOLLOWER_MARK .. text end
       local function lifetime_left(ttl, token, lent)
         if ttl < 0 then return ttl end
         local reserved = math.floor(token / 1000)
@@ -229,6 +226,13 @@ local function fire(id, score, revision, read, upcoming, late, paused, has_old, 
         return math.max(ttl - lent + now - reserved, 1)
       end
       --
+      local FOLLOWER_BYTE = 43
+      local function has_follower(text) return text and string.byte(text) == FOLLOWER_BYTE end
+      local FOLLOWER_MARK = '+'
+      local function mark_follower(text) return has_follower(text) and text or FOLLOWER_MARK .. text end
+      local function lease_text(attempts, token, lent, left)
+        return string.format('%d %d %d %d', attempts, token, lent, left >= 0 and now + left or 0)
+      end
       local function store_follower(name, text, topic, body, due, lifetime, most, ttr)
         local attempts, token, lent = read_lease(text)
         local left, needed = lifetime_left(redis.call('PTTL', name), token, lent), math.max(due - now, 0) + lifetime
@@ -239,11 +243,6 @@ local function fire(id, score, revision, read, upcoming, late, paused, has_old, 
         elseif not has_follower(text) then
           redis.call('HSET', name, 'lease', mark_follower(text))
         end
-      end
-      local function read_options(text)
-        if not text then return 0, 0, DEFAULT_LIFETIME end
-        local most, ttr, lifetime = string.match(text, '^(%d+) (%d+) (%d+)$')
-        return tonumber(most) or 0, tonumber(ttr) or 0, tonumber(lifetime) or DEFAULT_LIFETIME
       end
       local function follow_last(last, lease, topic, content, options, due)
         local most, ttr, lifetime = read_options(options)

@@ -18,25 +18,26 @@
 -- Cost: O(log n) of the pool for each group, whose body is copied once a call. That takes about 2 ms in all.
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
-local buckets = prefix .. 'job_bucket:'
-local queues = prefix .. 'ready_queue:'
-local once = prefix .. 'once'
 local groups = prefix .. 'group:'
-local MAX_GROUP = 1048576
+local buckets = prefix .. 'job_bucket:'
 local REUSED = 4
 local ALREADY_EXISTS = 0
+local MAX_GROUP = 1048576
 local LATER = 7
 local ADDED = 6
 local CREATED = 5
+local queues = prefix .. 'ready_queue:'
+local once = prefix .. 'once'
 local DEFAULT_LIFETIME = 604800000
+local function debounce_limit(policy)
+  local ms = policy ~= 'replace' and string.match(policy, '^debounce (%d+)$')
+  return ms and tonumber(ms)
+end
 local time = redis.call('TIME')
 local now_us = time[1] * 1000000 + time[2]
 local begun = (now_us - now_us % 1000) / 1000
-local now = now_us % 1000 == 0 and begun or begun + 1
-local function score_of(ms)
-  local rest = ms % 1000
-  if rest == 0 then return string.format('%d', ms / 1000) end
-  return string.format('%d.%03d', (ms - rest) / 1000, rest)
+local function debounced(limit, due, first)
+  return math.max(math.min(due, (first or begun) + limit), begun)
 end
 local function not_permitted(command, key, ...)
   if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
@@ -45,13 +46,6 @@ local function not_permitted(command, key, ...)
 end
 local function unreadable(reply)
   return type(reply) == 'table' and reply.err and not string.find(reply.err, 'WRONGTYPE', 1, true)
-end
-local function debounce_limit(policy)
-  local ms = policy ~= 'replace' and string.match(policy, '^debounce (%d+)$')
-  return ms and tonumber(ms)
-end
-local function debounced(limit, due, first)
-  return math.max(math.min(due, (first or begun) + limit), begun)
 end
 local function is_lease(score)
   local part = score * 1000 % 1
@@ -65,6 +59,7 @@ local function once_window(policy)
   local ms, fingerprint = string.match(policy, '^once (%d+) ?(.*)$')
   return ms and tonumber(ms), fingerprint
 end
+local now = now_us % 1000 == 0 and begun or begun + 1
 local function has_counted(id)
   local until_ms = redis.call('ZSCORE', once, id)
   return until_ms and tonumber(until_ms) - now > 0
@@ -114,13 +109,18 @@ local function wake(topic, jobs, made_ready)
   end
   return false
 end
+local function score_of(ms)
+  local rest = ms % 1000
+  if rest == 0 then return string.format('%d', ms / 1000) end
+  return string.format('%d.%03d', (ms - rest) / 1000, rest)
+end
+local SOON = 1800
+local known_topics = prefix .. 'topics'
 local USED_EACH = 60
 local function used_at(seconds)
   return string.format('%d', seconds - seconds % USED_EACH)
 end
-local known_topics = prefix .. 'topics'
 local topics_due = prefix .. 'topics_due'
-local SOON = 1800
 local function register_wait(topic, seconds, due)
   if due - seconds > SOON then
     redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
@@ -314,8 +314,8 @@ local function store(group, name, lifetime, most, ttr)
   local body
   body, group.in_text = body_of(group, name)
   if group.size >= LARGE and group.due > begun and not group.in_text then
-    local TEXT_KEPT = 60000
     local texts = prefix .. 'group_text:'
+    local TEXT_KEPT = 60000
     local function keep_text(id, body)
       local text = texts .. id
       local err = not_permitted('SETRANGE', text, '0', '') or not_permitted('GET', text) or not_permitted('HSTRLEN', buckets .. id, 'body')

@@ -12,19 +12,15 @@
 --
 -- Atomic so that no entry is deleted that was just renewed, and what the server has done is recorded once, however often it says so.
 -- Cost: O(1); if it cleans, O(servers), of which it reads a bounded number.
-local pool = KEYS[1]
-local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
-local acked_count = prefix .. 'acked'
-local server_states = prefix .. 'servers'
-local past_hour = prefix .. 'history'
 local ANNOUNCED_WITHIN = 60000
 local STALE_AFTER = 60000
 local HISTORY_STEP = 10000
 local HISTORY_SLOTS = 360
-local time = redis.call('TIME')
-local now_us = time[1] * 1000000 + time[2]
-local begun = (now_us - now_us % 1000) / 1000
-local now = now_us % 1000 == 0 and begun or begun + 1
+local pool = KEYS[1]
+local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
+local past_hour = prefix .. 'history'
+local acked_count = prefix .. 'acked'
+local server_states = prefix .. 'servers'
 local function not_permitted(command, key, ...)
   if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
     return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
@@ -39,6 +35,10 @@ local function server_entries(servers)
   end
   return list
 end
+local time = redis.call('TIME')
+local now_us = time[1] * 1000000 + time[2]
+local begun = (now_us - now_us % 1000) / 1000
+local now = now_us % 1000 == 0 and begun or begun + 1
 
 -- Whether the server has been silent for longer than it would be. (A time to come is that of
 -- a clock which was set back.)

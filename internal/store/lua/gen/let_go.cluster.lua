@@ -30,9 +30,8 @@ local function elsewhere(key)
   return not_here(redis.pcall('EXISTS', key))
 end
 if redis.call('HGET', migration, 'serial') ~= ARGV[1] or redis.call('HLEN', transit) == 0 then return 0 end
-local missing = elsewhere(transit_jobs)
-if missing then return missing end
 local err = not_writable() or not_permitted('DEL', transit) or not_permitted('HSET', migration, 'a', '')
+  or elsewhere(transit_jobs)
 if err then return err end
 if ARGV[2] - ARGV[1] > 0 then
   redis.call('HSET', migration, 'serial', string.format('%.0f', ARGV[2] + 1))

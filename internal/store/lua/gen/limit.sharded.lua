@@ -12,73 +12,15 @@
 -- Cost: O(log(slots)), and O(throttled clients), 1,000 at most.
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
-local queues = prefix .. 'ready_queue:'
-local reserved_counts = prefix .. 'reserved'
 local limits = prefix .. 'limits'
 local slots = prefix .. 'slots:'
+local reserved_counts = prefix .. 'reserved'
 local uncounted = prefix .. 'uncounted'
-local time = redis.call('TIME')
-local now_us = time[1] * 1000000 + time[2]
-local now_s = now_us / 1000000
+local queues = prefix .. 'ready_queue:'
 local function not_permitted(command, key, ...)
   if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
     return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
   end
-end
-local waiters = prefix .. 'waiting:'
-local throttled = prefix .. 'held_back:'
-local paused_waiters = prefix .. 'paused_waiting:'
-local WAITING_FOR = 3600000
-local function end_throttling(topic)
-  local all, waiting = redis.pcall('ZPOPMIN', throttled .. topic, 1000), waiters .. topic
-  if all[1] and redis.pcall('TYPE', waiting).ok == 'hash' then waiting = paused_waiters .. topic end
-  for i = 1, #all, 2 do redis.pcall('ZADD', waiting, 'NX', all[i + 1], all[i]) end
-  if all[1] then redis.pcall('PEXPIRE', waiting, WAITING_FOR) end
-end
-local function wake_throttled(topic)
-  if redis.pcall('EXISTS', throttled .. topic, waiters .. topic) == 0 then return nil end
-  local wake_channels = prefix .. 'wake:'
-  local MOST_DEAD = 100
-  local function wake(topic, jobs, made_ready)
-    for _ = 1, MOST_DEAD do
-      local first = redis.pcall('ZPOPMIN', waiters .. topic)
-      if not first[1] then
-        if not first.err then return false end
-        local parked_queues = prefix .. 'paused_queue:'
-        local pauses = prefix .. 'paused'
-        local function is_parked(topic, reply)
-          return reply.err and string.find(reply.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', pauses, topic)[1]
-        end
-        if not is_parked(topic, first) then return false, first.err end
-        local queue, parked = queues .. topic, parked_queues .. topic
-        for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
-          local id = redis.pcall('LMOVE', queue, parked, 'RIGHT', 'LEFT')
-          if type(id) ~= 'string' then break end
-        end
-        return false
-      end
-      local receivers = redis.pcall('SPUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
-      if type(receivers) == 'table' then return false, receivers.err end
-      if receivers > 0 then return true end
-    end
-    return false
-  end
-  local function wake_next_throttled(topic)
-    local jobs = redis.pcall('LLEN', queues .. topic)
-    if type(jobs) ~= 'number' then return false end
-    if jobs == 0 then
-      end_throttling(topic)
-      return false
-    end
-    for _ = 1, 100 do
-      local first = redis.pcall('ZPOPMIN', throttled .. topic)
-      if not first[1] then return wake(topic, jobs) end
-      local receivers = redis.pcall('SPUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
-      if receivers ~= 0 then return type(receivers) == 'number' end
-    end
-    return false
-  end
-  return wake_next_throttled(topic)
 end
 local LIMIT_MARK = 1099511627776
 local function raise_for(concurrency) return concurrency >= 0 and 2 * LIMIT_MARK or LIMIT_MARK end
@@ -101,6 +43,7 @@ local function write_limit(topic, concurrency, interval, burst, next, appointed,
 end
 --
 local MOST_DEAD = 100
+local waiters = prefix .. 'waiting:'
 local wake_channels = prefix .. 'wake:'
 local function wake(topic, jobs, made_ready)
   for _ = 1, MOST_DEAD do
@@ -126,13 +69,44 @@ local function wake(topic, jobs, made_ready)
   end
   return false
 end
+local throttled = prefix .. 'held_back:'
+local paused_waiters = prefix .. 'paused_waiting:'
+local WAITING_FOR = 3600000
+local function end_throttling(topic)
+  local all, waiting = redis.pcall('ZPOPMIN', throttled .. topic, 1000), waiters .. topic
+  if all[1] and redis.pcall('TYPE', waiting).ok == 'hash' then waiting = paused_waiters .. topic end
+  for i = 1, #all, 2 do redis.pcall('ZADD', waiting, 'NX', all[i + 1], all[i]) end
+  if all[1] then redis.pcall('PEXPIRE', waiting, WAITING_FOR) end
+end
+local function wake_throttled(topic)
+  if redis.pcall('EXISTS', throttled .. topic, waiters .. topic) == 0 then return nil end
+  local function wake_next_throttled(topic)
+    local jobs = redis.pcall('LLEN', queues .. topic)
+    if type(jobs) ~= 'number' then return false end
+    if jobs == 0 then
+      end_throttling(topic)
+      return false
+    end
+    for _ = 1, 100 do
+      local first = redis.pcall('ZPOPMIN', throttled .. topic)
+      if not first[1] then return wake(topic, jobs) end
+      local receivers = redis.pcall('SPUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
+      if receivers ~= 0 then return type(receivers) == 'number' end
+    end
+    return false
+  end
+  return wake_next_throttled(topic)
+end
+local time = redis.call('TIME')
+local now_us = time[1] * 1000000 + time[2]
+local now_s = now_us / 1000000
+local SOON = 1800
+local known_topics = prefix .. 'topics'
 local USED_EACH = 60
 local function used_at(seconds)
   return string.format('%d', seconds - seconds % USED_EACH)
 end
-local known_topics = prefix .. 'topics'
 local topics_due = prefix .. 'topics_due'
-local SOON = 1800
 local function register_wait(topic, seconds, due)
   if due - seconds > SOON then
     redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
@@ -153,11 +127,10 @@ local function elsewhere(key)
   return not_here(redis.pcall('EXISTS', key))
 end
 local topic = ARGV[1]
-local missing = elsewhere(slots)
-if missing then return missing end
 local err = not_permitted('HSET', limits, topic, '') or not_permitted('HDEL', limits, topic) or not_permitted('DEL', slots .. topic)
   or not_permitted('HSET', reserved_counts, topic, '0') or not_permitted('HDEL', reserved_counts, topic)
   or not_permitted('HSET', uncounted, topic, '') or not_permitted('HDEL', uncounted, topic)
+  or elsewhere(slots)
 if err then return err end
 local count = math.max(lowered(tonumber(redis.call('HGET', reserved_counts, topic) or 0) or 0), 0)
 local before, _, _, next = read_limit(topic)

@@ -18,10 +18,10 @@ local function takes_no_writes(queue)
   end
 end
 local registered_at
-local WAITING_FOR = 3600000
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local waiters = prefix .. 'waiting:'
+local WAITING_FOR = 3600000
 local function add_waiter(topic, waiter, waited, among)
   if not registered_at then
     local time = redis.pcall('TIME')

@@ -12,16 +12,12 @@
 -- Cost: O(1) for each, and O(log n) of the pool for each that it puts back. Nothing if none was moved.
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
-local buckets = prefix .. 'job_bucket:'
 local queues = prefix .. 'ready_queue:'
+local SCHEDULE_TOPIC = 'delayer:schedules'
 local schedules = prefix .. 'schedules'
-local removed_schedules = prefix .. 'removed_schedules'
 local parked_queues = prefix .. 'paused_queue:'
-local function score_of(ms)
-  local rest = ms % 1000
-  if rest == 0 then return string.format('%d', ms / 1000) end
-  return string.format('%d.%03d', (ms - rest) / 1000, rest)
-end
+local buckets = prefix .. 'job_bucket:'
+local removed_schedules = prefix .. 'removed_schedules'
 local function not_permitted(command, key, ...)
   if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
     return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
@@ -50,15 +46,17 @@ local function entries_before(set, score, id)
 end
 local function schedule_id(name) return '{' .. name .. '}@schedule' end
 local function schedule_name(id) return string.match(id, '^{(.*)}@schedule$') end
-local SCHEDULE_TOPIC = 'delayer:schedules'
-
+local function score_of(ms)
+  local rest = ms % 1000
+  if rest == 0 then return string.format('%d', ms / 1000) end
+  return string.format('%d.%03d', (ms - rest) / 1000, rest)
+end
 local queue, most = queues .. SCHEDULE_TOPIC, tonumber(ARGV[2])
 local all = redis.call('ZCOUNT', schedules, '-inf', '+inf')
 local waiting = redis.call('LLEN', queue)
 if waiting == 0 and (all == 0 or ARGV[3] == 'moved' and redis.call('LLEN', parked_queues .. SCHEDULE_TOPIC) == 0) then return {all, ''} end
-
-
 local err = not_writable() or not_permitted('ZREM', schedules, '') or not_permitted('RPOP', queue) or not_permitted('LPUSH', queue, '')
+
 if err then return err end
 local reply = {all, ''}
 

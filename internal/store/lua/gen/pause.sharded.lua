@@ -13,13 +13,9 @@
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local queues = prefix .. 'ready_queue:'
-local first_due_channel = prefix .. 'first_due'
-local pauses = prefix .. 'paused'
 local parked_queues = prefix .. 'paused_queue:'
-local time = redis.call('TIME')
-local now_us = time[1] * 1000000 + time[2]
-local begun = (now_us - now_us % 1000) / 1000
-local now = now_us % 1000 == 0 and begun or begun + 1
+local pauses = prefix .. 'paused'
+local first_due_channel = prefix .. 'first_due'
 local function not_a_list(queue)
   local type = redis.call('TYPE', queue).ok
   if type ~= 'none' and type ~= 'list' then
@@ -38,6 +34,8 @@ local function paused_until(p)
   if p.since > 0 and p.ends == 0 then return math.huge end
   return math.max(p.ends, p.backs_on)
 end
+local waiters = prefix .. 'waiting:'
+local paused_waiters = prefix .. 'paused_waiting:'
 local function park(topic, most)
   local queue, parked = queues .. topic, parked_queues .. topic
   local ready = redis.pcall('LLEN', queue)
@@ -53,8 +51,6 @@ local function park(topic, most)
   end
   return count, ready > count
 end
-local waiters = prefix .. 'waiting:'
-local paused_waiters = prefix .. 'paused_waiting:'
 local function hold(topic, most)
   local set = waiters .. topic
   local kind = redis.call('TYPE', set).ok
@@ -62,14 +58,14 @@ local function hold(topic, most)
   if kind ~= 'hash' then redis.pcall('HSET', set, 'paused', '1') end
   return park(topic, most)
 end
+local function not_writable()
+  local reply = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '')
+  if type(reply) == 'table' and not string.find(reply.err, 'OOM ', 1, true) then return reply end
+end
 local function not_permitted(command, key, ...)
   if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
     return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
   end
-end
-local function not_writable()
-  local reply = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '')
-  if type(reply) == 'table' and not string.find(reply.err, 'OOM ', 1, true) then return reply end
 end
 local function not_pausable(topic)
   return not_writable() or not_permitted('HSET', pauses, 'a', '') or not_permitted('HDEL', pauses, 'a')
@@ -77,13 +73,17 @@ local function not_pausable(topic)
     or not_permitted('RENAME', waiters, paused_waiters) or not_permitted('LMOVE', queues, parked_queues, 'RIGHT', 'LEFT')
     or not_permitted('TYPE', waiters)
 end
+local time = redis.call('TIME')
+local now_us = time[1] * 1000000 + time[2]
+local begun = (now_us - now_us % 1000) / 1000
+local now = now_us % 1000 == 0 and begun or begun + 1
+local SOON = 1800
+local known_topics = prefix .. 'topics'
 local USED_EACH = 60
 local function used_at(seconds)
   return string.format('%d', seconds - seconds % USED_EACH)
 end
-local known_topics = prefix .. 'topics'
 local topics_due = prefix .. 'topics_due'
-local SOON = 1800
 local function register_wait(topic, seconds, due)
   if due - seconds > SOON then
     redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
@@ -110,9 +110,8 @@ end
 local AT_ONCE = 1000 -- entries
 local TOLD = '1000'  -- ms; servers find out by then when it ends
 local topic, how, ms = ARGV[1], ARGV[2], tonumber(ARGV[3])
-local missing = pause_elsewhere(topic)
-if missing then return missing end
 local err = not_pausable(topic) or not_a_list(queues .. topic) or not_a_list(parked_queues .. topic)
+  or pause_elsewhere(topic)
 if err then return err end
 local text = redis.call('HGET', pauses, topic)
 local p = text and read_pause(text)

@@ -13,9 +13,7 @@ local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or
 local parked_queues = prefix .. 'paused_queue:'
 local wanted, entries_left, bytes_left = tonumber(ARGV[1]), 1000, 1024 * 1024
 local pcall = redis.pcall
-local STEP = 50
 local stale, found_stale, some_bytes, queue_error = {}, {}, false, nil
-local claim_tells = false
 local buckets = prefix .. 'job_bucket:'
 local function take(queue, topic, count, most, read, wants, claim, gate)
   local ids = pcall('LRANGE', queue, -count, -1)
@@ -111,8 +109,8 @@ local function take(queue, topic, count, most, read, wants, claim, gate)
   redis.call('RPOP', queue, used)
   for i = #stale + 1, #found_stale do stale[i] = found_stale[i] end
   if misrouted then
-    local MOST_DEAD = 100
     local queues = prefix .. 'ready_queue:'
+    local MOST_DEAD = 100
     local waiters = prefix .. 'waiting:'
     local wake_channels = prefix .. 'wake:'
     local function wake(topic, jobs, made_ready)
@@ -150,6 +148,8 @@ local function take(queue, topic, count, most, read, wants, claim, gate)
   end
   return used, jobs, leases, used < count and used == #ids
 end
+local claim_tells = false
+local STEP = 50
 local waiters = prefix .. 'waiting:'
 local function take_all(read, wants, claim, limit_at, gate)
   local reply, waiter, entered = {0, stale, 0}, ARGV[2], 1

@@ -68,11 +68,6 @@ if is_new and ARGV[11] ~= '0' then
   end
 end
 
-local function score_of(ms)
-  local rest = ms % 1000
-  if rest == 0 then return string.format('%d', ms / 1000) end
-  return string.format('%d.%03d', (ms - rest) / 1000, rest)
-end
 local function not_permitted(command, key, ...)
   if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
     return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
@@ -88,6 +83,11 @@ local function announce(score, wait)
   local overdue_until = time[1] .. '.' .. string.sub('00000' .. time[2], -6)
   local sooner = redis.pcall('ZCOUNT', pool, '(' .. overdue_until, '(' .. score)
   if sooner == 0 then redis.pcall('PUBLISH', first_due_channel, string.format('%d', wait)) end
+end
+local function score_of(ms)
+  local rest = ms % 1000
+  if rest == 0 then return string.format('%d', ms / 1000) end
+  return string.format('%d.%03d', (ms - rest) / 1000, rest)
 end
 local FIRST = 3 -- place of the first run
 
@@ -108,13 +108,13 @@ local function not_writable_bucket(name)
   return not_permitted('HSET', name, 'topic', '') or not_permitted('PEXPIRE', name, '1')
 end
 
-local queues = prefix .. 'ready_queue:'
 local function not_a_list(queue)
   local type = redis.call('TYPE', queue).ok
   if type ~= 'none' and type ~= 'list' then
     return redis.error_reply('WRONGTYPE ready queue ' .. queue .. ' is a ' .. type .. ', not a list')
   end
 end
+local queues = prefix .. 'ready_queue:'
 local MOST_DEAD = 100
 local waiters = prefix .. 'waiting:'
 local wake_channels = prefix .. 'wake:'
@@ -165,11 +165,11 @@ end
 
 local REPLACED = 1
 local KEPT_DUE = 2
-local LAST_MS = 9007199254740992
 local function is_lease(score)
   local part = score * 1000 % 1
   return part > 0.0005 and part < 0.9995 and score - 4294967296 < 0
 end
+local LAST_MS = 9007199254740992
 -- When a job with that policy falls due that replaces one that is due at another time, and what is told of it.
 local function replaced_due(policy, old, due)
   if policy == 'earlier' and old < due or policy == 'later' and old > due then return old, KEPT_DUE end
@@ -258,13 +258,13 @@ local function withdraw(topic, id)
     queue = parked_queues .. topic
   end
 end
+local SOON = 1800
+local known_topics = prefix .. 'topics'
 local USED_EACH = 60
 local function used_at(seconds)
   return string.format('%d', seconds - seconds % USED_EACH)
 end
-local known_topics = prefix .. 'topics'
 local topics_due = prefix .. 'topics_due'
-local SOON = 1800
 local function register_wait(topic, seconds, due)
   if due - seconds > SOON then
     redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
@@ -394,13 +394,6 @@ local function special(run)
         local attempts, token, lent, expires = string.match(text, '^%+?(%d+) (%d+) (%-?%d+) ?(%d*)$')
         return tonumber(attempts) or 0, tonumber(token) or 0, tonumber(lent) or 0, tonumber(expires) or 0
       end
-      local function lease_text(attempts, token, lent, left)
-        return string.format('%d %d %d %d', attempts, token, lent, left >= 0 and now + left or 0)
-      end
-      local FOLLOWER_BYTE = 43
-      local function has_follower(text) return text and string.byte(text) == FOLLOWER_BYTE end
-      local FOLLOWER_MARK = '+'
-      local function mark_follower(text) return has_follower(text) and text or FOLLOWER_MARK .. text end
       local function lifetime_left(ttl, token, lent)
         if ttl < 0 then return ttl end
         local reserved = math.floor(token / 1000)
@@ -408,6 +401,13 @@ local function special(run)
         return math.max(ttl - lent + now - reserved, 1)
       end
       --
+      local FOLLOWER_BYTE = 43
+      local function has_follower(text) return text and string.byte(text) == FOLLOWER_BYTE end
+      local FOLLOWER_MARK = '+'
+      local function mark_follower(text) return has_follower(text) and text or FOLLOWER_MARK .. text end
+      local function lease_text(attempts, token, lent, left)
+        return string.format('%d %d %d %d', attempts, token, lent, left >= 0 and now + left or 0)
+      end
       local function store_follower(name, text, topic, body, due, lifetime, most, ttr)
         local attempts, token, lent = read_lease(text)
         local left, needed = lifetime_left(redis.call('PTTL', name), token, lent), math.max(due - now, 0) + lifetime

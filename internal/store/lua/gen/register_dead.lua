@@ -10,11 +10,8 @@
 -- Cost: O(log² n + topics).
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
-local known_topics = prefix .. 'topics'
 local dead_topics = prefix .. 'dead_topics'
-local time = redis.call('TIME')
-local now_us = time[1] * 1000000 + time[2]
-local now_s = now_us / 1000000
+local known_topics = prefix .. 'topics'
 local function stands_before(a, b)
   for i = 1, math.min(#a, #b) do
     local of_a, of_b = string.byte(a, i), string.byte(b, i)
@@ -32,6 +29,9 @@ local function entries_before(set, score, id)
   end
   return low
 end
+local time = redis.call('TIME')
+local now_us = time[1] * 1000000 + time[2]
+local now_s = now_us / 1000000
 local USED_EACH = 60
 local function used_at(seconds)
   return string.format('%d', seconds - seconds % USED_EACH)

@@ -11,12 +11,12 @@
 -- Cost: O(1).
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
-local waiters = prefix .. 'waiting:'
 local wake_channels = prefix .. 'wake:'
+local parked_queues = prefix .. 'paused_queue:'
+local waiters = prefix .. 'waiting:'
+local pauses = prefix .. 'paused'
 local reserved_counts = prefix .. 'reserved'
 local schedules = prefix .. 'schedules'
-local pauses = prefix .. 'paused'
-local parked_queues = prefix .. 'paused_queue:'
 local function not_permitted(command, key, ...)
   if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
     return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)

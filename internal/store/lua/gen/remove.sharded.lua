@@ -12,8 +12,8 @@
 -- Cost: O(log n) of the pool for each job; for one that is ready also O(its queue), 10,000 entries at most.
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
-local reserved_counts = prefix .. 'reserved'
 local once = prefix .. 'once'
+local reserved_counts = prefix .. 'reserved'
 local HAS_SLOTS = 1649267441664
 local function not_permitted(command, key, ...)
   if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
@@ -59,9 +59,6 @@ end
 -- Most calls end here, with waiting or reserved jobs of topics without slots, before what others need is defined.
 if not rest then return #told > 0 and told or nil end
 
-local slots = prefix .. 'slots:'
-local LATER = 7
-local NOT_FOUND = 8
 local dead_lists = prefix .. 'dead_letters:'
 local dead_topics = prefix .. 'dead_topics'
 local function unlist(topic, id)
@@ -69,8 +66,24 @@ local function unlist(topic, id)
   redis.pcall('ZREM', list, id)
   if redis.pcall('EXISTS', list) == 0 then redis.pcall('ZREM', dead_topics, topic) end
 end
-local waiters = prefix .. 'waiting:'
+local LATER = 7
+local NOT_FOUND = 8
+local slots = prefix .. 'slots:'
+local queues = prefix .. 'ready_queue:'
+local entries_to_walk = 10000
+local function withdraw(topic, id)
+  local queue = queues .. topic
+  for _ = 1, 2 do
+    local length = redis.pcall('LLEN', queue)
+    if type(length) ~= 'number' or length > entries_to_walk then return end
+    entries_to_walk = entries_to_walk - length
+    if length > 0 and redis.pcall('LREM', queue, 0, id) ~= 0 then return end
+    local parked_queues = prefix .. 'paused_queue:'
+    queue = parked_queues .. topic
+  end
+end
 local throttled = prefix .. 'held_back:'
+local waiters = prefix .. 'waiting:'
 local function wake_throttled(topic)
   if redis.pcall('EXISTS', throttled .. topic, waiters .. topic) == 0 then return nil end
   local paused_waiters = prefix .. 'paused_waiting:'
@@ -81,9 +94,8 @@ local function wake_throttled(topic)
     for i = 1, #all, 2 do redis.pcall('ZADD', waiting, 'NX', all[i + 1], all[i]) end
     if all[1] then redis.pcall('PEXPIRE', waiting, WAITING_FOR) end
   end
-  local queues = prefix .. 'ready_queue:'
-  local wake_channels = prefix .. 'wake:'
   local MOST_DEAD = 100
+  local wake_channels = prefix .. 'wake:'
   local function wake(topic, jobs, made_ready)
     for _ = 1, MOST_DEAD do
       local first = redis.pcall('ZPOPMIN', waiters .. topic)
@@ -124,19 +136,6 @@ local function wake_throttled(topic)
     return false
   end
   return wake_next_throttled(topic)
-end
-local entries_to_walk = 10000
-local queues = prefix .. 'ready_queue:'
-local function withdraw(topic, id)
-  local queue = queues .. topic
-  for _ = 1, 2 do
-    local length = redis.pcall('LLEN', queue)
-    if type(length) ~= 'number' or length > entries_to_walk then return end
-    entries_to_walk = entries_to_walk - length
-    if length > 0 and redis.pcall('LREM', queue, 0, id) ~= 0 then return end
-    local parked_queues = prefix .. 'paused_queue:'
-    queue = parked_queues .. topic
-  end
 end
 local withdrawn
 for _, job in ipairs(rest) do

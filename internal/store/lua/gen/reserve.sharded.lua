@@ -17,14 +17,13 @@
 --
 -- Atomic because a job must be in the queue or leased, never in both or in neither.
 -- Cost: as pop, and O(log n) of the pool for each job.
+local DEFAULT_LEASE = 30000
+local DEFAULT_LIFETIME = 604800000
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local reserved_counts = prefix .. 'reserved'
-local DEFAULT_LEASE = 30000
+local limits = prefix .. 'limits'
 local HAS_LIMIT = 549755813888
-local DEFAULT_LIFETIME = 604800000
-local time = redis.call('TIME')
-local now_us = time[1] * 1000000 + time[2]
 local function not_permitted(command, key, ...)
   if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
     return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
@@ -34,11 +33,42 @@ local function not_writable()
   local reply = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '')
   if type(reply) == 'table' and not string.find(reply.err, 'OOM ', 1, true) then return reply end
 end
+local time = redis.call('TIME')
+local now_us = time[1] * 1000000 + time[2]
+local function exact_score(us)
+  local rest = us % 1000000
+  return string.format('%d.%06d', (us - rest) / 1000000, rest)
+end
+local function lease_end(ms)
+  local at = now_us + ms * 1000
+  if at % 1000 == 0 then at = at + 1 end
+  return at, exact_score(at)
+end
+local ANNOUNCED_WITHIN = 60000
+local first_due_channel = prefix .. 'first_due'
+local function announce(score, wait)
+  if wait > ANNOUNCED_WITHIN then return end
+  local overdue_until = time[1] .. '.' .. string.sub('00000' .. time[2], -6)
+  local sooner = redis.pcall('ZCOUNT', pool, '(' .. overdue_until, '(' .. score)
+  if sooner == 0 then redis.pcall('SPUBLISH', first_due_channel, string.format('%d', wait)) end
+end
+local function announce_end(at)
+  if at < math.huge then announce(exact_score(at), math.ceil((at - now_us) / 1000)) end
+end
+local begun = (now_us - now_us % 1000) / 1000
+local now = now_us % 1000 == 0 and begun or begun + 1
+local function lease_text(attempts, token, lent, left)
+  return string.format('%d %d %d %d', attempts, token, lent, left >= 0 and now + left or 0)
+end
+local LENT = 100
+local UNTIL_SEEN = 120000
+local function loan(left, length)
+  if left < 0 or left >= LENT * length and left - length >= UNTIL_SEEN then return nil end
+  return length + math.max(UNTIL_SEEN - left, 0)
+end
 local wanted, entries_left, bytes_left = tonumber(ARGV[1]), 1000, 1024 * 1024
 local pcall = redis.pcall
-local STEP = 50
 local stale, found_stale, some_bytes, queue_error = {}, {}, false, nil
-local claim_tells = false
 local buckets = prefix .. 'job_bucket:'
 local function take(queue, topic, count, most, read, wants, claim, gate)
   local ids = pcall('LRANGE', queue, -count, -1)
@@ -130,8 +160,8 @@ local function take(queue, topic, count, most, read, wants, claim, gate)
   redis.call('RPOP', queue, used)
   for i = #stale + 1, #found_stale do stale[i] = found_stale[i] end
   if misrouted then
-    local MOST_DEAD = 100
     local queues = prefix .. 'ready_queue:'
+    local MOST_DEAD = 100
     local waiters = prefix .. 'waiting:'
     local wake_channels = prefix .. 'wake:'
     local function wake(topic, jobs, made_ready)
@@ -170,6 +200,8 @@ local function take(queue, topic, count, most, read, wants, claim, gate)
   end
   return used, jobs, leases, used < count and used == #ids
 end
+local claim_tells = false
+local STEP = 50
 local waiters = prefix .. 'waiting:'
 local function take_all(read, wants, claim, limit_at, gate)
   local reply, waiter, entered = {0, stale, 0}, ARGV[2], 1
@@ -292,38 +324,6 @@ local function take_all(read, wants, claim, limit_at, gate)
   end
   return reply
 end
-local function exact_score(us)
-  local rest = us % 1000000
-  return string.format('%d.%06d', (us - rest) / 1000000, rest)
-end
-local function lease_end(ms)
-  local at = now_us + ms * 1000
-  if at % 1000 == 0 then at = at + 1 end
-  return at, exact_score(at)
-end
-local ANNOUNCED_WITHIN = 60000
-local first_due_channel = prefix .. 'first_due'
-local function announce(score, wait)
-  if wait > ANNOUNCED_WITHIN then return end
-  local overdue_until = time[1] .. '.' .. string.sub('00000' .. time[2], -6)
-  local sooner = redis.pcall('ZCOUNT', pool, '(' .. overdue_until, '(' .. score)
-  if sooner == 0 then redis.pcall('SPUBLISH', first_due_channel, string.format('%d', wait)) end
-end
-local function announce_end(at)
-  if at < math.huge then announce(exact_score(at), math.ceil((at - now_us) / 1000)) end
-end
-local begun = (now_us - now_us % 1000) / 1000
-local now = now_us % 1000 == 0 and begun or begun + 1
-local function lease_text(attempts, token, lent, left)
-  return string.format('%d %d %d %d', attempts, token, lent, left >= 0 and now + left or 0)
-end
-local LENT = 100
-local UNTIL_SEEN = 120000
-local function loan(left, length)
-  if left < 0 or left >= LENT * length and left - length >= UNTIL_SEEN then return nil end
-  return length + math.max(UNTIL_SEEN - left, 0)
-end
-local limits = prefix .. 'limits'
 local function not_here(reply)
   return type(reply) == 'table' and reply.err and string.find(reply.err, 'non local key', 1, true) and reply
 end
@@ -401,6 +401,7 @@ end
 
 -- Makes dead letters of the jobs whose attempts are used up, or puts them off.
 local function bury_exhausted(topic)
+  local dead_letters = prefix .. 'dead_letter:'
   local dead_lists = prefix .. 'dead_letters:'
   local dead_topics = prefix .. 'dead_topics'
   local function unlist(topic, id)
@@ -408,7 +409,6 @@ local function bury_exhausted(topic)
     redis.pcall('ZREM', list, id)
     if redis.pcall('EXISTS', list) == 0 then redis.pcall('ZREM', dead_topics, topic) end
   end
-  local dead_letters = prefix .. 'dead_letter:'
   local function bury(id, bucket, topic, reason, text, has_follower)
     local letter, list = dead_letters .. id, dead_lists .. topic
     local missing = has_follower and elsewhere(buckets)
@@ -519,7 +519,6 @@ local function gate(topic, n, taken)
   local missing = type(count) ~= 'number' and elsewhere(reserved_counts)
   if missing and pcall('HEXISTS', limits, topic) ~= 0 then return 0, missing end
   if type(count) ~= 'number' or count < HAS_LIMIT then return n end
-  local MADE_UP_FOR = 250000
   local function parse_limit(topic, text)
     if not text then return nil end
     if type(text) == 'table' then return nil, text end
@@ -528,16 +527,18 @@ local function gate(topic, n, taken)
     if not interval then return nil, redis.error_reply('ERR what ' .. limits .. ' says of the topic ' .. topic .. ' is no limit') end
     return tonumber(concurrency), interval, tonumber(burst), tonumber(next), tonumber(appointed), whole
   end
+  local MADE_UP_FOR = 250000
+  local slots = prefix .. 'slots:'
+  local throttled = prefix .. 'held_back:'
+  local APART, LONGEST = 5000, 5000000
   local function write_limit(topic, concurrency, interval, burst, next, appointed, whole)
     local text = string.format('%d %.17g %d %.0f %.0f %s', concurrency, interval, burst, next, appointed, whole)
     return redis.pcall('HSET', limits, topic, text)
   end
   --
-  local APART, LONGEST = 5000, 5000000
-  local slots = prefix .. 'slots:'
-  local throttled = prefix .. 'held_back:'
   local function wake_throttled(topic)
     if redis.pcall('EXISTS', throttled .. topic, waiters .. topic) == 0 then return nil end
+    local queues = prefix .. 'ready_queue:'
     local paused_waiters = prefix .. 'paused_waiting:'
     local WAITING_FOR = 3600000
     local function end_throttling(topic)
@@ -546,9 +547,8 @@ local function gate(topic, n, taken)
       for i = 1, #all, 2 do redis.pcall('ZADD', waiting, 'NX', all[i + 1], all[i]) end
       if all[1] then redis.pcall('PEXPIRE', waiting, WAITING_FOR) end
     end
-    local queues = prefix .. 'ready_queue:'
-    local wake_channels = prefix .. 'wake:'
     local MOST_DEAD = 100
+    local wake_channels = prefix .. 'wake:'
     local function wake(topic, jobs, made_ready)
       for _ = 1, MOST_DEAD do
         local first = redis.pcall('ZPOPMIN', waiters .. topic)
@@ -609,9 +609,8 @@ local function gate(topic, n, taken)
       local last = concurrency - n - 1
       local some = last >= 0 and redis.pcall('ZRANGE', set, last, last)
       if not some or #some > 0 or some.err then
-        local PLACES = 1000
-        local LOOKED_AT = 200
         local function slot_score(at) return string.format('%.0f', at) end
+        local PLACES = 1000
         local function is_lease(score)
           local part = score * 1000 % 1
           return part > 0.0005 and part < 0.9995 and score - 4294967296 < 0
@@ -631,6 +630,7 @@ local function gate(topic, n, taken)
           end
           return free
         end
+        local LOOKED_AT = 200
         local function count_slots(topic, at, most)
           local set = slots .. topic
           local all = redis.pcall('ZCOUNT', set, '-inf', '+inf')
@@ -730,13 +730,6 @@ announce_end(first_end)
 if not reply.err then table.insert(reply, 4, deferred) end
 if not followers then return reply end
 
-local dead_letters = prefix .. 'dead_letter:'
-local queues = prefix .. 'ready_queue:'
-local function score_of(ms)
-  local rest = ms % 1000
-  if rest == 0 then return string.format('%d', ms / 1000) end
-  return string.format('%d.%03d', (ms - rest) / 1000, rest)
-end
 local function read_lease(text)
   if not text then return 0, 0, 0, 0 end
   local attempts, token, lent, expires = string.match(text, '^%+?(%d+) (%d+) (%-?%d+) ?(%d*)$')
@@ -749,6 +742,7 @@ end
 local function options_text(most, ttr, lifetime)
   return string.format('%d %d %d', most, ttr, lifetime)
 end
+local queues = prefix .. 'ready_queue:'
 local MOST_DEAD = 100
 local wake_channels = prefix .. 'wake:'
 local function wake(topic, jobs, made_ready)
@@ -775,13 +769,18 @@ local function wake(topic, jobs, made_ready)
   end
   return false
 end
+local function score_of(ms)
+  local rest = ms % 1000
+  if rest == 0 then return string.format('%d', ms / 1000) end
+  return string.format('%d.%03d', (ms - rest) / 1000, rest)
+end
+local SOON = 1800
+local known_topics = prefix .. 'topics'
 local USED_EACH = 60
 local function used_at(seconds)
   return string.format('%d', seconds - seconds % USED_EACH)
 end
-local known_topics = prefix .. 'topics'
 local topics_due = prefix .. 'topics_due'
-local SOON = 1800
 local function register_wait(topic, seconds, due)
   if due - seconds > SOON then
     redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
@@ -821,5 +820,6 @@ local function follow_up(id, from)
   end
   register_use(topic, now / 1000, due / 1000)
 end
+local dead_letters = prefix .. 'dead_letter:'
 for _, id in ipairs(followers) do follow_up(id, dead_letters .. id) end
 return reply

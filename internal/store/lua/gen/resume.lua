@@ -12,10 +12,6 @@ local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local pauses = prefix .. 'paused'
 local parked_queues = prefix .. 'paused_queue:'
-local time = redis.call('TIME')
-local now_us = time[1] * 1000000 + time[2]
-local begun = (now_us - now_us % 1000) / 1000
-local now = now_us % 1000 == 0 and begun or begun + 1
 local function read_pause(text)
   local since, ends, backed_off, backs_on, note = string.match(text, '^(%d+) (%d+) (%d+) (%d+) (.*)$')
   if not since then return nil end
@@ -26,6 +22,7 @@ local function paused_until(p)
   return math.max(p.ends, p.backs_on)
 end
 local queues = prefix .. 'ready_queue:'
+local waiters = prefix .. 'waiting:'
 local function park(topic, most)
   local queue, parked = queues .. topic, parked_queues .. topic
   local ready = redis.pcall('LLEN', queue)
@@ -41,7 +38,6 @@ local function park(topic, most)
   end
   return count, ready > count
 end
-local waiters = prefix .. 'waiting:'
 local paused_waiters = prefix .. 'paused_waiting:'
 local MOST_DEAD = 100
 local wake_channels = prefix .. 'wake:'
@@ -91,14 +87,14 @@ local function release(topic, most)
   if not is_broken and ready + held > 0 then wake(topic, ready + held) end
   return moved, false
 end
+local function not_writable()
+  local reply = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '')
+  if type(reply) == 'table' and not string.find(reply.err, 'OOM ', 1, true) then return reply end
+end
 local function not_permitted(command, key, ...)
   if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
     return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
   end
-end
-local function not_writable()
-  local reply = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '')
-  if type(reply) == 'table' and not string.find(reply.err, 'OOM ', 1, true) then return reply end
 end
 local function not_pausable(topic)
   return not_writable() or not_permitted('HSET', pauses, 'a', '') or not_permitted('HDEL', pauses, 'a')
@@ -106,11 +102,13 @@ local function not_pausable(topic)
     or not_permitted('RENAME', waiters, paused_waiters) or not_permitted('LMOVE', queues, parked_queues, 'RIGHT', 'LEFT')
     or not_permitted('TYPE', waiters)
 end
-
+local time = redis.call('TIME')
+local now_us = time[1] * 1000000 + time[2]
+local begun = (now_us - now_us % 1000) / 1000
+local now = now_us % 1000 == 0 and begun or begun + 1
 local topic = ARGV[1]
-
-
 local err = not_pausable(topic)
+
 if err then return err end
 redis.call('HDEL', pauses, '') -- takes nothing; what comes behind a write is not refused at maxmemory
 local text = redis.call('HGET', pauses, topic)

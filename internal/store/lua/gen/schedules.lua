@@ -13,8 +13,8 @@
 -- Cost: O(log n) of the pool for each.
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
-local buckets = prefix .. 'job_bucket:'
 local schedules = prefix .. 'schedules'
+local buckets = prefix .. 'job_bucket:'
 local SCHEDULE_TOPIC = 'delayer:schedules'
 local function stands_before(a, b)
   for i = 1, math.min(#a, #b) do

@@ -7,10 +7,6 @@
 --
 -- One script so that entries and time are of one moment.
 -- Cost: O(servers), of which it reads a bounded number.
-local time = redis.call('TIME')
-local now_us = time[1] * 1000000 + time[2]
-local begun = (now_us - now_us % 1000) / 1000
-local now = now_us % 1000 == 0 and begun or begun + 1
 local MAX_SERVERS, MAX_ENTRY = 250, 8192
 local function server_entries(servers)
   local list = {}
@@ -20,6 +16,10 @@ local function server_entries(servers)
   end
   return list
 end
+local time = redis.call('TIME')
+local now_us = time[1] * 1000000 + time[2]
+local begun = (now_us - now_us % 1000) / 1000
+local now = now_us % 1000 == 0 and begun or begun + 1
 local entries = server_entries(KEYS[1])
 local reply = {now}
 for k = 1, #entries, 2 do

@@ -15,19 +15,115 @@
 -- Cost: O(log n) of the pool for each ID; of ready jobs also O(their queues), 10,000 entries in all at most.
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
+local transit = prefix .. 'set_aside'
 local buckets = prefix .. 'job_bucket:'
 local dead_letters = prefix .. 'dead_letter:'
-local dead_lists = prefix .. 'dead_letters:'
-local once = prefix .. 'once'
-local schedules = prefix .. 'schedules'
 local groups = prefix .. 'group:'
-local transit = prefix .. 'set_aside'
+local once = prefix .. 'once'
+local SCHEDULE_TOPIC = 'delayer:schedules'
+local schedules = prefix .. 'schedules'
 local transit_jobs = prefix .. 'set_aside:'
+local dead_lists = prefix .. 'dead_letters:'
+local dead_topics = prefix .. 'dead_topics'
+local function unlist(topic, id)
+  local list = dead_lists .. topic
+  redis.pcall('ZREM', list, id)
+  if redis.pcall('EXISTS', list) == 0 then redis.pcall('ZREM', dead_topics, topic) end
+end
 local function not_permitted(command, key, ...)
   if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
     return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
   end
 end
+local function is_lease(score)
+  local part = score * 1000 % 1
+  return part > 0.0005 and part < 0.9995 and score - 4294967296 < 0
+end
+local reserved_counts = prefix .. 'reserved'
+local HAS_SLOTS = 1649267441664
+local function count_reserved(by_topic, ids)
+  for topic, change in pairs(by_topic) do
+    local count = redis.pcall('HINCRBY', reserved_counts, topic, change)
+    if type(count) ~= 'number' then
+    elseif count <= 0 then
+      redis.pcall('HDEL', reserved_counts, topic)
+    elseif count >= HAS_SLOTS and change < 0 then
+      local slots = prefix .. 'slots:'
+      local throttled = prefix .. 'held_back:'
+      local waiters = prefix .. 'waiting:'
+      local function wake_throttled(topic)
+        if redis.pcall('EXISTS', throttled .. topic, waiters .. topic) == 0 then return nil end
+        local queues = prefix .. 'ready_queue:'
+        local paused_waiters = prefix .. 'paused_waiting:'
+        local WAITING_FOR = 3600000
+        local function end_throttling(topic)
+          local all, waiting = redis.pcall('ZPOPMIN', throttled .. topic, 1000), waiters .. topic
+          if all[1] and redis.pcall('TYPE', waiting).ok == 'hash' then waiting = paused_waiters .. topic end
+          for i = 1, #all, 2 do redis.pcall('ZADD', waiting, 'NX', all[i + 1], all[i]) end
+          if all[1] then redis.pcall('PEXPIRE', waiting, WAITING_FOR) end
+        end
+        local MOST_DEAD = 100
+        local wake_channels = prefix .. 'wake:'
+        local function wake(topic, jobs, made_ready)
+          for _ = 1, MOST_DEAD do
+            local first = redis.pcall('ZPOPMIN', waiters .. topic)
+            if not first[1] then
+              if not first.err then return false end
+              local parked_queues = prefix .. 'paused_queue:'
+              local pauses = prefix .. 'paused'
+              local function is_parked(topic, reply)
+                return reply.err and string.find(reply.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', pauses, topic)[1]
+              end
+              if not is_parked(topic, first) then return false, first.err end
+              local queue, parked = queues .. topic, parked_queues .. topic
+              for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
+                local id = redis.pcall('LMOVE', queue, parked, 'RIGHT', 'LEFT')
+                if type(id) ~= 'string' then break end
+              end
+              return false
+            end
+            local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
+            if type(receivers) == 'table' then return false, receivers.err end
+            if receivers > 0 then return true end
+          end
+          return false
+        end
+        local function wake_next_throttled(topic)
+          local jobs = redis.pcall('LLEN', queues .. topic)
+          if type(jobs) ~= 'number' then return false end
+          if jobs == 0 then
+            end_throttling(topic)
+            return false
+          end
+          for _ = 1, 100 do
+            local first = redis.pcall('ZPOPMIN', throttled .. topic)
+            if not first[1] then return wake(topic, jobs) end
+            local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
+            if receivers ~= 0 then return type(receivers) == 'number' end
+          end
+          return false
+        end
+        return wake_next_throttled(topic)
+      end
+      if ids then redis.pcall('ZREM', slots .. topic, unpack(ids)) end
+      wake_throttled(topic)
+    end
+  end
+end
+local queues = prefix .. 'ready_queue:'
+local entries_to_walk = 10000
+local function withdraw(topic, id)
+  local queue = queues .. topic
+  for _ = 1, 2 do
+    local length = redis.pcall('LLEN', queue)
+    if type(length) ~= 'number' or length > entries_to_walk then return end
+    entries_to_walk = entries_to_walk - length
+    if length > 0 and redis.pcall('LREM', queue, 0, id) ~= 0 then return end
+    local parked_queues = prefix .. 'paused_queue:'
+    queue = parked_queues .. topic
+  end
+end
+local function schedule_name(id) return string.match(id, '^{(.*)}@schedule$') end
 local BATCH_BYTES = 256 * 1024
 local batch_bytes, batched = 0, 0
 local migration = prefix .. 'migration'
@@ -76,12 +172,6 @@ local function add_hash(name, entry, at)
 end
 local begun = (now_us - now_us % 1000) / 1000
 local now = now_us % 1000 == 0 and begun or begun + 1
-local dead_topics = prefix .. 'dead_topics'
-local function unlist(topic, id)
-  local list = dead_lists .. topic
-  redis.pcall('ZREM', list, id)
-  if redis.pcall('EXISTS', list) == 0 then redis.pcall('ZREM', dead_topics, topic) end
-end
 local function take_letter(id)
   local topic = redis.pcall('HGET', dead_letters .. id, 'topic')
   if type(topic) ~= 'string' then return end
@@ -110,97 +200,6 @@ local function drop_old_lease(name)
   local _, _, _, expires = read_lease(text)
   if pushed_again(redis.call('PTTL', name), expires) then redis.call('HDEL', name, 'lease', 'options', 'error', 'next', 'next_body') end
 end
-local function is_lease(score)
-  local part = score * 1000 % 1
-  return part > 0.0005 and part < 0.9995 and score - 4294967296 < 0
-end
-local reserved_counts = prefix .. 'reserved'
-local HAS_SLOTS = 1649267441664
-local function count_reserved(by_topic, ids)
-  for topic, change in pairs(by_topic) do
-    local count = redis.pcall('HINCRBY', reserved_counts, topic, change)
-    if type(count) ~= 'number' then
-    elseif count <= 0 then
-      redis.pcall('HDEL', reserved_counts, topic)
-    elseif count >= HAS_SLOTS and change < 0 then
-      local slots = prefix .. 'slots:'
-      local waiters = prefix .. 'waiting:'
-      local throttled = prefix .. 'held_back:'
-      local function wake_throttled(topic)
-        if redis.pcall('EXISTS', throttled .. topic, waiters .. topic) == 0 then return nil end
-        local paused_waiters = prefix .. 'paused_waiting:'
-        local WAITING_FOR = 3600000
-        local function end_throttling(topic)
-          local all, waiting = redis.pcall('ZPOPMIN', throttled .. topic, 1000), waiters .. topic
-          if all[1] and redis.pcall('TYPE', waiting).ok == 'hash' then waiting = paused_waiters .. topic end
-          for i = 1, #all, 2 do redis.pcall('ZADD', waiting, 'NX', all[i + 1], all[i]) end
-          if all[1] then redis.pcall('PEXPIRE', waiting, WAITING_FOR) end
-        end
-        local queues = prefix .. 'ready_queue:'
-        local wake_channels = prefix .. 'wake:'
-        local MOST_DEAD = 100
-        local function wake(topic, jobs, made_ready)
-          for _ = 1, MOST_DEAD do
-            local first = redis.pcall('ZPOPMIN', waiters .. topic)
-            if not first[1] then
-              if not first.err then return false end
-              local parked_queues = prefix .. 'paused_queue:'
-              local pauses = prefix .. 'paused'
-              local function is_parked(topic, reply)
-                return reply.err and string.find(reply.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', pauses, topic)[1]
-              end
-              if not is_parked(topic, first) then return false, first.err end
-              local queue, parked = queues .. topic, parked_queues .. topic
-              for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
-                local id = redis.pcall('LMOVE', queue, parked, 'RIGHT', 'LEFT')
-                if type(id) ~= 'string' then break end
-              end
-              return false
-            end
-            local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
-            if type(receivers) == 'table' then return false, receivers.err end
-            if receivers > 0 then return true end
-          end
-          return false
-        end
-        local function wake_next_throttled(topic)
-          local jobs = redis.pcall('LLEN', queues .. topic)
-          if type(jobs) ~= 'number' then return false end
-          if jobs == 0 then
-            end_throttling(topic)
-            return false
-          end
-          for _ = 1, 100 do
-            local first = redis.pcall('ZPOPMIN', throttled .. topic)
-            if not first[1] then return wake(topic, jobs) end
-            local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
-            if receivers ~= 0 then return type(receivers) == 'number' end
-          end
-          return false
-        end
-        return wake_next_throttled(topic)
-      end
-      if ids then redis.pcall('ZREM', slots .. topic, unpack(ids)) end
-      wake_throttled(topic)
-    end
-  end
-end
-local entries_to_walk = 10000
-local queues = prefix .. 'ready_queue:'
-local function withdraw(topic, id)
-  local queue = queues .. topic
-  for _ = 1, 2 do
-    local length = redis.pcall('LLEN', queue)
-    if type(length) ~= 'number' or length > entries_to_walk then return end
-    entries_to_walk = entries_to_walk - length
-    if length > 0 and redis.pcall('LREM', queue, 0, id) ~= 0 then return end
-    local parked_queues = prefix .. 'paused_queue:'
-    queue = parked_queues .. topic
-  end
-end
-local function schedule_name(id) return string.match(id, '^{(.*)}@schedule$') end
-local SCHEDULE_TOPIC = 'delayer:schedules'
-
 local FIRST = 2
 local reply = {0, 0, 0, {}}
 local waits = redis.call('HLEN', transit) > 0
@@ -221,9 +220,8 @@ if looks or not some_exist then
 end
 if waits then return tell_batch(reply, true) end
 
-
-
 local err = no_transit() or not_permitted('ZREM', pool, '')
+
 if err then return err end
 redis.call('ZREM', pool, '') -- takes nothing; behind a write, nothing is refused at maxmemory
 

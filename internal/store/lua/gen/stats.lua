@@ -17,10 +17,10 @@
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local buckets = prefix .. 'job_bucket:'
-local queues = prefix .. 'ready_queue:'
-local dead_lists = prefix .. 'dead_letters:'
 local pauses = prefix .. 'paused'
+local queues = prefix .. 'ready_queue:'
 local parked_queues = prefix .. 'paused_queue:'
+local dead_lists = prefix .. 'dead_letters:'
 local function unreadable(reply)
   return type(reply) == 'table' and reply.err and not string.find(reply.err, 'WRONGTYPE', 1, true)
 end
@@ -51,9 +51,9 @@ local function parse_limit(topic, text)
   return tonumber(concurrency), interval, tonumber(burst), tonumber(next), tonumber(appointed), whole
 end
 local function read_limit(topic) return parse_limit(topic, redis.pcall('HGET', limits, topic)) end
-local PLACES = 1000
-local LOOKED_AT = 200
+local slots = prefix .. 'slots:'
 local function slot_score(at) return string.format('%.0f', at) end
+local PLACES = 1000
 local function is_lease(score)
   local part = score * 1000 % 1
   return part > 0.0005 and part < 0.9995 and score - 4294967296 < 0
@@ -73,7 +73,7 @@ local function free_among(set, ids, at, changes)
   end
   return free
 end
-local slots = prefix .. 'slots:'
+local LOOKED_AT = 200
 local function count_slots(topic, at, most)
   local set = slots .. topic
   local all = redis.pcall('ZCOUNT', set, '-inf', '+inf')

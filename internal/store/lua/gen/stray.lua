@@ -10,11 +10,11 @@
 -- Cost: O(topics).
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
-local queues = prefix .. 'ready_queue:'
 local known_topics = prefix .. 'topics'
-local dead_lists = prefix .. 'dead_letters:'
-local dead_topics = prefix .. 'dead_topics'
+local queues = prefix .. 'ready_queue:'
 local parked_queues = prefix .. 'paused_queue:'
+local dead_topics = prefix .. 'dead_topics'
+local dead_lists = prefix .. 'dead_letters:'
 local most = tonumber(ARGV[1])
 local function number(reply) return type(reply) == 'number' and reply or 0 end
 local function first(topics)

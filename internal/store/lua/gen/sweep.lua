@@ -18,23 +18,18 @@
 -- counts as entries.
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
-local buckets = prefix .. 'job_bucket:'
 local queues = prefix .. 'ready_queue:'
+local parked_queues = prefix .. 'paused_queue:'
+local buckets = prefix .. 'job_bucket:'
+local pauses = prefix .. 'paused'
+local dead_lists = prefix .. 'dead_letters:'
 local reserved_counts = prefix .. 'reserved'
-local limits = prefix .. 'limits'
-local uncounted = prefix .. 'uncounted'
+local MAX_LEASE = 86400000
 local known_topics = prefix .. 'topics'
 local topics_due = prefix .. 'topics_due'
-local dead_lists = prefix .. 'dead_letters:'
 local once = prefix .. 'once'
-local pauses = prefix .. 'paused'
-local parked_queues = prefix .. 'paused_queue:'
-local MAX_LEASE = 86400000
-local time = redis.call('TIME')
-local now_us = time[1] * 1000000 + time[2]
-local begun = (now_us - now_us % 1000) / 1000
-local now = now_us % 1000 == 0 and begun or begun + 1
-local now_s = now_us / 1000000
+local limits = prefix .. 'limits'
+local uncounted = prefix .. 'uncounted'
 local function not_permitted(command, key, ...)
   if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
     return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
@@ -46,6 +41,20 @@ local function not_writable()
 end
 local function unreadable(reply)
   return type(reply) == 'table' and reply.err and not string.find(reply.err, 'WRONGTYPE', 1, true)
+end
+local LIMIT_MARK = 1099511627776
+local function raise_for(concurrency) return concurrency >= 0 and 2 * LIMIT_MARK or LIMIT_MARK end
+local function lowered(kept)
+  local raised = math.floor(kept / LIMIT_MARK + 0.5) * LIMIT_MARK
+  return kept - raised, raised
+end
+local function parse_limit(topic, text)
+  if not text then return nil end
+  if type(text) == 'table' then return nil, text end
+  local concurrency, interval, burst, next, appointed, whole = string.match(text, '^(%-?%d+) (%S+) (%d+) (%d+) (%d+) (.*)$')
+  interval = tonumber(interval)
+  if not interval then return nil, redis.error_reply('ERR what ' .. limits .. ' says of the topic ' .. topic .. ' is no limit') end
+  return tonumber(concurrency), interval, tonumber(burst), tonumber(next), tonumber(appointed), whole
 end
 local function stands_before(a, b)
   for i = 1, math.min(#a, #b) do
@@ -63,20 +72,6 @@ local function entries_before(set, score, id)
     if stands_before(entry, id) then low = middle + 1 else high = middle end
   end
   return low
-end
-local LIMIT_MARK = 1099511627776
-local function raise_for(concurrency) return concurrency >= 0 and 2 * LIMIT_MARK or LIMIT_MARK end
-local function lowered(kept)
-  local raised = math.floor(kept / LIMIT_MARK + 0.5) * LIMIT_MARK
-  return kept - raised, raised
-end
-local function parse_limit(topic, text)
-  if not text then return nil end
-  if type(text) == 'table' then return nil, text end
-  local concurrency, interval, burst, next, appointed, whole = string.match(text, '^(%-?%d+) (%S+) (%d+) (%d+) (%d+) (.*)$')
-  interval = tonumber(interval)
-  if not interval then return nil, redis.error_reply('ERR what ' .. limits .. ' says of the topic ' .. topic .. ' is no limit') end
-  return tonumber(concurrency), interval, tonumber(burst), tonumber(next), tonumber(appointed), whole
 end
 local MOST_DEAD = 100
 local waiters = prefix .. 'waiting:'
@@ -111,6 +106,11 @@ local function pass_on(id, topic)
     redis.pcall('ZADD', pool, 0, id)
   end
 end
+local time = redis.call('TIME')
+local now_us = time[1] * 1000000 + time[2]
+local begun = (now_us - now_us % 1000) / 1000
+local now = now_us % 1000 == 0 and begun or begun + 1
+local now_s = now_us / 1000000
 local USED_EACH = 60
 local function used_at(seconds)
   return string.format('%d', seconds - seconds % USED_EACH)

@@ -12,24 +12,22 @@
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local buckets = prefix .. 'job_bucket:'
+local SCHEDULE_TOPIC = 'delayer:schedules'
 local schedules = prefix .. 'schedules'
 local removed_schedules = prefix .. 'removed_schedules'
-local SCHEDULE_TOPIC = 'delayer:schedules'
 local function not_permitted(command, key, ...)
   if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
     return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
   end
 end
 local function schedule_id(name) return '{' .. name .. '}@schedule' end
-
 local id = schedule_id(ARGV[1])
 local s = redis.call('HMGET', buckets .. id, 'topic', 'revision', 'source')
 if s[1] and (s[1] ~= SCHEDULE_TOPIC or not s[2]) or ARGV[2] ~= '' and s[3] ~= ARGV[2] then return 0 end
-
-
 local by_hand = ARGV[2] == '' and s[3] and s[3] ~= ''
 local err = not_permitted('ZREM', pool, id) or not_permitted('ZREM', schedules, ARGV[1])
   or by_hand and not_permitted('ZADD', removed_schedules, '0', '')
+
 if err then return err end
 local deleted = redis.call('DEL', buckets .. id)
 redis.call('ZREM', pool, id)

@@ -8,62 +8,8 @@
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local queues = prefix .. 'ready_queue:'
-local waiters = prefix .. 'waiting:'
-local throttled = prefix .. 'held_back:'
-local function wake_throttled(topic)
-  if redis.pcall('EXISTS', throttled .. topic, waiters .. topic) == 0 then return nil end
-  local paused_waiters = prefix .. 'paused_waiting:'
-  local WAITING_FOR = 3600000
-  local function end_throttling(topic)
-    local all, waiting = redis.pcall('ZPOPMIN', throttled .. topic, 1000), waiters .. topic
-    if all[1] and redis.pcall('TYPE', waiting).ok == 'hash' then waiting = paused_waiters .. topic end
-    for i = 1, #all, 2 do redis.pcall('ZADD', waiting, 'NX', all[i + 1], all[i]) end
-    if all[1] then redis.pcall('PEXPIRE', waiting, WAITING_FOR) end
-  end
-  local wake_channels = prefix .. 'wake:'
-  local MOST_DEAD = 100
-  local function wake(topic, jobs, made_ready)
-    for _ = 1, MOST_DEAD do
-      local first = redis.pcall('ZPOPMIN', waiters .. topic)
-      if not first[1] then
-        if not first.err then return false end
-        local parked_queues = prefix .. 'paused_queue:'
-        local pauses = prefix .. 'paused'
-        local function is_parked(topic, reply)
-          return reply.err and string.find(reply.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', pauses, topic)[1]
-        end
-        if not is_parked(topic, first) then return false, first.err end
-        local queue, parked = queues .. topic, parked_queues .. topic
-        for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
-          local id = redis.pcall('LMOVE', queue, parked, 'RIGHT', 'LEFT')
-          if type(id) ~= 'string' then break end
-        end
-        return false
-      end
-      local receivers = redis.pcall('SPUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
-      if type(receivers) == 'table' then return false, receivers.err end
-      if receivers > 0 then return true end
-    end
-    return false
-  end
-  local function wake_next_throttled(topic)
-    local jobs = redis.pcall('LLEN', queues .. topic)
-    if type(jobs) ~= 'number' then return false end
-    if jobs == 0 then
-      end_throttling(topic)
-      return false
-    end
-    for _ = 1, 100 do
-      local first = redis.pcall('ZPOPMIN', throttled .. topic)
-      if not first[1] then return wake(topic, jobs) end
-      local receivers = redis.pcall('SPUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
-      if receivers ~= 0 then return type(receivers) == 'number' end
-    end
-    return false
-  end
-  return wake_next_throttled(topic)
-end
 local MOST_DEAD = 100
+local waiters = prefix .. 'waiting:'
 local wake_channels = prefix .. 'wake:'
 local function wake(topic, jobs, made_ready)
   for _ = 1, MOST_DEAD do
@@ -88,6 +34,34 @@ local function wake(topic, jobs, made_ready)
     if receivers > 0 then return true end
   end
   return false
+end
+local throttled = prefix .. 'held_back:'
+local function wake_throttled(topic)
+  if redis.pcall('EXISTS', throttled .. topic, waiters .. topic) == 0 then return nil end
+  local paused_waiters = prefix .. 'paused_waiting:'
+  local WAITING_FOR = 3600000
+  local function end_throttling(topic)
+    local all, waiting = redis.pcall('ZPOPMIN', throttled .. topic, 1000), waiters .. topic
+    if all[1] and redis.pcall('TYPE', waiting).ok == 'hash' then waiting = paused_waiters .. topic end
+    for i = 1, #all, 2 do redis.pcall('ZADD', waiting, 'NX', all[i + 1], all[i]) end
+    if all[1] then redis.pcall('PEXPIRE', waiting, WAITING_FOR) end
+  end
+  local function wake_next_throttled(topic)
+    local jobs = redis.pcall('LLEN', queues .. topic)
+    if type(jobs) ~= 'number' then return false end
+    if jobs == 0 then
+      end_throttling(topic)
+      return false
+    end
+    for _ = 1, 100 do
+      local first = redis.pcall('ZPOPMIN', throttled .. topic)
+      if not first[1] then return wake(topic, jobs) end
+      local receivers = redis.pcall('SPUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
+      if receivers ~= 0 then return type(receivers) == 'number' end
+    end
+    return false
+  end
+  return wake_next_throttled(topic)
 end
 for _, topic in ipairs(ARGV) do
   local length = redis.pcall('LLEN', queues .. topic)

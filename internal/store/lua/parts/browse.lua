@@ -3,14 +3,12 @@
 -- ARGV[1] the topic, '' for any   ARGV[2] how many jobs at most   ARGV[3] how many entries to read at most; fewer if many are told
 -- ARGV[4] how many bytes of a body to tell at most; 0: nothing of it; 'all' of body, error and reason
 -- ARGV[5…6] the position of the last entry that was read before, '' for none
+-- include: guard: unreadable; lease: read_lease read_options
 
 local topic, whole = ARGV[1], ARGV[4] == 'all'
--- include: whole
 local jobs_left, entries_left, preview = tonumber(ARGV[2]), tonumber(ARGV[3]), whole and 2147483647 or tonumber(ARGV[4])
 local bytes_left = 512 * 1024
--- include: whole preview
 local MAX_BODY, MAX_TEXT = whole and preview or 1024 * 1024, whole and preview or 1024
--- include: preview
 local A_JOB = preview > 0 and 3 or 0 -- what to tell of a job costs, in entries
 local FIRST_PAGE, LAST_PAGE = 16, 128 -- entries read at a time, whose IDs may be large
 
@@ -20,7 +18,6 @@ end
 
 -- The beginning of the body, and how many bytes it has, -1 if that is not known. Redis can't read a part of a field: a body above
 -- MAX_BODY is not read.
--- include: preview bytes_left MAX_BODY
 local function body_of(name)
   local size = preview > 0 and redis.pcall('HSTRLEN', name, 'body')
   if type(size) ~= 'number' then return '', -1 end
@@ -37,8 +34,6 @@ end
 -- The reply is {read, last, entry, entry, …}: how many entries were read; {at, id} of the last one, {} if there are no more; and entries
 -- {id, at, topic, body, size, attempts, error, reason, attempts in all, ttr}, with MAX_TEXT bytes of error and reason at most. The last
 -- two are the producer's (ms), 0 for none.
--- include: topic jobs_left entries_left bytes_left MAX_TEXT A_JOB FIRST_PAGE LAST_PAGE body_of; guard: unreadable
--- include: lease: read_lease read_options
 local function browse(read, names, find)
   local reply, looked, page, ended = {0, {}}, 0, FIRST_PAGE, false
   while jobs_left > 0 and entries_left > 0 and bytes_left > 0 and not ended do

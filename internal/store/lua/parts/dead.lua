@@ -1,7 +1,7 @@
 -- Dead letters.
+-- include: time: now; cluster: elsewhere
 
 -- Takes an ID off a topic's dead letters.
--- include: keys: dead_lists dead_topics
 local function unlist(topic, id)
   local list = dead_lists .. topic
   redis.pcall('ZREM', list, id)
@@ -11,8 +11,6 @@ end
 -- Makes a dead letter of a job: of its bucket, and an entry of its topic's dead letters. One of the same ID is replaced. Returns an
 -- error reply if that fails, and has changed nothing then. It comes behind a write, as at maxmemory a first one would be refused. A
 -- follower must take the job's place then, see follow_up.
--- include: unlist; keys: dead_letters dead_lists dead_topics; time: now
--- cluster: -- include: keys: buckets; guard: elsewhere
 local function bury(id, bucket, topic, reason, text, has_follower)
   local letter, list = dead_letters .. id, dead_lists .. topic
   -- cluster: local missing = has_follower and elsewhere(buckets)

@@ -1,4 +1,5 @@
 -- Bursts of pushes that are one job.
+-- include: time: begun
 
 -- How long after the first push of that policy a job is due at the latest (ms), nil for no limit.
 local function debounce_limit(policy)
@@ -7,7 +8,6 @@ local function debounce_limit(policy)
 end
 
 -- When a job is due that would be due then, if that is so long (ms) after its first push at the latest. Without first, this is it.
--- include: time: begun
 local function debounced(limit, due, first)
   return math.max(math.min(due, (first or begun) + limit), begun)
 end

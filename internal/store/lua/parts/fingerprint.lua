@@ -1,7 +1,6 @@
 -- Fingerprints of pushes that count once.
 
 -- Whether the push of the ID that counts has another fingerprint. Not known of one without, or whose fingerprint could not be stored.
--- include: keys: once once_contents
 local function differs_from_counted(id, fingerprint)
   local until_ms = redis.call('ZSCORE', once, id)
   local counts = until_ms and redis.pcall('HGET', once_contents .. id, 'of')
@@ -10,7 +9,6 @@ local function differs_from_counted(id, fingerprint)
 end
 
 -- Keeps the fingerprint of a push that was just counted, for as long as it counts (ms).
--- include: keys: once once_contents
 local function keep_fingerprint(id, fingerprint, window)
   local until_ms = redis.call('ZSCORE', once, id)
   redis.pcall('HSET', once_contents .. id, 'of', until_ms .. ' ' .. fingerprint)

@@ -3,9 +3,10 @@
 --   next       when it is due (Unix ms), for how long it is kept then (ms), how many attempts it has, for how long it is reserved (ms;
 --              both 0 if the consumer decides), and its topic
 --   next_body  its body
+-- include: lease: read_lease lease_text has_follower mark_follower lifetime_left pushed_again options_text; pool: announce; queue: wake
+-- include: time: now score_of; topics: register_use
 
 -- Stores the follower of a job whose lease has that text.
--- include: time: now; lease: read_lease lease_text has_follower mark_follower lifetime_left
 local function store_follower(name, text, topic, body, due, lifetime, most, ttr)
   local attempts, token, lent = read_lease(text)
   local left, needed = lifetime_left(redis.call('PTTL', name), token, lent), math.max(due - now, 0) + lifetime
@@ -19,8 +20,6 @@ local function store_follower(name, text, topic, body, due, lifetime, most, ttr)
 end
 
 -- Makes the follower take the place of its job, which is done. It is in the hash from: the job's bucket, or its dead letter.
--- include: keys: pool buckets queues; go: DEFAULT_LIFETIME; time: now score_of; lease: read_lease pushed_again options_text
--- include: pool: announce; queue: wake; topics: register_use
 local function follow_up(id, from)
   local name = buckets .. id
   local follower = redis.call('HMGET', from, 'next', 'next_body', 'lease')

@@ -1,9 +1,9 @@
 -- With the overlap 'follow' no two jobs of a schedule run at a time, and one begins after each occurrence. An occurrence whose last job is
 -- reserved has a follower of that job, under its ID; the latest one counts. If the last job is not reserved yet, it stands for the
 -- occurrence, too, where it is: a push would move it to the end of its queue each time.
+-- include: follow: store_follower; guard: not_permitted unreadable; lease: read_lease pushed_again has_follower mark_follower read_options
 
 -- The text of the last job's lease, nil if it is not reserved, or done. An error reply if it can't have a follower.
--- include: keys: buckets; guard: not_permitted unreadable; lease: read_lease pushed_again
 local function lease_of_last(last)
   local job = last and redis.pcall('HMGET', buckets .. last, 'lease')
   if unreadable(job) then return job end
@@ -15,7 +15,6 @@ local function lease_of_last(last)
 end
 
 -- Makes an occurrence's job follow the last one, whose lease has that text. Returns the text then, and whether it is the first follower.
--- include: keys: buckets; follow: store_follower; lease: has_follower mark_follower read_options
 local function follow_last(last, lease, topic, content, options, due)
   local most, ttr, lifetime = read_options(options)
   store_follower(buckets .. last, lease, topic, content, due, lifetime, most, ttr)

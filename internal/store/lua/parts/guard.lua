@@ -10,7 +10,6 @@ end
 
 -- Whether this user, or this server, can't write to the pool. Else what is taken out of it can be put back. That Redis is full is no
 -- reason: a script that has written is not refused for that.
--- include: keys: pool
 local function not_writable()
   -- XX, GT and -inf: nothing changes, whatever is in the pool.
   local reply = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '')
@@ -26,18 +25,6 @@ local function takes_no_writes(queue)
   end
 end
 
--- Whether a pcall's reply says that a cluster's node does not have the key; then that reply.
--- cluster: local function not_here(reply)
--- cluster:   return type(reply) == 'table' and reply.err and string.find(reply.err, 'non local key', 1, true) and reply
--- cluster: end
-
--- Whether the slot moves to another node, and the key is not here, any more or yet: it can't be written to. Asked before a job is
--- taken from where it may have to be put back. The name of a key that never exists tells whether the slot moves at all.
--- cluster: -- include: not_here
--- cluster: local function elsewhere(key)
--- cluster:   return not_here(redis.pcall('EXISTS', key))
--- cluster: end
-
 -- Whether a ready queue is neither absent nor a list.
 local function not_a_list(queue)
   local type = redis.call('TYPE', queue).ok
@@ -52,7 +39,6 @@ local function unreadable(reply)
 end
 
 -- Whether no bucket can be read at all; nil if it is a matter of one key.
--- include: unreadable; keys: pool
 local function all_unreadable()
   local reply = redis.pcall('HGET', pool, 'topic')
   if unreadable(reply) then return reply end

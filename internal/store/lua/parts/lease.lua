@@ -1,4 +1,5 @@
 -- Leases, and the fields of a bucket that tell of them.
+-- include: guard: unreadable; pool: announce; time: now_us exact_score now now_s
 
 -- Whether the score of an entry of the pool is the end of a lease: that is never a whole millisecond, as all due times are. See
 -- Encodings in docs/wire-format.md. (From 2106 on scores are too coarse to tell.)
@@ -10,7 +11,6 @@ end
 -- Adds to the numbers of reserved jobs, by topic. A number may be wrong, as old clients and servers, and users who may not, don't keep it.
 -- One that is not above 0 is deleted. ids are the jobs whose leases a caller has ended, which free their slots; nil if the leases have
 -- ended by themselves.
--- include: keys: reserved_counts; go: HAS_SLOTS
 local function count_reserved(by_topic, ids)
   for topic, change in pairs(by_topic) do
     local count = redis.pcall('HINCRBY', reserved_counts, topic, change)
@@ -27,7 +27,6 @@ local function count_reserved(by_topic, ids)
 end
 
 -- The end of a lease of so many ms that begins now: in µs, and as a score.
--- include: time: now_us exact_score
 local function lease_end(ms)
   local at = now_us + ms * 1000
   if at % 1000 == 0 then at = at + 1 end
@@ -35,7 +34,6 @@ local function lease_end(ms)
 end
 
 -- Announces the first of the leases' ends that were set (µs), if there are any: it is due like a job.
--- include: time: now_us exact_score; pool: announce
 local function announce_end(at)
   if at < math.huge then announce(exact_score(at), math.ceil((at - now_us) / 1000)) end
 end
@@ -52,29 +50,23 @@ local function read_lease(text)
 end
 
 -- left is for how long the bucket is kept from now on (ms), negative for ever.
--- include: time: now
 local function lease_text(attempts, token, lent, left)
   return string.format('%d %d %d %d', attempts, token, lent, left >= 0 and now + left or 0)
 end
 
 -- The mark of a follower in the text of a lease: whether it has one, the text with one, and another text with the one that
 -- the text before it had. See Encodings in docs/wire-format.md.
--- include: go: FOLLOWER_BYTE
 local function has_follower(text) return text and string.byte(text) == FOLLOWER_BYTE end
--- include: has_follower; go: FOLLOWER_MARK
 local function mark_follower(text) return has_follower(text) and text or FOLLOWER_MARK .. text end
--- include: has_follower; go: FOLLOWER_MARK
 local function keep_follower(before, text) return has_follower(before) and FOLLOWER_MARK .. text or text end
 
 -- Whether somebody has pushed the job again who does not know these fields, as the original's clients: then its bucket, which expires
 -- in ttl ms, expires later than the lease says. Two readings of Redis's clock may be that far apart in one script, on a busy machine.
 local CLOCK_SLACK = 500
--- include: CLOCK_SLACK; time: now
 local function pushed_again(ttl, expires)
   return expires > 0 and ttl >= 0 and now + ttl - expires > CLOCK_SLACK
 end
 
--- include: go: DEFAULT_LIFETIME
 local function read_options(text)
   if not text then return 0, 0, DEFAULT_LIFETIME end
   local most, ttr, lifetime = string.match(text, '^(%d+) (%d+) (%d+)$')
@@ -96,14 +88,12 @@ local UNTIL_SEEN = 120000
 
 -- What a bucket is lent for a lease of so many ms from now on, nil for nothing. left is for how long it would be kept if the lease ended
 -- now, negative for ever.
--- include: LENT UNTIL_SEEN
 local function loan(left, length)
   if left < 0 or left >= LENT * length and left - length >= UNTIL_SEEN then return nil end
   return length + math.max(UNTIL_SEEN - left, 0)
 end
 
 -- For how long a reserved job would be kept if its lease ended now; -1 for ever. The token is when it was reserved, in µs.
--- include: time: now
 local function lifetime_left(ttl, token, lent)
   if ttl < 0 then return ttl end
   local reserved = math.floor(token / 1000)
@@ -117,7 +107,6 @@ end
 -- The token tells leases apart, as their ends may be the same µs: it is Redis's clock at the reserve, and above the one before. So a holder
 -- need not know the end, which is unknown if the answer to an extension was lost. The topic must be right, since it decides where the
 -- job goes. Whatever else became of the job, its entry is no lease any more.
--- include: is_lease; time: now_s; guard: unreadable
 local function leased_job(score, bucket, topic, token, ...)
   score = score and tonumber(score)
   if not score or score <= now_s or not is_lease(score) then return nil end

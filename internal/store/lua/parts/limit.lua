@@ -1,12 +1,11 @@
 -- Limits of topics: how many jobs are reserved at a time, and how many begin a second. A limit is a text in the hash of limits, see
 -- parse_limit. If it says how many at a time, each reserved job has a slot, see parts/slots.lua. How many begin is counted by when the next
 -- one may, as if they came evenly: one number tells all. It may be in the past, by what is made up for, or by a burst.
+-- include: throttle: wake_throttled; time: now_us
 
 -- A topic's limit marks the number of its reserved jobs: see Encodings in docs/wire-format.md. By how much the number is raised;
 -- and how many jobs are reserved by the number that is kept, and by how much that is raised.
--- include: go: LIMIT_MARK
 local function raise_for(concurrency) return concurrency >= 0 and 2 * LIMIT_MARK or LIMIT_MARK end
--- include: go: LIMIT_MARK
 local function lowered(kept)
   local raised = math.floor(kept / LIMIT_MARK + 0.5) * LIMIT_MARK -- the number may be below 0
   return kept - raised, raised
@@ -21,7 +20,6 @@ local MADE_UP_FOR = 250000 -- µs
 --   next         when the next one may begin (Unix µs)
 --   appointed    when the last of those polls again who were told when to (Unix µs)
 --   whole        what was set, of all partitions: see Limit in Go
--- include: keys: limits
 local function parse_limit(topic, text)
   if not text then return nil end
   if type(text) == 'table' then return nil, text end
@@ -30,10 +28,8 @@ local function parse_limit(topic, text)
   if not interval then return nil, redis.error_reply('ERR what ' .. limits .. ' says of the topic ' .. topic .. ' is no limit') end
   return tonumber(concurrency), interval, tonumber(burst), tonumber(next), tonumber(appointed), whole
 end
--- include: parse_limit; keys: limits
 local function read_limit(topic) return parse_limit(topic, redis.pcall('HGET', limits, topic)) end
 
--- include: keys: limits
 local function write_limit(topic, concurrency, interval, burst, next, appointed, whole)
   local text = string.format('%d %.17g %d %.0f %.0f %s', concurrency, interval, burst, next, appointed, whole)
   return redis.pcall('HSET', limits, topic, text)
@@ -46,7 +42,6 @@ end
 -- the other. One that would be away for long is woken, too: the limit may be changed meanwhile. If entries without a job kept the
 -- reserve from taking what it might, it goes on.
 local APART, LONGEST = 5000, 5000000 -- µs; between two of them, and for how long one stays away if there are others
--- include: MADE_UP_FOR parse_limit write_limit APART LONGEST; keys: limits slots throttled; time: now_us; throttle: wake_throttled
 local function open_limit(topic, n, waits)
   local text = redis.pcall('HGET', limits, topic)
   local only = type(text) == 'string' and string.match(text, '^(%d+) 0 ')

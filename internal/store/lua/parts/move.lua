@@ -1,4 +1,5 @@
 -- Moves one topic's due jobs from the pool to its ready queue.
+-- include: lease: is_lease count_reserved; pool: retry_score; queue: wake; time: stopwatch; topics: register_use; cluster: elsewhere
 
 local FIRST = 5    -- place of the first ID
 local CHUNK = 3500 -- unpack fails near 8,000, and a job put back takes two places
@@ -6,9 +7,6 @@ local TIMED = 64   -- fewer jobs are not timed
 local MOST_LATE = 1e12 -- s, for what has been due for ever
 
 -- args and the result are those of move.lua. The pool can be written to.
--- include: FIRST CHUNK TIMED MOST_LATE; keys: pool queues; time: stopwatch; lease: is_lease count_reserved; pool: retry_score
--- include: queue: wake; topics: register_use
--- cluster: -- include: guard: elsewhere
 local function move(args)
   local stop = #args >= FIRST + TIMED - 1 and stopwatch()
   local topic, found_at = args[1], tonumber(args[2])

@@ -1,4 +1,5 @@
 -- IDs whose push counts once: no further push does for a while, whatever becomes of the job.
+-- include: time: now
 
 -- For how long a push of that policy counts alone (ms), nil if that is not its policy; and its fingerprint, '' for none.
 local function once_window(policy)
@@ -8,21 +9,18 @@ local function once_window(policy)
 end
 
 -- Whether a push of the ID counts, and no further one does.
--- include: keys: once; time: now
 local function has_counted(id)
   local until_ms = redis.call('ZSCORE', once, id)
   return until_ms and tonumber(until_ms) - now > 0
 end
 
 -- Keeps the set of IDs for so long at least (ms).
--- include: keys: once
 local function keep_once(ms)
   if redis.call('PTTL', once) < ms then redis.call('PEXPIRE', once, string.format('%d', ms)) end
 end
 
 -- Registers that a push of the ID counts. Each such push removes some IDs whose time is over.
 local OVER = 10
--- include: keep_once OVER; keys: once; time: now
 local function count_once(id, window)
   redis.call('ZADD', once, string.format('%d', now + window), id)
   keep_once(window)

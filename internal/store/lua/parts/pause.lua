@@ -1,9 +1,9 @@
 -- Paused topics. Their ready jobs are parked in paused_queue:<topic>, so that nobody finds any in the ready queue, also who knows of no
 -- pause; their waiters are in paused_waiting:<topic>.
+-- include: guard: not_permitted not_writable; queue: wake
 
 -- Whether the topic is paused, by what Redis answers to a command on the set of its waiters: while it is, a hash stands in the
 -- place of that. See Encodings in docs/wire-format.md.
--- include: keys: pauses
 local function is_parked(topic, reply)
   return reply.err and string.find(reply.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', pauses, topic)[1]
 end
@@ -28,7 +28,6 @@ end
 
 -- Parks entries of a paused topic's ready queue, the next to be delivered first, most at most. Returns how many, and whether there are
 -- more; or nil and an error reply.
--- include: keys: queues parked_queues
 local function park(topic, most)
   local queue, parked = queues .. topic, parked_queues .. topic
   local ready = redis.pcall('LLEN', queue)
@@ -47,7 +46,6 @@ end
 
 -- Keeps everything of the topic from being delivered, and parks what somebody who knows of no pause has made ready since. Returns what
 -- park does.
--- include: park; keys: waiters paused_waiters
 local function hold(topic, most)
   local set = waiters .. topic
   local kind = redis.call('TYPE', set).ok
@@ -59,7 +57,6 @@ end
 -- Ends the pause, and wakes the first waiter, once all ready jobs are in one queue. If more than most are both ready and parked, it
 -- parks that many, and the topic stays paused: so the order is kept. Returns how many it moved, and whether there are more; or nil and
 -- an error reply.
--- include: park; keys: queues waiters pauses parked_queues paused_waiters; queue: wake
 local function release(topic, most)
   local queue, parked, set = queues .. topic, parked_queues .. topic, waiters .. topic
   local ready, held, moved = redis.pcall('LLEN', queue), redis.pcall('LLEN', parked), 0
@@ -86,17 +83,9 @@ local function release(topic, most)
 end
 
 -- What keeps this user from pausing topics, or from ending that.
--- include: keys: queues waiters pauses parked_queues paused_waiters; guard: not_permitted not_writable
 local function not_pausable(topic)
   return not_writable() or not_permitted('HSET', pauses, 'a', '') or not_permitted('HDEL', pauses, 'a')
     or not_permitted('HSET', waiters, 'a', '') or not_permitted('DEL', waiters) or not_permitted('RENAME', queues, parked_queues)
     or not_permitted('RENAME', waiters, paused_waiters) or not_permitted('LMOVE', queues, parked_queues, 'RIGHT', 'LEFT')
     or not_permitted('TYPE', waiters)
 end
-
--- Whether one of the keys moves to another node of the cluster.
--- cluster: -- include: keys: queues waiters pauses parked_queues paused_waiters; guard: elsewhere
--- cluster: local function pause_elsewhere(topic)
--- cluster:   return elsewhere(pauses) or elsewhere(queues .. topic) or elsewhere(parked_queues .. topic) or elsewhere(waiters .. topic)
--- cluster:     or elsewhere(paused_waiters .. topic)
--- cluster: end

@@ -11,7 +11,6 @@ end
 
 -- How many entries of a sorted set are before a position, a score and an ID: so a page goes on where the one before ended, also if that
 -- entry has left. O(log² n) where many have the same score.
--- include: stands_before
 local function entries_before(set, score, id)
   local low = redis.call('ZCOUNT', set, '-inf', '(' .. score)
   local high = redis.call('ZCOUNT', set, '-inf', score)

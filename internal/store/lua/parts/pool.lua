@@ -1,8 +1,8 @@
 -- Entries of the job pool.
+-- include: time: time
 
 -- Tells the servers that a job with that score is due in so many ms, if it is the next to be due: they sleep until the one that was. What
 -- is overdue does not count, as it may be stuck. No permission is no failure: servers read the pool by themselves, too.
--- include: go: ANNOUNCED_WITHIN; keys: pool first_due_channel; time: time
 local function announce(score, wait)
   if wait > ANNOUNCED_WITHIN then return end
   local overdue_until = time[1] .. '.' .. string.sub('00000' .. time[2], -6)

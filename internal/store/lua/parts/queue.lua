@@ -9,7 +9,6 @@ local registered_at -- when (Unix µs)
 
 -- Registers the waiter, which has waited for so long (µs), among the waiters, or among others. Returns whether it is registered now, and
 -- whether it was not before.
--- include: registered_at; go: WAITING_FOR; keys: waiters
 local function add_waiter(topic, waiter, waited, among)
   if not registered_at then
     local time = redis.pcall('TIME')
@@ -33,7 +32,6 @@ end
 -- one is woken. Returns whether one was woken, and Redis's reason if none could be. If the topic is paused, its jobs are parked
 -- instead: everything that makes a job ready calls this in the same script, and says how many it has made ready if these may be more
 -- than 1,000. Servers park what others have made ready beyond that.
--- include: MOST_DEAD; keys: queues waiters wake_channels
 local function wake(topic, jobs, made_ready)
   for _ = 1, MOST_DEAD do
     local first = redis.pcall('ZPOPMIN', waiters .. topic)
@@ -56,7 +54,6 @@ local function wake(topic, jobs, made_ready)
 end
 
 -- Passes an ID on to its own topic's ready queue, or else to the pool.
--- include: wake; keys: pool queues
 local function pass_on(id, topic)
   local length = redis.pcall('LPUSH', queues .. topic, id)
   if type(length) == 'number' then
@@ -71,7 +68,6 @@ end
 local entries_to_walk = 10000
 
 -- Takes an ID out of its topic's ready queue, or out of its parked jobs; not if that is too long, or no list.
--- include: entries_to_walk; keys: queues
 local function withdraw(topic, id)
   local queue = queues .. topic
   for _ = 1, 2 do

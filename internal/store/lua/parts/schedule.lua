@@ -9,6 +9,7 @@
 --   last       the ID of its last job
 --   ran late overlapped paused_out   how many occurrences had a job, and how many none, by reason
 --   past       the last ten occurrences, see remember
+-- include: guard: not_permitted; time: now
 
 local function schedule_id(name) return '{' .. name .. '}@schedule' end
 
@@ -16,7 +17,6 @@ local function schedule_name(id) return string.match(id, '^{(.*)}@schedule$') en
 
 -- Why a schedule's jobs can't be put into their queue, as an error reply, or nil; and why they can't be stored at all. The first write
 -- tells that Redis is full.
--- include: keys: queues; guard: not_permitted
 local function no_queue(topic)
   local kind = redis.pcall('TYPE', queues .. topic)
   if kind.err then return kind end
@@ -25,14 +25,12 @@ local function no_queue(topic)
   end
   return not_permitted('LPUSH', queues .. topic, '')
 end
--- include: guard: not_permitted
 local function no_bucket(bucket)
   return not_permitted('PEXPIRE', bucket, '1') or not_permitted('HSET', bucket, 'topic', '') or not_permitted('EXISTS', bucket)
 end
 
 -- Stores the bucket of a job that is due then (Unix ms), unless there is one of that ID. Returns whether it did: the caller then puts
 -- the job where it belongs, and registers its topic.
--- include: keys: buckets; go: DEFAULT_OPTIONS DEFAULT_LIFETIME; time: now
 local function store_bucket(id, topic, content, options, due)
   local name = buckets .. id
   if redis.call('EXISTS', name) == 1 then return false end
@@ -50,7 +48,6 @@ end
 -- Adds occurrences to the text of the last ten, each "<Unix ms><what><late by, ms>", what being r, it had a job; n, somebody ran it then;
 -- l, it was too late; o, the job before was not done; p, the schedule was paused.
 local REMEMBERED = 10
--- include: REMEMBERED
 local function remember(past, moments)
   if #moments == 0 then return past or '' end
   local text = table.concat(moments, ' ')

@@ -4,7 +4,6 @@
 local MAX_SERVERS, MAX_ENTRY = 250, 8192
 
 -- The entries of the hash of servers: {field, value, …}. A value that is no entry is false.
--- include: MAX_SERVERS MAX_ENTRY
 local function server_entries(servers)
   local list = {}
   for _, field in ipairs(redis.call('HRANDFIELD', servers, MAX_SERVERS)) do

@@ -1,5 +1,6 @@
 -- The slots of a topic whose limit says how many of its jobs are reserved at a time: a sorted set of these jobs, by the ends of their
 -- leases. The pool decides: a slot whose score is over is free unless the job's lease was extended.
+-- include: lease: is_lease
 
 local PLACES = 1000   -- slots that one call checks, of leases that seem to be over,
 local LOOKED_AT = 200 -- and of others
@@ -8,7 +9,6 @@ local LOOKED_AT = 200 -- and of others
 local function slot_score(at) return string.format('%.0f', at) end
 
 -- Those of some slots whose jobs have no lease then (Unix µs), or an error reply. With changes, slots of extended leases get new scores.
--- include: slot_score; keys: pool; lease: is_lease
 local function free_among(set, ids, at, changes)
   local free = {}
   if #ids == 0 then return free end
@@ -28,7 +28,6 @@ end
 -- How many slots of the topic are taken then (Unix µs), or an error reply. Those whose leases have ended are free. With most it need be
 -- right only above that, and forgets free slots; if there seem to be more, it also checks some of the others, whose leases somebody may
 -- have ended who knows of no slots.
--- include: PLACES LOOKED_AT slot_score free_among; keys: slots
 local function count_slots(topic, at, most)
   local set = slots .. topic
   local all = redis.pcall('ZCOUNT', set, '-inf', '+inf')

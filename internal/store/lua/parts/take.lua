@@ -20,7 +20,6 @@ local claim_tells = false -- claim has done something that the reply says, thoug
 
 -- Takes the last entries of a queue, which are next, count at most, and most jobs of them. Returns how many entries it dropped or took;
 -- what claim made of the jobs, or why there is none; and whether the queue is empty now. Or an error reply. See take_all.
--- include: bytes_left pcall stale found_stale some_bytes queue_error; keys: pool buckets
 local function take(queue, topic, count, most, read, wants, claim, gate)
   local ids = pcall('LRANGE', queue, -count, -1)
   if ids.err then
@@ -123,7 +122,6 @@ end
 --                        nil, and whether nobody else is to be woken. Third, among whom to register the waiter that is woken then
 -- The reply is {more, stale, registered, queue, jobs, left, …}, with the leases behind left; and of a queue of which no more may be taken
 -- {-queue, in how long}. Whoever leaves jobs behind wakes the next waiter.
--- include: entries_left bytes_left wanted STEP pcall stale queue_error claim_tells take; keys: waiters
 local function take_all(read, wants, claim, limit_at, gate)
   local reply, waiter, entered = {0, stale, 0}, ARGV[2], 1
   for i = 2, #KEYS do

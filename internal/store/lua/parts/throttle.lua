@@ -1,7 +1,7 @@
 -- Throttled clients: those that wait until a topic's limit has a free slot.
+-- include: queue: wake
 
 -- Makes all of them waiters like others.
--- include: keys: waiters throttled paused_waiters; go: WAITING_FOR
 local function end_throttling(topic)
   local all, waiting = redis.pcall('ZPOPMIN', throttled .. topic, 1000), waiters .. topic
   if all[1] and redis.pcall('TYPE', waiting).ok == 'hash' then waiting = paused_waiters .. topic end
@@ -10,7 +10,6 @@ local function end_throttling(topic)
 end
 
 -- See wake_throttled.
--- include: end_throttling; keys: queues wake_channels throttled; queue: wake
 local function wake_next_throttled(topic)
   local jobs = redis.pcall('LLEN', queues .. topic)
   if type(jobs) ~= 'number' then return false end
@@ -29,7 +28,6 @@ end
 
 -- Wakes the throttled client that has waited longest, or else a waiter: while the limit was reached nobody woke it. If there are no
 -- jobs, all become waiters. Returns whether one was woken, nil if there is nobody.
--- include: keys: waiters throttled
 local function wake_throttled(topic)
   if redis.pcall('EXISTS', throttled .. topic, waiters .. topic) == 0 then return nil end
   -- include: throttle: wake_next_throttled

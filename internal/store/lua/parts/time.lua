@@ -2,15 +2,11 @@
 
 local time = redis.call('TIME')
 -- Now, in µs. What follows goes by it, since to compute is faster than to read time's strings, or to call math.ceil.
--- include: time
 local now_us = time[1] * 1000000 + time[2]
--- include: now_us
 local now_s = now_us / 1000000
 -- The millisecond that has begun: what is due by then is due.
--- include: now_us
 local begun = (now_us - now_us % 1000) / 1000
 -- Now, in ms, rounded up. A delay is over so long after that.
--- include: now_us begun
 local now = now_us % 1000 == 0 and begun or begun + 1
 -- The last due time (ms) that a score holds exactly.
 local LAST_MS = 9007199254740992

@@ -2,14 +2,12 @@
 
 local USED_EACH = 60    -- s; times of use are rounded down to that, so that few calls write one
 
--- include: USED_EACH
 local function used_at(seconds)
   return string.format('%d', seconds - seconds % USED_EACH)
 end
 
 -- Registers that a job of the topic waits, if that is for long. Times are in Unix s. No permission is no failure: the topic is not
 -- counted meanwhile.
--- include: used_at; keys: known_topics topics_due; go: SOON
 local function register_wait(topic, seconds, due)
   if due - seconds > SOON then
     redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
@@ -18,7 +16,6 @@ local function register_wait(topic, seconds, due)
 end
 
 -- Registers that a job of the topic was stored, which is due then.
--- include: used_at register_wait; keys: known_topics; go: SOON
 local function register_use(topic, seconds, due)
   if due - seconds > SOON then
     register_wait(topic, seconds, due)

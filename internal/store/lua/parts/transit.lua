@@ -1,11 +1,11 @@
 -- Jobs in transit to another partition. There is one batch of them at a time.
+-- include: dead: unlist; guard: not_permitted not_writable all_unreadable; lease: read_lease pushed_again; time: now_us now
 
 local BATCH_BYTES = 256 * 1024
 local batch_bytes, batched = 0, 0
 
 -- Adds the batch to a reply: its serial number; 1 if it was there before this call, else 0; and of each entry that has not expired its
 -- kind, ID, number, for how long it is kept (ms; negative for ever), and fields: see adopt.
--- include: keys: migration transit transit_jobs
 local function tell_batch(reply, was_there)
   local entries = redis.call('HGETALL', transit)
   reply[1], reply[2] = redis.call('HGET', migration, 'serial') or '0', was_there and 1 or 0
@@ -20,7 +20,6 @@ local function tell_batch(reply, was_there)
 end
 
 -- What keeps jobs from being put in transit and told, or nil.
--- include: keys: migration transit transit_jobs; guard: not_permitted not_writable all_unreadable
 local function no_transit()
   return not_writable() or all_unreadable() or not_permitted('RENAME', transit_jobs, transit_jobs)
     or not_permitted('HSET', transit, 'a', '') or not_permitted('HSET', migration, 'a', '') or not_permitted('HSTRLEN', transit_jobs, 'body')
@@ -28,7 +27,6 @@ local function no_transit()
 end
 
 -- Adds an entry to the batch, which it begins if need be.
--- include: batched; keys: migration transit; time: now_us
 local function add_to_batch(entry, at)
   if batched == 0 then
     local last = tonumber(redis.call('HGET', migration, 'serial') or 0)
@@ -39,7 +37,6 @@ local function add_to_batch(entry, at)
 end
 
 -- Moves a hash into the batch, as that entry.
--- include: batch_bytes add_to_batch; keys: transit_jobs
 local function add_hash(name, entry, at)
   redis.call('RENAME', name, transit_jobs .. entry)
   add_to_batch(entry, at)
@@ -47,7 +44,6 @@ local function add_hash(name, entry, at)
 end
 
 -- Puts the dead letter of the ID in transit, if there is one.
--- include: add_hash; keys: dead_letters dead_lists; time: now; dead: unlist
 local function take_letter(id)
   local topic = redis.pcall('HGET', dead_letters .. id, 'topic')
   if type(topic) ~= 'string' then return end
@@ -57,7 +53,6 @@ local function take_letter(id)
 end
 
 -- Puts in transit that a push of the ID counts once, if it does.
--- include: add_to_batch; keys: once; time: now
 local function take_once(id)
   local until_ms = redis.call('ZSCORE', once, id)
   if not until_ms then return end
@@ -67,7 +62,6 @@ end
 
 -- Drops what a bucket says of leases if somebody has pushed the job again who left that: see pushed_again. Another partition's clock
 -- could not tell.
--- include: lease: read_lease pushed_again
 local function drop_old_lease(name)
   local text = redis.call('HGET', name, 'lease')
   if not text then return end
