@@ -22,7 +22,7 @@ func inProject(file string) string {
 // pages are all documents, by their paths from the project's folder.
 func pages(t *testing.T) map[string]string {
 	t.Helper()
-	files := slices.Concat(glob(t, "*.md"), glob(t, "docs/*.md"))
+	files := slices.Concat(glob(t, "*.md"), glob(t, "docs/*.md"), glob(t, "docs/adr/*.md"))
 	texts := make(map[string]string, len(files))
 	for _, file := range files {
 		text, err := os.ReadFile(file)
@@ -182,6 +182,24 @@ func TestNamedDocuments(t *testing.T) {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+var namedPath = regexp.MustCompile("`((?:internal|cmd|client|server|config|logger|tools|bench)(?:/[a-z0-9_.-]+)+)`")
+
+// The files and folders that the documents for contributors name exist.
+func TestNamedPaths(t *testing.T) {
+	count := 0
+	for page, text := range pages(t) {
+		for _, found := range namedPath.FindAllStringSubmatch(text, -1) {
+			count++
+			if _, err := os.Stat(filepath.Join(project, found[1])); err != nil {
+				t.Errorf("%s names %s: %v", page, found[1], err)
+			}
+		}
+	}
+	if count < 50 {
+		t.Errorf("%d are named", count)
 	}
 }
 
