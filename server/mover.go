@@ -247,11 +247,13 @@ func (m *mover) leave() {
 	m.peekBy(time.Now().Add(standInAfter/2), 0)
 }
 
-// peeking forgets that it was to peek.
-func (m *mover) peeking() {
+// peeking forgets when it was to peek, and returns that.
+func (m *mover) peeking() (planned time.Time) {
 	m.mu.Lock()
+	defer m.mu.Unlock()
+	planned = m.wake.peek
 	m.wake.peek, m.wake.mayPeek = time.Time{}, time.Time{}
-	m.mu.Unlock()
+	return planned
 }
 
 // redisTime is about what Redis's clock says now.

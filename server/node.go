@@ -211,14 +211,14 @@ func (n *node) peek(movers []*mover, now time.Time) {
 	}
 	answered := time.Now() // so that nothing seems to be overdue that is not
 	for i, m := range asking {
-		m.peeking()
+		planned := m.peeking()
 		if err != nil || found.First[i].Err != nil {
 			m.lookBy(now)
 			continue
 		}
 		m.peeked(found.Now, answered, found.First[i])
 		m.goOnSweeping(n.work)
-		m.tickBy(m.nextTick(now))
+		m.tickBy(m.nextTick(later(now, planned))) // a turn that was taken early is not taken again when its time comes
 	}
 }
 
