@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/internal/wait"
 )
@@ -70,52 +71,37 @@ func (c *Client) PushBatch(ctx context.Context, jobs []Delayed, opts ...PushOpti
 	return results, failed("push batch", "", batchError(what, results))
 }
 
-// pushAll is pushChunks, but for jobs that exist where they were before and are not to be replaced. given are the jobs as
-// they came, some of which had no ID.
+// pushAll pushes the jobs. given are the jobs as they came, some of which had no ID.
 func (c *Client) pushAll(ctx context.Context, given []Delayed, jobs []store.Delayed) []Result {
-	if !c.growing {
-		return c.pushChunks(ctx, jobs, nil)
+	push := func(jobs []store.Delayed, at func(i int) *store.Store) []error { return pushChunks(ctx, jobs, at) }
+	var errs []error
+	if c.previous != nil {
+		errs = c.previous.Push(ctx, jobs, func(i int) bool { return given[i].ID != "" || jobs[i].IsGrouped() }, push)
+	} else {
+		errs = push(jobs, func(i int) *store.Store { return c.partitions.Of(jobs[i].ID) })
 	}
-	var known []store.Delayed
-	for i, job := range jobs {
-		if given[i].ID != "" || job.IsGrouped() {
-			known = append(known, job)
-		}
-	}
-	stay, err := c.bringForPush(ctx, known)
-	switch {
-	case err != nil:
-		return each(jobs, func(job store.Delayed) Result { return Result{ID: job.StoredID(), Err: err} })
-	case len(stay) == 0:
-		return c.pushChunks(ctx, jobs, nil)
-	}
-	exists := func(job store.Delayed) bool { return stay[job.ID] && job.Policy.Refuses() }
-	pushed := c.pushChunks(ctx, slices.DeleteFunc(slices.Clone(jobs), exists), stay)
 	results := make([]Result, len(jobs))
 	for i, job := range jobs {
-		if exists(job) {
-			results[i] = Result{ID: job.StoredID(), Err: ErrExists, Outcome: Refused}
-			continue
+		r := Result{ID: job.StoredID(), Err: errs[i]}
+		if isStored(r.Err) || errors.Is(r.Err, ErrExists) {
+			r.Outcome = outcomes[job.Told.Did]
 		}
-		results[i], pushed = pushed[0], pushed[1:]
-		if r := &results[i]; r.Err == nil {
-			r.Err = c.bringUnlessFollowing(ctx, job.ID, job.Told.Did, stay)
-		}
+		results[i] = r
 	}
 	return results
 }
 
-// pushChunks pushes the jobs to where they belong, and those of whose ID one stays where it is to there.
-func (c *Client) pushChunks(ctx context.Context, jobs []store.Delayed, stay map[string]bool) []Result {
-	chunks := chunksOf(c, pushBatchKind, jobs, func(i int) int { return c.pushesAt(jobs[i].ID, stay) })
-	errs, _ := store.PushBatches(ctx, storesOf(chunks), each(chunks, func(c chunk[store.Delayed]) []store.Delayed { return c.items }))
-	results := make([]Result, len(jobs))
+// pushChunks pushes the jobs, each to the partition that at returns.
+func pushChunks(ctx context.Context, jobs []store.Delayed, at func(i int) *store.Store) []error {
+	chunks := fleet.Chunks(pushBatchKind, jobs, at)
+	pushed, _ := store.PushBatches(ctx, fleet.StoresOf(chunks), each(chunks, func(c fleet.Chunk[store.Delayed]) []store.Delayed { return c.Items }))
+	errs := make([]error, len(jobs))
 	for i, chunk := range chunks {
-		for k, result := range chunkResults(chunk.items, errs[i]) {
-			results[chunk.place(k)] = result
+		for k, place := range chunk.Places {
+			errs[place] = pushed[i][k]
 		}
 	}
-	return results
+	return errs
 }
 
 // checkBatch is what the store is given.
@@ -148,19 +134,6 @@ func dueOf(job Delayed) (store.Due, error) {
 		return store.Due{}, invalid("delay", "it is set, and so is a time")
 	}
 	return store.Due{At: job.At}, checkDue(job.At)
-}
-
-// chunkResults are those of one chunk.
-func chunkResults(jobs []store.Delayed, errs []error) []Result {
-	results := make([]Result, len(jobs))
-	for i, job := range jobs {
-		r := Result{ID: job.StoredID(), Err: errs[i]}
-		if isStored(r.Err) || errors.Is(r.Err, ErrExists) {
-			r.Outcome = outcomes[job.Told.Did]
-		}
-		results[i] = r
-	}
-	return results
 }
 
 // batchError says how many of what have failed, with the first error that is a cause.

@@ -17,7 +17,6 @@ type calls struct {
 	burials    *batch.Batcher[store.Burial]
 	extensions *batch.Batcher[*store.Extension]
 	removals   *batch.Batcher[string]
-	left       *batch.Batcher[string] // for what is left in partitions of before
 }
 
 func newCalls(o *batch.Owner) calls {
@@ -30,12 +29,21 @@ func newCalls(o *batch.Owner) calls {
 		burials:    batch.NewBatcher(o, buryKind),
 		extensions: batch.NewBatcher(o, extendKind),
 		removals:   batch.NewBatcher(o, removeKind),
-		left:       batch.NewBatcher(o, leftKind),
 	}
 }
 
 // of is the partition that the job of that ID belongs to.
 func (c *Client) of(id string) *store.Store { return c.partitions.Of(id) }
+
+// at is the partition of the job of that ID once the job is there: what is left of it in an old partition moves first.
+func (c *Client) at(ctx context.Context, id string) (*store.Store, error) {
+	if c.previous != nil {
+		if err := c.previous.Migrate(ctx, id); err != nil {
+			return nil, err
+		}
+	}
+	return c.of(id), nil
+}
 
 // The kinds of calls on a job. An ID may be as long as store.MaxID, but 250 of these are no more than 1 MiB.
 var (
@@ -78,7 +86,6 @@ var (
 		Measure: func(e *store.Extension) (id string, bytes int) { return e.ID, 0 },
 		Call:    (*store.Store).Extend,
 	}
-	leftKind   = batch.Kind[string]{Measure: removeKind.Measure, Call: (*store.Store).IsLeft}
 	removeKind = batch.Kind[string]{
 		Measure: func(id string) (string, int) { return id, 0 },
 		Call:    func(s *store.Store, ids []string) *store.Call[[]error] { return s.Remove(ids...) },

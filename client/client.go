@@ -11,6 +11,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/internal/batch"
+	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/redisconn"
 	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/internal/wait"
@@ -20,7 +21,7 @@ import (
 // safe for concurrent use.
 type Client struct {
 	partitions   store.Partitions
-	growing      bool // jobs may be left in the partitions of a previous layout
+	previous     *fleet.Previous // nil if there is no previous layout, in whose partitions jobs may be left
 	calls        calls
 	turn         atomic.Uint64 // which of them a batch begins with
 	dispatcher   *wait.Dispatcher
@@ -124,7 +125,7 @@ func New(pool *redis.Pool, opts ...Option) *Client {
 	}
 	o := &batch.Owner{Running: &c.running, Abandoned: c.abandoned, Closed: ErrClosed}
 	c.partitions, c.calls = set.layout.Open(pool, prefix), newCalls(o)
-	c.growing = c.partitions.Growing()
+	c.previous = fleet.NewPrevious(c.partitions, o)
 	c.dispatcher = wait.New(c.closing, o, wait.Hooks{Logger: c.logger, Popped: c.popped, Lost: func(jobs int) { c.lost.Add(int64(jobs)) }}, c.partitions...)
 	c.partitions.OnReplaced(c.dispatcher.Renew)
 	return c

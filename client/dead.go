@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
@@ -73,26 +74,17 @@ func (c *Client) Requeue(ctx context.Context, id string) error {
 		return failed("requeue", id, err)
 	}
 	defer c.running.Done()
-	reserved, err := c.bringAll(ctx, []string{id}, false)
-	switch {
-	case err != nil:
-	case reserved[id]:
-		if err = ErrExists; !c.isDead(ctx, id) {
-			err = ErrNotFound
-		}
-	default:
-		var errs []error
-		if errs, err = c.of(id).Requeue(ctx, []string{id}, DefaultReadyMaxLifetime); err == nil {
+	requeue := func(s *store.Store) error {
+		errs, err := s.Requeue(ctx, []string{id}, DefaultReadyMaxLifetime)
+		if err == nil {
 			err = errs[0]
 		}
+		return err
 	}
-	return failed("requeue", id, err)
-}
-
-// isDead reports whether there is a dead letter, and no job, of that ID.
-func (c *Client) isDead(ctx context.Context, id string) bool {
-	found, err := c.of(id).Get(ctx, id)
-	return err == nil && State(found.State) == Dead
+	if c.previous != nil {
+		return failed("requeue", id, c.previous.Requeue(ctx, id, requeue))
+	}
+	return failed("requeue", id, requeue(c.of(id)))
 }
 
 // RequeueAll is Requeue for all dead letters of the topic, the oldest first, some at a time. It
@@ -136,12 +128,14 @@ func (c *Client) dropDead(ctx context.Context, topic string, ids []string) (drop
 		return 0, err
 	}
 	defer c.running.Done()
-	if _, err := c.bringAll(ctx, ids, false); err != nil {
-		return 0, err
+	if c.previous != nil {
+		if _, err := c.previous.MigrateFree(ctx, ids...); err != nil {
+			return 0, err
+		}
 	}
-	for _, theirs := range divide(c, ids, func(i int) int { return c.partitions.Place(ids[i]) }) {
-		for page := range slices.Chunk(theirs.items, deadPage) {
-			n, err := theirs.store.DropDead(ctx, topic, page, time.Time{})
+	for _, theirs := range fleet.Divide(ids, func(i int) *store.Store { return c.of(ids[i]) }) {
+		for page := range slices.Chunk(theirs.Items, deadPage) {
+			n, err := theirs.Store.DropDead(ctx, topic, page, time.Time{})
 			if dropped += n; err != nil {
 				return dropped, err
 			}

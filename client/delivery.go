@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/internal/wait"
 )
@@ -235,6 +236,18 @@ func (d *Delivery) settle(ctx context.Context, operation string, wrong error, ca
 		return nil
 	}
 	return d.failed(operation, err)
+}
+
+// settleAt calls settle with the partition in which the job is held.
+func (d *Delivery) settleAt(settle func(*store.Store) error) error {
+	switch c := d.client; {
+	case c.previous != nil:
+		return c.previous.Settle(d.ID, d.at, settle)
+	case len(c.partitions) > 1:
+		return settle(fleet.Held(c.partitions, d.ID, d.at))
+	default:
+		return settle(c.partitions[0])
+	}
 }
 
 // failed puts in front of an error what was called, and for which job.

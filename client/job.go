@@ -48,7 +48,13 @@ func (c *Client) Get(ctx context.Context, id string) (Job, error) {
 		return Job{}, failed("get", id, err)
 	}
 	defer c.running.Done()
-	found, err := c.find(ctx, id)
+	var found store.JobInfo
+	var err error
+	if c.previous != nil {
+		found, err = c.previous.Get(ctx, id)
+	} else {
+		found, err = c.of(id).Get(ctx, id)
+	}
 	if err != nil {
 		return Job{}, failed("get", id, err)
 	}
@@ -65,9 +71,9 @@ func (c *Client) Remove(ctx context.Context, id string) (bool, error) {
 		return false, failed("remove", id, err)
 	}
 	defer c.running.Done()
-	err := c.bring(ctx, id)
+	at, err := c.at(ctx, id)
 	if err == nil {
-		err = c.calls.removals.Do(ctx, c.of(id), id)
+		err = c.calls.removals.Do(ctx, at, id)
 	}
 	if err == store.ErrNotFound {
 		return false, nil
@@ -87,9 +93,9 @@ func (c *Client) Reschedule(ctx context.Context, id string, delay time.Duration)
 	}
 	defer c.running.Done()
 	c.note("delay", delay)
-	err := c.bring(ctx, id)
+	at, err := c.at(ctx, id)
 	if err == nil {
-		err = c.of(id).Reschedule(ctx, id, delay)
+		err = at.Reschedule(ctx, id, delay)
 	}
 	return failed("reschedule", id, err)
 }

@@ -219,7 +219,7 @@ func (c *Client) push(ctx context.Context, m Message, due store.Due, wrong error
 	if due.After > 0 && due.After < time.Millisecond {
 		c.note("delay", due.After)
 	}
-	if c.growing || len(opts) > 0 || report != nil || m.ID == "" && len(c.partitions) > 1 {
+	if c.previous != nil || len(opts) > 0 || report != nil || m.ID == "" && len(c.partitions) > 1 {
 		return c.pushWith(ctx, m, job, &o)
 	}
 	if err := c.calls.pushes.Do(ctx, c.partitions.Of(job.ID), job); err != nil {
@@ -228,20 +228,9 @@ func (c *Client) push(ctx context.Context, m Message, due store.Due, wrong error
 	return job.ID, nil
 }
 
-// pushWith is push of a job with options, or while partitions grow, or whose ID may be of any of several partitions.
+// pushWith is push of a job with options, or while there is a previous layout, or whose ID may be of any of several partitions.
 func (c *Client) pushWith(ctx context.Context, m Message, job store.Delayed, o *pushOptions) (_ string, err error) {
-	var stay map[string]bool
-	if (m.ID != "" || o.group != nil) && c.growing { // else there is none of that ID elsewhere
-		stay, err = c.bringForPush(ctx, []store.Delayed{job})
-		switch {
-		case err != nil:
-			return "", failed("push", m.ID, err)
-		case stay[job.ID] && job.Policy.Refuses():
-			return o.pushed(m.ID, store.DidRefuse, ErrExists)
-		}
-	}
-	var did store.Outcome
-	if (o.report != nil || len(stay) > 0) && job.Told == nil {
+	if job.Told == nil && (o.report != nil || c.previous != nil) {
 		job.Told = new(store.Told) // which may be set when nobody waits any more
 	}
 	pushes := c.calls.pushes
@@ -251,25 +240,25 @@ func (c *Client) pushWith(ctx context.Context, m Message, job store.Delayed, o *
 	case o.group != nil:
 		pushes = c.calls.grouped
 	}
-	made := m.ID == "" && o.group == nil
-	if made {
-		c.chooseID(&job)
-	}
-	if err = pushes.Do(ctx, c.partitions[c.pushesAt(job.ID, stay)], job); made && err != nil && !isStored(err) {
-		err = c.pushElsewhere(ctx, pushes, &job, err)
-	}
 	switch {
-	case isStored(err) || errors.Is(err, ErrExists):
-		if job.Told != nil {
-			did = job.Told.Did
-		}
-		if err == nil {
-			err = c.bringUnlessFollowing(ctx, job.ID, did, stay)
-		}
-		return o.pushed(job.StoredID(), did, err)
+	case m.ID == "" && o.group == nil: // of such an ID nothing is left in old partitions
+		err = c.pushNew(ctx, pushes, &job)
+	case c.previous != nil:
+		known := func(int) bool { return true }
+		err = c.previous.Push(ctx, []store.Delayed{job}, known, func(jobs []store.Delayed, at func(int) *store.Store) []error {
+			return each(jobs, func(job store.Delayed) error { return pushes.Do(ctx, at(0), job) })
+		})[0]
 	default:
+		err = pushes.Do(ctx, c.partitions.Of(job.ID), job)
+	}
+	if !isStored(err) && !errors.Is(err, ErrExists) {
 		return "", failed("push", m.ID, err)
 	}
+	var did store.Outcome
+	if job.Told != nil {
+		did = job.Told.Did
+	}
+	return o.pushed(job.StoredID(), did, err)
 }
 
 // pushed is what Push returns once it is known what it did.

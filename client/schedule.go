@@ -127,7 +127,7 @@ func (c *Client) schedule(ctx context.Context, s Schedule, owner string) (next t
 	}
 	defer c.running.Done()
 	stored.Source = owner
-	of, err := c.scheduleAt(ctx, s.Name)
+	of, err := c.at(ctx, store.ScheduleID(s.Name))
 	if err != nil {
 		return time.Time{}, false, err
 	}
@@ -138,12 +138,6 @@ func (c *Client) schedule(ctx context.Context, s Schedule, owner string) (next t
 	now = now.Add(time.Millisecond - 1).Truncate(time.Millisecond) // as delays count
 	next, changed, err = of.PutSchedule(ctx, stored, spec.Next(now.In(zone)))
 	return next.In(zone), changed, err
-}
-
-// scheduleAt is the partition that the schedule belongs to, which it is brought to.
-func (c *Client) scheduleAt(ctx context.Context, name string) (*store.Store, error) {
-	id := store.ScheduleID(name)
-	return c.of(id), c.bring(ctx, id)
 }
 
 // check refuses what can't be a schedule, and returns what can as the store takes it.
@@ -290,7 +284,7 @@ func (c *Client) onSchedule(ctx context.Context, name string, do func(*store.Sto
 		return err
 	}
 	defer c.running.Done()
-	of, err := c.scheduleAt(ctx, name)
+	of, err := c.at(ctx, store.ScheduleID(name))
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/mix-basic/delayer/internal/batch"
+	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
@@ -50,6 +52,18 @@ func (c *Client) ExtendBatch(ctx context.Context, deliveries []*Delivery, lease 
 	})
 }
 
+// settleAll settles many deliveries, each with its item, in as few calls as there may be.
+func settleAll[T any](ctx context.Context, c *Client, kind batch.Kind[T], deliveries []*Delivery, items []T) []error {
+	job := func(i int) (id string, at *store.Store) { return deliveries[i].ID, deliveries[i].at }
+	if c.previous != nil {
+		return fleet.SettleAll(ctx, c.previous, kind, items, job)
+	}
+	return fleet.DoAll(ctx, kind, items, func(i int) *store.Store {
+		id, at := job(i)
+		return fleet.Held(c.partitions, id, at)
+	})
+}
+
 // settleBatch has do settle the deliveries, and return an error for each.
 func (c *Client) settleBatch(ctx context.Context, name string, deliveries []*Delivery, do func() []error) ([]Result, error) {
 	err := checkAll(deliveries)
@@ -84,4 +98,12 @@ func pick[T any](items []T, keep func(T) bool) (places []int, kept []T) {
 		}
 	}
 	return places, kept
+}
+
+func each[T, U any](items []T, f func(T) U) []U {
+	list := make([]U, len(items))
+	for i, item := range items {
+		list[i] = f(item)
+	}
+	return list
 }

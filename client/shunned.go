@@ -63,6 +63,16 @@ func (c *Client) wellID() (id string, found bool) {
 	return id, true
 }
 
+// pushNew pushes a job whose ID was made for it. It may change that.
+func (c *Client) pushNew(ctx context.Context, pushes *batch.Batcher[store.Delayed], job *store.Delayed) error {
+	c.chooseID(job)
+	err := pushes.Do(ctx, c.of(job.ID), *job)
+	if err != nil && !isStored(err) {
+		err = c.pushElsewhere(ctx, pushes, job, err)
+	}
+	return err
+}
+
 // chooseID replaces the ID that was made for a job if its node is shunned, and others are not.
 func (c *Client) chooseID(job *store.Delayed) {
 	if len(c.partitions) == 1 || len(c.shunned.now()) == 0 {

@@ -12,7 +12,7 @@ type count struct{ functions, files int }
 var allowed = map[string]count{
 	"push": {44, 12},
 	"pop":  {54, 14},
-	"ack":  {38, 10},
+	"ack":  {38, 9},
 	"wake": {53, 15},
 	"pass": {91, 23}, // 88 in 22, and what a heartbeat adds now and then
 }

@@ -1,0 +1,228 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/mix-basic/delayer/internal/batch"
+	"github.com/mix-basic/delayer/internal/store"
+)
+
+// Previous makes calls about jobs by their IDs while some may be left in old partitions, those of the previous layout. It exists only then.
+//
+// Before a call changes a job, what there is of it moves to the partition that it belongs to. A job that is reserved stays until it is settled,
+// unless the call ends its lease anyway. Most IDs are new, or were moved long ago, so Previous looks first: a round trip that many calls share.
+type Previous struct {
+	partitions store.Partitions
+	left       *batch.Batcher[string]
+}
+
+// NewPrevious makes the one of these partitions, for calls that the owner makes; nil if there is no previous layout.
+func NewPrevious(p store.Partitions, o *batch.Owner) *Previous {
+	if !p.Growing() {
+		return nil
+	}
+	return &Previous{p, batch.NewBatcher(o, leftKind)}
+}
+
+// leftKind asks for which IDs something is left: ErrExists.
+var leftKind = batch.Kind[string]{
+	Measure: func(id string) (string, int) { return id, 0 },
+	Call:    (*store.Store).IsLeft,
+}
+
+// Migrate moves the job, whatever state it is in, to the partition that it belongs to.
+func (p *Previous) Migrate(ctx context.Context, id string) error {
+	_, err := p.migrate(ctx, []string{id}, true)
+	return err
+}
+
+// MigrateFree is Migrate for jobs unless they are reserved, and dead letters. It returns which stay because they are reserved.
+func (p *Previous) MigrateFree(ctx context.Context, ids ...string) (reserved map[string]bool, err error) {
+	return p.migrate(ctx, ids, false)
+}
+
+func (p *Previous) migrate(ctx context.Context, ids []string, all bool) (reserved map[string]bool, err error) {
+	ids = slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return p.partitions.Before(id) == nil })
+	var errs []error
+	switch len(ids) {
+	case 0:
+		return nil, nil
+	case 1:
+		errs = []error{p.left.Do(ctx, p.partitions.Before(ids[0]), ids[0])}
+	default:
+		errs = DoAll(ctx, leftKind, ids, func(i int) *store.Store { return p.partitions.Before(ids[i]) })
+	}
+	var left []string
+	for i, err := range errs {
+		switch err {
+		case nil:
+		case store.ErrExists:
+			left = append(left, ids[i])
+		default:
+			return nil, err
+		}
+	}
+	return p.partitions.Bring(ctx, left, all)
+}
+
+// Push pushes jobs that may be left in old partitions: those that known reports. A push that spares reserved jobs goes to the old partition
+// if one of its ID is reserved there, so that it can follow it, or be refused. push pushes jobs, each to the partition that at returns.
+func (p *Previous) Push(ctx context.Context, jobs []store.Delayed, known func(i int) bool, push func(jobs []store.Delayed, at func(i int) *store.Store) []error) []error {
+	reserved, err := p.makeRoom(ctx, jobs, known)
+	if err != nil {
+		return slices.Repeat([]error{err}, len(jobs))
+	}
+	errs := make([]error, len(jobs))
+	var pushed []store.Delayed
+	var places []int
+	for i, job := range jobs {
+		if reserved[job.ID] && job.Policy.Refuses() {
+			job.Told.Did, errs[i] = store.DidRefuse, store.ErrExists
+			continue
+		}
+		pushed, places = append(pushed, job), append(places, i)
+	}
+	at := func(i int) *store.Store {
+		if id := pushed[i].ID; reserved[id] {
+			return p.partitions.Before(id)
+		}
+		return p.partitions.Of(pushed[i].ID)
+	}
+	for k, err := range push(pushed, at) {
+		job := pushed[k]
+		if err == nil && reserved[job.ID] && job.Told.Did != store.DidFollow { // the reserved one is gone
+			err = p.Migrate(ctx, job.ID)
+		}
+		errs[places[k]] = err
+	}
+	return errs
+}
+
+// makeRoom moves the jobs, and groups, that pushes are about, and returns which stay because they are reserved and are to be spared.
+func (p *Previous) makeRoom(ctx context.Context, jobs []store.Delayed, known func(i int) bool) (reserved map[string]bool, err error) {
+	var spared, replaced []string
+	for i, job := range jobs {
+		if !known(i) {
+			continue
+		}
+		if job.IsGrouped() {
+			spared = append(spared, job.Tag()) // a group that is reserved gets no more
+		}
+		if job.Policy.Spares() {
+			spared = append(spared, job.ID)
+		} else if !job.IsGrouped() {
+			replaced = append(replaced, job.ID)
+		}
+	}
+	if _, err = p.migrate(ctx, replaced, true); err != nil {
+		return nil, err
+	}
+	return p.MigrateFree(ctx, spared...)
+}
+
+// Get reads a job, or else a dead letter, wherever it is.
+func (p *Previous) Get(ctx context.Context, id string) (store.JobInfo, error) {
+	of, old := p.partitions.Of(id), p.partitions.Before(id)
+	found, err := of.Get(ctx, id)
+	if old == nil || err != nil && !errors.Is(err, store.ErrNotFound) || err == nil && !isDead(found) {
+		return found, err
+	}
+	earlier, missing := old.Get(ctx, id)
+	switch {
+	case missing == nil && (err != nil || !isDead(earlier)):
+		return earlier, nil
+	case missing == nil || err == nil:
+		return found, err
+	case !errors.Is(missing, store.ErrNotFound):
+		return earlier, missing
+	}
+	reserved, err := p.MigrateFree(ctx, id) // it may be in transit
+	switch {
+	case err != nil:
+		return store.JobInfo{}, err
+	case reserved[id]:
+		return old.Get(ctx, id)
+	}
+	return of.Get(ctx, id)
+}
+
+func isDead(job store.JobInfo) bool { return job.State == "dead" }
+
+// Requeue requeues a dead letter. If a job of its ID is reserved in an old partition there is nothing to be done: ErrExists,
+// or ErrNotFound if there is no letter.
+func (p *Previous) Requeue(ctx context.Context, id string, requeue func(*store.Store) error) error {
+	reserved, err := p.MigrateFree(ctx, id)
+	if err != nil || !reserved[id] {
+		if err == nil {
+			err = requeue(p.partitions.Of(id))
+		}
+		return err
+	}
+	if found, err := p.partitions.Of(id).Get(ctx, id); err == nil && isDead(found) {
+		return store.ErrExists
+	}
+	return store.ErrNotFound
+}
+
+// Held returns the partition in which a reserved job is held: the one of these that has at's keys. Where at is not known, nil, or none of these,
+// that is the one that the job belongs to.
+func Held(p store.Partitions, id string, at *store.Store) *store.Store {
+	if at != nil && len(p) > 1 {
+		for _, s := range p {
+			if s.Keys() == at.Keys() {
+				return s
+			}
+		}
+	}
+	return p.Of(id)
+}
+
+// held is Held, and in which partition the job may be otherwise, nil if in none: it may have moved meanwhile, or, where at is not known, may
+// not have yet.
+func (p *Previous) held(id string, at *store.Store) (place, other *store.Store) {
+	place, of := Held(p.partitions, id, at), p.partitions.Of(id)
+	if place == of {
+		return of, p.partitions.Before(id)
+	}
+	return place, of
+}
+
+// Settle settles a job where it is held (see Held) or, if its lease is not held there any more, where it may be otherwise.
+func (p *Previous) Settle(id string, at *store.Store, settle func(*store.Store) error) error {
+	place, other := p.held(id, at)
+	err := settle(place)
+	if other != nil && errors.Is(err, store.ErrLeaseLost) {
+		err = laterOf(err, settle(other))
+	}
+	return err
+}
+
+// SettleAll is Settle for many jobs, each with its item, in as few calls as there may be.
+func SettleAll[T any](ctx context.Context, p *Previous, kind batch.Kind[T], items []T, job func(i int) (id string, at *store.Store)) []error {
+	errs := DoAll(ctx, kind, items, func(i int) *store.Store {
+		place, _ := p.held(job(i))
+		return place
+	})
+	var lost []T
+	var places []int
+	var others []*store.Store
+	for i, err := range errs {
+		if _, other := p.held(job(i)); other != nil && errors.Is(err, store.ErrLeaseLost) {
+			lost, places, others = append(lost, items[i]), append(places, i), append(others, other)
+		}
+	}
+	for k, err := range DoAll(ctx, kind, lost, func(k int) *store.Store { return others[k] }) {
+		errs[places[k]] = laterOf(errs[places[k]], err)
+	}
+	return errs
+}
+
+// laterOf is what became of a job whose lease is lost at one partition, and of which the other one has answered that.
+func laterOf(err, other error) error {
+	if errors.Is(other, store.ErrGone) {
+		return err
+	}
+	return other
+}
