@@ -21,12 +21,12 @@ func TestChineseRights(t *testing.T) {
 		check(t, err)
 		return slices.DeleteFunc(slices.Collect(strings.Lines(string(text))), func(line string) bool { return !strings.HasPrefix(line, "ACL SETUSER") })
 	}
-	if got, want := lines("configuration.zh-CN.md"), lines("guarantees.md"); len(want) == 0 || !slices.Equal(got, want) {
-		t.Errorf("docs/configuration.zh-CN.md has\n%s\nand docs/guarantees.md has\n%s", strings.Join(got, ""), strings.Join(want, ""))
+	if got, want := lines("configuration.zh-CN.md"), lines("operating.md"); len(want) == 0 || !slices.Equal(got, want) {
+		t.Errorf("docs/configuration.zh-CN.md has\n%s\nand docs/operating.md has\n%s", strings.Join(got, ""), strings.Join(want, ""))
 	}
 }
 
-// The rights that docs/guarantees.md names suffice for all that producer and
+// The rights that docs/operating.md names suffice for all that producer and
 // consumer do.
 func TestDocumentedRights(t *testing.T) {
 	f := start(t, alone, undivided)

@@ -64,7 +64,7 @@ func TestCluster(t *testing.T) {
 	}
 }
 
-// The rights that docs/guarantees.md names suffice in a cluster, too, for what is pushed, moved, awaited, reserved and acknowledged.
+// The rights that docs/operating.md names suffice in a cluster, too, for what is pushed, moved, awaited, reserved and acknowledged.
 func TestRightsInCluster(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t)

@@ -15,7 +15,7 @@ import (
 	"github.com/mix-basic/delayer/server"
 )
 
-// cutRow is a row of the table in docs/guarantees.md: what comes of a job when the connection
+// cutRow is a row of the table in docs/testing.md: what comes of a job when the connection
 // is cut at one command of an operation.
 type cutRow struct {
 	operation, cut string
@@ -88,14 +88,14 @@ var cutTable = []cutRow{
 
 // The page has the same table.
 func TestDocumentedCuts(t *testing.T) {
-	text, err := os.ReadFile("../docs/guarantees.md")
+	text, err := os.ReadFile("../docs/testing.md")
 	check(t, err)
 	var want strings.Builder
 	for _, row := range cutTable {
 		fmt.Fprintln(&want, row)
 	}
 	if !strings.Contains(string(text), "|\n"+want.String()+"\n") {
-		t.Errorf("docs/guarantees.md does not have the table:\n%s", &want)
+		t.Errorf("docs/testing.md does not have the table:\n%s", &want)
 	}
 }
 

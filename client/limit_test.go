@@ -15,7 +15,7 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-var limitFor = flag.Duration("limit.for", 3*time.Second, "how long the tests of limits run that measure one; 60s is what docs/guarantees.md tells of")
+var limitFor = flag.Duration("limit.for", 3*time.Second, "how long the tests of limits run that measure one; 60s is what docs/adr/0011-limits-and-pauses.md tells of")
 
 func TestLimit(t *testing.T) {
 	f := start(t, undivided)

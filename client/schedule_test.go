@@ -380,11 +380,11 @@ func TestScheduleCuts(t *testing.T) {
 		first.cut, end.cut = early, late
 		got = append(got, first, end)
 	}
-	text, err := os.ReadFile("../docs/guarantees.md")
+	text, err := os.ReadFile("../docs/testing.md")
 	check(t, err)
 	for _, row := range scheduleCuts {
 		if line := fmt.Sprintf("| %s | %s | %s | %s | %s |\n", row.operation, row.cut, row.then, row.again, row.end); !strings.Contains(string(text), line) {
-			t.Errorf("docs/guarantees.md does not have the line %s", line)
+			t.Errorf("docs/testing.md does not have the line %s", line)
 		}
 	}
 	if !slices.Equal(got, scheduleCuts) {
