@@ -17,27 +17,22 @@ import (
 )
 
 var (
-	// ErrRefused is in the error of Check when trying again can't help: wrong
-	// password, no permission, no such database, a Redis too old; a certificate that one
-	// side does not accept, unless time may mend it.
+	// ErrRefused means that trying again cannot help: a wrong password, a missing permission, no such database, a Redis that is
+	// too old, or a certificate that one side does not accept (unless it is a matter of time).
 	ErrRefused = errors.New("redis refuses")
-	// ErrNoChannel is in the error of Check when the server will work, but jobs
-	// may be late because Redis does not let this user use a channel. Users
-	// that are made on Redis 7 have none unless they are given some.
+	// ErrNoChannel means that the server works but jobs may be late, because the Redis user lacks permission for a channel. Users
+	// created on Redis 7 have no channels by default.
 	ErrNoChannel = errors.New("redis does not let this user")
-	// ErrNoFeature is in the error of Check when the server will work, but for some features, which it names:
-	// this user lacks commands that they need. Redis before 7.0 doesn't tell.
-	ErrNoFeature = errors.New("some features won't work")
-	// ErrEvicts is in the error of Check when the server will work, but a Redis that is full throws jobs away instead of
-	// refusing new ones. A user who may not INFO is not told.
-	ErrEvicts = errors.New("redis throws jobs away when it is full")
+	// ErrNoFeature means that the server works except for the features that the error names, because the Redis user lacks commands
+	// that they need. It cannot be told before Redis 7.0.
+	ErrNoFeature = errors.New("some features will not work")
+	// ErrEvicts means that the server works, but that a full Redis evicts jobs instead of refusing new ones. It cannot be told
+	// without permission for INFO.
+	ErrEvicts = errors.New("redis evicts jobs when it is full")
 )
 
-// Check asks Redis once whether the server could work; it changes nothing. Its
-// error wraps ErrRefused when trying again can't help, ErrNoChannel when all
-// works but jobs may be late, ErrNoFeature when all works that needs no more than
-// its user may do, and ErrEvicts when all works until Redis is full. With any other error, such as an unreachable
-// Redis, Run keeps trying.
+// Check asks Redis once whether the server can work. It changes nothing. Its error wraps ErrRefused, ErrNoChannel, ErrNoFeature
+// or ErrEvicts, which may come together. With any other error, such as an unreachable Redis, Run keeps trying.
 func (s *Server) Check(ctx context.Context) error {
 	if err := s.usable(ctx); err != nil {
 		return err
@@ -54,14 +49,14 @@ func (s *Server) Check(ctx context.Context) error {
 	}
 }
 
-// distrustError is ErrRefused, though it is not Redis that refuses.
+// distrustError wraps ErrRefused for a TLS error, whose text does not say that Redis refuses.
 type distrustError struct{ err error }
 
 func (e *distrustError) Error() string   { return e.err.Error() }
 func (e *distrustError) Unwrap() []error { return []error{ErrRefused, e.err} }
 
-// distrust reports whether err says that the certificates will not do. One that has expired, or is
-// not valid yet, may be replaced, or a clock be set, while we try again.
+// distrust reports whether err says that a certificate is not accepted. An expired certificate, or one that is not valid yet, does
+// not count: it may be replaced, or a clock set, while we keep trying.
 func distrust(err error) bool {
 	if invalid := (x509.CertificateInvalidError{}); errors.As(err, &invalid) && invalid.Reason == x509.Expired {
 		return false
@@ -103,7 +98,7 @@ func (s *Server) check(ctx context.Context) error {
 	return errors.Join(s.noChannel(cantSubscribe, cantPublish), noFeatures(lacking), evicts(evicting))
 }
 
-// evicts is ErrEvicts if there are any such policies.
+// evicts returns ErrEvicts unless policies is empty.
 func evicts(policies []string) error {
 	if len(policies) == 0 {
 		return nil
@@ -112,7 +107,7 @@ func evicts(policies []string) error {
 	return fmt.Errorf("%w: its maxmemory-policy is %s, want noeviction", ErrEvicts, strings.Join(policies, ", "))
 }
 
-// noFeatures is ErrNoFeature if there are any that lack commands.
+// noFeatures returns ErrNoFeature unless lacking is empty.
 func noFeatures(lacking []store.Lack) error {
 	if len(lacking) == 0 {
 		return nil
@@ -129,7 +124,7 @@ func noFeatures(lacking []store.Lack) error {
 	return fmt.Errorf("%w: %s; who uses them gives its ACL %s", ErrNoFeature, strings.Join(features, ", "), strings.Join(commands, " "))
 }
 
-// checkNode checks the partitions of those movers, which are on one node, in a few round trips.
+// checkNode checks the partitions of movers on one node.
 func (s *Server) checkNode(ctx context.Context, movers []*mover) (cantSubscribe error, rehearsed store.Rehearsal, err error) {
 	topic := rand.Text()
 	if err := rehearsePass(ctx, movers, topic); err != nil {
@@ -146,7 +141,7 @@ func (s *Server) checkNode(ctx context.Context, movers []*mover) (cantSubscribe 
 	return cantSubscribe, rehearsed, err
 }
 
-// rehearsePass does on a job that does not exist what passes do.
+// rehearsePass makes the calls of a pass for a job that does not exist.
 func rehearsePass(ctx context.Context, movers []*mover, topic string) error {
 	calls, err := movers[0].store.Pipeline(ctx)
 	if err != nil {
@@ -172,7 +167,7 @@ func rehearsePass(ctx context.Context, movers []*mover, topic string) error {
 	return err
 }
 
-// rehearse sees whether jobs could be moved as far as a call that moves none can't tell, and what else could be done.
+// rehearse checks the permissions that rehearsePass does not reach, and those of each feature.
 func rehearse(ctx context.Context, movers []*mover, topic string) (all store.Rehearsal, err error) {
 	calls, err := movers[0].store.Pipeline(ctx)
 	if err != nil {
@@ -192,7 +187,7 @@ func rehearse(ctx context.Context, movers []*mover, topic string) (all store.Reh
 	return all, err
 }
 
-// subscribeOnce tries to subscribe. refused is why Redis does not let us.
+// subscribeOnce tries to subscribe. refused is why Redis refuses.
 func subscribeOnce(ctx context.Context, movers []*mover) (refused, err error) {
 	var channels []string
 	for _, m := range movers {
@@ -217,7 +212,7 @@ func subscribeOnce(ctx context.Context, movers []*mover) (refused, err error) {
 	return refused, nil
 }
 
-// noChannel is ErrNoChannel if Redis has refused us to subscribe or to publish.
+// noChannel returns ErrNoChannel if Redis refuses to let us subscribe or publish.
 func (s *Server) noChannel(cantSubscribe, cantPublish error) error {
 	var what, why []string
 	commands := ""
@@ -228,7 +223,7 @@ func (s *Server) noChannel(cantSubscribe, cantPublish error) error {
 		{cantSubscribe, "subscribe", s.channel(store.Keys.FirstDue), "+subscribe"},
 		{cantPublish, "publish", s.channel(func(k store.Keys) string { return k.Wake("*") }), "+zpopmin +publish"},
 	} {
-		if store.Refused(c.refused) { // what else keeps it from that passes, as a slot that is on its way
+		if store.Refused(c.refused) { // other errors are temporary, such as a moving slot
 			what = append(what, c.verb+" to "+c.channel)
 			why = append(why, c.refused.Error())
 			commands += s.commandOf(c.refused, c.command)
@@ -241,7 +236,7 @@ func (s *Server) noChannel(cantSubscribe, cantPublish error) error {
 		strings.Join(what, " or "), s.polledInterval(), s.options.Prefix, commands, strings.Join(why, "; "))
 }
 
-// commandOf is what an ACL needs beside the channels to permit a command, unless it was refused for these.
+// commandOf is what the ACL needs besides channels, or nothing if only a channel was refused.
 func (s *Server) commandOf(refused error, command string) string {
 	if strings.Contains(refused.Error(), "channel") {
 		return ""
@@ -252,7 +247,7 @@ func (s *Server) commandOf(refused error, command string) string {
 	return " " + command
 }
 
-// advise adds to an error what rights are missing, if it is for these that Redis refuses.
+// advise adds the missing permissions to a refusal.
 func (s *Server) advise(refused error, command string) error {
 	if !store.Refused(refused) {
 		return refused

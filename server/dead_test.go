@@ -146,7 +146,7 @@ func TestDeadLettersWithoutPermission(t *testing.T) {
 	w.push("b", "t", 1)
 	w.expectPass(1, 0)
 	w.mover().sweepDead().goOn(t.Context())
-	w.log.expectErrorsWith(t, "Old dead letters can't be dropped: ")
+	w.log.expectErrorsWith(t, "Old dead letters cannot be dropped: ")
 	w.Expect(redistest.State{
 		Ready: queues{"t": {"b"}}, Buckets: buckets{"b": "t body"}, Dead: queues{"t": {"a"}}, Letters: letters("t", "a"),
 	})

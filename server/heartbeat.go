@@ -14,33 +14,31 @@ import (
 )
 
 const (
-	// beatEvery is how often a server says how it fares if something has changed,
-	// renewEvery how often it says so if nothing has.
-	beatEvery, renewEvery = time.Second, store.RenewEvery
-	// sweepEvery is how often it deletes the entries of servers that are gone, unless it is more often.
+	// heartbeatEvery is how often a server writes its state after a change, renewEvery how often without one.
+	heartbeatEvery, renewEvery = time.Second, store.RenewEvery
+	// sweepEvery is how often a server that is alone deletes the entries of servers that are gone.
 	sweepEvery = time.Minute
-	// signOffWait is how long a stop waits for the deletion of the entry.
+	// signOffWait bounds the deletion of the server's entry at a stop.
 	signOffWait = time.Second
 )
 
-// heart is what a server that runs says of itself in Redis, and when it did. It observes
-// its own Server.
-type heart struct {
+// heartbeat keeps the state that a running server writes to Redis once a second. It observes its own Server.
+type heartbeat struct {
 	began   time.Time
-	tried   time.Time // when it was last told, or could not be
-	refused bool      // it could not be
-	written time.Time // when it was last told
+	tried   time.Time // the last attempt to write
+	refused bool      // the last attempt failed
+	written time.Time // the last success
 	swept   time.Time
-	entries int                 // how many there were then
-	others  []store.ServerState // that were alive then
+	entries int                 // at the last sweep
+	others  []store.ServerState // alive at the last sweep
 
 	mu          sync.Mutex
-	state, told store.ServerState
-	failing     map[int]error // why the last pass failed, of the movers of which it did
+	state, told store.ServerState // now; as last written
+	failing     map[int]error     // by mover: why its last pass failed
 }
 
-// begin makes it that of a server that begins to run.
-func (h *heart) begin(version string, interval time.Duration, began time.Time) {
+// begin starts the state of a server that begins to run.
+func (h *heartbeat) begin(version string, interval time.Duration, began time.Time) {
 	host, _ := os.Hostname()
 	random := make([]byte, 4)
 	rand.Read(random)
@@ -54,15 +52,15 @@ func (h *heart) begin(version string, interval time.Duration, began time.Time) {
 	}
 }
 
-// end makes it that of a server that doesn't run.
-func (h *heart) end() {
+// end clears the state: without an ID the server does not run.
+func (h *heartbeat) end() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.began, h.tried, h.refused, h.written, h.swept, h.others = time.Time{}, time.Time{}, false, time.Time{}, time.Time{}, nil
 	h.state, h.told, h.failing = store.ServerState{}, store.ServerState{}, nil
 }
 
-func (h *heart) Moved(_ string, m Moved) {
+func (h *heartbeat) Moved(_ string, m Moved) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.state.Moved += int64(m.Jobs)
@@ -70,24 +68,24 @@ func (h *heart) Moved(_ string, m Moved) {
 	h.state.Lateness = h.state.Lateness.Plus(store.Lateness(m.Late))
 }
 
-func (h *heart) Dropped(jobs int) {
+func (h *heartbeat) Dropped(jobs int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.state.Dropped += int64(jobs)
 }
 
-func (h *heart) Passed(time.Duration, error) {
+func (h *heartbeat) Passed(time.Duration, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.state.Passes++
 }
 
-func (*heart) Called(string, time.Duration) {}
+func (*heartbeat) Called(string, time.Duration) {}
 
-func (*heart) Fired(Fired) {}
+func (*heartbeat) Fired(Fired) {}
 
-// failed enters what became of a mover's pass. Of several that fail, one has its error in the state.
-func (h *heart) failed(mover int, err error) {
+// failed records the result of a mover's pass. If several fail, the state has the error of the first.
+func (h *heartbeat) failed(mover int, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if err == nil && len(h.failing) == 0 {
@@ -106,14 +104,14 @@ func (h *heart) failed(mover int, err error) {
 	}
 }
 
-// next returns the state if it is time to write it: every renewEvery, or after beatEvery if anything but a pass has happened. A server that
-// is not running has no ID.
-func (h *heart) next(now time.Time) (state store.ServerState, isDue bool) {
+// next returns the state if it is time to write it: every renewEvery, or every heartbeatEvery if anything but the number of
+// passes has changed.
+func (h *heartbeat) next(now time.Time) (state store.ServerState, isDue bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	silent, told := now.Sub(h.tried), h.told
 	told.Passes = h.state.Passes
-	if h.state.ID == "" || silent < renewEvery && (silent < beatEvery || h.refused || h.state == told) {
+	if h.state.ID == "" || silent < renewEvery && (silent < heartbeatEvery || h.refused || h.state == told) {
 		return state, false
 	}
 	h.tried, state = now, h.state
@@ -121,8 +119,8 @@ func (h *heart) next(now time.Time) (state store.ServerState, isDue bool) {
 	return state, true
 }
 
-// tell enters that the state was told, or could not be.
-func (h *heart) tell(state store.ServerState, started time.Time, err error) {
+// tell records that the state was written, or why not.
+func (h *heartbeat) tell(state store.ServerState, started time.Time, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.refused = err != nil; !h.refused {
@@ -132,9 +130,9 @@ func (h *heart) tell(state store.ServerState, started time.Time, err error) {
 	}
 }
 
-// isForgotten reports whether Redis no longer knows what the server told it. Other servers delete the entry of one that was silent for long,
-// but go on with the last hour.
-func (h *heart) isForgotten(was store.Entry, now time.Time) bool {
+// isForgotten reports whether Redis has lost what the server wrote. A missing entry alone proves nothing if the server was
+// silent for long: other servers delete such entries, but keep the history.
+func (h *heartbeat) isForgotten(was store.Entry, now time.Time) bool {
 	switch {
 	case h.written.IsZero() || was == store.HadEntry:
 		return false
@@ -144,16 +142,16 @@ func (h *heart) isForgotten(was store.Entry, now time.Time) bool {
 	return !store.ServerState{Age: now.Sub(h.written), Interval: h.state.Interval}.Stale()
 }
 
-// beat tells how the server fares, if that is due. It wakes nobody: it is called where the server
-// is awake anyway. Nothing depends on it.
-func (s *Server) beat(work context.Context, now time.Time) {
-	h, first := &s.heart, s.movers[0]
+// writeHeartbeat writes the server's state if that is due. It never wakes the server: it is called when the server is awake
+// anyway. No delivery depends on it.
+func (s *Server) writeHeartbeat(work context.Context, now time.Time) {
+	h, first := &s.heartbeat, s.movers[0]
 	state, isDue := h.next(now)
 	if !isDue {
 		return
 	}
 	entries, every := h.entries, sweepEvery
-	if len(h.others) > 0 { // a server that is alone need not look often: another one that comes makes another entry
+	if len(h.others) > 0 { // a server that is alone notices another one by the number of entries
 		every = renewEvery
 	}
 	if now.Sub(h.swept) >= every {
@@ -172,17 +170,16 @@ func (s *Server) beat(work context.Context, now time.Time) {
 		s.prefer(h.others)
 	}
 	if err == nil && h.isForgotten(beat.Entry, now) {
-		s.log.Error(fmt.Sprintf("Redis has forgotten what this server wrote in %s %v ago, and with that probably jobs, schedules and dead letters: it was flushed, or started without its data, for which there is appendonly",
+		s.log.Error(fmt.Sprintf("Redis has lost what this server wrote to %s %v ago, and with it probably jobs, schedules and dead letters: it was flushed, or restarted without its data (see appendonly in redis.conf)",
 			first.store.Keys().Servers(), now.Sub(h.written).Round(time.Second)))
 	}
 	h.tell(state, beat.Started, err)
 	if err != nil || len(s.outages.running) > 0 {
-		s.outages.aside(fmt.Sprintf("This server can't say in %s how it fares, it moves jobs all the same", first.store.Keys().Servers()), err, false)
+		s.outages.reportMinor(fmt.Sprintf("Cannot write this server's state to %s; jobs are moved all the same", first.store.Keys().Servers()), err, false)
 	}
 }
 
-// ackedElsewhere is how many jobs of the partitions but the first were acknowledged, when it was last asked; -1 if that is not
-// known.
+// ackedElsewhere is how many jobs of all partitions but the first were acknowledged, as last counted; -1 if unknown.
 func (s *Server) ackedElsewhere() (all int64) {
 	for _, m := range s.movers[1:] {
 		acked := m.acked.Load()
@@ -194,12 +191,12 @@ func (s *Server) ackedElsewhere() (all int64) {
 	return all
 }
 
-// signOff takes back what the server has said of itself.
+// signOff deletes the server's entry.
 func (s *Server) signOff(work context.Context) {
-	if s.heart.told.ID != "" {
+	if s.heartbeat.told.ID != "" {
 		ctx, cancel := context.WithTimeout(work, signOffWait)
 		defer cancel()
-		s.movers[0].store.SignOff(ctx, s.heart.state.ID)
+		s.movers[0].store.SignOff(ctx, s.heartbeat.state.ID)
 	}
-	s.heart.end()
+	s.heartbeat.end()
 }

@@ -95,7 +95,7 @@ func TestHeartbeatOfSeveralServers(t *testing.T) {
 // is over.
 func TestHeartbeatThatIsRefused(t *testing.T) {
 	t.Parallel()
-	const line = "This server can't say in delayer:servers how it fares, it moves jobs all the same: "
+	const line = "Cannot write this server's state to delayer:servers; jobs are moved all the same: "
 	for name, c := range map[string]struct {
 		breaks, heals func(w *world)
 	}{
@@ -115,7 +115,7 @@ func TestHeartbeatThatIsRefused(t *testing.T) {
 			m := w.server
 			now := time.Now()
 			m.outages.now = func() time.Time { return now }
-			m.heart.begin("", time.Second, now)
+			m.heartbeat.begin("", time.Second, now)
 			beat := func(after time.Duration) {
 				t.Helper()
 				w.push("a", "t", 1)
@@ -123,7 +123,7 @@ func TestHeartbeatThatIsRefused(t *testing.T) {
 					t.Errorf("moved %d", r.Moved)
 				}
 				now = now.Add(after)
-				m.beat(t.Context(), now)
+				m.writeHeartbeat(t.Context(), now)
 			}
 			for range 20 {
 				beat(renewEvery)
@@ -132,7 +132,7 @@ func TestHeartbeatThatIsRefused(t *testing.T) {
 				t.Errorf("logged %.2000q", lines)
 			}
 			c.heals(w)
-			beat(beatEvery) // too early to try again
+			beat(heartbeatEvery) // too early to try again
 			if n := w.Do("EXISTS", prefix+"servers").(int64); n != 0 {
 				t.Error("tried again at once")
 			}
@@ -140,8 +140,8 @@ func TestHeartbeatThatIsRefused(t *testing.T) {
 			if info, lines := w.log.lines(); len(lines) != 1 || mention(info, "over after") != 1 {
 				t.Errorf("logged %.2000q and %q", info, lines)
 			}
-			if servers := w.servers(); len(servers) != 1 || servers[0].Moved != 22 || !servers[0].Started.Equal(m.heart.state.Started) {
-				t.Errorf("servers %+v, want that it started at %v", servers, m.heart.state.Started)
+			if servers := w.servers(); len(servers) != 1 || servers[0].Moved != 22 || !servers[0].Started.Equal(m.heartbeat.state.Started) {
+				t.Errorf("servers %+v, want that it started at %v", servers, m.heartbeat.state.Started)
 			}
 		})
 	}
@@ -150,28 +150,28 @@ func TestHeartbeatThatIsRefused(t *testing.T) {
 // TestHeartbeatIsDue has the times: once a second if anything happened but passes, every 10 s if
 // not, and no sooner after a refusal.
 func TestHeartbeatIsDue(t *testing.T) {
-	moved := func(h *heart) { h.Moved("t", Moved{Jobs: 1}) }
-	passed := func(h *heart) { h.Passed(time.Second, nil) }
-	isDue := func(h *heart, now time.Time) bool {
+	moved := func(h *heartbeat) { h.Moved("t", Moved{Jobs: 1}) }
+	passed := func(h *heartbeat) { h.Passed(time.Second, nil) }
+	isDue := func(h *heartbeat, now time.Time) bool {
 		_, isDue := h.next(now)
 		return isDue
 	}
 	for name, c := range map[string]struct {
-		does func(*heart)
+		does func(*heartbeat)
 		want time.Duration
 	}{
-		"nothing":    {func(*heart) {}, renewEvery},
+		"nothing":    {func(*heartbeat) {}, renewEvery},
 		"a pass":     {passed, renewEvery},
-		"a job":      {moved, beatEvery},
-		"a lease":    {func(h *heart) { h.Moved("t", Moved{Returned: 1}) }, beatEvery},
-		"lateness":   {func(h *heart) { h.Moved("t", Moved{Late: Lateness{Sum: 1}}) }, beatEvery},
-		"an orphan":  {func(h *heart) { h.Dropped(1) }, beatEvery},
-		"a failure":  {func(h *heart) { h.failed(0, errors.New("no")) }, beatEvery},
-		"a refusal":  {func(h *heart) { moved(h); h.refused = true }, renewEvery},
-		"no refusal": {func(h *heart) { moved(h); passed(h) }, beatEvery},
+		"a job":      {moved, heartbeatEvery},
+		"a lease":    {func(h *heartbeat) { h.Moved("t", Moved{Returned: 1}) }, heartbeatEvery},
+		"lateness":   {func(h *heartbeat) { h.Moved("t", Moved{Late: Lateness{Sum: 1}}) }, heartbeatEvery},
+		"an orphan":  {func(h *heartbeat) { h.Dropped(1) }, heartbeatEvery},
+		"a failure":  {func(h *heartbeat) { h.failed(0, errors.New("no")) }, heartbeatEvery},
+		"a refusal":  {func(h *heartbeat) { moved(h); h.refused = true }, renewEvery},
+		"no refusal": {func(h *heartbeat) { moved(h); passed(h) }, heartbeatEvery},
 	} {
 		now := time.Now()
-		h := new(heart)
+		h := new(heartbeat)
 		h.begin("", time.Second, now)
 		if !isDue(h, now) {
 			t.Errorf("%s: not due at first", name)
@@ -182,7 +182,7 @@ func TestHeartbeatIsDue(t *testing.T) {
 			t.Errorf("%s: not due after exactly %v", name, c.want)
 		}
 	}
-	idle := &New(nil, Options{}).heart
+	idle := &New(nil, Options{}).heartbeat
 	moved(idle)
 	if isDue(idle, time.Now()) {
 		t.Error("due although it doesn't run")
@@ -214,8 +214,8 @@ func TestHeartbeatOfAStopWhileRedisHangs(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.server = New(w.poolWith(0), w.options())
-	w.server.heart.begin("", time.Second, time.Now())
-	w.server.beat(t.Context(), time.Now())
+	w.server.heartbeat.begin("", time.Second, time.Now())
+	w.server.writeHeartbeat(t.Context(), time.Now())
 	if servers := w.servers(); len(servers) != 1 {
 		t.Fatalf("servers %+v", servers)
 	}
@@ -230,7 +230,7 @@ func TestHeartbeatOfAStopWhileRedisHangs(t *testing.T) {
 }
 
 // The documented line for the daemon has all that this needs, and for those who look.
-func TestRightsOfTheHeartbeat(t *testing.T) {
+func TestHeartbeatPermissions(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.user(daemonRights)
@@ -255,14 +255,14 @@ func TestHeartbeatSweepsNowAndThen(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	began := time.Now()
-	w.server.heart.begin("", time.Second, began)
+	w.server.heartbeat.begin("", time.Second, began)
 	for _, c := range []struct {
 		after time.Duration
 		swept bool
 	}{{0, true}, {renewEvery, false}, {sweepEvery - time.Second, false}, {sweepEvery + renewEvery, true}, {sweepEvery + 2*renewEvery, false}} {
 		w.Do("HSET", prefix+"servers", "gone", "no entry")
-		w.server.heart.entries = 2 // there is no other than this
-		w.server.beat(t.Context(), began.Add(c.after))
+		w.server.heartbeat.entries = 2 // there is no other than this
+		w.server.writeHeartbeat(t.Context(), began.Add(c.after))
 		if there := w.Do("HEXISTS", prefix+"servers", "gone").(int64); there == 1 == c.swept {
 			t.Errorf("after %v: swept: %v", c.after, !c.swept)
 		}
@@ -273,12 +273,12 @@ func TestHeartbeatSweepsNowAndThen(t *testing.T) {
 func TestSlowHeartbeatLeavesBatchesAlone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.server.heart.begin("", time.Second, time.Now())
+	w.server.heartbeat.begin("", time.Second, time.Now())
 	late, cancel := context.WithTimeout(t.Context(), 0)
 	defer cancel()
-	w.server.beat(late, time.Now())
-	if size := w.mover().batch.size(); !w.server.heart.refused || size != firstBatch {
-		t.Errorf("after a heartbeat that was late: %v, batches are of %d jobs, want %d", w.server.heart.refused, size, firstBatch)
+	w.server.writeHeartbeat(late, time.Now())
+	if size := w.mover().batch.size(); !w.server.heartbeat.refused || size != firstBatch {
+		t.Errorf("after a heartbeat that was late: %v, batches are of %d jobs, want %d", w.server.heartbeat.refused, size, firstBatch)
 	}
 	if _, err := w.mover().passOnce(t.Context(), late); err == nil || w.mover().batch.size() != firstBatch/2 {
 		t.Errorf("after a pass that was late: %v, batches are of %d jobs, want %d", err, w.mover().batch.size(), firstBatch/2)
@@ -300,7 +300,7 @@ func TestForgottenByRedis(t *testing.T) {
 		{store.NoEntry, 2 * time.Minute, false},
 		{store.NoEntryNorHistory, 2 * time.Minute, true},
 	} {
-		now, h := time.Now(), heart{}
+		now, h := time.Now(), heartbeat{}
 		if c.written > 0 {
 			h.written = now.Add(-c.written)
 		}
@@ -314,5 +314,5 @@ func TestForgottenByRedis(t *testing.T) {
 	until(t, "it says how it fares", func() bool { return w.Do("HLEN", prefix+"servers") == int64(1) })
 	w.Do("FLUSHALL")
 	w.push("b", "t", 1)
-	w.log.awaitError(t, "Redis has forgotten what this server wrote in "+prefix+"servers")
+	w.log.awaitError(t, "Redis has lost what this server wrote to "+prefix+"servers")
 }

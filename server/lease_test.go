@@ -50,7 +50,7 @@ func TestDeafServer(t *testing.T) {
 	w.user(ordinary)
 	w.server.options.Interval = longestSleep
 	w.run()
-	w.log.awaitError(t, "Nothing can be heard on delayer:first_due, jobs may come late by up to 1s: NOPERM")
+	w.log.awaitError(t, "Cannot subscribe to delayer:first_due, jobs may be up to 1s late: NOPERM")
 	for n, id := range []string{"a", "b"} {
 		w.push(id, "t", 1)
 		w.log.awaitMoved(t, n+1)

@@ -11,20 +11,20 @@ import (
 )
 
 const (
-	// firstPause and lastPause bound the time before the next connection
-	// after one that did not last; after one that did there is none.
+	// firstPause and lastPause bound the wait for the next connection after a short-lived one. After one that lasted there
+	// is no wait.
 	firstPause, lastPause = 10 * time.Millisecond, time.Second
-	// silence is after how long without a message we ask whether the connection is alive.
+	// silence is how long a connection may be silent before it is checked.
 	silence = 5 * time.Second
-	// shortSilence is the same where several movers rely on it: they poll seldom as long as it is alive.
+	// shortSilence is the same for several movers, which poll rarely while the connection lives.
 	shortSilence = time.Second
-	// askAgain is how long to wait after Redis has refused the channel.
+	// askAgain is how long to wait after Redis has refused a channel.
 	askAgain = 10 * time.Second
 )
 
-// listen tells the movers, until ctx is done, when a job was pushed that falls due
-// before all others of its partition. What was published while there was no connection is lost: each
-// new one asks for a look at once, and as long as there is none, these are more frequent.
+// listen wakes the movers, until ctx is done, for jobs that are pushed and fall due before all others of their partition.
+// Announcements made without a connection are lost, so each new connection starts with a poll, and without one the movers
+// poll more often.
 func (n *node) listen(ctx context.Context) {
 	refusal := newOutages(n.log)
 	for pause := time.Duration(0); ctx.Err() == nil; {
@@ -44,10 +44,10 @@ func (n *node) listen(ctx context.Context) {
 
 // subscribe listens on one connection until it breaks or ctx is done.
 func (n *node) subscribe(ctx context.Context, refusal *outages) {
-	deaf := fmt.Sprintf("Nothing can be heard on %s, jobs may come late by up to %v", n.channel(store.Keys.FirstDue), n.polledInterval())
+	deaf := fmt.Sprintf("Cannot subscribe to %s, jobs may be up to %v late", n.channel(store.Keys.FirstDue), n.polledInterval())
 	movers := n.here()
 	if len(movers) == 0 {
-		return // they have gone to other nodes
+		return // all have moved to other nodes
 	}
 	silent := silence
 	if len(movers) > 1 {
@@ -55,7 +55,7 @@ func (n *node) subscribe(ctx context.Context, refusal *outages) {
 	}
 	sub, err := movers[0].store.Subscribe(ctx, silent)
 	if err != nil {
-		return // the passes will say so
+		return // passes report it
 	}
 	defer sub.Close()
 	defer context.AfterFunc(ctx, func() { sub.Close() })()
@@ -70,7 +70,7 @@ func (n *node) subscribe(ctx context.Context, refusal *outages) {
 		}
 		m := n.moverOf(event.Channel)
 		switch {
-		case m == nil: // it has gone to another node
+		case m == nil: // it has moved to another node
 		case event.Refused != nil:
 			n.missPushes(m)
 			refusal.report(deaf, n.advise(event.Refused, "+subscribe"))
@@ -80,14 +80,14 @@ func (n *node) subscribe(ctx context.Context, refusal *outages) {
 			if !n.missesAny() {
 				refusal.report(deaf, nil)
 			}
-			m.tickBy(time.Now())
+			m.pollBy(time.Now())
 		default:
 			m.dueBy(time.Now().Add(dueIn(event.Data)))
 		}
 	}
 }
 
-// listenOn asks for the channels of the movers, and of those that come.
+// listenOn subscribes to the channels of the movers, also of those that join later.
 func (n *node) listenOn(sub *store.Subscription) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -99,7 +99,7 @@ func (n *node) listenOn(sub *store.Subscription) error {
 	return sub.Add(channels...)
 }
 
-// moverOf is the one with that channel.
+// moverOf is the mover with that channel.
 func (n *node) moverOf(channel string) *mover {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -111,10 +111,10 @@ func (n *node) moverOf(channel string) *mover {
 	return nil
 }
 
-// missPushes has the pool looked at more often, which begins with the sleep under way.
+// missPushes makes the mover poll more often, starting with the current sleep.
 func (n *node) missPushes(m *mover) {
 	if !m.missesPushes.Swap(true) {
-		m.tickBy(time.Now().Add(n.polledInterval()))
+		m.pollBy(time.Now().Add(n.polledInterval()))
 	}
 }
 
@@ -128,7 +128,7 @@ func (n *node) missesAny() bool {
 	return slices.ContainsFunc(n.here(), func(m *mover) bool { return m.missesPushes.Load() })
 }
 
-// channel names a channel that each partition has.
+// channel names the channel of all partitions, for log lines.
 func (s *Server) channel(of func(store.Keys) string) string {
 	if len(s.movers) > 1 {
 		return of(store.New(nil, s.options.Prefix+"{*}:").Keys())
@@ -136,17 +136,16 @@ func (s *Server) channel(of func(store.Keys) string) string {
 	return of(s.movers[0].store.Keys())
 }
 
-// reportPublish tells the log whether waiters could be woken.
+// reportPublish logs whether waiters could be woken.
 func (m *mover) reportPublish(why error) {
 	if why != nil {
 		why = m.advise(why, "+zpopmin +publish")
 	}
 	wake := m.channel(func(k store.Keys) string { return k.Wake("*") })
-	m.outages.report(fmt.Sprintf("Nothing can be said on %s, waiting consumers may get jobs late", wake), why)
+	m.outages.report(fmt.Sprintf("Cannot publish to %s, waiting consumers may get jobs late", wake), why)
 }
 
-// listenAnew makes the listener open another connection: the one that it has
-// may lead to a server to which nothing is published any more.
+// listenAnew makes the listener reconnect: its connection may lead to a server that no client publishes to any more.
 func (m *mover) listenAnew() {
 	n := m.node.Load()
 	if n == nil {
@@ -160,8 +159,8 @@ func (m *mover) listenAnew() {
 	}
 }
 
-// dueIn reads a message of the channel: in how many ms the next job falls due.
-// Somebody else's words are 0: to look does no harm.
+// dueIn reads an announcement: the milliseconds until the next job falls due. Anything else counts as 0, since a needless
+// poll does no harm.
 func dueIn(message []byte) time.Duration {
 	d, _ := time.ParseDuration(string(message) + "ms")
 	return max(d, 0)

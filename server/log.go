@@ -8,10 +8,10 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// levelRecovered is the level of a line that says that a failure is over: package logger writes it to the error log.
+// levelRecovered is for the line that says that a failure is over. Package logger writes it to the error log.
 const levelRecovered = slog.LevelInfo + 2
 
-// inPartition is a handler whose records say of which partition they are.
+// inPartition adds the partition to each record.
 type inPartition struct {
 	slog.Handler
 	number int
@@ -22,8 +22,8 @@ func (h inPartition) Handle(ctx context.Context, r slog.Record) error {
 	return h.Handler.Handle(ctx, r)
 }
 
-// logJobs says something of jobs. It leaves out what slog.Logger adds to a record at
-// some cost: a batch may be a line for each of its jobs.
+// logJobs logs jobs. It builds the record itself because slog.Logger would add the call's source, which is slow where a batch
+// becomes a line for each job.
 func logJobs(log *slog.Logger, level slog.Level, message, topic string, ids store.IDs) {
 	h, ctx := log.Handler(), context.Background()
 	if !h.Enabled(ctx, level) {
@@ -37,8 +37,7 @@ func logJobs(log *slog.Logger, level slog.Level, message, topic string, ids stor
 	h.Handle(ctx, r)
 }
 
-// jobIDs are IDs as a log takes them: a list of texts. Bytes is for handlers that
-// can do without strings.
+// jobIDs are the IDs of a log record. Bytes is for handlers that need no strings.
 type jobIDs store.IDs
 
 func (ids jobIDs) Bytes() [][]byte {

@@ -12,62 +12,62 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// mover moves the due jobs of one partition. It is its node's: see there.
+// mover moves the due jobs of one partition. Its fields belong to the goroutine of its node, except where a mutex or an
+// atomic says otherwise.
 type mover struct {
 	*Server
-	number   int
-	store    *store.Store
-	log      *slog.Logger // names the partition if there are several
-	outages  *outages
-	batch    batchSize
-	stuck    stuckJobs
-	notRun   notRun
-	sweeps   []*sweep
-	sweeping bool  // a sweep is under way
-	pass     *pass // that is under way, or is to begin at once
-	failing  bool  // the last pass failed
-	putBack  bool  // schedules were repaired that may be due: a pass fires them before a server that does not know them moves them again
+	number     int
+	store      *store.Store
+	log        *slog.Logger // names the partition if there are several
+	outages    *outages
+	batch      batchSize
+	stuck      stuckJobs
+	withoutJob occurrencesWithoutJob
+	sweeps     []*sweep
+	sweeping   bool  // a sweep is in progress
+	pass       *pass // in progress, or about to begin
+	failing    bool  // the last pass failed
+	putBack    bool  // repaired schedules may be due: a pass fires them before a server that does not know schedules moves them again
 
-	now   time.Time // when jobs were found last, by Redis's clock
-	asked time.Time // the same by ours, or a little before
+	now   time.Time // when due jobs were last read, by Redis's clock
+	asked time.Time // the same by our clock, or slightly earlier
 
-	missesPushes atomic.Bool // it runs, and has no subscription
-	standBy      standBy
-	acked        atomic.Int64 // jobs, see ackedElsewhere
+	missesPushes atomic.Bool // it runs without a subscription
+	standby      standby
+	acked        atomic.Int64 // acknowledged jobs; see ackedElsewhere
 
-	node atomic.Pointer[node] // that it is on while it runs
+	node atomic.Pointer[node] // nil while the server does not run
 	mu   sync.Mutex
 	wake wake
 }
 
-// wake is when a mover has something to do. Zero is never.
+// wake is when a mover has something to do. A zero time means never.
 type wake struct {
-	look time.Time // a pass
-	// peek is when it is to be asked what falls due next, which is cheaper; mayPeek is from when on that
-	// may be done together with others.
+	pass time.Time
+	// peek is when to ask what falls due next, which costs less than a pass. From mayPeek on it may join a peek of
+	// other movers.
 	peek, mayPeek time.Time
 }
 
 func newMover(s *Server, number int, partition *store.Store) *mover {
 	log := slog.New(inPartition{s.log.Handler(), number})
 	m := &mover{Server: s, number: number, store: partition, log: log, outages: newOutages(log)}
-	// Redis does two things of that size one after the other: it moves a
-	// batch and finds the next. The last quarter is for what a script
-	// can't see: the reading of the call, the writing of the answer.
+	// Redis does two things of this size in a row: it moves one batch and finds the next. The last quarter of the
+	// budget is for what a script cannot measure: reading the call and writing the reply.
 	m.batch = batchSize{budget: s.options.StallBudget * 3 / 8, current: firstBatch}
 	m.stuck = newStuckJobs(m.outages)
-	m.notRun = notRun{}
+	m.withoutJob = occurrencesWithoutJob{}
 	if s.options.DeadMaxAge > 0 || s.options.DeadMax > 0 {
 		m.sweeps = append(m.sweeps, m.sweepDead())
 	}
-	m.sweeps = append(m.sweeps, m.sweepTopics(), m.mendSchedules())
+	m.sweeps = append(m.sweeps, m.sweepTopics(), m.repairSchedules())
 	if number == 0 {
 		m.sweeps = append(m.sweeps, m.sweepLayout())
 	}
 	return m
 }
 
-// nameless makes it the only one: what is said of it is said of the server.
+// nameless is for the only mover: its log lines and errors name no partition.
 func (m *mover) nameless() {
 	m.log, m.outages = m.Server.log, m.Server.outages
 	m.stuck.outages = m.outages
@@ -76,7 +76,7 @@ func (m *mover) nameless() {
 	}
 }
 
-// named is an error that says in which partition it is, if there are several.
+// named adds the partition to an error, if there are several.
 func (m *mover) named(err error) error {
 	if err == nil || len(m.movers) == 1 {
 		return err
@@ -84,12 +84,12 @@ func (m *mover) named(err error) error {
 	return fmt.Errorf("partition %d: %w", m.number, err)
 }
 
-// once is a pass, and all that is done beside it.
+// once makes a pass and does all other work of a server once.
 func (m *mover) once(ctx, work context.Context) error {
 	if _, err := m.passOnce(ctx, work); err != nil {
 		return err
 	}
-	m.outages.aside(pausesFail, m.keepAllPaused(work), false)
+	m.outages.reportMinor(pausesFail, m.keepAllPaused(work), false)
 	for _, w := range m.sweeps {
 		w.all(work)
 	}
@@ -101,7 +101,7 @@ func (m *mover) once(ctx, work context.Context) error {
 	return err
 }
 
-// peeked enters what a peek has found. now is what Redis's clock said at about that time of ours, zero if it was not asked.
+// peeked plans what follows from a peek's answer. now is Redis's clock at our time ours; zero if the peek did not ask.
 func (m *mover) peeked(now, ours time.Time, first store.First) {
 	if !now.IsZero() {
 		m.now, m.asked = now, ours
@@ -111,29 +111,29 @@ func (m *mover) peeked(now, ours time.Time, first store.First) {
 		return
 	}
 	due := time.Now().Add(first.Due.Sub(m.redisTime()))
-	switch m.standBy.judge(first.ID, time.Since(due)) {
-	case itIsTime:
-		m.lookBy(due)
-	case somebodyWorks:
-		m.peekBy(time.Now().Add(standInAfter/2), 0)
-	case itIsEarly:
+	switch m.standby.judge(first.ID, time.Since(due)) {
+	case moveNow:
+		m.passBy(due)
+	case otherAtWork:
+		m.peekBy(time.Now().Add(takeOverAfter/2), 0)
+	case notYet:
 		m.dueBy(due)
 	}
 }
 
-// spreadSweeps has the movers sweep one after the other, so that they do not so all at once. The first one begins at once.
+// spreadSweeps spreads the movers' sweeps over time. The first mover sweeps at once.
 func (m *mover) spreadSweeps(now time.Time) {
 	for _, w := range m.sweeps {
 		w.ended = now.Add(time.Duration(m.number)*sweepAfter/time.Duration(len(m.movers)) - sweepAfter)
 	}
 }
 
-// goOnSweeping takes turns of the sweeps that are due. In standby it only repairs, because the other server may be dead.
+// goOnSweeping continues the sweeps that are due. On standby it only repairs, because the other server may be dead.
 func (m *mover) goOnSweeping(work context.Context) {
 	m.sweeping = false
 	for _, w := range m.sweeps {
 		isDue := w.underWay || time.Since(w.ended) >= cmp.Or(w.after, sweepAfter)
-		if isDue && (w.repairs || !m.standBy.idle()) {
+		if isDue && (w.repairs || !m.standby.idle()) {
 			w.goOn(work)
 			m.sweeping = m.sweeping || w.underWay
 		}
@@ -143,33 +143,32 @@ func (m *mover) goOnSweeping(work context.Context) {
 	}
 }
 
-// plan sets when it has to do something again. The last time began when started is, and said when the next job
-// falls due; or it failed.
+// plan sets when the next pass or peek is due, after a pass that began at started and failed with err, or found that the
+// next job falls due at job.
 func (m *mover) plan(started, job time.Time, err error) {
 	if !m.peeks() || err != nil {
-		m.lookBy(m.nextPass(started, job, err))
+		m.passBy(m.nextPass(started, job, err))
 		return
 	}
-	m.tickBy(m.nextTick(started))
+	m.pollBy(m.nextPoll(started))
 	if !job.IsZero() {
 		m.dueBy(later(job, time.Now().Add(minWait)))
 	}
 }
 
-// dueBy enters that a job falls due at t.
+// dueBy plans for a job that falls due at t.
 func (m *mover) dueBy(t time.Time) {
-	if m.standBy.idle() {
-		m.peekBy(t.Add(standInAfter), standInAfter/2)
+	if m.standby.idle() {
+		m.peekBy(t.Add(takeOverAfter), takeOverAfter/2)
 	} else {
-		m.lookBy(t)
+		m.passBy(t)
 	}
 }
 
-// peeks reports whether it peeks before it makes a pass where no job is known to be due.
-func (m *mover) peeks() bool { return len(m.movers) > 1 || m.standBy.idle() }
+// peeks reports whether it peeks first when no job is known to be due.
+func (m *mover) peeks() bool { return len(m.movers) > 1 || m.standby.idle() }
 
-// nextPass is when the pass is due that follows one. After a pass that failed
-// it is not earlier because of a job: that would fail as well.
+// nextPass is when the next pass is due. After a failed pass a due job does not make it earlier: that pass would fail too.
 func (m *mover) nextPass(started, job time.Time, err error) time.Time {
 	next := started.Add(m.options.Interval)
 	if m.missesPushes.Load() {
@@ -184,9 +183,9 @@ func (m *mover) nextPass(started, job time.Time, err error) time.Time {
 	return later(next, time.Now().Add(minWait))
 }
 
-// nextTick is when it has to see again whether anything is due, though nothing is known to be. Of several movers on a node that hear of
-// pushes some do so each time, and each does so every lastTurn-th time at the latest.
-func (m *mover) nextTick(started time.Time) time.Time {
+// nextPoll is when to check again for due jobs although none is known. Movers that hear of pushes take turns: some of a
+// node poll in each interval, and each polls at least every lastTurn intervals.
+func (m *mover) nextPoll(started time.Time) time.Time {
 	next := m.nextPass(started, time.Time{}, nil)
 	if n := m.node.Load(); n != nil && !m.missesPushes.Load() && !m.sweeping {
 		return later(next, n.turnOf(m, started))
@@ -194,24 +193,24 @@ func (m *mover) nextTick(started time.Time) time.Time {
 	return next
 }
 
-// tickBy has it see by t whether anything is due. A peek waits for those of others.
-func (m *mover) tickBy(t time.Time) {
+// pollBy checks for due jobs no later than t, with a peek that other movers' peeks can join, or with a pass.
+func (m *mover) pollBy(t time.Time) {
 	if m.peeks() {
 		m.peekBy(t, m.polledInterval()/2)
 	} else {
-		m.lookBy(t)
+		m.passBy(t)
 	}
 }
 
-// lookBy has it make a pass at t or before.
-func (m *mover) lookBy(t time.Time) {
+// passBy makes a pass no later than t.
+func (m *mover) passBy(t time.Time) {
 	m.mu.Lock()
-	m.wake.look = earlier(m.wake.look, t)
+	m.wake.pass = earlier(m.wake.pass, t)
 	m.mu.Unlock()
 	m.ring(t)
 }
 
-// peekBy has it peek at t or before, by up to early.
+// peekBy peeks no later than t, and up to early sooner if another mover peeks then.
 func (m *mover) peekBy(t time.Time, early time.Duration) {
 	m.mu.Lock()
 	m.wake.peek, m.wake.mayPeek = earlier(m.wake.peek, t), earlier(m.wake.mayPeek, t.Add(-early))
@@ -221,33 +220,33 @@ func (m *mover) peekBy(t time.Time, early time.Duration) {
 
 func (m *mover) ring(t time.Time) {
 	if n := m.node.Load(); n != nil {
-		n.alarm.wakeBy(t)
+		n.timer.wakeBy(t)
 	}
 }
 
-// wakes is when it has something to do.
+// wakes returns when it has something to do.
 func (m *mover) wakes() wake {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.wake
 }
 
-// awake forgets when it had something to do.
+// awake clears all plans.
 func (m *mover) awake() {
 	m.mu.Lock()
 	m.wake = wake{}
 	m.mu.Unlock()
 }
 
-// leave has it make no pass that it was to make, but see whether another server does.
+// leave cancels a planned pass, and plans to check whether the other server makes it.
 func (m *mover) leave() {
 	m.mu.Lock()
-	m.wake.look = time.Time{}
+	m.wake.pass = time.Time{}
 	m.mu.Unlock()
-	m.peekBy(time.Now().Add(standInAfter/2), 0)
+	m.peekBy(time.Now().Add(takeOverAfter/2), 0)
 }
 
-// peeking forgets when it was to peek, and returns that.
+// peeking clears the planned peek and returns its time.
 func (m *mover) peeking() (planned time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -256,10 +255,10 @@ func (m *mover) peeking() (planned time.Time) {
 	return planned
 }
 
-// redisTime is about what Redis's clock says now.
+// redisTime estimates Redis's clock.
 func (m *mover) redisTime() time.Time { return m.now.Add(time.Since(m.asked)) }
 
-// earlier is the earlier of both that are not zero.
+// earlier returns the earlier time; a zero time does not count.
 func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b

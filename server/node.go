@@ -9,36 +9,36 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// sureEvery is how often a peek asks whether the node takes writes, and what time it is.
+// sureEvery is how often a peek asks for the time and whether the node takes writes.
 const sureEvery = 5 * time.Second
 
-// lastTurn is in how many turns of polledInterval each mover of a node is asked what falls due, while it hears of pushes.
+// lastTurn is the most intervals between two polls of a mover that hears of pushes.
 const lastTurn = 10
 
-// node has the movers whose partitions are on one Redis, or on one node of a cluster. It makes one exchange after the
-// other, so that the stall budget is that of the node: the movers whose passes are under way take turns.
+// node runs the movers whose partitions are on one Redis, or on one node of a cluster. It makes one call at a time, and
+// movers with a pass in progress take turns, so the stall budget holds for the node and not only for each partition.
 type node struct {
 	*running
-	key     any // what its movers' stores say
-	alarm   *alarm
+	key     any // identifies the node: see store.Store.Node
+	timer   *wakeTimer
 	outages *outages
 
-	sure time.Time // when it was last asked what time it is, and whether it takes writes
+	sure time.Time // when it last answered what sureEvery is about
 
-	counted time.Time // when countAcked was last done
-	worked  bool      // since then, or it found news then
+	counted time.Time // when countAcked last ran
+	worked  bool      // jobs were moved or acknowledged since
 
 	pauses pauses
 
 	mu       sync.Mutex
 	movers   []*mover
-	listener *store.Subscription // nil before there was one
+	listener *store.Subscription // nil until the first one
 }
 
-// running is what a Server has while it runs.
+// running is the state of a Server while it runs.
 type running struct {
 	*Server
-	ctx, work context.Context // until the stop; until what is under way has to end, too
+	ctx, work context.Context // done at the stop; done when work in progress must end as well
 	began     time.Time
 	loops     sync.WaitGroup
 	listening sync.WaitGroup
@@ -47,13 +47,13 @@ type running struct {
 	nodes map[any]*node
 }
 
-// place gives movers to the nodes on which their partitions are now.
+// place gives each mover to the node that has its partition now.
 func (r *running) place(movers ...*mover) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var begin []*node
 	for _, m := range movers {
-		key := m.store.Node() // which may be another one a moment later
+		key := m.store.Node() // it may move again at any time
 		n := r.nodes[key]
 		if n == nil {
 			n = r.newNode(key)
@@ -67,7 +67,7 @@ func (r *running) place(movers ...*mover) {
 }
 
 func (r *running) newNode(key any) *node {
-	n := &node{running: r, key: key, worked: true, alarm: &alarm{timer: newTimer()}, outages: r.outages}
+	n := &node{running: r, key: key, worked: true, timer: &wakeTimer{precise: newTimer()}, outages: r.outages}
 	if len(r.movers) > 1 {
 		n.outages = newOutages(r.log)
 	}
@@ -75,19 +75,19 @@ func (r *running) newNode(key any) *node {
 	return n
 }
 
-// start has the node work until the stop, or until it has no movers.
+// start runs the node until the stop, or until it has no movers.
 func (n *node) start() {
 	ctx, stop := context.WithCancel(n.ctx)
 	n.listening.Go(func() { n.listen(ctx) })
 	n.loops.Go(func() {
 		defer stop()
-		defer n.alarm.timer.close()
-		defer context.AfterFunc(n.ctx, func() { n.alarm.wakeBy(time.Now()) })()
+		defer n.timer.precise.close()
+		defer context.AfterFunc(n.ctx, func() { n.timer.wakeBy(time.Now()) })()
 		n.loop()
 	})
 }
 
-// take adds a mover, which has a look at once.
+// take adds a mover, which makes a pass at once.
 func (n *node) take(m *mover) {
 	n.mu.Lock()
 	n.movers = append(n.movers, m)
@@ -96,11 +96,11 @@ func (n *node) take(m *mover) {
 	}
 	n.mu.Unlock()
 	m.node.Store(n)
-	m.lookBy(time.Now())
+	m.passBy(time.Now())
 	n.missPushes(m)
 }
 
-// here are the movers that are on the node.
+// here returns the node's movers.
 func (n *node) here() []*mover {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -115,13 +115,13 @@ func (n *node) loop() {
 		if n.work.Err() != nil || n.isOver(movers) {
 			return
 		}
-		if next, now := nextOf(n.here()); !now { // those that were handed over are others' now
-			n.alarm.sleepUntil(earlier(next, n.pauses.next))
+		if next, now := nextOf(n.here()); !now { // without those that were handed over
+			n.timer.sleepUntil(earlier(next, n.pauses.next))
 		}
 	}
 }
 
-// endPasses has passes under way say what they have done: they come to no next step.
+// endPasses ends the passes in progress, so that what they did is logged.
 func (n *node) endPasses() {
 	for _, m := range n.here() {
 		if m.pass != nil {
@@ -131,13 +131,13 @@ func (n *node) endPasses() {
 	}
 }
 
-// round has each mover that is due for it, or whose pass is under way, make an exchange.
+// round makes one call for each mover that is due or has a pass in progress.
 func (n *node) round(movers []*mover) {
 	started := time.Now()
 	n.peek(movers, started)
 	var met trouble
 	for _, m := range movers {
-		if m.pass == nil && !isBy(m.wakes().look, started) {
+		if m.pass == nil && !isBy(m.wakes().pass, started) {
 			continue
 		}
 		if m.pass == nil {
@@ -158,7 +158,7 @@ func (n *node) round(movers []*mover) {
 		}
 		n.worked = n.worked || p.moved
 		if p.err == nil {
-			m.standBy.passed(p.moved)
+			m.standby.passed(p.moved)
 			m.goOnSweeping(n.work)
 		}
 		m.plan(p.started, p.next, p.err)
@@ -166,32 +166,33 @@ func (n *node) round(movers []*mover) {
 	if len(n.Server.movers) > 1 {
 		n.countAcked(movers, started)
 	}
-	if !met.inPartition { // else it would wait for the same
+	if !met.inPartition { // else this would wait for the same partition
 		n.keepPaused(movers, started)
 	}
 	if isFirst := n.Server.movers[0].node.Load() == n; isFirst && !met.inNode {
-		n.beat(n.work, started)
+		n.writeHeartbeat(n.work, started)
 	}
 }
 
-// trouble is what passes of a round have met that may be over soon: what asks the same partitions, or the same node, would wait for it, too.
+// trouble says that passes of a round met a temporary failure, of one partition or of the whole node. Other calls of the
+// round would wait for it too, so they are left out.
 type trouble struct{ inPartition, inNode bool }
 
-// add adds a pass's error.
+// add takes a pass's error into account.
 func (t *trouble) add(err error) {
 	if err != nil && store.Temporary(err) {
 		t.inPartition, t.inNode = true, t.inNode || !store.OfOneSlot(err)
 	}
 }
 
-// peek asks what falls due next in the partitions of movers that wait for that. Where it can't be told a
-// pass says why.
+// peek asks in one call when the next job of each waiting mover falls due. A mover whose partition does not answer makes
+// a pass instead, which reports why.
 func (n *node) peek(movers []*mover, now time.Time) {
 	var asking []*mover
 	var stores []*store.Store
 	isDue := false
 	for _, m := range movers {
-		if w := m.wakes(); m.pass == nil && isBy(w.mayPeek, now) && !isBy(w.look, now) {
+		if w := m.wakes(); m.pass == nil && isBy(w.mayPeek, now) && !isBy(w.pass, now) {
 			asking, stores = append(asking, m), append(stores, m.store)
 			isDue = isDue || isBy(w.peek, now)
 		}
@@ -209,21 +210,21 @@ func (n *node) peek(movers []*mover, now time.Time) {
 	if err == nil && surely {
 		n.sure = now
 	}
-	answered := time.Now() // so that nothing seems to be overdue that is not
+	answered := time.Now() // taken late, so that no job looks overdue by mistake
 	for i, m := range asking {
 		planned := m.peeking()
 		if err != nil || found.First[i].Err != nil {
-			m.lookBy(now)
+			m.passBy(now)
 			continue
 		}
 		m.peeked(found.Now, answered, found.First[i])
 		m.goOnSweeping(n.work)
-		m.tickBy(m.nextTick(later(now, planned))) // a turn that was taken early is not taken again when its time comes
+		m.pollBy(m.nextPoll(later(now, planned))) // a turn taken early is not taken again
 	}
 }
 
-// countAcked has the last hour, which is partition 0's, know how many jobs of the others are acknowledged. It asks no more often
-// than that is kept, and not while nothing happens.
+// countAcked reads how many jobs of each partition were acknowledged, for the history that partition 0 keeps. It reads no
+// more often than that history is written, and not while the node is idle.
 func (n *node) countAcked(movers []*mover, now time.Time) {
 	if !n.worked || now.Sub(n.counted) < renewEvery {
 		return
@@ -247,10 +248,10 @@ func (n *node) countAcked(movers []*mover, now time.Time) {
 	}
 }
 
-// noRedis is what the log says of a Redis that does not answer, or refuses a pass.
+// noRedis is the log line for a Redis that does not answer or refuses a pass.
 const noRedis = "Redis does not work for us"
 
-// report tells the log what became of a pass. That the node does not answer is said once for all of its movers.
+// report logs the result of a pass. A node that does not answer is logged once for all of its movers.
 func (n *node) report(m *mover, err error) {
 	if err != nil && !store.Temporary(err) {
 		m.outages.report(noRedis, err)
@@ -262,7 +263,8 @@ func (n *node) report(m *mover, err error) {
 	}
 }
 
-// turnOf is the mover's first turn after t. Turns are spread over lastTurn intervals, or as many as there are movers.
+// turnOf is the mover's first turn after t. The turns of a node's movers are spread over lastTurn intervals, or over as many
+// intervals as there are movers, if that is less.
 func (n *node) turnOf(m *mover, t time.Time) time.Time {
 	movers := n.here()
 	turns := max(min(len(movers), lastTurn), 1)
@@ -273,7 +275,7 @@ func (n *node) turnOf(m *mover, t time.Time) time.Time {
 	return n.began.Add((since-at+cycle)/cycle*cycle + at)
 }
 
-// isOver hands over the movers whose partitions have gone to other nodes, and reports whether none is left.
+// isOver hands movers whose partitions have moved to other nodes over to these, and reports whether none is left here.
 func (n *node) isOver(movers []*mover) bool {
 	for _, m := range movers {
 		if m.pass == nil && m.store.Node() != n.key {
@@ -299,15 +301,15 @@ func (n *node) drop(m *mover) {
 	}
 }
 
-// nextOf is when the first of the movers has something to do; now if a pass is under way.
+// nextOf is when the first mover has something to do; now reports that a pass is in progress.
 func nextOf(movers []*mover) (next time.Time, now bool) {
 	for _, m := range movers {
 		w := m.wakes()
-		next = earlier(next, earlier(w.look, w.peek))
+		next = earlier(next, earlier(w.pass, w.peek))
 		now = now || m.pass != nil
 	}
 	return next, now
 }
 
-// isBy reports whether t is set, and not after now.
+// isBy reports whether t is set and not after now.
 func isBy(t, now time.Time) bool { return !t.IsZero() && !t.After(now) }

@@ -6,73 +6,71 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// Observer is told what a Server does, for metrics. Its methods return soon, as the Server waits
-// for them, and are safe for concurrent use.
+// Observer receives what a Server does, for metrics. The Server waits for its methods, so they must be fast, and they must be
+// safe for concurrent use.
 type Observer interface {
 	// Moved is called after each script call that made jobs of the topic ready.
 	Moved(topic string, m Moved)
-	// Dropped tells of orphans that were taken out of the pool.
+	// Dropped is called after orphans, IDs without a job, were removed.
 	Dropped(jobs int)
-	// Passed is called after each pass. err is what stopped it.
+	// Passed is called after each pass. err is what stopped it, or nil.
 	Passed(took time.Duration, err error)
-	// Called tells Redis's own time for one call of a script, where that was measured: "due",
-	// and "move" for many jobs.
+	// Called is called with Redis's own time for a script call, where Redis can measure it. The scripts are "due" and, for
+	// larger batches, "move".
 	Called(script string, took time.Duration)
 	// Fired is called after each schedule that was due.
 	Fired(f Fired)
 }
 
-// Fired is what came of a schedule that was due.
+// Fired is the result of firing a schedule.
 type Fired struct {
 	Schedule, Topic          string
-	Jobs                     int           // that were pushed
-	Late, Overlapped, Paused int           // moments without a job: it was too late, the job before is not done, it is paused
-	After                    time.Duration // from the last moment that had a job until that was pushed
+	Jobs                     int           // pushed
+	Late, Overlapped, Paused int           // occurrences without a job: too late, the previous job not done, the schedule paused
+	After                    time.Duration // from the last occurrence with a job until that job was pushed
 }
 
-// Moved is what one script call made ready.
+// Moved is the result of one script call that made jobs ready.
 type Moved struct {
 	Jobs     int
-	Returned int // of these, leases that had ended
-	// Late is when they became ready less when they were due. That is the due time in the pool:
-	// the end of the lease, or the next try of what a broken queue did not take.
+	Returned int // of these, jobs whose leases had ended
+	// Late is how long after their due time they became ready. The due time is the one in the pool: for a reserved job the end
+	// of its lease, for a job of a broken queue its next try.
 	Late Lateness
 }
 
-// LatenessBounds are the upper bounds of a Lateness's buckets, but for the last one, which has
-// none: 1, 2, 5, 10, 20, 50, 100, 200 and 500 ms, 1, 2, 5 and 10 s, 1 and 10 minutes, 1 hour.
+// LatenessBounds are the upper bounds of a Lateness's buckets, except the last bucket, which has none: 1, 2, 5, 10, 20, 50, 100, 200 and 500 ms, 1, 2, 5 and 10 s, 1 and 10 minutes, 1 hour.
 var LatenessBounds = store.LatenessBounds
 
-// Lateness is by how much jobs were late when they became ready: a histogram. The zero value
-// is that of no jobs.
+// Lateness is a histogram of how late jobs became ready. The zero value has no jobs.
 type Lateness struct {
-	// Counts are the jobs by bucket: Counts[i] were late by LatenessBounds[i] at most, but by
-	// more than the bound before; the last count is of those beyond all bounds.
+	// Counts[i] is the number of jobs that were at most LatenessBounds[i] late, and later than the bound before that. The last
+	// count is of jobs beyond all bounds.
 	Counts [len(LatenessBounds) + 1]int64
-	// Sum is by how much they were late in all, in seconds.
+	// Sum is the lateness of all jobs, in seconds.
 	Sum float64
 }
 
-// Plus is the lateness of the jobs of both.
+// Plus returns the sum of both histograms.
 func (l Lateness) Plus(other Lateness) Lateness {
 	return Lateness(store.Lateness(l).Plus(store.Lateness(other)))
 }
 
-// Jobs is how many jobs there are.
+// Jobs returns the number of jobs.
 func (l Lateness) Jobs() int64 { return store.Lateness(l).Jobs() }
 
-// Quantile is by how much the part q of the jobs, from 0 to 1, were late at most. It is exact at
-// the bounds and estimated between them; beyond the last one it is that. Of no jobs it is 0.
+// Quantile returns the lateness that the fraction q of the jobs, from 0 to 1, did not exceed. It is exact at the bounds,
+// interpolated between them, and never above the last bound. Without jobs it is 0.
 func (l Lateness) Quantile(q float64) time.Duration { return store.Lateness(l).Quantile(q) }
 
-// observe tells all Observers.
+// observe calls all Observers.
 func (s *Server) observe(tell func(Observer)) {
 	for _, o := range s.observers {
 		tell(o)
 	}
 }
 
-// called tells them Redis's time for a call, if it is known.
+// called reports Redis's time for a call, if it is known.
 func (s *Server) called(script string, took time.Duration) {
 	if took > 0 {
 		s.observe(func(o Observer) { o.Called(script, took) })

@@ -282,7 +282,7 @@ func TestTurns(t *testing.T) {
 			m.node.Store(n)
 			if partitions > 1 {
 				m.missesPushes.Store(true)
-				if at := m.nextTick(began); at != began.Add(polledSleep) {
+				if at := m.nextPoll(began); at != began.Add(polledSleep) {
 					t.Errorf("%d partitions, without pushes: the next turn is %v later", partitions, at.Sub(began))
 				}
 				m.missesPushes.Store(false)
@@ -308,14 +308,14 @@ func TestTurns(t *testing.T) {
 // next interval, and take along others, and so on.
 func TestEarlyPeekIsATurn(t *testing.T) {
 	s := New(&redis.Pool{}, Options{Interval: 20 * time.Millisecond, Partitions: 64})
-	n := &node{running: &running{Server: s, began: time.Now().Add(time.Minute)}, movers: s.movers, alarm: &alarm{timer: newTimer()}}
-	defer n.alarm.timer.close()
+	n := &node{running: &running{Server: s, began: time.Now().Add(time.Minute)}, movers: s.movers, timer: &wakeTimer{precise: newTimer()}}
+	defer n.timer.precise.close()
 	early := s.polledInterval() / 2
 	for _, m := range s.movers {
 		m.node.Store(n)
 		turn := n.turnOf(m, n.began)
 		m.peekBy(turn, early)
-		if next := m.nextTick(later(turn.Add(-early), m.peeking())); next != n.turnOf(m, turn) {
+		if next := m.nextPoll(later(turn.Add(-early), m.peeking())); next != n.turnOf(m, turn) {
 			t.Errorf("partition %d is polled again %v after its turn", m.number, next.Sub(turn))
 		}
 	}
@@ -384,7 +384,7 @@ func TestWhatCountsOnceIsCountedOnce(t *testing.T) {
 }
 
 // Whoever sets a job aside, on its way from a partition of before, may die: servers send it on.
-func TestAside(t *testing.T) {
+func TestReportMinor(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	layout := store.Layout{Partitions: 3, Before: 1}
@@ -413,7 +413,7 @@ func TestStraysAreLogged(t *testing.T) {
 	for range 2 {
 		check(t, w.server.Pass(t.Context()))
 	}
-	const line = "There are jobs that nobody delivers: nobody looks for 1 job that a program with 1 partition has pushed; " +
+	const line = "There are stray jobs, which no server delivers: nobody looks for 1 job that a program with 1 partition has pushed; " +
 		"replace that program, and migrate them: DELAYER_REDIS_PARTITIONS_BEFORE=1 delayer migrate"
 	w.log.expectErrors(t, line)
 	w.Do("DEL", "delayer:job_pool")

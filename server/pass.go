@@ -12,16 +12,15 @@ import (
 )
 
 const (
-	// batchWait bounds one batch on a pool without timeouts of its own.
+	// batchWait bounds one batch, for pools without timeouts.
 	batchWait = 10 * time.Second
-	// fewPerTopic is how many jobs a topic's script should have at least, on
-	// average, to be worth its fixed cost.
+	// fewPerTopic is how many jobs per topic, on average, pay for the fixed cost of one script call per topic.
 	fewPerTopic = 16
-	// maxPages is how many look-ups may be put together for that.
+	// maxPages is how many reads of due jobs may be merged to get as many.
 	maxPages = 16
 )
 
-// passOnce makes a pass. It returns when the next job falls due, by our clock; zero if none is known.
+// passOnce makes a whole pass. next is when the next job falls due, by our clock; zero if none is known.
 func (m *mover) passOnce(ctx, work context.Context) (next time.Time, err error) {
 	p := m.newPass(work)
 	for p.step(ctx) {
@@ -29,41 +28,40 @@ func (m *mover) passOnce(ctx, work context.Context) (next time.Time, err error) 
 	return p.next, p.err
 }
 
-// pass moves all that is due in a partition, in steps. It ends early, without an error, when the steps'
-// ctx is done; work is the context of what it asks of Redis. It begins again if a connection was
-// closed on us: one that Redis or the network closed while it rested is no outage.
+// pass moves all due jobs of a partition, step by step.
 //
-// It asks for a batch of due jobs. A few of them are moved by the same script. Else it has
-// Redis move them, by one script a topic, and find the next batch, with one pipeline of
-// calls; and so on until nothing more is due. Jobs that can't be moved fall due later then: see
-// stuckJobs.
+// It reads a batch of due jobs; due.lua moves a small batch itself. Otherwise one pipeline moves the batch, with one script
+// call per topic, and reads the next batch, until nothing more is due. Jobs that cannot be moved are due again later: see
+// stuckJobs. Schedules that are due are fired a few at a time, between the moves.
 //
-// What was due when the pass began is moved oldest first. What falls due
-// meanwhile does not wait for all of that: see store.Query. Schedules that were found are fired some at a time, in turn
-// with the moves.
+// What was due when the pass began is moved oldest first. Jobs that fall due meanwhile do not wait for the end of a backlog:
+// see store.Query.
+//
+// A pass ends early, without an error, when the steps' ctx is done; work is the context of its calls to Redis. It starts
+// again once if the connection was closed, since a connection that broke while idle is no outage.
 type pass struct {
 	*mover
 	work        context.Context
 	started     time.Time
-	begun       bool          // it knows what to move
-	again       bool          // it has begun again
+	begun       bool          // the first batch is known
+	again       bool          // it has started again
 	found       store.DueJobs // to be moved next
-	schedules   *dueSchedules // to be fired next, in turn with the moves; nil if there are none
-	skipped     bool          // the last look-up left out as many jobs as there were schedules, which may have been others
+	schedules   *dueSchedules // to be fired next; nil if there are none
+	skipped     bool          // the last read skipped as many entries as there were schedules, which may have been others
 	err         error         // what stopped it
-	since       time.Time     // when it began, by Redis's clock
-	next        time.Time     // when the next job falls due, by ours; zero if none is known
-	ready       []store.Batch // moved, but not yet in the log
-	cantPublish error         // why no waiter could be woken
-	woken       bool          // one was
-	moved       bool          // a job was
+	since       time.Time     // its start by Redis's clock
+	next        time.Time     // when the next job falls due, by our clock; zero if none is known
+	ready       []store.Batch // moved but not logged yet
+	cantPublish error         // why a waiter could not be woken
+	woken       bool          // a waiter was woken
+	moved       bool          // a job was moved
 }
 
 func (m *mover) newPass(work context.Context) *pass {
 	return &pass{mover: m, work: work, started: time.Now()}
 }
 
-// step makes one exchange: it moves a batch. It reports whether there is more to do.
+// step moves one batch, and reports whether there is more to do.
 func (p *pass) step(ctx context.Context) bool {
 	more, err := p.goOn(ctx)
 	if more && err == nil {
@@ -118,7 +116,7 @@ func (p *pass) end(ctx context.Context, err error) {
 	if err != nil || p.failing {
 		named = p.named(err)
 		p.failing = err != nil
-		p.heart.failed(p.number, named)
+		p.heartbeat.failed(p.number, named)
 	}
 	p.observe(func(o Observer) { o.Passed(time.Since(p.started), named) })
 	if len(p.stuck.last) > 0 && err == nil && ctx.Err() == nil {
@@ -129,7 +127,7 @@ func (p *pass) end(ctx context.Context, err error) {
 	}
 }
 
-// find asks for due jobs, less the first ones.
+// find reads due jobs behind those to skip.
 func (p *pass) find(skip store.Counts) (found store.DueJobs, err error) {
 	err = p.timely(func(ctx context.Context, calls *store.Pipeline) error {
 		sent := time.Now()
@@ -139,8 +137,7 @@ func (p *pass) find(skip store.Counts) (found store.DueJobs, err error) {
 	return found, err
 }
 
-// query asks for a batch. The first one of a pass has a few jobs moved at once, if we know
-// Redis's clock.
+// query is for the next batch. In a pass's first call due.lua may move a few jobs itself, if we know Redis's clock.
 func (p *pass) query(skip store.Counts) store.Query {
 	if p.skipped = p.schedules != nil; p.skipped {
 		skip = skip.Plus(p.schedules.count())
@@ -152,10 +149,10 @@ func (p *pass) query(skip store.Counts) store.Query {
 	return q
 }
 
-// move moves the jobs, drops the orphans, and, if there is more, finds the next batch. Meanwhile it writes into the log what
-// was moved before.
+// move moves the jobs, drops orphans, and reads the next batch if there is more. While Redis works it logs the batch moved
+// earlier.
 func (p *pass) move(found store.DueJobs, more bool) (next store.DueJobs, err error) {
-	stale := false // the next batch was found before all of this one was moved
+	stale := false // the next batch was read before all of this one was moved
 	err = p.timely(func(ctx context.Context, calls *store.Pipeline) error {
 		sent := time.Now()
 		moving, dropping := p.sendMoves(calls, found)
@@ -185,7 +182,7 @@ func (p *pass) move(found store.DueJobs, more bool) (next store.DueJobs, err err
 func (p *pass) sendMoves(calls *store.Pipeline, found store.DueJobs) (moving []*store.Call[store.Moved], dropping *store.Call[store.Dropped]) {
 	for _, b := range found.Batches {
 		for first := 0; first < len(b.IDs); first += found.Limit {
-			part := b // more than were asked for at a time: gathered ones
+			part := b // a gathered batch may exceed the limit
 			part.IDs = b.IDs[first:min(first+found.Limit, len(b.IDs))]
 			move := p.store.Move(part, found.Now, p.redisTime(), p.stuck.retryAt(found.Now, first))
 			if first == 0 && len(part.IDs) < len(b.IDs) {
@@ -200,7 +197,7 @@ func (p *pass) sendMoves(calls *store.Pipeline, found store.DueJobs) (moving []*
 	return moving, dropping
 }
 
-// receiveMoved enters what came of the batches. Its error is the first of theirs.
+// receiveMoved records the results of the moves. It returns their first error.
 func (p *pass) receiveMoved(ctx context.Context, moving []*store.Call[store.Moved], found, sent time.Time) error {
 	var failed error
 	jobs, took := 0, time.Duration(0)
@@ -212,13 +209,13 @@ func (p *pass) receiveMoved(ctx context.Context, moving []*store.Call[store.Move
 			took += moved.Took
 		}
 		p.called("move", moved.Took)
-		p.enter(moved, found)
+		p.recordMoved(moved, found)
 	}
 	p.batch.observe(jobs, took, time.Since(sent))
 	return failed
 }
 
-func (p *pass) enter(moved store.Moved, found time.Time) {
+func (p *pass) recordMoved(moved store.Moved, found time.Time) {
 	switch {
 	case moved.PutBack > 0:
 		p.stuck.putBack(topicTrouble(moved.Topic), moved.PutBack, moved.Refused, found)
@@ -232,7 +229,7 @@ func (p *pass) enter(moved store.Moved, found time.Time) {
 		p.observe(func(o Observer) { o.Moved(moved.Topic, made) })
 		p.ready = append(p.ready, moved.Batch)
 		p.cantPublish, p.woken = cmp.Or(p.cantPublish, moved.CantPublish), p.woken || moved.Woken
-	case moved.Skipped > 0: // another server may have put them back
+	case moved.Skipped > 0: // another server may have put them back into the pool
 		p.stuck.met(topicTrouble(moved.Topic), found)
 	}
 }
@@ -258,21 +255,21 @@ func (p *pass) receiveDue(ctx context.Context, finding *store.Call[store.DueJobs
 	p.now, p.asked = found.Now, sent
 	p.called("due", found.Took)
 	for _, moved := range found.Moved {
-		p.enter(moved, found.Now)
+		p.recordMoved(moved, found.Now)
 	}
 	p.nextBy(found.Next)
 	p.batch.observe(found.Count.Total(), found.Took, time.Since(sent))
 	return found, nil
 }
 
-// nextBy enters that a job falls due after so long, if it is not negative.
+// nextBy records that a job falls due in that time, unless it is negative.
 func (p *pass) nextBy(in time.Duration) {
 	if at := time.Now().Add(in); in >= 0 && (p.next.IsZero() || at.Before(p.next)) {
 		p.next = at
 	}
 }
 
-// timely makes calls on one connection. Where these take too long the batches get smaller.
+// timely makes calls on one connection. If they time out, batches get smaller.
 func (p *pass) timely(do func(ctx context.Context, calls *store.Pipeline) error) error {
 	err := p.pipelined(p.work, do)
 	if errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded) {
@@ -288,7 +285,7 @@ func (m *mover) pipelined(work context.Context, do func(ctx context.Context, cal
 	calls, err := m.store.Pipeline(ctx)
 	if err == nil {
 		defer calls.Close()
-		calls.Hasty = true // the others on the node wait for their turns
+		calls.Hasty = true // other movers of the node are waiting
 		if err = do(ctx, calls); calls.Replaced {
 			m.listenAnew()
 		}
@@ -296,8 +293,8 @@ func (m *mover) pipelined(work context.Context, do func(ctx context.Context, cal
 	return err
 }
 
-// gather adds further answers to one that has too few jobs of each topic. They
-// are not of one moment: a job may be in two of them.
+// gather reads further pages if one has too few jobs per topic. The pages are read at different times, so a job may be in
+// two of them.
 func (p *pass) gather(found store.DueJobs) (store.DueJobs, error) {
 	page := found
 	for n := 1; n < maxPages && page.More && page.Count.Total() == page.Limit && found.Count.Total() < fewPerTopic*len(found.Batches); n++ {
@@ -310,7 +307,7 @@ func (p *pass) gather(found store.DueJobs) (store.DueJobs, error) {
 	return found, nil
 }
 
-// merge puts two answers together, of which the second came after the first.
+// merge appends the second page to the first.
 func merge(first, second store.DueJobs) store.DueJobs {
 	type kind struct {
 		topic string
@@ -332,7 +329,7 @@ func merge(first, second store.DueJobs) store.DueJobs {
 	return first
 }
 
-// logReady writes into the log what was moved.
+// logReady logs what was moved.
 func (p *pass) logReady() {
 	for _, b := range p.ready {
 		logJobs(p.log, slog.LevelInfo, "Job is ready", b.Topic, b.IDs)

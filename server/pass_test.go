@@ -67,7 +67,7 @@ func TestPass(t *testing.T) {
 }
 
 // A pass ends with the batch after which no more is due.
-func TestPassLooksUntilShort(t *testing.T) {
+func TestPassReadsUntilShort(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for _, c := range []struct{ jobs, looks int }{{0, 1}, {1, 1}, {99, 1}, {100, 1}, {101, 2}, {200, 2}, {201, 3}} {

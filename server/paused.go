@@ -11,53 +11,53 @@ import (
 )
 
 const (
-	// pausesEvery is how often a server looks after paused topics.
+	// pausesEvery is how often a server checks paused topics.
 	pausesEvery = time.Second
-	// pausesRest is how long it leaves them alone for each page of them: a page takes up to a millisecond of Redis's time.
+	// pausesRest is the wait after a walk for each of its pages, since a page takes up to 1 ms of Redis's time.
 	pausesRest = 20 * time.Millisecond
-	pausesFail = "Paused topics can't be looked after, their pauses don't end by themselves"
+	pausesFail = "Paused topics cannot be checked, so their pauses do not end by themselves"
 )
 
 // pauses is what a node knows of the paused topics of its movers' partitions.
 type pauses struct {
-	*pausesWalk           // that is under way, nil if none is
-	looked      time.Time // when the last one began
-	rested      time.Time // when the next one may begin
-	next        time.Time // when it has to go on or look again; zero: when it is awake
+	*pausesWalk           // in progress, or nil
+	began       time.Time // the last walk
+	rested      time.Time // the earliest start of the next walk
+	next        time.Time // when to go on or start the next walk; zero: whenever the node is awake
 }
 
-// pausesWalk looks after all paused topics of partitions on one node once, page by page.
+// pausesWalk checks all paused topics of the partitions on one node once, page by page.
 type pausesWalk struct {
-	movers []*mover      // that have not come to their last pages
-	at     []string      // where each goes on
-	pages  int           // looked after
-	next   time.Duration // after how long to look again; 0: no topic is paused
-	err    error         // the last one
+	movers []*mover      // with pages left
+	at     []string      // where each continues
+	pages  int           // done
+	next   time.Duration // until the next walk; 0: no topic is paused
+	err    error         // the last error
 }
 
-// keepPaused ends pauses that are over, and sets aside what somebody who doesn't know of pauses has made ready. All servers do it,
-// whoever moves the jobs: the second one finds nothing to do. It makes one exchange, so that passes come between.
+// keepPaused ends pauses that are over, and parks jobs of paused topics that a program without pauses made ready. Every
+// server does it, also on standby; the second one finds nothing to do. Each call is one step, so that passes come in between.
 func (n *node) keepPaused(movers []*mover, now time.Time) {
 	p := &n.pauses
 	ctx, cancel := context.WithTimeout(n.work, batchWait)
 	defer cancel()
 	if p.pausesWalk == nil {
-		// A look that is a little early spares one for itself.
-		recent := p.looked.Add(pausesEvery * 9 / 10)
+		// A walk that is slightly early saves waking up for it.
+		recent := p.began.Add(pausesEvery * 9 / 10)
 		if len(movers) == 0 || now.Before(p.rested) || now.Before(recent) && !isBy(p.next, now) {
-			p.next = later(earlier(p.next, p.looked.Add(pausesEvery)), p.rested) // it may be a pause that woke the server
+			p.next = later(earlier(p.next, p.began.Add(pausesEvery)), p.rested) // the server may have been woken for a pause
 			return
 		}
-		p.looked = now
+		p.began = now
 		if p.pausesWalk = startPausesWalk(ctx, movers); p.pausesWalk == nil {
 			p.next = time.Time{}
 			if len(n.outages.running) > 0 {
-				n.outages.aside(pausesFail, nil, false)
+				n.outages.reportMinor(pausesFail, nil, false)
 			}
 			return
 		}
 	}
-	p.drop(func(i int) bool { return !slices.Contains(movers, p.movers[i]) }) // which have gone to other nodes
+	p.drop(func(i int) bool { return !slices.Contains(movers, p.movers[i]) }) // they have moved to other nodes
 	if p.step(ctx) {
 		p.next = now
 		return
@@ -65,12 +65,12 @@ func (n *node) keepPaused(movers []*mover, now time.Time) {
 	walk := p.pausesWalk
 	p.pausesWalk, p.next, p.rested = nil, time.Time{}, now.Add(time.Duration(walk.pages)*pausesRest)
 	if walk.next > 0 {
-		p.next = later(p.looked.Add(walk.next), p.rested)
+		p.next = later(p.began.Add(walk.next), p.rested)
 	}
-	n.outages.aside(pausesFail, walk.err, false)
+	n.outages.reportMinor(pausesFail, walk.err, false)
 }
 
-// keepAllPaused does that in one partition, whatever it takes.
+// keepAllPaused makes a whole walk through one partition.
 func (m *mover) keepAllPaused(ctx context.Context) error {
 	walk := startPausesWalk(ctx, []*mover{m})
 	if walk == nil {
@@ -81,7 +81,7 @@ func (m *mover) keepAllPaused(ctx context.Context) error {
 	return walk.err
 }
 
-// startPausesWalk starts a walk through the partitions that have paused topics. It returns nil if there are none.
+// startPausesWalk starts a walk through the partitions with paused topics. It returns nil if no topic is paused.
 func startPausesWalk(ctx context.Context, movers []*mover) *pausesWalk {
 	var all []*store.Store
 	for _, m := range movers {
@@ -99,7 +99,7 @@ func startPausesWalk(ctx context.Context, movers []*mover) *pausesWalk {
 	return w
 }
 
-// step takes a step in each partition that has more to do, and reports whether any still has.
+// step handles a page of each partition, and reports whether any has more.
 func (w *pausesWalk) step(ctx context.Context) (more bool) {
 	if len(w.movers) == 0 {
 		return false
@@ -136,7 +136,7 @@ func (w *pausesWalk) step(ctx context.Context) (more bool) {
 	return len(w.movers) > 0
 }
 
-// drop leaves out those of the movers.
+// drop removes the movers for which is reports true.
 func (w *pausesWalk) drop(is func(i int) bool) {
 	var movers []*mover
 	var at []string
@@ -148,9 +148,9 @@ func (w *pausesWalk) drop(is func(i int) bool) {
 	w.movers, w.at = movers, at
 }
 
-// copyPauses has topics paused, and limited, in new partitions that are in those of before.
+// copyPauses copies pauses and limits of topics from old partitions to new ones.
 func (s *Server) copyPauses(ctx context.Context, outages *outages) (done bool) {
 	err := errors.Join(s.partitions.CopyPauses(ctx), s.partitions.CopyLimits(ctx))
-	outages.aside("Pauses and limits can't be copied to new partitions", err, false)
+	outages.reportMinor("Pauses and limits cannot be copied to new partitions", err, false)
 	return err == nil
 }

@@ -47,7 +47,7 @@ func TestPermissions(t *testing.T) {
 	}{
 		{rights: daemonRights, want: all},
 		{rights: ordinary + " allchannels", want: all},
-		{rights: ordinary, want: all, says: "Nothing can be said on delayer:wake:*, waiting consumers may get jobs late: "},
+		{rights: ordinary, want: all, says: "Cannot publish to delayer:wake:*, waiting consumers may get jobs late: "},
 		{rights: daemonRights + " -publish", want: all, says: "+publish"},
 		{rights: daemonRights + " -subscribe", want: all},
 		{rights: daemonRights + " -ping", want: all},
@@ -207,16 +207,16 @@ func TestRunWithoutChannels(t *testing.T) {
 	w.user(ordinary)
 	w.server.test.askAgain = 20 * time.Millisecond
 	w.run()
-	w.log.awaitError(t, "Nothing can be heard on delayer:first_due, jobs may come late by up to 10ms: NOPERM")
+	w.log.awaitError(t, "Cannot subscribe to delayer:first_due, jobs may be up to 10ms late: NOPERM")
 	for n, id := range []string{"a", "b", "c"} {
 		w.Do("ZADD", "delayer:waiting:t", 1, "waiter")
 		w.push(id, "t", 1)
 		w.log.awaitMoved(t, n+1)
 	}
-	w.log.awaitError(t, "Nothing can be said on delayer:wake:*, waiting consumers may get jobs late: ")
+	w.log.awaitError(t, "Cannot publish to delayer:wake:*, waiting consumers may get jobs late: ")
 	w.log.expectErrorsWith(t, "; the ACL needs &delayer:*", "; the ACL needs &delayer:*")
 	w.Do("ACL", "SETUSER", "u", "&delayer:*")
-	w.log.awaitInfo(t, "Nothing can be heard on delayer:first_due, jobs may come late by up to 10ms: over after ")
+	w.log.awaitInfo(t, "Cannot subscribe to delayer:first_due, jobs may be up to 10ms late: over after ")
 	awaitListeners(t, w.Server, 1)
 	waiter := redis.PubSubConn{Conn: w.Pool().Get()}
 	defer waiter.Close()
@@ -224,8 +224,8 @@ func TestRunWithoutChannels(t *testing.T) {
 	waiter.Receive()
 	w.Do("ZADD", "delayer:waiting:t", 1, "waiter")
 	w.push("d", "t", 1)
-	w.log.awaitInfo(t, "Nothing can be said on delayer:wake:*, waiting consumers may get jobs late: over after ")
-	w.log.expectErrorsWith(t, "Nothing can be", "Nothing can be")
+	w.log.awaitInfo(t, "Cannot publish to delayer:wake:*, waiting consumers may get jobs late: over after ")
+	w.log.expectErrorsWith(t, "Cannot subscribe", "Cannot publish")
 }
 
 // Jobs whose buckets can't be read are tried again when their time has come, not when the interval is over.

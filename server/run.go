@@ -12,31 +12,30 @@ import (
 )
 
 const (
-	// minWait is the shortest time between two passes. Most jobs are due at whole
-	// milliseconds, and a pass takes all of one together whatever this is.
+	// minWait is the shortest time between two passes. Most jobs are due at whole milliseconds, and one pass moves all
+	// jobs of a millisecond, so a shorter wait would gain nothing.
 	minWait = 500 * time.Microsecond
-	// stopWait is how long run waits for the batch in hand after its context
-	// is done.
+	// stopWait is how long a stop waits for the batch in progress.
 	stopWait = 4 * time.Second
-	// atOnce is up to how many due jobs the look-up moves itself, which spares a round trip.
+	// atOnce is how many due jobs due.lua moves itself, which saves a round trip.
 	atOnce = 64
 )
 
 const (
-	// longestSleep is how long a server sleeps at most, whatever the interval: a push
-	// tells only of jobs that fall due before the pass after that.
+	// longestSleep bounds a server's sleep, whatever the interval: a push announces only jobs that fall due within
+	// store.AnnouncedWithin.
 	longestSleep = store.AnnouncedWithin - 5*time.Second
-	// polledSleep is the same for one that misses what pushes tell.
+	// polledSleep bounds the sleep of a server that cannot hear announcements.
 	polledSleep = time.Second
 )
 
-// run makes passes until ctx is done.
+// run runs the movers until ctx is done.
 func (s *Server) run(ctx context.Context) {
 	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(stopWait, cancel) })()
 
-	s.heart.begin(s.options.Version, s.options.Interval, time.Now())
+	s.heartbeat.begin(s.options.Version, s.options.Interval, time.Now())
 	r := &running{Server: s, ctx: ctx, work: work, began: time.Now(), nodes: map[any]*node{}}
 	for _, m := range s.movers {
 		m.spreadSweeps(time.Now())
@@ -45,7 +44,7 @@ func (s *Server) run(ctx context.Context) {
 	s.locate(ctx)
 	r.place(s.movers...)
 	if s.options.PartitionsBefore > 0 {
-		r.loops.Go(func() { s.finishAside(ctx, work) })
+		r.loops.Go(func() { s.finishTransits(ctx, work) })
 	}
 	r.loops.Wait()
 	if work.Err() != nil {
@@ -59,11 +58,11 @@ func (s *Server) run(ctx context.Context) {
 	}()
 	select {
 	case <-listening:
-	case <-work.Done(): // one dials, and can't be told to stop
+	case <-work.Done(): // a dial in progress cannot be cancelled
 	}
 }
 
-// locate waits until a node of a cluster tells on which nodes the partitions are.
+// locate waits until a cluster says which nodes have the partitions.
 func (s *Server) locate(ctx context.Context) {
 	for ctx.Err() == nil {
 		err := s.partitions.Locate(ctx)
@@ -78,10 +77,10 @@ func (s *Server) locate(ctx context.Context) {
 	}
 }
 
-// polledInterval is the interval as long as there is no subscription.
+// polledInterval is the interval between passes without a subscription.
 func (s *Server) polledInterval() time.Duration { return min(s.options.Interval, polledSleep) }
 
-// isCut reports whether err is a connection that was closed on us.
+// isCut reports whether err says that the other side closed the connection.
 func isCut(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }

@@ -8,37 +8,38 @@ import (
 	"math/rand/v2"
 	"slices"
 	"time"
-	_ "time/tzdata" // schedules have zones, be the host without
+	_ "time/tzdata" // for hosts without a time zone database
 
 	"github.com/mix-basic/delayer/internal/cron"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
 const (
-	// mostMissed is how many moments have a job at a time at most, of those that nobody saw in time.
-	mostMissed = 100
-	// skipAfter is how late a moment is too late for a schedule that skips these.
+	// maxMissed is the most missed occurrences that get a job at a time.
+	maxMissed = 100
+	// skipAfter is how late an occurrence may be under MissedSkip.
 	skipAfter = time.Minute
-	// remembered is how many moments a schedule remembers.
-	remembered = 10
-	// schedulesAtATime is how many schedules one script reads: half a millisecond.
+	// occurrencesKept is how many of its last occurrences a schedule remembers.
+	occurrencesKept = 10
+	// schedulesAtATime is how many schedules one script reads, in half a millisecond.
 	schedulesAtATime = 100
-	// firstFirings is how many are fired by the first call of a pass, at most. The next one has twice as many as were done in time.
+	// firstFirings is how many schedules the first call of a pass fires at most. The next call fires up to twice as many as this one
+	// had time for.
 	firstFirings = 25
-	// mendAfter is how soon it is looked for schedules that other servers have moved, where there are schedules. At each of them
-	// it is looked once in a sweepAfter.
-	mendAfter = 2 * time.Second
+	// repairAfter is how often a partition with schedules is checked for ones that other servers have moved. Every schedule is
+	// checked once in sweepAfter.
+	repairAfter = 2 * time.Second
 )
 
-// dueSchedules are the schedules, at least one, that a pass has found and not fired yet.
+// dueSchedules are the due schedules of a pass that it has not fired yet. There is at least one.
 type dueSchedules struct {
 	unread []foundSchedule
-	read   []firing // these come first
-	most   int      // of these are fired in one call
+	read   []firing // fired first
+	most   int      // fired in one call
 }
 
 type foundSchedule struct {
-	id    any // as one of store.IDs
+	id    any // an element of store.IDs
 	fresh bool
 }
 
@@ -47,7 +48,7 @@ type firing struct {
 	fresh bool
 }
 
-// count counts them by kind: the look-ups leave out what was found.
+// count counts them by kind, for reads that skip what is known.
 func (d *dueSchedules) count() (all store.Counts) {
 	fresh := 0
 	for _, s := range d.unread {
@@ -63,7 +64,7 @@ func (d *dueSchedules) count() (all store.Counts) {
 	return store.Counts{Backlog: len(d.unread) + len(d.read) - fresh, Fresh: fresh}
 }
 
-// takeSchedules moves the schedules from the batches that were found to p.schedules.
+// takeSchedules takes the schedules out of the batches that were read.
 func (p *pass) takeSchedules() {
 	isOne := func(b store.Batch) bool { return b.Topic == store.ScheduleTopic }
 	if !slices.ContainsFunc(p.found.Batches, isOne) {
@@ -82,8 +83,7 @@ func (p *pass) takeSchedules() {
 	p.found.Batches = slices.DeleteFunc(slices.Clone(p.found.Batches), isOne)
 }
 
-// fire fires some of the schedules that were found, in half of the stall budget, and reads what it takes to fire the next ones. Then it
-// is the turn of the jobs that are due.
+// fire fires some of the schedules, in half of the stall budget, and reads the next ones. Due jobs are moved before it continues.
 func (p *pass) fire() (err error) {
 	if len(p.schedules.read) == 0 {
 		err = p.fireAndRead()
@@ -126,22 +126,22 @@ func (p *pass) fireAndRead() error {
 	})
 	p.cantPublish, p.woken = cmp.Or(p.cantPublish, fired.CantPublish), p.woken || fired.Woken
 	for i, one := range fired.Fired {
-		p.registerFired(firings[i], one)
+		p.recordFired(firings[i], one)
 	}
-	p.notRun.tell(p.log)
+	p.withoutJob.log(p.log)
 	if n := len(fired.Fired); n > 0 {
 		d.read, d.most = d.read[n:], min(2*n, schedulesAtATime)
 	}
 	if err == nil && len(next) > 0 {
-		p.registerRead(d.unread[:len(next)], read.List)
+		p.addRead(d.unread[:len(next)], read.List)
 		d.unread = d.unread[len(next):]
 	}
 	return err
 }
 
-// registerRead registers those of some due ones that are schedules. Jobs that somebody has pushed to their topic are moved as others are. To tell
-// what a schedule leads to takes a while after months without a server, for which no exchange with Redis is to wait.
-func (p *pass) registerRead(due []foundSchedule, schedules []store.Scheduled) {
+// addRead prepares the schedules that were read for firing. Jobs that somebody pushed to the schedules' topic are moved like any
+// other. It makes no call, because computing the occurrences of months without a server takes a while.
+func (p *pass) addRead(due []foundSchedule, schedules []store.Scheduled) {
 	byID := make(map[string]store.Scheduled, len(schedules))
 	for _, s := range schedules {
 		byID[s.ID] = s
@@ -158,14 +158,15 @@ func (p *pass) registerRead(due []foundSchedule, schedules []store.Scheduled) {
 	}
 }
 
-// firingOf is what the schedule leads to now, by Redis's clock. With an error nobody knows: it is put off.
+// firingOf computes the occurrences of a schedule until now, by Redis's clock. With an error they are unknown, and the schedule is
+// tried again later.
 func firingOf(s store.Scheduled, now time.Time) (store.Firing, error) {
 	f := store.Firing{Scheduled: s, Upcoming: s.Next}
 	if s.Broken != nil {
 		f.Unknown = true
 		return f, s.Broken
 	}
-	if s.Next.IsZero() || s.Next.After(now) { // somebody has had it look earlier
+	if s.Next.IsZero() || s.Next.After(now) { // somebody set it due too early
 		return f, nil
 	}
 	spec, err := cron.Parse(s.Spec)
@@ -174,11 +175,11 @@ func firingOf(s store.Scheduled, now time.Time) (store.Firing, error) {
 		f.Unknown = true
 		return f, err
 	}
-	count, last, next := oldMoments(s)
+	count, last, next := oldOccurrences(s)
 	if !next.After(now) {
-		newer, lastNewer, upcoming := spec.Moments(next.In(zone), now, mostMissed)
+		newer, lastNewer, upcoming := spec.Moments(next.In(zone), now, maxMissed)
 		count, last, next = count+newer, append(last, lastNewer...), upcoming
-		last = last[max(len(last)-mostMissed, 0):]
+		last = last[max(len(last)-maxMissed, 0):]
 	}
 	f.Upcoming = next
 	if count == 0 {
@@ -188,12 +189,12 @@ func firingOf(s store.Scheduled, now time.Time) (store.Firing, error) {
 	if f.Late = count - run; !s.Paused.IsZero() {
 		f.Late, f.Paused = 0, count
 	}
-	for i, at := range last[max(len(last)-max(run, remembered), 0):] {
+	for i, at := range last[max(len(last)-max(run, occurrencesKept), 0):] {
 		what := store.MomentRan
 		switch {
 		case !s.Paused.IsZero():
 			what = store.MomentPaused
-		case min(len(last), max(run, remembered))-i > run:
+		case min(len(last), max(run, occurrencesKept))-i > run:
 			what = store.MomentLate
 		}
 		f.Moments = append(f.Moments, store.FiredMoment{At: at, What: what, Due: at.Add(jitter(s.Jitter))})
@@ -201,15 +202,15 @@ func firingOf(s store.Scheduled, now time.Time) (store.Firing, error) {
 	return f, nil
 }
 
-// oldMoments are the overdue moments of specs that a schedule had: how many there are, the last of them, and the first one of its spec of
-// today. A spec that can't be read has none.
-func oldMoments(s store.Scheduled) (count int, last []time.Time, next time.Time) {
+// oldOccurrences are the overdue occurrences under earlier specs of a schedule: their number, the last of them, and the first
+// occurrence under the current spec. A spec that cannot be parsed has none.
+func oldOccurrences(s store.Scheduled) (count int, last []time.Time, next time.Time) {
 	next = s.Next
 	for _, old := range s.Old {
 		spec, err := cron.Parse(old.Spec)
 		zone, wrong := cron.Zone(old.Zone)
 		if err == nil && wrong == nil && !next.After(old.Until) {
-			more, some, _ := spec.Moments(next.In(zone), old.Until, mostMissed)
+			more, some, _ := spec.Moments(next.In(zone), old.Until, maxMissed)
 			count, last = count+more, append(last, some...)
 		}
 		next = old.Then
@@ -217,7 +218,7 @@ func oldMoments(s store.Scheduled) (count int, last []time.Time, next time.Time)
 	return count, last, next
 }
 
-// runOf is how many of the last moments are to have a job.
+// runOf is how many of the last occurrences get a job.
 func runOf(s store.Scheduled, last []time.Time, now time.Time) int {
 	switch {
 	case !s.Paused.IsZero():
@@ -237,8 +238,8 @@ func jitter(most time.Duration) time.Duration {
 	return rand.N(most)
 }
 
-// registerFired registers what came of a schedule that was due.
-func (p *pass) registerFired(f store.Firing, fired store.Fired) {
+// recordFired records the result of firing a schedule.
+func (p *pass) recordFired(f store.Firing, fired store.Fired) {
 	const trouble = "Schedules can't be fired"
 	switch {
 	case f.Unknown:
@@ -252,12 +253,12 @@ func (p *pass) registerFired(f store.Firing, fired store.Fired) {
 		if !f.Upcoming.IsZero() {
 			p.nextBy(max(f.Upcoming.Sub(p.redisTime()), 0))
 		}
-		p.tellFired(f, fired)
+		p.reportFired(f, fired)
 	}
 }
 
-// tellFired tells observers and the log.
-func (p *pass) tellFired(f store.Firing, fired store.Fired) {
+// reportFired reports it to the observers and to the log.
+func (p *pass) reportFired(f store.Firing, fired store.Fired) {
 	what := Fired{Schedule: f.Name, Topic: f.Topic, Jobs: fired.Ran, Late: f.Late, Overlapped: fired.Overlapped, Paused: f.Paused}
 	var ids store.IDs // the others overlapped
 	for _, m := range f.Moments {
@@ -273,45 +274,45 @@ func (p *pass) tellFired(f store.Firing, fired store.Fired) {
 	if fired.Ran > 0 {
 		logJobs(p.log, slog.LevelInfo, "Schedule has fired", f.Topic, ids)
 	}
-	p.notRun.count(f.Name, tooLate, f.Late)
-	p.notRun.count(f.Name, overlaps, fired.Overlapped)
-	p.notRun.count(f.Name, isPaused, f.Paused)
+	p.withoutJob.count(f.Name, tooLate, f.Late)
+	p.withoutJob.count(f.Name, overlaps, fired.Overlapped)
+	p.withoutJob.count(f.Name, isPaused, f.Paused)
 }
 
-// Why a moment has no job.
+// Why an occurrence has no job.
 const (
-	tooLate  = "no server was there in time"
-	overlaps = "the job before is not done"
+	tooLate  = "no server ran in time"
+	overlaps = "the previous job is not done"
 	isPaused = "the schedule is paused"
 )
 
-// notRunEvery is how often the log is told of moments of a schedule that have no job, at most.
-const notRunEvery = time.Minute
+// withoutJobEvery is how often occurrences without a job are logged for a schedule and reason.
+const withoutJobEvery = time.Minute
 
-// notRun are moments that have no job, by schedule and reason. What has been told is kept for notRunEvery.
-type notRun map[[2]string]*moments
+// occurrencesWithoutJob counts occurrences without a job by schedule and reason. What was logged is kept for withoutJobEvery.
+type occurrencesWithoutJob map[[2]string]*unloggedCount
 
-type moments struct {
-	count int
-	told  time.Time // zero if never
+type unloggedCount struct {
+	count  int
+	logged time.Time // the last time; zero if never
 }
 
-func (n notRun) count(schedule, why string, count int) {
+func (n occurrencesWithoutJob) count(schedule, why string, count int) {
 	if count == 0 {
 		return
 	}
 	of := [2]string{schedule, why}
 	if n[of] == nil {
-		n[of] = &moments{}
+		n[of] = &unloggedCount{}
 	}
 	n[of].count += count
 }
 
-// tell tells the log of those that it has not been told of, some only in a while.
-func (n notRun) tell(log *slog.Logger) {
+// log logs the counts that are due to be logged.
+func (n occurrencesWithoutJob) log(to *slog.Logger) {
 	for of, m := range n {
 		switch {
-		case time.Since(m.told) < notRunEvery:
+		case time.Since(m.logged) < withoutJobEvery:
 		case m.count == 0:
 			delete(n, of)
 		default:
@@ -319,17 +320,17 @@ func (n notRun) tell(log *slog.Logger) {
 			if of[1] == isPaused {
 				level = slog.LevelInfo
 			}
-			log.Log(context.Background(), level, fmt.Sprintf("Schedule %s, moments without a job: %d, as %s", store.Quote(of[0]), m.count, of[1]))
-			m.count, m.told = 0, time.Now()
+			to.Log(context.Background(), level, fmt.Sprintf("Schedule %s, occurrences without a job: %d, because %s", store.Quote(of[0]), m.count, of[1]))
+			m.count, m.logged = 0, time.Now()
 		}
 	}
 }
 
-// mendSchedules puts schedules back that a server has moved which doesn't know what they are, as the original's does.
-func (m *mover) mendSchedules() *sweep {
+// repairSchedules puts schedules back into the pool that a server without schedules, such as the original's, has moved.
+func (m *mover) repairSchedules() *sweep {
 	var last string
-	var began time.Time // the last look at all
-	w := &sweep{turn: topicsTurn, outages: m.outages, repairs: true, failing: "It can't be looked for schedules that another server has moved; they are fired all the same"}
+	var began time.Time // the last check of all schedules
+	w := &sweep{turn: topicsTurn, outages: m.outages, repairs: true, failing: "Cannot check for schedules that another server has moved; they are fired all the same"}
 	w.page = func(ctx context.Context, first bool) (bool, error) {
 		all := !first
 		if first {
@@ -338,18 +339,18 @@ func (m *mover) mendSchedules() *sweep {
 				began = time.Now()
 			}
 		}
-		mended, err := m.store.MendSchedules(ctx, last, all)
-		for _, name := range mended.Names {
-			m.log.Warn(fmt.Sprintf("Schedule %s was moved by a server that does not know schedules, it is put back", store.Quote(name)))
+		repaired, err := m.store.MendSchedules(ctx, last, all)
+		for _, name := range repaired.Names {
+			m.log.Warn(fmt.Sprintf("Schedule %s was moved by a server that does not know schedules, and is put back", store.Quote(name)))
 		}
-		if len(mended.Names) > 0 {
+		if len(repaired.Names) > 0 {
 			m.putBack = true
 		}
-		if w.after = 0; mended.All > 0 {
-			w.after = mendAfter
+		if w.after = 0; repaired.All > 0 {
+			w.after = repairAfter
 		}
-		last = mended.Last
-		m.notRun.tell(m.log)
+		last = repaired.Last
+		m.withoutJob.log(m.log)
 		return last != "", err
 	}
 	return w

@@ -50,7 +50,7 @@ func TestBrokenSchedule(t *testing.T) {
 }
 
 // A schedule whose bucket is no hash harms no other.
-func TestMendBesideABrokenSchedule(t *testing.T) {
+func TestRepairBesideABrokenSchedule(t *testing.T) {
 	w := newWorld(t)
 	w.schedule(aSchedule("bad", "@every 1h"), time.Hour)
 	w.schedule(aSchedule("moved", "@every 1h"), time.Hour)

@@ -233,7 +233,7 @@ func TestRunFires(t *testing.T) {
 }
 
 // Moments that a paused schedule, an overlap or nobody lets have jobs are counted, and the log says why; once a minute at most.
-func TestMomentsWithoutJobs(t *testing.T) {
+func TestOccurrencesWithoutJobs(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	overlaps := aSchedule("overlaps", "@every 1h")
@@ -261,17 +261,17 @@ func TestMomentsWithoutJobs(t *testing.T) {
 	}
 	_, errors := w.log.lines()
 	slices.Sort(errors)
-	if want := []string{"Schedule \"late\", moments without a job: 5, as no server was there in time", "Schedule \"overlaps\", moments without a job: 1, as the job before is not done"}; !slices.Equal(errors, want) {
+	if want := []string{"Schedule \"late\", occurrences without a job: 5, because no server ran in time", "Schedule \"overlaps\", occurrences without a job: 1, because the previous job is not done"}; !slices.Equal(errors, want) {
 		t.Errorf("the log has %q, want %q", errors, want)
 	}
-	if info, _ := w.log.lines(); mention(info, "Schedule \"paused\", moments without a job: 1, as the schedule is paused") != 1 {
+	if info, _ := w.log.lines(); mention(info, "Schedule \"paused\", occurrences without a job: 1, because the schedule is paused") != 1 {
 		t.Errorf("the log has %q", info)
 	}
-	for _, m := range w.mover().notRun {
-		m.told = m.told.Add(-notRunEvery)
+	for _, m := range w.mover().withoutJob {
+		m.logged = m.logged.Add(-withoutJobEvery)
 	}
-	w.mover().notRun.tell(w.mover().log)
-	w.log.awaitError(t, "Schedule \"overlaps\", moments without a job: 2, as the job before is not done")
+	w.mover().withoutJob.log(w.mover().log)
+	w.log.awaitError(t, "Schedule \"overlaps\", occurrences without a job: 2, because the previous job is not done")
 }
 
 // firedBy is an Observer that counts what schedules lead to.
@@ -356,13 +356,13 @@ func TestScheduleMovedByAnOldServer(t *testing.T) {
 		}
 	}
 	_, errors := w.log.lines()
-	if mention(errors, "Schedule \"a\" was moved by a server that does not know schedules, it is put back") == 0 {
+	if mention(errors, "Schedule \"a\" was moved by a server that does not know schedules, and is put back") == 0 {
 		t.Errorf("the log has %q", errors)
 	}
 }
 
 // Redis is away over many moments: one of them has a job then, the others are counted.
-func TestRedisAwayOverMoments(t *testing.T) {
+func TestRedisAwayOverOccurrences(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.run()

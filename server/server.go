@@ -1,6 +1,16 @@
-// Package server is the daemon's work: it moves the jobs that fall due from the
-// job pool into their topics' ready queues. Any number of servers may work on one
-// Redis; no job enters a queue twice.
+// Package server does the daemon's work: it moves due jobs from the job pool into the ready queues of their topics, fires
+// schedules, and keeps paused topics, dead letters and its own heartbeat in order. Any number of servers may work on one
+// Redis: no job enters a ready queue twice.
+//
+// A [Server] has one mover for each partition. The movers of one Redis, or of one node of a cluster, share a goroutine (node),
+// so that the stall budget holds for that Redis as a whole. Each pass of a mover is a series of short steps. A server sleeps
+// until the next job falls due: a push that becomes the earliest of its partition announces it on a channel.
+//
+// Invariants: all decisions are made in Redis's scripts by Redis's clock; a pass can stop after any step, because each step is
+// atomic; several servers never agree on anything, and need not (see standby.go).
+//
+// Tried and rejected: a leader (a failover is a delay), fixed ticks (a job is then late by half an interval on average), a
+// goroutine for each partition (64 calls at once exceed the stall budget).
 //
 //	pool := client.NewPool(client.PoolOptions{Addr: "127.0.0.1:6379"})
 //	defer pool.Close()
@@ -19,38 +29,36 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// Options of a Server. The zero value works. An Interval or a DeadMaxAge above 0 and below a millisecond
-// lacks its unit, and is the error of Run, Pass and Check.
+// Options of a Server. The zero value works. Wrong options are the error of Run, Pass and Check. So is an Interval or DeadMaxAge
+// above 0 and below a millisecond: it was probably given without a unit.
 type Options struct {
-	// Interval is the time between two passes when nothing falls due in
-	// between. 0 means 1 s; more than 55 s count as 55 s, and, as long as Redis does not
-	// let us subscribe to what is pushed, more than 1 s as 1 s.
+	// Interval is the longest time between two passes. 0 means 1 s, and more than 55 s means 55 s. Without permission to
+	// subscribe to announcements of pushes, more than 1 s means 1 s.
 	Interval time.Duration
-	// Prefix begins the name of every key. Empty means "delayer:".
+	// Prefix is what the name of every key begins with. Empty means "delayer:".
 	Prefix string
-	// Partitions is how many parts the jobs are divided into, as by client.WithPartitions. 0 means 1. With
-	// several, what the log says of one has the attribute "partition", its number.
+	// Partitions is the number of partitions, as in client.WithPartitions. 0 means 1. With several, log records about one of
+	// them have the attribute "partition", its number.
 	Partitions int
-	// PartitionsBefore is how many they were, as by client.WithPartitionsBefore. 0 means that they were never another number.
+	// PartitionsBefore is the number of partitions in the previous layout, as in client.WithPartitionsBefore. 0 means that
+	// there is no previous layout.
 	PartitionsBefore int
-	// StallBudget is how long one batch may keep Redis from its other users;
-	// the size of the batches adapts to it. 0 means 2 ms.
+	// StallBudget is how long one batch may block Redis for its other users. Batches adapt their size to it. 0 means 2 ms.
 	StallBudget time.Duration
-	// DeadMaxAge is for how long dead letters are kept. 0 means 14 days, less than 0 for ever.
+	// DeadMaxAge is how long dead letters are kept. 0 means 14 days, a negative value for ever.
 	DeadMaxAge time.Duration
-	// DeadMax is how many dead letters a topic has at most; the oldest are dropped. 0 means
-	// any number.
+	// DeadMax is the most dead letters of a topic; the oldest are dropped. 0 means no bound.
 	DeadMax int
-	// Logger is told of moves at slog.LevelInfo, of failures at slog.LevelError, and of the end of a failure at
-	// slog.LevelInfo + 2. nil means nobody is.
+	// Logger gets moves at slog.LevelInfo, failures at slog.LevelError, and the end of a failure at slog.LevelInfo + 2. nil
+	// logs nothing.
 	Logger *slog.Logger
-	// Observer is told of moves, passes and their times. nil means nobody is.
+	// Observer receives moves, passes and their times. nil means no observer.
 	Observer Observer
-	// Version is what the server says it is in its entry among the servers in Redis.
+	// Version is shown in the server's entry in Redis.
 	Version string
 }
 
-// check refuses what no server can be made of.
+// check refuses wrong options.
 func (o Options) check(pool *redis.Pool) error {
 	if pool == nil {
 		return errors.New("server: pool is nil; client.NewPool makes one")
@@ -65,7 +73,7 @@ func (o Options) layout() store.Layout {
 	return store.Layout{Partitions: o.Partitions, Before: o.PartitionsBefore}
 }
 
-// checkUnit refuses a time that lacks its unit.
+// checkUnit refuses a duration that was probably given without a unit.
 func checkUnit(option string, d time.Duration) error {
 	if err := store.CheckUnit(d); err != nil {
 		return fmt.Errorf("server: %s %w", option, err)
@@ -73,7 +81,7 @@ func checkUnit(option string, d time.Duration) error {
 	return nil
 }
 
-// withDefaults are the options with what 0 stands for.
+// withDefaults fills in the defaults.
 func (o Options) withDefaults() Options {
 	o.Interval = min(cmp.Or(max(o.Interval, 0), time.Second), longestSleep)
 	o.Prefix = cmp.Or(o.Prefix, store.DefaultPrefix)
@@ -86,28 +94,28 @@ func (o Options) withDefaults() Options {
 // Server moves due jobs. Make one with New.
 type Server struct {
 	options    Options
-	wrong      error // what it was made of
+	wrong      error // wrong options
 	partitions store.Partitions
-	movers     []*mover // one of each
+	movers     []*mover // one for each partition
 	log        *slog.Logger
 	outages    *outages
 
 	untagged  untagged
-	observers []Observer // heart is one of them
-	heart     heart      // without an ID while it doesn't run
+	observers []Observer // including heartbeat
+	heartbeat heartbeat  // without an ID unless the server runs
 
 	test testHooks
 }
 
-// testHooks are for tests, which alone set them.
+// testHooks are set by tests only.
 type testHooks struct {
-	beforeMove func()        // is called when due jobs were found and are about to be moved
-	moveApart  bool          // the look-up moves no jobs itself
-	askAgain   time.Duration // replaces the constant, if it is not 0
+	beforeMove func()        // called when due jobs were read and are about to be moved
+	moveApart  bool          // due.lua moves no jobs itself
+	askAgain   time.Duration // replaces the constant unless 0
 }
 
-// New makes a Server that works on the pool's Redis. The pool stays the caller's. If the pool is nil, or an
-// option is wrong, that is the error of Run, Pass and Check.
+// New makes a Server for the pool's Redis. The caller keeps the pool and closes it. A nil pool or a wrong option is the error of
+// Run, Pass and Check.
 func New(pool *redis.Pool, o Options) *Server {
 	wrong := o.check(pool)
 	o = o.withDefaults()
@@ -119,7 +127,7 @@ func New(pool *redis.Pool, o Options) *Server {
 	}
 	layout := o.layout()
 	if wrong != nil {
-		layout = store.Layout{} // it may be what is wrong
+		layout = store.Layout{} // it may be wrong itself
 	}
 	s.partitions = layout.Open(pool, o.Prefix)
 	for i, partition := range s.partitions {
@@ -128,14 +136,14 @@ func New(pool *redis.Pool, o Options) *Server {
 	if len(s.movers) == 1 {
 		s.movers[0].nameless()
 	}
-	s.observers = []Observer{&s.heart}
+	s.observers = []Observer{&s.heartbeat}
 	if o.Observer != nil {
 		s.observers = append(s.observers, o.Observer)
 	}
 	return s
 }
 
-// usable fails if the server, or ctx, is nothing to work with.
+// usable returns why the server cannot work with ctx, or nil.
 func (s *Server) usable(ctx context.Context) error {
 	switch {
 	case s == nil || s.movers == nil:
@@ -146,11 +154,10 @@ func (s *Server) usable(ctx context.Context) error {
 	return s.wrong
 }
 
-// Pass does once, for a caller who says when, what Run does all the time: it moves what is due
-// now, drops the dead letters that are not kept, and returns. When ctx is done it finishes the
-// batch in hand and fails with ctx's error. What does not work for some jobs only is said in the
-// log, as by Run; an error is what stopped the pass. It must not overlap with Run or another Pass.
-// Of several partitions each has its turn, whatever becomes of the others, and an error names its partition.
+// Pass does once what Run does all the time: it moves all due jobs, drops dead letters that are too old, and returns. When ctx
+// is done it finishes the current batch and returns ctx's error. Other errors say what stopped the pass; failures of single
+// jobs or topics are logged, as in Run. Partitions do not stop each other, and an error names its partition. Pass must not
+// overlap with Run or another Pass.
 func (s *Server) Pass(ctx context.Context) error {
 	if err := s.usable(ctx); err != nil {
 		return err
@@ -171,30 +178,24 @@ func (s *Server) Pass(ctx context.Context) error {
 	return cmp.Or(errors.Join(errs...), ctx.Err())
 }
 
-// Run moves jobs until ctx is done and returns nil: a cancelled context is how
-// one stops it. The batch in hand is finished first; if Redis does not answer
-// within 4 s it is left to Redis, which does it wholly or not at all.
+// Run moves jobs until ctx is done, and then returns nil: cancelling ctx is how to stop it. It finishes the current batch
+// first. If Redis does not answer within 4 s, Run returns without the answer; the batch is atomic.
 //
-// The first pass runs at once. After each pass Run sleeps until the next job
-// falls due, but no longer than the interval. Our clients say so when they push
-// a job that is to be the next; one pushed by another client is found with the
-// next pass. Passes never overlap. A pass works through all that is due, in
-// batches whose size follows the stall budget.
+// The first pass runs at once. After each pass Run sleeps until the next job falls due, but at most for the interval. Our
+// clients announce a job that falls due before all others; jobs of other clients are found by the next pass. Passes never
+// overlap. A pass works through everything that is due, in batches whose size follows the stall budget.
 //
-// What was due when the pass began is moved oldest first. If that takes more
-// than one batch, as after an outage, what falls due meanwhile does not wait for
-// the end of it, but has up to half of each following batch.
+// What was due when the pass began is moved oldest first. If that takes more than one batch, as after an outage, jobs that fall
+// due meanwhile do not wait for the end of the backlog: they get up to half of each following batch.
 //
-// The jobs of a topic whose ready queue can't take them are tried again every 5 s,
-// or less often if there are so many that Redis's other users would notice.
+// Jobs whose ready queue is broken or not writable are tried again every 5 s, or less often if there are very many.
 //
-// Whatever does not work is one line in the log when that begins, an error; a
-// reminder each minute; and one line when it is over, an info. Run calls must
-// not overlap.
+// A failure is logged once as an error when it begins, once a minute while it lasts, and once as an info when it is over. Run
+// calls must not overlap.
 //
-// While it runs, the server has an entry in the hash "<prefix>servers": what it is and
-// what it has done. It is written once a second at most, after a pass, and deleted at
-// the stop. Nothing depends on it: where it can't be written, that is one line in the log.
+// While it runs, the server keeps an entry in the hash "<prefix>servers" with what it is and what it has done. It is written
+// after a pass, at most once a second, and deleted at the stop. If it cannot be written, that is logged, and jobs are moved all
+// the same.
 func (s *Server) Run(ctx context.Context) error {
 	if err := s.usable(ctx); err != nil {
 		return err

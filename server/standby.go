@@ -7,67 +7,67 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// standInAfter is how much later than the server that should have moved it another one moves a job.
-const standInAfter = 50 * time.Millisecond
+// takeOverAfter is how long a due job waits for its own server before another server moves it.
+const takeOverAfter = 50 * time.Millisecond
 
-// prefer divides the partitions among this server and others, so that each is moved by one. Nothing is agreed upon: all
-// servers come to the same by themselves, those that are not of the same mind do some work twice, and what
-// nobody does is done 50 ms later by all.
+// prefer divides the partitions among this server and others by rendezvous hashing, so that one server moves the jobs of
+// each. The servers do not agree on this: each computes the same result from the heartbeats. Servers that see different
+// heartbeats try some jobs twice, which moves them once, and what nobody moves all servers take over after 50 ms.
 func (s *Server) prefer(others []store.ServerState) {
-	all := append([]store.ServerState{{ID: s.heart.state.ID}}, others...)
+	all := append([]store.ServerState{{ID: s.heartbeat.state.ID}}, others...)
 	for _, m := range s.movers {
-		best := store.Mover(m.number, all).ID == s.heart.state.ID
-		if m.standBy.set(!best) {
-			m.lookBy(time.Now())
+		best := store.Mover(m.number, all).ID == s.heartbeat.state.ID
+		if m.standby.set(!best) {
+			m.passBy(time.Now())
 		} else if !best {
 			m.leave()
 		}
 	}
 }
 
-// standBy is what a mover knows of the server that should move its partition's jobs.
-type standBy struct {
-	other    atomic.Bool // there is one
-	standsIn atomic.Bool // but it doesn't
-	first    string      // the job that was to fall due first when it was last looked
+// standby says whether another server should move the jobs of a mover's partition, and whether it does.
+type standby struct {
+	other    atomic.Bool // another server should move them
+	tookOver atomic.Bool // but did not
+	first    string      // the first due job at the last check
 }
 
-// idle reports whether jobs are left to another server.
-func (b *standBy) idle() bool { return b.other.Load() && !b.standsIn.Load() }
+// idle reports whether the mover leaves the jobs to the other server.
+func (b *standby) idle() bool { return b.other.Load() && !b.tookOver.Load() }
 
-// set enters whether there is another server, and reports whether it has gone. It is to show again whether it works.
-func (b *standBy) set(other bool) (gone bool) {
-	b.standsIn.Store(false)
+// set records whether another server should move them, and reports whether it has gone. A new one has to show that it works.
+func (b *standby) set(other bool) (gone bool) {
+	b.tookOver.Store(false)
 	return b.other.Swap(other) && !other
 }
 
-// passed enters that a pass is over. One that has moved jobs has done the other server's work, which goes on until
-// that one does it: then there is nothing left to move.
-func (b *standBy) passed(moved bool) {
-	b.standsIn.Store(b.other.Load() && moved)
+// passed records the end of a pass. If it moved jobs, this server has taken over, until a pass finds nothing to move because
+// the other server works again.
+func (b *standby) passed(moved bool) {
+	b.tookOver.Store(b.other.Load() && moved)
 	b.first = ""
 }
 
 type judgement int
 
 const (
-	itIsEarly judgement = iota
-	itIsTime
-	somebodyWorks
+	notYet judgement = iota
+	moveNow
+	otherAtWork
 )
 
-// judge says what to do about a job that falls due first, and has been due for so long. Who is stuck with a job for
-// standInAfter is not at work; who has a backlog has another first job each time.
-func (b *standBy) judge(first string, overdue time.Duration) judgement {
+// judge decides what to do about the first due job. If the same job is first after takeOverAfter, the other server does not
+// work; if it works through a backlog, another job is first each time.
+func (b *standby) judge(first string, overdue time.Duration) judgement {
 	was := b.first
 	b.first = first
 	switch {
 	case !b.idle():
-		return itIsTime
-	case overdue < standInAfter:
-		return itIsEarly
+		return moveNow
+	case overdue < takeOverAfter:
+		return notYet
 	case first != was:
-		return somebodyWorks
+		return otherAtWork
 	}
-	return itIsTime
+	return moveNow
 }

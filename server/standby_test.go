@@ -16,9 +16,9 @@ import (
 func (s *Server) awaitBeat(t *testing.T) {
 	t.Helper()
 	until(t, "its entry", func() bool {
-		s.heart.mu.Lock()
-		defer s.heart.mu.Unlock()
-		return s.heart.told.ID != ""
+		s.heartbeat.mu.Lock()
+		defer s.heartbeat.mu.Unlock()
+		return s.heartbeat.told.ID != ""
 	})
 }
 
@@ -33,12 +33,12 @@ func serversNamed(ids ...string) (all []store.ServerState) {
 // preferring are the partitions that a server of that ID would move beside the others.
 func preferring(id string, partitions int, others ...string) map[int]bool {
 	s := New(new(redis.Pool), Options{Partitions: partitions})
-	s.heart.begin("", time.Second, time.Now())
-	s.heart.state.ID = id
+	s.heartbeat.begin("", time.Second, time.Now())
+	s.heartbeat.state.ID = id
 	s.prefer(serversNamed(others...))
 	own := map[int]bool{}
 	for _, m := range s.movers {
-		own[m.number] = !m.standBy.idle()
+		own[m.number] = !m.standby.idle()
 	}
 	return own
 }
@@ -89,30 +89,30 @@ func TestPrefer(t *testing.T) {
 func TestJudge(t *testing.T) {
 	type peek struct {
 		first   string
-		overdue time.Duration
+		moveNow time.Duration
 		want    judgement
 	}
-	const late = standInAfter
+	const late = takeOverAfter
 	for name, peeks := range map[string][]peek{
-		"in time":             {{"a", -time.Second, itIsEarly}, {"b", 0, itIsEarly}, {"c", late - 1, itIsEarly}},
-		"another hangs":       {{"a", -time.Second, itIsEarly}, {"a", late, itIsTime}},
-		"not seen before":     {{"a", late, somebodyWorks}, {"a", late + late/2, itIsTime}},
-		"a backlog shrinks":   {{"a", late, somebodyWorks}, {"b", time.Hour, somebodyWorks}, {"c", time.Hour, somebodyWorks}},
-		"and then no more":    {{"a", time.Hour, somebodyWorks}, {"b", time.Hour, somebodyWorks}, {"b", time.Hour, itIsTime}},
-		"it was rescheduled":  {{"a", late - 1, itIsEarly}, {"a", -time.Hour, itIsEarly}, {"b", 0, itIsEarly}},
-		"an ID without bytes": {{"x", 0, itIsEarly}, {"", late, somebodyWorks}, {"", late, itIsTime}},
+		"in time":             {{"a", -time.Second, notYet}, {"b", 0, notYet}, {"c", late - 1, notYet}},
+		"another hangs":       {{"a", -time.Second, notYet}, {"a", late, moveNow}},
+		"not seen before":     {{"a", late, otherAtWork}, {"a", late + late/2, moveNow}},
+		"a backlog shrinks":   {{"a", late, otherAtWork}, {"b", time.Hour, otherAtWork}, {"c", time.Hour, otherAtWork}},
+		"and then no more":    {{"a", time.Hour, otherAtWork}, {"b", time.Hour, otherAtWork}, {"b", time.Hour, moveNow}},
+		"it was rescheduled":  {{"a", late - 1, notYet}, {"a", -time.Hour, notYet}, {"b", 0, notYet}},
+		"an ID without bytes": {{"x", 0, notYet}, {"", late, otherAtWork}, {"", late, moveNow}},
 	} {
-		var b standBy
+		var b standby
 		if b.set(true) {
 			t.Errorf("%s: another has gone", name)
 		}
 		for i, p := range peeks {
-			if got := b.judge(p.first, p.overdue); got != p.want {
+			if got := b.judge(p.first, p.moveNow); got != p.want {
 				t.Errorf("%s: the peek after %d said %d, want %d", name, i, got, p.want)
 			}
 		}
 		b.passed(true)
-		if b.idle() || b.judge("z", -time.Hour) != itIsTime {
+		if b.idle() || b.judge("z", -time.Hour) != moveNow {
 			t.Errorf("%s: it does not go on after it stood in", name)
 		}
 		if b.passed(false); !b.idle() {
@@ -131,7 +131,7 @@ func TestJudge(t *testing.T) {
 // A server leaves jobs to another one that is said to be there but does nothing, for 50 ms and no longer. Then it does that
 // one's work, until it learns of it anew. So it is with jobs that were there, that are announced, that have been
 // due for long, and with one partition and with several.
-func TestStandIn(t *testing.T) {
+func TestTakeOver(t *testing.T) {
 	t.Parallel()
 	for _, partitions := range []int{1, 5} {
 		t.Run(fmt.Sprint(partitions), func(t *testing.T) {
@@ -160,7 +160,7 @@ func TestStandIn(t *testing.T) {
 			var phantoms []store.ServerState // that want all partitions
 			for n := 0; len(phantoms) < partitions; n++ {
 				phantom := store.ServerState{ID: fmt.Sprint("phantom", n)}
-				if store.Mover(len(phantoms), []store.ServerState{phantom, {ID: w.server.heart.state.ID}}).ID == phantom.ID {
+				if store.Mover(len(phantoms), []store.ServerState{phantom, {ID: w.server.heartbeat.state.ID}}).ID == phantom.ID {
 					phantoms = append(phantoms, phantom)
 				}
 			}
@@ -174,7 +174,7 @@ func TestStandIn(t *testing.T) {
 				w.pushIn(p, id, "t", delay)
 				moved++
 				w.log.awaitMoved(t, moved)
-				if d := time.Duration(late.Load()) * time.Microsecond; d < standInAfter/2 { // our clock is not Redis's
+				if d := time.Duration(late.Load()) * time.Microsecond; d < takeOverAfter/2 { // our clock is not Redis's
 					t.Errorf("job %d was moved %v after it was due", n, d)
 				}
 			}
@@ -189,7 +189,7 @@ func TestStandIn(t *testing.T) {
 			w.server.prefer(phantoms)
 			waits := w.Do("ZCARD", p.Of("next{1}").Keys().JobPool()) == int64(1) // else this machine is slow
 			w.log.awaitMoved(t, moved+2)
-			if d := time.Duration(late.Load()) * time.Microsecond; waits && d < standInAfter/2 {
+			if d := time.Duration(late.Load()) * time.Microsecond; waits && d < takeOverAfter/2 {
 				t.Errorf("it did not leave a job that it was about to move: %v", d)
 			}
 		})
@@ -204,7 +204,7 @@ func TestStandbyRepairsSchedules(t *testing.T) {
 	w.run()
 	w.server.awaitBeat(t)
 	var killed store.ServerState // that should move the partition
-	for n := 0; killed.ID == "" || store.Mover(0, []store.ServerState{killed, {ID: w.server.heart.state.ID}}).ID != killed.ID; n++ {
+	for n := 0; killed.ID == "" || store.Mover(0, []store.ServerState{killed, {ID: w.server.heartbeat.state.ID}}).ID != killed.ID; n++ {
 		killed = store.ServerState{ID: fmt.Sprint("killed", n), Interval: time.Second}
 	}
 	says := func() {
@@ -220,7 +220,7 @@ func TestStandbyRepairsSchedules(t *testing.T) {
 	w.Do("LPUSH", prefix+"ready_queue:"+store.ScheduleTopic, id)
 	until(t, "it is fired", func() bool { says(); return len(w.Queue("t")) > 0 })
 	w.expectReady("t", store.MomentID("a", first))
-	if !w.mover().standBy.other.Load() {
+	if !w.mover().standby.other.Load() {
 		t.Error("the other server was forgotten meanwhile, so this shows nothing")
 	}
 }
@@ -252,12 +252,12 @@ func TestSecondServerIdles(t *testing.T) {
 	until(t, "two entries", func() bool { return len(w.servers()) == 2 })
 	for i, s := range both { // what each would learn within 10 s
 		s.awaitBeat(t)
-		s.prefer(serversNamed(both[1-i].heart.state.ID))
+		s.prefer(serversNamed(both[1-i].heartbeat.state.ID))
 	}
 	owners := map[int]int{}
 	for _, s := range both {
 		for _, m := range s.movers {
-			if !m.standBy.other.Load() {
+			if !m.standby.other.Load() {
 				owners[m.number]++
 			}
 		}
@@ -291,33 +291,33 @@ func TestNewcomerIsNoticed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	began := time.Now()
-	w.server.heart.begin("", time.Second, began)
-	w.server.beat(t.Context(), began)
-	w.server.beat(t.Context(), began.Add(renewEvery))
-	if len(w.server.heart.others) > 0 {
-		t.Fatalf("it is not alone: %+v", w.server.heart.others)
+	w.server.heartbeat.begin("", time.Second, began)
+	w.server.writeHeartbeat(t.Context(), began)
+	w.server.writeHeartbeat(t.Context(), began.Add(renewEvery))
+	if len(w.server.heartbeat.others) > 0 {
+		t.Fatalf("it is not alone: %+v", w.server.heartbeat.others)
 	}
 	w.Do("CONFIG", "RESETSTAT")
-	w.server.beat(t.Context(), began.Add(2*renewEvery))
+	w.server.writeHeartbeat(t.Context(), began.Add(2*renewEvery))
 	if n, most := w.Calls()-w.Calls("config|resetstat"), 10; n > most || w.Calls("hrandfield") > 0 {
 		t.Errorf("a heartbeat of one that is alone takes %d commands, want %d", n, most)
 	}
 	second := New(w.pool(), Options{})
-	second.heart.begin("", time.Second, began)
-	second.beat(t.Context(), began)
-	w.server.beat(t.Context(), began.Add(3*renewEvery))
+	second.heartbeat.begin("", time.Second, began)
+	second.writeHeartbeat(t.Context(), began)
+	w.server.writeHeartbeat(t.Context(), began.Add(3*renewEvery))
 	for _, s := range []*Server{w.server, second} {
-		if len(s.heart.others) != 1 {
-			t.Errorf("a server knows of %d others", len(s.heart.others))
+		if len(s.heartbeat.others) != 1 {
+			t.Errorf("a server knows of %d others", len(s.heartbeat.others))
 		}
 	}
-	if a, b := w.server.movers[0].standBy.idle(), second.movers[0].standBy.idle(); a == b {
+	if a, b := w.server.movers[0].standby.idle(), second.movers[0].standby.idle(); a == b {
 		t.Errorf("both leave the jobs to the other one, or neither: %v", a)
 	}
 }
 
 // TestManyServersOfPartitions has servers come and go while they work off a backlog of five partitions together, one of
-// them an early riser that knows of no other, as servers were before there were preferences.
+// them an notYet riser that knows of no other, as servers were before there were preferences.
 func TestManyServersOfPartitions(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -8,31 +8,28 @@ import (
 )
 
 const (
-	// retryEvery is how long a job that can't be moved rests before it is
-	// tried again.
+	// retryEvery is how long a job that cannot be moved waits for the next try.
 	retryEvery = store.RetryAfter
-	// retrySpacing is the time from one retry to the next: so many stuck jobs
-	// cost Redis some 5 % of its time, and are tried less often.
+	// retrySpacing is the least time between two retries, so that many stuck jobs cost Redis no more than about 5 % of its
+	// time; they are then tried less often.
 	retrySpacing = 100 * time.Microsecond
-	// overAfter is how many times retryEvery no job must have been stuck for a
-	// trouble to be over. Other servers may have met them meanwhile.
+	// overAfter, in units of retryEvery: a trouble is over when no stuck job was seen for that long. It is long because
+	// other servers may have tried the jobs meanwhile.
 	overAfter = 6
 )
 
-// stuckJobs are due jobs that can't be moved: their ready queue is broken, or
-// may not be written to, or their bucket may not be read. Redis has put them back
-// into the pool, due later. So they stand in nobody's way and are tried again
-// like any job that falls due.
+// stuckJobs are due jobs that cannot be moved, because their ready queue is broken or not writable, or their bucket is not
+// readable. The script puts them back into the pool, due later, so they block nothing and are tried again like any due job.
 //
 // All times are by Redis's clock.
 type stuckJobs struct {
-	every   time.Duration // retryEvery, but for tests
+	every   time.Duration // retryEvery, except in tests
 	outages *outages
-	free    time.Time            // from when on no retry is planned
-	last    map[string]time.Time // when a job of it is tried last
+	free    time.Time            // no retry is planned after this
+	last    map[string]time.Time // by trouble: when its last job is tried
 }
 
-// A trouble keeps jobs from being moved. It is named as the log names it.
+// A trouble keeps jobs from being moved. Its name is the log line.
 const bucketTrouble = "Jobs can't be moved, their buckets can't be read"
 
 func topicTrouble(topic string) string { return "Jobs of a topic can't be moved, Topic: " + topic }
@@ -41,28 +38,28 @@ func newStuckJobs(outages *outages) stuckJobs {
 	return stuckJobs{every: retryEvery, outages: outages, last: map[string]time.Time{}}
 }
 
-// retryAt is when a job is to be tried again if it turns out to be stuck, in whole
-// milliseconds; place is how many others of its topic were found with it before it.
+// retryAt is when to try a job again if it turns out to be stuck, in whole milliseconds. place is its index among the jobs of
+// its topic that were read together.
 func (s *stuckJobs) retryAt(now time.Time, place int) time.Time {
 	at := later(now.Add(s.every), s.free).Add(time.Duration(place) * retrySpacing)
 	return at.Add(time.Millisecond - 1).Truncate(time.Millisecond)
 }
 
-// putBack enters that so many jobs were put back, and why.
+// putBack records that jobs were put back into the pool, and why.
 func (s *stuckJobs) putBack(trouble string, jobs int, why error, now time.Time) {
 	s.free = later(now.Add(s.every), s.free).Add(time.Duration(jobs) * retrySpacing)
 	s.last[trouble] = s.free
 	s.outages.report(trouble, fmt.Errorf("%w; they are tried again every %v", why, s.every))
 }
 
-// met enters that jobs were seen which may be stuck.
+// met records jobs that may be stuck.
 func (s *stuckJobs) met(trouble string, now time.Time) {
 	if last, stuck := s.last[trouble]; stuck {
 		s.last[trouble] = later(last, now)
 	}
 }
 
-// over enters that jobs were moved.
+// over records that jobs were moved.
 func (s *stuckJobs) over(trouble string) {
 	if _, stuck := s.last[trouble]; stuck {
 		delete(s.last, trouble)
@@ -70,8 +67,7 @@ func (s *stuckJobs) over(trouble string) {
 	}
 }
 
-// forget ends the troubles of which no job has been seen for long: there is none
-// any more.
+// forget ends the troubles whose last stuck job has been gone for long.
 func (s *stuckJobs) forget(now time.Time) {
 	for trouble, last := range s.last {
 		if now.Sub(last) > overAfter*s.every {

@@ -12,34 +12,34 @@ import (
 )
 
 const (
-	// sweepAfter is how long after its end a sweep begins again.
+	// sweepAfter is the time from the end of a sweep to its next start.
 	sweepAfter = time.Minute
-	// goOnSoon is how soon, at the latest, a sweep goes on that is under way.
+	// goOnSoon is the longest break of a sweep in progress.
 	goOnSoon = 20 * time.Millisecond
-	// deadTurn and topicsTurn are how long a sweep goes on at a time. Then due jobs are moved. A million
-	// topics take a tenth of Redis's time for a minute.
+	// deadTurn and topicsTurn are how long a sweep works before due jobs are moved. A million topics take a tenth of
+	// Redis's time for a minute.
 	deadTurn, topicsTurn = 10 * time.Millisecond, 2 * time.Millisecond
-	// never is an age that no dead letter has.
+	// never is an age that no dead letter reaches.
 	never = 100 * 365 * 24 * time.Hour
 )
 
-// sweep is a look at everything of a kind, page by page.
+// sweep goes through everything of a kind, page by page.
 type sweep struct {
-	// page looks at the first page or the one after the last.
+	// page handles the first page, or the next one.
 	page    func(ctx context.Context, first bool) (more bool, err error)
 	turn    time.Duration
-	after   time.Duration // from its end until it begins again; 0: sweepAfter
-	failing string        // what the log says when it fails
-	remind  bool          // and says again while it does
-	repairs bool          // it is not left to another server
+	after   time.Duration // from its end to its next start; 0: sweepAfter
+	failing string        // the log line for a failure
+	remind  bool          // repeat that line while it fails
+	repairs bool          // done on standby too
 	outages *outages
 
-	ended    time.Time // the last time
+	ended    time.Time // the last run
 	underWay bool
-	err      error // the first one
+	err      error // the first error of this run
 }
 
-// goOn takes a turn.
+// goOn works for one turn.
 func (w *sweep) goOn(ctx context.Context) {
 	started := time.Now()
 	for again := true; again; again = w.underWay && ctx.Err() == nil && time.Since(started) < w.turn {
@@ -47,7 +47,7 @@ func (w *sweep) goOn(ctx context.Context) {
 	}
 }
 
-// all looks at all pages now.
+// all handles all pages now.
 func (w *sweep) all(ctx context.Context) {
 	w.underWay = false
 	for again := true; again; again = w.underWay {
@@ -65,7 +65,7 @@ func (w *sweep) next(ctx context.Context) {
 	w.underWay, w.err = more, cmp.Or(w.err, err)
 	if !more {
 		w.ended = time.Now()
-		w.outages.aside(w.failing, w.err, w.remind)
+		w.outages.reportMinor(w.failing, w.err, w.remind)
 	}
 }
 
@@ -77,7 +77,7 @@ func (m *mover) sweepDead() *sweep {
 	}
 	var at store.DeadPlace
 	return &sweep{
-		turn: deadTurn, outages: m.outages, failing: "Old dead letters can't be dropped", remind: true,
+		turn: deadTurn, outages: m.outages, failing: "Old dead letters cannot be dropped", remind: true,
 		page: func(ctx context.Context, first bool) (bool, error) {
 			if first {
 				at = store.DeadPlace{}
@@ -92,11 +92,10 @@ func (m *mover) sweepDead() *sweep {
 	}
 }
 
-// sweepLayout sees to the copies of the layout, and says in the log where jobs lie that nobody looks for. One of the servers does so: the one
-// that moves the jobs of the first partition.
+// sweepLayout renews the copies of the layout, and logs stray jobs. Only the server that moves the jobs of partition 0 does it.
 func (m *mover) sweepLayout() *sweep {
 	return &sweep{
-		outages: m.Server.outages, failing: "It can't be told whether there are jobs that nobody looks for",
+		outages: m.Server.outages, failing: "Cannot check for stray jobs",
 		page: func(ctx context.Context, _ bool) (bool, error) {
 			wrong := m.partitions.CopyLayout(ctx)
 			found, err := m.partitions.Strays(ctx)
@@ -106,25 +105,25 @@ func (m *mover) sweepLayout() *sweep {
 				if len(found) > 0 {
 					strays = errors.New(store.InWords(found))
 				}
-				m.Server.outages.report("There are jobs that nobody delivers", strays)
+				m.Server.outages.report("There are stray jobs, which no server delivers", strays)
 			}
 			return false, err
 		},
 	}
 }
 
-// sweepTopics looks after the known topics, and drops ready entries that stand for no job.
+// sweepTopics checks the known topics, and drops entries of ready queues that have no job.
 func (m *mover) sweepTopics() *sweep {
 	var at, dead store.Place
-	var known bool // all known topics are swept, and those with dead letters are next
+	var known bool // all known topics are swept; topics with dead letters are next
 	var uncounted []store.Uncounted
 	return &sweep{
-		turn: topicsTurn, outages: m.outages, failing: "Ready queues and known topics can't be swept; jobs are moved all the same",
+		turn: topicsTurn, outages: m.outages, failing: "Ready queues and known topics cannot be swept; jobs are moved all the same",
 		page: func(ctx context.Context, first bool) (bool, error) {
 			if first {
 				at, dead, known, uncounted = store.Place{}, store.Place{}, false, nil
 			}
-			if len(uncounted) > 0 { // a page of the pool at a time
+			if len(uncounted) > 0 { // one page of the pool at a time
 				more, err := m.store.Count(&uncounted[0]).Do(ctx)
 				if !more || err != nil {
 					uncounted = uncounted[1:]

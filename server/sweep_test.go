@@ -173,7 +173,7 @@ func TestSweepWithoutPermission(t *testing.T) {
 	for range 3 {
 		w.mover().sweepTopics().goOn(t.Context())
 	}
-	w.log.expectErrorsWith(t, "Ready queues and known topics can't be swept; jobs are moved all the same: ")
+	w.log.expectErrorsWith(t, "Ready queues and known topics cannot be swept; jobs are moved all the same: ")
 	w.expectPass(1, 0)
 	w.Expect(redistest.State{Ready: queues{"t": {"ghost", "a"}}, Buckets: buckets{"a": "t body"}})
 }

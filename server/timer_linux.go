@@ -7,19 +7,19 @@ import (
 	"unsafe"
 )
 
-// fileTimer is one of the kernel's, for which Go's poller waits like for a connection. Its own
-// timers are up to a millisecond late, as it waits whole milliseconds for them.
+// fileTimer is a timerfd. Go's poller waits for it as for a connection, which is precise; its own timers are up to
+// 1 ms late, because it waits for them in whole milliseconds.
 type fileTimer struct {
-	file *os.File
-	fd   syscall.RawConn
-	rung [8]byte // how often it has
+	file  *os.File
+	fd    syscall.RawConn
+	fired [8]byte // how many times, as the kernel counts
 }
 
 func newTimer() timer {
 	const monotonic = 1
 	fd, _, err := syscall.RawSyscall(syscall.SYS_TIMERFD_CREATE, monotonic, syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0)
 	if err != 0 {
-		return newGoTimer() // as where it is forbidden
+		return newGoTimer() // a sandbox may forbid it
 	}
 	file := os.NewFile(fd, "timer")
 	raw, _ := file.SyscallConn()
@@ -35,5 +35,5 @@ func (t *fileTimer) reset(d time.Duration) {
 	})
 }
 
-func (t *fileTimer) wait()  { t.file.Read(t.rung[:]) }
+func (t *fileTimer) wait()  { t.file.Read(t.fired[:]) }
 func (t *fileTimer) close() { t.file.Close() }

@@ -10,17 +10,17 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// untaggedAgain is after how long the log names a topic again.
+// untaggedAgain is how often a topic is logged.
 const untaggedAgain = time.Hour
 
-// untagged are the topics that the log has named because some of their ready jobs lack the tag of their limit.
+// untagged remembers the logged topics that have ready jobs without the tag of the topic's limit.
 type untagged struct {
-	mu   sync.Mutex
-	said map[string]time.Time
+	mu     sync.Mutex
+	logged map[string]time.Time
 }
 
-// reportUntagged tells the log how many jobs of the topics nobody can reserve, each topic once an hour. Every partition in which a sweep finds
-// some names the topic, so the first one counts them in all.
+// reportUntagged logs, once an hour for each topic, how many of its jobs cannot be reserved. The first partition that finds
+// some counts those of all partitions.
 func (s *Server) reportUntagged(ctx context.Context, topics []string) {
 	for _, topic := range topics {
 		if !s.untagged.begin(topic) {
@@ -31,33 +31,33 @@ func (s *Server) reportUntagged(ctx context.Context, topics []string) {
 			s.untagged.forget(topic)
 			continue
 		}
-		s.log.Warn(fmt.Sprintf("%d ready jobs lack %s, the tag of their topic's limit, nobody will get them; set a limit without a tag, or push them again with that tag in their IDs",
+		s.log.Warn(fmt.Sprintf("%d ready jobs lack %s, the tag of their topic's limit, and cannot be reserved; set a limit without a tag, or push them again with that tag in their IDs",
 			jobs, store.Quote(l.Tag)), slog.String("topic", topic))
 	}
 }
 
-// begin reports whether the log is to name the topic, and takes note of that.
+// begin reports whether to log the topic now, and remembers that it was logged.
 func (u *untagged) begin(topic string) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	now := time.Now()
-	for known, at := range u.said {
+	for known, at := range u.logged {
 		if now.Sub(at) >= untaggedAgain {
-			delete(u.said, known)
+			delete(u.logged, known)
 		}
 	}
-	if _, known := u.said[topic]; known {
+	if _, known := u.logged[topic]; known {
 		return false
 	}
-	if u.said == nil {
-		u.said = map[string]time.Time{}
+	if u.logged == nil {
+		u.logged = map[string]time.Time{}
 	}
-	u.said[topic] = now
+	u.logged[topic] = now
 	return true
 }
 
 func (u *untagged) forget(topic string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	delete(u.said, topic)
+	delete(u.logged, topic)
 }

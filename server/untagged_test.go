@@ -31,12 +31,12 @@ func TestUntaggedIsLogged(t *testing.T) {
 	o := w.server.options
 	w.SetUser(redistest.Rights(t, "daemon"))
 	w.server = New(w.UserPool(), o)
-	want := fmt.Sprintf("%d ready jobs lack \"vip\", the tag of their topic's limit, nobody will get them; set a limit without a tag, or push them again with that tag in their IDs, Topic: t", elsewhere)
+	want := fmt.Sprintf("%d ready jobs lack \"vip\", the tag of their topic's limit, and cannot be reserved; set a limit without a tag, or push them again with that tag in their IDs, Topic: t", elsewhere)
 	for range 3 {
 		check(t, w.server.Pass(t.Context()))
 		w.log.expectErrors(t, want)
 	}
-	w.server.untagged.said["t"] = time.Now().Add(-untaggedAgain)
+	w.server.untagged.logged["t"] = time.Now().Add(-untaggedAgain)
 	check(t, w.server.Pass(t.Context()))
 	w.log.expectErrors(t, want, want)
 }

@@ -137,9 +137,9 @@ func TestCheckRedis(t *testing.T) {
 	}{
 		{"all is well", redisServer.Addr, "password = right", "it takes the server", ""},
 		{"no channels", redisServer.Addr, "username = deaf\npassword = deafpass", "warning: redis does not let this user subscribe to [^\n]*; its ACL needs &delayer:\\*[^\n]*", ""},
-		{"no pauses", redisServer.Addr, "username = old\npassword = oldpass", "warning: some features won't work: paused topics; who uses them gives its ACL \\+lmove \\+rename", ""},
-		{"neither", redisServer.Addr, "username = old-deaf\npassword = oldpass", "warning: redis does not let this user [^\n]*\nredis on [^\n]*: warning: some features won't work: [^\n]*", ""},
-		{"evicts", evicts.Addr, "", "warning: redis throws jobs away when it is full: its maxmemory-policy is allkeys-lru, want noeviction", ""},
+		{"no pauses", redisServer.Addr, "username = old\npassword = oldpass", "warning: some features will not work: paused topics; who uses them gives its ACL \\+lmove \\+rename", ""},
+		{"neither", redisServer.Addr, "username = old-deaf\npassword = oldpass", "warning: redis does not let this user [^\n]*\nredis on [^\n]*: warning: some features will not work: [^\n]*", ""},
+		{"evicts", evicts.Addr, "", "warning: redis evicts jobs when it is full: its maxmemory-policy is allkeys-lru, want noeviction", ""},
 		{"evicts, and may not tell", evicts.Addr, "username = discreet\npassword = pass", "it takes the server", ""},
 		{"away", away, "", "", "dial tcp [^\n]*: connect: connection refused"},
 		{"wrong password", redisServer.Addr, "password = wrong", "", "redis refuses: [^\n]*WRONGPASS[^\n]*"},

@@ -107,7 +107,7 @@ func TestStartWithEviction(t *testing.T) {
 	s := newSite(t, redisServer.Addr)
 	p := s.started(t)
 	p.delivers(redisServer.Fixture)
-	if want := "redis on " + redisServer.Addr + ": redis throws jobs away when it is full: its maxmemory-policy is volatile-lru, want noeviction\n"; strings.Count(read(t, s.errors), want) != 1 {
+	if want := "redis on " + redisServer.Addr + ": redis evicts jobs when it is full: its maxmemory-policy is volatile-lru, want noeviction\n"; strings.Count(read(t, s.errors), want) != 1 {
 		t.Errorf("error log %q, want one line with %q", read(t, s.errors), want)
 	}
 }

@@ -139,7 +139,7 @@ func (r *run) warning(t *testing.T) string {
 	nodes := store.Layout{Partitions: max(r.redis.Partitions, 1)}.Open(r.pool, r.prefix).Nodes()
 	for _, node := range nodes {
 		if policy := node.EvictionPolicy(t.Context()); policy != "" {
-			return fmt.Sprintf("\nwarning: it throws jobs away when it is full: its maxmemory-policy is %s, want noeviction\n", policy)
+			return fmt.Sprintf("\nwarning: it evicts jobs when it is full: its maxmemory-policy is %s, want noeviction\n", policy)
 		}
 	}
 	return ""
@@ -164,7 +164,7 @@ func TestWarning(t *testing.T) {
 	expectAll("", "", "")
 	alone.Do("CONFIG", "SET", "maxmemory-policy", "volatile-ttl")
 	cluster.Servers[2].Do("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
-	line := "\nwarning: it throws jobs away when it is full: its maxmemory-policy is %s, want noeviction\n"
+	line := "\nwarning: it evicts jobs when it is full: its maxmemory-policy is %s, want noeviction\n"
 	expectAll(fmt.Sprintf(line, "volatile-ttl"), fmt.Sprintf(line, "allkeys-lru"), "")
 }
 

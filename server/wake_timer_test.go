@@ -15,9 +15,9 @@ func (f *fakeTimer) reset(d time.Duration) { f.set = d }
 func (f *fakeTimer) wait()                 { <-f.ring }
 func (f *fakeTimer) close()                {}
 
-func TestAlarmIsSetToTheEarliest(t *testing.T) {
+func TestWakeTimerTakesTheEarliest(t *testing.T) {
 	timer := &fakeTimer{ring: make(chan struct{}, 1)}
-	a := &alarm{timer: timer}
+	a := &wakeTimer{precise: timer}
 	expect := func(want time.Duration) {
 		t.Helper()
 		if timer.set > want || timer.set < want-time.Minute { // it counts from the moment of the call
