@@ -193,7 +193,7 @@ func BenchmarkLateness(b *testing.B) {
 	b.ReportMetric(milliseconds(late[len(late)-1]), "late-max-ms")
 }
 
-// BenchmarkServers has 500 jobs a second pushed, moved and popped with so many servers, and measures Redis's processor time.
+// BenchmarkServers pushes, moves and pops 500 jobs a second with several servers, and measures the CPU time of Redis.
 func BenchmarkServers(b *testing.B) {
 	for _, partitions := range []int{1, 16} {
 		for servers := 1; servers <= 3; servers++ {
@@ -251,7 +251,7 @@ func processorTime(b *testing.B, s *redistest.Server) (used time.Duration) {
 	return used
 }
 
-// BenchmarkFire is a pass in which so many schedules are due; ns/op is of one of them.
+// BenchmarkFire makes a pass with many due schedules; ns/op is for one of them.
 func BenchmarkFire(b *testing.B) {
 	const schedules = 10_000
 	w := newWorld(b)

@@ -172,7 +172,7 @@ func TestBrokenQueueHeals(t *testing.T) {
 	w.log.awaitMoved(t, jobs)
 	w.log.awaitInfo(t, "Topic: topic0: over after ")
 	got := w.Queue("topic0")
-	slices.Sort(got) // they may have been in the midst of a round
+	slices.Sort(got) // a round may have been in progress
 	if !slices.Equal(got, manyIDs(jobs)) {
 		t.Errorf("%d jobs are ready, want %d, each once", len(got), jobs)
 	}

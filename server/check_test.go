@@ -205,7 +205,7 @@ func TestCheckMayPass(t *testing.T) {
 	}
 }
 
-// Who takes a node of a cluster for a Redis of its own is told so.
+// Check says so if the Redis is a node of a cluster.
 func TestCheckOneNodeOfSeveral(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "--cluster-enabled", "yes")

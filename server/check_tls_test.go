@@ -16,7 +16,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// Certificates that one side does not accept are ErrRefused, but for one that time may mend: it may
+// Certificates that one side does not accept are ErrRefused, except where it is a matter of time: one may
 // be renewed, or a clock be set.
 func TestCheckOfCertificates(t *testing.T) {
 	t.Parallel()

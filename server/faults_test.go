@@ -30,7 +30,7 @@ func TestScriptFlush(t *testing.T) {
 	w.log.expectErrors(t)
 }
 
-// TestScriptFlushAtAnyTime has it forget them as fast as it can, in the midst
+// TestScriptFlushAtAnyTime has it forget them as fast as it can, at any point
 // of pipelines too.
 func TestScriptFlushAtAnyTime(t *testing.T) {
 	t.Parallel()
@@ -59,7 +59,7 @@ func TestScriptFlushAtAnyTime(t *testing.T) {
 }
 
 // TestRedisKilled kills Redis three times while jobs are pushed and moved, once
-// of these between a look-up and its moves. Each job whose push succeeded gets into its
+// of these between a read of due jobs and their moves. Each job whose push succeeded gets into its
 // queue once, and those whose push failed at most once.
 func TestRedisKilled(t *testing.T) {
 	t.Parallel()
@@ -141,7 +141,7 @@ func TestRedisKilled(t *testing.T) {
 	}
 }
 
-// TestRedisHangs has Redis stop answering between a look-up and its moves,
+// TestRedisHangs has Redis stop answering between a read of due jobs and their moves,
 // which it runs when it wakes up, after they were given up: no job gets lost or comes twice.
 func TestRedisHangs(t *testing.T) {
 	t.Parallel()
@@ -165,7 +165,7 @@ func TestRedisHangs(t *testing.T) {
 }
 
 // TestConnectionsKilled cuts the Server's connections, while it rests and
-// between a look-up and its moves. Another connection does, so that is no outage.
+// between a read of due jobs and their moves. Another connection does, so that is no outage.
 func TestConnectionsKilled(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

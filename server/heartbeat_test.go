@@ -229,7 +229,7 @@ func TestHeartbeatOfAStopWhileRedisHangs(t *testing.T) {
 	redistest.Receive(t, signedOff)
 }
 
-// The documented line for the daemon has all that this needs, and for those who look.
+// The documented ACL lines for the daemon and for readers permit all that heartbeats need.
 func TestHeartbeatPermissions(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -176,7 +176,7 @@ func (w *world) options() Options {
 // pool is a Server's own.
 func (w *world) pool() *redis.Pool { return w.poolWith(3 * time.Second) }
 
-// poolWith is a pool with that timeout on everything; 0 is none.
+// poolWith is a pool with one timeout for everything; 0 means no timeout.
 func (w *world) poolWith(timeout time.Duration, options ...redis.DialOption) *redis.Pool {
 	return w.poolTo(w.Addr, timeout, options...)
 }
@@ -195,7 +195,7 @@ func (w *world) poolTo(addr string, timeout time.Duration, options ...redis.Dial
 	return pool
 }
 
-// awaitDials waits until pools have begun so many dials from now on.
+// awaitDials waits for that many further dials.
 func (w *world) awaitDials(n int) {
 	w.TB.Helper()
 	timeout := time.After(hangs)
@@ -252,7 +252,7 @@ func (w *world) pass() result {
 	return r
 }
 
-// expectPass runs one pass that must move and drop so many jobs.
+// expectPass runs one pass, which must move and drop these numbers of jobs.
 func (w *world) expectPass(moved, dropped int) {
 	w.TB.Helper()
 	if r := w.pass(); r.Moved != moved || r.Dropped != dropped {
@@ -286,7 +286,7 @@ func (w *world) many(jobs, topics int) {
 	}
 }
 
-// manyIDs are those of many's jobs.
+// manyIDs are the IDs of the jobs that many pushes.
 func manyIDs(jobs int) []string {
 	ids := make([]string, jobs)
 	for n := range ids {
@@ -380,5 +380,5 @@ func pushTo(ctx context.Context, s *store.Store, job store.Job, due store.Due) e
 	return errs[0]
 }
 
-// mover is that of the only partition.
+// mover is the mover of the only partition.
 func (w *world) mover() *mover { return w.server.movers[0] }

@@ -6,7 +6,7 @@ import (
 	"github.com/mix-basic/delayer/internal/importtest"
 )
 
-// Who embeds the server links redigo, redisconn and the store, and nothing else.
+// A program that embeds the server links redigo and our own packages, and nothing else.
 func TestImports(t *testing.T) {
 	importtest.Only(t,
 		"github.com/mix-basic/delayer/server",

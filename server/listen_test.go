@@ -61,7 +61,7 @@ func listeners(t *testing.T, r *redistest.Server) (ids string) {
 	return ids
 }
 
-// awaitListeners waits until so many servers listen.
+// awaitListeners waits until that many servers listen.
 func awaitListeners(t *testing.T, r *redistest.Server, want int64) {
 	t.Helper()
 	channel := store.New(nil, prefix).Keys().FirstDue()

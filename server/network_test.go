@@ -39,7 +39,7 @@ func (c spy) ReceiveWithTimeout(timeout time.Duration) (any, error) {
 	return redis.ReceiveWithTimeout(c.ConnWithContext, timeout)
 }
 
-// spied is a pool whose connections show what they send, and of which so many are open.
+// spied is a pool that shows what its connections send, and how many are open.
 func (w *world) spied(sends func(args []any)) (pool *redis.Pool, open *atomic.Int32) {
 	pool, open = w.pool(), new(atomic.Int32)
 	dial := pool.DialContext

@@ -383,7 +383,7 @@ func TestWhatCountsOnceIsCountedOnce(t *testing.T) {
 	}
 }
 
-// Whoever sets a job aside, on its way from a partition of before, may die: servers send it on.
+// A program may die with a job in transit from an old partition: servers complete the transit.
 func TestReportMinor(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

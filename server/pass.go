@@ -46,7 +46,7 @@ type pass struct {
 	begun       bool          // the first batch is known
 	again       bool          // it has started again
 	found       store.DueJobs // to be moved next
-	schedules   *dueSchedules // to be fired next; nil if there are none
+	schedules   *dueSchedules // to be fired next, or nil
 	skipped     bool          // the last read skipped as many entries as there were schedules, which may have been others
 	err         error         // what stopped it
 	since       time.Time     // its start by Redis's clock

@@ -102,7 +102,7 @@ func TestRunFindsEarlierJob(t *testing.T) {
 	w.expectWaiting("far")
 }
 
-// TestRunStopsMidway stops Run between a look-up and its moves, many batches
+// TestRunStopsMidway stops Run between a read of due jobs and their moves, many batches
 // before the pass would end: that batch is finished, no other is begun, and each
 // job is in one place.
 func TestRunStopsMidway(t *testing.T) {

@@ -62,7 +62,7 @@ func TestFiringOf(t *testing.T) {
 		now      time.Time
 		late     int
 		paused   int
-		moments  string // what became of the last ones
+		moments  string // the results of the last ones
 		upcoming time.Time
 	}{
 		{"in time", nil, at(0.001), 0, 0, "r", at(1)},
@@ -113,7 +113,7 @@ func TestFiringOf(t *testing.T) {
 	}
 }
 
-// A moment has its job, beside others that fall due with it; and the next one comes.
+// An occurrence gets its job, among others that fall due with it, and so does the next one.
 func TestPassFires(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -214,7 +214,7 @@ func TestPassFiresAfterAYear(t *testing.T) {
 	w.expectPass(0, 0)
 }
 
-// Run fires each moment of a schedule in time, and knows when the next one is.
+// Run fires each occurrence of a schedule in time, and plans for the next one.
 func TestRunFires(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -297,7 +297,7 @@ func TestObserverOfSchedules(t *testing.T) {
 	}
 }
 
-// Of several occurrences the lateness is that of the last one that had a job; those that overlapped had none.
+// With several occurrences, the lateness counts for the last one with a job; the overlapped ones had none.
 func TestLatenessOfSchedulesThatOverlap(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -332,7 +332,7 @@ func TestScheduleOfABrokenQueue(t *testing.T) {
 	w.log.awaitInfo(t, "Schedules can't be fired: over after")
 }
 
-// An old server beside this one moves a schedule as it does any job. This one puts it back.
+// An old server moves a schedule like any job. This one puts it back.
 func TestScheduleMovedByAnOldServer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -377,7 +377,7 @@ func TestRedisAwayOverOccurrences(t *testing.T) {
 	expectMoments(t, w, "a", first, 50*time.Millisecond)
 }
 
-// expectMoments checks that each moment of a schedule has had one job, or none and was counted. Its servers may be at work.
+// expectMoments checks that each occurrence of a schedule had one job, or was counted as one without a job. Servers may be running.
 func expectMoments(t *testing.T, w *world, name string, first time.Time, every time.Duration) (jobs, late int) {
 	t.Helper()
 	queue := w.Queue("t")
@@ -512,7 +512,7 @@ func TestChangedScheduleKeepsWhatIsOverdue(t *testing.T) {
 	}
 }
 
-// A server with the documented rights fires, and mends.
+// A server with the documented permissions fires and repairs schedules.
 func TestRightsOfSchedules(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -30,7 +30,7 @@ func serversNamed(ids ...string) (all []store.ServerState) {
 	return all
 }
 
-// preferring are the partitions that a server of that ID would move beside the others.
+// preferring returns the partitions that the server with that ID would move, among the others.
 func preferring(id string, partitions int, others ...string) map[int]bool {
 	s := New(new(redis.Pool), Options{Partitions: partitions})
 	s.heartbeat.begin("", time.Second, time.Now())
