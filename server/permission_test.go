@@ -174,7 +174,7 @@ func TestCheckChannels(t *testing.T) {
 	}
 }
 
-// Only where a permission is missing is there advice on the ACL: while a slot is on its way the log has the reason alone, and the start takes
+// The log gives advice on the ACL only if a permission is missing. While a slot moves it gives the reason alone, and the start accepts
 // the user.
 func TestAdviceIsForPermissions(t *testing.T) {
 	t.Parallel()

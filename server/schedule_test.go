@@ -534,7 +534,7 @@ func TestRightsOfSchedules(t *testing.T) {
 	}
 }
 
-// A moment whose last job is reserved follows that one: a worker is never at two of them at a time, and at one after each moment. The log
+// An occurrence whose previous job is reserved follows that job: a worker never has two of them at a time, and has one after each occurrence. The log
 // names the job as it will be delivered.
 func TestPassFiresBehind(t *testing.T) {
 	t.Parallel()
