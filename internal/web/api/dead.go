@@ -118,5 +118,5 @@ func (a *api) deadGroups(c *call) (response, error) {
 		example.text("id", g.Example)
 		o.put("example", example)
 	}
-	return ok(object{{"groups", groups}, {"looked", found.Looked}, {"complete", !found.More}}), err
+	return ok(object{{"groups", groups}, {"examined", found.Looked}, {"complete", !found.More}}), err
 }

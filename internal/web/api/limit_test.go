@@ -17,7 +17,7 @@ func TestLimit(t *testing.T) {
 	f.do("POST", "/v1/reserve", `{"topics":["t"],"max":10}`).expect(200, `{"deliveries":["*"]}`)
 	f.do("POST", "/v1/reserve", `{"topics":["t"]}`).expect(200, `{"deliveries":[]}`)
 	counts := `"topic":"t","ready":1,"reserved":1,"dead":0,"overdue":"*","overdue_at_least":"*"`
-	limit := `"limit":{"concurrency":1,"rate":1000,"burst":3},"slots_taken":1,"held_back":1`
+	limit := `"limit":{"concurrency":1,"rate":1000,"burst":3},"slots_taken":1,"throttled":1`
 	f.do("GET", "/v1/topics/t", "").expect(200, `{`+counts+`,`+limit+`}`)
 	f.do("GET", "/v1/topics", "").expect(200, `{"topics":[{`+counts+`,`+limit+`}]}`)
 	f.do("DELETE", "/v1/topics/t/limit", "").expect(204, "")
@@ -28,7 +28,7 @@ func TestLimit(t *testing.T) {
 	f.do("PUT", "/v1/topics/t/limit", `{"rate":0.0003}`).expect(204, "")
 	f.do("POST", "/v1/reserve", `{"topics":["t"]}`).expect(200, `{"deliveries":["*"]}`)
 	f.do("GET", "/v1/topics/t", "").expect(200, `{"topic":"t","ready":1,"reserved":3,"dead":0,"overdue":"*","overdue_at_least":"*",`+
-		`"limit":{"rate":0.0003,"burst":1},"held_back":1,"held_until":"*"}`)
+		`"limit":{"rate":0.0003,"burst":1},"throttled":1,"throttled_until":"*"}`)
 	for body, field := range map[string]string{
 		`{"concurrency":0}`:            "/concurrency",
 		`{"rate":0}`:                   "/rate",
@@ -65,6 +65,6 @@ func TestLimitWithATagThatJobsLack(t *testing.T) {
 	}
 	f.do("PUT", "/v1/topics/t/limit", `{"concurrency":5,"tag":"vip"}`).expect(200, fmt.Sprintf(`{"untagged":%d,"message":"*"}`, elsewhere))
 	f.do("GET", "/v1/topics/t", "").expect(200, fmt.Sprintf(`{"topic":"t","ready":20,"reserved":0,"dead":0,"overdue":"*","overdue_at_least":"*",`+
-		`"limit":{"concurrency":5,"tag":"vip"},"slots_taken":0,"held_back":0,"untagged":%d}`, elsewhere))
+		`"limit":{"concurrency":5,"tag":"vip"},"slots_taken":0,"throttled":0,"untagged":%d}`, elsewhere))
 	f.do("PUT", "/v1/topics/t/limit", `{"concurrency":4}`).expect(204, "")
 }

@@ -169,8 +169,8 @@ func TestDead(t *testing.T) {
 	f.do("GET", "/v1/dead/t?limit=2", "").expect(200, `{"jobs":["*","*"],"cursor":"*"}`)
 	f.do("GET", "/v1/dead/t/groups", "").expect(200, `{"groups":[
 		{"reason":"worse","error":"shop burnt","count":1,"newest":"*","oldest":"*","example":{"id":"c"}},
-		{"reason":"bad","error":"shop closed","count":2,"newest":"*","oldest":"*","example":{"id":"b"}}],"looked":3,"complete":true}`)
-	f.do("GET", "/v1/dead/t/groups?limit=1", "").expect(200, `{"groups":["*"],"looked":1,"complete":false}`)
+		{"reason":"bad","error":"shop closed","count":2,"newest":"*","oldest":"*","example":{"id":"b"}}],"examined":3,"complete":true}`)
+	f.do("GET", "/v1/dead/t/groups?limit=1", "").expect(200, `{"groups":["*"],"examined":1,"complete":false}`)
 	f.do("GET", "/v1/jobs/a", "").expect(200, `{"id":"a","topic":"t","state":"dead","died":"*","ttl":null,"attempts":1,"reason":"bad","error":"shop closed","body":"b"}`)
 }
 

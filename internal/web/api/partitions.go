@@ -10,7 +10,7 @@ func (a *api) partitions(c *call) (response, error) {
 		o := &list[i]
 		o.put("partition", p.Number)
 		if p.Before {
-			o.put("before", true)
+			o.put("previous", true)
 		}
 		o.textIfAny("node", p.Node)
 		o.put("waiting", p.Waiting)

@@ -79,8 +79,8 @@ func topicCounts(t inspect.TopicCounts, pauses inspect.Pauses) object {
 		if l.Concurrency > 0 {
 			o.put("slots_taken", t.Slots)
 		}
-		o.put("held_back", t.Held)
-		o.put("held_until", t.HeldUntil)
+		o.put("throttled", t.Held)
+		o.put("throttled_until", t.HeldUntil)
 		if l.Tag != "" {
 			o.put("untagged", t.Untagged)
 		}

@@ -33,13 +33,13 @@ func TestLimitedTopic(t *testing.T) {
 	if l, err := f.Limit(t.Context(), "<mail>"); err != nil || l != (client.Limit{Concurrency: 2, Rate: 1.5, Burst: 4, Tag: "<b>"}) {
 		t.Fatalf("the limit is %+v, %v", l, err)
 	}
-	f.get(path).has(t, "limited", http.StatusOK, `id="limited"`, `at most 2; slots taken: 0`, `1.5/s, 4 at once`, `id="tag"><bdi>&lt;b&gt;`, `data-held="0"`,
+	f.get(path).has(t, "limited", http.StatusOK, `id="limited"`, `at most 2; slots taken: 0`, `1.5/s, 4 at once`, `id="tag"><bdi>&lt;b&gt;`, `data-throttled="0"`,
 		`value="2"`, `value="1.5/s"`, `value="4"`, `value="&lt;b&gt;"`, "Change the limit")
 	f.reserve("<mail>")
 	f.reserve("<mail>")
-	f.get(path).has(t, "full", http.StatusOK, `data-taken="2"`, `data-held="3"`, "until a slot is free")
+	f.get(path).has(t, "full", http.StatusOK, `data-taken="2"`, `data-throttled="3"`, "until a slot is free")
 	f.get("/").has(t, "overview", http.StatusOK, `id="slowed"`, `data-limited>2 at a time, 1.5/s, 4 at once`, `<strong>3</strong>`)
-	f.get("/ui/topics").has(t, "topics", http.StatusOK, `data-limited title="2 at a time, 1.5/s, 4 at once">held back: 3<`)
+	f.get("/ui/topics").has(t, "topics", http.StatusOK, `data-limited title="2 at a time, 1.5/s, 4 at once">throttled: 3<`)
 	f.get("/?lang=zh").has(t, "chinese", http.StatusOK, "同时 2 个, 1.5/s, 突发 4 个")
 
 	f.follow(f.post("/ui/act/end_limit", "topic", "<mail>")).has(t, "ended", http.StatusOK, "no limit any more")
@@ -62,10 +62,10 @@ func TestHeldBackByRate(t *testing.T) {
 		return nil
 	})()
 	eventually(t, "the rate has held one back", func() bool {
-		return strings.Contains(f.get(link("/ui/topic", "topic", "mail")).body, `data-held="2"`)
+		return strings.Contains(f.get(link("/ui/topic", "topic", "mail")).body, `data-throttled="2"`)
 	})
 	f.dashboard.sampler.changed.Store(true)
-	f.get(link("/ui/topic", "topic", "mail")).has(t, "topic", http.StatusOK, `id="rate">1/h<`, `data-held="2"`, "until <time", "in 59 min")
+	f.get(link("/ui/topic", "topic", "mail")).has(t, "topic", http.StatusOK, `id="rate">1/h<`, `data-throttled="2"`, "until <time", "in 59 min")
 	f.get("/").has(t, "overview", http.StatusOK, `<strong>2</strong> until <time`)
 }
 
@@ -167,7 +167,7 @@ func TestUntaggedTopic(t *testing.T) {
 	}
 	f.get("/").has(t, "overview", http.StatusOK, `data-level="warn"`, "Nobody will get some jobs", fmt.Sprintf("mail</bdi></a> (%d)", elsewhere))
 	path := link("/ui/topic", "topic", "mail")
-	f.get(path).has(t, "topic", http.StatusOK, fmt.Sprintf(`data-untagged="%d"`, elsewhere), "nobody will get them", `data-held="0"`)
+	f.get(path).has(t, "topic", http.StatusOK, fmt.Sprintf(`data-untagged="%d"`, elsewhere), "nobody will get them", `data-throttled="0"`)
 	check(t, f.SetLimit(t.Context(), "mail", client.Limit{Concurrency: 16}))
 	f.get(path).lacks(t, "topic without a tag", `id="untagged"`)
 }

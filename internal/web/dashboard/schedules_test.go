@@ -40,15 +40,15 @@ func TestSchedulesPage(t *testing.T) {
 	key := "delayer:job_bucket:{<b>report}@schedule"
 	f.Do("HSET", key, "past", "1795322061250r3 1795322061350l70000 1795322061450o1 1795322061550p2", "late", 5, "overlapped", 1)
 	f.get("/ui/schedules").has(t, "english", http.StatusOK, "&lt;b&gt;report", "0 7 * * mon-fri", "Europe/Berlin", "had a job", "no job: too late", "late by 1 min 10 s",
-		"the one before was not done", "no job: paused", "too late: 5", "the one before was not done: 1", `data-paused>Paused</strong> <span class="note">since <time`, `data-do="resume_schedule"`,
-		`data-overlap="skip">none while`, `data-overlap="follow">behind the last one`, "<bdi>@every 1h</bdi>")
+		"previous job not done", "no job: paused", "too late: 5", "previous job not done: 1", `data-paused>Paused</strong> <span class="note">since <time`, `data-do="resume_schedule"`,
+		`data-overlap="skip">skipped while`, `data-overlap="follow">after the previous job`, "<bdi>@every 1h</bdi>")
 	f.get("/ui/schedules?lang=zh").has(t, "chinese", http.StatusOK, "没有任务：太迟", "已暂停", "恢复")
 	if got := f.get("/ui/schedules"); strings.Contains(got.body, "data-late") {
 		t.Error("one is late that is not")
 	}
 	f.Do("HSET", key, "next", time.Now().Add(-time.Minute).UnixMilli())
-	f.get("/ui/schedules").has(t, "late", http.StatusOK, "data-late", "does a server run?")
-	f.get("/").has(t, "late, overview", http.StatusOK, "The next moment of a schedule has been due for 1 min")
+	f.get("/ui/schedules").has(t, "late", http.StatusOK, "data-late", "is a server running?")
+	f.get("/").has(t, "late, overview", http.StatusOK, "A schedule&#39;s job has been overdue for 1 min")
 }
 
 // Each filter shows those that it is for, and says how many these are; paused ones come last, and are not late.

@@ -88,7 +88,7 @@ func TestPauseAndLimit(t *testing.T) {
 		p.says("#done", says["limited"][look.language])
 		p.reserve(topic)
 		p.open(page)
-		p.says("#held", says["slot"][look.language])
+		p.says("#throttled", says["slot"][look.language])
 		p.fits("#limited", "[data-do=end_limit]")
 		p.openUntil("/ui/topics", `document.querySelector("#topics [data-limited]")`)
 		p.fits()
@@ -115,11 +115,11 @@ func TestOverviewFollowsPauses(t *testing.T) {
 func TestSchedules(t *testing.T) {
 	p := openPage(t, "")
 	says := map[string]map[string]string{
-		"ran":     {"en": "A job of the schedule is pushed.", "zh": "已推送该计划的一个任务。"},
-		"moment":  {"en": "was pushed by hand", "zh": "手动推送"},
-		"paused":  {"en": "The schedule is paused.", "zh": "计划已暂停。"},
-		"resumed": {"en": "The schedule goes on.", "zh": "计划已恢复。"},
-		"deleted": {"en": "The schedule is deleted.", "zh": "计划已删除。"},
+		"ran":        {"en": "A job of the schedule is pushed.", "zh": "已推送该计划的一个任务。"},
+		"occurrence": {"en": "pushed by hand", "zh": "手动推送"},
+		"paused":     {"en": "The schedule is paused.", "zh": "计划已暂停。"},
+		"resumed":    {"en": "The schedule goes on.", "zh": "计划已恢复。"},
+		"deleted":    {"en": "The schedule is deleted.", "zh": "计划已删除。"},
 	}
 	for _, look := range looks {
 		p.put("/v1/schedules/report", map[string]any{"cron": "0 7 * * mon-fri", "zone": "Asia/Shanghai", "topic": "report", "body": "b", "overlap": "follow"})
@@ -136,10 +136,10 @@ func TestSchedules(t *testing.T) {
 
 		p.click(report + "[data-do=run_now]")
 		p.says("#done", says["ran"][look.language])
-		p.shows(report+"summary", says["moment"][look.language])
+		p.shows(report+"summary", says["occurrence"][look.language])
 		p.press(report + "summary")
-		p.shows(report+".moments", says["moment"][look.language])
-		p.fits(report + ".moments")
+		p.shows(report+".occurrences", says["occurrence"][look.language])
+		p.fits(report + ".occurrences")
 		p.click(report + "[data-do=pause_schedule]")
 		p.says("#done", says["paused"][look.language])
 		p.fits(report+"[data-paused]", report+"[data-do=resume_schedule]")
@@ -147,9 +147,9 @@ func TestSchedules(t *testing.T) {
 		p.says("#done", says["resumed"][look.language])
 
 		// The first moment has a job, which nobody takes; the others have none.
-		p.openUntil("/ui/schedules", `document.querySelectorAll(`+quoted(often+`[data-moment="overlapped"]`)+`).length >= 9`)
+		p.openUntil("/ui/schedules", `document.querySelectorAll(`+quoted(often+`[data-occurrence="overlapped"]`)+`).length >= 9`)
 		p.press(often + "summary")
-		p.fits(often + ".moments")
+		p.fits(often + ".occurrences")
 		if got := p.text(often + "[data-count=jobs]"); got != "1" {
 			t.Errorf("it has had %s jobs", got)
 		}

@@ -44,15 +44,15 @@ func newCounted(registry *prometheus.Registry, maxTopics int) *counted {
 		}, []string{"kind"}),
 		fired: make.NewCounter(prometheus.CounterOpts{
 			Name: "delayer_schedule_jobs_total",
-			Help: "Jobs that were pushed for moments of schedules." + thisProcess,
+			Help: "Jobs pushed by schedules." + thisProcess,
 		}),
 		notRun: make.NewCounterVec(prometheus.CounterOpts{
-			Name: "delayer_schedule_moments_without_job_total",
-			Help: "Moments of schedules without a job: reason is late (no server was there in time), overlapped (the job before was not done) or paused." + thisProcess,
+			Name: "delayer_schedule_occurrences_without_job_total",
+			Help: "Occurrences of schedules that produced no job: reason is late (no server was running in time), overlapped (the previous job was not done) or paused." + thisProcess,
 		}, []string{"reason"}),
 		firedBy: make.NewHistogram(prometheus.HistogramOpts{
 			Name: "delayer_schedule_lateness_seconds", Buckets: lateBounds(),
-			Help: "By how much schedules were late when the job of a moment was pushed." + thisProcess,
+			Help: "How late schedules pushed their jobs." + thisProcess,
 		}),
 		passes: make.NewHistogram(prometheus.HistogramOpts{
 			Name: "delayer_pass_duration_seconds", Buckets: durations,

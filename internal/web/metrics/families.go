@@ -70,7 +70,7 @@ func ofStrays(strays []store.Stray) []family {
 
 // ofSchedules are how many there are, and how late.
 func ofSchedules(s inspect.ScheduleStates) []family {
-	all := gauge("schedules", "Schedules: state is active, paused, or ended (they have no next moment)."+wholeRedis)
+	all := gauge("schedules", "Schedules by state: active, paused, or ended (no further occurrence)."+wholeRedis)
 	for _, one := range []struct {
 		state string
 		n     int
@@ -78,7 +78,7 @@ func ofSchedules(s inspect.ScheduleStates) []family {
 		label := "state"
 		all = all.with(float64(one.n), &dto.LabelPair{Name: &label, Value: &one.state})
 	}
-	overdue := gauge("schedule_overdue_seconds", "For how long the next moment of the active schedule that is latest has been due, and no server has seen to it; 0 if none is."+wholeRedis)
+	overdue := gauge("schedule_overdue_seconds", "How long the most overdue active schedule has been due without a server firing it; 0 if none is overdue."+wholeRedis)
 	return []family{all, overdue.with(s.Overdue.Seconds())}
 }
 
@@ -95,7 +95,7 @@ func (t *topics) ofPauses(pauses inspect.Pauses) family {
 
 // ofLimits are what the topics with labels have that have limits.
 func (t *topics) ofLimits(counts []inspect.TopicCounts) []family {
-	held := gauge("topic_held_back", "Ready jobs that the topic's limit keeps from being taken now; topics without a limit have no series."+wholeRedis)
+	throttled := gauge("topic_throttled", "Ready jobs that have to wait because of the topic's limit; topics without a limit have no series."+wholeRedis)
 	untagged := gauge("topic_untagged", "Ready jobs that nobody will get, as they lack the tag of their topic's limit; topics without such a limit have no series."+wholeRedis)
 	concurrency := gauge("topic_limit_concurrency", "How many of the topic's jobs are reserved at a time, at most; 0 is any number; topics without a limit have no series."+wholeRedis)
 	rate := gauge("topic_limit_rate", "How many of the topic's jobs begin to be reserved in a second, at most; 0 is any number; topics without a limit have no series."+wholeRedis)
@@ -104,14 +104,14 @@ func (t *topics) ofLimits(counts []inspect.TopicCounts) []family {
 		if topic == t.others || c.Limit == (store.Limit{}) {
 			continue
 		}
-		held = held.with(float64(c.Held), topic.label...)
+		throttled = throttled.with(float64(c.Held), topic.label...)
 		if c.Limit.Tag != "" {
 			untagged = untagged.with(float64(c.Untagged), topic.label...)
 		}
 		concurrency = concurrency.with(float64(c.Limit.Concurrency), topic.label...)
 		rate = rate.with(c.Limit.Rate, topic.label...)
 	}
-	return []family{held, untagged, concurrency, rate}
+	return []family{throttled, untagged, concurrency, rate}
 }
 
 // ofPartitions are what each partition has, where there are several.

@@ -15,7 +15,7 @@ func (m *Metrics) Watch(front *web.Front) {
 	requests := desc("requests_total", "Requests that were answered, by route and HTTP's status.", "route", "code")
 	refused := desc("refused_total", "Requests and connections that were not let in, by the reason.", "reason")
 	waiting := desc("waiting", "Requests that wait for a job.")
-	connections := desc("connections", "Open connections: known are those on which a secret was shown, or where none is needed a request was made; stranger are the others.", "kind")
+	connections := desc("connections", "Open connections: authenticated ones have presented a token or password (or, where none is required, made a request); unauthenticated are the others.", "kind")
 	m.registry.MustRegister(prometheus.CollectorFunc(func(all chan<- prometheus.Metric) {
 		counts := front.Counts()
 		tell := func(d *prometheus.Desc, kind prometheus.ValueType, n float64, label ...string) {
@@ -28,7 +28,7 @@ func (m *Metrics) Watch(front *web.Front) {
 			tell(refused, prometheus.CounterValue, float64(n), reason)
 		}
 		tell(waiting, prometheus.GaugeValue, float64(counts.Waiting))
-		tell(connections, prometheus.GaugeValue, float64(counts.Known), "known")
-		tell(connections, prometheus.GaugeValue, float64(counts.Strangers), "stranger")
+		tell(connections, prometheus.GaugeValue, float64(counts.Known), "authenticated")
+		tell(connections, prometheus.GaugeValue, float64(counts.Strangers), "unauthenticated")
 	}))
 }

@@ -43,11 +43,11 @@ func main() {
 	expect(reserved, reserved.JSON200 != nil && len(reserved.JSON200.Deliveries) == 2)
 	first, second := reserved.JSON200.Deliveries[0], reserved.JSON200.Deliveries[1]
 	expect(reserved, *first.Body == body && (*second.BodyBase64)[0] == 0xff)
-	acked := must(c.AckWithResponse(ctx, *first.Id, Held{Topic: first.Topic, Token: first.Token}))
+	acked := must(c.AckWithResponse(ctx, *first.Id, LeaseReference{Topic: first.Topic, Token: first.Token}))
 	expect(acked, acked.StatusCode() == http.StatusNoContent)
-	again := must(c.AckWithResponse(ctx, *first.Id, Held{Topic: first.Topic, Token: first.Token}))
+	again := must(c.AckWithResponse(ctx, *first.Id, LeaseReference{Topic: first.Topic, Token: first.Token}))
 	expect(again, again.ApplicationproblemJSON410 != nil && again.ApplicationproblemJSON410.Type == UrnDelayerProblemGone)
-	several := must(c.AckBatchWithResponse(ctx, HeldJobs{Deliveries: []HeldJob{{Id: second.Id, Topic: second.Topic, Token: second.Token}}}))
+	several := must(c.AckBatchWithResponse(ctx, LeasedJobs{Deliveries: []LeasedJob{{Id: second.Id, Topic: second.Topic, Token: second.Token}}}))
 	expect(several, several.JSON200 != nil && several.JSON200.Count == 1)
 
 	stats := must(c.StatsWithResponse(ctx))
@@ -65,8 +65,8 @@ func main() {
 	four, ten := 4, 10.0
 	limited := must(c.SetLimitWithResponse(ctx, topic, NewLimit{Concurrency: &four, Rate: &ten}))
 	expect(limited, limited.StatusCode() == http.StatusNoContent)
-	held := must(c.TopicWithResponse(ctx, topic))
-	expect(held, held.JSON200 != nil && *held.JSON200.Limit.Concurrency == four && *held.JSON200.SlotsTaken == 0)
+	shown := must(c.TopicWithResponse(ctx, topic))
+	expect(shown, shown.JSON200 != nil && *shown.JSON200.Limit.Concurrency == four && *shown.JSON200.SlotsTaken == 0)
 	unlimited := must(c.RemoveLimitWithResponse(ctx, topic))
 	expect(unlimited, unlimited.StatusCode() == http.StatusNoContent)
 	note := "ask Eve"
