@@ -1,14 +1,14 @@
-// Package hops has the test that keeps the plain calls short. It counts the functions that one call passes through, and the files they
-// are in, by Go's coverage counters, and fails where a call passes through more than allowed says. Run it by make hops.
+// Package hops has the test that keeps plain calls short. With Go's coverage counters it counts the functions that one call passes
+// through and their files, and fails if they exceed the table allowed. make hops runs it.
 //
-// A function counts if any of its body ran, in whichever goroutine; a function literal counts with the function around it.
+// A function counts if any part of it ran, in any goroutine. A function literal counts with the function around it.
 package hops
 
-// count is how many functions a call passes through, and in how many files they are.
+// count is how many functions a call passes through, and in how many files.
 type count struct{ functions, files int }
 
-// allowed has the most for each call that program calls makes: of a plain job, one partition, a warm connection. Whoever makes a plain
-// call longer changes its row here and says why in the commit.
+// allowed has the maximum for each call of program calls: a plain job, one partition, a warm connection. If you make a plain
+// call longer, change its row and say why in the commit.
 var allowed = map[string]count{
 	"push": {44, 12},
 	"pop":  {54, 14},

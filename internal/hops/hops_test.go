@@ -17,7 +17,7 @@ import (
 	"github.com/mix-basic/delayer/internal/redistest"
 )
 
-// runs is how often a call is counted: the least counts, as a timer may fall into a run.
+// runs is how often a call is measured. The least counts, because a timer may fire during a run.
 const runs = 3
 
 func TestHops(t *testing.T) {
@@ -41,7 +41,7 @@ func TestHops(t *testing.T) {
 	}
 }
 
-// A call that passes through one more function, or file, than it may is noticed.
+// A call that passes through one function or file too many is noticed.
 func TestOneMoreIsNoticed(t *testing.T) {
 	passed := []string{"client/push.go:1:\tPush", "client/push.go:9:\tpush", "store/push.go:1:\tPush"}
 	for _, c := range []struct {
@@ -54,7 +54,7 @@ func TestOneMoreIsNoticed(t *testing.T) {
 	}
 }
 
-// essential is a function that each call certainly passes through.
+// essential is a function that every call passes through.
 var essential = map[string]string{"push": "*Store.Push", "pop": "*Store.Pop", "ack": "*Store.Ack", "wake": "*Store.Pop", "pass": "*DueJobs.enterMoved"}
 
 // measure returns the functions that the call passes through in one run.
@@ -125,7 +125,7 @@ func measure(t *testing.T, program, call string) []string {
 
 const module = "github.com/mix-basic/delayer/"
 
-// functions are those of the project that ran, as covdata lists them: file:line:, name, percentage.
+// functions returns the project's functions that ran, from covdata's list: file:line:, name, percentage.
 func functions(list string) (passed []string) {
 	for line := range strings.Lines(list) {
 		fields := strings.Fields(strings.TrimPrefix(line, module))
@@ -145,7 +145,7 @@ func countOf(passed []string) count {
 	return count{len(passed), len(files)}
 }
 
-// exceeds says by how much a count is above what is allowed, or "".
+// exceeds says by how much a count exceeds what is allowed, or "".
 func (c count) exceeds(allowed count) string {
 	if c.functions <= allowed.functions && c.files <= allowed.files {
 		return ""

@@ -1,4 +1,4 @@
-// Package importtest is for tests of what a package makes its importers link.
+// Package importtest tests what a package makes its importers link.
 package importtest
 
 import (
@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Only fails the test if the package in whose folder it runs links anything but the standard library
-// and the allowed packages, of which it is one itself.
+// Only fails the test if the package in whose folder it runs links anything besides the standard library
+// and the allowed packages, one of which is the package itself.
 func Only(t *testing.T, allowed ...string) {
 	t.Helper()
 	goTool, err := exec.LookPath("go")

@@ -1,4 +1,4 @@
-// Package pooltest makes pools for tests that look into what their connections carry.
+// Package pooltest makes pools for tests that watch what connections carry.
 package pooltest
 
 import (
@@ -9,11 +9,11 @@ import (
 	"github.com/mix-basic/delayer/internal/redisconn"
 )
 
-// Wrap wraps a connection that was opened with that context.
+// Wrap wraps a connection that was dialled with that context.
 type Wrap func(ctx context.Context, conn net.Conn) net.Conn
 
-// Through is a pool of the server at that address, or of the cluster it is a node of, whose connections are wrapped, have no
-// timeouts, and are kept, up to so many, while nobody needs them.
+// Through returns a pool for the server at that address, or for its cluster. Its connections are wrapped, have no
+// timeouts, and up to that many are kept idle.
 func Through(addr string, clustered bool, maxIdle int, wrap Wrap) *redis.Pool {
 	if clustered {
 		newPool := func(d redisconn.Dialer) *redis.Pool { return pool(d.Locator, maxIdle, wrap) }

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// binary is the test binary, as what the tests' clusters belong to that they don't start themselves.
+// binary is the testing.TB of the whole test binary: clusters that tests share end with it.
 type binary struct {
 	testing.TB
 	mu      sync.Mutex
@@ -25,23 +25,23 @@ type binary struct {
 
 var theBinary = &binary{owners: map[string]string{}, over: make(chan struct{})}
 
-// Helper is that of a TB.
+// Helper implements testing.TB.
 func (b *binary) Helper() {}
 
-// Fatal is that of a TB.
+// Fatal implements testing.TB.
 func (b *binary) Fatal(args ...any) { panic(fmt.Sprint(args...)) }
 
-// Fatalf is that of a TB.
+// Fatalf implements testing.TB.
 func (b *binary) Fatalf(format string, args ...any) { panic(fmt.Sprintf(format, args...)) }
 
-// Cleanup is that of a TB.
+// Cleanup implements testing.TB.
 func (b *binary) Cleanup(f func()) {
 	b.cleaning.Lock()
 	defer b.cleaning.Unlock()
 	b.cleanups = append(b.cleanups, f)
 }
 
-// TempDir is that of a TB.
+// TempDir implements testing.TB.
 func (b *binary) TempDir() string {
 	dir, err := os.MkdirTemp("", "redistest")
 	Check(b, err)
@@ -49,7 +49,7 @@ func (b *binary) TempDir() string {
 	return dir
 }
 
-// end ends all that was started.
+// end runs the cleanups.
 func (b *binary) end() {
 	close(b.over)
 	b.starting.Wait()
@@ -58,7 +58,7 @@ func (b *binary) end() {
 	}
 }
 
-// open opens the cluster that tests share.
+// open returns the cluster that tests share.
 func (b *binary) open(tb testing.TB) *Server {
 	tb.Helper()
 	executable(tb)
@@ -72,7 +72,7 @@ func (b *binary) open(tb testing.TB) *Server {
 	return &Server{Fixture: f}
 }
 
-// ownerOf is the address of the node that has the key. Slots stay where they are.
+// ownerOf is the address of the node that has the key. Slots of the shared cluster never move.
 func (b *binary) ownerOf(key string) string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -83,7 +83,7 @@ func (b *binary) ownerOf(key string) string {
 	return b.owners[prefix]
 }
 
-// addrs are those of the masters.
+// addrs are the addresses of the masters.
 func (b *binary) addrs() (addrs []string) {
 	for _, s := range b.cluster.Servers[:3] {
 		addrs = append(addrs, s.Addr)
@@ -91,7 +91,7 @@ func (b *binary) addrs() (addrs []string) {
 	return addrs
 }
 
-// nodesAhead is how many nodes are started before a test needs them, as it takes each two seconds to serve its slots.
+// nodesAhead is how many nodes are started in advance, because each takes two seconds until it serves its slots.
 const nodesAhead = 6
 
 // node gives the test a cluster of one node.

@@ -21,11 +21,11 @@ type Cluster struct {
 	hung *Server
 }
 
-// slots is how many there are.
+// slots is the number of hash slots.
 const slots = 16384
 
-// StartCluster starts three masters, with a replica each, and waits until they serve all slots. They take nobody for dead,
-// however slow the machine is, before Kill or Hang. args are further settings.
+// StartCluster starts three masters with a replica each, and waits until they serve all slots. Before Kill or Hang they never
+// consider a node dead, however slow the machine is. args are further settings.
 func StartCluster(tb testing.TB, args ...string) *Cluster {
 	tb.Helper()
 	return start(&Cluster{TB: tb, args: args})
@@ -71,7 +71,7 @@ func (c *Cluster) meet(s *Server) {
 	}
 }
 
-// Addrs are those of the servers, with commas in between.
+// Addrs are the addresses of the servers, separated by commas.
 func (c *Cluster) Addrs() string {
 	var addrs []string
 	for _, s := range c.Servers {
@@ -87,7 +87,7 @@ func (c *Cluster) nodes(s *Server) string {
 
 func id(s *Server) string { s.TB.Helper(); return string(s.Do("CLUSTER", "MYID").([]byte)) }
 
-// alive are the servers that answer.
+// alive returns the servers that answer.
 func (c *Cluster) alive() (alive []*Server) {
 	for _, s := range c.Servers {
 		if s.cmd != nil && s != c.hung {
@@ -97,13 +97,13 @@ func (c *Cluster) alive() (alive []*Server) {
 	return alive
 }
 
-// await waits until all that run fulfil a condition.
+// await waits until a condition holds for all running servers.
 func (c *Cluster) await(what string, is func(s *Server) bool) {
 	c.TB.Helper()
 	Until(c.TB, what, func() bool { return !slices.ContainsFunc(c.alive(), func(s *Server) bool { return !is(s) }) })
 }
 
-// AwaitHealth waits until all slots are served, all servers that run agree, and all replicas are in step.
+// AwaitHealth waits until all slots are served, all running servers agree, and all replicas have caught up.
 func (c *Cluster) AwaitHealth() {
 	c.TB.Helper()
 	c.await("the cluster is well", func(s *Server) bool {
@@ -116,7 +116,7 @@ func (c *Cluster) AwaitHealth() {
 	c.await("all agree who owns what", func(s *Server) bool { return c.owners(s) == c.owners(c.alive()[0]) })
 }
 
-// owners is who owns what as that server sees it.
+// owners is the slot map as that server sees it.
 func (c *Cluster) owners(s *Server) string {
 	c.TB.Helper()
 	var owners []string
@@ -131,7 +131,7 @@ func (c *Cluster) owners(s *Server) string {
 	return strings.Join(owners, "\n")
 }
 
-// Slot is that of a key.
+// Slot is the hash slot of a key.
 func (c *Cluster) Slot(key string) int {
 	c.TB.Helper()
 	return int(c.alive()[0].Do("CLUSTER", "KEYSLOT", key).(int64))
@@ -156,7 +156,7 @@ func (c *Cluster) Owner(slot int) *Server {
 	return nil
 }
 
-// Move is a slot on its way.
+// Move is a slot that is being moved.
 type Move struct {
 	c        *Cluster
 	Slot     int
@@ -205,7 +205,7 @@ func (m *Move) End() {
 // MoveSlot moves a slot.
 func (c *Cluster) MoveSlot(slot int, to *Server) { c.TB.Helper(); c.BeginMove(slot, to).End() }
 
-// Failover has the replica take its master's place, and waits for that.
+// Failover makes the replica take over from its master, and waits until it has.
 func (c *Cluster) Failover(replica *Server) {
 	c.TB.Helper()
 	// An attempt may fail, within 5 s. The next election is held after four times the node timeout.
@@ -222,14 +222,14 @@ func (c *Cluster) Failover(replica *Server) {
 	})
 }
 
-// Kill kills a server, and has the others take who does not answer for a second for dead.
+// Kill kills a server. The others then consider a node dead that does not answer for a second.
 func (c *Cluster) Kill(s *Server) {
 	c.TB.Helper()
 	c.setNodeTimeout("1000")
 	s.Kill()
 }
 
-// Hang is Kill of one that answers again after Continue.
+// Hang is like Kill, but the server answers again after Continue.
 func (c *Cluster) Hang(s *Server) {
 	c.TB.Helper()
 	c.setNodeTimeout("1000")
@@ -237,7 +237,7 @@ func (c *Cluster) Hang(s *Server) {
 	s.Hang()
 }
 
-// Continue lets the server go on that was made to hang.
+// Continue ends a Hang.
 func (c *Cluster) Continue() {
 	c.TB.Helper()
 	c.hung.Continue()
@@ -251,7 +251,7 @@ func (c *Cluster) setNodeTimeout(ms string) {
 	}
 }
 
-// AwaitOwner waits until another server than that owns the slot, and returns it.
+// AwaitOwner waits until a server other than that one owns the slot, and returns it.
 func (c *Cluster) AwaitOwner(slot int, not *Server) (owner *Server) {
 	c.TB.Helper()
 	Until(c.TB, "another server owns the slot", func() bool {
@@ -261,7 +261,7 @@ func (c *Cluster) AwaitOwner(slot int, not *Server) (owner *Server) {
 	return owner
 }
 
-// AddNode adds a master that owns nothing.
+// AddNode adds a master without slots.
 func (c *Cluster) AddNode() *Server {
 	c.TB.Helper()
 	s := c.start()

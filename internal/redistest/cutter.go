@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// Cutter is a proxy that knows Redis's protocol, and cuts the connection at one command.
+// Cutter is a proxy that understands Redis's protocol and cuts the connection at a chosen command.
 type Cutter struct {
 	Proxy
 
@@ -22,7 +22,7 @@ type Cutter struct {
 	lost     []byte   // the answer that nobody got
 }
 
-// StartCutter starts a Cutter to target that ends with the test.
+// StartCutter starts a Cutter in front of target. It ends with the test.
 func StartCutter(tb testing.TB, target string) *Cutter {
 	tb.Helper()
 	c := new(Cutter)
@@ -31,24 +31,24 @@ func StartCutter(tb testing.TB, target string) *Cutter {
 	return c
 }
 
-// Arm has the connection cut on which the n-th command comes from now on, of all
-// connections: before Redis gets that, or, with answered, once Redis has done it and
-// answered, which nobody learns.
+// Arm cuts the connection that carries the n-th command from now on, counted over
+// all connections: before Redis gets the command or, with answered, after Redis has
+// executed it and before its reply arrives.
 func (c *Cutter) Arm(n int, answered bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.at, c.answered, c.commands, c.lost = n, answered, nil, nil
 }
 
-// Commands are the names of those that came since Arm. There was a cut if there are as
-// many as its n.
+// Commands are the names of the commands since Arm. If there are n of them, the
+// connection was cut.
 func (c *Cutter) Commands() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.commands
 }
 
-// Lost is the answer of Redis that nobody got, since Arm.
+// Lost is the reply that was lost to the cut.
 func (c *Cutter) Lost() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -61,8 +61,8 @@ func (c *Cutter) lose(answer []byte) {
 	c.lost = answer
 }
 
-// enter reports whether the command is the one to cut at, and when.
-func (c *Cutter) enter(name string) (before, after bool) {
+// count reports whether to cut at this command, and when.
+func (c *Cutter) count(name string) (before, after bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.commands = append(c.commands, strings.ToUpper(name))
@@ -70,7 +70,7 @@ func (c *Cutter) enter(name string) (before, after bool) {
 	return here && !c.answered, here && c.answered
 }
 
-// forward carries whole commands and whole answers, until the cut.
+// forward carries whole commands and whole replies until the cut.
 func (c *Cutter) forward(client, redis net.Conn) {
 	swallow := make(chan bool, 1000) // of the commands sent, whether the answer is
 	either(func() {
@@ -79,7 +79,7 @@ func (c *Cutter) forward(client, redis net.Conn) {
 			if err != nil || len(words) == 0 {
 				return
 			}
-			before, after := c.enter(words[0])
+			before, after := c.count(words[0])
 			if before {
 				return
 			}

@@ -12,19 +12,19 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// Fixture is a Redis as one test sees it, with a connection of the test's own.
+// Fixture is a Redis as one test sees it, with a connection of its own.
 type Fixture struct {
 	// Addr is host:port.
 	Addr string
 	// TB is the test that fails.
 	TB testing.TB
-	// Prefix is what the names of our keys begin with.
+	// Prefix begins the names of our keys.
 	Prefix string
-	// Partitions is how many parts the jobs are divided into, if they are more than one.
+	// Partitions is the number of partitions, if there are several.
 	Partitions int
-	// Mini is set on miniredis.
+	// Mini says that it is a miniredis.
 	Mini bool
-	// Clustered is set on a Redis Cluster, of which Addr is one node: the one that has all keys, where they are in one slot.
+	// Clustered says that it is a Redis Cluster. Addr is then one of its nodes; if all keys are in one slot, the node that has it.
 	Clustered bool
 
 	joined bool    // State tells nothing of partitions
@@ -33,16 +33,16 @@ type Fixture struct {
 	own    *connections
 }
 
-// connections are those of a test to the nodes that it needs. One is dialled at first use, and again after a failure.
+// connections are a test's connections to nodes. Each is dialled at its first use, and again after a failure.
 type connections struct {
 	mu sync.Mutex
 	to map[string]redis.Conn
 }
 
-// standardPrefix is the Prefix unless there is a reason for another. In commands of a test it stands for the Prefix.
+// standardPrefix is the usual Prefix. In the commands of a test it is replaced by the Prefix.
 const standardPrefix = "delayer:"
 
-// On is the Redis at that address.
+// On returns a fixture for the Redis at that address.
 func On(tb testing.TB, addr string) *Fixture {
 	f := &Fixture{Addr: addr, TB: tb, Prefix: standardPrefix, own: &connections{to: map[string]redis.Conn{}}}
 	tb.Cleanup(f.HangUp)
@@ -63,14 +63,14 @@ func OnEach(t *testing.T, startMini func(t *testing.T) (addr string), test func(
 	})
 }
 
-// With is the fixture for a subtest.
+// With returns the fixture for a subtest.
 func (f *Fixture) With(tb testing.TB) *Fixture {
 	sub := *f
 	sub.TB = tb
 	return &sub
 }
 
-// Conn is the test's own connection.
+// Conn returns the test's own connection.
 func (f *Fixture) Conn() redis.Conn {
 	f.TB.Helper()
 	f.own.mu.Lock()
@@ -98,7 +98,7 @@ func (f *Fixture) addrOf(args ...any) string {
 	return f.Addr
 }
 
-// Prefixes are what the names of keys begin with: that of each partition.
+// Prefixes are the prefixes of all partitions.
 func (f *Fixture) Prefixes() []string {
 	if f.Partitions <= 1 {
 		return []string{f.Prefix}
@@ -110,7 +110,7 @@ func (f *Fixture) Prefixes() []string {
 	return list
 }
 
-// Pool is a pool of connections with these options, closed when the test ends.
+// Pool returns a pool with these options, which is closed when the test ends.
 func (f *Fixture) Pool(options ...redis.DialOption) *redis.Pool {
 	if !f.Mini { // which may take long for a script
 		options = append([]redis.DialOption{redis.DialReadTimeout(10 * time.Second)}, options...)
@@ -125,13 +125,13 @@ func (f *Fixture) Pool(options ...redis.DialOption) *redis.Pool {
 	return pool
 }
 
-// SetUser gives the user u, whose password is p, these rights and no other.
+// SetUser gives the user u, with password p, exactly these permissions.
 func (f *Fixture) SetUser(rights string) {
 	f.TB.Helper()
 	f.Do("ACL", redis.Args{"SETUSER", "u", "reset", "on", ">p"}.AddFlat(strings.Fields(rights))...)
 }
 
-// UserPool is Pool as the user u.
+// UserPool is like Pool for the user u.
 func (f *Fixture) UserPool() *redis.Pool {
 	return f.Pool(redis.DialUsername("u"), redis.DialPassword("p"))
 }
@@ -160,7 +160,7 @@ func (f *Fixture) Do(command string, args ...any) any {
 	return reply
 }
 
-// checkAlone fails a test that would do to others what it does to a Redis that it shares.
+// checkAlone fails a test that would disturb others on a shared Redis.
 func (f *Fixture) checkAlone(command string) {
 	f.TB.Helper()
 	if f.shared && slices.Contains([]string{"ACL", "CLIENT", "CONFIG", "FLUSHALL", "INFO", "SCRIPT", "kill", "hang", "restart"}, command) {
@@ -168,7 +168,7 @@ func (f *Fixture) checkAlone(command string) {
 	}
 }
 
-// ownNames puts the test's prefix where the arguments have the standard one.
+// ownNames replaces the standard prefix in the arguments by the test's.
 func (f *Fixture) ownNames(command string, args []any) []any {
 	f.TB.Helper()
 	if f.Prefix == standardPrefix {
@@ -186,7 +186,7 @@ func (f *Fixture) ownNames(command string, args []any) []any {
 	return own
 }
 
-// Flush removes all that is in Redis, and is not of other tests.
+// Flush deletes everything in Redis except what belongs to other tests.
 func (f *Fixture) Flush() {
 	f.TB.Helper()
 	if f.binary == nil {
@@ -199,7 +199,7 @@ func (f *Fixture) Flush() {
 	f.each(f.keys(), "UNLINK")
 }
 
-// keys are all that there are, and are not of other tests.
+// keys returns all keys except those of other tests.
 func (f *Fixture) keys() (keys []string) {
 	f.TB.Helper()
 	if f.binary == nil {
@@ -215,7 +215,7 @@ func (f *Fixture) keys() (keys []string) {
 	return keys
 }
 
-// Strings is Do of a command whose reply is a list.
+// Strings is Do for a command whose reply is a list.
 func (f *Fixture) Strings(command string, args ...any) []string {
 	f.TB.Helper()
 	list, err := redis.Strings(f.Do(command, args...), nil)
@@ -223,7 +223,7 @@ func (f *Fixture) Strings(command string, args ...any) []string {
 	return list
 }
 
-// Queue is a topic's ready queue, the next ID first; those of several partitions behind each other.
+// Queue returns a topic's ready queue, the next ID first. With several partitions it is their queues one after the other.
 func (f *Fixture) Queue(topic string) (queue []string) {
 	f.TB.Helper()
 	for _, prefix := range f.Prefixes() {
@@ -234,13 +234,13 @@ func (f *Fixture) Queue(topic string) (queue []string) {
 	return queue
 }
 
-// Clock is Redis's, in Unix seconds.
+// Clock returns Redis's clock in Unix seconds.
 func (f *Fixture) Clock() float64 {
 	f.TB.Helper()
 	return Seconds(f.TB, f.Do("TIME"))
 }
 
-// Seconds are those of a reply to TIME.
+// Seconds reads a reply to TIME.
 func Seconds(tb testing.TB, reply any) float64 {
 	tb.Helper()
 	t, err := redis.Float64s(reply, nil)
@@ -248,20 +248,20 @@ func Seconds(tb testing.TB, reply any) float64 {
 	return t[0] + t[1]/1e6
 }
 
-// InfoNumber is a number of Redis's INFO, 0 where it has none.
+// InfoNumber returns a number from INFO, 0 if it is missing.
 func (f *Fixture) InfoNumber(section, field string) int {
 	f.TB.Helper()
 	_, rest, _ := strings.Cut(string(f.Do("INFO", section).([]byte)), "\n"+field+":")
 	return leadingNumber(rest)
 }
 
-// Connections is how many Redis has, the test's own included.
+// Connections returns how many connections Redis has, including the test's own.
 func (f *Fixture) Connections() int {
 	f.TB.Helper()
 	return f.InfoNumber("clients", "connected_clients")
 }
 
-// AllCalls is how often Redis was given each command since CONFIG RESETSTAT, by scripts, too.
+// AllCalls returns how often each command ran since CONFIG RESETSTAT, in scripts too.
 func (f *Fixture) AllCalls() map[string]int {
 	f.TB.Helper()
 	calls := map[string]int{}
@@ -273,7 +273,7 @@ func (f *Fixture) AllCalls() map[string]int {
 	return calls
 }
 
-// Calls is the sum of AllCalls of these commands, in lower case; of all where none is named.
+// Calls returns the sum of AllCalls over these commands, in lower case, or over all commands if none is named.
 func (f *Fixture) Calls(commands ...string) (n int) {
 	f.TB.Helper()
 	for name, calls := range f.AllCalls() {
@@ -289,8 +289,8 @@ func leadingNumber(text string) (n int) {
 	return n
 }
 
-// Waiters is how many clients are to be woken for the topic's jobs, -1 if that is not the same in each partition. One that has
-// gone does not count.
+// Waiters returns how many clients are registered as waiters of the topic, -1 if partitions differ. Clients that have
+// gone do not count.
 func (f *Fixture) Waiters(topic string) (n int) {
 	f.TB.Helper()
 	for i, prefix := range f.Prefixes() {
@@ -310,7 +310,7 @@ func (f *Fixture) Waiters(topic string) (n int) {
 	return n
 }
 
-// numsubs are what tells how many are subscribed to a channel.
+// numsubs are the commands that count a channel's subscribers.
 func (f *Fixture) numsubs() []string {
 	if f.Clustered {
 		return []string{"NUMSUB", "SHARDNUMSUB"}
@@ -318,7 +318,7 @@ func (f *Fixture) numsubs() []string {
 	return []string{"NUMSUB"}
 }
 
-// AwaitWaiter waits until somebody is to be woken for the topic's jobs.
+// AwaitWaiter waits until a client is registered as a waiter of the topic.
 func (f *Fixture) AwaitWaiter(topic string) {
 	f.TB.Helper()
 	Until(f.TB, "somebody waits for "+topic, func() bool { return f.Waiters(topic) > 0 })

@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// Clustered reports whether the tests run in the cluster form, as REDIS_FORM=cluster says: what Open opens is a Redis
-// Cluster then, not a single redis-server.
+// Clustered reports whether tests run in the cluster form (REDIS_FORM=cluster), in which Open opens a Redis Cluster
+// instead of a single redis-server.
 var Clustered = os.Getenv("REDIS_FORM") == "cluster"
 
-// partitions is how many a test has in the cluster form. They are spread over the masters.
+// partitions is how many partitions a test has in the cluster form. They are spread over the masters.
 const partitions = 5
 
-// Need is something that a test needs of its Redis.
+// Need is what a test needs of its Redis.
 type Need func(*needs)
 
 type needs struct {
@@ -28,27 +28,27 @@ type needs struct {
 	standalone       string
 }
 
-// Alone is for a test that kills, hangs, fills or configures its Redis, names its users, or counts what it does. In the
-// cluster form the test has a cluster of one node to itself.
+// Alone is for a test that kills, hangs, fills or configures its Redis, sets users, or counts commands. In the
+// cluster form the test gets a cluster of one node to itself.
 func Alone(n *needs) { n.alone = true }
 
-// Settings are of a Redis that is Alone, as on its command line.
+// Settings are settings of a Redis that is Alone, as on its command line.
 func Settings(args ...string) Need {
 	return func(n *needs) { n.alone, n.settings = true, append(n.settings, args...) }
 }
 
-// Undivided is for a test that tells the order of a topic's jobs, names keys, or counts a Client's calls. In the cluster form
+// Undivided is for a test that checks the order of a topic's jobs, names keys, or counts a Client's calls. In the cluster form
 // there is one partition, in one slot.
 func Undivided(n *needs) { n.undivided = true }
 
-// InPartitions is for a test that has so many partitions itself, in both forms.
+// InPartitions is for a test that sets the number of partitions itself, in both forms.
 func InPartitions(n int) Need { return func(needs *needs) { needs.partitions = n } }
 
-// Standalone is for a test that means nothing on a cluster, and says why. It has a single redis-server in the cluster form, too.
+// Standalone is for a test that means nothing on a cluster, with the reason. It gets a single redis-server in both forms.
 func Standalone(why string) Need { return func(n *needs) { n.standalone = why } }
 
-// Open opens a Redis for a test: a redis-server, as by Start, or in the cluster form a Redis Cluster. Unless it is to be Alone,
-// that one has three masters and three replicas, which all tests of a binary share; each has a Prefix of its own.
+// Open opens a Redis for a test: a redis-server, as Start does, or in the cluster form a Redis Cluster. Unless it is Alone,
+// the cluster has three masters and three replicas that all tests of a binary share, each with a Prefix of its own.
 func Open(tb testing.TB, of ...Need) *Server {
 	tb.Helper()
 	var n needs
@@ -70,7 +70,7 @@ func Open(tb testing.TB, of ...Need) *Server {
 	}
 }
 
-// of gives the test its part of a cluster.
+// of returns the fixture for a test's part of a cluster.
 func (s *Server) of(n needs) *Server {
 	s.Clustered, s.Prefix, s.Partitions, s.joined = true, fmt.Sprintf("%016x:", rand.Uint64()), partitions, true
 	if n.partitions > 0 {
@@ -123,8 +123,8 @@ func noteStandalone(tb testing.TB, why string) {
 	}
 }
 
-// Run runs the tests of a binary, and ends what they shared. In the cluster form it tells which were Standalone, and fails if
-// they are more than that.
+// Run runs the tests of a binary and ends what they shared. In the cluster form it prints which were Standalone, and fails if
+// there are more than that.
 func Run(m *testing.M, mostStandalone int) (code int) {
 	code = m.Run()
 	theBinary.end()

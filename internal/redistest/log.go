@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Log is a log that may be read while it is written.
+// Log is a log that can be read while it is written.
 type Log struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -20,10 +20,10 @@ func (l *Log) Write(b []byte) (int, error) {
 	return l.text.Write(b)
 }
 
-// Logger writes to the log.
+// Logger returns a logger that writes to the log.
 func (l *Log) Logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
 
-// Lines are those of the log that hold all the parts.
+// Lines returns the lines that contain all parts.
 func (l *Log) Lines(parts ...string) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -33,7 +33,7 @@ func (l *Log) Lines(parts ...string) []string {
 	})
 }
 
-// Expect checks that so many lines hold all the parts.
+// Expect checks how many lines contain all parts.
 func (l *Log) Expect(tb testing.TB, n int, parts ...string) {
 	tb.Helper()
 	if got := len(l.Lines(parts...)); got != n {

@@ -8,10 +8,10 @@ import (
 	"testing"
 )
 
-// Ports are given out once. A port that is given out again while something of an earlier test still
-// knows it, of this process or of one beside it, leads that to a server which it was never told of.
-// They are below those that systems hand out to outgoing connections, so that none of these takes one while a
-// server is down between Kill and Restart.
+// Each port is used once. If a port were used again while part of an earlier test, of this process or another, still
+// knew it, that part would reach the wrong server.
+// Ports are below the range for outgoing connections, so that no such connection takes one while a server is
+// down between Kill and Restart.
 var ports struct {
 	sync.Mutex
 	next, end int
@@ -23,7 +23,7 @@ const (
 	portsOfBlock        = 100
 )
 
-// freePort takes the next port of a block, of which the first one is listened on, so that no other process has the block.
+// freePort returns the next port of a block. Listening on the block's first port reserves it for this process.
 func freePort(tb testing.TB) int {
 	tb.Helper()
 	ports.Lock()
@@ -52,7 +52,7 @@ func takeBlock() {
 	}
 }
 
-// listenOn is nil if the port is taken.
+// listenOn returns nil if the port is taken.
 func listenOn(port int) net.Listener {
 	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 	if err != nil {
@@ -61,7 +61,7 @@ func listenOn(port int) net.Listener {
 	return l
 }
 
-// Nobody is an address where nobody listens, ever.
+// Nobody is an address on which nobody ever listens.
 func Nobody(tb testing.TB) string {
 	tb.Helper()
 	return fmt.Sprintf("127.0.0.1:%d", freePort(tb))

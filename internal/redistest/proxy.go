@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Proxy is an address that leads to a redis-server, as a virtual IP, a name or a
-// slow network does.
+// Proxy is an address that leads to a redis-server, like a virtual IP, a host name or a
+// slow network.
 type Proxy struct {
 	// Addr is host:port.
 	Addr string
@@ -22,7 +22,7 @@ type Proxy struct {
 	most   atomic.Int64                 // bytes of answers on each connection, 0: no limit
 }
 
-// StartProxy starts a proxy to target that ends with the test.
+// StartProxy starts a proxy in front of target. It ends with the test.
 func StartProxy(tb testing.TB, target string) *Proxy {
 	tb.Helper()
 	p := new(Proxy)
@@ -52,13 +52,13 @@ func (p *Proxy) start(tb testing.TB, target string) {
 	}()
 }
 
-// Lead makes new connections go to target. Those that there are stay where they are.
+// Lead sends new connections to target. Existing connections stay.
 func (p *Proxy) Lead(target string) { p.target.Store(target) }
 
-// Limit bounds the bytes a second that each connection carries in each direction.
+// Limit bounds the bytes per second of each connection, in each direction.
 func (p *Proxy) Limit(bytesPerSecond int) { p.rate.Store(int64(bytesPerSecond)) }
 
-// FallSilent has each new connection carry so many bytes of what Redis answers, and no more.
+// FallSilent lets each new connection carry that many bytes of replies, and then nothing.
 func (p *Proxy) FallSilent(bytes int) { p.most.Store(int64(bytes)) }
 
 func (p *Proxy) serve(ctx context.Context, from net.Conn) {
@@ -80,7 +80,7 @@ func (p *Proxy) carryBoth(from, to net.Conn) {
 	either(func() { p.carry(to, from) }, func() { p.carry(answers, to) })
 }
 
-// limited swallows what is beyond its limit.
+// limited drops what exceeds its limit.
 type limited struct {
 	io.Writer
 	left int
@@ -93,7 +93,7 @@ func (l *limited) Write(b []byte) (int, error) {
 	return len(b), err
 }
 
-// either returns when one of the two has.
+// either returns when one of the two returns.
 func either(a, b func()) {
 	done := make(chan struct{}, 2)
 	for _, f := range []func(){a, b} {
@@ -120,10 +120,10 @@ func (p *Proxy) carry(to io.Writer, from io.Reader) {
 	}
 }
 
-// pace is when the next piece may go. A busy machine that wakes us late makes the link no slower.
+// pace says when the next piece may go. Waking up late on a busy machine does not slow the link down.
 type pace struct{ next time.Time }
 
-// keep waits for so long as a piece takes that was asked for then.
+// keep waits as long as a piece takes that was requested at that time.
 func (p *pace) keep(asked time.Time, takes time.Duration) {
 	const idle, most = 20 * time.Millisecond, time.Second // from how long a wait for the piece on; what is made up for
 	if now := time.Now(); now.Sub(asked) > idle || now.Sub(p.next) > most {

@@ -1,8 +1,8 @@
 // Package redistest starts private redis-servers for tests: each has its own
-// folder, its own port on loopback and its own life, so that a test may kill,
-// hang or fill it. A Fixture is what a test sees of one, or of another Redis:
-// commands, the whole state, statistics, users. The rest is for what runs beside
-// a test: waiting for it, reading its log, cutting its connections.
+// folder, its own port on loopback and its own life, so that a test can kill,
+// hang or fill it. A Fixture is what a test sees of a Redis: commands, the whole
+// state, statistics and users. The rest supports tests: waiting for events,
+// reading logs, cutting and slowing connections.
 package redistest
 
 import (
@@ -17,14 +17,14 @@ import (
 	"time"
 )
 
-// startWait bounds a server's start; a start takes some 20 ms.
+// startWait bounds a server's start, which usually takes 20 ms.
 const startWait = 20 * time.Second
 
 // Server is one private redis-server.
 type Server struct {
 	// Fixture has the address, which stays the same across Restart.
 	*Fixture
-	// Dir is the server's folder.
+	// Dir is the server's working folder.
 	Dir string
 
 	args []string
@@ -34,13 +34,13 @@ type Server struct {
 
 // Start starts a redis-server that is stopped when the test ends. args are
 // further settings as on its command line ("--appendonly", "yes"). The test
-// is skipped where redis-server is not installed, but fails when CI is set.
+// is skipped if redis-server is not installed, but fails if CI is set.
 func Start(tb testing.TB, args ...string) *Server {
 	tb.Helper()
 	return startAs(tb, append([]string{"--save", ""}, args...)...)
 }
 
-// startAs starts a redis-server with those settings, of which the first may be a file.
+// startAs starts a redis-server with these arguments. The first may be a configuration file.
 func startAs(tb testing.TB, args ...string) *Server {
 	tb.Helper()
 	return startProgram(tb, executable(tb), args...)
@@ -62,7 +62,7 @@ func startProgram(tb testing.TB, path string, args ...string) *Server {
 	}
 }
 
-// executable is redis-server.
+// executable returns the path of redis-server.
 func executable(tb testing.TB) string {
 	tb.Helper()
 	path, err := exec.LookPath("redis-server")
@@ -75,8 +75,8 @@ func executable(tb testing.TB) string {
 	return path
 }
 
-// StartOld starts a Redis of 7.2 or older, whose data all engines can read: the first such redis-server in PATH, as Start does, which may be
-// the one that all tests run on. The test is skipped where there is none.
+// StartOld starts a Redis 7.2 or older, whose data all engines can read: the first such redis-server in PATH, which may be
+// the one of all other tests. The test is skipped if there is none.
 func StartOld(tb testing.TB, args ...string) *Server {
 	tb.Helper()
 	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
@@ -97,7 +97,7 @@ func (s *Server) start() {
 	Check(s.TB, s.run())
 }
 
-// run runs the server and waits for its own word that it takes connections.
+// run runs the server and waits until it says that it accepts connections.
 func (s *Server) run() error {
 	s.TB.Helper()
 	s.cmd = exec.Command(s.args[0], s.args[1:]...)
@@ -160,11 +160,11 @@ func (s *Server) Restart() {
 	}
 }
 
-// Hang stops the server's process: it takes connections and commands, and
-// answers nothing before Continue.
+// Hang stops the server's process: the kernel still accepts connections and data, but
+// nothing is answered before Continue.
 func (s *Server) Hang() { s.TB.Helper(); s.signal("-STOP") }
 
-// Continue lets a server go on that was made to hang.
+// Continue ends a Hang.
 func (s *Server) Continue() { s.TB.Helper(); s.signal("-CONT") }
 
 func (s *Server) signal(signal string) {

@@ -7,10 +7,10 @@ import (
 	"testing"
 )
 
-// quickly are the settings of a master whose replicas get a copy at once, and notice that it is gone.
+// quickly are settings of a master whose replicas are synchronised at once and soon notice that it is gone.
 var quickly = []string{"--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1"}
 
-// StartReplica starts a replica of the server, and waits until it is in step.
+// StartReplica starts a replica of the server and waits until it has caught up.
 func StartReplica(tb testing.TB, master *Server) *Server {
 	tb.Helper()
 	master.Do("CONFIG", "SET", "repl-diskless-sync-delay", 0)

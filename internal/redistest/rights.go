@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Rights are those of some of the lines in docs/operating.md together, for SetUser: of the
+// Rights returns the permissions of one or more ACL lines in docs/operating.md, for SetUser: of the
 // "daemon", the "producer", the "consumer", the "worker", the "operator" or the "sentinel".
 func Rights(tb testing.TB, users ...string) (rights string) {
 	tb.Helper()

@@ -13,12 +13,12 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// State is all that lies in a Redis database, in a form that tests can compare, but for the
-// known topics, the servers that run, their last hour, the numbers of jobs that were acknowledged and of partitions, and
-// those of the batches in which jobs moved from one partition to another; of groups which one takes
-// further pushes, and their text; and of schedules which ones files have, and which ones of these were removed by hand.
-// Several partitions are together in it; only the topics of Ready have the partition's number behind them, as
-// in "topic of 3". Where it was Open that divided the jobs, they have not, and no order.
+// State is the whole content of a Redis database in a form that tests can compare. Left out are the
+// known topics, the running servers and their history, the numbers of acknowledged jobs and of partitions, the
+// serial numbers of transits between partitions, which group takes further pushes and
+// the groups' texts, and which schedules come from files or were removed by hand.
+// Several partitions are merged; only the topics of Ready name the partition, as
+// in "topic of 3". If Open chose the partitions, they name none and have no order.
 type State struct {
 	Pool      []string            // waiting IDs, in due order
 	Reserved  []string            // reserved IDs, in the order in which their leases end
@@ -35,7 +35,7 @@ type State struct {
 	Other     map[string]string   // any other key, or one of the wrong type → its type
 }
 
-// raisedBy is added to the number of reserved jobs of a topic with a limit.
+// raisedBy is what a limit adds to a topic's number of reserved jobs.
 const raisedBy = 1 << 40
 
 // State reads the whole database.
@@ -142,7 +142,7 @@ func (f *Fixture) State() State {
 	return s
 }
 
-// divide is which of several partitions a key is of, and its name there, if it is one of ours.
+// divide returns the partition of one of our keys, and the key's name there.
 func (f *Fixture) divide(key string) (partition, name string, ours bool) {
 	name, ours = strings.CutPrefix(key, f.Prefix)
 	if braces, tagged := strings.CutPrefix(name, "{"); ours && tagged && f.Partitions > 1 {
@@ -152,7 +152,7 @@ func (f *Fixture) divide(key string) (partition, name string, ours bool) {
 	return "", name, ours && f.Partitions <= 1
 }
 
-// standardName is that of a key where the prefix is the standard one.
+// standardName is a key's name under the standard prefix.
 func (f *Fixture) standardName(key string) string {
 	if name, ours := strings.CutPrefix(key, f.Prefix); ours {
 		return standardPrefix + name
@@ -170,7 +170,7 @@ func (f *Fixture) contents(keys []string, prefix string, into map[string]string)
 	}
 }
 
-// waitingAndReserved tells leases, which end at no whole millisecond, from due times.
+// waitingAndReserved separates leases, which end at a fraction of a millisecond, from due times.
 func (f *Fixture) waitingAndReserved(pools []string) (waiting, reserved []string) {
 	f.TB.Helper()
 	for _, entry := range f.entries(pools) {
@@ -189,7 +189,7 @@ type scored struct {
 	score float64
 }
 
-// entries are those of zsets, in order.
+// entries returns the members of zsets in order.
 func (f *Fixture) entries(zsets []string) (all []scored) {
 	f.TB.Helper()
 	for _, zset := range zsets {
@@ -204,8 +204,8 @@ func (f *Fixture) entries(zsets []string) (all []scored) {
 	return all
 }
 
-// Expect fails the test unless the whole database is as wanted, where a nil map
-// or list is an empty one.
+// Expect fails the test unless the whole database is as wanted. A nil map or
+// list counts as empty.
 func (f *Fixture) Expect(want State) {
 	f.TB.Helper()
 	got := f.State()
@@ -226,7 +226,7 @@ func (f *Fixture) Expect(want State) {
 	}
 }
 
-// Scores reads when the waiting jobs fall due, by ID, as Redis words it.
+// Scores returns the due times of waiting jobs by ID, as Redis writes them.
 func (f *Fixture) Scores() map[string]string {
 	f.TB.Helper()
 	scores := map[string]string{}
@@ -236,7 +236,7 @@ func (f *Fixture) Scores() map[string]string {
 	return scores
 }
 
-// Due is when a waiting job falls due, in Unix seconds; NaN if it does not wait.
+// Due returns when a waiting job falls due, in Unix seconds, or NaN if it does not wait.
 func (f *Fixture) Due(id string) float64 {
 	f.TB.Helper()
 	score, ok := f.Scores()[id]
@@ -248,8 +248,8 @@ func (f *Fixture) Due(id string) float64 {
 	return due
 }
 
-// Lifetimes reads how long the buckets are kept from now on, by ID; -1 is for
-// ever. What exceeds a time.Duration is cut to the longest one.
+// Lifetimes returns how long the buckets are still kept, by ID; -1 means for
+// ever. Longer than a time.Duration is the longest one.
 func (f *Fixture) Lifetimes() map[string]time.Duration {
 	f.TB.Helper()
 	const longest = int64(1<<63-1) / int64(time.Millisecond)

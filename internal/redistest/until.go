@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// HangBound is for what must happen, however slow the machine.
+// HangBound bounds waits for what must happen, however slow the machine is.
 const HangBound = 30 * time.Second
 
-// Until waits for something to become true.
+// Until waits until a condition holds.
 func Until(tb testing.TB, what string, is func() bool) {
 	tb.Helper()
 	for bound := time.Now().Add(HangBound); !is(); time.Sleep(time.Millisecond) {
@@ -20,7 +20,7 @@ func Until(tb testing.TB, what string, is func() bool) {
 	}
 }
 
-// Receive waits for a value or the end of the channel.
+// Receive waits for a value from the channel, or its end.
 func Receive[T any](tb testing.TB, c <-chan T) T {
 	tb.Helper()
 	select {
@@ -32,7 +32,7 @@ func Receive[T any](tb testing.TB, c <-chan T) T {
 	}
 }
 
-// Background runs until the test ends or stop is called. An error fails the test.
+// Background runs a function until the test ends or stop is called. An error fails the test.
 func Background(tb testing.TB, run func(ctx context.Context) error) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)

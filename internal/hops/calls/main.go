@@ -32,7 +32,7 @@ func main() {
 	check(coverage.WriteCountersDir(out))
 }
 
-// prepare makes the call once, so that nothing is done for the first time when it counts, and returns what makes it again.
+// prepare makes the call once to warm up, and returns a function that makes it again.
 func prepare(name, addr string, c *client.Client) func() {
 	push := func(id string, delay time.Duration) {
 		_, err := c.Push(ctx, client.Message{ID: id, Topic: "t", Body: "body"}, delay)
