@@ -3,6 +3,8 @@ package config
 import (
 	"os"
 	"strings"
+
+	"github.com/mix-basic/delayer/internal/nearest"
 )
 
 // EnvironmentPrefix begins the name of each variable that overrides a key of the
@@ -84,7 +86,7 @@ func (l *loader) variable(at place, section, suffix, value string) {
 // of another one that its name leaves out or confuses.
 func (l *loader) meantVariable(section, suffix string) string {
 	for _, s := range append([]string{section}, sections...) {
-		if meant := nearest(suffix, l.names[s]); meant != "" {
+		if meant := nearest.Of(suffix, l.names[s]); meant != "" {
 			return EnvironmentPrefix(s) + strings.ToUpper(meant)
 		}
 	}

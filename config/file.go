@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"gopkg.in/ini.v1"
+
+	"github.com/mix-basic/delayer/internal/nearest"
 )
 
 const (
@@ -48,7 +50,7 @@ func (l *loader) header(at place, line string) (section string) {
 	if name, is := scheduleOf(m[1]); is {
 		return l.schedule(at, m[1], name)
 	}
-	meant := nearest(strings.TrimSpace(m[1]), sections)
+	meant := nearest.Of(strings.TrimSpace(m[1]), sections)
 	if meant == "" {
 		l.warn(at, "unknown section: want %s", anySection)
 		return noSection
@@ -130,7 +132,7 @@ func (l *loader) checkCut(at place, k key, written string, pair *ini.Key) {
 // sends a password unencrypted, or opens the HTTP front, it is an error: no file of the
 // original has such keys.
 func (l *loader) unknownKey(at place, section, name string) {
-	meant := nearest(name, l.names[section])
+	meant := nearest.Of(name, l.names[section])
 	var homes []string
 	for _, other := range sections {
 		if _, has := l.keys[other+"."+name]; has {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"strings"
 	"unicode"
@@ -193,32 +192,4 @@ func (l *loader) checkPlace(place string, addrs []string, who string) {
 			l.fail(at, "goes without %s (%s), %s where Redis is: keep one of the two", place, strings.TrimSuffix(other.file, ": "), who)
 		}
 	}
-}
-
-var word = regexp.MustCompile(`^[\w-]+$`)
-
-// nearest is the candidate that a mistyped word most likely stands for, or "" when
-// none is near: about one slip in three letters is allowed.
-func nearest(name string, candidates []string) (best string) {
-	fewest := 0
-	for _, c := range candidates {
-		n := slips(strings.ToLower(strings.ReplaceAll(name, "-", "_")), c)
-		if word.MatchString(name) && n <= max(1, len(c)/3) && (best == "" || n < fewest) {
-			best, fewest = c, n
-		}
-	}
-	return best
-}
-
-// slips counts the letters to add, drop or replace, in whatever order they stand.
-func slips(written, meant string) int {
-	excess := 0
-	for _, letter := range written {
-		if rest := strings.Replace(meant, string(letter), "", 1); rest != meant {
-			meant = rest
-		} else {
-			excess++
-		}
-	}
-	return max(excess, len(meant))
 }

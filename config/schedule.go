@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/internal/cron"
+	"github.com/mix-basic/delayer/internal/nearest"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
@@ -32,16 +33,18 @@ const schedulePrefix = "schedule."
 func (s *Schedule) keys() []key {
 	section := schedulePrefix + s.Name
 	return []key{
-		{section, "cron", "", spec(&s.Cron)},
-		{section, "zone", "UTC", zone(&s.Zone)},
-		{section, "topic", "", topic(&s.Topic)},
-		{section, "body", "", text(&s.Body, ".*", "")},
-		{section, "missed", "once", text(&s.Missed, "once|skip|all", "once, skip or all")},
-		{section, "overlap", "allow", text(&s.Overlap, "allow|skip|follow", "allow, skip or follow")},
-		{section, "jitter", "0", number(&s.Jitter, time.Second, 0, largest)},
-		{section, "max_attempts", "0", number(&s.MaxAttempts, 1, 0, largest)},
-		{section, "ttr", "0", number(&s.TTR, time.Second, 0, 86_400)},
-		{section, "ready_max_lifetime", "604800", number(&s.ReadyMaxLifetime, time.Second, 1, largest)},
+		{section, "cron", "", spec(&s.Cron), "minute, hour, day of the month, month, day of the week; or @daily, @every 90s; 5#2 needs quotes"},
+		{section, "zone", "UTC", zone(&s.Zone), "UTC if not given"},
+		{section, "topic", "", topic(&s.Topic), "of its jobs"},
+		{section, "body", "", text(&s.Body, ".*", ""), "the section's name if not given"},
+		{section, "missed", "once", text(&s.Missed, "once|skip|all", "once, skip or all"),
+			"what becomes of moments that no server saw in time: once (one job), skip (none) or all (the last 100)"},
+		{section, "overlap", "allow", text(&s.Overlap, "allow|skip|follow", "allow, skip or follow"),
+			"or skip: no job while the one before is not done; or follow: the newest one when it is"},
+		{section, "jitter", "0", number(&s.Jitter, time.Second, 0, largest), "seconds that a job is delayed by at most"},
+		{section, "max_attempts", "0", number(&s.MaxAttempts, 1, 0, largest), "how often a job is tried, 0 as the consumer says"},
+		{section, "ttr", "0", number(&s.TTR, time.Second, 0, 86_400), "seconds that a job is reserved for, 0 as the consumer says"},
+		{section, "ready_max_lifetime", "604800", number(&s.ReadyMaxLifetime, time.Second, 1, largest), "seconds that a job is kept once it is ready"},
 	}
 }
 
@@ -77,7 +80,7 @@ func zone(field *string) func(string) error {
 // scheduleOf is the name of the schedule that a section is of, or is meant to be of: a slip would leave the job undone.
 func scheduleOf(section string) (name string, is bool) {
 	kind, name, _ := strings.Cut(section, ".")
-	return strings.TrimSpace(name), nearest(strings.TrimSpace(kind), []string{"schedule"}) != ""
+	return strings.TrimSpace(name), nearest.Of(strings.TrimSpace(kind), []string{"schedule"}) != ""
 }
 
 // schedule begins the section of a schedule, or goes on with it.

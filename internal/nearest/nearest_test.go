@@ -1,4 +1,4 @@
-package config
+package nearest
 
 import (
 	"strings"
@@ -8,12 +8,12 @@ import (
 func TestNearest(t *testing.T) {
 	candidates := []string{"host", "port", "password", "max_idle", "max_active", "tls", "tls_ca", "tls_cert"}
 	for name, want := range map[string]string{
-		"prot": "port", "PORT": "port", "hosts": "host", "hst": "host", "passwd": "password", "pasword": "password",
+		"max-idle": "max_idle", "prot": "port", "PORT": "port", "hosts": "host", "hst": "host", "passwd": "password", "pasword": "password",
 		"maxidle": "max_idle", "Max-Active": "max_active", "tsl": "tls", "tls_cret": "tls_cert", "tls_cer": "tls_cert", "post": "host",
 		"ssl": "tls", "": "", "timeout": "", "abc": "", strings.Repeat("host", 1000): "",
 	} {
-		if got := nearest(name, candidates); got != want {
-			t.Errorf("nearest(%.20q) = %q, want %q", name, got, want)
+		if got := Of(name, candidates); got != want {
+			t.Errorf("Of(%.20q) = %q, want %q", name, got, want)
 		}
 	}
 	for pair, want := range map[[2]string]int{
