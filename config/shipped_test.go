@@ -48,6 +48,15 @@ func TestShippedFileHasEveryKeyInOrder(t *testing.T) {
 	}
 }
 
+// The manual page delayer.conf(5) is made of the table of keys, and says what the file says.
+func TestShippedFileSaysWhatTheTableSays(t *testing.T) {
+	for _, k := range Keys() {
+		if k.About == "" || !regexp.MustCompile(`(?m)^;? *`+k.Name+` =.*; `+regexp.QuoteMeta(k.About)+`$`).MatchString(shippedFile(t)) {
+			t.Errorf("[%s] %s: the file does not say %q beside it", k.Section, k.Name, k.About)
+		}
+	}
+}
+
 // The original has no defaults of its own, and must be able to read the file too.
 func TestShippedFileSetsTheOriginalsKeys(t *testing.T) {
 	active := commentedKey.ReplaceAllString(shippedFile(t), ";")
