@@ -3,6 +3,10 @@
 VERSION := 1.1.0-dev
 GO      ?= go
 PREFIX  ?= /usr/local
+MAN     := share/man
+BASH    := share/bash-completion/completions
+ZSH     := share/zsh/site-functions
+FISH    := share/fish/vendor_completions.d
 TOOL    := $(GO) tool -modfile=tools/go.mod
 
 .DEFAULT_GOAL := help
@@ -14,9 +18,14 @@ help: ## this list
 build: ## bin/delayer
 	$(GO) build -trimpath -ldflags "-X main.version=$(VERSION)" -o bin/ ./cmd/delayer
 
-install: build ## bin/delayer to $(PREFIX)/bin, which is /usr/local/bin unless you say make install PREFIX=…
-	install -d "$(DESTDIR)$(PREFIX)/bin"
+install: build ## bin/delayer to $(PREFIX)/bin, which is /usr/local/bin unless you say make install PREFIX=…; manual pages and completions to $(PREFIX)/share
+	install -d $(addprefix "$(DESTDIR)$(PREFIX)/,$(addsuffix ",bin $(MAN)/man1 $(MAN)/man5 $(BASH) $(ZSH) $(FISH)))
 	install -m 755 bin/delayer "$(DESTDIR)$(PREFIX)/bin/delayer"
+	LC_ALL=C bin/delayer man > "$(DESTDIR)$(PREFIX)/$(MAN)/man1/delayer.1"
+	LC_ALL=C bin/delayer man delayer.conf > "$(DESTDIR)$(PREFIX)/$(MAN)/man5/delayer.conf.5"
+	bin/delayer completion bash > "$(DESTDIR)$(PREFIX)/$(BASH)/delayer"
+	bin/delayer completion zsh > "$(DESTDIR)$(PREFIX)/$(ZSH)/_delayer"
+	bin/delayer completion fish > "$(DESTDIR)$(PREFIX)/$(FISH)/delayer.fish"
 
 install-systemd: install ## the same, and a service of systemd with its user, /etc/delayer/delayer.conf and log rotation
 	install -d $(addprefix "$(DESTDIR)/etc/,$(addsuffix ",delayer logrotate.d systemd/system sysusers.d))

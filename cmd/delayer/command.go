@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"flag"
-	"fmt"
 	"os"
 	"os/signal"
 	"slices"
@@ -14,33 +12,69 @@ import (
 	"github.com/mix-basic/delayer/config"
 )
 
-// command is one of the client's commands.
+// command is one of the client's commands. What its help says is in help/en.txt and help/zh.txt.
 type command struct {
-	name        string
-	arguments   string // as the usage shows them
-	help        string
-	least, most int                           // arguments
-	flags       func(*flag.FlagSet, *options) // defines flags of its own; nil: none
-	options     string                        // the lines on them in the usage
-	check       func(*options) error          // of the flags and the arguments together; nil: none
-	local       bool                          // it asks Redis nothing
-	program     bool                          // the arguments are a program and its own arguments and flags
-	note        string                        // what else the usage says of it
-	run         func(context.Context, *call) (reply, error)
+	name      string // one or two words
+	arguments string // as its help shows them: those in [ ] may be left out
+	nothing   bool   // it ends with 1 when what it is for is not there
+	local     bool   // it asks Redis nothing
+	program   bool   // the arguments are a program and its own arguments and flags
+	begin     func(*flagSet) action
 }
 
-// call is one execution of a command.
-type call struct {
-	options                       // with as many arguments as the table allows
-	client         *client.Client // closed by the caller
-	pool           client.PoolOptions
-	redis          config.Redis
-	stdout, stderr *os.File
-}
+// action is what a command does when its command line has been read.
+type action func(context.Context, *call) (reply, error)
 
-// commands is the table of all commands, in the order of the usage.
+// only begins a command without flags of its own.
+func only(run action) func(*flagSet) action { return func(*flagSet) action { return run } }
+
+// commands is the table of all commands. A new one is an entry here, a file, and its words in help/en.txt and help/zh.txt.
 func commands() []command {
-	return slices.Concat(jobCommands(), []command{workerCommand}, topicCommands(), deadCommands(), scheduleCommands(), partitionCommands())
+	return []command{
+		{name: "push", arguments: "TOPIC DELAY BODY", begin: beginPush},
+		{name: "pop", arguments: "TOPIC", nothing: true, begin: only(runPop)},
+		{name: "bpop", arguments: "TOPIC [TIMEOUT]", nothing: true, begin: only(runBPop)},
+		{name: "get", arguments: "ID", nothing: true, begin: only(runGet)},
+		{name: "remove", arguments: "ID", nothing: true, begin: only(runRemove)},
+		{name: "worker", arguments: "--topic T [options] (--exec CMD | PROGRAM ARGUMENT...)", program: true, begin: beginWorker},
+		{name: "pause", arguments: "TOPIC", begin: beginPause},
+		{name: "resume", arguments: "TOPIC", begin: only(runResume)},
+		{name: "paused", begin: only(runPaused)},
+		{name: "limit", arguments: "TOPIC", begin: beginLimit},
+		{name: "dead list", arguments: "TOPIC", begin: only(runDeadList)},
+		{name: "dead requeue", arguments: "TOPIC [ID]", nothing: true, begin: only(runDeadRequeue)},
+		{name: "dead drop", arguments: "TOPIC [ID]", nothing: true, begin: only(runDeadDrop)},
+		{name: "schedule add", arguments: "NAME SPEC TOPIC BODY", begin: beginScheduleAdd},
+		{name: "schedule list", begin: only(runScheduleList)},
+		{name: "schedule remove", arguments: "NAME", nothing: true, begin: only(runScheduleRemove)},
+		{name: "schedule pause", arguments: "NAME", nothing: true, begin: only(runSchedulePause)},
+		{name: "schedule resume", arguments: "NAME", nothing: true, begin: only(runScheduleResume)},
+		{name: "schedule run", arguments: "NAME", nothing: true, begin: only(runScheduleRun)},
+		{name: "schedule next", arguments: "SPEC", local: true, begin: beginScheduleNext},
+		{name: "partitions", begin: only(runPartitions)},
+		{name: "migrate", begin: beginMigrate},
+		{name: "help", arguments: "[COMMAND [SUBCOMMAND]]", local: true, begin: beginHelp},
+		{name: "version", local: true, begin: only(runVersion)},
+		{name: "completion", arguments: "SHELL", local: true, begin: only(runCompletion)},
+		{name: "man", arguments: "[PAGE]", local: true, begin: only(runMan)},
+		{name: completeCommand, arguments: "WORD...", local: true, program: true, begin: only(runComplete)},
+	}
+}
+
+// least is how many arguments the command needs.
+func (c *command) least() int {
+	if c.program {
+		return 0
+	}
+	return len(strings.Fields(c.arguments)) - strings.Count(c.arguments, "[")
+}
+
+// most is how many arguments it takes.
+func (c *command) most() int {
+	if c.program {
+		return 1 << 20
+	}
+	return len(strings.Fields(c.arguments))
 }
 
 // findCommand finds the command that the words begin with; its name has one or two of them.
@@ -55,17 +89,33 @@ func findCommand(words []string) (c *command, rest []string) {
 	return nil, nil
 }
 
-// checkArguments checks what the flags can't check by themselves.
-func (c *command) checkArguments(o *options) error {
-	switch n := len(o.arguments); {
-	case n < c.least:
-		return fmt.Errorf("too few arguments: want %s", c.arguments)
-	case n > c.most:
-		return fmt.Errorf("unexpected argument %q: want %s", o.arguments[c.most], c.arguments)
-	case c.check != nil:
-		return c.check(o)
+// subcommands are the second words of the commands that begin with the first.
+func subcommands(first string) (list []string) {
+	for _, c := range commands() {
+		if second, is := strings.CutPrefix(c.name, first+" "); is {
+			list = append(list, second)
+		}
 	}
-	return nil
+	return list
+}
+
+// firstWords are the words that a command may begin with.
+func firstWords() (list []string) {
+	for _, c := range commands() {
+		if first, _, _ := strings.Cut(c.name, " "); c.name != completeCommand && !slices.Contains(list, first) {
+			list = append(list, first)
+		}
+	}
+	return list
+}
+
+// call is one execution of a command.
+type call struct {
+	options                       // with as many arguments as the table allows
+	client         *client.Client // closed by the caller
+	pool           client.PoolOptions
+	redis          config.Redis
+	stdout, stderr *os.File
 }
 
 // execute runs a command against the configured Redis.
@@ -79,7 +129,7 @@ func execute(o options, stdout, stderr *os.File) error {
 		}
 		defer c.client.Close()
 	}
-	r, err := o.command.run(ctx, c)
+	r, err := o.run(ctx, c)
 	if err == nil && (r.text != "" || r.json != nil) {
 		err = c.print(ctx, r)
 	}

@@ -38,16 +38,12 @@ func TestExitCodesOfErrors(t *testing.T) {
 	}
 }
 
-// The documentation has the table of exit codes that the help shows, and the Chinese one its codes.
+// The documentation has the table of exit codes that the help shows, in both languages.
 func TestDocumentedExitCodes(t *testing.T) {
-	for file, row := range map[string]func(code int, meaning string) string{
-		"configuration.md":       func(code int, meaning string) string { return fmt.Sprintf("\n| %d | %s |\n", code, meaning) },
-		"configuration.zh-CN.md": func(code int, _ string) string { return fmt.Sprintf("\n| %d | ", code) },
-	} {
-		text, err := os.ReadFile("../../docs/" + file)
-		check(t, err)
-		for _, e := range exitCodes {
-			if want := row(e.code, e.meaning); !strings.Contains(string(text), want) {
+	for language, file := range map[string]string{"en": "configuration.md", "zh": "configuration.zh-CN.md"} {
+		text := read(t, "../../docs/"+file)
+		for _, e := range readWords(language).exitCodes(nil) {
+			if want := fmt.Sprintf("\n| %d | %s |\n", e.code, e.meaning); !strings.Contains(text, want) {
 				t.Errorf("%s has no row %q", file, want)
 			}
 		}

@@ -73,29 +73,3 @@ func (s shell) recorded(mark, output string, pages map[string]string) string {
 }
 
 var lookedFor = regexp.MustCompile(`\(looked for [^)]*\)`)
-
-// shellWords splits a line as a shell does that knows single quotes only.
-func shellWords(t *testing.T, line string) (words []string) {
-	t.Helper()
-	parts := strings.Split(strings.TrimSpace(line), "'")
-	if len(parts)%2 == 0 {
-		t.Fatalf("a quote has no end: %s", line)
-	}
-	word, begun := "", false
-	for i, part := range parts {
-		if i%2 == 1 {
-			word, begun = word+part, true
-			continue
-		}
-		for j, plain := range strings.Split(part, " ") {
-			if j > 0 && (begun || word != "") {
-				words, word, begun = append(words, word), "", false
-			}
-			word += plain
-		}
-	}
-	if begun || word != "" {
-		words = append(words, word)
-	}
-	return words
-}

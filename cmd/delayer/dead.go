@@ -12,18 +12,6 @@ import (
 // listPiece is how much of a list is printed at a time.
 const listPiece = 64 << 10
 
-// deadCommands are about dead letters.
-func deadCommands() []command {
-	return []command{
-		{name: "dead list", arguments: "TOPIC", least: 1, most: 1, run: runDeadList,
-			help: "list the topic's dead letters, the newest first: ID, time, attempts, reason, error"},
-		{name: "dead requeue", arguments: "TOPIC [ID]", least: 1, most: 2, run: runDeadRequeue,
-			help: "make a dead letter, or all of the topic, the oldest first, ready jobs again, with all their attempts"},
-		{name: "dead drop", arguments: "TOPIC [ID]", least: 1, most: 2, run: runDeadDrop,
-			help: "delete a dead letter, or all of the topic"},
-	}
-}
-
 func runDeadList(ctx context.Context, c *call) (reply, error) {
 	var piece strings.Builder
 	for letter, err := range c.client.Dead(ctx, c.arguments[0]) {

@@ -12,7 +12,7 @@ import (
 	"github.com/mix-basic/delayer/internal/async"
 )
 
-// The exit codes of the daemon and of the commands.
+// The exit codes of the daemon and of the commands. What they mean is in help/en.txt and help/zh.txt.
 const (
 	exitDone        = 0
 	exitNothing     = 1
@@ -23,20 +23,6 @@ const (
 	exitFailed      = 6
 	exitInterrupted = 130 // what shells report of a program ended by SIGINT
 )
-
-var exitCodes = []struct {
-	code    int
-	meaning string
-}{
-	{exitDone, "done"},
-	{exitNothing, "nothing there: no job is ready, or no such job, dead letter or schedule"},
-	{exitUsage, "wrong usage or configuration, or a file that it names can't be used"},
-	{exitRedis, "Redis refuses (password, permission, version, TLS), or a command can't reach it"},
-	{exitRunning, "already running"},
-	{exitOutput, "the output can't be written; a job that was taken is put back"},
-	{exitFailed, "failed otherwise; another try may help"},
-	{exitInterrupted, "interrupted"},
-}
 
 // failure is an error with the exit code that goes with it.
 type failure struct {

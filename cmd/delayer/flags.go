@@ -2,7 +2,9 @@ package main
 
 import (
 	"errors"
+	"flag"
 	"fmt"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,77 +12,165 @@ import (
 
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/duration"
+	"github.com/mix-basic/delayer/internal/nearest"
 )
 
-// span is how long a time may be at most, and how the help words that.
+// flagSet is the flags of a command line, each with one dash or two. Flags with values may be given once.
+type flagSet struct {
+	*flag.FlagSet
+	given map[string]string              // the values, by the names that one flag has
+	check func(arguments []string) error // of flags and arguments together; nil: none
+	wrong error                          // with a value
+}
+
+func newFlagSet(given map[string]string) *flagSet {
+	f := &flagSet{FlagSet: flag.NewFlagSet("", flag.ContinueOnError), given: given}
+	f.SetOutput(io.Discard)
+	return f
+}
+
+// several defines a flag with a value that may be given several times.
+func (f *flagSet) several(name string, set func(value string) error) {
+	f.Func(name, "", f.reported(name, set))
+}
+
+// reported keeps an error for parse, as package flag makes a text of it.
+func (f *flagSet) reported(name string, set func(value string) error) func(value string) error {
+	return func(value string) error {
+		err := set(value)
+		if err != nil {
+			f.wrong = fmt.Errorf("%s %q: %w", dashed(name), value, err)
+		}
+		return err
+	}
+}
+
+// one defines a flag with a value, and its other names.
+func (f *flagSet) one(names string, set func(value string) error) {
+	for name := range strings.FieldsSeq(names) {
+		f.several(name, func(value string) error {
+			if before, twice := f.given[names]; twice {
+				return fmt.Errorf("%q was given before", before)
+			}
+			f.given[names] = value
+			return set(value)
+		})
+	}
+}
+
+// toggle defines a flag without a value, and its other names.
+func (f *flagSet) toggle(names string, to *bool) {
+	for name := range strings.FieldsSeq(names) {
+		f.BoolFunc(name, "", f.reported(name, func(value string) (err error) {
+			if *to, err = strconv.ParseBool(value); err != nil {
+				return errors.New("want true or false")
+			}
+			return nil
+		}))
+	}
+}
+
+// text defines a flag that is not empty, as one is from -c "$UNSET".
+func (f *flagSet) text(names string, to *string) {
+	f.one(names, func(value string) error {
+		*to = value
+		if value == "" {
+			return errors.New("it is empty")
+		}
+		return nil
+	})
+}
+
+// number defines a flag of 1 to most.
+func (f *flagSet) number(name string, to *int, most int) {
+	f.one(name, func(value string) (err error) {
+		if *to, err = strconv.Atoi(value); err != nil || *to < 1 || *to > most {
+			return fmt.Errorf("want a number from 1 to %d", most)
+		}
+		return nil
+	})
+}
+
+// span is how long a time may be at most, and how errors word that.
 type span struct {
 	most time.Duration
 	text string
 }
 
 var (
-	maxLease = span{client.MaxLease, "24h"}
-	maxTime  = span{client.MaxDelay, "100 years"}
-
+	maxLease           = span{client.MaxLease, "24h"}
+	maxTime            = span{client.MaxDelay, "100 years"}
 	maxReplicasTimeout = span{client.MaxReplicasTimeout, "10s"}
 )
 
-// setDuration sets the value of a flag that is a time above 0, and may be given once.
-func setDuration(value *time.Duration, limit span) func(string) error {
-	return func(given string) error {
-		if *value != 0 {
-			return fmt.Errorf("%v was given before", *value)
-		}
-		d, err := duration.Parse(given)
-		if err != nil || d <= 0 || d > limit.most {
+// duration defines a flag that is a time above 0.
+func (f *flagSet) duration(name string, to *time.Duration, limit span) {
+	f.one(name, func(value string) (err error) {
+		if *to, err = duration.Parse(value); err != nil || *to <= 0 || *to > limit.most {
 			return fmt.Errorf("want seconds, or a number with ms, s, m, h or d, above 0 and up to %s", limit.text)
 		}
-		*value = d
 		return nil
-	}
+	})
 }
 
-// setNumber sets the value of a flag that is 1 or more, and may be given once.
-func setNumber(value *int, most int) func(string) error {
-	return func(given string) error {
-		if *value != 0 {
-			return fmt.Errorf("%d was given before", *value)
-		}
-		n, err := strconv.Atoi(given)
-		if err != nil || n < 1 || n > most {
-			return fmt.Errorf("want a number from 1 to %d", most)
-		}
-		*value = n
-		return nil
-	}
-}
-
-// setOneOf sets the value of a flag that is one of some words, and may be given once.
-func setOneOf[T ~string](value *T, choices ...T) func(string) error {
-	return func(given string) error {
-		if *value != "" {
-			return fmt.Errorf("%q was given before", string(*value))
-		}
-		if !slices.Contains(choices, T(given)) {
+// oneOf defines a flag that is one of some words.
+func oneOf[T ~string](f *flagSet, name string, to *T, choices ...T) {
+	f.one(name, func(value string) error {
+		*to = T(value)
+		if !slices.Contains(choices, *to) {
 			return fmt.Errorf("want one of %q", choices)
 		}
-		*value = T(given)
 		return nil
-	}
+	})
 }
 
-// addTopics adds the topics of a flag that may be given several times.
-func addTopics(topics *[]string) func(string) error {
-	return func(given string) error {
-		for topic := range strings.SplitSeq(given, ",") {
-			switch {
-			case topic == "":
-				return errors.New("a topic is empty: want TOPIC, or several with commas between them")
-			case slices.Contains(*topics, topic):
-				return fmt.Errorf("%q was given before", topic)
-			}
-			*topics = append(*topics, topic)
+// parseMixed parses flags that may stand anywhere between the arguments, which it returns. Behind a -- there are only arguments.
+func (f *flagSet) parseMixed(words []string) (arguments []string, err error) {
+	for len(words) > 0 {
+		if err := f.parse(words); err != nil {
+			return nil, err
 		}
-		return nil
+		rest := f.Args()
+		if parsed := len(words) - len(rest); parsed > 0 && words[parsed-1] == "--" {
+			return append(arguments, rest...), nil
+		}
+		if len(rest) == 0 {
+			break
+		}
+		arguments, words = append(arguments, rest[0]), rest[1:]
 	}
+	return arguments, nil
+}
+
+// parse parses the flags before the first argument. An unknown one is an error that names the one that was probably meant.
+func (f *flagSet) parse(words []string) error {
+	err := f.Parse(words)
+	if err == nil || f.wrong != nil {
+		return f.wrong
+	}
+	if name, is := strings.CutPrefix(err.Error(), "flag needs an argument: -"); is {
+		return fmt.Errorf("%s needs a value", dashed(name))
+	}
+	name, unknown := strings.CutPrefix(err.Error(), "flag provided but not defined: -")
+	if !unknown {
+		return err
+	}
+	var names []string
+	f.VisitAll(func(known *flag.Flag) {
+		if len(known.Name) > 1 {
+			names = append(names, known.Name)
+		}
+	})
+	if meant := nearest.Of(name, names); meant != "" {
+		return fmt.Errorf("unknown option %s, did you mean %s?", dashed(name), dashed(meant))
+	}
+	return fmt.Errorf("unknown option %s (an argument that begins with - goes behind --)", dashed(name))
+}
+
+// dashed is a flag as it is written.
+func dashed(name string) string {
+	if len(name) == 1 {
+		return "-" + name
+	}
+	return "--" + name
 }

@@ -11,20 +11,63 @@ import (
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/duration"
 	"github.com/mix-basic/delayer/internal/inspect"
+	"github.com/mix-basic/delayer/internal/store"
 )
 
-// runLimit sets or ends a topic's limit if it is told to, and shows it.
-func runLimit(ctx context.Context, c *call) (reply, error) {
-	topic, limit := c.arguments[0], c.limit
-	shows := !c.noLimit && limit == (client.Limit{})
-	var err error
-	if shows {
-		limit, err = c.client.Limit(ctx, topic)
-	} else {
-		err = c.client.SetLimit(ctx, topic, limit)
+func beginLimit(f *flagSet) action {
+	var limit client.Limit
+	var none bool
+	f.number("concurrency", &limit.Concurrency, store.MaxConcurrency)
+	f.one("rate", func(value string) (err error) {
+		limit.Rate, err = duration.ParseRate(value)
+		return err
+	})
+	f.number("burst", &limit.Burst, store.MaxConcurrency)
+	f.text("tag", &limit.Tag)
+	f.toggle("none", &none)
+	f.check = func([]string) error {
+		if none && limit != (client.Limit{}) {
+			return errors.New("--none does not go with a limit")
+		}
+		return nil
 	}
+	return func(ctx context.Context, c *call) (reply, error) {
+		if none || limit != (client.Limit{}) {
+			return c.setLimit(ctx, limit)
+		}
+		return c.showLimit(ctx)
+	}
+}
+
+func (c *call) showLimit(ctx context.Context) (reply, error) {
+	limit, err := c.client.Limit(ctx, c.arguments[0])
+	r := c.limitReply(limit)
+	r.safe = true
+	if err == nil && limit != (client.Limit{}) {
+		var use inspect.TopicCounts
+		use, err = c.countsOf(ctx, c.arguments[0])
+		r.text += "; " + useText(use)
+		putUse(r.json, use)
+	}
+	return r, err
+}
+
+// setLimit tells of ready jobs that lack the tag.
+func (c *call) setLimit(ctx context.Context, limit client.Limit) (reply, error) {
+	err := c.client.SetLimit(ctx, c.arguments[0], limit)
+	r := c.limitReply(limit)
+	if err == nil && limit.Tag != "" {
+		if use, failed := c.countsOf(ctx, c.arguments[0]); failed == nil && use.Untagged > 0 {
+			r.text += "; " + useText(use)
+			putUse(r.json, use)
+		}
+	}
+	return r, err
+}
+
+func (c *call) limitReply(limit client.Limit) reply {
 	v := map[string]any{}
-	put(v, "topic", topic)
+	put(v, "topic", c.arguments[0])
 	if limit.Concurrency > 0 {
 		v["concurrency"] = limit.Concurrency
 	}
@@ -32,18 +75,7 @@ func runLimit(ctx context.Context, c *call) (reply, error) {
 		v["rate"], v["burst"] = limit.Rate, max(limit.Burst, 1)
 	}
 	putIfAny(v, "tag", limit.Tag)
-	text := printable(topic, "") + ": " + limitText(limit)
-	if err == nil && (shows && limit != (client.Limit{}) || limit.Tag != "") {
-		var use inspect.TopicCounts
-		if use, err = c.countsOf(ctx, topic); !shows {
-			err = nil // the limit is in force
-		}
-		if shows || use.Untagged > 0 {
-			text += "; " + useText(use)
-			putUse(v, use)
-		}
-	}
-	return reply{text: text, json: v, safe: shows}, err
+	return reply{text: printable(c.arguments[0], "") + ": " + limitText(limit), json: v}
 }
 
 // countsOf are the topic's.
@@ -93,14 +125,6 @@ func putUse(v map[string]any, t inspect.TopicCounts) {
 	}
 }
 
-// checkLimit refuses a limit that is set and ended by one command.
-func checkLimit(o *options) error {
-	if o.noLimit && o.limit != (client.Limit{}) {
-		return errors.New("--none does not go with a limit")
-	}
-	return nil
-}
-
 func limitText(l client.Limit) string {
 	var parts []string
 	if l.Concurrency > 0 {
@@ -116,15 +140,4 @@ func limitText(l client.Limit) string {
 		return "no limit"
 	}
 	return strings.Join(parts, ", ")
-}
-
-// setRate reads how many a second, minute, hour or day: 10/s, 0.5/m. It may be given once.
-func setRate(rate *float64) func(string) error {
-	return func(text string) (err error) {
-		if *rate != 0 {
-			return fmt.Errorf("%v/s was given before", *rate)
-		}
-		*rate, err = duration.ParseRate(text)
-		return err
-	}
 }

@@ -12,14 +12,21 @@ import (
 	"github.com/mix-basic/delayer/internal/inspect"
 )
 
-func runMigrate(ctx context.Context, c *call) (reply, error) {
+func beginMigrate(f *flagSet) action {
+	var noWait bool
+	f.toggle("no-wait", &noWait)
+	return func(ctx context.Context, c *call) (reply, error) { return c.migrate(ctx, !noWait) }
+}
+
+// migrate waits for jobs that are reserved, if it is told to.
+func (c *call) migrate(ctx context.Context, waits bool) (reply, error) {
 	if c.redis.PartitionsBefore == 0 {
 		return reply{}, fail(exitUsage, errors.New("migrate: redis.partitions_before is not set: want how many partitions there were before"))
 	}
 	pool := client.NewPool(c.pool)
 	defer pool.Close()
 	bar := &progress{to: c.stderr, redraws: isScreen(c.stderr)}
-	sum, err := inspect.New(pool, c.redis.Prefix, layoutOf(c.redis)).Migrate(ctx, !c.noWait, bar.show)
+	sum, err := inspect.New(pool, c.redis.Prefix, layoutOf(c.redis)).Migrate(ctx, waits, bar.show)
 	bar.end()
 	if err != nil {
 		return reply{}, unfinished(sum, err)

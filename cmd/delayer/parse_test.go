@@ -43,7 +43,7 @@ func TestParse(t *testing.T) {
 			t.Errorf("%q: %v", line, err)
 			continue
 		}
-		got := parsed{configuration: o.configuration, id: o.id, json: o.json, arguments: strings.Join(o.arguments, " ")}
+		got := parsed{configuration: o.configuration, id: o.given["id"], json: o.json, arguments: strings.Join(o.arguments, " ")}
 		if o.command != nil {
 			got.command = o.command.name
 		}

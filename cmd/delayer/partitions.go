@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"flag"
 	"fmt"
 	"strconv"
 	"text/tabwriter"
@@ -14,21 +13,6 @@ import (
 	"github.com/mix-basic/delayer/internal/inspect"
 	"github.com/mix-basic/delayer/internal/store"
 )
-
-// partitionCommands are about partitions.
-func partitionCommands() []command {
-	return []command{
-		{name: "partitions", run: runPartitions,
-			help: "count the jobs of each partition, and tell by how much its next one is overdue and which server moves it"},
-		{name: "migrate", run: runMigrate,
-			help: "move what is left in the partitions of before (partitions_before) to those of now, while all goes on",
-			flags: func(f *flag.FlagSet, o *options) {
-				boolean(f, &o.noWait, "no-wait")
-			},
-			options: "--no-wait -- end when only jobs that are reserved are left, instead of waiting for them\n",
-			note:    "It can be stopped at any time, and begun again.\n"},
-	}
-}
 
 func runPartitions(ctx context.Context, c *call) (reply, error) {
 	pool := client.NewPool(c.pool)

@@ -24,11 +24,6 @@ const (
 	ackPause    = 100 * time.Millisecond
 )
 
-const popNote = `The job is reserved, and acknowledged when its body is written. If that fails it is ready again at
-once, as it was; if the command is killed, after 30 s. An output that is closed is refused before a
-job is taken. A Redis user who may not reserve takes the job for good instead.
-`
-
 func runPop(ctx context.Context, c *call) (reply, error) {
 	return c.take(ctx, client.FetchOptions{NoWait: true})
 }

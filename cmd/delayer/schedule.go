@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"math"
 	"strconv"
@@ -14,72 +13,29 @@ import (
 	"github.com/mix-basic/delayer/internal/cron"
 )
 
-const (
-	zoneOption = "--zone ZONE -- the time zone of SPEC, such as Europe/Berlin; UTC if not given\n"
-	specNote   = "SPEC is five fields as in crontab(5) in one argument, '0 7 * * mon-fri', or '@every 90s', @hourly, @daily, @weekly, @monthly, @yearly.\n" +
-		"A day of the month may be L, LW or 15W, a day of the week 5#2 (the second Friday) or 5L (the last).\n"
-	momentFormat = "2006-01-02T15:04:05.999Z07:00"
-)
+const occurrenceFormat = "2006-01-02T15:04:05.999Z07:00"
 
-// scheduleCommands are about schedules.
-func scheduleCommands() []command {
-	return []command{
-		{name: "schedule add", arguments: "NAME SPEC TOPIC BODY", least: 4, most: 4, run: runScheduleAdd,
-			help: "have a job pushed at each moment of SPEC, or change the schedule of that name, and print its next moment; a BODY of - reads standard input",
-			flags: func(f *flag.FlagSet, o *options) {
-				f.Func("zone", "", setOnce(&o.zone, "a time zone's name"))
-				f.Func("missed", "", setOneOf(&o.missed, client.MissedOnce, client.MissedSkip, client.MissedAll))
-				f.Func("overlap", "", setOneOf(&o.overlap, client.OverlapAllow, client.OverlapSkip, client.OverlapFollow))
-				f.Func("jitter", "", setDuration(&o.jitter, maxTime))
-				f.Func("ttr", "", setDuration(&o.ttr, maxLease))
-				f.Func("max-attempts", "", setNumber(&o.maxAttempts, math.MaxInt32))
-			},
-			options: zoneOption +
-				"--missed CHOICE -- what becomes of moments that no server saw in time: once, one job at once, if not given; skip, none; all, the last 100\n" +
-				"--overlap CHOICE -- what becomes of a moment while the job before is not done: allow, it has its job, if not given; skip, none; follow, the newest is delivered when that is done\n" +
-				"--jitter D -- delay each job by D at most\n" +
-				"--ttr D -- the lease of a consumer who reserves a job and names none, up to 24h; 30s if not given\n" +
-				"--max-attempts N -- how often a job is tried before it becomes a dead letter\n",
-			note: specNote},
-		{name: "schedule list", run: runScheduleList,
-			help: "list all schedules: name, when they are due, zone, topic, next moment, last moment and what became of it, jobs, moments without a job"},
-		{name: "schedule remove", arguments: "NAME", least: 1, most: 1, run: runScheduleRemove,
-			help: "delete a schedule; its jobs stay"},
-		{name: "schedule pause", arguments: "NAME", least: 1, most: 1, run: runSchedulePause,
-			help: "have a schedule's moments pass without jobs, until it is resumed"},
-		{name: "schedule resume", arguments: "NAME", least: 1, most: 1, run: runScheduleResume,
-			help: "have a schedule go on that was paused"},
-		{name: "schedule run", arguments: "NAME", least: 1, most: 1, run: runScheduleRun,
-			help: "push a job of a schedule now, and print its ID; its moments stay what they are"},
-		{name: "schedule next", arguments: "SPEC", least: 1, most: 1, run: runScheduleNext, local: true,
-			help: "print the next ten moments of SPEC, by this machine's clock; no Redis is asked",
-			flags: func(f *flag.FlagSet, o *options) {
-				f.Func("zone", "", setOnce(&o.zone, "a time zone's name"))
-			},
-			options: zoneOption, note: specNote},
-	}
-}
-
-func runScheduleAdd(ctx context.Context, c *call) (reply, error) {
-	s := client.Schedule{Name: c.arguments[0], Cron: c.arguments[1], Zone: c.zone, Topic: c.arguments[2], Body: c.arguments[3],
-		Missed: c.missed, Overlap: c.overlap, Jitter: c.jitter}
-	if s.Body == "-" {
-		body, err := readInput(ctx)
-		if err != nil {
+func beginScheduleAdd(f *flagSet) action {
+	var s client.Schedule
+	var ttr time.Duration
+	var maxAttempts int
+	f.text("zone", &s.Zone)
+	oneOf(f, "missed", &s.Missed, client.MissedOnce, client.MissedSkip, client.MissedAll)
+	oneOf(f, "overlap", &s.Overlap, client.OverlapAllow, client.OverlapSkip, client.OverlapFollow)
+	f.duration("jitter", &s.Jitter, maxTime)
+	f.duration("ttr", &ttr, maxLease)
+	f.number("max-attempts", &maxAttempts, math.MaxInt32)
+	return func(ctx context.Context, c *call) (_ reply, err error) {
+		s.Name, s.Cron, s.Topic = c.arguments[0], c.arguments[1], c.arguments[2]
+		if s.Body, err = bodyOf(ctx, c.arguments[3]); err != nil {
 			return reply{}, err
 		}
-		s.Body = body
+		s.Options = jobTerms(ttr, maxAttempts)
+		next, err := c.client.Schedule(ctx, s)
+		v := map[string]any{"next": next}
+		put(v, "name", s.Name)
+		return reply{text: next.Format(occurrenceFormat), json: v}, err
 	}
-	if c.ttr > 0 {
-		s.Options = append(s.Options, client.TTR(c.ttr))
-	}
-	if c.maxAttempts > 0 {
-		s.Options = append(s.Options, client.MaxAttempts(c.maxAttempts))
-	}
-	next, err := c.client.Schedule(ctx, s)
-	v := map[string]any{"next": next}
-	put(v, "name", s.Name)
-	return reply{text: next.Format(momentFormat), json: v}, err
 }
 
 func runScheduleRemove(ctx context.Context, c *call) (reply, error) {
@@ -119,24 +75,30 @@ func (c *call) onSchedule(what string, err error) (reply, error) {
 	return reply{text: what + " " + printable(name, ""), json: v}, c.noSchedule(err)
 }
 
-func runScheduleNext(_ context.Context, c *call) (reply, error) {
-	const moments = 10
-	spec, err := cron.Parse(c.arguments[0])
+func beginScheduleNext(f *flagSet) action {
+	var zone string
+	f.text("zone", &zone)
+	return func(_ context.Context, c *call) (reply, error) { return nextOccurrences(c.arguments[0], zone) }
+}
+
+func nextOccurrences(cronText, zoneName string) (reply, error) {
+	const occurrences = 10
+	spec, err := cron.Parse(cronText)
 	if err != nil {
 		return reply{}, fail(exitUsage, err)
 	}
-	zone, err := cron.Zone(c.zone)
+	zone, err := cron.Zone(zoneName)
 	if err != nil {
-		return reply{}, fail(exitUsage, fmt.Errorf("--zone %q: %w", c.zone, err))
+		return reply{}, fail(exitUsage, fmt.Errorf("--zone %q: %w", zoneName, err))
 	}
 	var lines []string
 	var list []time.Time
 	at := time.Now().Truncate(time.Millisecond).In(zone)
-	for range moments {
+	for range occurrences {
 		if at = spec.Next(at); at.IsZero() {
 			break
 		}
-		lines, list = append(lines, at.Format(momentFormat)), append(list, at)
+		lines, list = append(lines, at.Format(occurrenceFormat)), append(list, at)
 	}
 	return reply{text: strings.Join(lines, "\n"), json: map[string]any{"next": list}, safe: true}, nil
 }
@@ -155,13 +117,13 @@ func runScheduleList(ctx context.Context, c *call) (reply, error) {
 			zone = time.UTC
 		}
 		if !s.Next.IsZero() {
-			next = s.Next.In(zone).Format(momentFormat)
+			next = s.Next.In(zone).Format(occurrenceFormat)
 		}
 		if !s.Paused.IsZero() {
 			next = "paused"
 		}
 		if n := len(s.Past); n > 0 {
-			last = fmt.Sprintf("%s %s", s.Past[n-1].At.In(zone).Format(momentFormat), s.Past[n-1].Result)
+			last = fmt.Sprintf("%s %s", s.Past[n-1].At.In(zone).Format(occurrenceFormat), s.Past[n-1].Result)
 		}
 		t.row(printable(s.Name, ""), cron.Short(cron.Text(s.Cron, s.Every)), s.Zone, printable(s.Topic, ""), next, last,
 			strconv.FormatInt(s.Jobs, 10), strconv.FormatInt(s.Late+s.Overlapped+s.WhilePaused, 10))

@@ -25,6 +25,7 @@ func TestDocumentedConstants(t *testing.T) {
 		configuration, limits, http, metrics, scaling = "docs/configuration.md", "docs/limits.md", "docs/http.md", "docs/metrics.md", "docs/scaling.md"
 		configurationZh, httpZh, metricsZh, scalingZh = "docs/configuration.zh-CN.md", "docs/http.zh-CN.md", "docs/metrics.zh-CN.md", "docs/scaling.zh-CN.md"
 		wire, benchmarks                              = "docs/wire-format.md", "docs/benchmarks.md"
+		help, helpZh                                  = "cmd/delayer/help/en.txt", "cmd/delayer/help/zh.txt"
 	)
 	all := constants(t)
 	for _, c := range []struct {
@@ -33,27 +34,27 @@ func TestDocumentedConstants(t *testing.T) {
 	}{
 		{"client.MaxDelay", "876000h0m0s", []string{limits, "delay | 0 to 100 years", http, "from 0s to 100 years", httpZh, "from 0s to 100 years"}},
 		{"internal/store.DefaultLifetime", "168h0m0s", []string{limits, "7 days by default", wire, "which is 604,800 s (7\ndays) by default", "docs/migrating.md", "kept for 7 days", "docs/migrating.zh-CN.md", "保存 7 天"}},
-		{"internal/store.MaxLease", "24h0m0s", []string{limits, "1 ms to 24 h", "cmd/delayer/worker.go", "up to 24h;\n  if not given as the job says, or 30s", "cmd/delayer/commands.go", "and names none, up to 24h; 30s if not given"}},
-		{"client.MaxReplicasTimeout", "10s", []string{limits, "1 to 100 replicas, 1 ms to 10 s", "cmd/delayer/commands.go", "for how long to wait for them, up to 10s; 1s if not given"}},
+		{"internal/store.MaxLease", "24h0m0s", []string{limits, "1 ms to 24 h", help, "how long the jobs of a crashed worker rest, up to 24h;\n    if not given as the job says, or 30s", help, "how long a consumer that names no lease reserves the\n    job, up to 24h; 30s if not given", helpZh, "最长 24h；不写为 30s"}},
+		{"client.MaxReplicasTimeout", "10s", []string{limits, "1 to 100 replicas, 1 ms to 10 s", help, "how long to wait for them, up to 10s; 1s if not given", helpZh, "最多等多久，最长 10s；不写为 1s"}},
 		{"internal/store.MaxGroup", "1048576", []string{limits, "body of a group; its key | 1 MiB", "docs/go.md", "in that order, up to 1 MiB", "docs/go.zh-CN.md", "最多 1 MiB"}},
 		{"client.defaultTimeout", "3s", []string{limits, "timeouts of a connection | 3 s by default"}},
 		{"client.defaultMaxActive", "32", []string{limits, "connections of a Client | 32", benchmarks, "The 32 connections of the original's pool are as many as Delayer's client opens by itself"}},
-		{"client/worker.defaultAttempts", "10", []string{limits, "a worker's default is 10", "cmd/delayer/worker.go", "how often a job is tried that does not say so; 10 if not given", "docs/go.md", "again later, 10 times at most", "docs/go.zh-CN.md", "最多 10 次"}},
-		{"client/worker.defaultConcurrency", "10", []string{limits, "10 by default, at most 10,000", "cmd/delayer/worker.go", "up to 250; 10 if not given"}},
-		{"client/worker.defaultGrace", "10s", []string{limits, "time to stop | 10 s by default", "cmd/delayer/worker.go", "gives those under way 10 s before it ends them so"}},
+		{"client/worker.defaultAttempts", "10", []string{limits, "a worker's default is 10", help, "attempts of a job that does not say so itself; 10 if\n    not given", helpZh, "最多尝试多少次；不写为 10", "docs/go.md", "again later, 10 times at most", "docs/go.zh-CN.md", "最多 10 次"}},
+		{"client/worker.defaultConcurrency", "10", []string{limits, "10 by default, at most 10,000", help, "up to 250; 10 if not given", helpZh, "最多 250；不写为 10"}},
+		{"client/worker.defaultGrace", "10s", []string{limits, "time to stop | 10 s by default", help, "gives running programs\n10 s. Then it ends them", helpZh, "给正在运行的程序 10 秒，然后终止"}},
 		{"internal/store.ShortestLease", "100ms", []string{limits, "below 100 ms it counts as 100 ms"}},
-		{"internal/store.DefaultLease", "30s", []string{limits, "30 s by default", "cmd/delayer/worker.go", "or 30s; a program may run longer"}},
-		{"cmd/delayer.maxConcurrency", "250", []string{limits, "`delayer worker` at most 250", "cmd/delayer/worker.go", "how many jobs are handled at a time, up to 250"}},
-		{"cmd/delayer.maxKept", "2048", []string{"cmd/delayer/worker.go", "The last 2 KiB of what\nthe program wrote to standard error", "docs/php.md", "the last 2 KiB of what PHP wrote to", "docs/php.zh-CN.md", "最后 2 KiB"}},
-		{"cmd/delayer.exitDataError", "65", []string{"cmd/delayer/worker.go", "65, it becomes a dead letter", "docs/php.md", "exit(65);  // a dead letter", "docs/php.zh-CN.md", "exit(65);"}},
+		{"internal/store.DefaultLease", "30s", []string{limits, "30 s by default", help, "or 30s. Programs may run\n    longer", helpZh, "或 30s。程序可以运行更久"}},
+		{"cmd/delayer.maxConcurrency", "250", []string{limits, "`delayer worker` at most 250", help, "jobs at a time, up to 250", helpZh, "同时处理多少个任务，最多 250"}},
+		{"cmd/delayer.maxKept", "2048", []string{help, "The last 2 KiB that the program wrote to standard error", helpZh, "程序写到标准错误的最后 2 KiB", "docs/php.md", "the last 2 KiB of what PHP wrote to", "docs/php.zh-CN.md", "最后 2 KiB"}},
+		{"cmd/delayer.exitDataError", "65", []string{help, "65, it becomes a\ndead letter", helpZh, "65 表示成为死信", "docs/php.md", "exit(65);  // a dead letter", "docs/php.zh-CN.md", "exit(65);"}},
 		{"cmd/delayer.exitUsage", "2", []string{"docs/systemd/delayer.service", "RestartPreventExitStatus=2 3 4", configuration, "except with the codes 2, 3 and 4", configurationZh, "退出码 2、3、4 除外", "docs/migrating.md", "`RestartPreventExitStatus=2 3 4`", "docs/migrating.zh-CN.md", "`RestartPreventExitStatus=2 3 4`"}},
 		{"cmd/delayer.exitRedis", "3", nil},
 		{"cmd/delayer.exitRunning", "4", nil},
 		{"cmd/delayer.exitFailed", "6", []string{limits, "ends it at once, with exit code 6", scaling, "and ends with exit code 6", scalingZh, "以退出码 6 结束"}},
 		{"cmd/delayer.exitOutput", "5", []string{limits, "if the output can't be written the exit code is 5"}},
-		{"cmd/delayer.startedLater", "5s", []string{"cmd/delayer/worker.go", "again 5 s later, and the worker rests for 1 to 15 s"}},
-		{"cmd/delayer.killAfter", "500ms", []string{"cmd/delayer/worker.go", "gets SIGTERM and, half a second\nlater, SIGKILL"}},
-		{"cmd/delayer.popLease", "30s", []string{limits, "redelivered after 30 s", "cmd/delayer/pop.go", "if the command is killed, after 30 s"}},
+		{"cmd/delayer.startedLater", "5s", []string{help, "again 5 s later,\nand the worker rests for 1 to 15 s", helpZh, "任务 5 秒后再次投递，worker 休息 1 到 15 秒"}},
+		{"cmd/delayer.killAfter", "500ms", []string{help, "gets SIGTERM and half a second later SIGKILL", helpZh, "会收到 SIGTERM，\n半秒后连同它启动的一切收到 SIGKILL"}},
+		{"cmd/delayer.popLease", "30s", []string{limits, "redelivered after 30 s", help, "if the command is killed, after 30 s", helpZh, "30 秒之后重新就绪"}},
 		{"cmd/delayer.sameSignal", "1s", []string{limits, "a second signal more than a second later", configuration, "A second one, more than a second later, ends it at once", configurationZh, "一秒之后的第二个信号"}},
 		{"cmd/delayer.stopWait", "4.3s", []string{limits, "a stop | 5 s", configuration, "stop the daemon, within 5 s", configurationZh, "不超过 5 秒"}},
 		{"cmd/delayer.frontIdle", "8", []string{limits, "8 of them, or `max_idle`, stay open for 10 s"}},

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// completeCommand is what the scripts of runCompletion call: it prints what the last of its arguments may become.
+const completeCommand = "__complete"
+
+var shells = []string{"bash", "zsh", "fish"}
+
+func runCompletion(_ context.Context, c *call) (reply, error) {
+	if !slices.Contains(shells, c.arguments[0]) {
+		return reply{}, fail(exitUsage, fmt.Errorf("completion %q: want one of %q", c.arguments[0], shells))
+	}
+	script, err := helpFiles.ReadFile("help/completion." + c.arguments[0])
+	return reply{text: string(script), safe: true}, err
+}
+
+func runComplete(_ context.Context, c *call) (reply, error) {
+	return reply{text: strings.Join(complete(c.arguments), "\n"), safe: true}, nil
+}
+
+// complete lists what the last word may become, each with a tab and a description. Where it lists nothing, shells complete files.
+func complete(words []string) (list []string) {
+	if len(words) == 0 {
+		return nil
+	}
+	last, before := words[len(words)-1], words[:len(words)-1]
+	o := options{given: map[string]string{}}
+	flags := o.daemonFlags()
+	var named []string // what stands before, without flags
+	var c *command
+	for i := 0; i < len(before); i++ {
+		switch f := flags.Lookup(strings.TrimLeft(before[i], "-")); {
+		case before[i] == "--":
+			return nil
+		case !strings.HasPrefix(before[i], "-"):
+			named = append(named, before[i])
+			if found, _ := findCommand(named); found != nil && c == nil {
+				c, flags = found, o.flags()
+				c.begin(flags)
+			} else if c != nil && c.program {
+				return nil
+			}
+		case f != nil && !isToggle(f):
+			if i++; i == len(before) {
+				return nil
+			}
+		}
+	}
+	add := func(word, text string) {
+		if strings.HasPrefix(word, last) {
+			list = append(list, word+"\t"+text)
+		}
+	}
+	w := inWords()
+	switch {
+	case strings.HasPrefix(last, "-"):
+		options := slices.Concat(w.pages["common"].options, w.pages["daemon"].options)
+		if c != nil {
+			options = w.optionsOf(c)
+		}
+		for _, o := range options {
+			name, _, _ := strings.Cut(o.flags, " ")
+			add(name[strings.Index(name, "/")+1:], strings.Join(o.text, " "))
+		}
+	case c != nil && c.name == "completion":
+		for _, shell := range shells {
+			add(shell, "")
+		}
+	case c == nil || c.name == "help":
+		first := strings.Join(slices.DeleteFunc(named, func(word string) bool { return word == "help" }), " ")
+		for _, second := range subcommands(first) {
+			add(second, w.say(first+" "+second))
+		}
+		for _, name := range firstWords() {
+			if first == "" {
+				add(name, w.say(name))
+			}
+		}
+	}
+	return list
+}
+
+func isToggle(f *flag.Flag) bool {
+	b, is := f.Value.(interface{ IsBoolFlag() bool })
+	return is && b.IsBoolFlag()
+}

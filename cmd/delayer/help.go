@@ -1,0 +1,179 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// originalUsage is what the original prints, to the letter, whatever the language.
+const originalUsage = `Usage: delayer [options]
+
+Options:
+-d/--daemon run in the background
+-c/--configuration FILENAME -- configuration file path (searches if not given)
+-h/--help -- print this usage message and exit
+-v/--version -- print version number and exit
+`
+
+// The columns where texts begin: beside options and commands of two words, and beside the commands of the first page.
+const (
+	helpColumn = 26
+	listColumn = 14
+)
+
+func beginHelp(f *flagSet) action {
+	var text string
+	f.check = func(asked []string) (err error) {
+		text, err = inWords().pageOn(asked)
+		return err
+	}
+	return func(context.Context, *call) (reply, error) { return reply{text: text, safe: true}, nil }
+}
+
+// pageOn is the page of a command, of the commands that begin with a word, or of all.
+func (w *words) pageOn(asked []string) (string, error) {
+	c, rest := findCommand(asked)
+	switch {
+	case len(rest) > 0:
+		return "", fmt.Errorf("unexpected argument %q", rest[0])
+	case c != nil:
+		return w.commandPage(c), nil
+	case len(asked) == 0:
+		return w.page(), nil
+	case len(asked) == 1 && len(subcommands(asked[0])) > 0:
+		return w.groupPage(asked[0]), nil
+	}
+	return "", unknownCommand(asked)
+}
+
+func runVersion(context.Context, *call) (reply, error) {
+	return reply{text: version, json: map[string]any{"version": version}, safe: true}, nil
+}
+
+// page is the help on the daemon and the list of all commands.
+func (w *words) page() string {
+	text := originalUsage + "\n" + w.say("daemon") + "\n" + w.optionList(w.pages["daemon"].options) + "\n" + w.say("commands") + "\n"
+	for _, g := range w.groups {
+		text += g.title + "\n"
+		for _, name := range g.names {
+			if !strings.Contains(name, " ") {
+				text += beside("  "+name, listColumn, w.say(name))
+			}
+		}
+	}
+	return text + "\n" + w.text("codes")
+}
+
+// groupPage is the help on the commands that begin with a word.
+func (w *words) groupPage(first string) string {
+	text := w.usageLine(first+" COMMAND [options]") + "\n" + w.say(first) + "\n\n" + w.say("commands") + "\n"
+	for _, second := range subcommands(first) {
+		text += beside("  "+first+" "+second, helpColumn, w.say(first+" "+second))
+	}
+	return text
+}
+
+func (w *words) commandPage(c *command) string {
+	p := w.pages[c.name]
+	text := w.usageLine(c.synopsis()) + "\n" + p.summary + "\n"
+	if p.text != "" {
+		text += "\n" + p.text
+	}
+	if c.takesDurations(p) {
+		text += "\n" + w.text("durations")
+	}
+	if options := w.optionsOf(c); len(options) > 0 {
+		text += "\n" + w.say("options") + "\n" + w.optionList(options)
+	}
+	if len(p.examples) > 0 {
+		text += "\n" + w.say("examples") + "\n"
+		for _, example := range p.examples {
+			text += "  " + example + "\n"
+		}
+	}
+	text += "\n" + w.say("exit codes") + "\n"
+	for _, e := range w.exitCodes(c) {
+		text += fmt.Sprintf("%3d %s\n", e.code, e.meaning)
+	}
+	return text
+}
+
+// usage is what an error shows of the command that was meant, or of the daemon.
+func (w *words) usage(c *command) string {
+	if c == nil {
+		return w.usageLine("[options]") + w.say("more") + "\n"
+	}
+	return w.usageLine(c.synopsis()) + fmt.Sprintf(w.say("more of")+"\n", c.name)
+}
+
+func (w *words) usageLine(synopsis string) string { return fmt.Sprintf(w.say("usage")+"\n", synopsis) }
+
+// synopsis is how the command is written.
+func (c *command) synopsis() string {
+	text := strings.TrimSpace(c.name + " " + c.arguments)
+	if !c.program { // whose options stand in front of it
+		text += " [options]"
+	}
+	return text
+}
+
+// optionsOf are the command's own options, and those of all commands that ask Redis.
+func (w *words) optionsOf(c *command) []option {
+	common := w.pages["common"].options
+	if c.local {
+		common = common[len(common)-1:] // -h
+	}
+	return slices.Concat(w.pages[c.name].options, common)
+}
+
+func (w *words) optionList(options []option) (text string) {
+	for _, o := range options {
+		text += beside("  "+o.flags, helpColumn, o.text...)
+	}
+	return text
+}
+
+// beside is a text beside what it is about, or below if that is too long.
+func beside(name string, column int, lines ...string) (text string) {
+	if len(name) > column-2 {
+		text, name = name+"\n", ""
+	}
+	for _, line := range lines {
+		text += fmt.Sprintf("%-*s%s\n", column, name, line)
+		name = ""
+	}
+	return text
+}
+
+// takesDurations reports whether the help has to say how times are written.
+func (c *command) takesDurations(p *page) bool {
+	return strings.Contains(c.arguments, "DELAY") || strings.Contains(c.arguments, "TIMEOUT") ||
+		slices.ContainsFunc(p.options, func(o option) bool { return strings.HasSuffix(o.flags, " D") })
+}
+
+// exitCode is how the daemon or a command ends, and what that means.
+type exitCode struct {
+	code    int
+	meaning string
+}
+
+// exitCodes are those of a command; of the daemon and all commands if it is nil.
+func (w *words) exitCodes(c *command) (list []exitCode) {
+	for line := range strings.Lines(w.pages["exit codes"].text) {
+		var e exitCode
+		code, meaning, _ := strings.Cut(strings.TrimSpace(line), " ")
+		fmt.Sscan(code, &e.code)
+		e.meaning = meaning
+		switch {
+		case c == nil:
+		case e.code == exitRunning, e.code == exitNothing && !c.nothing:
+			continue
+		case c.local && !slices.Contains([]int{exitDone, exitUsage, exitOutput}, e.code):
+			continue
+		}
+		list = append(list, e)
+	}
+	return list
+}

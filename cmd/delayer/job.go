@@ -1,0 +1,62 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/duration"
+)
+
+// bodyOf is the body that an argument says: - is what is on the standard input.
+func bodyOf(ctx context.Context, argument string) (body string, err error) {
+	if argument != "-" {
+		return argument, nil
+	}
+	var data []byte
+	err = await(ctx, func() (err error) {
+		data, err = io.ReadAll(os.Stdin)
+		return err
+	})
+	if err != nil && ctx.Err() == nil {
+		err = fail(exitUsage, fmt.Errorf("BODY from standard input: %w", err))
+	}
+	return string(data), err
+}
+
+func runRemove(ctx context.Context, c *call) (reply, error) {
+	id := c.arguments[0]
+	removed, err := c.client.Remove(ctx, id)
+	if err == nil && !removed {
+		err = fmt.Errorf("remove %q: %w", id, client.ErrNotFound)
+	}
+	v := idJSON(id)
+	v["removed"] = true
+	return reply{text: "removed " + printable(id, ""), json: v}, err
+}
+
+func runGet(ctx context.Context, c *call) (reply, error) {
+	job, err := c.client.Get(ctx, c.arguments[0])
+	if err != nil {
+		return reply{}, err
+	}
+	var keeps obstacle
+	if job.State == client.Ready || job.State == client.Waiting {
+		keeps = c.obstacle(ctx, job.Topic)
+	}
+	v := jobJSON(job)
+	keeps.put(v)
+	return reply{text: jobText(job, keeps), json: v, safe: true}, nil
+}
+
+// parseDuration reads a DELAY or a TIMEOUT.
+func parseDuration(name, text string) (time.Duration, error) {
+	d, err := duration.Parse(text)
+	if err != nil || d < 0 || d > client.MaxDelay {
+		return 0, fail(exitUsage, fmt.Errorf("%s %q: want seconds, or a number with ms, s, m, h or d, from 0 to 100 years", name, text))
+	}
+	return d, nil
+}

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/pushrule"
+)
+
+func beginPush(f *flagSet) action {
+	var (
+		id, group                            string
+		once, debounce, ttr, replicasTimeout time.Duration
+		inGroup                              client.GroupOptions
+		follow                               bool
+		maxAttempts, replicas                int
+	)
+	f.text("id", &id)
+	f.duration("once", &once, maxTime)
+	f.duration("debounce", &debounce, maxTime)
+	f.toggle("follow", &follow)
+	f.text("group", &group)
+	f.number("max", &inGroup.Max, math.MaxInt32)
+	f.duration("quiet", &inGroup.Quiet, maxTime)
+	f.duration("longest", &inGroup.Longest, maxTime)
+	f.duration("ttr", &ttr, maxLease)
+	f.number("max-attempts", &maxAttempts, math.MaxInt32)
+	f.number("replicas", &replicas, client.MaxReplicas)
+	f.duration("replicas-timeout", &replicasTimeout, maxReplicasTimeout)
+	f.check = func([]string) error { return checkPush(f, follow) }
+	return func(ctx context.Context, c *call) (reply, error) {
+		terms := jobTerms(ttr, maxAttempts)
+		if replicas > 0 {
+			terms = append(terms, client.Replicas(replicas, cmp.Or(replicasTimeout, time.Second)))
+		}
+		if once > 0 {
+			terms = append(terms, client.Once(once))
+		}
+		if debounce > 0 {
+			terms = append(terms, client.Debounce(debounce))
+		}
+		if follow {
+			terms = append(terms, client.Follow)
+		}
+		if group != "" {
+			terms = append(terms, client.Group(group, inGroup))
+		}
+		return c.push(ctx, id, terms)
+	}
+}
+
+// jobTerms are what a job says of itself; 0 says nothing.
+func jobTerms(ttr time.Duration, maxAttempts int) (terms []client.PushOption) {
+	if ttr > 0 {
+		terms = append(terms, client.TTR(ttr))
+	}
+	if maxAttempts > 0 {
+		terms = append(terms, client.MaxAttempts(maxAttempts))
+	}
+	return terms
+}
+
+func (c *call) push(ctx context.Context, id string, terms []client.PushOption) (reply, error) {
+	if err := notClosed(c.stdout); err != nil { // the ID would be lost
+		return reply{}, outputError(err)
+	}
+	delay, err := parseDuration("DELAY", c.arguments[1])
+	if err != nil {
+		return reply{}, err
+	}
+	body, err := bodyOf(ctx, c.arguments[2])
+	if err != nil {
+		return reply{}, err
+	}
+	pushed, err := c.client.PushOne(ctx, client.Delayed{Message: client.Message{ID: id, Topic: c.arguments[0], Body: body}, Delay: delay}, terms...)
+	if pushed.Outcome == client.Refused { // as it was with --once before
+		briefly(func() {
+			fmt.Fprintf(c.stderr, "Note: a push of %q counted before; this one changed nothing.\n", id)
+		})
+		pushed.ID, err = id, nil
+	}
+	v := idJSON(pushed.ID)
+	v["outcome"] = pushed.Outcome
+	return reply{text: pushed.ID, json: v}, err
+}
+
+// checkPush finds flags that do not go together, or not without another.
+func checkPush(f *flagSet, follow bool) error {
+	has := func(part string) bool {
+		name := pushFlag(part)
+		_, given := f.given[strings.TrimPrefix(name, "--")]
+		return given || follow && name == "--follow"
+	}
+	if part, why := pushrule.Check(has, pushFlag); part != "" {
+		return fmt.Errorf("%s: %s", pushFlag(part), why)
+	}
+	return nil
+}
+
+// pushFlag is the flag of a part of a push.
+func pushFlag(part string) string {
+	if part == "if_exists" {
+		return "--follow"
+	}
+	return "--" + strings.ReplaceAll(strings.TrimPrefix(part, "group_"), "_", "-")
+}

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"embed"
+	"os"
+	"strings"
+	"sync"
+)
+
+// words is what the program says of itself in one language: a file of folder help.
+//
+//	# TITLE        begins a group of commands
+//	[NAME]         begins the page of a command, or a text of another name
+//	first line     what it is for
+//	more lines     what else there is to know
+//	--flag VALUE   an option, with a text of indented lines
+//	$ delayer …    an example
+type words struct {
+	groups []group
+	pages  map[string]*page
+}
+
+type group struct {
+	title string
+	names []string // of pages
+}
+
+type page struct {
+	summary  string
+	text     string // of whole lines
+	options  []option
+	examples []string
+}
+
+type option struct {
+	flags string // with the value's name
+	text  []string
+}
+
+//go:embed help
+var helpFiles embed.FS
+
+// inWords is in the language of the environment: Chinese, or else English.
+var inWords = sync.OnceValue(func() *words {
+	for _, variable := range []string{"LC_ALL", "LC_MESSAGES", "LANG"} {
+		if value := os.Getenv(variable); value != "" {
+			if strings.HasPrefix(value, "zh") {
+				return readWords("zh")
+			}
+			break
+		}
+	}
+	return readWords("en")
+})
+
+func readWords(language string) *words {
+	text, err := helpFiles.ReadFile("help/" + language + ".txt")
+	if err != nil {
+		panic(err) // it is part of the program
+	}
+	w := &words{pages: map[string]*page{}}
+	var p *page
+	for line := range strings.SplitSeq(string(text), "\n") {
+		if title, is := strings.CutPrefix(line, "# "); is {
+			w.groups = append(w.groups, group{title: title})
+		} else if name, is := strings.CutPrefix(line, "["); is {
+			p = new(page)
+			name = strings.TrimSuffix(name, "]")
+			w.pages[name] = p
+			if last := len(w.groups) - 1; last >= 0 {
+				w.groups[last].names = append(w.groups[last].names, name)
+			}
+		} else if p != nil {
+			p.add(line)
+		}
+	}
+	for _, p := range w.pages {
+		p.text = strings.Trim(p.text, "\n")
+		if p.text != "" {
+			p.text += "\n"
+		}
+	}
+	return w
+}
+
+func (p *page) add(line string) {
+	last := len(p.options) - 1
+	switch {
+	case strings.HasPrefix(line, "-"):
+		p.options = append(p.options, option{flags: line})
+	case strings.HasPrefix(line, "    ") && last >= 0:
+		p.options[last].text = append(p.options[last].text, strings.TrimSpace(line))
+	case strings.HasPrefix(line, "$ "):
+		p.examples = append(p.examples, line[2:])
+	case p.summary == "":
+		p.summary = line
+	default:
+		p.text += line + "\n"
+	}
+}
+
+// text is one of several lines.
+func (w *words) text(name string) string { return w.pages[name].summary + "\n" + w.pages[name].text }
+
+// say is a text of one line.
+func (w *words) say(name string) string { return w.pages[name].summary }
