@@ -154,7 +154,7 @@ func TestDocumentedConstants(t *testing.T) {
 		{"server.minBatch", "100", []string{limits, "batch of a server | at least 100"}},
 		{"server.maxMissed", "100", []string{limits, "the last 100; a minute", configuration, "all, the last 100", configurationZh, "all，最后 100 个", "delayer.conf", "or all (the last 100)"}},
 		{"server.skipAfter", "1m0s", []string{limits, "the last 100; a minute"}},
-		{"server.occurrencesKept", "10", []string{wire, "the last ten moments", http, "the last ten and their lateness", httpZh, "最近十次及其延迟误差"}},
+		{"server.occurrencesKept", "10", []string{wire, "the last ten occurrences", http, "the last ten and their lateness", httpZh, "最近十次及其延迟误差"}},
 		{"parts/schedule.lua.REMEMBERED", "10", nil},
 		{"server.repairAfter", "2s", []string{limits, "moved | 2 s, or a minute", wire, "every 2 s if there\nare schedules, else once a minute"}},
 		{"server.remindAfter", "1m0s", []string{limits, "logged again | once a minute", "docs/migrating.md", "after each further minute"}},
