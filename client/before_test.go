@@ -38,7 +38,7 @@ func TestSettleInSharedPartition(t *testing.T) {
 		f.Flush()
 		old := f.open(client.WithPartitions(16))
 		check(t, errOf(old.Stats(t.Context())))
-		now := f.open(client.WithPartitions(4), client.WithPartitionsBefore(16))
+		now := f.open(client.WithPartitions(4), client.WithPreviousPartitions(16))
 		check(t, errOf(now.Push(t.Context(), client.Message{ID: id, Topic: "t", Body: "b"}, 0)))
 		list, err := old.ReserveBatch(t.Context(), "t", 1, time.Minute)
 		check(t, err)
@@ -52,7 +52,7 @@ func TestSettleInSharedPartition(t *testing.T) {
 func TestPushAsksBeforeTogether(t *testing.T) {
 	t.Parallel()
 	f := start(t, alone, oldLayout)
-	c := f.open(client.WithPartitions(2), client.WithPartitionsBefore(1))
+	c := f.open(client.WithPartitions(2), client.WithPreviousPartitions(1))
 	batch := make([]client.Delayed, 1000)
 	for i := range batch {
 		batch[i].Message = client.Message{ID: fmt.Sprint(i), Topic: "t", Body: "b"}
@@ -86,7 +86,7 @@ func TestGetLeavesLeases(t *testing.T) {
 				}
 			}}, err
 		}))
-		c := client.New(pool, client.WithPartitions(2), client.WithPartitionsBefore(1))
+		c := client.New(pool, client.WithPartitions(2), client.WithPreviousPartitions(1))
 		expectErr(t, "get", errOf(c.Get(t.Context(), "a")), client.ErrNotFound) // has the scripts loaded
 		counts = true
 		_, err := c.Get(t.Context(), "a")

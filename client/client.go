@@ -70,11 +70,11 @@ func WithPartitions(n int) Option {
 	return func(o *options) { o.layout.Partitions = n }
 }
 
-// WithPartitionsBefore says how many partitions there were before there were as many as WithPartitions says, 1 to 1,024.
+// WithPreviousPartitions says how many partitions there were before there were as many as WithPartitions says, 1 to 1,024.
 // Jobs that are left there are found as well: they are popped, reserved, got and removed as all others are, while jobs are pushed
 // to the new partitions only. So one program can be restarted after the other, and "delayer migrate" moves what is
 // left. 0 means that there never was another number.
-func WithPartitionsBefore(n int) Option {
+func WithPreviousPartitions(n int) Option {
 	return func(o *options) { o.layout.Before = n }
 }
 
@@ -144,7 +144,7 @@ func Open(url string, opts ...Option) (*Client, error) {
 // OpenPool makes a Client on a pool of its own, which Close closes.
 func OpenPool(p PoolOptions, opts ...Option) *Client {
 	pool := newPool(p)
-	c := New(pool, append([]Option{WithPartitions(p.Partitions), WithPartitionsBefore(p.PartitionsBefore)}, opts...)...)
+	c := New(pool, append([]Option{WithPartitions(p.Partitions), WithPreviousPartitions(p.PreviousPartitions)}, opts...)...)
 	c.ownPool = pool
 	return c
 }

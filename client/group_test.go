@@ -543,7 +543,7 @@ func TestGroupGrows(t *testing.T) {
 			check(t, err)
 			groups[fmt.Sprint(key)] = id
 		}
-		now := f.open(client.WithPartitions(5), client.WithPartitionsBefore(3))
+		now := f.open(client.WithPartitions(5), client.WithPreviousPartitions(3))
 		if migrates {
 			_, err := store.Layout{Partitions: 5, Before: 3}.Open(f.Pool(), store.DefaultPrefix).Migrate(t.Context(), func(store.Migrated) {})
 			check(t, err)
@@ -590,7 +590,7 @@ func TestReservedGroupStaysWhileGrowing(t *testing.T) {
 		},
 	} {
 		f := startPartitions(t, 5)
-		old, now := f.open(client.WithPartitions(3)), f.open(client.WithPartitions(5), client.WithPartitionsBefore(3))
+		old, now := f.open(client.WithPartitions(3)), f.open(client.WithPartitions(5), client.WithPreviousPartitions(3))
 		once := client.GroupOptions{Max: 1, Longest: time.Hour}
 		first, err := old.Push(t.Context(), client.Message{ID: "a", Topic: "t", Body: "1"}, 0, client.Group("k", longGroup), client.Once(time.Hour))
 		check(t, err)

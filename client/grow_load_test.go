@@ -122,10 +122,10 @@ func (g *growing) grow(l store.Layout) {
 	t.Helper()
 	pool := g.Pool()
 	open := func(l store.Layout) *client.Client {
-		return g.open(client.WithPartitions(l.Partitions), client.WithPartitionsBefore(l.Before))
+		return g.open(client.WithPartitions(l.Partitions), client.WithPreviousPartitions(l.Before))
 	}
 	serve := func(l store.Layout) (stop func()) {
-		return redistest.Background(t, server.New(pool, server.Options{Partitions: l.Partitions, PartitionsBefore: l.Before}).Run)
+		return redistest.Background(t, server.New(pool, server.Options{Partitions: l.Partitions, PreviousPartitions: l.Before}).Run)
 	}
 	before := store.Layout{Partitions: l.Before}
 	stopOldServer := serve(before)

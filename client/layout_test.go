@@ -118,7 +118,7 @@ func TestNoDecisionWithoutPartition0(t *testing.T) {
 			cluster, _, here := withoutNode(t, undecided)
 			for _, o := range []client.PoolOptions{
 				{Partitions: clusterPartitions + 1},
-				{Partitions: 2 * clusterPartitions, PartitionsBefore: clusterPartitions},
+				{Partitions: 2 * clusterPartitions, PreviousPartitions: clusterPartitions},
 				{Partitions: clusterPartitions},
 			} {
 				if o.Partitions == clusterPartitions && !undecided {

@@ -94,7 +94,7 @@ func TestBrokenLimitBesideAnother(t *testing.T) {
 	}
 }
 
-// While partitions_before is set jobs of a limited topic are delivered as ever, before anybody migrates.
+// While previous_partitions is set jobs of a limited topic are delivered as ever, before anybody migrates.
 func TestLimitedTopicBeforeTheMigration(t *testing.T) {
 	f := start(t, alone, undivided, oldLayout)
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -106,11 +106,11 @@ func TestLimitedTopicBeforeTheMigration(t *testing.T) {
 		}
 	}
 	o := f.serverOptions(20 * time.Millisecond)
-	o.Partitions, o.PartitionsBefore = 4, 1
+	o.Partitions, o.PreviousPartitions = 4, 1
 	s := server.New(f.Pool(), o)
 	redistest.Background(t, s.Run)
 	time.Sleep(time.Second)
-	c := f.open(client.WithPartitions(4), client.WithPartitionsBefore(1))
+	c := f.open(client.WithPartitions(4), client.WithPreviousPartitions(1))
 	for _, topic := range []string{"free", "limited"} {
 		if _, err := c.Reserve(ctx, 6*time.Second, time.Minute, topic); err != nil {
 			t.Errorf("with the new configuration, of %s: %v", topic, err)

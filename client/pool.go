@@ -41,8 +41,8 @@ type PoolOptions struct {
 	// Partitions is as in WithPartitions, for Open and OpenPool. A pool knows of no partitions: one that NewPool makes
 	// of several is ErrInvalid of each call.
 	Partitions int
-	// PartitionsBefore is as in WithPartitionsBefore, likewise.
-	PartitionsBefore int
+	// PreviousPartitions is as in WithPreviousPartitions, likewise.
+	PreviousPartitions int
 	// TLS turns encryption on. An empty ServerName becomes the host in Addr; with
 	// sentinels, each server's own.
 	TLS *tls.Config
@@ -79,7 +79,7 @@ const (
 // free connection instead of failing and finds out about dead ones. Nothing is
 // dialled until the pool is used.
 func NewPool(o PoolOptions) *redis.Pool {
-	if o.Partitions > 1 || o.PartitionsBefore > 0 {
+	if o.Partitions > 1 || o.PreviousPartitions > 0 {
 		return o.unusable(invalid("partitions", "a pool does not divide jobs, and who uses it would not know that there are several partitions: "+
 			"want OpenPool, or none here and WithPartitions in New, or Options.Partitions of a server"))
 	}

@@ -385,12 +385,12 @@ func TestPoolOfPartitions(t *testing.T) {
 	t.Parallel()
 	f := start(t, alone, onePool)
 	for _, o := range []client.PoolOptions{
-		{Partitions: 16}, {Partitions: 4, PartitionsBefore: 16}, {Partitions: 1, PartitionsBefore: 16}, {PartitionsBefore: 16},
+		{Partitions: 16}, {Partitions: 4, PreviousPartitions: 16}, {Partitions: 1, PreviousPartitions: 16}, {PreviousPartitions: 16},
 	} {
 		o.Addr = f.Addr
 		pool := client.NewPool(o)
 		defer pool.Close()
-		c := client.New(pool, client.WithPartitions(o.Partitions), client.WithPartitionsBefore(o.PartitionsBefore))
+		c := client.New(pool, client.WithPartitions(o.Partitions), client.WithPreviousPartitions(o.PreviousPartitions))
 		defer c.Close()
 		_, err := c.Push(t.Context(), message("a"), 0)
 		expectText(t, fmt.Sprintf("%+v", o), err, "partitions: ", "want OpenPool")

@@ -254,7 +254,7 @@ func TestSchedulesOfMorePartitions(t *testing.T) {
 		_, err := f.Schedule(ctx, hourly(name))
 		check(t, err)
 	}
-	grown := f.openPool(client.PoolOptions{Partitions: 3, PartitionsBefore: 1})
+	grown := f.openPool(client.PoolOptions{Partitions: 3, PreviousPartitions: 1})
 	expect := func(want ...string) {
 		t.Helper()
 		all, err := grown.Schedules(ctx)

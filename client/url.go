@@ -26,7 +26,7 @@ import (
 //
 // Sentinels may have a user of their own: &sentinel_username=… and &sentinel_password=…; their port is 26379.
 //
-// &partitions=16 divides the jobs as WithPartitions does, and &partitions_before=1 is that of WithPartitionsBefore.
+// &partitions=16 divides the jobs as WithPartitions does, and &previous_partitions=1 is that of WithPreviousPartitions.
 //
 // A user part without a colon is a password, as in redis-cli. Special
 // characters are escaped as in any URL: "@" is %40, "&" is %26, "%" is %25, a blank is %20; "+" is itself.
@@ -127,7 +127,7 @@ func taken(query url.Values, name string) string {
 
 // readPartitions takes the numbers of partitions out of the query.
 func (o *PoolOptions) readPartitions(query url.Values) (err error) {
-	for name, to := range map[string]*int{"partitions": &o.Partitions, "partitions_before": &o.PartitionsBefore} {
+	for name, to := range map[string]*int{"partitions": &o.Partitions, "previous_partitions": &o.PreviousPartitions} {
 		if n := query.Get(name); n != "" {
 			query.Del(name)
 			if *to, err = strconv.Atoi(n); err != nil || *to < 1 || *to > store.MaxPartitions {

@@ -52,21 +52,21 @@ type Redis struct {
 	// Cluster are some nodes, host:port each, of a Redis Cluster: with them Host and Port mean nothing.
 	Cluster []string
 
-	Prefix           string        // begins the name of every key; never empty
-	Partitions       int           // parts that the jobs are divided into, 1 to 1,024; 1 has the original's keys
-	PartitionsBefore int           // how many they were, as long as jobs are left there; 0: they were always as many
-	MaxIdle          int           // unused connections that are kept, at most MaxActive
-	MaxActive        int           // open connections; 0: no limit
-	IdleTimeout      time.Duration // closes an unused connection; 0: never
-	ConnMaxLifetime  time.Duration // closes any connection that old; 0: never
-	ConnectTimeout   time.Duration // at least 1 ms, as the two below
-	ReadTimeout      time.Duration
-	WriteTimeout     time.Duration
-	TLS              bool
-	TLSCA            string // PEM file; empty: the system's authorities
-	TLSCert          string // PEM file of the client's certificate; set together with TLSKey
-	TLSKey           string // PEM file
-	TLSSkipVerify    bool   // true: the server's certificate isn't checked
+	Prefix             string        // begins the name of every key; never empty
+	Partitions         int           // parts that the jobs are divided into, 1 to 1,024; 1 has the original's keys
+	PreviousPartitions int           // how many they were, as long as jobs are left there; 0: they were always as many
+	MaxIdle            int           // unused connections that are kept, at most MaxActive
+	MaxActive          int           // open connections; 0: no limit
+	IdleTimeout        time.Duration // closes an unused connection; 0: never
+	ConnMaxLifetime    time.Duration // closes any connection that old; 0: never
+	ConnectTimeout     time.Duration // at least 1 ms, as the two below
+	ReadTimeout        time.Duration
+	WriteTimeout       time.Duration
+	TLS                bool
+	TLSCA              string // PEM file; empty: the system's authorities
+	TLSCert            string // PEM file of the client's certificate; set together with TLSKey
+	TLSKey             string // PEM file
+	TLSSkipVerify      bool   // true: the server's certificate isn't checked
 }
 
 // HTTP is the [http] section.

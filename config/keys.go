@@ -64,7 +64,7 @@ func (c *Config) keys() []key {
 			"begins the name of every key; the same for all servers and clients"},
 		{"redis", "partitions", "1", number(&r.Partitions, 1, 1, 1024),
 			"parts that the jobs are divided into, 1 to 1024, see docs/scaling.md; the same for all servers and clients"},
-		{"redis", "partitions_before", "0", number(&r.PartitionsBefore, 1, 0, 1024),
+		{"redis", "previous_partitions", "0", number(&r.PreviousPartitions, 1, 0, 1024),
 			"how many they were before, as long as delayer migrate has not moved all jobs from there"},
 		{"redis", "max_idle", "2", number(&r.MaxIdle, 1, -1, largest), "unused connections to keep, at most max_active"},
 		{"redis", "max_active", "20", number(&r.MaxActive, 1, -1, largest),

@@ -155,9 +155,9 @@ func (l *loader) checkTogether() {
 		{len(r.Cluster) == 0 || r.Database == 0, "redis.database", "is 0 in a cluster"},
 		{len(r.Cluster) == 0 || r.Partitions > 1 || tagged.MatchString(r.Prefix), "redis.cluster",
 			"needs partitions, such as 16, the same in all programs: the keys of each are in one slot; or a prefix with a tag, such as {delayer}:"},
-		{r.PartitionsBefore != r.Partitions, "redis.partitions_before", "is what partitions is: want how many there were before, or remove it"},
-		{len(r.Cluster) == 0 || r.PartitionsBefore != 1, "redis.partitions_before", "is not 1 in a cluster, where the keys of a single partition can't be: want how many there were, or remove it"},
-		{max(r.Partitions, r.PartitionsBefore) == 1 || !strings.ContainsAny(r.Prefix, "{}"), "redis.prefix", "has braces, which the keys of several partitions have themselves: " +
+		{r.PreviousPartitions != r.Partitions, "redis.previous_partitions", "is what partitions is: want how many there were before, or remove it"},
+		{len(r.Cluster) == 0 || r.PreviousPartitions != 1, "redis.previous_partitions", "is not 1 in a cluster, where the keys of a single partition can't be: want how many there were, or remove it"},
+		{max(r.Partitions, r.PreviousPartitions) == 1 || !strings.ContainsAny(r.Prefix, "{}"), "redis.prefix", "has braces, which the keys of several partitions have themselves: " +
 			"remove them, or set partitions = 1"},
 		{h.TLSCert == "" || h.TLSKey != "", "http.tls_cert", "needs tls_key as well"},
 		{h.TLSKey == "" || h.TLSCert != "", "http.tls_key", "needs tls_cert as well"},

@@ -395,7 +395,7 @@ func TestReportMinor(t *testing.T) {
 	if err != nil || len(batch.Jobs) != 1 {
 		t.Fatalf("set aside: %+v, %v", batch, err)
 	}
-	w.server = New(w.pool(), Options{Logger: w.log.logger(), Partitions: layout.Partitions, PartitionsBefore: layout.Before})
+	w.server = New(w.pool(), Options{Logger: w.log.logger(), Partitions: layout.Partitions, PreviousPartitions: layout.Before})
 	defer w.run()()
 	redistest.Until(t, "nothing is set aside", func() bool { return w.Do("EXISTS", before.Keys().SetAside()) == int64(0) })
 	if waiting := w.Do("ZCARD", p.Of("a").Keys().JobPool()); waiting != int64(1) {
@@ -414,7 +414,7 @@ func TestStraysAreLogged(t *testing.T) {
 		check(t, w.server.Pass(t.Context()))
 	}
 	const line = "There are stray jobs, which no server delivers: nobody looks for 1 job that a program with 1 partition has pushed; " +
-		"replace that program, and migrate them: DELAYER_REDIS_PARTITIONS_BEFORE=1 delayer migrate"
+		"replace that program, and migrate them: DELAYER_REDIS_PREVIOUS_PARTITIONS=1 delayer migrate"
 	w.log.expectErrors(t, line)
 	w.Do("DEL", "delayer:job_pool")
 	check(t, w.server.Pass(t.Context()))

@@ -146,7 +146,7 @@ func TestPausesWhileGrowing(t *testing.T) {
 	_, err := store.Layout{Partitions: 2}.Open(w.pool(), prefix)[1].Pause("t", 0, "why").Do(t.Context())
 	check(t, err)
 	o := w.options()
-	o.Partitions, o.PartitionsBefore = 3, 2
+	o.Partitions, o.PreviousPartitions = 3, 2
 	redistest.Background(w.TB, New(w.pool(), o).Run)
 	all := store.Layout{Partitions: 3, Before: 2}.Open(w.pool(), prefix)
 	until(t, "it is paused everywhere", func() bool {

@@ -43,7 +43,7 @@ func (s *Server) run(ctx context.Context) {
 	}
 	s.locate(ctx)
 	r.place(s.movers...)
-	if s.options.PartitionsBefore > 0 {
+	if s.options.PreviousPartitions > 0 {
 		r.loops.Go(func() { s.finishTransits(ctx, work) })
 	}
 	r.loops.Wait()

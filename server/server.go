@@ -40,9 +40,9 @@ type Options struct {
 	// Partitions is the number of partitions, as in client.WithPartitions. 0 means 1. With several, log records about one of
 	// them have the attribute "partition", its number.
 	Partitions int
-	// PartitionsBefore is the number of partitions in the previous layout, as in client.WithPartitionsBefore. 0 means that
+	// PreviousPartitions is the number of partitions in the previous layout, as in client.WithPreviousPartitions. 0 means that
 	// there is no previous layout.
-	PartitionsBefore int
+	PreviousPartitions int
 	// StallBudget is how long one batch may block Redis for its other users. Batches adapt their size to it. 0 means 2 ms.
 	StallBudget time.Duration
 	// DeadMaxAge is how long dead letters are kept. 0 means 14 days, a negative value for ever.
@@ -70,7 +70,7 @@ func (o Options) check(pool *redis.Pool) error {
 }
 
 func (o Options) layout() store.Layout {
-	return store.Layout{Partitions: o.Partitions, Before: o.PartitionsBefore}
+	return store.Layout{Partitions: o.Partitions, Before: o.PreviousPartitions}
 }
 
 // checkUnit refuses a duration that was probably given without a unit.

@@ -66,7 +66,7 @@ func (f *fixture) reach(o client.PoolOptions) client.PoolOptions {
 
 // newPool is client.NewPool of options that may be for a Client with partitions.
 func newPool(o client.PoolOptions) *redis.Pool {
-	o.Partitions, o.PartitionsBefore = 0, 0
+	o.Partitions, o.PreviousPartitions = 0, 0
 	return client.NewPool(o)
 }
 

@@ -81,7 +81,7 @@ func askRedis(r config.Redis, o client.PoolOptions) (note string, err error) {
 	defer stop()
 	pool := client.NewPool(o)
 	defer pool.Close()
-	err = checkRedis(ctx, server.New(pool, server.Options{Prefix: r.Prefix, Partitions: r.Partitions, PartitionsBefore: r.PartitionsBefore}), o)
+	err = checkRedis(ctx, server.New(pool, server.Options{Prefix: r.Prefix, Partitions: r.Partitions, PreviousPartitions: r.PreviousPartitions}), o)
 	switch {
 	case err == nil:
 		return fmt.Sprintf("redis on %s: it takes the server", r.Place()), nil

@@ -147,6 +147,6 @@ func (c *call) open() error {
 	if c.pool, err = poolOptions(c.redis); err != nil {
 		return fail(exitUsage, err)
 	}
-	c.client = client.OpenPool(c.pool, client.WithPrefix(c.redis.Prefix), client.WithPartitions(c.redis.Partitions), client.WithPartitionsBefore(c.redis.PartitionsBefore))
+	c.client = client.OpenPool(c.pool, client.WithPrefix(c.redis.Prefix), client.WithPartitions(c.redis.Partitions), client.WithPreviousPartitions(c.redis.PreviousPartitions))
 	return nil
 }

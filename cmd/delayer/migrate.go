@@ -20,8 +20,8 @@ func beginMigrate(f *flagSet) action {
 
 // migrate waits for jobs that are reserved, if it is told to.
 func (c *call) migrate(ctx context.Context, waits bool) (reply, error) {
-	if c.redis.PartitionsBefore == 0 {
-		return reply{}, fail(exitUsage, errors.New("migrate: redis.partitions_before is not set: want how many partitions there were before"))
+	if c.redis.PreviousPartitions == 0 {
+		return reply{}, fail(exitUsage, errors.New("migrate: redis.previous_partitions is not set: want how many partitions there were before"))
 	}
 	pool := client.NewPool(c.pool)
 	defer pool.Close()
@@ -31,7 +31,7 @@ func (c *call) migrate(ctx context.Context, waits bool) (reply, error) {
 	if err != nil {
 		return reply{}, unfinished(sum, err)
 	}
-	text := fmt.Sprintf("moved %d\nnothing is left of the %s of before: partitions_before can go", sum.Stored, partitionsInWords(c.redis.PartitionsBefore))
+	text := fmt.Sprintf("moved %d\nnothing is left of the %s of before: previous_partitions can go", sum.Stored, partitionsInWords(c.redis.PreviousPartitions))
 	if sum.Superseded > 0 {
 		text = fmt.Sprintf("dropped %d, of which there are later ones of the same ID\n", sum.Superseded) + text
 	}

@@ -39,7 +39,7 @@ func TestUnfinishedMigration(t *testing.T) {
 func TestMigrateCommand(t *testing.T) {
 	t.Parallel()
 	s, r := newShell(t)
-	s.expect(2, "", "ERROR: migrate: redis.partitions_before is not set: want how many partitions there were before\n", "migrate")
+	s.expect(2, "", "ERROR: migrate: redis.previous_partitions is not set: want how many partitions there were before\n", "migrate")
 	for i := range 9 {
 		s.expect(0, fmt.Sprintln(i), "", "push", "t", []string{"0", "1h"}[i%2], "body", "--id", fmt.Sprint(i))
 	}
@@ -49,22 +49,22 @@ func TestMigrateCommand(t *testing.T) {
 	redistest.Check(t, err)
 
 	old := s.env
-	s.env = append(s.env, "DELAYER_REDIS_PARTITIONS=2", "DELAYER_REDIS_PARTITIONS_BEFORE=1", "DELAYER_REDIS_PREFIX=x:")
+	s.env = append(s.env, "DELAYER_REDIS_PARTITIONS=2", "DELAYER_REDIS_PREVIOUS_PARTITIONS=1", "DELAYER_REDIS_PREFIX=x:")
 	s.expect(0, "   partition  node  waiting  ready  reserved  dead  overdue  mover\n"+
 		"           0     -        0      0         0     0       0s      -\n"+
 		"           1     -        0      0         0     0       0s      -\n"+
 		"  2 (before)     -        0      0         0     0       0s      -\n", "", "partitions")
 	s.env = old
 	s.env = append(s.env, "DELAYER_REDIS_PARTITIONS=4")
-	s.expect(3, "", "ERROR: get \"1\": partitions is 4 here, but there are jobs of a single partition (delayer:job_pool): want partitions_before = 1 as well, so that they are found, and then delayer migrate\n", "get", "1")
-	grown := append(s.env, "DELAYER_REDIS_PARTITIONS_BEFORE=1")
+	s.expect(3, "", "ERROR: get \"1\": partitions is 4 here, but there are jobs of a single partition (delayer:job_pool): want previous_partitions = 1 as well, so that they are found, and then delayer migrate\n", "get", "1")
+	grown := append(s.env, "DELAYER_REDIS_PREVIOUS_PARTITIONS=1")
 	s.env = grown
 	s.expect(6, "", "ERROR: migrate: moved 8, and 1 are reserved: begin again when they are ready, or done\n", "migrate", "--no-wait")
 	s.env = old
 	s.expect(0, "old\n", "", "push", "t", "1h", "body", "--id", "old")
 	s.env = grown
 	redistest.Check(t, list[0].Ack(t.Context()))
-	s.expect(0, "moved 1\nnothing is left of the partition of before: partitions_before can go\n", "", "migrate")
+	s.expect(0, "moved 1\nnothing is left of the partition of before: previous_partitions can go\n", "", "migrate")
 	s.expect(0, `{"moved":0,"superseded":0}`+"\n", "", "migrate", "--json")
 	s.env = append(old, "DELAYER_REDIS_PARTITIONS=4")
 	for i := range 9 {

@@ -58,7 +58,7 @@ func runPartitions(ctx context.Context, c *call) (reply, error) {
 }
 
 func layoutOf(r config.Redis) store.Layout {
-	return store.Layout{Partitions: r.Partitions, Before: r.PartitionsBefore}
+	return store.Layout{Partitions: r.Partitions, Before: r.PreviousPartitions}
 }
 
 func partitionName(p inspect.Partition) string {

@@ -43,7 +43,7 @@ func TestPartitionsCommand(t *testing.T) {
 
 	r.Do("ZADD", "shop:job_pool", 1, "stray", 2, "another")
 	says = runBinary(t, s.dir, s.env, "partitions").stdout
-	if want := "nobody looks for 2 jobs that a program with 1 partition has pushed; replace that program, and migrate them: DELAYER_REDIS_PARTITIONS_BEFORE=1 delayer migrate\n"; !strings.HasSuffix(says, want) {
+	if want := "nobody looks for 2 jobs that a program with 1 partition has pushed; replace that program, and migrate them: DELAYER_REDIS_PREVIOUS_PARTITIONS=1 delayer migrate\n"; !strings.HasSuffix(says, want) {
 		t.Errorf("with stray jobs: %q", says)
 	}
 	r.Do("DEL", "shop:job_pool")

@@ -80,7 +80,7 @@ type sampleShell struct {
 
 func runSamples(t *testing.T, commands []sampleCommand) {
 	db := redistest.Start(t)
-	s := sampleShell{site: newSite(t, db.Addr, "partitions = 2", "partitions_before = 1", "[http]", "listen = 127.0.0.1:0")}
+	s := sampleShell{site: newSite(t, db.Addr, "partitions = 2", "previous_partitions = 1", "[http]", "listen = 127.0.0.1:0")}
 	bin := t.TempDir()
 	program, err := filepath.Abs(binary)
 	check(t, err)
@@ -101,7 +101,7 @@ func runSamples(t *testing.T, commands []sampleCommand) {
 		check(t, err)
 		s.env = append(s.env, name+"="+strings.TrimSpace(string(value)))
 	}
-	serving := newSite(t, db.Addr, "partitions = 2", "partitions_before = 1", "[http]", "listen = 127.0.0.1:0")
+	serving := newSite(t, db.Addr, "partitions = 2", "previous_partitions = 1", "[http]", "listen = 127.0.0.1:0")
 	s.front = frontOf(serving.start(t))
 	for _, c := range commands {
 		s.run(t, c)

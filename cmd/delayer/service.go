@@ -85,7 +85,7 @@ func serve(o options, m mode, stdout, stderr io.Writer) error {
 		return err
 	}
 	workOptions := server.Options{
-		Interval: c.Delayer.TimerInterval, Prefix: c.Redis.Prefix, Partitions: c.Redis.Partitions, PartitionsBefore: c.Redis.PartitionsBefore, Logger: slog.New(log.Handler()),
+		Interval: c.Delayer.TimerInterval, Prefix: c.Redis.Prefix, Partitions: c.Redis.Partitions, PreviousPartitions: c.Redis.PreviousPartitions, Logger: slog.New(log.Handler()),
 		DeadMaxAge: cmp.Or(c.Delayer.DeadMaxAge, -1), DeadMax: c.Delayer.DeadMax,
 		Version: version,
 	}

@@ -109,7 +109,7 @@ func newRun(t *testing.T, rawURL string) *run {
 	o, err := client.ParseURL(rawURL)
 	check(t, err)
 	whole := o
-	whole.Partitions, whole.PartitionsBefore = 0, 0
+	whole.Partitions, whole.PreviousPartitions = 0, 0
 	return newRunOn(t, o, client.NewPool(whole))
 }
 

@@ -42,7 +42,7 @@ func (r *run) nodes(tb testing.TB) (nodes []client.PoolOptions) {
 
 // on calls do with a connection to one of them.
 func on[T any](ctx context.Context, node client.PoolOptions, do func(redis.Conn) (T, error)) (result T, err error) {
-	node.Partitions, node.PartitionsBefore = 0, 0
+	node.Partitions, node.PreviousPartitions = 0, 0
 	pool := client.NewPool(node)
 	defer pool.Close()
 	conn, err := pool.GetContext(ctx)

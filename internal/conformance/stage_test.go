@@ -42,12 +42,12 @@ func (s *stage) another() *client.Client { return s.divided(s.layout()) }
 
 // layout is that of the URL.
 func (s *stage) layout() store.Layout {
-	return store.Layout{Partitions: s.redis.Partitions, Before: s.redis.PartitionsBefore}
+	return store.Layout{Partitions: s.redis.Partitions, Before: s.redis.PreviousPartitions}
 }
 
 // divided is a Client to which the jobs have that layout.
 func (s *stage) divided(l store.Layout) *client.Client {
-	c := client.New(s.pool, client.WithPrefix(s.prefix), client.WithPartitions(l.Partitions), client.WithPartitionsBefore(l.Before))
+	c := client.New(s.pool, client.WithPrefix(s.prefix), client.WithPartitions(l.Partitions), client.WithPreviousPartitions(l.Before))
 	s.Cleanup(func() {
 		if err := c.Close(); err != nil {
 			s.Error(err)
@@ -63,7 +63,7 @@ func (s *stage) serve(o server.Options) {
 }
 
 func (s *stage) newServer(l store.Layout, o server.Options) *server.Server {
-	o.Prefix, o.Partitions, o.PartitionsBefore, o.Logger = s.prefix, l.Partitions, l.Before, slog.New(serverLog{s.witness})
+	o.Prefix, o.Partitions, o.PreviousPartitions, o.Logger = s.prefix, l.Partitions, l.Before, slog.New(serverLog{s.witness})
 	return server.New(s.pool, o)
 }
 

@@ -84,10 +84,10 @@ func (e *LayoutError) Error() string {
 	own, kept := e.Own, e.Kept
 	switch {
 	case own.Partitions == kept.Partitions && own.Before == 0:
-		return fmt.Sprintf("partitions_before is missing: jobs may be left in the %s of before (%s); want partitions_before = %d here until delayer migrate says that there are none",
+		return fmt.Sprintf("previous_partitions is missing: jobs may be left in the %s of before (%s); want previous_partitions = %d here until delayer migrate says that there are none",
 			many(kept.Before), e.Key, kept.Before)
 	case kept == Layout{Partitions: 1}:
-		return fmt.Sprintf("partitions is %d here, but there are jobs of a single partition (%s): want partitions_before = 1 as well, so that they are found, and then delayer migrate",
+		return fmt.Sprintf("partitions is %d here, but there are jobs of a single partition (%s): want previous_partitions = 1 as well, so that they are found, and then delayer migrate",
 			own.Partitions, e.Key)
 	case own.Before == 0 && kept.Before == 0:
 		return fmt.Sprintf("partitions is %d here, but %d in Redis (%s): want the same number in all programs", own.Partitions, kept.Partitions, e.Key)

@@ -521,7 +521,7 @@ func TestShares(t *testing.T) {
 }
 
 // A partition of before only has the share that it had, but none of a limit that is exact.
-func TestSharesOfPartitionsBefore(t *testing.T) {
+func TestSharesOfPreviousPartitions(t *testing.T) {
 	l := Limit{Concurrency: 18, Rate: 4, Burst: 18}
 	tagged := l
 	tagged.Tag = "one"

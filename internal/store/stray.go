@@ -21,7 +21,7 @@ type Stray struct {
 
 // Command migrates them.
 func (s Stray) Command() string {
-	return fmt.Sprintf("DELAYER_REDIS_PARTITIONS_BEFORE=%d delayer migrate", s.Partitions)
+	return fmt.Sprintf("DELAYER_REDIS_PREVIOUS_PARTITIONS=%d delayer migrate", s.Partitions)
 }
 
 // String says it in a line.

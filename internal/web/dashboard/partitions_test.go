@@ -126,5 +126,5 @@ func TestStrayJobs(t *testing.T) {
 	f := startWith(t, web.Options{}, r, r.Addr, 3)
 	f.push("topic", "0", "body", time.Hour)
 	f.Do("ZADD", "delayer:job_pool", 1, "a", 1, "b")
-	f.get("/").has(t, "overview", http.StatusOK, `data-level="bad"`, "Jobs that nobody looks for: 2.", "DELAYER_REDIS_PARTITIONS_BEFORE=1 delayer migrate")
+	f.get("/").has(t, "overview", http.StatusOK, `data-level="bad"`, "Jobs that nobody looks for: 2.", "DELAYER_REDIS_PREVIOUS_PARTITIONS=1 delayer migrate")
 }

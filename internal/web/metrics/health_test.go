@@ -198,7 +198,7 @@ func TestReadyWithStrayJobs(t *testing.T) {
 	w.pass()
 	w.Do("ZADD", "delayer:job_pool", 1, "a", 1, "b")
 	code, reasons, body := w.ready()
-	const detail = "nobody looks for 2 jobs that a program with 1 partition has pushed; replace that program, and migrate them: DELAYER_REDIS_PARTITIONS_BEFORE=1 delayer migrate"
+	const detail = "nobody looks for 2 jobs that a program with 1 partition has pushed; replace that program, and migrate them: DELAYER_REDIS_PREVIOUS_PARTITIONS=1 delayer migrate"
 	if code != 200 || !slices.Equal(reasons, []string{"degraded: stray"}) || !strings.Contains(body, detail) {
 		t.Errorf("with stray jobs: %d %s", code, body)
 	}
