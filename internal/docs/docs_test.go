@@ -225,3 +225,48 @@ func TestTranslations(t *testing.T) {
 		t.Error("there are none")
 	}
 }
+
+var (
+	comment = regexp.MustCompile(`(?m)(^|\s)(//|#|;) .*$`)
+	han     = regexp.MustCompile(`\p{Han}`)
+)
+
+// The samples of a Chinese page are those of the English one, in the same order, but for comments and texts that are translated.
+func TestTranslatedSamples(t *testing.T) {
+	all := pages(t)
+	for page, text := range all {
+		original, isChinese := strings.CutSuffix(page, ".zh-CN.md")
+		if !isChinese {
+			continue
+		}
+		theirs, ours := translatable(text), translatable(all[original+".md"])
+		if len(theirs) != len(ours) {
+			t.Errorf("%s has %d samples, the English page has %d", page, len(theirs), len(ours))
+		}
+		for i := range min(len(theirs), len(ours)) {
+			if theirs[i].Language != ours[i].Language || !sameLines(theirs[i].Text, ours[i].Text) {
+				t.Errorf("%s:%d: this sample is not the one of %s.md:%d", page, theirs[i].Line, original, ours[i].Line)
+			}
+		}
+	}
+}
+
+// translatable are a document's samples that both languages have: ACL lines may be on another page.
+func translatable(document string) []Sample {
+	return slices.DeleteFunc(Samples(document), func(s Sample) bool { return s.Language == "redis" })
+}
+
+// sameLines compares samples without their comments, line by line; a line with Chinese characters is a translation.
+func sameLines(chinese, english string) bool {
+	a, b := codeLines(chinese), codeLines(english)
+	return slices.EqualFunc(a, b, func(a, b string) bool { return a == b || han.MatchString(a) })
+}
+
+func codeLines(sample string) (lines []string) {
+	for line := range strings.Lines(comment.ReplaceAllString(sample, "")) {
+		if line = strings.Join(strings.Fields(line), " "); line != "" {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
