@@ -170,7 +170,7 @@ func serveFront(name, addr, redisAddr string) error {
 		return http.ListenAndServe(addr, floorOfScripts.on(redisAddr))
 	}
 	o := client.PoolOptions{Addr: redisAddr, MaxActive: 20, MaxIdle: 8, IdleTimeout: frontIdleTimeout} // as a daemon's front
-	go server.New(client.NewPool(o), server.Options{}).Run(context.Background())
+	go server.New(client.Connect(o), server.Options{}).Run(context.Background())
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
 		return err

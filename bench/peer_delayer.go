@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/server"
 )
@@ -19,7 +18,7 @@ const (
 // delayer is ours: a client as OpenPool makes it, a server with its own defaults.
 type delayer struct {
 	client *client.Client
-	served *redis.Pool
+	served client.Redis
 	batch  int // of PopBatch; 0: BPop
 	parts  int // partitions; 0: one
 }
@@ -33,9 +32,9 @@ func newDelayerOn(o client.PoolOptions, batch int) *delayer {
 }
 
 // serverPool is a pool for a server, which knows of the partitions itself.
-func serverPool(o client.PoolOptions) *redis.Pool {
+func serverPool(o client.PoolOptions) client.Redis {
 	o.Partitions = 0
-	return client.NewPool(o)
+	return client.Connect(o)
 }
 
 func (p *delayer) Round(_, due time.Time) time.Time { return due }

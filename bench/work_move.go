@@ -64,9 +64,14 @@ func (r *Run) oursMoves(ctx context.Context, jobs int, budget time.Duration) (ti
 func oursMovesOn(ctx context.Context, o client.PoolOptions, jobs int, budget time.Duration) (time.Duration, error) {
 	pool := serverPool(o)
 	defer pool.Close()
-	if _, err := pool.Get().Do("PING"); err != nil {
+	conn, err := pool.GetContext(ctx)
+	if err != nil {
 		return 0, err
 	}
+	if _, err := conn.Do("PING"); err != nil {
+		return 0, err
+	}
+	defer conn.Close()
 	ctx, cancel := context.WithCancel(ctx)
 	moved := newCounter(jobs)
 	ended := make(chan struct{})
@@ -75,7 +80,6 @@ func oursMovesOn(ctx context.Context, o client.PoolOptions, jobs int, budget tim
 		defer close(ended)
 		server.New(pool, server.Options{StallBudget: budget, Logger: slog.New(moved), Partitions: o.Partitions}).Run(ctx)
 	}()
-	var err error
 	select {
 	case <-moved.done:
 	case <-time.After(time.Minute):

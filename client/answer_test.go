@@ -19,7 +19,7 @@ import (
 
 // holder is a pool that keeps back the answers to pops of a topic.
 type holder struct {
-	*redis.Pool
+	client.Redis
 	queue []byte
 	jobs  bool          // queue is what names a job
 	sent  chan struct{} // one for each pop whose answer is kept back
@@ -28,7 +28,7 @@ type holder struct {
 
 func (f *fixture) hold(topic string) *holder {
 	h := newHolder(topic)
-	h.Pool = pooltest.Through(f.Addr, f.Clustered, 8, h.held)
+	h.Redis = pooltest.Through(f.Addr, f.Clustered, 8, h.held)
 	return h
 }
 
@@ -101,7 +101,7 @@ func (f *fixture) withoutLook(c *client.Client, what func(round int)) {
 func TestHeardDuringAPop(t *testing.T) {
 	f := start(t, undivided)
 	h := f.hold("t")
-	c := f.on(h.Pool)
+	c := f.on(h.Redis)
 	f.Pop(t.Context(), "t") // loads the script
 	f.withoutLook(c, func(round int) {
 		id := fmt.Sprint(round)
@@ -128,7 +128,7 @@ func TestLeavingDuringALostPop(t *testing.T) {
 		t.Run(when, func(t *testing.T) {
 			f := f.with(t)
 			h := f.hold("t")
-			c := f.on(h.Pool)
+			c := f.on(h.Redis)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			cancelled, timeout := when != "timeout during it", time.Duration(0)
@@ -164,7 +164,7 @@ type lateKey struct{}
 // closed is closed with the connection.
 func (f *fixture) holdLate(topic string) (h *holder, goOn, closed chan struct{}) {
 	h, goOn, closed = newHolder(topic), make(chan struct{}), make(chan struct{})
-	h.Pool = pooltest.Through(f.Addr, f.Clustered, 0, func(ctx context.Context, conn net.Conn) net.Conn {
+	h.Redis = pooltest.Through(f.Addr, f.Clustered, 0, func(ctx context.Context, conn net.Conn) net.Conn {
 		conn = h.held(ctx, conn)
 		if ctx.Value(lateKey{}) != nil {
 			<-goOn
@@ -191,7 +191,7 @@ func TestHeardBeforeTheFirstLook(t *testing.T) {
 	f := start(t, undivided)
 	f.Pop(t.Context(), "t")
 	h, goOn, closed := f.holdLate("t")
-	c := f.on(h.Pool)
+	c := f.on(h.Redis)
 	ctx, cancel := context.WithCancel(t.Context())
 	before := f.heldWaiter(ctx, c, h, 0) // has the topic listened to
 	cancel()
@@ -216,11 +216,11 @@ func TestHeardBeforeTheFirstLook(t *testing.T) {
 func TestTopicInUseIsKept(t *testing.T) {
 	f := start(t, undivided)
 	h, goOn, _ := f.holdLate("none")
-	c := f.on(h.Pool)
-	keeps := h.Pool.MaxIdle
-	h.Pool.MaxIdle = 0
+	c := f.on(h.Redis)
+	keeps := h.Redis.(*redis.Pool).MaxIdle
+	h.Redis.(*redis.Pool).MaxIdle = 0
 	check(t, c.Ping(t.Context())) // which asks for the layout first, and leaves no connection
-	h.Pool.MaxIdle = keeps
+	h.Redis.(*redis.Pool).MaxIdle = keeps
 	popped := bpop(context.WithValue(t.Context(), lateKey{}, true), c, 0, "t", "u")
 	f.called(c, "u")
 	for _, topic := range []string{"t", "u"} { // each of these asks for the first caller, too
@@ -251,7 +251,7 @@ func TestOneJobClaimsOneCaller(t *testing.T) {
 	f := start(t, undivided)
 	f.Pop(t.Context(), "t")
 	h := f.hold("t")
-	c := f.on(h.Pool)
+	c := f.on(h.Redis)
 	first := f.heldWaiter(t.Context(), c, h, 0)
 	ctx, cancel := context.WithCancel(t.Context())
 	second := f.heldWaiter(ctx, c, h, 0)

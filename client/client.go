@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/internal/batch"
 	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/redisconn"
@@ -25,7 +24,7 @@ type Client struct {
 	calls        calls
 	turn         atomic.Uint64 // which of them a batch begins with
 	dispatcher   *wait.Dispatcher
-	ownPool      *redis.Pool // closed with the Client; nil if the caller's
+	own          Redis // closed with the Client; nil if the caller's
 	logger       *slog.Logger
 	onStale      func(ids []string)
 	stale        atomic.Int64
@@ -96,14 +95,14 @@ func WithLogger(l *slog.Logger) Option {
 	return func(o *options) { o.logger = l }
 }
 
-// New makes a Client on a pool of the caller's, who closes it after the Client.
+// New makes a Client on a Redis of the caller's, who closes it after the Client: a *redis.Pool, or what Connect makes.
 //
-// The pool should have Wait set and read and write timeouts (NewPool's has). While
+// A pool should have Wait set and read and write timeouts (NewPool's has). While
 // BPop waits, the Client has one more connection (to each node of a cluster), dialled with the pool's Dial but not
 // counted among its MaxActive.
 //
-// A pool or an option that is nil is ErrInvalid of each call.
-func New(pool *redis.Pool, opts ...Option) *Client {
+// A Redis or an option that is nil is ErrInvalid of each call.
+func New(r Redis, opts ...Option) *Client {
 	var set options
 	var wrong error
 	for _, opt := range opts {
@@ -113,8 +112,8 @@ func New(pool *redis.Pool, opts ...Option) *Client {
 			opt(&set)
 		}
 	}
-	if pool == nil {
-		wrong = invalid("pool", "it is nil")
+	if err := redisconn.CheckRedis(r); err != nil {
+		wrong = invalid("redis", err.Error())
 	}
 	c := &Client{onStale: set.onStale, logger: cmp.Or(set.logger, slog.Default()), setupErr: wrong}
 	c.closing, c.close = context.WithCancel(context.Background())
@@ -124,7 +123,7 @@ func New(pool *redis.Pool, opts ...Option) *Client {
 		c.setupErr, set.layout = cmp.Or(wrong, fmt.Errorf("%w %w", ErrInvalid, err)), store.Layout{}
 	}
 	o := &batch.Owner{Running: &c.running, Abandoned: c.abandoned, Closed: ErrClosed}
-	c.partitions, c.calls = set.layout.Open(pool, prefix), newCalls(o)
+	c.partitions, c.calls = set.layout.Open(r, prefix), newCalls(o)
 	c.previous = fleet.NewPrevious(c.partitions, o)
 	c.dispatcher = wait.New(c.closing, o, wait.Hooks{Logger: c.logger, Popped: c.popped, Lost: func(jobs int) { c.lost.Add(int64(jobs)) }}, c.partitions...)
 	c.partitions.OnReplaced(c.dispatcher.Renew)
@@ -141,11 +140,11 @@ func Open(url string, opts ...Option) (*Client, error) {
 	return OpenPool(o, opts...), nil
 }
 
-// OpenPool makes a Client on a pool of its own, which Close closes.
+// OpenPool makes a Client on connections of its own, which Close closes.
 func OpenPool(p PoolOptions, opts ...Option) *Client {
-	pool := newPool(p)
-	c := New(pool, append([]Option{WithPartitions(p.Partitions), WithPreviousPartitions(p.PreviousPartitions)}, opts...)...)
-	c.ownPool = pool
+	r := p.connect()
+	c := New(r, append([]Option{WithPartitions(p.Partitions), WithPreviousPartitions(p.PreviousPartitions)}, opts...)...)
+	c.own = r
 	return c
 }
 
@@ -167,7 +166,7 @@ func (c *Client) Close() error {
 	done := make(chan error, 1)
 	go func() {
 		c.running.Wait() // a pool that is closed under a call may panic
-		done <- c.closePool()
+		done <- c.closeOwn()
 	}()
 	defer c.abandon()
 	select {
@@ -178,11 +177,11 @@ func (c *Client) Close() error {
 	}
 }
 
-func (c *Client) closePool() error {
-	if c.ownPool == nil {
+func (c *Client) closeOwn() error {
+	if c.own == nil {
 		return nil
 	}
-	return redisconn.Close(c.ownPool)
+	return c.own.Close()
 }
 
 // begin is how everything starts that Close has to wait for; it ends with

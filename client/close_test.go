@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/client"
 )
 
@@ -86,7 +87,8 @@ func TestCloseLeavesTheCallersPool(t *testing.T) {
 	popped := f.waiter(t.Context(), c, "t")
 	check(t, c.Close())
 	expectError(t, popped, client.ErrClosed)
-	conn := pool.Get()
+	conn, err := pool.GetContext(t.Context())
+	check(t, err)
 	defer conn.Close()
 	check(t, errOf(conn.Do("PING")))
 }
@@ -180,7 +182,8 @@ func TestCloseGivesUpWaitingCalls(t *testing.T) {
 	t.Parallel()
 	f := start(t, alone, undivided, onePool)
 	c, pool, sent := f.tapped()
-	pool.MaxActive, pool.Wait = 1, true
+	one := pool.(*redis.Pool)
+	one.MaxActive, one.Wait = 1, true
 	popped := f.popFromHungRedis(c, sent)
 	var results []<-chan result
 	for _, ctx := range []context.Context{context.Background(), deadline(t, 2*hangBound)} {

@@ -72,7 +72,7 @@ func TestRightsInCluster(t *testing.T) {
 		s.SetUser(redistest.Rights(t, "daemon", "producer", "worker", "cluster"))
 	}
 	user := client.PoolOptions{Cluster: cluster.Addrs(), Partitions: clusterPartitions, Username: "u", Password: "p"}
-	pool := newPool(user)
+	pool := connect(user)
 	defer pool.Close()
 	work := server.New(pool, server.Options{Partitions: clusterPartitions})
 	check(t, work.Check(t.Context()))

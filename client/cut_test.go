@@ -409,7 +409,7 @@ func (j *cutJob) move(addr string) (stop func()) {
 	if addr != j.Addr {
 		o = j.reach(o)
 	}
-	pool := newPool(o)
+	pool := connect(o)
 	end := redistest.Background(j.TB, server.New(pool, j.serverOptions(5*time.Millisecond)).Run)
 	return func() {
 		j.TB.Helper()

@@ -204,7 +204,7 @@ func (f *fixture) held(verb string, lease time.Duration) (*holder, *client.Deliv
 	f.warm(verbs[verb])
 	f.push("a", "t")
 	h := f.holdJob("a")
-	return h, f.reserveBy(f.on(h.Pool), "t", "a", lease)
+	return h, f.reserveBy(f.on(h.Redis), "t", "a", lease)
 }
 
 // A call whose answer was lost may be repeated: Ack succeeds then, if it has not before, and
@@ -415,7 +415,7 @@ func TestSettleOnHungRedis(t *testing.T) {
 func TestSettleWithoutAConnection(t *testing.T) {
 	f := start(t, onePool)
 	for wait, want := range map[bool]error{true: context.DeadlineExceeded, false: redis.ErrPoolExhausted} {
-		pool := f.Pool()
+		pool := f.Fixture.Pool()
 		pool.MaxActive, pool.Wait = 1, wait
 		c := f.on(pool)
 		f.push("a", "t")
@@ -517,7 +517,7 @@ func TestAckBatchCutInTheSecondChunk(t *testing.T) {
 	f.reservedOnce("t")
 	f.warm(verbs["Ack"])
 	h := f.holdJob("0250") // the first one of the second chunk
-	c := f.on(h.Pool)
+	c := f.on(h.Redis)
 	list := f.reserveAll(c, n)
 	var results []client.Result
 	ack := func() (err error) {

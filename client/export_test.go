@@ -29,12 +29,12 @@ func OpenThinned(o PoolOptions, every time.Duration) *Client {
 	pool := NewPool(o)
 	redisconn.Thin(pool, redisconn.KeptIdle, every)
 	c := New(pool)
-	c.ownPool = pool
+	c.own = pool
 	return c
 }
 
 // Connections is how many connections the Client's own pool has.
-func (c *Client) Connections() int { return c.ownPool.ActiveCount() }
+func (c *Client) Connections() int { return c.own.(*redis.Pool).ActiveCount() }
 
 // Pushes is how many push calls are under way to Redis, and how many pushes
 // wait for the next.
@@ -51,7 +51,7 @@ func (c *Client) PushesToGroups() (underWay, gathered int) {
 func (c *Client) WarmUp(ctx context.Context) error {
 	var conns []redis.Conn
 	for range 4 * batch.RoundTrips {
-		conn, err := redisconn.On(c.ownPool, c.partitions[0].Keys().JobPool()).Get(ctx)
+		conn, err := redisconn.NewRouter(c.own).At(c.partitions[0].Keys().JobPool()).Get(ctx)
 		if err != nil {
 			return err
 		}

@@ -75,10 +75,10 @@ func (f *fixture) reach(o client.PoolOptions) client.PoolOptions {
 	return o
 }
 
-// newPool is client.NewPool of options that may be for a Client with partitions.
-func newPool(o client.PoolOptions) *redis.Pool {
+// connect is client.Connect of options that may be for a Client with partitions.
+func connect(o client.PoolOptions) client.Redis {
 	o.Partitions, o.PreviousPartitions = 0, 0
-	return client.NewPool(o)
+	return client.Connect(o)
 }
 
 // behind has all who come to the Redis from now on pass through a proxy, of that address. The fixture's own Client is there already.
@@ -92,15 +92,15 @@ func (f *fixture) behind(proxy string) {
 }
 
 // connect takes a connection for the test's jobs out of a pool.
-func (f *fixture) connect(pool *redis.Pool) redis.Conn {
+func (f *fixture) connect(pool client.Redis) redis.Conn {
 	f.TB.Helper()
-	conn, err := redisconn.On(pool, f.Prefixes()[0]).Get(f.TB.Context())
+	conn, err := redisconn.NewRouter(pool).At(f.Prefixes()[0]).Get(f.TB.Context())
 	check(f.TB, err)
 	return conn
 }
 
 // Pool is that of a Fixture, or one of a cluster.
-func (f *fixture) Pool() *redis.Pool {
+func (f *fixture) Pool() client.Redis {
 	if !f.Clustered {
 		return f.Fixture.Pool()
 	}
@@ -108,8 +108,8 @@ func (f *fixture) Pool() *redis.Pool {
 }
 
 // newPool makes a pool with these options.
-func (f *fixture) newPool(o client.PoolOptions) *redis.Pool {
-	pool := newPool(f.reach(o))
+func (f *fixture) newPool(o client.PoolOptions) client.Redis {
+	pool := connect(f.reach(o))
 	f.TB.Cleanup(func() { pool.Close() })
 	return pool
 }
@@ -130,7 +130,7 @@ func (f *fixture) as(user, rights string, opts ...client.Option) *client.Client 
 }
 
 // on makes one on the pool.
-func (f *fixture) on(pool *redis.Pool) *client.Client {
+func (f *fixture) on(pool client.Redis) *client.Client {
 	c := client.New(pool, f.options()...)
 	f.TB.Cleanup(func() { c.Close() })
 	return c

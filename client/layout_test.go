@@ -11,7 +11,6 @@ import (
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/client/worker"
 	"github.com/mix-basic/delayer/internal/inspect"
-	"github.com/mix-basic/delayer/internal/redisconn"
 	"github.com/mix-basic/delayer/internal/redistest"
 	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/server"
@@ -50,8 +49,8 @@ func TestStartWithoutPartition0(t *testing.T) {
 	t.Parallel()
 	cluster, away, here := withoutNode(t, false)
 	ctx := t.Context()
-	pool := client.NewPool(client.PoolOptions{Cluster: cluster.Addrs()})
-	t.Cleanup(func() { redisconn.Close(pool) })
+	pool := client.Connect(client.PoolOptions{Cluster: cluster.Addrs()})
+	t.Cleanup(func() { pool.Close() })
 
 	counts, err := inspect.New(pool, "", store.Layout{Partitions: clusterPartitions}).Counts(ctx)
 	check(t, err)

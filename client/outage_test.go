@@ -317,7 +317,7 @@ end`
 
 // tapped is a Client, without timeouts, that says when something was sent, and its pool. It has a
 // connection, and Redis knows its scripts.
-func (f *fixture) tapped() (c *client.Client, pool *redis.Pool, sent chan struct{}) {
+func (f *fixture) tapped() (c *client.Client, pool client.Redis, sent chan struct{}) {
 	f.TB.Helper()
 	sent = make(chan struct{}, 100)
 	pool = f.onWrite(func() { sent <- struct{}{} })
@@ -331,7 +331,7 @@ func (f *fixture) tapped() (c *client.Client, pool *redis.Pool, sent chan struct
 }
 
 // onWrite is a pool that calls a function when something was sent.
-func (f *fixture) onWrite(sent func()) *redis.Pool {
+func (f *fixture) onWrite(sent func()) client.Redis {
 	return pooltest.Through(f.Addr, f.Clustered, 1, func(_ context.Context, conn net.Conn) net.Conn { return tap{conn, sent} })
 }
 

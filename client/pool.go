@@ -38,8 +38,8 @@ type PoolOptions struct {
 	Password string
 	// Database is the number given to SELECT.
 	Database int
-	// Partitions is as in WithPartitions, for Open and OpenPool. A pool knows of no partitions: one that NewPool makes
-	// of several is ErrInvalid of each call.
+	// Partitions is as in WithPartitions, for OpenPool: a URL may say it. Connections know of no partitions: those that
+	// Connect and NewPool make of several are ErrInvalid of each call.
 	Partitions int
 	// PreviousPartitions is as in WithPreviousPartitions, likewise.
 	PreviousPartitions int
@@ -75,19 +75,42 @@ const (
 	thinEvery          = 10 * time.Second
 )
 
-// NewPool makes a redigo pool with a timeout on everything, that waits for a
-// free connection instead of failing and finds out about dead ones. Nothing is
-// dialled until the pool is used.
-func NewPool(o PoolOptions) *redis.Pool {
-	if o.Partitions > 1 || o.PreviousPartitions > 0 {
-		return o.unusable(invalid("partitions", "a pool does not divide jobs, and who uses it would not know that there are several partitions: "+
-			"want OpenPool, or none here and WithPartitions in New, or Options.Partitions of a server"))
-	}
-	return newPool(o)
+// Redis is what New and server.New work on: a *redis.Pool, for a single server or the master that Sentinels name, or what
+// Connect makes, which may be a Redis Cluster as well. It cannot be anything else.
+type Redis interface {
+	GetContext(ctx context.Context) (redis.Conn, error)
+	Close() error
 }
 
-// newPool is NewPool for a caller who sees to the partitions.
-func newPool(o PoolOptions) *redis.Pool {
+// Connect makes the Redis that the options name, to be shared by Clients and Servers. Its connections have a timeout on
+// everything; a call waits for a free one instead of failing, and finds out about dead ones. Nothing is dialled until it is used.
+func Connect(o PoolOptions) Redis {
+	if err := o.checkUndivided(); err != nil {
+		return o.unusable(err)
+	}
+	return o.connect()
+}
+
+// NewPool is Connect for who uses the connections otherwise, too. Options that name a Cluster, which has no single pool, are
+// ErrInvalid of each call.
+func NewPool(o PoolOptions) *redis.Pool {
+	if o.Cluster != "" {
+		return o.unusable(invalid("cluster", "it is set, and a pool leads to one server: want Connect"))
+	}
+	return Connect(o).(*redis.Pool)
+}
+
+// checkUndivided refuses partitions, which Connect does not pass on.
+func (o PoolOptions) checkUndivided() error {
+	if o.Partitions > 1 || o.PreviousPartitions > 0 {
+		return invalid("partitions", "connections do not divide jobs, and who uses them would not know that there are several partitions: "+
+			"want OpenPool, or none here and WithPartitions in New, or Options.Partitions of a server")
+	}
+	return nil
+}
+
+// connect is Connect for a caller who sees to the partitions.
+func (o PoolOptions) connect() Redis {
 	dialer := redisconn.Dialer{
 		Username: o.Username, Password: o.Password, Database: o.Database,
 		TLS:            o.TLS,

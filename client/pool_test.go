@@ -388,7 +388,7 @@ func TestPoolOfPartitions(t *testing.T) {
 		{Partitions: 16}, {Partitions: 4, PreviousPartitions: 16}, {Partitions: 1, PreviousPartitions: 16}, {PreviousPartitions: 16},
 	} {
 		o.Addr = f.Addr
-		pool := client.NewPool(o)
+		pool := client.Connect(o)
 		defer pool.Close()
 		c := client.New(pool, client.WithPartitions(o.Partitions), client.WithPreviousPartitions(o.PreviousPartitions))
 		defer c.Close()

@@ -211,7 +211,7 @@ func (r *modelRun) keys(id string) store.Keys {
 
 // grow has the number of partitions be another one from now on, and returns a Client that knows it. What the other one has
 // reserved is settled by that.
-func (r *modelRun) grow(pool *redis.Pool, form modelForm) *client.Client {
+func (r *modelRun) grow(pool client.Redis, form modelForm) *client.Client {
 	c := client.New(pool, client.WithPrefix(r.Prefix), client.WithPartitions(form.then), client.WithPreviousPartitions(form.partitions))
 	r.fixture.Client = c
 	r.jobs = store.Layout{Partitions: form.then, Before: form.partitions}.Open(pool, r.Prefix)

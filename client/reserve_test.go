@@ -55,7 +55,7 @@ func TestLostAnswerOfReserve(t *testing.T) {
 	f := start(t, undivided)
 	f.ReserveBatch(t.Context(), "t", 1, 0) // loads the script
 	h := f.hold("t")
-	c := f.on(h.Pool)
+	c := f.on(h.Redis)
 	reserved := f.waiting(c, func() <-chan result {
 		reserved := reserve(t.Context(), c, 50*time.Millisecond, "t")
 		<-h.sent
@@ -89,7 +89,7 @@ func TestLostAnswerOfReserveBatch(t *testing.T) {
 	f.ReserveBatch(t.Context(), "t", 1, 0)
 	f.push("a", "t")
 	h := f.hold("t")
-	c := f.on(h.Pool)
+	c := f.on(h.Redis)
 	failed := h.settleLater(func() error { return errOf(c.ReserveBatch(t.Context(), "t", 1, time.Minute)) })
 	h.pass <- io.ErrUnexpectedEOF
 	if err := arrival(t, failed); !errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, client.ErrLost) {

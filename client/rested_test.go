@@ -122,7 +122,7 @@ func TestRestedConnectionsOfABusyRedis(t *testing.T) {
 	f := start(t, settings("--lua-time-limit", "1"), onePool)
 	pool, _ := f.restedPool(3)
 	busy := make(chan error, 1)
-	script := f.Pool().Get()
+	script := f.Fixture.Pool().Get()
 	defer script.Close()
 	go func() {
 		_, err := script.Do("EVAL", "while true do end", 0)

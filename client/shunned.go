@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/internal/batch"
+	"github.com/mix-basic/delayer/internal/redisconn"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
@@ -23,26 +24,26 @@ const maxElsewhere = 2
 // shunned are the nodes that did not answer lately, and until when they are shunned.
 type shunned struct {
 	mu    sync.Mutex
-	nodes map[any]time.Time
+	nodes map[*redisconn.Node]time.Time
 }
 
-func (s *shunned) add(node any) {
+func (s *shunned) add(node *redisconn.Node) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.nodes == nil {
-		s.nodes = map[any]time.Time{}
+		s.nodes = map[*redisconn.Node]time.Time{}
 	}
 	s.nodes[node] = time.Now().Add(shunFor)
 }
 
 // now are the nodes that are shunned; nil if there are none.
-func (s *shunned) now() map[any]time.Time {
+func (s *shunned) now() map[*redisconn.Node]time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.nodes) == 0 {
 		return nil
 	}
-	maps.DeleteFunc(s.nodes, func(_ any, until time.Time) bool { return !time.Now().Before(until) })
+	maps.DeleteFunc(s.nodes, func(_ *redisconn.Node, until time.Time) bool { return !time.Now().Before(until) })
 	return maps.Clone(s.nodes)
 }
 

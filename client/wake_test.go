@@ -133,7 +133,7 @@ func TestWokenWhileLeaving(t *testing.T) {
 	f := start(t, undivided)
 	f.Pop(t.Context(), "t") // loads the script
 	h := f.hold("t")
-	c := f.on(h.Pool)
+	c := f.on(h.Redis)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	gone := f.heldWaiter(ctx, c, h, 0)

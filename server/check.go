@@ -71,14 +71,10 @@ func (s *Server) check(ctx context.Context) error {
 	if err := s.partitions.Locate(ctx); err != nil {
 		return err
 	}
-	byNode := map[any][]*mover{}
-	for _, m := range s.movers {
-		byNode[m.store.Node()] = append(byNode[m.store.Node()], m)
-	}
 	var wrong, cantSubscribe, cantPublish error
 	var lacking []store.Lack
 	var evicting []string
-	for _, movers := range byNode {
+	for _, movers := range store.ByNode(s.movers, func(m *mover) *store.Store { return m.store }) {
 		noSubscribing, rehearsed, err := s.checkNode(ctx, movers)
 		if wrong == nil || store.Refused(err) {
 			wrong = cmp.Or(err, wrong)
@@ -89,7 +85,10 @@ func (s *Server) check(ctx context.Context) error {
 		cantSubscribe, cantPublish = cmp.Or(cantSubscribe, noSubscribing), cmp.Or(cantPublish, rehearsed.CantPublish)
 		lacking = append(lacking, rehearsed.Lacking...)
 		if policy := rehearsed.Policy; policy != "" && policy != "noeviction" {
-			evicting = append(evicting, strings.TrimSuffix(policy+" of node "+movers[0].store.NodeAddr(), " of node "))
+			if addr := movers[0].store.Node().Addr; addr != "" {
+				policy += " of node " + addr
+			}
+			evicting = append(evicting, policy)
 		}
 	}
 	if wrong != nil {

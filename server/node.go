@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mix-basic/delayer/internal/redisconn"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
@@ -19,7 +20,7 @@ const lastTurn = 10
 // movers with a pass in progress take turns, so the stall budget holds for the node and not only for each partition.
 type node struct {
 	*running
-	key     any // identifies the node: see store.Store.Node
+	key     *redisconn.Node // identifies the node: see store.Store.Node
 	timer   *wakeTimer
 	outages *outages
 
@@ -44,7 +45,7 @@ type running struct {
 	listening sync.WaitGroup
 
 	mu    sync.Mutex
-	nodes map[any]*node
+	nodes map[*redisconn.Node]*node
 }
 
 // place gives each mover to the node that has its partition now.
@@ -66,7 +67,7 @@ func (r *running) place(movers ...*mover) {
 	}
 }
 
-func (r *running) newNode(key any) *node {
+func (r *running) newNode(key *redisconn.Node) *node {
 	n := &node{running: r, key: key, worked: true, timer: &wakeTimer{precise: newTimer()}, outages: r.outages}
 	if len(r.movers) > 1 {
 		n.outages = newOutages(r.log)

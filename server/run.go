@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/mix-basic/delayer/internal/redisconn"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
@@ -36,7 +37,7 @@ func (s *Server) run(ctx context.Context) {
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(stopWait, cancel) })()
 
 	s.heartbeat.begin(s.options.Version, s.options.Interval, time.Now())
-	r := &running{Server: s, ctx: ctx, work: work, began: time.Now(), nodes: map[any]*node{}}
+	r := &running{Server: s, ctx: ctx, work: work, began: time.Now(), nodes: map[*redisconn.Node]*node{}}
 	for _, m := range s.movers {
 		m.spreadSweeps(time.Now())
 		m.acked.Store(-1)

@@ -12,9 +12,9 @@
 // Tried and rejected: a leader (a failover is a delay), fixed ticks (a job is then late by half an interval on average), a
 // goroutine for each partition (64 calls at once exceed the stall budget).
 //
-//	pool := client.NewPool(client.PoolOptions{Addr: "127.0.0.1:6379"})
-//	defer pool.Close()
-//	err := server.New(pool, server.Options{}).Run(ctx)
+//	redis := client.Connect(client.PoolOptions{Addr: "127.0.0.1:6379"})
+//	defer redis.Close()
+//	err := server.New(redis, server.Options{}).Run(ctx)
 package server
 
 import (
@@ -26,6 +26,7 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/internal/redisconn"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
@@ -59,9 +60,9 @@ type Options struct {
 }
 
 // check refuses wrong options.
-func (o Options) check(pool *redis.Pool) error {
-	if pool == nil {
-		return errors.New("server: pool is nil; client.NewPool makes one")
+func (o Options) check(r Redis) error {
+	if err := redisconn.CheckRedis(r); err != nil {
+		return fmt.Errorf("server: redis: %w; client.Connect makes one", err)
 	}
 	return cmp.Or(
 		o.layout().Check(cmp.Or(o.Prefix, store.DefaultPrefix)),
@@ -114,10 +115,17 @@ type testHooks struct {
 	askAgain   time.Duration // replaces the constant unless 0
 }
 
-// New makes a Server for the pool's Redis. The caller keeps the pool and closes it. A nil pool or a wrong option is the error of
-// Run, Pass and Check.
-func New(pool *redis.Pool, o Options) *Server {
-	wrong := o.check(pool)
+// Redis is a *redis.Pool, for a single server or the master that Sentinels name, or what client.Connect makes, which may be
+// a Redis Cluster as well.
+type Redis interface {
+	GetContext(ctx context.Context) (redis.Conn, error)
+	Close() error
+}
+
+// New makes a Server on that Redis, which the caller closes after Run. If it is nil, or an option is wrong, that is the error
+// of Run, Pass and Check.
+func New(r Redis, o Options) *Server {
+	wrong := o.check(r)
 	o = o.withDefaults()
 	s := &Server{
 		options: o,
@@ -129,7 +137,7 @@ func New(pool *redis.Pool, o Options) *Server {
 	if wrong != nil {
 		layout = store.Layout{} // it may be wrong itself
 	}
-	s.partitions = layout.Open(pool, o.Prefix)
+	s.partitions = layout.Open(r, o.Prefix)
 	for i, partition := range s.partitions {
 		s.movers = append(s.movers, newMover(s, i, partition))
 	}

@@ -22,7 +22,7 @@ func TestUnusable(t *testing.T) {
 	}{
 		"nil":             {nil, t.Context(), "not made with New"},
 		"zero":            {new(Server), t.Context(), "not made with New"},
-		"no pool":         {New(nil, Options{}), t.Context(), "pool is nil"},
+		"no Redis":        {New(nil, Options{}), t.Context(), "redis: it is nil"},
 		"no context":      {New(pool, Options{}), none, "ctx is nil"},
 		"tiny interval":   {New(pool, Options{Interval: 1000}), t.Context(), "Interval 1µs is less than a millisecond; in Go a number without a unit is in nanoseconds"},
 		"tiny age":        {New(pool, Options{DeadMaxAge: 14}), t.Context(), "DeadMaxAge 14ns is less than a millisecond"},

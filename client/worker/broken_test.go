@@ -61,7 +61,7 @@ func TestJobThatCantBeBuried(t *testing.T) {
 			f.Do("ACL", "SETUSER", "u", "on", ">p", "~*", "&*", "+@all")
 			break_(f)
 			var log redistest.Log
-			pool := newPool(f.reach(client.PoolOptions{Username: "u", Password: "p"}))
+			pool := connect(f.reach(client.PoolOptions{Username: "u", Password: "p"}))
 			c := f.on(pool, client.WithLogger(log.Logger()))
 			t.Cleanup(func() {
 				c.Close()

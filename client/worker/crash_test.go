@@ -65,7 +65,7 @@ func TestCrashProcess(t *testing.T) {
 	prefix := os.Getenv(crashKeys)
 	if role == "server" {
 		o := server.Options{Interval: 50 * time.Millisecond, Prefix: prefix, Partitions: pool.Partitions}
-		err = server.New(newPool(pool), o).Run(ctx)
+		err = server.New(connect(pool), o).Run(ctx)
 	} else {
 		err = crashWorker(ctx, client.OpenPool(pool, client.WithPrefix(prefix)), os.Getenv(crashFile))
 	}

@@ -15,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/client/worker"
 	"github.com/mix-basic/delayer/internal/pooltest"
@@ -51,7 +50,7 @@ func (f *fixture) open(o client.PoolOptions) *client.Client {
 }
 
 // on makes one on the pool.
-func (f *fixture) on(pool *redis.Pool, opts ...client.Option) *client.Client {
+func (f *fixture) on(pool client.Redis, opts ...client.Option) *client.Client {
 	return client.New(pool, append(opts, client.WithPrefix(f.Prefix), client.WithPartitions(f.Partitions))...)
 }
 
@@ -64,10 +63,10 @@ func (f *fixture) reach(o client.PoolOptions) client.PoolOptions {
 	return o
 }
 
-// newPool is client.NewPool of options that may be for a Client with partitions.
-func newPool(o client.PoolOptions) *redis.Pool {
+// connect is client.Connect of options that may be for a Client with partitions.
+func connect(o client.PoolOptions) client.Redis {
 	o.Partitions, o.PreviousPartitions = 0, 0
-	return client.NewPool(o)
+	return client.Connect(o)
 }
 
 // url is that of Redis.
@@ -81,7 +80,7 @@ func (f *fixture) url() string {
 // serve runs a server until the test ends.
 func (f *fixture) serve() {
 	f.TB.Helper()
-	pool := newPool(f.reach(client.PoolOptions{ReadTimeout: hangBound}))
+	pool := connect(f.reach(client.PoolOptions{ReadTimeout: hangBound}))
 	f.TB.Cleanup(func() { pool.Close() })
 	redistest.Background(f.TB, server.New(pool, server.Options{Prefix: f.Prefix, Partitions: f.Partitions}).Run)
 }
@@ -319,7 +318,7 @@ func next[T any](t testing.TB, c <-chan T) T { t.Helper(); return redistest.Rece
 
 // holder is a pool that can keep back the answers to script calls that hold some text.
 type holder struct {
-	*redis.Pool
+	client.Redis
 	client *client.Client         // on it
 	text   atomic.Pointer[string] // nil: none are kept back
 	sent   chan struct{}          // one for each answer that is kept back
@@ -330,8 +329,8 @@ type holder struct {
 
 func (f *fixture) holder() *holder {
 	h := &holder{sent: make(chan struct{}, 100), pass: make(chan struct{})}
-	h.Pool = pooltest.Through(f.Addr, f.Clustered, 8, func(_ context.Context, conn net.Conn) net.Conn { return &heldConn{Conn: conn, holder: h} })
-	h.client = f.on(h.Pool)
+	h.Redis = pooltest.Through(f.Addr, f.Clustered, 8, func(_ context.Context, conn net.Conn) net.Conn { return &heldConn{Conn: conn, holder: h} })
+	h.client = f.on(h.Redis)
 	f.TB.Cleanup(func() {
 		h.client.Close()
 		h.Close()

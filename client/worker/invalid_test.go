@@ -60,7 +60,7 @@ func TestInvalid(t *testing.T) {
 		{"tiny grace", c, fine(), worker.Options{Grace: 10}, []string{"grace: 10ns is less than a millisecond"}},
 		{"nil option", c, one(succeed, nil), worker.Options{}, []string{`option: one of topic "t" is nil`}},
 		{"zero client", new(client.Client), fine(), worker.Options{}, []string{"client: it was not made with"}},
-		{"client of succeed", client.New(nil), fine(), worker.Options{}, []string{"pool: it is nil"}},
+		{"client of succeed", client.New(nil), fine(), worker.Options{}, []string{"redis: it is nil"}},
 		{"attempts", c, fine(), worker.Options{MaxAttempts: -1}, []string{"max attempts: -1 is not from 1 to 2147483647; 0 means 10"}},
 		{"many attempts", c, fine(), worker.Options{MaxAttempts: math.MaxInt32 + 1}, []string{"max attempts: 2147483648 is not from 1"}},
 		{"a topic's concurrency", c, with(worker.TopicOptions{Concurrency: -1}), worker.Options{}, []string{`concurrency: that of topic "t" is -1`}},

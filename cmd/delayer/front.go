@@ -54,7 +54,7 @@ func openFront(c config.Config, dev bool, pool client.PoolOptions, log *logger.L
 	}
 	h := c.HTTP
 	pool.MaxIdle, pool.IdleTimeout = max(pool.MaxIdle, frontIdle), frontIdleTimeout
-	own := client.NewPool(pool)
+	own := client.Connect(pool)
 	jobClient := client.New(own, client.WithPrefix(c.Redis.Prefix), client.WithPartitions(c.Redis.Partitions), client.WithPreviousPartitions(c.Redis.PreviousPartitions), client.WithLogger(slog.New(slog.NewTextHandler(logLines{log}, nil))))
 	jobs := inspect.New(own, c.Redis.Prefix, layoutOf(c.Redis))
 	f.metrics = metrics.New(jobs, metrics.Options{

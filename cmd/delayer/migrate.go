@@ -23,7 +23,7 @@ func (c *call) migrate(ctx context.Context, waits bool) (reply, error) {
 	if c.redis.PreviousPartitions == 0 {
 		return reply{}, fail(exitUsage, errors.New("migrate: redis.previous_partitions is not set: want how many partitions there were before"))
 	}
-	pool := client.NewPool(c.pool)
+	pool := client.Connect(c.pool)
 	defer pool.Close()
 	bar := &progress{to: c.stderr, redraws: isScreen(c.stderr)}
 	sum, err := inspect.New(pool, c.redis.Prefix, layoutOf(c.redis)).Migrate(ctx, waits, bar.show)

@@ -15,7 +15,7 @@ import (
 )
 
 func runPartitions(ctx context.Context, c *call) (reply, error) {
-	pool := client.NewPool(c.pool)
+	pool := client.Connect(c.pool)
 	defer pool.Close()
 	op := inspect.New(pool, c.redis.Prefix, layoutOf(c.redis))
 	partitions, err := op.Partitions(ctx)

@@ -41,7 +41,7 @@ type fileSchedules struct {
 // or refuses, it tries again; but where the file has none, and the user may not even see whether some are left, there are none to keep.
 func (s *service) keepSchedules(ctx context.Context) {
 	r := s.config.Redis
-	pool := client.NewPool(s.pool)
+	pool := client.Connect(s.pool)
 	defer pool.Close()
 	k := &fileSchedules{
 		jobs: store.Layout{Partitions: r.Partitions, Before: r.PreviousPartitions}.Open(pool, r.Prefix), id: rand.Text(), log: s.log,

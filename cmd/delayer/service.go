@@ -64,7 +64,7 @@ func serve(o options, m mode, stdout, stderr io.Writer) error {
 	if err != nil {
 		return fail(exitUsage, err)
 	}
-	pool := client.NewPool(poolOptions)
+	pool := client.Connect(poolOptions)
 	defer pool.Close()
 
 	pid, err := lockPIDFile(c.Delayer.PID)

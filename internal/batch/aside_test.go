@@ -37,7 +37,7 @@ func start(t *testing.T) *inCluster {
 	t.Cleanup(func() {
 		abandon()
 		owner.Running.Wait()
-		redisconn.Close(pool)
+		pool.Close()
 	})
 	f := &inCluster{t, c, store.Layout{Partitions: 16}.Open(pool, store.DefaultPrefix), NewBatcher(owner, Kind[store.Delayed]{
 		Measure: func(job store.Delayed) (string, int) { return job.ID, len(job.Body) },

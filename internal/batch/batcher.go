@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mix-basic/delayer/internal/redisconn"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
@@ -18,7 +19,7 @@ type Batcher[T any] struct {
 	owner *Owner
 	kind  Kind[T]
 	mu    sync.Mutex
-	nodes map[any]*batch[T]          // by the stores' Node
+	nodes map[*redisconn.Node]*batch[T]
 	aside map[*store.Store]*batch[T] // those of the stores that are set aside
 
 	callers, trips sync.Pool // that are not in use
@@ -42,7 +43,7 @@ const RoundTrips = 2
 func NewBatcher[T any](o *Owner, k Kind[T]) *Batcher[T] {
 	return &Batcher[T]{
 		owner: o, kind: k,
-		nodes: map[any]*batch[T]{}, aside: map[*store.Store]*batch[T]{},
+		nodes: map[*redisconn.Node]*batch[T]{}, aside: map[*store.Store]*batch[T]{},
 		callers: sync.Pool{New: func() any { return &caller[T]{answer: make(chan error, 1)} }},
 		trips:   sync.Pool{New: func() any { return new(trip[T]) }},
 	}
@@ -59,7 +60,7 @@ func (b *Batcher[T]) of(s *store.Store) *batch[T] {
 	node := s.Node()
 	n := b.nodes[node]
 	if n == nil {
-		maps.DeleteFunc(b.nodes, func(_ any, n *batch[T]) bool { return !n.isInUse() })
+		maps.DeleteFunc(b.nodes, func(_ *redisconn.Node, n *batch[T]) bool { return !n.isInUse() })
 		n = newBatch(b, RoundTrips)
 		b.nodes[node] = n
 	}

@@ -11,10 +11,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/devredis"
-	"github.com/mix-basic/delayer/internal/redisconn"
 	"github.com/mix-basic/delayer/internal/redistest"
 	"github.com/mix-basic/delayer/internal/store"
 )
@@ -99,7 +97,7 @@ func withoutPassword(rawURL string) string {
 type run struct {
 	t           *testing.T
 	redis       client.PoolOptions
-	pool        *redis.Pool
+	pool        client.Redis
 	prefix      string
 	stages      int
 	interrupted context.Context
@@ -110,11 +108,11 @@ func newRun(t *testing.T, rawURL string) *run {
 	check(t, err)
 	whole := o
 	whole.Partitions, whole.PreviousPartitions = 0, 0
-	return newRunOn(t, o, client.NewPool(whole))
+	return newRunOn(t, o, client.Connect(whole))
 }
 
-func newRunOn(t *testing.T, o client.PoolOptions, pool *redis.Pool) *run {
-	t.Cleanup(func() { redisconn.Close(pool) })
+func newRunOn(t *testing.T, o client.PoolOptions, pool client.Redis) *run {
+	t.Cleanup(func() { pool.Close() })
 	return &run{t: t, redis: o, pool: pool, prefix: fmt.Sprintf("delayer-conformance-%016x:", rand.Uint64()), interrupted: t.Context()}
 }
 

@@ -18,7 +18,8 @@ func (r *run) nodes(tb testing.TB) (nodes []client.PoolOptions) {
 	if r.redis.Cluster == "" {
 		return []client.PoolOptions{r.redis}
 	}
-	conn := r.pool.Get()
+	conn, err := r.pool.GetContext(tb.Context())
+	check(tb, err)
 	defer conn.Close()
 	ranges, err := redis.Values(conn.Do("CLUSTER", "SLOTS"))
 	check(tb, err)
@@ -43,7 +44,7 @@ func (r *run) nodes(tb testing.TB) (nodes []client.PoolOptions) {
 // on calls do with a connection to one of them.
 func on[T any](ctx context.Context, node client.PoolOptions, do func(redis.Conn) (T, error)) (result T, err error) {
 	node.Partitions, node.PreviousPartitions = 0, 0
-	pool := client.NewPool(node)
+	pool := client.Connect(node)
 	defer pool.Close()
 	conn, err := pool.GetContext(ctx)
 	if err != nil {

@@ -38,16 +38,16 @@ func (o *Inspector) each(ctx context.Context, failed failures, read func(ctx con
 	nodes.Wait()
 }
 
-// byNode are the numbers of the partitions that have not failed, those of each node together.
-func (o *Inspector) byNode(ctx context.Context, failed failures) map[any][]int {
-	byNode := map[any][]int{}
+// byNode returns the numbers of the partitions that have not failed, those of each node together.
+func (o *Inspector) byNode(ctx context.Context, failed failures) [][]int {
 	o.locate(ctx)
-	for i, s := range o.partitions {
+	var numbers []int
+	for i := range o.partitions {
 		if failed[i] == nil {
-			byNode[s.Node()] = append(byNode[s.Node()], i)
+			numbers = append(numbers, i)
 		}
 	}
-	return byNode
+	return store.ByNode(numbers, func(i int) *store.Store { return o.partitions[i] })
 }
 
 // locate finds out on which nodes the partitions are. Where that fails, each of them says why.

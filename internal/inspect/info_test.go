@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
-	"github.com/mix-basic/delayer/internal/redisconn"
 	"github.com/mix-basic/delayer/internal/redistest"
 	"github.com/mix-basic/delayer/internal/store"
 )
@@ -45,8 +44,8 @@ func TestInfo(t *testing.T) {
 func TestInfoOfCluster(t *testing.T) {
 	t.Parallel()
 	c := redistest.StartCluster(t)
-	pool := client.NewPool(client.PoolOptions{Cluster: c.Addrs()})
-	t.Cleanup(func() { redisconn.Close(pool) })
+	pool := client.Connect(client.PoolOptions{Cluster: c.Addrs()})
+	t.Cleanup(func() { pool.Close() })
 	o := New(pool, "", store.Layout{Partitions: 16})
 	partitions, err := o.Partitions(t.Context())
 	redistest.Check(t, err)

@@ -8,7 +8,7 @@ package inspect
 import (
 	"cmp"
 
-	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/internal/redisconn"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
@@ -21,10 +21,10 @@ type Inspector struct {
 	strays     strays
 }
 
-// New makes an Inspector on a pool of the caller's. prefix is what the name of every key
+// New makes an Inspector of the jobs in that Redis. prefix is what the name of every key
 // begins with; empty, it is "delayer:".
-func New(pool *redis.Pool, prefix string, l store.Layout) *Inspector {
-	o := &Inspector{partitions: l.Open(pool, cmp.Or(prefix, store.DefaultPrefix)), most: MostTopics}
+func New(r redisconn.Redis, prefix string, l store.Layout) *Inspector {
+	o := &Inspector{partitions: l.Open(r, cmp.Or(prefix, store.DefaultPrefix)), most: MostTopics}
 	o.snapshots, o.schedules = NewShared(snapshotTimeout, o.snapshot), NewShared(snapshotTimeout, o.ScheduleStates)
 	return o
 }

@@ -137,9 +137,10 @@ func TestPartitionsOfABrokenNode(t *testing.T) {
 			f, other := onRedis(t)
 			away := redistest.Start(t)
 			f.Inspector = &Inspector{}
-			pools := []*redis.Pool{other.Pool(), away.Pool()}
+			layout := store.Layout{Partitions: 4}
+			on := []store.Partitions{layout.Open(other.Pool(), store.DefaultPrefix), layout.Open(away.Pool(), store.DefaultPrefix)}
 			for i := range 4 {
-				s := store.New(pools[i%2], fmt.Sprintf("delayer:{%d}:", i))
+				s := on[i%2][i]
 				f.partitions = append(f.partitions, s)
 				_, err := s.Push([]store.Delayed{{Job: store.Job{ID: fmt.Sprint(i), Topic: "topic", Body: "b"}, Due: store.Due{After: time.Hour}}}).Do(f.ctx)
 				f.check(err)

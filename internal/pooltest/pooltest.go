@@ -12,9 +12,9 @@ import (
 // Wrap wraps a connection that was dialled with that context.
 type Wrap func(ctx context.Context, conn net.Conn) net.Conn
 
-// Through returns a pool for the server at that address, or for its cluster. Its connections are wrapped, have no
+// Through returns a pool for the server at that address, or its cluster. Connections are wrapped, have no
 // timeouts, and up to that many are kept idle.
-func Through(addr string, clustered bool, maxIdle int, wrap Wrap) *redis.Pool {
+func Through(addr string, clustered bool, maxIdle int, wrap Wrap) redisconn.Redis {
 	if clustered {
 		newPool := func(d redisconn.Dialer) *redis.Pool { return pool(d.Locator, maxIdle, wrap) }
 		return redisconn.NewCluster([]string{addr}, redisconn.Dialer{}, newPool)

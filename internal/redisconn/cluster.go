@@ -8,12 +8,10 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net"
-	"runtime"
 	"slices"
 	"strconv"
 	"sync"
 	"time"
-	"weak"
 
 	"github.com/gomodule/redigo/redis"
 )
@@ -26,26 +24,25 @@ const (
 	askEvery = 100 * time.Millisecond
 )
 
-// Cluster is a Redis Cluster: it knows which node owns which slot, and has a pool for each node that it
-// needs. It asks the nodes who owns what when an answer says, or a connection that breaks may mean, that this
-// has changed, not before.
+// Cluster is a Redis Cluster: the Router of its slots. It keeps which node owns which slot, and has a pool for each
+// node that it needs. It asks the nodes anew, one at a time, when an answer says, or a connection that breaks may mean,
+// that the owners have changed.
 type Cluster struct {
 	dialer  Dialer // opens connections to nodes; its Locator is not used
 	newPool func(Dialer) *redis.Pool
 	seeds   []string
-	whole   *redis.Pool   // see NewCluster
 	asking  chan struct{} // holds one while somebody asks the nodes
 
-	mu       sync.Mutex
-	nodes    map[string]*node // by their addresses
-	owned    []slotRange      // in their order
-	moved    map[int]move     // what was said since
-	first    string           // who is asked first, as it was named last; "" for none
-	asked    time.Time        // when they were asked last who answered
-	sharded  bool             // see Slot.Sharded
-	soon     bool             // somebody is about to ask
-	watching bool
-	closed   bool
+	mu      sync.Mutex
+	nodes   map[string]*Node // by their addresses
+	owned   []slotRange      // in their order
+	moved   map[int]move     // what was said since
+	version uint64           // see Router
+	first   string           // who is asked first, as it was named last; "" for none
+	asked   time.Time        // when they were asked last who answered
+	sharded bool             // see Slot.Sharded
+	soon    bool             // somebody is about to ask
+	closed  bool
 }
 
 // slotRange are slots of one node.
@@ -60,41 +57,45 @@ type move struct {
 	at    time.Time
 }
 
-// clusters are those that pools stand for which NewCluster made. They don't keep each other from being forgotten.
-var clusters sync.Map // of weak.Pointer[Cluster], by weak.Pointer[redis.Pool]
-
-// NewCluster returns a pool that stands for the cluster whose nodes are found at those addresses: On makes Sources of
-// it. Who takes a connection of it directly gets one to some node. newPool makes it, and those of the nodes,
-// whose connections are closed soon after it.
-func NewCluster(seeds []string, d Dialer, newPool func(Dialer) *redis.Pool) *redis.Pool {
-	c := &Cluster{dialer: d, newPool: newPool, seeds: seeds, asking: make(chan struct{}, 1), nodes: map[string]*node{}, moved: map[int]move{}}
-	d.Locator = anyNode{c}
-	c.whole = newPool(d)
-	key := weak.Make(c.whole)
-	clusters.Store(key, weak.Make(c))
-	runtime.AddCleanup(c.whole, func(key weak.Pointer[redis.Pool]) { clusters.Delete(key) }, key)
-	return c.whole
+// NewCluster makes the Cluster whose nodes are found at those addresses. newPool makes each node's pool.
+func NewCluster(seeds []string, d Dialer, newPool func(Dialer) *redis.Pool) *Cluster {
+	return &Cluster{dialer: d, newPool: newPool, seeds: seeds, asking: make(chan struct{}, 1), nodes: map[string]*Node{}, moved: map[int]move{}}
 }
 
-// clusterOf is the cluster that the pool stands for, nil if it is the pool of one server.
-func clusterOf(pool *redis.Pool) *Cluster {
-	found, ok := clusters.Load(weak.Make(pool))
-	if !ok {
-		return nil
+var errClosed = errors.New("the cluster's connections are closed")
+
+// Close closes all connections. Calls that come later fail.
+func (c *Cluster) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	c.version++
+	for _, n := range c.nodes {
+		c.leave(n)
 	}
-	return found.(weak.Pointer[Cluster]).Value()
+	return nil
 }
 
-// Close closes the pool and, if it stands for a cluster, those of its nodes.
-func Close(pool *redis.Pool) error {
-	err := pool.Close()
-	if c := clusterOf(pool); c != nil {
-		c.close()
+// leave closes all connections to the node. Its pool stays open: redigo's may panic when they are closed under a call. mu must be held.
+func (c *Cluster) leave(n *Node) {
+	n.left = true
+	delete(c.nodes, n.Addr)
+	n.drop(func(*nodeConn) bool { return true })
+}
+
+// GetContext opens a connection to some node that answers.
+func (c *Cluster) GetContext(ctx context.Context) (conn redis.Conn, err error) {
+	if c.isClosed() {
+		return nil, errClosed
 	}
-	return err
+	err = c.eachNode(ctx, func(addr string) error {
+		d := c.dialer
+		d.Locator = Fixed(addr)
+		conn, err = d.Dial(ctx)
+		return err
+	})
+	return conn, err
 }
-
-var errClosed = errors.New("the pool of the cluster is closed")
 
 func (c *Cluster) isClosed() bool {
 	c.mu.Lock()
@@ -102,32 +103,31 @@ func (c *Cluster) isClosed() bool {
 	return c.closed
 }
 
-func (c *Cluster) close() {
+// At returns the slot of the tag in the prefix.
+func (c *Cluster) At(prefix string) Source {
+	if tag, found := tagIn(prefix); found {
+		return &Slot{cluster: c, slot: SlotOf(tag)}
+	}
+	return &scattered{prefix: prefix}
+}
+
+// Version implements Router.
+func (c *Cluster) Version() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.closed = true
-	for _, n := range c.nodes {
-		c.leave(n)
-	}
+	return c.version
 }
 
-// anyNode is the Locator of whichever node answers.
-type anyNode struct{ *Cluster }
-
-// Locate is that of a Locator.
-func (a anyNode) Locate(ctx context.Context, dial Dial) (conn redis.Conn, err error) {
-	if _, ok := ctx.(probe); ok {
-		return nil, errProbe
+// Locate asks the nodes who owns which slot, unless any has ever told.
+func (c *Cluster) Locate(ctx context.Context) error {
+	c.mu.Lock()
+	known := len(c.owned) > 0
+	c.mu.Unlock()
+	if known {
+		return nil
 	}
-	err = a.eachNode(ctx, func(addr string) error {
-		conn, err = dial(ctx, addr)
-		return err
-	})
-	return conn, err
+	return c.learn(ctx, time.Time{})
 }
-
-// Guard is that of a Locator.
-func (a anyNode) Guard(_ string, conn net.Conn) net.Conn { return conn }
 
 // eachNode calls do with one address after the other, until that has no error.
 func (c *Cluster) eachNode(ctx context.Context, do func(addr string) error) error {
@@ -196,7 +196,7 @@ func (c *Cluster) learn(ctx context.Context, since time.Time) error {
 	})
 }
 
-// learnSoon has the nodes asked, and does not wait for it. mu must be held.
+// learnSoon makes somebody ask the nodes, and does not wait for it. mu must be held.
 func (c *Cluster) learnSoon() {
 	if c.soon || c.closed {
 		return
@@ -275,11 +275,12 @@ func address(host, port, other string) string {
 	return net.JoinHostPort(host, port)
 }
 
-// learned enters what a node has said that was asked at that moment.
+// learned notes what a node has said that was asked at that moment.
 func (c *Cluster) learned(owned []slotRange, sharded bool, asked time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.owned, c.sharded, c.asked, c.first = owned, sharded, asked, ""
+	c.version++
 	maps.DeleteFunc(c.moved, func(_ int, m move) bool { return m.at.Before(asked) })
 	for addr, n := range c.nodes {
 		if c.owns(addr) {
@@ -288,13 +289,6 @@ func (c *Cluster) learned(owned []slotRange, sharded bool, asked time.Time) {
 			c.leave(n)
 		}
 	}
-}
-
-// isKnown reports whether any node has told who owns which slot.
-func (c *Cluster) isKnown() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return len(c.owned) > 0
 }
 
 // owns reports whether the node at that address owns any slot.
@@ -319,8 +313,8 @@ func (c *Cluster) ownerOf(slot int) string {
 	return ""
 }
 
-// owner is the node that owns the slot, nil if that is not known.
-func (c *Cluster) owner(slot int) *node {
+// owner returns the node that owns the slot, nil if that is not known.
+func (c *Cluster) owner(slot int) *Node {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	addr := c.ownerOf(slot)
@@ -329,45 +323,11 @@ func (c *Cluster) owner(slot int) *node {
 	}
 	n := c.nodes[addr]
 	if n == nil {
-		n = &node{cluster: c, addr: addr, conns: map[*nodeConn]bool{}}
+		n = &Node{Addr: addr, cluster: c, conns: map[*nodeConn]bool{}}
 		d := c.dialer
 		d.Locator = toNode{n, nil}
 		n.pool = Pool{c.newPool(d)}
 		c.nodes[addr] = n
 	}
 	return n
-}
-
-// watch closes the nodes' connections when the cluster's own pool is closed.
-func (c *Cluster) watch() {
-	for c.isUsed() {
-		time.Sleep(watchEvery)
-		if isClosed(c.whole) {
-			c.close()
-		}
-	}
-}
-
-func (c *Cluster) isUsed() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.watching = false
-	for _, n := range c.nodes {
-		c.watching = c.watching || len(n.conns) > 0
-	}
-	return c.watching
-}
-
-// probe is the context of one who asks whether a cluster's pool is closed, and wants no connection.
-type probe struct{ context.Context }
-
-var errProbe = errors.New("not closed")
-
-func isClosed(pool *redis.Pool) bool {
-	if pool.MaxActive > 0 && pool.ActiveCount() >= pool.MaxActive {
-		return false
-	}
-	conn, err := pool.GetContext(probe{context.Background()})
-	conn.Close()
-	return err != nil && err != errProbe
 }

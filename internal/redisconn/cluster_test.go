@@ -2,12 +2,10 @@ package redisconn
 
 import (
 	"fmt"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
 	"time"
-	"weak"
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/internal/redistest"
@@ -24,7 +22,7 @@ func oneNode(t *testing.T) *redistest.Server {
 	return s
 }
 
-func clusterPool(seeds ...string) *redis.Pool {
+func clusterOf(seeds ...string) *Cluster {
 	return NewCluster(seeds, timeouts, func(d Dialer) *redis.Pool {
 		return &redis.Pool{MaxIdle: 2, MaxActive: 2, Wait: true, DialContext: d.Dial, TestOnBorrowContext: CheckRested}
 	})
@@ -34,13 +32,13 @@ func clusterPool(seeds ...string) *redis.Pool {
 func TestSlotsShareANode(t *testing.T) {
 	t.Parallel()
 	s := oneNode(t)
-	pool := clusterPool("127.0.0.1:1", s.Addr)
-	defer Close(pool)
+	c := clusterOf("127.0.0.1:1", s.Addr)
+	defer c.Close()
 	before := s.Connections()
 	var all sync.WaitGroup
 	for _, prefix := range []string{"d:{0}:", "d:{1}:", "d:{2}:", "d:{3}:", "{d}:"} {
 		all.Go(func() {
-			slot := On(pool, prefix)
+			slot := c.At(prefix)
 			for range 20 {
 				conn, err := slot.Get(t.Context())
 				if err != nil {
@@ -52,7 +50,7 @@ func TestSlotsShareANode(t *testing.T) {
 				}
 				conn.Close()
 			}
-			if !slot.(*Slot).Sharded() || slot.Node() != On(pool, "d:{0}:").Node() {
+			if !slot.(*Slot).Sharded() || slot.Node() != c.At("d:{0}:").Node() {
 				t.Error("the node, or its version, is not known")
 			}
 		})
@@ -64,38 +62,36 @@ func TestSlotsShareANode(t *testing.T) {
 	if n := s.Calls("cluster|slots"); n != 1 {
 		t.Errorf("it was asked %d times who owns what, want once", n)
 	}
-	expectError(t, func() error { _, err := On(pool, "d:").Get(t.Context()); return err }(), "CROSSSLOT", "want partitions, such as 16")
+	expectError(t, func() error { _, err := c.At("d:").Get(t.Context()); return err }(), "CROSSSLOT", "want partitions, such as 16")
 }
 
-// Connections to nodes end with the pool that stands for the cluster, be it closed by us or by somebody who knows nothing of nodes.
+// All connections end with the Cluster, and none is opened after that.
 func TestClosedCluster(t *testing.T) {
 	t.Parallel()
-	for name, end := range map[string]func(*redis.Pool) error{"by us": Close, "by its owner": (*redis.Pool).Close} {
-		t.Run(name, func(t *testing.T) {
-			s := oneNode(t)
-			before := s.Connections()
-			pool := clusterPool(s.Addr)
-			slot := On(pool, "{d}:")
-			idle, err := slot.Get(t.Context())
-			redistest.Check(t, err)
-			own, err := slot.Dial(t.Context())
-			redistest.Check(t, err)
-			defer own.Close()
-			idle.Close()
-			redistest.Check(t, end(pool))
-			redistest.Until(t, "all connections are closed", func() bool { return s.Connections() == before })
-			_, err = slot.Get(t.Context())
-			expectError(t, err, "is closed")
-		})
-	}
+	s := oneNode(t)
+	before := s.Connections()
+	c := clusterOf(s.Addr)
+	slot := c.At("{d}:")
+	idle, err := slot.Get(t.Context())
+	redistest.Check(t, err)
+	own, err := slot.Dial(t.Context())
+	redistest.Check(t, err)
+	defer own.Close()
+	idle.Close()
+	redistest.Check(t, c.Close())
+	redistest.Until(t, "all connections are closed", func() bool { return s.Connections() == before })
+	_, err = slot.Get(t.Context())
+	expectError(t, err, "are closed")
+	_, err = c.GetContext(t.Context())
+	expectError(t, err, "are closed")
 }
 
 // Where no node answers the error says so at once, of each.
 func TestNoNodeAnswers(t *testing.T) {
 	t.Parallel()
-	pool := clusterPool("127.0.0.1:1", "127.0.0.1:2")
-	defer Close(pool)
-	_, err := On(pool, "{d}:").Get(t.Context())
+	c := clusterOf("127.0.0.1:1", "127.0.0.1:2")
+	defer c.Close()
+	_, err := c.At("{d}:").Get(t.Context())
 	expectError(t, err, "no node of the cluster answers: 127.0.0.1:1: dial", "; 127.0.0.1:2: dial")
 }
 
@@ -105,12 +101,12 @@ func TestNodeWithAnotherPassword(t *testing.T) {
 	cluster := redistest.StartCluster(t)
 	other := cluster.Servers[1]
 	other.Do("CONFIG", "SET", "requirepass", "other")
-	pool := clusterPool(cluster.Servers[0].Addr)
-	defer Close(pool)
+	c := clusterOf(cluster.Servers[0].Addr)
+	defer c.Close()
 	for prefix := 0; ; prefix++ {
-		slot := On(pool, fmt.Sprintf("d:{%d}:", prefix)).(*Slot)
+		slot := c.At(fmt.Sprintf("d:{%d}:", prefix)).(*Slot)
 		conn, err := slot.Get(t.Context())
-		if slot.cluster.owner(slot.slot).addr == other.Addr {
+		if slot.cluster.owner(slot.slot).Addr == other.Addr {
 			expectError(t, err, "node "+other.Addr+": NOAUTH")
 			_, err = slot.Dial(t.Context())
 			expectError(t, err, "node "+other.Addr+": NOAUTH")
@@ -127,15 +123,15 @@ func TestNodeWithAnotherPassword(t *testing.T) {
 func TestMovedInARow(t *testing.T) {
 	t.Parallel()
 	s := oneNode(t)
-	pool := clusterPool(s.Addr)
-	defer Close(pool)
-	slot := On(pool, "{d}:").(*Slot)
+	c := clusterOf(s.Addr)
+	defer c.Close()
+	slot := c.At("{d}:").(*Slot)
 	_, err := slot.owner(t.Context())
 	redistest.Check(t, err)
 	began := time.Now()
 	for range 1000 {
 		slot.Moved(slot.slot, ":"+s.Addr[strings.LastIndex(s.Addr, ":")+1:]) // as a node says that does not know its host
-		if addr := slot.cluster.owner(slot.slot).addr; addr != s.Addr {
+		if addr := slot.cluster.owner(slot.slot).Addr; addr != s.Addr {
 			t.Fatalf("the owner is %s, want %s", addr, s.Addr)
 		}
 		time.Sleep(100 * time.Microsecond)
@@ -143,22 +139,6 @@ func TestMovedInARow(t *testing.T) {
 	if n, most := s.Calls("cluster|slots"), 2+int(time.Since(began)/askEvery); n < 2 || n > most {
 		t.Errorf("the node was asked %d times, want %d at most", n, most)
 	}
-}
-
-// A cluster whose pool nobody has any more is forgotten.
-func TestForgottenCluster(t *testing.T) {
-	key := func() weak.Pointer[redis.Pool] {
-		pool := clusterPool("127.0.0.1:1")
-		if clusterOf(pool) == nil {
-			t.Fatal("it stands for no cluster")
-		}
-		return weak.Make(pool)
-	}()
-	redistest.Until(t, "it is forgotten", func() bool {
-		runtime.GC()
-		_, known := clusters.Load(key)
-		return !known
-	})
 }
 
 // Nodes that don't know their names, or are to keep them to themselves, are found all the same, also when they say that a slot has moved.
@@ -172,11 +152,11 @@ func TestUnnamedNodes(t *testing.T) {
 	}
 	for _, kind := range []string{"hostname", "unknown-endpoint", "ip"} {
 		name(kind)
-		pool := clusterPool(strings.Split(cluster.Addrs(), ",")[0])
-		defer Close(pool)
+		c := clusterOf(strings.Split(cluster.Addrs(), ",")[0])
+		defer c.Close()
 		set := func(prefix string) {
 			t.Helper()
-			slot := On(pool, prefix).(*Slot)
+			slot := c.At(prefix).(*Slot)
 			redistest.Until(t, "its owner takes it", func() bool {
 				conn, err := slot.Get(t.Context())
 				redistest.Check(t, err)
@@ -237,10 +217,9 @@ func TestAddresses(t *testing.T) {
 		"10.0.0.1:7000": "10.0.0.1:7000", "::1:7000": "[::1]:7000", "[::1]:7000": "[::1]:7000", "fe80::1%eth0:7000": "[fe80::1%eth0]:7000",
 		":7000": "10.0.0.9:7000", "?:7000": "10.0.0.9:6379", "nonsense": "10.0.0.9:6379",
 	} {
-		pool := clusterPool("127.0.0.1:1")
-		c := clusterOf(pool)
+		c := clusterOf("127.0.0.1:1")
 		c.learned([]slotRange{{0, 16383, "10.0.0.9:6379"}}, true, time.Now())
-		slot := On(pool, "{d}:").(*Slot)
+		slot := c.At("{d}:").(*Slot)
 		slot.Moved(slot.slot, addr)
 		c.mu.Lock()
 		got := c.ownerOf(slot.slot)
@@ -248,7 +227,7 @@ func TestAddresses(t *testing.T) {
 		if got != want {
 			t.Errorf("MOVED to %s: the owner is %s, want %s", addr, got, want)
 		}
-		Close(pool)
+		c.Close()
 	}
 }
 

@@ -9,43 +9,42 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// node is one that owns slots of a cluster. Cluster.mu guards what changes.
-type node struct {
+// Node is a server that connections lead to. Sources that have the same Node now may share connections.
+type Node struct {
+	Addr string // host:port of a cluster's node; empty where there is no cluster, or as long as the node is not known
+
+	// Cluster.mu guards what changes.
 	cluster *Cluster
-	addr    string
 	pool    Pool
 	conns   map[*nodeConn]bool
 	left    bool
 }
 
-// String is the node's address.
-func (n *node) String() string { return n.addr }
-
-// nodeConn is a connection to a node.
+// nodeConn is a connection to a node of a cluster.
 type nodeConn struct {
 	net.Conn
-	node *node
-	slot *int // it is of use only as long as the node owns that; nil for any
+	node *Node
+	slot *int // the connection is useful only as long as the node owns this slot; nil for any
 }
 
-// toNode is the Locator of a node.
+// toNode locates a node of a cluster.
 type toNode struct {
-	*node
+	*Node
 	slot *int
 }
 
-// Locate is that of a Locator.
+// Locate implements Locator.
 func (t toNode) Locate(ctx context.Context, dial Dial) (redis.Conn, error) {
-	conn, err := dial(ctx, t.addr)
+	conn, err := dial(ctx, t.Addr)
 	if errors.As(err, new(redis.Error)) { // as that of a node with another password; the network's errors have the address
-		err = fmt.Errorf("node %s: %w", t.addr, err)
+		err = fmt.Errorf("node %s: %w", t.Addr, err)
 	}
 	return conn, err
 }
 
-// Guard has the connection closed once it is of no use any more, whoever waits on it: a node that hangs says nothing.
+// Guard implements Locator. The connection is closed once it is useless, whoever waits on it: a node that hangs says nothing.
 func (t toNode) Guard(_ string, conn net.Conn) net.Conn {
-	c := &nodeConn{conn, t.node, t.slot}
+	c := &nodeConn{conn, t.Node, t.slot}
 	t.cluster.mu.Lock()
 	defer t.cluster.mu.Unlock()
 	if t.left {
@@ -53,14 +52,10 @@ func (t toNode) Guard(_ string, conn net.Conn) net.Conn {
 		return conn
 	}
 	t.conns[c] = true
-	if !t.cluster.watching {
-		t.cluster.watching = true
-		go t.cluster.watch()
-	}
 	return c
 }
 
-// Read has the nodes asked who owns what if the connection breaks: a replica may have become the master.
+// Read makes the cluster ask who owns what if the connection breaks: a replica may have become the master.
 func (c *nodeConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	if err != nil && !errors.Is(err, net.ErrClosed) {
@@ -71,7 +66,7 @@ func (c *nodeConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// Close is that of a net.Conn.
+// Close implements net.Conn.
 func (c *nodeConn) Close() error {
 	c.node.cluster.mu.Lock()
 	delete(c.node.conns, c)
@@ -79,19 +74,12 @@ func (c *nodeConn) Close() error {
 	return c.Conn.Close()
 }
 
-// drop closes those connections.
-func (n *node) drop(useless func(*nodeConn) bool) {
+// drop closes the connections that are useless. Cluster.mu must be held.
+func (n *Node) drop(useless func(*nodeConn) bool) {
 	for conn := range n.conns {
 		if useless(conn) {
 			delete(n.conns, conn)
 			conn.Conn.Close()
 		}
 	}
-}
-
-// leave closes all connections to the node. Its pool stays open: redigo's may panic when they are closed under a call.
-func (c *Cluster) leave(n *node) {
-	n.left = true
-	delete(c.nodes, n.addr)
-	n.drop(func(*nodeConn) bool { return true })
 }

@@ -18,26 +18,10 @@ import (
 // CheckAfter is how long a connection may rest untried, so that a restarted Redis costs nobody an error.
 const CheckAfter = time.Second
 
-// Source is where a store's connections come from: a Pool, or the part of a cluster that has its keys.
-type Source interface {
-	// Get waits for a connection, whose Close gives it back.
-	Get(ctx context.Context) (redis.Conn, error)
-	// GetUntried is Get without the PING to a connection that has rested. After an error of that one the call
-	// is to be made again, on another one.
-	GetUntried(ctx context.Context) (conn redis.Conn, rested bool, err error)
-	// Dial opens a connection that is the caller's own, and does not count among the pool's.
-	Dial(ctx context.Context) (redis.Conn, error)
-	// Node is the same for Sources whose connections are interchangeable now. It can be compared.
-	Node() any
-}
-
-// Pool is a redigo pool, of ours or of anybody's: the Source of a fixed Redis.
+// Pool is a redigo pool, made by us or by anybody.
 type Pool struct{ *redis.Pool }
 
-// Node is that of a Source: the pool.
-func (p Pool) Node() any { return p.Pool }
-
-// Get is that of a Source. The end of ctx does not cut a PING short: the
+// Get implements Source. The end of ctx does not cut a PING short: the
 // connection goes back to the pool once it has answered. redigo would close it, and the next one, and so on:
 // a caller in a hurry would cost the pool all of them.
 func (p Pool) Get(ctx context.Context) (redis.Conn, error) {
@@ -65,7 +49,7 @@ func (p Pool) Get(ctx context.Context) (redis.Conn, error) {
 	}
 }
 
-// GetUntried is that of a Source.
+// GetUntried implements Source.
 func (p Pool) GetUntried(ctx context.Context) (conn redis.Conn, rested bool, err error) {
 	b := &borrow{Context: ctx}
 	conn, err = p.GetContext(b)
@@ -96,7 +80,7 @@ func ping(conn redis.Conn) error {
 	return conn.Err()
 }
 
-// Dial is that of a Source.
+// Dial implements Source.
 func (p Pool) Dial(ctx context.Context) (redis.Conn, error) {
 	switch {
 	case p.DialContext != nil:
@@ -122,6 +106,24 @@ func (p Pool) Replace(ctx context.Context, old redis.Conn) (redis.Conn, error) {
 // spoil breaks a connection, since a pool keeps all that are not broken. A PING whose deadline has
 // already passed always does.
 func spoil(conn redis.Conn) { redis.DoWithTimeout(conn, -1, "PING") }
+
+// Server is the Router of a single server, and the Source of all of its keys.
+type Server struct {
+	Pool
+	node Node
+}
+
+// At returns the server.
+func (s *Server) At(string) Source { return s }
+
+// Locate does nothing.
+func (s *Server) Locate(context.Context) error { return nil }
+
+// Version never changes.
+func (s *Server) Version() uint64 { return 0 }
+
+// Node returns the one node.
+func (s *Server) Node() *Node { return &s.node }
 
 // KeptIdle is how many connections a pool keeps though nobody has needed as many for a while, KeptByNode how many the pool of a
 // node of a cluster keeps, as there are several.

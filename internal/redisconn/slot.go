@@ -10,68 +10,58 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// On is the Source of what has keys with that prefix: the pool itself or, if that stands for a cluster, the
-// slot of the tag in the prefix.
-func On(pool *redis.Pool, prefix string) Source {
-	c := clusterOf(pool)
-	if c == nil {
-		return Pool{pool}
-	}
-	tag, found := tagIn(prefix)
-	if !found {
-		return scattered(prefix)
-	}
-	return &Slot{c, SlotOf(tag)}
+// scattered is the Source of a prefix whose keys would be in many slots: it refuses all calls.
+type scattered struct {
+	prefix string
+	node   Node
 }
 
-// scattered is the Source of a prefix whose keys would be in many slots.
-type scattered string
-
-func (s scattered) refusal() error {
+func (s *scattered) refusal() error {
 	return redis.Error(fmt.Sprintf("CROSSSLOT keys that begin with %.200q are in many slots of a cluster; want partitions, such as 16, "+
-		"or a prefix with a tag, such as {delayer}:, here and in all clients", string(s)))
+		"or a prefix with a tag, such as {delayer}:, here and in all clients", s.prefix))
 }
 
-// Get is that of a Source.
-func (s scattered) Get(context.Context) (redis.Conn, error) { return nil, s.refusal() }
+// Get implements Source.
+func (s *scattered) Get(context.Context) (redis.Conn, error) { return nil, s.refusal() }
 
-// GetUntried is that of a Source.
-func (s scattered) GetUntried(context.Context) (redis.Conn, bool, error) {
+// GetUntried implements Source.
+func (s *scattered) GetUntried(context.Context) (redis.Conn, bool, error) {
 	return nil, false, s.refusal()
 }
 
-// Dial is that of a Source.
-func (s scattered) Dial(context.Context) (redis.Conn, error) { return nil, s.refusal() }
+// Dial implements Source.
+func (s *scattered) Dial(context.Context) (redis.Conn, error) { return nil, s.refusal() }
 
-// Node is that of a Source.
-func (s scattered) Node() any { return s }
+// Node implements Source.
+func (s *scattered) Node() *Node { return &s.node }
 
 // Slot is the Source of what is in one slot of a cluster: the node that owns it.
 type Slot struct {
 	cluster *Cluster
 	slot    int
+	unknown Node // stands for the owner as long as that is not known
 }
 
-// Get is that of a Source. While the owner can't be reached it is tried again, for RideOut at most, as long as
+// Get implements Source. While the owner can't be reached it is tried again, for RideOut at most, as long as
 // others answer: one of them is about to take its place.
 func (s *Slot) Get(ctx context.Context) (conn redis.Conn, err error) {
-	err = s.ride(ctx, func(n *node) error {
+	err = s.ride(ctx, func(n *Node) error {
 		conn, err = n.pool.Get(ctx)
 		return err
 	})
 	return conn, err
 }
 
-// GetUntried is that of a Source.
+// GetUntried implements Source.
 func (s *Slot) GetUntried(ctx context.Context) (conn redis.Conn, rested bool, err error) {
-	err = s.ride(ctx, func(n *node) error {
+	err = s.ride(ctx, func(n *Node) error {
 		conn, rested, err = n.pool.GetUntried(ctx)
 		return err
 	})
 	return conn, rested, err
 }
 
-func (s *Slot) ride(ctx context.Context, get func(*node) error) error {
+func (s *Slot) ride(ctx context.Context, get func(*Node) error) error {
 	for tries := NewTries(RideOut); ; {
 		n, err := s.owner(ctx)
 		if err != nil {
@@ -88,7 +78,7 @@ func (s *Slot) ride(ctx context.Context, get func(*node) error) error {
 	}
 }
 
-// Dial is that of a Source. The connection is closed once another node owns the slot.
+// Dial implements Source. The connection is closed once another node owns the slot.
 func (s *Slot) Dial(ctx context.Context) (redis.Conn, error) {
 	n, err := s.owner(ctx)
 	if err != nil {
@@ -103,24 +93,16 @@ func (s *Slot) Dial(ctx context.Context) (redis.Conn, error) {
 	return conn, err
 }
 
-// Node implements Source. A slot of which it is not known who owns it shares its node with no other one.
-func (s *Slot) Node() any {
+// Node implements Source. As long as the owner is not known the slot shares its node with no other one.
+func (s *Slot) Node() *Node {
 	if n := s.cluster.owner(s.slot); n != nil {
 		return n
 	}
-	return *s
-}
-
-// Locate asks the nodes who owns which slot, unless that was ever told.
-func (s *Slot) Locate(ctx context.Context) error {
-	if s.cluster.isKnown() {
-		return nil
-	}
-	return s.cluster.learn(ctx, time.Time{})
+	return &s.unknown
 }
 
 // owner asks the nodes if it is not known.
-func (s *Slot) owner(ctx context.Context) (*node, error) {
+func (s *Slot) owner(ctx context.Context) (*Node, error) {
 	if s.cluster.isClosed() {
 		return nil, errClosed
 	}
@@ -138,7 +120,7 @@ func (s *Slot) owner(ctx context.Context) (*node, error) {
 	return nil, redis.Error(fmt.Sprintf("CLUSTERDOWN no node owns slot %d", s.slot))
 }
 
-// Moved enters that the owner of this slot has said who owns another slot, or this one: host:port, where the host may be an IPv6
+// Moved notes that the owner of this slot has said who owns another slot, or this one: host:port, where the host may be an IPv6
 // address without brackets, or :port on its own host. One that has no name is not told; then another node has to be asked.
 func (s *Slot) Moved(slot int, addr string) {
 	c := s.cluster
@@ -151,6 +133,7 @@ func (s *Slot) Moved(slot int, addr string) {
 	}
 	addr = address(strings.Trim(addr[:colon], "[]"), addr[colon+1:], c.ownerOf(s.slot))
 	c.moved[slot] = move{addr, time.Now()}
+	c.version++
 	c.first = addr
 }
 

@@ -77,18 +77,8 @@ func haveMoved(calls []*run) bool {
 // again makes each of the calls once more, and returns those that were refused once more. within bounds the wait for a
 // connection.
 func again(ctx, within context.Context, calls []*run) (refused []*run) {
-	for len(calls) > 0 {
-		s := calls[0].store
-		node := s.Node()
-		var here, rest []*run
-		for _, c := range calls {
-			if c.store.Node() == node {
-				here = append(here, c)
-			} else {
-				rest = append(rest, c)
-			}
-		}
-		calls = rest
+	for _, here := range ByNode(calls, func(c *run) *Store { return c.store }) {
+		s := here[0].store
 		conn, err := s.pool.Get(within)
 		if err != nil {
 			refused = append(refused, here...)
@@ -120,7 +110,7 @@ func onDetour(ctx context.Context, p *Pipeline, calls []*run) []*run {
 // IsElsewhere reports whether err is a node of a cluster saying that another one has the key, and nobody has told us that it is
 // a cluster.
 func (s *Store) IsElsewhere(err error) bool {
-	_, ok := s.pool.(redisconn.Pool)
+	_, ok := s.pool.(*redisconn.Server)
 	return ok && hasMoved(err)
 }
 

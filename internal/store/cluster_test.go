@@ -22,13 +22,13 @@ func inCluster(t *testing.T, c *redistest.Cluster) Partitions {
 	return Layout{Partitions: 16}.Open(poolOf(t, c), DefaultPrefix)
 }
 
-func poolOf(t *testing.T, c *redistest.Cluster) *redis.Pool {
+func poolOf(t *testing.T, c *redistest.Cluster) *redisconn.Cluster {
 	t.Helper()
 	second := redisconn.Dialer{ConnectTimeout: time.Second, ReadTimeout: 3 * time.Second, WriteTimeout: 3 * time.Second}
 	pool := redisconn.NewCluster(strings.Split(c.Addrs(), ","), second, func(d redisconn.Dialer) *redis.Pool {
 		return &redis.Pool{MaxIdle: 4, DialContext: d.Dial, TestOnBorrowContext: redisconn.CheckRested}
 	})
-	t.Cleanup(func() { redisconn.Close(pool) })
+	t.Cleanup(func() { pool.Close() })
 	return pool
 }
 

@@ -3,6 +3,8 @@ package store
 import (
 	"cmp"
 	"context"
+
+	"github.com/mix-basic/delayer/internal/redisconn"
 )
 
 // InTurn makes many calls, one to each of the stores, in their order: on one connection to each node, and so many
@@ -17,7 +19,7 @@ func InTurn[T any](ctx context.Context, stores []*Store, atATime int, call func(
 
 // inTurn is InTurn on the caller's connections, to which it adds.
 func inTurn[T any](ctx context.Context, lines pipelines, stores []*Store, atATime int, call func(i int) *Call[T], answered func(i int, answer T, err error) (goOn bool)) {
-	t := turns[T]{lines, stores, atATime * len(Partitions(stores).Nodes()), call, answered}
+	t := turns[T]{lines, stores, atATime * len(ByNode(stores, itself)), call, answered}
 	all := make([]int, len(stores))
 	for i := range all {
 		all[i] = i
@@ -85,7 +87,7 @@ func (t *turns[T]) send(ctx context.Context, i int, direct bool) turn[T] {
 }
 
 // pipelines are one to each node.
-type pipelines map[any]*Pipeline
+type pipelines map[*redisconn.Node]*Pipeline
 
 func (l pipelines) to(ctx context.Context, s *Store) (*Pipeline, error) {
 	if err := ctx.Err(); err != nil {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/internal/redisconn"
 )
 
 var layoutScript = newScript("layout")
@@ -125,7 +126,7 @@ type keptLayout struct {
 // another one, and on the end of the one before. The other partitions have copies. While the node of partition 0 is
 // away the newest of these admits a program, but none changes anything.
 type layoutCheck struct {
-	pool   *redis.Pool
+	router redisconn.Router
 	keys   Keys
 	keeper *Store // partition 0 of several, without a check of its own
 	single *Store // the only partition of one, likewise
@@ -142,10 +143,10 @@ const (
 	copyLasts = time.Minute
 )
 
-func newLayoutCheck(pool *redis.Pool, keys Keys, own Layout) *layoutCheck {
+func newLayoutCheck(router redisconn.Router, keys Keys, own Layout) *layoutCheck {
 	own.Partitions = max(own.Partitions, 1)
 	return &layoutCheck{
-		pool: pool, keys: keys, keeper: New(pool, keys.partition(0).prefix), single: New(pool, keys.prefix),
+		router: router, keys: keys, keeper: newStore(router, keys.partition(0)), single: newStore(router, keys),
 		own: own, turn: make(chan struct{}, 1),
 	}
 }
@@ -270,15 +271,15 @@ func (c *layoutCheck) copy(ctx context.Context, kept keptLayout) {
 func (c *layoutCheck) onOthers(ctx context.Context, mode string, from keptLayout) (newest keptLayout) {
 	ctx, cancel := context.WithTimeout(ctx, copyPatience)
 	defer cancel()
-	byNode := map[any][]*Store{}
+	var others []*Store
 	for i := 1; i < max(c.own.Partitions, c.own.Before); i++ {
-		s := New(c.pool, c.keys.partition(i).prefix)
-		if mode == "ask" && s.Node() == c.keeper.Node() {
-			continue // it has lost as much, or answers no sooner
+		s := newStore(c.router, c.keys.partition(i))
+		if mode != "ask" || s.Node() != c.keeper.Node() { // who has lost as much, or answers no sooner, is not asked
+			others = append(others, s)
 		}
-		byNode[s.Node()] = append(byNode[s.Node()], s)
 	}
 	kept := make(chan keptLayout)
+	byNode := ByNode(others, itself)
 	for _, stores := range byNode {
 		go func() {
 			var best keptLayout

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/internal/redisconn"
 )
 
@@ -18,16 +17,17 @@ type Partitions []*Store
 // MaxPartitions is how many there are at most.
 const MaxPartitions = 1024
 
-// Open makes Partitions of the jobs on the pool's Redis. A single one has the prefix, as the original
+// Open makes Partitions of the jobs in that Redis. A single one has the prefix, as the original
 // does. Of several, each has its number in braces behind it, "delayer:{3}:", so that all of its keys
 // are in one slot of a Redis Cluster. Before their first call they ask Redis whether the layout is what others have, too,
 // and refuse to work with a LayoutError if it isn't.
-func (l Layout) Open(pool *redis.Pool, prefix string) Partitions {
+func (l Layout) Open(r redisconn.Redis, prefix string) Partitions {
 	var p Partitions
+	router := redisconn.NewRouter(r)
 	for _, keys := range l.keys(Keys{prefix}) {
-		p = append(p, New(pool, keys.prefix))
+		p = append(p, newStore(router, keys))
 	}
-	check := newLayoutCheck(pool, Keys{prefix}, l)
+	check := newLayoutCheck(router, Keys{prefix}, l)
 	for i, s := range p {
 		s.layoutCheck, s.place = check, i
 	}
@@ -83,22 +83,13 @@ func (p Partitions) Before(id string) *Store {
 }
 
 // Locate finds out on which nodes the partitions are, if nobody has asked that yet. It fails if no node of a cluster answers.
-func (p Partitions) Locate(ctx context.Context) error {
-	if slot, ok := p[0].pool.(*redisconn.Slot); ok {
-		return slot.Locate(ctx)
-	}
-	return nil
-}
+func (p Partitions) Locate(ctx context.Context) error { return p[0].router.Locate(ctx) }
 
 // Nodes are the first partitions of each node, as far as that is known: see Locate.
 func (p Partitions) Nodes() Partitions {
 	var first Partitions
-	seen := map[any]bool{}
-	for _, s := range p {
-		if node := s.Node(); !seen[node] {
-			seen[node] = true
-			first = append(first, s)
-		}
+	for _, here := range ByNode(p, itself) {
+		first = append(first, here[0])
 	}
 	return first
 }

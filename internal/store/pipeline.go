@@ -193,7 +193,7 @@ func (p *Pipeline) replace(ctx context.Context) {
 	if p.store.onReplaced != nil {
 		defer p.store.onReplaced()
 	}
-	conn, err := p.store.pool.(redisconn.Pool).Replace(ctx, p.conn) // what a Slot's node refuses is elsewhere
+	conn, err := p.store.pool.(*redisconn.Server).Replace(ctx, p.conn) // what a Slot's node refuses is elsewhere
 	if err != nil {
 		p.err = err
 		for _, c := range again {

@@ -15,6 +15,7 @@ import (
 // Store is a set of jobs in one Redis database: one partition. It is safe for
 // concurrent use.
 type Store struct {
+	router  redisconn.Router
 	pool    redisconn.Source
 	keys    Keys
 	jobPool string // its key, which almost every script is given
@@ -25,24 +26,29 @@ type Store struct {
 	onReplaced  func()       // see Partitions.OnReplaced
 }
 
-// New makes a Store of the jobs on the pool's Redis whose keys begin with prefix.
-func New(pool *redis.Pool, prefix string) *Store {
-	keys := Keys{prefix}
-	return &Store{pool: redisconn.On(pool, prefix), keys: keys, jobPool: keys.JobPool(), recent: newRecentTopics()}
+// New makes a Store of the jobs in that Redis whose keys begin with prefix.
+func New(r redisconn.Redis, prefix string) *Store {
+	return newStore(redisconn.NewRouter(r), Keys{prefix})
 }
 
-// Node is the same for Stores whose connections come from one pool now: their calls may share a pipeline. As long as
-// it is not known, no other Store has the same. It can be compared.
-func (s *Store) Node() any { return s.pool.Node() }
-
-// NodeAddr is the address of the cluster's node that has the store's keys now; empty where there is no cluster, or while it is
-// not known.
-func (s *Store) NodeAddr() string {
-	if node, ok := s.Node().(fmt.Stringer); ok {
-		return node.String()
-	}
-	return ""
+func newStore(router redisconn.Router, keys Keys) *Store {
+	return &Store{router: router, pool: router.At(keys.prefix), keys: keys, jobPool: keys.JobPool(), recent: newRecentTopics()}
 }
+
+// Node returns the node that has the store's keys now. Stores that have the same one may share a pipeline. As long as
+// the node is not known, no other Store has the same.
+func (s *Store) Node() *redisconn.Node { return s.pool.Node() }
+
+// Routes returns a number that changes whenever a store of its partitions may have another Node than before.
+func (s *Store) Routes() uint64 { return s.router.Version() }
+
+// ByNode groups items by the nodes that have the keys of their stores now. Groups, and the items of each, keep their order.
+func ByNode[T any](items []T, store func(T) *Store) [][]T {
+	return redisconn.ByNode(items, func(item T) redisconn.Source { return store(item).pool })
+}
+
+// itself is for ByNode of stores.
+func itself(s *Store) *Store { return s }
 
 // Keys names the store's keys.
 func (s *Store) Keys() Keys { return s.keys }

@@ -79,7 +79,7 @@ func (p Partitions) Strays(ctx context.Context) ([]Stray, error) {
 		var stores []*Store
 		for _, keys := range (Layout{Partitions: partitions}).keys(c.keys) {
 			if !looked[keys] {
-				stores = append(stores, New(c.pool, keys.prefix))
+				stores = append(stores, newStore(c.router, keys))
 			}
 		}
 		InTurn(ctx, stores, manyCalls, func(i int) *Call[Stray] { return stores[i].stray() }, func(_ int, one Stray, wrong error) bool {

@@ -135,6 +135,7 @@ type Dispatcher struct {
 	blocked    []*waitQueue            // to be polled once callers are not claimed any more
 	epochs     int                     // of all listeners
 	inCluster  bool                    // partitions may move to other nodes
+	routes     uint64                  // the stores' Routes when partitions were last grouped
 	closed     bool
 }
 
@@ -149,15 +150,12 @@ type Hooks struct {
 func New(closing context.Context, owner *batch.Owner, hooks Hooks, stores ...*store.Store) *Dispatcher {
 	d := &Dispatcher{owner: owner, closing: closing, hooks: hooks, polling: map[string]int{}, aimed: map[*severalTopics]bool{}, stock: newStock(len(stores))}
 	d.turn = rand.IntN(len(stores)) // or all Clients would begin with the same one
-	of := map[any]*node{}
-	for _, s := range stores {
-		n := of[s.Node()]
-		if n == nil {
-			n = newNode(d, s)
-			d.nodes, of[s.Node()] = append(d.nodes, n), n
-		}
-		n.add(s)
-		d.inCluster = d.inCluster || s.InCluster()
+	for i, s := range stores {
+		d.partitions = append(d.partitions, &partition{dispatcher: d, store: s, index: i, queues: map[string]*waitQueue{}})
+	}
+	d.inCluster, d.routes = stores[0].InCluster(), stores[0].Routes()
+	for _, here := range store.ByNode(d.partitions, (*partition).itsStore) {
+		d.nodes = append(d.nodes, newNode(d, here))
 	}
 	return d
 }

@@ -35,9 +35,7 @@ func inHands(t *testing.T, partitions ...int) *hand {
 	var stores []*store.Store
 	for _, n := range partitions {
 		pool := &redis.Pool{Dial: func() (redis.Conn, error) { return nil, errCut }}
-		for range n {
-			stores = append(stores, store.New(pool, store.DefaultPrefix))
-		}
+		stores = append(stores, store.Layout{Partitions: n}.Open(pool, store.DefaultPrefix)...)
 	}
 	closing, cancel := context.WithCancel(context.Background())
 	t.Cleanup(cancel)

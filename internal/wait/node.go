@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/internal/batch"
+	"github.com/mix-basic/delayer/internal/redisconn"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
@@ -20,7 +21,7 @@ const (
 // node are the partitions that the same connections lead to: they share round trips, and one subscription.
 type node struct {
 	dispatcher  *Dispatcher
-	id          any // that of the stores
+	id          *redisconn.Node // that of the stores
 	partitions  []*partition
 	batches     *batch.Coalescer
 	listener    *listener
@@ -42,6 +43,8 @@ type partition struct {
 	probe      *probe // that is to be sent; nil if there is none
 }
 
+func (s *partition) itsStore() *store.Store { return s.store }
+
 // wakeUp is that of a topic.
 type wakeUp struct {
 	partition *partition
@@ -60,11 +63,14 @@ type poller interface {
 	skipped()
 }
 
-// newNode makes one without partitions, whose connections are those of the store.
-func newNode(d *Dispatcher, s *store.Store) *node {
-	n := &node{dispatcher: d, id: s.Node()}
-	n.batches = batch.New(d.owner, s.Pipeline, &d.mu, n, MaxBatches)
+// newNode makes the node of these partitions.
+func newNode(d *Dispatcher, partitions []*partition) *node {
+	n := &node{dispatcher: d, id: partitions[0].store.Node(), partitions: partitions}
+	n.batches = batch.New(d.owner, partitions[0].store.Pipeline, &d.mu, n, MaxBatches)
 	n.listener = newListener(n)
+	for _, s := range partitions {
+		s.node = n
+	}
 	return n
 }
 
@@ -74,13 +80,6 @@ func (n *node) setAway(away bool) {
 	if away {
 		n.shunned = time.Now().Add(shunFor)
 	}
-}
-
-// add makes a partition of another store.
-func (n *node) add(s *store.Store) {
-	added := &partition{node: n, dispatcher: n.dispatcher, store: s, index: len(n.dispatcher.partitions), queues: map[string]*waitQueue{}}
-	n.partitions = append(n.partitions, added)
-	n.dispatcher.partitions = append(n.dispatcher.partitions, added)
 }
 
 // waited are the queues that have callers, those of each partition together.

@@ -1,29 +1,20 @@
 package wait
 
-// regroup has each partition served together with those that its store's connections are shared with now: in a
-// cluster that is found out with the first call, and partitions move. A node whose partitions do not stay together
-// is replaced. What it has under way comes to an end; what was registered there is void.
+import "github.com/mix-basic/delayer/internal/store"
+
+// regroup groups the partitions by their nodes of now, if these may have changed: in a cluster the first call finds them
+// out, and partitions move. A node whose partitions do not stay together is replaced. What it has under way comes to an
+// end; what was registered there is void.
 func (d *Dispatcher) regroup() {
-	ids, moved := make([]any, len(d.partitions)), false
-	for i, s := range d.partitions {
-		ids[i] = s.store.Node()
-		moved = moved || ids[i] != s.node.id
-	}
-	if !moved {
+	routes := d.partitions[0].store.Routes()
+	if routes == d.routes {
 		return
 	}
-	var order []any
-	groups := map[any][]*partition{}
-	for i, s := range d.partitions {
-		if groups[ids[i]] == nil {
-			order = append(order, ids[i])
-		}
-		groups[ids[i]] = append(groups[ids[i]], s)
-	}
+	d.routes = routes
 	old := d.nodes
 	d.nodes = nil
-	for _, id := range order {
-		d.nodes = append(d.nodes, d.nodeOf(id, groups[id]))
+	for _, here := range store.ByNode(d.partitions, (*partition).itsStore) {
+		d.nodes = append(d.nodes, d.nodeOf(here))
 	}
 	for _, n := range old {
 		n.dissolve()
@@ -32,25 +23,17 @@ func (d *Dispatcher) regroup() {
 	d.listen()
 }
 
-// nodeOf is a node of these partitions: the one that they have if all of them have it, and no other partition has.
-func (d *Dispatcher) nodeOf(id any, partitions []*partition) *node {
+// nodeOf returns the node of these partitions: the one that they have if all of them have it, and no other partition has.
+func (d *Dispatcher) nodeOf(partitions []*partition) *node {
 	same := partitions[0].node
 	for _, s := range partitions {
-		if s.node != same || same.id != id || len(same.partitions) != len(partitions) {
-			same = nil
-			break
+		if s.node != same || same.id != s.store.Node() || len(same.partitions) != len(partitions) {
+			n := newNode(d, partitions)
+			n.unheard()
+			return n
 		}
 	}
-	if same != nil {
-		return same
-	}
-	n := newNode(d, partitions[0].store)
-	n.id, n.partitions = id, partitions
-	for _, s := range partitions {
-		s.node = n
-	}
-	n.unheard()
-	return n
+	return same
 }
 
 // dissolve ends a node that has lost partitions, and has what waited there wait at their new ones.

@@ -52,11 +52,11 @@ func TestSeveralStores(t *testing.T) {
 func TestBlockedByAnotherStore(t *testing.T) {
 	h := inHand(t)
 	elsewhere := store.New(&redis.Pool{Dial: func() (redis.Conn, error) { return nil, errCut }}, store.DefaultPrefix)
-	node := newNode(h.Dispatcher, elsewhere)
-	node.add(elsewhere)
+	other := &partition{dispatcher: h.Dispatcher, store: elsewhere, index: len(h.partitions), queues: map[string]*waitQueue{}}
+	h.partitions = append(h.partitions, other)
+	node := newNode(h.Dispatcher, []*partition{other})
 	node.listener.running, node.listener.state = true, subscribed
 	h.nodes = append(h.nodes, node)
-	other := node.partitions[0]
 	g := newCaller(h.Dispatcher, Request{Topics: []string{"t"}, N: 1, Waits: true})
 	_, err := h.join(g)
 	redistest.Check(t, err)

@@ -66,7 +66,7 @@ func (p *prober) front(o web.Options, pool client.PoolOptions) http.Handler {
 func (p *prober) area(o client.PoolOptions, c *client.Client) web.Area {
 	layout := store.Layout{Partitions: o.Partitions}
 	o.Partitions = 0 // a pool has none
-	pool := client.NewPool(o)
+	pool := client.Connect(o)
 	p.t.Cleanup(func() { pool.Close() })
 	return api.New(c, inspect.New(pool, "", layout), api.Options{MaxBody: maxBody, MaxWait: time.Minute, MaxWork: p.maxWork})
 }
