@@ -270,3 +270,23 @@ func codeLines(sample string) (lines []string) {
 	}
 	return lines
 }
+
+var setting = regexp.MustCompile(`(?m)^(\[[^]]+\]|;? *(?:\[schedule\.\w+\]|[a-z_]+ = ?[^;\n]*?)) *(?:;.*)?$`)
+
+// The Chinese sample of the configuration has the settings of delayer.conf, switched on and off alike, with the same values.
+func TestChineseConfiguration(t *testing.T) {
+	settings := func(file string) (list []string) {
+		text, err := os.ReadFile(filepath.Join(project, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, found := range setting.FindAllStringSubmatch(string(text), -1) {
+			list = append(list, strings.TrimSpace(found[1]))
+		}
+		return list
+	}
+	got, want := settings("docs/delayer.zh-CN.conf"), settings("delayer.conf")
+	if !slices.Equal(got, want) || len(want) < 60 {
+		t.Errorf("it has\n%q\nand delayer.conf has\n%q", got, want)
+	}
+}

@@ -18,9 +18,9 @@ import (
 	"github.com/mix-basic/delayer/client"
 )
 
-// screens is a folder for pictures of the pages; with none nothing is written. docs/screens holds them:
+// screens is a folder for pictures of the pages; with none nothing is written. docs/screens holds those that documents show:
 //
-//	SCREENS=$PWD/docs/screens go test -C internal/web/e2e -count 1 -run Screens
+//	SCREENS=/tmp/screens go test -C internal/web/e2e -count 1 -run Screens
 //
 // The Chinese pages need a font of the system's.
 var screens = os.Getenv("SCREENS")
