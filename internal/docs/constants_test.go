@@ -118,7 +118,7 @@ func TestDocumentedConstants(t *testing.T) {
 		{"parts/slots.lua.LOOKED_AT", "200", []string{limits, "at its limit | 200"}},
 		{"take_slots.lua.PAGE", "200", []string{wire, "read the pool's leases, 200 entries each"}},
 		{"due.lua.MAX_BYTES", "524288", []string{limits, "IDs of one batch of a server | about 1 MiB"}}, // of fresh ones and of the backlog
-		{"group.lua.LARGE", "16384", []string{limits, "as a string, too | from 16 KiB on", configurationZh, "向 16 KiB 以上的组推送"}},
+		{"group.lua.LARGE", "16384", []string{limits, "as a string, too | from 16 KiB on"}},
 		{"group.lua.GROUP", "16384", []string{limits, "each counted as at least 16 KiB"}},
 		{"group.lua.KNOWN_FOR", "60000", []string{wire, "it expires a minute after that is due"}},
 		{"parts/text.lua.TEXT_KEPT", "60000", []string{wire, "it expires after a minute, and counts only if"}},
@@ -127,7 +127,7 @@ func TestDocumentedConstants(t *testing.T) {
 		{"internal/wait.calmAfter", "30s", []string{limits, "after nothing was found for 30 s"}},
 		{"internal/wait.slowCheck", "10s", []string{limits, "every 10 s after nothing was found"}},
 		{"internal/wait.checkAtOnce", "1000", []string{limits, "checks at once | 1,000, or a tenth"}},
-		{"internal/wait.pollEvery", "50ms", []string{limits, "every 50 ms; with more than 250 queues each within a second", configurationZh, "等待中的 BPop 每 50 ms 查询一次", wire, "looks every 50 ms or, at more than 250 queues, at all of them within a second"}},
+		{"internal/wait.pollEvery", "50ms", []string{limits, "every 50 ms; with more than 250 queues each within a second", wire, "looks every 50 ms or, at more than 250 queues, at all of them within a second"}},
 		{"internal/wait.PollAtOnce", "250", nil},
 		{"internal/wait.lingerFor", "5s", []string{limits, "for 5 s after its last waiting call"}},
 		{"internal/wait.silence", "15s", []string{limits, "a Client's after 15 s"}},
