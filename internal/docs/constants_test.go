@@ -18,8 +18,8 @@ import (
 	"time"
 )
 
-// Figures that documents, help texts and samples give are constants of the code: so many of these, by package and name, or by script and name.
-// Whoever changes one finds here what is said of it, in both languages.
+// TestDocumentedConstants compares numbers in documents, help texts and samples with constants of the code, by package or script and name.
+// If you change a constant, change the texts listed with it, in both languages.
 func TestDocumentedConstants(t *testing.T) {
 	const (
 		configuration, limits, http, metrics, scaling = "docs/configuration.md", "docs/limits.md", "docs/http.md", "docs/metrics.md", "docs/scaling.md"
@@ -178,12 +178,12 @@ func TestDocumentedConstants(t *testing.T) {
 	}
 }
 
-// unspaced is a text without blanks and line breaks.
+// unspaced removes blanks and line breaks.
 func unspaced(text string) string {
 	return strings.Join(strings.Fields(text), "")
 }
 
-// constants are those of the packages and scripts, durations as time.Duration writes them.
+// constants returns the values of all constants in packages and scripts, durations in the form of time.Duration.
 func constants(t *testing.T) map[string]string {
 	t.Helper()
 	all, folders := map[string]string{}, map[string][]*ast.File{}
@@ -226,7 +226,7 @@ func inWords(c *types.Const) string {
 	return c.Val().ExactString()
 }
 
-// times imports package time, as far as constants need it.
+// times imports as much of package time as constants need.
 type times struct{}
 
 func (times) Import(path string) (*types.Package, error) {
@@ -255,7 +255,7 @@ var (
 	factor         = regexp.MustCompile(`\d+`)
 )
 
-// scriptConstants adds those of a script, which are numbers.
+// scriptConstants adds the numeric constants of a script.
 func scriptConstants(path string, all map[string]string) error {
 	text, err := os.ReadFile(path)
 	for _, found := range scriptConstant.FindAllStringSubmatch(string(text), -1) {

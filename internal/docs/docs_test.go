@@ -11,15 +11,15 @@ import (
 	"unicode"
 )
 
-// project is its folder.
+// project is the folder of the project.
 const project = "../.."
 
-// inProject is the path from there of a file.
+// inProject returns a file's path relative to the project.
 func inProject(file string) string {
 	return filepath.ToSlash(strings.TrimPrefix(file, filepath.FromSlash(project+"/")))
 }
 
-// pages are all documents, by their paths from the project's folder.
+// pages returns the text of all documents by path.
 func pages(t *testing.T) map[string]string {
 	t.Helper()
 	files := slices.Concat(glob(t, "*.md"), glob(t, "docs/*.md"), glob(t, "docs/adr/*.md"))
@@ -45,7 +45,7 @@ func glob(t *testing.T, pattern string) []string {
 
 var link = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 
-// What a document links to is there: the file, and in a document the heading.
+// TestLinks checks that each link leads to a file, and to a heading if it names one.
 func TestLinks(t *testing.T) {
 	all := pages(t)
 	for page, text := range all {
@@ -73,7 +73,7 @@ var (
 	linkedText = regexp.MustCompile(`\[([^]]*)\]\([^)]*\)`)
 )
 
-// anchors are those that GitHub gives a document's headings, and its own.
+// anchors returns the anchors that GitHub derives from headings, and explicit ones.
 func anchors(text string) (list []string) {
 	for _, found := range ownAnchor.FindAllStringSubmatch(text, -1) {
 		list = append(list, found[1])
@@ -98,7 +98,7 @@ var (
 	span  = regexp.MustCompile("`[^`\n]*`")
 )
 
-// withoutCode is the text without samples.
+// withoutCode removes samples.
 func withoutCode(text string) string {
 	text = fence.ReplaceAllString(text, "")
 	lines := strings.Split(text, "\n")
@@ -110,7 +110,7 @@ var (
 	function  = regexp.MustCompile(`(?m)^func (Test\w+|Example\w*|Fuzz\w+|Benchmark\w+)\(`)
 )
 
-// The tests that documents name are there: client/TestModel is that one of the folder client.
+// TestNamedTests checks that tests named in documents exist: client/TestModel is TestModel in the folder client.
 func TestNamedTests(t *testing.T) {
 	folders, anywhere := testFunctions(t)
 	count := 0
@@ -128,7 +128,7 @@ func TestNamedTests(t *testing.T) {
 	}
 }
 
-// testFunctions are all tests, examples, fuzz tests and benchmarks, by their folders and in all.
+// testFunctions returns all tests, examples, fuzz tests and benchmarks, by folder and overall.
 func testFunctions(t *testing.T) (folders map[string]map[string]bool, anywhere map[string]bool) {
 	t.Helper()
 	folders, anywhere = map[string]map[string]bool{}, map[string]bool{}
@@ -157,7 +157,7 @@ func testFunctions(t *testing.T) (folders map[string]map[string]bool, anywhere m
 
 var namedFile = regexp.MustCompile(`\bdocs/[\w./-]+\.\w+`)
 
-// The documents that other documents, the sources and the samples of configuration name are there.
+// TestNamedDocuments checks that documents named in documents, sources and configuration exist.
 func TestNamedDocuments(t *testing.T) {
 	err := filepath.WalkDir(project, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
@@ -187,7 +187,7 @@ func TestNamedDocuments(t *testing.T) {
 
 var namedPath = regexp.MustCompile("`((?:internal|cmd|client|server|config|logger|tools|bench)(?:/[a-z0-9_.-]+)+)`")
 
-// The files and folders that the documents for contributors name exist.
+// TestNamedPaths checks that files and folders named in documents exist.
 func TestNamedPaths(t *testing.T) {
 	count := 0
 	for page, text := range pages(t) {
@@ -203,8 +203,7 @@ func TestNamedPaths(t *testing.T) {
 	}
 }
 
-// Who reads Chinese reads the same: each page has as many headings of each level, rows and samples as the English one. ACL lines (redis) may be
-// on another page.
+// TestTranslations checks that a Chinese page has as many headings, table rows and samples as the English one.
 func TestTranslations(t *testing.T) {
 	all := pages(t)
 	count := 0
@@ -214,7 +213,7 @@ func TestTranslations(t *testing.T) {
 			continue
 		}
 		count++
-		for what, pattern := range map[string]string{"headings": `(?m)^#+ `, "rows of tables": `(?m)^\|`, "samples": "(?m)^```[a-qs-z]"} {
+		for what, pattern := range map[string]string{"headings": `(?m)^#+ `, "rows of tables": `(?m)^\|`, "samples": "(?m)^ *```[a-z]"} {
 			re := regexp.MustCompile(pattern)
 			if got, want := len(re.FindAllString(text, -1)), len(re.FindAllString(all[original+".md"], -1)); got != want {
 				t.Errorf("%s has %d %s, the English page has %d", page, got, what, want)
@@ -231,7 +230,7 @@ var (
 	han     = regexp.MustCompile(`\p{Han}`)
 )
 
-// The samples of a Chinese page are those of the English one, in the same order, but for comments and texts that are translated.
+// TestTranslatedSamples checks that a Chinese page has the samples of the English one, except for comments and translated texts.
 func TestTranslatedSamples(t *testing.T) {
 	all := pages(t)
 	for page, text := range all {
@@ -239,7 +238,7 @@ func TestTranslatedSamples(t *testing.T) {
 		if !isChinese {
 			continue
 		}
-		theirs, ours := translatable(text), translatable(all[original+".md"])
+		theirs, ours := Samples(text), Samples(all[original+".md"])
 		if len(theirs) != len(ours) {
 			t.Errorf("%s has %d samples, the English page has %d", page, len(theirs), len(ours))
 		}
@@ -251,12 +250,7 @@ func TestTranslatedSamples(t *testing.T) {
 	}
 }
 
-// translatable are a document's samples that both languages have: ACL lines may be on another page.
-func translatable(document string) []Sample {
-	return slices.DeleteFunc(Samples(document), func(s Sample) bool { return s.Language == "redis" })
-}
-
-// sameLines compares samples without their comments, line by line; a line with Chinese characters is a translation.
+// sameLines compares samples line by line without comments. A line with Chinese characters counts as a translation.
 func sameLines(chinese, english string) bool {
 	a, b := codeLines(chinese), codeLines(english)
 	return slices.EqualFunc(a, b, func(a, b string) bool { return a == b || han.MatchString(a) })
@@ -273,7 +267,7 @@ func codeLines(sample string) (lines []string) {
 
 var setting = regexp.MustCompile(`(?m)^(\[[^]]+\]|;? *(?:\[schedule\.\w+\]|[a-z_]+ = ?[^;\n]*?)) *(?:;.*)?$`)
 
-// The Chinese sample of the configuration has the settings of delayer.conf, switched on and off alike, with the same values.
+// TestChineseConfiguration checks that docs/delayer.zh-CN.conf has the settings of delayer.conf, with the same values, and the same ones switched off.
 func TestChineseConfiguration(t *testing.T) {
 	settings := func(file string) (list []string) {
 		text, err := os.ReadFile(filepath.Join(project, file))

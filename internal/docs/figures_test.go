@@ -11,7 +11,7 @@ import (
 
 var namedRevision = regexp.MustCompile(`\brevision ([0-9a-f]{7,40})\b`)
 
-// Whoever doubts a figure can measure again what was measured: the revisions that documents name are in the repository.
+// TestNamedRevisions checks that revisions named in documents are in the history, so that figures can be measured again.
 func TestNamedRevisions(t *testing.T) {
 	if out, err := exec.Command("git", "-C", project, "rev-parse", "--is-shallow-repository").Output(); err != nil || strings.TrimSpace(string(out)) != "false" {
 		t.Skip("this is no clone with all of the history")
@@ -31,7 +31,7 @@ func TestNamedRevisions(t *testing.T) {
 	}
 }
 
-// The comparison has the medians of the benchmarks, rounded.
+// TestComparedFigures checks that the comparison has the medians of the benchmarks, rounded.
 func TestComparedFigures(t *testing.T) {
 	all := pages(t)
 	for _, page := range []string{"docs/comparison.md", "docs/comparison.zh-CN.md"} {
@@ -59,7 +59,7 @@ func TestComparedFigures(t *testing.T) {
 	}
 }
 
-// cellOf is a cell of the table below that heading.
+// cellOf returns a cell of the table below a heading.
 func cellOf(text, heading, row, column string) string {
 	_, text, _ = strings.Cut(text, "\n### "+heading+"\n")
 	at := -1
@@ -85,7 +85,7 @@ func cellOf(text, heading, row, column string) string {
 
 var numeral = regexp.MustCompile(`\d[\d,]*(\.\d+)?`)
 
-// number is the first one of a text.
+// number returns the first number in a text.
 func number(text string) float64 {
 	n, err := strconv.ParseFloat(strings.ReplaceAll(numeral.FindString(text), ",", ""), 64)
 	if err != nil {
@@ -94,7 +94,7 @@ func number(text string) float64 {
 	return n
 }
 
-// isRounded reports whether one number is the other, rounded to one of its digits beyond the first.
+// isRounded reports whether told is exact, rounded to one of its digits after the first.
 func isRounded(told, exact float64) bool {
 	for unit := 1.0; unit <= max(told/10, 1); unit *= 10 {
 		if math.Round(exact/unit)*unit == told {

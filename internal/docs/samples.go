@@ -1,4 +1,4 @@
-// Package docs checks what the documents say: that their samples work, and that what they refer to is there.
+// Package docs tests the documents: their samples work, and what they refer to exists.
 package docs
 
 import (
@@ -15,7 +15,7 @@ type Sample struct {
 
 var sample = regexp.MustCompile("(?ms)^( *)```([^\n]*)\n(.*?)^ *```$")
 
-// Samples are those of a document, in its order. One in a list is indented as the list's text.
+// Samples returns the samples of a document in order, without the indentation of lists.
 func Samples(document string) (samples []Sample) {
 	for _, at := range sample.FindAllStringSubmatchIndex(document, -1) {
 		indent, text := document[at[2]:at[3]], document[at[6]:at[7]]

@@ -13,11 +13,11 @@ import (
 	"github.com/mix-basic/delayer/config"
 )
 
-// languages are those of the documents' samples. cmd/delayer runs what is for a shell and starts Redis with what is for it.
-// client/acl_test.go and its neighbours use the redis samples, the metrics' tests those of Prometheus.
+// languages are the languages of samples. Tests of cmd/delayer run shell samples and start Redis with its configuration, tests of client and
+// others use the redis samples, and tests of metrics those for Prometheus.
 var languages = []string{"go", "sh", "console", "ini", "conf redis.conf", "conf sentinel.conf", "conf logrotate", "redis", "yaml", "json", "go.mod", "php", "text"}
 
-// samplesOf are the samples of a page in a language.
+// samplesOf returns a page's samples in a language.
 func samplesOf(t *testing.T, page, language string) (samples []string) {
 	t.Helper()
 	for _, s := range Samples(pages(t)[page]) {
@@ -28,7 +28,7 @@ func samplesOf(t *testing.T, page, language string) (samples []string) {
 	return samples
 }
 
-// Every sample names its language, so that a test can find it.
+// TestSamplesNameTheirLanguage checks that tests can find each sample by its language.
 func TestSamplesNameTheirLanguage(t *testing.T) {
 	indented := regexp.MustCompile(`(?m)^\n {4}\S.*$`)
 	for page, text := range pages(t) {
@@ -47,7 +47,7 @@ func TestSamplesNameTheirLanguage(t *testing.T) {
 	}
 }
 
-// The Go samples of a page make up one program that compiles as printed, and in which neither vet nor staticcheck finds a mistake.
+// TestGoSamplesCompile compiles each page's Go samples as one program, exactly as printed, and runs vet and staticcheck.
 func TestGoSamplesCompile(t *testing.T) {
 	root, err := filepath.Abs(project)
 	if err != nil {
@@ -73,7 +73,7 @@ func TestGoSamplesCompile(t *testing.T) {
 	output(t, module, strings.TrimSpace(staticcheck), "-checks", "inherit,-U1000", "./...") // nobody calls a page's functions
 }
 
-// newModule makes a module that uses this project and the modules that it pins.
+// newModule creates a module that requires this project and the same versions of other modules.
 func newModule(t *testing.T, root string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -102,7 +102,7 @@ func write(t *testing.T, file, text string) {
 	}
 }
 
-// output is what a command that succeeds writes.
+// output runs a command, which must succeed, and returns its standard output.
 func output(t *testing.T, dir, name string, args ...string) string {
 	t.Helper()
 	cmd := exec.Command(name, args...)
@@ -116,7 +116,7 @@ func output(t *testing.T, dir, name string, args ...string) string {
 	return string(out)
 }
 
-// Delayer takes every sample of its configuration.
+// TestConfigurationSamplesLoad loads every sample of delayer.conf.
 func TestConfigurationSamplesLoad(t *testing.T) {
 	count := 0
 	for page := range pages(t) {
@@ -134,7 +134,7 @@ func TestConfigurationSamplesLoad(t *testing.T) {
 	}
 }
 
-// JSON samples are JSON, but for the ellipsis of what is left out.
+// TestJSONSamplesParse checks that JSON samples are valid, apart from ellipses.
 func TestJSONSamplesParse(t *testing.T) {
 	count := 0
 	for page := range pages(t) {
