@@ -20,13 +20,17 @@ func EnvironmentPrefix(section string) string {
 // no settings, and a delayer that such a program runs passes them over.
 const JobPrefix = "DELAYER_JOB_"
 
+// URLVariable names a variable with the URL of a Redis, as package client reads it. It goes before all that says where Redis is. This
+// package only passes it over.
+const URLVariable = "DELAYER_REDIS_URL"
+
 // Variables are the names of the variables of this process that override a key.
 func Variables() (names []string) {
 	l := newLoader()
 	for _, variable := range os.Environ() {
-		name, _, _ := strings.Cut(variable, "=")
+		name, value, _ := strings.Cut(variable, "=")
 		section, suffix, ours := split(name)
-		if _, known := l.keys[section+"."+strings.ToLower(suffix)]; ours && known {
+		if _, known := l.keys[section+"."+strings.ToLower(suffix)]; ours && known || strings.ToUpper(name) == URLVariable && value != "" {
 			names = append(names, name)
 		}
 	}
@@ -37,7 +41,7 @@ func Variables() (names []string) {
 // is of no meaning, as on Windows.
 func split(name string) (section, suffix string, ours bool) {
 	name = strings.ToUpper(name)
-	if strings.HasPrefix(name, JobPrefix) {
+	if strings.HasPrefix(name, JobPrefix) || name == URLVariable {
 		return "", "", false
 	}
 	for _, section := range []string{"redis", "http", "delayer"} {

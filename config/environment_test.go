@@ -42,7 +42,7 @@ func TestEnvironmentIsRefused(t *testing.T) {
 		"DELAYER_REDIS_PREFIX=":                     {`DELAYER_REDIS_PREFIX: want the beginning of every key's name, such as "delayer:", without spaces`},
 		"DELAYER_REDIS_TLS=":                        {`DELAYER_REDIS_TLS: want true or false`},
 		"DELAYER_REDIS_PASWORD=s3cret":              {"DELAYER_REDIS_PASWORD: unknown variable, did you mean DELAYER_REDIS_PASSWORD?"},
-		"DELAYER_REDIS_URL=redis://s3cret@h":        {"DELAYER_REDIS_URL: unknown variable: [redis] has " + redisKeys},
+		"DELAYER_REDIS_WHERE=redis://s3cret@h":      {"DELAYER_REDIS_WHERE: unknown variable: [redis] has " + redisKeys},
 		"DELAYER_REDIS_PORT=tcp://10.0.0.7:6379":    {"DELAYER_REDIS_PORT: " + serviceLink("redis")},
 		"DELAYER_REDIS_PORT_6379_TCP_ADDR=10.0.0.7": {"DELAYER_REDIS_PORT_6379_TCP_ADDR: " + serviceLink("redis")},
 		"DELAYER_REDIS_SERVICE_HOST=10.0.0.7":       {"DELAYER_REDIS_SERVICE_HOST: " + serviceLink("redis")},
@@ -113,14 +113,16 @@ func TestUnknownVariableIsAWarning(t *testing.T) {
 func TestVariables(t *testing.T) {
 	t.Setenv("DELAYER_JOB_ID", "1")
 	t.Setenv("DELAYER_PROT", "1")
+	t.Setenv(URLVariable, "")
 	if got := Variables(); len(got) > 0 {
 		t.Errorf("got %q, want none", got)
 	}
 	t.Setenv("DELAYER_REDIS_HOST", "h")
 	t.Setenv("DELAYER_PID", "")
+	t.Setenv(URLVariable, "redis://h")
 	got := Variables()
 	slices.Sort(got)
-	if want := []string{"DELAYER_PID", "DELAYER_REDIS_HOST"}; !slices.Equal(got, want) {
+	if want := []string{"DELAYER_PID", "DELAYER_REDIS_HOST", URLVariable}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

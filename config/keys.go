@@ -65,7 +65,7 @@ func (c *Config) keys() []key {
 		{"redis", "partitions", "1", number(&r.Partitions, 1, 1, 1024),
 			"parts that the jobs are divided into, 1 to 1024, see docs/scaling.md; the same for all servers and clients"},
 		{"redis", "previous_partitions", "0", number(&r.PreviousPartitions, 1, 0, 1024),
-			"how many they were before, as long as delayer migrate has not moved all jobs from there"},
+			"the number before it was changed, until delayer migrate has moved all jobs"},
 		{"redis", "max_idle", "2", number(&r.MaxIdle, 1, -1, largest), "unused connections to keep, at most max_active"},
 		{"redis", "max_active", "20", number(&r.MaxActive, 1, -1, largest),
 			"connections at a time, but for the one that listens; 0 for no limit; as many again for the HTTP front"},

@@ -15,6 +15,8 @@ import (
 
 	"github.com/sevlyar/go-daemon"
 	"golang.org/x/sys/unix"
+
+	"github.com/mix-basic/delayer/config"
 )
 
 // readyMark ends what a daemon in the background says to the one who starts it.
@@ -34,6 +36,9 @@ func serveInBackground(o options, stdout, stderr *os.File) error {
 			return fail(exitUsage, err)
 		}
 		context.Args = append(context.Args, "-c", path)
+	}
+	if o.redis != "" { // ps does not show the environment
+		os.Setenv(config.URLVariable, o.redis)
 	}
 	if !daemon.WasReborn() {
 		return launch(context, stdout, stderr)

@@ -45,6 +45,20 @@ func TestBackgroundWithRelativePaths(t *testing.T) {
 	matches(t, "access log", read(t, s.access), infoLine(stopped+strconv.Itoa(pid)))
 }
 
+// A daemon in the background uses the Redis of --redis, which ps does not show.
+func TestBackgroundWithURL(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, redistest.Nobody(t))
+	db := redistest.Start(t)
+	if r := runBinary(t, s.dir, environment(t), "-d", "-c", s.conf, "--redis", "redis://"+db.Addr); r.code != 0 || strings.Contains(r.stdout, "Redis has not answered yet") {
+		t.Fatalf("%+v", r)
+	}
+	if line, err := os.ReadFile("/proc/" + read(t, s.pid) + "/cmdline"); err == nil && strings.Contains(string(line), db.Addr) {
+		t.Errorf("ps shows %q", line)
+	}
+	stopDaemon(t, s, syscall.SIGTERM)
+}
+
 // Ctrl-C while the daemon starts, for Redis does not answer, leaves none behind.
 func TestInterruptedBackground(t *testing.T) {
 	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {

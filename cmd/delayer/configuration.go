@@ -1,12 +1,15 @@
 package main
 
 import (
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/mix-basic/delayer/client"
@@ -21,7 +24,7 @@ type configuration struct {
 	warnings config.Problems // what in it is ignored or replaced; and which Redis a command uses that was told nothing
 }
 
-// findConfiguration loads the file of -c, or the first that a search finds. Where
+// findConfiguration loads the file of -c, or the first that a search finds. A URL goes before what that and the environment say of Redis. Where
 // there is none, the environment and the defaults are taken. A daemon that is told nothing
 // by the environment either gives up, unless it is that of --dev; a command says which Redis it uses.
 func findConfiguration(o options) (found configuration, err error) {
@@ -36,8 +39,8 @@ func findConfiguration(o options) (found configuration, err error) {
 	case path != "":
 		found.isFile = true
 		found.config, found.warnings, err = config.Load(path)
-	case o.command == nil && !o.dev && len(variables) == 0:
-		err = fmt.Errorf("%w: name one with -c FILENAME, set DELAYER_REDIS_HOST and the like, or try Delayer out with --dev", missing)
+	case o.command == nil && !o.dev && len(variables) == 0 && o.redis == "":
+		err = fmt.Errorf("%w: name one with -c FILENAME, say where Redis is with --redis or DELAYER_REDIS_URL, or try Delayer out with --dev", missing)
 	default:
 		found.config, found.warnings, err = config.FromEnvironment()
 	}
@@ -46,14 +49,50 @@ func findConfiguration(o options) (found configuration, err error) {
 	}
 	if path == "" && len(variables) > 0 {
 		found.searched = "the environment"
+	} else if path == "" && o.redis != "" {
+		found.searched = "--redis"
+	}
+	if err := useURL(&found.config.Redis, o); err != nil {
+		return found, fail(exitUsage, err)
 	}
 	ofRedis := func(variable string) bool {
 		return strings.HasPrefix(strings.ToUpper(variable), config.EnvironmentPrefix("redis"))
 	}
-	if path == "" && o.command != nil && !slices.ContainsFunc(variables, ofRedis) {
+	if path == "" && o.command != nil && o.redis == "" && !slices.ContainsFunc(variables, ofRedis) {
 		found.warnings = append(found.warnings, fmt.Sprintf("%v: using redis on %s", missing, found.config.Redis.Place()))
 	}
 	return found, nil
+}
+
+// useURL takes Redis's place, user and password from the URL of --redis or of the environment, and whether to encrypt; partitions
+// only if it names them. The rest stays. The in-memory Redis of --dev has its own.
+func useURL(r *config.Redis, o options) error {
+	name, url := "--redis", o.redis
+	if url == "" {
+		name, url = config.URLVariable, os.Getenv(config.URLVariable)
+	}
+	if url == "" || o.dev {
+		return nil
+	}
+	p, err := client.ParseURL(url)
+	if err != nil {
+		return fmt.Errorf("%s: %s", name, strings.TrimPrefix(err.Error(), "delayer: "))
+	}
+	r.Host, r.Sentinels, r.Cluster = p.Addr, nil, nil
+	if host, port, err := net.SplitHostPort(p.Addr); err == nil {
+		r.Host = host
+		r.Port, _ = strconv.Atoi(port)
+	}
+	if p.Sentinels != "" {
+		r.Sentinels = strings.Split(p.Sentinels, ",")
+	}
+	if p.Cluster != "" {
+		r.Cluster = strings.Split(p.Cluster, ",")
+	}
+	r.SentinelMaster, r.SentinelUsername, r.SentinelPassword = p.SentinelMaster, p.SentinelUsername, p.SentinelPassword
+	r.Username, r.Password, r.Database, r.TLS = p.Username, p.Password, p.Database, p.TLS != nil
+	r.Partitions, r.PreviousPartitions = cmp.Or(p.Partitions, r.Partitions), cmp.Or(p.PreviousPartitions, r.PreviousPartitions)
+	return nil
 }
 
 // printWarnings prints them, one a line. A warning says so itself, behind the place that editors

@@ -92,6 +92,62 @@ func TestFindConfigurationWithoutAFile(t *testing.T) {
 	}
 }
 
+// --redis goes before DELAYER_REDIS_URL, that before single variables, and these before the file. What a URL does not say stays.
+func TestURLGoesFirst(t *testing.T) {
+	conf := filepath.Join(t.TempDir(), "delayer.conf")
+	write(t, conf, "[redis]\nhost = file\nusername = u\npassword = p\ndatabase = 3\nprefix = p:\npartitions = 4\nread_timeout = 7\nsentinels = s\nsentinel_master = m\n")
+	from := func(o options) client.PoolOptions {
+		t.Helper()
+		o.configuration = conf
+		found, err := findConfiguration(o)
+		check(t, err)
+		if r := found.config.Redis; r.Prefix != "p:" || r.ReadTimeout != 7*time.Millisecond {
+			t.Errorf("%+v", r)
+		}
+		pool, err := poolOptions(found.config.Redis)
+		check(t, err)
+		pool.Partitions, pool.PreviousPartitions = found.config.Redis.Partitions, found.config.Redis.PreviousPartitions
+		return pool
+	}
+	if p := from(options{}); p.Sentinels != "s:26379" || p.Password != "p" {
+		t.Errorf("file: %+v", p)
+	}
+	t.Setenv("DELAYER_REDIS_SENTINELS", "variable")
+	if p := from(options{}); p.Sentinels != "variable:26379" {
+		t.Errorf("a variable: %+v", p)
+	}
+	t.Setenv(config.URLVariable, "redis://url:1")
+	if p := from(options{}); p.Addr != "url:1" || p.Sentinels+p.SentinelMaster+p.Username+p.Password != "" || p.Database != 0 || p.Partitions != 4 {
+		t.Errorf("URL: %+v", p)
+	}
+	if p := from(options{dev: true}); p.Sentinels != "variable:26379" {
+		t.Errorf("--dev: %+v", p)
+	}
+	for _, url := range []string{
+		"rediss://a:b@flag:2/5?partitions=8&previous_partitions=2", "unix://:pw@/run/redis.sock?db=2&partitions=4", "redis://[::1]:7?partitions=4",
+		"rediss-sentinel://a:b@one,two:7/2?master=n&sentinel_username=x&sentinel_password=y&partitions=4", "redis-cluster://pw@one,two:7?partitions=16",
+	} {
+		want, err := client.ParseURL(url)
+		check(t, err)
+		got := from(options{redis: url})
+		if (got.TLS == nil) != (want.TLS == nil) {
+			t.Errorf("%s: TLS %v, want %v", url, got.TLS, want.TLS)
+		}
+		got = client.PoolOptions{Addr: got.Addr, Sentinels: got.Sentinels, SentinelMaster: got.SentinelMaster, SentinelUsername: got.SentinelUsername, SentinelPassword: got.SentinelPassword, Cluster: got.Cluster,
+			Username: got.Username, Password: got.Password, Database: got.Database, Partitions: got.Partitions, PreviousPartitions: got.PreviousPartitions}
+		if want.TLS = nil; got != want {
+			t.Errorf("%s:\n got %+v\nwant %+v", url, got, want)
+		}
+	}
+	os.Unsetenv("DELAYER_REDIS_SENTINELS")
+	for name, o := range map[string]options{"--redis: invalid redis URL: ": {redis: "http://x"}, config.URLVariable + ": invalid redis URL: ": {}} {
+		t.Setenv(config.URLVariable, "nonsense")
+		if _, err := findConfiguration(o); err == nil || !strings.HasPrefix(err.Error(), name) {
+			t.Errorf("%v, want %q", err, name)
+		}
+	}
+}
+
 func TestTLSConfig(t *testing.T) {
 	dir := t.TempDir()
 	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")

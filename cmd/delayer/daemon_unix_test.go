@@ -230,7 +230,7 @@ func TestNoConfiguration(t *testing.T) {
 	for _, mode := range modes {
 		r := runBinary(t, dir, environment(t, "DELAYER_JOB_ID=7", "DELAYER_SERVICE_HOST=10.0.0.7"), mode...)
 		if r.code != 2 || r.stdout != "" || !strings.HasPrefix(r.stderr, "ERROR: no configuration file found (looked for delayer.conf, ") ||
-			!strings.HasSuffix(r.stderr, ", /etc/delayer.conf): name one with -c FILENAME, set DELAYER_REDIS_HOST and the like, or try Delayer out with --dev\n") {
+			!strings.HasSuffix(r.stderr, ", /etc/delayer.conf): name one with -c FILENAME, say where Redis is with --redis or DELAYER_REDIS_URL, or try Delayer out with --dev\n") {
 			t.Errorf("%v: %+v", mode, r)
 		}
 	}

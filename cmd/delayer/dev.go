@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"strconv"
 	"strings"
 
@@ -57,6 +58,9 @@ func tryLine(o options, configured, actual config.Redis) string {
 	line := "delayer push greetings 5 hello"
 	if o.configuration != "" {
 		line = fmt.Sprintf("delayer -c '%s' push greetings 5 hello", o.configuration)
+	}
+	if os.Getenv(config.URLVariable) != "" {
+		line = config.URLVariable + "= " + line
 	}
 	usual := config.Default().Redis
 	if actual.Port != usual.Port || actual.Port != configured.Port {

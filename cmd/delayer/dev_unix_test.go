@@ -131,9 +131,9 @@ func TestDevLeavesOthersAlone(t *testing.T) {
 			ids := []string{"b", "c", "d", "e", "f"} // of several partitions
 			for _, id := range ids {
 				push(id, "50ms")
+				p.expect(p.stdout, "Job is ready, Topic: greetings, IDs: ["+id+"]") // before the next, or one line has both
 			}
-			for _, id := range ids {
-				p.expect(p.stdout, "Job is ready, Topic: greetings, IDs: ["+id+"]")
+			for range ids {
 				if r := runBinary(t, s.dir, env, "-c", s.conf, "bpop", "greetings", "20s"); r != (result{stdout: "hello\n"}) {
 					t.Errorf("%+v", r)
 				}

@@ -39,10 +39,18 @@ func (f *flagSet) reported(name string, set func(value string) error) func(value
 	return func(value string) error {
 		err := set(value)
 		if err != nil {
-			f.wrong = fmt.Errorf("%s %q: %w", dashed(name), value, err)
+			f.wrong = fmt.Errorf("%s%s: %w", dashed(name), quoted(name, value), err)
 		}
 		return err
 	}
+}
+
+// quoted is a value as errors show it: a URL may have a password in it.
+func quoted(name, value string) string {
+	if name == "redis" {
+		return ""
+	}
+	return fmt.Sprintf(" %q", value)
 }
 
 // one defines a flag with a value, and its other names.
@@ -50,7 +58,7 @@ func (f *flagSet) one(names string, set func(value string) error) {
 	for name := range strings.FieldsSeq(names) {
 		f.several(name, func(value string) error {
 			if before, twice := f.given[names]; twice {
-				return fmt.Errorf("%q was given before", before)
+				return fmt.Errorf("it was given before%s", quoted(name, before))
 			}
 			f.given[names] = value
 			return set(value)

@@ -113,7 +113,8 @@ func configurationManual() string {
 	m.section("DESCRIPTION")
 	m.plain("The file has sections and keys: key = value. A # or a ; begins a comment; a value that holds one goes in double quotes. " +
 		"What the file leaves out has the default shown here. The environment goes before the file: DELAYER_PID sets pid, " +
-		"DELAYER_REDIS_HOST sets host of [redis], DELAYER_HTTP_LISTEN sets listen of [http].")
+		"DELAYER_REDIS_HOST sets host of [redis], DELAYER_HTTP_LISTEN sets listen of [http]. DELAYER_REDIS_URL goes before all that says " +
+		"where Redis is, and the option --redis before that.")
 	section := ""
 	for _, k := range config.Keys() {
 		if k.Section != section {

@@ -12,6 +12,7 @@ import (
 // options are what the command line says.
 type options struct {
 	configuration string // empty: search
+	redis         string // --redis; empty: not given
 	background    bool
 	dev           bool
 	check         bool // --check-config
@@ -63,6 +64,7 @@ func (o *options) parse(args []string) error {
 func (o *options) flags() *flagSet {
 	f := newFlagSet(o.given)
 	f.text("c configuration", &o.configuration)
+	f.text("redis", &o.redis)
 	f.toggle("json", &o.json)
 	f.toggle("h help", &o.help)
 	return f
@@ -86,6 +88,8 @@ func (o *options) checkDaemon() error {
 		return errors.New("--dev runs in the foreground only: it keeps nothing, and would be forgotten in the background")
 	case o.check && (o.dev || o.background):
 		return errors.New("--check-config and --check-redis start nothing: leave out -d and --dev")
+	case o.dev && o.redis != "":
+		return errors.New("--dev has a Redis of its own: leave out --redis")
 	case o.json:
 		return errors.New("--json is for a command")
 	}
