@@ -48,7 +48,10 @@ func complete(words []string) (list []string) {
 				return nil
 			}
 		case f != nil && !isToggle(f):
-			if i++; i == len(before) {
+			if i++; i < len(before) && before[i] == "=" { // a word of its own in bash
+				i++
+			}
+			if i >= len(before) {
 				return nil
 			}
 		}

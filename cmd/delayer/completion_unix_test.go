@@ -24,6 +24,8 @@ func TestComplete(t *testing.T) {
 		"completion ":               "bash fish zsh",
 		"-c a --json pau":           "pause paused",
 		"--configuration=a pau":     "pause paused",
+		"--configuration = a pau":   "pause paused",
+		"--configuration = a":       "",
 		"--ch":                      "--check-config --check-redis",
 		"push t 5 b --rep":          "--replicas --replicas-timeout",
 		"push --id --max --rep":     "--replicas --replicas-timeout",

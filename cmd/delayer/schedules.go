@@ -260,51 +260,33 @@ func scheduleOfFile(s config.Schedule) store.Schedule {
 	}
 }
 
-// recovery is an Observer that tells when passes work again after some that did not, and leaves all else to another Observer, if there is one.
+// recovery is an Observer that tells when passes work again after some that did not. All else goes to another Observer.
 type recovery struct {
-	next    server.Observer
+	server.Observer
 	failing atomic.Bool
 	again   chan struct{} // has room for one
 }
 
-func newRecovery(next server.Observer) *recovery {
-	return &recovery{next: next, again: make(chan struct{}, 1)}
+func newRecovery() *recovery {
+	return &recovery{Observer: noObserver{}, again: make(chan struct{}, 1)}
 }
 
 func (r *recovery) Passed(took time.Duration, err error) {
 	if err != nil {
 		r.failing.Store(true)
-	} else if r.failing.Load() && r.failing.CompareAndSwap(true, false) {
+	} else if r.failing.CompareAndSwap(true, false) {
 		select {
 		case r.again <- struct{}{}:
 		default:
 		}
 	}
-	if r.next != nil {
-		r.next.Passed(took, err)
-	}
+	r.Observer.Passed(took, err)
 }
 
-func (r *recovery) Moved(topic string, m server.Moved) {
-	if r.next != nil {
-		r.next.Moved(topic, m)
-	}
-}
+type noObserver struct{}
 
-func (r *recovery) Dropped(jobs int) {
-	if r.next != nil {
-		r.next.Dropped(jobs)
-	}
-}
-
-func (r *recovery) Called(script string, took time.Duration) {
-	if r.next != nil {
-		r.next.Called(script, took)
-	}
-}
-
-func (r *recovery) Fired(f server.Fired) {
-	if r.next != nil {
-		r.next.Fired(f)
-	}
-}
+func (noObserver) Moved(string, server.Moved)   {}
+func (noObserver) Dropped(int)                  {}
+func (noObserver) Passed(time.Duration, error)  {}
+func (noObserver) Called(string, time.Duration) {}
+func (noObserver) Fired(server.Fired)           {}

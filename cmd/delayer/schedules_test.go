@@ -49,7 +49,7 @@ func TestSchedulesThatAreGivenUp(t *testing.T) {
 			told := make(console, 10)
 			log, err := logger.Open(logger.Options{Console: told})
 			check(t, err)
-			s := &service{log: log, recovered: newRecovery(nil), pool: client.PoolOptions{Addr: db.Addr, Username: "daemon", Password: "secret"},
+			s := &service{log: log, recovered: newRecovery(), pool: client.PoolOptions{Addr: db.Addr, Username: "daemon", Password: "secret"},
 				config: config.Config{Redis: config.Redis{Prefix: "delayer:", Partitions: 1}, Schedules: test.file}}
 			ctx, stop := context.WithCancel(t.Context())
 			ended := make(chan struct{})
@@ -100,7 +100,7 @@ func keep(t *testing.T, db *redistest.Server, names ...string) *keeper {
 	told := make(console, 100)
 	log, err := logger.Open(logger.Options{Console: told})
 	check(t, err)
-	k := &keeper{told: told, service: &service{log: log, recovered: newRecovery(nil), pool: client.PoolOptions{Addr: db.Addr},
+	k := &keeper{told: told, service: &service{log: log, recovered: newRecovery(), pool: client.PoolOptions{Addr: db.Addr},
 		config: config.Config{Redis: config.Redis{Prefix: "delayer:", Partitions: 1}}}}
 	for _, name := range names {
 		k.config.Schedules = append(k.config.Schedules,

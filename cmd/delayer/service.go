@@ -89,11 +89,11 @@ func serve(o options, m mode, stdout, stderr io.Writer) error {
 		DeadMaxAge: cmp.Or(c.Delayer.DeadMaxAge, -1), DeadMax: c.Delayer.DeadMax,
 		Version: version,
 	}
-	recovered := newRecovery(nil)
+	recovered := newRecovery()
 	if f != nil {
 		defer f.close()
 		notes = append(notes, "HTTP front:\t"+f.url)
-		recovered.next = f.metrics
+		recovered.Observer = f.metrics
 	}
 	workOptions.Observer = recovered
 	work := server.New(pool, workOptions)
