@@ -36,15 +36,11 @@ var scripts = []line{
 		job, err := other.Get(s.Context(), "a")
 		expect(s, "its body", job.Body, err, "body of a")
 	}},
-	{"browse_dead", func(s *stage) {
+	{"browse", func(s *stage) {
 		s.letter("a")
 		s.expectPage("dead", "a")
-	}},
-	{"browse_pool", func(s *stage) {
 		s.stored("a", time.Hour)
 		s.expectPage("waiting", "a")
-	}},
-	{"browse_ready", func(s *stage) {
 		s.stored("a", 0)
 		s.expectPage("ready", "a")
 	}},
@@ -335,27 +331,22 @@ var scripts = []line{
 		first := s.scheduled("a", time.Hour)
 		expect(s, "its due time", first.Due, nil, first.Next)
 	}},
-	{"schedule_states", func(s *stage) {
-		s.scheduled("a", time.Hour)
-		check(s, s.store.PauseSchedule(s.Context(), s.scheduled("b", time.Hour).Name, true))
-		states, err := s.store.ScheduleStates(s.Context())
-		expect(s, "the schedules", states, err, store.ScheduleStates{Active: 1, Paused: 1})
-	}},
 	{"schedules", func(s *stage) {
 		s.scheduled("a", time.Hour)
-		s.scheduled("b", time.Hour)
+		check(s, s.store.PauseSchedule(s.Context(), s.scheduled("b", time.Hour).Name, true))
 		all, err := s.store.Schedules(s.Context())
 		expect(s, "the schedules", len(all.List), err, 2)
-	}},
-	{"schedules_from", func(s *stage) {
-		s.scheduled("a", time.Hour)
+		states, err := s.store.ScheduleStates(s.Context())
+		expect(s, "their states", states, err, store.ScheduleStates{Active: 1, Paused: 1})
 		names, err := s.store.SchedulesFrom(s.Context(), "")
-		expect(s, "the schedules that nobody keeps", names, err, []string{"a"})
+		expect(s, "the schedules that nobody keeps", names, err, []string{"a", "b"})
 	}},
 	{"servers", func(s *stage) {
 		_, err := s.beat("one")
 		check(s, err)
 		s.expectServers("one")
+		check(s, s.store.SignOff(s.Context(), "one"))
+		s.expectServers()
 	}},
 	{"set_aside", func(s *stage) {
 		s.stored("a", time.Hour)
@@ -369,12 +360,6 @@ var scripts = []line{
 		expect(s, "what is set aside", len(aside.Jobs), err, 1)
 		s.expectStored("a", "")
 		s.expectStored("b", "ready")
-	}},
-	{"sign_off", func(s *stage) {
-		_, err := s.beat("one")
-		check(s, err)
-		check(s, s.store.SignOff(s.Context(), "one"))
-		s.expectServers()
 	}},
 	{"stats", func(s *stage) {
 		s.held("reserved")

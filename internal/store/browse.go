@@ -6,11 +6,7 @@ import (
 	"time"
 )
 
-var (
-	browsePoolScript  = newScript("browse_pool")
-	browseReadyScript = newScript("browse_ready")
-	browseDeadScript  = newScript("browse_dead")
-)
+var browseScript = newScript("browse")
 
 // Browse says which jobs to look at.
 type Browse struct {
@@ -53,28 +49,22 @@ type Page struct {
 // Browse looks at some jobs, in order: the next to fall due or to be delivered first, and of the
 // dead ones the newest, or the oldest. A page ends early behind about half a MiB.
 func (s *Store) Browse(ctx context.Context, b Browse) (Page, error) {
-	k := s.keys
-	script, keys := browsePoolScript, []string{k.JobPool()}
-	further := []any{b.State}
-	switch b.State {
-	case "ready":
-		script, keys, further = browseReadyScript, append(keys, k.ReadyQueue(b.Topic)), nil
-	case "dead":
-		script, keys = browseDeadScript, []string{k.DeadTopics(), k.DeadLetters(b.Topic)}
-		further = []any{"", ""}
+	list, state, stale := s.keys.ReadyQueue(b.Topic), b.State, ""
+	if b.State == "dead" {
+		list = s.keys.DeadLetters(b.Topic)
 		if b.Oldest {
-			further[0] = "oldest"
+			state = "oldest"
 		}
 		if b.Stale {
-			b.Topic, further[1] = "", "stale"
+			b.Topic, stale = "", "stale"
 		}
 	}
 	preview := any(b.Preview)
 	if b.Whole {
 		preview = "all"
 	}
-	args := append(arguments(8, keys...), b.Topic, b.Jobs, b.Entries, preview, b.After.At, b.After.ID)
-	return newCall(s, script, append(args, further...), func(reply any) (Page, error) { return pageOf(b.State, reply) }).Do(ctx)
+	args := append(arguments(8, s.jobPool, list), b.Topic, b.Jobs, b.Entries, preview, b.After.At, b.After.ID, state, stale)
+	return newCall(s, browseScript, args, func(reply any) (Page, error) { return pageOf(b.State, reply) }).Do(ctx)
 }
 
 func pageOf(state string, reply any) (page Page, err error) {

@@ -19,7 +19,6 @@ var (
 	schedulesScript      = newScript("schedules")
 	fireScript           = newScript("fire")
 	mendSchedulesScript  = newScript("mend_schedules")
-	schedulesFromScript  = newScript("schedules_from")
 	listSchedulesScript  = newScript("list_schedules")
 	scheduleIDForm       = regexp.MustCompile(`(?s)^\{(.*)\}@schedule$`)
 	rememberedMomentForm = regexp.MustCompile(`^(\d+)([a-z])(\d+)$`)
@@ -148,24 +147,6 @@ func (s *Store) HasSchedules(ctx context.Context, names []string) (bool, error) 
 		}
 	}
 	return true, nil
-}
-
-// SchedulesFrom are the names of the schedules of that source.
-func (s *Store) SchedulesFrom(ctx context.Context, source string) (names []string, err error) {
-	last := ""
-	for again := true; again; again = err == nil && last != "" {
-		args := append(arguments(3, s.jobPool), source, last, schedulesPage)
-		var page []string
-		page, err = newCall(s, schedulesFromScript, args, func(reply any) (page []string, err error) {
-			rest, err := scan(reply, &last)
-			if err == nil {
-				page, err = redis.Strings(rest, nil)
-			}
-			return page, err
-		}).Do(ctx)
-		names = append(names, page...)
-	}
-	return names, err
 }
 
 // ListSchedules says for 150 s which schedules the file of a server has, unless it has none, and returns what the files of others have. It is for

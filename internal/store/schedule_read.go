@@ -21,19 +21,24 @@ type Schedules struct {
 
 // SchedulesOf reads those of these IDs that are schedules, 1,000 at most.
 func (s *Store) SchedulesOf(ids IDs) *Call[Schedules] {
-	args := append(arguments(1+len(ids), s.jobPool), "of")
+	args := append(arguments(2+len(ids), s.jobPool), "all", "of")
 	return newCall(s, schedulesScript, append(args, ids...), schedulesOf)
 }
 
-// DueSchedules reads of those of these IDs that are schedules what it takes to fire them, 1,000 at most. The rest of a Scheduled is zero.
+// DueSchedules reads of those of these IDs that are schedules what it takes to fire them, and their sources, 1,000 at most. The rest of a
+// Scheduled is zero.
 func (s *Store) DueSchedules(ids IDs) *Call[Schedules] {
-	args := append(arguments(1+len(ids), s.jobPool), "due")
+	args := append(arguments(2+len(ids), s.jobPool), "due", "of")
 	return newCall(s, schedulesScript, append(args, ids...), schedulesOf)
 }
 
 // SchedulesBehind reads the next schedules behind that name, in their order; the first ones behind "".
 func (s *Store) SchedulesBehind(name string, most int) *Call[Schedules] {
-	return newCall(s, schedulesScript, append(arguments(3, s.jobPool), "behind", name, most), schedulesOf)
+	return s.schedulesBehind("all", name, most)
+}
+
+func (s *Store) schedulesBehind(read, name string, most int) *Call[Schedules] {
+	return newCall(s, schedulesScript, append(arguments(4, s.jobPool), read, "behind", name, most), schedulesOf)
 }
 
 // schedulesPage is how many schedules are read at a time.
@@ -57,6 +62,60 @@ func (s *Store) readOn(ctx context.Context, all *Schedules) error {
 		all.Now, all.Last, all.List = page.Now, page.Last, append(all.List, page.List...)
 	}
 	return nil
+}
+
+// eachBriefly reads of all schedules by name, page by page: ID, Revision, Next, Paused and Source.
+func (s *Store) eachBriefly(ctx context.Context, do func(now time.Time, one Scheduled)) error {
+	for last := ""; ; {
+		page, err := s.schedulesBehind("brief", last, schedulesPage).Do(ctx)
+		for _, one := range page.List {
+			do(page.Now, one)
+		}
+		if last = page.Last; err != nil || last == "" {
+			return err
+		}
+	}
+}
+
+// SchedulesFrom are the names of the schedules of that source.
+func (s *Store) SchedulesFrom(ctx context.Context, source string) (names []string, err error) {
+	err = s.eachBriefly(ctx, func(_ time.Time, one Scheduled) {
+		if one.Source == source {
+			names = append(names, one.Name)
+		}
+	})
+	return names, err
+}
+
+// ScheduleStates are how many schedules there are.
+type ScheduleStates struct {
+	Active, Paused int
+	Ended          int           // have no next occurrence any more
+	Overdue        time.Duration // for how long the next occurrence of one that is active has been due; 0 if none is
+}
+
+// Add adds another partition's.
+func (s *ScheduleStates) Add(part ScheduleStates) {
+	s.Active, s.Paused, s.Ended = s.Active+part.Active, s.Paused+part.Paused, s.Ended+part.Ended
+	s.Overdue = max(s.Overdue, part.Overdue)
+}
+
+// ScheduleStates counts all schedules.
+func (s *Store) ScheduleStates(ctx context.Context) (all ScheduleStates, err error) {
+	err = s.eachBriefly(ctx, func(now time.Time, one Scheduled) {
+		switch {
+		case one.Broken == nil && one.Next.IsZero():
+			all.Ended++
+		case !one.Paused.IsZero():
+			all.Paused++
+		default:
+			all.Active++
+			if one.Broken == nil {
+				all.Overdue = max(all.Overdue, now.Sub(one.Next))
+			}
+		}
+	})
+	return all, err
 }
 
 func schedulesOf(reply any) (all Schedules, err error) {
@@ -87,7 +146,7 @@ func scheduledOf(reply any) (s Scheduled, err error) {
 	if match := scheduleIDForm.FindStringSubmatch(s.ID); match != nil {
 		s.Name = match[1]
 	}
-	into := []any{&s.Revision, &topic, &s.Spec, &s.Zone, &s.Topic, &s.Missed, &jitter, &next, &paused, &old, &s.Body, &s.Overlap, &options, &s.Source,
+	into := []any{&s.Revision, &topic, &next, &paused, &s.Source, &s.Spec, &s.Zone, &s.Topic, &s.Missed, &jitter, &old, &s.Body, &s.Overlap, &options,
 		&s.LastID, &past, &s.Ran, &s.NotRun.Late, &s.NotRun.Overlapped, &s.NotRun.Paused}
 	if _, err = redis.Scan(fields, into[:min(len(fields), len(into))]...); err != nil {
 		return s, err
@@ -96,10 +155,10 @@ func scheduledOf(reply any) (s Scheduled, err error) {
 	var ttr, lifetime int64
 	fmt.Sscan(options, &s.MaxAttempts, &ttr, &lifetime)
 	s.TTR, s.Lifetime = time.Duration(ttr)*time.Millisecond, time.Duration(lifetime)*time.Millisecond
-	if next != "" && timeOfMillis(next).IsZero() {
+	s.Next, s.Paused = timeOfMillis(next), timeOfMillis(paused)
+	if next != "" && s.Next.IsZero() {
 		return s, fmt.Errorf("its next moment is %s", Quote(next))
 	}
-	s.Next, s.Paused = timeOfMillis(next), timeOfMillis(paused)
 	for line := range strings.Lines(old) {
 		if part := strings.SplitN(strings.TrimSuffix(line, "\n"), " ", 4); len(part) == 4 {
 			s.Old = append(s.Old, OldSpec{Spec: part[3], Zone: part[2], Until: timeOfMillis(part[0]), Then: timeOfMillis(part[1])})

@@ -122,7 +122,7 @@ func TestDueSchedules(t *testing.T) {
 		b.put(t, s, b.time(60*second))
 		check(t, b.PauseSchedule(t.Context(), "a", true))
 		want := b.scheduled(t, "a")
-		want.Due, want.Body, want.Overlap, want.Source, want.Terms = time.Time{}, "", "", "", Terms{}
+		want.Due, want.Body, want.Overlap, want.Terms = time.Time{}, "", "", Terms{}
 		read, err := b.DueSchedules(IDs{"j", ScheduleID("a"), ScheduleID("gone")}).Do(t.Context())
 		if err != nil || len(read.List) != 1 || !reflect.DeepEqual(read.List[0], want) || want.Paused.IsZero() {
 			t.Errorf("got  %+v, %v\nwant %+v", read.List, err, want)
@@ -733,11 +733,11 @@ func TestScheduleStates(t *testing.T) {
 			}
 		}
 		expect()
-		for n := range statesPage + 2 {
+		for n := range schedulesPage + 2 {
 			_, _, err := b.PutSchedule(t.Context(), aSchedule(fmt.Sprint("s", n)), b.time(60*second))
 			check(t, err)
 		}
-		want.Active = statesPage + 2
+		want.Active = schedulesPage + 2
 		expect()
 		b.do(t, "ZADD", "delayer:schedules", 0, "gone", 0, "broken")
 		b.do(t, "SET", "delayer:job_bucket:{broken}@schedule", "no hash")
@@ -745,7 +745,7 @@ func TestScheduleStates(t *testing.T) {
 		check(t, b.PauseSchedule(t.Context(), "s9", true))
 		b.do(t, "HSET", "delayer:job_bucket:"+ScheduleID("s9"), "next", 1)
 		b.do(t, "HSET", "delayer:job_bucket:"+ScheduleID("s8"), "next", "")
-		want = ScheduleStates{Active: statesPage, Paused: 1, Ended: 1}
+		want = ScheduleStates{Active: schedulesPage, Paused: 1, Ended: 1}
 		expect()
 		b.do(t, "HSET", "delayer:job_bucket:"+ScheduleID("s99"), "next", b.time(-90*second).UnixMilli())
 		if got, err := b.ScheduleStates(t.Context()); err != nil || got.Overdue < 89*time.Second || got.Overdue > 5*time.Minute {

@@ -17,7 +17,6 @@ import (
 
 var (
 	heartbeatScript = newScript("heartbeat")
-	signOffScript   = newScript("sign_off")
 	serversScript   = newScript("servers")
 )
 
@@ -170,7 +169,7 @@ func (s *Store) Heartbeat(state ServerState, entries int, acked int64) *Call[Bea
 
 // SignOff deletes the entry of a server that stops.
 func (s *Store) SignOff(ctx context.Context, id string) error {
-	_, err := newCall(s, signOffScript, append(arguments(1, s.keys.Servers()), id), unread).Do(ctx)
+	_, err := s.command(ctx, "HDEL", s.keys.Servers(), id)
 	return err
 }
 

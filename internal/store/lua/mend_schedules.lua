@@ -10,7 +10,7 @@
 --
 -- Atomic because a schedule may be removed meanwhile.
 -- Cost: O(1) for each, and O(log n) of the pool for each that it puts back. Nothing if none was moved.
--- include: guard: not_permitted not_writable; place: entries_before; schedule: schedule_id schedule_name; time: score_of
+-- include: guard: not_permitted not_writable; schedule: names_behind schedule_id schedule_name; time: score_of
 -- include: cluster: elsewhere
 local queue, most = queues .. SCHEDULE_TOPIC, tonumber(ARGV[2])
 local all = redis.call('ZCOUNT', schedules, '-inf', '+inf')
@@ -38,8 +38,8 @@ for _ = 1, math.min(waiting, most) do
   local is, topic = repair(id, schedule_name(id) or id)
   if not is and topic then redis.call('LPUSH', queue, id) end
 end
-local first = ARGV[1] ~= '' and entries_before(schedules, '0', ARGV[1] .. '\0') or 0
-local names = redis.call('ZRANGE', schedules, first, first + most - 1)
+local names
+names, reply[2] = names_behind(ARGV[1], most)
 if #names == 0 then return reply end
 local ids, bucket_keys = {}, {}
 for i, name in ipairs(names) do
@@ -54,5 +54,4 @@ for i, name in ipairs(names) do
     redis.pcall('ZADD', removed_schedules, 0, name)
   end
 end
-if #names == most then reply[2] = names[most] end
 return reply

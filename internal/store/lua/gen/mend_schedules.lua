@@ -27,22 +27,9 @@ local function not_writable()
   local reply = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '')
   if type(reply) == 'table' and not string.find(reply.err, 'OOM ', 1, true) then return reply end
 end
-local function stands_before(a, b)
-  for i = 1, math.min(#a, #b) do
-    local of_a, of_b = string.byte(a, i), string.byte(b, i)
-    if of_a ~= of_b then return of_a < of_b end
-  end
-  return #a < #b
-end
-local function entries_before(set, score, id)
-  local low = redis.call('ZCOUNT', set, '-inf', '(' .. score)
-  local high = redis.call('ZCOUNT', set, '-inf', score)
-  while low < high do
-    local middle = math.floor((low + high) / 2)
-    local entry = redis.call('ZRANGE', set, middle, middle)[1]
-    if stands_before(entry, id) then low = middle + 1 else high = middle end
-  end
-  return low
+local function names_behind(name, most)
+  local names = redis.call('ZRANGE', schedules, name == '' and '-' or '(' .. name, '+', 'BYLEX', 'LIMIT', 0, most)
+  return names, #names == most and names[most] or ''
 end
 local function schedule_id(name) return '{' .. name .. '}@schedule' end
 local function schedule_name(id) return string.match(id, '^{(.*)}@schedule$') end
@@ -77,8 +64,8 @@ for _ = 1, math.min(waiting, most) do
   local is, topic = repair(id, schedule_name(id) or id)
   if not is and topic then redis.call('LPUSH', queue, id) end
 end
-local first = ARGV[1] ~= '' and entries_before(schedules, '0', ARGV[1] .. '\0') or 0
-local names = redis.call('ZRANGE', schedules, first, first + most - 1)
+local names
+names, reply[2] = names_behind(ARGV[1], most)
 if #names == 0 then return reply end
 local ids, bucket_keys = {}, {}
 for i, name in ipairs(names) do
@@ -93,5 +80,4 @@ for i, name in ipairs(names) do
     redis.pcall('ZADD', removed_schedules, 0, name)
   end
 end
-if #names == most then reply[2] = names[most] end
 return reply

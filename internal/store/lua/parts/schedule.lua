@@ -15,6 +15,12 @@ local function schedule_id(name) return '{' .. name .. '}@schedule' end
 
 local function schedule_name(id) return string.match(id, '^{(.*)}@schedule$') end
 
+-- The next names of schedules behind one, '' to begin; and the last of them, '' if there are no more.
+local function names_behind(name, most)
+  local names = redis.call('ZRANGE', schedules, name == '' and '-' or '(' .. name, '+', 'BYLEX', 'LIMIT', 0, most)
+  return names, #names == most and names[most] or ''
+end
+
 -- Why a schedule's jobs can't be put into their queue, as an error reply, or nil; and why they can't be stored at all. The first write
 -- tells that Redis is full.
 local function no_queue(topic)
