@@ -13,7 +13,6 @@ var (
 	ackScript    = newScript("ack")
 	retryScript  = newScript("retry")
 	extendScript = newScript("extend")
-	buryScript   = newScript("bury")
 )
 
 var (
@@ -130,11 +129,11 @@ type Burial struct {
 
 // Bury makes dead letters of the jobs. Its answer is as Ack's, and errors of Redis.
 func (s *Store) Bury(jobs []Burial) *Call[[]error] {
-	args := arguments(5*len(jobs), s.jobPool)
+	args := arguments(6*len(jobs), s.jobPool)
 	for _, job := range jobs {
-		args = append(job.appendTo(args), job.Reason, job.Error)
+		args = append(job.appendTo(args), job.Reason, "bury", job.Error)
 	}
-	return newCall(s, buryScript, args, func(reply any) ([]error, error) {
+	return newCall(s, retryScript, args, func(reply any) ([]error, error) {
 		return errorsAt(reply, len(jobs))
 	})
 }

@@ -15,7 +15,7 @@
 -- Atomic because a second try must find all of the batch, or nothing.
 -- Cost: O(log n) of the pool for each entry.
 -- include: dead: unlist; guard: not_permitted not_writable; lease: is_lease count_reserved read_lease lease_text keep_follower
--- include: limit: read_limit; once: keep_once; pool: announce; queue: wake; schedule: schedule_name; slots: slot_score
+-- include: limit: read_limit; once: keep_once; pool: announce; queue: make_ready wake_all; schedule: schedule_name; slots: slot_score
 -- include: time: now now_s score_of; topics: register_use; cluster: elsewhere
 local from, serial = 'from ' .. ARGV[1], tonumber(ARGV[2])
 local last = redis.call('HGET', migration, from) or '0'
@@ -33,7 +33,7 @@ redis.call('ZREM', pool, '') -- takes nothing; behind a write, nothing is refuse
 
 local CHUNK = 1000 -- unpack fails near 8,000
 local adopted, superseded = 0, 0
-local lengths, first_due = {}, math.huge
+local first_due = math.huge
 
 local function store(name, ttl, first, last)
   for some = first, last, CHUNK do redis.call('HSET', name, unpack(ARGV, some, math.min(some + CHUNK - 1, last))) end
@@ -51,10 +51,8 @@ end
 local function enter(kind, id, topic, at)
   local name = topic == SCHEDULE_TOPIC and schedule_name(id)
   if name then redis.call('ZADD', schedules, 0, name) end
-  local length = kind == 'r' and redis.pcall('LPUSH', queues .. topic, id)
-  if type(length) == 'number' then
+  if kind == 'r' and not make_ready(topic, id) then
     redis.call('ZREM', pool, id) -- an entry that was without a job
-    lengths[topic] = length
     register_use(topic, now / 1000, now / 1000)
     return
   end
@@ -106,7 +104,7 @@ while i <= #ARGV do
 end
 -- Last, so that a second try stores what Redis before 7.0 may have refused half-way.
 redis.call('HSET', migration, from, ARGV[2])
-for topic, length in pairs(lengths) do wake(topic, length) end
+wake_all()
 if first_due < math.huge then
   local ms = math.ceil(first_due * 1000)
   announce(score_of(ms), ms - now)

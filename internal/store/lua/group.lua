@@ -17,7 +17,7 @@
 -- Atomic because two pushes that read and write one body would lose one, and a group that is taken must not grow.
 -- Cost: O(log n) of the pool for each group, whose body is copied once a call. That takes about 2 ms in all.
 -- include: debounce: debounce_limit debounced; guard: not_permitted unreadable; lease: is_lease options_text
--- include: once: once_window has_counted count_once; pool: announce; queue: wake; time: now now_us begun score_of; topics: register_use
+-- include: once: once_window has_counted count_once; pool: announce; queue: make_ready wake_all; time: now now_us begun score_of; topics: register_use
 -- include: cluster: elsewhere
 local call = redis.call
 local FIRST, TERMS, PUSH = 3, 7, 4 -- the place of the first run, and how many values terms and a push have
@@ -147,15 +147,9 @@ if err then return err end
 -- The first write is one that Redis refuses at maxmemory, or if the pool is none.
 call('ZADD', pool, unpack(entries))
 
-local lengths = {} -- of the queues that get jobs, by topic
-
 -- What is full is ready. If the queue can't take it the server will name that: it is in the pool, due now.
-local function make_ready(group)
-  local length = redis.pcall('LPUSH', queues .. group.topic, group.id)
-  if type(length) == 'number' then
-    call('ZREM', pool, group.id)
-    lengths[group.topic] = length
-  end
+local function complete(group)
+  if not make_ready(group.topic, group.id) then call('ZREM', pool, group.id) end
   call('DEL', groups .. group.tag)
   if group.size >= LARGE then
     -- include: keys: texts
@@ -195,7 +189,7 @@ for _, group in ipairs(changed) do
   if run then store(group, buckets .. group.id, ARGV[run + 1], ARGV[run + 3], ARGV[run + 4]) end
   if ARGV[1] == 'register' then register_use(group.topic, now / 1000, group.due / 1000) end
 end
-for _, group in ipairs(full) do make_ready(group) end
+for _, group in ipairs(full) do complete(group) end
 for tag, group in pairs(open) do
   if group then
     call('HSET', groups .. tag, 'id', group.id, group.in_text and 'text' or 'id', group.id)
@@ -208,5 +202,5 @@ if next(fingerprints) then
   for id, fingerprint in pairs(fingerprints) do keep_fingerprint(id, fingerprint, counted[id]) end
 end
 if first_due < math.huge then announce(score_of(first_due), first_due - now) end
-for topic, length in pairs(lengths) do wake(topic, length) end
+wake_all()
 return told

@@ -22,7 +22,6 @@ local dead_letters = prefix .. 'dead_letter:'
 local dead_lists = prefix .. 'dead_letters:'
 local SCHEDULE_TOPIC = 'delayer:schedules'
 local schedules = prefix .. 'schedules'
-local queues = prefix .. 'ready_queue:'
 local slots = prefix .. 'slots:'
 local once = prefix .. 'once'
 local groups = prefix .. 'group:'
@@ -58,6 +57,7 @@ local function count_reserved(by_topic, ids)
       local waiters = prefix .. 'waiting:'
       local function wake_throttled(topic)
         if redis.pcall('EXISTS', throttled .. topic, waiters .. topic) == 0 then return nil end
+        local queues = prefix .. 'ready_queue:'
         local paused_waiters = prefix .. 'paused_waiting:'
         local WAITING_FOR = 3600000
         local function end_throttling(topic)
@@ -151,6 +151,13 @@ local function announce(score, wait)
   local sooner = redis.pcall('ZCOUNT', pool, '(' .. overdue_until, '(' .. score)
   if sooner == 0 then redis.pcall('SPUBLISH', first_due_channel, string.format('%d', wait)) end
 end
+local queues = prefix .. 'ready_queue:'
+local lengths = {}
+local function make_ready(topic, id, command)
+  local length = redis.pcall(command or 'LPUSH', queues .. topic, id)
+  if type(length) == 'table' then return length end
+  lengths[topic] = length
+end
 local MOST_DEAD = 100
 local waiters = prefix .. 'waiting:'
 local wake_channels = prefix .. 'wake:'
@@ -177,6 +184,9 @@ local function wake(topic, jobs, made_ready)
     if receivers > 0 then return true end
   end
   return false
+end
+local function wake_all()
+  for topic, length in pairs(lengths) do wake(topic, length) end
 end
 local function schedule_name(id) return string.match(id, '^{(.*)}@schedule$') end
 local function slot_score(at) return string.format('%.0f', at) end
@@ -228,7 +238,7 @@ redis.call('ZREM', pool, '') -- takes nothing; behind a write, nothing is refuse
 
 local CHUNK = 1000 -- unpack fails near 8,000
 local adopted, superseded = 0, 0
-local lengths, first_due = {}, math.huge
+local first_due = math.huge
 
 local function store(name, ttl, first, last)
   for some = first, last, CHUNK do redis.call('HSET', name, unpack(ARGV, some, math.min(some + CHUNK - 1, last))) end
@@ -246,10 +256,8 @@ end
 local function enter(kind, id, topic, at)
   local name = topic == SCHEDULE_TOPIC and schedule_name(id)
   if name then redis.call('ZADD', schedules, 0, name) end
-  local length = kind == 'r' and redis.pcall('LPUSH', queues .. topic, id)
-  if type(length) == 'number' then
+  if kind == 'r' and not make_ready(topic, id) then
     redis.call('ZREM', pool, id) -- an entry that was without a job
-    lengths[topic] = length
     register_use(topic, now / 1000, now / 1000)
     return
   end
@@ -301,7 +309,7 @@ while i <= #ARGV do
 end
 -- Last, so that a second try stores what Redis before 7.0 may have refused half-way.
 redis.call('HSET', migration, from, ARGV[2])
-for topic, length in pairs(lengths) do wake(topic, length) end
+wake_all()
 if first_due < math.huge then
   local ms = math.ceil(first_due * 1000)
   announce(score_of(ms), ms - now)

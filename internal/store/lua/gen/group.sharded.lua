@@ -82,6 +82,12 @@ local function announce(score, wait)
   local sooner = redis.pcall('ZCOUNT', pool, '(' .. overdue_until, '(' .. score)
   if sooner == 0 then redis.pcall('SPUBLISH', first_due_channel, string.format('%d', wait)) end
 end
+local lengths = {}
+local function make_ready(topic, id, command)
+  local length = redis.pcall(command or 'LPUSH', queues .. topic, id)
+  if type(length) == 'table' then return length end
+  lengths[topic] = length
+end
 local MOST_DEAD = 100
 local waiters = prefix .. 'waiting:'
 local wake_channels = prefix .. 'wake:'
@@ -108,6 +114,9 @@ local function wake(topic, jobs, made_ready)
     if receivers > 0 then return true end
   end
   return false
+end
+local function wake_all()
+  for topic, length in pairs(lengths) do wake(topic, length) end
 end
 local function score_of(ms)
   local rest = ms % 1000
@@ -278,15 +287,9 @@ if err then return err end
 -- The first write is one that Redis refuses at maxmemory, or if the pool is none.
 call('ZADD', pool, unpack(entries))
 
-local lengths = {} -- of the queues that get jobs, by topic
-
 -- What is full is ready. If the queue can't take it the server will name that: it is in the pool, due now.
-local function make_ready(group)
-  local length = redis.pcall('LPUSH', queues .. group.topic, group.id)
-  if type(length) == 'number' then
-    call('ZREM', pool, group.id)
-    lengths[group.topic] = length
-  end
+local function complete(group)
+  if not make_ready(group.topic, group.id) then call('ZREM', pool, group.id) end
   call('DEL', groups .. group.tag)
   if group.size >= LARGE then
     local texts = prefix .. 'group_text:'
@@ -341,7 +344,7 @@ for _, group in ipairs(changed) do
   if run then store(group, buckets .. group.id, ARGV[run + 1], ARGV[run + 3], ARGV[run + 4]) end
   if ARGV[1] == 'register' then register_use(group.topic, now / 1000, group.due / 1000) end
 end
-for _, group in ipairs(full) do make_ready(group) end
+for _, group in ipairs(full) do complete(group) end
 for tag, group in pairs(open) do
   if group then
     call('HSET', groups .. tag, 'id', group.id, group.in_text and 'text' or 'id', group.id)
@@ -359,5 +362,5 @@ if next(fingerprints) then
   for id, fingerprint in pairs(fingerprints) do keep_fingerprint(id, fingerprint, counted[id]) end
 end
 if first_due < math.huge then announce(score_of(first_due), first_due - now) end
-for topic, length in pairs(lengths) do wake(topic, length) end
+wake_all()
 return told

@@ -3,7 +3,8 @@
 -- KEYS[1] job pool
 -- ARGV[1] how long such a job is kept once it is ready (ms)   ARGV[2…] IDs, 1,000 at most
 --
--- Returns {place, why, place, why, …} of the IDs that it did not requeue: NOT_FOUND; ALREADY_EXISTS, a job of that ID has; or the error, a text. Nothing has changed of these.
+-- Returns {place, why, place, why, …} of the IDs that it did not requeue: NOT_FOUND; ALREADY_EXISTS, a job of that ID has; or the
+-- error, a text. Nothing has changed of these.
 -- Errors: NOPERM. Nothing has changed then.
 --
 -- Atomic because a job must be dead or ready, never both or neither.
@@ -36,6 +37,12 @@ end
 local function options_text(most, ttr, lifetime)
   return string.format('%d %d %d', most, ttr, lifetime)
 end
+local lengths = {}
+local function make_ready(topic, id, command)
+  local length = redis.pcall(command or 'LPUSH', queues .. topic, id)
+  if type(length) == 'table' then return length end
+  lengths[topic] = length
+end
 local MOST_DEAD = 100
 local waiters = prefix .. 'waiting:'
 local wake_channels = prefix .. 'wake:'
@@ -63,6 +70,9 @@ local function wake(topic, jobs, made_ready)
   end
   return false
 end
+local function wake_all()
+  for topic, length in pairs(lengths) do wake(topic, length) end
+end
 local FIRST = 2
 local lifetime, first_bucket = ARGV[1], buckets .. ARGV[FIRST]
 local err = not_permitted('ZREM', pool, '') or not_permitted('PEXPIRE', first_bucket, '1')
@@ -71,7 +81,6 @@ local err = not_permitted('ZREM', pool, '') or not_permitted('PEXPIRE', first_bu
 if err then return err end
 redis.call('ZREM', pool, '') -- takes nothing; behind a write, nothing is refused at maxmemory
 
-local lengths = {}
 local function requeue(id)
   local letter, name = dead_letters .. id, buckets .. id
   local topic = redis.pcall('HGET', letter, 'topic')
@@ -80,12 +89,11 @@ local function requeue(id)
   if redis.call('EXISTS', name) == 1 then return ALREADY_EXISTS end
   local renamed = redis.pcall('RENAME', letter, name)
   if renamed.err then return renamed.err end
-  local length = redis.pcall('LPUSH', queues .. topic, id)
-  if type(length) == 'table' then
+  local refused = make_ready(topic, id)
+  if refused then
     redis.call('RENAME', name, letter)
-    return length.err .. ' (ready queue ' .. queues .. topic .. ')'
+    return refused.err .. ' (ready queue ' .. queues .. topic .. ')'
   end
-  lengths[topic] = length
   redis.call('ZREM', pool, id) -- an entry that was without a job
   unlist(topic, id)
   redis.call('HDEL', name, 'lease', 'reason', 'died', 'error', 'first')
@@ -104,5 +112,5 @@ for i = FIRST, #ARGV do
     reply[#reply + 1], reply[#reply + 2] = i - FIRST + 1, why
   end
 end
-for topic, length in pairs(lengths) do wake(topic, length) end
+wake_all()
 return reply

@@ -1,16 +1,17 @@
--- retry: returns reserved jobs, to be delivered again now or later. One whose attempts are used up becomes a dead letter instead, and
--- its follower takes its place.
+-- retry: returns reserved jobs, to be delivered again now or later, or makes dead letters of them. One whose attempts are used up becomes
+-- a dead letter in any case. A dead letter's follower takes its place.
 --
 -- KEYS[1] job pool
 -- ARGV of each job, 1,000 at most, no ID twice: topic, ID, token; after how long it is due (ms; 0: it is ready at once); how many
---   attempts it has if it does not say so (0: any number), or 'refund': this attempt does not count; and the error, or ''
+--   attempts it has if it does not say so (0: any number), or 'refund': this attempt does not count; and the error, or ''. Or 'bury' in
+--   the place of the attempts, to make a dead letter of it, and the reason in the place of the time
 --
--- Returns {place, what, place, what, …} of the jobs that it did not return: LEASE_LOST; EXHAUSTED, it is a dead letter now; or the
--- error, a text. Nothing has changed of those with LEASE_LOST or an error.
+-- Returns {place, what, place, what, …} of the jobs with which it did not what was meant: LEASE_LOST; EXHAUSTED, it is a dead letter now;
+-- or the error, a text. Nothing has changed of those with LEASE_LOST or an error.
 -- Errors: WRONGTYPE of the pool, NOPERM. Nothing has changed then.
 --
 -- Atomic because a job must be leased, in the pool, ready or dead, never in two of these or in none.
--- Cost: O(log n) of the pool for each job.
+-- Cost: O(log n) of the pool, and of the topic's dead letters, for each job.
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local buckets = prefix .. 'job_bucket:'
@@ -18,8 +19,8 @@ local queues = prefix .. 'ready_queue:'
 local LEASE_LOST = 9
 local dead_letters = prefix .. 'dead_letter:'
 local FOLLOWER_BYTE = 43
-local EXHAUSTED = 10
 local FOLLOWER_MARK = '+'
+local EXHAUSTED = 10
 local dead_lists = prefix .. 'dead_letters:'
 local function not_here(reply)
   return type(reply) == 'table' and reply.err and string.find(reply.err, 'non local key', 1, true) and reply
@@ -180,6 +181,12 @@ local function announce(score, wait)
   local sooner = redis.pcall('ZCOUNT', pool, '(' .. overdue_until, '(' .. score)
   if sooner == 0 then redis.pcall('PUBLISH', first_due_channel, string.format('%d', wait)) end
 end
+local lengths = {}
+local function make_ready(topic, id, command)
+  local length = redis.pcall(command or 'LPUSH', queues .. topic, id)
+  if type(length) == 'table' then return length end
+  lengths[topic] = length
+end
 local MOST_DEAD = 100
 local waiters = prefix .. 'waiting:'
 local wake_channels = prefix .. 'wake:'
@@ -207,6 +214,9 @@ local function wake(topic, jobs, made_ready)
   end
   return false
 end
+local function wake_all()
+  for topic, length in pairs(lengths) do wake(topic, length) end
+end
 local function score_of(ms)
   local rest = ms % 1000
   if rest == 0 then return string.format('%d', ms / 1000) end
@@ -231,90 +241,83 @@ local err = not_writable() or not_permitted('ZREM', pool, '') or not_permitted('
   or not_permitted('HSET', first_bucket, 'error', '')
 if err then return err end
 for i = 1, #ARGV, FIELDS do
-  err = tonumber(ARGV[i + 3]) <= 0 and elsewhere(queues .. ARGV[i])
+  err = ARGV[i + 3] == '0' and elsewhere(queues .. ARGV[i])
   if err then return err end
 end
 local asked = {}
 for i = 2, #ARGV, FIELDS do asked[#asked + 1] = ARGV[i] end
 local scores = redis.call('ZMSCORE', pool, unpack(asked)) -- all at once: the pool may end with the first of them
 
--- Of the job at ARGV[i]: what the bucket says; what the reply says if the lease is not held; and whether the attempts are used up.
+-- Of the job at ARGV[i]: what the bucket says; what the reply says if the lease is not held; and why it is to be a dead letter.
 -- All are read before the first write, for the call to be refused, and tried again, if a slot is on its way.
-local jobs, whys, used_up = {}, {}, {}
+local jobs, whys, reasons = {}, {}, {}
 for i = 1, #ARGV, FIELDS do
   local most = ARGV[i + 4]
   local job, unread = leased_job(scores[(i - 1) / FIELDS + 1], buckets .. ARGV[i + 1], ARGV[i], ARGV[i + 2], 'options')
   jobs[i], whys[i] = job, unread and unread.err or LEASE_LOST
-  if job and most ~= 'refund' then
-    local limit = read_options(job[3])
+  if job and most == 'bury' then
+    reasons[i] = ARGV[i + 3]
+  elseif job and most ~= 'refund' then
+    local limit, attempts = read_options(job[3]), read_lease(job[1])
     if limit == 0 then limit = tonumber(most) end
-    used_up[i] = limit > 0 and read_lease(job[1]) >= limit
+    if limit > 0 and attempts >= limit then reasons[i] = string.format('all %d attempts used up', attempts) end
   end
-  local missing = not_here(unread) or used_up[i] and elsewhere(dead_letters)
+  local missing = not_here(unread) or reasons[i] and elsewhere(dead_letters)
   if missing then return missing end
 end
 redis.call('ZREM', pool, '') -- takes nothing; behind a write, nothing is refused at maxmemory
 
-local ended, ids, lengths = {}, {}, {} -- leases, by topic, and their jobs; of queues, by topic
-local first_due, followers = math.huge, nil
+local ended, ids, followers = {}, {}, {} -- leases, by topic, and their jobs; IDs of dead letters
+local first_due = math.huge
 
--- Puts a job that is out of the pool into its queue, and a released one in front. If
--- the queue can't take it, the server will name that: it goes back into the pool, due now.
-local function make_ready(topic, id, in_front)
-  local length = redis.pcall(in_front and 'RPUSH' or 'LPUSH', queues .. topic, id)
-  if type(length) == 'number' then
-    lengths[topic] = length
-  else
-    redis.call('ZADD', pool, score_of(now), id)
-  end
-end
-
--- Returns what the reply says of the job at ARGV[i], nil if it was given back.
-local function give_back(i)
+-- Puts the job at ARGV[i] into the pool, or into its queue, and a released one in front.
+local function give_back(i, job)
   local topic, id, delay, refund, text = ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 3]), ARGV[i + 4] == 'refund', ARGV[i + 5]
-  local name, job = buckets .. id, jobs[i]
-  if not job then return whys[i] end
+  local name = buckets .. id
   local attempts, token, lent = read_lease(job[1])
-  if used_up[i] then
-    local failed = bury(id, name, topic, string.format('all %d attempts used up', attempts), text, string.byte(job[1]) == FOLLOWER_BYTE)
-    if failed then return failed.err end
-    redis.call('ZREM', pool, id)
-    if string.byte(job[1]) == FOLLOWER_BYTE then
-      followers = followers or {}
-      followers[#followers + 1] = id
-    end
-    ended[topic], ids[#ids + 1] = (ended[topic] or 0) - 1, id
-    return EXHAUSTED
-  end
   local left = lifetime_left(redis.call('PTTL', name), token, lent)
-  local given_back = lease_text(math.max(refund and attempts - 1 or attempts, 0), token, 0, left >= 0 and left + delay or left)
-  redis.call('HSET', name, 'lease', string.byte(job[1]) == FOLLOWER_BYTE and FOLLOWER_MARK .. given_back or given_back)
+  if left >= 0 then left = left + delay end
+  local given_back = lease_text(math.max(refund and attempts - 1 or attempts, 0), token, 0, left)
+  if string.byte(job[1]) == FOLLOWER_BYTE then given_back = FOLLOWER_MARK .. given_back end
+  redis.call('HSET', name, 'lease', given_back)
   if text ~= '' then redis.call('HSET', name, 'error', text) end
-  if left >= 0 then
-    redis.call('PEXPIRE', name, string.format('%d', left + delay))
-  end
-  ended[topic], ids[#ids + 1] = (ended[topic] or 0) - 1, id
+  if left >= 0 then redis.call('PEXPIRE', name, string.format('%d', left)) end
   if delay > 0 then
     redis.call('ZADD', pool, score_of(now + delay), id)
     register_wait(topic, now / 1000, (now + delay) / 1000)
     first_due = math.min(first_due, now + delay)
   else
     redis.call('ZREM', pool, id)
-    make_ready(topic, id, refund)
+    local refused = make_ready(topic, id, refund and 'RPUSH')
+    if refused then redis.call('ZADD', pool, score_of(now), id) end -- the server will name what keeps it out
   end
 end
 
 local reply = {}
 for i = 1, #ARGV, FIELDS do
-  local what = give_back(i)
+  local topic, id, job, reason = ARGV[i], ARGV[i + 1], jobs[i], reasons[i]
+  local what = not job and whys[i] or reason and ARGV[i + 4] ~= 'bury' and EXHAUSTED or nil
+  local has_follower = reason and string.byte(job[1]) == FOLLOWER_BYTE
+  local failed = reason and bury(id, buckets .. id, topic, reason, ARGV[i + 5], has_follower)
+  if failed then
+    what = failed.err
+  elseif job then
+    ended[topic], ids[#ids + 1] = (ended[topic] or 0) - 1, id
+    if not reason then
+      give_back(i, job)
+    else
+      redis.call('ZREM', pool, id)
+      if has_follower then followers[#followers + 1] = id end
+    end
+  end
   if what then
     reply[#reply + 1], reply[#reply + 2] = (i - 1) / FIELDS + 1, what
   end
 end
 count_reserved(ended, ids)
 if first_due < math.huge then announce(score_of(first_due), first_due - now) end
-for topic, length in pairs(lengths) do wake(topic, length) end
-if not followers then return reply end
+wake_all()
+if #followers == 0 then return reply end
 
 local CLOCK_SLACK = 500
 local function pushed_again(ttl, expires)

@@ -53,6 +53,19 @@ local function wake(topic, jobs, made_ready)
   return false
 end
 
+-- Puts a job into its topic's ready queue, with RPUSH in front of all others. Returns the error reply if the queue can't take it, or else
+-- nil; then wake_all is to be called in the end.
+local lengths = {} -- of such queues, by topic
+local function make_ready(topic, id, command)
+  local length = redis.pcall(command or 'LPUSH', queues .. topic, id)
+  if type(length) == 'table' then return length end
+  lengths[topic] = length
+end
+
+local function wake_all()
+  for topic, length in pairs(lengths) do wake(topic, length) end
+end
+
 -- Passes an ID on to its own topic's ready queue, or else to the pool.
 local function pass_on(id, topic)
   local length = redis.pcall('LPUSH', queues .. topic, id)
