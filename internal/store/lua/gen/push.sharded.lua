@@ -347,13 +347,27 @@ local function special(run)
   local window, fingerprint = once_window(policy)
   local latest = debounce_limit(policy)
 
-  -- Returns what keeps a job from being stored, as its ID exists: ALREADY_EXISTS, an error's text, or nil. Then, when the job is due. Then the job that it replaces, if there is one: its
-  -- topic is in the field ready, or reserved, if it is that. If it follows that one, the text of its lease is in the field followed.
-  local function replace(name, id, due)
-    local was = redis.pcall('HGET', name, 'topic')
+  -- Returns what keeps the job that begins at ARGV[i] from being stored: ALREADY_EXISTS, REUSED, an error's text, or nil. Then, when it is
+  -- due; and the job that it replaces, if there is one: its topic is in the field ready, or reserved, if it is that. If it follows that
+  -- one, the text of its lease is in the field followed.
+  local function judge(name, i, due, may_exist)
+    local id, was = ARGV[i], may_exist and redis.pcall('HGET', name, 'topic')
     if type(was) == 'table' then return was.err .. ' (job bucket ' .. name .. ')' end
-    if not was then return nil, due end
-    if policy == 'refuse' or window then return ALREADY_EXISTS end
+    if was and (window or policy == 'refuse') or window and has_counted(id) then
+      if fingerprint and fingerprint ~= '' then
+        local REUSED = 4
+        local once_contents = prefix .. 'once_content:'
+        local function differs_from_counted(id, fingerprint)
+          local until_ms = redis.call('ZSCORE', once, id)
+          local counts = until_ms and redis.pcall('HGET', once_contents .. id, 'of')
+          local first = type(counts) == 'string' and string.match(counts, '^' .. until_ms .. ' (.*)$')
+          return first and first ~= fingerprint
+        end
+        if differs_from_counted(id, fingerprint) then return REUSED end
+      end
+      return ALREADY_EXISTS
+    end
+    if not was then return nil, latest and debounced(latest, due) or due end
     local err = not_writable_bucket(name)
     if err then return err.err end
     local waits = call('ZSCORE', pool, id)
@@ -363,27 +377,8 @@ local function special(run)
     local when, what = replaced_due(policy, waits and not reserved and due_of(waits) or begun, due)
     local burst = latest and call('HMGET', name, 'first', 'lease')
     local first = burst and not burst[2] and burst[1] and tonumber(burst[1])
+    if latest then when = debounced(latest, when, first) end
     return nil, when, {ready = not waits and was, reserved = reserved and was, what = what, first = first}
-  end
-
-  -- The same of the job that begins at ARGV[i], and whether its ID exists or not.
-  local function judge(name, i, due, exists)
-    local why_not, replaced
-    if exists then why_not, due, replaced = replace(name, ARGV[i], due) end
-    if latest and due then due = debounced(latest, due, replaced and replaced.first) end
-    if not why_not and window and has_counted(ARGV[i]) then why_not = ALREADY_EXISTS end
-    if why_not == ALREADY_EXISTS and fingerprint and fingerprint ~= '' then
-      local REUSED = 4
-      local once_contents = prefix .. 'once_content:'
-      local function differs_from_counted(id, fingerprint)
-        local until_ms = redis.call('ZSCORE', once, id)
-        local counts = until_ms and redis.pcall('HGET', once_contents .. id, 'of')
-        local first = type(counts) == 'string' and string.match(counts, '^' .. until_ms .. ' (.*)$')
-        return first and first ~= fingerprint
-      end
-      if differs_from_counted(ARGV[i], fingerprint) then why_not = REUSED end
-    end
-    return why_not, due, replaced
   end
 
   -- Stores it, or makes it follow the one that it replaces.
@@ -445,8 +440,8 @@ local function special(run)
   return judge, finish, window and not_once
 end
 
--- The first write is always one that Redis refuses at maxmemory, so that a push is refused
--- whole. ZADD comes first also because it is refused if the pool is none.
+-- The first write is always one that Redis refuses at maxmemory, so that a push is refused whole. ZADD comes first also because it is
+-- refused if the pool is none.
 local told, first_due = {}, math.huge -- what is returned; of the jobs that are to wait
 if #ARGV == FIRST + 8 then
   -- Most calls are for one job. It does without tables, which cost as much as the commands.
