@@ -15,7 +15,7 @@
 -- Atomic because a second try must find all of the batch, or nothing.
 -- Cost: O(log n) of the pool for each entry.
 -- include: dead: unlist; guard: not_permitted not_writable; lease: is_lease count_reserved read_lease lease_text keep_follower
--- include: limit: read_limit; once: keep_once; pool: announce; queue: make_ready wake_all; schedule: schedule_name; slots: slot_score
+-- include: limit: read_limit; policy: keep_once; pool: announce; queue: make_ready wake_all; schedule: schedule_name; slots: slot_score
 -- include: time: now now_s score_of; topics: register_use; cluster: elsewhere
 local from, serial = 'from ' .. ARGV[1], tonumber(ARGV[2])
 local last = redis.call('HGET', migration, from) or '0'

@@ -19,7 +19,6 @@
 -- include: guard: not_permitted; pool: announce retry_score; queue: wake; schedule: no_queue no_bucket store_bucket remember
 -- include: time: now now_s begun score_of stopwatch; topics: register_use; cluster: elsewhere
 local FIELDS = {'topic', 'revision', 'next', 'to', 'content', 'overlap', 'options', 'last', 'past', 'ran'}
-local NOT_RUN = {'overlapped', 'late', 'paused_out'}
 local CHUNK = 1000 -- arguments of one command
 local probe = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '') -- changes nothing
 local is_full = type(probe) == 'table' and string.find(probe.err, 'OOM ', 1, true)
@@ -68,7 +67,7 @@ local function fire(id, score, revision, read, upcoming, late, paused, has_old, 
   local lease
   if overlap == 'follow' and not why_not then
     if not follow then
-      -- include: follow_last: lease_of_last follow_last
+      -- include: follow: lease_of_last follow_last
       lease_of, follow = lease_of_last, follow_last
     end
     lease = lease_of(last)
@@ -103,13 +102,10 @@ local function fire(id, score, revision, read, upcoming, late, paused, has_old, 
   local fields = {'next', upcoming, 'past', remember(s[9], occurrences), 'last', last or ''}
   if ran > 0 then fields[7], fields[8] = 'ran', string.format('%d', (tonumber(s[10]) or 0) + ran) end
   if has_old == '1' then fields[#fields + 1], fields[#fields + 2] = 'old', '' end
-  if overlapped > 0 or late ~= '0' or paused ~= '0' then
-    local counts = redis.call('HMGET', bucket, unpack(NOT_RUN))
-    for i, more in ipairs({overlapped, tonumber(late), tonumber(paused)}) do
-      if more > 0 then fields[#fields + 1], fields[#fields + 2] = NOT_RUN[i], string.format('%d', (tonumber(counts[i]) or 0) + more) end
-    end
-  end
   redis.call('HSET', bucket, unpack(fields))
+  if overlapped > 0 then redis.pcall('HINCRBY', bucket, 'overlapped', overlapped) end
+  if late ~= '0' then redis.pcall('HINCRBY', bucket, 'late', late) end
+  if paused ~= '0' then redis.pcall('HINCRBY', bucket, 'paused_out', paused) end
   if upcoming ~= '' then put(id, tonumber(upcoming)) else redis.call('ZREM', pool, id) end
   return {1, ran, overlapped, followed}
 end

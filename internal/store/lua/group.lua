@@ -16,8 +16,8 @@
 --
 -- Atomic because two pushes that read and write one body would lose one, and a group that is taken must not grow.
 -- Cost: O(log n) of the pool for each group, whose body is copied once a call. That takes about 2 ms in all.
--- include: debounce: debounce_limit debounced; guard: not_permitted unreadable; lease: is_lease options_text
--- include: once: once_window has_counted count_once; pool: announce; queue: make_ready wake_all; time: now now_us begun score_of; topics: register_use
+-- include: policy: debounce_limit debounced; guard: not_permitted unreadable; lease: is_lease options_text
+-- include: policy: once_window has_counted count_once; pool: announce; queue: make_ready wake_all; time: now now_us begun score_of; topics: register_use
 -- include: cluster: elsewhere
 local call = redis.call
 local FIRST, TERMS, PUSH = 3, 7, 4 -- the place of the first run, and how many values terms and a push have
@@ -77,7 +77,7 @@ local function push(i, run)
   local tag, window, fingerprint = string.match(id, '^[^}]*}'), once_window(ARGV[run + 5])
   if window and (counted[id] or has_counted(id)) then
     if fingerprint ~= '' then
-      -- include: fingerprint: differs_from_counted
+      -- include: policy: differs_from_counted
       if differs_from_counted(id, fingerprint) then return REUSED end
     end
     return ALREADY_EXISTS
@@ -198,7 +198,7 @@ for tag, group in pairs(open) do
 end
 for id, window in pairs(counted) do count_once(id, window) end
 if next(fingerprints) then
-  -- include: fingerprint: keep_fingerprint
+  -- include: policy: keep_fingerprint
   for id, fingerprint in pairs(fingerprints) do keep_fingerprint(id, fingerprint, counted[id]) end
 end
 if first_due < math.huge then announce(score_of(first_due), first_due - now) end

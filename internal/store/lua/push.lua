@@ -167,8 +167,8 @@ end
 -- What is to be done otherwise with the jobs of the run that begins at ARGV[run], as their IDs may exist or their policy is not plain.
 -- Most calls have no such run, and are spared these definitions.
 local function special(run)
-  -- include: keys: once; go: ALREADY_EXISTS FOLLOWS; time: now_s; debounce: debounce_limit debounced
-  -- include: once: once_window has_counted count_once
+  -- include: keys: once; go: ALREADY_EXISTS FOLLOWS; time: now_s; policy: debounce_limit debounced
+  -- include: policy: once_window has_counted count_once
   local policy = ARGV[run + 2]
   local window, fingerprint = once_window(policy)
   local latest = debounce_limit(policy)
@@ -181,7 +181,7 @@ local function special(run)
     if type(was) == 'table' then return was.err .. ' (job bucket ' .. name .. ')' end
     if was and (window or policy == 'refuse') or window and has_counted(id) then
       if fingerprint and fingerprint ~= '' then
-        -- include: go: REUSED; fingerprint: differs_from_counted
+        -- include: go: REUSED; policy: differs_from_counted
         if differs_from_counted(id, fingerprint) then return REUSED end
       end
       return ALREADY_EXISTS
@@ -211,7 +211,7 @@ local function special(run)
     if window then
       count_once(ARGV[i], window)
       if fingerprint ~= '' then
-        -- include: fingerprint: keep_fingerprint
+        -- include: policy: keep_fingerprint
         keep_fingerprint(ARGV[i], fingerprint, window)
       end
     end

@@ -8,7 +8,7 @@
 --
 -- Atomic because the schedule may be changed meanwhile.
 -- Cost: O(1).
--- include: follow_last: lease_of_last follow_last; queue: wake; schedule: no_queue no_bucket store_bucket remember; time: now now_us begun
+-- include: follow: lease_of_last follow_last; queue: wake; schedule: no_queue no_bucket store_bucket remember; time: now now_us begun
 -- include: topics: register_use; cluster: elsewhere
 local id = ARGV[1]
 local bucket = buckets .. id

@@ -55,43 +55,28 @@ local err = not_permitted('ZREM', dead_topics, '')
 if err then return err end
 local reply = {ARGV[4] ~= '' and ARGV[4] or '-inf', ARGV[5], began, ''}
 
--- Some of the topic's entries, the oldest first, or an error reply. all is how many it has.
-local function oldest_of(list, all)
+-- Deletes the oldest ones of a topic's letters, of which there are so many, and has the topic stand where its oldest one says, if it
+-- still has any. Returns an error reply if that fails, and has changed nothing then.
+local function expire(topic, list, all)
   local ids = redis.pcall('ZRANGEBYSCORE', list, '-inf', cutoff, 'LIMIT', 0, left)
   local too_many = most > 0 and math.min(all - most, left) or 0
   if too_many > #ids and not ids.err then ids = redis.pcall('ZRANGE', list, 0, too_many - 1) end
-  return ids
-end
-
--- Deletes them, or returns an error reply and has changed nothing.
-local function delete(list, ids)
-  local names = {}
-  for k, id in ipairs(ids) do names[k] = dead_letters .. id end
-  local deleted = redis.pcall('DEL', unpack(names))
-  if type(deleted) == 'table' then return deleted end
-  redis.call('ZREM', list, unpack(ids))
-end
-
--- Has the topic stand where its oldest letter says, if it still has any.
-local function reposition(topic, list)
+  if ids.err then return ids end
+  if #ids > 0 then
+    local names = {}
+    for k, id in ipairs(ids) do names[k] = dead_letters .. id end
+    local deleted = redis.pcall('DEL', unpack(names))
+    if type(deleted) == 'table' then return deleted end
+    redis.call('ZREM', list, unpack(ids))
+    reply[#reply + 1], reply[#reply + 2] = topic, ids
+    left = left - #ids
+  end
   local oldest = redis.pcall('ZRANGE', list, 0, 0, 'WITHSCORES')
   if oldest[2] then
     redis.pcall('ZADD', dead_topics, oldest[2], topic)
   elseif not oldest.err then
     redis.call('ZREM', dead_topics, topic)
   end
-end
-
-local function expire(topic, list, all)
-  local ids = oldest_of(list, all)
-  if not ids.err and #ids > 0 then
-    local refused = delete(list, ids)
-    if refused then return refused end
-    reply[#reply + 1], reply[#reply + 2] = topic, ids
-    left = left - #ids
-  end
-  if ids.err then return ids end
-  reposition(topic, list)
 end
 
 local first = ARGV[4] ~= '' and entries_before(dead_topics, ARGV[4], ARGV[5] .. '\0') or 0

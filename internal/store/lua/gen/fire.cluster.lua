@@ -65,13 +65,13 @@ local function wake(topic, jobs, made_ready)
   end
   return false
 end
+local function not_a_list(queue)
+  local kind = redis.pcall('TYPE', queue)
+  if kind.ok == 'none' or kind.ok == 'list' then return nil end
+  return kind.err and kind or redis.error_reply('WRONGTYPE ready queue ' .. queue .. ' is a ' .. kind.ok .. ', not a list')
+end
 local function no_queue(topic)
-  local kind = redis.pcall('TYPE', queues .. topic)
-  if kind.err then return kind end
-  if kind.ok ~= 'none' and kind.ok ~= 'list' then
-    return redis.error_reply('WRONGTYPE ready queue ' .. queues .. topic .. ' is a ' .. kind.ok .. ', not a list')
-  end
-  return not_permitted('LPUSH', queues .. topic, '')
+  return not_a_list(queues .. topic) or not_permitted('LPUSH', queues .. topic, '')
 end
 local function no_bucket(bucket)
   return not_permitted('PEXPIRE', bucket, '1') or not_permitted('HSET', bucket, 'topic', '') or not_permitted('EXISTS', bucket)
@@ -150,7 +150,6 @@ local function elsewhere(key)
   return not_here(redis.pcall('EXISTS', key))
 end
 local FIELDS = {'topic', 'revision', 'next', 'to', 'content', 'overlap', 'options', 'last', 'past', 'ran'}
-local NOT_RUN = {'overlapped', 'late', 'paused_out'}
 local CHUNK = 1000 -- arguments of one command
 local probe = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '') -- changes nothing
 local is_full = type(probe) == 'table' and string.find(probe.err, 'OOM ', 1, true)
@@ -289,13 +288,10 @@ local function fire(id, score, revision, read, upcoming, late, paused, has_old, 
   local fields = {'next', upcoming, 'past', remember(s[9], occurrences), 'last', last or ''}
   if ran > 0 then fields[7], fields[8] = 'ran', string.format('%d', (tonumber(s[10]) or 0) + ran) end
   if has_old == '1' then fields[#fields + 1], fields[#fields + 2] = 'old', '' end
-  if overlapped > 0 or late ~= '0' or paused ~= '0' then
-    local counts = redis.call('HMGET', bucket, unpack(NOT_RUN))
-    for i, more in ipairs({overlapped, tonumber(late), tonumber(paused)}) do
-      if more > 0 then fields[#fields + 1], fields[#fields + 2] = NOT_RUN[i], string.format('%d', (tonumber(counts[i]) or 0) + more) end
-    end
-  end
   redis.call('HSET', bucket, unpack(fields))
+  if overlapped > 0 then redis.pcall('HINCRBY', bucket, 'overlapped', overlapped) end
+  if late ~= '0' then redis.pcall('HINCRBY', bucket, 'late', late) end
+  if paused ~= '0' then redis.pcall('HINCRBY', bucket, 'paused_out', paused) end
   if upcoming ~= '' then put(id, tonumber(upcoming)) else redis.call('ZREM', pool, id) end
   return {1, ran, overlapped, followed}
 end

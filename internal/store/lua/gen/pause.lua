@@ -17,10 +17,9 @@ local parked_queues = prefix .. 'paused_queue:'
 local pauses = prefix .. 'paused'
 local first_due_channel = prefix .. 'first_due'
 local function not_a_list(queue)
-  local type = redis.call('TYPE', queue).ok
-  if type ~= 'none' and type ~= 'list' then
-    return redis.error_reply('WRONGTYPE ready queue ' .. queue .. ' is a ' .. type .. ', not a list')
-  end
+  local kind = redis.pcall('TYPE', queue)
+  if kind.ok == 'none' or kind.ok == 'list' then return nil end
+  return kind.err and kind or redis.error_reply('WRONGTYPE ready queue ' .. queue .. ' is a ' .. kind.ok .. ', not a list')
 end
 local function read_pause(text)
   local since, ends, backed_off, backs_on, note = string.match(text, '^(%d+) (%d+) (%d+) (%d+) (.*)$')

@@ -21,10 +21,9 @@ local function take(queue, topic, count, most, read, wants, claim, gate)
   local ids = pcall('LRANGE', queue, -count, -1)
   if ids.err then
     local function not_a_list(queue)
-      local type = redis.call('TYPE', queue).ok
-      if type ~= 'none' and type ~= 'list' then
-        return redis.error_reply('WRONGTYPE ready queue ' .. queue .. ' is a ' .. type .. ', not a list')
-      end
+      local kind = redis.pcall('TYPE', queue)
+      if kind.ok == 'none' or kind.ok == 'list' then return nil end
+      return kind.err and kind or redis.error_reply('WRONGTYPE ready queue ' .. queue .. ' is a ' .. kind.ok .. ', not a list')
     end
     local function unreadable(reply)
       return type(reply) == 'table' and reply.err and not string.find(reply.err, 'WRONGTYPE', 1, true)

@@ -109,10 +109,9 @@ local function not_writable_bucket(name)
 end
 
 local function not_a_list(queue)
-  local type = redis.call('TYPE', queue).ok
-  if type ~= 'none' and type ~= 'list' then
-    return redis.error_reply('WRONGTYPE ready queue ' .. queue .. ' is a ' .. type .. ', not a list')
-  end
+  local kind = redis.pcall('TYPE', queue)
+  if kind.ok == 'none' or kind.ok == 'list' then return nil end
+  return kind.err and kind or redis.error_reply('WRONGTYPE ready queue ' .. queue .. ' is a ' .. kind.ok .. ', not a list')
 end
 local queues = prefix .. 'ready_queue:'
 local MOST_DEAD = 100

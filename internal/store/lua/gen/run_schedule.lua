@@ -106,13 +106,13 @@ local function wake(topic, jobs, made_ready)
   end
   return false
 end
+local function not_a_list(queue)
+  local kind = redis.pcall('TYPE', queue)
+  if kind.ok == 'none' or kind.ok == 'list' then return nil end
+  return kind.err and kind or redis.error_reply('WRONGTYPE ready queue ' .. queue .. ' is a ' .. kind.ok .. ', not a list')
+end
 local function no_queue(topic)
-  local kind = redis.pcall('TYPE', queues .. topic)
-  if kind.err then return kind end
-  if kind.ok ~= 'none' and kind.ok ~= 'list' then
-    return redis.error_reply('WRONGTYPE ready queue ' .. queues .. topic .. ' is a ' .. kind.ok .. ', not a list')
-  end
-  return not_permitted('LPUSH', queues .. topic, '')
+  return not_a_list(queues .. topic) or not_permitted('LPUSH', queues .. topic, '')
 end
 local function no_bucket(bucket)
   return not_permitted('PEXPIRE', bucket, '1') or not_permitted('HSET', bucket, 'topic', '') or not_permitted('EXISTS', bucket)

@@ -3,8 +3,12 @@
 --   next       when it is due (Unix ms), for how long it is kept then (ms), how many attempts it has, for how long it is reserved (ms;
 --              both 0 if the consumer decides), and its topic
 --   next_body  its body
--- include: lease: read_lease lease_text has_follower mark_follower lifetime_left pushed_again options_text; pool: announce; queue: wake
--- include: time: now score_of; topics: register_use
+--
+-- With the overlap 'follow' no two jobs of a schedule run at a time, and one begins after each occurrence. An occurrence whose last job is
+-- reserved has a follower of that job, under its ID. If the last job is not reserved yet, it stands for the occurrence, too, where it is:
+-- a push would move it to the end of its queue each time.
+-- include: guard: not_permitted unreadable; pool: announce; queue: wake; time: now score_of; topics: register_use
+-- include: lease: read_lease lease_text has_follower mark_follower lifetime_left pushed_again read_options options_text
 
 -- Stores the follower of a job whose lease has that text.
 local function store_follower(name, text, topic, body, due, lifetime, most, ttr)
@@ -45,4 +49,22 @@ local function follow_up(id, from)
     announce(score_of(math.max(due, now)), math.max(due - now, 0))
   end
   register_use(topic, now / 1000, due / 1000)
+end
+
+-- The text of the last job's lease, nil if it is not reserved, or done. An error reply if it can't have a follower.
+local function lease_of_last(last)
+  local job = last and redis.pcall('HMGET', buckets .. last, 'lease')
+  if unreadable(job) then return job end
+  if not job or not job[1] then return nil end
+  local _, _, _, expires = read_lease(job[1])
+  local err = not_permitted('PTTL', buckets .. last)
+  if not err and pushed_again(redis.call('PTTL', buckets .. last), expires) then return nil end
+  return err or job[1]
+end
+
+-- Makes an occurrence's job follow the last one, whose lease has that text. Returns the text then, and whether it is the first follower.
+local function follow_last(last, lease, topic, content, options, due)
+  local most, ttr, lifetime = read_options(options)
+  store_follower(buckets .. last, lease, topic, content, due, lifetime, most, ttr)
+  return mark_follower(lease), not has_follower(lease)
 end

@@ -27,10 +27,9 @@ end
 
 -- Whether a ready queue is neither absent nor a list.
 local function not_a_list(queue)
-  local type = redis.call('TYPE', queue).ok
-  if type ~= 'none' and type ~= 'list' then
-    return redis.error_reply('WRONGTYPE ready queue ' .. queue .. ' is a ' .. type .. ', not a list')
-  end
+  local kind = redis.pcall('TYPE', queue)
+  if kind.ok == 'none' or kind.ok == 'list' then return nil end
+  return kind.err and kind or redis.error_reply('WRONGTYPE ready queue ' .. queue .. ' is a ' .. kind.ok .. ', not a list')
 end
 
 -- Whether a pcall's reply says that Redis does not let us read a key. A key of the wrong type can be read, but is of no use.

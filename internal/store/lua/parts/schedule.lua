@@ -9,7 +9,7 @@
 --   last       the ID of its last job
 --   ran late overlapped paused_out   how many occurrences had a job, and how many none, by reason
 --   past       the last ten occurrences, see remember
--- include: guard: not_permitted; time: now
+-- include: guard: not_a_list not_permitted; time: now
 
 local function schedule_id(name) return '{' .. name .. '}@schedule' end
 
@@ -21,16 +21,12 @@ local function names_behind(name, most)
   return names, #names == most and names[most] or ''
 end
 
--- Why a schedule's jobs can't be put into their queue, as an error reply, or nil; and why they can't be stored at all. The first write
--- tells that Redis is full.
+-- Why a schedule's jobs can't be put into their queue, or be stored at all, as an error reply; or nil. The first write tells that Redis is
+-- full.
 local function no_queue(topic)
-  local kind = redis.pcall('TYPE', queues .. topic)
-  if kind.err then return kind end
-  if kind.ok ~= 'none' and kind.ok ~= 'list' then
-    return redis.error_reply('WRONGTYPE ready queue ' .. queues .. topic .. ' is a ' .. kind.ok .. ', not a list')
-  end
-  return not_permitted('LPUSH', queues .. topic, '')
+  return not_a_list(queues .. topic) or not_permitted('LPUSH', queues .. topic, '')
 end
+
 local function no_bucket(bucket)
   return not_permitted('PEXPIRE', bucket, '1') or not_permitted('HSET', bucket, 'topic', '') or not_permitted('EXISTS', bucket)
 end
