@@ -95,7 +95,7 @@ func scheduleIsDueStep(r *modelRun) {
 func (r *modelRun) fireStep() {
 	ctx := r.TB.Context()
 	for _, s := range r.jobs {
-		_, err := s.MendSchedules(ctx, "", true)
+		_, err := s.RepairSchedules(ctx, "", true)
 		r.note("mend", err, nil)
 	}
 	r.model.mend()

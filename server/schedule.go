@@ -339,7 +339,7 @@ func (m *mover) repairSchedules() *sweep {
 				began = time.Now()
 			}
 		}
-		repaired, err := m.store.MendSchedules(ctx, last, all)
+		repaired, err := m.store.RepairSchedules(ctx, last, all)
 		for _, name := range repaired.Names {
 			m.log.Warn(fmt.Sprintf("Schedule %s was moved by a server that does not know schedules, and is put back", store.Quote(name)))
 		}

@@ -57,7 +57,7 @@ func TestRepairBesideABrokenSchedule(t *testing.T) {
 	w.Do("SET", prefix+"job_bucket:"+store.ScheduleID("bad"), "text")
 	id := store.ScheduleID("moved")
 	w.Do("ZREM", prefix+"job_pool", id) // an old server has moved it, and an old consumer popped it
-	_, err := w.store().MendSchedules(t.Context(), "", true)
+	_, err := w.store().RepairSchedules(t.Context(), "", true)
 	if err != nil {
 	}
 	if w.Do("ZSCORE", prefix+"job_pool", id) == nil {

@@ -166,7 +166,7 @@ func TestForgottenSchedules(t *testing.T) {
 	db.Do("ZREM", "delayer:job_pool", store.ScheduleID("d"))
 	for _, mended := range []bool{false, true} {
 		if mended { // which forgets what is not there
-			_, err := store.New(db.Pool(), "delayer:").MendSchedules(t.Context(), "", true)
+			_, err := store.New(db.Pool(), "delayer:").RepairSchedules(t.Context(), "", true)
 			check(t, err)
 			db.Do("DEL", "delayer:job_bucket:{d}@schedule")
 			db.Do("ZREM", "delayer:schedules", "d")

@@ -156,7 +156,7 @@ var scripts = []line{
 			return len(kept.Ended) == 1 && kept.Ended[0] == topic
 		})
 	}},
-	{"let_go", func(s *stage) {
+	{"end_transit", func(s *stage) {
 		s.stored("a", time.Hour)
 		_, err := s.store.LetGo(s.setAside("a").Serial, 0).Do(s.Context())
 		check(s, err)
@@ -174,7 +174,7 @@ var scripts = []line{
 		got, err = s.store.Reserve(reserve, store.Reservation{Lease: time.Hour}).Do(s.Context())
 		expect(s, "how many are reserved without a limit", len(got.Jobs), err, 1)
 	}},
-	{"look", func(s *stage) {
+	{"poll", func(s *stage) {
 		s.expectLook("waiter", 0, true)
 		s.stored("a", 0)
 		s.expectLook("", 1, false)
@@ -200,10 +200,10 @@ var scripts = []line{
 		others, err := s.store.ListSchedules(s.Context(), "two", []string{"b", "c"})
 		expect(s, "what other files have", others["a"] && others["b"] && !others["c"], err, true)
 	}},
-	{"mend_schedules", func(s *stage) {
+	{"repair_schedules", func(s *stage) {
 		scheduled := s.scheduled("a", time.Hour)
 		check(s, s.store.Reschedule(s.Context(), scheduled.ID, 0)) // into a queue, as an old server does
-		mended, err := s.store.MendSchedules(s.Context(), "", true)
+		mended, err := s.store.RepairSchedules(s.Context(), "", true)
 		expect(s, "what is put back", mended.Names, err, []string{"a"})
 		s.expectStored(scheduled.ID, "waiting")
 	}},
@@ -346,12 +346,12 @@ var scripts = []line{
 		check(s, s.store.SignOff(s.Context(), "one"))
 		s.expectServers()
 	}},
-	{"set_aside", func(s *stage) {
+	{"put_in_transit", func(s *stage) {
 		s.stored("a", time.Hour)
 		expect(s, "what is set aside", len(s.setAside("a").Jobs), nil, 1)
 		s.expectStored("a", "")
 	}},
-	{"set_aside_ready", func(s *stage) {
+	{"put_ready_in_transit", func(s *stage) {
 		s.stored("a", 0)
 		s.stored("b", 0)
 		aside, err := s.store.SetAsideReady(s.store.Keys().ReadyQueue(topic), []string{"a"}, []string{"b"}).Do(s.Context())

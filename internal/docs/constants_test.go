@@ -109,7 +109,7 @@ func TestDocumentedConstants(t *testing.T) {
 		{"internal/store.sweepTopics", "100", []string{limits, "in steps of 100"}},
 		{"parts/servers.lua.MAX_SERVERS", "250", []string{limits, "servers that readers of heartbeats look at | 250"}},
 		{"sweep.lua.IDLE", "3600", []string{limits, "an hour after its last use"}},
-		{"parts/once.lua.OVER", "10", []string{limits, "ten are removed by each push with Once"}},
+		{"parts/policy.lua.OVER", "10", []string{limits, "ten are removed by each push with Once"}},
 		{"parts/lease.lua.LENT", "100", []string{limits, "only if that is more than a hundred times as long", wire, "shorter than a hundred times the lease"}},
 		{"parts/lease.lua.UNTIL_SEEN", "120000", []string{limits, "is kept for at least | two minutes", wire, "a bucket lasts for\ntwo minutes at least"}},
 		{"parts/lease.lua.CLOCK_SLACK", "500", []string{limits, "if it comes within half a second"}},

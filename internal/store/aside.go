@@ -11,10 +11,10 @@ import (
 
 var (
 	membersScript       = newScript("members")
-	setAsideScript      = newScript("set_aside")
-	setAsideReadyScript = newScript("set_aside_ready")
+	setAsideScript      = newScript("put_in_transit")
+	setAsideReadyScript = newScript("put_ready_in_transit")
 	adoptScript         = newScript("adopt")
-	letGoScript         = newScript("let_go")
+	letGoScript         = newScript("end_transit")
 )
 
 // Aside is a batch of jobs that are set aside in one partition, on their way to others. There is one at a time. Whoever

@@ -128,7 +128,7 @@ func TestKeysThatEndWhileASlotMoves(t *testing.T) {
 		reserve(t, "t")
 		from.Do("ZADD", s.keys.Schedules(), 0, "x")
 		begin(t)
-		_, err := s.MendSchedules(ctx, "", true)
+		_, err := s.RepairSchedules(ctx, "", true)
 		end()
 		if !slices.Contains(where("a", ScheduleTopic), "queue") {
 			t.Errorf("a job that was ready is in %q, after %v", where("a", ScheduleTopic), err)

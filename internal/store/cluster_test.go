@@ -224,7 +224,7 @@ func TestScriptsWhileASlotMoves(t *testing.T) {
 		"pause schedule": func(ctx context.Context) error { return s.PauseSchedule(ctx, "s", true) },
 		"run schedule":   func(ctx context.Context) error { return errOf(s.RunSchedule(ctx, "s")) },
 		"fire":           fire,
-		"mend schedules": func(ctx context.Context) error { return errOf(s.MendSchedules(ctx, "", true)) },
+		"mend schedules": func(ctx context.Context) error { return errOf(s.RepairSchedules(ctx, "", true)) },
 		"push new":       func(ctx context.Context) error { return each(s.Push([]Delayed{job("n", "t", time.Hour)}).Do(ctx)) },
 		"push ready":     func(ctx context.Context) error { return each(s.Push([]Delayed{job("n", "t", 0)}).Do(ctx)) },
 		"push to empty":  func(ctx context.Context) error { return each(s.Push([]Delayed{job("n", "v", 0)}).Do(ctx)) },

@@ -18,7 +18,7 @@ var (
 	runScheduleScript    = newScript("run_schedule")
 	schedulesScript      = newScript("schedules")
 	fireScript           = newScript("fire")
-	mendSchedulesScript  = newScript("mend_schedules")
+	repairSchedulesScript  = newScript("repair_schedules")
 	listSchedulesScript  = newScript("list_schedules")
 	scheduleIDForm       = regexp.MustCompile(`(?s)^\{(.*)\}@schedule$`)
 	rememberedMomentForm = regexp.MustCompile(`^(\d+)([a-z])(\d+)$`)

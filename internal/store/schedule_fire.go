@@ -88,22 +88,22 @@ func firedOf(reply any) (f Fired, err error) {
 	return f, err
 }
 
-// Mended is what came of a MendSchedules.
-type Mended struct {
+// Repaired is what came of a RepairSchedules.
+type Repaired struct {
 	All   int // how many schedules there are
 	Last  string
 	Names []string // of those that were put back into the pool
 }
 
-// MendSchedules puts schedules back into the pool that a server has moved which doesn't know what they are. It looks at the next ones
+// RepairSchedules puts schedules back into the pool that a server has moved which doesn't know what they are. It looks at the next ones
 // behind that name, unless they are all still where they belong, for what is moved is in a queue; all has it look at them even so.
-func (s *Store) MendSchedules(ctx context.Context, behind string, all bool) (Mended, error) {
+func (s *Store) RepairSchedules(ctx context.Context, behind string, all bool) (Repaired, error) {
 	which := "moved"
 	if all {
 		which = "all"
 	}
 	args := append(arguments(3, s.jobPool), behind, schedulesPage, which)
-	return newCall(s, mendSchedulesScript, args, func(reply any) (m Mended, err error) {
+	return newCall(s, repairSchedulesScript, args, func(reply any) (m Repaired, err error) {
 		rest, err := scan(reply, &m.All, &m.Last)
 		if err == nil {
 			m.Names, err = redis.Strings(rest, nil)

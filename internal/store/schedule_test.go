@@ -520,7 +520,7 @@ func TestFireMany(t *testing.T) {
 }
 
 // A server that doesn't know schedules moves one as it does any job; here it comes back.
-func TestMendSchedules(t *testing.T) {
+func TestRepairSchedules(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		b.seed(t, ready("job", ScheduleTopic), entry("ghost", ScheduleTopic))
 		for _, name := range []string{"a", "b", "c", "d"} {
@@ -529,7 +529,7 @@ func TestMendSchedules(t *testing.T) {
 		b.do(t, "ZREM", "delayer:job_pool", ScheduleID("a"), ScheduleID("b"))
 		b.do(t, "LPUSH", "delayer:ready_queue:"+ScheduleTopic, ScheduleID("a"))
 		b.do(t, "DEL", "delayer:job_bucket:"+ScheduleID("d"))
-		mended, err := b.MendSchedules(t.Context(), "", true)
+		mended, err := b.RepairSchedules(t.Context(), "", true)
 		if err != nil || mended.All != 4 || mended.Last != "" || !slices.Equal(mended.Names, []string{"a", "b"}) {
 			t.Errorf("%+v, %v", mended, err)
 		}
@@ -554,7 +554,7 @@ func TestMendMovedSchedules(t *testing.T) {
 		}
 		mend := func(all bool, want ...string) {
 			t.Helper()
-			mended, err := b.MendSchedules(t.Context(), "", all)
+			mended, err := b.RepairSchedules(t.Context(), "", all)
 			if err != nil || mended.All != 2 || mended.Last != "" || !slices.Equal(mended.Names, want) {
 				t.Errorf("%+v, %v, want %q", mended, err, want)
 			}
@@ -591,7 +591,7 @@ func TestMendCost(t *testing.T) {
 	}{{false, 6}, {true, 12}} {
 		for range 2 { // at first the script is loaded
 			b.do(t, "CONFIG", "RESETSTAT")
-			_, err := b.MendSchedules(t.Context(), "", c.all)
+			_, err := b.RepairSchedules(t.Context(), "", c.all)
 			check(t, err)
 		}
 		if calls := b.Calls(); calls > c.most {

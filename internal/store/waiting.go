@@ -15,7 +15,7 @@ const WaitingFor = time.Hour
 const maxLook = 250
 
 var (
-	lookScript = newScript("look")
+	pollScript = newScript("poll")
 	wakeScript = newScript("wake")
 )
 
@@ -138,7 +138,7 @@ func (l LookAt) page(first, end int) *Call[Looked] {
 		}
 		args = append(args, topic, waited)
 	}
-	return newCall(s, lookScript, args, func(reply any) (Looked, error) { return lookedOf(reply, len(topics)) })
+	return newCall(s, pollScript, args, func(reply any) (Looked, error) { return lookedOf(reply, len(topics)) })
 }
 
 // lookedOf reads look.lua's answer, which has no lengths if all are 0.

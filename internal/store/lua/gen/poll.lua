@@ -1,4 +1,4 @@
--- look: polls ready queues, and registers a waiter of those that are empty.
+-- poll: polls ready queues, and registers a waiter of those that are empty.
 --
 -- KEYS[1] job pool   KEYS[2…] ready queues
 -- ARGV[1] the waiter, '' for none   ARGV[2…] of each queue: its topic, and how long the waiter has waited (µs), -1 not to register it

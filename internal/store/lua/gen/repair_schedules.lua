@@ -1,4 +1,4 @@
--- mend_schedules: puts schedules back into the pool that a server has moved which does not know them, as the original; and forgets
+-- repair_schedules: puts schedules back into the pool that a server has moved which does not know them, as the original; and forgets
 -- those whose bucket somebody has removed, see unschedule.
 --
 -- KEYS[1] job pool

@@ -1,4 +1,4 @@
--- mend_schedules: puts schedules back into the pool that a server has moved which does not know them, as the original; and forgets
+-- repair_schedules: puts schedules back into the pool that a server has moved which does not know them, as the original; and forgets
 -- those whose bucket somebody has removed, see unschedule.
 --
 -- KEYS[1] job pool
@@ -10,14 +10,46 @@
 --
 -- Atomic because a schedule may be removed meanwhile.
 -- Cost: O(1) for each, and O(log n) of the pool for each that it puts back. Nothing if none was moved.
--- include: guard: not_permitted not_writable; schedule: names_behind schedule_id schedule_name; time: score_of
--- include: cluster: elsewhere
+local pool = KEYS[1]
+local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
+local queues = prefix .. 'ready_queue:'
+local SCHEDULE_TOPIC = 'delayer:schedules'
+local schedules = prefix .. 'schedules'
+local parked_queues = prefix .. 'paused_queue:'
+local buckets = prefix .. 'job_bucket:'
+local removed_schedules = prefix .. 'removed_schedules'
+local function not_permitted(command, key, ...)
+  if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
+    return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
+  end
+end
+local function not_writable()
+  local reply = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '')
+  if type(reply) == 'table' and not string.find(reply.err, 'OOM ', 1, true) then return reply end
+end
+local function names_behind(name, most)
+  local names = redis.call('ZRANGE', schedules, name == '' and '-' or '(' .. name, '+', 'BYLEX', 'LIMIT', 0, most)
+  return names, #names == most and names[most] or ''
+end
+local function schedule_id(name) return '{' .. name .. '}@schedule' end
+local function schedule_name(id) return string.match(id, '^{(.*)}@schedule$') end
+local function score_of(ms)
+  local rest = ms % 1000
+  if rest == 0 then return string.format('%d', ms / 1000) end
+  return string.format('%d.%03d', (ms - rest) / 1000, rest)
+end
+local function not_here(reply)
+  return type(reply) == 'table' and reply.err and string.find(reply.err, 'non local key', 1, true) and reply
+end
+local function elsewhere(key)
+  return not_here(redis.pcall('EXISTS', key))
+end
 local queue, most = queues .. SCHEDULE_TOPIC, tonumber(ARGV[2])
 local all = redis.call('ZCOUNT', schedules, '-inf', '+inf')
 local waiting = redis.call('LLEN', queue)
 if waiting == 0 and (all == 0 or ARGV[3] == 'moved' and redis.call('LLEN', parked_queues .. SCHEDULE_TOPIC) == 0) then return {all, ''} end
 local err = not_writable() or not_permitted('ZREM', schedules, '') or not_permitted('RPOP', queue) or not_permitted('LPUSH', queue, '')
-  -- cluster: or elsewhere(buckets)
+  or elsewhere(buckets)
 if err then return err end
 local reply = {all, ''}
 

@@ -1,11 +1,11 @@
--- set_aside_ready: puts the next jobs of a ready queue in transit to another partition; jobs that stay go to the queue's end. A batch
+-- put_ready_in_transit: puts the next jobs of a ready queue in transit to another partition; jobs that stay go to the queue's end. A batch
 -- that is in transit already is told instead.
 --
 -- KEYS[1] job pool   KEYS[2] the ready queue, or the topic's parked jobs
 -- ARGV[1] how many IDs leave   ARGV[2…] these, then those that stay, 1,000 in all at most: the queue's next entries when they were
 --   read. What has come among them since is left alone.
 --
--- Returns {serial, was there, read, {}, job, job, …} as set_aside does; read are entries of the queue.
+-- Returns {serial, was there, read, {}, job, job, …} as put_in_transit does; read are entries of the queue.
 -- Errors: WRONGTYPE of the queue, NOPERM, READONLY. Nothing has changed then.
 --
 -- Atomic because a job must be in transit or ready, never both or neither.

@@ -1,4 +1,4 @@
--- let_go: deletes a batch in transit that the other partitions have adopted.
+-- end_transit: deletes a batch in transit that the other partitions have adopted.
 --
 -- KEYS[1] job pool
 -- ARGV[1] the batch's serial number   ARGV[2] the last number that one of these partitions has adopted
@@ -23,15 +23,9 @@ local function not_writable()
   local reply = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '')
   if type(reply) == 'table' and not string.find(reply.err, 'OOM ', 1, true) then return reply end
 end
-local function not_here(reply)
-  return type(reply) == 'table' and reply.err and string.find(reply.err, 'non local key', 1, true) and reply
-end
-local function elsewhere(key)
-  return not_here(redis.pcall('EXISTS', key))
-end
 if redis.call('HGET', migration, 'serial') ~= ARGV[1] or redis.call('HLEN', transit) == 0 then return 0 end
 local err = not_writable() or not_permitted('DEL', transit) or not_permitted('HSET', migration, 'a', '')
-  or elsewhere(transit_jobs)
+
 if err then return err end
 if ARGV[2] - ARGV[1] > 0 then
   redis.call('HSET', migration, 'serial', string.format('%.0f', ARGV[2] + 1))

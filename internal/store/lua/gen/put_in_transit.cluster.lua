@@ -1,4 +1,4 @@
--- set_aside: puts jobs and dead letters in transit to another partition, with what is known of pushes that count once and of groups.
+-- put_in_transit: puts jobs and dead letters in transit to another partition, with what is known of pushes that count once and of groups.
 -- Nobody gets them until that partition has adopted them. A batch that is in transit already is told first.
 --
 -- KEYS[1] job pool   KEYS[2] a topic's dead letters, if the IDs were found there

@@ -1,11 +1,11 @@
--- set_aside_ready: puts the next jobs of a ready queue in transit to another partition; jobs that stay go to the queue's end. A batch
+-- put_ready_in_transit: puts the next jobs of a ready queue in transit to another partition; jobs that stay go to the queue's end. A batch
 -- that is in transit already is told instead.
 --
 -- KEYS[1] job pool   KEYS[2] the ready queue, or the topic's parked jobs
 -- ARGV[1] how many IDs leave   ARGV[2…] these, then those that stay, 1,000 in all at most: the queue's next entries when they were
 --   read. What has come among them since is left alone.
 --
--- Returns {serial, was there, read, {}, job, job, …} as set_aside does; read are entries of the queue.
+-- Returns {serial, was there, read, {}, job, job, …} as put_in_transit does; read are entries of the queue.
 -- Errors: WRONGTYPE of the queue, NOPERM, READONLY. Nothing has changed then.
 --
 -- Atomic because a job must be in transit or ready, never both or neither.
@@ -13,10 +13,10 @@
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local transit = prefix .. 'set_aside'
+local transit_jobs = prefix .. 'set_aside:'
 local buckets = prefix .. 'job_bucket:'
 local queues = prefix .. 'ready_queue:'
 local parked_queues = prefix .. 'paused_queue:'
-local transit_jobs = prefix .. 'set_aside:'
 local function not_permitted(command, key, ...)
   if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
     return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
@@ -47,7 +47,7 @@ local function wake(topic, jobs, made_ready)
       end
       return false
     end
-    local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
+    local receivers = redis.pcall('SPUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
     if type(receivers) == 'table' then return false, receivers.err end
     if receivers > 0 then return true end
   end
@@ -124,6 +124,12 @@ local function drop_old_lease(name)
   local _, _, _, expires = read_lease(text)
   if pushed_again(redis.call('PTTL', name), expires) then redis.call('HDEL', name, 'lease', 'options', 'error', 'next', 'next_body') end
 end
+local function not_here(reply)
+  return type(reply) == 'table' and reply.err and string.find(reply.err, 'non local key', 1, true) and reply
+end
+local function elsewhere(key)
+  return not_here(redis.pcall('EXISTS', key))
+end
 local FIRST = 2
 local queue = KEYS[2]
 local reply = {0, 0, 0, {}}
@@ -131,7 +137,7 @@ if redis.call('HLEN', transit) > 0 then return tell_batch(reply, true) end
 
 local err = not_a_list(queue) or no_transit() or not_permitted('LTRIM', queue, '0', '0') or not_permitted('RPUSH', queue, '')
   or not_permitted('LPUSH', queue, '')
-
+  or elsewhere(transit_jobs)
 if err then return err end
 redis.call('ZREM', pool, '') -- takes nothing; behind a write, nothing is refused at maxmemory
 
