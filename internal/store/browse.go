@@ -50,7 +50,7 @@ type Page struct {
 // dead ones the newest, or the oldest. A page ends early behind about half a MiB.
 func (s *Store) Browse(ctx context.Context, b Browse) (Page, error) {
 	list, state, stale := s.keys.ReadyQueue(b.Topic), b.State, ""
-	if b.State == "dead" {
+	if b.State == stateDead {
 		list = s.keys.DeadLetters(b.Topic)
 		if b.Oldest {
 			state = "oldest"
@@ -82,7 +82,7 @@ func pageOf(state string, reply any) (page Page, err error) {
 		var ttr int64
 		_, err := scan(entry, &j.ID, &at, &j.Topic, &j.Body, &j.Size, &j.Attempts, &j.Error, &j.Reason, &j.MaxAttempts, &ttr)
 		j.TTR = time.Duration(ttr) * time.Millisecond
-		if err == nil && state != "ready" {
+		if err == nil && state != stateReady {
 			j.At, err = atTime(state, at)
 		}
 		if err != nil {
@@ -96,7 +96,7 @@ func pageOf(state string, reply any) (page Page, err error) {
 // atTime is the time that an entry's score stands for: of a dead letter that is in ms.
 func atTime(state, score string) (time.Time, error) {
 	seconds, err := strconv.ParseFloat(score, 64)
-	if state == "dead" {
+	if state == stateDead {
 		seconds /= 1000
 	}
 	return secondsTime(seconds), err

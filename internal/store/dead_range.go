@@ -120,7 +120,7 @@ func newDeadPages(s *Store, r DeadRange, partitions int) *deadPages {
 		step = min(max(mergedStep/partitions, leastStep), deadStep)
 	}
 	d := &deadPages{Store: s, DeadRange: r}
-	d.next = Browse{Topic: r.Topic, State: "dead", Jobs: step, Entries: step, After: timePlace(r.Before), Stale: r.Stale, Whole: r.Whole}
+	d.next = Browse{Topic: r.Topic, State: stateDead, Jobs: step, Entries: step, After: timePlace(r.Before), Stale: r.Stale, Whole: r.Whole}
 	if r.Whole {
 		d.next.Entries = 4 * step
 	}
@@ -135,7 +135,7 @@ func (d *deadPages) begin(ctx context.Context) error {
 	if d.begun || !d.Oldest {
 		return nil
 	}
-	newest, err := d.Browse(ctx, Browse{Topic: d.Topic, State: "dead", Jobs: 1, Entries: 1, Stale: true})
+	newest, err := d.Browse(ctx, Browse{Topic: d.Topic, State: stateDead, Jobs: 1, Entries: 1, Stale: true})
 	if err != nil {
 		return err
 	}

@@ -60,7 +60,7 @@ func (s *Store) addToGroups(jobs []Delayed, mode string) *Call[[]error] {
 				return nil, err
 			}
 		}
-		if mode == "all" {
+		if mode == pushAll {
 			ofAll(errs)
 		}
 		if !known {

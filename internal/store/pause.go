@@ -63,18 +63,18 @@ func (p *Pause) add(other Pause) {
 
 // Pause pauses the topic, for so long, or, if that is 0, until it is resumed. Of one that is paused it changes the end and the note.
 func (s *Store) Pause(topic string, d time.Duration, note string) *Call[struct{}] {
-	return s.pause(topic, "pause", milliseconds(d), note)
+	return s.pause(topic, pauseTopic, milliseconds(d), note)
 }
 
 // BackOff has nothing of the topic be delivered for so long from now on. It shortens no pause.
 func (s *Store) BackOff(topic string, d time.Duration) *Call[struct{}] {
-	return s.pause(topic, "back off", milliseconds(d), "")
+	return s.pause(topic, backOff, milliseconds(d), "")
 }
 
 // copyPause enters another partition's pause, if there is none.
 func (s *Store) copyPause(p Pause) *Call[struct{}] {
 	entry := fmt.Sprintf("%d %d %d %d %s", unixMilli(p.Since), unixMilli(p.Until), unixMilli(p.BackedOffSince), unixMilli(p.BackedOffUntil), p.Note)
-	return s.pause(p.Topic, "copy", 0, entry)
+	return s.pause(p.Topic, copyPause, 0, entry)
 }
 
 func (s *Store) pause(topic, how string, ms int64, note string) *Call[struct{}] {

@@ -43,13 +43,15 @@ const (
 )
 
 // Once refuses an ID that exists, and any push of it under this policy for so long, whatever becomes of the job.
-func Once(window time.Duration) Policy { return Policy(fmt.Sprint("once ", milliseconds(window))) }
+func Once(window time.Duration) Policy {
+	return Policy(fmt.Sprint(oncePolicy, " ", milliseconds(window)))
+}
 
 // OnceAs is Once for a push that says what stands in content, in short. Another one that says something else is told so: ErrReused.
 func OnceAs(window time.Duration, content string) Policy { return Once(window) + Policy(" "+content) }
 
 // Refuses reports whether a job of that ID keeps the push from being done.
-func (p Policy) Refuses() bool { return p == Refuse || strings.HasPrefix(string(p), "once ") }
+func (p Policy) Refuses() bool { return p == Refuse || strings.HasPrefix(string(p), oncePolicy+" ") }
 
 // Spares reports whether the push leaves a job alone that is reserved.
 func (p Policy) Spares() bool { return p == Follow || p.Refuses() }
@@ -57,7 +59,7 @@ func (p Policy) Spares() bool { return p == Follow || p.Refuses() }
 // Debounce is Replace, but the job falls due so long after the first of these pushes at the latest. When it has been reserved the
 // next one is the first.
 func Debounce(longest time.Duration) Policy {
-	return Policy(fmt.Sprint("debounce ", milliseconds(longest)))
+	return Policy(fmt.Sprint(debouncePolicy, " ", milliseconds(longest)))
 }
 
 // Outcome is what a push did.
@@ -126,7 +128,7 @@ type Terms struct {
 func (s *Store) Push(jobs []Delayed) *Call[[]error] { return s.push(jobs, "each") }
 
 // PushAll is Push, but no job is stored if there is an error of Redis for one of them: the others' is ErrOtherFailed then.
-func (s *Store) PushAll(jobs []Delayed) *Call[[]error] { return s.push(jobs, "all") }
+func (s *Store) PushAll(jobs []Delayed) *Call[[]error] { return s.push(jobs, pushAll) }
 
 func (s *Store) push(jobs []Delayed, mode string) *Call[[]error] {
 	if len(jobs) > 0 && jobs[0].IsGrouped() {
@@ -151,7 +153,7 @@ func (s *Store) push(jobs []Delayed, mode string) *Call[[]error] {
 				errs[i] = job.done(errs[i])
 			}
 		}
-		if mode == "all" {
+		if mode == pushAll {
 			ofAll(errs)
 		}
 		if !known {
@@ -166,7 +168,7 @@ func topicsArg(known bool) string {
 	if known {
 		return ""
 	}
-	return "register"
+	return registerTopics
 }
 
 func appendJobs(args []any, jobs []Delayed) []any {

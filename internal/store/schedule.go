@@ -12,16 +12,16 @@ import (
 )
 
 var (
-	scheduleScript       = newScript("schedule")
-	unscheduleScript     = newScript("unschedule")
-	pauseScheduleScript  = newScript("pause_schedule")
-	runScheduleScript    = newScript("run_schedule")
-	schedulesScript      = newScript("schedules")
-	fireScript           = newScript("fire")
-	repairSchedulesScript  = newScript("repair_schedules")
-	listSchedulesScript  = newScript("list_schedules")
-	scheduleIDForm       = regexp.MustCompile(`(?s)^\{(.*)\}@schedule$`)
-	rememberedMomentForm = regexp.MustCompile(`^(\d+)([a-z])(\d+)$`)
+	scheduleScript        = newScript("schedule")
+	unscheduleScript      = newScript("unschedule")
+	pauseScheduleScript   = newScript("pause_schedule")
+	runScheduleScript     = newScript("run_schedule")
+	schedulesScript       = newScript("schedules")
+	fireScript            = newScript("fire")
+	repairSchedulesScript = newScript("repair_schedules")
+	listSchedulesScript   = newScript("list_schedules")
+	scheduleIDForm        = regexp.MustCompile(`(?s)^\{(.*)\}@schedule$`)
+	rememberedMomentForm  = regexp.MustCompile(`^(\d+)([a-z])(\d+)$`)
 )
 
 // ScheduleTopic is the topic of schedules. They are jobs, which a server fires when they fall due, and does not move.

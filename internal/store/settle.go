@@ -81,7 +81,7 @@ func (s *Store) Retry(jobs []GivenBack) *Call[[]error] {
 	for _, job := range jobs {
 		args = append(job.appendTo(args), milliseconds(job.Delay))
 		if job.Refund {
-			args = append(args, "refund")
+			args = append(args, refund)
 		} else {
 			args = append(args, job.MaxAttempts)
 		}
@@ -131,7 +131,7 @@ type Burial struct {
 func (s *Store) Bury(jobs []Burial) *Call[[]error] {
 	args := arguments(6*len(jobs), s.jobPool)
 	for _, job := range jobs {
-		args = append(job.appendTo(args), job.Reason, "bury", job.Error)
+		args = append(job.appendTo(args), job.Reason, buryNow, job.Error)
 	}
 	return newCall(s, retryScript, args, func(reply any) ([]error, error) {
 		return errorsAt(reply, len(jobs))

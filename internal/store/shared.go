@@ -27,6 +27,31 @@ const (
 	followerMark = '+'
 )
 
+// The states of jobs, as scripts are given them, and tell them.
+const (
+	stateWaiting  = "waiting"
+	stateReady    = "ready"
+	stateReserved = "reserved"
+	stateDead     = "dead"
+)
+
+// What scripts are told to do.
+const (
+	pushAll        = "all"      // a push: stores all jobs, or none
+	registerTopics = "register" // a push: registers the topics of the jobs
+	refund         = "refund"   // a retry: this attempt does not count
+	buryNow        = "bury"     // a retry: makes a dead letter of the job
+	pauseTopic     = "pause"    // by an operator
+	backOff        = "back off" // by a consumer
+	copyPause      = "copy"     // from another partition
+)
+
+// How the policies begin that have an argument.
+const (
+	oncePolicy     = "once"
+	debouncePolicy = "debounce"
+)
+
 // What scripts tell of a job that is not simply done: a number, or the error as a text. See errorsAt, and, of groups, joined.
 const (
 	toldExists = iota
@@ -83,9 +108,32 @@ func LuaParts() map[string]string {
 		{"LIMIT_MARK", limitMark},
 		{"HAS_LIMIT", limitMark / 2},     // above all numbers without the mark: they may be below 0, too
 		{"HAS_SLOTS", limitMark / 2 * 3}, // the same of those with one
-		{"FOLLOWER_MARK", "'" + string(followerMark) + "'"},
+		{"FOLLOWER_MARK", quoted(string(followerMark))},
 		{"FOLLOWER_BYTE", followerMark},
-		{"SCHEDULE_TOPIC", "'" + ScheduleTopic + "'"},
+		{"SCHEDULE_TOPIC", quoted(ScheduleTopic)},
+		{"REPLACE", quoted(Replace)},
+		{"REFUSE", quoted(Refuse)},
+		{"EARLIER", quoted(KeepEarlier)},
+		{"LATER_DUE", quoted(KeepLater)},
+		{"FOLLOW", quoted(Follow)},
+		{"ONCE_FORM", quoted("^" + oncePolicy + ` (%d+) ?(.*)$`)}, // in ms, and the fingerprint
+		{"DEBOUNCE_FORM", quoted("^" + debouncePolicy + ` (%d+)$`)},
+		{"ALL_OR_NONE", quoted(pushAll)},
+		{"REGISTER", quoted(registerTopics)},
+		{"REFUND", quoted(refund)},
+		{"BURY", quoted(buryNow)},
+		{"PAUSE", quoted(pauseTopic)},
+		{"BACK_OFF", quoted(backOff)},
+		{"COPY", quoted(copyPause)},
+		{"WAITING", quoted(stateWaiting)},
+		{"READY", quoted(stateReady)},
+		{"RESERVED", quoted(stateReserved)},
+		{"DEAD", quoted(stateDead)},
+		{"OVERLAP_ALLOW", quoted(OverlapAllow)},
+		{"OVERLAP_FOLLOW", quoted(OverlapFollow)},
+		{"RAN", quoted(MomentRan)},
+		{"RUN_NOW", quoted(MomentNow)},
+		{"OVERLAPPED", quoted(MomentOverlapped)},
 		{"ALREADY_EXISTS", toldExists},
 		{"REPLACED", toldReplaced},
 		{"KEPT_DUE", toldKept},
@@ -102,6 +150,9 @@ func LuaParts() map[string]string {
 	}
 	return map[string]string{"keys": keys.String(), "go": constants.String()}
 }
+
+// quoted is a text in Lua.
+func quoted[T ~string](text T) string { return "'" + string(text) + "'" }
 
 // latenessBounds is a table of LatenessBounds, in s. The last bucket's bound is never reached.
 func latenessBounds() string {

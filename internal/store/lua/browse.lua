@@ -27,11 +27,11 @@ local A_JOB = preview > 0 and 3 or 0 -- what to tell of a job costs, in entries
 local FIRST_PAGE, LAST_PAGE = 16, 128 -- entries read at a time, whose IDs may be large
 local MAX_WALK, SLACK = 10000, 1000 -- released jobs come back to the front
 
-local is_dead = state == 'dead' or state == 'oldest'
+local is_dead = state == DEAD or state == 'oldest'
 local names = is_dead and dead_letters or buckets
 local first, read -- how many entries to pass over; reads some behind so many more: IDs, and scores or positions
 
-if state == 'ready' then
+if state == READY then
   local parked = parked_queues .. topic
   local queue = redis.call('EXISTS', parked) == 1 and parked or KEYS[2]
   first = after == '' and 0 or tonumber(after) + 1
@@ -55,10 +55,10 @@ if state == 'ready' then
     return ids, places
   end
 else
-  local set, range = is_dead and KEYS[2] or pool, state == 'dead' and 'ZREVRANGE' or 'ZRANGE'
+  local set, range = is_dead and KEYS[2] or pool, state == DEAD and 'ZREVRANGE' or 'ZRANGE'
   if after == '' then
     first = 0
-  elseif state == 'dead' then
+  elseif state == DEAD then
     first = redis.call('ZCARD', set) - entries_before(set, after, after_id)
   else -- byte by byte, nothing comes between an ID and the same with a zero byte
     first = entries_before(set, after, after_id .. '\0')
@@ -73,10 +73,10 @@ end
 
 -- The job, or the letter, of an entry, if it is in the state that is meant.
 local function find(name, at, id)
-  local leased = not is_dead and state ~= 'ready' and is_lease(at)
-  if state == 'reserved' and not leased or state == 'ready' and redis.call('ZSCORE', pool, id) then return nil end
+  local leased = not is_dead and state ~= READY and is_lease(at)
+  if state == RESERVED and not leased or state == READY and redis.call('ZSCORE', pool, id) then return nil end
   local job = redis.pcall('HMGET', name, 'topic', 'lease', 'error', 'reason', 'options')
-  if leased and not job.err and (job[2] ~= false) ~= (state == 'reserved') then return nil end
+  if leased and not job.err and (job[2] ~= false) ~= (state == RESERVED) then return nil end
   if ARGV[8] == 'stale' and not unreadable(job) and not job[1] then return {''} end
   return job
 end

@@ -65,7 +65,7 @@ local function fire(id, score, revision, read, upcoming, late, paused, has_old, 
   local why_not = refused[topic] or may_store and not_permitted('HSET', bucket, 'topic', '') or not may_store and no_bucket(bucket)
   may_store = may_store or not why_not
   local lease
-  if overlap == 'follow' and not why_not then
+  if overlap == OVERLAP_FOLLOW and not why_not then
     if not follow then
       -- include: follow: lease_of_last follow_last
       lease_of, follow = lease_of_last, follow_last
@@ -78,8 +78,8 @@ local function fire(id, score, revision, read, upcoming, late, paused, has_old, 
   local ran, overlapped, followed, occurrences = 0, 0, '', {}
   for i = first, last_place, 4 do
     local at, what, job, due = ARGV[i], ARGV[i + 1], ARGV[i + 2], tonumber(ARGV[i + 3])
-    if what == 'r' then
-      local is_busy = overlap ~= 'allow' and last and redis.call('EXISTS', buckets .. last) == 1
+    if what == RAN then
+      local is_busy = overlap ~= OVERLAP_ALLOW and last and redis.call('EXISTS', buckets .. last) == 1
       local has_job
       if not is_busy then
         has_job, last = store_bucket(job, topic, content, options, due), job
@@ -95,7 +95,7 @@ local function fire(id, score, revision, read, upcoming, late, paused, has_old, 
         followed = last
       end
       if has_job then ran = ran + 1 end
-      if is_busy and not has_job then what, overlapped = 'o', overlapped + 1 end
+      if is_busy and not has_job then what, overlapped = OVERLAPPED, overlapped + 1 end
     end
     occurrences[#occurrences + 1] = at .. what .. string.format('%d', math.max(now - at, 0))
   end

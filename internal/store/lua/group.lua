@@ -129,7 +129,7 @@ while run < #ARGV do
   end
   run = next_run
 end
-if #changed == 0 or an_error and ARGV[2] == 'all' then return told end
+if #changed == 0 or an_error and ARGV[2] == ALL_OR_NONE then return told end
 
 local entries, first_due = {}, math.huge -- of the pool: score, ID, score, ID, …
 for k, group in ipairs(changed) do
@@ -187,7 +187,7 @@ end
 for _, group in ipairs(changed) do
   local run = group.run
   if run then store(group, buckets .. group.id, ARGV[run + 1], ARGV[run + 3], ARGV[run + 4]) end
-  if ARGV[1] == 'register' then register_use(group.topic, now / 1000, group.due / 1000) end
+  if ARGV[1] == REGISTER then register_use(group.topic, now / 1000, group.due / 1000) end
 end
 for _, group in ipairs(full) do complete(group) end
 for tag, group in pairs(open) do

@@ -31,7 +31,7 @@ local call, ARGV = redis.call, ARGV -- globals are slower
 -- A plain push, which is most of them: one new job of a known topic, that is to wait. It returns before anything is defined that others
 -- need, which would cost as much as its commands.
 local policy, id = ARGV[5], ARGV[8]
-local is_plain = #ARGV == 11 and ARGV[1] == '' and (policy == 'replace' or not string.find(policy, ' ', 1, true))
+local is_plain = #ARGV == 11 and ARGV[1] == '' and (policy == REPLACE or not string.find(policy, ' ', 1, true))
 local is_new = is_plain and call('EXISTS', buckets .. id) == 0
 if is_new and ARGV[11] ~= '0' then
   local name, due, lifetime, may = buckets .. id, ARGV[11] + 0, ARGV[4] + 0, redis.acl_check_cmd
@@ -97,10 +97,10 @@ if is_new then -- it is ready at once
   return {}
 end
 
--- include: go: REPLACED KEPT_DUE; lease: is_lease; time: LAST_MS
+-- include: go: EARLIER KEPT_DUE LATER_DUE REFUSE REPLACED; lease: is_lease; time: LAST_MS
 -- When a job with that policy falls due that replaces one that is due at another time, and what is told of it.
 local function replaced_due(policy, old, due)
-  if policy == 'earlier' and old < due or policy == 'later' and old > due then return old, KEPT_DUE end
+  if policy == EARLIER and old < due or policy == LATER_DUE and old > due then return old, KEPT_DUE end
   return due, REPLACED
 end
 
@@ -114,7 +114,7 @@ local function forget(name, usual, keep_first)
   redis.pcall('HDEL', name, 'lease', 'error', usual and 'options' or 'error', keep_first and 'error' or 'first', 'next', 'next_body')
 end
 
-if is_plain and policy ~= 'refuse' and ARGV[11] ~= '0' then -- a job that waits is replaced by one that waits
+if is_plain and policy ~= REFUSE and ARGV[11] ~= '0' then -- a job that waits is replaced by one that waits
   local name, waits = buckets .. ARGV[8], call('ZSCORE', pool, ARGV[8])
   if waits and not is_lease(waits) and type(redis.pcall('HGET', name, 'topic')) == 'string' then
     local due, what = now - ARGV[11], nil
@@ -131,13 +131,13 @@ if is_plain and policy ~= 'refuse' and ARGV[11] ~= '0' then -- a job that waits 
   end
 end
 
--- include: lease: count_reserved; queue: withdraw; topics: register_use
+-- include: go: ALL_OR_NONE REGISTER; lease: count_reserved; queue: withdraw; topics: register_use
 -- Stores the job that begins at ARGV[i], in the run that begins at ARGV[run]. A job that is to
 -- wait is in the pool already. If it is one of a burst, latest is how long after its first push it falls due at the latest (ms).
 local last_due, last_lifetime, last_expiry -- jobs of one call often have all of this in common
 local ended -- leases: how many, by topic, and their jobs
 local lengths -- of the queues that get jobs, by topic
-local used = ARGV[1] == 'register' and {} -- topics, and when the last of their jobs is due
+local used = ARGV[1] == REGISTER and {} -- topics, and when the last of their jobs is due
 local function store(name, i, run, due, replaced, latest)
   local id, topic, lifetime = ARGV[i], ARGV[i + 1], ARGV[run + 1]
   if due ~= last_due or lifetime ~= last_lifetime then
@@ -167,8 +167,7 @@ end
 -- What is to be done otherwise with the jobs of the run that begins at ARGV[run], as their IDs may exist or their policy is not plain.
 -- Most calls have no such run, and are spared these definitions.
 local function special(run)
-  -- include: keys: once; go: ALREADY_EXISTS FOLLOWS; time: now_s; policy: debounce_limit debounced
-  -- include: policy: once_window has_counted count_once
+  -- include: go: ALREADY_EXISTS FOLLOW FOLLOWS; keys: once; policy: count_once debounce_limit debounced has_counted once_window; time: now_s
   local policy = ARGV[run + 2]
   local window, fingerprint = once_window(policy)
   local latest = debounce_limit(policy)
@@ -179,7 +178,7 @@ local function special(run)
   local function judge(name, i, due, may_exist)
     local id, was = ARGV[i], may_exist and redis.pcall('HGET', name, 'topic')
     if type(was) == 'table' then return was.err .. ' (job bucket ' .. name .. ')' end
-    if was and (window or policy == 'refuse') or window and has_counted(id) then
+    if was and (window or policy == REFUSE) or window and has_counted(id) then
       if fingerprint and fingerprint ~= '' then
         -- include: go: REUSED; policy: differs_from_counted
         if differs_from_counted(id, fingerprint) then return REUSED end
@@ -191,7 +190,7 @@ local function special(run)
     if err then return err.err end
     local waits = call('ZSCORE', pool, id)
     local reserved = waits and is_lease(waits)
-    local followed = policy == 'follow' and reserved and tonumber(waits) > now_s and call('HGET', name, 'lease')
+    local followed = policy == FOLLOW and reserved and tonumber(waits) > now_s and call('HGET', name, 'lease')
     if followed then return nil, due, {followed = followed, what = FOLLOWS} end
     local when, what = replaced_due(policy, waits and not reserved and due_of(waits) or begun, due)
     local burst = latest and call('HMGET', name, 'first', 'lease')
@@ -294,7 +293,7 @@ else
     end
     run = next_run
   end
-  if an_error and ARGV[2] == 'all' then return told end
+  if an_error and ARGV[2] == ALL_OR_NONE then return told end
   local err = not_writable_bucket(names[1]) or some_once and some_once()
   if err then return err end
   if e > 0 then call('ZADD', pool, unpack(entries)) end

@@ -18,7 +18,7 @@ local job = ARGV[2] .. string.format('%.0f', now_us)
 local full = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '') -- changes nothing
 local why_not = type(full) == 'table' and full or no_queue(s[3]) or no_bucket(bucket)
 -- cluster: why_not = why_not or elsewhere(queues .. s[3]) or elsewhere(buckets .. job)
-local last = s[7] == 'follow' and s[8]
+local last = s[7] == OVERLAP_FOLLOW and s[8]
 -- cluster: why_not = why_not or last and elsewhere(buckets .. last)
 local lease = not why_not and last and lease_of_last(last)
 if type(lease) == 'table' then why_not = lease end
@@ -35,6 +35,6 @@ else
   end
 end
 local ran = (tonumber(s[9]) or 0) + (stored and 1 or 0)
-redis.call('HSET', bucket, 'last', job, 'past', remember(s[6], {string.format('%dn0', now)}), 'ran', string.format('%d', ran))
+redis.call('HSET', bucket, 'last', job, 'past', remember(s[6], {string.format('%d%s0', now, RUN_NOW)}), 'ran', string.format('%d', ran))
 if length then wake(s[3], length) end
 return job

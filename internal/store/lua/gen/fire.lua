@@ -20,6 +20,10 @@ local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local buckets = prefix .. 'job_bucket:'
 local SCHEDULE_TOPIC = 'delayer:schedules'
+local OVERLAP_FOLLOW = 'follow'
+local RAN = 'r'
+local OVERLAP_ALLOW = 'allow'
+local OVERLAPPED = 'o'
 local queues = prefix .. 'ready_queue:'
 local function not_permitted(command, key, ...)
   if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
@@ -65,13 +69,13 @@ local function wake(topic, jobs, made_ready)
   end
   return false
 end
-local function not_a_list(queue)
-  local kind = redis.pcall('TYPE', queue)
+local function not_a_list(queue, asks)
+  local kind = (asks or redis.call)('TYPE', queue)
   if kind.ok == 'none' or kind.ok == 'list' then return nil end
   return kind.err and kind or redis.error_reply('WRONGTYPE ready queue ' .. queue .. ' is a ' .. kind.ok .. ', not a list')
 end
 local function no_queue(topic)
-  return not_a_list(queues .. topic) or not_permitted('LPUSH', queues .. topic, '')
+  return not_a_list(queues .. topic, redis.pcall) or not_permitted('LPUSH', queues .. topic, '')
 end
 local function no_bucket(bucket)
   return not_permitted('PEXPIRE', bucket, '1') or not_permitted('HSET', bucket, 'topic', '') or not_permitted('EXISTS', bucket)
@@ -190,7 +194,7 @@ local function fire(id, score, revision, read, upcoming, late, paused, has_old, 
   local why_not = refused[topic] or may_store and not_permitted('HSET', bucket, 'topic', '') or not may_store and no_bucket(bucket)
   may_store = may_store or not why_not
   local lease
-  if overlap == 'follow' and not why_not then
+  if overlap == OVERLAP_FOLLOW and not why_not then
     if not follow then
       local function unreadable(reply)
         return type(reply) == 'table' and reply.err and not string.find(reply.err, 'WRONGTYPE', 1, true)
@@ -258,8 +262,8 @@ local function fire(id, score, revision, read, upcoming, late, paused, has_old, 
   local ran, overlapped, followed, occurrences = 0, 0, '', {}
   for i = first, last_place, 4 do
     local at, what, job, due = ARGV[i], ARGV[i + 1], ARGV[i + 2], tonumber(ARGV[i + 3])
-    if what == 'r' then
-      local is_busy = overlap ~= 'allow' and last and redis.call('EXISTS', buckets .. last) == 1
+    if what == RAN then
+      local is_busy = overlap ~= OVERLAP_ALLOW and last and redis.call('EXISTS', buckets .. last) == 1
       local has_job
       if not is_busy then
         has_job, last = store_bucket(job, topic, content, options, due), job
@@ -275,7 +279,7 @@ local function fire(id, score, revision, read, upcoming, late, paused, has_old, 
         followed = last
       end
       if has_job then ran = ran + 1 end
-      if is_busy and not has_job then what, overlapped = 'o', overlapped + 1 end
+      if is_busy and not has_job then what, overlapped = OVERLAPPED, overlapped + 1 end
     end
     occurrences[#occurrences + 1] = at .. what .. string.format('%d', math.max(now - at, 0))
   end

@@ -10,6 +10,10 @@
 --
 -- Atomic so that state and content belong together.
 -- Cost: O(1).
+local READY = 'ready'
+local RESERVED = 'reserved'
+local WAITING = 'waiting'
+local DEAD = 'dead'
 local function is_lease(score)
   local part = score * 1000 % 1
   return part > 0.0005 and part < 0.9995 and score - 4294967296 < 0
@@ -32,18 +36,18 @@ local function fields_of(key)
 end
 
 local job, key, due = fields_of(KEYS[2]), KEYS[2], ''
-local state = 'ready'
+local state = READY
 if job[1] then
   local score = redis.call('ZSCORE', KEYS[1], ARGV[1])
   if score then
-    due, state = score, job[3] and is_lease(score) and 'reserved' or 'waiting'
+    due, state = score, job[3] and is_lease(score) and RESERVED or WAITING
   end
 else
-  job, key, state = fields_of(KEYS[3]), KEYS[3], 'dead'
+  job, key, state = fields_of(KEYS[3]), KEYS[3], DEAD
   if not job[1] then return {} end
   due = string.format('%.3f', (job[7] or 0) / 1000)
 end
 local attempts, token = read_lease(job[3])
 local most, ttr = read_options(job[4])
 return {state, job[1], job[2] or '', redis.call('PTTL', key), due, attempts, most, job[5] or '', job[6] or '', token, ttr,
-  state ~= 'dead' and has_follower(job[3]) and 1 or 0}
+  state ~= DEAD and has_follower(job[3]) and 1 or 0}

@@ -26,11 +26,15 @@ local MAX_GROUP = 1048576
 local LATER = 7
 local ADDED = 6
 local CREATED = 5
+local ALL_OR_NONE = 'all'
 local queues = prefix .. 'ready_queue:'
 local once = prefix .. 'once'
 local DEFAULT_LIFETIME = 604800000
+local REGISTER = 'register'
+local REPLACE = 'replace'
+local DEBOUNCE_FORM = '^debounce (%d+)$'
 local function debounce_limit(policy)
-  local ms = policy ~= 'replace' and string.match(policy, '^debounce (%d+)$')
+  local ms = policy ~= REPLACE and string.match(policy, DEBOUNCE_FORM)
   return ms and tonumber(ms)
 end
 local time = redis.call('TIME')
@@ -54,9 +58,10 @@ end
 local function options_text(most, ttr, lifetime)
   return string.format('%d %d %d', most, ttr, lifetime)
 end
+local ONCE_FORM = '^once (%d+) ?(.*)$'
 local function once_window(policy)
-  if policy == 'replace' then return nil end
-  local ms, fingerprint = string.match(policy, '^once (%d+) ?(.*)$')
+  if policy == REPLACE then return nil end
+  local ms, fingerprint = string.match(policy, ONCE_FORM)
   return ms and tonumber(ms), fingerprint
 end
 local now = now_us % 1000 == 0 and begun or begun + 1
@@ -269,7 +274,7 @@ while run < #ARGV do
   end
   run = next_run
 end
-if #changed == 0 or an_error and ARGV[2] == 'all' then return told end
+if #changed == 0 or an_error and ARGV[2] == ALL_OR_NONE then return told end
 
 local entries, first_due = {}, math.huge -- of the pool: score, ID, score, ID, …
 for k, group in ipairs(changed) do
@@ -342,7 +347,7 @@ end
 for _, group in ipairs(changed) do
   local run = group.run
   if run then store(group, buckets .. group.id, ARGV[run + 1], ARGV[run + 3], ARGV[run + 4]) end
-  if ARGV[1] == 'register' then register_use(group.topic, now / 1000, group.due / 1000) end
+  if ARGV[1] == REGISTER then register_use(group.topic, now / 1000, group.due / 1000) end
 end
 for _, group in ipairs(full) do complete(group) end
 for tag, group in pairs(open) do

@@ -15,9 +15,12 @@ local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or
 local queues = prefix .. 'ready_queue:'
 local parked_queues = prefix .. 'paused_queue:'
 local pauses = prefix .. 'paused'
+local COPY = 'copy'
+local PAUSE = 'pause'
+local BACK_OFF = 'back off'
 local first_due_channel = prefix .. 'first_due'
-local function not_a_list(queue)
-  local kind = redis.pcall('TYPE', queue)
+local function not_a_list(queue, asks)
+  local kind = (asks or redis.call)('TYPE', queue)
   if kind.ok == 'none' or kind.ok == 'list' then return nil end
   return kind.err and kind or redis.error_reply('WRONGTYPE ready queue ' .. queue .. ' is a ' .. kind.ok .. ', not a list')
 end
@@ -104,17 +107,17 @@ local err = not_pausable(topic) or not_a_list(queues .. topic) or not_a_list(par
 if err then return err end
 local text = redis.call('HGET', pauses, topic)
 local p = text and read_pause(text)
-if how == 'copy' then
+if how == COPY then
   if p and paused_until(p) > now then return 1 end
   p = read_pause(ARGV[4])
   if not p or paused_until(p) <= now then return 1 end
 end
 p = p or {since = 0, ends = 0, backed_off = 0, backs_on = 0, note = ''}
-if how == 'pause' then
+if how == PAUSE then
   local is_over = p.since == 0 or p.ends > 0 and p.ends <= now
   if is_over then p.since = now end
   p.ends, p.note = ms > 0 and now + ms or 0, ARGV[4]
-elseif how == 'back off' then
+elseif how == BACK_OFF then
   if p.backs_on <= now then p.backed_off = now end
   p.backs_on = math.max(p.backs_on, now + ms)
 end

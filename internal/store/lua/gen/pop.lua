@@ -20,8 +20,8 @@ local buckets = prefix .. 'job_bucket:'
 local function take(queue, topic, count, most, read, wants, claim, gate)
   local ids = pcall('LRANGE', queue, -count, -1)
   if ids.err then
-    local function not_a_list(queue)
-      local kind = redis.pcall('TYPE', queue)
+    local function not_a_list(queue, asks)
+      local kind = (asks or redis.call)('TYPE', queue)
       if kind.ok == 'none' or kind.ok == 'list' then return nil end
       return kind.err and kind or redis.error_reply('WRONGTYPE ready queue ' .. queue .. ' is a ' .. kind.ok .. ', not a list')
     end

@@ -25,6 +25,7 @@
 --
 -- Atomic because a bucket without its pool entry would never fall due, and an entry without its bucket could not be delivered.
 -- Cost: O(log n) of the pool for each job. For an ID that is ready, also the length of its queue, 10,000 in all at most.
+local REPLACE = 'replace'
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local buckets = prefix .. 'job_bucket:'
@@ -38,7 +39,7 @@ local call, ARGV = redis.call, ARGV -- globals are slower
 -- A plain push, which is most of them: one new job of a known topic, that is to wait. It returns before anything is defined that others
 -- need, which would cost as much as its commands.
 local policy, id = ARGV[5], ARGV[8]
-local is_plain = #ARGV == 11 and ARGV[1] == '' and (policy == 'replace' or not string.find(policy, ' ', 1, true))
+local is_plain = #ARGV == 11 and ARGV[1] == '' and (policy == REPLACE or not string.find(policy, ' ', 1, true))
 local is_new = is_plain and call('EXISTS', buckets .. id) == 0
 if is_new and ARGV[11] ~= '0' then
   local name, due, lifetime, may = buckets .. id, ARGV[11] + 0, ARGV[4] + 0, redis.acl_check_cmd
@@ -108,8 +109,8 @@ local function not_writable_bucket(name)
   return not_permitted('HSET', name, 'topic', '') or not_permitted('PEXPIRE', name, '1')
 end
 
-local function not_a_list(queue)
-  local kind = redis.pcall('TYPE', queue)
+local function not_a_list(queue, asks)
+  local kind = (asks or redis.call)('TYPE', queue)
   if kind.ok == 'none' or kind.ok == 'list' then return nil end
   return kind.err and kind or redis.error_reply('WRONGTYPE ready queue ' .. queue .. ' is a ' .. kind.ok .. ', not a list')
 end
@@ -162,8 +163,11 @@ if is_new then -- it is ready at once
   return {}
 end
 
-local REPLACED = 1
+local EARLIER = 'earlier'
 local KEPT_DUE = 2
+local LATER_DUE = 'later'
+local REFUSE = 'refuse'
+local REPLACED = 1
 local function is_lease(score)
   local part = score * 1000 % 1
   return part > 0.0005 and part < 0.9995 and score - 4294967296 < 0
@@ -171,7 +175,7 @@ end
 local LAST_MS = 9007199254740992
 -- When a job with that policy falls due that replaces one that is due at another time, and what is told of it.
 local function replaced_due(policy, old, due)
-  if policy == 'earlier' and old < due or policy == 'later' and old > due then return old, KEPT_DUE end
+  if policy == EARLIER and old < due or policy == LATER_DUE and old > due then return old, KEPT_DUE end
   return due, REPLACED
 end
 
@@ -185,7 +189,7 @@ local function forget(name, usual, keep_first)
   redis.pcall('HDEL', name, 'lease', 'error', usual and 'options' or 'error', keep_first and 'error' or 'first', 'next', 'next_body')
 end
 
-if is_plain and policy ~= 'refuse' and ARGV[11] ~= '0' then -- a job that waits is replaced by one that waits
+if is_plain and policy ~= REFUSE and ARGV[11] ~= '0' then -- a job that waits is replaced by one that waits
   local name, waits = buckets .. ARGV[8], call('ZSCORE', pool, ARGV[8])
   if waits and not is_lease(waits) and type(redis.pcall('HGET', name, 'topic')) == 'string' then
     local due, what = now - ARGV[11], nil
@@ -202,6 +206,8 @@ if is_plain and policy ~= 'refuse' and ARGV[11] ~= '0' then -- a job that waits 
   end
 end
 
+local ALL_OR_NONE = 'all'
+local REGISTER = 'register'
 local reserved_counts = prefix .. 'reserved'
 local HAS_SLOTS = 1649267441664
 local function count_reserved(by_topic, ids)
@@ -282,7 +288,7 @@ end
 local last_due, last_lifetime, last_expiry -- jobs of one call often have all of this in common
 local ended -- leases: how many, by topic, and their jobs
 local lengths -- of the queues that get jobs, by topic
-local used = ARGV[1] == 'register' and {} -- topics, and when the last of their jobs is due
+local used = ARGV[1] == REGISTER and {} -- topics, and when the last of their jobs is due
 local function store(name, i, run, due, replaced, latest)
   local id, topic, lifetime = ARGV[i], ARGV[i + 1], ARGV[run + 1]
   if due ~= last_due or lifetime ~= last_lifetime then
@@ -312,26 +318,10 @@ end
 -- What is to be done otherwise with the jobs of the run that begins at ARGV[run], as their IDs may exist or their policy is not plain.
 -- Most calls have no such run, and are spared these definitions.
 local function special(run)
-  local once = prefix .. 'once'
   local ALREADY_EXISTS = 0
+  local FOLLOW = 'follow'
   local FOLLOWS = 3
-  local now_s = now_us / 1000000
-  local function debounce_limit(policy)
-    local ms = policy ~= 'replace' and string.match(policy, '^debounce (%d+)$')
-    return ms and tonumber(ms)
-  end
-  local function debounced(limit, due, first)
-    return math.max(math.min(due, (first or begun) + limit), begun)
-  end
-  local function once_window(policy)
-    if policy == 'replace' then return nil end
-    local ms, fingerprint = string.match(policy, '^once (%d+) ?(.*)$')
-    return ms and tonumber(ms), fingerprint
-  end
-  local function has_counted(id)
-    local until_ms = redis.call('ZSCORE', once, id)
-    return until_ms and tonumber(until_ms) - now > 0
-  end
+  local once = prefix .. 'once'
   local function keep_once(ms)
     if redis.call('PTTL', once) < ms then redis.call('PEXPIRE', once, string.format('%d', ms)) end
   end
@@ -342,6 +332,25 @@ local function special(run)
     local over = redis.call('ZRANGEBYSCORE', once, '-inf', string.format('%d', now), 'LIMIT', 0, OVER)
     if #over > 0 then redis.call('ZREM', once, unpack(over)) end
   end
+  local DEBOUNCE_FORM = '^debounce (%d+)$'
+  local function debounce_limit(policy)
+    local ms = policy ~= REPLACE and string.match(policy, DEBOUNCE_FORM)
+    return ms and tonumber(ms)
+  end
+  local function debounced(limit, due, first)
+    return math.max(math.min(due, (first or begun) + limit), begun)
+  end
+  local function has_counted(id)
+    local until_ms = redis.call('ZSCORE', once, id)
+    return until_ms and tonumber(until_ms) - now > 0
+  end
+  local ONCE_FORM = '^once (%d+) ?(.*)$'
+  local function once_window(policy)
+    if policy == REPLACE then return nil end
+    local ms, fingerprint = string.match(policy, ONCE_FORM)
+    return ms and tonumber(ms), fingerprint
+  end
+  local now_s = now_us / 1000000
   local policy = ARGV[run + 2]
   local window, fingerprint = once_window(policy)
   local latest = debounce_limit(policy)
@@ -352,7 +361,7 @@ local function special(run)
   local function judge(name, i, due, may_exist)
     local id, was = ARGV[i], may_exist and redis.pcall('HGET', name, 'topic')
     if type(was) == 'table' then return was.err .. ' (job bucket ' .. name .. ')' end
-    if was and (window or policy == 'refuse') or window and has_counted(id) then
+    if was and (window or policy == REFUSE) or window and has_counted(id) then
       if fingerprint and fingerprint ~= '' then
         local REUSED = 4
         local once_contents = prefix .. 'once_content:'
@@ -371,7 +380,7 @@ local function special(run)
     if err then return err.err end
     local waits = call('ZSCORE', pool, id)
     local reserved = waits and is_lease(waits)
-    local followed = policy == 'follow' and reserved and tonumber(waits) > now_s and call('HGET', name, 'lease')
+    local followed = policy == FOLLOW and reserved and tonumber(waits) > now_s and call('HGET', name, 'lease')
     if followed then return nil, due, {followed = followed, what = FOLLOWS} end
     local when, what = replaced_due(policy, waits and not reserved and due_of(waits) or begun, due)
     local burst = latest and call('HMGET', name, 'first', 'lease')
@@ -508,7 +517,7 @@ else
     end
     run = next_run
   end
-  if an_error and ARGV[2] == 'all' then return told end
+  if an_error and ARGV[2] == ALL_OR_NONE then return told end
   local err = not_writable_bucket(names[1]) or some_once and some_once()
   if err then return err end
   if e > 0 then call('ZADD', pool, unpack(entries)) end

@@ -22,8 +22,8 @@ local function not_permitted(command, key, ...)
     return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
   end
 end
-local function not_a_list(queue)
-  local kind = redis.pcall('TYPE', queue)
+local function not_a_list(queue, asks)
+  local kind = (asks or redis.call)('TYPE', queue)
   if kind.ok == 'none' or kind.ok == 'list' then return nil end
   return kind.err and kind or redis.error_reply('WRONGTYPE ready queue ' .. queue .. ' is a ' .. kind.ok .. ', not a list')
 end

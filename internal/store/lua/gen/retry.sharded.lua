@@ -17,6 +17,8 @@ local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or
 local buckets = prefix .. 'job_bucket:'
 local queues = prefix .. 'ready_queue:'
 local LEASE_LOST = 9
+local BURY = 'bury'
+local REFUND = 'refund'
 local dead_letters = prefix .. 'dead_letter:'
 local FOLLOWER_BYTE = 43
 local FOLLOWER_MARK = '+'
@@ -255,12 +257,13 @@ for i = 1, #ARGV, FIELDS do
   local most = ARGV[i + 4]
   local job, unread = leased_job(scores[(i - 1) / FIELDS + 1], buckets .. ARGV[i + 1], ARGV[i], ARGV[i + 2], 'options')
   jobs[i], whys[i] = job, unread and unread.err or LEASE_LOST
-  if job and most == 'bury' then
+  if job and most == BURY then
     reasons[i] = ARGV[i + 3]
-  elseif job and most ~= 'refund' then
-    local limit, attempts = read_options(job[3]), read_lease(job[1])
+  elseif job and most ~= REFUND then
+    local limit = read_options(job[3])
     if limit == 0 then limit = tonumber(most) end
-    if limit > 0 and attempts >= limit then reasons[i] = string.format('all %d attempts used up', attempts) end
+    local attempts = limit > 0 and read_lease(job[1])
+    if attempts and attempts >= limit then reasons[i] = string.format('all %d attempts used up', attempts) end
   end
   local missing = not_here(unread) or reasons[i] and elsewhere(dead_letters)
   if missing then return missing end
@@ -272,7 +275,7 @@ local first_due = math.huge
 
 -- Puts the job at ARGV[i] into the pool, or into its queue, and a released one in front.
 local function give_back(i, job)
-  local topic, id, delay, refund, text = ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 3]), ARGV[i + 4] == 'refund', ARGV[i + 5]
+  local topic, id, delay, refund, text = ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 3]), ARGV[i + 4] == REFUND, ARGV[i + 5]
   local name = buckets .. id
   local attempts, token, lent = read_lease(job[1])
   local left = lifetime_left(redis.call('PTTL', name), token, lent)
@@ -296,7 +299,7 @@ end
 local reply = {}
 for i = 1, #ARGV, FIELDS do
   local topic, id, job, reason = ARGV[i], ARGV[i + 1], jobs[i], reasons[i]
-  local what = not job and whys[i] or reason and ARGV[i + 4] ~= 'bury' and EXHAUSTED or nil
+  local what = not job and whys[i] or reason and ARGV[i + 4] ~= BURY and EXHAUSTED or nil
   local has_follower = reason and string.byte(job[1]) == FOLLOWER_BYTE
   local failed = reason and bury(id, buckets .. id, topic, reason, ARGV[i + 5], has_follower)
   if failed then

@@ -13,6 +13,8 @@ local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or
 local buckets = prefix .. 'job_bucket:'
 local SCHEDULE_TOPIC = 'delayer:schedules'
 local queues = prefix .. 'ready_queue:'
+local OVERLAP_FOLLOW = 'follow'
+local RUN_NOW = 'n'
 local function unreadable(reply)
   return type(reply) == 'table' and reply.err and not string.find(reply.err, 'WRONGTYPE', 1, true)
 end
@@ -106,13 +108,13 @@ local function wake(topic, jobs, made_ready)
   end
   return false
 end
-local function not_a_list(queue)
-  local kind = redis.pcall('TYPE', queue)
+local function not_a_list(queue, asks)
+  local kind = (asks or redis.call)('TYPE', queue)
   if kind.ok == 'none' or kind.ok == 'list' then return nil end
   return kind.err and kind or redis.error_reply('WRONGTYPE ready queue ' .. queue .. ' is a ' .. kind.ok .. ', not a list')
 end
 local function no_queue(topic)
-  return not_a_list(queues .. topic) or not_permitted('LPUSH', queues .. topic, '')
+  return not_a_list(queues .. topic, redis.pcall) or not_permitted('LPUSH', queues .. topic, '')
 end
 local function no_bucket(bucket)
   return not_permitted('PEXPIRE', bucket, '1') or not_permitted('HSET', bucket, 'topic', '') or not_permitted('EXISTS', bucket)
@@ -176,7 +178,7 @@ local job = ARGV[2] .. string.format('%.0f', now_us)
 local full = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '') -- changes nothing
 local why_not = type(full) == 'table' and full or no_queue(s[3]) or no_bucket(bucket)
 why_not = why_not or elsewhere(queues .. s[3]) or elsewhere(buckets .. job)
-local last = s[7] == 'follow' and s[8]
+local last = s[7] == OVERLAP_FOLLOW and s[8]
 why_not = why_not or last and elsewhere(buckets .. last)
 local lease = not why_not and last and lease_of_last(last)
 if type(lease) == 'table' then why_not = lease end
@@ -193,6 +195,6 @@ else
   end
 end
 local ran = (tonumber(s[9]) or 0) + (stored and 1 or 0)
-redis.call('HSET', bucket, 'last', job, 'past', remember(s[6], {string.format('%dn0', now)}), 'ran', string.format('%d', ran))
+redis.call('HSET', bucket, 'last', job, 'past', remember(s[6], {string.format('%d%s0', now, RUN_NOW)}), 'ran', string.format('%d', ran))
 if length then wake(s[3], length) end
 return job

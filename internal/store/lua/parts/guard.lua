@@ -25,9 +25,9 @@ local function takes_no_writes(queue)
   end
 end
 
--- Whether a ready queue is neither absent nor a list.
-local function not_a_list(queue)
-  local kind = redis.pcall('TYPE', queue)
+-- Whether a ready queue is neither absent nor a list; asks is redis.pcall if it is to be told, too, that this can't be read.
+local function not_a_list(queue, asks)
+  local kind = (asks or redis.call)('TYPE', queue)
   if kind.ok == 'none' or kind.ok == 'list' then return nil end
   return kind.err and kind or redis.error_reply('WRONGTYPE ready queue ' .. queue .. ' is a ' .. kind.ok .. ', not a list')
 end

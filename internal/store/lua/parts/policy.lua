@@ -5,8 +5,8 @@
 
 -- For how long a push of that policy counts alone (ms), nil if that is not its policy; and its fingerprint, '' for none.
 local function once_window(policy)
-  if policy == 'replace' then return nil end
-  local ms, fingerprint = string.match(policy, '^once (%d+) ?(.*)$')
+  if policy == REPLACE then return nil end
+  local ms, fingerprint = string.match(policy, ONCE_FORM)
   return ms and tonumber(ms), fingerprint
 end
 
@@ -47,7 +47,7 @@ end
 
 -- How long after the first push of that policy a job is due at the latest (ms), nil for no limit.
 local function debounce_limit(policy)
-  local ms = policy ~= 'replace' and string.match(policy, '^debounce (%d+)$')
+  local ms = policy ~= REPLACE and string.match(policy, DEBOUNCE_FORM)
   return ms and tonumber(ms)
 end
 

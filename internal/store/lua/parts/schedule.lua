@@ -24,7 +24,7 @@ end
 -- Why a schedule's jobs can't be put into their queue, or be stored at all, as an error reply; or nil. The first write tells that Redis is
 -- full.
 local function no_queue(topic)
-  return not_a_list(queues .. topic) or not_permitted('LPUSH', queues .. topic, '')
+  return not_a_list(queues .. topic, redis.pcall) or not_permitted('LPUSH', queues .. topic, '')
 end
 
 local function no_bucket(bucket)
