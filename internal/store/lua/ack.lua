@@ -1,14 +1,12 @@
--- ack: ends reserved jobs, which are done. A follower takes its job's place.
+-- ack: ends reserved jobs that are done. A follower takes its job's place.
 --
 -- KEYS[1] job pool
 -- ARGV of each job, 1,000 at most, no ID twice: topic, ID, token
---
--- Returns nil if all leases were held. Else the 1-based places of the jobs whose lease is lost, negated if the job is gone.
+-- Returns nil if all leases were held; else the 1-based places of the jobs whose lease is lost, negated if the job is gone.
 -- Errors: WRONGTYPE of the pool, NOPERM. Nothing has changed then.
---
 -- Atomic because the lease must not end between the check and the end of the job.
 -- Cost: O(log n) of the pool for each job.
--- include: guard: not_permitted not_writable; lease: count_reserved leased_job
+-- include: guard lease
 local err = not_permitted('ZREM', pool, '')
 if err then return err end
 local ids = {}

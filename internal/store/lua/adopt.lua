@@ -6,17 +6,13 @@
 --   fields and values of its hash. The kinds, and their numbers: w, a job in the pool, its score (Unix s); r, a ready job, its order;
 --   d, a dead letter, when it was buried (Unix ms); o, an ID whose push counts once, until when (Unix ms), kept -1, no values; g, a
 --   tag, whose open group the values are, 0
---
--- Returns {adopted, superseded, last}: how many jobs and letters it stored; how many not, as there is a later job, or letter, of the
--- ID; and the number of the last batch that was adopted from that partition.
--- Errors: WRONGTYPE of the pool, NOPERM, READONLY, and OOM without jobs. Nothing has changed then. With jobs it stores them also at
--- maxmemory: they are nowhere else.
---
+-- Returns {adopted, superseded, last}: how many jobs and letters it stored; how many it did not, as there is a later one of the ID; and
+-- the number of the last batch that was adopted from that partition.
+-- Errors: WRONGTYPE of the pool, NOPERM, READONLY, and OOM without jobs. Nothing has changed then. Jobs are stored even at maxmemory:
+-- they are nowhere else.
 -- Atomic because a second try must find all of the batch, or nothing.
 -- Cost: O(log n) of the pool for each entry.
--- include: dead: unlist; guard: not_permitted not_writable; lease: is_lease count_reserved read_lease lease_text keep_follower
--- include: limit: read_limit; policy: keep_once; pool: announce; queue: make_ready wake_all; schedule: schedule_name; slots: slot_score
--- include: time: now now_s score_of; topics: register_use; cluster: elsewhere
+-- include: dead guard lease limit policy pool queue schedule slots time topics cluster
 local from, serial = 'from ' .. ARGV[1], tonumber(ARGV[2])
 local last = redis.call('HGET', migration, from) or '0'
 if serial > 0 and last - serial >= 0 then return {0, 0, last} end

@@ -7,7 +7,6 @@
 -- ARGV[5…6] the position of the last entry that was read before, '' for none: its score, or, if it is ready, how many are delivered
 --   before it; and its ID   ARGV[7] 'waiting', 'reserved', 'ready' or 'dead'; of dead letters the newest first, or 'oldest'
 -- ARGV[8] 'stale' to tell entries without a letter, too, with the topic '', else ''
---
 -- Returns {read, last, entry, entry, …}: how many entries were read; {at, id} of the last one, {} if there are no more; and entries
 -- {id, at, topic, body, size, attempts, error, reason, attempts in all, ttr}, with MAX_TEXT bytes of error and reason at most. The last
 -- two are the producer's (ms), 0 for none. at is a score or a number, as in ARGV[5]; size is -1 if it is not known.
@@ -17,7 +16,7 @@
 -- or at the front if it has left, as those before it have. Deeper in the queue the position is taken as it is.
 -- Atomic so that entries and content belong together.
 -- Cost: O(log n) of the pool or the letters, or O(entries before the page) of the queue; and O(entries read).
--- include: guard: unreadable; lease: is_lease read_lease read_options; place: entries_before
+-- include: guard lease place
 local topic, after, after_id, state = ARGV[1], ARGV[5], ARGV[6], ARGV[7]
 local whole = ARGV[4] == 'all'
 local jobs_left, entries_left, preview = tonumber(ARGV[2]), tonumber(ARGV[3]), whole and 2147483647 or tonumber(ARGV[4])

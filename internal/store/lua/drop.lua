@@ -3,14 +3,12 @@
 -- KEYS[1] job pool
 -- ARGV[1] when they were found to be due (Unix s)   ARGV[2] from when on to retry those whose bucket can't be read (Unix ms)
 -- ARGV[3…] IDs
---
 -- Returns {dropped, deferred, why}: the IDs that it took out; those whose bucket this user can't read, which are due later now; and
 -- Redis's reason. Left out are IDs that have a bucket by now, have left the pool, or can't be read and were rescheduled.
 -- Errors: WRONGTYPE of the pool, NOPERM, READONLY. Nothing has changed then.
---
 -- Atomic because an ID may be pushed again between the check and the removal.
 -- Cost: O(log n) of the pool for each ID.
--- include: guard: not_writable unreadable all_unreadable; pool: retry_score
+-- include: guard pool
 local FIRST = 3
 local CHUNK = 3500 -- unpack fails near 8,000, and a job put back takes two places
 

@@ -2,13 +2,10 @@
 --
 -- KEYS[1] the topics that have any   KEYS[2] the topic's dead letters
 -- ARGV[1] the topic   ARGV[2] letters that were buried later stay (Unix ms)   ARGV[3…] IDs, 1,000 at most
---
--- Returns how many it deleted.
--- Errors: WRONGTYPE, NOPERM. Nothing has changed then.
---
+-- Returns how many it deleted. Errors: WRONGTYPE, NOPERM. Nothing has changed then.
 -- Atomic because an entry and its letter belong together.
 -- Cost: O(log n) of the topic's dead letters for each.
--- include: guard: not_permitted
+-- include: guard
 local list, topic = KEYS[2], ARGV[1]
 local err = not_permitted('ZREM', list, '')
 if err then return err end

@@ -5,7 +5,6 @@
 -- ARGV[3…4] how many of the first jobs to leave out, of the backlog and of the fresh ones
 -- ARGV[5] up to how many due jobs to move, except schedules and if there are no orphans; may be absent: none
 -- ARGV[6] from when on to retry jobs that a queue can't take (Unix ms)
---
 -- Returns {took, now, due, wait, orphans, fresh, backlog, moved}: the script's own time (µs; 0 where Redis has no clock that runs
 -- inside a script); Redis's time (Unix s); how many jobs are due; in how long the next one is (µs; -1 if none is known); due IDs
 -- whose bucket is gone, has no topic, is no hash or can't be read; two lists {count, topic, ids, topic, ids, …}: how many entries
@@ -17,7 +16,7 @@
 -- Either list ends early when its IDs reach MAX_BYTES.
 -- Atomic because counts and ranks must be of one moment.
 -- Cost: O(log n) of the pool, and O(1) for each job.
--- include: guard: not_writable unreadable all_unreadable; time: time stopwatch
+-- include: guard time
 local MAX_BYTES = 524288
 local FIRST_PAGE, LAST_PAGE = 16, 256 -- IDs read at a time, which may be large
 

@@ -2,14 +2,12 @@
 --
 -- KEYS[1] job pool
 -- ARGV[1] the batch's serial number   ARGV[2] the last number that one of these partitions has adopted
---
 -- Returns 1; 0 if that batch is gone; -1 if the batch has a new number now, and must be adopted again: ARGV[2] was above its number,
 -- as this partition has lost numbers in a failover and its clock is behind, so it is not known whether it was adopted.
 -- Errors: NOPERM, READONLY. Nothing has changed then.
---
 -- Atomic because another batch may be in transit by now.
 -- Cost: O(the batch).
--- include: guard: not_permitted not_writable; cluster: elsewhere
+-- include: guard cluster
 if redis.call('HGET', migration, 'serial') ~= ARGV[1] or redis.call('HLEN', transit) == 0 then return 0 end
 local err = not_writable() or not_permitted('DEL', transit) or not_permitted('HSET', migration, 'a', '')
   -- cluster: or elsewhere(transit_jobs)

@@ -4,16 +4,15 @@
 -- ARGV[1] how old they may be (ms)   ARGV[2] how many a topic may have; 0: any number   ARGV[3] how many to delete at most
 -- ARGV[4…5] the position of the last topic before, its score and name; '' to begin   ARGV[6] when the first call was (Unix ms), ''
 --   in that
---
 -- Returns {score, name, began, why, topic, ids, topic, ids, …}: ARGV[4…6] of the next call, the score '' if all is done; why a topic
 -- could not be cleaned, '' if none; and what it deleted.
 -- Errors: WRONGTYPE of the topics, NOPERM. Nothing has changed then.
 --
--- A topic is sorted by its oldest letter: where some were deleted it stands further behind. Letters that are younger than the first
--- call are left, so that the calls come to an end.
+-- Topics are sorted by their oldest letters: one of which some were deleted moves back. Letters younger than the first call are left,
+-- so that the calls come to an end.
 -- Atomic because an entry and its letter belong together.
 -- Cost: O(log n) for each topic and each letter that it deletes.
--- include: guard: not_permitted unreadable; place: entries_before; time: now
+-- include: guard place time
 local PAGE = 150 -- topics
 local cutoff = string.format('%d', now - ARGV[1])
 local most, left = tonumber(ARGV[2]), tonumber(ARGV[3])

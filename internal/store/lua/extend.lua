@@ -2,14 +2,11 @@
 --
 -- KEYS[1] job pool
 -- ARGV of each job, 1,000 at most, no ID twice: topic, ID, token, how long the lease lasts from now on (ms)
---
 -- Returns the new end of each lease (Unix µs); 0 if the lease is lost, and nothing has changed.
 -- Errors: WRONGTYPE of the pool, NOPERM. Nothing has changed then.
---
 -- Atomic because the lease must not end between the check and the change.
 -- Cost: O(log n) of the pool for each job.
--- include: guard: not_permitted not_writable; lease: lease_end announce_end read_lease lease_text loan lifetime_left leased_job
--- include: slots: slot_score
+-- include: guard lease slots
 local err = not_writable() or not_permitted('PEXPIRE', buckets .. ARGV[2], '1')
   or not_permitted('HSET', buckets .. ARGV[2], 'lease', '')
 if err then return err end

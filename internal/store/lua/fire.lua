@@ -6,18 +6,15 @@
 --   occurrence (Unix ms), '' if there is none, 'later' if it can't be told; how many occurrences have no job as they are too late,
 --   and as it is paused; 1 if it has old specs, else 0; how many occurrences follow, and of each: when (Unix ms), r (it has a job),
 --   l or p (none, late or paused), the job's ID, and when that is due (Unix ms)
---
 -- Returns {why, schedule, schedule, …}: why no waiter could be woken, 'woken' if one was; and of each schedule that is not left to
 -- another call: {0}, it was changed, removed, or fired by somebody else, or is not due; {1, ran, overlapped, followed}, how many
 -- occurrences have a job, how many have none as the one before is not done, and which job the last one's follows, '' if none; or {2,
 -- why}, it can't be fired, and is due later now.
 -- Errors: WRONGTYPE of the pool, NOPERM, READONLY. Nothing has changed then.
---
 -- Atomic because an occurrence must have its job exactly if the next one is set. A schedule is checked before its first write, so that
 -- one that is broken harms no other.
 -- Cost: O(log n) of the pool for each job.
--- include: guard: not_permitted; pool: announce retry_score; queue: wake; schedule: no_queue no_bucket store_bucket remember
--- include: time: now now_s begun score_of stopwatch; topics: register_use; cluster: elsewhere
+-- include: guard pool queue schedule time topics cluster
 local FIELDS = {'topic', 'revision', 'next', 'to', 'content', 'overlap', 'options', 'last', 'past', 'ran'}
 local CHUNK = 1000 -- arguments of one command
 local probe = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '') -- changes nothing

@@ -2,15 +2,13 @@
 --
 -- KEYS[1] job pool   KEYS[2] the numbers of reserved jobs
 -- ARGV[1] from when on (Unix ms), '' for now   ARGV[2…] bounds of the spans (ms from then on); each ends just before its last bound
---
 -- Returns {from, entries, sampled, leases, …}: of each span how many entries of the pool it has, how many of these were read, and how
 -- many of those are leases, not jobs that wait. Where no lease can be, all count as read. It ends early, behind the first span at
 -- the earliest, when it has taken enough time.
 -- Errors: WRONGTYPE of the pool, NOPERM.
---
 -- One script to spare round trips.
 -- Cost: O(log n) of the pool for each span; where leases may be, O(its entries) up to ALL, and O(SAMPLE · log n) beyond that.
--- include: lease: is_lease; limit: lowered; time: now score_of
+-- include: lease limit time
 local ALL, SAMPLE = 1000, 200
 local COUNTED, SAMPLED, ENOUGH = 10, 5, 600 -- what that costs, where to read the next entry is 1
 local MAX_BYTES = 256 * 1024

@@ -8,17 +8,13 @@
 --   reserved (ms), as in push; 'replace', or 'once' as in push; how many bodies a group has at most, 0 for any number; and of each push,
 --   1,000 in all at most: the group's tag, which ends with the first }, and behind it the ID that counts once, if one does; topic;
 --   body; and a delay (ms), negated, after which the group is due if nothing else is pushed to it. The latest push's terms count.
---
 -- Returns {what, ID, what, ID, …}, of each push: CREATED, it began a group; ADDED, it was added to one; ALREADY_EXISTS, its ID has
 -- counted before; REUSED, the same, and that push has another fingerprint; LATER, it is for another call, since this one has copied
 -- enough; or the error, a text. ID is that of the group's job, '' if there is none. With 'all', nothing is stored if there is an error.
 -- Errors: WRONGTYPE of the pool, OOM, NOPERM. Nothing has changed then.
---
 -- Atomic because two pushes that read and write one body would lose one, and a group that is taken must not grow.
 -- Cost: O(log n) of the pool for each group, whose body is copied once a call. That takes about 2 ms in all.
--- include: policy: debounce_limit debounced; guard: not_permitted unreadable; lease: is_lease options_text
--- include: policy: once_window has_counted count_once; pool: announce; queue: make_ready wake_all; time: now now_us begun score_of; topics: register_use
--- include: cluster: elsewhere
+-- include: guard lease policy pool queue time topics cluster
 local call = redis.call
 local FIRST, TERMS, PUSH = 3, 7, 4 -- the place of the first run, and how many values terms and a push have
 local KNOWN_FOR = 60000            -- ms that a group is found by its tag when it is due, should servers be late

@@ -4,15 +4,13 @@
 -- ARGV[1] the server's ID   ARGV[2] since when it runs (Unix ms), or, negated, for how long (ms)   ARGV[3] its interval (ms)
 -- ARGV[4] the rest of its entry, JSON without the first {   ARGV[5] how many entries the last cleaning left: another number now makes
 --   this call clean, as a negative one does   ARGV[6] how many jobs were acked in other partitions; negative if that is not known
---
 -- Returns {since when it runs (Unix ms), how many entries there are (-1: this user may not know), 1 if it had one, else 0, or -1 if
 -- there is no last hour either}. If it cleaned, behind that: the time (Unix ms), and ID and entry of each other server.
--- Errors: WRONGTYPE, NOPERM. Nothing has changed then. The last hour and the number of acked jobs are no keys of the call: what this
--- user may not do there is left out.
---
+-- Errors: WRONGTYPE, NOPERM. Nothing has changed then. What this user may not do with the last hour and the number of acked jobs is left
+-- out.
 -- Atomic so that no entry is deleted that was just renewed, and what the server has done is recorded once, however often it says so.
 -- Cost: O(1); if it cleans, O(servers), of which it reads a bounded number.
--- include: guard: not_permitted; servers: server_entries; time: now
+-- include: guard servers time
 
 -- Whether the server has been silent for longer than it would be. (A time to come is that of
 -- a clock which was set back.)

@@ -3,15 +3,12 @@
 --
 -- KEYS[1] job pool
 -- ARGV[1] 0 to begin, or what the last call said   ARGV[2] how many topics, about   ARGV[3] how many entries to move at most
---
 -- Returns {next, paused, wait, topic, …}: where to go on, ARGV[1] if this page has more to move, '' at the end; how many topics are
 -- paused in all; in how long the first pause of this page ends (ms), -1 if none does; and the topics whose pause has ended.
 -- Errors: WRONGTYPE of the pool, NOPERM. Nothing has changed then.
---
--- Several servers may do this: the second one finds nothing to do.
--- Atomic because an entry must be in one of both queues.
+-- Atomic because an entry must be in one of both queues. Several servers may do this: the second one finds nothing to do.
 -- Cost: O(topics of the page + entries moved).
--- include: pause: read_pause paused_until hold release not_pausable; time: now; cluster: elsewhere pause_elsewhere
+-- include: pause time cluster
 if redis.call('HLEN', pauses) == 0 then return {'', 0, -1} end
 local err = not_pausable('')
   -- cluster: or elsewhere(pauses)

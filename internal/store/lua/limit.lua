@@ -4,14 +4,11 @@
 -- ARGV[1] the topic   ARGV[2] how many jobs may be reserved at a time; -1: any number; '': take the limit away
 -- ARGV[3] the time between two that begin (µs), 0 for none   ARGV[4] how many may begin at once   ARGV[5] the whole limit, of all
 --   partitions, as it was set
---
 -- Returns '', or the topic's mark in the hash of uncounted topics, if some of its reserved jobs may lack slots: see take_slots.
 -- Errors: WRONGTYPE, OOM, NOPERM. Nothing has changed then.
---
 -- Atomic because a reserve must find the topic with its limit or without.
 -- Cost: O(log(slots)), and O(throttled clients), 1,000 at most.
--- include: guard: not_permitted; limit: raise_for lowered read_limit write_limit; queue: wake; throttle: end_throttling wake_throttled
--- include: time: now_us now_s; topics: register_use; cluster: elsewhere
+-- include: guard limit queue throttle time topics cluster
 local topic = ARGV[1]
 local err = not_permitted('HSET', limits, topic, '') or not_permitted('HDEL', limits, topic) or not_permitted('DEL', slots .. topic)
   or not_permitted('HSET', reserved_counts, topic, '0') or not_permitted('HDEL', reserved_counts, topic)

@@ -2,13 +2,10 @@
 --
 -- KEYS[1] the servers, of partition 0
 -- ARGV[1] the list's ID   ARGV[2] the names, each behind a line break; '' for none: then nothing is written
---
 -- Returns the other lists, except those that are the same. It deletes lists that were not written for LISTED.
 -- Errors: WRONGTYPE, NOPERM, OOM. Nothing has changed then.
---
--- Atomic so that no list is deleted that was just written.
--- Cost: O(servers and names).
--- include: guard: not_permitted; time: now
+-- Atomic so that no list is deleted that was just written. Cost: O(servers and names).
+-- include: guard time
 local LISTED, MOST = 150000, 250 -- ms; lists
 local reply, gone = {}, {}
 for _, id in ipairs(redis.call('HRANDFIELD', schedule_lists, MOST)) do

@@ -4,7 +4,6 @@
 -- ARGV[1] the topic   ARGV[2] when the jobs were found to be due (Unix s)   ARGV[3] how long ago that was (µs; to read the time here
 --   would cost more than it is worth)   ARGV[4] from when on to retry them if the queue can't take them (Unix ms)
 -- ARGV[5…] IDs in due order
---
 -- Returns {took, returned, why, late, n, …, left, …}: the script's own time (µs; 0 for few jobs, and where Redis has no clock that runs
 -- inside a script); how many jobs the queue could not take, which are in the pool again, due later; Redis's reason, or, if it took
 -- all, why no waiter could be woken, 'woken' if one was, '' if none waits; by how much the jobs are late, all together (µs); how many
@@ -17,7 +16,7 @@
 -- ended: that job is reserved no more.
 -- Atomic because a job must be in the pool or in the queue, never in both or in neither.
 -- Cost: O(log n) of the pool for each job.
--- include: guard: not_writable; move: move
+-- include: guard move
 local err = not_writable()
 if err then return err end
 return move(ARGV)

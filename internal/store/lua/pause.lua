@@ -4,14 +4,10 @@
 -- ARGV[1] the topic   ARGV[2] 'pause', by an operator: duration and note replace those before. 'back off', by a consumer, which may
 --   not shorten anything. 'copy': another partition's pause, if this one has none   ARGV[3] for how long (ms), 0 without end
 -- ARGV[4] the note; of 'copy', the entry
---
--- Returns 1.
--- Errors: WRONGTYPE of the queue or the pool, OOM, NOPERM. Nothing has changed then.
---
+-- Returns 1. Errors: WRONGTYPE of the queue or the pool, OOM, NOPERM. Nothing has changed then.
 -- Atomic because no job may be taken between the entry and the move of the queue.
 -- Cost: O(1); if some jobs are parked already, O(entries of the queue), AT_ONCE at most: servers park the rest.
--- include: guard: not_a_list; pause: read_pause pause_text paused_until hold not_pausable; time: now; topics: register_use
--- include: cluster: pause_elsewhere
+-- include: guard pause time topics cluster
 local AT_ONCE = 1000 -- entries
 local TOLD = '1000'  -- ms; servers find out by then when it ends
 local topic, how, ms = ARGV[1], ARGV[2], tonumber(ARGV[3])

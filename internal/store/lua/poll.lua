@@ -2,15 +2,13 @@
 --
 -- KEYS[1] job pool   KEYS[2…] ready queues
 -- ARGV[1] the waiter, '' for none   ARGV[2…] of each queue: its topic, and how long the waiter has waited (µs), -1 not to register it
---
 -- Returns {registered, added, length, length, …}: 1 if the waiter is registered wherever it is to be, else 0; the places of the
 -- queues, from 1 on, whose waiter it was not before; and the lengths, none if no queue exists, which is the rule. A length that can't
 -- be read is 1: a pop then tells why.
 -- Errors: READONLY, since a replica does not know that a queue is empty.
---
 -- Atomic because no job may come between the poll and the registration: it would wake nobody.
 -- Cost: O(queues).
--- include: guard: takes_no_writes; queue: add_waiter
+-- include: guard queue
 local reply, written = {1, {}}, false
 local some = redis.pcall('EXISTS', unpack(KEYS, 2)) ~= 0
 local waiter = ARGV[1]

@@ -2,16 +2,14 @@
 --
 -- KEYS, ARGV[1…4] and the topics at the end: see parts/take.lua
 -- ARGV[5…] how many jobs of each of KEYS[2…] at most; then the topics
---
 -- Returns {more, stale, registered, queue, jobs, left, queue, jobs, left, …}: 1 if it stopped early, after 1,000 entries or about
 -- 1 MiB, and there may be more; the IDs that it met whose job is gone (expired, removed, or taken by another entry); 1 if the waiter
 -- is registered wherever it is to be; and of each topic with jobs its place, from 1 on, {id, body, id, body, …}, and how many entries
 -- its queue still has, -1 if nobody wants to know.
 -- Errors: WRONGTYPE of a queue, if no queue has a job; NOPERM; READONLY, also if no queue has a job. Nothing has changed then.
---
 -- Atomic because a cut between the entry and the bucket would lose the job.
 -- Cost: O(entries read), 50 more than it drops or takes at most.
--- include: take: pcall take_all
+-- include: take
 local function read(name) return pcall('HMGET', name, 'topic', 'body', 'lease') end
 
 local followers -- the IDs of jobs that have one, and were taken

@@ -16,16 +16,14 @@
 --                    the push's fingerprint, and may be missing
 --   follow           it is replaced; but if it is reserved it stays, and this job takes its place when it is done: see parts/follow.lua
 --   debounce MS      it is replaced, but falls due MS ms after the first of these pushes at the latest; a lease begins a new count
---
 -- Returns nil if all jobs are stored and are new. Else {place, what, place, what, …}, with the 1-based places of the others:
 --   ALREADY_EXISTS, refused, or the ID's push counts once; REUSED, the same, and that push has another fingerprint; a text, the
 --   error; REPLACED, it replaced a job; KEPT_DUE, the same, and that job's due time counts; FOLLOWS, it follows a job
 --   With 'all', no job is stored if one has an error.
 -- Errors: WRONGTYPE of the pool, OOM, NOPERM. Nothing has changed then.
---
 -- Atomic because a bucket without its pool entry would never fall due, and an entry without its bucket could not be delivered.
 -- Cost: O(log n) of the pool for each job. For an ID that is ready, also the length of its queue, 10,000 in all at most.
--- include: time: now begun
+-- include: time
 local call, ARGV = redis.call, ARGV -- globals are slower
 
 -- A plain push, which is most of them: one new job of a known topic, that is to wait. It returns before anything is defined that others

@@ -4,17 +4,14 @@
 -- KEYS[1] job pool   KEYS[2] a topic's dead letters, if the IDs were found there
 -- ARGV[1] 'all', reserved jobs with their leases; 'free', these stay; or 'look', nothing changes
 -- ARGV[2…] IDs, 1,000 at most; a tag is that of an open group
---
 -- Returns {serial, was there, read, reserved, job, job, …}: see tell_batch; how many of the IDs were read, since a batch has about 256
 -- KiB at most; and the 1-based places of those that stay as they are reserved. If another batch is in transit, and an ID exists or none
 -- was asked for, that is told instead. The serial number is 0 if no job is in transit. 'look' tells the places of the IDs that exist,
 -- or are in transit, instead of the reserved ones, and that all were read.
 -- Errors: NOPERM, READONLY. Nothing has changed then.
---
 -- Atomic because a job must be in transit or what it was, never both or neither.
 -- Cost: O(log n) of the pool for each ID; of ready jobs also O(their queues), 10,000 entries in all at most.
--- include: dead: unlist; guard: not_permitted; lease: is_lease count_reserved; queue: withdraw; schedule: schedule_name
--- include: transit: BATCH_BYTES batch_bytes batched tell_batch no_transit add_hash take_letter take_once drop_old_lease; cluster: elsewhere
+-- include: dead guard lease queue schedule transit cluster
 local FIRST = 2
 local reply = {0, 0, 0, {}}
 local waits = redis.call('HLEN', transit) > 0

@@ -4,14 +4,11 @@
 -- KEYS[1] job pool   KEYS[2] the ready queue, or the topic's parked jobs
 -- ARGV[1] how many IDs leave   ARGV[2…] these, then those that stay, 1,000 in all at most: the queue's next entries when they were
 --   read. What has come among them since is left alone.
---
 -- Returns {serial, was there, read, {}, job, job, …} as put_in_transit does; read are entries of the queue.
 -- Errors: WRONGTYPE of the queue, NOPERM, READONLY. Nothing has changed then.
---
 -- Atomic because a job must be in transit or ready, never both or neither.
 -- Cost: O(entries read).
--- include: guard: not_permitted not_a_list; queue: pass_on
--- include: transit: BATCH_BYTES batch_bytes batched tell_batch no_transit add_hash drop_old_lease; cluster: elsewhere
+-- include: guard queue transit cluster
 local FIRST = 2
 local queue = KEYS[2]
 local reply = {0, 0, 0, {}}

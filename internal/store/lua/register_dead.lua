@@ -2,13 +2,10 @@
 --
 -- KEYS[1] the topics that have dead letters
 -- ARGV[1] how many topics at most   ARGV[2…3] the position of the last topic before, its score and name; '' to begin
---
 -- Returns {score, name}: where to go on; '' at the end.
 -- Errors: WRONGTYPE of the topics, NOPERM. A user who can't write the known topics is not told so.
---
--- Atomic so that a topic is registered by what it has now.
--- Cost: O(log² n + topics).
--- include: place: entries_before; time: now_s; topics: used_at
+-- Atomic so that a topic is registered by what it has now. Cost: O(log² n + topics).
+-- include: place time topics
 local most = tonumber(ARGV[1])
 local first = ARGV[2] ~= '' and entries_before(dead_topics, ARGV[2], ARGV[3] .. '\0') or 0
 local page = redis.call('ZRANGE', dead_topics, first, first + most - 1, 'WITHSCORES')

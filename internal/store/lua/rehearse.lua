@@ -2,14 +2,12 @@
 --
 -- KEYS[1] job pool   KEYS[2] a ready queue   KEYS[3] a bucket
 -- ARGV[1] the topic of that queue, and the ID of that bucket; nobody uses either
---
 -- Returns {why, policy, feature, command, feature, command, …}: why no client can be woken, '' if one can; the maxmemory-policy, '' if
 -- this user may not know it; and which features lack which commands, as far as Redis tells, from 7.0 on.
 -- Errors: NOPERM; before 7.0 not for LPUSH. CROSSSLOT: a cluster's node, and a prefix without a tag. (A move, which does not declare
 -- its queue, would still work where one node has all slots; a pop would not.)
---
 -- Cost: O(1).
--- include: guard: not_permitted; queue: wake
+-- include: guard queue
 local queue, bucket = KEYS[2], KEYS[3]
 local err = not_permitted('LPUSH', queue, '')
 if err then return err end

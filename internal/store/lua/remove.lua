@@ -3,14 +3,12 @@
 -- KEYS[1] job pool; then of each job its bucket and its dead letter, which seldom exists: so Redis refuses the call before it
 --   begins while the slot moves to another node of a cluster
 -- ARGV the IDs, none twice
---
 -- Returns {place, why, place, why, …} of the jobs that it did not remove: NOT_FOUND; LATER, it is ready, and for another call, as
 -- this one has searched a ready queue, which is slow; or the error, a text.
 -- Errors: NOPERM. Nothing has changed then.
---
 -- Atomic because a move or a pop in between would deliver the job.
 -- Cost: O(log n) of the pool for each job; for one that is ready also O(its queue), 10,000 entries at most.
--- include: guard: not_permitted; lease: is_lease
+-- include: guard lease
 local call, pcall = redis.call, redis.pcall
 local err = not_permitted('ZREM', pool, '')
 if err then return err end

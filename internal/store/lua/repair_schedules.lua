@@ -4,14 +4,11 @@
 -- KEYS[1] job pool
 -- ARGV[1] behind which name to go on, '' to begin   ARGV[2] how many schedules, and entries of the queue, at most
 -- ARGV[3] 'moved': only if some were moved, and their queue is not empty; 'all': in any case
---
 -- Returns {all, last, name, …}: how many schedules there are; the name to go on behind, '' at the end; and those that it put back.
 -- Errors: WRONGTYPE, NOPERM. Nothing has changed then.
---
 -- Atomic because a schedule may be removed meanwhile.
 -- Cost: O(1) for each, and O(log n) of the pool for each that it puts back. Nothing if none was moved.
--- include: guard: not_permitted not_writable; schedule: names_behind schedule_id schedule_name; time: score_of
--- include: cluster: elsewhere
+-- include: guard schedule time cluster
 local queue, most = queues .. SCHEDULE_TOPIC, tonumber(ARGV[2])
 local all = redis.call('ZCOUNT', schedules, '-inf', '+inf')
 local waiting = redis.call('LLEN', queue)

@@ -1,16 +1,9 @@
 -- reschedule: gives a waiting, ready or reserved job a new due time. It is kept as long as before once it is ready.
 --
--- KEYS[1] job pool   KEYS[2] the job's bucket
--- ARGV[1] ID   ARGV[2] delay (ms)
---
--- Returns 1, or 0 if there is no such job.
--- Errors: WRONGTYPE, OOM, NOPERM. Nothing has changed then.
---
--- Atomic because the job must not be moved or taken between the read and the write.
--- Cost: as push.
--- include: guard: not_permitted not_writable not_a_list
--- include: lease: is_lease count_reserved read_lease lease_text keep_follower pushed_again lifetime_left; pool: announce
--- include: queue: wake withdraw; time: now score_of; topics: register_wait
+-- KEYS[1] job pool   KEYS[2] the job's bucket   ARGV[1] ID   ARGV[2] delay (ms)
+-- Returns 1, or 0 if there is no such job. Errors: WRONGTYPE, OOM, NOPERM. Nothing has changed then.
+-- Atomic because the job must not be moved or taken between the read and the write. Cost: as push.
+-- include: guard lease pool queue time topics
 local bucket, id = KEYS[2], ARGV[1]
 
 local topic = redis.call('HGET', bucket, 'topic')

@@ -5,7 +5,6 @@
 -- ARGV[5] how long the lease lasts (ms); 0: as the job says, SHORTEST_LEASE at least, or else DEFAULT_LEASE
 -- ARGV[6] how many attempts a job has that does not say so; 0: any number
 -- ARGV[7…] how many jobs of each of KEYS[2…] at most; then the topics
---
 -- Returns {more, stale, registered, deferred, queue, jobs, left, leases, …}: as pop, with {topic, ID, why, …} of the jobs that can't
 -- become dead letters, and of each topic {length (ms), end (Unix µs), token, attempt, late, attempt, late, …}: what most of the
 -- leases have in common, and of each job its attempt, from 1 on, and for how long it was ready (ms; -1 if that is not known). A token
@@ -14,11 +13,9 @@
 -- A topic whose limit is reached tells {-queue, in how long to poll again (ms)}; -1: the waiter is registered as throttled, and is
 -- woken when a slot is free.
 -- Errors: as pop; a limit that can't be read.
---
 -- Atomic because a job must be in the queue or leased, never in both or in neither.
 -- Cost: as pop, and O(log n) of the pool for each job.
--- include: guard: not_permitted not_writable; lease: lease_end announce_end lease_text loan; take: entries_left pcall take_all
--- include: time: now_us; cluster: elsewhere
+-- include: guard lease take time cluster
 local usual_length, default_most = tonumber(ARGV[5]), tonumber(ARGV[6])
 local as_the_job_says = usual_length == 0
 if as_the_job_says then usual_length = DEFAULT_LEASE end

@@ -1,14 +1,10 @@
 -- resume: takes a step, as a rule the only one, to end a topic's pause. It stays paused until the last step.
 --
--- KEYS[1] job pool
--- ARGV[1] the topic   ARGV[2] how many entries to move at most
---
+-- KEYS[1] job pool   ARGV[1] the topic   ARGV[2] how many entries to move at most
 -- Returns {more, was paused}, each 1 or 0: with more, the call is to be made again.
 -- Errors: WRONGTYPE of the pool, NOPERM. Nothing has changed then.
---
--- Atomic because an entry must be in one of both queues.
--- Cost: O(1); where jobs are both ready and parked, O(ARGV[2]).
--- include: pause: read_pause paused_until release not_pausable; time: now; cluster: pause_elsewhere
+-- Atomic because an entry must be in one of both queues. Cost: O(1); where jobs are both ready and parked, O(ARGV[2]).
+-- include: pause time cluster
 local topic = ARGV[1]
 local err = not_pausable(topic)
   -- cluster: or pause_elsewhere(topic)

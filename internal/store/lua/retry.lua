@@ -5,16 +5,12 @@
 -- ARGV of each job, 1,000 at most, no ID twice: topic, ID, token; after how long it is due (ms; 0: it is ready at once); how many
 --   attempts it has if it does not say so (0: any number), or 'refund': this attempt does not count; and the error, or ''. Or 'bury' in
 --   the place of the attempts, to make a dead letter of it, and the reason in the place of the time
---
 -- Returns {place, what, place, what, …} of the jobs with which it did not what was meant: LEASE_LOST; EXHAUSTED, it is a dead letter now;
 -- or the error, a text. Nothing has changed of those with LEASE_LOST or an error.
 -- Errors: WRONGTYPE of the pool, NOPERM. Nothing has changed then.
---
 -- Atomic because a job must be leased, in the pool, ready or dead, never in two of these or in none.
 -- Cost: O(log n) of the pool, and of the topic's dead letters, for each job.
--- include: dead: bury; guard: not_permitted not_writable
--- include: lease: count_reserved read_lease lease_text read_options lifetime_left leased_job
--- include: pool: announce; queue: make_ready wake_all; time: now score_of; topics: register_wait; cluster: elsewhere not_here
+-- include: dead guard lease pool queue time topics cluster
 local FIELDS = 6
 local first_bucket = buckets .. ARGV[2]
 local err = not_writable() or not_permitted('ZREM', pool, '') or not_permitted('PEXPIRE', first_bucket, '1')

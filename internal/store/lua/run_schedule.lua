@@ -1,15 +1,10 @@
 -- run_schedule: stores a job of a schedule now. The occurrences to come stay as they are.
 --
--- KEYS[1] job pool
--- ARGV[1] the schedule's ID   ARGV[2] how the job's ID begins
---
+-- KEYS[1] job pool   ARGV[1] the schedule's ID   ARGV[2] how the job's ID begins
 -- Returns the job's ID, '' if there is no such schedule. With the overlap 'follow' it is the last job's ID, unless that is done.
 -- Errors: OOM, WRONGTYPE of the queue, NOPERM. Nothing has changed then.
---
--- Atomic because the schedule may be changed meanwhile.
--- Cost: O(1).
--- include: follow: lease_of_last follow_last; queue: wake; schedule: no_queue no_bucket store_bucket remember; time: now now_us begun
--- include: topics: register_use; cluster: elsewhere
+-- Atomic because the schedule may be changed meanwhile. Cost: O(1).
+-- include: follow queue schedule time topics cluster
 local id = ARGV[1]
 local bucket = buckets .. id
 local s = redis.call('HMGET', bucket, 'topic', 'revision', 'to', 'content', 'options', 'past', 'overlap', 'last', 'ran')

@@ -4,14 +4,11 @@
 -- ARGV[1] its name   ARGV[2] its next occurrence (Unix ms), if its spec or zone has changed   ARGV[3…11] the bucket's body (the spec),
 --   zone, to, content, missed, overlap, jitter, options, source   ARGV[12] 'missing': only if there is none and nobody has removed it
 --   by hand; else ''
---
 -- Returns {what, next}: 0, it was so already; 1, it is new; 2, it has changed; 3, a job has its ID, and nothing has changed; and its
 -- next occurrence (Unix ms). Overdue occurrences of an old spec are still fired: see old in parts/schedule.lua.
 -- Errors: WRONGTYPE, OOM, NOPERM. Nothing has changed then.
---
--- Atomic because a server may fire it meanwhile.
--- Cost: O(log n) of the pool.
--- include: guard: not_permitted; pool: announce; schedule: schedule_id; time: now now_us begun score_of; cluster: elsewhere
+-- Atomic because a server may fire it meanwhile. Cost: O(log n) of the pool.
+-- include: guard pool schedule time cluster
 local FIELDS = {'body', 'zone', 'to', 'content', 'missed', 'overlap', 'jitter', 'options', 'source'}
 local MOST_OLD = 4000 -- bytes; beyond that nobody has fired it through many changes
 local name, next = ARGV[1], ARGV[2]

@@ -1,13 +1,9 @@
 -- servers: reads the entries of servers that run, or did lately.
 --
 -- KEYS[1] the servers
---
--- Returns {now (Unix ms), ID, entry, ID, entry, …}.
--- Errors: WRONGTYPE, NOPERM.
---
--- One script so that entries and time are of one moment.
--- Cost: O(servers), of which it reads a bounded number.
--- include: servers: server_entries; time: now
+-- Returns {now (Unix ms), ID, entry, ID, entry, …}. Errors: WRONGTYPE, NOPERM.
+-- One script so that entries and time are of one moment. Cost: O(servers), of which it reads a bounded number.
+-- include: servers time
 local entries = server_entries(KEYS[1])
 local reply = {now}
 for k = 1, #entries, 2 do

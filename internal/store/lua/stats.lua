@@ -2,7 +2,6 @@
 --
 -- KEYS[1] job pool   KEYS[2] the numbers of reserved jobs
 -- ARGV[1] 'late' to tell how late they are   ARGV[2] 'reserved' to tell how many jobs of all topics are   ARGV[3…] topics
---
 -- Returns {time (Unix µs), pool, overdue, reserved, counted; of each topic: place, ready, reserved, dead, overdue, sure, limit}: the
 -- number of jobs in the pool, waiting and reserved; for how long its first entry has been due, or the topic's next job ready (ms; 0 if
 -- there is none); how many jobs of all topics are reserved; how many of the topics were counted, the first ones: the others are for
@@ -10,12 +9,11 @@
 -- be. limit is '' or {the limit as it was set, how many ready jobs it keeps from being taken, how many slots are taken, when its rate
 -- lets the next job begin (Unix ms), 0 if now or if a slot is missing}. What can't be read, takes too long, or is not asked for is -1.
 -- Errors: WRONGTYPE of the pool, NOPERM.
---
 -- One script to spare round trips.
--- Cost: two EXISTS for BLOCK topics that have nothing; some commands for each of the others, MOST at most, and its first entry; where
+-- Cost: an EXISTS for BLOCK topics that have nothing; some commands for each of the others, MOST at most, and its first entry; where
 -- entries are stale, MAX_STALE more in all at most.
--- include: guard: unreadable; lease: read_lease read_options UNTIL_SEEN; limit: lowered read_limit; slots: count_slots
-local BLOCK, MOST = 64, 100
+-- include: guard lease limit slots
+local BLOCK, MOST = 32, 100
 local MAX_STALE, OF_ONE_QUEUE = 200, 50
 local MAX_TOPICS = 10000 -- those with reserved jobs that are added up
 local LONGEST = 100 * 365 * 86400000
@@ -116,61 +114,52 @@ local function queue_overdue(topic, queue, length)
   end
 end
 
--- Finds out which of the keys from first to last exist, of which number do: halves are divided until all or none do. The last few
--- are taken for keys that exist.
-local function find(keys, first, last, number, found)
-  if number == 0 then return end
-  if number == last - first + 1 or last - first < 4 then
-    for k = first, last do found[k] = true end
-    return
-  end
-  local middle = math.floor((first + last) / 2)
-  local left = redis.pcall('EXISTS', unpack(keys, first, middle))
-  if type(left) == 'table' then left, number = middle - first + 1, last - first + 1 end
-  find(keys, first, middle, left, found)
-  find(keys, middle + 1, last, number - left, found)
-end
-
--- Which of the topics' keys that begin so may exist, by their places among the arguments.
-local function existing(begin, first, last)
-  local keys, found = {}, {}
-  for k = first, last do keys[k] = begin .. ARGV[k] end
-  local number = redis.pcall('EXISTS', unpack(keys, first, last))
-  find(keys, first, last, type(number) == 'number' and number or last - first + 1, found)
-  return found
-end
-
 local some_paused = #ARGV >= FIRST and redis.pcall('EXISTS', pauses) == 1
 local reply = {now_ms and string.format('%s%06d', clock[1], clock[2]) or -1, redis.call('ZCARD', pool), pool_overdue(),
   all_reserved(), #ARGV - FIRST + 1}
 
+-- Whether any of the topics from first to last may have jobs in a queue, or dead letters.
+local function some_exist(first, last)
+  local keys = {}
+  for k = first, last do
+    keys[#keys + 1], keys[#keys + 2] = queues .. ARGV[k], dead_lists .. ARGV[k]
+    if some_paused then keys[#keys + 1] = parked_queues .. ARGV[k] end
+  end
+  return redis.pcall('EXISTS', unpack(keys)) ~= 0
+end
+
 -- Tells of a topic.
-local function tell(k, is_ready, is_aside, is_dead)
+local function tell(k, ready, parked, dead)
   local topic, n, kept = ARGV[k], #reply, reserved[k - FIRST + 1]
-  local queue = queues .. topic
-  local length = is_ready and number(redis.pcall('LLEN', queue)) or 0
-  local set_aside = is_aside and math.max(number(redis.pcall('LLEN', parked_queues .. topic)), 0) or 0
   reply[n + 1] = k - FIRST + 1
-  reply[n + 2] = length < 0 and length or length + set_aside
+  reply[n + 2] = ready < 0 and ready or ready + parked
   reply[n + 3] = reserved.err and -1 or (reserved_number(kept))
-  reply[n + 4] = is_dead and number(redis.pcall('ZCARD', dead_lists .. topic)) or 0
-  reply[n + 5], reply[n + 6] = queue_overdue(topic, length == 0 and parked_queues .. topic or queue, length == 0 and set_aside or length)
-  reply[n + 7] = reserved.err and '' or limit_of(topic, kept, length)
+  reply[n + 4] = dead
+  if ready == 0 then
+    reply[n + 5], reply[n + 6] = queue_overdue(topic, parked_queues .. topic, parked)
+  else
+    reply[n + 5], reply[n + 6] = queue_overdue(topic, queues .. topic, ready)
+  end
+  reply[n + 7] = reserved.err and '' or limit_of(topic, kept, ready)
 end
 
 local told = 0
 for first = FIRST, #ARGV, BLOCK do
   local last = math.min(first + BLOCK - 1, #ARGV)
-  local ready, dead = existing(queues, first, last), existing(dead_lists, first, last)
-  local parked = some_paused and existing(parked_queues, first, last) or {}
+  local some = some_exist(first, last)
   for k = first, last do
-    if ready[k] or parked[k] or dead[k] or reserved.err or reserved[k - FIRST + 1] then
+    local topic, ready, parked, dead = ARGV[k], 0, 0, 0
+    if some then
+      ready, dead = number(redis.pcall('LLEN', queues .. topic)), number(redis.pcall('ZCARD', dead_lists .. topic))
+      if some_paused then parked = math.max(number(redis.pcall('LLEN', parked_queues .. topic)), 0) end
+    end
+    if ready ~= 0 or parked > 0 or dead ~= 0 or reserved.err or reserved[k - FIRST + 1] then
       if told == MOST then
         reply[5] = k - FIRST
         return reply
       end
       told = told + 1
-      tell(k, ready[k], parked[k], dead[k])
+      tell(k, ready, parked, dead)
     end
   end
 end

@@ -4,7 +4,6 @@
 -- KEYS[1] job pool   KEYS[2] the known topics   KEYS[3] those with jobs to come   KEYS[4] the numbers of reserved jobs
 -- ARGV[1] how many topics at most   ARGV[2] how many entries at most   ARGV[3…4] the position of the last topic before, its score and
 --   name; '' to begin
---
 -- Returns {more, score, name, forgotten, uncounted, excluded, topic, ids, topic, ids, …}: 1 if there are more topics, or IDs whose time
 -- is over; where to go on; how many topics it forgot; {topic, mark, …} of limited topics whose reserved jobs may lack slots, see
 -- take_slots; the topics with ready jobs whose limit lets none of this partition's be reserved; and the IDs of each queue that have no
@@ -16,8 +15,7 @@
 -- Atomic because an ID may be pushed, and a topic used, between the check and the change.
 -- Cost: O(log n) of the pool and the topics, O(topics + entries); the search for an ID in another queue, O(its length, MAX_WALK at most),
 -- counts as entries.
--- include: guard: not_permitted not_writable unreadable; limit: raise_for lowered parse_limit; place: entries_before; queue: pass_on
--- include: time: now now_s; topics: used_at
+-- include: guard limit place queue time topics
 local IDLE = 3600         -- s; for how long a topic with nothing must not have been used
 local STEP = 50           -- entries read at a time behind one without a job
 local OVER = 500          -- IDs whose time is over, removed at a time

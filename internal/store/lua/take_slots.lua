@@ -2,14 +2,11 @@
 --
 -- KEYS[1] job pool
 -- ARGV[1] the topic   ARGV[2…3] the position of the last entry before, its score and ID; '' to begin   ARGV[4] the mark that limit set
---
 -- Returns the position of the last entry {score, ID}; '' at the end, or if the topic has no mark: somebody else has counted its jobs, or
 -- the limit has ended. The last page deletes the mark, unless it is a later one.
 -- Errors: WRONGTYPE, NOPERM.
---
--- Atomic because a lease may end between the check and the entry.
--- Cost: O(log² n) of the pool, and O(PAGE).
--- include: guard: not_permitted; lease: is_lease; place: entries_before; slots: slot_score; time: now_us now_s exact_score
+-- Atomic because a lease may end between the check and the entry. Cost: O(log² n) of the pool, and O(PAGE).
+-- include: guard lease place slots time
 local PAGE = 200
 local topic, set = ARGV[1], slots .. ARGV[1]
 local err = not_permitted('ZADD', set, '0', '') or not_permitted('HDEL', uncounted, topic)

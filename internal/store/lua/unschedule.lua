@@ -3,13 +3,9 @@
 -- KEYS[1] job pool
 -- ARGV[1] its name   ARGV[2] the source that it must have; '' for any: somebody removes it by hand, and then one with a source is
 --   remembered, to be told from one that Redis has lost
---
--- Returns 1, or 0 if there is none.
--- Errors: WRONGTYPE of the bucket, NOPERM. Nothing has changed then.
---
--- Atomic because a server may fire it meanwhile.
--- Cost: O(log n) of the pool.
--- include: guard: not_permitted; schedule: schedule_id; cluster: elsewhere
+-- Returns 1, or 0 if there is none. Errors: WRONGTYPE of the bucket, NOPERM. Nothing has changed then.
+-- Atomic because a server may fire it meanwhile. Cost: O(log n) of the pool.
+-- include: guard schedule cluster
 local id = schedule_id(ARGV[1])
 local s = redis.call('HMGET', buckets .. id, 'topic', 'revision', 'source')
 if s[1] and (s[1] ~= SCHEDULE_TOPIC or not s[2]) or ARGV[2] ~= '' and s[3] ~= ARGV[2] then return 0 end

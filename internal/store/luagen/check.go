@@ -16,7 +16,6 @@ var builtin = strings.Fields("redis KEYS ARGV math string table tonumber type ip
 type source struct {
 	file  string
 	first int // line
-	part  string
 	lines []string
 	known []name // what it may use without including it itself
 }
@@ -39,7 +38,7 @@ func (g *includer) needs(s source) (needed []name) {
 	globals(function, used)
 	included := make([][]string, len(s.lines))
 	for i, line := range s.lines {
-		indent, names := g.parseInclude(line, s.part)
+		indent, names := g.parseInclude(line)
 		for _, name := range names {
 			isUsed := false
 			for k := i; k < i+blockEnd(s.lines[i:], indent); k++ {

@@ -14,18 +14,20 @@ import (
 
 // includer puts the scripts of one form together.
 //
-// A file in parts has only definitions, each of which begins with "local" at the left margin. A script, or another definition,
-// includes what it uses with a line in front of that:
+// A file in parts has only definitions, each of which begins with "local" at the left margin. A script, or another part, says at its
+// head which parts it uses, like imports:
+//
+//	-- include: time queue
+//
+// Each script gets what it uses of these parts, and what that uses, in front of its first line of code. Redis executes definitions in
+// every call: so what few calls need is included where they need it, in a branch, or behind the return of the others:
 //
 //	-- include: time: now; queue: wake pass_on
 //
-// includes now of the part time, and wake and pass_on of the part queue. It holds to the end of the block that it stands in, and
-// leaves out what is defined there already. Redis executes definitions in every call: what few calls need is included in the branch
-// that needs it, or behind the return of the others.
+// includes now of the part time, and wake and pass_on of the part queue, to the end of the block that it stands in. Nothing is defined
+// again that is defined there already.
 //
-// Three kinds of names need no include: those of Go, which are the parts keys and go; in a part the other definitions of it; and what
-// the comment at the head of a part includes, for all of its definitions. They are defined in front of the script, or of the
-// definition, that uses them.
+// The names of Go need no include, which are the parts keys and go, nor do the other definitions of the same part.
 //
 // Lines that begin with "-- cluster: " are code in a Redis Cluster only, and so are the definitions of the part cluster.
 type includer struct {
@@ -52,7 +54,7 @@ type name struct{ part, name string }
 // newIncluder reads all parts; those of written are texts.
 func newIncluder(sources fs.FS, written map[string]string, inCluster bool) *includer {
 	g := &includer{sources: sources, inCluster: inCluster, parts: map[string]map[string]*definition{}}
-	heads := map[string][]name{}
+	heads := map[string][]string{}
 	for part, text := range written {
 		g.readPart(part, strings.Split(text, "\n"))
 		g.ofGo = append(g.ofGo, g.namesOf(part)...)
@@ -80,19 +82,16 @@ func (g *includer) namesOf(part string) (names []name) {
 
 var definedNames = regexp.MustCompile(`^local (?:function (\w+)|([\w, ]+\w))`)
 
-// readPart divides a part into definitions, each with the includes in front of it. It returns what its head includes.
-func (g *includer) readPart(part string, lines []string) (head []name) {
+// readPart divides a part into definitions, each with the includes in front of it. It returns the parts that its head includes.
+func (g *includer) readPart(part string, lines []string) (head []string) {
 	g.parts[part] = map[string]*definition{}
-	d := &definition{}       // what stands before the first one
-	isHead := lines[0] != "" // until the first blank line
+	d := &definition{} // what stands before the first one
 	for i, line := range lines {
-		indent, included := g.parseInclude(line, part)
-		names := definedNames.FindStringSubmatch(line)
-		isHead = isHead && strings.HasPrefix(line, "--")
-		if isHead && slices.Contains(lines, "") {
-			head = append(head, included...)
-			continue
+		if parts := g.parseHead(line); parts != nil {
+			head, line = append(head, parts...), ""
 		}
+		indent, included := g.parseInclude(line)
+		names := definedNames.FindStringSubmatch(line)
 		if (included != nil && indent == "" || names != nil) && (d.part == "" || d.names != nil) {
 			d = &definition{part: part, first: i + 1}
 		}
@@ -111,22 +110,35 @@ func (g *includer) readPart(part string, lines []string) (head []name) {
 }
 
 // findNeeds finds out what each definition of a part needs.
-func (g *includer) findNeeds(part string, head []name) {
-	file, used := "parts/"+part+".lua", map[name]bool{}
-	known := slices.Concat(head, g.namesOf(part), g.ofGo)
+func (g *includer) findNeeds(part string, head []string) {
+	file := "parts/" + part + ".lua"
+	known, used := slices.Concat(g.namesOf(part), g.known(head)), []name{}
 	for _, n := range g.namesOf(part) {
-		d := g.parts[part][n.name]
-		if n.name != d.names[0] {
-			continue
-		}
-		d.needs = g.needs(source{file, d.first, part, d.lines, known})
-		for _, n := range d.needs {
-			used[n] = true
+		if d := g.parts[part][n.name]; n.name == d.names[0] {
+			d.needs = g.needs(source{file, d.first, d.lines, known})
+			used = append(used, d.needs...)
 		}
 	}
-	for _, n := range head {
-		if g.exists(n, file, 1) && !used[n] {
-			g.fail(fmt.Errorf("%s:1: includes %s, and does not use it", file, n.name))
+	g.checkHead(file, head, used)
+}
+
+// known are the names that need no further include behind a head that includes these parts.
+func (g *includer) known(head []string) []name {
+	known := slices.Clone(g.ofGo)
+	for _, part := range head {
+		known = append(known, g.namesOf(part)...)
+	}
+	return known
+}
+
+// checkHead fails where a head includes a part that there is not, or that is not used.
+func (g *includer) checkHead(file string, head []string, used []name) {
+	for _, part := range head {
+		switch {
+		case g.parts[part] == nil:
+			g.fail(fmt.Errorf("%s: includes %s: there is no parts/%s.lua", file, part, part))
+		case !slices.ContainsFunc(used, func(n name) bool { return n.part == part }):
+			g.fail(fmt.Errorf("%s: includes %s, and does not use it", file, part))
 		}
 	}
 }
@@ -134,11 +146,18 @@ func (g *includer) findNeeds(part string, head []name) {
 // script returns the text of a script.
 func (g *includer) script(file string) string {
 	var text strings.Builder
+	var head []string
 	lines := g.read(file)
-	needed := g.needs(source{file, 1, "", lines, g.ofGo})
-	code := max(slices.IndexFunc(lines, func(line string) bool {
-		return line != "" && !strings.HasPrefix(line, "--") || strings.HasPrefix(line, "-- include: ")
-	}), 0)
+	code := -1
+	for i, line := range lines {
+		parts := g.parseHead(line)
+		head = append(head, parts...)
+		if code < 0 && (parts != nil || line != "" && !strings.HasPrefix(line, "--")) {
+			code = i
+		}
+	}
+	needed := g.needs(source{file, 1, lines, g.known(head)})
+	g.checkHead(file, head, needed)
 	defined := map[*definition]bool{}
 	g.write(&text, lines[:code], "", "", "", defined)
 	g.define(&text, needed, "", defined)
@@ -149,7 +168,7 @@ func (g *includer) script(file string) string {
 // write writes a block of a part, or of a script, with what it includes beyond what is defined already.
 func (g *includer) write(text *strings.Builder, lines []string, part, margin, indent string, defined map[*definition]bool) {
 	for i := 0; i < len(lines); i++ {
-		within, names := g.parseInclude(lines[i], part)
+		within, names := g.parseInclude(lines[i])
 		switch {
 		case names == nil && (lines[i] != "" || part == ""):
 			text.WriteString(strings.TrimRight(margin+lines[i], " ") + "\n")
@@ -174,23 +193,31 @@ func (g *includer) define(text *strings.Builder, names []name, margin string, de
 	}
 }
 
-// parseInclude returns what a line includes, nil if it is code, and how it is indented.
-func (g *includer) parseInclude(line, part string) (indent string, names []name) {
-	indent, list, ok := strings.Cut(line, "-- include: ")
+const includes = "-- include: "
+
+// parseHead returns the parts that a line at the head of a file includes, nil if it is no such line.
+func (g *includer) parseHead(line string) []string {
+	list, ok := strings.CutPrefix(line, includes)
+	if !ok || strings.Contains(list, ":") {
+		return nil
+	}
+	return slices.DeleteFunc(strings.Fields(list), func(part string) bool { return part == "cluster" && !g.inCluster })
+}
+
+// parseInclude returns the names that a line includes, nil if it is code, and how it is indented.
+func (g *includer) parseInclude(line string) (indent string, names []name) {
+	indent, list, ok := strings.Cut(line, includes)
 	if !ok {
 		return "", nil
 	}
 	names = []name{}
 	for group := range strings.SplitSeq(list, "; ") {
-		from, of, ok := strings.Cut(group, ": ")
-		if !ok {
-			from, of = part, group
-		}
-		if from == "cluster" && !g.inCluster {
+		part, of, _ := strings.Cut(group, ": ")
+		if part == "cluster" && !g.inCluster {
 			continue
 		}
 		for n := range strings.FieldsSeq(of) {
-			names = append(names, name{from, n})
+			names = append(names, name{part, n})
 		}
 	}
 	return indent, names

@@ -34,9 +34,9 @@ func TestGenerated(t *testing.T) {
 // TestIncludes puts small scripts together.
 func TestIncludes(t *testing.T) {
 	parts := map[string]string{
-		"parts/a.lua":       "-- Some.\n\n-- One.\nlocal one, uno = 1, 1\nlocal two = 2 -- more\n-- include: one two\nlocal function three(x)\n  return x + one + two -- in all\nend\n",
+		"parts/a.lua":       "-- Some.\n\n-- One.\nlocal one, uno = 1, 1\nlocal two = 2 -- more\nlocal function three(x)\n  return x + one + two -- in all\nend\n",
 		"parts/b.lua":       "-- include: a: one\nlocal four = one + 3\n-- cluster: local five = 5\n",
-		"parts/d.lua":       "-- More.\n-- include: a: one\n\nlocal function seven(x)\n  return x .. six\nend\n\nlocal six = POOL .. one\n",
+		"parts/d.lua":       "-- More.\n-- include: a\n\nlocal function seven(x)\n  return x .. six\nend\n\nlocal six = POOL .. one\n",
 		"parts/cluster.lua": "-- In a cluster.\n\nlocal eight = 8\n",
 	}
 	all := "-- include: a: uno three; b: four\n-- cluster: -- include: b: five\nlocal y = three(four) + uno\n-- cluster: y = five\nreturn y\n"
@@ -81,7 +81,7 @@ local function three(x)
 end
 return three(uno, four)
 `, false},
-		{"what Go writes, what is of the same part, and what the head of a part includes", "-- include: d: seven\nreturn seven(POOL)\n",
+		{"what Go writes, what is of the same part, and what a head includes", "-- include: d\nreturn seven(POOL)\n",
 			`local POOL = 'p'
 local one, uno = 1, 1
 local six = POOL .. one
@@ -120,14 +120,14 @@ return seven(POOL)
 func TestDefinitionsAreChecked(t *testing.T) {
 	g := newIncluder(fstest.MapFS{
 		"s.lua":       {Data: []byte("-- include: a: one\nreturn one\n")},
-		"parts/a.lua": {Data: []byte("local two = 2\n\n-- include: two\nlocal one = 1\nlocal function three()\n  return two\nend\n")},
-		"parts/b.lua": {Data: []byte("-- Some.\n-- include: a: two; c: four\n\nlocal five = six\n")},
+		"parts/a.lua": {Data: []byte("local two = 2\n\n-- include: a: two\nlocal one = 1\nlocal function three()\n  return two\nend\n")},
+		"parts/b.lua": {Data: []byte("-- Some.\n-- include: a c\n\nlocal five = six\n")},
 	}, nil, false)
 	g.script("s.lua")
 	want := `parts/a.lua:3: includes two, and does not use it
 parts/a.lua:5: nothing includes three
-parts/b.lua:1: includes four, which parts/c.lua does not define
-parts/b.lua:1: includes two, and does not use it
+parts/b.lua: includes a, and does not use it
+parts/b.lua: includes c: there is no parts/c.lua
 parts/b.lua:4: nothing includes five
 parts/b.lua:4: uses six, and does not include it`
 	if err := g.err(); err == nil || err.Error() != want {

@@ -1,23 +1,37 @@
--- ack: ends reserved jobs, which are done. A follower takes its job's place.
+-- ack: ends reserved jobs that are done. A follower takes its job's place.
 --
 -- KEYS[1] job pool
 -- ARGV of each job, 1,000 at most, no ID twice: topic, ID, token
---
--- Returns nil if all leases were held. Else the 1-based places of the jobs whose lease is lost, negated if the job is gone.
+-- Returns nil if all leases were held; else the 1-based places of the jobs whose lease is lost, negated if the job is gone.
 -- Errors: WRONGTYPE of the pool, NOPERM. Nothing has changed then.
---
 -- Atomic because the lease must not end between the check and the end of the job.
 -- Cost: O(log n) of the pool for each job.
-local pool = KEYS[1]
-local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
-local buckets = prefix .. 'job_bucket:'
-local FOLLOWER_BYTE = 43
-local acked_count = prefix .. 'acked'
 local function not_permitted(command, key, ...)
   if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
     return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
   end
 end
+local pool = KEYS[1]
+local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
+local buckets = prefix .. 'job_bucket:'
+local time = redis.call('TIME')
+local now_us = time[1] * 1000000 + time[2]
+local now_s = now_us / 1000000
+local function is_lease(score)
+  local part = score * 1000 % 1
+  return part > 0.0005 and part < 0.9995 and score - 4294967296 < 0
+end
+local function unreadable(reply)
+  return type(reply) == 'table' and reply.err and not string.find(reply.err, 'WRONGTYPE', 1, true)
+end
+local function leased_job(score, bucket, topic, token, ...)
+  score = score and tonumber(score)
+  if not score or score <= now_s or not is_lease(score) then return nil end
+  local job = redis.pcall('HMGET', bucket, 'lease', 'topic', ...)
+  if unreadable(job) then return nil, job end
+  if job[2] == topic and job[1] and string.match(job[1], '^%+?%d+ (%d+)') == token then return job end
+end
+local FOLLOWER_BYTE = 43
 local function not_writable()
   local reply = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '')
   if type(reply) == 'table' and not string.find(reply.err, 'OOM ', 1, true) then return reply end
@@ -93,23 +107,7 @@ local function count_reserved(by_topic, ids)
     end
   end
 end
-local time = redis.call('TIME')
-local now_us = time[1] * 1000000 + time[2]
-local now_s = now_us / 1000000
-local function is_lease(score)
-  local part = score * 1000 % 1
-  return part > 0.0005 and part < 0.9995 and score - 4294967296 < 0
-end
-local function unreadable(reply)
-  return type(reply) == 'table' and reply.err and not string.find(reply.err, 'WRONGTYPE', 1, true)
-end
-local function leased_job(score, bucket, topic, token, ...)
-  score = score and tonumber(score)
-  if not score or score <= now_s or not is_lease(score) then return nil end
-  local job = redis.pcall('HMGET', bucket, 'lease', 'topic', ...)
-  if unreadable(job) then return nil, job end
-  if job[2] == topic and job[1] and string.match(job[1], '^%+?%d+ (%d+)') == token then return job end
-end
+local acked_count = prefix .. 'acked'
 local err = not_permitted('ZREM', pool, '')
 if err then return err end
 local ids = {}

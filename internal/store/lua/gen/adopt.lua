@@ -6,39 +6,77 @@
 --   fields and values of its hash. The kinds, and their numbers: w, a job in the pool, its score (Unix s); r, a ready job, its order;
 --   d, a dead letter, when it was buried (Unix ms); o, an ID whose push counts once, until when (Unix ms), kept -1, no values; g, a
 --   tag, whose open group the values are, 0
---
--- Returns {adopted, superseded, last}: how many jobs and letters it stored; how many not, as there is a later job, or letter, of the
--- ID; and the number of the last batch that was adopted from that partition.
--- Errors: WRONGTYPE of the pool, NOPERM, READONLY, and OOM without jobs. Nothing has changed then. With jobs it stores them also at
--- maxmemory: they are nowhere else.
---
+-- Returns {adopted, superseded, last}: how many jobs and letters it stored; how many it did not, as there is a later one of the ID; and
+-- the number of the last batch that was adopted from that partition.
+-- Errors: WRONGTYPE of the pool, NOPERM, READONLY, and OOM without jobs. Nothing has changed then. Jobs are stored even at maxmemory:
+-- they are nowhere else.
 -- Atomic because a second try must find all of the batch, or nothing.
 -- Cost: O(log n) of the pool for each entry.
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local migration = prefix .. 'migration'
-local buckets = prefix .. 'job_bucket:'
-local dead_letters = prefix .. 'dead_letter:'
-local dead_lists = prefix .. 'dead_letters:'
-local SCHEDULE_TOPIC = 'delayer:schedules'
-local schedules = prefix .. 'schedules'
-local slots = prefix .. 'slots:'
-local once = prefix .. 'once'
-local groups = prefix .. 'group:'
-local dead_topics = prefix .. 'dead_topics'
-local function unlist(topic, id)
-  local list = dead_lists .. topic
-  redis.pcall('ZREM', list, id)
-  if redis.pcall('EXISTS', list) == 0 then redis.pcall('ZREM', dead_topics, topic) end
+local function not_writable()
+  local reply = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '')
+  if type(reply) == 'table' and not string.find(reply.err, 'OOM ', 1, true) then return reply end
 end
 local function not_permitted(command, key, ...)
   if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
     return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
   end
 end
-local function not_writable()
-  local reply = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '')
-  if type(reply) == 'table' and not string.find(reply.err, 'OOM ', 1, true) then return reply end
+local buckets = prefix .. 'job_bucket:'
+local dead_letters = prefix .. 'dead_letter:'
+local dead_lists = prefix .. 'dead_letters:'
+local function read_lease(text)
+  if not text then return 0, 0, 0, 0 end
+  local attempts, token, lent, expires = string.match(text, '^%+?(%d+) (%d+) (%-?%d+) ?(%d*)$')
+  return tonumber(attempts) or 0, tonumber(token) or 0, tonumber(lent) or 0, tonumber(expires) or 0
+end
+local FOLLOWER_BYTE = 43
+local function has_follower(text) return text and string.byte(text) == FOLLOWER_BYTE end
+local FOLLOWER_MARK = '+'
+local function keep_follower(before, text) return has_follower(before) and FOLLOWER_MARK .. text or text end
+local time = redis.call('TIME')
+local now_us = time[1] * 1000000 + time[2]
+local begun = (now_us - now_us % 1000) / 1000
+local now = now_us % 1000 == 0 and begun or begun + 1
+local function lease_text(attempts, token, lent, left)
+  return string.format('%d %d %d %d', attempts, token, lent, left >= 0 and now + left or 0)
+end
+local SCHEDULE_TOPIC = 'delayer:schedules'
+local function schedule_name(id) return string.match(id, '^{(.*)}@schedule$') end
+local schedules = prefix .. 'schedules'
+local queues = prefix .. 'ready_queue:'
+local lengths = {}
+local function make_ready(topic, id, command)
+  local length = redis.pcall(command or 'LPUSH', queues .. topic, id)
+  if type(length) == 'table' then return length end
+  lengths[topic] = length
+end
+local SOON = 1800
+local known_topics = prefix .. 'topics'
+local USED_EACH = 60
+local function used_at(seconds)
+  return string.format('%d', seconds - seconds % USED_EACH)
+end
+local topics_due = prefix .. 'topics_due'
+local function register_wait(topic, seconds, due)
+  if due - seconds > SOON then
+    redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
+    redis.pcall('ZADD', topics_due, 'GT', string.format('%d', due - due % SOON + 2 * SOON), topic)
+  end
+end
+local function register_use(topic, seconds, due)
+  if due - seconds > SOON then
+    register_wait(topic, seconds, due)
+  else
+    redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
+  end
+end
+local function score_of(ms)
+  local rest = ms % 1000
+  if rest == 0 then return string.format('%d', ms / 1000) end
+  return string.format('%d.%03d', (ms - rest) / 1000, rest)
 end
 local function is_lease(score)
   local part = score * 1000 % 1
@@ -53,11 +91,11 @@ local function count_reserved(by_topic, ids)
     elseif count <= 0 then
       redis.pcall('HDEL', reserved_counts, topic)
     elseif count >= HAS_SLOTS and change < 0 then
+      local slots = prefix .. 'slots:'
       local throttled = prefix .. 'held_back:'
       local waiters = prefix .. 'waiting:'
       local function wake_throttled(topic)
         if redis.pcall('EXISTS', throttled .. topic, waiters .. topic) == 0 then return nil end
-        local queues = prefix .. 'ready_queue:'
         local paused_waiters = prefix .. 'paused_waiting:'
         local WAITING_FOR = 3600000
         local function end_throttling(topic)
@@ -114,22 +152,6 @@ local function count_reserved(by_topic, ids)
     end
   end
 end
-local function read_lease(text)
-  if not text then return 0, 0, 0, 0 end
-  local attempts, token, lent, expires = string.match(text, '^%+?(%d+) (%d+) (%-?%d+) ?(%d*)$')
-  return tonumber(attempts) or 0, tonumber(token) or 0, tonumber(lent) or 0, tonumber(expires) or 0
-end
-local time = redis.call('TIME')
-local now_us = time[1] * 1000000 + time[2]
-local begun = (now_us - now_us % 1000) / 1000
-local now = now_us % 1000 == 0 and begun or begun + 1
-local function lease_text(attempts, token, lent, left)
-  return string.format('%d %d %d %d', attempts, token, lent, left >= 0 and now + left or 0)
-end
-local FOLLOWER_BYTE = 43
-local function has_follower(text) return text and string.byte(text) == FOLLOWER_BYTE end
-local FOLLOWER_MARK = '+'
-local function keep_follower(before, text) return has_follower(before) and FOLLOWER_MARK .. text or text end
 local limits = prefix .. 'limits'
 local function parse_limit(topic, text)
   if not text then return nil end
@@ -140,24 +162,20 @@ local function parse_limit(topic, text)
   return tonumber(concurrency), interval, tonumber(burst), tonumber(next), tonumber(appointed), whole
 end
 local function read_limit(topic) return parse_limit(topic, redis.pcall('HGET', limits, topic)) end
+local slots = prefix .. 'slots:'
+local function slot_score(at) return string.format('%.0f', at) end
+local now_s = now_us / 1000000
+local dead_topics = prefix .. 'dead_topics'
+local function unlist(topic, id)
+  local list = dead_lists .. topic
+  redis.pcall('ZREM', list, id)
+  if redis.pcall('EXISTS', list) == 0 then redis.pcall('ZREM', dead_topics, topic) end
+end
+local once = prefix .. 'once'
 local function keep_once(ms)
   if redis.call('PTTL', once) < ms then redis.call('PEXPIRE', once, string.format('%d', ms)) end
 end
-local ANNOUNCED_WITHIN = 60000
-local first_due_channel = prefix .. 'first_due'
-local function announce(score, wait)
-  if wait > ANNOUNCED_WITHIN then return end
-  local overdue_until = time[1] .. '.' .. string.sub('00000' .. time[2], -6)
-  local sooner = redis.pcall('ZCOUNT', pool, '(' .. overdue_until, '(' .. score)
-  if sooner == 0 then redis.pcall('PUBLISH', first_due_channel, string.format('%d', wait)) end
-end
-local queues = prefix .. 'ready_queue:'
-local lengths = {}
-local function make_ready(topic, id, command)
-  local length = redis.pcall(command or 'LPUSH', queues .. topic, id)
-  if type(length) == 'table' then return length end
-  lengths[topic] = length
-end
+local groups = prefix .. 'group:'
 local MOST_DEAD = 100
 local waiters = prefix .. 'waiting:'
 local wake_channels = prefix .. 'wake:'
@@ -188,33 +206,13 @@ end
 local function wake_all()
   for topic, length in pairs(lengths) do wake(topic, length) end
 end
-local function schedule_name(id) return string.match(id, '^{(.*)}@schedule$') end
-local function slot_score(at) return string.format('%.0f', at) end
-local now_s = now_us / 1000000
-local function score_of(ms)
-  local rest = ms % 1000
-  if rest == 0 then return string.format('%d', ms / 1000) end
-  return string.format('%d.%03d', (ms - rest) / 1000, rest)
-end
-local SOON = 1800
-local known_topics = prefix .. 'topics'
-local USED_EACH = 60
-local function used_at(seconds)
-  return string.format('%d', seconds - seconds % USED_EACH)
-end
-local topics_due = prefix .. 'topics_due'
-local function register_wait(topic, seconds, due)
-  if due - seconds > SOON then
-    redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
-    redis.pcall('ZADD', topics_due, 'GT', string.format('%d', due - due % SOON + 2 * SOON), topic)
-  end
-end
-local function register_use(topic, seconds, due)
-  if due - seconds > SOON then
-    register_wait(topic, seconds, due)
-  else
-    redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
-  end
+local ANNOUNCED_WITHIN = 60000
+local first_due_channel = prefix .. 'first_due'
+local function announce(score, wait)
+  if wait > ANNOUNCED_WITHIN then return end
+  local overdue_until = time[1] .. '.' .. string.sub('00000' .. time[2], -6)
+  local sooner = redis.pcall('ZCOUNT', pool, '(' .. overdue_until, '(' .. score)
+  if sooner == 0 then redis.pcall('PUBLISH', first_due_channel, string.format('%d', wait)) end
 end
 local from, serial = 'from ' .. ARGV[1], tonumber(ARGV[2])
 local last = redis.call('HGET', migration, from) or '0'

@@ -7,7 +7,6 @@
 -- ARGV[5…6] the position of the last entry that was read before, '' for none: its score, or, if it is ready, how many are delivered
 --   before it; and its ID   ARGV[7] 'waiting', 'reserved', 'ready' or 'dead'; of dead letters the newest first, or 'oldest'
 -- ARGV[8] 'stale' to tell entries without a letter, too, with the topic '', else ''
---
 -- Returns {read, last, entry, entry, …}: how many entries were read; {at, id} of the last one, {} if there are no more; and entries
 -- {id, at, topic, body, size, attempts, error, reason, attempts in all, ttr}, with MAX_TEXT bytes of error and reason at most. The last
 -- two are the producer's (ms), 0 for none. at is a score or a number, as in ARGV[5]; size is -1 if it is not known.
@@ -24,25 +23,6 @@ local dead_letters = prefix .. 'dead_letter:'
 local buckets = prefix .. 'job_bucket:'
 local READY = 'ready'
 local parked_queues = prefix .. 'paused_queue:'
-local RESERVED = 'reserved'
-local function unreadable(reply)
-  return type(reply) == 'table' and reply.err and not string.find(reply.err, 'WRONGTYPE', 1, true)
-end
-local function is_lease(score)
-  local part = score * 1000 % 1
-  return part > 0.0005 and part < 0.9995 and score - 4294967296 < 0
-end
-local function read_lease(text)
-  if not text then return 0, 0, 0, 0 end
-  local attempts, token, lent, expires = string.match(text, '^%+?(%d+) (%d+) (%-?%d+) ?(%d*)$')
-  return tonumber(attempts) or 0, tonumber(token) or 0, tonumber(lent) or 0, tonumber(expires) or 0
-end
-local DEFAULT_LIFETIME = 604800000
-local function read_options(text)
-  if not text then return 0, 0, DEFAULT_LIFETIME end
-  local most, ttr, lifetime = string.match(text, '^(%d+) (%d+) (%d+)$')
-  return tonumber(most) or 0, tonumber(ttr) or 0, tonumber(lifetime) or DEFAULT_LIFETIME
-end
 local function stands_before(a, b)
   for i = 1, math.min(#a, #b) do
     local of_a, of_b = string.byte(a, i), string.byte(b, i)
@@ -59,6 +39,25 @@ local function entries_before(set, score, id)
     if stands_before(entry, id) then low = middle + 1 else high = middle end
   end
   return low
+end
+local function is_lease(score)
+  local part = score * 1000 % 1
+  return part > 0.0005 and part < 0.9995 and score - 4294967296 < 0
+end
+local RESERVED = 'reserved'
+local function unreadable(reply)
+  return type(reply) == 'table' and reply.err and not string.find(reply.err, 'WRONGTYPE', 1, true)
+end
+local DEFAULT_LIFETIME = 604800000
+local function read_options(text)
+  if not text then return 0, 0, DEFAULT_LIFETIME end
+  local most, ttr, lifetime = string.match(text, '^(%d+) (%d+) (%d+)$')
+  return tonumber(most) or 0, tonumber(ttr) or 0, tonumber(lifetime) or DEFAULT_LIFETIME
+end
+local function read_lease(text)
+  if not text then return 0, 0, 0, 0 end
+  local attempts, token, lent, expires = string.match(text, '^%+?(%d+) (%d+) (%-?%d+) ?(%d*)$')
+  return tonumber(attempts) or 0, tonumber(token) or 0, tonumber(lent) or 0, tonumber(expires) or 0
 end
 local topic, after, after_id, state = ARGV[1], ARGV[5], ARGV[6], ARGV[7]
 local whole = ARGV[4] == 'all'

@@ -3,16 +3,12 @@
 -- KEYS[1] job pool
 -- ARGV[1] when they were found to be due (Unix s)   ARGV[2] from when on to retry those whose bucket can't be read (Unix ms)
 -- ARGV[3…] IDs
---
 -- Returns {dropped, deferred, why}: the IDs that it took out; those whose bucket this user can't read, which are due later now; and
 -- Redis's reason. Left out are IDs that have a bucket by now, have left the pool, or can't be read and were rescheduled.
 -- Errors: WRONGTYPE of the pool, NOPERM, READONLY. Nothing has changed then.
---
 -- Atomic because an ID may be pushed again between the check and the removal.
 -- Cost: O(log n) of the pool for each ID.
 local pool = KEYS[1]
-local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
-local buckets = prefix .. 'job_bucket:'
 local function not_writable()
   local reply = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '')
   if type(reply) == 'table' and not string.find(reply.err, 'OOM ', 1, true) then return reply end
@@ -24,6 +20,8 @@ local function all_unreadable()
   local reply = redis.pcall('HGET', pool, 'topic')
   if unreadable(reply) then return reply end
 end
+local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
+local buckets = prefix .. 'job_bucket:'
 local function retry_score(from, k)
   return string.format('%.3f', (from + math.floor(k / 10)) / 1000)
 end

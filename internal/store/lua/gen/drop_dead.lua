@@ -2,21 +2,18 @@
 --
 -- KEYS[1] the topics that have any   KEYS[2] the topic's dead letters
 -- ARGV[1] the topic   ARGV[2] letters that were buried later stay (Unix ms)   ARGV[3…] IDs, 1,000 at most
---
--- Returns how many it deleted.
--- Errors: WRONGTYPE, NOPERM. Nothing has changed then.
---
+-- Returns how many it deleted. Errors: WRONGTYPE, NOPERM. Nothing has changed then.
 -- Atomic because an entry and its letter belong together.
 -- Cost: O(log n) of the topic's dead letters for each.
-local pool = KEYS[1]
-local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
-local dead_letters = prefix .. 'dead_letter:'
-local dead_topics = prefix .. 'dead_topics'
 local function not_permitted(command, key, ...)
   if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
     return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
   end
 end
+local pool = KEYS[1]
+local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
+local dead_letters = prefix .. 'dead_letter:'
+local dead_topics = prefix .. 'dead_topics'
 local list, topic = KEYS[2], ARGV[1]
 local err = not_permitted('ZREM', list, '')
 if err then return err end

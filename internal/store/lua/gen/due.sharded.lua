@@ -5,7 +5,6 @@
 -- ARGV[3…4] how many of the first jobs to leave out, of the backlog and of the fresh ones
 -- ARGV[5] up to how many due jobs to move, except schedules and if there are no orphans; may be absent: none
 -- ARGV[6] from when on to retry jobs that a queue can't take (Unix ms)
---
 -- Returns {took, now, due, wait, orphans, fresh, backlog, moved}: the script's own time (µs; 0 where Redis has no clock that runs
 -- inside a script); Redis's time (Unix s); how many jobs are due; in how long the next one is (µs; -1 if none is known); due IDs
 -- whose bucket is gone, has no topic, is no hash or can't be read; two lists {count, topic, ids, topic, ids, …}: how many entries
@@ -17,23 +16,6 @@
 -- Either list ends early when its IDs reach MAX_BYTES.
 -- Atomic because counts and ranks must be of one moment.
 -- Cost: O(log n) of the pool, and O(1) for each job.
-local pool = KEYS[1]
-local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
-local buckets = prefix .. 'job_bucket:'
-local SCHEDULE_TOPIC = 'delayer:schedules'
-local queues = prefix .. 'ready_queue:'
-local function not_writable()
-  local reply = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '')
-  if type(reply) == 'table' and not string.find(reply.err, 'OOM ', 1, true) then return reply end
-end
-local function unreadable(reply)
-  return type(reply) == 'table' and reply.err and not string.find(reply.err, 'WRONGTYPE', 1, true)
-end
-local function all_unreadable()
-  local reply = redis.pcall('HGET', pool, 'topic')
-  if unreadable(reply) then return reply end
-end
-local time = redis.call('TIME')
 local function stopwatch()
   local os = rawget(_G, 'os')
   if os then
@@ -46,6 +28,23 @@ local function stopwatch()
     return (stop[1] - start[1]) * 1000000 + stop[2] - start[2]
   end
 end
+local time = redis.call('TIME')
+local pool = KEYS[1]
+local function not_writable()
+  local reply = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '')
+  if type(reply) == 'table' and not string.find(reply.err, 'OOM ', 1, true) then return reply end
+end
+local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
+local buckets = prefix .. 'job_bucket:'
+local SCHEDULE_TOPIC = 'delayer:schedules'
+local function unreadable(reply)
+  return type(reply) == 'table' and reply.err and not string.find(reply.err, 'WRONGTYPE', 1, true)
+end
+local function all_unreadable()
+  local reply = redis.pcall('HGET', pool, 'topic')
+  if unreadable(reply) then return reply end
+end
+local queues = prefix .. 'ready_queue:'
 local MAX_BYTES = 524288
 local FIRST_PAGE, LAST_PAGE = 16, 256 -- IDs read at a time, which may be large
 

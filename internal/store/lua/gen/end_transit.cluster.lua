@@ -2,26 +2,23 @@
 --
 -- KEYS[1] job pool
 -- ARGV[1] the batch's serial number   ARGV[2] the last number that one of these partitions has adopted
---
 -- Returns 1; 0 if that batch is gone; -1 if the batch has a new number now, and must be adopted again: ARGV[2] was above its number,
 -- as this partition has lost numbers in a failover and its clock is behind, so it is not known whether it was adopted.
 -- Errors: NOPERM, READONLY. Nothing has changed then.
---
 -- Atomic because another batch may be in transit by now.
 -- Cost: O(the batch).
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local migration = prefix .. 'migration'
 local transit = prefix .. 'set_aside'
-local transit_jobs = prefix .. 'set_aside:'
+local function not_writable()
+  local reply = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '')
+  if type(reply) == 'table' and not string.find(reply.err, 'OOM ', 1, true) then return reply end
+end
 local function not_permitted(command, key, ...)
   if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
     return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
   end
-end
-local function not_writable()
-  local reply = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '')
-  if type(reply) == 'table' and not string.find(reply.err, 'OOM ', 1, true) then return reply end
 end
 local function not_here(reply)
   return type(reply) == 'table' and reply.err and string.find(reply.err, 'non local key', 1, true) and reply
@@ -29,6 +26,7 @@ end
 local function elsewhere(key)
   return not_here(redis.pcall('EXISTS', key))
 end
+local transit_jobs = prefix .. 'set_aside:'
 if redis.call('HGET', migration, 'serial') ~= ARGV[1] or redis.call('HLEN', transit) == 0 then return 0 end
 local err = not_writable() or not_permitted('DEL', transit) or not_permitted('HSET', migration, 'a', '')
   or elsewhere(transit_jobs)

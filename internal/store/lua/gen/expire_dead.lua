@@ -4,28 +4,27 @@
 -- ARGV[1] how old they may be (ms)   ARGV[2] how many a topic may have; 0: any number   ARGV[3] how many to delete at most
 -- ARGV[4…5] the position of the last topic before, its score and name; '' to begin   ARGV[6] when the first call was (Unix ms), ''
 --   in that
---
 -- Returns {score, name, began, why, topic, ids, topic, ids, …}: ARGV[4…6] of the next call, the score '' if all is done; why a topic
 -- could not be cleaned, '' if none; and what it deleted.
 -- Errors: WRONGTYPE of the topics, NOPERM. Nothing has changed then.
 --
--- A topic is sorted by its oldest letter: where some were deleted it stands further behind. Letters that are younger than the first
--- call are left, so that the calls come to an end.
+-- Topics are sorted by their oldest letters: one of which some were deleted moves back. Letters younger than the first call are left,
+-- so that the calls come to an end.
 -- Atomic because an entry and its letter belong together.
 -- Cost: O(log n) for each topic and each letter that it deletes.
-local pool = KEYS[1]
-local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
-local dead_topics = prefix .. 'dead_topics'
-local dead_letters = prefix .. 'dead_letter:'
-local dead_lists = prefix .. 'dead_letters:'
+local time = redis.call('TIME')
+local now_us = time[1] * 1000000 + time[2]
+local begun = (now_us - now_us % 1000) / 1000
+local now = now_us % 1000 == 0 and begun or begun + 1
 local function not_permitted(command, key, ...)
   if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
     return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
   end
 end
-local function unreadable(reply)
-  return type(reply) == 'table' and reply.err and not string.find(reply.err, 'WRONGTYPE', 1, true)
-end
+local pool = KEYS[1]
+local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
+local dead_topics = prefix .. 'dead_topics'
+local dead_letters = prefix .. 'dead_letter:'
 local function stands_before(a, b)
   for i = 1, math.min(#a, #b) do
     local of_a, of_b = string.byte(a, i), string.byte(b, i)
@@ -43,10 +42,10 @@ local function entries_before(set, score, id)
   end
   return low
 end
-local time = redis.call('TIME')
-local now_us = time[1] * 1000000 + time[2]
-local begun = (now_us - now_us % 1000) / 1000
-local now = now_us % 1000 == 0 and begun or begun + 1
+local dead_lists = prefix .. 'dead_letters:'
+local function unreadable(reply)
+  return type(reply) == 'table' and reply.err and not string.find(reply.err, 'WRONGTYPE', 1, true)
+end
 local PAGE = 150 -- topics
 local cutoff = string.format('%d', now - ARGV[1])
 local most, left = tonumber(ARGV[2]), tonumber(ARGV[3])

@@ -2,70 +2,24 @@
 --
 -- KEYS[1] job pool
 -- ARGV of each job, 1,000 at most, no ID twice: topic, ID, token, how long the lease lasts from now on (ms)
---
 -- Returns the new end of each lease (Unix µs); 0 if the lease is lost, and nothing has changed.
 -- Errors: WRONGTYPE of the pool, NOPERM. Nothing has changed then.
---
 -- Atomic because the lease must not end between the check and the change.
 -- Cost: O(log n) of the pool for each job.
 local pool = KEYS[1]
-local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
-local buckets = prefix .. 'job_bucket:'
-local slots = prefix .. 'slots:'
+local function not_writable()
+  local reply = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '')
+  if type(reply) == 'table' and not string.find(reply.err, 'OOM ', 1, true) then return reply end
+end
 local function not_permitted(command, key, ...)
   if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
     return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
   end
 end
-local function not_writable()
-  local reply = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '')
-  if type(reply) == 'table' and not string.find(reply.err, 'OOM ', 1, true) then return reply end
-end
+local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
+local buckets = prefix .. 'job_bucket:'
 local time = redis.call('TIME')
 local now_us = time[1] * 1000000 + time[2]
-local function exact_score(us)
-  local rest = us % 1000000
-  return string.format('%d.%06d', (us - rest) / 1000000, rest)
-end
-local function lease_end(ms)
-  local at = now_us + ms * 1000
-  if at % 1000 == 0 then at = at + 1 end
-  return at, exact_score(at)
-end
-local ANNOUNCED_WITHIN = 60000
-local first_due_channel = prefix .. 'first_due'
-local function announce(score, wait)
-  if wait > ANNOUNCED_WITHIN then return end
-  local overdue_until = time[1] .. '.' .. string.sub('00000' .. time[2], -6)
-  local sooner = redis.pcall('ZCOUNT', pool, '(' .. overdue_until, '(' .. score)
-  if sooner == 0 then redis.pcall('SPUBLISH', first_due_channel, string.format('%d', wait)) end
-end
-local function announce_end(at)
-  if at < math.huge then announce(exact_score(at), math.ceil((at - now_us) / 1000)) end
-end
-local function read_lease(text)
-  if not text then return 0, 0, 0, 0 end
-  local attempts, token, lent, expires = string.match(text, '^%+?(%d+) (%d+) (%-?%d+) ?(%d*)$')
-  return tonumber(attempts) or 0, tonumber(token) or 0, tonumber(lent) or 0, tonumber(expires) or 0
-end
-local begun = (now_us - now_us % 1000) / 1000
-local now = now_us % 1000 == 0 and begun or begun + 1
-local function lease_text(attempts, token, lent, left)
-  return string.format('%d %d %d %d', attempts, token, lent, left >= 0 and now + left or 0)
-end
-local LENT = 100
-local UNTIL_SEEN = 120000
-local function loan(left, length)
-  if left < 0 or left >= LENT * length and left - length >= UNTIL_SEEN then return nil end
-  return length + math.max(UNTIL_SEEN - left, 0)
-end
-local function lifetime_left(ttl, token, lent)
-  if ttl < 0 then return ttl end
-  local reserved = math.floor(token / 1000)
-  if reserved == 0 or reserved > now then reserved = now end
-  return math.max(ttl - lent + now - reserved, 1)
-end
---
 local now_s = now_us / 1000000
 local function is_lease(score)
   local part = score * 1000 % 1
@@ -81,7 +35,51 @@ local function leased_job(score, bucket, topic, token, ...)
   if unreadable(job) then return nil, job end
   if job[2] == topic and job[1] and string.match(job[1], '^%+?%d+ (%d+)') == token then return job end
 end
+local function exact_score(us)
+  local rest = us % 1000000
+  return string.format('%d.%06d', (us - rest) / 1000000, rest)
+end
+local function lease_end(ms)
+  local at = now_us + ms * 1000
+  if at % 1000 == 0 then at = at + 1 end
+  return at, exact_score(at)
+end
+local function read_lease(text)
+  if not text then return 0, 0, 0, 0 end
+  local attempts, token, lent, expires = string.match(text, '^%+?(%d+) (%d+) (%-?%d+) ?(%d*)$')
+  return tonumber(attempts) or 0, tonumber(token) or 0, tonumber(lent) or 0, tonumber(expires) or 0
+end
+local begun = (now_us - now_us % 1000) / 1000
+local now = now_us % 1000 == 0 and begun or begun + 1
+local function lifetime_left(ttl, token, lent)
+  if ttl < 0 then return ttl end
+  local reserved = math.floor(token / 1000)
+  if reserved == 0 or reserved > now then reserved = now end
+  return math.max(ttl - lent + now - reserved, 1)
+end
+--
+local LENT = 100
+local UNTIL_SEEN = 120000
+local function loan(left, length)
+  if left < 0 or left >= LENT * length and left - length >= UNTIL_SEEN then return nil end
+  return length + math.max(UNTIL_SEEN - left, 0)
+end
+local function lease_text(attempts, token, lent, left)
+  return string.format('%d %d %d %d', attempts, token, lent, left >= 0 and now + left or 0)
+end
+local slots = prefix .. 'slots:'
 local function slot_score(at) return string.format('%.0f', at) end
+local ANNOUNCED_WITHIN = 60000
+local first_due_channel = prefix .. 'first_due'
+local function announce(score, wait)
+  if wait > ANNOUNCED_WITHIN then return end
+  local overdue_until = time[1] .. '.' .. string.sub('00000' .. time[2], -6)
+  local sooner = redis.pcall('ZCOUNT', pool, '(' .. overdue_until, '(' .. score)
+  if sooner == 0 then redis.pcall('SPUBLISH', first_due_channel, string.format('%d', wait)) end
+end
+local function announce_end(at)
+  if at < math.huge then announce(exact_score(at), math.ceil((at - now_us) / 1000)) end
+end
 local err = not_writable() or not_permitted('PEXPIRE', buckets .. ARGV[2], '1')
   or not_permitted('HSET', buckets .. ARGV[2], 'lease', '')
 if err then return err end

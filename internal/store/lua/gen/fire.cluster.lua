@@ -6,32 +6,97 @@
 --   occurrence (Unix ms), '' if there is none, 'later' if it can't be told; how many occurrences have no job as they are too late,
 --   and as it is paused; 1 if it has old specs, else 0; how many occurrences follow, and of each: when (Unix ms), r (it has a job),
 --   l or p (none, late or paused), the job's ID, and when that is due (Unix ms)
---
 -- Returns {why, schedule, schedule, …}: why no waiter could be woken, 'woken' if one was; and of each schedule that is not left to
 -- another call: {0}, it was changed, removed, or fired by somebody else, or is not due; {1, ran, overlapped, followed}, how many
 -- occurrences have a job, how many have none as the one before is not done, and which job the last one's follows, '' if none; or {2,
 -- why}, it can't be fired, and is due later now.
 -- Errors: WRONGTYPE of the pool, NOPERM, READONLY. Nothing has changed then.
---
 -- Atomic because an occurrence must have its job exactly if the next one is set. A schedule is checked before its first write, so that
 -- one that is broken harms no other.
 -- Cost: O(log n) of the pool for each job.
 local pool = KEYS[1]
-local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
-local buckets = prefix .. 'job_bucket:'
-local queues = prefix .. 'ready_queue:'
-local SCHEDULE_TOPIC = 'delayer:schedules'
-local OVERLAP_FOLLOW = 'follow'
-local RAN = 'r'
-local OVERLAP_ALLOW = 'allow'
-local OVERLAPPED = 'o'
 local function not_permitted(command, key, ...)
   if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
     return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
   end
 end
-local ANNOUNCED_WITHIN = 60000
+local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
+local buckets = prefix .. 'job_bucket:'
+local function not_here(reply)
+  return type(reply) == 'table' and reply.err and string.find(reply.err, 'non local key', 1, true) and reply
+end
+local function elsewhere(key)
+  return not_here(redis.pcall('EXISTS', key))
+end
+local queues = prefix .. 'ready_queue:'
+local function score_of(ms)
+  local rest = ms % 1000
+  if rest == 0 then return string.format('%d', ms / 1000) end
+  return string.format('%d.%03d', (ms - rest) / 1000, rest)
+end
+local function retry_score(from, k)
+  return string.format('%.3f', (from + math.floor(k / 10)) / 1000)
+end
 local time = redis.call('TIME')
+local now_us = time[1] * 1000000 + time[2]
+local now_s = now_us / 1000000
+local SCHEDULE_TOPIC = 'delayer:schedules'
+local function not_a_list(queue, asks)
+  local kind = (asks or redis.call)('TYPE', queue)
+  if kind.ok == 'none' or kind.ok == 'list' then return nil end
+  return kind.err and kind or redis.error_reply('WRONGTYPE ready queue ' .. queue .. ' is a ' .. kind.ok .. ', not a list')
+end
+local function no_queue(topic)
+  return not_a_list(queues .. topic, redis.pcall) or not_permitted('LPUSH', queues .. topic, '')
+end
+local function no_bucket(bucket)
+  return not_permitted('PEXPIRE', bucket, '1') or not_permitted('HSET', bucket, 'topic', '') or not_permitted('EXISTS', bucket)
+end
+local OVERLAP_FOLLOW = 'follow'
+local RAN = 'r'
+local OVERLAP_ALLOW = 'allow'
+local DEFAULT_LIFETIME = 604800000
+local DEFAULT_OPTIONS = '0 0 604800000'
+local begun = (now_us - now_us % 1000) / 1000
+local now = now_us % 1000 == 0 and begun or begun + 1
+local function store_bucket(id, topic, content, options, due)
+  local name = buckets .. id
+  if redis.call('EXISTS', name) == 1 then return false end
+  local lifetime = DEFAULT_LIFETIME
+  if not options or options == DEFAULT_OPTIONS then
+    redis.call('HSET', name, 'topic', topic, 'body', content)
+  else
+    redis.call('HSET', name, 'topic', topic, 'body', content, 'options', options)
+    lifetime = tonumber(string.match(options, '^%d+ %d+ (%d+)$')) or lifetime
+  end
+  redis.call('PEXPIRE', name, string.format('%d', math.max(due - now, 0) + lifetime))
+  return true
+end
+local OVERLAPPED = 'o'
+local REMEMBERED = 10
+local function remember(past, moments)
+  if #moments == 0 then return past or '' end
+  local text = table.concat(moments, ' ')
+  if past and past ~= '' then text = past .. ' ' .. text end
+  local begins, at = {1}, string.find(text, ' ', 1, true)
+  while at do
+    begins[#begins + 1], at = at + 1, string.find(text, ' ', at + 1, true)
+  end
+  return string.sub(text, begins[math.max(#begins - REMEMBERED + 1, 1)])
+end
+local function stopwatch()
+  local os = rawget(_G, 'os')
+  if os then
+    local start = os.clock()
+    return function() return math.floor((os.clock() - start) * 1000000) end
+  end
+  local start = redis.call('TIME')
+  return function()
+    local stop = redis.call('TIME')
+    return (stop[1] - start[1]) * 1000000 + stop[2] - start[2]
+  end
+end
+local ANNOUNCED_WITHIN = 60000
 local first_due_channel = prefix .. 'first_due'
 local function announce(score, wait)
   if wait > ANNOUNCED_WITHIN then return end
@@ -39,8 +104,25 @@ local function announce(score, wait)
   local sooner = redis.pcall('ZCOUNT', pool, '(' .. overdue_until, '(' .. score)
   if sooner == 0 then redis.pcall('PUBLISH', first_due_channel, string.format('%d', wait)) end
 end
-local function retry_score(from, k)
-  return string.format('%.3f', (from + math.floor(k / 10)) / 1000)
+local SOON = 1800
+local known_topics = prefix .. 'topics'
+local USED_EACH = 60
+local function used_at(seconds)
+  return string.format('%d', seconds - seconds % USED_EACH)
+end
+local topics_due = prefix .. 'topics_due'
+local function register_wait(topic, seconds, due)
+  if due - seconds > SOON then
+    redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
+    redis.pcall('ZADD', topics_due, 'GT', string.format('%d', due - due % SOON + 2 * SOON), topic)
+  end
+end
+local function register_use(topic, seconds, due)
+  if due - seconds > SOON then
+    register_wait(topic, seconds, due)
+  else
+    redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
+  end
 end
 local MOST_DEAD = 100
 local waiters = prefix .. 'waiting:'
@@ -68,90 +150,6 @@ local function wake(topic, jobs, made_ready)
     if receivers > 0 then return true end
   end
   return false
-end
-local function not_a_list(queue, asks)
-  local kind = (asks or redis.call)('TYPE', queue)
-  if kind.ok == 'none' or kind.ok == 'list' then return nil end
-  return kind.err and kind or redis.error_reply('WRONGTYPE ready queue ' .. queue .. ' is a ' .. kind.ok .. ', not a list')
-end
-local function no_queue(topic)
-  return not_a_list(queues .. topic, redis.pcall) or not_permitted('LPUSH', queues .. topic, '')
-end
-local function no_bucket(bucket)
-  return not_permitted('PEXPIRE', bucket, '1') or not_permitted('HSET', bucket, 'topic', '') or not_permitted('EXISTS', bucket)
-end
-local DEFAULT_LIFETIME = 604800000
-local DEFAULT_OPTIONS = '0 0 604800000'
-local now_us = time[1] * 1000000 + time[2]
-local begun = (now_us - now_us % 1000) / 1000
-local now = now_us % 1000 == 0 and begun or begun + 1
-local function store_bucket(id, topic, content, options, due)
-  local name = buckets .. id
-  if redis.call('EXISTS', name) == 1 then return false end
-  local lifetime = DEFAULT_LIFETIME
-  if not options or options == DEFAULT_OPTIONS then
-    redis.call('HSET', name, 'topic', topic, 'body', content)
-  else
-    redis.call('HSET', name, 'topic', topic, 'body', content, 'options', options)
-    lifetime = tonumber(string.match(options, '^%d+ %d+ (%d+)$')) or lifetime
-  end
-  redis.call('PEXPIRE', name, string.format('%d', math.max(due - now, 0) + lifetime))
-  return true
-end
-local REMEMBERED = 10
-local function remember(past, moments)
-  if #moments == 0 then return past or '' end
-  local text = table.concat(moments, ' ')
-  if past and past ~= '' then text = past .. ' ' .. text end
-  local begins, at = {1}, string.find(text, ' ', 1, true)
-  while at do
-    begins[#begins + 1], at = at + 1, string.find(text, ' ', at + 1, true)
-  end
-  return string.sub(text, begins[math.max(#begins - REMEMBERED + 1, 1)])
-end
-local now_s = now_us / 1000000
-local function score_of(ms)
-  local rest = ms % 1000
-  if rest == 0 then return string.format('%d', ms / 1000) end
-  return string.format('%d.%03d', (ms - rest) / 1000, rest)
-end
-local function stopwatch()
-  local os = rawget(_G, 'os')
-  if os then
-    local start = os.clock()
-    return function() return math.floor((os.clock() - start) * 1000000) end
-  end
-  local start = redis.call('TIME')
-  return function()
-    local stop = redis.call('TIME')
-    return (stop[1] - start[1]) * 1000000 + stop[2] - start[2]
-  end
-end
-local SOON = 1800
-local known_topics = prefix .. 'topics'
-local USED_EACH = 60
-local function used_at(seconds)
-  return string.format('%d', seconds - seconds % USED_EACH)
-end
-local topics_due = prefix .. 'topics_due'
-local function register_wait(topic, seconds, due)
-  if due - seconds > SOON then
-    redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
-    redis.pcall('ZADD', topics_due, 'GT', string.format('%d', due - due % SOON + 2 * SOON), topic)
-  end
-end
-local function register_use(topic, seconds, due)
-  if due - seconds > SOON then
-    register_wait(topic, seconds, due)
-  else
-    redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
-  end
-end
-local function not_here(reply)
-  return type(reply) == 'table' and reply.err and string.find(reply.err, 'non local key', 1, true) and reply
-end
-local function elsewhere(key)
-  return not_here(redis.pcall('EXISTS', key))
 end
 local FIELDS = {'topic', 'revision', 'next', 'to', 'content', 'overlap', 'options', 'last', 'past', 'ran'}
 local CHUNK = 1000 -- arguments of one command

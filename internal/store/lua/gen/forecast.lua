@@ -2,29 +2,27 @@
 --
 -- KEYS[1] job pool   KEYS[2] the numbers of reserved jobs
 -- ARGV[1] from when on (Unix ms), '' for now   ARGV[2…] bounds of the spans (ms from then on); each ends just before its last bound
---
 -- Returns {from, entries, sampled, leases, …}: of each span how many entries of the pool it has, how many of these were read, and how
 -- many of those are leases, not jobs that wait. Where no lease can be, all count as read. It ends early, behind the first span at
 -- the earliest, when it has taken enough time.
 -- Errors: WRONGTYPE of the pool, NOPERM.
---
 -- One script to spare round trips.
 -- Cost: O(log n) of the pool for each span; where leases may be, O(its entries) up to ALL, and O(SAMPLE · log n) beyond that.
+local time = redis.call('TIME')
+local now_us = time[1] * 1000000 + time[2]
+local begun = (now_us - now_us % 1000) / 1000
+local now = now_us % 1000 == 0 and begun or begun + 1
+local LIMIT_MARK = 1099511627776
+local function lowered(kept)
+  local raised = math.floor(kept / LIMIT_MARK + 0.5) * LIMIT_MARK
+  return kept - raised, raised
+end
 local MAX_LEASE = 86400000
 local pool = KEYS[1]
 local function is_lease(score)
   local part = score * 1000 % 1
   return part > 0.0005 and part < 0.9995 and score - 4294967296 < 0
 end
-local LIMIT_MARK = 1099511627776
-local function lowered(kept)
-  local raised = math.floor(kept / LIMIT_MARK + 0.5) * LIMIT_MARK
-  return kept - raised, raised
-end
-local time = redis.call('TIME')
-local now_us = time[1] * 1000000 + time[2]
-local begun = (now_us - now_us % 1000) / 1000
-local now = now_us % 1000 == 0 and begun or begun + 1
 local function score_of(ms)
   local rest = ms % 1000
   if rest == 0 then return string.format('%d', ms / 1000) end

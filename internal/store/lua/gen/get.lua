@@ -1,36 +1,32 @@
 -- get: reads a job, or a dead letter.
 --
--- KEYS[1] job pool   KEYS[2] the job's bucket   KEYS[3] the dead letter
--- ARGV[1] the ID
---
+-- KEYS[1] job pool   KEYS[2] the job's bucket   KEYS[3] the dead letter   ARGV[1] the ID
 -- Returns {state, topic, body, ttl, due, attempts, attempts in all, error, reason, token, ttr, followed}, or {} if there is no such
--- job: the state 'waiting', 'ready', 'reserved' or 'dead'; the lifetime left (ms), -1 if endless; when it is due, its lease ends, or
--- it was buried (Unix s), '' if it is ready; the attempts and ttr (ms) of its producer, 0 for none; 1 if it has a follower, else 0.
+-- job: the state; the lifetime left (ms), -1 if endless; when it is due, its lease ends, or it was buried (Unix s), '' if it is ready;
+-- the attempts and ttr (ms) of its producer, 0 for none; 1 if it has a follower, else 0.
 -- Errors: WRONGTYPE, NOPERM.
---
--- Atomic so that state and content belong together.
--- Cost: O(1).
+-- Atomic so that state and content belong together. Cost: O(1).
 local READY = 'ready'
-local RESERVED = 'reserved'
-local WAITING = 'waiting'
-local DEAD = 'dead'
 local function is_lease(score)
   local part = score * 1000 % 1
   return part > 0.0005 and part < 0.9995 and score - 4294967296 < 0
 end
+local RESERVED = 'reserved'
+local WAITING = 'waiting'
+local DEAD = 'dead'
 local function read_lease(text)
   if not text then return 0, 0, 0, 0 end
   local attempts, token, lent, expires = string.match(text, '^%+?(%d+) (%d+) (%-?%d+) ?(%d*)$')
   return tonumber(attempts) or 0, tonumber(token) or 0, tonumber(lent) or 0, tonumber(expires) or 0
 end
-local FOLLOWER_BYTE = 43
-local function has_follower(text) return text and string.byte(text) == FOLLOWER_BYTE end
 local DEFAULT_LIFETIME = 604800000
 local function read_options(text)
   if not text then return 0, 0, DEFAULT_LIFETIME end
   local most, ttr, lifetime = string.match(text, '^(%d+) (%d+) (%d+)$')
   return tonumber(most) or 0, tonumber(ttr) or 0, tonumber(lifetime) or DEFAULT_LIFETIME
 end
+local FOLLOWER_BYTE = 43
+local function has_follower(text) return text and string.byte(text) == FOLLOWER_BYTE end
 local function fields_of(key)
   return redis.call('HMGET', key, 'topic', 'body', 'lease', 'options', 'error', 'reason', 'died')
 end

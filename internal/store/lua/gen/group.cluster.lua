@@ -8,46 +8,15 @@
 --   reserved (ms), as in push; 'replace', or 'once' as in push; how many bodies a group has at most, 0 for any number; and of each push,
 --   1,000 in all at most: the group's tag, which ends with the first }, and behind it the ID that counts once, if one does; topic;
 --   body; and a delay (ms), negated, after which the group is due if nothing else is pushed to it. The latest push's terms count.
---
 -- Returns {what, ID, what, ID, …}, of each push: CREATED, it began a group; ADDED, it was added to one; ALREADY_EXISTS, its ID has
 -- counted before; REUSED, the same, and that push has another fingerprint; LATER, it is for another call, since this one has copied
 -- enough; or the error, a text. ID is that of the group's job, '' if there is none. With 'all', nothing is stored if there is an error.
 -- Errors: WRONGTYPE of the pool, OOM, NOPERM. Nothing has changed then.
---
 -- Atomic because two pushes that read and write one body would lose one, and a group that is taken must not grow.
 -- Cost: O(log n) of the pool for each group, whose body is copied once a call. That takes about 2 ms in all.
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local groups = prefix .. 'group:'
-local buckets = prefix .. 'job_bucket:'
-local REUSED = 4
-local ALREADY_EXISTS = 0
-local MAX_GROUP = 1048576
-local LATER = 7
-local ADDED = 6
-local CREATED = 5
-local ALL_OR_NONE = 'all'
-local queues = prefix .. 'ready_queue:'
-local once = prefix .. 'once'
-local DEFAULT_LIFETIME = 604800000
-local REGISTER = 'register'
-local REPLACE = 'replace'
-local DEBOUNCE_FORM = '^debounce (%d+)$'
-local function debounce_limit(policy)
-  local ms = policy ~= REPLACE and string.match(policy, DEBOUNCE_FORM)
-  return ms and tonumber(ms)
-end
-local time = redis.call('TIME')
-local now_us = time[1] * 1000000 + time[2]
-local begun = (now_us - now_us % 1000) / 1000
-local function debounced(limit, due, first)
-  return math.max(math.min(due, (first or begun) + limit), begun)
-end
-local function not_permitted(command, key, ...)
-  if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
-    return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
-  end
-end
 local function unreadable(reply)
   return type(reply) == 'table' and reply.err and not string.find(reply.err, 'WRONGTYPE', 1, true)
 end
@@ -55,19 +24,85 @@ local function is_lease(score)
   local part = score * 1000 % 1
   return part > 0.0005 and part < 0.9995 and score - 4294967296 < 0
 end
-local function options_text(most, ttr, lifetime)
-  return string.format('%d %d %d', most, ttr, lifetime)
-end
+local time = redis.call('TIME')
+local now_us = time[1] * 1000000 + time[2]
+local begun = (now_us - now_us % 1000) / 1000
+local buckets = prefix .. 'job_bucket:'
+local REPLACE = 'replace'
 local ONCE_FORM = '^once (%d+) ?(.*)$'
 local function once_window(policy)
   if policy == REPLACE then return nil end
   local ms, fingerprint = string.match(policy, ONCE_FORM)
   return ms and tonumber(ms), fingerprint
 end
+local once = prefix .. 'once'
 local now = now_us % 1000 == 0 and begun or begun + 1
 local function has_counted(id)
   local until_ms = redis.call('ZSCORE', once, id)
   return until_ms and tonumber(until_ms) - now > 0
+end
+local REUSED = 4
+local ALREADY_EXISTS = 0
+local MAX_GROUP = 1048576
+local LATER = 7
+local function debounced(limit, due, first)
+  return math.max(math.min(due, (first or begun) + limit), begun)
+end
+local DEBOUNCE_FORM = '^debounce (%d+)$'
+local function debounce_limit(policy)
+  local ms = policy ~= REPLACE and string.match(policy, DEBOUNCE_FORM)
+  return ms and tonumber(ms)
+end
+local ADDED = 6
+local CREATED = 5
+local ALL_OR_NONE = 'all'
+local function score_of(ms)
+  local rest = ms % 1000
+  if rest == 0 then return string.format('%d', ms / 1000) end
+  return string.format('%d.%03d', (ms - rest) / 1000, rest)
+end
+local function not_here(reply)
+  return type(reply) == 'table' and reply.err and string.find(reply.err, 'non local key', 1, true) and reply
+end
+local function elsewhere(key)
+  return not_here(redis.pcall('EXISTS', key))
+end
+local queues = prefix .. 'ready_queue:'
+local function not_permitted(command, key, ...)
+  if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
+    return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
+  end
+end
+local lengths = {}
+local function make_ready(topic, id, command)
+  local length = redis.pcall(command or 'LPUSH', queues .. topic, id)
+  if type(length) == 'table' then return length end
+  lengths[topic] = length
+end
+local DEFAULT_LIFETIME = 604800000
+local function options_text(most, ttr, lifetime)
+  return string.format('%d %d %d', most, ttr, lifetime)
+end
+local REGISTER = 'register'
+local SOON = 1800
+local known_topics = prefix .. 'topics'
+local USED_EACH = 60
+local function used_at(seconds)
+  return string.format('%d', seconds - seconds % USED_EACH)
+end
+local topics_due = prefix .. 'topics_due'
+local function register_wait(topic, seconds, due)
+  if due - seconds > SOON then
+    redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
+    redis.pcall('ZADD', topics_due, 'GT', string.format('%d', due - due % SOON + 2 * SOON), topic)
+  end
+end
+local function register_use(topic, seconds, due)
+  if due - seconds > SOON then
+    register_wait(topic, seconds, due)
+  else
+    redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
+  end
 end
 local function keep_once(ms)
   if redis.call('PTTL', once) < ms then redis.call('PEXPIRE', once, string.format('%d', ms)) end
@@ -86,12 +121,6 @@ local function announce(score, wait)
   local overdue_until = time[1] .. '.' .. string.sub('00000' .. time[2], -6)
   local sooner = redis.pcall('ZCOUNT', pool, '(' .. overdue_until, '(' .. score)
   if sooner == 0 then redis.pcall('PUBLISH', first_due_channel, string.format('%d', wait)) end
-end
-local lengths = {}
-local function make_ready(topic, id, command)
-  local length = redis.pcall(command or 'LPUSH', queues .. topic, id)
-  if type(length) == 'table' then return length end
-  lengths[topic] = length
 end
 local MOST_DEAD = 100
 local waiters = prefix .. 'waiting:'
@@ -122,37 +151,6 @@ local function wake(topic, jobs, made_ready)
 end
 local function wake_all()
   for topic, length in pairs(lengths) do wake(topic, length) end
-end
-local function score_of(ms)
-  local rest = ms % 1000
-  if rest == 0 then return string.format('%d', ms / 1000) end
-  return string.format('%d.%03d', (ms - rest) / 1000, rest)
-end
-local SOON = 1800
-local known_topics = prefix .. 'topics'
-local USED_EACH = 60
-local function used_at(seconds)
-  return string.format('%d', seconds - seconds % USED_EACH)
-end
-local topics_due = prefix .. 'topics_due'
-local function register_wait(topic, seconds, due)
-  if due - seconds > SOON then
-    redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
-    redis.pcall('ZADD', topics_due, 'GT', string.format('%d', due - due % SOON + 2 * SOON), topic)
-  end
-end
-local function register_use(topic, seconds, due)
-  if due - seconds > SOON then
-    register_wait(topic, seconds, due)
-  else
-    redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
-  end
-end
-local function not_here(reply)
-  return type(reply) == 'table' and reply.err and string.find(reply.err, 'non local key', 1, true) and reply
-end
-local function elsewhere(key)
-  return not_here(redis.pcall('EXISTS', key))
 end
 local call = redis.call
 local FIRST, TERMS, PUSH = 3, 7, 4 -- the place of the first run, and how many values terms and a push have

@@ -4,15 +4,17 @@
 -- ARGV[1] the server's ID   ARGV[2] since when it runs (Unix ms), or, negated, for how long (ms)   ARGV[3] its interval (ms)
 -- ARGV[4] the rest of its entry, JSON without the first {   ARGV[5] how many entries the last cleaning left: another number now makes
 --   this call clean, as a negative one does   ARGV[6] how many jobs were acked in other partitions; negative if that is not known
---
 -- Returns {since when it runs (Unix ms), how many entries there are (-1: this user may not know), 1 if it had one, else 0, or -1 if
 -- there is no last hour either}. If it cleaned, behind that: the time (Unix ms), and ID and entry of each other server.
--- Errors: WRONGTYPE, NOPERM. Nothing has changed then. The last hour and the number of acked jobs are no keys of the call: what this
--- user may not do there is left out.
---
+-- Errors: WRONGTYPE, NOPERM. Nothing has changed then. What this user may not do with the last hour and the number of acked jobs is left
+-- out.
 -- Atomic so that no entry is deleted that was just renewed, and what the server has done is recorded once, however often it says so.
 -- Cost: O(1); if it cleans, O(servers), of which it reads a bounded number.
 local ANNOUNCED_WITHIN = 60000
+local time = redis.call('TIME')
+local now_us = time[1] * 1000000 + time[2]
+local begun = (now_us - now_us % 1000) / 1000
+local now = now_us % 1000 == 0 and begun or begun + 1
 local STALE_AFTER = 60000
 local HISTORY_STEP = 10000
 local HISTORY_SLOTS = 360
@@ -21,11 +23,6 @@ local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or
 local past_hour = prefix .. 'history'
 local acked_count = prefix .. 'acked'
 local server_states = prefix .. 'servers'
-local function not_permitted(command, key, ...)
-  if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
-    return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
-  end
-end
 local MAX_SERVERS, MAX_ENTRY = 250, 8192
 local function server_entries(servers)
   local list = {}
@@ -35,10 +32,11 @@ local function server_entries(servers)
   end
   return list
 end
-local time = redis.call('TIME')
-local now_us = time[1] * 1000000 + time[2]
-local begun = (now_us - now_us % 1000) / 1000
-local now = now_us % 1000 == 0 and begun or begun + 1
+local function not_permitted(command, key, ...)
+  if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
+    return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
+  end
+end
 
 -- Whether the server has been silent for longer than it would be. (A time to come is that of
 -- a clock which was set back.)

@@ -3,17 +3,33 @@
 --
 -- KEYS[1] job pool
 -- ARGV[1] 0 to begin, or what the last call said   ARGV[2] how many topics, about   ARGV[3] how many entries to move at most
---
 -- Returns {next, paused, wait, topic, …}: where to go on, ARGV[1] if this page has more to move, '' at the end; how many topics are
 -- paused in all; in how long the first pause of this page ends (ms), -1 if none does; and the topics whose pause has ended.
 -- Errors: WRONGTYPE of the pool, NOPERM. Nothing has changed then.
---
--- Several servers may do this: the second one finds nothing to do.
--- Atomic because an entry must be in one of both queues.
+-- Atomic because an entry must be in one of both queues. Several servers may do this: the second one finds nothing to do.
 -- Cost: O(topics of the page + entries moved).
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local pauses = prefix .. 'paused'
+local function not_writable()
+  local reply = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '')
+  if type(reply) == 'table' and not string.find(reply.err, 'OOM ', 1, true) then return reply end
+end
+local function not_permitted(command, key, ...)
+  if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
+    return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
+  end
+end
+local waiters = prefix .. 'waiting:'
+local queues = prefix .. 'ready_queue:'
+local parked_queues = prefix .. 'paused_queue:'
+local paused_waiters = prefix .. 'paused_waiting:'
+local function not_pausable(topic)
+  return not_writable() or not_permitted('HSET', pauses, 'a', '') or not_permitted('HDEL', pauses, 'a')
+    or not_permitted('HSET', waiters, 'a', '') or not_permitted('DEL', waiters) or not_permitted('RENAME', queues, parked_queues)
+    or not_permitted('RENAME', waiters, paused_waiters) or not_permitted('LMOVE', queues, parked_queues, 'RIGHT', 'LEFT')
+    or not_permitted('TYPE', waiters)
+end
 local function read_pause(text)
   local since, ends, backed_off, backs_on, note = string.match(text, '^(%d+) (%d+) (%d+) (%d+) (.*)$')
   if not since then return nil end
@@ -23,10 +39,10 @@ local function paused_until(p)
   if p.since > 0 and p.ends == 0 then return math.huge end
   return math.max(p.ends, p.backs_on)
 end
-local waiters = prefix .. 'waiting:'
-local paused_waiters = prefix .. 'paused_waiting:'
-local queues = prefix .. 'ready_queue:'
-local parked_queues = prefix .. 'paused_queue:'
+local time = redis.call('TIME')
+local now_us = time[1] * 1000000 + time[2]
+local begun = (now_us - now_us % 1000) / 1000
+local now = now_us % 1000 == 0 and begun or begun + 1
 local function park(topic, most)
   local queue, parked = queues .. topic, parked_queues .. topic
   local ready = redis.pcall('LLEN', queue)
@@ -41,13 +57,6 @@ local function park(topic, most)
     if type(moved) ~= 'string' then return nil, moved or nil end
   end
   return count, ready > count
-end
-local function hold(topic, most)
-  local set = waiters .. topic
-  local kind = redis.call('TYPE', set).ok
-  if kind == 'zset' then redis.pcall('RENAME', set, paused_waiters .. topic) end
-  if kind ~= 'hash' then redis.pcall('HSET', set, 'paused', '1') end
-  return park(topic, most)
 end
 local MOST_DEAD = 100
 local wake_channels = prefix .. 'wake:'
@@ -97,25 +106,13 @@ local function release(topic, most)
   if not is_broken and ready + held > 0 then wake(topic, ready + held) end
   return moved, false
 end
-local function not_writable()
-  local reply = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '')
-  if type(reply) == 'table' and not string.find(reply.err, 'OOM ', 1, true) then return reply end
+local function hold(topic, most)
+  local set = waiters .. topic
+  local kind = redis.call('TYPE', set).ok
+  if kind == 'zset' then redis.pcall('RENAME', set, paused_waiters .. topic) end
+  if kind ~= 'hash' then redis.pcall('HSET', set, 'paused', '1') end
+  return park(topic, most)
 end
-local function not_permitted(command, key, ...)
-  if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
-    return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
-  end
-end
-local function not_pausable(topic)
-  return not_writable() or not_permitted('HSET', pauses, 'a', '') or not_permitted('HDEL', pauses, 'a')
-    or not_permitted('HSET', waiters, 'a', '') or not_permitted('DEL', waiters) or not_permitted('RENAME', queues, parked_queues)
-    or not_permitted('RENAME', waiters, paused_waiters) or not_permitted('LMOVE', queues, parked_queues, 'RIGHT', 'LEFT')
-    or not_permitted('TYPE', waiters)
-end
-local time = redis.call('TIME')
-local now_us = time[1] * 1000000 + time[2]
-local begun = (now_us - now_us % 1000) / 1000
-local now = now_us % 1000 == 0 and begun or begun + 1
 if redis.call('HLEN', pauses) == 0 then return {'', 0, -1} end
 local err = not_pausable('')
 

@@ -6,12 +6,9 @@
 --   it. 'done': nothing is left of the previous layout. 'copy': take over another partition's layout, unless this one is newer
 -- ARGV[2] the caller's number of partitions   ARGV[3] the number before, 0 for none   ARGV[4…5] for 'copy', the version, and the
 --   most partitions there ever were
---
 -- Returns {partitions, before, version, most} as they are now; 0 for what is not known. Each change in partition 0 has a new version.
 -- Errors: WRONGTYPE, NOPERM.
---
--- Atomic so that of two first callers with different numbers one is refused, and an old copy replaces no newer one.
--- Cost: O(1).
+-- Atomic so that of two first callers with different numbers one is refused, and an old copy replaces no newer one. Cost: O(1).
 local kept = redis.call('HMGET', KEYS[1], 'partitions', 'before', 'version', 'most')
 local partitions, before, version, most = kept[1] or '0', kept[2] or '0', tonumber(kept[3] or 0), tonumber(kept[4] or 0)
 local function keep(new_partitions, new_before, new_version)

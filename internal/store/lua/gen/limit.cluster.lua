@@ -4,26 +4,28 @@
 -- ARGV[1] the topic   ARGV[2] how many jobs may be reserved at a time; -1: any number; '': take the limit away
 -- ARGV[3] the time between two that begin (µs), 0 for none   ARGV[4] how many may begin at once   ARGV[5] the whole limit, of all
 --   partitions, as it was set
---
 -- Returns '', or the topic's mark in the hash of uncounted topics, if some of its reserved jobs may lack slots: see take_slots.
 -- Errors: WRONGTYPE, OOM, NOPERM. Nothing has changed then.
---
 -- Atomic because a reserve must find the topic with its limit or without.
 -- Cost: O(log(slots)), and O(throttled clients), 1,000 at most.
+local function not_permitted(command, key, ...)
+  if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
+    return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
+  end
+end
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local limits = prefix .. 'limits'
 local slots = prefix .. 'slots:'
 local reserved_counts = prefix .. 'reserved'
 local uncounted = prefix .. 'uncounted'
-local queues = prefix .. 'ready_queue:'
-local function not_permitted(command, key, ...)
-  if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
-    return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
-  end
+local function not_here(reply)
+  return type(reply) == 'table' and reply.err and string.find(reply.err, 'non local key', 1, true) and reply
+end
+local function elsewhere(key)
+  return not_here(redis.pcall('EXISTS', key))
 end
 local LIMIT_MARK = 1099511627776
-local function raise_for(concurrency) return concurrency >= 0 and 2 * LIMIT_MARK or LIMIT_MARK end
 local function lowered(kept)
   local raised = math.floor(kept / LIMIT_MARK + 0.5) * LIMIT_MARK
   return kept - raised, raised
@@ -37,13 +39,18 @@ local function parse_limit(topic, text)
   return tonumber(concurrency), interval, tonumber(burst), tonumber(next), tonumber(appointed), whole
 end
 local function read_limit(topic) return parse_limit(topic, redis.pcall('HGET', limits, topic)) end
-local function write_limit(topic, concurrency, interval, burst, next, appointed, whole)
-  local text = string.format('%d %.17g %d %.0f %.0f %s', concurrency, interval, burst, next, appointed, whole)
-  return redis.pcall('HSET', limits, topic, text)
-end
---
-local MOST_DEAD = 100
+local throttled = prefix .. 'held_back:'
 local waiters = prefix .. 'waiting:'
+local paused_waiters = prefix .. 'paused_waiting:'
+local WAITING_FOR = 3600000
+local function end_throttling(topic)
+  local all, waiting = redis.pcall('ZPOPMIN', throttled .. topic, 1000), waiters .. topic
+  if all[1] and redis.pcall('TYPE', waiting).ok == 'hash' then waiting = paused_waiters .. topic end
+  for i = 1, #all, 2 do redis.pcall('ZADD', waiting, 'NX', all[i + 1], all[i]) end
+  if all[1] then redis.pcall('PEXPIRE', waiting, WAITING_FOR) end
+end
+local queues = prefix .. 'ready_queue:'
+local MOST_DEAD = 100
 local wake_channels = prefix .. 'wake:'
 local function wake(topic, jobs, made_ready)
   for _ = 1, MOST_DEAD do
@@ -69,37 +76,14 @@ local function wake(topic, jobs, made_ready)
   end
   return false
 end
-local throttled = prefix .. 'held_back:'
-local paused_waiters = prefix .. 'paused_waiting:'
-local WAITING_FOR = 3600000
-local function end_throttling(topic)
-  local all, waiting = redis.pcall('ZPOPMIN', throttled .. topic, 1000), waiters .. topic
-  if all[1] and redis.pcall('TYPE', waiting).ok == 'hash' then waiting = paused_waiters .. topic end
-  for i = 1, #all, 2 do redis.pcall('ZADD', waiting, 'NX', all[i + 1], all[i]) end
-  if all[1] then redis.pcall('PEXPIRE', waiting, WAITING_FOR) end
+local function write_limit(topic, concurrency, interval, burst, next, appointed, whole)
+  local text = string.format('%d %.17g %d %.0f %.0f %s', concurrency, interval, burst, next, appointed, whole)
+  return redis.pcall('HSET', limits, topic, text)
 end
-local function wake_throttled(topic)
-  if redis.pcall('EXISTS', throttled .. topic, waiters .. topic) == 0 then return nil end
-  local function wake_next_throttled(topic)
-    local jobs = redis.pcall('LLEN', queues .. topic)
-    if type(jobs) ~= 'number' then return false end
-    if jobs == 0 then
-      end_throttling(topic)
-      return false
-    end
-    for _ = 1, 100 do
-      local first = redis.pcall('ZPOPMIN', throttled .. topic)
-      if not first[1] then return wake(topic, jobs) end
-      local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
-      if receivers ~= 0 then return type(receivers) == 'number' end
-    end
-    return false
-  end
-  return wake_next_throttled(topic)
-end
+--
 local time = redis.call('TIME')
 local now_us = time[1] * 1000000 + time[2]
-local now_s = now_us / 1000000
+local function raise_for(concurrency) return concurrency >= 0 and 2 * LIMIT_MARK or LIMIT_MARK end
 local SOON = 1800
 local known_topics = prefix .. 'topics'
 local USED_EACH = 60
@@ -120,11 +104,25 @@ local function register_use(topic, seconds, due)
     redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
   end
 end
-local function not_here(reply)
-  return type(reply) == 'table' and reply.err and string.find(reply.err, 'non local key', 1, true) and reply
-end
-local function elsewhere(key)
-  return not_here(redis.pcall('EXISTS', key))
+local now_s = now_us / 1000000
+local function wake_throttled(topic)
+  if redis.pcall('EXISTS', throttled .. topic, waiters .. topic) == 0 then return nil end
+  local function wake_next_throttled(topic)
+    local jobs = redis.pcall('LLEN', queues .. topic)
+    if type(jobs) ~= 'number' then return false end
+    if jobs == 0 then
+      end_throttling(topic)
+      return false
+    end
+    for _ = 1, 100 do
+      local first = redis.pcall('ZPOPMIN', throttled .. topic)
+      if not first[1] then return wake(topic, jobs) end
+      local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
+      if receivers ~= 0 then return type(receivers) == 'number' end
+    end
+    return false
+  end
+  return wake_next_throttled(topic)
 end
 local topic = ARGV[1]
 local err = not_permitted('HSET', limits, topic, '') or not_permitted('HDEL', limits, topic) or not_permitted('DEL', slots .. topic)

@@ -2,24 +2,21 @@
 --
 -- KEYS[1] the servers, of partition 0
 -- ARGV[1] the list's ID   ARGV[2] the names, each behind a line break; '' for none: then nothing is written
---
 -- Returns the other lists, except those that are the same. It deletes lists that were not written for LISTED.
 -- Errors: WRONGTYPE, NOPERM, OOM. Nothing has changed then.
---
--- Atomic so that no list is deleted that was just written.
--- Cost: O(servers and names).
+-- Atomic so that no list is deleted that was just written. Cost: O(servers and names).
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local schedule_lists = prefix .. 'schedule_lists'
+local time = redis.call('TIME')
+local now_us = time[1] * 1000000 + time[2]
+local begun = (now_us - now_us % 1000) / 1000
+local now = now_us % 1000 == 0 and begun or begun + 1
 local function not_permitted(command, key, ...)
   if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
     return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
   end
 end
-local time = redis.call('TIME')
-local now_us = time[1] * 1000000 + time[2]
-local begun = (now_us - now_us % 1000) / 1000
-local now = now_us % 1000 == 0 and begun or begun + 1
 local LISTED, MOST = 150000, 250 -- ms; lists
 local reply, gone = {}, {}
 for _, id in ipairs(redis.call('HRANDFIELD', schedule_lists, MOST)) do

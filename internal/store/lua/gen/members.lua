@@ -2,11 +2,8 @@
 --
 -- KEYS[1] job pool, a ready queue, or a topic's dead letters
 -- ARGV[1] 0 to begin, or what the last call said   ARGV[2] how many, about
---
 -- Returns {where to go on, 0 at the end; IDs}. Of a ready queue it names the next ones, in the order of delivery, and no more.
--- Errors: WRONGTYPE, NOPERM.
---
--- Cost: O(IDs named).
+-- Errors: WRONGTYPE, NOPERM. Cost: O(IDs named).
 local key = KEYS[1]
 local type = redis.call('TYPE', key).ok
 if type == 'list' then

@@ -4,40 +4,65 @@
 -- ARGV[1] the topic   ARGV[2] 'pause', by an operator: duration and note replace those before. 'back off', by a consumer, which may
 --   not shorten anything. 'copy': another partition's pause, if this one has none   ARGV[3] for how long (ms), 0 without end
 -- ARGV[4] the note; of 'copy', the entry
---
--- Returns 1.
--- Errors: WRONGTYPE of the queue or the pool, OOM, NOPERM. Nothing has changed then.
---
+-- Returns 1. Errors: WRONGTYPE of the queue or the pool, OOM, NOPERM. Nothing has changed then.
 -- Atomic because no job may be taken between the entry and the move of the queue.
 -- Cost: O(1); if some jobs are parked already, O(entries of the queue), AT_ONCE at most: servers park the rest.
 local pool = KEYS[1]
+local function not_writable()
+  local reply = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '')
+  if type(reply) == 'table' and not string.find(reply.err, 'OOM ', 1, true) then return reply end
+end
+local function not_permitted(command, key, ...)
+  if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
+    return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
+  end
+end
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
+local pauses = prefix .. 'paused'
+local waiters = prefix .. 'waiting:'
 local queues = prefix .. 'ready_queue:'
 local parked_queues = prefix .. 'paused_queue:'
-local pauses = prefix .. 'paused'
-local COPY = 'copy'
-local PAUSE = 'pause'
-local BACK_OFF = 'back off'
-local first_due_channel = prefix .. 'first_due'
+local paused_waiters = prefix .. 'paused_waiting:'
+local function not_pausable(topic)
+  return not_writable() or not_permitted('HSET', pauses, 'a', '') or not_permitted('HDEL', pauses, 'a')
+    or not_permitted('HSET', waiters, 'a', '') or not_permitted('DEL', waiters) or not_permitted('RENAME', queues, parked_queues)
+    or not_permitted('RENAME', waiters, paused_waiters) or not_permitted('LMOVE', queues, parked_queues, 'RIGHT', 'LEFT')
+    or not_permitted('TYPE', waiters)
+end
 local function not_a_list(queue, asks)
   local kind = (asks or redis.call)('TYPE', queue)
   if kind.ok == 'none' or kind.ok == 'list' then return nil end
   return kind.err and kind or redis.error_reply('WRONGTYPE ready queue ' .. queue .. ' is a ' .. kind.ok .. ', not a list')
+end
+local function not_here(reply)
+  return type(reply) == 'table' and reply.err and string.find(reply.err, 'non local key', 1, true) and reply
+end
+local function elsewhere(key)
+  return not_here(redis.pcall('EXISTS', key))
+end
+local function pause_elsewhere(topic)
+  return elsewhere(pauses) or elsewhere(queues .. topic) or elsewhere(parked_queues .. topic) or elsewhere(waiters .. topic)
+    or elsewhere(paused_waiters .. topic)
 end
 local function read_pause(text)
   local since, ends, backed_off, backs_on, note = string.match(text, '^(%d+) (%d+) (%d+) (%d+) (.*)$')
   if not since then return nil end
   return {since = tonumber(since), ends = tonumber(ends), backed_off = tonumber(backed_off), backs_on = tonumber(backs_on), note = note}
 end
-local function pause_text(p)
-  return string.format('%.0f %.0f %.0f %.0f ', p.since, p.ends, p.backed_off, p.backs_on) .. p.note
-end
+local COPY = 'copy'
 local function paused_until(p)
   if p.since > 0 and p.ends == 0 then return math.huge end
   return math.max(p.ends, p.backs_on)
 end
-local waiters = prefix .. 'waiting:'
-local paused_waiters = prefix .. 'paused_waiting:'
+local time = redis.call('TIME')
+local now_us = time[1] * 1000000 + time[2]
+local begun = (now_us - now_us % 1000) / 1000
+local now = now_us % 1000 == 0 and begun or begun + 1
+local PAUSE = 'pause'
+local BACK_OFF = 'back off'
+local function pause_text(p)
+  return string.format('%.0f %.0f %.0f %.0f ', p.since, p.ends, p.backed_off, p.backs_on) .. p.note
+end
 local function park(topic, most)
   local queue, parked = queues .. topic, parked_queues .. topic
   local ready = redis.pcall('LLEN', queue)
@@ -60,25 +85,6 @@ local function hold(topic, most)
   if kind ~= 'hash' then redis.pcall('HSET', set, 'paused', '1') end
   return park(topic, most)
 end
-local function not_writable()
-  local reply = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '')
-  if type(reply) == 'table' and not string.find(reply.err, 'OOM ', 1, true) then return reply end
-end
-local function not_permitted(command, key, ...)
-  if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
-    return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
-  end
-end
-local function not_pausable(topic)
-  return not_writable() or not_permitted('HSET', pauses, 'a', '') or not_permitted('HDEL', pauses, 'a')
-    or not_permitted('HSET', waiters, 'a', '') or not_permitted('DEL', waiters) or not_permitted('RENAME', queues, parked_queues)
-    or not_permitted('RENAME', waiters, paused_waiters) or not_permitted('LMOVE', queues, parked_queues, 'RIGHT', 'LEFT')
-    or not_permitted('TYPE', waiters)
-end
-local time = redis.call('TIME')
-local now_us = time[1] * 1000000 + time[2]
-local begun = (now_us - now_us % 1000) / 1000
-local now = now_us % 1000 == 0 and begun or begun + 1
 local SOON = 1800
 local known_topics = prefix .. 'topics'
 local USED_EACH = 60
@@ -99,16 +105,7 @@ local function register_use(topic, seconds, due)
     redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
   end
 end
-local function not_here(reply)
-  return type(reply) == 'table' and reply.err and string.find(reply.err, 'non local key', 1, true) and reply
-end
-local function elsewhere(key)
-  return not_here(redis.pcall('EXISTS', key))
-end
-local function pause_elsewhere(topic)
-  return elsewhere(pauses) or elsewhere(queues .. topic) or elsewhere(parked_queues .. topic) or elsewhere(waiters .. topic)
-    or elsewhere(paused_waiters .. topic)
-end
+local first_due_channel = prefix .. 'first_due'
 local AT_ONCE = 1000 -- entries
 local TOLD = '1000'  -- ms; servers find out by then when it ends
 local topic, how, ms = ARGV[1], ARGV[2], tonumber(ARGV[3])

@@ -2,21 +2,12 @@
 --
 -- KEYS[1] job pool   KEYS[2…] ready queues
 -- ARGV[1] the waiter, '' for none   ARGV[2…] of each queue: its topic, and how long the waiter has waited (µs), -1 not to register it
---
 -- Returns {registered, added, length, length, …}: 1 if the waiter is registered wherever it is to be, else 0; the places of the
 -- queues, from 1 on, whose waiter it was not before; and the lengths, none if no queue exists, which is the rule. A length that can't
 -- be read is 1: a pop then tells why.
 -- Errors: READONLY, since a replica does not know that a queue is empty.
---
 -- Atomic because no job may come between the poll and the registration: it would wake nobody.
 -- Cost: O(queues).
-local function takes_no_writes(queue)
-  local reply = redis.pcall('RPOP', queue, 0)
-  if type(reply) ~= 'table' or not reply.err then return nil end
-  for _, reason in ipairs({'READONLY', 'NOREPLICAS', 'MASTERDOWN'}) do
-    if string.find(reply.err, reason, 1, true) then return reply end
-  end
-end
 local registered_at
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
@@ -43,6 +34,13 @@ local function add_waiter(topic, waiter, waited, among)
   end
   if type(added) == 'number' then redis.pcall('PEXPIRE', set, WAITING_FOR) end
   return type(added) == 'number', added == 1
+end
+local function takes_no_writes(queue)
+  local reply = redis.pcall('RPOP', queue, 0)
+  if type(reply) ~= 'table' or not reply.err then return nil end
+  for _, reason in ipairs({'READONLY', 'NOREPLICAS', 'MASTERDOWN'}) do
+    if string.find(reply.err, reason, 1, true) then return reply end
+  end
 end
 local reply, written = {1, {}}, false
 local some = redis.pcall('EXISTS', unpack(KEYS, 2)) ~= 0

@@ -2,17 +2,14 @@
 --
 -- KEYS, ARGV[1…4] and the topic at the end: see parts/take.lua; nobody is registered or woken
 -- ARGV[5] how many entries to drop at most
---
 -- Returns {deleted, used}: how many jobs, and how many entries. It uses fewer than it may where the queue ends, or to save time.
 -- Errors: as pop.
---
--- Atomic because an entry and its job belong together, and a job may wait or be reserved again.
--- Cost: O(entries).
+-- Atomic because an entry and its job belong together, and a job may wait or be reserved again. Cost: O(entries).
+local pcall = redis.pcall
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local parked_queues = prefix .. 'paused_queue:'
 local wanted, entries_left, bytes_left = tonumber(ARGV[1]), 1000, 1024 * 1024
-local pcall = redis.pcall
 local stale, found_stale, some_bytes, queue_error = {}, {}, false, nil
 local buckets = prefix .. 'job_bucket:'
 local function take(queue, topic, count, most, read, wants, claim, gate)

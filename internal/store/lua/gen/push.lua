@@ -16,24 +16,22 @@
 --                    the push's fingerprint, and may be missing
 --   follow           it is replaced; but if it is reserved it stays, and this job takes its place when it is done: see parts/follow.lua
 --   debounce MS      it is replaced, but falls due MS ms after the first of these pushes at the latest; a lease begins a new count
---
 -- Returns nil if all jobs are stored and are new. Else {place, what, place, what, …}, with the 1-based places of the others:
 --   ALREADY_EXISTS, refused, or the ID's push counts once; REUSED, the same, and that push has another fingerprint; a text, the
 --   error; REPLACED, it replaced a job; KEPT_DUE, the same, and that job's due time counts; FOLLOWS, it follows a job
 --   With 'all', no job is stored if one has an error.
 -- Errors: WRONGTYPE of the pool, OOM, NOPERM. Nothing has changed then.
---
 -- Atomic because a bucket without its pool entry would never fall due, and an entry without its bucket could not be delivered.
 -- Cost: O(log n) of the pool for each job. For an ID that is ready, also the length of its queue, 10,000 in all at most.
 local REPLACE = 'replace'
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local buckets = prefix .. 'job_bucket:'
-local DEFAULT_LIFETIME = 604800000
 local time = redis.call('TIME')
 local now_us = time[1] * 1000000 + time[2]
 local begun = (now_us - now_us % 1000) / 1000
 local now = now_us % 1000 == 0 and begun or begun + 1
+local DEFAULT_LIFETIME = 604800000
 local call, ARGV = redis.call, ARGV -- globals are slower
 
 -- A plain push, which is most of them: one new job of a known topic, that is to wait. It returns before anything is defined that others

@@ -4,13 +4,11 @@
 -- KEYS[1] job pool   KEYS[2] a topic's dead letters, if the IDs were found there
 -- ARGV[1] 'all', reserved jobs with their leases; 'free', these stay; or 'look', nothing changes
 -- ARGV[2…] IDs, 1,000 at most; a tag is that of an open group
---
 -- Returns {serial, was there, read, reserved, job, job, …}: see tell_batch; how many of the IDs were read, since a batch has about 256
 -- KiB at most; and the 1-based places of those that stay as they are reserved. If another batch is in transit, and an ID exists or none
 -- was asked for, that is told instead. The serial number is 0 if no job is in transit. 'look' tells the places of the IDs that exist,
 -- or are in transit, instead of the reserved ones, and that all were read.
 -- Errors: NOPERM, READONLY. Nothing has changed then.
---
 -- Atomic because a job must be in transit or what it was, never both or neither.
 -- Cost: O(log n) of the pool for each ID; of ready jobs also O(their queues), 10,000 entries in all at most.
 local pool = KEYS[1]
@@ -20,9 +18,95 @@ local buckets = prefix .. 'job_bucket:'
 local dead_letters = prefix .. 'dead_letter:'
 local groups = prefix .. 'group:'
 local once = prefix .. 'once'
+local migration = prefix .. 'migration'
+local transit_jobs = prefix .. 'set_aside:'
+local function tell_batch(reply, was_there)
+  local entries = redis.call('HGETALL', transit)
+  reply[1], reply[2] = redis.call('HGET', migration, 'serial') or '0', was_there and 1 or 0
+  for i = 1, #entries, 2 do
+    local entry, name = entries[i], transit_jobs .. entries[i]
+    local kind, fields = string.sub(entry, 1, 1), redis.call('HGETALL', name)
+    if #fields > 0 or kind == 'o' then
+      reply[#reply + 1] = {kind, string.sub(entry, 2), entries[i + 1], redis.call('PTTL', name), fields}
+    end
+  end
+  return reply
+end
+local function not_writable()
+  local reply = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '')
+  if type(reply) == 'table' and not string.find(reply.err, 'OOM ', 1, true) then return reply end
+end
+local function unreadable(reply)
+  return type(reply) == 'table' and reply.err and not string.find(reply.err, 'WRONGTYPE', 1, true)
+end
+local function all_unreadable()
+  local reply = redis.pcall('HGET', pool, 'topic')
+  if unreadable(reply) then return reply end
+end
+local function not_permitted(command, key, ...)
+  if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
+    return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
+  end
+end
+local function no_transit()
+  return not_writable() or all_unreadable() or not_permitted('RENAME', transit_jobs, transit_jobs)
+    or not_permitted('HSET', transit, 'a', '') or not_permitted('HSET', migration, 'a', '') or not_permitted('HSTRLEN', transit_jobs, 'body')
+    or not_permitted('HDEL', transit_jobs, 'a') or not_permitted('HGETALL', transit_jobs) or not_permitted('PTTL', transit_jobs)
+end
+local function is_lease(score)
+  local part = score * 1000 % 1
+  return part > 0.0005 and part < 0.9995 and score - 4294967296 < 0
+end
+local queues = prefix .. 'ready_queue:'
+local entries_to_walk = 10000
+local function withdraw(topic, id)
+  local queue = queues .. topic
+  for _ = 1, 2 do
+    local length = redis.pcall('LLEN', queue)
+    if type(length) ~= 'number' or length > entries_to_walk then return end
+    entries_to_walk = entries_to_walk - length
+    if length > 0 and redis.pcall('LREM', queue, 0, id) ~= 0 then return end
+    local parked_queues = prefix .. 'paused_queue:'
+    queue = parked_queues .. topic
+  end
+end
 local SCHEDULE_TOPIC = 'delayer:schedules'
 local schedules = prefix .. 'schedules'
-local transit_jobs = prefix .. 'set_aside:'
+local function schedule_name(id) return string.match(id, '^{(.*)}@schedule$') end
+local batch_bytes, batched = 0, 0
+local time = redis.call('TIME')
+local now_us = time[1] * 1000000 + time[2]
+local function add_to_batch(entry, at)
+  if batched == 0 then
+    local last = tonumber(redis.call('HGET', migration, 'serial') or 0)
+    redis.call('HSET', migration, 'serial', string.format('%.0f', math.max(last + 1, now_us)))
+  end
+  redis.call('HSET', transit, entry, at)
+  batched = batched + 1
+end
+local function add_hash(name, entry, at)
+  redis.call('RENAME', name, transit_jobs .. entry)
+  add_to_batch(entry, at)
+  batch_bytes = batch_bytes + (redis.call('HSTRLEN', transit_jobs .. entry, 'body') or 0) + 2 * #entry
+end
+local function read_lease(text)
+  if not text then return 0, 0, 0, 0 end
+  local attempts, token, lent, expires = string.match(text, '^%+?(%d+) (%d+) (%-?%d+) ?(%d*)$')
+  return tonumber(attempts) or 0, tonumber(token) or 0, tonumber(lent) or 0, tonumber(expires) or 0
+end
+local begun = (now_us - now_us % 1000) / 1000
+local now = now_us % 1000 == 0 and begun or begun + 1
+local CLOCK_SLACK = 500
+local function pushed_again(ttl, expires)
+  return expires > 0 and ttl >= 0 and now + ttl - expires > CLOCK_SLACK
+end
+local function drop_old_lease(name)
+  local text = redis.call('HGET', name, 'lease')
+  if not text then return end
+  local _, _, _, expires = read_lease(text)
+  if pushed_again(redis.call('PTTL', name), expires) then redis.call('HDEL', name, 'lease', 'options', 'error', 'next', 'next_body') end
+end
+local BATCH_BYTES = 256 * 1024
 local dead_lists = prefix .. 'dead_letters:'
 local dead_topics = prefix .. 'dead_topics'
 local function unlist(topic, id)
@@ -30,14 +114,18 @@ local function unlist(topic, id)
   redis.pcall('ZREM', list, id)
   if redis.pcall('EXISTS', list) == 0 then redis.pcall('ZREM', dead_topics, topic) end
 end
-local function not_permitted(command, key, ...)
-  if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
-    return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
-  end
+local function take_letter(id)
+  local topic = redis.pcall('HGET', dead_letters .. id, 'topic')
+  if type(topic) ~= 'string' then return end
+  local died = redis.pcall('ZSCORE', dead_lists .. topic, id)
+  add_hash(dead_letters .. id, 'd' .. id, type(died) == 'string' and died or now)
+  unlist(topic, id)
 end
-local function is_lease(score)
-  local part = score * 1000 % 1
-  return part > 0.0005 and part < 0.9995 and score - 4294967296 < 0
+local function take_once(id)
+  local until_ms = redis.call('ZSCORE', once, id)
+  if not until_ms then return end
+  redis.call('ZREM', once, id)
+  if tonumber(until_ms) > now then add_to_batch('o' .. id, until_ms) end
 end
 local reserved_counts = prefix .. 'reserved'
 local HAS_SLOTS = 1649267441664
@@ -53,7 +141,6 @@ local function count_reserved(by_topic, ids)
       local waiters = prefix .. 'waiting:'
       local function wake_throttled(topic)
         if redis.pcall('EXISTS', throttled .. topic, waiters .. topic) == 0 then return nil end
-        local queues = prefix .. 'ready_queue:'
         local paused_waiters = prefix .. 'paused_waiting:'
         local WAITING_FOR = 3600000
         local function end_throttling(topic)
@@ -109,96 +196,6 @@ local function count_reserved(by_topic, ids)
       wake_throttled(topic)
     end
   end
-end
-local queues = prefix .. 'ready_queue:'
-local entries_to_walk = 10000
-local function withdraw(topic, id)
-  local queue = queues .. topic
-  for _ = 1, 2 do
-    local length = redis.pcall('LLEN', queue)
-    if type(length) ~= 'number' or length > entries_to_walk then return end
-    entries_to_walk = entries_to_walk - length
-    if length > 0 and redis.pcall('LREM', queue, 0, id) ~= 0 then return end
-    local parked_queues = prefix .. 'paused_queue:'
-    queue = parked_queues .. topic
-  end
-end
-local function schedule_name(id) return string.match(id, '^{(.*)}@schedule$') end
-local BATCH_BYTES = 256 * 1024
-local batch_bytes, batched = 0, 0
-local migration = prefix .. 'migration'
-local function tell_batch(reply, was_there)
-  local entries = redis.call('HGETALL', transit)
-  reply[1], reply[2] = redis.call('HGET', migration, 'serial') or '0', was_there and 1 or 0
-  for i = 1, #entries, 2 do
-    local entry, name = entries[i], transit_jobs .. entries[i]
-    local kind, fields = string.sub(entry, 1, 1), redis.call('HGETALL', name)
-    if #fields > 0 or kind == 'o' then
-      reply[#reply + 1] = {kind, string.sub(entry, 2), entries[i + 1], redis.call('PTTL', name), fields}
-    end
-  end
-  return reply
-end
-local function not_writable()
-  local reply = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '')
-  if type(reply) == 'table' and not string.find(reply.err, 'OOM ', 1, true) then return reply end
-end
-local function unreadable(reply)
-  return type(reply) == 'table' and reply.err and not string.find(reply.err, 'WRONGTYPE', 1, true)
-end
-local function all_unreadable()
-  local reply = redis.pcall('HGET', pool, 'topic')
-  if unreadable(reply) then return reply end
-end
-local function no_transit()
-  return not_writable() or all_unreadable() or not_permitted('RENAME', transit_jobs, transit_jobs)
-    or not_permitted('HSET', transit, 'a', '') or not_permitted('HSET', migration, 'a', '') or not_permitted('HSTRLEN', transit_jobs, 'body')
-    or not_permitted('HDEL', transit_jobs, 'a') or not_permitted('HGETALL', transit_jobs) or not_permitted('PTTL', transit_jobs)
-end
-local time = redis.call('TIME')
-local now_us = time[1] * 1000000 + time[2]
-local function add_to_batch(entry, at)
-  if batched == 0 then
-    local last = tonumber(redis.call('HGET', migration, 'serial') or 0)
-    redis.call('HSET', migration, 'serial', string.format('%.0f', math.max(last + 1, now_us)))
-  end
-  redis.call('HSET', transit, entry, at)
-  batched = batched + 1
-end
-local function add_hash(name, entry, at)
-  redis.call('RENAME', name, transit_jobs .. entry)
-  add_to_batch(entry, at)
-  batch_bytes = batch_bytes + (redis.call('HSTRLEN', transit_jobs .. entry, 'body') or 0) + 2 * #entry
-end
-local begun = (now_us - now_us % 1000) / 1000
-local now = now_us % 1000 == 0 and begun or begun + 1
-local function take_letter(id)
-  local topic = redis.pcall('HGET', dead_letters .. id, 'topic')
-  if type(topic) ~= 'string' then return end
-  local died = redis.pcall('ZSCORE', dead_lists .. topic, id)
-  add_hash(dead_letters .. id, 'd' .. id, type(died) == 'string' and died or now)
-  unlist(topic, id)
-end
-local function take_once(id)
-  local until_ms = redis.call('ZSCORE', once, id)
-  if not until_ms then return end
-  redis.call('ZREM', once, id)
-  if tonumber(until_ms) > now then add_to_batch('o' .. id, until_ms) end
-end
-local function read_lease(text)
-  if not text then return 0, 0, 0, 0 end
-  local attempts, token, lent, expires = string.match(text, '^%+?(%d+) (%d+) (%-?%d+) ?(%d*)$')
-  return tonumber(attempts) or 0, tonumber(token) or 0, tonumber(lent) or 0, tonumber(expires) or 0
-end
-local CLOCK_SLACK = 500
-local function pushed_again(ttl, expires)
-  return expires > 0 and ttl >= 0 and now + ttl - expires > CLOCK_SLACK
-end
-local function drop_old_lease(name)
-  local text = redis.call('HGET', name, 'lease')
-  if not text then return end
-  local _, _, _, expires = read_lease(text)
-  if pushed_again(redis.call('PTTL', name), expires) then redis.call('HDEL', name, 'lease', 'options', 'error', 'next', 'next_body') end
 end
 local FIRST = 2
 local reply = {0, 0, 0, {}}

@@ -4,29 +4,56 @@
 -- KEYS[1] job pool   KEYS[2] the ready queue, or the topic's parked jobs
 -- ARGV[1] how many IDs leave   ARGV[2…] these, then those that stay, 1,000 in all at most: the queue's next entries when they were
 --   read. What has come among them since is left alone.
---
 -- Returns {serial, was there, read, {}, job, job, …} as put_in_transit does; read are entries of the queue.
 -- Errors: WRONGTYPE of the queue, NOPERM, READONLY. Nothing has changed then.
---
 -- Atomic because a job must be in transit or ready, never both or neither.
 -- Cost: O(entries read).
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local transit = prefix .. 'set_aside'
-local buckets = prefix .. 'job_bucket:'
-local queues = prefix .. 'ready_queue:'
-local parked_queues = prefix .. 'paused_queue:'
+local migration = prefix .. 'migration'
 local transit_jobs = prefix .. 'set_aside:'
-local function not_permitted(command, key, ...)
-  if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
-    return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
+local function tell_batch(reply, was_there)
+  local entries = redis.call('HGETALL', transit)
+  reply[1], reply[2] = redis.call('HGET', migration, 'serial') or '0', was_there and 1 or 0
+  for i = 1, #entries, 2 do
+    local entry, name = entries[i], transit_jobs .. entries[i]
+    local kind, fields = string.sub(entry, 1, 1), redis.call('HGETALL', name)
+    if #fields > 0 or kind == 'o' then
+      reply[#reply + 1] = {kind, string.sub(entry, 2), entries[i + 1], redis.call('PTTL', name), fields}
+    end
   end
+  return reply
 end
 local function not_a_list(queue, asks)
   local kind = (asks or redis.call)('TYPE', queue)
   if kind.ok == 'none' or kind.ok == 'list' then return nil end
   return kind.err and kind or redis.error_reply('WRONGTYPE ready queue ' .. queue .. ' is a ' .. kind.ok .. ', not a list')
 end
+local function not_writable()
+  local reply = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '')
+  if type(reply) == 'table' and not string.find(reply.err, 'OOM ', 1, true) then return reply end
+end
+local function unreadable(reply)
+  return type(reply) == 'table' and reply.err and not string.find(reply.err, 'WRONGTYPE', 1, true)
+end
+local function all_unreadable()
+  local reply = redis.pcall('HGET', pool, 'topic')
+  if unreadable(reply) then return reply end
+end
+local function not_permitted(command, key, ...)
+  if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
+    return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
+  end
+end
+local function no_transit()
+  return not_writable() or all_unreadable() or not_permitted('RENAME', transit_jobs, transit_jobs)
+    or not_permitted('HSET', transit, 'a', '') or not_permitted('HSET', migration, 'a', '') or not_permitted('HSTRLEN', transit_jobs, 'body')
+    or not_permitted('HDEL', transit_jobs, 'a') or not_permitted('HGETALL', transit_jobs) or not_permitted('PTTL', transit_jobs)
+end
+local buckets = prefix .. 'job_bucket:'
+local queues = prefix .. 'ready_queue:'
+local parked_queues = prefix .. 'paused_queue:'
 local MOST_DEAD = 100
 local waiters = prefix .. 'waiting:'
 local wake_channels = prefix .. 'wake:'
@@ -61,37 +88,8 @@ local function pass_on(id, topic)
     redis.pcall('ZADD', pool, 0, id)
   end
 end
-local BATCH_BYTES = 256 * 1024
 local batch_bytes, batched = 0, 0
-local migration = prefix .. 'migration'
-local function tell_batch(reply, was_there)
-  local entries = redis.call('HGETALL', transit)
-  reply[1], reply[2] = redis.call('HGET', migration, 'serial') or '0', was_there and 1 or 0
-  for i = 1, #entries, 2 do
-    local entry, name = entries[i], transit_jobs .. entries[i]
-    local kind, fields = string.sub(entry, 1, 1), redis.call('HGETALL', name)
-    if #fields > 0 or kind == 'o' then
-      reply[#reply + 1] = {kind, string.sub(entry, 2), entries[i + 1], redis.call('PTTL', name), fields}
-    end
-  end
-  return reply
-end
-local function not_writable()
-  local reply = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '')
-  if type(reply) == 'table' and not string.find(reply.err, 'OOM ', 1, true) then return reply end
-end
-local function unreadable(reply)
-  return type(reply) == 'table' and reply.err and not string.find(reply.err, 'WRONGTYPE', 1, true)
-end
-local function all_unreadable()
-  local reply = redis.pcall('HGET', pool, 'topic')
-  if unreadable(reply) then return reply end
-end
-local function no_transit()
-  return not_writable() or all_unreadable() or not_permitted('RENAME', transit_jobs, transit_jobs)
-    or not_permitted('HSET', transit, 'a', '') or not_permitted('HSET', migration, 'a', '') or not_permitted('HSTRLEN', transit_jobs, 'body')
-    or not_permitted('HDEL', transit_jobs, 'a') or not_permitted('HGETALL', transit_jobs) or not_permitted('PTTL', transit_jobs)
-end
+local BATCH_BYTES = 256 * 1024
 local time = redis.call('TIME')
 local now_us = time[1] * 1000000 + time[2]
 local function add_to_batch(entry, at)

@@ -2,16 +2,9 @@
 --
 -- KEYS[1] the topics that have dead letters
 -- ARGV[1] how many topics at most   ARGV[2…3] the position of the last topic before, its score and name; '' to begin
---
 -- Returns {score, name}: where to go on; '' at the end.
 -- Errors: WRONGTYPE of the topics, NOPERM. A user who can't write the known topics is not told so.
---
--- Atomic so that a topic is registered by what it has now.
--- Cost: O(log² n + topics).
-local pool = KEYS[1]
-local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
-local dead_topics = prefix .. 'dead_topics'
-local known_topics = prefix .. 'topics'
+-- Atomic so that a topic is registered by what it has now. Cost: O(log² n + topics).
 local function stands_before(a, b)
   for i = 1, math.min(#a, #b) do
     local of_a, of_b = string.byte(a, i), string.byte(b, i)
@@ -29,13 +22,17 @@ local function entries_before(set, score, id)
   end
   return low
 end
-local time = redis.call('TIME')
-local now_us = time[1] * 1000000 + time[2]
-local now_s = now_us / 1000000
+local pool = KEYS[1]
+local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
+local dead_topics = prefix .. 'dead_topics'
 local USED_EACH = 60
 local function used_at(seconds)
   return string.format('%d', seconds - seconds % USED_EACH)
 end
+local time = redis.call('TIME')
+local now_us = time[1] * 1000000 + time[2]
+local now_s = now_us / 1000000
+local known_topics = prefix .. 'topics'
 local most = tonumber(ARGV[1])
 local first = ARGV[2] ~= '' and entries_before(dead_topics, ARGV[2], ARGV[3] .. '\0') or 0
 local page = redis.call('ZRANGE', dead_topics, first, first + most - 1, 'WITHSCORES')

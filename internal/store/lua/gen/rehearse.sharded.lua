@@ -2,33 +2,29 @@
 --
 -- KEYS[1] job pool   KEYS[2] a ready queue   KEYS[3] a bucket
 -- ARGV[1] the topic of that queue, and the ID of that bucket; nobody uses either
---
 -- Returns {why, policy, feature, command, feature, command, …}: why no client can be woken, '' if one can; the maxmemory-policy, '' if
 -- this user may not know it; and which features lack which commands, as far as Redis tells, from 7.0 on.
 -- Errors: NOPERM; before 7.0 not for LPUSH. CROSSSLOT: a cluster's node, and a prefix without a tag. (A move, which does not declare
 -- its queue, would still work where one node has all slots; a pop would not.)
---
 -- Cost: O(1).
-local pool = KEYS[1]
-local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
-local wake_channels = prefix .. 'wake:'
-local parked_queues = prefix .. 'paused_queue:'
-local waiters = prefix .. 'waiting:'
-local pauses = prefix .. 'paused'
-local reserved_counts = prefix .. 'reserved'
-local schedules = prefix .. 'schedules'
 local function not_permitted(command, key, ...)
   if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
     return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
   end
 end
+local pool = KEYS[1]
+local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
+local wake_channels = prefix .. 'wake:'
 local MOST_DEAD = 100
+local waiters = prefix .. 'waiting:'
 local queues = prefix .. 'ready_queue:'
 local function wake(topic, jobs, made_ready)
   for _ = 1, MOST_DEAD do
     local first = redis.pcall('ZPOPMIN', waiters .. topic)
     if not first[1] then
       if not first.err then return false end
+      local parked_queues = prefix .. 'paused_queue:'
+      local pauses = prefix .. 'paused'
       local function is_parked(topic, reply)
         return reply.err and string.find(reply.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', pauses, topic)[1]
       end
@@ -46,6 +42,10 @@ local function wake(topic, jobs, made_ready)
   end
   return false
 end
+local parked_queues = prefix .. 'paused_queue:'
+local pauses = prefix .. 'paused'
+local reserved_counts = prefix .. 'reserved'
+local schedules = prefix .. 'schedules'
 local queue, bucket = KEYS[2], KEYS[3]
 local err = not_permitted('LPUSH', queue, '')
 if err then return err end

@@ -3,27 +3,25 @@
 -- KEYS[1] job pool; then of each job its bucket and its dead letter, which seldom exists: so Redis refuses the call before it
 --   begins while the slot moves to another node of a cluster
 -- ARGV the IDs, none twice
---
 -- Returns {place, why, place, why, …} of the jobs that it did not remove: NOT_FOUND; LATER, it is ready, and for another call, as
 -- this one has searched a ready queue, which is slow; or the error, a text.
 -- Errors: NOPERM. Nothing has changed then.
---
 -- Atomic because a move or a pop in between would deliver the job.
 -- Cost: O(log n) of the pool for each job; for one that is ready also O(its queue), 10,000 entries at most.
-local pool = KEYS[1]
-local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
-local once = prefix .. 'once'
-local reserved_counts = prefix .. 'reserved'
-local HAS_SLOTS = 1649267441664
 local function not_permitted(command, key, ...)
   if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
     return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
   end
 end
+local pool = KEYS[1]
+local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
+local once = prefix .. 'once'
 local function is_lease(score)
   local part = score * 1000 % 1
   return part > 0.0005 and part < 0.9995 and score - 4294967296 < 0
 end
+local reserved_counts = prefix .. 'reserved'
+local HAS_SLOTS = 1649267441664
 local call, pcall = redis.call, redis.pcall
 local err = not_permitted('ZREM', pool, '')
 if err then return err end

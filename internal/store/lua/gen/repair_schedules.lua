@@ -4,10 +4,8 @@
 -- KEYS[1] job pool
 -- ARGV[1] behind which name to go on, '' to begin   ARGV[2] how many schedules, and entries of the queue, at most
 -- ARGV[3] 'moved': only if some were moved, and their queue is not empty; 'all': in any case
---
 -- Returns {all, last, name, …}: how many schedules there are; the name to go on behind, '' at the end; and those that it put back.
 -- Errors: WRONGTYPE, NOPERM. Nothing has changed then.
---
 -- Atomic because a schedule may be removed meanwhile.
 -- Cost: O(1) for each, and O(log n) of the pool for each that it puts back. Nothing if none was moved.
 local pool = KEYS[1]
@@ -16,28 +14,28 @@ local queues = prefix .. 'ready_queue:'
 local SCHEDULE_TOPIC = 'delayer:schedules'
 local schedules = prefix .. 'schedules'
 local parked_queues = prefix .. 'paused_queue:'
-local buckets = prefix .. 'job_bucket:'
-local removed_schedules = prefix .. 'removed_schedules'
+local function not_writable()
+  local reply = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '')
+  if type(reply) == 'table' and not string.find(reply.err, 'OOM ', 1, true) then return reply end
+end
 local function not_permitted(command, key, ...)
   if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
     return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
   end
 end
-local function not_writable()
-  local reply = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '')
-  if type(reply) == 'table' and not string.find(reply.err, 'OOM ', 1, true) then return reply end
-end
-local function names_behind(name, most)
-  local names = redis.call('ZRANGE', schedules, name == '' and '-' or '(' .. name, '+', 'BYLEX', 'LIMIT', 0, most)
-  return names, #names == most and names[most] or ''
-end
-local function schedule_id(name) return '{' .. name .. '}@schedule' end
-local function schedule_name(id) return string.match(id, '^{(.*)}@schedule$') end
+local buckets = prefix .. 'job_bucket:'
 local function score_of(ms)
   local rest = ms % 1000
   if rest == 0 then return string.format('%d', ms / 1000) end
   return string.format('%d.%03d', (ms - rest) / 1000, rest)
 end
+local function schedule_name(id) return string.match(id, '^{(.*)}@schedule$') end
+local function names_behind(name, most)
+  local names = redis.call('ZRANGE', schedules, name == '' and '-' or '(' .. name, '+', 'BYLEX', 'LIMIT', 0, most)
+  return names, #names == most and names[most] or ''
+end
+local function schedule_id(name) return '{' .. name .. '}@schedule' end
+local removed_schedules = prefix .. 'removed_schedules'
 local queue, most = queues .. SCHEDULE_TOPIC, tonumber(ARGV[2])
 local all = redis.call('ZCOUNT', schedules, '-inf', '+inf')
 local waiting = redis.call('LLEN', queue)

@@ -1,32 +1,41 @@
 -- requeue: makes dead letters ready jobs again, with all their attempts.
 --
--- KEYS[1] job pool
--- ARGV[1] how long such a job is kept once it is ready (ms)   ARGV[2…] IDs, 1,000 at most
---
+-- KEYS[1] job pool   ARGV[1] how long such a job is kept once it is ready (ms)   ARGV[2…] IDs, 1,000 at most
 -- Returns {place, why, place, why, …} of the IDs that it did not requeue: NOT_FOUND; ALREADY_EXISTS, a job of that ID has; or the
 -- error, a text. Nothing has changed of these.
 -- Errors: NOPERM. Nothing has changed then.
---
 -- Atomic because a job must be dead or ready, never both or neither.
 -- Cost: O(log n) of the topic's dead letters for each.
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local buckets = prefix .. 'job_bucket:'
+local function not_permitted(command, key, ...)
+  if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
+    return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
+  end
+end
+local function not_here(reply)
+  return type(reply) == 'table' and reply.err and string.find(reply.err, 'non local key', 1, true) and reply
+end
+local function elsewhere(key)
+  return not_here(redis.pcall('EXISTS', key))
+end
 local dead_letters = prefix .. 'dead_letter:'
 local NOT_FOUND = 8
 local ALREADY_EXISTS = 0
 local queues = prefix .. 'ready_queue:'
+local lengths = {}
+local function make_ready(topic, id, command)
+  local length = redis.pcall(command or 'LPUSH', queues .. topic, id)
+  if type(length) == 'table' then return length end
+  lengths[topic] = length
+end
 local dead_lists = prefix .. 'dead_letters:'
 local dead_topics = prefix .. 'dead_topics'
 local function unlist(topic, id)
   local list = dead_lists .. topic
   redis.pcall('ZREM', list, id)
   if redis.pcall('EXISTS', list) == 0 then redis.pcall('ZREM', dead_topics, topic) end
-end
-local function not_permitted(command, key, ...)
-  if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
-    return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
-  end
 end
 local DEFAULT_LIFETIME = 604800000
 local function read_options(text)
@@ -36,12 +45,6 @@ local function read_options(text)
 end
 local function options_text(most, ttr, lifetime)
   return string.format('%d %d %d', most, ttr, lifetime)
-end
-local lengths = {}
-local function make_ready(topic, id, command)
-  local length = redis.pcall(command or 'LPUSH', queues .. topic, id)
-  if type(length) == 'table' then return length end
-  lengths[topic] = length
 end
 local MOST_DEAD = 100
 local waiters = prefix .. 'waiting:'
@@ -72,12 +75,6 @@ local function wake(topic, jobs, made_ready)
 end
 local function wake_all()
   for topic, length in pairs(lengths) do wake(topic, length) end
-end
-local function not_here(reply)
-  return type(reply) == 'table' and reply.err and string.find(reply.err, 'non local key', 1, true) and reply
-end
-local function elsewhere(key)
-  return not_here(redis.pcall('EXISTS', key))
 end
 local FIRST = 2
 local lifetime, first_bucket = ARGV[1], buckets .. ARGV[FIRST]

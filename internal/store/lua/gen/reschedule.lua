@@ -1,16 +1,40 @@
 -- reschedule: gives a waiting, ready or reserved job a new due time. It is kept as long as before once it is ready.
 --
--- KEYS[1] job pool   KEYS[2] the job's bucket
--- ARGV[1] ID   ARGV[2] delay (ms)
---
--- Returns 1, or 0 if there is no such job.
--- Errors: WRONGTYPE, OOM, NOPERM. Nothing has changed then.
---
--- Atomic because the job must not be moved or taken between the read and the write.
--- Cost: as push.
+-- KEYS[1] job pool   KEYS[2] the job's bucket   ARGV[1] ID   ARGV[2] delay (ms)
+-- Returns 1, or 0 if there is no such job. Errors: WRONGTYPE, OOM, NOPERM. Nothing has changed then.
+-- Atomic because the job must not be moved or taken between the read and the write. Cost: as push.
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local queues = prefix .. 'ready_queue:'
+local time = redis.call('TIME')
+local now_us = time[1] * 1000000 + time[2]
+local begun = (now_us - now_us % 1000) / 1000
+local now = now_us % 1000 == 0 and begun or begun + 1
+local function is_lease(score)
+  local part = score * 1000 % 1
+  return part > 0.0005 and part < 0.9995 and score - 4294967296 < 0
+end
+local function read_lease(text)
+  if not text then return 0, 0, 0, 0 end
+  local attempts, token, lent, expires = string.match(text, '^%+?(%d+) (%d+) (%-?%d+) ?(%d*)$')
+  return tonumber(attempts) or 0, tonumber(token) or 0, tonumber(lent) or 0, tonumber(expires) or 0
+end
+local CLOCK_SLACK = 500
+local function pushed_again(ttl, expires)
+  return expires > 0 and ttl >= 0 and now + ttl - expires > CLOCK_SLACK
+end
+local function lifetime_left(ttl, token, lent)
+  if ttl < 0 then return ttl end
+  local reserved = math.floor(token / 1000)
+  if reserved == 0 or reserved > now then reserved = now end
+  return math.max(ttl - lent + now - reserved, 1)
+end
+--
+local function not_a_list(queue, asks)
+  local kind = (asks or redis.call)('TYPE', queue)
+  if kind.ok == 'none' or kind.ok == 'list' then return nil end
+  return kind.err and kind or redis.error_reply('WRONGTYPE ready queue ' .. queue .. ' is a ' .. kind.ok .. ', not a list')
+end
 local function not_permitted(command, key, ...)
   if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
     return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
@@ -20,14 +44,29 @@ local function not_writable()
   local reply = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '')
   if type(reply) == 'table' and not string.find(reply.err, 'OOM ', 1, true) then return reply end
 end
-local function not_a_list(queue, asks)
-  local kind = (asks or redis.call)('TYPE', queue)
-  if kind.ok == 'none' or kind.ok == 'list' then return nil end
-  return kind.err and kind or redis.error_reply('WRONGTYPE ready queue ' .. queue .. ' is a ' .. kind.ok .. ', not a list')
+local function score_of(ms)
+  local rest = ms % 1000
+  if rest == 0 then return string.format('%d', ms / 1000) end
+  return string.format('%d.%03d', (ms - rest) / 1000, rest)
 end
-local function is_lease(score)
-  local part = score * 1000 % 1
-  return part > 0.0005 and part < 0.9995 and score - 4294967296 < 0
+local entries_to_walk = 10000
+local function withdraw(topic, id)
+  local queue = queues .. topic
+  for _ = 1, 2 do
+    local length = redis.pcall('LLEN', queue)
+    if type(length) ~= 'number' or length > entries_to_walk then return end
+    entries_to_walk = entries_to_walk - length
+    if length > 0 and redis.pcall('LREM', queue, 0, id) ~= 0 then return end
+    local parked_queues = prefix .. 'paused_queue:'
+    queue = parked_queues .. topic
+  end
+end
+local FOLLOWER_BYTE = 43
+local function has_follower(text) return text and string.byte(text) == FOLLOWER_BYTE end
+local FOLLOWER_MARK = '+'
+local function keep_follower(before, text) return has_follower(before) and FOLLOWER_MARK .. text or text end
+local function lease_text(attempts, token, lent, left)
+  return string.format('%d %d %d %d', attempts, token, lent, left >= 0 and now + left or 0)
 end
 local reserved_counts = prefix .. 'reserved'
 local HAS_SLOTS = 1649267441664
@@ -99,40 +138,18 @@ local function count_reserved(by_topic, ids)
     end
   end
 end
-local function read_lease(text)
-  if not text then return 0, 0, 0, 0 end
-  local attempts, token, lent, expires = string.match(text, '^%+?(%d+) (%d+) (%-?%d+) ?(%d*)$')
-  return tonumber(attempts) or 0, tonumber(token) or 0, tonumber(lent) or 0, tonumber(expires) or 0
+local SOON = 1800
+local known_topics = prefix .. 'topics'
+local USED_EACH = 60
+local function used_at(seconds)
+  return string.format('%d', seconds - seconds % USED_EACH)
 end
-local time = redis.call('TIME')
-local now_us = time[1] * 1000000 + time[2]
-local begun = (now_us - now_us % 1000) / 1000
-local now = now_us % 1000 == 0 and begun or begun + 1
-local function lease_text(attempts, token, lent, left)
-  return string.format('%d %d %d %d', attempts, token, lent, left >= 0 and now + left or 0)
-end
-local FOLLOWER_BYTE = 43
-local function has_follower(text) return text and string.byte(text) == FOLLOWER_BYTE end
-local FOLLOWER_MARK = '+'
-local function keep_follower(before, text) return has_follower(before) and FOLLOWER_MARK .. text or text end
-local CLOCK_SLACK = 500
-local function pushed_again(ttl, expires)
-  return expires > 0 and ttl >= 0 and now + ttl - expires > CLOCK_SLACK
-end
-local function lifetime_left(ttl, token, lent)
-  if ttl < 0 then return ttl end
-  local reserved = math.floor(token / 1000)
-  if reserved == 0 or reserved > now then reserved = now end
-  return math.max(ttl - lent + now - reserved, 1)
-end
---
-local ANNOUNCED_WITHIN = 60000
-local first_due_channel = prefix .. 'first_due'
-local function announce(score, wait)
-  if wait > ANNOUNCED_WITHIN then return end
-  local overdue_until = time[1] .. '.' .. string.sub('00000' .. time[2], -6)
-  local sooner = redis.pcall('ZCOUNT', pool, '(' .. overdue_until, '(' .. score)
-  if sooner == 0 then redis.pcall('PUBLISH', first_due_channel, string.format('%d', wait)) end
+local topics_due = prefix .. 'topics_due'
+local function register_wait(topic, seconds, due)
+  if due - seconds > SOON then
+    redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
+    redis.pcall('ZADD', topics_due, 'GT', string.format('%d', due - due % SOON + 2 * SOON), topic)
+  end
 end
 local MOST_DEAD = 100
 local waiters = prefix .. 'waiting:'
@@ -161,35 +178,13 @@ local function wake(topic, jobs, made_ready)
   end
   return false
 end
-local entries_to_walk = 10000
-local function withdraw(topic, id)
-  local queue = queues .. topic
-  for _ = 1, 2 do
-    local length = redis.pcall('LLEN', queue)
-    if type(length) ~= 'number' or length > entries_to_walk then return end
-    entries_to_walk = entries_to_walk - length
-    if length > 0 and redis.pcall('LREM', queue, 0, id) ~= 0 then return end
-    local parked_queues = prefix .. 'paused_queue:'
-    queue = parked_queues .. topic
-  end
-end
-local function score_of(ms)
-  local rest = ms % 1000
-  if rest == 0 then return string.format('%d', ms / 1000) end
-  return string.format('%d.%03d', (ms - rest) / 1000, rest)
-end
-local SOON = 1800
-local known_topics = prefix .. 'topics'
-local USED_EACH = 60
-local function used_at(seconds)
-  return string.format('%d', seconds - seconds % USED_EACH)
-end
-local topics_due = prefix .. 'topics_due'
-local function register_wait(topic, seconds, due)
-  if due - seconds > SOON then
-    redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
-    redis.pcall('ZADD', topics_due, 'GT', string.format('%d', due - due % SOON + 2 * SOON), topic)
-  end
+local ANNOUNCED_WITHIN = 60000
+local first_due_channel = prefix .. 'first_due'
+local function announce(score, wait)
+  if wait > ANNOUNCED_WITHIN then return end
+  local overdue_until = time[1] .. '.' .. string.sub('00000' .. time[2], -6)
+  local sooner = redis.pcall('ZCOUNT', pool, '(' .. overdue_until, '(' .. score)
+  if sooner == 0 then redis.pcall('PUBLISH', first_due_channel, string.format('%d', wait)) end
 end
 local bucket, id = KEYS[2], ARGV[1]
 

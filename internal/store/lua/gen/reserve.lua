@@ -5,7 +5,6 @@
 -- ARGV[5] how long the lease lasts (ms); 0: as the job says, SHORTEST_LEASE at least, or else DEFAULT_LEASE
 -- ARGV[6] how many attempts a job has that does not say so; 0: any number
 -- ARGV[7…] how many jobs of each of KEYS[2…] at most; then the topics
---
 -- Returns {more, stale, registered, deferred, queue, jobs, left, leases, …}: as pop, with {topic, ID, why, …} of the jobs that can't
 -- become dead letters, and of each topic {length (ms), end (Unix µs), token, attempt, late, attempt, late, …}: what most of the
 -- leases have in common, and of each job its attempt, from 1 on, and for how long it was ready (ms; -1 if that is not known). A token
@@ -14,24 +13,9 @@
 -- A topic whose limit is reached tells {-queue, in how long to poll again (ms)}; -1: the waiter is registered as throttled, and is
 -- woken when a slot is free.
 -- Errors: as pop; a limit that can't be read.
---
 -- Atomic because a job must be in the queue or leased, never in both or in neither.
 -- Cost: as pop, and O(log n) of the pool for each job.
 local DEFAULT_LEASE = 30000
-local DEFAULT_LIFETIME = 604800000
-local pool = KEYS[1]
-local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
-local reserved_counts = prefix .. 'reserved'
-local HAS_LIMIT = 549755813888
-local function not_permitted(command, key, ...)
-  if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
-    return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
-  end
-end
-local function not_writable()
-  local reply = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '')
-  if type(reply) == 'table' and not string.find(reply.err, 'OOM ', 1, true) then return reply end
-end
 local time = redis.call('TIME')
 local now_us = time[1] * 1000000 + time[2]
 local function exact_score(us)
@@ -43,30 +27,33 @@ local function lease_end(ms)
   if at % 1000 == 0 then at = at + 1 end
   return at, exact_score(at)
 end
-local ANNOUNCED_WITHIN = 60000
-local first_due_channel = prefix .. 'first_due'
-local function announce(score, wait)
-  if wait > ANNOUNCED_WITHIN then return end
-  local overdue_until = time[1] .. '.' .. string.sub('00000' .. time[2], -6)
-  local sooner = redis.pcall('ZCOUNT', pool, '(' .. overdue_until, '(' .. score)
-  if sooner == 0 then redis.pcall('PUBLISH', first_due_channel, string.format('%d', wait)) end
-end
-local function announce_end(at)
-  if at < math.huge then announce(exact_score(at), math.ceil((at - now_us) / 1000)) end
-end
 local begun = (now_us - now_us % 1000) / 1000
 local now = now_us % 1000 == 0 and begun or begun + 1
 local function lease_text(attempts, token, lent, left)
   return string.format('%d %d %d %d', attempts, token, lent, left >= 0 and now + left or 0)
 end
+local DEFAULT_LIFETIME = 604800000
+local pcall = redis.pcall
+local wanted, entries_left, bytes_left = tonumber(ARGV[1]), 1000, 1024 * 1024
+local pool = KEYS[1]
 local LENT = 100
 local UNTIL_SEEN = 120000
 local function loan(left, length)
   if left < 0 or left >= LENT * length and left - length >= UNTIL_SEEN then return nil end
   return length + math.max(UNTIL_SEEN - left, 0)
 end
-local wanted, entries_left, bytes_left = tonumber(ARGV[1]), 1000, 1024 * 1024
-local pcall = redis.pcall
+local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
+local reserved_counts = prefix .. 'reserved'
+local HAS_LIMIT = 549755813888
+local function not_writable()
+  local reply = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '')
+  if type(reply) == 'table' and not string.find(reply.err, 'OOM ', 1, true) then return reply end
+end
+local function not_permitted(command, key, ...)
+  if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
+    return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
+  end
+end
 local stale, found_stale, some_bytes, queue_error = {}, {}, false, nil
 local buckets = prefix .. 'job_bucket:'
 local function take(queue, topic, count, most, read, wants, claim, gate)
@@ -321,6 +308,17 @@ local function take_all(read, wants, claim, limit_at, gate)
     reply[1] = 1
   end
   return reply
+end
+local ANNOUNCED_WITHIN = 60000
+local first_due_channel = prefix .. 'first_due'
+local function announce(score, wait)
+  if wait > ANNOUNCED_WITHIN then return end
+  local overdue_until = time[1] .. '.' .. string.sub('00000' .. time[2], -6)
+  local sooner = redis.pcall('ZCOUNT', pool, '(' .. overdue_until, '(' .. score)
+  if sooner == 0 then redis.pcall('PUBLISH', first_due_channel, string.format('%d', wait)) end
+end
+local function announce_end(at)
+  if at < math.huge then announce(exact_score(at), math.ceil((at - now_us) / 1000)) end
 end
 local usual_length, default_most = tonumber(ARGV[5]), tonumber(ARGV[6])
 local as_the_job_says = usual_length == 0

@@ -1,28 +1,36 @@
 -- resume: takes a step, as a rule the only one, to end a topic's pause. It stays paused until the last step.
 --
--- KEYS[1] job pool
--- ARGV[1] the topic   ARGV[2] how many entries to move at most
---
+-- KEYS[1] job pool   ARGV[1] the topic   ARGV[2] how many entries to move at most
 -- Returns {more, was paused}, each 1 or 0: with more, the call is to be made again.
 -- Errors: WRONGTYPE of the pool, NOPERM. Nothing has changed then.
---
--- Atomic because an entry must be in one of both queues.
--- Cost: O(1); where jobs are both ready and parked, O(ARGV[2]).
+-- Atomic because an entry must be in one of both queues. Cost: O(1); where jobs are both ready and parked, O(ARGV[2]).
 local pool = KEYS[1]
+local function not_writable()
+  local reply = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '')
+  if type(reply) == 'table' and not string.find(reply.err, 'OOM ', 1, true) then return reply end
+end
+local function not_permitted(command, key, ...)
+  if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
+    return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
+  end
+end
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local pauses = prefix .. 'paused'
+local waiters = prefix .. 'waiting:'
+local queues = prefix .. 'ready_queue:'
 local parked_queues = prefix .. 'paused_queue:'
+local paused_waiters = prefix .. 'paused_waiting:'
+local function not_pausable(topic)
+  return not_writable() or not_permitted('HSET', pauses, 'a', '') or not_permitted('HDEL', pauses, 'a')
+    or not_permitted('HSET', waiters, 'a', '') or not_permitted('DEL', waiters) or not_permitted('RENAME', queues, parked_queues)
+    or not_permitted('RENAME', waiters, paused_waiters) or not_permitted('LMOVE', queues, parked_queues, 'RIGHT', 'LEFT')
+    or not_permitted('TYPE', waiters)
+end
 local function read_pause(text)
   local since, ends, backed_off, backs_on, note = string.match(text, '^(%d+) (%d+) (%d+) (%d+) (.*)$')
   if not since then return nil end
   return {since = tonumber(since), ends = tonumber(ends), backed_off = tonumber(backed_off), backs_on = tonumber(backs_on), note = note}
 end
-local function paused_until(p)
-  if p.since > 0 and p.ends == 0 then return math.huge end
-  return math.max(p.ends, p.backs_on)
-end
-local queues = prefix .. 'ready_queue:'
-local waiters = prefix .. 'waiting:'
 local function park(topic, most)
   local queue, parked = queues .. topic, parked_queues .. topic
   local ready = redis.pcall('LLEN', queue)
@@ -38,7 +46,6 @@ local function park(topic, most)
   end
   return count, ready > count
 end
-local paused_waiters = prefix .. 'paused_waiting:'
 local MOST_DEAD = 100
 local wake_channels = prefix .. 'wake:'
 local function wake(topic, jobs, made_ready)
@@ -87,20 +94,9 @@ local function release(topic, most)
   if not is_broken and ready + held > 0 then wake(topic, ready + held) end
   return moved, false
 end
-local function not_writable()
-  local reply = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '')
-  if type(reply) == 'table' and not string.find(reply.err, 'OOM ', 1, true) then return reply end
-end
-local function not_permitted(command, key, ...)
-  if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
-    return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
-  end
-end
-local function not_pausable(topic)
-  return not_writable() or not_permitted('HSET', pauses, 'a', '') or not_permitted('HDEL', pauses, 'a')
-    or not_permitted('HSET', waiters, 'a', '') or not_permitted('DEL', waiters) or not_permitted('RENAME', queues, parked_queues)
-    or not_permitted('RENAME', waiters, paused_waiters) or not_permitted('LMOVE', queues, parked_queues, 'RIGHT', 'LEFT')
-    or not_permitted('TYPE', waiters)
+local function paused_until(p)
+  if p.since > 0 and p.ends == 0 then return math.huge end
+  return math.max(p.ends, p.backs_on)
 end
 local time = redis.call('TIME')
 local now_us = time[1] * 1000000 + time[2]

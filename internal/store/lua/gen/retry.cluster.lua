@@ -5,35 +5,102 @@
 -- ARGV of each job, 1,000 at most, no ID twice: topic, ID, token; after how long it is due (ms; 0: it is ready at once); how many
 --   attempts it has if it does not say so (0: any number), or 'refund': this attempt does not count; and the error, or ''. Or 'bury' in
 --   the place of the attempts, to make a dead letter of it, and the reason in the place of the time
---
 -- Returns {place, what, place, what, …} of the jobs with which it did not what was meant: LEASE_LOST; EXHAUSTED, it is a dead letter now;
 -- or the error, a text. Nothing has changed of those with LEASE_LOST or an error.
 -- Errors: WRONGTYPE of the pool, NOPERM. Nothing has changed then.
---
 -- Atomic because a job must be leased, in the pool, ready or dead, never in two of these or in none.
 -- Cost: O(log n) of the pool, and of the topic's dead letters, for each job.
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local buckets = prefix .. 'job_bucket:'
-local queues = prefix .. 'ready_queue:'
-local LEASE_LOST = 9
-local BURY = 'bury'
-local REFUND = 'refund'
-local dead_letters = prefix .. 'dead_letter:'
-local FOLLOWER_BYTE = 43
-local FOLLOWER_MARK = '+'
-local EXHAUSTED = 10
-local dead_lists = prefix .. 'dead_letters:'
+local function not_writable()
+  local reply = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '')
+  if type(reply) == 'table' and not string.find(reply.err, 'OOM ', 1, true) then return reply end
+end
+local function not_permitted(command, key, ...)
+  if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
+    return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
+  end
+end
 local function not_here(reply)
   return type(reply) == 'table' and reply.err and string.find(reply.err, 'non local key', 1, true) and reply
 end
 local function elsewhere(key)
   return not_here(redis.pcall('EXISTS', key))
 end
+local queues = prefix .. 'ready_queue:'
 local time = redis.call('TIME')
 local now_us = time[1] * 1000000 + time[2]
+local now_s = now_us / 1000000
+local function is_lease(score)
+  local part = score * 1000 % 1
+  return part > 0.0005 and part < 0.9995 and score - 4294967296 < 0
+end
+local function unreadable(reply)
+  return type(reply) == 'table' and reply.err and not string.find(reply.err, 'WRONGTYPE', 1, true)
+end
+local function leased_job(score, bucket, topic, token, ...)
+  score = score and tonumber(score)
+  if not score or score <= now_s or not is_lease(score) then return nil end
+  local job = redis.pcall('HMGET', bucket, 'lease', 'topic', ...)
+  if unreadable(job) then return nil, job end
+  if job[2] == topic and job[1] and string.match(job[1], '^%+?%d+ (%d+)') == token then return job end
+end
+local LEASE_LOST = 9
+local BURY = 'bury'
+local REFUND = 'refund'
+local DEFAULT_LIFETIME = 604800000
+local function read_options(text)
+  if not text then return 0, 0, DEFAULT_LIFETIME end
+  local most, ttr, lifetime = string.match(text, '^(%d+) (%d+) (%d+)$')
+  return tonumber(most) or 0, tonumber(ttr) or 0, tonumber(lifetime) or DEFAULT_LIFETIME
+end
+local function read_lease(text)
+  if not text then return 0, 0, 0, 0 end
+  local attempts, token, lent, expires = string.match(text, '^%+?(%d+) (%d+) (%-?%d+) ?(%d*)$')
+  return tonumber(attempts) or 0, tonumber(token) or 0, tonumber(lent) or 0, tonumber(expires) or 0
+end
+local dead_letters = prefix .. 'dead_letter:'
 local begun = (now_us - now_us % 1000) / 1000
 local now = now_us % 1000 == 0 and begun or begun + 1
+local function lifetime_left(ttl, token, lent)
+  if ttl < 0 then return ttl end
+  local reserved = math.floor(token / 1000)
+  if reserved == 0 or reserved > now then reserved = now end
+  return math.max(ttl - lent + now - reserved, 1)
+end
+--
+local function lease_text(attempts, token, lent, left)
+  return string.format('%d %d %d %d', attempts, token, lent, left >= 0 and now + left or 0)
+end
+local FOLLOWER_BYTE = 43
+local FOLLOWER_MARK = '+'
+local function score_of(ms)
+  local rest = ms % 1000
+  if rest == 0 then return string.format('%d', ms / 1000) end
+  return string.format('%d.%03d', (ms - rest) / 1000, rest)
+end
+local SOON = 1800
+local known_topics = prefix .. 'topics'
+local USED_EACH = 60
+local function used_at(seconds)
+  return string.format('%d', seconds - seconds % USED_EACH)
+end
+local topics_due = prefix .. 'topics_due'
+local function register_wait(topic, seconds, due)
+  if due - seconds > SOON then
+    redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
+    redis.pcall('ZADD', topics_due, 'GT', string.format('%d', due - due % SOON + 2 * SOON), topic)
+  end
+end
+local lengths = {}
+local function make_ready(topic, id, command)
+  local length = redis.pcall(command or 'LPUSH', queues .. topic, id)
+  if type(length) == 'table' then return length end
+  lengths[topic] = length
+end
+local EXHAUSTED = 10
+local dead_lists = prefix .. 'dead_letters:'
 local dead_topics = prefix .. 'dead_topics'
 local function unlist(topic, id)
   local list = dead_lists .. topic
@@ -59,15 +126,6 @@ local function bury(id, bucket, topic, reason, text, has_follower)
   if text ~= '' then redis.pcall('HSET', letter, 'error', text) end
   redis.pcall('PERSIST', letter)
   redis.pcall('ZADD', dead_topics, 'NX', string.format('%d', now), topic)
-end
-local function not_permitted(command, key, ...)
-  if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
-    return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
-  end
-end
-local function not_writable()
-  local reply = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '')
-  if type(reply) == 'table' and not string.find(reply.err, 'OOM ', 1, true) then return reply end
 end
 local reserved_counts = prefix .. 'reserved'
 local HAS_SLOTS = 1649267441664
@@ -139,42 +197,6 @@ local function count_reserved(by_topic, ids)
     end
   end
 end
-local function read_lease(text)
-  if not text then return 0, 0, 0, 0 end
-  local attempts, token, lent, expires = string.match(text, '^%+?(%d+) (%d+) (%-?%d+) ?(%d*)$')
-  return tonumber(attempts) or 0, tonumber(token) or 0, tonumber(lent) or 0, tonumber(expires) or 0
-end
-local function lease_text(attempts, token, lent, left)
-  return string.format('%d %d %d %d', attempts, token, lent, left >= 0 and now + left or 0)
-end
-local DEFAULT_LIFETIME = 604800000
-local function read_options(text)
-  if not text then return 0, 0, DEFAULT_LIFETIME end
-  local most, ttr, lifetime = string.match(text, '^(%d+) (%d+) (%d+)$')
-  return tonumber(most) or 0, tonumber(ttr) or 0, tonumber(lifetime) or DEFAULT_LIFETIME
-end
-local function lifetime_left(ttl, token, lent)
-  if ttl < 0 then return ttl end
-  local reserved = math.floor(token / 1000)
-  if reserved == 0 or reserved > now then reserved = now end
-  return math.max(ttl - lent + now - reserved, 1)
-end
---
-local now_s = now_us / 1000000
-local function is_lease(score)
-  local part = score * 1000 % 1
-  return part > 0.0005 and part < 0.9995 and score - 4294967296 < 0
-end
-local function unreadable(reply)
-  return type(reply) == 'table' and reply.err and not string.find(reply.err, 'WRONGTYPE', 1, true)
-end
-local function leased_job(score, bucket, topic, token, ...)
-  score = score and tonumber(score)
-  if not score or score <= now_s or not is_lease(score) then return nil end
-  local job = redis.pcall('HMGET', bucket, 'lease', 'topic', ...)
-  if unreadable(job) then return nil, job end
-  if job[2] == topic and job[1] and string.match(job[1], '^%+?%d+ (%d+)') == token then return job end
-end
 local ANNOUNCED_WITHIN = 60000
 local first_due_channel = prefix .. 'first_due'
 local function announce(score, wait)
@@ -182,12 +204,6 @@ local function announce(score, wait)
   local overdue_until = time[1] .. '.' .. string.sub('00000' .. time[2], -6)
   local sooner = redis.pcall('ZCOUNT', pool, '(' .. overdue_until, '(' .. score)
   if sooner == 0 then redis.pcall('PUBLISH', first_due_channel, string.format('%d', wait)) end
-end
-local lengths = {}
-local function make_ready(topic, id, command)
-  local length = redis.pcall(command or 'LPUSH', queues .. topic, id)
-  if type(length) == 'table' then return length end
-  lengths[topic] = length
 end
 local MOST_DEAD = 100
 local waiters = prefix .. 'waiting:'
@@ -218,24 +234,6 @@ local function wake(topic, jobs, made_ready)
 end
 local function wake_all()
   for topic, length in pairs(lengths) do wake(topic, length) end
-end
-local function score_of(ms)
-  local rest = ms % 1000
-  if rest == 0 then return string.format('%d', ms / 1000) end
-  return string.format('%d.%03d', (ms - rest) / 1000, rest)
-end
-local SOON = 1800
-local known_topics = prefix .. 'topics'
-local USED_EACH = 60
-local function used_at(seconds)
-  return string.format('%d', seconds - seconds % USED_EACH)
-end
-local topics_due = prefix .. 'topics_due'
-local function register_wait(topic, seconds, due)
-  if due - seconds > SOON then
-    redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
-    redis.pcall('ZADD', topics_due, 'GT', string.format('%d', due - due % SOON + 2 * SOON), topic)
-  end
 end
 local FIELDS = 6
 local first_bucket = buckets .. ARGV[2]

@@ -1,20 +1,39 @@
 -- run_schedule: stores a job of a schedule now. The occurrences to come stay as they are.
 --
--- KEYS[1] job pool
--- ARGV[1] the schedule's ID   ARGV[2] how the job's ID begins
---
+-- KEYS[1] job pool   ARGV[1] the schedule's ID   ARGV[2] how the job's ID begins
 -- Returns the job's ID, '' if there is no such schedule. With the overlap 'follow' it is the last job's ID, unless that is done.
 -- Errors: OOM, WRONGTYPE of the queue, NOPERM. Nothing has changed then.
---
--- Atomic because the schedule may be changed meanwhile.
--- Cost: O(1).
+-- Atomic because the schedule may be changed meanwhile. Cost: O(1).
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local buckets = prefix .. 'job_bucket:'
 local SCHEDULE_TOPIC = 'delayer:schedules'
+local time = redis.call('TIME')
+local now_us = time[1] * 1000000 + time[2]
+local function not_a_list(queue, asks)
+  local kind = (asks or redis.call)('TYPE', queue)
+  if kind.ok == 'none' or kind.ok == 'list' then return nil end
+  return kind.err and kind or redis.error_reply('WRONGTYPE ready queue ' .. queue .. ' is a ' .. kind.ok .. ', not a list')
+end
 local queues = prefix .. 'ready_queue:'
+local function not_permitted(command, key, ...)
+  if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
+    return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
+  end
+end
+local function no_queue(topic)
+  return not_a_list(queues .. topic, redis.pcall) or not_permitted('LPUSH', queues .. topic, '')
+end
+local function no_bucket(bucket)
+  return not_permitted('PEXPIRE', bucket, '1') or not_permitted('HSET', bucket, 'topic', '') or not_permitted('EXISTS', bucket)
+end
+local function not_here(reply)
+  return type(reply) == 'table' and reply.err and string.find(reply.err, 'non local key', 1, true) and reply
+end
+local function elsewhere(key)
+  return not_here(redis.pcall('EXISTS', key))
+end
 local OVERLAP_FOLLOW = 'follow'
-local RUN_NOW = 'n'
 local function unreadable(reply)
   return type(reply) == 'table' and reply.err and not string.find(reply.err, 'WRONGTYPE', 1, true)
 end
@@ -23,13 +42,6 @@ local function read_lease(text)
   local attempts, token, lent, expires = string.match(text, '^%+?(%d+) (%d+) (%-?%d+) ?(%d*)$')
   return tonumber(attempts) or 0, tonumber(token) or 0, tonumber(lent) or 0, tonumber(expires) or 0
 end
-local function not_permitted(command, key, ...)
-  if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
-    return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
-  end
-end
-local time = redis.call('TIME')
-local now_us = time[1] * 1000000 + time[2]
 local begun = (now_us - now_us % 1000) / 1000
 local now = now_us % 1000 == 0 and begun or begun + 1
 local CLOCK_SLACK = 500
@@ -81,6 +93,52 @@ local function follow_last(last, lease, topic, content, options, due)
   store_follower(buckets .. last, lease, topic, content, due, lifetime, most, ttr)
   return mark_follower(lease), not has_follower(lease)
 end
+local DEFAULT_OPTIONS = '0 0 604800000'
+local function store_bucket(id, topic, content, options, due)
+  local name = buckets .. id
+  if redis.call('EXISTS', name) == 1 then return false end
+  local lifetime = DEFAULT_LIFETIME
+  if not options or options == DEFAULT_OPTIONS then
+    redis.call('HSET', name, 'topic', topic, 'body', content)
+  else
+    redis.call('HSET', name, 'topic', topic, 'body', content, 'options', options)
+    lifetime = tonumber(string.match(options, '^%d+ %d+ (%d+)$')) or lifetime
+  end
+  redis.call('PEXPIRE', name, string.format('%d', math.max(due - now, 0) + lifetime))
+  return true
+end
+local SOON = 1800
+local known_topics = prefix .. 'topics'
+local USED_EACH = 60
+local function used_at(seconds)
+  return string.format('%d', seconds - seconds % USED_EACH)
+end
+local topics_due = prefix .. 'topics_due'
+local function register_wait(topic, seconds, due)
+  if due - seconds > SOON then
+    redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
+    redis.pcall('ZADD', topics_due, 'GT', string.format('%d', due - due % SOON + 2 * SOON), topic)
+  end
+end
+local function register_use(topic, seconds, due)
+  if due - seconds > SOON then
+    register_wait(topic, seconds, due)
+  else
+    redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
+  end
+end
+local REMEMBERED = 10
+local function remember(past, moments)
+  if #moments == 0 then return past or '' end
+  local text = table.concat(moments, ' ')
+  if past and past ~= '' then text = past .. ' ' .. text end
+  local begins, at = {1}, string.find(text, ' ', 1, true)
+  while at do
+    begins[#begins + 1], at = at + 1, string.find(text, ' ', at + 1, true)
+  end
+  return string.sub(text, begins[math.max(#begins - REMEMBERED + 1, 1)])
+end
+local RUN_NOW = 'n'
 local MOST_DEAD = 100
 local waiters = prefix .. 'waiting:'
 local wake_channels = prefix .. 'wake:'
@@ -107,68 +165,6 @@ local function wake(topic, jobs, made_ready)
     if receivers > 0 then return true end
   end
   return false
-end
-local function not_a_list(queue, asks)
-  local kind = (asks or redis.call)('TYPE', queue)
-  if kind.ok == 'none' or kind.ok == 'list' then return nil end
-  return kind.err and kind or redis.error_reply('WRONGTYPE ready queue ' .. queue .. ' is a ' .. kind.ok .. ', not a list')
-end
-local function no_queue(topic)
-  return not_a_list(queues .. topic, redis.pcall) or not_permitted('LPUSH', queues .. topic, '')
-end
-local function no_bucket(bucket)
-  return not_permitted('PEXPIRE', bucket, '1') or not_permitted('HSET', bucket, 'topic', '') or not_permitted('EXISTS', bucket)
-end
-local DEFAULT_OPTIONS = '0 0 604800000'
-local function store_bucket(id, topic, content, options, due)
-  local name = buckets .. id
-  if redis.call('EXISTS', name) == 1 then return false end
-  local lifetime = DEFAULT_LIFETIME
-  if not options or options == DEFAULT_OPTIONS then
-    redis.call('HSET', name, 'topic', topic, 'body', content)
-  else
-    redis.call('HSET', name, 'topic', topic, 'body', content, 'options', options)
-    lifetime = tonumber(string.match(options, '^%d+ %d+ (%d+)$')) or lifetime
-  end
-  redis.call('PEXPIRE', name, string.format('%d', math.max(due - now, 0) + lifetime))
-  return true
-end
-local REMEMBERED = 10
-local function remember(past, moments)
-  if #moments == 0 then return past or '' end
-  local text = table.concat(moments, ' ')
-  if past and past ~= '' then text = past .. ' ' .. text end
-  local begins, at = {1}, string.find(text, ' ', 1, true)
-  while at do
-    begins[#begins + 1], at = at + 1, string.find(text, ' ', at + 1, true)
-  end
-  return string.sub(text, begins[math.max(#begins - REMEMBERED + 1, 1)])
-end
-local SOON = 1800
-local known_topics = prefix .. 'topics'
-local USED_EACH = 60
-local function used_at(seconds)
-  return string.format('%d', seconds - seconds % USED_EACH)
-end
-local topics_due = prefix .. 'topics_due'
-local function register_wait(topic, seconds, due)
-  if due - seconds > SOON then
-    redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
-    redis.pcall('ZADD', topics_due, 'GT', string.format('%d', due - due % SOON + 2 * SOON), topic)
-  end
-end
-local function register_use(topic, seconds, due)
-  if due - seconds > SOON then
-    register_wait(topic, seconds, due)
-  else
-    redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
-  end
-end
-local function not_here(reply)
-  return type(reply) == 'table' and reply.err and string.find(reply.err, 'non local key', 1, true) and reply
-end
-local function elsewhere(key)
-  return not_here(redis.pcall('EXISTS', key))
 end
 local id = ARGV[1]
 local bucket = buckets .. id

@@ -1,26 +1,21 @@
--- sample: reads the topics of some waiting jobs, at random.
+-- sample: reads the topics of some waiting jobs, at random: the pool is divided into as many parts as the sample has entries, and one
+-- entry of each is read; a pool that has no more than that is read whole.
 --
 -- KEYS[1] job pool
 -- ARGV[1] how many entries the whole sample has   ARGV[2] how many were read before   ARGV[3] how many to read   ARGV[4] a random number
---
--- The pool is divided into as many parts as the sample has entries, and one entry of each is read; a pool that has no more than that
--- is read whole.
---
 -- Returns {entries, read, leases, topic, jobs, topic, jobs, …}: how many entries the pool has; how many were read, fewer than asked for
 -- at the end of the pool and where IDs are very long; how many of these are leases; the topic is '' for entries without a job.
 -- Errors: WRONGTYPE of the pool, NOPERM.
---
--- One script to spare round trips.
--- Cost: O(log n) of the pool for each entry.
+-- One script to spare round trips. Cost: O(log n) of the pool for each entry.
 local pool = KEYS[1]
+local function is_lease(score)
+  local part = score * 1000 % 1
+  return part > 0.0005 and part < 0.9995 and score - 4294967296 < 0
+end
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local buckets = prefix .. 'job_bucket:'
 local function unreadable(reply)
   return type(reply) == 'table' and reply.err and not string.find(reply.err, 'WRONGTYPE', 1, true)
-end
-local function is_lease(score)
-  local part = score * 1000 % 1
-  return part > 0.0005 and part < 0.9995 and score - 4294967296 < 0
 end
 local MAX_BYTES = 1024 * 1024
 local sample, before, count = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])

@@ -4,26 +4,31 @@
 -- ARGV[1] its name   ARGV[2] its next occurrence (Unix ms), if its spec or zone has changed   ARGV[3…11] the bucket's body (the spec),
 --   zone, to, content, missed, overlap, jitter, options, source   ARGV[12] 'missing': only if there is none and nobody has removed it
 --   by hand; else ''
---
 -- Returns {what, next}: 0, it was so already; 1, it is new; 2, it has changed; 3, a job has its ID, and nothing has changed; and its
 -- next occurrence (Unix ms). Overdue occurrences of an old spec are still fired: see old in parts/schedule.lua.
 -- Errors: WRONGTYPE, OOM, NOPERM. Nothing has changed then.
---
--- Atomic because a server may fire it meanwhile.
--- Cost: O(log n) of the pool.
+-- Atomic because a server may fire it meanwhile. Cost: O(log n) of the pool.
+local function schedule_id(name) return '{' .. name .. '}@schedule' end
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local buckets = prefix .. 'job_bucket:'
 local schedules = prefix .. 'schedules'
 local removed_schedules = prefix .. 'removed_schedules'
-local SCHEDULE_TOPIC = 'delayer:schedules'
+local time = redis.call('TIME')
+local now_us = time[1] * 1000000 + time[2]
+local begun = (now_us - now_us % 1000) / 1000
 local function not_permitted(command, key, ...)
   if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
     return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
   end
 end
+local function score_of(ms)
+  local rest = ms % 1000
+  if rest == 0 then return string.format('%d', ms / 1000) end
+  return string.format('%d.%03d', (ms - rest) / 1000, rest)
+end
+local SCHEDULE_TOPIC = 'delayer:schedules'
 local ANNOUNCED_WITHIN = 60000
-local time = redis.call('TIME')
 local first_due_channel = prefix .. 'first_due'
 local function announce(score, wait)
   if wait > ANNOUNCED_WITHIN then return end
@@ -31,15 +36,7 @@ local function announce(score, wait)
   local sooner = redis.pcall('ZCOUNT', pool, '(' .. overdue_until, '(' .. score)
   if sooner == 0 then redis.pcall('PUBLISH', first_due_channel, string.format('%d', wait)) end
 end
-local function schedule_id(name) return '{' .. name .. '}@schedule' end
-local now_us = time[1] * 1000000 + time[2]
-local begun = (now_us - now_us % 1000) / 1000
 local now = now_us % 1000 == 0 and begun or begun + 1
-local function score_of(ms)
-  local rest = ms % 1000
-  if rest == 0 then return string.format('%d', ms / 1000) end
-  return string.format('%d.%03d', (ms - rest) / 1000, rest)
-end
 local FIELDS = {'body', 'zone', 'to', 'content', 'missed', 'overlap', 'jitter', 'options', 'source'}
 local MOST_OLD = 4000 -- bytes; beyond that nobody has fired it through many changes
 local name, next = ARGV[1], ARGV[2]

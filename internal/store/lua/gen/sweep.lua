@@ -4,7 +4,6 @@
 -- KEYS[1] job pool   KEYS[2] the known topics   KEYS[3] those with jobs to come   KEYS[4] the numbers of reserved jobs
 -- ARGV[1] how many topics at most   ARGV[2] how many entries at most   ARGV[3…4] the position of the last topic before, its score and
 --   name; '' to begin
---
 -- Returns {more, score, name, forgotten, uncounted, excluded, topic, ids, topic, ids, …}: 1 if there are more topics, or IDs whose time
 -- is over; where to go on; how many topics it forgot; {topic, mark, …} of limited topics whose reserved jobs may lack slots, see
 -- take_slots; the topics with ready jobs whose limit lets none of this partition's be reserved; and the IDs of each queue that have no
@@ -20,59 +19,10 @@ local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local queues = prefix .. 'ready_queue:'
 local parked_queues = prefix .. 'paused_queue:'
-local buckets = prefix .. 'job_bucket:'
-local pauses = prefix .. 'paused'
-local dead_lists = prefix .. 'dead_letters:'
-local reserved_counts = prefix .. 'reserved'
-local MAX_LEASE = 86400000
-local known_topics = prefix .. 'topics'
-local topics_due = prefix .. 'topics_due'
-local once = prefix .. 'once'
-local limits = prefix .. 'limits'
-local uncounted = prefix .. 'uncounted'
-local function not_permitted(command, key, ...)
-  if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
-    return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
-  end
-end
-local function not_writable()
-  local reply = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '')
-  if type(reply) == 'table' and not string.find(reply.err, 'OOM ', 1, true) then return reply end
-end
 local function unreadable(reply)
   return type(reply) == 'table' and reply.err and not string.find(reply.err, 'WRONGTYPE', 1, true)
 end
-local LIMIT_MARK = 1099511627776
-local function raise_for(concurrency) return concurrency >= 0 and 2 * LIMIT_MARK or LIMIT_MARK end
-local function lowered(kept)
-  local raised = math.floor(kept / LIMIT_MARK + 0.5) * LIMIT_MARK
-  return kept - raised, raised
-end
-local function parse_limit(topic, text)
-  if not text then return nil end
-  if type(text) == 'table' then return nil, text end
-  local concurrency, interval, burst, next, appointed, whole = string.match(text, '^(%-?%d+) (%S+) (%d+) (%d+) (%d+) (.*)$')
-  interval = tonumber(interval)
-  if not interval then return nil, redis.error_reply('ERR what ' .. limits .. ' says of the topic ' .. topic .. ' is no limit') end
-  return tonumber(concurrency), interval, tonumber(burst), tonumber(next), tonumber(appointed), whole
-end
-local function stands_before(a, b)
-  for i = 1, math.min(#a, #b) do
-    local of_a, of_b = string.byte(a, i), string.byte(b, i)
-    if of_a ~= of_b then return of_a < of_b end
-  end
-  return #a < #b
-end
-local function entries_before(set, score, id)
-  local low = redis.call('ZCOUNT', set, '-inf', '(' .. score)
-  local high = redis.call('ZCOUNT', set, '-inf', score)
-  while low < high do
-    local middle = math.floor((low + high) / 2)
-    local entry = redis.call('ZRANGE', set, middle, middle)[1]
-    if stands_before(entry, id) then low = middle + 1 else high = middle end
-  end
-  return low
-end
+local buckets = prefix .. 'job_bucket:'
 local MOST_DEAD = 100
 local waiters = prefix .. 'waiting:'
 local wake_channels = prefix .. 'wake:'
@@ -81,6 +31,7 @@ local function wake(topic, jobs, made_ready)
     local first = redis.pcall('ZPOPMIN', waiters .. topic)
     if not first[1] then
       if not first.err then return false end
+      local pauses = prefix .. 'paused'
       local function is_parked(topic, reply)
         return reply.err and string.find(reply.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', pauses, topic)[1]
       end
@@ -106,11 +57,60 @@ local function pass_on(id, topic)
     redis.pcall('ZADD', pool, 0, id)
   end
 end
+local pauses = prefix .. 'paused'
 local time = redis.call('TIME')
 local now_us = time[1] * 1000000 + time[2]
+local now_s = now_us / 1000000
+local dead_lists = prefix .. 'dead_letters:'
+local reserved_counts = prefix .. 'reserved'
+local MAX_LEASE = 86400000
+local LIMIT_MARK = 1099511627776
+local function lowered(kept)
+  local raised = math.floor(kept / LIMIT_MARK + 0.5) * LIMIT_MARK
+  return kept - raised, raised
+end
+local function raise_for(concurrency) return concurrency >= 0 and 2 * LIMIT_MARK or LIMIT_MARK end
+local limits = prefix .. 'limits'
+local function parse_limit(topic, text)
+  if not text then return nil end
+  if type(text) == 'table' then return nil, text end
+  local concurrency, interval, burst, next, appointed, whole = string.match(text, '^(%-?%d+) (%S+) (%d+) (%d+) (%d+) (.*)$')
+  interval = tonumber(interval)
+  if not interval then return nil, redis.error_reply('ERR what ' .. limits .. ' says of the topic ' .. topic .. ' is no limit') end
+  return tonumber(concurrency), interval, tonumber(burst), tonumber(next), tonumber(appointed), whole
+end
+local function stands_before(a, b)
+  for i = 1, math.min(#a, #b) do
+    local of_a, of_b = string.byte(a, i), string.byte(b, i)
+    if of_a ~= of_b then return of_a < of_b end
+  end
+  return #a < #b
+end
+local function entries_before(set, score, id)
+  local low = redis.call('ZCOUNT', set, '-inf', '(' .. score)
+  local high = redis.call('ZCOUNT', set, '-inf', score)
+  while low < high do
+    local middle = math.floor((low + high) / 2)
+    local entry = redis.call('ZRANGE', set, middle, middle)[1]
+    if stands_before(entry, id) then low = middle + 1 else high = middle end
+  end
+  return low
+end
+local known_topics = prefix .. 'topics'
+local function not_permitted(command, key, ...)
+  if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
+    return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
+  end
+end
+local function not_writable()
+  local reply = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '')
+  if type(reply) == 'table' and not string.find(reply.err, 'OOM ', 1, true) then return reply end
+end
+local topics_due = prefix .. 'topics_due'
+local once = prefix .. 'once'
 local begun = (now_us - now_us % 1000) / 1000
 local now = now_us % 1000 == 0 and begun or begun + 1
-local now_s = now_us / 1000000
+local uncounted = prefix .. 'uncounted'
 local USED_EACH = 60
 local function used_at(seconds)
   return string.format('%d', seconds - seconds % USED_EACH)

@@ -2,28 +2,25 @@
 --
 -- KEYS[1] job pool
 -- ARGV[1] the topic   ARGV[2…3] the position of the last entry before, its score and ID; '' to begin   ARGV[4] the mark that limit set
---
 -- Returns the position of the last entry {score, ID}; '' at the end, or if the topic has no mark: somebody else has counted its jobs, or
 -- the limit has ended. The last page deletes the mark, unless it is a later one.
 -- Errors: WRONGTYPE, NOPERM.
---
--- Atomic because a lease may end between the check and the entry.
--- Cost: O(log² n) of the pool, and O(PAGE).
+-- Atomic because a lease may end between the check and the entry. Cost: O(log² n) of the pool, and O(PAGE).
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local slots = prefix .. 'slots:'
-local uncounted = prefix .. 'uncounted'
-local MAX_LEASE = 86400000
-local buckets = prefix .. 'job_bucket:'
 local function not_permitted(command, key, ...)
   if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
     return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
   end
 end
-local function is_lease(score)
-  local part = score * 1000 % 1
-  return part > 0.0005 and part < 0.9995 and score - 4294967296 < 0
+local uncounted = prefix .. 'uncounted'
+local function exact_score(us)
+  local rest = us % 1000000
+  return string.format('%d.%06d', (us - rest) / 1000000, rest)
 end
+local time = redis.call('TIME')
+local now_us = time[1] * 1000000 + time[2]
 local function stands_before(a, b)
   for i = 1, math.min(#a, #b) do
     local of_a, of_b = string.byte(a, i), string.byte(b, i)
@@ -41,14 +38,14 @@ local function entries_before(set, score, id)
   end
   return low
 end
-local function slot_score(at) return string.format('%.0f', at) end
-local time = redis.call('TIME')
-local now_us = time[1] * 1000000 + time[2]
 local now_s = now_us / 1000000
-local function exact_score(us)
-  local rest = us % 1000000
-  return string.format('%d.%06d', (us - rest) / 1000000, rest)
+local MAX_LEASE = 86400000
+local function is_lease(score)
+  local part = score * 1000 % 1
+  return part > 0.0005 and part < 0.9995 and score - 4294967296 < 0
 end
+local buckets = prefix .. 'job_bucket:'
+local function slot_score(at) return string.format('%.0f', at) end
 local PAGE = 200
 local topic, set = ARGV[1], slots .. ARGV[1]
 local err = not_permitted('ZADD', set, '0', '') or not_permitted('HDEL', uncounted, topic)

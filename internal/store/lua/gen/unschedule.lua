@@ -3,24 +3,20 @@
 -- KEYS[1] job pool
 -- ARGV[1] its name   ARGV[2] the source that it must have; '' for any: somebody removes it by hand, and then one with a source is
 --   remembered, to be told from one that Redis has lost
---
--- Returns 1, or 0 if there is none.
--- Errors: WRONGTYPE of the bucket, NOPERM. Nothing has changed then.
---
--- Atomic because a server may fire it meanwhile.
--- Cost: O(log n) of the pool.
+-- Returns 1, or 0 if there is none. Errors: WRONGTYPE of the bucket, NOPERM. Nothing has changed then.
+-- Atomic because a server may fire it meanwhile. Cost: O(log n) of the pool.
+local function schedule_id(name) return '{' .. name .. '}@schedule' end
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local buckets = prefix .. 'job_bucket:'
 local SCHEDULE_TOPIC = 'delayer:schedules'
-local schedules = prefix .. 'schedules'
-local removed_schedules = prefix .. 'removed_schedules'
 local function not_permitted(command, key, ...)
   if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
     return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
   end
 end
-local function schedule_id(name) return '{' .. name .. '}@schedule' end
+local schedules = prefix .. 'schedules'
+local removed_schedules = prefix .. 'removed_schedules'
 local id = schedule_id(ARGV[1])
 local s = redis.call('HMGET', buckets .. id, 'topic', 'revision', 'source')
 if s[1] and (s[1] ~= SCHEDULE_TOPIC or not s[2]) or ARGV[2] ~= '' and s[3] ~= ARGV[2] then return 0 end

@@ -1,5 +1,5 @@
 -- Dead letters.
--- include: time: now; cluster: elsewhere
+-- include: time cluster
 
 -- Takes an ID off a topic's dead letters.
 local function unlist(topic, id)

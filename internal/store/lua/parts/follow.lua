@@ -7,8 +7,7 @@
 -- With the overlap 'follow' no two jobs of a schedule run at a time, and one begins after each occurrence. An occurrence whose last job is
 -- reserved has a follower of that job, under its ID. If the last job is not reserved yet, it stands for the occurrence, too, where it is:
 -- a push would move it to the end of its queue each time.
--- include: guard: not_permitted unreadable; pool: announce; queue: wake; time: now score_of; topics: register_use
--- include: lease: read_lease lease_text has_follower mark_follower lifetime_left pushed_again read_options options_text
+-- include: guard lease pool queue time topics
 
 -- Stores the follower of a job whose lease has that text.
 local function store_follower(name, text, topic, body, due, lifetime, most, ttr)

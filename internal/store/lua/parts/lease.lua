@@ -1,5 +1,5 @@
 -- Leases, and the fields of a bucket that tell of them.
--- include: guard: unreadable; pool: announce; time: now_us exact_score now now_s
+-- include: guard pool time
 
 -- Whether the score of an entry of the pool is the end of a lease: that is never a whole millisecond, as all due times are. See
 -- Encodings in docs/wire-format.md. (From 2106 on scores are too coarse to tell.)

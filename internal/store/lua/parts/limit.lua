@@ -1,7 +1,7 @@
 -- Limits of topics: how many jobs are reserved at a time, and how many begin a second. A limit is a text in the hash of limits, see
 -- parse_limit. If it says how many at a time, each reserved job has a slot, see parts/slots.lua. How many begin is counted by when the next
 -- one may, as if they came evenly: one number tells all. It may be in the past, by what is made up for, or by a burst.
--- include: throttle: wake_throttled; time: now_us
+-- include: throttle time
 
 -- A topic's limit marks the number of its reserved jobs: see Encodings in docs/wire-format.md. By how much the number is raised;
 -- and how many jobs are reserved by the number that is kept, and by how much that is raised.

@@ -1,5 +1,5 @@
 -- Moves one topic's due jobs from the pool to its ready queue.
--- include: lease: is_lease count_reserved; pool: retry_score; queue: wake; time: stopwatch; topics: register_use; cluster: elsewhere
+-- include: lease pool queue time topics cluster
 
 local FIRST = 5    -- place of the first ID
 local CHUNK = 3500 -- unpack fails near 8,000, and a job put back takes two places

@@ -1,6 +1,6 @@
 -- Paused topics. Their ready jobs are parked in paused_queue:<topic>, so that nobody finds any in the ready queue, also who knows of no
 -- pause; their waiters are in paused_waiting:<topic>.
--- include: guard: not_permitted not_writable; queue: wake
+-- include: guard queue
 
 -- Whether the topic is paused, by what Redis answers to a command on the set of its waiters: while it is, a hash stands in the
 -- place of that. See Encodings in docs/wire-format.md.

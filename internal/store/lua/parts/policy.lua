@@ -1,7 +1,7 @@
 -- Policies of pushes: which count once, and which are a burst.
 --
 -- If a push of an ID counts once no further one does for a while, whatever becomes of the job. Of several pushes in a burst one job comes.
--- include: time: now begun
+-- include: time
 
 -- For how long a push of that policy counts alone (ms), nil if that is not its policy; and its fingerprint, '' for none.
 local function once_window(policy)

@@ -1,5 +1,5 @@
 -- Entries of the job pool.
--- include: time: time
+-- include: time
 
 -- Tells the servers that a job with that score is due in so many ms, if it is the next to be due: they sleep until the one that was. What
 -- is overdue does not count, as it may be stuck. No permission is no failure: servers read the pool by themselves, too.

@@ -9,7 +9,7 @@
 --   last       the ID of its last job
 --   ran late overlapped paused_out   how many occurrences had a job, and how many none, by reason
 --   past       the last ten occurrences, see remember
--- include: guard: not_a_list not_permitted; time: now
+-- include: guard time
 
 local function schedule_id(name) return '{' .. name .. '}@schedule' end
 

@@ -1,6 +1,6 @@
 -- The slots of a topic whose limit says how many of its jobs are reserved at a time: a sorted set of these jobs, by the ends of their
 -- leases. The pool decides: a slot whose score is over is free unless the job's lease was extended.
--- include: lease: is_lease
+-- include: lease
 
 local PLACES = 1000   -- slots that one call checks, of leases that seem to be over,
 local LOOKED_AT = 200 -- and of others

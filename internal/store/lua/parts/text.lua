@@ -3,7 +3,7 @@
 -- Redis looks at each byte of each string that Lua makes, which is what a large group costs: its body as read, without its end, and with
 -- what comes behind. So the body of an open large group is kept as a string, too, to which Redis itself adds; Lua makes one of the three.
 -- It may be gone at any time, and counts if it is as long as the body: what else changes a body does not know it.
--- include: guard: not_permitted
+-- include: guard
 
 local TEXT_KEPT = 60000 -- ms
 

@@ -1,5 +1,5 @@
 -- Throttled clients: those that wait until a topic's limit has a free slot.
--- include: queue: wake
+-- include: queue
 
 -- Makes all of them waiters like others.
 local function end_throttling(topic)

@@ -1,5 +1,5 @@
 -- Jobs in transit to another partition. There is one batch of them at a time.
--- include: dead: unlist; guard: not_permitted not_writable all_unreadable; lease: read_lease pushed_again; time: now_us now
+-- include: dead guard lease time
 
 local BATCH_BYTES = 256 * 1024
 local batch_bytes, batched = 0, 0
