@@ -44,7 +44,7 @@ local function adjust_lease(name, ttl)
   redis.call('HSET', name, 'lease', keep_follower(text, lease_text(attempts, token, lent, ttl)))
 end
 
-local function enter(kind, id, topic, at)
+local function place(kind, id, topic, at)
   local name = topic == SCHEDULE_TOPIC and schedule_name(id)
   if name then redis.call('ZADD', schedules, 0, name) end
   if kind == 'r' and not make_ready(topic, id) then
@@ -94,7 +94,7 @@ while i <= #ARGV do
       register_use(topic, now / 1000, now / 1000)
     else
       adjust_lease(name, ttl)
-      enter(kind, id, topic, at)
+      place(kind, id, topic, at)
     end
   end
 end

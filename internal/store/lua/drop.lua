@@ -15,7 +15,7 @@ local CHUNK = 3500 -- unpack fails near 8,000, and a job put back takes two plac
 local found_at, retry_from = tonumber(ARGV[1]), tonumber(ARGV[2])
 local err = not_writable() or all_unreadable()
 if err then return err end
-local dropped, postponed, why = {}, {}, ''
+local dropped, deferred, why = {}, {}, ''
 local seen = {}
 for first = FIRST, #ARGV, CHUNK do
   local last = math.min(first + CHUNK - 1, #ARGV)
@@ -30,8 +30,8 @@ for first = FIRST, #ARGV, CHUNK do
       gone[#gone + 1] = id
       dropped[#dropped + 1] = id
     elseif score - found_at <= 0 then
-      entries[#entries + 1], entries[#entries + 2] = retry_score(retry_from, #postponed), id
-      postponed[#postponed + 1] = id
+      entries[#entries + 1], entries[#entries + 2] = retry_score(retry_from, #deferred), id
+      deferred[#deferred + 1] = id
       why = topic.err .. ' (job bucket ' .. buckets .. id .. ')'
     end
     seen[id] = true
@@ -39,4 +39,4 @@ for first = FIRST, #ARGV, CHUNK do
   if #gone > 0 then redis.call('ZREM', pool, unpack(gone)) end
   if #entries > 0 then redis.call('ZADD', pool, unpack(entries)) end
 end
-return {dropped, postponed, why}
+return {dropped, deferred, why}

@@ -8,10 +8,9 @@
 -- Errors: WRONGTYPE of the pool, NOPERM.
 -- One script to spare round trips.
 -- Cost: O(log n) of the pool for each span; where leases may be, O(its entries) up to ALL, and O(SAMPLE · log n) beyond that.
--- include: lease limit time
+-- include: lease limit sample time
 local ALL, SAMPLE = 1000, 200
 local COUNTED, SAMPLED, ENOUGH = 10, 5, 600 -- what that costs, where to read the next entry is 1
-local MAX_BYTES = 256 * 1024
 local from = ARGV[1] ~= '' and tonumber(ARGV[1]) or now
 
 -- Whether any job is reserved. Where that can't be read, or takes long, one may be.
@@ -28,41 +27,29 @@ local last_lease = some_reserved() and now + MAX_LEASE or -1
 
 local spent = 0
 
--- Reads up to count entries from a rank on, one of each step entries, at random, since jobs and leases may alternate. Returns how many
--- it read, and how many are leases.
-local function look(first, count, step)
-  local looked, leases, bytes = 0, 0, 0
-  local page = step == 1 and 100 or 1
-  while looked < count and bytes < MAX_BYTES do
-    local rank = first + math.floor((looked + (step == 1 and 0 or math.random())) * step)
-    local entries = redis.call('ZRANGE', pool, rank, rank + math.min(page, count - looked) - 1, 'WITHSCORES')
-    if #entries == 0 then break end
-    for i = 1, #entries, 2 do
-      bytes = bytes + #entries[i]
-      if is_lease(entries[i + 1]) then leases = leases + 1 end
-    end
-    looked = looked + #entries / 2
-  end
-  return looked, leases
+local leases
+local function count_lease(_, score)
+  if is_lease(score) then leases = leases + 1 end
 end
 
 local reply = {string.format('%d', from)}
 for i = 3, #ARGV do
   if spent >= ENOUGH then break end
   local starts, ends = score_of(from + ARGV[i - 1]), score_of(from + ARGV[i])
-  local entries, looked, leases = redis.call('ZCOUNT', pool, starts, '(' .. ends), nil, 0
-  looked = entries
+  local entries = redis.call('ZCOUNT', pool, starts, '(' .. ends)
+  local sampled = entries
+  leases = 0
   if entries > 0 and from + ARGV[i - 1] <= last_lease then
     local first = redis.call('ZCOUNT', pool, '-inf', '(' .. starts)
     if entries <= ALL then
-      looked, leases = look(first, entries, 1)
-      spent = spent + looked
+      sampled = sample_pool(first, entries, 1, count_lease)
+      spent = spent + sampled
     else
-      looked, leases = look(first, SAMPLE, entries / SAMPLE)
-      spent = spent + looked * SAMPLED
+      sampled = sample_pool(first, SAMPLE, entries / SAMPLE, count_lease)
+      spent = spent + sampled * SAMPLED
     end
   end
-  reply[#reply + 1], reply[#reply + 2], reply[#reply + 3] = entries, looked, leases
+  reply[#reply + 1], reply[#reply + 2], reply[#reply + 3] = entries, sampled, leases
   spent = spent + COUNTED
 end
 return reply

@@ -17,8 +17,8 @@ for i = 2, #KEYS do
   if type(length) ~= 'number' then length = 1 end
   local topic, waited = ARGV[2 * i - 2], ARGV[2 * i - 1]
   if length == 0 and waiter ~= '' and waited ~= '-1' then
-    local entered, added = add_waiter(topic, waiter, waited)
-    if entered then written = true else reply[1] = 0 end
+    local registered, added = add_waiter(topic, waiter, waited)
+    if registered then written = true else reply[1] = 0 end
     if added then reply[2][#reply[2] + 1] = i - 1 end
   end
   if some then reply[i + 1] = length end

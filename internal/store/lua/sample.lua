@@ -7,16 +7,14 @@
 -- at the end of the pool and where IDs are very long; how many of these are leases; the topic is '' for entries without a job.
 -- Errors: WRONGTYPE of the pool, NOPERM.
 -- One script to spare round trips. Cost: O(log n) of the pool for each entry.
--- include: guard lease
-local MAX_BYTES = 1024 * 1024
+-- include: guard lease sample
 local sample, before, count = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local all = redis.call('ZCARD', pool)
 math.randomseed(tonumber(ARGV[4]))
+local leases, jobs, topics = 0, {}, {}
 
-local looked, leases, bytes, jobs, topics = 0, 0, 0, {}, {}
-
-local function look(id, score)
-  looked, bytes = looked + 1, bytes + #id
+-- Counts an entry. Returns an error reply if no bucket can be read.
+local function visit(id, score)
   if is_lease(score) then
     leases = leases + 1
     return
@@ -31,18 +29,9 @@ local function look(id, score)
   jobs[topic] = jobs[topic] + 1
 end
 
-while looked < count and bytes < MAX_BYTES do
-  local rank, page = before + looked, math.min(50, count - looked)
-  if all > sample then
-    rank, page = math.floor((rank + math.random()) * all / sample), 1
-  end
-  local entries = redis.call('ZRANGE', pool, rank, rank + page - 1, 'WITHSCORES')
-  if #entries == 0 then break end
-  for i = 1, #entries, 2 do
-    local err = look(entries[i], entries[i + 1])
-    if err then return err end
-  end
-end
-local reply = {all, looked, leases}
+local step = math.max(all / sample, 1)
+local entries_read, err = sample_pool(math.floor(before * step), count, step, visit)
+if err then return err end
+local reply = {all, entries_read, leases}
 for _, topic in ipairs(topics) do reply[#reply + 1], reply[#reply + 2] = topic, jobs[topic] end
 return reply

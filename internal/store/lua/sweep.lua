@@ -35,49 +35,38 @@ local function is_queued(topic, id)
   return false
 end
 
--- Drops up to count entries without a job off the end of the topic's queue. IDs of which there is no
--- job are added to gone. Returns how many there were, and whether there may be more of them; or an
--- error reply.
-local function drop_stale(topic, queue, count, gone)
-  local ids = pcall('LRANGE', queue, -count, -1)
-  if ids.err then return unreadable(ids) and ids or 0 end
-  if #ids == 0 then return 0 end
-  local waits = redis.call('ZMSCORE', pool, unpack(ids))
-  local found, misrouted, used, more = {}, {}, 0, #ids == count
-  for i = #ids, 1, -1 do
-    local id, owner = ids[i], not waits[i] and pcall('HGET', buckets .. ids[i], 'topic')
-    if owner == topic or unreadable(owner) then
-      more = false
-      break
-    end
-    if waits[i] then
-      -- It will come back.
-    elseif type(owner) ~= 'string' then
-      found[#found + 1] = id
-    elseif not is_queued(owner, id) then
-      misrouted[#misrouted + 1] = {id, owner}
-    end
-    used, entries_left = used + 1, entries_left - 1
-    if entries_left <= 0 then break end
-  end
-  if used == 0 then return 0 end
-  local popped = pcall('RPOP', queue, used)
-  if type(popped) == 'table' and popped.err then return popped end
-  for _, id in ipairs(found) do gone[#gone + 1] = id end
-  for _, entry in ipairs(misrouted) do pass_on(entry[1], entry[2]) end
-  return used, more
-end
-
 local some_paused = pcall('EXISTS', pauses) == 1
 
--- Sweeps the topic's queue, or, if it is paused, its parked jobs. Returns whether that is done; or an error reply.
+-- Drops entries without a job off the end of the topic's queue or, if it is paused, of its parked jobs. IDs of which there is no job are
+-- added to gone. Returns whether that is done; or an error reply.
 local function sweep(topic, gone)
-  local queue = queues .. topic
+  local queue, count = queues .. topic, 1
   if some_paused and pcall('EXISTS', queue) == 0 then queue = parked_queues .. topic end
-  local count = 1
   while entries_left > 0 do
-    local used, more = drop_stale(topic, queue, count, gone)
-    if type(used) == 'table' then return used end
+    local ids = pcall('LRANGE', queue, -count, -1)
+    if ids.err or #ids == 0 then return unreadable(ids) and ids or true end
+    local waits = redis.call('ZMSCORE', pool, unpack(ids))
+    local found, misrouted, used, more = {}, {}, 0, #ids == count
+    for i = #ids, 1, -1 do
+      local id, owner = ids[i], not waits[i] and pcall('HGET', buckets .. ids[i], 'topic')
+      if owner == topic or unreadable(owner) then
+        more = false
+        break
+      end
+      if waits[i] then
+        -- It will come back.
+      elseif type(owner) ~= 'string' then
+        found[#found + 1] = id
+      elseif not is_queued(owner, id) then
+        misrouted[#misrouted + 1] = {id, owner}
+      end
+      used, entries_left = used + 1, entries_left - 1
+      if entries_left <= 0 then break end
+    end
+    local popped = used > 0 and pcall('RPOP', queue, used)
+    if type(popped) == 'table' and popped.err then return popped end
+    for _, id in ipairs(found) do gone[#gone + 1] = id end
+    for _, entry in ipairs(misrouted) do pass_on(entry[1], entry[2]) end
     if not more then return true end
     count = STEP
   end
@@ -91,8 +80,8 @@ local function has_something(topic, count, limit, due)
     or some_paused and pcall('HGET', pauses, topic) ~= false
 end
 
--- The numbers of reserved jobs, none below 0, and none above what the pool can have: leases end
--- within MAX_LEASE. Those of topics with a limit are raised, as servers before this one don't leave them so.
+-- The numbers of reserved jobs, none below 0, and none above what the pool can have: leases end within MAX_LEASE. Those of topics with a
+-- limit are raised.
 local function reserved_of(names, has_limit)
   local counts = pcall('HMGET', reserved_counts, unpack(names))
   if counts.err or has_limit.err then

@@ -15,16 +15,16 @@ local all = redis.call('ZCARD', topics)
 local first = math.max(all - last, 0)
 if ARGV[4] ~= '' then first = entries_before(topics, ARGV[4], ARGV[5] .. '\0') end
 
-local reply, looked, bytes = {all, '', ''}, 0, 0
-while looked < most and bytes < MAX_BYTES do
-  local page = redis.call('ZRANGE', topics, first + looked, first + math.min(looked + PAGE, most) - 1, 'WITHSCORES')
+local reply, names_read, bytes = {all, '', ''}, 0, 0
+while names_read < most and bytes < MAX_BYTES do
+  local page = redis.call('ZRANGE', topics, first + names_read, first + math.min(names_read + PAGE, most) - 1, 'WITHSCORES')
   for i = 1, #page, 2 do
     local topic = page[i]
     bytes = bytes + #topic
     if part == '' or string.find(topic, part, 1, true) then reply[#reply + 1] = topic end
   end
-  looked = looked + #page / 2
-  if first + looked >= all then
+  names_read = names_read + #page / 2
+  if first + names_read >= all then
     reply[2], reply[3] = '', ''
     break
   end

@@ -132,9 +132,9 @@ local function body_of(name)
   return type(body) == 'string' and string.sub(body, 1, preview) or '', size
 end
 
-local reply, looked, page, ended = {0, {}}, 0, FIRST_PAGE, false
+local reply, entries_read, page, ended = {0, {}}, 0, FIRST_PAGE, false
 while jobs_left > 0 and entries_left > 0 and bytes_left > 0 and not ended do
-  local ids, places = read(looked, math.min(page, entries_left))
+  local ids, places = read(entries_read, math.min(page, entries_left))
   ended, page = #ids == 0, math.min(2 * page, LAST_PAGE)
   for i, id in ipairs(ids) do
     local at, name = places[i], names .. id
@@ -147,11 +147,11 @@ while jobs_left > 0 and entries_left > 0 and bytes_left > 0 and not ended do
         string.sub(job[3] or '', 1, MAX_TEXT), string.sub(job[4] or '', 1, MAX_TEXT), most, ttr}
       jobs_left, entries_left = jobs_left - 1, entries_left - A_JOB
     end
-    looked, entries_left, bytes_left = looked + 1, entries_left - 1, bytes_left - #id
+    entries_read, entries_left, bytes_left = entries_read + 1, entries_left - 1, bytes_left - #id
     reply[2] = {at, id}
     if jobs_left == 0 or entries_left <= 0 or bytes_left <= 0 then break end
   end
 end
-reply[1] = looked
+reply[1] = entries_read
 if ended then reply[2] = {} end
 return reply

@@ -74,9 +74,9 @@ local function store_bucket(id, topic, content, options, due)
 end
 local OVERLAPPED = 'o'
 local REMEMBERED = 10
-local function remember(past, moments)
-  if #moments == 0 then return past or '' end
-  local text = table.concat(moments, ' ')
+local function remember(past, occurrences)
+  if #occurrences == 0 then return past or '' end
+  local text = table.concat(occurrences, ' ')
   if past and past ~= '' then text = past .. ' ' .. text end
   local begins, at = {1}, string.find(text, ' ', 1, true)
   while at do

@@ -152,18 +152,18 @@ local claim_tells = false
 local STEP = 50
 local waiters = prefix .. 'waiting:'
 local function take_all(read, wants, claim, limit_at, gate)
-  local reply, waiter, entered = {0, stale, 0}, ARGV[2], 1
+  local reply, waiter, registered = {0, stale, 0}, ARGV[2], 1
   for i = 2, #KEYS do
     local taken, leases = {}, nil
     local room = math.min(wanted, limit_at and tonumber(ARGV[limit_at + i - 2]) or wanted)
     local topic, asked, step, left = ARGV[#ARGV - #KEYS + i], room > 0, 1, 0
-    local held, others_served, among
-    while room > 0 and not held and entries_left > 0 and bytes_left > 0 do
+    local poll_in, others_served, among
+    while room > 0 and not poll_in and entries_left > 0 and bytes_left > 0 do
       local count = math.min(math.max(room, step), entries_left)
       local used, jobs, more_leases, is_empty = take(KEYS[i], topic, count, room, read, wants, claim, gate)
       if gate then
         local served
-        held, served, among = gate(topic, nil, jobs and #jobs / 2 or 0)
+        poll_in, served, among = gate(topic, nil, jobs and #jobs / 2 or 0)
         others_served = others_served or served
       end
       if type(used) == 'table' then
@@ -171,7 +171,7 @@ local function take_all(read, wants, claim, limit_at, gate)
         wanted, room, reply[1] = 0, 0, 1
         asked = false
       elseif used == 0 then
-        if jobs then asked, entered = false, 0 end
+        if jobs then asked, registered = false, 0 end
         break
       else
         entries_left, step = entries_left - used, STEP
@@ -185,7 +185,7 @@ local function take_all(read, wants, claim, limit_at, gate)
         if is_empty then break end
       end
     end
-    if asked and limit_at and not held and (room == 0 or entries_left <= 0 or bytes_left <= 0) then
+    if asked and limit_at and not poll_in and (room == 0 or entries_left <= 0 or bytes_left <= 0) then
       local others = waiter ~= '' and ARGV[4] == '1'
       left = (others or not others_served and pcall('EXISTS', waiters .. topic) == 1) and pcall('LLEN', KEYS[i]) or -1
       if type(left) ~= 'number' then left = -1 end
@@ -220,7 +220,7 @@ local function take_all(read, wants, claim, limit_at, gate)
         wake(topic, left)
       end
     end
-    if asked and left == 0 and waiter ~= '' and (room > 0 or ARGV[4] == '1') and (not held or among) then
+    if asked and left == 0 and waiter ~= '' and (room > 0 or ARGV[4] == '1') and (not poll_in or among) then
       local registered_at
       local WAITING_FOR = 3600000
       local function add_waiter(topic, waiter, waited, among)
@@ -245,16 +245,16 @@ local function take_all(read, wants, claim, limit_at, gate)
         if type(added) == 'number' then redis.pcall('PEXPIRE', set, WAITING_FOR) end
         return type(added) == 'number', added == 1
       end
-      if not add_waiter(topic, waiter, #taken > 0 and 0 or ARGV[3], among) then entered = 0 end
+      if not add_waiter(topic, waiter, #taken > 0 and 0 or ARGV[3], among) then registered = 0 end
     end
     if #taken > 0 then
       reply[#reply + 1], reply[#reply + 2], reply[#reply + 3] = i - 1, taken, left
       if leases then reply[#reply + 1] = leases end
     end
-    if held then reply[#reply + 1], reply[#reply + 2] = 1 - i, held end
+    if poll_in then reply[#reply + 1], reply[#reply + 2] = 1 - i, poll_in end
   end
   if wanted > 0 and (entries_left <= 0 or bytes_left <= 0) then reply[1] = 1 end
-  if waiter ~= '' then reply[3] = entered end
+  if waiter ~= '' then reply[3] = registered end
   if #reply == 3 and #stale == 0 and reply[3] == 0 and not claim_tells then
     local function takes_no_writes(queue)
       local reply = redis.pcall('RPOP', queue, 0)

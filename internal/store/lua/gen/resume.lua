@@ -72,15 +72,15 @@ local function wake(topic, jobs, made_ready)
 end
 local function release(topic, most)
   local queue, parked, set = queues .. topic, parked_queues .. topic, waiters .. topic
-  local ready, held, moved = redis.pcall('LLEN', queue), redis.pcall('LLEN', parked), 0
-  local is_broken = type(ready) ~= 'number' or type(held) ~= 'number'
-  if not is_broken and held > 0 then
-    if held <= most and held < ready then
-      for _ = 1, held do
+  local ready, waiting, moved = redis.pcall('LLEN', queue), redis.pcall('LLEN', parked), 0
+  local is_broken = type(ready) ~= 'number' or type(waiting) ~= 'number'
+  if not is_broken and waiting > 0 then
+    if waiting <= most and waiting < ready then
+      for _ = 1, waiting do
         local entry = redis.pcall('LMOVE', parked, queue, 'LEFT', 'RIGHT')
         if type(entry) ~= 'string' then return nil, entry or nil end
       end
-      moved = held
+      moved = waiting
     else
       local more
       moved, more = park(topic, most)
@@ -91,7 +91,7 @@ local function release(topic, most)
   redis.call('HDEL', pauses, topic)
   if redis.call('TYPE', set).ok == 'hash' then redis.pcall('DEL', set) end
   if redis.call('EXISTS', paused_waiters .. topic) == 1 then redis.pcall('RENAME', paused_waiters .. topic, set) end
-  if not is_broken and ready + held > 0 then wake(topic, ready + held) end
+  if not is_broken and ready + waiting > 0 then wake(topic, ready + waiting) end
   return moved, false
 end
 local function paused_until(p)

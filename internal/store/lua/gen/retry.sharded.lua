@@ -272,15 +272,15 @@ local ended, ids, followers = {}, {}, {} -- leases, by topic, and their jobs; ID
 local first_due = math.huge
 
 -- Puts the job at ARGV[i] into the pool, or into its queue, and a released one in front.
-local function give_back(i, job)
+local function put_back(i, job)
   local topic, id, delay, refund, text = ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 3]), ARGV[i + 4] == REFUND, ARGV[i + 5]
   local name = buckets .. id
   local attempts, token, lent = read_lease(job[1])
   local left = lifetime_left(redis.call('PTTL', name), token, lent)
   if left >= 0 then left = left + delay end
-  local given_back = lease_text(math.max(refund and attempts - 1 or attempts, 0), token, 0, left)
-  if string.byte(job[1]) == FOLLOWER_BYTE then given_back = FOLLOWER_MARK .. given_back end
-  redis.call('HSET', name, 'lease', given_back)
+  local lease = lease_text(math.max(refund and attempts - 1 or attempts, 0), token, 0, left)
+  if string.byte(job[1]) == FOLLOWER_BYTE then lease = FOLLOWER_MARK .. lease end
+  redis.call('HSET', name, 'lease', lease)
   if text ~= '' then redis.call('HSET', name, 'error', text) end
   if left >= 0 then redis.call('PEXPIRE', name, string.format('%d', left)) end
   if delay > 0 then
@@ -305,7 +305,7 @@ for i = 1, #ARGV, FIELDS do
   elseif job then
     ended[topic], ids[#ids + 1] = (ended[topic] or 0) - 1, id
     if not reason then
-      give_back(i, job)
+      put_back(i, job)
     else
       redis.call('ZREM', pool, id)
       if has_follower then followers[#followers + 1] = id end

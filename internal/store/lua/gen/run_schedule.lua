@@ -122,9 +122,9 @@ local function register_use(topic, seconds, due)
   end
 end
 local REMEMBERED = 10
-local function remember(past, moments)
-  if #moments == 0 then return past or '' end
-  local text = table.concat(moments, ' ')
+local function remember(past, occurrences)
+  if #occurrences == 0 then return past or '' end
+  local text = table.concat(occurrences, ' ')
   if past and past ~= '' then text = past .. ' ' .. text end
   local begins, at = {1}, string.find(text, ' ', 1, true)
   while at do

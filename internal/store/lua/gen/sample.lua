@@ -17,15 +17,32 @@ local buckets = prefix .. 'job_bucket:'
 local function unreadable(reply)
   return type(reply) == 'table' and reply.err and not string.find(reply.err, 'WRONGTYPE', 1, true)
 end
-local MAX_BYTES = 1024 * 1024
+local PAGE, MAX_BYTES = 100, 256 * 1024
+local function sample_pool(rank, count, step, visit)
+  local entries_read, bytes = 0, 0
+  while entries_read < count and bytes < MAX_BYTES do
+    local first, last = rank + entries_read, rank + math.min(entries_read + PAGE, count) - 1
+    if step > 1 then
+      first = rank + math.floor((entries_read + math.random()) * step)
+      last = first
+    end
+    local entries = redis.call('ZRANGE', pool, first, last, 'WITHSCORES')
+    if #entries == 0 then break end
+    for i = 1, #entries, 2 do
+      entries_read, bytes = entries_read + 1, bytes + #entries[i]
+      local ended = visit(entries[i], entries[i + 1])
+      if ended then return entries_read, ended end
+    end
+  end
+  return entries_read
+end
 local sample, before, count = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local all = redis.call('ZCARD', pool)
 math.randomseed(tonumber(ARGV[4]))
+local leases, jobs, topics = 0, {}, {}
 
-local looked, leases, bytes, jobs, topics = 0, 0, 0, {}, {}
-
-local function look(id, score)
-  looked, bytes = looked + 1, bytes + #id
+-- Counts an entry. Returns an error reply if no bucket can be read.
+local function visit(id, score)
   if is_lease(score) then
     leases = leases + 1
     return
@@ -40,18 +57,9 @@ local function look(id, score)
   jobs[topic] = jobs[topic] + 1
 end
 
-while looked < count and bytes < MAX_BYTES do
-  local rank, page = before + looked, math.min(50, count - looked)
-  if all > sample then
-    rank, page = math.floor((rank + math.random()) * all / sample), 1
-  end
-  local entries = redis.call('ZRANGE', pool, rank, rank + page - 1, 'WITHSCORES')
-  if #entries == 0 then break end
-  for i = 1, #entries, 2 do
-    local err = look(entries[i], entries[i + 1])
-    if err then return err end
-  end
-end
-local reply = {all, looked, leases}
+local step = math.max(all / sample, 1)
+local entries_read, err = sample_pool(math.floor(before * step), count, step, visit)
+if err then return err end
+local reply = {all, entries_read, leases}
 for _, topic in ipairs(topics) do reply[#reply + 1], reply[#reply + 2] = topic, jobs[topic] end
 return reply

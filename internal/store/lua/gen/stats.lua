@@ -160,7 +160,7 @@ end
 
 -- Reads an entry of the topic's queue. Returns for how long its job has been ready, nil if it is
 -- stale; and whether that can be read.
-local function look(topic, queue, place)
+local function read_entry(topic, queue, place)
   local id = redis.pcall('LINDEX', queue, -place)
   if type(id) ~= 'string' then return nil, false end
   local name = buckets .. id
@@ -180,7 +180,7 @@ local function queue_overdue(topic, queue, length)
   if length <= 0 then return length, 1 end
   local place, step = 1, 1
   while true do
-    local late, readable = look(topic, queue, place)
+    local late, readable = read_entry(topic, queue, place)
     if not readable then return -1, 0 end
     if late then return math.max(late, 0), late >= 0 and step == 1 and 1 or 0 end
     if place == length then return 0, step == 1 and 1 or 0 end

@@ -72,23 +72,23 @@ local function open_limit(topic, n, waits)
   local most = math.min(n, open)
 
   local function close(taken)
-    local held, among
-    if most < n and taken >= most then held = free <= most and -1 or 0 end
-    if held == -1 then among = throttled end
-    if interval > 0 and (taken > 0 or held == 0) then
+    local poll_in, among
+    if most < n and taken >= most then poll_in = free <= most and -1 or 0 end
+    if poll_in == -1 then among = throttled end
+    if interval > 0 and (taken > 0 or poll_in == 0) then
       next = since + taken * interval
       local at = math.max(next, now_us)
-      if held == 0 and waits then
+      if poll_in == 0 and waits then
         at = math.max(at, math.min(appointed + math.max(interval, APART), now_us + LONGEST))
         appointed = at
       end
-      if held == 0 then
-        held = math.max(math.ceil((at - now_us) / 1000), 1)
+      if poll_in == 0 then
+        poll_in = math.max(math.ceil((at - now_us) / 1000), 1)
         if next - now_us > LONGEST then among = throttled end
       end
       write_limit(topic, concurrency, interval, burst, next, appointed, whole)
     end
-    if held then return held, nil, among end
+    if poll_in then return poll_in, nil, among end
     return nil, open <= taken or wake_throttled(topic) ~= false
   end
   return most, close, set

@@ -50,9 +50,9 @@ end
 -- Adds occurrences to the text of the last ten, each "<Unix ms><what><late by, ms>", what being r, it had a job; n, somebody ran it then;
 -- l, it was too late; o, the job before was not done; p, the schedule was paused.
 local REMEMBERED = 10
-local function remember(past, moments)
-  if #moments == 0 then return past or '' end
-  local text = table.concat(moments, ' ')
+local function remember(past, occurrences)
+  if #occurrences == 0 then return past or '' end
+  local text = table.concat(occurrences, ' ')
   if past and past ~= '' then text = past .. ' ' .. text end
   local begins, at = {1}, string.find(text, ' ', 1, true)
   while at do
