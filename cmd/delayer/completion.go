@@ -30,31 +30,10 @@ func complete(words []string) (list []string) {
 	if len(words) == 0 {
 		return nil
 	}
-	last, before := words[len(words)-1], words[:len(words)-1]
-	o := options{given: map[string]string{}}
-	flags := o.daemonFlags()
-	var named []string // what stands before, without flags
-	var c *command
-	for i := 0; i < len(before); i++ {
-		switch f := flags.Lookup(strings.TrimLeft(before[i], "-")); {
-		case before[i] == "--":
-			return nil
-		case !strings.HasPrefix(before[i], "-"):
-			named = append(named, before[i])
-			if found, _ := findCommand(named); found != nil && c == nil {
-				c, flags = found, o.flags()
-				c.begin(flags)
-			} else if c != nil && c.program {
-				return nil
-			}
-		case f != nil && !isToggle(f):
-			if i++; i < len(before) && before[i] == "=" { // a word of its own in bash
-				i++
-			}
-			if i >= len(before) {
-				return nil
-			}
-		}
+	last := words[len(words)-1]
+	c, named, isFree := readBefore(words[:len(words)-1])
+	if !isFree {
+		return nil
 	}
 	add := func(word, text string) {
 		if strings.HasPrefix(word, last) {
@@ -88,6 +67,35 @@ func complete(words []string) (list []string) {
 		}
 	}
 	return list
+}
+
+// readBefore reads what stands before the word that is completed: the command, if there is one yet, and all words but flags and their
+// values. isFree is false if the next word is a flag's value, or behind a --, or a program's own.
+func readBefore(words []string) (c *command, named []string, isFree bool) {
+	o := options{given: map[string]string{}}
+	flags := o.daemonFlags()
+	for i := 0; i < len(words); i++ {
+		switch f := flags.Lookup(strings.TrimLeft(words[i], "-")); {
+		case words[i] == "--":
+			return c, named, false
+		case !strings.HasPrefix(words[i], "-"):
+			named = append(named, words[i])
+			if found, _ := findCommand(named); found != nil && c == nil {
+				c, flags = found, o.flags()
+				c.begin(flags)
+			} else if c != nil && c.program {
+				return c, named, false
+			}
+		case f != nil && !isToggle(f):
+			if i++; i < len(words) && words[i] == "=" { // a word of its own in bash
+				i++
+			}
+			if i >= len(words) {
+				return c, named, false
+			}
+		}
+	}
+	return c, named, true
 }
 
 func isToggle(f *flag.Flag) bool {
