@@ -39,12 +39,14 @@ func (c *Client) Connections() int { return c.own.(*redis.Pool).ActiveCount() }
 // Pushes is how many push calls are under way to Redis, and how many pushes
 // wait for the next.
 func (c *Client) Pushes() (underWay, gathered int) {
-	return c.calls.pushes.Counts(c.partitions[0])
+	h := c.calls.pushes.ForTests(c.partitions[0])
+	return h.UnderWay, h.Waiting
 }
 
 // PushesToGroups is Pushes for those to groups.
 func (c *Client) PushesToGroups() (underWay, gathered int) {
-	return c.calls.grouped.Counts(c.partitions[0])
+	h := c.calls.grouped.ForTests(c.partitions[0])
+	return h.UnderWay, h.Waiting
 }
 
 // WarmUp opens as many connections as settlements of all kinds need.
@@ -73,9 +75,9 @@ func Through(d *Delivery, c *Client) *Delivery {
 // settlements wait for the next.
 func (c *Client) Settlements() (underWay, gathered int) {
 	k := &c.calls
-	for _, counts := range []func(*store.Store) (int, int){k.acks.Counts, k.retries.Counts, k.burials.Counts, k.extensions.Counts} {
-		u, g := counts(c.partitions[0])
-		underWay, gathered = underWay+u, gathered+g
+	for _, hooks := range []func(*store.Store) batch.TestHooks{k.acks.ForTests, k.retries.ForTests, k.burials.ForTests, k.extensions.ForTests} {
+		h := hooks(c.partitions[0])
+		underWay, gathered = underWay+h.UnderWay, gathered+h.Waiting
 	}
 	return underWay, gathered
 }

@@ -1,108 +1,117 @@
+// Package batch lets concurrent calls of one kind share scripts and round trips.
+//
+// A caller with an item joins the line of its partition's node. While few batches of that kind are under way to the node a
+// caller goes at once, in its own goroutine; callers that come meanwhile go together in the next batch: one script for each
+// partition, all on one connection. A partition whose slot of a cluster is moving gets a line of its own.
+//
+// What it promises, and the test that fails without it. The first four are kept by store.Pipeline, which makes the calls.
+//
+//	promise                                                               | test
+//	a script that Redis does not know is sent once; each call is done     | TestPromises; store/TestPipelineWithoutScript,
+//	once, behind others if need be                                        | store/TestPipelineSendsTheTextOnce
+//	a server that takes no writes any more is left, and what it refused   | store/TestPipelineLeavesADemotedServer
+//	is made at the next one                                               |
+//	a call that a node refused is made where the slot is                  | store/TestScriptsWhileASlotMoves
+//	after a lost answer it is unknown what was done; nothing is repeated  | TestPromises
+//	a moving slot delays no caller of another partition                   | TestNobodyWaitsForASlotOnItsWay
+//	callers that come while batches are under way share one script        | TestPromises
+//	each caller gets exactly one answer, its own                          | TestPromises, client/TestGatheredPushesOfOneID
+//	a caller that leaves before its item is sent has done nothing         | TestPromises, TestLeavingWhileAside
+//	a call that was not sent says so (IsNotDone)                          | TestPromises
+//	a lone caller goes at once, in its own goroutine                      | TestPromises
 package batch
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"sync"
-	"time"
 
 	"github.com/mix-basic/delayer/internal/redisconn"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// Batcher has items done, each for a caller of its own, in round trips that they share: those of stores that the
-// same connections lead to go together. Each caller gets exactly its own error.
+// Batcher does items of one kind, each for a caller of its own, in batches that the callers share. Each caller gets
+// exactly its own error.
 //
-// A store whose node does not do its calls now, as a slot of a cluster is on its way, is set aside: its callers are tried
-// again in round trips of their own until they are served, and nobody else waits for it.
+// A store whose node refuses its calls for now, because a slot of a cluster is moving, is set aside: its callers are tried
+// again in batches of their own until they are served, and nobody else waits for it.
 type Batcher[T any] struct {
-	owner *Owner
-	kind  Kind[T]
-	mu    sync.Mutex
-	nodes map[*redisconn.Node]*batch[T]
-	aside map[*store.Store]*batch[T] // those of the stores that are set aside
-
-	callers, trips sync.Pool // that are not in use
+	owner   *Owner
+	kind    Kind[T]
+	mu      sync.Mutex
+	nodes   map[*redisconn.Node]*line[T]
+	aside   map[*store.Store]*line[T]
+	callers sync.Pool // that are not in use
 }
 
-// caller is one who waits for an answer.
-type caller[T any] struct {
-	store  *store.Store
-	item   T
-	answer chan error // holds one
-	batch  *batch[T]  // whose queue it is in, or was in last; nil once it has left
-	until  time.Time  // a refusal is its answer from then on; zero as long as there was none
-	order  int        // that of its store among those of a round trip
-}
-
-// RoundTrips is how many of a kind are under way to a node at a time. With more, few callers would share
-// less; with one, a caller just behind a round trip would wait for two.
+// RoundTrips is how many batches of a kind are under way to a node at a time. With more, few callers would share
+// less; with one, a caller just behind a batch would wait for two.
 const RoundTrips = 2
 
 // NewBatcher makes a Batcher of calls of that kind.
 func NewBatcher[T any](o *Owner, k Kind[T]) *Batcher[T] {
 	return &Batcher[T]{
 		owner: o, kind: k,
-		nodes: map[*redisconn.Node]*batch[T]{}, aside: map[*store.Store]*batch[T]{},
+		nodes: map[*redisconn.Node]*line[T]{}, aside: map[*store.Store]*line[T]{},
 		callers: sync.Pool{New: func() any { return &caller[T]{answer: make(chan error, 1)} }},
-		trips:   sync.Pool{New: func() any { return new(trip[T]) }},
 	}
 }
 
-// of is the batch that the store's callers join. Those of nodes that nobody asks any more are forgotten.
-func (b *Batcher[T]) of(s *store.Store) *batch[T] {
-	if n := b.aside[s]; n != nil {
-		if n.isInUse() {
-			return n
+// of returns the line that the store's callers join. Lines of nodes that nobody calls any more are dropped.
+func (b *Batcher[T]) of(s *store.Store) *line[T] {
+	if l := b.aside[s]; l != nil {
+		if l.isInUse() {
+			return l
 		}
 		delete(b.aside, s)
 	}
 	node := s.Node()
-	n := b.nodes[node]
-	if n == nil {
-		maps.DeleteFunc(b.nodes, func(_ *redisconn.Node, n *batch[T]) bool { return !n.isInUse() })
-		n = newBatch(b, RoundTrips)
-		b.nodes[node] = n
+	l := b.nodes[node]
+	if l == nil {
+		maps.DeleteFunc(b.nodes, func(_ *redisconn.Node, l *line[T]) bool { return !l.isInUse() })
+		l = newLine(b, RoundTrips)
+		b.nodes[node] = l
 	}
-	n.latest = s
-	return n
+	l.latest = s
+	return l
 }
 
-// Do returns once the item is done at the store, or with ctx's error when that ends before: an item not yet
-// sent is not done then. While few calls are under way, a caller whose ctx has no deadline makes the call itself, and
+// Do returns once the item is done at the store, or with ctx's error if that ends first: an item not yet
+// sent is not done then. While few batches are under way, a caller whose ctx has no deadline makes the call itself, and
 // then waits for the answer whatever becomes of ctx.
 func (b *Batcher[T]) Do(ctx context.Context, s *store.Store, item T) error {
 	_, hurries := ctx.Deadline()
 	b.mu.Lock()
-	n := b.of(s)
-	if !hurries && !n.isAside && n.trips.underWay < n.trips.most {
-		n.trips.underWay++
+	l := b.of(s)
+	if !hurries && !l.isAside && l.sender.underWay < l.sender.most {
+		l.sender.underWay++
 		b.mu.Unlock()
-		err, refused := b.alone(ctx, n, s, item)
+		err, refused := b.alone(ctx, l, s, item)
 		if !refused {
 			return err
 		}
-		c := b.caller(n, s, item)
-		n.setAside([]*caller[T]{c}, err)
+		c := b.caller(l, s, item)
+		l.setAside([]*caller[T]{c}, err)
 		return b.wait(ctx, c)
 	}
-	c := b.caller(n, s, item)
-	n.queue = append(n.queue, c)
-	n.trips.Wake()
+	c := b.caller(l, s, item)
+	l.queue = append(l.queue, c)
+	l.sender.Wake()
 	b.mu.Unlock()
 	return b.wait(ctx, c)
 }
 
-// alone makes a call for one caller in its own goroutine, which is a fifth faster than in another. refused reports that a node of a
-// cluster has not done it, as err says, and may later.
-func (b *Batcher[T]) alone(ctx context.Context, n *batch[T], s *store.Store, item T) (err error, refused bool) {
+// alone makes a call for one caller in its own goroutine, which is a fifth faster than in another. refused reports that a
+// node of a cluster has not done it, as err says, and may later.
+func (b *Batcher[T]) alone(ctx context.Context, l *line[T], s *store.Store, item T) (err error, refused bool) {
 	if ctx.Done() == nil {
 		ctx = b.owner.Abandoned
 	}
 	p, err := s.Pipeline(ctx)
 	switch {
 	case err == nil:
-		p.Direct = true
+		p.OnRefusal = store.NoRedirect
 		items := []T{item}
 		call := b.kind.Call(s, items).Send(p)
 		errs, failed := call.Wait(context.Background())
@@ -126,17 +135,17 @@ func (b *Batcher[T]) alone(ctx context.Context, n *batch[T], s *store.Store, ite
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	n.trips.underWay--
-	if len(n.queue) > 0 {
-		n.trips.Wake()
+	l.sender.underWay--
+	if len(l.queue) > 0 {
+		l.sender.Wake()
 	}
 	return err, refused
 }
 
-// caller is one who waits in the batch.
-func (b *Batcher[T]) caller(n *batch[T], s *store.Store, item T) *caller[T] {
+// caller makes one who stands in the line.
+func (b *Batcher[T]) caller(l *line[T], s *store.Store, item T) *caller[T] {
 	c := b.callers.Get().(*caller[T])
-	c.store, c.item, c.batch = s, item, n
+	c.store, c.item, c.line = s, item, l
 	return c
 }
 
@@ -148,22 +157,33 @@ func (b *Batcher[T]) wait(ctx context.Context, c *caller[T]) error {
 		b.callers.Put(c)
 		return err
 	case <-ctx.Done():
-		b.leave(c)
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		c.line.leave(c)
 		return ctx.Err()
 	}
 }
 
-// leave takes the caller out of the queue, if its item is not yet on its way.
-func (b *Batcher[T]) leave(c *caller[T]) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	c.batch.leave(c)
+// notSent is why there is no connection.
+type notSent struct{ error }
+
+func (e notSent) Unwrap() error { return e.error }
+
+// IsNotDone reports whether a call that failed has certainly done nothing: it was not sent, or Redis has refused it.
+func IsNotDone(err error) bool {
+	return errors.As(err, new(notSent)) || store.KindOf(err) == store.NotNow
 }
 
-// Counts returns how many round trips are under way to the store's node, and how many calls wait for the next.
-func (b *Batcher[T]) Counts(s *store.Store) (underWay, waiting int) {
+// TestHooks are what tests see of a Batcher. Nothing else uses them.
+type TestHooks struct {
+	UnderWay int // batches to the store's node
+	Waiting  int // calls for the next one
+}
+
+// ForTests returns the hooks.
+func (b *Batcher[T]) ForTests(s *store.Store) TestHooks {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	n := b.of(s)
-	return n.trips.underWay, len(n.queue)
+	l := b.of(s)
+	return TestHooks{l.sender.underWay, len(l.queue)}
 }

@@ -37,14 +37,19 @@ type Source interface {
 }
 
 // ByNode groups items by the node that each one's source leads to now. Groups, and the items of each, keep their order.
-func ByNode[T any](items []T, source func(T) Source) (groups [][]T) {
-	places := map[*Node]int{}
+func ByNode[T any](items []T, source func(T) Source) [][]T {
+	return GroupBy(items, func(item T) *Node { return source(item).Node() })
+}
+
+// GroupBy groups items that have the same key. Groups, and the items of each, keep their order.
+func GroupBy[T any, K comparable](items []T, key func(T) K) (groups [][]T) {
+	places := map[K]int{}
 	for _, item := range items {
-		node := source(item).Node()
-		place, known := places[node]
+		k := key(item)
+		place, known := places[k]
 		if !known {
 			place = len(groups)
-			places[node], groups = place, append(groups, nil)
+			places[k], groups = place, append(groups, nil)
 		}
 		groups[place] = append(groups[place], item)
 	}

@@ -46,15 +46,15 @@ func (c *run) isElsewhere(err error) bool {
 	return true
 }
 
-// detour makes calls that were refused where their slots are by now, again and again until they are done or rideOut is over.
-func (p *Pipeline) detour(ctx context.Context) {
+// redirect makes calls that were refused where their slots are by now, again and again until they are done or rideOut is over.
+func (p *Pipeline) redirect(ctx context.Context) {
 	calls := p.elsewhere
-	p.elsewhere, p.detoured = nil, true
+	p.elsewhere, p.redirected = nil, true
 	tries := redisconn.NewTries(rideOut)
 	within, cancel := tries.Within(ctx)
 	defer cancel()
 	for wait := !haveMoved(calls); len(calls) > 0; wait = true {
-		if wait && (p.Hasty || !tries.Wait(ctx)) {
+		if wait && (p.OnRefusal == NoWait || !tries.Wait(ctx)) {
 			break
 		}
 		calls = again(ctx, within, calls)
@@ -84,15 +84,14 @@ func again(ctx, within context.Context, calls []*run) (refused []*run) {
 			refused = append(refused, here...)
 			continue
 		}
-		refused = append(refused, onDetour(ctx, &Pipeline{store: s, conn: conn}, here)...)
+		refused = append(refused, atOnce(ctx, &Pipeline{store: s, conn: conn, OnRefusal: NoRedirect}, here)...)
 	}
 	return refused
 }
 
-// onDetour makes the calls in the pipeline, closes it, and returns those that were refused.
-func onDetour(ctx context.Context, p *Pipeline, calls []*run) []*run {
+// atOnce makes the calls in the pipeline, closes it, and returns those that were refused.
+func atOnce(ctx context.Context, p *Pipeline, calls []*run) []*run {
 	defer p.Close()
-	p.Direct = true
 	for _, c := range calls {
 		c.behind, c.err, c.done, c.refused = false, nil, false, false
 		p.write(c, "EVALSHA", c.form.hash)

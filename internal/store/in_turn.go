@@ -80,7 +80,9 @@ func (t *turns[T]) send(ctx context.Context, i int, direct bool) turn[T] {
 	if err != nil {
 		return turn[T]{err: err}
 	}
-	p.Direct = direct
+	if p.OnRefusal = Redirect; direct {
+		p.OnRefusal = NoRedirect
+	}
 	c := t.call(i).Send(p)
 	p.Flush()
 	return turn[T]{Call: c}

@@ -25,15 +25,11 @@ import (
 // Once the ctx of one who waits for an answer is done the connection is given up: whether Redis has done the
 // calls that were under way is unknown then. A ctx that can't end leaves it to the connection's timeouts.
 //
-// It is for one goroutine. Close gives the connection back.
+// It is for one goroutine. Close returns the connection.
 type Pipeline struct {
 	Replaced bool // the first connection's server took no writes, and was left, even if there is no other one
 
-	// Direct leaves what a node of a cluster has refused to whoever made the call, who asks the call about it.
-	Direct bool
-
-	// Hasty has nothing tried again that a cluster can't do now: several stores' calls would wait for one's.
-	Hasty bool
+	OnRefusal OnRefusal
 
 	store      *Store // whose connection it is
 	conn       redis.Conn
@@ -42,11 +38,23 @@ type Pipeline struct {
 	unflushed  bool   // some of it is in our own buffer
 	refused    []*run // by a server that takes no writes
 	elsewhere  []*run // refused by a node of a cluster
-	detoured   bool   // another one has made calls instead
+	redirected bool   // other nodes have made calls instead
 	outOfOrder bool   // a call was done after one that was sent behind it
 	// loading are the last calls with which scripts' texts were sent.
 	loading map[*form]*run
 }
+
+// OnRefusal is what a Pipeline does about calls that a node of a cluster has refused: the slot is elsewhere, or moving.
+type OnRefusal int
+
+const (
+	// Redirect makes them where their slots are by now, again and again until they are done or redisconn.RideOut is over.
+	Redirect OnRefusal = iota
+	// NoWait makes them once more, if all refusals say where, so that calls of other stores need not wait.
+	NoWait
+	// NoRedirect leaves them to the caller, whom Call.IsElsewhere tells.
+	NoRedirect
+)
 
 // Pipeline takes a connection.
 func (s *Store) Pipeline(ctx context.Context) (*Pipeline, error) {
@@ -57,7 +65,7 @@ func (s *Store) Pipeline(ctx context.Context) (*Pipeline, error) {
 	return &Pipeline{store: s, conn: conn}, nil
 }
 
-// Close gives the connection back.
+// Close returns the connection.
 func (p *Pipeline) Close() { p.conn.Close() }
 
 func (p *Pipeline) write(c *run, command string, name any) {
@@ -146,7 +154,7 @@ func (p *Pipeline) answer(ctx context.Context, reply any, err error) {
 		p.replace(ctx)
 	}
 	if len(p.elsewhere) > 0 {
-		p.detour(ctx)
+		p.redirect(ctx)
 	}
 }
 
@@ -158,7 +166,7 @@ func (p *Pipeline) makeAgain(c *run, err error) {
 		c.err, c.done = nil, false
 		p.load(c)
 	case c.isElsewhere(err):
-		if c.done = p.Direct; !p.Direct {
+		if c.done = p.OnRefusal == NoRedirect; !c.done {
 			p.elsewhere = append(p.elsewhere, c)
 		}
 	case takesNoWrites(err) && !p.Replaced:

@@ -87,12 +87,12 @@ func awaitReplicas(ctx context.Context, batches []*pushing) {
 	nodes.Wait()
 }
 
-var errDetour = errors.New("another node of the cluster has made the push")
+var errRedirected = errors.New("another node of the cluster has made the push")
 
 // awaitReplicas returns how many replicas have what was written on this connection; -1 with an error.
 func (p *Pipeline) awaitReplicas(ctx context.Context, r Replicas) (have int, err error) {
-	if p.detoured {
-		return -1, errDetour // whose replicas are not ours
+	if p.redirected {
+		return -1, errRedirected // whose replicas are not ours
 	}
 	for end := time.Now().Add(r.Within); ; {
 		if err := errors.Join(ctx.Err(), p.err); err != nil {

@@ -62,7 +62,7 @@ func Look(ctx context.Context, looks ...LookAt) (found []Looked, err error) {
 // lookBy looks by way of the pipeline, and closes it.
 func lookBy(ctx context.Context, p *Pipeline, looks []LookAt) (found []Looked, err error) {
 	defer p.Close()
-	p.Hasty = true
+	p.OnRefusal = NoWait
 	sent := make([]*Looking, len(looks))
 	for i := range looks {
 		sent[i] = looks[i].Send(p)

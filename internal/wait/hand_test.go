@@ -45,7 +45,7 @@ func inHands(t *testing.T, partitions ...int) *hand {
 	h.Dispatcher = New(closing, owner, hooks, stores...)
 	h.s, h.turn = h.partitions[0], 0
 	for _, n := range h.nodes {
-		n.batches = batch.New(owner, n.partitions[0].store.Pipeline, &h.mu, n, 0)
+		n.batches = batch.NewSender(owner, n.partitions[0].store.Pipeline, &h.mu, n, 0)
 		n.listener.running, n.listener.state = true, subscribed
 	}
 	return h

@@ -23,7 +23,7 @@ type node struct {
 	dispatcher  *Dispatcher
 	id          *redisconn.Node // that of the stores
 	partitions  []*partition
-	batches     *batch.Coalescer
+	batches     *batch.Sender
 	listener    *listener
 	turns       []poller  // whose turn comes, in their order
 	probes      []*probe  // to be sent
@@ -66,7 +66,7 @@ type poller interface {
 // newNode makes the node of these partitions.
 func newNode(d *Dispatcher, partitions []*partition) *node {
 	n := &node{dispatcher: d, id: partitions[0].store.Node(), partitions: partitions}
-	n.batches = batch.New(d.owner, partitions[0].store.Pipeline, &d.mu, n, MaxBatches)
+	n.batches = batch.NewSender(d.owner, partitions[0].store.Pipeline, &d.mu, n, MaxBatches)
 	n.listener = newListener(n)
 	for _, s := range partitions {
 		s.node = n

@@ -198,7 +198,9 @@ type pollBatch struct {
 func (b *pollBatch) make(p *store.Pipeline, err error) {
 	var passing []*store.Call[struct{}]
 	if err == nil {
-		p.Hasty = len(b.node.partitions) > 1
+		if len(b.node.partitions) > 1 {
+			p.OnRefusal = store.NoWait
+		}
 		for _, t := range b.polls {
 			t.send(p)
 		}

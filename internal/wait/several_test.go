@@ -62,7 +62,7 @@ func TestBlockedByAnotherStore(t *testing.T) {
 	redistest.Check(t, err)
 	one := h.asks()
 	h.mu.Lock()
-	other.batches = batch.New(h.owner, other.store.Pipeline, &h.mu, node, 1)
+	other.batches = batch.NewSender(h.owner, other.store.Pipeline, &h.mu, node, 1)
 	other.queue("t").on(woken, 1)
 	other.queue("t").goOn()
 	other.batches.Wake() // in vain: its caller is claimed

@@ -65,8 +65,8 @@ func (f *inCluster) push(ctx context.Context, s *store.Store, id string) <-chan 
 func (f *inCluster) waiting(s *store.Store) (n int) {
 	f.pushes.mu.Lock()
 	defer f.pushes.mu.Unlock()
-	if b := f.pushes.aside[s]; b != nil {
-		n = len(b.queue)
+	if l := f.pushes.aside[s]; l != nil {
+		n = len(l.queue)
 	}
 	return n
 }

@@ -28,7 +28,7 @@ func TestBrokenBeforeReplicasAreAwaited(t *testing.T) {
 	})
 	// push pushes a job to each partition, in one round trip.
 	push := func() (errs []error) {
-		var n *batch[store.Delayed]
+		var l *line[store.Delayed]
 		var callers []*caller[store.Delayed]
 		b.mu.Lock()
 		for _, s := range partitions {
@@ -37,10 +37,10 @@ func TestBrokenBeforeReplicasAreAwaited(t *testing.T) {
 			c.item = store.Delayed{Job: store.Job{ID: s.Keys().JobPool(), Topic: "t", Body: "b"}, Due: store.Due{After: time.Hour}}
 			c.item.Terms = store.Terms{Lifetime: time.Hour, Policy: store.Replace, Replicas: store.Replicas{N: 1, Within: time.Millisecond}}
 			callers = append(callers, c)
-			n = b.of(s)
-			c.batch, n.queue = n, append(n.queue, c)
+			l = b.of(s)
+			c.line, l.queue = l, append(l.queue, c)
 		}
-		together, call := n.Next()
+		together, call := l.Next()
 		b.mu.Unlock()
 		if together != len(partitions) {
 			t.Fatalf("%d go together", together)

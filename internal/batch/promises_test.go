@@ -1,0 +1,179 @@
+package batch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/internal/redistest"
+	"github.com/mix-basic/delayer/internal/store"
+)
+
+// single is a Redis that a Batcher of pushes works on, through a Cutter.
+type single struct {
+	*testing.T
+	*redistest.Server
+	cutter *redistest.Cutter
+	pool   *redis.Pool
+	store  *store.Store
+	pushes *Batcher[store.Delayed]
+	led    atomic.Bool // the last call was made in the goroutine of the test that wants it
+}
+
+func onOne(t *testing.T) *single {
+	s := redistest.Start(t)
+	f := &single{T: t, Server: s, cutter: redistest.StartCutter(t, s.Addr)}
+	f.pool = &redis.Pool{MaxIdle: 8, DialContext: func(ctx context.Context) (redis.Conn, error) {
+		return redis.DialContext(ctx, "tcp", f.cutter.Addr)
+	}}
+	ctx, abandon := context.WithCancel(context.Background())
+	owner := &Owner{Running: new(sync.WaitGroup), Abandoned: ctx, Closed: errors.New("closed")}
+	t.Cleanup(func() {
+		abandon()
+		owner.Running.Wait()
+		f.pool.Close()
+	})
+	f.store = store.New(f.pool, store.DefaultPrefix)
+	f.pushes = NewBatcher(owner, Kind[store.Delayed]{
+		Measure: func(job store.Delayed) (string, int) { return job.ID, len(job.Body) },
+		Call: func(s *store.Store, jobs []store.Delayed) *store.Call[[]error] {
+			stack := make([]byte, 16<<10)
+			f.led.Store(strings.Contains(string(stack[:runtime.Stack(stack, false)]), "batch.TestPromises"))
+			return s.Push(jobs)
+		},
+	})
+	for range RoundTrips {
+		f.push("warm")
+	}
+	return f
+}
+
+func (f *single) do(ctx context.Context, id string) error {
+	job := store.Delayed{Job: store.Job{ID: id, Topic: "t", Body: "b"}, Due: store.Due{After: time.Hour}}
+	job.Terms = store.Terms{Lifetime: time.Hour, Policy: store.Refuse}
+	return f.pushes.Do(ctx, f.store, job)
+}
+
+func (f *single) push(id string) error { return f.do(context.Background(), id) }
+
+// pushAll begins pushes while Redis hangs, one after the other, and lets it go on. Each has its answer in its place.
+func (f *single) pushAll(ids ...string) []error {
+	f.Helper()
+	f.Hang()
+	errs := make([]error, len(ids))
+	var ends sync.WaitGroup
+	for i, id := range ids {
+		ends.Go(func() { errs[i] = f.push(id) })
+		f.await(i + 1)
+	}
+	f.Continue()
+	ends.Wait()
+	return errs
+}
+
+// await waits until so many calls are under way or wait.
+func (f *single) await(calls int) {
+	f.Helper()
+	redistest.Until(f.T, fmt.Sprint(calls, " calls are made"), func() bool {
+		h := f.pushes.ForTests(f.store)
+		return h.UnderWay+h.Waiting == calls
+	})
+}
+
+func (f *single) expectPool(want ...string) {
+	f.Helper()
+	got := f.Strings("ZRANGE", f.store.Keys().JobPool(), 0, -1)
+	slices.Sort(got)
+	if want = append(want, "warm"); !slices.Equal(got, slices.Sorted(slices.Values(want))) {
+		f.Errorf("the pool has %q, want %q", got, want)
+	}
+}
+
+// The promises in the package's comment that hold on a single server; those about a moving slot are in line_test.go.
+func TestPromises(t *testing.T) {
+	for name, check := range map[string]func(f *single){
+		"a lone caller goes at once": func(f *single) {
+			redistest.Check(f.T, f.push("a"))
+			if !f.led.Load() {
+				f.Error("another goroutine has made the call")
+			}
+			f.expectPool("a")
+		},
+		"callers that come meanwhile go together, and each gets its own answer": func(f *single) {
+			scripts := f.Calls("evalsha")
+			errs := f.pushAll("a", "b", "warm", "c", "d", "e")
+			for i, err := range errs {
+				if (i == 2) != errors.Is(err, store.ErrExists) || i != 2 && err != nil {
+					f.Errorf("caller %d gets %v", i, err)
+				}
+			}
+			if n := f.Calls("evalsha") - scripts; n != RoundTrips+1 {
+				f.Errorf("%d scripts were run, want %d", n, RoundTrips+1)
+			}
+			f.expectPool("a", "b", "c", "d", "e")
+		},
+		"a caller that leaves before its item is sent has done nothing": func(f *single) {
+			f.Hang()
+			var others sync.WaitGroup
+			for i := range RoundTrips {
+				others.Go(func() { f.push(fmt.Sprint(i)) })
+				f.await(i + 1)
+			}
+			ctx, leave := context.WithCancel(f.Context())
+			left := make(chan error, 1)
+			go func() { left <- f.do(ctx, "left") }()
+			f.await(RoundTrips + 1)
+			leave()
+			if err := redistest.Receive(f.T, left); err != context.Canceled {
+				f.Errorf("the caller gets %v", err)
+			}
+			f.Continue()
+			others.Wait()
+			f.expectPool("0", "1")
+		},
+		"after a lost answer it is unknown what was done, and nothing is sent again": func(f *single) {
+			f.cutter.Arm(1, true)
+			err := f.push("a")
+			if store.KindOf(err) != store.NoAnswer || IsNotDone(err) {
+				f.Errorf("the caller gets %v, want that it is unknown", err)
+			}
+			if sent := f.cutter.Commands(); len(sent) != 1 {
+				f.Errorf("sent were %q", sent)
+			}
+			f.expectPool("a")
+		},
+		"what was not sent is told as not done": func(f *single) {
+			f.pool.Close()
+			if err := f.push("a"); !IsNotDone(err) {
+				f.Errorf("the caller gets %v, want that it is not done", err)
+			}
+			f.expectPool()
+		},
+		"a script that Redis has forgotten is sent once, and each call is done once": func(f *single) {
+			f.Do("SCRIPT", "FLUSH")
+			texts := f.Calls("eval")
+			for i, err := range f.pushAll("a", "b", "c", "d") {
+				if err != nil {
+					f.Errorf("caller %d gets %v", i, err)
+				}
+			}
+			if n := f.Calls("eval") - texts; n < 1 || n > RoundTrips {
+				f.Errorf("the text was sent %d times", n)
+			}
+			f.expectPool("a", "b", "c", "d")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			check(onOne(t))
+		})
+	}
+}

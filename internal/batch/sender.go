@@ -1,0 +1,122 @@
+package batch
+
+import (
+	"context"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/mix-basic/delayer/internal/store"
+)
+
+// Owner is the Client whose calls share batches.
+type Owner struct {
+	Running   *sync.WaitGroup // counts the goroutines that send batches
+	Abandoned context.Context // ends their wait for a connection
+	Closed    error           // why calls fail then
+}
+
+// Queue holds the callers waiting for the next batch. Its methods are called with the Sender's mutex held.
+type Queue interface {
+	// Waiting reports whether anybody waits.
+	Waiting() bool
+	// Next dequeues the callers of the next batch and returns their number: 0 if all have left meanwhile. do makes
+	// their calls, or tells the callers err if there is no connection.
+	Next() (callers int, do func(p *store.Pipeline, err error))
+}
+
+// Sender sends a Queue's batches, a few at a time. While few are under way a caller goes at once; callers that come
+// meanwhile go together in the next batch.
+type Sender struct {
+	owner    *Owner
+	connect  func(context.Context) (*store.Pipeline, error)
+	mu       *sync.Mutex // guards the queue and underWay
+	queue    Queue
+	most     int // batches under way at a time
+	underWay int
+}
+
+// NewSender makes a Sender of at most that many batches at a time, each on a connection of connect's. mu guards the queue.
+func NewSender(o *Owner, connect func(context.Context) (*store.Pipeline, error), mu *sync.Mutex, queue Queue, most int) *Sender {
+	return &Sender{owner: o, connect: connect, mu: mu, queue: queue, most: most}
+}
+
+// Wake starts a batch for those who wait. The mutex must be held.
+func (s *Sender) Wake() {
+	if s.underWay < s.most && s.queue.Waiting() {
+		s.underWay++
+		s.owner.Running.Add(1)
+		go s.work()
+	}
+}
+
+// work sends batches as long as anybody waits for one.
+func (s *Sender) work() {
+	defer s.owner.Running.Done()
+	for s.isWanted() {
+		p, err := s.connect(s.owner.Abandoned)
+		if err != nil && s.owner.Abandoned.Err() != nil {
+			err = s.owner.Closed
+		}
+		if s.send(p, err) > 1 {
+			// Let the callers that were served run first: those who call again at once then share
+			// the next batch.
+			runtime.Gosched()
+		}
+	}
+}
+
+// isWanted reports whether anybody waits. If nobody does, work is no longer under way.
+func (s *Sender) isWanted() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.queue.Waiting() {
+		return true
+	}
+	s.underWay--
+	return false
+}
+
+// TryLead reports whether a caller may send a batch itself: it must call Lead then. The mutex must be held.
+func (s *Sender) TryLead() bool {
+	if s.underWay == s.most {
+		return false
+	}
+	s.underWay++
+	return true
+}
+
+// Lead sends a batch in the caller's own goroutine, which is a fifth faster for one who calls alone, and leaves those who
+// came meanwhile to work. The end of ctx ends the wait for a connection.
+func (s *Sender) Lead(ctx context.Context) {
+	p, err := s.connect(ctx)
+	if err == nil || !isOver(ctx) { // else it is an error of this caller's only
+		s.send(p, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.underWay--
+	s.Wake()
+}
+
+// isOver reports whether ctx is done, or its deadline has passed: a connection notices that a
+// little sooner than ctx.
+func isOver(ctx context.Context) bool {
+	deadline, ok := ctx.Deadline()
+	return ctx.Err() != nil || ok && !time.Now().Before(deadline)
+}
+
+// send sends a batch and returns its number of callers. They are chosen once there is a connection: those who left while
+// we waited for it are not among them, those who came are.
+func (s *Sender) send(p *store.Pipeline, err error) int {
+	s.mu.Lock()
+	callers, do := s.queue.Next()
+	s.mu.Unlock()
+	if callers > 0 {
+		do(p, err)
+	}
+	if err == nil {
+		p.Close()
+	}
+	return callers
+}
