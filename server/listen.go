@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/mix-basic/delayer/internal/redisconn"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
@@ -27,17 +28,14 @@ const (
 // poll more often.
 func (n *node) listen(ctx context.Context) {
 	refusal := newOutages(n.log)
-	for pause := time.Duration(0); ctx.Err() == nil; {
+	var pause redisconn.Backoff
+	for ctx.Err() == nil {
 		began := time.Now()
 		n.subscribe(ctx, refusal)
 		if time.Since(began) > lastPause {
 			pause = 0
-			continue
-		}
-		pause = min(max(2*pause, firstPause), lastPause)
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
+		} else {
+			pause.Wait(ctx, firstPause, lastPause)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/redisconn"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
@@ -73,7 +74,7 @@ type fetchFailure struct {
 	since  time.Time // zero if all is well
 	said   time.Time // the last line, be it of a failure before
 	told   bool      // of this failure
-	pause  time.Duration
+	pause  redisconn.Backoff
 }
 
 // remindEvery is how often it is said at most that jobs can't be fetched.
@@ -90,8 +91,7 @@ func (f *fetchFailure) failed(err error) time.Duration {
 		f.said, f.told = now, true
 		f.logger.Error("worker can't fetch jobs, it keeps trying", "error", err)
 	}
-	f.pause = min(max(2*f.pause, firstPause), lastPause)
-	return f.pause
+	return f.pause.Next(firstPause, lastPause)
 }
 
 // recovered enters that Redis answers again.

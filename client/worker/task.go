@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/redisconn"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
@@ -200,19 +201,20 @@ func (t *task) settled(ok bool) bool {
 // report tells Redis what came of the job, and tries again, until the lease has ended, while
 // Redis is away. It reports whether Redis has taken it.
 func (t *task) report(what string, call func(context.Context) error) bool {
-	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+	for pause := new(redisconn.Backoff); ; {
 		err := call(t.reporting)
+		next := pause.Next(firstPause, lastPause)
 		switch {
 		case err == nil:
 			return true
 		case errors.Is(err, client.ErrLeaseLost):
 			t.log().Warn("lease lost, the job may be delivered again")
 			return false
-		case !store.Temporary(err) || errors.Is(err, client.ErrClosed) || t.reporting.Err() != nil || time.Until(t.delivery.Deadline()) < pause:
+		case !store.Temporary(err) || errors.Is(err, client.ErrClosed) || t.reporting.Err() != nil || time.Until(t.delivery.Deadline()) < next:
 			t.log().Error("can't "+what+" the job, it will be delivered again", "error", err)
 			return false
 		}
-		sleep(t.reporting, pause)
+		sleep(t.reporting, next)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/mix-basic/delayer/internal/redisconn"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
@@ -25,7 +26,8 @@ const (
 // it is. Others push, take and settle them all the while. It may be stopped at any point, and begun anew, be it by several. It
 // returns when nothing is left, having told Redis so; jobs that are reserved are waited for, or, if it must not wait, are ErrReserved.
 func (o *Inspector) Migrate(ctx context.Context, wait bool, tell func(Migration)) (sum Migration, err error) {
-	began, worked, pause := false, time.Now(), firstWait
+	began, worked := false, time.Now()
+	var pause redisconn.Backoff
 	for {
 		earlier := sum.Adopted
 		done, err := o.partitions.Migrate(ctx, func(m Migration) {
@@ -44,16 +46,13 @@ func (o *Inspector) Migrate(ctx context.Context, wait bool, tell func(Migration)
 				return sum, ErrReserved
 			}
 			if sum.Adopted != earlier {
-				pause = firstWait
+				pause = 0
 			}
 		case !began || !store.Temporary(err) || ctx.Err() != nil || time.Since(worked) > rideOut:
 			return sum, err
 		}
-		select {
-		case <-ctx.Done():
+		if !pause.Wait(ctx, firstWait, longestWait) {
 			return sum, ctx.Err()
-		case <-time.After(pause):
 		}
-		pause = min(2*pause, longestWait)
 	}
 }

@@ -6,35 +6,46 @@ import (
 	"time"
 )
 
-// Tries are made again and again, ever less often, until a time is over.
-type Tries struct {
-	end   time.Time
-	pause time.Duration
+// Backoff is the pause before the next try of something that fails: it doubles each time. The zero Backoff begins anew.
+type Backoff time.Duration
+
+// Next returns the next pause: first to begin with, then twice the one before, but no more than last.
+func (b *Backoff) Next(first, last time.Duration) time.Duration {
+	*b = Backoff(min(max(2*time.Duration(*b), first), last))
+	return time.Duration(*b)
 }
 
-const firstPause, lastPause = 5 * time.Millisecond, 200 * time.Millisecond
-
-// NewTries begins some that may go on for so long.
-func NewTries(most time.Duration) *Tries {
-	return &Tries{time.Now().Add(most), firstPause}
+// Wait waits for the next pause, and reports whether ctx has not ended by then.
+func (b *Backoff) Wait(ctx context.Context, first, last time.Duration) bool {
+	return sleep(ctx, b.Next(first, last))
 }
 
-// Wait waits for the next one, and reports whether there is time for it.
-func (t *Tries) Wait(ctx context.Context) bool {
-	pause := t.pause/2 + rand.N(t.pause) // they who were refused together do not come again together
-	t.pause = min(2*t.pause, lastPause)
-	if time.Now().Add(pause).After(t.end) {
-		return false
-	}
+func sleep(ctx context.Context, d time.Duration) bool {
 	select {
-	case <-time.After(pause):
+	case <-time.After(d):
 		return true
 	case <-ctx.Done():
 		return false
 	}
 }
 
-// Within is ctx, ended when the time is over.
+// Tries are tries of a call that a cluster refuses for now. They go on until a time is over.
+type Tries struct {
+	end   time.Time
+	pause Backoff
+}
+
+// NewTries begins tries that may go on for that long.
+func NewTries(most time.Duration) *Tries { return &Tries{end: time.Now().Add(most)} }
+
+// Wait waits for the next try, and reports whether there is time for it.
+func (t *Tries) Wait(ctx context.Context) bool {
+	pause := t.pause.Next(5*time.Millisecond, 200*time.Millisecond)
+	pause = pause/2 + rand.N(pause) // calls that were refused together do not come again together
+	return !time.Now().Add(pause).After(t.end) && sleep(ctx, pause)
+}
+
+// Within returns ctx, ended when the time is over.
 func (t *Tries) Within(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithDeadline(ctx, t.end)
 }

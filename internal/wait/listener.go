@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/mix-basic/delayer/internal/redisconn"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
@@ -111,7 +112,7 @@ func (t *Dispatcher) Renew() {
 func (e *listener) run() {
 	owner := e.dispatcher().owner
 	defer owner.Running.Done()
-	retry := firstRetry
+	var pause redisconn.Backoff
 	for e.isWanted() {
 		began := time.Now()
 		err := e.listen()
@@ -123,14 +124,10 @@ func (e *listener) run() {
 		e.told = time.Time{}
 		e.report(err)
 		if time.Since(began) > lastRetry { // it had worked: try again at once
-			retry = firstRetry
+			pause = 0
 			continue
 		}
-		select {
-		case <-time.After(retry):
-		case <-e.closing().Done():
-		}
-		retry = min(2*retry, lastRetry)
+		pause.Wait(e.closing(), firstRetry, lastRetry)
 	}
 }
 
