@@ -1,16 +1,15 @@
 package store
 
 import (
-	"cmp"
 	"context"
 
 	"github.com/mix-basic/delayer/internal/redisconn"
 )
 
-// InTurn makes many calls, one to each of the stores, in their order: on one connection to each node, and so many
-// at a time there. Those to a store whose slot of a cluster is on its way come last, so that no others wait with them. answered is
-// told of each in the order in which they are made, and says whether to go on; if not, those that are not under way are not
-// made, nor told of.
+// InTurn makes one call to each of the stores, in their order: on one connection to each node, and that many
+// at a time there. Calls to a store whose slot of a cluster is moving come last, so that no others wait for them. answered is
+// told of each call in the order in which they are made, and says whether to go on; if not, calls that are not under way are
+// neither made nor told of.
 func InTurn[T any](ctx context.Context, stores []*Store, atATime int, call func(i int) *Call[T], answered func(i int, answer T, err error) (goOn bool)) {
 	lines := pipelines{}
 	defer lines.close()
@@ -24,8 +23,8 @@ func inTurn[T any](ctx context.Context, lines pipelines, stores []*Store, atATim
 	for i := range all {
 		all[i] = i
 	}
-	if later, goOn := t.take(ctx, all, true); goOn {
-		t.take(ctx, later, false)
+	if later, goOn := t.take(ctx, all, NoRedirect); goOn {
+		t.take(ctx, later, Redirect)
 	}
 }
 
@@ -38,54 +37,45 @@ type turns[T any] struct {
 	answered func(i int, answer T, err error) (goOn bool)
 }
 
-// turn is a call, or why there is none.
-type turn[T any] struct {
-	*Call[T]
-	err   error // there is no connection
-	later bool  // it is to be made later
-}
-
-// take makes those calls. If direct is set, those of stores whose calls the node does not do now are not made, and returned.
-func (t *turns[T]) take(ctx context.Context, list []int, direct bool) (later []int, goOn bool) {
-	var calls []turn[T]
+// take makes the calls of the list. Without redirects it skips stores of which a node has refused a call, and returns these calls.
+func (t *turns[T]) take(ctx context.Context, list []int, onRefusal OnRefusal) (later []int, goOn bool) {
+	calls := make([]*Call[T], 0, len(list)) // nil: to be made later
 	away := map[*Store]bool{}
 	goOn = true
 	for k, i := range list {
 		for goOn && len(calls) < min(k+t.atATime, len(list)) {
-			next := list[len(calls)]
-			if away[t.stores[next]] {
-				calls = append(calls, turn[T]{later: true})
-			} else {
-				calls = append(calls, t.send(ctx, next, direct))
+			var next *Call[T]
+			if i := list[len(calls)]; !away[t.stores[i]] {
+				next = t.send(ctx, i, onRefusal)
 			}
+			calls = append(calls, next)
 		}
 		if k == len(calls) {
 			break
 		}
 		c := calls[k]
-		calls[k] = turn[T]{}
+		calls[k] = nil
 		answer, err := c.Wait(ctx)
-		if c.later || direct && c.IsElsewhere() {
+		if c == nil || onRefusal == NoRedirect && c.IsElsewhere() {
 			away[t.stores[i]] = true
 			later = append(later, i)
 			continue
 		}
-		goOn = t.answered(i, answer, cmp.Or(c.err, err)) && goOn
+		goOn = t.answered(i, answer, err) && goOn
 	}
 	return later, goOn
 }
 
-func (t *turns[T]) send(ctx context.Context, i int, direct bool) turn[T] {
+// send sends the call. Without a connection it is one that has failed.
+func (t *turns[T]) send(ctx context.Context, i int, onRefusal OnRefusal) *Call[T] {
 	p, err := t.lines.to(ctx, t.stores[i])
 	if err != nil {
-		return turn[T]{err: err}
+		return &Call[T]{run: run{err: err, done: true}}
 	}
-	if p.OnRefusal = Redirect; direct {
-		p.OnRefusal = NoRedirect
-	}
+	p.OnRefusal = onRefusal
 	c := t.call(i).Send(p)
 	p.Flush()
-	return turn[T]{Call: c}
+	return c
 }
 
 // pipelines are one to each node.
