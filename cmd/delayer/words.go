@@ -60,7 +60,7 @@ func readWords(language string) *words {
 	}
 	w := &words{pages: map[string]*page{}}
 	var p *page
-	for line := range strings.SplitSeq(string(text), "\n") {
+	for line := range strings.SplitSeq(strings.ReplaceAll(string(text), "\r\n", "\n"), "\n") {
 		if title, is := strings.CutPrefix(line, "# "); is {
 			w.groups = append(w.groups, group{title: title})
 		} else if name, is := strings.CutPrefix(line, "["); is {
