@@ -97,7 +97,7 @@ func listenHTTP(h config.HTTP, dev bool, log *logger.Logger) (*front, error) {
 		return nil, nil
 	}
 	encryption, err := serverTLS("http", h.TLSCert, h.TLSKey, func(err error) {
-		log.Error(fmt.Sprintf("HTTP front: the certificate of before is used on, since the new one can't be: %v", err))
+		log.Error(fmt.Sprintf("HTTP front: the previous certificate stays in use, since the new one can't be used: %v", err))
 	})
 	if err != nil {
 		return nil, fail(exitUsage, err)

@@ -31,7 +31,7 @@ func (c *call) migrate(ctx context.Context, waits bool) (reply, error) {
 	if err != nil {
 		return reply{}, unfinished(sum, err)
 	}
-	text := fmt.Sprintf("moved %d\nnothing is left of the %s of before: previous_partitions can go", sum.Stored, partitionsInWords(c.redis.PreviousPartitions))
+	text := fmt.Sprintf("moved %d\nnothing is left in the previous partitions: remove previous_partitions", sum.Stored)
 	if sum.Superseded > 0 {
 		text = fmt.Sprintf("dropped %d, of which there are later ones of the same ID\n", sum.Superseded) + text
 	}
@@ -50,13 +50,6 @@ func unfinished(sum inspect.Migration, err error) error {
 		return fmt.Errorf("%w\nmoved %d, about %d are left: begin again to go on", err, sum.Stored, left)
 	}
 	return err
-}
-
-func partitionsInWords(n int) string {
-	if n == 1 {
-		return "partition"
-	}
-	return fmt.Sprintf("%d partitions", n)
 }
 
 // progress shows how far a migration is: on a screen a bar, elsewhere a line now and then.

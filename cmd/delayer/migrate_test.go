@@ -64,7 +64,7 @@ func TestMigrateCommand(t *testing.T) {
 	s.expect(0, "old\n", "", "push", "t", "1h", "body", "--id", "old")
 	s.env = grown
 	redistest.Check(t, list[0].Ack(t.Context()))
-	s.expect(0, "moved 1\nnothing is left of the partition of before: previous_partitions can go\n", "", "migrate")
+	s.expect(0, "moved 1\nnothing is left in the previous partitions: remove previous_partitions\n", "", "migrate")
 	s.expect(0, `{"moved":0,"superseded":0}`+"\n", "", "migrate", "--json")
 	s.env = append(old, "DELAYER_REDIS_PARTITIONS=4")
 	for i := range 9 {

@@ -191,7 +191,7 @@ func (k *fileSchedules) stop() {
 	}
 }
 
-// deleteOthers deletes the schedules of the file of before that no running daemon's file has. An older server that runs may have all.
+// deleteOthers deletes schedules that came from a file and are in no running daemon's file any more. An older server that runs may have all.
 func (k *fileSchedules) deleteOthers(ctx context.Context) (deleted []string, err error) {
 	var left []string
 	for _, s := range k.jobs {
