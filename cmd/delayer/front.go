@@ -34,7 +34,7 @@ type front struct {
 	pages    *dashboard.Dashboard
 	limit    *web.Limited
 	spare    *web.Sparing
-	web      *web.Front
+	web      *web.Server
 	close    func() // waits, if Redis does not answer, for as long as the client does: once
 }
 

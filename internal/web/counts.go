@@ -9,41 +9,41 @@ import (
 	"sync/atomic"
 )
 
-// Counts are what a front has counted.
+// Counts are the server's totals since it started.
 type Counts struct {
-	// Requests that were answered.
+	// Requests counts answered requests.
 	Requests map[Answered]uint64
-	// Refused connections and requests, by the reason.
+	// Refused counts refused connections and requests by reason.
 	Refused map[string]uint64
-	// Waiting requests: for a job.
+	// Waiting is the number of requests that are waiting for a job.
 	Waiting int
-	// Known and Strangers are open connections: of those who have shown a secret, and of others. They
-	// are 0 without a Limit.
-	Known, Strangers int
+	// Authenticated and Unauthenticated count the open connections: on the former a token or password was
+	// presented (or, where none is required, a request was made). Both are 0 without a Limit.
+	Authenticated, Unauthenticated int
 }
 
-// Answered is what requests have in common: their route, and the status of their answers.
+// Answered is what requests are counted by: route and response status.
 type Answered struct {
 	Route  string
 	Status int
 }
 
-// The reasons for which somebody is refused.
+// Reasons for refusing a request or connection.
 const (
-	refusedHandshake = "handshake"   // of TLS
-	refusedStranger  = "connections" // who made room for others, or for whom there was none
-	refusedHost      = "host"
-	refusedNoSecret  = "no_secret"
-	refusedSecret    = "wrong_secret"
-	refusedOrigin    = "origin"
-	refusedReadOnly  = "read_only"
+	refusedHandshake  = "handshake"   // TLS handshake failed
+	refusedConnection = "connections" // closed to make room, or too many connections
+	refusedHost       = "host"
+	refusedNoSecret   = "no_secret"
+	refusedSecret     = "wrong_secret"
+	refusedOrigin     = "origin"
+	refusedReadOnly   = "read_only"
 )
 
-var reasons = []string{refusedHandshake, refusedStranger, refusedHost, refusedNoSecret, refusedSecret, refusedOrigin, refusedReadOnly}
+var reasons = []string{refusedHandshake, refusedConnection, refusedHost, refusedNoSecret, refusedSecret, refusedOrigin, refusedReadOnly}
 
-// counter counts for a front.
+// counter holds a server's totals.
 type counter struct {
-	waiting, serving atomic.Int64 // requests: for a job, and all that are not answered yet
+	waiting, serving atomic.Int64 // requests waiting for a job; requests not yet answered
 
 	mu       sync.Mutex
 	requests map[Answered]uint64
@@ -70,26 +70,26 @@ func (c *counter) refuse(reason string) {
 	c.refused[reason]++
 }
 
-// Counts are what the front has counted until now.
-func (f *Front) Counts() Counts {
-	f.counter.mu.Lock()
-	all := Counts{Requests: maps.Clone(f.counter.requests), Refused: maps.Clone(f.counter.refused), Waiting: int(f.counter.waiting.Load())}
-	f.counter.mu.Unlock()
-	if l := f.options.Limit; l != nil {
+// Counts returns the totals so far.
+func (s *Server) Counts() Counts {
+	s.counter.mu.Lock()
+	all := Counts{Requests: maps.Clone(s.counter.requests), Refused: maps.Clone(s.counter.refused), Waiting: int(s.counter.waiting.Load())}
+	s.counter.mu.Unlock()
+	if l := s.options.Limit; l != nil {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		all.Known, all.Strangers = l.known, l.waiting
-		all.Refused[refusedStranger] += l.displaced
+		all.Authenticated, all.Unauthenticated = l.authenticated, l.pending
+		all.Refused[refusedConnection] += l.displaced
 	}
 	return all
 }
 
-// count has the handler's answers counted.
+// count wraps the handler and counts its answers.
 func (c *counter) count(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c.serving.Add(1)
 		counted := &countedWriter{ResponseWriter: w}
-		status := http.StatusInternalServerError // if the handler panics
+		status := http.StatusInternalServerError // stays this if the handler panics
 		defer func() {
 			c.answer(counted.routeOf(r), status)
 			c.serving.Add(-1)
@@ -99,7 +99,7 @@ func (c *counter) count(handler http.Handler) http.Handler {
 	})
 }
 
-// countedWriter notes what is answered.
+// countedWriter records the status of the answer.
 type countedWriter struct {
 	http.ResponseWriter
 	route  string
@@ -113,16 +113,17 @@ func (w *countedWriter) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// Unwrap is for http.ResponseController.
+// Unwrap implements the interface that http.ResponseController looks for.
 func (w *countedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// routeOf is that which the area has named, or else the pattern of the request.
+// routeOf returns the route named by the area, else the request's pattern.
 func (w *countedWriter) routeOf(r *http.Request) string {
 	path := r.Pattern[strings.Index(r.Pattern, " ")+1:]
 	return cmp.Or(w.route, strings.TrimSuffix(path, "{$}"), "other")
 }
 
-// Route names what the request is for, which is one of not too many, where the area's patterns do not.
+// Route names the request's route for areas whose patterns are too broad. Use a small set of names: each
+// becomes a metric label.
 func Route(w http.ResponseWriter, name string) {
 	if counted, ok := w.(*countedWriter); ok {
 		counted.route = name

@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// ErrTooLarge is returned for a body that is larger than it may be.
+// ErrTooLarge means that a request's body exceeds its limit.
 var ErrTooLarge = errors.New("the body is too large")
 
-// ReadBody reads a request's body, of max bytes at most; beyond that it fails with ErrTooLarge.
+// ReadBody reads a request's body. A body of more than max bytes fails with ErrTooLarge.
 func ReadBody(w http.ResponseWriter, r *http.Request, max int64) ([]byte, error) {
 	if counted, ok := w.(*countedWriter); ok {
-		w = counted.ResponseWriter // which closes the connection when it is too large
+		w = counted.ResponseWriter // lets MaxBytesReader close the connection
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, max))
 	if errors.As(err, new(*http.MaxBytesError)) {
@@ -24,8 +24,8 @@ func ReadBody(w http.ResponseWriter, r *http.Request, max int64) ([]byte, error)
 	return body, err
 }
 
-// Write answers a request; a nil body is none at all. Without an error all of it is written, whether it
-// arrives or not.
+// Write answers a request; a nil body means no body. A nil error means that the answer was written, not that
+// it arrived.
 func Write(w http.ResponseWriter, status int, contentType string, body []byte) error {
 	if body != nil {
 		w.Header().Set("Content-Type", contentType)
@@ -39,33 +39,34 @@ func Write(w http.ResponseWriter, status int, contentType string, body []byte) e
 	return err
 }
 
-// exchangeContext is the context that a request is served with. It has a time limit of its own, and does
-// not end with the connection: a client that closes it without waiting for the answer has sent its request all
-// the same, and one that closes its own side waits for the answer. The two can't be told apart.
+// exchangeContext is the context of a request. It has its own time limit and outlives the connection: a
+// client that closed the connection without waiting still meant its request, and one that closed only its
+// side (half-closed) still waits for the answer. The two look the same.
 type exchangeContext struct {
-	context.Context // ends when the time is over
+	context.Context // ends at the time limit
 	client          client
 	undated         bool
 }
 
-// client is what an exchangeContext knows of its client.
+// client is what an exchangeContext knows about its client.
 type client struct {
 	connected context.Context // ends with the connection
 	admitted  bool
 }
 
-// newExchange makes the context of a request.
-func (f *Front) newExchange(r *http.Request, admitted bool) (exchangeContext, context.CancelFunc) {
+// newExchange creates the context of a request.
+func (s *Server) newExchange(r *http.Request, admitted bool) (exchangeContext, context.CancelFunc) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), exchangeTimeout)
-	t := f.options.RedisTimeout
+	t := s.options.RedisTimeout
 	return exchangeContext{ctx, client{r.Context(), admitted}, t > 0 && t <= maxRedisTimeout}, cancel
 }
 
-// maxRedisTimeout leaves time for a call on a Redis that is silent several times.
+// maxRedisTimeout leaves time for several calls that time out.
 const maxRedisTimeout = exchangeTimeout / 3
 
-// Deadline returns none where Redis's own timeouts end a call in time. A caller without a deadline sends its call
-// itself; for one with a deadline a goroutine does, so that the caller can leave.
+// Deadline reports no deadline if Redis's own timeouts end a call early enough. A call without a deadline
+// runs in the caller's goroutine; one with a deadline needs another goroutine, so that the caller can give
+// up.
 func (e exchangeContext) Deadline() (time.Time, bool) {
 	if e.undated {
 		return time.Time{}, false
@@ -73,7 +74,7 @@ func (e exchangeContext) Deadline() (time.Time, bool) {
 	return e.Context.Deadline()
 }
 
-// Value returns the client under clientKey.
+// Value returns the client for clientKey.
 func (e exchangeContext) Value(key any) any {
 	if key == (clientKey{}) {
 		return e.client
@@ -90,31 +91,31 @@ func clientOf(r *http.Request) client {
 	return client{connected: r.Context()}
 }
 
-// Admitted reports whether whoever asks an open area might ask the others, too.
+// Admitted reports whether a client of an open area could also use the protected ones.
 func Admitted(r *http.Request) bool { return clientOf(r).admitted }
 
-// ErrStopping is the cause of a Long's or Wait's context when the front stops.
-var ErrStopping = errors.New("the front stops")
+// ErrStopping is the cause of a cancelled Long or Wait context when the server is shutting down.
+var ErrStopping = errors.New("the server is stopping")
 
-// Long is the context of a request that may take so long, instead of the usual time. It ends when that
-// is over (context.DeadlineExceeded), or the front stops (ErrStopping); context.Cause tells which. The
-// body must have been read. From the cancel on the answer has the time of any other.
+// Long returns a context for a request that may take up to most. It ends then (context.DeadlineExceeded) or
+// when the server stops (ErrStopping); see context.Cause. Read the body first. After cancel the answer has
+// the usual time to be written.
 func Long(w http.ResponseWriter, r *http.Request, most time.Duration) (context.Context, context.CancelFunc) {
 	return long(context.WithoutCancel(r.Context()), w, most)
 }
 
-// MaxWaiting is how many requests may Wait at a time. Each takes some 26 KB. There may be as many
-// connections, so it bounds those that come many on one, by HTTP/2.
+// MaxWaiting is how many requests may Wait at a time, at about 26 KB each. HTTP/2 clients can send many
+// requests per connection, so a limit on connections is not enough.
 const MaxWaiting = MaxConns
 
-// ErrCrowded is returned by Wait when too many requests wait already.
+// ErrCrowded is returned by Wait when MaxWaiting requests are already waiting.
 var ErrCrowded = errors.New("too many requests wait for a job")
 
-// Wait has wait wait with a context that is Long's, and ends when the client hangs up, too
-// (context.Canceled). If the client turns out to have closed only its own side of the connection, wait is
-// called once more, and its context does not end with the client any more.
+// Wait calls wait with a Long context that also ends when the client disconnects (context.Canceled). If the
+// client turns out to have closed only its own side of the connection, wait is called again with a context
+// that ignores the connection.
 func Wait(w http.ResponseWriter, r *http.Request, most time.Duration, wait func(context.Context) error) error {
-	waiting := &frontOf(r.Context()).counter.waiting
+	waiting := &serverOf(r.Context()).counter.waiting
 	defer waiting.Add(-1)
 	if waiting.Add(1) > MaxWaiting {
 		return ErrCrowded
@@ -144,11 +145,11 @@ func long(ctx context.Context, w http.ResponseWriter, most time.Duration) (conte
 	}
 }
 
-// Brief is Long for what takes no more than the usual time, at less cost; ctx is a request's.
+// Brief is a cheaper Long for work that fits in the usual time; ctx is a request's context.
 func Brief(ctx context.Context, most time.Duration) (context.Context, context.CancelFunc) {
 	ctx, over := context.WithTimeout(ctx, most)
 	ctx, stop := context.WithCancelCause(ctx)
-	release := context.AfterFunc(frontOf(ctx).stopping, func() { stop(ErrStopping) })
+	release := context.AfterFunc(serverOf(ctx).stopping, func() { stop(ErrStopping) })
 	return ctx, func() {
 		release()
 		stop(nil)

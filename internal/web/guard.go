@@ -13,21 +13,21 @@ import (
 	"time"
 )
 
-// guard decides who is let in.
+// guard decides which requests are admitted.
 type guard struct {
-	*Front
-	token   [sha256.Size]byte            // zero, which nobody can show, if there is none
-	users   map[string][sha256.Size]byte // passwords
-	secured bool                         // there is a token or a user
+	*Server
+	token   [sha256.Size]byte            // zero if there is none: no request can match it
+	users   map[string][sha256.Size]byte // password hashes
+	secured bool                         // a token or a user is configured
 	hosts   []string
 	origins *http.CrossOriginProtection
 	guesses guesses
 }
 
-func newGuard(f *Front) *guard {
-	o := f.options
+func newGuard(s *Server) *guard {
+	o := s.options
 	g := &guard{
-		Front: f, users: map[string][sha256.Size]byte{}, secured: o.Token != "" || len(o.Users) > 0,
+		Server: s, users: map[string][sha256.Size]byte{}, secured: o.Token != "" || len(o.Users) > 0,
 		hosts: []string{"localhost"}, origins: http.NewCrossOriginProtection(),
 	}
 	if o.Token != "" {
@@ -42,7 +42,7 @@ func newGuard(f *Front) *guard {
 	return g
 }
 
-// protect lets in whom the guard knows.
+// protect wraps the area's handler so that only admitted requests reach it.
 func (g *guard) protect(a Area) http.Handler {
 	if a.Refuse == nil {
 		a.Refuse = func(w http.ResponseWriter, _ *http.Request, status int, why string) { http.Error(w, why, status) }
@@ -60,8 +60,8 @@ func (g *guard) protect(a Area) http.Handler {
 		admitted := !g.secured || g.admits(r)
 		reason := g.refusal(a, r, admitted)
 		conn, _ := r.Context().Value(connKey{}).(net.Conn)
-		if limited := below[*limitedConn](conn); reason == "" && admitted && !(a.Open && !g.secured) && limited != nil && !limited.know() {
-			reason = refusedStranger
+		if limited := below[*limitedConn](conn); reason == "" && admitted && !(a.Open && !g.secured) && limited != nil && !limited.authenticate() {
+			reason = refusedConnection
 		}
 		if reason != "" {
 			g.turnAway(a, w, r, reason)
@@ -76,7 +76,7 @@ func (g *guard) protect(a Area) http.Handler {
 	})
 }
 
-// turnAway answers a request that is not let in.
+// turnAway answers a request that is not admitted.
 func (g *guard) turnAway(a Area, w http.ResponseWriter, r *http.Request, reason string) {
 	g.counter.refuse(reason)
 	switch reason {
@@ -85,23 +85,23 @@ func (g *guard) turnAway(a Area, w http.ResponseWriter, r *http.Request, reason 
 		fallthrough
 	case refusedNoSecret:
 		w.Header().Set("WWW-Authenticate", `Basic realm="Delayer", charset="UTF-8"`)
-	case refusedStranger:
+	case refusedConnection:
 		g.options.Spare.Say(reason, "no room for another connection: all are in use")
 	}
 	leave(w)
 	a.Refuse(w, r, refusals[reason].status, refusals[reason].why)
 }
 
-// leave has the connection closed behind the answer. What is left of the body is not worth reading.
+// leave closes the connection after the answer instead of reading the rest of the body.
 func leave(w http.ResponseWriter) {
 	w.Header().Set("Connection", "close")
 	http.NewResponseController(w).SetReadDeadline(time.Now().Add(leaveTime))
 }
 
-// leaveTime is how long a client whose connection is to be closed may go on sending.
+// leaveTime is how long a client may keep sending on a connection that is about to close.
 const leaveTime = time.Second
 
-// slowDown waits, if there were many wrong secrets from there.
+// slowDown waits if the address has sent too many wrong secrets.
 func (g *guard) slowDown(r *http.Request) {
 	var from netip.Addr
 	if at, err := netip.ParseAddrPort(r.RemoteAddr); err == nil {
@@ -118,31 +118,30 @@ func (g *guard) slowDown(r *http.Request) {
 	}
 }
 
-// refusals are what those are told who are not let in, by the reason.
+// refusals maps a reason to the status and text of the answer.
 var refusals = map[string]struct {
 	status int
 	why    string
 }{
-	refusedHost:     {http.StatusMisdirectedRequest, "this host's name is not known here: ask by address, or add the name to hosts in [http]"},
-	refusedNoSecret: {http.StatusUnauthorized, notAuthorized},
-	refusedSecret:   {http.StatusUnauthorized, notAuthorized},
-	refusedOrigin:   {http.StatusForbidden, "refused: the request comes from another site's page"},
-	refusedReadOnly: {http.StatusForbidden, "refused: read_only is set in [http]"},
-	refusedStranger: {http.StatusServiceUnavailable, "there are too many connections: all are in use"},
+	refusedHost:       {http.StatusMisdirectedRequest, "this host's name is not known here: ask by address, or add the name to hosts in [http]"},
+	refusedNoSecret:   {http.StatusUnauthorized, notAuthorized},
+	refusedSecret:     {http.StatusUnauthorized, notAuthorized},
+	refusedOrigin:     {http.StatusForbidden, "refused: the request comes from another site's page"},
+	refusedReadOnly:   {http.StatusForbidden, "refused: read_only is set in [http]"},
+	refusedConnection: {http.StatusServiceUnavailable, "there are too many connections: all are in use"},
 }
 
 const notAuthorized = "not authorized: send Authorization: Bearer with the token, or a user's name and password"
 
-// ofAnswers are headers that keep a browser from making a page of an answer, or a part of one, and
-// from keeping it.
+// ofAnswers are headers that stop browsers from rendering or caching an answer.
 var ofAnswers = http.Header{
 	"Content-Security-Policy": {"default-src 'none'; frame-ancestors 'none'"},
 	"X-Content-Type-Options":  {"nosniff"},
 	"Cache-Control":           {"no-store"},
 }
 
-// ofPages have a browser do only what our own pages ask of it. With no-referrer it would keep from
-// us, too, of which page a form is: its Origin would be null, as that of another site.
+// ofPages restrict a browser to what our pages need. The referrer policy is not no-referrer: with that, our
+// own forms would have the Origin null, like those of other sites.
 var ofPages = http.Header{
 	"Content-Security-Policy":      {"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"},
 	"X-Content-Type-Options":       {"nosniff"},
@@ -153,7 +152,7 @@ var ofPages = http.Header{
 	"Cache-Control":                {"no-store"},
 }
 
-// refusal is why the request is not let in; empty if it is.
+// refusal returns the reason why the request is not admitted, or "".
 func (g *guard) refusal(a Area, r *http.Request, admitted bool) (reason string) {
 	reads := a.Reads == nil && Safe(r) || a.Reads != nil && a.Reads(r)
 	switch {
@@ -171,12 +170,12 @@ func (g *guard) refusal(a Area, r *http.Request, admitted bool) (reason string) 
 	return ""
 }
 
-// Safe reports whether the method says that the request changes nothing.
+// Safe reports whether the request's method promises to change nothing.
 func Safe(r *http.Request) bool {
 	return r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == http.MethodOptions
 }
 
-// isForeign reports whether the request is one of another site's page that changes something, by whatever
+// isForeign reports whether another site's page sent the request and it changes something, whatever its
 // method.
 func (g *guard) isForeign(r *http.Request, reads bool) bool {
 	if !reads && Safe(r) {
@@ -187,8 +186,8 @@ func (g *guard) isForeign(r *http.Request, reads bool) bool {
 	return g.origins.Check(r) != nil
 }
 
-// knows reports whether the front goes by that name. A page of another site can have its own name
-// point here (DNS rebinding), but not choose an address or one of our names. HTTP/1.0 needs no name.
+// knows reports whether the server is reached by this name. With DNS rebinding another site can point its own
+// name here, but it cannot use an IP address or one of our names. HTTP/1.0 requests need no Host.
 func (g *guard) knows(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -201,8 +200,8 @@ func (g *guard) knows(host string) bool {
 	return err == nil
 }
 
-// admits reports whether the request shows the token, or a user and his password. In a browser the
-// token is the password of any user. What is compared are hashes, in constant time.
+// admits reports whether the request presents the token, or a user name with its password. A browser may send
+// the token as the password of any user. Hashes are compared in constant time.
 func (g *guard) admits(r *http.Request) bool {
 	name, secret, ok := r.BasicAuth()
 	if !ok {

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// area answers "in" to whom the guard lets in, and "status why" else.
+// area answers "in" to admitted requests, else the status and the reason.
 func area(patterns ...string) Area {
 	return Area{
 		Patterns: patterns,
@@ -48,7 +48,7 @@ func TestGuard(t *testing.T) {
 		method  string
 		path    string
 		change  func(*http.Request)
-		want    string // begins with
+		want    string // a prefix of the answer
 	}{
 		{"localhost", open, "GET", "/x", none, "in"},
 		{"with a port", open, "GET", "/x", host("localhost:9277"), "in"},
@@ -134,7 +134,7 @@ func TestGuard(t *testing.T) {
 	}
 }
 
-// Over HTTPS pages tell browsers never to come otherwise; nothing else does.
+// Pages served over HTTPS tell browsers to stay on HTTPS; no other answer does.
 func TestOnlyHTTPS(t *testing.T) {
 	for _, encrypted := range []bool{false, true} {
 		for _, pages := range []bool{false, true} {
@@ -159,13 +159,13 @@ func TestRefusalInPlainText(t *testing.T) {
 	}
 }
 
-// A path or method that no area serves passes the guard like any other, and nothing is redirected.
-func TestGuardOfWhatHasNoRoute(t *testing.T) {
+// Requests without a route pass the guard like any other, and are never redirected.
+func TestGuardWithoutARoute(t *testing.T) {
 	const token = "0123456789abcdef"
 	for _, test := range []struct {
 		method, target, host string
 		token                bool
-		want                 string // status and Allow
+		want                 string // status, and the Allow header
 	}{
 		{"GET", "/nothing", "localhost", true, "404 "},
 		{"GET", "/nothing", "localhost", false, "401 "},

@@ -7,26 +7,25 @@ import (
 )
 
 const (
-	// freeGuesses is how many wrong secrets of an address are answered at once, in guessTime or two of it:
-	// people mistype.
+	// freeGuesses is how many wrong secrets of an address are answered at once per guessTime; people mistype.
 	freeGuesses = 10
 	guessTime   = time.Minute
-	// guessDelay is how long the answer to each further one takes.
+	// guessDelay is how long the answer to each further one is delayed.
 	guessDelay = time.Second
-	// maxGuessers is how many addresses are told apart; the others count as one.
+	// maxGuessers is how many addresses are counted separately; the others share one count.
 	maxGuessers = 4096
 )
 
-// guesses count wrong secrets by address. A right one is never held up: with a proxy in front, all
-// have its address. So this slows who asks one after the other; who asks with many connections at a
-// time is bounded by their number only.
+// guesses counts wrong secrets by address. Correct ones are never delayed, because behind a proxy all clients
+// share an address. This slows down sequential guessing; parallel guessing is bounded by the number of
+// connections.
 type guesses struct {
 	mu          sync.Mutex
 	now, before map[netip.Addr]int
 	since       time.Time
 }
 
-// add enters one more, and reports whether there were too many.
+// add counts one wrong secret and reports whether there were too many.
 func (g *guesses) add(a netip.Addr) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

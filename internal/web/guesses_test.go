@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// An address has some wrong secrets free, then each is one too many, until the time is over; others
-// are not concerned, and however many there are, not more are kept than may be.
+// Each address has some free guesses; further ones are reported until the time is over. Other addresses are
+// unaffected, and the number of addresses kept is bounded.
 func TestGuesses(t *testing.T) {
 	var g guesses
 	a, b := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
@@ -41,13 +41,13 @@ func TestGuesses(t *testing.T) {
 	}
 }
 
-// Who shows many wrong secrets waits longer for the answers, and is counted and named in the log; who shows
-// the right one never waits, from the same address neither.
+// Repeated wrong secrets are answered slowly, counted and logged. A correct one is never delayed, even from
+// the same address.
 func TestGuessing(t *testing.T) {
 	l := newLimited(t, 100)
 	lines := make(chan string, 9)
 	spare := NewSparing(func(line string) { lines <- line })
-	spare.every = time.Hour // the timer must not come beside again, below
+	spare.every = time.Hour // keeps the timer from writing another line
 	f := New(Options{Token: token, Limit: l.Limited, Spare: spare}, area("/x"))
 	background(t, f, l)
 	began := time.Now()
@@ -63,7 +63,7 @@ func TestGuessing(t *testing.T) {
 	if took := time.Since(began); took < guessDelay {
 		t.Errorf("all answers took %v", took)
 	}
-	l.answered(l.send("127.0.0.2", "/x"), 401) // no guess
+	l.answered(l.send("127.0.0.2", "/x"), 401) // a request without a secret is not a guess
 	if c := f.Counts(); c.Refused[refusedSecret] != freeGuesses+1 || c.Refused[refusedNoSecret] != 1 || c.Requests[Answered{"/x", 401}] != freeGuesses+2 {
 		t.Errorf("%+v", c)
 	}

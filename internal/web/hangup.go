@@ -10,24 +10,24 @@ import (
 	"time"
 )
 
-// HungUp reports whether the client is known to have hung up, so that an answer of worth is not given to
-// nobody. Ask before the answer is written: a client that has read it may hang up at once.
+// HungUp reports whether the client is known to have disconnected, so that a job is not handed to nobody.
+// Call it before the answer is written: a client may disconnect as soon as it has read that.
 //
-// A client that has closed only its own side of the connection waits for the answer. It looks just like one
-// that is gone until something is written, which the system of the latter refuses: so the answer is begun,
-// or, where TLS is in the way, an interim one sent.
+// A client that closed only its own side looks the same as one that is gone, until something is written to it
+// and its system rejects that. So HungUp sends the first bytes of the answer, or, under TLS, an interim
+// response.
 func HungUp(w http.ResponseWriter, r *http.Request) bool {
 	conn, _ := r.Context().Value(connKey{}).(net.Conn)
 	state, _ := stateOf(conn)
 	switch {
 	case state == unknown || r.ProtoMajor != 1:
 		return clientOf(r).connected.Err() != nil
-	case state == open: // of TLS the client's side may have ended
+	case state == open: // under TLS the client may still have closed its side
 		return false
 	}
 	if plain, ok := conn.(*plainConn); ok {
 		plain.begin()
-	} else if r.ProtoAtLeast(1, 1) { // others know no interim answers
+	} else if r.ProtoAtLeast(1, 1) { // HTTP/1.0 has no interim responses
 		w.WriteHeader(http.StatusContinue)
 	} else {
 		return true
@@ -35,21 +35,20 @@ func HungUp(w http.ResponseWriter, r *http.Request) bool {
 	return !isRead(conn)
 }
 
-// connState is what the system knows of a connection.
+// connState is the state of a connection according to the system.
 type connState int
 
 const (
 	unknown connState = iota
 	open
-	ended // the client has closed it, or its side of it
+	ended // closed by the client, at least on its side
 	broken
 )
 
-// readTimeout is how long the client's system may take to say that it has got what was written, or that
-// nobody reads it any more.
+// readTimeout is how long the client's system may take to acknowledge what was written or to reject it.
 const readTimeout = 2 * time.Second
 
-// isRead reports whether the client has got all that was written to an ended connection.
+// isRead reports whether the client received everything that was written to an ended connection.
 func isRead(conn net.Conn) bool {
 	pause := 50 * time.Microsecond
 	for began := time.Now(); time.Since(began) < readTimeout; time.Sleep(pause) {
@@ -64,23 +63,23 @@ func isRead(conn net.Conn) bool {
 	return false
 }
 
-// beginning is what all answers of HTTP/1 begin with.
+// beginning is the start of every HTTP/1 answer.
 const beginning = "HTTP/1."
 
-// plainConn is a connection without TLS, on which an answer can be begun before it is known.
+// plainConn is a connection without TLS. The start of an answer can be written before the answer is known.
 //
-// net/http sets the deadline of its reads several times a request, most of them while all of that is in its buffer: so the
-// system's is set only for a Read.
+// net/http sets the read deadline several times per request, mostly while all data is already buffered.
+// plainConn passes the deadline on to the system only when it reads.
 type plainConn struct {
 	net.Conn
-	begun int // how much of the beginning is written
+	begun int // bytes of the beginning already written
 
 	mu          sync.Mutex
 	reading     bool
-	wanted, set time.Time // the deadline of a Read
+	wanted, set time.Time // the deadline wanted, and the one the system has
 }
 
-// SetReadDeadline sets the deadline of the Read under way, or of the next one.
+// SetReadDeadline applies to the current Read, or to the next one.
 func (c *plainConn) SetReadDeadline(t time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -91,12 +90,12 @@ func (c *plainConn) SetReadDeadline(t time.Time) error {
 	return c.applyDeadline()
 }
 
-// SetDeadline is SetReadDeadline and SetWriteDeadline.
+// SetDeadline implements net.Conn.
 func (c *plainConn) SetDeadline(t time.Time) error {
 	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
 }
 
-// applyDeadline sets the system's deadline; mu must be held.
+// applyDeadline passes the deadline on to the system; the caller holds mu.
 func (c *plainConn) applyDeadline() error {
 	if c.wanted == c.set {
 		return nil
@@ -135,10 +134,10 @@ func (c *plainConn) Write(p []byte) (int, error) {
 	return begun + n, err
 }
 
-// NetConn is the connection itself.
+// NetConn returns the underlying connection.
 func (c *plainConn) NetConn() net.Conn { return c.Conn }
 
-// plainListener makes a plainConn of each connection without TLS.
+// plainListener wraps each connection without TLS in a plainConn.
 type plainListener struct{ net.Listener }
 
 func (l plainListener) Accept() (net.Conn, error) {
@@ -151,7 +150,7 @@ func (l plainListener) Accept() (net.Conn, error) {
 
 type connKey struct{}
 
-// withConn is the context of a connection's requests.
+// withConn stores the connection in the context of its requests.
 func withConn(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, c)
 }

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// stateOf is the connection's state, and whether its client has yet to get what was written.
+// stateOf returns the connection's state, and whether the client has yet to acknowledge data.
 func stateOf(conn net.Conn) (state connState, unread bool) {
 	system := below[syscall.Conn](conn)
 	if system == nil {

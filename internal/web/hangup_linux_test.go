@@ -6,12 +6,12 @@ import (
 	"testing"
 )
 
-// What the other end has done to a connection is known as soon as it has arrived.
+// A change by the other end is seen as soon as it arrives.
 func TestStateOf(t *testing.T) {
 	for name, c := range map[string]struct {
 		do   func(*net.TCPConn)
 		want connState
-		read bool // if something is written then
+		read bool // whether the other end reads what is written then
 	}{
 		"nothing":               {func(*net.TCPConn) {}, open, false},
 		"data":                  {func(c *net.TCPConn) { c.Write([]byte("x")) }, open, false},

@@ -4,5 +4,6 @@ package web
 
 import "net"
 
-// stateOf is not known here: the request's context has to do, which ends with the client's side.
+// stateOf is not implemented here. The request's context, which ends when the client closes its side, has to
+// do.
 func stateOf(net.Conn) (state connState, unread bool) { return unknown, false }

@@ -10,53 +10,53 @@ import (
 )
 
 const (
-	// MaxConns is how many connections a limited listener has at a time: more than anybody needs who
-	// means well, and few enough to leave the process what it needs for Redis.
+	// MaxConns is how many connections a Limited listener has at a time: more than honest clients need, and
+	// few enough to leave file descriptors for Redis.
 	MaxConns = 10000
-	// reserved is the part of them, one in so many, that is left to those who have not shown a secret:
-	// to probes, and to whoever is about to show it.
+	// reserved is the fraction of connections (1/reserved) kept for unauthenticated clients: for probes, and
+	// for clients that are about to authenticate.
 	reserved = 100
 )
 
-// Limited is a listener that has so many connections at a time. Nobody waits for a place: a new one
-// takes that of a stranger, who has not shown a secret yet (where there is none: who has asked for
-// nothing that needs one). It is the oldest of the address that has most of them, so that
-// nobody can take the places of others. Who has shown the secret can be displaced only while he rests
-// between two requests, by another who has.
+// Limited is a listener with a maximum number of connections. A new connection never waits: when the limit is
+// reached it replaces an unauthenticated one, the oldest from the address that has most of them, so that no
+// address can crowd out others. A connection counts as authenticated once a token or password was presented
+// on it (or, where none is required, once it made a request to a protected area). It is closed only while
+// idle, and only to make room for another authenticated one.
 type Limited struct {
 	net.Listener
 	most    int
-	dropped func(address string) // is told of strangers who were displaced
+	dropped func(address string) // called with the address of each connection closed to make room
 
-	mu        sync.Mutex
-	strangers map[netip.Addr]*address
-	largest   addresses
-	known     int
-	waiting   int       // strangers, in all
-	displaced uint64    // strangers, until now
-	resting   list.List // of the known
+	mu              sync.Mutex
+	unauthenticated map[netip.Addr]*address
+	largest         addresses
+	authenticated   int
+	pending         int       // number of unauthenticated connections
+	displaced       uint64    // connections closed to make room, so far
+	idle            list.List // authenticated connections between two requests
 }
 
-// Limit has the listener have no more than most connections at a time. dropped is told of strangers who
-// made room for others; nil: nobody is.
+// Limit wraps the listener so that it has at most most connections at a time. dropped, if not nil, is called
+// for each unauthenticated connection that is closed to make room.
 func Limit(l net.Listener, most int, dropped func(address string)) *Limited {
-	return &Limited{Listener: l, most: most, dropped: dropped, strangers: map[netip.Addr]*address{}}
+	return &Limited{Listener: l, most: most, dropped: dropped, unauthenticated: map[netip.Addr]*address{}}
 }
 
-// Accept waits for the next connection.
+// Accept implements net.Listener.
 func (l *Limited) Accept() (net.Conn, error) {
 	c, err := l.Listener.Accept()
 	if err != nil {
 		return nil, err
 	}
 	conn := &limitedConn{Conn: c, owner: l, from: addressOf(c)}
-	if displaced := l.enter(conn); displaced != nil && l.dropped != nil {
+	if displaced := l.add(conn); displaced != nil && l.dropped != nil {
 		l.dropped(displaced.from.String())
 	}
 	return conn, nil
 }
 
-// addressOf is whose the connection is: of IPv6 the network, which is one customer's.
+// addressOf returns the client's address; for IPv6 its /64 network, which belongs to one customer.
 func addressOf(c net.Conn) netip.Addr {
 	at, err := netip.ParseAddrPort(c.RemoteAddr().String())
 	if err != nil {
@@ -74,76 +74,76 @@ func networkOf(a netip.Addr) netip.Addr {
 	return a
 }
 
-// enter makes the connection a stranger's, and returns the one that has to go for it.
-func (l *Limited) enter(c *limitedConn) (displaced *limitedConn) {
+// add counts a new connection as unauthenticated and returns the one it replaces, if any.
+func (l *Limited) add(c *limitedConn) (displaced *limitedConn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.known+l.waiting >= l.most {
+	if l.authenticated+l.pending >= l.most {
 		l.displaced++
 		if displaced = l.largest.oldest(); displaced != nil {
 			displaced.close()
 		}
 	}
-	a := l.strangers[c.from]
+	a := l.unauthenticated[c.from]
 	if a == nil {
 		a = &address{of: c.from}
-		l.strangers[c.from] = a
+		l.unauthenticated[c.from] = a
 		heap.Push(&l.largest, a)
 	}
-	c.place = a.conns.PushBack(c)
+	c.element = a.conns.PushBack(c)
 	heap.Fix(&l.largest, a.at)
-	l.waiting++
+	l.pending++
 	return displaced
 }
 
-// leave has the connection be neither a stranger's nor a known one.
-func (l *Limited) leave(c *limitedConn) {
-	if c.known.Load() {
-		l.known--
-		if c.place != nil {
-			l.resting.Remove(c.place)
+// remove takes the connection out of all lists and counts.
+func (l *Limited) remove(c *limitedConn) {
+	if c.authenticated.Load() {
+		l.authenticated--
+		if c.element != nil {
+			l.idle.Remove(c.element)
 		}
 	} else {
-		l.waiting--
-		a := l.strangers[c.from]
-		a.conns.Remove(c.place)
+		l.pending--
+		a := l.unauthenticated[c.from]
+		a.conns.Remove(c.element)
 		if a.conns.Len() == 0 {
 			heap.Remove(&l.largest, a.at)
-			delete(l.strangers, c.from)
+			delete(l.unauthenticated, c.from)
 		} else {
 			heap.Fix(&l.largest, a.at)
 		}
 	}
-	c.place = nil
+	c.element = nil
 }
 
-// know enters that the connection is no stranger's, unless there are too many such.
-func (c *limitedConn) know() bool {
-	if c.known.Load() {
+// authenticate marks the connection as authenticated. It returns false if there are too many of those.
+func (c *limitedConn) authenticate() bool {
+	if c.authenticated.Load() {
 		return true
 	}
 	l := c.owner
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if c.gone {
-		return true // nobody gets the answer
+		return true // nobody will read the answer
 	}
-	if l.known >= l.most-max(l.most/reserved, 1) {
-		first := l.resting.Front()
+	if l.authenticated >= l.most-max(l.most/reserved, 1) {
+		first := l.idle.Front()
 		if first == nil {
 			return false
 		}
 		first.Value.(*limitedConn).close()
 	}
-	l.leave(c)
-	c.known.Store(true)
-	l.known++
+	l.remove(c)
+	c.authenticated.Store(true)
+	l.authenticated++
 	return true
 }
 
-// rest enters whether the connection rests between two requests.
-func (c *limitedConn) rest(rests bool) {
-	if !c.known.Load() {
+// setIdle records whether the connection is between two requests.
+func (c *limitedConn) setIdle(idle bool) {
+	if !c.authenticated.Load() {
 		return
 	}
 	l := c.owner
@@ -151,22 +151,22 @@ func (c *limitedConn) rest(rests bool) {
 	defer l.mu.Unlock()
 	switch {
 	case c.gone:
-	case rests && c.place == nil:
-		c.place = l.resting.PushBack(c)
-	case !rests && c.place != nil:
-		l.resting.Remove(c.place)
-		c.place = nil
+	case idle && c.element == nil:
+		c.element = l.idle.PushBack(c)
+	case !idle && c.element != nil:
+		l.idle.Remove(c.element)
+		c.element = nil
 	}
 }
 
-// limitedConn is a connection of a limited listener.
+// limitedConn is a connection of a Limited listener.
 type limitedConn struct {
 	net.Conn
-	owner *Limited
-	from  netip.Addr
-	known atomic.Bool
-	place *list.Element // among its address's strangers, or those who rest
-	gone  bool
+	owner         *Limited
+	from          netip.Addr
+	authenticated atomic.Bool
+	element       *list.Element // in its address's list, or in the idle list
+	gone          bool
 }
 
 func (c *limitedConn) Close() error {
@@ -175,26 +175,25 @@ func (c *limitedConn) Close() error {
 	return c.close()
 }
 
-// close is Close for who holds the listener's lock. The place is given away for good.
+// close is Close for callers that hold the listener's lock.
 func (c *limitedConn) close() error {
 	if !c.gone {
-		c.owner.leave(c)
+		c.owner.remove(c)
 		c.gone = true
 	}
 	return c.Conn.Close()
 }
 
-// NetConn is the connection itself.
+// NetConn returns the underlying connection.
 func (c *limitedConn) NetConn() net.Conn { return c.Conn }
 
-// below is the first connection of that type, of this one and those that it wraps; its zero value if there is
-// none.
+// below returns the first connection of type T in the chain of wrapped connections, or its zero value.
 func below[T any](conn net.Conn) (found T) {
 	for {
 		if c, ok := conn.(T); ok {
 			return c
 		}
-		above, ok := conn.(interface{ NetConn() net.Conn }) // TLS, and our own
+		above, ok := conn.(interface{ NetConn() net.Conn }) // tls.Conn, and our own wrappers
 		if !ok {
 			return found
 		}
@@ -202,17 +201,17 @@ func below[T any](conn net.Conn) (found T) {
 	}
 }
 
-// address is where strangers' connections are from.
+// address holds the unauthenticated connections from one address.
 type address struct {
 	of    netip.Addr
-	conns list.List // the oldest first
-	at    int       // in the heap
+	conns list.List // oldest first
+	at    int       // index in the heap
 }
 
-// addresses are a heap; the first has most connections.
+// addresses is a heap; the address with most connections is first.
 type addresses []*address
 
-// oldest is that connection of the first address; nil if there is none.
+// oldest returns the oldest connection of the first address, or nil.
 func (h addresses) oldest() *limitedConn {
 	if len(h) == 0 {
 		return nil

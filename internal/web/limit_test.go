@@ -13,8 +13,7 @@ import (
 	"time"
 )
 
-// limited is a listener of at most so many connections, each of which the test has accepted in the order
-// in which it was dialed.
+// limited is a Limited listener whose connections the test accepts in the order in which they were dialed.
 type limited struct {
 	*Limited
 	t       *testing.T
@@ -31,7 +30,7 @@ func newLimited(t *testing.T, most int) *limited {
 	return l
 }
 
-// connect connects from there.
+// connect dials from the given address.
 func (l *limited) connect(from string) net.Conn {
 	l.t.Helper()
 	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
@@ -42,7 +41,7 @@ func (l *limited) connect(from string) net.Conn {
 	return conn
 }
 
-// dial connects from there, and accepts the connection.
+// dial connects from the given address and accepts the connection.
 func (l *limited) dial(from string) *limitedConn {
 	l.t.Helper()
 	l.connect(from)
@@ -51,16 +50,16 @@ func (l *limited) dial(from string) *limitedConn {
 	return conn.(*limitedConn)
 }
 
-func (l *limited) expect(known, strangers int, dropped ...string) {
+func (l *limited) expect(authenticated, unauthenticated int, dropped ...string) {
 	l.t.Helper()
-	if k, s := l.known, l.waiting; k != known || s != strangers || !slices.Equal(l.dropped, dropped) {
-		l.t.Errorf("%d known and %d strangers, dropped %q; want %d, %d, %q", k, s, l.dropped, known, strangers, dropped)
+	if a, u := l.authenticated, l.pending; a != authenticated || u != unauthenticated || !slices.Equal(l.dropped, dropped) {
+		l.t.Errorf("%d authenticated and %d unauthenticated, dropped %q; want %d, %d, %q", a, u, l.dropped, authenticated, unauthenticated, dropped)
 	}
 	l.dropped = nil
 }
 
-// A stranger makes room for a new connection: the oldest of the address that has most. Whoever is known
-// does so only while he rests, and some places are never for the known.
+// A new connection replaces the oldest unauthenticated one of the address with most of them. Authenticated
+// connections are replaced only while idle, and never take the reserved part.
 func TestLimit(t *testing.T) {
 	l := newLimited(t, 4)
 	first := l.dial("127.0.0.3")
@@ -78,49 +77,49 @@ func TestLimit(t *testing.T) {
 	}
 
 	for _, c := range []*limitedConn{first, crowd[1], crowd[2]} {
-		for range 2 { // the second time it is known already
-			if !c.know() {
-				t.Error("it is not known")
+		for range 2 { // the second time it already is
+			if !c.authenticate() {
+				t.Error("it is not authenticated")
 			}
 		}
 	}
 	l.expect(3, 1)
 	last := l.dial("127.0.0.4")
 	l.expect(3, 1, "127.0.0.3")
-	if last.know() {
-		t.Error("there is room for as many known connections as there are in all")
+	if last.authenticate() {
+		t.Error("authenticated connections take the reserved part")
 	}
-	first.rest(false) // it does not
-	first.rest(true)
-	first.rest(true)
-	crowd[1].rest(true)
-	first.rest(false) // there is a next request
-	first.rest(true)
-	if n := l.resting.Len(); n != 2 {
+	first.setIdle(false) // it is not idle any more
+	first.setIdle(true)
+	first.setIdle(true)
+	crowd[1].setIdle(true)
+	first.setIdle(false) // the next request has begun
+	first.setIdle(true)
+	if n := l.idle.Len(); n != 2 {
 		t.Errorf("%d rest", n)
 	}
-	if crowd[2].rest(false); l.resting.Len() != 2 {
-		t.Error("one rests that does not")
+	if crowd[2].setIdle(false); l.idle.Len() != 2 {
+		t.Error("one idle that does not")
 	}
-	if !last.know() || first.gone || !crowd[1].gone {
+	if !last.authenticate() || first.gone || !crowd[1].gone {
 		t.Error("the one that has rested the longest was not displaced")
 	}
 	l.expect(3, 0)
-	for range 2 { // a place is given away once
+	for range 2 { // closing twice frees one connection
 		last.Close()
 		first.Close()
 		crowd[1].Close()
 	}
 	l.expect(1, 0)
-	if last.rest(true); l.resting.Len() != 0 {
-		t.Error("a closed connection rests")
+	if last.setIdle(true); l.idle.Len() != 0 {
+		t.Error("a closed connection idle")
 	}
-	if len(l.strangers) != 0 || len(l.largest) != 0 {
-		t.Errorf("addresses are left: %v", l.strangers)
+	if len(l.unauthenticated) != 0 || len(l.largest) != 0 {
+		t.Errorf("addresses are left: %v", l.unauthenticated)
 	}
 }
 
-// Of IPv6 a network counts as one address, since nobody has only one.
+// An IPv6 network counts as one address.
 func TestNetworkOf(t *testing.T) {
 	for at, want := range map[string]string{
 		"192.0.2.7:80": "192.0.2.7", "[::ffff:192.0.2.7]:80": "192.0.2.7",
@@ -142,7 +141,7 @@ func (a addressed) RemoteAddr() net.Addr { return a }
 func (a addressed) Network() string      { return "tcp" }
 func (a addressed) String() string       { return a.at }
 
-// failing is a listener that fails so often.
+// failing is a listener whose Accept fails a number of times.
 type failing struct {
 	net.Listener
 	times int
@@ -155,7 +154,7 @@ func (f *failing) Accept() (net.Conn, error) {
 	return f.Listener.Accept()
 }
 
-// A failure to accept costs no place.
+// A failing Accept does not use up the limit.
 func TestLimitWhileAcceptFails(t *testing.T) {
 	l := newLimited(t, 1)
 	l.Listener = &failing{l.Listener, 3}
@@ -169,8 +168,8 @@ func TestLimitWhileAcceptFails(t *testing.T) {
 	l.expect(0, 1)
 }
 
-// crowd is a front with a token, few connections, an area that tells nothing, and others.
-func crowd(t *testing.T, most int, others ...Area) (*limited, *Front) {
+// crowd is a server with a token, few connections, an open area, and others.
+func crowd(t *testing.T, most int, others ...Area) (*limited, *Server) {
 	l := newLimited(t, most)
 	l.Limited.dropped = nil
 	open := Area{Open: true, Patterns: []string{"/healthz"}, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok") })}
@@ -181,7 +180,7 @@ func crowd(t *testing.T, most int, others ...Area) (*limited, *Front) {
 
 const token = "0123456789abcdef"
 
-// send sends a request on a connection of its own.
+// send sends a request on a new connection.
 func (l *limited) send(from, path string, header ...string) net.Conn {
 	l.t.Helper()
 	conn := l.connect(from)
@@ -203,62 +202,62 @@ func (l *limited) answered(conn net.Conn, status int) *http.Response {
 
 const bearer = "Authorization: Bearer " + token + "\r\n"
 
-// However many connections strangers open, and whatever they do with them, probes and whoever has the
-// token are served; and who is known keeps his connection.
-func TestStrangersStarveNobody(t *testing.T) {
+// However many unauthenticated connections are opened, and whatever they do, probes and clients with the
+// token are served, and authenticated connections stay open.
+func TestUnauthenticatedStarveNobody(t *testing.T) {
 	const most = 50
 	l, f := crowd(t, most)
 	known := l.send("127.0.0.1", "/x", bearer)
 	if l.answered(known, 200).Close {
 		t.Error("the connection of whoever has the token is closed")
 	}
-	for range 2 * most { // ask, and rest
+	for range 2 * most { // send a request, then stay idle
 		if !l.answered(l.send("127.0.0.2", "/healthz"), 200).Close {
 			t.Fatal("a stranger's connection stays open")
 		}
 	}
-	for range 2 * most { // do nothing at all
+	for range 2 * most { // send nothing
 		l.send("127.0.0.2", "")
 	}
 	for range 2 * most { // send half a request
 		fmt.Fprintf(l.send("127.0.0.2", ""), "GET /healthz HTTP/1.1\r\n")
 	}
-	for _, from := range []string{"127.0.0.1", "127.0.0.2"} { // it may be behind the same proxy
+	for _, from := range []string{"127.0.0.1", "127.0.0.2"} { // the attacker may be behind the same proxy
 		l.answered(l.send(from, "/healthz"), 200)
 		l.answered(l.send(from, "/x", bearer), 200)
 	}
 	fmt.Fprintf(known, "GET /x HTTP/1.1\r\nHost: localhost\r\n%s\r\n", bearer)
 	l.answered(known, 200)
-	if c := f.Counts(); c.Known != 3 || c.Known+c.Strangers > most || c.Refused[refusedStranger] < 2*most {
+	if c := f.Counts(); c.Authenticated != 3 || c.Authenticated+c.Unauthenticated > most || c.Refused[refusedConnection] < 2*most {
 		t.Errorf("%+v", c)
 	}
 }
 
-// When all places for the known are in use a further one is told so, and probes are served; one that
-// rests makes room.
-func TestKnownStarveNoProbe(t *testing.T) {
+// When all connections for authenticated clients are in use, a further one gets 503 and probes are still
+// served. An idle one is closed to make room.
+func TestAuthenticatedStarveNoProbe(t *testing.T) {
 	began := make(chan string, 9)
 	l, f := crowd(t, 4, Area{Patterns: []string{"/wait"}, Handler: poller(time.Hour, began)})
-	resting := l.send("127.0.0.1", "/x", bearer)
-	l.answered(resting, 200)
+	idle := l.send("127.0.0.1", "/x", bearer)
+	l.answered(idle, 200)
 	for range 3 {
 		l.send("127.0.0.1", "/wait", bearer)
 		<-began
 	}
-	if rest, err := io.ReadAll(resting); len(rest) > 0 || err != nil {
-		t.Errorf("who rests keeps his place: %q, %v", rest, err)
+	if rest, err := io.ReadAll(idle); len(rest) > 0 || err != nil {
+		t.Errorf("who idle keeps his place: %q, %v", rest, err)
 	}
 	if !l.answered(l.send("127.0.0.1", "/x", bearer), 503).Close {
 		t.Error("the connection stays open")
 	}
 	l.answered(l.send("127.0.0.1", "/healthz"), 200)
-	if c := f.Counts(); c.Known != 3 || c.Refused[refusedStranger] == 0 || c.Requests[Answered{"/x", 503}] != 1 {
+	if c := f.Counts(); c.Authenticated != 3 || c.Refused[refusedConnection] == 0 || c.Requests[Answered{"/x", 503}] != 1 {
 		t.Errorf("%+v", c)
 	}
 }
 
-// What a stranger sends behind his request is not waited for.
-func TestStrangerWithALongBody(t *testing.T) {
+// The server does not wait for the rest of an unauthenticated client's body.
+func TestUnauthenticatedLongBody(t *testing.T) {
 	l, _ := crowd(t, 10)
 	for _, path := range []string{"/x", "/healthz"} {
 		conn := l.send("127.0.0.1", path, "Content-Length: 1000\r\n")

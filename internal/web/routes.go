@@ -6,16 +6,15 @@ import (
 	"strings"
 )
 
-// routes finds the handler of a request by its literal path. http.ServeMux would redirect a path that
-// contains "." or "..", which may be job IDs, and would answer unknown paths and methods itself, without
-// the guard.
+// routes finds the handler of a request by its literal path. http.ServeMux would redirect paths that contain
+// "." or "..", which may be job IDs, and would answer unknown paths and methods itself, without the guard.
 type routes struct {
 	known []route
-	other http.Handler // serves what has no route
+	other http.Handler // handles requests without a route
 }
 
-// route is a pattern as http.ServeMux writes it: an optional method, and a path that ends with "/" for all paths
-// below it, or with "{$}" for itself alone.
+// route is a pattern in http.ServeMux's syntax: an optional method and a path. A path that ends with "/"
+// matches everything below it, one that ends with "{$}" only itself.
 type route struct {
 	pattern, method, path string
 	handler               http.Handler
@@ -29,13 +28,13 @@ func (rs *routes) add(pattern string, handler http.Handler) {
 	rs.known = append(rs.known, route{pattern, method, path, handler})
 }
 
-// fits reports whether the route is for this path, by whatever method.
+// fits reports whether the route matches the path, whatever the method.
 func (r *route) fits(path string) bool {
 	own, _ := strings.CutSuffix(r.path, "{$}")
 	return path == own || strings.HasSuffix(r.path, "/") && strings.HasPrefix(path, own)
 }
 
-// methods returns the methods of a route, none for all.
+// methods returns the route's methods, or none if it accepts all.
 func (r *route) methods() []string {
 	switch r.method {
 	case "":
@@ -62,7 +61,7 @@ func (rs *routes) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	found.handler.ServeHTTP(w, r)
 }
 
-// noRoute answers a request that has no route: the path is unknown, or knows other methods.
+// noRoute answers 404 for an unknown path, and 405 for a known path with another method.
 func (rs *routes) noRoute(w http.ResponseWriter, r *http.Request) {
 	var methods []string
 	for i := range rs.known {

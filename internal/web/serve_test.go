@@ -21,13 +21,13 @@ import (
 	"github.com/mix-basic/delayer/internal/redistest"
 )
 
-// serve starts a front with the handlers, by path. stop stops it, without an error.
+// serve starts a server with the handlers by path. stop stops it and checks for errors.
 func serve(t *testing.T, handlers map[string]http.HandlerFunc) (addr string, stop func()) {
 	t.Helper()
 	return serveOn(t, func(l net.Listener) net.Listener { return l }, handlers)
 }
 
-// serveOn is serve on another listener than the usual.
+// serveOn is serve with a custom listener.
 func serveOn(t *testing.T, listener func(net.Listener) net.Listener, handlers map[string]http.HandlerFunc) (addr string, stop func()) {
 	t.Helper()
 	var areas []Area
@@ -39,12 +39,12 @@ func serveOn(t *testing.T, listener func(net.Listener) net.Listener, handlers ma
 	return l.Addr().String(), background(t, New(Options{}, areas...), listener(l))
 }
 
-// background has the front serve until stop.
-func background(t *testing.T, f *Front, l net.Listener) (stop func()) {
-	return redistest.Background(t, func(ctx context.Context) error { return f.Serve(ctx, l) })
+// background runs the server until stop is called.
+func background(t *testing.T, s *Server, l net.Listener) (stop func()) {
+	return redistest.Background(t, func(ctx context.Context) error { return s.Serve(ctx, l) })
 }
 
-// dial connects to the front.
+// dial connects to the server.
 func dial(t *testing.T, addr string) net.Conn {
 	t.Helper()
 	conn, err := net.Dial("tcp", addr)
@@ -56,7 +56,7 @@ func dial(t *testing.T, addr string) net.Conn {
 
 var check, until = redistest.Check, redistest.Until
 
-// poller says on began what a poll has sent, and answers with the cause of its end.
+// poller reports the poll's body on began, then answers with the cause of its context's end.
 func poller(wait time.Duration, began chan string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		body, err := ReadBody(w, r, 100)
@@ -72,7 +72,7 @@ func poller(wait time.Duration, began chan string) http.HandlerFunc {
 	}
 }
 
-// What takes long ends when its time is over, or the front stops, and knows which; its body was read.
+// A Long request ends when its time is over or the server stops, and can tell which.
 func TestLong(t *testing.T) {
 	for want, wait := range map[error]time.Duration{context.DeadlineExceeded: time.Millisecond, ErrStopping: time.Hour} {
 		began := make(chan string, 1)
@@ -90,7 +90,7 @@ func TestLong(t *testing.T) {
 	}
 }
 
-// A request is served to its end, within a time of its own, whether its client waits for that or not.
+// A request is served to the end, within its own time limit, even if its client disconnects.
 func TestServedToTheEnd(t *testing.T) {
 	noticed, served := make(chan error, 1), make(chan error, 1)
 	addr, _ := serve(t, map[string]http.HandlerFunc{"/": func(w http.ResponseWriter, r *http.Request) {
@@ -121,7 +121,7 @@ func TestServedToTheEnd(t *testing.T) {
 	}
 }
 
-// A request's context ends in time. It has a deadline unless Redis's own timeouts end a call well before.
+// A request's context ends in time. It has a deadline unless Redis's own timeouts are well below that.
 func TestDeadlineOfAnExchange(t *testing.T) {
 	for timeout, want := range map[time.Duration]bool{0: true, maxRedisTimeout: false, maxRedisTimeout + 1: true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -145,7 +145,7 @@ func TestDeadlineOfAnExchange(t *testing.T) {
 	}
 }
 
-// The deadline of a connection without TLS counts for the read under way, and for the next.
+// A read deadline without TLS applies to the current read and the next one.
 func TestReadDeadline(t *testing.T) {
 	client, server := net.Pipe()
 	defer client.Close()
@@ -180,7 +180,7 @@ func TestReadDeadline(t *testing.T) {
 	timedOut(<-ended)
 }
 
-// Who changes something is not stopped half-way, and gets its answer.
+// A request that changes something is finished and answered during a shutdown.
 func TestStopFinishesWhatIsUnderWay(t *testing.T) {
 	began, goOn := make(chan bool), make(chan bool)
 	addr, stop := serve(t, map[string]http.HandlerFunc{"/": func(w http.ResponseWriter, r *http.Request) {
@@ -207,7 +207,7 @@ func TestStopFinishesWhatIsUnderWay(t *testing.T) {
 	<-stopped
 }
 
-// A handler that never ends does not keep the front from stopping.
+// A handler that never returns does not block a shutdown.
 func TestStopLeavesAHungHandler(t *testing.T) {
 	began, end := make(chan bool), make(chan bool)
 	defer close(end)
@@ -261,16 +261,16 @@ func TestOversizedHeader(t *testing.T) {
 	}
 }
 
-// A client that sends slowly, or not at all, is cut off: the times are the server's own.
+// A client that sends slowly or not at all is cut off.
 func TestTimes(t *testing.T) {
-	s := New(Options{}).server
+	s := New(Options{}).http
 	if s.ReadHeaderTimeout != headerTimeout || s.ReadTimeout != exchangeTimeout || s.WriteTimeout != 2*exchangeTimeout ||
 		s.IdleTimeout != idleTimeout || s.MaxHeaderBytes != maxHeader {
 		t.Errorf("%+v", s)
 	}
 }
 
-// deadlines notes what a handler's connection is given.
+// deadlines records the deadlines that a handler sets on its connection.
 type deadlines struct {
 	http.ResponseWriter
 	read, write []time.Time
@@ -286,7 +286,7 @@ func (d *deadlines) SetWriteDeadline(t time.Time) error {
 	return nil
 }
 
-// A poll has all the time that it waits, and then that of any answer.
+// A long poll may take its full wait, and then the usual time for the answer.
 func TestDeadlines(t *testing.T) {
 	began := time.Now()
 	d := &deadlines{ResponseWriter: discardResponse{}}
@@ -300,7 +300,7 @@ func TestDeadlines(t *testing.T) {
 	}
 }
 
-// brokenWriter is the answer of a client that has gone, of which a write or only a flush knows.
+// brokenWriter is the answer to a client that is gone; only a write or a flush notices.
 type brokenWriter struct {
 	http.ResponseWriter
 	write, flush error
@@ -309,7 +309,7 @@ type brokenWriter struct {
 func (w brokenWriter) Write(p []byte) (int, error) { return len(p), w.write }
 func (w brokenWriter) FlushError() error           { return w.flush }
 
-// An answer that can't be written is known as such.
+// Write reports an answer that cannot be written.
 func TestWrite(t *testing.T) {
 	inner := httptest.NewRecorder()
 	for _, w := range []brokenWriter{{inner, nil, nil}, {inner, io.ErrShortWrite, nil}, {inner, nil, io.ErrClosedPipe}, {inner, io.ErrShortWrite, io.ErrClosedPipe}} {

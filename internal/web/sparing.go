@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Sparing writes lines of many kinds, of each kind one at once, and then one a minute at most, that
-// says how many there were.
+// Sparing writes log lines of many kinds: the first of a kind at once, then at most one per minute with the
+// number of lines left out.
 type Sparing struct {
 	write func(line string)
 	every time.Duration
@@ -20,15 +20,15 @@ const maxKinds = 32
 
 type sparedKind struct {
 	last string
-	more int // lines since one was written
+	more int // lines suppressed since the last one
 }
 
-// NewSparing has lines written by write.
+// NewSparing returns a Sparing that passes its lines to write.
 func NewSparing(write func(line string)) *Sparing {
 	return &Sparing{write: write, every: time.Minute, kinds: map[string]*sparedKind{}}
 }
 
-// Say writes the line, or counts it, if one of its kind was written within the minute.
+// Say writes the line, or counts it if one of its kind was written within the last minute.
 func (s *Sparing) Say(kind, line string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -45,7 +45,7 @@ func (s *Sparing) Say(kind, line string) {
 	time.AfterFunc(s.every, func() { s.again(kind) })
 }
 
-// again writes what was counted meanwhile, or forgets the kind.
+// again writes the number of suppressed lines, or forgets a kind that has none.
 func (s *Sparing) again(kind string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Of each kind a line is written at once, and then one that says how many there were, for as long as
-// there are any.
+// The first line of a kind is written at once, the next one a minute later with a count, for as long as lines
+// keep coming.
 func TestSparing(t *testing.T) {
 	var got []string
 	s := NewSparing(func(line string) { got = append(got, line) })
@@ -36,12 +36,12 @@ func TestSparing(t *testing.T) {
 	for n := range 2 * maxKinds {
 		s.Say(fmt.Sprint("kind ", n), "line")
 	}
-	if len(got) != maxKinds-1 || len(s.kinds) > maxKinds+1 { // a and b are there, all further ones are one
+	if len(got) != maxKinds-1 || len(s.kinds) > maxKinds+1 { // a, b, and one for all further kinds
 		t.Errorf("%d lines, %d kinds", len(got), len(s.kinds))
 	}
 }
 
-// The timer, too, writes what was counted.
+// The timer also writes what was suppressed.
 func TestSparingTimer(t *testing.T) {
 	got := make(chan string, 9)
 	s := NewSparing(func(line string) { got <- line })
@@ -53,7 +53,8 @@ func TestSparingTimer(t *testing.T) {
 	}
 }
 
-// Handshakes that fail are counted, and spared; whatever else the server complains of is not.
+// Failed handshakes are counted and rate-limited in the log; other complaints of net/http are logged as they
+// are.
 func TestHandshakes(t *testing.T) {
 	certificate := httptest.NewTLSServer(nil)
 	defer certificate.Close()
@@ -77,7 +78,7 @@ func TestHandshakes(t *testing.T) {
 	defer conn.Close()
 	io.WriteString(conn, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
 	l.answered(conn, 200)
-	if c := f.Counts(); c.Known != 1 || c.Requests[Answered{"/", 200}] != 1 {
+	if c := f.Counts(); c.Authenticated != 1 || c.Requests[Answered{"/", 200}] != 1 {
 		t.Errorf("%+v", c)
 	}
 }

@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// waiting answers a request with its body. If that is "wait" it says on began that it waits, until goOn,
-// and then on ended why the wait is over.
+// waiting answers with the request's body. If that is "wait" it first reports on began, waits until goOn, and
+// reports on ended how the wait ended.
 func waiting(began chan bool, ended chan string, goOn chan bool) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		body, _ := ReadBody(w, r, 100)
@@ -45,7 +45,7 @@ func waiting(began chan bool, ended chan string, goOn chan bool) http.HandlerFun
 	}
 }
 
-// exchange sends a request, unless it is sent, and reads its answer.
+// exchange sends a request, if not empty, and reads the answer.
 func exchange(t *testing.T, conn net.Conn, answers *bufio.Reader, request string) *http.Response {
 	t.Helper()
 	if request != "" { // this side may be closed
@@ -75,7 +75,7 @@ func expectText(t *testing.T, answer *http.Response, status int, want string) {
 	}
 }
 
-// dialWaiting has a request of the path wait, and returns its connection and what can be read there.
+// dialWaiting sends the request "wait" and returns its connection and a reader.
 func dialWaiting(t *testing.T, addr string, config *tls.Config, began chan bool) (net.Conn, *bufio.Reader) {
 	t.Helper()
 	conn := dial(t, addr)
@@ -87,10 +87,10 @@ func dialWaiting(t *testing.T, addr string, config *tls.Config, began chan bool)
 	return conn, bufio.NewReader(conn)
 }
 
-// hangBound is when a test gives up: long before a connection that rests is closed.
+// hangBound is when a test gives up: long before an idle connection is closed.
 const hangBound = idleTimeout / 3
 
-// A client that hangs up while it waits is noticed at once.
+// A client that disconnects while waiting is noticed at once.
 func TestWaitHangUp(t *testing.T) {
 	began, ended := make(chan bool, 1), make(chan string, 1)
 	addr, _ := serve(t, map[string]http.HandlerFunc{"/": waiting(began, ended, nil)})
@@ -106,8 +106,8 @@ func TestWaitHangUp(t *testing.T) {
 	}
 }
 
-// A client that hangs up behind further requests is noticed before it gets an answer of worth; those
-// requests are served all the same.
+// A client that disconnects after sending further requests is noticed before it is handed a job; those
+// requests are still served.
 func TestWaitHangUpBehindOthers(t *testing.T) {
 	began, ended, goOn := make(chan bool, 1), make(chan string, 1), make(chan bool)
 	addr, _ := serve(t, map[string]http.HandlerFunc{"/": waiting(began, ended, goOn)})
@@ -132,8 +132,8 @@ func TestWaitHangUpBehindOthers(t *testing.T) {
 	}
 }
 
-// A client that closes its own side of the connection is there for the answer, and for those to what it
-// has sent before that. If it hangs up after all that is noticed.
+// A half-closed client gets its answer, and the answers to the requests it sent before. A later disconnect is
+// noticed.
 func TestWaitHalfClosed(t *testing.T) {
 	certificate := httptest.NewTLSServer(nil)
 	defer certificate.Close()
@@ -161,7 +161,7 @@ func TestWaitHalfClosed(t *testing.T) {
 				io.WriteString(conn, next)
 				c.end(conn)
 				if next == "" {
-					<-began // it waits on
+					<-began // it still waits
 				}
 				goOn <- true
 				if cause := <-ended; cause != "<nil>" {
@@ -187,8 +187,7 @@ func TestWaitHalfClosed(t *testing.T) {
 	}
 }
 
-// When the front stops, requests that wait are answered, and their connections end; those that wait
-// for a next request, too.
+// When the server stops, waiting requests are answered and their connections closed, like idle ones.
 func TestWaitStop(t *testing.T) {
 	began, ended := make(chan bool, 1), make(chan string, 1)
 	addr, stop := serve(t, map[string]http.HandlerFunc{"/": waiting(began, ended, nil)})
@@ -212,7 +211,7 @@ func TestWaitStop(t *testing.T) {
 	}
 }
 
-// A stop goes on beyond stopWait only while requests are answered, and up to stopMore.
+// A shutdown takes longer than stopWait only while requests are being answered, and stopMore longer at most.
 func TestPatience(t *testing.T) {
 	for answered, want := range map[time.Duration]time.Duration{
 		0: stopWait, stopWait - stopStep: stopWait, stopWait + 4*stopStep: stopWait + 5*stopStep, time.Hour: stopWait + stopMore,
@@ -235,7 +234,7 @@ func TestPatience(t *testing.T) {
 	}
 }
 
-// No more requests wait than may.
+// No more than MaxWaiting requests wait at a time.
 func TestTooManyWait(t *testing.T) {
 	f := New(Options{})
 	r := httptest.NewRequest("GET", "/", nil).WithContext(f.base)

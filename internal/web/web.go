@@ -1,10 +1,14 @@
-// Package web is the HTTP front: what all of its areas have in common, which are packages of their own
-// below this one. The front is a client and an operator like others: what it knows and does, it
-// reads from and does in Redis, so that it answers for all servers there are.
+// Package web is the HTTP server: listener limits, authentication, time limits, counters and shutdown. The
+// areas it serves are packages below this one. It reads and changes everything in Redis, like any client, so
+// any server answers for all of them.
 //
-// A request that waits for a job is an ordinary handler that waits (see Wait): 26 KB each, most of it net/http's
-// buffers and stacks. Hijacked connections would take 13 KB, but need a second implementation of HTTP's
-// connections; a limit on waiting requests bounds the memory instead.
+// The main type is Server. Invariants: a request that is not admitted reaches no handler but that of an open
+// area; an unauthenticated client cannot use up the connection limit (see Limited); a request is served to
+// the end even if its client disconnects, except long polls (see Wait), so no job is handed to a client that
+// is gone.
+//
+// Rejected: hijacking connections of long polls. A waiting handler takes 26 KB, a hijacked connection 13 KB,
+// but needs a second implementation of HTTP. A limit on waiting requests bounds the memory instead.
 package web
 
 import (
@@ -19,84 +23,83 @@ import (
 	"time"
 )
 
-// Options of a Front.
+// Options of a Server.
 type Options struct {
-	// Token and Users are who may use the front: whoever shows the token, or is one of the
-	// users. With neither, everybody.
+	// Token and Users are the accepted credentials: either suffices. With neither, everybody is admitted.
 	Token string
 	Users []User
-	// Hosts are names, beside localhost and the addresses, under which the front may be asked.
+	// Hosts are names by which the server is reached, besides localhost and IP addresses.
 	Hosts []string
-	// ReadOnly has it refuse whatever changes something.
+	// ReadOnly refuses requests that change something.
 	ReadOnly bool
-	// TLS says that the listener encrypts.
+	// TLS tells that the listener encrypts.
 	TLS bool
-	// Limit is the listener's, or that of the one below; nil: there is none.
+	// Limit is the Limited listener that Serve gets, directly or wrapped; nil if there is none.
 	Limit *Limited
-	// RedisTimeout is how long a call on a silent Redis takes until it fails; 0: it is not known.
+	// RedisTimeout is how long a call takes to fail when Redis hangs; 0 if unknown.
 	RedisTimeout time.Duration
-	// Log is told of handlers that panic, and the like; nil: nobody is.
+	// Log receives handler panics and the like; may be nil.
 	Log *log.Logger
-	// Spare is told of what strangers cause, which may be much; nil: nobody is.
+	// Spare receives complaints that unauthenticated clients can cause in large numbers; may be nil.
 	Spare *Sparing
 }
 
-// User may use the front, with a password.
+// User has access with a password.
 type User struct{ Name, Password string }
 
-// Area is a part of the front.
+// Area is a part of the server with its own handler and paths.
 type Area struct {
-	// Handler serves it. What it gets was let in.
+	// Handler serves admitted requests.
 	Handler http.Handler
-	// Patterns are the methods and paths that are its own (see route).
+	// Patterns are the area's methods and paths (see route).
 	Patterns []string
-	// Refuse answers a request that is not let in, in the area's own way; nil: in plain text.
+	// Refuse answers a request that is not admitted; nil for plain text.
 	Refuse func(w http.ResponseWriter, r *http.Request, status int, why string)
-	// Pages has its answers come with what a browser is told of pages.
+	// Pages adds the headers for HTML pages to its answers.
 	Pages bool
-	// Open has it serve everybody: it tells nothing that is worth a secret, but to who is Admitted.
+	// Open admits everybody. Such an area reveals secrets only to Admitted clients.
 	Open bool
-	// Reads reports whether the request changes nothing; nil: its method says so (see Safe).
+	// Reads reports whether a request changes nothing; nil decides by its method (see Safe).
 	Reads func(r *http.Request) bool
 }
 
-// Front serves HTTP. Make one with New.
-type Front struct {
+// Server serves the areas over HTTP. Create it with New.
+type Server struct {
 	options  Options
-	server   *http.Server
-	base     context.Context // of all requests: it knows the front
+	http     *http.Server
+	base     context.Context // parent of all requests' contexts; holds the server
 	stopping context.Context
 	stop     context.CancelFunc
 	counter  *counter
 }
 
-type frontKey struct{}
+type serverKey struct{}
 
 const (
-	// headerTimeout, idleTimeout and maxHeader bound what a client can hold without asking.
+	// headerTimeout, idleTimeout and maxHeader bound what a client can hold without sending a request.
 	headerTimeout = 5 * time.Second
 	idleTimeout   = 2 * time.Minute
-	// maxHeader is 16 KiB less what net/http reads beyond it.
+	// maxHeader is 16 KiB less what net/http adds.
 	maxHeader = 16<<10 - 4<<10
-	// exchangeTimeout bounds the reading of a request; and twice that, all until its answer is written,
-	// but for a Wait: so there is as much time for the answer to a request that came late.
+	// exchangeTimeout bounds reading a request; twice that bounds the whole exchange, except a Wait, so that
+	// a slowly sent request still has time for its answer.
 	exchangeTimeout = 30 * time.Second
-	// stopWait is how long Serve waits for the answers under way when it stops. On an idle machine 5,000 polls
-	// take a third of a second. On a busy one they have stopMore beyond that, as long as some are
-	// answered in each stopStep.
+	// stopWait is how long Serve waits for pending answers when it stops. An idle machine answers 5,000 polls
+	// in a third of a second. A busy one gets up to stopMore longer as long as some are answered in each
+	// stopStep.
 	stopWait = time.Second
 	stopMore = 2 * time.Second
 	stopStep = 100 * time.Millisecond
 )
 
-// New makes a Front of the areas.
-func New(o Options, areas ...Area) *Front {
+// New creates a Server for the areas.
+func New(o Options, areas ...Area) *Server {
 	o.Log = cmp.Or(o.Log, log.New(io.Discard, "", 0))
 	o.Spare = cmp.Or(o.Spare, NewSparing(func(string) {}))
-	f := &Front{options: o, counter: newCounter()}
-	f.base = context.WithValue(context.Background(), frontKey{}, f)
-	f.stopping, f.stop = context.WithCancel(context.Background())
-	g := newGuard(f)
+	s := &Server{options: o, counter: newCounter()}
+	s.base = context.WithValue(context.Background(), serverKey{}, s)
+	s.stopping, s.stop = context.WithCancel(context.Background())
+	g := newGuard(s)
 	all := &routes{}
 	all.other = g.protect(Area{Handler: http.HandlerFunc(all.noRoute)})
 	for _, a := range areas {
@@ -105,47 +108,47 @@ func New(o Options, areas ...Area) *Front {
 			all.add(pattern, handler)
 		}
 	}
-	f.server = &http.Server{
-		Handler:           f.counter.count(all),
+	s.http = &http.Server{
+		Handler:           s.counter.count(all),
 		ReadHeaderTimeout: headerTimeout,
 		ReadTimeout:       exchangeTimeout,
 		WriteTimeout:      2 * exchangeTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeader,
-		BaseContext:       func(net.Listener) context.Context { return f.base },
+		BaseContext:       func(net.Listener) context.Context { return s.base },
 		ConnContext:       withConn,
-		ConnState:         rest,
-		// Else net/http answers OPTIONS * itself, without the guard.
+		ConnState:         setIdle,
+		// Otherwise net/http would answer OPTIONS * itself, without the guard.
 		DisableGeneralOptionsHandler: true,
-		ErrorLog:                     log.New(complaints{f}, "", 0),
+		ErrorLog:                     log.New(complaints{s}, "", 0),
 	}
-	return f
+	return s
 }
 
 // Encrypted reports whether the request came over HTTPS.
 func Encrypted(r *http.Request) bool {
-	return r.TLS != nil || frontOf(r.Context()).options.TLS
+	return r.TLS != nil || serverOf(r.Context()).options.TLS
 }
 
-// frontOf is the front that serves the request of that context; else one that does nothing.
-func frontOf(ctx context.Context) *Front {
-	if front, ok := ctx.Value(frontKey{}).(*Front); ok {
-		return front
+// serverOf returns the server that handles the request of ctx, or a dummy.
+func serverOf(ctx context.Context) *Server {
+	if server, ok := ctx.Value(serverKey{}).(*Server); ok {
+		return server
 	}
-	return noFront
+	return noServer
 }
 
-var noFront = &Front{counter: newCounter(), stopping: context.Background()}
+var noServer = &Server{counter: newCounter(), stopping: context.Background()}
 
-// rest enters whether a connection rests.
-func rest(conn net.Conn, state http.ConnState) {
+// setIdle records whether a connection is idle.
+func setIdle(conn net.Conn, state http.ConnState) {
 	if c := below[*limitedConn](conn); c != nil && (state == http.StateIdle || state == http.StateActive) {
-		c.rest(state == http.StateIdle)
+		c.setIdle(state == http.StateIdle)
 	}
 }
 
-// complaints are what the server complains of, line by line.
-type complaints struct{ *Front }
+// complaints receives net/http's error log, line by line.
+type complaints struct{ *Server }
 
 func (c complaints) Write(line []byte) (int, error) {
 	text := strings.TrimSpace(string(line))
@@ -158,37 +161,38 @@ func (c complaints) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// ServeHTTP serves one request.
-func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) { f.server.Handler.ServeHTTP(w, r) }
+// ServeHTTP implements http.Handler.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.http.Handler.ServeHTTP(w, r) }
 
-// Serve serves those who connect to the listener until ctx is done. Then it closes the listener,
-// has waiting polls answered, and returns when all answers are written; after 3 s at most.
-func (f *Front) Serve(ctx context.Context, l net.Listener) error {
+// Serve accepts connections until ctx is done. Then it closes the listener, answers waiting polls, and
+// returns when all answers are written, after 3 s at most.
+func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	served := make(chan error, 1)
-	go func() { served <- f.server.Serve(plainListener{l}) }()
+	go func() { served <- s.http.Serve(plainListener{l}) }()
 	select {
 	case err := <-served:
 		return err
 	case <-ctx.Done():
 	}
-	// What is answered from now on says that its connection ends; Shutdown alone says so too late
-	// for the answers that f.stop brings about.
-	f.server.SetKeepAlivesEnabled(false)
-	f.stop()
+	// Answers sent from now on tell the client that the connection closes. Shutdown alone would be too late
+	// for the answers that s.stop triggers.
+	s.http.SetKeepAlivesEnabled(false)
+	s.stop()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	go f.losePatience(ctx, cancel)
-	if err := f.server.Shutdown(ctx); !errors.Is(err, context.Canceled) {
+	go s.losePatience(ctx, cancel)
+	if err := s.http.Shutdown(ctx); !errors.Is(err, context.Canceled) {
 		return err
 	}
-	return f.server.Close()
+	return s.http.Close()
 }
 
-// losePatience cancels ctx after stopWait; but while ever fewer requests are under way, up to stopMore later.
-func (f *Front) losePatience(ctx context.Context, cancel context.CancelFunc) {
+// losePatience cancels ctx after stopWait, or up to stopMore later while the number of open requests keeps
+// falling.
+func (s *Server) losePatience(ctx context.Context, cancel context.CancelFunc) {
 	defer cancel()
 	for waited, before := time.Duration(0), int64(0); waited < stopWait+stopMore; waited += stopStep {
-		serving := f.counter.serving.Load()
+		serving := s.counter.serving.Load()
 		if waited >= stopWait && serving >= before {
 			return
 		}

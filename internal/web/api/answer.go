@@ -11,21 +11,21 @@ import (
 	"github.com/mix-basic/delayer/internal/web"
 )
 
-// response is what a client gets.
+// response is what a client receives.
 type response struct {
 	status  int
-	content string // its type
-	body    []byte // nil: there is none
+	content string // media type
+	body    []byte // nil for none
 	header  map[string]string
-	jobs    []*client.Delivery // are given back if nobody gets the answer
+	jobs    []*client.Delivery // released if the client does not receive the answer
 }
 
-// ok is an answer in JSON.
+// ok returns a 200 answer with v as JSON.
 func ok(v any) response {
 	return response{status: http.StatusOK, content: "application/json", body: encode(v)}
 }
 
-// done is an answer that says only that.
+// done is an empty answer: success.
 var done = response{status: http.StatusNoContent}
 
 func (r response) write(w http.ResponseWriter) error {
@@ -40,12 +40,12 @@ func encode(v any) []byte {
 	encoder := json.NewEncoder(&b)
 	encoder.SetEscapeHTML(false)
 	if err := encoder.Encode(v); err != nil {
-		panic(err) // there are texts, numbers, times and lists of these only
+		panic(err) // v consists of texts, numbers, times and lists only
 	}
 	return b.Bytes()
 }
 
-// object is a JSON object whose members keep their order.
+// object is a JSON object that keeps the order of its members.
 type object []member
 
 type member struct {
@@ -53,8 +53,8 @@ type member struct {
 	value any
 }
 
-// put enters a value: a time to the microsecond, as Redis's clock has it, if there is one; a duration in
-// seconds. What is negative is not known, or for ever: it becomes null.
+// put adds a value. Times have microseconds, like Redis's clock, and are left out if zero. Durations become
+// seconds. Negative values mean unknown or endless and become null.
 func (o *object) put(name string, value any) {
 	unknown := false
 	switch v := value.(type) {
@@ -76,7 +76,7 @@ func (o *object) put(name string, value any) {
 	*o = append(*o, member{name, value})
 }
 
-// text enters any bytes: what is no UTF-8 as base64, under a name that says so.
+// text adds a text of any bytes: if it is not UTF-8, as base64 under name + "_base64".
 func (o *object) text(name, value string) {
 	if utf8.ValidString(value) {
 		o.put(name, value)
@@ -85,14 +85,14 @@ func (o *object) text(name, value string) {
 	}
 }
 
-// textIfAny enters a text that is not empty.
+// textIfAny adds a text unless it is empty.
 func (o *object) textIfAny(name, value string) {
 	if value != "" {
 		o.text(name, value)
 	}
 }
 
-// MarshalJSON makes JSON of it.
+// MarshalJSON implements json.Marshaler.
 func (o object) MarshalJSON() ([]byte, error) {
 	b := []byte{'{'}
 	for i, m := range o {

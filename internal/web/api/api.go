@@ -1,5 +1,9 @@
-// Package api is the JSON API under /v1/: all that a program in any language needs to push jobs, to
-// work on them, and to operate Delayer. openapi.yaml describes it.
+// Package api is the JSON API under /v1/. Programs in any language can push jobs, work on them and operate
+// Delayer.
+//
+// Routes is the table of all requests; openapi.yaml describes the same and a test compares both. Each request
+// is decoded strictly (see decode), handled by one function of the table, and answered with JSON or with a
+// problem (RFC 9457). Redis's own words never reach a client: they may name keys and users.
 package api
 
 import (
@@ -15,15 +19,15 @@ import (
 
 // Options of the API.
 type Options struct {
-	// MaxBody is how large a request's body may be, in bytes; 0 is 1 MiB.
+	// MaxBody is the maximum size of a request's body in bytes; 0 means 1 MiB.
 	MaxBody int64
-	// MaxWait is how long a reserve may wait for a job; 0 is 178 s.
+	// MaxWait is how long a reserve may wait for a job; 0 means 178 s.
 	MaxWait time.Duration
-	// MaxWork is how long a request that is for any number of jobs may take; 0 is 5 minutes.
+	// MaxWork is how long a bulk request may take; 0 means 5 minutes.
 	MaxWork time.Duration
-	// Pushed is told of jobs that were stored; nil: nobody is.
+	// Pushed is called for jobs that were stored; may be nil.
 	Pushed func(topic string, jobs int)
-	// Failed is told why a request failed through no fault of the client's; nil: nobody is.
+	// Failed is called with errors that are not the client's fault; may be nil.
 	Failed func(err error)
 }
 
@@ -34,7 +38,7 @@ type api struct {
 	Options
 }
 
-// New is the area of the API.
+// New returns the API's area.
 func New(c *client.Client, op *inspect.Inspector, o Options) web.Area {
 	o.MaxBody, o.MaxWait, o.MaxWork = cmp.Or(o.MaxBody, 1<<20), cmp.Or(o.MaxWait, 178*time.Second), cmp.Or(o.MaxWork, 5*time.Minute)
 	if o.Pushed == nil {
@@ -52,7 +56,7 @@ func New(c *client.Client, op *inspect.Inspector, o Options) web.Area {
 	}
 }
 
-// serve answers a request, with a problem if need be.
+// serve answers a request.
 func (a *api) serve(w http.ResponseWriter, r *http.Request) {
 	answer, err := a.answer(w, r)
 	if err != nil {
@@ -74,8 +78,8 @@ func (a *api) answer(w http.ResponseWriter, r *http.Request) (response, error) {
 	return route.serve(a, c)
 }
 
-// refusal is the problem that the error is. It may close the connection, on which there may be more
-// of a body that is not worth reading.
+// refusal turns the error into an answer. If its kind says so, the connection is closed instead of reading
+// the rest of the body.
 func (a *api) refusal(w http.ResponseWriter, err error) response {
 	p := problemOf(err)
 	if p.isTrouble() {
@@ -87,7 +91,7 @@ func (a *api) refusal(w http.ResponseWriter, err error) response {
 	return p.answer()
 }
 
-// refusals are the problems of requests that the front does not let in.
+// refusals are the problems for requests that the guard does not admit, by status.
 var refusals = map[int]*kind{
 	http.StatusUnauthorized: unauthorized, http.StatusForbidden: forbidden,
 	http.StatusMisdirectedRequest: misdirected, http.StatusServiceUnavailable: crowded,

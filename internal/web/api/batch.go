@@ -6,11 +6,11 @@ import (
 	"github.com/mix-basic/delayer/client"
 )
 
-// maxBatch is how many jobs a request is for at most.
+// maxBatch is the maximum number of jobs per request.
 const maxBatch = 1000
 
-// batch are the jobs of that field, of which check finds all good, and no two have the same ID. noun is
-// what one of them is called.
+// batch returns the jobs in that field after check has accepted each and no ID occurs twice. noun is what
+// messages call one of them.
 func (c *call) batch(name, noun string, check func(job values, at pointer) error) ([]values, error) {
 	err := c.body.require("", name)
 	jobs, first := get[[]values](c.body, name), map[string]int{}
@@ -52,7 +52,7 @@ func (a *api) pushBatch(c *call) (response, error) {
 	return a.results(results, err, nil)
 }
 
-// deliveries are those that the body names.
+// deliveries returns the deliveries that the body names.
 func (a *api) deliveries(c *call) ([]*client.Delivery, error) {
 	jobs, err := c.batch("deliveries", "delivery", func(job values, at pointer) error { return job.require(at, "id", "topic", "token") })
 	list := make([]*client.Delivery, len(jobs))
@@ -83,8 +83,8 @@ func (a *api) extendBatch(c *call) (response, error) {
 	return a.results(results, err, func(i int, o *object) { o.lease(deliveries[i]) })
 }
 
-// results are what became of each job; without any, err is why. What kept all of them from it is the
-// request's problem.
+// results answers with one result per job. Without results it returns err. If all jobs failed for the same
+// reason, that is the request's problem.
 func (a *api) results(results []client.Result, err error, more func(i int, o *object)) (response, error) {
 	if results == nil {
 		return response{}, err
@@ -113,7 +113,7 @@ func (a *api) results(results []client.Result, err error, more func(i int, o *ob
 	return ok(object{{"count", count}, {"complete", count == len(list)}, {"results", list}}), nil
 }
 
-// result is what became of one job.
+// result describes what happened to one job.
 func result(r client.Result) object {
 	var o object
 	o.text("id", r.ID)

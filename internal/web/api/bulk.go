@@ -9,14 +9,14 @@ import (
 	"github.com/mix-basic/delayer/internal/web"
 )
 
-// bulk is the context of a request that is for any number of jobs, and what became of single jobs.
+// bulk is the state of a request on any number of jobs: its context and the results of single jobs.
 type bulk struct {
 	context.Context
 	dryRun  bool
 	results []object
 }
 
-// bulk does it for many jobs, and answers with how many there were, also if not all is done.
+// bulk runs do and answers with the number of jobs, even if it ended early.
 func (a *api) bulk(c *call, do func(*bulk) (count int, err error)) (response, error) {
 	ctx, cancel := web.Long(c.w, c.r, a.MaxWork)
 	defer cancel()
@@ -39,7 +39,7 @@ func (a *api) bulk(c *call, do func(*bulk) (count int, err error)) (response, er
 	return ok(o), nil
 }
 
-// bulkError is why it is not complete.
+// bulkError returns the reason why a bulk request ended early.
 func (a *api) bulkError(ctx context.Context, err error) error {
 	switch cause := context.Cause(ctx); {
 	case errors.Is(cause, web.ErrStopping):

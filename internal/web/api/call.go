@@ -17,13 +17,13 @@ import (
 	"github.com/mix-basic/delayer/internal/web"
 )
 
-// call is a request that has a route, and whose body, if it has one, was read.
+// call is a request with its route and its body, if the route has one.
 type call struct {
 	w     http.ResponseWriter
 	r     *http.Request
-	path  map[string]string // its values
+	path  map[string]string // values in the path
 	query url.Values
-	body  values // nil: the route has none
+	body  values // nil if the route has none
 }
 
 func newCall(w http.ResponseWriter, r *http.Request, route *Route, path map[string]string, maxBody int64) (*call, error) {
@@ -56,7 +56,7 @@ func newCall(w http.ResponseWriter, r *http.Request, route *Route, path map[stri
 	return c, err
 }
 
-// readQuery reads the query's parameters, each of which may be there once.
+// readQuery reads the query; each parameter may occur once.
 func readQuery(r *http.Request, known []string) (url.Values, error) {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
@@ -75,7 +75,7 @@ func readQuery(r *http.Request, known []string) (url.Values, error) {
 	return query, nil
 }
 
-// checkContentType keeps simple forms of other sites away, too.
+// checkContentType also rejects HTML forms of other sites.
 func checkContentType(h http.Header) error {
 	media, parameters, err := mime.ParseMediaType(h.Get("Content-Type"))
 	charset := parameters["charset"]
@@ -95,7 +95,7 @@ func (c *call) topic() string { return c.path["topic"] }
 
 func (c *call) context() context.Context { return c.r.Context() }
 
-// number is the parameter's number, or, if it is not there, another one.
+// number returns the parameter's number, or otherwise if it is missing.
 func (c *call) number(name string, otherwise, least, most int) (int, error) {
 	if !c.query.Has(name) {
 		return otherwise, nil
@@ -107,7 +107,7 @@ func (c *call) number(name string, otherwise, least, most int) (int, error) {
 	return n, nil
 }
 
-// dryRun reports whether nothing is to be changed.
+// dryRun reports whether the request must not change anything.
 func (c *call) dryRun() (bool, error) {
 	switch value := c.query.Get(dryRun); {
 	case !c.query.Has(dryRun) || value == "false":
@@ -118,7 +118,7 @@ func (c *call) dryRun() (bool, error) {
 	return false, invalid.parameter(dryRun, "want true or false")
 }
 
-// wait is for how long the client wants to wait.
+// wait returns how long the client wants to wait.
 func (c *call) wait(most time.Duration) (time.Duration, error) {
 	if !c.query.Has("wait") {
 		return 0, nil

@@ -9,10 +9,10 @@ import (
 	"github.com/mix-basic/delayer/internal/inspect"
 )
 
-// maxCause is how much of a reason or an error is compared with, in bytes.
+// maxCause is how many bytes of a reason or error are compared.
 const maxCause = 1 << 10
 
-// checkSelection has nobody requeue or drop all for want of a filter.
+// checkSelection makes sure that a missing filter never means all dead letters.
 func checkSelection(s values) error {
 	ways := 0
 	for _, way := range []bool{s.has("ids"), s.has("reason", "error", "after", "before"), get[bool](s, "all")} {
@@ -32,7 +32,7 @@ func (a *api) requeue(c *call) (response, error) {
 
 func (a *api) drop(c *call) (response, error) { return a.choose(c, a.dropIDs, a.inspector.DropDead) }
 
-// choose does it for the dead letters that are meant, or counts them.
+// choose applies byID or byFilter to the selected dead letters, or counts them.
 func (a *api) choose(c *call, byID func(*bulk, string, []string) (int, error), byFilter func(context.Context, inspect.DeadFilter) (int, error)) (response, error) {
 	dryRun, err := c.dryRun()
 	if err == nil {
@@ -56,7 +56,7 @@ func (a *api) choose(c *call, byID func(*bulk, string, []string) (int, error), b
 	})
 }
 
-// mayRequeue fails if there is no such dead letter of the topic, or a job of its ID.
+// mayRequeue fails if the topic has no such dead letter or a job with its ID exists.
 func (a *api) mayRequeue(ctx context.Context, topic, id string) error {
 	job, err := a.client.Get(ctx, id)
 	switch {
@@ -70,11 +70,11 @@ func (a *api) mayRequeue(ctx context.Context, topic, id string) error {
 	return nil
 }
 
-// requeueIDs has a result for each ID; but a dry run only counts.
+// requeueIDs requeues each ID and records its result; a dry run only counts.
 func (a *api) requeueIDs(b *bulk, topic string, ids []string) (count int, err error) {
 	for _, id := range ids {
 		err := a.mayRequeue(b, topic, id)
-		if !b.dryRun && (err == nil || errors.Is(err, client.ErrExists)) { // Requeue knows whether there is a dead letter, too
+		if !b.dryRun && (err == nil || errors.Is(err, client.ErrExists)) { // Requeue also checks that the dead letter exists
 			err = a.client.Requeue(b, id)
 		}
 		switch {
@@ -94,7 +94,7 @@ func (a *api) dropIDs(b *bulk, topic string, ids []string) (int, error) {
 	return a.client.DropDead(b, topic, ids...)
 }
 
-// The number of dead letters that are looked at for groups.
+// How many dead letters are examined for groups.
 const (
 	defaultLook = 1000
 	maxLook     = 10000

@@ -10,25 +10,24 @@ import (
 	"unicode/utf8"
 )
 
-// Fields are those that a JSON object of a client's may have, by name.
+// Fields are the fields that a client's JSON object may have, by name.
 type Fields map[string]Field
 
-// Field is how a value is read.
+// Field describes how a value is read.
 type Field struct {
-	// read reads the value at that pointer. Its error is a problem.
+	// read parses the value at that pointer. Its error is a problem.
 	read func(at pointer, raw json.RawMessage) (any, error)
-	// text is the name of the same in plain text, and forms what there are then, beside base64; empty:
-	// there is one form only.
+	// text is the field's name in plain text and forms what that form is called in messages, if there is also
+	// a base64 form; both are empty if there is only one form.
 	text, forms string
-	// Elements are the fields of each element of a list of objects; nil: it is none.
+	// Elements are the fields of each element of a list of objects, else nil.
 	Elements Fields
 }
 
-// values are what an object says, by the names of its fields: those of the plain text, also of what came
-// in base64.
+// values are an object's values. A value given as base64 is under the name of the plain text.
 type values map[string]any
 
-// get is the field's value; its zero value if it is not given.
+// get returns the field's value, or the zero value.
 func get[T any](v values, name string) T {
 	value, _ := v[name].(T)
 	return value
@@ -44,7 +43,7 @@ func (v values) has(names ...string) bool {
 	return false
 }
 
-// require is the problem of the first of the fields that is not given, in the object at that pointer.
+// require returns a problem for the first missing field of the object at that pointer.
 func (v values) require(at pointer, names ...string) error {
 	for _, name := range names {
 		if !v.has(name) {
@@ -54,7 +53,7 @@ func (v values) require(at pointer, names ...string) error {
 	return nil
 }
 
-// pointer is a JSON pointer: where in the body a value stands.
+// pointer is a JSON pointer to a value in the body.
 type pointer string
 
 func (p pointer) member(name string) pointer {
@@ -63,13 +62,13 @@ func (p pointer) member(name string) pointer {
 
 func (p pointer) at(i int) pointer { return p + pointer(fmt.Sprint("/", i)) }
 
-// problem is one with the value there.
+// problem returns a problem with the value at the pointer.
 func (p pointer) problem(detail string, args ...any) error {
 	return invalid.field(string(p), detail, args...)
 }
 
-// decode reads a body. In contrast to encoding/json it takes nothing that is ambiguous: no name
-// twice or in another case, and no text that it would have to change.
+// decode reads a body. Unlike encoding/json it rejects anything ambiguous: duplicate names, names in another
+// case, and text that it would have to change.
 func decode(body []byte, known Fields) (values, error) {
 	if !utf8.Valid(body) {
 		return nil, badRequest.problem("the body is not UTF-8: other bytes go as base64, into fields such as body_base64")
@@ -80,7 +79,7 @@ func decode(body []byte, known Fields) (values, error) {
 	return decodeObject("", body, known)
 }
 
-// syntax says what is wrong with the JSON, and where.
+// syntax describes a JSON syntax error and where it is.
 func syntax(body []byte) string {
 	if len(bytes.TrimSpace(body)) == 0 {
 		return "it is empty"
@@ -96,7 +95,7 @@ func syntax(body []byte) string {
 	}
 }
 
-// decodeObject reads an object, which is valid JSON.
+// decodeObject reads an object from valid JSON.
 func decodeObject(at pointer, raw []byte, known Fields) (values, error) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	if first, _ := d.Token(); first != json.Delim('{') {

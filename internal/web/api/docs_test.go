@@ -9,8 +9,7 @@ import (
 	"testing"
 )
 
-// The pages for users name each kind of problem, with its status, and no other; and no path that
-// does not exist.
+// The user documents list every kind of problem with its status, no others, and only paths that exist.
 func TestDocs(t *testing.T) {
 	for _, page := range []string{"http.md", "http.zh-CN.md"} {
 		text, err := os.ReadFile("../../../docs/" + page)

@@ -16,7 +16,7 @@ import (
 	"github.com/mix-basic/delayer/internal/web"
 )
 
-// expectSecret checks that the problem tells nothing of Redis, and that Failed was told.
+// expectSecret checks that the problem reveals nothing about Redis and that Failed was called.
 func (f *fixture) expectSecret(r reply, secrets ...string) {
 	f.t.Helper()
 	for _, secret := range append(secrets, "job_pool", "ready_queue", "WRONGTYPE", "NOPERM", "OOM", "@user_script", f.redis.Addr) {
@@ -27,7 +27,7 @@ func (f *fixture) expectSecret(r reply, secrets ...string) {
 	f.expectFailures(1)
 }
 
-// While Redis is away each route says so, and when it may be asked again.
+// While Redis is down every route says so, with a Retry-After.
 func TestRedisIsAway(t *testing.T) {
 	f := start(t, web.Options{})
 	f.redis.Kill()
@@ -45,7 +45,7 @@ func TestRedisIsAway(t *testing.T) {
 	f.do("POST", "/v1/jobs", `{"id":"b","topic":"t","body":"b"}`).expect(201, `{"id":"b","outcome":"created"}`)
 }
 
-// A poll that could not ask Redis does not say that there is no job.
+// A poll that could not reach Redis does not claim that there is no job.
 func TestRedisHangs(t *testing.T) {
 	f := &fixture{redis: start(t, web.Options{}).redis, t: t, pushed: map[string]int{}}
 	f.serve(client.PoolOptions{Addr: f.redis.Addr, ReadTimeout: 50 * time.Millisecond}, web.Options{})
@@ -67,11 +67,11 @@ func TestRedisIsFull(t *testing.T) {
 	f.expectSecret(r)
 	f.do("POST", "/v1/jobs/batch", `{"jobs":[{"topic":"t","body":"b"},{"topic":"t","body":"c"}]}`).problem(full, "", "", "")
 	f.expectFailures(1)
-	held := f.reserve("1m")
-	f.do("POST", "/v1/jobs/a/ack", "{"+held+"}").expect(204, "")
+	lease := f.reserve("1m")
+	f.do("POST", "/v1/jobs/a/ack", "{"+lease+"}").expect(204, "")
 }
 
-// What this Redis user may not, or a broken key keeps from being done, is refused for good.
+// Missing permissions and broken keys are reported as permanent.
 func TestRedisRefuses(t *testing.T) {
 	f := start(t, web.Options{})
 	f.redis.Do("SET", "delayer:ready_queue:t", "no list")
@@ -83,7 +83,7 @@ func TestRedisRefuses(t *testing.T) {
 	g.expectSecret(g.do("POST", "/v1/jobs", `{"topic":"u","body":"b"}`).problem(refused, "", "", "does not let"), "somebody", "swordfish")
 }
 
-// When the daemon stops there is no telling how Redis is.
+// While the daemon stops, errors do not blame Redis.
 func TestClosed(t *testing.T) {
 	f := start(t, web.Options{})
 	f.Client.Close()
@@ -93,8 +93,7 @@ func TestClosed(t *testing.T) {
 	}
 }
 
-// A body that is not sent, or is shorter than announced, is no reason to wait for ever, nor to push half
-// a job.
+// A body that is missing or shorter than announced neither blocks the server nor pushes half a job.
 func TestHalfABody(t *testing.T) {
 	f := start(t, web.Options{})
 	conn := f.connect()
@@ -105,8 +104,7 @@ func TestHalfABody(t *testing.T) {
 	f.is("a", "")
 }
 
-// A body whose chunks can't be read is a broken request, not a slow one; and what follows on its
-// connection means nothing.
+// Malformed chunks are a bad request, not a slow one, and nothing after them on the connection is executed.
 func TestMalformedChunks(t *testing.T) {
 	f := start(t, web.Options{})
 	for _, chunks := range []string{"zz\r\n{}\r\n0\r\n\r\n", "2\r\n{}x\r\n0\r\n\r\n", "11111111111111111\r\n{}\r\n", strings.Repeat("1", 9000)} {
@@ -122,7 +120,7 @@ func TestMalformedChunks(t *testing.T) {
 	}
 }
 
-// A client that is too slow is told so, and its connection is closed.
+// A client that sends too slowly gets 408 and its connection is closed.
 func TestSlowBody(t *testing.T) {
 	f := start(t, web.Options{})
 	r := f.request("POST", "/v1/jobs", "x")
@@ -135,7 +133,7 @@ func TestSlowBody(t *testing.T) {
 	}
 }
 
-// Where too many requests wait, one more is told so, and when it may ask again.
+// When too many requests wait, a further one gets 503 with a Retry-After.
 func TestTooManyWait(t *testing.T) {
 	w := httptest.NewRecorder()
 	problemOf(web.ErrCrowded).answer().write(w)

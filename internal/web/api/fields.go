@@ -14,16 +14,16 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// What IDs and topics may have, in bytes.
+// Maximum sizes of IDs and topics in bytes.
 const (
 	maxID    = store.MaxID
 	maxTopic = store.MaxTopic
 )
 
-// durations says how durations are written.
+// durations describes the accepted formats.
 const durations = `seconds, or a text such as "250ms", "30m", "1h30m", "7d" or "1d12h"`
 
-// inWords is a duration as people say it.
+// inWords formats a duration for people.
 func inWords(d time.Duration) string {
 	if d == client.MaxDelay {
 		return "100 years"
@@ -31,7 +31,7 @@ func inWords(d time.Duration) string {
 	return d.String()
 }
 
-// join makes one of several.
+// join merges field sets.
 func join(parts ...Fields) Fields {
 	all := Fields{}
 	for _, part := range parts {
@@ -40,7 +40,7 @@ func join(parts ...Fields) Fields {
 	return all
 }
 
-// period is a field for a time.Duration, from least to most.
+// period is a field for a time.Duration from least to most.
 func period(name string, least, most time.Duration) Fields {
 	return Fields{name: {read: func(at pointer, raw json.RawMessage) (any, error) {
 		text, err := durationText(at, raw)
@@ -55,19 +55,19 @@ func period(name string, least, most time.Duration) Fields {
 	}}}
 }
 
-// durationText is a duration's text, or its number of seconds as one without an exponent.
+// durationText returns a duration's text; numbers of seconds are written without an exponent.
 func durationText(at pointer, raw json.RawMessage) (string, error) {
 	if raw[0] == '"' {
 		return readText(at, raw)
 	}
 	seconds, err := strconv.ParseFloat(string(raw), 64)
 	if err != nil {
-		return "", nil // it is none
+		return "", nil // not a duration
 	}
 	return strconv.FormatFloat(seconds, 'f', -1, 64), nil
 }
 
-// want is a field that parse reads, unless it is not what is wanted.
+// want is a field read by parse; if that fails, the problem says what is wanted.
 func want(name string, parse func(raw json.RawMessage) (value any, ok bool), wanted string, args ...any) Fields {
 	return Fields{name: {read: func(at pointer, raw json.RawMessage) (any, error) {
 		value, ok := parse(raw)
@@ -78,8 +78,8 @@ func want(name string, parse func(raw json.RawMessage) (value any, ok bool), wan
 	}}}
 }
 
-// moment is a field for a time.Time, until client.MaxDelay from now.
-func moment(name string) Fields {
+// timestamp is a field for a time.Time up to client.MaxDelay from now.
+func timestamp(name string) Fields {
 	return want(name, func(raw json.RawMessage) (any, bool) {
 		text, _ := readText("", raw)
 		t, err := time.Parse(time.RFC3339, text)
@@ -87,7 +87,7 @@ func moment(name string) Fields {
 	}, `a time as in RFC 3339, such as "2027-01-31T08:30:00Z", within %s from now`, inWords(client.MaxDelay))
 }
 
-// integer is a field for an int64, from least to most.
+// integer is a field for an int64 from least to most.
 func integer(name string, least, most int64) Fields {
 	return want(name, func(raw json.RawMessage) (any, bool) {
 		n, ok := wholeNumber(string(raw))
@@ -95,7 +95,7 @@ func integer(name string, least, most int64) Fields {
 	}, "a whole number from %d to %d", least, most)
 }
 
-// number is a field for a float64, from least to most.
+// number is a field for a float64 from least to most.
 func number(name string, least, most float64, wanted string) Fields {
 	return want(name, func(raw json.RawMessage) (any, bool) {
 		n, err := strconv.ParseFloat(string(raw), 64)
@@ -103,8 +103,8 @@ func number(name string, least, most float64, wanted string) Fields {
 	}, "%s", wanted)
 }
 
-// wholeNumber reads a JSON number that is whole. 10, 10.0 and 1e1 are the same, and some languages
-// write large numbers so; these have 53 bits, as elsewhere in JSON.
+// wholeNumber reads an integer. 10, 10.0 and 1e1 are equal: some languages write large numbers in these ways,
+// with 53 bits of precision as usual in JSON.
 func wholeNumber(text string) (int64, bool) {
 	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
 		return n, true
@@ -113,7 +113,7 @@ func wholeNumber(text string) (int64, bool) {
 	return int64(f), err == nil && f == math.Trunc(f) && math.Abs(f) < 1<<53
 }
 
-// ignored are fields that may be there, and mean nothing.
+// ignored are fields that are allowed but have no effect.
 func ignored(names ...string) Fields {
 	all := Fields{}
 	for _, name := range names {
@@ -130,7 +130,7 @@ func boolean(name string) Fields {
 	}, "true or false")
 }
 
-// choice is a field with one of some texts.
+// choice is a field with one of the given texts.
 func choice(name string, texts ...string) Fields {
 	return want(name, func(raw json.RawMessage) (any, bool) {
 		text, _ := readText("", raw)
@@ -138,14 +138,14 @@ func choice(name string, texts ...string) Fields {
 	}, "%s", strings.Join(texts, ", "))
 }
 
-// list is a field with 1 to maxBatch objects, which are []values.
+// list is a field with 1 to maxBatch objects, read as []values.
 func list(name string, of Fields) Fields {
 	return Fields{name: {Elements: of, read: func(at pointer, raw json.RawMessage) (any, error) {
 		return each(at, raw, maxBatch, func(at pointer, raw json.RawMessage) (values, error) { return decodeObject(at, raw, of) })
 	}}}
 }
 
-// each reads the elements of an array, 1 to most.
+// each reads an array of 1 to most elements.
 func each[T any](at pointer, raw json.RawMessage, most int, read func(pointer, json.RawMessage) (T, error)) ([]T, error) {
 	var elements []json.RawMessage
 	if json.Unmarshal(raw, &elements) != nil || len(elements) == 0 || len(elements) > most {

@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// Whatever a body is, decode neither panics nor takes what is no JSON; what it takes, it has not changed.
+// decode never panics, accepts only valid JSON, and does not change what it accepts.
 func FuzzDecode(f *testing.F) {
 	for _, body := range []string{
 		`{"topic":"t","body":"1","group":"k","group_max":3,"group_quiet":1,"group_longest":"1h"}`,
@@ -46,7 +46,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// Whatever a path and a query are, they are understood as they were meant, or refused.
+// Any path and query is either understood literally or refused.
 func FuzzPath(f *testing.F) {
 	for _, seed := range [][2]string{{"a", "limit=1"}, {"..", "dry_run=true"}, {"a/b", "%zz"}, {"\xff%2F", "spans=1m,1h"}, {"", ";"}, {"?", "wait=1"}} {
 		f.Add(seed[0], seed[1])

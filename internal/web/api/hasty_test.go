@@ -12,7 +12,7 @@ import (
 	"github.com/mix-basic/delayer/internal/web"
 )
 
-// connect is a connection of its own.
+// connect opens a new connection.
 func (f *fixture) connect() *net.TCPConn {
 	f.t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(f.url, "http://"))
@@ -21,7 +21,7 @@ func (f *fixture) connect() *net.TCPConn {
 	return conn.(*net.TCPConn)
 }
 
-// raw sends a request on such a one.
+// raw sends a request on a new connection.
 func (f *fixture) raw(method, path, body string) *net.TCPConn {
 	f.t.Helper()
 	conn := f.connect()
@@ -29,7 +29,7 @@ func (f *fixture) raw(method, path, body string) *net.TCPConn {
 	return conn
 }
 
-// answer reads what is answered there.
+// answer reads the answer.
 func (f *fixture) answer(conn net.Conn) reply {
 	f.t.Helper()
 	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
@@ -37,7 +37,7 @@ func (f *fixture) answer(conn net.Conn) reply {
 	return f.read(response)
 }
 
-// Whoever writes a request and closes at once, without waiting for the answer, has it done all the same.
+// A request is executed even if its client closes the connection right after sending it.
 func TestNobodyWaitsForTheAnswer(t *testing.T) {
 	const jobs = 100
 	f := start(t, web.Options{})
@@ -63,8 +63,8 @@ func TestNobodyWaitsForTheAnswer(t *testing.T) {
 	until(t, "all are purged", func() bool { return f.redis.Do("EXISTS", "delayer:ready_queue:t") == int64(0) })
 }
 
-// A reserve that waits gets a job as soon as there is one, also for a client that has closed its side of the
-// connection, before there is a job or after.
+// A waiting reserve gets the next job, even for a half-closed client, whether it closed its side before or
+// after the job arrived.
 func TestHalfClosed(t *testing.T) {
 	f := start(t, web.Options{})
 	reserved := `{"deliveries":["*"]}`

@@ -19,12 +19,12 @@ import (
 	"github.com/mix-basic/delayer/internal/web"
 )
 
-// fixture is a front with the API, on a private Redis.
+// fixture is a server with the API on a private Redis.
 type fixture struct {
 	*client.Client
 	redis *redistest.Server
 	url   string
-	stop  func() // the front
+	stop  func() // stops the HTTP server
 	t     testing.TB
 
 	mu     sync.Mutex
@@ -37,7 +37,7 @@ func start(t testing.TB, o web.Options) *fixture {
 	return startOf(t, o, 1)
 }
 
-// startOf is start with so many partitions.
+// startOf is start with several partitions.
 func startOf(t testing.TB, o web.Options, partitions int) *fixture {
 	t.Helper()
 	f := &fixture{redis: redistest.Start(t), t: t, pushed: map[string]int{}}
@@ -45,7 +45,7 @@ func startOf(t testing.TB, o web.Options, partitions int) *fixture {
 	return f
 }
 
-// serve starts the front on a pool with these options.
+// serve starts the HTTP server on a pool with these options.
 func (f *fixture) serve(p client.PoolOptions, o web.Options) {
 	f.t.Helper()
 	partitions := max(p.Partitions, 1)
@@ -76,7 +76,7 @@ func (f *fixture) fail(err error) {
 	f.failed = append(f.failed, err)
 }
 
-// failures are what Failed was told since they were last asked for. None may be left when the test ends.
+// failures returns and clears the errors passed to Failed. The test fails if any are left when it ends.
 func (f *fixture) failures() (failed []error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -84,7 +84,7 @@ func (f *fixture) failures() (failed []error) {
 	return failed
 }
 
-// expectFailures checks how many they are.
+// expectFailures checks the number of failures.
 func (f *fixture) expectFailures(n int) {
 	f.t.Helper()
 	if failed := f.failures(); len(failed) != n {
@@ -92,7 +92,7 @@ func (f *fixture) expectFailures(n int) {
 	}
 }
 
-// reply is what the front has answered.
+// reply is the server's answer.
 type reply struct {
 	status int
 	header http.Header
@@ -100,7 +100,7 @@ type reply struct {
 	t      testing.TB
 }
 
-// do makes a request, with a body in JSON if there is one.
+// do sends a request, with a JSON body if not empty.
 func (f *fixture) do(method, path, body string) reply {
 	f.t.Helper()
 	return f.send(f.request(method, path, body))
@@ -136,8 +136,7 @@ func (f *fixture) read(response *http.Response) reply {
 	return reply{response.StatusCode, response.Header, string(body), f.t}
 }
 
-// expect checks the status, and that the body is that JSON, of which "*" stands for any value;
-// empty for none.
+// expect checks the status and the JSON body, in which "*" matches any value; "" means no body.
 func (r reply) expect(status int, want string) reply {
 	r.t.Helper()
 	if r.status != status {
@@ -157,7 +156,7 @@ func (r reply) expect(status int, want string) reply {
 	return r
 }
 
-// filled is want, with the values of got in the place of each "*".
+// filled returns want with each "*" replaced by the value in got.
 func filled(want, got any) any {
 	switch want := want.(type) {
 	case string:
@@ -178,7 +177,7 @@ func filled(want, got any) any {
 	return want
 }
 
-// problem checks that it is a problem of that kind, with these values and a detail that has the text.
+// problem checks the kind of problem, its field and parameter, and that its detail contains the text.
 func (r reply) problem(k *kind, field, parameter, detail string) reply {
 	r.t.Helper()
 	var got struct{ Type, Title, Detail, Field, Parameter string }
@@ -190,7 +189,7 @@ func (r reply) problem(k *kind, field, parameter, detail string) reply {
 	return r
 }
 
-// deliveries are those of a reserve.
+// deliveries returns the deliveries of a reserve.
 func (r reply) deliveries() (list []struct {
 	ID      string
 	Topic   string

@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// IdempotencyKey is the header of a push that can be repeated until it is answered, although its job has no ID.
+// IdempotencyKey is the header that makes a push without an ID safe to repeat.
 const IdempotencyKey = "Idempotency-Key"
 
-// A key is one for so long, and has so many bytes at most.
+// Lifetime and maximum size of a key.
 const (
 	keyWindow = 24 * time.Hour
 	maxKey    = 255
 )
 
-// withKey has the request's key name the job of its body, if there is one: a push of it counts once.
+// withKey uses the request's key, if any, as the job's ID and makes its push count once.
 func (c *call) withKey() (keyed bool, err error) {
 	keys := c.r.Header.Values(IdempotencyKey)
 	if len(keys) == 0 {
@@ -38,7 +38,8 @@ func (c *call) withKey() (keyed bool, err error) {
 	return true, nil
 }
 
-// readKey reads a key in double quotes, as the header's draft has it, or without them, as many clients send it.
+// readKey reads a key in double quotes, as the header's draft requires, or without them, as many clients send
+// it.
 func readKey(value string) (key string, ok bool) {
 	if inner, quoted := strings.CutPrefix(value, `"`); quoted {
 		if value, quoted = strings.CutSuffix(inner, `"`); !quoted {
@@ -49,7 +50,8 @@ func readKey(value string) (key string, ok bool) {
 	return value, value != "" && len(value) <= maxKey && !strings.ContainsFunc(value, isOther)
 }
 
-// contentOf is what a push says of its job, as one text. However that is written, the same is the same.
+// contentOf returns a canonical text of what a push says about its job, so that equal pushes compare equal
+// however they are written.
 func contentOf(job values) string {
 	said := maps.Clone(job)
 	delete(said, "replicas")
@@ -57,11 +59,11 @@ func contentOf(job values) string {
 	for name, value := range said {
 		switch value := value.(type) {
 		case string:
-			said[name] = []byte(value) // as it may be no UTF-8
+			said[name] = []byte(value) // a []byte, because it may not be UTF-8
 		case time.Time:
 			said[name] = value.UTC()
 		}
 	}
-	text, _ := json.Marshal(said) // in the order of the names; it never fails with what fields are read as
+	text, _ := json.Marshal(said) // sorted by name; never fails with the types of our fields
 	return string(text)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/mix-basic/delayer/internal/pushrule"
 )
 
-// policies are the values of if_exists.
+// policies maps the values of if_exists.
 var policies = map[string]client.PushOption{
 	"replace":      client.Replace,
 	"refuse":       client.Refuse,
@@ -21,7 +21,7 @@ var policies = map[string]client.PushOption{
 	"follow":       client.Follow,
 }
 
-// checkJob finds what a new job lacks, or does not go together.
+// checkJob checks a new job for missing and conflicting fields.
 func checkJob(job values, at pointer) error {
 	if err := job.require(at, "topic", "body"); err != nil {
 		return err
@@ -37,7 +37,7 @@ func checkJob(job values, at pointer) error {
 	return nil
 }
 
-// delayed is the new job as the client takes it.
+// delayed converts a new job for the client.
 func delayed(job values) client.Delayed {
 	d := client.Delayed{
 		Message: client.Message{ID: get[string](job, "id"), Topic: get[string](job, "topic"), Body: get[string](job, "body")},
@@ -83,7 +83,7 @@ func (a *api) push(c *call) (response, error) {
 	case err == nil:
 	case pushed.Outcome != client.Refused:
 		return response{}, err
-	case keyed && !errors.Is(err, client.ErrReused): // it is a repetition, which is to be told what the first one was, or would have been
+	case keyed && !errors.Is(err, client.ErrReused): // a repetition: answered like the first push
 		status = http.StatusOK
 	default:
 		refused := problemOf(err)
@@ -102,10 +102,10 @@ func (a *api) push(c *call) (response, error) {
 	return made, nil
 }
 
-// isStored reports whether a push has stored its job.
+// isStored reports whether a push stored its job, perhaps with too few replicas.
 func isStored(err error) bool { return err == nil || errors.As(err, new(*client.ReplicasError)) }
 
-// escape writes a value for a path. Dots would be taken for steps in it.
+// escape escapes a value for a path, including dots, which could be taken for path steps.
 func escape(value string) string {
 	escaped := url.PathEscape(value)
 	if strings.Trim(escaped, ".") == "" {
@@ -138,7 +138,7 @@ func (a *api) get(c *call) (response, error) {
 	return ok(o), nil
 }
 
-// timeNames say what a job's time is.
+// timeNames are the fields for a job's time, by state.
 var timeNames = map[client.State]string{client.Waiting: "due", client.Reserved: "lease_ends", client.Dead: "died"}
 
 func (a *api) remove(c *call) (response, error) {

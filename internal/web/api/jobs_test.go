@@ -13,7 +13,7 @@ import (
 	"github.com/mix-basic/delayer/internal/web"
 )
 
-// The life of a job, from its push on.
+// The life of a job from its push.
 func TestJob(t *testing.T) {
 	f := start(t, web.Options{})
 	r := f.do("POST", "/v1/jobs", `{"id":"a","topic":"t","body":"<b> & ä","delay":"1h30m","max_attempts":3,"ttr":60,"ready_max_lifetime":"2d"}`)
@@ -39,7 +39,7 @@ func TestJob(t *testing.T) {
 	}
 }
 
-// Each way to say when a job is due.
+// All ways to give a due time.
 func TestWhenAJobIsDue(t *testing.T) {
 	f := start(t, web.Options{})
 	in := func(d time.Duration) string { return time.Now().Add(d).Format(time.RFC3339Nano) }
@@ -71,7 +71,7 @@ func TestWhenAJobIsDue(t *testing.T) {
 	}
 }
 
-// Whatever bytes an ID, a topic and a body have, they come back as they were, in path and JSON.
+// IDs, topics and bodies of any bytes survive the round trip through path and JSON.
 func TestAnyBytes(t *testing.T) {
 	f := start(t, web.Options{})
 	for i, value := range []string{
@@ -100,7 +100,7 @@ func TestAnyBytes(t *testing.T) {
 	}
 }
 
-// The longest ID and topic go through, also in the path, and longer ones are refused.
+// The longest ID and topic are accepted, also in the path; longer ones are refused.
 func TestLongest(t *testing.T) {
 	f := start(t, web.Options{})
 	id, topic := strings.Repeat("\xff", maxID), strings.Repeat("\xfe", maxTopic)
@@ -114,7 +114,7 @@ func TestLongest(t *testing.T) {
 	f.do("POST", "/v1/jobs", `{"topic":"`+strings.Repeat("i", maxTopic+1)+`","body":"b"}`).problem(invalid, "/topic", "", "1025 bytes")
 }
 
-// Each job of a batch has its own terms, and its own result.
+// Each job of a batch has its own options and its own result.
 func TestPushBatch(t *testing.T) {
 	f := start(t, web.Options{})
 	f.do("POST", "/v1/jobs", `{"id":"b","topic":"t","body":"old"}`).expect(201, `{"id":"b","outcome":"created"}`)
@@ -146,7 +146,7 @@ func TestPushBatch(t *testing.T) {
 	f.do("GET", "/v1/jobs/new", "").problem(notFound, "", "", "")
 }
 
-// A broken key harms the jobs that go together with it, and no others; each is told what became of it.
+// A broken key affects only the jobs stored together with it, and each job's result says what happened.
 func TestPushBatchWithABrokenKey(t *testing.T) {
 	f := start(t, web.Options{})
 	f.redis.Do("SET", "delayer:ready_queue:broken", "no list")
@@ -171,7 +171,7 @@ func TestPushBatchWithABrokenKey(t *testing.T) {
 	f.expectFailures(2)
 }
 
-// A job that too few replicas have is stored, and counted; the answer says its ID, and how many have it.
+// A job with too few replicas is stored and counted; the answer has its ID and the number of replicas.
 func TestReplicas(t *testing.T) {
 	f := start(t, web.Options{})
 	f.do("POST", "/v1/jobs", `{"topic":"t","body":"b","replicas":1,"replicas_timeout":"1ms"}`).expect(504,

@@ -7,7 +7,7 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// limitFields are those of a limit.
+// limitFields are the fields of a limit.
 var limitFields = join(
 	integer("concurrency", 1, store.MaxConcurrency), number("rate", store.MinRate, store.MaxRate, "a number of jobs a second, from one a day to 1,000,000"),
 	integer("burst", 1, store.MaxConcurrency), line("tag"),
@@ -29,7 +29,7 @@ func (a *api) setLimit(c *call) (response, error) {
 	if err := a.client.SetLimit(c.context(), c.topic(), l); err != nil || l.Tag == "" {
 		return done, err
 	}
-	// The limit is in force, also where this can't be told.
+	// The limit is in force even if the count below fails.
 	if counts, err := a.inspector.CountsOf(c.context(), c.topic()); err == nil && counts.Topics[0].Untagged > 0 {
 		return ok(object{{"untagged", counts.Topics[0].Untagged}, {"message", untaggedMessage}}), nil
 	}
@@ -42,7 +42,7 @@ func (a *api) removeLimit(c *call) (response, error) {
 	return done, a.client.SetLimit(c.context(), c.topic(), client.Limit{})
 }
 
-// limitOf is what is told of a topic's limit.
+// limitOf is the JSON of a topic's limit.
 func limitOf(l client.Limit) (o object) {
 	if l.Concurrency > 0 {
 		o.put("concurrency", l.Concurrency)

@@ -52,7 +52,8 @@ func TestLimit(t *testing.T) {
 	}
 }
 
-// A limit whose tag the ready jobs of other partitions lack is set, and the answer says how many nobody will get; so does the topic.
+// A limit with a tag that ready jobs in other partitions lack is set; the answer and the topic say how many
+// jobs cannot be delivered.
 func TestLimitWithATagThatJobsLack(t *testing.T) {
 	f := startOf(t, web.Options{}, 4)
 	f.do("PUT", "/v1/topics/t/limit", `{"concurrency":4,"tag":"vip"}`).expect(204, "")

@@ -12,7 +12,8 @@ import (
 	"github.com/mix-basic/delayer/internal/web"
 )
 
-// A push with once counts once within that time, whatever became of the job. Who makes it again is told the ID.
+// A push with once counts once within its window, whatever happened to the job. A repetition is answered with
+// the same ID.
 func TestOnce(t *testing.T) {
 	f := start(t, web.Options{})
 	const again = `{"id":"a","topic":"t","body":"b","once":"1h"}`
@@ -32,7 +33,7 @@ func TestOnce(t *testing.T) {
 	}
 }
 
-// Pushes with debounce are one job, which is due so long after the first of them at the latest.
+// Pushes with debounce make one job, due that long after the first push at the latest.
 func TestDebounce(t *testing.T) {
 	f := start(t, web.Options{})
 	job := func(body string) string {
@@ -49,7 +50,7 @@ func TestDebounce(t *testing.T) {
 	}
 }
 
-// A push that follows leaves a reserved job alone, and is delivered when that is done.
+// A push with follow leaves a reserved job alone and is delivered after it.
 func TestFollow(t *testing.T) {
 	f := start(t, web.Options{})
 	push := func(body, outcome string) {
@@ -58,16 +59,17 @@ func TestFollow(t *testing.T) {
 	}
 	push("first", "created")
 	push("second", "replaced")
-	held, err := f.Reserve(t.Context(), time.Second, 0, "t")
+	delivery, err := f.Reserve(t.Context(), time.Second, 0, "t")
 	check(t, err)
 	push("third", "followed")
 	push("fourth", "followed")
 	f.do("GET", "/v1/jobs/a", "").expect(200, `{"id":"a","topic":"t","state":"reserved","lease_ends":"*","ttl":"*","attempts":1,"followed":true,"body":"second"}`)
-	check(t, held.Ack(t.Context()))
+	check(t, delivery.Ack(t.Context()))
 	f.do("GET", "/v1/jobs/a", "").expect(200, `{"id":"a","topic":"t","state":"ready","ttl":"*","attempts":0,"body":"fourth"}`)
 }
 
-// Pushes with group are one job, whose ID each is told. One that counts once, or has an Idempotency-Key, can be repeated.
+// Pushes of one group make one job and are all told its ID. A push with once or an Idempotency-Key can be
+// repeated.
 func TestGroup(t *testing.T) {
 	f := start(t, web.Options{})
 	push := func(body, more string) string {
@@ -92,7 +94,7 @@ func TestGroup(t *testing.T) {
 	}
 }
 
-// An answer says what the push did.
+// The answer has the push's outcome.
 func TestOutcome(t *testing.T) {
 	f := start(t, web.Options{})
 	for _, push := range []struct{ fields, outcome string }{
@@ -102,7 +104,7 @@ func TestOutcome(t *testing.T) {
 	}
 }
 
-// keyed makes a push with these keys.
+// keyed sends a push with these keys.
 func (f *fixture) keyed(body string, keys ...string) reply {
 	f.t.Helper()
 	r := f.request("POST", "/v1/jobs", body)
@@ -110,8 +112,8 @@ func (f *fixture) keyed(body string, keys ...string) reply {
 	return f.send(r)
 }
 
-// A push with an Idempotency-Key can be repeated, also when the job is gone: the answer is a success with the same ID, and nothing is
-// changed.
+// A push with an Idempotency-Key can be repeated, even after its job is gone: it succeeds with the same ID
+// and changes nothing.
 func TestIdempotencyKey(t *testing.T) {
 	f := start(t, web.Options{})
 	const job = `{"topic":"t","body":"b"}`
@@ -125,7 +127,7 @@ func TestIdempotencyKey(t *testing.T) {
 	expect(f.keyed(job, "k 1/2"), 201, "created")
 	expect(f.keyed(job, "k 1/2"), 200, "refused")
 	f.pop("t", "key:k 1/2")
-	expect(f.keyed(job, `"k 1/2"`), 200, "refused") // the same in the form of the draft
+	expect(f.keyed(job, `"k 1/2"`), 200, "refused") // the same key in the draft's format
 	f.redis.Expect(redistest.State{Once: []string{"key:k 1/2"}})
 	if f.pushed["t"] != 1 {
 		t.Errorf("pushed %v", f.pushed)
@@ -133,8 +135,8 @@ func TestIdempotencyKey(t *testing.T) {
 	f.keyed(job, "K 1/2").expect(201, `{"id":"key:K 1/2","outcome":"created"}`)
 }
 
-// A key is for one push: another one of it that says something else is refused, as long as the key counts. How the same is written makes
-// no difference, nor for what the answer is to wait.
+// While a key counts, a different push of it is refused. The format of the JSON, and fields that only affect
+// the answer, make no difference.
 func TestIdempotencyKeyOfAnotherPush(t *testing.T) {
 	f := start(t, web.Options{})
 	job := func(fields string) string { return `{"topic":"t","body":"b",` + fields + `}` }
@@ -165,7 +167,7 @@ func TestIdempotencyKeyOfAnotherPush(t *testing.T) {
 		f.redis.Expect(stored)
 	}
 
-	// Also when the job is gone; and not any more when the key is free.
+	// The same holds after the job is gone, until the key expires.
 	f.redis.Flush()
 	f.keyed(`{"topic":"t","body":"b"}`, "k").expect(201, `{"id":"key:k","outcome":"created"}`)
 	f.pop("t", "key:k")
@@ -178,7 +180,7 @@ func TestIdempotencyKeyOfAnotherPush(t *testing.T) {
 	}
 }
 
-// Requests that come together are one push.
+// Simultaneous requests make one push.
 func TestIdempotencyKeyAtOnce(t *testing.T) {
 	f := start(t, web.Options{})
 	const requests = 10
@@ -198,7 +200,7 @@ func TestIdempotencyKeyAtOnce(t *testing.T) {
 	}
 }
 
-// A key is one for 24 h, or as long as once says.
+// A key counts for 24 h, or as long as once says.
 func TestIdempotencyKeysWindow(t *testing.T) {
 	f := start(t, web.Options{})
 	window := func() time.Duration {
@@ -214,7 +216,7 @@ func TestIdempotencyKeysWindow(t *testing.T) {
 	}
 }
 
-// What is no key, or goes with no key, is refused, and changes nothing.
+// Malformed keys, and fields that conflict with a key, are refused and change nothing.
 func TestBadIdempotencyKeys(t *testing.T) {
 	f := start(t, web.Options{})
 	const job = `{"topic":"t","body":"b"}`
@@ -236,7 +238,7 @@ func TestBadIdempotencyKeys(t *testing.T) {
 	}
 }
 
-// pop takes the topic's next job, which must be that one.
+// pop pops the topic's next job, which must have this ID.
 func (f *fixture) pop(topic, id string) {
 	f.t.Helper()
 	if m, err := f.Pop(f.t.Context(), topic); err != nil || m != (client.Message{ID: id, Topic: topic, Body: "b"}) {

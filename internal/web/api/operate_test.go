@@ -31,7 +31,7 @@ func TestTopics(t *testing.T) {
 	f.expectFailures(1)
 }
 
-// All topics come, page by page, also those that are no text; and those that contain a text.
+// All topics are listed page by page, including those that are not UTF-8, and can be filtered by a text.
 func TestPagesOfTopics(t *testing.T) {
 	f := start(t, web.Options{})
 	for _, topic := range []string{"a", "ab", "\xff", "b"} {
@@ -49,7 +49,7 @@ func TestPagesOfTopics(t *testing.T) {
 	}
 }
 
-// How late a job is behind more ghosts than are looked at is said as the least that it can be.
+// If the next job is behind too many stale entries, its lateness is reported as a lower bound.
 func TestOverdueAtLeast(t *testing.T) {
 	f := start(t, web.Options{})
 	f.redis.Do("EVAL", `for i = 1, 60 do redis.call('LPUSH', 'delayer:ready_queue:t', 'ghost' .. i) end`, 0)
@@ -87,7 +87,7 @@ func TestBrowse(t *testing.T) {
 	}
 }
 
-// A preview of a long text ends with a whole character, and no other text is cut.
+// A preview ends with a whole character; other texts are not cut.
 func TestWholeCharacters(t *testing.T) {
 	for text, want := range map[string]string{"": "", "a": "a", "aä": "aä", "a\xc3": "a", "€\xe2\x82": "€", "\xf0\x9f\x98": "", "\xff": "\xff", "a\x80\x80\x80\x80": "a\x80\x80\x80\x80"} {
 		if got := wholeCharacters(text); got != want {
@@ -134,7 +134,7 @@ func TestForecastAndStats(t *testing.T) {
 		"used_memory":"*","max_memory":0,"policy":"noeviction","aof":"off","snapshot":"ok","snapshot_at":"*","unsaved":"*"}}`)
 }
 
-// A Redis user who may not INFO is told no more than that.
+// Without permission for INFO, stats leave out only that part.
 func TestStatsWithoutInfo(t *testing.T) {
 	f := start(t, web.Options{})
 	f.redis.Do("ACL", "SETUSER", "default", "-info", "-hrandfield")
@@ -174,7 +174,7 @@ func TestDead(t *testing.T) {
 	f.do("GET", "/v1/jobs/a", "").expect(200, `{"id":"a","topic":"t","state":"dead","died":"*","ttl":null,"attempts":1,"reason":"bad","error":"shop closed","body":"b"}`)
 }
 
-// Which dead letters are meant.
+// Selections of dead letters.
 func TestSelection(t *testing.T) {
 	f := start(t, web.Options{})
 	letters := func() {
@@ -223,7 +223,7 @@ func TestSelection(t *testing.T) {
 	f.is("a", client.Dead)
 }
 
-// What can't be requeued is named: each by its ID, or that there are some.
+// Dead letters that cannot be requeued are reported, by ID where IDs were given.
 func TestRequeueOfWhatExists(t *testing.T) {
 	f := start(t, web.Options{})
 	f.bury("a", "t", "bad", "closed")
@@ -242,7 +242,7 @@ func TestRequeueOfWhatExists(t *testing.T) {
 	f.do("POST", "/v1/dead/t/requeue", `{"ids":["a"]}`).expect(200, `{"count":1,"complete":true,"results":[{"id":"a"}]}`)
 }
 
-// Servers that run are told of.
+// stats lists the running servers.
 func TestStatsOfServers(t *testing.T) {
 	f := start(t, web.Options{})
 	stop := redistest.Background(t, server.New(f.redis.Pool(), server.Options{Interval: 20 * time.Millisecond}).Run)

@@ -2,7 +2,7 @@ package api
 
 import "github.com/mix-basic/delayer/internal/inspect"
 
-// partitions answers with the numbers of each partition.
+// partitions answers with the counts of each partition.
 func (a *api) partitions(c *call) (response, error) {
 	partitions, err := a.inspector.Partitions(c.context())
 	list := make([]object, len(partitions))
@@ -26,7 +26,7 @@ func (a *api) partitions(c *call) (response, error) {
 	return ok(object{{"partitions", list}}), err
 }
 
-// moverOf is null if none says that it runs, or this Redis user may not know.
+// moverOf is null if no server reports or the Redis user lacks the permission.
 func moverOf(p inspect.Partition) any {
 	if p.Mover.ID == "" {
 		return nil

@@ -37,7 +37,7 @@ func (a *api) paused(c *call) (response, error) {
 	return ok(object{{"paused", list}}), err
 }
 
-// pauseOf is what is told of a topic's pause.
+// pauseOf is the JSON of a topic's pause.
 func pauseOf(p store.Pause) (o object) {
 	o.put("since", p.Since)
 	o.put("until", p.Until)

@@ -37,7 +37,7 @@ func TestPause(t *testing.T) {
 	f.do("POST", "/v1/topics/t/back-off", `{}`).problem(invalid, "/for", "", "")
 }
 
-// A topic that was never used, and whose name is no text, can be paused, and is known then.
+// A topic that was never used, and whose name is not UTF-8, can be paused and is listed afterwards.
 func TestPauseOfNewTopic(t *testing.T) {
 	f := start(t, web.Options{})
 	f.do("POST", "/v1/topics/%FF/pause", `{}`).expect(204, "")
@@ -45,7 +45,7 @@ func TestPauseOfNewTopic(t *testing.T) {
 	f.do("GET", "/v1/topics/%FF", "").expect(200, `{"topic_base64":"/w==","ready":0,"reserved":0,"dead":0,"overdue":0,"overdue_at_least":0,"paused":{"since":"*"}}`)
 }
 
-// Who may not read pauses is told the numbers all the same.
+// Without permission to read pauses the counts are still returned.
 func TestTopicsWithoutPauses(t *testing.T) {
 	f := start(t, web.Options{})
 	f.push("a", "t")

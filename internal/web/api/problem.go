@@ -10,16 +10,16 @@ import (
 	"github.com/mix-basic/delayer/internal/web"
 )
 
-// kind is a type of problems, as RFC 9457 has it.
+// kind is a problem type as in RFC 9457.
 type kind struct {
-	name       string // what its type ends with
+	name       string // last part of the type's URI
 	status     int
 	title      string
-	retryAfter int  // s; 0: it is not said
-	closes     bool // the connection, as there may be more of the request
+	retryAfter int  // seconds; 0 for no header
+	closes     bool // closes the connection instead of reading the rest of the request
 }
 
-// The kinds of problems. openapi.yaml says what each means.
+// The kinds of problems, explained in openapi.yaml.
 var (
 	badRequest   = newKind("bad-request", http.StatusBadRequest, "The request can't be read")
 	unauthorized = newKind("unauthorized", http.StatusUnauthorized, "Not authorized")
@@ -46,7 +46,7 @@ var (
 	tooFew       = newKind("too-few-replicas", http.StatusGatewayTimeout, "The job is stored, but too few replicas have it")
 )
 
-// kinds are all that there are.
+// kinds lists all of them.
 var kinds []*kind
 
 func newKind(name string, status int, title string) *kind {
@@ -55,7 +55,7 @@ func newKind(name string, status int, title string) *kind {
 	return k
 }
 
-// Problems are the types of all problems.
+// Problems returns the types of all problems.
 func Problems() (types []string) {
 	for _, k := range kinds {
 		types = append(types, k.uri())
@@ -70,37 +70,36 @@ func (k *kind) after(seconds int) *kind { k.retryAfter = seconds; return k }
 
 func (k *kind) closing() *kind { k.closes = true; return k }
 
-// problem is an error as the client is told of it.
+// problem is an error as the client sees it.
 type problem struct {
 	*kind
 	Detail    string
-	Field     string // the JSON pointer of the value that is wrong; empty: none is, or it is in no body
-	Parameter string // the name of the parameter, of path, query or header, that is wrong
-	allow     string // the methods that the path knows
-	replicas  *int   // how many have the job, if that is known
-	id        string // the job's, if it is stored, or its ID is taken
+	Field     string // JSON pointer to the wrong value in the body, if any
+	Parameter string // name of the wrong path, query or header parameter
+	allow     string // value of the Allow header
+	replicas  *int   // number of replicas that have the job, if known
+	id        string // ID of the stored job, or the ID that is taken
 }
 
 func (k *kind) problem(detail string, args ...any) *problem {
 	return &problem{kind: k, Detail: fmt.Sprintf(detail, args...)}
 }
 
-// field is a problem with a value in the body.
+// field returns a problem with a value in the body.
 func (k *kind) field(pointer, detail string, args ...any) *problem {
 	p := k.problem(detail, args...)
 	p.Field = pointer
 	return p
 }
 
-// parameter is a problem with a parameter of path or query.
+// parameter returns a problem with a parameter of the path or query.
 func (k *kind) parameter(name, detail string, args ...any) *problem {
 	p := k.problem(detail, args...)
 	p.Parameter = name
 	return p
 }
 
-// isTrouble reports whether it is through no fault of the client's, none of another job's, and not since the
-// daemon stops.
+// isTrouble reports whether neither the client, nor another job, nor a shutdown caused the problem.
 func (p *problem) isTrouble() bool {
 	return p.status >= http.StatusInternalServerError && p.kind != notStored && p.kind != stopping && (p.kind != tooFew || p.replicas == nil)
 }
@@ -135,17 +134,17 @@ func (p *problem) answer() response {
 	return response{status: p.status, content: "application/problem+json", body: encode(p.json()), header: header}
 }
 
-// told is what a client is told of an error. What Redis says goes to nobody but Failed: it may name keys
-// and users.
+// told maps errors to what the client is told. Redis's own words go to Failed only: they may name keys and
+// users.
 var told = []struct {
 	err    error
 	kind   *kind
 	detail string
 }{
-	{client.ErrReused, reused, "nothing was changed: a push of this key says something else, and counts"}, // which is an ErrExists, too
+	{client.ErrReused, reused, "nothing was changed: a push of this key says something else, and counts"}, // also an ErrExists, so it comes first
 	{client.ErrExists, exists, "nothing was changed"},
 	{client.ErrNotFound, notFound, "there is no such job: it may have been acknowledged, popped or removed, or its time is over"},
-	{store.ErrGone, gone, "it was acknowledged before, popped or removed"}, // which is an ErrLeaseLost, too
+	{store.ErrGone, gone, "it was acknowledged before, popped or removed"}, // also an ErrLeaseLost, so it comes first
 	{client.ErrLeaseLost, leaseLost, "nothing was changed: the lease has ended, or the job was settled, removed, rescheduled or pushed anew"},
 	{client.ErrOtherFailed, notStored, "another job that goes to Redis together with it can't be stored"},
 	{client.ErrClosed, stopping, "ask again"},
@@ -153,7 +152,7 @@ var told = []struct {
 	{web.ErrCrowded, waiting, "there is no job now; ask again later, or without wait"},
 }
 
-// problemOf is the error as the client is told of it.
+// problemOf converts an error for the client.
 func problemOf(err error) *problem {
 	var p *problem
 	if errors.As(err, &p) {

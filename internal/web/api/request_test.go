@@ -10,7 +10,7 @@ import (
 	"github.com/mix-basic/delayer/internal/web"
 )
 
-// Bodies that mean nothing, or not one thing only, change nothing; the problem says where.
+// Invalid or ambiguous bodies change nothing, and the problem says where they are wrong.
 func TestBadBodies(t *testing.T) {
 	f := start(t, web.Options{})
 	job := func(fields string) string { return `{"id":"a","topic":"t","body":"b"` + fields + `}` }
@@ -161,7 +161,7 @@ func TestBadRequests(t *testing.T) {
 	}
 }
 
-// A path is taken literally: one that looks like steps means the job that it names, and no other; nothing is redirected.
+// A path is taken literally: "." and ".." are job IDs, and nothing is redirected.
 func TestPathsAreNotCleaned(t *testing.T) {
 	f := start(t, web.Options{})
 	f.push("a", "t")
@@ -185,7 +185,7 @@ func TestPathsAreNotCleaned(t *testing.T) {
 	}
 }
 
-// eachRoute calls f with a good request for each route.
+// eachRoute calls f with a valid request for each route.
 func (f *fixture) eachRoute(call func(r Route, request *http.Request)) {
 	for _, r := range Routes {
 		body := map[string]string{
@@ -214,7 +214,7 @@ func (f *fixture) eachRoute(call func(r Route, request *http.Request)) {
 	}
 }
 
-// With a token nobody gets in without, on any route; nothing is told, and nothing changed.
+// With a token configured, no route works without it, and nothing is revealed or changed.
 func TestWithoutToken(t *testing.T) {
 	f := start(t, web.Options{Token: "0123456789abcdef"})
 	f.push("a", "t")
@@ -233,7 +233,7 @@ func TestWithoutToken(t *testing.T) {
 	})
 }
 
-// With read_only there is nothing but GET, and dry runs.
+// With read_only, only GET and dry runs work.
 func TestReadOnly(t *testing.T) {
 	f := start(t, web.Options{ReadOnly: true})
 	f.push("a", "t")
@@ -263,7 +263,7 @@ func TestReadOnly(t *testing.T) {
 	f.is("z", client.Dead)
 }
 
-// Another site's page can't do anything, even if it sends JSON.
+// Another site's page cannot do anything, even if it sends JSON.
 func TestOtherSites(t *testing.T) {
 	f := start(t, web.Options{})
 	f.push("a", "t")

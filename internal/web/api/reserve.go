@@ -7,13 +7,13 @@ import (
 )
 
 const (
-	// maxTopics is how many topics a reserve may name.
+	// maxTopics is the maximum number of topics per reserve.
 	maxTopics = 100
-	// maxReserve is how many jobs a reserve may take.
+	// maxReserve is the maximum number of jobs per reserve.
 	maxReserve = 250
 )
 
-// reserve waits until there is a job.
+// reserve answers with jobs as soon as there are any.
 func (a *api) reserve(c *call) (response, error) {
 	wait, err := c.wait(a.MaxWait)
 	if err == nil {

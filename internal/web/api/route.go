@@ -12,24 +12,24 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// Route is what the API does for one method and path.
+// Route is an operation: a method and a path.
 type Route struct {
 	Method string
-	Path   string   // with {id}, {topic} or {name} in the place of a value
-	Query  []string // the parameters that it knows
-	Body   Fields   // nil: the body is not looked at
+	Path   string   // with {id}, {topic} or {name} as placeholders
+	Query  []string // allowed parameters
+	Body   Fields   // nil if the body is ignored
 	serve  func(*api, *call) (response, error)
 }
 
 const dryRun = "dry_run"
 
-// Fields of several bodies.
+// Fields used by several bodies.
 var (
 	delay       = period("delay", 0, client.MaxDelay)
 	lease       = period("lease", time.Millisecond, client.MaxLease)
 	maxAttempts = integer("max_attempts", 1, math.MaxInt32)
 
-	newJob = join(text("id", maxID), text("topic", maxTopic), text("body", 0), delay, moment("due"), maxAttempts,
+	newJob = join(text("id", maxID), text("topic", maxTopic), text("body", 0), delay, timestamp("due"), maxAttempts,
 		period("ttr", time.Millisecond, client.MaxLease), period("ready_max_lifetime", time.Millisecond, client.MaxDelay),
 		choice("if_exists", "replace", "refuse", "keep_earlier", "keep_later", "follow"),
 		period("once", time.Millisecond, client.MaxDelay), period("debounce", time.Millisecond, client.MaxDelay),
@@ -37,18 +37,18 @@ var (
 		period("group_quiet", time.Millisecond, client.MaxDelay), period("group_longest", time.Millisecond, client.MaxDelay),
 		integer("replicas", 1, client.MaxReplicas), period("replicas_timeout", time.Millisecond, client.MaxReplicasTimeout))
 
-	// held says what a job was reserved under.
-	held = join(text("topic", maxTopic), integer("token", 1, math.MaxInt64))
+	// reference identifies a lease: a job's topic and token.
+	reference = join(text("topic", maxTopic), integer("token", 1, math.MaxInt64))
 
-	// deliveries are reserved jobs. They may also stand here as reserve gave them: what else that has is
-	// passed over.
-	deliveries = list("deliveries", join(held, text("id", maxID), ignored("attempt", "max_attempts", "lease", "deadline", "late_by", "body", "body_base64")))
+	// deliveries are reserved jobs. They may be passed back as reserve returned them; other fields are
+	// ignored.
+	deliveries = list("deliveries", join(reference, text("id", maxID), ignored("attempt", "max_attempts", "lease", "deadline", "late_by", "body", "body_base64")))
 
-	// selection says which of a topic's dead letters are meant.
-	selection = join(texts("ids", maxBatch, maxID), text("reason", maxCause), text("error", maxCause), moment("after"), moment("before"), boolean("all"))
+	// selection selects dead letters of a topic.
+	selection = join(texts("ids", maxBatch, maxID), text("reason", maxCause), text("error", maxCause), timestamp("after"), timestamp("before"), boolean("all"))
 )
 
-// Routes are all that there are. openapi.yaml describes them; a test compares the two.
+// Routes are all operations. openapi.yaml describes them, and a test compares the two.
 var Routes = []Route{
 	{"POST", "/v1/jobs", nil, newJob, (*api).push},
 	{"POST", "/v1/jobs/batch", nil, list("jobs", newJob), (*api).pushBatch},
@@ -59,11 +59,11 @@ var Routes = []Route{
 	{"POST", "/v1/reserve", []string{"wait"}, join(texts("topics", maxTopics, maxTopic), integer("max", 1, maxReserve), lease, maxAttempts), (*api).reserve},
 	{"POST", "/v1/ack", nil, deliveries, (*api).ackBatch},
 	{"POST", "/v1/extend", nil, join(deliveries, lease), (*api).extendBatch},
-	{"POST", "/v1/jobs/{id}/ack", nil, held, settle(ack)},
-	{"POST", "/v1/jobs/{id}/retry", nil, join(held, delay, line("error")), settle(retry)},
-	{"POST", "/v1/jobs/{id}/release", nil, join(held, delay), settle(release)},
-	{"POST", "/v1/jobs/{id}/extend", nil, join(held, lease), settle(extend)},
-	{"POST", "/v1/jobs/{id}/bury", nil, join(held, line("reason"), line("error")), settle(bury)},
+	{"POST", "/v1/jobs/{id}/ack", nil, reference, settle(ack)},
+	{"POST", "/v1/jobs/{id}/retry", nil, join(reference, delay, line("error")), settle(retry)},
+	{"POST", "/v1/jobs/{id}/release", nil, join(reference, delay), settle(release)},
+	{"POST", "/v1/jobs/{id}/extend", nil, join(reference, lease), settle(extend)},
+	{"POST", "/v1/jobs/{id}/bury", nil, join(reference, line("reason"), line("error")), settle(bury)},
 
 	{"GET", "/v1/topics", []string{"contains", "limit", "cursor"}, nil, (*api).topics},
 	{"GET", "/v1/topics/{topic}", nil, nil, (*api).topic},
@@ -93,7 +93,7 @@ var Routes = []Route{
 	{"GET", "/v1/openapi.yaml", nil, nil, (*api).description},
 }
 
-// find finds the request's route, and the values in its path.
+// find returns the request's route and the values in its path.
 func find(r *http.Request) (*Route, map[string]string, error) {
 	var methods []string
 	path := strings.Split(r.URL.EscapedPath(), "/")
@@ -123,7 +123,7 @@ func find(r *http.Request) (*Route, map[string]string, error) {
 	return nil, nil, noRoute.problem("there is nothing at this path; /v1/openapi.yaml says what there is")
 }
 
-// match returns the values in the path's places, nil if the path is another one.
+// match returns the values in the path, or nil if the path does not match.
 func (r *Route) match(path []string) (map[string]string, error) {
 	own := strings.Split(r.Path, "/")
 	if len(path) != len(own) {
@@ -138,7 +138,7 @@ func (r *Route) match(path []string) (map[string]string, error) {
 			}
 			continue
 		}
-		value, _ := url.PathUnescape(path[i]) // of an EscapedPath
+		value, _ := url.PathUnescape(path[i]) // cannot fail: the path comes from EscapedPath
 		if value == "" {
 			return nil, nil
 		}
@@ -150,10 +150,10 @@ func (r *Route) match(path []string) (map[string]string, error) {
 	return values, nil
 }
 
-// limits are those of what stands in a path, in bytes.
+// limits are the maximum sizes of path values in bytes.
 var limits = map[string]int{"id": maxID, "topic": maxTopic, "name": store.MaxScheduleName}
 
-// isDryRun reports whether the request asks only what it would do otherwise.
+// isDryRun reports whether the request only asks for a count.
 func isDryRun(r *http.Request) bool {
 	route, _, err := find(r)
 	return err == nil && slices.Contains(route.Query, dryRun) && r.URL.Query().Get(dryRun) == "true"

@@ -8,7 +8,7 @@ import (
 	"github.com/mix-basic/delayer/internal/cron"
 )
 
-// newSchedule is what a schedule is made with, but for its name.
+// newSchedule are the fields of a schedule, except its name.
 var newSchedule = join(line("cron"), line("zone"), text("topic", maxTopic), text("body", 0), maxAttempts,
 	choice("missed", "once", "skip", "all"), choice("overlap", "allow", "skip", "follow"), period("jitter", 0, client.MaxDelay),
 	period("ttr", time.Millisecond, client.MaxLease), period("ready_max_lifetime", time.Millisecond, client.MaxDelay))
@@ -114,7 +114,7 @@ func (a *api) runSchedule(c *call) (response, error) {
 
 func (c *call) name() string { return c.path["name"] }
 
-// scheduleProblem says that it is a schedule that there is none of, or a name that none can have.
+// scheduleProblem maps an unknown schedule and an invalid name to problems.
 func scheduleProblem(err error) error {
 	switch {
 	case errors.Is(err, client.ErrNotFound):

@@ -7,12 +7,12 @@ import (
 	"github.com/mix-basic/delayer/client"
 )
 
-// delivery is that of the job which was reserved so.
-func (a *api) delivery(id string, held values) *client.Delivery {
-	return a.client.Delivery(get[string](held, "topic"), id, get[int64](held, "token"))
+// delivery returns the delivery of a reserved job.
+func (a *api) delivery(id string, reference values) *client.Delivery {
+	return a.client.Delivery(get[string](reference, "topic"), id, get[int64](reference, "token"))
 }
 
-// settle has the delivery settled that the call is about.
+// settle wraps how: it finds the delivery named by the request and settles it.
 func settle(how func(*call, *client.Delivery) (response, error)) func(*api, *call) (response, error) {
 	return func(a *api, c *call) (response, error) {
 		if err := c.body.require("", "topic", "token"); err != nil {
@@ -37,7 +37,7 @@ func retry(c *call, d *client.Delivery) (response, error) {
 	return ok(object{{"state", state}}), err
 }
 
-// cause is the error that the body tells of.
+// cause returns the error given in the body, if any.
 func (c *call) cause() []client.RetryOption {
 	text := get[string](c.body, "error")
 	if text == "" {

@@ -48,7 +48,7 @@ func (a *api) stats(c *call) (response, error) {
 	return ok(o), nil
 }
 
-// brokenOf are the numbers of the partitions that can't be read. Why is not for everybody.
+// brokenOf returns the numbers of unreadable partitions. The reasons are not for every client.
 func brokenOf(counts inspect.Counts) (broken []int) {
 	for _, p := range counts.Partitions {
 		if p.Err != nil {
@@ -58,7 +58,7 @@ func brokenOf(counts inspect.Counts) (broken []int) {
 	return broken
 }
 
-// serverList is null if this Redis user may not know. Why a server fails is not for everybody, either.
+// serverList is null if the Redis user lacks the permission. Why a server fails is not for every client.
 func serverList(servers []store.ServerState, refused error) any {
 	if refused != nil {
 		return nil
@@ -80,7 +80,7 @@ func serverList(servers []store.ServerState, refused error) any {
 	return list
 }
 
-// reserved is how many jobs are reserved, of all topics.
+// reserved returns the number of reserved jobs of all topics.
 func reserved(c inspect.Counts) int {
 	if c.Pool < 0 || c.Waiting < 0 {
 		return inspect.Unknown
@@ -88,7 +88,7 @@ func reserved(c inspect.Counts) int {
 	return c.Pool - c.Waiting
 }
 
-// nodeList is what each node of a cluster says.
+// nodeList describes the nodes of a cluster.
 func nodeList(nodes []inspect.Info) []object {
 	list := make([]object, len(nodes))
 	for i, n := range nodes {
@@ -98,7 +98,7 @@ func nodeList(nodes []inspect.Info) []object {
 	return list
 }
 
-// redisInfo is null if this Redis user may not know. Why, in Redis's words, is not for everybody.
+// redisInfo is null if the Redis user lacks the permission. Redis's words are not for every client.
 func redisInfo(info inspect.Info) any {
 	if info.Missing != "" {
 		return nil

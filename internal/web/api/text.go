@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// reader reads a text, or one in base64.
+// reader reads a text, plain or in base64.
 type reader func(at pointer, raw json.RawMessage) (string, error)
 
-// twins are a field, and its twin of the same in base64. Only one of the two may be given.
+// twins are a field and its base64 form; only one of the two may be given.
 func twins(name, forms string, read func(at pointer, raw json.RawMessage, decoded reader) (any, error)) Fields {
 	in := func(form reader) Field {
 		return Field{text: name, forms: forms, read: func(at pointer, raw json.RawMessage) (any, error) { return read(at, raw, form) }}
@@ -19,7 +19,7 @@ func twins(name, forms string, read func(at pointer, raw json.RawMessage, decode
 	return Fields{name: in(readText), name + "_base64": in(readBase64)}
 }
 
-// text is twins for a string of any bytes, at least one and at most so many (0: any number).
+// text is twins for a string of 1 to most bytes (0: no maximum).
 func text(name string, most int) Fields {
 	return twins(name, "text", func(at pointer, raw json.RawMessage, decoded reader) (any, error) {
 		return readSome(at, raw, decoded, most)
@@ -38,7 +38,7 @@ func readSome(at pointer, raw json.RawMessage, decoded reader, most int) (string
 	return value, err
 }
 
-// texts is twins for a []string of 1 to count of them.
+// texts is twins for a []string of 1 to count elements.
 func texts(name string, count, most int) Fields {
 	return twins(name, "texts", func(at pointer, raw json.RawMessage, decoded reader) (any, error) {
 		seen := map[string]bool{}
@@ -53,7 +53,7 @@ func texts(name string, count, most int) Fields {
 	})
 }
 
-// line is a field of text only, which may be empty.
+// line is a plain text field that may be empty.
 func line(name string) Fields {
 	return Fields{name: {read: func(at pointer, raw json.RawMessage) (any, error) { return readText(at, raw) }}}
 }
@@ -68,11 +68,11 @@ func readText(at pointer, raw json.RawMessage) (text string, err error) {
 	return text, nil
 }
 
-// escapes are the escaped characters of a JSON text, with both halves of a pair.
+// escapes matches the escape sequences of a JSON text, surrogate pairs as one.
 var escapes = regexp.MustCompile(`(?i)\\([^u]|u([^d]...|d[0-7]..|d[89ab]..\\ud[c-f]..))`)
 
-// hasLoneSurrogate reports whether a JSON text has an escaped half of a character, which
-// encoding/json would replace.
+// hasLoneSurrogate reports whether a JSON text has an unpaired surrogate escape, which encoding/json would
+// replace.
 func hasLoneSurrogate(raw json.RawMessage) bool {
 	any := bytes.Contains(raw, []byte(`\ud`)) || bytes.Contains(raw, []byte(`\uD`))
 	return any && bytes.IndexByte(escapes.ReplaceAll(raw, nil), '\\') >= 0

@@ -14,10 +14,10 @@ import (
 	"github.com/mix-basic/delayer/internal/inspect"
 )
 
-// defaultPage is how many jobs a page has.
+// defaultPage is the default number of jobs per page.
 const defaultPage = 50
 
-// topics answers with a page of topics, by name.
+// topics answers with a page of topics, sorted by name.
 func (a *api) topics(c *call) (response, error) {
 	limit, err := c.number("limit", inspect.MaxPage, 1, inspect.MaxPage)
 	if err != nil {
@@ -54,7 +54,7 @@ func (a *api) topic(c *call) (response, error) {
 	return ok(topicCounts(t, pauses)), err
 }
 
-// countsOf are those of the call's topic.
+// countsOf returns the counts of the request's topic.
 func (a *api) countsOf(c *call) (inspect.TopicCounts, error) {
 	counts, known, err := a.inspector.Topic(c.context(), c.topic())
 	if err != nil {
@@ -122,7 +122,7 @@ func (a *api) page(c *call, state string) (response, error) {
 	return ok(o), err
 }
 
-// summary is what a page tells of a job.
+// summary is a job's entry on a page.
 func summary(job inspect.Job, state client.State) object {
 	var o object
 	o.text("id", job.ID)
@@ -140,7 +140,7 @@ func summary(job inspect.Job, state client.State) object {
 	return o
 }
 
-// wholeCharacters is a text that was cut, without the part of a character at its end.
+// wholeCharacters removes the incomplete character at the end of a cut text.
 func wholeCharacters(text string) string {
 	for n := 1; n < utf8.UTFMax && n <= len(text); n++ {
 		if !utf8.FullRuneInString(text[len(text)-n:]) {
@@ -163,7 +163,7 @@ func (a *api) purge(c *call) (response, error) {
 
 func (a *api) countReady(c *call) (response, error) {
 	t, err := a.countsOf(c)
-	if errors.As(err, new(*problem)) { // there is no such topic
+	if errors.As(err, new(*problem)) { // no such topic
 		err = nil
 	}
 	if t.Ready == inspect.Unknown {
@@ -172,7 +172,7 @@ func (a *api) countReady(c *call) (response, error) {
 	return ok(object{{"count", t.Ready}, {"complete", true}}), err
 }
 
-// maxSpans is how many spans a forecast may have.
+// maxSpans is the maximum number of spans of a forecast.
 const maxSpans = 100
 
 func (a *api) forecast(c *call) (response, error) {
@@ -188,7 +188,7 @@ func (a *api) forecast(c *call) (response, error) {
 	return ok(object{{"spans", list}}), err
 }
 
-// spans are the ends of the spans that are asked for.
+// spans returns the ends of the requested spans.
 func (c *call) spans() (bounds []time.Duration, err error) {
 	if !c.query.Has("spans") {
 		return []time.Duration{time.Minute, time.Hour, 24 * time.Hour, 7 * 24 * time.Hour}, nil

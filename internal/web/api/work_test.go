@@ -18,8 +18,8 @@ func (f *fixture) push(id, topic string, opts ...client.PushOption) {
 	check(f.t, err)
 }
 
-// reserve reserves a job of topic t, and returns what a settlement of it says.
-func (f *fixture) reserve(lease string) (held string) {
+// reserve reserves a job of topic t and returns the JSON of its lease reference.
+func (f *fixture) reserve(lease string) (reference string) {
 	f.t.Helper()
 	list := f.do("POST", "/v1/reserve", `{"topics":["t"],"lease":"`+lease+`"}`).deliveries()
 	if len(list) != 1 {
@@ -28,7 +28,7 @@ func (f *fixture) reserve(lease string) (held string) {
 	return fmt.Sprintf(`"topic":"t","token":%s`, list[0].Token)
 }
 
-// is checks where the job is; empty: it is gone.
+// is checks the job's state; "" means that it is gone.
 func (f *fixture) is(id string, want client.State) {
 	f.t.Helper()
 	if job, _ := f.Get(f.t.Context(), id); job.State != want {
@@ -62,7 +62,7 @@ func TestReserve(t *testing.T) {
 	}
 }
 
-// Each settlement does what it says, once, and then the lease is lost.
+// Each settlement works once; after it the lease is lost.
 func TestSettlements(t *testing.T) {
 	f := start(t, web.Options{})
 	for name, c := range map[string]struct {
@@ -82,32 +82,32 @@ func TestSettlements(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f.t = t
 			f.push("a", "t")
-			held := f.reserve("1m")
-			f.do("POST", "/v1/jobs/a/"+c.path, "{"+held+c.more+"}").expect(c.status, c.body)
+			reference := f.reserve("1m")
+			f.do("POST", "/v1/jobs/a/"+c.path, "{"+reference+c.more+"}").expect(c.status, c.body)
 			if job, _ := f.Get(t.Context(), "a"); job.State != c.state || strings.Contains(c.more, "closed") != (job.Error == "closed") || strings.Contains(c.more, "bad") != (job.Reason == "bad") {
 				t.Errorf("%+v, want it %s", job, c.state)
 			}
-			f.do("POST", "/v1/jobs/a/"+c.path, "{"+held+c.more+"}").problem(c.again, "", "", "")
+			f.do("POST", "/v1/jobs/a/"+c.path, "{"+reference+c.more+"}").problem(c.again, "", "", "")
 			f.Remove(t.Context(), "a")
 		})
 	}
 	f.t = t
 	f.push("a", "t", client.MaxAttempts(1))
-	held := f.reserve("1m")
-	f.do("POST", "/v1/jobs/a/extend", `{`+held+`,"lease":"1h"}`).expect(200, `{"lease":3600,"deadline":"*"}`)
+	reference := f.reserve("1m")
+	f.do("POST", "/v1/jobs/a/extend", `{`+reference+`,"lease":"1h"}`).expect(200, `{"lease":3600,"deadline":"*"}`)
 	if job, err := f.Get(t.Context(), "a"); err != nil || time.Until(job.Due) < 59*time.Minute {
 		t.Errorf("extended: %+v, %v", job, err)
 	}
-	f.do("POST", "/v1/jobs/a/retry", `{`+held+`,"delay":60}`).expect(200, `{"state":"dead"}`)
+	f.do("POST", "/v1/jobs/a/retry", `{`+reference+`,"delay":60}`).expect(200, `{"state":"dead"}`)
 	f.is("a", client.Dead)
 }
 
-// Nobody settles what he has not reserved.
+// Only the holder of a lease can settle its job.
 func TestSettlementsOfOthers(t *testing.T) {
 	f := start(t, web.Options{})
 	f.push("a", "t")
-	held := f.reserve("1m")
-	token := held[strings.LastIndex(held, ":")+1:]
+	reference := f.reserve("1m")
+	token := reference[strings.LastIndex(reference, ":")+1:]
 	for _, verb := range []string{"ack", "retry", "release", "extend", "bury"} {
 		lease := ""
 		if verb == "extend" {
@@ -120,8 +120,8 @@ func TestSettlementsOfOthers(t *testing.T) {
 		f.do("POST", "/v1/jobs/a/"+verb, `{"topic":"t","token":"1"`+lease+`}`).problem(invalid, "/token", "", "whole number")
 		f.is("a", client.Reserved)
 	}
-	f.do("POST", "/v1/jobs/a/extend", `{`+held+`}`).problem(invalid, "/lease", "", "missing")
-	f.do("POST", "/v1/jobs/a/retry", `{`+held+`,"delay":-1}`).problem(invalid, "/delay", "", "from 0s")
+	f.do("POST", "/v1/jobs/a/extend", `{`+reference+`}`).problem(invalid, "/lease", "", "missing")
+	f.do("POST", "/v1/jobs/a/retry", `{`+reference+`,"delay":-1}`).problem(invalid, "/delay", "", "from 0s")
 	f.is("a", client.Reserved)
 }
 
@@ -144,8 +144,8 @@ func TestSettlementsOfSeveral(t *testing.T) {
 	f.do("POST", "/v1/ack", `{"deliveries":[`+a+`]}`).expect(200, `{"count":0,"complete":false,"results":[{"id":"a","problem":{"type":"urn:delayer:problem:gone","title":"*","status":410,"detail":"*"}}]}`)
 }
 
-// What reserve gave can be extended and acknowledged as it stands there; and in any way to write a
-// number that other languages have.
+// What reserve returned can be passed to extend and ack unchanged, with numbers in any format that other
+// languages use.
 func TestDeliveriesAsGiven(t *testing.T) {
 	f := start(t, web.Options{})
 	f.push("a", "t")
@@ -167,7 +167,7 @@ func TestDeliveriesAsGiven(t *testing.T) {
 	f.do("POST", "/v1/jobs/b/ack", fmt.Sprintf(`{"topic":"t","token":%s.%se15}`, list[1].Token[:1], list[1].Token[1:])).expect(204, "")
 }
 
-// waiting has a reserve of topic t wait on a connection of its own, and returns when it waits in Redis.
+// waiting sends a reserve of topic t on a new connection and returns once it waits in Redis.
 func (f *fixture) waiting(body string) *net.TCPConn {
 	f.t.Helper()
 	conn := f.raw("POST", "/v1/reserve?wait=60s", body)
@@ -175,7 +175,7 @@ func (f *fixture) waiting(body string) *net.TCPConn {
 	return conn
 }
 
-// Who hangs up while he waits takes no job with him: the next gets it, at its first attempt.
+// A client that disconnects while waiting takes no job: the next client gets it, at its first attempt.
 func TestHangUp(t *testing.T) {
 	f := start(t, web.Options{})
 	for n := range 100 {
@@ -188,10 +188,10 @@ func TestHangUp(t *testing.T) {
 	}
 }
 
-// What can't be written to the client is given back at once, and no attempt counts.
+// Jobs whose answer cannot be written are released at once; the attempt does not count.
 func TestAnswerIsNotRead(t *testing.T) {
 	f := start(t, web.Options{})
-	large := strings.Repeat("b", 16<<20) // more than the kernel keeps for whoever does not read
+	large := strings.Repeat("b", 16<<20) // more than the kernel buffers
 	_, err := f.Push(t.Context(), client.Message{ID: "a", Topic: "t", Body: large}, 0)
 	check(t, err)
 	conn := f.raw("POST", "/v1/reserve", `{"topics":["t"]}`)
@@ -205,7 +205,7 @@ func TestAnswerIsNotRead(t *testing.T) {
 	})
 }
 
-// When the front stops, polls are answered: there is no job.
+// When the server stops, waiting polls get an empty answer.
 func TestStop(t *testing.T) {
 	f := start(t, web.Options{})
 	conn := f.waiting(`{"topics":["t"]}`)

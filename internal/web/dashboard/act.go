@@ -15,11 +15,11 @@ import (
 	"github.com/mix-basic/delayer/internal/inspect"
 )
 
-// subject is what actions are about.
+// subject is what an action applies to.
 type subject struct {
-	page  string                          // to which they belong
-	needs []string                        // what must be given; the last is what the page takes
-	count func(a *act) (n int, err error) // nil where it is one
+	page  string                          // page that the action belongs to
+	needs []string                        // required values; the page takes the last one
+	count func(a *act) (n int, err error) // nil for single subjects
 }
 
 var (
@@ -32,16 +32,16 @@ var (
 	ticked      = &subject{page: "/ui/dead/topic", needs: []string{"topic"}, count: func(a *act) (int, error) { return len(a.IDs), nil }}
 )
 
-// action is what a user can do. It is done by a POST, whose page asks for confirmation first if it can't be
-// undone.
+// action is something a user can do. It is done by a POST; if it cannot be undone, a page asks for
+// confirmation first.
 type action struct {
 	of   *subject
 	asks bool
-	// do does it, and returns to how many, also with an error.
+	// do performs it and returns how many were affected, even on an error.
 	do func(a *act) (int, error)
 }
 
-// actions are all there are, by name.
+// actions are all actions by name.
 var actions = map[string]action{
 	"remove":           {oneJob, true, func(a *act) (int, error) { return one(a.client.Remove(a.ctx, a.ID)) }},
 	"reschedule":       {oneJob, false, (*act).reschedule},
@@ -63,31 +63,31 @@ var actions = map[string]action{
 	"drop_selected":    {ticked, true, func(a *act) (int, error) { return a.client.DropDead(a.ctx, a.Topic, a.IDs...) }},
 }
 
-// maxSelected is how many dead letters may be selected, some pages of them.
+// maxSelected is how many dead letters can be selected: several pages of them.
 const maxSelected = 1000
 
-// act is an action that a request asks for, and what it is done to.
+// act is a requested action and its subject.
 type act struct {
 	*page
 	action
-	Action   string   // its name
-	ID       string   // of a job, or of a dead letter
-	IDs      []string // of dead letters that were selected
+	Action   string   // name of the action
+	ID       string   // ID of a job or dead letter
+	IDs      []string // IDs of the selected dead letters
 	Topic    string
-	Schedule string             // its name
-	Dead     inspect.DeadFilter // of the topic's dead letters
-	Most     int                // how many of the topic's ready jobs
-	Count    int                // how many there are; inspect.Unknown if it can't be told
+	Schedule string             // name of the schedule
+	Dead     inspect.DeadFilter // filter for the topic's dead letters
+	Most     int                // maximum number of ready jobs to purge
+	Count    int                // number of subjects; inspect.Unknown if it can't be read
 	delay    time.Duration
 }
 
-// Counted reports whether there is a Count.
+// Counted reports whether Count applies.
 func (a *act) Counted() bool { return a.of.count != nil }
 
-// Dangerous reports whether something will be gone.
+// Dangerous reports whether the action deletes something.
 func (a *act) Dangerous() bool { return !strings.HasPrefix(a.Action, "requeue") }
 
-// Back is the page that the action belongs to.
+// Back returns the page that the action belongs to.
 func (a *act) Back() string {
 	key := a.of.needs[len(a.of.needs)-1]
 	return link(a.of.page, key, a.form.Get(key))
@@ -110,7 +110,7 @@ func (a *act) pause() (int, error) {
 	return oneUnless(a.client.Pause(a.ctx, a.Topic, client.PauseOptions{For: a.delay, Note: strings.TrimSpace(a.form.Get("note"))}))
 }
 
-// requeueSelected goes on where a dead letter can't be requeued, as a job of its ID exists.
+// requeueSelected continues after dead letters that cannot be requeued because a job with their ID exists.
 func (a *act) requeueSelected() (done int, err error) {
 	kept, why := 0, error(nil)
 	for _, id := range a.IDs {
@@ -120,7 +120,7 @@ func (a *act) requeueSelected() (done int, err error) {
 		case errors.Is(err, client.ErrExists):
 			kept++
 			why = cmp.Or(why, err)
-		case !errors.Is(err, client.ErrNotFound): // else somebody was faster
+		case !errors.Is(err, client.ErrNotFound): // otherwise somebody else was faster
 			return done, err
 		}
 	}
@@ -130,13 +130,13 @@ func (a *act) requeueSelected() (done int, err error) {
 	return done, err
 }
 
-// counts are those of the topic, in all partitions.
+// counts returns the topic's counts of all partitions.
 func (a *act) counts() (inspect.Counts, error) {
 	counts, err := a.inspector.CountsOf(a.ctx, a.Topic)
 	return counts, cmp.Or(err, counts.Broken())
 }
 
-// ready is how many ready jobs the topic has.
+// ready returns the topic's number of ready jobs.
 func (a *act) ready() (int, error) {
 	counts, err := a.counts()
 	if err != nil {
@@ -145,14 +145,15 @@ func (a *act) ready() (int, error) {
 	return counts.Topics[0].Ready, nil
 }
 
-// letters is how many dead letters are meant. Those of a group have to be looked for, all are counted.
+// letters returns the number of selected dead letters. A group has to be searched; all of a topic are
+// counted.
 func (a *act) letters() (int, error) {
 	counts, err := a.counts()
 	if err != nil {
 		return 0, err
 	}
 	if a.Dead.Before.IsZero() {
-		a.Dead.Before = counts.Time // what dies from now on, while the question stands, was not asked about
+		a.Dead.Before = counts.Time // excludes letters that die while the confirmation is open
 	}
 	if all := counts.Topics[0].Dead; all > 0 && !a.Dead.Whole {
 		return all, nil
@@ -160,7 +161,7 @@ func (a *act) letters() (int, error) {
 	return a.inspector.CountDead(a.ctx, a.Dead)
 }
 
-// asked is what the request asks for; nil if there is no page beside which an error could be shown.
+// asked parses the request; nil if there is no page that could show an error.
 func (p *page) asked() (*act, error) {
 	name := p.r.PathValue("action")
 	found, ok := actions[name]
@@ -176,7 +177,7 @@ func (p *page) asked() (*act, error) {
 	if p.form.Has("most") {
 		a.Most = countOf(get("most"))
 	}
-	if get("group") != "" || get("reason") != "" || get("error") != "" { // of the group that has none the first alone tells
+	if get("group") != "" || get("reason") != "" || get("error") != "" { // part of a group's key: the group without reason and error has only "group"
 		a.Dead.Reason, a.Dead.Error, a.Dead.Whole = get("reason"), get("error"), true
 	}
 	if before, err := strconv.ParseInt(get("before"), 10, 64); err == nil {
@@ -191,8 +192,8 @@ func (p *page) asked() (*act, error) {
 	if err == nil && name == "reschedule" {
 		a.delay, err = durationOf("delay", get("delay"))
 	}
-	if err == nil && name == "pause" && strings.TrimSpace(get("for")) != "" { // else it has no end
-		if a.delay, err = durationOf("for", get("for")); err == nil && a.delay <= 0 { // which must not be taken for no end
+	if err == nil && name == "pause" && strings.TrimSpace(get("for")) != "" { // empty means without end
+		if a.delay, err = durationOf("for", get("for")); err == nil && a.delay <= 0 { // 0 must not mean without end
 			err = &wrong{"wrong.for", get("for"), "for"}
 		}
 	}
@@ -202,7 +203,7 @@ func (p *page) asked() (*act, error) {
 	return a, err
 }
 
-// durationOf is what was typed into the field of that name.
+// durationOf parses the duration typed into the named field.
 func durationOf(name, text string) (time.Duration, error) {
 	d, err := duration.Parse(strings.TrimSpace(text))
 	if err != nil {
@@ -211,13 +212,13 @@ func durationOf(name, text string) (time.Duration, error) {
 	return d, nil
 }
 
-// confirm asks whether it is really to be done. It does nothing.
+// confirm shows the confirmation page. It changes nothing.
 func (d *Dashboard) confirm(p *page) error {
 	a, err := p.asked()
 	if err != nil {
 		return err
 	}
-	if !a.asks || a.of == ticked { // which a link can't do
+	if !a.asks || a.of == ticked { // no link can lead to those
 		return errNoPage
 	}
 	if a.Counted() {
@@ -229,7 +230,7 @@ func (d *Dashboard) confirm(p *page) error {
 	return p.show("confirm", a)
 }
 
-// act does it, and leads to a page that says what was done.
+// act performs the action and redirects to a page that reports it.
 func (d *Dashboard) act(p *page) error {
 	a, err := p.asked()
 	if a == nil {
@@ -239,7 +240,7 @@ func (d *Dashboard) act(p *page) error {
 	done := 0
 	switch {
 	case err != nil:
-	case a.of == ticked && len(a.IDs) == 0: // the page on which to tick is shown again
+	case a.of == ticked && len(a.IDs) == 0: // shows the page with the checkboxes again
 		p.meet(&wrong{"wrong.selected", visible(a.Topic), ""}, "")
 		return d.deadTopic(p)
 	case a.of == ticked && p.form.Get("sure") == "":
@@ -258,7 +259,7 @@ func (d *Dashboard) act(p *page) error {
 	return p.see(a.Back(), name, done)
 }
 
-// failed shows where the action came from once more, with what it has met, and what was typed in.
+// failed shows the action's page again with the error and what was typed in.
 func (a *act) failed(done int, err error) error {
 	partly := ""
 	if done > 0 {
@@ -282,7 +283,7 @@ func (a *act) failed(done int, err error) error {
 	return a.show("confirm", a)
 }
 
-// countOf is a number that a link carries.
+// countOf parses a number in a link.
 func countOf(text string) int {
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 0 {

@@ -16,7 +16,7 @@ import (
 	"github.com/mix-basic/delayer/internal/web"
 )
 
-// seed is a topic with something in each state.
+// seed creates a topic with a job in each state.
 func (f *fixture) seed() {
 	f.TB.Helper()
 	f.Do("FLUSHALL")
@@ -31,21 +31,21 @@ func (f *fixture) seed() {
 	f.push("other", "ready3", "body", 0)
 }
 
-// summary is what is in Redis of the topics that seed has.
+// summary describes the contents of seed's topics.
 func (f *fixture) summary() string {
 	f.TB.Helper()
 	s := f.State()
 	return fmt.Sprint("pool", s.Pool, " reserved", s.Reserved, " ready", s.Ready["topic"], s.Ready["other"], " dead", s.Dead["topic"], len(s.Letters), " buckets", len(s.Buckets))
 }
 
-// TestActions does each thing that can be done, by a POST: it leads to a page that says so.
+// TestActions performs each action by POST and follows it to the page that reports it.
 func TestActions(t *testing.T) {
 	f := start(t, web.Options{})
 	for _, c := range []struct {
 		name, action string
 		form         []string
-		to, says     string // where it leads, and what that page says
-		want         string // what is there then
+		to, says     string // redirect, and text on that page
+		want         string // the summary afterwards
 	}{
 		{"remove", "remove", []string{"id", "waiting"}, "/ui/job", "The job is removed",
 			"pool[] reserved[reserved] ready[ready1 ready2] [ready3] dead[dead1 dead2 dead3] 3 buckets4"},
@@ -100,8 +100,8 @@ func TestActions(t *testing.T) {
 	}
 }
 
-// TestSelected ticks dead letters, as a browser without script sends them: it is asked first, done to
-// those and no others, and what is in one's way does not keep the others.
+// TestSelected ticks dead letters like a browser without scripts. After a confirmation only those are
+// affected, and one that cannot be requeued does not stop the others.
 func TestSelected(t *testing.T) {
 	f := start(t, web.Options{})
 	f.seed()
@@ -129,7 +129,7 @@ func TestSelected(t *testing.T) {
 		f.form("/ui/act/"+action, url.Values{"topic": {pack("topic")}, "selected": slices.Repeat([]string{"YQ"}, maxSelected+1)}).has(t, "too many", http.StatusBadRequest, "1,000")
 	}
 	f.Expect(before)
-	f.push("topic", "dead1", "body", time.Hour) // in the way
+	f.push("topic", "dead1", "body", time.Hour) // blocks its requeue
 	form := url.Values{"topic": {pack("topic")}, "sure": {"1"}, "selected": {pack("dead1"), pack("gone"), pack("dead3")}}
 	got := f.form("/ui/act/requeue_selected", form)
 	checkPage(t, "en", "requeue", got)
@@ -139,7 +139,7 @@ func TestSelected(t *testing.T) {
 	}
 }
 
-// TestSearchOfDeadLetters finds those that contain a text, wherever a page has it, page by page.
+// TestSearchOfDeadLetters finds dead letters that contain a text in any field, page by page.
 func TestSearchOfDeadLetters(t *testing.T) {
 	f := start(t, web.Options{})
 	f.bury("topic", "one-Needle", "body", "r", "e")
@@ -171,7 +171,7 @@ func TestSearchOfDeadLetters(t *testing.T) {
 	search("Needle").has(t, "without patience", http.StatusOK, `id="short"`, `id="more"`)
 }
 
-// TestConfirmation asks for it, with the count, and does nothing.
+// TestConfirmation shows the count and changes nothing.
 func TestConfirmation(t *testing.T) {
 	f := start(t, web.Options{})
 	f.seed()
@@ -184,7 +184,7 @@ func TestConfirmation(t *testing.T) {
 		{link("/ui/act/purge", "topic", "unknown"), "0"},
 		{link("/ui/act/drop_dead", "topic", "topic"), "3"},
 		{link("/ui/act/requeue_dead", "topic", "topic", "group", "1", "reason", "reason", "error", "refused"), "2"},
-		// Never all of them, whatever part of a group is named.
+		// An incomplete group never means all dead letters.
 		{link("/ui/act/requeue_dead", "topic", "topic", "group", "1"), "0"},
 		{link("/ui/act/requeue_dead", "topic", "topic", "reason", "reason"), "0"},
 		{link("/ui/act/requeue_dead", "topic", "topic", "error", "refused"), "0"},
@@ -197,18 +197,18 @@ func TestConfirmation(t *testing.T) {
 			got.has(t, c.path, http.StatusOK, `data-count="`+c.count+`"`)
 		}
 	}
-	// What needs no confirmation has no such page.
+	// Actions without confirmation have no such page.
 	for _, path := range []string{"/ui/act/deliver", "/ui/act/requeue", "/ui/act/reschedule"} {
 		f.get(link(path, "id", "waiting", "delay", "5")).has(t, path, http.StatusNotFound)
 	}
 	f.Expect(before)
 }
 
-// TestWrong has what can't be done: it is said, and nothing changes.
+// TestWrong: invalid actions are reported and change nothing.
 func TestWrong(t *testing.T) {
 	f := start(t, web.Options{})
 	f.seed()
-	f.push("topic", "dead1", "body", time.Hour) // in the way of the dead letter
+	f.push("topic", "dead1", "body", time.Hour) // blocks the dead letter's requeue
 	before := f.State()
 	for _, c := range []struct {
 		name, path string
@@ -243,8 +243,7 @@ func TestWrong(t *testing.T) {
 	f.Expect(before)
 }
 
-// TestDoneIsSaidOnce says what was done on the page that it leads to, once, and to nobody who makes
-// a link.
+// TestDoneIsSaidOnce reports an action once, and links made by others cannot forge a report.
 func TestDoneIsSaidOnce(t *testing.T) {
 	f := start(t, web.Options{})
 	f.seed()
@@ -272,7 +271,7 @@ func TestDoneIsSaidOnce(t *testing.T) {
 	}
 }
 
-// TestTroubleBesideTheForm keeps what was typed in, or asked for, beside what is wrong with it.
+// TestTroubleBesideTheForm keeps what was typed in, next to the error.
 func TestTroubleBesideTheForm(t *testing.T) {
 	r := redistest.Start(t)
 	cutter := redistest.StartCutter(t, r.Addr)
@@ -308,7 +307,7 @@ func TestTroubleBesideTheForm(t *testing.T) {
 	f.post("/ui/act/purge", "topic", "topic", "most", "2").has(t, "no Redis", http.StatusServiceUnavailable, `id="confirm"`, `name="most" value="2"`)
 }
 
-// TestPartly requeues as much as can be, and says how much that was.
+// TestPartly requeues what it can and reports how many.
 func TestPartly(t *testing.T) {
 	f := start(t, web.Options{})
 	f.seed()
@@ -316,7 +315,7 @@ func TestPartly(t *testing.T) {
 	f.post("/ui/act/requeue_dead", "topic", "topic").has(t, "requeue", http.StatusConflict, `id="partly"`, "ready jobs again: 2", "dead1")
 }
 
-// TestReadOnly has nothing to press, and the front refuses what is sent nevertheless.
+// TestReadOnly: there are no buttons, and the server refuses POSTs.
 func TestReadOnly(t *testing.T) {
 	f := start(t, web.Options{ReadOnly: true})
 	f.seed()
@@ -339,7 +338,7 @@ func TestReadOnly(t *testing.T) {
 	f.Expect(before)
 }
 
-// TestRefused has those who must not: without the token, and pages of other sites.
+// TestRefused: actions without the token, or from pages of other sites, are refused.
 func TestRefused(t *testing.T) {
 	f := start(t, web.Options{Token: "secret"})
 	f.seed()
@@ -362,8 +361,8 @@ func TestRefused(t *testing.T) {
 	f.Expect(before)
 }
 
-// TestConfirmed does it to what was asked about, as a browser sends the form, and to nothing that came
-// while the question stood.
+// TestConfirmed applies the action to what was confirmed, not to what arrived while the confirmation was
+// open.
 func TestConfirmed(t *testing.T) {
 	f := start(t, web.Options{})
 	f.seed()
@@ -380,7 +379,7 @@ func TestConfirmed(t *testing.T) {
 	}
 }
 
-// confirmed does what the link asks about, and meanwhile something else.
+// confirmed confirms the link's action after calling meanwhile.
 func (f *fixture) confirmed(link, count string, meanwhile func()) {
 	f.TB.Helper()
 	got := f.get(link)
@@ -394,8 +393,8 @@ func (f *fixture) confirmed(link, count string, meanwhile func()) {
 	f.form(path, form).has(f.TB, "the answer", http.StatusSeeOther)
 }
 
-// All dead letters of a topic can be asked about however many there are: they are not looked at one by
-// one, for which a page has no time.
+// All dead letters of a topic can be confirmed however many there are, because they are counted and not
+// searched.
 func TestConfirmationOfMany(t *testing.T) {
 	f := start(t, web.Options{})
 	f.bury("topic", "dead", "body", "reason", "refused")

@@ -10,24 +10,24 @@ import (
 )
 
 const (
-	// consumedSize is how many topics the page of consumers shows at a time.
+	// consumedSize is the number of topics per page.
 	consumedSize = 25
-	// maxPrograms is how many programs it shows, maxTopics how many topics of each.
+	// maxPrograms is the number of programs shown, maxTopics the number of topics shown for each.
 	maxPrograms, maxTopics = 25, 5
 )
 
-// consumed is a topic as its consumers have it.
+// consumed is a topic from its consumers' point of view.
 type consumed struct {
 	topicRow
-	Listening int // inspect.Unknown if nobody knows
+	Listening int // inspect.Unknown if unknown
 }
 
-// IsAlone reports whether it has ready jobs, which nothing keeps back, and nobody is seen to consume them.
+// IsAlone reports whether the topic has ready jobs, neither paused nor throttled, and no visible consumer.
 func (t consumed) IsAlone() bool {
 	return t.Ready > 0 && t.Listening == 0 && t.Reserved == 0 && !t.Paused && t.Held == 0
 }
 
-// consumedOrders are what they are sorted by: those come first that have more. Equal ones come by name.
+// consumedOrders are the sort orders: larger values first, then by name.
 var consumedOrders = map[string]func(consumed) int{
 	"name":      func(consumed) int { return 0 },
 	"listening": func(t consumed) int { return t.Listening },
@@ -36,10 +36,10 @@ var consumedOrders = map[string]func(consumed) int{
 	"overdue":   func(t consumed) int { return int(t.AtLeast) },
 }
 
-// listenersTable is a table of programs that wait.
+// listenersTable is a table of waiting programs.
 type listenersTable struct {
 	Shown  []inspect.Listener
-	Others int // how many more there are
+	Others int // number of programs not shown
 	All    int
 }
 
@@ -48,25 +48,26 @@ func listenersOf(all []inspect.Listener) listenersTable {
 	return listenersTable{shown, len(all) - len(shown), len(all)}
 }
 
-// TopicsOf are those of a program's topics that are shown.
+// TopicsOf returns the topics of a program that are shown.
 func (listenersTable) TopicsOf(l inspect.Listener) []string {
 	return l.Topics[:min(len(l.Topics), maxTopics)]
 }
 
-// OthersOf is how many more it has.
+// OthersOf returns the number of topics not shown.
 func (listenersTable) OthersOf(l inspect.Listener) int { return max(len(l.Topics)-maxTopics, 0) }
 
-// consumersData is what the page of consumers shows: the programs that wait for jobs, and the topics for which somebody does, or ought to.
+// consumersData is the content of the consumers page: waiting programs, and topics that are or should be
+// consumed.
 type consumersData struct {
 	view
 	paging
 	Programs listenersTable
 	Topics   []consumed
-	Any      bool // whether there are topics without the filter
-	Refused  bool // whether this Redis user may not know who listens
+	Any      bool // there are topics without the filter
+	Refused  bool // the Redis user may not list waiters
 }
 
-// Columns are those of the table.
+// Columns returns the table's columns.
 func (consumersData) Columns() []column {
 	return []column{
 		{"name", "topic", false}, {"listening", "consumers.listening", true}, {"reserved", "state.reserved", true},
@@ -74,9 +75,9 @@ func (consumersData) Columns() []column {
 	}
 }
 
-// consumers are the programs that wait, and the topics that somebody consumes, or ought to.
+// consumers serves the page of waiting programs and of topics that are or should be consumed.
 func (d *Dashboard) consumers(p *page) error {
-	v, err := d.sampler.look(p.ctx)
+	v, err := d.sampler.latest(p.ctx)
 	if err != nil {
 		return err
 	}
@@ -114,13 +115,13 @@ func (d *Dashboard) consumers(p *page) error {
 	return p.show("consumers", data)
 }
 
-// names reports whether a program, or a topic of it, has the text in its name that is looked for.
+// names reports whether the program or one of its topics contains the filter's text.
 func (data *consumersData) names(l inspect.Listener) bool {
 	has := func(name string) bool { return strings.Contains(name, data.Contains) }
 	return has(l.Name) || has(l.Host) || slices.ContainsFunc(l.Topics, has)
 }
 
-// waitedFor are the topics as the operator is asked who waits for them.
+// waitedFor converts topics for Inspector.Waiters.
 func waitedFor(topics []inspect.TopicCounts) []store.WaitedFor {
 	all := make([]store.WaitedFor, len(topics))
 	for i, t := range topics {

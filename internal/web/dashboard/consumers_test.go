@@ -16,7 +16,7 @@ import (
 	"github.com/mix-basic/delayer/internal/web"
 )
 
-// waits has this program wait for jobs of the topics.
+// waits makes this program wait for jobs of the topics.
 func (f *fixture) waits(topics ...string) {
 	f.TB.Helper()
 	ctx, cancel := context.WithCancel(f.TB.Context())
@@ -35,8 +35,8 @@ func (f *fixture) waits(topics ...string) {
 	eventually(f.TB, "it says who it is", func() bool { return len(f.Strings("KEYS", "delayer:client:*")) == 1 })
 }
 
-// Who waits for a topic stands on its page and on that of consumers, by name; and a topic that nobody consumes is told from one whose
-// consumers are too slow.
+// A topic's page and the consumers page name the waiting programs. A topic without consumers is told apart
+// from one with slow consumers.
 func TestWhoConsumes(t *testing.T) {
 	f := start(t, web.Options{})
 	f.waits("served", "also")
@@ -64,7 +64,7 @@ func TestWhoConsumes(t *testing.T) {
 	if got := f.get("/ui/topics?show=alone").named("data-row"); !slices.Equal(got, []string{"alone"}) {
 		t.Errorf("without a consumer: %q", got)
 	}
-	// The buckets' lifetimes say since when they are ready.
+	// The buckets' lifetimes tell since when the jobs are ready.
 	for _, id := range []string{"a", "s2", "p"} {
 		f.Do("PEXPIRE", "delayer:job_bucket:"+id, (7*24*time.Hour - 2*time.Minute).Milliseconds())
 	}
@@ -83,7 +83,7 @@ func TestWhoConsumes(t *testing.T) {
 	f.get(link("/ui/topic", "topic", "served")).has(t, "who may not know", http.StatusOK, `data-listening="-1"`)
 }
 
-// Many topics stand on several pages.
+// Many topics take several pages.
 func TestConsumersByPages(t *testing.T) {
 	f := start(t, web.Options{})
 	for n := range 2*consumedSize + 3 {
@@ -104,7 +104,7 @@ func TestConsumersByPages(t *testing.T) {
 	}
 }
 
-// A topic is told to be alone only while it is known that nobody waits, and nothing of it goes away.
+// A topic is shown as unconsumed only if the number of waiters is known and its ready queue does not shrink.
 func TestAlone(t *testing.T) {
 	topics := []inspect.TopicCounts{{Topic: "a"}, {Topic: "b"}, {Topic: "c", Reserved: 1}, {Topic: "d"}, {Topic: "e"}}
 	s := &sample{Changes: map[string]float64{"d": -1}, seldom: seldom{Listening: map[string]int{"a": 0, "b": 1, "c": 0, "d": 0}}}

@@ -1,10 +1,13 @@
-// Package dashboard is what an operator sees in a browser: whether jobs are on time, what is coming,
-// each job and each dead letter, and what can be done with them. The pages work without script;
-// with it the overview follows what happens.
+// Package dashboard is the operator's view in a browser: whether jobs are on time, what falls due next, every
+// job and dead letter, and actions on them. The pages work without scripts; with them the overview updates
+// itself.
 //
-// Whatever comes out of Redis is hostile: names and bodies hold any bytes. They are escaped by
-// html/template, what can't be seen in them is spelled out (see pieces), and links carry them
-// as base64.
+// The main type is Dashboard. One page is one method that takes a *page; one sampler polls Redis for all
+// viewers.
+//
+// Everything read from Redis is hostile: names and bodies may hold any bytes. html/template escapes them,
+// invisible characters are spelled out (see pieces), and links carry them as base64. No page has inline
+// scripts or styles.
 package dashboard
 
 import (
@@ -21,33 +24,33 @@ import (
 
 // Options of a Dashboard.
 type Options struct {
-	// ReadOnly leaves out the controls that change something; to refuse is up to the front.
+	// ReadOnly hides the controls that change something; web.Options.ReadOnly refuses them.
 	ReadOnly bool
-	// Version is this program's.
+	// Version is this program's version.
 	Version string
-	// Place is where Redis is.
+	// Place describes where Redis is.
 	Place Place
 }
 
-// Dashboard serves the pages. Make one with New.
+// Dashboard serves the pages. Create it with New.
 type Dashboard struct {
 	client    *client.Client
 	inspector *inspect.Inspector
 	sampler   *sampler
 	Options
-	patience time.Duration // but for tests
+	patience time.Duration // shortened by tests
 	routes   http.Handler
 }
 
 const (
-	// readTimeout is how long a page may ask Redis.
+	// readTimeout bounds the calls to Redis for one page.
 	readTimeout = 5 * time.Second
-	// actTimeout is how long an action may take; what is left then can be done by a next one. The
-	// front cuts off what takes longer than 30 s.
+	// actTimeout bounds an action; repeating the action does the rest. The server cuts off requests after 30
+	// s.
 	actTimeout = 20 * time.Second
 )
 
-// New makes a Dashboard on the client and the operator, which stay the caller's.
+// New returns a Dashboard that uses the client and the inspector, without owning them.
 func New(c *client.Client, op *inspect.Inspector, o Options) *Dashboard {
 	d := &Dashboard{client: c, inspector: op, sampler: newSampler(op, o.Place.Now), Options: o, patience: patience}
 	mux := http.NewServeMux()
@@ -66,15 +69,15 @@ func New(c *client.Client, op *inspect.Inspector, o Options) *Dashboard {
 	read("GET /ui/dead", d.dead)
 	read("GET /ui/dead/topic", d.deadTopic)
 	read("GET /ui/push", d.pushForm)
-	mux.HandleFunc("POST /ui/push", d.page(readTimeout, d.push))                    // as it was typed in
-	mux.HandleFunc("GET /ui/act/{action}", d.page(actTimeout, unpacked(d.confirm))) // it may have to count as many
+	mux.HandleFunc("POST /ui/push", d.page(readTimeout, d.push))                    // the fields are as typed in, not packed
+	mux.HandleFunc("GET /ui/act/{action}", d.page(actTimeout, unpacked(d.confirm))) // counting may take as long as acting
 	mux.HandleFunc("POST /ui/act/{action}", d.page(actTimeout, unpacked(d.act)))
 	none := d.page(readTimeout, unpacked(func(*page) error { return errNoPage }))
 	mux.HandleFunc("/ui/", none)
 	mux.Handle("GET /ui/static/", static)
 	d.routes = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if p := r.URL.EscapedPath(); p != "/" && path.Clean(p) != strings.TrimSuffix(p, "/") {
-			none(w, r) // mux would redirect
+			none(w, r) // the mux would redirect
 			return
 		}
 		mux.ServeHTTP(w, r)
@@ -82,11 +85,11 @@ func New(c *client.Client, op *inspect.Inspector, o Options) *Dashboard {
 	return d
 }
 
-// Area is the dashboard as a part of the front.
+// Area returns the dashboard as an area of the HTTP server.
 func (d *Dashboard) Area() web.Area {
 	return web.Area{Handler: d.routes, Patterns: []string{"GET /{$}", "GET /ui/", "POST /ui/"}, Refuse: d.refuse, Pages: true}
 }
 
-// Run keeps the charts going until ctx is done, as long as somebody looks at them. Without it they
-// are drawn of what the pages ask for.
+// Run updates the charts until ctx is done, as long as somebody watches. Without it they are updated by page
+// loads only.
 func (d *Dashboard) Run(ctx context.Context) { d.sampler.run(ctx) }

@@ -9,23 +9,23 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// grouped is how many dead letters of a topic are looked at to group them.
+// grouped is how many dead letters of a topic are grouped.
 const grouped = 2000
 
 // maxGroups is how many groups are shown.
 const maxGroups = 100
 
-// lettersOf is how many of the newest dead letters of a topic the index looks at to tell what goes wrong there.
+// lettersOf is how many of a topic's newest dead letters the index groups.
 const lettersOf = 50
 
 // deadTopic is a topic of the index.
 type deadTopic struct {
 	inspect.TopicCounts
 	store.DeadLately
-	Top *inspect.DeadGroup // the largest group of the newest; nil if it can't be read
+	Top *inspect.DeadGroup // largest group of the newest letters; nil if they can't be read
 }
 
-// deadOrders are what they are sorted by: those come first that have more. Equal ones come by name.
+// deadOrders are the sort orders: larger values first, then by name.
 var deadOrders = map[string]func(deadTopic) int64{
 	"name":    func(deadTopic) int64 { return 0 },
 	"letters": func(t deadTopic) int64 { return int64(t.Dead) },
@@ -33,19 +33,19 @@ var deadOrders = map[string]func(deadTopic) int64{
 	"growth":  func(t deadTopic) int64 { return int64(t.Since) },
 }
 
-// deadIndex is what the page of all dead letters shows.
+// deadIndex is the content of the index of dead letters.
 type deadIndex struct {
 	inspect.Counts
 	paging
 	Topics []deadTopic
 }
 
-// Columns are those of the table.
+// Columns returns the table's columns.
 func (deadIndex) Columns() []column {
 	return []column{{"name", "topic", false}, {"letters", "dead.letters", true}, {"growth", "dead.growth", true}, {"newest", "dead.newest", false}, {"", "dead.top", false}}
 }
 
-// dead are the topics that have dead letters.
+// dead serves the index of topics with dead letters.
 func (d *Dashboard) dead(p *page) error {
 	counts, err := d.inspector.DeadTopics(p.ctx)
 	if err != nil {
@@ -75,7 +75,7 @@ func (d *Dashboard) dead(p *page) error {
 	for i := range data.Topics {
 		groups, err := d.inspector.DeadGroups(p.ctx, data.Topics[i].Topic, lettersOf)
 		if err != nil && !unreadable(err) {
-			break // what is on the page is worth more than this
+			break // shows what it has so far
 		}
 		if len(groups.Groups) > 0 {
 			top := slices.MaxFunc(groups.Groups, func(a, b inspect.DeadGroup) int { return cmp.Compare(a.Letters, b.Letters) })
@@ -85,22 +85,22 @@ func (d *Dashboard) dead(p *page) error {
 	return p.show("dead", data)
 }
 
-// deadData is what the page of a topic's dead letters shows.
+// deadData is the content of the page of a topic's dead letters.
 type deadData struct {
 	listing
 	Topic    string
-	Contains string // the text that is looked for
-	First    bool   // whether it is the first page of all, which has the groups
+	Contains string // text to search for
+	First    bool   // first page, which also shows the groups
 	Groups   inspect.DeadGroups
 }
 
-// Shown are the groups that are shown: where each letter has an error of its own there are as many
-// groups as letters.
+// Shown returns the groups to show. If every letter has its own error there would be as many groups as
+// letters.
 func (d deadData) Shown() []inspect.DeadGroup {
 	return d.Groups.Groups[:min(len(d.Groups.Groups), maxGroups)]
 }
 
-// deadTopic are a topic's dead letters: by what went wrong, and each; or those that contain a text.
+// deadTopic serves a topic's dead letters: in groups and one by one, or those that contain a text.
 func (d *Dashboard) deadTopic(p *page) (err error) {
 	if err := p.needs("topic"); err != nil {
 		return err
@@ -122,7 +122,7 @@ func (d *Dashboard) deadTopic(p *page) (err error) {
 	return p.show("dead_topic", data)
 }
 
-// containing tells the dead letters in which that text is, as far as a page has them.
+// containing matches dead letters that contain the text, as far as a page has them.
 func containing(text string) func(inspect.Job) bool {
 	if text == "" {
 		return nil

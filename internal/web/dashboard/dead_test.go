@@ -11,8 +11,8 @@ import (
 	"github.com/mix-basic/delayer/internal/web"
 )
 
-// The index has the newest time, the growth and the most frequent error of each topic, and their order; a topic's page has errors that differ in
-// numbers only as one group, which can be done with as one, and stack traces with their lines.
+// The index shows the newest time, growth and most frequent error of each topic, in order. A topic's page
+// groups errors that differ only in numbers, acts on a group as a whole, and keeps the lines of stack traces.
 func TestDeadPages(t *testing.T) {
 	f := start(t, web.Options{})
 	for n := range 3 {

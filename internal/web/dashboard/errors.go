@@ -20,12 +20,12 @@ var (
 	errReadOnly = errors.New("read_only is set")
 )
 
-// wrong is a mistake in what was asked: a text, what it is about, and the form's field that has to be corrected, if it is one.
+// wrong is a mistake in a request: the key of a text, its argument, and the form field to correct, if any.
 type wrong struct{ key, about, field string }
 
 func (w *wrong) Error() string { return w.in(english) }
 
-// in is its text.
+// in returns the message.
 func (w *wrong) in(l language) string {
 	if text, ok := texts[w.key]; ok && !strings.Contains(text[l], "%") {
 		return l.T(w.key)
@@ -33,13 +33,13 @@ func (w *wrong) in(l language) string {
 	return l.T(w.key, w.about)
 }
 
-// fieldsOfClient are the form's fields by the names that the client's errors have for them.
+// fieldsOfClient maps the client's field names to those of the forms.
 var fieldsOfClient = map[string]string{
 	"topic": "topic", "id": "id", "body": "body", "delay": "delay", "ttr": "ttr", "max attempts": "max_attempts",
 	"concurrency": "concurrency", "rate": "rate", "burst": "burst", "tag": "tag", "time": "for", "note": "note",
 }
 
-// mistake finds the field of the form that an error of the client is about; nil if it is about none.
+// mistake finds the form field that a client error is about, or nil.
 func (p *page) mistake(err error) *wrong {
 	var found *wrong
 	if errors.As(err, &found) || !errors.Is(err, client.ErrInvalid) {
@@ -55,8 +55,8 @@ func (p *page) mistake(err error) *wrong {
 	return nil
 }
 
-// Invalid are the attributes of the form's field of that name, if what it holds has to be corrected: it gets the focus, and the
-// message beside the form describes it.
+// Invalid returns the attributes of a form field that has to be corrected: it gets the focus and refers to
+// the message.
 func (p *page) Invalid(field string) template.HTMLAttr {
 	if field != p.Field {
 		return ""
@@ -64,23 +64,23 @@ func (p *page) Invalid(field string) template.HTMLAttr {
 	return `aria-invalid="true" aria-describedby="problem" autofocus`
 }
 
-// Is has it be an invalid request among others.
+// Is makes errors.Is(w, client.ErrInvalid) true.
 func (w *wrong) Is(target error) bool { return target == client.ErrInvalid }
 
-// problem is an error as a page shows it.
+// problem is an error as shown on a page.
 type problem struct {
 	Status      int
 	Title, Help string
 	Detail      []piece
-	Partly      string // what an action had done before; empty if nothing
+	Partly      string // what an action did before the error; "" if nothing
 }
 
-// problem is that of a key, which <key>.help explains.
+// problem returns the problem with that key; <key>.help explains it.
 func (l language) problem(status int, key, detail string) problem {
 	return problem{Status: status, Title: l.T(key), Help: l.T(key + ".help"), Detail: pieces(detail)}
 }
 
-// problemOf is how the error is shown.
+// problemOf converts an error for display.
 func (l language) problemOf(err error) problem {
 	status, key := kindOf(err)
 	detail := cut(strings.ToValidUTF8(err.Error(), "\ufffd"), 2000)
@@ -89,13 +89,13 @@ func (l language) problemOf(err error) problem {
 		detail = mistake.in(l)
 	}
 	switch status {
-	case http.StatusForbidden, http.StatusNotFound, http.StatusRequestEntityTooLarge: // which say it all
+	case http.StatusForbidden, http.StatusNotFound, http.StatusRequestEntityTooLarge: // their titles say everything
 		detail = ""
 	}
 	return l.problem(status, key, detail)
 }
 
-// kindOf tells what kind of error it is.
+// kindOf classifies an error.
 func kindOf(err error) (status int, key string) {
 	switch {
 	case errors.Is(err, errNoPage):
@@ -125,11 +125,11 @@ func kindOf(err error) (status int, key string) {
 	return http.StatusServiceUnavailable, "problem.down"
 }
 
-// unreadable reports whether a key is of another type than it should be.
+// unreadable reports whether a key has the wrong type.
 func unreadable(err error) bool { return store.KindOf(err) == store.WrongType }
 
-// unknown reports whether nobody knows if a change was made: Redis's answer to it did not come. When
-// there was no connection, nothing was.
+// unknown reports whether a change may have happened without its reply arriving. Without a connection nothing
+// happened.
 func unknown(err error) bool {
 	var network *net.OpError
 	if errors.As(err, &network) && network.Op == "dial" {
@@ -145,10 +145,10 @@ func (p *page) fail(found problem) {
 	p.show("problem", found)
 }
 
-// Again reports whether the page that shows a problem tries again by itself.
+// Again reports whether the problem's page reloads itself.
 func (p *page) Again() bool { return p.status >= 500 && p.r.Method == http.MethodGet }
 
-// meet has the next page show the error of an action, and what that had done before.
+// meet makes the next page show an action's error and what it did before that.
 func (p *page) meet(err error, partly string) {
 	if mistake := p.mistake(err); mistake != nil {
 		err, p.Field = mistake, mistake.field
@@ -164,7 +164,7 @@ func (p *page) meet(err error, partly string) {
 	p.status, p.Trouble = found.Status, &found
 }
 
-// refuse answers a request that the front does not let in.
+// refuse answers a request that is not admitted.
 func (d *Dashboard) refuse(w http.ResponseWriter, r *http.Request, status int, why string) {
 	key := "problem.host"
 	switch status {

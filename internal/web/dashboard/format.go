@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// number is a whole number with its thousands apart.
+// number formats an integer with thousands separators.
 func number(n any) string {
 	sign := ""
 	digits, negative := strings.CutPrefix(fmt.Sprint(n), "-")
@@ -21,7 +21,7 @@ func number(n any) string {
 	return sign + digits
 }
 
-// few is n with a digit after the point where it is small, else its whole part.
+// few formats n with one decimal if it is small, else as an integer.
 func few(n float64) string {
 	if n < 10 {
 		return strings.TrimSuffix(strconv.FormatFloat(n, 'f', 1, 64), ".0")
@@ -29,7 +29,7 @@ func few(n float64) string {
 	return number(int(n))
 }
 
-// rate is a number a second.
+// rate formats a number per second.
 func rate(n float64) string {
 	if n > 10 {
 		n = math.Round(n)
@@ -37,7 +37,7 @@ func rate(n float64) string {
 	return few(n)
 }
 
-// size is a number of bytes.
+// size formats a number of bytes.
 func size(bytes int64) string {
 	if bytes < 1024 {
 		return number(bytes) + " B"
@@ -51,7 +51,7 @@ func size(bytes int64) string {
 	return strconv.FormatFloat(value, 'f', 1, 64) + " " + unit
 }
 
-// Duration is d in one or two units, the larger the coarser.
+// Duration formats d in one or two units, coarser the longer it is.
 func (l language) Duration(d time.Duration) string {
 	d = max(d, 0)
 	switch {
@@ -77,17 +77,17 @@ func (l language) Duration(d time.Duration) string {
 	return ""
 }
 
-// moment is a time as it is shown: by script in the browser's zone, without it in UTC.
-type moment struct {
+// instant is a time for display: in the browser's zone with scripts, in UTC without.
+type instant struct {
 	Exact, UTC, Relative string
 }
 
-// moment is how the time is seen from now.
-func (l language) moment(t, now time.Time) *moment {
+// instant formats t as seen from now.
+func (l language) instant(t, now time.Time) *instant {
 	if t.IsZero() {
 		return nil
 	}
-	m := &moment{Exact: t.UTC().Format("2006-01-02T15:04:05.000Z"), UTC: t.UTC().Format("2006-01-02 15:04:05 UTC")}
+	m := &instant{Exact: t.UTC().Format("2006-01-02T15:04:05.000Z"), UTC: t.UTC().Format("2006-01-02 15:04:05 UTC")}
 	switch away := t.Sub(now); {
 	case t.Year() >= 9999:
 		m.Relative = l.T("time.never")

@@ -23,10 +23,10 @@ import (
 // check fails the test on an error.
 var check = redistest.Check
 
-// eventually waits for something to become true.
+// eventually waits until a condition holds.
 var eventually = redistest.Until
 
-// fixture is a front with a dashboard on a private Redis, and a browser without script.
+// fixture is a server with a dashboard on a private Redis, and a browser without scripts.
 type fixture struct {
 	*client.Client
 	*redistest.Server
@@ -35,20 +35,20 @@ type fixture struct {
 	browser   *http.Client
 }
 
-// start starts one. The front is as o says.
+// start starts one with these options.
 func start(t testing.TB, o web.Options) *fixture {
 	t.Helper()
 	r := redistest.Start(t)
 	return startOn(t, o, r, r.Addr)
 }
 
-// startOn starts one that reaches Redis at that address.
+// startOn starts one that uses Redis at that address.
 func startOn(t testing.TB, o web.Options, r *redistest.Server, addr string) *fixture {
 	t.Helper()
 	return startWith(t, o, r, addr, 1)
 }
 
-// startWith starts one of so many partitions.
+// startWith starts one with several partitions.
 func startWith(t testing.TB, o web.Options, r *redistest.Server, addr string, partitions int) *fixture {
 	t.Helper()
 	pool := client.NewPool(client.PoolOptions{Addr: addr})
@@ -65,14 +65,14 @@ func startWith(t testing.TB, o web.Options, r *redistest.Server, addr string, pa
 	return &fixture{c, r, d, site, browser}
 }
 
-// response is what a request got.
+// response is the answer to a request.
 type response struct {
 	status int
 	header http.Header
 	body   string
 }
 
-// send sends a request; headers are names and values in turn.
+// send sends a request; headers are alternating names and values.
 func (f *fixture) send(method, path, body string, headers ...string) response {
 	f.TB.Helper()
 	r, err := http.NewRequestWithContext(f.TB.Context(), method, f.site.URL+path, strings.NewReader(body))
@@ -93,22 +93,22 @@ func (f *fixture) get(path string, headers ...string) response {
 	return f.send(http.MethodGet, path, "", headers...)
 }
 
-// post sends a form; names and values in turn, which are packed where they have to be.
+// post sends a form of alternating names and values, packed where necessary.
 func (f *fixture) post(path string, namesAndValues ...string) response {
 	f.TB.Helper()
 	_, query, _ := strings.Cut(link("", namesAndValues...), "?")
 	return f.send(http.MethodPost, path, query, "Content-Type", "application/x-www-form-urlencoded")
 }
 
-// follow does what a browser does with an answer that leads elsewhere.
+// follow follows a redirect like a browser.
 func (f *fixture) follow(a response, headers ...string) response {
 	f.TB.Helper()
 	cookie, _, _ := strings.Cut(a.header.Get("Set-Cookie"), ";")
 	return f.get(a.header.Get("Location"), append(headers, "Cookie", cookie)...)
 }
 
-// cut has the connection cut at the action's first command; again if that is one that only tries
-// the connection, as it does where it has rested. prepare goes before each.
+// cut cuts the connection at the action's first command, again if that only tested an idle connection.
+// prepare runs before each try.
 func (f *fixture) cut(cutter *redistest.Cutter, answered bool, prepare func(), act func() response) response {
 	f.TB.Helper()
 	for {
@@ -121,13 +121,13 @@ func (f *fixture) cut(cutter *redistest.Cutter, answered bool, prepare func(), a
 	}
 }
 
-// form sends a form as it was typed in.
+// form sends a form with the fields as typed in.
 func (f *fixture) form(path string, values url.Values) response {
 	f.TB.Helper()
 	return f.send(http.MethodPost, path, values.Encode(), "Content-Type", "application/x-www-form-urlencoded")
 }
 
-// named are the names that the page's elements have in that attribute, in order.
+// named returns the values of an attribute in the page, in order.
 func (a response) named(attribute string) (names []string) {
 	for _, match := range regexp.MustCompile(attribute+`="([^"]*)"`).FindAllStringSubmatch(a.body, -1) {
 		name, _ := base64.RawURLEncoding.DecodeString(match[1])
@@ -136,7 +136,7 @@ func (a response) named(attribute string) (names []string) {
 	return names
 }
 
-// linkOf is where the link of that ID leads; empty if there is none.
+// linkOf returns the target of the link with that ID, or "".
 func (a response) linkOf(id string) string {
 	found := regexp.MustCompile(`id="` + id + `" href="([^"]*)"`).FindStringSubmatch(a.body)
 	if found == nil {
@@ -165,7 +165,7 @@ func (f *fixture) bury(topic, id, body, reason, cause string) {
 	check(f.TB, f.reserve(topic).Bury(f.TB.Context(), reason, client.Cause(errors.New(cause))))
 }
 
-// has checks that an answer has a status, and its text the parts.
+// has checks the status and that the page contains the parts.
 func (a response) has(t testing.TB, what string, status int, parts ...string) {
 	t.Helper()
 	if a.status != status {
@@ -178,7 +178,7 @@ func (a response) has(t testing.TB, what string, status int, parts ...string) {
 	}
 }
 
-// marks checks that of all fields that one has the focus and is marked as wrong, and that the message describes it.
+// marks checks that only this field has the focus and is marked as wrong, and that it refers to the message.
 func (a response) marks(t testing.TB, what, field string) {
 	t.Helper()
 	var marked []string

@@ -15,17 +15,17 @@ import (
 	"github.com/mix-basic/delayer/client"
 )
 
-// jobData is what a job's page shows.
+// jobData is the content of a job's page.
 type jobData struct {
 	ID         string
 	Job        *client.Job // nil if there is none
 	Body       body
-	Unreadable []piece // why there is none
-	Missing    bool    // whether there is none of this ID
-	Delay      string  // what was typed in
+	Unreadable []piece // why the job could not be read
+	Missing    bool    // no job has this ID
+	Delay      string  // as typed in
 }
 
-// job is a job's page; if an action has met trouble there, it is shown also when Redis is gone.
+// job serves a job's page. After a failed action it is shown even if Redis is down.
 func (d *Dashboard) job(p *page) error {
 	data := jobData{ID: p.form.Get("id"), Delay: p.form.Get("delay")}
 	job, err := d.client.Get(p.ctx, data.ID)
@@ -42,10 +42,10 @@ func (d *Dashboard) job(p *page) error {
 	return p.show("job", data)
 }
 
-// inBase64 begins an ID that is typed in as base64, as it has other bytes than text.
+// inBase64 starts an ID typed in as base64, for IDs that are not text.
 const inBase64 = "base64:"
 
-// find leads to the job of an ID that is typed in.
+// find redirects to the job with the ID that was typed in.
 func (d *Dashboard) find(p *page) error {
 	typed := p.form.Get("q")
 	id := typed
@@ -63,20 +63,20 @@ func (d *Dashboard) find(p *page) error {
 }
 
 const (
-	// maxShown is how much of a body a page shows, in bytes.
+	// maxShown is how many bytes of a body are shown.
 	maxShown = 64 << 10
-	// maxHex is how much of one that is no text.
+	// maxHex is how many bytes of a binary body are shown.
 	maxHex = 512
-	// maxDepth is how deep a JSON body may be to be indented: what a hostile one grows to is bounded.
+	// maxDepth is how deep a JSON body may be nested to be indented; it bounds what a hostile one grows to.
 	maxDepth = 32
 )
 
-// body is a body as a page shows it.
+// body is a body for display.
 type body struct {
 	Size  int
 	Kind  string // json, text or binary
 	Text  string
-	Shown int // how many bytes of the body Text stands for
+	Shown int // bytes of the body that Text shows
 }
 
 func bodyOf(raw string) body {
@@ -96,14 +96,14 @@ func bodyOf(raw string) body {
 	return b
 }
 
-// isText reports whether a text has hardly anything in it that can't be seen.
+// isText reports whether nearly all of the text is printable.
 func isText(text string) bool {
 	return utf8.ValidString(text) && !strings.ContainsFunc(text, func(r rune) bool {
 		return unicode.IsControl(r) && r != '\n' && r != '\t' && r != '\r'
 	})
 }
 
-// depth is how deep brackets are nested, also those within strings.
+// depth returns how deep brackets are nested, including those in strings.
 func depth(text string) int {
 	deepest, now := 0, 0
 	for i := range len(text) {
@@ -118,7 +118,7 @@ func depth(text string) int {
 	return deepest
 }
 
-// hexOf is the beginning of it in lines of 16 bytes: offset, hexadecimal, text.
+// hexOf is a hex dump of the beginning, 16 bytes per line.
 func hexOf(raw string) string {
 	raw = raw[:min(len(raw), maxHex)]
 	var out strings.Builder
@@ -135,7 +135,7 @@ func hexOf(raw string) string {
 	return out.String()
 }
 
-// body is a whole body, to be kept in a file. A browser must not take it for anything else.
+// body serves the whole body as a download, so that a browser never interprets it.
 func (d *Dashboard) body(p *page) error {
 	job, err := d.client.Get(p.ctx, p.form.Get("id"))
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/mix-basic/delayer/internal/web"
 )
 
-// TestJobPage has a job in each state.
+// TestJobPage shows a job in each state.
 func TestJobPage(t *testing.T) {
 	f := start(t, web.Options{})
 	f.seed()
@@ -34,7 +34,7 @@ func TestJobPage(t *testing.T) {
 	f.get("/ui/job").has(t, "no ID", http.StatusBadRequest)
 }
 
-// TestFind leads to the job whose ID is typed in.
+// TestFind redirects to the job whose ID was typed in.
 func TestFind(t *testing.T) {
 	f := start(t, web.Options{})
 	for _, c := range []struct{ query, id string }{
@@ -55,7 +55,7 @@ func TestFind(t *testing.T) {
 	f.get("/ui/find").has(t, "nothing", http.StatusOK)
 }
 
-// TestDownload gets a body byte by byte, which no browser takes for a page.
+// TestDownload returns a body unchanged, as something no browser renders.
 func TestDownload(t *testing.T) {
 	f := start(t, web.Options{})
 	body := "<script>alert(1)</script>\x00\xff" + strings.Repeat("x", 200<<10)
@@ -72,7 +72,7 @@ func TestDownload(t *testing.T) {
 	f.get(link("/ui/body", "id", "nobody")).has(t, "nobody's", http.StatusNotFound)
 }
 
-// TestBody has how bodies are shown.
+// TestBody checks how bodies are shown.
 func TestBody(t *testing.T) {
 	long := strings.Repeat("é", maxShown/2) + "é"
 	for _, c := range []struct {
@@ -97,7 +97,7 @@ func TestBody(t *testing.T) {
 	}
 }
 
-// FuzzShown shows anything: what is seen is printable, bounded, and stands for what there is.
+// FuzzShown: anything shown is printable, bounded, and represents the original.
 func FuzzShown(f *testing.F) {
 	for _, text := range hostile {
 		f.Add(text)
@@ -136,10 +136,10 @@ func FuzzShown(f *testing.F) {
 	})
 }
 
-// TestFormats has numbers, durations and times as they are shown.
+// TestFormats checks numbers, durations and times.
 func TestFormats(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	soon := chinese.moment(now.Add(time.Hour), now)
+	soon := chinese.instant(now.Add(time.Hour), now)
 	for _, c := range [][2]string{
 		{number(0), "0"}, {number(999), "999"}, {number(1000), "1,000"}, {number(int64(1234567)), "1,234,567"}, {number(-1234), "−1,234"},
 		{rate(9.94), "9.9"}, {rate(9.96), "10"}, {rate(2), "2"}, {rate(1234.5), "1,235"},
@@ -148,7 +148,7 @@ func TestFormats(t *testing.T) {
 		{english.Duration(45*time.Millisecond + 900*time.Microsecond), "45 ms"}, {english.Duration(1200 * time.Millisecond), "1.2 s"},
 		{english.Duration(59900 * time.Millisecond), "59 s"}, {english.Duration(90 * time.Second), "1 min 30 s"}, {english.Duration(59 * time.Minute), "59 min"},
 		{english.Duration(25 * time.Hour), "1 d 1 h"}, {english.Duration(4000 * 24 * time.Hour), "4,000 d"},
-		{soon.Relative, "1 小时后"}, {soon.UTC, "2026-01-02 04:04:05 UTC"}, {english.moment(now.Add(-time.Minute), now).Relative, "1 min ago"},
+		{soon.Relative, "1 小时后"}, {soon.UTC, "2026-01-02 04:04:05 UTC"}, {english.instant(now.Add(-time.Minute), now).Relative, "1 min ago"},
 	} {
 		if c[0] != c[1] {
 			t.Errorf("%q is shown, want %q", c[0], c[1])
@@ -156,7 +156,7 @@ func TestFormats(t *testing.T) {
 	}
 }
 
-// TestBlankNames has names of which nothing would be seen, and those that would look alike.
+// TestBlankNames: invisible and look-alike names can be told apart.
 func TestBlankNames(t *testing.T) {
 	seen := map[string]string{}
 	for name, want := range map[string]string{
@@ -180,7 +180,7 @@ func TestBlankNames(t *testing.T) {
 	}
 }
 
-// TestLongTexts shows the beginning of what is long, and all of it on its own page.
+// TestLongTexts shows the beginning of long texts, and all of them on their own page.
 func TestLongTexts(t *testing.T) {
 	f := start(t, web.Options{})
 	id := strings.Repeat("\u202e\"", 1024)

@@ -12,7 +12,7 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// limitForm is what the fields of a topic's limit hold: what was typed in, or else the limit that there is.
+// limitForm holds the fields of a topic's limit: what was typed in, or the current limit.
 type limitForm struct{ Concurrency, Rate, Burst, Tag string }
 
 func (p *page) limitForm(of store.Limit) limitForm {
@@ -30,7 +30,7 @@ func (p *page) limitForm(of store.Limit) limitForm {
 	return form
 }
 
-// limit sets what was typed in.
+// limit sets the limit that was typed in.
 func (a *act) limit() (int, error) {
 	field := func(name string) string { return strings.TrimSpace(a.form.Get(name)) }
 	l := client.Limit{Tag: a.form.Get("tag")}
@@ -59,7 +59,7 @@ func (a *act) limit() (int, error) {
 	return oneUnless(a.client.SetLimit(a.ctx, a.Topic, l))
 }
 
-// LimitText is the limit in short; – if it is none.
+// LimitText is the limit in short, – if there is none.
 func (l language) LimitText(of store.Limit) string {
 	var parts []string
 	if of.Concurrency > 0 {
@@ -71,7 +71,7 @@ func (l language) LimitText(of store.Limit) string {
 	return cmp.Or(strings.Join(parts, ", "), "–")
 }
 
-// RateText is its rate.
+// RateText is the limit's rate.
 func (l language) RateText(of store.Limit) string {
 	text := duration.Rate(of.Rate)
 	if of.Burst > 1 {
@@ -80,25 +80,26 @@ func (l language) RateText(of store.Limit) string {
 	return text
 }
 
-// maxSlowed is how many topics the overview shows that are paused or limited.
+// maxSlowed is how many paused or limited topics the overview shows.
 const maxSlowed = 20
 
-// slowedTable is what the overview shows of topics that are paused or limited.
+// slowedTable is the overview's table of paused and limited topics.
 type slowedTable struct {
 	Shown  []slowedTopic
-	Others int // how many more there are
+	Others int // number of topics not shown
 }
 
-// slowedTopic is a topic that is paused, or limited, or both.
+// slowedTopic is a topic that is paused, limited, or both.
 type slowedTopic struct {
 	inspect.TopicCounts
 	Pause *store.Pause // nil if it is not paused
 }
 
-// IsLimited reports whether it is limited.
+// IsLimited reports whether the topic has a limit.
 func (t slowedTopic) IsLimited() bool { return t.Limit != (store.Limit{}) }
 
-// slowedOf makes it of a sample, the topics that are paused first, then those that have most held back; nil if there are none.
+// slowedOf returns the table: paused topics first, then those with most throttled jobs; nil if there are
+// none.
 func slowedOf(s *sample) *slowedTable {
 	var all []slowedTopic
 	seen := map[string]bool{}
@@ -109,7 +110,7 @@ func slowedOf(s *sample) *slowedTable {
 		}
 	}
 	for i := range s.Pauses {
-		if topic := s.Pauses[i].Topic; !seen[topic] { // which has no jobs
+		if topic := s.Pauses[i].Topic; !seen[topic] { // a topic without jobs
 			all = append(all, slowedTopic{inspect.TopicCounts{Topic: topic}, &s.Pauses[i]})
 		}
 	}

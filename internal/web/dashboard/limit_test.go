@@ -15,7 +15,8 @@ import (
 	"github.com/mix-basic/delayer/internal/web"
 )
 
-// A topic's page shows its limit, what of that is used, and what is held back, and until when; so do the overview and the list of topics.
+// A topic's page shows its limit, its use, the throttled jobs and until when; the overview and the list of
+// topics show it too.
 func TestLimitedTopic(t *testing.T) {
 	f := start(t, web.Options{})
 	path := link("/ui/topic", "topic", "<mail>")
@@ -47,8 +48,8 @@ func TestLimitedTopic(t *testing.T) {
 	f.get("/ui/topics").lacks(t, "ended", `data-limited`)
 }
 
-// Of a topic that its rate holds back it is told until when.
-func TestHeldBackByRate(t *testing.T) {
+// For a topic throttled by its rate, the page says until when.
+func TestThrottledByRate(t *testing.T) {
 	f := start(t, web.Options{})
 	for i := range 3 {
 		f.push("mail", fmt.Sprint("job", i), "body", 0)
@@ -69,7 +70,7 @@ func TestHeldBackByRate(t *testing.T) {
 	f.get("/").has(t, "overview", http.StatusOK, `<strong>2</strong> until <time`)
 }
 
-// What can't be a limit is refused, says why, and stays in its fields.
+// An invalid limit is refused with a reason and stays in the form.
 func TestWrongLimit(t *testing.T) {
 	r := redistest.Start(t)
 	f := startWith(t, web.Options{}, r, r.Addr, 4)
@@ -118,7 +119,7 @@ func TestWrongLimit(t *testing.T) {
 		has(t, "chinese", http.StatusBadRequest, "应为 1 至 1,000,000 的整数")
 }
 
-// The overview shows paused topics, too, also those without jobs; and that nobody takes their jobs is not the consumers' fault.
+// The overview also shows paused topics without jobs, and does not blame their consumers.
 func TestSlowedTopics(t *testing.T) {
 	f := start(t, web.Options{})
 	for _, topic := range []string{"paused", "held", "neglected"} {
@@ -153,7 +154,7 @@ func TestSlowedTopics(t *testing.T) {
 	f.get("/").has(t, "many", http.StatusOK, "and 13 more")
 }
 
-// Jobs that nobody will get, as they lack the tag of their topic's limit, are in the status line and on the topic's page.
+// Jobs without their limit's tag are reported in the status line and on the topic's page.
 func TestUntaggedTopic(t *testing.T) {
 	r := redistest.Start(t)
 	f := startWith(t, web.Options{}, r, r.Addr, 16)
@@ -172,7 +173,7 @@ func TestUntaggedTopic(t *testing.T) {
 	f.get(path).lacks(t, "topic without a tag", `id="untagged"`)
 }
 
-// The order: those that are paused, then those that have most held back.
+// Paused topics come first, then those with most throttled jobs.
 func TestSlowedOrder(t *testing.T) {
 	s := &sample{Pauses: []store.Pause{{Topic: "p"}, {Topic: "q"}}}
 	limit := store.Limit{Concurrency: 1}

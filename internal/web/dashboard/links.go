@@ -5,13 +5,13 @@ import (
 	"net/url"
 )
 
-// packed are the names whose values hold any bytes. In links and forms they are base64.
+// packed are the fields that may hold any bytes. Links and forms carry them as base64.
 var packed = map[string]bool{"id": true, "topic": true, "reason": true, "error": true, "selected": true, "schedule": true}
 
-// pack makes a text of any bytes fit for a link or a form.
+// pack encodes any bytes for a link or form.
 func pack(text string) string { return base64.RawURLEncoding.EncodeToString([]byte(text)) }
 
-// link is a path with a query of names and values. What is empty is left out.
+// link returns a path with a query of alternating names and values; empty values are left out.
 func link(path string, namesAndValues ...string) string {
 	query := url.Values{}
 	for i := 0; i+1 < len(namesAndValues); i += 2 {
@@ -29,7 +29,7 @@ func link(path string, namesAndValues ...string) string {
 	return path + "?" + query.Encode()
 }
 
-// unpacked serves with the values as they were before they were packed.
+// unpacked decodes the packed values before it calls serve.
 func unpacked(serve func(*page) error) func(*page) error {
 	return func(p *page) error {
 		for name := range packed {

@@ -9,17 +9,17 @@ import (
 	"github.com/mix-basic/delayer/internal/inspect"
 )
 
-// overviewData is what the overview shows.
+// overviewData is the content of the overview.
 type overviewData struct {
 	view
 	Status  status
-	Divided *partitionTable // nil if there is one partition
+	Divided *partitionTable // nil for a single partition
 	Slowed  *slowedTable    // nil if no topic is paused or limited
-	Where   string          // where Redis is, if no fixed address says that
-	Busy    string          // how busy the busiest second will be, if that is a warning
+	Where   string          // where Redis is, unless that is a fixed address
+	Busy    string          // jobs in the busiest second to come, if that deserves a warning
 }
 
-// overviewOf makes it of what the sampler saw.
+// overviewOf builds the content from the sampler's view.
 func (p *page) overviewOf(v view) overviewData {
 	p.setClock(v.Time)
 	o := overviewData{view: v, Status: p.statusOf(v.sample), Divided: partitionsOf(v.sample), Slowed: slowedOf(v.sample), Where: p.where(v.Master)}
@@ -33,29 +33,29 @@ func (p *page) overviewOf(v view) overviewData {
 	return o
 }
 
-// Snapshots reports whether that Redis has made any since it runs: before, it names its start as the time
-// of the last one.
+// Snapshots reports whether Redis has made a snapshot since it started. Until then it reports its start time
+// as that of the last one.
 func (o overviewData) Snapshots(of inspect.Info) bool {
 	started := o.Time.Add(-of.Uptime)
 	return of.SnapshotAt.Sub(started) > 2*time.Second
 }
 
-// overview is the first page.
+// overview serves the first page.
 func (d *Dashboard) overview(p *page) error {
-	v, err := d.sampler.look(p.ctx)
+	v, err := d.sampler.latest(p.ctx)
 	if err != nil {
 		return err
 	}
 	return p.show("overview", p.overviewOf(v))
 }
 
-// liveParts are the parts of the overview that follow what happens: those templates.
+// liveParts are the templates of the overview that are updated.
 var liveParts = []string{"status", "numbers", "slowed", "coming", "partitions", "servers", "redis"}
 
-// live is the overview's parts, and the points of its charts after those that the browser has, as JSON.
+// live answers with the overview's parts and the chart points that the browser lacks, as JSON.
 func (d *Dashboard) live(p *page) error {
 	p.w.Header().Set("Content-Type", "application/json")
-	v, err := d.sampler.look(p.ctx)
+	v, err := d.sampler.latest(p.ctx)
 	if err != nil {
 		found := p.problemOf(err)
 		p.w.WriteHeader(found.Status)
@@ -65,7 +65,7 @@ func (d *Dashboard) live(p *page) error {
 	p.Data = data
 	parts := map[string]template.HTML{}
 	for _, name := range liveParts {
-		if name == "partitions" && data.Divided == nil { // which is not on the page then
+		if name == "partitions" && data.Divided == nil { // not on the page
 			continue
 		}
 		var html strings.Builder

@@ -16,32 +16,32 @@ import (
 	"github.com/mix-basic/delayer/internal/web"
 )
 
-// page is one request and the page that answers it.
+// page is a request and the page that answers it.
 type page struct {
 	*Dashboard
 	language
 	w       http.ResponseWriter
 	r       *http.Request
 	ctx     context.Context
-	now     time.Time // as Redis has it where that is known
+	now     time.Time // Redis's time where known
 	form    url.Values
-	at      *url.URL // what to load for another language
+	at      *url.URL // for links to other languages and themes
 	status  int
 	Theme   string // one of themes
-	Name    string // of its template
+	Name    string // name of the template
 	Data    any
-	Done    string   // what an action has done that led here; empty if none did
-	Trouble *problem // what an action has met that was to be done here; nil if none did
-	Field   string   // the form's field that has to be corrected; empty if none has
+	Done    string   // report of the action that led here; may be empty
+	Trouble *problem // error of the action that led here; may be nil
+	Field   string   // form field to correct; may be empty
 }
 
-// themes are the choices; auto leaves it to the browser.
+// themes are the choices; auto follows the browser.
 var themes = []string{"auto", "light", "dark"}
 
-// maxForm is how large a form may be: a body of 1 MiB, in which each byte may take three.
+// maxForm is the maximum size of a form: a body of 1 MiB whose bytes may take three each.
 const maxForm = 4 << 20
 
-// page makes a handler of what serves a page within a time. What it returns as an error is shown.
+// page returns a handler that calls serve with a time limit and shows its error.
 func (d *Dashboard) page(limit time.Duration, serve func(*page) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), limit)
@@ -68,8 +68,8 @@ func (d *Dashboard) newPage(w http.ResponseWriter, r *http.Request) *page {
 	return p
 }
 
-// choice is which of these the user has chosen, with this request or earlier; empty if none. What is
-// chosen now is kept for a year.
+// choice returns the user's choice, from this request or an earlier one, or "". A new choice is kept for a
+// year.
 func (p *page) choice(name string, of ...string) string {
 	if chosen := p.r.URL.Query().Get(name); slices.Contains(of, chosen) {
 		p.setCookie("delayer_"+name, chosen, "/", 365*24*3600, http.SameSiteLaxMode)
@@ -81,12 +81,12 @@ func (p *page) choice(name string, of ...string) string {
 	return ""
 }
 
-// setCookie has the browser keep a value for some seconds, or forget it.
+// setCookie stores a value in the browser for some seconds, or deletes it.
 func (p *page) setCookie(name, value, path string, seconds int, site http.SameSite) {
 	http.SetCookie(p.w, &http.Cookie{Name: name, Value: value, Path: path, MaxAge: seconds, Secure: web.Encrypted(p.r), HttpOnly: true, SameSite: site})
 }
 
-// readForm reads the query, or the body of a POST.
+// readForm reads the query or the body of a POST.
 func (p *page) readForm() error {
 	if p.r.Method != http.MethodPost {
 		p.form = p.r.URL.Query()
@@ -102,10 +102,10 @@ func (p *page) readForm() error {
 	return nil
 }
 
-// labels are the texts beside the fields that must be filled in.
+// labels are the labels of required fields.
 var labels = map[string]string{"topic": "topic", "id": "job.id", "body": "job.body", "schedule": "schedules.name"}
 
-// needs returns an error if the form has no value of one of these names.
+// needs returns an error if one of the values is missing.
 func (p *page) needs(names ...string) error {
 	for _, name := range names {
 		if p.form.Get(name) == "" {
@@ -115,22 +115,22 @@ func (p *page) needs(names ...string) error {
 	return nil
 }
 
-// setClock has times seen from Redis's clock, if it is known.
+// setClock uses Redis's time, if known.
 func (p *page) setClock(redis time.Time) { p.now = cmp.Or(redis, p.now) }
 
-// lead sends the browser to a page.
+// lead redirects the browser to a page.
 func (p *page) lead(url string) error {
 	p.w.Header().Set("Location", url)
 	p.w.WriteHeader(http.StatusSeeOther)
 	return nil
 }
 
-// show answers with the template of that name.
+// show answers with the named template.
 func (p *page) show(name string, data any) error {
 	p.Name, p.Data, p.Done = name, data, p.takeFlash()
 	var out bytes.Buffer
 	if err := templates[name].ExecuteTemplate(&out, "layout", p); err != nil {
-		http.Error(p.w, err.Error(), http.StatusInternalServerError) // a mistake of this package
+		http.Error(p.w, err.Error(), http.StatusInternalServerError) // a bug in this package
 		return nil
 	}
 	p.w.Header().Set("Content-Type", "text/html; charset=utf-8")
@@ -140,14 +140,14 @@ func (p *page) show(name string, data any) error {
 }
 
 const (
-	// flashCookie carries what an action has done to the page that it leads to, which says it once. No
-	// link can say it: a link can be made by anybody.
+	// flashCookie carries the report of an action to the next page, which shows it once. A link could be
+	// forged.
 	flashCookie, flashPath = "delayer_done", "/ui/"
-	// flashSeconds is for how long the browser keeps it, if it never comes to that page.
+	// flashSeconds is how long the cookie lives if the browser never gets there.
 	flashSeconds = 60
 )
 
-// see sends the browser to a page, which is to say what was done to n.
+// see redirects the browser to a page that reports the action on n subjects.
 func (p *page) see(url, action string, n int) error {
 	p.sampler.changed.Store(true)
 	value := strings.Join([]string{placeOf(url), action, strconv.Itoa(n)}, ".")
@@ -155,7 +155,7 @@ func (p *page) see(url, action string, n int) error {
 	return p.lead(url)
 }
 
-// takeFlash is what is to be said on this page; empty if nothing is. It is gone then.
+// takeFlash returns the report for this page, if any, and deletes it.
 func (p *page) takeFlash() string {
 	cookie, err := p.r.Cookie(flashCookie)
 	if err != nil || p.r.Method != http.MethodGet {
@@ -169,7 +169,7 @@ func (p *page) takeFlash() string {
 	return p.done(parts[1], countOf(parts[2]))
 }
 
-// placeOf stands for a page's address, which may be longer than a cookie.
+// placeOf hashes a page's address, which may be too long for a cookie.
 func placeOf(url string) string {
 	sum := sha256.Sum256([]byte(url))
 	return hex.EncodeToString(sum[:8])

@@ -22,10 +22,10 @@ import (
 	"github.com/mix-basic/delayer/server"
 )
 
-// mark begins what is hostile; what follows it must never stand in a page as it is.
+// mark starts hostile texts; what follows it must never appear unescaped.
 const mark = "Zq7"
 
-// hostile are names and bodies as an attacker would choose them.
+// hostile are names and bodies that an attacker might choose.
 var hostile = []string{
 	mark + `"><script>alert(1)</script>`,
 	mark + `' onmouseover=alert(1) x='`,
@@ -35,7 +35,7 @@ var hostile = []string{
 	mark + strings.Repeat("<b>", 300),
 }
 
-// fill puts hostile jobs everywhere.
+// fill stores hostile jobs everywhere.
 func (f *fixture) fill() {
 	f.TB.Helper()
 	for _, evil := range hostile {
@@ -46,7 +46,7 @@ func (f *fixture) fill() {
 		f.push(evil, "ready"+evil, evil, 0)
 	}
 	f.push(mark+strings.Repeat("t", 1021), mark+strings.Repeat("\u202e<", 1000), strings.Repeat("<script>", 20000), 0)
-	for i, evil := range hostile { // a server's heartbeat, as anybody can write it
+	for i, evil := range hostile { // a heartbeat, which any program could write
 		entry, err := json.Marshal(map[string]any{
 			"now": time.Now().UnixMilli(), "started": 1, "interval": 1000, "pid": i, "lateness": make([]int, len(store.Lateness{}.Counts)),
 			"host": evil, "version": evil, "error": evil,
@@ -60,20 +60,21 @@ func (f *fixture) fill() {
 var (
 	hrefs = regexp.MustCompile(`(?:href|src|data-live)="([^"]*)"`)
 	tags  = regexp.MustCompile(`<(/?)([a-zA-Z][a-zA-Z0-9-]*)((?:[^<>"]|"[^"]*")*)>`)
-	// unescaped is how a hostile text goes on after the mark if it stands there as it is.
+	// unescaped matches a hostile text that was not escaped.
 	unescaped = regexp.MustCompile(mark + `("|'|</textarea|<b>)`)
-	// active are attributes that a page of ours never has, quoted the values in which one may be named.
+	// active matches attributes that our pages never have; quoted matches values, in which such a name is
+	// harmless.
 	quoted = regexp.MustCompile(`"[^"]*"`)
 	active = regexp.MustCompile(`(?i)\s(on\w+|style)\s*=`)
 	void   = []string{"meta", "link", "img", "input", "br", "hr"}
 )
 
-// TestPages follows every link there is, in both languages, where everything in Redis is hostile: each
-// page is well formed, runs nothing of what is in Redis, and none changes anything.
+// TestPages follows all links in both languages with hostile data everywhere. Each page is well formed and
+// executes nothing from Redis, and no link changes anything.
 func TestPages(t *testing.T) {
 	f := start(t, web.Options{})
 	f.fill()
-	if servers := strings.Count(f.get("/").body, "data-server="); servers != len(hostile)-1 { // the last one says too much
+	if servers := strings.Count(f.get("/").body, "data-server="); servers != len(hostile)-1 { // the last one is too long
 		t.Errorf("%d servers are shown", servers)
 	}
 	before := f.State()
@@ -89,7 +90,7 @@ func TestPages(t *testing.T) {
 	f.Expect(before)
 }
 
-// crawl follows all links, checks the pages, and returns how many led to each path.
+// crawl follows all links, checks the pages, and returns how many links led to each path.
 func (f *fixture) crawl(lang string) map[string]int {
 	f.TB.Helper()
 	paths := map[string]int{}
@@ -106,7 +107,7 @@ func (f *fixture) crawl(lang string) map[string]int {
 	return paths
 }
 
-// crawlAll is what all links lead to.
+// crawlAll returns the pages that all links lead to.
 func (f *fixture) crawlAll(headers ...string) map[string]response {
 	f.TB.Helper()
 	found := map[string]response{}
@@ -117,7 +118,7 @@ func (f *fixture) crawlAll(headers ...string) map[string]response {
 		got := f.get(open[0], headers...)
 		found[open[0]] = got
 		for _, to := range hrefsOf(got) {
-			// Choices are of the same page.
+			// Links that change the language or theme lead to the same page.
 			if strings.HasPrefix(to, "/") && !strings.Contains(to, "lang=") && !strings.Contains(to, "theme=") {
 				open = append(open, to)
 			} else if !strings.HasPrefix(to, "/") && to != "#main" {
@@ -128,7 +129,7 @@ func (f *fixture) crawlAll(headers ...string) map[string]response {
 	return found
 }
 
-// hrefsOf are where the links of a page lead.
+// hrefsOf returns the targets of a page's links.
 func hrefsOf(got response) (list []string) {
 	if !strings.HasPrefix(got.header.Get("Content-Type"), "text/html") {
 		return nil
@@ -139,7 +140,7 @@ func hrefsOf(got response) (list []string) {
 	return list
 }
 
-// checkPage checks that a page is well formed, and has no script nor style but our files.
+// checkPage checks that a page is well formed and uses only our own scripts and styles.
 func checkPage(t testing.TB, lang, path string, got response) {
 	t.Helper()
 	if csp := got.header.Get("Content-Security-Policy"); !strings.Contains(csp, "default-src 'none'") || strings.Contains(csp, "unsafe") {
@@ -181,7 +182,7 @@ func checkPage(t testing.TB, lang, path string, got response) {
 	}
 }
 
-// TestUnreadable breaks each key: what can't be read is said to be so, and the rest is shown.
+// TestUnreadable breaks each key: the pages say what they can't read and show the rest.
 func TestUnreadable(t *testing.T) {
 	for _, key := range []string{"job_pool", "job_bucket:id", "ready_queue:topic", "reserved", "topics", "dead_letter:dead", "dead_letters:topic", "dead_topics", "servers", "acked", "history"} {
 		t.Run(key, func(t *testing.T) {
@@ -213,7 +214,7 @@ func TestUnreadable(t *testing.T) {
 	}
 }
 
-// TestRedisDown takes Redis away: each page says so, in time, and is as before when it is back.
+// TestRedisDown: while Redis is down each page says so in time; afterwards it is as before.
 func TestRedisDown(t *testing.T) {
 	f := start(t, web.Options{})
 	f.push("topic", "id", "body", time.Hour)
@@ -232,7 +233,7 @@ func TestRedisDown(t *testing.T) {
 	}
 }
 
-// TestRedisHangs has Redis silent: a page does not wait for it for ever.
+// TestRedisHangs: a page does not wait for a silent Redis for ever.
 func TestRedisHangs(t *testing.T) {
 	f := start(t, web.Options{})
 	f.push("topic", "id", "body", time.Hour)
@@ -243,8 +244,8 @@ func TestRedisHangs(t *testing.T) {
 	eventually(t, "the job is there again", func() bool { return f.get(link("/ui/job", "id", "id")).status == http.StatusOK })
 }
 
-// TestManyTopics goes through many topics, a page at a time: those with something first, in any order,
-// and those whose names contain a text.
+// TestManyTopics pages through many topics, in any order, with those that have something first, and filters
+// by a text.
 func TestManyTopics(t *testing.T) {
 	f := start(t, web.Options{})
 	args := []any{"delayer:topics"}
@@ -306,7 +307,7 @@ func TestManyTopics(t *testing.T) {
 	}
 }
 
-// TestMoreTopicsThanAreCounted says so, and finds the others by their names.
+// TestMoreTopicsThanAreCounted: the page says so, and the filter finds the rest.
 func TestMoreTopicsThanAreCounted(t *testing.T) {
 	f := start(t, web.Options{})
 	f.Do("EVAL", "for i = 1, ARGV[1] do redis.call('ZADD', KEYS[1], i, string.format('topic-%06d', i)) end", 1, "delayer:topics", inspect.MostTopics+500)
@@ -328,7 +329,7 @@ func TestMoreTopicsThanAreCounted(t *testing.T) {
 	}
 }
 
-// TestCountsAreLinks has each number lead to what it counts.
+// TestCountsAreLinks: each number links to what it counts.
 func TestCountsAreLinks(t *testing.T) {
 	f := start(t, web.Options{})
 	f.seed()
@@ -347,8 +348,8 @@ func TestCountsAreLinks(t *testing.T) {
 	}
 }
 
-// TestBehindNamesAll names the topics whose consumers are behind, the worst first, with links, and how
-// many more there are.
+// TestBehindNamesAll: the topics with slow consumers are named and linked, worst first, with the number of
+// further ones.
 func TestBehindNamesAll(t *testing.T) {
 	f := start(t, web.Options{})
 	for i := range 7 {
@@ -367,7 +368,7 @@ func TestBehindNamesAll(t *testing.T) {
 	}
 }
 
-// TestConsumers tells who listens, where something is reserved, and where jobs wait for a consumer.
+// TestConsumers shows waiting programs, reserved jobs, and topics without consumers.
 func TestConsumers(t *testing.T) {
 	f := start(t, web.Options{})
 	f.push("idle", "i", "x", time.Hour)
@@ -376,7 +377,7 @@ func TestConsumers(t *testing.T) {
 	f.reserve("held")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	for range 3 { // of one program
+	for range 3 { // belonging to one program
 		go f.Reserve(ctx, time.Minute, time.Minute, "awaited")
 	}
 	f.Do("ZADD", "delayer:topics", time.Now().Unix(), "awaited")
@@ -409,7 +410,7 @@ func TestConsumers(t *testing.T) {
 	}
 }
 
-// TestWithoutRights has a Redis user who may not do all: the page says what is refused.
+// TestWithoutRights: with missing permissions the page says what was refused.
 func TestWithoutRights(t *testing.T) {
 	f := start(t, web.Options{})
 	f.push("topic", "id", "body", time.Hour)
@@ -420,7 +421,7 @@ func TestWithoutRights(t *testing.T) {
 	f.get(link("/ui/job", "id", "id")).has(t, "the job", http.StatusOK, `data-state="waiting"`)
 }
 
-// TestSecureCookies are those over HTTPS.
+// TestSecureCookies: cookies are secure if the request came over HTTPS.
 func TestSecureCookies(t *testing.T) {
 	f := start(t, web.Options{})
 	plain := f.get("/?lang=zh")
@@ -436,14 +437,14 @@ func TestSecureCookies(t *testing.T) {
 	}
 }
 
-// A Redis that has no connection left is busy, as the API says, too.
+// A Redis without a free connection is reported as busy, like in the API.
 func TestTooManyClientsIsTemporary(t *testing.T) {
 	if status, key := kindOf(redis.Error("ERR max number of clients reached")); status != 503 || key != "problem.busy" {
 		t.Errorf("it is %d %s", status, key)
 	}
 }
 
-// A path that is unknown, or contains steps, is a page that is not there. It is not redirected.
+// An unknown path, or one with steps, is not found and not redirected.
 func TestNoPage(t *testing.T) {
 	f := start(t, web.Options{})
 	for _, path := range []string{"/ui/nothing", "/ui/./topics", "/ui/x/../topics", "/ui//topics", "/ui/topics/"} {

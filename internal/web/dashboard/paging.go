@@ -6,26 +6,26 @@ import (
 	"strconv"
 )
 
-// paging is which part of a list a page shows, and in which order.
+// paging is the part of a list that a page shows, and its order.
 type paging struct {
 	path     string
-	Contains string // the text that is looked for
-	Show     string // which of them; empty for all
+	Contains string // text to search for
+	Show     string // filter; empty for all
 	Sort     string
 	Page     int // from 1
-	First    int // which one of those that match is the first, from 1
+	First    int // number of the first shown match, from 1
 	Last     int
-	Matched  int // how many match
+	Matched  int // number of matches
 	size     int
 }
 
-// column is one of a table: what it sorts by, if it does, and the key of its title.
+// column is a table column: the sort order it links to, if any, and the key of its title.
 type column struct {
 	Key, Label string
 	Number     bool
 }
 
-// paging is what was asked for, in that order if in none.
+// paging reads the request; sort is the default order.
 func (p *page) paging(path, sort string) paging {
 	g := paging{path: path, Contains: p.form.Get("q"), Show: p.form.Get("show"), Sort: p.form.Get("sort"), Page: max(countOf(p.form.Get("page")), 1), size: pageSize}
 	if g.Sort == "" {
@@ -34,7 +34,7 @@ func (p *page) paging(path, sort string) paging {
 	return g
 }
 
-// orderOf is the order that was asked for; where it is none of these, by name.
+// orderOf returns the requested order, or by name if it is unknown.
 func orderOf[T any](orders map[string]T, g *paging) T {
 	if !slices.Contains(slices.Collect(maps.Keys(orders)), g.Sort) {
 		g.Sort = "name"
@@ -42,7 +42,7 @@ func orderOf[T any](orders map[string]T, g *paging) T {
 	return orders[g.Sort]
 }
 
-// cutPage leaves those of a list that are on the page.
+// cutPage returns the part of the list that is on the page.
 func cutPage[T any](g *paging, list []T) []T {
 	g.Matched = len(list)
 	g.Page = min(g.Page, g.Pages())
@@ -52,23 +52,23 @@ func cutPage[T any](g *paging, list []T) []T {
 	return list
 }
 
-// Pages are how many there are.
+// Pages returns the number of pages.
 func (g paging) Pages() int { return max((g.Matched+g.size-1)/g.size, 1) }
 
-// Beside is the link to the page so many pages on.
+// Beside links to the page that many pages away.
 func (g paging) Beside(pages int) string {
 	return link(g.path, "q", g.Contains, "show", g.Show, "sort", g.Sort, "page", strconv.Itoa(g.Page+pages))
 }
 
-// By is the link to the first page in another order.
+// By links to the first page in another order.
 func (g paging) By(sort string) string {
 	return link(g.path, "q", g.Contains, "show", g.Show, "sort", sort)
 }
 
-// Only is the link to the first page of others.
+// Only links to the first page with another filter.
 func (g paging) Only(show string) string {
 	return link(g.path, "q", g.Contains, "show", show, "sort", g.Sort)
 }
 
-// Path is that of the page.
+// Path returns the page's path.
 func (g paging) Path() string { return g.path }

@@ -12,25 +12,25 @@ import (
 // maxPartitions is how many partitions the overview shows.
 const maxPartitions = 64
 
-// fewPartitions are so few that each is shown as it is.
+// fewPartitions is the number up to which each partition has its own row.
 const fewPartitions = 8
 
-// partitionTable is what the overview shows of partitions, where there are several.
+// partitionTable is the overview's table of partitions, if there are several.
 type partitionTable struct {
-	Rows    []partitionRow      // those that are alike in one, the others in their order
-	Shown   []inspect.Partition // each, in their order; nil if the rows are that
-	Others  int                 // how many more there are, which are not later than these
-	InNodes bool                // of a cluster
+	Rows    []partitionRow      // alike partitions share a row
+	Shown   []inspect.Partition // each partition in order; nil if the rows are that
+	Others  int                 // number of partitions not shown, none later than these
+	InNodes bool                // there is a cluster
 }
 
-// partitionRow is a partition, or several that are alike: nothing is wrong with them, one server moves their jobs, and they are on one node.
+// partitionRow is a partition, or several alike: healthy, moved by the same server, and on the same node.
 type partitionRow struct {
-	inspect.Partition // of several the sums
+	inspect.Partition // sums, if there are several
 	Numbers           string
 	Partitions        int
 }
 
-// partitionsOf makes it of a sample; nil where there is one partition.
+// partitionsOf returns the table for a sample, or nil for a single partition.
 func partitionsOf(s *sample) *partitionTable {
 	if len(s.Partitions) <= 1 {
 		return nil
@@ -47,7 +47,7 @@ func partitionsOf(s *sample) *partitionTable {
 	return t
 }
 
-// rowsOf makes rows of the partitions. If fold is set, those that are alike are one.
+// rowsOf returns the rows; fold merges alike partitions.
 func rowsOf(all []inspect.Partition, fold bool) (rows []partitionRow) {
 	type likeness struct{ node, mover string }
 	places := map[likeness]int{}
@@ -74,7 +74,7 @@ func rowsOf(all []inspect.Partition, fold bool) (rows []partitionRow) {
 	return rows
 }
 
-// ranges are whole numbers that grow, in short: 0–3, 7.
+// ranges formats ascending numbers in short: 0–3, 7.
 func ranges(numbers []int) string {
 	var parts []string
 	for i := 0; i < len(numbers); {
@@ -92,13 +92,13 @@ func ranges(numbers []int) string {
 	return strings.Join(parts, ", ")
 }
 
-// latestFirst orders partitions by how late they are; those of which nobody knows come first.
+// latestFirst orders partitions by lateness, unknown ones first.
 func latestFirst(a, b inspect.PartitionCounts) int {
 	unknown := func(p inspect.PartitionCounts) int { return int(min(p.Overdue, 0)) }
 	return cmp.Or(cmp.Compare(unknown(a), unknown(b)), cmp.Compare(b.Overdue, a.Overdue))
 }
 
-// worstOf is the partition that is latest, of those that can be read; the zero one if there is none.
+// worstOf returns the latest readable partition, or the zero value.
 func worstOf(counts []inspect.PartitionCounts) (worst inspect.PartitionCounts) {
 	counts = slices.DeleteFunc(slices.Clone(counts), func(p inspect.PartitionCounts) bool { return p.Err != nil })
 	if len(counts) > 0 {
@@ -107,7 +107,7 @@ func worstOf(counts []inspect.PartitionCounts) (worst inspect.PartitionCounts) {
 	return worst
 }
 
-// brokenOf are the numbers of the partitions that can't be read.
+// brokenOf returns the numbers of the unreadable partitions.
 func brokenOf(counts []inspect.PartitionCounts) (numbers []string) {
 	for _, p := range counts {
 		if p.Err != nil {

@@ -15,11 +15,11 @@ import (
 	"github.com/mix-basic/delayer/internal/web"
 )
 
-// Several partitions have a table, with what a server says of itself, in both languages.
+// Several partitions have a table with what the servers report, in both languages.
 func TestPartitions(t *testing.T) {
 	r := redistest.Start(t)
 	f := startWith(t, web.Options{}, r, r.Addr, 3)
-	for _, id := range []string{"0", "1", "2", "3", "4"} { // of partitions 2, 2, 0, 0 and 0
+	for _, id := range []string{"0", "1", "2", "3", "4"} { // in partitions 2, 2, 0, 0 and 0
 		f.push("topic", id, "body", time.Hour)
 	}
 	f.Do("LPUSH", "delayer:{0}:ready_queue:topic", "a", "b")
@@ -47,11 +47,11 @@ func TestPartitions(t *testing.T) {
 	f.crawl("en")
 }
 
-// A partition that can't be read is named, with the reason, and the others' numbers are shown.
+// An unreadable partition is named with the reason, and the others are counted.
 func TestBrokenPartition(t *testing.T) {
 	r := redistest.Start(t)
 	f := startWith(t, web.Options{}, r, r.Addr, 3)
-	for _, id := range []string{"0", "1", "2", "3", "4"} { // of partitions 2, 2, 0, 0 and 0
+	for _, id := range []string{"0", "1", "2", "3", "4"} { // in partitions 2, 2, 0, 0 and 0
 		f.push("topic", id, "body", time.Hour)
 	}
 	f.Do("LPUSH", "delayer:{2}:ready_queue:topic", "a")
@@ -72,7 +72,7 @@ func TestBrokenPartition(t *testing.T) {
 	}
 }
 
-// Of very many partitions the latest are shown, in their order.
+// Of very many partitions the latest are shown, in order.
 func TestManyPartitions(t *testing.T) {
 	s := &sample{}
 	for n := range 1024 {
@@ -85,7 +85,8 @@ func TestManyPartitions(t *testing.T) {
 	}
 }
 
-// Partitions that are alike are one row; one that is late, broken or left over, or that another server moves, stands for itself.
+// Alike partitions share a row. One that is late, broken, of the previous layout or moved by another server
+// has its own.
 func TestAlikePartitions(t *testing.T) {
 	s := &sample{Beats: beats{List: []store.ServerState{{ID: "a", Age: time.Second}}}}
 	for n := range 12 {
@@ -120,7 +121,7 @@ func TestAlikePartitions(t *testing.T) {
 	}
 }
 
-// Jobs that nobody looks for are in the status line, with what migrates them.
+// Jobs outside the current partitions are reported in the status line, with the command that migrates them.
 func TestStrayJobs(t *testing.T) {
 	r := redistest.Start(t)
 	f := startWith(t, web.Options{}, r, r.Addr, 3)

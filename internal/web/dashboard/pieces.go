@@ -8,16 +8,15 @@ import (
 	"unicode/utf8"
 )
 
-// piece is a part of a text that has any bytes. One that is Spelled stands for what can't be seen,
-// or would change how its surroundings look.
+// piece is a part of a text of any bytes. A Spelled one replaces something invisible, or something that would
+// change the layout around it.
 type piece struct {
 	Text    string
 	Spelled bool
 }
 
-// pieces makes all that is in the text visible: what is no UTF-8 and what is not printable, such as
-// control characters and those that turn the direction of writing, is spelled out; and so is what
-// would leave no trace: letters that are blank, and blanks but for single ones between words.
+// pieces makes the whole text visible. It spells out invalid UTF-8, unprintable characters such as control
+// and bidirectional ones, blank letters, and spaces other than single ones between words.
 func pieces(text string) []piece {
 	visible := strings.ContainsFunc(text, func(r rune) bool { return unicode.IsPrint(r) && r != ' ' && !leavesNoTrace(r) && !unicode.IsMark(r) })
 	return spell(text, func(i int, r rune) bool {
@@ -28,23 +27,23 @@ func pieces(text string) []piece {
 	})
 }
 
-// lines is pieces of what may have lines, tabs and any blanks.
+// lines is pieces for texts with several lines, tabs and runs of spaces.
 func lines(text string) []piece {
 	return spell(text, func(int, rune) bool { return false }, '\n', '\t')
 }
 
-// firstLine is the text's first line that is not blank.
+// firstLine returns the first line that is not blank.
 func firstLine(text string) string {
 	line, _, _ := strings.Cut(strings.TrimLeft(text, " \t\r\n"), "\n")
 	return strings.TrimRight(line, " \t\r")
 }
 
-// leavesNoTrace reports whether Unicode has it among letters and symbols, but nothing is seen of it.
+// leavesNoTrace reports whether a character is invisible although Unicode calls it a letter or symbol.
 func leavesNoTrace(r rune) bool {
 	return strings.ContainsRune("\u115f\u1160\u2800\u3164\uffa0", r)
 }
 
-// spell spells out what is not printable, unless it is allowed, and what else is hidden at that place.
+// spell spells out unprintable characters, except the allowed ones, and those for which isHidden is true.
 func spell(text string, isHidden func(i int, r rune) bool, allowed ...rune) []piece {
 	var list []piece
 	var part strings.Builder
@@ -79,15 +78,15 @@ func spell(text string, isHidden func(i int, r rune) bool, allowed ...rune) []pi
 	return list
 }
 
-// typable reports whether a name can be typed in: all of it is printable.
+// typable reports whether a name can be typed into a form: all of it is printable.
 func typable(name string) bool {
 	return !slices.ContainsFunc(lines(name), func(p piece) bool { return p.Spelled || strings.ContainsAny(p.Text, "\n\t") })
 }
 
-// short is how many bytes of a name are shown where many are.
+// short is how many bytes of a name are shown in lists.
 const short = 80
 
-// cut shortens the text to n bytes at most, at the end of a character.
+// cut shortens the text to at most n bytes, at the end of a character.
 func cut(text string, n int) string {
 	if len(text) <= n {
 		return text

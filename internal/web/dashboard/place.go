@@ -5,15 +5,15 @@ import (
 	"strings"
 )
 
-// Place is where Redis is, if no fixed address says that: the name of a master and the sentinels that know it, or some nodes
-// of a cluster.
+// Place describes where Redis is if it has no fixed address: the name of a master with its sentinels, or
+// nodes of a cluster.
 type Place struct {
 	Master             string
 	Sentinels, Cluster []string
 	Now                func(context.Context) (string, error) // asks the sentinels for the master's address
 }
 
-// where says it; now is the master's address, empty if that is not known.
+// where describes the place; now is the master's address, empty if unknown.
 func (p *page) where(now string) string {
 	at := p.Place
 	switch {

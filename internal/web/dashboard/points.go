@@ -10,18 +10,18 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// point is a place on the charts: the mean of some seconds until then. A value is nil if it is not
-// known, or nobody watched.
+// point is a point of the charts: the mean of the seconds before it. A nil value is unknown or was not
+// recorded.
 type point struct {
-	At              time.Time // by Redis's clock, where that is known
-	Moved, Acked    any       // a second
-	Median, Worst   any       // by how many ms jobs were late, if there were any
+	At              time.Time // Redis's time where known
+	Moved, Acked    any       // per second
+	Median, Worst   any       // lateness in ms, if jobs were moved
 	Ready, Reserved any
-	Taken           float64       // a second, by consumers, as far as can be seen
-	Span            time.Duration // how long before At it begins; 0 if it was watched
+	Taken           float64       // visible consumption per second
+	Span            time.Duration // how long before At it begins; 0 if recorded by the sampler
 }
 
-// late enters by how much jobs were late.
+// late sets the lateness.
 func (p *point) late(jobs store.Lateness) {
 	if jobs.Jobs() > 0 {
 		p.Median, p.Worst = milliseconds(jobs.Quantile(0.5)), milliseconds(jobs.Quantile(0.99))
@@ -30,17 +30,17 @@ func (p *point) late(jobs store.Lateness) {
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// seconds is its time as the charts have it.
+// seconds returns the point's time for the charts.
 func (p point) seconds() float64 { return float64(p.At.UnixMilli()) / 1000 }
 
-// hour is for how long charts go back.
+// hour is how far back the charts go.
 const hour = time.Hour
 
-// least is how far points may be apart that belong together, if the servers look often: an idle server writes its history every ten
-// seconds, and a little more, so that now and then a step of ten seconds has no entry.
+// least is the maximum distance between connected points if the servers report often. An idle server writes
+// its history every ten seconds, plus a little, so a step may be missing now and then.
 const least = store.RenewEvery + pastStep + 5*time.Second
 
-// pointsOf are those of what the servers have kept.
+// pointsOf converts the servers' history.
 func pointsOf(past []store.Past, gap time.Duration) []point {
 	points := make([]point, len(past))
 	for i, p := range past {
@@ -58,8 +58,8 @@ func pointsOf(past []store.Past, gap time.Duration) []point {
 	return points
 }
 
-// join is the last hour: what was watched from here, and of what was not, what the servers have kept.
-// Where there is neither for longer than gap, a point of nothing stands.
+// join returns the last hour: what the sampler recorded, and for the rest the servers' history. Gaps longer
+// than gap get an empty point.
 func join(past, watched []point, step, gap time.Duration) (joined []point) {
 	all := slices.Clone(watched)
 	for _, p := range past {
@@ -74,7 +74,7 @@ func join(past, watched []point, step, gap time.Duration) (joined []point) {
 			continue
 		}
 		away := gap
-		if i > 0 && all[i-1].Span == 0 { // a step of history that began while somebody watched is left out
+		if i > 0 && all[i-1].Span == 0 { // a step of history that began while the sampler recorded
 			away += p.Span
 		}
 		if len(joined) > 0 && p.At.Sub(all[i-1].At) > away {
@@ -85,7 +85,7 @@ func join(past, watched []point, step, gap time.Duration) (joined []point) {
 	return joined
 }
 
-// after are the points after that time, in seconds; all if it is none.
+// after returns the points after that time in seconds, or all if it is empty.
 func after(points []point, since string) []point {
 	seconds, err := strconv.ParseFloat(since, 64)
 	if err != nil || math.IsNaN(seconds) {
@@ -94,11 +94,11 @@ func after(points []point, since string) []point {
 	return points[sort.Search(len(points), func(i int) bool { return points[i].seconds() > seconds }):]
 }
 
-// columns are the points as the charts take them: each value of all points in turn.
+// columns transposes the points for the charts: all values of one kind in a row.
 func columns(points []point) [][]any {
 	c := make([][]any, 7)
 	for i := range c {
-		c[i] = []any{} // which is no null
+		c[i] = []any{} // [] in JSON, not null
 	}
 	for _, p := range points {
 		for i, value := range []any{p.seconds(), p.Moved, p.Acked, p.Median, p.Worst, p.Ready, p.Reserved} {

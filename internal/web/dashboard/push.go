@@ -12,40 +12,40 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// pushData is what the push form shows: what was typed in, if it has to be typed in again. Its made is
-// the ID that was made for the form's first try; empty if none was.
+// pushData is the content of the push form: what was typed in, if it has to be corrected or repeated. made is
+// the ID generated at the first try, if any.
 type pushData struct {
 	url.Values
 	Problem []piece
-	Unknown bool // whether it is not known if the job was pushed
-	Exists  bool // whether a job of the ID is in the way
+	Unknown bool // it is unknown whether the job was pushed
+	Exists  bool // a job with the ID exists
 }
 
-// pushForm is the empty form, for the topic if one is given.
+// pushForm serves the empty form, with the topic filled in if given.
 func (d *Dashboard) pushForm(p *page) error {
 	data := pushData{Values: url.Values{}}
-	if topic := p.form.Get("topic"); typable(topic) { // or the browser would not send it as it is
+	if topic := p.form.Get("topic"); typable(topic) { // otherwise the browser would change it
 		data.Set("topic", topic)
 	}
 	return p.show("push", data)
 }
 
-// push pushes the job and leads to its page.
+// push pushes the job and redirects to its page.
 func (d *Dashboard) push(p *page) error {
 	if d.ReadOnly {
 		return errReadOnly
 	}
 	p.at.Path = "/ui/push"
 	form, made := p.form, p.form.Get("made")
-	// A browser sends the lines of a form with CRLF, whatever was typed in.
+	// Browsers send line breaks of a form as CRLF.
 	form.Set("body", strings.ReplaceAll(form.Get("body"), "\r\n", "\n"))
 	isNew := form.Get("id") == ""
 	if isNew {
-		form.Set("id", store.NewID()) // before the push: so a second try pushes the same
+		form.Set("id", store.NewID()) // generated first, so that a second try pushes the same job
 		form.Set("made", form.Get("id"))
 	}
 	err := d.pushed(p)
-	if err == nil || errors.Is(err, client.ErrExists) && form.Get("id") == made { // then by the first try
+	if err == nil || errors.Is(err, client.ErrExists) && form.Get("id") == made { // ErrExists: the first try succeeded
 		return p.see(link("/ui/job", "id", form.Get("id")), "push", 1)
 	}
 	if mistake := p.mistake(err); mistake != nil {
@@ -66,7 +66,7 @@ func (d *Dashboard) push(p *page) error {
 	return p.show("push", data)
 }
 
-// pushed pushes what was typed in.
+// pushed pushes the job in the form.
 func (d *Dashboard) pushed(p *page) error {
 	if err := p.needs("topic", "body"); err != nil {
 		return err

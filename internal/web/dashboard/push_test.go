@@ -15,7 +15,7 @@ import (
 	"github.com/mix-basic/delayer/internal/web"
 )
 
-// TestPush pushes by the form and is led to the job.
+// TestPush pushes with the form and is redirected to the job.
 func TestPush(t *testing.T) {
 	f := start(t, web.Options{})
 	form := url.Values{"topic": {`<b>"topic'`}, "id": {`<i>"id'`}, "delay": {"1h"}, "body": {"two\r\nlines"}, "ttr": {"45"}, "max_attempts": {"3"}}
@@ -42,8 +42,8 @@ func TestPush(t *testing.T) {
 	f.get(got.header.Get("Location")).has(t, "at once", http.StatusOK, `data-state="ready"`)
 }
 
-// TestUnknownPush loses Redis's answer: the page says that the job may have been pushed, and the next
-// try pushes the same one, whether the first was done or not.
+// TestUnknownPush: if Redis's reply is lost, the page says that the job may have been pushed, and a second
+// try pushes the same job whether or not the first succeeded.
 func TestUnknownPush(t *testing.T) {
 	for _, stored := range []bool{true, false} {
 		r := redistest.Start(t)
@@ -109,8 +109,8 @@ func TestWrongPush(t *testing.T) {
 	}
 }
 
-// TestLookOn looks for the few waiting jobs of a topic among many of others until the page is full, all
-// is looked at, or it takes long; then it says how far it has looked.
+// TestLookOn searches for a topic's few jobs among many others until the page is full, everything was
+// examined, or time runs out; then the page says how much was examined.
 func TestLookOn(t *testing.T) {
 	f := start(t, web.Options{})
 	const others, every = 60000, 700

@@ -9,41 +9,41 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// beats are the heartbeats of the servers.
+// beats are the servers' heartbeats.
 type beats struct {
 	List  []store.ServerState
-	Acked int64 // how many jobs were ever acknowledged; inspect.Unknown if that is not known
+	Acked int64 // jobs acknowledged in total; inspect.Unknown if unreadable
 	Err   error
 }
 
-// rates are what happens a second.
+// rates are events per second.
 type rates struct {
-	Known         bool // there are two samples to compare, or the servers' history tells
+	Known         bool // there are two samples to compare, or a history
 	Moved         float64
-	Acked         float64        // inspect.Unknown if some partition can't be read
-	Late          store.Lateness // of the jobs that were moved lately
-	LateSinceEver bool           // Late is of all jobs that the servers have moved, as none was moved lately
+	Acked         float64        // inspect.Unknown if a partition can't be read
+	Late          store.Lateness // of recently moved jobs
+	LateSinceEver bool           // Late covers all jobs since the servers started, because none was moved recently
 }
 
-// follow compares the sample with those before it.
+// follow compares the sample with earlier ones.
 func (s *sampler) follow(next *sample) {
 	for len(s.recent) > 1 && next.At.Sub(s.recent[1].At) >= rateWindow {
 		s.recent = s.recent[1:]
 	}
 	if n := len(s.recent); n > 0 && next.At.Sub(s.recent[n-1].At) > 3*rateWindow {
-		s.recent = nil // nobody has looked for long: a mean of that time tells nothing of now
+		s.recent = nil // a mean over a long gap says nothing about now
 	}
 	p := point{At: cmp.Or(next.Time, next.At), Ready: next.Ready, Reserved: next.Reserved}
 	if len(s.recent) > 0 && next.At.After(s.recent[0].At) {
 		first := s.recent[0]
 		next.Rates, next.Changes = next.rates(first), next.changes(first)
 		if r := next.Rates; r.Known {
-			// What came into the queues without waiting is not known: it can be more than this.
+			// A lower bound: what entered the queues without waiting is unknown.
 			p.Taken = max(r.Acked, r.Moved-float64(next.Ready-first.Ready)/next.seconds(first))
 		}
 	}
 	if len(s.recent) == 0 || next.At.Sub(s.recent[0].At) < soon {
-		// Servers tell of each second when it is over: there is nothing to compare with yet.
+		// Servers report each second when it is over, so there is nothing to compare yet.
 		if r := s.fromHistory(p.At, s.gap(next)); r.Known {
 			next.Rates = r
 		}
@@ -61,13 +61,13 @@ func (s *sampler) follow(next *sample) {
 			next.Rates.Late = next.Rates.Late.Plus(server.Lateness)
 		}
 	}
-	// The slice is never written to again where a view may have it.
+	// Never modify the slice: a view may share it.
 	if s.points = append(s.points, p); len(s.points) > kept {
 		s.points = slices.Clone(s.points[len(s.points)-kept:])
 	}
 }
 
-// fromHistory returns the rates of the last ten seconds in the servers' history, if these ended just before now.
+// fromHistory returns the rates of the last ten seconds of the servers' history, if that is recent.
 func (s *sampler) fromHistory(now time.Time, gap time.Duration) (r rates) {
 	points := pointsOf(s.past, gap)
 	n := len(points)
@@ -81,10 +81,10 @@ func (s *sampler) fromHistory(now time.Time, gap time.Duration) (r rates) {
 	return r
 }
 
-// seconds is how much later it is than the other one.
+// seconds returns how much later the sample is.
 func (s *sample) seconds(before *sample) float64 { return s.At.Sub(before.At).Seconds() }
 
-// changes are by how much the ready jobs of each topic became more in a second.
+// changes returns how many ready jobs each topic gained per second.
 func (s *sample) changes(before *sample) map[string]float64 {
 	past, changes := map[string]int{}, map[string]float64{}
 	for _, t := range before.Topics {
@@ -98,9 +98,8 @@ func (s *sample) changes(before *sample) map[string]float64 {
 	return changes
 }
 
-// rates are what has happened a second since the other one. What a server did that ended meanwhile,
-// after its last heartbeat, is not known; nor how much of all is new that one did which had been
-// taken for gone.
+// rates compares two samples. It misses what a server did after its last heartbeat before it ended, and takes
+// everything of a server that comes back as new.
 func (s *sample) rates(before *sample) rates {
 	if before.Beats.Err != nil || s.Beats.Err != nil || len(s.Beats.List) == 0 {
 		return rates{}
@@ -126,7 +125,7 @@ func (s *sample) rates(before *sample) rates {
 	return r
 }
 
-// Change is by how much the topic's ready jobs become more or fewer in a second.
+// Change returns how many ready jobs the topic gains or loses per second.
 func (s *sample) Change(topic string) string {
 	c, ok := s.Changes[topic]
 	switch {

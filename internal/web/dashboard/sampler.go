@@ -12,51 +12,51 @@ import (
 
 const (
 	samplePause = time.Second
-	// samplePart is for how many times as long as a sample took there is none, for maxRest at most: with
-	// thousands of topics one takes some 100 ms.
+	// After a sample there is a rest of samplePart times its duration, maxRest at most: with thousands of
+	// topics a sample takes some 100 ms.
 	samplePart, maxRest = 10, 5 * time.Second
-	// watchWait is for how long the sampler goes on when nobody looks any more.
+	// watchWait is how long the sampler keeps running after the last viewer.
 	watchWait = 30 * time.Second
-	// rateWindow is the time over which rates and the lateness are taken.
+	// rateWindow is the time over which rates and lateness are measured.
 	rateWindow = 5 * time.Second
-	// soon is how much of that must be over before it tells more than the servers' history.
+	// soon is how much of rateWindow must have passed before it beats the servers' history.
 	soon = 3 * time.Second
-	// kept is how many points are kept of what is watched: some minutes. The servers keep an hour, ten
-	// seconds at a time (pastStep).
+	// kept is how many recorded points are kept: some minutes. The servers keep an hour in steps of ten
+	// seconds (pastStep).
 	kept     = 600
 	pastStep = 10 * time.Second
 )
 
-// smallPeak is how many jobs in a second nobody needs to be warned of.
+// smallPeak is a number of jobs per second that never deserves a warning.
 const smallPeak = 100
 
-// forecastBounds are the ends of the spans in which jobs fall due.
+// forecastBounds are the ends of the forecast's spans.
 var forecastBounds = []time.Duration{time.Minute, time.Hour, 24 * time.Hour, 7 * 24 * time.Hour}
 
-// sampler asks Redis how things are, once a second at most, however many look, and never when nobody
-// does. It keeps what the charts show.
+// sampler polls Redis at most once a second, however many people watch, and never when nobody does. It
+// records the points of the charts.
 type sampler struct {
 	inspector *inspect.Inspector
-	master    func(context.Context) (string, error) // asks where it is; nil without sentinels
-	turn      chan struct{}                         // who holds it may touch what is below
+	master    func(context.Context) (string, error) // asks the sentinels for the master's address; nil without sentinels
+	turn      chan struct{}                         // held by whoever uses the fields below
 	last      *sample
-	asked     time.Time     // when last was asked for
-	rest      time.Duration // for how long then not to ask again
-	failed    error         // instead of last
+	asked     time.Time     // when last was requested
+	rest      time.Duration // pause after that
+	failed    error         // error instead of last
 	points    []point
-	recent    []*sample // of the last rateWindow, the oldest first
+	recent    []*sample // of the last rateWindow, oldest first
 	past      []store.Past
-	pastAt    time.Time // when past was asked for
+	pastAt    time.Time // when past was read
 
-	looked  atomic.Int64 // Unix ns
-	changed atomic.Bool  // what was sampled is known to be old
+	looked  atomic.Int64 // last view, in Unix ns
+	changed atomic.Bool  // the last sample is known to be outdated
 }
 
 func newSampler(op *inspect.Inspector, master func(context.Context) (string, error)) *sampler {
 	return &sampler{inspector: op, master: master, turn: make(chan struct{}, 1)}
 }
 
-// run keeps sampling as long as somebody looks.
+// run samples as long as somebody watches.
 func (s *sampler) run(ctx context.Context) {
 	tick := time.NewTicker(samplePause)
 	defer tick.Stop()
@@ -74,25 +74,25 @@ func (s *sampler) run(ctx context.Context) {
 	}
 }
 
-// watched reports whether somebody has looked lately.
+// watched reports whether somebody has looked recently.
 func (s *sampler) watched(now time.Time) bool {
 	return now.Sub(time.Unix(0, s.looked.Load())) < watchWait
 }
 
-// view is what there is to see.
+// view is what pages show.
 type view struct {
 	*sample
-	Points []point // the last hour, the oldest first
-	Taken  float64 // the most jobs that consumers were seen to take in a second of it
+	Points []point // the last hour, oldest first
+	Taken  float64 // most jobs visibly taken in one second of it
 }
 
-// look is how things are, or were a moment ago.
-func (s *sampler) look(ctx context.Context) (view, error) {
+// latest returns the current view, at most a second old.
+func (s *sampler) latest(ctx context.Context) (view, error) {
 	s.looked.Store(time.Now().UnixNano())
 	return s.take(ctx, samplePause)
 }
 
-// take asks Redis unless the last sample is younger than that, and nothing was done here since.
+// take returns the last sample if it is younger than young and still valid, else a new one.
 func (s *sampler) take(ctx context.Context, young time.Duration) (view, error) {
 	select {
 	case s.turn <- struct{}{}:
@@ -101,7 +101,7 @@ func (s *sampler) take(ctx context.Context, young time.Duration) (view, error) {
 	}
 	defer func() { <-s.turn }()
 	if changed := s.changed.Swap(false); changed || time.Since(s.asked) >= max(young, s.rest) {
-		// Others wait for the same; it goes on without the one who asks.
+		// Other viewers wait for the same sample, so it outlives this request.
 		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTimeout)
 		began := time.Now()
 		s.sample(limited, s.snapshot(limited, changed, young))
@@ -114,21 +114,21 @@ func (s *sampler) take(ctx context.Context, young time.Duration) (view, error) {
 	return s.view(), s.failed
 }
 
-// snapshot is one that others may have read just before, unless something was changed since.
+// snapshot reads Redis, or shares a reading that others began, unless something changed since.
 func (s *sampler) snapshot(ctx context.Context, changed bool, young time.Duration) *inspect.Reading[inspect.Snapshot] {
 	if !changed {
 		return s.inspector.Snapshot(young)
 	}
 	now := time.Now()
 	r := s.inspector.Snapshot(0)
-	if r.Began.Before(now) { // it was under way
+	if r.Began.Before(now) { // began before the change
 		r.Wait(ctx)
 		r = s.inspector.Snapshot(0)
 	}
 	return r
 }
 
-// view joins what was watched with what the servers have kept.
+// view combines recorded points with the servers' history.
 func (s *sampler) view() view {
 	gap := s.gap(s.last)
 	v := view{sample: s.last, Points: join(pointsOf(s.past, gap), s.points, pastStep, gap)}
@@ -138,7 +138,8 @@ func (s *sampler) view() view {
 	return v
 }
 
-// gap is how far points are apart at most where none is missing: a server writes its history as often as it looks.
+// gap is the maximum distance between connected points: servers write their history as often as they make
+// passes.
 func (s *sampler) gap(of *sample) time.Duration {
 	gap := least
 	if of != nil {
@@ -149,38 +150,38 @@ func (s *sampler) gap(of *sample) time.Duration {
 	return gap
 }
 
-// sample is how things are at a moment.
+// sample is the state of Delayer at one time.
 type sample struct {
-	At time.Time // by this machine's clock
+	At time.Time // this machine's clock
 	inspect.Counts
-	Ready, Reserved, Dead int // of all topics; those that can't be read don't count
+	Ready, Reserved, Dead int // sums over all topics, without unreadable ones
 
-	Strays []store.Stray // jobs that nobody looks for
+	Strays []store.Stray // jobs outside the current partitions
 
-	Pauses inspect.Pauses // none where this Redis user may not know
+	Pauses inspect.Pauses // empty if the Redis user may not read them
 
 	Beats beats
 	Rates rates
-	// Changes are by how much the ready jobs of the topics became more in a second.
+	// Changes is how many ready jobs each topic gained per second.
 	Changes map[string]float64
 
 	seldom
 }
 
-// seldom is what is dear or seldom changes: it is asked for less often.
+// seldom holds values that are expensive or change rarely, and are read less often.
 type seldom struct {
 	Forecast  forecast
-	Schedules inspect.ScheduleStates // none where they can't be read
+	Schedules inspect.ScheduleStates // empty if unreadable
 	Peak      inspect.Peak
 	Nodes     []inspect.Info
-	Master    string // its address, as the sentinels say; empty if none does
-	// Listening is how many clients wait for those topics whose jobs have been ready for long, as far as that is known.
+	Master    string // address according to the sentinels; may be empty
+	// Listening is the number of waiters of topics whose jobs have been ready for long, as far as known.
 	Listening map[string]int
 
 	forecastAt, schedulesAt, peakAt, infoAt, listeningAt time.Time
 }
 
-// since reports whether so much time is over, and then counts it from now on.
+// since reports whether pause has passed since *last, and if so sets *last.
 func (s *sample) since(last *time.Time, pause time.Duration) bool {
 	if s.At.Sub(*last) < pause {
 		return false
@@ -189,13 +190,13 @@ func (s *sample) since(last *time.Time, pause time.Duration) bool {
 	return true
 }
 
-// forecast is what falls due until each of the bounds.
+// forecast is what falls due before each of the bounds.
 type forecast struct {
 	Bars []bar
 	Err  error
 }
 
-// sample takes what was read, and asks for the rest.
+// sample adds to the reading everything else that a sample needs.
 func (s *sampler) sample(ctx context.Context, reading *inspect.Reading[inspect.Snapshot]) {
 	next := &sample{At: reading.Began}
 	if s.last != nil {
@@ -212,14 +213,14 @@ func (s *sampler) sample(ctx context.Context, reading *inspect.Reading[inspect.S
 		next.Dead += max(t.Dead, 0)
 	}
 	next.Strays = read.Strays
-	next.Pauses = read.Pauses // a failure shows by itself, in the counts
+	next.Pauses = read.Pauses // an error shows in the counts anyway
 	next.Beats = beats{List: read.Servers, Acked: read.Acked, Err: read.ServersErr}
-	broken := next.Broken() // what needs all of the partitions would only wait for those
+	broken := next.Broken() // calls that need all partitions would only time out
 	if broken == nil {
 		next.Beats.Err = cmp.Or(read.ServersErr, read.AckedErr)
 	}
 	if next.Partitions[0].Err == nil && next.since(&s.pastAt, pastStep) {
-		// Without it the charts begin when somebody looks.
+		// Without the history the charts begin when somebody starts watching.
 		s.past, _ = s.inspector.History(ctx)
 	}
 	s.follow(next)
@@ -243,18 +244,18 @@ func (s *sampler) sample(ctx context.Context, reading *inspect.Reading[inspect.S
 		next.Master = s.askMaster(ctx)
 	}
 	if most := s.view().Taken; broken == nil && most > 0 && next.since(&next.peakAt, 30*time.Second) {
-		// A failure is no warning; the forecast, which fails likewise, tells of it.
+		// An error is not a warning; the forecast, which fails likewise, shows it.
 		next.Peak, _ = s.inspector.Peak(ctx, forecastBounds[len(forecastBounds)-1], max(int(most), smallPeak))
 	}
 	s.last = next
 }
 
-// mostAsked is of how many topics a look asks who waits for them.
+// mostAsked is the number of topics whose waiters are counted.
 const mostAsked = 500
 
-// listening asks how many clients wait for each of the topics.
+// listening returns the number of waiters of each topic.
 func (s *sampler) listening(ctx context.Context, topics []inspect.TopicCounts) map[string]int {
-	clients, _ := s.inspector.Waiters(ctx, waitedFor(topics)) // without it the line does not say why
+	clients, _ := s.inspector.Waiters(ctx, waitedFor(topics)) // without it the status line gives no reason
 	of := map[string]int{}
 	for i, n := range clients {
 		of[topics[i].Topic] = n
@@ -262,10 +263,10 @@ func (s *sampler) listening(ctx context.Context, topics []inspect.TopicCounts) m
 	return of
 }
 
-// masterPatience is for how long a look waits for sentinels, one of which may hang: the page has all else.
+// masterPatience is how long a sample waits for the sentinels, which may hang; the page has everything else.
 const masterPatience = 500 * time.Millisecond
 
-// askMaster asks the sentinels where the master is; empty if none says that in time.
+// askMaster returns the master's address according to the sentinels, or "" if none answers in time.
 func (s *sampler) askMaster(ctx context.Context) string {
 	if s.master == nil {
 		return ""
@@ -276,14 +277,14 @@ func (s *sampler) askMaster(ctx context.Context) string {
 	return master
 }
 
-// bar is how many jobs fall due until so long from now.
+// bar is the number of jobs due before some time.
 type bar struct {
 	Jobs      int
 	Estimated bool
-	Percent   float64 // of the longest bar
+	Percent   float64 // relative to the longest bar
 }
 
-// barsOf adds the spans up: what falls due within an hour includes what does within a minute.
+// barsOf adds up the spans: what is due within an hour includes what is due within a minute.
 func barsOf(spans []inspect.Span) []bar {
 	var bars []bar
 	jobs, estimated := 0, false

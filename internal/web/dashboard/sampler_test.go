@@ -19,14 +19,14 @@ import (
 	"github.com/mix-basic/delayer/server"
 )
 
-// started is when the runs of a server began.
+// started is when each of the server's runs began.
 var started = map[string]time.Time{"run1": time.Unix(1600000000, 0), "run2": time.Unix(1700000003, 0)}
 
-// read has the sampler read totals of one server, and ready jobs.
+// read passes totals of one server and a number of ready jobs to the sampler.
 func (s *sampler) read(at time.Time, run string, moved, acked int64, ready int) *sample {
 	state := store.ServerState{ID: run, Age: time.Second, Started: started[run]}
 	state.Moved = moved
-	state.Lateness.Counts[3] = moved // each late by 5 to 10 ms
+	state.Lateness.Counts[3] = moved // each 5 to 10 ms late
 	next := &sample{At: at, Ready: ready, Beats: beats{List: []store.ServerState{state}, Acked: acked}}
 	next.Counts = inspect.Counts{Time: at, Topics: []inspect.TopicCounts{{Topic: "topic", Ready: ready}}}
 	s.follow(next)
@@ -34,8 +34,7 @@ func (s *sampler) read(at time.Time, run string, moved, acked int64, ready int) 
 	return next
 }
 
-// TestRates takes rates of totals, also where a server was started anew, and learns how much
-// consumers can take.
+// TestRates derives rates from totals, also across a restart of the server, and how much consumers can take.
 func TestRates(t *testing.T) {
 	s := newSampler(nil, nil)
 	at := time.Unix(1700000000, 0)
@@ -43,7 +42,7 @@ func TestRates(t *testing.T) {
 	if first.Rates.Known || s.view().Taken != 0 || !first.Rates.LateSinceEver || first.Rates.Late.Jobs() != 1000 {
 		t.Errorf("of one reading: %+v, %+v", first.Rates, s.view())
 	}
-	// 100 a second became ready, of which 60 stay ready: 40 a second are taken.
+	// 100 a second became ready and 60 a second remain, so 40 a second were taken.
 	second := s.read(at.Add(2*time.Second), "run1", 1200, 60, 130)
 	if r := second.Rates; !r.Known || r.Moved != 100 || r.Acked != 5 || r.Late.Jobs() != 200 || r.LateSinceEver || r.Late.Quantile(0.99) < 5*time.Millisecond || r.Late.Quantile(0.99) > 10*time.Millisecond {
 		t.Errorf("of two readings: %+v", r)
@@ -51,12 +50,12 @@ func TestRates(t *testing.T) {
 	if s.view().Taken != 40 || second.Changes["topic"] != 60 {
 		t.Errorf("taken %v, changes %v", s.view().Taken, second.Changes)
 	}
-	// The server is another run, whose totals begin with 0.
+	// The server restarted, so its totals begin at 0.
 	third := s.read(at.Add(4*time.Second), "run2", 8, 60, 130)
 	if r := third.Rates; r.Moved != 2 || r.Late.Jobs() != 8 {
 		t.Errorf("of another run: %+v", r)
 	}
-	// What is older than the window does not count, and a mean over a time that nobody watched is none.
+	// Samples older than the window don't count, and there is no mean over an unwatched time.
 	s.read(at.Add(6*time.Second), "run2", 8, 60, 130)
 	gap := s.read(at.Add(22*time.Second), "run2", 50000, 60000, 130)
 	if gap.Rates.Known || gap.Changes != nil {
@@ -72,7 +71,7 @@ func TestRates(t *testing.T) {
 	if c := columns(s.points); len(c) != 7 || slices.ContainsFunc(c, func(column []any) bool { return len(column) != 6 }) || c[1][0] != nil || c[1][1] != 100.0 || c[1][4] != nil {
 		t.Errorf("columns: %v", c)
 	}
-	// A server that had been taken for gone is there again.
+	// A server that seemed to be gone is back.
 	if r := s.read(at.Add(29*time.Second), "run1", 5000, 60, 0).Rates; r.Moved != 0 || r.Late.Jobs() != 5000 || !r.LateSinceEver {
 		t.Errorf("of one that was thought to be gone: %+v", r)
 	}
@@ -84,8 +83,8 @@ func TestRates(t *testing.T) {
 	}
 }
 
-// TestPeak warns of a second that holds more than consumers were ever seen to take, not before
-// anything is known of that.
+// TestPeak warns of a second with more jobs than consumers were ever seen to take, but not before they took
+// any.
 func TestPeak(t *testing.T) {
 	f := start(t, web.Options{})
 	jobs := make([]client.Delayed, 300)
@@ -108,13 +107,13 @@ func TestPeak(t *testing.T) {
 	}
 }
 
-// TestLook asks Redis once, however many look, and not at all when nobody does.
+// TestLook polls Redis once however many people watch, and not at all when nobody does.
 func TestLook(t *testing.T) {
 	f := start(t, web.Options{})
 	s := f.dashboard.sampler
-	first, err := s.look(t.Context())
+	first, err := s.latest(t.Context())
 	check(t, err)
-	second, err := s.look(t.Context())
+	second, err := s.latest(t.Context())
 	check(t, err)
 	if first.sample != second.sample && second.At.Sub(first.At) < samplePause {
 		t.Error("asked twice within a second")
@@ -127,18 +126,18 @@ func TestLook(t *testing.T) {
 	}
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	s.turn <- struct{}{} // somebody asks, for long
-	if _, err := s.look(gone); !errors.Is(err, context.Canceled) {
+	s.turn <- struct{}{} // a slow poll is in flight
+	if _, err := s.latest(gone); !errors.Is(err, context.Canceled) {
 		t.Errorf("who leaves gets %v", err)
 	}
 	<-s.turn
 }
 
-// TestFirstViewerLeaves has somebody ask while Redis is silent, and leave: who came after him gets what
-// he asked for.
+// TestFirstViewerLeaves: if the viewer whose request polls a silent Redis leaves, those after him still get
+// the result.
 func TestFirstViewerLeaves(t *testing.T) {
 	f := start(t, web.Options{})
-	if _, err := f.dashboard.inspector.Counts(t.Context()); err != nil { // there is a connection
+	if _, err := f.dashboard.inspector.Counts(t.Context()); err != nil { // opens a connection
 		t.Fatal(err)
 	}
 	f.Hang()
@@ -146,7 +145,7 @@ func TestFirstViewerLeaves(t *testing.T) {
 	s := f.dashboard.sampler
 	leaving, leave := context.WithCancel(t.Context())
 	errs := make(chan error, 2)
-	ask := func(ctx context.Context) { _, err := s.look(ctx); errs <- err }
+	ask := func(ctx context.Context) { _, err := s.latest(ctx); errs <- err }
 	go ask(leaving)
 	eventually(t, "the first one asks", func() bool { return len(s.turn) == 1 })
 	go ask(t.Context())
@@ -159,8 +158,8 @@ func TestFirstViewerLeaves(t *testing.T) {
 	}
 }
 
-// TestJoinedPoints has what was watched in the place of what the servers have kept, nothing twice, in
-// order, and a hole where there is neither.
+// TestJoinedPoints: recorded points replace the servers' history, in order, without duplicates, and with gaps
+// where there is neither.
 func TestJoinedPoints(t *testing.T) {
 	at := func(s int) time.Time { return time.Unix(1700000000+int64(s), 0) }
 	kept := func(s int, acked int64, jobs ...int64) store.Past {
@@ -206,7 +205,7 @@ func TestJoinedPoints(t *testing.T) {
 	if join(nil, nil, time.Second, least) != nil {
 		t.Error("there is something of nothing")
 	}
-	// Viewers who leave just after a step of history began make no hole, as its next step follows.
+	// Viewers who leave just after a step of history began leave no gap, because the next step follows.
 	for _, p := range join(pointsOf([]store.Past{kept(0, 0, 5), kept(10, 0, 5), kept(20, 0, 5)}, least), seen(5, 8, 11), 10*time.Second, least) {
 		if p.Ready == nil && p.Moved == nil {
 			t.Errorf("a hole at %v", p.At)
@@ -220,8 +219,8 @@ func TestJoinedPoints(t *testing.T) {
 	}
 }
 
-// Viewers come and go while a server keeps the hour: the chart of each of them has no hole, neither at first nor after a while, even if
-// an idle server passes over a step now and then.
+// While viewers come and go and a server keeps the history, no chart has a gap, even if an idle server skips
+// a step now and then.
 func TestViewersComeAndGo(t *testing.T) {
 	const seconds = 900
 	begin := time.Unix(1700000000, 0)
@@ -271,8 +270,8 @@ func TestViewersComeAndGo(t *testing.T) {
 	}
 }
 
-// TestHistoryIsShown has the last hour on the page at once, though nobody has looked, also when the
-// front is started anew; and what nobody has kept is a hole.
+// TestHistoryIsShown: the last hour is on the page at once, even after the HTTP server restarted; what nobody
+// recorded is a gap.
 func TestHistoryIsShown(t *testing.T) {
 	f := start(t, web.Options{})
 	clock := int64(f.Clock())
@@ -298,7 +297,7 @@ func TestHistoryIsShown(t *testing.T) {
 		}
 	}
 	f.get("/").has(t, "the overview", http.StatusOK, "take 30 a second at most")
-	// What comes is read in time, and not each second.
+	// New history is read in time, but not every second.
 	s := f.dashboard.sampler
 	f.Do("HSET", "delayer:history", (slot-3)%360, fmt.Sprintf("%d 405 ", slot-3))
 	for _, c := range []struct {
@@ -307,7 +306,7 @@ func TestHistoryIsShown(t *testing.T) {
 	}{{pastStep / 2, 4}, {pastStep, 5}} {
 		s.pastAt = time.Now().Add(-c.ago)
 		s.changed.Store(true)
-		if _, err := s.look(t.Context()); err != nil || len(s.past) != c.kept {
+		if _, err := s.latest(t.Context()); err != nil || len(s.past) != c.kept {
 			t.Errorf("after %v there are %d, %v", c.ago, len(s.past), err)
 		}
 	}
@@ -317,8 +316,8 @@ func TestHistoryIsShown(t *testing.T) {
 	}
 }
 
-// The first page after a while has the rates of the servers' history, so that it neither says that no job fell due, nor makes
-// a hole in the charts; without a history it says nothing of the last seconds.
+// The first page after a while shows the rates of the servers' history. It neither claims that no job fell
+// due nor makes a gap in the charts. Without a history it says nothing about the last seconds.
 func TestFirstLook(t *testing.T) {
 	f := start(t, web.Options{})
 	f.Do("HSET", "delayer:servers", "old", fmt.Sprintf(`{"now":%d,"started":1,"interval":1000,"host":"h","pid":1,"version":"1","moved":10,"returned":0,"dropped":0,"passes":1,"lateness":[10%s],"late":0,"error":""}`,
@@ -331,7 +330,7 @@ func TestFirstLook(t *testing.T) {
 		f.Do("HSET", "delayer:history", (slot-n)%360, fmt.Sprintf("%d %s", slot-n, entry))
 	}
 	f.dashboard.sampler = newSampler(f.dashboard.inspector, nil)
-	v, err := f.dashboard.sampler.look(t.Context())
+	v, err := f.dashboard.sampler.latest(t.Context())
 	check(t, err)
 	if r := v.Rates; !r.Known || r.Moved != 5 || r.Acked != 1 || r.Late.Jobs() != 50 || r.LateSinceEver {
 		t.Errorf("the first look: %+v", r)
@@ -342,16 +341,16 @@ func TestFirstLook(t *testing.T) {
 	if got := f.get("/").body; strings.Contains(got, "since the servers started") {
 		t.Errorf("with a history: %s", got)
 	}
-	// A moment later the servers may have told nothing more.
+	// Shortly after, the servers may not have reported anything new.
 	f.dashboard.sampler.changed.Store(true)
-	v, err = f.dashboard.sampler.look(t.Context())
+	v, err = f.dashboard.sampler.latest(t.Context())
 	check(t, err)
 	if r := v.Rates; len(f.dashboard.sampler.recent) < 2 || !r.Known || r.Moved != 5 || r.Acked != 1 || r.LateSinceEver {
 		t.Errorf("the look after it: %+v", r)
 	}
 }
 
-// TestLive follows a server at work.
+// TestLive follows a working server.
 func TestLive(t *testing.T) {
 	f := start(t, web.Options{})
 	stop := redistest.Background(t, server.New(f.Pool(), server.Options{Version: "9.8.7"}).Run)
@@ -372,7 +371,7 @@ func TestLive(t *testing.T) {
 	stop()
 	stopSampling()
 	for _, name := range liveParts {
-		if name == "partitions" { // there is one only
+		if name == "partitions" { // there is only one
 			if _, there := live.Parts[name]; there || strings.Contains(f.get("/").body, `data-part="partitions"`) {
 				t.Errorf("a single partition is shown: %s", live.Parts[name])
 			}
@@ -385,7 +384,7 @@ func TestLive(t *testing.T) {
 	}
 }
 
-// TestStatus judges.
+// TestStatus checks the verdicts.
 func TestStatus(t *testing.T) {
 	alive := beats{List: []store.ServerState{{Age: time.Second}}}
 	failing := beats{List: []store.ServerState{{Age: time.Second, Error: "refused", Host: "<host>"}}}
@@ -418,7 +417,7 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// Sentinels that hang do not keep the numbers of Redis back.
+// Hanging sentinels do not delay Redis's numbers.
 func TestSentinelsThatHang(t *testing.T) {
 	f := start(t, web.Options{})
 	f.push("topic", "a", "body", time.Hour)
@@ -431,7 +430,7 @@ func TestSentinelsThatHang(t *testing.T) {
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	if v, err := s.look(ctx); err != nil || v.Waiting != 1 || v.Master != "" {
+	if v, err := s.latest(ctx); err != nil || v.Waiting != 1 || v.Master != "" {
 		t.Errorf("%+v, %v", v.Counts, err)
 	}
 }

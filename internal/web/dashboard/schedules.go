@@ -12,34 +12,34 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// schedulesData is what the page of schedules shows.
+// schedulesData is the content of the schedules page.
 type schedulesData struct {
 	paging
 	Shown  []shownSchedule
-	All    int            // how many there are
-	Counts map[string]int // how many each filter shows
-	Broken error          // why those of some partitions can't be read; nil if all can
+	All    int            // number of schedules
+	Counts map[string]int // number of schedules per filter
+	Broken error          // why some partitions can't be read; nil if all can
 }
 
-// Shows are the filters.
+// Shows returns the filters.
 func (schedulesData) Shows() []string { return []string{"", "paused", "late", "without"} }
 
-// shownSchedule is one as the page shows it.
+// shownSchedule is a schedule for display.
 type shownSchedule struct{ store.Scheduled }
 
-// Without is how many moments had no job.
+// Without is the number of occurrences without a job.
 func (s shownSchedule) Without() int64 { return s.NotRun.Late + s.NotRun.Overlapped + s.NotRun.Paused }
 
-// When is its spec.
+// When returns the schedule's cron fields in short.
 func (s shownSchedule) When() string { return cron.Short(s.Spec) }
 
-// IsLate reports whether its next moment should have come by now.
+// IsLate reports whether the next occurrence is overdue.
 func (p *page) IsLate(s shownSchedule) bool {
 	const patience = 5 * time.Second
 	return !s.Next.IsZero() && s.Paused.IsZero() && p.now.Sub(s.Next) > patience
 }
 
-// shows reports whether a filter shows the schedule.
+// shows reports whether the filter includes the schedule.
 func (p *page) shows(show string, s shownSchedule) bool {
 	switch show {
 	case "paused":
@@ -52,7 +52,7 @@ func (p *page) shows(show string, s shownSchedule) bool {
 	return true
 }
 
-// schedules are all schedules, the next to be due first; those that are paused come last.
+// schedules serves all schedules, the next due first and paused ones last.
 func (d *Dashboard) schedules(p *page) error {
 	found, err := d.inspector.Schedules(p.ctx)
 	if err != nil {
@@ -74,7 +74,7 @@ func (d *Dashboard) schedules(p *page) error {
 			}
 		}
 		if p.shows(data.Show, one) {
-			slices.Reverse(one.Past) // the newest first
+			slices.Reverse(one.Past) // newest first
 			data.Shown = append(data.Shown, one)
 		}
 	}
@@ -94,7 +94,7 @@ func (d *Dashboard) schedules(p *page) error {
 	return p.show("schedules", data)
 }
 
-// onSchedule is something done to the act's schedule. One that is gone is nothing to do any more.
+// onSchedule returns the result of an action; a schedule that is gone counts as nothing to do.
 func (a *act) onSchedule(err error) (int, error) {
 	if errors.Is(err, client.ErrNotFound) {
 		return 0, nil

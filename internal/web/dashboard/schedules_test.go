@@ -26,7 +26,7 @@ func (f *fixture) schedule(name string, paused bool) {
 	}
 }
 
-// The page shows each schedule, its next moment, and what became of the last ones.
+// The page shows each schedule, its next run, and the outcome of the last ones.
 func TestSchedulesPage(t *testing.T) {
 	f := start(t, web.Options{})
 	f.get("/ui/schedules").has(t, "none", http.StatusOK, "There are no schedules.")
@@ -51,7 +51,7 @@ func TestSchedulesPage(t *testing.T) {
 	f.get("/").has(t, "late, overview", http.StatusOK, "A schedule&#39;s job has been overdue for 1 min")
 }
 
-// Each filter shows those that it is for, and says how many these are; paused ones come last, and are not late.
+// Each filter shows its schedules and their number. Paused ones come last and are never late.
 func TestScheduleFilters(t *testing.T) {
 	f := start(t, web.Options{})
 	for _, name := range []string{"fine", "late", "without", "paused"} {
@@ -75,8 +75,8 @@ func TestScheduleFilters(t *testing.T) {
 	f.get("/ui/schedules?q=zz&lang=zh").has(t, "none", http.StatusOK, "没有符合条件的计划")
 }
 
-// Schedules wait in the pool as jobs do, of a topic of their own, which is none of the user's topics. Where somebody has put something into its
-// queue it is shown, as any is.
+// Schedules wait in the pool like jobs, under an internal topic that is not listed. If somebody puts a job
+// into its queue it is listed like any other.
 func TestSchedulesAreNoTopic(t *testing.T) {
 	f := start(t, web.Options{})
 	f.schedule("nightly", false)
@@ -94,7 +94,7 @@ func TestSchedulesAreNoTopic(t *testing.T) {
 	f.get("/ui/topics").has(t, "with a job", http.StatusOK, row)
 }
 
-// What is late is so by Redis's clock, be this machine's another one.
+// Lateness is measured by Redis's clock, even if this machine's is wrong.
 func TestLateSchedulesByTheClockOfRedis(t *testing.T) {
 	d := delayertest.New(t)
 	_, err := d.Client().Schedule(t.Context(), client.Schedule{Name: "a", Cron: "@daily", Topic: "t", Body: "b"})
@@ -114,7 +114,7 @@ func TestLateSchedulesByTheClockOfRedis(t *testing.T) {
 	}
 }
 
-// What can't be read of some partitions is said, beside what can.
+// Unreadable partitions are reported next to the schedules of the others.
 func TestSchedulesOfABrokenPartition(t *testing.T) {
 	r := redistest.Start(t)
 	f := startWith(t, web.Options{}, r, r.Addr, 3)
@@ -129,7 +129,7 @@ func TestSchedulesOfABrokenPartition(t *testing.T) {
 	}
 }
 
-// What can be done with a schedule is done, and said.
+// Each action on a schedule works and is reported.
 func TestScheduleActions(t *testing.T) {
 	f := start(t, web.Options{})
 	for _, c := range []struct{ action, says string }{

@@ -12,7 +12,7 @@ import (
 //go:embed static
 var staticFiles embed.FS
 
-// stamps are hashes of the static files, so that a browser keeps each as long as it is the same.
+// stamps are hashes of the static files, so that browsers can cache them until they change.
 var stamps = func() map[string]string {
 	hashes := map[string]string{}
 	err := fs.WalkDir(staticFiles, "static", func(name string, entry fs.DirEntry, err error) error {
@@ -35,7 +35,7 @@ func staticURL(name string) string {
 	return "/ui/" + name + "?v=" + stamps[name]
 }
 
-// static serves the files. What is asked for by its hash may be kept.
+// static serves the files. Requests with the right hash may be cached.
 var static = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 	name := strings.TrimPrefix(r.URL.Path, "/ui/")
 	stamp, ok := stamps[name]

@@ -11,26 +11,26 @@ import (
 )
 
 const (
-	// slightlyLate and tooLate are for how long a job may be due without being moved: a server needs
-	// milliseconds, and one that was told nothing of the job a timer_interval.
+	// slightlyLate and tooLate are how long a job may be due without being moved. Servers need milliseconds,
+	// or a timer_interval for a job they were not told about.
 	slightlyLate = 2 * time.Second
 	tooLate      = 10 * time.Second
-	// neglected is for how long a ready job may wait for a consumer.
+	// neglected is how long a ready job may wait for a consumer.
 	neglected = time.Minute
 )
 
-// status is whether jobs are on time, in a line.
+// status is the line that says whether jobs are on time.
 type status struct {
 	Level string // ok, warn or bad
 	Line  string
-	More  []remark // what else is not as it should be
+	More  []remark // further problems
 }
 
-// remark is a line of a status, about some topics if it names any.
+// remark is a line of the status, perhaps about some topics.
 type remark struct {
 	Line   string
 	Topics []inspect.TopicCounts
-	Others int // how many more there are
+	Others int // number of topics not named
 }
 
 // named is how many topics a remark names.
@@ -94,23 +94,24 @@ func (l language) statusOf(s *sample) status {
 	return st
 }
 
-// names remarks something about topics, if there are any.
+// names adds a remark about topics, if there are any.
 func (st *status) names(line string, topics []inspect.TopicCounts) {
 	if n := min(len(topics), named); n > 0 {
 		st.More = append(st.More, remark{line, topics[:n], len(topics) - n})
 	}
 }
 
-// neglectedOf are the topics whose next job has been ready for long, that for longest first; and those
-// of which nobody knows. Where a pause or a limit keeps jobs back that is not the consumers' fault; of jobs that lack a tag untaggedOf tells.
+// neglectedOf returns the topics whose next job has been ready for long, longest first, and those for which
+// that is unknown. It skips paused and throttled topics, whose consumers are not at fault; see untaggedOf for
+// jobs without their limit's tag.
 func neglectedOf(topics []inspect.TopicCounts, pauses inspect.Pauses) (behind, unknown []inspect.TopicCounts) {
 	for _, t := range topics {
 		switch {
-		case isHeldUp(t, pauses):
+		case isBlocked(t, pauses):
 		case t.AtLeast >= neglected:
 			behind = append(behind, t)
 		case t.Ready > 0 && t.Overdue < 0:
-			t.AtLeast = 0 // which says nothing
+			t.AtLeast = 0 // not a useful bound
 			unknown = append(unknown, t)
 		}
 	}
@@ -120,7 +121,7 @@ func neglectedOf(topics []inspect.TopicCounts, pauses inspect.Pauses) (behind, u
 	return behind, unknown
 }
 
-// untaggedOf are the topics with jobs that nobody will get, those with most first.
+// untaggedOf returns the topics with undeliverable jobs, those with most first.
 func untaggedOf(topics []inspect.TopicCounts) (all []inspect.TopicCounts) {
 	for _, t := range topics {
 		if t.Untagged > 0 {
@@ -133,23 +134,24 @@ func untaggedOf(topics []inspect.TopicCounts) (all []inspect.TopicCounts) {
 	return all
 }
 
-// isHeldUp reports whether a pause or a limit keeps the topic's jobs back; of jobs that lack a tag untaggedOf tells.
-func isHeldUp(t inspect.TopicCounts, pauses inspect.Pauses) bool {
+// isBlocked reports whether a pause or a limit delays the topic's jobs; see untaggedOf for jobs without the
+// tag.
+func isBlocked(t inspect.TopicCounts, pauses inspect.Pauses) bool {
 	return t.Held > 0 || t.Untagged > 0 || pauses.Of(t.Topic) != nil
 }
 
-// isNeglected reports whether the topic's next job has been ready for long, though nothing keeps it back.
+// isNeglected reports whether the topic's next job has been ready for long and nothing blocks it.
 func isNeglected(t inspect.TopicCounts, pauses inspect.Pauses) bool {
-	return t.AtLeast >= neglected && !isHeldUp(t, pauses)
+	return t.AtLeast >= neglected && !isBlocked(t, pauses)
 }
 
-// IsAlone reports whether nobody is seen to consume the topic, for which so many clients wait: nobody waits for it, has a job of it, or takes
-// any. One that pops while many jobs come is not seen.
+// IsAlone reports whether the topic seems to have no consumer: none waits, has a job, or takes any. A client
+// that pops while many jobs arrive goes unnoticed.
 func (s *sample) IsAlone(t inspect.TopicCounts, listening int) bool {
 	return listening == 0 && t.Reserved == 0 && s.Changes[t.Topic] > -0.05
 }
 
-// divide tells those of the topics that nobody consumes from those whose consumers are too slow, or of which it is not known.
+// divide splits the topics into those without consumers and those with slow ones, or where that is unknown.
 func (s *sample) divide(topics []inspect.TopicCounts) (alone, slow []inspect.TopicCounts) {
 	for _, t := range topics {
 		if listening, known := s.Listening[t.Topic]; known && s.IsAlone(t, listening) {
@@ -161,8 +163,8 @@ func (s *sample) divide(topics []inspect.TopicCounts) (alone, slow []inspect.Top
 	return alone, slow
 }
 
-// visible is a name within a sentence: short, with all that can't be seen in it spelled out, and
-// isolated, so that a name from right to left does not turn the sentence round.
+// visible formats a name within a sentence: short, with invisible characters spelled out, and isolated so
+// that a right-to-left name does not reorder the sentence.
 func visible(name string) string {
 	const isolate, end = "\u2068", "\u2069"
 	text := isolate

@@ -12,7 +12,7 @@ import (
 //go:embed templates
 var templateFiles embed.FS
 
-// templates are one set for each page: what all have in common, and its own content.
+// templates has one set per page: the common parts and the page's own content.
 var templates = func() map[string]*template.Template {
 	common := template.Must(template.New("").Funcs(template.FuncMap{
 		"typable":   typable,
@@ -40,9 +40,9 @@ var templates = func() map[string]*template.Template {
 	return sets
 }()
 
-// What the templates ask a page for.
+// Methods and types used by the templates.
 
-// labelled is a part of a page with its label, row one of a row, and listening one of programs.
+// labelled is a part of a page with its label, row a table row, listening a row of programs.
 type (
 	labelled struct {
 		Page  *page
@@ -65,23 +65,23 @@ func (p *page) Row(of any) row { return row{p, of} }
 
 func (p *page) Listeners(t listenersTable, topics bool) listening { return listening{p, t, topics} }
 
-// Ago is for how long something has been so since that time.
+// Ago returns how long ago the time was.
 func (p *page) Ago(since time.Time) string { return p.Duration(p.now.Sub(since)) }
 
-// Themes are the choices.
+// Themes returns the choices.
 func (p *page) Themes() []string { return themes }
 
-// With is the link to this page with another choice.
+// With links to this page with another choice.
 func (p *page) With(name, value string) string {
 	query := p.at.Query()
 	query.Set(name, value)
 	return p.at.Path + "?" + query.Encode()
 }
 
-// When is how the time is shown; nil if it is zero.
-func (p *page) When(t time.Time) *moment { return p.moment(t, p.now) }
+// When returns the time for display, or nil if it is zero.
+func (p *page) When(t time.Time) *instant { return p.instant(t, p.now) }
 
-// Count is how a number is shown that may be unknown.
+// Count formats a number that may be unknown.
 func (p *page) Count(n int) string {
 	if n < 0 {
 		return p.T("unreadable")
@@ -89,7 +89,7 @@ func (p *page) Count(n int) string {
 	return number(n)
 }
 
-// done is what was done to n; empty if there is no such action.
+// done reports an action on n subjects; "" if there is no such action.
 func (p *page) done(action string, n int) string {
 	key := "done." + action
 	text, ok := texts[key]

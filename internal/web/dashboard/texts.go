@@ -11,15 +11,15 @@ import (
 //go:embed texts.json
 var textsJSON []byte
 
-// texts are all there are, by key, in the order of languages.
+// texts maps keys to texts in the order of languages.
 var texts = func() (t map[string][]string) {
 	if err := json.Unmarshal(textsJSON, &t); err != nil {
-		panic(err) // the file is a part of this package
+		panic(err) // the file is embedded
 	}
 	return t
 }()
 
-// language is a place in languages.
+// language is an index of languages.
 type language int
 
 var languages = []string{"en", "zh"}
@@ -29,10 +29,10 @@ const (
 	chinese
 )
 
-// Lang is its name.
+// Lang returns the language's code.
 func (l language) Lang() string { return languages[l] }
 
-// T is the text of that key, with its arguments.
+// T returns the text for a key with its arguments.
 func (l language) T(key string, args ...any) string {
 	t, ok := texts[key]
 	if !ok {
@@ -44,12 +44,12 @@ func (l language) T(key string, args ...any) string {
 	return fmt.Sprintf(t[l], args...)
 }
 
-// languageOf is the one that was chosen, or else what the browser prefers.
+// languageOf returns the chosen language, or the one that the browser prefers.
 func languageOf(chosen, accepted string) language {
 	if i := slices.Index(languages, chosen); i >= 0 {
 		return language(i)
 	}
-	// Browsers name the language they like best first.
+	// Browsers list the preferred language first.
 	if strings.HasPrefix(strings.ToLower(strings.TrimSpace(accepted)), "zh") {
 		return chinese
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/mix-basic/delayer/internal/web"
 )
 
-// TestTexts holds the languages together: each text is there in all, and takes the same arguments.
+// TestTexts: each text exists in all languages and takes the same arguments.
 func TestTexts(t *testing.T) {
 	verbs := regexp.MustCompile(`%[a-z]`)
 	for key, text := range texts {
@@ -28,7 +28,7 @@ func TestTexts(t *testing.T) {
 	}
 }
 
-// TestTextsAreUsed looks for a text of each key that is named, and for a use of each text.
+// TestTextsAreUsed: each key used has a text, and each text is used.
 func TestTextsAreUsed(t *testing.T) {
 	named := regexp.MustCompile(`(?:T|text|line) ?\(?"([a-z_0-9.]+[a-z_0-9])"|&wrong\{"([a-z_0-9.]+[a-z_0-9])"|"(problem\.[a-z_]+)"|"(unit\.[a-z]+)"`)
 	built := regexp.MustCompile(`print "([a-z.]+)"|"(done\.|wrong\.)"`)
@@ -54,12 +54,12 @@ func TestTextsAreUsed(t *testing.T) {
 	}
 }
 
-// TestTemplatesHaveNoText looks for words in the templates that are in one language only.
+// TestTemplatesHaveNoText: the templates contain no words of one language.
 func TestTemplatesHaveNoText(t *testing.T) {
 	actions := regexp.MustCompile(`\{\{.*?\}\}`)
 	shown := regexp.MustCompile(`\s(?:title|placeholder|alt|aria-label|label)="([^"]*)"`)
 	word := regexp.MustCompile(`\pL{2,}`)
-	examples := []string{"30m", "30s"} // which are the same everywhere
+	examples := []string{"30m", "30s"} // the same in all languages
 	for name, source := range sources(t, "templates/*.html", "templates/common/*.html") {
 		source = actions.ReplaceAllString(source, "")
 		for _, match := range shown.FindAllStringSubmatch(source, -1) {
@@ -79,7 +79,7 @@ func TestTemplatesHaveNoText(t *testing.T) {
 	}
 }
 
-// sources are the files that are not tests.
+// sources returns the files that are not tests.
 func sources(t *testing.T, patterns ...string) map[string]string {
 	t.Helper()
 	found := map[string]string{}
@@ -100,7 +100,7 @@ func sources(t *testing.T, patterns ...string) map[string]string {
 	return found
 }
 
-// TestLanguage has each way of choosing one.
+// TestLanguage tries all ways to choose a language.
 func TestLanguage(t *testing.T) {
 	f := start(t, web.Options{})
 	for _, c := range []struct{ name, path, accept, cookie, want string }{

@@ -9,33 +9,33 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// topicData is what a topic's page shows.
+// topicData is the content of a topic's page.
 type topicData struct {
 	listing
 	Topic       string
-	Counts      *inspect.TopicCounts // nil if the topic is not known
+	Counts      *inspect.TopicCounts // nil if the topic is unknown
 	Pause       *store.Pause         // nil if it is not paused
-	For, Note   string               // what was typed in
+	For, Note   string               // as typed in
 	Limits      limitForm
-	Typed       string // the name of the action into whose form it was typed; empty if none was
+	Typed       string // action whose form was filled in; may be empty
 	States      []string
 	Query       inspect.Query
-	All         int // how many entries there are to look at; Unknown if it can't be told
+	All         int // number of entries to examine; inspect.Unknown if unreadable
 	Broken      error
-	LookedInAll int // how many were looked at, also on the pages before
-	Listening   int // how many clients wait for its jobs; Unknown if it can't be told
+	LookedInAll int // entries examined, on this page and those before
+	Listening   int // number of waiters; inspect.Unknown if unreadable
 	Programs    listenersTable
 }
 
-// IsLimited reports whether its jobs are limited.
+// IsLimited reports whether the topic has a limit.
 func (t topicData) IsLimited() bool { return t.Counts != nil && t.Counts.Limit != (store.Limit{}) }
 
-// IsAlone reports whether it has ready jobs, and nobody is seen to consume them.
+// IsAlone reports whether the topic has ready jobs and no visible consumer.
 func (t topicData) IsAlone() bool {
 	return t.Counts != nil && t.Counts.Ready > 0 && t.Counts.Reserved == 0 && t.Listening == 0 && t.Pause == nil && t.Counts.Held == 0
 }
 
-// topic is a topic's page: its jobs in one state, some at a time.
+// topic serves a topic's page with its jobs in one state, page by page.
 func (d *Dashboard) topic(p *page) error {
 	if err := p.needs("topic"); err != nil {
 		return err
@@ -76,10 +76,10 @@ func (d *Dashboard) topic(p *page) error {
 	return p.show("topic", data)
 }
 
-// listenersOf enters who waits for the topic's jobs.
+// listenersOf sets the topic's waiters.
 func (d *Dashboard) listenersOf(ctx context.Context, data *topicData, topic []inspect.TopicCounts) error {
 	data.Listening = inspect.Unknown
-	if data.Broken != nil { // it would wait for what is away
+	if data.Broken != nil { // would wait for a partition that is down
 		return nil
 	}
 	all, err := d.inspector.Listeners(ctx, waitedFor(topic))
@@ -92,17 +92,16 @@ func (d *Dashboard) listenersOf(ctx context.Context, data *topicData, topic []in
 	return err
 }
 
-// pauseOf is why nothing of the topic is delivered, nil if it is not paused, or this Redis user may not know.
+// pauseOf returns why nothing is delivered; nil if the topic is not paused or pauses can't be read.
 func (d *Dashboard) pauseOf(ctx context.Context, topic string) (*store.Pause, error) {
 	pauses, err := d.inspector.PausedIfAllowed(ctx)
 	return pauses.Of(topic), err
 }
 
 const (
-	// pageSize is how many jobs a page shows, if it finds as many.
+	// pageSize is how many jobs a page shows.
 	pageSize = 50
-	// patience is for how long a page looks for them: among the waiting jobs of all topics there may be
-	// few that are meant.
+	// patience is how long a page searches for them: among the waiting jobs of all topics few may match.
 	patience = 2 * time.Second
 )
 
@@ -112,10 +111,10 @@ type listing struct {
 	Unreadable []piece // why there is none
 }
 
-// Short reports whether the look ended before the page was full.
+// Short reports whether the search ended before the page was full.
 func (l listing) Short() bool { return l.Page.Cursor != "" && len(l.Page.Jobs) < pageSize }
 
-// unlisted is what stands in place of a page for an error; nothing does if that is not of the key.
+// unlisted returns the listing to show for an error, or the error if it is not about the key.
 func unlisted(err error) (listing, error) {
 	if unreadable(err) {
 		return listing{Unreadable: pieces(err.Error())}, nil
@@ -123,8 +122,8 @@ func unlisted(err error) (listing, error) {
 	return listing{}, err
 }
 
-// browse looks on until a page of the jobs is found for which is is true, or all, or until patience is
-// over. Each step is small: Redis serves others between them.
+// browse collects a page of matching jobs. It stops when the page is full, everything was examined, or
+// patience is over. Each step is small, so Redis serves others in between.
 func (d *Dashboard) browse(ctx context.Context, q inspect.Query, is func(inspect.Job) bool) (listing, error) {
 	var all inspect.Page
 	for began := time.Now(); ; {

@@ -9,28 +9,28 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// shareSample is how many waiting jobs are looked at to tell how they divide among the topics.
+// shareSample is how many waiting jobs are sampled to estimate their distribution over topics.
 const shareSample = 2000
 
-// topicRow is a topic among others.
+// topicRow is a row of the table of topics.
 type topicRow struct {
 	inspect.TopicCounts
-	Waiting int // about; Unknown if it can't be told
+	Waiting int // estimated; inspect.Unknown if unreadable
 	Paused  bool
 	Limited bool
 }
 
-// rowOf is the topic's, of which it is not known how many jobs wait.
+// rowOf returns the row of a topic whose waiting jobs are unknown.
 func rowOf(t inspect.TopicCounts, pauses inspect.Pauses) topicRow {
 	return topicRow{t, inspect.Unknown, pauses.Of(t.Topic) != nil, t.Limit != (store.Limit{})}
 }
 
-// jobs are how many it has, of which nobody knows all.
+// jobs returns how many jobs it has, as far as known.
 func (t topicRow) jobs() int {
 	return max(t.Ready, 0) + max(t.Reserved, 0) + max(t.Dead, 0) + max(t.Waiting, 0)
 }
 
-// topicOrders are what topics are sorted by: those come first that have more. Equal ones come by name.
+// topicOrders are the sort orders: larger values first, then by name.
 var topicOrders = map[string]func(topicRow) int{
 	"name":     func(topicRow) int { return 0 },
 	"jobs":     topicRow.jobs,
@@ -41,20 +41,20 @@ var topicOrders = map[string]func(topicRow) int{
 	"overdue":  func(t topicRow) int { return int(t.AtLeast) },
 }
 
-// topicsData is what the page of all topics shows.
+// topicsData is the content of the page of all topics.
 type topicsData struct {
 	view
-	paging     // the sort is one of topicOrders
+	paging     // sorted by one of topicOrders
 	Topics     []topicRow
-	Known      int  // how many topics there are
-	Looked     int  // at how many of them, those that were used last
-	Searched   bool // whether only their names were looked at
+	Known      int  // number of topics
+	Looked     int  // number examined: those used last
+	Searched   bool // only names were searched
 	Shares     inspect.Shares
 	Unreadable []piece // why there are no shares
-	Refused    bool    // whether this Redis user may not know who listens
+	Refused    bool    // the Redis user may not list waiters
 }
 
-// Columns are those of the table.
+// Columns returns the table's columns.
 func (topicsData) Columns() []column {
 	return []column{
 		{"name", "topic", false}, {"waiting", "state.waiting", true}, {"ready", "state.ready", true}, {"reserved", "state.reserved", true},
@@ -62,7 +62,7 @@ func (topicsData) Columns() []column {
 	}
 }
 
-// KnownText is how many topics there are; of several partitions more may be known than were counted.
+// KnownText is the number of topics; with several partitions it may be a lower bound.
 func (t topicsData) KnownText() string {
 	if len(t.Partitions) > 1 {
 		return "≥ " + number(t.Known)
@@ -70,12 +70,12 @@ func (t topicsData) KnownText() string {
 	return number(t.Known)
 }
 
-// Shows are the filters.
+// Shows returns the filters.
 func (topicsData) Shows() []string { return []string{"", "late", "alone"} }
 
-// topics are some of the topics.
+// topics serves a page of topics.
 func (d *Dashboard) topics(p *page) error {
-	v, err := d.sampler.look(p.ctx)
+	v, err := d.sampler.latest(p.ctx)
 	if err != nil {
 		return err
 	}
@@ -130,11 +130,11 @@ func (d *Dashboard) topics(p *page) error {
 	return p.show("topics", data)
 }
 
-// leaveAlone leaves those topics whose ready jobs nobody is seen to consume.
+// leaveAlone keeps the topics whose ready jobs have no visible consumer.
 func (d *Dashboard) leaveAlone(p *page, data *topicsData, pauses inspect.Pauses) error {
 	var ready []inspect.TopicCounts
 	data.Topics = slices.DeleteFunc(data.Topics, func(t topicRow) bool {
-		is := t.Ready > 0 && !isHeldUp(t.TopicCounts, pauses)
+		is := t.Ready > 0 && !isBlocked(t.TopicCounts, pauses)
 		if is {
 			ready = append(ready, t.TopicCounts)
 		}
@@ -153,7 +153,7 @@ func (d *Dashboard) leaveAlone(p *page, data *topicsData, pauses inspect.Pauses)
 	return nil
 }
 
-// sort leaves those that match, in order, and of them the page.
+// sort sorts the matches and keeps the page.
 func (t *topicsData) sort() {
 	rows := slices.DeleteFunc(t.Topics, func(r topicRow) bool { return !strings.Contains(r.Topic, t.Contains) })
 	by := topicOrders[t.Sort]
@@ -161,7 +161,7 @@ func (t *topicsData) sort() {
 	t.Topics = cutPage(&t.paging, rows)
 }
 
-// search looks among more topics than have been counted, which come by name then.
+// search searches more topics than are counted, and sorts them by name.
 func (d *Dashboard) search(p *page, data *topicsData) ([]inspect.TopicCounts, error) {
 	data.Sort = "name"
 	q := inspect.TopicQuery{Contains: data.Contains, Limit: pageSize, First: (data.Page - 1) * pageSize}
@@ -172,7 +172,7 @@ func (d *Dashboard) search(p *page, data *topicsData) ([]inspect.TopicCounts, er
 	data.First, data.Matched, data.Known, data.Looked = q.First+1, found.Matched, max(data.Known, found.Known), found.Looked
 	isNamed := func(t inspect.TopicCounts) bool { return t.Topic == data.Contains }
 	if found.Looked < found.Known && data.Page == 1 && !slices.ContainsFunc(found.Topics, isNamed) {
-		// That of exactly this name is found wherever it is.
+		// A topic with exactly this name is found even if it was not used lately.
 		named, known, err := d.inspector.Topic(p.ctx, data.Contains)
 		if err != nil {
 			return nil, err
@@ -186,8 +186,8 @@ func (d *Dashboard) search(p *page, data *topicsData) ([]inspect.TopicCounts, er
 	return found.Topics, nil
 }
 
-// withShares are these topics, which come by name, and those that are only known to have waiting jobs. Schedules that wait are no jobs to
-// the user, and have a page of their own.
+// withShares merges the topics, sorted by name, with those known only from waiting jobs. Schedules are not
+// jobs to the user and have their own page.
 func withShares(topics []inspect.TopicCounts, shares []inspect.Share) []inspect.TopicCounts {
 	all := slices.Clone(topics)
 	for _, share := range shares {

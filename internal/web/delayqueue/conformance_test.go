@@ -12,7 +12,7 @@ import (
 	"github.com/mix-basic/delayer/client"
 )
 
-// Success is answered byte by byte as delay-queue answers it.
+// Successful answers match delay-queue's byte for byte.
 func TestAnswers(t *testing.T) {
 	f := start(t, setup{Options: Options{PollTimeout: time.Millisecond}})
 	f.push("x", "u", "<a> & \"b\"\n")
@@ -34,7 +34,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// get is what /get tells of a job.
+// get returns the data of /get.
 func (f *fixture) get(id string) job {
 	f.t.Helper()
 	r := f.call("/get", fmt.Sprintf(`{"id":%q}`, id))
@@ -45,8 +45,7 @@ func (f *fixture) get(id string) job {
 	return j
 }
 
-// expectJob fails the test unless the job's delay is from so many seconds after the first time
-// to as many after the second, and the rest is as it should be.
+// expectJob checks the job and that its due time, in seconds, is want.Delay after a time between from and to.
 func (f *fixture) expectJob(id string, want job, from, to time.Time) {
 	f.t.Helper()
 	got := f.get(id)
@@ -58,7 +57,7 @@ func (f *fixture) expectJob(id string, want job, from, to time.Time) {
 	}
 }
 
-// A job's life: it waits, is ready, popped, comes again when its ttr is over, is finished.
+// The life of a job: waiting, ready, popped, redelivered after its ttr, finished.
 func TestLife(t *testing.T) {
 	f := start(t, setup{})
 	const pushJob, popT, jobA, want = `{"topic":"t","id":"a","delay":2,"ttr":2,"body":"{\"uid\":1}"}`, `{"topic":"t"}`, `{"id":"a"}`, `{"id":"a","body":"{\"uid\":1}"}`
@@ -71,7 +70,7 @@ func TestLife(t *testing.T) {
 
 	popping := time.Now()
 	f.arrives(f.later("/pop", popT)).expect(t, done, want)
-	told.Delay = 2 // the end of its ttr
+	told.Delay = 2 // end of its ttr
 	f.expectJob("a", told, popping, time.Now())
 	f.arrives(f.later("/pop", popT)).expect(t, done, want)
 	if took := time.Since(popping); took < 2*time.Second {
@@ -86,7 +85,7 @@ func TestLife(t *testing.T) {
 	}
 }
 
-// Whoever comes again after its ttr may be finished by who had it before.
+// After a redelivery, the previous consumer can still finish the job.
 func TestFinishMeansTheNewestLease(t *testing.T) {
 	f := start(t, setup{})
 	f.push("a", "t", "b", client.TTR(time.Millisecond))
@@ -96,7 +95,7 @@ func TestFinishMeansTheNewestLease(t *testing.T) {
 	f.call("/get", `{"id":"a"}`).expect(t, done, "null")
 }
 
-// Who doesn't say how long it takes is given 30 s. Jobs of other clients may be of any kind.
+// A job without a ttr is leased for 30 s. Jobs of other clients may have any form.
 func TestForeignJobs(t *testing.T) {
 	f := start(t, setup{})
 	f.push("a", "t", "b")
@@ -105,8 +104,8 @@ func TestForeignJobs(t *testing.T) {
 	f.expectJob("a", job{Topic: "t", ID: "a", Delay: 0, TTR: 2, Body: "b"}, time.Now().Add(-time.Second), time.Now())
 }
 
-// A job that is no UTF-8 is not given in other bytes than its own: who pops or looks at it is told what will
-// do, and it stays reserved meanwhile, so that the others of its topic come.
+// A job that is not UTF-8 is never delivered altered: pop and get explain what to do, and it stays reserved
+// so that other jobs of the topic are delivered.
 func TestJobsThatAreNoText(t *testing.T) {
 	f := start(t, setup{})
 	for id, body := range map[string]string{"\xff": "b", "a": "\xfe"} {
@@ -120,10 +119,10 @@ func TestJobsThatAreNoText(t *testing.T) {
 		f.call("/finish", `{"id":"next"}`).expect(t, done, "null")
 	}
 	f.call("/get", `{"id":"a"}`).fails(t, "UTF-8", "/v1")
-	f.call("/get", "{\"id\":\"\xff\"}").expect(t, done, "null") // no JSON can name it
+	f.call("/get", "{\"id\":\"\xff\"}").expect(t, done, "null") // JSON cannot express this ID
 }
 
-// A body may be empty, from the push to the end.
+// Bodies may be empty.
 func TestEmptyBody(t *testing.T) {
 	f := start(t, setup{})
 	f.call("/push", `{"topic":"t","id":"a","delay":1,"ttr":7,"body":""}`).expect(t, pushed, "null")
@@ -152,7 +151,7 @@ func TestSeveralTopics(t *testing.T) {
 	f.arrives(waiting).expect(t, done, `{"id":"4","body":"x"}`)
 }
 
-// What is pushed anew begins anew, also while somebody has it.
+// A job that is pushed again starts anew, even while reserved.
 func TestReplacedPush(t *testing.T) {
 	f := start(t, setup{})
 	f.push("a", "t", "old", client.TTR(time.Hour))
@@ -173,7 +172,7 @@ func TestDeleteWhileSomebodyWaits(t *testing.T) {
 	f.arrives(waiting).expect(t, done, `{"id":"b","body":"b"}`)
 }
 
-// Pushed is told of what was pushed, and of nothing else.
+// Pushed is called for pushed jobs only.
 func TestPushed(t *testing.T) {
 	var told []string
 	f := start(t, setup{Options: Options{Pushed: func(topic string, jobs int) { told = append(told, fmt.Sprint(topic, jobs)) }}})

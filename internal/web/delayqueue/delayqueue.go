@@ -1,6 +1,6 @@
-// Package delayqueue is the API of ouqiang's delay-queue, whose clients work on unchanged: an area
-// of the HTTP front. A job is popped by a reserve for as long as its ttr says, with any number of
-// attempts: so it comes again until it is finished or deleted.
+// Package delayqueue implements the HTTP API of ouqiang's delay-queue, whose clients work unchanged. A pop
+// reserves the job for its ttr with unlimited attempts, so the job is redelivered until it is finished or
+// deleted.
 package delayqueue
 
 import (
@@ -15,23 +15,22 @@ import (
 
 // Options of the area.
 type Options struct {
-	// MaxBody is how many bytes the body of a request has at most; 0: 1 MiB.
+	// MaxBody is the maximum size of a request's body in bytes; 0 means 1 MiB.
 	MaxBody int64
-	// PollTimeout is how long /pop waits for a job; 0: 178 s, as there.
+	// PollTimeout is how long /pop waits for a job; 0 means 178 s, delay-queue's default.
 	PollTimeout time.Duration
-	// Pushed is told of the jobs of a topic that were pushed here; nil: nobody is.
+	// Pushed is called for jobs pushed here; may be nil.
 	Pushed func(topic string, jobs int)
 }
 
 const (
 	defaultMaxBody     = 1 << 20
 	defaultPollTimeout = 178 * time.Second
-	// redisTimeout bounds what does not wait for a job; below the time that the front gives an
-	// exchange.
+	// redisTimeout bounds calls that do not wait for a job; less than the time limit of a request.
 	redisTimeout = 10 * time.Second
 )
 
-// New makes the area, whose jobs are the client's.
+// New returns the area for the client's jobs.
 func New(c *client.Client, o Options) web.Area {
 	a := &api{client: c, Options: o, poller: longpoll.New(c, func(error) {})}
 	a.MaxBody = cmp.Or(o.MaxBody, defaultMaxBody)
@@ -57,10 +56,10 @@ type api struct {
 	poller *longpoll.Poller
 }
 
-// route is the answer to a request that has this body.
+// route answers a request with this body.
 type route func(w http.ResponseWriter, r *http.Request, body []byte) envelope
 
-// serve takes any method, as delay-queue does.
+// serve accepts any method, as delay-queue does.
 func (a *api) serve(w http.ResponseWriter, r *http.Request, route route) {
 	var answer envelope
 	if body, err := web.ReadBody(w, r, a.MaxBody); err != nil {
@@ -84,7 +83,7 @@ func (a *api) push(_ http.ResponseWriter, r *http.Request, body []byte) envelope
 	return success(pushed, nil)
 }
 
-// remove is for /finish, too: that takes the ID alone, and so means the newest lease, whoever has it.
+// remove also serves /finish, which names the job by its ID only and so ends whichever lease is current.
 func (a *api) remove(_ http.ResponseWriter, r *http.Request, body []byte) envelope {
 	id, complaint := readID(body)
 	if complaint != "" {

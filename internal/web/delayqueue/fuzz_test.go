@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// Whatever comes, it is complained about in words that can be shown, or is within the limits.
+// Any request is either within the limits or refused with a printable message.
 func FuzzRequests(f *testing.F) {
 	for _, seed := range []string{
 		field("delay", "1"), field("delay", "1e3"), field("ttr", `"5"`), field("body", "\"\xff中文\\ud800\""), field("id", `"\u0000 a"`),

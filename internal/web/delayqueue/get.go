@@ -28,7 +28,7 @@ func (a *api) get(_ http.ResponseWriter, r *http.Request, body []byte) envelope 
 	return tell(found.ID, found.Body, jobOf(found, time.Now()))
 }
 
-// jobOf is what /get tells of a job: with its due time, in Unix seconds, for its delay.
+// jobOf is the answer of /get: its delay is the due time in Unix seconds.
 func jobOf(found client.Job, now time.Time) job {
 	if found.TTR == 0 {
 		found.TTR = store.DefaultLease
@@ -42,8 +42,8 @@ func jobOf(found client.Job, now time.Time) job {
 	}
 }
 
-// dueOf is when the job falls due, or its lease ends. When one that is ready fell due nobody
-// knows, but what was pushed here was to be kept from then on for as long as is usual.
+// dueOf returns when the job is due or its lease ends. For a ready job it is derived from the job's lifetime,
+// which starts when it becomes ready.
 func dueOf(found client.Job, now time.Time) time.Time {
 	if found.State != client.Ready {
 		return found.Due

@@ -12,7 +12,7 @@ import (
 	"github.com/mix-basic/delayer/internal/redistest"
 )
 
-// A client that hangs up while it waits takes no job with it, however it hangs up.
+// A client that disconnects while waiting takes no job, however it disconnects.
 func TestHangUpWhileWaiting(t *testing.T) {
 	for name, hangUp := range map[string]func(*net.TCPConn){
 		"FIN": func(c *net.TCPConn) { c.Close() },
@@ -47,8 +47,7 @@ func TestHangUpWhileWaiting(t *testing.T) {
 	}
 }
 
-// A client that has closed its own side of the connection only gets its answer, with and without a job,
-// at once and later.
+// A half-closed client gets its answer, with or without a job, at once or later.
 func TestHalfClosedWhileWaiting(t *testing.T) {
 	f := start(t, setup{Options: Options{PollTimeout: 3 * time.Second}})
 	for n := range 50 {
@@ -65,8 +64,7 @@ func TestHalfClosedWhileWaiting(t *testing.T) {
 	f.answer(conn).expect(t, done, "null")
 }
 
-// hasty are connections whose writes may take some ms only, instead of the time they are given; failed gets something where
-// that was not enough.
+// hasty has connections whose writes time out after a few ms; failed receives a value when one did.
 type hasty struct {
 	net.Listener
 	failed chan error
@@ -98,11 +96,11 @@ func (c hastyConn) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// A client that does not read a large job's answer loses it when the time for that is over.
+// A client that does not read a large answer loses the job when the time limit is over.
 func TestSlowReader(t *testing.T) {
 	failed := make(chan error, 100)
 	f := start(t, setup{listen: func(l net.Listener) net.Listener { return hasty{l, failed} }})
-	large := strings.Repeat("x", 16<<20) // more than what lies between the two takes
+	large := strings.Repeat("x", 16<<20) // more than the socket buffers hold
 	f.push("a", "t", large, client.TTR(time.Hour))
 	f.request("/pop", `{"topic":"t"}`)
 	redistest.Receive(t, failed)
@@ -114,7 +112,7 @@ func TestSlowReader(t *testing.T) {
 	}
 }
 
-// A client that hangs up in the midst of a large answer gives the job back.
+// If a client disconnects during a large answer, its job is released.
 func TestHangUpWithinAnAnswer(t *testing.T) {
 	f := start(t, setup{})
 	f.push("a", "t", strings.Repeat("x", 16<<20), client.TTR(time.Hour))
@@ -125,7 +123,7 @@ func TestHangUpWithinAnAnswer(t *testing.T) {
 	until(t, "the job is given back", func() bool { return f.is("a", client.Ready) })
 }
 
-// A client that reads its answer and hangs up keeps its job.
+// A client that reads its answer and disconnects keeps its job.
 func TestHangUpAfterTheAnswer(t *testing.T) {
 	f := start(t, setup{})
 	const jobs, callers = 2000, 8

@@ -7,13 +7,13 @@ import (
 	"testing"
 )
 
-// hangUps are the ways in which a client ends a connection.
+// hangUps are the ways to end a connection.
 var hangUps = map[string]func(*net.TCPConn){
 	"closed":      func(c *net.TCPConn) { c.Close() },
 	"half closed": func(c *net.TCPConn) { c.CloseWrite() },
 }
 
-// Whoever writes a request and closes at once has it done all the same, however large it is.
+// A request of any size is executed even if its client closes the connection right after sending it.
 func TestNobodyWaitsForTheAnswer(t *testing.T) {
 	const jobs = 200
 	for name, hangUp := range hangUps {
@@ -37,8 +37,8 @@ func TestNobodyWaitsForTheAnswer(t *testing.T) {
 	}
 }
 
-// A client that breaks its connection, instead of closing it, has done what was read before that; on
-// this system that is all that has arrived.
+// If a client resets its connection, what was read before is executed; on this system that is all that
+// arrived.
 func TestBrokenBehindARequest(t *testing.T) {
 	f := start(t, setup{})
 	for n := range 50 {

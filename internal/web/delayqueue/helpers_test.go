@@ -22,21 +22,21 @@ import (
 // hangBound is when a test gives up.
 const hangBound = redistest.HangBound
 
-// fixture is a front with the area, on a private Redis that a server works on.
+// fixture is a server with this area on a private Redis, together with a Delayer server.
 type fixture struct {
 	t      testing.TB
 	redis  *redistest.Server
 	client *client.Client
 	addr   string
-	stop   func() // the front
+	stop   func() // stops the HTTP server
 }
 
-// setup is what a test may want otherwise.
+// setup has options that tests override.
 type setup struct {
 	Options
 	web    web.Options
 	listen func(net.Listener) net.Listener
-	// patience is how long Redis may be silent; 0 is as long as a busy machine may need.
+	// patience is how long Redis may be silent; 0 is enough for a busy machine.
 	patience time.Duration
 }
 
@@ -60,7 +60,7 @@ func start(t testing.TB, s setup) *fixture {
 	return f
 }
 
-// with is the fixture for a subtest.
+// with returns the fixture for a subtest.
 func (f *fixture) with(t testing.TB) *fixture {
 	sub := *f
 	sub.t = t
@@ -74,7 +74,7 @@ type reply struct {
 	Data    json.RawMessage `json:"data"`
 }
 
-// expect fails the test unless the reply is a success with this data.
+// expect checks for a success with this data.
 func (r reply) expect(t testing.TB, message, data string) {
 	t.Helper()
 	if r.Code != 0 || r.Message != message || string(r.Data) != data {
@@ -82,7 +82,7 @@ func (r reply) expect(t testing.TB, message, data string) {
 	}
 }
 
-// fails fails the test unless the reply is a failure with a message of these parts.
+// fails checks for a failure whose message contains these parts.
 func (r reply) fails(t testing.TB, parts ...string) {
 	t.Helper()
 	if r.Code != 1 || string(r.Data) != "null" {
@@ -98,7 +98,7 @@ func (r reply) fails(t testing.TB, parts ...string) {
 	}
 }
 
-// send makes a request, with a token if there is one.
+// send sends a request, with a token if not empty.
 func (f *fixture) send(method, path, body, token string) *http.Response {
 	f.t.Helper()
 	request, err := http.NewRequest(method, "http://"+f.addr+path, strings.NewReader(body))
@@ -146,13 +146,13 @@ func (f *fixture) later(path, body string) <-chan reply {
 	return answered
 }
 
-// arrives waits for a call in the background.
+// arrives waits for the answer of later.
 func (f *fixture) arrives(answered <-chan reply) reply {
 	f.t.Helper()
 	return redistest.Receive(f.t, answered)
 }
 
-// request is sent on a connection of its own, which is returned.
+// request sends a request on a new connection.
 func (f *fixture) request(path, body string) *net.TCPConn {
 	f.t.Helper()
 	conn, err := net.Dial("tcp", f.addr)
@@ -162,7 +162,7 @@ func (f *fixture) request(path, body string) *net.TCPConn {
 	return conn.(*net.TCPConn)
 }
 
-// answer reads the answer on such a connection.
+// answer reads the answer from such a connection.
 func (f *fixture) answer(conn net.Conn) reply {
 	f.t.Helper()
 	conn.SetReadDeadline(time.Now().Add(hangBound))
@@ -171,7 +171,7 @@ func (f *fixture) answer(conn net.Conn) reply {
 	return f.read(response)
 }
 
-// push stores a job that is ready at once, which the API can't.
+// push stores a job that is ready at once, which delay-queue's API cannot.
 func (f *fixture) push(id, topic, body string, opts ...client.PushOption) {
 	f.t.Helper()
 	_, err := f.client.Push(f.t.Context(), client.Message{ID: id, Topic: topic, Body: body}, 0, opts...)
@@ -185,7 +185,7 @@ func (f *fixture) is(id string, state client.State) bool {
 	return job.State == state
 }
 
-// waits waits until a /pop waits for the topic.
+// waits waits until a /pop is waiting for the topic.
 func (f *fixture) waits(topic string) {
 	f.t.Helper()
 	f.redis.AwaitWaiter(topic)

@@ -11,7 +11,7 @@ import (
 	"github.com/mix-basic/delayer/internal/web"
 )
 
-// Redis away, or silent: all requests are answered with a failure that says so.
+// While Redis is down or silent, requests are answered with a failure that says so.
 func TestRedisAway(t *testing.T) {
 	requests := map[string]struct{ body, chinese, english string }{
 		"/push":   {`{"topic":"t","id":"a","delay":1,"ttr":60,"body":"b"}`, "添加失败", "pushing failed"},
@@ -23,7 +23,7 @@ func TestRedisAway(t *testing.T) {
 	for name, away := range map[string]func(*redistest.Server){"gone": (*redistest.Server).Kill, "silent": (*redistest.Server).Hang} {
 		t.Run(name, func(t *testing.T) {
 			f := start(t, setup{patience: time.Second})
-			f.call("/get", `{"id":"a"}`).expect(t, done, "null") // there are connections
+			f.call("/get", `{"id":"a"}`).expect(t, done, "null") // opens connections
 			away(f.redis)
 			if name == "silent" {
 				t.Cleanup(f.redis.Continue)
@@ -39,8 +39,8 @@ func TestRedisAway(t *testing.T) {
 	}
 }
 
-// Who waits while Redis is restarted goes on waiting, and gets the next job.
-func TestPopRidesOutARestart(t *testing.T) {
+// A pop that waits while Redis restarts goes on waiting and gets the next job.
+func TestPopSurvivesARestart(t *testing.T) {
 	f := start(t, setup{})
 	waiting := f.later("/pop", `{"topic":"t"}`)
 	f.waits("t")
@@ -53,7 +53,7 @@ func TestPopRidesOutARestart(t *testing.T) {
 	f.arrives(waiting).expect(t, done, `{"id":"a","body":"b"}`)
 }
 
-// A Redis that takes no writes says why.
+// When Redis accepts no writes, the answer says why.
 func TestRedisFull(t *testing.T) {
 	f := start(t, setup{})
 	f.redis.Do("CONFIG", "SET", "maxmemory", "1")
@@ -61,14 +61,14 @@ func TestRedisFull(t *testing.T) {
 	f.call("/delete", `{"id":"a"}`).expect(t, done, "null")
 }
 
-// The time of a poll is over: there is nothing.
+// A poll that times out has no data.
 func TestPollTimeout(t *testing.T) {
 	f := start(t, setup{Options: Options{PollTimeout: time.Second}})
 	f.arrives(f.later("/pop", `{"topic":"t"}`)).expect(t, done, "null")
 	f.arrives(f.later("/pop", `{"topic":"t,u"}`)).expect(t, done, "null")
 }
 
-// Where too many requests wait, one more is told so.
+// When too many requests wait, a further one is told so.
 func TestTooManyWait(t *testing.T) {
 	w := httptest.NewRecorder()
 	check(t, give(nil, web.ErrCrowded).write(w, http.StatusOK))

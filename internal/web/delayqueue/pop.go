@@ -7,7 +7,7 @@ import (
 	"github.com/mix-basic/delayer/internal/web"
 )
 
-// popped is the data of an answer to /pop.
+// popped is the data of /pop.
 type popped struct {
 	ID   string `json:"id"`
 	Body string `json:"body"`
@@ -21,8 +21,8 @@ func (a *api) pop(w http.ResponseWriter, r *http.Request, body []byte) envelope 
 	return give(a.poller.Reserve(w, r, topics, client.FetchOptions{Max: 1}, a.PollTimeout))
 }
 
-// give answers with a job, if there is one. One that is no text stays reserved for its ttr: so the others of
-// its topic go on, and whoever uses /v1 may get it next.
+// give answers with the job, if there is one. A job that is not UTF-8 stays reserved for its ttr, so other
+// jobs of the topic are delivered, and a client of /v1 may get it next.
 func give(jobs []*client.Delivery, err error) envelope {
 	switch {
 	case err == web.ErrCrowded:

@@ -12,20 +12,20 @@ import (
 	"github.com/mix-basic/delayer/internal/web"
 )
 
-// What may be pushed, in seconds.
+// Limits of a push, in seconds.
 const (
 	maxDelay = 1<<31 - 1
 	maxTTR   = 86400
 )
 
-// What one /pop may wait for. delay-queue has no limits, but each topic is listened to and looked
-// at for as long as the request waits.
+// Limits of a pop. delay-queue has none, but here each topic costs a registration and polls for as long as
+// the request waits.
 const (
 	maxTopics = 256
-	maxTopic  = store.MaxTopic // bytes; none that is longer can be pushed
+	maxTopic  = store.MaxTopic // bytes; longer topics cannot be pushed
 )
 
-// job is what is pushed, and, with its due time for its delay, what /get answers.
+// job is the body of a push, and of /get's answer, with the due time as its delay.
 type job struct {
 	Topic string `json:"topic"`
 	ID    string `json:"id"`
@@ -34,7 +34,7 @@ type job struct {
 	Body  string `json:"body"`
 }
 
-// readJob reads the body of a /push. If it will not do the complaint says why; it is empty else.
+// readJob reads the body of /push; complaint is empty if it is valid.
 func readJob(body []byte) (j job, complaint string) {
 	if complaint := decode(body, &j); complaint != "" {
 		return job{}, complaint
@@ -55,7 +55,7 @@ func readJob(body []byte) (j job, complaint string) {
 
 const noID = "job id不能为空: id must not be empty"
 
-// readID reads the body of a request that names a job.
+// readID reads a body that names a job.
 func readID(body []byte) (id, complaint string) {
 	var request struct {
 		ID string `json:"id"`
@@ -69,8 +69,8 @@ func readID(body []byte) (id, complaint string) {
 	return id, ""
 }
 
-// readTopics reads the body of a /pop: topics with commas in between, the first goes first.
-// delay-queue does not trim each, although it trims the topics that are pushed.
+// readTopics reads the body of /pop: topics separated by commas, in order of priority. Like delay-queue, it
+// does not trim them, although pushed topics are trimmed.
 func readTopics(body []byte) (topics []string, complaint string) {
 	var request struct {
 		Topic string `json:"topic"`
@@ -88,7 +88,7 @@ func readTopics(body []byte) (topics []string, complaint string) {
 		case len(topics) == maxTopics:
 			return nil, fmt.Sprintf("topic 超过 %d 个: there must be %d topics at most", maxTopics, maxTopics)
 		}
-		topics = append(topics, strings.Clone(topic)) // it may wait for long, without the rest of the body
+		topics = append(topics, strings.Clone(topic)) // a long wait must not keep the whole body in memory
 	}
 	if len(topics) == 0 {
 		return nil, "topic不能为空: topic must not be empty"
@@ -96,8 +96,8 @@ func readTopics(body []byte) (topics []string, complaint string) {
 	return topics, ""
 }
 
-// decode reads JSON as delay-queue does: unknown fields don't matter, numbers are integers, and
-// what is no UTF-8 becomes the character that stands for that.
+// decode reads JSON as delay-queue does: unknown fields are ignored, numbers are integers, and invalid UTF-8
+// becomes U+FFFD.
 func decode(body []byte, into any) (complaint string) {
 	err := json.Unmarshal(body, into)
 	if err == nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/mix-basic/delayer/internal/web"
 )
 
-// field is the body of a push, with that of one field.
+// field is the body of a push with one field replaced.
 func field(name, value string) string {
 	fields := map[string]string{"topic": `"t"`, "id": `"a"`, "delay": "60", "ttr": "60", "body": `"b"`}
 	fields[name] = value
@@ -95,7 +95,7 @@ func many(topics int) string {
 	return strings.Join(list, ",")
 }
 
-// What delay-queue takes is taken.
+// Everything that delay-queue accepts is accepted.
 func TestAccepted(t *testing.T) {
 	f := start(t, setup{})
 	whole := `"delay":60,"ttr":60,"body":"b"`
@@ -131,7 +131,7 @@ func TestAccepted(t *testing.T) {
 	}
 }
 
-// Any method will do, as there.
+// Any method is accepted, as in delay-queue.
 func TestMethods(t *testing.T) {
 	f := start(t, setup{})
 	for n, method := range []string{"GET", "PUT", "DELETE", "OPTIONS", "PATCH", "WHATEVER"} {
@@ -151,7 +151,7 @@ func TestMethods(t *testing.T) {
 	}
 }
 
-// Who is not let in gets the front's status, and an answer that delay-queue's clients can read.
+// A request that is not admitted gets its HTTP status and a body that delay-queue's clients can read.
 func TestRefused(t *testing.T) {
 	f := start(t, setup{web: web.Options{Token: "secret", ReadOnly: true}})
 	for _, c := range []struct {
@@ -173,7 +173,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// A request that waits keeps its topics, and not all that it has sent.
+// A waiting request keeps its topics in memory, not its whole body.
 func TestTopicsHoldNoMore(t *testing.T) {
 	body := []byte(`{"topic":"t` + strings.Repeat(" ,", 250_000) + `u"}`)
 	held := make([][]string, 100)

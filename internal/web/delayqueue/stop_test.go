@@ -10,8 +10,8 @@ import (
 	"github.com/mix-basic/delayer/client"
 )
 
-// When the front stops, those who wait are told that there is nothing, and no job goes with them. It
-// waits for them for a while, then it would cut them off.
+// When the server stops, waiting polls get an empty answer and no job is lost. Serve waits for that before it
+// cuts connections.
 func TestStop(t *testing.T) {
 	f := start(t, setup{})
 	var polls []<-chan reply
@@ -34,8 +34,8 @@ func TestStop(t *testing.T) {
 	}
 }
 
-// Thousands may wait: they share a few connections to Redis, each gets its job, and when the front
-// stops all are answered.
+// Thousands of polls share a few connections to Redis; each gets its job, and all are answered when the
+// server stops.
 func TestManyPolls(t *testing.T) {
 	const polls, topics = 1500, 500
 	f := start(t, setup{})
@@ -50,7 +50,7 @@ func TestManyPolls(t *testing.T) {
 	for n := range topics {
 		f.push(fmt.Sprint(n), fmt.Sprint("t", n), fmt.Sprint("body of ", n))
 	}
-	for n := range topics { // the first to come is the first to be served
+	for n := range topics { // first come, first served
 		f.answer(conns[n]).expect(t, done, fmt.Sprintf(`{"id":"%d","body":"body of %[1]d"}`, n))
 	}
 	f.stop()

@@ -23,16 +23,16 @@ import (
 
 const hangBound = redistest.HangBound
 
-// fixture is a front whose requests wait for jobs of topic t, or of that which they name, for as long as
-// their path says.
+// fixture is a server whose requests wait for jobs of topic t, or of the topic they name, for the time in
+// their path.
 type fixture struct {
 	redis  *redistest.Server
 	client *client.Client
 	poller *Poller
-	front  *web.Front
+	front  *web.Server
 	addr   string
-	stop   func()                // the front
-	asks   atomic.Int32          // requests that have come
+	stop   func()                // stops the HTTP server
+	asks   atomic.Int32          // requests received
 	other  func(r *http.Request) // serves /other
 }
 
@@ -66,7 +66,7 @@ func start(t *testing.T, o client.PoolOptions) *fixture {
 	return f
 }
 
-// ask sends a request that waits so long; what answers it comes through the channel.
+// ask sends a request with that wait; the channel receives its answer.
 func (f *fixture) ask(wait string) <-chan string {
 	answers := make(chan string, 1)
 	go func() {
@@ -99,10 +99,10 @@ func (f *fixture) push(t *testing.T, ids ...string) {
 	check(t, err)
 }
 
-// until waits for something to become true.
+// until waits until a condition holds.
 var check, until = redistest.Check, redistest.Until
 
-// What is there is reserved at once, by a request that would wait, and by one that would not.
+// Ready jobs are reserved at once, by requests with and without a wait.
 func TestReady(t *testing.T) {
 	f := start(t, client.PoolOptions{})
 	for _, wait := range []string{"0s", "1h"} {
@@ -113,10 +113,10 @@ func TestReady(t *testing.T) {
 	expect(t, f.ask("0s"), "<nil>")
 }
 
-// A request that waits gets a job when there is one; when its time is over, there is none.
+// A waiting request gets a job when there is one, and none when its time is over.
 func TestWait(t *testing.T) {
 	f := start(t, client.PoolOptions{})
-	expect(t, f.ask("1ns"), "<nil>") // Redis was asked all the same
+	expect(t, f.ask("1ns"), "<nil>") // Redis was polled all the same
 	expect(t, f.ask("200ms"), "<nil>")
 	answers := f.ask("1h")
 	f.redis.AwaitWaiter("t")
@@ -124,8 +124,8 @@ func TestWait(t *testing.T) {
 	expect(t, answers, "a <nil>")
 }
 
-// While Redis hangs each request is told so, in time, however many wait for the same connection: that
-// Redis could not be asked does not mean that there is no job.
+// While Redis hangs each request gets an error in time, however many wait for a connection: an unreachable
+// Redis does not mean that there is no job.
 func TestRedisHangs(t *testing.T) {
 	for _, wait := range []string{"0s", "1ms", "2s"} {
 		t.Run(wait, func(t *testing.T) {
@@ -146,8 +146,8 @@ func TestRedisHangs(t *testing.T) {
 	}
 }
 
-// When the front stops, who only waits for his turn to ask Redis is answered, though it hangs.
-func TestStopWhileAnotherAsks(t *testing.T) {
+// When the server stops, requests that wait for their turn to poll are answered even if Redis hangs.
+func TestStopWhileAnotherPolls(t *testing.T) {
 	for _, wait := range []string{"0s", "1h"} {
 		t.Run(wait, func(t *testing.T) {
 			t.Parallel()
@@ -165,7 +165,7 @@ func TestStopWhileAnotherAsks(t *testing.T) {
 	}
 }
 
-// Where too many requests wait, another one gets a job that is there, or else is told so.
+// When too many requests wait, a further one gets a ready job, or an error if there is none.
 func TestTooManyWait(t *testing.T) {
 	f := start(t, client.PoolOptions{})
 	ended := make(chan bool)
@@ -193,9 +193,8 @@ func TestTooManyWait(t *testing.T) {
 	expect(t, f.ask("1ms"), "<nil>")
 }
 
-// Jobs whose answer can't be written are given back in their order, those of each topic, and their
-// attempts do not count.
-func TestGivenBackInOrder(t *testing.T) {
+// Undelivered jobs are released in the order of their topic, and the attempts do not count.
+func TestReleasedInOrder(t *testing.T) {
 	f := start(t, client.PoolOptions{})
 	f.push(t, "a", "b", "c", "d")
 	w, r := httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil)
@@ -212,15 +211,15 @@ func TestGivenBackInOrder(t *testing.T) {
 	}
 }
 
-// Who has waited long enough while Redis was asked for the first time does not wait once more.
-func TestSlowFirstLook(t *testing.T) {
+// A wait that ran out during the first poll does not wait again.
+func TestSlowFirstPoll(t *testing.T) {
 	f := start(t, client.PoolOptions{})
 	check(t, f.client.Ping(t.Context()))
 	const wait = 100 * time.Millisecond
 	f.redis.Hang()
 	answers := f.ask(wait.String())
 	until(t, "it asks", func() bool { return f.asks.Load() == 1 })
-	time.Sleep(2 * wait) // so that the time is over in any case
+	time.Sleep(2 * wait) // longer than the wait in any case
 	f.redis.Continue()
 	expect(t, answers, "<nil>")
 	stats := fmt.Sprintf("%s", f.redis.Do("INFO", "commandstats"))
@@ -229,7 +228,7 @@ func TestSlowFirstLook(t *testing.T) {
 	}
 }
 
-// aboutToWait is a response that calls begin when its request begins to wait.
+// aboutToWait is a response that calls begin when its request starts to wait.
 type aboutToWait struct {
 	http.ResponseWriter
 	begin func()
@@ -240,8 +239,8 @@ func (w aboutToWait) SetReadDeadline(time.Time) error {
 	return nil
 }
 
-// Once a poll has found nothing, a wait whose time runs out before the next poll is answered ends without a job, not with an
-// error: here that poll gets no connection.
+// If a poll found nothing and the wait runs out before the next poll is answered, Reserve returns no job and
+// no error; here the next poll gets no connection.
 func TestTimeOverBeforeFurtherPoll(t *testing.T) {
 	pool := client.NewPool(client.PoolOptions{Addr: redistest.Start(t).Addr, MaxActive: 1})
 	defer pool.Close()

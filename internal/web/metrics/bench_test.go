@@ -17,8 +17,8 @@ import (
 	"github.com/mix-basic/delayer/server"
 )
 
-// manyScript writes ARGV[1] jobs that wait, from number ARGV[2] on, and ARGV[3] topics, the first
-// ARGV[4] of which have one that is ready and one that is dead.
+// manyScript writes ARGV[1] waiting jobs, numbered from ARGV[2], and ARGV[3] topics, of which the first
+// ARGV[4] have a ready job and a dead letter.
 var manyScript = redis.NewScript(0, `
 for n = ARGV[2], ARGV[2] + ARGV[1] - 1 do
   redis.call('HSET', 'delayer:job_bucket:job' .. n, 'topic', 'topic' .. n % ARGV[3], 'body', '{"order":' .. n .. '}')
@@ -39,7 +39,7 @@ if ARGV[2] == '0' then
   end
 end`)
 
-// many fills Redis with so many waiting jobs and topics, some of which are busy.
+// many fills Redis with waiting jobs and topics, some of them busy.
 func many(tb testing.TB, conn redis.Conn, jobs, topics, busy int) {
 	tb.Helper()
 	const chunk = 10000
@@ -49,9 +49,9 @@ func many(tb testing.TB, conn redis.Conn, jobs, topics, busy int) {
 	}
 }
 
-// BenchmarkScrape is a scrape as Prometheus does it, with 1,000 topics of which this process has
-// counted jobs, too; and the look at Redis that is a part of it. Busy topics have ready jobs and
-// dead letters. The aim is 20 ms.
+// BenchmarkScrape measures a scrape as Prometheus does it, with 1,000 topics that this process has also
+// counted, and the reading of Redis within it. Busy topics have ready jobs and dead letters. The target is 20
+// ms.
 func BenchmarkScrape(b *testing.B) {
 	const topics = 1000
 	for _, c := range []struct{ jobs, busy int }{{10000, 1000}, {1000000, 1000}, {1000000, 100}} {
@@ -100,8 +100,8 @@ func milliseconds(times []time.Duration, quantile float64) float64 {
 	return times[int(quantile*float64(len(times)-1))].Seconds() * 1000
 }
 
-// BenchmarkObserver has 100,000 due jobs moved with Metrics as the server's Observer and without, in
-// turns. The aim is 3 % at most.
+// BenchmarkObserver moves 100,000 due jobs alternately with and without Metrics as the server's Observer. The
+// target is an overhead of 3 %.
 func BenchmarkObserver(b *testing.B) {
 	const jobs = 100000
 	for _, topics := range []int{8, 1000} {
@@ -141,7 +141,7 @@ for n = ARGV[2], ARGV[2] + ARGV[1] - 1 do
   redis.call('ZADD', 'delayer:job_pool', 1700000000 + n / 1000, n)
 end`)
 
-// due replaces all that is in Redis by jobs that are due.
+// due replaces everything in Redis with due jobs.
 func due(tb testing.TB, conn redis.Conn, jobs, topics int) {
 	tb.Helper()
 	_, err := conn.Do("FLUSHALL")

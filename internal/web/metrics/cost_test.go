@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// A scrape costs Redis a few cheap commands a topic, and not one more when there are more jobs.
+// A scrape costs Redis a few cheap commands per topic, and none more when there are more jobs.
 func TestScrapeCostsRedisLittle(t *testing.T) {
-	cheap := map[string]bool{ // each O(1), but for the page of topics, and what is reserved, once
+	cheap := map[string]bool{ // O(1), except one page of topics and the reserved counts
 		"evalsha": true, "time": true, "zcard": true, "zrange": true, "hmget": true, "llen": true, "lindex": true,
 		"zscore": true, "pttl": true, "get": true, "hrandfield": true, "hlen": true, "hvals": true, "exists": true,
 	}
@@ -17,7 +17,7 @@ func TestScrapeCostsRedisLittle(t *testing.T) {
 		conn := w.pool.Get()
 		defer conn.Close()
 		many(t, conn, jobs, topics, topics)
-		w.scrape() // has Redis know the scripts
+		w.scrape() // loads the scripts
 		w.Do("CONFIG", "RESETSTAT")
 		w.scrape()
 		calls := w.AllCalls()

@@ -10,10 +10,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
-// thisProcess ends the help of what this process has counted.
+// thisProcess ends the help of metrics that this process counts.
 const thisProcess = " By this process: aggregate by sum."
 
-// counted is what this process has counted.
+// counted holds everything this process counts.
 type counted struct {
 	topics  *topics
 	dropped prometheus.Counter
@@ -26,21 +26,21 @@ type counted struct {
 	scripts *prometheus.HistogramVec // by script
 }
 
-// durations are the buckets of how long passes and scripts take, in seconds.
+// durations are histogram buckets for passes and scripts, in seconds.
 var durations = []float64{.0002, .0005, .001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5, 10, 60}
 
-// newCounted makes what counts, and enters it in the registry; but for the topics.
+// newCounted creates the counters and registers all but those of topics.
 func newCounted(registry *prometheus.Registry, maxTopics int) *counted {
 	make := promauto.With(registry)
 	c := &counted{
 		topics: newTopics(maxTopics),
 		dropped: make.NewCounter(prometheus.CounterOpts{
 			Name: "delayer_jobs_dropped_total",
-			Help: "Entries of the pool and of ready queues that were dropped since their jobs had expired, were incomplete or gone." + thisProcess,
+			Help: "Entries of the pool and of ready queues dropped because their jobs had expired, were incomplete or gone." + thisProcess,
 		}),
 		errors: make.NewCounterVec(prometheus.CounterOpts{
 			Name: "delayer_errors_total",
-			Help: "Passes that failed: kind is unreachable (Redis or the network), refused (Redis won't have us) or redis (any other answer of Redis)." + thisProcess,
+			Help: "Passes that failed: kind is unreachable (Redis or the network), refused (no permission) or redis (any other error from Redis)." + thisProcess,
 		}, []string{"kind"}),
 		fired: make.NewCounter(prometheus.CounterOpts{
 			Name: "delayer_schedule_jobs_total",
@@ -56,11 +56,11 @@ func newCounted(registry *prometheus.Registry, maxTopics int) *counted {
 		}),
 		passes: make.NewHistogram(prometheus.HistogramOpts{
 			Name: "delayer_pass_duration_seconds", Buckets: durations,
-			Help: "How long passes take, in which the server looks for due jobs and moves all there are." + thisProcess,
+			Help: "Duration of passes, in which the server moves all due jobs." + thisProcess,
 		}),
 		scripts: make.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "delayer_script_duration_seconds", Buckets: durations,
-			Help: "How long a script keeps Redis from others, by Redis's clock." + thisProcess,
+			Help: "How long a script blocks Redis, by Redis's clock." + thisProcess,
 		}, []string{"script"}),
 	}
 	registry.MustRegister(prometheus.CollectorFunc(c.late.collect))
@@ -76,12 +76,12 @@ func newCounted(registry *prometheus.Registry, maxTopics int) *counted {
 	return c
 }
 
-// Pushed counts jobs that were pushed through this process's HTTP front.
+// Pushed counts jobs pushed through this process's HTTP server.
 func (c *counted) Pushed(name string, jobs int) {
 	c.topics.count(name, func(t *topic) { t.pushed += int64(jobs) })
 }
 
-// Moved is for server.Observer, as the following.
+// Moved and the methods below implement server.Observer.
 func (m *Metrics) Moved(name string, moved server.Moved) {
 	m.topics.count(name, func(t *topic) {
 		t.moved += int64(moved.Jobs)
@@ -90,14 +90,14 @@ func (m *Metrics) Moved(name string, moved server.Moved) {
 	m.late.add(moved.Late)
 }
 
-// Why a moment of a schedule has no job.
+// Why an occurrence of a schedule has no job.
 const (
 	tooLate    = "late"
 	overlapped = "overlapped"
 	paused     = "paused"
 )
 
-// Fired is for server.Observer.
+// Fired implements server.Observer.
 func (m *Metrics) Fired(f server.Fired) {
 	m.fired.Add(float64(f.Jobs))
 	for reason, moments := range map[string]int{tooLate: f.Late, overlapped: f.Overlapped, paused: f.Paused} {
@@ -108,7 +108,7 @@ func (m *Metrics) Fired(f server.Fired) {
 	}
 }
 
-// lateBounds are those of the lateness of jobs, in seconds.
+// lateBounds are the buckets of the lateness histogram, in seconds.
 func lateBounds() (bounds []float64) {
 	for _, bound := range server.LatenessBounds {
 		bounds = append(bounds, bound.Seconds())
@@ -132,7 +132,7 @@ func (m *Metrics) Called(script string, took time.Duration) {
 	m.works() // a pass may take minutes
 }
 
-// The kinds of errors.
+// Kinds of errors.
 const (
 	unreachable = "unreachable"
 	refused     = "refused"
@@ -149,9 +149,9 @@ func kindOf(err error) string {
 	return otherAnswer
 }
 
-var lateBy = prometheus.NewDesc("delayer_job_lateness_seconds", "By how much jobs were late when they became ready."+thisProcess, nil, nil)
+var lateBy = prometheus.NewDesc("delayer_job_lateness_seconds", "How late jobs became ready."+thisProcess, nil, nil)
 
-// lateness is the histogram that the server counts.
+// lateness is the histogram of jobs' lateness, in the server's buckets.
 type lateness struct {
 	mu    sync.Mutex
 	total server.Lateness
@@ -163,7 +163,7 @@ func (l *lateness) add(jobs server.Lateness) {
 	l.total = l.total.Plus(jobs)
 }
 
-// collect is for prometheus.CollectorFunc.
+// collect is a prometheus.CollectorFunc.
 func (l *lateness) collect(metrics chan<- prometheus.Metric) {
 	l.mu.Lock()
 	total := l.total

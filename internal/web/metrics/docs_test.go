@@ -27,7 +27,7 @@ func readDoc(tb testing.TB, name string) string {
 	return string(text)
 }
 
-// fullScrape has a series of each metric.
+// fullScrape is a scrape with a series of each metric.
 func fullScrape(tb testing.TB) scrape {
 	w := newWorldOf(tb, 2, Options{Version: "1.2.3"})
 	w.push("mail", "a", 0)
@@ -46,7 +46,10 @@ func fullScrape(tb testing.TB) scrape {
 	return w.scrape()
 }
 
-// described are the metrics of ours as in the table of the docs: "`name` | type | label, label | aggregate".
+// described formats our metrics like the table in the docs: "`name`
+// type
+// label, label
+// aggregate".
 func (s scrape) described() []string {
 	var all []string
 	for _, kind := range regexp.MustCompile(`(?m)^# TYPE (delayer_\w+) (\w+)$`).FindAllStringSubmatch(string(s), -1) {
@@ -73,7 +76,7 @@ func (s scrape) described() []string {
 	return all
 }
 
-// The tables tell of each metric, with its type, its labels, and how it is to be aggregated, as it is.
+// The tables in the docs list each metric with its type, labels and aggregation.
 func TestDocumentedMetrics(t *testing.T) {
 	scraped := fullScrape(t).described()
 	for _, name := range []string{"metrics.md", "metrics.zh-CN.md"} {
@@ -99,7 +102,7 @@ func TestDocumentedMetrics(t *testing.T) {
 	}
 }
 
-// dashboard is what a dashboard of Grafana asks Prometheus for.
+// dashboard holds the queries of a Grafana dashboard.
 type dashboard struct {
 	Panels []struct {
 		Title   string
@@ -126,7 +129,7 @@ func readDashboard(tb testing.TB) (d dashboard) {
 	return d
 }
 
-// The dashboard and the alerts ask only for metrics that exist, and the docs name each alert.
+// The dashboard and the alerts use only existing metrics, and the docs name each alert.
 func TestDocumentedExpressions(t *testing.T) {
 	s := fullScrape(t)
 	d := readDashboard(t)
@@ -160,7 +163,7 @@ func TestDocumentedExpressions(t *testing.T) {
 	}
 }
 
-// promtool runs Prometheus's tool, which must be content.
+// promtool runs Prometheus's tool and expects success.
 func promtool(tb testing.TB, input string, args ...string) {
 	tb.Helper()
 	path, err := exec.LookPath("promtool")
@@ -177,7 +180,7 @@ func promtool(tb testing.TB, input string, args ...string) {
 	}
 }
 
-// Whoever has schedules sees on the dashboard how they fare.
+// The Grafana dashboard shows schedules.
 func TestDashboardOfSchedules(t *testing.T) {
 	asked := strings.Join(readDashboard(t).expressions(t), "\n")
 	for _, name := range []string{"delayer_schedules{", "delayer_schedule_overdue_seconds{"} {
@@ -187,7 +190,7 @@ func TestDashboardOfSchedules(t *testing.T) {
 	}
 }
 
-// Prometheus's own tool finds no fault with the metrics, the alerts and the dashboard's questions.
+// promtool accepts the metrics, the alerts and the dashboard's queries.
 func TestPromtool(t *testing.T) {
 	promtool(t, string(fullScrape(t)), "check", "metrics")
 	promtool(t, "", "check", "rules", filepath.Join(docs, "prometheus/alerts.yml"))
@@ -195,7 +198,7 @@ func TestPromtool(t *testing.T) {
 	for _, page := range []string{"metrics.md", "metrics.zh-CN.md"} {
 		var configuration strings.Builder
 		for _, sample := range samples.Samples(readDoc(t, page)) {
-			if sample.Language == "yaml" && !strings.Contains(sample.Text, "Probe:") { // which is for Kubernetes
+			if sample.Language == "yaml" && !strings.Contains(sample.Text, "Probe:") { // a probe for Kubernetes
 				configuration.WriteString(sample.Text)
 			}
 		}
@@ -214,7 +217,7 @@ func TestPromtool(t *testing.T) {
 	promtool(t, "", "check", "rules", file)
 }
 
-// The rights that the docs name are enough for all of it.
+// The documented permissions suffice.
 func TestDocumentedRights(t *testing.T) {
 	w := newWorld(t, Options{})
 	w.push("mail", "a", 0)

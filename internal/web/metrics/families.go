@@ -9,11 +9,11 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// wholeRedis ends the help of what each front tells alike.
-const wholeRedis = " Of the whole Redis, alike at every front: aggregate by max, not sum."
+// wholeRedis ends the help of metrics that every HTTP server reports alike.
+const wholeRedis = " For the whole Redis, the same from every server: aggregate by max, not sum."
 
-// family is a metric and its series. What is read from Redis for one scrape, and what each topic
-// has, are put together here: by a prometheus.Collector it would take several times as long.
+// family is a metric with its series. Metrics read from Redis, and those of topics, are built directly: a
+// prometheus.Collector would take several times as long.
 type family struct{ *dto.MetricFamily }
 
 func newFamily(kind dto.MetricType, name, help string) family {
@@ -24,7 +24,7 @@ func newFamily(kind dto.MetricType, name, help string) family {
 func gauge(name, help string) family   { return newFamily(dto.MetricType_GAUGE, name, help) }
 func counter(name, help string) family { return newFamily(dto.MetricType_COUNTER, name, help) }
 
-// with adds a series, unless the value is negative: then it is not known.
+// with adds a series. A negative value means unknown and adds none.
 func (f family) with(value float64, label ...*dto.LabelPair) family {
 	if value < 0 {
 		return f
@@ -39,28 +39,28 @@ func (f family) with(value float64, label ...*dto.LabelPair) family {
 	return f
 }
 
-// redisUp is there in any case.
+// redisUp is present even if Redis is down.
 func redisUp(up float64) family {
-	return gauge("redis_up", "1 if Redis could be asked for what all fronts tell alike, else 0, and that is not there.").with(up)
+	return gauge("redis_up", "1 if the metrics of the whole Redis could be read; if 0, they are missing.").with(up)
 }
 
-// families are those of the numbers.
+// families returns the metrics read from Redis.
 func (n numbers) families(t *topics) []family {
 	t.live(n.Used)
 	return slices.Concat([]family{
-		gauge("jobs_waiting", "Jobs that wait to fall due."+wholeRedis).with(float64(n.Waiting)),
-		gauge("oldest_overdue_seconds", "For how long the first job, or end of a lease, has been due that no server has moved yet; 0 if there is none."+wholeRedis).with(n.Overdue.Seconds()),
-		gauge("topics", "Topics that are known: they have jobs or dead letters, or had some within about the last hour."+wholeRedis).with(float64(n.Known)),
-		gauge("topics_counted", "Topics whose jobs were counted: of more than 10,000 those that were used last. If these are fewer than delayer_topics, both are the least that there can be, as are the jobs of all topics together."+wholeRedis).with(float64(len(n.Topics))),
-		gauge("topics_paused", "Topics of which nothing is delivered, as they are paused."+wholeRedis).with(float64(n.paused)),
-		gauge("servers", "Servers that run."+wholeRedis).with(float64(n.servers)),
-		counter("jobs_acked_total", "Jobs that were acknowledged by anybody."+wholeRedis).with(float64(n.acked)),
+		gauge("jobs_waiting", "Jobs that are not due yet."+wholeRedis).with(float64(n.Waiting)),
+		gauge("oldest_overdue_seconds", "How long the oldest due job (or expired lease) has been waiting for a server to move it; 0 if there is none."+wholeRedis).with(n.Overdue.Seconds()),
+		gauge("topics", "Known topics: those with jobs or dead letters now or within about the last hour."+wholeRedis).with(float64(n.Known)),
+		gauge("topics_counted", "Topics whose jobs were counted: at most the 10,000 used last. If fewer than delayer_topics, both, and the sums over all topics, are lower bounds."+wholeRedis).with(float64(len(n.Topics))),
+		gauge("topics_paused", "Paused topics."+wholeRedis).with(float64(n.paused)),
+		gauge("servers", "Running servers."+wholeRedis).with(float64(n.servers)),
+		counter("jobs_acked_total", "Jobs acknowledged by any consumer."+wholeRedis).with(float64(n.acked)),
 	}, ofStrays(n.strays), ofSchedules(n.schedules), ofPartitions(n.Partitions), t.gauges(n.Topics), []family{t.ofPauses(n.pauses)}, t.ofLimits(n.Topics))
 }
 
-// ofStrays are how many jobs nobody looks for.
+// ofStrays counts jobs outside the current partitions.
 func ofStrays(strays []store.Stray) []family {
-	f := gauge("stray_jobs", "Jobs and dead letters that nobody looks for, as a program with another number of partitions has pushed them, which the label says; at least. There is no series without such jobs."+wholeRedis)
+	f := gauge("stray_jobs", "Jobs and dead letters (at least) pushed by programs with another number of partitions, given by the label: no consumer or server sees them. No series if there are none."+wholeRedis)
 	for _, s := range strays {
 		label, partitions := "partitions", strconv.Itoa(s.Partitions)
 		f = f.with(float64(s.Jobs), &dto.LabelPair{Name: &label, Value: &partitions})
@@ -68,7 +68,7 @@ func ofStrays(strays []store.Stray) []family {
 	return []family{f}
 }
 
-// ofSchedules are how many there are, and how late.
+// ofSchedules counts the schedules and says how late they are.
 func ofSchedules(s inspect.ScheduleStates) []family {
 	all := gauge("schedules", "Schedules by state: active, paused, or ended (no further occurrence)."+wholeRedis)
 	for _, one := range []struct {
@@ -82,9 +82,9 @@ func ofSchedules(s inspect.ScheduleStates) []family {
 	return []family{all, overdue.with(s.Overdue.Seconds())}
 }
 
-// ofPauses is which of the topics with labels are paused.
+// ofPauses says which of the labelled topics are paused.
 func (t *topics) ofPauses(pauses inspect.Pauses) family {
-	f := gauge("topic_paused", "1 for a topic of which nothing is delivered, as it is paused; the others have no series."+wholeRedis)
+	f := gauge("topic_paused", "1 if the topic is paused; no series otherwise."+wholeRedis)
 	for _, p := range pauses {
 		if topic := t.of(p.Topic); topic != t.others {
 			f.with(1, topic.label...)
@@ -93,12 +93,12 @@ func (t *topics) ofPauses(pauses inspect.Pauses) family {
 	return f
 }
 
-// ofLimits are what the topics with labels have that have limits.
+// ofLimits describes the limits of the labelled topics.
 func (t *topics) ofLimits(counts []inspect.TopicCounts) []family {
 	throttled := gauge("topic_throttled", "Ready jobs that have to wait because of the topic's limit; topics without a limit have no series."+wholeRedis)
-	untagged := gauge("topic_untagged", "Ready jobs that nobody will get, as they lack the tag of their topic's limit; topics without such a limit have no series."+wholeRedis)
-	concurrency := gauge("topic_limit_concurrency", "How many of the topic's jobs are reserved at a time, at most; 0 is any number; topics without a limit have no series."+wholeRedis)
-	rate := gauge("topic_limit_rate", "How many of the topic's jobs begin to be reserved in a second, at most; 0 is any number; topics without a limit have no series."+wholeRedis)
+	untagged := gauge("topic_untagged", "Ready jobs that cannot be delivered because they lack the tag of their topic's limit; topics without such a limit have no series."+wholeRedis)
+	concurrency := gauge("topic_limit_concurrency", "The limit's maximum number of reserved jobs; 0 for no maximum; topics without a limit have no series."+wholeRedis)
+	rate := gauge("topic_limit_rate", "The limit's maximum number of jobs reserved per second; 0 for no maximum; topics without a limit have no series."+wholeRedis)
 	for _, c := range counts {
 		topic := t.of(c.Topic)
 		if topic == t.others || c.Limit == (store.Limit{}) {
@@ -114,7 +114,7 @@ func (t *topics) ofLimits(counts []inspect.TopicCounts) []family {
 	return []family{throttled, untagged, concurrency, rate}
 }
 
-// ofPartitions are what each partition has, where there are several.
+// ofPartitions describes each partition, if there are several.
 func ofPartitions(counts []inspect.PartitionCounts) []family {
 	if len(counts) <= 1 {
 		return nil
@@ -128,33 +128,33 @@ func ofPartitions(counts []inspect.PartitionCounts) []family {
 		return f
 	}
 	return []family{
-		each("up", "1 if the partition could be read, else 0, and then what all partitions have together is without it.",
+		each("up", "1 if the partition could be read, else 0, and totals leave it out.",
 			func(c inspect.PartitionCounts) float64 {
 				if c.Err != nil {
 					return 0
 				}
 				return 1
 			}),
-		each("waiting", "Jobs of the partition that wait to fall due.",
+		each("waiting", "Jobs of the partition that are not due yet.",
 			func(c inspect.PartitionCounts) float64 { return float64(c.Waiting) }),
-		each("ready", "Jobs of the partition that nobody has taken yet.",
+		each("ready", "Ready jobs of the partition.",
 			func(c inspect.PartitionCounts) float64 { return float64(c.Ready) }),
-		each("reserved", "Jobs of the partition in the hands of consumers, about.",
+		each("reserved", "Reserved jobs of the partition, approximately.",
 			func(c inspect.PartitionCounts) float64 { return float64(c.Reserved) }),
 		each("dead", "Dead letters of the partition.",
 			func(c inspect.PartitionCounts) float64 { return float64(c.Dead) }),
-		each("overdue_seconds", "For how long the partition's first job, or end of a lease, has been due that no server has moved yet; 0 if there is none.",
+		each("overdue_seconds", "How long the partition's oldest due job (or expired lease) has been waiting for a server to move it; 0 if there is none.",
 			func(c inspect.PartitionCounts) float64 { return c.Overdue.Seconds() }),
 	}
 }
 
-// gauges are those that each topic has.
+// gauges returns the metrics that each topic has.
 func (t *topics) gauges(counts []inspect.TopicCounts) []family {
 	of := make([]*topic, len(counts))
 	for i, c := range counts {
 		of[i] = t.of(c.Topic)
 	}
-	// each makes a series of each topic's value, and one of what join makes of those of the others.
+	// each adds a series for each labelled topic, and one for the others, combined by join.
 	each := func(name, help string, value func(inspect.TopicCounts) float64, join func(all, one float64) float64) family {
 		f, rest := gauge(name, help+wholeRedis), float64(inspect.Unknown)
 		for i, c := range counts {
@@ -171,15 +171,15 @@ func (t *topics) gauges(counts []inspect.TopicCounts) []family {
 	sum := func(all, one float64) float64 { return all + one }
 	larger := func(all, one float64) float64 { return max(all, one) }
 	return []family{
-		each("jobs_ready", "Jobs that nobody has taken yet.",
+		each("jobs_ready", "Ready jobs.",
 			func(c inspect.TopicCounts) float64 { return float64(c.Ready) }, sum),
-		each("jobs_reserved", "Jobs in the hands of consumers, about.",
+		each("jobs_reserved", "Reserved jobs, approximately.",
 			func(c inspect.TopicCounts) float64 { return float64(c.Reserved) }, sum),
 		each("jobs_dead", "Dead letters.",
 			func(c inspect.TopicCounts) float64 { return float64(c.Dead) }, sum),
-		each("ready_oldest_overdue_seconds", "For how long the topic's next job has been ready, about, or at least; 0 if none is.",
+		each("ready_oldest_overdue_seconds", "How long the topic's next job has been ready, approximately or at least; 0 if none is ready.",
 			func(c inspect.TopicCounts) float64 { return c.AtLeast.Seconds() }, larger),
-		each("ready_overdue_unknown", "1 for a topic that has entries in its ready queue, but only the least is known for how long the next job has been ready.",
+		each("ready_overdue_unknown", "1 if the topic has ready entries but delayer_ready_oldest_overdue_seconds is only a lower bound; no series otherwise.",
 			func(c inspect.TopicCounts) float64 {
 				if c.Ready > 0 && c.Overdue < 0 {
 					return 1
@@ -189,12 +189,12 @@ func (t *topics) gauges(counts []inspect.TopicCounts) []family {
 	}
 }
 
-// counters are what this process has counted of each topic that it has met, also of those of which it
-// has counted none yet: Prometheus sees only by a 0 that the first one is an increase.
+// counters returns what this process counted for each topic, including zeros: Prometheus sees the first
+// increase only if there was a 0 before.
 func (t *topics) counters() []family {
-	pushed := counter("jobs_pushed_total", "Jobs that were pushed through the HTTP front."+thisProcess)
-	moved := counter("jobs_moved_total", "Jobs that became ready, since they were due or their leases had ended."+thisProcess)
-	returned := counter("leases_returned_total", "Leases that ended by themselves, so that their jobs are delivered again."+thisProcess)
+	pushed := counter("jobs_pushed_total", "Jobs pushed through the HTTP server."+thisProcess)
+	moved := counter("jobs_moved_total", "Jobs that became ready because they were due or their leases expired."+thisProcess)
+	returned := counter("leases_returned_total", "Leases that expired, so that their jobs are redelivered."+thisProcess)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, topic := range t.all() {

@@ -13,25 +13,24 @@ import (
 )
 
 const (
-	// readyTimeout bounds the answer of /readyz; a probe's own time is often 1 s. overdueTimeout is the time of the look
-	// that it waits for, which says which partitions have not answered.
+	// readyTimeout bounds the answer of /readyz; probes often allow 1 s. overdueTimeout bounds the reading of
+	// Redis within it, so that the answer can name the partitions that did not reply.
 	readyTimeout, overdueTimeout = 900 * time.Millisecond, 700 * time.Millisecond
-	// passSlack is by how much a pass may come later than the interval says: a batch may take
-	// that long.
+	// passSlack is how much later than the interval a pass may come; a batch may take that long.
 	passSlack = 10 * time.Second
 )
 
-// reason is why we are not ready, or what is not as it should be.
+// reason is why the server is not ready, or a problem that does not make it unready.
 type reason struct {
 	Reason string `json:"reason"`
-	// Detail is only for those who are admitted.
+	// Detail is shown to admitted clients only.
 	Detail string `json:"detail,omitempty"`
 }
 
 type readiness struct {
 	Ready   bool     `json:"ready"`
 	Reasons []reason `json:"reasons"`
-	// Degraded is what is not as it should be although we are ready: all servers would say the same, and that none of them is ready would make it
+	// Degraded lists problems that all servers share: if they made every server unready, things would get
 	// worse.
 	Degraded []reason `json:"degraded,omitempty"`
 }
@@ -63,7 +62,8 @@ func (m *Metrics) serveReady(w http.ResponseWriter, r *http.Request) {
 	json.NewEncoder(w).Encode(ready)
 }
 
-// readiness says whether we are ready: Redis answers, of several partitions any, and this process's own server works.
+// readiness decides: Redis must reply (any partition, if there are several) and this process's own server
+// must work.
 func (m *Metrics) readiness(ctx context.Context) readiness {
 	ready := readiness{Reasons: []reason{}}
 	say := func(list *[]reason, why, format string, args ...any) {
@@ -95,7 +95,7 @@ func (m *Metrics) readiness(ctx context.Context) readiness {
 	return ready
 }
 
-// ofPartition says which one, where there are several.
+// ofPartition names the partition if there are several.
 func ofPartition(number int) string {
 	if number == inspect.Unknown {
 		return ""
@@ -103,5 +103,5 @@ func ofPartition(number int) string {
 	return fmt.Sprint(" of partition ", number)
 }
 
-// works tells that this process's server has success.
+// works records a success of this process's server.
 func (m *Metrics) works() { m.worked.Store(m.now().UnixMilli()) }

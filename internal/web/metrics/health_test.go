@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// ready asks /readyz as somebody who may know all, after all looks are over.
+// ready requests /readyz with the token, after pending readings of Redis are done.
 func (w *world) ready() (code int, reasons []string, body string) {
 	w.TB.Helper()
 	answer := w.ask("GET", "/readyz")
@@ -38,7 +38,8 @@ func (w *world) expectReady(what string, want ...string) {
 	}
 }
 
-// It is ready when the server's passes succeed and Redis answers, and says which of it does not hold, and what else is not as it should be.
+// The server is ready if its passes succeed and Redis replies; else /readyz says what fails, and what is
+// degraded.
 func TestReady(t *testing.T) {
 	w := newWorld(t, Options{Interval: 20 * time.Second, ReadyMaxLate: 10 * time.Second})
 	now := time.Now().Truncate(time.Millisecond)
@@ -50,7 +51,7 @@ func TestReady(t *testing.T) {
 	w.expectReady("within the interval, and some seconds")
 	now = now.Add(time.Millisecond)
 	w.expectReady("without a pass", "pass")
-	for range 5 { // a pass that works through a backlog for minutes
+	for range 5 { // a pass that takes minutes to work off a backlog
 		now = now.Add(28 * time.Second)
 		w.metrics.Called("due", time.Millisecond)
 		now = now.Add(28 * time.Second)
@@ -82,7 +83,7 @@ func TestReady(t *testing.T) {
 	w.expectReady("with Redis again")
 }
 
-// Of several partitions the worst one counts, and is named.
+// Of several partitions the worst one counts and is named.
 func TestReadyOfPartitions(t *testing.T) {
 	w := newWorldOf(t, 3, Options{ReadyMaxLate: 10 * time.Second})
 	w.pass()
@@ -108,7 +109,7 @@ func TestReadyOfPartitions(t *testing.T) {
 	w.expectReady("where all are broken", "redis")
 }
 
-// A Redis that hangs is said to be away, soon enough for a probe, and anew only when it has answered.
+// A hanging Redis is reported as unavailable, early enough for a probe, until it replies again.
 func TestReadyWhileRedisHangs(t *testing.T) {
 	w := newWorld(t, Options{})
 	w.pass()
@@ -121,8 +122,8 @@ func TestReadyWhileRedisHangs(t *testing.T) {
 	w.expectReady("later")
 }
 
-// Who has no token is told what is wrong, but nothing more.
-func TestReadyForStrangers(t *testing.T) {
+// Without the token the answer has the reasons but no details.
+func TestReadyWithoutToken(t *testing.T) {
 	w := newWorld(t, Options{})
 	w.Kill()
 	if _, _, body := w.ready(); !strings.Contains(body, w.Addr) {
@@ -141,15 +142,15 @@ func TestReadyForStrangers(t *testing.T) {
 		{"POST", "/readyz", 401, ""},
 	} {
 		r, answer := httptest.NewRequest(c.method, c.path, nil), httptest.NewRecorder()
-		r.Host = "10.1.2.3:9277" // a probe's
+		r.Host = "10.1.2.3:9277" // as a probe sends it
 		w.front.ServeHTTP(answer, r)
 		if answer.Code != c.code || c.says != "" && answer.Body.String() != c.says {
-			t.Errorf("%s %s: a stranger is told %d %q", c.method, c.path, answer.Code, answer.Body)
+			t.Errorf("%s %s: without a token it says %d %q", c.method, c.path, answer.Code, answer.Body)
 		}
 	}
 }
 
-// However often it is asked, Redis is asked once a second at most.
+// However often /readyz is requested, it polls Redis once a second at most.
 func TestReadyCostsRedisLittle(t *testing.T) {
 	w := newWorld(t, Options{})
 	w.pass()
@@ -166,7 +167,7 @@ func TestReadyCostsRedisLittle(t *testing.T) {
 	}
 }
 
-// What it asks of Redis does not depend on how many topics there are.
+// The number of commands does not depend on the number of topics.
 func TestReadyWithManyTopics(t *testing.T) {
 	cost := func(topics int) map[string]int {
 		w := newWorld(t, Options{ReadyMaxLate: 10 * time.Second})
@@ -181,14 +182,15 @@ func TestReadyWithManyTopics(t *testing.T) {
 		delete(calls, "ping")
 		return calls
 	}
-	// The first time the layout is asked for: whether there is one (exists), and whether there are stray jobs (evalsha, hmget).
+	// The first request checks the layout: whether one is stored (exists) and whether there are stray jobs
+	// (evalsha, hmget).
 	want := map[string]int{"eval": 1, "evalsha": 2, "exists": 1, "hmget": 1, "time": 1, "zcard": 1, "zrange": 1}
 	if one, more := cost(1), cost(2000); !maps.Equal(one, want) || !maps.Equal(more, want) {
 		t.Errorf("with a topic %v, with 2,000 %v, want %v", one, more, want)
 	}
 }
 
-// Jobs that nobody looks for are told, with how many they are and what migrates them, and make no server unready.
+// Stray jobs are reported with their number and the command that migrates them, and make no server unready.
 func TestReadyWithStrayJobs(t *testing.T) {
 	w := newWorldOf(t, 2, Options{})
 	w.pass()

@@ -21,14 +21,14 @@ var check = redistest.Check
 
 const token = "0123456789abcdef"
 
-// world is a private Redis with a client, a server that the test runs pass by pass, and a front.
+// world is a private Redis with a client, a server whose passes the test runs, and the HTTP server.
 type world struct {
 	*redistest.Server
 	pool    *redis.Pool
 	client  *client.Client
 	server  *server.Server
 	metrics *Metrics
-	front   *web.Front
+	front   *web.Server
 }
 
 func newWorld(tb testing.TB, o Options) *world {
@@ -36,7 +36,7 @@ func newWorld(tb testing.TB, o Options) *world {
 	return newWorldOf(tb, 1, o)
 }
 
-// newWorldOf is newWorld, of so many partitions.
+// newWorldOf is newWorld with several partitions.
 func newWorldOf(tb testing.TB, partitions int, o Options) *world {
 	tb.Helper()
 	w := &world{Server: redistest.Start(tb)}
@@ -51,7 +51,7 @@ func newWorldOf(tb testing.TB, partitions int, o Options) *world {
 	return w
 }
 
-// ask asks the front, as somebody who has the token.
+// ask sends a request with the token.
 func (w *world) ask(method, path string) *httptest.ResponseRecorder {
 	r, answer := httptest.NewRequest(method, path, nil), httptest.NewRecorder()
 	r.Host = "localhost"
@@ -60,7 +60,7 @@ func (w *world) ask(method, path string) *httptest.ResponseRecorder {
 	return answer
 }
 
-// scrape is what /metrics answers.
+// scrape requests /metrics.
 func (w *world) scrape() scrape {
 	w.TB.Helper()
 	answer := w.ask("GET", "/metrics")
@@ -85,7 +85,7 @@ func (w *world) push(topic, id string, delay time.Duration) {
 // scrape is an answer in Prometheus's text format.
 type scrape string
 
-// value is that of a series, named as it stands there; empty if it is not there.
+// value returns the value of a series, or "" if it is missing.
 func (s scrape) value(series string) string {
 	for line := range strings.Lines(string(s)) {
 		if value, ok := strings.CutPrefix(line, series+" "); ok {
@@ -95,7 +95,7 @@ func (s scrape) value(series string) string {
 	return ""
 }
 
-// series are those whose names begin so.
+// series returns the series whose names start with begin.
 func (s scrape) series(begin string) []string {
 	var all []string
 	for line := range strings.Lines(string(s)) {

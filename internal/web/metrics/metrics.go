@@ -1,9 +1,11 @@
-// Package metrics is what monitoring asks: /metrics for Prometheus, and the probes /healthz and
-// /readyz.
+// Package metrics serves monitoring: /metrics for Prometheus, and the probes /healthz and /readyz.
 //
-// It tells two kinds of numbers. What is read from Redis when it is asked for is of all servers
-// and programs together, and every front tells the same. What this process has counted is to be
-// added to what others have.
+// Its main type is Metrics. There are two kinds of metrics. Those read from Redis describe all servers and
+// programs; every HTTP server reports the same values. Those counted by this process have to be summed over
+// all processes.
+//
+// Invariants: however often it is scraped, Redis is read once a second at most; the number of series is
+// bounded (see topics); counters never go back.
 package metrics
 
 import (
@@ -25,22 +27,21 @@ import (
 
 // Options of Metrics. The zero value works.
 type Options struct {
-	// Topics is how many topics have series of their own, of those that live; the others share the
-	// label "other". 0 means 1,000, less than 0 none.
+	// Topics is how many topics have their own series; the others share the label "other". 0 means 1,000, a
+	// negative value none.
 	Topics int
-	// Version is that of this program.
+	// Version is this program's version.
 	Version string
-	// Interval is that of this process's server. 0 means 1 s.
+	// Interval is the interval of this process's server; 0 means 1 s.
 	Interval time.Duration
-	// ReadyMaxLate is for how long a job may have been due, without being moved, while /readyz
-	// says that all is well. 0 means that it doesn't look at that.
+	// ReadyMaxLate is how long a job may be overdue before /readyz reports it; 0 means any time.
 	ReadyMaxLate time.Duration
 }
 
-// fresh is for how long what was read of Redis serves others who ask: however many do, and however often, they cost Redis one read a second.
+// fresh is how long a reading of Redis is shared, so that Redis is read at most once a second.
 const fresh = time.Second
 
-// Metrics are a server.Observer, and what it has observed. Make them with New.
+// Metrics implements server.Observer and holds what it observed. Create it with New.
 type Metrics struct {
 	*counted
 	registry  *prometheus.Registry
@@ -50,12 +51,12 @@ type Metrics struct {
 
 	interval     time.Duration
 	readyMaxLate time.Duration
-	now          func() time.Time // time.Now, but for tests
-	fresh        time.Duration    // but for tests
-	worked       atomic.Int64     // when this process's server last had success, in Unix ms; see works
+	now          func() time.Time // replaced by tests
+	fresh        time.Duration    // replaced by tests
+	worked       atomic.Int64     // last success of this process's server, in Unix ms; see works
 }
 
-// New makes Metrics, with what the Inspector sees.
+// New returns Metrics that read Redis through the inspector.
 func New(op *inspect.Inspector, o Options) *Metrics {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -77,17 +78,17 @@ func New(op *inspect.Inspector, o Options) *Metrics {
 	}
 }
 
-// Area is that of /metrics.
+// Area is the area of /metrics.
 func (m *Metrics) Area() web.Area {
-	compress, err := gzhttp.NewWrapper(gzhttp.CompressionLevel(gzip.BestSpeed)) // others make the text no smaller
+	compress, err := gzhttp.NewWrapper(gzhttp.CompressionLevel(gzip.BestSpeed)) // higher levels barely make the text smaller
 	if err != nil {
 		panic(err) // the level is a constant
 	}
 	return web.Area{Handler: compress(http.HandlerFunc(m.serve)), Patterns: []string{"GET /metrics"}}
 }
 
-// serve tells all there is. While Redis is asked, what this process has counted is written: with
-// promhttp, which has all at once, a scrape of 1,000 topics would take 2 ms longer.
+// serve writes this process's counters while Redis is being read. With promhttp, which collects everything
+// first, a scrape of 1,000 topics takes 2 ms longer.
 func (m *Metrics) serve(w http.ResponseWriter, r *http.Request) {
 	snapshot, schedules := m.inspector.Snapshot(m.fresh), m.inspector.RecentScheduleStates(m.fresh)
 	format := expfmt.Negotiate(r.Header)
@@ -96,11 +97,11 @@ func (m *Metrics) serve(w http.ResponseWriter, r *http.Request) {
 	encode := func(families ...family) {
 		for _, f := range families {
 			if len(f.Metric) > 0 {
-				encoder.Encode(f.MetricFamily) // an error is the client's, who has gone
+				encoder.Encode(f.MetricFamily) // an error means that the client is gone
 			}
 		}
 	}
-	registered, _ := m.registry.Gather() // an error is of some collector, the others are there
+	registered, _ := m.registry.Gather() // an error concerns one collector; the others are there
 	for _, f := range registered {
 		encode(family{f})
 	}

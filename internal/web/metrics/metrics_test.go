@@ -29,7 +29,7 @@ func (s scrape) number(tb testing.TB, series string) float64 {
 	return n
 }
 
-// The text is compressed for those who can read that, and for nobody else.
+// The answer is compressed only for clients that accept that.
 func TestScrapeCompressed(t *testing.T) {
 	w := newWorld(t, Options{})
 	for n := range 100 {
@@ -54,7 +54,7 @@ func TestScrapeCompressed(t *testing.T) {
 	}
 }
 
-// Every number is that of what happened.
+// Each metric reflects what happened.
 func TestScrape(t *testing.T) {
 	w := newWorld(t, Options{Version: "1.2.3"})
 	before := w.Clock()
@@ -80,7 +80,7 @@ func TestScrape(t *testing.T) {
 	check(t, lease().Ack(t.Context()))
 	check(t, lease().Bury(t.Context(), "broken"))
 	lease()
-	ended := lease() // whose consumer dies
+	ended := lease() // its consumer dies
 	w.Do("ZADD", "delayer:job_pool", "1000.0005", ended.ID)
 	w.metrics.Pushed("mail", 2)
 	w.metrics.Pushed("mail", 3)
@@ -128,10 +128,10 @@ func TestScrape(t *testing.T) {
 	}
 }
 
-// Of several partitions each has its own numbers; what can't be read of one is left out, and of all.
+// Each partition has its own metrics; those of an unreadable one are missing, also from the totals.
 func TestScrapeOfPartitions(t *testing.T) {
 	w := newWorldOf(t, 3, Options{})
-	for _, id := range []string{"0", "1", "2", "3", "4"} { // of partitions 2, 2, 0, 0 and 0
+	for _, id := range []string{"0", "1", "2", "3", "4"} { // in partitions 2, 2, 0, 0 and 0
 		w.push("mail", id, time.Hour)
 	}
 	w.Do("ZADD", "delayer:{1}:job_pool", math.Floor(w.Clock())-30, "lease")
@@ -183,7 +183,7 @@ func TestScrapeOfPartitions(t *testing.T) {
 	}
 }
 
-// How long a job has been ready counts from its due time: one that has waited for its hour is not late.
+// A job's age counts from its due time: one that waited for an hour before is not late.
 func TestOverdue(t *testing.T) {
 	w := newWorld(t, Options{})
 	w.Do("HMSET", "delayer:job_bucket:old", "topic", "sms", "body", "x")
@@ -200,7 +200,7 @@ func TestOverdue(t *testing.T) {
 	w.expect(s, map[string]string{"delayer_oldest_overdue_seconds": "0"})
 }
 
-// Without Redis there is what this process has counted, and nothing of Redis that is no longer true.
+// Without Redis the scrape has this process's counters and no stale values.
 func TestScrapeWithoutRedis(t *testing.T) {
 	w := newWorld(t, Options{})
 	w.push("mail", "a", time.Hour)
@@ -229,7 +229,7 @@ func TestScrapeWithoutRedis(t *testing.T) {
 	w.expect(w.scrape(), map[string]string{"delayer_redis_up": "1", "delayer_jobs_waiting": "0"})
 }
 
-// A Redis that hangs holds a scrape for no longer than it is waited for.
+// A hanging Redis delays a scrape no longer than its timeout.
 func TestScrapeWhileRedisHangs(t *testing.T) {
 	w := newWorld(t, Options{})
 	w.expect(w.scrape(), map[string]string{"delayer_redis_up": "1"})
@@ -257,7 +257,7 @@ func TestErrorKinds(t *testing.T) {
 	}
 }
 
-// A user who may not read some of the numbers gets the others.
+// Without permission for some values, the others are there.
 func TestScrapeWithoutPermission(t *testing.T) {
 	w := newWorld(t, Options{})
 	w.push("mail", "a", 0)
@@ -274,7 +274,7 @@ func TestScrapeWithoutPermission(t *testing.T) {
 	}
 }
 
-// Redis may forget: what it says is added up so that it never goes back.
+// If Redis loses its counter, the metric still never goes back.
 func TestAckedNeverGoesBack(t *testing.T) {
 	w := newWorld(t, Options{})
 	acked := func(n int) string {
@@ -292,7 +292,7 @@ func TestAckedNeverGoesBack(t *testing.T) {
 	}
 }
 
-// A server that runs counts, one that was killed doesn't.
+// A running server counts, a killed one does not.
 func TestServers(t *testing.T) {
 	w := newWorld(t, Options{})
 	w.expect(w.scrape(), map[string]string{"delayer_servers": "0"})

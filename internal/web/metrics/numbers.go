@@ -8,18 +8,18 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// numbers are what is read of Redis. One that can't be read is inspect.Unknown.
+// numbers are the values read from Redis; an unreadable one is inspect.Unknown.
 type numbers struct {
 	inspect.Counts
 	pauses    inspect.Pauses
-	schedules inspect.ScheduleStates // with an Overdue below 0 if they can't be read
-	paused    int                    // topics; inspect.Unknown if they can't be read
-	servers   int                    // that run
-	strays    []store.Stray          // jobs that nobody looks for
-	acked     int64                  // since the first scrape and before
+	schedules inspect.ScheduleStates // Overdue is negative if unreadable
+	paused    int                    // paused topics; inspect.Unknown if unreadable
+	servers   int                    // running servers
+	strays    []store.Stray          // jobs outside the current partitions
+	acked     int64                  // in total, as Redis counts
 }
 
-// numbers are what the readings find.
+// numbers combines the readings.
 func (m *Metrics) numbers(ctx context.Context, reading *inspect.Reading[inspect.Snapshot], schedules *inspect.Reading[inspect.ScheduleStates]) (n numbers, err error) {
 	snapshot, err := reading.Wait(ctx)
 	if err != nil {
@@ -46,9 +46,8 @@ func (m *Metrics) numbers(ctx context.Context, reading *inspect.Reading[inspect.
 	return n, nil
 }
 
-// steady follows a number in Redis that may become smaller, when Redis forgets something or is
-// emptied. It never does itself: Prometheus would take that for a new beginning, and count all of
-// the number again.
+// steady turns a number that may go back, because Redis lost it, into one that never does: Prometheus would
+// take that for a restart and count everything again.
 type steady struct {
 	mu          sync.Mutex
 	last, total int64

@@ -13,7 +13,7 @@ import (
 	"github.com/mix-basic/delayer/server"
 )
 
-// What schedules lead to is counted, and is there as 0 before.
+// Runs of schedules are counted, with zeros before the first.
 func TestSchedulesAreCounted(t *testing.T) {
 	w := newWorld(t, Options{})
 	w.expect(w.scrape(), map[string]string{
@@ -31,7 +31,7 @@ func TestSchedulesAreCounted(t *testing.T) {
 	})
 }
 
-// How many schedules there are is told by state, and for how long the latest that is active has been due; paused ones are late for nobody.
+// Schedules are counted by state. The most overdue active one sets the lateness; paused ones do not count.
 func TestSchedulesAreTold(t *testing.T) {
 	w := newWorldOf(t, 3, Options{})
 	w.expect(w.scrape(), map[string]string{
@@ -65,7 +65,7 @@ func TestSchedulesAreTold(t *testing.T) {
 	}
 }
 
-// Who may not read schedules is told all else.
+// Without permission to read schedules everything else is there.
 func TestSchedulesWithoutRights(t *testing.T) {
 	w := newWorld(t, Options{})
 	_, err := w.client.Schedule(t.Context(), client.Schedule{Name: "a", Every: time.Hour, Topic: "t", Body: "b"})

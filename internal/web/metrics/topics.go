@@ -13,31 +13,30 @@ import (
 )
 
 const (
-	// defaultTopics is how many topics have series of their own unless Options say it.
+	// defaultTopics is the default of Options.Topics.
 	defaultTopics = 1000
-	// maxLabel is how long a topic with series of its own is at most, in bytes.
+	// maxLabel is the maximum length in bytes of a topic with its own series.
 	maxLabel = 256
-	// others is the label of all further topics together.
+	// others is the label of all other topics.
 	others = "other"
 )
 
-// topics are those with series of their own. A topic gets a label when it is met, while some are left,
-// and gives it back when it is dead: Redis doesn't know it any more, or others were used later, and
-// nothing of it was counted since the scrape before. If it comes to life again, its counters begin
-// at 0, as those of a process that was started anew: Prometheus adds that up. What was counted meanwhile
-// is counted with the others for good, so that no job is counted twice.
+// topics assigns labels. A topic gets one when it is first seen, while some are left, and loses it when it is
+// dead: Redis no longer knows it or used other topics later, and nothing was counted for it since the
+// previous scrape. If it comes back its counters start at 0, like those of a restarted process, which
+// Prometheus handles. Jobs counted meanwhile stay under "other", so that none is counted twice.
 type topics struct {
 	max    int
 	mu     sync.Mutex
 	byName map[string]*topic
-	others *topic // all further ones
+	others *topic // all topics without a label
 }
 
-// topic is what this process has counted of a topic.
+// topic has the counters of a topic.
 type topic struct {
 	label                   []*dto.LabelPair
 	pushed, moved, returned int64
-	told                    int64 // what was counted in all when it was last seen to
+	told                    int64 // total at the previous scrape
 }
 
 func newTopics(max int) *topics {
@@ -49,15 +48,15 @@ func newTopic(label string) *topic {
 	return &topic{label: []*dto.LabelPair{{Name: &name, Value: &label}}}
 }
 
-// count has what happens to the topic of that name, or to the others, counted.
+// count calls count with the topic's counters, or those of the others.
 func (t *topics) count(name string, count func(*topic)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	count(t.enter(name))
+	count(t.add(name))
 }
 
-// enter is the topic of that name, which it enters if there is a label left; or the others.
-func (t *topics) enter(name string) *topic {
+// add returns the topic's counters, with a new label if one is left, or else the others.
+func (t *topics) add(name string) *topic {
 	if t.byName[name] == nil && len(name) <= maxLabel && len(t.byName) < t.max {
 		name = strings.Clone(name)
 		t.byName[name] = newTopic(labelOf(name))
@@ -65,7 +64,8 @@ func (t *topics) enter(name string) *topic {
 	return cmp.Or(t.byName[name], t.others)
 }
 
-// live says which topics live: those that were used last, the latest last. The others give back their
+// live updates the labels: used lists the live topics, the last used last. Dead topics lose their labels to
+// live ones, the last used first.
 // labels, and those that have none get these, the latest first.
 func (t *topics) live(used []string) {
 	alive := make(map[string]bool, len(used))
@@ -82,20 +82,20 @@ func (t *topics) live(used []string) {
 		topic.told = counted
 	}
 	for i := len(used) - 1; i >= 0 && len(t.byName) < t.max; i-- {
-		t.enter(used[i])
+		t.add(used[i])
 	}
 }
 
 func (t *topic) counted() int64 { return t.pushed + t.moved + t.returned }
 
-// of is the topic of that name, or the others.
+// of returns the topic's counters, or those of the others.
 func (t *topics) of(name string) *topic {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return cmp.Or(t.byName[name], t.others)
 }
 
-// all are the topics that have labels, by name, and the others. The caller holds mu.
+// all returns the labelled topics by name, and the others. The caller holds mu.
 func (t *topics) all() []*topic {
 	all := make([]*topic, 0, len(t.byName)+1)
 	for _, name := range slices.Sorted(maps.Keys(t.byName)) {
@@ -104,8 +104,8 @@ func (t *topics) all() []*topic {
 	return append(all, t.others)
 }
 
-// labelOf is the name itself where that can be a label, and means no other topic. Else it is quoted
-// as Go quotes. What would look like a quoted one is quoted, too: so no two topics share a label.
+// labelOf returns the name if it is a valid, unambiguous label, else quotes it like Go. Names that look
+// quoted are quoted too, so no two topics share a label.
 func labelOf(name string) string {
 	if !utf8.ValidString(name) || name == others || strings.HasPrefix(name, `"`) {
 		return strconv.Quote(name)

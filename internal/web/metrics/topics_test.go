@@ -14,7 +14,7 @@ import (
 	"github.com/mix-basic/delayer/server"
 )
 
-// Each topic has a label of its own that Prometheus takes, whatever it is called.
+// Every topic gets a valid label of its own.
 func FuzzLabels(f *testing.F) {
 	names := []string{
 		"mail", "邮件", "\xff", "\xfe", `"\xff"`, `\xff`, "other", `"other"`, `"\"other\""`, "Other", "�", "a\nb", "a\x00b", `a"b`, `a\b`, "{topic=\"x\"}", " ", "\xe9\x82",
@@ -32,7 +32,7 @@ func FuzzLabels(f *testing.F) {
 	})
 }
 
-// What can be a label is the topic's, as it is; the rest is quoted.
+// Valid names are labels as they are; others are quoted.
 func TestLabels(t *testing.T) {
 	for name, want := range map[string]string{"mail": "mail", "邮件": "邮件", "other": `"other"`, "\xff": `"\xff"`} {
 		if got := labelOf(name); got != want {
@@ -41,8 +41,8 @@ func TestLabels(t *testing.T) {
 	}
 }
 
-// However many topics there are, and whatever they are called, there are so many series at most.
-// Whoever has one keeps it while it lives; all others share one, which is nobody else's.
+// The number of series is bounded whatever topics there are. A live topic keeps its series; the others share
+// one, which no topic can take.
 func TestTopicsAreBounded(t *testing.T) {
 	w := newWorld(t, Options{Topics: 3})
 	moved := func(topic string) { w.metrics.Moved(topic, server.Moved{Jobs: 1}) }
@@ -58,7 +58,7 @@ func TestTopicsAreBounded(t *testing.T) {
 		`delayer_jobs_moved_total{topic="z"}`:         "2",
 		`delayer_jobs_moved_total{topic="\"\\xff\""}`: "1",
 		`delayer_jobs_moved_total{topic="\"other\""}`: "1",
-		`delayer_jobs_moved_total{topic="other"}`:     "3", // a, b, the long one
+		`delayer_jobs_moved_total{topic="other"}`:     "3", // a, b, and the long one
 		`delayer_jobs_ready{topic="z"}`:               "1",
 		`delayer_jobs_ready{topic="\"other\""}`:       "1",
 		`delayer_jobs_ready{topic="other"}`:           "4",
@@ -70,8 +70,8 @@ func TestTopicsAreBounded(t *testing.T) {
 	}
 }
 
-// A topic that is dead gives its label to one that lives, the one that was used last; its counters
-// end, and begin anew when it comes back. The others' never go back.
+// A dead topic's label goes to the live topic used last. Its counters end, and start anew when it comes back.
+// Those of the others never go back.
 func TestLabelsGoToTheLiving(t *testing.T) {
 	w := newWorld(t, Options{Topics: 2})
 	moved := func(topic string, jobs int) { w.metrics.Moved(topic, server.Moved{Jobs: jobs}) }
@@ -81,8 +81,8 @@ func TestLabelsGoToTheLiving(t *testing.T) {
 	}
 	moved("dead", 5)
 	moved("b", 1)
-	moved("a", 1) // with the others
-	for range 2 { // whoever lives keeps it
+	moved("a", 1) // under the label of the others
+	for range 2 { // a live topic keeps its label
 		w.expect(w.scrape(), map[string]string{
 			`delayer_jobs_moved_total{topic="dead"}`: "5", `delayer_jobs_moved_total{topic="b"}`: "1", `delayer_jobs_moved_total{topic="other"}`: "1",
 			`delayer_jobs_ready{topic="dead"}`: "0", `delayer_jobs_ready{topic="b"}`: "0", `delayer_jobs_ready{topic="c"}`: "",
@@ -91,7 +91,7 @@ func TestLabelsGoToTheLiving(t *testing.T) {
 	}
 	moved("dead", 1)
 	w.Do("ZREM", "delayer:topics", "dead")
-	w.expect(w.scrape(), map[string]string{ // something was counted since
+	w.expect(w.scrape(), map[string]string{ // it was counted since
 		`delayer_jobs_moved_total{topic="dead"}`: "6", `delayer_jobs_ready{topic="dead"}`: "", `delayer_jobs_ready{topic="c"}`: "",
 	})
 	w.expect(w.scrape(), map[string]string{`delayer_jobs_ready{topic="c"}`: "0", `delayer_jobs_ready{topic="a"}`: ""})
@@ -106,13 +106,13 @@ func TestLabelsGoToTheLiving(t *testing.T) {
 	moved("dead", 7)
 	w.expect(w.scrape(), map[string]string{`delayer_jobs_moved_total{topic="dead"}`: "7", `delayer_jobs_moved_total{topic="other"}`: "4"})
 
-	w.Kill() // which is no sign of death
+	w.Kill() // losing Redis does not make topics dead
 	w.scrape()
 	w.scrape()
 	w.expect(w.scrape(), map[string]string{`delayer_jobs_moved_total{topic="dead"}`: "7"})
 }
 
-// Of very many topics those are looked at that were used last; as many as may have labels, at least.
+// Of very many topics those used last are examined, at least as many as may have labels.
 func TestScrapeOfManyTopics(t *testing.T) {
 	for labels, want := range map[int]int{5: inspect.MostTopics, inspect.MostTopics + 5: inspect.MostTopics + 5} {
 		w := newWorld(t, Options{Topics: labels})
@@ -134,8 +134,7 @@ func TestScrapeOfManyTopics(t *testing.T) {
 	}
 }
 
-// Where it is not known for how long the next job has been ready, that is said, and the series stays,
-// with the least that it can be.
+// If the age of the next job is unknown, a metric says so and the series has the lower bound.
 func TestOverdueUnknown(t *testing.T) {
 	w := newWorld(t, Options{Topics: 2})
 	ghosts := func(topic string) {
@@ -162,10 +161,10 @@ func TestOverdueUnknown(t *testing.T) {
 	w.expect(w.scrape(), map[string]string{`delayer_ready_overdue_unknown{topic="t"}`: ""})
 }
 
-// Of topics that share a series the most overdue one counts, and what can't be read doesn't.
+// The others' series has the most overdue topic and skips unreadable values.
 func TestOthersTogether(t *testing.T) {
 	few := newTopics(1)
-	few.enter("first")
+	few.add("first")
 	counts := []inspect.TopicCounts{
 		{Topic: "a", Ready: 1, Reserved: 2, Dead: inspect.Unknown, Overdue: 3 * time.Second, AtLeast: 3 * time.Second},
 		{Topic: "b", Ready: inspect.Unknown, Reserved: 5, Dead: inspect.Unknown, Overdue: inspect.Unknown, AtLeast: 9 * time.Second},
@@ -190,7 +189,7 @@ func TestOthersTogether(t *testing.T) {
 	}
 }
 
-// Many at once get the same topic for a name, and there are never too many.
+// Concurrent callers get the same topic for a name, and the bound holds.
 func TestTopicsAtOnce(t *testing.T) {
 	few := newTopics(10)
 	done := make(chan bool)
