@@ -9,19 +9,19 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// clock is the Redis's. It stands still, but each script finds it at another microsecond: what
-// tells a lease from all others of its job is when it began, and Redis never gives out two at one time.
+// clock is Redis's clock. It stands still, but each script finds it at another microsecond, because the time
+// of its start tells a lease from all others of its job, and Redis never gives out the same time twice.
 //
-// These are the microseconds of the millisecond that ends now, over and over. Due times are
-// rounded up to whole milliseconds, so delays count from now, exactly. A push alone finds it at
-// now: what is due now is ready.
+// These are the microseconds of the millisecond that ends now, over and over. Due times are rounded up to
+// whole milliseconds, so delays count exactly from now. Only a push finds the clock at now: a job due now is
+// ready.
 type clock struct {
 	redis *miniredis.Miniredis
 
 	mu      sync.Mutex
 	now     time.Time // a whole millisecond
-	scripts int       // since the beginning
-	held    bool      // scripts find it at now, all of them
+	scripts int       // number of scripts so far
+	held    bool      // all scripts find it at now
 }
 
 func newClock(m *miniredis.Miniredis, now time.Time) *clock {
@@ -57,8 +57,7 @@ func (c *clock) get() time.Time {
 	return c.now
 }
 
-// hold puts the clock forward, and what Redis keeps for a time runs out. Scripts find it there, until
-// release.
+// hold puts the clock forward, and keys of Redis expire. Scripts find it there until release.
 func (c *clock) hold(at time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

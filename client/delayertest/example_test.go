@@ -13,7 +13,7 @@ import (
 	"github.com/mix-basic/delayer/client/worker"
 )
 
-// Shop is what is tested in the examples.
+// Shop is the code under test in the examples.
 type Shop struct {
 	delayer *client.Client
 	open    map[string]bool // orders
@@ -33,7 +33,7 @@ func (s *Shop) PayOrder(ctx context.Context, number string) error {
 	return err
 }
 
-// Worker is what runs in production.
+// Worker is the worker that runs in production.
 func (s *Shop) Worker() *worker.Worker {
 	mux := worker.NewMux()
 	worker.Handle(mux, "close_order", func(_ context.Context, o Order) error {
@@ -58,7 +58,7 @@ func Example() {
 	if err := shop.PlaceOrder(t.Context(), "1001"); err != nil {
 		t.Fatal(err)
 	}
-	d.Due(t, "close_order", 30*time.Minute) // there is a job that falls due then
+	d.Due(t, "close_order", 30*time.Minute) // a job is due then
 	fmt.Println("open:", shop.open["1001"])
 
 	d.Forward(t, 30*time.Minute)
@@ -106,7 +106,7 @@ func ExampleDelayer_Jobs() {
 	// 0
 }
 
-// A job that fails is tried again, and becomes a dead letter in the end.
+// A failing job is retried and finally becomes a dead letter.
 func ExampleDelayer_Handle() {
 	t := exampleT()
 	defer t.end()
@@ -120,7 +120,7 @@ func ExampleDelayer_Handle() {
 	fmt.Println(d.Handle(t, w, "close_order"))
 	fmt.Println(d.Jobs(t, "close_order")[0].State)
 
-	d.Forward(t, time.Hour) // the backoff is not longer
+	d.Forward(t, time.Hour) // longer than any backoff
 	fmt.Println(d.Handle(t, w, "close_order"))
 	fmt.Println(d.Jobs(t, "close_order")[0].State)
 	// Output:
@@ -130,7 +130,7 @@ func ExampleDelayer_Handle() {
 	// dead
 }
 
-// A consumer crashes, and its job comes back when the lease ends.
+// A consumer crashes, and its job is redelivered when its lease ends.
 func ExampleDelayer_Forward() {
 	t := exampleT()
 	defer t.end()
@@ -153,7 +153,7 @@ func ExampleDelayer_Forward() {
 	// attempt 2
 }
 
-// A topic is paused over the night.
+// A topic is paused overnight.
 func ExampleDelayer_Forward_paused() {
 	t := exampleT()
 	defer t.end()
@@ -176,7 +176,7 @@ func ExampleDelayer_Forward_paused() {
 	// 7 <nil>
 }
 
-// Code that computes due times itself takes Now in place of time.Now.
+// Code that computes due times itself uses Now instead of time.Now.
 func ExampleDelayer_Now() {
 	t := exampleT()
 	defer t.end()
@@ -190,7 +190,7 @@ func ExampleDelayer_Now() {
 	// Output: true
 }
 
-// exampleTest stands in for the *testing.T that an Example doesn't have.
+// exampleTest replaces the *testing.T that an Example lacks.
 type exampleTest struct {
 	testing.TB
 	ctx      context.Context
@@ -212,14 +212,14 @@ func (e *exampleTest) end() {
 	}
 }
 
-// A year of a schedule, clocks that change included, in the time of some hundred calls.
+// A year of a schedule, including clock changes, takes some hundred calls.
 func ExampleDelayer_Forward_schedule() {
 	t := exampleT()
 	defer t.end()
 
 	d := delayertest.New(t)
 	invoice := client.Schedule{Name: "invoice", Cron: "30 2 1 * *", Zone: "Europe/Berlin", Topic: "invoice", Body: "all"}
-	invoice.Options = []client.PushOption{client.ReadyMaxLifetime(400 * 24 * time.Hour)} // as nobody takes them
+	invoice.Options = []client.PushOption{client.ReadyMaxLifetime(400 * 24 * time.Hour)} // because nobody consumes them
 	if _, err := d.Client().Schedule(t.Context(), invoice); err != nil {
 		t.Fatal(err)
 	}

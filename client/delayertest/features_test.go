@@ -9,7 +9,7 @@ import (
 	"github.com/mix-basic/delayer/client/delayertest"
 )
 
-// TestForwardLimit has limits let go on when time has passed: by their rate, and when leases end.
+// TestForwardLimit: limits admit more jobs as time passes and when leases end.
 func TestForwardLimit(t *testing.T) {
 	for name, l := range map[string]client.Limit{
 		"one a minute":                  {Rate: 1. / 60},
@@ -39,8 +39,8 @@ func TestForwardLimit(t *testing.T) {
 	}
 }
 
-// TestForwardWakesWhoIsHeldBack has a consumer that waits go on when its limit lets it, and not by the host's clock.
-func TestForwardWakesWhoIsHeldBack(t *testing.T) {
+// TestForwardWakesThrottled: a throttled consumer continues when its limit allows, not by the host's clock.
+func TestForwardWakesThrottled(t *testing.T) {
 	for name, l := range map[string]client.Limit{"one an hour": {Rate: 1. / 3600}, "one at a time": {Concurrency: 1}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -60,7 +60,7 @@ func TestForwardWakesWhoIsHeldBack(t *testing.T) {
 	}
 }
 
-// TestForwardOnce has a push count again when its window is over.
+// TestForwardOnce: a push counts again after its window.
 func TestForwardOnce(t *testing.T) {
 	t.Parallel()
 	d := delayertest.New(t)
@@ -74,7 +74,7 @@ func TestForwardOnce(t *testing.T) {
 	}
 }
 
-// TestForwardDebounce has a burst of pushes be one job, due when it may last no longer.
+// TestForwardDebounce: a burst of pushes is one job, due at the end of the longest time.
 func TestForwardDebounce(t *testing.T) {
 	t.Parallel()
 	d := delayertest.New(t)
@@ -93,7 +93,7 @@ func TestForwardDebounce(t *testing.T) {
 	expect(t, d, "a waiting 0 in 20s")
 }
 
-// TestForwardFollow has the newest push be delivered when the job is done, by an ack, or as its lease has ended.
+// TestForwardFollow: the newest push is delivered when the job is done, by an ack or because its lease ended.
 func TestForwardFollow(t *testing.T) {
 	t.Parallel()
 	d := delayertest.New(t)
@@ -111,7 +111,7 @@ func TestForwardFollow(t *testing.T) {
 	expect(t, d, "a waiting 0 in 59m0s")
 }
 
-// TestForwardBackOff has consumers' backing off be over at its time.
+// TestForwardBackOff: a back-off ends in time.
 func TestForwardBackOff(t *testing.T) {
 	t.Parallel()
 	d := delayertest.New(t)

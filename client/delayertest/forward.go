@@ -11,11 +11,11 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// Forward lets so much time pass, rounded up to milliseconds, and returns when all that falls
-// due until then is in its ready queue, each job at its time: waiting jobs, those to be
-// tried again, and those whose leases end. Jobs whose lifetime ends are gone. Consumers
-// that wait, such as a worker that runs, get the jobs at once, but Forward does not wait for them. So do those whom a limit of the topic
-// holds back, if it lets them go on by then; where it would have done so within 5 s they may come that much later by the host's clock.
+// Forward lets time pass, rounded up to milliseconds, and returns when everything due by then is in its ready
+// queue: waiting jobs, retries, and jobs whose leases ended, each at its time. Jobs at the end of their
+// lifetimes are gone. Waiting consumers, such as a running worker, get the jobs at once, but Forward does not
+// wait for them. So do consumers throttled by a topic's limit, if it admits them by then; if it would have
+// done so within 5 s they may be that much later by the host's clock.
 //
 // With 0 no time passes.
 func (d *Delayer) Forward(t testing.TB, by time.Duration) {
@@ -40,13 +40,13 @@ func (d *Delayer) Forward(t testing.TB, by time.Duration) {
 			break
 		}
 	}
-	if err := d.wakeHeldBack(); err != nil {
+	if err := d.wakeThrottled(); err != nil {
 		t.Fatalf("delayertest: Forward: %v", err)
 	}
 }
 
-// wakeHeldBack has those ask again whom limits hold back: they wait by the host's clock.
-func (d *Delayer) wakeHeldBack() error {
+// wakeThrottled makes throttled consumers poll again: they wait by the host's clock.
+func (d *Delayer) wakeThrottled() error {
 	conn := d.pool.Get()
 	defer conn.Close()
 	topics, err := redis.Strings(conn.Do("HKEYS", d.keys.Limits()))
@@ -57,7 +57,7 @@ func (d *Delayer) wakeHeldBack() error {
 	return err
 }
 
-// nextDue is the millisecond in which something falls due next, until at the latest.
+// nextDue returns the millisecond in which something falls due next, until at the latest.
 func (d *Delayer) nextDue(until time.Time) (time.Time, error) {
 	conn := d.pool.Get()
 	defer conn.Close()
@@ -71,5 +71,5 @@ func (d *Delayer) nextDue(until time.Time) (time.Time, error) {
 	return now.Add(wholeMilliseconds(due.Sub(now))), err
 }
 
-// score is a time in whole milliseconds as the pool has it.
+// score formats a time as the pool does.
 func score(t time.Time) string { return fmt.Sprintf("%d.%03d", t.Unix(), t.Nanosecond()/1e6) }

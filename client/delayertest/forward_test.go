@@ -14,13 +14,13 @@ import (
 	"github.com/mix-basic/delayer/client/worker"
 )
 
-// TestForward has due times be exact to the millisecond, whatever was called before.
+// TestForward: due times are exact to the millisecond, whatever was called before.
 func TestForward(t *testing.T) {
 	t.Parallel()
 	d := delayertest.New(t)
 	began := d.Now()
 	push(t, d, "a", 30*time.Minute)
-	push(t, d, "b", 30*time.Minute-time.Microsecond) // is rounded up
+	push(t, d, "b", 30*time.Minute-time.Microsecond) // rounded up
 	push(t, d, "c", 20*time.Minute)
 	push(t, d, "now", 0)
 	expect(t, d, "now ready 0", "c waiting 0 in 20m0s", "a waiting 0 in 30m0s", "b waiting 0 in 30m0s")
@@ -38,7 +38,7 @@ func TestForward(t *testing.T) {
 	}
 }
 
-// TestForwardPushAt takes the due time from Now.
+// TestForwardPushAt computes the due time from Now.
 func TestForwardPushAt(t *testing.T) {
 	t.Parallel()
 	d := delayertest.New(t)
@@ -66,7 +66,7 @@ func TestForwardDueOrder(t *testing.T) {
 	expect(t, d, want...)
 }
 
-// TestForwardGroup has a group be due when nothing more came for a while, and then takes no more.
+// TestForwardGroup: a group is due after a quiet time and then accepts no more pushes.
 func TestForwardGroup(t *testing.T) {
 	d := delayertest.New(t)
 	push := func(body string) client.Outcome {
@@ -93,7 +93,7 @@ func TestForwardGroup(t *testing.T) {
 	}
 }
 
-// TestForwardLease has a lease end, at its time, and the job come back.
+// TestForwardLease: a lease ends in time and its job is redelivered.
 func TestForwardLease(t *testing.T) {
 	t.Parallel()
 	d := delayertest.New(t)
@@ -118,9 +118,9 @@ func TestForwardLease(t *testing.T) {
 	expect(t, d)
 }
 
-// TestLeasesOfOneMoment has a job reserved twice though the time stands still: only
-// the second one may change it.
-func TestLeasesOfOneMoment(t *testing.T) {
+// TestLeasesAtOneTime: a job is reserved twice while the clock stands still, and only the second lease can
+// change it.
+func TestLeasesAtOneTime(t *testing.T) {
 	t.Parallel()
 	d := delayertest.New(t)
 	for n := range 10 {
@@ -142,8 +142,8 @@ func TestLeasesOfOneMoment(t *testing.T) {
 	}
 }
 
-// TestForwardLifetime has jobs be gone when their lifetime ends, at its time, also if all of that passes in
-// one call. A server takes them out of their queue, so that no consumer meets them.
+// TestForwardLifetime: jobs are gone at the end of their lifetimes, even if all of that passes in one call.
+// The server removes them from the queue, so no consumer gets them.
 func TestForwardLifetime(t *testing.T) {
 	t.Parallel()
 	d := delayertest.New(t)
@@ -164,7 +164,7 @@ func TestForwardLifetime(t *testing.T) {
 	}
 }
 
-// TestForwardLeasedLifetime has the lifetime stand still while a job is reserved.
+// TestForwardLeasedLifetime: the lifetime stands still while a job is reserved.
 func TestForwardLeasedLifetime(t *testing.T) {
 	t.Parallel()
 	d := delayertest.New(t)
@@ -179,7 +179,7 @@ func TestForwardLeasedLifetime(t *testing.T) {
 	expect(t, d)
 }
 
-// TestForwardDead has dead letters be kept for 14 days.
+// TestForwardDead: dead letters are kept for 14 days.
 func TestForwardDead(t *testing.T) {
 	t.Parallel()
 	d := delayertest.New(t)
@@ -191,7 +191,7 @@ func TestForwardDead(t *testing.T) {
 	expect(t, d)
 }
 
-// TestForwardWakes has consumers that wait get what falls due.
+// TestForwardWakes: waiting consumers get what falls due.
 func TestForwardWakes(t *testing.T) {
 	t.Parallel()
 	d := delayertest.New(t)
@@ -208,7 +208,7 @@ func TestForwardWakes(t *testing.T) {
 	check(t, <-got)
 }
 
-// TestForwardRun has a worker that runs get what falls due, and what is to be tried again.
+// TestForwardRun: a running worker gets due jobs and retries.
 func TestForwardRun(t *testing.T) {
 	t.Parallel()
 	d := delayertest.New(t)
@@ -228,7 +228,7 @@ func TestForwardRun(t *testing.T) {
 	if attempt := <-attempts; attempt != 1 {
 		t.Errorf("attempt %d", attempt)
 	}
-	for len(d.Jobs(t, topic, client.Waiting)) == 0 { // Redis is told soon
+	for len(d.Jobs(t, topic, client.Waiting)) == 0 { // the retry is stored soon
 		time.Sleep(time.Millisecond)
 	}
 	d.Due(t, topic, time.Minute)
@@ -241,7 +241,7 @@ func TestForwardRun(t *testing.T) {
 	expect(t, d)
 }
 
-// TestParallel has subtests use one Delayer at a time, each its own topic, and others theirs.
+// TestParallel: subtests use one Delayer concurrently with their own topics, others their own Delayer.
 func TestParallel(t *testing.T) {
 	t.Parallel()
 	shared := delayertest.New(t)
@@ -271,7 +271,7 @@ func TestParallel(t *testing.T) {
 	}
 }
 
-// TestURL has another Client see the same jobs.
+// TestURL: another Client sees the same jobs.
 func TestURL(t *testing.T) {
 	t.Parallel()
 	d := delayertest.New(t)
@@ -283,10 +283,10 @@ func TestURL(t *testing.T) {
 	expect(t, d, "a waiting 0 in 1m0s")
 }
 
-// What is due now is ready, also by a time that the code under test has computed.
+// A job due now is ready, even if the code under test computed the time.
 func TestPushAtNow(t *testing.T) {
 	d := delayertest.New(t)
-	for range 3 { // whatever scripts were run before
+	for range 3 { // whatever scripts ran before
 		for _, tt := range []struct {
 			at    time.Duration
 			state client.State
@@ -304,7 +304,7 @@ func TestPushAtNow(t *testing.T) {
 	}
 }
 
-// A year goes by: each moment of each schedule has its job, at its time.
+// In a year each occurrence of each schedule has its job, in time.
 func TestForwardThroughAYearOfSchedules(t *testing.T) {
 	d := delayertest.New(t)
 	c, ctx := d.Client(), t.Context()
@@ -326,7 +326,7 @@ func TestForwardThroughAYearOfSchedules(t *testing.T) {
 	var want, got []string
 	for day := range 366 {
 		at := time.Date(from.In(zone).Year(), from.In(zone).Month(), from.In(zone).Day()+day, 2, 30, 0, 0, zone)
-		if at.Hour() != 2 { // there is no such time, so right after the gap
+		if at.Hour() != 2 { // that time does not exist; the job comes right after the gap
 			at = time.Date(at.Year(), at.Month(), at.Day(), 3, 0, 0, 0, zone)
 		}
 		if at.After(from) && !at.After(d.Now()) {

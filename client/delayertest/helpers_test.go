@@ -18,7 +18,7 @@ import (
 // check fails the test on an error.
 var check = redistest.Check
 
-// patience is after how long a test gives up waiting for something.
+// patience is how long a test waits for something.
 const patience = 30 * time.Second
 
 const topic = "close_order"
@@ -36,7 +36,7 @@ func reserve(t *testing.T, d *delayertest.Delayer, lease time.Duration) *client.
 	return list[0]
 }
 
-// runScripts has the clock go round its microseconds, more than once.
+// runScripts moves the clock through all its microseconds, more than once.
 func runScripts(t *testing.T, d *delayertest.Delayer) {
 	t.Helper()
 	conn, err := redis.DialURL(d.URL())
@@ -48,7 +48,7 @@ func runScripts(t *testing.T, d *delayertest.Delayer) {
 	}
 }
 
-// expect compares the topic's jobs, each as "ID state attempts", and "in duration" if it has a due time.
+// expect compares the topic's jobs, each as "ID state attempts", plus "in duration" if it has a due time.
 func expect(t *testing.T, d *delayertest.Delayer, want ...string) {
 	t.Helper()
 	var got []string
@@ -64,7 +64,7 @@ func expect(t *testing.T, d *delayertest.Delayer, want ...string) {
 	}
 }
 
-// newWorker is a quiet one, of which a job has two attempts a minute apart.
+// newWorker returns a quiet worker with two attempts a minute apart.
 func newWorker(d *delayertest.Delayer, h worker.HandlerFunc) *worker.Worker {
 	mux := worker.NewMux()
 	mux.Handle(topic, h)
@@ -88,7 +88,7 @@ func (f *failing) Fatalf(format string, args ...any) {
 	runtime.Goexit()
 }
 
-// failure is the message with which use fails its test, "" if it doesn't.
+// failure returns the message with which use fails its test, or "".
 func failure(t *testing.T, use func(t testing.TB)) string {
 	f := &failing{TB: t}
 	ended := make(chan struct{})

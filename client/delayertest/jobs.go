@@ -14,8 +14,8 @@ import (
 	"github.com/mix-basic/delayer/client/worker"
 )
 
-// Due fails the test unless exactly one job of the topic falls due in so long from Now, and
-// returns it. With 0 that is a job that is ready. Jobs that fall due at other times are let be.
+// Due fails the test unless exactly one job of the topic falls due in that time from Now, and returns it.
+// With 0 that is a ready job. Other jobs are ignored.
 func (d *Delayer) Due(t testing.TB, topic string, in time.Duration) client.Job {
 	t.Helper()
 	if in < 0 {
@@ -40,14 +40,14 @@ func (d *Delayer) Due(t testing.TB, topic string, in time.Duration) client.Job {
 	return client.Job{}
 }
 
-// Handle has the worker handle the topic's next ready job as in production: the job is reserved,
-// goes through the middleware to the handler, and is acknowledged, retried, or buried. It returns
-// the handler's error. What became of the job is told by Jobs: after nil it is gone.
+// Handle makes the worker handle the topic's next ready job as in production: the job is reserved, passes
+// through the middleware to the handler, and is acknowledged, retried or buried. It returns the handler's
+// error. Jobs tells what happened to the job: after nil it is gone.
 //
-// The error is client.ErrLeaseLost as well if the job was not the worker's any more when the
-// handler returned. A handler that calls Forward beyond its lease brings that about.
+// The error is also client.ErrLeaseLost if the lease was lost before the handler returned, as when a handler
+// calls Forward beyond its lease.
 //
-// It fails the test if no job of the topic is ready, or the worker has no handler for it.
+// It fails the test if no job of the topic is ready or the worker has no handler for it.
 func (d *Delayer) Handle(t testing.TB, w *worker.Worker, topic string) error {
 	t.Helper()
 	job, err := w.RunOne(t.Context(), topic)
@@ -57,9 +57,9 @@ func (d *Delayer) Handle(t testing.TB, w *worker.Worker, topic string) error {
 	return err
 }
 
-// Jobs are the topic's jobs in these states, or in any if none is given: first the ready ones, as
-// consumers will get them; then those that wait or are reserved, by when they fall due or their
-// leases end; then the dead letters, the newest first, of which Due is when they became that.
+// Jobs returns the topic's jobs in these states, or in any if none is given: ready ones in the order of
+// delivery, then waiting and reserved ones by when they are due or their leases end, then dead letters,
+// newest first, whose Due is when they died.
 func (d *Delayer) Jobs(t testing.TB, topic string, states ...client.State) []client.Job {
 	t.Helper()
 	jobs, err := d.jobs(context.Background(), topic)
@@ -101,8 +101,8 @@ func (d *Delayer) jobs(ctx context.Context, topic string) ([]client.Job, error) 
 	return jobs, nil
 }
 
-// ids are those in the topic's ready queue, the next first, and in the pool, in due order. A
-// job may have left either, or be of another topic.
+// ids returns the IDs in the topic's ready queue in order, and those in the pool in due order. A job may have
+// left either, or belong to another topic.
 func (d *Delayer) ids(topic string) (ready, pool []string, err error) {
 	conn := d.pool.Get()
 	defer conn.Close()
@@ -118,10 +118,10 @@ func (d *Delayer) ids(topic string) (ready, pool []string, err error) {
 	return ready, pool, err
 }
 
-// mostDescribed is how many jobs a message lists at most.
+// mostDescribed is the maximum number of jobs in a message.
 const mostDescribed = 10
 
-// describe says, for a message, what there is of the topic.
+// describe lists the topic's jobs for a message.
 func (d *Delayer) describe(t testing.TB, topic string) string {
 	t.Helper()
 	jobs := d.Jobs(t, topic)
@@ -151,7 +151,7 @@ func (d *Delayer) describeJob(job client.Job) string {
 	return fmt.Sprintf("%q is ready", job.ID)
 }
 
-// describeTopics names the topics that jobs were pushed to, as the name may be misspelt.
+// describeTopics lists the topics with jobs, because the name may be misspelt.
 func (d *Delayer) describeTopics() string {
 	stats, err := d.client.Stats(context.Background())
 	if err != nil || len(stats.Topics) == 0 {

@@ -71,7 +71,7 @@ func TestDue(t *testing.T) {
 	}
 }
 
-// TestBadUse has what can't be right fail the test, with words that help.
+// TestBadUse: mistakes fail the test with a helpful message.
 func TestBadUse(t *testing.T) {
 	t.Parallel()
 	d := delayertest.New(t)
@@ -83,7 +83,7 @@ func TestBadUse(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		use  func(t testing.TB)
-		want []string // in the message
+		want []string // contained in the message
 	}{
 		{"Forward back", func(t testing.TB) { d.Forward(t, -time.Second) }, []string{"Forward by -1s", "want 0 or more"}},
 		{"Due in the past", func(t testing.TB) { d.Due(t, topic, -time.Second) }, []string{"Due in -1s", "want 0"}},
@@ -110,7 +110,7 @@ func TestBadUse(t *testing.T) {
 	expect(t, d, "c waiting 0 in 1m0s", "a waiting 0 in 1h0m0s", "b waiting 0 in 1h0m0s")
 }
 
-// TestHandle has a job fail, be tried again, and become a dead letter.
+// TestHandle: a job fails, is retried, and becomes a dead letter.
 func TestHandle(t *testing.T) {
 	t.Parallel()
 	d := delayertest.New(t)
@@ -143,7 +143,7 @@ func TestHandle(t *testing.T) {
 	expect(t, d, "a dead 2")
 }
 
-// TestHandleTooSlow has the lease end while the handler runs.
+// TestHandleTooSlow: the lease ends while the handler runs.
 func TestHandleTooSlow(t *testing.T) {
 	t.Parallel()
 	d := delayertest.New(t)
@@ -158,8 +158,7 @@ func TestHandleTooSlow(t *testing.T) {
 	expect(t, d, "a ready 1")
 }
 
-// TestHandleExhausted has a job whose attempts are used up become a dead letter instead of
-// being handled.
+// TestHandleExhausted: a job whose attempts are used up becomes a dead letter instead of being handled.
 func TestHandleExhausted(t *testing.T) {
 	t.Parallel()
 	d := delayertest.New(t)
@@ -176,7 +175,7 @@ func TestHandleExhausted(t *testing.T) {
 	}
 }
 
-// A dead letter tells what its producer has set, also if there is a job of its ID again.
+// A dead letter keeps its producer's options, even if there is a new job with its ID.
 func TestDeadJobsTellTheirOptions(t *testing.T) {
 	t.Parallel()
 	d := delayertest.New(t)

@@ -8,7 +8,8 @@ import (
 	"github.com/mix-basic/delayer/client/worker"
 )
 
-// A handler that backs off has nothing of the topic delivered to anybody meanwhile; its job comes again, and its attempt does not count.
+// BackOff stops delivery of the topic to everybody; the job is redelivered afterwards and its attempt does
+// not count.
 func TestBackoff(t *testing.T) {
 	t.Parallel()
 	f := start(t)
@@ -20,7 +21,7 @@ func TestBackoff(t *testing.T) {
 		paused, err := f.Paused(ctx)
 		check(t, err)
 		if len(paused) == 0 && len(done) == 0 && job.ID == "a" && job.Token != 0 && f.get("b").State == "" {
-			f.push("b", "t") // which nobody may get before
+			f.push("b", "t") // not delivered before the back-off ends
 			return worker.BackOff("t", 300*time.Millisecond)
 		}
 		done <- job

@@ -10,7 +10,7 @@ import (
 	"github.com/mix-basic/delayer/internal/redistest"
 )
 
-// deliver is a handler that hands over the ID.
+// deliver is a handler that sends the job's ID.
 func deliver(to chan<- string) func(context.Context, *worker.Job) error {
 	return func(_ context.Context, job *worker.Job) error {
 		to <- job.ID
@@ -18,8 +18,8 @@ func deliver(to chan<- string) func(context.Context, *worker.Job) error {
 	}
 }
 
-// Topics whose ready queues are broken keep no other from being waited for, and are served
-// again when they are well. The log tells of each once.
+// Topics with broken ready queues do not keep others from being waited for. They are served again once
+// repaired, and the log names each once.
 func TestBrokenTopicHarmsNoOther(t *testing.T) {
 	for name, broken := range map[string][]string{"one": {"broken"}, "all": {"broken", "well", "fine"}} {
 		t.Run(name, func(t *testing.T) {
@@ -31,7 +31,7 @@ func TestBrokenTopicHarmsNoOther(t *testing.T) {
 			}
 			f.run(muxOf(deliver(handled), "broken", "well", "fine"), worker.Options{Logger: log.Logger()})
 			if len(broken) == 1 {
-				f.AwaitWaiter("well") // who waits was not refused
+				f.AwaitWaiter("well") // a waiter is registered, so the call was not refused
 			}
 			until(t, "it is told", func() bool { return len(log.Lines("can't fetch jobs", "WRONGTYPE")) >= len(broken) })
 			for _, topic := range []string{"well", "fine", "broken"} {
@@ -49,8 +49,8 @@ func TestBrokenTopicHarmsNoOther(t *testing.T) {
 	}
 }
 
-// A job that can't be made a dead letter keeps the worker neither from its topic's other jobs nor from
-// other topics, be it for want of a right; the Client's logger names it once.
+// A job that cannot be buried, for example because a permission is missing, does not keep the worker from
+// other jobs, and the Client's logger names it once.
 func TestJobThatCantBeBuried(t *testing.T) {
 	for name, break_ := range map[string]func(f *fixture){
 		"dead letters of another type": func(f *fixture) { f.Do("SET", "delayer:dead_letters:t", "text") },

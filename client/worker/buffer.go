@@ -3,27 +3,26 @@ package worker
 import "time"
 
 const (
-	// aheadFor is for how long a worker reserves jobs ahead, at the pace at which
-	// its handlers return: so it fetches many at a time where they are quick, and no
-	// more than it has places for where they are slow.
+	// aheadFor is how long a worker reserves jobs ahead, at the rate at which its handlers return: many at a
+	// time if they are quick, and no more than it has free slots for if they are slow.
 	aheadFor = 10 * time.Millisecond
-	// maxAhead is how many jobs that are at most.
+	// maxAhead is the maximum number of jobs reserved ahead.
 	maxAhead = 250
-	// maxBuffered is for how long a job may wait that was reserved ahead. It is given
-	// back then, as the handlers have become slow.
+	// maxBuffered is how long a job reserved ahead may wait for a handler. Then it is released, because the
+	// handlers have become slow.
 	maxBuffered = 100 * time.Millisecond
-	// maxFetch is how many jobs one call reserves at most.
+	// maxFetch is the maximum number of jobs per fetch.
 	maxFetch = 250
 )
 
-// pace is how many handlers return a second.
+// pace measures how many handlers return per second.
 type pace struct {
 	perSecond float64
-	handled   int // since
+	handled   int // since the last observe
 	since     time.Time
 }
 
-// observe enters what was handled until now. What is older counts for less.
+// observe updates the pace; older values count for less.
 func (p *pace) observe(now time.Time) {
 	const memory = 20 * time.Millisecond
 	took := now.Sub(p.since)
@@ -35,30 +34,30 @@ func (p *pace) observe(now time.Time) {
 	p.handled, p.since = 0, now
 }
 
-// ahead is how many jobs are reserved ahead.
+// ahead returns how many jobs to reserve ahead.
 func (p *pace) ahead() int { return min(int(p.perSecond*aheadFor.Seconds()), maxAhead) }
 
-// wanted is how many jobs are to be reserved now; 0 as long as at least half of those are there
-// that are reserved ahead. mu must be held.
+// wanted returns how many jobs to fetch now; 0 while at least half of those reserved ahead are still
+// buffered. The caller holds mu.
 func (r *run) wanted() int {
 	free, ahead := r.options.Concurrency-r.running, r.pace.ahead()
 	if free == 0 && len(r.buffered) > ahead/2 {
 		return 0
 	}
-	return max(min(free+ahead-len(r.buffered), maxFetch, r.maxHeld-len(r.tasks)), 0)
+	return max(min(free+ahead-len(r.buffered), maxFetch, r.maxActive-len(r.tasks)), 0)
 }
 
-// buffer keeps a task until there is a place for it. mu must be held.
+// buffer keeps a task until a slot is free. The caller holds mu.
 func (r *run) buffer(t *task) {
 	t.since = time.Now()
 	r.buffered = append(r.buffered, t)
 	if !r.ageing {
 		r.ageing = true
-		time.AfterFunc(maxBuffered, r.giveBackOld)
+		time.AfterFunc(maxBuffered, r.releaseOld)
 	}
 }
 
-// unbuffer takes the first task out. mu must be held.
+// unbuffer removes the first task. The caller holds mu.
 func (r *run) unbuffer() *task {
 	t := r.buffered[0]
 	r.buffered[0] = nil
@@ -66,24 +65,24 @@ func (r *run) unbuffer() *task {
 	return t
 }
 
-// giveBackOld gives back what has been in the buffer for too long.
-func (r *run) giveBackOld() {
+// releaseOld releases jobs that have been buffered for too long.
+func (r *run) releaseOld() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for len(r.buffered) > 0 {
 		if left := maxBuffered - time.Since(r.buffered[0].since); left > 0 {
-			time.AfterFunc(left, r.giveBackOld)
+			time.AfterFunc(left, r.releaseOld)
 			return
 		}
-		r.giveBackFirst()
+		r.releaseFirst()
 	}
 	r.ageing = false
 }
 
-// giveBackFirst gives back the first task of the buffer. mu must be held.
-func (r *run) giveBackFirst() {
+// releaseFirst releases the first buffered job. The caller holds mu.
+func (r *run) releaseFirst() {
 	t := r.unbuffer()
-	t.served.held--
+	t.served.active--
 	t.settling = true
-	go t.giveBack()
+	go t.releaseUnstarted()
 }

@@ -31,32 +31,32 @@ const (
 	crashServers = 3 // how often the server is killed
 )
 
-// crashLease is longer than Redis is away. An Ack whose answer was lost takes it for done if the job is gone by then, and
-// a job may be whose lease has ended.
+// crashLease is longer than Redis is down. An Ack that lost its reply and finds the job gone assumes that it
+// succeeded; but the job could also be gone because its lease ended and another worker finished it.
 var crashLease = time.Second
 
 func init() {
-	if redistest.Clustered { // a node that begins anew does not serve its slots for two seconds
+	if redistest.Clustered { // a restarted node does not serve its slots for two seconds
 		crashLease = 5 * time.Second
 	}
 }
 
-// What a process of TestCrash gets in its environment.
+// Environment of TestCrash's processes.
 const (
 	crashRole = "DELAYER_CRASH_ROLE" // worker or server
-	crashURL  = "DELAYER_CRASH_URL"  // of Redis
-	crashKeys = "DELAYER_CRASH_KEYS" // what their names begin with
-	crashFile = "DELAYER_CRASH_FILE" // for what it does
+	crashURL  = "DELAYER_CRASH_URL"  // Redis
+	crashKeys = "DELAYER_CRASH_KEYS" // prefix of the keys
+	crashFile = "DELAYER_CRASH_FILE" // log of what it does
 )
 
-// TestCrashProcess is no test but a process that TestCrash starts and kills.
+// TestCrashProcess is not a test but a process that TestCrash starts and kills.
 func TestCrashProcess(t *testing.T) {
 	role := os.Getenv(crashRole)
 	if role == "" {
 		t.Skip("a process of TestCrash")
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	go func() { // the test has ended, or wants us to
+	go func() { // the test has ended or wants this process to end
 		io.Copy(io.Discard, os.Stdin)
 		cancel()
 	}()
@@ -72,8 +72,8 @@ func TestCrashProcess(t *testing.T) {
 	check(t, err)
 }
 
-// crashWorker writes a line to the file when a handler begins and ends, and when its job is acknowledged:
-// what a killed process has written stays there.
+// crashWorker appends a line to the file when a handler starts and ends, and when its job is acknowledged.
+// What a killed process has written stays there.
 func crashWorker(ctx context.Context, c *client.Client, file string) error {
 	log, err := os.OpenFile(file, os.O_APPEND|os.O_WRONLY, 0)
 	if err != nil {
@@ -84,7 +84,7 @@ func crashWorker(ctx context.Context, c *client.Client, file string) error {
 		fmt.Fprintln(log, "began", job.ID, job.Token, job.Attempt)
 		took := rand.N(20 * time.Millisecond)
 		if rand.N(50) == 0 {
-			took = crashLease + rand.N(crashLease) // its lease is renewed
+			took = crashLease + rand.N(crashLease) // long enough for its lease to be extended
 		}
 		select {
 		case <-time.After(took):
@@ -103,7 +103,7 @@ func crashWorker(ctx context.Context, c *client.Client, file string) error {
 	}).Run(ctx)
 }
 
-// crash is what TestCrash kills.
+// crash has the processes that TestCrash kills.
 type crash struct {
 	t     *testing.T
 	redis *fixture
@@ -111,7 +111,7 @@ type crash struct {
 	kills map[string]int
 }
 
-// process is one that is started anew when it was killed.
+// process is restarted whenever it was killed.
 type process struct {
 	*exec.Cmd
 	stdin io.Closer
@@ -128,7 +128,7 @@ func (c *crash) start(role string) *process {
 		err = cmd.Start()
 	}
 	check(c.t, err)
-	c.t.Cleanup(func() { // it has ended, unless the test has failed
+	c.t.Cleanup(func() { // it has ended, unless the test failed
 		stdin.Close()
 		cmd.Process.Kill()
 		cmd.Wait()
@@ -139,7 +139,7 @@ func (c *crash) start(role string) *process {
 	return &process{cmd, stdin}
 }
 
-// kill ends a process as a crash would, and starts another.
+// kill kills a process and starts another.
 func (c *crash) kill(p **process, role string) {
 	(*p).Process.Kill()
 	(*p).Wait()
@@ -147,9 +147,9 @@ func (c *crash) kill(p **process, role string) {
 	*p = c.start(role)
 }
 
-// Workers, Redis (whose AOF is written before it answers) and the server are killed under load. Every
-// job that was pushed is handled and acknowledged. One that is handled twice was not acknowledged, and
-// its lease had ended: by Redis's clock, which the tokens tell, a whole lease lies between.
+// Workers, Redis (whose AOF is written before it replies) and the server are killed under load. Every pushed
+// job is handled and acknowledged. A job that is handled twice was not acknowledged before, and its first
+// lease had ended by Redis's clock, as the tokens show.
 func TestCrash(t *testing.T) {
 	c := &crash{t: t, kills: map[string]int{}, file: filepath.Join(t.TempDir(), "log")}
 	check(t, os.WriteFile(c.file, nil, 0o600))
@@ -165,11 +165,11 @@ func TestCrash(t *testing.T) {
 
 	began, period := time.Now(), *crashTime
 	if c.redis.Clustered {
-		period += crashRedis * 2 * time.Second // a node that begins anew does not serve its slots for so long
+		period += crashRedis * 2 * time.Second // a restarted node does not serve its slots for a while
 	}
 	redisAt, serverAt := period/(crashRedis+1), period/(crashServers+1)
 	for elapsed := time.Duration(0); elapsed < period; elapsed = time.Since(began) {
-		time.Sleep(rand.N(400 * time.Millisecond)) // the moments are the test's input
+		time.Sleep(rand.N(400 * time.Millisecond)) // random times are the test's input
 		c.kill(&workers[rand.IntN(len(workers))], "worker")
 		if c.kills["redis"] < crashRedis && elapsed > redisAt*time.Duration(c.kills["redis"]+1) {
 			c.redis.Kill()
@@ -193,13 +193,13 @@ func TestCrash(t *testing.T) {
 	c.judge(p, c.read())
 }
 
-// pushes are what became of the pushes: those with an error may be stored.
+// pushes has the results of the pushes: those with an error may be stored.
 type pushes struct {
 	stored  []string
 	unknown map[string]bool
 }
 
-// push pushes jobs, some at a time, until ctx is done.
+// push pushes jobs from several goroutines until ctx is done.
 func (c *crash) push(ctx context.Context) pushes {
 	producer := c.redis.Client
 	p := pushes{unknown: map[string]bool{}}
@@ -217,7 +217,7 @@ func (c *crash) push(ctx context.Context) pushes {
 				p.unknown[r.ID] = true
 			}
 		}
-		time.Sleep(20 * time.Millisecond) // the load: 500 jobs/s at most
+		time.Sleep(20 * time.Millisecond) // limits the load to 500 jobs/s
 	}
 	return p
 }
@@ -234,15 +234,15 @@ func (c *crash) drain() {
 	c.redis.Expect(redistest.State{})
 }
 
-// crashDelivery is one to a handler.
+// crashDelivery is a delivery to a handler.
 type crashDelivery struct {
-	token   int64 // when it was reserved, in µs by Redis's clock
+	token   int64 // time of the reservation in µs, by Redis's clock
 	attempt int
-	ended   bool // the handler has done its work
+	ended   bool // the handler finished its work
 	acked   bool
 }
 
-// read reads what the workers have written, by job and in the order of the deliveries.
+// read parses the workers' lines: by job, in the order of the deliveries.
 func (c *crash) read() map[string][]*crashDelivery {
 	c.t.Helper()
 	file, err := os.Open(c.file)
@@ -272,7 +272,7 @@ func (c *crash) read() map[string][]*crashDelivery {
 	return deliveries
 }
 
-// judge checks that nothing is lost, and that there is a reason for whatever was delivered twice.
+// judge checks that no job was lost and that each redelivery had a reason.
 func (c *crash) judge(p pushes, deliveries map[string][]*crashDelivery) {
 	c.t.Helper()
 	known := map[string]bool{}
@@ -291,7 +291,7 @@ func (c *crash) judge(p pushes, deliveries map[string][]*crashDelivery) {
 		last := list[len(list)-1]
 		unheard += last.attempt - len(list)
 		if !last.acked {
-			unreported++ // killed between the acknowledgement and our line
+			unreported++ // killed between the acknowledgement and its line
 		}
 		if last.acked && !last.ended {
 			c.t.Errorf("job %s is acknowledged, but not done", id)

@@ -19,13 +19,13 @@ func ExampleWorker() {
 		log.Fatal(err)
 	}
 	defer c.Close()
-	// Elsewhere: close the order if it is not paid within a while.
+	// In another program: close the order if it is not paid in time.
 	m := client.Message{ID: "order-1", Topic: "close_order", Body: "order-1 was not paid"}
 	if _, err := c.Push(context.Background(), m, 20*time.Millisecond); err != nil {
 		log.Fatal(err)
 	}
 
-	ctx, stop := context.WithCancel(context.Background()) // as a rule signal.NotifyContext
+	ctx, stop := context.WithCancel(context.Background()) // usually from signal.NotifyContext
 	mux := worker.NewMux()
 	mux.HandleFunc("close_order", func(ctx context.Context, job *worker.Job) error {
 		fmt.Println(job.Body, "at attempt", job.Attempt)
@@ -38,7 +38,7 @@ func ExampleWorker() {
 	// Output: order-1 was not paid at attempt 1
 }
 
-// A handler of values: bodies are JSON.
+// Handlers of typed values: bodies are JSON.
 func ExampleHandle() {
 	type Order struct{ ID, Customer string }
 	handled := make(chan bool)
@@ -53,7 +53,7 @@ func ExampleHandle() {
 	// Output: Ann ordered order-1 in job job-1
 }
 
-// A topic that is declared with its type has producers push what handlers take.
+// A topic declared with its type makes producers push what handlers expect.
 func ExampleHandle_topic() {
 	type Order struct{ ID, Customer string }
 	const greet client.Topic[Order] = "greet_typed"
@@ -80,7 +80,7 @@ func ExampleHandle_topic() {
 	// Output: Ann ordered order-1
 }
 
-// What is pushed to a group is handled together.
+// Values pushed to one group are handled together.
 func ExampleHandleGroup() {
 	const comments client.Topic[string] = "comments"
 	c, err := client.Open(redisURL)
@@ -88,7 +88,7 @@ func ExampleHandleGroup() {
 		log.Fatal(err)
 	}
 	defer c.Close()
-	// Elsewhere: whoever is mentioned gets one mail, a minute after the last comment, or with the third.
+	// In another program: a user gets one mail, a minute after the last mention or with the third.
 	ctx, stop := context.WithCancel(context.Background())
 	options := client.GroupOptions{Max: 3, Quiet: time.Minute, Longest: time.Hour}
 	for _, text := range []string{"first", "second", "third"} {
@@ -109,7 +109,7 @@ func ExampleHandleGroup() {
 	// Output: 3 comments: first, second, third
 }
 
-// Bodies of another form need a function that decodes them.
+// Bodies in other formats need a function that decodes them.
 func ExampleHandleWith() {
 	decode := func(body []byte, value any) error {
 		*value.(*[]string) = strings.Split(string(body), ",")
@@ -127,7 +127,7 @@ func ExampleHandleWith() {
 	// Output: 3 [a b c]
 }
 
-// Middleware is around all handlers.
+// Middleware wraps all handlers.
 func ExampleMux_Use() {
 	handled := make(chan bool)
 	mux := worker.NewMux()
@@ -152,7 +152,7 @@ func ExampleMux_Use() {
 	// end job-2 <nil>
 }
 
-// The other side says when to try again.
+// The other service says when to retry.
 func ExampleRetryAfter() {
 	handled := make(chan bool)
 	mux := worker.NewMux()
@@ -169,7 +169,7 @@ func ExampleRetryAfter() {
 	// Output: sent at attempt 2
 }
 
-// It is not time yet: that costs no attempt.
+// It is not time yet: the attempt does not count.
 func ExampleSnooze() {
 	asked, handled := 0, make(chan bool)
 	mux := worker.NewMux()
@@ -186,13 +186,13 @@ func ExampleSnooze() {
 	// Output: shipped at attempt 1
 }
 
-// The other side has had enough for now: nobody sends it anything meanwhile.
+// The other service is overloaded: no consumer sends it anything for a while.
 func ExampleBackOff() {
 	asked, handled := 0, make(chan bool)
 	mux := worker.NewMux()
 	mux.HandleFunc("sms", func(_ context.Context, job *worker.Job) error {
 		if asked++; asked == 1 {
-			return worker.BackOff(job.Topic, 10*time.Millisecond) // Retry-After, of an answer with the status 429
+			return worker.BackOff(job.Topic, 10*time.Millisecond) // the Retry-After of an HTTP 429
 		}
 		fmt.Println("sent at attempt", job.Attempt)
 		handled <- true
@@ -203,7 +203,7 @@ func ExampleBackOff() {
 	// Output: sent at attempt 1
 }
 
-// Trying again can't help: the job is kept aside, as a dead letter.
+// Retrying cannot help: the job becomes a dead letter.
 func ExampleBury() {
 	buried := make(chan bool)
 	mux := worker.NewMux()
@@ -219,7 +219,7 @@ func ExampleBury() {
 	// Output: job-4 is a dead letter: no such customer
 }
 
-// One topic goes first, and another one is handled by two at a time, ten times a second.
+// One topic has priority; another is limited to two at a time and ten per second.
 func ExampleWith() {
 	handled := make(chan bool)
 	handle := func(_ context.Context, job *worker.Job) error {

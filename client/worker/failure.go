@@ -11,9 +11,8 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// isolate looks for those of several topics of which Redis refuses to fetch jobs, as their
-// ready queues are broken, so that the others are served without them. It reports whether
-// there are any.
+// isolate handles a fetch that Redis refused because the ready queue of some topic is broken: it marks those
+// topics, so that the others are served without them. It reports whether it found any.
 func (r *run) isolate(ctx context.Context, topics []client.FetchTopic, err error) bool {
 	if len(topics) < 2 || !isOfOne(err) {
 		return false
@@ -27,7 +26,7 @@ func (r *run) isolate(ctx context.Context, topics []client.FetchTopic, err error
 	return found
 }
 
-// tryBroken tries the topics again that were broken some time ago.
+// tryBroken retries topics that were broken some time ago.
 func (r *run) tryBroken(ctx context.Context, now time.Time) {
 	for _, s := range r.served {
 		if s.isBroken() && !now.Before(s.brokenUntil) {
@@ -36,13 +35,13 @@ func (r *run) tryBroken(ctx context.Context, now time.Time) {
 	}
 }
 
-// try fetches one job of the topic, if there is a place for it, and enters whether it is broken.
+// try fetches one job of the topic, if a slot is free, and records whether the topic is broken.
 func (r *run) try(ctx context.Context, s *served) {
 	r.mu.Lock()
-	places := min(r.wanted(), s.options.Concurrency-s.held)
+	places := min(r.wanted(), s.options.Concurrency-s.active)
 	r.mu.Unlock()
 	if s.isBroken() {
-		s.brokenUntil = time.Now().Add(lastPause) // if it can't be tried now, or Redis is away
+		s.brokenUntil = time.Now().Add(lastPause) // if it can't be tried now or Redis is down
 	}
 	if places <= 0 {
 		return
@@ -60,14 +59,14 @@ func (r *run) try(ctx context.Context, s *served) {
 
 func (s *served) isBroken() bool { return !s.brokenUntil.IsZero() }
 
-// isOfOne reports whether err may be that of one topic: it is Redis's, and waiting won't help.
+// isOfOne reports whether err may concern a single topic: Redis returned it, and waiting won't help.
 func isOfOne(err error) bool {
 	kind := store.KindOf(err)
 	return kind == store.WrongType || kind == store.OutOfMemory || kind == store.OtherAnswer
 }
 
-// fetchFailure logs that jobs can't be fetched: a line when that begins, one a minute at most, and one
-// when it is over. It also says when to try again.
+// fetchFailure logs failing fetches: one line at the start, at most one per minute, and one at the end. It
+// also paces the retries.
 type fetchFailure struct {
 	logger *slog.Logger
 	away   bool      // Redis does not answer
@@ -77,10 +76,10 @@ type fetchFailure struct {
 	pause  redisconn.Backoff
 }
 
-// remindEvery is how often it is said at most that jobs can't be fetched.
+// remindEvery is the minimum time between log lines.
 const remindEvery = time.Minute
 
-// failed enters that a fetch has failed, and returns after how long to try again.
+// failed records a failed fetch and returns how long to wait before the next.
 func (f *fetchFailure) failed(err error) time.Duration {
 	now := time.Now()
 	if f.since.IsZero() {
@@ -94,7 +93,7 @@ func (f *fetchFailure) failed(err error) time.Duration {
 	return f.pause.Next(firstPause, lastPause)
 }
 
-// recovered enters that Redis answers again.
+// recovered records that Redis replies again.
 func (f *fetchFailure) recovered() {
 	if f.told {
 		f.logger.Info("worker fetches jobs again", "after", time.Since(f.since).Round(time.Millisecond))

@@ -16,7 +16,7 @@ import (
 	"github.com/mix-basic/delayer/internal/redistest"
 )
 
-// A handler gets a due job with all that is known of it, and nil ends it.
+// A handler gets a due job with its fields, and nil acknowledges it.
 func TestHandle(t *testing.T) {
 	f := start(t)
 	f.serve()
@@ -43,8 +43,7 @@ func TestHandle(t *testing.T) {
 	}
 }
 
-// A job that fails comes back until its attempts are used up, and is a dead letter then that tells
-// of the last error.
+// A failing job is retried until its attempts are used up, then becomes a dead letter with the last error.
 func TestRetryUntilExhausted(t *testing.T) {
 	f := start(t)
 	f.serve()
@@ -59,7 +58,8 @@ func TestRetryUntilExhausted(t *testing.T) {
 		}
 		return time.Duration(attempt) * time.Hour
 	}})
-	// The job is put forward when the hooks of an attempt are through: the next one may begin before.
+	// The job is rescheduled only after all hooks of an attempt have run, because the next attempt may start
+	// at once.
 	all := []string{"started a", "failed a", "retried a after 1h0m0s"}
 	e.await(t, all...)
 	f.dueNow("a")
@@ -72,13 +72,13 @@ func TestRetryUntilExhausted(t *testing.T) {
 	log.Expect(t, 1, "level=ERROR", "topic=t id=a attempt=3", `error="failure 3 of 3"`, "dead letter")
 }
 
-// What a handler's end makes of the job.
+// What each result of a handler does to the job.
 func TestEnds(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		handle func() error
-		// events, the state in which the job ends, the attempts that are counted, for how long it
-		// waits at least and at most, and what its texts hold
+		// the hooks called, the job's final state, the attempts counted, how long it waits at least and at
+		// most, and what its error and reason contain
 		events        []string
 		state         client.State
 		attempts      int
@@ -131,13 +131,13 @@ func TestEnds(t *testing.T) {
 			if !strings.Contains(job.Reason, c.reason) || !strings.Contains(job.Error, c.error) {
 				t.Errorf("reason %q and error %q, want %q and %q in them", job.Reason, job.Error, c.reason, c.error)
 			}
-			f.push("b", "t") // its only place is free again
+			f.push("b", "t") // the only slot is free again
 			e.await(t, append(want, "started b", "done b")...)
 		})
 	}
 }
 
-// The stack of a panic is in the dead letter, and Backoff and hooks get it as an error of its own type.
+// The stack of a panic is in the dead letter, and Backoff and the hooks get a PanicError.
 func TestPanic(t *testing.T) {
 	f := start(t)
 	f.push("a", "t", client.MaxAttempts(1))
@@ -157,7 +157,7 @@ func panics() error { panic("boom") }
 
 type order struct{ Number int }
 
-// Typed handlers get their values decoded; what can't be is a dead letter at once.
+// Typed handlers get decoded values; a job that cannot be decoded becomes a dead letter at once.
 func TestTyped(t *testing.T) {
 	f := start(t)
 	var e events
@@ -184,7 +184,8 @@ func TestTyped(t *testing.T) {
 	f.expectDead("worse", 1, "the body can't be decoded: EOF", "")
 }
 
-// A handler of groups gets the values that were pushed, in their order; what is no group is a dead letter at once.
+// A group handler gets the values in the order in which they were pushed; a job that is no group becomes a
+// dead letter at once.
 func TestGroup(t *testing.T) {
 	f := start(t)
 	got := make(chan []order, 2)
@@ -206,7 +207,7 @@ func TestGroup(t *testing.T) {
 	}
 }
 
-// The context of a handler ends when its time is over; what it returns then counts as ever.
+// A handler's context ends after its timeout; its result still counts.
 func TestTimeout(t *testing.T) {
 	f := start(t)
 	var e events
@@ -219,7 +220,7 @@ func TestTimeout(t *testing.T) {
 	f.expectDead("a", 1, "attempts used up", "the timeout of 1ms has passed")
 }
 
-// Those who pop and those who reserve can share a topic: each job is somebody's, once.
+// Consumers that pop and workers can share a topic: each job is delivered once.
 func TestBesidePop(t *testing.T) {
 	f := start(t)
 	const jobs = 2000

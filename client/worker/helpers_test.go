@@ -28,7 +28,7 @@ type fixture struct {
 	*redistest.Server
 }
 
-// What tests need of their Redis; see redistest.Open.
+// The Redis of a test; see redistest.Open.
 var (
 	alone     redistest.Need = redistest.Alone
 	undivided redistest.Need = redistest.Undivided
@@ -42,7 +42,7 @@ func start(t testing.TB, needs ...redistest.Need) *fixture {
 	return f
 }
 
-// open makes one more Client.
+// open opens another Client.
 func (f *fixture) open(o client.PoolOptions) *client.Client {
 	c := client.OpenPool(f.reach(o), client.WithPrefix(f.Prefix))
 	f.TB.Cleanup(func() { c.Close() })
@@ -54,7 +54,7 @@ func (f *fixture) on(pool client.Redis, opts ...client.Option) *client.Client {
 	return client.New(pool, append(opts, client.WithPrefix(f.Prefix), client.WithPartitions(f.Partitions))...)
 }
 
-// reach adds to the options of a pool where Redis is.
+// reach adds Redis's address to the pool options.
 func (f *fixture) reach(o client.PoolOptions) client.PoolOptions {
 	o.Addr, o.Partitions = f.Addr, f.Partitions
 	if f.Clustered {
@@ -69,7 +69,7 @@ func connect(o client.PoolOptions) client.Redis {
 	return client.Connect(o)
 }
 
-// url is that of Redis.
+// url returns the URL of Redis.
 func (f *fixture) url() string {
 	if f.Clustered {
 		return fmt.Sprintf("redis-cluster://%s?partitions=%d", f.Addr, f.Partitions)
@@ -109,7 +109,7 @@ func (f *fixture) dueNow(id string) {
 	check(f.TB, f.Reschedule(f.TB.Context(), id, 0))
 }
 
-// get is the job; one without state if there is none.
+// get returns the job, or the zero Job.
 func (f *fixture) get(id string) client.Job {
 	f.TB.Helper()
 	job, err := f.Get(f.TB.Context(), id)
@@ -119,7 +119,7 @@ func (f *fixture) get(id string) client.Job {
 	return job
 }
 
-// expectJob waits until the job is in that state, and checks its number of attempts.
+// expectJob waits until the job is in that state and checks its attempts.
 func (f *fixture) expectJob(id string, state client.State, attempts int) client.Job {
 	f.TB.Helper()
 	var job client.Job
@@ -130,7 +130,7 @@ func (f *fixture) expectJob(id string, state client.State, attempts int) client.
 	return job
 }
 
-// expectDead waits until the job is a dead letter, and checks what its texts hold.
+// expectDead waits until the job is a dead letter and checks its reason and error.
 func (f *fixture) expectDead(id string, attempts int, reason, lastError string) {
 	f.TB.Helper()
 	job := f.expectJob(id, client.Dead, attempts)
@@ -139,23 +139,23 @@ func (f *fixture) expectDead(id string, attempts int, reason, lastError string) 
 	}
 }
 
-// expectNothing checks that there is no job at all.
+// expectNothing checks that there are no jobs.
 func (f *fixture) expectNothing() { f.TB.Helper(); f.Expect(redistest.State{}) }
 
-// clock is Redis's.
+// clock returns Redis's time.
 func (f *fixture) clock() time.Time {
 	f.TB.Helper()
 	return time.UnixMicro(int64(math.Round(f.Clock() * 1e6)))
 }
 
-// running is a Run under way.
+// running is a call of Run in progress.
 type running struct {
 	t      testing.TB
 	cancel context.CancelFunc
 	ended  chan error
 }
 
-// run runs a worker until the test ends, or stop.
+// run runs a worker until the test ends or calls stop.
 func (f *fixture) run(mux *worker.Mux, o worker.Options) *running {
 	f.TB.Helper()
 	return f.runOf(f.Client, mux, o)
@@ -180,7 +180,7 @@ func (r *running) stop() {
 	r.await()
 }
 
-// await waits for the end of Run.
+// await waits for Run to return.
 func (r *running) await() {
 	r.t.Helper()
 	select {
@@ -194,7 +194,7 @@ func (r *running) await() {
 	}
 }
 
-// events are what has happened, in order.
+// events records events in order.
 type events struct {
 	mu   sync.Mutex
 	list []string
@@ -221,7 +221,7 @@ func (e *events) count(event string) (n int) {
 	return n
 }
 
-// hooks enter what they are told.
+// hooks returns hooks that record events.
 func (e *events) hooks() worker.Hooks {
 	return worker.Hooks{
 		Started:   func(job *worker.Job) { e.add("started %s", job.ID) },
@@ -236,7 +236,7 @@ func (e *events) hooks() worker.Hooks {
 	}
 }
 
-// await waits until so many things have happened, and checks that it were these.
+// await waits for that many events and checks them.
 func (e *events) await(t testing.TB, want ...string) {
 	t.Helper()
 	until(t, fmt.Sprintf("events %q", want), func() bool { return len(e.all()) >= len(want) })
@@ -253,7 +253,7 @@ func (e *events) expect(t testing.TB, want ...string) {
 // succeed is a handler that does nothing.
 func succeed(context.Context, *worker.Job) error { return nil }
 
-// muxOf is a mux with one handler for all these topics.
+// muxOf returns a mux with one handler for all topics.
 func muxOf(f func(ctx context.Context, job *worker.Job) error, topics ...string) *worker.Mux {
 	mux := worker.NewMux()
 	for _, topic := range topics {
@@ -262,7 +262,7 @@ func muxOf(f func(ctx context.Context, job *worker.Job) error, topics ...string)
 	return mux
 }
 
-// one is a mux with one handler, for topic t.
+// one returns a mux with one handler for topic t.
 func one(f func(ctx context.Context, job *worker.Job) error, options ...worker.TopicOption) *worker.Mux {
 	mux := worker.NewMux()
 	mux.HandleFunc("t", f, options...)
@@ -271,9 +271,9 @@ func one(f func(ctx context.Context, job *worker.Job) error, options ...worker.T
 
 // gate is a handler that waits to be told what to return.
 type gate struct {
-	entered chan *worker.Job
-	ctx     chan context.Context
-	leave   chan error
+	inside chan *worker.Job
+	ctx    chan context.Context
+	leave  chan error
 }
 
 func newGate() *gate {
@@ -282,41 +282,41 @@ func newGate() *gate {
 
 func (g *gate) handle(ctx context.Context, job *worker.Job) error {
 	g.ctx <- ctx
-	g.entered <- job
+	g.inside <- job
 	return <-g.leave
 }
 
-// held is a worker at work.
-type held struct {
+// atGate is a worker whose handler waits at a gate.
+type atGate struct {
 	*running
 	*gate
 	*events
 }
 
 // hold runs a worker whose handler waits at a gate with job a of topic t.
-func (f *fixture) hold(c *client.Client, o worker.Options) held {
+func (f *fixture) hold(c *client.Client, o worker.Options) atGate {
 	f.TB.Helper()
-	h := held{gate: newGate(), events: new(events)}
+	h := atGate{gate: newGate(), events: new(events)}
 	o.Hooks = h.hooks()
 	f.push("a", "t")
 	h.running = f.runOf(c, one(h.handle), o)
-	next(f.TB, h.entered)
+	next(f.TB, h.inside)
 	return h
 }
 
 // check fails the test on an error.
 var check = redistest.Check
 
-// hangBound is for what must happen, however slow the machine.
+// hangBound is for things that must happen, however slow the machine.
 const hangBound = redistest.HangBound
 
-// until waits for something to become true.
+// until waits until a condition holds.
 var until = redistest.Until
 
-// next gets what comes out of the channel.
+// next receives from the channel.
 func next[T any](t testing.TB, c <-chan T) T { t.Helper(); return redistest.Receive(t, c) }
 
-// holder is a pool that can keep back the answers to script calls that hold some text.
+// holder is a pool that can delay replies to script calls that contain some text.
 type holder struct {
 	client.Redis
 	client *client.Client         // on it

@@ -6,7 +6,7 @@ import (
 	"github.com/mix-basic/delayer/internal/importtest"
 )
 
-// Who imports the worker links the client with what it is made of, cron and redigo, and nothing else.
+// A program that imports the worker links only the client's packages, cron and redigo.
 func TestImports(t *testing.T) {
 	importtest.Only(t,
 		"github.com/mix-basic/delayer/client/worker",

@@ -24,10 +24,10 @@ func TestTokens(t *testing.T) {
 	const ever = math.MaxInt32
 	for _, c := range []struct {
 		rate  float64
-		taken int           // at the beginning
-		after time.Duration // it is asked
+		taken int           // tokens taken first
+		after time.Duration // time until the check
 		n     int
-		next  time.Duration // at least, and a millisecond more at most
+		next  time.Duration // minimum; the maximum is a millisecond more
 	}{
 		{0, 1000, 0, ever, 0},
 		{1, 0, 0, 1, 0},
@@ -52,7 +52,7 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// Topics of one priority come first as often as their weights say, and a higher one always.
+// Topics of one priority come first in proportion to their weights; a higher priority always comes first.
 func TestOrder(t *testing.T) {
 	r := newTestRun(Options{}, TopicOptions{}, TopicOptions{Weight: 3}, TopicOptions{Weight: 1, Priority: 1}, TopicOptions{Weight: 1 << 60, Priority: -1})
 	const draws = 20_000
@@ -66,7 +66,7 @@ func TestOrder(t *testing.T) {
 			second++
 		}
 	}
-	// 15,000 are expected; the standard deviation is 61.
+	// The expectation is 15,000 and the standard deviation 61.
 	if second < 14_500 || second > 15_500 {
 		t.Errorf("the one of weight 3 came first %d times out of %d", second, draws)
 	}
@@ -88,13 +88,13 @@ func TestDefaultBackoff(t *testing.T) {
 	}
 }
 
-// Jobs are wanted for free places, and ahead at the pace of the handlers, and never more than one
-// call brings, or may be held.
+// Jobs are wanted for free slots, and ahead at the handlers' pace, but no more than one fetch returns or the
+// run may have.
 func TestWanted(t *testing.T) {
 	for _, c := range []struct {
-		concurrency, running, buffered, held int
-		perSecond                            float64
-		want                                 int
+		concurrency, running, buffered, active int
+		perSecond                              float64
+		want                                   int
 	}{
 		{10, 0, 0, 0, 0, 10},
 		{10, 4, 0, 4, 0, 6},
@@ -102,7 +102,7 @@ func TestWanted(t *testing.T) {
 		{10, 10, 0, 10, 99, 0},
 		{10, 10, 0, 10, 1000, 10},
 		{10, 10, 5, 15, 1000, 5},
-		{10, 10, 6, 16, 1000, 0}, // most are still there
+		{10, 10, 6, 16, 1000, 0}, // most are still buffered
 		{10, 4, 0, 4, 1000, 16},
 		{10, 10, 0, 10, 1e9, 250},
 		{10_000, 0, 0, 0, 0, 250},
@@ -112,7 +112,7 @@ func TestWanted(t *testing.T) {
 		r := newTestRun(Options{Concurrency: c.concurrency})
 		r.running, r.pace.perSecond = c.running, c.perSecond
 		r.buffered = make([]*task, c.buffered)
-		for range c.held {
+		for range c.active {
 			r.tasks[new(task)] = true
 		}
 		if got := r.wanted(); got != c.want {
@@ -121,13 +121,13 @@ func TestWanted(t *testing.T) {
 	}
 }
 
-// When as many jobs are held as may be, and no handler runs, it is the end of a report that has more
-// jobs fetched.
+// When the run has its maximum of jobs and no handler is running, the end of a settlement triggers the next
+// fetch.
 func TestEndOfAReportMakesRoom(t *testing.T) {
 	r := newTestRun(Options{Concurrency: 1})
 	var last *task
-	r.underWay.Add(r.maxHeld)
-	for range r.maxHeld {
+	r.underWay.Add(r.maxActive)
+	for range r.maxActive {
 		last = new(task)
 		r.tasks[last] = true
 	}
@@ -139,7 +139,7 @@ func TestEndOfAReportMakesRoom(t *testing.T) {
 	}
 }
 
-// A failure is told once a minute at most, and its end only if it was told.
+// A failure is logged at most once per minute, and its end only if it was logged.
 func TestFetchFailure(t *testing.T) {
 	var log bytes.Buffer
 	f := fetchFailure{logger: slog.New(slog.NewTextHandler(&log, nil))}
@@ -159,12 +159,12 @@ func TestFetchFailure(t *testing.T) {
 	f.recovered()
 	f.recovered()
 	expect(1, 1)
-	f.failed(redis.Error("READONLY")) // it answers
+	f.failed(redis.Error("READONLY")) // Redis replies
 	if f.away {
 		t.Error("a Redis that answers is away")
 	}
 	f.recovered()
-	expect(1, 1) // it is within the minute
+	expect(1, 1) // within the minute
 	f.said = f.said.Add(-remindEvery)
 	f.failed(network)
 	f.recovered()

@@ -14,7 +14,7 @@ import (
 	"github.com/mix-basic/delayer/internal/redistest"
 )
 
-// What is wrong is an error that names it, and succeed is started: Redis hears of succeed.
+// Each mistake is an error that names it. With a correct configuration Run calls Redis.
 func TestInvalid(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	check(t, err)
@@ -95,7 +95,7 @@ func TestInvalid(t *testing.T) {
 	}
 }
 
-// Run returns the error when waiting can't help.
+// Run returns errors that waiting cannot fix.
 func TestRunFails(t *testing.T) {
 	f := start(t, alone)
 	f.Do("CONFIG", "SET", "requirepass", "right")
@@ -118,7 +118,7 @@ func TestRunFails(t *testing.T) {
 	}
 }
 
-// A Client that is closed under a worker does not keep its results waiting until the leases end.
+// If the Client is closed under a worker, its results do not wait for the leases to end.
 func TestClosedWhileReporting(t *testing.T) {
 	f := start(t)
 	var e events
@@ -130,7 +130,7 @@ func TestClosedWhileReporting(t *testing.T) {
 	go func() {
 		ended <- worker.New(c, one(g.handle), worker.Options{Hooks: e.hooks(), Logger: log.Logger()}).Run(t.Context())
 	}()
-	next(t, g.entered)
+	next(t, g.inside)
 	c.Close()
 	g.leave <- nil
 	if err := next(t, ended); !errors.Is(err, client.ErrClosed) {
@@ -140,7 +140,7 @@ func TestClosedWhileReporting(t *testing.T) {
 	log.Expect(t, 1, "can't acknowledge the job", "client is closed")
 }
 
-// A nil context or worker is an error, too, not a panic deep inside.
+// A nil context or worker is an error, not a panic deep inside.
 func TestNil(t *testing.T) {
 	c := client.OpenPool(client.PoolOptions{})
 	defer c.Close()

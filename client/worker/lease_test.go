@@ -13,7 +13,7 @@ import (
 	"github.com/mix-basic/delayer/internal/redistest"
 )
 
-// ends are when the leases of all reserved jobs end, in Unix seconds, by job.
+// ends returns when each reserved job's lease ends, in Unix seconds.
 func (f *fixture) ends() map[string]float64 {
 	f.TB.Helper()
 	ends := map[string]float64{}
@@ -25,7 +25,7 @@ func (f *fixture) ends() map[string]float64 {
 	return ends
 }
 
-// The leases of all jobs that are handled are extended together, by one call each time.
+// The leases of all jobs in hand are extended together, one call each time.
 func TestLeasesAreRenewed(t *testing.T) {
 	t.Parallel()
 	const jobs, renewals = 20, 3
@@ -35,7 +35,7 @@ func TestLeasesAreRenewed(t *testing.T) {
 	f.pushMany(jobs, "", "t")
 	f.run(one(g.handle), worker.Options{Concurrency: jobs + 1, Lease: 3 * time.Second, Hooks: e.hooks()})
 	for range jobs {
-		next(t, g.entered)
+		next(t, g.inside)
 	}
 	f.AwaitWaiter("t")
 	until(t, "the client has registered its program", func() bool { return len(f.Strings("KEYS", "delayer:client:*")) > 0 })
@@ -54,7 +54,7 @@ func TestLeasesAreRenewed(t *testing.T) {
 		})
 		last = ends
 	}
-	if n := f.Calls("evalsha", "eval") - f.Calls("exists"); n > renewals+2 { // EVAL, once; EXISTS is a look at the queue
+	if n := f.Calls("evalsha", "eval") - f.Calls("exists"); n > renewals+2 { // one EVAL loads the script; each EXISTS is a poll
 		t.Errorf("%d calls for %d renewals of %d leases", n, renewals, jobs)
 	}
 	for range jobs {
@@ -64,13 +64,13 @@ func TestLeasesAreRenewed(t *testing.T) {
 	f.expectNothing()
 }
 
-// A lease lasts as long as the producer asks for, unless the worker says so; but for some round trips.
+// A lease lasts as long as the producer says, unless the worker says otherwise, less a few round trips.
 func TestLeaseOfTheProducer(t *testing.T) {
 	const shortest = 100 * time.Millisecond
 	f := start(t)
 	for _, c := range []struct {
 		options worker.Options
-		topic   time.Duration // its own lease
+		topic   time.Duration // the topic's lease
 		push    []client.PushOption
 		want    time.Duration
 	}{
@@ -85,7 +85,7 @@ func TestLeaseOfTheProducer(t *testing.T) {
 		r := f.run(one(g.handle, worker.With(worker.TopicOptions{Lease: c.topic})), c.options)
 		before := f.clock()
 		f.push("a", "t", c.push...)
-		next(t, g.entered)
+		next(t, g.inside)
 		due, after := f.get("a").Due, f.clock()
 		if due.Before(before.Add(c.want)) || due.After(after.Add(c.want+time.Millisecond)) {
 			t.Errorf("the lease ends %v to %v after the reserve, want %v", due.Sub(after), due.Sub(before), c.want)
@@ -95,7 +95,7 @@ func TestLeaseOfTheProducer(t *testing.T) {
 	}
 }
 
-// The context of a handler whose lease is lost ends, and what it returns then is told as that.
+// When a lease is lost, its handler's context ends, and its result is reported as lost.
 func TestLeaseLost(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -118,7 +118,7 @@ func TestLeaseLost(t *testing.T) {
 	}
 }
 
-// The context ends at the end of the lease although Redis does not say so.
+// The context ends with the lease even if Redis does not reply.
 func TestLeaseEndsWhileRedisHangs(t *testing.T) {
 	t.Parallel()
 	f := start(t, alone)
@@ -130,8 +130,8 @@ func TestLeaseEndsWhileRedisHangs(t *testing.T) {
 	h.events.await(t, "started a", "lease lost a")
 }
 
-// expectLost waits for the end of the handler's context, which must be that of the lease.
-func (h held) expectLost() {
+// expectLost waits until the handler's context ends, which must be because of the lease.
+func (h atGate) expectLost() {
 	h.t.Helper()
 	ctx := next(h.t, h.ctx)
 	next(h.t, ctx.Done())
@@ -140,7 +140,7 @@ func (h held) expectLost() {
 	}
 }
 
-// A result is told to Redis once it is back, and is no second delivery.
+// A result is stored once Redis is back, and the job is not redelivered.
 func TestRedisAwayWhileReporting(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -159,7 +159,7 @@ func TestRedisAwayWhileReporting(t *testing.T) {
 			h := f.hold(f.Client, worker.Options{})
 			f.Kill()
 			h.leave <- c.result
-			h.cancel() // makes no difference
+			h.cancel() // has no effect
 			until(t, "the report is tried", reporting)
 			f.Restart()
 			h.stop()
@@ -171,7 +171,7 @@ func TestRedisAwayWhileReporting(t *testing.T) {
 	}
 }
 
-// What Redis refuses for a while is tried again.
+// A temporary refusal is retried.
 func TestRefusedForAWhile(t *testing.T) {
 	f := start(t, alone)
 	h := f.hold(f.Client, worker.Options{})
@@ -185,7 +185,7 @@ func TestRefusedForAWhile(t *testing.T) {
 	f.expectNothing()
 }
 
-// What Redis refuses for good is logged, and the job comes back.
+// A permanent refusal is logged, and the job is redelivered.
 func TestRefusedForGood(t *testing.T) {
 	f := start(t, alone)
 	f.Do("ACL", "SETUSER", "u", "on", ">p", "~*", "&*", "+@all")
@@ -199,7 +199,7 @@ func TestRefusedForGood(t *testing.T) {
 	f.expectJob("a", client.Reserved, 1)
 }
 
-// A worker whose Redis goes away and comes back fetches again, and says both once.
+// A worker fetches again after an outage of Redis, and logs its start and end once.
 func TestRedisAwayWhileFetching(t *testing.T) {
 	t.Parallel()
 	f := start(t, alone)
@@ -228,7 +228,7 @@ func TestRedisAwayWhileFetching(t *testing.T) {
 	log.Expect(t, 1, "level=INFO")
 }
 
-// A Redis that is away while leases are to be extended costs none, if it is back before they end.
+// An outage while leases have to be extended costs none if Redis is back before they end.
 func TestRedisAwayWhileExtending(t *testing.T) {
 	t.Parallel()
 	const lease = 9 * time.Second

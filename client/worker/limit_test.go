@@ -9,7 +9,7 @@ import (
 	"github.com/mix-basic/delayer/internal/redistest"
 )
 
-// A topic whose limit can't be told keeps no other topic of a worker from being handled.
+// If the limit of a topic cannot be read, the worker's other topics are still served.
 func TestBrokenLimit(t *testing.T) {
 	f := start(t, alone, undivided)
 	var log redistest.Log

@@ -18,8 +18,7 @@ import (
 	"github.com/mix-basic/delayer/server"
 )
 
-// redisURL is where the examples find a Redis on which a Delayer works. The tests start
-// Redis servers of their own.
+// redisURL is the Redis of the examples, with a Delayer server. The tests start their own.
 var redisURL string
 
 func TestMain(m *testing.M) {
@@ -46,7 +45,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// leftGoroutines are those of workers that do not end.
+// leftGoroutines returns the goroutines of workers that do not end.
 func leftGoroutines() (left string) {
 	for bound := time.Now().Add(hangBound); time.Now().Before(bound); time.Sleep(time.Millisecond) {
 		if left = workers(); left == "" {
@@ -56,7 +55,7 @@ func leftGoroutines() (left string) {
 	return left
 }
 
-// workers are the goroutines of all workers, their handlers' included.
+// workers returns the goroutines of all workers and their handlers.
 func workers() string {
 	stacks := make([]byte, 4<<20)
 	stacks = stacks[:runtime.Stack(stacks, true)]
@@ -69,13 +68,13 @@ func workers() string {
 	return strings.Join(list, "\n\n")
 }
 
-// reporting reports whether a worker tries again to tell Redis of a result.
+// reporting reports whether a worker is retrying to settle a job.
 func reporting() bool { return strings.Contains(workers(), "client/worker.(*task).report") }
 
 // quiet is a logger for examples in which jobs fail.
 var quiet = slog.New(slog.DiscardHandler)
 
-// run pushes the job and runs a worker until it is handled.
+// run pushes the job and runs a worker until it was handled.
 func run(mux *worker.Mux, m client.Message, handled <-chan bool) {
 	runWith(mux, worker.Options{Logger: quiet}, m, handled)
 }

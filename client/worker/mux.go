@@ -13,66 +13,63 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// Job is what a handler gets.
+// Job is what a handler receives.
 type Job struct {
 	client.Message
-	// Attempt counts the deliveries; the first is 1. MaxAttempts is how many there are at most;
-	// 0 is any number.
+	// Attempt counts the deliveries, starting at 1. MaxAttempts is their maximum; 0 means no maximum.
 	Attempt, MaxAttempts int
-	// Token grows from delivery to delivery of a job. A storage that refuses a smaller one than
-	// it has seen is safe from a handler whose lease has ended unnoticed.
+	// Token grows with each delivery of a job. Storage that rejects a token smaller than the last one it saw
+	// is safe from a handler whose lease has ended unnoticed.
 	Token int64
-	// LateBy is how long after its due time the job was reserved; -1 if that is not known. It is known of
-	// first attempts, if the job is kept for 7 days once it is ready, or was pushed by this client.
+	// LateBy is how long after its due time the job was reserved, or -1 if unknown. It is known for first
+	// attempts if the job has the default ready lifetime of 7 days or was pushed by this client.
 	LateBy time.Duration
 }
 
-// Handler handles the jobs of a topic. nil is done; an error has the job delivered again later,
+// Handler handles the jobs of a topic. nil acknowledges the job; after an error it is delivered again later,
 // see RetryAfter, Snooze and Bury. A panic counts as an error.
 //
 // The context ends when the lease is lost (client.ErrLeaseLost), the timeout has passed
-// (context.DeadlineExceeded), or the worker has to stop; context.Cause says why. Where it has ended as the
-// worker stops, any error has the job given back at once, and the attempt does not count.
+// (context.DeadlineExceeded), or the worker has to stop; context.Cause tells which. If it ended because the
+// worker stops, any error releases the job at once and the attempt does not count.
 type Handler interface {
 	Handle(ctx context.Context, job *Job) error
 }
 
-// HandlerFunc is a function as a Handler.
+// HandlerFunc is a function that is a Handler.
 type HandlerFunc func(ctx context.Context, job *Job) error
 
 // Handle calls f.
 func (f HandlerFunc) Handle(ctx context.Context, job *Job) error { return f(ctx, job) }
 
-// Middleware makes a Handler of another one, which it calls. A panic of that one is an error to it
-// (PanicError).
+// Middleware wraps a Handler. A panic of the wrapped Handler reaches it as an error (PanicError).
 type Middleware func(Handler) Handler
 
-// Mux is which handler handles which topic. Fill it before the worker runs.
+// Mux maps topics to handlers. Fill it before the worker runs.
 type Mux struct {
 	topics     []topic // in the order in which they were added
 	middleware []Middleware
 	errs       []error
 }
 
-// topic is one of a mux.
+// topic is a topic of a mux.
 type topic struct {
 	name    string
 	handler Handler
 	options TopicOptions
 }
 
-// NewMux makes a Mux without handlers.
+// NewMux returns a Mux without handlers.
 func NewMux() *Mux { return new(Mux) }
 
-// Use puts middleware around all handlers, also those that were added before, the first one outermost,
-// and outside that of single topics (TopicOptions).
+// Use wraps all handlers, including those already added. The first middleware is outermost; all of them are
+// outside the middleware of single topics (TopicOptions).
 func (m *Mux) Use(middleware ...Middleware) {
 	m.errs = append(m.errs, checkMiddleware(middleware))
 	m.middleware = append(m.middleware, middleware...)
 }
 
-// Handle has the handler handle the topic's jobs. A topic can have one handler; what is wrong is
-// the error of Run.
+// Handle registers the topic's handler. A topic can have only one; Run returns an error for mistakes.
 func (m *Mux) Handle(name string, h Handler, options ...TopicOption) {
 	t := topic{name: name, handler: h}
 	for _, option := range options {
@@ -94,7 +91,7 @@ func (m *Mux) Handle(name string, h Handler, options ...TopicOption) {
 	m.topics = append(m.topics, t)
 }
 
-// HandleFunc is Handle with a function.
+// HandleFunc is Handle for a function.
 func (m *Mux) HandleFunc(name string, f func(ctx context.Context, job *Job) error, options ...TopicOption) {
 	m.Handle(name, HandlerFunc(f), options...)
 }
@@ -104,14 +101,15 @@ func isNil(h Handler) bool {
 	return h == nil || ok && f == nil
 }
 
-// Handle has f handle the topic's jobs, whose bodies are JSON of a T, as client.Topic pushes them. One that
-// can't be decoded becomes a dead letter at once.
+// Handle registers f for the topic's jobs, whose bodies are T as JSON, as client.Topic pushes them. A body
+// that cannot be decoded makes its job a dead letter at once.
 func Handle[T any](m *Mux, topic client.Topic[T], f func(ctx context.Context, value T) error, options ...TopicOption) {
 	HandleWith(m, string(topic), json.Unmarshal, f, options...)
 }
 
-// HandleGroup has f handle the topic's groups (see client.Group), each of which has what was pushed to it, in that order: one T at
-// least. What f returns is of the group as a whole. One that can't be decoded becomes a dead letter at once, as does a job that is no group.
+// HandleGroup registers f for the topic's groups (see client.Group). values are the values pushed to a group,
+// in order, at least one. f's result applies to the group as a whole. A group that cannot be decoded becomes
+// a dead letter at once, as does a job that is no group.
 func HandleGroup[T any](m *Mux, topic client.Topic[T], f func(ctx context.Context, values []T) error, options ...TopicOption) {
 	HandleWith(m, string(topic), decodeGroup[T], f, options...)
 }
@@ -124,8 +122,7 @@ func decodeGroup[T any](body []byte, values any) error {
 	return err
 }
 
-// HandleWith is Handle for bodies of another form than JSON. decode gets a *T, as
-// json.Unmarshal does.
+// HandleWith is Handle for bodies in another format than JSON. decode receives a *T, like json.Unmarshal.
 func HandleWith[T any](m *Mux, name string, decode func(body []byte, value any) error, f func(ctx context.Context, value T) error, options ...TopicOption) {
 	if f == nil || decode == nil {
 		m.Handle(name, nil, options...)
@@ -142,7 +139,7 @@ func HandleWith[T any](m *Mux, name string, decode func(body []byte, value any) 
 
 type jobKey struct{}
 
-// JobOf is the job that a handler's context belongs to; nil if it is no handler's.
+// JobOf returns the job of a handler's context, or nil if it is not a handler's.
 func JobOf(ctx context.Context) *Job {
 	if ctx == nil {
 		return nil
@@ -151,7 +148,7 @@ func JobOf(ctx context.Context) *Job {
 	return job
 }
 
-// wrapped are the topics with their handlers inside the middleware, or what is wrong with the mux.
+// wrapped returns the topics with wrapped handlers, or what is wrong with the mux.
 func (m *Mux) wrapped() ([]topic, error) {
 	errs := m.errs
 	if len(m.topics) == 0 {
@@ -168,7 +165,7 @@ func (m *Mux) wrapped() ([]topic, error) {
 				return nil, invalid("middleware", "it makes a nil handler of that of topic %s", store.Quote(t.name))
 			}
 		}
-		topics[i].handler = withoutPanics(h) // of the middleware
+		topics[i].handler = withoutPanics(h) // panics of the middleware
 	}
 	return topics, nil
 }
@@ -180,7 +177,7 @@ func checkMiddleware(middleware []Middleware) error {
 	return nil
 }
 
-// withoutPanics is a handler whose panics are errors.
+// withoutPanics turns panics of the handler into errors.
 func withoutPanics(h Handler) Handler {
 	return HandlerFunc(func(ctx context.Context, job *Job) (err error) {
 		defer func() {

@@ -8,17 +8,17 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// RunOne handles the topic's next ready job as Run does, in the caller's goroutine, and
-// returns when Redis knows the result. It does not wait for a job. It is for a program that is
-// started for each job, and for tests: see package delayertest.
+// RunOne handles the topic's next ready job like Run, in the caller's goroutine, and returns when the result
+// is stored. It does not wait for a job. Use it in programs that are started per job, and in tests: see
+// package delayertest.
 //
-// It returns the job and the handler's error; that is client.ErrLeaseLost as well if the lease was
-// lost meanwhile, or Redis could not be told of the result. If the job is nil, none was handled,
-// and the error says why: client.ErrEmpty if none is ready, client.ErrInvalid if the topic has no
-// handler or the worker is wrong.
+// It returns the job and the handler's error, which is also client.ErrLeaseLost if the lease was lost
+// meanwhile or the result could not be stored. A nil job means that none was handled, and the error tells
+// why: client.ErrEmpty if none is ready, client.ErrInvalid if the topic has no handler or the worker is
+// misconfigured.
 //
-// The end of ctx ends the handler's context. If the handler returns an error then, the job is
-// given back without counting as an attempt. Run and RunOne calls may overlap.
+// When ctx ends, the handler's context ends. If the handler then returns an error, the job is released and
+// the attempt does not count. Calls of Run and RunOne may overlap.
 func (w *Worker) RunOne(ctx context.Context, topic string) (*Job, error) {
 	r, err := w.newRun(ctx)
 	if err != nil {
@@ -35,7 +35,7 @@ func (w *Worker) RunOne(ctx context.Context, topic string) (*Job, error) {
 	defer r.open(ctx)()
 	defer context.AfterFunc(ctx, func() { r.interrupt(errStopping) })()
 	r.mu.Lock()
-	t := r.enter(list[0])
+	t := r.add(list[0])
 	r.running++
 	r.mu.Unlock()
 	err = t.do()

@@ -12,7 +12,7 @@ import (
 	"github.com/mix-basic/delayer/client/worker"
 )
 
-// oneOptions are quiet ones, by which a job is tried twice, a minute later.
+// oneOptions logs nothing and allows two attempts, a minute apart.
 func oneOptions() worker.Options {
 	return worker.Options{
 		MaxAttempts: 2,
@@ -21,13 +21,13 @@ func oneOptions() worker.Options {
 	}
 }
 
-// TestRunOne handles one job by handlers that end in each way.
+// TestRunOne handles a job with each possible result.
 func TestRunOne(t *testing.T) {
 	t.Parallel()
 	c := start(t).Client
 	cause := errors.New("no paper")
-	type left struct { // of the job
-		state    client.State // empty: it is gone
+	type left struct { // the job afterwards
+		state    client.State // "" if it is gone
 		attempts int
 		text     string // in its error or reason
 	}
@@ -35,8 +35,8 @@ func TestRunOne(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		handle func(ctx context.Context, job *worker.Job) error
-		before int   // attempts
-		want   error // RunOne's
+		before int   // previous attempts
+		want   error // error of RunOne
 		left   left
 	}{
 		{"done", succeed, 0, nil, left{}},
@@ -102,7 +102,7 @@ func sameError(err, want error) bool {
 	return errors.Is(err, want) || want != nil && err != nil && err.Error() == want.Error()
 }
 
-// TestRunOneAsRun has RunOne use what the worker was made with.
+// TestRunOneAsRun: RunOne uses the worker's options.
 func TestRunOneAsRun(t *testing.T) {
 	t.Parallel()
 	c := start(t).Client
@@ -137,7 +137,7 @@ func TestRunOneAsRun(t *testing.T) {
 	}
 }
 
-// TestRunOneRenews has a handler run until its lease is extended.
+// TestRunOneRenews runs a handler until its lease is extended.
 func TestRunOneRenews(t *testing.T) {
 	t.Parallel()
 	c := start(t).Client
@@ -149,7 +149,7 @@ func TestRunOneRenews(t *testing.T) {
 		for got := first; err == nil && got.Due.Equal(first.Due); time.Sleep(10 * time.Millisecond) {
 			got, err = c.Get(ctx, job.ID)
 		}
-		return err // none if the lease was extended
+		return err // nil if the lease was extended
 	})
 	o := oneOptions()
 	o.Lease, o.Timeout = 2*time.Second, 30*time.Second

@@ -11,78 +11,74 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// Options of a Worker. The zero value works. A time above 0 and below a millisecond lacks its unit (a bare
-// 30 is 30 ns), and is the error of Run.
+// Options of a Worker. The zero value works. A duration above 0 and below a millisecond lacks its unit (a
+// bare 30 is 30 ns), so Run returns an error.
 type Options struct {
-	// Concurrency is how many jobs are handled at a time, of all topics together: 10,000
-	// at most. 0 means 10.
+	// Concurrency is how many jobs of all topics together are handled at a time, 10,000 at most. 0 means 10.
 	Concurrency int
-	// Lease is how long a job is reserved for at a time; it is extended at a third of that,
-	// as long as its handler runs. It says how long the jobs of a worker that has crashed rest before they
-	// are delivered again. 0 means as long as the producer says (client.TTR), or else 30 s. Less than
-	// 100 ms counts as that: some round trips are needed to extend it.
+	// Lease is how long a job is reserved; it is extended after a third of that while its handler runs. After
+	// a crash of the worker, its jobs are redelivered when their leases end. 0 means as the producer says
+	// (client.TTR), or 30 s. The minimum is 100 ms, because extending takes some round trips.
 	Lease time.Duration
-	// Timeout is how long a handler has. Then its context ends; what it returns counts as
-	// ever. 0 means no limit.
+	// Timeout is how long a handler may run. Then its context ends; its result still counts. 0 means no
+	// limit.
 	Timeout time.Duration
-	// MaxAttempts is how often a job is tried whose producer does not say so
-	// (client.MaxAttempts). 0 means 10.
+	// MaxAttempts is the number of attempts of jobs whose producer set none (client.MaxAttempts). 0 means 10.
 	MaxAttempts int
-	// Backoff is after how long a job is tried again whose attempt, 1 or more, has failed.
+	// Backoff returns the delay before a job is tried again after the given attempt, 1 or more, has failed.
 	// nil means DefaultBackoff.
 	Backoff func(attempt int, err error) time.Duration
-	// Grace is how long handlers may go on when the worker is to stop, before their
-	// contexts end. 0 means 10 s, less than 0 no time.
+	// Grace is how long handlers may continue when the worker stops, before their contexts end. 0 means 10 s,
+	// a negative value no time.
 	Grace time.Duration
-	// Logger is told of failures. nil means slog.Default().
+	// Logger logs failures. nil means slog.Default().
 	Logger *slog.Logger
-	// Hooks are told what happens, for metrics.
+	// Hooks are called for events, for example to update metrics.
 	Hooks Hooks
 }
 
-// Hooks are functions that are told what happens. They must be safe for concurrent use, and
-// return soon. nil ones are not called.
+// Hooks are called when something happens; nil ones are skipped. They must be safe for concurrent use and
+// return quickly.
 //
-// Each delivery that was begun has one Started, and then one of Done, Retried, Buried, Snoozed, Released
-// and LeaseLost. Failed comes before Retried or Buried, and Stuck before Released. What a handler does
-// after Stuck is told to nobody.
+// Each delivery calls Started once, then one of Done, Retried, Buried, Snoozed, Released and LeaseLost.
+// Failed comes before Retried or Buried, and Stuck before Released. What a handler does after Stuck is not
+// reported.
 type Hooks struct {
-	Started func(job *Job)                                 // a handler begins, Job.LateBy after the job's due time
-	Done    func(job *Job, took time.Duration)             // it returned nil, and the job is acknowledged
-	Failed  func(job *Job, took time.Duration, err error)  // it returned an error, or panicked
+	Started func(job *Job)                                 // a handler starts, Job.LateBy after the job's due time
+	Done    func(job *Job, took time.Duration)             // it returned nil and the job is acknowledged
+	Failed  func(job *Job, took time.Duration, err error)  // it returned an error or panicked
 	Retried func(job *Job, delay time.Duration, err error) // the job will be delivered again
 	Buried  func(job *Job, err error)                      // the job is a dead letter
 	Snoozed func(job *Job, delay time.Duration)            // the job will be delivered again, see Snooze
-	// Released: the job was given back, as the worker stops.
+	// Released: the job was released because the worker stops.
 	Released func(job *Job)
-	// LeaseLost: the job was not ours any more, or Redis could not be told what came of it. It
-	// may be delivered again.
+	// LeaseLost: the lease was lost or the result could not be stored. The job may be delivered again.
 	LeaseLost func(job *Job)
-	// Stuck: the worker stops, and the handler does not return although its context has ended.
+	// Stuck: the worker stops, and the handler has not returned although its context has ended.
 	Stuck func(job *Job)
 }
 
-// TopicOptions say how the jobs of one topic are served. Lease, Timeout, MaxAttempts and Backoff are as in
-// Options, and count more; 0 and nil mean what those say.
+// TopicOptions are options of one topic. Lease, Timeout, MaxAttempts and Backoff override those of Options,
+// unless they are 0 or nil.
 type TopicOptions struct {
-	// Concurrency is how many of its jobs are handled at a time. 0 means as many as in all.
+	// Concurrency is how many of the topic's jobs are handled at a time. 0 means Options.Concurrency.
 	Concurrency int
-	// Priority: as long as a topic of a higher one has jobs, those of lower ones wait. Those that were
-	// reserved before these came, as few as handlers get done within 10 ms, don't. With several partitions new ones may be
+	// Priority: jobs of lower priority wait while topics of higher priority have jobs, except for jobs
+	// already reserved, as many as the handlers finish within 10 ms. With several partitions new jobs may be
 	// seen later: see client.Fetch.
 	Priority int
-	// Weight is how often the topic is served first among those of the same priority. 0
-	// means 1. With several partitions it counts less, as a call takes further topics of one partition.
+	// Weight is how often the topic is served first among those of its priority. 0 means 1. With several
+	// partitions it has less effect, because one call fetches several topics of one partition.
 	Weight int
-	// Rate is how many of its jobs are begun a second at most by this worker. 0 means no limit.
+	// Rate is how many of the topic's jobs this worker starts per second. 0 means no limit.
 	Rate float64
 
 	Lease time.Duration
-	// Timeout may be less than 0, which means no limit.
+	// Timeout may be negative for no limit.
 	Timeout     time.Duration
 	MaxAttempts int
 	Backoff     func(attempt int, err error) time.Duration
-	// Middleware is put around its handler, inside that of the mux, the first one outermost.
+	// Middleware wraps the topic's handler inside that of the mux; the first one is outermost.
 	Middleware []Middleware
 }
 
@@ -152,14 +148,14 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// within are the options with the worker's in place of those that are 0 or nil. Without a Concurrency a
-// topic may hold maxHeld jobs, as all of them together.
-func (o TopicOptions) within(w Options, maxHeld int) TopicOptions {
+// within returns the options with the worker's in place of those that are 0 or nil. Without a Concurrency of
+// its own a topic may have maxActive jobs in hand, as many as all together.
+func (o TopicOptions) within(w Options, maxActive int) TopicOptions {
 	if o.Concurrency = min(o.Concurrency, w.Concurrency); o.Concurrency == 0 {
-		o.Concurrency = maxHeld
+		o.Concurrency = maxActive
 	}
 	o.Weight = max(o.Weight, 1)
-	if o.Lease = cmp.Or(o.Lease, w.Lease); o.Lease > 0 { // else as the job says
+	if o.Lease = cmp.Or(o.Lease, w.Lease); o.Lease > 0 { // otherwise as the job says
 		o.Lease = max(o.Lease, store.ShortestLease)
 	}
 	o.Timeout = cmp.Or(o.Timeout, w.Timeout)
@@ -170,11 +166,11 @@ func (o TopicOptions) within(w Options, maxHeld int) TopicOptions {
 	return o
 }
 
-// DefaultBackoff is a random time from 1 ms up to 2 s after the first attempt, 4 s after the second, and so
-// on, up to an hour ("full jitter": what failed together is not tried again together).
+// DefaultBackoff returns a random delay from 1 ms up to 2 s after the first attempt, 4 s after the second,
+// and so on up to an hour ("full jitter": jobs that fail together are not retried together).
 func DefaultBackoff(attempt int, _ error) time.Duration {
 	longest := time.Hour
-	if attempt < 12 { // 2^12 s are more
+	if attempt < 12 { // 2^12 s is more than an hour
 		longest = time.Second << max(attempt, 0)
 	}
 	return time.Millisecond + rand.N(longest-time.Millisecond+1)

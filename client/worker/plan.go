@@ -10,8 +10,8 @@ import (
 	"github.com/mix-basic/delayer/client"
 )
 
-// plan says what can be fetched now; Max is 0 if nothing can. wait is after how long more
-// can be, without a task's end; 0 if that is not so.
+// plan returns what to fetch now; Max is 0 if nothing can be fetched. wait is when more can be fetched even
+// if no task ends; 0 if that depends on a task.
 func (r *run) plan() (o client.FetchOptions, wait time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -22,7 +22,7 @@ func (r *run) plan() (o client.FetchOptions, wait time.Duration) {
 		return o, 0
 	}
 	for _, s := range r.inOrder() {
-		most := min(s.options.Concurrency-s.held, wanted)
+		most := min(s.options.Concurrency-s.active, wanted)
 		allowed, next := s.bucket.allowed(now)
 		if s.isBroken() {
 			most, allowed, next = wanted, 0, max(s.brokenUntil.Sub(now), time.Millisecond)
@@ -38,14 +38,14 @@ func (r *run) plan() (o client.FetchOptions, wait time.Duration) {
 	return o, wait
 }
 
-// inOrder are the topics in the order in which they are served this time: by priority, and
-// at random by their weights among those of one.
+// inOrder returns the topics in the order in which to serve them this time: by priority, and at random by
+// weight within one priority.
 func (r *run) inOrder() []*served {
 	if len(r.served) == 1 {
 		return r.served
 	}
-	// Who draws the smallest of the numbers -ln(random)/weight is the first with a
-	// probability in proportion to its weight, and so on with those that are left (Efraimidis and Spirakis, 2006).
+	// Sorting by -ln(random)/weight puts each topic first with a probability proportional to its weight, and
+	// so on for the rest (Efraimidis and Spirakis, 2006).
 	order := slices.Clone(r.served)
 	for _, s := range order {
 		s.draw = -math.Log(1-rand.Float64()) / float64(s.options.Weight)
@@ -56,16 +56,16 @@ func (r *run) inOrder() []*served {
 	return order
 }
 
-// tokens are a token bucket: a job takes one, and they come back at a steady rate.
+// tokens is a token bucket: starting a job takes a token, and tokens return at a steady rate.
 type tokens struct {
-	rate, most, left float64 // a second; at most; now
+	rate, most, left float64 // per second; maximum; now
 	at               time.Time
 }
 
-// burstTime is for how long a topic that had nothing to do may catch up on its rate.
+// burstTime is how much of its rate an idle topic may catch up on.
 const burstTime = 50 * time.Millisecond
 
-// longestWait is after how long it is seen at the latest whether there is a token.
+// longestWait is the maximum time before the tokens are checked again.
 const longestWait = time.Hour
 
 func newTokens(rate float64) tokens {
@@ -73,7 +73,7 @@ func newTokens(rate float64) tokens {
 	return tokens{rate: rate, most: most, left: most, at: time.Now()}
 }
 
-// allowed is how many jobs may be begun now, and, if that is none, after how long one may.
+// allowed returns how many jobs may start now, and if none, when the next may.
 func (t *tokens) allowed(now time.Time) (n int, next time.Duration) {
 	if t.rate == 0 {
 		return math.MaxInt32, 0

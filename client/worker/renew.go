@@ -9,24 +9,24 @@ import (
 	"github.com/mix-basic/delayer/client"
 )
 
-// renewalOf is when the delivery's lease is to be extended: when a third of it is over.
+// renewalOf returns when to extend the delivery's lease: after a third of it.
 func renewalOf(d *client.Delivery) time.Time {
 	return d.Deadline().Add(-d.Lease() * 2 / 3)
 }
 
 const (
-	// together is how much earlier than need be a lease is extended, as a part of its
-	// length, so that those of about the same age are extended by one call.
+	// together is the part of its length by which a lease may be extended early, so that leases of about the
+	// same age share a call.
 	together = 10
-	// maxExtending is how many calls that extend leases are under way at a time: more than one
-	// only where Redis, or a connection, is slow to answer.
+	// maxExtending is how many extending calls may be in flight. There is more than one only if Redis or a
+	// connection is slow.
 	maxExtending = 3
-	// idleRenewer is for how long there may be nothing to do.
+	// idleRenewer is how long the renewer sleeps without tasks.
 	idleRenewer = time.Hour
 )
 
-// renew extends the leases of the tasks, until ctx is done. A lease whose end has come is lost,
-// and its handler's context ends, whether Redis answers or not.
+// renew extends the leases of the tasks until ctx is done. When a lease reaches its end it is lost and its
+// handler's context ends, whether or not Redis replies.
 func (r *run) renew(ctx context.Context) {
 	timer := time.NewTimer(idleRenewer)
 	defer timer.Stop()
@@ -47,7 +47,7 @@ func (r *run) renew(ctx context.Context) {
 	}
 }
 
-// nextRenewal is after how long the next lease is to be extended, or ends.
+// nextRenewal returns when the next lease has to be extended, or ends.
 func (r *run) nextRenewal() time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -66,8 +66,7 @@ func (r *run) nextRenewal() time.Duration {
 	return next
 }
 
-// oldLeases are the tasks whose leases are to be extended about now, by one call. Leases that have
-// ended are lost.
+// oldLeases returns the tasks to extend in one call now. It gives up leases that have ended.
 func (r *run) oldLeases() (tasks []*task) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -87,8 +86,8 @@ func (r *run) oldLeases() (tasks []*task) {
 	return tasks
 }
 
-// extend extends the leases by one call, which may take until the last of them ends: those that end
-// before are lost meanwhile, and harm no other.
+// extend extends the leases in one call, which may take until the last of them ends. Leases that end earlier
+// are given up by renew meanwhile.
 func (r *run) extend(ctx context.Context, tasks []*task) {
 	var lastEnd time.Time
 	deliveries := make([]*client.Delivery, len(tasks))
@@ -114,7 +113,7 @@ func (r *run) extend(ctx context.Context, tasks []*task) {
 	signal(r.renewed)
 }
 
-// extended enters what came of the extension of the lease. run.mu must be held.
+// extended records the result of extending the lease. The caller holds run.mu.
 func (t *task) extended(err error) {
 	left, lease := time.Until(t.delivery.Deadline()), t.delivery.Lease()
 	switch {
@@ -122,12 +121,12 @@ func (t *task) extended(err error) {
 		t.renewAt = renewalOf(t.delivery)
 	case errors.Is(err, client.ErrLeaseLost) || left <= 0:
 		t.lose()
-	default: // try again, and see at the deadline at the latest
+	default: // retried; at its end the lease is lost
 		t.renewAt = time.Now().Add(min(left, max(lease/together, 10*time.Millisecond)))
 	}
 }
 
-// lose ends the handler's context, since its lease is lost. run.mu must be held.
+// lose ends the handler's context because the lease is lost. The caller holds run.mu.
 func (t *task) lose() {
 	t.lost = true
 	t.cancel(client.ErrLeaseLost)

@@ -13,7 +13,7 @@ import (
 	"github.com/mix-basic/delayer/internal/redistest"
 )
 
-// testClient is a Client on a private Redis with ready jobs of topic t.
+// testClient returns a Client on a private Redis with ready jobs of topic t.
 func testClient(t *testing.T, ids ...string) *client.Client {
 	t.Helper()
 	r := redistest.Open(t, redistest.Undivided)
@@ -31,7 +31,7 @@ func testClient(t *testing.T, ids ...string) *client.Client {
 	return c
 }
 
-// A lease that can't be saved, as it ends before Redis can be asked, is lost, and harms no other.
+// A lease that ends before it could be extended is lost without affecting others.
 func TestShortLeaseHarmsNoOther(t *testing.T) {
 	t.Parallel()
 	c := testClient(t, "short", "long")
@@ -66,7 +66,7 @@ func TestShortLeaseHarmsNoOther(t *testing.T) {
 	}
 }
 
-// What changes behind the end of a fetch is left to the next one to see.
+// A change after a fetch has ended is left to the next fetch.
 func TestChangeBehindAFetch(t *testing.T) {
 	t.Parallel()
 	r := newTestRun(Options{}, TopicOptions{}, TopicOptions{})
@@ -75,7 +75,7 @@ func TestChangeBehindAFetch(t *testing.T) {
 	for range 2000 {
 		r.fetch(t.Context(), o, 0)
 		signal(r.changed)
-		time.Sleep(time.Microsecond) // whoever still waits for it has it now
+		time.Sleep(time.Microsecond) // a leftover waiter would have consumed it by now
 		select {
 		case <-r.changed:
 		default:
@@ -84,8 +84,8 @@ func TestChangeBehindAFetch(t *testing.T) {
 	}
 }
 
-// What came of a job is told Redis again until it takes it, but not when the lease has ended: then the
-// job is another's.
+// A result is retried until it is stored, but not beyond the end of the lease: then the job belongs to
+// somebody else.
 func TestReportEndsWithTheLease(t *testing.T) {
 	t.Parallel()
 	c := testClient(t, "a", "b")
@@ -124,7 +124,7 @@ func TestReportEndsWithTheLease(t *testing.T) {
 	}
 }
 
-// A broken topic for which there is no place rests before it is looked at again.
+// If no slot is free for a broken topic, it is retried later.
 func TestBrokenTopicWithoutAPlace(t *testing.T) {
 	r := newTestRun(Options{Concurrency: 1}, TopicOptions{})
 	r.running = 1

@@ -11,7 +11,7 @@ import (
 	"github.com/mix-basic/delayer/client/worker"
 )
 
-// As many handlers run at a time as Concurrency says, however many those are, and no more.
+// Exactly as many handlers as Concurrency run at a time.
 func TestConcurrency(t *testing.T) {
 	for _, concurrency := range []int{1, 3, 10, 1000} {
 		f := start(t)
@@ -20,18 +20,18 @@ func TestConcurrency(t *testing.T) {
 		f.pushMany(concurrency+5, "", "t")
 		o := worker.Options{Concurrency: concurrency, Hooks: e.hooks()}
 		if concurrency == 10 {
-			o.Concurrency = 0 // 10 is what it means
+			o.Concurrency = 0 // means 10
 		}
 		r := f.run(one(g.handle), o)
 		for range concurrency {
-			next(t, g.entered)
+			next(t, g.inside)
 		}
-		for range 5 { // each makes a place for one
-			if n := len(g.entered); n > 0 {
+		for range 5 { // each frees a slot
+			if n := len(g.inside); n > 0 {
 				t.Errorf("%d of %d handlers too many", n, concurrency)
 			}
 			g.leave <- nil
-			next(t, g.entered)
+			next(t, g.inside)
 		}
 		for range concurrency {
 			g.leave <- nil
@@ -42,7 +42,7 @@ func TestConcurrency(t *testing.T) {
 	}
 }
 
-// A topic's own concurrency bounds its handlers, and leaves the other places to others.
+// A topic's own concurrency bounds its handlers and leaves the other slots to other topics.
 func TestConcurrencyOfATopic(t *testing.T) {
 	f := start(t)
 	var e events
@@ -53,17 +53,17 @@ func TestConcurrencyOfATopic(t *testing.T) {
 	f.pushMany(20, "b", "bounded")
 	f.run(mux, worker.Options{Concurrency: 3, Hooks: e.hooks()})
 	for range 2 {
-		next(t, g.entered)
+		next(t, g.inside)
 	}
 	f.AwaitWaiter("free")
-	f.pushMany(20, "f", "free") // while nothing but this topic is fetched
+	f.pushMany(20, "f", "free") // while only this topic is fetched
 	until(t, "all of the free topic are done", func() bool { return len(e.all()) == 2+2*20 })
 	for range 18 {
-		if n := len(g.entered); n > 0 {
+		if n := len(g.inside); n > 0 {
 			t.Errorf("%d handlers too many of the topic", n)
 		}
 		g.leave <- nil
-		next(t, g.entered)
+		next(t, g.inside)
 	}
 	for range 2 {
 		g.leave <- nil
@@ -72,8 +72,7 @@ func TestConcurrencyOfATopic(t *testing.T) {
 	f.expectNothing()
 }
 
-// As long as a topic of a higher priority has jobs, those of others wait, also if each has a lease of its
-// own.
+// Jobs wait while a topic of higher priority has jobs, even if the topics have different leases.
 func TestPriority(t *testing.T) {
 	f := start(t)
 	var e events
@@ -89,7 +88,7 @@ func TestPriority(t *testing.T) {
 	}
 }
 
-// A topic's rate is never exceeded, and another topic does not wait for it.
+// A topic's rate is never exceeded and does not delay other topics.
 func TestRate(t *testing.T) {
 	f := start(t)
 	const rate, jobs = 50, 20
@@ -109,7 +108,7 @@ func TestRate(t *testing.T) {
 	}
 }
 
-// A worker that has nothing to do costs Redis a look a second, of each partition, as a BPop that waits.
+// An idle worker polls each partition once a second, like a waiting BPop.
 func TestIdle(t *testing.T) {
 	t.Parallel()
 	f := start(t, alone)
@@ -126,7 +125,7 @@ func TestIdle(t *testing.T) {
 		return f.clock().After(began.Add(3 * time.Second))
 	})
 	all, seconds := f.Calls()-own, f.clock().Sub(began).Seconds()
-	// A look is a script with two commands, and its connection is tried by a PING.
+	// A poll is a script with two commands, and its connection is checked by a PING.
 	looks := f.Calls("evalsha")
 	if most := (seconds + 2) * float64(max(1, f.Partitions)); float64(looks) > most || looks == 0 || float64(all) > 4*most {
 		t.Errorf("%d looks, %d commands in %.1f s, want about one and four a second and partition:\n%s", looks, all, seconds, f.Do("INFO", "commandstats"))
@@ -137,12 +136,11 @@ func TestIdle(t *testing.T) {
 	t.Logf("%d commands in %.1f s", all, seconds)
 }
 
-// A job comes to its handler because it is heard of, not because somebody looks: also one that
-// waits for its due time, and one that comes back.
+// A job reaches its handler by a wake-up, not by polling, even after a delay or a retry.
 func TestNoPolling(t *testing.T) {
 	f := start(t)
 	f.serve()
-	h := f.holder() // counts
+	h := f.holder() // counts calls
 	var e events
 	r := f.runOf(h.client, one(func(_ context.Context, job *worker.Job) error {
 		if job.Attempt == 1 {
@@ -167,10 +165,10 @@ func TestNoPolling(t *testing.T) {
 	t.Logf("%d looks in %.3f s for %d jobs with two attempts each", looks, seconds, jobs)
 }
 
-// Many jobs at once are fetched together, and their ends are told together.
+// Many jobs are fetched together and settled together.
 func TestJobsShareCalls(t *testing.T) {
 	f := start(t)
-	h := f.holder() // counts
+	h := f.holder() // counts calls
 	const jobs = 5000
 	for n := range jobs / 250 {
 		f.pushMany(250, fmt.Sprint(n, " "), "t")

@@ -13,8 +13,7 @@ import (
 	"github.com/mix-basic/delayer/internal/redistest"
 )
 
-// A worker that is told to stop waits for its handlers, and their results count although the
-// caller's context has ended.
+// A stopping worker waits for its handlers, and their results count although the caller's context has ended.
 func TestStopWaitsForHandlers(t *testing.T) {
 	f := start(t)
 	h := f.hold(f.Client, worker.Options{Concurrency: 1})
@@ -31,8 +30,8 @@ func TestStopWaitsForHandlers(t *testing.T) {
 	f.expectJob("a", "", 0)
 }
 
-// After the grace time handlers are told to stop, and a job that is given up then has lost no attempt.
-// A result that a handler has in spite of that counts.
+// After the grace period the handlers' contexts end. A job that is given up loses no attempt, and a result
+// that comes in spite of that counts.
 func TestStopInterruptsHandlers(t *testing.T) {
 	for _, c := range []struct {
 		result func(ctx context.Context) error
@@ -44,22 +43,22 @@ func TestStopInterruptsHandlers(t *testing.T) {
 	} {
 		f := start(t)
 		var e events
-		entered := make(chan struct{})
+		inside := make(chan struct{})
 		f.push("a", "t")
 		r := f.run(one(func(ctx context.Context, job *worker.Job) error {
-			close(entered)
+			close(inside)
 			<-ctx.Done()
 			return c.result(ctx)
 		}), worker.Options{Grace: -1, Hooks: e.hooks()})
-		next(t, entered)
+		next(t, inside)
 		r.stop()
 		e.expect(t, "started a", c.event)
 		f.expectJob("a", c.state, 0)
 	}
 }
 
-// A handler that does not return does not keep Run from returning. Its job is given back, and what it
-// does later has no effect and is told to nobody.
+// A handler that does not return does not keep Run from returning. Its job is released, and what it does
+// later has no effect and is not reported.
 func TestStuck(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -88,7 +87,7 @@ func TestStuck(t *testing.T) {
 	}
 }
 
-// A handler that returns while its job is being given back does not end that.
+// A handler that returns while its job is being released does not interrupt that.
 func TestStuckHandlerReturns(t *testing.T) {
 	f := start(t)
 	g, e := newGate(), new(events)
@@ -108,16 +107,15 @@ func TestStuckHandlerReturns(t *testing.T) {
 		defer close(returned)
 		worker.New(f.Client, one(g.handle), worker.Options{Grace: -1, Hooks: hooks, Logger: slog.New(slog.DiscardHandler)}).Run(ctx)
 	}()
-	next(t, g.entered)
+	next(t, g.inside)
 	cancel()
 	next(t, returned)
 	e.await(t, "started a", "stuck a", "released a")
 	f.expectJob("a", client.Ready, 0)
 }
 
-// Jobs that were reserved ahead are given back at a stop, or as they don't wait for handlers that have
-// become slow, and have lost no attempt.
-func TestStopGivesBackWhatIsNotBegun(t *testing.T) {
+// Jobs reserved ahead are released at a stop, or when handlers have become slow, without losing an attempt.
+func TestStopReleasesWhatIsNotStarted(t *testing.T) {
 	for _, stopFirst := range []bool{true, false} {
 		f := start(t, undivided)
 		g := newGate()
@@ -142,14 +140,14 @@ func TestStopGivesBackWhatIsNotBegun(t *testing.T) {
 	}
 }
 
-// quickThenSlow runs a worker with one place, whose handler is quick at first, so that it reserves jobs
-// ahead, and then doesn't return until the gate opens.
+// quickThenSlow runs a worker with one slot. Its handler is quick at first, so that jobs are reserved ahead,
+// and then waits at the gate.
 func (f *fixture) quickThenSlow(g *gate, e *events) *running {
 	f.TB.Helper()
 	f.pushMany(250, "quick", "t")
 	f.pushMany(250, "more quick", "t")
 	f.pushMany(250, "slow", "t")
-	slow := false // one place
+	slow := false // only one slot, so no lock is needed
 	r := f.run(one(func(ctx context.Context, job *worker.Job) error {
 		slow = slow || job.ID == "slow0"
 		if slow {
@@ -157,11 +155,11 @@ func (f *fixture) quickThenSlow(g *gate, e *events) *running {
 		}
 		return nil
 	}), worker.Options{Concurrency: 1, Hooks: e.hooks()})
-	next(f.TB, g.entered)
+	next(f.TB, g.inside)
 	return r
 }
 
-// A job whose reserve is under way as the worker is told to stop is not begun, but given back.
+// A job whose reservation is in flight when the worker stops is released, not started.
 func TestStopDuringFetch(t *testing.T) {
 	f := start(t, undivided)
 	h := f.holder()
@@ -181,7 +179,7 @@ func TestStopDuringFetch(t *testing.T) {
 	f.expectJob("b", client.Ready, 0)
 }
 
-// Run returns although Redis does not answer.
+// Run returns although Redis hangs.
 func TestStopWhileRedisHangs(t *testing.T) {
 	t.Parallel()
 	f := start(t, alone)
@@ -190,12 +188,12 @@ func TestStopWhileRedisHangs(t *testing.T) {
 	f.push("a", "t")
 	f.push("b", "t")
 	r := f.runOf(f.open(client.PoolOptions{ReadTimeout: time.Hour}), one(g.handle), worker.Options{Grace: -1, Hooks: e.hooks()})
-	next(t, g.entered)
-	next(t, g.entered)
+	next(t, g.inside)
+	next(t, g.inside)
 	f.Hang()
 	defer f.Continue()
 	r.cancel()
-	g.leave <- nil // its end can't be told
+	g.leave <- nil // its result cannot be stored
 	r.await()
 	if e.count("stuck a")+e.count("stuck b") != 1 {
 		t.Errorf("events %q, want one stuck", e.all())
@@ -204,7 +202,7 @@ func TestStopWhileRedisHangs(t *testing.T) {
 	g.leave <- nil
 }
 
-// A worker can be run again, also several times at once; with a context that has ended it does nothing.
+// A worker can be run again, also concurrently; with an ended context it does nothing.
 func TestRunAgain(t *testing.T) {
 	f := start(t)
 	var e events

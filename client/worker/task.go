@@ -12,7 +12,7 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// task is one delivery being handled.
+// task is a delivery from its reservation to its settlement.
 type task struct {
 	*run
 	served   *served
@@ -20,17 +20,17 @@ type task struct {
 	job      *Job
 	ctx      context.Context
 	cancel   context.CancelCauseFunc // ends the handler's context
-	since    time.Time               // when it was put into the buffer
-	untold   bool                    // Redis does not know what came of the job
+	since    time.Time               // when it was buffered
+	untold   bool                    // the result was not stored
 
 	// Guarded by run.mu:
 	renewAt   time.Time
-	extending bool // the call that extends the lease is under way
-	lost      bool // the lease
-	settling  bool // what becomes of the job is decided
+	extending bool // a call extends the lease
+	lost      bool // the lease is lost
+	settling  bool // the job is being settled
 }
 
-// timeoutError is why the context of a handler ends that has taken so long.
+// timeoutError is the cause when a handler exceeds its timeout.
 type timeoutError time.Duration
 
 func (t timeoutError) Error() string {
@@ -47,14 +47,14 @@ func newTask(r *run, s *served, d *client.Delivery) *task {
 	return t
 }
 
-// errExited is what came of a handler that has ended its goroutine.
+// errExited is the result of a handler that ended its goroutine.
 var errExited = errors.New("the handler has called runtime.Goexit")
 
-// do handles the job and reports the result, unless it was given up. It returns the handler's error.
+// do handles the job and settles it, unless it was given up. It returns the handler's error.
 func (t *task) do() (err error) {
 	began := time.Now()
 	err = errExited
-	defer func() { // even if the handler does not return
+	defer func() { // runs even if the handler does not return
 		why := context.Cause(t.ctx)
 		t.cancel(nil)
 		t.handled(t)
@@ -81,8 +81,8 @@ func (t *task) handle() error {
 	return t.served.handler.Handle(ctx, t.job)
 }
 
-// beginToSettle reports whether what becomes of the job was not decided before. Who is told so settles and finishes the
-// task.
+// beginToSettle reports whether the caller is the first to settle the job; only that one settles it and
+// finishes the task.
 func (t *task) beginToSettle() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -93,14 +93,15 @@ func (t *task) beginToSettle() bool {
 	return true
 }
 
-// giveBack gives a job back that was not begun. Nobody is told: to others it was ready all along.
-func (t *task) giveBack() {
+// releaseUnstarted releases a job that was not started. No hook is called, because to others it was ready all
+// along.
+func (t *task) releaseUnstarted() {
 	defer t.finish(t)
 	defer t.cancel(nil)
 	t.report("release", t.delivery.Release)
 }
 
-// giveUp gives the job back although its handler still runs, and says so.
+// giveUp releases the job although its handler still runs, and reports that.
 func (t *task) giveUp() {
 	defer t.finish(t)
 	t.log().Error("handler does not return, though its context has ended")
@@ -110,8 +111,8 @@ func (t *task) giveUp() {
 	t.release()
 }
 
-// settle reports what came of the job. why is why its handler's context has ended before
-// the handler has returned, if so.
+// settle settles the job. why is the reason for which the handler's context ended before it returned, if it
+// did.
 func (t *task) settle(err, why error, took time.Duration) {
 	switch {
 	case err == nil:
@@ -128,7 +129,7 @@ func (t *task) settle(err, why error, took time.Duration) {
 	}
 }
 
-// failed does what the error says, or else has the job tried again.
+// failed handles an error of the handler: it retries the job, unless the error asks for something else.
 func (t *task) failed(err error, took time.Duration) {
 	hooks := &t.options.Hooks
 	var v *verdict
@@ -173,7 +174,8 @@ func (t *task) failed(err error, took time.Duration) {
 	}
 }
 
-// backOff has the topic rest that the error says. The job is not settled yet, and is delivered again in any case.
+// backOff backs off from the topic that the error names. The job is settled later, and redelivered in any
+// case.
 func (t *task) backOff(v *verdict) {
 	if v.topic == "" || v.delay <= 0 {
 		return
@@ -189,7 +191,7 @@ func (t *task) release() {
 	}
 }
 
-// settled passes ok on. If it is false, the hook is told that the job may be delivered again.
+// settled returns ok. If it is false it calls LeaseLost, because the job may be delivered again.
 func (t *task) settled(ok bool) bool {
 	t.untold = !ok
 	if hook := t.options.Hooks.LeaseLost; !ok && hook != nil {
@@ -198,8 +200,8 @@ func (t *task) settled(ok bool) bool {
 	return ok
 }
 
-// report tells Redis what came of the job, and tries again, until the lease has ended, while
-// Redis is away. It reports whether Redis has taken it.
+// report stores the result, and while Redis is down retries until the lease has ended. It reports whether it
+// succeeded.
 func (t *task) report(what string, call func(context.Context) error) bool {
 	for pause := new(redisconn.Backoff); ; {
 		err := call(t.reporting)
@@ -218,7 +220,7 @@ func (t *task) report(what string, call func(context.Context) error) bool {
 	}
 }
 
-// log is for what concerns this job.
+// log returns a logger with the job's fields.
 func (t *task) log() *slog.Logger {
 	return t.options.Logger.With("topic", t.delivery.Topic, "id", t.delivery.ID, "attempt", t.delivery.Attempt)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/mix-basic/delayer/client/worker"
 )
 
-// What a topic says counts more than what the worker says, and the worker's counts for the others.
+// A topic's options override the worker's.
 func TestTermsOfATopic(t *testing.T) {
 	after := func(delay time.Duration) func(int, error) time.Duration {
 		return func(int, error) time.Duration { return delay }
@@ -65,7 +65,7 @@ func TestTermsOfATopic(t *testing.T) {
 	}
 }
 
-// A topic's attempts are counted for its jobs alone.
+// A topic's MaxAttempts apply to its jobs only.
 func TestAttemptsOfATopic(t *testing.T) {
 	f := start(t)
 	fails := func(context.Context, *worker.Job) error { return errors.New("no") }
@@ -79,7 +79,7 @@ func TestAttemptsOfATopic(t *testing.T) {
 	f.expectJob("b", client.Waiting, 1)
 }
 
-// watch is middleware that tells when it is entered and left, and whether its handler has panicked.
+// watch is middleware that records its start and end, and whether its handler panicked.
 func watch(e *events, name string) worker.Middleware {
 	return func(next worker.Handler) worker.Handler {
 		return worker.HandlerFunc(func(ctx context.Context, job *worker.Job) error {
@@ -92,8 +92,8 @@ func watch(e *events, name string) worker.Middleware {
 	}
 }
 
-// The first middleware is outermost, also of handlers that were added before. A topic's is inside that
-// of the mux, and around no other topic. All of it gets a panic as an error.
+// The first middleware is outermost, also for handlers added before. A topic's middleware is inside that of
+// the mux and wraps no other topic. All of it sees a panic as an error.
 func TestMiddleware(t *testing.T) {
 	f := start(t)
 	var e events
@@ -113,7 +113,7 @@ func TestMiddleware(t *testing.T) {
 		"all before", "more before", "last before", "handler", "last after panic: false", "more after panic: false", "all after panic: false")
 }
 
-// A panic of middleware is an error of its job, too.
+// A panic of middleware is an error of its job too.
 func TestMiddlewarePanics(t *testing.T) {
 	f := start(t)
 	mux := one(succeed)
@@ -125,7 +125,7 @@ func TestMiddlewarePanics(t *testing.T) {
 	f.expectDead("a", 1, "attempts used up", "panic: boom\ngoroutine")
 }
 
-// The limits of a topic's terms are within them.
+// The worker's options limit those of its topics.
 func TestLimitsOfATopic(t *testing.T) {
 	f := start(t)
 	for _, o := range []worker.TopicOptions{

@@ -11,8 +11,8 @@ import (
 	"github.com/mix-basic/delayer/internal/redistest"
 )
 
-// Jobs of many topics in many partitions cost Redis about as many commands as in one: a take brings those of many topics, and what
-// a partition is known to have is not probed again for each.
+// Jobs of many topics in many partitions cost Redis about as many commands as in one partition: a fetch
+// returns jobs of many topics, and does not probe again what a partition is known to have.
 func TestCommandsOfTopicsInPartitions(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -34,7 +34,7 @@ func TestCommandsOfTopicsInPartitions(t *testing.T) {
 	}
 }
 
-// commandsAJob is what a worker's handling of ready jobs costs Redis.
+// commandsAJob returns how many commands it costs Redis to have a worker handle a ready job.
 func commandsAJob(t *testing.T, partitions, topics, jobs int) float64 {
 	t.Helper()
 	f := &fixture{Server: redistest.Start(t)}
@@ -60,6 +60,6 @@ func commandsAJob(t *testing.T, partitions, topics, jobs int) float64 {
 		return nil
 	}, names...), worker.Options{Concurrency: 50})
 	redistest.Receive(t, all)
-	r.stop() // what was handled is acknowledged then
+	r.stop() // flushes the acknowledgements
 	return float64(f.Calls()) / float64(jobs)
 }

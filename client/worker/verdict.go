@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// verdict is an error that says what becomes of the job.
+// verdict is an error that decides what happens to the job.
 type verdict struct {
 	err   error
 	kind  string
 	delay time.Duration
-	topic string // that is backed off from, or empty
+	topic string // topic to back off from, or ""
 }
 
-// What is done with the job.
+// What happens to the job.
 const (
 	retryAfter = "retry"
 	snooze     = "snooze"
@@ -25,7 +25,7 @@ func (v *verdict) Error() string { return v.err.Error() }
 
 func (v *verdict) Unwrap() error { return v.err }
 
-// RetryAfter is err, but the job is tried again after that time instead of the Backoff's.
+// RetryAfter returns err, but the job is retried after that delay instead of Backoff's.
 func RetryAfter(err error, delay time.Duration) error {
 	if err == nil {
 		err = errors.New("retry")
@@ -33,19 +33,20 @@ func RetryAfter(err error, delay time.Duration) error {
 	return &verdict{err: err, kind: retryAfter, delay: delay}
 }
 
-// Snooze has the job delivered again after that time, without counting this attempt: it is
-// not its time yet, nothing has failed.
+// Snooze makes the job be delivered again after that delay without counting the attempt, for a job whose time
+// has not come although nothing failed.
 func Snooze(delay time.Duration) error {
 	return &verdict{err: fmt.Errorf("snoozed for %v", delay), kind: snooze, delay: delay}
 }
 
-// BackOff has nothing of the topic delivered for that long, to any consumer, and this job again after it, without counting this attempt: for a
-// handler that was told to come more slowly, as by the status 429. A longer pause of the topic stays. See client.BackOff.
+// BackOff stops delivery of the topic to all consumers for that time, and delivers this job again after it
+// without counting the attempt. Use it when another service asks to slow down, for example with HTTP 429. It
+// never shortens a longer pause of the topic. See client.BackOff.
 func BackOff(topic string, d time.Duration) error {
 	return &verdict{err: fmt.Errorf("backed off from %s for %v", topic, d), kind: snooze, delay: d, topic: topic}
 }
 
-// Bury is err, but the job becomes a dead letter at once: trying again can't help.
+// Bury returns err, but the job becomes a dead letter at once: retrying cannot help.
 func Bury(err error) error {
 	if err == nil {
 		err = errors.New("buried")

@@ -10,28 +10,27 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// Worker runs the handlers of a mux. Make one with New.
+// Worker runs the handlers of a mux. Create it with New.
 type Worker struct {
 	client  *client.Client
 	mux     *Mux
 	options Options
 }
 
-// New makes a Worker. What is wrong with the mux or the options is the error of Run.
+// New returns a Worker. Mistakes in the mux or the options are errors of Run.
 func New(c *client.Client, mux *Mux, o Options) *Worker { return &Worker{c, mux, o} }
 
-// Run handles jobs until ctx is done, and returns nil then. It returns an error at once if the
-// mux or the options are wrong (client.ErrInvalid; nothing was done), if the Client is closed, or if
-// Redis refuses what can't be put right by waiting, such as a wrong password. While Redis is away it
-// keeps trying.
+// Run handles jobs until ctx is done, then returns nil. It returns an error at once if the mux or the options
+// are invalid (client.ErrInvalid; nothing was done), the Client is closed, or Redis refuses something that
+// waiting cannot fix, such as a wrong password. While Redis is down it keeps trying.
 //
-// To stop it begins no more jobs. Handlers that run have Options.Grace to finish, then their contexts end,
-// and what is not finished a second later is given back without counting as an attempt.
+// To stop, it starts no more jobs. Running handlers have Options.Grace to finish; then their contexts end,
+// and a second later unfinished jobs are released without counting the attempt.
 //
-// A handler that runs even then is left to itself (Hooks.Stuck). A result that Redis can't be told by
-// then is given up: that job is delivered again.
+// A handler that still runs then is left behind (Hooks.Stuck). A result that cannot be stored by then is
+// given up: its job is delivered again.
 //
-// Run may be called again, and each call stands for itself.
+// Run may be called again, also concurrently.
 func (w *Worker) Run(ctx context.Context) error {
 	r, err := w.newRun(ctx)
 	if err != nil {
@@ -40,7 +39,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	return r.run(ctx)
 }
 
-// newRun fails if the worker is wrong.
+// newRun returns an error if the worker is misconfigured.
 func (w *Worker) newRun(ctx context.Context) (*run, error) {
 	switch {
 	case ctx == nil:
@@ -59,57 +58,57 @@ func (w *Worker) newRun(ctx context.Context) (*run, error) {
 	return newRun(w.client, topics, w.options.withDefaults()), nil
 }
 
-// run is a Run under way.
+// run is the state of one call of Run.
 type run struct {
 	client  *client.Client
 	options Options
 	served  []*served
 	byName  map[string]*served
 
-	stopping context.Context // done when no more jobs are begun
-	// handlers is the context of all handlers.
+	stopping context.Context // done when no more jobs are started
+	// handlers is the parent of all handlers' contexts.
 	handlers  context.Context
 	interrupt context.CancelCauseFunc
-	// reporting is the context of what Redis is told.
+	// reporting is the context of calls that settle jobs.
 	reporting     context.Context
 	stopReporting context.CancelFunc
-	maxHeld       int            // jobs at most: that are handled, or wait for it, or whose end Redis is to be told
-	underWay      sync.WaitGroup // the fetching and the tasks
+	maxActive     int            // maximum number of jobs running, buffered or being settled
+	underWay      sync.WaitGroup // the fetch loop and the tasks
 
 	mu        sync.Mutex
-	tasks     map[*task]bool // under way
-	running   int            // handlers
-	buffered  []*task        // reserved, and the next to be handled
-	ageing    bool           // a timer looks after the buffer
+	tasks     map[*task]bool // all current tasks
+	running   int            // running handlers
+	buffered  []*task        // reserved and waiting for a slot
+	ageing    bool           // a timer checks the buffer
 	pace      pace
-	renewAt   time.Time     // when leases are to be extended next
-	extending int           // calls that extend leases, under way
-	changed   chan struct{} // holds one: what can be fetched has changed
-	renewed   chan struct{} // holds one: there is a task whose lease has to be extended
+	renewAt   time.Time     // next time to extend leases
+	extending int           // calls in flight that extend leases
+	changed   chan struct{} // capacity 1: what can be fetched has changed
+	renewed   chan struct{} // capacity 1: a task's lease has to be extended
 }
 
-// served is a topic with all its options, and how much of it is under way.
+// served is a topic with its options and its current load.
 type served struct {
 	topic
-	held   int // running handlers, and jobs in the buffer
+	active int // running handlers and buffered jobs
 	bucket tokens
 	draw   float64 // see inOrder
 
 	failure     fetchFailure // of this topic alone
-	brokenUntil time.Time    // when it is tried again; zero if it is well
+	brokenUntil time.Time    // when to try it again; zero if it works
 }
 
-// errStopping is why handlers' contexts end when the worker stops.
+// errStopping is the cause of handlers' contexts when the worker stops.
 var errStopping = errors.New("the worker stops")
 
 func newRun(c *client.Client, topics []topic, o Options) *run {
 	r := &run{
-		client: c, options: o, maxHeld: 2*o.Concurrency + 4*maxAhead,
+		client: c, options: o, maxActive: 2*o.Concurrency + 4*maxAhead,
 		byName: map[string]*served{}, tasks: map[*task]bool{}, pace: pace{since: time.Now()},
 		changed: make(chan struct{}, 1), renewed: make(chan struct{}, 1),
 	}
 	for _, t := range topics {
-		t.options = t.options.within(o, r.maxHeld)
+		t.options = t.options.within(o, r.maxActive)
 		s := &served{topic: t, bucket: newTokens(t.options.Rate)}
 		s.failure.logger = o.Logger.With("topic", t.name)
 		r.served, r.byName[t.name] = append(r.served, s), s
@@ -124,7 +123,7 @@ func signal(c chan struct{}) {
 	}
 }
 
-// open makes the run ready for tasks, until ctx is done. The func that it returns ends it.
+// open prepares the run for tasks until ctx is done. Call end to finish it.
 func (r *run) open(ctx context.Context) (end func()) {
 	r.stopping = ctx
 	r.handlers, r.interrupt = context.WithCancelCause(context.WithoutCancel(ctx))
@@ -145,28 +144,28 @@ func (r *run) run(ctx context.Context) error {
 	failed := make(chan error, 1)
 	r.underWay.Go(func() {
 		failed <- r.fetchAll(ctx)
-		r.giveBackAll()
+		r.releaseAll()
 	})
 	var err error
 	select {
 	case err = <-failed:
-	case <-ctx.Done(): // Redis may hang, and a fetch with it
+	case <-ctx.Done(): // a fetch may hang with Redis
 	}
 	r.stop()
 	return err
 }
 
 const (
-	// interruptWait is how long handlers have to return when their contexts have ended.
+	// interruptWait is how long handlers have to return after their contexts ended.
 	interruptWait = time.Second
-	// releaseWait is how long it may take then to give back what is left.
+	// releaseWait is how long releasing the remaining jobs may take.
 	releaseWait = 3 * time.Second
-	// firstPause and lastPause are those between calls of a Redis that is away.
+	// firstPause and lastPause bound the pause between calls while Redis is down.
 	firstPause = 50 * time.Millisecond
 	lastPause  = time.Second
 )
 
-// fetchAll reserves jobs and starts their tasks, until ctx is done.
+// fetchAll fetches jobs and starts their tasks until ctx is done.
 func (r *run) fetchAll(ctx context.Context) error {
 	failure := fetchFailure{logger: r.options.Logger}
 	for ctx.Err() == nil {
@@ -182,7 +181,7 @@ func (r *run) fetchAll(ctx context.Context) error {
 	return nil
 }
 
-// fetchSome waits until jobs can be fetched, and there are some, and starts their tasks.
+// fetchSome waits until jobs can be fetched and exist, and starts their tasks.
 func (r *run) fetchSome(ctx context.Context, failure *fetchFailure) error {
 	r.tryBroken(ctx, time.Now())
 	o, wait := r.plan()
@@ -190,7 +189,7 @@ func (r *run) fetchSome(ctx context.Context, failure *fetchFailure) error {
 		r.await(ctx, wait)
 		return nil
 	}
-	if failure.away { // A fetch waits for a job, however long Redis has been back.
+	if failure.away { // A fetch would wait for a job although Redis is back.
 		if err := r.client.Ping(ctx); err != nil {
 			return err
 		}
@@ -207,16 +206,16 @@ func (r *run) fetchSome(ctx context.Context, failure *fetchFailure) error {
 	return err
 }
 
-// giveBackAll gives back what was fetched too late.
-func (r *run) giveBackAll() {
+// releaseAll releases jobs that were fetched too late.
+func (r *run) releaseAll() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for len(r.buffered) > 0 {
-		r.giveBackFirst()
+		r.releaseFirst()
 	}
 }
 
-// sleep waits for so long, or until ctx is done.
+// sleep waits for d or until ctx is done.
 func sleep(ctx context.Context, d time.Duration) {
 	select {
 	case <-ctx.Done():
@@ -224,7 +223,7 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// await waits until something has changed, or for so long; 0 is without limit.
+// await waits until something has changed, or for wait; 0 means no limit.
 func (r *run) await(ctx context.Context, wait time.Duration) {
 	var timer <-chan time.Time
 	if wait > 0 {
@@ -237,12 +236,12 @@ func (r *run) await(ctx context.Context, wait time.Duration) {
 	}
 }
 
-// fetch reserves jobs. It returns nothing and no error when more topics can be served
-// than it was called for; that is the case after wait at the latest, if that is not 0.
+// fetch fetches jobs. It returns without any and without an error as soon as more topics can be served than o
+// has: after wait at the latest, if not 0.
 func (r *run) fetch(ctx context.Context, o client.FetchOptions, wait time.Duration) ([]*client.Delivery, error) {
 	fetching, cancel := context.WithCancel(ctx)
 	var awaiting sync.WaitGroup
-	defer awaiting.Wait() // or it would take a change that comes behind the fetch for its own
+	defer awaiting.Wait() // otherwise it could consume a change that comes after the fetch
 	defer cancel()
 	if len(o.Topics) < len(r.served) {
 		awaiting.Go(func() {
@@ -257,17 +256,17 @@ func (r *run) fetch(ctx context.Context, o client.FetchOptions, wait time.Durati
 	return list, err
 }
 
-// fetchOne reserves a job of the topic, if there is one.
+// fetchOne fetches one job of the topic without waiting.
 func (r *run) fetchOne(ctx context.Context, s *served) ([]*client.Delivery, error) {
 	return r.client.Fetch(ctx, client.FetchOptions{Topics: []client.FetchTopic{s.fetchTopic(1)}, Max: 1, NoWait: true})
 }
 
-// fetchTopic asks for so many jobs of the topic.
+// fetchTopic asks for up to most jobs of the topic.
 func (s *served) fetchTopic(most int) client.FetchTopic {
 	return client.FetchTopic{Topic: s.name, Max: most, Lease: s.options.Lease, MaxAttempts: s.options.MaxAttempts}
 }
 
-// start begins the tasks of what was fetched, as many as there are places for, and keeps the others.
+// start starts the tasks of fetched jobs, as many as there are free slots, and buffers the others.
 func (r *run) start(list []*client.Delivery) {
 	if len(list) == 0 {
 		return
@@ -275,7 +274,7 @@ func (r *run) start(list []*client.Delivery) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, d := range list {
-		t := r.enter(d)
+		t := r.add(d)
 		if r.running < r.options.Concurrency && r.stopping.Err() == nil {
 			r.running++
 			go t.do()
@@ -285,12 +284,12 @@ func (r *run) start(list []*client.Delivery) {
 	}
 }
 
-// enter makes a task of a delivery. mu must be held.
-func (r *run) enter(d *client.Delivery) *task {
+// add makes a task of a delivery. The caller holds mu.
+func (r *run) add(d *client.Delivery) *task {
 	t := newTask(r, r.byName[d.Topic], d)
 	r.tasks[t] = true
 	r.underWay.Add(1)
-	t.served.held++
+	t.served.active++
 	t.served.bucket.take()
 	if t.renewAt.Before(r.renewAt) {
 		signal(r.renewed)
@@ -298,11 +297,11 @@ func (r *run) enter(d *client.Delivery) *task {
 	return t
 }
 
-// handled begins the next task in the place of one whose handler has returned.
+// handled starts the next task in the slot of one whose handler has returned.
 func (r *run) handled(t *task) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	t.served.held--
+	t.served.active--
 	r.pace.handled++
 	if len(r.buffered) > 0 && r.stopping.Err() == nil {
 		go r.unbuffer().do()
@@ -312,7 +311,7 @@ func (r *run) handled(t *task) {
 	r.mayWant()
 }
 
-// finish takes a task off, once.
+// finish removes a task, once.
 func (r *run) finish(t *task) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -321,7 +320,7 @@ func (r *run) finish(t *task) {
 	r.mayWant()
 }
 
-// mayWant has fetchAll look whether jobs are wanted, if so. mu must be held.
+// mayWant wakes fetchAll if jobs are wanted. The caller holds mu.
 func (r *run) mayWant() {
 	if r.wanted() > 0 {
 		signal(r.changed)
@@ -360,7 +359,7 @@ func (r *run) stop() {
 	endWithin(interruptWait)
 }
 
-// unsettled are the tasks whose handlers still run. What these return does not count any more.
+// unsettled returns the tasks whose handlers still run, and claims them: their results don't count any more.
 func (r *run) unsettled() (list []*task) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
