@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// The table of keys in both languages has every key of each section, in order, with its default.
+// The tables of keys in both languages list every key of each section, in order, with its default.
 func TestDocumentedDefaults(t *testing.T) {
 	var want []string
 	for _, k := range slices.Concat(new(Config).keys(), (&Schedule{Name: "NAME"}).keys()) {
@@ -16,7 +16,7 @@ func TestDocumentedDefaults(t *testing.T) {
 		switch {
 		case k.String() == "schedule.NAME.body":
 			standard = "NAME"
-		case k.name == "cron" || k.section == "schedule.NAME" && k.name == "topic": // needed: no default
+		case k.name == "cron" || k.section == "schedule.NAME" && k.name == "topic": // required: no default
 		case standard == "":
 			standard = "–"
 		}

@@ -7,8 +7,8 @@ import (
 	"github.com/mix-basic/delayer/internal/nearest"
 )
 
-// EnvironmentPrefix begins the name of each variable that overrides a key of the
-// section: DELAYER_REDIS_ for redis, and DELAYER_ alone for delayer.
+// EnvironmentPrefix returns the prefix of the variables that override keys of the section: DELAYER_REDIS_ for
+// redis, DELAYER_ for delayer.
 func EnvironmentPrefix(section string) string {
 	if section == "delayer" {
 		return "DELAYER_"
@@ -16,8 +16,8 @@ func EnvironmentPrefix(section string) string {
 	return "DELAYER_" + strings.ToUpper(section) + "_"
 }
 
-// JobPrefix begins the names of the variables that tell a worker's program of its job. They are
-// no settings, and a delayer that such a program runs passes them over.
+// JobPrefix is the prefix of the variables that describe the job to a worker's program. They are not
+// settings, and a delayer started by such a program ignores them.
 const JobPrefix = "DELAYER_JOB_"
 
 // URLVariable names a variable with the URL of a Redis, as package client reads it. It goes before all that says where Redis is. This
@@ -37,8 +37,7 @@ func Variables() (names []string) {
 	return names
 }
 
-// split tells which section a variable is of, if its name begins like one of ours. The case
-// is of no meaning, as on Windows.
+// split returns the section of a variable, if its prefix is ours. Case is ignored, as on Windows.
 func split(name string) (section, suffix string, ours bool) {
 	name = strings.ToUpper(name)
 	if strings.HasPrefix(name, JobPrefix) || name == URLVariable {
@@ -52,8 +51,7 @@ func split(name string) (section, suffix string, ours bool) {
 	return "", "", false
 }
 
-// environment lets the variables override the file. One that is set and empty
-// overrides as well.
+// environment applies the variables, which override the file even if they are empty.
 func (l *loader) environment(environ []string) {
 	for _, variable := range environ {
 		name, value, _ := strings.Cut(variable, "=")
@@ -66,12 +64,12 @@ func (l *loader) environment(environ []string) {
 
 func (l *loader) variable(at place, section, suffix, value string) {
 	k, known := l.keys[section+"."+strings.ToLower(suffix)]
-	report := l.fail // a slip may leave a Redis without its password, or open the HTTP front
+	report := l.fail // a typo could drop Redis's password or open the HTTP server
 	if section == "delayer" {
 		report = l.warn
 	}
 	switch {
-	case isServiceLink(suffix, value) && section == "delayer": // of the front's own service: it sets nothing here
+	case isServiceLink(suffix, value) && section == "delayer": // describes our own service in Kubernetes: not a setting
 	case isServiceLink(suffix, value):
 		l.fail(at, "was set by a container's link to a service named delayer-%s: switch the links off "+
 			"(Kubernetes: enableServiceLinks: false), or rename the service", section)
@@ -86,8 +84,7 @@ func (l *loader) variable(at place, section, suffix, value string) {
 	}
 }
 
-// meantVariable is the variable that a mistyped one most likely stands for: of its own section, or
-// of another one that its name leaves out or confuses.
+// meantVariable returns the variable that a misspelt one probably stands for, in its own section or another.
 func (l *loader) meantVariable(section, suffix string) string {
 	for _, s := range append([]string{section}, sections...) {
 		if meant := nearest.Of(suffix, l.names[s]); meant != "" {
@@ -97,8 +94,7 @@ func (l *loader) meantVariable(section, suffix string) string {
 	return ""
 }
 
-// isServiceLink recognizes what Kubernetes and docker --link put into a
-// container for every service they know, whether it is wanted or not:
+// isServiceLink recognizes variables that Kubernetes and docker --link add to containers for every service:
 // DELAYER_REDIS_PORT=tcp://10.0.0.7:6379, DELAYER_REDIS_PORT_6379_TCP_ADDR …
 func isServiceLink(suffix, value string) bool {
 	return strings.HasPrefix(suffix, "SERVICE_") || strings.HasPrefix(suffix, "PORT_") ||

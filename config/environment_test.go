@@ -60,7 +60,7 @@ func TestEnvironmentIsRefused(t *testing.T) {
 	}
 }
 
-// A variable that comes to nothing, since the file says the same in another way, is no choice that anybody made.
+// A variable that has no effect, because the file configures the same thing in another way, is an error.
 func TestEnvironmentContradictsTheSentinels(t *testing.T) {
 	const file, sentinels = "[redis]\nhost = f\nsentinels = a, b\nsentinel_master = m", "goes without redis.sentinels (f:3), which say where Redis is: keep one of the two"
 	for variables, want := range map[string][]string{
@@ -68,15 +68,15 @@ func TestEnvironmentContradictsTheSentinels(t *testing.T) {
 		"DELAYER_REDIS_CLUSTER=c":                        {"DELAYER_REDIS_CLUSTER: goes without sentinels: keep one of the two", "DELAYER_REDIS_CLUSTER: needs partitions, such as 16, the same in all programs: the keys of each are in one slot; or a prefix with a tag, such as {delayer}:"},
 		"DELAYER_REDIS_PORT=7 DELAYER_REDIS_HOST=h":      {"DELAYER_REDIS_HOST: " + sentinels, "DELAYER_REDIS_PORT: " + sentinels},
 		"DELAYER_REDIS_DATABASE=1":                       nil,
-		"DELAYER_REDIS_HOST=h DELAYER_REDIS_SENTINELS=c": nil, // who sets both there knows of both
+		"DELAYER_REDIS_HOST=h DELAYER_REDIS_SENTINELS=c": nil, // setting both in one place is deliberate
 		"DELAYER_REDIS_HOST=h DELAYER_REDIS_SENTINELS= DELAYER_REDIS_SENTINEL_MASTER=": nil,
 	} {
 		wantMessages(t, problems(file, strings.Fields(variables)...), want...)
 	}
 }
 
-// A variable that only looks like one of ours sets nothing. That harms less than one of [redis] or
-// [http], and is a warning.
+// An unknown variable with only our shortest prefix sets nothing. That is less harmful than one of [redis] or
+// [http], so it is a warning.
 func TestUnknownVariableIsAWarning(t *testing.T) {
 	for variable, want := range map[string]string{
 		"DELAYER_TIMER_INTREVAL=s3cret": "DELAYER_TIMER_INTREVAL: unknown variable, did you mean DELAYER_TIMER_INTERVAL?",
@@ -85,8 +85,7 @@ func TestUnknownVariableIsAWarning(t *testing.T) {
 		"DELAYER_TOKEN=s3cret":          "DELAYER_TOKEN: unknown variable, did you mean DELAYER_HTTP_TOKEN?",
 		"DELAYER_CONFIGURATION=s3cret":  "DELAYER_CONFIGURATION: unknown variable: [delayer] has pid, timer_interval, access_log, error_log, log_format, dead_max_age, dead_max",
 		"DELAYER_=s3cret":               "DELAYER_: unknown variable: [delayer] has pid, timer_interval, access_log, error_log, log_format, dead_max_age, dead_max",
-		// What tells a program of its job, and what a container is told of a service named
-		// delayer, is not meant for us.
+		// Variables that describe a job, or a service named delayer, are ignored.
 		"DELAYER_JOB_ID=s3cret":                      "",
 		"DELAYER_JOB_SOMETHING_NEW=s3cret":           "",
 		"DELAYER_SERVICE_HOST=10.0.0.7":              "",
@@ -109,7 +108,7 @@ func TestUnknownVariableIsAWarning(t *testing.T) {
 	}
 }
 
-// Variables tells whether the environment says anything of the configuration.
+// Variables returns the variables that configure something.
 func TestVariables(t *testing.T) {
 	t.Setenv("DELAYER_JOB_ID", "1")
 	t.Setenv("DELAYER_PROT", "1")

@@ -6,7 +6,7 @@ import (
 	"github.com/mix-basic/delayer/config"
 )
 
-// Every problem is told at once, one a line. A password is never shown.
+// All problems are reported together, one per line. Passwords are never shown.
 func ExampleLoad() {
 	_, _, err := config.Load("testdata/wrong.conf")
 	fmt.Println(err)

@@ -14,10 +14,10 @@ import (
 const (
 	neither    = "is neither [section] nor key = value: begin a comment with ;"
 	anySection = "[delayer], [redis], [http] or [schedule.NAME]"
-	noSection  = "]" // an unknown one, whose keys are passed over; no header has this name
+	noSection  = "]" // an unknown section whose keys are skipped; no header has this name
 )
 
-// file reads line by line, as ini.v1 knows no line numbers and stops at the first error.
+// file reads line by line, because ini.v1 reports no line numbers and stops at the first error.
 func (l *loader) file(name string, source []byte) {
 	l.path = place{file: name + ": "}
 	if bytes.IndexByte(source, 0) >= 0 {
@@ -39,8 +39,8 @@ func (l *loader) file(name string, source []byte) {
 
 var header = regexp.MustCompile(`^\[([^\]]*)\]\s*([#;].*)?$`)
 
-// header reads a [section] line. A misspelt section is an error, as all its keys
-// would be left on their defaults.
+// header reads a [section] line. A misspelt section is an error, because all its keys would keep their
+// defaults.
 func (l *loader) header(at place, line string) (section string) {
 	m := header.FindStringSubmatch(line)
 	if m == nil {
@@ -61,15 +61,15 @@ func (l *loader) header(at place, line string) (section string) {
 	return meant
 }
 
-// quoted is a value in quotes, and the comment behind it. \" is a quote within "…".
+// quoted matches a quoted value and the comment after it. \" is a quote within "…".
 var quoted = regexp.MustCompile("^(\"\"\".*?\"\"\"|\"(?:\\\\*[^\"\\\\]|\\\\+\")*\"|`[^`]*`)\\s*([#;].*)?$")
 
 var options = ini.LoadOptions{UnescapeValueDoubleQuotes: true, IgnoreContinuation: true}
 
-// pair lets ini.v1 read a key = value line. The comment behind quotes is cut first, as
-// ini.v1 takes the line's last quote for the closing one.
+// pair passes a key = value line to ini.v1. It first removes the comment after a quoted value, because ini.v1
+// takes the last quote of the line as the closing one.
 func (l *loader) pair(at place, section, line string) {
-	i := strings.IndexAny(line, "=:") + 1 // as ini.v1 does
+	i := strings.IndexAny(line, "=:") + 1 // like ini.v1
 	written := strings.TrimSpace(line[i:])
 	misquoted := strings.HasPrefix(written, `"`) || strings.HasPrefix(written, "`")
 	if m := quoted.FindStringSubmatch(written); m != nil {
@@ -111,12 +111,11 @@ var (
 	textAtComment = regexp.MustCompile(`^[#;]\S`)
 )
 
-// checkCut tells where ini.v1 cut a comment off that may be part of the value. That
-// does harm to a secret only.
+// checkCut reports a comment that may be part of the value. Only for secrets is that an error.
 func (l *loader) checkCut(at place, k key, written string, pair *ini.Key) {
 	isCut, report := commentAtText.MatchString(written), l.warn
 	if strings.HasPrefix(k.section, schedulePrefix) {
-		report = l.fail // 5#2 cut is another day
+		report = l.fail // 5#2, cut, would be another day
 	}
 	if k.secret() {
 		isCut = isCut || textAtComment.MatchString(written) || strings.ContainsAny(pair.Value(), "'\"`")
@@ -127,10 +126,9 @@ func (l *loader) checkCut(at place, k key, written string, pair *ini.Key) {
 	}
 }
 
-// unknownKey reports a key that the section does not have. It shows of the line no more
-// than what is near a key's name, as the rest may be a piece of a password. Where a slip
-// sends a password unencrypted, or opens the HTTP front, it is an error: no file of the
-// original has such keys.
+// unknownKey reports a key that the section does not have. It shows only text that resembles a key, because
+// the rest may be part of a password. A typo that would send a password unencrypted or open the HTTP server
+// is an error: the original's files have no such keys.
 func (l *loader) unknownKey(at place, section, name string) {
 	meant := nearest.Of(name, l.names[section])
 	var homes []string

@@ -168,8 +168,8 @@ func TestLoadAcceptsSectionsInAnyShape(t *testing.T) {
 		"[redis] ; see [docs]\nport = 1\n[delayer]# x\n[redis]\n  database = 2\n\t; x\n")
 }
 
-// A file that the original runs is of use here as well: what is ignored or replaced
-// in it gets a warning with its line, and the rest holds.
+// A file that works with the original is accepted: ignored or replaced parts get a warning with their line,
+// and the rest applies.
 func TestLoadWarns(t *testing.T) {
 	const other = "unknown section: want [delayer], [redis], [http] or [schedule.NAME]"
 	const unknownKey = "unknown key: [redis] has " + redisKeys
@@ -239,7 +239,7 @@ func TestLoadWarns(t *testing.T) {
 	}
 }
 
-// What the original reads and ours does, too, without a word.
+// Accepted without a warning, as by the original.
 func TestLoadAcceptsOtherSpellings(t *testing.T) {
 	for line, change := range map[string]func(*Config){
 		"\"host\" = h":                 func(c *Config) { c.Redis.Host = "h" },
@@ -262,8 +262,8 @@ func TestLoadAcceptsOtherSpellings(t *testing.T) {
 	}
 }
 
-// All keys of a misspelt section would be left on their defaults: delayer would
-// serve another Redis than the one that is meant.
+// All keys of a misspelt section would keep their defaults, and delayer would serve another Redis than
+// intended.
 func TestLoadRefusesAMisspeltSection(t *testing.T) {
 	for header, meant := range map[string]string{
 		"[reddis]": "redis", "[Delayer]": "delayer", "[ delayer ]": "delayer", "[redis1]": "redis", "[redis]\n[reddis]": "redis",

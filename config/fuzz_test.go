@@ -17,9 +17,8 @@ var problemLine = regexp.MustCompile(`^(f:[1-9][0-9]*: |f: is UTF-16|f: warning:
 
 var twoBrackets = regexp.MustCompile(`\].*\]`)
 
-// FuzzLoad: whatever the file, there are either problems, each with its line and
-// on one line, or a configuration that the checks let through and that ini.v1,
-// as the original calls it, reads the same.
+// FuzzLoad: for any file there are either problems, each on one line with its line number, or a valid
+// configuration that the original's use of ini.v1 reads the same way.
 func FuzzLoad(f *testing.F) {
 	shipped, err := os.ReadFile("../delayer.conf")
 	must(f, err)
@@ -61,9 +60,8 @@ func checkValid(t *testing.T, c Config) {
 	}
 }
 
-// checkLikeTheOriginal compares what the original and we differ in by design:
-// nothing but quotes with escapes, a \ at a line's end, references, a ] in a comment
-// behind a section, and a value that is empty where it can't be.
+// checkLikeTheOriginal compares with the original, except where we differ by design: quotes with escapes, a \
+// at the end of a line, references, a ] in a comment after a section, and empty values that are not allowed.
 func checkLikeTheOriginal(t *testing.T, text string, c Config, warnings Problems) {
 	t.Helper()
 	if strings.ContainsAny(text, "\"\\%`") || twoBrackets.MatchString(text) {
@@ -96,8 +94,8 @@ func checkLikeTheOriginal(t *testing.T, text string, c Config, warnings Problems
 	}
 }
 
-// FuzzQuoted: every password can be written down, as delayer.conf says: in double
-// quotes with \" for a quote, or in backticks as it is.
+// FuzzQuoted: every password can be written as delayer.conf describes, in double quotes with \" for a quote,
+// or in backticks.
 func FuzzQuoted(f *testing.F) {
 	for _, seed := range []string{"", "a#b;c", `"`, `a"b#`, `\"`, `\`, "`", " x ", "%(port)s", `""`, "'", `C:\`} {
 		f.Add(seed)

@@ -12,7 +12,7 @@ const (
 	usersWanted = "want name:password, name:password; a password has 8 or more characters and no comma"
 )
 
-// Every problem of one line, whole, none of which shows a secret.
+// Each problem fits one line and reveals no secret.
 func TestHTTPIsRefused(t *testing.T) {
 	const listen = "f:2: http.listen: want host:port, such as 127.0.0.1:9277 or [::1]:9277"
 	const hosts = "f:2: http.hosts: want names or addresses without a port, separated by commas"
@@ -62,7 +62,7 @@ func TestHTTPIsRefused(t *testing.T) {
 		"ready_max_late = 1m":             `f:2: http.ready_max_late: want a whole number of seconds from 0 to 2147483647, in decimal digits without leading zeros`,
 		"insecure = yes":                  `f:2: http.insecure: want true or false`,
 
-		// No file of the original has the section: a slip is an error.
+		// The original's files have no such section, so a typo is an error.
 		"tokn = s3cret":            "f:2: http.tokn: unknown key, did you mean token?",
 		"read-only = true":         "f:2: http.read-only: unknown key, did you mean read_only?",
 		"address = s3cret":         "f:2: unknown key: [http] has " + httpKeys,
@@ -78,7 +78,7 @@ func TestHTTPIsRefused(t *testing.T) {
 	wantMessages(t, problems("[htpp]\nlisten = 127.0.0.1:1"), "f:1: unknown section, did you mean [http]?")
 }
 
-// Nobody but this machine is served without a token or users, unless somebody says so.
+// Other machines are served without a token or users only if that was asked for.
 func TestHTTPOpenToOthers(t *testing.T) {
 	const open = "f:2: http.listen: lets others than this machine read, push and purge jobs: set token or users, listen on 127.0.0.1, or say insecure = true"
 	const unencrypted = "f:2: warning: http.listen: token and passwords travel unencrypted: set tls_cert and tls_key, unless a proxy encrypts"
@@ -102,7 +102,7 @@ func TestHTTPOpenToOthers(t *testing.T) {
 			token + "\ninsecure = true": {unencrypted},
 			token + tls:                 nil,
 			users + tls:                 nil,
-			// One problem is enough where one caused the other.
+			// A problem that follows from another one is not reported.
 			"token = s3cret":         {"f:3: http.token: " + tokenWanted},
 			"tokken = s3cret":        {"f:3: http.tokken: unknown key, did you mean token?"},
 			"insecure = on":          {`f:3: http.insecure: want true or false`},

@@ -10,12 +10,11 @@ import (
 	"unicode/utf8"
 )
 
-// Load reads the file, and lets the environment override it: DELAYER_REDIS_* and DELAYER_HTTP_*
-// variables the keys of [redis] and [http], DELAYER_* those of [delayer]. Secrets that a file of
-// their own holds are read, too.
+// Load reads the file and applies the environment: DELAYER_REDIS_* and DELAYER_HTTP_* override [redis] and
+// [http], DELAYER_* overrides [delayer]. It also reads secrets from their files.
 //
-// Where a problem is an error, all Problems are the error, and the Config is of no use.
-// Else they are warnings, for the user to see. An unreadable file is an error that wraps
+// If any problem is an error, err has all Problems and the Config is useless; otherwise they are warnings for
+// the user. An unreadable file is an error that wraps the cause: fs.ErrNotExist, fs.ErrPermission …
 // the cause: fs.ErrNotExist, fs.ErrPermission …
 func Load(path string) (c Config, warnings Problems, err error) {
 	source, err := os.ReadFile(path)
@@ -27,19 +26,17 @@ func Load(path string) (c Config, warnings Problems, err error) {
 	return l.result(os.Environ())
 }
 
-// FromEnvironment is Load without a file: the defaults and the variables.
+// FromEnvironment is Load without a file: the defaults and the environment.
 func FromEnvironment() (c Config, warnings Problems, err error) {
 	return newLoader().result(os.Environ())
 }
 
-// Search looks for delayer.conf in the current directory, the executable's
-// folder, the delayer folder of os.UserConfigDir, /etc/delayer and /etc, and
-// returns the first that exists. An empty path means that there is none. places
-// is where it looks, in order.
+// Search returns the first delayer.conf that exists in the current directory, the executable's directory, the
+// delayer directory of os.UserConfigDir, /etc/delayer and /etc. An empty path means none; places lists where
+// it searched, in order.
 //
-// A file that is seen but can't be read is found: Load then says what is wrong
-// with it, where going on to the next place would hide that. One in a folder that
-// can't be entered is not: a service often runs with somebody else's home.
+// An unreadable file counts as found, and Load reports the reason: continuing would hide it. A file in a
+// directory that cannot be entered does not count, because services often run with somebody else's home.
 func Search() (path string, places []string) {
 	const name = "delayer.conf"
 	places = []string{name}
@@ -60,28 +57,27 @@ func Search() (path string, places []string) {
 	return "", places
 }
 
-// Problems is what is wrong with a configuration, one line each: "FILE:LINE: section.key:
-// what would be right", or the variable's name in front. They never show a secret.
+// Problems are mistakes in a configuration, one per line: "FILE:LINE: section.key: what would be right", or
+// with the variable's name. They never reveal secrets.
 type Problems []string
 
-// Error is the lines, without a line break at the end.
+// Error returns the lines, without a trailing line break.
 func (p Problems) Error() string { return strings.Join(p, "\n") }
 
-// loader gathers a Config and what is wrong with it.
+// loader collects a Config and its problems.
 type loader struct {
 	config    Config
 	path      place               // of the file; empty without one
-	keys      map[string]key      // of config, by section.name
-	names     map[string][]string // of each section's keys
+	keys      map[string]key      // by section.name
+	names     map[string][]string // per section
 	set       map[string]place    // where keys were set, by section.name
-	values    map[string]string   // what they were set to
+	values    map[string]string   // their values as written
 	schedules []*Schedule
 	problems  Problems
-	failed    bool // one of the problems is an error
+	failed    bool // some problem is an error
 }
 
-// place is what a problem is about: "FILE:LINE: " and "section.key: ", either of which
-// may be empty.
+// place is what a problem refers to: "FILE:LINE: " and "section.key: ", either of which may be empty.
 type place struct{ file, name string }
 
 func newLoader() *loader {
@@ -102,7 +98,7 @@ func (l *loader) warn(at place, format string, args ...any) {
 	l.problems = append(l.problems, at.file+"warning: "+at.name+fmt.Sprintf(format, args...))
 }
 
-// put gives the key a value.
+// put sets a key.
 func (l *loader) put(at place, k key, value string) {
 	l.set[k.String()], l.values[k.String()] = at, value
 	if strings.ContainsFunc(value, unicode.IsControl) || !utf8.ValidString(value) {
@@ -112,7 +108,7 @@ func (l *loader) put(at place, k key, value string) {
 	}
 }
 
-// result checks the keys that depend on each other, unless an error may be the cause.
+// result checks keys that depend on each other, unless an earlier error may be the cause.
 func (l *loader) result(environ []string) (Config, Problems, error) {
 	l.environment(environ)
 	l.endSchedules()
@@ -181,7 +177,7 @@ func (l *loader) checkTogether() {
 	}
 }
 
-// checkPlace refuses that the environment says where Redis is, and a file says it in another way.
+// checkPlace reports an environment and a file that describe in different ways where Redis is.
 func (l *loader) checkPlace(place string, addrs []string, who string) {
 	other := l.set[place]
 	if len(addrs) == 0 || other.file == "" {

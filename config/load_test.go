@@ -17,7 +17,7 @@ import (
 var must = redistest.Check
 
 func TestMain(m *testing.M) {
-	for _, variable := range os.Environ() { // whoever runs the tests may have a Redis of their own
+	for _, variable := range os.Environ() { // the user may have configured a Redis
 		if name, _, _ := strings.Cut(variable, "="); strings.HasPrefix(strings.ToUpper(name), "DELAYER_") {
 			os.Unsetenv(name)
 		}
@@ -25,8 +25,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// loadText loads a file with the text, in an environment of the given variables.
-// Warnings are errors to it.
+// loadText loads a file with this text and these environment variables. Warnings count as errors.
 func loadText(text string, environ ...string) (Config, error) {
 	c, warnings, err := load(text, environ...)
 	if err == nil && len(warnings) > 0 {
@@ -46,7 +45,7 @@ func problems(text string, environ ...string) error {
 	return err
 }
 
-// messages are the problems of err, one a line.
+// messages splits err into problems.
 func messages(err error) []string {
 	if err == nil {
 		return nil
@@ -54,7 +53,7 @@ func messages(err error) []string {
 	return strings.Split(err.Error(), "\n")
 }
 
-// wantMessages wants these problems, none of which shows a secret: all of these have s3 in them.
+// wantMessages checks the problems and that none reveals a secret: all secrets contain s3.
 func wantMessages(t *testing.T, err error, want ...string) {
 	t.Helper()
 	got := messages(err)
@@ -65,14 +64,14 @@ func wantMessages(t *testing.T, err error, want ...string) {
 
 func equal(a, b Config) bool { return reflect.DeepEqual(a, b) }
 
-// changed is the default configuration with a change.
+// changed returns the default configuration with a change.
 func changed(change func(*Config)) Config {
 	c := Default()
 	change(&c)
 	return c
 }
 
-// wantChanged loads the text, without a warning, and wants the default configuration with a change.
+// wantChanged loads the text without warnings and compares with the changed default configuration.
 func wantChanged(t *testing.T, change func(*Config), text string, environ ...string) {
 	t.Helper()
 	want := changed(change)
@@ -183,7 +182,7 @@ func TestLoadTakesDefaultsForWhatIsLeftOut(t *testing.T) {
 	}
 }
 
-// One warning says enough, and an environment that sets the keys leaves no doubt.
+// One warning is enough; there is no warning if the environment sets the keys.
 func TestLoadSaysOnceThatNothingIsSet(t *testing.T) {
 	wantMessages(t, problems("[redis]\nprot = 1"), "f:2: warning: redis.prot: unknown key, did you mean port?")
 	wantMessages(t, problems("", "DELAYER_REDIS_HOST=h"))
@@ -244,7 +243,7 @@ func TestLoadChecksKeysTogether(t *testing.T) {
 		"max_active = 5\nmax_idle = 5":                                   nil,
 		"tls = true\ntls_ca = a\ntls_skip_verify=true":                   nil,
 		"tls = false\ntls_ca =\ntls_skip_verify=false":                   nil,
-		// One problem is enough where one caused the other.
+		// A problem that follows from another one is not reported.
 		"tsl = true\ntls_ca = a":            {`f:2: redis.tsl: unknown key, did you mean tls?`},
 		"tls = on\ntls_ca = a":              {`f:2: redis.tls: want true or false`},
 		"username = a\npasword = b":         {"f:3: warning: redis.pasword: unknown key, did you mean password?", "f:2: redis.username: needs a password as well"},
@@ -258,7 +257,7 @@ func TestLoadChecksKeysTogether(t *testing.T) {
 func TestPathsAreAbsolute(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
-	dir, err := os.Getwd() // a Mac's temporary folder is behind a link
+	dir, err := os.Getwd() // a Mac's temporary directory is a symlink
 	must(t, err)
 	if want := filepath.Join(dir, "logs", "access.log"); Default().Delayer.AccessLog != want {
 		t.Errorf("default access log %s, want %s", Default().Delayer.AccessLog, want)
@@ -291,7 +290,7 @@ func TestAddr(t *testing.T) {
 	}
 }
 
-// What a message calls the place where Redis is.
+// How messages describe where Redis is.
 func TestPlace(t *testing.T) {
 	sentinels, cluster := []string{"10.0.0.1:26379", "10.0.0.2:26379"}, []string{"10.0.0.1:6379", "10.0.0.2:6379"}
 	for want, r := range map[string]Redis{

@@ -15,36 +15,36 @@ import (
 type Schedule struct {
 	Name             string
 	Cron             string // five fields, "@daily" and the like, or "@every 90s"
-	Zone             string // of Cron, by its name
+	Zone             string // name of Cron's time zone
 	Topic            string
 	Body             string        // the name, if the section has none
 	Missed           string        // "once", "skip" or "all"
 	Overlap          string        // "allow", "skip" or "follow"
-	Jitter           time.Duration // by how much a job is delayed at most
-	MaxAttempts      int           // 0: as the consumer says
-	TTR              time.Duration // 0: as the consumer says
+	Jitter           time.Duration // maximum random delay of a job
+	MaxAttempts      int           // 0: the consumer decides
+	TTR              time.Duration // 0: the consumer decides
 	ReadyMaxLifetime time.Duration
 }
 
-// schedulePrefix begins the names of the sections of schedules.
+// schedulePrefix is the prefix of schedules' sections.
 const schedulePrefix = "schedule."
 
-// keys are those of the section.
+// keys are the keys of the section.
 func (s *Schedule) keys() []key {
 	section := schedulePrefix + s.Name
 	return []key{
 		{section, "cron", "", spec(&s.Cron), "minute, hour, day of the month, month, day of the week; or @daily, @every 90s; 5#2 needs quotes"},
-		{section, "zone", "UTC", zone(&s.Zone), "UTC if not given"},
-		{section, "topic", "", topic(&s.Topic), "of its jobs"},
-		{section, "body", "", text(&s.Body, ".*", ""), "the section's name if not given"},
+		{section, "zone", "UTC", zone(&s.Zone), "default: UTC"},
+		{section, "topic", "", topic(&s.Topic), "topic of the jobs"},
+		{section, "body", "", text(&s.Body, ".*", ""), "default: the section's name"},
 		{section, "missed", "once", text(&s.Missed, "once|skip|all", "once, skip or all"),
-			"what becomes of moments that no server saw in time: once (one job), skip (none) or all (the last 100)"},
+			"missed occurrences get: once (one job), skip (none) or all (the last 100)"},
 		{section, "overlap", "allow", text(&s.Overlap, "allow|skip|follow", "allow, skip or follow"),
-			"or skip: no job while the one before is not done; or follow: the newest one when it is"},
-		{section, "jitter", "0", number(&s.Jitter, time.Second, 0, largest), "seconds that a job is delayed by at most"},
-		{section, "max_attempts", "0", number(&s.MaxAttempts, 1, 0, largest), "how often a job is tried, 0 as the consumer says"},
-		{section, "ttr", "0", number(&s.TTR, time.Second, 0, 86_400), "seconds that a job is reserved for, 0 as the consumer says"},
-		{section, "ready_max_lifetime", "604800", number(&s.ReadyMaxLifetime, time.Second, 1, largest), "seconds that a job is kept once it is ready"},
+			"or skip: no job while the previous one is not done; or follow: the newest one after it"},
+		{section, "jitter", "0", number(&s.Jitter, time.Second, 0, largest), "maximum random delay of a job in seconds"},
+		{section, "max_attempts", "0", number(&s.MaxAttempts, 1, 0, largest), "attempts per job, 0: the consumer decides"},
+		{section, "ttr", "0", number(&s.TTR, time.Second, 0, 86_400), "seconds a job is reserved for, 0: the consumer decides"},
+		{section, "ready_max_lifetime", "604800", number(&s.ReadyMaxLifetime, time.Second, 1, largest), "seconds a ready job is kept"},
 	}
 }
 
@@ -77,13 +77,14 @@ func zone(field *string) func(string) error {
 	}
 }
 
-// scheduleOf is the name of the schedule that a section is of, or is meant to be of: a slip would leave the job undone.
+// scheduleOf returns the name in a schedule's section header, also a misspelt one: otherwise the job would
+// never run.
 func scheduleOf(section string) (name string, is bool) {
 	kind, name, _ := strings.Cut(section, ".")
 	return strings.TrimSpace(name), nearest.Of(strings.TrimSpace(kind), []string{"schedule"}) != ""
 }
 
-// schedule begins the section of a schedule, or goes on with it.
+// schedule starts a schedule's section, or continues it.
 func (l *loader) schedule(at place, written, name string) (section string) {
 	if err := store.CheckScheduleName(name); err != nil {
 		l.fail(at, "the name of the schedule, as in [schedule.report]: %v", err)
@@ -99,7 +100,7 @@ func (l *loader) schedule(at place, written, name string) (section string) {
 	s := &Schedule{Name: name}
 	l.schedules = append(l.schedules, s)
 	for _, k := range s.keys() {
-		k.set(k.standard) // cron and topic have none, which is found in the end
+		k.set(k.standard) // cron and topic have none; endSchedules checks them
 		l.keys[k.String()] = k
 		l.names[section] = append(l.names[section], k.name)
 	}
@@ -107,7 +108,7 @@ func (l *loader) schedule(at place, written, name string) (section string) {
 	return section
 }
 
-// endSchedules puts the schedules into the Config, if nothing is missing.
+// endSchedules adds the complete schedules to the Config.
 func (l *loader) endSchedules() {
 	for _, s := range l.schedules {
 		for _, name := range []string{"cron", "topic"} {

@@ -9,14 +9,13 @@ import (
 	"strings"
 )
 
-// secrets are the keys whose values appear in no message. Beside each there is one of the same
-// name and _file, which names a file with the value: systemd and containers hand secrets out as
-// files.
+// secrets are the keys whose values appear in no message. Each has a twin with the suffix _file that names a
+// file with the value: systemd and containers provide secrets as files.
 var secrets = []string{"password", "sentinel_password", "token", "users"}
 
 func (k key) secret() bool { return slices.Contains(secrets, k.name) }
 
-// eachSecret calls f with each secret key and the one that names its file.
+// eachSecret calls f with each secret key and its _file key.
 func (l *loader) eachSecret(f func(secret, file key)) {
 	for _, k := range l.config.keys() {
 		if k.secret() {
@@ -25,8 +24,8 @@ func (l *loader) eachSecret(f func(secret, file key)) {
 	}
 }
 
-// forgetSecrets has the environment override the file in this, too: a secret that comes in one of
-// the two ways from there leaves nothing of what the file says in the other.
+// forgetSecrets lets the environment override both forms: a secret set there in one form removes what the
+// file says in the other.
 func (l *loader) forgetSecrets() {
 	byVariable := func(k key) bool { at, is := l.set[k.String()]; return is && at.file == "" }
 	forget := func(set, other key) {
@@ -44,7 +43,7 @@ func (l *loader) forgetSecrets() {
 	})
 }
 
-// readSecrets puts what stands in the secrets' files in its place.
+// readSecrets reads the secrets' files.
 func (l *loader) readSecrets() {
 	l.eachSecret(func(secret, file key) {
 		path, at := l.values[file.String()], l.set[file.String()]
@@ -58,7 +57,7 @@ func (l *loader) readSecrets() {
 				l.fail(at, "%v", err)
 				return
 			}
-			if secret.name == "users" { // one a line is what a file is for
+			if secret.name == "users" { // a file has one user per line
 				content = strings.ReplaceAll(strings.ReplaceAll(content, "\r\n", ","), "\n", ",")
 			}
 			l.put(at, secret, content)
@@ -66,10 +65,10 @@ func (l *loader) readSecrets() {
 	})
 }
 
-// maxSecret is how large a secret's file may be, in bytes.
+// maxSecret is the maximum size of a secret's file in bytes.
 const maxSecret = 64 << 10
 
-// readSecret is a file's content without the line break that editors and echo put at its end.
+// readSecret returns a file's content without the line break that editors and echo append.
 func readSecret(path string) (string, error) {
 	if info, err := os.Stat(path); err != nil {
 		return "", err

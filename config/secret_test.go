@@ -16,8 +16,8 @@ func secretFile(t *testing.T, content string) string {
 	return path
 }
 
-// A secret comes from its file as it stands there, but for one line break at its end; of users
-// there is one a line, or commas between them.
+// A secret is its file's content without one trailing line break; users are separated by line breaks or
+// commas.
 func TestSecretFiles(t *testing.T) {
 	for content, want := range map[string]string{
 		"s3cret": "s3cret", "s3cret\n": "s3cret", "s3cret\r\n": "s3cret", " s3#;\"cret ": " s3#;\"cret ", strings.Repeat("x", maxSecret): strings.Repeat("x", maxSecret),
@@ -67,7 +67,7 @@ func TestSecretFilesAreRefused(t *testing.T) {
 	}
 }
 
-// The environment goes before the file, in whichever way each of them gives the secret.
+// The environment overrides the file, whichever form either uses.
 func TestEnvironmentOverridesSecrets(t *testing.T) {
 	path := secretFile(t, "s3cret-of-file")
 	for _, test := range []struct {

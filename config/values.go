@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// number reads plain decimal digits only: ini.v1 would take 010 for 8.
+// number accepts plain decimal digits only: ini.v1 would read 010 as 8.
 func number[N int | time.Duration](field *N, unit N, least, most int64) func(string) error {
 	return func(value string) error {
 		n, err := strconv.ParseInt(value, 10, 64)
@@ -25,7 +25,7 @@ func number[N int | time.Duration](field *N, unit N, least, most int64) func(str
 	}
 }
 
-// text is what the pattern matches as a whole.
+// text accepts what the pattern matches as a whole.
 func text(field *string, pattern, want string) func(string) error {
 	return func(value string) error {
 		*field = value
@@ -36,8 +36,7 @@ func text(field *string, pattern, want string) func(string) error {
 	}
 }
 
-// flag has one spelling for each value; ini.v1's on, y and T mean nothing to a reader
-// who has not read its source.
+// flag has one spelling for each value. ini.v1 also accepts on, y and T, which readers would not expect.
 func flag(field *bool) func(string) error {
 	return func(value string) error {
 		*field = value == "true"
@@ -55,8 +54,8 @@ func path(field *string) func(string) error {
 	}
 }
 
-// absolute makes a path independent of later changes of directory. Where the current
-// directory is gone, it stays as it is, and whoever opens it says so.
+// absolute makes a path independent of later changes of directory. If the current directory is gone the path
+// stays as it is, and opening it fails.
 func absolute(path string) string {
 	if abs, err := filepath.Abs(path); path != "" && err == nil {
 		return abs
@@ -81,14 +80,14 @@ func host(field *string) func(string) error {
 
 var hostName = regexp.MustCompile(`^[^\s/\\@:[\],*]+$`)
 
-// hostOf is a name, or an address without the brackets that the original needs.
+// hostOf returns a name, or an address without the brackets that the original needs.
 func hostOf(value string) (host string, ok bool) {
 	host = strings.Trim(value, "[]")
 	_, err := netip.ParseAddr(host)
 	return host, err == nil || hostName.MatchString(host)
 }
 
-// addrOf reads an address, whose port is the usual one unless it says another.
+// addrOf reads an address; usual is the default port.
 func addrOf(usual string) func(item string) (addr string, ok bool) {
 	return func(item string) (string, bool) {
 		host, port, err := net.SplitHostPort(item)
@@ -102,7 +101,7 @@ func addrOf(usual string) func(item string) (addr string, ok bool) {
 
 var tagged = regexp.MustCompile(`^[^{]*\{[^}]+\}`)
 
-// listen needs no host: none is every address of the machine.
+// listen accepts an address without a host, which means all interfaces.
 func listen(field *string) func(string) error {
 	return func(value string) error {
 		*field = value
@@ -115,15 +114,14 @@ func listen(field *string) func(string) error {
 	}
 }
 
-// isLoopback tells whether nobody but this machine reaches an address that listen
-// let through.
+// isLoopback reports whether only this machine can reach the address.
 func isLoopback(address string) bool {
 	host, _, _ := net.SplitHostPort(address)
 	ip, err := netip.ParseAddr(host)
 	return err == nil && ip.IsLoopback() || strings.EqualFold(host, "localhost")
 }
 
-// token is long and varied enough not to be guessed, as one is that a machine has made up.
+// token accepts a token that is long and varied enough not to be guessed, like a generated one.
 func token(field *string) func(string) error {
 	return func(value string) error {
 		if err := text(field, "[!-~]{16,}|", "16 or more letters, digits and punctuation, so that it can't be guessed")(value); err != nil {
@@ -149,7 +147,7 @@ func isVaried(token string) bool {
 	return len(different) >= 6
 }
 
-// users are those of the list, each with one password.
+// users reads a list of users with one password each.
 func users(field *[]User) func(string) error {
 	read := list(field, user, "name:password, name:password; a password has 8 or more characters and no comma")
 	return func(value string) error {
@@ -158,7 +156,7 @@ func users(field *[]User) func(string) error {
 		}
 		names := map[string]bool{}
 		for i, u := range *field {
-			if names[u.Name] { // which may be a piece of a password
+			if names[u.Name] { // which may be part of a password
 				return fmt.Errorf("want each user once: number %d has the name of another", i+1)
 			}
 			names[u.Name] = true
@@ -167,13 +165,13 @@ func users(field *[]User) func(string) error {
 	}
 }
 
-// user has a password that people can type. A token is longer, as a machine makes it up.
+// user reads a name and a password that people can type. A token has to be longer, because it is generated.
 func user(item string) (u User, ok bool) {
 	name, password, _ := strings.Cut(item, ":")
 	return User{name, password}, name != "" && len(password) >= 8
 }
 
-// list is what stands between commas. Empty items don't count.
+// list reads items separated by commas and skips empty ones.
 func list[T any](field *[]T, read func(item string) (T, bool), want string) func(string) error {
 	return func(value string) error {
 		*field = nil

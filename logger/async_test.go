@@ -12,7 +12,7 @@ import (
 	"github.com/mix-basic/delayer/internal/async"
 )
 
-// paused is a console that takes nothing until it is resumed.
+// paused is a console that accepts nothing until it is resumed.
 type paused struct {
 	resume chan struct{}
 	writes
@@ -23,8 +23,8 @@ func (p *paused) Write(line []byte) (int, error) {
 	return p.writes.Write(line)
 }
 
-// However long the console takes nothing, every line is in its file, and nobody
-// waits. What the console loses is counted: on it and in the error log.
+// However long the console is blocked, every line reaches its file and nobody waits. Lines lost on the
+// console are counted, on it and in the error log.
 func TestPausedConsole(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
@@ -59,7 +59,7 @@ func TestPausedConsole(t *testing.T) {
 	})
 }
 
-// A slow console is not told of each line that it missed.
+// A slow console is not told about every single lost line.
 func TestSlowConsoleMissesWholePassages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		console := &paused{resume: make(chan struct{})}
@@ -68,7 +68,7 @@ func TestSlowConsoleMissesWholePassages(t *testing.T) {
 			l.Info(strings.Repeat("x", 1000))
 			synctest.Wait()
 			select {
-			case console.resume <- struct{}{}: // takes every second line
+			case console.resume <- struct{}{}: // accepts every second line
 				l.Info(strings.Repeat("x", 1000))
 			default:
 			}
@@ -102,15 +102,14 @@ func TestALineOfAnySizeIsTaken(t *testing.T) {
 	})
 }
 
-// Close waits for what the console takes, a moment for what it does not, and
-// says in the error log what that costs.
+// Close waits until the console accepts the rest, or briefly if it is blocked, and logs the loss.
 func TestCloseOfPausedConsole(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "e")
 		console := &paused{resume: make(chan struct{})}
 		l := open(t, Options{ErrorLog: path, Console: console})
 		l.Print("a\nb\n")
-		synctest.Wait() // they are in hand
+		synctest.Wait() // they are being written
 		l.Info("c")
 		l.Info("d")
 		l.Print(strings.Repeat("x", async.MaxPending) + "\n")

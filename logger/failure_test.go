@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// disk is a file on a disk with so many free bytes.
+// disk is a file on a disk with a limited number of free bytes.
 type disk struct {
 	free int
 	text strings.Builder
@@ -38,7 +38,7 @@ func TestAFullDiskIsToldOnceAndItsEndToo(t *testing.T) {
 	l.access, l.errors = &file{path: "/full", out: full}, &file{path: "/other", out: other}
 
 	l.Info("1") // 29 bytes: fits
-	l.Info("2") // torn after one byte
+	l.Info("2") // cut after one byte
 	l.Info("3")
 	l.Error("e")
 	full.free = 1 << 20
@@ -59,7 +59,7 @@ func TestAFullDiskIsToldOnceAndItsEndToo(t *testing.T) {
 		line("info", "4"), ends, line("info", "5"), line("info", "6"), begins, line("info", "7"), line("info", "8"), ends)
 }
 
-// The error log can fail as well; nobody is told twice.
+// If the error log fails as well, each failure is reported once.
 func TestEveryFileMayFail(t *testing.T) {
 	var console writes
 	l := open(t, Options{Console: &console, JSON: true})
@@ -105,7 +105,7 @@ func TestCloseTellsWhatFails(t *testing.T) {
 	}
 }
 
-// A real full device, and the file's recovery by Reopen.
+// A full device, and recovery by Reopen.
 func TestDevFull(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("needs /dev/full")

@@ -13,13 +13,12 @@ import (
 	"github.com/mix-basic/delayer/internal/async"
 )
 
-// file is one log file, that may fail and recover. A nil file takes everything
-// and keeps nothing.
+// file is a log file that may fail and recover. A nil file discards everything.
 type file struct {
 	path string
 	out  io.WriteCloser
-	lost int  // lines since it is failing; 0: it is not
-	torn bool // the last line in it has no end
+	lost int  // lines lost since it failed; 0: it works
+	torn bool // the last line is incomplete
 }
 
 // openFile returns nil for an empty path.
@@ -49,23 +48,23 @@ func appendTo(path string) (io.WriteCloser, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case isPipe || f.SetWriteDeadline(time.Time{}) == nil: // a terminal: what has deadlines can keep us waiting
+	case isPipe || f.SetWriteDeadline(time.Time{}) == nil: // pipes, and files with deadlines such as terminals, may block
 		return &asyncFile{async.New(f.Write, 0), f}, nil
 	}
 	return f, nil
 }
 
-// openPipe opens a pipe for reading, too: then it neither waits for a reader nor
-// fails without one. Whoever reads it later finds what was written until it was full.
+// openPipe opens a pipe for reading as well: then it neither waits for a reader nor fails without one. A
+// later reader gets what was written until the pipe was full.
 func openPipe(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
-	if errors.Is(err, fs.ErrPermission) { // of a user who may only write, or /dev/stdout on macOS
+	if errors.Is(err, fs.ErrPermission) { // for users who may only write, and /dev/stdout on macOS
 		f, err = os.OpenFile(path, os.O_WRONLY|syscall.O_NONBLOCK, 0)
 	}
 	return f, err
 }
 
-// asyncFile is a file that may keep a writer waiting.
+// asyncFile wraps a file that may block its writer.
 type asyncFile struct {
 	*async.Writer
 	file *os.File
@@ -79,15 +78,15 @@ func (a *asyncFile) Close() error {
 	return errors.Join(err, a.file.Close())
 }
 
-// replace goes on in out. Whether the file fails is known at the next line.
+// replace continues with out. Whether that works shows at the next line.
 func (f *file) replace(out io.WriteCloser) (old io.WriteCloser) {
 	old, f.out, f.torn = f.out, out, false
 	return old
 }
 
-// write appends a line, which has a line break at both ends. The first one is
-// only written behind a line that a full disk cut short, so that this one is whole.
-// The result tells of a change: that the file began to fail, or works again.
+// write appends a line that has a line break at both ends. The first one is written only after a line that a
+// full disk cut short, so that the new line is whole. The result describes a change: the file failed, or
+// works again.
 func (f *file) write(line []byte) (change string) {
 	if f == nil {
 		return ""
@@ -110,7 +109,7 @@ func (f *file) write(line []byte) (change string) {
 	return change
 }
 
-// cause leaves out the path, which stands in the message already.
+// cause returns the error without the path, which the message already has.
 func cause(err error) error {
 	var at *fs.PathError
 	if errors.As(err, &at) {

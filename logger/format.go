@@ -12,25 +12,24 @@ import (
 	"unicode/utf8"
 )
 
-// maxKept is the largest buffer that is kept for the next line: far above the
-// 30 KB of a line with a thousand job IDs.
+// maxKept is the largest buffer kept for the next line; a line with a thousand job IDs has 30 KB.
 const maxKept = 1 << 20
 
-// entry is what a line says.
+// entry is the content of a line.
 type entry struct {
 	level, message string
-	attrs          []slog.Attr // none is a group
+	attrs          []slog.Attr // without groups
 }
 
-// format builds lines in buffers that are used again for the next one.
+// format formats lines into a reused buffer.
 type format struct {
 	json   bool
-	text   []byte // not yet escaped
+	text   []byte // before escaping
 	buffer bytes.Buffer
 }
 
-// line is an entry's line, with a line break before it as well: see file.write.
-// It is valid until the next call.
+// line returns an entry's line with a line break before it as well: see file.write. It is valid until the
+// next call.
 func (f *format) line(now time.Time, e entry) []byte {
 	if f.buffer.Cap() > maxKept {
 		f.text, f.buffer = nil, bytes.Buffer{}
@@ -59,7 +58,7 @@ func (f *format) writeText(now time.Time, e entry) {
 	b.WriteByte('\n')
 }
 
-// appendAttr appends an attribute as the original writes topics and IDs.
+// appendAttr formats topics and IDs like the original.
 func appendAttr(b []byte, a slog.Attr) []byte {
 	b = append(append(b, ", "...), title(a.Key)...)
 	b = append(b, ": "...)
@@ -77,7 +76,7 @@ func appendAttr(b []byte, a slog.Attr) []byte {
 	return append(b, ']')
 }
 
-// title is a key as a line of text shows it.
+// title formats a key for a text line.
 func title(key string) string {
 	switch key {
 	case "topic":
@@ -90,7 +89,7 @@ func title(key string) string {
 	return key
 }
 
-// listOf reports whether the value lists texts, each of which may be no UTF-8.
+// listOf reports whether the value is a list of texts, which may be invalid UTF-8.
 func listOf(v slog.Value) (list [][]byte, ok bool) {
 	if v.Kind() != slog.KindLogValuer {
 		return nil, false
@@ -124,15 +123,15 @@ func (f *format) writeMember(before byte, key string, value any) {
 
 func (f *format) encode(value any) error {
 	encoder := json.NewEncoder(&f.buffer)
-	encoder.SetEscapeHTML(false) // a log is no web page: <topic> stays readable
+	encoder.SetEscapeHTML(false) // keeps <topic> readable
 	err := encoder.Encode(value)
 	if err == nil {
-		f.buffer.Truncate(f.buffer.Len() - 1) // a line break
+		f.buffer.Truncate(f.buffer.Len() - 1) // removes the line break
 	}
 	return err
 }
 
-// jsonMember is an attribute in JSON: as base64 where it is no UTF-8.
+// jsonMember returns an attribute for JSON, as base64 if it is not UTF-8.
 func jsonMember(a slog.Attr) (key string, value any) {
 	if list, ok := listOf(a.Value); ok {
 		if slices.ContainsFunc(list, func(item []byte) bool { return !utf8.Valid(item) }) {
@@ -154,8 +153,8 @@ func jsonMember(a slog.Attr) (key string, value any) {
 	return a.Key, value
 }
 
-// writeEscaped writes the message as Info documents. One that needs no escaping,
-// which is nearly every one, is looked through once and written in one piece.
+// writeEscaped escapes the message as described at Info. The usual message needs no escaping and is written
+// in one piece.
 func writeEscaped(b *bytes.Buffer, message []byte) {
 	written := 0
 	for i := 0; i < len(message); {
@@ -176,8 +175,7 @@ func writeEscaped(b *bytes.Buffer, message []byte) {
 
 func isPlain(c byte) bool { return c >= ' ' && c < utf8.RuneSelf && c != '\\' && c != 0x7f }
 
-// escapeFor is what stands for the first character of s, which has so many
-// bytes; empty when the character itself does.
+// escapeFor returns the escape for the first character of s, or "" if it needs none, and its size in bytes.
 func escapeFor(s []byte) (escape string, size int) {
 	r, size := utf8.DecodeRune(s)
 	switch {
@@ -197,14 +195,13 @@ func escapeFor(s []byte) (escape string, size int) {
 	return fmt.Sprintf(`\u%04x`, r), size
 }
 
-// isHidden tells a character that could end a line or act on a terminal, or a
-// byte that is none.
+// isHidden reports whether a character could end a line or control a terminal, or is an invalid byte.
 func isHidden(r rune, size int) bool {
 	return r == utf8.RuneError && size == 1 || unicode.In(r, unicode.Cc, unicode.Zl, unicode.Zp)
 }
 
-// looksEscaped tells whether a backslash in front of s would be read as part of
-// an escape: because s goes on like one, or begins with what will be escaped.
+// looksEscaped reports whether a backslash before s would look like part of an escape, because s continues
+// like one or starts with something that will be escaped.
 func looksEscaped(s []byte) bool {
 	if len(s) == 0 {
 		return false

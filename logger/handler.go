@@ -6,24 +6,23 @@ import (
 	"slices"
 )
 
-// Handler is for slog.New. A record of up to [slog.LevelInfo] becomes an [info] line of
-// the access log, one of [slog.LevelWarn] or more an [error] line of the error log, and
-// one between them, such as that an error is over, an [info] line of the error log. There
-// is no debugging. The time is that of writing.
+// Handler is for slog.New. Records up to [slog.LevelInfo] become [info] lines of the access log, those from
+// [slog.LevelWarn] [error] lines of the error log, and those between them, such as the end of an error,
+// [info] lines of the error log. There is no debug level. The time is when the line is written.
 //
-// Attributes follow the message as the original has them,
+// Attributes follow the message in the original's format,
 //
 //	message, Topic: topic, IDs: [id1,id2]
 //
-// where the keys are "topic" and "ids"; others stay as they are. In JSON they are fields
-// beside "message", with "_base64" behind the key where the value is no UTF-8. A group's
-// name and a dot stand before its keys.
+// for the keys "topic" and "ids"; other keys are written as they are. In JSON they are fields next to
+// "message", with "_base64" after the key if the value is not UTF-8. Keys in groups are prefixed with the
+// group's name and a dot.
 func (l *Logger) Handler() slog.Handler { return handler{Logger: l} }
 
 type handler struct {
 	*Logger
 	with  []slog.Attr
-	group string // with a dot behind each name
+	group string // names, each followed by a dot
 }
 
 func (h handler) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelInfo }

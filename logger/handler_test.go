@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Any attributes, from wherever they come, follow the message.
+// All kinds of attributes follow the message.
 func TestHandler(t *testing.T) {
 	for json, want := range map[bool]writes{
 		false: {"[error] " + stamp + "m, id: 7, g.wait: 2s, g.h.error: a\\nb, g.h.topic: x\\xff, g.h.i.ids: [1 2]\n"},
@@ -18,7 +18,7 @@ func TestHandler(t *testing.T) {
 		var console writes
 		l := open(t, Options{Console: &console, JSON: json})
 		log := slog.New(l.Handler()).With("id", 7).WithGroup("g").With("wait", 2*time.Second)
-		log.With("unused", 1) // is not added to log
+		log.With("unused", 1) // does not change log
 		log.WithGroup("h").Warn("m", "error", errors.New("a\nb"), slog.Attr{}, "topic", "x\xff", slog.Group("i", "ids", []string{"1", "2"}))
 		log.Debug("d")
 		l.Close()

@@ -1,10 +1,13 @@
-// Package logger writes the access log and the error log in the original
-// Delayer's format, one line a message:
+// Package logger writes the access log and the error log in the original's format, one line per message:
 //
 //	[info] 2006/01/02 15:04:05 message
 //
-// The time is local. A message can't forge a line: line breaks and whatever else
-// could pass for one are escaped, see [Logger.Info].
+// The time is local. A message cannot forge a line: line breaks and anything that could look like one are
+// escaped, see [Logger.Info].
+//
+// The main type is Logger. Invariants: no caller waits for a slow console or pipe, a file that cannot be
+// written stops nobody, and lost lines are counted and reported once. Rejected: waiting for the console,
+// which stalls the daemon when somebody pauses a terminal.
 package logger
 
 import (
@@ -21,40 +24,36 @@ import (
 	"github.com/mix-basic/delayer/internal/async"
 )
 
-// Options says where a Logger writes. The zero value writes nothing.
+// Options of a Logger. The zero value writes nothing.
 type Options struct {
-	// AccessLog is the file of Info's lines, ErrorLog that of Error's. Empty
-	// means that there is none; the same path twice is one file. Folders on the
-	// way are made. A file may be a pipe, and is treated like the console then.
+	// AccessLog is the file for Info's lines, ErrorLog that for Error's. Empty means none; the same path
+	// twice is one file. Missing directories are created. A pipe is treated like the console.
 	AccessLog, ErrorLog string
-	// Console is given every line too, in one Write each. nil means nobody is.
-	// What it answers is ignored.
+	// Console receives every line too, in one Write each; its errors are ignored. It may be nil.
 	Console io.Writer
-	// JSON makes a line an object:
-	// {"time":"2006-01-02T15:04:05.000+02:00","level":"info","message":"…"}
+	// JSON writes each line as an object:
+	//	{"time":"2006-01-02T15:04:05.000+02:00","level":"info","message":"…"}
 	JSON bool
 }
 
-// Logger writes messages to files and the console. It is safe for concurrent
-// use; the lines of concurrent calls stand in the order of their times. The zero
-// value discards everything.
+// Logger writes messages to files and the console. It is safe for concurrent use; lines are ordered by time.
+// The zero value discards everything.
 //
-// A file that can't be written, because the disk is full say, loses its lines
-// and stops nobody. It is said once when that begins, and once, with the number
-// of lines lost, when it ends: on the console, and in the error log when that is
-// another file.
+// A file that cannot be written, for example on a full disk, loses lines but stops nobody. The start and the
+// end of the failure, with the number of lost lines, are reported on the console and in the error log, if
+// that is another file.
 //
-// Nobody waits for the console. Up to 1 MiB of lines wait for it; when it takes
-// none for longer, it loses lines as a file does, and the error log is told.
+// Nobody waits for the console. Up to 1 MiB of lines are buffered; beyond that it loses lines like a file,
+// and the error log says so.
 type Logger struct {
 	options   Options
-	reopening sync.Mutex // held by Reopen and Close, so that they follow each other
+	reopening sync.Mutex // serializes Reopen and Close
 
-	mu             sync.Mutex // guards what follows, and keeps lines whole
-	access, errors *file      // nil: none; one file when the paths are the same
-	console        *file      // nil: none
+	mu             sync.Mutex // guards the fields below and keeps lines whole
+	access, errors *file      // nil for none; the same file if the paths are equal
+	console        *file      // nil for none
 	format         format
-	attrs          []slog.Attr // of the record in hand; used again for the next one
+	attrs          []slog.Attr // of the current record; reused
 	closed         bool
 
 	now func() time.Time
@@ -65,9 +64,9 @@ const (
 	failed = "error"
 )
 
-// Open opens the files. Its error names the one that can't be opened.
+// Open opens the files. An error names the file.
 func Open(o Options) (*Logger, error) {
-	o.AccessLog, o.ErrorLog = absolute(o.AccessLog), absolute(o.ErrorLog) // for Reopen, after a change of directory
+	o.AccessLog, o.ErrorLog = absolute(o.AccessLog), absolute(o.ErrorLog) // for Reopen after a change of directory
 	l := &Logger{options: o, format: format{json: o.JSON}, now: time.Now}
 	var err error
 	if l.access, err = openFile(o.AccessLog); err != nil {
@@ -88,20 +87,17 @@ func Open(o Options) (*Logger, error) {
 
 // Info writes an [info] line to the access log and the console.
 //
-// In the message a line break becomes \n, a carriage return \r, a tab \t, any
-// other ASCII control character or byte that is no UTF-8 \xHH, and further
-// control characters and line separators \uHHHH. A backslash stays as it is
-// (App\Jobs\Close) unless it would pass for the beginning of one of these: there
-// it is doubled (App\\new). So each message has a line of its own, from which it
-// can be told. In JSON, encoding/json escapes; a byte that is no UTF-8 becomes
-// U+FFFD there.
+// In the message a line break becomes \n, a carriage return \r, a tab \t, other ASCII control characters and
+// invalid UTF-8 \xHH, other control characters and line separators \uHHHH. A backslash is unchanged
+// (App\Jobs\Close) unless it would look like one of these escapes; then it is doubled (App\\new). So each
+// message is one line from which it can be restored. In JSON, encoding/json escapes, and invalid UTF-8
+// becomes U+FFFD.
 func (l *Logger) Info(message string) { l.log(&l.access, entry{level: info, message: message}) }
 
-// Error writes an [error] line to the error log and the console. It treats the
-// message as [Logger.Info] does.
+// Error writes an [error] line to the error log and the console, escaped like [Logger.Info].
 func (l *Logger) Error(message string) { l.log(&l.errors, entry{level: failed, message: message}) }
 
-// Print writes text that ends with a line break to the console alone, as it is.
+// Print writes text that ends with a line break to the console only, unchanged.
 func (l *Logger) Print(text string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -110,16 +106,15 @@ func (l *Logger) Print(text string) {
 	}
 }
 
-// Reopen opens the files anew by their paths, after logrotate renamed them, and
-// then closes the old ones. No line is lost between them. When one can't be
-// opened, all old ones stay in use and the error says why.
+// Reopen opens the files again, after logrotate renamed them, and closes the old ones. No line is lost. If a
+// file cannot be opened the old files stay in use and the error says why.
 func (l *Logger) Reopen() error {
 	l.reopening.Lock()
 	defer l.reopening.Unlock()
 	if l.closed {
 		return fmt.Errorf("logger: %w", os.ErrClosed)
 	}
-	// Without mu: an open that takes its time stops no line.
+	// Without mu: a slow open delays no line.
 	fresh, err := Open(Options{AccessLog: l.options.AccessLog, ErrorLog: l.options.ErrorLog})
 	if err != nil {
 		return errors.Unwrap(err)
@@ -137,12 +132,11 @@ func (l *Logger) Reopen() error {
 	return errors.Join(errs...)
 }
 
-// CloseConsole waits a moment for the console to take its last lines, and goes on
-// without it. What it loses by that is said in the error log.
+// CloseConsole waits briefly for the console's last lines and continues without it. Lost lines are reported
+// in the error log.
 func (l *Logger) CloseConsole() { l.closeFile(&l.console) }
 
-// Close closes the console and the files. Later messages are discarded. A second
-// Close does nothing.
+// Close closes the console and the files. Later messages are discarded. A second Close does nothing.
 func (l *Logger) Close() error {
 	l.reopening.Lock()
 	defer l.reopening.Unlock()
@@ -156,8 +150,8 @@ func (l *Logger) Close() error {
 	return errors.Join(l.closeFile(&l.access), l.closeFile(&l.errors))
 }
 
-// closeFile closes a file, of which f is the field. It does so without mu: nobody
-// waits for the last lines of one that is not read.
+// closeFile closes the file in field f. It does so without mu, so nobody waits for the last lines of an
+// unread pipe.
 func (l *Logger) closeFile(f **file) error {
 	l.mu.Lock()
 	old := *f
@@ -173,13 +167,13 @@ func (l *Logger) closeFile(f **file) error {
 	return err
 }
 
-// files are the open files, each once. They change with reopening held only.
+// files returns the open files, each once. They change only while reopening is held.
 func (l *Logger) files() []*file {
 	files := slices.Compact([]*file{l.access, l.errors})
 	return slices.DeleteFunc(files, func(f *file) bool { return f == nil })
 }
 
-// log writes the entry into a file, of which to is the field, and on the console.
+// log writes the entry to the file in field to and to the console.
 func (l *Logger) log(to **file, e entry) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -196,8 +190,7 @@ func (l *Logger) write(to, console *file, e entry) {
 	l.notify(console, consoleChange)
 }
 
-// notify logs that f began to fail, or works again. Where that fails in turn, it logs
-// that, too.
+// notify reports that f failed or works again. If that fails too, it reports that.
 func (l *Logger) notify(f *file, change string) {
 	if change == "" {
 		return
@@ -209,7 +202,7 @@ func (l *Logger) notify(f *file, change string) {
 	if to == f {
 		to = nil
 	}
-	if console == f && f.lost > 0 { // it would only lose one more
+	if console == f && f.lost > 0 { // it would only lose another line
 		console = nil
 	}
 	l.write(to, console, e)

@@ -20,18 +20,18 @@ import (
 	"github.com/mix-basic/delayer/internal/redistest"
 )
 
-var moment = time.Date(2018, 10, 21, 11, 24, 4, 5_600_000, time.FixedZone("", 2*3600))
+var instant = time.Date(2018, 10, 21, 11, 24, 4, 5_600_000, time.FixedZone("", 2*3600))
 
 const stamp = "2018/10/21 11:24:04 "
 
 var must = redistest.Check
 
-// open opens a logger whose clock stands still.
+// open opens a logger with a fixed time.
 func open(t *testing.T, o Options) *Logger {
 	t.Helper()
 	l, err := Open(o)
 	must(t, err)
-	l.now = func() time.Time { return moment }
+	l.now = func() time.Time { return instant }
 	t.Cleanup(func() { l.Close() })
 	return l
 }
@@ -50,7 +50,7 @@ func check(t *testing.T, what, got, want string) {
 	}
 }
 
-// writes keeps each Write apart. It is to be read when the console is closed.
+// writes records each Write. Read it after the console is closed.
 type writes []string
 
 func (w *writes) Write(p []byte) (int, error) {
@@ -58,7 +58,7 @@ func (w *writes) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// expect compares a console that is closed.
+// expect compares a closed console.
 func (w writes) expect(t *testing.T, want ...string) {
 	t.Helper()
 	if !slices.Equal(w, want) {
@@ -185,7 +185,7 @@ func TestMessagesAreOneLine(t *testing.T) {
 	}
 }
 
-// unescape reads a message back from its line.
+// unescape restores a message from its line.
 func unescape(t *testing.T, line string) string {
 	t.Helper()
 	var message []byte
@@ -255,7 +255,7 @@ func TestJSON(t *testing.T) {
 	)
 }
 
-// idList is how a server hands IDs over.
+// idList has IDs as a server passes them.
 type idList []string
 
 func (l idList) LogValue() slog.Value { return slog.AnyValue([]string(l)) }
@@ -267,13 +267,13 @@ func (l idList) Bytes() (list [][]byte) {
 	return list
 }
 
-// sameIDs are some that cost nothing to hand over.
+// sameIDs has IDs that cost nothing to pass.
 type sameIDs [][]byte
 
 func (ids sameIDs) LogValue() slog.Value { return slog.AnyValue("unused") }
 func (ids sameIDs) Bytes() [][]byte      { return ids }
 
-// What is said of jobs is the original's line, and in JSON fields of its own.
+// Messages about jobs are lines like the original's, with fields of their own in JSON.
 func TestJobs(t *testing.T) {
 	dir := t.TempDir()
 	texts, objects := map[string]string{}, map[string]string{}
@@ -318,8 +318,7 @@ func TestClose(t *testing.T) {
 	console.expect(t, "[info] "+stamp+"a\n")
 }
 
-// rename moves a log away as logrotate does, where the system allows it for an
-// open file.
+// rename renames a log as logrotate does, if the system allows that for an open file.
 func rename(t *testing.T, from, to string) {
 	t.Helper()
 	if runtime.GOOS == "windows" {
@@ -334,7 +333,7 @@ func TestReopenFollowsARename(t *testing.T) {
 	l.Info("1")
 	rename(t, "a.log", "a.log.1")
 	l.Info("2")
-	t.Chdir("/") // the daemon may have gone to /
+	t.Chdir("/") // the daemon may have changed to /
 	must(t, l.Reopen())
 	l.Info("3")
 	l.Error("4")
@@ -451,7 +450,7 @@ func BenchmarkInfo(b *testing.B) {
 	}
 }
 
-// Lines that are shown as well, on a console that somebody reads.
+// Lines that also go to a console that somebody reads.
 func BenchmarkInfoWithConsole(b *testing.B) {
 	for _, ids := range []int{1, 1000} {
 		b.Run(fmt.Sprintf("IDs=%d", ids), func(b *testing.B) {

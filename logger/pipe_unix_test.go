@@ -20,7 +20,7 @@ func newPipe(t *testing.T) string {
 	return path
 }
 
-// A log may be a pipe that nobody reads yet.
+// A log may be a pipe that is read later.
 func TestPipeThatIsReadLater(t *testing.T) {
 	path := newPipe(t)
 	l := open(t, Options{AccessLog: path})
@@ -36,8 +36,8 @@ func TestPipeThatIsReadLater(t *testing.T) {
 	check(t, "pipe", string(text), line("info", "1")+line("info", "2"))
 }
 
-// A pipe that is never read keeps nobody waiting, neither when it is full nor at
-// the end, and what it loses is said.
+// A pipe that is never read delays nobody, neither when it is full nor at the end, and lost lines are
+// reported.
 func TestPipeThatIsNeverRead(t *testing.T) {
 	path, errorLog := newPipe(t), filepath.Join(t.TempDir(), "e")
 	l := open(t, Options{AccessLog: path, ErrorLog: errorLog})
@@ -54,7 +54,7 @@ func TestPipeThatIsNeverRead(t *testing.T) {
 	}
 }
 
-// A pipe that may only be written is refused when it would keep the start waiting.
+// A pipe that can only be written is refused if opening it would block.
 func TestPipeForWritingOnly(t *testing.T) {
 	if os.Getuid() == 0 {
 		t.Skip("root may read everything")

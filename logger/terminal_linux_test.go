@@ -11,7 +11,7 @@ import (
 	"github.com/mix-basic/delayer/internal/async"
 )
 
-// A terminal that is paused keeps nobody waiting either.
+// A paused terminal delays nobody.
 func TestPausedTerminal(t *testing.T) {
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {

@@ -177,7 +177,7 @@ func firingOf(s store.Scheduled, now time.Time) (store.Firing, error) {
 	}
 	count, last, next := oldOccurrences(s)
 	if !next.After(now) {
-		newer, lastNewer, upcoming := spec.Moments(next.In(zone), now, maxMissed)
+		newer, lastNewer, upcoming := spec.Occurrences(next.In(zone), now, maxMissed)
 		count, last, next = count+newer, append(last, lastNewer...), upcoming
 		last = last[max(len(last)-maxMissed, 0):]
 	}
@@ -210,7 +210,7 @@ func oldOccurrences(s store.Scheduled) (count int, last []time.Time, next time.T
 		spec, err := cron.Parse(old.Spec)
 		zone, wrong := cron.Zone(old.Zone)
 		if err == nil && wrong == nil && !next.After(old.Until) {
-			more, some, _ := spec.Moments(next.In(zone), old.Until, maxMissed)
+			more, some, _ := spec.Occurrences(next.In(zone), old.Until, maxMissed)
 			count, last = count+more, append(last, some...)
 		}
 		next = old.Then

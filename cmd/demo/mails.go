@@ -20,14 +20,14 @@ const (
 	mailLease = time.Second
 )
 
-// What happens to the mails of the demo.
+// The mails of the demo.
 const (
 	orphan  = "mail-1" // its consumer crashes
 	refused = "mail-2" // the first attempt fails
-	wrong   = "mail-3" // no attempt can help until somebody puts the address right
+	wrong   = "mail-3" // no attempt succeeds until somebody corrects the address
 )
 
-// mailer sends mails, as a worker's handler.
+// mailer is a worker's handler that sends mails.
 type mailer struct {
 	*timeline
 	addressRight atomic.Bool
@@ -47,7 +47,7 @@ func (m *mailer) handle(_ context.Context, job *worker.Job) error {
 	return nil
 }
 
-// sendMails shows what becomes of jobs that a worker reserves, instead of popping them.
+// sendMails shows jobs that are reserved by a worker instead of popped.
 func (t *timeline) sendMails(ctx context.Context, c *client.Client, addr string) error {
 	fmt.Print("\nMails are to be sent by a worker: it reserves its jobs, so that none is lost with it.\n\n")
 	if err := t.pushMail(ctx, c, orphan); err != nil {
@@ -90,7 +90,7 @@ func (t *timeline) pushMail(ctx context.Context, c *client.Client, id string) er
 	return err
 }
 
-// crash has another process, this program again, reserve the first mail and end.
+// crash lets another process, this program again, reserve the first mail and exit.
 func (t *timeline) crash(ctx context.Context, addr string) error {
 	cmd := exec.CommandContext(ctx, os.Args[0], "-crash", addr)
 	cmd.Stderr = os.Stderr
@@ -102,7 +102,7 @@ func (t *timeline) crash(ctx context.Context, addr string) error {
 	return nil
 }
 
-// crashed is the exit code of the consumer that ends with a job.
+// crashed is the exit code of the consumer that exits with a job.
 const crashed = 99
 
 func reserveAndCrash(addr string) error {
@@ -114,7 +114,7 @@ func reserveAndCrash(addr string) error {
 	return nil
 }
 
-// await waits for all mails to be sent, and requeues the dead letter.
+// await waits until all mails are sent, and requeues the dead letter.
 func (m *mailer) await(ctx context.Context, c *client.Client) error {
 	attempts, want := map[string]int{}, map[string]int{orphan: 2, refused: 2, wrong: 1}
 	for len(attempts) < len(want) {

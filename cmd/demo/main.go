@@ -1,8 +1,7 @@
-// Command demo shows Delayer at work, as `make demo` runs it: it starts the
-// daemon with its in-memory Redis, pushes orders that are to be closed if they
-// are not paid in time, removes one that is paid, pops the others as they fall due,
-// and prints the timeline. Then a worker sends mails, one of which was reserved by a consumer
-// that has crashed, one fails at first, and one becomes a dead letter that is requeued.
+// Command demo shows Delayer at work; `make demo` runs it. It starts the daemon with its in-memory Redis,
+// pushes orders that are closed unless they are paid in time, removes one that is paid, pops the others when
+// they are due, and prints the timeline. Then a worker sends mails: one whose first consumer crashed, one
+// that fails at first, and one that becomes a dead letter and is requeued.
 package main
 
 import (
@@ -24,7 +23,7 @@ import (
 
 const topic = "close_order"
 
-// order is one line of the demo's script.
+// order is an order of the demo.
 type order struct {
 	id    string
 	delay time.Duration
@@ -82,7 +81,7 @@ func run(delayer string) error {
 	return timeline.sendMails(ctx, c, addr)
 }
 
-// startDaemon runs the daemon with an in-memory Redis, and returns that one's address.
+// startDaemon runs the daemon with an in-memory Redis and returns the address of that.
 func startDaemon(ctx context.Context, path string) (addr string, stop func(), err error) {
 	cmd := exec.CommandContext(ctx, path, "--dev")
 	out, err := cmd.StdoutPipe()
@@ -94,7 +93,7 @@ func startDaemon(ctx context.Context, path string) (addr string, stop func(), er
 		return "", nil, err
 	}
 	stop = func() {
-		if cmd.Process.Signal(os.Interrupt) != nil { // Windows has none
+		if cmd.Process.Signal(os.Interrupt) != nil { // Windows has no os.Interrupt
 			cmd.Process.Kill()
 		}
 		cmd.Wait()
@@ -117,7 +116,7 @@ func startDaemon(ctx context.Context, path string) (addr string, stop func(), er
 
 type timeline struct {
 	start time.Time
-	due   map[string]time.Duration // of the orders that are not paid in time
+	due   map[string]time.Duration // due times of the unpaid orders
 }
 
 func (t *timeline) say(id, what string, more ...any) {
@@ -140,7 +139,7 @@ func (t *timeline) push(ctx context.Context, c *client.Client) error {
 	return nil
 }
 
-// removePaid removes the orders that are paid, each at its time.
+// removePaid removes the paid orders in time.
 func (t *timeline) removePaid(ctx context.Context, c *client.Client) error {
 	for _, o := range orders {
 		if o.paid == 0 {
@@ -159,7 +158,7 @@ func (t *timeline) removePaid(ctx context.Context, c *client.Client) error {
 	return nil
 }
 
-// consume pops what falls due, until nothing has come for a second after the last.
+// consume pops due jobs until nothing has come for a second after the last.
 func (t *timeline) consume(ctx context.Context, c *client.Client) error {
 	last := slices.Max(slices.Collect(maps.Values(t.due)))
 	for {

@@ -1,5 +1,5 @@
-// Package async keeps a writer from waiting for an output that nobody reads, as a
-// full pipe or a paused terminal.
+// Package async protects a writer from an output that blocks, such as a full pipe or a paused terminal. Its
+// Writer hands text to a goroutine and refuses text when too much is pending.
 package async
 
 import (
@@ -11,40 +11,37 @@ import (
 )
 
 const (
-	// MaxPending bounds the text that waits to be written, in bytes. A longer piece
-	// is taken when nothing else waits.
+	// MaxPending bounds the pending text in bytes. A longer piece is accepted if nothing else is pending.
 	MaxPending = 1 << 20
-	// FlushWait is how long Close waits for the last pieces. It is part of the time
-	// that a stop of the daemon has.
+	// FlushWait is how long Close waits for the last pieces; it is part of the daemon's time to stop.
 	FlushWait = 250 * time.Millisecond
 )
 
 // ErrNotRead is why a Writer refuses text.
 var ErrNotRead = errors.New("it is not read")
 
-// Writer hands text to a goroutine, which writes it piece by piece. The answers of write
-// are ignored.
+// Writer hands text to a goroutine that calls write for each piece and ignores the results.
 //
-// When too much waits, text is refused, short pieces as well, until the goroutine
-// has written what it has in hand and takes all that waits. So a slow reader finds
-// long whole passages, not a line here and there.
+// When too much is pending, all text is refused, even short pieces, until the goroutine has written its
+// current batch and taken everything pending. So a slow reader loses long passages instead of single lines
+// here and there.
 type Writer struct {
 	write    func([]byte) (int, error)
 	patience time.Duration
-	ended    chan struct{} // closed when the goroutine has
+	ended    chan struct{} // closed when the goroutine ends
 
-	mu        sync.Mutex // guards what follows; never held during write
+	mu        sync.Mutex // guards the fields below; never held during write
 	changed   *sync.Cond // text was added or taken, or the Writer is full or closed
 	pending   pieces
-	unwritten int  // lines that were taken
-	written   int  // pieces
-	full      bool // nothing is taken
-	refused   int  // lines, since one was taken
+	unwritten int  // lines accepted but not written
+	written   int  // pieces written
+	full      bool // text is refused
+	refused   int  // lines refused since the last accepted one
 	closed    bool
 }
 
-// New starts a Writer. With a patience, Write waits for room as long as pieces are
-// written; once none has been for that long, text is refused until the next one is.
+// New starts a Writer. With a patience, Write waits for room while pieces are being written; if none was
+// written for that long, text is refused until the next one is.
 func New(write func(piece []byte) (int, error), patience time.Duration) *Writer {
 	w := &Writer{write: write, patience: patience, ended: make(chan struct{})}
 	w.changed = sync.NewCond(&w.mu)
@@ -52,7 +49,7 @@ func New(write func(piece []byte) (int, error), patience time.Duration) *Writer 
 	return w
 }
 
-// Write takes the text as one piece, or refuses it. After Close it discards it.
+// Write accepts the text as one piece or refuses it. After Close it discards it.
 func (w *Writer) Write(text []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -71,7 +68,7 @@ func (w *Writer) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// awaitRoom returns when the text fits in, or the Writer is full or closed.
+// awaitRoom returns when the text fits, or the Writer is full or closed.
 func (w *Writer) awaitRoom(size int) {
 	for !w.closed && !w.full && len(w.pending.text) > 0 && len(w.pending.text)+size > MaxPending {
 		if w.patience == 0 {
@@ -113,8 +110,7 @@ func (w *Writer) wrote(piece []byte) {
 	}
 }
 
-// next waits for text. It returns none when there will be no more. The buffer of the
-// pieces before is used again.
+// next waits for text and returns none at the end. It reuses the buffer of written.
 func (w *Writer) next(written pieces) pieces {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -131,8 +127,8 @@ func (w *Writer) next(written pieces) pieces {
 	return batch
 }
 
-// Close waits a moment for the last pieces to be written. Its error says how many
-// lines are lost. The output is left to the caller.
+// Close waits briefly until the last pieces are written. Its error has the number of lost lines. It does not
+// close the output.
 func (w *Writer) Close() error {
 	w.mu.Lock()
 	w.closed = true
@@ -152,7 +148,7 @@ func (w *Writer) Close() error {
 	return nil
 }
 
-// pieces of text, one behind the other.
+// pieces are texts, concatenated.
 type pieces struct {
 	text []byte
 	ends []int

@@ -1,41 +1,44 @@
-// Package cron reads when periodic jobs are due: five fields as in crontab(5), or "@every 90s". It needs nothing but the
-// standard library, as importers of package client link it.
+// Package cron computes when periodic jobs are due: five fields as in crontab(5), or "@every 90s".
+//
+// Parse returns a Spec, whose Next is checked against a slow and obvious search (see oracle_test.go). It
+// depends on the standard library only, because programs that import client link it. Rejected: robfig/cron,
+// unmaintained and wrong at clock changes.
 package cron
 
 import "time"
 
-// farthest is how many years there are at most from a moment to the next: a fifth Monday in February needs a leap year that
-// begins on a Thursday, and 2100 is none.
+// farthest is the maximum number of years between occurrences: a fifth Monday in February needs a leap year
+// that starts on a Thursday, and 2100 is not a leap year.
 const farthest = 40
 
-// Spec says when something is due, again and again.
+// Spec defines occurrences.
 type Spec struct {
-	every time.Duration // 0: the fields count
+	every time.Duration // 0: the fields apply
 
 	minutes, hours, months bits
 	days                   days
-	fixed                  bool // neither the minutes nor the hours have a *
+	fixed                  bool // neither the minutes nor the hours contain a *
 }
 
-// bits are numbers from 0 to 63.
+// bits is a set of numbers from 0 to 63.
 type bits uint64
 
 func (b bits) has(n int) bool { return b&(1<<n) != 0 }
 
-// Every is the time from each moment to the next, 0 if the fields of a crontab say when they are.
+// Every returns the interval of an @every spec, 0 for crontab fields.
 func (s *Spec) Every() time.Duration { return s.every }
 
-// Next is the first moment after that one, by the clocks of its Location; zero if there is none within 40 years.
+// Next returns the first occurrence after that time, in its Location; zero if none comes within 40 years.
 //
-// Where clocks change, a spec whose minutes and hours both are numbers, such as "30 2 * * *", has each moment once: one that is left
-// out comes right after the gap, of several the gap has one, and one that is there twice comes the first time. Any other, such as
-// "*/10 * * * *", goes on through both, and has what clocks show.
+// When clocks change, a spec whose minutes and hours are both numbers, such as "30 2 * * *", has each
+// occurrence once: one within the gap comes right after it (several become one), and one in the repeated hour
+// comes the first time. Any other spec, such as "*/10 * * * *", follows what clocks show.
 func (s *Spec) Next(after time.Time) time.Time {
 	if s.every > 0 {
 		return after.Add(s.every)
 	}
 	t := after.Truncate(time.Minute).Add(time.Minute)
-	unseen := clock(t) // what clocks have not shown before
+	unseen := clock(t) // local times not shown before
 	if start, before := change(t); !start.IsZero() && (start.Equal(t) || unseen.Before(before)) {
 		unseen = before
 	}
@@ -51,7 +54,7 @@ func (s *Spec) Next(after time.Time) time.Time {
 		at := t.Add(wanted.Sub(clock(t)))
 		_, end := t.ZoneBounds()
 		if end.IsZero() || at.Before(end) {
-			return later(at, t) // in the gap that ends at t, at is earlier
+			return later(at, t) // at is before the gap that ends at t
 		}
 		t = end
 		if _, before := change(t); unseen.Before(before) {
@@ -61,7 +64,8 @@ func (s *Spec) Next(after time.Time) time.Time {
 	return time.Time{}
 }
 
-// change is when the clocks were changed last, at t or before, and what they would have shown then. Zero is never.
+// change returns the last clock change at or before t, and what clocks would have shown then without it. Zero
+// means never.
 func change(t time.Time) (start, would time.Time) {
 	start, _ = t.ZoneBounds()
 	if start.IsZero() {
@@ -70,13 +74,13 @@ func change(t time.Time) (start, would time.Time) {
 	return start, clock(start.Add(-time.Minute)).Add(time.Minute)
 }
 
-// clock is what clocks show at t, as a time in UTC, which has no gaps.
+// clock returns local time at t, as a time in UTC, which has no gaps.
 func clock(t time.Time) time.Time {
 	_, offset := t.Zone()
 	return t.UTC().Add(time.Duration(offset) * time.Second)
 }
 
-// match is the first minute from t on, of clocks that never change, that the fields have.
+// match returns the first matching minute from t on, as if clocks never changed.
 func (s *Spec) match(t time.Time) time.Time {
 	for end := t.AddDate(farthest, 1, 0); t.Before(end); {
 		year, month, day := t.Date()

@@ -25,7 +25,7 @@ func TestNext(t *testing.T) {
 		{"0 0 LW * *", "UTC", "2026-05-01T00:00:00Z", "2026-05-29T00:00:00Z"}, // the 31st is a Sunday
 		{"0 0 15W * *", "UTC", "2026-02-01T00:00:00Z", "2026-02-16T00:00:00Z"},
 		{"0 0 15w * *", "UTC", "2026-08-01T00:00:00Z", "2026-08-14T00:00:00Z"},
-		{"0 0 1W * *", "UTC", "2026-07-31T00:00:00Z", "2026-08-03T00:00:00Z"}, // not of another month
+		{"0 0 1W * *", "UTC", "2026-07-31T00:00:00Z", "2026-08-03T00:00:00Z"}, // never in another month
 		{"0 0 31W * *", "UTC", "2026-05-30T00:00:00Z", "2026-07-31T00:00:00Z"},
 		{"0 0 * * 5#2", "UTC", "2026-02-01T00:00:00Z", "2026-02-13T00:00:00Z"},
 		{"0 0 * * mon#1,7#5", "UTC", "2026-03-03T00:00:00Z", "2026-03-29T00:00:00Z"},
@@ -43,7 +43,7 @@ func TestNext(t *testing.T) {
 		{"0 0 13,*/10 * 5", "UTC", "2026-03-01T00:00:00Z", "2026-03-13T00:00:00Z"}, // both
 		{"30 * * * *", "Europe/Berlin", "2026-10-25T02:30:00+02:00", "2026-10-25T02:30:00+01:00"},
 		{"0 0 * * *", "America/Sao_Paulo", "2018-11-03T12:00:00-03:00", "2018-11-04T01:00:00-02:00"},
-		{"0 12 * * *", "Pacific/Apia", "2011-12-29T12:00:00-10:00", "2011-12-31T00:00:00+14:00"}, // there was no 30th
+		{"0 12 * * *", "Pacific/Apia", "2011-12-29T12:00:00-10:00", "2011-12-31T00:00:00+14:00"}, // December 30 did not exist
 	} {
 		s, err := Parse(c.spec)
 		if err != nil {
@@ -109,7 +109,7 @@ func TestParseErrors(t *testing.T) {
 	}
 }
 
-func TestMoments(t *testing.T) {
+func TestOccurrences(t *testing.T) {
 	day := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	at := func(d time.Duration) time.Time { return day.Add(d) }
 	for _, c := range []struct {
@@ -134,7 +134,7 @@ func TestMoments(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		count, last, next := s.Moments(day, at(c.now), c.few)
+		count, last, next := s.Occurrences(day, at(c.now), c.few)
 		if count != c.count || !slices.Equal(last, c.last) || !next.Equal(at(c.next)) {
 			t.Errorf("%s until %v: %d, %v, then %v; want %d, %v, then %v", c.spec, c.now, count, last, next, c.count, c.last, at(c.next))
 		}

@@ -2,19 +2,19 @@ package cron
 
 import "time"
 
-// days are those of the fields for the day of the month and the day of the week. If both are restricted it is enough that one of
-// them has a day.
+// days is the set defined by the day-of-month and day-of-week fields. If both are restricted, a day has to
+// match only one.
 type days struct {
 	anyDay, anyWeekday bool // the field has a * or ?
 
 	inMonth  bits
-	nearest  bits // the working days next to these: 15W
+	nearest  bits // nearest working days: 15W
 	last     bool // L
 	lastWork bool // LW
 
 	inWeek bits
-	nth    [6]bits // of the weekdays that count only as the nth of the month: 5#2
-	lasts  bits    // only as the last: 5L
+	nth    [6]bits // only the nth weekday of the month: 5#2
+	lasts  bits    // only the last weekday of the month: 5L
 }
 
 func (d *days) has(t time.Time) bool {
@@ -47,7 +47,7 @@ func lastDay(t time.Time) int {
 	return time.Date(t.Year(), t.Month()+1, 0, 0, 0, 0, 0, time.UTC).Day()
 }
 
-// workingDay is the one next to a day of t's month, in that month.
+// workingDay returns the working day of t's month that is nearest to a day.
 func workingDay(t time.Time, day, last int) int {
 	switch time.Date(t.Year(), t.Month(), day, 0, 0, 0, 0, time.UTC).Weekday() {
 	case time.Saturday:

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Moments are those from first, which is one, until now: how many there are, the last few of them, and the next one. There is one at
-// least, be now before it. Those of a year take milliseconds.
-func (s *Spec) Moments(first, now time.Time, few int) (count int, last []time.Time, next time.Time) {
+// Occurrences describes the occurrences from first, which is one, until now: their number, the last few, and
+// the next one. There is at least one, even if now is before it. A year of them takes milliseconds.
+func (s *Spec) Occurrences(first, now time.Time, few int) (count int, last []time.Time, next time.Time) {
 	if s.every > 0 {
 		count = max(int(now.Sub(first)/s.every)+1-few, 0)
 		next = first.Add(time.Duration(count) * s.every)
@@ -25,8 +25,8 @@ func (s *Spec) Moments(first, now time.Time, few int) (count int, last []time.Ti
 	return count, last[max(len(last)-few, 0):], next
 }
 
-// leap counts moments from first, which is one, by whole days, as far as that is possible before the end. next is the first one
-// that it has not counted.
+// leap counts occurrences from first, which is one, in whole days as far as possible before end. next is the
+// first one not counted.
 func (s *Spec) leap(first, end time.Time) (count int, next time.Time) {
 	d := dayOf(first)
 	if !first.Before(end) || d.end().After(end) {
@@ -49,7 +49,8 @@ func (s *Spec) leap(first, end time.Time) (count int, next time.Time) {
 	}
 }
 
-// fewBefore is the beginning of a day from which on there are so many moments until now; first, if there are fewer.
+// fewBefore returns the start of a day after which there are few occurrences until now, or first if there are
+// fewer.
 func (s *Spec) fewBefore(now, first time.Time, few int) time.Time {
 	d := dayOf(now.In(first.Location()))
 	for few > 0 {
@@ -64,7 +65,7 @@ func (s *Spec) fewBefore(now, first time.Time, few int) time.Time {
 	return d.start()
 }
 
-// onPlain is how many moments a plain day has.
+// onPlain returns the number of occurrences on a plain day.
 func (s *Spec) onPlain(d day) int {
 	if t := d.in(time.UTC); !s.months.has(int(t.Month())) || !s.days.has(t) {
 		return 0
@@ -72,11 +73,11 @@ func (s *Spec) onPlain(d day) int {
 	return mathbits.OnesCount64(uint64(s.minutes)) * mathbits.OnesCount64(uint64(s.hours))
 }
 
-// day is one of clocks of a zone.
+// day is a day of a zone's calendar.
 type day struct {
 	year   int
 	month  time.Month
-	number int // from the month's first on, which is 1; it may be beyond its last
+	number int // counted from the first of the month, which is 1; may be beyond its last day
 	zone   *time.Location
 }
 
@@ -93,8 +94,8 @@ func (d day) start() time.Time { return d.in(d.zone) }
 
 func (d day) end() time.Time { d.number++; return d.start() }
 
-// isPlain reports whether clocks change neither on this day nor on the one before: then they show each minute once, and what is left
-// out elsewhere does not come on this day.
+// isPlain reports whether clocks change neither on this day nor on the day before: then each minute occurs
+// once, and no occurrence is shifted into this day.
 func (d day) isPlain() bool {
 	const whole = 24 * time.Hour
 	start := d.start()

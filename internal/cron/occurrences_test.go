@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Moments finds what going from each to the next does, also where clocks change.
-func TestMomentsAgainstSteps(t *testing.T) {
+// Occurrences finds what going step by step finds, also around clock changes.
+func TestOccurrencesAgainstSteps(t *testing.T) {
 	specs := strings.FieldsFunc(strings.Join(oracleSpecs, "|"), func(r rune) bool { return r == '|' || r == '\n' })
 	for _, name := range append(oracleZones, "Pacific/Apia", "America/Sao_Paulo", "America/Scoresbysund") {
 		t.Run(name, func(t *testing.T) {
@@ -29,7 +29,7 @@ func TestMomentsAgainstSteps(t *testing.T) {
 					first := s.Next(change.Add(-time.Duration(random.Int64N(int64(12 * 24 * time.Hour)))))
 					now := change.Add(time.Duration(random.Int64N(int64(12 * 24 * time.Hour))))
 					few := []int{1, 3, 100}[random.IntN(3)]
-					count, last, next := s.Moments(first, now, few)
+					count, last, next := s.Occurrences(first, now, few)
 					wantCount, wantLast, wantNext := stepped(s, first, now, few)
 					if count != wantCount || !slices.EqualFunc(last, wantLast, time.Time.Equal) || !next.Equal(wantNext) {
 						t.Errorf("%s from %v until %v, %d: %d, %v, then %v; want %d, %v, then %v", text, first, now, few, count, last, next, wantCount, wantLast, wantNext)
@@ -40,7 +40,7 @@ func TestMomentsAgainstSteps(t *testing.T) {
 	}
 }
 
-// changes are times around which to look: when clocks changed in some years, and one of each year.
+// changes returns times to test: clock changes of some years, and one time of each year.
 func changes(zone *time.Location) (all []time.Time) {
 	for year := 2009; year < 2024; year += 2 {
 		from := time.Date(year, 5, 1, 0, 0, 0, 0, zone)
@@ -49,7 +49,7 @@ func changes(zone *time.Location) (all []time.Time) {
 			all = append(all, start, end)
 		}
 	}
-	return append(all, time.Date(2011, 12, 31, 0, 0, 0, 0, zone)) // without a day before in Samoa
+	return append(all, time.Date(2011, 12, 31, 0, 0, 0, 0, zone)) // the day before did not exist in Samoa
 }
 
 func stepped(s *Spec, first, now time.Time, few int) (count int, last []time.Time, next time.Time) {
@@ -59,20 +59,21 @@ func stepped(s *Spec, first, now time.Time, few int) (count int, last []time.Tim
 	return count, last[max(len(last)-few, 0):], next
 }
 
-func BenchmarkMomentsOfAYear(b *testing.B) {
+func BenchmarkOccurrencesOfAYear(b *testing.B) {
 	zone, _ := time.LoadLocation("Europe/Berlin")
 	for _, text := range []string{"* * * * *", "30 2 * * *", "0 0 29 2 *", "@every 1s"} {
 		b.Run(text, func(b *testing.B) {
 			s, _ := Parse(text)
 			first := s.Next(time.Date(2026, 1, 1, 0, 0, 0, 0, zone))
 			for b.Loop() {
-				s.Moments(first, first.AddDate(1, 0, 0), 100)
+				s.Occurrences(first, first.AddDate(1, 0, 0), 100)
 			}
 		})
 	}
 }
 
-// So much is left to be gone through one by one, and no more: days next to a change of clocks may have fewer moments than others.
+// fewBefore leaves that many to step through, or a few more: days near a clock change may have fewer
+// occurrences than others.
 func TestFewBefore(t *testing.T) {
 	berlin, err := time.LoadLocation("Europe/Berlin")
 	if err != nil {

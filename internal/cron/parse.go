@@ -7,22 +7,22 @@ import (
 	"time"
 )
 
-// The bounds of @every.
+// Bounds of @every.
 const (
 	MinEvery = 10 * time.Millisecond
 	MaxEvery = 10 * 365 * 24 * time.Hour
 )
 
-// Error is what is wrong with a spec, and where.
+// Error is a syntax error with its position.
 type Error struct {
-	Text  string // of the whole spec
-	At    int    // the byte of it at which the wrong part begins, from 0 on
-	Field string // of which that is part; empty if it is of none
-	Wrong string // that part
+	Text  string // whole spec
+	At    int    // byte offset of the wrong part
+	Field string // its field; may be empty
+	Wrong string // wrong part
 	Want  string
 }
 
-// Error names the field, the part, and the character at which it begins.
+// Error names the field, the part and its position.
 func (e *Error) Error() string {
 	if e.Field == "" {
 		return fmt.Sprintf("%q: %s", e.Text, e.Want)
@@ -35,11 +35,11 @@ var short = map[string]string{
 	"@daily": "0 0 * * *", "@midnight": "0 0 * * *", "@hourly": "0 * * * *",
 }
 
-// field is what one of the five may hold.
+// field describes what one of the five fields may contain.
 type field struct {
 	name     string
 	from, to int
-	names    []string // of from and what follows
+	names    []string // names of from and the following numbers
 }
 
 var fields = [5]field{
@@ -101,13 +101,13 @@ func parseEvery(text, duration string) (*Spec, error) {
 	return &Spec{every: d}, nil
 }
 
-// part is some of a text, and where it begins.
+// part is a part of a text with its position.
 type part struct {
 	text string
 	at   int
 }
 
-// divide is strings.Fields that knows where each begins.
+// divide is strings.Fields with positions.
 func divide(text string) (parts []part) {
 	for at := 0; at < len(text); {
 		rest := strings.TrimLeft(text[at:], " \t")
@@ -132,7 +132,7 @@ type parser struct {
 }
 
 func (p parser) parse(s *Spec, place int) error {
-	star := strings.ContainsAny(p.text, "*?") // anywhere, so that the order of the list changes nothing
+	star := strings.ContainsAny(p.text, "*?") // anywhere, so the order of a list does not matter
 	at := p.at
 	for item := range strings.SplitSeq(p.text, ",") {
 		item := part{item, at}
@@ -158,7 +158,7 @@ func (p parser) parse(s *Spec, place int) error {
 		case 3:
 			s.months |= some
 		case 4:
-			s.days.inWeek |= some | some>>7 // 7 is Sunday, too
+			s.days.inWeek |= some | some>>7 // 7 is Sunday too
 		}
 	}
 	switch place {
@@ -172,7 +172,7 @@ func (p parser) parse(s *Spec, place int) error {
 	return nil
 }
 
-// parseSpecial reads what only a day can be: L, LW, 15W, 5L, 5#2.
+// parseSpecial reads items that only days can have: L, LW, 15W, 5L, 5#2.
 func (p parser) parseSpecial(d *days, place int, item part) (special bool, err error) {
 	ofMonth, upper := place == 2, strings.ToUpper(item.text)
 	number, nth, hasNth := strings.Cut(item.text, "#")
@@ -182,7 +182,7 @@ func (p parser) parseSpecial(d *days, place int, item part) (special bool, err e
 	case ofMonth && upper == "LW":
 		d.lastWork = true
 	case ofMonth && strings.HasSuffix(upper, "W"):
-		n, err := p.before(item)
+		n, err := p.numberBefore(item)
 		d.nearest |= 1 << n
 		return true, err
 	case !ofMonth && hasNth:
@@ -195,7 +195,7 @@ func (p parser) parseSpecial(d *days, place int, item part) (special bool, err e
 		}
 		d.nth[nth[0]-'0'] |= 1 << (n % 7)
 	case !ofMonth && strings.HasSuffix(upper, "L"):
-		n, err := p.before(item)
+		n, err := p.numberBefore(item)
 		d.lasts |= 1 << (n % 7)
 		return true, err
 	default:
@@ -204,8 +204,8 @@ func (p parser) parseSpecial(d *days, place int, item part) (special bool, err e
 	return true, nil
 }
 
-// before reads the number before the letter that ends an item: 15W, 5L.
-func (p parser) before(item part) (int, error) {
+// numberBefore reads the number before the letter at the end of an item: 15W, 5L.
+func (p parser) numberBefore(item part) (int, error) {
 	end := len(item.text) - 1
 	if end == 0 {
 		return 0, p.wrong(item, fmt.Sprintf("want a day before it, as in 5%s", item.text))
@@ -213,7 +213,7 @@ func (p parser) before(item part) (int, error) {
 	return p.number(part{item.text[:end], item.at})
 }
 
-// parseItem reads a number, a range, or all; with a step.
+// parseItem reads a number, a range or all, with an optional step.
 func (p parser) parseItem(item part, isDay bool) (some bits, err error) {
 	text, stepText, hasStep := strings.Cut(item.text, "/")
 	from, to, isRange := strings.Cut(text, "-")
@@ -249,7 +249,7 @@ func (p parser) parseItem(item part, isDay bool) (some bits, err error) {
 	return some, nil
 }
 
-// unwrapped says what to write for a range that was meant to go on at the field's first number.
+// unwrapped suggests how to write a range that was meant to wrap around.
 func (p parser) unwrapped(from, to string, first, last int) string {
 	lowest, highest := strconv.Itoa(p.from), strconv.Itoa(p.to)
 	if _, err := strconv.Atoi(to); p.names != nil && err != nil {
@@ -257,7 +257,7 @@ func (p parser) unwrapped(from, to string, first, last int) string {
 	} else if p.names != nil {
 		highest = strconv.Itoa(p.from + len(p.names) - 1)
 	}
-	if p.field == &fields[4] && first == 7 { // Sunday, too
+	if p.field == &fields[4] && first == 7 { // also Sunday
 		return lowest + "-" + to
 	}
 	if !strings.EqualFold(from, highest) {
@@ -269,7 +269,7 @@ func (p parser) unwrapped(from, to string, first, last int) string {
 	return "two, such as " + highest + "," + to
 }
 
-// hint adds to an error about a number what else the field may hold in its place.
+// hint adds what else the field may contain to an error about a number.
 func (p parser) hint(err error) error {
 	e, ok := err.(*Error)
 	switch {

@@ -8,7 +8,7 @@ import (
 
 var errZone = errors.New("want the name of a time zone, such as Europe/Berlin, or UTC")
 
-// Zone is the time zone of that name; of "" it is UTC. That of the host is refused, as hosts differ.
+// Zone returns the named time zone; "" is UTC. The host's zone is refused because hosts differ.
 func Zone(name string) (*time.Location, error) {
 	zone, err := time.LoadLocation(name)
 	if err != nil || name == "Local" {
@@ -17,7 +17,8 @@ func Zone(name string) (*time.Location, error) {
 	return zone, nil
 }
 
-// Text is a spec as Parse reads it, of a spec and, if that is empty, the time from each moment to the next. Of neither it is "".
+// Text returns the text of a spec, or of an @every spec with that interval if spec is empty. It is "" if
+// neither is given.
 func Text(spec string, every time.Duration) string {
 	if spec == "" && every != 0 {
 		return "@every " + every.String()
@@ -25,8 +26,8 @@ func Text(spec string, every time.Duration) string {
 	return spec
 }
 
-// Short is the text without what says nothing, for people to read: that of ten minutes is "@every 10m", not "@every 10m0s". What is kept
-// stays what it is, for another text is another spec.
+// Short shortens the text for people: "@every 10m" instead of "@every 10m0s". It is for display only: another
+// text would be another spec.
 func Short(text string) string {
 	if !strings.HasPrefix(text, "@every ") {
 		return text

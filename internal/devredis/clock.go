@@ -10,28 +10,28 @@ import (
 )
 
 const (
-	// clockShare keeps the work on the clock to 1/clockShare of the time: it stands still for so much longer than it
-	// took to set it, but for no longer than longestStill. Where that takes less than shortWork it is set each time: a job that is pushed
-	// while it stands still is early by as much.
+	// clockShare limits the time spent on setting the clock to 1/clockShare: after it was set it stands still
+	// that many times longer, up to longestStill. If setting it takes less than shortWork it is set each
+	// time. A job pushed while it stands still is early by as much.
 	clockShare   = 20
 	longestStill = time.Second
 	shortWork    = time.Millisecond
 )
 
-// clock is the time of which TIME tells, and by which TTLs run down. It is set before a command, and stands still within
-// a script, so that both are of one moment there: scripts compare them.
+// clock is the time returned by TIME and used for TTLs. It is set before a command and stands still within a
+// script, so that both agree there: scripts compare them.
 //
-// To set it walks over all keys: with 10,000 that takes 2 ms. So it stands still for a while where there are many. Left to itself
-// miniredis would do that at each command and at each call in a script.
+// Setting it walks over all keys, which takes 2 ms with 10,000, so with many keys it stands still for a
+// while. miniredis itself would do that at each command and each call of a script.
 type clock struct {
 	redis *miniredis.Miniredis
 
 	mu   sync.Mutex
 	at   time.Time
-	took time.Duration // to set it, as a rule
+	took time.Duration // smoothed duration of setting it
 }
 
-// runClock gives one that has been started a clock.
+// runClock attaches a clock to a started miniredis.
 func runClock(m *miniredis.Miniredis) {
 	k := &clock{redis: m}
 	m.SetTime(time.Now().UTC())
@@ -39,7 +39,8 @@ func runClock(m *miniredis.Miniredis) {
 	m.Server().SetPreHook(k.beforeCommand)
 }
 
-// beforeCommand waits for the command that is under way, so that no command finds a time before it was sent: a job pushed then would come early.
+// beforeCommand waits for the current command, so that no command finds a time before it was sent: a job
+// pushed then would be early.
 func (k *clock) beforeCommand(p *server.Peer, _ string, _ ...string) bool {
 	if !inScript(p) {
 		k.set()
@@ -47,7 +48,8 @@ func (k *clock) beforeCommand(p *server.Peer, _ string, _ ...string) bool {
 	return false
 }
 
-// inScript tells whether a command comes from a script, which miniredis notes in its context of a connection but doesn't say.
+// inScript reports whether a script sent the command. miniredis records that in the connection's context
+// without exporting it.
 func inScript(p *server.Peer) bool {
 	return p.Ctx != nil && reflect.ValueOf(p.Ctx).Elem().FieldByName("nested").Bool()
 }
@@ -62,7 +64,7 @@ func (k *clock) set() {
 	k.at = now
 	k.redis.SetTime(now.UTC())
 	start := time.Now()
-	k.redis.DB(0) // has the TTLs run down
-	// It may have had to wait for the processor, or for a script: that it takes longer than before is believed by and by.
+	k.redis.DB(0) // expires keys
+	// It may have waited for the processor or for a script, so an increase is accepted gradually.
 	k.took = min(time.Since(start), k.took+k.took/4+10*time.Microsecond)
 }

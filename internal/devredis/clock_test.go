@@ -8,7 +8,7 @@ import (
 	"github.com/mix-basic/delayer/internal/redistest"
 )
 
-// A script finds that TTLs have run down by as much as time has passed.
+// Within a script, TTLs have decreased by the time that has passed.
 func TestClockInScripts(t *testing.T) {
 	f := start(t)
 	expires := func() float64 {
@@ -26,7 +26,7 @@ func TestClockInScripts(t *testing.T) {
 	}
 }
 
-// A command that had to wait for a script still finds a time that is not before it was sent.
+// A command that waited for a script does not find a time before it was sent.
 func TestClockBesideScripts(t *testing.T) {
 	f := start(t)
 	busy, done := dial(t, f), make(chan struct{})

@@ -1,26 +1,25 @@
-// Package devredis is the in-memory Redis of delayer --dev: enough of Redis to
-// try Delayer out without installing one. It keeps nothing, and is slow from
-// some 10,000 waiting jobs on.
+// Package devredis is the in-memory Redis of delayer --dev, for trying Delayer without installing Redis. It
+// is miniredis with a real clock; it stores nothing on disk and slows down beyond about 10,000 waiting jobs.
 package devredis
 
 import "github.com/alicebob/miniredis/v2"
 
-// User may log in. There is no difference between what users may do.
+// User has access. All users have the same permissions.
 type User struct {
-	Name     string // empty: Redis's default user
+	Name     string // "" for Redis's default user
 	Password string
 }
 
-// Server is a running in-memory Redis. Make one with Start, end it with Close.
+// Server is a running in-memory Redis. Create it with Start, end it with Close.
 type Server struct {
-	// Addr is the host:port at which it takes connections.
+	// Addr is the host:port at which it listens.
 	Addr string
 
 	close func()
 }
 
-// Start starts an empty Redis on addr, host:port; port 0 takes a free one.
-// Without users everyone may use it, else only they, from the first connection on.
+// Start starts an empty Redis on addr, host:port; port 0 takes a free one. Without users everybody has
+// access, otherwise only they.
 func Start(addr string, users ...User) (*Server, error) {
 	m := miniredis.NewMiniRedis()
 	for _, u := range users {
@@ -36,6 +35,5 @@ func Start(addr string, users ...User) (*Server, error) {
 	return &Server{Addr: m.Addr(), close: m.Close}, nil
 }
 
-// Close ends the server, its connections and whatever waits on them. What it
-// held is gone. Call it once.
+// Close stops the server and closes its connections. Its contents are lost. Call it once.
 func (s *Server) Close() { s.close() }

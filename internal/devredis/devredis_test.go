@@ -26,7 +26,7 @@ func dial(t *testing.T, f *redistest.Fixture, options ...redis.DialOption) redis
 	return c
 }
 
-// TTLs run down by the real clock, and not (much) faster.
+// TTLs follow the real clock and are not (much) faster.
 func TestTTL(t *testing.T) {
 	f := start(t)
 	began := time.Now()
@@ -43,8 +43,7 @@ func TestTTL(t *testing.T) {
 	}
 }
 
-// TTLs cost little even with many keys. With miniredis's ClockTTL this
-// takes longer than the test's patience.
+// TTLs are cheap even with many keys. With miniredis's own clock this takes longer than the test allows.
 func TestTTLOfManyKeys(t *testing.T) {
 	f := start(t)
 	c := f.Conn()
@@ -76,7 +75,7 @@ func TestClock(t *testing.T) {
 	}
 }
 
-// A client that waits without taking, as Delayer's does, is woken by a push.
+// A client that waits without taking, like Delayer's, is woken by a push.
 func TestBlockingMove(t *testing.T) {
 	f := start(t)
 	waiter := dial(t, f)
@@ -91,7 +90,7 @@ func TestBlockingMove(t *testing.T) {
 	}
 }
 
-// Close does not wait for those who wait.
+// Close does not wait for blocked clients.
 func TestCloseWithWaitingClient(t *testing.T) {
 	s, err := devredis.Start("127.0.0.1:0")
 	redistest.Check(t, err)

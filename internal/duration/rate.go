@@ -27,7 +27,7 @@ func ParseRate(text string) (float64, error) {
 	return 0, ErrRate
 }
 
-// Rate is so many a second as ParseRate reads it, of the shortest unit in which there is one at least.
+// Rate formats a rate per second for ParseRate, in the shortest unit that makes it at least 1.
 func Rate(perSecond float64) string {
 	unit := units[0]
 	for _, longer := range units[1:] {

@@ -16,7 +16,7 @@ import (
 // guard decides which requests are admitted.
 type guard struct {
 	*Server
-	token   [sha256.Size]byte            // zero if there is none: no request can match it
+	token   [sha256.Size]byte            // zero without a token: no request can match it
 	users   map[string][sha256.Size]byte // password hashes
 	secured bool                         // a token or a user is configured
 	hosts   []string

@@ -34,7 +34,7 @@ type Options struct {
 	ReadOnly bool
 	// TLS tells that the listener encrypts.
 	TLS bool
-	// Limit is the Limited listener that Serve gets, directly or wrapped; nil if there is none.
+	// Limit is the Limited listener that Serve gets, directly or wrapped; may be nil.
 	Limit *Limited
 	// RedisTimeout is how long a call takes to fail when Redis hangs; 0 if unknown.
 	RedisTimeout time.Duration

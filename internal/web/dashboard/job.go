@@ -18,7 +18,7 @@ import (
 // jobData is the content of a job's page.
 type jobData struct {
 	ID         string
-	Job        *client.Job // nil if there is none
+	Job        *client.Job // nil if there is no such job
 	Body       body
 	Unreadable []piece // why the job could not be read
 	Missing    bool    // no job has this ID

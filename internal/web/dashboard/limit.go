@@ -59,7 +59,7 @@ func (a *act) limit() (int, error) {
 	return oneUnless(a.client.SetLimit(a.ctx, a.Topic, l))
 }
 
-// LimitText is the limit in short, – if there is none.
+// LimitText is the limit in short, or – without a limit.
 func (l language) LimitText(of store.Limit) string {
 	var parts []string
 	if of.Concurrency > 0 {

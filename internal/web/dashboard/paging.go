@@ -55,8 +55,8 @@ func cutPage[T any](g *paging, list []T) []T {
 // Pages returns the number of pages.
 func (g paging) Pages() int { return max((g.Matched+g.size-1)/g.size, 1) }
 
-// Beside links to the page that many pages away.
-func (g paging) Beside(pages int) string {
+// PageBeside links to the page that many pages away.
+func (g paging) PageBeside(pages int) string {
 	return link(g.path, "q", g.Contains, "show", g.Show, "sort", g.Sort, "page", strconv.Itoa(g.Page+pages))
 }
 

@@ -108,7 +108,7 @@ const (
 // listing is a page of jobs.
 type listing struct {
 	Page       inspect.Page
-	Unreadable []piece // why there is none
+	Unreadable []piece // why the page is missing
 }
 
 // Short reports whether the search ended before the page was full.

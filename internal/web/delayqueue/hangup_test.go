@@ -64,30 +64,30 @@ func TestHalfClosedWhileWaiting(t *testing.T) {
 	f.answer(conn).expect(t, done, "null")
 }
 
-// hasty has connections whose writes time out after a few ms; failed receives a value when one did.
-type hasty struct {
+// impatient has connections whose writes time out after a few ms; failed receives a value when one did.
+type impatient struct {
 	net.Listener
 	failed chan error
 }
 
-func (l hasty) Accept() (net.Conn, error) {
+func (l impatient) Accept() (net.Conn, error) {
 	c, err := l.Listener.Accept()
-	return hastyConn{c, l.failed}, err
+	return impatientConn{c, l.failed}, err
 }
 
-type hastyConn struct {
+type impatientConn struct {
 	net.Conn
 	failed chan error
 }
 
-func (c hastyConn) SetWriteDeadline(t time.Time) error {
+func (c impatientConn) SetWriteDeadline(t time.Time) error {
 	if t.IsZero() {
 		return c.Conn.SetWriteDeadline(t)
 	}
 	return nil
 }
 
-func (c hastyConn) Write(p []byte) (int, error) {
+func (c impatientConn) Write(p []byte) (int, error) {
 	c.Conn.SetWriteDeadline(time.Now().Add(50 * time.Millisecond))
 	n, err := c.Conn.Write(p)
 	if err != nil {
@@ -99,7 +99,7 @@ func (c hastyConn) Write(p []byte) (int, error) {
 // A client that does not read a large answer loses the job when the time limit is over.
 func TestSlowReader(t *testing.T) {
 	failed := make(chan error, 100)
-	f := start(t, setup{listen: func(l net.Listener) net.Listener { return hasty{l, failed} }})
+	f := start(t, setup{listen: func(l net.Listener) net.Listener { return impatient{l, failed} }})
 	large := strings.Repeat("x", 16<<20) // more than the socket buffers hold
 	f.push("a", "t", large, client.TTR(time.Hour))
 	f.request("/pop", `{"topic":"t"}`)

@@ -29,7 +29,7 @@ const barriers = `(() => {
   return found.join("\n");
 })()`
 
-// Each page can be used by those who can't see it.
+// Each page can be used with a screen reader.
 func TestAccessible(t *testing.T) {
 	p := openPage(t, "")
 	fillShop(t, p.redis.Addr)

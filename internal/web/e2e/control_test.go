@@ -7,13 +7,13 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 )
 
-// looks are how wide the screen is, and in which language the pages are.
+// looks are screen widths and languages.
 var looks = []struct {
 	language string
 	width    int64
 }{{"en", 1280}, {"zh", 1280}, {"en", 390}, {"zh", 390}}
 
-// look has the pages be looked at so.
+// look sets the language and the screen width.
 func (p page) look(language string, width int64) {
 	p.Helper()
 	p.do(emulation.SetDeviceMetricsOverride(width, 844, 1, width < 640))
@@ -37,7 +37,7 @@ func (p page) fits(selectors ...string) {
 	}
 }
 
-// A topic is paused and resumed, limited and freed; each is to be seen, on the overview and in the list of topics, too.
+// A topic is paused, resumed, limited and freed, and each change shows on its page, on the overview and in the list.
 func TestPauseAndLimit(t *testing.T) {
 	p := openPage(t, "")
 	says := map[string]map[string]string{
@@ -82,7 +82,7 @@ func TestPauseAndLimit(t *testing.T) {
 		p.fits("#limit form", "#limit [name=tag]", "[data-do=limit]")
 		p.click("[data-do=limit]")
 		p.shows("#problem", says["wrong"][look.language])
-		p.fits("#problem", "#limit form") // which is open still
+		p.fits("#problem", "#limit form") // which is still open
 		p.fill("#limit [name=rate]", "100/s")
 		p.click("[data-do=limit]")
 		p.says("#done", says["limited"][look.language])
@@ -101,7 +101,7 @@ func TestPauseAndLimit(t *testing.T) {
 	}
 }
 
-// The overview follows what is paused while it is open.
+// An open overview updates when a topic is paused.
 func TestOverviewFollowsPauses(t *testing.T) {
 	p := openPage(t, "")
 	p.openUntil("/", `!document.querySelector("#slowed")`)
@@ -111,7 +111,7 @@ func TestOverviewFollowsPauses(t *testing.T) {
 	p.until("it is resumed", `!document.querySelector("#slowed")`, func() {})
 }
 
-// A schedule is run by hand, paused, resumed and deleted, and shows what became of its moments.
+// A schedule is run by hand, paused, resumed and deleted, and shows its last runs.
 func TestSchedules(t *testing.T) {
 	p := openPage(t, "")
 	says := map[string]map[string]string{
@@ -146,7 +146,7 @@ func TestSchedules(t *testing.T) {
 		p.click(report + "[data-do=resume_schedule]")
 		p.says("#done", says["resumed"][look.language])
 
-		// The first moment has a job, which nobody takes; the others have none.
+		// The first run has a job, which nobody takes; the later ones are skipped.
 		p.openUntil("/ui/schedules", `document.querySelectorAll(`+quoted(often+`[data-occurrence="overlapped"]`)+`).length >= 9`)
 		p.press(often + "summary")
 		p.fits(often + ".occurrences")

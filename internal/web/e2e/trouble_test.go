@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// When Redis is gone the overview does not go on to say that all is well; when it is back, it does.
+// When Redis is down the overview stops saying that all is well, until Redis is back.
 func TestRedisGone(t *testing.T) {
 	p := openPage(t, "")
 	pause := func() { time.Sleep(20 * time.Millisecond) }
@@ -17,7 +17,7 @@ func TestRedisGone(t *testing.T) {
 	p.until("with Redis", shown+` && !document.querySelector("#lost").checkVisibility()`, pause)
 }
 
-// A delay that is none stays in its field, beside what is wrong with it.
+// An invalid delay stays in its field, next to the error.
 func TestWrongDelay(t *testing.T) {
 	p := openPage(t, "")
 	p.call("/v1/jobs", map[string]any{"id": "order-1", "topic": "orders", "body": "b", "delay": "1h"})
@@ -34,7 +34,7 @@ func TestWrongDelay(t *testing.T) {
 	p.says("#done", "")
 }
 
-// All dead letters of a page are ticked at once, and requeued.
+// All dead letters of a page are ticked at once and requeued.
 func TestTickAll(t *testing.T) {
 	p := openPage(t, "")
 	for _, id := range []string{"a", "b", "c"} {
@@ -44,7 +44,7 @@ func TestTickAll(t *testing.T) {
 	p.openUntil("/ui/dead", `document.querySelector("#dead-topics")`)
 	p.click(`#dead-topics a[data-topic]`)
 	p.eval(`document.querySelector("#select-all").click(), ""`)
-	p.eval(`document.querySelector("input[name=selected]").click(), ""`) // but for the first
+	p.eval(`document.querySelector("input[name=selected]").click(), ""`) // except the first
 	p.click(`[data-do=requeue-selected]`)
 	p.says("#count", "2")
 	p.click(`button[data-do=requeue_selected]`)

@@ -165,7 +165,7 @@ func TestStopWhileAnotherPolls(t *testing.T) {
 	}
 }
 
-// When too many requests wait, a further one gets a ready job, or an error if there is none.
+// When too many requests wait, a further one gets a ready job or else an error.
 func TestTooManyWait(t *testing.T) {
 	f := start(t, client.PoolOptions{})
 	ended := make(chan bool)

@@ -66,7 +66,6 @@ func (t *topics) add(name string) *topic {
 
 // live updates the labels: used lists the live topics, the last used last. Dead topics lose their labels to
 // live ones, the last used first.
-// labels, and those that have none get these, the latest first.
 func (t *topics) live(used []string) {
 	alive := make(map[string]bool, len(used))
 	for _, name := range used {

@@ -250,10 +250,10 @@ func TestAnswersAreDescribed(t *testing.T) {
 		p.ask(h, post("/v1/jobs/here/"+verb, `{"topic":"t","token":1`+more+`}`), 409)
 	}
 	p.maxWork = time.Nanosecond // it is over at once
-	hasty := p.usual()
+	noWait := p.usual()
 	p.maxWork = 0
 	for _, r := range []request{{method: "DELETE", path: "/v1/topics/t/ready"}, post("/v1/dead/t/requeue", `{"all":true}`), post("/v1/dead/t/drop", `{"all":true}`)} {
-		p.ask(hasty, r, 408)
+		p.ask(noWait, r, 408)
 	}
 
 	divided := client.PoolOptions{Addr: p.redis.Addr, Database: 1, Partitions: 4}

@@ -71,7 +71,7 @@ func (p *prober) area(o client.PoolOptions, c *client.Client) web.Area {
 	return api.New(c, inspect.New(pool, "", layout), api.Options{MaxBody: maxBody, MaxWait: time.Minute, MaxWork: p.maxWork})
 }
 
-// usual is the front that the pool's Redis works for.
+// usual returns the HTTP server with a working Redis.
 func (p *prober) usual() http.Handler {
 	return p.front(web.Options{}, client.PoolOptions{Addr: p.redis.Addr})
 }

@@ -112,7 +112,7 @@ func seconds(s float64) *Duration {
 	return d
 }
 
-// must is the answer, unless there is none.
+// must returns the answer or ends the program.
 func must[T any](answer T, err error) T {
 	if err != nil {
 		log.Panic(err)
