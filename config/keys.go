@@ -66,7 +66,7 @@ func (c *Config) keys() []key {
 			"number of partitions, 1 to 1024, see docs/scaling.md; the same for all servers and clients"},
 		{"redis", "previous_partitions", "0", number(&r.PreviousPartitions, 1, 0, 1024),
 			"the number before it was changed, until delayer migrate has moved all jobs"},
-		{"redis", "max_idle", "2", number(&r.MaxIdle, 1, -1, largest), "unused connections to keep, at most max_active"},
+		{"redis", "max_idle", "2", number(&r.MaxIdle, 1, -1, largest), "idle connections to keep, at most max_active"},
 		{"redis", "max_active", "20", number(&r.MaxActive, 1, -1, largest),
 			"maximum connections besides the subscription; 0 for no limit; the same again for the HTTP server"},
 		{"redis", "idle_timeout", "3600", number(&r.IdleTimeout, time.Second, -1, largest), "seconds until an idle connection is closed, 0 for never"},
