@@ -10,6 +10,8 @@ import (
 
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/config"
+	"github.com/mix-basic/delayer/internal/inspect"
+	"github.com/mix-basic/delayer/internal/store"
 )
 
 // command is one of the client's commands. What its help says is in help/en.txt and help/zh.txt.
@@ -111,9 +113,9 @@ func firstWords() (list []string) {
 
 // call is one execution of a command.
 type call struct {
-	options                       // with as many arguments as the table allows
-	client         *client.Client // closed by the caller
-	pool           client.PoolOptions
+	options        // with as many arguments as the table allows
+	client         *client.Client
+	jobs           *inspect.Inspector // on the client's connections
 	redis          config.Redis
 	stdout, stderr *os.File
 }
@@ -136,7 +138,7 @@ func execute(o options, stdout, stderr *os.File) error {
 	return withExitCode(ctx, err)
 }
 
-// open gives the call what it needs to ask Redis.
+// open gives the call what it needs to ask Redis. The caller closes the client.
 func (c *call) open() error {
 	found, err := findConfiguration(c.options)
 	if err != nil {
@@ -144,9 +146,23 @@ func (c *call) open() error {
 	}
 	printWarnings(c.stderr, found)
 	c.redis = found.config.Redis
-	if c.pool, err = poolOptions(c.redis); err != nil {
+	pool, err := poolOptions(c.redis)
+	if err != nil {
 		return fail(exitUsage, err)
 	}
-	c.client = client.OpenPool(c.pool, client.WithPrefix(c.redis.Prefix), client.WithPartitions(c.redis.Partitions), client.WithPreviousPartitions(c.redis.PreviousPartitions))
+	connections := client.Connect(pool) // which end with the program: one may hang in a call
+	c.client, c.jobs = clientOn(connections, c.redis), inspectorOn(connections, c.redis)
 	return nil
+}
+
+func clientOn(connections client.Redis, r config.Redis, more ...client.Option) *client.Client {
+	return client.New(connections, append(more, client.WithPrefix(r.Prefix), client.WithPartitions(r.Partitions), client.WithPreviousPartitions(r.PreviousPartitions))...)
+}
+
+func inspectorOn(connections client.Redis, r config.Redis) *inspect.Inspector {
+	return inspect.New(connections, r.Prefix, layoutOf(r))
+}
+
+func layoutOf(r config.Redis) store.Layout {
+	return store.Layout{Partitions: r.Partitions, Before: r.PreviousPartitions}
 }

@@ -16,7 +16,6 @@ import (
 
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/config"
-	"github.com/mix-basic/delayer/internal/inspect"
 	"github.com/mix-basic/delayer/internal/web"
 	"github.com/mix-basic/delayer/internal/web/api"
 	"github.com/mix-basic/delayer/internal/web/dashboard"
@@ -55,8 +54,8 @@ func openFront(c config.Config, dev bool, pool client.PoolOptions, log *logger.L
 	h := c.HTTP
 	pool.MaxIdle, pool.IdleTimeout = max(pool.MaxIdle, frontIdle), frontIdleTimeout
 	own := client.Connect(pool)
-	jobClient := client.New(own, client.WithPrefix(c.Redis.Prefix), client.WithPartitions(c.Redis.Partitions), client.WithPreviousPartitions(c.Redis.PreviousPartitions), client.WithLogger(slog.New(slog.NewTextHandler(logLines{log}, nil))))
-	jobs := inspect.New(own, c.Redis.Prefix, layoutOf(c.Redis))
+	jobClient := clientOn(own, c.Redis, client.WithLogger(slog.New(slog.NewTextHandler(logLines{log}, nil))))
+	jobs := inspectorOn(own, c.Redis)
 	f.metrics = metrics.New(jobs, metrics.Options{
 		Topics: cmp.Or(h.TopicLabels, -1), Version: version,
 		Interval: c.Delayer.TimerInterval, ReadyMaxLate: h.ReadyMaxLate,

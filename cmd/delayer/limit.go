@@ -80,9 +80,7 @@ func (c *call) limitReply(limit client.Limit) reply {
 
 // countsOf are the topic's.
 func (c *call) countsOf(ctx context.Context, topic string) (inspect.TopicCounts, error) {
-	pool := client.Connect(c.pool)
-	defer pool.Close()
-	counts, err := inspect.New(pool, c.redis.Prefix, layoutOf(c.redis)).CountsOf(ctx, topic)
+	counts, err := c.jobs.CountsOf(ctx, topic)
 	if err = cmp.Or(err, counts.Broken()); err != nil {
 		return inspect.TopicCounts{}, err
 	}

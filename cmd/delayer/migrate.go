@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/inspect"
 )
 
@@ -23,10 +22,8 @@ func (c *call) migrate(ctx context.Context, waits bool) (reply, error) {
 	if c.redis.PreviousPartitions == 0 {
 		return reply{}, fail(exitUsage, errors.New("migrate: redis.previous_partitions is not set: want how many partitions there were before"))
 	}
-	pool := client.Connect(c.pool)
-	defer pool.Close()
 	bar := &progress{to: c.stderr, redraws: isScreen(c.stderr)}
-	sum, err := inspect.New(pool, c.redis.Prefix, layoutOf(c.redis)).Migrate(ctx, waits, bar.show)
+	sum, err := c.jobs.Migrate(ctx, waits, bar.show)
 	bar.end()
 	if err != nil {
 		return reply{}, unfinished(sum, err)

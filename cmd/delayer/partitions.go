@@ -8,17 +8,12 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/mix-basic/delayer/client"
-	"github.com/mix-basic/delayer/config"
 	"github.com/mix-basic/delayer/internal/inspect"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
 func runPartitions(ctx context.Context, c *call) (reply, error) {
-	pool := client.Connect(c.pool)
-	defer pool.Close()
-	op := inspect.New(pool, c.redis.Prefix, layoutOf(c.redis))
-	partitions, err := op.Partitions(ctx)
+	partitions, err := c.jobs.Partitions(ctx)
 	if err != nil {
 		return reply{}, err
 	}
@@ -47,7 +42,7 @@ func runPartitions(ctx context.Context, c *call) (reply, error) {
 	}
 	all := map[string]any{"partitions": list}
 	var strays []map[string]any
-	for _, s := range op.Strays(ctx) {
+	for _, s := range c.jobs.Strays(ctx) {
 		broken += "\n" + s.String()
 		strays = append(strays, map[string]any{"partitions": s.Partitions, "jobs": s.Jobs, "at_least": s.AtLeast, "command": s.Command()})
 	}
@@ -55,10 +50,6 @@ func runPartitions(ctx context.Context, c *call) (reply, error) {
 		all["stray"] = strays
 	}
 	return reply{text: t.String() + broken, json: all, safe: true}, nil
-}
-
-func layoutOf(r config.Redis) store.Layout {
-	return store.Layout{Partitions: r.Partitions, Before: r.PreviousPartitions}
 }
 
 func partitionName(p inspect.Partition) string {

@@ -44,7 +44,7 @@ func (s *service) keepSchedules(ctx context.Context) {
 	pool := client.Connect(s.pool)
 	defer pool.Close()
 	k := &fileSchedules{
-		jobs: store.Layout{Partitions: r.Partitions, Before: r.PreviousPartitions}.Open(pool, r.Prefix), id: rand.Text(), log: s.log,
+		jobs: layoutOf(r).Open(pool, r.Prefix), id: rand.Text(), log: s.log,
 	}
 	for _, one := range s.config.Schedules {
 		k.list, k.names = append(k.list, scheduleOfFile(one)), append(k.names, one.Name)
