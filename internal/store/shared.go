@@ -67,8 +67,8 @@ const (
 	toldExhausted
 )
 
-// LuaParts are the parts that Go writes, which scripts include like those in lua/parts: keys has the names of keys and channels,
-// go what else scripts and Go have in common. See luagen.
+// LuaParts are the parts that Go writes, which scripts need not include: keys has the names of keys and channels, go what else scripts
+// and Go have in common. See luagen.
 func LuaParts() map[string]string {
 	var k Keys
 	var keys, constants strings.Builder

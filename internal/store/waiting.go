@@ -141,7 +141,7 @@ func (l LookAt) page(first, end int) *Call[Looked] {
 	return newCall(s, pollScript, args, func(reply any) (Looked, error) { return lookedOf(reply, len(topics)) })
 }
 
-// lookedOf reads look.lua's answer, which has no lengths if all are 0.
+// lookedOf reads poll.lua's answer, which has no lengths if all are 0.
 func lookedOf(reply any, topics int) (Looked, error) {
 	looked := Looked{Lengths: make([]int, topics), Added: make([]bool, topics)}
 	var added []int

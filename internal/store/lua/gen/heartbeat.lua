@@ -38,16 +38,11 @@ local function not_permitted(command, key, ...)
   end
 end
 
--- Whether the server has been silent for longer than it would be. (A time to come is that of
--- a clock which was set back.)
+-- Whether the server has been silent for longer than it would be. (A time to come is that of a clock which was set back.)
 local function is_gone(entry)
   local written, interval = string.match(entry or '', '^{"now":(%d+),"started":%d+,"interval":(%d+),')
   return not written or interval - ANNOUNCED_WITHIN > 0 or math.abs(now - written) > math.max(STALE_AFTER, 2 * interval)
 end
-
--- Adds what a server has done since its last entry to the last hour of all: field "slot modulo SLOTS"
--- of the hash, "slot acked place:count,place:count,…" (see History in Go). So there are SLOTS fields at
--- most, and an old one is overwritten. Nothing depends on it: what can't be done is left out.
 
 local function lateness_of(entry)
   local counts = {}
@@ -57,7 +52,9 @@ local function lateness_of(entry)
   return counts
 end
 
---   is_new  whether the server has never had an entry: then it has done all of it just now
+-- Adds what a server has done since its last entry to the last hour of all: field "slot modulo SLOTS" of the hash, "slot acked place:count,
+-- place:count,…" (see History in Go). So there are SLOTS fields at most, and an old one is overwritten. Nothing depends on it: what can't be
+-- done is left out. One that is new has done all of it just now.
 local function record(before, after, is_new)
   local slot, counts = math.floor(now / HISTORY_STEP), {}
   local field = string.format('%d', slot % HISTORY_SLOTS)

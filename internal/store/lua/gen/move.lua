@@ -115,25 +115,16 @@ local function count_reserved(by_topic, ids)
     end
   end
 end
-local SOON = 1800
 local known_topics = prefix .. 'topics'
 local USED_EACH = 60
 local function used_at(seconds)
   return string.format('%d', seconds - seconds % USED_EACH)
 end
+local SOON = 1800
 local topics_due = prefix .. 'topics_due'
-local function register_wait(topic, seconds, due)
-  if due - seconds > SOON then
-    redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
-    redis.pcall('ZADD', topics_due, 'GT', string.format('%d', due - due % SOON + 2 * SOON), topic)
-  end
-end
 local function register_use(topic, seconds, due)
-  if due - seconds > SOON then
-    register_wait(topic, seconds, due)
-  else
-    redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
-  end
+  redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
+  if due - seconds > SOON then redis.pcall('ZADD', topics_due, 'GT', string.format('%d', due - due % SOON + 2 * SOON), topic) end
 end
 local MOST_DEAD = 100
 local waiters = prefix .. 'waiting:'
@@ -225,14 +216,11 @@ local function move(args)
     local scores = redis.call('ZMSCORE', pool, unpack(args, first, last))
     local ids, from, to = args, first, last
     local leases, sum, counted = examine(scores, n)
-    if not leases then
+    local removed = leases and redis.call('ZREM', pool, unpack(args, first, last))
+    if removed ~= to - from + 1 then
       ids, scores = select_due(first, last, scores, found_at, left)
       from, to = 1, #ids
-      leases, sum, counted = examine(scores, n)
-    end
-    if to >= from and redis.call('ZREM', pool, unpack(ids, from, to)) <= to - from then
-      ids, scores = select_due(first, last, scores, found_at, left)
-      from, to = 1, #ids
+      if not removed and to > 0 then redis.call('ZREM', pool, unpack(ids)) end
       leases, sum, counted = examine(scores, n)
     end
     ended = ended + leases

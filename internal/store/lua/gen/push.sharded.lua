@@ -261,25 +261,16 @@ local function withdraw(topic, id)
     queue = parked_queues .. topic
   end
 end
-local SOON = 1800
 local known_topics = prefix .. 'topics'
 local USED_EACH = 60
 local function used_at(seconds)
   return string.format('%d', seconds - seconds % USED_EACH)
 end
+local SOON = 1800
 local topics_due = prefix .. 'topics_due'
-local function register_wait(topic, seconds, due)
-  if due - seconds > SOON then
-    redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
-    redis.pcall('ZADD', topics_due, 'GT', string.format('%d', due - due % SOON + 2 * SOON), topic)
-  end
-end
 local function register_use(topic, seconds, due)
-  if due - seconds > SOON then
-    register_wait(topic, seconds, due)
-  else
-    redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
-  end
+  redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
+  if due - seconds > SOON then redis.pcall('ZADD', topics_due, 'GT', string.format('%d', due - due % SOON + 2 * SOON), topic) end
 end
 -- Stores the job that begins at ARGV[i], in the run that begins at ARGV[run]. A job that is to
 -- wait is in the pool already. If it is one of a burst, latest is how long after its first push it falls due at the latest (ms).

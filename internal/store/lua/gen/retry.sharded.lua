@@ -87,11 +87,12 @@ local function used_at(seconds)
   return string.format('%d', seconds - seconds % USED_EACH)
 end
 local topics_due = prefix .. 'topics_due'
+local function register_use(topic, seconds, due)
+  redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
+  if due - seconds > SOON then redis.pcall('ZADD', topics_due, 'GT', string.format('%d', due - due % SOON + 2 * SOON), topic) end
+end
 local function register_wait(topic, seconds, due)
-  if due - seconds > SOON then
-    redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
-    redis.pcall('ZADD', topics_due, 'GT', string.format('%d', due - due % SOON + 2 * SOON), topic)
-  end
+  if due - seconds > SOON then register_use(topic, seconds, due) end
 end
 local lengths = {}
 local function make_ready(topic, id, command)
@@ -326,13 +327,6 @@ local function pushed_again(ttl, expires)
 end
 local function options_text(most, ttr, lifetime)
   return string.format('%d %d %d', most, ttr, lifetime)
-end
-local function register_use(topic, seconds, due)
-  if due - seconds > SOON then
-    register_wait(topic, seconds, due)
-  else
-    redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
-  end
 end
 local function follow_up(id, from)
   local name = buckets .. id

@@ -81,15 +81,12 @@ local function move(args)
     local scores = redis.call('ZMSCORE', pool, unpack(args, first, last))
     local ids, from, to = args, first, last -- as a rule all of them, which spares a copy
     local leases, sum, counted = examine(scores, n)
-    if not leases then
+    -- Out of the pool first: a script that has written is not refused at maxmemory.
+    local removed = leases and redis.call('ZREM', pool, unpack(args, first, last))
+    if removed ~= to - from + 1 then -- some are not due, have left, or are named twice
       ids, scores = select_due(first, last, scores, found_at, left)
       from, to = 1, #ids
-      leases, sum, counted = examine(scores, n)
-    end
-    -- Out of the pool first: a script that has written is not refused at maxmemory.
-    if to >= from and redis.call('ZREM', pool, unpack(ids, from, to)) <= to - from then
-      ids, scores = select_due(first, last, scores, found_at, left) -- an ID is named twice
-      from, to = 1, #ids
+      if not removed and to > 0 then redis.call('ZREM', pool, unpack(ids)) end
       leases, sum, counted = examine(scores, n)
     end
     ended = ended + leases

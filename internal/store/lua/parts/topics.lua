@@ -6,20 +6,14 @@ local function used_at(seconds)
   return string.format('%d', seconds - seconds % USED_EACH)
 end
 
--- Registers that a job of the topic waits, if that is for long. Times are in Unix s. No permission is no failure: the topic is not
--- counted meanwhile.
-local function register_wait(topic, seconds, due)
-  if due - seconds > SOON then
-    redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
-    redis.pcall('ZADD', topics_due, 'GT', string.format('%d', due - due % SOON + 2 * SOON), topic)
-  end
+-- Registers that a job of the topic was stored, which is due then. Times are in Unix s. No permission is no failure: the topic is not counted
+-- meanwhile.
+local function register_use(topic, seconds, due)
+  redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
+  if due - seconds > SOON then redis.pcall('ZADD', topics_due, 'GT', string.format('%d', due - due % SOON + 2 * SOON), topic) end
 end
 
--- Registers that a job of the topic was stored, which is due then.
-local function register_use(topic, seconds, due)
-  if due - seconds > SOON then
-    register_wait(topic, seconds, due)
-  else
-    redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
-  end
+-- The same of one that waits, if that is for long.
+local function register_wait(topic, seconds, due)
+  if due - seconds > SOON then register_use(topic, seconds, due) end
 end
