@@ -141,7 +141,8 @@ local function reserve(name, k, leases)
   return score, late, at
 end
 
--- The jobs are counted as reserved before they are read: so it is known without another command whether the topic has a limit.
+-- The jobs are counted as reserved before they are read: so it is known without another command whether the topic has a limit. (A reserve
+-- that leaves topics with a limit to another script takes 1 % less time, and needs a second call when it meets one.)
 local counted = 0
 local close, slots_of_topic -- of a topic with a limit, see open_limit
 

@@ -305,7 +305,8 @@ local function store(name, i, run, due, replaced, latest)
 end
 
 -- What is to be done otherwise with the jobs of the run that begins at ARGV[run], as their IDs may exist or their policy is not plain.
--- Most calls have no such run, and are spared these definitions.
+-- Most calls have no such run, and are spared these definitions. (A script of its own would have to store plain jobs, too: a call may have
+-- both, and stores all of them or none.)
 local function special(run)
   local ALREADY_EXISTS = 0
   local FOLLOW = 'follow'
