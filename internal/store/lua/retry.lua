@@ -10,7 +10,7 @@
 -- Errors: WRONGTYPE of the pool, NOPERM. Nothing has changed then.
 -- Atomic because a job must be leased, in the pool, ready or dead, never in two of these or in none.
 -- Cost: O(log n) of the pool, and of the topic's dead letters, for each job.
--- include: dead guard lease pool queue time topics cluster
+-- include: dead guard lease time cluster
 local FIELDS = 6
 local first_bucket = buckets .. ARGV[2]
 local err = not_writable() or not_permitted('ZREM', pool, '') or not_permitted('PEXPIRE', first_bucket, '1')
@@ -45,55 +45,61 @@ end
 redis.call('ZREM', pool, '') -- takes nothing; behind a write, nothing is refused at maxmemory
 
 local ended, ids, followers = {}, {}, {} -- leases, by topic, and their jobs; IDs of dead letters
-local first_due = math.huge
-
--- Puts the job at ARGV[i] into the pool, or into its queue, and a released one in front.
-local function put_back(i, job)
-  local topic, id, delay, refund, text = ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 3]), ARGV[i + 4] == REFUND, ARGV[i + 5]
-  local name = buckets .. id
-  local attempts, token, lent = read_lease(job[1])
-  local left = lifetime_left(redis.call('PTTL', name), token, lent)
-  if left >= 0 then left = left + delay end
-  local lease = lease_text(math.max(refund and attempts - 1 or attempts, 0), token, 0, left)
-  if string.byte(job[1]) == FOLLOWER_BYTE then lease = FOLLOWER_MARK .. lease end
-  redis.call('HSET', name, 'lease', lease)
-  if text ~= '' then redis.call('HSET', name, 'error', text) end
-  if left >= 0 then redis.call('PEXPIRE', name, string.format('%d', left)) end
-  if delay > 0 then
-    redis.call('ZADD', pool, score_of(now + delay), id)
-    register_wait(topic, now / 1000, (now + delay) / 1000)
-    first_due = math.min(first_due, now + delay)
-  else
-    redis.call('ZREM', pool, id)
-    local refused = make_ready(topic, id, refund and 'RPUSH')
-    if refused then redis.call('ZADD', pool, score_of(now), id) end -- the server will name what keeps it out
-  end
-end
-
-local reply = {}
+local reply, some_returned = {}, false
 for i = 1, #ARGV, FIELDS do
   local topic, id, job, reason = ARGV[i], ARGV[i + 1], jobs[i], reasons[i]
   local what = not job and whys[i] or reason and ARGV[i + 4] ~= BURY and EXHAUSTED or nil
   local has_follower = reason and string.byte(job[1]) == FOLLOWER_BYTE
   local failed = reason and bury(id, buckets .. id, topic, reason, ARGV[i + 5], has_follower)
   if failed then
-    what = failed.err
+    what, jobs[i] = failed.err, nil
   elseif job then
     ended[topic], ids[#ids + 1] = (ended[topic] or 0) - 1, id
-    if not reason then
-      put_back(i, job)
-    else
-      redis.call('ZREM', pool, id)
-      if has_follower then followers[#followers + 1] = id end
-    end
+    some_returned = some_returned or not reason
+    if reason then redis.call('ZREM', pool, id) end
+    if has_follower then followers[#followers + 1] = id end
   end
   if what then
     reply[#reply + 1], reply[#reply + 2] = (i - 1) / FIELDS + 1, what
   end
 end
-count_reserved(ended, ids)
-if first_due < math.huge then announce(score_of(first_due), first_due - now) end
-wake_all()
+
+if some_returned then
+  -- include: pool: announce; queue: make_ready wake_all; time: score_of; topics: register_wait
+  local first_due = math.huge
+
+  -- Puts the job at ARGV[i] into the pool, or into its queue, and a released one in front.
+  local function put_back(i, job)
+    local topic, id, delay, refund, text = ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 3]), ARGV[i + 4] == REFUND, ARGV[i + 5]
+    local name = buckets .. id
+    local attempts, token, lent = read_lease(job[1])
+    local left = lifetime_left(redis.call('PTTL', name), token, lent)
+    if left >= 0 then left = left + delay end
+    local lease = lease_text(math.max(refund and attempts - 1 or attempts, 0), token, 0, left)
+    if string.byte(job[1]) == FOLLOWER_BYTE then lease = FOLLOWER_MARK .. lease end
+    redis.call('HSET', name, 'lease', lease)
+    if text ~= '' then redis.call('HSET', name, 'error', text) end
+    if left >= 0 then redis.call('PEXPIRE', name, string.format('%d', left)) end
+    if delay > 0 then
+      redis.call('ZADD', pool, score_of(now + delay), id)
+      register_wait(topic, now / 1000, (now + delay) / 1000)
+      first_due = math.min(first_due, now + delay)
+    else
+      redis.call('ZREM', pool, id)
+      local refused = make_ready(topic, id, refund and 'RPUSH')
+      if refused then redis.call('ZADD', pool, score_of(now), id) end -- the server will name what keeps it out
+    end
+  end
+
+  for i = 1, #ARGV, FIELDS do
+    if jobs[i] and not reasons[i] then put_back(i, jobs[i]) end
+  end
+  count_reserved(ended, ids)
+  if first_due < math.huge then announce(score_of(first_due), first_due - now) end
+  wake_all()
+else
+  count_reserved(ended, ids)
+end
 if #followers == 0 then return reply end
 
 -- include: keys: dead_letters; follow: follow_up

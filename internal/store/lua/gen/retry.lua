@@ -53,49 +53,12 @@ local function read_lease(text)
   local attempts, token, lent, expires = string.match(text, '^%+?(%d+) (%d+) (%-?%d+) ?(%d*)$')
   return tonumber(attempts) or 0, tonumber(token) or 0, tonumber(lent) or 0, tonumber(expires) or 0
 end
-local begun = (now_us - now_us % 1000) / 1000
-local now = now_us % 1000 == 0 and begun or begun + 1
-local function lifetime_left(ttl, token, lent)
-  if ttl < 0 then return ttl end
-  local reserved = math.floor(token / 1000)
-  if reserved == 0 or reserved > now then reserved = now end
-  return math.max(ttl - lent + now - reserved, 1)
-end
---
-local function lease_text(attempts, token, lent, left)
-  return string.format('%d %d %d %d', attempts, token, lent, left >= 0 and now + left or 0)
-end
-local FOLLOWER_BYTE = 43
-local FOLLOWER_MARK = '+'
-local function score_of(ms)
-  local rest = ms % 1000
-  if rest == 0 then return string.format('%d', ms / 1000) end
-  return string.format('%d.%03d', (ms - rest) / 1000, rest)
-end
-local SOON = 1800
-local known_topics = prefix .. 'topics'
-local USED_EACH = 60
-local function used_at(seconds)
-  return string.format('%d', seconds - seconds % USED_EACH)
-end
-local topics_due = prefix .. 'topics_due'
-local function register_use(topic, seconds, due)
-  redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
-  if due - seconds > SOON then redis.pcall('ZADD', topics_due, 'GT', string.format('%d', due - due % SOON + 2 * SOON), topic) end
-end
-local function register_wait(topic, seconds, due)
-  if due - seconds > SOON then register_use(topic, seconds, due) end
-end
-local queues = prefix .. 'ready_queue:'
-local lengths = {}
-local function make_ready(topic, id, command)
-  local length = redis.pcall(command or 'LPUSH', queues .. topic, id)
-  if type(length) == 'table' then return length end
-  lengths[topic] = length
-end
 local EXHAUSTED = 10
+local FOLLOWER_BYTE = 43
 local dead_letters = prefix .. 'dead_letter:'
 local dead_lists = prefix .. 'dead_letters:'
+local begun = (now_us - now_us % 1000) / 1000
+local now = now_us % 1000 == 0 and begun or begun + 1
 local dead_topics = prefix .. 'dead_topics'
 local function unlist(topic, id)
   local list = dead_lists .. topic
@@ -120,6 +83,17 @@ local function bury(id, bucket, topic, reason, text, has_follower)
   redis.pcall('PERSIST', letter)
   redis.pcall('ZADD', dead_topics, 'NX', string.format('%d', now), topic)
 end
+local function lifetime_left(ttl, token, lent)
+  if ttl < 0 then return ttl end
+  local reserved = math.floor(token / 1000)
+  if reserved == 0 or reserved > now then reserved = now end
+  return math.max(ttl - lent + now - reserved, 1)
+end
+--
+local function lease_text(attempts, token, lent, left)
+  return string.format('%d %d %d %d', attempts, token, lent, left >= 0 and now + left or 0)
+end
+local FOLLOWER_MARK = '+'
 local reserved_counts = prefix .. 'reserved'
 local HAS_SLOTS = 1649267441664
 local function count_reserved(by_topic, ids)
@@ -134,6 +108,7 @@ local function count_reserved(by_topic, ids)
       local waiters = prefix .. 'waiting:'
       local function wake_throttled(topic)
         if redis.pcall('EXISTS', throttled .. topic, waiters .. topic) == 0 then return nil end
+        local queues = prefix .. 'ready_queue:'
         local paused_waiters = prefix .. 'paused_waiting:'
         local WAITING_FOR = 3600000
         local function end_throttling(topic)
@@ -190,44 +165,6 @@ local function count_reserved(by_topic, ids)
     end
   end
 end
-local ANNOUNCED_WITHIN = 60000
-local first_due_channel = prefix .. 'first_due'
-local function announce(score, wait)
-  if wait > ANNOUNCED_WITHIN then return end
-  local overdue_until = time[1] .. '.' .. string.sub('00000' .. time[2], -6)
-  local sooner = redis.pcall('ZCOUNT', pool, '(' .. overdue_until, '(' .. score)
-  if sooner == 0 then redis.pcall('PUBLISH', first_due_channel, string.format('%d', wait)) end
-end
-local MOST_DEAD = 100
-local waiters = prefix .. 'waiting:'
-local wake_channels = prefix .. 'wake:'
-local function wake(topic, jobs, made_ready)
-  for _ = 1, MOST_DEAD do
-    local first = redis.pcall('ZPOPMIN', waiters .. topic)
-    if not first[1] then
-      if not first.err then return false end
-      local parked_queues = prefix .. 'paused_queue:'
-      local pauses = prefix .. 'paused'
-      local function is_parked(topic, reply)
-        return reply.err and string.find(reply.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', pauses, topic)[1]
-      end
-      if not is_parked(topic, first) then return false, first.err end
-      local queue, parked = queues .. topic, parked_queues .. topic
-      for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
-        local id = redis.pcall('LMOVE', queue, parked, 'RIGHT', 'LEFT')
-        if type(id) ~= 'string' then break end
-      end
-      return false
-    end
-    local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
-    if type(receivers) == 'table' then return false, receivers.err end
-    if receivers > 0 then return true end
-  end
-  return false
-end
-local function wake_all()
-  for topic, length in pairs(lengths) do wake(topic, length) end
-end
 local FIELDS = 6
 local first_bucket = buckets .. ARGV[2]
 local err = not_writable() or not_permitted('ZREM', pool, '') or not_permitted('PEXPIRE', first_bucket, '1')
@@ -262,55 +199,124 @@ end
 redis.call('ZREM', pool, '') -- takes nothing; behind a write, nothing is refused at maxmemory
 
 local ended, ids, followers = {}, {}, {} -- leases, by topic, and their jobs; IDs of dead letters
-local first_due = math.huge
-
--- Puts the job at ARGV[i] into the pool, or into its queue, and a released one in front.
-local function put_back(i, job)
-  local topic, id, delay, refund, text = ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 3]), ARGV[i + 4] == REFUND, ARGV[i + 5]
-  local name = buckets .. id
-  local attempts, token, lent = read_lease(job[1])
-  local left = lifetime_left(redis.call('PTTL', name), token, lent)
-  if left >= 0 then left = left + delay end
-  local lease = lease_text(math.max(refund and attempts - 1 or attempts, 0), token, 0, left)
-  if string.byte(job[1]) == FOLLOWER_BYTE then lease = FOLLOWER_MARK .. lease end
-  redis.call('HSET', name, 'lease', lease)
-  if text ~= '' then redis.call('HSET', name, 'error', text) end
-  if left >= 0 then redis.call('PEXPIRE', name, string.format('%d', left)) end
-  if delay > 0 then
-    redis.call('ZADD', pool, score_of(now + delay), id)
-    register_wait(topic, now / 1000, (now + delay) / 1000)
-    first_due = math.min(first_due, now + delay)
-  else
-    redis.call('ZREM', pool, id)
-    local refused = make_ready(topic, id, refund and 'RPUSH')
-    if refused then redis.call('ZADD', pool, score_of(now), id) end -- the server will name what keeps it out
-  end
-end
-
-local reply = {}
+local reply, some_returned = {}, false
 for i = 1, #ARGV, FIELDS do
   local topic, id, job, reason = ARGV[i], ARGV[i + 1], jobs[i], reasons[i]
   local what = not job and whys[i] or reason and ARGV[i + 4] ~= BURY and EXHAUSTED or nil
   local has_follower = reason and string.byte(job[1]) == FOLLOWER_BYTE
   local failed = reason and bury(id, buckets .. id, topic, reason, ARGV[i + 5], has_follower)
   if failed then
-    what = failed.err
+    what, jobs[i] = failed.err, nil
   elseif job then
     ended[topic], ids[#ids + 1] = (ended[topic] or 0) - 1, id
-    if not reason then
-      put_back(i, job)
-    else
-      redis.call('ZREM', pool, id)
-      if has_follower then followers[#followers + 1] = id end
-    end
+    some_returned = some_returned or not reason
+    if reason then redis.call('ZREM', pool, id) end
+    if has_follower then followers[#followers + 1] = id end
   end
   if what then
     reply[#reply + 1], reply[#reply + 2] = (i - 1) / FIELDS + 1, what
   end
 end
-count_reserved(ended, ids)
-if first_due < math.huge then announce(score_of(first_due), first_due - now) end
-wake_all()
+
+if some_returned then
+  local ANNOUNCED_WITHIN = 60000
+  local first_due_channel = prefix .. 'first_due'
+  local function announce(score, wait)
+    if wait > ANNOUNCED_WITHIN then return end
+    local overdue_until = time[1] .. '.' .. string.sub('00000' .. time[2], -6)
+    local sooner = redis.pcall('ZCOUNT', pool, '(' .. overdue_until, '(' .. score)
+    if sooner == 0 then redis.pcall('PUBLISH', first_due_channel, string.format('%d', wait)) end
+  end
+  local queues = prefix .. 'ready_queue:'
+  local lengths = {}
+  local function make_ready(topic, id, command)
+    local length = redis.pcall(command or 'LPUSH', queues .. topic, id)
+    if type(length) == 'table' then return length end
+    lengths[topic] = length
+  end
+  local MOST_DEAD = 100
+  local waiters = prefix .. 'waiting:'
+  local wake_channels = prefix .. 'wake:'
+  local function wake(topic, jobs, made_ready)
+    for _ = 1, MOST_DEAD do
+      local first = redis.pcall('ZPOPMIN', waiters .. topic)
+      if not first[1] then
+        if not first.err then return false end
+        local parked_queues = prefix .. 'paused_queue:'
+        local pauses = prefix .. 'paused'
+        local function is_parked(topic, reply)
+          return reply.err and string.find(reply.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', pauses, topic)[1]
+        end
+        if not is_parked(topic, first) then return false, first.err end
+        local queue, parked = queues .. topic, parked_queues .. topic
+        for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
+          local id = redis.pcall('LMOVE', queue, parked, 'RIGHT', 'LEFT')
+          if type(id) ~= 'string' then break end
+        end
+        return false
+      end
+      local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
+      if type(receivers) == 'table' then return false, receivers.err end
+      if receivers > 0 then return true end
+    end
+    return false
+  end
+  local function wake_all()
+    for topic, length in pairs(lengths) do wake(topic, length) end
+  end
+  local function score_of(ms)
+    local rest = ms % 1000
+    if rest == 0 then return string.format('%d', ms / 1000) end
+    return string.format('%d.%03d', (ms - rest) / 1000, rest)
+  end
+  local SOON = 1800
+  local known_topics = prefix .. 'topics'
+  local USED_EACH = 60
+  local function used_at(seconds)
+    return string.format('%d', seconds - seconds % USED_EACH)
+  end
+  local topics_due = prefix .. 'topics_due'
+  local function register_use(topic, seconds, due)
+    redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
+    if due - seconds > SOON then redis.pcall('ZADD', topics_due, 'GT', string.format('%d', due - due % SOON + 2 * SOON), topic) end
+  end
+  local function register_wait(topic, seconds, due)
+    if due - seconds > SOON then register_use(topic, seconds, due) end
+  end
+  local first_due = math.huge
+
+  -- Puts the job at ARGV[i] into the pool, or into its queue, and a released one in front.
+  local function put_back(i, job)
+    local topic, id, delay, refund, text = ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 3]), ARGV[i + 4] == REFUND, ARGV[i + 5]
+    local name = buckets .. id
+    local attempts, token, lent = read_lease(job[1])
+    local left = lifetime_left(redis.call('PTTL', name), token, lent)
+    if left >= 0 then left = left + delay end
+    local lease = lease_text(math.max(refund and attempts - 1 or attempts, 0), token, 0, left)
+    if string.byte(job[1]) == FOLLOWER_BYTE then lease = FOLLOWER_MARK .. lease end
+    redis.call('HSET', name, 'lease', lease)
+    if text ~= '' then redis.call('HSET', name, 'error', text) end
+    if left >= 0 then redis.call('PEXPIRE', name, string.format('%d', left)) end
+    if delay > 0 then
+      redis.call('ZADD', pool, score_of(now + delay), id)
+      register_wait(topic, now / 1000, (now + delay) / 1000)
+      first_due = math.min(first_due, now + delay)
+    else
+      redis.call('ZREM', pool, id)
+      local refused = make_ready(topic, id, refund and 'RPUSH')
+      if refused then redis.call('ZADD', pool, score_of(now), id) end -- the server will name what keeps it out
+    end
+  end
+
+  for i = 1, #ARGV, FIELDS do
+    if jobs[i] and not reasons[i] then put_back(i, jobs[i]) end
+  end
+  count_reserved(ended, ids)
+  if first_due < math.huge then announce(score_of(first_due), first_due - now) end
+  wake_all()
+else
+  count_reserved(ended, ids)
+end
 if #followers == 0 then return reply end
 
 local CLOCK_SLACK = 500
@@ -319,6 +325,58 @@ local function pushed_again(ttl, expires)
 end
 local function options_text(most, ttr, lifetime)
   return string.format('%d %d %d', most, ttr, lifetime)
+end
+local queues = prefix .. 'ready_queue:'
+local MOST_DEAD = 100
+local waiters = prefix .. 'waiting:'
+local wake_channels = prefix .. 'wake:'
+local function wake(topic, jobs, made_ready)
+  for _ = 1, MOST_DEAD do
+    local first = redis.pcall('ZPOPMIN', waiters .. topic)
+    if not first[1] then
+      if not first.err then return false end
+      local parked_queues = prefix .. 'paused_queue:'
+      local pauses = prefix .. 'paused'
+      local function is_parked(topic, reply)
+        return reply.err and string.find(reply.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', pauses, topic)[1]
+      end
+      if not is_parked(topic, first) then return false, first.err end
+      local queue, parked = queues .. topic, parked_queues .. topic
+      for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
+        local id = redis.pcall('LMOVE', queue, parked, 'RIGHT', 'LEFT')
+        if type(id) ~= 'string' then break end
+      end
+      return false
+    end
+    local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
+    if type(receivers) == 'table' then return false, receivers.err end
+    if receivers > 0 then return true end
+  end
+  return false
+end
+local function score_of(ms)
+  local rest = ms % 1000
+  if rest == 0 then return string.format('%d', ms / 1000) end
+  return string.format('%d.%03d', (ms - rest) / 1000, rest)
+end
+local ANNOUNCED_WITHIN = 60000
+local first_due_channel = prefix .. 'first_due'
+local function announce(score, wait)
+  if wait > ANNOUNCED_WITHIN then return end
+  local overdue_until = time[1] .. '.' .. string.sub('00000' .. time[2], -6)
+  local sooner = redis.pcall('ZCOUNT', pool, '(' .. overdue_until, '(' .. score)
+  if sooner == 0 then redis.pcall('PUBLISH', first_due_channel, string.format('%d', wait)) end
+end
+local known_topics = prefix .. 'topics'
+local USED_EACH = 60
+local function used_at(seconds)
+  return string.format('%d', seconds - seconds % USED_EACH)
+end
+local SOON = 1800
+local topics_due = prefix .. 'topics_due'
+local function register_use(topic, seconds, due)
+  redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
+  if due - seconds > SOON then redis.pcall('ZADD', topics_due, 'GT', string.format('%d', due - due % SOON + 2 * SOON), topic) end
 end
 local function follow_up(id, from)
   local name = buckets .. id
