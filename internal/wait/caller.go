@@ -11,25 +11,25 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// RetryWindow is for how long a waiting call tolerates an outage.
+// RetryWindow is how long a waiting call tolerates an outage.
 const RetryWindow = 3 * time.Second
 
 // caller is a call that wants one or more jobs, of one topic or of several.
 type caller struct {
 	Request
-	topics    topics      // what depends on how many there are
+	topics    topics      // what callers of one and of several topics do differently
 	positions []position  // in the queues of its topics; nil once it has its answer
-	pending   []*position // in their order, whose queues are to be polled whether there is a job
-	probes    int         // of its queues, under way
-	pollErr   error       // why one of the queues could not be polled
+	pending   []*position // in order: the queues to be polled for it
+	probes    int         // of its queues, in flight
+	pollErr   error       // why a queue could not be polled
 	joined    time.Time
-	claimed   bool      // a poll is under way for it
-	sorts     bool      // it finds out in which order its queues are to be polled: no poll of these may claim it while any are pending
-	comesBack bool      // more jobs remain than it wants, so it does not register as a waiter: see Dispatcher.aim
-	leaving   error     // why it wanted to leave while it was claimed
-	lastErr   error     // why it is not known whether there is a job
-	failing   time.Time // since when there have been errors; zero if there are none
-	lost      error     // of a pop that may have taken a job, which did not arrive
+	claimed   bool      // a poll for it is in flight
+	sorts     bool      // it is finding the order of its queues: no poll of a single queue may claim it while any are pending
+	comesBack bool      // more jobs remain than it wants, so it does not register: see Dispatcher.aim
+	leaving   error     // why it wants to leave, if it is claimed
+	lastErr   error     // why we do not know whether there is a job
+	failing   time.Time // when errors began; zero if there are none
+	lost      error     // a pop whose reply was lost, perhaps with a job
 	answers   chan answer
 }
 
@@ -38,31 +38,31 @@ type answer struct {
 	err error
 }
 
-// topics is what callers of one topic and of several do differently: oneTopic and severalTopics.
+// topics is what callers of one topic (oneTopic) and of several (severalTopics) do differently.
 type topics interface {
-	// poll has the pending queues polled.
+	// poll polls the pending queues.
 	poll()
-	// polled has the caller go on once all pending queues were polled, and brought it nothing.
+	// polled continues after all pending queues were polled and brought nothing.
 	polled()
-	// refused has it go on after a poll that failed, and freed after one that brought it nothing, and others something, or not.
+	// refused continues after a failed poll, freed after one that brought this caller nothing.
 	refused(err error)
 	freed()
-	// probed is told that all pending queues were probed.
+	// probed continues after all pending queues were probed.
 	probed()
-	// left ends what there is outside of the queues.
+	// left cleans up outside the queues.
 	left()
 }
 
-// position is a caller's in a queue.
+// position is a caller's position in a queue.
 type position struct {
 	caller     *caller
 	queue      *waitQueue
-	topic      int  // of the caller's
-	pending    bool // the caller is to be told whether the queue has a job
+	topic      int  // index among the caller's topics
+	pending    bool // the caller waits to learn whether the queue has a job
 	prev, next *position
 }
 
-// newCaller makes the caller of a Request.
+// newCaller returns the caller for a Request.
 func newCaller(d *Dispatcher, r Request) *caller {
 	c := caller{Request: r, lastErr: ErrNoAnswer, answers: make(chan answer, 1)}
 	if !slices.ContainsFunc(r.Topics[1:], func(topic string) bool { return topic != r.Topics[0] }) {
@@ -75,8 +75,8 @@ func newCaller(d *Dispatcher, r Request) *caller {
 	return &several.caller
 }
 
-// Take gets as many jobs as are wanted and there. If there is none it waits for one, or, if the
-// caller does not wait, fails with ErrEmpty.
+// Take gets up to as many jobs as wanted. If there is none, it waits for one, or returns ErrEmpty if the
+// caller does not wait.
 func (d *Dispatcher) Take(ctx context.Context, r Request) (Jobs, error) {
 	whole := ctx
 	if r.Timeout > 0 {
@@ -102,8 +102,8 @@ func (d *Dispatcher) Take(ctx context.Context, r Request) (Jobs, error) {
 	return a.Jobs, a.err
 }
 
-// join puts the caller into the queues of its topics: of a partition that is believed to have jobs, or of each. Those of which it is not known
-// that they are empty are polled. If it returns a func, the caller has to call that, which polls; else others do.
+// join puts the caller into the queues of its topics: in a partition that probably has jobs, or in all. Polls every queue that is not
+// known to be empty. If it returns a function, the caller must call it to poll; otherwise another goroutine polls.
 func (d *Dispatcher) join(c *caller) (lead func(context.Context), err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -129,7 +129,7 @@ func (d *Dispatcher) join(c *caller) (lead func(context.Context), err error) {
 	} else {
 		c.topics.poll()
 	}
-	if shares { // whoever polls for those ahead goes on with this one
+	if shares { // the goroutine that polls for callers ahead also serves this one
 		return nil, nil
 	}
 	for _, n := range d.nodes {
@@ -142,13 +142,13 @@ func (d *Dispatcher) join(c *caller) (lead func(context.Context), err error) {
 	return lead, nil
 }
 
-// joinAll puts the caller into the queues of its topics, of each partition. Those are pending that are not known to be empty for it.
+// joinAll puts the caller into the queues of its topics in all partitions. Queues not known to be empty for it are pending.
 func (d *Dispatcher) joinAll(c *caller) {
 	partitions := d.partitions
 	if len(partitions) > 1 {
 		partitions = d.inTurn()
 	}
-	c.positions = make([]position, 0, len(partitions)*len(c.Topics)) // queues point into it
+	c.positions = make([]position, 0, len(partitions)*len(c.Topics)) // queues point into this slice
 	for i, topic := range c.Topics {
 		for _, s := range partitions {
 			s.queue(topic).push(c, i)
@@ -162,8 +162,8 @@ func (d *Dispatcher) joinAll(c *caller) {
 	}
 }
 
-// inTurn are all partitions in the order in which they are to be polled now: that whose turn it is first, and last those of
-// nodes that are shunned.
+// inTurn returns all partitions in the order to poll them now: the one whose turn it is first, those of
+// shunned nodes last.
 func (d *Dispatcher) inTurn() (order []*partition) {
 	now := time.Now()
 	for _, shunned := range [...]bool{false, true} {
@@ -176,14 +176,14 @@ func (d *Dispatcher) inTurn() (order []*partition) {
 	return order
 }
 
-// leave ends the caller's wait: at once, or with the answer of the poll that is under way for it.
+// leave ends the caller's wait: at once, or with the reply to the poll in flight for it.
 func (d *Dispatcher) leave(c *caller, why error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	c.end(Jobs{}, why)
 }
 
-// end gives the caller its answer, unless it has one. A poll under way for it comes first.
+// end gives the caller its answer, unless it has one. A poll in flight for it comes first.
 func (c *caller) end(got Jobs, err error) {
 	switch {
 	case c.positions == nil:
@@ -201,7 +201,7 @@ func (c *caller) end(got Jobs, err error) {
 	c.answers <- answer{got, err}
 }
 
-// leaveQueues takes the caller out of all queues.
+// leaveQueues removes the caller from all queues.
 func (c *caller) leaveQueues() {
 	c.topics.left()
 	positions := c.positions
@@ -225,16 +225,16 @@ func (c *caller) leaveQueues() {
 	}
 }
 
-// isFree reports whether no poll is under way for a caller who has no answer yet.
+// isFree reports whether the caller has no answer yet and no poll for it is in flight.
 func (c *caller) isFree() bool { return c.positions != nil && !c.claimed }
 
 // waits reports whether the caller is idle: no poll is in flight, or to be sent, for it.
 func (c *caller) waits() bool { return c.isFree() && len(c.pending) == 0 }
 
-// dispatcher is whose caller it is, while it has no answer.
+// dispatcher returns the caller's dispatcher while it has no answer.
 func (c *caller) dispatcher() *Dispatcher { return c.positions[0].queue.partition.dispatcher }
 
-// stopPolling leaves it open whether the pending queues have jobs.
+// stopPolling gives up on the pending queues.
 func (c *caller) stopPolling() {
 	for _, p := range c.pending {
 		p.pending = false
@@ -242,13 +242,13 @@ func (c *caller) stopPolling() {
 	c.pending, c.pollErr = nil, nil
 }
 
-// answered notes that the position's queue has no job for the caller, or why that is not known.
+// answered records that the position's queue has no job for the caller, or why that is unknown.
 func (p *position) answered(err error) {
 	p.pending = false
 	p.caller.pollErr = cmp.Or(p.caller.pollErr, err)
 }
 
-// pollNext has the caller go on once queues that it polled were empty, unless it has its answer.
+// pollNext continues after some of its queues were empty, unless the caller has its answer.
 func (c *caller) pollNext() {
 	c.pending = slices.DeleteFunc(c.pending, func(p *position) bool { return !p.pending })
 	switch {
@@ -260,7 +260,7 @@ func (c *caller) pollNext() {
 	}
 }
 
-// foundNothing has the caller wait after all of its queues were polled, or says why one could not be.
+// foundNothing makes the caller wait after all its queues were empty, or handles the error of one.
 func (c *caller) foundNothing() {
 	if c.pollErr != nil {
 		c.retry(c.pollErr)
@@ -270,7 +270,7 @@ func (c *caller) foundNothing() {
 	c.wait(store.ErrEmpty)
 }
 
-// wait has the caller wait or, if it does not want to, end.
+// wait makes the caller wait, or ends it if it does not wait.
 func (c *caller) wait(otherwise error) {
 	if !c.Waits {
 		c.end(Jobs{}, otherwise)
@@ -283,10 +283,10 @@ func (c *caller) wait(otherwise error) {
 	}
 }
 
-// recovered tells the caller that Redis answers.
+// recovered records that Redis answers.
 func (c *caller) recovered() { c.lastErr, c.failing = nil, time.Time{} }
 
-// note keeps an error for the end.
+// note keeps an error for the caller's answer.
 func (c *caller) note(err error) {
 	c.lastErr = err
 	if errors.Is(err, ErrLost) {
@@ -294,8 +294,8 @@ func (c *caller) note(err error) {
 	}
 }
 
-// retry tells the caller that a poll for it has failed. A waiting caller tolerates an error that may pass, for the retry window if no node
-// answers and for as long as it waits if some do. It polls no more queues then: the listener checks them all.
+// retry handles a failed poll for the caller. A waiting caller tolerates a temporary error: for the retry window if no node
+// answers, and as long as it waits if some do. It stops polling; the listener checks its queues.
 func (c *caller) retry(err error) {
 	now := time.Now()
 	c.stopPolling()
@@ -310,7 +310,7 @@ func (c *caller) retry(err error) {
 	}
 }
 
-// release ends the claim of a poll that has brought the caller nothing.
+// release ends the claim of a poll that brought the caller nothing.
 func (c *caller) release(err error) {
 	c.claimed = false
 	switch {
@@ -327,8 +327,8 @@ func (c *caller) release(err error) {
 	}
 }
 
-// oneTopic is a caller of one topic. It shares polls with the others in its queue. Of several partitions it polls
-// one, as there is often a job, and then probes the others at a time.
+// oneTopic is a caller of one topic. It shares polls with the others in its queue. With several partitions it polls
+// one, which often has a job, and then probes the others together.
 type oneTopic struct {
 	caller
 	hasPolled, hasProbed bool

@@ -9,19 +9,19 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// checks says when queues are looked at. It is for one goroutine, that of listen.
+// checks decides when queues are checked. It belongs to the goroutine of listen.
 type checks struct {
 	listener *listener
 	next     time.Time
-	round    []*waitQueue // queues whose turn is to come, where they are not checked all at a time
-	turn     int          // so many of them at a time
-	pages    bool         // there are too many for all at a time
-	asked    time.Time    // when we last tried to subscribe
-	served   bool         // a server runs that wakes us
-	checked  time.Time    // when that was last asked
+	round    []*waitQueue // queues still to be checked, if not all are checked together
+	turn     int          // how many of them are checked together
+	pages    bool         // there are too many to check all together
+	asked    time.Time    // the last attempt to subscribe
+	served   bool         // a server of ours runs, which wakes us
+	checked  time.Time    // when served was last checked
 }
 
-// newChecks begins at some moment within checkEvery, as many Clients may have subscribed at once.
+// newChecks starts at a random time within checkEvery, because many Clients may have subscribed at once.
 func newChecks(e *listener) *checks {
 	e.dispatcher().mu.Lock()
 	defer e.dispatcher().mu.Unlock()
@@ -30,7 +30,7 @@ func newChecks(e *listener) *checks {
 	return &checks{listener: e, asked: now, next: now.Add(rand.N(checkEvery))}
 }
 
-// due are the queues whose turn it is.
+// due returns the queues to check now.
 func (k *checks) due() []*waitQueue {
 	e := k.listener
 	e.dispatcher().mu.Lock()
@@ -47,8 +47,8 @@ func (k *checks) due() []*waitQueue {
 	return e.node.waited()
 }
 
-// tooMany reports whether the queues are too many to be checked at a time. No server of the original knows of partitions, so whatever makes a job
-// ready there wakes us: a check finds what a Client has left that died after it was woken, and that may take longer.
+// tooMany reports whether there are too many queues to check all together. With partitions there are no original servers, so whatever makes a job
+// ready wakes us. Checks then only find jobs of Clients that died after they were woken, and may take longer.
 func (e *listener) tooMany() bool {
 	n := e.node
 	if e.state != subscribed || len(n.dispatcher.partitions) == 1 {
@@ -61,7 +61,7 @@ func (e *listener) tooMany() bool {
 	return queues > checkAtOnce
 }
 
-// page are the queues whose turn it is if all have had theirs within so many turns; at least so many.
+// page returns the next queues, at least least of them, so that all are checked within that many turns.
 func (k *checks) page(least, turns int) []*waitQueue {
 	if len(k.round) == 0 {
 		k.round = k.listener.node.waited()
@@ -73,7 +73,7 @@ func (k *checks) page(least, turns int) []*waitQueue {
 	return queues
 }
 
-// unregisteredAnd are these queues, and all for which nobody may wake us.
+// unregisteredAnd returns the page, and all queues for which we are not registered.
 func (k *checks) unregisteredAnd(page []*waitQueue) (queues []*waitQueue) {
 	for _, q := range page {
 		if q.state == registered {
@@ -89,7 +89,7 @@ func (k *checks) unregisteredAnd(page []*waitQueue) (queues []*waitQueue) {
 	return queues
 }
 
-// subscribes reports whether it is time to try to subscribe again.
+// subscribes reports whether to try to subscribe again.
 func (k *checks) subscribes() bool {
 	e := k.listener
 	e.dispatcher().mu.Lock()
@@ -101,7 +101,7 @@ func (k *checks) subscribes() bool {
 	return again
 }
 
-// plan sets when the next check is due.
+// plan sets the time of the next check.
 func (k *checks) plan() {
 	e := k.listener
 	calm := e.isCalm()
@@ -126,7 +126,7 @@ func (e *listener) is(state listenerState) bool {
 	return e.state == state
 }
 
-// isCalm reports whether we are registered wherever callers wait, and checks have found nothing for long.
+// isCalm reports whether we are registered for every queue with callers, and checks have long found nothing.
 func (e *listener) isCalm() bool {
 	e.dispatcher().mu.Lock()
 	defer e.dispatcher().mu.Unlock()
@@ -141,7 +141,7 @@ func (e *listener) isCalm() bool {
 	return true
 }
 
-// check checks the queues, and registers us where it finds no jobs.
+// check checks the queues and registers us for the empty ones.
 func (e *listener) check(queues []*waitQueue) error {
 	if len(queues) == 0 {
 		return nil
@@ -161,15 +161,15 @@ func (e *listener) check(queues []*waitQueue) error {
 	return nil
 }
 
-// check is one at queues of one partition.
+// check is one check of queues in a partition.
 type check struct {
 	store.LookAt
 	queues []*waitQueue
-	wakes  []int // of each, when it was sent
-	epoch  int   // of the listener, when it was sent
+	wakes  []int // of each queue, when the check was sent
+	epoch  int   // of the listener, when this was sent
 }
 
-// newCheck is one at these queues. It does not register us yet.
+// newCheck makes a check of these queues, which registers us for none of them.
 func (e *listener) newCheck(queues []*waitQueue) *check {
 	k := &check{queues: queues, epoch: e.epoch, LookAt: store.LookAt{Store: queues[0].partition.store}}
 	if e.state == subscribed {
@@ -182,7 +182,7 @@ func (e *listener) newCheck(queues []*waitQueue) *check {
 	return k
 }
 
-// question is what a check asks each partition.
+// question makes one check for each partition.
 func (e *listener) question(queues []*waitQueue) (checks []*check) {
 	e.dispatcher().mu.Lock()
 	defer e.dispatcher().mu.Unlock()
@@ -203,7 +203,7 @@ func (e *listener) question(queues []*waitQueue) (checks []*check) {
 	return checks
 }
 
-// learn notes what checks have found. A registration of ours that is missing means that others may be, too.
+// learn takes in what checks have found. If one of our registrations is missing, others may be missing too.
 func (e *listener) learn(checks []*check, found []store.Looked) {
 	e.checks++
 	e.node.setAway(false)
@@ -241,22 +241,22 @@ func (e *listener) learn(checks []*check, found []store.Looked) {
 	e.node.batches.Wake()
 }
 
-// registers reports whether the check has registered us for the queue, and whether we were not before. What we were
-// told since it was sent is newer.
+// registers reports whether the check has registered us for the queue, and whether we were not registered earlier. News that
+// came after the check was sent wins.
 func (k *check) registers(queue int, found store.Looked) (added, ok bool) {
 	q := k.queues[queue]
 	return found.Added[queue], k.Waiter != "" && k.Since[queue] >= 0 && found.Entered && k.epoch == q.partition.listener.epoch && q.wakes == k.wakes[queue]
 }
 
-// lose has us register everywhere anew: a registration of ours was gone, so others may be.
+// lose registers us everywhere again: one of our registrations was gone, so others may be.
 func (e *listener) lose() {
 	e.node.unheard()
 	e.recheck = true
 	e.signal()
 }
 
-// recover tells the callers of an empty queue that Redis answers, unless another queue of theirs has jobs: why
-// these do not come is not known yet; nor while another node is away.
+// recover tells the callers of an empty queue that Redis answers, except callers that have another queue with jobs, because
+// why these jobs do not arrive is unknown yet, and except while another node is away.
 func (q *waitQueue) recover(full map[*caller]bool) {
 	for p := q.first; p != nil; p = p.next {
 		if c := p.caller; c.waits() && c.lastErr != nil && !full[c] && !q.partition.dispatcher.isAnyAway() {

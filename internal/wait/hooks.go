@@ -2,24 +2,24 @@ package wait
 
 import "time"
 
-// TestHooks are what the tests of this package and of the client see, and change. Nothing else uses them.
+// TestHooks are for the tests of this package and of the client only.
 type TestHooks struct{ d *Dispatcher }
 
 // ForTests returns the hooks.
 func (d *Dispatcher) ForTests() TestHooks { return TestHooks{d} }
 
-// State is what a Dispatcher knows of a topic.
+// State is what a Dispatcher knows about a topic.
 type State struct {
 	Callers    int
-	Waiting    int // of the callers: no poll is under way for them, and they have been told that there is no job
-	Unclaimed  int // no poll is under way for them
-	Leaving    int // would have left if none were
-	Polls      int // under way
+	Waiting    int // callers without a poll in flight that know that there is no job
+	Unclaimed  int // callers without a poll in flight
+	Leaving    int // callers that leave after the poll in flight for them
+	Polls      int // in flight
 	Wakes      int
 	Registered bool
 }
 
-// State returns what is known of the topic.
+// State returns what is known about the topic.
 func (h TestHooks) State(topic string) (s State) {
 	h.d.mu.Lock()
 	defer h.d.mu.Unlock()
@@ -52,31 +52,31 @@ func (h TestHooks) State(topic string) (s State) {
 	return s
 }
 
-// Queues is how many topics something is known of.
+// Queues returns the number of known topics.
 func (h TestHooks) Queues() int {
 	h.d.mu.Lock()
 	defer h.d.mu.Unlock()
 	return len(h.d.partitions[0].queues)
 }
 
-// Polls reports whether this Redis user may not subscribe.
+// Polls reports whether the listener polls because this Redis user may not subscribe.
 func (h TestHooks) Polls() bool { return h.d.partitions[0].listener.is(refused) }
 
-// Checks is how often queues were looked at.
+// Checks returns the number of checks.
 func (h TestHooks) Checks() int {
 	h.d.mu.Lock()
 	defer h.d.mu.Unlock()
 	return h.d.partitions[0].listener.checks
 }
 
-// SubscribeAgain has a subscription that was refused be asked for again at the next check.
+// SubscribeAgain retries a refused subscription at the next check.
 func (h TestHooks) SubscribeAgain() {
 	h.d.mu.Lock()
 	defer h.d.mu.Unlock()
 	h.d.partitions[0].listener.again = true
 }
 
-// Calm has it that checks have found nothing for long.
+// Calm pretends that checks have long found nothing.
 func (h TestHooks) Calm() {
 	h.d.mu.Lock()
 	defer h.d.mu.Unlock()

@@ -13,52 +13,52 @@ import (
 )
 
 const (
-	// checkEvery is how often the queues that callers wait in are checked: a message may be lost, and a
-	// server of the original wakes nobody.
+	// checkEvery is how often queues with callers are checked: a message may be lost, and a
+	// server of the original sends none.
 	checkEvery = time.Second
-	// slowCheck replaces checkEvery once checks have found nothing for calmAfter, if a server of ours runs.
+	// slowCheck replaces checkEvery after checks have found nothing for calmAfter, if a server of ours runs.
 	slowCheck = 10 * time.Second
 	calmAfter = 30 * time.Second
-	// checkAtOnce is how many queues of several partitions are checked at a time, each checkEvery. Of more a part has its turn each time,
-	// and all within slowCheck.
+	// checkAtOnce is how many queues of several partitions are checked together each checkEvery. If there are more, they take turns,
+	// so that each is checked within slowCheck.
 	checkAtOnce = 1000
-	// pollEvery replaces checkEvery where we can't be woken. Of more queues than PollAtOnce some have
-	// their turn each time, and all within checkEvery.
+	// pollEvery replaces checkEvery if we cannot be woken. More queues than PollAtOnce take turns,
+	// so that each is checked within checkEvery.
 	pollEvery  = 50 * time.Millisecond
 	PollAtOnce = 250
-	// subscribeAgain is when we try to subscribe again after that was refused.
+	// subscribeAgain is the wait before a refused subscription is tried again.
 	subscribeAgain = time.Minute
-	// lingerFor is for how long a queue is kept that nobody waits in any more: a consumer comes back when it
+	// lingerFor is how long a queue without callers is kept: a consumer comes back when it
 	// is done with its job.
 	lingerFor = 5 * time.Second
-	// registerAgain is after how long we register again, as Redis forgets registrations.
+	// registerAgain is how often we register again, because registrations expire.
 	registerAgain = store.WaitingFor / 3
-	// silence is after how long without a message the subscription is tried.
+	// silence is how long the subscription may be silent before it is checked.
 	silence = 15 * time.Second
 
 	firstRetry = 20 * time.Millisecond
 	lastRetry  = 500 * time.Millisecond
 )
 
-// listener is where a node wakes us: one connection with a channel for each of its partitions, however many topics are waited for. It
-// runs while callers wait, and a little longer. Its fields are guarded by Dispatcher.mu, but for told, which is run's.
+// listener receives a node's wake-ups: one connection with a channel for each partition, for any number of topics. It
+// runs while callers wait, and a little longer. Dispatcher.mu guards its fields, except told, which belongs to run.
 type listener struct {
 	node     *node
-	id       string // of the waiter; the channels are named after it
+	id       string // the waiter's ID, which names the channels
 	running  bool
 	state    listenerState
 	channels map[string]*partition
-	unheard  int           // how many of these Redis has not confirmed yet
-	epoch    int           // counts subscriptions: a registration of one is void in the next
-	changed  chan struct{} // holds one: there is something to see to at once
-	recheck  bool          // of all queues, at once
-	renew    bool          // our server takes no writes any more
+	unheard  int           // channels that Redis has not confirmed yet
+	epoch    int           // counts subscriptions: registrations of earlier ones are void
+	changed  chan struct{} // holds one: something needs attention now
+	recheck  bool          // check all queues now
+	renew    bool          // our server no longer accepts writes
 	checks   int           // made
 	warned   bool
-	again    bool      // a subscription that was refused is to be tried again
-	lastHit  time.Time // when a check last found jobs
-	left     time.Time // since when nobody waits
-	told     time.Time // when we last said which program we are; zero if Redis may not know it
+	again    bool      // try a refused subscription again
+	lastHit  time.Time // the last check that found jobs
+	left     time.Time // when the last caller stopped waiting
+	told     time.Time // when we last registered our program; zero if Redis may not know it
 }
 
 type listenerState int
@@ -66,7 +66,7 @@ type listenerState int
 const (
 	unsubscribed listenerState = iota
 	subscribed
-	refused // this user may not subscribe: queues are polled
+	refused // this user may not subscribe, so queues are polled
 )
 
 func newListener(n *node) *listener {
@@ -82,7 +82,7 @@ func (e *listener) newEpoch() {
 	e.epoch = e.dispatcher().epochs
 }
 
-// start has the listener run.
+// start starts the listener unless it runs.
 func (e *listener) start() {
 	if !e.running {
 		e.running = true
@@ -98,7 +98,7 @@ func (e *listener) signal() {
 	}
 }
 
-// Renew has the listeners open other connections, as theirs may lead to a server that is told nothing any more.
+// Renew makes the listeners reconnect, because their connections may lead to a server that gets no messages any more.
 func (t *Dispatcher) Renew() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -108,7 +108,7 @@ func (t *Dispatcher) Renew() {
 	}
 }
 
-// run listens for as long as anybody waits.
+// run listens as long as callers wait.
 func (e *listener) run() {
 	owner := e.dispatcher().owner
 	defer owner.Running.Done()
@@ -123,7 +123,7 @@ func (e *listener) run() {
 		}
 		e.told = time.Time{}
 		e.report(err)
-		if time.Since(began) > lastRetry { // it had worked: try again at once
+		if time.Since(began) > lastRetry { // it worked for a while: try again at once
 			pause = 0
 			continue
 		}
@@ -131,8 +131,8 @@ func (e *listener) run() {
 	}
 }
 
-// isWanted reports whether anybody waits, or did lately. If not, the listener ends, and nothing is kept of topics
-// without callers.
+// isWanted reports whether callers wait, or did recently. If not, the listener ends, and topics without callers
+// are dropped.
 func (e *listener) isWanted() bool {
 	t := e.dispatcher()
 	t.mu.Lock()
@@ -146,7 +146,7 @@ func (e *listener) isWanted() bool {
 	return e.running
 }
 
-// isWaitedFor reports whether anybody waits, or did within lingerFor. Who waits has a position in a queue of each partition.
+// isWaitedFor reports whether callers wait, or did within lingerFor. A waiting caller has a position in every partition.
 func (e *listener) isWaitedFor() bool {
 	if e.node.isDissolved {
 		return false
@@ -165,7 +165,7 @@ func (e *listener) isWaitedFor() bool {
 	return time.Since(e.left) < lingerFor
 }
 
-// close makes all registrations void, and returns their topics.
+// close makes all registrations void and returns their topics.
 func (e *listener) close() (were map[*partition][]string) {
 	e.dispatcher().mu.Lock()
 	defer e.dispatcher().mu.Unlock()
@@ -183,8 +183,8 @@ func (e *listener) close() (were map[*partition][]string) {
 	return were
 }
 
-// takeOut takes us out from among the waiters of the topics: who wakes one of these would have to find out that
-// nobody hears it. Best effort: gives up after lastRetry.
+// takeOut removes us from the waiters of the topics; otherwise whoever wakes us would first have to find out that
+// we do not hear it. Best effort: gives up after lastRetry.
 func (e *listener) takeOut(topics map[*partition][]string) {
 	ctx, cancel := context.WithTimeout(e.dispatcher().owner.Abandoned, lastRetry)
 	defer cancel()
@@ -194,14 +194,14 @@ func (e *listener) takeOut(topics map[*partition][]string) {
 	}
 }
 
-// partitions are those of the node.
+// partitions returns the node's partitions.
 func (e *listener) partitions() []*partition {
 	e.dispatcher().mu.Lock()
 	defer e.dispatcher().mu.Unlock()
 	return slices.Clone(e.node.partitions)
 }
 
-// tell says which program we are, once for each subscription, and again before that is forgotten.
+// tell registers our program, once for each subscription, and again before that expires.
 func (e *listener) tell() {
 	if !e.is(subscribed) || time.Since(e.told) < registerAgain {
 		return
@@ -214,11 +214,11 @@ func (e *listener) tell() {
 	store.Register(e.closing(), in, e.id, store.ThisProgram())
 }
 
-// report tells those who wait of an error.
+// report gives an error to the waiting callers.
 func (e *listener) report(err error) {
 	e.dispatcher().mu.Lock()
 	defer e.dispatcher().mu.Unlock()
-	if e.node.isDissolved { // the error is of where they don't wait any more
+	if e.node.isDissolved { // they no longer wait there
 		return
 	}
 	e.node.setAway(true)
@@ -229,7 +229,7 @@ func (e *listener) report(err error) {
 	}
 }
 
-// tune returns the channels that we are to hear, and counts those that we hear from now on.
+// tune returns the channels to subscribe to, and counts them as unconfirmed.
 func (e *listener) tune() (channels []string) {
 	e.dispatcher().mu.Lock()
 	defer e.dispatcher().mu.Unlock()
@@ -242,14 +242,14 @@ func (e *listener) tune() (channels []string) {
 	return channels
 }
 
-// partitionOf is whose channel that is; nil if it is nobody's.
+// partitionOf returns the partition of a channel, or nil.
 func (e *listener) partitionOf(channel string) *partition {
 	e.dispatcher().mu.Lock()
 	defer e.dispatcher().mu.Unlock()
 	return e.channels[channel]
 }
 
-// listen listens until an error, until nobody waits, or until the connection is to be replaced.
+// listen listens until an error, until no caller waits, or until the connection must be replaced.
 func (e *listener) listen() error {
 	channels := e.tune()
 	sub, err := e.node.partitions[0].store.Subscribe(e.closing(), silence, channels...)
@@ -261,7 +261,7 @@ func (e *listener) listen() error {
 		defer close(heard)
 		broken <- e.receive(sub)
 	}()
-	defer func() { // nothing is heard any more once registrations are void
+	defer func() { // no message may arrive after registrations are void
 		sub.Close()
 		<-heard
 	}()
@@ -301,14 +301,14 @@ func (e *listener) dispatcher() *Dispatcher { return e.node.dispatcher }
 
 func (e *listener) closing() context.Context { return e.dispatcher().closing }
 
-// ends reports whether the connection is to be closed: nobody waits, or it is to be replaced.
+// ends reports whether to close the connection: no caller waits, or it must be replaced.
 func (e *listener) ends() bool {
 	e.dispatcher().mu.Lock()
 	defer e.dispatcher().mu.Unlock()
 	return e.renew || !e.isWaitedFor()
 }
 
-// news are the queues that are to be looked at now.
+// news returns the queues to check now.
 func (e *listener) news() []*waitQueue {
 	e.dispatcher().mu.Lock()
 	defer e.dispatcher().mu.Unlock()
@@ -319,7 +319,7 @@ func (e *listener) news() []*waitQueue {
 	return e.node.waited()
 }
 
-// receive notes what is heard, until the connection ends.
+// receive handles messages until the connection ends.
 func (e *listener) receive(sub *store.Subscription) error {
 	for {
 		event, err := sub.Receive()
@@ -338,7 +338,7 @@ func (e *listener) receive(sub *store.Subscription) error {
 	}
 }
 
-// confirmed notes that Redis has confirmed one more channel.
+// confirmed records that Redis has confirmed one more channel.
 func (e *listener) confirmed() {
 	e.dispatcher().mu.Lock()
 	defer e.dispatcher().mu.Unlock()
@@ -347,18 +347,18 @@ func (e *listener) confirmed() {
 	}
 }
 
-// changeState has all queues checked anew, as jobs may have come before we could be woken.
+// changeState checks all queues again, because jobs may have come before we could be woken.
 func (e *listener) changeState(state listenerState) {
 	e.state, e.recheck = state, true
 	e.signal()
 }
 
-// refuse has the queues polled, and says so once.
+// refuse makes the listener poll, and logs that once.
 func (e *listener) refuse(err error) {
 	e.dispatcher().mu.Lock()
 	e.changeState(refused)
 	e.dispatcher().mu.Unlock()
-	if e.warned { // only receive uses it
+	if e.warned { // used by receive only
 		return
 	}
 	e.warned = true

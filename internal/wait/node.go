@@ -9,57 +9,57 @@ import (
 )
 
 const (
-	// MaxBatches is how many round trips that take jobs are under way to a node at a time.
+	// MaxBatches is how many batches that take jobs may be in flight to a node.
 	MaxBatches = 4
-	// maxTogether is how many polls go with one. A large job keeps those behind it waiting.
+	// maxTogether is how many polls one batch has. A large job delays those behind it.
 	maxTogether = 16
-	// shunFor is for how long others are polled before a node that did not answer: who polls it may wait for seconds. After that
-	// its turn comes again, as it may have come back, with jobs.
+	// shunFor is how long other nodes are polled before one that did not answer, since a poll of it may take seconds. After that
+	// it is polled in turn again, because it may be back, with jobs.
 	shunFor = 5 * time.Second
 )
 
-// node are the partitions that the same connections lead to: they share round trips, and one subscription.
+// node is the partitions on one Redis, or on one node of a cluster: they share batches and one subscription.
 type node struct {
 	dispatcher  *Dispatcher
-	id          *redisconn.Node // that of the stores
+	id          *redisconn.Node // of the stores
 	partitions  []*partition
 	batches     *batch.Sender
 	listener    *listener
-	turns       []poller  // whose turn comes, in their order
+	turns       []poller  // in the order of their turns
 	probes      []*probe  // to be sent
-	woken       []wakeUp  // that we have no caller for
-	isAway      bool      // it did not answer when it was last polled
-	shunned     time.Time // until when others are polled before it
-	isDissolved bool      // there are others in its place
+	woken       []wakeUp  // wake-ups that we have no caller for
+	isAway      bool      // it did not answer the last poll
+	shunned     time.Time // others are polled first until then
+	isDissolved bool      // others have replaced it
 }
 
-// partition has the queues of the jobs of one store.
+// partition has the wait queues of one store's topics.
 type partition struct {
-	*node      // as regroup has it
+	*node      // set by regroup
 	dispatcher *Dispatcher
 	store      *store.Store
 	index      int // in Dispatcher.partitions
 	queues     map[string]*waitQueue
-	probe      *probe // that is to be sent; nil if there is none
+	probe      *probe // waiting to be sent, or nil
 }
 
 func (s *partition) itsStore() *store.Store { return s.store }
 
-// wakeUp is that of a topic.
+// wakeUp is a wake-up for a topic.
 type wakeUp struct {
 	partition *partition
 	topic     string
 }
 
-// poller is a queue, or a caller of several topics, that a poll is to be made for.
+// poller is a queue, or a caller of several topics, that needs a poll.
 type poller interface {
-	// isDue reports whether it can be now.
+	// isDue reports whether it can be polled for now.
 	isDue() bool
-	// at is the partition that is to be polled.
+	// at returns the partition to poll.
 	at() *partition
-	// newPoll claims the callers. It ends the poller's turn.
+	// newPoll claims the callers and ends the poller's turn.
 	newPoll() *poll
-	// skipped ends its turn without a poll.
+	// skipped ends the poller's turn without a poll.
 	skipped()
 }
 
@@ -74,7 +74,7 @@ func newNode(d *Dispatcher, partitions []*partition) *node {
 	return n
 }
 
-// setAway notes whether the node did not answer.
+// setAway records whether the node failed to answer.
 func (n *node) setAway(away bool) {
 	n.isAway, n.shunned = away, time.Time{}
 	if away {
@@ -82,7 +82,7 @@ func (n *node) setAway(away bool) {
 	}
 }
 
-// waited are the queues that have callers, those of each partition together.
+// waited returns the queues with callers, grouped by partition.
 func (n *node) waited() (queues []*waitQueue) {
 	for _, s := range n.partitions {
 		queues = append(queues, s.waited()...)
@@ -90,7 +90,7 @@ func (n *node) waited() (queues []*waitQueue) {
 	return queues
 }
 
-// unheard notes that nobody may wake us for any topic.
+// unheard records that we may be registered for no topic.
 func (n *node) unheard() {
 	for _, s := range n.partitions {
 		for _, q := range s.queues {
@@ -99,14 +99,14 @@ func (n *node) unheard() {
 	}
 }
 
-// forget forgets queues of all partitions.
+// forget drops unused queues of all partitions.
 func (n *node) forget(after time.Duration) {
 	for _, s := range n.partitions {
 		s.forget(after)
 	}
 }
 
-// Waiting implements batch.Queue. Unless a poller comes from a poll of this node, somebody has to wake the round trips.
+// Waiting implements batch.Queue. A poller that was not added by a poll of this node needs a Wake.
 func (n *node) Waiting() bool {
 	for len(n.turns) > 0 && !n.turns[0].isDue() {
 		skipped := n.turns[0]
@@ -117,8 +117,8 @@ func (n *node) Waiting() bool {
 	return len(n.turns) > 0 || len(n.probes) > 0 || len(n.woken) > 0
 }
 
-// Next implements batch.Queue: it makes the polls and probes of the next round trip. The polls want
-// about as many jobs as one pop takes at most: Redis may do without a break what comes in one piece.
+// Next implements batch.Queue: it makes the polls and probes of the next batch. Its polls want
+// about as many jobs as a single pop may take, because Redis may run a whole batch without a break.
 func (n *node) Next() (callers int, call func(*store.Pipeline, error)) {
 	b := &pollBatch{node: n, probes: n.probes, woken: n.woken}
 	n.probes, n.woken = nil, nil
@@ -141,7 +141,7 @@ func (n *node) Next() (callers int, call func(*store.Pipeline, error)) {
 	return callers + len(b.woken), b.make
 }
 
-// queue is the topic's queue.
+// queue returns the topic's queue.
 func (s *partition) queue(topic string) *waitQueue {
 	q := s.queues[topic]
 	if q == nil {
@@ -151,7 +151,7 @@ func (s *partition) queue(topic string) *waitQueue {
 	return q
 }
 
-// callers are all who have a position in a queue.
+// callers returns all callers with a position in a queue.
 func (s *partition) callers() (all []*caller) {
 	seen := map[*caller]bool{}
 	for _, q := range s.queues {
@@ -165,7 +165,7 @@ func (s *partition) callers() (all []*caller) {
 	return all
 }
 
-// wake notes that the topic has jobs, of which we alone were told.
+// wake handles a wake-up, which only we have received.
 func (s *partition) wake(topic string, jobs int) {
 	s.dispatcher.mu.Lock()
 	defer s.dispatcher.mu.Unlock()
@@ -181,14 +181,14 @@ func (s *partition) wake(topic string, jobs int) {
 	s.batches.Wake()
 }
 
-// passOn has the next client woken for jobs of the topic.
+// passOn wakes the next client for jobs of the topic.
 func (s *partition) passOn(topic string) {
 	s.woken = append(s.woken, wakeUp{s, topic})
 	s.batches.Wake()
 }
 
-// forget drops the queues that have had no callers for so long. If we are woken for one of these, we
-// pass the wake-up on. For a topic of the stock we stay registered, or each probe would have to register us anew.
+// forget drops the queues that have had no callers for that long. If we are woken for one of these, we
+// pass the wake-up on. Topics of the stock are kept, because otherwise every probe would have to register us again.
 func (s *partition) forget(after time.Duration) {
 	for topic, q := range s.queues {
 		if q.callers > 0 || q.state == polling || q.queued || time.Since(q.left) < after {
@@ -201,7 +201,7 @@ func (s *partition) forget(after time.Duration) {
 	}
 }
 
-// waited are the queues that have callers, without those that the first caller is about to probe.
+// waited returns the queues with callers, except those that their first caller is about to probe.
 func (s *partition) waited() (queues []*waitQueue) {
 	for _, q := range s.queues {
 		if q.callers > 0 && !q.first.caller.isProbing() {

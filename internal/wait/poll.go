@@ -8,37 +8,37 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// poll is a pop, or a reserve, of up to N jobs for the callers it claims: those of one queue, or one of
-// several topics. Of each topic there may be a limit.
+// poll pops or reserves up to N jobs for the callers it claims: callers of one queue, or one caller of
+// several topics, with an optional limit for each topic.
 type poll struct {
 	Kind
 	store.Wanted
 	partition *partition
 	store     *store.Store
-	queues    []polledQueue // of the topics
+	queues    []polledQueue // of its topics
 	claims    []claim
-	several   *severalTopics // whose poll it is; nil if it is for a queue
-	pending   []*position    // in the queue, before it was sent
-	epoch     int            // of the listener, when it was sent
+	several   *severalTopics // the caller of several topics, or nil
+	pending   []*position    // of the queue, when the poll was made
+	epoch     int            // of the listener, when this was sent
 
 	sentAt time.Time
 	call   *store.Call[store.Popped]
 }
 
-// polledQueue is a queue, and its wakes when the poll was sent. What we were told since is newer than its answer.
+// polledQueue is a queue, and its wakes when the poll was sent. Later news is newer than the poll's reply.
 type polledQueue struct {
 	*waitQueue
 	wakes int
 }
 
-// claim is a caller who stays until the answer, and how many jobs it wants at most.
+// claim is a caller that stays until the reply, and the most jobs it wants.
 type claim struct {
 	*caller
 	n int
 }
 
-// register makes the poll register us, who are subscribed, among the waiters of topics whose queues it finds empty or, if others wait
-// for them, too, leaves empty.
+// register makes the poll register us as a waiter of the topics whose queues it finds empty or, if other callers wait
+// for them, leaves empty.
 func (t *poll) register(e *listener) {
 	waits, others := false, false
 	for _, c := range t.claims {
@@ -62,7 +62,7 @@ func (t *poll) send(p *store.Pipeline) {
 	}
 }
 
-// receive waits for the answer, whatever becomes of any context: it may bring jobs. It counts the jobs that may be lost with it.
+// receive waits for the reply regardless of any context, because it may bring jobs. It reports jobs that may be lost with a reply.
 func (t *poll) receive(d *Dispatcher) (store.Popped, error) {
 	popped, err := t.call.Wait(context.Background())
 	if len(popped.Stale) > 0 || len(popped.Deferred) > 0 {
@@ -78,7 +78,7 @@ func (t *poll) receive(d *Dispatcher) (store.Popped, error) {
 	return popped, err
 }
 
-// done notes what is known of the queues now, gives the callers their jobs, and tells those who were to be told.
+// done takes in the reply, gives the callers their jobs, and answers callers that wait to learn whether there is a job.
 func (t *poll) done(popped store.Popped, err error) {
 	isEmpty := t.learn(popped, err)
 	n := t.partition.node
@@ -123,7 +123,7 @@ func (t *poll) done(popped store.Popped, err error) {
 	}
 }
 
-// end goes on with the queue, which keeps its turn, after a poll for its callers.
+// end continues with the queue, which keeps its turn, after a poll for its callers.
 func (t *poll) end(q *waitQueue, isEmpty bool, err error) {
 	d := t.partition.dispatcher
 	if len(d.partitions) > 1 && len(t.pending) > 0 {
@@ -131,13 +131,13 @@ func (t *poll) end(q *waitQueue, isEmpty bool, err error) {
 			delete(d.polling, q.topic)
 		}
 	}
-	if q.callers > 0 || len(t.claims) > 1 { // those who were served may come again together
+	if q.callers > 0 || len(t.claims) > 1 { // callers that were served may come back together
 		q.queueUp()
 		q.tell(t, isEmpty, err)
 	}
 }
 
-// learn notes what the answer tells of the queues, and reports whether all are empty.
+// learn takes in what the reply says about the queues, and reports whether all are empty.
 func (t *poll) learn(popped store.Popped, err error) (allEmpty bool) {
 	isRegistered := popped.Entered && t.epoch == t.partition.listener.epoch
 	room, rest, allEmpty := t.N, popped.Jobs, true
@@ -147,7 +147,7 @@ func (t *poll) learn(popped store.Popped, err error) (allEmpty bool) {
 		if t.Limits != nil {
 			asked = min(room, t.Limits[i])
 		}
-		if asked == 0 { // there was no room for its jobs: nothing is new
+		if asked == 0 { // there was no room for its jobs, so nothing was learned
 			allEmpty = false
 			continue
 		}
@@ -186,7 +186,7 @@ func (t *poll) learn(popped store.Popped, err error) (allEmpty bool) {
 	return allEmpty
 }
 
-// pollBatch is a round trip of several polls and probes.
+// pollBatch is a batch of polls and probes.
 type pollBatch struct {
 	node   *node
 	polls  []*poll
@@ -194,7 +194,7 @@ type pollBatch struct {
 	woken  []wakeUp // to be passed on
 }
 
-// make makes the polls and probes, and passes on what we were woken for in vain. err is why there is no connection.
+// make makes the polls and probes, and passes on wake-ups that we have no use for. err says why there is no connection.
 func (b *pollBatch) make(p *store.Pipeline, err error) {
 	var passing []*store.Call[struct{}]
 	if err == nil {
@@ -233,7 +233,7 @@ func (b *pollBatch) make(p *store.Pipeline, err error) {
 		d.mu.Unlock()
 	}
 	for _, pass := range passing {
-		pass.Wait(context.Background()) // whether that went well is nobody's concern: a check finds the jobs
+		pass.Wait(context.Background()) // errors do not matter: a check finds the jobs
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -242,7 +242,7 @@ func (b *pollBatch) make(p *store.Pipeline, err error) {
 	}
 }
 
-// passOn sends the wake-ups, those of each partition together.
+// passOn sends the wake-ups, grouped by partition.
 func (b *pollBatch) passOn(p *store.Pipeline) (sent []*store.Call[struct{}]) {
 	topics := map[*partition][]string{}
 	for _, w := range b.woken {

@@ -6,16 +6,16 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// probe checks queues of a partition for callers who want to know which of them have jobs.
+// probe checks queues of a partition for callers that need to know which of them have jobs.
 type probe struct {
 	partition *partition
 	queues    []*waitQueue
 	pending   map[*waitQueue][]*position
-	check     *check // nil if nobody is to be told any more
+	check     *check // nil if no caller needs it any more
 	sent      *store.Looking
 }
 
-// probe has all pending queues of the caller checked, those of each partition together with what others want to know of it.
+// probe checks all pending queues of the caller. Probes of one partition are shared between callers.
 func (c *caller) probe() {
 	for _, p := range c.pending {
 		s := p.queue.partition
@@ -28,7 +28,7 @@ func (c *caller) probe() {
 	c.probes = len(c.pending)
 }
 
-// isProbing reports whether the caller is about to learn by itself where there are jobs.
+// isProbing reports whether the caller itself is about to find out where there are jobs.
 func (c *caller) isProbing() bool { return c.comesBack || c.probes > 0 && c.sorts }
 
 func (s *probe) add(p *position) {
@@ -38,7 +38,7 @@ func (s *probe) add(p *position) {
 	s.pending[p.queue] = append(s.pending[p.queue], p)
 }
 
-// begin makes the check, once there is a connection for it. A caller that waits makes us register where it finds no job.
+// begin makes the check once there is a connection for it. If a caller waits, the check registers us for empty queues.
 func (s *probe) begin() {
 	s.partition.probe = nil
 	var queues []*waitQueue
@@ -68,7 +68,7 @@ func (s *probe) send(p *store.Pipeline) {
 	}
 }
 
-// done notes what was found, and tells those who asked.
+// done takes in what was found and tells the callers.
 func (s *probe) done(found store.Looked, err error) {
 	if s.check != nil {
 		s.partition.setAway(err != nil)

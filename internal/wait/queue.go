@@ -6,7 +6,7 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// state is what is known of the ready queue of a topic in a partition: see the package.
+// state is what we know about a topic's ready queue in a partition: see the package comment.
 type state int
 
 const (
@@ -17,48 +17,48 @@ const (
 	throttled
 )
 
-// event is what changes a state.
+// event is what can change a state.
 type event int
 
 const (
-	sent      event = iota // a poll for the queue's callers
-	sentAmong              // a poll of several topics
-	left                   // an answer says how many jobs are left, 0 if there may be none
+	sent      event = iota // a poll for the queue's callers was sent
+	sentAmong              // a poll of several topics was sent
+	left                   // a reply says how many jobs are left; 0 if perhaps none
 	failed                 // a poll
-	empty                  // an answer says that there are no jobs, and that we are registered
-	limited                // an answer says that the topic's limit lets no more be reserved now
-	ended                  // the poll for the queue's callers: its answer was taken in
-	woken                  // Redis woke us, alone, for jobs
-	foundJobs              // by a check
-	expired                // the limit may let more be reserved now
-	unheard                // we may not be registered any more
+	empty                  // a reply says that there are no jobs and that we are registered
+	limited                // a reply says that the topic's limit is reached
+	ended                  // the reply to the poll for the queue's callers was handled
+	woken                  // Redis woke only us for jobs
+	foundJobs              // a check found jobs
+	expired                // the limit may allow more jobs now
+	unheard                // we may no longer be registered
 	abandoned              // the last caller has left
 )
 
-// waitQueue has the callers that want jobs of a topic of a partition, and what is known of its ready queue.
+// waitQueue holds the callers that want jobs of a topic in a partition, and what we know about its ready queue.
 type waitQueue struct {
 	partition   *partition
 	topic       string
-	first, last *position // of the callers, in the order in which they came
+	first, last *position // the callers in the order in which they came
 	callers     int
-	pending     []*position // of callers of this topic alone, who are to be told whether there is a job
-	queued      bool        // in its node's turns
-	blocked     bool        // all its callers are claimed by polls of other queues
+	pending     []*position // callers of this topic alone that wait to learn whether there is a job
+	queued      bool        // in the turns of its node
+	blocked     bool        // polls of other queues have claimed all its callers
 	left        time.Time   // when the last caller left
 
-	// All that follows is changed by on alone.
+	// Only on changes the following fields.
 	state        state
-	next         state     // while it is polling: the state that follows
-	jobs         int       // how many are believed to be there when it is ready; when it is throttled, for those who pop
-	wakes        int       // counts what made us believe that there are jobs
-	told         bool      // Redis woke only us: if nobody here takes the job, the wake-up is passed on
-	byCheck      bool      // it is ready since a check, and not since a message
-	registeredAt time.Time // when we were last
-	throttle     *throttle // of the throttled state, also while it is polling for those who pop
+	next         state     // the state after the current poll
+	jobs         int       // how many are probably there: when ready, or when throttled for callers that pop
+	wakes        int       // counts the signs of new jobs
+	told         bool      // Redis woke only us: if no caller here takes the job, we pass the wake-up on
+	byCheck      bool      // it is ready because of a check, not of a message
+	registeredAt time.Time // the last registration
+	throttle     *throttle // of the throttled state; also set while it polls for callers that pop
 }
 
-// on is the one place where the state changes. While the queue is polling, what happens counts for the state that follows.
-// n is how many jobs there are: with left, woken, foundJobs, limited and expired.
+// on is the only place where the state changes. While the queue is polling, events change the state that follows.
+// n is the number of jobs, for left, woken, foundJobs, limited and expired.
 func (q *waitQueue) on(e event, n int) {
 	known := &q.state
 	if q.state == polling {
@@ -66,13 +66,13 @@ func (q *waitQueue) on(e event, n int) {
 	}
 	before := *known
 	switch e {
-	case sent: // the answer will tell
+	case sent: // the reply will tell
 		if q.next, q.jobs = unknown, 0; before == throttled {
 			q.next = throttled
 		}
 		q.state, known = polling, &q.next
 	case sentAmong:
-		if before == registered { // whoever joins it now polls: what that poll brings is older
+		if before == registered { // a caller that joins now must poll: the reply on its way is older
 			*known = unknown
 		}
 	case left, failed:
@@ -119,7 +119,7 @@ func (q *waitQueue) on(e event, n int) {
 	}
 }
 
-// push puts the caller behind the others. A topic that it names twice counts once.
+// push appends the caller. A topic that it names twice counts once.
 func (q *waitQueue) push(c *caller, topic int) {
 	if q.last != nil && q.last.caller == c {
 		return
@@ -135,7 +135,7 @@ func (q *waitQueue) push(c *caller, topic int) {
 	q.callers++
 }
 
-// ask has the queue polled for the position's caller, who is to be told whether there is a job, together with others.
+// ask polls the queue for the position's caller, which will learn whether there is a job. Callers share such polls.
 func (q *waitQueue) ask(p *position) {
 	q.pending = append(q.pending, p)
 	if q.state != polling {
@@ -143,7 +143,7 @@ func (q *waitQueue) ask(p *position) {
 	}
 }
 
-// goOn has the queue polled if somebody wants it to be. One that waits, and is not registered, is checked soon.
+// goOn polls the queue if a caller needs it. If callers only wait, and we are not registered, a check follows soon.
 func (q *waitQueue) goOn() {
 	switch e := q.partition.listener; {
 	case q.state == polling:
@@ -156,8 +156,8 @@ func (q *waitQueue) goOn() {
 	}
 }
 
-// queueUp has the queue polled if somebody wants it to be when its turn comes: those who were served
-// may have come again by then, and go together.
+// queueUp polls the queue in its turn if a caller still needs it then. Callers that were just served
+// may have come back by then and share the poll.
 func (q *waitQueue) queueUp() {
 	if !q.queued {
 		q.queued = true
@@ -165,7 +165,7 @@ func (q *waitQueue) queueUp() {
 	}
 }
 
-// isPending reports whether any caller is to be told whether there is a job; those who have their answers are forgotten.
+// isPending reports whether a caller waits to learn whether there is a job. It drops those that have their answers.
 func (q *waitQueue) isPending() bool {
 	for len(q.pending) > 0 && !q.pending[0].pending {
 		q.pending = q.pending[1:]
@@ -173,8 +173,8 @@ func (q *waitQueue) isPending() bool {
 	return len(q.pending) > 0
 }
 
-// isDue reports whether the queue can be polled now. If all its callers are claimed, it can be later; and so it can if
-// the topic's queue of another partition is polled now: those who come meanwhile go together.
+// isDue reports whether the queue can be polled now. It can be later if all its callers are claimed, or if
+// the topic's queue in another partition is being polled: callers that come meanwhile share the next poll.
 func (q *waitQueue) isDue() bool {
 	if q.callers == 0 || q.jobs == 0 && !q.isPending() {
 		return false
@@ -183,7 +183,7 @@ func (q *waitQueue) isDue() bool {
 	switch {
 	case isFree && (q.jobs > 0 || q.partition.dispatcher.polling[q.topic] == 0):
 		return true
-	case !isFree && q.throttle != nil: // it goes on when the time is over
+	case !isFree && q.throttle != nil: // it continues when the time is over
 	case !q.blocked:
 		q.blocked = true
 		q.partition.dispatcher.blocked = append(q.partition.dispatcher.blocked, q)
@@ -200,15 +200,15 @@ func (q *waitQueue) skipped() {
 
 func (q *waitQueue) at() *partition { return q.partition }
 
-// isFree reports whether a poll of the queue may claim the position's caller. Limits are for those who reserve: who pops is not
-// throttled. Who does not wait is to be told so by Redis.
+// isFree reports whether a poll of the queue may claim the position's caller. Limits hold for callers that reserve; one that pops
+// is not throttled. A caller that does not wait must hear it from Redis.
 func (p *position) isFree() bool {
 	c := p.caller
 	return c.positions != nil && !c.claimed && (!c.sorts || len(c.pending) == 0) &&
 		(p.queue.throttle == nil || !c.Waits || !c.kind(p.topic).Reserves)
 }
 
-// firstFree is the first position whose caller a poll may claim, if there is one.
+// firstFree is the first position whose caller a poll may claim, or nil.
 func (q *waitQueue) firstFree() *position {
 	p := q.first
 	for p != nil && !p.isFree() {
@@ -217,8 +217,8 @@ func (q *waitQueue) firstFree() *position {
 	return p
 }
 
-// newPoll claims the first callers of the queue who take jobs in one way: as many as jobs are believed to be
-// there or, if somebody is to be told, as one poll can serve.
+// newPoll claims the first callers of the queue that take jobs in the same way: as many as there are probably
+// jobs or, if a caller waits to learn whether there is one, as many as one poll can serve.
 func (q *waitQueue) newPoll() *poll {
 	q.queued = false
 	wanted := min(q.jobs, store.MaxPop)
@@ -254,13 +254,13 @@ func (q *waitQueue) newPoll() *poll {
 	return t
 }
 
-// tell tells those who were to be told whether there is a job what is known from a poll of the queue, though it may have been
-// for others, who are ahead of them; but one that was throttled tells nothing of what can be popped.
+// tell gives the result of a poll to callers that wait to learn whether there is a job, although the poll may have claimed callers
+// ahead of them. A poll that was throttled says nothing about jobs to pop.
 func (q *waitQueue) tell(t *poll, isEmpty bool, err error) {
 	var still []*position
 	for _, p := range t.pending {
 		switch {
-		case !p.pending: // its caller has its answer, or was told of the error
+		case !p.pending: // its caller has its answer or knows the error
 		case isEmpty && (q.throttle == nil || t.Reserves == p.caller.kind(p.topic).Reserves) || err != nil && p.caller.isFree():
 			p.answered(err)
 			p.caller.pollNext()
@@ -271,7 +271,7 @@ func (q *waitQueue) tell(t *poll, isEmpty bool, err error) {
 	q.pending = append(still, q.pending...)
 }
 
-// retire ends the turn of a queue without callers. A job that we alone were told of is for others then.
+// retire ends the turn of a queue without callers. If only we were woken for a job, another client is woken now.
 func (q *waitQueue) retire() {
 	if q.state == polling {
 		return
@@ -281,7 +281,7 @@ func (q *waitQueue) retire() {
 	}
 	q.on(abandoned, 0)
 	q.pending, q.left = nil, time.Now()
-	if q.state == unknown && !q.queued && q.partition.queues[q.topic] == q { // else it was forgotten before, and there is a new one
+	if q.state == unknown && !q.queued && q.partition.queues[q.topic] == q { // else it was dropped earlier and replaced
 		delete(q.partition.queues, q.topic)
 	}
 }

@@ -2,9 +2,9 @@ package wait
 
 import "github.com/mix-basic/delayer/internal/store"
 
-// regroup groups the partitions by their nodes of now, if these may have changed: in a cluster the first call finds them
-// out, and partitions move. A node whose partitions do not stay together is replaced. What it has under way comes to an
-// end; what was registered there is void.
+// regroup groups the partitions by their current nodes, if these may have changed: in a cluster the first call finds the nodes,
+// and partitions move. A node whose partitions do not stay together is replaced. Its calls in flight still
+// end; its registrations are void.
 func (d *Dispatcher) regroup() {
 	routes := d.partitions[0].store.Routes()
 	if routes == d.routes {
@@ -23,7 +23,7 @@ func (d *Dispatcher) regroup() {
 	d.listen()
 }
 
-// nodeOf returns the node of these partitions: the one that they have if all of them have it, and no other partition has.
+// nodeOf returns the node of these partitions: their present node if it has exactly these, else a new one.
 func (d *Dispatcher) nodeOf(partitions []*partition) *node {
 	same := partitions[0].node
 	for _, s := range partitions {
@@ -36,7 +36,7 @@ func (d *Dispatcher) nodeOf(partitions []*partition) *node {
 	return same
 }
 
-// dissolve ends a node that has lost partitions, and has what waited there wait at their new ones.
+// dissolve ends a node that has lost partitions, and moves what waited there to their new nodes.
 func (n *node) dissolve() {
 	for _, s := range n.partitions {
 		n.isDissolved = n.isDissolved || s.node != n
@@ -63,16 +63,16 @@ func (n *node) dissolve() {
 	n.listener.signal()
 }
 
-// wakeAll has each node see whether there is something to be sent.
+// wakeAll makes each node check whether it has something to send.
 func (d *Dispatcher) wakeAll() {
 	for _, n := range d.nodes {
 		n.batches.Wake()
 	}
 }
 
-// listen has the listeners run if anybody waits.
+// listen starts the listeners if callers wait.
 func (d *Dispatcher) listen() {
-	for _, c := range d.partitions[0].callers() { // who is in a queue of each
+	for _, c := range d.partitions[0].callers() { // a caller is in a queue of each partition
 		if c.Waits {
 			for _, n := range d.nodes {
 				n.listener.start()

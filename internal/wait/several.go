@@ -8,19 +8,19 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// maxQueues is how many topics one poll is of.
+// maxQueues is the most topics of one poll.
 const maxQueues = 250
 
-// severalTopics is a caller of several topics. It polls for itself, as only so their order is kept. Of several partitions
-// it probes all first, unless it is aimed, lest it get a job of a later topic although another partition has one of an earlier topic.
+// severalTopics is a caller of several topics. It polls for itself alone, which keeps their order. With several partitions
+// it first probes all, unless it is aimed, so that it never gets a job of a later topic while another partition has one of an earlier topic.
 type severalTopics struct {
 	caller
 	dispatcher *Dispatcher
 	queued     bool // in the turns of a node
-	aimed      bool // it polls one partition, and has positions only there: see Dispatcher.aim
+	aimed      bool // it polls one partition and has positions only there: see Dispatcher.aim
 }
 
-// poll implements topics. A poll of one of its queues may have claimed the caller: then it goes on once that is answered.
+// poll implements topics. If a poll of one of its queues has claimed the caller, it continues after that poll's reply.
 func (c *severalTopics) poll() {
 	switch {
 	case len(c.pending) == 0 || c.queued || c.probes > 0 || c.claimed:
@@ -52,10 +52,10 @@ func (c *severalTopics) refused(err error) {
 	c.dispatcher.missed(c, err)
 }
 
-// freed implements topics: the caller may have had to poll while a poll of one queue had claimed it.
+// freed implements topics: the caller may have needed to poll while another poll had claimed it.
 func (c *severalTopics) freed() { c.poll() }
 
-// probed orders what the probes have found, so that one poll is of all topics of a partition. The partition with the earliest topic comes first.
+// probed orders the queues with jobs so that one poll covers all topics of a partition. The partition with the earliest topic comes first.
 func (c *severalTopics) probed() {
 	if c.dispatcher.stock != nil && c.pollErr == nil {
 		c.dispatcher.stock.probed(c.Topics)
@@ -89,7 +89,7 @@ func (c *severalTopics) at() *partition { return c.pending[0].queue.partition }
 
 func (c *severalTopics) skipped() { c.queued = false }
 
-// newPoll claims the caller for a poll of its next topics that are of one partition and taken in one way.
+// newPoll claims the caller for a poll of its next topics that are in one partition and taken in the same way.
 func (c *severalTopics) newPoll() *poll {
 	c.queued, c.claimed = false, true
 	first := c.pending[0]
@@ -108,7 +108,7 @@ func (c *severalTopics) newPoll() *poll {
 	return t
 }
 
-// foundNone notes that the queues that a poll was of have no jobs.
+// foundNone records that the polled queues have no jobs.
 func (c *severalTopics) foundNone(queues int) {
 	if len(c.pending) == 0 {
 		return
@@ -119,18 +119,18 @@ func (c *severalTopics) foundNone(queues int) {
 	c.pending = c.pending[queues:]
 }
 
-// expect makes the topics known to the stock, as the caller's probes are about to begin.
+// expect adds the topics to the stock before the caller's probes begin.
 func (d *Dispatcher) expect(c *severalTopics) {
 	d.stock.add(c.Topics, len(d.partitions))
-	if c.Waits { // a caller that finds jobs each time never comes to wait, but has to be woken, too
+	if c.Waits { // a caller that always finds jobs never waits, but must be woken too
 		for _, n := range d.nodes {
 			n.listener.start()
 		}
 	}
 }
 
-// aim makes the caller poll one partition that is believed to have jobs, and join the queues of this one only. It reports whether there is
-// such a partition. While more jobs remain the caller does not register as a waiter: it will be back, and each registration costs two commands.
+// aim makes the caller poll one partition that probably has jobs, and join the queues of this one only. It reports whether there is
+// such a partition. While more jobs remain, the caller does not register: it will be back, and a registration costs two commands.
 func (d *Dispatcher) aim(c *severalTopics) bool {
 	c.comesBack = false
 	if d.stock == nil || d.isAnyAway() {
@@ -158,8 +158,8 @@ func (d *Dispatcher) aim(c *severalTopics) bool {
 	return true
 }
 
-// missed sends a caller that got nothing to the next partition that is believed to have jobs. After an error, or if there is no such partition,
-// the caller goes the full way.
+// missed sends a caller that got nothing to the next partition that probably has jobs. After an error, or without such a partition,
+// the caller joins all queues.
 func (d *Dispatcher) missed(c *severalTopics, err error) {
 	c.leaveQueues()
 	c.comesBack = false

@@ -4,28 +4,28 @@ import (
 	"time"
 )
 
-// stock is how many jobs each partition is believed to have ready, by topic. With it a caller of several topics need not probe every
-// queue of every partition before each poll: it asks one partition for jobs of all topics that this one is believed to have. See aim.
+// stock estimates how many ready jobs each partition has, by topic. With it a caller of several topics need not probe every
+// queue of every partition before each poll: it polls one partition for all topics that this one probably has jobs of. See aim.
 //
-// Probes of all partitions make a topic known. Then each poll and each check corrects its numbers, and wake-ups raise them.
-// They are estimates, as others push and take, too: a poll may bring less, and a job in a queue that is believed to be empty waits for a
-// wake-up or for the next probe; see isFresh. Whatever is not plain goes the full way, which begins with a probe: an
-// unknown topic, an error, a node that is away.
+// A topic becomes known by probes of all partitions. Polls and checks then correct its numbers, and wake-ups raise them.
+// They are estimates, because others push and take too: a poll may bring less, and a job in a queue that seems empty waits for a
+// wake-up or for the next probe; see isFresh. In every unusual case the caller joins all queues and probes: an
+// unknown topic, an error, a node that does not answer.
 //
-// It is nil if there is one partition; of, set and raise then do nothing. Dispatcher.mu guards it.
+// It is nil with one partition; of, set and raise then do nothing. Dispatcher.mu guards it.
 type stock struct {
 	topics  map[string]*topicStock
-	jobs    int       // the sum of all topics
+	jobs    int       // of all topics
 	taken   int       // jobs that polls have brought so far
 	dropped time.Time // when unused topics were last dropped
 }
 
-// topicStock is the part of one topic.
+// topicStock is the stock of one topic.
 type topicStock struct {
-	jobs     []int     // by partition, less what callers have claimed
-	limited  bool      // a limit has throttled it
-	probedAt time.Time // zero if that is still to come
-	taken    int       // stock.taken at that time
+	jobs     []int     // by partition, minus what callers have claimed
+	limited  bool      // it was throttled by a limit
+	probedAt time.Time // zero before the first probe
+	taken    int       // stock.taken at the last probe
 }
 
 // keepTopic is how long a topic is kept after its last probe.
@@ -38,7 +38,7 @@ func newStock(partitions int) *stock {
 	return &stock{topics: map[string]*topicStock{}, dropped: time.Now()}
 }
 
-// add makes the topics known to a probe that is about to begin.
+// add adds the topics of a probe that is about to begin.
 func (k *stock) add(topics []string, partitions int) {
 	now := time.Now()
 	if now.Sub(k.dropped) > keepTopic {
@@ -59,7 +59,7 @@ func (k *stock) add(topics []string, partitions int) {
 	}
 }
 
-// probed notes that a probe of the topics has reached all partitions.
+// probed records that a probe of the topics has reached all partitions.
 func (k *stock) probed(topics []string) {
 	now := time.Now()
 	for _, name := range topics {
@@ -69,9 +69,9 @@ func (k *stock) probed(topics []string) {
 	}
 }
 
-// isFresh reports whether the next probe of the topic is still to wait. A probe costs a command for each of so many queues. The budget is a
-// command for every four jobs taken, about a twentieth of what these cost, plus 500 commands a second: so probes of many Clients can't
-// overload a Redis that is slow already, and a worker with slow handlers does not wait for long.
+// isFresh reports whether the topic needs no probe yet. A probe costs one command for each of these queues. The budget is one
+// command for every four jobs taken, about a twentieth of what these cost, plus 500 commands a second: probes of many Clients cannot
+// overload a slow Redis, and a worker with slow handlers does not wait for long.
 func (k *stock) isFresh(topic *topicStock, now time.Time, queues int) bool {
 	return (k.taken-topic.taken)/4+int(now.Sub(topic.probedAt).Milliseconds()/2) < queues
 }
@@ -88,23 +88,23 @@ func (k *stock) put(topic *topicStock, partition, jobs int) {
 	topic.jobs[partition] = jobs
 }
 
-// set notes how many jobs a queue has.
+// set records how many jobs a queue has.
 func (k *stock) set(q *waitQueue, jobs int) {
 	if topic := k.of(q.topic); topic != nil {
 		k.put(topic, q.partition.index, jobs)
 	}
 }
 
-// raise notes that a queue has at least so many jobs.
+// raise records that a queue has at least that many jobs.
 func (k *stock) raise(s *partition, name string, jobs int) {
 	if topic := k.of(name); topic != nil {
 		k.put(topic, s.index, max(topic.jobs[s.index], jobs))
 	}
 }
 
-// learn notes what a poll of a queue has brought: it asked for so many jobs, got some, and left is how many remain, -1 if that is unknown.
-// A wake-up since the poll was sent is newer. A throttled topic is tried once more, because callers of a limited topic register
-// (see target), and then not until the limit lets it go on.
+// learn takes in the result of a poll: it asked for asked jobs and got got; left is how many remain, -1 if unknown.
+// A wake-up after the poll was sent wins. A topic that is throttled for the first time is tried once more, because callers of a limited topic register
+// (see target), and then not before the limit allows it.
 func (k *stock) learn(q *polledQueue, asked, got, left int, held, more, aimed bool) {
 	topic := k.of(q.topic)
 	if topic == nil {
@@ -120,21 +120,21 @@ func (k *stock) learn(q *polledQueue, asked, got, left int, held, more, aimed bo
 		k.put(topic, partition, max(topic.jobs[partition], 1))
 	case left >= 0:
 		k.put(topic, partition, left)
-	case !aimed: // an aimed caller has claimed its jobs before
+	case !aimed: // an aimed caller has already claimed its jobs
 		k.put(topic, partition, max(topic.jobs[partition]-got, 0))
 	}
 	topic.limited = topic.limited || held
 }
 
-// target is what a caller is to ask for.
+// target is what a caller should poll for.
 type target struct {
-	from   *partition // nil if no partition is believed to have jobs
-	topics []int      // indices of the caller's topics; nil if a probe is due
-	leaves bool       // more jobs are believed to remain, and no limit is involved
+	from   *partition // nil if no partition probably has jobs
+	topics []int      // indices among the caller's topics; nil if a probe is due
+	leaves bool       // more jobs probably remain, and no limit is involved
 }
 
-// target picks the partition that has the earliest of the caller's topics; if several partitions have it, they take turns. The caller asks it for
-// topics with about twice as many jobs as it wants, all taken in one way. What it wants is deducted, so that callers who come now go elsewhere.
+// target picks the partition that has the earliest of the caller's topics; if several have it, they take turns. The caller polls for
+// topics with about twice as many jobs as it wants, all taken in the same way. What it wants is deducted, so that the next callers go elsewhere.
 func (k *stock) target(r *Request, partitions []*partition, turn int) (found target) {
 	now, first, due := time.Now(), 0, false
 	for i, name := range r.Topics {

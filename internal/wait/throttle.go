@@ -7,15 +7,15 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// throttledFor is for how long, about, a queue is throttled at most: Redis wakes it when its topic's limit lets it go on, or is another
-// one, but a message may be lost.
+// throttledFor is roughly the longest time that a queue stays throttled. Redis wakes us when the limit allows more jobs or is
+// changed, but a message may be lost.
 const throttledFor = 10 * time.Second
 
 // throttle ends the throttled state when its time is over.
 type throttle struct{ timer *time.Timer }
 
-// throttleFor has nobody reserve jobs of the queue for so long, or until we are woken, if we are registered for that. If not, nobody tells
-// us that the limit is another one now.
+// throttleFor stops reserving jobs of the queue for that long, or until we are woken, if we are registered. If not, we
+// would not learn that the limit has changed.
 func (q *waitQueue) throttleFor(d time.Duration, isRegistered bool) {
 	longest := checkEvery
 	if isRegistered {
@@ -26,7 +26,7 @@ func (q *waitQueue) throttleFor(d time.Duration, isRegistered bool) {
 		d = min(d, longest)
 	case isRegistered:
 		d = longest
-	default: // a check finds the jobs, and has them polled again
+	default: // a check finds the jobs and polls again
 		return
 	}
 	q.on(limited, q.jobs)
@@ -38,7 +38,7 @@ func (q *waitQueue) throttleFor(d time.Duration, isRegistered bool) {
 	}
 }
 
-// hasFreePopper reports whether a poll may claim somebody who pops: limits are not for those.
+// hasFreePopper reports whether a poll may claim a caller that pops, which limits do not concern.
 func (q *waitQueue) hasFreePopper() bool {
 	for p := q.first; p != nil; p = p.next {
 		if p.isFree() && !p.caller.kind(p.topic).Reserves {
@@ -48,7 +48,7 @@ func (q *waitQueue) hasFreePopper() bool {
 	return false
 }
 
-// resume has the queue polled once its time is over.
+// resume polls the queue when its time is over.
 func (q *waitQueue) resume(t *throttle) {
 	d := q.partition.dispatcher
 	d.mu.Lock()
