@@ -11,8 +11,8 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// A caller for whom a poll is under way is not ended by another one, be it that that fails: it would get a job
-// and not be there.
+// A caller with a poll in flight is not ended by another poll, even one that fails: it would get a job
+// after it has left.
 func TestClaimedCallerIsNotEnded(t *testing.T) {
 	h := inHand(t)
 	g := h.waiter("t", "u")
@@ -31,8 +31,8 @@ func TestClaimedCallerIsNotEnded(t *testing.T) {
 	h.expectPassed("woken for a queue whose caller was claimed", "u")
 }
 
-// Queues whose callers were all claimed are asked once these are not any more.
-func TestLinesOfClaimedCallers(t *testing.T) {
+// Queues whose callers were all claimed are polled once these are free.
+func TestQueuesOfClaimedCallers(t *testing.T) {
 	h := inHand(t)
 	g := h.waiter("t", "u", "v")
 	h.settle()
@@ -66,7 +66,7 @@ func TestLinesOfClaimedCallers(t *testing.T) {
 	}
 }
 
-// A caller of several topics asks for itself, in the order of its topics: of one kind and some queues at a time.
+// A caller of several topics polls for itself, in the order of its topics: topics of one kind, and a limited number of queues, at a time.
 func TestSeveralTopics(t *testing.T) {
 	reserves, other := Kind{Reserves: true}, Kind{Reserves: true, Reservation: store.Reservation{MaxAttempts: 3}}
 	many, pop := make([]string, 2*maxQueues+1), Kind{}
@@ -116,7 +116,7 @@ func TestSeveralTopics(t *testing.T) {
 	}
 }
 
-// What the first queues bring is enough; an error ends the asking, too, and one who waits bears it.
+// Enough jobs from the first queues end the polling. So does an error, which a waiting caller tolerates.
 func TestSeveralTopicsEndEarly(t *testing.T) {
 	kinds := []Kind{{}, {Reserves: true}}
 	join := func(h *hand, waits bool) *guest {
@@ -152,7 +152,7 @@ func TestSeveralTopicsEndEarly(t *testing.T) {
 	}
 }
 
-// Several topics with limits: as many as are wanted of each, and in all.
+// Limits for several topics hold for each topic and in total.
 func TestLimits(t *testing.T) {
 	h := inHand(t)
 	g := h.joins(Request{Topics: []string{"a", "b", "c"}, N: 4, Waits: true, Limits: []int{1, 3, 9}})
@@ -176,8 +176,8 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// What a poll of several queues tells of each: those before the job are empty, and those behind are not known
-// where no more was wanted.
+// After a poll of several queues, those before the job are empty. Those behind it are unknown
+// if no more was wanted.
 func TestLearnOfSeveral(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -215,8 +215,8 @@ func TestLearnOfSeveral(t *testing.T) {
 	}
 }
 
-// Who joins a queue that is entered asks nothing, unless he does not wait, and asks only the others.
-func TestJoiningEnteredLines(t *testing.T) {
+// A caller that joins a registered queue does not poll it, unless it does not wait. It polls its other queues.
+func TestJoiningRegisteredQueues(t *testing.T) {
 	h := inHand(t)
 	h.waiter("t", "u")
 	h.settle()
@@ -243,8 +243,8 @@ func TestJoiningEnteredLines(t *testing.T) {
 	g.expectErr(t, store.ErrEmpty)
 }
 
-// A caller of several topics who left before his turn is not asked for.
-func TestLeavingBeforeAsking(t *testing.T) {
+// A caller of several topics that left before its turn is not polled for.
+func TestLeavingBeforePolling(t *testing.T) {
 	h := inHand(t)
 	for _, topics := range [][]string{{"t"}, {"t", "u"}} {
 		g := h.waiter(topics...)
@@ -256,7 +256,7 @@ func TestLeavingBeforeAsking(t *testing.T) {
 	}
 }
 
-// A timeout before all topics were asked is none of an empty queue.
+// A timeout before all topics were polled does not count as an empty queue.
 func TestNoAnswer(t *testing.T) {
 	h := inHand(t)
 	g := h.joins(Request{Topics: []string{"a", "b"}, N: 1, Waits: true, Kinds: []Kind{{}, {Reserves: true}}})
@@ -283,7 +283,7 @@ func TestNoAnswer(t *testing.T) {
 	}
 }
 
-// What a call says that fails: why it wanted to end, and that a job may be lost, if so.
+// The error of a failed call: why it ended, and whether a job may be lost.
 func TestErrors(t *testing.T) {
 	lost := fmt.Errorf("%w: %w", ErrLost, errCut)
 	timeout, cancelled := store.ErrEmpty, context.Canceled
@@ -347,7 +347,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// One who waits bears an outage, but not for long; a short one is forgotten once Redis answers.
+// A waiting caller tolerates an outage for a limited time. A short one is forgotten when Redis answers.
 func TestRideOut(t *testing.T) {
 	h := inHand(t)
 	g, several := h.waiter("t"), h.waiter("u", "v")
@@ -381,7 +381,7 @@ func TestRideOut(t *testing.T) {
 	}
 }
 
-// While a queue of his has jobs that do not come, a caller is not told that Redis answers.
+// While a caller's queue has jobs that do not arrive, errors are not forgotten.
 func TestRecovery(t *testing.T) {
 	h := inHand(t)
 	g, other := h.waiter("t", "u"), h.waiter("u")
@@ -393,7 +393,7 @@ func TestRecovery(t *testing.T) {
 	}
 }
 
-// Close ends all waits, also of those who are claimed, once their answer is there; nobody joins then.
+// Close ends all waits, those of claimed callers after their reply. No caller can join then.
 func TestClose(t *testing.T) {
 	h := inHand(t)
 	claimed, waits := h.waiter("t"), h.waiter("u", "v")
@@ -408,7 +408,7 @@ func TestClose(t *testing.T) {
 	}
 }
 
-// Jobs that come in two parts are as if they had come in one, asked for when the first was.
+// Jobs in two parts count as one result, requested when the first part was.
 func TestAddJobs(t *testing.T) {
 	first, second := time.Unix(1, 0), time.Unix(2, 0)
 	var got Jobs

@@ -9,9 +9,9 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// A poll registers us for those who wait, and always where others wait than those it is for; not for those who don't wait
-// alone, nor while nobody would hear.
-func TestEnter(t *testing.T) {
+// A poll registers us if its callers wait, and always if other callers wait. It does not for callers that do not wait
+// alone, nor without a subscription.
+func TestRegister(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		waits []bool // of the callers of the topic
@@ -51,15 +51,15 @@ func TestEnter(t *testing.T) {
 	}
 }
 
-// Waiters have names of their own.
+// Each waiter has a name of its own.
 func TestWaitersHaveNames(t *testing.T) {
 	if a, b := inHand(t).s.listener.id, inHand(t).s.listener.id; a == b || len(a) != 16 {
 		t.Errorf("%q and %q", a, b)
 	}
 }
 
-// What a poll of jobs that were asked for always leaves empty, we are entered for.
-func TestEnteredForTheOthers(t *testing.T) {
+// A poll that always registers does so for every queue that it leaves empty.
+func TestRegisteredForTheOthers(t *testing.T) {
 	h := inHand(t)
 	first, second := h.waiter("t"), h.waiter("t")
 	h.settle()
@@ -73,8 +73,8 @@ func TestEnteredForTheOthers(t *testing.T) {
 	second.expectWaits(t)
 }
 
-// When the subscription ends, what we were entered for is not known any more, nor what a poll or a check that was sent
-// before it registers.
+// When the subscription ends, registered queues become unknown, and so do those that a poll or check sent
+// earlier registers us for.
 func TestEpochs(t *testing.T) {
 	h := inHand(t)
 	h.waiter("t", "u")
@@ -107,8 +107,8 @@ func TestEpochs(t *testing.T) {
 	}
 }
 
-// Polls that go together are few, and want about as many jobs as one pop takes at most: Redis may
-// do without a break what comes in one piece.
+// A batch has few polls, and they want about as many jobs as a single pop may take, because Redis may
+// run a whole batch without a break.
 func TestTakesTogetherAreBounded(t *testing.T) {
 	for _, c := range []struct {
 		wants    []int // of callers who have a topic each
@@ -134,7 +134,7 @@ func TestTakesTogetherAreBounded(t *testing.T) {
 	}
 }
 
-// What was woken for in vain goes with the next round trip, which there is for it alone, too.
+// An unused wake-up is passed on with the next batch, or with a batch of its own.
 func TestPassingOnIsARoundTrip(t *testing.T) {
 	h := inHand(t)
 	if h.s.Waiting() {
@@ -154,8 +154,8 @@ func TestPassingOnIsARoundTrip(t *testing.T) {
 	g.expectErr(t, errBroken)
 }
 
-// A check asks where we may not be entered, with since when the first caller waits; and for one of the others, to
-// find out whether the registrations are still there.
+// A check registers us for queues that may lack our registration, with the time since when the first caller waits; and for one other queue, to
+// find out whether registrations are still there.
 func TestQuestion(t *testing.T) {
 	h := inHand(t)
 	names := map[string]int{}
@@ -209,7 +209,7 @@ func TestQuestion(t *testing.T) {
 	}
 }
 
-// An entry of ours that is missing means that others may be: all are made anew.
+// If one registration is missing, others may be: all are made again.
 func TestMissingEntry(t *testing.T) {
 	h := inHand(t)
 	h.waiter("t", "u", "v")
@@ -234,8 +234,8 @@ func TestMissingEntry(t *testing.T) {
 	}
 }
 
-// What is heard while a check is under way is newer than its answer.
-func TestHeardDuringALook(t *testing.T) {
+// A message that arrives while a check is in flight is newer than its reply.
+func TestMessageDuringACheck(t *testing.T) {
 	h := inHand(t)
 	h.waiter("t")
 	h.answer(h.asks(), store.Popped{}, nil)
@@ -251,8 +251,8 @@ func TestHeardDuringALook(t *testing.T) {
 	}
 }
 
-// Checks are made each second at first, and after one has found a job: seldom only when they have found nothing for
-// long, we are entered everywhere, and a server runs that wakes us; often where we can't be woken.
+// Checks run each second at first and after one has found a job. They become rare when they have found nothing for
+// long, we are registered everywhere, and a server runs that wakes us. Without a subscription they are frequent.
 func TestPlan(t *testing.T) {
 	long := calmAfter + time.Second
 	for _, c := range []struct {
@@ -301,8 +301,8 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// A job that a check has found, and a poll has brought then, makes checks frequent again; not one of which we
-// were told meanwhile, nor one that another was faster to take.
+// A job that a check has found and a poll then brings makes checks frequent again. A job that a message
+// announced meanwhile does not, nor one that another client took first.
 func TestFound(t *testing.T) {
 	for _, c := range []struct {
 		name        string
@@ -339,8 +339,8 @@ func TestFound(t *testing.T) {
 	}
 }
 
-// Checks of many Clients are spread over the second.
-func TestLooksAreSpread(t *testing.T) {
+// Checks of many Clients are spread over a second.
+func TestChecksAreSpread(t *testing.T) {
 	h := inHand(t)
 	var firstHalf int
 	for range 100 {
@@ -359,8 +359,8 @@ func TestLooksAreSpread(t *testing.T) {
 	}
 }
 
-// While we are woken all queues with callers are due at a time; while we poll, some: all of them within checkEvery.
-func TestLinesThatAreDue(t *testing.T) {
+// With a subscription all queues with callers are checked together. Without one they take turns within checkEvery.
+func TestQueuesThatAreDue(t *testing.T) {
 	for _, c := range []struct {
 		queues int
 		state  listenerState
@@ -398,7 +398,7 @@ func TestLinesThatAreDue(t *testing.T) {
 	}
 }
 
-// A subscription that was refused is asked for again once in a while, or when the Client says so.
+// A refused subscription is tried again after a while, or when the Client says so.
 func TestSubscribeAgain(t *testing.T) {
 	h := inHand(t)
 	e := h.s.listener
@@ -417,7 +417,7 @@ func TestSubscribeAgain(t *testing.T) {
 	}
 }
 
-// A listener listens while anybody waits, and a little longer; then nothing is kept.
+// A listener runs while callers wait, and a little longer. Then nothing is kept.
 func TestListenerLingers(t *testing.T) {
 	h := inHand(t)
 	g := h.waiter("t")
@@ -450,7 +450,7 @@ func TestListenerLingers(t *testing.T) {
 	}
 }
 
-// What the tests of others see of a topic.
+// What other packages' tests see of a topic.
 func TestState(t *testing.T) {
 	h := inHand(t)
 	if h.ForTests().State("t") != (State{}) || h.ForTests().Queues() != 0 || h.ForTests().Polls() {
@@ -474,8 +474,8 @@ func TestState(t *testing.T) {
 	}
 }
 
-// Of many queues of several partitions a part has its turn each second, and all within slowCheck; those that we are not registered
-// for have it each time.
+// Many queues of several partitions take turns each second, so that all are checked within slowCheck. Those that we are not registered
+// for are checked each time.
 func TestManyQueuesHaveTheirTurns(t *testing.T) {
 	h := inHands(t, 2)
 	for n := range checkAtOnce/2 + 100 {

@@ -20,7 +20,7 @@ var (
 	errBroken = redis.Error("WRONGTYPE ready queue t is a string, not a list")
 )
 
-// hand is a Dispatcher of which the test makes the polls, and is what its listener hears. It says that it is subscribed.
+// hand is a Dispatcher whose polls and messages the test makes by hand. Its listener counts as subscribed.
 type hand struct {
 	*Dispatcher
 	t    *testing.T
@@ -30,7 +30,7 @@ type hand struct {
 
 func inHand(t *testing.T) *hand { return inHands(t, 1) }
 
-// inHands is one of several nodes, each with so many partitions.
+// inHands returns a hand with several nodes, each with that many partitions.
 func inHands(t *testing.T, partitions ...int) *hand {
 	var stores []*store.Store
 	for _, n := range partitions {
@@ -51,12 +51,12 @@ func inHands(t *testing.T, partitions ...int) *hand {
 	return h
 }
 
-// guest is a caller, and its answer.
+// guest is a caller and its answer.
 type guest struct {
 	*caller
 }
 
-// joins has a caller join.
+// joins makes a caller join.
 func (h *hand) joins(r Request) *guest {
 	h.t.Helper()
 	g := &guest{newCaller(h.Dispatcher, r)}
@@ -66,13 +66,13 @@ func (h *hand) joins(r Request) *guest {
 	return g
 }
 
-// waiter is a caller that waits for a job of any of the topics.
+// waiter returns a caller that waits for a job of any of the topics.
 func (h *hand) waiter(topics ...string) *guest {
 	h.t.Helper()
 	return h.joins(Request{Topics: topics, N: 1, Waits: true})
 }
 
-// asks makes the next poll; nil if nothing is to be asked.
+// asks returns the next poll, or nil if there is none to make.
 func (h *hand) asks() *poll { return h.asksOf(h.s.node) }
 
 func (h *hand) asksOf(n *node) *poll {
@@ -90,7 +90,7 @@ func (h *hand) asksOf(n *node) *poll {
 	return one
 }
 
-// probesOf begins the probes of a node.
+// probesOf begins a node's probes.
 func (h *hand) probesOf(n *node) (begun []*probe) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -101,7 +101,7 @@ func (h *hand) probesOf(n *node) (begun []*probe) {
 	return begun
 }
 
-// finds is the answer to a probe: the lengths of the topics' queues in its partition.
+// finds answers a probe with the lengths of the topics' queues in its partition.
 func (h *hand) finds(s *probe, entered bool, lengths map[string]int, err error) {
 	found := store.Looked{Entered: entered}
 	if s.check != nil && err == nil {
@@ -128,7 +128,7 @@ func (h *hand) answer(one *poll, p store.Popped, err error) {
 	one.done(p, err)
 }
 
-// settle answers all polls that are to be made: there is no job, and we are entered.
+// settle answers all polls to be made: there is no job, and we are registered.
 func (h *hand) settle() {
 	h.t.Helper()
 	for one := h.asks(); one != nil; one = h.asks() {
@@ -136,7 +136,7 @@ func (h *hand) settle() {
 	}
 }
 
-// passed are the topics that are to be passed on; they are not any more.
+// passed returns the topics to pass on, and clears them.
 func (h *hand) passed() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -155,7 +155,7 @@ func (h *hand) expectPassed(what string, want ...string) {
 	}
 }
 
-// check is a check of the listener, with the lengths of the topics' queues; added are where we did not stand.
+// check answers a check of the listener with the lengths of the topics' queues; added says where our registration was missing.
 func (h *hand) check(entered bool, lengths map[string]int, added ...string) {
 	h.mu.Lock()
 	queues := h.s.waited()
@@ -173,14 +173,14 @@ func (h *hand) checkOf(queues []*waitQueue, entered bool, lengths map[string]int
 	h.learn(q, found)
 }
 
-// learn is the answer to a check of queues of one partition.
+// learn answers a check of queues of one partition.
 func (h *hand) learn(q []*check, found store.Looked) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.s.listener.learn(q, []store.Looked{found})
 }
 
-// jobs are n jobs of the topic.
+// jobs returns n jobs of the topic.
 func jobs(topic string, n int) (list []store.Job) {
 	for i := range n {
 		list = append(list, store.Job{ID: fmt.Sprint(topic, i+1), Topic: topic})
@@ -188,7 +188,7 @@ func jobs(topic string, n int) (list []store.Job) {
 	return list
 }
 
-// limit is how many jobs of a topic the poll wants at most.
+// limit returns the most jobs of a topic that the poll wants.
 func (t *poll) limit(topic int) int {
 	if t.Limits == nil {
 		return t.N
@@ -196,12 +196,12 @@ func (t *poll) limit(topic int) int {
 	return t.Limits[topic]
 }
 
-// isRegistered reports whether we believe that we are.
+// isRegistered reports whether the state is registered.
 func (q *waitQueue) isRegistered() bool {
 	return q.state == registered || q.state == polling && q.next == registered
 }
 
-// topics are those of a poll.
+// topics returns a poll's topics.
 func (t *poll) topics() (names []string) {
 	for _, l := range t.queues {
 		names = append(names, l.topic)
@@ -209,7 +209,7 @@ func (t *poll) topics() (names []string) {
 	return names
 }
 
-// expectJob checks that the caller has got that job, and no other.
+// expectJob checks that the caller has got exactly that job.
 func (g *guest) expectJob(t *testing.T, id string) {
 	t.Helper()
 	if len(g.answers) != 1 {
@@ -220,7 +220,7 @@ func (g *guest) expectJob(t *testing.T, id string) {
 	}
 }
 
-// expectErr checks that the call has failed so.
+// expectErr checks the call's error.
 func (g *guest) expectErr(t *testing.T, want ...error) {
 	t.Helper()
 	if len(g.answers) != 1 {

@@ -14,7 +14,7 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// onRedis is a Dispatcher of a Client on that Redis. end closes it, and waits until nothing of it runs.
+// onRedis returns a Client's Dispatcher on that Redis. end closes it and waits until nothing of it runs.
 func onRedis(t *testing.T, log *redistest.Log, stores ...*store.Store) (dispatcher *Dispatcher, end func()) {
 	closing, cancel := context.WithCancel(context.Background())
 	abandoned, abandon := context.WithCancel(context.Background())
@@ -31,13 +31,13 @@ func onRedis(t *testing.T, log *redistest.Log, stores ...*store.Store) (dispatch
 	return dispatcher, end
 }
 
-// taken is what Take has returned.
+// taken is the result of a Take.
 type taken struct {
 	Jobs
 	err error
 }
 
-// waits is a Take of the topic that waits for a job.
+// waits starts a Take that waits for a job of the topic.
 func waits(t *testing.T, ctx context.Context, dispatcher *Dispatcher, topic string) <-chan taken {
 	t.Helper()
 	result := make(chan taken, 1)
@@ -50,8 +50,8 @@ func waits(t *testing.T, ctx context.Context, dispatcher *Dispatcher, topic stri
 	return result
 }
 
-// A listener wakes its callers, finds what nobody has told of, passes on what they have no use for, and tells them of an
-// outage.
+// A listener wakes its callers, finds jobs without a message, passes on wake-ups that they have no use for, and reports an
+// outage to them.
 func TestListener(t *testing.T) {
 	t.Parallel()
 	f := redistest.Start(t)
@@ -107,7 +107,7 @@ func TestListener(t *testing.T) {
 	endSecond()
 }
 
-// A listener that may not subscribe polls, and says so once.
+// A listener that may not subscribe polls, and logs that once.
 func TestRefusedListener(t *testing.T) {
 	t.Parallel()
 	f := redistest.Start(t)
@@ -132,7 +132,7 @@ func TestRefusedListener(t *testing.T) {
 	end()
 }
 
-// A listener says once for each subscription which program it is, whatever else it does, and takes that back when it ends.
+// A listener registers its program once for each subscription, and removes that at its end.
 func TestListenerTellsWhoItIs(t *testing.T) {
 	t.Parallel()
 	f := redistest.Start(t)

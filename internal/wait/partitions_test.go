@@ -14,7 +14,7 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// run answers all polls and probes of all nodes out of the queues, one after the other.
+// run answers all polls and probes of all nodes from the queues, one after the other.
 func (h *hand) run(ready map[readyQueue]int) {
 	for busy := true; busy; {
 		busy = false
@@ -42,7 +42,7 @@ func (h *hand) run(ready map[readyQueue]int) {
 	}
 }
 
-// One partition is asked first, in turn. If that has no job the others are looked at, and then asked where there is one.
+// One partition, in turn, is polled first. If it has no job, the others are probed, and then one with a job is polled.
 func TestOnePartitionFirst(t *testing.T) {
 	h := inHands(t, 3)
 	for turn := range 6 {
@@ -79,8 +79,8 @@ func TestOnePartitionFirst(t *testing.T) {
 	}
 }
 
-// Those who ask for a topic at the same time share a poll, and then a probe of each other partition.
-func TestSurveysAreShared(t *testing.T) {
+// Callers that come at the same time share a poll, and then a probe of each other partition.
+func TestProbesAreShared(t *testing.T) {
 	h := inHands(t, 4)
 	var guests []*guest
 	for range 10 {
@@ -116,7 +116,7 @@ func TestSurveysAreShared(t *testing.T) {
 	}
 }
 
-// A job of an earlier topic goes first, whichever partition and node has it, and in whichever order these answer.
+// A job of an earlier topic comes first, whichever partition and node has it, and in whichever order they answer.
 func TestTopicsInOrderOverPartitions(t *testing.T) {
 	for _, partitions := range [][]int{{4}, {2, 2}, {1, 3}} {
 		for first := range 4 {
@@ -138,9 +138,9 @@ func TestTopicsInOrderOverPartitions(t *testing.T) {
 	}
 }
 
-// Who comes while the topic's queue of one partition is asked waits for the end of that, and goes on to the next one together
-// with the others who came.
-func TestAskersGather(t *testing.T) {
+// A caller that comes while the topic's queue in one partition is polled waits for that poll, and shares the next one
+// with the others.
+func TestPollsAreShared(t *testing.T) {
 	h := inHands(t, 3)
 	first := h.joins(Request{Topics: []string{"t"}, N: 1})
 	one := h.asks()
@@ -167,8 +167,8 @@ func TestAskersGather(t *testing.T) {
 	}
 }
 
-// Nothing is taken for one of several topics before all partitions have been looked at, be it woken meanwhile.
-func TestNothingIsTakenDuringASurvey(t *testing.T) {
+// Nothing is taken for a caller of several topics before all partitions were probed, even if a wake-up comes meanwhile.
+func TestNothingIsTakenDuringAProbe(t *testing.T) {
 	h := inHands(t, 1, 1)
 	g := h.waiter("a", "b")
 	near, far := h.probesOf(h.nodes[0]), h.probesOf(h.nodes[1])
@@ -193,8 +193,8 @@ func TestNothingIsTakenDuringASurvey(t *testing.T) {
 	g.expectJob(t, "b1")
 }
 
-// Who has left is not looked for.
-func TestSurveyOfNobody(t *testing.T) {
+// Nothing is probed for a caller that has left.
+func TestProbeOfNobody(t *testing.T) {
 	h := inHands(t, 3)
 	g := h.waiter("a", "b")
 	h.leave(g.caller, context.Canceled)
@@ -217,7 +217,7 @@ func TestSurveyOfNobody(t *testing.T) {
 	}
 }
 
-// That one node is away does not keep jobs of the others from coming. Whoever finds none there is told.
+// If one node does not answer, jobs of the others still come. A caller that finds none there gets the error.
 func TestOneNodeAway(t *testing.T) {
 	for _, topics := range [][]string{{"t"}, {"t", "u"}} {
 		for _, has := range []bool{true, false} {
@@ -248,9 +248,9 @@ func TestOneNodeAway(t *testing.T) {
 	}
 }
 
-// A node that did not answer is asked last for a while, so that who wants a job that others have does not wait for it; then its turn
-// comes again. Once it answers it has its turn at once.
-func TestNodeThatIsAwayIsAskedLast(t *testing.T) {
+// A node that did not answer is polled last for a while, so that callers do not wait for it while others have jobs. Then its turn
+// comes again. As soon as it answers it is polled in turn.
+func TestNodeThatIsAwayIsPolledLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := inHands(t, 1, 1, 2)
 		away := h.nodes[1]
@@ -300,7 +300,7 @@ func TestNodeThatIsAwayIsAskedLast(t *testing.T) {
 	})
 }
 
-// One who waits bears it that one node is away, however long. It is told when all are, or when its time is over.
+// A waiting caller tolerates that one node is away, however long. It gets the error when all are, or when its time is over.
 func TestWaitingWhileANodeIsAway(t *testing.T) {
 	h := inHands(t, 1, 1)
 	g := h.waiter("t")
@@ -326,7 +326,7 @@ func TestWaitingWhileANodeIsAway(t *testing.T) {
 	g.expectErr(t, errCut)
 }
 
-// partitionsOf are so many partitions of a Redis.
+// partitionsOf returns that many partitions of a Redis.
 func partitionsOf(t *testing.T, f *redistest.Server, n int) store.Partitions {
 	t.Helper()
 	return store.Layout{Partitions: n}.Open(f.Pool(), store.DefaultPrefix)
@@ -339,7 +339,7 @@ func push(t *testing.T, s *store.Store, id, topic string) {
 	redistest.Check(t, errors.Join(append(errs, err)...))
 }
 
-// All partitions of a Redis share one subscription, and each wakes those who wait.
+// All partitions of a Redis share one subscription, and each wakes waiting callers.
 func TestPartitionsOfOneRedis(t *testing.T) {
 	t.Parallel()
 	f := redistest.Start(t)
@@ -360,7 +360,7 @@ func TestPartitionsOfOneRedis(t *testing.T) {
 	}
 }
 
-// While all partitions have jobs none of them starves.
+// While all partitions have jobs, none of them starves.
 func TestPartitionsAreServedInTurn(t *testing.T) {
 	t.Parallel()
 	f := redistest.Start(t)
@@ -387,8 +387,8 @@ func TestPartitionsAreServedInTurn(t *testing.T) {
 	}
 }
 
-// Who asks several partitions is told why there is no connection, and who left before does not have Redis asked.
-func TestSurveyWithoutConnection(t *testing.T) {
+// A caller of several partitions learns why there is no connection. For one that left earlier, Redis is not polled.
+func TestProbeWithoutConnection(t *testing.T) {
 	h := inHands(t, 3)
 	g, gone := h.joins(Request{Topics: []string{"a", "b"}, N: 1}), h.waiter("c", "d")
 	h.leave(gone.caller, context.Canceled)

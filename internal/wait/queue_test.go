@@ -11,7 +11,7 @@ import (
 
 var names = map[state]string{unknown: "unknown", ready: "ready", polling: "polling", registered: "registered", throttled: "throttled"}
 
-// stateOf names what is known of the topic, and adds a + if it is to be asked.
+// stateOf names the topic's state, with a + if it is about to be polled.
 func (h *hand) stateOf(topic string) string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -26,7 +26,7 @@ func (h *hand) stateOf(topic string) string {
 	return name
 }
 
-// The table of the package: what is known of a topic for which somebody waits, and what changes it.
+// The table in the package comment: the states of a topic with callers, and what changes them.
 func TestStates(t *testing.T) {
 	var one *poll
 	states := map[string]func(*hand) *guest{
@@ -139,8 +139,8 @@ func TestStates(t *testing.T) {
 	}
 }
 
-// How many jobs a queue is believed to have after a poll: what was heard while that was under way is newer
-// than its answer.
+// How many jobs a queue probably has after a poll. Messages that arrived while it was in flight are newer
+// than its reply.
 func TestLearn(t *testing.T) {
 	for _, c := range []struct {
 		name        string
@@ -188,7 +188,7 @@ func TestLearn(t *testing.T) {
 }
 
 // Callers of one topic are served in the order in which they came, also by polls for fewer jobs than there are
-// callers. Who is claimed is passed over.
+// callers. Claimed callers are skipped.
 func TestCallersInOrder(t *testing.T) {
 	h := inHand(t)
 	var guests []*guest
@@ -222,8 +222,8 @@ func TestCallersInOrder(t *testing.T) {
 	}
 }
 
-// Whoever leaves, those before and behind him stay in their order.
-func TestLeavingALine(t *testing.T) {
+// When a caller leaves, the others keep their order.
+func TestLeavingAQueue(t *testing.T) {
 	for gone := range 3 {
 		h := inHand(t)
 		guests := []*guest{h.waiter("t"), h.waiter("t"), h.waiter("t")}
@@ -239,8 +239,8 @@ func TestLeavingALine(t *testing.T) {
 	}
 }
 
-// A poll is of one kind: that of the first caller. The others are asked for next.
-func TestKindsOfALine(t *testing.T) {
+// A poll takes jobs in one way, that of the first caller. The other callers' poll comes next.
+func TestKindsOfAQueue(t *testing.T) {
 	h := inHand(t)
 	pops := Request{Topics: []string{"t"}, N: 1, Waits: true}
 	reserves := pops
@@ -265,7 +265,7 @@ func TestKindsOfALine(t *testing.T) {
 	}
 }
 
-// Who wants several gets as many as there are for him, and no more than he wants.
+// A caller of several jobs gets as many as there are, and no more than it wants.
 func TestCallersWantSeveral(t *testing.T) {
 	h := inHand(t)
 	r := Request{Topics: []string{"t"}, N: 3, Waits: true}
@@ -284,8 +284,8 @@ func TestCallersWantSeveral(t *testing.T) {
 	c.expectWaits(t)
 }
 
-// A poll is for as many jobs as are believed to be there, unless somebody asks, and for MaxPop at most.
-func TestWantedByALine(t *testing.T) {
+// A poll wants as many jobs as there probably are, or MaxPop if a caller needs to learn whether there is one.
+func TestWantedByAQueue(t *testing.T) {
 	h := inHand(t)
 	for range store.MaxPop + 10 {
 		h.waiter("t")
@@ -317,9 +317,9 @@ func TestWantedByALine(t *testing.T) {
 	}
 }
 
-// Who does not wait and is behind others who wait is told that there is no job, once a poll that was sent after
-// he came has found none.
-func TestAskingBehindOthers(t *testing.T) {
+// A caller that does not wait, behind others that do, learns that there is no job from a poll that was sent after
+// it came.
+func TestPollingBehindOthers(t *testing.T) {
 	h := inHand(t)
 	ahead := h.waiter("t")
 	first := h.asks()
@@ -355,8 +355,8 @@ func TestAskingBehindOthers(t *testing.T) {
 	}
 }
 
-// Callers who have left are not asked for.
-func TestAskingAndLeaving(t *testing.T) {
+// Callers that have left are not polled for.
+func TestPollingAndLeaving(t *testing.T) {
 	h := inHand(t)
 	g := h.waiter("t")
 	h.settle()
@@ -369,8 +369,8 @@ func TestAskingAndLeaving(t *testing.T) {
 	g.expectWaits(t)
 }
 
-// Queues that nobody waits in are kept for a while, as we may be woken for them, and then forgotten. Who is woken for
-// one of these passes it on.
+// Queues without callers are kept for a while, because we may be woken for them, and then dropped. A wake-up for
+// one of these is passed on.
 func TestForget(t *testing.T) {
 	h := inHand(t)
 	for _, topic := range []string{"waited", "left", "left lately", "polling", "queued"} {
@@ -410,14 +410,14 @@ func TestForget(t *testing.T) {
 	}
 }
 
-// The drawing in the package's comment: each state, and each event. While a queue is polling an event counts for the state that follows.
+// The table in the package comment: each state and each event. While a queue is polling, an event changes the state that follows.
 func TestTransitions(t *testing.T) {
 	const none = 0
 	events := []struct {
 		event event
 		name  string
 		jobs  int
-		// what follows unknown, ready with 2 jobs, registered and throttled
+		// the state after unknown, ready with 2 jobs, registered and throttled
 		want [4]state
 		left [4]int // jobs
 	}{

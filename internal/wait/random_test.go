@@ -13,8 +13,8 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// Who has left while a poll was under way does not have Redis asked again and again while that is away.
-func TestWhoHasLeftDoesNotAsk(t *testing.T) {
+// A caller that left during a poll does not make us poll again and again while Redis is away.
+func TestLeftCallersDoNotPoll(t *testing.T) {
 	h := inHand(t)
 	first := h.waiter("t")
 	one := h.asks()
@@ -28,8 +28,8 @@ func TestWhoHasLeftDoesNotAsk(t *testing.T) {
 	second.expectErr(t, context.Canceled)
 }
 
-// A queue that is not entered is looked at soon, also where the next check was not due for long.
-func TestLookAfterAnError(t *testing.T) {
+// A queue without a registration is checked soon, even if the next check is far off.
+func TestCheckAfterAnError(t *testing.T) {
 	h := inHand(t)
 	e := h.s.listener
 	h.waiter("t")
@@ -46,7 +46,7 @@ func TestLookAfterAnError(t *testing.T) {
 	}
 }
 
-// gone is a connection on which something is heard even after it was closed.
+// gone is a connection that still delivers messages after it was closed.
 type gone struct {
 	redis.Conn
 	reads, closed chan struct{}
@@ -71,7 +71,7 @@ func (g *gone) ReceiveWithTimeout(time.Duration) (any, error) {
 
 func (g *gone) DoWithTimeout(time.Duration, string, ...any) (any, error) { return nil, errCut }
 
-// What is still heard on a connection is heard before its registrations are void, and before Close ends.
+// The last messages of a connection are handled before its registrations become void, and before Close returns.
 func TestListenerHearsNothingAfterItsEnd(t *testing.T) {
 	h := inHand(t)
 	conn := &gone{reads: make(chan struct{}), closed: make(chan struct{})}
@@ -85,7 +85,7 @@ func TestListenerHearsNothingAfterItsEnd(t *testing.T) {
 	}
 }
 
-// A poll that had no room for jobs of its last topic has learned nothing of that.
+// A poll without room for jobs of its last topic has learned nothing about it.
 func TestTopicThatATakeDidNotReach(t *testing.T) {
 	h := inHand(t)
 	first := h.waiter("y", "z")
@@ -108,7 +108,7 @@ func TestTopicThatATakeDidNotReach(t *testing.T) {
 	first.expectJob(t, "y1")
 }
 
-// redisModel is Redis, as far as a Dispatcher knows it, and what is under way to it and from it.
+// redisModel models Redis as a Dispatcher sees it, with the messages in flight in both directions.
 type redisModel struct {
 	*hand
 	r       *rand.Rand
@@ -124,7 +124,7 @@ type redisModel struct {
 	guests  []*guest
 }
 
-// queue is a topic's in a partition.
+// queue is a topic's ready queue in a partition.
 type readyQueue struct {
 	partition *partition
 	topic     string
@@ -141,7 +141,7 @@ func (m *redisModel) wake(q readyQueue) {
 	}
 }
 
-// do is what pop.lua does.
+// do does what pop.lua does.
 func (m *redisModel) do(one *poll) {
 	p, room := store.Popped{Entered: one.Waiter != "", Remaining: make([]int, len(one.queues))}, one.N
 	for i, l := range one.queues {
@@ -171,7 +171,7 @@ func (m *redisModel) do(one *poll) {
 	m.answers = append(m.answers, func() { m.answer(one, p, nil) })
 }
 
-// check is what check.lua does.
+// check does what poll.lua does.
 func (m *redisModel) check(s *probe) {
 	lengths := map[string]int{}
 	if s.check != nil {
@@ -185,7 +185,7 @@ func (m *redisModel) check(s *probe) {
 	m.answers = append(m.answers, func() { m.finds(s, true, lengths, nil) })
 }
 
-// step does one of what is under way, at random. It reports whether anything was.
+// step delivers one message in flight, at random. It reports whether there was one.
 func (m *redisModel) step() bool {
 	m.mu.Lock()
 	var passed []wakeUp
@@ -228,7 +228,7 @@ func pull[T any](list *[]T, r *rand.Rand) T {
 	return one
 }
 
-// act is something from outside: a job, or a caller who comes or leaves.
+// act does something from outside: a job comes, or a caller comes or leaves.
 func (m *redisModel) act() {
 	topics := slices.Clone(m.topics)
 	m.r.Shuffle(len(topics), func(i, k int) { topics[i], topics[k] = topics[k], topics[i] })
@@ -252,9 +252,9 @@ func (m *redisModel) act() {
 	}
 }
 
-// In whatever order things happen, with however many partitions, once nothing is under way any more no caller waits for a
-// job that is there, who does not wait has an answer, who is believed to be entered is, and of jobs that we have no use
-// for another Client was told.
+// In whatever order things happen, with any number of partitions, once nothing is in flight: no caller waits for a
+// job that is there, callers that do not wait have answers, we are registered where we believe so, and wake-ups that we have no use
+// for were passed to another Client.
 func TestRandomOrders(t *testing.T) {
 	for _, partitions := range [][]int{{1}, {3}, {1, 1}, {2, 3}} {
 		for range 1000 {

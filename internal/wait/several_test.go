@@ -12,7 +12,7 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// Who wants jobs that may be in several stores gets them from each, and learns that none has any.
+// A caller gets jobs from all stores, or learns that none has any.
 func TestSeveralStores(t *testing.T) {
 	t.Parallel()
 	var log redistest.Log
@@ -48,7 +48,7 @@ func TestSeveralStores(t *testing.T) {
 	}
 }
 
-// A store that has got a job while its callers were all asked for at another one is asked once these are free.
+// A store that gets a job while all its callers are claimed elsewhere is polled once they are free.
 func TestBlockedByAnotherStore(t *testing.T) {
 	h := inHand(t)
 	elsewhere := store.New(&redis.Pool{Dial: func() (redis.Conn, error) { return nil, errCut }}, store.DefaultPrefix)
@@ -68,7 +68,7 @@ func TestBlockedByAnotherStore(t *testing.T) {
 	other.batches.Wake() // in vain: its caller is claimed
 	h.mu.Unlock()
 	h.answer(one, store.Popped{Entered: true}, nil)
-	// It is asked now, with a connection that can't be had.
+	// It is polled now, without a connection.
 	redistest.Until(t, "the other store is asked", func() bool {
 		h.mu.Lock()
 		defer h.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// knows has a caller probe the topics, and finds so many jobs of each in the partitions. It gets nothing.
+// knows makes a caller probe the topics, which finds that many jobs in the partitions. The caller gets nothing.
 func (h *hand) knows(topics []string, found map[readyQueue]int) {
 	h.t.Helper()
 	g := h.joins(Request{Topics: topics, N: 1})
@@ -27,7 +27,7 @@ func (h *hand) knows(topics []string, found map[readyQueue]int) {
 	h.leave(g.caller, context.Canceled)
 }
 
-// expectAsks checks which topics of which partition are asked for, without a probe.
+// expectAsks checks which topics of which partition are polled without a probe.
 func (h *hand) expectAsks(what string, s *partition, topics ...string) *poll {
 	h.t.Helper()
 	for _, n := range h.nodes {
@@ -42,8 +42,8 @@ func (h *hand) expectAsks(what string, s *partition, topics ...string) *poll {
 	return one
 }
 
-// expectSurvey checks that all partitions are looked at, and finds them empty.
-func (h *hand) expectSurvey(what string, registers bool) {
+// expectProbe checks that all partitions are probed, and answers that they are empty.
+func (h *hand) expectProbe(what string, registers bool) {
 	h.t.Helper()
 	seen := 0
 	for _, n := range h.nodes {
@@ -62,8 +62,8 @@ func (h *hand) expectSurvey(what string, registers bool) {
 
 var abc = []string{"a", "b", "c"}
 
-// A caller asks the partition that has the earliest topic, for all topics that this is believed to have, in one poll. If several have
-// that topic their turns come.
+// A caller polls the partition that has the earliest topic, for all topics that it probably has, in one poll. If several have
+// that topic, they take turns.
 func TestAim(t *testing.T) {
 	h := inHands(t, 3)
 	h.knows(abc, map[readyQueue]int{{h.partitions[1], "c"}: 5, {h.partitions[2], "b"}: 1, {h.partitions[2], "c"}: 5})
@@ -93,7 +93,7 @@ func TestAim(t *testing.T) {
 	}
 }
 
-// A poll is of topics that are taken in one way. Those between them are left to the next caller.
+// A poll has topics that are taken in the same way. Those in between are left to the next caller.
 func TestAimOfOneKind(t *testing.T) {
 	h := inHands(t, 2)
 	h.knows(abc, map[readyQueue]int{{h.s, "a"}: 1, {h.s, "b"}: 1, {h.s, "c"}: 1})
@@ -105,8 +105,8 @@ func TestAimOfOneKind(t *testing.T) {
 	h.expectAsks("of the other kind", h.s, "b")
 }
 
-// Who finds nothing where jobs were believed to be asks the next partition, and at last probes all of them, and registers: nobody
-// rests while there is a job.
+// A caller that misses polls the next partition that probably has jobs, and in the end probes all and registers: no caller
+// waits while there is a job.
 func TestAimMissed(t *testing.T) {
 	h := inHands(t, 2, 1)
 	h.knows(abc, map[readyQueue]int{{h.partitions[0], "a"}: 1, {h.partitions[2], "b"}: 1, {h.partitions[2], "c"}: 1})
@@ -120,7 +120,7 @@ func TestAimMissed(t *testing.T) {
 	one = h.expectAsks("the second", h.partitions[2], "b", "c")
 	h.answer(one, store.Popped{}, nil)
 	g.expectWaits(t)
-	h.expectSurvey("at last", true)
+	h.expectProbe("at last", true)
 	g.expectWaits(t)
 	if !g.waits() || len(h.aimed) > 0 {
 		t.Error("it does not wait everywhere")
@@ -130,7 +130,7 @@ func TestAimMissed(t *testing.T) {
 	g.expectJob(t, "c1")
 }
 
-// What goes the full way: topics that are not all known, an error, a node that is away, and what was believed for long or for many jobs.
+// Callers probe all partitions if a topic is unknown, after an error, if a node is away, and if the numbers are old or many jobs were taken.
 func TestFullWay(t *testing.T) {
 	for name, c := range map[string]struct {
 		topics []string
@@ -164,7 +164,7 @@ func TestFullWay(t *testing.T) {
 	}
 }
 
-// An error of an aimed poll is no reason to give up: the other partitions may have jobs. What is lost with it is told in the end.
+// After an error an aimed caller goes on: other partitions may have jobs. A possible loss is reported in the end.
 func TestAimedTakeFails(t *testing.T) {
 	for _, has := range []bool{true, false} {
 		h := inHands(t, 1, 1)
@@ -185,7 +185,7 @@ func TestAimedTakeFails(t *testing.T) {
 	}
 }
 
-// A wake-up that finds nobody is passed on, and remembered: the next caller asks there.
+// A wake-up without a caller is passed on and remembered: the next caller polls there.
 func TestWakeUpIsBelieved(t *testing.T) {
 	h := inHands(t, 3)
 	h.knows(abc, nil)
@@ -198,23 +198,23 @@ func TestWakeUpIsBelieved(t *testing.T) {
 	h.expectPassed("nobody was there", "b")
 }
 
-// Who asks for a topic that its limit has held back registers, so that it is told when the limit lets it go on.
+// A caller of a throttled topic registers, so that it is woken when the limit allows more.
 func TestAimAtALimitedTopic(t *testing.T) {
 	h := inHands(t, 2)
 	h.knows(abc, map[readyQueue]int{{h.partitions[0], "a"}: 5, {h.partitions[1], "b"}: 5})
 	h.turn = 0
 	r := Request{Topics: abc, N: 1, Waits: true, Kind: Kind{Reserves: true}}
 	g := h.joins(r)
-	held := func(one *poll) store.Popped {
+	throttled := func(one *poll) store.Popped {
 		return store.Popped{Held: []time.Duration{store.Woken}, Entered: one.Waiter != ""}
 	}
 	one := h.expectAsks("limited", h.partitions[0], "a")
-	h.answer(one, held(one), nil)
+	h.answer(one, throttled(one), nil)
 	one = h.expectAsks("limited, as is known now", h.partitions[0], "a")
 	if one.Waiter == "" {
 		t.Fatal("it does not register")
 	}
-	h.answer(one, held(one), nil)
+	h.answer(one, throttled(one), nil)
 	h.answer(h.expectAsks("the others", h.partitions[1], "b"), store.Popped{Jobs: jobs("b", 1), Remaining: []int{4}}, nil)
 	g.expectJob(t, "b1")
 	h.partitions[0].wake("a", 1)
@@ -222,7 +222,7 @@ func TestAimAtALimitedTopic(t *testing.T) {
 	h.expectAsks("once it goes on", h.partitions[0], "a")
 }
 
-// Close ends who asks one partition, and who leaves gets the job that a poll brings it.
+// Close ends aimed callers, and an aimed caller that leaves still gets the job of the poll in flight.
 func TestEndOfAnAimedCaller(t *testing.T) {
 	h := inHands(t, 2)
 	h.knows(abc, map[readyQueue]int{{h.partitions[0], "a"}: 5})
@@ -238,7 +238,7 @@ func TestEndOfAnAimedCaller(t *testing.T) {
 	}
 }
 
-// What nobody asks for any more is forgotten; of one partition nothing is kept.
+// Topics that no caller asks for are dropped. With one partition nothing is kept.
 func TestStockIsForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := inHands(t, 2)
@@ -254,7 +254,7 @@ func TestStockIsForgotten(t *testing.T) {
 	})
 }
 
-// Clients don't all begin with the same partition.
+// Clients do not all begin with the same partition.
 func TestFirstTurn(t *testing.T) {
 	first := map[int]bool{}
 	for range 100 {

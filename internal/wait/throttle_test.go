@@ -8,32 +8,32 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// held is the answer to a poll of queues that are told to come back then, 0 if they are not.
-func held(d ...time.Duration) store.Popped { return store.Popped{Entered: true, Held: d} }
+// throttledReply is a reply that throttles queues for these times, 0 for none.
+func throttledReply(d ...time.Duration) store.Popped { return store.Popped{Entered: true, Held: d} }
 
-// notEntered is the same of one who could not be entered.
-func notEntered(p store.Popped) store.Popped {
+// notRegistered is the same without a registration.
+func notRegistered(p store.Popped) store.Popped {
 	p.Entered = false
 	return p
 }
 
-// reserver is a waiter who reserves: limits are for these.
+// reserver is a waiter that reserves, so that limits hold for it.
 func (h *hand) reserver(topics ...string) *guest {
 	h.t.Helper()
 	return h.joins(Request{Topics: topics, N: 1, Waits: true, Kind: Kind{Reserves: true}})
 }
 
-// A queue that a limit holds back is asked again when it was told to, or when Redis may have forgotten to wake it; and not before.
-func TestHeldLines(t *testing.T) {
+// A throttled queue is polled again when the limit said, or when a wake-up may have been lost, and not earlier.
+func TestThrottledQueues(t *testing.T) {
 	for name, c := range map[string]struct {
 		told       store.Popped
 		soon, late time.Duration
 	}{
-		"a while":                 {held(300 * time.Millisecond), 299 * time.Millisecond, 301 * time.Millisecond},
-		"until it is woken":       {held(store.Woken), throttledFor/2 - 1, throttledFor * 3 / 2},
-		"for long":                {held(time.Hour), throttledFor/2 - 1, throttledFor * 3 / 2},
-		"a while, and no waiter":  {notEntered(held(300 * time.Millisecond)), 299 * time.Millisecond, 301 * time.Millisecond},
-		"for long, and no waiter": {notEntered(held(time.Hour)), checkEvery - 1, checkEvery + 1},
+		"a while":                 {throttledReply(300 * time.Millisecond), 299 * time.Millisecond, 301 * time.Millisecond},
+		"until it is woken":       {throttledReply(store.Woken), throttledFor/2 - 1, throttledFor * 3 / 2},
+		"for long":                {throttledReply(time.Hour), throttledFor/2 - 1, throttledFor * 3 / 2},
+		"a while, and no waiter":  {notRegistered(throttledReply(300 * time.Millisecond)), 299 * time.Millisecond, 301 * time.Millisecond},
+		"for long, and no waiter": {notRegistered(throttledReply(time.Hour)), checkEvery - 1, checkEvery + 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -55,14 +55,14 @@ func TestHeldLines(t *testing.T) {
 	}
 }
 
-// Who pops is served beside those who are held back: if he comes later, and if he waited behind them.
-func TestHeldLineIsPopped(t *testing.T) {
+// Callers that pop are served while others are throttled, whether they come later or waited behind them.
+func TestThrottledQueueIsPopped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := inHand(t)
 		first := h.reserver("t")
 		reserve := h.asks()
 		behind := h.waiter("t")
-		h.answer(reserve, held(store.Woken), nil)
+		h.answer(reserve, throttledReply(store.Woken), nil)
 		pop := h.asks()
 		if pop == nil || pop.Reserves {
 			t.Fatalf("asked is %+v, want a pop", pop)
@@ -82,23 +82,23 @@ func TestHeldLineIsPopped(t *testing.T) {
 	})
 }
 
-// Who reserves and does not wait is told that he gets nothing, and who pops is not.
-func TestHeldBackIsNotEmpty(t *testing.T) {
+// A throttled caller that does not wait learns that it gets nothing. One that pops is served.
+func TestThrottledIsNotEmpty(t *testing.T) {
 	h := inHand(t)
 	reserves := h.joins(Request{Topics: []string{"t"}, N: 1, Kind: Kind{Reserves: true}})
 	pops := h.joins(Request{Topics: []string{"t"}, N: 1})
-	h.answer(h.asks(), held(store.Woken), nil)
+	h.answer(h.asks(), throttledReply(store.Woken), nil)
 	reserves.expectErr(t, store.ErrEmpty)
 	h.answer(h.asks(), store.Popped{Jobs: jobs("t", 1), Remaining: []int{0}}, nil)
 	pops.expectJob(t, "t1")
 }
 
-// Where nobody will wake it a queue is not held: who checks finds the jobs, and asks.
-func TestHeldWithoutWaiter(t *testing.T) {
+// A queue without a registration is not throttled: a check finds the jobs and polls.
+func TestThrottledWithoutWaiter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := inHand(t)
 		h.reserver("t")
-		h.answer(h.asks(), notEntered(held(store.Woken)), nil)
+		h.answer(h.asks(), notRegistered(throttledReply(store.Woken)), nil)
 		h.check(true, map[string]int{"t": 1})
 		if h.asks() == nil {
 			t.Error("it is not asked")
@@ -106,12 +106,12 @@ func TestHeldWithoutWaiter(t *testing.T) {
 	})
 }
 
-// What wakes a held queue has it asked at once, and its time is over for good. A check does not.
-func TestHeldLineIsWoken(t *testing.T) {
+// A wake-up polls a throttled queue at once and ends its time. A check does not.
+func TestThrottledQueueIsWoken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := inHand(t)
 		g := h.reserver("t")
-		h.answer(h.asks(), held(store.Woken), nil)
+		h.answer(h.asks(), throttledReply(store.Woken), nil)
 		h.check(true, map[string]int{"t": 1})
 		if h.asks() != nil {
 			t.Fatal("a check has it asked")
@@ -127,24 +127,24 @@ func TestHeldLineIsWoken(t *testing.T) {
 	})
 }
 
-// A message that came while the poll was under way is newer than its answer.
-func TestWokenBeforeItIsHeld(t *testing.T) {
+// A message that came while the poll was in flight is newer than its reply.
+func TestWokenBeforeItIsThrottled(t *testing.T) {
 	h := inHand(t)
 	h.reserver("t")
 	one := h.asks()
 	h.s.wake("t", 1)
-	h.answer(one, held(store.Woken), nil)
+	h.answer(one, throttledReply(store.Woken), nil)
 	if h.asks() == nil {
 		t.Error("it is not asked")
 	}
 }
 
-// Of several topics those that are held are not asked, unless by one who does not wait; the others are.
-func TestHeldAmongSeveral(t *testing.T) {
+// Of several topics, throttled ones are not polled, except for a caller that does not wait.
+func TestThrottledAmongSeveral(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := inHand(t)
 		h.reserver("t", "u")
-		h.answer(h.asks(), held(store.Woken, 0), nil)
+		h.answer(h.asks(), throttledReply(store.Woken, 0), nil)
 		if got := h.stateOf("t") + h.stateOf("u"); got != "throttledregistered" {
 			t.Errorf("they are %s", got)
 		}
@@ -159,14 +159,14 @@ func TestHeldAmongSeveral(t *testing.T) {
 	})
 }
 
-// A wake-up for a held queue whose callers have left is passed on, as its slot is others'; and so is one behind its time.
-func TestHeldLineIsLeft(t *testing.T) {
+// A wake-up for a throttled queue without callers is passed on, because the slot is for others. So is one after its time.
+func TestThrottledQueueIsLeft(t *testing.T) {
 	for name, after := range map[string]time.Duration{"at once": 0, "when its time is over": 2 * throttledFor} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h := inHand(t)
 				g := h.reserver("t")
-				h.answer(h.asks(), held(store.Woken), nil)
+				h.answer(h.asks(), throttledReply(store.Woken), nil)
 				h.leave(g.caller, store.ErrEmpty)
 				time.Sleep(after)
 				synctest.Wait()
@@ -183,24 +183,24 @@ func TestHeldLineIsLeft(t *testing.T) {
 	}
 }
 
-// When a subscription ends nobody will be woken: all that was held is asked anew, and taken out.
-func TestHeldWhenTheSubscriptionEnds(t *testing.T) {
+// When a subscription ends, throttled queues are polled again and their registrations removed.
+func TestThrottledWhenTheSubscriptionEnds(t *testing.T) {
 	h := inHand(t)
 	h.reserver("t")
-	h.answer(h.asks(), held(store.Woken), nil)
+	h.answer(h.asks(), throttledReply(store.Woken), nil)
 	if entered := h.s.listener.close(); len(entered[h.s]) != 1 || h.s.queues["t"].throttle != nil {
 		t.Errorf("taken out of %v, and held %v", entered[h.s], h.s.queues["t"].throttle)
 	}
 }
 
-// Who reserves without waiting is told by Redis, at once, that a throttled topic has nothing for him.
+// A caller that does not wait learns at once, from Redis, that a throttled topic has nothing for it.
 func TestNotWaitingForAThrottledTopic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := inHand(t)
 		h.reserver("t")
-		h.answer(h.asks(), held(store.Woken), nil)
+		h.answer(h.asks(), throttledReply(store.Woken), nil)
 		asks := h.joins(Request{Topics: []string{"t"}, N: 1, Kind: Kind{Reserves: true}})
-		h.answer(h.asks(), held(store.Woken), nil)
+		h.answer(h.asks(), throttledReply(store.Woken), nil)
 		asks.expectErr(t, store.ErrEmpty)
 		if h.asks() != nil {
 			t.Error("it is polled for the one who waits, too")
