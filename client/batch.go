@@ -78,7 +78,7 @@ func (c *Client) pushAll(ctx context.Context, given []Delayed, jobs []store.Dela
 	if c.previous != nil {
 		errs = c.previous.Push(ctx, jobs, func(i int) bool { return given[i].ID != "" || jobs[i].IsGrouped() }, push)
 	} else {
-		errs = push(jobs, func(i int) *store.Store { return c.partitions.Of(jobs[i].ID) })
+		errs = push(jobs, func(i int) *store.Store { return c.fleet.Of(jobs[i].ID) })
 	}
 	results := make([]Result, len(jobs))
 	for i, job := range jobs {
@@ -200,12 +200,13 @@ func (c *Client) takeBatch(ctx context.Context, k wait.Kind, topic string, n int
 }
 
 // inTurn are all partitions. Each call begins with another one, so that all are served alike.
-func (c *Client) inTurn() store.Partitions {
-	if len(c.partitions) == 1 {
-		return c.partitions
+func (c *Client) inTurn() []*store.Store {
+	all := c.fleet.Stores
+	if len(all) == 1 {
+		return all
 	}
-	first := int(c.turn.Add(1) % uint64(len(c.partitions)))
-	return append(c.partitions[first:len(c.partitions):len(c.partitions)], c.partitions[:first]...)
+	first := int(c.turn.Add(1) % uint64(len(all)))
+	return slices.Concat(all[first:], all[:first])
 }
 
 // takeMore takes jobs until there are n, or no more, or the leases of the first ones grow old.

@@ -33,7 +33,7 @@ func newCalls(o *batch.Owner) calls {
 }
 
 // of is the partition that the job of that ID belongs to.
-func (c *Client) of(id string) *store.Store { return c.partitions.Of(id) }
+func (c *Client) of(id string) *store.Store { return c.fleet.Of(id) }
 
 // at is the partition of the job of that ID once the job is there: what is left of it in an old partition moves first.
 func (c *Client) at(ctx context.Context, id string) (*store.Store, error) {

@@ -19,7 +19,7 @@ import (
 // Client pushes and takes jobs. Make one with Open or New, and share it: it is
 // safe for concurrent use.
 type Client struct {
-	partitions   store.Partitions
+	fleet        *fleet.Fleet
 	previous     *fleet.Previous // nil if there is no previous layout, in whose partitions jobs may be left
 	calls        calls
 	turn         atomic.Uint64 // which of them a batch begins with
@@ -48,7 +48,7 @@ type Option func(*options)
 
 type options struct {
 	prefix  string
-	layout  store.Layout
+	layout  fleet.Layout
 	onStale func(ids []string)
 	logger  *slog.Logger
 }
@@ -74,7 +74,7 @@ func WithPartitions(n int) Option {
 // to the new partitions only. So one program can be restarted after the other, and "delayer migrate" moves what is
 // left. 0 means that there never was another number.
 func WithPreviousPartitions(n int) Option {
-	return func(o *options) { o.layout.Before = n }
+	return func(o *options) { o.layout.Previous = n }
 }
 
 // WithStaleHook sets a function that is told the IDs met in a ready queue whose jobs
@@ -120,13 +120,15 @@ func New(r Redis, opts ...Option) *Client {
 	c.abandoned, c.abandon = context.WithCancel(context.Background())
 	prefix := cmp.Or(set.prefix, store.DefaultPrefix)
 	if err := set.layout.Check(prefix); err != nil {
-		c.setupErr, set.layout = cmp.Or(wrong, fmt.Errorf("%w %w", ErrInvalid, err)), store.Layout{}
+		c.setupErr, set.layout = cmp.Or(wrong, fmt.Errorf("%w %w", ErrInvalid, err)), fleet.Layout{}
 	}
 	o := &batch.Owner{Running: &c.running, Abandoned: c.abandoned, Closed: ErrClosed}
-	c.partitions, c.calls = set.layout.Open(r, prefix), newCalls(o)
-	c.previous = fleet.NewPrevious(c.partitions, o)
-	c.dispatcher = wait.New(c.closing, o, wait.Hooks{Logger: c.logger, Popped: c.popped, Lost: func(jobs int) { c.lost.Add(int64(jobs)) }}, c.partitions...)
-	c.partitions.OnReplaced(c.dispatcher.Renew)
+	c.fleet, c.calls = set.layout.Open(r, prefix), newCalls(o)
+	c.previous = c.fleet.Previous(o)
+	c.dispatcher = wait.New(c.closing, o, wait.Hooks{Logger: c.logger, Popped: c.popped, Lost: func(jobs int) { c.lost.Add(int64(jobs)) }}, c.fleet.Stores...)
+	for _, s := range c.fleet.Stores {
+		s.OnReplaced(c.dispatcher.Renew)
+	}
 	return c
 }
 
@@ -199,8 +201,8 @@ func (c *Client) begin(ctx context.Context) error {
 	if err := c.enlist(ctx); err != nil {
 		return err
 	}
-	if len(c.partitions) > 1 {
-		c.partitions.Locate(ctx) // so that calls are grouped by nodes from the first one on; where that fails the call says why
+	if len(c.fleet.Stores) > 1 {
+		c.fleet.Locate(ctx) // so that calls are grouped by nodes from the first one on; where that fails the call says why
 	}
 	return nil
 }
@@ -233,10 +235,10 @@ func (c *Client) Ping(ctx context.Context) error {
 		return failed("ping", "", err)
 	}
 	defer c.running.Done()
-	if err := c.partitions.Locate(ctx); err != nil {
+	if err := c.fleet.Locate(ctx); err != nil {
 		return failed("ping", "", err)
 	}
-	for _, s := range c.partitions.Nodes() {
+	for _, s := range store.OneOfEachNode(c.fleet.Stores) {
 		if err := s.Ping(ctx); err != nil {
 			return failed("ping", "", err)
 		}

@@ -36,7 +36,7 @@ func (c *Client) Dead(ctx context.Context, topic string) iter.Seq2[DeadLetter, e
 			yield(DeadLetter{}, failed("dead", topic, err))
 			return
 		}
-		reader := c.partitions.ReadDead(store.DeadRange{Topic: topic, Whole: true})
+		reader := c.fleet.ReadDead(fleet.DeadRange{Topic: topic, Whole: true})
 		for {
 			letters, err := c.nextDead(ctx, reader)
 			if err != nil {
@@ -54,7 +54,7 @@ func (c *Client) Dead(ctx context.Context, topic string) iter.Seq2[DeadLetter, e
 	}
 }
 
-func (c *Client) nextDead(ctx context.Context, reader *store.DeadReader) ([]store.Summary, error) {
+func (c *Client) nextDead(ctx context.Context, reader *fleet.DeadReader) ([]store.Summary, error) {
 	if err := c.begin(ctx); err != nil {
 		return nil, err
 	}
@@ -166,7 +166,7 @@ func (c *Client) eachOldDead(ctx context.Context, topic string, do func(*store.S
 		return err
 	}
 	defer c.running.Done()
-	return c.partitions.EachDead(ctx, store.DeadRange{Topic: topic, Oldest: true, Stale: true}, func(s *store.Store, letters []store.Summary) error {
+	return c.fleet.EachDead(ctx, fleet.DeadRange{Topic: topic, Oldest: true, Stale: true}, func(s *store.Store, letters []store.Summary) error {
 		return do(s, each(letters, func(l store.Summary) string { return l.ID }))
 	})
 }

@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/internal/wait"
 )
@@ -243,10 +242,10 @@ func (d *Delivery) settleAt(settle func(*store.Store) error) error {
 	switch c := d.client; {
 	case c.previous != nil:
 		return c.previous.Settle(d.ID, d.at, settle)
-	case len(c.partitions) > 1:
-		return settle(fleet.Held(c.partitions, d.ID, d.at))
+	case len(c.fleet.Stores) > 1:
+		return settle(c.fleet.Held(d.ID, d.at))
 	default:
-		return settle(c.partitions[0])
+		return settle(c.fleet.Stores[0])
 	}
 }
 

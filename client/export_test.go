@@ -39,13 +39,13 @@ func (c *Client) Connections() int { return c.own.(*redis.Pool).ActiveCount() }
 // Pushes is how many push calls are under way to Redis, and how many pushes
 // wait for the next.
 func (c *Client) Pushes() (underWay, gathered int) {
-	h := c.calls.pushes.ForTests(c.partitions[0])
+	h := c.calls.pushes.ForTests(c.fleet.Stores[0])
 	return h.UnderWay, h.Waiting
 }
 
 // PushesToGroups is Pushes for those to groups.
 func (c *Client) PushesToGroups() (underWay, gathered int) {
-	h := c.calls.grouped.ForTests(c.partitions[0])
+	h := c.calls.grouped.ForTests(c.fleet.Stores[0])
 	return h.UnderWay, h.Waiting
 }
 
@@ -53,7 +53,7 @@ func (c *Client) PushesToGroups() (underWay, gathered int) {
 func (c *Client) WarmUp(ctx context.Context) error {
 	var conns []redis.Conn
 	for range 4 * batch.RoundTrips {
-		conn, err := redisconn.NewRouter(c.own).At(c.partitions[0].Keys().JobPool()).Get(ctx)
+		conn, err := redisconn.NewRouter(c.own).At(c.fleet.Stores[0].Keys().JobPool()).Get(ctx)
 		if err != nil {
 			return err
 		}
@@ -76,7 +76,7 @@ func Through(d *Delivery, c *Client) *Delivery {
 func (c *Client) Settlements() (underWay, gathered int) {
 	k := &c.calls
 	for _, hooks := range []func(*store.Store) batch.TestHooks{k.acks.ForTests, k.retries.ForTests, k.burials.ForTests, k.extensions.ForTests} {
-		h := hooks(c.partitions[0])
+		h := hooks(c.fleet.Stores[0])
 		underWay, gathered = underWay+h.UnderWay, gathered+h.Waiting
 	}
 	return underWay, gathered

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/redistest"
 	"github.com/mix-basic/delayer/internal/store"
 )
@@ -545,7 +546,7 @@ func TestGroupGrows(t *testing.T) {
 		}
 		now := f.open(client.WithPartitions(5), client.WithPreviousPartitions(3))
 		if migrates {
-			_, err := store.Layout{Partitions: 5, Before: 3}.Open(f.Pool(), store.DefaultPrefix).Migrate(t.Context(), func(store.Migrated) {})
+			_, err := fleet.Layout{Partitions: 5, Previous: 3}.Open(f.Pool(), store.DefaultPrefix).Migrate(t.Context(), func(fleet.Migrated) {})
 			check(t, err)
 		}
 		for key, first := range groups {

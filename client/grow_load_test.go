@@ -16,6 +16,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/redistest"
 	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/server"
@@ -44,7 +45,7 @@ func TestGrowingUnderLoad(t *testing.T) {
 	jobs, _ := strconv.Atoi(os.Getenv("GROW_LOAD"))
 	g := &growing{fixture: start(t, oldLayout), waiting: map[string]float64{}, pushed: map[string]time.Time{}, got: map[string]int{}, unsure: map[string]bool{}, failures: map[string]int{}}
 	g.fill(max(jobs, 3000))
-	for _, l := range []store.Layout{{Partitions: 16, Before: 1}, {Partitions: 4, Before: 16}} {
+	for _, l := range []fleet.Layout{{Partitions: 16, Previous: 1}, {Partitions: 4, Previous: 16}} {
 		g.grow(l)
 	}
 	g.mu.Lock()
@@ -117,17 +118,17 @@ func (g *growing) expectWaiting(partitions int) {
 }
 
 // grow goes from one layout to the next.
-func (g *growing) grow(l store.Layout) {
+func (g *growing) grow(l fleet.Layout) {
 	t := g.TB
 	t.Helper()
 	pool := g.Pool()
-	open := func(l store.Layout) *client.Client {
-		return g.open(client.WithPartitions(l.Partitions), client.WithPreviousPartitions(l.Before))
+	open := func(l fleet.Layout) *client.Client {
+		return g.open(client.WithPartitions(l.Partitions), client.WithPreviousPartitions(l.Previous))
 	}
-	serve := func(l store.Layout) (stop func()) {
-		return redistest.Background(t, server.New(pool, server.Options{Partitions: l.Partitions, PreviousPartitions: l.Before}).Run)
+	serve := func(l fleet.Layout) (stop func()) {
+		return redistest.Background(t, server.New(pool, server.Options{Partitions: l.Partitions, PreviousPartitions: l.Previous}).Run)
 	}
-	before := store.Layout{Partitions: l.Before}
+	before := fleet.Layout{Partitions: l.Previous}
 	stopOldServer := serve(before)
 	stopServer := serve(l)
 	endOldPushes, stopOld := g.load(open(before), "old")
@@ -137,9 +138,9 @@ func (g *growing) grow(l store.Layout) {
 	endOldPushes()
 	stopOld()
 	stopOldServer()
-	var moved store.Migrated
+	var moved fleet.Migrated
 	redistest.Until(t, "nothing is left", func() bool {
-		done, err := l.Open(pool, store.DefaultPrefix).Migrate(t.Context(), func(m store.Migrated) { moved = m })
+		done, err := l.Open(pool, store.DefaultPrefix).Migrate(t.Context(), func(m fleet.Migrated) { moved = m })
 		check(t, err)
 		return done
 	})
@@ -164,7 +165,7 @@ func (g *growing) grow(l store.Layout) {
 
 // migrateKilled begins migrations each of which is ended at some command, by the end of its context, or of its connection,
 // or by nothing coming from it for a while, in which others go on.
-func (g *growing) migrateKilled(l store.Layout) (kills int) {
+func (g *growing) migrateKilled(l fleet.Layout) (kills int) {
 	var paused sync.WaitGroup
 	defer paused.Wait()
 	for {
@@ -192,7 +193,7 @@ func (g *growing) migrateKilled(l store.Layout) (kills int) {
 		ended := make(chan bool, 1)
 		paused.Go(func() {
 			defer cancel()
-			done, _ := l.Open(through, store.DefaultPrefix).Migrate(ctx, func(store.Migrated) {})
+			done, _ := l.Open(through, store.DefaultPrefix).Migrate(ctx, func(fleet.Migrated) {})
 			ended <- done
 		})
 		select {

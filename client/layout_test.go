@@ -10,9 +10,9 @@ import (
 
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/client/worker"
+	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/inspect"
 	"github.com/mix-basic/delayer/internal/redistest"
-	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/server"
 )
 
@@ -52,7 +52,7 @@ func TestStartWithoutPartition0(t *testing.T) {
 	pool := client.Connect(client.PoolOptions{Cluster: cluster.Addrs()})
 	t.Cleanup(func() { pool.Close() })
 
-	counts, err := inspect.New(pool, "", store.Layout{Partitions: clusterPartitions}).Counts(ctx)
+	counts, err := inspect.New(pool, "", fleet.Layout{Partitions: clusterPartitions}).Counts(ctx)
 	check(t, err)
 	var unreadable []int
 	for _, p := range counts.Partitions {
@@ -126,7 +126,7 @@ func TestNoDecisionWithoutPartition0(t *testing.T) {
 				o.Cluster = cluster.Addrs()
 				c := client.OpenPool(o)
 				_, err := c.Push(t.Context(), client.Message{ID: idOf(here[0], 1), Topic: "t", Body: "b"}, 0)
-				if err == nil || errors.As(err, new(*store.LayoutError)) || strings.Contains(err.Error(), "partitions is") {
+				if err == nil || errors.As(err, new(*fleet.LayoutError)) || strings.Contains(err.Error(), "partitions is") {
 					t.Errorf("with %d partitions: %v", o.Partitions, err)
 				}
 				check(t, c.Close())

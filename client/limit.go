@@ -44,14 +44,14 @@ func (c *Client) SetLimit(ctx context.Context, topic string, l Limit) error {
 		if l.Rate > 0 {
 			l.Burst = max(l.Burst, 1)
 		}
-		return c.partitions.SetLimit(ctx, topic, store.Limit(l))
+		return c.fleet.SetLimit(ctx, topic, store.Limit(l))
 	})
 }
 
 // Limit is what limits the topic's jobs. It is also among the Stats.
 func (c *Client) Limit(ctx context.Context, topic string) (l Limit, err error) {
 	err = c.onTopic(ctx, "limit", topic, func() error {
-		kept, err := c.partitions.Limit(ctx, topic)
+		kept, err := c.fleet.Limit(ctx, topic)
 		l = Limit(kept)
 		return err
 	})
@@ -85,7 +85,7 @@ func (c *Client) checkLimit(l Limit) error {
 	case strings.ContainsAny(l.Tag, "{}\n") || len(l.Tag) > store.MaxTag:
 		return invalid("tag", fmt.Sprintf("%s has braces or is longer than %d bytes", store.Quote(l.Tag), store.MaxTag))
 	}
-	if n := c.partitions.Count(); l.Tag == "" && l.Concurrency > 0 && l.Concurrency < n {
+	if n := c.fleet.Layout.Partitions; l.Tag == "" && l.Concurrency > 0 && l.Concurrency < n {
 		return invalid("concurrency", fmt.Sprintf("%d is less than the %d partitions, each of which has its share: want %d or more, or a tag that all IDs of the topic bear", l.Concurrency, n, n))
 	}
 	return nil

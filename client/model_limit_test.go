@@ -179,7 +179,7 @@ func (r *modelRun) forgetSlots() {
 		for _, id := range slots {
 			if r.model.isFree(id) {
 				r.model.free(queue, id)
-				for _, s := range r.jobs {
+				for _, s := range r.jobs.Stores {
 					r.Do("ZREM", s.Keys().Slots(topic), id)
 				}
 			}

@@ -39,7 +39,7 @@ func (p Pause) End() time.Time { return store.Pause(p).End() }
 // does the rest. A topic is paused for those who look, if it is in any of them.
 func (c *Client) Pause(ctx context.Context, topic string, o PauseOptions) error {
 	return failed("pause", topic, c.pause(ctx, topic, o.Note, o.For, func() error {
-		return c.partitions.Pause(ctx, topic, o.For, o.Note)
+		return c.fleet.Pause(ctx, topic, o.For, o.Note)
 	}))
 }
 
@@ -50,7 +50,7 @@ func (c *Client) BackOff(ctx context.Context, topic string, d time.Duration) err
 		if d == 0 {
 			return nil
 		}
-		return c.partitions.BackOff(ctx, topic, d)
+		return c.fleet.BackOff(ctx, topic, d)
 	}))
 }
 
@@ -87,7 +87,7 @@ func checkPause(topic, note string, d time.Duration) error {
 func (c *Client) Resume(ctx context.Context, topic string) (bool, error) {
 	var wasPaused bool
 	err := c.pause(ctx, topic, "", 0, func() (err error) {
-		wasPaused, err = c.partitions.Resume(ctx, topic)
+		wasPaused, err = c.fleet.Resume(ctx, topic)
 		return err
 	})
 	return wasPaused, failed("resume", topic, err)
@@ -99,6 +99,6 @@ func (c *Client) Paused(ctx context.Context) ([]Pause, error) {
 		return nil, failed("paused", "", err)
 	}
 	defer c.running.Done()
-	all, err := c.partitions.Paused(ctx)
+	all, err := c.fleet.Paused(ctx)
 	return each(all, func(p store.Pause) Pause { return Pause(p) }), failed("paused", "", err)
 }

@@ -219,10 +219,10 @@ func (c *Client) push(ctx context.Context, m Message, due store.Due, wrong error
 	if due.After > 0 && due.After < time.Millisecond {
 		c.note("delay", due.After)
 	}
-	if c.previous != nil || len(opts) > 0 || report != nil || m.ID == "" && len(c.partitions) > 1 {
+	if c.previous != nil || len(opts) > 0 || report != nil || m.ID == "" && len(c.fleet.Stores) > 1 {
 		return c.pushWith(ctx, m, job, &o)
 	}
-	if err := c.calls.pushes.Do(ctx, c.partitions.Of(job.ID), job); err != nil {
+	if err := c.calls.pushes.Do(ctx, c.fleet.Of(job.ID), job); err != nil {
 		return "", failed("push", m.ID, err)
 	}
 	return job.ID, nil
@@ -249,7 +249,7 @@ func (c *Client) pushWith(ctx context.Context, m Message, job store.Delayed, o *
 			return each(jobs, func(job store.Delayed) error { return pushes.Do(ctx, at(0), job) })
 		})[0]
 	default:
-		err = pushes.Do(ctx, c.partitions.Of(job.ID), job)
+		err = pushes.Do(ctx, c.fleet.Of(job.ID), job)
 	}
 	if !isStored(err) && !errors.Is(err, ErrExists) {
 		return "", failed("push", m.ID, err)

@@ -94,15 +94,15 @@ func scheduleIsDueStep(r *modelRun) {
 // fireStep puts schedules back that an old server has moved, and fires those that are due, as a server does.
 func (r *modelRun) fireStep() {
 	ctx := r.TB.Context()
-	for _, s := range r.jobs {
+	for _, s := range r.jobs.Stores {
 		_, err := s.RepairSchedules(ctx, "", true)
 		r.note("mend", err, nil)
 	}
 	r.model.mend()
 	for _, id := range r.model.due() {
 		s := r.jobs.Of(id)
-		if _, before := r.model.at[id]; before && r.jobs.Before(id) != nil {
-			s = r.jobs.Before(id)
+		if _, before := r.model.at[id]; before && r.jobs.OldOf(id) != nil {
+			s = r.jobs.OldOf(id)
 		}
 		read, err := s.SchedulesOf(store.IDs{id}).Do(ctx)
 		if err != nil || len(read.List) != 1 {

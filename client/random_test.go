@@ -15,6 +15,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/redistest"
 	"github.com/mix-basic/delayer/internal/store"
 )
@@ -76,7 +77,7 @@ type modelRun struct {
 	*fixture
 	*rand.Rand
 	model *model
-	jobs  store.Partitions // for a server's passes
+	jobs  *fleet.Fleet // for a server's passes
 	old   *oldClient
 	holds []*modelHold
 	ticks int // for times that differ
@@ -93,7 +94,7 @@ func (f *fixture) runAgainstModel(seed uint64) {
 	c := client.New(pool, f.options()...) // no other one knows that Redis was emptied
 	defer c.Close()
 	r := &modelRun{fixture: &fixture{c, f.Server}, Rand: rand.New(rand.NewPCG(seed, 0)), model: newModel(f.Clock(), f.Partitions)}
-	r.jobs = store.Layout{Partitions: f.Partitions}.Open(pool, f.Prefix)
+	r.jobs = fleet.Layout{Partitions: f.Partitions}.Open(pool, f.Prefix)
 	r.old = &oldClient{f.TB, f.Conn()}
 	oldOnes, form := f.Partitions == 1 && !f.Clustered && r.IntN(2) == 0, formOf(seed)
 	growAt := r.IntN(*modelSteps)
@@ -203,8 +204,8 @@ func (r *modelRun) topics() []string {
 // keys are those of the ID's partition.
 // keys are those of the partition that has the job.
 func (r *modelRun) keys(id string) store.Keys {
-	if _, before := r.model.at[id]; before && r.jobs.Before(id) != nil {
-		return r.jobs.Before(id).Keys()
+	if _, before := r.model.at[id]; before && r.jobs.OldOf(id) != nil {
+		return r.jobs.OldOf(id).Keys()
 	}
 	return r.jobs.Of(id).Keys()
 }
@@ -214,7 +215,7 @@ func (r *modelRun) keys(id string) store.Keys {
 func (r *modelRun) grow(pool client.Redis, form modelForm) *client.Client {
 	c := client.New(pool, client.WithPrefix(r.Prefix), client.WithPartitions(form.then), client.WithPreviousPartitions(form.partitions))
 	r.fixture.Client = c
-	r.jobs = store.Layout{Partitions: form.then, Before: form.partitions}.Open(pool, r.Prefix)
+	r.jobs = fleet.Layout{Partitions: form.then, Previous: form.partitions}.Open(pool, r.Prefix)
 	r.model.grow(form.then)
 	check(r.TB, r.jobs.CopyPauses(r.TB.Context())) // as a server does
 	check(r.TB, r.jobs.CopyLimits(r.TB.Context()))
@@ -231,12 +232,12 @@ func migrateStep(r *modelRun) {
 	letters := queues{}
 	for from := range r.model.before {
 		for _, topic := range []string{"t", "u"} {
-			ids, err := redis.Strings(r.Do("ZRANGE", r.jobs[from].Keys().DeadLetters(topic), 0, -1), nil)
+			ids, err := redis.Strings(r.Do("ZRANGE", r.jobs.Stores[from].Keys().DeadLetters(topic), 0, -1), nil)
 			check(r.TB, err)
 			letters[r.model.queueAt(topic, from)] = ids
 		}
 	}
-	_, err := r.jobs.Migrate(r.TB.Context(), func(store.Migrated) {})
+	_, err := r.jobs.Migrate(r.TB.Context(), func(fleet.Migrated) {})
 	r.note("migrate", err, nil)
 	r.model.migrate(letters)
 }
@@ -245,10 +246,10 @@ func migrateStep(r *modelRun) {
 // later one stays.
 func (r *modelRun) bringLetters() {
 	for id := range r.model.died {
-		if r.model.before == 0 || r.jobs.Before(id) == nil || !r.exists(r.jobs.Before(id).Keys().DeadLetter(id)) || !r.exists(r.jobs.Of(id).Keys().DeadLetter(id)) {
+		if r.model.before == 0 || r.jobs.OldOf(id) == nil || !r.exists(r.jobs.OldOf(id).Keys().DeadLetter(id)) || !r.exists(r.jobs.Of(id).Keys().DeadLetter(id)) {
 			continue
 		}
-		_, err := r.jobs.Bring(r.TB.Context(), []string{id}, false)
+		_, err := r.jobs.MigrateJobs(r.TB.Context(), []string{id}, false)
 		r.note("bring "+id, err, nil)
 		r.model.bring(id, false)
 	}
@@ -280,7 +281,7 @@ func (r *modelRun) taking(topics []string, n int, got []string) taking {
 // left are those of the IDs of which there is anything in a partition of before.
 func (r *modelRun) left(ids []string) (left []string) {
 	for _, id := range ids {
-		if before := r.jobs.Before(id); before != nil {
+		if before := r.jobs.OldOf(id); before != nil {
 			errs, err := before.IsLeft([]string{id}).Do(r.TB.Context())
 			check(r.TB, err)
 			if errs[0] != nil {
@@ -314,7 +315,7 @@ func (r *modelRun) learnDead() {
 	r.TB.Helper()
 	for id, at := range r.model.died {
 		if at == 0 {
-			for _, s := range r.jobs {
+			for _, s := range r.jobs.Stores {
 				score, err := redis.Float64(r.Do("ZSCORE", s.Keys().DeadLetters(r.model.letters[id].topic), id), nil)
 				if err == nil {
 					r.model.died[id] = max(r.model.died[id], score)
@@ -822,7 +823,7 @@ func onceIsOverStep(r *modelRun) {
 	}
 	id := pick(r.Rand, slices.Sorted(maps.Keys(r.model.once)))
 	delete(r.model.once, id)
-	for _, s := range r.jobs {
+	for _, s := range r.jobs.Stores {
 		r.Do("ZREM", s.Keys().Once(), id)
 	}
 	r.note("a push of "+id+" counts again", nil, nil)
@@ -837,7 +838,7 @@ func passStep(r *modelRun) {
 }
 
 func (r *modelRun) serverPass() error {
-	for _, s := range r.jobs {
+	for _, s := range r.jobs.Stores {
 		if err := r.serverPassOf(s); err != nil {
 			return err
 		}
@@ -907,6 +908,6 @@ func oldRemoveStep(r *modelRun) {
 func oldPassStep(r *modelRun) {
 	r.old.oldServer(int64(r.model.now))
 	r.model.pass(false)
-	check(r.TB, errOf(r.jobs[0].KeepPaused("0", 1).Do(r.TB.Context()))) // before anybody gets what it has made ready
+	check(r.TB, errOf(r.jobs.Stores[0].KeepPaused("0", 1).Do(r.TB.Context()))) // before anybody gets what it has made ready
 	r.note("old server", nil, nil)
 }

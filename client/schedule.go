@@ -297,7 +297,7 @@ func (c *Client) Schedules(ctx context.Context) ([]Scheduled, error) {
 		return nil, failed("schedules", "", err)
 	}
 	defer c.running.Done()
-	all, err := c.partitions.Schedules(ctx)
+	all, err := c.fleet.Schedules(ctx)
 	return each(all, scheduledOf), failed("schedules", "", err)
 }
 

@@ -60,7 +60,7 @@ func settleAll[T any](ctx context.Context, c *Client, kind batch.Kind[T], delive
 	}
 	return fleet.DoAll(ctx, kind, items, func(i int) *store.Store {
 		id, at := job(i)
-		return fleet.Held(c.partitions, id, at)
+		return c.fleet.Held(id, at)
 	})
 }
 

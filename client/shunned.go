@@ -50,15 +50,15 @@ func (s *shunned) now() map[*redisconn.Node]time.Time {
 // wellID is a new ID of a partition whose node is not shunned. It reports false if all are.
 func (c *Client) wellID() (id string, found bool) {
 	away := c.shunned.now()
-	well := make([]bool, c.partitions.Count())
+	well := make([]bool, c.fleet.Layout.Partitions)
 	for i := range well {
-		_, is := away[c.partitions[i].Node()]
+		_, is := away[c.fleet.Stores[i].Node()]
 		well[i], found = !is, found || !is
 	}
 	if !found {
 		return "", false
 	}
-	for id = store.NewID(); !well[c.partitions.Place(id)]; {
+	for id = store.NewID(); !well[store.PartitionOf(id, len(well))]; {
 		id = store.NewID()
 	}
 	return id, true
@@ -76,7 +76,7 @@ func (c *Client) pushNew(ctx context.Context, pushes *batch.Batcher[store.Delaye
 
 // chooseID replaces the ID that was made for a job if its node is shunned, and others are not.
 func (c *Client) chooseID(job *store.Delayed) {
-	if len(c.partitions) == 1 || len(c.shunned.now()) == 0 {
+	if len(c.fleet.Stores) == 1 || len(c.shunned.now()) == 0 {
 		return
 	}
 	if id, found := c.wellID(); found {
@@ -87,7 +87,7 @@ func (c *Client) chooseID(job *store.Delayed) {
 // pushElsewhere goes on after a failed push of a job whose ID was made for it. As long as it is certain that nothing was stored, the job is pushed with
 // an ID of another node. After a lost answer it may be stored: with another ID it would be there twice.
 func (c *Client) pushElsewhere(ctx context.Context, pushes *batch.Batcher[store.Delayed], job *store.Delayed, err error) error {
-	for tries := 0; err != nil && len(c.partitions) > 1 && ctx.Err() != context.Canceled && store.Temporary(err) && !errors.Is(err, ErrClosed); tries++ {
+	for tries := 0; err != nil && len(c.fleet.Stores) > 1 && ctx.Err() != context.Canceled && store.Temporary(err) && !errors.Is(err, ErrClosed); tries++ {
 		c.shunned.add(c.of(job.ID).Node())
 		id, found := c.wellID()
 		if !found || tries == maxElsewhere || !batch.IsNotDone(err) || ctx.Err() != nil {

@@ -44,7 +44,7 @@ func (c *Client) Stats(ctx context.Context) (Stats, error) {
 		return Stats{}, failed("stats", "", err)
 	}
 	defer c.running.Done()
-	all, err := c.partitions.Stats(ctx)
+	all, err := c.fleet.Stats(ctx)
 	if err != nil {
 		return Stats{}, failed("stats", "", err)
 	}

@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/mix-basic/delayer/internal/store"
+	"github.com/mix-basic/delayer/internal/fleet"
 )
 
 // ParseURL reads a Redis URL:
@@ -130,8 +130,8 @@ func (o *PoolOptions) readPartitions(query url.Values) (err error) {
 	for name, to := range map[string]*int{"partitions": &o.Partitions, "previous_partitions": &o.PreviousPartitions} {
 		if n := query.Get(name); n != "" {
 			query.Del(name)
-			if *to, err = strconv.Atoi(n); err != nil || *to < 1 || *to > store.MaxPartitions {
-				return fmt.Errorf("the number of %s is not from 1 to %d", name, store.MaxPartitions)
+			if *to, err = strconv.Atoi(n); err != nil || *to < 1 || *to > fleet.MaxPartitions {
+				return fmt.Errorf("the number of %s is not from 1 to %d", name, fleet.MaxPartitions)
 			}
 		}
 	}

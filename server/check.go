@@ -68,7 +68,7 @@ func distrust(err error) bool {
 }
 
 func (s *Server) check(ctx context.Context) error {
-	if err := s.partitions.Locate(ctx); err != nil {
+	if err := s.fleet.Locate(ctx); err != nil {
 		return err
 	}
 	var wrong, cantSubscribe, cantPublish error

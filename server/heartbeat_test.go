@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/redistest"
 	"github.com/mix-basic/delayer/internal/store"
 )
@@ -17,7 +18,7 @@ import (
 // servers are those that say that they run.
 func (w *world) servers() []store.ServerState {
 	w.TB.Helper()
-	servers, err := store.Layout{Partitions: len(w.server.movers)}.Open(w.Pool(), prefix)[0].Servers(context.Background())
+	servers, err := fleet.Layout{Partitions: len(w.server.movers)}.Open(w.Pool(), prefix).Stores[0].Servers(context.Background())
 	check(w.TB, err)
 	return servers
 }

@@ -12,25 +12,26 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/redistest"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
 // partitioned makes the world's jobs those of n partitions, and its server one for them.
-func (w *world) partitioned(n int) store.Partitions {
+func (w *world) partitioned(n int) *fleet.Fleet {
 	w.TB.Helper()
 	w.server = New(w.pool(), Options{Interval: 10 * time.Millisecond, Logger: w.log.logger(), Partitions: n})
-	return store.Layout{Partitions: n}.Open(w.pool(), prefix)
+	return fleet.Layout{Partitions: n}.Open(w.pool(), prefix)
 }
 
 // pushIn stores a job as our client does.
-func (w *world) pushIn(p store.Partitions, id, topic string, delay time.Duration) {
+func (w *world) pushIn(p *fleet.Fleet, id, topic string, delay time.Duration) {
 	w.TB.Helper()
 	check(w.TB, pushTo(w.TB.Context(), p.Of(id), store.Job{ID: id, Topic: topic, Body: "b"}, store.Due{After: delay}))
 }
 
 // manyIn stores as many due jobs in each partition as many does in one.
-func (w *world) manyIn(p store.Partitions, jobs, topics int) {
+func (w *world) manyIn(p []*store.Store, jobs, topics int) {
 	w.TB.Helper()
 	for _, s := range p {
 		for first := 0; first < jobs; first += 5000 {
@@ -49,9 +50,9 @@ for n = ARGV[4], ARGV[1] - 1 do
 end`)
 
 // expectManyMovedIn checks that all of manyIn's jobs are in their topics' queues, in due order, once.
-func (w *world) expectManyMovedIn(p store.Partitions, jobs, topics int) {
+func (w *world) expectManyMovedIn(p *fleet.Fleet, jobs, topics int) {
 	w.TB.Helper()
-	for _, s := range p {
+	for _, s := range p.Stores {
 		want := make([][]string, topics)
 		for n, id := range manyIDs(jobs) {
 			want[n%topics] = append(want[n%topics], id)
@@ -77,13 +78,13 @@ func TestPartitions(t *testing.T) {
 			w := newWorld(t)
 			p := w.partitioned(n)
 			const jobs, topics = 2000, 3
-			w.manyIn(p, jobs, topics)
+			w.manyIn(p.Stores, jobs, topics)
 			check(t, w.server.Pass(t.Context()))
 			w.expectManyMovedIn(p, jobs, topics)
 
 			w.server = New(w.pool(), Options{Interval: time.Hour, Logger: w.log.logger(), Partitions: n})
 			stop := w.run()
-			for _, s := range p {
+			for _, s := range p.Stores {
 				until(t, "it listens", func() bool { return w.Do("PUBSUB", "NUMSUB", s.Keys().FirstDue()).([]any)[1] == int64(1) })
 			}
 			if list := listeners(t, w.Server); strings.Count(list, " ") != 1 {
@@ -107,15 +108,15 @@ func TestPartitionsTakeTurns(t *testing.T) {
 	w := newWorld(t)
 	p := w.partitioned(2)
 	const jobs = 20000
-	w.manyIn(p[:1], jobs, 1)
-	w.manyIn(p[1:], 1, 1)
+	w.manyIn(p.Stores[:1], jobs, 1)
+	w.manyIn(p.Stores[1:], 1, 1)
 	w.server.movers[0].batch = batchSize{budget: 1, current: minBatch}
 	behind := int64(-1)
 	conn := w.Pool().Get()
 	defer conn.Close()
 	w.log.hears = func(line string) {
 		if strings.HasSuffix(line, "Partition: 1") {
-			behind, _ = redis.Int64(conn.Do("ZCARD", p[0].Keys().JobPool()))
+			behind, _ = redis.Int64(conn.Do("ZCARD", p.Stores[0].Keys().JobPool()))
 		}
 	}
 	stop := w.run()
@@ -149,7 +150,7 @@ func TestBrokenPartition(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			w.user(daemonRights)
-			p := store.Layout{Partitions: 3}.Open(w.pool(), prefix)
+			p := fleet.Layout{Partitions: 3}.Open(w.pool(), prefix)
 			as := w.poolWith(3*time.Second, redis.DialUsername("u"), redis.DialPassword("p"))
 			w.server = New(as, Options{Interval: 10 * time.Millisecond, Logger: w.log.logger(), Partitions: 3})
 			c.breaks(w)
@@ -162,12 +163,12 @@ func TestBrokenPartition(t *testing.T) {
 			w.log.awaitError(t, outageLine)
 			w.awaitServer(t, "its error", func(s store.ServerState) bool { return strings.Contains(s.Error, "partition 1: ") })
 			for _, i := range []int{0, 2} {
-				check(t, pushTo(t.Context(), p[i], store.Job{ID: "a", Topic: "t", Body: "b"}, store.Due{After: 20 * time.Millisecond}))
+				check(t, pushTo(t.Context(), p.Stores[i], store.Job{ID: "a", Topic: "t", Body: "b"}, store.Due{After: 20 * time.Millisecond}))
 			}
 			w.log.awaitMoved(t, 2)
 			c.heals(w)
 			w.log.awaitInfo(t, "over after")
-			check(t, pushTo(t.Context(), p[1], store.Job{ID: "a", Topic: "t", Body: "b"}, store.Due{After: 20 * time.Millisecond}))
+			check(t, pushTo(t.Context(), p.Stores[1], store.Job{ID: "a", Topic: "t", Body: "b"}, store.Due{After: 20 * time.Millisecond}))
 			w.log.awaitMoved(t, 3)
 			w.awaitServer(t, "its recovery", func(s store.ServerState) bool { return s.Error == "" && s.Moved == 3 })
 			stop()
@@ -211,7 +212,7 @@ func TestPartitionsAway(t *testing.T) {
 
 func TestWrongPartitions(t *testing.T) {
 	for name, o := range map[string]Options{
-		"too many": {Partitions: store.MaxPartitions + 1}, "negative": {Partitions: -1}, "braces": {Partitions: 2, Prefix: "{a}:"},
+		"too many": {Partitions: fleet.MaxPartitions + 1}, "negative": {Partitions: -1}, "braces": {Partitions: 2, Prefix: "{a}:"},
 	} {
 		s := New(new(redis.Pool), o)
 		for _, err := range []error{s.Run(t.Context()), s.Pass(t.Context()), s.Check(t.Context())} {
@@ -328,16 +329,16 @@ func TestTurnsMissNothing(t *testing.T) {
 	p := w.partitioned(16)
 	w.run()
 	until(t, "it listens", func() bool { return len(w.Strings("PUBSUB", "CHANNELS")) == 16 })
-	for i, s := range p { // as an old client would
+	for i, s := range p.Stores { // as an old client would
 		id := fmt.Sprint("unheard", i)
 		w.Do("HSET", s.Keys().JobBucket(id), "topic", "t", "body", "b")
 		w.Do("ZADD", s.Keys().JobPool(), 1, id)
 	}
-	w.log.awaitMoved(t, len(p))
+	w.log.awaitMoved(t, len(p.Stores))
 	for i := range 50 {
 		w.pushIn(p, fmt.Sprint("heard", i), "t", time.Millisecond)
 	}
-	w.log.awaitMoved(t, len(p)+50)
+	w.log.awaitMoved(t, len(p.Stores)+50)
 	w.log.expectErrors(t)
 }
 
@@ -364,7 +365,7 @@ func TestWhatCountsOnceIsCountedOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	p := w.partitioned(3)
-	for i, s := range p {
+	for i, s := range p.Stores {
 		w.Do("SET", s.Keys().Acked(), 1<<i)
 		check(t, pushTo(t.Context(), s, store.Job{ID: "a", Topic: "t", Body: "b"}, store.Due{After: time.Millisecond}))
 	}
@@ -373,10 +374,10 @@ func TestWhatCountsOnceIsCountedOnce(t *testing.T) {
 	if s.Lateness.Jobs() != 3 || s.Passes < 3 {
 		t.Errorf("entry %+v", s)
 	}
-	if hour := w.Strings("HVALS", p[0].Keys().History()); len(hour) == 0 || strings.Fields(hour[0])[1] != "7" {
+	if hour := w.Strings("HVALS", p.Stores[0].Keys().History()); len(hour) == 0 || strings.Fields(hour[0])[1] != "7" {
 		t.Errorf("the last hour is %q, want that 7 were acknowledged", hour)
 	}
-	for _, other := range p[1:] {
+	for _, other := range p.Stores[1:] {
 		if n := w.Do("EXISTS", other.Keys().Servers(), other.Keys().History()); n != int64(0) {
 			t.Errorf("%s or %s is there, too", other.Keys().Servers(), other.Keys().History())
 		}
@@ -387,15 +388,15 @@ func TestWhatCountsOnceIsCountedOnce(t *testing.T) {
 func TestReportMinor(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	layout := store.Layout{Partitions: 3, Before: 1}
+	layout := fleet.Layout{Partitions: 3, Previous: 1}
 	p := layout.Open(w.pool(), prefix)
-	before := p.Before("a")
+	before := p.OldOf("a")
 	check(t, pushTo(t.Context(), before, store.Job{ID: "a", Topic: "t", Body: "b"}, store.Due{After: time.Hour}))
 	batch, err := before.SetAside([]string{"a"}, false).Do(t.Context())
 	if err != nil || len(batch.Jobs) != 1 {
 		t.Fatalf("set aside: %+v, %v", batch, err)
 	}
-	w.server = New(w.pool(), Options{Logger: w.log.logger(), Partitions: layout.Partitions, PreviousPartitions: layout.Before})
+	w.server = New(w.pool(), Options{Logger: w.log.logger(), Partitions: layout.Partitions, PreviousPartitions: layout.Previous})
 	defer w.run()()
 	redistest.Until(t, "nothing is set aside", func() bool { return w.Do("EXISTS", before.Keys().SetAside()) == int64(0) })
 	if waiting := w.Do("ZCARD", p.Of("a").Keys().JobPool()); waiting != int64(1) {

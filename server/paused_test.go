@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/redistest"
-	"github.com/mix-basic/delayer/internal/store"
 )
 
 func (w *world) pause(topic string, d time.Duration) {
@@ -143,14 +143,14 @@ func TestPausesWithoutRights(t *testing.T) {
 func TestPausesWhileGrowing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	_, err := store.Layout{Partitions: 2}.Open(w.pool(), prefix)[1].Pause("t", 0, "why").Do(t.Context())
+	_, err := fleet.Layout{Partitions: 2}.Open(w.pool(), prefix).Stores[1].Pause("t", 0, "why").Do(t.Context())
 	check(t, err)
 	o := w.options()
 	o.Partitions, o.PreviousPartitions = 3, 2
 	redistest.Background(w.TB, New(w.pool(), o).Run)
-	all := store.Layout{Partitions: 3, Before: 2}.Open(w.pool(), prefix)
+	all := fleet.Layout{Partitions: 3, Previous: 2}.Open(w.pool(), prefix)
 	until(t, "it is paused everywhere", func() bool {
-		for _, s := range all {
+		for _, s := range all.Stores {
 			if paused, err := s.Paused(t.Context()); err != nil || len(paused) != 1 || paused[0].Note != "why" {
 				return false
 			}

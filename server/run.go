@@ -66,7 +66,7 @@ func (s *Server) run(ctx context.Context) {
 // locate waits until a cluster says which nodes have the partitions.
 func (s *Server) locate(ctx context.Context) {
 	for ctx.Err() == nil {
-		err := s.partitions.Locate(ctx)
+		err := s.fleet.Locate(ctx)
 		s.outages.report(noRedis, err)
 		if err == nil {
 			return

@@ -26,6 +26,7 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/redisconn"
 	"github.com/mix-basic/delayer/internal/store"
 )
@@ -70,8 +71,8 @@ func (o Options) check(r Redis) error {
 	)
 }
 
-func (o Options) layout() store.Layout {
-	return store.Layout{Partitions: o.Partitions, Before: o.PreviousPartitions}
+func (o Options) layout() fleet.Layout {
+	return fleet.Layout{Partitions: o.Partitions, Previous: o.PreviousPartitions}
 }
 
 // checkUnit refuses a duration that was probably given without a unit.
@@ -94,12 +95,12 @@ func (o Options) withDefaults() Options {
 
 // Server moves due jobs. Make one with New.
 type Server struct {
-	options    Options
-	wrong      error // wrong options
-	partitions store.Partitions
-	movers     []*mover // one for each partition
-	log        *slog.Logger
-	outages    *outages
+	options Options
+	wrong   error // wrong options
+	fleet   *fleet.Fleet
+	movers  []*mover // one for each partition
+	log     *slog.Logger
+	outages *outages
 
 	untagged  untagged
 	observers []Observer // including heartbeat
@@ -135,10 +136,10 @@ func New(r Redis, o Options) *Server {
 	}
 	layout := o.layout()
 	if wrong != nil {
-		layout = store.Layout{} // it may be wrong itself
+		layout = fleet.Layout{} // it may be wrong itself
 	}
-	s.partitions = layout.Open(r, o.Prefix)
-	for i, partition := range s.partitions {
+	s.fleet = layout.Open(r, o.Prefix)
+	for i, partition := range s.fleet.Stores {
 		s.movers = append(s.movers, newMover(s, i, partition))
 	}
 	if len(s.movers) == 1 {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
@@ -137,7 +138,7 @@ func TestTakeOver(t *testing.T) {
 		t.Run(fmt.Sprint(partitions), func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			p := store.Layout{Partitions: partitions}.Open(w.pool(), prefix)
+			p := fleet.Layout{Partitions: partitions}.Open(w.pool(), prefix)
 			conn := w.Pool().Get()
 			defer conn.Close()
 			var late atomic.Int64 // how late the last job was, in µs, when the log had it
@@ -154,7 +155,7 @@ func TestTakeOver(t *testing.T) {
 			w.server = New(w.pool(), Options{Interval: time.Hour, Logger: w.log.logger(), Partitions: partitions})
 			w.run()
 			w.server.awaitBeat(t)
-			for _, s := range p {
+			for _, s := range p.Stores {
 				until(t, "it listens", func() bool { return w.Do("PUBSUB", "NUMSUB", s.Keys().FirstDue()).([]any)[1] == int64(1) })
 			}
 			var phantoms []store.ServerState // that want all partitions
@@ -242,7 +243,7 @@ func TestPassFiresWhatItRepairs(t *testing.T) {
 func TestSecondServerIdles(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	p := store.Layout{Partitions: 5}.Open(w.pool(), prefix)
+	p := fleet.Layout{Partitions: 5}.Open(w.pool(), prefix)
 	both := []*Server{}
 	for range 2 {
 		w.server = New(w.pool(), Options{Interval: time.Second, Logger: w.log.logger(), Partitions: 5})
@@ -262,7 +263,7 @@ func TestSecondServerIdles(t *testing.T) {
 			}
 		}
 	}
-	for n := range p {
+	for n := range p.Stores {
 		if owners[n] != 1 {
 			t.Errorf("partition %d is that of %d servers", n, owners[n])
 		}
@@ -273,7 +274,7 @@ func TestSecondServerIdles(t *testing.T) {
 	}
 	w.log.awaitMoved(t, jobs)
 	ready := map[string]int{}
-	for _, s := range p {
+	for _, s := range p.Stores {
 		for _, id := range w.Strings("LRANGE", s.Keys().ReadyQueue("t"), 0, -1) {
 			ready[id]++
 		}
@@ -323,7 +324,7 @@ func TestManyServersOfPartitions(t *testing.T) {
 	w := newWorld(t)
 	p := w.partitioned(5)
 	const jobs, topics = 8000, 3
-	w.manyIn(p, jobs, topics)
+	w.manyIn(p.Stores, jobs, topics)
 	start := func() (stop func()) {
 		w.server = New(w.pool(), Options{Interval: 10 * time.Millisecond, Logger: w.log.logger(), Partitions: 5})
 		for _, m := range w.server.movers {

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
@@ -97,13 +98,13 @@ func (m *mover) sweepLayout() *sweep {
 	return &sweep{
 		outages: m.Server.outages, failing: "Cannot check for stray jobs",
 		page: func(ctx context.Context, _ bool) (bool, error) {
-			wrong := m.partitions.CopyLayout(ctx)
-			found, err := m.partitions.Strays(ctx)
+			wrong := m.fleet.CopyLayout(ctx)
+			found, err := m.fleet.Strays(ctx)
 			if err == nil {
 				err = wrong
 				var strays error
 				if len(found) > 0 {
-					strays = errors.New(store.InWords(found))
+					strays = errors.New(fleet.InWords(found))
 				}
 				m.Server.outages.report("There are stray jobs, which no server delivers", strays)
 			}
@@ -141,7 +142,7 @@ func (m *mover) sweepTopics() *sweep {
 				logJobs(m.log, slog.LevelError, "Ready job has expired or was removed, entry dropped", stale.Topic, stale.IDs)
 			}
 			at, known, uncounted = swept.Last, !swept.More, swept.Uncounted
-			if !m.partitions.IsBefore(m.number) {
+			if !m.fleet.IsOld(m.number) {
 				m.reportUntagged(ctx, swept.Excluded)
 			}
 			return err == nil, err

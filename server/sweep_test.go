@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/redistest"
 	"github.com/mix-basic/delayer/internal/store"
 )
@@ -208,7 +209,7 @@ func TestSweepCountsReservedJobs(t *testing.T) {
 		_, err := s.Reserve(store.Wanted{Topics: []string{"t"}, N: 250}, store.Reservation{Lease: time.Hour}).Do(t.Context())
 		check(t, err)
 	}
-	check(t, store.Partitions{s}.SetLimit(t.Context(), "t", store.Limit{Concurrency: 100}))
+	check(t, (&fleet.Fleet{Stores: []*store.Store{s}}).SetLimit(t.Context(), "t", store.Limit{Concurrency: 100}))
 	w.Do("DEL", prefix+"slots:t")
 	w.Do("HSET", prefix+"uncounted", "t", "1")
 	w.user(daemonRights)

@@ -15,7 +15,7 @@ func (s *Server) finishTransits(ctx, work context.Context) {
 	copied := false
 	for tick := time.NewTicker(transitsEvery); ; {
 		copied = copied || s.copyPauses(work, outages)
-		err := s.partitions.FinishAside(work)
+		err := s.fleet.FinishTransits(work)
 		outages.reportMinor("Jobs in transit from an old partition cannot be delivered", err, false)
 		select {
 		case <-ctx.Done():

@@ -26,7 +26,7 @@ func (s *Server) reportUntagged(ctx context.Context, topics []string) {
 		if !s.untagged.begin(topic) {
 			continue
 		}
-		l, jobs, err := s.partitions.Untagged(ctx, topic)
+		l, jobs, err := s.fleet.Untagged(ctx, topic)
 		if err != nil || jobs == 0 { // the next sweep tries again
 			s.untagged.forget(topic)
 			continue

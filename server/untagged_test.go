@@ -24,7 +24,7 @@ func TestUntaggedIsLogged(t *testing.T) {
 		w.pushIn(p, id, "t", 0)
 		w.pushIn(p, "u"+id, "untagged", 0)
 		w.pushIn(p, fmt.Sprintf("{vip}%d", i), "other", 0)
-		if p.Place(id) != store.PartitionOf("{vip}", 4) {
+		if p.Of(id) != p.Of("{vip}") {
 			elsewhere++
 		}
 	}

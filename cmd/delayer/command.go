@@ -10,8 +10,8 @@ import (
 
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/config"
+	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/inspect"
-	"github.com/mix-basic/delayer/internal/store"
 )
 
 // command is one of the client's commands. What its help says is in help/en.txt and help/zh.txt.
@@ -163,6 +163,6 @@ func inspectorOn(connections client.Redis, r config.Redis) *inspect.Inspector {
 	return inspect.New(connections, r.Prefix, layoutOf(r))
 }
 
-func layoutOf(r config.Redis) store.Layout {
-	return store.Layout{Partitions: r.Partitions, Before: r.PreviousPartitions}
+func layoutOf(r config.Redis) fleet.Layout {
+	return fleet.Layout{Partitions: r.Partitions, Previous: r.PreviousPartitions}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/config"
 	"github.com/mix-basic/delayer/internal/cron"
+	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/logger"
 	"github.com/mix-basic/delayer/server"
@@ -28,7 +29,7 @@ const schedulesEvery, schedulesAgain = time.Minute, 2 * time.Second
 
 // fileSchedules keeps the schedules of the configuration file in force.
 type fileSchedules struct {
-	jobs  store.Partitions
+	jobs  *fleet.Fleet
 	list  []store.Schedule
 	names []string // of the list
 	id    string   // of what this daemon says of its file
@@ -161,7 +162,7 @@ func (k *fileSchedules) put(ctx context.Context, s store.Schedule, do func(*stor
 		return time.Time{}, false, err
 	}
 	id := store.ScheduleID(s.Name)
-	if _, err := k.jobs.Bring(ctx, []string{id}, true); err != nil {
+	if _, err := k.jobs.MigrateJobs(ctx, []string{id}, true); err != nil {
 		return time.Time{}, false, err
 	}
 	of := k.jobs.Of(id)
@@ -178,7 +179,7 @@ func (k *fileSchedules) say(ctx context.Context) error {
 	if len(k.names) == 0 {
 		return nil
 	}
-	_, err := k.jobs[0].ListSchedules(ctx, k.id, k.names)
+	_, err := k.jobs.Stores[0].ListSchedules(ctx, k.id, k.names)
 	return err
 }
 
@@ -187,14 +188,14 @@ func (k *fileSchedules) stop() {
 	if len(k.names) > 0 {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
-		k.jobs[0].UnlistSchedules(ctx, k.id)
+		k.jobs.Stores[0].UnlistSchedules(ctx, k.id)
 	}
 }
 
 // deleteOthers deletes schedules that came from a file and are in no running daemon's file any more. An older server that runs may have all.
 func (k *fileSchedules) deleteOthers(ctx context.Context) (deleted []string, err error) {
 	var left []string
-	for _, s := range k.jobs {
+	for _, s := range k.jobs.Stores {
 		names, err := s.SchedulesFrom(ctx, fileOwner)
 		if err != nil {
 			return nil, err
@@ -207,11 +208,11 @@ func (k *fileSchedules) deleteOthers(ctx context.Context) (deleted []string, err
 	}
 	var kept []string
 	if len(left) > 0 {
-		others, err := k.jobs[0].ListSchedules(ctx, k.id, k.names)
+		others, err := k.jobs.Stores[0].ListSchedules(ctx, k.id, k.names)
 		if err != nil {
 			return nil, err
 		}
-		servers, err := k.jobs[0].Servers(ctx)
+		servers, err := k.jobs.Stores[0].Servers(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -222,7 +223,7 @@ func (k *fileSchedules) deleteOthers(ctx context.Context) (deleted []string, err
 				continue
 			}
 			id := store.ScheduleID(name)
-			if _, err := k.jobs.Bring(ctx, []string{id}, true); err != nil {
+			if _, err := k.jobs.MigrateJobs(ctx, []string{id}, true); err != nil {
 				return deleted, err
 			}
 			switch err := k.jobs.Of(id).RemoveSchedule(ctx, name, fileOwner); {
@@ -249,7 +250,7 @@ func (k *fileSchedules) tell(what string, names []string) {
 
 // maySee reports whether Redis lets the user read schedules.
 func (k *fileSchedules) maySee(ctx context.Context) bool {
-	_, err := k.jobs[0].SchedulesFrom(ctx, fileOwner)
+	_, err := k.jobs.Stores[0].SchedulesFrom(ctx, fileOwner)
 	return !store.Refused(err)
 }
 

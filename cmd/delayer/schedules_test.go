@@ -10,6 +10,7 @@ import (
 
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/config"
+	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/redistest"
 	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/logger"
@@ -37,7 +38,7 @@ func TestSchedulesThatAreGivenUp(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			db.Do("FLUSHALL")
-			before := &fileSchedules{jobs: store.Layout{Partitions: 1}.Open(db.Pool(), "delayer:")}
+			before := &fileSchedules{jobs: fleet.Layout{Partitions: 1}.Open(db.Pool(), "delayer:")}
 			for _, s := range test.kept {
 				_, _, err := before.put(t.Context(), scheduleOfFile(s), (*store.Store).PutSchedule)
 				check(t, err)

@@ -20,7 +20,7 @@ import (
 type inCluster struct {
 	*testing.T
 	*redistest.Cluster
-	partitions store.Partitions
+	partitions []*store.Store
 	pushes     *Batcher[store.Delayed]
 	wanted     map[string][]string // the IDs that each partition's pool is to have
 }
@@ -39,7 +39,7 @@ func start(t *testing.T) *inCluster {
 		owner.Running.Wait()
 		pool.Close()
 	})
-	f := &inCluster{t, c, store.Layout{Partitions: 16}.Open(pool, store.DefaultPrefix), NewBatcher(owner, Kind[store.Delayed]{
+	f := &inCluster{t, c, partitionsOn(pool, 16), NewBatcher(owner, Kind[store.Delayed]{
 		Measure: func(job store.Delayed) (string, int) { return job.ID, len(job.Body) },
 		Call:    (*store.Store).Push,
 	}), map[string][]string{}}
@@ -47,6 +47,15 @@ func start(t *testing.T) *inCluster {
 		f.expect(f.push(f.Context(), s, "before"), nil)
 	}
 	return f
+}
+
+// partitionsOn are so many on that Redis.
+func partitionsOn(r redisconn.Redis, n int) []*store.Store {
+	all, router := make([]*store.Store, n), redisconn.NewRouter(r)
+	for i := range all {
+		all[i] = store.At(router, store.KeysOf(store.DefaultPrefix).Partition(i))
+	}
+	return all
 }
 
 // push begins one.

@@ -18,7 +18,7 @@ func TestBrokenBeforeReplicasAreAwaited(t *testing.T) {
 	cutter := redistest.StartCutter(t, redistest.Start(t).Addr)
 	pool := &redis.Pool{MaxIdle: 1, DialContext: func(ctx context.Context) (redis.Conn, error) { return redis.DialContext(ctx, "tcp", cutter.Addr) }}
 	defer pool.Close()
-	partitions := store.Layout{Partitions: 2}.Open(pool, store.DefaultPrefix)
+	partitions := partitionsOn(pool, 2)
 	b := NewBatcher(&Owner{Running: new(sync.WaitGroup), Abandoned: t.Context()}, Kind[store.Delayed]{
 		Measure: func(job store.Delayed) (string, int) { return job.ID, 0 },
 		Call:    (*store.Store).Push,

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/devredis"
 	"github.com/mix-basic/delayer/internal/redistest"
 	"github.com/mix-basic/delayer/internal/store"
@@ -134,7 +135,7 @@ func (r *run) server(t *testing.T) string {
 
 // warning is a line on what no trial shows: a Redis that is full and throws jobs away.
 func (r *run) warning(t *testing.T) string {
-	nodes := store.Layout{Partitions: max(r.redis.Partitions, 1)}.Open(r.pool, r.prefix).Nodes()
+	nodes := store.OneOfEachNode(fleet.Layout{Partitions: r.redis.Partitions}.Open(r.pool, r.prefix).Stores)
 	for _, node := range nodes {
 		if policy := node.EvictionPolicy(t.Context()); policy != "" {
 			return fmt.Sprintf("\nwarning: it evicts jobs when it is full: its maxmemory-policy is %s, want noeviction\n", policy)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/inspect"
 	"github.com/mix-basic/delayer/internal/redistest"
 	"github.com/mix-basic/delayer/internal/store"
@@ -82,18 +83,18 @@ var operating = []line{
 	}},
 	{"another number of partitions is refused", func(s *stage) {
 		n := max(s.redis.Partitions, 2)
-		push := func(l store.Layout) error {
+		push := func(l fleet.Layout) error {
 			_, err := s.divided(l).Push(s.Context(), client.Message{ID: "a", Topic: "t", Body: "b"}, 0)
 			return err
 		}
-		check(s, push(store.Layout{Partitions: n}))
-		if err := push(store.Layout{Partitions: n + 1}); !errors.As(err, new(*store.LayoutError)) {
+		check(s, push(fleet.Layout{Partitions: n}))
+		if err := push(fleet.Layout{Partitions: n + 1}); !errors.As(err, new(*fleet.LayoutError)) {
 			s.Errorf("got %v", err)
 		}
 	}},
 	{"more partitions than before: what lies in the old ones is found, moved and delivered", func(s *stage) {
 		before := max(s.redis.Partitions, 1)
-		old, grown := s.divided(store.Layout{Partitions: before}), store.Layout{Partitions: 2*before + 1, Before: before}
+		old, grown := s.divided(fleet.Layout{Partitions: before}), fleet.Layout{Partitions: 2*before + 1, Previous: before}
 		jobs := delayed(1, 50, "t", 10*time.Millisecond)
 		_, err := old.PushBatch(s.Context(), jobs)
 		check(s, err)

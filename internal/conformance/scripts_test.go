@@ -14,6 +14,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/redistest"
 	"github.com/mix-basic/delayer/internal/store"
 )
@@ -143,7 +144,7 @@ var scripts = []line{
 			return err
 		}
 		check(s, divided(2))
-		if err := divided(3); !errors.As(err, new(*store.LayoutError)) {
+		if err := divided(3); !errors.As(err, new(*fleet.LayoutError)) {
 			s.Errorf("another number of partitions: %v", err)
 		}
 	}},
@@ -166,11 +167,11 @@ var scripts = []line{
 	{"limit", func(s *stage) {
 		s.stored("a", 0)
 		s.stored("b", 0)
-		check(s, store.Partitions{s.store}.SetLimit(s.Context(), topic, store.Limit{Concurrency: 1}))
+		check(s, (&fleet.Fleet{Stores: []*store.Store{s.store}}).SetLimit(s.Context(), topic, store.Limit{Concurrency: 1}))
 		reserve := store.Wanted{Topics: []string{topic}, N: 2}
 		got, err := s.store.Reserve(reserve, store.Reservation{Lease: time.Hour}).Do(s.Context())
 		expect(s, "how many are reserved", len(got.Jobs), err, 1)
-		check(s, store.Partitions{s.store}.SetLimit(s.Context(), topic, store.Limit{}))
+		check(s, (&fleet.Fleet{Stores: []*store.Store{s.store}}).SetLimit(s.Context(), topic, store.Limit{}))
 		got, err = s.store.Reserve(reserve, store.Reservation{Lease: time.Hour}).Do(s.Context())
 		expect(s, "how many are reserved without a limit", len(got.Jobs), err, 1)
 	}},
@@ -180,14 +181,14 @@ var scripts = []line{
 		s.expectLook("", 1, false)
 	}},
 	{"members", func(s *stage) { // of a migration
-		jobs := func(l store.Layout) store.Partitions { return l.Open(s.pool, s.prefix+"members:") }
-		before := jobs(store.Layout{Partitions: 2}) // of which some jobs belong to others of three
+		jobs := func(l fleet.Layout) *fleet.Fleet { return l.Open(s.pool, s.prefix+"members:") }
+		before := jobs(fleet.Layout{Partitions: 2}) // of which some jobs belong to others of three
 		for n := range 10 {
 			id := fmt.Sprint(n)
 			s.allDone(before.Of(id).Push([]store.Delayed{{Job: store.Job{ID: id, Topic: topic, Body: "b"}, Due: store.Due{After: time.Hour}, Terms: store.Terms{Lifetime: time.Hour}}}))
 		}
-		now := jobs(store.Layout{Partitions: 3, Before: 2})
-		_, err := now.Migrate(s.Context(), func(store.Migrated) {})
+		now := jobs(fleet.Layout{Partitions: 3, Previous: 2})
+		_, err := now.Migrate(s.Context(), func(fleet.Migrated) {})
 		check(s, err)
 		for n := range 10 {
 			job, err := now.Of(fmt.Sprint(n)).Get(s.Context(), fmt.Sprint(n))
@@ -301,7 +302,7 @@ var scripts = []line{
 		_, err := s.store.Pause(topic, 0, "").Do(s.Context())
 		check(s, err)
 		s.stored("a", 0)
-		was, err := store.Partitions{s.store}.Resume(s.Context(), topic)
+		was, err := (&fleet.Fleet{Stores: []*store.Store{s.store}}).Resume(s.Context(), topic)
 		expect(s, "whether it was paused", was, err, true)
 		popped, err := s.store.Pop(store.Wanted{Topics: []string{topic}, N: 2}).Do(s.Context())
 		expect(s, "how many are popped", len(popped.Jobs), err, 1)
@@ -371,15 +372,15 @@ var scripts = []line{
 	}},
 	{"stray", func(s *stage) {
 		prefix := s.prefix + "stray:"
-		check(s, store.Layout{Partitions: 4}.Open(s.pool, prefix)[0].Ping(s.Context()))
-		shrinking := store.Layout{Partitions: 2, Before: 4}.Open(s.pool, prefix)
-		check(s, shrinking[0].Ping(s.Context()))
+		check(s, fleet.Layout{Partitions: 4}.Open(s.pool, prefix).Stores[0].Ping(s.Context()))
+		shrinking := fleet.Layout{Partitions: 2, Previous: 4}.Open(s.pool, prefix)
+		check(s, shrinking.Stores[0].Ping(s.Context()))
 		check(s, shrinking.MigrationDone(s.Context()))
 		late := store.Delayed{Job: store.Job{ID: "late", Topic: topic, Body: "b"}, Due: store.Due{After: time.Hour}}
 		_, err := store.New(s.pool, prefix+"{3}:").Push([]store.Delayed{late}).Do(s.Context())
 		check(s, err)
-		strays, err := store.Layout{Partitions: 2}.Open(s.pool, prefix).Strays(s.Context())
-		expect(s, "stray jobs", fmt.Sprint(strays), err, fmt.Sprint([]store.Stray{{Partitions: 4, Jobs: 1}}))
+		strays, err := fleet.Layout{Partitions: 2}.Open(s.pool, prefix).Strays(s.Context())
+		expect(s, "stray jobs", fmt.Sprint(strays), err, fmt.Sprint([]fleet.Stray{{Partitions: 4, Jobs: 1}}))
 	}},
 	{"sweep", func(s *stage) {
 		s.allDone(s.store.Push([]store.Delayed{{Job: store.Job{ID: "a", Topic: topic, Body: "b"}, Terms: store.Terms{Lifetime: time.Millisecond}}}))
@@ -393,7 +394,7 @@ var scripts = []line{
 	{"take_slots", func(s *stage) {
 		s.held("a")
 		s.stored("b", 0)
-		check(s, store.Partitions{s.store}.SetLimit(s.Context(), topic, store.Limit{Concurrency: 1}))
+		check(s, (&fleet.Fleet{Stores: []*store.Store{s.store}}).SetLimit(s.Context(), topic, store.Limit{Concurrency: 1}))
 		got, err := s.store.Reserve(store.Wanted{Topics: []string{topic}, N: 1}, store.Reservation{}).Do(s.Context())
 		expect(s, "how many are reserved", len(got.Jobs), err, 0)
 	}},

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/inspect"
 	"github.com/mix-basic/delayer/internal/redistest"
 	"github.com/mix-basic/delayer/internal/store"
@@ -41,13 +42,13 @@ func (r *run) newStage(w *witness) *stage {
 func (s *stage) another() *client.Client { return s.divided(s.layout()) }
 
 // layout is that of the URL.
-func (s *stage) layout() store.Layout {
-	return store.Layout{Partitions: s.redis.Partitions, Before: s.redis.PreviousPartitions}
+func (s *stage) layout() fleet.Layout {
+	return fleet.Layout{Partitions: s.redis.Partitions, Previous: s.redis.PreviousPartitions}
 }
 
 // divided is a Client to which the jobs have that layout.
-func (s *stage) divided(l store.Layout) *client.Client {
-	c := client.New(s.pool, client.WithPrefix(s.prefix), client.WithPartitions(l.Partitions), client.WithPreviousPartitions(l.Before))
+func (s *stage) divided(l fleet.Layout) *client.Client {
+	c := client.New(s.pool, client.WithPrefix(s.prefix), client.WithPartitions(l.Partitions), client.WithPreviousPartitions(l.Previous))
 	s.Cleanup(func() {
 		if err := c.Close(); err != nil {
 			s.Error(err)
@@ -62,8 +63,8 @@ func (s *stage) serve(o server.Options) {
 	redistest.Background(s.witness, s.newServer(s.layout(), o).Run)
 }
 
-func (s *stage) newServer(l store.Layout, o server.Options) *server.Server {
-	o.Prefix, o.Partitions, o.PreviousPartitions, o.Logger = s.prefix, l.Partitions, l.Before, slog.New(serverLog{s.witness})
+func (s *stage) newServer(l fleet.Layout, o server.Options) *server.Server {
+	o.Prefix, o.Partitions, o.PreviousPartitions, o.Logger = s.prefix, l.Partitions, l.Previous, slog.New(serverLog{s.witness})
 	return server.New(s.pool, o)
 }
 

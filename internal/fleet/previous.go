@@ -14,16 +14,16 @@ import (
 // Before a call changes a job, what there is of it moves to the partition that it belongs to. A job that is reserved stays until it is settled,
 // unless the call ends its lease anyway. Most IDs are new, or were moved long ago, so Previous looks first: a round trip that many calls share.
 type Previous struct {
-	partitions store.Partitions
-	left       *batch.Batcher[string]
+	*Fleet
+	left *batch.Batcher[string]
 }
 
-// NewPrevious makes the one of these partitions, for calls that the owner makes; nil if there is no previous layout.
-func NewPrevious(p store.Partitions, o *batch.Owner) *Previous {
-	if !p.Growing() {
+// Previous makes the one for the owner's calls; nil if there is no previous layout.
+func (f *Fleet) Previous(o *batch.Owner) *Previous {
+	if f.Layout.Previous == 0 {
 		return nil
 	}
-	return &Previous{p, batch.NewBatcher(o, leftKind)}
+	return &Previous{f, batch.NewBatcher(o, leftKind)}
 }
 
 // leftKind asks for which IDs something is left: ErrExists.
@@ -44,15 +44,15 @@ func (p *Previous) MigrateFree(ctx context.Context, ids ...string) (reserved map
 }
 
 func (p *Previous) migrate(ctx context.Context, ids []string, all bool) (reserved map[string]bool, err error) {
-	ids = slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return p.partitions.Before(id) == nil })
+	ids = slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return p.OldOf(id) == nil })
 	var errs []error
 	switch len(ids) {
 	case 0:
 		return nil, nil
 	case 1:
-		errs = []error{p.left.Do(ctx, p.partitions.Before(ids[0]), ids[0])}
+		errs = []error{p.left.Do(ctx, p.OldOf(ids[0]), ids[0])}
 	default:
-		errs = DoAll(ctx, leftKind, ids, func(i int) *store.Store { return p.partitions.Before(ids[i]) })
+		errs = DoAll(ctx, leftKind, ids, func(i int) *store.Store { return p.OldOf(ids[i]) })
 	}
 	var left []string
 	for i, err := range errs {
@@ -64,7 +64,7 @@ func (p *Previous) migrate(ctx context.Context, ids []string, all bool) (reserve
 			return nil, err
 		}
 	}
-	return p.partitions.Bring(ctx, left, all)
+	return p.MigrateJobs(ctx, left, all)
 }
 
 // Push pushes jobs that may be left in old partitions: those that known reports. A push that spares reserved jobs goes to the old partition
@@ -86,9 +86,9 @@ func (p *Previous) Push(ctx context.Context, jobs []store.Delayed, known func(i 
 	}
 	at := func(i int) *store.Store {
 		if id := pushed[i].ID; reserved[id] {
-			return p.partitions.Before(id)
+			return p.OldOf(id)
 		}
-		return p.partitions.Of(pushed[i].ID)
+		return p.Of(pushed[i].ID)
 	}
 	for k, err := range push(pushed, at) {
 		job := pushed[k]
@@ -124,7 +124,7 @@ func (p *Previous) makeRoom(ctx context.Context, jobs []store.Delayed, known fun
 
 // Get reads a job, or else a dead letter, wherever it is.
 func (p *Previous) Get(ctx context.Context, id string) (store.JobInfo, error) {
-	of, old := p.partitions.Of(id), p.partitions.Before(id)
+	of, old := p.Of(id), p.OldOf(id)
 	found, err := of.Get(ctx, id)
 	if old == nil || err != nil && !errors.Is(err, store.ErrNotFound) || err == nil && !isDead(found) {
 		return found, err
@@ -156,35 +156,22 @@ func (p *Previous) Requeue(ctx context.Context, id string, requeue func(*store.S
 	reserved, err := p.MigrateFree(ctx, id)
 	if err != nil || !reserved[id] {
 		if err == nil {
-			err = requeue(p.partitions.Of(id))
+			err = requeue(p.Of(id))
 		}
 		return err
 	}
-	if found, err := p.partitions.Of(id).Get(ctx, id); err == nil && isDead(found) {
+	if found, err := p.Of(id).Get(ctx, id); err == nil && isDead(found) {
 		return store.ErrExists
 	}
 	return store.ErrNotFound
 }
 
-// Held returns the partition in which a reserved job is held: the one of these that has at's keys. Where at is not known, nil, or none of these,
-// that is the one that the job belongs to.
-func Held(p store.Partitions, id string, at *store.Store) *store.Store {
-	if at != nil && len(p) > 1 {
-		for _, s := range p {
-			if s.Keys() == at.Keys() {
-				return s
-			}
-		}
-	}
-	return p.Of(id)
-}
-
 // held is Held, and in which partition the job may be otherwise, nil if in none: it may have moved meanwhile, or, where at is not known, may
 // not have yet.
 func (p *Previous) held(id string, at *store.Store) (place, other *store.Store) {
-	place, of := Held(p.partitions, id, at), p.partitions.Of(id)
+	place, of := p.Held(id, at), p.Of(id)
 	if place == of {
-		return of, p.partitions.Before(id)
+		return of, p.OldOf(id)
 	}
 	return place, of
 }

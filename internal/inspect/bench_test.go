@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/redistest"
-	"github.com/mix-basic/delayer/internal/store"
 )
 
 // seedMany is a Redis with 1,000,000 waiting jobs of 1,000 topics, each of which has ready jobs, and
@@ -61,7 +61,7 @@ func BenchmarkOperator(b *testing.B) {
 		_, err := conn.Do("EVAL", seedMany, 0, i, i+999)
 		redistest.Check(b, err)
 	}
-	o, ctx := New(pool, "", store.Layout{}), context.Background()
+	o, ctx := New(pool, "", fleet.Layout{}), context.Background()
 	bars := func(step time.Duration, n int) (bounds []time.Duration) {
 		for i := range n {
 			bounds = append(bounds, time.Duration(i+1)*step)
@@ -137,7 +137,7 @@ func scriptTimes(b *testing.B, conn redis.Conn) (times []int64) {
 // redisCPU is how much time of a CPU Redis has used, in s: on a busy machine that says more.
 func redisCPU(b *testing.B, o *Inspector) float64 {
 	b.Helper()
-	says, err := o.partitions[0].Info(b.Context())
+	says, err := o.fleet.Stores[0].Info(b.Context())
 	redistest.Check(b, err)
 	user, _ := strconv.ParseFloat(says["used_cpu_user_main_thread"], 64)
 	system, _ := strconv.ParseFloat(says["used_cpu_sys_main_thread"], 64)

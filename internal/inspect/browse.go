@@ -82,16 +82,16 @@ func (o *Inspector) browse(ctx context.Context, q Query) (Page, error) {
 	if limit == 0 {
 		limit = 50
 	}
-	at, err := parseCursor(q.Cursor, q.State, len(o.partitions))
+	at, err := parseCursor(q.Cursor, q.State, len(o.fleet.Stores))
 	if err != nil {
 		return Page{}, err
 	}
-	if len(o.partitions) > 1 && q.State != Ready {
+	if len(o.fleet.Stores) > 1 && q.State != Ready {
 		return o.browseMerged(ctx, q, limit, at.Place)
 	}
 	var page Page
 	for range browseSteps {
-		found, err := o.partitions[at.partition].Browse(ctx, store.Browse{
+		found, err := o.fleet.Stores[at.partition].Browse(ctx, store.Browse{
 			Topic: q.Topic, State: q.State, Jobs: limit - len(page.Jobs), Entries: browseStep, Preview: preview, After: at.Place,
 		})
 		if err != nil {
@@ -100,7 +100,7 @@ func (o *Inspector) browse(ctx context.Context, q Query) (Page, error) {
 		page.Looked += found.Looked
 		page.Jobs = append(page.Jobs, found.Jobs...)
 		if at.Place = found.Last; at.Place == (store.Place{}) {
-			if at.partition++; at.partition == len(o.partitions) {
+			if at.partition++; at.partition == len(o.fleet.Stores) {
 				return page, nil
 			}
 		}

@@ -13,8 +13,8 @@ import (
 // browseMerged reads a page of all partitions in one order, which goes on behind a place of any of them. Each partition
 // is read at least once, and then that which keeps the others waiting, browseSteps times at most.
 func (o *Inspector) browseMerged(ctx context.Context, q Query, limit int, after store.Place) (Page, error) {
-	m := merge{Query: q, read: make([]partitionRead, len(o.partitions))}
-	each := min(limit, max(2*limit/len(o.partitions), 10))
+	m := merge{Query: q, read: make([]partitionRead, len(o.fleet.Stores))}
+	each := min(limit, max(2*limit/len(o.fleet.Stores), 10))
 	for i := range m.read {
 		m.read[i].last = after
 	}
@@ -26,7 +26,7 @@ func (o *Inspector) browseMerged(ctx context.Context, q Query, limit int, after 
 			}
 		}
 		r := &m.read[i]
-		found, err := o.partitions[i].Browse(ctx, store.Browse{
+		found, err := o.fleet.Stores[i].Browse(ctx, store.Browse{
 			Topic: q.Topic, State: q.State, Jobs: each, Entries: browseStep, Preview: preview, After: r.last,
 		})
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
@@ -50,7 +51,7 @@ func (c Counts) AtLeast() bool { return c.Known > len(c.Topics) }
 // Counts reads those of all topics or, where a partition knows more than MostTopics, of as many that were used last. It costs Redis about a
 // microsecond for each topic of each partition that knows it, and some for one that has anything, whatever the number of jobs.
 func (o *Inspector) Counts(ctx context.Context) (Counts, error) {
-	return o.countsOfLast(ctx, make(failures, len(o.partitions)), MostTopics)
+	return o.countsOfLast(ctx, make(failures, len(o.fleet.Stores)), MostTopics)
 }
 
 // countsOfLast is Counts of the partitions that have not failed yet, of another number of topics.
@@ -72,20 +73,20 @@ func (o *Inspector) countsOfLast(ctx context.Context, failed failures, most int)
 
 // CountsOf reads those of some topics.
 func (o *Inspector) CountsOf(ctx context.Context, topics ...string) (Counts, error) {
-	return o.countsOf(ctx, make(failures, len(o.partitions)), topics, known{})
+	return o.countsOf(ctx, make(failures, len(o.fleet.Stores)), topics, known{})
 }
 
 // countsOf is CountsOf of the partitions that have not failed yet. Each is asked for those topics only that it may have.
 func (o *Inspector) countsOf(ctx context.Context, failed failures, topics []string, known known) (Counts, error) {
-	parts, asked := make([]store.Stats, len(o.partitions)), known.of(topics, len(o.partitions))
-	o.each(ctx, failed, func(ctx context.Context, i int, s *store.Store) (err error) {
-		parts[i], err = s.Stats(ctx, asked[i], true)
+	parts, asked := make([]store.Stats, len(o.fleet.Stores)), known.of(topics, len(o.fleet.Stores))
+	o.each(ctx, failed, func(ctx context.Context, i int, _ *store.Store) (err error) {
+		parts[i], err = o.fleet.StatsOf(ctx, i, asked[i], true)
 		return err
 	})
 	if err := failed.all(); err != nil {
 		return Counts{}, fmt.Errorf("counts: %w", err)
 	}
-	sum := store.NewSum(slices.Sorted(slices.Values(topics)))
+	sum := fleet.NewSum(slices.Sorted(slices.Values(topics)))
 	partitions := make([]PartitionCounts, len(parts))
 	for i, part := range parts {
 		each := &partitions[i]
@@ -95,7 +96,7 @@ func (o *Inspector) countsOf(ctx context.Context, failed failures, topics []stri
 		} else {
 			each.unknown()
 		}
-		each.Number, each.Before, each.Node = i, o.partitions.IsBefore(i), o.partitions[i].Node().Addr
+		each.Number, each.Before, each.Node = i, o.fleet.IsOld(i), o.fleet.Stores[i].Node().Addr
 	}
 	return Counts{Time: sum.Time, Pool: sum.Pool, Waiting: sum.Waiting, Overdue: sum.Overdue, Topics: sum.Topics, Partitions: partitions}, nil
 }
@@ -118,14 +119,14 @@ type Overdue struct {
 
 // Overdue reads it of the partitions that can be read. It costs Redis next to nothing.
 func (o *Inspector) Overdue(ctx context.Context) (Overdue, error) {
-	failed := make(failures, len(o.partitions))
+	failed := make(failures, len(o.fleet.Stores))
 	overdue := make([]time.Duration, len(failed))
 	var nodes sync.WaitGroup
 	for _, numbers := range o.byNode(ctx, failed) {
 		nodes.Go(func() {
 			stores := make([]*store.Store, len(numbers))
 			for k, i := range numbers {
-				stores[k] = o.partitions[i]
+				stores[k] = o.fleet.Stores[i]
 			}
 			for k, found := range store.OverdueOf(ctx, stores) {
 				overdue[numbers[k]], failed[numbers[k]] = found.For, inTime(ctx, found.Err)
@@ -138,11 +139,11 @@ func (o *Inspector) Overdue(ctx context.Context) (Overdue, error) {
 	}
 	worst := Overdue{Partition: Unknown}
 	for i, late := range overdue {
-		if failed[i] == nil && (worst.Partition == Unknown || store.Longer(worst.For, late) != worst.For) {
+		if failed[i] == nil && (worst.Partition == Unknown || fleet.Longer(worst.For, late) != worst.For) {
 			worst.For, worst.Partition = late, i
 		}
 	}
-	if len(o.partitions) == 1 {
+	if len(o.fleet.Stores) == 1 {
 		worst.Partition = Unknown
 	}
 	worst.Broken = failed.any()
@@ -150,4 +151,4 @@ func (o *Inspector) Overdue(ctx context.Context) (Overdue, error) {
 }
 
 // Plus adds numbers; if one is Unknown, so is the sum.
-func Plus(a, b int) int { return store.Plus(a, b) }
+func Plus(a, b int) int { return fleet.Plus(a, b) }

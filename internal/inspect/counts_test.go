@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
@@ -57,10 +58,10 @@ func TestCounts(t *testing.T) {
 func TestCountsOfPartitions(t *testing.T) {
 	f, server := onRedis(t)
 	conns := server.Pool()
-	f.Inspector = &Inspector{}
+	f.Inspector = &Inspector{fleet: &fleet.Fleet{Layout: fleet.Layout{Partitions: 3}}}
 	for i, topics := range []string{"a b", "b c", "c d"} {
 		prefix := fmt.Sprint("p", i, ":")
-		f.partitions = append(f.partitions, store.New(conns, prefix))
+		f.fleet.Stores = append(f.fleet.Stores, store.New(conns, prefix))
 		for _, topic := range strings.Fields(topics) {
 			f.Do("ZADD", prefix+"topics", 0, topic)
 			f.Do("LPUSH", prefix+"ready_queue:"+topic, "ghost")
@@ -318,7 +319,7 @@ func TestCountsOfLimits(t *testing.T) {
 func TestLimitsOfPartitionsAddUp(t *testing.T) {
 	soon, late := time.UnixMilli(1000), time.UnixMilli(2000)
 	limit := store.Limit{Concurrency: 9, Rate: 1}
-	sum := store.NewSum([]string{"t"})
+	sum := fleet.NewSum([]string{"t"})
 	for _, part := range []TopicCounts{{Limit: limit}, {Limit: limit, Held: 1, Slots: 2, HeldUntil: late}, {Limit: limit, Held: 3, Slots: 4, HeldUntil: soon}, {Limit: limit, Slots: 1}} {
 		part.Topic = "t"
 		sum.Add(store.Stats{Topics: []TopicCounts{part}})
@@ -331,7 +332,7 @@ func TestLimitsOfPartitionsAddUp(t *testing.T) {
 // onPartitions is an Inspector on so many partitions of one Redis that have these keys.
 func onPartitions(t *testing.T, n int) *fixture {
 	f, server := onRedis(t)
-	f.Inspector = New(server.Pool(), "", store.Layout{Partitions: n})
+	f.Inspector = New(server.Pool(), "", fleet.Layout{Partitions: n})
 	return f
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
@@ -90,8 +91,8 @@ func (o *Inspector) eachDead(ctx context.Context, f DeadFilter, oldest bool, do 
 	if f.Topic == "" {
 		return errNoTopic
 	}
-	r := store.DeadRange{Topic: f.Topic, After: f.After, Before: f.Before, Oldest: oldest}
-	return o.partitions.EachDead(ctx, r, func(partition *store.Store, letters []store.Summary) error {
+	r := fleet.DeadRange{Topic: f.Topic, After: f.After, Before: f.Before, Oldest: oldest}
+	return o.fleet.EachDead(ctx, r, func(partition *store.Store, letters []store.Summary) error {
 		letters = slices.DeleteFunc(letters, func(l store.Summary) bool { return !f.applies(l) })
 		if len(letters) == 0 {
 			return nil

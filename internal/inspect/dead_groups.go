@@ -5,7 +5,7 @@ import (
 	"regexp"
 	"time"
 
-	"github.com/mix-basic/delayer/internal/store"
+	"github.com/mix-basic/delayer/internal/fleet"
 )
 
 // DeadGroups are a topic's dead letters by what went wrong.
@@ -51,7 +51,7 @@ func (o *Inspector) DeadGroups(ctx context.Context, topic string, most int) (Dea
 	}
 	var found DeadGroups
 	places := map[cause]int{} // among the Groups
-	for reader := o.partitions.ReadDead(store.DeadRange{Topic: topic}); ; {
+	for reader := o.fleet.ReadDead(fleet.DeadRange{Topic: topic}); ; {
 		step, err := reader.Next(ctx)
 		if err != nil {
 			return DeadGroups{}, dead("group", f, err)

@@ -11,7 +11,7 @@ import (
 // DeadLately tells of each topic when its newest dead letter was buried, and how many were since a time, of the partitions that can be read.
 // It costs Redis some microseconds a topic.
 func (o *Inspector) DeadLately(ctx context.Context, topics []string, since time.Time) ([]store.DeadLately, error) {
-	failed := make(failures, len(o.partitions))
+	failed := make(failures, len(o.fleet.Stores))
 	parts := make([][]store.DeadLately, len(failed))
 	o.each(ctx, failed, func(ctx context.Context, i int, s *store.Store) (err error) {
 		parts[i], err = s.DeadLately(ctx, topics, since)

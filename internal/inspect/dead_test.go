@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/redistest"
 	"github.com/mix-basic/delayer/internal/store"
 )
@@ -175,7 +176,7 @@ func (f *fixture) before(script string, call func()) *Inspector {
 		return &hookedConn{conn, "-- " + script + ": ", call}, err
 	}}
 	f.TB.Cleanup(func() { pool.Close() })
-	return New(pool, "", store.Layout{})
+	return New(pool, "", fleet.Layout{})
 }
 
 type hookedConn struct {
@@ -283,7 +284,7 @@ func TestDropDeadLeavesNewer(t *testing.T) {
 	onEach(t, func(t *testing.T, f *fixture) {
 		f.letter("t", "a", "r", "e", 1000)
 		f.letter("t", "b", "r", "e", 1001)
-		s := f.partitions[0]
+		s := f.fleet.Stores[0]
 		if n, err := s.DropDead(f.ctx, "t", []string{"a", "b"}, time.UnixMilli(1000)); n != 1 || err != nil {
 			t.Errorf("%d, %v, want 1", n, err)
 		}

@@ -27,7 +27,7 @@ func (o *Inspector) each(ctx context.Context, failed failures, read func(ctx con
 			var away error
 			for _, i := range numbers {
 				if failed[i] = away; away == nil {
-					failed[i] = o.patiently(ctx, func(ctx context.Context) error { return read(ctx, i, o.partitions[i]) })
+					failed[i] = o.patiently(ctx, func(ctx context.Context) error { return read(ctx, i, o.fleet.Stores[i]) })
 				}
 				if store.KindOf(failed[i]) == store.NoAnswer {
 					away = failed[i]
@@ -42,20 +42,20 @@ func (o *Inspector) each(ctx context.Context, failed failures, read func(ctx con
 func (o *Inspector) byNode(ctx context.Context, failed failures) [][]int {
 	o.locate(ctx)
 	var numbers []int
-	for i := range o.partitions {
+	for i := range o.fleet.Stores {
 		if failed[i] == nil {
 			numbers = append(numbers, i)
 		}
 	}
-	return store.ByNode(numbers, func(i int) *store.Store { return o.partitions[i] })
+	return store.ByNode(numbers, func(i int) *store.Store { return o.fleet.Stores[i] })
 }
 
 // locate finds out on which nodes the partitions are. Where that fails, each of them says why.
-func (o *Inspector) locate(ctx context.Context) { o.patiently(ctx, o.partitions.Locate) }
+func (o *Inspector) locate(ctx context.Context) { o.patiently(ctx, o.fleet.Locate) }
 
 // patiently bounds the time of a partition, where there are others.
 func (o *Inspector) patiently(ctx context.Context, read func(context.Context) error) error {
-	if len(o.partitions) == 1 {
+	if len(o.fleet.Stores) == 1 {
 		return read(ctx)
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, partitionPatience, errImpatient)

@@ -32,7 +32,7 @@ func (o *Inspector) Forecast(ctx context.Context, bounds []time.Duration) ([]Spa
 		last = bound
 	}
 	var from time.Time
-	for _, partition := range o.partitions {
+	for _, partition := range o.fleet.Stores {
 		for i := 0; i < len(spans); {
 			ms := []int64{spans[i].From.Milliseconds()}
 			for _, span := range spans[i:] {

@@ -64,7 +64,7 @@ func TestForecastBounds(t *testing.T) {
 		for _, ms := range []int{999, 1000, 1999, 2000} {
 			f.Do("ZADD", "delayer:job_pool", score(time.UnixMilli(from.UnixMilli()+int64(ms))), ms)
 		}
-		_, counts, err := f.partitions[0].Forecast(f.ctx, from, []int64{0, 1000, 2000})
+		_, counts, err := f.fleet.Stores[0].Forecast(f.ctx, from, []int64{0, 1000, 2000})
 		f.check(err)
 		if len(counts) != 2 || counts[0].Entries != 1 || counts[1].Entries != 2 {
 			t.Errorf("%+v, want 1 and 2 entries", counts)

@@ -8,8 +8,8 @@ import (
 
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/devredis"
+	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/redistest"
-	"github.com/mix-basic/delayer/internal/store"
 )
 
 // fixture is an Inspector on an empty Redis, and a Client on the same.
@@ -27,7 +27,7 @@ func newFixture(on *redistest.Fixture) *fixture {
 		c.Close()
 		pool.Close()
 	})
-	return &fixture{Inspector: New(pool, "", store.Layout{}), Fixture: on, client: c, ctx: on.TB.Context()}
+	return &fixture{Inspector: New(pool, "", fleet.Layout{}), Fixture: on, client: c, ctx: on.TB.Context()}
 }
 
 // onRedis starts a redis-server.

@@ -36,7 +36,7 @@ type Info struct {
 // unless none does.
 func (o *Inspector) Info(ctx context.Context) ([]Info, error) {
 	o.locate(ctx)
-	nodes := o.partitions.Nodes()
+	nodes := store.OneOfEachNode(o.fleet.Stores)
 	all, failed := make([]Info, len(nodes)), make(failures, len(nodes))
 	var asking sync.WaitGroup
 	for i, node := range nodes {

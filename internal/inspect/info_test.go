@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/redistest"
-	"github.com/mix-basic/delayer/internal/store"
 )
 
 func (f *fixture) info() Info {
@@ -46,7 +46,7 @@ func TestInfoOfCluster(t *testing.T) {
 	c := redistest.StartCluster(t)
 	pool := client.Connect(client.PoolOptions{Cluster: c.Addrs()})
 	t.Cleanup(func() { pool.Close() })
-	o := New(pool, "", store.Layout{Partitions: 16})
+	o := New(pool, "", fleet.Layout{Partitions: 16})
 	partitions, err := o.Partitions(t.Context())
 	redistest.Check(t, err)
 	on := map[string]bool{}

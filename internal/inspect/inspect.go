@@ -8,23 +8,24 @@ package inspect
 import (
 	"cmp"
 
+	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/redisconn"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
 // Inspector does it for all jobs of one prefix. It is safe for concurrent use.
 type Inspector struct {
-	partitions store.Partitions
-	most       int // topics of each partition that a Snapshot counts
-	snapshots  *Shared[Snapshot]
-	schedules  *Shared[ScheduleStates]
-	strays     strays
+	fleet     *fleet.Fleet
+	most      int // topics of each partition that a Snapshot counts
+	snapshots *Shared[Snapshot]
+	schedules *Shared[ScheduleStates]
+	strays    strays
 }
 
 // New makes an Inspector of the jobs in that Redis. prefix is what the name of every key
 // begins with; empty, it is "delayer:".
-func New(r redisconn.Redis, prefix string, l store.Layout) *Inspector {
-	o := &Inspector{partitions: l.Open(r, cmp.Or(prefix, store.DefaultPrefix)), most: MostTopics}
+func New(r redisconn.Redis, prefix string, l fleet.Layout) *Inspector {
+	o := &Inspector{fleet: l.Open(r, cmp.Or(prefix, store.DefaultPrefix)), most: MostTopics}
 	o.snapshots, o.schedules = NewShared(snapshotTimeout, o.snapshot), NewShared(snapshotTimeout, o.ScheduleStates)
 	return o
 }

@@ -5,12 +5,13 @@ import (
 	"errors"
 	"time"
 
+	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/redisconn"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
 // Migration is how far a migration is.
-type Migration = store.Migrated
+type Migration = fleet.Migrated
 
 // ErrReserved is returned by a migration that does not wait: jobs are reserved, and stay until they are ready again, or gone.
 var ErrReserved = errors.New("jobs are reserved")
@@ -30,7 +31,7 @@ func (o *Inspector) Migrate(ctx context.Context, wait bool, tell func(Migration)
 	var pause redisconn.Backoff
 	for {
 		earlier := sum.Adopted
-		done, err := o.partitions.Migrate(ctx, func(m Migration) {
+		done, err := o.fleet.Migrate(ctx, func(m Migration) {
 			began, worked = true, time.Now()
 			sum = m
 			sum.Stored, sum.Superseded = sum.Stored+earlier.Stored, sum.Superseded+earlier.Superseded
@@ -39,7 +40,7 @@ func (o *Inspector) Migrate(ctx context.Context, wait bool, tell func(Migration)
 		switch {
 		case err == nil && done:
 			sum.Left = 0
-			return sum, o.partitions.MigrationDone(ctx)
+			return sum, o.fleet.MigrationDone(ctx)
 		case err == nil:
 			worked = time.Now()
 			if sum.Reserved > 0 && !wait {

@@ -8,11 +8,12 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/redistest"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-var grown = store.Layout{Partitions: 3, Before: 1}
+var grown = fleet.Layout{Partitions: 3, Previous: 1}
 
 // seedAll stores jobs in all states, in one partition.
 func (f *fixture) seedAll() (held *client.Delivery) {
@@ -36,7 +37,7 @@ func TestMigrateRights(t *testing.T) {
 	f.Do("ACL", redis.Args{"SETUSER", "u", "on", ">p"}.AddFlat(strings.Fields(redistest.Rights(t, "migrator")))...)
 	p := grown.Open(f.UserPool(), store.DefaultPrefix)
 	for _, id := range []string{"w1", "r1", "d1", "held", "none"} {
-		_, err := p.Bring(t.Context(), []string{id}, true)
+		_, err := p.MigrateJobs(t.Context(), []string{id}, true)
 		redistest.Check(t, err)
 	}
 	sum, err := New(f.UserPool(), "", grown).Migrate(t.Context(), false, func(Migration) {})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/redistest"
 	"github.com/mix-basic/delayer/internal/store"
 )
@@ -26,7 +27,7 @@ func inPartitions(t *testing.T) *fixture {
 		c.Close()
 		pool.Close()
 	})
-	return &fixture{Inspector: New(pool, "", store.Layout{Partitions: 5}), Fixture: f, client: c, ctx: t.Context()}
+	return &fixture{Inspector: New(pool, "", fleet.Layout{Partitions: 5}), Fixture: f, client: c, ctx: t.Context()}
 }
 
 // Pages of several partitions are in one order, and each job is on one of them.
@@ -136,12 +137,12 @@ func TestPartitionsOfABrokenNode(t *testing.T) {
 			t.Parallel()
 			f, other := onRedis(t)
 			away := redistest.Start(t)
-			f.Inspector = &Inspector{}
-			layout := store.Layout{Partitions: 4}
-			on := []store.Partitions{layout.Open(other.Pool(), store.DefaultPrefix), layout.Open(away.Pool(), store.DefaultPrefix)}
+			f.Inspector = &Inspector{fleet: &fleet.Fleet{Layout: fleet.Layout{Partitions: 4}}}
+			layout := fleet.Layout{Partitions: 4}
+			on := []*fleet.Fleet{layout.Open(other.Pool(), store.DefaultPrefix), layout.Open(away.Pool(), store.DefaultPrefix)}
 			for i := range 4 {
-				s := on[i%2][i]
-				f.partitions = append(f.partitions, s)
+				s := on[i%2].Stores[i]
+				f.fleet.Stores = append(f.fleet.Stores, s)
 				_, err := s.Push([]store.Delayed{{Job: store.Job{ID: fmt.Sprint(i), Topic: "topic", Body: "b"}, Due: store.Due{After: time.Hour}}}).Do(f.ctx)
 				f.check(err)
 			}
@@ -208,9 +209,10 @@ func TestSnapshotOfABrokenNode(t *testing.T) {
 	t.Parallel()
 	f, other := onRedis(t)
 	away := redistest.Start(t)
-	f.Inspector = &Inspector{most: MostTopics}
+	f.Inspector = New(other.Pool(), "", fleet.Layout{Partitions: 2})
+	f.fleet.Stores = nil
 	for i, pool := range []*redis.Pool{away.Pool(), other.Pool()} {
-		f.partitions = append(f.partitions, store.New(pool, fmt.Sprintf("delayer:{%d}:", i)))
+		f.fleet.Stores = append(f.fleet.Stores, store.New(pool, fmt.Sprintf("delayer:{%d}:", i)))
 	}
 	away.Kill()
 	s, err := f.snapshot(f.ctx)

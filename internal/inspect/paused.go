@@ -23,7 +23,7 @@ func (p Pauses) Of(topic string) *store.Pause {
 
 // Paused reads the topics that are paused in any of the partitions that can be read. It costs Redis next to nothing.
 func (o *Inspector) Paused(ctx context.Context) (Pauses, error) {
-	return o.paused(ctx, make(failures, len(o.partitions)))
+	return o.paused(ctx, make(failures, len(o.fleet.Stores)))
 }
 
 // paused is Paused of the partitions that have not failed yet.

@@ -50,7 +50,7 @@ type peakSearch struct {
 }
 
 func (p *peakSearch) run(within int64) error {
-	now, _, err := p.inspector.partitions[0].CountDue(p.ctx, nil)
+	now, _, err := p.inspector.fleet.Stores[0].CountDue(p.ctx, nil)
 	if err != nil || within < 1 {
 		return err
 	}
@@ -115,7 +115,7 @@ func (p *peakSearch) count(spans []store.Seconds) (busy []busySpan, err error) {
 	}
 	p.counted += len(spans)
 	sums := make([]int, len(spans))
-	for _, partition := range p.inspector.partitions {
+	for _, partition := range p.inspector.fleet.Stores {
 		_, counts, err := partition.CountDue(p.ctx, spans)
 		if err != nil {
 			return nil, err
@@ -137,7 +137,7 @@ func (p *peakSearch) second(from int64) error {
 	p.counted += secondCost
 	at := time.Unix(from, 0)
 	found := Peak{Found: true, At: at}
-	for _, partition := range p.inspector.partitions {
+	for _, partition := range p.inspector.fleet.Stores {
 		_, counts, err := partition.Forecast(p.ctx, at, []int64{0, 1000})
 		if err != nil {
 			return err

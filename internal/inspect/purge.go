@@ -19,7 +19,7 @@ func (o *Inspector) Purge(ctx context.Context, topic string, most int) (int, err
 		return 0, errors.New("purge: topic is empty")
 	}
 	deleted := 0
-	for _, partition := range o.partitions {
+	for _, partition := range o.fleet.Stores {
 		length, err := partition.ReadyCount(ctx, topic)
 		if err != nil {
 			return deleted, fmt.Errorf("purge of %s: %w", store.Quote(topic), err)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/redistest"
 	"github.com/mix-basic/delayer/internal/store"
 )
@@ -53,7 +54,7 @@ func TestPurgeEnds(t *testing.T) {
 		for i := range 10 {
 			f.ready(fmt.Sprint("r", i), time.Hour)
 		}
-		deleted, used, err := f.partitions[0].Purge(f.ctx, "t", 4)
+		deleted, used, err := f.fleet.Stores[0].Purge(f.ctx, "t", 4)
 		if deleted != 4 || used != 4 || err != nil {
 			t.Errorf("of 4 entries: %d, %d, %v", deleted, used, err)
 		}
@@ -121,7 +122,7 @@ func TestPurgeOfPartitions(t *testing.T) {
 			f.check(err)
 		}
 	}
-	f.partitions = append(f.partitions, store.New(pool, "other:"))
+	f.fleet.Stores = append(f.fleet.Stores, store.New(pool, "other:"))
 	f.ghosts(2) // of the first partition, behind its jobs
 	for _, step := range []struct{ most, want, left int }{{8, 6, 4}, {3, 3, 1}, {7, 1, 0}} {
 		if n, err := f.Purge(f.ctx, "t", step.most); n != step.want || err != nil {
@@ -148,7 +149,7 @@ func TestPurgeFailsInTheMidst(t *testing.T) {
 		return redis.Dial("tcp", server.Addr)
 	}}
 	t.Cleanup(func() { pool.Close() })
-	if n, err := New(pool, "", store.Layout{}).Purge(context.Background(), "t", math.MaxInt); n != 250 || !errors.Is(err, io.ErrUnexpectedEOF) {
+	if n, err := New(pool, "", fleet.Layout{}).Purge(context.Background(), "t", math.MaxInt); n != 250 || !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("%d jobs, %v, want 250 and the error", n, err)
 	}
 	if left := f.Do("LLEN", "delayer:ready_queue:t"); left != int64(350) {

@@ -12,7 +12,7 @@ type ScheduleStates = store.ScheduleStates
 
 // ScheduleStates reads it of the partitions that can be read. It costs Redis about a microsecond for each schedule.
 func (o *Inspector) ScheduleStates(ctx context.Context) (ScheduleStates, error) {
-	failed := make(failures, len(o.partitions))
+	failed := make(failures, len(o.fleet.Stores))
 	parts := make([]ScheduleStates, len(failed))
 	o.each(ctx, failed, func(ctx context.Context, i int, s *store.Store) (err error) {
 		parts[i], err = s.ScheduleStates(ctx)

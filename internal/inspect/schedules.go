@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
@@ -19,7 +20,7 @@ type Schedules struct {
 
 // Schedules reads the schedules. It costs Redis some microseconds each.
 func (o *Inspector) Schedules(ctx context.Context) (Schedules, error) {
-	failed := make(failures, len(o.partitions))
+	failed := make(failures, len(o.fleet.Stores))
 	parts := make([]store.Schedules, len(failed))
 	o.each(ctx, failed, func(ctx context.Context, i int, s *store.Store) (err error) {
 		parts[i], err = s.Schedules(ctx)
@@ -28,7 +29,7 @@ func (o *Inspector) Schedules(ctx context.Context) (Schedules, error) {
 	if err := failed.all(); err != nil {
 		return Schedules{}, fmt.Errorf("schedules: %w", err)
 	}
-	all := Schedules{List: store.JoinSchedules(parts), Broken: failed.any()}
+	all := Schedules{List: fleet.JoinSchedules(parts), Broken: failed.any()}
 	for _, part := range parts {
 		if part.Now.After(all.Time) {
 			all.Time = part.Now

@@ -11,14 +11,14 @@ import (
 
 // Servers are those that run, and those that have ended lately without saying so.
 func (o *Inspector) Servers(ctx context.Context) ([]store.ServerState, error) {
-	return o.servers(ctx, make(failures, len(o.partitions)))
+	return o.servers(ctx, make(failures, len(o.fleet.Stores)))
 }
 
 // servers is Servers, unless the partition that has them has failed.
 func (o *Inspector) servers(ctx context.Context, failed failures) (servers []store.ServerState, err error) {
 	if err = failed[0]; err == nil {
 		err = o.patiently(ctx, func(ctx context.Context) (err error) {
-			servers, err = o.partitions[0].Servers(ctx) // where those of all partitions are
+			servers, err = o.fleet.Stores[0].Servers(ctx) // where those of all partitions are
 			return err
 		})
 	}
@@ -30,7 +30,7 @@ func (o *Inspector) servers(ctx context.Context, failed failures) (servers []sto
 
 // Acked is how many jobs were ever acknowledged.
 func (o *Inspector) Acked(ctx context.Context) (int64, error) {
-	return o.acked(ctx, make(failures, len(o.partitions)))
+	return o.acked(ctx, make(failures, len(o.fleet.Stores)))
 }
 
 // acked is Acked, unless some partition has failed.

@@ -38,7 +38,7 @@ func (o *Inspector) Shares(ctx context.Context, sample int) (Shares, error) {
 	if sample < 1 || sample > maxSample {
 		return Shares{}, fmt.Errorf("shares: sample %d is not from 1 to %d", sample, maxSample)
 	}
-	failed, parts := make(failures, len(o.partitions)), make([]shares, len(o.partitions))
+	failed, parts := make(failures, len(o.fleet.Stores)), make([]shares, len(o.fleet.Stores))
 	o.each(ctx, failed, func(ctx context.Context, i int, s *store.Store) (err error) {
 		parts[i], err = sampleOf(ctx, s, sample)
 		return err

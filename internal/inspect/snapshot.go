@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
@@ -16,7 +17,7 @@ type Snapshot struct {
 	ServersErr error // why they can't be read
 	Acked      int64 // jobs that were ever acknowledged; Unknown if that can't be read of some partition
 	AckedErr   error // why
-	Strays     []store.Stray
+	Strays     []fleet.Stray
 }
 
 // snapshotTimeout bounds one read of a Snapshot. Of several partitions those that do not answer have failed long before.
@@ -37,7 +38,7 @@ func (o *Inspector) RecentScheduleStates(maxAge time.Duration) *Reading[Schedule
 
 // snapshot reads one. A partition that does not answer is asked once, for all of it.
 func (o *Inspector) snapshot(ctx context.Context) (s Snapshot, err error) {
-	failed := make(failures, len(o.partitions))
+	failed := make(failures, len(o.fleet.Stores))
 	if s.Counts, err = o.countsOfLast(ctx, failed, o.most); err != nil {
 		return Snapshot{}, err
 	}

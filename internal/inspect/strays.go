@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/mix-basic/delayer/internal/store"
+	"github.com/mix-basic/delayer/internal/fleet"
 )
 
 // strayEvery is how often anybody looks for stray jobs, whoever asks for them.
@@ -16,12 +16,12 @@ type strays struct {
 	mu      sync.Mutex
 	at      time.Time
 	looking bool
-	found   []store.Stray
+	found   []fleet.Stray
 }
 
 // Strays are the jobs that nobody looks for, of strayEvery ago at most. While somebody looks, and where that fails, they are those of the
 // last time.
-func (o *Inspector) Strays(ctx context.Context) []store.Stray {
+func (o *Inspector) Strays(ctx context.Context) []fleet.Stray {
 	s := &o.strays
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -31,7 +31,7 @@ func (o *Inspector) Strays(ctx context.Context) []store.Stray {
 	s.looking = true
 	s.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, partitionPatience)
-	found, err := o.partitions.Strays(ctx)
+	found, err := o.fleet.Strays(ctx)
 	cancel()
 	s.mu.Lock()
 	s.looking, s.at = false, time.Now()

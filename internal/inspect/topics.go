@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
@@ -50,7 +51,7 @@ func (o *Inspector) topics(ctx context.Context, q TopicQuery) (TopicPage, error)
 	case q.First < 0:
 		return TopicPage{}, fmt.Errorf("first %d is below 0", q.First)
 	}
-	failed := make(failures, len(o.partitions))
+	failed := make(failures, len(o.fleet.Stores))
 	known, err := o.known(ctx, failed, maxNames, func(ctx context.Context, s *store.Store) ([]string, int, error) {
 		return s.KnownTopics(ctx, maxNames, q.Contains)
 	})
@@ -85,7 +86,7 @@ func (o *Inspector) Topic(ctx context.Context, topic string) (counts Counts, kno
 	if counts.Topics[0] != (TopicCounts{Topic: topic}) {
 		return counts, true, nil
 	}
-	failed := make(failures, len(o.partitions))
+	failed := make(failures, len(o.fleet.Stores))
 	for i, p := range counts.Partitions {
 		failed[i] = p.Err
 	}
@@ -107,7 +108,7 @@ func (o *Inspector) Topic(ctx context.Context, topic string) (counts Counts, kno
 // died last. Known is how many there are. Only the partitions that have dead letters of a topic are asked for it, so that its other numbers are
 // those of these.
 func (o *Inspector) DeadTopics(ctx context.Context) (Counts, error) {
-	failed := make(failures, len(o.partitions))
+	failed := make(failures, len(o.fleet.Stores))
 	known, err := o.known(ctx, failed, MostTopics, func(ctx context.Context, s *store.Store) ([]string, int, error) {
 		return s.DeadTopics(ctx, MostTopics)
 	})
@@ -139,7 +140,7 @@ func (o *Inspector) known(ctx context.Context, failed failures, most int, read f
 	if err := failed.all(); err != nil {
 		return known{}, err
 	}
-	k.names = store.JoinNames(k.parts)
+	k.names = fleet.JoinNames(k.parts)
 	k.all = max(slices.Max(all), len(k.names))
 	return k, nil
 }

@@ -53,7 +53,7 @@ func (o *Inspector) Listeners(ctx context.Context, topics []store.WaitedFor) (*L
 
 // listeners are those of the partitions that can be read.
 func (o *Inspector) listeners(ctx context.Context, topics []store.WaitedFor, named bool) (*Listeners, error) {
-	failed, parts := make(failures, len(o.partitions)), make([][][]store.Waiter, len(o.partitions))
+	failed, parts := make(failures, len(o.fleet.Stores)), make([][][]store.Waiter, len(o.fleet.Stores))
 	found := listening{topics: topics, programs: map[string]store.Program{}, of: map[store.Program]*listener{}}
 	o.each(ctx, failed, func(ctx context.Context, i int, s *store.Store) error {
 		for some := range slices.Chunk(topics, waitersStep) {

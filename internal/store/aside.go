@@ -31,10 +31,11 @@ type Aside struct {
 
 // AsideJob is a job that is set aside, as Redis tells it and is told.
 type AsideJob struct {
-	kind, id, at string
-	place        int // of one that was ready, in their order
-	ttl          int64
-	fields       []any
+	ID       string
+	kind, at string
+	place    int // of one that was ready, in their order
+	ttl      int64
+	fields   []any
 }
 
 // SetAside sets the jobs and dead letters of these IDs aside, 1,000 at most; with none it only tells what is set aside. Those that are
@@ -60,8 +61,8 @@ func (s *Store) IsLeft(ids []string) *Call[[]error] {
 	}}
 }
 
-// setAsideOf is SetAside for IDs that the key names: that of a topic's dead letters, the job pool, or Once.
-func (s *Store) setAsideOf(key string, ids []string) *Call[Aside] {
+// SetAsideOf is SetAside for IDs that the key names: that of a topic's dead letters, the job pool, or Once.
+func (s *Store) SetAsideOf(key string, ids []string) *Call[Aside] {
 	if key == s.keys.JobPool() || key == s.keys.Once() {
 		return s.setAside(ids, "free")
 	}
@@ -93,7 +94,7 @@ func readAside(reply any) (a Aside, err error) {
 		var j AsideJob
 		list, err := redis.Values(told, nil)
 		if err == nil {
-			_, err = redis.Scan(list, &j.kind, &j.id, &j.at, &j.ttl, &j.fields)
+			_, err = redis.Scan(list, &j.kind, &j.ID, &j.at, &j.ttl, &j.fields)
 		}
 		if err == nil && j.kind == "r" {
 			j.place, err = strconv.Atoi(j.at)
@@ -110,17 +111,17 @@ func readAside(reply any) (a Aside, err error) {
 // Adopted is how many jobs of a batch were stored, and how many were not, as a later one of the same ID was there.
 type Adopted struct {
 	Stored, Superseded int
-	last               int64 // the serial number of the last batch from there
+	Last               int64 // the serial number of the last batch from there
 }
 
 // Adopt stores jobs of a batch that is set aside in another partition.
 func (s *Store) Adopt(from *Store, serial int64, jobs []AsideJob) *Call[Adopted] {
 	args := append(arguments(2+9*len(jobs), s.jobPool), from.keys.prefix, strconv.FormatInt(serial, 10))
 	for _, j := range jobs {
-		args = append(append(args, j.kind, j.id, j.at, j.ttl, len(j.fields)), j.fields...)
+		args = append(append(args, j.kind, j.ID, j.at, j.ttl, len(j.fields)), j.fields...)
 	}
 	return newCall(s, adoptScript, args, func(reply any) (a Adopted, err error) {
-		_, err = scan(reply, &a.Stored, &a.Superseded, &a.last)
+		_, err = scan(reply, &a.Stored, &a.Superseded, &a.Last)
 		return a, err
 	})
 }
@@ -141,9 +142,14 @@ func (s *Store) LetGo(serial, last int64) *Call[bool] {
 	})
 }
 
-// members names some IDs of a key.
-func (s *Store) members(ctx context.Context, key, from string, most int) (ids []string, next string, err error) {
+// Members names some IDs of a key, and where to go on: from there, or "0" if there are no more. It begins at "0".
+func (s *Store) Members(ctx context.Context, key, from string, most int) (ids []string, next string, err error) {
 	args := append(arguments(2, key), from, most)
 	_, err = newCall(s, membersScript, args, func(reply any) ([]any, error) { return scan(reply, &next, &ids) }).Do(ctx)
 	return ids, next, err
+}
+
+// Length is how many entries a list has.
+func (s *Store) Length(ctx context.Context, list string) (int, error) {
+	return redis.Int(s.command(ctx, "LLEN", list))
 }

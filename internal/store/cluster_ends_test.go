@@ -98,7 +98,7 @@ func TestKeysThatEndWhileASlotMoves(t *testing.T) {
 	})
 	t.Run("retry two of a limited topic, one of them lost", func(t *testing.T) {
 		fresh(t)
-		check(t, s.setLimit(ctx, "t", Limit{Concurrency: 1}, Limit{Concurrency: 1}.share(0, Layout{Partitions: 1})))
+		check(t, s.limitTo(ctx, Limit{Concurrency: 1}))
 		push(t, job("a", "t"), job("c", "t"))
 		held := reserve(t, "t")
 		begin(t)
@@ -136,7 +136,7 @@ func TestKeysThatEndWhileASlotMoves(t *testing.T) {
 	})
 	t.Run("reserve of a limited topic without a pool", func(t *testing.T) {
 		fresh(t)
-		check(t, s.setLimit(ctx, "t", Limit{Concurrency: 1}, Limit{Concurrency: 1}.share(0, Layout{Partitions: 1})))
+		check(t, s.limitTo(ctx, Limit{Concurrency: 1}))
 		push(t, job("a", "t"), job("c", "t"))
 		reserve(t, "t")
 		from.Do("ZADD", s.keys.Slots("t"), "1000000.123457", "a")
@@ -157,11 +157,11 @@ func TestLimitWhileASlotMoves(t *testing.T) {
 	c, s, slot, from, to := slotToMove(t)
 	ctx := t.Context()
 	for _, topic := range []string{"t", "u"} {
-		check(t, s.setLimit(ctx, topic, Limit{Rate: 1, Burst: 1}, Limit{Rate: 1, Burst: 1}.share(0, Layout{Partitions: 1})))
+		check(t, s.SetLimit(ctx, topic, Limit{Rate: 1, Burst: 1}, wholeShare(Limit{Rate: 1, Burst: 1})))
 	}
 	from.Do("ZADD", s.keys.JobPool(), 99999999999, "w")
 	c.BeginMove(slot, to)
-	err := s.setLimit(ctx, "t", Limit{}, Limit{}.share(0, Layout{Partitions: 1}))
+	err := s.limitTo(ctx, Limit{})
 	for _, server := range []*redistest.Server{from, to} {
 		server.Do("CLUSTER", "SETSLOT", slot, "STABLE")
 	}

@@ -17,9 +17,9 @@ import (
 )
 
 // inCluster are 16 partitions in it.
-func inCluster(t *testing.T, c *redistest.Cluster) Partitions {
+func inCluster(t *testing.T, c *redistest.Cluster) []*Store {
 	t.Helper()
-	return Layout{Partitions: 16}.Open(poolOf(t, c), DefaultPrefix)
+	return partitions(poolOf(t, c), 16)
 }
 
 func poolOf(t *testing.T, c *redistest.Cluster) *redisconn.Cluster {
@@ -167,7 +167,7 @@ func TestScriptsWhileASlotMoves(t *testing.T) {
 			from.Do("LPUSH", s.Keys().ReadyQueue(ScheduleTopic), ScheduleID("s"))
 		}
 		if slices.Contains(ids, "limit") { // as many as are reserved
-			check(t, Partitions{s}.SetLimit(ctx, "t", Limit{Concurrency: len(got.Jobs)}))
+			check(t, s.limitTo(ctx, Limit{Concurrency: len(got.Jobs)}))
 		}
 		if slices.Contains(ids, "pause") {
 			check(t, errOf(s.Pause("t", time.Hour, "").Do(ctx)))
@@ -196,7 +196,7 @@ func TestScriptsWhileASlotMoves(t *testing.T) {
 		return err
 	}
 	limit := func(l Limit) func(context.Context) error {
-		return func(ctx context.Context) error { return Partitions{s}.SetLimit(ctx, "t", l) }
+		return func(ctx context.Context) error { return s.limitTo(ctx, l) }
 	}
 	calls := map[string]func(ctx context.Context) error{
 		"reserve at the limit": func(ctx context.Context) error {

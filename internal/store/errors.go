@@ -40,7 +40,7 @@ func KindOf(err error) Kind {
 	switch {
 	case err == nil:
 		return NoError
-	case errors.As(err, new(*LayoutError)):
+	case errors.Is(err, ErrNotAdmitted):
 		return Denied
 	case errors.Is(err, ErrNotFound) || errors.Is(err, ErrExists):
 		return OtherAnswer

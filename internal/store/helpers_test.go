@@ -11,6 +11,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/internal/devredis"
+	"github.com/mix-basic/delayer/internal/redisconn"
 	"github.com/mix-basic/delayer/internal/redistest"
 )
 
@@ -44,6 +45,42 @@ func onEach(t *testing.T, test func(t *testing.T, b *backend)) {
 		return m.Addr
 	}
 	redistest.OnEach(t, startMini, func(t *testing.T, f *redistest.Fixture) { test(t, newBackend(f, f.Pool())) })
+}
+
+// partitions are so many on that Redis.
+func partitions(r redisconn.Redis, n int) []*Store {
+	all, router := make([]*Store, n), redisconn.NewRouter(r)
+	for i := range all {
+		all[i] = At(router, KeysOf(DefaultPrefix).Partition(i))
+	}
+	return all
+}
+
+// wholeShare is the share of a limit where there is one partition.
+func wholeShare(l Limit) Share {
+	s := Share{Concurrency: -1, Burst: max(l.Burst, 1)}
+	if l.Concurrency > 0 {
+		s.Concurrency = l.Concurrency
+	}
+	if l.Rate > 0 {
+		s.Interval = 1e6 / l.Rate
+	}
+	return s
+}
+
+// limitTo limits the jobs of the topic t.
+func (s *Store) limitTo(ctx context.Context, l Limit) error {
+	return s.SetLimit(ctx, "t", l, wholeShare(l))
+}
+
+// resumeAll resumes a topic in as many steps as that takes.
+func (s *Store) resumeAll(ctx context.Context, topic string) (wasPaused bool, err error) {
+	for more := true; more && err == nil; {
+		var r Resumed
+		r, err = s.Resume(topic, 1).Do(ctx)
+		more, wasPaused = r.More, wasPaused || r.WasPaused
+	}
+	return wasPaused, err
 }
 
 // user is the same as the user u.

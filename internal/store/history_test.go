@@ -189,7 +189,7 @@ func TestHistoryOfSeveralPartitions(t *testing.T) {
 func TestAckedOf(t *testing.T) {
 	t.Parallel()
 	_, f := onRedis(t)
-	p := Layout{Partitions: 3}.Open(f.Pool(), DefaultPrefix)
+	p := partitions(f.Pool(), 3)
 	f.Do("SET", p[0].Keys().Acked(), 7)
 	f.Do("SADD", p[2].Keys().Acked(), "x")
 	if got, err := AckedOf(t.Context(), p); err != nil || !reflect.DeepEqual(got, []int64{7, 0, -1}) {

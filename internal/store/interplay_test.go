@@ -2,125 +2,9 @@ package store
 
 import (
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 )
-
-// A limit that was taken away between two migrations is none after the second.
-func TestLimitGoneBetweenMigrations(t *testing.T) {
-	_, server := onRedis(t)
-	ctx := t.Context()
-	open := func(l Layout) Partitions { return l.Open(server.Pool(), DefaultPrefix) }
-	four := open(Layout{Partitions: 4})
-	check(t, four.SetLimit(ctx, "t", Limit{Concurrency: 8}))
-	shrinking := open(Layout{Partitions: 2, Before: 4})
-	done, err := shrinking.Migrate(ctx, func(Migrated) {})
-	if !done || err != nil {
-		t.Fatal(done, err)
-	}
-	check(t, shrinking.MigrationDone(ctx))
-	two := open(Layout{Partitions: 2})
-	check(t, two.SetLimit(ctx, "t", Limit{})) // there is no limit any more
-	growing := open(Layout{Partitions: 4, Before: 2})
-	done, err = growing.Migrate(ctx, func(Migrated) {})
-	if !done || err != nil {
-		t.Fatal(done, err)
-	}
-	check(t, growing.MigrationDone(ctx))
-	four = open(Layout{Partitions: 4})
-	for i := range 40 {
-		id := fmt.Sprint(i)
-		errs, err := four.Of(id).Push([]Delayed{{Job{id, "t", "b"}, Due{}, Terms{Lifetime: time.Hour, Policy: Replace}, nil}}).Do(ctx)
-		if err != nil || errs[0] != nil {
-			t.Fatal(err, errs)
-		}
-	}
-	n := 0
-	for _, s := range four {
-		got, err := s.Reserve(Wanted{Topics: []string{"t"}, N: 40}, Reservation{}).Do(ctx)
-		check(t, err)
-		n += len(got.Jobs)
-	}
-	if n != 40 {
-		t.Errorf("%d of 40 jobs can be reserved of a topic without a limit", n)
-	}
-}
-
-// A reserved job that is brought to the partition where it belongs has a slot there if the limit says how many are reserved at a
-// time, and none if it says how many begin.
-func TestSlotsOfBroughtLeases(t *testing.T) {
-	for name, c := range map[string]struct {
-		limit Limit
-		slots []string
-	}{"at a time": {Limit{Concurrency: 4}, []string{"a"}}, "a second": {Limit{Rate: 1}, nil}, "none": {Limit{}, nil}} {
-		t.Run(name, func(t *testing.T) {
-			b, server := onRedis(t)
-			b.seed(t, ready("a", "t"))
-			one, both := Layout{Partitions: 1}.Open(server.Pool(), DefaultPrefix), Layout{Partitions: 2, Before: 1}.Open(server.Pool(), DefaultPrefix)
-			check(t, one.SetLimit(t.Context(), "t", c.limit))
-			check(t, both.CopyLimits(t.Context()))
-			b.reserve(t, 1, Reservation{Lease: time.Hour}, "t")
-			reserved, err := both.Bring(t.Context(), []string{"a"}, true)
-			if err != nil || len(reserved) > 0 {
-				t.Fatal(reserved, err)
-			}
-			if slots := b.With(t).Strings("ZRANGE", both.Of("a").keys.Slots("t"), 0, -1); !slices.Equal(slots, c.slots) {
-				t.Errorf("%q have slots, want %q", slots, c.slots)
-			}
-		})
-	}
-}
-
-// A topic that was resumed between two migrations is not paused after the second.
-func TestPauseGoneBetweenMigrations(t *testing.T) {
-	_, server := onRedis(t)
-	ctx := t.Context()
-	open := func(l Layout) Partitions { return l.Open(server.Pool(), DefaultPrefix) }
-	four := open(Layout{Partitions: 4})
-	check(t, four.Pause(ctx, "t", 0, "note"))
-	shrinking := open(Layout{Partitions: 2, Before: 4})
-	done, err := shrinking.Migrate(ctx, func(Migrated) {})
-	if !done || err != nil {
-		t.Fatal(done, err)
-	}
-	check(t, shrinking.MigrationDone(ctx))
-	two := open(Layout{Partitions: 2})
-	was, err := two.Resume(ctx, "t")
-	if !was || err != nil {
-		t.Fatal(was, err)
-	}
-	growing := open(Layout{Partitions: 4, Before: 2})
-	done, err = growing.Migrate(ctx, func(Migrated) {})
-	if !done || err != nil {
-		t.Fatal(done, err)
-	}
-	paused, err := growing.Paused(ctx)
-	check(t, err)
-	if len(paused) > 0 {
-		t.Errorf("paused are %+v", paused)
-	}
-	if some, err := two.Paused(ctx); len(some) > 0 || err != nil {
-		t.Errorf("and where it had been resumed %+v", some)
-	}
-}
-
-// A pause that is over, left by layouts of before, does not keep that of now from being copied.
-func TestPauseCopiedOverOneThatIsOver(t *testing.T) {
-	b, server := onRedis(t)
-	ctx := t.Context()
-	two := Layout{Partitions: 2}.Open(server.Pool(), DefaultPrefix)
-	check(t, two.Pause(ctx, "t", 0, "note"))
-	growing := Layout{Partitions: 4, Before: 2}.Open(server.Pool(), DefaultPrefix)
-	b.do(t, "HSET", growing[3].keys.Paused(), "t", "1000 2000 0 0 old") // over since 1970; no server has looked there since
-	check(t, growing.CopyPauses(ctx))
-	made(t, growing[3].KeepPaused("0", 1))
-	for i, s := range growing {
-		if b.do(t, "HGET", s.keys.Paused(), "t") == nil {
-			t.Errorf("partition %d is not paused", i)
-		}
-	}
-}
 
 // Whoever waits among the others is woken when a lease ends and there are jobs, too: he did not ask while the limit was reached.
 func TestSlotWakesWhoWaits(t *testing.T) {
@@ -193,8 +77,8 @@ func TestLimitSetAgain(t *testing.T) {
 	b.seed(t, readyOf(3)...)
 	b.expectReserved(t, 1, 1, 0)
 	l := Limit{Concurrency: 1}
-	part := l.share(0, Layout{Partitions: 1})
-	args := append(arguments(5, b.keys.JobPool()), "t", part.concurrency, "0", part.burst, l.String())
+	part := wholeShare(l)
+	args := append(arguments(5, b.keys.JobPool()), "t", part.Concurrency, "0", part.Burst, l.String())
 	_, err := newCall(b.Store, limitScript, args, unread).Do(t.Context()) // and then the connection is cut
 	check(t, err)
 	b.limitTo(t, l)
@@ -333,7 +217,7 @@ func TestFeaturesAtMaxmemory(t *testing.T) {
 	check(t, errOf(b.Pause("t", time.Hour, "").Do(ctx)))
 	full()
 	made(t, b.KeepPaused("0", 1))
-	if was, err := (Partitions{b.Store}).Resume(ctx, "t"); !was || err != nil {
+	if was, err := b.Store.resumeAll(ctx, "t"); !was || err != nil {
 		t.Error("resume", was, err)
 	}
 	if job, _, err := b.pop(ctx, []string{"t"}); err != nil {

@@ -8,8 +8,15 @@ const DefaultPrefix = "delayer:"
 // Keys names every key there is. Nothing else builds a key name.
 type Keys struct{ prefix string }
 
-// partition is the Keys of the partition of that number, where there are several.
-func (k Keys) partition(i int) Keys { return Keys{fmt.Sprintf("%s{%d}:", k.prefix, i)} }
+// KeysOf are the keys whose names begin with that prefix.
+func KeysOf(prefix string) Keys { return Keys{prefix} }
+
+// Prefix is what the names of all keys begin with.
+func (k Keys) Prefix() string { return k.prefix }
+
+// Partition is the Keys of the partition of that number, where there are several. Its number in braces puts all of its keys into one slot of a
+// Redis Cluster.
+func (k Keys) Partition(i int) Keys { return Keys{fmt.Sprintf("%s{%d}:", k.prefix, i)} }
 
 // Layout is the hash that says how many partitions there are. It is one of partition 0.
 func (k Keys) Layout() string { return k.prefix + "partitions" }

@@ -2,7 +2,6 @@ package store
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"testing"
 	"time"
@@ -13,7 +12,7 @@ import (
 // limitTo limits topic t.
 func (b *backend) limitTo(t *testing.T, l Limit) {
 	t.Helper()
-	check(t, Partitions{b.Store}.SetLimit(t.Context(), "t", l))
+	check(t, b.Store.limitTo(t.Context(), l))
 }
 
 // expectReserved reserves up to n jobs of t, and fails unless it gets so many, and is told to come back as wanted.
@@ -269,7 +268,7 @@ func TestLimitIsSetAgain(t *testing.T) {
 	b.seed(t, readyOf(3)...)
 	b.expectReserved(t, 1, 1, 0)
 	b.SetUser("~* &* +@all -zrange")
-	if err := (Partitions{b.user().Store}).SetLimit(t.Context(), "t", Limit{Concurrency: 1}); !Refused(err) {
+	if err := b.user().Store.limitTo(t.Context(), Limit{Concurrency: 1}); !Refused(err) {
 		t.Fatalf("error %v, want one that Refused knows", err)
 	}
 	b.limitTo(t, Limit{Concurrency: 2})
@@ -312,11 +311,11 @@ func TestLimitIsTakenAway(t *testing.T) {
 		b.seed(t, readyOf(3)...)
 		b.limitTo(t, Limit{Concurrency: 1, Rate: 1000, Burst: 3})
 		b.expectReserved(t, 2, 1, Woken)
-		if l, err := (Partitions{b.Store}).Limit(t.Context(), "t"); l != (Limit{Concurrency: 1, Rate: 1000, Burst: 3}) || err != nil {
+		if l, err := b.Store.Limit(t.Context(), "t"); l != (Limit{Concurrency: 1, Rate: 1000, Burst: 3}) || err != nil {
 			t.Errorf("the limit is %v, %v", l, err)
 		}
 		b.limitTo(t, Limit{})
-		if l, err := (Partitions{b.Store}).Limit(t.Context(), "t"); l != (Limit{}) || err != nil {
+		if l, err := b.Store.Limit(t.Context(), "t"); l != (Limit{}) || err != nil {
 			t.Errorf("the limit is %v, %v", l, err)
 		}
 		b.expectReserved(t, 3, 2, 0)
@@ -484,120 +483,6 @@ func TestSweepKeepsLimits(t *testing.T) {
 	})
 }
 
-// The partitions' shares add up to the limit; where all IDs bear one tag it is that partition's.
-func TestShares(t *testing.T) {
-	for _, c := range []struct {
-		limit Limit
-		of    int
-	}{
-		{Limit{Concurrency: 1}, 1}, {Limit{Concurrency: 10, Rate: 5, Burst: 3}, 4}, {Limit{Concurrency: 16}, 16}, {Limit{Rate: 0.5, Burst: 1}, 3},
-		{Limit{Concurrency: 1, Rate: 7, Burst: 2, Tag: "one"}, 5}, {Limit{Rate: 1, Burst: 7}, 5},
-	} {
-		concurrency, rate, burst, served := 0, 0.0, 0, 0
-		for i := range c.of {
-			s := c.limit.share(i, Layout{Partitions: c.of})
-			if s.concurrency != 0 {
-				served++
-			}
-			concurrency += max(s.concurrency, 0)
-			if s.interval > 0 {
-				rate += 1e6 / s.interval
-				burst += s.burst
-			}
-			if s.concurrency != 0 && s.burst < 1 {
-				t.Errorf("%+v: the burst of partition %d is %d", c.limit, i, s.burst)
-			}
-		}
-		if want := max(c.limit.Burst, served); c.limit.Rate > 0 && burst != want {
-			t.Errorf("%+v of %d partitions: %d begin at once, want %d", c.limit, c.of, burst, want)
-		}
-		if concurrency != c.limit.Concurrency || math.Abs(rate-c.limit.Rate) > 1e-9 {
-			t.Errorf("%+v of %d partitions: %d at a time, %v a second", c.limit, c.of, concurrency, rate)
-		}
-		if want := c.of; c.limit.Tag == "" && served != want || c.limit.Tag != "" && (served != 1 || c.limit.share(PartitionOf("{one}x", c.of), Layout{Partitions: c.of}).concurrency != 1) {
-			t.Errorf("%+v: %d of %d partitions are served", c.limit, served, c.of)
-		}
-	}
-}
-
-// A partition of before only has the share that it had, but none of a limit that is exact.
-func TestSharesOfPreviousPartitions(t *testing.T) {
-	l := Limit{Concurrency: 18, Rate: 4, Burst: 18}
-	tagged := l
-	tagged.Tag = "one"
-	for _, c := range []struct {
-		in    Layout
-		place int
-		want  share
-	}{
-		{Layout{16, 1}, 16, share{18, 250000, 18}},
-		{Layout{1, 4}, 1, share{5, 1e6, 5}},
-		{Layout{1, 4}, 4, share{4, 1e6, 4}},
-		{Layout{4, 16}, 4, share{1, 4e6, 1}},
-	} {
-		if got := l.share(c.place, c.in); got != c.want {
-			t.Errorf("place %d in %v has %+v, want %+v", c.place, c.in, got, c.want)
-		}
-		if got := tagged.share(c.place, c.in); got != (share{}) {
-			t.Errorf("place %d in %v has %+v of a limit that is exact", c.place, c.in, got)
-		}
-	}
-}
-
-// In which partitions of a layout a limit with a tag lets nothing be reserved for good: all but the tag's, and while they grow but the one
-// that its jobs may still be in, and those that are to be emptied.
-func TestExcluded(t *testing.T) {
-	pool := redistest.Start(t).Pool()
-	for _, c := range []struct {
-		in   Layout
-		want []int
-	}{
-		{Layout{Partitions: 1}, nil},
-		{Layout{Partitions: 4}, []int{0, 1, 2}},    // {x} belongs to 3
-		{Layout{4, 1}, []int{0, 1, 2}},             // and the fifth is to be emptied
-		{Layout{4, 5}, []int{0, 1, 2}},             // to 4 before
-		{Layout{5, 4}, []int{0, 1, 2}},             // to 4, and to 3 before
-		{Layout{Partitions: 5}, []int{0, 1, 2, 3}}, // to 4
-		{Layout{1, 4}, nil},
-	} {
-		var got []int
-		for i, s := range c.in.Open(pool, DefaultPrefix) {
-			if s.excludes(Limit{Concurrency: 1}) {
-				t.Errorf("partition %d of %v is excluded without a tag", i, c.in)
-			}
-			if s.excludes(Limit{Concurrency: 1, Tag: "x"}) {
-				got = append(got, i)
-			}
-		}
-		if !slices.Equal(got, c.want) {
-			t.Errorf("of %v %d are excluded, want %d", c.in, got, c.want)
-		}
-	}
-}
-
-// Limits go with the jobs to other partitions: these have their shares, and those of before go on unless the limit is exact.
-func TestLimitsOfGrowingPartitions(t *testing.T) {
-	b, server := onRedis(t)
-	ctx := t.Context()
-	one := Layout{Partitions: 1}.Open(server.Pool(), DefaultPrefix)
-	check(t, one.SetLimit(ctx, "t", Limit{Concurrency: 5, Rate: 30, Burst: 1}))
-	check(t, one.SetLimit(ctx, "tagged", Limit{Concurrency: 1, Tag: "x"}))
-	all := Layout{Partitions: 2, Before: 1}.Open(server.Pool(), DefaultPrefix)
-	for range 2 { // again, at no harm
-		check(t, all.CopyLimits(ctx))
-	}
-	home := PartitionOf("{x}", 2)
-	for i, want := range []string{"3 66666.666666666672 1 0 0 5 30 1 ", "2 66666.666666666672 1 0 0 5 30 1 ", "5 33333.333333333336 1 0 0 5 30 1 "} {
-		if got := b.do(t, "HGET", all[i].keys.Limits(), "t"); string(got.([]byte)) != want {
-			t.Errorf("partition %d has %q, want %q", i, got, want)
-		}
-		want := map[bool]string{true: "1 0 1 0 0 1 0 0 x", false: "0 0 0 0 0 1 0 0 x"}[i == home]
-		if got := b.do(t, "HGET", all[i].keys.Limits(), "tagged"); string(got.([]byte)) != want {
-			t.Errorf("of the tagged topic partition %d has %q, want %q", i, got, want)
-		}
-	}
-}
-
 // A Redis that is full keeps to limits as any does: what is reserved has a slot, and nothing goes beyond.
 func TestLimitAtMaxmemory(t *testing.T) {
 	t.Parallel()
@@ -652,7 +537,7 @@ func TestSweepCountsWhatIsReserved(t *testing.T) {
 	}
 	b.enterTopic(t, "t", 0)
 	b.SetUser("~* &* +@all -zrange")
-	if err := (Partitions{b.user().Store}).SetLimit(t.Context(), "t", Limit{Concurrency: 3}); !Refused(err) {
+	if err := b.user().Store.limitTo(t.Context(), Limit{Concurrency: 3}); !Refused(err) {
 		t.Fatalf("error %v, want one that Refused knows", err)
 	}
 	swept, err := b.Sweep(t.Context(), Place{})

@@ -3,7 +3,6 @@ package store
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -71,8 +70,8 @@ func (s *Store) BackOff(topic string, d time.Duration) *Call[struct{}] {
 	return s.pause(topic, backOff, milliseconds(d), "")
 }
 
-// copyPause enters another partition's pause, if there is none.
-func (s *Store) copyPause(p Pause) *Call[struct{}] {
+// CopyPause enters another partition's pause, if there is none.
+func (s *Store) CopyPause(p Pause) *Call[struct{}] {
 	entry := fmt.Sprintf("%d %d %d %d %s", unixMilli(p.Since), unixMilli(p.Until), unixMilli(p.BackedOffSince), unixMilli(p.BackedOffUntil), p.Note)
 	return s.pause(p.Topic, copyPause, 0, entry)
 }
@@ -96,21 +95,28 @@ func (s *Store) Resume(topic string, share int) *Call[Resumed] {
 	})
 }
 
-// pausedPage is some topics that are paused.
-type pausedPage struct {
-	next   string // page; "0" if this was the last
-	pauses []Pause
+// PausedPage is some topics that are paused.
+type PausedPage struct {
+	Next   string // page; "0" if this was the last
+	Pauses []Pause
 }
 
 // Paused are the topics that are paused.
-func (s *Store) Paused(ctx context.Context) ([]Pause, error) { return Partitions{s}.Paused(ctx) }
+func (s *Store) Paused(ctx context.Context) (all []Pause, err error) {
+	page := PausedPage{Next: "0"}
+	for again := true; again && err == nil; again = page.Next != "0" {
+		page, err = s.PausedFrom(page.Next).Do(ctx)
+		all = append(all, page.Pauses...)
+	}
+	return JoinPauses(all), err
+}
 
-// pausedFrom is a page of them: that at "0", or at the next of another page.
-func (s *Store) pausedFrom(at string) *Call[pausedPage] {
-	return newCall(s, pausedScript, append(arguments(1, s.jobPool), at), func(reply any) (page pausedPage, err error) {
-		rest, err := scan(reply, &page.next)
+// PausedFrom is a page of them: that at "0", or at the Next of another page.
+func (s *Store) PausedFrom(at string) *Call[PausedPage] {
+	return newCall(s, pausedScript, append(arguments(1, s.jobPool), at), func(reply any) (page PausedPage, err error) {
+		rest, err := scan(reply, &page.Next)
 		if err == nil {
-			page.pauses, err = pausedOf(rest)
+			page.Pauses, err = pausedOf(rest)
 		}
 		return page, err
 	})
@@ -147,8 +153,8 @@ const (
 	// pauseTopics and pauseEntries are how many paused topics one script looks after, about, and how many entries of their queues it moves at
 	// most: about a millisecond of Redis's time each.
 	pauseTopics, pauseEntries = 200, 1000
-	// pausesAtOnce is how many partitions are asked together about pauses. What one script may do is divided among them.
-	pausesAtOnce = 8
+	// PausesAtOnce is how many partitions are asked together about pauses. What one script may do is divided among them.
+	PausesAtOnce = 8
 )
 
 // KeptPaused is what came of a step of KeepPaused.
@@ -177,9 +183,9 @@ func (s *Store) KeepPaused(at string, share int) *Call[KeptPaused] {
 
 // KeepPaused takes a step in each of the partitions, from where the last one has ended; answered is told of each.
 func KeepPaused(ctx context.Context, of []*Store, at []string, answered func(i int, kept KeptPaused, err error)) {
-	share := min(len(of), pausesAtOnce)
+	share := min(len(of), PausesAtOnce)
 	call := func(i int) *Call[KeptPaused] { return of[i].KeepPaused(at[i], share) }
-	InTurn(ctx, of, pausesAtOnce, call, func(i int, kept KeptPaused, err error) bool {
+	InTurn(ctx, of, PausesAtOnce, call, func(i int, kept KeptPaused, err error) bool {
 		answered(i, kept, err)
 		return true
 	})
@@ -208,38 +214,6 @@ func SomePaused(ctx context.Context, on []*Store) ([]bool, error) {
 	return some, err
 }
 
-// Pause pauses the topic in all partitions, see Store.Pause. An error is of those in which it is not paused; in the others it is. To do it
-// again finishes that.
-func (p Partitions) Pause(ctx context.Context, topic string, d time.Duration, note string) error {
-	return everywhere(ctx, p, "paused", func(i int) *Call[struct{}] { return p[i].Pause(topic, d, note) }, once[struct{}])
-}
-
-// BackOff backs off in all partitions, see Store.BackOff.
-func (p Partitions) BackOff(ctx context.Context, topic string, d time.Duration) error {
-	return everywhere(ctx, p, "backed off", func(i int) *Call[struct{}] { return p[i].BackOff(topic, d) }, once[struct{}])
-}
-
-// Resume resumes the topic in all partitions, and tells whether it was paused in any.
-func (p Partitions) Resume(ctx context.Context, topic string) (wasPaused bool, err error) {
-	step := func(i int) *Call[Resumed] { return p[i].Resume(topic, min(len(p), pausesAtOnce)) }
-	err = everywhere(ctx, p, "resumed", step, func(_ int, r Resumed) (more bool) {
-		wasPaused = wasPaused || r.WasPaused
-		return r.More
-	})
-	return wasPaused, err
-}
-
-// Paused are the topics that are paused in any partition, by name.
-func (p Partitions) Paused(ctx context.Context) ([]Pause, error) {
-	var all []Pause
-	at := slices.Repeat([]string{"0"}, len(p))
-	err := everywhere(ctx, p, "asked", func(i int) *Call[pausedPage] { return p[i].pausedFrom(at[i]) }, func(i int, page pausedPage) (more bool) {
-		all, at[i] = append(all, page.pauses...), page.next
-		return page.next != "0"
-	})
-	return JoinPauses(all), err
-}
-
 // JoinPauses are the partitions' pauses, each topic's as one, by name.
 func JoinPauses(parts []Pause) (all []Pause) {
 	slices.SortStableFunc(parts, func(a, b Pause) int { return strings.Compare(a.Topic, b.Topic) })
@@ -251,50 +225,4 @@ func JoinPauses(parts []Pause) (all []Pause) {
 		}
 	}
 	return all
-}
-
-// CopyPauses pauses topics, which are paused in some partitions, in those that have come to be since. All of that is done again at no harm.
-func (p Partitions) CopyPauses(ctx context.Context) error {
-	paused, err := p.Paused(ctx)
-	for _, one := range paused {
-		if err == nil {
-			err = everywhere(ctx, p, "paused", func(i int) *Call[struct{}] { return p[i].copyPause(one) }, once[struct{}])
-		}
-	}
-	return err
-}
-
-// once is what everywhere makes a single call with.
-func once[T any](int, T) (more bool) { return false }
-
-// everywhere makes calls in each partition until answered says that there is no more, whatever becomes of the others.
-func everywhere[T any](ctx context.Context, p Partitions, done string, call func(i int) *Call[T], answered func(i int, answer T) (more bool)) error {
-	var errs []error
-	var list []int
-	for i := range p {
-		list = append(list, i)
-	}
-	for len(list) > 0 {
-		var again []int
-		stores := make([]*Store, len(list))
-		for k, i := range list {
-			stores[k] = p[i]
-		}
-		InTurn(ctx, stores, pausesAtOnce, func(k int) *Call[T] { return call(list[k]) }, func(k int, answer T, err error) bool {
-			if i := list[k]; err != nil {
-				errs = append(errs, p.named(i, err))
-			} else if answered(i, answer) {
-				again = append(again, i)
-			}
-			return true
-		})
-		list = again
-	}
-	if len(errs) == 0 {
-		return nil
-	}
-	if len(p) == 1 {
-		return errs[0]
-	}
-	return fmt.Errorf("%s in %d of %d partitions; to do it again does the rest: %w", done, len(p)-len(errs), len(p), errors.Join(errs[:min(len(errs), 3)]...))
 }

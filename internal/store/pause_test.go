@@ -21,7 +21,7 @@ func (b *backend) pause(t *testing.T, topic string) {
 
 func (b *backend) resume(t *testing.T, topic string, want bool) {
 	t.Helper()
-	was, err := Partitions{b.Store}.Resume(t.Context(), topic)
+	was, err := b.Store.resumeAll(t.Context(), topic)
 	check(t, err)
 	if was != want {
 		t.Errorf("the topic was paused: %v, want %v", was, want)
@@ -212,7 +212,7 @@ func TestPausesTogether(t *testing.T) {
 		ctx := t.Context()
 		only := func() Pause {
 			t.Helper()
-			all, err := Partitions{b.Store}.Paused(ctx)
+			all, err := b.Paused(ctx)
 			check(t, err)
 			if len(all) != 1 {
 				t.Fatalf("paused are %+v", all)
@@ -225,25 +225,25 @@ func TestPausesTogether(t *testing.T) {
 				t.Errorf("%s is in %v, want %v", what, left, d)
 			}
 		}
-		p := Partitions{b.Store}
-		check(t, p.BackOff(ctx, "t", time.Hour))
-		check(t, p.BackOff(ctx, "t", time.Minute)) // shortens nothing
+		p := b.Store
+		made(t, p.BackOff("t", time.Hour))
+		made(t, p.BackOff("t", time.Minute)) // shortens nothing
 		first := only()
 		around("the end", first.End(), time.Hour)
 		if !first.Since.IsZero() || first.BackedOffSince.IsZero() {
 			t.Errorf("%+v", first)
 		}
-		check(t, p.Pause(ctx, "t", 2*time.Hour, "first  note\n"))
+		made(t, p.Pause("t", 2*time.Hour, "first  note\n"))
 		around("the end", only().End(), 2*time.Hour)
-		check(t, p.Pause(ctx, "t", 10*time.Minute, "second")) // back off still is longer
+		made(t, p.Pause("t", 10*time.Minute, "second")) // back off still is longer
 		second := only()
 		around("its end", second.Until, 10*time.Minute)
 		around("the end", second.End(), time.Hour)
 		if second.Note != "second" || second.BackedOffUntil != first.BackedOffUntil {
 			t.Errorf("%+v", second)
 		}
-		check(t, p.Pause(ctx, "t", 0, "first  note\n"))
-		check(t, p.BackOff(ctx, "t", 3*time.Hour))
+		made(t, p.Pause("t", 0, "first  note\n"))
+		made(t, p.BackOff("t", 3*time.Hour))
 		third := only()
 		around("backing off", third.BackedOffUntil, 3*time.Hour)
 		if !third.End().IsZero() || third.Since != second.Since || third.Note != "first  note\n" {
@@ -254,7 +254,7 @@ func TestPausesTogether(t *testing.T) {
 			t.Errorf("%+v", kept)
 		}
 		b.resume(t, "t", true)
-		check(t, p.BackOff(ctx, "t", time.Millisecond))
+		made(t, p.BackOff("t", time.Millisecond))
 		redistest.Until(t, "it is over", func() bool {
 			all, err := p.Paused(ctx)
 			check(t, err)
@@ -441,47 +441,10 @@ func TestNoPause(t *testing.T) {
 	})
 }
 
-// A topic that is paused in one of the partitions is seen as paused, and to pause it again does the rest; new partitions have what others have.
-func TestPauseOfPartitions(t *testing.T) {
-	b, server := onRedis(t)
-	pool := server.Pool()
-	defer pool.Close()
-	ctx := t.Context()
-	p := Layout{Partitions: 5}.Open(pool, DefaultPrefix)
-	_, err := p[3].Pause("t", 0, "why").Do(ctx)
-	check(t, err)
-	all, err := p.Paused(ctx)
-	if check(t, err); len(all) != 1 || all[0].Note != "why" {
-		t.Fatalf("%+v", all)
-	}
-	b.do(t, "SET", "delayer:{2}:ready_queue:t", "text")
-	if err := p.Pause(ctx, "t", 0, "why"); err == nil || !strings.Contains(err.Error(), "paused in 4 of 5 partitions; to do it again does the rest: partition 2: WRONGTYPE") {
-		t.Errorf("error %v", err)
-	}
-	b.do(t, "DEL", "delayer:{2}:ready_queue:t")
-	check(t, p.Pause(ctx, "t", time.Hour, "why"))
-	grown := Layout{Partitions: 7, Before: 5}.Open(pool, DefaultPrefix)
-	check(t, grown.CopyPauses(ctx))
-	for i, s := range grown {
-		all, err := s.Paused(ctx)
-		if check(t, err); len(all) != 1 || all[0].Note != "why" || all[0].Until.IsZero() {
-			t.Errorf("partition %d: %+v", i, all)
-		}
-	}
-	was, err := grown.Resume(ctx, "t")
-	if check(t, err); !was {
-		t.Error("it was not paused")
-	}
-	all, err = grown.Paused(ctx)
-	if check(t, err); len(all) > 0 {
-		t.Errorf("%+v", all)
-	}
-}
-
 // Whether any of several partitions on a server has paused topics is one command, and which of them some more.
 func TestSomePaused(t *testing.T) {
 	r := redistest.Start(t)
-	p := Layout{Partitions: 16}.Open(r.Pool(), DefaultPrefix)
+	p := partitions(r.Pool(), 16)
 	for _, c := range []struct {
 		paused []int
 		exists int64

@@ -13,7 +13,7 @@ import (
 // is its own.
 func TestPeek(t *testing.T) {
 	f := redistest.Start(t)
-	p := Layout{Partitions: 6}.Open(f.Pool(), DefaultPrefix)
+	p := partitions(f.Pool(), 6)
 	for i, pool := range [][]any{
 		{"5.25", "b", "1234567890.123457", "a"},
 		{},

@@ -69,7 +69,7 @@ func TestReadyOfABrokenQueue(t *testing.T) {
 
 // tellsReplaced reports whether the store's owner is told that another server was tried.
 func tellsReplaced(s *Store, call func() error) (told bool, err error) {
-	Partitions{s}.OnReplaced(func() { told = true })
+	s.OnReplaced(func() { told = true })
 	err = call()
 	return told, err
 }

@@ -137,7 +137,7 @@ func (s *Store) putSchedule(ctx context.Context, of Schedule, first time.Time, m
 
 // HasSchedules reports whether there are all of these schedules.
 func (s *Store) HasSchedules(ctx context.Context, names []string) (bool, error) {
-	for names := range slices.Chunk(names, schedulesPage) {
+	for names := range slices.Chunk(names, SchedulesPage) {
 		args := make([]any, len(names))
 		for i, name := range names {
 			args[i] = s.keys.JobBucket(ScheduleID(name))

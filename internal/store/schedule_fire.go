@@ -102,7 +102,7 @@ func (s *Store) RepairSchedules(ctx context.Context, behind string, all bool) (R
 	if all {
 		which = "all"
 	}
-	args := append(arguments(3, s.jobPool), behind, schedulesPage, which)
+	args := append(arguments(3, s.jobPool), behind, SchedulesPage, which)
 	return newCall(s, repairSchedulesScript, args, func(reply any) (m Repaired, err error) {
 		rest, err := scan(reply, &m.All, &m.Last)
 		if err == nil {

@@ -1,10 +1,8 @@
 package store
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -41,33 +39,23 @@ func (s *Store) schedulesBehind(read, name string, most int) *Call[Schedules] {
 	return newCall(s, schedulesScript, append(arguments(4, s.jobPool), read, "behind", name, most), schedulesOf)
 }
 
-// schedulesPage is how many schedules are read at a time.
-const schedulesPage = 250
+// SchedulesPage is how many schedules are read at a time.
+const SchedulesPage = 250
 
 // Schedules are all of them, by name.
 func (s *Store) Schedules(ctx context.Context) (all Schedules, err error) {
-	if all, err = s.SchedulesBehind("", schedulesPage).Do(ctx); err == nil {
-		err = s.readOn(ctx, &all)
-	}
-	return all, err
-}
-
-// readOn reads what comes behind some schedules, page by page.
-func (s *Store) readOn(ctx context.Context, all *Schedules) error {
-	for all.Last != "" {
-		page, err := s.SchedulesBehind(all.Last, schedulesPage).Do(ctx)
-		if err != nil {
-			return err
-		}
+	for again := true; again && err == nil; again = all.Last != "" {
+		var page Schedules
+		page, err = s.SchedulesBehind(all.Last, SchedulesPage).Do(ctx)
 		all.Now, all.Last, all.List = page.Now, page.Last, append(all.List, page.List...)
 	}
-	return nil
+	return all, err
 }
 
 // eachBriefly reads of all schedules by name, page by page: ID, Revision, Next, Paused and Source.
 func (s *Store) eachBriefly(ctx context.Context, do func(now time.Time, one Scheduled)) error {
 	for last := ""; ; {
-		page, err := s.schedulesBehind("brief", last, schedulesPage).Do(ctx)
+		page, err := s.schedulesBehind("brief", last, SchedulesPage).Do(ctx)
 		for _, one := range page.List {
 			do(page.Now, one)
 		}
@@ -190,27 +178,4 @@ func millisOf(t time.Time) string {
 		return ""
 	}
 	return strconv.FormatInt(t.UnixMilli(), 10)
-}
-
-// Schedules are those of all partitions, by name. One that is on its way from a partition of before may be missing. With an error they are
-// those of the partitions that can be read.
-func (p Partitions) Schedules(ctx context.Context) ([]Scheduled, error) {
-	parts := make([]Schedules, len(p))
-	err := everywhere(ctx, p, "asked", func(i int) *Call[Schedules] { return p[i].SchedulesBehind("", schedulesPage) },
-		func(i int, first Schedules) (more bool) { parts[i] = first; return false })
-	for i, s := range p {
-		if more := s.readOn(ctx, &parts[i]); more != nil {
-			err = cmp.Or(err, p.named(i, more))
-		}
-	}
-	return JoinSchedules(parts), err
-}
-
-// JoinSchedules are the partitions' schedules, by name. Of one that two have, the first one's counts.
-func JoinSchedules(parts []Schedules) (all []Scheduled) {
-	for _, part := range parts {
-		all = append(all, part.List...)
-	}
-	slices.SortStableFunc(all, func(a, b Scheduled) int { return strings.Compare(a.Name, b.Name) })
-	return slices.CompactFunc(all, func(a, b Scheduled) bool { return a.Name == b.Name })
 }

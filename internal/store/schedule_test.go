@@ -582,7 +582,7 @@ func TestMendCost(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)
 	b.seed(t)
-	for n := range schedulesPage {
+	for n := range SchedulesPage {
 		b.put(t, aSchedule(fmt.Sprint("s", n)), b.time(60*second))
 	}
 	for _, c := range []struct {
@@ -649,75 +649,6 @@ func TestDueLeavesSchedules(t *testing.T) {
 	})
 }
 
-// Schedules go with their partitions.
-func TestSchedulesMigrate(t *testing.T) {
-	onEach(t, func(t *testing.T, b *backend) {
-		b.seed(t)
-		at := b.time(3600 * second)
-		b.put(t, aSchedule("a"), at)
-		b.put(t, aSchedule("b"), at)
-		moved := b.scheduled(t, "b")
-		now := Layout{Partitions: 3, Before: 1}.Open(b.Pool(), DefaultPrefix)
-		done := false
-		for !done {
-			var err error
-			done, err = now.Migrate(t.Context(), func(Migrated) {})
-			check(t, err)
-		}
-		for _, name := range []string{"a", "b"} {
-			all, err := now.Of(ScheduleID(name)).Schedules(t.Context())
-			if err != nil || !slices.ContainsFunc(all.List, func(s Scheduled) bool { return s.Name == name && s.Due.Equal(at) && s.Topic == "t" }) {
-				t.Errorf("%s: %+v, %v", name, all.List, err)
-			}
-		}
-		if got := func() Scheduled {
-			all, err := now.Of(moved.ID).SchedulesOf(IDs{moved.ID}).Do(t.Context())
-			check(t, err)
-			return all.List[0]
-		}(); !reflect.DeepEqual(got, moved) {
-			t.Errorf("got  %+v\nwant %+v", got, moved)
-		}
-		if old, err := b.Schedules(t.Context()); err != nil || len(old.List) > 0 || b.do(t, "EXISTS", "delayer:schedules") != int64(0) {
-			t.Errorf("left behind: %+v, %v", old.List, err)
-		}
-	})
-}
-
-// Those of all partitions are read page by page, whatever becomes of one of them.
-func TestSchedulesOfPartitions(t *testing.T) {
-	onEach(t, func(t *testing.T, b *backend) {
-		b.seed(t)
-		p := Layout{Partitions: 3}.Open(b.Pool(), DefaultPrefix)
-		var want, unbroken []string
-		for i := range 4 * schedulesPage {
-			name := fmt.Sprintf("s%04d", i)
-			_, _, err := p.Of(ScheduleID(name)).PutSchedule(t.Context(), aSchedule(name), b.time(3600*second))
-			check(t, err)
-			if want = append(want, name); p.Place(ScheduleID(name)) != 1 {
-				unbroken = append(unbroken, name)
-			}
-		}
-		names := func() (names []string, err error) {
-			all, err := p.Schedules(t.Context())
-			for _, s := range all {
-				names = append(names, s.Name)
-			}
-			return names, err
-		}
-		if got, err := names(); err != nil || !slices.Equal(got, want) {
-			t.Errorf("there are %d, %v, want %d", len(got), err, len(want))
-		}
-		if one, err := p[1].Schedules(t.Context()); err != nil || len(one.List) != len(want)-len(unbroken) || one.Last != "" {
-			t.Errorf("partition 1 has %d, %v, want %d", len(one.List), err, len(want)-len(unbroken))
-		}
-		b.do(t, "DEL", "delayer:{1}:schedules")
-		b.do(t, "SET", "delayer:{1}:schedules", "text")
-		if got, err := names(); err == nil || !strings.Contains(err.Error(), "partition 1: ") || !slices.Equal(got, unbroken) {
-			t.Errorf("with a broken partition there are %d, %v, want %d", len(got), err, len(unbroken))
-		}
-	})
-}
-
 // How schedules fare is told of all, page by page.
 func TestScheduleStates(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
@@ -733,11 +664,11 @@ func TestScheduleStates(t *testing.T) {
 			}
 		}
 		expect()
-		for n := range schedulesPage + 2 {
+		for n := range SchedulesPage + 2 {
 			_, _, err := b.PutSchedule(t.Context(), aSchedule(fmt.Sprint("s", n)), b.time(60*second))
 			check(t, err)
 		}
-		want.Active = schedulesPage + 2
+		want.Active = SchedulesPage + 2
 		expect()
 		b.do(t, "ZADD", "delayer:schedules", 0, "gone", 0, "broken")
 		b.do(t, "SET", "delayer:job_bucket:{broken}@schedule", "no hash")
@@ -745,7 +676,7 @@ func TestScheduleStates(t *testing.T) {
 		check(t, b.PauseSchedule(t.Context(), "s9", true))
 		b.do(t, "HSET", "delayer:job_bucket:"+ScheduleID("s9"), "next", 1)
 		b.do(t, "HSET", "delayer:job_bucket:"+ScheduleID("s8"), "next", "")
-		want = ScheduleStates{Active: schedulesPage, Paused: 1, Ended: 1}
+		want = ScheduleStates{Active: SchedulesPage, Paused: 1, Ended: 1}
 		expect()
 		b.do(t, "HSET", "delayer:job_bucket:"+ScheduleID("s99"), "next", b.time(-90*second).UnixMilli())
 		if got, err := b.ScheduleStates(t.Context()); err != nil || got.Overdue < 89*time.Second || got.Overdue > 5*time.Minute {

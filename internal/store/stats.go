@@ -91,13 +91,7 @@ func (s *Store) statsPage(topics []string, late, reserved bool) *Call[Stats] {
 		args[len(args)-1] = "reserved"
 	}
 	return newCall(s, statsScript, appendAll(args, topics), func(reply any) (Stats, error) {
-		all, err := statsOf(reply, topics)
-		for i := range all.Topics {
-			if t := &all.Topics[i]; s.excludes(t.Limit) {
-				t.Untagged, t.Held = max(t.Ready, 0), 0
-			}
-		}
-		return all, err
+		return statsOf(reply, topics)
 	})
 }
 

@@ -21,19 +21,25 @@ type Store struct {
 	jobPool string // its key, which almost every script is given
 	recent  *recentTopics
 
-	layoutCheck *layoutCheck // of all its partitions; nil if it was made with New
-	place       int          // among its Partitions
-	onReplaced  func()       // see Partitions.OnReplaced
+	admission  *Admission // asked before the first connection; nil if there is none
+	onReplaced func()     // see OnReplaced
 }
 
 // New makes a Store of the jobs in that Redis whose keys begin with prefix.
 func New(r redisconn.Redis, prefix string) *Store {
-	return newStore(redisconn.NewRouter(r), Keys{prefix})
+	return At(redisconn.NewRouter(r), Keys{prefix})
 }
 
-func newStore(router redisconn.Router, keys Keys) *Store {
+// At makes a Store of the jobs with these keys, on the router's Redis.
+func At(router redisconn.Router, keys Keys) *Store {
 	return &Store{router: router, pool: router.At(keys.prefix), keys: keys, jobPool: keys.JobPool(), recent: newRecentTopics()}
 }
+
+// AdmittedBy makes the store ask a before its first connection. It is called before the store is used.
+func (s *Store) AdmittedBy(a *Admission) { s.admission = a }
+
+// OnReplaced sets what is called whenever a connection led to a server that takes no writes, and was left. It is called before the store is used.
+func (s *Store) OnReplaced(f func()) { s.onReplaced = f }
 
 // Node returns the node that has the store's keys now. Stores that have the same one may share a pipeline. As long as
 // the node is not known, no other Store has the same.
@@ -47,6 +53,14 @@ func ByNode[T any](items []T, store func(T) *Store) [][]T {
 	return redisconn.ByNode(items, func(item T) redisconn.Source { return store(item).pool })
 }
 
+// OneOfEachNode returns the first store of each node.
+func OneOfEachNode(stores []*Store) (first []*Store) {
+	for _, here := range ByNode(stores, itself) {
+		first = append(first, here[0])
+	}
+	return first
+}
+
 // itself is for ByNode of stores.
 func itself(s *Store) *Store { return s }
 
@@ -55,8 +69,8 @@ func (s *Store) Keys() Keys { return s.keys }
 
 // connection waits for one of the pool.
 func (s *Store) connection(ctx context.Context) (redis.Conn, error) {
-	if c := s.layoutCheck; c != nil && !c.done.Load() {
-		if err := c.pass(ctx); err != nil {
+	if a := s.admission; a != nil && !a.done.Load() {
+		if err := a.Pass(ctx); err != nil {
 			return nil, err
 		}
 	}

@@ -39,8 +39,8 @@ type Looked struct {
 // rested is not tried before, as it changes nothing to look twice: thousands of clients do so now and then, and nothing else.
 func Look(ctx context.Context, looks ...LookAt) (found []Looked, err error) {
 	s := looks[0].Store
-	if s.layoutCheck != nil {
-		if err := s.layoutCheck.pass(ctx); err != nil {
+	if s.admission != nil {
+		if err := s.admission.Pass(ctx); err != nil {
 			return nil, err
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/batch"
 	"github.com/mix-basic/delayer/internal/store"
 )
@@ -35,7 +36,7 @@ func inHands(t *testing.T, partitions ...int) *hand {
 	var stores []*store.Store
 	for _, n := range partitions {
 		pool := &redis.Pool{Dial: func() (redis.Conn, error) { return nil, errCut }}
-		stores = append(stores, store.Layout{Partitions: n}.Open(pool, store.DefaultPrefix)...)
+		stores = append(stores, fleet.Layout{Partitions: n}.Open(pool, store.DefaultPrefix).Stores...)
 	}
 	closing, cancel := context.WithCancel(context.Background())
 	t.Cleanup(cancel)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/redistest"
 	"github.com/mix-basic/delayer/internal/store"
 )
@@ -327,9 +328,9 @@ func TestWaitingWhileANodeIsAway(t *testing.T) {
 }
 
 // partitionsOf returns that many partitions of a Redis.
-func partitionsOf(t *testing.T, f *redistest.Server, n int) store.Partitions {
+func partitionsOf(t *testing.T, f *redistest.Server, n int) []*store.Store {
 	t.Helper()
-	return store.Layout{Partitions: n}.Open(f.Pool(), store.DefaultPrefix)
+	return fleet.Layout{Partitions: n}.Open(f.Pool(), store.DefaultPrefix).Stores
 }
 
 func push(t *testing.T, s *store.Store, id, topic string) {

@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/inspect"
 	"github.com/mix-basic/delayer/internal/redistest"
-	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/internal/web"
 )
 
@@ -55,7 +55,7 @@ func (f *fixture) serve(p client.PoolOptions, o web.Options) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	check(f.t, err)
 	f.url = "http://" + l.Addr().String()
-	area := New(f.Client, inspect.New(pool, "", store.Layout{Partitions: partitions}), Options{MaxBody: 64 << 10, MaxWait: time.Minute, Pushed: f.count, Failed: f.fail})
+	area := New(f.Client, inspect.New(pool, "", fleet.Layout{Partitions: partitions}), Options{MaxBody: 64 << 10, MaxWait: time.Minute, Pushed: f.count, Failed: f.fail})
 	f.t.Cleanup(func() {
 		f.Client.Close()
 		pool.Close()

@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/inspect"
 	"github.com/mix-basic/delayer/internal/redistest"
-	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/internal/web"
 )
 
@@ -53,7 +53,7 @@ func startWith(t testing.TB, o web.Options, r *redistest.Server, addr string, pa
 	t.Helper()
 	pool := client.NewPool(client.PoolOptions{Addr: addr})
 	c := client.New(pool, client.WithPartitions(partitions))
-	d := New(c, inspect.New(pool, "", store.Layout{Partitions: partitions}), Options{ReadOnly: o.ReadOnly, Version: "1.2.3"})
+	d := New(c, inspect.New(pool, "", fleet.Layout{Partitions: partitions}), Options{ReadOnly: o.ReadOnly, Version: "1.2.3"})
 	site := httptest.NewServer(web.New(o, d.Area()))
 	t.Cleanup(func() {
 		site.Close()

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/inspect"
 	"github.com/mix-basic/delayer/internal/store"
 )
@@ -156,7 +157,7 @@ type sample struct {
 	inspect.Counts
 	Ready, Reserved, Dead int // sums over all topics, without unreadable ones
 
-	Strays []store.Stray // jobs outside the current partitions
+	Strays []fleet.Stray // jobs outside the current partitions
 
 	Pauses inspect.Pauses // empty if the Redis user may not read them
 

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/inspect"
 	"github.com/mix-basic/delayer/internal/redistest"
-	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/server"
 )
 
@@ -60,7 +60,7 @@ func BenchmarkScrape(b *testing.B) {
 			conn := pool.Get()
 			defer conn.Close()
 			many(b, conn, c.jobs, topics, c.busy)
-			op := inspect.New(pool, "", store.Layout{})
+			op := inspect.New(pool, "", fleet.Layout{})
 			m := New(op, Options{})
 			for n := range topics {
 				topic := fmt.Sprint("topic", n+1)
@@ -116,7 +116,7 @@ func BenchmarkObserver(b *testing.B) {
 				check(b, s.Pass(context.Background()))
 				return time.Since(started)
 			}
-			m := New(inspect.New(pool, "", store.Layout{}), Options{})
+			m := New(inspect.New(pool, "", fleet.Layout{}), Options{})
 			var with, without []time.Duration
 			for turn := 0; b.Loop(); turn++ {
 				if turn%2 == 0 {

@@ -12,9 +12,9 @@ import (
 	"time"
 
 	samples "github.com/mix-basic/delayer/internal/docs"
+	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/inspect"
 	"github.com/mix-basic/delayer/internal/redistest"
-	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/server"
 )
 
@@ -223,7 +223,7 @@ func TestDocumentedRights(t *testing.T) {
 	w.push("mail", "a", 0)
 	w.SetUser(redistest.Rights(t, "daemon", "operator"))
 	all := w.scrape()
-	w.metrics.inspector = inspect.New(w.UserPool(), "", store.Layout{})
+	w.metrics.inspector = inspect.New(w.UserPool(), "", fleet.Layout{})
 	limited := w.scrape()
 	for _, series := range all.series("delayer_") {
 		if limited.value(series) == "" {

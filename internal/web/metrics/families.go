@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/inspect"
 	"github.com/mix-basic/delayer/internal/store"
 	dto "github.com/prometheus/client_model/go"
@@ -59,7 +60,7 @@ func (n numbers) families(t *topics) []family {
 }
 
 // ofStrays counts jobs outside the current partitions.
-func ofStrays(strays []store.Stray) []family {
+func ofStrays(strays []fleet.Stray) []family {
 	f := gauge("stray_jobs", "Jobs and dead letters (at least) pushed by programs with another number of partitions, given by the label: no consumer or server sees them. No series if there are none."+wholeRedis)
 	for _, s := range strays {
 		label, partitions := "partitions", strconv.Itoa(s.Partitions)

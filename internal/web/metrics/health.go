@@ -7,8 +7,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/inspect"
-	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/internal/web"
 )
 
@@ -86,7 +86,7 @@ func (m *Metrics) readiness(ctx context.Context) readiness {
 		say(&ready.Degraded, "overdue", "a job%s has been due for %v, more than ready_max_late, %v", ofPartition(late.Partition), late.For.Round(time.Millisecond), m.readyMaxLate)
 	}
 	if strays := m.inspector.Strays(ctx); len(strays) > 0 {
-		say(&ready.Degraded, "stray", "%s", store.InWords(strays))
+		say(&ready.Degraded, "stray", "%s", fleet.InWords(strays))
 	}
 	if allowed := m.interval + passSlack; m.now().Sub(time.UnixMilli(m.worked.Load())) > allowed {
 		say(&ready.Reasons, "pass", "the server has had no success for more than %v", allowed)

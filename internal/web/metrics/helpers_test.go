@@ -9,9 +9,9 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/inspect"
 	"github.com/mix-basic/delayer/internal/redistest"
-	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/internal/web"
 	"github.com/mix-basic/delayer/server"
 )
@@ -43,7 +43,7 @@ func newWorldOf(tb testing.TB, partitions int, o Options) *world {
 	w.pool = w.Pool()
 	w.client = client.New(w.pool, client.WithPartitions(partitions))
 	tb.Cleanup(func() { w.client.Close() })
-	w.metrics = New(inspect.New(w.pool, "", store.Layout{Partitions: partitions}), o)
+	w.metrics = New(inspect.New(w.pool, "", fleet.Layout{Partitions: partitions}), o)
 	w.metrics.fresh = 0
 	w.server = server.New(w.pool, server.Options{Observer: w.metrics, Partitions: partitions})
 	w.front = web.New(web.Options{Token: token}, w.metrics.Area(), w.metrics.Health())

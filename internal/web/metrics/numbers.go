@@ -4,8 +4,8 @@ import (
 	"context"
 	"sync"
 
+	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/inspect"
-	"github.com/mix-basic/delayer/internal/store"
 )
 
 // numbers are the values read from Redis; an unreadable one is inspect.Unknown.
@@ -15,7 +15,7 @@ type numbers struct {
 	schedules inspect.ScheduleStates // Overdue is negative if unreadable
 	paused    int                    // paused topics; inspect.Unknown if unreadable
 	servers   int                    // running servers
-	strays    []store.Stray          // jobs outside the current partitions
+	strays    []fleet.Stray          // jobs outside the current partitions
 	acked     int64                  // in total, as Redis counts
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/inspect"
 	"github.com/mix-basic/delayer/internal/redistest"
 	"github.com/mix-basic/delayer/internal/store"
@@ -71,6 +72,6 @@ func TestSchedulesWithoutRights(t *testing.T) {
 	_, err := w.client.Schedule(t.Context(), client.Schedule{Name: "a", Every: time.Hour, Topic: "t", Body: "b"})
 	check(t, err)
 	w.SetUser(redistest.Rights(t, "daemon", "operator") + " resetkeys ~delayer:[^s]*")
-	w.metrics.inspector = inspect.New(w.UserPool(), "", store.Layout{})
+	w.metrics.inspector = inspect.New(w.UserPool(), "", fleet.Layout{})
 	w.expect(w.scrape(), map[string]string{`delayer_redis_up`: "1", `delayer_schedules{state="active"}`: "", `delayer_schedule_overdue_seconds`: "", "delayer_topics_paused": "0"})
 }

@@ -17,9 +17,9 @@ import (
 	"github.com/getkin/kin-openapi/routers"
 	"github.com/getkin/kin-openapi/routers/gorillamux"
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/inspect"
 	"github.com/mix-basic/delayer/internal/redistest"
-	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/internal/web"
 	"github.com/mix-basic/delayer/internal/web/api"
 	"github.com/mix-basic/delayer/server"
@@ -64,7 +64,7 @@ func (p *prober) front(o web.Options, pool client.PoolOptions) http.Handler {
 }
 
 func (p *prober) area(o client.PoolOptions, c *client.Client) web.Area {
-	layout := store.Layout{Partitions: o.Partitions}
+	layout := fleet.Layout{Partitions: o.Partitions}
 	o.Partitions = 0 // a pool has none
 	pool := client.Connect(o)
 	p.t.Cleanup(func() { pool.Close() })

@@ -1,4 +1,4 @@
-package store
+package fleet
 
 import (
 	"fmt"
@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/internal/store"
 )
 
 // Whoever may not run one of the commands has every job stay where all see it, and loses none that somebody else has set
@@ -25,16 +26,16 @@ func TestMigrateWithoutPermission(t *testing.T) {
 			m.T = t
 			m.olderLetters()
 			b.do(t, "ACL", "SETUSER", "u", "+@all", "-"+command)
-			_, err := Layout{3, 2}.Open(b.UserPool(), DefaultPrefix).Migrate(m.ctx, func(Migrated) {})
+			_, err := Layout{3, 2}.Open(b.UserPool(), store.DefaultPrefix).Migrate(m.ctx, func(Migrated) {})
 			if seen := m.seen(); len(seen) != len(m.jobs) {
 				t.Errorf("after %v all see %d jobs, want %d", err, len(seen), len(m.jobs))
 			}
 			for id, was := range m.jobs {
-				if was.State == "dead" && m.now.Before(id) != nil {
+				if was.State == "dead" && m.now.OldOf(id) != nil {
 					made(t, m.old.Of(id).SetAside([]string{id}, false)) // one in each partition
 				}
 			}
-			Layout{3, 2}.Open(b.UserPool(), DefaultPrefix).FinishAside(m.ctx)
+			Layout{3, 2}.Open(b.UserPool(), store.DefaultPrefix).FinishTransits(m.ctx)
 			m.migrate(m.elsewhere(slices.Collect(maps.Keys(m.jobs))) == 0)
 			m.expectMoved(m.held)
 		})
@@ -44,10 +45,10 @@ func TestMigrateWithoutPermission(t *testing.T) {
 // olderLetters has each partition of now have older letters of the same IDs as those that come.
 func (m *migrating) olderLetters() {
 	for id, was := range m.jobs {
-		if s := m.now.Of(id); was.State == "dead" && m.now.Before(id) != nil {
-			m.Do("HSET", s.keys.DeadLetter(id), "topic", "older", "body", "b", "died", 1)
-			m.Do("ZADD", s.keys.DeadLetters("older"), 1, id)
-			m.Do("ZADD", s.keys.DeadTopics(), 1, "older")
+		if s := m.now.Of(id); was.State == "dead" && m.now.OldOf(id) != nil {
+			m.Do("HSET", s.Keys().DeadLetter(id), "topic", "older", "body", "b", "died", 1)
+			m.Do("ZADD", s.Keys().DeadLetters("older"), 1, id)
+			m.Do("ZADD", s.Keys().DeadTopics(), 1, "older")
 		}
 	}
 }
@@ -72,16 +73,16 @@ func TestMigrateIsSure(t *testing.T) {
 		m.store("a", "t", 0)
 		m.Do("HSET", "delayer:{0}:partitions", "partitions", 3, "before", 1)
 		writes := 0
-		var held []Lease
+		var held []store.Lease
 		through := server.Pool(redis.DialNetDial(func(network, addr string) (net.Conn, error) {
 			conn, err := net.Dial(network, addr)
 			return &hooked{conn, func() {
 				if writes++; writes == n {
-					held = made(t, m.old[0].Reserve(Wanted{Topics: []string{"t"}, N: 1}, Reservation{Lease: time.Hour})).Leases
+					held = made(t, m.old.Stores[0].Reserve(store.Wanted{Topics: []string{"t"}, N: 1}, store.Reservation{Lease: time.Hour})).Leases
 				}
 			}}, err
 		}))
-		done, err := Layout{3, 1}.Open(through, DefaultPrefix).Migrate(m.ctx, func(Migrated) {})
+		done, err := Layout{3, 1}.Open(through, store.DefaultPrefix).Migrate(m.ctx, func(Migrated) {})
 		check(t, err)
 		if writes < n {
 			break
@@ -109,9 +110,9 @@ func TestMigrateSerialSetBack(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, b *backend) {
 		m := newMigrating(t, b, Layout{3, 2}, 60)
-		for i, from := range m.old {
-			for k, to := range m.now[:3] {
-				m.Do("HSET", to.keys.Migration(), "from "+from.keys.prefix, fmt.Sprintf("%d", (4+i+k)*1e15))
+		for i, from := range m.old.Stores {
+			for k, to := range m.now.Stores[:3] {
+				m.Do("HSET", to.Keys().Migration(), "from "+from.Keys().Prefix(), fmt.Sprintf("%d", (4+i+k)*1e15))
 			}
 		}
 		m.migrate(false)
@@ -146,7 +147,7 @@ func TestMigrateFullAndRestarted(t *testing.T) {
 					}
 				}}, err
 			}))
-			_, err := Layout{3, 2}.Open(through, DefaultPrefix).Migrate(m.ctx, func(Migrated) {})
+			_, err := Layout{3, 2}.Open(through, store.DefaultPrefix).Migrate(m.ctx, func(Migrated) {})
 			if writes < n {
 				break
 			}
@@ -168,9 +169,9 @@ func TestMigrateToBrokenPool(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)
 	m := newMigrating(t, b, Layout{3, 2}, 24)
-	pool := m.now[2].keys.JobPool()
+	pool := m.now.Stores[2].Keys().JobPool()
 	m.Do("SET", pool, "text")
-	if _, err := m.now.Migrate(m.ctx, func(Migrated) {}); KindOf(err) != WrongType || len(m.seen()) != len(m.jobs) {
+	if _, err := m.now.Migrate(m.ctx, func(Migrated) {}); store.KindOf(err) != store.WrongType || len(m.seen()) != len(m.jobs) {
 		t.Errorf("%v; all see %d jobs, want %d", err, len(m.seen()), len(m.jobs))
 	}
 	m.Do("DEL", pool)

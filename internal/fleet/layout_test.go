@@ -1,4 +1,4 @@
-package store
+package fleet
 
 import (
 	"cmp"
@@ -12,11 +12,12 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/internal/store"
 )
 
 // partitioned are n partitions on the backend's Redis.
-func (b *backend) partitioned(n int) Partitions {
-	return Layout{Partitions: n}.Open(b.Pool(), DefaultPrefix)
+func (b *backend) partitioned(n int) *Fleet {
+	return Layout{Partitions: n}.Open(b.Pool(), store.DefaultPrefix)
 }
 
 const layoutKey = "delayer:{0}:partitions"
@@ -38,23 +39,26 @@ func TestLayout(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, b *backend) {
 		ctx := t.Context()
-		check(t, b.partitioned(16)[7].Ping(ctx))
+		check(t, b.partitioned(16).Stores[7].Ping(ctx))
 		if kept := b.layoutKept(); kept != "partitions 16" {
 			t.Errorf("Redis has kept %q", kept)
 		}
 		before := b.Strings("KEYS", "*")
-		for name, call := range map[string]func(*Store) error{
-			"a script": func(s *Store) error {
-				_, err := s.Push([]Delayed{{Job: Job{"a", "t", "b"}, Terms: Terms{Lifetime: time.Hour, Policy: Replace}}}).Do(ctx)
+		for name, call := range map[string]func(*store.Store) error{
+			"a script": func(s *store.Store) error {
+				_, err := s.Push([]store.Delayed{delayed("a", "t", 0)}).Do(ctx)
 				return err
 			},
-			"a command": func(s *Store) error { return s.Ping(ctx) },
-			"a look":    func(s *Store) error { _, err := s.look(t, LookAt{Topics: []string{"t"}}); return err },
-			"waiters":   func(s *Store) error { _, err := s.Waiters(ctx, waitedFor("t")); return err },
+			"a command": func(s *store.Store) error { return s.Ping(ctx) },
+			"a look": func(s *store.Store) error {
+				_, err := store.Look(ctx, store.LookAt{Store: s, Topics: []string{"t"}})
+				return err
+			},
+			"waiters": func(s *store.Store) error { _, err := s.Waiters(ctx, []store.WaitedFor{{Topic: "t"}}); return err },
 		} {
 			for _, n := range []int{1, 2, 17} {
-				err := call(b.partitioned(n)[n-1])
-				if wrong := new(LayoutError); !errors.As(err, &wrong) || wrong.Own.Partitions != n || wrong.Kept.Partitions != 16 || !Refused(err) {
+				err := call(b.partitioned(n).Stores[n-1])
+				if wrong := new(LayoutError); !errors.As(err, &wrong) || wrong.Own.Partitions != n || wrong.Kept.Partitions != 16 || !store.Refused(err) {
 					t.Errorf("%s with %d partitions: %v", name, n, err)
 				}
 			}
@@ -97,11 +101,11 @@ func TestLayouts(t *testing.T) {
 		} {
 			b.Do("DEL", layoutKey)
 			if c.kept != "" {
-				b.Do("HSET", appendAll([]any{layoutKey}, strings.Fields(c.kept))...)
+				b.Do("HSET", redis.Args{layoutKey}.AddFlat(strings.Fields(c.kept))...)
 			}
-			err := c.own.Open(b.Pool(), DefaultPrefix)[0].Ping(t.Context())
+			err := c.own.Open(b.Pool(), store.DefaultPrefix).Stores[0].Ping(t.Context())
 			if got := ""; err != nil {
-				if got = err.Error(); got != c.refused || !Refused(err) {
+				if got = err.Error(); got != c.refused || !store.Refused(err) {
 					t.Errorf("%v where Redis has kept %q: %q, want %q", c.own, c.kept, got, c.refused)
 				}
 			} else if c.refused != "" {
@@ -113,7 +117,7 @@ func TestLayouts(t *testing.T) {
 		}
 		b.Do("SET", layoutKey, "text")
 		for _, n := range []int{1, 2} {
-			if err := b.partitioned(n)[n-1].Ping(t.Context()); err == nil || !b.Mini && KindOf(err) != WrongType {
+			if err := b.partitioned(n).Stores[n-1].Ping(t.Context()); err == nil || !b.Mini && store.KindOf(err) != store.WrongType {
 				t.Errorf("with a broken key: %v", err)
 			}
 		}
@@ -127,7 +131,7 @@ func TestLayoutAskedOnce(t *testing.T) {
 	asked := func() int { return b.AllCalls()["hmget"] + b.AllCalls()["exists"] }
 	one, several := b.partitioned(1), b.partitioned(3)
 	for range 3 {
-		check(t, one[0].Ping(t.Context()))
+		check(t, one.Stores[0].Ping(t.Context()))
 	}
 	if n := asked(); n != 1 {
 		t.Errorf("with one partition Redis was asked %d times", n)
@@ -135,24 +139,24 @@ func TestLayoutAskedOnce(t *testing.T) {
 
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := several[1].Ping(over); !errors.Is(err, context.Canceled) {
+	if err := several.Stores[1].Ping(over); !errors.Is(err, context.Canceled) {
 		t.Errorf("with a ctx that is over: %v", err)
 	}
 	b.Do("SET", layoutKey, "text")
-	if err := several[1].Ping(t.Context()); KindOf(err) != WrongType {
+	if err := several.Stores[1].Ping(t.Context()); store.KindOf(err) != store.WrongType {
 		t.Errorf("with a broken key: %v", err)
 	}
 	b.Do("DEL", layoutKey)
 	b.Do("CONFIG", "RESETSTAT")
 	var calls sync.WaitGroup
 	for i := range 30 {
-		calls.Go(func() { check(t, several[i%3].Ping(t.Context())) })
+		calls.Go(func() { check(t, several.Stores[i%3].Ping(t.Context())) })
 	}
 	calls.Wait()
 	if n := asked(); n != 2 { // what is kept, and whether this may be
 		t.Errorf("30 calls at a time have asked %d times", n)
 	}
-	check(t, b.partitioned(3)[2].Ping(t.Context()))
+	check(t, b.partitioned(3).Stores[2].Ping(t.Context()))
 	if n := asked(); n != 3 {
 		t.Errorf("who finds what it has asks %d times", n-2)
 	}
@@ -163,10 +167,10 @@ func TestLayoutWithoutPermission(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)
 	b.SetUser("~* &* +@all -exists")
-	p := Layout{Partitions: 1}.Open(b.UserPool(), DefaultPrefix)
+	p := Layout{Partitions: 1}.Open(b.UserPool(), store.DefaultPrefix)
 	b.Do("CONFIG", "RESETSTAT")
 	for range 3 {
-		check(t, p[0].Ping(t.Context()))
+		check(t, p.Stores[0].Ping(t.Context()))
 	}
 	stats, err := redis.String(b.Do("INFO", "commandstats"), nil)
 	if check(t, err); !regexp.MustCompile(`(?m)^cmdstat_exists:.*rejected_calls=1,`).MatchString(stats) {
@@ -184,10 +188,10 @@ func TestLayoutRace(t *testing.T) {
 		var calls sync.WaitGroup
 		for i := range errs {
 			p := b.partitioned(2 + i)
-			calls.Go(func() { errs[i] = p[0].Ping(t.Context()) })
+			calls.Go(func() { errs[i] = p.Stores[0].Ping(t.Context()) })
 		}
 		calls.Wait()
-		if Refused(errs[0]) == Refused(errs[1]) || errs[0] != nil && errs[1] != nil {
+		if store.Refused(errs[0]) == store.Refused(errs[1]) || errs[0] != nil && errs[1] != nil {
 			t.Fatalf("with 2 partitions: %v; with 3: %v", errs[0], errs[1])
 		}
 	}
@@ -198,23 +202,25 @@ func TestLayoutRace(t *testing.T) {
 func TestLayoutOfJobs(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, b *backend) {
-		ctx, one := t.Context(), b.partitioned(1)[0]
+		ctx, one := t.Context(), b.partitioned(1).Stores[0]
 		for name, make := range map[string]func(){
-			"waiting": func() { check(t, b.push(ctx, Job{"a", "waits", "b"}, Due{After: time.Hour}, time.Hour, Replace)) },
-			"ready":   func() { check(t, b.push(ctx, Job{"a", "ready", "b"}, Due{}, time.Hour, Replace)) },
+			"waiting": func() {
+				push(t, b.Store, "a", "waits", time.Hour)
+			},
+			"ready": func() { push(t, b.Store, "a", "ready", 0) },
 			"dead": func() {
-				b.Do("HSET", one.keys.DeadLetter("a"), "topic", "t", "body", "b")
-				b.Do("ZADD", one.keys.DeadLetters("t"), 1000, "a")
-				b.Do("ZADD", one.keys.DeadTopics(), 1000, "t")
+				b.Do("HSET", one.Keys().DeadLetter("a"), "topic", "t", "body", "b")
+				b.Do("ZADD", one.Keys().DeadLetters("t"), 1000, "a")
+				b.Do("ZADD", one.Keys().DeadTopics(), 1000, "t")
 			},
 		} {
 			b.Do("FLUSHALL")
 			make()
-			err := b.partitioned(16)[3].Ping(ctx)
+			err := b.partitioned(16).Stores[3].Ping(ctx)
 			if wrong := new(LayoutError); !errors.As(err, &wrong) || wrong.Kept != (Layout{1, 0}) || b.layoutKept() != "" {
 				t.Errorf("with a %s job: %v, and Redis has kept %q", name, err, b.layoutKept())
 			}
-			check(t, Layout{16, 1}.Open(b.Pool(), DefaultPrefix)[3].Ping(ctx))
+			check(t, Layout{16, 1}.Open(b.Pool(), store.DefaultPrefix).Stores[3].Ping(ctx))
 		}
 	})
 }
@@ -225,8 +231,8 @@ func TestLayoutPlaces(t *testing.T) {
 	for _, l := range []Layout{{16, 0}, {16, 1}, {1, 16}, {4, 16}, {16, 4}, {5, 3}, {3, 5}} {
 		p := l.Open(new(redis.Pool), "p:")
 		names := map[string]bool{}
-		for _, s := range p {
-			names[s.keys.prefix] = true
+		for _, s := range p.Stores {
+			names[s.Keys().Prefix()] = true
 		}
 		for i := range 200 {
 			id := fmt.Sprint("job ", i)
@@ -234,22 +240,22 @@ func TestLayoutPlaces(t *testing.T) {
 				if n == 1 {
 					return "p:"
 				}
-				return fmt.Sprintf("p:{%d}:", PartitionOf(id, n))
+				return fmt.Sprintf("p:{%d}:", store.PartitionOf(id, n))
 			}
-			now, before := p.Of(id).keys.prefix, ""
-			if s := p.Before(id); s != nil {
-				before = s.keys.prefix
+			now, before := p.Of(id).Keys().Prefix(), ""
+			if s := p.OldOf(id); s != nil {
+				before = s.Keys().Prefix()
 			}
 			wantBefore := ""
-			if l.Before > 0 && want(l.Before) != now {
-				wantBefore = want(l.Before)
+			if l.Previous > 0 && want(l.Previous) != now {
+				wantBefore = want(l.Previous)
 			}
 			if now != want(l.Partitions) || before != wantBefore {
 				t.Fatalf("%v: %s is of %q, before %q; want %q, %q", l, id, now, before, want(l.Partitions), wantBefore)
 			}
 		}
-		if all := max(l.Partitions, l.Before); len(names) != len(p) || len(p) != all && (min(l.Partitions, l.Before) != 1 || len(p) != all+1) {
-			t.Errorf("%v has %d partitions with %d names", l, len(p), len(names))
+		if all := max(l.Partitions, l.Previous); len(names) != len(p.Stores) || len(p.Stores) != all && (min(l.Partitions, l.Previous) != 1 || len(p.Stores) != all+1) {
+			t.Errorf("%v has %d partitions with %d names", l, len(p.Stores), len(names))
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package store
+package fleet
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/internal/redistest"
+	"github.com/mix-basic/delayer/internal/store"
 )
 
 // migrating are jobs in all states, in the layout before.
@@ -18,18 +19,18 @@ type migrating struct {
 	*backend
 	*testing.T
 	ctx      context.Context
-	old, now Partitions
-	jobs     map[string]JobInfo  // by their IDs, as they were in the layout before
-	held     map[string]Held     // those that are reserved
-	ready    map[string][]string // by the partitions before, in the order in which they are delivered
-	read     time.Time           // when they were read
+	old, now *Fleet
+	jobs     map[string]store.JobInfo // by their IDs, as they were in the layout before
+	held     map[string]store.Held    // those that are reserved
+	ready    map[string][]string      // by the partitions before, in the order in which they are delivered
+	read     time.Time                // when they were read
 }
 
 func newMigrating(t *testing.T, b *backend, l Layout, jobs int) *migrating {
 	t.Helper()
 	b.do(t, "FLUSHALL")
-	m := &migrating{backend: b, T: t, ctx: t.Context(), jobs: map[string]JobInfo{}, held: map[string]Held{}, ready: map[string][]string{}}
-	m.old, m.now = Layout{Partitions: l.Before}.Open(b.Pool(), DefaultPrefix), l.Open(b.Pool(), DefaultPrefix)
+	m := &migrating{backend: b, T: t, ctx: t.Context(), jobs: map[string]store.JobInfo{}, held: map[string]store.Held{}, ready: map[string][]string{}}
+	m.old, m.now = Layout{Partitions: l.Previous}.Open(b.Pool(), store.DefaultPrefix), l.Open(b.Pool(), store.DefaultPrefix)
 	for i := range jobs {
 		make := []func(string){m.wait, m.beReady, m.beReady, m.retry, m.reserveOne, m.die}[i%6]
 		make(fmt.Sprintf("job %d {tag %d}", i, i/3))
@@ -41,21 +42,24 @@ func newMigrating(t *testing.T, b *backend, l Layout, jobs int) *migrating {
 	return m
 }
 
-func made2(t *testing.T) func(JobInfo, error) JobInfo {
-	return func(found JobInfo, err error) JobInfo {
+func made2(t *testing.T) func(store.JobInfo, error) store.JobInfo {
+	return func(found store.JobInfo, err error) store.JobInfo {
 		t.Helper()
 		check(t, err)
 		return found
 	}
 }
 
-func (m *migrating) store(id, topic string, delay time.Duration) *Store {
+func (m *migrating) store(id, topic string, delay time.Duration) *store.Store {
 	m.Helper()
-	job := Delayed{Job{id, topic, "body of " + id}, Due{After: delay}, Terms{Lifetime: 48 * time.Hour, Policy: Replace, MaxAttempts: 5, TTR: 7 * time.Second}, nil}
+	job := store.Delayed{
+		Job: store.Job{ID: id, Topic: topic, Body: "body of " + id}, Due: store.Due{After: delay},
+		Terms: store.Terms{Lifetime: 48 * time.Hour, Policy: store.Replace, MaxAttempts: 5, TTR: 7 * time.Second},
+	}
 	s := m.old.Of(id)
-	errs, err := s.Push([]Delayed{job}).Do(m.ctx)
+	errs, err := s.Push([]store.Delayed{job}).Do(m.ctx)
 	check(m, errors.Join(append(errs, err)...))
-	m.jobs[id] = JobInfo{}
+	m.jobs[id] = store.JobInfo{}
 	return s
 }
 
@@ -65,38 +69,38 @@ func (m *migrating) wait(id string) {
 
 func (m *migrating) beReady(id string) {
 	s := m.store(id, "ready", 0)
-	m.ready[s.keys.prefix] = append(m.ready[s.keys.prefix], id)
+	m.ready[s.Keys().Prefix()] = append(m.ready[s.Keys().Prefix()], id)
 }
 
-func (m *migrating) reserved(id, topic string) (*Store, Held) {
+func (m *migrating) reserved(id, topic string) (*store.Store, store.Held) {
 	m.Helper()
 	s := m.store(id, topic, 0)
-	got := made(m.T, s.Reserve(Wanted{Topics: []string{topic}, N: 1}, Reservation{Lease: time.Hour}))
+	got := made(m.T, s.Reserve(store.Wanted{Topics: []string{topic}, N: 1}, store.Reservation{Lease: time.Hour}))
 	if len(got.Jobs) != 1 || got.Jobs[0].ID != id {
 		m.Fatalf("reserved %+v, want %s", got, id)
 	}
-	return s, Held{topic, id, got.Leases[0].Token}
+	return s, store.Held{Topic: topic, ID: id, Token: got.Leases[0].Token}
 }
 
 func (m *migrating) reserveOne(id string) { _, m.held[id] = m.reserved(id, "reserved") }
 
 func (m *migrating) retry(id string) {
 	s, held := m.reserved(id, "retried")
-	made(m.T, s.Retry([]GivenBack{{Held: held, Delay: 2 * time.Hour, Error: "the error of " + id}}))
+	made(m.T, s.Retry([]store.GivenBack{{Held: held, Delay: 2 * time.Hour, Error: "the error of " + id}}))
 }
 
 func (m *migrating) die(id string) {
 	s, held := m.reserved(id, "dead")
-	made(m.T, s.Bury([]Burial{{held, "the reason of " + id, "its error"}}))
+	made(m.T, s.Bury([]store.Burial{{Held: held, Reason: "the reason of " + id, Error: "its error"}}))
 }
 
 // expectMoved checks that all jobs but those are where they belong now, and as they were.
-func (m *migrating) expectMoved(but map[string]Held) {
+func (m *migrating) expectMoved(but map[string]store.Held) {
 	m.Helper()
 	for id, was := range m.jobs {
 		is, err := m.now.Of(id).Get(m.ctx, id)
-		if _, stays := but[id]; stays && m.now.Before(id) != nil {
-			if is, err = m.now.Before(id).Get(m.ctx, id); err == nil && is.State != "reserved" {
+		if _, stays := but[id]; stays && m.now.OldOf(id) != nil {
+			if is, err = m.now.OldOf(id).Get(m.ctx, id); err == nil && is.State != "reserved" {
 				m.Errorf("%s is %s in the partition before", id, is.State)
 			}
 			continue
@@ -118,14 +122,14 @@ func (m *migrating) expectMoved(but map[string]Held) {
 // expectOrder checks that what was ready in one partition, and is in one, has kept its order.
 func (m *migrating) expectOrder() {
 	m.Helper()
-	for _, s := range m.now[:m.now.layout().Partitions] {
-		is := m.Strings("LRANGE", s.keys.ReadyQueue("ready"), 0, -1)
+	for _, s := range m.now.Stores[:m.now.Layout.Partitions] {
+		is := m.Strings("LRANGE", s.Keys().ReadyQueue("ready"), 0, -1)
 		slices.Reverse(is)
 		for from, were := range m.ready {
 			mine := func(id string) bool { return slices.Contains(were, id) && m.now.Of(id) == s }
 			want := filter(were, mine)
 			if got := filter(is, mine); !slices.Equal(got, want) {
-				m.Errorf("of what was ready in %s, %s has %q, want %q", from, s.keys.prefix, got, want)
+				m.Errorf("of what was ready in %s, %s has %q, want %q", from, s.Keys().Prefix(), got, want)
 			}
 		}
 	}
@@ -140,15 +144,15 @@ func filter(ids []string, which func(string) bool) []string {
 func (m *migrating) expectNothingLeft() {
 	m.Helper()
 	gone := map[string]bool{}
-	for _, s := range m.now[m.now.layout().Partitions:] {
+	for _, s := range m.now.Stores[m.now.Layout.Partitions:] {
 		for _, name := range []string{"topics", "topics_due", "migration"} {
-			gone[s.keys.prefix+name] = true
+			gone[s.Keys().Prefix()+name] = true
 		}
 	}
 	of := func(key string) bool {
-		for _, s := range m.now[:m.now.layout().Partitions] {
-			rest, ours := strings.CutPrefix(key, s.keys.prefix)
-			if ours && (s.keys.prefix != DefaultPrefix || !strings.HasPrefix(rest, "{")) {
+		for _, s := range m.now.Stores[:m.now.Layout.Partitions] {
+			rest, ours := strings.CutPrefix(key, s.Keys().Prefix())
+			if ours && (s.Keys().Prefix() != store.DefaultPrefix || !strings.HasPrefix(rest, "{")) {
 				return !strings.HasPrefix(rest, "set_aside")
 			}
 		}
@@ -173,7 +177,7 @@ func (m *migrating) migrate(wantDone bool) (last Migrated) {
 // elsewhere are so many of these IDs' jobs that do not belong where they were.
 func (m *migrating) elsewhere(ids []string) (n int) {
 	for _, id := range ids {
-		if m.now.Before(id) != nil {
+		if m.now.OldOf(id) != nil {
 			n++
 		}
 	}
@@ -190,13 +194,13 @@ func TestMigrate(t *testing.T) {
 				m := newMigrating(t, b, l, 60)
 				m.T = t
 				ids, held := slices.Collect(maps.Keys(m.jobs)), slices.Collect(maps.Keys(m.held))
-				for _, id := range m.ready[m.old[0].keys.prefix] {
-					if m.now.Before(id) != nil { // an entry without a job, where it goes to
-						m.do(t, "ZADD", m.now.Of(id).keys.JobPool(), time.Now().Add(time.Hour).Unix(), id)
+				for _, id := range m.ready[m.old.Stores[0].Keys().Prefix()] {
+					if m.now.OldOf(id) != nil { // an entry without a job, where it goes to
+						m.do(t, "ZADD", m.now.Of(id).Keys().JobPool(), time.Now().Add(time.Hour).Unix(), id)
 					}
 				}
 				moved := m.migrate(m.elsewhere(ids) == 0)
-				want := Migrated{Adopted: Adopted{Stored: m.elsewhere(ids) - m.elsewhere(held)}, Reserved: m.elsewhere(held)}
+				want := Migrated{Adopted: store.Adopted{Stored: m.elsewhere(ids) - m.elsewhere(held)}, Reserved: m.elsewhere(held)}
 				if moved.Left = 0; moved != want {
 					t.Errorf("migrated %+v, want %+v", moved, want)
 				}
@@ -204,7 +208,7 @@ func TestMigrate(t *testing.T) {
 
 				for id, held := range m.held {
 					where := m.old.Of(id)
-					errs, err := where.Retry([]GivenBack{{Held: held, Delay: time.Hour}}).Do(m.ctx)
+					errs, err := where.Retry([]store.GivenBack{{Held: held, Delay: time.Hour}}).Do(m.ctx)
 					check(t, errors.Join(append(errs, err)...))
 					m.jobs[id] = made2(t)(where.Get(m.ctx, id))
 				}
@@ -236,14 +240,14 @@ func TestMigrateCuts(t *testing.T) {
 			m := newMigrating(t, b, Layout{3, 2}, 24)
 			through := (&redistest.Fixture{TB: t, Addr: cutter.Addr}).Pool()
 			cutter.Arm(n, answered)
-			_, err := Layout{3, 2}.Open(through, DefaultPrefix).Migrate(m.ctx, func(Migrated) {})
+			_, err := Layout{3, 2}.Open(through, store.DefaultPrefix).Migrate(m.ctx, func(Migrated) {})
 			if len(cutter.Commands()) < n {
 				continue
 			}
 			cuts++
 			name := fmt.Sprintf("cut at command %d, answered: %v: %v", n, answered, err)
-			for _, s := range m.now[:3] { // what has arrived may be gone before the rest
-				for _, job := range made(t, s.Pop(Wanted{Topics: []string{"ready"}, N: 3})).Jobs {
+			for _, s := range m.now.Stores[:3] { // what has arrived may be gone before the rest
+				for _, job := range made(t, s.Pop(store.Wanted{Topics: []string{"ready"}, N: 3})).Jobs {
 					if _, there := m.jobs[job.ID]; !there {
 						t.Errorf("%s: %s is delivered twice", name, job.ID)
 					}
@@ -256,9 +260,9 @@ func TestMigrateCuts(t *testing.T) {
 			m.migrate(m.elsewhere(slices.Collect(maps.Keys(m.jobs))) == 0)
 			m.expectMoved(m.held)
 			left := map[string]string{}
-			for _, s := range m.now {
-				for _, id := range m.Strings("KEYS", s.keys.SetAside()+"*") {
-					left[id] = s.keys.prefix
+			for _, s := range m.now.Stores {
+				for _, id := range m.Strings("KEYS", s.Keys().SetAside()+"*") {
+					left[id] = s.Keys().Prefix()
 				}
 			}
 			if len(left) > 0 || len(m.buckets()) != len(m.jobs) {

@@ -1,4 +1,4 @@
-package store
+package fleet
 
 import (
 	"errors"
@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/internal/redistest"
+	"github.com/mix-basic/delayer/internal/store"
 )
 
 // In a cluster jobs move from 3 partitions to 5, by two migrations at once, while the slots of one that they leave and of one that they
@@ -16,19 +17,19 @@ func TestMigrateInCluster(t *testing.T) {
 	t.Parallel()
 	c := redistest.StartCluster(t)
 	pool := poolOf(t, c)
-	old, now := Layout{Partitions: 3}.Open(pool, DefaultPrefix), Layout{Partitions: 5, Before: 3}.Open(pool, DefaultPrefix)
+	old, now := Layout{Partitions: 3}.Open(pool, store.DefaultPrefix), Layout{Partitions: 5, Previous: 3}.Open(pool, store.DefaultPrefix)
 	ctx := t.Context()
-	was := map[string]JobInfo{}
+	was := map[string]store.JobInfo{}
 	for i := range 600 {
 		id := fmt.Sprintf("job {tag %d}", i)
-		job := Delayed{Job: Job{id, "t", "body of " + id}, Due: Due{After: time.Duration(i%2) * time.Hour}, Terms: Terms{Lifetime: time.Hour, Policy: Replace}}
-		errs, err := old.Of(id).Push([]Delayed{job}).Do(ctx)
+		job := store.Delayed{Job: store.Job{ID: id, Topic: "t", Body: "body of " + id}, Due: store.Due{After: time.Duration(i%2) * time.Hour}, Terms: store.Terms{Lifetime: time.Hour, Policy: store.Replace}}
+		errs, err := old.Of(id).Push([]store.Delayed{job}).Do(ctx)
 		check(t, errors.Join(append(errs, err)...))
 		was[id] = made2(t)(old.Of(id).Get(ctx, id))
 	}
-	check(t, now[0].Ping(ctx))
+	check(t, now.Stores[0].Ping(ctx))
 	begin := func(number int) *redistest.Move {
-		slot := c.Slot(now[number].Keys().JobPool())
+		slot := c.Slot(now.Stores[number].Keys().JobPool())
 		from := c.Owner(slot)
 		m := c.BeginMove(slot, c.Servers[slices.IndexFunc(c.Servers[:3], func(s *redistest.Server) bool { return s != from })])
 		m.Keys(3)
@@ -40,7 +41,7 @@ func TestMigrateInCluster(t *testing.T) {
 		go func() {
 			for {
 				done, err := now.Migrate(ctx, func(Migrated) {})
-				if done || err != nil && !Temporary(err) {
+				if done || err != nil && !store.Temporary(err) {
 					migrated <- err
 					return
 				}
@@ -48,7 +49,7 @@ func TestMigrateInCluster(t *testing.T) {
 		}()
 	}
 	redistest.Until(t, "jobs are on their way to the second slot, and wait", func() bool {
-		aside, err := now[0].SetAside(nil, false).Do(ctx)
+		aside, err := now.Stores[0].SetAside(nil, false).Do(ctx)
 		return err == nil && aside.Serial > 0
 	})
 	first := begin(1)
@@ -57,7 +58,7 @@ func TestMigrateInCluster(t *testing.T) {
 	for range 2 {
 		check(t, redistest.Receive(t, migrated))
 	}
-	check(t, now.FinishAside(ctx))
+	check(t, now.FinishTransits(ctx))
 	for id, was := range was {
 		is, err := now.Of(id).Get(ctx, id)
 		is.TTL, was.TTL = 0, 0

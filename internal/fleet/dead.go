@@ -1,4 +1,4 @@
-package store
+package fleet
 
 import (
 	"cmp"
@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/mix-basic/delayer/internal/store"
 )
 
 // DeadRange says which of a topic's dead letters are meant, and in which order.
@@ -31,15 +33,15 @@ type DeadReader struct {
 
 // DeadOf are some dead letters of one partition.
 type DeadOf struct {
-	*Store
-	Letters []Summary
+	*store.Store
+	Letters []store.Summary
 }
 
 // ReadDead begins to read. Redis is not asked yet.
-func (p Partitions) ReadDead(r DeadRange) *DeadReader {
+func (f *Fleet) ReadDead(r DeadRange) *DeadReader {
 	reader := &DeadReader{DeadRange: r}
-	for _, s := range p {
-		reader.of = append(reader.of, newDeadPages(s, r, len(p)))
+	for _, s := range f.Stores {
+		reader.of = append(reader.of, newDeadPages(s, r, len(f.Stores)))
 	}
 	return reader
 }
@@ -47,7 +49,7 @@ func (p Partitions) ReadDead(r DeadRange) *DeadReader {
 // Next are the next letters, of each partition in their order: of all partitions none comes behind any of a later
 // call. There are none at the end.
 func (r *DeadReader) Next(ctx context.Context) (step []DeadOf, err error) {
-	var last *Summary // the letters up to this one come before all that were not read yet
+	var last *store.Summary // the letters up to this one come before all that were not read yet
 	for _, d := range r.of {
 		if err := d.fill(ctx); err != nil {
 			return nil, err
@@ -65,11 +67,11 @@ func (r *DeadReader) Next(ctx context.Context) (step []DeadOf, err error) {
 }
 
 // InOrder are the letters of a step in the order of all partitions.
-func (r *DeadReader) InOrder(step []DeadOf) []Summary {
+func (r *DeadReader) InOrder(step []DeadOf) []store.Summary {
 	if len(step) == 1 {
 		return step[0].Letters
 	}
-	var all []Summary
+	var all []store.Summary
 	for _, of := range step {
 		all = append(all, of.Letters...)
 	}
@@ -78,8 +80,8 @@ func (r *DeadReader) InOrder(step []DeadOf) []Summary {
 }
 
 // EachDead calls do with the dead letters, some of one partition at a time, as Next gives them. An error ends it.
-func (p Partitions) EachDead(ctx context.Context, r DeadRange, do func(*Store, []Summary) error) error {
-	for reader := p.ReadDead(r); ; {
+func (f *Fleet) EachDead(ctx context.Context, r DeadRange, do func(*store.Store, []store.Summary) error) error {
+	for reader := f.ReadDead(r); ; {
 		step, err := reader.Next(ctx)
 		if err != nil || len(step) == 0 {
 			return err
@@ -93,7 +95,7 @@ func (p Partitions) EachDead(ctx context.Context, r DeadRange, do func(*Store, [
 }
 
 // compare is below 0 if a comes first.
-func (r DeadRange) compare(a, b Summary) int {
+func (r DeadRange) compare(a, b store.Summary) int {
 	if r.Oldest {
 		return cmp.Or(a.At.Compare(b.At), strings.Compare(a.ID, b.ID))
 	}
@@ -102,11 +104,11 @@ func (r DeadRange) compare(a, b Summary) int {
 
 // deadPages are the pages of one partition's dead letters.
 type deadPages struct {
-	*Store
+	*store.Store
 	DeadRange
-	next   Browse
-	newest time.Time // when the last one was buried that was there in the beginning, if the oldest come first
-	page   []Summary // what was read and not yet told
+	next   store.Browse
+	newest time.Time       // when the last one was buried that was there in the beginning, if the oldest come first
+	page   []store.Summary // what was read and not yet told
 	begun  bool
 	ended  bool // there is no more to read
 }
@@ -114,13 +116,13 @@ type deadPages struct {
 // Of several partitions fewer letters are read of each at a time: mergedStep of all, but leastStep of each.
 const mergedStep, leastStep = 400, 10
 
-func newDeadPages(s *Store, r DeadRange, partitions int) *deadPages {
+func newDeadPages(s *store.Store, r DeadRange, partitions int) *deadPages {
 	step := deadStep
 	if partitions > 1 {
 		step = min(max(mergedStep/partitions, leastStep), deadStep)
 	}
 	d := &deadPages{Store: s, DeadRange: r}
-	d.next = Browse{Topic: r.Topic, State: stateDead, Jobs: step, Entries: step, After: timePlace(r.Before), Stale: r.Stale, Whole: r.Whole}
+	d.next = store.Browse{Topic: r.Topic, State: "dead", Jobs: step, Entries: step, After: timePlace(r.Before), Stale: r.Stale, Whole: r.Whole}
 	if r.Whole {
 		d.next.Entries = 4 * step
 	}
@@ -135,7 +137,7 @@ func (d *deadPages) begin(ctx context.Context) error {
 	if d.begun || !d.Oldest {
 		return nil
 	}
-	newest, err := d.Browse(ctx, Browse{Topic: d.Topic, State: stateDead, Jobs: 1, Entries: 1, Stale: true})
+	newest, err := d.Browse(ctx, store.Browse{Topic: d.Topic, State: "dead", Jobs: 1, Entries: 1, Stale: true})
 	if err != nil {
 		return err
 	}
@@ -146,7 +148,7 @@ func (d *deadPages) begin(ctx context.Context) error {
 	return nil
 }
 
-func (d *deadPages) isBeyond(l Summary) bool {
+func (d *deadPages) isBeyond(l store.Summary) bool {
 	if !d.Oldest {
 		return l.At.Before(d.After)
 	}
@@ -166,13 +168,13 @@ func (d *deadPages) fill(ctx context.Context) error {
 		all := len(page.Jobs)
 		d.page = slices.DeleteFunc(page.Jobs, d.isBeyond)
 		d.next.After = page.Last
-		d.ended = page.Last == (Place{}) || len(d.page) < all // the others are beyond, too
+		d.ended = page.Last == (store.Place{}) || len(d.page) < all // the others are beyond, too
 	}
 	return nil
 }
 
 // upTo takes the letters that were read up to the last one; nil is behind all.
-func (d *deadPages) upTo(last *Summary) []Summary {
+func (d *deadPages) upTo(last *store.Summary) []store.Summary {
 	n := len(d.page)
 	if last != nil {
 		n = sort.Search(n, func(i int) bool { return d.compare(d.page[i], *last) > 0 })
@@ -184,9 +186,9 @@ func (d *deadPages) upTo(last *Summary) []Summary {
 
 // timePlace stands before all letters that were buried at that time, and behind all before it; the
 // zero time's is the beginning.
-func timePlace(at time.Time) Place {
+func timePlace(at time.Time) store.Place {
 	if at.IsZero() {
-		return Place{}
+		return store.Place{}
 	}
-	return Place{At: strconv.FormatFloat(float64(at.UnixMicro())/1000, 'f', 3, 64)}
+	return store.Place{At: strconv.FormatFloat(float64(at.UnixMicro())/1000, 'f', 3, 64)}
 }

@@ -1,0 +1,118 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/mix-basic/delayer/internal/store"
+)
+
+// everywhere makes calls in each partition until answered says that there is no more, whatever becomes of the others. done says of what the error
+// tells in how many of them it is done.
+func everywhere[T any](ctx context.Context, f *Fleet, done string, call func(i int, s *store.Store) *store.Call[T], answered func(i int, answer T) (more bool)) error {
+	var errs []error
+	var places []int
+	for i := range f.Stores {
+		places = append(places, i)
+	}
+	for len(places) > 0 {
+		var again []int
+		stores := make([]*store.Store, len(places))
+		for k, i := range places {
+			stores[k] = f.Stores[i]
+		}
+		store.InTurn(ctx, stores, store.PausesAtOnce, func(k int) *store.Call[T] { return call(places[k], stores[k]) }, func(k int, answer T, err error) bool {
+			if i := places[k]; err != nil {
+				errs = append(errs, f.named(i, err))
+			} else if answered(i, answer) {
+				again = append(again, i)
+			}
+			return true
+		})
+		places = again
+	}
+	n := len(f.Stores)
+	switch {
+	case len(errs) == 0:
+		return nil
+	case n == 1:
+		return errs[0]
+	}
+	return fmt.Errorf("%s in %d of %d partitions; to do it again does the rest: %w", done, n-len(errs), n, errors.Join(errs[:min(len(errs), 3)]...))
+}
+
+// once is what everywhere makes a single call with.
+func once[T any](int, T) (more bool) { return false }
+
+// Pause pauses the topic in all partitions, see Store.Pause. An error is of those in which it is not paused; in the others it is. To do it
+// again finishes that.
+func (f *Fleet) Pause(ctx context.Context, topic string, d time.Duration, note string) error {
+	return everywhere(ctx, f, "paused", func(_ int, s *store.Store) *store.Call[struct{}] { return s.Pause(topic, d, note) }, once[struct{}])
+}
+
+// BackOff backs off in all partitions, see Store.BackOff.
+func (f *Fleet) BackOff(ctx context.Context, topic string, d time.Duration) error {
+	return everywhere(ctx, f, "backed off", func(_ int, s *store.Store) *store.Call[struct{}] { return s.BackOff(topic, d) }, once[struct{}])
+}
+
+// Resume resumes the topic in all partitions, and tells whether it was paused in any.
+func (f *Fleet) Resume(ctx context.Context, topic string) (wasPaused bool, err error) {
+	step := func(_ int, s *store.Store) *store.Call[store.Resumed] {
+		return s.Resume(topic, min(len(f.Stores), store.PausesAtOnce))
+	}
+	err = everywhere(ctx, f, "resumed", step, func(_ int, r store.Resumed) (more bool) {
+		wasPaused = wasPaused || r.WasPaused
+		return r.More
+	})
+	return wasPaused, err
+}
+
+// Paused are the topics that are paused in any partition, by name.
+func (f *Fleet) Paused(ctx context.Context) ([]store.Pause, error) {
+	var all []store.Pause
+	at := slices.Repeat([]string{"0"}, len(f.Stores))
+	page := func(i int, s *store.Store) *store.Call[store.PausedPage] { return s.PausedFrom(at[i]) }
+	err := everywhere(ctx, f, "asked", page, func(i int, page store.PausedPage) (more bool) {
+		all, at[i] = append(all, page.Pauses...), page.Next
+		return page.Next != "0"
+	})
+	return store.JoinPauses(all), err
+}
+
+// CopyPauses pauses topics, which are paused in some partitions, in those that have come to be since. All of that is done again at no harm.
+func (f *Fleet) CopyPauses(ctx context.Context) error {
+	paused, err := f.Paused(ctx)
+	for _, one := range paused {
+		if err == nil {
+			err = everywhere(ctx, f, "paused", func(_ int, s *store.Store) *store.Call[struct{}] { return s.CopyPause(one) }, once[struct{}])
+		}
+	}
+	return err
+}
+
+// Schedules are those of all partitions, by name. One that is in transit from an old partition may be missing. With an error they are
+// those of the partitions that can be read.
+func (f *Fleet) Schedules(ctx context.Context) ([]store.Scheduled, error) {
+	parts := make([]store.Schedules, len(f.Stores))
+	page := func(i int, s *store.Store) *store.Call[store.Schedules] {
+		return s.SchedulesBehind(parts[i].Last, store.SchedulesPage)
+	}
+	err := everywhere(ctx, f, "asked", page, func(i int, page store.Schedules) (more bool) {
+		parts[i].List, parts[i].Last = append(parts[i].List, page.List...), page.Last
+		return page.Last != ""
+	})
+	return JoinSchedules(parts), err
+}
+
+// JoinSchedules are the partitions' schedules, by name. Of one that two have, the first one's counts.
+func JoinSchedules(parts []store.Schedules) (all []store.Scheduled) {
+	for _, part := range parts {
+		all = append(all, part.List...)
+	}
+	slices.SortStableFunc(all, func(a, b store.Scheduled) int { return strings.Compare(a.Name, b.Name) })
+	return slices.CompactFunc(all, func(a, b store.Scheduled) bool { return a.Name == b.Name })
+}

@@ -1,0 +1,118 @@
+package fleet
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mix-basic/delayer/internal/store"
+)
+
+// A topic that is paused in one of the partitions is seen as paused, and to pause it again does the rest; new partitions have what others have.
+func TestPauseOfPartitions(t *testing.T) {
+	b, server := onRedis(t)
+	pool := server.Pool()
+	defer pool.Close()
+	ctx := t.Context()
+	p := Layout{Partitions: 5}.Open(pool, store.DefaultPrefix)
+	_, err := p.Stores[3].Pause("t", 0, "why").Do(ctx)
+	check(t, err)
+	all, err := p.Paused(ctx)
+	if check(t, err); len(all) != 1 || all[0].Note != "why" {
+		t.Fatalf("%+v", all)
+	}
+	b.do(t, "SET", "delayer:{2}:ready_queue:t", "text")
+	if err := p.Pause(ctx, "t", 0, "why"); err == nil || !strings.Contains(err.Error(), "paused in 4 of 5 partitions; to do it again does the rest: partition 2: WRONGTYPE") {
+		t.Errorf("error %v", err)
+	}
+	b.do(t, "DEL", "delayer:{2}:ready_queue:t")
+	check(t, p.Pause(ctx, "t", time.Hour, "why"))
+	grown := Layout{Partitions: 7, Previous: 5}.Open(pool, store.DefaultPrefix)
+	check(t, grown.CopyPauses(ctx))
+	for i, s := range grown.Stores {
+		all, err := s.Paused(ctx)
+		if check(t, err); len(all) != 1 || all[0].Note != "why" || all[0].Until.IsZero() {
+			t.Errorf("partition %d: %+v", i, all)
+		}
+	}
+	was, err := grown.Resume(ctx, "t")
+	if check(t, err); !was {
+		t.Error("it was not paused")
+	}
+	all, err = grown.Paused(ctx)
+	if check(t, err); len(all) > 0 {
+		t.Errorf("%+v", all)
+	}
+}
+
+// Schedules go with their partitions.
+func TestSchedulesMigrate(t *testing.T) {
+	onEach(t, func(t *testing.T, b *backend) {
+		at := b.inAnHour()
+		for _, name := range []string{"a", "b"} {
+			_, _, err := b.PutSchedule(t.Context(), aSchedule(name), at)
+			check(t, err)
+		}
+		moved := made(t, b.SchedulesOf(store.IDs{store.ScheduleID("b")})).List[0]
+		now := Layout{Partitions: 3, Previous: 1}.Open(b.Pool(), store.DefaultPrefix)
+		done := false
+		for !done {
+			var err error
+			done, err = now.Migrate(t.Context(), func(Migrated) {})
+			check(t, err)
+		}
+		for _, name := range []string{"a", "b"} {
+			all, err := now.Of(store.ScheduleID(name)).Schedules(t.Context())
+			if err != nil || !slices.ContainsFunc(all.List, func(s store.Scheduled) bool { return s.Name == name && s.Due.Equal(at) && s.Topic == "t" }) {
+				t.Errorf("%s: %+v, %v", name, all.List, err)
+			}
+		}
+		if got := func() store.Scheduled {
+			all, err := now.Of(moved.ID).SchedulesOf(store.IDs{moved.ID}).Do(t.Context())
+			check(t, err)
+			return all.List[0]
+		}(); !reflect.DeepEqual(got, moved) {
+			t.Errorf("got  %+v\nwant %+v", got, moved)
+		}
+		if old, err := b.Schedules(t.Context()); err != nil || len(old.List) > 0 || b.do(t, "EXISTS", "delayer:schedules") != int64(0) {
+			t.Errorf("left behind: %+v, %v", old.List, err)
+		}
+	})
+}
+
+// Those of all partitions are read page by page, whatever becomes of one of them.
+func TestSchedulesOfPartitions(t *testing.T) {
+	onEach(t, func(t *testing.T, b *backend) {
+		p := Layout{Partitions: 3}.Open(b.Pool(), store.DefaultPrefix)
+		var want, unbroken []string
+		for i := range 4 * store.SchedulesPage {
+			name := fmt.Sprintf("s%04d", i)
+			_, _, err := p.Of(store.ScheduleID(name)).PutSchedule(t.Context(), aSchedule(name), b.inAnHour())
+			check(t, err)
+			if want = append(want, name); p.Of(store.ScheduleID(name)) != p.Stores[1] {
+				unbroken = append(unbroken, name)
+			}
+		}
+		names := func() (names []string, err error) {
+			all, err := p.Schedules(t.Context())
+			for _, s := range all {
+				names = append(names, s.Name)
+			}
+			return names, err
+		}
+		if got, err := names(); err != nil || !slices.Equal(got, want) {
+			t.Errorf("there are %d, %v, want %d", len(got), err, len(want))
+		}
+		if one, err := p.Stores[1].Schedules(t.Context()); err != nil || len(one.List) != len(want)-len(unbroken) || one.Last != "" {
+			t.Errorf("partition 1 has %d, %v, want %d", len(one.List), err, len(want)-len(unbroken))
+		}
+		b.do(t, "DEL", "delayer:{1}:schedules")
+		b.do(t, "SET", "delayer:{1}:schedules", "text")
+		if got, err := names(); err == nil || !strings.Contains(err.Error(), "partition 1: ") || !slices.Equal(got, unbroken) {
+			t.Errorf("with a broken partition there are %d, %v, want %d", len(got), err, len(unbroken))
+		}
+	})
+}

@@ -1,0 +1,87 @@
+package fleet
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/internal/devredis"
+	"github.com/mix-basic/delayer/internal/redisconn"
+	"github.com/mix-basic/delayer/internal/redistest"
+	"github.com/mix-basic/delayer/internal/store"
+)
+
+// check fails the test on an error.
+var check = redistest.Check
+
+// backend is an empty Redis, and its single partition.
+type backend struct {
+	*store.Store
+	*redistest.Fixture
+}
+
+func newBackend(f *redistest.Fixture) *backend {
+	return &backend{store.New(f.Pool(), store.DefaultPrefix), f}
+}
+
+// onRedis starts a redis-server.
+func onRedis(tb testing.TB, args ...string) (*backend, *redistest.Server) {
+	tb.Helper()
+	server := redistest.Start(tb, args...)
+	return newBackend(server.Fixture), server
+}
+
+// onEach runs the test on a redis-server and on what serves --dev.
+func onEach(t *testing.T, test func(t *testing.T, b *backend)) {
+	startMini := func(t *testing.T) string {
+		m, err := devredis.Start("127.0.0.1:0")
+		check(t, err)
+		t.Cleanup(m.Close)
+		return m.Addr
+	}
+	redistest.OnEach(t, startMini, func(t *testing.T, f *redistest.Fixture) { test(t, newBackend(f)) })
+}
+
+// poolOf is a pool of the cluster.
+func poolOf(t *testing.T, c *redistest.Cluster) *redisconn.Cluster {
+	t.Helper()
+	second := redisconn.Dialer{ConnectTimeout: time.Second, ReadTimeout: 3 * time.Second, WriteTimeout: 3 * time.Second}
+	pool := redisconn.NewCluster(strings.Split(c.Addrs(), ","), second, func(d redisconn.Dialer) *redis.Pool {
+		return &redis.Pool{MaxIdle: 4, DialContext: d.Dial, TestOnBorrowContext: redisconn.CheckRested}
+	})
+	t.Cleanup(func() { pool.Close() })
+	return pool
+}
+
+func (b *backend) do(tb testing.TB, command string, args ...any) any {
+	tb.Helper()
+	return b.With(tb).Do(command, args...)
+}
+
+// made is the answer of a call that works.
+func made[T any](t *testing.T, c *store.Call[T]) T {
+	t.Helper()
+	answer, err := c.Do(t.Context())
+	check(t, err)
+	return answer
+}
+
+// delayed is a job that is to be pushed.
+func delayed(id, topic string, delay time.Duration) store.Delayed {
+	return store.Delayed{Job: store.Job{ID: id, Topic: topic, Body: "b"}, Due: store.Due{After: delay}, Terms: store.Terms{Lifetime: time.Hour, Policy: store.Replace}}
+}
+
+// push stores a job in that partition.
+func push(t *testing.T, s *store.Store, id, topic string, delay time.Duration) {
+	t.Helper()
+	check(t, made(t, s.Push([]store.Delayed{delayed(id, topic, delay)}))[0])
+}
+
+func aSchedule(name string) store.Schedule {
+	return store.Schedule{Name: name, Spec: "@every 1m", Zone: "UTC", Topic: "t", Body: "body", Missed: store.MissedOnce, Overlap: store.OverlapAllow,
+		Terms: store.Terms{Lifetime: 7 * 24 * time.Hour}}
+}
+
+// inAnHour is a whole second.
+func (b *backend) inAnHour() time.Time { return time.Unix(int64(b.Clock())+3600, 0) }

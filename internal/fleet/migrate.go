@@ -1,0 +1,278 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/mix-basic/delayer/internal/store"
+)
+
+// Migrated is how far a migration is.
+type Migrated struct {
+	store.Adopted
+	Left     int // jobs and dead letters that are to be looked at, about; some of them may belong where they are
+	Reserved int // jobs that stay for now, because they are reserved
+}
+
+// migrateStep is how many IDs a migration asks for, and sets aside, at a time: that takes Redis about a millisecond.
+const migrateStep = 50
+
+// Migrate moves jobs and dead letters from the old partitions to where they belong, a batch at a time, and tells how far it is after
+// each. It returns true once it has found nothing more that is elsewhere. It may be stopped at any point, and begun anew.
+// What can't be moved is an error at the end. Reserved jobs are left: another call finds out what became of them.
+func (f *Fleet) Migrate(ctx context.Context, tell func(Migrated)) (done bool, err error) {
+	m := migration{Fleet: f, tell: tell}
+	for _, from := range f.leaving() {
+		n, err := from.Size(ctx)
+		if err != nil {
+			return false, err
+		}
+		m.sizes, m.Left = append(m.sizes, n), m.Left+n
+	}
+	for _, to := range f.Stores[:f.Layout.Partitions] {
+		if err := checkAdopt(ctx, to); err != nil && !store.Temporary(err) {
+			return false, err
+		}
+	}
+	if err := f.CopyPauses(ctx); err != nil && !store.Temporary(err) { // before jobs come to be ready there
+		return false, err
+	}
+	if err := f.CopyLimits(ctx); err != nil && !store.Temporary(err) {
+		return false, err
+	}
+	for i, from := range f.leaving() {
+		if err := m.move(ctx, from); err != nil {
+			return false, err
+		}
+		m.Left = 0
+		for _, n := range m.sizes[i+1:] {
+			m.Left += n
+		}
+	}
+	if m.found > 0 || m.broken != nil {
+		return false, m.broken
+	}
+	return true, f.endOld(ctx)
+}
+
+// endOld ends pauses and limits in old partitions: should they come to be again, nobody would know of these.
+func (f *Fleet) endOld(ctx context.Context) error {
+	for _, s := range f.Stores[f.Layout.Partitions:] {
+		paused, err := s.Paused(ctx)
+		if err != nil {
+			return err
+		}
+		for _, one := range paused {
+			for more := true; more; {
+				resumed, err := s.Resume(one.Topic, 1).Do(ctx)
+				if err != nil {
+					return err
+				}
+				more = resumed.More
+			}
+		}
+		limits, err := s.Limits(ctx)
+		if err != nil {
+			return err
+		}
+		for topic := range limits {
+			if err := s.SetLimit(ctx, topic, store.Limit{}, store.Share{}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// MigrationDone makes Redis keep that nothing is left in old partitions.
+func (f *Fleet) MigrationDone(ctx context.Context) error {
+	kept, err := f.check.keeper.Layout("done", f.Layout.kept()).Do(ctx)
+	if err == nil {
+		f.check.copy(ctx, kept)
+	}
+	return err
+}
+
+// FinishTransits finishes the batches of jobs in transit whose migration has died.
+func (f *Fleet) FinishTransits(ctx context.Context) error {
+	var errs []error
+	for _, from := range f.leaving() {
+		batch, err := from.SetAside(nil, false).Do(ctx)
+		if err == nil {
+			_, err = f.finish(ctx, from, batch)
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// checkAdopt fails if the partition can't adopt jobs: those in transit to it would stay so.
+func checkAdopt(ctx context.Context, to *store.Store) error {
+	if err := to.CheckAdopt(ctx); err != nil {
+		return fmt.Errorf("no job can be moved to %s: %w", to.Keys().Prefix(), err)
+	}
+	return nil
+}
+
+// leaving are the partitions of the previous layout that have, or had, jobs which belong elsewhere.
+func (f *Fleet) leaving() (all []*store.Store) {
+	l := f.Layout
+	for number := range l.Previous {
+		at := l.oldPlace(number)
+		if at >= l.Partitions || l.Previous%l.Partitions != 0 {
+			all = append(all, f.Stores[at])
+		}
+	}
+	return all
+}
+
+// migration is a Migrate that is under way.
+type migration struct {
+	*Fleet
+	Migrated
+	tell   func(Migrated)
+	sizes  []int // of the partitions that are left
+	found  int   // jobs that are elsewhere
+	broken error // the first of what can't be moved
+}
+
+// move moves what one partition has, and finishes what is in transit from there.
+func (m *migration) move(ctx context.Context, from *store.Store) error {
+	reserved := m.Reserved
+	topics, err := from.EveryTopic(ctx)
+	if err == nil {
+		err = m.finishTransit(ctx, from)
+	}
+	if err == nil {
+		err = m.moveSet(ctx, from, from.Keys().JobPool())
+	}
+	for _, topic := range topics {
+		if err == nil {
+			err = m.note(from.Keys().ReadyQueue(topic), m.moveReady(ctx, from, topic))
+		}
+		if err == nil {
+			err = m.note(from.Keys().DeadLetters(topic), m.moveSet(ctx, from, from.Keys().DeadLetters(topic)))
+		}
+	}
+	if err == nil { // what was ready at first may have been reserved by then
+		m.Reserved = reserved
+		err = m.moveSet(ctx, from, from.Keys().JobPool())
+	}
+	if err == nil {
+		err = m.moveSet(ctx, from, from.Keys().Once())
+	}
+	if err == nil {
+		err = m.finishTransit(ctx, from)
+	}
+	return err
+}
+
+func (m *migration) finishTransit(ctx context.Context, from *store.Store) error {
+	batch, err := from.SetAside(nil, false).Do(ctx)
+	if err != nil || batch.Serial == 0 {
+		return err
+	}
+	m.found++
+	return m.finishBatch(ctx, from, batch)
+}
+
+func (m *migration) finishBatch(ctx context.Context, from *store.Store, batch store.Aside) error {
+	sum, err := m.finish(ctx, from, batch)
+	add(&m.Adopted, sum)
+	return err
+}
+
+// note keeps an error that is the one key's, and returns any other.
+func (m *migration) note(key string, err error) error {
+	if store.KindOf(err) != store.WrongType {
+		return err
+	}
+	if m.broken == nil {
+		m.broken = fmt.Errorf("%s: %w", store.Quote(key), err)
+	}
+	return nil
+}
+
+// moveSet moves the jobs, or dead letters, of a sorted set.
+func (m *migration) moveSet(ctx context.Context, from *store.Store, key string) error {
+	for place := "0"; ; {
+		ids, next, err := from.Members(ctx, key, place, migrateStep)
+		if err != nil {
+			return err
+		}
+		m.Left = max(m.Left-len(ids), 0)
+		leave, _ := m.divide(from, ids)
+		for len(leave) > 0 {
+			some := leave[:min(len(leave), migrateStep)]
+			lookedAt, err := m.setAside(ctx, from, func() *store.Call[store.Aside] { return from.SetAsideOf(key, some) })
+			if err != nil {
+				return err
+			}
+			leave = leave[lookedAt:]
+		}
+		if place = next; place == "0" {
+			return nil
+		}
+	}
+}
+
+// moveReady moves the jobs of a topic that are ready, also while it is paused.
+func (m *migration) moveReady(ctx context.Context, from *store.Store, topic string) error {
+	for _, queue := range []string{from.Keys().ReadyQueue(topic), from.Keys().PausedQueue(topic)} {
+		if err := m.moveQueue(ctx, from, queue); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// moveQueue moves the jobs of a queue. Those that stay go to its end, one after the other, so that they are in the same
+// order again in the end.
+func (m *migration) moveQueue(ctx context.Context, from *store.Store, queue string) error {
+	n, err := from.Length(ctx, queue)
+	for n > 0 && err == nil {
+		var ids []string
+		if ids, _, err = from.Members(ctx, queue, "0", min(n, migrateStep)); err != nil || len(ids) == 0 {
+			return err
+		}
+		var lookedAt int
+		leave, stay := m.divide(from, ids)
+		lookedAt, err = m.setAside(ctx, from, func() *store.Call[store.Aside] { return from.SetAsideReady(queue, leave, stay) })
+		n -= max(lookedAt, 1)
+		m.Left = max(m.Left-lookedAt, 0)
+	}
+	return err
+}
+
+// divide divides IDs into those that belong elsewhere and those that don't.
+func (m *migration) divide(from *store.Store, ids []string) (leave, stay []string) {
+	for _, id := range ids {
+		if m.Of(id) == from {
+			stay = append(stay, id)
+		} else {
+			leave = append(leave, id)
+		}
+	}
+	m.found += len(leave)
+	return leave, stay
+}
+
+// setAside makes the call that sets jobs aside, if they can be stored elsewhere, and finishes the batch; before that another one, if
+// that was there. It returns how many were looked at of what was asked for.
+func (m *migration) setAside(ctx context.Context, from *store.Store, call func() *store.Call[store.Aside]) (lookedAt int, err error) {
+	for _, to := range store.OneOfEachNode(m.Stores[:m.Layout.Partitions]) {
+		if err := checkAdopt(ctx, to); err != nil {
+			return 0, err
+		}
+	}
+	batch := store.Aside{WasThere: true}
+	for batch.WasThere && err == nil {
+		if batch, err = call().Do(ctx); err == nil {
+			err = m.finishBatch(ctx, from, batch)
+		}
+	}
+	m.Reserved += len(batch.Reserved)
+	m.tell(m.Migrated)
+	return batch.LookedAt, err
+}

@@ -1,0 +1,98 @@
+package fleet
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/mix-basic/delayer/internal/store"
+)
+
+// Stats is Store.Stats of all partitions and of all topics that any of them knows, by name. Each is asked only for those that it knows. Its
+// Time is that of the first one: the numbers of the others are a little younger.
+func (f *Fleet) Stats(ctx context.Context) (store.Stats, error) {
+	names, parts := make([][]string, len(f.Stores)), make([]store.Stats, len(f.Stores))
+	for i, s := range f.Stores {
+		var err error
+		if names[i], _, err = s.KnownTopics(ctx, store.AllTopics, ""); err == nil {
+			parts[i], err = f.StatsOf(ctx, i, names[i], false)
+		}
+		if err != nil {
+			return store.Stats{}, f.named(i, err)
+		}
+	}
+	sum := NewSum(slices.Sorted(slices.Values(JoinNames(names))))
+	for _, part := range parts {
+		sum.Add(part)
+	}
+	return sum.Stats, nil
+}
+
+// StatsOf is Store.Stats of the partition at that place. Of a topic whose limit excludes it the ready jobs are Untagged, and none are Held.
+func (f *Fleet) StatsOf(ctx context.Context, place int, topics []string, late bool) (store.Stats, error) {
+	all, err := f.Stores[place].Stats(ctx, topics, late)
+	for i := range all.Topics {
+		if t := &all.Topics[i]; f.Layout.excludes(place, t.Limit) {
+			t.Untagged, t.Held = max(t.Ready, 0), 0
+		}
+	}
+	return all, err
+}
+
+// Sum are the Stats of partitions together.
+type Sum struct {
+	store.Stats
+	places map[string]int
+}
+
+// NewSum begins one of these topics.
+func NewSum(topics []string) *Sum {
+	s := &Sum{store.Stats{Topics: make([]store.TopicCounts, len(topics))}, make(map[string]int, len(topics))}
+	for i, topic := range topics {
+		s.Topics[i], s.places[topic] = store.TopicCounts{Topic: topic, AtLeast: -1}, i
+	}
+	return s
+}
+
+// Add adds what a partition has of the topics, in any order. Other topics don't count.
+func (s *Sum) Add(part store.Stats) {
+	s.Time = cmp.Or(s.Time, part.Time)
+	s.Pool += part.Pool
+	s.Waiting += part.Waiting
+	s.Overdue = Longer(s.Overdue, part.Overdue)
+	for _, t := range part.Topics {
+		if i, counts := s.places[t.Topic]; counts {
+			addCounts(&s.Topics[i], t)
+		}
+	}
+}
+
+// addCounts adds another partition's numbers of the topic.
+func addCounts(t *store.TopicCounts, part store.TopicCounts) {
+	t.Ready, t.Reserved, t.Dead = Plus(t.Ready, part.Ready), Plus(t.Reserved, part.Reserved), Plus(t.Dead, part.Dead)
+	t.Overdue, t.AtLeast = Longer(t.Overdue, part.Overdue), max(t.AtLeast, part.AtLeast)
+	t.Held, t.Slots, t.Untagged = t.Held+part.Held, t.Slots+part.Slots, t.Untagged+part.Untagged
+	if t.HeldUntil.IsZero() || !part.HeldUntil.IsZero() && part.HeldUntil.Before(t.HeldUntil) {
+		t.HeldUntil = part.HeldUntil
+	}
+	if t.Limit == (store.Limit{}) {
+		t.Limit = part.Limit
+	}
+}
+
+// Plus adds numbers. -1 is one that is not known; then neither is the sum.
+func Plus(a, b int) int {
+	if a < 0 || b < 0 {
+		return -1
+	}
+	return a + b
+}
+
+// Longer is the longer of both. -1 is one that is not known; then neither is the result.
+func Longer(a, b time.Duration) time.Duration {
+	if a < 0 || b < 0 {
+		return -1
+	}
+	return max(a, b)
+}

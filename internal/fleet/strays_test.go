@@ -1,0 +1,76 @@
+package fleet
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/mix-basic/delayer/internal/store"
+)
+
+// Jobs that nobody looks for are found, whatever state they are in: those of a single partition beside several, and those in partitions that there once were.
+func TestStrays(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, b *backend) {
+		ctx := t.Context()
+		strays := func(p *Fleet) []Stray {
+			t.Helper()
+			found, err := p.Strays(ctx)
+			check(t, err)
+			return found
+		}
+		expect := func(p *Fleet, want ...Stray) {
+			t.Helper()
+			if got := strays(p); !slices.Equal(got, want) {
+				t.Errorf("with %v: %+v, want %+v", p.Layout, got, want)
+			}
+		}
+		one := store.New(b.Pool(), store.DefaultPrefix) // which nobody refuses, as a client of the original
+		expect(b.partitioned(1))                        // there is no layout
+		sixteen := b.partitioned(16)
+		push(t, sixteen.Of("a"), "a", "t", 0)
+		expect(sixteen)
+		push(t, one, "waits", "t", time.Hour)
+		push(t, one, "ready", "t", 0)
+		b.Do("ZADD", one.Keys().DeadLetters("dead"), 1000, "dead")
+		b.Do("ZADD", one.Keys().DeadTopics(), 1000, "dead")
+		expect(sixteen, Stray{1, 3, false})
+		for i := range 201 { // one more than are looked at
+			b.Do("ZADD", one.Keys().Topics(), 1000, i)
+		}
+		expect(sixteen, Stray{1, 2, true})
+		growing := Layout{16, 1}.Open(b.Pool(), store.DefaultPrefix)
+		check(t, growing.Stores[0].Ping(ctx))
+		expect(growing) // it looks for all of them
+
+		b.Do("FLUSHALL")
+		push(t, b.partitioned(16).Of("a"), "a", "t", time.Hour)
+		four := Layout{4, 16}.Open(b.Pool(), store.DefaultPrefix)
+		expect(four)
+		for done := false; !done; {
+			var err error
+			done, err = four.Migrate(ctx, func(Migrated) {})
+			check(t, err)
+		}
+		check(t, four.MigrationDone(ctx))
+		four = b.partitioned(4)
+		expect(four)
+		hung := store.New(b.Pool(), store.KeysOf(store.DefaultPrefix).Partition(7).Prefix()) // of a program that still knows of 16
+		push(t, hung, "late", "t", time.Hour)
+		push(t, one, "old", "t", time.Hour)
+		expect(four, Stray{1, 1, false}, Stray{16, 1, false})
+		for _, before := range []int{1, 16} { // as Command does
+			p := Layout{4, before}.Open(b.Pool(), store.DefaultPrefix)
+			for done := false; !done; {
+				var err error
+				done, err = p.Migrate(ctx, func(Migrated) {})
+				check(t, err)
+			}
+			check(t, p.MigrationDone(ctx))
+		}
+		expect(four)
+		if _, err := b.partitioned(16).Strays(ctx); !store.Refused(err) {
+			t.Errorf("with another layout: %v", err)
+		}
+	})
+}

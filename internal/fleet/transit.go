@@ -1,0 +1,77 @@
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/mix-basic/delayer/internal/store"
+)
+
+// MigrateJobs moves what there is of these IDs in old partitions to those that they belong to, so that
+// whatever is done with them next can be done there. Reserved jobs stay, and are returned, unless all are to move (see Store.SetAside).
+func (f *Fleet) MigrateJobs(ctx context.Context, ids []string, all bool) (reserved map[string]bool, err error) {
+	ids = slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return f.OldOf(id) == nil })
+	reserved = map[string]bool{}
+	for _, old := range Divide(ids, func(i int) *store.Store { return f.OldOf(ids[i]) }) {
+		if err := f.migrateFrom(ctx, old.Store, old.Items, all, reserved); err != nil {
+			return nil, fmt.Errorf("from an old partition: %w", err)
+		}
+	}
+	return reserved, nil
+}
+
+func (f *Fleet) migrateFrom(ctx context.Context, old *store.Store, ids []string, all bool, reserved map[string]bool) error {
+	for len(ids) > 0 {
+		batch, err := old.SetAside(ids[:min(len(ids), migrateStep)], all).Do(ctx)
+		if err == nil {
+			_, err = f.finish(ctx, old, batch)
+		}
+		if err != nil {
+			return err
+		}
+		if !batch.WasThere {
+			for _, place := range batch.Reserved {
+				reserved[ids[place]] = true
+			}
+			ids = ids[batch.LookedAt:]
+		}
+	}
+	return nil
+}
+
+// finish makes the partitions that the jobs of a batch in transit belong to adopt them, and then lets the batch go.
+func (f *Fleet) finish(ctx context.Context, from *store.Store, batch store.Aside) (sum store.Adopted, err error) {
+	if batch.Serial == 0 {
+		return store.Adopted{}, nil
+	}
+	parts := Divide(batch.Jobs, func(i int) *store.Store { return f.Of(batch.Jobs[i].ID) })
+	last := int64(0)
+	call := func(i int) *store.Call[store.Adopted] {
+		return parts[i].Store.Adopt(from, batch.Serial, parts[i].Items)
+	}
+	store.InTurn(ctx, StoresOf(parts), len(f.Stores), call, func(_ int, a store.Adopted, failed error) bool {
+		add(&sum, a)
+		last = max(last, a.Last)
+		if failed != nil && err == nil {
+			err = failed
+		}
+		return true
+	})
+	if err != nil {
+		return sum, err
+	}
+	again, err := from.LetGo(batch.Serial, last).Do(ctx)
+	if again {
+		var more store.Adopted
+		if batch, err = from.SetAside(nil, false).Do(ctx); err == nil {
+			more, err = f.finish(ctx, from, batch)
+		}
+		add(&sum, more)
+	}
+	return sum, err
+}
+
+func add(a *store.Adopted, b store.Adopted) {
+	a.Stored, a.Superseded = a.Stored+b.Stored, a.Superseded+b.Superseded
+}
