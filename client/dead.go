@@ -54,16 +54,12 @@ func (c *Client) Dead(ctx context.Context, topic string) iter.Seq2[DeadLetter, e
 	}
 }
 
-func (c *Client) nextDead(ctx context.Context, reader *fleet.DeadReader) ([]store.Summary, error) {
+func (c *Client) nextDead(ctx context.Context, reader *fleet.DeadReader) ([]fleet.Found, error) {
 	if err := c.begin(ctx); err != nil {
 		return nil, err
 	}
 	defer c.running.Done()
-	step, err := reader.Next(ctx)
-	if len(step) == 0 {
-		return nil, err
-	}
-	return reader.InOrder(step), nil
+	return reader.Next(ctx)
 }
 
 // Requeue makes a ready job of a dead letter again, with all its attempts. It is kept then as one that
@@ -90,28 +86,15 @@ func (c *Client) Requeue(ctx context.Context, id string) error {
 // RequeueAll is Requeue for all dead letters of the topic, the oldest first, some at a time. It
 // returns how many are ready now. Those of which there is a job stay dead letters, and are an error
 // (ErrExists) when all others are done.
-func (c *Client) RequeueAll(ctx context.Context, topic string) (int, error) {
-	done := 0
-	var kept error
-	err := c.eachOldDead(ctx, topic, func(s *store.Store, ids []string) error {
-		errs, err := s.Requeue(ctx, ids, DefaultReadyMaxLifetime)
-		var stale []string
-		for i, err := range errs {
-			switch {
-			case err == nil:
-				done++
-			case errors.Is(err, ErrNotFound):
-				stale = append(stale, ids[i])
-			default:
-				kept = errors.Join(kept, fmt.Errorf("%s: %w", store.Quote(ids[i]), err))
-			}
-		}
-		if len(stale) > 0 {
-			_, err = s.DropDead(ctx, topic, stale, time.Time{})
-		}
-		return err
+func (c *Client) RequeueAll(ctx context.Context, topic string) (done int, err error) {
+	err = c.onTopic(ctx, "requeue all", topic, func() error {
+		var kept error
+		done, err = c.fleet.RequeueDead(ctx, fleet.DeadRange{Topic: topic, Stale: true}, func(id string, why error) {
+			kept = errors.Join(kept, fmt.Errorf("%s: %w", store.Quote(id), why))
+		})
+		return errors.Join(kept, err)
 	})
-	return done, failed("requeue all", topic, errors.Join(kept, err))
+	return done, err
 }
 
 // DropDead deletes the topic's dead letters of these IDs, and returns how many there were.
@@ -146,27 +129,10 @@ func (c *Client) dropDead(ctx context.Context, topic string, ids []string) (drop
 
 // DropAllDead deletes all dead letters of the topic, some at a time, and returns how many
 // there were.
-func (c *Client) DropAllDead(ctx context.Context, topic string) (int, error) {
-	dropped := 0
-	err := c.eachOldDead(ctx, topic, func(s *store.Store, ids []string) error {
-		n, err := s.DropDead(ctx, topic, ids, time.Time{})
-		dropped += n
+func (c *Client) DropAllDead(ctx context.Context, topic string) (dropped int, err error) {
+	err = c.onTopic(ctx, "drop all dead", topic, func() error {
+		dropped, err = c.fleet.DropDead(ctx, fleet.DeadRange{Topic: topic, Oldest: true, Stale: true})
 		return err
 	})
-	return dropped, failed("drop all dead", topic, err)
-}
-
-// eachOldDead calls do with the IDs of all dead letters that the topic has now, the oldest first,
-// some at a time.
-func (c *Client) eachOldDead(ctx context.Context, topic string, do func(*store.Store, []string) error) error {
-	if err := checkTopic(topic); err != nil {
-		return err
-	}
-	if err := c.begin(ctx); err != nil {
-		return err
-	}
-	defer c.running.Done()
-	return c.fleet.EachDead(ctx, fleet.DeadRange{Topic: topic, Oldest: true, Stale: true}, func(s *store.Store, letters []store.Summary) error {
-		return do(s, each(letters, func(l store.Summary) string { return l.ID }))
-	})
+	return dropped, err
 }

@@ -1,12 +1,9 @@
 package fleet
 
 import (
-	"cmp"
 	"context"
-	"slices"
-	"sort"
+	"errors"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/mix-basic/delayer/internal/store"
@@ -15,173 +12,145 @@ import (
 // DeadRange says which of a topic's dead letters are meant, and in which order.
 type DeadRange struct {
 	Topic  string
-	After  time.Time // buried at that time or later
-	Before time.Time // buried before that time; zero: at any
-	Oldest bool      // the oldest first, without those that die meanwhile: they might do so for ever
-	Stale  bool      // also entries whose letters are gone, or another topic's
-	Whole  bool      // bodies, errors and reasons are told whole; else nothing of bodies, and beginnings
+	After  time.Time                // buried at that time or later
+	Before time.Time                // buried before that time; zero: at any
+	Only   func(store.Summary) bool // those that it reports; nil: all
+	Oldest bool                     // the oldest first, without those that die meanwhile: they might do so for ever
+	Stale  bool                     // also entries whose letters are gone, or another topic's
+	Whole  bool                     // bodies, errors and reasons are told whole; else nothing of bodies, and beginnings
 }
 
-// deadStep is how many dead letters are looked at a time.
-const deadStep = 100
+// Of several partitions fewer letters are read of each at a time: mergedStep of all, but leastStep of each.
+const deadStep, mergedStep, leastStep = 100, 400, 10
 
 // DeadReader reads dead letters of all partitions, some at a time.
 type DeadReader struct {
 	DeadRange
-	of []*deadPages
-}
-
-// DeadOf are some dead letters of one partition.
-type DeadOf struct {
-	*store.Store
-	Letters []store.Summary
+	*Reader
+	begun bool
 }
 
 // ReadDead begins to read. Redis is not asked yet.
-func (f *Fleet) ReadDead(r DeadRange) *DeadReader {
-	reader := &DeadReader{DeadRange: r}
-	for _, s := range f.Stores {
-		reader.of = append(reader.of, newDeadPages(s, r, len(f.Stores)))
+func (f *Fleet) ReadDead(d DeadRange) *DeadReader {
+	step := deadStep
+	if n := len(f.Stores); n > 1 {
+		step = min(max(mergedStep/n, leastStep), deadStep)
 	}
-	return reader
+	page := store.Browse{Topic: d.Topic, State: "dead", Jobs: step, Entries: step, After: timePlace(d.Before), Oldest: d.Oldest, Stale: d.Stale, Whole: d.Whole}
+	if d.Whole {
+		page.Entries = 4 * step
+	}
+	if d.Oldest {
+		page.After = timePlace(d.After)
+	}
+	return &DeadReader{DeadRange: d, Reader: f.Read(page)}
 }
 
-// Next are the next letters, of each partition in their order: of all partitions none comes behind any of a later
-// call. There are none at the end.
-func (r *DeadReader) Next(ctx context.Context) (step []DeadOf, err error) {
-	var last *store.Summary // the letters up to this one come before all that were not read yet
-	for _, d := range r.of {
-		if err := d.fill(ctx); err != nil {
-			return nil, err
-		}
-		if n := len(d.page); !d.ended && (last == nil || r.compare(d.page[n-1], *last) < 0) {
-			last = &d.page[n-1]
-		}
+// Next are the next letters, in their order. There are none at the end.
+func (r *DeadReader) Next(ctx context.Context) ([]Found, error) {
+	if err := r.begin(ctx); err != nil {
+		return nil, err
 	}
-	for _, d := range r.of {
-		if letters := d.upTo(last); len(letters) > 0 {
-			step = append(step, DeadOf{d.Store, letters})
-		}
+	more, err := true, error(nil)
+	for more && err == nil && len(r.Settled()) == 0 {
+		more, err = r.More(ctx)
 	}
-	return step, nil
+	if err != nil {
+		return nil, err
+	}
+	return r.Take(), nil
 }
 
-// InOrder are the letters of a step in the order of all partitions.
-func (r *DeadReader) InOrder(step []DeadOf) []store.Summary {
-	if len(step) == 1 {
-		return step[0].Letters
+// begin finds out where to end in each partition: with the newest letter that is there now, if the oldest come first.
+func (r *DeadReader) begin(ctx context.Context) error {
+	if r.begun {
+		return nil
 	}
-	var all []store.Summary
-	for _, of := range step {
-		all = append(all, of.Letters...)
-	}
-	slices.SortStableFunc(all, r.compare)
-	return all
-}
-
-// EachDead calls do with the dead letters, some of one partition at a time, as Next gives them. An error ends it.
-func (f *Fleet) EachDead(ctx context.Context, r DeadRange, do func(*store.Store, []store.Summary) error) error {
-	for reader := f.ReadDead(r); ; {
-		step, err := reader.Next(ctx)
-		if err != nil || len(step) == 0 {
+	for _, p := range r.parts {
+		p.ends = func(l store.Summary) bool { return l.At.Before(r.After) }
+		if !r.Oldest {
+			continue
+		}
+		newest, err := p.Browse(ctx, store.Browse{Topic: r.Topic, State: "dead", Jobs: 1, Entries: 1, Stale: true})
+		if err != nil {
 			return err
 		}
-		for _, of := range step {
-			if err := do(of.Store, of.Letters); err != nil {
+		if p.ended = len(newest.Jobs) == 0; !p.ended {
+			until := newest.Jobs[0].At
+			p.ends = func(l store.Summary) bool { return l.At.After(until) || !r.Before.IsZero() && !l.At.Before(r.Before) }
+		}
+	}
+	r.begun = true
+	return nil
+}
+
+// EachDead calls do with the dead letters that are meant, some of one partition at a time. An error ends it.
+func (f *Fleet) EachDead(ctx context.Context, d DeadRange, do func(*store.Store, []store.Summary) error) error {
+	for reader := f.ReadDead(d); ; {
+		found, err := reader.Next(ctx)
+		if err != nil || len(found) == 0 {
+			return err
+		}
+		var letters []store.Summary
+		var stores []*store.Store
+		for _, l := range found {
+			if d.Only == nil || d.Only(l.Summary) {
+				letters, stores = append(letters, l.Summary), append(stores, l.Store)
+			}
+		}
+		for _, of := range Divide(letters, func(i int) *store.Store { return stores[i] }) {
+			if err := do(of.Store, of.Items); err != nil {
 				return err
 			}
 		}
 	}
 }
 
-// compare is below 0 if a comes first.
-func (r DeadRange) compare(a, b store.Summary) int {
-	if r.Oldest {
-		return cmp.Or(a.At.Compare(b.At), strings.Compare(a.ID, b.ID))
-	}
-	return cmp.Or(b.At.Compare(a.At), strings.Compare(b.ID, a.ID))
-}
-
-// deadPages are the pages of one partition's dead letters.
-type deadPages struct {
-	*store.Store
-	DeadRange
-	next   store.Browse
-	newest time.Time       // when the last one was buried that was there in the beginning, if the oldest come first
-	page   []store.Summary // what was read and not yet told
-	begun  bool
-	ended  bool // there is no more to read
-}
-
-// Of several partitions fewer letters are read of each at a time: mergedStep of all, but leastStep of each.
-const mergedStep, leastStep = 400, 10
-
-func newDeadPages(s *store.Store, r DeadRange, partitions int) *deadPages {
-	step := deadStep
-	if partitions > 1 {
-		step = min(max(mergedStep/partitions, leastStep), deadStep)
-	}
-	d := &deadPages{Store: s, DeadRange: r}
-	d.next = store.Browse{Topic: r.Topic, State: "dead", Jobs: step, Entries: step, After: timePlace(r.Before), Stale: r.Stale, Whole: r.Whole}
-	if r.Whole {
-		d.next.Entries = 4 * step
-	}
-	if r.Oldest {
-		d.next.After, d.next.Oldest = timePlace(r.After), true
-	}
-	return d
-}
-
-// begin finds out up to which letter to read, if the oldest come first.
-func (d *deadPages) begin(ctx context.Context) error {
-	if d.begun || !d.Oldest {
-		return nil
-	}
-	newest, err := d.Browse(ctx, store.Browse{Topic: d.Topic, State: "dead", Jobs: 1, Entries: 1, Stale: true})
-	if err != nil {
-		return err
-	}
-	d.begun, d.ended = true, len(newest.Jobs) == 0
-	if !d.ended {
-		d.newest = newest.Jobs[0].At
-	}
-	return nil
-}
-
-func (d *deadPages) isBeyond(l store.Summary) bool {
-	if !d.Oldest {
-		return l.At.Before(d.After)
-	}
-	return l.At.After(d.newest) || !d.Before.IsZero() && !l.At.Before(d.Before)
-}
-
-// fill reads until there is a letter to tell, or no more.
-func (d *deadPages) fill(ctx context.Context) error {
-	if err := d.begin(ctx); err != nil {
-		return err
-	}
-	for len(d.page) == 0 && !d.ended {
-		page, err := d.Browse(ctx, d.next)
-		if err != nil {
-			return err
+// RequeueDead makes ready jobs of the dead letters that are meant, the oldest first, with all their attempts, and returns how many are ready now,
+// also with an error. kept is told of each that stays a dead letter, and why. Entries whose letters are gone are dropped, if these are meant.
+func (f *Fleet) RequeueDead(ctx context.Context, d DeadRange, kept func(id string, why error)) (done int, err error) {
+	d.Oldest = true
+	err = f.EachDead(ctx, d, func(s *store.Store, letters []store.Summary) error {
+		errs, err := s.Requeue(ctx, idsOf(letters), store.DefaultLifetime)
+		var gone []string
+		for i, err := range errs {
+			switch id := letters[i].ID; {
+			case err == nil:
+				done++
+			case errors.Is(err, store.ErrNotFound): // somebody else was faster
+				gone = append(gone, id)
+			default:
+				kept(id, err)
+			}
 		}
-		all := len(page.Jobs)
-		d.page = slices.DeleteFunc(page.Jobs, d.isBeyond)
-		d.next.After = page.Last
-		d.ended = page.Last == (store.Place{}) || len(d.page) < all // the others are beyond, too
-	}
-	return nil
+		if d.Stale && len(gone) > 0 {
+			_, err = s.DropDead(ctx, d.Topic, gone, time.Time{})
+		}
+		return err
+	})
+	return done, err
 }
 
-// upTo takes the letters that were read up to the last one; nil is behind all.
-func (d *deadPages) upTo(last *store.Summary) []store.Summary {
-	n := len(d.page)
-	if last != nil {
-		n = sort.Search(n, func(i int) bool { return d.compare(d.page[i], *last) > 0 })
+// DropDead deletes the dead letters that are meant, and returns how many there were, also with an error.
+func (f *Fleet) DropDead(ctx context.Context, d DeadRange) (dropped int, err error) {
+	err = f.EachDead(ctx, d, func(s *store.Store, letters []store.Summary) error {
+		until := letters[0].At // one that has died again since may not be meant any more
+		if d.Oldest {
+			until = letters[len(letters)-1].At
+		}
+		n, err := s.DropDead(ctx, d.Topic, idsOf(letters), until)
+		dropped += n
+		return err
+	})
+	return dropped, err
+}
+
+func idsOf(letters []store.Summary) []string {
+	ids := make([]string, len(letters))
+	for i, l := range letters {
+		ids[i] = l.ID
 	}
-	letters := d.page[:n]
-	d.page = d.page[n:]
-	return letters
+	return ids
 }
 
 // timePlace stands before all letters that were buried at that time, and behind all before it; the

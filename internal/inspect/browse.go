@@ -112,6 +112,33 @@ func (o *Inspector) browse(ctx context.Context, q Query) (Page, error) {
 	return page, nil
 }
 
+// browseMerged reads a page of all partitions in one order, which goes on behind a place of any of them. Each partition
+// is read at least once, and then the one that keeps the others waiting, browseSteps times at most.
+func (o *Inspector) browseMerged(ctx context.Context, q Query, limit int, after store.Place) (Page, error) {
+	n := len(o.fleet.Stores)
+	r := o.fleet.Read(store.Browse{
+		Topic: q.Topic, State: q.State, Jobs: min(limit, max(2*limit/n, 10)), Entries: browseStep, Preview: preview, After: after,
+	})
+	for step := 0; step < n || step < n+browseSteps && len(r.Settled()) < limit; step++ {
+		if more, err := r.More(ctx); err != nil {
+			return Page{}, err
+		} else if !more {
+			break
+		}
+	}
+	page, settled := Page{Looked: r.Looked}, r.Settled()
+	for _, job := range settled[:min(limit, len(settled))] {
+		page.Jobs = append(page.Jobs, job.Summary)
+	}
+	switch at, more := r.At(); {
+	case len(settled) > limit || len(settled) == limit && more:
+		page.Cursor = cursor{0, settled[limit-1].Place}.String()
+	case more:
+		page.Cursor = cursor{0, at}.String()
+	}
+	return page, nil
+}
+
 // cursor is where a page ends.
 type cursor struct {
 	partition int

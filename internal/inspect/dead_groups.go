@@ -59,7 +59,7 @@ func (o *Inspector) DeadGroups(ctx context.Context, topic string, most int) (Dea
 		if len(step) == 0 {
 			return found, nil
 		}
-		for _, l := range reader.InOrder(step) {
+		for _, l := range step {
 			if found.Looked == most {
 				found.More = true
 				return found, nil

@@ -1,0 +1,131 @@
+package fleet
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/mix-basic/delayer/internal/store"
+)
+
+// Reader reads jobs of all partitions in one order, that of their scores and IDs. It reads a page at a time, of the partition that it has read
+// least far, as that one keeps the others waiting.
+type Reader struct {
+	Looked int // entries
+	parts  []*partReader
+	newest bool    // the highest score comes first
+	found  []Found // and not taken
+}
+
+// Found is a job that a Reader has found, and where.
+type Found struct {
+	store.Summary
+	*store.Store
+	Place store.Place
+	score float64
+}
+
+// partReader reads one partition.
+type partReader struct {
+	*store.Store
+	next  store.Browse             // page
+	ends  func(store.Summary) bool // reports the first job that is not meant, nor are those behind it; nil: all are meant
+	begun bool                     // a page was read
+	ended bool
+	last  Found // up to where it was read
+}
+
+// Read begins to read what q says, of each partition from q.After on. Redis is not asked yet.
+func (f *Fleet) Read(q store.Browse) *Reader {
+	r := &Reader{newest: q.State == "dead" && !q.Oldest}
+	for _, s := range f.Stores {
+		r.parts = append(r.parts, &partReader{Store: s, next: q})
+	}
+	return r
+}
+
+// More reads a page. It reports false if all was read.
+func (r *Reader) More(ctx context.Context) (bool, error) {
+	p := r.leastRead()
+	if p == nil {
+		return false, nil
+	}
+	page, err := p.Browse(ctx, p.next)
+	if err != nil {
+		return false, err
+	}
+	r.Looked += page.Looked
+	p.next.After, p.last = page.Last, foundAt(page.Last)
+	p.begun, p.ended = true, page.Last == store.Place{}
+	for i, job := range page.Jobs {
+		if p.ends != nil && p.ends(job) {
+			p.ended = true
+			break
+		}
+		found := foundAt(page.Places[i])
+		found.Summary, found.Store = job, p.Store
+		r.found = append(r.found, found)
+	}
+	slices.SortStableFunc(r.found, r.compare)
+	return true, nil
+}
+
+// Settled are the jobs, in order, before which there can be no other.
+func (r *Reader) Settled() []Found {
+	p := r.leastRead()
+	switch {
+	case p == nil:
+		return r.found
+	case !p.begun:
+		return nil
+	}
+	n, _ := slices.BinarySearchFunc(r.found, p.last, func(a, last Found) int {
+		return cmp.Or(r.compare(a, last), -1)
+	})
+	return r.found[:n]
+}
+
+// Take takes the settled jobs.
+func (r *Reader) Take() []Found {
+	settled := r.Settled()
+	r.found = r.found[len(settled):]
+	return settled
+}
+
+// At is up to where all partitions were read, and whether there is more behind it.
+func (r *Reader) At() (at store.Place, more bool) {
+	if p := r.leastRead(); p != nil {
+		return p.next.After, true
+	}
+	return store.Place{}, false
+}
+
+// leastRead is the partition that was read least far; nil if all were read to their ends.
+func (r *Reader) leastRead() (least *partReader) {
+	for _, p := range r.parts {
+		switch {
+		case p.ended:
+		case !p.begun:
+			return p
+		case least == nil || r.compare(p.last, least.last) < 0:
+			least = p
+		}
+	}
+	return least
+}
+
+// compare is below 0 if a comes first: the lower score, and of equal ones the lower ID; the other way round if the newest comes first.
+func (r *Reader) compare(a, b Found) int {
+	order := cmp.Or(cmp.Compare(a.score, b.score), strings.Compare(a.Place.ID, b.Place.ID))
+	if r.newest {
+		return -order
+	}
+	return order
+}
+
+func foundAt(p store.Place) Found {
+	score, _ := strconv.ParseFloat(p.At, 64)
+	return Found{Place: p, score: score}
+}
