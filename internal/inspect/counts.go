@@ -51,7 +51,7 @@ func (c Counts) AtLeast() bool { return c.Known > len(c.Topics) }
 // Counts reads those of all topics or, where a partition knows more than MostTopics, of as many that were used last. It costs Redis about a
 // microsecond for each topic of each partition that knows it, and some for one that has anything, whatever the number of jobs.
 func (o *Inspector) Counts(ctx context.Context) (Counts, error) {
-	return o.countsOfLast(ctx, make(failures, len(o.fleet.Stores)), MostTopics)
+	return o.countsOfLast(ctx, o.none(), MostTopics)
 }
 
 // countsOfLast is Counts of the partitions that have not failed yet, of another number of topics.
@@ -73,17 +73,16 @@ func (o *Inspector) countsOfLast(ctx context.Context, failed failures, most int)
 
 // CountsOf reads those of some topics.
 func (o *Inspector) CountsOf(ctx context.Context, topics ...string) (Counts, error) {
-	return o.countsOf(ctx, make(failures, len(o.fleet.Stores)), topics, known{})
+	return o.countsOf(ctx, o.none(), topics, known{})
 }
 
 // countsOf is CountsOf of the partitions that have not failed yet. Each is asked for those topics only that it may have.
 func (o *Inspector) countsOf(ctx context.Context, failed failures, topics []string, known known) (Counts, error) {
-	parts, asked := make([]store.Stats, len(o.fleet.Stores)), known.of(topics, len(o.fleet.Stores))
-	o.each(ctx, failed, func(ctx context.Context, i int, _ *store.Store) (err error) {
-		parts[i], err = o.fleet.StatsOf(ctx, i, asked[i], true)
-		return err
+	asked := known.of(topics, len(failed))
+	parts, err := gather(ctx, o, failed, func(ctx context.Context, i int, _ *store.Store) (store.Stats, error) {
+		return o.fleet.StatsOf(ctx, i, asked[i], true)
 	})
-	if err := failed.all(); err != nil {
+	if err != nil {
 		return Counts{}, fmt.Errorf("counts: %w", err)
 	}
 	sum := fleet.NewSum(slices.Sorted(slices.Values(topics)))
@@ -119,7 +118,7 @@ type Overdue struct {
 
 // Overdue reads it of the partitions that can be read. It costs Redis next to nothing.
 func (o *Inspector) Overdue(ctx context.Context) (Overdue, error) {
-	failed := make(failures, len(o.fleet.Stores))
+	failed := o.none()
 	overdue := make([]time.Duration, len(failed))
 	var nodes sync.WaitGroup
 	for _, numbers := range o.byNode(ctx, failed) {

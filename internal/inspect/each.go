@@ -18,16 +18,23 @@ const partitionPatience = 1500 * time.Millisecond
 // failures are why partitions can't be read, by their numbers; nil for those that can.
 type failures []error
 
-// each calls read for the partitions that have not failed yet, those of different nodes at the same time. A node that does not
-// answer is asked once: its other partitions fail as the first one did.
-func (o *Inspector) each(ctx context.Context, failed failures, read func(ctx context.Context, i int, s *store.Store) error) {
+// gather reads a part from each of the partitions that have not failed yet, those of different nodes at the same time; the parts of the others are
+// zero. A node that does not answer is asked once: its other partitions fail as the first one did. It fails if all have.
+func gather[T any](ctx context.Context, o *Inspector, failed failures, read func(ctx context.Context, i int, s *store.Store) (T, error)) ([]T, error) {
+	parts := make([]T, len(failed))
 	var nodes sync.WaitGroup
 	for _, numbers := range o.byNode(ctx, failed) {
 		nodes.Go(func() {
 			var away error
 			for _, i := range numbers {
 				if failed[i] = away; away == nil {
-					failed[i] = o.patiently(ctx, func(ctx context.Context) error { return read(ctx, i, o.fleet.Stores[i]) })
+					failed[i] = o.patiently(ctx, func(ctx context.Context) error {
+						part, err := read(ctx, i, o.fleet.Stores[i])
+						if err == nil {
+							parts[i] = part
+						}
+						return err
+					})
 				}
 				if store.KindOf(failed[i]) == store.NoAnswer {
 					away = failed[i]
@@ -36,7 +43,11 @@ func (o *Inspector) each(ctx context.Context, failed failures, read func(ctx con
 		})
 	}
 	nodes.Wait()
+	return parts, failed.all()
 }
+
+// none are the failures before anything was read.
+func (o *Inspector) none() failures { return make(failures, len(o.fleet.Stores)) }
 
 // byNode returns the numbers of the partitions that have not failed, those of each node together.
 func (o *Inspector) byNode(ctx context.Context, failed failures) [][]int {

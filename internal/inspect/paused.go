@@ -23,18 +23,15 @@ func (p Pauses) Of(topic string) *store.Pause {
 
 // Paused reads the topics that are paused in any of the partitions that can be read. It costs Redis next to nothing.
 func (o *Inspector) Paused(ctx context.Context) (Pauses, error) {
-	return o.paused(ctx, make(failures, len(o.fleet.Stores)))
+	return o.paused(ctx, o.none())
 }
 
 // paused is Paused of the partitions that have not failed yet.
 func (o *Inspector) paused(ctx context.Context, failed failures) (Pauses, error) {
-	failed = slices.Clone(failed)
-	parts := make([][]store.Pause, len(failed))
-	o.each(ctx, failed, func(ctx context.Context, i int, s *store.Store) (err error) {
-		parts[i], err = s.Paused(ctx)
-		return err
+	parts, err := gather(ctx, o, slices.Clone(failed), func(ctx context.Context, _ int, s *store.Store) ([]store.Pause, error) {
+		return s.Paused(ctx)
 	})
-	if err := failed.all(); err != nil {
+	if err != nil {
 		return nil, fmt.Errorf("paused: %w", err)
 	}
 	return store.JoinPauses(slices.Concat(parts...)), nil

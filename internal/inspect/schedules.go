@@ -20,13 +20,9 @@ type Schedules struct {
 
 // Schedules reads the schedules. It costs Redis some microseconds each.
 func (o *Inspector) Schedules(ctx context.Context) (Schedules, error) {
-	failed := make(failures, len(o.fleet.Stores))
-	parts := make([]store.Schedules, len(failed))
-	o.each(ctx, failed, func(ctx context.Context, i int, s *store.Store) (err error) {
-		parts[i], err = s.Schedules(ctx)
-		return err
-	})
-	if err := failed.all(); err != nil {
+	failed := o.none()
+	parts, err := gather(ctx, o, failed, func(ctx context.Context, _ int, s *store.Store) (store.Schedules, error) { return s.Schedules(ctx) })
+	if err != nil {
 		return Schedules{}, fmt.Errorf("schedules: %w", err)
 	}
 	all := Schedules{List: fleet.JoinSchedules(parts), Broken: failed.any()}
@@ -34,6 +30,23 @@ func (o *Inspector) Schedules(ctx context.Context) (Schedules, error) {
 		if part.Now.After(all.Time) {
 			all.Time = part.Now
 		}
+	}
+	return all, nil
+}
+
+// ScheduleStates are how many schedules there are.
+type ScheduleStates = store.ScheduleStates
+
+// ScheduleStates reads it of the partitions that can be read. It costs Redis about a microsecond for each schedule.
+func (o *Inspector) ScheduleStates(ctx context.Context) (all ScheduleStates, err error) {
+	parts, err := gather(ctx, o, o.none(), func(ctx context.Context, _ int, s *store.Store) (ScheduleStates, error) {
+		return s.ScheduleStates(ctx)
+	})
+	if err != nil {
+		return all, fmt.Errorf("schedule states: %w", err)
+	}
+	for _, part := range parts {
+		all.Add(part)
 	}
 	return all, nil
 }

@@ -38,11 +38,8 @@ func (o *Inspector) Shares(ctx context.Context, sample int) (Shares, error) {
 	if sample < 1 || sample > maxSample {
 		return Shares{}, fmt.Errorf("shares: sample %d is not from 1 to %d", sample, maxSample)
 	}
-	failed, parts := make(failures, len(o.fleet.Stores)), make([]shares, len(o.fleet.Stores))
-	o.each(ctx, failed, func(ctx context.Context, i int, s *store.Store) (err error) {
-		parts[i], err = sampleOf(ctx, s, sample)
-		return err
-	})
+	failed := o.none()
+	parts, _ := gather(ctx, o, failed, func(ctx context.Context, _ int, s *store.Store) (shares, error) { return sampleOf(ctx, s, sample) })
 	if err := failed.any(); err != nil {
 		return Shares{}, fmt.Errorf("shares: %w", err)
 	}

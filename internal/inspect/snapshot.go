@@ -38,7 +38,7 @@ func (o *Inspector) RecentScheduleStates(maxAge time.Duration) *Reading[Schedule
 
 // snapshot reads one. A partition that does not answer is asked once, for all of it.
 func (o *Inspector) snapshot(ctx context.Context) (s Snapshot, err error) {
-	failed := make(failures, len(o.fleet.Stores))
+	failed := o.none()
 	if s.Counts, err = o.countsOfLast(ctx, failed, o.most); err != nil {
 		return Snapshot{}, err
 	}

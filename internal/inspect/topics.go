@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync/atomic"
 
 	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/store"
@@ -51,7 +50,7 @@ func (o *Inspector) topics(ctx context.Context, q TopicQuery) (TopicPage, error)
 	case q.First < 0:
 		return TopicPage{}, fmt.Errorf("first %d is below 0", q.First)
 	}
-	failed := make(failures, len(o.fleet.Stores))
+	failed := o.none()
 	known, err := o.known(ctx, failed, maxNames, func(ctx context.Context, s *store.Store) ([]string, int, error) {
 		return s.KnownTopics(ctx, maxNames, q.Contains)
 	})
@@ -86,29 +85,23 @@ func (o *Inspector) Topic(ctx context.Context, topic string) (counts Counts, kno
 	if counts.Topics[0] != (TopicCounts{Topic: topic}) {
 		return counts, true, nil
 	}
-	failed := make(failures, len(o.fleet.Stores))
+	failed := o.none()
 	for i, p := range counts.Partitions {
 		failed[i] = p.Err
 	}
-	var knows atomic.Bool
-	o.each(ctx, failed, func(ctx context.Context, _ int, s *store.Store) error {
-		known, err := s.IsKnown(ctx, topic)
-		if err == nil && known {
-			knows.Store(true)
-		}
-		return err
-	})
-	if err := failed.any(); err != nil && !knows.Load() {
+	knows, _ := gather(ctx, o, failed, func(ctx context.Context, _ int, s *store.Store) (bool, error) { return s.IsKnown(ctx, topic) })
+	known = slices.Contains(knows, true)
+	if err := failed.any(); err != nil && !known {
 		return Counts{}, false, fmt.Errorf("topic %s: %w", store.Quote(topic), err)
 	}
-	return counts, knows.Load(), nil
+	return counts, known, nil
 }
 
 // DeadTopics reads the topics that have dead letters, MostTopics of each partition at most, those whose oldest
 // died last. Known is how many there are. Only the partitions that have dead letters of a topic are asked for it, so that its other numbers are
 // those of these.
 func (o *Inspector) DeadTopics(ctx context.Context) (Counts, error) {
-	failed := make(failures, len(o.fleet.Stores))
+	failed := o.none()
 	known, err := o.known(ctx, failed, MostTopics, func(ctx context.Context, s *store.Store) ([]string, int, error) {
 		return s.DeadTopics(ctx, MostTopics)
 	})
@@ -130,17 +123,16 @@ type known struct {
 
 // known reads the names of the partitions that have not failed yet, of each so many at most.
 func (o *Inspector) known(ctx context.Context, failed failures, most int, read func(context.Context, *store.Store) (names []string, all int, err error)) (known, error) {
-	k := known{parts: make([][]string, len(failed)), cut: make([]bool, len(failed))}
-	all := make([]int, len(failed))
-	o.each(ctx, failed, func(ctx context.Context, i int, s *store.Store) (err error) {
-		k.parts[i], all[i], err = read(ctx, s)
+	k, all := known{cut: make([]bool, len(failed))}, make([]int, len(failed))
+	parts, err := gather(ctx, o, failed, func(ctx context.Context, i int, s *store.Store) (names []string, err error) {
+		names, all[i], err = read(ctx, s)
 		k.cut[i] = all[i] > most
-		return err
+		return names, err
 	})
-	if err := failed.all(); err != nil {
+	if err != nil {
 		return known{}, err
 	}
-	k.names = fleet.JoinNames(k.parts)
+	k.parts, k.names = parts, fleet.JoinNames(parts)
 	k.all = max(slices.Max(all), len(k.names))
 	return k, nil
 }

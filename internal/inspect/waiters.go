@@ -53,32 +53,29 @@ func (o *Inspector) Listeners(ctx context.Context, topics []store.WaitedFor) (*L
 
 // listeners are those of the partitions that can be read.
 func (o *Inspector) listeners(ctx context.Context, topics []store.WaitedFor, named bool) (*Listeners, error) {
-	failed, parts := make(failures, len(o.fleet.Stores)), make([][][]store.Waiter, len(o.fleet.Stores))
+	failed := o.none()
 	found := listening{topics: topics, programs: map[string]store.Program{}, of: map[store.Program]*listener{}}
-	o.each(ctx, failed, func(ctx context.Context, i int, s *store.Store) error {
+	parts, err := gather(ctx, o, failed, func(ctx context.Context, _ int, s *store.Store) (part [][]store.Waiter, err error) {
 		for some := range slices.Chunk(topics, waitersStep) {
 			waiters, err := s.Waiters(ctx, some)
 			if err == nil && named {
 				err = found.learn(ctx, s, waiters)
 			}
 			if err != nil {
-				return err
+				return nil, err
 			}
-			parts[i] = append(parts[i], waiters...)
+			part = append(part, waiters...)
 		}
-		return nil
+		return part, nil
 	})
-	if slices.ContainsFunc(failed, store.Refused) {
+	switch {
+	case slices.ContainsFunc(failed, store.Refused):
 		return nil, nil
-	}
-	if err := failed.all(); err != nil {
+	case err != nil:
 		return nil, fmt.Errorf("waiters: %w", err)
 	}
 	all := &Listeners{Clients: make([]int, len(topics))}
-	for i, part := range parts {
-		if failed[i] != nil {
-			continue
-		}
+	for _, part := range parts {
 		found.ids = map[store.Program]map[string]bool{}
 		for k, waiters := range part {
 			all.Clients[k] = max(all.Clients[k], len(waiters)) // a program waits in all partitions
