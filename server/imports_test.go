@@ -10,7 +10,9 @@ import (
 func TestImports(t *testing.T) {
 	importtest.Only(t,
 		"github.com/mix-basic/delayer/server",
+		"github.com/mix-basic/delayer/internal/batch",
 		"github.com/mix-basic/delayer/internal/cron",
+		"github.com/mix-basic/delayer/internal/fleet",
 		"github.com/mix-basic/delayer/internal/redisconn",
 		"github.com/mix-basic/delayer/internal/store",
 		"github.com/gomodule/redigo/redis")
