@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"github.com/gomodule/redigo/redis"
-	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/batch"
+	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
