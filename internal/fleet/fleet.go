@@ -14,7 +14,6 @@ import (
 type Fleet struct {
 	Stores []*store.Store
 	Layout Layout
-	router redisconn.Router
 	check  *layoutCheck
 
 	admission *store.Admission
@@ -29,7 +28,7 @@ const MaxPartitions = 1024
 func (l Layout) Open(r redisconn.Redis, prefix string) *Fleet {
 	l.Partitions = max(l.Partitions, 1)
 	router, keys := redisconn.NewRouter(r), store.KeysOf(prefix)
-	f := &Fleet{Layout: l, router: router, check: newLayoutCheck(router, keys, l)}
+	f := &Fleet{Layout: l, check: newLayoutCheck(router, keys, l)}
 	f.admission = store.NewAdmission(f.check.ask)
 	for _, k := range l.keys(keys) {
 		s := store.At(router, k)
@@ -77,7 +76,7 @@ func (f *Fleet) OldOf(id string) *store.Store {
 func (f *Fleet) IsOld(place int) bool { return place >= f.Layout.Partitions }
 
 // Locate finds out on which nodes the partitions are, if nobody has asked that yet. It fails if no node of a cluster answers.
-func (f *Fleet) Locate(ctx context.Context) error { return f.router.Locate(ctx) }
+func (f *Fleet) Locate(ctx context.Context) error { return f.Stores[0].Locate(ctx) }
 
 // named says which partition an error is of, where there are several.
 func (f *Fleet) named(i int, err error) error {

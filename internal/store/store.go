@@ -45,6 +45,9 @@ func (s *Store) OnReplaced(f func()) { s.onReplaced = f }
 // the node is not known, no other Store has the same.
 func (s *Store) Node() *redisconn.Node { return s.pool.Node() }
 
+// Locate finds out which nodes have the partitions' keys, if nobody has asked that yet. It fails if no node of a cluster answers.
+func (s *Store) Locate(ctx context.Context) error { return s.router.Locate(ctx) }
+
 // Routes returns a number that changes whenever a store of its partitions may have another Node than before.
 func (s *Store) Routes() uint64 { return s.router.Version() }
 
