@@ -217,10 +217,12 @@ func TestTopicInUseIsKept(t *testing.T) {
 	f := start(t, undivided)
 	h, goOn, _ := f.holdLate("none")
 	c := f.on(h.Redis)
-	keeps := h.Redis.(*redis.Pool).MaxIdle
-	h.Redis.(*redis.Pool).MaxIdle = 0
-	check(t, c.Ping(t.Context())) // which asks for the layout first, and leaves no connection
-	h.Redis.(*redis.Pool).MaxIdle = keeps
+	if pool, ok := h.Redis.(*redis.Pool); ok {
+		keeps := pool.MaxIdle
+		pool.MaxIdle = 0
+		check(t, c.Ping(t.Context())) // which asks for the layout first, and leaves no connection
+		pool.MaxIdle = keeps
+	}
 	popped := bpop(context.WithValue(t.Context(), lateKey{}, true), c, 0, "t", "u")
 	f.called(c, "u")
 	for _, topic := range []string{"t", "u"} { // each of these asks for the first caller, too

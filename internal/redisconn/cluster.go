@@ -108,7 +108,7 @@ func (c *Cluster) At(prefix string) Source {
 	if tag, found := tagIn(prefix); found {
 		return &Slot{cluster: c, slot: SlotOf(tag)}
 	}
-	return &scattered{prefix: prefix}
+	return c.noSlot(prefix)
 }
 
 // Version implements Router.
@@ -146,8 +146,7 @@ func (c *Cluster) eachNode(ctx context.Context, do func(addr string) error) erro
 	return failed
 }
 
-// addrs are those of all nodes that are known, first of the one that was named last, and then those that were given
-// to begin with.
+// addrs returns the addresses of all known nodes, first of the one that was named last, and then the seeds.
 func (c *Cluster) addrs() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -242,8 +241,8 @@ func (c *Cluster) ask(ctx context.Context, addr string) (owned []slotRange, shar
 	return owned, sharded, nil
 }
 
-// readRange reads {first, last, {host, port, …}, replicas …}. named is how much is said of the owner: 4 things from
-// Redis 7.0 on, of which the last may have its IP address where its host has no name. Where its host is not said it is that of the
+// readRange reads {first, last, {host, port, …}, replicas …}. named counts what is said of the owner: 4 values from Redis 7.0
+// on, of which the last may have the IP address of a host without a name. An owner without a host is on the host of the
 // node that was asked.
 func readRange(item any, asked string) (r slotRange, named int, err error) {
 	var master []any

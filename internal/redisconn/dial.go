@@ -27,15 +27,15 @@ type Dial func(ctx context.Context, addr string) (redis.Conn, error)
 // Fixed is the Locator of a server that is always at the same address.
 type Fixed string
 
-// Locate is that of a Locator.
+// Locate implements Locator.
 func (f Fixed) Locate(ctx context.Context, dial Dial) (redis.Conn, error) {
 	return dial(ctx, string(f))
 }
 
-// Guard is that of a Locator.
+// Guard implements Locator.
 func (f Fixed) Guard(_ string, conn net.Conn) net.Conn { return conn }
 
-// Network is that of an address: unix for the path of a socket, which begins with "/", "./", "../" or "@".
+// Network returns the network of an address: unix for the path of a socket, which begins with "/", "./", "../" or "@".
 func Network(addr string) string {
 	for _, p := range []string{"/", "./", "../", "@"} {
 		if strings.HasPrefix(addr, p) {
@@ -82,8 +82,8 @@ func (d Dialer) dial(ctx context.Context, addr string) (redis.Conn, error) {
 	return conn, nil
 }
 
-// isAccepted reports whether err says no to a PING only: we are not permitted to, or the server does no work yet, as it says of whatever
-// else is asked.
+// isAccepted reports whether err refuses only the PING: we lack the permission, or the server does no work yet, as it
+// answers to any other command as well.
 func isAccepted(err error) bool {
 	return slices.ContainsFunc([]string{"NOPERM", "LOADING", "MASTERDOWN"}, func(reason string) bool { return strings.HasPrefix(err.Error(), reason) })
 }

@@ -140,8 +140,8 @@ type thinner struct {
 	idle     int         // the fewest idle connections there were since it was set
 }
 
-// Thin has the pool, while it has more connections than it is to keep, close those regularly that
-// were not needed since the last time.
+// Thin makes the pool close connections that nobody has needed since the last time, every so often, as long as it has more
+// than keep.
 func Thin(pool *redis.Pool, keep int, every time.Duration) *thinner {
 	t := &thinner{pool: pool, keep: keep, every: every}
 	dial, test := pool.DialContext, pool.TestOnBorrowContext

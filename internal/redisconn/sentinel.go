@@ -149,7 +149,7 @@ func (s *Sentinel) connect(ctx context.Context, sentinel string) (redis.Conn, er
 	return d.Dial(ctx)
 }
 
-// checkRole refuses a server that says it is no master. Who may not ask takes the sentinel's word.
+// checkRole refuses a server that says it is no master. A user without the permission to ask trusts the sentinel.
 func checkRole(ctx context.Context, conn redis.Conn) error {
 	reply, err := redis.Values(redis.DoContext(conn, ctx, "ROLE"))
 	var role string
@@ -180,14 +180,14 @@ func (s *Sentinel) inTurn() []string {
 	return append(addrs, resting...)
 }
 
-// spoke has that sentinel asked in its turn the next time. Whether it is behind is not known.
+// spoke makes that sentinel keep its turn. Whether it is up to date is not known.
 func (s *Sentinel) spoke(sentinel string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.silent, sentinel)
 }
 
-// answered has that sentinel asked first the next time: it has named the master.
+// answered makes that sentinel the first to be asked next time: it has named the master.
 func (s *Sentinel) answered(sentinel string) {
 	s.spoke(sentinel)
 	s.mu.Lock()
@@ -195,7 +195,7 @@ func (s *Sentinel) answered(sentinel string) {
 	s.addrs = append([]string{sentinel}, s.without(sentinel)...)
 }
 
-// failed has that sentinel asked last the next time, unless it was given up.
+// failed makes that sentinel the last to be asked next time, unless the caller gave up.
 func (s *Sentinel) failed(ctx context.Context, sentinel string) {
 	if ctx.Err() == context.Canceled {
 		return
@@ -217,8 +217,8 @@ type masterConn struct {
 	addr     string
 }
 
-// Guard has the connection closed once the sentinels name another master, whoever waits on it: a master that hangs says
-// nothing, and does not close it.
+// Guard implements Locator. The connection is closed once the sentinels name another master, whoever waits on it: a master that
+// hangs says nothing, and does not close it.
 func (s *Sentinel) Guard(addr string, conn net.Conn) net.Conn {
 	s.mu.Lock()
 	defer s.mu.Unlock()

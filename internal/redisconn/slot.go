@@ -10,36 +10,18 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// scattered is the Source of a prefix whose keys would be in many slots: it refuses all calls.
-type scattered struct {
-	prefix string
-	node   Node
-}
-
-func (s *scattered) refusal() error {
-	return redis.Error(fmt.Sprintf("CROSSSLOT keys that begin with %.200q are in many slots of a cluster; want partitions, such as 16, "+
-		"or a prefix with a tag, such as {delayer}:, here and in all clients", s.prefix))
-}
-
-// Get implements Source.
-func (s *scattered) Get(context.Context) (redis.Conn, error) { return nil, s.refusal() }
-
-// GetUntried implements Source.
-func (s *scattered) GetUntried(context.Context) (redis.Conn, bool, error) {
-	return nil, false, s.refusal()
-}
-
-// Dial implements Source.
-func (s *scattered) Dial(context.Context) (redis.Conn, error) { return nil, s.refusal() }
-
-// Node implements Source.
-func (s *scattered) Node() *Node { return &s.node }
-
 // Slot is the Source of what is in one slot of a cluster: the node that owns it.
 type Slot struct {
 	cluster *Cluster
 	slot    int
-	unknown Node // stands for the owner as long as that is not known
+	refusal error // why its keys can't be used: a prefix without a tag has keys in many slots
+	unknown Node  // stands for the owner as long as that is not known
+}
+
+// noSlot makes the Source of a prefix whose keys would be in many slots. It refuses all calls.
+func (c *Cluster) noSlot(prefix string) *Slot {
+	return &Slot{cluster: c, slot: -1, refusal: redis.Error(fmt.Sprintf("CROSSSLOT keys that begin with %.200q are in many slots of a cluster; want partitions, such as 16, "+
+		"or a prefix with a tag, such as {delayer}:, here and in all clients", prefix))}
 }
 
 // Get implements Source. While the owner can't be reached it is tried again, for RideOut at most, as long as
@@ -103,6 +85,9 @@ func (s *Slot) Node() *Node {
 
 // owner asks the nodes if it is not known.
 func (s *Slot) owner(ctx context.Context) (*Node, error) {
+	if s.refusal != nil {
+		return nil, s.refusal
+	}
 	if s.cluster.isClosed() {
 		return nil, errClosed
 	}

@@ -106,8 +106,7 @@ func atOnce(ctx context.Context, p *Pipeline, calls []*run) []*run {
 	return slices.DeleteFunc(calls, func(c *run) bool { return !c.refused })
 }
 
-// IsElsewhere reports whether err is a node of a cluster saying that another one has the key, and nobody has told us that it is
-// a cluster.
+// IsElsewhere reports whether a node of a cluster says that another one has the key, although we were told of a single server.
 func (s *Store) IsElsewhere(err error) bool {
 	_, ok := s.pool.(*redisconn.Server)
 	return ok && hasMoved(err)
@@ -119,7 +118,7 @@ func (s *Store) InCluster() bool {
 	return ok
 }
 
-// Sharded reports whether the store's channels are those of a slot, which have commands of their own.
+// Sharded reports whether the store's channels belong to its slot: these have commands of their own.
 func (s *Store) Sharded() bool {
 	slot, ok := s.pool.(*redisconn.Slot)
 	return ok && slot.Sharded()

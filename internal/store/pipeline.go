@@ -18,12 +18,12 @@ import (
 //
 // A call that Redis has not done is made once more, which nobody notices: with
 // the script's text, or behind a call that has it, if Redis did not know the
-// script; on a new connection, if the server is none that takes writes any more; by
-// another node, if it is not there any more that a cluster has the store's keys. What a cluster can't do now,
-// as a slot is on its way or a master has died, is tried for a while.
+// script; on a new connection, if the server takes no writes any more; at
+// another node, if that one has the store's keys now. A call that a cluster can't do now,
+// because a slot is moving or a master has died, is tried for a while.
 //
-// Once the ctx of one who waits for an answer is done the connection is given up: whether Redis has done the
-// calls that were under way is unknown then. A ctx that can't end leaves it to the connection's timeouts.
+// Once ctx ends while somebody waits for an answer, the connection is given up: whether Redis has done the
+// calls that were under way is unknown then. With a ctx that can't end, only the connection's timeouts do that.
 //
 // It is for one goroutine. Close returns the connection.
 type Pipeline struct {

@@ -98,7 +98,7 @@ func (p *pushing) left() (places []int) {
 	return places
 }
 
-// end has the answer to the call, none if it failed.
+// end notes the answers to the call; none if it failed.
 func (p *pushing) end(errs []error) {
 	if p.call != nil {
 		p.by, p.call = p.call.pipeline, nil
@@ -115,7 +115,7 @@ func (p *pushing) end(errs []error) {
 	p.groups = 2 * len(tags) // what is for another call was sent for nothing
 }
 
-// giveUp has the error be that of the jobs that were not pushed.
+// giveUp gives the error to the jobs that were not pushed.
 func (p *pushing) giveUp(err error) {
 	for i := range p.errs {
 		if p.errs[i] == ErrLater {

@@ -82,8 +82,8 @@ type run struct {
 	inText   bool // it goes with the script's text
 }
 
-// newCall makes a call of the script. args are as arguments begins them. An error of read is that of an
-// answer which can't be one of this script.
+// newCall makes a call of the script. args begin as arguments makes them. read fails for an answer that this script
+// can't have given.
 func newCall[T any](s *Store, script *script, args []any, read func(reply any) (T, error)) *Call[T] {
 	return &Call[T]{run{store: s, script: script, args: args}, read}
 }
@@ -145,8 +145,8 @@ func (c *Call[T]) Send(p *Pipeline) *Call[T] {
 	return c
 }
 
-// InText has the call go with the script's text, where those behind it must not overtake it: they would, if Redis did not know the
-// script, and somebody else had it loaded in between.
+// InText sends the script's text with the call, so that no later call overtakes it: one would if Redis did not know the
+// script and another client loaded it in between.
 func (c *Call[T]) InText() *Call[T] {
 	c.inText = true
 	return c
