@@ -19,7 +19,7 @@ func ExampleServer_Run() {
 	}
 	defer redis.Close()
 
-	pool := client.NewPool(client.PoolOptions{Addr: redis.Addr})
+	pool := client.Connect(client.PoolOptions{Addr: redis.Addr})
 	defer pool.Close()
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error)
