@@ -217,11 +217,13 @@ func TestTopicInUseIsKept(t *testing.T) {
 	f := start(t, undivided)
 	h, goOn, _ := f.holdLate("none")
 	c := f.on(h.Redis)
-	if pool, ok := h.Redis.(*redis.Pool); ok {
-		keeps := pool.MaxIdle
+	pool, single := h.Redis.(*redis.Pool)
+	if single {
 		pool.MaxIdle = 0
-		check(t, c.Ping(t.Context())) // which asks for the layout first, and leaves no connection
-		pool.MaxIdle = keeps
+	}
+	check(t, c.Ping(t.Context())) // which asks for the layout first, and leaves no connection
+	if single {
+		pool.MaxIdle = 8
 	}
 	popped := bpop(context.WithValue(t.Context(), lateKey{}, true), c, 0, "t", "u")
 	f.called(c, "u")
