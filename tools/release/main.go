@@ -32,7 +32,7 @@ var platforms = []struct{ os, arch string }{
 
 // extras are the files that go with the daemon, in an order that stays.
 func extras() ([]string, error) {
-	files := []string{"delayer.conf", "README.md", "README.zh-CN.md", "LICENSE", "CHANGELOG.md"}
+	files := []string{"delayer.conf", "README.md", "README.zh-CN.md", "LICENSE", "CHANGELOG.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md"}
 	err := filepath.WalkDir("docs", func(path string, entry fs.DirEntry, err error) error {
 		if err == nil && !entry.IsDir() {
 			files = append(files, path)
