@@ -60,7 +60,7 @@ func TestDocumentedConstants(t *testing.T) {
 		{"cmd/delayer.frontIdle", "8", []string{limits, "8 of them, or `max_idle`, stay open for 10 s"}},
 		{"cmd/delayer.frontIdleTimeout", "10s", nil},
 		{"internal/web.MaxConns", "10000", []string{limits, "connections | 10,000, of which authenticated clients may use 9,900", http, "9,900 connections are busy", httpZh, "9,900 个"}},
-		{"internal/web.reserved", "100", nil}, // 1 of so many is not 9,900
+		{"internal/web.reserved", "100", nil}, // MaxConns less this is 9,900
 		{"internal/web.MaxWaiting", "10000", []string{limits, "waiting requests | 10,000", http, "10,000 may wait", httpZh, "最多 10,000 个请求同时等待"}},
 		{"internal/web.headerTimeout", "5s", []string{limits, "time to send a header; the whole request; to read the answer | 5 s; 30 s; a minute"}},
 		{"internal/web.exchangeTimeout", "30s", []string{limits, "| 5 s; 30 s; a minute", http, "the request was not sent within 30 s", httpZh, "没有在 30 秒内发完"}},
