@@ -392,13 +392,13 @@ func TestReportMinor(t *testing.T) {
 	p := layout.Open(w.pool(), prefix)
 	before := p.OldOf("a")
 	check(t, pushTo(t.Context(), before, store.Job{ID: "a", Topic: "t", Body: "b"}, store.Due{After: time.Hour}))
-	batch, err := before.SetAside([]string{"a"}, false).Do(t.Context())
+	batch, err := before.PutInTransit([]string{"a"}, false).Do(t.Context())
 	if err != nil || len(batch.Jobs) != 1 {
 		t.Fatalf("set aside: %+v, %v", batch, err)
 	}
 	w.server = New(w.pool(), Options{Logger: w.log.logger(), Partitions: layout.Partitions, PreviousPartitions: layout.Previous})
 	defer w.run()()
-	redistest.Until(t, "nothing is set aside", func() bool { return w.Do("EXISTS", before.Keys().SetAside()) == int64(0) })
+	redistest.Until(t, "nothing is set aside", func() bool { return w.Do("EXISTS", before.Keys().Transit()) == int64(0) })
 	if waiting := w.Do("ZCARD", p.Of("a").Keys().JobPool()); waiting != int64(1) {
 		t.Errorf("%v jobs wait where it belongs", waiting)
 	}

@@ -30,7 +30,7 @@ var scripts = []line{
 	}},
 	{"adopt", func(s *stage) {
 		s.stored("a", time.Hour)
-		aside := s.setAside("a")
+		aside := s.putInTransit("a")
 		other := store.New(s.pool, s.prefix+"{other}:")
 		adopted, err := other.Adopt(s.store, aside.Serial, aside.Jobs).Do(s.Context())
 		expect(s, "what is adopted", adopted.Stored, err, 1)
@@ -159,9 +159,9 @@ var scripts = []line{
 	}},
 	{"end_transit", func(s *stage) {
 		s.stored("a", time.Hour)
-		_, err := s.store.LetGo(s.setAside("a").Serial, 0).Do(s.Context())
+		_, err := s.store.EndTransit(s.putInTransit("a").Serial, 0).Do(s.Context())
 		check(s, err)
-		aside, err := s.store.SetAside(nil, false).Do(s.Context())
+		aside, err := s.store.PutInTransit(nil, false).Do(s.Context())
 		expect(s, "what is set aside", len(aside.Jobs), err, 0)
 	}},
 	{"limit", func(s *stage) {
@@ -349,13 +349,13 @@ var scripts = []line{
 	}},
 	{"put_in_transit", func(s *stage) {
 		s.stored("a", time.Hour)
-		expect(s, "what is set aside", len(s.setAside("a").Jobs), nil, 1)
+		expect(s, "what is set aside", len(s.putInTransit("a").Jobs), nil, 1)
 		s.expectStored("a", "")
 	}},
 	{"put_ready_in_transit", func(s *stage) {
 		s.stored("a", 0)
 		s.stored("b", 0)
-		aside, err := s.store.SetAsideReady(s.store.Keys().ReadyQueue(topic), []string{"a"}, []string{"b"}).Do(s.Context())
+		aside, err := s.store.PutReadyInTransit(s.store.Keys().ReadyQueue(topic), []string{"a"}, []string{"b"}).Do(s.Context())
 		expect(s, "what is set aside", len(aside.Jobs), err, 1)
 		s.expectStored("a", "")
 		s.expectStored("b", "ready")
@@ -460,9 +460,9 @@ func (s *stage) held(id string) store.Held {
 	return store.Held{Topic: topic, ID: id, Token: popped.Leases[0].Token}
 }
 
-func (s *stage) setAside(id string) store.Aside {
+func (s *stage) putInTransit(id string) store.Transit {
 	s.Helper()
-	aside, err := s.store.SetAside([]string{id}, false).Do(s.Context())
+	aside, err := s.store.PutInTransit([]string{id}, false).Do(s.Context())
 	check(s, err)
 	return aside
 }

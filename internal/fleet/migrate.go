@@ -15,7 +15,7 @@ type Migrated struct {
 	Reserved int // jobs that stay for now, because they are reserved
 }
 
-// migrateStep is how many IDs a migration asks for, and sets aside, at a time: that takes Redis about a millisecond.
+// migrateStep is how many IDs a migration asks for, and puts in transit, at a time: that takes Redis about a millisecond.
 const migrateStep = 50
 
 // Migrate moves jobs and dead letters from the old partitions to where they belong, a batch at a time, and tells how far it is after
@@ -98,7 +98,7 @@ func (f *Fleet) MigrationDone(ctx context.Context) error {
 func (f *Fleet) FinishTransits(ctx context.Context) error {
 	var errs []error
 	for _, from := range f.leaving() {
-		batch, err := from.SetAside(nil, false).Do(ctx)
+		batch, err := from.PutInTransit(nil, false).Do(ctx)
 		if err == nil {
 			_, err = f.finish(ctx, from, batch)
 		}
@@ -169,7 +169,7 @@ func (m *migration) move(ctx context.Context, from *store.Store) error {
 }
 
 func (m *migration) finishTransit(ctx context.Context, from *store.Store) error {
-	batch, err := from.SetAside(nil, false).Do(ctx)
+	batch, err := from.PutInTransit(nil, false).Do(ctx)
 	if err != nil || batch.Serial == 0 {
 		return err
 	}
@@ -177,7 +177,7 @@ func (m *migration) finishTransit(ctx context.Context, from *store.Store) error 
 	return m.finishBatch(ctx, from, batch)
 }
 
-func (m *migration) finishBatch(ctx context.Context, from *store.Store, batch store.Aside) error {
+func (m *migration) finishBatch(ctx context.Context, from *store.Store, batch store.Transit) error {
 	sum, err := m.finish(ctx, from, batch)
 	add(&m.Adopted, sum)
 	return err
@@ -205,7 +205,7 @@ func (m *migration) moveSet(ctx context.Context, from *store.Store, key string) 
 		leave, _ := m.divide(from, ids)
 		for len(leave) > 0 {
 			some := leave[:min(len(leave), migrateStep)]
-			lookedAt, err := m.setAside(ctx, from, func() *store.Call[store.Aside] { return from.SetAsideOf(key, some) })
+			lookedAt, err := m.putInTransit(ctx, from, func() *store.Call[store.Transit] { return from.PutInTransitOf(key, some) })
 			if err != nil {
 				return err
 			}
@@ -238,7 +238,7 @@ func (m *migration) moveQueue(ctx context.Context, from *store.Store, queue stri
 		}
 		var lookedAt int
 		leave, stay := m.divide(from, ids)
-		lookedAt, err = m.setAside(ctx, from, func() *store.Call[store.Aside] { return from.SetAsideReady(queue, leave, stay) })
+		lookedAt, err = m.putInTransit(ctx, from, func() *store.Call[store.Transit] { return from.PutReadyInTransit(queue, leave, stay) })
 		n -= max(lookedAt, 1)
 		m.Left = max(m.Left-lookedAt, 0)
 	}
@@ -258,15 +258,15 @@ func (m *migration) divide(from *store.Store, ids []string) (leave, stay []strin
 	return leave, stay
 }
 
-// setAside makes the call that sets jobs aside, if they can be stored elsewhere, and finishes the batch; before that another one, if
+// putInTransit makes the call that puts jobs in transit, if they can be stored elsewhere, and finishes the batch; before that another one, if
 // that was there. It returns how many were looked at of what was asked for.
-func (m *migration) setAside(ctx context.Context, from *store.Store, call func() *store.Call[store.Aside]) (lookedAt int, err error) {
+func (m *migration) putInTransit(ctx context.Context, from *store.Store, call func() *store.Call[store.Transit]) (lookedAt int, err error) {
 	for _, to := range store.OneOfEachNode(m.Stores[:m.Layout.Partitions]) {
 		if err := checkAdopt(ctx, to); err != nil {
 			return 0, err
 		}
 	}
-	batch := store.Aside{WasThere: true}
+	batch := store.Transit{WasThere: true}
 	for batch.WasThere && err == nil {
 		if batch, err = call().Do(ctx); err == nil {
 			err = m.finishBatch(ctx, from, batch)

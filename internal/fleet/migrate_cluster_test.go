@@ -49,8 +49,8 @@ func TestMigrateInCluster(t *testing.T) {
 		}()
 	}
 	redistest.Until(t, "jobs are on their way to the second slot, and wait", func() bool {
-		aside, err := now.Stores[0].SetAside(nil, false).Do(ctx)
-		return err == nil && aside.Serial > 0
+		transit, err := now.Stores[0].PutInTransit(nil, false).Do(ctx)
+		return err == nil && transit.Serial > 0
 	})
 	first := begin(1)
 	second.End()

@@ -13,8 +13,8 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// Whoever may not run one of the commands has every job stay where all see it, and loses none that somebody else has set
-// aside. The next one moves it.
+// Whoever may not run one of the commands has every job stay where all see it, and loses none that somebody else has put
+// in transit. The next one moves it.
 func TestMigrateWithoutPermission(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)
@@ -32,7 +32,7 @@ func TestMigrateWithoutPermission(t *testing.T) {
 			}
 			for id, was := range m.jobs {
 				if was.State == "dead" && m.now.OldOf(id) != nil {
-					made(t, m.old.Of(id).SetAside([]string{id}, false)) // one in each partition
+					made(t, m.old.Of(id).PutInTransit([]string{id}, false)) // one in each partition
 				}
 			}
 			Layout{3, 2}.Open(b.UserPool(), store.DefaultPrefix).FinishTransits(m.ctx)
@@ -53,7 +53,7 @@ func (m *migrating) olderLetters() {
 	}
 }
 
-// seen are the IDs of all jobs and dead letters, wherever they are, but for those that are set aside.
+// seen are the IDs of all jobs and dead letters, wherever they are, but for those in transit.
 func (m *migrating) seen() map[string]bool {
 	ids := map[string]bool{}
 	for _, key := range m.buckets() {
@@ -122,7 +122,7 @@ func TestMigrateSerialSetBack(t *testing.T) {
 	})
 }
 
-// Redis is full, or is killed and started anew with its AOF, at each command: none is lost, and whatever was set aside before
+// Redis is full, or is killed and started anew with its AOF, at each command: none is lost, and whatever was in transit before
 // Redis was full is stored.
 func TestMigrateFullAndRestarted(t *testing.T) {
 	t.Parallel()
@@ -164,7 +164,7 @@ func TestMigrateFullAndRestarted(t *testing.T) {
 	}
 }
 
-// A partition whose pool is none keeps the migration from beginning: nothing is set aside that could not be stored.
+// A partition whose pool is none keeps the migration from beginning: nothing is put in transit that could not be stored.
 func TestMigrateToBrokenPool(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)

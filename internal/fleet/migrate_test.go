@@ -140,7 +140,7 @@ func filter(ids []string, which func(string) bool) []string {
 }
 
 // expectNothingLeft checks that the partitions which are none any more have nothing but what is known of topics and
-// of the migration, and that nothing is set aside.
+// of the migration, and that nothing is in transit.
 func (m *migrating) expectNothingLeft() {
 	m.Helper()
 	gone := map[string]bool{}
@@ -261,12 +261,12 @@ func TestMigrateCuts(t *testing.T) {
 			m.expectMoved(m.held)
 			left := map[string]string{}
 			for _, s := range m.now.Stores {
-				for _, id := range m.Strings("KEYS", s.Keys().SetAside()+"*") {
+				for _, id := range m.Strings("KEYS", s.Keys().Transit()+"*") {
 					left[id] = s.Keys().Prefix()
 				}
 			}
 			if len(left) > 0 || len(m.buckets()) != len(m.jobs) {
-				t.Errorf("%s: set aside are %v, and there are %d jobs, want %d", name, left, len(m.buckets()), len(m.jobs))
+				t.Errorf("%s: in transit are %v, and there are %d jobs, want %d", name, left, len(m.buckets()), len(m.jobs))
 			}
 			if t.Failed() {
 				t.Fatal(name)

@@ -9,7 +9,7 @@ import (
 )
 
 // MigrateJobs moves what there is of these IDs in old partitions to those that they belong to, so that
-// whatever is done with them next can be done there. Reserved jobs stay, and are returned, unless all are to move (see Store.SetAside).
+// whatever is done with them next can be done there. Reserved jobs stay, and are returned, unless all are to move (see Store.PutInTransit).
 func (f *Fleet) MigrateJobs(ctx context.Context, ids []string, all bool) (reserved map[string]bool, err error) {
 	ids = slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return f.OldOf(id) == nil })
 	reserved = map[string]bool{}
@@ -23,7 +23,7 @@ func (f *Fleet) MigrateJobs(ctx context.Context, ids []string, all bool) (reserv
 
 func (f *Fleet) migrateFrom(ctx context.Context, old *store.Store, ids []string, all bool, reserved map[string]bool) error {
 	for len(ids) > 0 {
-		batch, err := old.SetAside(ids[:min(len(ids), migrateStep)], all).Do(ctx)
+		batch, err := old.PutInTransit(ids[:min(len(ids), migrateStep)], all).Do(ctx)
 		if err == nil {
 			_, err = f.finish(ctx, old, batch)
 		}
@@ -41,7 +41,7 @@ func (f *Fleet) migrateFrom(ctx context.Context, old *store.Store, ids []string,
 }
 
 // finish makes the partitions that the jobs of a batch in transit belong to adopt them, and then lets the batch go.
-func (f *Fleet) finish(ctx context.Context, from *store.Store, batch store.Aside) (sum store.Adopted, err error) {
+func (f *Fleet) finish(ctx context.Context, from *store.Store, batch store.Transit) (sum store.Adopted, err error) {
 	if batch.Serial == 0 {
 		return store.Adopted{}, nil
 	}
@@ -61,10 +61,10 @@ func (f *Fleet) finish(ctx context.Context, from *store.Store, batch store.Aside
 	if err != nil {
 		return sum, err
 	}
-	again, err := from.LetGo(batch.Serial, last).Do(ctx)
+	again, err := from.EndTransit(batch.Serial, last).Do(ctx)
 	if again {
 		var more store.Adopted
-		if batch, err = from.SetAside(nil, false).Do(ctx); err == nil {
+		if batch, err = from.PutInTransit(nil, false).Do(ctx); err == nil {
 			more, err = f.finish(ctx, from, batch)
 		}
 		add(&sum, more)

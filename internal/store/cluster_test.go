@@ -101,7 +101,7 @@ func TestScriptsWhileASlotMoves(t *testing.T) {
 	daily := Schedule{Name: "s", Spec: "@daily", Zone: "UTC", Topic: "t", Body: "b", Missed: MissedOnce, Overlap: OverlapSkip, Terms: Terms{Lifetime: time.Hour}}
 	never := time.Now().Add(24 * time.Hour)
 	put := func() error { _, _, err := s.PutSchedule(ctx, daily, never); return err }
-	var aside Aside
+	var aside Transit
 	follower := func(id string) Delayed {
 		f := job(id, "t", 0)
 		f.Policy = Follow
@@ -176,7 +176,7 @@ func TestScriptsWhileASlotMoves(t *testing.T) {
 			from.Do("HSET", s.Keys().prefix+"paused", "t", "1000 2000 0 0 ")
 		}
 		if slices.Contains(ids, "aside") {
-			aside, err = s.SetAside([]string{"w"}, true).Do(ctx)
+			aside, err = s.PutInTransit([]string{"w"}, true).Do(ctx)
 			check(t, err)
 		}
 		redistest.Until(t, "o is due", func() bool {
@@ -214,11 +214,11 @@ func TestScriptsWhileASlotMoves(t *testing.T) {
 		"resume":           func(ctx context.Context) error { return errOf(s.Resume("t", 1).Do(ctx)) },
 		"keep paused":      func(ctx context.Context) error { return errOf(s.KeepPaused("0", 1).Do(ctx)) },
 		"end pauses":       func(ctx context.Context) error { return errOf(s.KeepPaused("0", 1).Do(ctx)) },
-		"set aside":        func(ctx context.Context) error { return errOf(s.SetAside([]string{"w"}, true).Do(ctx)) },
+		"set aside":        func(ctx context.Context) error { return errOf(s.PutInTransit([]string{"w"}, true).Do(ctx)) },
 		"set ready aside": func(ctx context.Context) error {
-			return errOf(s.SetAsideReady(s.Keys().ReadyQueue("t"), []string{"a"}, nil).Do(ctx))
+			return errOf(s.PutReadyInTransit(s.Keys().ReadyQueue("t"), []string{"a"}, nil).Do(ctx))
 		},
-		"let go":         func(ctx context.Context) error { return errOf(s.LetGo(aside.Serial, aside.Serial).Do(ctx)) },
+		"let go":         func(ctx context.Context) error { return errOf(s.EndTransit(aside.Serial, aside.Serial).Do(ctx)) },
 		"schedule":       func(context.Context) error { return put() },
 		"unschedule":     func(ctx context.Context) error { return s.RemoveSchedule(ctx, "s", "") },
 		"pause schedule": func(ctx context.Context) error { return s.PauseSchedule(ctx, "s", true) },

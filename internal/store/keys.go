@@ -86,16 +86,16 @@ func (k Keys) Group(tag string) string { return k.prefix + "group:" + tag }
 func (k Keys) GroupText(id string) string { return k.prefix + "group_text:" + id }
 
 // Migration is the hash of what is known of jobs that move from one partition to another: in the one that they leave the
-// serial number of the last batch that was set aside, in the one that they go to that of the last that came from there.
+// serial number of the last batch that was put in transit, in the one that they go to that of the last that came from there.
 func (k Keys) Migration() string { return k.prefix + "migration" }
 
-// SetAside is the hash of the jobs that are on their way to another partition: w, r or d, as they were waiting, ready or dead, and
+// PutInTransit is the hash of the jobs that are on their way to another partition: w, r or d, as they were waiting, ready or dead, and
 // their ID; and when they were due, their order, or when they were buried. And o and an ID, and its score in Once.
-func (k Keys) SetAside() string { return k.prefix + "set_aside" }
+func (k Keys) Transit() string { return k.prefix + "set_aside" }
 
-// SetAsideJob is what the bucket, or dead letter, becomes of a job that is set aside. With an empty entry of SetAside it is what the
+// TransitJob is what the bucket, or dead letter, becomes of a job in transit. With an empty entry of Transit it is what the
 // names of all these begin with.
-func (k Keys) SetAsideJob(entry string) string { return k.SetAside() + ":" + entry }
+func (k Keys) TransitJob(entry string) string { return k.Transit() + ":" + entry }
 
 // FirstDue is the channel on which it is said that another job has become the pool's first.
 // The message is in how many ms that falls due.

@@ -67,7 +67,7 @@ func TestSlotsOfEndedLeases(t *testing.T) {
 			}
 		},
 		"set aside": func(b *backend, h Held) func(*testing.T) {
-			return func(t *testing.T) { made(t, b.SetAside([]string{h.ID}, true)) }
+			return func(t *testing.T) { made(t, b.PutInTransit([]string{h.ID}, true)) }
 		},
 		"its end, and a move": func(b *backend, h Held) func(*testing.T) {
 			return func(t *testing.T) {

@@ -83,7 +83,7 @@ func LuaParts() map[string]string {
 		{"server_states", k.Servers()}, {"past_hour", k.History()}, {"once", k.Once()}, {"once_contents", k.OnceContent("")},
 		{"schedules", k.Schedules()}, {"removed_schedules", k.RemovedSchedules()}, {"schedule_lists", k.ScheduleLists()},
 		{"pauses", k.Paused()}, {"parked_queues", k.PausedQueue("")}, {"paused_waiters", k.PausedWaiting("")}, {"groups", k.Group("")},
-		{"texts", k.GroupText("")}, {"migration", k.Migration()}, {"transit", k.SetAside()}, {"transit_jobs", k.SetAsideJob("")},
+		{"texts", k.GroupText("")}, {"migration", k.Migration()}, {"transit", k.Transit()}, {"transit_jobs", k.TransitJob("")},
 	} {
 		fmt.Fprintf(&keys, "\n-- include: prefix\nlocal %s = prefix .. '%s'", key[0], key[1])
 	}

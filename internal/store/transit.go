@@ -10,27 +10,27 @@ import (
 )
 
 var (
-	membersScript       = newScript("members")
-	setAsideScript      = newScript("put_in_transit")
-	setAsideReadyScript = newScript("put_ready_in_transit")
-	adoptScript         = newScript("adopt")
-	letGoScript         = newScript("end_transit")
+	membersScript           = newScript("members")
+	putInTransitScript      = newScript("put_in_transit")
+	putReadyInTransitScript = newScript("put_ready_in_transit")
+	adoptScript             = newScript("adopt")
+	endTransitScript        = newScript("end_transit")
 )
 
-// Aside is a batch of jobs that are set aside in one partition, on their way to others. There is one at a time. Whoever
-// meets it may finish it: the partitions that they go to adopt it, each its jobs, and then it is let go. It has a serial number that
+// Transit is a batch of jobs on their way from one partition to others. There is one at a time. Whoever
+// meets it may finish it: the partitions that they go to adopt it, each its jobs, and then it is ended. It has a serial number that
 // grows from batch to batch, so that a partition knows what it has adopted. So each of these steps may be done any number of times,
 // by any number of programs.
-type Aside struct {
-	Serial   int64 // 0 if nothing is set aside
+type Transit struct {
+	Serial   int64 // 0 if nothing is in transit
 	WasThere bool  // it is another one than was asked for, which has to be finished first
 	LookedAt int   // of what was asked for
 	Reserved []int // the places, from 0 on, of IDs whose jobs stay, because they are reserved
-	Jobs     []AsideJob
+	Jobs     []TransitJob
 }
 
-// AsideJob is a job that is set aside, as Redis tells it and is told.
-type AsideJob struct {
+// TransitJob is a job in transit, as Redis tells it and is told.
+type TransitJob struct {
 	ID       string
 	kind, at string
 	place    int // of one that was ready, in their order
@@ -38,60 +38,60 @@ type AsideJob struct {
 	fields   []any
 }
 
-// SetAside sets the jobs and dead letters of these IDs aside, 1,000 at most; with none it only tells what is set aside. Those that are
+// PutInTransit puts the jobs and dead letters of these IDs in transit, 1,000 at most; with none it only tells what is. Those that are
 // reserved stay, unless all are meant: then their leases go with them, and whoever knows only this partition has lost them.
-func (s *Store) SetAside(ids []string, all bool) *Call[Aside] {
+func (s *Store) PutInTransit(ids []string, all bool) *Call[Transit] {
 	which := "free"
 	if all {
 		which = "all"
 	}
-	return s.setAside(ids, which)
+	return s.putInTransit(ids, which)
 }
 
-// IsLeft tells which of these IDs SetAside finds something of, be it set aside already: ErrExists.
+// IsLeft tells which of these IDs PutInTransit finds something of, even in transit already: ErrExists.
 func (s *Store) IsLeft(ids []string) *Call[[]error] {
-	call := s.setAside(ids, "look")
+	call := s.putInTransit(ids, "look")
 	return &Call[[]error]{call.run, func(reply any) ([]error, error) {
-		aside, err := call.read(reply)
+		transit, err := call.read(reply)
 		errs := make([]error, len(ids))
-		for _, place := range aside.Reserved {
+		for _, place := range transit.Reserved {
 			errs[place] = ErrExists
 		}
 		return errs, err
 	}}
 }
 
-// SetAsideOf is SetAside for IDs that the key names: that of a topic's dead letters, the job pool, or Once.
-func (s *Store) SetAsideOf(key string, ids []string) *Call[Aside] {
+// PutInTransitOf is PutInTransit for IDs that the key names: that of a topic's dead letters, the job pool, or Once.
+func (s *Store) PutInTransitOf(key string, ids []string) *Call[Transit] {
 	if key == s.keys.JobPool() || key == s.keys.Once() {
-		return s.setAside(ids, "free")
+		return s.putInTransit(ids, "free")
 	}
-	return s.setAside(ids, "free", key)
+	return s.putInTransit(ids, "free", key)
 }
 
-func (s *Store) setAside(ids []string, which string, letters ...string) *Call[Aside] {
+func (s *Store) putInTransit(ids []string, which string, letters ...string) *Call[Transit] {
 	args := arguments(1+len(ids), append([]string{s.keys.JobPool()}, letters...)...)
-	return newCall(s, setAsideScript, appendAll(append(args, which), ids), readAside)
+	return newCall(s, putInTransitScript, appendAll(append(args, which), ids), readTransit)
 }
 
-// SetAsideReady sets jobs aside that are among the next ones of a ready queue, or a PausedQueue, some of which stay, 1,000 in all. Those go to the
+// PutReadyInTransit puts jobs in transit that are among the next ones of a ready queue, or a PausedQueue, some of which stay, 1,000 in all. Those go to the
 // end of the queue.
-func (s *Store) SetAsideReady(queue string, leave, stay []string) *Call[Aside] {
+func (s *Store) PutReadyInTransit(queue string, leave, stay []string) *Call[Transit] {
 	args := append(arguments(1+len(leave)+len(stay), s.jobPool, queue), len(leave))
-	return newCall(s, setAsideReadyScript, appendAll(appendAll(args, leave), stay), readAside)
+	return newCall(s, putReadyInTransitScript, appendAll(appendAll(args, leave), stay), readTransit)
 }
 
-func readAside(reply any) (a Aside, err error) {
+func readTransit(reply any) (a Transit, err error) {
 	var reserved []int
 	rest, err := scan(reply, &a.Serial, &a.WasThere, &a.LookedAt, &reserved)
 	if err != nil {
-		return Aside{}, err
+		return Transit{}, err
 	}
 	for _, place := range reserved {
 		a.Reserved = append(a.Reserved, place-1)
 	}
 	for _, told := range rest {
-		var j AsideJob
+		var j TransitJob
 		list, err := redis.Values(told, nil)
 		if err == nil {
 			_, err = redis.Scan(list, &j.kind, &j.ID, &j.at, &j.ttl, &j.fields)
@@ -100,11 +100,11 @@ func readAside(reply any) (a Aside, err error) {
 			j.place, err = strconv.Atoi(j.at)
 		}
 		if err != nil {
-			return Aside{}, err
+			return Transit{}, err
 		}
 		a.Jobs = append(a.Jobs, j)
 	}
-	slices.SortStableFunc(a.Jobs, func(a, b AsideJob) int { return cmp.Compare(a.place, b.place) })
+	slices.SortStableFunc(a.Jobs, func(a, b TransitJob) int { return cmp.Compare(a.place, b.place) })
 	return a, nil
 }
 
@@ -114,8 +114,8 @@ type Adopted struct {
 	Last               int64 // the serial number of the last batch from there
 }
 
-// Adopt stores jobs of a batch that is set aside in another partition.
-func (s *Store) Adopt(from *Store, serial int64, jobs []AsideJob) *Call[Adopted] {
+// Adopt stores jobs of a batch that is in transit from another partition.
+func (s *Store) Adopt(from *Store, serial int64, jobs []TransitJob) *Call[Adopted] {
 	args := append(arguments(2+9*len(jobs), s.jobPool), from.keys.prefix, strconv.FormatInt(serial, 10))
 	for _, j := range jobs {
 		args = append(append(args, j.kind, j.ID, j.at, j.ttl, len(j.fields)), j.fields...)
@@ -132,11 +132,11 @@ func (s *Store) CheckAdopt(ctx context.Context) error {
 	return err
 }
 
-// LetGo drops a batch that was adopted, unless one of the partitions has a last serial number above its own. Then the batch is given
+// EndTransit drops a batch that was adopted, unless one of the partitions has a last serial number above its own. Then the batch is given
 // a number above that, and the answer is true: it is to be adopted again.
-func (s *Store) LetGo(serial, last int64) *Call[bool] {
+func (s *Store) EndTransit(serial, last int64) *Call[bool] {
 	args := append(arguments(2, s.jobPool), strconv.FormatInt(serial, 10), strconv.FormatInt(last, 10))
-	return newCall(s, letGoScript, args, func(reply any) (bool, error) {
+	return newCall(s, endTransitScript, args, func(reply any) (bool, error) {
 		n, err := redis.Int(reply, nil)
 		return n < 0, err
 	})
