@@ -127,7 +127,7 @@ type Burial struct {
 	Error  string // the last, if there is one to be kept
 }
 
-// Bury makes dead letters of the jobs. Its answer is as Ack's, and errors of Redis.
+// Bury makes dead letters of the jobs, by the script of Retry. Its answer is as Ack's, and errors of Redis.
 func (s *Store) Bury(jobs []Burial) *Call[[]error] {
 	args := arguments(6*len(jobs), s.jobPool)
 	for _, job := range jobs {

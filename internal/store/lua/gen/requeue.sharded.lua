@@ -80,7 +80,7 @@ local FIRST = 2
 local lifetime, first_bucket = ARGV[1], buckets .. ARGV[FIRST]
 local err = not_permitted('ZREM', pool, '') or not_permitted('PEXPIRE', first_bucket, '1')
   or not_permitted('HDEL', first_bucket, 'lease') or not_permitted('HSET', first_bucket, 'options', '')
-  or elsewhere(buckets) -- see bury
+  or elsewhere(buckets) -- what is told of one job is not tried again, the call is
 if err then return err end
 redis.call('ZREM', pool, '') -- takes nothing; behind a write, nothing is refused at maxmemory
 
