@@ -87,7 +87,7 @@ hops: ## how many functions, in how many files, one plain call passes through; f
 	tools/prepare.sh
 	HOPS=1 CI=true $(GO) test ./internal/hops -count=1 -v
 
-lint: ## gofmt, go vet, staticcheck, and what the documents link to and name
+lint: ## gofmt, go vet, staticcheck, what the documents link to and name, and words that have a better one
 	@test -z "$$(gofmt -l .)" || { echo "not formatted:"; gofmt -l .; exit 1; }
 	$(GO) vet ./...
 	$(GO) vet -C tools ./...

@@ -47,7 +47,7 @@ func (t Table) draw(file string) error {
 	return save(p, file)
 }
 
-// save names fonts of the same widths, too, as few readers have the first.
+// save also names fonts of the same widths, because few readers have the first one.
 func save(p *plot.Plot, file string) error {
 	w, err := p.WriterTo(vg.Points(640), vg.Points(340), "svg")
 	if err != nil {
@@ -62,7 +62,7 @@ func save(p *plot.Plot, file string) error {
 }
 
 func (t Table) drawBars(p *plot.Plot) error {
-	const group = 0.8 // of the room between two ticks
+	const group = 0.8 // of the space between two ticks
 	names := make([]string, len(t.Columns))
 	for i, c := range t.Columns {
 		names[i] = c.Name
@@ -89,7 +89,7 @@ func (t Table) drawBars(p *plot.Plot) error {
 		p.Legend.Add(plain(row.Name), bars)
 	}
 	p.X.Min, p.X.Max = -0.6, float64(len(t.Columns))-0.4
-	p.Y.Max = top * (1.1 + 0.06*float64(len(t.Rows))) // room for the legend
+	p.Y.Max = top * (1.1 + 0.06*float64(len(t.Rows))) // space for the legend
 	return nil
 }
 
@@ -126,7 +126,7 @@ func plain(markdown string) string {
 	return strings.NewReplacer("`", "", "**", "").Replace(markdown)
 }
 
-// commaTicks labels the ticks with whole numbers that have commas.
+// commaTicks labels the ticks with integers that have thousands separators.
 type commaTicks struct{ plot.Ticker }
 
 func (c commaTicks) Ticks(low, high float64) []plot.Tick {

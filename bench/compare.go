@@ -13,22 +13,22 @@ import (
 	"text/tabwriter"
 )
 
-// side is one of two trees that are compared: its own bench, built with its own packages.
+// side is one of two trees to compare, with its own bench built from its own packages.
 type side struct {
 	name    string
 	program string
 }
 
-// figure is a number that was measured, a Sample for each side.
+// figure is a measured number with a Sample for each side.
 type figure struct {
 	name   string
 	digits int
 	got    [2]Sample
 }
 
-// compare measures each workload of this tree and of another revision or folder in turns, and prints
-// what both gave: A B, B A, A B …, so that a machine that slows down or speeds up favours neither.
-// A workload that the other's bench does not have is left out.
+// compare measures each workload of this tree and of another revision or directory in alternating order (A B,
+// B A, A B …), so that a machine that slows down or speeds up favours neither, and prints both results.
+// Workloads that the other bench lacks are skipped.
 func compare(against string, pairs int, chosen []workload) error {
 	sides, err := buildSides(against)
 	if err != nil {
@@ -48,7 +48,7 @@ func compare(against string, pairs int, chosen []workload) error {
 	return nil
 }
 
-// measurePairs runs as many turns of the workload on each side, and returns all figures that any turn had.
+// measurePairs runs that many turns of the workload on each side and returns all figures.
 func measurePairs(w workload, pairs int, sides [2]side) ([]*figure, error) {
 	var figures []*figure
 	for pair := range pairs {
@@ -65,7 +65,7 @@ func measurePairs(w workload, pairs int, sides [2]side) ([]*figure, error) {
 	return figures, nil
 }
 
-// buildSides builds the bench of this tree and that of the other.
+// buildSides builds the bench of both trees.
 func buildSides(against string) (sides [2]side, err error) {
 	folder, err := newFolder()
 	if err != nil {
@@ -90,7 +90,7 @@ func (s side) build(tree string) error {
 	return nil
 }
 
-// otherTree is the folder if it is one, or the sources of that revision, in a temporary folder.
+// otherTree returns the directory, or checks out the revision into a temporary directory.
 func otherTree(against string) (string, error) {
 	if _, err := os.Stat(filepath.Join(against, "go.mod")); err == nil {
 		return filepath.Abs(against)
@@ -107,7 +107,7 @@ func otherTree(against string) (string, error) {
 	return folder, err
 }
 
-// output runs a program that ends with this one.
+// output runs a program that is killed if this one ends.
 func output(args ...string) ([]byte, error) {
 	cmd := exec.Command(args[0], args[1:]...)
 	var out, errs bytes.Buffer
@@ -122,7 +122,7 @@ func output(args ...string) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// errNoWorkload is what measure returns where the side's bench does not have the workload.
+// errNoWorkload means that the side's bench lacks the workload.
 var errNoWorkload = errors.New("its bench has no such workload")
 
 // measure runs one turn of the workload.
@@ -137,7 +137,7 @@ func (s side) measure(w workload) (section Section, err error) {
 	return section, json.Unmarshal(text, &section)
 }
 
-// printTurn is the other end of measure.
+// printTurn is the counterpart of measure.
 func printTurn(w workload) error {
 	section, err := measure(w, "turn", turnSizes)
 	if err != nil {
@@ -146,7 +146,7 @@ func printTurn(w workload) error {
 	return json.NewEncoder(os.Stdout).Encode(section)
 }
 
-// collect adds the section's numbers to those of a side.
+// collect adds the section's numbers to one side's figures.
 func collect(figures []*figure, section Section, which int) []*figure {
 	known := map[string]*figure{}
 	for _, f := range figures {

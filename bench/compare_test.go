@@ -45,7 +45,7 @@ func TestOtherTreeNamesWhatItCannotFind(t *testing.T) {
 	}
 }
 
-// The other tree's packages have nothing in common with this one's: only its own bench can be built with them.
+// The other tree's packages share nothing with this one's, so only its own bench can be built with them.
 func TestTheOtherSideIsItsOwnBench(t *testing.T) {
 	tree := t.TempDir()
 	bench := filepath.Join(tree, "bench")
@@ -78,7 +78,8 @@ func TestTheOtherSideIsItsOwnBench(t *testing.T) {
 	}
 }
 
-// otherBench is a program with the workloads push and take, of which take fails. It says that another is unknown as choose does.
+// otherBench is a program with the workloads push and take, of which take fails. It reports unknown workloads
+// like choose.
 const otherBench = `package main
 
 import (

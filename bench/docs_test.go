@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// The documents' commands have only flags that there are, and workloads that there are.
+// The commands in the documents use only existing flags and workloads.
 func TestDocumentedCommands(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "bench")
 	if out, err := exec.Command("go", "build", "-o", program, ".").CombinedOutput(); err != nil {

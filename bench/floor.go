@@ -9,8 +9,8 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// floorMove does everything that a move needs of Redis in one script:
-// ARGV[2] jobs a call, without a client to be told of them.
+// floorMove does in one script all that a move requires of Redis, ARGV[2] jobs per call, without waking
+// clients.
 var floorMove = redis.NewScript(1, `
 local ids = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', ARGV[1], 'LIMIT', 0, ARGV[2])
 local of_topic = {}
@@ -24,7 +24,7 @@ if #ids > 0 then redis.call('ZREM', KEYS[1], unpack(ids)) end
 for topic, list in pairs(of_topic) do redis.call('LPUSH', 'delayer:ready_queue:' .. topic, unpack(list)) end
 return #ids`)
 
-// floorMoveAll moves all that is due by floorMove and returns how many that were.
+// floorMoveAll moves all due jobs with floorMove and returns their number.
 func floorMoveAll(conn redis.Conn, batch int) (int, error) {
 	total := 0
 	for {
@@ -38,8 +38,8 @@ func floorMoveAll(conn redis.Conn, batch int) (int, error) {
 
 func now() string { return fmt.Sprintf("%.3f", float64(time.Now().UnixMilli())/1000) }
 
-// pipelineMove does what floorMove does without a script, as the original's
-// server would if it had a pipeline: look up, HGET of each, MULTI. batch -1 has no limit.
+// pipelineMove does the same without a script, like the original's server with a pipeline: look up, HGET for
+// each, MULTI. batch -1 means no limit.
 func pipelineMove(conn redis.Conn, batch int) (int, error) {
 	total := 0
 	for {
@@ -87,7 +87,8 @@ redis.call('HSET', KEYS[2], 'topic', ARGV[1], 'body', ARGV[2])
 redis.call('PEXPIRE', KEYS[2], ARGV[3])
 redis.call('ZADD', KEYS[1], ARGV[4], ARGV[5])`)
 
-// floorPushBatch stores many: KEYS pool; ARGV bucket prefix, ms to live, score, topic, then id and body of each.
+// floorPushBatch stores many: KEYS pool; ARGV bucket prefix, ms to live, score, topic, then the ID and body
+// of each.
 var floorPushBatch = redis.NewScript(1, `
 for i = 5, #ARGV, 2 do
   local bucket = ARGV[1] .. ARGV[i]
@@ -120,12 +121,12 @@ end
 if #buckets > 0 then redis.call('DEL', unpack(buckets)) end
 return reply`)
 
-// score is the due time in Unix seconds, rounded up to milliseconds.
+// score returns the due time in Unix seconds, rounded up to milliseconds.
 func score(due time.Time) string {
 	return fmt.Sprintf("%.3f", float64(due.Add(time.Millisecond-1).UnixMilli())/1000)
 }
 
-// floorPushJobs stores the jobs from..from+n-1 by one script.
+// floorPushJobs stores the jobs from..from+n-1 with one script.
 func floorPushJobs(conn redis.Conn, from, n int64, due time.Time) error {
 	args := make([]any, 0, 5+2*n)
 	args = append(args, poolKey, bucketPrefix, lifetime.Milliseconds(), score(due), topic)
@@ -136,7 +137,7 @@ func floorPushJobs(conn redis.Conn, from, n int64, due time.Time) error {
 	return err
 }
 
-// pipelinePushJobs stores them by plain commands in one pipeline.
+// pipelinePushJobs stores them with plain commands in one pipeline.
 func pipelinePushJobs(conn redis.Conn, from, n int64, due time.Time) error {
 	for i := from; i < from+n; i++ {
 		bucket := bucketPrefix + id(i)
@@ -148,7 +149,7 @@ func pipelinePushJobs(conn redis.Conn, from, n int64, due time.Time) error {
 	return err
 }
 
-// floorTakeJobs takes n jobs by one script and returns how many there were.
+// floorTakeJobs takes n jobs with one script and returns how many there were.
 func floorTakeJobs(conn redis.Conn, n int, got func(body string)) (int, error) {
 	reply, err := redis.ByteSlices(floorTakeBatch.Do(conn, readyPrefix+topic, bucketPrefix, n))
 	for i := 2; i < len(reply); i += 3 {
@@ -157,7 +158,7 @@ func floorTakeJobs(conn redis.Conn, n int, got func(body string)) (int, error) {
 	return len(reply) / 3, err
 }
 
-// pipelineTakeJobs takes them by plain commands: RPOP n, then HMGET and DEL of each in one pipeline.
+// pipelineTakeJobs takes them with plain commands: RPOP n, then HMGET and DEL for each in one pipeline.
 func pipelineTakeJobs(conn redis.Conn, n int, got func(body string)) (int, error) {
 	ids, err := redis.Strings(conn.Do("RPOP", readyPrefix+topic, n))
 	if err == redis.ErrNil {
@@ -181,8 +182,7 @@ func pipelineTakeJobs(conn redis.Conn, n int, got func(body string)) (int, error
 	return len(ids), err
 }
 
-// floorPeer is the floor as a Peer: one script a push, one script a take, and
-// the move looked for every millisecond.
+// floorPeer is the floor as a Peer: one script per push and per take, and a move every millisecond.
 type floorPeer struct {
 	redis     *Redis
 	consuming sync.WaitGroup

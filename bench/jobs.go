@@ -21,12 +21,12 @@ const (
 	consumers    = 8
 )
 
-// body is the content of job n: 56 bytes, whatever n.
+// body returns the body of job n: always 56 bytes.
 func body(n int64) string {
 	return fmt.Sprintf(`{"orderID":"%025d","action":"close"}`, n)
 }
 
-// numberOf is the n that body was given.
+// numberOf returns the n of a body.
 func numberOf(body string) (int64, error) {
 	const from, to = 12, 37
 	if len(body) < to {
@@ -35,11 +35,11 @@ func numberOf(body string) (int64, error) {
 	return strconv.ParseInt(body[from:to], 10, 64)
 }
 
-// id is like the original's: 32 hexadecimal digits.
+// id returns an ID like the original's: 32 hexadecimal digits.
 func id(n int64) string { return fmt.Sprintf("%032x", uint64(n)*0x9e3779b97f4a7c15) }
 
-// seedScript makes ARGV[1] jobs from number ARGV[2] on, over ARGV[3] topics: in
-// the pool, due at ARGV[4] + ARGV[5] · number, or, where ARGV[4] is 'ready', in the ready queues.
+// seedScript creates ARGV[1] jobs from number ARGV[2] on in ARGV[3] topics: in the pool, due at ARGV[4] +
+// ARGV[5] · number, or, if ARGV[4] is 'ready', in the ready queues.
 var seedScript = redis.NewScript(0, `
 local due = {}
 for n = ARGV[2], ARGV[2] + ARGV[1] - 1 do
@@ -60,21 +60,21 @@ for i = 1, #due, 2000 do
   redis.call('ZADD', 'delayer:job_pool', unpack(due, i, math.min(i + 1999, #due)))
 end`)
 
-// seed makes the jobs from..from+n-1, due at that Unix time plus step seconds each.
+// seed creates the jobs from..from+n-1, due at that Unix time plus step seconds each.
 func (r *Redis) seed(from, n, topics int, due, step float64) error {
 	return r.seedWith(from, n, topics, fmt.Sprintf("%.3f", due), step)
 }
 
-// others is the number of the first job that is none of seed's.
+// others is the number of the first job that seed does not create.
 const others = 1e9
 
-// seedWaiting makes the jobs from..from+n-1 of those that wait, due from a day from now
-// on, a millisecond apart. They have other numbers than those of seed.
+// seedWaiting creates n waiting jobs, due from tomorrow on, a millisecond apart. Their numbers differ from
+// those of seed.
 func (r *Redis) seedWaiting(from, n int) error {
 	return r.seed(others+from, n, 1, float64(time.Now().Unix())+86400-others/1000, 0.001)
 }
 
-// seedReady makes jobs that are ready.
+// seedReady creates ready jobs.
 func (r *Redis) seedReady(n int) error { return r.seedWith(0, n, 1, "ready", 0) }
 
 func (r *Redis) seedWith(from, n, topics int, due string, step float64) error {
@@ -89,10 +89,10 @@ func (r *Redis) seedWith(from, n, topics int, due string, step float64) error {
 	return nil
 }
 
-// past is a time at which all jobs are due already.
+// past returns a time at which all jobs are due.
 func past() float64 { return float64(time.Now().Unix() - 10) }
 
-// crowd runs f(0) … f(n-1) on so many goroutines and returns the first error.
+// crowd runs f(0) … f(n-1) in that many goroutines and returns the first error.
 func crowd(goroutines, n int, f func(i int) error) error {
 	var next atomic.Int64
 	all, ctx := errgroup.WithContext(context.Background())
@@ -113,11 +113,11 @@ func crowd(goroutines, n int, f func(i int) error) error {
 	return all.Wait()
 }
 
-// arrivals are the jobs that have come whose bodies hold their due times.
+// arrivals records received jobs whose bodies contain their due times.
 type arrivals struct {
 	sync.Mutex
 	late   []time.Duration
-	strays int // bodies that are none of ours
+	strays int // bodies that are not ours
 }
 
 func (a *arrivals) add(body string) {
@@ -132,7 +132,7 @@ func (a *arrivals) add(body string) {
 	a.late = append(a.late, at.Sub(time.UnixMicro(due)))
 }
 
-// wait waits until so many have come.
+// wait waits until that many jobs have arrived.
 func (a *arrivals) wait(jobs int, limit time.Duration) error {
 	for deadline := time.Now().Add(limit); ; time.Sleep(5 * time.Millisecond) {
 		a.Lock()
@@ -149,20 +149,20 @@ func (a *arrivals) wait(jobs int, limit time.Duration) error {
 	}
 }
 
-// lateness is p50, p99 and the greatest, in ms.
+// lateness returns p50, p99 and the maximum in ms.
 func (a *arrivals) lateness() []float64 {
 	a.Lock()
 	defer a.Unlock()
 	return []float64{milliseconds(quantile(a.late, 0.5)), milliseconds(quantile(a.late, 0.99)), milliseconds(quantile(a.late, 1))}
 }
 
-// drain counts the jobs that consumers get, and sees who comes twice.
+// drain counts the jobs that consumers receive and detects duplicates.
 type drain struct {
 	seen   []atomic.Bool
 	got    atomic.Int64
 	twice  atomic.Int64
-	strays atomic.Int64 // bodies that are none of ours
-	first  time.Time    // written by the first taker, read after done
+	strays atomic.Int64 // bodies that are not ours
+	first  time.Time    // set by the first taker, read after done
 	last   time.Time
 	begun  sync.Once
 	done   chan struct{}

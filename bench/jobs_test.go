@@ -74,7 +74,7 @@ func TestRounding(t *testing.T) {
 	}
 }
 
-// ids are as a server's log has them.
+// ids are IDs as in a server's log.
 type ids []string
 
 func (list ids) Bytes() (all [][]byte) {

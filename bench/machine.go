@@ -14,7 +14,7 @@ import (
 	"github.com/shirou/gopsutil/v4/mem"
 )
 
-// machine describes where this runs, as far as that can be found out.
+// machine describes this machine as far as possible.
 func machine() []string {
 	about := fmt.Sprintf("%s, %d cores, %s", runtime.GOARCH, runtime.NumCPU(), runtime.GOOS)
 	if processors, err := cpu.Info(); err == nil && len(processors) > 0 {
@@ -29,7 +29,7 @@ func machine() []string {
 	return []string{about}
 }
 
-// loadNow is how many processes want a core, as the system says; empty if it does not say it.
+// loadNow is the number of runnable processes according to the system; "" if unknown.
 func loadNow() string {
 	average, err := load.Avg()
 	if err != nil {
@@ -38,10 +38,10 @@ func loadNow() string {
 	return fmt.Sprintf("%.1f", average.Load1)
 }
 
-// bytesPerJob is what a seeded job takes at most.
+// bytesPerJob is an upper bound for a seeded job.
 const bytesPerJob = 450
 
-// roomFor reports whether so many jobs more fit into the memory, and notes it if not.
+// roomFor reports whether that many more jobs fit into memory, and adds a note if not.
 func (r *Run) roomFor(jobs int) bool {
 	memory, err := mem.VirtualMemory()
 	if err != nil || uint64(jobs)*bytesPerJob*3/2 < memory.Available {
@@ -57,8 +57,7 @@ func firstLine(program string, args ...string) string {
 	return strings.TrimSpace(line)
 }
 
-// revision is the sources' commit, with "-dirty" behind it if they differ from
-// it in what is measured.
+// revision returns the commit of the sources, with "-dirty" if measured files differ from it.
 func revision() string {
 	out, err := exec.Command("git", "rev-parse", "--short", "HEAD").Output()
 	if err != nil {
@@ -72,7 +71,7 @@ func revision() string {
 	return name
 }
 
-// versions names what is compared.
+// versions lists the versions of what is compared.
 func versions() []string {
 	lines := []string{
 		"Go " + strings.TrimPrefix(runtime.Version(), "go"),
@@ -82,7 +81,7 @@ func versions() []string {
 	if words := strings.Fields(lines[1]); len(words) > 2 {
 		lines[1] = "Redis " + strings.TrimPrefix(words[2], "v=") + " (no persistence, no limit of memory)"
 	}
-	lines = slices.DeleteFunc(lines, func(line string) bool { return line == "" }) // a program that is not there
+	lines = slices.DeleteFunc(lines, func(line string) bool { return line == "" }) // removes programs that are not installed
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return lines
@@ -97,7 +96,7 @@ func versions() []string {
 	return lines
 }
 
-// withKept adds the versions of before of programs that are not here now: what was measured with them is still told of.
+// withKept adds earlier versions of programs that are not installed now, because their results are kept.
 func withKept(now, before []string) []string {
 	for _, line := range before {
 		name, _, _ := strings.Cut(line, " ")

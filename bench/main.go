@@ -1,6 +1,9 @@
-// Command bench measures Delayer against the raw Redis work that it does,
-// against the original's commands and against other queues, and writes
-// docs/benchmarks.md with its charts.
+// Command bench measures Delayer against the raw Redis work that it does, against the original's commands and
+// against other queues, and writes docs/benchmarks.md with its charts.
+//
+// A workload measures one thing and returns a Section; contenders run in turns, so that a change of the
+// machine's speed affects all alike; a Report keeps everything as JSON, so that one workload can be repeated
+// alone.
 package main
 
 import (
@@ -15,7 +18,7 @@ import (
 	"time"
 )
 
-// Run is what the workloads share.
+// Run is shared by the workloads.
 type Run struct {
 	Redis *Redis
 	sizes
@@ -23,7 +26,7 @@ type Run struct {
 	failures []error
 }
 
-// note says something about the workload at hand that the reader should know.
+// note adds a remark on the current workload for the reader.
 func (r *Run) note(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	if !slices.Contains(r.notes, text) {
@@ -32,7 +35,7 @@ func (r *Run) note(format string, args ...any) {
 	}
 }
 
-// workload measures one thing. The texts are in the Section that it returns.
+// workload measures one thing. Its texts are in the Section it returns.
 type workload struct {
 	name string
 	run  func(context.Context, *Run) (Section, error)
@@ -87,7 +90,7 @@ func main() {
 	}
 }
 
-// command does what the command line asks for.
+// command executes the command line.
 func command() error {
 	quick := flag.Bool("quick", false, "small sizes, one repeat: a smoke run of a minute and a half, into a temporary folder")
 	full := flag.Bool("full", false, "everything, with bursts and pools of 1,000,000 jobs and more")
@@ -104,7 +107,7 @@ func command() error {
 	serve := flag.String("serve", "", "for -only http: be this server of delay-queue's API, on the address and the Redis that follow")
 	flag.Parse()
 	if *serve != "" {
-		return serveFront(*serve, flag.Arg(0), flag.Arg(1))
+		return serveAPI(*serve, flag.Arg(0), flag.Arg(1))
 	}
 
 	mode, s := "normal", normalSizes
@@ -147,10 +150,10 @@ func command() error {
 	return bench(mode, s, folder, chosen)
 }
 
-// noWorkload is how choose's error begins. Programs of other revisions know a missing workload by it.
+// noWorkload is the format of choose's error. Programs of other revisions recognize a missing workload by it.
 const noWorkload = "there is no workload %q"
 
-// choose is the workloads of a list with commas, in our order.
+// choose returns the workloads of a comma-separated list in our order.
 func choose(list string) ([]workload, error) {
 	wanted := strings.Split(list, ",")
 	for _, name := range wanted {
@@ -197,8 +200,8 @@ func bench(mode string, s sizes, folder string, chosen []workload) error {
 	return errors.Join(failures...)
 }
 
-// measure runs a workload on a Redis of its own. Its error may tell of contenders only,
-// which the section then lacks; a workload that failed itself has no tables.
+// measure runs a workload on its own Redis. An error may concern single contenders, which the section then
+// lacks; a workload that failed as a whole has no tables.
 func measure(w workload, mode string, s sizes) (Section, error) {
 	redis, err := startRedis()
 	if err != nil {

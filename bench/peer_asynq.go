@@ -7,8 +7,7 @@ import (
 	"github.com/hibiken/asynq"
 )
 
-// asynqPeer is asynq, looking for due and for new tasks every 10 ms instead of
-// every 5 s and 1 s.
+// asynqPeer is asynq, polling for due and new tasks every 10 ms instead of every 5 s and 1 s.
 type asynqPeer struct {
 	redis  asynq.RedisClientOpt
 	client *asynq.Client

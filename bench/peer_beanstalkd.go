@@ -10,8 +10,8 @@ import (
 	"github.com/beanstalkd/go-beanstalk"
 )
 
-// beanstalkdPeer is a beanstalkd of this run, without a write-ahead log, as
-// the Redis is without an append-only file. Each goroutine has its own connection.
+// beanstalkdPeer is a beanstalkd without a write-ahead log, like our Redis without an append-only file. Each
+// goroutine has its own connection.
 type beanstalkdPeer struct {
 	daemon *daemon
 	conns  chan *beanstalk.Conn
@@ -43,7 +43,7 @@ func newBeanstalkd(r *Run) (*beanstalkdPeer, error) {
 	return p, nil
 }
 
-// Round: its delays are whole seconds from now.
+// Round: delays are whole seconds from now.
 func (p *beanstalkdPeer) Round(now, due time.Time) time.Time {
 	return now.Add(wholeSeconds(due.Sub(now)))
 }
@@ -57,7 +57,7 @@ func (p *beanstalkdPeer) Hold(until time.Time) error {
 	time.Sleep(time.Until(until) % time.Second)
 	c := <-p.conns
 	defer func() { p.conns <- c }()
-	c.Tube.PeekReady() // makes the tube
+	c.Tube.PeekReady() // creates the tube
 	p.held = true
 	return c.Tube.Pause(time.Until(until).Round(time.Second))
 }
@@ -82,7 +82,7 @@ func (p *beanstalkdPeer) Consume(ctx context.Context, workers int, got func(body
 			return err
 		}
 		tubes := beanstalk.NewTubeSet(c, topic)
-		context.AfterFunc(ctx, func() { c.Close() }) // ends the waiting
+		context.AfterFunc(ctx, func() { c.Close() }) // ends the wait
 		p.wg.Go(func() {
 			for ctx.Err() == nil {
 				id, body, err := tubes.Reserve(time.Minute)

@@ -10,17 +10,17 @@ import (
 )
 
 const (
-	pushChunk   = 1000 // jobs a PushBatch
-	takeChunk   = 100  // jobs a PopBatch of a consumer
-	scriptChunk = 250  // jobs that PushBatch and PopBatch send to Redis at a time
+	pushChunk   = 1000 // jobs per PushBatch
+	takeChunk   = 100  // jobs per PopBatch of a consumer
+	scriptChunk = 250  // jobs per script call of PushBatch and PopBatch
 )
 
-// delayer is ours: a client as OpenPool makes it, a server with its own defaults.
+// delayer is ours: a client from OpenPool and a server with default options.
 type delayer struct {
 	client *client.Client
 	served client.Redis
-	batch  int // of PopBatch; 0: BPop
-	parts  int // partitions; 0: one
+	batch  int // of PopBatch; 0 for BPop
+	parts  int // partitions; 0 for one
 }
 
 func newDelayer(r *Redis, batch int) *delayer {
@@ -31,7 +31,7 @@ func newDelayerOn(o client.PoolOptions, batch int) *delayer {
 	return &delayer{client.OpenPool(o), serverPool(o), batch, o.Partitions}
 }
 
-// serverPool is a pool for a server, which knows of the partitions itself.
+// serverPool is a pool for a server, which gets the partitions in its own options.
 func serverPool(o client.PoolOptions) client.Redis {
 	o.Partitions = 0
 	return client.Connect(o)
@@ -59,7 +59,7 @@ func (p *delayer) Consume(ctx context.Context, workers int, got func(body string
 	return nil
 }
 
-// consume waits with BPop; a batch consumer then takes what else is there.
+// consume waits with BPop; a batch consumer then takes what else is ready.
 func consume(ctx context.Context, c *client.Client, topic string, batch int, got func(body string)) {
 	for ctx.Err() == nil {
 		m, err := c.BPop(ctx, time.Minute, topic)

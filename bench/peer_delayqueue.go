@@ -10,15 +10,14 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// delayQueue sends Redis what ouqiang's delay-queue sends for each route, on a pool with its
-// settings, where each command asks with a PING first whether its connection is any good. It logs
-// nothing, though, and keeps a job as JSON where delay-queue has MessagePack.
+// delayQueue sends Redis the commands of ouqiang's delay-queue, on a pool with its settings, which sends a
+// PING before each command. But it does not log, and it stores jobs as JSON instead of MessagePack.
 type delayQueue struct {
 	pool    *redis.Pool
 	buckets chan string // in turn
 }
 
-// delayQueueJob is how it keeps a job. Delay is when that is due, in Unix seconds.
+// delayQueueJob is a stored job. Delay is its due time in Unix seconds.
 type delayQueueJob struct {
 	Topic string `json:"topic"`
 	ID    string `json:"id"`
@@ -58,7 +57,7 @@ func (d *delayQueue) do(command string, args ...any) (any, error) {
 	return conn.Do(command, args...)
 }
 
-// job is that of the ID, nil if there is none.
+// job returns the job with that ID, or nil.
 func (d *delayQueue) job(id string) (*delayQueueJob, error) {
 	text, err := redis.Bytes(d.do("GET", id))
 	if err == redis.ErrNil {
@@ -79,7 +78,7 @@ func (d *delayQueue) tick(bucket string) {
 	}
 }
 
-// moveOne reports whether the next one may be due, too.
+// moveOne reports whether the next job may be due too.
 func (d *delayQueue) moveOne(bucket string, now int64) bool {
 	first, err := redis.Strings(d.do("ZRANGE", bucket, 0, 0, "WITHSCORES"))
 	if err != nil || len(first) == 0 {

@@ -15,18 +15,18 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// faktoryPeer is a Faktory server of this run, built from its module, which
-// keeps its jobs in a redis-server of its own. Each goroutine has its own connection.
+// faktoryPeer is a Faktory server, built from its module, with its own redis-server. Each goroutine has its
+// own connection.
 type faktoryPeer struct {
 	daemon *daemon
-	store  redis.Conn // its redis-server
+	store  redis.Conn // to its redis-server
 	conns  chan *faktory.Client
 	wg     sync.WaitGroup
 }
 
 const faktoryConns = 32
 
-// faktoryServer builds the server, if that is not yet done, and says where it is.
+// faktoryServer returns the path of the server, built on first use.
 func faktoryServer() (string, error) {
 	build := exec.Command("go", "tool", "-n", "faktory")
 	build.Stderr = os.Stderr
@@ -59,7 +59,7 @@ func newFaktory() (*faktoryPeer, error) {
 	if p.store, err = redis.Dial("unix", filepath.Join(dir, "redis.sock")); err != nil {
 		return nil, errors.Join(err, p.Close())
 	}
-	// A worker's connections say whose they are.
+	// Workers identify themselves on their connections.
 	faktory.RandomProcessWid = "bench"
 	for range faktoryConns {
 		c, err := p.open()
@@ -94,7 +94,7 @@ func (p *faktoryPeer) Consume(ctx context.Context, workers int, got func(body st
 		p.wg.Go(func() {
 			defer c.Close()
 			for ctx.Err() == nil {
-				job, err := c.Fetch("default") // waits for up to 2 s
+				job, err := c.Fetch("default") // waits up to 2 s
 				if err != nil {
 					return
 				}
@@ -113,7 +113,7 @@ func (p *faktoryPeer) Consume(ctx context.Context, workers int, got func(body st
 	return nil
 }
 
-// cpu is the processor time of the server and of its redis-server.
+// cpu returns the processor time of the server and its redis-server.
 func (p *faktoryPeer) cpu() (time.Duration, error) {
 	server, err1 := p.daemon.cpu()
 	store, err2 := cpuOfRedis(p.store)

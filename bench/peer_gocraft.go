@@ -8,7 +8,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// gocraftPeer is gocraft/work. It looks for due jobs every second, which can't be changed.
+// gocraftPeer is gocraft/work. It polls for due jobs every second; that is fixed.
 type gocraftPeer struct {
 	redis    *redis.Pool
 	enqueuer *work.Enqueuer
@@ -22,7 +22,7 @@ func newGocraft(r *Redis) *gocraftPeer {
 	return &gocraftPeer{redis: pool, enqueuer: work.NewEnqueuer(gocraftNamespace, pool)}
 }
 
-// Its delays are whole seconds from the second it is now.
+// Its delays are whole seconds, counted from the current whole second.
 func (p *gocraftPeer) Round(_, due time.Time) time.Time { return nextSecond(due) }
 
 func (p *gocraftPeer) Push(_ context.Context, _ int64, body string, due time.Time) error {

@@ -15,8 +15,8 @@ import (
 	"github.com/RichardKnop/machinery/v2/tasks"
 )
 
-// machineryPeer is machinery on Redis without a store of results, looking for one due task
-// each millisecond, which is the shortest that can be set. For ready tasks it waits in BLPOP.
+// machineryPeer is machinery on Redis without a result store. It polls for one due task each millisecond, the
+// shortest interval possible, and waits for ready tasks with BLPOP.
 type machineryPeer struct {
 	server *machinery.Server
 	worker *machinery.Worker

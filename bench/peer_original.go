@@ -12,7 +12,7 @@ import (
 	"github.com/mix-basic/delayer/server"
 )
 
-// originalPush is the original clients' push.
+// originalPush is the push of the original's clients.
 func originalPush(conn redis.Conn, id, body string, due time.Time) error {
 	bucket := bucketPrefix + id
 	conn.Send("MULTI")
@@ -26,7 +26,7 @@ func originalPush(conn redis.Conn, id, body string, due time.Time) error {
 	return err
 }
 
-// originalRead is what the original's clients do with an ID they have popped.
+// originalRead is what the original's clients do with a popped ID.
 func originalRead(conn redis.Conn, id string) (body string, err error) {
 	job, err := redis.StringMap(conn.Do("HGETALL", bucketPrefix+id))
 	if err != nil {
@@ -36,7 +36,7 @@ func originalRead(conn redis.Conn, id string) (body string, err error) {
 	return job["body"], err
 }
 
-// originalPop is the original clients' pop; redis.ErrNil if there is nothing.
+// originalPop is the pop of the original's clients; redis.ErrNil if nothing is ready.
 func originalPop(conn redis.Conn) (body string, err error) {
 	id, err := redis.String(conn.Do("RPOP", readyPrefix+topic))
 	if err != nil {
@@ -45,7 +45,7 @@ func originalPop(conn redis.Conn) (body string, err error) {
 	return originalRead(conn, id)
 }
 
-// original is the original's commands with our server.
+// original has the original's commands with our server.
 type original struct {
 	redis     *Redis
 	pool      *redis.Pool
@@ -59,7 +59,7 @@ func newOriginal(r *Redis) *original {
 
 func (p *original) Round(_, due time.Time) time.Time { return nextSecond(due) }
 
-// Close waits for consumers that still block, who would take the next Peer's jobs.
+// Close waits for blocked consumers, which would otherwise take the next Peer's jobs.
 func (p *original) Close() error {
 	p.consuming.Wait()
 	return errors.Join(p.pool.Close(), p.served.Close())

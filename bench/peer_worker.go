@@ -8,7 +8,7 @@ import (
 	"github.com/mix-basic/delayer/client/worker"
 )
 
-// delayerWorker is our client with a worker for its consumer, of the worker's own defaults.
+// delayerWorker is our client with a worker with default options as the consumer.
 type delayerWorker struct {
 	*delayer
 	done chan error

@@ -6,27 +6,26 @@ import (
 	"time"
 )
 
-// Peer is a queue with delays, as a workload sees it.
+// Peer is a queue with delays.
 type Peer interface {
-	// Round is the due time that Push will give a job which should fall due
-	// then; a Peer that knows whole seconds only rounds up.
+	// Round returns the due time that Push will use for that time; a Peer with a resolution of seconds rounds
+	// up.
 	Round(now, due time.Time) time.Time
 	// Push stores job n. It is safe for concurrent use.
 	Push(ctx context.Context, n int64, body string, due time.Time) error
-	// Consume starts what makes jobs ready and so many workers, which call got
-	// for each job, until ctx is done.
+	// Consume starts the server side and that many workers, which call got for each job until ctx is done.
 	Consume(ctx context.Context, workers int, got func(body string)) error
-	// Close ends the Peer's connections. It comes after the end of Consume's ctx.
+	// Close closes the Peer's connections, after Consume's ctx has ended.
 	Close() error
 }
 
-// holder is a Peer whose delays begin with the push: for a burst it must hold
-// back what falls due before that time.
+// holder is a Peer whose delays start with the push: for a burst it must hold what falls due before that
+// time.
 type holder interface {
 	Hold(until time.Time) error
 }
 
-// nextSecond is the first whole second at or after t.
+// nextSecond returns the first whole second at or after t.
 func nextSecond(t time.Time) time.Time {
 	whole := t.Truncate(time.Second)
 	if whole.Before(t) {
@@ -35,16 +34,16 @@ func nextSecond(t time.Time) time.Time {
 	return whole
 }
 
-// maker makes a Peer anew, on empty servers.
+// maker creates a Peer on empty servers.
 type maker struct {
 	name string
-	ours bool // or ours in part, or the floor
-	// slow peers run fewer repeats, and no burst of 1,000,000.
+	ours bool // ours, partly ours, or the floor
+	// slow peers run fewer repeats and no burst of 1,000,000.
 	slow bool
 	open func(*Run) (Peer, error)
 }
 
-// allPeers are all that are compared, ours first.
+// allPeers are all contenders, ours first.
 var allPeers = []maker{
 	{"Delayer", true, false, func(r *Run) (Peer, error) { return newDelayer(r.Redis, 0), nil }},
 	{"Delayer, PopBatch", true, false, func(r *Run) (Peer, error) { return newDelayer(r.Redis, takeChunk), nil }},
@@ -57,7 +56,7 @@ var allPeers = []maker{
 	{"machinery", false, true, func(r *Run) (Peer, error) { return newMachinery(r.Redis) }},
 }
 
-// on opens a Peer for f, whose ctx ends with f.
+// on opens a Peer and calls f with it; ctx ends with f.
 func on(ctx context.Context, open func() (Peer, error), f func(ctx context.Context, p Peer) ([]float64, error)) ([]float64, error) {
 	p, err := open()
 	if err != nil {
@@ -77,14 +76,14 @@ func (r *Run) onEmpty(ctx context.Context, open func() (Peer, error), f func(ctx
 	return on(ctx, open, f)
 }
 
-// opener opens m's Peer.
+// opener returns a function that opens m's Peer.
 func (r *Run) opener(m maker) func() (Peer, error) { return func() (Peer, error) { return m.open(r) } }
 
 func oursAnew(r *Run) func() (Peer, error) {
 	return func() (Peer, error) { return newDelayer(r.Redis, 0), nil }
 }
 
-// peers are the makers that this run has time for.
+// peers returns the contenders for which this run has time.
 func (r *Run) peers() []maker {
 	var list []maker
 	for _, m := range allPeers {
@@ -95,7 +94,7 @@ func (r *Run) peers() []maker {
 	return list
 }
 
-// others are peers() without ours and without the floor.
+// others returns peers() without ours and the floor.
 func (r *Run) others() []maker {
 	return slices.DeleteFunc(r.peers(), func(m maker) bool { return m.ours })
 }

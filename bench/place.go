@@ -11,14 +11,14 @@ import (
 	"github.com/mix-basic/delayer/client"
 )
 
-// place is where jobs lie: on one Redis, or on the masters of a cluster, in so many partitions.
+// place is where jobs are stored: on one Redis or on the masters of a cluster, in that many partitions.
 type place struct {
 	name    string
 	options client.PoolOptions
 	nodes   []*Redis
 }
 
-// onOne is the run's Redis with so many partitions.
+// onOne is the run's Redis with that many partitions.
 func (r *Run) onOne(partitions int) place {
 	name := fmt.Sprintf("%d partitions", partitions)
 	if partitions == 1 {
@@ -27,7 +27,7 @@ func (r *Run) onOne(partitions int) place {
 	return place{name, client.PoolOptions{Addr: r.Redis.addr, Partitions: partitions}, []*Redis{r.Redis}}
 }
 
-// startCluster starts a cluster of so many masters, which share the slots evenly.
+// startCluster starts a cluster of that many masters with equal shares of the slots.
 func startCluster(masters, partitions int) (p place, err error) {
 	p.name = fmt.Sprintf("cluster of %d", masters)
 	p.options.Partitions = partitions
@@ -55,7 +55,7 @@ func startCluster(masters, partitions int) (p place, err error) {
 	return p, p.await()
 }
 
-// join gives the last node, which has that number, its slots, and makes it known to the first one.
+// join assigns slots to the last node, which has that number, and introduces it to the first one.
 func (p place) join(number, masters int, bus string) error {
 	const slots = 16384
 	node := p.nodes[number]
@@ -69,7 +69,7 @@ func (p place) join(number, masters int, bus string) error {
 	return errors.Join(epoch, owns, met)
 }
 
-// await waits until all nodes know who owns what.
+// await waits until all nodes agree on the slots.
 func (p place) await() error {
 	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		well := 0
@@ -104,7 +104,7 @@ func (p place) clear() error {
 	return nil
 }
 
-// cpu is the processor time that each node has used.
+// cpu returns each node's processor time.
 func (p place) cpu() ([]time.Duration, error) {
 	used := make([]time.Duration, len(p.nodes))
 	for i, node := range p.nodes {
@@ -116,7 +116,7 @@ func (p place) cpu() ([]time.Duration, error) {
 	return used, nil
 }
 
-// makeDue has all that waits be due now.
+// makeDue makes all waiting jobs due now.
 func (p place) makeDue() error {
 	for _, node := range p.nodes {
 		pools, err := redis.Strings(node.do("KEYS", "delayer:*job_pool"))
@@ -145,7 +145,7 @@ func (p place) sent(f func()) (int, error) {
 	return n + rest, errors.Join(err, wrong)
 }
 
-// connections counts those of clients, but for ours that look on.
+// connections counts the clients' connections, except ours for measuring.
 func (p place) connections() (int, error) {
 	sum := 0
 	for _, node := range p.nodes {

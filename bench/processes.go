@@ -14,14 +14,14 @@ import (
 	"github.com/shirou/gopsutil/v4/process"
 )
 
-// owned is what must not outlive this program: processes, and a temporary folder.
+// owned is what must not outlive this program: processes and a temporary directory.
 var owned struct {
 	sync.Mutex
 	folder    string
 	processes map[*program]bool
 }
 
-// own makes the temporary folder, and has an interrupted run end as disown does.
+// own creates the temporary directory, and makes an interrupted run clean up with disown.
 func own() error {
 	folder, err := os.MkdirTemp("", "delayer-bench-")
 	if err != nil {
@@ -30,7 +30,7 @@ func own() error {
 	owned.folder, owned.processes = folder, map[*program]bool{}
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	if !signal.Ignored(syscall.SIGHUP) { // as it is under nohup
+	if !signal.Ignored(syscall.SIGHUP) { // as under nohup
 		signal.Notify(signals, syscall.SIGHUP)
 	}
 	go func() {
@@ -41,8 +41,8 @@ func own() error {
 	return nil
 }
 
-// disown ends what is still running and removes the folder. It keeps the lock, so
-// that nothing new is started, and comes back once only: its caller ends the program.
+// disown stops everything that is running and removes the directory. It keeps the lock, so that nothing new
+// starts, and returns only once: its caller exits.
 func disown() {
 	owned.Lock()
 	var wg sync.WaitGroup
@@ -53,14 +53,14 @@ func disown() {
 	os.RemoveAll(owned.folder)
 }
 
-// newFolder is an empty folder that goes with this program.
+// newFolder returns an empty directory that is removed at the end.
 func newFolder() (string, error) { return os.MkdirTemp(owned.folder, "") }
 
-// program is a process that was started by this one and ends with it.
+// program is a process started by this one that ends with it.
 type program struct {
 	cmd  *exec.Cmd
 	exit chan struct{}
-	err  error // of its end; to be read after exit
+	err  error // result; read it after exit
 }
 
 func start(cmd *exec.Cmd) (*program, error) {
@@ -78,7 +78,7 @@ func start(cmd *exec.Cmd) (*program, error) {
 	return p, nil
 }
 
-// wait waits for the end.
+// wait waits for the process to end.
 func (p *program) wait() error {
 	<-p.exit
 	owned.Lock()
@@ -87,7 +87,7 @@ func (p *program) wait() error {
 	return p.err
 }
 
-// end asks the process to end, so that it can end what it has started itself.
+// end asks the process to end, so that it can stop its own children.
 func (p *program) end() {
 	p.cmd.Process.Signal(syscall.SIGTERM)
 	select {
@@ -103,7 +103,7 @@ func (p *program) stop() {
 	p.wait()
 }
 
-// daemon is a server program of this run.
+// daemon is a server process of this run.
 type daemon struct {
 	*program
 	addr string
@@ -118,7 +118,7 @@ func freeAddr() (string, error) {
 	return l.Addr().String(), nil
 }
 
-// startDaemon runs the server and waits until it takes connections.
+// startDaemon starts the server and waits until it accepts connections.
 func startDaemon(addr, name string, args ...string) (*daemon, error) {
 	path, err := exec.LookPath(name)
 	if err != nil {
@@ -129,7 +129,7 @@ func startDaemon(addr, name string, args ...string) (*daemon, error) {
 	return startListening(addr, cmd)
 }
 
-// startSilent is startDaemon for one that logs each request to its standard error.
+// startSilent is startDaemon for servers that log each request to standard error.
 func startSilent(addr, path string, args ...string) (*daemon, error) {
 	return startListening(addr, exec.Command(path, args...))
 }
@@ -155,7 +155,7 @@ func startListening(addr string, cmd *exec.Cmd) (*daemon, error) {
 	return nil, fmt.Errorf("%s does not answer", name)
 }
 
-// residentBytes is the memory that the process has.
+// residentBytes returns the memory of the process.
 func (p *program) residentBytes() (float64, error) {
 	of, err := process.NewProcess(int32(p.cmd.Process.Pid))
 	if err != nil {
@@ -168,7 +168,7 @@ func (p *program) residentBytes() (float64, error) {
 	return float64(m.RSS), nil
 }
 
-// cpu is the processor time that the process has used.
+// cpu returns the processor time of the process.
 func (p *program) cpu() (time.Duration, error) {
 	of, err := process.NewProcess(int32(p.cmd.Process.Pid))
 	if err != nil {
@@ -181,7 +181,7 @@ func (p *program) cpu() (time.Duration, error) {
 	return time.Duration((t.User + t.System) * float64(time.Second)), nil
 }
 
-// ownCPU is the processor time of this process.
+// ownCPU returns the processor time of this process.
 func ownCPU() time.Duration {
 	var u syscall.Rusage
 	syscall.Getrusage(syscall.RUSAGE_SELF, &u)

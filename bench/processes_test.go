@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// TestMain lets this program play a run that will be interrupted.
+// TestMain lets this program be a run that is interrupted.
 func TestMain(m *testing.M) {
 	if err := own(); err != nil {
 		panic(err)
@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 	}
 	fmt.Println(p.cmd.Process.Pid, owned.folder)
 	p.wait()
-	select {} // the end of what it has started is not its own
+	select {} // must not end by itself
 }
 
 func TestInterruptedRunLeavesNothing(t *testing.T) {

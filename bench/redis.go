@@ -12,17 +12,17 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// Redis is this run's redis-server, with a pool of plain connections for the
-// floor, the original's commands and the looking on.
+// Redis is this run's redis-server with a pool of plain connections for the floor, the original's commands
+// and measurements.
 type Redis struct {
 	*daemon
 	Pool *redis.Pool
 }
 
-// startRedis starts one with these settings beside ours.
+// startRedis starts one with additional settings.
 func startRedis(settings ...string) (*Redis, error) { return startEngine("redis-server", settings...) }
 
-// startEngine does so with that program.
+// startEngine starts one with another server program.
 func startEngine(program string, settings ...string) (*Redis, error) {
 	dir, err := newFolder()
 	if err != nil {
@@ -69,8 +69,7 @@ func (r *Redis) clear() error {
 	return err
 }
 
-// keep writes what is in Redis to its disk; restore brings that back, which is
-// faster than to make it anew.
+// keep saves the contents to disk; restore loads them, which is faster than creating them again.
 func (r *Redis) keep() error {
 	_, err := r.do("SAVE")
 	return err
@@ -82,7 +81,7 @@ func (r *Redis) restore() error {
 	return err
 }
 
-// infoOf is what one INFO tells of these fields, summed up.
+// infoOf returns the sum of these fields of INFO.
 func infoOf(conn redis.Conn, fields ...string) (sum float64, err error) {
 	text, err := redis.String(conn.Do("INFO"))
 	if err != nil {
@@ -107,7 +106,7 @@ func (r *Redis) info(field string) (float64, error) {
 	return infoOf(conn, field)
 }
 
-// cpu is the processor time that the Redis has used, by its own account.
+// cpu returns Redis's processor time as it reports it.
 func (r *Redis) cpu() (time.Duration, error) {
 	conn := r.Pool.Get()
 	defer conn.Close()
@@ -121,8 +120,8 @@ func cpuOfRedis(conn redis.Conn) (time.Duration, error) {
 
 func (r *Redis) memory() (float64, error) { return r.info("used_memory") }
 
-// sent counts the commands that clients send while f runs. Those that scripts
-// run in turn are left out, which Redis's own count has in it.
+// sent counts the commands that clients send while f runs, without those called in scripts, which Redis's own
+// count includes.
 func (r *Redis) sent(f func()) (int, error) {
 	conn, err := redis.Dial("tcp", r.addr)
 	if err != nil {

@@ -13,22 +13,22 @@ import (
 	"time"
 )
 
-// Report is everything measured; it is kept as JSON beside the document, so that
-// one workload can be measured again without the others.
+// Report has all measurements. It is stored as JSON next to the document, so that one workload can be
+// repeated alone.
 type Report struct {
 	Machine  []string // one line each
 	Versions []string
 	Sections []Section
 }
 
-// Section is the outcome of one workload.
+// Section is the result of one workload.
 type Section struct {
 	Name     string // as on the command line
 	Title    string
-	About    string // what is measured, and how
+	About    string // what is measured and how
 	Mode     string // quick, normal or full
-	Revision string // of the sources, by git; empty if unknown
-	Load     string `json:",omitempty"` // of the machine when it began; empty if unknown
+	Revision string // of the sources, by git; "" if unknown
+	Load     string `json:",omitempty"` // of the machine at the start; "" if unknown
 	Measured time.Time
 	Took     time.Duration
 	Tables   []Table
@@ -36,32 +36,32 @@ type Section struct {
 	Notes    []string
 }
 
-// Table is one table, and one chart if Chart says so.
+// Table is a table, and a chart if Chart is set.
 type Table struct {
-	ID      string // names the chart's file
+	ID      string // name of the chart's file
 	Title   string
-	Unit    string // of the cells, unless a column says otherwise
-	Head    string // above the first column
+	Unit    string // of the cells, unless a column has its own
+	Head    string // header of the first column
 	Columns []Column
 	Rows    []Row
 	Chart   ChartKind
-	Drawn   int // how many of the columns the chart shows; 0: all
+	Drawn   int // number of columns in the chart; 0 for all
 }
 
-// ChartKind says how a table is drawn.
+// ChartKind is how a table is drawn.
 type ChartKind string
 
 const (
 	noChart ChartKind = ""
-	bars    ChartKind = "bars"  // a group of bars a column
-	lines   ChartKind = "lines" // a line a row, over the columns' X, which is logarithmic
+	bars    ChartKind = "bars"  // a group of bars per column
+	lines   ChartKind = "lines" // a line per row over the columns' X, on a logarithmic axis
 )
 
 // Column is a column of a Table.
 type Column struct {
 	Name   string
 	Digits int
-	X      float64 // place on the axis of a chart with lines
+	X      float64 // position on the axis of a chart with lines
 }
 
 // Row is a row of a Table.
@@ -70,17 +70,17 @@ type Row struct {
 	Cells []Sample
 }
 
-// Target is a promise that is kept or missed.
+// Target is a promise that is kept or broken.
 type Target struct {
 	Name   string
-	AtMost bool // else at least
+	AtMost bool // upper bound, else lower bound
 	Limit  float64
-	Unit   string // behind the numbers: "×", " ms"
+	Unit   string // unit of the numbers: "×", " ms"
 	Got    Sample
-	Worst  bool // the worst repeat counts, not the median
+	Worst  bool // compare the worst repeat instead of the median
 }
 
-// Value is what is held against the limit.
+// Value returns the number to compare with the limit.
 func (t Target) Value() float64 {
 	if t.Worst {
 		low, high := t.Got.Spread()
@@ -92,7 +92,7 @@ func (t Target) Value() float64 {
 	return t.Got.Median()
 }
 
-// Met reports whether the promise is kept. One that was not measured isn't.
+// Met reports whether the promise is kept; false if it was not measured.
 func (t Target) Met() bool {
 	if t.AtMost {
 		return t.Value() <= t.Limit
@@ -121,8 +121,7 @@ func (t Target) limit() string {
 	return fmt.Sprintf("%s %s%s", sign, number(t.Limit, 2), t.Unit)
 }
 
-// add puts the section in the place of the one of that name, or behind the others, and sorts
-// all as names are sorted, unknown ones last.
+// add replaces or adds the section and sorts all by names, with unknown ones last.
 func (r *Report) add(s Section, names []string) {
 	r.Sections = append(slices.DeleteFunc(r.Sections, func(old Section) bool { return old.Name == s.Name }), s)
 	place := func(s Section) int {
@@ -134,7 +133,7 @@ func (r *Report) add(s Section, names []string) {
 	slices.SortStableFunc(r.Sections, func(a, b Section) int { return place(a) - place(b) })
 }
 
-// The part of the document that is written by hand: it is kept as it is.
+// Markers of the part of the document that is written by hand and kept.
 const (
 	handBegin = "<!-- written by hand: begin -->"
 	handEnd   = "<!-- written by hand: end -->"
@@ -186,7 +185,7 @@ const machineIntro = `Of the last run. The line below each section says by which
 
 `
 
-// Markdown is the document; hand is the part that was written by hand.
+// Markdown returns the document with the part written by hand.
 func (r *Report) Markdown(hand string) string {
 	var b strings.Builder
 	b.WriteString(intro)
@@ -260,7 +259,7 @@ func (t Table) write(b *strings.Builder) {
 	}
 }
 
-// readReport reads what an earlier run has left; there may be nothing.
+// readReport reads an earlier run's report, if there is one.
 func readReport(folder string) (*Report, error) {
 	text, err := os.ReadFile(filepath.Join(folder, "bench", "results.json"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -273,7 +272,7 @@ func readReport(folder string) (*Report, error) {
 	return r, json.Unmarshal(text, r)
 }
 
-// save writes the document, the charts and the numbers into the folder.
+// save writes the document, the charts and the numbers to the directory.
 func (r *Report) save(folder string) error {
 	if err := os.MkdirAll(filepath.Join(folder, "bench"), 0o755); err != nil {
 		return err

@@ -123,7 +123,7 @@ func TestReportOfNothing(t *testing.T) {
 	}
 }
 
-// What a run can't tell of a program that is not there stays told.
+// Versions of programs that are not installed now are kept.
 func TestVersionsAreKept(t *testing.T) {
 	got := withKept([]string{"Go 1.26", "Redis 8"}, []string{"Go 1.25", "Redis 7", "beanstalkd 1.12"})
 	if want := []string{"Go 1.26", "Redis 8", "beanstalkd 1.12"}; !slices.Equal(got, want) {
@@ -131,7 +131,7 @@ func TestVersionsAreKept(t *testing.T) {
 	}
 }
 
-// What docs/benchmarks.md says is what was measured, but for the part that is written by hand.
+// docs/benchmarks.md, except the part written by hand, matches the measurements.
 func TestDocumentIsOfTheNumbers(t *testing.T) {
 	report, err := readReport("../docs")
 	if err != nil {

@@ -30,46 +30,47 @@ const (
 	idleShare   = 0.1
 	nodeMemory  = 16e9
 	maxClients  = 10000
-	coreMicros  = 1e6 // µs of processor time that a core has a second
-	clusterSize = 3   // of the nodes on which those who wait were measured
+	coreMicros  = 1e6 // µs of processor time of a core per second
+	clusterSize = 3   // number of nodes on which waiting clients were measured
 )
 
-// costs are what was measured, of one way of pushing and taking.
+// costs are measurements of one way to push and take.
 type costs struct {
-	onNodes [3]float64 // µs of Redis's processor a job, on 1, 2, 3 nodes
-	share   [3]float64 // of the busiest node in that, 0 to 1
-	server  float64    // µs of a server's processor a job
+	onNodes [3]float64 // µs of Redis's processor time per job, on 1, 2, 3 nodes
+	share   [3]float64 // share of the busiest node, 0 to 1
+	server  float64    // µs of a server's processor time per job
 }
 
-// excess is by how much a job costs more on several nodes than on one, as a factor of 1 or more.
+// excess returns the factor by which a job costs more on several nodes than on one, at least 1.
 func (c costs) excess() float64 { return max(slices.Max(c.onNodes[:])/c.onNodes[0], 1) }
 
-// predicted is what the busiest of 1, 2 or 3 nodes bears of a job, in µs, by the model without the excess.
+// predicted returns the busiest node's time per job in µs on 1, 2 or 3 nodes, by the model without the
+// excess.
 func (c costs) predicted(nodes, partitions int) float64 {
 	return c.onNodes[0] * busiestShare(nodes, partitions)
 }
 
-// measured is what it has borne.
+// measured returns what was measured.
 func (c costs) measured(nodes int) float64 { return c.onNodes[nodes-1] * c.share[nodes-1] }
 
-// waiters are what a Client costs that waits in vain.
+// waiters are the costs of an idle waiting Client.
 type waiters struct {
 	connections float64 // to each node
-	micros      float64 // of processor time a second of all nodes together
+	micros      float64 // µs of processor time per second, all nodes together
 }
 
-// capacity is what nodes carry.
+// capacity is what a number of nodes can serve.
 type capacity struct {
 	nodes, partitions int
 	share             float64 // of the busiest node, 0 to 1
-	jobs              float64 // a second
-	waiting           float64 // jobs
-	clients           float64 // that wait
-	servers           float64 // cores that the servers need
-	next              string  // the bottleneck that more nodes don't widen
+	jobs              float64 // per second
+	waiting           float64 // waiting jobs
+	clients           float64 // waiting clients
+	servers           float64 // cores for the servers
+	next              string  // the bottleneck that more nodes do not relieve
 }
 
-// carry is what so many nodes carry.
+// carry computes the capacity of that many nodes.
 func carry(nodes, partitions int, c costs, w waiters, jobBytes float64) capacity {
 	l := capacity{nodes: nodes, partitions: partitions, share: busiestShare(nodes, partitions)}
 	l.jobs = busy * coreMicros / (c.onNodes[0] * c.excess() * l.share)
@@ -88,7 +89,7 @@ func carry(nodes, partitions int, c costs, w waiters, jobBytes float64) capacity
 	return l
 }
 
-// busiestShare is the part of the jobs that the node has which has most partitions, 0 to 1.
+// busiestShare returns the share of jobs, 0 to 1, of the node with most partitions.
 func busiestShare(nodes, partitions int) float64 {
 	const slots = 16384
 	of := make([]int, nodes)
@@ -104,7 +105,7 @@ func busiestShare(nodes, partitions int) float64 {
 	return float64(slices.Max(of)) / float64(partitions)
 }
 
-// simulate says what N nodes carry by the kept numbers.
+// simulate computes from stored measurements what N nodes can serve.
 func simulate(r *Report) (string, error) {
 	cost, err := r.cell("partitions-nodes")
 	if err != nil {
@@ -159,7 +160,7 @@ func simulate(r *Report) (string, error) {
 	return "", errors.New("the kept numbers are not complete: go run -C bench . -only memory,partitions")
 }
 
-// rounded has two digits that count.
+// rounded returns two significant digits.
 func rounded(v float64) string {
 	if v <= 0 || math.IsNaN(v) || math.IsInf(v, 0) {
 		return number(v, 0)
@@ -168,10 +169,10 @@ func rounded(v float64) string {
 	return number(math.Round(v/unit)*unit, 0)
 }
 
-// clusterPlace has the name of a cluster, and no nodes.
+// clusterPlace is a cluster by name only, without nodes.
 func clusterPlace(nodes int) place { return place{name: fmt.Sprintf("cluster of %d", nodes)} }
 
-// cell makes a function that tells the median in a row and column of a table.
+// cell returns a function that looks up medians by row and column of a table.
 func (r *Report) cell(table string) (func(row string, column int) float64, error) {
 	for _, s := range r.Sections {
 		for _, t := range s.Tables {
@@ -190,7 +191,7 @@ func (r *Report) cell(table string) (func(row string, column int) float64, error
 	return nil, fmt.Errorf("there are no numbers of %s: go run -C bench . -only memory,partitions", table)
 }
 
-// printSimulation is simulate by the numbers kept in a folder.
+// printSimulation prints simulate for the report in a directory.
 func printSimulation(folder string) error {
 	report, err := readReport(folder)
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// The shares are those of docs/scaling.md.
+// The shares are those in docs/scaling.md.
 func TestBusiestShare(t *testing.T) {
 	for _, c := range []struct{ nodes, partitions, most int }{
 		{1, 16, 16}, {2, 16, 8}, {3, 16, 6}, {6, 16, 4}, {3, 64, 22}, {6, 64, 14},
@@ -26,7 +26,7 @@ func TestCarry(t *testing.T) {
 			t.Errorf("%s: got %v, want %v", what, got, want)
 		}
 	}
-	// 70 % of a core at 60 µs a job, as it was on two nodes.
+	// 70 % of a core at 60 µs per job, as on two nodes.
 	one := carry(1, 16, c, w, 400)
 	near("jobs of one node", one.jobs, 0.7e6/60)
 	near("waiting jobs of one node", one.waiting, 40e6)
@@ -49,7 +49,7 @@ func TestCarry(t *testing.T) {
 	}
 }
 
-// kept is a report with the numbers that simulate needs.
+// kept returns a report with the numbers that simulate requires.
 func kept() *Report {
 	var life []Row
 	for i := range 3 {

@@ -2,42 +2,42 @@ package main
 
 import "time"
 
-// sizes are how much a run does of each.
+// sizes determine how much a run does.
 type sizes struct {
-	oursOnly     bool // only Delayer is measured
-	repeats      int  // of what takes a second or so
-	pairRepeats  int  // of the pairs behind the targets
-	closeRepeats int  // of what takes a quarter of a second
-	slowRepeats  int  // of what takes ten seconds or more
+	oursOnly     bool // measure only Delayer
+	repeats      int  // for measurements of about a second
+	pairRepeats  int  // for the pairs behind the targets
+	closeRepeats int  // for measurements of a quarter of a second
+	slowRepeats  int  // for measurements of ten seconds or more
 
-	pushJobs    int // pushed by 8 and 32 goroutines; a quarter by one
-	takeJobs    int // the backlog that is taken; a quarter by one
+	pushJobs    int // pushed by 8 and 32 goroutines; a quarter of it by one
+	takeJobs    int // backlog to take; a quarter of it by one
 	batchJobs   int // pushed and taken in batches
 	burst       int
-	bigBurst    int           // 0: none
-	steadyFor   time.Duration // and as long as that for many Clients and in a crowd
+	bigBurst    int           // 0 for none
+	steadyFor   time.Duration // also for many Clients and for crowds
 	maxDelay    time.Duration // of the steady load
-	slowPeers   bool          // whether those run that take long
-	steadyPeers bool          // whether the others run the steady load
-	crowds      []int         // how many others wait during a steady load
+	slowPeers   bool          // run the slow contenders
+	steadyPeers bool          // run the steady load on the other contenders
+	crowds      []int         // numbers of other waiters during a steady load
 	moveJobs    int
-	million     int // due at once, for the bystander
+	million     int // jobs due at once, for the bystander
 	cpuJobs     int
 	memoryJobs  int
-	settle      time.Duration // until what idles does so
+	settle      time.Duration // until an idle system is idle
 	idleFor     time.Duration
-	idleJobs    int // ours
-	idlePeers   int // the others; 0: these are left out
+	idleJobs    int // for ours
+	idlePeers   int // for the others; 0 skips them
 	growth      []int
 	growthDue   int
-	httpJobs    int           // pushed, popped and finished by HTTP
-	turnsOf     int           // a fraction of a second each, beside the real delay-queue
-	turnJobs    int           // of these
-	polls       int           // that wait
-	partJobs    int           // pushed, moved, taken, reserved and acknowledged; a quarter by one goroutine
-	topicJobs   int           // of up to 100 topics, handled; four times as many of 1,000
-	schedules   int           // whose jobs come beside others, 6 ms apart
-	thinned     time.Duration // until a pool has closed what it opened for a crowd
+	httpJobs    int           // pushed, popped and finished over HTTP
+	turnsOf     int           // turns against the real delay-queue, a fraction of a second each
+	turnJobs    int           // jobs per turn
+	polls       int           // waiting polls
+	partJobs    int           // pushed, moved, taken, reserved and acknowledged; a quarter of it by one goroutine
+	topicJobs   int           // handled in up to 100 topics; four times as many in 1,000
+	schedules   int           // schedules whose jobs arrive during a load, 6 ms apart
+	thinned     time.Duration // until a pool has closed the connections of a crowd
 }
 
 var (

@@ -10,12 +10,10 @@ import (
 	"golang.org/x/text/message"
 )
 
-// Sample is what the repeats of one measurement gave, in the order in which
-// they ran. An empty one means not measured.
+// Sample has the results of a measurement's repeats, in order. An empty one was not measured.
 type Sample []float64
 
-// Median is the middle value, of an even number of values the mean of the
-// middle two; NaN if there is none.
+// Median returns the middle value, for an even number the mean of the middle two, or NaN for an empty Sample.
 func (s Sample) Median() float64 {
 	if len(s) == 0 {
 		return math.NaN()
@@ -28,7 +26,7 @@ func (s Sample) Median() float64 {
 	return (sorted[middle-1] + sorted[middle]) / 2
 }
 
-// Spread is the least and the greatest value.
+// Spread returns the minimum and the maximum.
 func (s Sample) Spread() (low, high float64) {
 	if len(s) == 0 {
 		return math.NaN(), math.NaN()
@@ -36,8 +34,7 @@ func (s Sample) Spread() (low, high float64) {
 	return slices.Min(s), slices.Max(s)
 }
 
-// Over divides each value by that of the same repeat in other. Repeats that
-// either lacks are left out.
+// Over divides each value by that of the same repeat in other, skipping repeats that either lacks.
 func (s Sample) Over(other Sample) Sample {
 	ratios := Sample{}
 	for i := range min(len(s), len(other)) {
@@ -48,7 +45,7 @@ func (s Sample) Over(other Sample) Sample {
 	return ratios
 }
 
-// best is, repeat by repeat, the greatest value among the samples.
+// best returns for each repeat the maximum of the samples.
 func best(samples ...Sample) Sample {
 	var top Sample
 	for _, s := range samples {
@@ -62,8 +59,7 @@ func best(samples ...Sample) Sample {
 	return top
 }
 
-// String is the median, and behind it the spread if there is one, with so many
-// digits after the point.
+// String formats the median, and the spread if there is one, with that many decimals.
 func (s Sample) String(digits int) string {
 	if len(s) == 0 {
 		return "–"
@@ -77,15 +73,14 @@ func (s Sample) String(digits int) string {
 	return fmt.Sprintf("%s (%s–%s)", median, from, to)
 }
 
-// number has commas between thousands.
+// number formats with thousands separators.
 func number(v float64, digits int) string {
 	return message.NewPrinter(language.English).Sprintf("%.*f", digits, v)
 }
 
 func count(n int) string { return number(float64(n), 0) }
 
-// quantile is the value below which the share q of the durations lies, which
-// it sorts.
+// quantile returns the q quantile of the durations, which it sorts.
 func quantile(durations []time.Duration, q float64) time.Duration {
 	if len(durations) == 0 {
 		return 0

@@ -9,18 +9,17 @@ import (
 	"time"
 )
 
-// contender is one of those that are compared: run measures it once. It gives
-// one number for each of the contender's columns.
+// contender is something to compare: run measures it once and returns one number per column.
 type contender struct {
 	name    string
 	run     func() ([]float64, error)
-	repeats int // if not 0, no more than that
+	repeats int // if not 0, the maximum number of repeats
 }
 
-// outcome is, of one contender, a Sample a column.
+// outcome has a contender's Samples, one per column.
 type outcome []Sample
 
-// column is nil where nothing was measured.
+// column returns nil if nothing was measured.
 func (o outcome) column(i int) Sample {
 	if i >= len(o) {
 		return nil
@@ -28,9 +27,9 @@ func (o outcome) column(i int) Sample {
 	return o[i]
 }
 
-// turns measures each contender so many times, in turns: a round of all, then
-// the next, beginning with another one. One that fails is noted and not asked again; the run
-// goes on, and fails in the end, unless all that it lacked was a program that is not installed.
+// turns measures each contender that many times, in rounds that start with a different one each. A contender
+// that fails is noted and skipped from then on; the run continues and fails at the end, unless only programs
+// were missing.
 func (r *Run) turns(repeats int, contenders []contender) map[string]outcome {
 	if r.oursOnly {
 		contenders = slices.DeleteFunc(slices.Clone(contenders), func(c contender) bool { return !strings.HasPrefix(c.name, "Delayer") })
@@ -74,7 +73,7 @@ func list(values []float64) string {
 	return text
 }
 
-// rows makes a table's rows of the outcomes, in the contenders' order.
+// rows converts the outcomes to rows in the contenders' order.
 func rows(contenders []contender, results map[string]outcome) []Row {
 	var list []Row
 	for _, c := range contenders {
@@ -85,14 +84,14 @@ func rows(contenders []contender, results map[string]outcome) []Row {
 	return list
 }
 
-// grid is a table whose columns are measured one after the other, each in turns of
-// its own: so what stands in one column was measured as close together as can be.
+// grid is a table whose columns are measured one after the other, each in its own turns, so that the numbers
+// of a column are as close in time as possible.
 type grid struct {
 	columns []Column
 	rows    []Row
 }
 
-// add measures a column, in which each contender has one number.
+// add measures a column with one number per contender.
 func (g *grid) add(r *Run, c Column, repeats int, contenders []contender) {
 	progress("  %s", c.Name)
 	results := r.turns(repeats, contenders)
@@ -102,14 +101,14 @@ func (g *grid) add(r *Run, c Column, repeats int, contenders []contender) {
 			i = len(g.rows)
 			g.rows = append(g.rows, Row{Name: of.name})
 		}
-		// A column that it was not in stays empty.
+		// Columns that lack the contender stay empty.
 		cells := append(g.rows[i].Cells, make([]Sample, len(g.columns)-len(g.rows[i].Cells))...)
 		g.rows[i].Cells = append(cells, results[of.name].column(0))
 	}
 	g.columns = append(g.columns, c)
 }
 
-// table fills in what was measured; who was never measured has no row.
+// table adds the measured rows to the table.
 func (g *grid) table(t Table) Table {
 	t.Columns = g.columns
 	for _, row := range g.rows {
@@ -120,7 +119,7 @@ func (g *grid) table(t Table) Table {
 	return t
 }
 
-// ratio is one row over another, in the last column.
+// ratio divides one row by another, in the last column.
 func (g *grid) ratio(name, over string) Sample {
 	last := func(name string) Sample {
 		for _, row := range g.rows {
@@ -133,12 +132,12 @@ func (g *grid) ratio(name, over string) Sample {
 	return last(name).Over(last(over))
 }
 
-// rate times f, which does so many jobs, in jobs a second.
+// rate measures f, which does that many jobs, in jobs per second.
 func rate(jobs int, f func() error) (float64, error) {
 	started := time.Now()
 	err := f()
 	return float64(jobs) / time.Since(started).Seconds(), err
 }
 
-// one makes a contender's numbers of one.
+// one returns a single number for a contender.
 func one(value float64, err error) ([]float64, error) { return []float64{value}, err }

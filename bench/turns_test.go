@@ -26,14 +26,14 @@ func TestTurns(t *testing.T) {
 		ok("a", 0), ok("slow", 1), broken("broken", wrong), broken("absent", fmt.Errorf("start: %w", exec.ErrNotFound)),
 	})
 
-	// The second round begins with the second contender.
+	// The second round starts with the second contender.
 	if got, want := strings.Join(order, " "), "a slow broken absent a"; got != want {
 		t.Errorf("run were %s, want %s", got, want)
 	}
 	if want := map[string]outcome{"a": {{1, 5}}, "slow": {{2}}}; !reflect.DeepEqual(results, want) {
 		t.Errorf("got %v, want %v", results, want)
 	}
-	// A program that is not installed is no failure; anything else is.
+	// A missing program is not a failure; anything else is.
 	if len(r.failures) != 1 || !errors.Is(r.failures[0], wrong) || !strings.HasPrefix(r.failures[0].Error(), "broken: ") {
 		t.Errorf("failures: %v", r.failures)
 	}

@@ -2,13 +2,13 @@ package main
 
 import "time"
 
-// ownServer is a Peer with a server of its own.
+// ownServer is a Peer with its own server.
 type ownServer interface {
 	cpu() (time.Duration, error)
 	memory() (float64, error)
 }
 
-// serverCPU is the processor time of the server that the Peer uses.
+// serverCPU returns the processor time of the Peer's server.
 func (r *Run) serverCPU(p Peer) (time.Duration, error) {
 	if own, ok := p.(ownServer); ok {
 		return own.cpu()
@@ -16,13 +16,13 @@ func (r *Run) serverCPU(p Peer) (time.Duration, error) {
 	return r.Redis.cpu()
 }
 
-// usageColumns are those of usage.
+// usageColumns are the columns of usage.
 var usageColumns = []Column{
 	{Name: "Redis, ms of processor a second", Digits: 2}, {Name: "process, ms of processor a second", Digits: 2}, {Name: "commands a second", Digits: 1},
 }
 
-// usage is the server's and our processor time in ms a second while f runs, and, of
-// those who use it, our Redis's commands a second, as it counts them: those in scripts, too.
+// usage returns the server's and our processor time in ms per second while f runs, and for users of our Redis
+// its commands per second, including those in scripts.
 func (r *Run) usage(p Peer, f func() error) ([]float64, error) {
 	commandsBefore, err := r.Redis.info("total_commands_processed")
 	if err != nil {
@@ -47,6 +47,6 @@ func (r *Run) usage(p Peer, f func() error) ([]float64, error) {
 		return used, nil
 	}
 	commands, err := r.Redis.info("total_commands_processed")
-	// Not counted: the questions that this function asks.
+	// Without the commands of this function.
 	return append(used, max(commands-commandsBefore-3, 0)/took), err
 }

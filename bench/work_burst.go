@@ -16,7 +16,7 @@ Faktory looks every 5 s, which cannot be changed either;
 machinery moves one job each look and is set to its shortest, 1 ms.`
 
 func benchBurst(ctx context.Context, r *Run) (Section, error) {
-	pace := map[string]time.Duration{} // what a push of a job takes, all in all
+	pace := map[string]time.Duration{} // total time of a push per job
 	table := func(id string, jobs, repeats int, makers []maker) (Table, map[string]outcome) {
 		title := count(jobs) + " jobs due at once"
 		var contenders []contender
@@ -60,8 +60,8 @@ func benchBurst(ctx context.Context, r *Run) (Section, error) {
 	return section, nil
 }
 
-// burstOnce has the jobs fall due at once and returns jobs a second, and the
-// first's and the last's lateness in ms.
+// burstOnce makes the jobs due at once and returns jobs per second, and the lateness of the first and the
+// last in ms.
 func (r *Run) burstOnce(ctx context.Context, m maker, jobs int, pace map[string]time.Duration) ([]float64, error) {
 	perJob, known := pace[m.name]
 	if !known {

@@ -15,7 +15,7 @@ const catchUpAbout = `As after an outage: so many jobs of 8 topics are due when 
 a consumer notes how long after its due time each reaches it. The floor moves strictly in the order of the due times, so what falls due now comes
 last. Delayer moves such jobs first, for up to half of each batch, and the backlog, oldest first, with the rest.`
 
-// freshTopic is that of the jobs that fall due while a backlog is worked off.
+// freshTopic is the topic of jobs that fall due during a backlog.
 const freshTopic = "fresh"
 
 func benchCatchUp(ctx context.Context, r *Run) (Section, error) {
@@ -56,8 +56,8 @@ func benchCatchUp(ctx context.Context, r *Run) (Section, error) {
 	}, nil
 }
 
-// catchUp restores the backlog and has jobs fall due while move works it off.
-// It returns the backlog's jobs a second, and the others' lateness in ms.
+// catchUp restores the backlog and lets jobs fall due while move works it off. It returns the backlog's jobs
+// per second and the others' lateness in ms.
 func (r *Run) catchUp(ctx context.Context, move func() (time.Duration, error)) ([]float64, error) {
 	if err := r.Redis.restore(); err != nil {
 		return nil, err
@@ -68,7 +68,7 @@ func (r *Run) catchUp(ctx context.Context, move func() (time.Duration, error)) (
 	defer cancel()
 
 	var came arrivals
-	var due []time.Time // of what was pushed
+	var due []time.Time // of the pushed jobs
 	var failure error
 	var pushing sync.WaitGroup
 	stop := make(chan struct{})

@@ -12,7 +12,7 @@ const cpuAbout = `Processor time of the Redis process (or of beanstalkd, or of F
 taken. It counts what one Redis can carry when it is the bottleneck, apart from the clients' own costs. The other queues move while they are consumed, so there it is one
 number; their jobs are pushed by 32 goroutines and consumed by 8. One goroutine at a time costs Redis more, since it then sleeps and wakes for every command.`
 
-// stages are a job's life, as one contender lives it.
+// stages are the stages of a job's life for one contender.
 type stages struct {
 	name             string
 	push, move, take func() error
@@ -144,7 +144,7 @@ func (r *Run) cpuOfStages(s stages) ([]float64, error) {
 	if err != nil {
 		return nil, err
 	}
-	// All are due now.
+	// Makes all jobs due now.
 	if _, err := r.Redis.do("ZUNIONSTORE", poolKey, 1, poolKey, "WEIGHTS", 0); err != nil {
 		return nil, err
 	}
@@ -156,7 +156,7 @@ func (r *Run) cpuOfStages(s stages) ([]float64, error) {
 	return []float64{pushed, moved, taken, moved + taken, pushed + moved + taken}, err
 }
 
-// cpuOf is the processor time for f, in µs a job.
+// cpuOf returns the processor time of f in µs per job.
 func cpuOf(jobs int, cpu func() (time.Duration, error), f func() error) (float64, error) {
 	before, err := cpu()
 	if err != nil {
@@ -169,7 +169,7 @@ func cpuOf(jobs int, cpu func() (time.Duration, error), f func() error) (float64
 	return float64((after - before).Nanoseconds()) / 1000 / float64(jobs), err
 }
 
-// cpuOfPeer measures another queue, which moves while it is consumed.
+// cpuOfPeer measures another queue, which moves jobs while they are consumed.
 func (r *Run) cpuOfPeer(ctx context.Context, p Peer) ([]float64, error) {
 	jobs := r.cpuJobs
 	cpu := func() (time.Duration, error) { return r.serverCPU(p) }

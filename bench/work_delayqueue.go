@@ -19,10 +19,11 @@ entry in a sorted set, which its timer removes when the ttr is over. The ttr is 
 The floors are handlers on the same net/http that check nothing and let nobody wait. One answers a finish at once. One sends Redis plain commands: HSET, PEXPIRE and ZADD for a push, RPOP, then ZADD
 and HMGET for a pop, DEL for a finish. One makes Redis run one script for each request: the same commands for a push and a pop, an empty one for a finish. Each request has a connection to Redis of its own.`
 
-// The programs of the real server, and of an earlier revision of ours.
+// Programs of the real server and of an earlier revision of ours.
 var delayQueuePath, beforePath string
 
-// routeCost is how many numbers a turn of one route gives: jobs/s, and µs of processor time a job, of the server and of Redis.
+// routeCost is how many numbers a turn of a route returns: jobs/s, and µs of processor time per job of the
+// server and of Redis.
 const routeCost = 3
 
 var delayQueueRoutes = []string{"push", "pop", "finish"}
@@ -33,12 +34,12 @@ var delayQueueConnections = []int{1, 8, 16, 64}
 type turnServer struct {
 	name       string
 	start      func(*Run) (*daemon, error)
-	ready      string // the key of the ready queue
+	ready      string // key of the ready queue
 	finishOnly bool
-	run        *Run // with a Redis of its own
-	front      *daemon
+	run        *Run // with its own Redis
+	server     *daemon
 	callers    callers
-	ids        []string // of the jobs that it has popped
+	ids        []string // of the popped jobs
 	got        [][]float64
 }
 
@@ -92,7 +93,7 @@ func benchDelayQueue(_ context.Context, r *Run) (Section, error) {
 	return section, nil
 }
 
-// columnOf is column i of those lines.
+// columnOf returns column i of the lines.
 func columnOf(lines [][]float64, i int) (s Sample) {
 	for _, line := range lines {
 		s = append(s, line[i])
@@ -101,25 +102,25 @@ func columnOf(lines [][]float64, i int) (s Sample) {
 }
 
 func (r *Run) turnServers() []*turnServer {
-	front := func(name string) func(*Run) (*daemon, error) {
-		return func(r *Run) (*daemon, error) { return r.startFront(os.Args[0], name) }
+	server := func(name string) func(*Run) (*daemon, error) {
+		return func(r *Run) (*daemon, error) { return r.startAPI(os.Args[0], name) }
 	}
-	list := []*turnServer{{name: "Delayer", start: front(frontOfDelayer), ready: readyPrefix + topic}}
+	list := []*turnServer{{name: "Delayer", start: server(apiOfDelayer), ready: readyPrefix + topic}}
 	if r.oursOnly {
 		return list
 	}
 	list = append(list, &turnServer{name: "delay-queue", start: (*Run).startDelayQueue, ready: delayQueueReady + topic})
 	if beforePath != "" {
-		before := func(r *Run) (*daemon, error) { return r.startFront(beforePath, frontOfDelayer) }
+		before := func(r *Run) (*daemon, error) { return r.startAPI(beforePath, apiOfDelayer) }
 		list = append(list, &turnServer{name: "Delayer before", start: before, ready: readyPrefix + topic})
 	}
 	return append(list,
-		&turnServer{name: "floor: net/http and plain commands", start: front(frontOfCommands), ready: readyPrefix + topic},
-		&turnServer{name: "floor: net/http and a script", start: front(frontOfScripts), ready: readyPrefix + topic},
-		&turnServer{name: "floor: net/http, without Redis", start: front(frontOfNothing), finishOnly: true})
+		&turnServer{name: "floor: net/http and plain commands", start: server(apiOfCommands), ready: readyPrefix + topic},
+		&turnServer{name: "floor: net/http and a script", start: server(apiOfScripts), ready: readyPrefix + topic},
+		&turnServer{name: "floor: net/http, without Redis", start: server(apiOfNothing), finishOnly: true})
 }
 
-// delayQueueTurns measures the servers with so many connections.
+// delayQueueTurns measures the servers with that many connections.
 func (r *Run) delayQueueTurns(connections int) ([]*turnServer, error) {
 	servers := r.turnServers()
 	for _, s := range servers {
@@ -129,16 +130,16 @@ func (r *Run) delayQueueTurns(connections int) ([]*turnServer, error) {
 		}
 		defer redis.stop()
 		s.run = &Run{Redis: redis, sizes: r.sizes}
-		if s.front, err = s.start(s.run); err != nil {
+		if s.server, err = s.start(s.run); err != nil {
 			return nil, err
 		}
-		defer s.front.stop()
-		if s.callers, err = dialFronts(s.front.addr, connections); err != nil {
+		defer s.server.stop()
+		if s.callers, err = dialAPIs(s.server.addr, connections); err != nil {
 			return nil, err
 		}
 		defer s.callers.hangUp()
 	}
-	for turn := range r.turnsOf + 1 { // the first one is not counted
+	for turn := range r.turnsOf + 1 { // the first one does not count
 		lines, err := r.delayQueueTurn(servers, turn)
 		if err != nil {
 			return nil, err
@@ -152,7 +153,7 @@ func (r *Run) delayQueueTurns(connections int) ([]*turnServer, error) {
 	return servers, nil
 }
 
-// delayQueueTurn is one turn of all servers, beginning with another one each time.
+// delayQueueTurn is a turn of all servers, starting with a different one each time.
 func (r *Run) delayQueueTurn(servers []*turnServer, turn int) ([][]float64, error) {
 	lines := make([][]float64, len(servers))
 	for i, route := range delayQueueRoutes {
@@ -166,7 +167,7 @@ func (r *Run) delayQueueTurn(servers []*turnServer, turn int) ([][]float64, erro
 				continue
 			}
 			var perSecond float64
-			cost, err := s.run.frontCost(s.front, r.turnJobs, func() (err error) {
+			cost, err := s.run.apiCost(s.server, r.turnJobs, func() (err error) {
 				perSecond, err = rate(r.turnJobs, func() error { return s.do(route, r.turnJobs, turn) })
 				return err
 			})

@@ -18,10 +18,10 @@ where tools/engines.sh DIR has unpacked them. Each engine has a server of its ow
 32 goroutines, taken from a backlog by 8 goroutines with BPop, handled and acknowledged by a worker with 8 goroutines, and moved, of 8 topics, from an overdue pool. In the
 second table is the processor time of the engine, by its own account; for the worker with what its server costs. The other two have both over those of the first row, turn by turn.`
 
-// enginesPath is the folder that tools/engines.sh has filled.
+// enginesPath is the directory filled by tools/engines.sh.
 var enginesPath string
 
-// engineStage is something that is measured on each engine: jobs/s, and µs of the engine's processor time a job.
+// engineStage is measured on each engine: jobs/s, and µs of the engine's processor time per job.
 type engineStage struct {
 	name string
 	run  func(context.Context, *Run) ([]float64, error)
@@ -64,7 +64,7 @@ func benchEngines(ctx context.Context, r *Run) (Section, error) {
 		runs[name] = &Run{Redis: server, sizes: r.sizes}
 		contenders = append(contenders, contender{name: name})
 	}
-	tables := []Table{ // the rates, the costs, and both against the first row
+	tables := []Table{ // rates, costs, and both relative to the first row
 		{ID: "engines", Title: "Jobs a second, by engine", Unit: "jobs/s", Chart: bars},
 		{ID: "engines-cpu", Title: "Processor time a job, by engine", Unit: "µs", Chart: bars},
 		{Title: "Jobs a second against " + contenders[0].name, Unit: "×"},
@@ -100,7 +100,7 @@ func benchEngines(ctx context.Context, r *Run) (Section, error) {
 	return Section{Title: "Engines", About: enginesAbout, Tables: tables}, nil
 }
 
-// onEngine measures f, which does so many jobs.
+// onEngine measures f, which does that many jobs.
 func onEngine(r *Run, jobs int, f func() error) ([]float64, error) {
 	var perSecond float64
 	cost, err := cpuOf(jobs, r.Redis.cpu, func() (err error) {
@@ -114,7 +114,7 @@ func pushOnEngine(goroutines int) func(context.Context, *Run) ([]float64, error)
 	return func(ctx context.Context, r *Run) ([]float64, error) {
 		return r.onEmpty(ctx, oursAnew(r), func(ctx context.Context, p Peer) ([]float64, error) {
 			push := func(i int) error { return p.Push(ctx, int64(i), body(int64(i)), inAnHour(i)) }
-			if err := crowd(goroutines, 100, push); err != nil { // connections, scripts
+			if err := crowd(goroutines, 100, push); err != nil { // opens connections, loads scripts
 				return nil, err
 			}
 			jobs := share(r.pushJobs, goroutines)
@@ -135,7 +135,7 @@ func takeOnEngine(ctx context.Context, r *Run) ([]float64, error) {
 			return err
 		})
 	}
-	if err := take(100); err != nil { // connections, scripts
+	if err := take(100); err != nil { // opens connections, loads scripts
 		return nil, err
 	}
 	return onEngine(r, r.takeJobs, func() error { return take(r.takeJobs) })
@@ -151,10 +151,10 @@ func moveOnEngine(ctx context.Context, r *Run) ([]float64, error) {
 	})
 }
 
-// engine is what the server is, and its version.
+// engine returns the server's name and version.
 func (r *Redis) engine() (string, error) {
 	text, err := redis.String(r.do("INFO", "server"))
-	for _, name := range []string{"Valkey", "Redis"} { // a Valkey also tells which Redis it is like
+	for _, name := range []string{"Valkey", "Redis"} { // Valkey also reports a Redis version
 		if _, version, ok := strings.Cut(text, "\n"+strings.ToLower(name)+"_version:"); ok {
 			version, _, _ = strings.Cut(version, "\r")
 			return name + " " + version, err

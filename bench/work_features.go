@@ -23,7 +23,7 @@ func benchFeatures(ctx context.Context, r *Run) (Section, error) {
 		{ID: "features-push", Title: "Push", Columns: featureColumns, Rows: rows(pushes, pushed)},
 		{ID: "features-take", Title: "Reserve and acknowledge", Columns: featureColumns, Rows: rows(takes, taken)},
 	}}
-	beside, err := r.besideSchedules(ctx)
+	beside, err := r.withSchedules(ctx)
 	if err != nil {
 		return section, err
 	}
@@ -40,14 +40,14 @@ func benchFeatures(ctx context.Context, r *Run) (Section, error) {
 
 var featureColumns = []Column{{Name: "jobs/s"}, {Name: "Redis, µs of processor a job", Digits: 1}}
 
-// feature is a contender with a client of ours on an empty Redis. prepare is not measured; do is, for each of the jobs.
+// feature is a contender with our client on an empty Redis. prepare is not measured; do is, for each job.
 func (r *Run) feature(ctx context.Context, name string, prepare func(c *client.Client) error, do func(c *client.Client, i int) error) contender {
 	return r.featureOnce(ctx, name, prepare, func(c *client.Client) error {
 		return crowd(1, r.cpuJobs, func(i int) error { return do(c, i) })
 	})
 }
 
-// featureOnce is that where do is for all the jobs.
+// featureOnce is feature with a do for all jobs.
 func (r *Run) featureOnce(ctx context.Context, name string, prepare, do func(c *client.Client) error) contender {
 	return contender{name: name, run: func() ([]float64, error) {
 		c := client.OpenPool(client.PoolOptions{Addr: r.Redis.addr})
@@ -104,7 +104,7 @@ func (r *Run) featurePushes(ctx context.Context) []contender {
 	}
 }
 
-// allReserved makes the jobs of featurePushes, and reserves them.
+// allReserved pushes the jobs of featurePushes and reserves them.
 func (r *Run) allReserved(ctx context.Context) func(c *client.Client) error {
 	return func(c *client.Client) error {
 		err := r.backlog(ctx)(c)
@@ -119,7 +119,7 @@ func (r *Run) allReserved(ctx context.Context) func(c *client.Client) error {
 	}
 }
 
-// backlog makes the jobs of featurePushes, all of them ready.
+// backlog pushes the jobs of featurePushes, all ready.
 func (r *Run) backlog(ctx context.Context) func(c *client.Client) error {
 	return func(c *client.Client) error {
 		for from := 0; from < r.cpuJobs; from += pushChunk {
@@ -152,7 +152,7 @@ func (r *Run) featureTakes(ctx context.Context) []contender {
 	}
 }
 
-// reserveAndAck takes a job.
+// reserveAndAck reserves and acknowledges a job.
 func reserveAndAck(ctx context.Context) func(c *client.Client, _ int) error {
 	return func(c *client.Client, _ int) error {
 		d, err := c.Reserve(ctx, time.Second, time.Minute, topic)
@@ -163,10 +163,10 @@ func reserveAndAck(ctx context.Context) func(c *client.Client, _ int) error {
 	}
 }
 
-const besideTopic = "report" // of the periodic jobs
+const scheduleTopic = "report" // topic of the periodic jobs
 
-// besideSchedules is the lateness under a steady load, alone and beside periodic jobs.
-func (r *Run) besideSchedules(ctx context.Context) (Table, error) {
+// withSchedules measures the lateness under a steady load, with and without periodic jobs.
+func (r *Run) withSchedules(ctx context.Context) (Table, error) {
 	other, err := startRedis()
 	if err != nil {
 		return Table{}, err
@@ -181,7 +181,7 @@ func (r *Run) besideSchedules(ctx context.Context) (Table, error) {
 	alone := r.steady(ctx, "Delayer", load, oursAnew(r))
 	beside := contender{name: fmt.Sprintf("Delayer, beside %s schedules, each with a job in %v", count(r.schedules), period), run: func() ([]float64, error) {
 		return on(ctx, oursAnew(scheduled), func(ctx context.Context, p Peer) ([]float64, error) {
-			go consume(ctx, p.(*delayer).client, besideTopic, takeChunk, func(string) {})
+			go consume(ctx, p.(*delayer).client, scheduleTopic, takeChunk, func(string) {})
 			return scheduled.steadyOnce(ctx, &caughtUp{p.(*delayer), other}, load)
 		})
 	}}
@@ -192,21 +192,21 @@ func (r *Run) besideSchedules(ctx context.Context) (Table, error) {
 	}, nil
 }
 
-// makeSchedules makes schedules whose moments are evenly spread.
+// makeSchedules creates schedules with evenly spread occurrences.
 func (r *Run) makeSchedules(ctx context.Context) (period time.Duration, err error) {
-	const apart = 6 * time.Millisecond // 10,000 in a minute
+	const apart = 6 * time.Millisecond // 10,000 per minute
 	period = apart * time.Duration(r.schedules)
 	c := client.OpenPool(client.PoolOptions{Addr: r.Redis.addr})
 	defer c.Close()
 	began := time.Now()
 	return period, crowd(8, r.schedules, func(i int) error {
 		time.Sleep(time.Until(began.Add(time.Duration(i) * apart)))
-		_, err := c.Schedule(ctx, client.Schedule{Name: fmt.Sprint("report", i), Every: period, Topic: besideTopic, Body: body(int64(i))})
+		_, err := c.Schedule(ctx, client.Schedule{Name: fmt.Sprint("report", i), Every: period, Topic: scheduleTopic, Body: body(int64(i))})
 		return err
 	})
 }
 
-// caughtUp is ours, where the load begins when nothing is overdue.
+// caughtUp is ours, with the load starting when nothing is overdue.
 type caughtUp struct {
 	*delayer
 	redis *Redis

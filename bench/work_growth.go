@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-const growthAbout = `So many jobs wait, none of them due, and in front of them stand %s that are. How fast are these moved, and how much longer does it take with more waiting
+const growthAbout = `So many jobs wait, none of them due, and in server of them stand %s that are. How fast are these moved, and how much longer does it take with more waiting
 behind them? Each job has its bucket, as in life.`
 
 func benchGrowth(ctx context.Context, r *Run) (Section, error) {
@@ -46,7 +46,7 @@ func benchGrowth(ctx context.Context, r *Run) (Section, error) {
 	return section, nil
 }
 
-// dropReady takes away what was moved.
+// dropReady deletes the moved jobs.
 func (r *Run) dropReady() error {
 	conn := r.Redis.Pool.Get()
 	defer conn.Close()

@@ -17,23 +17,23 @@ route, and logs nothing, unlike its server. Beside that server itself, in turns 
 with 8 connections and 62 + 16 against 144 + 65 with 64; /pop and /finish 163 + 78 against 151 + 76 and 110 + 37 against 246 + 111. Each is a process of its own, which moves its jobs, too. The floor answers at once. In the second table requests to /pop wait on 500 topics,
 and nothing happens. The processes are this program, which with all that is compared in it has 30 MB to begin with; a daemon has 18.`
 
-// frontRow is one of the servers, under the name of its row.
-type frontRow struct {
-	name, front string
-	ready       string // the key of the ready queue
+// apiRow is one of the servers, with the name of its row.
+type apiRow struct {
+	name, server string
+	ready        string // key of the ready queue
 }
 
-var frontRows = []frontRow{
-	{"Delayer", frontOfDelayer, readyPrefix + topic},
-	{"delay-queue's commands", frontOfDelayQueue, delayQueueReady + topic},
-	{"floor: net/http, without Redis", frontOfNothing, ""},
+var apiRows = []apiRow{
+	{"Delayer", apiOfDelayer, readyPrefix + topic},
+	{"delay-queue's commands", apiOfDelayQueue, delayQueueReady + topic},
+	{"floor: net/http, without Redis", apiOfNothing, ""},
 }
 
 func benchHTTP(ctx context.Context, r *Run) (Section, error) {
 	var rates, waits []contender
-	for _, f := range frontRows {
-		rates = append(rates, contender{name: f.name, run: func() ([]float64, error) { return r.frontRates(f) }})
-		if f.front == frontOfNothing {
+	for _, f := range apiRows {
+		rates = append(rates, contender{name: f.name, run: func() ([]float64, error) { return r.apiRates(f) }})
+		if f.server == apiOfNothing {
 			continue
 		}
 		waits = append(waits, contender{name: f.name, run: func() ([]float64, error) { return r.waitingPolls(f) }})
@@ -57,43 +57,43 @@ func benchHTTP(ctx context.Context, r *Run) (Section, error) {
 			},
 		},
 	}
-	ours, theirs := rate[frontRows[0].name], rate[frontRows[1].name]
+	ours, theirs := rate[apiRows[0].name], rate[apiRows[1].name]
 	for i, c := range section.Tables[0].Columns[:4] {
 		section.Targets = append(section.Targets, Target{Name: "HTTP, " + c.Name + ", against delay-queue's commands", Limit: 5, Unit: "×", Got: ours.column(i).Over(theirs.column(i))})
 	}
 	section.Targets = append(section.Targets,
-		Target{Name: "HTTP, connections to Redis with " + count(r.polls) + " waiting requests", AtMost: true, Limit: 5, Got: waiting[frontRows[0].name].column(0)},
-		Target{Name: "HTTP, memory for " + count(r.polls) + " waiting requests", AtMost: true, Limit: 150, Unit: " MB", Got: waiting[frontRows[0].name].column(2)})
+		Target{Name: "HTTP, connections to Redis with " + count(r.polls) + " waiting requests", AtMost: true, Limit: 5, Got: waiting[apiRows[0].name].column(0)},
+		Target{Name: "HTTP, memory for " + count(r.polls) + " waiting requests", AtMost: true, Limit: 150, Unit: " MB", Got: waiting[apiRows[0].name].column(2)})
 	return section, nil
 }
 
-// onFront runs f beside such a server, on an empty Redis.
-func (r *Run) onFront(row frontRow, f func(front *daemon) error) error {
+// onAPI runs f with such a server on an empty Redis.
+func (r *Run) onAPI(row apiRow, f func(server *daemon) error) error {
 	if err := r.Redis.clear(); err != nil {
 		return err
 	}
-	front, err := r.startFront(os.Args[0], row.front)
+	server, err := r.startAPI(os.Args[0], row.server)
 	if err != nil {
 		return err
 	}
-	defer front.stop()
-	return f(front)
+	defer server.stop()
+	return f(server)
 }
 
-// frontRates are pushes, and pops with finish, a second, with 8 and with 64 connections; then the
-// µs of processor time that each of those took in the process and in Redis, with 64.
-func (r *Run) frontRates(row frontRow) (rates []float64, err error) {
+// apiRates returns pushes, and pops with finish, per second with 8 and 64 connections, then the µs of
+// processor time of each in the process and in Redis, with 64.
+func (r *Run) apiRates(row apiRow) (rates []float64, err error) {
 	var used []float64
 	for _, connections := range []int{8, 64} {
 		used = nil
-		err := r.onFront(row, func(front *daemon) error {
-			callers, err := dialFronts(front.addr, connections)
+		err := r.onAPI(row, func(server *daemon) error {
+			callers, err := dialAPIs(server.addr, connections)
 			if err != nil {
 				return err
 			}
 			defer callers.hangUp()
 			measure := func(f func(c *caller, n int64) error) error {
-				cost, err := r.frontCost(front, r.httpJobs, func() error {
+				cost, err := r.apiCost(server, r.httpJobs, func() error {
 					perSecond, err := rate(r.httpJobs, func() error { return callers.each(r.httpJobs, f) })
 					rates = append(rates, perSecond)
 					return err
@@ -119,11 +119,11 @@ func (r *Run) frontRates(row frontRow) (rates []float64, err error) {
 	return append(rates, used...), nil
 }
 
-// frontCost is the processor time of each of so many jobs during f, of the front and of Redis, in µs.
-func (r *Run) frontCost(front *daemon, jobs int, f func() error) ([]float64, error) {
+// apiCost returns the processor time per job during f, of the server and of Redis, in µs.
+func (r *Run) apiCost(server *daemon, jobs int, f func() error) ([]float64, error) {
 	var spent [2]time.Duration
 	for _, sign := range []time.Duration{-1, 1} {
-		own, err := front.cpu()
+		own, err := server.cpu()
 		if err != nil {
 			return nil, err
 		}
@@ -143,7 +143,7 @@ func (r *Run) frontCost(front *daemon, jobs int, f func() error) ([]float64, err
 	return []float64{each(spent[0]), each(spent[1])}, nil
 }
 
-// untilReady waits until the queue has so many jobs, if there is one.
+// untilReady waits until the queue, if any, has that many jobs.
 func (r *Run) untilReady(queue string, jobs int) error {
 	if queue == "" {
 		return nil
@@ -159,17 +159,17 @@ func (r *Run) untilReady(queue string, jobs int) error {
 	}
 }
 
-// waitingPolls is what requests that wait cost: connections to Redis, MB of the process, and how many of these
-// came with the requests.
-func (r *Run) waitingPolls(row frontRow) (used []float64, err error) {
-	err = r.onFront(row, func(front *daemon) error {
-		before, err := front.residentBytes()
+// waitingPolls returns the cost of waiting requests: connections to Redis, MB of the process, and MB added by
+// the requests.
+func (r *Run) waitingPolls(row apiRow) (used []float64, err error) {
+	err = r.onAPI(row, func(server *daemon) error {
+		before, err := server.residentBytes()
 		if err != nil {
 			return err
 		}
 		var gone atomic.Int64
 		for i := range r.polls {
-			c, err := dialFront(front.addr)
+			c, err := dialAPI(server.addr)
 			if err != nil {
 				return err
 			}
@@ -179,8 +179,8 @@ func (r *Run) waitingPolls(row frontRow) (used []float64, err error) {
 				gone.Add(1)
 			}()
 		}
-		time.Sleep(frontIdleTimeout + 3*r.settle) // until all wait, and nothing else goes on
-		after, err := front.residentBytes()
+		time.Sleep(apiIdleTimeout + 3*r.settle) // until all wait and the rest is idle
+		after, err := server.residentBytes()
 		if err != nil {
 			return err
 		}

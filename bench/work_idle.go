@@ -41,7 +41,7 @@ func benchIdle(ctx context.Context, r *Run) (Section, error) {
 	}, nil
 }
 
-// idleOnce is the usage while nothing happens.
+// idleOnce returns the usage while nothing happens.
 func (r *Run) idleOnce(ctx context.Context, p Peer, waiting int) (used []float64, err error) {
 	if _, ours := p.(*delayer); ours {
 		err = r.Redis.seedWaiting(0, waiting)
@@ -55,7 +55,7 @@ func (r *Run) idleOnce(ctx context.Context, p Peer, waiting int) (used []float64
 	if err := p.Consume(ctx, consumers, func(string) {}); err != nil {
 		return nil, err
 	}
-	time.Sleep(r.settle) // until all is set up
+	time.Sleep(r.settle) // until everything is set up
 	return r.usage(p, func() error {
 		time.Sleep(r.idleFor)
 		return nil

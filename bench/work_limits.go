@@ -16,9 +16,9 @@ import (
 const limitsAbout = `Then the same jobs are reserved and acknowledged, and handled by package worker, where a limit of the topic is never reached. Last, the steady load again, beside
 a topic with a limit of four at a time and a backlog that eight consumers work on, each job for 0.1 s.`
 
-const worked = ", worker" // ends the names of contenders that handle jobs by it
+const worked = ", worker" // suffix of contenders that use a worker
 
-// unreached are limits that nothing of ours reaches.
+// unreached are limits that the load never reaches.
 var unreached = []struct {
 	name string
 	client.Limit
@@ -29,7 +29,7 @@ var unreached = []struct {
 	{"both", client.Limit{Concurrency: 1000, Rate: 1_000_000, Burst: 1_000_000}},
 }
 
-// limits are the tables and targets of limits.
+// limits returns the tables and targets for limits.
 func (r *Run) limits(ctx context.Context) (tables []Table, targets []Target) {
 	var contenders []contender
 	for _, l := range unreached {
@@ -39,7 +39,7 @@ func (r *Run) limits(ctx context.Context) (tables []Table, targets []Target) {
 		contenders = append(contenders, r.worksUnder(ctx, "Delayer, "+l.name+worked, l.Limit))
 	}
 	taken := r.turns(r.pairRepeats, contenders)
-	beside := r.besideLimit(ctx)
+	beside := r.withLimit(ctx)
 	late := r.turns(r.pairRepeats, beside)
 	tables = []Table{
 		{ID: "features-limit", Title: "Reserve and acknowledge under limits that are not reached", Columns: featureColumns, Rows: rows(contenders, taken)},
@@ -58,17 +58,17 @@ func (r *Run) limits(ctx context.Context) (tables []Table, targets []Target) {
 	return tables, append(targets, neverEarly("beside a limited backlog", late[beside[1].name]))
 }
 
-// limited is a preparation that limits the topic, too.
+// limited is a preparation that also sets the topic's limit.
 func limited(ctx context.Context, l client.Limit, prepare func(c *client.Client) error) func(c *client.Client) error {
 	return func(c *client.Client) error { return errors.Join(prepare(c), c.SetLimit(ctx, topic, l)) }
 }
 
-// takesUnder reserves and acknowledges a backlog, one job a call.
+// takesUnder reserves and acknowledges a backlog, one job per call.
 func (r *Run) takesUnder(ctx context.Context, name string, l client.Limit) contender {
 	return r.feature(ctx, name, limited(ctx, l, r.backlog(ctx)), reserveAndAck(ctx))
 }
 
-// worksUnder has a worker handle a backlog.
+// worksUnder lets a worker handle a backlog.
 func (r *Run) worksUnder(ctx context.Context, name string, l client.Limit) contender {
 	var handled chan struct{}
 	var left atomic.Int64
@@ -97,8 +97,9 @@ func (r *Run) worksUnder(ctx context.Context, name string, l client.Limit) conte
 
 const limitedTopic = "limited"
 
-// besideLimit is the lateness under a steady load, alone and beside a topic with a limit, whose backlog stays.
-func (r *Run) besideLimit(ctx context.Context) []contender {
+// withLimit measures the lateness under a steady load, with and without another topic whose limit keeps a
+// backlog.
+func (r *Run) withLimit(ctx context.Context) []contender {
 	load := r.traffic(500)
 	backlogged := func(ctx context.Context, c *client.Client) error {
 		jobs := make([]client.Delayed, pushChunk)
@@ -130,7 +131,7 @@ func (r *Run) besideLimit(ctx context.Context) []contender {
 		r.steady(ctx, "Delayer", load, oursAnew(r)),
 		{name: beside, run: func() ([]float64, error) {
 			return r.onEmpty(ctx, oursAnew(r), func(ctx context.Context, p Peer) ([]float64, error) {
-				other := client.OpenPool(client.PoolOptions{Addr: r.Redis.addr}) // another program's
+				other := client.OpenPool(client.PoolOptions{Addr: r.Redis.addr}) // of another program
 				defer other.Close()
 				if err := backlogged(ctx, other); err != nil {
 					return nil, err

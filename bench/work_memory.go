@@ -46,7 +46,7 @@ func benchMemory(ctx context.Context, r *Run) (Section, error) {
 	}, setting(64)
 }
 
-// memoryOf is the bytes a waiting job with a body of that size takes.
+// memoryOf returns the bytes of a waiting job with a body of that size.
 func (r *Run) memoryOf(ctx context.Context, m maker, size int) (float64, error) {
 	if err := r.Redis.clear(); err != nil {
 		return 0, err
@@ -74,7 +74,7 @@ func (r *Run) memoryOf(ctx context.Context, m maker, size int) (float64, error) 
 	})
 	if err == nil && !apart {
 		err = closed()
-		time.Sleep(200 * time.Millisecond) // until Redis has let go of the connections
+		time.Sleep(200 * time.Millisecond) // until Redis has closed the connections
 	}
 	if err != nil {
 		return 0, err

@@ -52,11 +52,10 @@ func (c *counter) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-func (c *counter) WithAttrs([]slog.Attr) slog.Handler { return c } // which a server does not do
+func (c *counter) WithAttrs([]slog.Attr) slog.Handler { return c } // not used by a server
 func (c *counter) WithGroup(string) slog.Handler      { return c }
 
-// oursMoves starts our server on what is due and returns how long it takes
-// to move so many jobs.
+// oursMoves starts our server on a backlog and returns how long it takes to move that many jobs.
 func (r *Run) oursMoves(ctx context.Context, jobs int, budget time.Duration) (time.Duration, error) {
 	return oursMovesOn(ctx, client.PoolOptions{Addr: r.Redis.addr}, jobs, budget)
 }

@@ -18,10 +18,10 @@ nodes are not what nodes on machines of their own would do; of that these figure
 Lateness is into 8 waiting BPops of one Client, at 500 jobs a second with delays of 0.05 s to 0.25 s, moved by one server. At last, 1,000 callers wait on 200 topics, and nothing
 happens; no server runs then.`
 
-// way is how jobs are pushed and taken: by so many goroutines, one job a call.
+// way is how jobs are pushed and taken: by that many goroutines, one job per call.
 type way int
 
-// batches is one goroutine that has pushChunk jobs a call.
+// batches is one goroutine with pushChunk jobs per call.
 const batches way = 0
 
 var ways = []way{1, 32, batches}
@@ -33,7 +33,7 @@ func (w way) String() string {
 	return crowdColumn(int(w)).Name
 }
 
-// lifeStages are what is measured of a job's life.
+// lifeStages are the measured stages of a job's life.
 var lifeStages = []string{"push", "move", "take", "reserve", "ack"}
 
 func benchPartitions(ctx context.Context, r *Run) (Section, error) {
@@ -52,7 +52,7 @@ func benchPartitions(ctx context.Context, r *Run) (Section, error) {
 	}
 	one, many := r.onOne(1), r.onOne(16)
 	divided := r.lives(ctx, []place{one, r.onOne(4), many})
-	if err := started.Wait(); err != nil { // what takes a node two seconds, nearly all of them asleep
+	if err := started.Wait(); err != nil { // takes a node two seconds, mostly idle
 		return Section{}, err
 	}
 	nodes := clusters[2]
@@ -92,8 +92,8 @@ func atMost(name string, limit float64, unit string, got Sample) Target {
 	return Target{Name: name, AtMost: true, Limit: limit, Unit: unit, Got: got}
 }
 
-// The columns of a life: µs of Redis's processor a job, of each stage and in all; the busiest node's part of that in percent;
-// µs of the server's processor for a job that it moves; jobs a second.
+// Columns of a life: µs of Redis's processor time per job, for each stage and in total; the busiest node's
+// share in percent; µs of the server's processor time per moved job; jobs per second.
 var (
 	sumColumn    = len(lifeStages)
 	shareColumn  = len(lifeStages) + 1
@@ -101,7 +101,7 @@ var (
 	rateColumns  = len(lifeStages) + 3
 )
 
-// lives are the lives of jobs in some places, each in all ways.
+// lives measures the life of jobs in several places, each in all ways.
 type lives struct {
 	contenders []contender
 	results    map[string]outcome
@@ -122,7 +122,7 @@ func (r *Run) lives(ctx context.Context, places []place) lives {
 
 func (l lives) of(at place, w way) outcome { return l.results[lifeName(at, w)] }
 
-// tables are of the processor time and of the jobs a second.
+// tables returns the tables of processor time and of jobs per second.
 func (l lives) tables(id, where string) []Table {
 	var cost, pace []Column
 	for _, stage := range lifeStages {
@@ -140,7 +140,7 @@ func (l lives) tables(id, where string) []Table {
 	}
 }
 
-// life is that of so many jobs in a place.
+// life is the life of that many jobs in a place.
 type life struct {
 	at       place
 	client   *client.Client
@@ -148,10 +148,10 @@ type life struct {
 	jobs     int
 	due      time.Time
 	reserved []*client.Delivery
-	server   time.Duration // what the server has used
+	server   time.Duration // processor time of the server
 }
 
-// lifeOnce measures the lives of jobs, after those of some more, for connections and scripts.
+// lifeOnce measures the life of jobs after warming up connections and scripts.
 func (r *Run) lifeOnce(ctx context.Context, at place, w way) ([]float64, error) {
 	if err := at.clear(); err != nil {
 		return nil, err
@@ -166,7 +166,7 @@ func (r *Run) lifeOnce(ctx context.Context, at place, w way) ([]float64, error) 
 	return (&life{at: at, client: c, way: w, jobs: share(r.partJobs, int(w)), due: due}).measure(ctx)
 }
 
-// measure is a row of both tables.
+// measure returns a row of both tables.
 func (l *life) measure(ctx context.Context) ([]float64, error) {
 	used := make([]time.Duration, len(l.at.nodes))
 	var costs, rates []float64
@@ -206,14 +206,14 @@ func (l *life) measure(ctx context.Context) ([]float64, error) {
 	return append(append(costs, l.perJob(all), 100*float64(slices.Max(used))/float64(all), l.perJob(l.server)), rates...), nil
 }
 
-// perJob is in µs.
+// perJob converts to µs per job.
 func (l *life) perJob(used time.Duration) float64 {
 	return float64(used.Nanoseconds()) / 1000 / float64(l.jobs)
 }
 
 func nothing(context.Context) error { return nil }
 
-// each does all jobs, one a call, or pushChunk a call.
+// each processes all jobs, one or pushChunk per call.
 func (l *life) each(one func(i int) error, many func(from, n int64) error) error {
 	if l.way != batches {
 		return crowd(int(l.way), l.jobs, one)
@@ -254,7 +254,7 @@ func (l *life) take(ctx context.Context) error {
 	})
 }
 
-// makeReady pushes what is due already.
+// makeReady pushes jobs that are due already.
 func (l *life) makeReady(ctx context.Context) error {
 	l.reserved = make([]*client.Delivery, l.jobs)
 	return pushBatch(ctx, l.client, 0, int64(l.jobs), time.Now().Add(-time.Second))
@@ -295,13 +295,13 @@ func untilAll(n int64, take func(left int) (int, error)) error {
 	return nil
 }
 
-// steadyIn is a steady load on so many partitions.
+// steadyIn is a steady load on that many partitions.
 func (r *Run) steadyIn(ctx context.Context, at place) contender {
 	load := traffic{perSecond: 500, shortest: 50 * time.Millisecond, longest: 250 * time.Millisecond, workers: consumers}
 	return r.steady(ctx, at.name, load, func() (Peer, error) { return newDelayerOn(at.options, 0), nil })
 }
 
-// waitingIn are callers that wait in vain.
+// waitingIn are callers that wait without jobs.
 func (r *Run) waitingIn(ctx context.Context, at place) contender {
 	return contender{name: at.name, run: func() ([]float64, error) {
 		if err := at.clear(); err != nil {

@@ -16,17 +16,18 @@ milliseconds. "Each is the next to fall due": a server waits, and the delays are
 the server by a PUBLISH; that is what it can cost to tell. In the second table one
 goroutine pushes batches of 1,000, which PushBatch sends to Redis 250 at a time; the shortest script that stores as many at a time is what it is held against.`
 
-// dueOf is when the push of job i, made now, falls due.
+// dueOf returns when job i, pushed now, is due.
 type dueOf func(i int) time.Time
 
 func inAnHour(int) time.Time { return time.Now().Add(time.Hour) }
 
-// sooner makes each job fall due before those pushed until then, and within the minute in which a push tells the server.
+// sooner makes each job due before all earlier ones, and within a minute, so that each push notifies the
+// server.
 func sooner(i int) time.Time {
 	return time.Now().Add(55*time.Second - time.Duration(i)*4*time.Millisecond)
 }
 
-// served is our client while our server waits for what falls due.
+// served is our client with our server waiting for due jobs.
 type served struct {
 	*delayer
 	stop context.CancelFunc
@@ -102,10 +103,10 @@ const (
 	floorPipeline = "floor: plain commands, one pipeline of 1,000 jobs"
 )
 
-// pushRate is how many jobs a second so many goroutines push.
+// pushRate returns how many jobs per second that many goroutines push.
 func (r *Run) pushRate(ctx context.Context, p Peer, goroutines int, due dueOf) (float64, error) {
 	push := func(i int) error { return p.Push(ctx, int64(i), body(int64(i)), due(i)) }
-	if err := crowd(goroutines, 100, push); err != nil { // connections, scripts
+	if err := crowd(goroutines, 100, push); err != nil { // opens connections, loads scripts
 		return 0, err
 	}
 	jobs := share(r.pushJobs, goroutines)
@@ -114,7 +115,7 @@ func (r *Run) pushRate(ctx context.Context, p Peer, goroutines int, due dueOf) (
 	})
 }
 
-// share is fewer jobs for one goroutine, who takes longer.
+// share reduces the number of jobs for a single goroutine, which is slower.
 func share(jobs, goroutines int) int {
 	if goroutines == 1 {
 		return jobs / 4
@@ -122,7 +123,7 @@ func share(jobs, goroutines int) int {
 	return jobs
 }
 
-// pushBatches are the contenders that push pushChunk jobs a call.
+// pushBatches are the contenders that push pushChunk jobs per call.
 func (r *Run) pushBatches(ctx context.Context, due time.Time) []contender {
 	measure := func(push func(from int64) error) ([]float64, error) {
 		if err := r.Redis.clear(); err != nil {

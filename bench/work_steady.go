@@ -11,7 +11,7 @@ arrives. Delayer's server has timer_interval 1000. Where a queue knows whole sec
 clients: due times), the due time is the whole second that follows, and the lateness counts from there, so rounding is not held against it; but then
 a second's jobs fall due together. Early is a job that arrived before its due time. asynq's setting is the same as in the burst.`
 
-// traffic is a steady load. Its delays are evenly spread.
+// traffic is a steady load with evenly spread delays.
 type traffic struct {
 	perSecond         int
 	shortest, longest time.Duration
@@ -22,7 +22,7 @@ func (r *Run) traffic(perSecond int) traffic {
 	return traffic{perSecond, 50 * time.Millisecond, r.maxDelay, consumers}
 }
 
-// steadyColumns are those of steadyOnce.
+// steadyColumns are the columns of steadyOnce.
 var steadyColumns = append([]Column{
 	{Name: "p50, ms", Digits: 2}, {Name: "p99, ms", Digits: 2}, {Name: "max, ms", Digits: 2}, {Name: "early, jobs"}, {Name: "pushed, jobs/s"},
 }, usageColumns...)
@@ -69,7 +69,7 @@ func neverEarly(when string, o outcome) Target {
 	return Target{Name: "Early deliveries " + when, AtMost: true, Worst: true, Limit: 0, Unit: " jobs", Got: o.column(3)}
 }
 
-// steady is a contender that begins with an empty Redis.
+// steady is a contender that starts with an empty Redis.
 func (r *Run) steady(ctx context.Context, name string, load traffic, open func() (Peer, error)) contender {
 	return contender{name: name, run: func() ([]float64, error) { return r.onEmpty(ctx, open, r.under(load)) }}
 }
@@ -104,8 +104,8 @@ func benchCrowded(ctx context.Context, r *Run) (Section, error) {
 	return section, nil
 }
 
-// under measures a Peer under that load: p50, p99 and greatest lateness in ms, the number of early
-// jobs, the pace at which jobs were pushed, and the usage.
+// under measures a Peer under that load: lateness (p50, p99, maximum) in ms, the number of early jobs, the
+// rate of pushes, and the usage.
 func (r *Run) under(load traffic) func(ctx context.Context, p Peer) ([]float64, error) {
 	return func(ctx context.Context, p Peer) ([]float64, error) { return r.steadyOnce(ctx, p, load) }
 }
@@ -144,7 +144,7 @@ func (r *Run) steadyOnce(ctx context.Context, p Peer, load traffic) ([]float64, 
 	return append(append(lateness, float64(early), float64(jobs)/pushed.Seconds()), used...), nil
 }
 
-// pushSteadily pushes at that pace with 32 goroutines; a job's body holds its due time.
+// pushSteadily pushes at that rate from 32 goroutines; a job's body is its due time.
 func pushSteadily(ctx context.Context, p Peer, jobs int, load traffic) error {
 	spread := int((load.longest - load.shortest).Milliseconds()) + 1
 	turn := make(chan int, jobs)

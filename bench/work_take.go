@@ -76,20 +76,20 @@ func benchTake(ctx context.Context, r *Run) (Section, error) {
 	}, nil
 }
 
-// takeRate is how many jobs a second so many goroutines take.
+// takeRate returns how many jobs per second that many goroutines take.
 func (r *Run) takeRate(goroutines int, take func() error) (float64, error) {
 	jobs := share(r.takeJobs, goroutines)
 	if err := errors.Join(r.Redis.clear(), r.Redis.seedReady(jobs+100)); err != nil {
 		return 0, err
 	}
 	all := func(n int) error { return crowd(goroutines, n, func(int) error { return take() }) }
-	if err := all(100); err != nil { // connections, scripts
+	if err := all(100); err != nil { // opens connections, loads scripts
 		return 0, err
 	}
 	return rate(jobs, func() error { return all(jobs) })
 }
 
-// takeBatches are the contenders that take takeMany jobs a call.
+// takeBatches are the contenders that take takeMany jobs per call.
 func (r *Run) takeBatches(ctx context.Context) []contender {
 	measure := func(take func() (int, error)) ([]float64, error) {
 		calls := max(r.batchJobs/takeMany, 1)

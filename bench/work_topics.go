@@ -19,7 +19,7 @@ at a time, with handlers that do nothing. Commands are counted as Redis does: th
 what was handled until then. In the last table 10 Clients, each with a worker of 10 handlers for all 1,000 topics, handle 500 jobs a second, each of a topic at random and ready at once: how long after its
 push does it come to its handler?`
 
-// topicsEnd is after how long a cell ends.
+// topicsEnd limits the time of a cell.
 const topicsEnd = 10 * time.Second
 
 func benchTopics(ctx context.Context, r *Run) (Section, error) {
@@ -80,7 +80,7 @@ func topicsName(topics int) string {
 	return fmt.Sprintf("Delayer, %s topics", count(topics))
 }
 
-// over is a row's column over another one of its columns.
+// over divides one of a row's columns by another.
 func (g *grid) over(name string, column, other int) Sample {
 	for _, row := range g.rows {
 		if row.Name == name && len(row.Cells) > max(column, other) {
@@ -90,7 +90,7 @@ func (g *grid) over(name string, column, other int) Sample {
 	return nil
 }
 
-// topicsOnce has a worker handle jobs of so many topics: commands a job, and jobs a second.
+// topicsOnce lets a worker handle jobs of that many topics and returns commands per job and jobs per second.
 func (r *Run) topicsOnce(ctx context.Context, at place, topics int) ([]float64, error) {
 	if err := at.clear(); err != nil {
 		return nil, err
@@ -124,7 +124,7 @@ func (r *Run) topicsOnce(ctx context.Context, at place, topics int) ([]float64, 
 		last = time.Now()
 	}
 	cancel()
-	if err := run.Wait(); err != nil { // what was handled is acknowledged then
+	if err := run.Wait(); err != nil { // flushes the acknowledgements
 		return nil, err
 	}
 	after, err := r.Redis.info("total_commands_processed")
@@ -132,7 +132,7 @@ func (r *Run) topicsOnce(ctx context.Context, at place, topics int) ([]float64, 
 	return []float64{(after - before) / got, got / last.Sub(started).Seconds()}, err
 }
 
-// pushTopics pushes ready jobs of so many topics.
+// pushTopics pushes ready jobs of that many topics.
 func pushTopics(ctx context.Context, c *client.Client, from, n, topics int) error {
 	jobs := make([]client.Delayed, n)
 	for i := range jobs {
@@ -146,7 +146,7 @@ func pushTopics(ctx context.Context, c *client.Client, from, n, topics int) erro
 	return err
 }
 
-// workTopics handles jobs of so many topics until ctx ends.
+// workTopics handles jobs of that many topics until ctx is done.
 func workTopics(ctx context.Context, c *client.Client, topics, concurrency int, got func(body string)) error {
 	mux := worker.NewMux()
 	for i := range topics {
@@ -159,7 +159,8 @@ func workTopics(ctx context.Context, c *client.Client, topics, concurrency int, 
 	return worker.New(c, mux, o).Run(ctx)
 }
 
-// topicsSteady has several Clients handle a steady load: lateness p50, p99 and the greatest in ms, and commands a job.
+// topicsSteady lets several Clients handle a steady load: lateness (p50, p99, maximum) in ms, and commands
+// per job.
 func (r *Run) topicsSteady(ctx context.Context, at place) ([]float64, error) {
 	const clients, topics, perSecond = 10, 1000, 500
 	if err := at.clear(); err != nil {

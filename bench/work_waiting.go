@@ -40,7 +40,7 @@ func benchWaiting(ctx context.Context, r *Run) (Section, error) {
 	}, nil
 }
 
-// waitInVain has so many callers wait, and counts those that wait no more.
+// waitInVain starts that many waiting callers and counts those that stop waiting.
 func waitInVain(ctx context.Context, c *client.Client, callers, topics int) *atomic.Int64 {
 	var gone atomic.Int64
 	for i := range callers {
@@ -52,8 +52,8 @@ func waitInVain(ctx context.Context, c *client.Client, callers, topics int) *ato
 	return &gone
 }
 
-// waitingOnce is the usage, the commands sent a second and the connections of
-// callers that wait in vain.
+// waitingOnce returns the usage, the commands sent per second and the connections of callers that wait
+// without jobs.
 func (r *Run) waitingOnce(ctx context.Context, p *delayer, callers, topics int) ([]float64, error) {
 	gone := waitInVain(ctx, p.client, callers, topics)
 	time.Sleep(r.settle) // until all wait
@@ -79,7 +79,7 @@ const fanoutAbout = `So many Clients, each with connections of its own, wait for
 0.25 s and moved by a server of ours. Only one of them is woken for each job: what do the others cost? Beside them, 20 callers of one Client. Commands are counted as Redis does: those
 that scripts run, too. (In this short run each Client looks at its topic once a second; when that has found nothing for half a minute, each 10 s.)`
 
-// fanout is our client many times over.
+// fanout is our client many times.
 type fanout struct {
 	*delayer
 	clients []*client.Client
@@ -93,7 +93,7 @@ func newFanout(r *Redis, clients int) *fanout {
 	return f
 }
 
-// Consume has one worker for each client, whatever workers says.
+// Consume has one worker per client, whatever workers says.
 func (f *fanout) Consume(ctx context.Context, _ int, got func(body string)) error {
 	go f.serve(ctx)
 	for _, c := range f.clients {

@@ -14,7 +14,7 @@ The first table is the burst of above with 8 workers, whose handlers do nothing;
 server's processor time until the last job was acknowledged. The second is the steady load of above. In the third a backlog is worked off by one
 goroutine, 250 jobs a call: ReserveBatch and AckBatch beside the shortest scripts that lease and delete as many at a time.`
 
-// workerPeers are those that acknowledge, ours first.
+// workerPeers are the contenders that acknowledge, ours first.
 func (r *Run) workerPeers() []maker {
 	list := []maker{{"Delayer, worker", true, false, func(r *Run) (Peer, error) { return newDelayerWorker(r), nil }}}
 	for _, m := range r.others() {
@@ -59,7 +59,7 @@ func benchWorker(ctx context.Context, r *Run) (Section, error) {
 	return section, nil
 }
 
-// workerBurst is burstOnce, and the server's processor time a job.
+// workerBurst is burstOnce plus the server's processor time per job.
 func (r *Run) workerBurst(ctx context.Context, m maker, pace map[string]time.Duration) ([]float64, error) {
 	var used time.Duration
 	measured := m
@@ -71,7 +71,7 @@ func (r *Run) workerBurst(ctx context.Context, m maker, pace map[string]time.Dur
 	return append(values, float64(used.Microseconds())/float64(r.burst)), err
 }
 
-// meteredPeer adds up its server's processor time from Consume to Close.
+// meteredPeer sums its server's processor time from Consume to Close.
 type meteredPeer struct {
 	Peer
 	run  *Run
@@ -98,7 +98,7 @@ func (p *meteredPeer) Close() error {
 
 const floorReserve = "floor: raw scripts, 250 jobs at a time"
 
-// floorReserveBatch leases ARGV[2] jobs: KEYS ready queue, pool; ARGV bucket prefix, jobs, the leases' end.
+// floorReserveBatch leases ARGV[2] jobs: KEYS ready queue, pool; ARGV bucket prefix, jobs, end of the leases.
 var floorReserveBatch = redis.NewScript(2, `
 local ids = redis.call('RPOP', KEYS[1], ARGV[2])
 if not ids then return {} end
@@ -114,7 +114,7 @@ end
 redis.call('ZADD', KEYS[2], unpack(entries))
 return reply`)
 
-// floorAckBatch ends jobs whose leases are as expected: KEYS pool; ARGV bucket prefix, the leases' end, IDs.
+// floorAckBatch ends jobs whose leases match: KEYS pool; ARGV bucket prefix, end of the leases, IDs.
 var floorAckBatch = redis.NewScript(1, `
 local ids, names = {}, {}
 local scores = redis.call('ZMSCORE', KEYS[1], unpack(ARGV, 3))
@@ -127,7 +127,7 @@ redis.call('ZREM', KEYS[1], unpack(ids))
 redis.call('DEL', unpack(names))
 return #ids`)
 
-// reserveBatches work off a backlog, scriptChunk jobs a call.
+// reserveBatches work off a backlog, scriptChunk jobs per call.
 func (r *Run) reserveBatches(ctx context.Context) []contender {
 	backlog := func(chunk func() (int, error)) ([]float64, error) {
 		if err := r.Redis.clear(); err != nil {

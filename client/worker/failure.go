@@ -69,10 +69,10 @@ func isOfOne(err error) bool {
 // also paces the retries.
 type fetchFailure struct {
 	logger *slog.Logger
-	away   bool      // Redis does not answer
-	since  time.Time // zero if all is well
-	said   time.Time // the last line, be it of a failure before
-	told   bool      // of this failure
+	away   bool      // Redis does not reply
+	since  time.Time // zero if there is no failure
+	said   time.Time // last log line, perhaps of an earlier failure
+	told   bool      // this failure has been logged
 	pause  redisconn.Backoff
 }
 

@@ -18,11 +18,11 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// named is the URL of the Redis to try, for make conformance.
+// named is the variable with the URL of the Redis to try, for make conformance.
 const named = "DELAYER_CONFORMANCE"
 
-// TestConformance tries the Redis that is named, or else private ones of each kind. What others have there stays, and
-// nothing else is left.
+// TestConformance tries the named Redis, or private ones of each kind. It leaves other keys alone and cleans
+// up its own.
 func TestConformance(t *testing.T) {
 	if url := os.Getenv(named); url != "" {
 		newRun(t, url).try(t, url)
@@ -71,7 +71,7 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// try tries all on the Redis, which that URL names, and prints the table.
+// try runs all trials on the Redis at that URL and prints the table.
 func (r *run) try(t *testing.T, url string) {
 	var stop func()
 	r.interrupted, stop = signal.NotifyContext(t.Context(), os.Interrupt, syscall.SIGTERM)
@@ -82,7 +82,7 @@ func (r *run) try(t *testing.T, url string) {
 	fmt.Print(table)
 }
 
-// withoutPassword is the URL, which may have several hosts, without what is in front of them.
+// withoutPassword removes the credentials from a URL, which may have several hosts.
 func withoutPassword(rawURL string) string {
 	u, err := url.Parse(rawURL)
 	if err != nil {
@@ -94,7 +94,7 @@ func withoutPassword(rawURL string) string {
 	return u.String()
 }
 
-// run is one trial of a Redis. All keys that it makes begin with its prefix.
+// run is one run on a Redis. All its keys start with its prefix.
 type run struct {
 	t           *testing.T
 	redis       client.PoolOptions
@@ -117,7 +117,7 @@ func newRunOn(t *testing.T, o client.PoolOptions, pool client.Redis) *run {
 	return &run{t: t, redis: o, pool: pool, prefix: fmt.Sprintf("delayer-conformance-%016x:", rand.Uint64()), interrupted: t.Context()}
 }
 
-// server is what the Redis says it is. It fails the test if there is none.
+// server returns the server's name and version. The test fails if it cannot be reached.
 func (r *run) server(t *testing.T) string {
 	t.Helper()
 	says, err := store.New(r.pool, r.prefix+"{info}:").Info(t.Context())
@@ -133,7 +133,7 @@ func (r *run) server(t *testing.T) string {
 	return fmt.Sprintf("Redis %s, %s", text, cmp.Or(says["redis_mode"], says["server_mode"], "of unknown mode"))
 }
 
-// warning is a line on what no trial shows: a Redis that is full and throws jobs away.
+// warning warns of something that no trial shows: an eviction policy that discards jobs.
 func (r *run) warning(t *testing.T) string {
 	nodes := store.OneOfEachNode(fleet.Layout{Partitions: r.redis.Partitions}.Open(r.pool, r.prefix).Stores)
 	for _, node := range nodes {
@@ -144,7 +144,7 @@ func (r *run) warning(t *testing.T) string {
 	return ""
 }
 
-// A Redis that throws keys away, be it one node of a cluster, is worth a warning, and no other one is.
+// A Redis that evicts keys, even a single node of a cluster, gets a warning; others don't.
 func TestWarning(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t)

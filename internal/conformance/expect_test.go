@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// expect fails the test on an error, and unless it got what it wants; empty lists are alike.
+// expect fails the test on an error or if got differs from want; empty lists are equal.
 func expect[T any](tb testing.TB, what string, got T, err error, want T) {
 	tb.Helper()
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/mix-basic/delayer/client"
 )
 
-// nodes are the servers that have keys: the masters of a cluster, else the one that there is.
+// nodes returns the servers that hold keys: the masters of a cluster, or the only server.
 func (r *run) nodes(tb testing.TB) (nodes []client.PoolOptions) {
 	tb.Helper()
 	if r.redis.Cluster == "" {
@@ -41,7 +41,7 @@ func (r *run) nodes(tb testing.TB) (nodes []client.PoolOptions) {
 	return nodes
 }
 
-// on calls do with a connection to one of them.
+// on calls do with a connection to a node.
 func on[T any](ctx context.Context, node client.PoolOptions, do func(redis.Conn) (T, error)) (result T, err error) {
 	node.Partitions, node.PreviousPartitions = 0, 0
 	pool := client.Connect(node)
@@ -54,7 +54,7 @@ func on[T any](ctx context.Context, node client.PoolOptions, do func(redis.Conn)
 	return do(conn)
 }
 
-// do runs a command on the node that has its key.
+// do runs a command on the node of its key.
 func (r *run) do(tb testing.TB, command string, args ...any) {
 	tb.Helper()
 	for _, node := range r.nodes(tb) {
@@ -67,7 +67,7 @@ func (r *run) do(tb testing.TB, command string, args ...any) {
 	tb.Fatalf("no node has the key of %s %q", command, args)
 }
 
-// forget deletes all that the run has made.
+// forget deletes all keys of the run.
 func (r *run) forget(tb testing.TB) {
 	tb.Helper()
 	for _, node := range r.nodes(tb) {
@@ -83,7 +83,7 @@ func (r *run) forget(tb testing.TB) {
 	}
 }
 
-// eachKey calls do with all keys of a node that begin with the prefix, and maybe with some again.
+// eachKey calls do for all keys of a node with the prefix, perhaps more than once.
 func eachKey(conn redis.Conn, prefix string, do func(key string) error) error {
 	for cursor := "0"; ; {
 		reply, err := redis.Values(conn.Do("SCAN", cursor, "MATCH", prefix+"*", "COUNT", 1000))
@@ -95,7 +95,7 @@ func eachKey(conn redis.Conn, prefix string, do func(key string) error) error {
 			return err
 		}
 		for _, key := range keys {
-			if strings.HasPrefix(key, prefix) { // whatever this server takes MATCH for
+			if strings.HasPrefix(key, prefix) { // whatever this server's MATCH means
 				err = cmp.Or(err, do(key))
 			}
 		}
@@ -105,7 +105,7 @@ func eachKey(conn redis.Conn, prefix string, do func(key string) error) error {
 	}
 }
 
-// all are the keys of all nodes.
+// all returns the keys of all nodes.
 func (r *run) all(tb testing.TB) map[string]bool {
 	tb.Helper()
 	all := map[string]bool{}

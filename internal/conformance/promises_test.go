@@ -2,5 +2,5 @@ package conformance
 
 import "slices"
 
-// promises are those of the client and the server. docs/guarantees.md says more of them.
+// promises lists what the client and the server promise, explained in docs/guarantees.md.
 var promises = slices.Concat(pushing, taking, reserving, steering, operating)

@@ -245,7 +245,7 @@ var pushing = []line{
 	}},
 	{"remove at the due moment: a job is removed or delivered, never both", func(s *stage) {
 		s.serve(server.Options{})
-		jobs := atTheDueMoment()
+		jobs := whenDue()
 		c := newCensus(jobs)
 		_, err := s.PushBatch(s.Context(), jobs)
 		check(s, err)
@@ -264,7 +264,7 @@ var pushing = []line{
 	}},
 	{"reschedule at the due moment: a job is delivered once", func(s *stage) {
 		s.serve(server.Options{})
-		jobs := atTheDueMoment()
+		jobs := whenDue()
 		c := newCensus(jobs)
 		_, err := s.PushBatch(s.Context(), jobs)
 		check(s, err)
@@ -279,7 +279,7 @@ var pushing = []line{
 	}},
 }
 
-// delayed are jobs of one topic, with the IDs first to last.
+// delayed returns jobs of one topic with the IDs first to last.
 func delayed(first, last int, topic string, delay time.Duration) (jobs []client.Delayed) {
 	for n := first; n <= last; n++ {
 		jobs = append(jobs, client.Delayed{Message: client.Message{ID: fmt.Sprint(n), Topic: topic, Body: fmt.Sprint("body of ", n)}, Delay: delay})
@@ -287,8 +287,8 @@ func delayed(first, last int, topic string, delay time.Duration) (jobs []client.
 	return jobs
 }
 
-// atTheDueMoment are jobs that fall due one after the other, while something is done with each of them.
-func atTheDueMoment() []client.Delayed {
+// whenDue returns jobs that fall due one after the other while something is done with each of them.
+func whenDue() []client.Delayed {
 	jobs := delayed(1, 100, "t", 0)
 	for i := range jobs {
 		jobs[i].Delay = time.Duration(1+i) * time.Millisecond
@@ -323,10 +323,10 @@ func (c *census) count(id string) {
 	}
 }
 
-// taker takes jobs until ctx is done, and tells their IDs.
+// taker takes jobs until ctx is done and reports their IDs.
 type taker func(ctx context.Context, taken func(id string)) error
 
-// run runs the takers at the same time until each job was taken, and then expects that each was taken once.
+// run runs the takers concurrently until all jobs are taken, and checks that each was taken once.
 func (c *census) run(s *stage, takers ...taker) {
 	s.Helper()
 	ctx, cancel := context.WithCancel(s.Context())
@@ -368,7 +368,7 @@ func (c *census) expectOnce(s *stage) {
 	}
 }
 
-// popper takes jobs of the topic.
+// popper pops jobs of the topic.
 func popper(c *client.Client, topic string) taker {
 	return func(ctx context.Context, taken func(id string)) error {
 		for {
@@ -417,7 +417,7 @@ func (s *stage) awaitGone(id string) {
 	})
 }
 
-// keys are those of the partition that has the job.
+// keys returns the keys of the job's partition.
 func (s *stage) keys(id string) store.Keys {
 	prefix := s.prefix
 	if n := s.redis.Partitions; n > 1 {

@@ -156,7 +156,7 @@ var reserving = []line{
 	}},
 }
 
-// buried makes dead letters of the topic's jobs, of n new ones and of those that are ready.
+// buried makes n new jobs and the topic's ready ones dead letters.
 func (s *stage) buried(topic string, n int) {
 	s.Helper()
 	if n > 0 {
@@ -180,7 +180,7 @@ func (s *stage) expectDead(topic string, want ...string) {
 	expect(s, "the dead letters", s.dead(topic), nil, want)
 }
 
-// dead are the IDs of the topic's dead letters.
+// dead returns the IDs of the topic's dead letters.
 func (s *stage) dead(topic string) (ids []string) {
 	s.Helper()
 	for letter, err := range s.Dead(s.Context(), topic) {

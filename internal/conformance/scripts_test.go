@@ -19,13 +19,13 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// topic is that of the jobs with which scripts are tried.
+// topic is the topic of the scripts' jobs.
 const topic = "topic"
 
-// scripts try each script of the store once, and look at what it has done.
+// scripts runs each script of the store once and checks its effect.
 var scripts = []line{
 	{"ack", func(s *stage) {
-		s.allDone(s.store.Ack([]store.Held{s.held("a")}))
+		s.allDone(s.store.Ack([]store.Held{s.reserved("a")}))
 		s.expectStored("a", "")
 	}},
 	{"adopt", func(s *stage) {
@@ -81,7 +81,7 @@ var scripts = []line{
 		s.expectStored("a", "")
 	}},
 	{"extend", func(s *stage) {
-		longer := &store.Extension{Held: s.held("a"), Lease: 2 * time.Hour}
+		longer := &store.Extension{Held: s.reserved("a"), Lease: 2 * time.Hour}
 		before := s.expectStored("a", "reserved").Due
 		s.allDone(s.store.Extend([]*store.Extension{longer}))
 		if end := s.expectStored("a", "reserved").Due; end.Sub(before) < 30*time.Minute || end.UnixMicro() != longer.End {
@@ -90,15 +90,15 @@ var scripts = []line{
 	}},
 	{"fire", func(s *stage) {
 		scheduled := s.scheduled("a", -time.Second)
-		moment := store.FiredMoment{At: scheduled.Next, What: store.MomentRan, Due: scheduled.Next}
+		occurrence := store.FiredMoment{At: scheduled.Next, What: store.MomentRan, Due: scheduled.Next}
 		next := scheduled.Next.Add(time.Hour)
-		fired, err := s.store.Fire([]store.Firing{{Scheduled: scheduled, Upcoming: next, Moments: []store.FiredMoment{moment}}}, next, time.Second).Do(s.Context())
+		fired, err := s.store.Fire([]store.Firing{{Scheduled: scheduled, Upcoming: next, Moments: []store.FiredMoment{occurrence}}}, next, time.Second).Do(s.Context())
 		expect(s, "what is fired", fired.Fired, err, []store.Fired{{Done: true, Ran: 1}})
 		s.expectStored(store.MomentID("a", scheduled.Next), "ready")
 		s.expectStored(scheduled.ID, "waiting")
 	}},
 	{"forecast", func(s *stage) {
-		s.held("reserved")
+		s.reserved("reserved")
 		s.stored("a", time.Hour)
 		_, counts, err := s.store.Forecast(s.Context(), time.Time{}, []int64{0, 60_000, 7_200_000})
 		expect(s, "what falls due", counts, err, []store.DueCount{{}, {Entries: 2, Looked: 2, Leases: 1}})
@@ -180,9 +180,9 @@ var scripts = []line{
 		s.stored("a", 0)
 		s.expectLook("", 1, false)
 	}},
-	{"members", func(s *stage) { // of a migration
+	{"members", func(s *stage) { // part of a migration
 		jobs := func(l fleet.Layout) *fleet.Fleet { return l.Open(s.pool, s.prefix+"members:") }
-		before := jobs(fleet.Layout{Partitions: 2}) // of which some jobs belong to others of three
+		before := jobs(fleet.Layout{Partitions: 2}) // some of them belong to other partitions in a layout of three
 		for n := range 10 {
 			id := fmt.Sprint(n)
 			s.allDone(before.Of(id).Push([]store.Delayed{{Job: store.Job{ID: id, Topic: topic, Body: "b"}, Due: store.Due{After: time.Hour}, Terms: store.Terms{Lifetime: time.Hour}}}))
@@ -203,9 +203,9 @@ var scripts = []line{
 	}},
 	{"repair_schedules", func(s *stage) {
 		scheduled := s.scheduled("a", time.Hour)
-		check(s, s.store.Reschedule(s.Context(), scheduled.ID, 0)) // into a queue, as an old server does
-		mended, err := s.store.RepairSchedules(s.Context(), "", true)
-		expect(s, "what is put back", mended.Names, err, []string{"a"})
+		check(s, s.store.Reschedule(s.Context(), scheduled.ID, 0)) // into a queue, like an old server
+		repaired, err := s.store.RepairSchedules(s.Context(), "", true)
+		expect(s, "what is put back", repaired.Names, err, []string{"a"})
 		s.expectStored(scheduled.ID, "waiting")
 	}},
 	{"move", func(s *stage) {
@@ -293,7 +293,7 @@ var scripts = []line{
 		s.expectStored("a", "waiting")
 	}},
 	{"reserve", func(s *stage) {
-		s.held("a")
+		s.reserved("a")
 		if job := s.expectStored("a", "reserved"); job.Attempts != 1 || job.Token == 0 {
 			s.Errorf("it has %d attempts and the token %d", job.Attempts, job.Token)
 		}
@@ -308,7 +308,7 @@ var scripts = []line{
 		expect(s, "how many are popped", len(popped.Jobs), err, 1)
 	}},
 	{"retry", func(s *stage) {
-		s.allDone(s.store.Retry([]store.GivenBack{{Held: s.held("a"), Delay: time.Hour, Error: "why"}}))
+		s.allDone(s.store.Retry([]store.GivenBack{{Held: s.reserved("a"), Delay: time.Hour, Error: "why"}}))
 		if job := s.expectStored("a", "waiting"); job.Error != "why" {
 			s.Errorf("its error is %q", job.Error)
 		}
@@ -361,7 +361,7 @@ var scripts = []line{
 		s.expectStored("b", "ready")
 	}},
 	{"stats", func(s *stage) {
-		s.held("reserved")
+		s.reserved("reserved")
 		s.letter("dead")
 		s.stored("a", 0)
 		s.stored("b", time.Hour)
@@ -392,7 +392,7 @@ var scripts = []line{
 		expect(s, "the queues with entries of no job", len(swept.Gone), err, 1)
 	}},
 	{"take_slots", func(s *stage) {
-		s.held("a")
+		s.reserved("a")
 		s.stored("b", 0)
 		check(s, (&fleet.Fleet{Stores: []*store.Store{s.store}}).SetLimit(s.Context(), topic, store.Limit{Concurrency: 1}))
 		got, err := s.store.Reserve(store.Wanted{Topics: []string{topic}, N: 1}, store.Reservation{}).Do(s.Context())
@@ -420,14 +420,14 @@ var scripts = []line{
 	}},
 }
 
-// stored is a job in the stage's store.
+// stored stores a job.
 func (s *stage) stored(id string, delay time.Duration) {
 	s.Helper()
 	job := store.Job{ID: id, Topic: topic, Body: "body of " + id}
 	s.allDone(s.store.Push([]store.Delayed{{Job: job, Due: store.Due{After: delay}, Terms: store.Terms{Lifetime: time.Hour, Policy: store.Replace}}}))
 }
 
-// scheduled is a schedule in the stage's store whose next moment is so long after now.
+// scheduled stores a schedule whose next occurrence is that far from now.
 func (s *stage) scheduled(name string, in time.Duration) store.Scheduled {
 	s.Helper()
 	now, err := s.store.Time(s.Context())
@@ -448,8 +448,8 @@ func (s *stage) readSchedule(name string) store.Scheduled {
 	return all.List[0]
 }
 
-// held is a job in the stage's store that is reserved for an hour.
-func (s *stage) held(id string) store.Held {
+// reserved stores a job and reserves it for an hour.
+func (s *stage) reserved(id string) store.Held {
 	s.Helper()
 	s.stored(id, 0)
 	popped, err := s.store.Reserve(store.Wanted{Topics: []string{topic}, N: 1}, store.Reservation{Lease: time.Hour}).Do(s.Context())
@@ -467,13 +467,13 @@ func (s *stage) putInTransit(id string) store.Transit {
 	return aside
 }
 
-// letter is a dead letter in the stage's store.
+// letter stores a dead letter.
 func (s *stage) letter(id string) {
 	s.Helper()
-	s.allDone(s.store.Bury([]store.Burial{{Held: s.held(id), Reason: "reason"}}))
+	s.allDone(s.store.Bury([]store.Burial{{Held: s.reserved(id), Reason: "reason"}}))
 }
 
-// allDone makes a call of one job that must succeed.
+// allDone makes a call for one job that must succeed.
 func (s *stage) allDone(call *store.Call[[]error]) {
 	s.Helper()
 	errs, err := call.Do(s.Context())
@@ -501,17 +501,17 @@ func (s *stage) expectPage(state, id string) {
 	}
 }
 
-func (s *stage) expectLook(waiter string, length int, entered bool) {
+func (s *stage) expectLook(waiter string, length int, registered bool) {
 	s.Helper()
 	found, err := store.Look(s.Context(), store.LookAt{Store: s.store, Topics: []string{topic}, Waiter: waiter, Since: []time.Duration{0}})
 	check(s, err)
 	expect(s, "the length of the queue", found[0].Lengths, nil, []int{length})
-	if entered {
-		expect(s, "who was entered", found[0].Added, nil, []bool{true})
+	if registered {
+		expect(s, "who was registered", found[0].Added, nil, []bool{true})
 	}
 }
 
-// awaitDue asks for due jobs until they are as wanted.
+// awaitDue polls for due jobs until they are as wanted.
 func (s *stage) awaitDue(wanted func(store.DueJobs) bool) (due store.DueJobs) {
 	s.Helper()
 	redistest.Until(s, "the job is due", func() (is bool) {
@@ -537,7 +537,7 @@ func (s *stage) expectServers(want ...string) {
 	expect(s, "the servers", ids, err, want)
 }
 
-// subscribe listens to channels of the store, and returns what waits for the next message.
+// subscribe listens to channels of the store; await returns the next message.
 func (s *stage) subscribe(channels ...string) (await func() store.Event) {
 	s.Helper()
 	sub, err := s.store.Subscribe(s.Context(), patience, channels...)
@@ -566,7 +566,7 @@ func (s *stage) subscribe(channels ...string) (await func() store.Event) {
 	return func() store.Event { s.Helper(); return redistest.Receive(s, messages) }
 }
 
-// TestEachScriptIsTried fails when there is a script that no line of the table tries.
+// TestEachScriptIsTried fails if a script is in no line of the table.
 func TestEachScriptIsTried(t *testing.T) {
 	files, err := filepath.Glob("../store/lua/*.lua")
 	check(t, err)
@@ -580,7 +580,7 @@ func TestEachScriptIsTried(t *testing.T) {
 	r := newRunOn(t, o, pool)
 	tried := map[string]bool{}
 	for _, l := range scripts {
-		f.Do("SCRIPT", "FLUSH") // so that the text goes with the next call
+		f.Do("SCRIPT", "FLUSH") // makes the next call send the text
 		ran()
 		if works, why := r.verdict(l); works != yes || !ran()[l.name] {
 			t.Errorf("the line %s does not run that script%s", l.name, why)
@@ -592,7 +592,7 @@ func TestEachScriptIsTried(t *testing.T) {
 	}
 }
 
-// watched has a pool tell which scripts' texts were sent to Redis since it was asked last.
+// watched makes a pool record which scripts' texts were sent to Redis; ran returns and clears them.
 func watched(pool *redis.Pool) (_ *redis.Pool, ran func() map[string]bool) {
 	w := &watcher{}
 	dial := pool.DialContext
@@ -629,7 +629,7 @@ type watchedConn struct {
 	*watcher
 }
 
-// Send notes the name, with which the comment begins that is in the text of each script.
+// Send records the name in the first comment of a script's text.
 func (c watchedConn) Send(command string, args ...any) error {
 	if command == "EVAL" {
 		c.mu.Lock()

@@ -17,13 +17,13 @@ import (
 	"github.com/mix-basic/delayer/server"
 )
 
-// stage is where one script or promise is tried: a part of the Redis with a prefix of its own.
+// stage is where a script or promise is tried: a part of Redis with its own prefix.
 type stage struct {
 	*witness
 	*client.Client
 	*run
 	prefix string
-	// store is a partition beside those of the Client.
+	// store is a partition besides those of the Client.
 	store *store.Store
 }
 
@@ -38,15 +38,15 @@ func (r *run) newStage(w *witness) *stage {
 	return s
 }
 
-// another is another Client on the same jobs.
+// another returns another Client on the same jobs.
 func (s *stage) another() *client.Client { return s.divided(s.layout()) }
 
-// layout is that of the URL.
+// layout returns the layout in the URL.
 func (s *stage) layout() fleet.Layout {
 	return fleet.Layout{Partitions: s.redis.Partitions, Previous: s.redis.PreviousPartitions}
 }
 
-// divided is a Client to which the jobs have that layout.
+// divided returns a Client with that layout.
 func (s *stage) divided(l fleet.Layout) *client.Client {
 	c := client.New(s.pool, client.WithPrefix(s.prefix), client.WithPartitions(l.Partitions), client.WithPreviousPartitions(l.Previous))
 	s.Cleanup(func() {
@@ -57,7 +57,7 @@ func (s *stage) divided(l fleet.Layout) *client.Client {
 	return c
 }
 
-// serve has a server at work until the stage ends.
+// serve runs a server until the stage ends.
 func (s *stage) serve(o server.Options) {
 	s.Helper()
 	redistest.Background(s.witness, s.newServer(s.layout(), o).Run)
@@ -68,7 +68,7 @@ func (s *stage) newServer(l fleet.Layout, o server.Options) *server.Server {
 	return server.New(s.pool, o)
 }
 
-// serverLog is a server's log, in which only failures are of interest.
+// serverLog is a server's log that keeps only failures.
 type serverLog struct{ *witness }
 
 func (serverLog) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelWarn }
@@ -85,14 +85,14 @@ func (s *stage) inspector() *inspect.Inspector {
 	return inspect.New(s.pool, s.prefix, s.layout())
 }
 
-// push stores a job of that ID with some body.
+// push stores a job with that ID and some body.
 func (s *stage) push(id, topic string, delay time.Duration, opts ...client.PushOption) {
 	s.Helper()
 	_, err := s.Push(s.Context(), client.Message{ID: id, Topic: topic, Body: "body of " + id}, delay, opts...)
 	check(s, err)
 }
 
-// expectState fails the test unless the job is in that state; "" is none.
+// expectState checks the job's state; "" means that there is no job.
 func (s *stage) expectState(id string, want client.State) client.Job {
 	s.Helper()
 	job, err := s.Get(s.Context(), id)
@@ -104,7 +104,7 @@ func (s *stage) expectState(id string, want client.State) client.Job {
 	return job
 }
 
-// reserve reserves the topic's next job, which must be of that ID, in that attempt.
+// reserve reserves the topic's next job and checks its ID and attempt.
 func (s *stage) reserve(topic, id string, attempt int, lease time.Duration) *client.Delivery {
 	s.Helper()
 	d, err := s.Reserve(s.Context(), patience, lease, topic)
@@ -115,13 +115,13 @@ func (s *stage) reserve(topic, id string, attempt int, lease time.Duration) *cli
 	return d
 }
 
-// witness is a test that keeps what it said first of a failure, or why it was skipped.
+// witness is a test that records its first failure, or why it was skipped.
 type witness struct {
 	testing.TB
 	ctx context.Context
 
 	mu           sync.Mutex
-	said, server string // the latter by a server's log
+	said, server string // by the test, and by a server's log
 }
 
 // Context is done when the trial takes too long or is interrupted.
@@ -136,7 +136,7 @@ func (w *witness) keep(first *string, text string) string {
 	return text
 }
 
-// why is what it kept.
+// why returns what was recorded.
 func (w *witness) why() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	"github.com/mix-basic/delayer/server"
 )
 
-// steering is what is promised of pauses, limits and schedules.
+// steering has the promises about pauses, limits and schedules.
 var steering = []line{
 	{"pause: nothing of the topic is delivered, until it is resumed or the time is over", func(s *stage) {
 		s.push("{x}a", "t", 0)

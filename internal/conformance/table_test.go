@@ -7,16 +7,16 @@ import (
 	"testing"
 )
 
-// line is a line of the table: a script or a promise, and its trial.
+// line is a row of the table: a script or promise, and its trial.
 type line struct {
 	name string
 	try  func(s *stage)
 }
 
-// maxReason is how many bytes of an error a line shows.
+// maxReason is how many bytes of an error a row shows.
 const maxReason = 300
 
-// table tries the lines, and says what came of each.
+// table runs the trials and returns the table.
 func (r *run) table(title string, lines []line) string {
 	width := len(title)
 	for _, l := range lines {
@@ -37,10 +37,10 @@ func (r *run) table(title string, lines []line) string {
 	return b.String()
 }
 
-// What comes of a trial.
+// Results of a trial.
 const yes, no, notApplicable = "yes", "no", "not applicable"
 
-// verdict tries a line, and says why if it doesn't work or is not applicable.
+// verdict runs a trial and returns why it failed or is not applicable.
 func (r *run) verdict(l line) (works, why string) {
 	w := &witness{}
 	skipped := false

@@ -13,7 +13,7 @@ import (
 )
 
 var taking = []line{
-	{"a topic's jobs come in due order", func(s *stage) { // of one partition
+	{"a topic's jobs come in due order", func(s *stage) { // within one partition
 		jobs := delayed(1, 3, "t", 0)
 		for i, n := range []int{3, 1, 2} {
 			jobs[i].ID, jobs[i].Delay = fmt.Sprintf("{x}%d", n), time.Duration(n)*10*time.Millisecond
@@ -128,7 +128,7 @@ var taking = []line{
 	}},
 }
 
-// waiting has a BPop wait, and tells the ID of what it gets, or its error.
+// waiting starts a BPop and reports the ID it gets, or its error.
 func (s *stage) waiting(topic string) <-chan string {
 	got := make(chan string, 1)
 	go func() {

@@ -1,4 +1,4 @@
-// Package duration reads durations, and rates, as people write them.
+// Package duration parses durations and rates as people write them. Parse and ParseRate are its entry points.
 package duration
 
 import (
@@ -12,8 +12,8 @@ var (
 	days    = regexp.MustCompile(`^([-+]?(?:\d+\.?\d*|\.\d+))d`)
 )
 
-// Parse reads seconds, as the original's clients take them, or numbers with units: ms, s, m, h or
-// d. Several may stand together (1h30m, 1d12h); days come first. There are no exponents.
+// Parse reads seconds, as the original's clients use them, or numbers with units: ms, s, m, h or d. Several
+// can be combined (1h30m, 1d12h), days first. There are no exponents.
 func Parse(text string) (time.Duration, error) {
 	if seconds.MatchString(text) {
 		text += "s"

@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// units of a rate, the shortest first, and how many seconds they have.
+// units of a rate, the shortest first, with their length in seconds.
 var units = []struct {
 	name    string
 	seconds float64
 }{{"s", 1}, {"m", 60}, {"h", 3600}, {"d", 86400}}
 
-// ErrRate is why a text is no rate.
+// ErrRate is returned for a text that is not a rate.
 var ErrRate = errors.New("want a number a second, minute, hour or day, such as 10/s or 600/h")
 
-// ParseRate reads how many there are a second, minute, hour or day, such as 10/s or 600/h, and returns how many these are a second.
+// ParseRate reads a rate per second, minute, hour or day, such as 10/s or 600/h, and returns it per second.
 func ParseRate(text string) (float64, error) {
 	number, per, _ := strings.Cut(text, "/")
 	n, err := strconv.ParseFloat(number, 64)

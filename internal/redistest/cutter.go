@@ -98,7 +98,7 @@ func (c *Cutter) forward(client, redis net.Conn) {
 					c.lose(answer)
 					return
 				}
-			default: // a message to a subscriber, which nobody has asked for
+			default: // a message to a subscriber, not a reply
 			}
 			client.Write(answer)
 		}

@@ -1,6 +1,5 @@
-// Command release builds the archives of a release into a folder: one for each
-// platform, with the daemon, its configuration, the documentation and LICENSE,
-// and SHA256SUMS over all. The same commit gives the same bytes.
+// Command release builds the archives of a release, one per platform, with the daemon, its configuration, the
+// documentation and LICENSE, and SHA256SUMS. The same commit gives the same bytes.
 package main
 
 import (
@@ -30,7 +29,7 @@ var platforms = []struct{ os, arch string }{
 	{"windows", "amd64"},
 }
 
-// extras are the files that go with the daemon, in an order that stays.
+// extras returns the files besides the daemon, in a fixed order.
 func extras() ([]string, error) {
 	files := []string{"delayer.conf", "README.md", "README.zh-CN.md", "LICENSE", "CHANGELOG.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md"}
 	err := filepath.WalkDir("docs", func(path string, entry fs.DirEntry, err error) error {
@@ -97,17 +96,17 @@ func build(version, out, goos, arch string) (string, error) {
 	return binary, cmd.Run()
 }
 
-// epoch is the files' time in the archives, so that it says nothing of the build.
+// epoch is the time of files in the archives, which makes builds reproducible.
 var epoch = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // part is a file in an archive.
 type part struct {
-	name string // within the archive, with slashes
+	name string // path within the archive, with slashes
 	mode fs.FileMode
 	data []byte
 }
 
-// pack makes an archive of one folder, with the daemon first.
+// pack builds an archive with one directory and the daemon first.
 func pack(folder, goos, binary string, extras []string) (name string, archive []byte, err error) {
 	parts := []part{{name: folder + "/" + filepath.Base(binary), mode: 0o755}}
 	for _, file := range extras {

@@ -15,7 +15,7 @@ import (
 	"testing"
 )
 
-// An archive holds the daemon, and every document that the documents in it link to.
+// An archive has the daemon and every document that its documents link to.
 func TestArchives(t *testing.T) {
 	t.Chdir("../..")
 	files, err := extras()
@@ -48,8 +48,7 @@ func TestArchives(t *testing.T) {
 
 var link = regexp.MustCompile(`\]\(([^)#:]+)\)`)
 
-// linked returns the files to which the documents link. A link to a folder is one
-// to the source, and not meant.
+// linked returns the files to which the documents link, except directories, which are links to the source.
 func linked(t *testing.T, files []string) (names []string) {
 	for _, file := range files {
 		if filepath.Ext(file) != ".md" {

@@ -21,26 +21,27 @@ import (
 	"github.com/mix-basic/delayer/server"
 )
 
-// The servers that this program can be, of delay-queue's API: a process each, so that their
-// memory can be told from ours.
+// Servers of delay-queue's API that this program can be, each in its own process so that memory can be
+// attributed.
 const (
-	frontOfDelayer    = "delayer"
-	frontOfDelayQueue = "delay-queue"
-	frontOfNothing    = "nothing"
-	frontOfCommands   = "commands"
-	frontOfScripts    = "scripts"
+	apiOfDelayer    = "delayer"
+	apiOfDelayQueue = "delay-queue"
+	apiOfNothing    = "nothing"
+	apiOfCommands   = "commands"
+	apiOfScripts    = "scripts"
 )
 
-// frontIdleTimeout is when connections to Redis are closed that are used no more.
-const frontIdleTimeout = 10 * time.Second
+// apiIdleTimeout is when idle connections to Redis are closed.
+const apiIdleTimeout = 10 * time.Second
 
-// answerAtOnce reads what is asked, and answers without asking Redis.
+// answerAtOnce reads the request and answers without Redis.
 func answerAtOnce(w http.ResponseWriter, r *http.Request) {
 	io.Copy(io.Discard, r.Body)
 	io.WriteString(w, `{"code":0,"message":"","data":{"id":"x"}}`)
 }
 
-// floorOf answers delay-queue's requests with the least work in Redis: it checks nothing and never waits for a job.
+// floorOf answers delay-queue's requests with as little work in Redis as possible: no checks, no waiting for
+// jobs.
 type floorOf struct {
 	push   func(conn redis.Conn, j delayQueueJob) error
 	pop    func(conn redis.Conn, topic string) (id, body string, err error)
@@ -48,7 +49,8 @@ type floorOf struct {
 	pool   *redis.Pool
 }
 
-// floorOfCommands sends plain commands, floorOfScripts one script for each request. Both move due jobs by floorMove.
+// floorOfCommands sends plain commands, floorOfScripts one script per request. Both move due jobs with
+// floorMove.
 var (
 	floorOfCommands = floorOf{
 		push: func(conn redis.Conn, j delayQueueJob) error {
@@ -99,7 +101,8 @@ var (
 	emptyScript = redis.NewScript(1, "return 1")
 )
 
-// floorReserveOne takes one job and puts it back into the pool: KEYS ready queue, pool; ARGV bucket prefix, score.
+// floorReserveOne takes one job and puts it back into the pool: KEYS ready queue, pool; ARGV bucket prefix,
+// score.
 var floorReserveOne = redis.NewScript(2, `
 local id = redis.call('RPOP', KEYS[1])
 if not id then return nil end
@@ -109,7 +112,7 @@ return {id, job[1], job[2]}`)
 
 func (j delayQueueJob) due() time.Time { return time.Now().Add(time.Duration(j.Delay) * time.Second) }
 
-// on is this floor on a Redis, whose due jobs are moved from now on.
+// on starts the floor on a Redis and moves its due jobs.
 func (f floorOf) on(redisAddr string) http.Handler {
 	f.pool = newPool(redisAddr, 100)
 	go func() {
@@ -157,19 +160,19 @@ func (f floorOf) answer(r *http.Request) (data any, err error) {
 	}
 }
 
-// serveFront is such a server, until it is ended.
-func serveFront(name, addr, redisAddr string) error {
+// serveAPI runs such a server until it is stopped.
+func serveAPI(name, addr, redisAddr string) error {
 	switch name {
-	case frontOfDelayQueue:
+	case apiOfDelayQueue:
 		return http.ListenAndServe(addr, newDelayQueue(redisAddr))
-	case frontOfNothing:
+	case apiOfNothing:
 		return http.ListenAndServe(addr, http.HandlerFunc(answerAtOnce))
-	case frontOfCommands:
+	case apiOfCommands:
 		return http.ListenAndServe(addr, floorOfCommands.on(redisAddr))
-	case frontOfScripts:
+	case apiOfScripts:
 		return http.ListenAndServe(addr, floorOfScripts.on(redisAddr))
 	}
-	o := client.PoolOptions{Addr: redisAddr, MaxActive: 20, MaxIdle: 8, IdleTimeout: frontIdleTimeout} // as a daemon's front
+	o := client.PoolOptions{Addr: redisAddr, MaxActive: 20, MaxIdle: 8, IdleTimeout: apiIdleTimeout} // like a daemon's HTTP server
 	go server.New(client.Connect(o), server.Options{}).Run(context.Background())
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
@@ -178,8 +181,8 @@ func serveFront(name, addr, redisAddr string) error {
 	return web.New(web.Options{RedisTimeout: 9 * time.Second}, delayqueue.New(client.OpenPool(o), delayqueue.Options{})).Serve(context.Background(), l)
 }
 
-// startFront starts one, on our Redis. It is this program or, with another path, that of another revision.
-func (r *Run) startFront(program, name string) (*daemon, error) {
+// startAPI starts one on our Redis: this program or, given another path, that of another revision.
+func (r *Run) startAPI(program, name string) (*daemon, error) {
 	addr, err := freeAddr()
 	if err != nil {
 		return nil, err
@@ -187,15 +190,15 @@ func (r *Run) startFront(program, name string) (*daemon, error) {
 	return startDaemon(addr, program, "-serve", name, addr, r.Redis.addr)
 }
 
-// caller is a client of that API, on one connection. It does little beside, so that on a machine
-// which it shares with the server it is the server that is measured.
+// caller is a client of that API with one connection. It does little else, so that on a shared machine the
+// server is measured.
 type caller struct {
 	conn net.Conn
 	in   *bufio.Reader
 	out  []byte
 }
 
-func dialFront(addr string) (*caller, error) {
+func dialAPI(addr string) (*caller, error) {
 	conn, err := net.Dial("tcp", addr)
 	if err != nil {
 		return nil, err
@@ -203,13 +206,13 @@ func dialFront(addr string) (*caller, error) {
 	return &caller{conn: conn, in: bufio.NewReaderSize(conn, 1<<10)}, nil
 }
 
-// callers are some, each of which has its own connection.
+// callers each have their own connection.
 type callers []*caller
 
-func dialFronts(addr string, n int) (callers, error) {
+func dialAPIs(addr string, n int) (callers, error) {
 	var all callers
 	for range n {
-		c, err := dialFront(addr)
+		c, err := dialAPI(addr)
 		if err != nil {
 			all.hangUp()
 			return nil, err
@@ -225,7 +228,7 @@ func (cs callers) hangUp() {
 	}
 }
 
-// each has the callers do f with 0 … n-1 between them.
+// each calls f with 0 … n-1, divided among the callers.
 func (cs callers) each(n int, f func(c *caller, i int64) error) error {
 	var next atomic.Int64
 	return crowd(len(cs), len(cs), func(who int) error {
@@ -276,7 +279,7 @@ func (c *caller) push(n int64, delay time.Duration) error {
 	return err
 }
 
-// pop takes a job, waiting for it if need be, and returns its ID.
+// pop takes a job, waiting if necessary, and returns its ID.
 func (c *caller) pop() (string, error) {
 	answer, err := c.call("/pop", `{"topic":"`+topic+`"}`)
 	if err != nil {

@@ -18,7 +18,7 @@ func TestCaller(t *testing.T) {
 		io.WriteString(w, `{"code":0,"data":{"id":"x","body":"`+string(body)+`"}}`)
 	}))
 	defer server.Close()
-	c, err := dialFront(server.Listener.Addr().String())
+	c, err := dialAPI(server.Listener.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}

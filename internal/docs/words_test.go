@@ -1,0 +1,235 @@
+package docs
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// refused are phrases that a native engineer would not write, each with what to write instead. They are refused
+// in comments and in English documents. Common words that also have good uses (line, place, before, node) are
+// left to reviewers.
+var refused = []struct{ phrase, instead string }{
+	{`is that of|are those of`, "name the thing: Get implements Source"},
+	{`be it`, "whether … or"},
+	{`worth no`, "say what is left out"},
+	{`of which it is|of whom`, "two sentences"},
+	{`there is none|are none|is none`, "there are no …; nil or 0 if …"},
+	{`(of|from) before`, "previous, old"},
+	{`what (becomes|became) of`, "what happens to"},
+	{`comes about`, "happens"},
+	{`bears? (it|what|that)`, "carries, tolerates"},
+	{`has it (that|be)`, "makes, says"},
+	{`have (it|nothing|something) (be )?[a-z]+ed`, "make it …, stop"},
+	{`(has|have) (it|that|them|him|one|all|each|nothing|jobs|somebody|others) (be|do|go|look|wait|ask)`, "makes it …, lets it …"},
+	{`(^|[.:;] )Who(ever)? [a-z]+s`, "name who: a client that …"},
+	{`(those|they|he) who`, "name who: clients that …"},
+	{`for want of`, "without, because there is no"},
+	{`in the midst`, "during"},
+	{`no longer does`, "say what it does instead"},
+	{`nobody has (said|asked)`, "say what is missing"},
+	{`set aside`, "parked (paused), in transit (moving)"},
+	{`held back`, "throttled"},
+	{`rid(e|es|ing) out`, "retry window, survive"},
+	{`(stand(s|ing)?|stood) (in|by)( for)?`, "take over, standby, replace"},
+	{`a moment of|its? moments?|each moment`, "occurrence"},
+	{`mend(s|ed|ing)?`, "repair, fix"},
+	{`strangers?`, "unauthenticated client"},
+	{`the front`, "the HTTP server"},
+	{`put(s|ting)? off`, "defer, reschedule"},
+	{`lest`, "so that … not"},
+	{`beside`, "besides, next to, in addition to"},
+	{`(up to )?so many|for so long`, "how many, how long: a number of, for that time"},
+	{`a look|looks? at all`, "poll, check"},
+	{`given? back|gives? back|giving back`, "release, return"},
+	{`hast(y|ily)`, "NoWait"},
+}
+
+// names are the parts of identifiers that have a better word. Redis keys are texts, not identifiers, and stay.
+var names = []struct{ name, instead string }{
+	{`[hH]eldBack`, "throttled"},
+	{`[sS]etAside`, "parked, in transit"},
+	{`[gG]iv(e|en)Back`, "release, returned"},
+	{`[sS]tand(s|ing)?(In|By)([A-Z]|$)|[sS]toodIn`, "standby, takeOver"},
+	{`[sS]tranger`, "unauthenticated"},
+	{`[rR]id(e|es|ing)Out`, "retryWindow"},
+	{`[pP]utOff`, "defer, reschedule"},
+	{`PartitionsBefore|[oO]fBefore`, "previous"},
+	{`^[mM]oments?([A-Z]|$)|[a-z]Moments?([A-Z]|$)`, "occurrence"},
+	{`[mM]end(ed|s)?([A-Z]|$)`, "repair"},
+	{`[hH]asty`, "noWait"},
+	{`[eE]ntered([A-Z]|$)`, "registered"},
+	{`[pP]ostpone`, "snooze"},
+	{`^Front([A-Z]|$)`, "the HTTP server"},
+}
+
+// unchecked are directories and files that have not been rewritten yet. The list only shrinks: TestWords fails
+// for an entry that has nothing to refuse any more.
+var unchecked = []string{
+	"client", "cmd/delayer", "docs/benchmarks.md", "internal/batch", "internal/fleet", "internal/inspect",
+	"internal/redisconn", "internal/store", "internal/store/lua", "internal/store/lua/parts",
+	"internal/store/luagen", "internal/wait", "server",
+}
+
+// goodUses are phrases that contain a refused one and are fine.
+var goodUses = regexp.MustCompile(`if there (is|are) none|has to|have to`)
+
+// TestWords refuses words that have a better one in comments, English documents and declared names.
+func TestWords(t *testing.T) {
+	phrases := make([]*regexp.Regexp, len(refused))
+	for i, r := range refused {
+		phrases[i] = regexp.MustCompile(`(?i)(^|\W)(` + r.phrase + `)(\W|$)`)
+		if strings.Contains(r.phrase, "(^|") { // matters where a sentence begins
+			phrases[i] = regexp.MustCompile(r.phrase + `\b`)
+		}
+	}
+	identifiers := make([]*regexp.Regexp, len(names))
+	for i, n := range names {
+		identifiers[i] = regexp.MustCompile(n.name)
+	}
+	hits := map[string]int{}
+	report := func(file string, line int, found, instead string) {
+		for _, room := range unchecked {
+			if file == room || path.Dir(file) == room {
+				hits[room]++
+				return
+			}
+		}
+		t.Errorf("%s:%d: %q: write %s", file, line, found, instead)
+	}
+	text := func(file string, line int, s string) {
+		s = goodUses.ReplaceAllString(s, "")
+		for i, p := range phrases {
+			if found := p.FindString(s); found != "" {
+				report(file, line, strings.TrimSpace(found), refused[i].instead)
+			}
+		}
+	}
+	for _, file := range wordedFiles(t) {
+		source, err := os.ReadFile(filepath.Join(project, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch filepath.Ext(file) {
+		case ".md":
+			for i, line := range strings.Split(string(source), "\n") {
+				text(file, i+1, line)
+			}
+		case ".lua":
+			for i, line := range strings.Split(string(source), "\n") {
+				if _, comment, ok := strings.Cut(line, "-- "); ok {
+					text(file, i+1, comment)
+				}
+			}
+		case ".go":
+			comments(t, file, source, text)
+			declared(t, file, source, func(line int, name string) {
+				for i, id := range identifiers {
+					if id.MatchString(name) {
+						report(file, line, name, names[i].instead)
+					}
+				}
+			})
+		}
+	}
+	for _, room := range unchecked {
+		if hits[room] == 0 {
+			t.Errorf("%s has no word to refuse any more: take it off the list unchecked", room)
+		}
+		t.Logf("%s: %d to rewrite", room, hits[room])
+	}
+}
+
+// wordedFiles returns the project's Go and Lua sources and English documents, except generated ones, the
+// changelog and this file.
+func wordedFiles(t *testing.T) (files []string) {
+	t.Helper()
+	err := filepath.WalkDir(project, func(found string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		file := inProject(found)
+		if d.IsDir() {
+			if d.Name() == "gen" || d.Name() == "node_modules" || d.Name() != "." && d.Name() != ".." && strings.HasPrefix(d.Name(), ".") {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		switch filepath.Ext(file) {
+		case ".go", ".lua":
+			if path.Base(file) != "words_test.go" {
+				files = append(files, file)
+			}
+		case ".md":
+			if !strings.HasSuffix(file, ".zh-CN.md") && file != "CHANGELOG.md" {
+				files = append(files, file)
+			}
+		}
+		return nil
+	})
+	if err != nil || len(files) < 100 {
+		t.Fatalf("%v, %d files", err, len(files))
+	}
+	slices.Sort(files)
+	return files
+}
+
+// comments calls text for each line of the file's comments.
+func comments(t *testing.T, file string, source []byte, text func(file string, line int, s string)) {
+	t.Helper()
+	set := token.NewFileSet()
+	parsed, err := parser.ParseFile(set, file, source, parser.ParseComments|parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, group := range parsed.Comments {
+		for _, c := range group.List {
+			text(file, set.Position(c.Pos()).Line, strings.TrimSpace(strings.TrimPrefix(c.Text, "//")))
+		}
+	}
+}
+
+// declared calls name for each name that the file declares: of functions, types, constants, variables, fields,
+// parameters and results.
+func declared(t *testing.T, file string, source []byte, name func(line int, name string)) {
+	t.Helper()
+	set := token.NewFileSet()
+	parsed, err := parser.ParseFile(set, file, source, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	each := func(ids ...*ast.Ident) {
+		for _, id := range ids {
+			name(set.Position(id.Pos()).Line, id.Name)
+		}
+	}
+	ast.Inspect(parsed, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.FuncDecl:
+			each(n.Name)
+		case *ast.TypeSpec:
+			each(n.Name)
+		case *ast.ValueSpec:
+			each(n.Names...)
+		case *ast.Field:
+			each(n.Names...)
+		case *ast.AssignStmt:
+			if n.Tok == token.DEFINE {
+				for _, e := range n.Lhs {
+					if id, ok := e.(*ast.Ident); ok {
+						each(id)
+					}
+				}
+			}
+		}
+		return true
+	})
+}
