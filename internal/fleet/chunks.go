@@ -8,14 +8,14 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// Chunk is some of a call's items that go to one partition together.
+// Chunk is a part of a call's items, which go to one partition together.
 type Chunk[T any] struct {
 	Store  *store.Store
 	Items  []T
-	Places []int // theirs among all items
+	Places []int // their places among all items
 }
 
-// Divide divides the items among the partitions: where returns that of an item. Each partition has one chunk, however large.
+// Divide divides the items among the partitions; where returns an item's partition. Each partition gets one chunk, however large.
 func Divide[T any](items []T, where func(i int) *store.Store) []Chunk[T] {
 	var chunks []Chunk[T]
 	of := map[*store.Store]int{} // the partitions' places among the chunks
@@ -32,8 +32,8 @@ func Divide[T any](items []T, where func(i int) *store.Store) []Chunk[T] {
 	return chunks
 }
 
-// Chunks divides the items among the partitions, and those of each partition, in their order, into what goes to Redis in one call. All
-// partitions' first chunks come first, so that every node has something to do.
+// Chunks divides the items among the partitions, and each partition's items, in order, into single calls to Redis. All
+// partitions' first chunks come first, so that every node has work.
 func Chunks[T any](kind batch.Kind[T], items []T, where func(i int) *store.Store) []Chunk[T] {
 	var rows [][]Chunk[T]
 	for _, all := range Divide(items, where) {
@@ -48,7 +48,7 @@ func Chunks[T any](kind batch.Kind[T], items []T, where func(i int) *store.Store
 	return slices.Concat(rows...)
 }
 
-// StoresOf are the chunks' partitions.
+// StoresOf returns the chunks' partitions.
 func StoresOf[T any](chunks []Chunk[T]) []*store.Store {
 	stores := make([]*store.Store, len(chunks))
 	for i, c := range chunks {
@@ -57,12 +57,12 @@ func StoresOf[T any](chunks []Chunk[T]) []*store.Store {
 	return stores
 }
 
-// chunksAtOnce is how many chunks are under way to a node where they are of several partitions, and so small. Of
-// one partition there is one at a time: what has failed is known exactly then.
+// chunksAtOnce is how many chunks are in flight to a node if they belong to several partitions, and are therefore small. Chunks
+// of one partition go one at a time, so that it is known exactly what has failed.
 const chunksAtOnce = 4
 
-// DoAll does many items at the partitions that where returns for them, a chunk at a time, and returns an error for each. An error of Redis
-// is that of one chunk; any other is that of all that follow on the same connection.
+// DoAll does many items in the partitions that where returns, chunk by chunk, and returns an error for each. An error from Redis
+// concerns one chunk; any other concerns all later ones on the same connection.
 func DoAll[T any](ctx context.Context, kind batch.Kind[T], items []T, where func(i int) *store.Store) []error {
 	errs, chunks := make([]error, len(items)), Chunks(kind, items, where)
 	stores := StoresOf(chunks)

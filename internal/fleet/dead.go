@@ -9,28 +9,28 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// DeadRange says which of a topic's dead letters are meant, and in which order.
+// DeadRange selects dead letters of a topic, and their order.
 type DeadRange struct {
 	Topic  string
 	After  time.Time                // buried at that time or later
 	Before time.Time                // buried before that time; zero: at any
-	Only   func(store.Summary) bool // those that it reports; nil: all
+	Only   func(store.Summary) bool // selects letters; nil means all
 	Oldest bool                     // the oldest first, without those that die meanwhile: they might do so for ever
 	Stale  bool                     // also entries whose letters are gone, or another topic's
 	Whole  bool                     // bodies, errors and reasons are told whole; else nothing of bodies, and beginnings
 }
 
-// Of several partitions fewer letters are read of each at a time: mergedStep of all, but leastStep of each.
+// With several partitions, fewer letters of each are read at a time: mergedStep in total, but at least leastStep of each.
 const deadStep, mergedStep, leastStep = 100, 400, 10
 
-// DeadReader reads dead letters of all partitions, some at a time.
+// DeadReader reads the dead letters of all partitions, a few at a time.
 type DeadReader struct {
 	DeadRange
 	*Reader
 	begun bool
 }
 
-// ReadDead begins to read. Redis is not asked yet.
+// ReadDead returns a DeadReader. It does not call Redis yet.
 func (f *Fleet) ReadDead(d DeadRange) *DeadReader {
 	step := deadStep
 	if n := len(f.Stores); n > 1 {
@@ -46,7 +46,7 @@ func (f *Fleet) ReadDead(d DeadRange) *DeadReader {
 	return &DeadReader{DeadRange: d, Reader: f.Read(page)}
 }
 
-// Next are the next letters, in their order. There are none at the end.
+// Next returns the next letters in order, none at the end.
 func (r *DeadReader) Next(ctx context.Context) ([]Found, error) {
 	if err := r.begin(ctx); err != nil {
 		return nil, err
@@ -61,7 +61,7 @@ func (r *DeadReader) Next(ctx context.Context) ([]Found, error) {
 	return r.Take(), nil
 }
 
-// begin finds out where to end in each partition: with the newest letter that is there now, if the oldest come first.
+// begin finds out where to stop in each partition: at the newest letter of now, if the oldest come first.
 func (r *DeadReader) begin(ctx context.Context) error {
 	if r.begun {
 		return nil
@@ -84,7 +84,7 @@ func (r *DeadReader) begin(ctx context.Context) error {
 	return nil
 }
 
-// EachDead calls do with the dead letters that are meant, some of one partition at a time. An error ends it.
+// EachDead calls do with the selected dead letters, some of one partition at a time. It stops at an error.
 func (f *Fleet) EachDead(ctx context.Context, d DeadRange, do func(*store.Store, []store.Summary) error) error {
 	for reader := f.ReadDead(d); ; {
 		found, err := reader.Next(ctx)
@@ -106,8 +106,8 @@ func (f *Fleet) EachDead(ctx context.Context, d DeadRange, do func(*store.Store,
 	}
 }
 
-// RequeueDead makes ready jobs of the dead letters that are meant, the oldest first, with all their attempts, and returns how many are ready now,
-// also with an error. kept is told of each that stays a dead letter, and why. Entries whose letters are gone are dropped, if these are meant.
+// RequeueDead makes the selected dead letters ready again, the oldest first, with all their attempts. It returns how many became ready,
+// also with an error. It calls kept for each letter that stays, with the reason. Selected entries whose letters are gone are dropped.
 func (f *Fleet) RequeueDead(ctx context.Context, d DeadRange, kept func(id string, why error)) (done int, err error) {
 	d.Oldest = true
 	err = f.EachDead(ctx, d, func(s *store.Store, letters []store.Summary) error {
@@ -131,10 +131,10 @@ func (f *Fleet) RequeueDead(ctx context.Context, d DeadRange, kept func(id strin
 	return done, err
 }
 
-// DropDead deletes the dead letters that are meant, and returns how many there were, also with an error.
+// DropDead deletes the selected dead letters and returns how many there were, also with an error.
 func (f *Fleet) DropDead(ctx context.Context, d DeadRange) (dropped int, err error) {
 	err = f.EachDead(ctx, d, func(s *store.Store, letters []store.Summary) error {
-		until := letters[0].At // one that has died again since may not be meant any more
+		until := letters[0].At // a job that has died again since may no longer be selected
 		if d.Oldest {
 			until = letters[len(letters)-1].At
 		}
@@ -153,8 +153,8 @@ func idsOf(letters []store.Summary) []string {
 	return ids
 }
 
-// timePlace stands before all letters that were buried at that time, and behind all before it; the
-// zero time's is the beginning.
+// timePlace is the place before all letters that were buried at that time, and after all earlier ones; the
+// zero time is the beginning.
 func timePlace(at time.Time) store.Place {
 	if at.IsZero() {
 		return store.Place{}

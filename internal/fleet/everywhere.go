@@ -11,8 +11,8 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// everywhere makes calls in each partition until answered says that there is no more, whatever becomes of the others. done says of what the error
-// tells in how many of them it is done.
+// everywhere makes calls in each partition until answered says that there is no more. Partitions do not stop each other. done describes the
+// operation in the error, which says in how many partitions it is done.
 func everywhere[T any](ctx context.Context, f *Fleet, done string, call func(i int, s *store.Store) *store.Call[T], answered func(i int, answer T) (more bool)) error {
 	var errs []error
 	var places []int
@@ -45,11 +45,11 @@ func everywhere[T any](ctx context.Context, f *Fleet, done string, call func(i i
 	return fmt.Errorf("%s in %d of %d partitions; to do it again does the rest: %w", done, n-len(errs), n, errors.Join(errs[:min(len(errs), 3)]...))
 }
 
-// once is what everywhere makes a single call with.
+// once makes everywhere make one call for each partition.
 func once[T any](int, T) (more bool) { return false }
 
-// Pause pauses the topic in all partitions, see Store.Pause. An error is of those in which it is not paused; in the others it is. To do it
-// again finishes that.
+// Pause pauses the topic in all partitions, see Store.Pause. An error names the partitions in which it is not paused; in the others it is. Pausing
+// again completes it.
 func (f *Fleet) Pause(ctx context.Context, topic string, d time.Duration, note string) error {
 	return everywhere(ctx, f, "paused", func(_ int, s *store.Store) *store.Call[struct{}] { return s.Pause(topic, d, note) }, once[struct{}])
 }
@@ -59,7 +59,7 @@ func (f *Fleet) BackOff(ctx context.Context, topic string, d time.Duration) erro
 	return everywhere(ctx, f, "backed off", func(_ int, s *store.Store) *store.Call[struct{}] { return s.BackOff(topic, d) }, once[struct{}])
 }
 
-// Resume resumes the topic in all partitions, and tells whether it was paused in any.
+// Resume resumes the topic in all partitions and reports whether it was paused in any.
 func (f *Fleet) Resume(ctx context.Context, topic string) (wasPaused bool, err error) {
 	step := func(_ int, s *store.Store) *store.Call[store.Resumed] {
 		return s.Resume(topic, min(len(f.Stores), store.PausesAtOnce))
@@ -71,7 +71,7 @@ func (f *Fleet) Resume(ctx context.Context, topic string) (wasPaused bool, err e
 	return wasPaused, err
 }
 
-// Paused are the topics that are paused in any partition, by name.
+// Paused returns the topics that are paused in any partition, sorted by name.
 func (f *Fleet) Paused(ctx context.Context) ([]store.Pause, error) {
 	var all []store.Pause
 	at := slices.Repeat([]string{"0"}, len(f.Stores))
@@ -83,7 +83,7 @@ func (f *Fleet) Paused(ctx context.Context) ([]store.Pause, error) {
 	return store.JoinPauses(all), err
 }
 
-// CopyPauses pauses topics, which are paused in some partitions, in those that have come to be since. All of that is done again at no harm.
+// CopyPauses pauses topics that are paused in some partitions in the new ones too. It can be repeated safely.
 func (f *Fleet) CopyPauses(ctx context.Context) error {
 	paused, err := f.Paused(ctx)
 	for _, one := range paused {
@@ -94,8 +94,8 @@ func (f *Fleet) CopyPauses(ctx context.Context) error {
 	return err
 }
 
-// Schedules are those of all partitions, by name. One that is in transit from an old partition may be missing. With an error they are
-// those of the partitions that can be read.
+// Schedules returns the schedules of all partitions, sorted by name. One in transit from an old partition may be missing. With an error they are
+// those of the readable partitions.
 func (f *Fleet) Schedules(ctx context.Context) ([]store.Scheduled, error) {
 	parts := make([]store.Schedules, len(f.Stores))
 	page := func(i int, s *store.Store) *store.Call[store.Schedules] {
@@ -108,7 +108,7 @@ func (f *Fleet) Schedules(ctx context.Context) ([]store.Scheduled, error) {
 	return JoinSchedules(parts), err
 }
 
-// JoinSchedules are the partitions' schedules, by name. Of one that two have, the first one's counts.
+// JoinSchedules merges the partitions' schedules by name. If two have the same one, the first counts.
 func JoinSchedules(parts []store.Schedules) (all []store.Scheduled) {
 	for _, part := range parts {
 		all = append(all, part.List...)

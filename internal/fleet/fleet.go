@@ -1,5 +1,5 @@
-// Package fleet is the partitions of a prefix as one: it routes a job by its ID, fans calls out and merges what comes back, refuses programs that
-// have another layout, and knows everything about a previous layout, from which jobs migrate.
+// Package fleet makes the partitions of a prefix look like one: it routes jobs by ID, fans calls out and merges their results, refuses programs
+// with another layout, and knows everything about a previous layout, from which jobs migrate.
 package fleet
 
 import (
@@ -10,7 +10,7 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// Fleet is all partitions: those of the layout, by number, and behind them the old ones that are none of these.
+// Fleet is all partitions: those of the layout, by number, then the old ones that are not among them.
 type Fleet struct {
 	Stores []*store.Store
 	Layout Layout
@@ -19,12 +19,12 @@ type Fleet struct {
 	admission *store.Admission
 }
 
-// MaxPartitions is how many partitions there are at most.
+// MaxPartitions is the most partitions.
 const MaxPartitions = 1024
 
-// Open makes the Fleet of the jobs in that Redis. A single partition has the prefix, as the original
-// does; of several, each has its number in braces behind it, "delayer:{3}:". Before their first call the partitions ask Redis whether others
-// have the same layout, and refuse to work with a LayoutError if they don't.
+// Open returns the Fleet for the jobs in that Redis. A single partition has the prefix itself, as in the original;
+// with several, each adds its number in braces, as in "delayer:{3}:". Before their first call the partitions check that other programs
+// use the same layout, and fail with a LayoutError if not.
 func (l Layout) Open(r redisconn.Redis, prefix string) *Fleet {
 	l.Partitions = max(l.Partitions, 1)
 	router, keys := redisconn.NewRouter(r), store.KeysOf(prefix)
@@ -38,7 +38,7 @@ func (l Layout) Open(r redisconn.Redis, prefix string) *Fleet {
 	return f
 }
 
-// Of is the partition that the job of that ID belongs to.
+// Of returns the partition to which the job with that ID belongs.
 func (f *Fleet) Of(id string) *store.Store {
 	if len(f.Stores) == 1 {
 		return f.Stores[0]
@@ -46,8 +46,8 @@ func (f *Fleet) Of(id string) *store.Store {
 	return f.Stores[store.PartitionOf(id, f.Layout.Partitions)]
 }
 
-// Held is the partition in which a reserved job is held: the one of these that has at's keys. Where at is not known, nil, or none of these,
-// that is the one that the job belongs to.
+// Held returns the partition that has a reserved job's lease: the one with at's keys. If at is nil or not one of these,
+// it is the one to which the job belongs.
 func (f *Fleet) Held(id string, at *store.Store) *store.Store {
 	if at != nil {
 		for _, s := range f.Stores {
@@ -59,8 +59,8 @@ func (f *Fleet) Held(id string, at *store.Store) *store.Store {
 	return f.Of(id)
 }
 
-// OldOf is the old partition to which the job of that ID belonged in the previous layout; nil if there is no previous layout, or that is the one
-// to which it belongs now.
+// OldOf returns the partition of the job in the previous layout; nil if there is no previous layout or if it is the same
+// as now.
 func (f *Fleet) OldOf(id string) *store.Store {
 	l := f.Layout
 	if l.Previous == 0 {
@@ -72,13 +72,13 @@ func (f *Fleet) OldOf(id string) *store.Store {
 	return nil
 }
 
-// IsOld reports whether the partition at that place is one of the previous layout only.
+// IsOld reports whether the partition at that place belongs to the previous layout only.
 func (f *Fleet) IsOld(place int) bool { return place >= f.Layout.Partitions }
 
-// Locate finds out on which nodes the partitions are, if nobody has asked that yet. It fails if no node of a cluster answers.
+// Locate finds out on which nodes the partitions are, unless that is known. It fails if no node of a cluster answers.
 func (f *Fleet) Locate(ctx context.Context) error { return f.Stores[0].Locate(ctx) }
 
-// named says which partition an error is of, where there are several.
+// named adds the partition to an error, if there are several.
 func (f *Fleet) named(i int, err error) error {
 	if len(f.Stores) > 1 {
 		return fmt.Errorf("partition %d: %w", i, err)

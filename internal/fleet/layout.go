@@ -7,11 +7,11 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// Layout is how many partitions the jobs of a prefix are divided into, and how many there were in the previous layout, as
-// far as jobs may be left there; 0 if none are. Redis keeps it in partition 0 once a program has come that knows of several.
+// Layout is the number of partitions of a prefix, and the number in the previous layout as long as jobs may be left there;
+// otherwise 0. Partition 0 stores it as soon as a program with several partitions has connected.
 type Layout struct{ Partitions, Previous int }
 
-// Check says why there can't be such a layout of the keys with that prefix.
+// Check returns why this layout is impossible for keys with that prefix.
 func (l Layout) Check(prefix string) error {
 	most := max(l.Partitions, l.Previous)
 	switch {
@@ -27,7 +27,7 @@ func (l Layout) Check(prefix string) error {
 	return nil
 }
 
-// keys are those of the layout's partitions, and then those of the old ones that are none of these.
+// keys returns the keys of the layout's partitions, then those of the old ones that are not among them.
 func (l Layout) keys(of store.Keys) (all []store.Keys) {
 	known := map[store.Keys]bool{}
 	for _, n := range []int{max(l.Partitions, 1), l.Previous} {
@@ -45,7 +45,7 @@ func (l Layout) keys(of store.Keys) (all []store.Keys) {
 	return all
 }
 
-// oldPlace is the place among all partitions of the one that had that number in the previous layout.
+// oldPlace is the place, among all partitions, of the one with that number in the previous layout.
 func (l Layout) oldPlace(number int) int {
 	switch {
 	case l.Previous == 1:
@@ -56,7 +56,7 @@ func (l Layout) oldPlace(number int) int {
 	return number
 }
 
-// oldNumber is the number that an old partition had in the previous layout.
+// oldNumber is the number of an old partition in the previous layout.
 func (l Layout) oldNumber(place int) int {
 	if l.Previous == 1 {
 		return 0
@@ -67,11 +67,11 @@ func (l Layout) oldNumber(place int) int {
 	return place
 }
 
-// LayoutError is returned to a program that has another layout than Redis has kept. It is store.ErrNotAdmitted.
+// LayoutError is returned to a program whose layout differs from the one stored in Redis. It wraps store.ErrNotAdmitted.
 type LayoutError struct {
 	Own  Layout // the program's
 	Kept Layout
-	Key  string // where it is kept
+	Key  string // where Kept is stored
 }
 
 // Error names both layouts.
@@ -79,7 +79,7 @@ func (e *LayoutError) Error() string {
 	own, kept := e.Own, e.Kept
 	switch {
 	case own.Partitions == kept.Partitions && own.Previous == 0:
-		return fmt.Sprintf("previous_partitions is missing: jobs may be left in the %s of before (%s); want previous_partitions = %d here until delayer migrate says that there are none",
+		return fmt.Sprintf("previous_partitions is missing: jobs may be left in %s of the previous layout (%s); want previous_partitions = %d here until delayer migrate says that there are none",
 			many(kept.Previous), e.Key, kept.Previous)
 	case kept == Layout{Partitions: 1}:
 		return fmt.Sprintf("partitions is %d here, but there are jobs of a single partition (%s): want previous_partitions = 1 as well, so that they are found, and then delayer migrate",
@@ -91,15 +91,15 @@ func (e *LayoutError) Error() string {
 		own, kept, e.Key)
 }
 
-// Unwrap makes it store.ErrNotAdmitted.
+// Unwrap returns store.ErrNotAdmitted.
 func (e *LayoutError) Unwrap() error { return store.ErrNotAdmitted }
 
-// String says it in words.
+// String describes the layout in words.
 func (l Layout) String() string {
 	if l.Previous == 0 {
 		return many(l.Partitions)
 	}
-	return fmt.Sprintf("%s, %d before", many(l.Partitions), l.Previous)
+	return fmt.Sprintf("%s, previously %d", many(l.Partitions), l.Previous)
 }
 
 func many(partitions int) string {

@@ -8,25 +8,25 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// layoutCheck asks Redis once, before anything else is done, whether a program's layout is right.
-// It asks again if that failed, and after a while if partition 0 did not answer.
+// layoutCheck asks Redis once, before the first call, whether a program's layout is right.
+// It asks again after a failure, and after a while if partition 0 did not answer.
 //
-// In a cluster partition 0 alone decides: on a first layout, so that of two who come with different numbers one is refused, on
-// another one, and on the end of the one before. The other partitions have copies. While the node of partition 0 is
-// away the newest of these admits a program, but none changes anything.
+// In a cluster, partition 0 alone decides on the first layout (so that one of two programs with different numbers is refused), on
+// a change, and on the end of the previous one. The other partitions have copies. While partition 0's node is
+// away, the newest copy can admit a program, but copies change nothing.
 type layoutCheck struct {
 	router redisconn.Router
 	keys   store.Keys
 	keeper *store.Store // partition 0 of several, without a check of its own
 	single *store.Store // the only partition of one, likewise
 	own    Layout
-	until  time.Time // a copy admits the program
+	until  time.Time // until then a copy's answer counts
 }
 
 const (
-	// firstPatience is how long partition 0 may take before the others are asked, too, and copyPatience how long these may take.
+	// firstPatience is how long partition 0 may take before the copies are asked as well, and copyPatience how long these may take.
 	firstPatience, copyPatience = 300 * time.Millisecond, time.Second
-	// copyLasts is for how long a copy admits a program before partition 0 is asked again.
+	// copyLasts is how long a copy's answer counts before partition 0 is asked again.
 	copyLasts = time.Minute
 )
 
@@ -37,8 +37,8 @@ func newLayoutCheck(router redisconn.Router, keys store.Keys, own Layout) *layou
 	}
 }
 
-// ask returns nil if the layout is right, a LayoutError if it is wrong, and any other error if it can't be told. What it returns is lasting,
-// unless that is an error or the answer of a copy.
+// ask returns nil if the layout is right, a LayoutError if it is wrong, and any other error if that is unknown. The result is final
+// unless it is an error or a copy's answer.
 func (c *layoutCheck) ask(ctx context.Context) (lasting bool, err error) {
 	if time.Now().Before(c.until) {
 		return false, nil
@@ -53,15 +53,15 @@ func (c *layoutCheck) ask(ctx context.Context) (lasting bool, err error) {
 	return err == nil && !isCopy, err
 }
 
-// askForOne is ask for a program that never had but one partition. Where no layout was ever kept it needs no permission beyond what
-// its calls need: a user who may not ask is let in.
+// askForOne is ask for a program that has always had one partition. If no layout is stored, it needs no permission beyond those of
+// its calls: a user that may not ask is admitted.
 func (c *layoutCheck) askForOne(ctx context.Context) (lasting bool, err error) {
 	exists, err := c.keeper.HasLayout(ctx)
 	switch {
 	case store.KindOf(err) == store.NoAnswer:
 		return false, err
 	case err != nil:
-		return !store.Temporary(err), nil // what is temporary the call meets, too, and knows what to do about it
+		return !store.Temporary(err), nil // the call itself will meet and handle a temporary error
 	case exists:
 		var kept store.KeptLayout
 		if kept, err = c.keeper.Layout("ask", store.KeptLayout{}).Do(ctx); err == nil {
@@ -71,14 +71,14 @@ func (c *layoutCheck) askForOne(ctx context.Context) (lasting bool, err error) {
 	return err == nil, err
 }
 
-// register makes Redis keep the program's layout, if it may, and reports whether it was a copy that has admitted it.
+// register stores the program's layout if that is allowed, and reports whether a copy has admitted it.
 func (c *layoutCheck) register(ctx context.Context) (isCopy bool, err error) {
 	kept, isCopy, err := c.kept(ctx)
 	if err != nil || isCopy {
 		return isCopy, err
 	}
 	if kept.Partitions == 0 {
-		if c.keeper.InCluster() { // what partition 0 has lost is restored
+		if c.keeper.InCluster() { // partition 0 may have lost it
 			if lost := c.onOthers(ctx, "ask", store.KeptLayout{}); lost.Partitions != 0 {
 				kept, err = c.keeper.Layout("copy", lost).Do(ctx)
 			}
@@ -98,7 +98,7 @@ func (c *layoutCheck) register(ctx context.Context) (isCopy bool, err error) {
 	return false, err
 }
 
-// kept is what partition 0 has kept. If that does not answer soon a copy will do that admits the program.
+// kept returns what partition 0 has stored. If it does not answer soon, a copy that admits the program suffices.
 func (c *layoutCheck) kept(ctx context.Context) (kept store.KeptLayout, isCopy bool, err error) {
 	if !c.keeper.InCluster() {
 		kept, err = c.keeper.Layout("ask", store.KeptLayout{}).Do(ctx)
@@ -131,22 +131,22 @@ func (c *layoutCheck) kept(ctx context.Context) (kept store.KeptLayout, isCopy b
 	return first.kept, false, first.err
 }
 
-// copy has the other partitions of a cluster keep what partition 0 has kept. A server copies it again, where that did not go well.
+// copy stores partition 0's layout in the other partitions of a cluster. A server repeats it where it failed.
 func (c *layoutCheck) copy(ctx context.Context, kept store.KeptLayout) {
 	if c.keeper.InCluster() {
 		c.onOthers(ctx, "copy", kept)
 	}
 }
 
-// onOthers makes a call of layout.lua in the partitions but 0, on all nodes side by side, and returns the newest that
-// they have kept then. It leaves out a node that does not answer soon, and asks none of partition 0's node.
+// onOthers calls layout.lua in all partitions except 0, on all nodes in parallel, and returns the newest layout
+// that they have stored. It skips nodes that do not answer soon, and when it asks, partition 0's node.
 func (c *layoutCheck) onOthers(ctx context.Context, mode string, from store.KeptLayout) (newest store.KeptLayout) {
 	ctx, cancel := context.WithTimeout(ctx, copyPatience)
 	defer cancel()
 	var others []*store.Store
 	for i := 1; i < max(c.own.Partitions, c.own.Previous); i++ {
 		s := store.At(c.router, c.keys.Partition(i))
-		if mode != "ask" || s.Node() != c.keeper.Node() { // partition 0's node has lost as much, or answers no sooner
+		if mode != "ask" || s.Node() != c.keeper.Node() { // partition 0's node knows no more and answers no sooner
 			others = append(others, s)
 		}
 	}
@@ -173,8 +173,8 @@ func (c *layoutCheck) onOthers(ctx context.Context, mode string, from store.Kept
 	return newest
 }
 
-// refuseJobsOfOne fails if there are jobs of a single partition: whoever has several would not see them. A user who may not
-// know has to know himself.
+// refuseJobsOfOne fails if there are jobs of a single partition, which a program with several would not see. A user that may not
+// check is trusted.
 func (c *layoutCheck) refuseJobsOfOne(ctx context.Context) error {
 	size, err := c.single.Size(ctx)
 	if size > 0 {
@@ -186,16 +186,16 @@ func (c *layoutCheck) refuseJobsOfOne(ctx context.Context) error {
 	return err
 }
 
-// kept is the layout as Redis is told it.
+// kept returns the layout as Redis stores it.
 func (l Layout) kept() store.KeptLayout {
 	return store.KeptLayout{Partitions: l.Partitions, Previous: l.Previous}
 }
 
 func layoutOf(kept store.KeptLayout) Layout { return Layout{kept.Partitions, kept.Previous} }
 
-// admit refuses a program with another layout than the one that is kept. While jobs move on from an older one, those
-// who know that one only may go on: so programs can be restarted one after the other. And so may those who
-// still know of the older one when nothing is left there.
+// admit refuses a program whose layout differs from the stored one. While jobs migrate, programs with the previous
+// layout may go on, so that programs can be restarted one after the other. So may programs that
+// still name the previous layout when nothing is left there.
 func (c *layoutCheck) admit(kept Layout) error {
 	own := c.own
 	if own == kept || own == (Layout{Partitions: kept.Previous}) || own.Partitions == kept.Partitions && kept.Previous == 0 {

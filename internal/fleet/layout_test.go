@@ -93,11 +93,11 @@ func TestLayouts(t *testing.T) {
 			{"partitions 1", Layout{4, 1}, "", "partitions 4 before 1"},
 			// Nothing is left, and not everybody has been told.
 			{"partitions 16", Layout{16, 1}, "", ""},
-			{"partitions 16 before 1", Layout{16, 0}, "previous_partitions is missing: jobs may be left in the 1 partition of before (delayer:{0}:partitions); want previous_partitions = 1 here until delayer migrate says that there are none", ""},
-			{"partitions 16 before 1", Layout{4, 0}, "here it is 4 partitions, but in Redis 16 partitions, 1 before (delayer:{0}:partitions): want the same in all programs, and another number only when delayer migrate is done with the last one", ""},
-			{"partitions 16 before 1", Layout{4, 16}, "here it is 4 partitions, 16 before, but in Redis 16 partitions, 1 before (delayer:{0}:partitions): want the same in all programs, and another number only when delayer migrate is done with the last one", ""},
-			{"partitions 16 before 1", Layout{1, 16}, "here it is 1 partition, 16 before, but in Redis 16 partitions, 1 before (delayer:{0}:partitions): want the same in all programs, and another number only when delayer migrate is done with the last one", ""},
-			{"partitions 16", Layout{4, 8}, "here it is 4 partitions, 8 before, but in Redis 16 partitions (delayer:{0}:partitions): want the same in all programs, and another number only when delayer migrate is done with the last one", ""},
+			{"partitions 16 before 1", Layout{16, 0}, "previous_partitions is missing: jobs may be left in 1 partition of the previous layout (delayer:{0}:partitions); want previous_partitions = 1 here until delayer migrate says that there are none", ""},
+			{"partitions 16 before 1", Layout{4, 0}, "here it is 4 partitions, but in Redis 16 partitions, previously 1 (delayer:{0}:partitions): want the same in all programs, and another number only when delayer migrate is done with the last one", ""},
+			{"partitions 16 before 1", Layout{4, 16}, "here it is 4 partitions, previously 16, but in Redis 16 partitions, previously 1 (delayer:{0}:partitions): want the same in all programs, and another number only when delayer migrate is done with the last one", ""},
+			{"partitions 16 before 1", Layout{1, 16}, "here it is 1 partition, previously 16, but in Redis 16 partitions, previously 1 (delayer:{0}:partitions): want the same in all programs, and another number only when delayer migrate is done with the last one", ""},
+			{"partitions 16", Layout{4, 8}, "here it is 4 partitions, previously 8, but in Redis 16 partitions (delayer:{0}:partitions): want the same in all programs, and another number only when delayer migrate is done with the last one", ""},
 		} {
 			b.Do("DEL", layoutKey)
 			if c.kept != "" {

@@ -6,9 +6,9 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// share is what the partition at that place has of a limit. The shares of a layout's partitions add up to the limit, unless it has fewer jobs
-// reserved at a time, or begin at once, than there are partitions: each has one at least. An old partition has the share that it had in the previous
-// layout, as its jobs may stay for as long as nobody migrates; but none of a limit that is exact.
+// share is the partition's share of a limit. The shares of a layout's partitions add up to the limit, unless it allows fewer jobs
+// than there are partitions: each has at least one. An old partition keeps its share of the previous
+// layout, because its jobs may stay until they are migrated; but it has no share of an exact limit.
 func (l Layout) share(place int, limit store.Limit) store.Share {
 	of := max(l.Partitions, 1)
 	switch {
@@ -31,7 +31,7 @@ func (l Layout) share(place int, limit store.Limit) store.Share {
 	return s
 }
 
-// shareOf is how many of all the partition at that place has, of so many: one at least.
+// shareOf is the part of all that the partition at that place gets: at least one.
 func shareOf(all, place, of int) int {
 	n := all / of
 	if place < all%of {
@@ -40,8 +40,8 @@ func shareOf(all, place, of int) int {
 	return max(n, 1)
 }
 
-// excludes reports whether no job of a topic with that limit can be reserved in the partition at that place, nor can migrating it help: it has a
-// tag, and all jobs with that belong elsewhere. While there is a previous layout those may still be where they belonged in that.
+// excludes reports whether the limit lets no job be reserved in that partition, and migrating does not help: the limit has a
+// tag, and all jobs with that tag belong elsewhere. While there is a previous layout, they may still be in their old partition.
 func (l Layout) excludes(place int, limit store.Limit) bool {
 	if limit.Tag == "" {
 		return false
@@ -53,7 +53,7 @@ func (l Layout) excludes(place int, limit store.Limit) bool {
 	return place != store.PartitionOf(tag, l.Partitions)
 }
 
-// SetLimit limits the topic's jobs, or ends that. Those that are reserved already are counted once it has returned.
+// SetLimit sets or removes the topic's limit. When it has returned, jobs that are already reserved count.
 func (f *Fleet) SetLimit(ctx context.Context, topic string, l store.Limit) error {
 	for i, s := range f.Stores {
 		if err := s.SetLimit(ctx, topic, l, f.Layout.share(i, l)); err != nil {
@@ -63,12 +63,12 @@ func (f *Fleet) SetLimit(ctx context.Context, topic string, l store.Limit) error
 	return nil
 }
 
-// Limit is what limits the topic's jobs.
+// Limit returns the topic's limit.
 func (f *Fleet) Limit(ctx context.Context, topic string) (store.Limit, error) {
 	return f.Stores[0].Limit(ctx, topic)
 }
 
-// Untagged is what limits the topic's jobs, and how many ready jobs it keeps from everybody: see TopicCounts.
+// Untagged returns the topic's limit, and how many ready jobs nobody can reserve because of it: see TopicCounts.
 func (f *Fleet) Untagged(ctx context.Context, topic string) (l store.Limit, jobs int, err error) {
 	l, err = f.Limit(ctx, topic)
 	for i, s := range f.Stores {
@@ -86,7 +86,7 @@ func (f *Fleet) Untagged(ctx context.Context, topic string) (l store.Limit, jobs
 	return l, jobs, err
 }
 
-// CopyLimits gives partitions that have come to be since their shares of the limits there are. It is done again at no harm.
+// CopyLimits gives new partitions their shares of existing limits. It can be repeated safely.
 func (f *Fleet) CopyLimits(ctx context.Context) error {
 	for place, from := range f.Stores {
 		if !f.IsOld(place) && place != 0 {

@@ -8,19 +8,19 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// Migrated is how far a migration is.
+// Migrated is the progress of a migration.
 type Migrated struct {
 	store.Adopted
-	Left     int // jobs and dead letters that are to be looked at, about; some of them may belong where they are
-	Reserved int // jobs that stay for now, because they are reserved
+	Left     int // roughly how many jobs and dead letters are still to be checked; some may belong where they are
+	Reserved int // jobs that stay for now because they are reserved
 }
 
-// migrateStep is how many IDs a migration asks for, and puts in transit, at a time: that takes Redis about a millisecond.
+// migrateStep is how many IDs a migration reads and puts in transit at a time, which takes Redis about 1 ms.
 const migrateStep = 50
 
-// Migrate moves jobs and dead letters from the old partitions to where they belong, a batch at a time, and tells how far it is after
-// each. It returns true once it has found nothing more that is elsewhere. It may be stopped at any point, and begun anew.
-// What can't be moved is an error at the end. Reserved jobs are left: another call finds out what became of them.
+// Migrate moves jobs and dead letters from the old partitions to where they belong, batch by batch, and reports its progress after
+// each. It returns true when it has found nothing left to move. It can be stopped at any point and started again.
+// It returns an error at the end for what cannot be moved. Reserved jobs stay for a later call.
 func (f *Fleet) Migrate(ctx context.Context, tell func(Migrated)) (done bool, err error) {
 	m := migration{Fleet: f, tell: tell}
 	for _, from := range f.leaving() {
@@ -35,7 +35,7 @@ func (f *Fleet) Migrate(ctx context.Context, tell func(Migrated)) (done bool, er
 			return false, err
 		}
 	}
-	if err := f.CopyPauses(ctx); err != nil && !store.Temporary(err) { // before jobs come to be ready there
+	if err := f.CopyPauses(ctx); err != nil && !store.Temporary(err) { // before jobs become ready there
 		return false, err
 	}
 	if err := f.CopyLimits(ctx); err != nil && !store.Temporary(err) {
@@ -56,7 +56,7 @@ func (f *Fleet) Migrate(ctx context.Context, tell func(Migrated)) (done bool, er
 	return true, f.endOld(ctx)
 }
 
-// endOld ends pauses and limits in old partitions: should they come to be again, nobody would know of these.
+// endOld ends pauses and limits in old partitions. If such partitions came back one day, nobody would expect them.
 func (f *Fleet) endOld(ctx context.Context) error {
 	for _, s := range f.Stores[f.Layout.Partitions:] {
 		paused, err := s.Paused(ctx)
@@ -85,7 +85,7 @@ func (f *Fleet) endOld(ctx context.Context) error {
 	return nil
 }
 
-// MigrationDone makes Redis keep that nothing is left in old partitions.
+// MigrationDone records in Redis that nothing is left in old partitions.
 func (f *Fleet) MigrationDone(ctx context.Context) error {
 	kept, err := f.check.keeper.Layout("done", f.Layout.kept()).Do(ctx)
 	if err == nil {
@@ -94,7 +94,7 @@ func (f *Fleet) MigrationDone(ctx context.Context) error {
 	return err
 }
 
-// FinishTransits finishes the batches of jobs in transit whose migration has died.
+// FinishTransits completes the transits of migrations that died.
 func (f *Fleet) FinishTransits(ctx context.Context) error {
 	var errs []error
 	for _, from := range f.leaving() {
@@ -107,7 +107,7 @@ func (f *Fleet) FinishTransits(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// checkAdopt fails if the partition can't adopt jobs: those in transit to it would stay so.
+// checkAdopt fails if the partition cannot adopt jobs: they would stay in transit.
 func checkAdopt(ctx context.Context, to *store.Store) error {
 	if err := to.CheckAdopt(ctx); err != nil {
 		return fmt.Errorf("no job can be moved to %s: %w", to.Keys().Prefix(), err)
@@ -115,7 +115,7 @@ func checkAdopt(ctx context.Context, to *store.Store) error {
 	return nil
 }
 
-// leaving are the partitions of the previous layout that have, or had, jobs which belong elsewhere.
+// leaving returns the partitions of the previous layout that may have jobs which belong elsewhere.
 func (f *Fleet) leaving() (all []*store.Store) {
 	l := f.Layout
 	for number := range l.Previous {
@@ -127,17 +127,17 @@ func (f *Fleet) leaving() (all []*store.Store) {
 	return all
 }
 
-// migration is a Migrate that is under way.
+// migration is a Migrate in progress.
 type migration struct {
 	*Fleet
 	Migrated
 	tell   func(Migrated)
-	sizes  []int // of the partitions that are left
+	sizes  []int // of the remaining partitions
 	found  int   // jobs that are elsewhere
-	broken error // the first of what can't be moved
+	broken error // the first thing that cannot be moved
 }
 
-// move moves what one partition has, and finishes what is in transit from there.
+// move moves what one partition has, and completes transits from there.
 func (m *migration) move(ctx context.Context, from *store.Store) error {
 	reserved := m.Reserved
 	topics, err := from.EveryTopic(ctx)
@@ -155,7 +155,7 @@ func (m *migration) move(ctx context.Context, from *store.Store) error {
 			err = m.note(from.Keys().DeadLetters(topic), m.moveSet(ctx, from, from.Keys().DeadLetters(topic)))
 		}
 	}
-	if err == nil { // what was ready at first may have been reserved by then
+	if err == nil { // ready jobs may have been reserved meanwhile
 		m.Reserved = reserved
 		err = m.moveSet(ctx, from, from.Keys().JobPool())
 	}
@@ -183,7 +183,7 @@ func (m *migration) finishBatch(ctx context.Context, from *store.Store, batch st
 	return err
 }
 
-// note keeps an error that is the one key's, and returns any other.
+// note keeps an error of a single key, and returns any other.
 func (m *migration) note(key string, err error) error {
 	if store.KindOf(err) != store.WrongType {
 		return err
@@ -194,7 +194,7 @@ func (m *migration) note(key string, err error) error {
 	return nil
 }
 
-// moveSet moves the jobs, or dead letters, of a sorted set.
+// moveSet moves the jobs or dead letters of a sorted set.
 func (m *migration) moveSet(ctx context.Context, from *store.Store, key string) error {
 	for place := "0"; ; {
 		ids, next, err := from.Members(ctx, key, place, migrateStep)
@@ -217,7 +217,7 @@ func (m *migration) moveSet(ctx context.Context, from *store.Store, key string) 
 	}
 }
 
-// moveReady moves the jobs of a topic that are ready, also while it is paused.
+// moveReady moves a topic's ready jobs, also while it is paused.
 func (m *migration) moveReady(ctx context.Context, from *store.Store, topic string) error {
 	for _, queue := range []string{from.Keys().ReadyQueue(topic), from.Keys().PausedQueue(topic)} {
 		if err := m.moveQueue(ctx, from, queue); err != nil {
@@ -227,8 +227,8 @@ func (m *migration) moveReady(ctx context.Context, from *store.Store, topic stri
 	return nil
 }
 
-// moveQueue moves the jobs of a queue. Those that stay go to its end, one after the other, so that they are in the same
-// order again in the end.
+// moveQueue moves the jobs of a queue. Jobs that stay go to its end one by one, so that they are in the same
+// order in the end.
 func (m *migration) moveQueue(ctx context.Context, from *store.Store, queue string) error {
 	n, err := from.Length(ctx, queue)
 	for n > 0 && err == nil {
@@ -245,7 +245,7 @@ func (m *migration) moveQueue(ctx context.Context, from *store.Store, queue stri
 	return err
 }
 
-// divide divides IDs into those that belong elsewhere and those that don't.
+// divide divides IDs into those that belong elsewhere and those that do not.
 func (m *migration) divide(from *store.Store, ids []string) (leave, stay []string) {
 	for _, id := range ids {
 		if m.Of(id) == from {
@@ -258,8 +258,8 @@ func (m *migration) divide(from *store.Store, ids []string) (leave, stay []strin
 	return leave, stay
 }
 
-// putInTransit makes the call that puts jobs in transit, if they can be stored elsewhere, and finishes the batch; before that another one, if
-// that was there. It returns how many were looked at of what was asked for.
+// putInTransit puts jobs in transit if they can be stored elsewhere, and completes the transit; first an earlier transit, if
+// there was one. It returns how many of the jobs it has handled.
 func (m *migration) putInTransit(ctx context.Context, from *store.Store, call func() *store.Call[store.Transit]) (lookedAt int, err error) {
 	for _, to := range store.OneOfEachNode(m.Stores[:m.Layout.Partitions]) {
 		if err := checkAdopt(ctx, to); err != nil {

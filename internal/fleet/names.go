@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// JoinNames joins the partitions' names of topics, each once. Those come last that are among the last of any.
+// JoinNames merges the partitions' topic names, each once. Names that are among the last of a partition come last.
 func JoinNames(parts [][]string) []string {
 	if len(parts) == 1 {
 		return parts[0]

@@ -9,16 +9,16 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// Previous makes calls about jobs by their IDs while some may be left in old partitions, those of the previous layout. It exists only then.
+// Previous makes calls by ID while jobs may be left in old partitions, those of the previous layout. It exists only then.
 //
-// Before a call changes a job, what there is of it moves to the partition that it belongs to. A job that is reserved stays until it is settled,
-// unless the call ends its lease anyway. Most IDs are new, or were moved long ago, so Previous looks first: a round trip that many calls share.
+// Before a call changes a job, the job migrates to the partition where it belongs. A reserved job stays until it is settled,
+// unless the call ends its lease anyway. Most IDs are new or migrated long ago, so Previous checks first, in a batch that many calls share.
 type Previous struct {
 	*Fleet
 	left *batch.Batcher[string]
 }
 
-// Previous makes the one for the owner's calls; nil if there is no previous layout.
+// Previous returns the decorator for the owner's calls; nil if there is no previous layout.
 func (f *Fleet) Previous(o *batch.Owner) *Previous {
 	if f.Layout.Previous == 0 {
 		return nil
@@ -26,19 +26,19 @@ func (f *Fleet) Previous(o *batch.Owner) *Previous {
 	return &Previous{f, batch.NewBatcher(o, leftKind)}
 }
 
-// leftKind asks for which IDs something is left: ErrExists.
+// leftKind asks whether anything of an ID is left: ErrExists if so.
 var leftKind = batch.Kind[string]{
 	Measure: func(id string) (string, int) { return id, 0 },
 	Call:    (*store.Store).IsLeft,
 }
 
-// Migrate moves the job, whatever state it is in, to the partition that it belongs to.
+// Migrate moves the job, in any state, to the partition where it belongs.
 func (p *Previous) Migrate(ctx context.Context, id string) error {
 	_, err := p.migrate(ctx, []string{id}, true)
 	return err
 }
 
-// MigrateFree is Migrate for jobs unless they are reserved, and dead letters. It returns which stay because they are reserved.
+// MigrateFree is Migrate for jobs that are not reserved and for dead letters. It returns the IDs of reserved jobs, which stay.
 func (p *Previous) MigrateFree(ctx context.Context, ids ...string) (reserved map[string]bool, err error) {
 	return p.migrate(ctx, ids, false)
 }
@@ -67,8 +67,8 @@ func (p *Previous) migrate(ctx context.Context, ids []string, all bool) (reserve
 	return p.MigrateJobs(ctx, left, all)
 }
 
-// Push pushes jobs that may be left in old partitions: those that known reports. A push that spares reserved jobs goes to the old partition
-// if one of its ID is reserved there, so that it can follow it, or be refused. push pushes jobs, each to the partition that at returns.
+// Push pushes jobs of which something may be left in old partitions: those that known reports. A push that spares reserved jobs goes to the old partition
+// if its ID is reserved there, so that it can follow that job or be refused. push pushes jobs, each to the partition that at returns.
 func (p *Previous) Push(ctx context.Context, jobs []store.Delayed, known func(i int) bool, push func(jobs []store.Delayed, at func(i int) *store.Store) []error) []error {
 	reserved, err := p.makeRoom(ctx, jobs, known)
 	if err != nil {
@@ -92,7 +92,7 @@ func (p *Previous) Push(ctx context.Context, jobs []store.Delayed, known func(i 
 	}
 	for k, err := range push(pushed, at) {
 		job := pushed[k]
-		if err == nil && reserved[job.ID] && job.Told.Did != store.DidFollow { // the reserved one is gone
+		if err == nil && reserved[job.ID] && job.Told.Did != store.DidFollow { // the reserved job is gone
 			err = p.Migrate(ctx, job.ID)
 		}
 		errs[places[k]] = err
@@ -100,7 +100,7 @@ func (p *Previous) Push(ctx context.Context, jobs []store.Delayed, known func(i 
 	return errs
 }
 
-// makeRoom moves the jobs, and groups, that pushes are about, and returns which stay because they are reserved and are to be spared.
+// makeRoom migrates the jobs and groups of the pushes, and returns the reserved ones that stay because the push spares them.
 func (p *Previous) makeRoom(ctx context.Context, jobs []store.Delayed, known func(i int) bool) (reserved map[string]bool, err error) {
 	var spared, replaced []string
 	for i, job := range jobs {
@@ -108,7 +108,7 @@ func (p *Previous) makeRoom(ctx context.Context, jobs []store.Delayed, known fun
 			continue
 		}
 		if job.IsGrouped() {
-			spared = append(spared, job.Tag()) // a group that is reserved gets no more
+			spared = append(spared, job.Tag()) // a reserved group gets no more
 		}
 		if job.Policy.Spares() {
 			spared = append(spared, job.ID)
@@ -150,7 +150,7 @@ func (p *Previous) Get(ctx context.Context, id string) (store.JobInfo, error) {
 
 func isDead(job store.JobInfo) bool { return job.State == "dead" }
 
-// Requeue requeues a dead letter. If a job of its ID is reserved in an old partition there is nothing to be done: ErrExists,
+// Requeue requeues a dead letter. If a job with its ID is reserved in an old partition, it changes nothing and returns ErrExists,
 // or ErrNotFound if there is no letter.
 func (p *Previous) Requeue(ctx context.Context, id string, requeue func(*store.Store) error) error {
 	reserved, err := p.MigrateFree(ctx, id)
@@ -166,8 +166,8 @@ func (p *Previous) Requeue(ctx context.Context, id string, requeue func(*store.S
 	return store.ErrNotFound
 }
 
-// held is Held, and in which partition the job may be otherwise, nil if in none: it may have moved meanwhile, or, where at is not known, may
-// not have yet.
+// held returns Held, and the other partition where the job may be, or nil: it may have moved meanwhile or, if at is unknown, may
+// not have moved yet.
 func (p *Previous) held(id string, at *store.Store) (place, other *store.Store) {
 	place, of := p.Held(id, at), p.Of(id)
 	if place == of {
@@ -176,7 +176,7 @@ func (p *Previous) held(id string, at *store.Store) (place, other *store.Store) 
 	return place, of
 }
 
-// Settle settles a job where it is held (see Held) or, if its lease is not held there any more, where it may be otherwise.
+// Settle settles a job where its lease is (see Held) or, if it is lost there, in the other partition where it may be.
 func (p *Previous) Settle(id string, at *store.Store, settle func(*store.Store) error) error {
 	place, other := p.held(id, at)
 	err := settle(place)
@@ -186,7 +186,7 @@ func (p *Previous) Settle(id string, at *store.Store, settle func(*store.Store) 
 	return err
 }
 
-// SettleAll is Settle for many jobs, each with its item, in as few calls as there may be.
+// SettleAll is Settle for many jobs, each with its item, in as few calls as possible.
 func SettleAll[T any](ctx context.Context, p *Previous, kind batch.Kind[T], items []T, job func(i int) (id string, at *store.Store)) []error {
 	errs := DoAll(ctx, kind, items, func(i int) *store.Store {
 		place, _ := p.held(job(i))
@@ -206,7 +206,7 @@ func SettleAll[T any](ctx context.Context, p *Previous, kind batch.Kind[T], item
 	return errs
 }
 
-// laterOf is what became of a job whose lease is lost at one partition, and of which the other one has answered that.
+// laterOf is the result for a job whose lease is lost in one partition, given the other one's answer.
 func laterOf(err, other error) error {
 	if errors.Is(other, store.ErrGone) {
 		return err

@@ -10,16 +10,16 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// Reader reads jobs of all partitions in one order, that of their scores and IDs. It reads a page at a time, of the partition that it has read
-// least far, as that one keeps the others waiting.
+// Reader reads the jobs of all partitions in one order, by score and ID. It always reads a page of the partition that it has read
+// least far, because that one holds up the others.
 type Reader struct {
 	Looked int // entries
 	parts  []*partReader
 	newest bool    // the highest score comes first
-	found  []Found // and not taken
+	found  []Found // but not taken
 }
 
-// Found is a job that a Reader has found, and where.
+// Found is a job, and where a Reader has found it.
 type Found struct {
 	store.Summary
 	*store.Store
@@ -31,13 +31,13 @@ type Found struct {
 type partReader struct {
 	*store.Store
 	next  store.Browse             // page
-	ends  func(store.Summary) bool // reports the first job that is not meant, nor are those behind it; nil: all are meant
+	ends  func(store.Summary) bool // reports the first job behind the selected ones; nil selects all
 	begun bool                     // a page was read
 	ended bool
-	last  Found // up to where it was read
+	last  Found // read up to here
 }
 
-// Read begins to read what q says, of each partition from q.After on. Redis is not asked yet.
+// Read returns a Reader of what q selects, in each partition from q.After on. It does not call Redis yet.
 func (f *Fleet) Read(q store.Browse) *Reader {
 	r := &Reader{newest: q.State == "dead" && !q.Oldest}
 	for _, s := range f.Stores {
@@ -46,7 +46,7 @@ func (f *Fleet) Read(q store.Browse) *Reader {
 	return r
 }
 
-// More reads a page. It reports false if all was read.
+// More reads a page, and returns false if everything was read.
 func (r *Reader) More(ctx context.Context) (bool, error) {
 	p := r.leastRead()
 	if p == nil {
@@ -72,7 +72,7 @@ func (r *Reader) More(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// Settled are the jobs, in order, before which there can be no other.
+// Settled returns the jobs, in order, that no unread job can precede.
 func (r *Reader) Settled() []Found {
 	p := r.leastRead()
 	switch {
@@ -94,7 +94,7 @@ func (r *Reader) Take() []Found {
 	return settled
 }
 
-// At is up to where all partitions were read, and whether there is more behind it.
+// At returns up to where all partitions were read, and whether there is more.
 func (r *Reader) At() (at store.Place, more bool) {
 	if p := r.leastRead(); p != nil {
 		return p.next.After, true
@@ -102,7 +102,7 @@ func (r *Reader) At() (at store.Place, more bool) {
 	return store.Place{}, false
 }
 
-// leastRead is the partition that was read least far; nil if all were read to their ends.
+// leastRead returns the partition that was read least far; nil if all were read to the end.
 func (r *Reader) leastRead() (least *partReader) {
 	for _, p := range r.parts {
 		switch {
@@ -116,7 +116,7 @@ func (r *Reader) leastRead() (least *partReader) {
 	return least
 }
 
-// compare is below 0 if a comes first: the lower score, and of equal ones the lower ID; the other way round if the newest comes first.
+// compare returns less than 0 if a comes first: the lower score, then the lower ID; reversed if the newest comes first.
 func (r *Reader) compare(a, b Found) int {
 	order := cmp.Or(cmp.Compare(a.score, b.score), strings.Compare(a.Place.ID, b.Place.ID))
 	if r.newest {

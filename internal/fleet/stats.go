@@ -9,8 +9,8 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// Stats is Store.Stats of all partitions and of all topics that any of them knows, by name. Each is asked only for those that it knows. Its
-// Time is that of the first one: the numbers of the others are a little younger.
+// Stats returns Store.Stats summed over all partitions, for all topics that any of them knows, sorted by name. Each is asked only for topics that it knows.
+// Time is that of the first partition; the others' numbers are slightly newer.
 func (f *Fleet) Stats(ctx context.Context) (store.Stats, error) {
 	names, parts := make([][]string, len(f.Stores)), make([]store.Stats, len(f.Stores))
 	for i, s := range f.Stores {
@@ -29,7 +29,7 @@ func (f *Fleet) Stats(ctx context.Context) (store.Stats, error) {
 	return sum.Stats, nil
 }
 
-// StatsOf is Store.Stats of the partition at that place. Of a topic whose limit excludes it the ready jobs are Untagged, and none are Held.
+// StatsOf returns Store.Stats of the partition at that place. If a topic's limit excludes the partition, its ready jobs count as Untagged and none as Held.
 func (f *Fleet) StatsOf(ctx context.Context, place int, topics []string, late bool) (store.Stats, error) {
 	all, err := f.Stores[place].Stats(ctx, topics, late)
 	for i := range all.Topics {
@@ -40,13 +40,13 @@ func (f *Fleet) StatsOf(ctx context.Context, place int, topics []string, late bo
 	return all, err
 }
 
-// Sum are the Stats of partitions together.
+// Sum adds up the Stats of partitions.
 type Sum struct {
 	store.Stats
 	places map[string]int
 }
 
-// NewSum begins one of these topics.
+// NewSum returns an empty Sum for these topics.
 func NewSum(topics []string) *Sum {
 	s := &Sum{store.Stats{Topics: make([]store.TopicCounts, len(topics))}, make(map[string]int, len(topics))}
 	for i, topic := range topics {
@@ -55,7 +55,7 @@ func NewSum(topics []string) *Sum {
 	return s
 }
 
-// Add adds what a partition has of the topics, in any order. Other topics don't count.
+// Add adds a partition's numbers of the topics, in any order. Other topics do not count.
 func (s *Sum) Add(part store.Stats) {
 	s.Time = cmp.Or(s.Time, part.Time)
 	s.Pool += part.Pool
@@ -81,7 +81,7 @@ func addCounts(t *store.TopicCounts, part store.TopicCounts) {
 	}
 }
 
-// Plus adds numbers. -1 is one that is not known; then neither is the sum.
+// Plus adds numbers. -1 means unknown, and makes the sum unknown.
 func Plus(a, b int) int {
 	if a < 0 || b < 0 {
 		return -1
@@ -89,7 +89,7 @@ func Plus(a, b int) int {
 	return a + b
 }
 
-// Longer is the longer of both. -1 is one that is not known; then neither is the result.
+// Longer returns the longer duration. -1 means unknown, and makes the result unknown.
 func Longer(a, b time.Duration) time.Duration {
 	if a < 0 || b < 0 {
 		return -1

@@ -8,25 +8,25 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// Stray are jobs and dead letters that lie where no program of the present layout looks. A program of another one has pushed them that
-// can't be refused: a client of the original, which knows a single partition only, or one that hung while the layout changed.
+// Stray is a group of jobs and dead letters that no program of the present layout reads. They were pushed by a program with another layout that
+// could not be refused: a client of the original, which knows one partition only, or a program that hung while the layout changed.
 type Stray struct {
-	Partitions int // that the program has
+	Partitions int // of that program
 	Jobs       int
 	AtLeast    bool // there may be more
 }
 
-// Command migrates them.
+// Command returns the command that migrates them.
 func (s Stray) Command() string {
 	return fmt.Sprintf("DELAYER_REDIS_PREVIOUS_PARTITIONS=%d delayer migrate", s.Partitions)
 }
 
-// String says it in a line.
+// String describes them in a line.
 func (s Stray) String() string {
 	return fmt.Sprintf("nobody looks for %s that a program with %s has pushed; replace that program, and migrate them: %s", s.count(), many(s.Partitions), s.Command())
 }
 
-// InWords says all of them in a line.
+// InWords describes all of them in a line.
 func InWords(strays []Stray) string {
 	var says []string
 	for _, s := range strays {
@@ -46,11 +46,11 @@ func (s Stray) count() string {
 	return text
 }
 
-// straysAtOnce is how many partitions of a node are asked for stray jobs together.
+// straysAtOnce is how many partitions of a node are checked for stray jobs together.
 const straysAtOnce = 16
 
-// Strays looks for stray jobs: in the keys of a single partition where there are several, and in partitions that there once were. It costs
-// a script, and one for each of these partitions, and fails with a LayoutError if the layout is not that of the partitions any more.
+// Strays finds stray jobs: in the keys of a single partition if there are several, and in partitions of earlier layouts. It costs
+// one script, and one for each of these partitions. It fails with a LayoutError if the stored layout has changed.
 func (f *Fleet) Strays(ctx context.Context) ([]Stray, error) {
 	c := f.check
 	if err := f.admission.Pass(ctx); err != nil {
@@ -60,7 +60,7 @@ func (f *Fleet) Strays(ctx context.Context) ([]Stray, error) {
 	if err != nil || kept.Partitions == 0 {
 		return nil, err
 	}
-	if err := c.admit(layoutOf(kept)); err != nil || kept.Partitions != c.own.Partitions { // else others look where f does not
+	if err := c.admit(layoutOf(kept)); err != nil || kept.Partitions != c.own.Partitions { // otherwise other programs read where f does not
 		return nil, err
 	}
 	looked := map[store.Keys]bool{}
@@ -81,7 +81,7 @@ func (f *Fleet) Strays(ctx context.Context) ([]Stray, error) {
 		}
 		store.InTurn(ctx, stores, straysAtOnce, func(i int) *store.Call[store.CountedStray] { return stores[i].CountStray() }, func(_ int, one store.CountedStray, wrong error) bool {
 			found.Jobs, found.AtLeast = found.Jobs+one.Jobs, found.AtLeast || one.AtLeast || wrong != nil
-			if !store.Refused(wrong) { // a user who may not look has to know himself
+			if !store.Refused(wrong) { // a user that may not check is trusted
 				err = wrong
 			}
 			return err == nil
@@ -96,7 +96,7 @@ func (f *Fleet) Strays(ctx context.Context) ([]Stray, error) {
 	return all, nil
 }
 
-// CopyLayout has the other partitions of a cluster keep what partition 0 has kept, as far as they do not.
+// CopyLayout copies partition 0's layout to those other partitions of a cluster that lack it.
 func (f *Fleet) CopyLayout(ctx context.Context) error {
 	c := f.check
 	if !c.keeper.InCluster() {

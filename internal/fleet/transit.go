@@ -8,8 +8,8 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// MigrateJobs moves what there is of these IDs in old partitions to those that they belong to, so that
-// whatever is done with them next can be done there. Reserved jobs stay, and are returned, unless all are to move (see Store.PutInTransit).
+// MigrateJobs moves jobs with these IDs from old partitions to where they belong, so that
+// the next call can be made there. Reserved jobs stay and are returned, unless all are to move (see Store.PutInTransit).
 func (f *Fleet) MigrateJobs(ctx context.Context, ids []string, all bool) (reserved map[string]bool, err error) {
 	ids = slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return f.OldOf(id) == nil })
 	reserved = map[string]bool{}
@@ -40,7 +40,7 @@ func (f *Fleet) migrateFrom(ctx context.Context, old *store.Store, ids []string,
 	return nil
 }
 
-// finish makes the partitions that the jobs of a batch in transit belong to adopt them, and then lets the batch go.
+// finish makes the jobs' new partitions adopt a batch in transit, and then ends the transit.
 func (f *Fleet) finish(ctx context.Context, from *store.Store, batch store.Transit) (sum store.Adopted, err error) {
 	if batch.Serial == 0 {
 		return store.Adopted{}, nil
