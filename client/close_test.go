@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -14,10 +15,10 @@ import (
 	"github.com/mix-basic/delayer/client"
 )
 
-// Close ends those who wait, and leaves neither a goroutine nor a connection.
+// Close ends waiting calls, and leaves neither a goroutine nor a connection.
 func TestCloseEndsWaits(t *testing.T) {
 	f := start(t, alone)
-	connections, goroutines := f.connections(), runtime.NumGoroutine()
+	connections, goroutines := f.connections(), ourGoroutines()
 	c := f.open()
 	var waits []<-chan result
 	for n := range 20 {
@@ -26,12 +27,27 @@ func TestCloseEndsWaits(t *testing.T) {
 		}
 	}
 	f.waits(c, "shared", len(waits))
+	if ourGoroutines() <= goroutines {
+		t.Error("the waiting calls are not among our goroutines")
+	}
 	check(t, c.Close())
 	for _, wait := range waits {
 		expectError(t, wait, client.ErrClosed)
 	}
 	until(t, "its connections are gone", func() bool { return f.connections() == connections })
-	until(t, "its goroutines are gone", func() bool { return runtime.NumGoroutine() <= goroutines })
+	until(t, "its goroutines are gone", func() bool { return ourGoroutines() <= goroutines })
+}
+
+// ourGoroutines is how many goroutines run the client's code. Those of redistest, which starts nodes in advance, do not count.
+func ourGoroutines() (n int) {
+	stacks := make([]byte, 4<<20)
+	for stack := range strings.SplitSeq(string(stacks[:runtime.Stack(stacks, true)]), "\n\n") {
+		ours := func(room string) bool { return strings.Contains(stack, "github.com/mix-basic/delayer/"+room) }
+		if !ours("internal/redistest.") && (ours("client.") || ours("internal/wait.") || ours("internal/batch.") || ours("internal/redisconn.")) {
+			n++
+		}
+	}
+	return n
 }
 
 // Nor does a Client that is in use leave anything of calls that are over, whether they waited or not.
