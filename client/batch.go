@@ -13,41 +13,40 @@ import (
 	"github.com/mix-basic/delayer/internal/wait"
 )
 
-// Delayed is a job of PushOne or PushBatch, due after Delay, or at At if that is set.
+// Delayed is a job for PushOne or PushBatch, due after Delay, or at At if that is set.
 type Delayed struct {
 	Message
 	Delay time.Duration
 	At    time.Time
-	// Options are this job's own. They go before those of the call.
+	// Options are the job's own options. They precede those of the call.
 	Options []PushOption
 }
 
-// Result is what became of a job of PushOne or of a batch: its ID, and why it is not
-// stored, nil if it is; or, with [Replicas], a [ReplicasError] if it is, but fewer replicas have it.
+// Result is the result for one job of a PushOne or of a batch: its ID, and why it is not stored, or nil. With
+// [Replicas], Err may be a [ReplicasError] although the job is stored.
 type Result struct {
 	ID  string
 	Err error
-	// Outcome is what a push did; it is empty after an error but ErrExists, and of anything else than a push.
+	// Outcome is what a push did. It is empty after errors other than ErrExists, and for everything but pushes.
 	Outcome Outcome
 }
 
-// ErrOtherFailed: a job was not stored because another one of its chunk could not be. See PushBatch.
+// ErrOtherFailed: the job was not stored because another one of its chunk could not be. See PushBatch.
 var ErrOtherFailed = store.ErrOtherFailed
 
-// PushBatch is Push and PushAt for many jobs. They go to Redis in chunks of up
-// to 250 jobs or 1 MiB, one atomic step each: all jobs of a chunk are stored, or
-// none, but for those that exist and are to be refused (ErrExists is their own
-// result and no harm to others). The results, in the order of the jobs, say which
-// are stored; the error is nil if all are. A chunk of pushes to groups is to as many of them as Redis writes in
-// about 2 ms, or to one.
+// PushBatch is Push and PushAt for many jobs. They go to Redis in chunks of up to 250 jobs or 1 MiB. Each chunk is
+// one atomic step: all of its jobs are stored or none, except that a job refused because its ID exists (ErrExists)
+// does not affect the others. The results, in the order of the jobs, say which are stored; the error is nil if all
+// are. A chunk of pushes to groups covers as many groups as Redis can write in about 2 ms, or one.
 //
-// With [Replicas] it waits once, behind all chunks, for the most replicas and the longest timeout of all jobs.
+// With [Replicas] the call waits once, after all chunks, for the largest number of replicas and the longest
+// timeout of all jobs.
 //
-// What is wrong with any of the jobs (ErrInvalid) is found before anything is sent. An ID that
-// is there twice is wrong, too, unless it is Once's in different groups. Up to two chunks are under way at a time. After an error of
-// Redis or the network no further chunk is sent. Of chunks to groups one is under way at a time.
+// Invalid jobs (ErrInvalid) are found before anything is sent. The same ID twice is invalid too, unless it belongs
+// to Once in different groups. Up to two chunks are in flight at a time, or one if they are for groups. After an
+// error from Redis or the network no further chunk is sent.
 //
-// With several partitions (WithPartitions) a chunk's jobs are of one, and two chunks a node are under way.
+// With several partitions (WithPartitions) each chunk belongs to one, and two chunks for each node are in flight.
 func (c *Client) PushBatch(ctx context.Context, jobs []Delayed, opts ...PushOption) ([]Result, error) {
 	all, err := checkBatch(jobs, defaultPush.with(opts))
 	if err == nil {
@@ -71,7 +70,7 @@ func (c *Client) PushBatch(ctx context.Context, jobs []Delayed, opts ...PushOpti
 	return results, failed("push batch", "", batchError(what, results))
 }
 
-// pushAll pushes the jobs. given are the jobs as they came, some of which had no ID.
+// pushAll pushes the jobs. given are the jobs as the caller passed them, some without an ID.
 func (c *Client) pushAll(ctx context.Context, given []Delayed, jobs []store.Delayed) []Result {
 	push := func(jobs []store.Delayed, at func(i int) *store.Store) []error { return pushChunks(ctx, jobs, at) }
 	var errs []error
@@ -104,7 +103,7 @@ func pushChunks(ctx context.Context, jobs []store.Delayed, at func(i int) *store
 	return errs
 }
 
-// checkBatch is what the store is given.
+// checkBatch returns the jobs as the store takes them.
 func checkBatch(jobs []Delayed, o pushOptions) ([]store.Delayed, error) {
 	all, told := make([]store.Delayed, len(jobs)), make([]store.Told, len(jobs))
 	ids := make(map[string]int, len(jobs))
@@ -136,7 +135,7 @@ func dueOf(job Delayed) (store.Due, error) {
 	return store.Due{At: job.At}, checkDue(job.At)
 }
 
-// batchError says how many of what have failed, with the first error that is a cause.
+// batchError says how many items have failed, with the first error that is a cause.
 func batchError(what string, results []Result) error {
 	failed, cause := 0, Result{}
 	for _, r := range results {
@@ -153,17 +152,16 @@ func batchError(what string, results []Result) error {
 	return fmt.Errorf("%d of %d %s: %s: %w", failed, len(results), what, store.Quote(cause.ID), cause.Err)
 }
 
-// maxPopBatch bounds what one PopBatch holds in memory only.
+// maxPopBatch only bounds the memory of one PopBatch.
 const maxPopBatch = 1000
 
-// PopBatch takes up to n of the topic's next ready jobs, 1 to 1,000, and fails with
-// ErrEmpty when there is none. It asks Redis for up to 250 jobs or about 1 MiB at a
-// time, one after the other: so much is lost at most when a connection breaks
-// (ErrLost, Counters). When that happens, or ctx ends, after the first of these, the jobs
-// that have come are returned, without an error.
+// PopBatch takes up to n of the topic's next ready jobs, 1 to 1,000, or returns ErrEmpty if there is none. It asks
+// Redis for up to 250 jobs or about 1 MiB at a time, so at most that much is lost when a connection breaks
+// (ErrLost, Counters). If that happens, or ctx ends, after the first part, it returns the jobs that have arrived,
+// without an error.
 //
-// Of several partitions (WithPartitions) each call begins with another one, and asks the next ones, one after the
-// other, for what is left of n; also where one can't be asked.
+// With several partitions (WithPartitions) each call begins with another partition, and asks the following ones,
+// one by one, for the rest of n, also if one does not answer.
 func (c *Client) PopBatch(ctx context.Context, topic string, n int) ([]Message, error) {
 	got, err := c.takeBatch(ctx, wait.Kind{}, topic, n)
 	messages := make([]Message, len(got.Jobs))
@@ -173,7 +171,7 @@ func (c *Client) PopBatch(ctx context.Context, topic string, n int) ([]Message, 
 	return messages, failed("pop batch", topic, err)
 }
 
-// takeBatch takes up to n jobs, in as many calls as that needs.
+// takeBatch takes up to n jobs, in as many calls as needed.
 func (c *Client) takeBatch(ctx context.Context, k wait.Kind, topic string, n int) (got wait.Jobs, err error) {
 	if err := checkTopic(topic); err != nil {
 		return wait.Jobs{}, err
@@ -199,7 +197,7 @@ func (c *Client) takeBatch(ctx context.Context, k wait.Kind, topic string, n int
 	return got, err
 }
 
-// inTurn are all partitions. Each call begins with another one, so that all are served alike.
+// inTurn returns all partitions. Each call begins with another one, so that all are served equally.
 func (c *Client) inTurn() []*store.Store {
 	all := c.fleet.Stores
 	if len(all) == 1 {
@@ -209,7 +207,7 @@ func (c *Client) inTurn() []*store.Store {
 	return slices.Concat(all[first:], all[:first])
 }
 
-// takeMore takes jobs until there are n, or no more, or the leases of the first ones grow old.
+// takeMore takes jobs until there are n, or no more, or the leases of the first ones get old.
 func (c *Client) takeMore(ctx context.Context, partition *store.Store, k wait.Kind, topic string, n int, got *wait.Jobs) error {
 	p, err := partition.Pipeline(ctx)
 	if err != nil {

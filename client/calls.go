@@ -7,7 +7,7 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// calls are those on a job that share round trips, kind by kind.
+// calls are the calls on jobs that share batches, one Batcher for each kind.
 type calls struct {
 	pushes     *batch.Batcher[store.Delayed]
 	replicated *batch.Batcher[store.Delayed] // pushes that wait for replicas, so that no others wait for these
@@ -32,10 +32,10 @@ func newCalls(o *batch.Owner) calls {
 	}
 }
 
-// of is the partition that the job of that ID belongs to.
+// of returns the partition to which the job with that ID belongs.
 func (c *Client) of(id string) *store.Store { return c.fleet.Of(id) }
 
-// at is the partition of the job of that ID once the job is there: what is left of it in an old partition moves first.
+// at returns the partition of the job with that ID, after moving what is left of it in an old partition there.
 func (c *Client) at(ctx context.Context, id string) (*store.Store, error) {
 	if c.previous != nil {
 		if err := c.previous.Migrate(ctx, id); err != nil {

@@ -16,8 +16,7 @@ import (
 	"github.com/mix-basic/delayer/internal/wait"
 )
 
-// Client pushes and takes jobs. Make one with Open or New, and share it: it is
-// safe for concurrent use.
+// Client pushes and takes jobs. Make one with Open or New and share it: it is safe for concurrent use.
 type Client struct {
 	fleet        *fleet.Fleet
 	previous     *fleet.Previous // nil if there is no previous layout, in whose partitions jobs may be left
@@ -43,7 +42,7 @@ type Client struct {
 	running sync.WaitGroup // what Close waits for
 }
 
-// Option changes what New, Open and OpenPool make.
+// Option configures a Client made by New, Open or OpenPool.
 type Option func(*options)
 
 type options struct {
@@ -53,55 +52,53 @@ type options struct {
 	logger  *slog.Logger
 }
 
-// WithPrefix sets what the name of every key begins with. Without it, or with
-// an empty one, that is "delayer:", as in the original. It must be the same as
-// the server's.
+// WithPrefix sets what the name of every key begins with. The default, also for an empty prefix, is "delayer:", as
+// in the original. It must be the same as the server's.
 func WithPrefix(prefix string) Option {
 	return func(o *options) { o.prefix = prefix }
 }
 
-// WithPartitions divides the jobs into n parts, 1 to 1,024, whose keys begin with the prefix and a number in braces,
-// "delayer:{3}:". Without it, or with 0, there is one, with the original's keys. A job belongs to the partition
-// CRC16(tag) mod n, where tag is what stands between the first { of its ID and the next }, or else the whole ID: jobs whose
-// IDs have a tag in common are kept together. A topic is served from all partitions, and its order is that of each
-// of them. n must be the same as the server's.
+// WithPartitions divides the jobs into n partitions, 1 to 1,024, whose keys begin with the prefix and a number in
+// braces: "delayer:{3}:". The default, also for 0, is one partition with the original's keys. A job belongs to
+// partition CRC16(tag) mod n. The tag is the text between the first { of its ID and the next }, or else the whole
+// ID: jobs whose IDs have the same tag are kept together. A topic is served from all partitions, and its order
+// holds within each. n must be the same as the server's.
 func WithPartitions(n int) Option {
 	return func(o *options) { o.layout.Partitions = n }
 }
 
-// WithPreviousPartitions says how many partitions there were before there were as many as WithPartitions says, 1 to 1,024.
-// Jobs that are left there are found as well: they are popped, reserved, got and removed as all others are, while jobs are pushed
-// to the new partitions only. So one program can be restarted after the other, and "delayer migrate" moves what is
-// left. 0 means that there never was another number.
+// WithPreviousPartitions sets the number of partitions in the previous layout, 1 to 1,024, while jobs may be left
+// there. They are popped, reserved, read and removed like all others, but new jobs are pushed to the new
+// partitions only. So programs can be restarted one after the other, and "delayer migrate" moves the rest. 0 means
+// that there is no previous layout.
 func WithPreviousPartitions(n int) Option {
 	return func(o *options) { o.layout.Previous = n }
 }
 
-// WithStaleHook sets a function that is told the IDs met in a ready queue whose jobs
-// are gone: their lifetime ended before anybody took them, they were removed from
-// the midst of a very long queue, or, pushed again while they stood in one, taken by
-// another of their entries. It must be safe for concurrent use, return soon, and not call the
-// Client: it is called while a pop is under way. If it panics the Client's logger says so, and
-// the jobs are delivered all the same.
+// WithStaleHook sets a function that receives the IDs of ready queue entries whose jobs are gone: their lifetime
+// has ended, they were removed from the middle of a very long queue, or they were pushed again while ready and
+// taken by another entry. The function is called while a pop is in progress, so it must be safe for concurrent
+// use, return soon, and not call the Client. If it panics, that is logged, and the jobs are delivered all the
+// same.
 func WithStaleHook(f func(ids []string)) Option {
 	return func(o *options) { o.onStale = f }
 }
 
-// WithLogger sets where the Client says what nobody would notice otherwise: once, that a delay or a
-// timeout may lack its unit (a bare 30 is 30 ns); once, that BPop has to poll because this Redis
-// user may not subscribe to a channel; once a minute and topic, that a job can't be made a dead letter;
-// and that WithStaleHook's function has panicked. Without it that is slog.Default.
+// WithLogger sets the logger for what would otherwise go unnoticed: a delay or timeout that may lack its unit (a
+// bare 30 is 30 ns), and a BPop that polls because this Redis user may not subscribe to a channel, once each; a
+// job that cannot become a dead letter, once a minute for each topic; a panic of WithStaleHook's function. The
+// default is slog.Default.
 func WithLogger(l *slog.Logger) Option {
 	return func(o *options) { o.logger = l }
 }
 
-// New makes a Client on a Redis of the caller's, who closes it after the Client: a *redis.Pool, or what Connect makes.
+// New makes a Client on a Redis of the caller, a *redis.Pool or the result of Connect. The caller closes it after
+// the Client.
 //
-// A pool should have Wait set and read and write timeouts (NewPool's has). While
-// BPop waits, the Client has one more connection (to each node of a cluster), dialled with the pool's Dial but not
-// counted among its MaxActive.
+// A pool should have Wait set, and read and write timeouts, as NewPool's has. While BPop waits, the Client has one
+// more connection, to each node of a cluster, dialled with the pool's Dial but not counted in MaxActive.
 //
-// A Redis or an option that is nil is ErrInvalid of each call.
+// If the Redis or an option is nil, every call returns ErrInvalid.
 func New(r Redis, opts ...Option) *Client {
 	var set options
 	var wrong error
@@ -132,8 +129,8 @@ func New(r Redis, opts ...Option) *Client {
 	return c
 }
 
-// Open makes a Client on the Redis that the URL names, as ParseURL reads it.
-// Redis is not contacted before the first call, so a Client may be made while Redis is away.
+// Open makes a Client for the Redis at a URL, see ParseURL. It does not contact Redis, so a Client can be made
+// while Redis is away.
 func Open(url string, opts ...Option) (*Client, error) {
 	o, err := ParseURL(url)
 	if err != nil {
@@ -142,7 +139,7 @@ func Open(url string, opts ...Option) (*Client, error) {
 	return OpenPool(o, opts...), nil
 }
 
-// OpenPool makes a Client on connections of its own, which Close closes.
+// OpenPool makes a Client with connections of its own, which Close closes.
 func OpenPool(p PoolOptions, opts ...Option) *Client {
 	r := p.connect()
 	c := New(r, append([]Option{WithPartitions(p.Partitions), WithPreviousPartitions(p.PreviousPartitions)}, opts...)...)
@@ -150,12 +147,12 @@ func OpenPool(p PoolOptions, opts ...Option) *Client {
 	return c
 }
 
-// closeWait bounds how long Close waits for the calls under way.
+// closeWait bounds how long Close waits for calls in progress.
 const closeWait = 3 * time.Second
 
-// Close ends the waiting BPop calls with ErrClosed, and waits for the other calls under way,
-// for 3 s at most: if Redis is silent, or the network slow, its error says so. Calls that
-// have not been sent by then, and calls after Close, fail with ErrClosed.
+// Close ends waiting calls with ErrClosed and waits for the other calls in progress, up to 3 s: if Redis is silent
+// or the network slow, its error says so. Calls that were not sent by then, and calls after Close, return
+// ErrClosed.
 func (c *Client) Close() error {
 	if err := c.check(); err != nil {
 		return failed("close", "", err)
@@ -186,8 +183,8 @@ func (c *Client) closeOwn() error {
 	return c.own.Close()
 }
 
-// begin is how everything starts that Close has to wait for; it ends with
-// running.Done. It fails when the Client is closed or can't be used, or ctx is done or nil.
+// begin starts a call that Close must wait for; running.Done ends it. It fails if the Client is closed or
+// unusable, or if ctx is done or nil.
 func (c *Client) begin(ctx context.Context) error {
 	if err := c.check(); err != nil {
 		return err
@@ -207,7 +204,7 @@ func (c *Client) begin(ctx context.Context) error {
 	return nil
 }
 
-// enlist has Close wait for what is begun.
+// enlist makes Close wait for the call.
 func (c *Client) enlist(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -221,7 +218,7 @@ func (c *Client) enlist(ctx context.Context) error {
 	return nil
 }
 
-// check refuses what is no Client.
+// check returns why the Client is unusable, or nil.
 func (c *Client) check() error {
 	if c == nil || c.closing == nil {
 		return invalid("client", "it was not made with Open, OpenPool or New")
@@ -229,7 +226,7 @@ func (c *Client) check() error {
 	return nil
 }
 
-// Ping asks Redis for a sign of life, on a connection of the pool; of several nodes, each.
+// Ping checks that Redis answers, on a connection of the pool; in a cluster, that each node with partitions does.
 func (c *Client) Ping(ctx context.Context) error {
 	if err := c.begin(ctx); err != nil {
 		return failed("ping", "", err)
@@ -246,17 +243,16 @@ func (c *Client) Ping(ctx context.Context) error {
 	return nil
 }
 
-// Counters are what a Client has counted since it was made.
+// Counters count what has happened since the Client was made.
 type Counters struct {
-	// Stale is how many IDs were met in ready queues whose jobs were gone; see
-	// WithStaleHook.
+	// Stale is the number of ready queue entries whose jobs were gone; see WithStaleHook.
 	Stale int64
-	// Lost is how many jobs may have been lost at most, as the answers did not
-	// arrive that would have brought them; see ErrLost.
+	// Lost is the most jobs that may have been lost because the replies that would have brought them did not
+	// arrive; see ErrLost.
 	Lost int64
 }
 
-// Counters reads the counters.
+// Counters returns the counters.
 func (c *Client) Counters() Counters {
 	if c == nil {
 		return Counters{}
@@ -264,8 +260,7 @@ func (c *Client) Counters() Counters {
 	return Counters{Stale: c.stale.Load(), Lost: c.lost.Load()}
 }
 
-// failed puts the operation in front of an error, and what it was called for, if
-// that has a name.
+// failed adds the operation, and what it was called for if that has a name, to an error.
 func failed(operation, name string, err error) error {
 	if err == nil {
 		return nil

@@ -13,14 +13,14 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// DeadLetter is a job that is kept aside, since its attempts are used up or it was buried.
+// DeadLetter is a job whose attempts are used up, or that was buried.
 type DeadLetter struct {
 	Message
 	Attempts int
 	Reason   string    // why it is one
 	Error    string    // of the last attempt, if one is known
 	Died     time.Time // when it became one, by Redis's clock
-	// MaxAttempts and TTR are as its producer set them; 0 if he did not.
+	// MaxAttempts and TTR are the producer's; 0 if not set.
 	MaxAttempts int
 	TTR         time.Duration
 }
@@ -28,8 +28,8 @@ type DeadLetter struct {
 // deadPage is how many dead letters are read, requeued or dropped at a time.
 const deadPage = 100
 
-// Dead are the topic's dead letters, the newest first. They are read some at a time; those that
-// come or go meanwhile may or may not be among them. An error ends it.
+// Dead iterates over the topic's dead letters, the newest first. It reads a few at a time; letters that come or go
+// meanwhile may or may not be included. It stops at an error.
 func (c *Client) Dead(ctx context.Context, topic string) iter.Seq2[DeadLetter, error] {
 	return func(yield func(DeadLetter, error) bool) {
 		if err := cmp.Or(checkTopic(topic), c.check()); err != nil {
@@ -62,9 +62,8 @@ func (c *Client) nextDead(ctx context.Context, reader *fleet.DeadReader) ([]flee
 	return reader.Next(ctx)
 }
 
-// Requeue makes a ready job of a dead letter again, with all its attempts. It is kept then as one that
-// was pushed without ReadyMaxLifetime. It fails with ErrNotFound if there is no such dead
-// letter, and with ErrExists if there is a job of its ID.
+// Requeue makes a dead letter ready again, with all its attempts and the default ReadyMaxLifetime. It returns
+// ErrNotFound if there is no such dead letter, and ErrExists if there is a job with its ID.
 func (c *Client) Requeue(ctx context.Context, id string) error {
 	if err := c.beginOn(ctx, id); err != nil {
 		return failed("requeue", id, err)
@@ -83,9 +82,8 @@ func (c *Client) Requeue(ctx context.Context, id string) error {
 	return failed("requeue", id, requeue(c.of(id)))
 }
 
-// RequeueAll is Requeue for all dead letters of the topic, the oldest first, some at a time. It
-// returns how many are ready now. Those of which there is a job stay dead letters, and are an error
-// (ErrExists) when all others are done.
+// RequeueAll is Requeue for all dead letters of the topic, the oldest first, a few at a time. It returns how many
+// became ready. Letters whose ID has a job stay; after all others are done they are the error (ErrExists).
 func (c *Client) RequeueAll(ctx context.Context, topic string) (done int, err error) {
 	err = c.onTopic(ctx, "requeue all", topic, func() error {
 		var kept error
@@ -97,7 +95,7 @@ func (c *Client) RequeueAll(ctx context.Context, topic string) (done int, err er
 	return done, err
 }
 
-// DropDead deletes the topic's dead letters of these IDs, and returns how many there were.
+// DropDead deletes the topic's dead letters with these IDs, and returns how many there were.
 func (c *Client) DropDead(ctx context.Context, topic string, ids ...string) (int, error) {
 	n, err := c.dropDead(ctx, topic, ids)
 	return n, failed("drop dead", topic, err)
@@ -127,8 +125,7 @@ func (c *Client) dropDead(ctx context.Context, topic string, ids []string) (drop
 	return dropped, nil
 }
 
-// DropAllDead deletes all dead letters of the topic, some at a time, and returns how many
-// there were.
+// DropAllDead deletes all dead letters of the topic, a few at a time, and returns how many there were.
 func (c *Client) DropAllDead(ctx context.Context, topic string) (dropped int, err error) {
 	err = c.onTopic(ctx, "drop all dead", topic, func() error {
 		dropped, err = c.fleet.DropDead(ctx, fleet.DeadRange{Topic: topic, Oldest: true, Stale: true})

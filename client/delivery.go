@@ -12,31 +12,30 @@ import (
 	"github.com/mix-basic/delayer/internal/wait"
 )
 
-// Delivery is a reserved job. It is the caller's until its lease ends, and is delivered again
-// then. Ack, Retry, Release, Snooze and Bury end it before: one of them is to be called, once.
+// Delivery is a reserved job. It belongs to the caller until its lease ends, and is then delivered again. Ack,
+// Retry, Release, Snooze and Bury settle it before that; call one of them, once.
 //
-// All of these, and Extend, fail with ErrLeaseLost and change nothing if the lease has
-// ended, or the job was removed, rescheduled or pushed anew meanwhile, by whomever. After an
-// error of the network it is unknown whether the call was done, and it may be repeated. An Ack repeated
-// after a lost answer succeeds if the first one was done; the others fail with ErrLeaseLost then, as does
-// an Ack after one that returned nil.
+// They and Extend return ErrLeaseLost and change nothing if the lease has ended, or if anybody has removed,
+// rescheduled or pushed the job again. After a network error it is unknown whether the call was done, and it may
+// be repeated. A repeated Ack succeeds if the first one was done; the others return ErrLeaseLost in that case, as
+// does an Ack after one that returned nil.
 //
-// A ctx with a deadline ends a call then, be Redis silent. One that can only be cancelled ends
-// it as long as the call waits for its turn; a call that is under way gets its answer,
-// as long as the connection's timeouts allow. A Delivery is safe for concurrent use.
+// A ctx with a deadline ends a call at the deadline, even if Redis is silent. One that can only be cancelled ends
+// the call while it waits for its turn; a call that was sent waits for its reply, within the connection's
+// timeouts. A Delivery is safe for concurrent use.
 type Delivery struct {
 	Message
-	// Attempt counts the deliveries to those who reserve; the first is 1.
+	// Attempt counts the deliveries to consumers that reserve; the first is 1.
 	Attempt int
-	// MaxAttempts is how many there may be, by the producer or else the consumer; 0 is any number.
+	// MaxAttempts is the most deliveries, as set by the producer or else the consumer; 0 means no limit.
 	MaxAttempts int
-	// Token grows from reserve to reserve of a job: a fencing token. A storage can refuse writes
-	// whose token is smaller than one it has seen: they are from a consumer that has lost its
-	// lease and doesn't know it.
+	// Token is a fencing token: it grows with each reservation of a job. A storage can reject writes whose token
+	// is smaller than one that it has seen, because they come from a consumer that has lost its lease without
+	// knowing.
 	Token int64
-	// LateBy is for how long the job had been ready when it was reserved; -1 if that is not known.
-	// It is known of first attempts. For jobs that clients of the original have pushed with
-	// another readyMaxLifetime than 7 days it is wrong by the difference.
+	// LateBy is how long the job had been ready when it was reserved; -1 if unknown. It is known for first
+	// attempts. For jobs pushed by clients of the original with a readyMaxLifetime other than 7 days it is wrong
+	// by the difference.
 	LateBy time.Duration
 
 	client *Client
@@ -51,7 +50,7 @@ type Delivery struct {
 	unknown  bool // an Ack may have been done
 }
 
-// deliveries are the reserved jobs.
+// deliveries makes Deliveries of reserved jobs.
 func (c *Client) deliveries(got wait.Jobs, o FetchOptions) []*Delivery {
 	list := make([]*Delivery, len(got.Jobs))
 	for i, job := range got.Jobs {
@@ -67,16 +66,16 @@ func (c *Client) deliveries(got wait.Jobs, o FetchOptions) []*Delivery {
 	return list
 }
 
-// Delivery is the Delivery of a job that was reserved elsewhere, by another program for instance,
-// under that token. All that settles it works, as does Extend, and fails with ErrLeaseLost if the
-// topic, the ID or the token is another. What else there is to know of it is not known: body and
-// attempts are empty, and so are Deadline and Lease until it is extended. Redis is not asked.
+// Delivery returns the Delivery of a job that was reserved elsewhere, for example by another program, under that
+// token. Settling and Extend work, and return ErrLeaseLost if the topic, the ID or the token is wrong. Everything
+// else is unknown: body and attempts are empty, and so are Deadline and Lease until it is extended. It does not
+// call Redis.
 func (c *Client) Delivery(topic, id string, token int64) *Delivery {
 	return &Delivery{Message: Message{ID: id, Topic: topic}, Token: token, LateBy: -1, client: c}
 }
 
-// Deadline is when the lease ends, by this host's clock; zero if that is not known. It is never
-// later than the end by Redis's clock, as far as both run equally fast.
+// Deadline returns when the lease ends, by this host's clock; zero if unknown. It is never later than the end by
+// Redis's clock, as long as both clocks run at the same speed.
 func (d *Delivery) Deadline() time.Time {
 	if d == nil {
 		return time.Time{}
@@ -86,8 +85,7 @@ func (d *Delivery) Deadline() time.Time {
 	return d.deadline
 }
 
-// Lease is how long the lease was to last when it was taken or extended last; 0 if that is not
-// known.
+// Lease returns the duration of the lease as it was last taken or extended; 0 if unknown.
 func (d *Delivery) Lease() time.Duration {
 	if d == nil {
 		return 0
@@ -97,20 +95,20 @@ func (d *Delivery) Lease() time.Duration {
 	return d.lease
 }
 
-// Ack says that the job is done. It is gone from Redis then.
+// Ack completes the job, which is then gone from Redis.
 func (d *Delivery) Ack(ctx context.Context) error {
 	return d.settle(ctx, "ack", nil, func(c *calls) error {
 		return d.acked(d.settleAt(func(s *store.Store) error { return c.acks.Do(ctx, s, d.held()) }))
 	})
 }
 
-// RetryOption changes one Retry.
+// RetryOption configures Retry and Bury.
 type RetryOption func(*retryOptions)
 
 type retryOptions struct{ cause string }
 
-// Cause keeps the error with the job, as text, of 8 KiB at most: Get shows it, and the dead
-// letter if it comes to that.
+// Cause stores the error's text, up to 8 KiB, with the job. Get shows it, and the dead letter if the job becomes
+// one.
 func Cause(err error) RetryOption {
 	return func(o *retryOptions) {
 		if err != nil {
@@ -119,19 +117,19 @@ func Cause(err error) RetryOption {
 	}
 }
 
-// Retry has the job delivered again after the delay, to whomever. This attempt counts: when
-// it was the last, the job becomes a dead letter and the error is ErrExhausted.
+// Retry delivers the job again after the delay, to any consumer. This attempt counts: if it was the last, the job
+// becomes a dead letter, and the error is ErrExhausted.
 func (d *Delivery) Retry(ctx context.Context, delay time.Duration, opts ...RetryOption) error {
 	return d.giveBack(ctx, "retry", delay, false, opts)
 }
 
-// Release gives the job back at once, as the topic's next. This attempt does not count: it
-// is for a consumer who is to stop.
+// Release returns the job at once, as the next one of its topic. This attempt does not count. It is for consumers
+// that stop.
 func (d *Delivery) Release(ctx context.Context) error {
 	return d.giveBack(ctx, "release", 0, true, nil)
 }
 
-// Snooze is Retry, but this attempt does not count.
+// Snooze is Retry without counting this attempt.
 func (d *Delivery) Snooze(ctx context.Context, delay time.Duration) error {
 	return d.giveBack(ctx, "snooze", delay, true, nil)
 }
@@ -145,8 +143,8 @@ func (d *Delivery) giveBack(ctx context.Context, operation string, delay time.Du
 	})
 }
 
-// Bury makes a dead letter of the job, for that reason, of 8 KiB at most: it is kept aside,
-// where Dead shows it, and delivered to nobody until it is requeued.
+// Bury makes the job a dead letter, with a reason of up to 8 KiB. Dead shows it, and it is delivered to nobody
+// until it is requeued.
 func (d *Delivery) Bury(ctx context.Context, reason string, opts ...RetryOption) error {
 	o, err := newRetryOptions(opts)
 	return d.settle(ctx, "bury", err, func(c *calls) error {
@@ -166,8 +164,8 @@ func newRetryOptions(opts []RetryOption) (o retryOptions, err error) {
 	return o, err
 }
 
-// Extend has the lease end so long from now: a millisecond at least, and 24 h at most. After an error of the
-// network the lease may have either end, and Deadline is the earlier one.
+// Extend makes the lease end that long from now: at least 1 ms, at most 24 h. After a network error the lease may
+// have either end, and Deadline returns the earlier one.
 func (d *Delivery) Extend(ctx context.Context, lease time.Duration) error {
 	err := d.begin(ctx, checkExtension(lease))
 	if err == nil {
@@ -184,7 +182,7 @@ func (d *Delivery) extension(lease time.Duration) *store.Extension {
 
 func checkExtension(lease time.Duration) error { return checkLength("lease", lease, MaxLease) }
 
-// check refuses what is no delivery.
+// check returns why this is no Delivery, or nil.
 func (d *Delivery) check() error {
 	if d == nil || d.client == nil {
 		return invalid("delivery", "it is none that a Client has given")
@@ -192,7 +190,7 @@ func (d *Delivery) check() error {
 	return nil
 }
 
-// begin is Client.begin for a call on the delivery, whose arguments may be wrong.
+// begin is Client.begin for a call on the Delivery whose arguments may be wrong.
 func (d *Delivery) begin(ctx context.Context, wrong error) error {
 	if err := cmp.Or(d.check(), wrong); err != nil {
 		return err
@@ -200,8 +198,8 @@ func (d *Delivery) begin(ctx context.Context, wrong error) error {
 	return d.client.begin(ctx)
 }
 
-// extended enters what came of an Extend, whose error it returns. After an error the lease may have
-// either end; the deadline is then that of the earlier.
+// extended takes in the result of an Extend and returns its error. After an error the lease may have either end,
+// so the deadline is the earlier one.
 func (d *Delivery) extended(e *store.Extension, asked time.Time, err error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -222,7 +220,7 @@ func (d *Delivery) held() store.Held {
 	return store.Held{Topic: d.Topic, ID: d.ID, Token: d.Token}
 }
 
-// settle ends the delivery by the call, unless the arguments are wrong.
+// settle settles the Delivery by the call, unless the arguments are wrong.
 func (d *Delivery) settle(ctx context.Context, operation string, wrong error, call func(*calls) error) error {
 	err := d.begin(ctx, wrong)
 	if err == nil {
@@ -237,7 +235,7 @@ func (d *Delivery) settle(ctx context.Context, operation string, wrong error, ca
 	return d.failed(operation, err)
 }
 
-// settleAt calls settle with the partition in which the job is held.
+// settleAt calls settle with the partition that has the lease.
 func (d *Delivery) settleAt(settle func(*store.Store) error) error {
 	switch c := d.client; {
 	case c.previous != nil:
@@ -249,7 +247,7 @@ func (d *Delivery) settleAt(settle func(*store.Store) error) error {
 	}
 }
 
-// failed puts in front of an error what was called, and for which job.
+// failed adds the operation and the job to an error.
 func (d *Delivery) failed(operation string, err error) error {
 	if d == nil {
 		return failed(operation, "", err)
@@ -257,7 +255,7 @@ func (d *Delivery) failed(operation string, err error) error {
 	return failed(operation, d.ID, err)
 }
 
-// beginToSettle reports whether the delivery is not settled, nor about to be.
+// beginToSettle reports whether the Delivery is neither settled nor being settled.
 func (d *Delivery) beginToSettle() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -268,8 +266,8 @@ func (d *Delivery) beginToSettle() bool {
 	return true
 }
 
-// settled enters what came of a call that settles, whose error it returns: after one that leaves
-// the job reserved, or may have, it may be tried again.
+// settled takes in the result of a settling call and returns its error. If the job is, or may be, still reserved,
+// settling can be tried again.
 func (d *Delivery) settled(err error) error {
 	if err != nil && !errors.Is(err, ErrLeaseLost) && !errors.Is(err, ErrExhausted) {
 		d.mu.Lock()
@@ -279,8 +277,8 @@ func (d *Delivery) settled(err error) error {
 	return err
 }
 
-// acked returns an Ack's error, but nil if the job is gone and an earlier Ack, whose answer was
-// lost, can have done that.
+// acked returns an Ack's error, but nil if the job is gone and an earlier Ack whose reply was lost may have
+// completed it.
 func (d *Delivery) acked(err error) error {
 	if err == nil {
 		return nil
@@ -294,10 +292,10 @@ func (d *Delivery) acked(err error) error {
 	return err
 }
 
-// maxText is how long an error or a reason is that is kept with a job, in bytes.
+// maxText is how many bytes of an error or a reason are kept with a job.
 const maxText = 8 << 10
 
-// cutText is what is kept of a text.
+// cutText returns the part of a text that is kept.
 func cutText(text string) string {
 	if len(text) <= maxText {
 		return text

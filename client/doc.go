@@ -11,17 +11,17 @@
 //	defer c.Close()
 //	id, err := c.Push(ctx, client.Message{Topic: "close_order", Body: order}, 30*time.Minute)
 //
-// One [Client] serves a whole application. Until the job is done it can be
+// One [Client] serves a whole application. Until the job is done, it can be
 // removed ([Client.Remove]), given another delay ([Client.Reschedule]) and
-// looked at ([Client.Get]). An ID of one's own in the Message makes a push
-// repeatable: a second push replaces the job, or does what [IfExists] says.
+// read ([Client.Get]). With an ID of your own in the Message, a push can be
+// repeated: it replaces the job, or does what options such as [Refuse] say.
 //
 // # At least once
 //
-// Package worker runs handlers on jobs; it is built on this: [Client.Reserve] waits for a
-// job and leases it. The job stays in Redis, and is delivered again when the lease
-// ends, unless the [Delivery] was settled before: Ack, Retry, Release, Bury. So a consumer
-// may die with a job in hand.
+// Package worker runs handlers for jobs. It is built on [Client.Reserve], which waits for a
+// job and leases it. The job stays in Redis and is delivered again when the lease
+// ends, unless the [Delivery] was settled by then with Ack, Retry, Release or Bury. So a
+// consumer can die while it handles a job.
 //
 //	d, err := c.Reserve(ctx, 0, time.Minute, "close_order")
 //	if err != nil {
@@ -32,10 +32,10 @@
 //	}
 //	return d.Ack(ctx)
 //
-// A job may come twice: when its lease ended although the consumer was at work, or when the
-// answer to a call was lost. Whoever has lost the lease can change nothing ([ErrLeaseLost]).
-// A job whose attempts are used up ([MaxAttempts]) is kept aside as a dead letter:
-// [Client.Dead], [Client.Requeue].
+// A job may be delivered twice: if its lease ended although the consumer was still at work, or if
+// the reply to a call was lost. A consumer that has lost the lease can change nothing
+// ([ErrLeaseLost]). A job whose attempts are used up ([MaxAttempts]) becomes a dead letter:
+// see [Client.Dead] and [Client.Requeue].
 //
 // # At most once
 //
@@ -52,24 +52,23 @@
 //		}
 //	}
 //
-// A popped job is gone from Redis: it is delivered at most once, and whoever
-// pops takes it over. A consumer that dies with a job in hand loses that job.
-// Ending a call does not: nothing is taken while [Client.BPop] waits, and a call
-// that is cancelled while Redis is asked for it waits for the answer and returns the
-// job that it brings. Only a connection that breaks at that moment may cost jobs:
-// [ErrLost], and [Counters].
+// A popped job is gone from Redis, so it is delivered at most once. A consumer
+// that dies while it handles a job loses that job. Cancelling a call loses nothing:
+// while [Client.BPop] waits it takes nothing, and a call that is cancelled while a
+// poll is in flight waits for the reply and returns the job in it. Only a connection
+// that breaks at that moment can lose jobs: see [ErrLost] and [Counters].
 //
 // # Errors
 //
 // [ErrEmpty], [ErrExists], [ErrReused], [ErrNotFound], [ErrLeaseLost], [ErrExhausted], [ErrInvalid],
-// [ErrLost] and [ErrClosed] are to be tested for with errors.Is; so are context.Canceled and
+// [ErrLost] and [ErrClosed] are tested for with errors.Is, and so are context.Canceled and
 // context.DeadlineExceeded. Other errors are Redis's or the network's. The
-// operation and the job or topic are always in front:
+// operation and the job or topic always come first:
 //
 //	delayer: push "order-17": OOM command not allowed when used memory > 'maxmemory'.
 //
 // # Old clients
 //
-// Jobs lie in Redis as the original Delayer has them, so that its PHP and Go
-// clients and its server may work on the same Redis, even on the same topic.
+// Jobs are stored in Redis as the original Delayer stores them, so its PHP and Go
+// clients and its server can work on the same Redis, even on the same topic.
 package client

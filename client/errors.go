@@ -9,36 +9,32 @@ import (
 	"github.com/mix-basic/delayer/internal/wait"
 )
 
-// What callers test for with errors.Is. Any other error is Redis's or the
-// network's, with the operation in front.
+// Errors to test for with errors.Is. Any other error is Redis's or the network's, with the operation in front.
 var (
 	// ErrEmpty: no job is ready.
 	ErrEmpty = store.ErrEmpty
-	// ErrExists: the ID exists, and the push was to be refused then.
+	// ErrExists: the ID exists, and the push is refused in that case.
 	ErrExists = store.ErrExists
-	// ErrReused: ErrExists, and the push of that ID which counts said something else; see OnceAs.
+	// ErrReused: also ErrExists; the push of that ID which counts has other content. See OnceAs.
 	ErrReused = store.ErrReused
-	// ErrNotFound: there is no job of that ID, be it that there never was or
-	// that it was popped, removed, or outlived its time.
+	// ErrNotFound: there is no job with that ID: it never existed, or was popped, completed or removed, or its
+	// lifetime has ended.
 	ErrNotFound = store.ErrNotFound
-	// ErrLeaseLost: the job is not reserved for this Delivery any more. Nothing was changed.
+	// ErrLeaseLost: the job is no longer reserved for this Delivery. Nothing was changed.
 	ErrLeaseLost = store.ErrLeaseLost
-	// ErrExhausted: the job was not given back, as its attempts are used up. It is a
-	// dead letter now.
+	// ErrExhausted: the job was not returned, because its attempts are used up. It is a dead letter now.
 	ErrExhausted = store.ErrExhausted
-	// ErrInvalid: an argument is wrong; the message says which and what would
-	// be right. Nothing was sent.
+	// ErrInvalid: an argument is wrong; the message says which one and what would be right. Nothing was sent.
 	ErrInvalid = errors.New("invalid")
-	// ErrLost: the answer to a pop did not arrive, as the connection broke. If
-	// Redis had taken a job, that is lost: whoever pops takes the job over.
+	// ErrLost: the connection broke before the reply to a pop arrived. If Redis had taken a job, it is lost.
 	ErrLost = wait.ErrLost
 	// ErrClosed: the Client is closed.
 	ErrClosed = errors.New("client is closed")
 )
 
-// ReplicasError is the error of a push with [Replicas], tested for with errors.As: the job is stored, but fewer
-// replicas are known to have it. ID is the job's. Want is how many are to have it; Have is how many had it in time, or -1 if that
-// is not known because of Err.
+// ReplicasError is the error of a push with [Replicas]; test for it with errors.As. The job is stored, but fewer
+// replicas are known to have it. ID is the job's. Want is how many should have it; Have is how many had it in
+// time, or -1 if that is unknown because of Err.
 type ReplicasError = store.ReplicasError
 
 // isStored reports whether a push has stored its job.
@@ -58,7 +54,7 @@ func checkDelay(field string, d time.Duration) error {
 	return nil
 }
 
-// checkLength refuses a lease, a lifetime or the like that is not above 0 and up to most.
+// checkLength refuses a duration that is not above 0 and up to most.
 func checkLength(field string, d, most time.Duration) error {
 	if d <= 0 || d > most {
 		return invalid(field, fmt.Sprintf("%v is not above 0 and up to %v", d, most))
@@ -66,13 +62,13 @@ func checkLength(field string, d, most time.Duration) error {
 	return checkUnit(field, d)
 }
 
-// checkUnit refuses what must have been meant to be longer.
+// checkUnit refuses a duration that was probably given without a unit.
 func checkUnit(field string, d time.Duration) error {
 	return refusal(field, store.CheckUnit(d))
 }
 
-// note says once, to the Client's logger, that a delay or a timeout may lack its unit. It may also be the
-// rest of one that was computed, and is taken.
+// note logs once that a delay or timeout may lack its unit. It is accepted, because a computed one may be that
+// short.
 func (c *Client) note(what string, d time.Duration) {
 	if store.LacksUnit(d) && !c.unitWarned.Swap(true) {
 		c.logger.Warn(fmt.Sprintf("delayer: a %s of %v is taken as it is, but %s; this is said once", what, d, store.Units))
@@ -84,7 +80,7 @@ func checkSize(field, value string, most int) error {
 	return refusal(field, store.CheckSize(value, most))
 }
 
-// refusal makes an error of another package's check ErrInvalid, with the field in front.
+// refusal makes another package's error ErrInvalid, with the field in front.
 func refusal(field string, err error) error {
 	if err == nil {
 		return nil

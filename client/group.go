@@ -11,33 +11,37 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// GroupOptions says when a group is delivered: with the first of these that comes about. Quiet or Longest must be set.
+// GroupOptions say when a group is delivered: as soon as one of them applies. Quiet or Longest must be set.
 type GroupOptions struct {
-	// Max is how many bodies it has then; 0 for as many as fit into MaxGroup.
+	// Max delivers the group when it has that many bodies; 0 means as many as fit into MaxGroup.
 	Max int
-	// Quiet is for how long nothing was pushed to it, up to MaxDelay; 0 if that doesn't matter.
+	// Quiet delivers the group when nothing was pushed to it for that long, up to MaxDelay; 0 means that this does
+	// not matter.
 	Quiet time.Duration
-	// Longest is how old its first push is, up to MaxDelay; 0 for MaxDelay.
+	// Longest delivers the group that long after its first push, up to MaxDelay; 0 means MaxDelay.
 	Longest time.Duration
 }
 
-// MaxGroup is how long a group's body is at most, in bytes. A push for which there is no more room has the group delivered, and
-// begins the next one.
+// MaxGroup is the most bytes of a group's body. A push that does not fit delivers the group and begins the next
+// one.
 const MaxGroup = store.MaxGroup
 
-// MaxGroupKey is how long a group's key is at most, in bytes.
+// MaxGroupKey is the most bytes of a group's key.
 const MaxGroupKey = 256 // which leaves room for a topic in the ID
 
-// Group has pushes of one topic and key delivered together, as one job. Its body is the JSON array of their bodies, in the order of the
-// pushes; each must be JSON, in UTF-8. A push that finds no group waiting, as it was delivered, or removed, begins the next one. What
-// else the latest push says counts for the whole job: the options of the group, MaxAttempts, TTR, ReadyMaxLifetime.
+// Group delivers pushes of the same topic and key together, as one job. Its body is the JSON array of their
+// bodies, in the order of the pushes; each body must be JSON in UTF-8. If no group is waiting, because it was
+// delivered or removed, a push begins the next one. The latest push sets the options for the whole job: the
+// group's, MaxAttempts, TTR and ReadyMaxLifetime.
 //
-// The group has an ID of its own, which Push returns, and is a job like any other to all who take or manage it. It can be read at
-// any time. A push writes the whole body anew, so large groups of many small bodies cost more than their length: see docs/go.md.
+// The group has an ID of its own, which Push returns, and is a job like any other for consumers and operators. It
+// can be read at any time. Each push writes the whole body again, so large groups of many small bodies cost more
+// than their size: see docs/go.md.
 //
-// The push has no delay, no time, and none of the options about its ID but Once and OnceAs (see [Replace]). It has an ID with these only: then a push of that ID to the topic and key counts
-// once within the window, so that it can be made again after a lost answer. If it does not count it returns that ID and ErrExists. Without
-// it a push that is made again may stand in the group twice. Remove does not free such an ID.
+// The push has no delay, no time, and of the options about its ID only Once and OnceAs (see [Replace]). Only with
+// these may it have an ID: a push of that ID to the topic and key then counts once within the window, so that it
+// can be repeated after a lost reply; if it does not count, it returns that ID and ErrExists. Without an ID, a
+// repeated push may be in the group twice. Remove does not free such an ID.
 func Group(key string, options GroupOptions) PushOption {
 	return func(o *pushOptions) { o.group = &group{key, options} }
 }
@@ -47,7 +51,7 @@ type group struct {
 	GroupOptions
 }
 
-// check says what is wrong with a push to the group.
+// check returns what is wrong with a push to the group.
 func (g *group) check(m Message) error {
 	switch {
 	case g.key == "":
@@ -69,15 +73,15 @@ func checkIfSet(field string, d time.Duration) error {
 	return checkLength(field, d, MaxDelay)
 }
 
-// deepest is how deep JSON may be nested for encoding/json.
+// deepest is how deeply encoding/json allows JSON to be nested.
 const deepest = 10_000
 
-// isElement reports whether a body is JSON, and an array of it would be.
+// isElement reports whether a body is JSON, and would still be inside an array.
 func isElement(body string) bool {
 	return utf8.ValidString(body) && json.Valid([]byte(body)) && (len(body) < deepest || json.Valid([]byte("["+body+"]")))
 }
 
-// job is the message as the store takes it.
+// job returns the message as the store takes it.
 func (g *group) job(m Message, terms store.Terms) store.Delayed {
 	terms.Group = store.Group{Max: g.Max, Longest: g.Longest}
 	if g.Longest == 0 {

@@ -7,10 +7,10 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// State is where a job is.
+// State is the state of a job.
 type State string
 
-// The states of a job that exists.
+// The states of a job.
 const (
 	Waiting  State = "waiting"  // for its due time, be it a retry's
 	Ready    State = "ready"    // for a consumer
@@ -18,31 +18,31 @@ const (
 	Dead     State = "dead"     // a dead letter
 )
 
-// Job is what Get tells of a job.
+// Job is what Get returns about a job.
 type Job struct {
 	Message
 	State State
-	// Due is, by Redis's clock, when a waiting job falls due, the lease of a reserved one
-	// ends, or a dead letter became one; zero when the job is ready.
+	// Due is, by Redis's clock, when a waiting job falls due, when the lease of a reserved job ends, or when a
+	// dead letter became one. It is zero for a ready job.
 	Due time.Time
-	// TTL is the time left until Redis drops the job; -1 if it never will.
+	// TTL is the time until Redis drops the job; -1 if it never does.
 	TTL time.Duration
-	// Attempts is how often it was delivered to those who reserve, and MaxAttempts how often
-	// it may be; 0 if the producer did not say so.
+	// Attempts is how often it was delivered to consumers that reserve, and MaxAttempts how often it may be; 0 if
+	// the producer did not set it.
 	Attempts, MaxAttempts int
-	// TTR is for how long it is reserved for a consumer who does not say so himself; 0 if the
-	// producer did not say so, which means 30 s.
+	// TTR is how long it is reserved for a consumer that names no lease; 0 if the producer did not set it, which
+	// means 30 s.
 	TTR time.Duration
-	// Error is that of the last attempt, if one is known, and Reason why it is a dead letter.
+	// Error is the error of the last attempt, if known, and Reason why it is a dead letter.
 	Error, Reason string
-	// Followed reports whether a push with [Follow] takes its place when it is done.
+	// Followed reports whether a push with [Follow] will take its place when it is done.
 	Followed bool
 }
 
-// Get reads a job without changing it, or, if there is none of that ID, a dead letter. It
-// fails with ErrNotFound if there is neither.
+// Get reads a job without changing it, or else the dead letter with that ID. It returns ErrNotFound if there is
+// neither.
 //
-// A job that an old client has popped and not yet read shows as ready.
+// A job that an old client has popped but not read yet appears as ready.
 func (c *Client) Get(ctx context.Context, id string) (Job, error) {
 	if err := c.beginOn(ctx, id); err != nil {
 		return Job{}, failed("get", id, err)
@@ -61,11 +61,10 @@ func (c *Client) Get(ctx context.Context, id string) (Job, error) {
 	return Job{Message(found.Job), State(found.State), found.Due, found.TTL, found.Attempts, found.MaxAttempts, found.TTR, found.Error, found.Reason, found.Followed}, nil
 }
 
-// Remove takes a job out, waiting, ready or reserved; if there is none of that ID, a dead
-// letter. True means that there was one and nobody will get it from now on; false that there is
-// none (any more). A consumer that has reserved it loses the lease: its Ack fails, and the job does
-// not come back. Only an old client, which pops in three commands, may have read it just before. The end of
-// ctx is as for Push.
+// Remove deletes a waiting, ready or reserved job, or else the dead letter with that ID. True means that there was
+// one and that nobody will get it any more; false that there is none. A consumer that has reserved it loses the
+// lease: its Ack fails, and the job does not come back. Only an old client, which pops in three commands, may have
+// read it just before. ctx is as in Push.
 func (c *Client) Remove(ctx context.Context, id string) (bool, error) {
 	if err := c.beginOn(ctx, id); err != nil {
 		return false, failed("remove", id, err)
@@ -81,9 +80,9 @@ func (c *Client) Remove(ctx context.Context, id string) (bool, error) {
 	return err == nil, failed("remove", id, err)
 }
 
-// Reschedule gives a waiting, ready or reserved job a new delay from now, as in Push. How
-// long it is kept once it is ready stays as it was; a consumer that has reserved it loses the lease. It fails
-// with ErrNotFound if there is no such job; a dead letter is none (see Requeue).
+// Reschedule gives a waiting, ready or reserved job a new delay from now, as in Push. Its lifetime after it
+// becomes ready stays the same, and a consumer that has reserved it loses the lease. It returns ErrNotFound if
+// there is no such job; a dead letter does not count (see Requeue).
 func (c *Client) Reschedule(ctx context.Context, id string, delay time.Duration) error {
 	if err := checkDelay("delay", delay); err != nil {
 		return failed("reschedule", id, err)
@@ -100,7 +99,7 @@ func (c *Client) Reschedule(ctx context.Context, id string, delay time.Duration)
 	return failed("reschedule", id, err)
 }
 
-// beginOn is begin for a call on the job of that ID.
+// beginOn is begin for a call on the job with that ID.
 func (c *Client) beginOn(ctx context.Context, id string) error {
 	if err := checkID(id); err != nil {
 		return err

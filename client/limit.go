@@ -9,33 +9,36 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// Limit is what limits a topic's jobs, of all consumers that reserve: Reserve, Fetch, package worker, and /v1. Pop and BPop have no
-// leases, and take no notice of it. The zero Limit is none.
+// Limit limits a topic's jobs over all consumers that reserve: Reserve, Fetch, package worker, and /v1. Pop and
+// BPop have no leases and ignore it. The zero Limit means no limit.
 //
-// With several partitions each has its share, and the shares add up to the limit. So a topic reaches it only if its jobs are spread
-// evenly, as IDs that a Client makes are. Each has a Burst of one at least: where Burst is less than there
-// are partitions, as many as these begin at once. Where all IDs of a topic bear one tag, say so: then it is exact.
+// With several partitions each has a share, and the shares add up to the limit. So a topic reaches it only if its
+// jobs are spread evenly, as IDs made by the Client are. Each partition has a Burst of at least one: if Burst is
+// less than the number of partitions, as many jobs as partitions can begin at once. If all IDs of a topic have one
+// tag, set Tag: the limit is then exact.
 type Limit struct {
-	// Concurrency is how many of the topic's jobs are reserved at a time; 0 is any number. It must not be less than there are
-	// partitions, unless Tag is given.
+	// Concurrency is the most jobs of the topic reserved at a time; 0 means no limit. It must not be less than the
+	// number of partitions, unless Tag is set.
 	Concurrency int
-	// Rate is how many of them begin to be reserved in a second, 1/86400 to 1,000,000; 0 is any number. In t seconds at most
-	// Rate × (t + ¼) + Burst begin: what begins late is made up for within a quarter of a second.
+	// Rate is how many of them may begin to be reserved per second, 1/86400 to 1,000,000; 0 means no limit. In t
+	// seconds at most Rate × (t + ¼) + Burst begin: delays are made up for within a quarter of a second.
 	Rate float64
-	// Burst is how many may begin at once when none did for a while; 0 is 1.
+	// Burst is how many may begin at once after a pause; 0 means 1.
 	Burst int
-	// Tag is what stands in the first braces of all the topic's IDs: with the tag a, {a}1 and {a}2. The whole limit is that of their partition, and
-	// from other partitions nothing of the topic is reserved. With a single partition it is of no use.
+	// Tag is the text in the first braces of all IDs of the topic: with tag a, {a}1 and {a}2. The whole limit then
+	// belongs to their partition, and from other partitions nothing of the topic is reserved. It is useless with a
+	// single partition.
 	Tag string
 }
 
-// SetLimit limits the topic's jobs from now on, in place of what limited them before; the zero Limit ends that. Jobs that
-// are reserved already go on, and count. Those who wait are woken if there is more room. All programs that reserve must know of limits, and so must the
-// servers: those of versions before don't keep to them.
+// SetLimit sets the topic's limit from now on; the zero Limit removes it. Jobs that are already reserved go on,
+// and count. Waiting consumers are woken if there is more room. All programs that reserve, and the servers, must
+// know limits: older versions ignore them.
 //
-// With several partitions one after the other is given its share. After an error some may have theirs, and others what was before; to call
-// SetLimit again does the rest. While partitions grow those of before keep their shares until their jobs are migrated, so together
-// a topic has up to twice its limit; one with a Tag stays exact, and its jobs in partitions of before wait until they are migrated.
+// With several partitions each gets its share in turn. After an error some may have the new share and others the
+// old one; calling SetLimit again completes it. While jobs migrate, old partitions keep their shares, so a topic
+// has up to twice its limit; a limit with a Tag stays exact, and the topic's jobs in old partitions wait until
+// they are migrated.
 func (c *Client) SetLimit(ctx context.Context, topic string, l Limit) error {
 	return c.onTopic(ctx, "set limit", topic, func() error {
 		if err := c.checkLimit(l); err != nil {
@@ -48,7 +51,7 @@ func (c *Client) SetLimit(ctx context.Context, topic string, l Limit) error {
 	})
 }
 
-// Limit is what limits the topic's jobs. It is also among the Stats.
+// Limit returns the topic's limit. Stats has it too.
 func (c *Client) Limit(ctx context.Context, topic string) (l Limit, err error) {
 	err = c.onTopic(ctx, "limit", topic, func() error {
 		kept, err := c.fleet.Limit(ctx, topic)

@@ -9,42 +9,45 @@ import (
 
 // PauseOptions say how a topic is paused. The zero value works.
 type PauseOptions struct {
-	// For is after how long it ends by itself. 0 means that it doesn't.
+	// For is how long the pause lasts. 0 means until Resume.
 	For time.Duration
-	// Note is for those who look: who has paused it, and why. It has 1,000 bytes at most.
+	// Note tells operators who has paused the topic, and why, in up to 1,000 bytes.
 	Note string
 }
 
-// Pause is a topic that is paused. Times are by Redis's clock.
+// Pause describes a paused topic. Times are by Redis's clock.
 type Pause struct {
 	Topic string
-	// Since is since when Client.Pause has paused it, zero if it has not; Until, until when, zero if that is without end.
+	// Since is when Client.Pause paused it, zero if it did not; Until is when that ends, zero if it does not end
+	// by itself.
 	Since, Until time.Time
 	Note         string
-	// BackedOffSince and BackedOffUntil are since when, and until when, consumers back off, see Client.BackOff; zero if they don't.
+	// BackedOffSince and BackedOffUntil are the beginning and the end of a Client.BackOff; zero if there is none.
 	BackedOffSince, BackedOffUntil time.Time
 }
 
-// End is when the topic is delivered again by itself, zero if it is not.
+// End returns when the topic is delivered again by itself, zero if it is not.
 func (p Pause) End() time.Time { return store.Pause(p).End() }
 
-// Pause has nothing of the topic be delivered to anybody, clients of the original included, until it is resumed, or For is over. All
-// else goes on: jobs are pushed, fall due and become ready, are found, changed, removed and purged; what is reserved can be settled, and handlers
-// that run finish. Those who wait go on waiting. A topic that has no jobs, or is not known, can be paused, too.
+// Pause stops all deliveries of the topic, also to clients of the original, until Resume or until For is over.
+// Everything else goes on: jobs are pushed, fall due and become ready, are read, changed, removed and purged;
+// reserved jobs can be settled, and running handlers finish. Waiting consumers keep waiting. A topic without jobs,
+// or an unknown one, can be paused too.
 //
-// For ends by Redis's clock, up to about a second late, as long as a server runs. To pause a topic again gives it the new For and Note; since when
-// it is paused stays.
+// For ends by Redis's clock, up to about a second late, if a server runs. Pausing a paused topic again sets For
+// and Note anew, and keeps Since.
 //
-// With several partitions the topic is paused in one after the other. An error says in how many it is paused; to call Pause again
-// does the rest. A topic is paused for those who look, if it is in any of them.
+// With several partitions the topic is paused in one after the other. An error says in how many it is paused;
+// calling Pause again completes it. A topic counts as paused if it is paused in any partition.
 func (c *Client) Pause(ctx context.Context, topic string, o PauseOptions) error {
 	return failed("pause", topic, c.pause(ctx, topic, o.Note, o.For, func() error {
 		return c.fleet.Pause(ctx, topic, o.For, o.Note)
 	}))
 }
 
-// BackOff has nothing of the topic be delivered to anybody for that long from now on: what a consumer does who was told to come more slowly. It is
-// beside Pause, and shortens neither that nor another BackOff that lasts longer. Resume ends it. A handler returns worker.BackOff.
+// BackOff stops all deliveries of the topic for that long from now: for a consumer that was told to slow down. It
+// is independent of Pause, and shortens neither a pause nor a longer BackOff. Resume ends it. A worker's handler
+// returns worker.BackOff.
 func (c *Client) BackOff(ctx context.Context, topic string, d time.Duration) error {
 	return failed("back off", topic, c.pause(ctx, topic, "", d, func() error {
 		if d == 0 {
@@ -81,9 +84,10 @@ func checkPause(topic, note string, d time.Duration) error {
 	return checkUnit("time", d)
 }
 
-// Resume has a paused topic be delivered again, whatever has paused it, and wakes those who wait for its jobs. It reports whether the
-// topic was paused. Where somebody who doesn't know of pauses has made many jobs ready meanwhile it takes several steps, and the topic stays paused
-// until the last one. After an error it may be paused still; to call Resume again does the rest.
+// Resume delivers a paused topic again, whatever paused it, and wakes consumers that wait for its jobs. It reports
+// whether the topic was paused. If a program without pauses has made many jobs ready meanwhile, Resume takes
+// several steps, and the topic stays paused until the last one. After an error it may still be paused; calling
+// Resume again completes it.
 func (c *Client) Resume(ctx context.Context, topic string) (bool, error) {
 	var wasPaused bool
 	err := c.pause(ctx, topic, "", 0, func() (err error) {
@@ -93,7 +97,7 @@ func (c *Client) Resume(ctx context.Context, topic string) (bool, error) {
 	return wasPaused, failed("resume", topic, err)
 }
 
-// Paused are the topics that are paused, by name.
+// Paused returns the paused topics, sorted by name.
 func (c *Client) Paused(ctx context.Context) ([]Pause, error) {
 	if err := c.begin(ctx); err != nil {
 		return nil, failed("paused", "", err)

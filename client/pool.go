@@ -15,55 +15,49 @@ import (
 	"github.com/mix-basic/delayer/internal/redisconn"
 )
 
-// PoolOptions says how to reach Redis. The zero value is a Redis without a
-// password on 127.0.0.1:6379. A time above 0 and below a millisecond lacks its unit, and is ErrInvalid
-// of each call.
+// PoolOptions say how to reach Redis. The zero value is a Redis without a password on 127.0.0.1:6379. A duration
+// above 0 and below a millisecond was probably given without a unit, and makes every call return ErrInvalid.
 type PoolOptions struct {
-	// Addr is host:port, or the path of a unix socket (it starts with "/",
-	// "./", "../" or "@"). Empty means 127.0.0.1:6379.
+	// Addr is host:port, or the path of a unix socket, which begins with "/", "./", "../" or "@". Empty means
+	// 127.0.0.1:6379.
 	Addr string
-	// Sentinels are the addresses, host:port with commas in between, of the Redis Sentinels that are asked
-	// where the master is whose name is SentinelMaster. Addr must be empty then. They are dialled as the master is, but for
-	// the user: SentinelUsername and SentinelPassword.
+	// Sentinels are the addresses of Redis Sentinels, host:port separated by commas, and SentinelMaster is the
+	// name of the master that they know. Addr must be empty then. They are dialled like the master, but with the
+	// user SentinelUsername and SentinelPassword.
 	Sentinels, SentinelMaster          string
 	SentinelUsername, SentinelPassword string
-	// Cluster are the addresses, host:port with commas in between, of some nodes of a Redis Cluster; the others are
-	// learnt from them. Addr, Sentinels and Database must be empty then, and Partitions above 1, unless the prefix of
-	// the keys has a tag, as {delayer}: has. The limits below are each node's.
+	// Cluster are the addresses of some nodes of a Redis Cluster, host:port separated by commas; the others are
+	// discovered. Addr, Sentinels and Database must be empty then, and Partitions above 1 unless the prefix has a
+	// hash tag, as {delayer}: has. The limits below hold for each node.
 	Cluster string
-	// Username is the ACL user. Empty means Redis's default user. It takes
-	// effect together with Password only.
+	// Username is the ACL user; empty means Redis's default user. It is used only together with Password.
 	Username string
-	// Password is empty when Redis asks for none.
+	// Password is empty if Redis asks for none.
 	Password string
 	// Database is the number given to SELECT.
 	Database int
-	// Partitions is as in WithPartitions, for OpenPool: a URL may say it. Connections know of no partitions: those that
-	// Connect and NewPool make of several are ErrInvalid of each call.
+	// Partitions is as in WithPartitions, for OpenPool: a URL may contain it. Connect and NewPool do not divide
+	// jobs: with several partitions here, every call returns ErrInvalid.
 	Partitions int
-	// PreviousPartitions is as in WithPreviousPartitions, likewise.
+	// PreviousPartitions is as in WithPreviousPartitions, and likewise for OpenPool.
 	PreviousPartitions int
-	// TLS turns encryption on. An empty ServerName becomes the host in Addr; with
-	// sentinels, each server's own.
+	// TLS turns encryption on. An empty ServerName means the host in Addr; with sentinels, each server's own host.
 	TLS *tls.Config
 
-	// ConnectTimeout bounds a dial; ReadTimeout and WriteTimeout bound how long
-	// nothing may come, or go, while a reply or a command is under way: what is
-	// large may take longer. 0 means 3 s. A call on a Redis that hangs therefore
-	// fails instead of hanging too.
+	// ConnectTimeout bounds a dial. ReadTimeout and WriteTimeout bound how long nothing may arrive or leave during
+	// a reply or a command; large ones may take longer. 0 means 3 s. So a call to a hung Redis fails and does not
+	// hang too.
 	ConnectTimeout, ReadTimeout, WriteTimeout time.Duration
 
-	// MaxActive is how many connections may be open at a time; a further call
-	// waits for one of them. 0 means 32, a negative number no limit.
+	// MaxActive is the most open connections; further calls wait for one. 0 means 32, a negative number no limit.
 	MaxActive int
-	// MaxIdle is how many unused connections are kept. A negative number keeps none. 0 means
-	// MaxActive, or 32 where that has no limit, but only 4 of those that nobody has
-	// needed for 10 s, 1 to each node of a cluster: what was opened for a crowd is closed soon after it.
+	// MaxIdle is how many idle connections are kept; a negative number keeps none. 0 means MaxActive, or 32 if
+	// that has no limit, but only 4 (1 for each node of a cluster) of those that were not needed for 10 s, so that
+	// connections opened for a peak are closed soon.
 	MaxIdle int
-	// IdleTimeout closes a connection unused for so long. 0 means 5 minutes, a
-	// negative duration never.
+	// IdleTimeout closes a connection that was idle for that long. 0 means 5 minutes, a negative duration never.
 	IdleTimeout time.Duration
-	// MaxConnLifetime closes a connection that old. 0 means never.
+	// MaxConnLifetime closes a connection of that age. 0 means never.
 	MaxConnLifetime time.Duration
 }
 
@@ -75,15 +69,16 @@ const (
 	thinEvery          = 10 * time.Second
 )
 
-// Redis is what New and server.New work on: a *redis.Pool, for a single server or the master that Sentinels name, or what
-// Connect makes, which may be a Redis Cluster as well. It cannot be anything else.
+// Redis is what New and server.New work on: a *redis.Pool for a single server or for the master that Sentinels
+// name, or the result of Connect, which may also be a Redis Cluster. It cannot be anything else.
 type Redis interface {
 	GetContext(ctx context.Context) (redis.Conn, error)
 	Close() error
 }
 
-// Connect makes the Redis that the options name, to be shared by Clients and Servers. Its connections have a timeout on
-// everything; a call waits for a free one instead of failing, and finds out about dead ones. Nothing is dialled until it is used.
+// Connect returns the Redis that the options name, for Clients and Servers to share. Its connections have timeouts
+// for everything, calls wait for a free connection, and dead connections are noticed. Nothing is dialled before
+// the first use.
 func Connect(o PoolOptions) Redis {
 	if err := o.checkUndivided(); err != nil {
 		return o.unusable(err)
@@ -91,8 +86,8 @@ func Connect(o PoolOptions) Redis {
 	return o.connect()
 }
 
-// NewPool is Connect for who uses the connections otherwise, too. Options that name a Cluster, which has no single pool, are
-// ErrInvalid of each call.
+// NewPool is Connect for programs that also use the connections for other things. A cluster has no single pool:
+// options that name one make every call return ErrInvalid.
 func NewPool(o PoolOptions) *redis.Pool {
 	if o.Cluster != "" {
 		return o.unusable(invalid("cluster", "it is set, and a pool leads to one server: want Connect"))

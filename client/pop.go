@@ -9,15 +9,12 @@ import (
 	"github.com/mix-basic/delayer/internal/wait"
 )
 
-// Pop takes the topic's next ready job, and fails with ErrEmpty when there is
-// none. It is one atomic step; the job is gone from Redis then. Entries whose
-// jobs are gone are passed over and counted (Counters). A Pop does not overtake
-// those who wait in BPop for the same topic on the same Client.
+// Pop takes the topic's next ready job, or returns ErrEmpty if there is none. It is one atomic step, after which the job is gone from
+// Redis. Entries whose jobs are gone are skipped and counted (Counters). Pop does not overtake calls of BPop that wait for the same
+// topic on the same Client.
 //
-// The end of ctx ends Pop at once, but not while Redis is asked: then Pop waits
-// for the answer, as long as the connection's timeouts allow, and returns the job
-// that it brings. When the connection breaks at that moment, the job may be lost, and
-// the error says so (ErrLost).
+// ctx ends Pop at once unless a poll is in flight: then Pop waits for the reply, within the connection's timeouts, and returns the
+// job in it. If the connection breaks at that moment, the job may be lost, and the error is ErrLost.
 func (c *Client) Pop(ctx context.Context, topic string) (Message, error) {
 	got, err := c.takeFor(ctx, wait.Request{Topics: []string{topic}, N: 1})
 	if err != nil {
@@ -26,19 +23,18 @@ func (c *Client) Pop(ctx context.Context, topic string) (Message, error) {
 	return Message(got.Jobs[0]), nil
 }
 
-// BPop is Pop, but waits for a job when there is none, and fails with
-// ErrEmpty when the timeout is over; 0 means to wait as long as ctx allows. Of
-// several topics, the first that has a job is served; with several partitions, the first that had one as of the last probe: see Fetch.
+// BPop is Pop, but waits for a job if there is none, and returns ErrEmpty after the timeout; 0 means to wait as
+// long as ctx allows. Of several topics, the first that has a job is served; with several partitions, the first
+// that had one at the last probe: see Fetch.
 //
-// Waiting takes nothing out of Redis: a cancelled BPop loses no job. All calls of
-// a Client that wait share one connection (to each node of a cluster), whatever their topics, on which Redis
-// wakes the Client that has waited longest for a job, and no other. A server of the original's wakes nobody, and a
-// Redis user may lack the right to subscribe; then jobs are found by asking, once a second and
-// every 50 ms.
+// Waiting takes nothing out of Redis, so a cancelled BPop loses no job. All waiting calls of a Client share one
+// connection (to each node of a cluster), for any topics, on which Redis wakes only the Client that has waited
+// longest. A server of the original wakes nobody, so its jobs are found by checks once a second; a Redis user may
+// lack permission to subscribe, and then the Client polls every 50 ms.
 //
-// While Redis is away, or takes no writes, BPop keeps trying for 3 s before it returns the error. A
-// timeout that is over before Redis could be asked is that error, and not ErrEmpty.
-// A BPop that lost an answer and then got another job returns that job; only Counters shows the loss.
+// While Redis is away or accepts no writes, BPop keeps trying for 3 s before it returns the error. If the timeout
+// ends before Redis has answered, it returns that error and not ErrEmpty. A BPop that lost a reply and then got
+// another job returns that job; only Counters shows the loss.
 func (c *Client) BPop(ctx context.Context, timeout time.Duration, topic string, more ...string) (Message, error) {
 	topics := append([]string{topic}, more...)
 	var got wait.Jobs

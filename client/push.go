@@ -16,25 +16,24 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// Message is a job: what is pushed, and what a consumer gets. Topic and Body
-// must not be empty (the original's consumers take no such jobs; but see EmptyBody). All three may
-// hold any bytes: an ID up to 4 KiB, a topic up to 1 KiB, a body up to the 512 MiB
-// of a Redis string. A body goes to Redis and back in one piece, and others wait
-// meanwhile, so beyond a megabyte it is better kept elsewhere.
+// Message is a job as it is pushed and as a consumer gets it. Topic and Body must not be empty, because consumers
+// of the original drop such jobs (but see EmptyBody). All three may hold any bytes: an ID up to 4 KiB, a topic up
+// to 1 KiB, a body up to the 512 MiB of a Redis string. A body is sent in one piece, and others wait meanwhile, so
+// store bodies above a megabyte elsewhere.
 type Message struct {
-	// ID names the job among all topics. Left empty, Push makes one.
+	// ID identifies the job among all topics. If it is empty, Push makes one.
 	ID string `json:"id"`
-	// Topic names the ready queue the job goes to.
+	// Topic names the ready queue of the job.
 	Topic string `json:"topic"`
-	// Body is the job's content.
+	// Body is the content of the job.
 	Body string `json:"body"`
 }
 
-// DefaultReadyMaxLifetime is how long a job is kept once it is ready, unless
-// ReadyMaxLifetime says otherwise: 7 days, as in the original's PHP client.
+// DefaultReadyMaxLifetime is how long a job is kept after it became ready, unless ReadyMaxLifetime says otherwise:
+// 7 days, as in the original's PHP client.
 const DefaultReadyMaxLifetime = store.DefaultLifetime
 
-// PushOption changes one push.
+// PushOption configures one push.
 type PushOption func(*pushOptions)
 
 type pushOptions struct {
@@ -49,45 +48,43 @@ type pushOptions struct {
 	group                      *group
 }
 
-// ReadyMaxLifetime sets how long the job is kept, for want of a consumer, once it is ready.
-// It is a millisecond at least and MaxDelay at most; Redis counts it in milliseconds.
+// ReadyMaxLifetime sets how long the job is kept after it became ready, if nobody consumes it: from 1 ms to
+// MaxDelay, counted in milliseconds.
 func ReadyMaxLifetime(d time.Duration) PushOption {
 	return func(o *pushOptions) { o.Lifetime = d }
 }
 
-// MaxAttempts sets how often the job is delivered to those who reserve jobs, 1 at least. If
-// it is not acknowledged then, it becomes a dead letter. Without it the consumer's own limit
-// counts. Pop and BPop ignore attempts.
+// MaxAttempts sets how often the job is delivered to consumers that reserve, at least 1. If it is not acknowledged
+// by then, it becomes a dead letter. The default is the consumer's own limit. Pop and BPop ignore attempts.
 func MaxAttempts(n int) PushOption {
 	return func(o *pushOptions) { o.MaxAttempts = n; o.limited = true }
 }
 
-// TTR ("time to run") sets for how long the job is reserved for a consumer who does
-// not say so himself: a millisecond at least, and 24 h at most. Without it that is 30 s. Less than 100 ms
-// counts as that, so that the lease lasts for some round trips.
+// TTR ("time to run") sets how long the job is reserved for a consumer that names no lease: from 1 ms to 24 h, 30
+// s by default. Less than 100 ms counts as 100 ms, so that the lease outlasts a few round trips.
 func TTR(d time.Duration) PushOption {
 	return func(o *pushOptions) { o.TTR = d; o.timed = true }
 }
 
-// EmptyBody lets the job's body be empty. Consumers of the original drop such a job: so it is for topics
-// that have none of these.
+// EmptyBody allows an empty body. Consumers of the original drop such a job, so use it only for topics without
+// them.
 func EmptyBody() PushOption {
 	return func(o *pushOptions) { o.mayBeEmpty = true }
 }
 
-// Replicas has the push wait until n of the Redis master's replicas have the job, 1 to 100, for the timeout at
-// most, 1 ms to 10 s. If fewer have it by then the push fails with a [ReplicasError], which says how many do; the job is
-// stored all the same. It narrows what a failover can lose, and is no guarantee: a replica that does not have the job may be
-// the one that is promoted, and the master may die before it tells. Redis's min-replicas-to-write adds that a master
-// without replicas takes no jobs, once it has noticed.
+// Replicas makes the push wait until n replicas of the Redis master have the job, 1 to 100, for up to the timeout,
+// 1 ms to 10 s. If fewer have it by then, the push returns a [ReplicasError] that says how many do; the job is
+// stored all the same. It reduces what a failover can lose, but guarantees nothing: a replica without the job may
+// be promoted, and the master may die before it answers. With Redis's min-replicas-to-write, a master that has
+// noticed that it has no replicas accepts no jobs.
 //
-// Such pushes share round trips with their like, not with others, and may wait for each other. The end of
-// ctx is as for others. The Redis user needs +wait.
+// Such pushes share batches with each other and not with other pushes. ctx ends them as it ends any push. The
+// Redis user needs +wait.
 func Replicas(n int, timeout time.Duration) PushOption {
 	return func(o *pushOptions) { o.Replicas = store.Replicas{N: n, Within: timeout}; o.replicated = true }
 }
 
-// The most that Replicas takes.
+// Upper bounds of Replicas.
 const (
 	MaxReplicas        = 100
 	MaxReplicasTimeout = 10 * time.Second
@@ -98,35 +95,33 @@ type Outcome string
 
 // The outcomes of pushes.
 const (
-	Created  Outcome = "created"  // there was no job of that ID
-	Replaced Outcome = "replaced" // there was one: it has the new content and due time
-	Kept     Outcome = "kept"     // there was one: it has the new content, but keeps its due time
-	Added    Outcome = "added"    // there was a group (see Group), which has got one more
-	Refused  Outcome = "refused"  // ErrExists: nothing has changed
-	Followed Outcome = "followed" // there was one, reserved: the new job takes its place when it is done
+	Created  Outcome = "created"  // there was no job with that ID
+	Replaced Outcome = "replaced" // there was one; it got the new content and due time
+	Kept     Outcome = "kept"     // there was one; it got the new content and kept its due time
+	Added    Outcome = "added"    // there was a group (see Group), which got one more body
+	Refused  Outcome = "refused"  // ErrExists; nothing has changed
+	Followed Outcome = "followed" // there was a reserved one; the new job takes its place when it is done
 )
 
 var outcomes = map[store.Outcome]Outcome{store.DidCreate: Created, store.DidReplace: Replaced, store.DidKeep: Kept, store.DidRefuse: Refused, store.DidFollow: Followed, store.DidAdd: Added}
 
-// The options that say what a push does about earlier pushes of its ID. A push has one of Replace, Refuse, KeepEarlier, KeepLater, Follow,
-// Debounce, Once and OnceAs at most, and one to a Group none of them but Once and OnceAs. All but Replace, Refuse, KeepEarlier and
-// KeepLater need an ID; Push makes one for these, and finds no other.
+// Options that say what a push does if its ID was pushed before. A push has at most one of Replace, Refuse, KeepEarlier, KeepLater,
+// Follow, Debounce, Once and OnceAs; a push to a Group may only have Once or OnceAs. Follow, Debounce, Once and OnceAs need an ID.
 //
-// A job that is ready or reserved counts as due now. All but Refuse, Once and OnceAs, and Follow where it says so, replace topic, body,
-// lifetime and what else the push says; the job begins anew, with all its attempts, and a consumer who has reserved it loses the lease.
+// A ready or reserved job counts as due now. A push that replaces a job sets its topic, body, lifetime and other options anew; the
+// job starts over with all its attempts, and a consumer that has reserved it loses the lease.
 var (
-	// Replace lets the new due time count, so a ready job waits again. This is what Push does without an option.
+	// Replace replaces the job, with the new due time, so a ready job waits again. It is the default.
 	Replace = ifExists("Replace", store.Replace)
 	// Refuse changes nothing: Push returns ErrExists.
 	Refuse = ifExists("Refuse", store.Refuse)
-	// KeepEarlier lets the earlier of both due times count.
+	// KeepEarlier replaces the job, but keeps the earlier due time.
 	KeepEarlier = ifExists("KeepEarlier", store.KeepEarlier)
-	// KeepLater lets the later of both due times count.
+	// KeepLater replaces the job, but keeps the later due time.
 	KeepLater = ifExists("KeepLater", store.KeepLater)
-	// Follow is Replace, but leaves a job alone that is reserved, with its lease. The new job takes its place when it is
-	// acknowledged, has become a dead letter, or was popped, not before its own due time. The newest of several such pushes counts. So no trigger is lost,
-	// and none is handled beside the one before. The new job is handled once the old one's consumer is done, or has died, and its attempts are used
-	// up: until then that one is tried again.
+	// Follow is Replace, but leaves a reserved job and its lease alone. The new job takes its place when that one is acknowledged,
+	// popped or becomes a dead letter, but not before its own due time; of several such pushes the newest counts. So no trigger is lost,
+	// and none is handled while the previous one is. If the consumer of the reserved job dies, that job is retried first.
 	Follow = ifExists("Follow", store.Follow)
 )
 
@@ -134,28 +129,31 @@ func ifExists(name string, p store.Policy) PushOption {
 	return func(o *pushOptions) { o.Policy, o.chosen = p, name }
 }
 
-// Debounce is Replace, but the job falls due so long, up to MaxDelay, after the first of these pushes at the latest, however many
-// follow. So a burst of triggers is one job, which comes when nothing was pushed for its delay, or after longest. Once the job was
-// reserved, or is gone, the next push is the first of a new burst. See Replace for what it goes together with.
+// Debounce is Replace, except that the job falls due at the latest that long, up to MaxDelay, after the first of
+// these pushes, however many follow. It turns a burst of triggers into one job, which comes when nothing was
+// pushed for its delay, or after longest. When the job was reserved or is gone, the next push starts a new burst.
+// See Replace for what it can be combined with.
 func Debounce(longest time.Duration) PushOption {
 	return func(o *pushOptions) {
 		o.Policy, o.debounced, o.wrong = store.Debounce(longest), true, cmp.Or(o.wrong, checkLength("debounce", longest, MaxDelay))
 	}
 }
 
-// Once makes a push of the ID count once within the window, up to MaxDelay, whatever becomes of the job: waiting, reserved, done,
-// dead or popped. A further push of it changes nothing and returns the ID and ErrExists, as does one of an ID that exists. So a
-// push can be made again after a lost answer, and a trigger can be throttled. The window begins with the push that counts, by Redis's clock.
-// Remove frees the ID. Other pushes don't look at it, and have no window. See Replace for what it goes together with.
+// Once makes a push of the ID count once within the window, up to MaxDelay, whatever happens to the job: waiting,
+// reserved, done, dead or popped. Another push of it changes nothing and returns the ID and ErrExists, as does a
+// push of an existing ID. So a push can be repeated after a lost reply, and a trigger can be throttled. The window
+// begins with the push that counts, by Redis's clock. Remove frees the ID. Other pushes ignore the window and have
+// none. See Replace for what it can be combined with.
 func Once(window time.Duration) PushOption {
 	return func(o *pushOptions) {
 		o.Policy, o.once, o.wrong = store.Once(window), true, cmp.Or(o.wrong, checkLength("once", window, MaxDelay))
 	}
 }
 
-// OnceAs is Once for pushes that are to say the same: one that does not count, and says something else than the one that does,
-// returns ErrReused, which is ErrExists, too. What they say is content, of any length, such as the message and its options as one text; Redis
-// keeps a hash of it. That is not compared with a push of the ID by another option, nor while partitions grow.
+// OnceAs is Once for pushes that should have the same content: one that does not count, and whose content differs
+// from the one that does, returns ErrReused, which is also ErrExists. The content is any text, such as message and
+// options as one string; Redis keeps a hash of it. It is not compared with pushes of the ID by other options, nor
+// while jobs migrate to other partitions.
 func OnceAs(window time.Duration, content string) PushOption {
 	sum := sha256.Sum256([]byte(content))
 	return func(o *pushOptions) {
@@ -164,37 +162,33 @@ func OnceAs(window time.Duration, content string) PushOption {
 	}
 }
 
-// Push stores a job that falls due after the delay, and returns its ID. The
-// delay counts from now by Redis's clock and is rounded up to milliseconds; with
-// delay 0 the job is ready at once, without a server.
+// Push stores a job that falls due after the delay, and returns its ID. The delay counts from now, by Redis's
+// clock, and is rounded up to milliseconds. With delay 0 the job is ready at once, without a server.
 //
-// The delay has a unit: 30*time.Second. A bare 30 is 30 ns in Go. As the rest of a computed delay
-// may be as short, it is taken, but the Client's logger says so once (WithLogger).
+// The delay has a unit: 30*time.Second. A bare 30 is 30 ns in Go. A computed delay may be that short, so Push
+// accepts it, but the Client's logger warns once (WithLogger).
 //
-// An error after which the job is stored all the same is a [ReplicasError] (see [Replicas]); the ID comes with it.
+// Push is one atomic step: after an error from Redis (ErrExists, maxmemory reached) nothing has changed, except
+// that with a [ReplicasError] (see [Replicas]) the job is stored and its ID is returned. A ctx with a deadline
+// ends the push at the deadline, even if Redis is silent. One that can only be cancelled ends it while it waits
+// for its turn; a push that was sent waits for its reply, within the connection's timeouts. If the connection
+// breaks or the deadline passes before the reply, it is unknown whether the job was stored. Pushing it again under
+// the same ID is safe unless it may have been consumed by then.
 //
-// It is one atomic step: with an error from Redis (ErrExists, maxmemory reached) nothing has
-// changed. A ctx with a deadline ends the push then, be Redis silent. One that can only be
-// cancelled ends it as long as it waits for its turn; a push that is under way gets its
-// answer, as long as the connection's timeouts allow. When the connection breaks, or the
-// deadline passes, while the answer is due, it is unknown whether the job was stored; pushing
-// it again under the same ID is safe unless it may have been consumed by then.
-//
-// While a node of a Redis Cluster is away a push without an ID gets one of a partition that is well, unless it may be stored already. One
-// with an ID belongs to its partition, and fails after 3 s if that is away.
+// While a node of a Redis Cluster is away, a push without an ID gets an ID of a healthy partition, unless the job
+// may be stored already. A push with an ID belongs to its partition, and fails after 3 s if that is away.
 func (c *Client) Push(ctx context.Context, m Message, delay time.Duration, opts ...PushOption) (id string, err error) {
 	return c.push(ctx, m, store.Due{After: delay}, checkDelay("delay", delay), opts, nil)
 }
 
-// PushAt is Push for a job that falls due at a time, within MaxDelay from now;
-// one in the past means at once.
-// Redis's clock says when that is.
+// PushAt is Push for a job that falls due at a time, by Redis's clock, up to MaxDelay from now. A time in the past
+// means at once.
 func (c *Client) PushAt(ctx context.Context, m Message, due time.Time, opts ...PushOption) (id string, err error) {
 	return c.push(ctx, m, store.Due{At: due}, checkDue(due), opts, nil)
 }
 
-// PushOne is Push or PushAt of one job, and tells what the push did: with ErrExists it is Refused, after any other error that is empty. The
-// options of the call go behind the job's own. The error is the Result's, too.
+// PushOne is Push or PushAt for one job, and also returns what the push did: Refused with ErrExists, and empty
+// after any other error. The options of the call follow the job's own. The error is the Result's too.
 func (c *Client) PushOne(ctx context.Context, job Delayed, opts ...PushOption) (r Result, err error) {
 	due, wrong := dueOf(job)
 	r.ID, err = c.push(ctx, job.Message, due, wrong, slices.Concat(job.Options, opts), &r.Outcome)
@@ -228,7 +222,8 @@ func (c *Client) push(ctx context.Context, m Message, due store.Due, wrong error
 	return job.ID, nil
 }
 
-// pushWith is push of a job with options, or while there is a previous layout, or whose ID may be of any of several partitions.
+// pushWith pushes a job with options, or during a previous layout, or whose ID may belong to any of several
+// partitions.
 func (c *Client) pushWith(ctx context.Context, m Message, job store.Delayed, o *pushOptions) (_ string, err error) {
 	if job.Told == nil && (o.report != nil || c.previous != nil) {
 		job.Told = new(store.Told) // which may be set when nobody waits any more
@@ -261,7 +256,7 @@ func (c *Client) pushWith(ctx context.Context, m Message, job store.Delayed, o *
 	return o.pushed(job.StoredID(), did, err)
 }
 
-// pushed is what Push returns once it is known what it did.
+// pushed returns what Push returns, given what the push did.
 func (o *pushOptions) pushed(id string, did store.Outcome, err error) (string, error) {
 	if o.report != nil {
 		*o.report = outcomes[did]
@@ -272,7 +267,7 @@ func (o *pushOptions) pushed(id string, did store.Outcome, err error) (string, e
 	return id, failed("push", id, err)
 }
 
-// newJob is the message as the store takes it, with an ID in any case.
+// newJob returns the message as the store takes it, always with an ID.
 func newJob(m Message, due store.Due, o *pushOptions) (store.Delayed, error) {
 	if err := checkPush(m, due, o); err != nil {
 		return store.Delayed{}, err
@@ -331,7 +326,7 @@ func checkPush(m Message, due store.Due, o *pushOptions) error {
 	return nil
 }
 
-// check says what is wrong with the options of a push of that message.
+// check returns what is wrong with a push of that message.
 func (o *pushOptions) check(m Message, due store.Due) error {
 	if o.limited && (o.MaxAttempts < 1 || o.MaxAttempts > math.MaxInt32) {
 		return invalid("max attempts", fmt.Sprintf("%d is not from 1 to %d", o.MaxAttempts, math.MaxInt32))
@@ -351,7 +346,7 @@ func (o *pushOptions) check(m Message, due store.Due) error {
 	return cmp.Or(o.wrong, checkLength("ready max lifetime", o.Lifetime, MaxDelay), ttr, replicas)
 }
 
-// checkTogether says which parts of a push of that message do not go together.
+// checkTogether returns which parts of a push of that message exclude each other.
 func (o *pushOptions) checkTogether(m Message, due store.Due) error {
 	given := map[string]bool{
 		"id": m.ID != "", "delay": due.After != 0, "due": !due.At.IsZero(), "if_exists": o.chosen != "", "follow": o.chosen == "Follow",
@@ -364,7 +359,7 @@ func (o *pushOptions) checkTogether(m Message, due store.Due) error {
 	return nil
 }
 
-// nameOf is what a part of the push is called in Go.
+// nameOf returns the Go name of a part of the push.
 func (o *pushOptions) nameOf(part string) string {
 	switch part {
 	case "if_exists":

@@ -8,20 +8,20 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// buryFailures is when it was last said of topics that jobs of theirs can't be made dead letters.
+// buryFailures remembers when each topic was last reported because its jobs cannot become dead letters.
 type buryFailures struct {
 	mu   sync.Mutex
 	said map[string]time.Time
 }
 
 const (
-	// remindEvery is how often it is said at most.
+	// remindEvery is how often a topic is reported.
 	remindEvery = time.Minute
-	// maxSaid is of how many topics it is known.
+	// maxSaid is how many topics are remembered.
 	maxSaid = 1000
 )
 
-// isNews reports whether it is to be said now.
+// isNews reports whether to report the topic now.
 func (p *buryFailures) isNews(topic string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -36,14 +36,14 @@ func (p *buryFailures) isNews(topic string) bool {
 	return true
 }
 
-// popped sees to what an answer says besides its jobs.
+// popped handles what a reply says besides its jobs.
 func (c *Client) popped(p store.Popped) {
 	c.tellStale(p.Stale)
 	c.tellDeferred(p.Deferred)
 }
 
-// tellStale counts the IDs, and tells WithStaleHook's function of them. That may fail as it likes: jobs
-// are on their way to callers, who must get them.
+// tellStale counts the IDs and passes them to WithStaleHook's function. Whatever that function does, the jobs of
+// the reply must reach their callers.
 func (c *Client) tellStale(ids []string) {
 	if len(ids) == 0 {
 		return
@@ -65,7 +65,7 @@ func (c *Client) tellStale(ids []string) {
 	<-done
 }
 
-// tellDeferred says which jobs can't be made dead letters, one of each topic and each minute.
+// tellDeferred logs jobs that cannot become dead letters, one for each topic and minute.
 func (c *Client) tellDeferred(list []store.Deferred) {
 	for _, p := range list {
 		if c.buryFailures.isNews(p.Topic) {

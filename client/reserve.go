@@ -12,16 +12,15 @@ import (
 	"github.com/mix-basic/delayer/internal/wait"
 )
 
-// MaxLease is how long a lease is at most.
+// MaxLease is the longest lease.
 const MaxLease = store.MaxLease
 
-// Reserve is BPop, but the job stays in Redis: it is leased to the caller, and delivered
-// again when the lease ends before the Delivery was settled, by Ack for instance. So a
-// consumer may crash without losing a job. A lease of 0 is as long as the producer says (TTR), or
-// else 30 s. Another one is a millisecond at least: a bare 60 is 60 ns in Go, and ErrInvalid.
+// Reserve is BPop, but the job stays in Redis: it is leased to the caller, and delivered again if the lease ends
+// before the Delivery was settled, for example by Ack. So a consumer may crash without losing a job. A lease of 0
+// means the producer's TTR, or else 30 s. Any other lease is at least 1 ms: a bare 60 is 60 ns in Go, and
+// ErrInvalid.
 //
-// A Reserve whose answer is lost leases a job to nobody: that one comes back when the lease ends,
-// and this counts as an attempt.
+// If the reply to a Reserve is lost, its job comes back when the lease ends, and this counts as an attempt.
 //
 // A job that has used up its attempts (MaxAttempts) becomes a dead letter instead of being delivered.
 func (c *Client) Reserve(ctx context.Context, timeout, lease time.Duration, topic string, more ...string) (*Delivery, error) {
@@ -45,7 +44,7 @@ func (c *Client) reserve(ctx context.Context, timeout, lease time.Duration, topi
 	return c.deliveries(got, FetchOptions{})[0], nil
 }
 
-// reservation is the kind of such a reserve.
+// reservation returns the wait.Kind for a lease and a number of attempts.
 func reservation(lease time.Duration, attempts int) (wait.Kind, error) {
 	switch {
 	case lease < 0 || lease > MaxLease:
@@ -58,10 +57,10 @@ func reservation(lease time.Duration, attempts int) (wait.Kind, error) {
 	return wait.Kind{Reserves: true, Reservation: store.Reservation{Lease: lease, MaxAttempts: attempts}}, nil
 }
 
-// ReserveBatch reserves up to n of the topic's next ready jobs, 1 to 1,000, and fails with
-// ErrEmpty when there is none. As PopBatch it asks for up to 250 jobs or about 1 MiB at a time,
-// and returns those that have come when the connection breaks, or ctx ends, after the first of these.
-// So it does when a third of a lease is over, as large jobs take long over a slow network.
+// ReserveBatch reserves up to n of the topic's next ready jobs, 1 to 1,000, or returns ErrEmpty if there is none.
+// Like PopBatch it asks for up to 250 jobs or about 1 MiB at a time, and returns the jobs that have arrived if the
+// connection breaks, or ctx ends, after the first part. It also stops when a third of a lease is over, because
+// large jobs take long on a slow network.
 func (c *Client) ReserveBatch(ctx context.Context, topic string, n int, lease time.Duration) ([]*Delivery, error) {
 	k, err := reservation(lease, 0)
 	var got wait.Jobs
@@ -73,42 +72,42 @@ func (c *Client) ReserveBatch(ctx context.Context, topic string, n int, lease ti
 
 // FetchOptions say what Fetch reserves.
 type FetchOptions struct {
-	// Topics are served in this order: what comes first goes first. With several partitions that is so as of the last probe: see Fetch.
+	// Topics are served in this order. With several partitions it holds as of the last probe: see Fetch.
 	Topics []FetchTopic
-	// Max is how many jobs are reserved at most, 1 to 250.
+	// Max is the most jobs to reserve, 1 to 250.
 	Max int
 	// Lease is as in Reserve.
 	Lease time.Duration
-	// MaxAttempts is how often a job is delivered whose producer did not say so; 0 is
-	// any number.
+	// MaxAttempts is how often a job is delivered if its producer did not set it; 0 means no limit.
 	MaxAttempts int
-	// NoWait has Fetch fail with ErrEmpty when there is no job.
+	// NoWait makes Fetch return ErrEmpty if there is no job.
 	NoWait bool
-	// Timeout is how long Fetch waits at most, and fails with ErrEmpty then; 0 is as long as ctx
-	// allows.
+	// Timeout is how long Fetch waits before it returns ErrEmpty; 0 means as long as ctx allows.
 	Timeout time.Duration
 }
 
 // FetchTopic is a topic, and how its jobs are reserved.
 type FetchTopic struct {
 	Topic string
-	// Max is how many of its jobs are wanted at most; 0 is as many as in all.
+	// Max is the most jobs of this topic; 0 means FetchOptions.Max.
 	Max int
-	// Lease and MaxAttempts count more than those of FetchOptions, unless they are 0. Neighbouring
-	// topics that are alike in both share one call; those behind are asked for only if it brings nothing.
+	// Lease and MaxAttempts override those of FetchOptions unless they are 0. Adjacent topics with the same values
+	// share one call; later ones are asked only if it brings nothing.
 	Lease       time.Duration
 	MaxAttempts int
 }
 
-// Fetch waits, unless NoWait is set, until there is a job of any of the topics, and reserves as
-// many as are there and wanted, with one call. Of several partitions one serves that call, so there may be more
-// jobs in others, whose turn is next. It is what a pool of workers is built on: see package worker.
+// Fetch waits, unless NoWait is set, until there is a job of any of the topics, and reserves as many as there are
+// and as are wanted, with one call. With several partitions one of them serves the call, so others may have more
+// jobs; their turn comes next. Pools of workers are built on it: see package worker.
 //
-// With several topics and several partitions the order of the topics holds for the first topic of a call, as of the last probe: the
-// partition that serves the call is one that had jobs of the earliest topic that had any; the jobs of other topics come from the same partition. The
-// Client remembers what each partition has ready, and probes all of them again when nothing is left, and after every four jobs for each of its
-// topics × partitions queues, at 500 queues a second if jobs take longer. While other topics keep the caller busy, a job in a queue that was empty
-// waits for that at most: 1.6 s with 50 topics and 16 partitions. With one topic or one partition nothing is remembered.
+// With several topics and several partitions, the order of topics holds for the first topic of a call, as of the
+// last probe: the partition that serves the call had jobs of the earliest topic that had any, and the jobs of
+// other topics come from the same partition. The Client remembers what each partition has ready. It probes all of
+// them again when nothing is left, and after four jobs for each of its topics × partitions queues, or at 500
+// queues a second if jobs take longer. While other topics keep the caller busy, a job in a queue that was empty
+// waits for that probe: up to 1.6 s with 50 topics and 16 partitions. With one topic or one partition nothing is
+// remembered.
 func (c *Client) Fetch(ctx context.Context, o FetchOptions) ([]*Delivery, error) {
 	list, err := c.fetch(ctx, o)
 	return list, failed("fetch", "", err)
@@ -123,7 +122,7 @@ func (c *Client) fetch(ctx context.Context, o FetchOptions) ([]*Delivery, error)
 	return c.deliveries(got, o), err
 }
 
-// attempts is how often a job of the topic is delivered that does not say so.
+// attempts returns how often a job of the topic is delivered if its producer did not set it.
 func (o *FetchOptions) attempts(topic string) int {
 	for i := range o.Topics {
 		if o.Topics[i].Topic == topic {

@@ -12,78 +12,84 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// Schedule is a periodic job: at each of its occurrences a server pushes a job to Topic, with Body. Any number of servers push one.
-// The job of an occurrence has the ID "{name}@2026-11-23T07:00:00Z", the occurrence in UTC, but for what OverlapFollow says.
+// Schedule is a periodic job: at each occurrence a server pushes a job to Topic with Body. Any number of servers
+// push exactly one. Its ID is "{name}@2026-11-23T07:00:00Z", with the occurrence in UTC, except under
+// OverlapFollow.
 type Schedule struct {
-	// Name is that of one schedule among all topics, up to 200 bytes without braces and control characters.
+	// Name is unique among the schedules of all topics: up to 200 bytes without braces and control characters.
 	Name string
-	// Cron says when, by five fields (minute, hour, day of the month, month, day of the week) as in crontab(5), "@daily" and the
-	// like, or "@every 90s". A day of the month may be L, LW or 15W, a day of the week 5#2 or 5L. Where clocks change, a spec
-	// whose minutes and hours both are numbers has each occurrence once, and any other goes on.
+	// Cron has five fields (minute, hour, day of the month, month, day of the week) as in crontab(5), or is
+	// "@daily" and the like, or "@every 90s". A day of the month may be L, LW or 15W, a day of the week 5#2 or 5L.
+	// At clock changes, a spec with fixed minutes and hours has each occurrence exactly once, and any other spec
+	// simply continues.
 	Cron string
-	// Every is the time from each occurrence to the next, in place of Cron: 10 ms to 10 years, in whole milliseconds. The first one is so
-	// long after now.
+	// Every is the interval between occurrences, instead of Cron: 10 ms to 10 years, in whole milliseconds. The
+	// first one comes one interval from now.
 	Every time.Duration
-	// Zone is that of Cron, by its name: "Europe/Berlin". Empty means UTC. A program without the zones' rules imports time/tzdata.
+	// Zone is the time zone of Cron, such as "Europe/Berlin". Empty means UTC. A program on a host without time
+	// zones imports time/tzdata.
 	Zone string
-	// Topic and Body are those of its jobs.
+	// Topic and Body are those of the jobs.
 	Topic, Body string
-	// Missed says what becomes of occurrences that passed while no server ran, or Redis was away. Empty means MissedOnce.
+	// Missed says what happens with occurrences that passed while no server ran or Redis was away. Empty means
+	// MissedOnce.
 	Missed Missed
-	// Overlap says what becomes of an occurrence while the job of the one before is not done. Empty means OverlapAllow.
+	// Overlap says what happens at an occurrence while the previous job is not done. Empty means OverlapAllow.
 	Overlap Overlap
-	// Jitter is by how much a job is delayed at most, at random. 0 is not at all.
+	// Jitter is the most that a job is delayed at random. 0 means not at all.
 	Jitter time.Duration
-	// Options are those of its jobs: ReadyMaxLifetime, MaxAttempts, TTR and EmptyBody.
+	// Options are those of the jobs: ReadyMaxLifetime, MaxAttempts, TTR and EmptyBody.
 	Options []PushOption
 }
 
-// Missed is what becomes of occurrences that nobody saw in time. Those without a job are counted, and in the server's log.
+// Missed says what happens with missed occurrences. Those without a job are counted and logged by the server.
 type Missed string
 
 // The choices for Missed.
 const (
-	MissedOnce Missed = store.MissedOnce // the last one has a job, at once
-	MissedSkip Missed = store.MissedSkip // none has that is more than a minute late, or followed by another one
-	MissedAll  Missed = store.MissedAll  // the last 100 have jobs, at once
+	MissedOnce Missed = store.MissedOnce // the last one gets a job at once
+	MissedSkip Missed = store.MissedSkip // the last one gets a job unless it is more than a minute late
+	MissedAll  Missed = store.MissedAll  // the last 100 get jobs at once
 )
 
-// Overlap is what becomes of an occurrence while the last job is waiting, ready or reserved. Where the number of partitions grows, one that is
-// reserved in a partition of before is not seen once the schedule has moved.
+// Overlap says what happens at an occurrence while the last job is waiting, ready or reserved. While jobs migrate,
+// a job that is reserved in an old partition is not seen after the schedule has moved.
 type Overlap string
 
 // The choices for Overlap.
 const (
-	OverlapAllow Overlap = store.OverlapAllow // it has its job all the same
-	OverlapSkip  Overlap = store.OverlapSkip  // it has none, and is counted
+	OverlapAllow Overlap = store.OverlapAllow // the occurrence has its job all the same
+	OverlapSkip  Overlap = store.OverlapSkip  // the occurrence has none, and is counted
 
-	// OverlapFollow has no two jobs run at a time, and one begin after each occurrence. If a consumer has begun the last job, the
-	// occurrence's is delivered when that is done, under its ID, as one that was pushed with Follow; of several such occurrences the newest one
-	// counts. If nobody has begun it yet, it stands for the occurrence, too. Occurrences that so have no job of their own are counted as overlapped.
+	// OverlapFollow never has two jobs running at a time, and begins one after each occurrence. If a consumer has
+	// begun the last job, the occurrence's job is delivered when that one is done, under the last job's ID, like a
+	// push with Follow; of several such occurrences the newest counts. If nobody has begun the last job yet, it
+	// serves this occurrence too. Occurrences without a job of their own count as overlapped.
 	OverlapFollow Overlap = store.OverlapFollow
 )
 
-// Scheduled is what is known of a schedule.
+// Scheduled is a schedule and its history.
 type Scheduled struct {
-	// Schedule is what it was made with, and can make it again. Of Cron and Every it has one.
+	// Schedule can be passed to Client.Schedule again. It has either Cron or Every.
 	Schedule
-	// ReadyMaxLifetime, MaxAttempts and TTR are what its Options say; of the last two 0 if they don't.
+	// ReadyMaxLifetime, MaxAttempts and TTR are those of its Options; the last two are 0 if not set.
 	ReadyMaxLifetime time.Duration
 	MaxAttempts      int
 	TTR              time.Duration
 	// Owner is who keeps it, see SetSchedules; empty if nobody does.
 	Owner string
-	// Next is its next occurrence, zero if there is none.
+	// Next is the next occurrence, zero if there is none.
 	Next time.Time
-	// Paused is since when it has been; zero if it is not.
+	// Paused is when it was paused; zero if it is not.
 	Paused time.Time
-	// LastID is that of its last job; empty if there was none.
+	// LastID is the ID of its last job; empty if there was none.
 	LastID string
-	// Jobs is how many it has had.
+	// Jobs is how many jobs it has had.
 	Jobs int64
-	// Late, Overlapped and WhilePaused are how many occurrences had no job: it was too late, the last one was not done, it was paused.
+	// Late, Overlapped and WhilePaused count occurrences without a job: too late, the last job not done, the
+	// schedule paused.
 	Late, Overlapped, WhilePaused int64
-	// Past are its last ten occurrences, the oldest first; of many that were too late at a time, the last of them.
+	// Past are its last ten occurrences, the oldest first. If many were too late at once, it has the last of them.
 	Past []Occurrence
 }
 
@@ -91,10 +97,10 @@ type Scheduled struct {
 type Occurrence struct {
 	At     time.Time
 	Result OccurrenceResult
-	Late   time.Duration // by how much it was when a server saw it
+	Late   time.Duration // how late a server saw it
 }
 
-// OccurrenceResult is what became of an Occurrence.
+// OccurrenceResult is the result of an Occurrence.
 type OccurrenceResult string
 
 // The results of occurrences.
@@ -106,12 +112,13 @@ const (
 	OccurrencePaused     OccurrenceResult = "paused"     // it had no job: the schedule was paused
 )
 
-// Schedule stores a schedule, or changes the one of that name, and returns its next occurrence. It is in force once it returns, with no
-// server running, too. One that is as it is to be stays untouched. If only when it is due has changed, or its zone, its next occurrence is a new
-// one; else that stays. Occurrences of the old spec that are overdue by then are treated as Missed says. A paused one stays paused.
+// Schedule stores a schedule, or changes the one with that name, and returns its next occurrence. It takes effect
+// at once, even if no server runs. If nothing changes, nothing is written. If the spec or its zone changes, the
+// next occurrence is computed anew; otherwise it stays. Overdue occurrences of the old spec are treated as Missed
+// says. A paused schedule stays paused.
 //
-// What is wrong is ErrInvalid, which says where in Cron. It fails with ErrExists if there is a job of the ID "{name}@schedule", as
-// which it would be kept.
+// Mistakes are ErrInvalid, with their place in Cron. It returns ErrExists if there is a job with the ID
+// "{name}@schedule", under which it would be stored.
 func (c *Client) Schedule(ctx context.Context, s Schedule) (next time.Time, err error) {
 	next, _, err = c.schedule(ctx, s, "")
 	return next, failed("schedule", s.Name, err)
@@ -140,7 +147,7 @@ func (c *Client) schedule(ctx context.Context, s Schedule, owner string) (next t
 	return next.In(zone), changed, err
 }
 
-// check refuses what can't be a schedule, and returns what can as the store takes it.
+// check refuses an invalid schedule, and returns it as the store takes it.
 func (s Schedule) check() (stored store.Schedule, spec *cron.Spec, zone *time.Location, err error) {
 	text := cron.Text(s.Cron, s.Every)
 	o := pushOptions{Terms: store.Terms{Lifetime: DefaultReadyMaxLifetime}}.with(s.Options)
@@ -190,10 +197,10 @@ func loadZone(name string) (*time.Location, error) {
 	return nil, invalid("zone", fmt.Sprintf("%q is not known here: want a name as Europe/Berlin; a program that runs where there are no zones imports time/tzdata", name))
 }
 
-// SetSchedules makes these the schedules that owner keeps: new ones, and those that have changed, are stored as by Schedule, and what else is
-// kept by that owner is deleted. Those of others stay. So a program can have its schedules in its code, and set them when it starts.
-// It returns the names of those that were stored or deleted. An owner is a text up to 200 bytes, not empty; that of the daemon's configuration
-// file is "file". If one is wrong, nothing is changed.
+// SetSchedules makes these the schedules of owner: it stores new and changed ones as Schedule does, and deletes
+// all others of that owner. Schedules of other owners stay. So a program can define its schedules in code and set
+// them when it starts. It returns the names of those that were stored or deleted. An owner is a text of 1 to 200
+// bytes; the daemon's configuration file is "file". If one schedule is invalid, nothing is changed.
 func (c *Client) SetSchedules(ctx context.Context, owner string, schedules []Schedule) (changed []string, err error) {
 	changed, err = c.setSchedules(ctx, owner, schedules)
 	return changed, failed("set schedules", owner, err)
@@ -237,7 +244,7 @@ func (c *Client) setSchedules(ctx context.Context, owner string, schedules []Sch
 	return changed, err
 }
 
-// Unschedule deletes a schedule; its jobs stay. False means that there is none (any more).
+// Unschedule deletes a schedule; its jobs stay. False means that there is none.
 func (c *Client) Unschedule(ctx context.Context, name string) (bool, error) {
 	was, err := c.unschedule(ctx, name, "")
 	return was, failed("unschedule", name, err)
@@ -251,22 +258,24 @@ func (c *Client) unschedule(ctx context.Context, name, owner string) (was bool, 
 	return err == nil, err
 }
 
-// PauseSchedule has the occurrences of a schedule pass without jobs, until ResumeSchedule. They are counted. It fails with ErrNotFound if there is
-// no such schedule.
+// PauseSchedule lets occurrences pass without jobs until ResumeSchedule. They are counted. It returns ErrNotFound
+// if there is no such schedule.
 func (c *Client) PauseSchedule(ctx context.Context, name string) error {
 	err := c.onSchedule(ctx, name, func(s *store.Store) error { return s.PauseSchedule(ctx, name, true) })
 	return failed("pause schedule", name, err)
 }
 
-// ResumeSchedule ends a pause: the next occurrence has its job again. It fails with ErrNotFound if there is no such schedule.
+// ResumeSchedule ends a pause: the next occurrence has its job again. It returns ErrNotFound if there is no such
+// schedule.
 func (c *Client) ResumeSchedule(ctx context.Context, name string) error {
 	err := c.onSchedule(ctx, name, func(s *store.Store) error { return s.PauseSchedule(ctx, name, false) })
 	return failed("resume schedule", name, err)
 }
 
-// RunNow pushes a job of the schedule now, and returns its ID, also if the schedule is paused or the last job is not done; with OverlapFollow
-// that job follows the last one, or is that one, as with an occurrence. The occurrences to come stay what they are. It fails with ErrNotFound if there is no such schedule. When its answer is lost, calling it again may
-// push a second job.
+// RunNow pushes a job of the schedule now and returns its ID, also if the schedule is paused or the last job is
+// not done; with OverlapFollow the job follows the last one, or is that one, as at an occurrence. Later
+// occurrences stay as they are. It returns ErrNotFound if there is no such schedule. After a lost reply, calling
+// it again may push a second job.
 func (c *Client) RunNow(ctx context.Context, name string) (id string, err error) {
 	err = c.onSchedule(ctx, name, func(s *store.Store) error {
 		id, err = s.RunSchedule(ctx, name)
@@ -275,7 +284,7 @@ func (c *Client) RunNow(ctx context.Context, name string) (id string, err error)
 	return id, failed("run now", name, err)
 }
 
-// onSchedule does something with a schedule where it belongs.
+// onSchedule does something with a schedule in the partition where it belongs.
 func (c *Client) onSchedule(ctx context.Context, name string, do func(*store.Store) error) error {
 	if err := cmp.Or(checkScheduleName(name), c.check()); err != nil {
 		return err
@@ -291,7 +300,8 @@ func (c *Client) onSchedule(ctx context.Context, name string, do func(*store.Sto
 	return do(of)
 }
 
-// Schedules are all schedules, by name. With an error they are those of the partitions that can be read.
+// Schedules returns all schedules, sorted by name. With an error they are those of the partitions that can be
+// read.
 func (c *Client) Schedules(ctx context.Context) ([]Scheduled, error) {
 	if err := c.begin(ctx); err != nil {
 		return nil, failed("schedules", "", err)

@@ -12,8 +12,8 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// AckBatch is Ack for many deliveries. They go to Redis 250 at a time, one atomic step each. The
-// results are in the order of the deliveries; the error is nil if all are done.
+// AckBatch is Ack for many deliveries. They go to Redis 250 at a time, each part in one atomic step. The results
+// are in the order of the deliveries; the error is nil if all succeeded.
 func (c *Client) AckBatch(ctx context.Context, deliveries []*Delivery) ([]Result, error) {
 	return c.settleBatch(ctx, "ack batch", deliveries, func() []error {
 		errs := slices.Repeat([]error{ErrLeaseLost}, len(deliveries))
@@ -25,8 +25,7 @@ func (c *Client) AckBatch(ctx context.Context, deliveries []*Delivery) ([]Result
 	})
 }
 
-// ExtendBatch is Extend for many deliveries, as AckBatch is Ack. With a lease of 0 each lasts as long
-// again as it was to last before, which must be known then.
+// ExtendBatch is Extend for many deliveries. A lease of 0 extends each by its last lease, which must be known.
 func (c *Client) ExtendBatch(ctx context.Context, deliveries []*Delivery, lease time.Duration) ([]Result, error) {
 	if lease != 0 {
 		if err := checkExtension(lease); err != nil {
@@ -52,7 +51,7 @@ func (c *Client) ExtendBatch(ctx context.Context, deliveries []*Delivery, lease 
 	})
 }
 
-// settleAll settles many deliveries, each with its item, in as few calls as there may be.
+// settleAll settles many deliveries, each with its item, in as few calls as possible.
 func settleAll[T any](ctx context.Context, c *Client, kind batch.Kind[T], deliveries []*Delivery, items []T) []error {
 	job := func(i int) (id string, at *store.Store) { return deliveries[i].ID, deliveries[i].at }
 	if c.previous != nil {
@@ -64,7 +63,7 @@ func settleAll[T any](ctx context.Context, c *Client, kind batch.Kind[T], delive
 	})
 }
 
-// settleBatch has do settle the deliveries, and return an error for each.
+// settleBatch settles the deliveries with do, which returns an error for each.
 func (c *Client) settleBatch(ctx context.Context, name string, deliveries []*Delivery, do func() []error) ([]Result, error) {
 	err := checkAll(deliveries)
 	if err == nil {

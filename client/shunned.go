@@ -12,16 +12,17 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// A push without an ID goes to whichever partition its ID belongs to, and the Client makes the ID. While a node of a cluster is away it makes
-// IDs of the other nodes' partitions.
+// The Client makes the ID of a push without one, and so chooses its partition. While a node of a cluster is away it makes IDs that
+// belong to partitions of other nodes.
 
-// shunFor is for how long no IDs are made for a node that did not answer. It costs nobody anything if the node is back before.
+// shunFor is how long the Client makes no IDs for a node that did not answer. That costs nothing if the node is
+// back earlier.
 const shunFor = 30 * time.Second
 
-// maxElsewhere is how many other nodes a push is made to, each of which may take redisconn.RideOut.
+// maxElsewhere is how many other nodes a push tries, each of which may take redisconn.RideOut.
 const maxElsewhere = 2
 
-// shunned are the nodes that did not answer lately, and until when they are shunned.
+// shunned are the nodes that did not answer recently, and until when they are shunned.
 type shunned struct {
 	mu    sync.Mutex
 	nodes map[*redisconn.Node]time.Time
@@ -36,7 +37,7 @@ func (s *shunned) add(node *redisconn.Node) {
 	s.nodes[node] = time.Now().Add(shunFor)
 }
 
-// now are the nodes that are shunned; nil if there are none.
+// now returns the shunned nodes, or nil.
 func (s *shunned) now() map[*redisconn.Node]time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -47,7 +48,7 @@ func (s *shunned) now() map[*redisconn.Node]time.Time {
 	return maps.Clone(s.nodes)
 }
 
-// wellID is a new ID of a partition whose node is not shunned. It reports false if all are.
+// wellID returns a new ID of a partition whose node is not shunned, or false if all are.
 func (c *Client) wellID() (id string, found bool) {
 	away := c.shunned.now()
 	well := make([]bool, c.fleet.Layout.Partitions)
@@ -64,7 +65,7 @@ func (c *Client) wellID() (id string, found bool) {
 	return id, true
 }
 
-// pushNew pushes a job whose ID was made for it. It may change that.
+// pushNew pushes a job whose ID the Client made, and may change that ID.
 func (c *Client) pushNew(ctx context.Context, pushes *batch.Batcher[store.Delayed], job *store.Delayed) error {
 	c.chooseID(job)
 	err := pushes.Do(ctx, c.of(job.ID), *job)
@@ -74,7 +75,7 @@ func (c *Client) pushNew(ctx context.Context, pushes *batch.Batcher[store.Delaye
 	return err
 }
 
-// chooseID replaces the ID that was made for a job if its node is shunned, and others are not.
+// chooseID replaces a job's ID that the Client made if its node is shunned and others are not.
 func (c *Client) chooseID(job *store.Delayed) {
 	if len(c.fleet.Stores) == 1 || len(c.shunned.now()) == 0 {
 		return
@@ -84,8 +85,9 @@ func (c *Client) chooseID(job *store.Delayed) {
 	}
 }
 
-// pushElsewhere goes on after a failed push of a job whose ID was made for it. As long as it is certain that nothing was stored, the job is pushed with
-// an ID of another node. After a lost answer it may be stored: with another ID it would be there twice.
+// pushElsewhere continues after a failed push of a job whose ID the Client made. If it is certain that nothing was
+// stored, the job is pushed with an ID of another node. After a lost reply it may be stored, and another ID would
+// store it twice.
 func (c *Client) pushElsewhere(ctx context.Context, pushes *batch.Batcher[store.Delayed], job *store.Delayed, err error) error {
 	for tries := 0; err != nil && len(c.fleet.Stores) > 1 && ctx.Err() != context.Canceled && store.Temporary(err) && !errors.Is(err, ErrClosed); tries++ {
 		c.shunned.add(c.of(job.ID).Node())

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Topic is the name of a topic whose jobs' bodies are JSON of a T. Declared once, it has the producers push
-// what the handlers take:
+// Topic is the name of a topic whose bodies are JSON of a T. Declare it once, and producers push what handlers
+// take:
 //
 //	const CloseOrder client.Topic[Order] = "close_order"
 //
@@ -17,7 +17,7 @@ import (
 //	worker.Handle(mux, CloseOrder, func(ctx context.Context, o Order) error { … })
 type Topic[T any] string
 
-// Push is Client.Push of a job whose body is the value. It makes the ID.
+// Push is Client.Push for a job whose body is the value. It makes the ID.
 func (t Topic[T]) Push(ctx context.Context, c *Client, value T, delay time.Duration, opts ...PushOption) (id string, err error) {
 	m, err := t.Message(value)
 	if err != nil {
@@ -26,7 +26,7 @@ func (t Topic[T]) Push(ctx context.Context, c *Client, value T, delay time.Durat
 	return c.Push(ctx, m, delay, opts...)
 }
 
-// PushAt is Client.PushAt of a job whose body is the value. It makes the ID.
+// PushAt is Client.PushAt for a job whose body is the value. It makes the ID.
 func (t Topic[T]) PushAt(ctx context.Context, c *Client, value T, due time.Time, opts ...PushOption) (id string, err error) {
 	m, err := t.Message(value)
 	if err != nil {
@@ -35,8 +35,8 @@ func (t Topic[T]) PushAt(ctx context.Context, c *Client, value T, due time.Time,
 	return c.PushAt(ctx, m, due, opts...)
 }
 
-// Message is a job whose body is the value: to give it an ID of one's own, or for PushBatch. A value that
-// JSON can't tell is ErrInvalid.
+// Message returns a job whose body is the value, for a push with your own ID or for PushBatch. A value that JSON
+// cannot represent is ErrInvalid.
 func (t Topic[T]) Message(value T) (Message, error) {
 	body, err := json.Marshal(value)
 	if err != nil {

@@ -118,14 +118,14 @@ func (o *PoolOptions) readDatabase(text string) (err error) {
 	return nil
 }
 
-// taken takes a parameter out of the query.
+// taken removes a parameter from the query and returns it.
 func taken(query url.Values, name string) string {
 	value := query.Get(name)
 	query.Del(name)
 	return value
 }
 
-// readPartitions takes the numbers of partitions out of the query.
+// readPartitions removes the numbers of partitions from the query.
 func (o *PoolOptions) readPartitions(query url.Values) (err error) {
 	for name, to := range map[string]*int{"partitions": &o.Partitions, "previous_partitions": &o.PreviousPartitions} {
 		if n := query.Get(name); n != "" {
@@ -138,8 +138,8 @@ func (o *PoolOptions) readPartitions(query url.Values) (err error) {
 	return nil
 }
 
-// cutHosts takes the hosts out of the part of a URL behind the scheme: net/url wants a single one. They get that
-// port if they have none.
+// cutHosts cuts the hosts out of the URL behind its scheme, because net/url accepts only one. Hosts without a port
+// get that port.
 func cutHosts(rest, port string) (hosts, without string) {
 	end := strings.IndexAny(rest, "/?#")
 	if end < 0 {
