@@ -20,44 +20,44 @@ const (
 	Dead     = "dead"
 )
 
-// MaxPage is how many jobs a Page has at most.
+// MaxPage is the most jobs of a Page.
 const MaxPage = 500
 
-// Query says which jobs to look at.
+// Query selects the jobs to browse.
 type Query struct {
-	Topic string // empty for those of all topics, if these wait or are reserved
+	Topic string // empty means all topics, for waiting and reserved jobs
 	State string // Waiting, Ready, Reserved or Dead
-	// Limit is how many jobs a page has at most, up to MaxPage; 0 means 50.
+	// Limit is the most jobs of a page, up to MaxPage; 0 means 50.
 	Limit int
-	// Cursor is where to go on: that of the page before, empty for the first one.
+	// Cursor is the previous page's Cursor; empty for the first page.
 	Cursor string
 }
 
-// Page is some jobs, in order: ready ones the next to be delivered first, one partition's behind the other's; waiting
-// ones the next due first; reserved ones the lease that ends next first; dead ones the newest first.
+// Page is some jobs in order: ready jobs by their turn, one partition after the other; waiting
+// jobs by due time; reserved jobs by the end of their leases; dead ones the newest first.
 type Page struct {
 	Jobs []Job
-	// Looked is how many entries were looked at for them. A page may have few jobs, or none,
-	// although there are more: it ends after some thousand entries.
+	// Looked is how many entries were examined. A page may have few jobs, or none,
+	// although there are more, because it ends after some thousand entries.
 	Looked int
-	// Cursor is where the next page begins, whatever comes and goes meanwhile; empty if there
-	// are no more.
+	// Cursor is where the next page begins, whatever comes and goes meanwhile; empty at
+	// the end.
 	Cursor string
 }
 
-// Job is a job on a Page. Its body begins with 256 bytes at most; of one above 1 MiB nothing is
-// read. Its error and its reason have 1 KiB at most.
+// Job is a job on a Page. It has up to 256 bytes of the body, and nothing of a body above 1 MiB;
+// its error and its reason have up to 1 KiB.
 type Job = store.Summary
 
 const (
-	// browseStep is how many entries one script looks at, browseSteps how many scripts there
-	// are for a Page at most.
+	// browseStep is how many entries one script examines, browseSteps the most scripts
+	// for a Page.
 	browseStep, browseSteps = 250, 16
 	// preview is how many bytes of a body are shown.
 	preview = 256
 )
 
-// ErrCursor is returned for a cursor that is none of Browse's.
+// ErrCursor is returned for a cursor that Browse did not make.
 var ErrCursor = errors.New("cursor is none that an earlier page has given")
 
 // Browse reads a page of jobs.
@@ -112,8 +112,8 @@ func (o *Inspector) browse(ctx context.Context, q Query) (Page, error) {
 	return page, nil
 }
 
-// browseMerged reads a page of all partitions in one order, which goes on behind a place of any of them. Each partition
-// is read at least once, and then the one that keeps the others waiting, browseSteps times at most.
+// browseMerged reads a page of all partitions in one order, behind a place of any of them. Each partition
+// is read at least once, and then the one that holds up the others, at most browseSteps times.
 func (o *Inspector) browseMerged(ctx context.Context, q Query, limit int, after store.Place) (Page, error) {
 	n := len(o.fleet.Stores)
 	r := o.fleet.Read(store.Browse{
@@ -145,7 +145,7 @@ type cursor struct {
 	store.Place
 }
 
-// String is the cursor as a page has it.
+// String returns the cursor in the form of a Page.
 func (c cursor) String() string {
 	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%d %s %s", c.partition, c.At, c.ID))
 }

@@ -11,50 +11,50 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// Unknown is a number, or a duration, that can't be read: this Redis user may not, or the key
+// Unknown is a number or duration that cannot be read, because this Redis user may not read it or the key
 // is broken.
 const Unknown = -1
 
-// Counts are how many jobs there are, and how late. A number that can't be read is Unknown. Of several partitions of which some can't
-// be read at all they are those of the others.
+// Counts are the numbers of jobs, and how late they are. A number that cannot be read is Unknown. If some of several partitions
+// cannot be read at all, the numbers are those of the others.
 type Counts struct {
-	// Time is Redis's; zero if it can't be read.
+	// Time is Redis's clock; zero if it cannot be read.
 	Time time.Time
-	// Pool is how many jobs are in the pool: those that wait, and those that are reserved.
+	// Pool is how many jobs are in the pool: waiting and reserved ones.
 	Pool int
-	// Waiting is how many wait, about: Pool without those that are reserved.
+	// Waiting is roughly how many wait: Pool without the reserved ones.
 	Waiting int
-	// Overdue is for how long the pool's first job has been due, or the first lease has been
-	// over, without being moved; 0 if there is none.
+	// Overdue is how long the pool's first job has been due, or its first lease
+	// over, without being moved; 0 if none is.
 	Overdue time.Duration
-	// Known is how many topics are known: they have jobs or dead letters, or had some within about
-	// the last hour. Topics may be fewer, see MostTopics and AtLeast.
+	// Known is how many topics are known: they have jobs or dead letters, or had some in roughly
+	// the last hour. Topics may have fewer; see MostTopics and AtLeast.
 	Known int
-	// Topics are those that were asked for, by name.
+	// Topics are the requested ones, sorted by name.
 	Topics []TopicCounts
-	// Partitions are the numbers of each partition, in their order.
+	// Partitions are the numbers of each partition.
 	Partitions []PartitionCounts
-	// Used are their names in the order in which they were used, the latest last, if that was asked for.
+	// Used are their names in order of use, the latest last, if requested.
 	Used []string
 }
 
-// TopicCounts are how many jobs a topic has. A number that can't be read is Unknown.
+// TopicCounts are the numbers of a topic's jobs. A number that cannot be read is Unknown.
 type TopicCounts = store.TopicCounts
 
-// MostTopics is how many topics of each partition Counts has at most, so that it costs a bounded time.
+// MostTopics is the most topics of each partition that Counts reads, so that its cost is bounded.
 const MostTopics = 10000
 
-// AtLeast reports whether more topics are known than were counted: then there are at least as many jobs of Topics in all and, of several
-// partitions, at least as many topics as are Known.
+// AtLeast reports whether more topics are known than were counted. The sums over Topics are then lower bounds and, with several
+// partitions, so is Known.
 func (c Counts) AtLeast() bool { return c.Known > len(c.Topics) }
 
-// Counts reads those of all topics or, where a partition knows more than MostTopics, of as many that were used last. It costs Redis about a
-// microsecond for each topic of each partition that knows it, and some for one that has anything, whatever the number of jobs.
+// Counts reads the numbers of all topics or, if a partition knows more than MostTopics, of those used last. It costs Redis about a
+// microsecond for each known topic of each partition, a few for one with jobs, whatever the number of jobs.
 func (o *Inspector) Counts(ctx context.Context) (Counts, error) {
 	return o.countsOfLast(ctx, o.none(), MostTopics)
 }
 
-// countsOfLast is Counts of the partitions that have not failed yet, of another number of topics.
+// countsOfLast is Counts of the partitions that have not failed yet, for another number of topics.
 func (o *Inspector) countsOfLast(ctx context.Context, failed failures, most int) (Counts, error) {
 	known, err := o.known(ctx, failed, most, func(ctx context.Context, s *store.Store) ([]string, int, error) {
 		return s.KnownTopics(ctx, most, "")
@@ -71,12 +71,12 @@ func (o *Inspector) countsOfLast(ctx context.Context, failed failures, most int)
 	return counts, err
 }
 
-// CountsOf reads those of some topics.
+// CountsOf reads the numbers of some topics.
 func (o *Inspector) CountsOf(ctx context.Context, topics ...string) (Counts, error) {
 	return o.countsOf(ctx, o.none(), topics, known{})
 }
 
-// countsOf is CountsOf of the partitions that have not failed yet. Each is asked for those topics only that it may have.
+// countsOf is CountsOf of the partitions that have not failed yet. Each is asked only for topics that it may have.
 func (o *Inspector) countsOf(ctx context.Context, failed failures, topics []string, known known) (Counts, error) {
 	asked := known.of(topics, len(failed))
 	parts, err := gather(ctx, o, failed, func(ctx context.Context, i int, _ *store.Store) (store.Stats, error) {
@@ -100,7 +100,7 @@ func (o *Inspector) countsOf(ctx context.Context, failed failures, topics []stri
 	return Counts{Time: sum.Time, Pool: sum.Pool, Waiting: sum.Waiting, Overdue: sum.Overdue, Topics: sum.Topics, Partitions: partitions}, nil
 }
 
-// Broken is why some of several partitions can't be read, in a line that names them; nil if all can.
+// Broken says which of several partitions cannot be read, and why; nil if all can.
 func (c Counts) Broken() error {
 	failed := make(failures, len(c.Partitions))
 	for i, p := range c.Partitions {
@@ -109,14 +109,14 @@ func (c Counts) Broken() error {
 	return failed.any()
 }
 
-// Overdue is that of Counts, and of which partition; Partition is Unknown where there is one only.
+// Overdue is Counts.Overdue and its partition; Partition is Unknown if there is only one.
 type Overdue struct {
 	For       time.Duration
 	Partition int
-	Broken    error // names the partitions that can't be read, of which it is not; nil if all can
+	Broken    error // says which partitions cannot be read and do not count; nil if all can
 }
 
-// Overdue reads it of the partitions that can be read. It costs Redis next to nothing.
+// Overdue reads it from the partitions that can be read. It costs Redis next to nothing.
 func (o *Inspector) Overdue(ctx context.Context) (Overdue, error) {
 	failed := o.none()
 	overdue := make([]time.Duration, len(failed))
@@ -149,5 +149,5 @@ func (o *Inspector) Overdue(ctx context.Context) (Overdue, error) {
 	return worst, nil
 }
 
-// Plus adds numbers; if one is Unknown, so is the sum.
+// Plus adds numbers. If one is Unknown, so is the sum.
 func Plus(a, b int) int { return fleet.Plus(a, b) }

@@ -12,14 +12,14 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// DeadFilter says which dead letters are meant: those to which all of it applies. What is zero
-// applies to all.
+// DeadFilter selects dead letters. All conditions must hold; a zero field
+// is no condition.
 type DeadFilter struct {
 	Topic  string    // must be there
 	Reason string    // the whole reason
 	Error  string    // a part of the error
 	Whole  bool      // it is all of the DeadGroup with that Reason and Error, even if these are empty
-	After  time.Time // buried at that time or later
+	After  time.Time // buried at or after that time
 	Before time.Time // buried before that time
 }
 
@@ -30,14 +30,14 @@ func (f DeadFilter) applies(letter store.Summary) bool {
 	return (f.Reason == "" || letter.Reason == f.Reason) && strings.Contains(letter.Error, f.Error)
 }
 
-// in is the range of these dead letters.
+// in returns the range of the selected dead letters.
 func (f DeadFilter) in() fleet.DeadRange {
 	return fleet.DeadRange{Topic: f.Topic, After: f.After, Before: f.Before, Only: f.applies}
 }
 
 var errNoTopic = errors.New("topic is empty")
 
-// CountDead is how many dead letters there are.
+// CountDead counts the selected dead letters.
 func (o *Inspector) CountDead(ctx context.Context, f DeadFilter) (count int, err error) {
 	if err = errNoTopic; f.Topic != "" {
 		err = o.fleet.EachDead(ctx, f.in(), func(_ *store.Store, letters []store.Summary) error {
@@ -48,10 +48,10 @@ func (o *Inspector) CountDead(ctx context.Context, f DeadFilter) (count int, err
 	return count, dead("count", f, err)
 }
 
-// RequeueDead makes ready jobs of the dead letters again, with all their attempts, the oldest
-// first, and returns how many are ready now, also with an error. Those of which there is a job
-// stay dead letters, and are an error (ErrKept) when all others are done. What dies meanwhile, even
-// anew, is not meant.
+// RequeueDead makes the selected dead letters ready again, with all their attempts, the oldest
+// first, and returns how many became ready, also with an error. Letters whose ID has a job
+// stay, and are the error (ErrKept) when all others are done. Jobs that die meanwhile, even
+// again, are not selected.
 func (o *Inspector) RequeueDead(ctx context.Context, f DeadFilter) (done int, err error) {
 	kept := 0
 	var why error
@@ -67,10 +67,10 @@ func (o *Inspector) RequeueDead(ctx context.Context, f DeadFilter) (done int, er
 	return done, dead("requeue", f, err)
 }
 
-// ErrKept is returned if some dead letters can't be requeued; the first one's reason is behind it.
+// ErrKept is returned if some dead letters cannot be requeued; it wraps the first one's reason.
 var ErrKept = errors.New("stay dead letters")
 
-// DropDead deletes the dead letters, and returns how many there were, also with an error.
+// DropDead deletes the selected dead letters and returns how many there were, also with an error.
 func (o *Inspector) DropDead(ctx context.Context, f DeadFilter) (dropped int, err error) {
 	if err = errNoTopic; f.Topic != "" {
 		dropped, err = o.fleet.DropDead(ctx, f.in())

@@ -10,32 +10,32 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// DeadGroups are a topic's dead letters by what went wrong.
+// DeadGroups are a topic's dead letters grouped by their errors.
 type DeadGroups struct {
-	Groups []DeadGroup // the one with the newest letter first
+	Groups []DeadGroup // the group with the newest letter first
 	Looked int         // how many letters were looked at, the newest ones
 	More   bool        // whether there are older ones that were not looked at
 }
 
-// DeadGroup are the dead letters whose reasons and errors differ in numbers only.
+// DeadGroup is dead letters whose reasons and errors differ only in numbers.
 type DeadGroup struct {
-	Reason, Error  string // those of the newest, their first 1 KiB
+	Reason, Error  string // of the newest letter, the first 1 KiB
 	Differ         bool   // those of others are not the same
 	Letters        int
 	Newest, Oldest time.Time // when they were buried
 	Example        string    // the ID of the newest
 }
 
-// cause is what a reason and an error have in common with those that differ in numbers only.
+// cause is a reason and an error without their numbers.
 type cause struct{ reason, err string }
 
 func causeOf(reason, err string) cause { return cause{withoutNumbers(reason), withoutNumbers(err)} }
 
-// numbers are decimal ones and, behind 0x, hexadecimal ones.
+// numbers matches decimal numbers and, after 0x, hexadecimal ones.
 var numbers = regexp.MustCompile(`0x[0-9a-fA-F]+|[0-9]+`)
 
-// withoutNumbers is the text with # for each number. Of a long one, which may have been cut within or between numbers of any length, it is
-// the beginning.
+// withoutNumbers replaces each number of the text by #. A long text may have been cut within or between numbers of any length, so only its
+// beginning counts.
 func withoutNumbers(text string) string {
 	const long, sure = 1000, 300
 	plain := numbers.ReplaceAllLiteralString(text, "#")
@@ -45,7 +45,7 @@ func withoutNumbers(text string) string {
 	return plain
 }
 
-// DeadGroups groups the topic's newest dead letters, most of them at most.
+// DeadGroups groups up to most of the topic's newest dead letters.
 func (o *Inspector) DeadGroups(ctx context.Context, topic string, most int) (DeadGroups, error) {
 	f := DeadFilter{Topic: topic}
 	if topic == "" {
@@ -82,8 +82,8 @@ func (o *Inspector) DeadGroups(ctx context.Context, topic string, most int) (Dea
 	}
 }
 
-// DeadLately tells of each topic when its newest dead letter was buried, and how many were since a time, of the partitions that can be read.
-// It costs Redis some microseconds a topic.
+// DeadLately returns for each topic when its newest dead letter was buried, and how many were since a time, in the readable partitions.
+// It costs Redis a few microseconds for each topic.
 func (o *Inspector) DeadLately(ctx context.Context, topics []string, since time.Time) ([]store.DeadLately, error) {
 	parts, err := gather(ctx, o, o.none(), func(ctx context.Context, _ int, s *store.Store) ([]store.DeadLately, error) {
 		return s.DeadLately(ctx, topics, since)

@@ -12,14 +12,14 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// partitionPatience is how long one of several partitions may take to answer, so that there is time left for the others.
+// partitionPatience bounds the wait for one of several partitions, so that time is left for the others.
 const partitionPatience = 1500 * time.Millisecond
 
-// failures are why partitions can't be read, by their numbers; nil for those that can.
+// failures say why partitions cannot be read, by number; nil for those that can.
 type failures []error
 
-// gather reads a part from each of the partitions that have not failed yet, those of different nodes at the same time; the parts of the others are
-// zero. A node that does not answer is asked once: its other partitions fail as the first one did. It fails if all have.
+// gather reads a part from each partition that has not failed yet, in parallel over nodes; the parts of the others are
+// zero. A node that does not answer is asked once: its other partitions fail like the first one. gather fails if all have failed.
 func gather[T any](ctx context.Context, o *Inspector, failed failures, read func(ctx context.Context, i int, s *store.Store) (T, error)) ([]T, error) {
 	parts := make([]T, len(failed))
 	var nodes sync.WaitGroup
@@ -46,10 +46,10 @@ func gather[T any](ctx context.Context, o *Inspector, failed failures, read func
 	return parts, failed.all()
 }
 
-// none are the failures before anything was read.
+// none returns the failures before anything was read.
 func (o *Inspector) none() failures { return make(failures, len(o.fleet.Stores)) }
 
-// byNode returns the numbers of the partitions that have not failed, those of each node together.
+// byNode returns the numbers of the partitions that have not failed, grouped by node.
 func (o *Inspector) byNode(ctx context.Context, failed failures) [][]int {
 	o.locate(ctx)
 	var numbers []int
@@ -61,10 +61,10 @@ func (o *Inspector) byNode(ctx context.Context, failed failures) [][]int {
 	return store.ByNode(numbers, func(i int) *store.Store { return o.fleet.Stores[i] })
 }
 
-// locate finds out on which nodes the partitions are. Where that fails, each of them says why.
+// locate finds out on which nodes the partitions are. If that fails, each partition's own error says why.
 func (o *Inspector) locate(ctx context.Context) { o.patiently(ctx, o.fleet.Locate) }
 
-// patiently bounds the time of a partition, where there are others.
+// patiently bounds the time for a partition if there are others.
 func (o *Inspector) patiently(ctx context.Context, read func(context.Context) error) error {
 	if len(o.fleet.Stores) == 1 {
 		return read(ctx)
@@ -76,18 +76,18 @@ func (o *Inspector) patiently(ctx context.Context, read func(context.Context) er
 
 var errImpatient = fmt.Errorf("no answer within %v: %w", partitionPatience, context.DeadlineExceeded)
 
-// inTime is err, or why ctx has ended if err is only that it has.
+// inTime returns err, or ctx's error if err only says that ctx has ended.
 func inTime(ctx context.Context, err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
-			<-ctx.Done() // its timer may be a little later than the connection's
+			<-ctx.Done() // its timer may fire slightly later than the connection's
 		}
 		return cmp.Or(context.Cause(ctx), err)
 	}
 	return err
 }
 
-// all is why nothing can be read: nil if any of the partitions can.
+// all returns why nothing can be read; nil if any partition can.
 func (f failures) all() error {
 	if slices.Contains(f, nil) {
 		return nil
@@ -95,7 +95,7 @@ func (f failures) all() error {
 	return f.any()
 }
 
-// any is why some partitions can't be read, in one line that names them; nil if all can.
+// any says which partitions cannot be read, and why; nil if all can.
 func (f failures) any() error {
 	var joined error
 	told := map[string]bool{}

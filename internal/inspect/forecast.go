@@ -9,18 +9,18 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// Span is how many jobs fall due from From on until just before Until, counted from now.
+// Span is how many jobs fall due from From, inclusive, to Until, exclusive, counted from now.
 type Span struct {
 	From, Until time.Duration
 	Jobs        int
-	// Estimated says that the ends of leases in the span were counted by a sample, since it has
+	// Estimated says that the ends of leases in the span were estimated from a sample, because it has
 	// more than 1,000 entries and jobs are reserved.
 	Estimated bool
 }
 
-// Forecast is how many jobs fall due in each span, of which the first begins now and each ends with
-// one of the bounds. These must be above 0 and grow. Neither what is overdue nor the ends of leases
-// count.
+// Forecast counts the jobs that fall due in each span. The first begins now, and each ends at
+// one of the bounds, which must be positive and increasing. Overdue jobs and ends of leases
+// do not count.
 func (o *Inspector) Forecast(ctx context.Context, bounds []time.Duration) ([]Span, error) {
 	spans := make([]Span, len(bounds))
 	last := time.Duration(0)
@@ -54,7 +54,7 @@ func (o *Inspector) Forecast(ctx context.Context, bounds []time.Duration) ([]Spa
 	return spans, nil
 }
 
-// jobsOf is how many of the entries are jobs that fall due, about if not all were looked at.
+// jobsOf is how many of the entries are jobs that fall due, estimated if not all were examined.
 func jobsOf(c store.DueCount) (jobs int, estimated bool) {
 	if c.Looked >= c.Entries {
 		return c.Entries - c.Leases, false

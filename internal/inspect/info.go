@@ -11,29 +11,29 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// Info is what a Redis says of itself. A text that it doesn't say is empty, a number Unknown.
+// Info is what a Redis says about itself. A missing text is empty, a missing number Unknown.
 type Info struct {
-	Node       string // its address in a cluster; empty if there is none
+	Node       string // its address in a cluster, else empty
 	Version    string
 	Role       string // master or slave
 	Uptime     time.Duration
 	Clients    int    // connected
 	UsedMemory int64  // bytes
 	MaxMemory  int64  // bytes; 0: no limit
-	Policy     string // maxmemory_policy: all but noeviction lose jobs
-	// AOF is whether the append-only file is off, or ok, or its last write or rewrite has failed.
+	Policy     string // maxmemory_policy: all except noeviction lose jobs
+	// AOF says whether the append-only file is off, ok, or its last write or rewrite has failed.
 	AOF string
-	// Snapshot is whether the last one was ok, or has failed; SnapshotAt is when it was made, or
-	// else when Redis was started; Unsaved is how many changes there were since.
+	// Snapshot says whether the last snapshot was ok or has failed; SnapshotAt is when it was made, or
+	// else when Redis was started; Unsaved is the number of changes since.
 	Snapshot   string
 	SnapshotAt time.Time
 	Unsaved    int64
-	// Missing is why nothing can be read: this user may not INFO, in Redis's words, or the node is away.
+	// Missing says why nothing can be read: in Redis's words that this user may not INFO, or that the node is away.
 	Missing string
 }
 
-// Info reads it of each node that has partitions: of several only in a cluster. One that does not answer says why it is Missing,
-// unless none does.
+// Info reads it from each node with partitions, several only in a cluster. A node that does not answer sets Missing,
+// unless none answers.
 func (o *Inspector) Info(ctx context.Context) ([]Info, error) {
 	o.locate(ctx)
 	nodes := store.OneOfEachNode(o.fleet.Stores)
@@ -96,7 +96,7 @@ func infoOf(says map[string]string) Info {
 	return info
 }
 
-// status is ok, or failed if any of Redis's is not; empty if it says none.
+// status is ok, or failed if any of Redis's is not ok; empty if Redis says none.
 func status(says ...string) string {
 	switch {
 	case slices.Equal(says, make([]string, len(says))):

@@ -1,8 +1,8 @@
-// Package inspect is what an operator sees of the jobs, and does to them: counts,
+// Package inspect is what operators see and do: counts,
 // pages of jobs, forecasts, dead letters. Nothing here blocks Redis for more than
-// about 2 ms at a time, however many jobs there are: what takes longer goes in steps,
-// between which Redis serves others. What a call of several steps returns is
-// therefore no snapshot: jobs come and go between the steps.
+// about 2 ms at a time, however many jobs there are: longer work is done in steps,
+// between which Redis serves others. The result of several steps is
+// therefore not a snapshot: jobs come and go in between.
 package inspect
 
 import (
@@ -13,17 +13,17 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// Inspector does it for all jobs of one prefix. It is safe for concurrent use.
+// Inspector inspects the jobs of one prefix. It is safe for concurrent use.
 type Inspector struct {
 	fleet     *fleet.Fleet
-	most      int // topics of each partition that a Snapshot counts
+	most      int // the most topics of each partition that a Snapshot counts
 	snapshots *Shared[Snapshot]
 	schedules *Shared[ScheduleStates]
 	strays    strays
 }
 
-// New makes an Inspector of the jobs in that Redis. prefix is what the name of every key
-// begins with; empty, it is "delayer:".
+// New returns an Inspector for the jobs in that Redis. prefix begins the name of every key;
+// empty means "delayer:".
 func New(r redisconn.Redis, prefix string, l fleet.Layout) *Inspector {
 	o := &Inspector{fleet: l.Open(r, cmp.Or(prefix, store.DefaultPrefix)), most: MostTopics}
 	o.snapshots, o.schedules = NewShared(snapshotTimeout, o.snapshot), NewShared(snapshotTimeout, o.ScheduleStates)

@@ -10,22 +10,22 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// Migration is how far a migration is.
+// Migration is the progress of a migration.
 type Migration = fleet.Migrated
 
-// ErrReserved is returned by a migration that does not wait: jobs are reserved, and stay until they are ready again, or gone.
+// ErrReserved is returned by a migration that does not wait: some jobs are reserved, and stay until they are ready again or gone.
 var ErrReserved = errors.New("jobs are reserved")
 
-// A migration goes on after an outage, if that lasts for less than rideOut. It looks for jobs that were reserved soon, and ever
+// A migration continues after an outage shorter than rideOut. It checks reserved jobs again soon, and then less and
 // less often.
 const (
 	rideOut                = time.Minute
 	firstWait, longestWait = 100 * time.Millisecond, 10 * time.Second
 )
 
-// Migrate moves all jobs and dead letters from the partitions of before to those where they belong, a batch at a time, and tells how far
-// it is. Others push, take and settle them all the while. It may be stopped at any point, and begun anew, be it by several. It
-// returns when nothing is left, having told Redis so; jobs that are reserved are waited for, or, if it must not wait, are ErrReserved.
+// Migrate moves all jobs and dead letters from old partitions to where they belong, batch by batch, and reports its
+// progress. Jobs are pushed, taken and settled meanwhile. It can be stopped at any point and started again, also by several programs. It
+// records in Redis that nothing is left, and returns. It waits for reserved jobs, or returns ErrReserved if it must not wait.
 func (o *Inspector) Migrate(ctx context.Context, wait bool, tell func(Migration)) (sum Migration, err error) {
 	began, worked := false, time.Now()
 	var pause redisconn.Backoff

@@ -7,16 +7,16 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// PartitionCounts are the numbers of one partition. One that can't be read is Unknown.
+// PartitionCounts are the numbers of one partition. One that cannot be read is Unknown.
 type PartitionCounts struct {
 	Number                         int    // from 0 on
 	Before                         bool   // it is one of the layout before only: what it has is to be moved
-	Node                           string // the address of the cluster's node that has it; empty if there is none
+	Node                           string // the address of its cluster node, else empty
 	Waiting, Ready, Reserved, Dead int    // all but Waiting are of the topics that were asked for
-	// Overdue is for how long its first job has been due, or its first lease has been over, without being moved; 0 if there
-	// is none.
+	// Overdue is how long its first job has been due, or its first lease over, without being moved; 0 if none
+	// is.
 	Overdue time.Duration
-	Err     error // why nothing of it can be read; nil if something can
+	Err     error // why nothing can be read; nil if something can
 }
 
 // partitionCounts adds up the topics' numbers.
@@ -32,27 +32,27 @@ func (c *PartitionCounts) unknown() {
 	c.Waiting, c.Ready, c.Reserved, c.Dead, c.Overdue = Unknown, Unknown, Unknown, Unknown, Unknown
 }
 
-// Partition is one with its mover.
+// Partition is a partition and its server.
 type Partition struct {
 	PartitionCounts
-	// Mover is the server that should move its jobs. It has no ID if none says that it runs, or this Redis user may not know.
+	// Mover is the server that should move its jobs. It has no ID if no server runs, or if this Redis user may not know.
 	Mover store.ServerState
 }
 
-// Partitions reads the numbers of each partition, of the MostTopics topics at most that were used last.
+// Partitions reads the numbers of each partition, for up to MostTopics topics that were used last.
 func (o *Inspector) Partitions(ctx context.Context) ([]Partition, error) {
 	counts, err := o.Counts(ctx)
 	if err != nil {
 		return nil, err
 	}
 	servers, err := o.Servers(ctx)
-	if err != nil && !store.Refused(err) && counts.Partitions[0].Err == nil { // where the servers' entries are
+	if err != nil && !store.Refused(err) && counts.Partitions[0].Err == nil { // this partition has the servers' entries
 		return nil, err
 	}
 	return WithMovers(counts.Partitions, servers), nil
 }
 
-// WithMovers adds which of the servers should move each.
+// WithMovers adds which server should move each partition's jobs.
 func WithMovers(counts []PartitionCounts, servers []store.ServerState) []Partition {
 	alive := store.Alive(servers)
 	all := make([]Partition, len(counts))

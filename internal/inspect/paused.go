@@ -9,10 +9,10 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// Pauses are the topics that are paused, by name.
+// Pauses are the paused topics, sorted by name.
 type Pauses []store.Pause
 
-// Of is the topic's, nil if it is not paused.
+// Of returns the topic's pause, nil if it is not paused.
 func (p Pauses) Of(topic string) *store.Pause {
 	at, found := slices.BinarySearchFunc(p, topic, func(one store.Pause, topic string) int { return strings.Compare(one.Topic, topic) })
 	if !found {
@@ -21,7 +21,7 @@ func (p Pauses) Of(topic string) *store.Pause {
 	return &p[at]
 }
 
-// Paused reads the topics that are paused in any of the partitions that can be read. It costs Redis next to nothing.
+// Paused reads the topics that are paused in any readable partition. It costs Redis next to nothing.
 func (o *Inspector) Paused(ctx context.Context) (Pauses, error) {
 	return o.paused(ctx, o.none())
 }
@@ -37,7 +37,7 @@ func (o *Inspector) paused(ctx context.Context, failed failures) (Pauses, error)
 	return store.JoinPauses(slices.Concat(parts...)), nil
 }
 
-// PausedIfAllowed is Paused for those to whom pauses are beside the point: there are none if the Redis user may not read them.
+// PausedIfAllowed is Paused where pauses are a detail: it returns none if the Redis user may not read them.
 func (o *Inspector) PausedIfAllowed(ctx context.Context) (Pauses, error) {
 	pauses, err := o.Paused(ctx)
 	if store.Refused(err) {

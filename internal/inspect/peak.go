@@ -14,22 +14,22 @@ import (
 // Peak is the busiest second.
 type Peak struct {
 	Found     bool      // whether any second has more jobs than was asked for
-	At        time.Time // when it begins, a whole second by Redis's clock
+	At        time.Time // its start, a whole second by Redis's clock
 	Jobs      int
-	Estimated bool // the ends of leases in it were counted by a sample
-	Partial   bool // the search was cut short: another second may be busier
+	Estimated bool // the ends of leases in it were estimated from a sample
+	Partial   bool // the search was cut short, so another second may be busier
 }
 
 const (
-	// peakParts is into how many parts a span is divided, peakSpans how many spans at a time.
+	// peakParts is into how many parts a span is divided, and peakSpans how many spans at a time.
 	peakParts, peakSpans = 4, 32
-	// peakCounts is how many spans are counted for a Peak at most; to tell jobs from leases in a
-	// second costs as much as secondCost of them.
+	// peakCounts is the most spans counted for a Peak; separating jobs from leases in a
+	// second costs as much as counting secondCost spans.
 	peakCounts, secondCost = 20000, 50
 )
 
-// Peak is the busiest second within that time from now, if one has more than above jobs
-// that fall due. The ends of leases don't count. It looks closer only where many jobs are: the
+// Peak finds the busiest second within that time from now, if one has more than above jobs
+// that fall due. Ends of leases do not count. It only examines spans with many jobs: the
 // larger above is, the less it costs.
 func (o *Inspector) Peak(ctx context.Context, within time.Duration, above int) (Peak, error) {
 	p := peakSearch{inspector: o, ctx: ctx, above: max(above, 0)}
@@ -39,7 +39,7 @@ func (o *Inspector) Peak(ctx context.Context, within time.Duration, above int) (
 	return p.best, nil
 }
 
-// peakSearch divides the spans that have the most entries until one of them is a second.
+// peakSearch divides the spans with the most entries until one of them is a second.
 type peakSearch struct {
 	inspector *Inspector
 	ctx       context.Context
@@ -54,7 +54,7 @@ func (p *peakSearch) run(within int64) error {
 	if err != nil || within < 1 {
 		return err
 	}
-	// The second that has begun is almost over.
+	// The current second is partly over.
 	if err := p.dive(store.Seconds{From: now + 1, Until: now + 1 + within}); err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func (p *peakSearch) run(within int64) error {
 		for len(p.open) > 0 && len(parts) < peakSpans*peakParts && p.counted < peakCounts {
 			busy := heap.Pop(&p.open).(busySpan)
 			if busy.entries <= p.least() {
-				p.open = nil // nor have the others more
+				p.open = nil // the others have no more either
 				break
 			}
 			if busy.Until-busy.From > 1 {
@@ -86,7 +86,7 @@ func (p *peakSearch) run(within int64) error {
 	return nil
 }
 
-// dive finds a busy second soon, as a rule the busiest: then little else is worth a look.
+// dive finds a busy second early, usually the busiest, so that little else must be examined.
 func (p *peakSearch) dive(into store.Seconds) error {
 	parts := []store.Seconds{into}
 	for {
@@ -105,10 +105,10 @@ func (p *peakSearch) dive(into store.Seconds) error {
 	}
 }
 
-// least is how many jobs a second must be above to be the busiest.
+// least is the number of jobs that the busiest second must exceed.
 func (p *peakSearch) least() int { return max(p.above, p.best.Jobs) }
 
-// count is how many entries the spans have, without those that can't have the busiest second.
+// count counts the entries of the spans, except spans that cannot contain the busiest second.
 func (p *peakSearch) count(spans []store.Seconds) (busy []busySpan, err error) {
 	if len(spans) == 0 {
 		return nil, nil
@@ -132,7 +132,7 @@ func (p *peakSearch) count(spans []store.Seconds) (busy []busySpan, err error) {
 	return busy, nil
 }
 
-// second counts the jobs of a second without leases.
+// second counts the jobs of a second, without leases.
 func (p *peakSearch) second(from int64) error {
 	p.counted += secondCost
 	at := time.Unix(from, 0)
@@ -164,13 +164,13 @@ func partsOf(s store.Seconds) []store.Seconds {
 	return parts
 }
 
-// busySpan is a span of time and how many entries of the pool fall due in it.
+// busySpan is a span of time, and how many entries of the pool fall due in it.
 type busySpan struct {
 	store.Seconds
 	entries int
 }
 
-// busiestFirst is a heap of spans; of equally busy ones the earlier is first.
+// busiestFirst is a heap of spans; of equally busy ones the earlier comes first.
 type busiestFirst []busySpan
 
 func (h busiestFirst) Len() int { return len(h) }

@@ -8,12 +8,12 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// purgeStep is how many entries of a queue one script drops at most.
+// purgeStep is the most entries of a queue that one script drops.
 const purgeStep = 1000
 
-// Purge deletes the ready jobs of the topic that were ready when it began, the next to be delivered
-// first and most entries of its queue at most, some at a time. It returns how many jobs there were,
-// also with an error. A job that waits or is reserved stays. How many it will be, Counts says before.
+// Purge deletes the jobs of the topic that were ready when it began, the next to be delivered
+// first, up to most entries of the queue, a few at a time. It returns how many jobs there were,
+// also with an error. Waiting and reserved jobs stay. Counts says beforehand how many there are.
 func (o *Inspector) Purge(ctx context.Context, topic string, most int) (int, error) {
 	if topic == "" {
 		return 0, errors.New("purge: topic is empty")

@@ -9,16 +9,16 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// Schedules are all schedules, by name; of several partitions those of the ones that can be read.
+// Schedules are all schedules of the readable partitions, sorted by name.
 type Schedules struct {
-	// Time is Redis's.
+	// Time is Redis's clock.
 	Time time.Time
 	List []store.Scheduled
-	// Broken is why some partitions can't be read; nil if all can.
+	// Broken says why some partitions cannot be read; nil if all can.
 	Broken error
 }
 
-// Schedules reads the schedules. It costs Redis some microseconds each.
+// Schedules reads the schedules. It costs Redis a few microseconds for each.
 func (o *Inspector) Schedules(ctx context.Context) (Schedules, error) {
 	failed := o.none()
 	parts, err := gather(ctx, o, failed, func(ctx context.Context, _ int, s *store.Store) (store.Schedules, error) { return s.Schedules(ctx) })
@@ -34,10 +34,10 @@ func (o *Inspector) Schedules(ctx context.Context) (Schedules, error) {
 	return all, nil
 }
 
-// ScheduleStates are how many schedules there are.
+// ScheduleStates are the numbers of schedules.
 type ScheduleStates = store.ScheduleStates
 
-// ScheduleStates reads it of the partitions that can be read. It costs Redis about a microsecond for each schedule.
+// ScheduleStates reads them from the readable partitions. It costs Redis about a microsecond for each schedule.
 func (o *Inspector) ScheduleStates(ctx context.Context) (all ScheduleStates, err error) {
 	parts, err := gather(ctx, o, o.none(), func(ctx context.Context, _ int, s *store.Store) (ScheduleStates, error) {
 		return s.ScheduleStates(ctx)

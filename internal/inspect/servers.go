@@ -8,16 +8,16 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// Servers are those that run, and those that have ended lately without saying so.
+// Servers returns the servers that run, and those that ended recently without signing off.
 func (o *Inspector) Servers(ctx context.Context) ([]store.ServerState, error) {
 	return o.servers(ctx, o.none())
 }
 
-// servers is Servers, unless the partition that has them has failed.
+// servers is Servers, unless the partition that has their entries has failed.
 func (o *Inspector) servers(ctx context.Context, failed failures) (servers []store.ServerState, err error) {
 	if err = failed[0]; err == nil {
 		err = o.patiently(ctx, func(ctx context.Context) (err error) {
-			servers, err = o.fleet.Stores[0].Servers(ctx) // where those of all partitions are
+			servers, err = o.fleet.Stores[0].Servers(ctx) // this partition has the entries of all servers
 			return err
 		})
 	}
@@ -27,12 +27,12 @@ func (o *Inspector) servers(ctx context.Context, failed failures) (servers []sto
 	return servers, nil
 }
 
-// Acked is how many jobs were ever acknowledged.
+// Acked returns how many jobs were ever acknowledged.
 func (o *Inspector) Acked(ctx context.Context) (int64, error) {
 	return o.acked(ctx, o.none())
 }
 
-// acked is Acked, unless some partition has failed: what the others have would look like a fall.
+// acked is Acked, unless some partition has failed: the sum of the others would look like a decrease.
 func (o *Inspector) acked(ctx context.Context, failed failures) (all int64, err error) {
 	failed = slices.Clone(failed)
 	if err = failed.any(); err == nil {
@@ -49,9 +49,9 @@ func (o *Inspector) acked(ctx context.Context, failed failures) (all int64, err 
 	return all, nil
 }
 
-// History is what the servers have done in the last hour, ten seconds at a time, the oldest first.
+// History returns what the servers did in the last hour, in steps of ten seconds, the oldest first.
 func (o *Inspector) History(ctx context.Context) ([]store.Past, error) {
-	past, err := o.fleet.Stores[0].History(ctx) // where that of all partitions is
+	past, err := o.fleet.Stores[0].History(ctx) // this partition has the history of all
 	if err != nil {
 		return nil, fmt.Errorf("history: %w", err)
 	}

@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// errNoAnswer is why a reading is over without an answer.
+// errNoAnswer ends a reading without an answer.
 type errNoAnswer struct{ within time.Duration }
 
 func (e errNoAnswer) Error() string { return fmt.Sprintf("no answer within %v", e.within) }
 
-// Shared shares what one read of Redis finds among all who ask at the same time, or soon after.
+// Shared shares the result of one read of Redis among all callers at the same time, or soon after.
 type Shared[T any] struct {
 	read    func(ctx context.Context) (T, error)
 	timeout time.Duration
@@ -29,12 +29,12 @@ type Reading[T any] struct {
 	err   error
 }
 
-// NewShared makes one of what read finds within the timeout.
+// NewShared returns a Shared for what read finds within the timeout.
 func NewShared[T any](timeout time.Duration, read func(context.Context) (T, error)) *Shared[T] {
 	return &Shared[T]{read: read, timeout: timeout}
 }
 
-// Current is a reading that is under way, or that began no longer ago than maxAge; else a new one.
+// Current returns a reading that began at most maxAge ago, or else a new one.
 func (s *Shared[T]) Current(maxAge time.Duration) *Reading[T] {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -59,7 +59,7 @@ func (s *Shared[T]) Current(maxAge time.Duration) *Reading[T] {
 	return r
 }
 
-// Wait returns what is found. It waits for no longer than ctx.
+// Wait returns what is found. ctx bounds the wait.
 func (r *Reading[T]) Wait(ctx context.Context) (T, error) {
 	select {
 	case <-r.done:

@@ -10,30 +10,30 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// Shares are how the waiting jobs divide among topics.
+// Shares say how the waiting jobs are distributed over topics.
 type Shares struct {
-	Waiting int // in all, about, without those that are reserved
-	Sampled int // how many entries of the pool were looked at
+	Waiting int // roughly, of all topics, without reserved ones
+	Sampled int // how many entries of the pool were examined
 	Exact   bool
 	Topics  []Share // the largest first
 }
 
-// Share is a topic's part of the waiting jobs.
+// Share is a topic's share of the waiting jobs.
 type Share struct {
 	Topic   string
-	Jobs    int // about, if not exact
-	Sampled int // how many of the sample were its
+	Jobs    int // estimated, unless exact
+	Sampled int // how many jobs of the sample were of the topic
 }
 
 const (
-	// maxSample is how many entries a sample has at most, sampleStep how many are looked at by
+	// maxSample is the most entries of a sample, and sampleStep how many are examined by
 	// one script.
 	maxSample, sampleStep = 10000, 100
 )
 
-// Shares estimates them by a sample of that many entries of the pool, 10,000 at most, which are
-// spread evenly over the due times. Where the pool has no more the numbers are exact. Reserved
-// jobs don't count.
+// Shares estimates them from a sample of that many entries of the pool, up to 10,000, which are
+// spread evenly over the due times. If the pool has no more entries, the numbers are exact. Reserved
+// jobs do not count.
 func (o *Inspector) Shares(ctx context.Context, sample int) (Shares, error) {
 	if sample < 1 || sample > maxSample {
 		return Shares{}, fmt.Errorf("shares: sample %d is not from 1 to %d", sample, maxSample)
@@ -63,11 +63,11 @@ func (o *Inspector) Shares(ctx context.Context, sample int) (Shares, error) {
 	return all, nil
 }
 
-// shares are a sample of one partition.
+// shares is a sample of one partition.
 type shares struct {
 	looked, waiting int            // entries that were looked at, and those that wait
 	weight          float64        // how many jobs each of these stands for
-	jobs            map[string]int // those that wait, by topic
+	jobs            map[string]int // waiting jobs by topic
 }
 
 func sampleOf(ctx context.Context, s *store.Store, sample int) (shares, error) {

@@ -8,25 +8,25 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// Snapshot is what metrics and the dashboard tell of the whole Redis at a moment.
+// Snapshot is what metrics and the dashboard show of the whole Redis at one time.
 type Snapshot struct {
 	Counts
 	Pauses     Pauses
-	PausesErr  error // why they can't be read
+	PausesErr  error // why they cannot be read
 	Servers    []store.ServerState
-	ServersErr error // why they can't be read
-	Acked      int64 // jobs that were ever acknowledged; Unknown if that can't be read of some partition
+	ServersErr error // why they cannot be read
+	Acked      int64 // jobs that were ever acknowledged; Unknown if some partition cannot be read
 	AckedErr   error // why
 	Strays     []fleet.Stray
 }
 
-// snapshotTimeout bounds one read of a Snapshot. Of several partitions those that do not answer have failed long before.
+// snapshotTimeout bounds one read of a Snapshot. Partitions that do not answer fail long before that.
 const snapshotTimeout = 3 * time.Second
 
-// CountTopics has Snapshots count so many topics of each partition, if that is more than MostTopics. It is to be called before the first.
+// CountTopics makes Snapshots count that many topics of each partition, if that is more than MostTopics. Call it before the first Snapshot.
 func (o *Inspector) CountTopics(n int) { o.most = max(n, MostTopics) }
 
-// Snapshot is one that is being read, or that was begun no longer ago than maxAge, else a new one: all who ask share it.
+// Snapshot returns a Snapshot that began at most maxAge ago, or else a new one; all callers share it.
 func (o *Inspector) Snapshot(maxAge time.Duration) *Reading[Snapshot] {
 	return o.snapshots.Current(maxAge)
 }
@@ -36,7 +36,7 @@ func (o *Inspector) RecentScheduleStates(maxAge time.Duration) *Reading[Schedule
 	return o.schedules.Current(maxAge)
 }
 
-// snapshot reads one. A partition that does not answer is asked once, for all of it.
+// snapshot reads one. A partition that does not answer is asked only once.
 func (o *Inspector) snapshot(ctx context.Context) (s Snapshot, err error) {
 	failed := o.none()
 	if s.Counts, err = o.countsOfLast(ctx, failed, o.most); err != nil {

@@ -8,10 +8,10 @@ import (
 	"github.com/mix-basic/delayer/internal/fleet"
 )
 
-// strayEvery is how often anybody looks for stray jobs, whoever asks for them.
+// strayEvery is how often Redis is checked for stray jobs, for all callers.
 const strayEvery = 20 * time.Second
 
-// strays are those that were found when somebody last looked.
+// strays are the stray jobs that the last check found.
 type strays struct {
 	mu      sync.Mutex
 	at      time.Time
@@ -19,8 +19,8 @@ type strays struct {
 	found   []fleet.Stray
 }
 
-// Strays are the jobs that nobody looks for, of strayEvery ago at most. While somebody looks, and where that fails, they are those of the
-// last time.
+// Strays returns the stray jobs, as of at most strayEvery ago. During a check, and if it fails, they are those of the
+// last check.
 func (o *Inspector) Strays(ctx context.Context) []fleet.Stray {
 	s := &o.strays
 	s.mu.Lock()

@@ -10,30 +10,30 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// TopicQuery says which topics to look at.
+// TopicQuery selects topics.
 type TopicQuery struct {
-	// Contains is text that their names contain, byte for byte; empty for any.
+	// Contains is a text that their names contain, byte for byte; empty selects all.
 	Contains string
-	// After is the name behind which they begin, First how many of the others are left out.
+	// After is the name after which the page begins, and First how many of the selected topics are skipped.
 	After string
 	First int
-	// Limit is how many there are at most, up to MaxPage; 0 means 50.
+	// Limit is the most topics of a page, up to MaxPage; 0 means 50.
 	Limit int
 }
 
-// TopicPage is some topics, by name.
+// TopicPage is a page of topics, sorted by name.
 type TopicPage struct {
-	// Counts has them as its Topics.
+	// Counts has the topics.
 	Counts
-	// Matched is how many topics contain the text, of those that were looked at: of more than maxNames
-	// those that were used last.
+	// Matched is how many of the examined topics contain the text. If there are more than maxNames,
+	// those used last were examined.
 	Matched, Looked int
 }
 
-// maxNames is how many names of topics are looked at.
+// maxNames is the most names of topics that are examined.
 const maxNames = 100000
 
-// Topics reads a page of topics. It costs Redis about 0.3 µs for each topic that is known, and some
+// Topics reads a page of topics. It costs Redis about 0.3 µs for each known topic, and a few
 // microseconds for each on the page.
 func (o *Inspector) Topics(ctx context.Context, q TopicQuery) (TopicPage, error) {
 	page, err := o.topics(ctx, q)
@@ -76,8 +76,8 @@ func (o *Inspector) topics(ctx context.Context, q TopicQuery) (TopicPage, error)
 	return TopicPage{counts, matched, looked}, err
 }
 
-// Topic reads the numbers of one topic, and whether it is known; one that is not has neither jobs
-// that are ready or reserved nor dead letters.
+// Topic reads the numbers of one topic, and whether it is known. An unknown topic has no jobs
+// that are ready or reserved, and no dead letters.
 func (o *Inspector) Topic(ctx context.Context, topic string) (counts Counts, known bool, err error) {
 	if counts, err = o.CountsOf(ctx, topic); err != nil {
 		return Counts{}, false, err
@@ -97,9 +97,9 @@ func (o *Inspector) Topic(ctx context.Context, topic string) (counts Counts, kno
 	return counts, known, nil
 }
 
-// DeadTopics reads the topics that have dead letters, MostTopics of each partition at most, those whose oldest
-// died last. Known is how many there are. Only the partitions that have dead letters of a topic are asked for it, so that its other numbers are
-// those of these.
+// DeadTopics reads the topics with dead letters, up to MostTopics of each partition, those whose oldest
+// letter died last. Known is how many there are. A topic's other numbers cover only the partitions that have dead letters of it, since only
+// these are asked.
 func (o *Inspector) DeadTopics(ctx context.Context) (Counts, error) {
 	failed := o.none()
 	known, err := o.known(ctx, failed, MostTopics, func(ctx context.Context, s *store.Store) ([]string, int, error) {
@@ -117,11 +117,11 @@ func (o *Inspector) DeadTopics(ctx context.Context) (Counts, error) {
 type known struct {
 	names []string   // each once; those that were used last come last
 	all   int        // how many are known in all; at least, where several partitions' names were not all read
-	parts [][]string // those of each partition; nil if they were not read
+	parts [][]string // by partition; nil if not read
 	cut   []bool     // the partition knows others
 }
 
-// known reads the names of the partitions that have not failed yet, of each so many at most.
+// known reads the names from the partitions that have not failed yet, up to that many from each.
 func (o *Inspector) known(ctx context.Context, failed failures, most int, read func(context.Context, *store.Store) (names []string, all int, err error)) (known, error) {
 	k, all := known{cut: make([]bool, len(failed))}, make([]int, len(failed))
 	parts, err := gather(ctx, o, failed, func(ctx context.Context, i int, s *store.Store) (names []string, err error) {
@@ -139,7 +139,7 @@ func (o *Inspector) known(ctx context.Context, failed failures, most int, read f
 
 func (k known) isCut() bool { return slices.Contains(k.cut, true) }
 
-// of are those of the topics that each of so many partitions may have.
+// of returns, for each partition, those of the topics that it may have.
 func (k known) of(topics []string, partitions int) [][]string {
 	lists := make([][]string, partitions)
 	meant := map[string]bool{}

@@ -14,18 +14,18 @@ import (
 )
 
 const (
-	// waitersStep is how many topics are asked about at a time.
+	// waitersStep is how many topics are read at a time.
 	waitersStep = 500
-	// maxClients is how many clients are asked which program they are.
+	// maxClients is the most clients whose programs are read.
 	maxClients = 10000
 )
 
-// Listeners are the programs that wait for jobs of some topics, those of this version. A program that is busy waits for nothing.
+// Listeners are the programs that wait for jobs of some topics. A busy program waits for nothing.
 type Listeners struct {
-	// Clients are how many wait for each topic.
+	// Clients are how many clients wait for each topic.
 	Clients []int
-	// Programs are which programs these are of, by host, name and process. Those of clients that do not say it are one Program without a name,
-	// the last.
+	// Programs are the clients' programs, sorted by host, name and process. Clients that do not say theirs are one Program without a name,
+	// the last one.
 	Programs []Listener
 }
 
@@ -33,11 +33,11 @@ type Listeners struct {
 type Listener struct {
 	store.Program
 	Clients int       // how many of it wait
-	Since   time.Time // since when the one does that has waited longest
+	Since   time.Time // since when its longest-waiting client waits
 	Topics  []string  // for which it waits, of those that were asked for, in their order
 }
 
-// Waiters are how many clients wait for jobs of each topic; nil if this Redis user may not know.
+// Waiters returns how many clients wait for jobs of each topic; nil if this Redis user may not know.
 func (o *Inspector) Waiters(ctx context.Context, topics []store.WaitedFor) ([]int, error) {
 	all, err := o.listeners(ctx, topics, false)
 	if all == nil || err != nil {
@@ -46,12 +46,12 @@ func (o *Inspector) Waiters(ctx context.Context, topics []store.WaitedFor) ([]in
 	return all.Clients, nil
 }
 
-// Listeners are the programs that wait for jobs of the topics; nil if this Redis user may not know.
+// Listeners returns the programs that wait for jobs of the topics; nil if this Redis user may not know.
 func (o *Inspector) Listeners(ctx context.Context, topics []store.WaitedFor) (*Listeners, error) {
 	return o.listeners(ctx, topics, true)
 }
 
-// listeners are those of the partitions that can be read.
+// listeners reads them from the readable partitions.
 func (o *Inspector) listeners(ctx context.Context, topics []store.WaitedFor, named bool) (*Listeners, error) {
 	failed := o.none()
 	found := listening{topics: topics, programs: map[string]store.Program{}, of: map[store.Program]*listener{}}
@@ -89,11 +89,11 @@ func (o *Inspector) listeners(ctx context.Context, topics []store.WaitedFor, nam
 	return all, nil
 }
 
-// listening is what is found of programs.
+// listening is what was found about programs.
 type listening struct {
 	topics   []store.WaitedFor
 	mu       sync.Mutex               // guards programs, while nodes are asked at the same time
-	programs map[string]store.Program // by the clients' IDs
+	programs map[string]store.Program // by client ID
 	of       map[store.Program]*listener
 	ids      map[store.Program]map[string]bool // in one partition
 }
@@ -103,7 +103,7 @@ type listener struct {
 	topics map[int]bool
 }
 
-// learn asks which programs those of the waiters are that are not known.
+// learn reads the programs of waiters that are not known yet.
 func (f *listening) learn(ctx context.Context, partition *store.Store, waiters [][]store.Waiter) error {
 	var unknown []string
 	f.mu.Lock()
@@ -123,7 +123,7 @@ func (f *listening) learn(ctx context.Context, partition *store.Store, waiters [
 	return err
 }
 
-// add enters who waits for that topic.
+// add adds the waiters of a topic.
 func (f *listening) add(topic int, waiters []store.Waiter) {
 	for _, w := range waiters {
 		program := f.programs[w.ID]
@@ -142,7 +142,7 @@ func (f *listening) add(topic int, waiters []store.Waiter) {
 	}
 }
 
-// count enters how many clients of each program wait in a partition: in a cluster they have other IDs on another node.
+// count adds how many clients of each program wait in a partition: in a cluster they have other IDs on each node.
 func (f *listening) count() {
 	for program, ids := range f.ids {
 		f.of[program].Clients = max(f.of[program].Clients, len(ids))
