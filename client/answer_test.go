@@ -311,7 +311,7 @@ func TestShortTroublesAreBorne(t *testing.T) {
 		until(t, "BPop listens again", func() bool { return f.Waiters("t") == 1 })
 		looks := f.Looks()
 		until(t, "it has looked", func() bool { return f.Looks() > looks })
-		until(t, "time has passed", func() bool { return time.Since(began) > client.RideOut })
+		until(t, "time has passed", func() bool { return time.Since(began) > client.RetryWindow })
 	}
 	f.push("a", "t")
 	expectJob(t, popped, "a")

@@ -81,8 +81,8 @@ func TestWaitersGiveUpOnOutage(t *testing.T) {
 				if !errors.As(r.err, &dial) || errors.Is(r.err, client.ErrLost) && name != "BPop" || errors.Is(r.err, client.ErrEmpty) {
 					t.Errorf("error %v, want the network's", r.err)
 				}
-				if r.took < client.RideOut {
-					t.Errorf("gave up after %v, want %v", r.took, client.RideOut)
+				if r.took < client.RetryWindow {
+					t.Errorf("gave up after %v, want %v", r.took, client.RetryWindow)
 				}
 			}
 			f.Restart()
@@ -104,7 +104,7 @@ func TestRetriesAreSpaced(t *testing.T) {
 	defer c.Close()
 	expectText(t, "BPop", arrival(t, bpop(t.Context(), c, 0, "t")).err, "refused")
 	if n := dials.Load(); n < 4 || n > 20 {
-		t.Errorf("%d attempts in %v", n, client.RideOut)
+		t.Errorf("%d attempts in %v", n, client.RetryWindow)
 	}
 }
 
@@ -181,7 +181,7 @@ func TestHungRedis(t *testing.T) {
 		for range times {
 			call := calls(of, deadline(t, 5*time.Millisecond))[name]
 			r := arrival(t, failing(call))
-			const soon = client.RideOut / 2 // less than any timeout of f's connections
+			const soon = client.RetryWindow / 2 // less than any timeout of f's connections
 			switch {
 			case !takes && r.took > soon:
 				t.Errorf("%s with deadline: error %v after %v, want it soon", name, r.err, r.took)
@@ -439,8 +439,8 @@ func TestBPopGivesUpOnRedisThatTakesNoWrites(t *testing.T) {
 	for _, popped := range []<-chan result{bpop(t.Context(), f.Client, 0, "t"), bpop(t.Context(), f.open(), 0, "t", "u")} {
 		r := arrival(t, popped)
 		expectText(t, "BPop", r.err, "NOREPLICAS")
-		if r.took < client.RideOut {
-			t.Errorf("gave up after %v, want %v", r.took, client.RideOut)
+		if r.took < client.RetryWindow {
+			t.Errorf("gave up after %v, want %v", r.took, client.RetryWindow)
 		}
 	}
 	f.Expect(state{Ready: queues{"t": {"a"}}, Buckets: buckets{"a": "t body"}})

@@ -246,7 +246,7 @@ func TestAuthentication(t *testing.T) {
 			if !errors.As(r.err, &refusal) || strings.Contains(r.err.Error(), "n0ne") {
 				t.Errorf("%s %s: error %v", user, name, r.err)
 			}
-			if r.took > client.RideOut {
+			if r.took > client.RetryWindow {
 				t.Errorf("%s %s: a refusal after %v: it won't pass by waiting", user, name, r.took)
 			}
 		}

@@ -19,7 +19,7 @@ import (
 // back earlier.
 const shunFor = 30 * time.Second
 
-// maxElsewhere is how many other nodes a push tries, each of which may take redisconn.RideOut.
+// maxElsewhere is how many other nodes a push tries, each of which may take redisconn.RetryWindow.
 const maxElsewhere = 2
 
 // shunned are the nodes that did not answer recently, and until when they are shunned.

@@ -231,21 +231,21 @@ func TestPassesDoNotOverlap(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.server = New(w.pool(), Options{Interval: time.Millisecond})
-	entered, leave := make(chan struct{}), make(chan struct{})
+	began, leave := make(chan struct{}), make(chan struct{})
 	inside := atomic.Int32{}
 	w.server.test.beforeMove = func() {
 		if inside.Add(1) > 1 {
 			t.Error("two passes at a time")
 		}
-		entered <- struct{}{}
+		began <- struct{}{}
 		<-leave
 		inside.Add(-1)
 	}
 	stop := w.run()
 	for range 3 {
-		<-entered
+		<-began
 		select {
-		case <-entered:
+		case <-began:
 			t.Error("a pass began before the last one had ended")
 			leave <- struct{}{}
 		case <-time.After(30 * time.Millisecond): // many intervals
@@ -253,12 +253,12 @@ func TestPassesDoNotOverlap(t *testing.T) {
 		leave <- struct{}{}
 	}
 	go func() {
-		for range entered {
+		for range began {
 			leave <- struct{}{}
 		}
 	}()
 	stop()
-	close(entered)
+	close(began)
 }
 
 // TestDefaults is what Options promises of its zero value.

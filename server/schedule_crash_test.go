@@ -69,7 +69,7 @@ func TestSchedulesOfKilledServers(t *testing.T) {
 	}
 	jobs, late := 0, 0
 	for name, first := range firsts {
-		j, l := expectMoments(t, w, name, first, every)
+		j, l := expectOccurrences(t, w, name, first, every)
 		jobs, late = jobs+j, late+l
 	}
 	if jobs < schedules {

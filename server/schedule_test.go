@@ -62,7 +62,7 @@ func TestFiringOf(t *testing.T) {
 		now      time.Time
 		late     int
 		paused   int
-		moments  string // the results of the last ones
+		occurrences  string // the results of the last ones
 		upcoming time.Time
 	}{
 		{"in time", nil, at(0.001), 0, 0, "r", at(1)},
@@ -82,15 +82,15 @@ func TestFiringOf(t *testing.T) {
 			c.change(&s)
 		}
 		f, err := firingOf(s, c.now)
-		moments := ""
+		occurrences := ""
 		for _, m := range f.Moments {
-			moments += m.What
+			occurrences += m.What
 			if !m.Due.Equal(m.At) || m.At.After(c.now) {
 				t.Errorf("%s: a job of %v is due at %v", c.name, m.At, m.Due)
 			}
 		}
-		if err != nil || f.Late != c.late || f.Paused != c.paused || moments != c.moments || !f.Upcoming.Equal(c.upcoming) || f.Unknown {
-			t.Errorf("%s: %d late, %d paused, %s, then %v, %v; want %d, %d, %s, %v", c.name, f.Late, f.Paused, moments, f.Upcoming, err, c.late, c.paused, c.moments, c.upcoming)
+		if err != nil || f.Late != c.late || f.Paused != c.paused || occurrences != c.occurrences || !f.Upcoming.Equal(c.upcoming) || f.Unknown {
+			t.Errorf("%s: %d late, %d paused, %s, then %v, %v; want %d, %d, %s, %v", c.name, f.Late, f.Paused, occurrences, f.Upcoming, err, c.late, c.paused, c.occurrences, c.upcoming)
 		}
 	}
 	s := store.Scheduled{Schedule: aSchedule("a", "* * * * *"), Next: day}
@@ -190,7 +190,7 @@ func TestJobsBesideManySchedules(t *testing.T) {
 	}
 }
 
-// Those of which nobody saw a year of moments are fired as soon as a server runs, and all of the moments counted.
+// Those of which nobody saw a year of occurrences are fired as soon as a server runs, and all of the occurrences counted.
 func TestPassFiresAfterAYear(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -206,9 +206,9 @@ func TestPassFiresAfterAYear(t *testing.T) {
 	}
 	w.pass()
 	for _, s := range w.schedules() {
-		moments := int64(s.Next.Sub(first) / time.Minute)
-		if s.Ran != 1 || s.NotRun != (store.NotRun{Late: moments - 1}) || moments < 365*24*60 {
-			t.Errorf("of %d moments it had %d, and %+v had no job", moments, s.Ran, s.NotRun)
+		occurrences := int64(s.Next.Sub(first) / time.Minute)
+		if s.Ran != 1 || s.NotRun != (store.NotRun{Late: occurrences - 1}) || occurrences < 365*24*60 {
+			t.Errorf("of %d occurrences it had %d, and %+v had no job", occurrences, s.Ran, s.NotRun)
 		}
 	}
 	w.expectPass(0, 0)
@@ -223,7 +223,7 @@ func TestRunFires(t *testing.T) {
 	w.server = New(w.pool(), o)
 	w.run()
 	first := w.schedule(aSchedule("a", "@every 70ms"), 100*time.Millisecond)
-	until(t, "ten moments have passed", func() bool { return len(w.Queue("t")) >= 10 })
+	until(t, "ten occurrences have passed", func() bool { return len(w.Queue("t")) >= 10 })
 	s := w.scheduled("a")
 	for i, id := range w.Queue("t")[:10] {
 		if want := store.MomentID("a", first.Add(time.Duration(i)*70*time.Millisecond)); id != want && s.NotRun.Late == 0 {
@@ -342,7 +342,7 @@ func TestScheduleMovedByAnOldServer(t *testing.T) {
 	first := w.schedule(s, 100*time.Millisecond)
 	id := store.ScheduleID("a")
 	stolen := 0
-	until(t, "it was moved three times, and has all moments nevertheless", func() bool {
+	until(t, "it was moved three times, and has all occurrences nevertheless", func() bool {
 		if stolen < 3 && w.Do("ZREM", prefix+"job_pool", id) == int64(1) {
 			w.Do("LPUSH", prefix+"ready_queue:"+store.ScheduleTopic, id)
 			stolen++
@@ -361,7 +361,7 @@ func TestScheduleMovedByAnOldServer(t *testing.T) {
 	}
 }
 
-// Redis is away over many moments: one of them has a job then, the others are counted.
+// Redis is away over many occurrences: one of them has a job then, the others are counted.
 func TestRedisAwayOverOccurrences(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -369,16 +369,16 @@ func TestRedisAwayOverOccurrences(t *testing.T) {
 	first := w.schedule(aSchedule("a", "@every 50ms"), 50*time.Millisecond)
 	until(t, "it runs", func() bool { return len(w.Queue("t")) >= 3 })
 	w.Hang()
-	time.Sleep(600 * time.Millisecond) // over ten moments
+	time.Sleep(600 * time.Millisecond) // over ten occurrences
 	w.Continue()
 	until(t, "it runs again", func() bool { return w.scheduled("a").NotRun.Late >= 9 })
 	jobs := len(w.Queue("t"))
 	until(t, "it goes on", func() bool { return len(w.Queue("t")) >= jobs+3 })
-	expectMoments(t, w, "a", first, 50*time.Millisecond)
+	expectOccurrences(t, w, "a", first, 50*time.Millisecond)
 }
 
-// expectMoments checks that each occurrence of a schedule had one job, or was counted as one without a job. Servers may be running.
-func expectMoments(t *testing.T, w *world, name string, first time.Time, every time.Duration) (jobs, late int) {
+// expectOccurrences checks that each occurrence of a schedule had one job, or was counted as one without a job. Servers may be running.
+func expectOccurrences(t *testing.T, w *world, name string, first time.Time, every time.Duration) (jobs, late int) {
 	t.Helper()
 	queue := w.Queue("t")
 	s := w.scheduled(name) // later, so that what is in the queue has been counted
@@ -386,8 +386,8 @@ func expectMoments(t *testing.T, w *world, name string, first time.Time, every t
 	for _, id := range queue {
 		seen[id]++
 	}
-	moments := int(s.Next.Sub(first) / every)
-	for i := range moments {
+	occurrences := int(s.Next.Sub(first) / every)
+	for i := range occurrences {
 		switch seen[store.MomentID(name, first.Add(time.Duration(i)*every))] {
 		case 0:
 		case 1:
@@ -396,8 +396,8 @@ func expectMoments(t *testing.T, w *world, name string, first time.Time, every t
 			t.Errorf("%s has several jobs of moment %d", name, i)
 		}
 	}
-	if int(s.Ran+s.NotRun.Late) != moments || jobs > int(s.Ran) || s.NotRun.Overlapped+s.NotRun.Paused > 0 || !s.Next.Equal(first.Add(time.Duration(moments)*every)) {
-		t.Errorf("%s has had %d moments, %d jobs in the queue, and says %+v", name, moments, jobs, s)
+	if int(s.Ran+s.NotRun.Late) != occurrences || jobs > int(s.Ran) || s.NotRun.Overlapped+s.NotRun.Paused > 0 || !s.Next.Equal(first.Add(time.Duration(occurrences)*every)) {
+		t.Errorf("%s has had %d occurrences, %d jobs in the queue, and says %+v", name, occurrences, jobs, s)
 	}
 	return jobs, int(s.NotRun.Late)
 }

@@ -34,14 +34,14 @@ import (
 // Batcher does items of one kind, each for a caller of its own, in batches that the callers share. Each caller gets
 // exactly its own error.
 //
-// A store whose node refuses its calls for now, because a slot of a cluster is moving, is set aside: its callers are tried
-// again in batches of their own until they are served, and nobody else waits for it.
+// If a node refuses a store's calls for now, because a slot of a cluster is moving, the store gets a line apart: its callers are
+// tried again in batches of their own until they are served, and delay nobody else.
 type Batcher[T any] struct {
 	owner   *Owner
 	kind    Kind[T]
 	mu      sync.Mutex
 	nodes   map[*redisconn.Node]*line[T]
-	aside   map[*store.Store]*line[T]
+	apart   map[*store.Store]*line[T]
 	callers sync.Pool // that are not in use
 }
 
@@ -53,18 +53,18 @@ const RoundTrips = 2
 func NewBatcher[T any](o *Owner, k Kind[T]) *Batcher[T] {
 	return &Batcher[T]{
 		owner: o, kind: k,
-		nodes: map[*redisconn.Node]*line[T]{}, aside: map[*store.Store]*line[T]{},
+		nodes: map[*redisconn.Node]*line[T]{}, apart: map[*store.Store]*line[T]{},
 		callers: sync.Pool{New: func() any { return &caller[T]{answer: make(chan error, 1)} }},
 	}
 }
 
 // of returns the line that the store's callers join. Lines of nodes that nobody calls any more are dropped.
 func (b *Batcher[T]) of(s *store.Store) *line[T] {
-	if l := b.aside[s]; l != nil {
+	if l := b.apart[s]; l != nil {
 		if l.isInUse() {
 			return l
 		}
-		delete(b.aside, s)
+		delete(b.apart, s)
 	}
 	node := s.Node()
 	l := b.nodes[node]
@@ -84,7 +84,7 @@ func (b *Batcher[T]) Do(ctx context.Context, s *store.Store, item T) error {
 	_, hurries := ctx.Deadline()
 	b.mu.Lock()
 	l := b.of(s)
-	if !hurries && !l.isAside && l.sender.underWay < l.sender.most {
+	if !hurries && !l.isApart && l.sender.underWay < l.sender.most {
 		l.sender.underWay++
 		b.mu.Unlock()
 		err, refused := b.alone(ctx, l, s, item)
@@ -92,7 +92,7 @@ func (b *Batcher[T]) Do(ctx context.Context, s *store.Store, item T) error {
 			return err
 		}
 		c := b.caller(l, s, item)
-		l.setAside([]*caller[T]{c}, err)
+		l.goApart([]*caller[T]{c}, err)
 		return b.wait(ctx, c)
 	}
 	c := b.caller(l, s, item)
@@ -142,7 +142,7 @@ func (b *Batcher[T]) alone(ctx context.Context, l *line[T], s *store.Store, item
 	return err, refused
 }
 
-// caller makes one who stands in the line.
+// caller returns a caller for the line.
 func (b *Batcher[T]) caller(l *line[T], s *store.Store, item T) *caller[T] {
 	c := b.callers.Get().(*caller[T])
 	c.store, c.item, c.line = s, item, l

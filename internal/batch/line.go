@@ -10,27 +10,27 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// rideOut is redisconn.RideOut, but for tests.
-var rideOut = redisconn.RideOut
+// retryWindow is redisconn.RetryWindow, but for tests.
+var retryWindow = redisconn.RetryWindow
 
-// line is the Queue of the callers for one node, or for one store that is set aside. The Batcher's mutex guards it.
+// line is the Queue of the callers for one node, or for one store apart. The Batcher's mutex guards it.
 type line[T any] struct {
 	batcher *Batcher[T]
 	sender  *Sender
-	latest  *store.Store // that a caller came for: its connections are those of all
+	latest  *store.Store // of the latest caller; all stores of a line share connections
 	queue   []*caller[T]
 	ids     map[string]bool // room for Kind.fit
-	isAside bool
-	tries   *redisconn.Tries // paces the batches to a store that is set aside, once one was refused; else nil
+	isApart bool
+	tries   *redisconn.Tries // paces the batches to a store apart after a refusal, or nil
 }
 
-// caller is one who waits for an answer.
+// caller is a call that waits for its answer.
 type caller[T any] struct {
 	store  *store.Store
 	item   T
 	answer chan error // holds one
-	line   *line[T]   // that it stands in, or stood in last; nil once it has left
-	until  time.Time  // from then on a refusal is its answer; zero as long as there was none
+	line   *line[T]   // its line, also while its item is in flight; nil after it has left
+	until  time.Time  // from then on a refusal is its answer; zero before the first refusal
 }
 
 func newLine[T any](b *Batcher[T], atATime int) *line[T] {
@@ -98,7 +98,7 @@ func (l *line[T]) do(p *store.Pipeline, callers []*caller[T], err error) {
 	for _, c := range calls {
 		theirs, err := c.Wait(context.Background())
 		if c.IsElsewhere() {
-			l.setAside(c.callers, err)
+			l.goApart(c.callers, err)
 			continue
 		}
 		l.isServed()
@@ -145,19 +145,19 @@ func (l *line[T]) leave(c *caller[T]) {
 	c.line = nil
 }
 
-// setAside makes callers of one store, whose call was refused, wait in a line of their own. A caller that has been refused for
-// too long gets the refusal.
-func (l *line[T]) setAside(callers []*caller[T], refusal error) {
+// goApart makes the callers of one store, whose call was refused, wait in a line apart. A caller that has been refused for too long
+// gets the refusal.
+func (l *line[T]) goApart(callers []*caller[T], refusal error) {
 	b := l.batcher
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s := callers[0].store
-	apart := b.aside[s]
+	apart := b.apart[s]
 	switch {
 	case apart == nil:
 		apart = newLine(b, 1)
-		apart.latest, apart.isAside = s, true
-		b.aside[s] = apart
+		apart.latest, apart.isApart = s, true
+		b.apart[s] = apart
 	case apart == l && apart.tries == nil: // it was tried where it should be by now
 		apart.tries = redisconn.NewTries(math.MaxInt64)
 	}
@@ -165,7 +165,7 @@ func (l *line[T]) setAside(callers []*caller[T], refusal error) {
 	var again []*caller[T]
 	for _, c := range callers {
 		if c.until.IsZero() {
-			c.until = now.Add(rideOut)
+			c.until = now.Add(retryWindow)
 		}
 		switch {
 		case c.line == nil: // it has left
@@ -176,19 +176,19 @@ func (l *line[T]) setAside(callers []*caller[T], refusal error) {
 			c.answer <- refusal
 		}
 	}
-	apart.queue = slices.Insert(apart.queue, 0, again...) // an ID may stand there again
+	apart.queue = slices.Insert(apart.queue, 0, again...) // an ID may occur twice there
 	apart.sender.Wake()
 }
 
-// isServed ends that the line's store is set aside, if it is: callers that come now share batches with others of its node.
+// isServed ends a line apart: new callers share batches with the others of the node.
 func (l *line[T]) isServed() {
-	if !l.isAside {
+	if !l.isApart {
 		return
 	}
 	l.batcher.mu.Lock()
 	defer l.batcher.mu.Unlock()
 	l.tries = nil
-	if l.batcher.aside[l.latest] == l {
-		delete(l.batcher.aside, l.latest)
+	if l.batcher.apart[l.latest] == l {
+		delete(l.batcher.apart, l.latest)
 	}
 }

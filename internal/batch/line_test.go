@@ -49,7 +49,7 @@ func start(t *testing.T) *inCluster {
 	return f
 }
 
-// partitionsOn are so many on that Redis.
+// partitionsOn returns that many partitions on that Redis.
 func partitionsOn(r redisconn.Redis, n int) []*store.Store {
 	all, router := make([]*store.Store, n), redisconn.NewRouter(r)
 	for i := range all {
@@ -70,11 +70,11 @@ func (f *inCluster) push(ctx context.Context, s *store.Store, id string) <-chan 
 	return end
 }
 
-// waiting is how many callers wait for a round trip to a store that is set aside.
+// waiting is how many callers wait in the line of a store apart.
 func (f *inCluster) waiting(s *store.Store) (n int) {
 	f.pushes.mu.Lock()
 	defer f.pushes.mu.Unlock()
-	if l := f.pushes.aside[s]; l != nil {
+	if l := f.pushes.apart[s]; l != nil {
 		n = len(l.queue)
 	}
 	return n
@@ -170,17 +170,17 @@ func TestNobodyWaitsForASlotOnItsWay(t *testing.T) {
 	f.expectPools()
 }
 
-// Whoever leaves while the slot is on its way is not served behind his back, and costs nobody else anything; nor does a time that
+// A caller that leaves while the slot moves is not served afterwards, and costs the others nothing; nor does a window that
 // is over. What comes back after that goes with the others of its node again.
 func TestLeavingWhileAside(t *testing.T) {
-	defer func(d time.Duration) { rideOut = d }(rideOut)
+	defer func(d time.Duration) { retryWindow = d }(retryWindow)
 	f := start(t)
 	some, node := f.onOneNode()
 	moving := some[0]
 	m := f.BeginMove(f.slot(moving), f.another(node))
 	m.Key(moving.Keys().JobPool())
 
-	rideOut = time.Millisecond
+	retryWindow = time.Millisecond
 	leaves := context.WithoutCancel(t.Context())
 	redistest.Until(t, "the time is over", func() bool {
 		err := redistest.Receive(t, f.push(leaves, moving, "refused"))
@@ -189,7 +189,7 @@ func TestLeavingWhileAside(t *testing.T) {
 		}
 		return true
 	})
-	rideOut = redistest.HangBound
+	retryWindow = redistest.HangBound
 	ctx, leave := context.WithCancel(t.Context())
 	left, stays := f.push(ctx, moving, "left"), f.push(t.Context(), moving, "stays")
 	redistest.Until(t, "both wait", func() bool { return f.waiting(moving) == 2 })
@@ -199,15 +199,15 @@ func TestLeavingWhileAside(t *testing.T) {
 	f.expect(stays, nil)
 	f.expectPools()
 	f.expect(f.push(t.Context(), moving, "after"), nil)
-	if len(f.pushes.aside) > 0 {
+	if len(f.pushes.apart) > 0 {
 		t.Error("the partition is still set aside")
 	}
 }
 
-// As many partitions may be on their way as there are: those who wait for them have no connections meanwhile.
+// All partitions may be moving at once: their callers hold no connections meanwhile.
 func TestAllSlotsOnTheirWay(t *testing.T) {
-	defer func(d time.Duration) { rideOut = d }(rideOut)
-	rideOut = redistest.HangBound
+	defer func(d time.Duration) { retryWindow = d }(retryWindow)
+	retryWindow = redistest.HangBound
 	f := start(t)
 	some, node := f.onOneNode()
 	unused := f.slot(some[0]) - 1

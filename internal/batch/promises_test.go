@@ -79,7 +79,7 @@ func (f *single) pushAll(ids ...string) []error {
 	return errs
 }
 
-// await waits until so many calls are under way or wait.
+// await waits until that many calls are in flight or wait.
 func (f *single) await(calls int) {
 	f.Helper()
 	redistest.Until(f.T, fmt.Sprint(calls, " calls are made"), func() bool {

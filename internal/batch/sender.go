@@ -41,7 +41,7 @@ func NewSender(o *Owner, connect func(context.Context) (*store.Pipeline, error),
 	return &Sender{owner: o, connect: connect, mu: mu, queue: queue, most: most}
 }
 
-// Wake starts a batch for those who wait. The mutex must be held.
+// Wake starts a batch for the waiting callers. The mutex must be held.
 func (s *Sender) Wake() {
 	if s.underWay < s.most && s.queue.Waiting() {
 		s.underWay++
@@ -59,7 +59,7 @@ func (s *Sender) work() {
 			err = s.owner.Closed
 		}
 		if s.send(p, err) > 1 {
-			// Let the callers that were served run first: those who call again at once then share
+			// Let the callers that were served run first: if they call again at once, they share
 			// the next batch.
 			runtime.Gosched()
 		}
@@ -86,8 +86,8 @@ func (s *Sender) TryLead() bool {
 	return true
 }
 
-// Lead sends a batch in the caller's own goroutine, which is a fifth faster for one who calls alone, and leaves those who
-// came meanwhile to work. The end of ctx ends the wait for a connection.
+// Lead sends a batch in the caller's own goroutine, which is a fifth faster for a lone caller, and leaves callers that came
+// meanwhile to work. The end of ctx ends the wait for a connection.
 func (s *Sender) Lead(ctx context.Context) {
 	p, err := s.connect(ctx)
 	if err == nil || !isOver(ctx) { // else it is an error of this caller's only
@@ -106,8 +106,8 @@ func isOver(ctx context.Context) bool {
 	return ctx.Err() != nil || ok && !time.Now().Before(deadline)
 }
 
-// send sends a batch and returns its number of callers. They are chosen once there is a connection: those who left while
-// we waited for it are not among them, those who came are.
+// send sends a batch and returns its number of callers. They are chosen when there is a connection, without callers that have
+// left by then, and with callers that have come.
 func (s *Sender) send(p *store.Pipeline, err error) int {
 	s.mu.Lock()
 	callers, do := s.queue.Next()

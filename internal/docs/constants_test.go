@@ -136,7 +136,7 @@ func TestDocumentedConstants(t *testing.T) {
 		{"internal/wait.MaxBatches", "4", []string{limits, "four for polls, and one to hear of jobs"}},
 		{"internal/wait.throttledFor", "10s", []string{limits, "was lost | 5 to 15 s"}}, // half of it to half more
 		{"internal/wait.shunFor", "5s", []string{scaling, "and this one every 5 s", scalingZh, "每 5 秒才有一次例外"}},
-		{"internal/redisconn.RideOut", "3s", []string{limits, "are retried for | 3 s", scaling, "Each call is retried for 3 s", scalingZh, "每次调用在 3 秒内重试"}},
+		{"internal/redisconn.RetryWindow", "3s", []string{limits, "are retried for | 3 s", scaling, "Each call is retried for 3 s", scalingZh, "每次调用在 3 秒内重试"}},
 		{"internal/redisconn.askEvery", "100ms", []string{limits, "at most ten times a second"}},
 		{"internal/redisconn.askWithin", "1s", []string{configuration, "the timeouts (up to 1 s) apply to them, too", configurationZh, "各超时（最长 1 秒）"}},
 		{"internal/redisconn.watchEvery", "1s", []string{limits, "once a second, and when a message comes", scaling, "a failover is noticed within a second", scalingZh, "在一秒内而不是立刻被发现"}},

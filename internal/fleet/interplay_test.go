@@ -9,7 +9,7 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// A limit that was taken away between two migrations is none after the second.
+// A limit that is removed between two migrations is gone after the second.
 func TestLimitGoneBetweenMigrations(t *testing.T) {
 	_, server := onRedis(t)
 	ctx := t.Context()
@@ -104,7 +104,7 @@ func TestPauseGoneBetweenMigrations(t *testing.T) {
 	}
 }
 
-// A pause that is over, left by layouts of before, does not keep that of now from being copied.
+// A pause that is over, left in old partitions, does not keep a current pause from being copied.
 func TestPauseCopiedOverOneThatIsOver(t *testing.T) {
 	b, server := onRedis(t)
 	ctx := t.Context()

@@ -34,7 +34,7 @@ func (b *backend) layoutKept() string {
 	return text
 }
 
-// Who comes with another number of partitions is refused, whatever he asks first, and nothing is written.
+// A program with another number of partitions is refused, whatever its first call is, and nothing is written.
 func TestLayout(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, b *backend) {
@@ -197,7 +197,7 @@ func TestLayoutRace(t *testing.T) {
 	}
 }
 
-// Who has several partitions is not let in where a single one has jobs, be they dead: he would not find them. With the
+// A program with several partitions is refused if a single one has jobs, even dead ones, which it would not find. With the
 // layout before he is.
 func TestLayoutOfJobs(t *testing.T) {
 	t.Parallel()
@@ -225,7 +225,7 @@ func TestLayoutOfJobs(t *testing.T) {
 	})
 }
 
-// Each job has its partition of before and of now.
+// Each job has its old partition and its present one.
 func TestLayoutPlaces(t *testing.T) {
 	t.Parallel()
 	for _, l := range []Layout{{16, 0}, {16, 1}, {1, 16}, {4, 16}, {16, 4}, {5, 3}, {3, 5}} {

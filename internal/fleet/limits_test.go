@@ -45,7 +45,7 @@ func TestShares(t *testing.T) {
 	}
 }
 
-// A partition of before only has the share that it had, but none of a limit that is exact.
+// An old partition keeps the share that it had, but has none of an exact limit.
 func TestSharesOfPreviousPartitions(t *testing.T) {
 	l := store.Limit{Concurrency: 18, Rate: 4, Burst: 18}
 	tagged := l
@@ -99,7 +99,7 @@ func TestExcluded(t *testing.T) {
 	}
 }
 
-// Limits go with the jobs to other partitions: these have their shares, and those of before go on unless the limit is exact.
+// Limits follow the jobs to new partitions, which get their shares. Old partitions keep theirs unless the limit is exact.
 func TestLimitsOfGrowingPartitions(t *testing.T) {
 	b, server := onRedis(t)
 	ctx := t.Context()

@@ -63,7 +63,7 @@ func (m *migrating) seen() map[string]bool {
 	return ids
 }
 
-// Whoever migrates is sure that nothing is left: a job that is reserved when its queue is read, and was ready
+// A finished migration has left nothing: a job that is reserved when its queue is read, and was ready
 // when the pool was, is.
 func TestMigrateIsSure(t *testing.T) {
 	t.Parallel()
@@ -164,7 +164,7 @@ func TestMigrateFullAndRestarted(t *testing.T) {
 	}
 }
 
-// A partition whose pool is none keeps the migration from beginning: nothing is put in transit that could not be stored.
+// A partition with a broken pool keeps the migration from starting: nothing is put in transit that could not be stored.
 func TestMigrateToBrokenPool(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)

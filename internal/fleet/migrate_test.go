@@ -139,7 +139,7 @@ func filter(ids []string, which func(string) bool) []string {
 	return slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return !which(id) })
 }
 
-// expectNothingLeft checks that the partitions which are none any more have nothing but what is known of topics and
+// expectNothingLeft checks that the old partitions have nothing but what is known of topics and
 // of the migration, and that nothing is in transit.
 func (m *migrating) expectNothingLeft() {
 	m.Helper()
@@ -174,7 +174,7 @@ func (m *migrating) migrate(wantDone bool) (last Migrated) {
 	return last
 }
 
-// elsewhere are so many of these IDs' jobs that do not belong where they were.
+// elsewhere returns that many of these IDs, whose jobs do not belong where they were.
 func (m *migrating) elsewhere(ids []string) (n int) {
 	for _, id := range ids {
 		if m.now.OldOf(id) != nil {
@@ -228,7 +228,7 @@ func TestMigrate(t *testing.T) {
 }
 
 // The connection is cut at each command, before Redis gets it or before its answer is told. What could be taken
-// meanwhile is. Whoever goes on finds each job once.
+// meanwhile is. A further call finds each job once.
 func TestMigrateCuts(t *testing.T) {
 	t.Parallel()
 	b, server := onRedis(t)
@@ -276,7 +276,7 @@ func TestMigrateCuts(t *testing.T) {
 	t.Logf("%d cuts", cuts)
 }
 
-// buckets are those of all jobs, and dead letters.
+// buckets returns the buckets of all jobs and dead letters.
 func (m *migrating) buckets() []string {
 	return append(m.Strings("KEYS", "*job_bucket:*"), m.Strings("KEYS", "*dead_letter:*")...)
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // Stats returns Store.Stats summed over all partitions, for all topics that any of them knows, sorted by name. Each is asked only for topics that it knows.
-// Time is that of the first partition; the others' numbers are slightly newer.
+// Time comes from the first partition; the others' numbers are slightly newer.
 func (f *Fleet) Stats(ctx context.Context) (store.Stats, error) {
 	names, parts := make([][]string, len(f.Stores)), make([]store.Stats, len(f.Stores))
 	for i, s := range f.Stores {

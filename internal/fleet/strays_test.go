@@ -8,7 +8,7 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// Jobs that nobody looks for are found, whatever state they are in: those of a single partition beside several, and those in partitions that there once were.
+// Stray jobs are found in any state: those of a single partition although there are several, and those in partitions of earlier layouts.
 func TestStrays(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, b *backend) {

@@ -19,7 +19,7 @@ func (f *fixture) browse(q Query) Page {
 	return page
 }
 
-// ids are those of all pages. between is called after each.
+// ids returns the IDs of all pages. between is called after each page.
 func (f *fixture) ids(q Query, between func(page int)) (ids []string) {
 	f.TB.Helper()
 	for n := 1; ; n++ {
@@ -271,7 +271,7 @@ func TestBrowseRefuses(t *testing.T) {
 	}
 }
 
-// Whatever stands in a cursor, it is refused, or leads somewhere.
+// Any text as a cursor is refused or leads somewhere.
 func FuzzCursor(f *testing.F) {
 	for _, text := range []string{"0 1 a", "0  ", "0 inf a", "0 nan a", "1 1 a", "0 99999999999999999999 a", "0 -1 a", "0 1e5 a", "0 0x1p4 \x00", "0 0x_1p4 a", "-1 1 a"} {
 		f.Add(text, true)

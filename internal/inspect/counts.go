@@ -16,7 +16,7 @@ import (
 const Unknown = -1
 
 // Counts are the numbers of jobs, and how late they are. A number that cannot be read is Unknown. If some of several partitions
-// cannot be read at all, the numbers are those of the others.
+// cannot be read at all, only the others count.
 type Counts struct {
 	// Time is Redis's clock; zero if it cannot be read.
 	Time time.Time

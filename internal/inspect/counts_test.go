@@ -145,7 +145,7 @@ func TestOverdue(t *testing.T) {
 	}
 }
 
-// ready puts a job into the topic t's queue that is kept for so long.
+// ready puts a job that is kept for that long into the queue of topic t.
 func (f *fixture) ready(id string, ttl time.Duration) {
 	f.Do("HSET", "delayer:job_bucket:"+id, "topic", "t", "body", "b")
 	if ttl > 0 {
@@ -166,7 +166,7 @@ func (f *fixture) leased(id string, ago time.Duration) {
 }
 
 // Ghosts are passed over one by one as long as there are not too many in all, and further in steps, so
-// that a look costs little.
+// that a read costs little.
 func TestOverdueBehindGhostsOfManyTopics(t *testing.T) {
 	onEach(t, func(t *testing.T, f *fixture) {
 		var topics []string
@@ -278,7 +278,7 @@ func TestCountsWithoutPermission(t *testing.T) {
 	}
 }
 
-// Of a topic with a limit it is told how many slots are taken, how many jobs are held back, and until when, where its rate says that:
+// For a topic with a limit, the counts say how many slots are taken, how many jobs are throttled and, with a rate, until when:
 // also if nobody waits for them.
 func TestCountsOfLimits(t *testing.T) {
 	onEach(t, func(t *testing.T, f *fixture) {
@@ -329,7 +329,7 @@ func TestLimitsOfPartitionsAddUp(t *testing.T) {
 	}
 }
 
-// onPartitions is an Inspector on so many partitions of one Redis that have these keys.
+// onPartitions returns an Inspector for that many partitions of one Redis, with these keys.
 func onPartitions(t *testing.T, n int) *fixture {
 	f, server := onRedis(t)
 	f.Inspector = New(server.Pool(), "", fleet.Layout{Partitions: n})
@@ -436,7 +436,7 @@ func TestCountsOfTooManyTopics(t *testing.T) {
 	}
 }
 
-// Who asks for a Snapshot within its age gets the one that others have read.
+// A Snapshot that is recent enough is shared with later callers.
 func TestSnapshotIsShared(t *testing.T) {
 	f := onPartitions(t, 4)
 	scripts := func() int { calls := f.AllCalls(); return calls["evalsha"] + calls["eval"] }

@@ -80,7 +80,7 @@ var filters = []struct {
 	{"all of a time", DeadFilter{Topic: "t", After: time.UnixMilli(1), Before: time.UnixMilli(1001)}, 1},
 }
 
-// Errors that differ in numbers only are one group, wherever the long ones were cut; and what its page tells of the topic beside.
+// Errors that differ only in numbers are one group, wherever long ones were cut. The page also shows the topic.
 func TestDeadGroupsWithoutNumbers(t *testing.T) {
 	t.Parallel()
 	f, _ := onRedis(t)
@@ -294,7 +294,7 @@ func TestDropDeadLeavesNewer(t *testing.T) {
 	})
 }
 
-// Entries without a letter, or with one of another topic, are none.
+// Entries without a letter, or with a letter of another topic, do not count.
 func TestDeadEntriesOnly(t *testing.T) {
 	onEach(t, func(t *testing.T, f *fixture) {
 		f.letter("t", "gone", "r", "e", 1000)

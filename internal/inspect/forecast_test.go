@@ -35,7 +35,7 @@ func TestForecast(t *testing.T) {
 	})
 }
 
-// The end of a lease is no job that falls due, be it the only one, and be it not known whether there is any.
+// The end of a lease is not a job that falls due, even if it is the only entry, or if it is unknown whether there are leases.
 func TestForecastOfOneLease(t *testing.T) {
 	onEach(t, func(t *testing.T, f *fixture) {
 		f.pushMany("t", "w", 2, 20*time.Minute, 0)

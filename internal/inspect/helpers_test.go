@@ -50,7 +50,7 @@ func onEach(t *testing.T, test func(t *testing.T, f *fixture)) {
 
 func (f *fixture) check(err error) { f.TB.Helper(); redistest.Check(f.TB, err) }
 
-// push stores a job, whose body is that of its ID.
+// push stores a job whose body follows from its ID.
 func (f *fixture) push(topic, id string, delay time.Duration, opts ...client.PushOption) {
 	f.TB.Helper()
 	_, err := f.client.Push(f.ctx, client.Message{ID: id, Topic: topic, Body: "body of " + id}, delay, opts...)

@@ -16,10 +16,10 @@ type Migration = fleet.Migrated
 // ErrReserved is returned by a migration that does not wait: some jobs are reserved, and stay until they are ready again or gone.
 var ErrReserved = errors.New("jobs are reserved")
 
-// A migration continues after an outage shorter than rideOut. It checks reserved jobs again soon, and then less and
+// A migration continues after an outage shorter than retryWindow. It checks reserved jobs again soon, and then less and
 // less often.
 const (
-	rideOut                = time.Minute
+	retryWindow            = time.Minute
 	firstWait, longestWait = 100 * time.Millisecond, 10 * time.Second
 )
 
@@ -49,7 +49,7 @@ func (o *Inspector) Migrate(ctx context.Context, wait bool, tell func(Migration)
 			if sum.Adopted != earlier {
 				pause = 0
 			}
-		case !began || !store.Temporary(err) || ctx.Err() != nil || time.Since(worked) > rideOut:
+		case !began || !store.Temporary(err) || ctx.Err() != nil || time.Since(worked) > retryWindow:
 			return sum, err
 		}
 		if !pause.Wait(ctx, firstWait, longestWait) {

@@ -53,7 +53,7 @@ func TestMigrateRights(t *testing.T) {
 }
 
 // A migration waits for what is reserved, and goes on after its connections were cut.
-func TestMigrateRidesOut(t *testing.T) {
+func TestMigrateSurvivesAnOutage(t *testing.T) {
 	t.Parallel()
 	f, server := onRedis(t)
 	held := f.seedAll()
@@ -83,7 +83,7 @@ func TestMigrateRidesOut(t *testing.T) {
 	}
 }
 
-// A queue that is none is named, and keeps nothing else from moving; a Redis that can't be reached at all is an error at once.
+// A broken queue is named and keeps nothing else from moving; an unreachable Redis is an error at once.
 func TestMigrateBroken(t *testing.T) {
 	t.Parallel()
 	f, _ := onRedis(t)

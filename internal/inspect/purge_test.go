@@ -18,7 +18,7 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// Only the ready jobs of the topic go; what else stands in its queue is an entry only.
+// Only the topic's ready jobs are deleted; anything else in its queue is just an entry.
 func TestPurge(t *testing.T) {
 	onEach(t, func(t *testing.T, f *fixture) {
 		f.ghosts(3)

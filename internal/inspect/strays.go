@@ -19,8 +19,8 @@ type strays struct {
 	found   []fleet.Stray
 }
 
-// Strays returns the stray jobs, as of at most strayEvery ago. During a check, and if it fails, they are those of the
-// last check.
+// Strays returns the stray jobs, as of at most strayEvery ago. During a check, and if it fails, the result of the last check
+// counts.
 func (o *Inspector) Strays(ctx context.Context) []fleet.Stray {
 	s := &o.strays
 	s.mu.Lock()

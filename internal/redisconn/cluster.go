@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	// RideOut is for how long a call waits that a cluster can't do now: a slot is on its way, or a replica
+	// RetryWindow is for how long a call waits that a cluster can't do now: a slot is on its way, or a replica
 	// is about to become the master.
-	RideOut = 3 * time.Second
+	RetryWindow = 3 * time.Second
 	// askEvery is how often the nodes are asked who owns which slot, at most.
 	askEvery = 100 * time.Millisecond
 )
@@ -202,7 +202,7 @@ func (c *Cluster) learnSoon() {
 	}
 	c.soon = true
 	go func() {
-		ctx, cancel := context.WithTimeout(context.Background(), RideOut)
+		ctx, cancel := context.WithTimeout(context.Background(), RetryWindow)
 		defer cancel()
 		since := time.Now()
 		c.mu.Lock()

@@ -175,7 +175,7 @@ func TestUnnamedNodes(t *testing.T) {
 		}
 		for _, prefix := range prefixes {
 			n := SlotOf(prefix)
-			name("ip") // as those who move slots want it
+			name("ip") // as CLUSTER SETSLOT wants it
 			owner := cluster.Owner(n)
 			for _, s := range cluster.Servers[:3] {
 				if s != owner {

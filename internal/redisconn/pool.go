@@ -1,8 +1,12 @@
-// Package redisconn connects to Redis: it dials, and hands out the connections of a pool.
+// Package redisconn connects to Redis: dialing, pools, Sentinel, and the slot map of a Cluster.
 //
-// A connection that has rested is tried with a PING ahead of its next use, in Get, or by redigo for
-// those who use the pool directly. A Dialer opens the new ones, and asks its Locator each time where to:
-// for a pool that has none to give, for a subscription, and, in Replace, for a call whose server takes no writes.
+// A [Router] says on which node the keys of a partition are: a [Server] for one Redis, a [Cluster] otherwise. The [Source] of a
+// partition gives connections. A connection that was idle for a while is checked with a PING before its next use, by Get, or by redigo
+// for programs that use the pool directly. A Dialer opens connections, and asks its Locator each time where to: for an empty pool, for a
+// subscription, and, in Replace, for a call whose server accepts no writes.
+//
+// Invariants: the end of a ctx closes no healthy connection of a pool. A node that no longer has slots loses its connections, but its
+// redigo pool is never closed, because that may panic under a call.
 package redisconn
 
 import (

@@ -30,7 +30,7 @@ func TestThinnerOfANode(t *testing.T) {
 	}
 }
 
-// What was needed since the last look is kept, be it idle now. What was not is closed, but for a
+// Connections that were needed since the last check are kept even if they are idle now. Others are closed, except a
 // few in all; then nobody looks any more, before there are more connections.
 func TestThinnerKeepsWhatIsNeeded(t *testing.T) {
 	pool := redistest.Start(t).Pool()

@@ -280,8 +280,7 @@ func (s *Sentinel) look(ctx context.Context) {
 	}
 }
 
-// Master asks the sentinels, in turn, until one names a server, which may be none that is there. Its error is that of
-// the last one.
+// Master asks the sentinels, in turn, until one names a server, which may be unreachable. It returns the last sentinel's error.
 func (s *Sentinel) Master(ctx context.Context) (addr string, err error) {
 	for _, sentinel := range s.inTurn() {
 		if addr, err = s.master(ctx, sentinel); err == nil {

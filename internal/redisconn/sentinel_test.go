@@ -15,7 +15,7 @@ import (
 	"github.com/mix-basic/delayer/internal/redistest"
 )
 
-// timeouts are those of the connections of these tests.
+// timeouts are the timeouts of connections in these tests.
 var timeouts = Dialer{ConnectTimeout: 3 * time.Second, ReadTimeout: 3 * time.Second, WriteTimeout: 3 * time.Second}
 
 // by dials by way of the sentinels at those addresses.
@@ -96,7 +96,7 @@ func leaves(t *testing.T, d Dialer, fail func()) {
 	}
 }
 
-// A connection that waits for a master that hangs ends when the sentinels name another one, be it that they tell us, or
+// A connection to a hung master ends when the sentinels name another one, whether they tell us or
 // that we may only ask.
 func TestHungMasterIsLeft(t *testing.T) {
 	t.Parallel()
@@ -173,7 +173,7 @@ func TestHungSentinelIsLeft(t *testing.T) {
 	expectNoListener(t, second)
 }
 
-// Who listens is answered PONG as long as nothing happens.
+// A listener is answered PONG as long as nothing happens.
 func TestSilentSentinelIsKept(t *testing.T) {
 	t.Parallel()
 	sentinel := redistest.StartSentinel(t, redistest.Start(t), 1)
@@ -209,7 +209,7 @@ func TestNothingOutlivesTheLastConnection(t *testing.T) {
 	}
 }
 
-// listeners are the IDs of those who listen to a sentinel.
+// listeners are the IDs of the clients that listen to a sentinel.
 func listeners(sentinel *redistest.Server) (ids string) {
 	for client := range strings.Lines(string(sentinel.Do("CLIENT", "LIST", "TYPE", "pubsub").([]byte))) {
 		if !strings.Contains(client, " sub=0 ") {
@@ -262,7 +262,7 @@ func TestSomeSentinelsRefuseUs(t *testing.T) {
 	}
 }
 
-// A sentinel that hangs holds up the first of those who are in a hurry only.
+// A hung sentinel holds up only the first caller in a hurry.
 func TestHungSentinelIsAskedLast(t *testing.T) {
 	t.Parallel()
 	master := redistest.Start(t)
@@ -317,7 +317,7 @@ func TestNextSentinelTellsWhereOneMayNot(t *testing.T) {
 	expectNoListener(t, second)
 }
 
-// A sentinel that hangs is asked behind those that answer something, be it no master.
+// A hung sentinel is asked after those that answer, even if they know no master.
 func TestHungSentinelIsAskedBehindThoseThatFail(t *testing.T) {
 	t.Parallel()
 	master, replica := redistest.Start(t), redistest.Start(t)

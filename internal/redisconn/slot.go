@@ -24,7 +24,7 @@ func (c *Cluster) noSlot(prefix string) *Slot {
 		"or a prefix with a tag, such as {delayer}:, here and in all clients", prefix))}
 }
 
-// Get implements Source. While the owner can't be reached it is tried again, for RideOut at most, as long as
+// Get implements Source. While the owner can't be reached it is tried again, for RetryWindow at most, as long as
 // others answer: one of them is about to take its place.
 func (s *Slot) Get(ctx context.Context) (conn redis.Conn, err error) {
 	err = s.ride(ctx, func(n *Node) error {
@@ -44,7 +44,7 @@ func (s *Slot) GetUntried(ctx context.Context) (conn redis.Conn, rested bool, er
 }
 
 func (s *Slot) ride(ctx context.Context, get func(*Node) error) error {
-	for tries := NewTries(RideOut); ; {
+	for tries := NewTries(RetryWindow); ; {
 		n, err := s.owner(ctx)
 		if err != nil {
 			return err

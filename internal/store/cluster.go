@@ -9,8 +9,8 @@ import (
 	"github.com/mix-basic/delayer/internal/redisconn"
 )
 
-// rideOut is redisconn.RideOut, but for tests.
-var rideOut = redisconn.RideOut
+// retryWindow is redisconn.RetryWindow, but for tests.
+var retryWindow = redisconn.RetryWindow
 
 // isNotHere reports whether err is the answer of a node of a cluster that has done nothing: another one owns the slot (MOVED),
 // or the slot is on its way to another one (all others but CLUSTERDOWN), or nobody owns it.
@@ -46,11 +46,11 @@ func (c *run) isElsewhere(err error) bool {
 	return true
 }
 
-// redirect makes calls that were refused where their slots are by now, again and again until they are done or rideOut is over.
+// redirect makes calls that were refused where their slots are by now, again and again until they are done or retryWindow is over.
 func (p *Pipeline) redirect(ctx context.Context) {
 	calls := p.elsewhere
 	p.elsewhere, p.redirected = nil, true
-	tries := redisconn.NewTries(rideOut)
+	tries := redisconn.NewTries(retryWindow)
 	within, cancel := tries.Within(ctx)
 	defer cancel()
 	for wait := !haveMoved(calls); len(calls) > 0; wait = true {

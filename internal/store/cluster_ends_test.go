@@ -11,9 +11,9 @@ import (
 // slotToMove is a store in a cluster, its slot, the master that has it, and another one. Calls are not made again.
 func slotToMove(t *testing.T) (c *redistest.Cluster, s *Store, slot int, from, to *redistest.Server) {
 	t.Helper()
-	before := rideOut
-	rideOut = 0
-	t.Cleanup(func() { rideOut = before })
+	before := retryWindow
+	retryWindow = 0
+	t.Cleanup(func() { retryWindow = before })
 	c = redistest.StartCluster(t)
 	s = inCluster(t, c)[3]
 	check(t, s.Ping(t.Context()))

@@ -85,8 +85,8 @@ func (h halfMoved) places() map[string][]string {
 // While a slot is on its way a script does all that it should, or nothing, whichever keys are at the other node
 // already. So whoever is refused may come again. What a queue should get that is not there waits a little longer.
 func TestScriptsWhileASlotMoves(t *testing.T) {
-	defer func(d time.Duration) { rideOut = d }(rideOut)
-	rideOut = 0
+	defer func(d time.Duration) { retryWindow = d }(retryWindow)
+	retryWindow = 0
 	c := redistest.StartCluster(t)
 	p := inCluster(t, c)
 	s := p[3]

@@ -48,7 +48,7 @@ type Pipeline struct {
 type OnRefusal int
 
 const (
-	// Redirect makes them where their slots are by now, again and again until they are done or redisconn.RideOut is over.
+	// Redirect makes them where their slots are by now, again and again until they are done or redisconn.RetryWindow is over.
 	Redirect OnRefusal = iota
 	// NoWait makes them once more, if all refusals say where, so that calls of other stores need not wait.
 	NoWait
@@ -262,7 +262,7 @@ func (s *Store) command(ctx context.Context, name string, args ...any) (reply an
 
 // onNode calls do with a connection, and again with another one after a refusal of a node of a cluster.
 func (s *Store) onNode(ctx context.Context, do func(redis.Conn) error) error {
-	for tries := redisconn.NewTries(rideOut); ; {
+	for tries := redisconn.NewTries(retryWindow); ; {
 		conn, err := s.connection(ctx)
 		if err != nil {
 			return err

@@ -75,8 +75,8 @@ func newCaller(d *Dispatcher, r Request) *caller {
 	return &several.caller
 }
 
-// Take gets up to as many jobs as wanted. If there is none, it waits for one, or returns ErrEmpty if the
-// caller does not wait.
+// Take gets up to as many jobs as wanted. Without any it waits for one, or returns ErrEmpty if the caller does not
+// wait.
 func (d *Dispatcher) Take(ctx context.Context, r Request) (Jobs, error) {
 	whole := ctx
 	if r.Timeout > 0 {

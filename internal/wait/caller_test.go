@@ -348,7 +348,7 @@ func TestErrors(t *testing.T) {
 }
 
 // A waiting caller tolerates an outage for a limited time. A short one is forgotten when Redis answers.
-func TestRideOut(t *testing.T) {
+func TestRetryWindow(t *testing.T) {
 	h := inHand(t)
 	g, several := h.waiter("t"), h.waiter("u", "v")
 	h.settle()

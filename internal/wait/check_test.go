@@ -15,7 +15,7 @@ func TestRegister(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		waits []bool // of the callers of the topic
-		ready int    // if above 0, a poll of so many jobs
+		ready int    // if above 0, a poll of that many jobs
 		state listenerState
 		want  bool
 		all   bool
@@ -159,7 +159,7 @@ func TestPassingOnIsARoundTrip(t *testing.T) {
 func TestQuestion(t *testing.T) {
 	h := inHand(t)
 	names := map[string]int{}
-	for _, topic := range []string{"unknown", "entered", "long ago", "too", "as well"} {
+	for _, topic := range []string{"unknown", "isListed", "long ago", "too", "as well"} {
 		g := h.waiter(topic)
 		g.joined = time.Now().Add(-time.Hour)
 		h.waiter(topic)
@@ -204,7 +204,7 @@ func TestQuestion(t *testing.T) {
 	for _, state := range []listenerState{unsubscribed, refused} {
 		h.s.listener.state = state
 		if q := h.s.listener.question(queues)[0]; q.Waiter != "" {
-			t.Error("it is to be entered though nobody would hear")
+			t.Error("it is to be isListed though nobody would hear")
 		}
 	}
 }
@@ -256,17 +256,17 @@ func TestMessageDuringACheck(t *testing.T) {
 func TestPlan(t *testing.T) {
 	long := calmAfter + time.Second
 	for _, c := range []struct {
-		name    string
-		found   time.Duration // ago
-		served  bool
-		entered bool
-		state   listenerState
-		want    time.Duration
+		name   string
+		found  time.Duration // ago
+		served bool
+		isListed   bool
+		state  listenerState
+		want   time.Duration
 	}{
 		{"lately", calmAfter - time.Second, true, true, subscribed, checkEvery},
 		{"long ago", long, true, true, subscribed, slowCheck},
 		{"no server", long, false, true, subscribed, checkEvery},
-		{"not entered everywhere", long, true, false, subscribed, checkEvery},
+		{"not isListed everywhere", long, true, false, subscribed, checkEvery},
 		{"refused", long, true, true, refused, pollEvery},
 		{"refused lately", 0, false, false, refused, pollEvery},
 	} {
@@ -275,7 +275,7 @@ func TestPlan(t *testing.T) {
 		h.waiter("u")
 		h.settle()
 		e := h.s.listener
-		if !c.entered {
+		if !c.isListed {
 			h.s.queues["u"].on(unheard, 0)
 		}
 		e.state, e.lastHit = c.state, time.Now().Add(-c.found)

@@ -103,8 +103,8 @@ func (h *hand) probesOf(n *node) (begun []*probe) {
 }
 
 // finds answers a probe with the lengths of the topics' queues in its partition.
-func (h *hand) finds(s *probe, entered bool, lengths map[string]int, err error) {
-	found := store.Looked{Entered: entered}
+func (h *hand) finds(s *probe, registers bool, lengths map[string]int, err error) {
+	found := store.Looked{Entered: registers}
 	if s.check != nil && err == nil {
 		for _, l := range s.check.queues {
 			found.Lengths, found.Added = append(found.Lengths, lengths[l.topic]), append(found.Added, false)
@@ -157,16 +157,16 @@ func (h *hand) expectPassed(what string, want ...string) {
 }
 
 // check answers a check of the listener with the lengths of the topics' queues; added says where our registration was missing.
-func (h *hand) check(entered bool, lengths map[string]int, added ...string) {
+func (h *hand) check(registers bool, lengths map[string]int, added ...string) {
 	h.mu.Lock()
 	queues := h.s.waited()
 	h.mu.Unlock()
-	h.checkOf(queues, entered, lengths, added...)
+	h.checkOf(queues, registers, lengths, added...)
 }
 
-func (h *hand) checkOf(queues []*waitQueue, entered bool, lengths map[string]int, added ...string) {
+func (h *hand) checkOf(queues []*waitQueue, registers bool, lengths map[string]int, added ...string) {
 	q := h.s.listener.question(queues)
-	found := store.Looked{Entered: entered}
+	found := store.Looked{Entered: registers}
 	for _, l := range queues {
 		found.Lengths = append(found.Lengths, lengths[l.topic])
 		found.Added = append(found.Added, slices.Contains(added, l.topic))

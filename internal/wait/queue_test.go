@@ -59,8 +59,8 @@ func TestStates(t *testing.T) {
 	joins := func(h *hand, _ *guest) { h.waiter("t") }
 	asks := func(h *hand, _ *guest) { h.joins(Request{Topics: []string{"t"}, N: 1}) }
 	woken := func(h *hand, _ *guest) { h.s.wake("t", 2) }
-	finds := func(jobs int, entered bool) func(*hand, *guest) {
-		return func(h *hand, _ *guest) { h.check(entered, map[string]int{"t": jobs}) }
+	finds := func(jobs int, isListed bool) func(*hand, *guest) {
+		return func(h *hand, _ *guest) { h.check(isListed, map[string]int{"t": jobs}) }
 	}
 	ends := func(h *hand, _ *guest) { h.s.listener.close() }
 	then := func(events ...func(*hand, *guest)) func(*hand, *guest) {
@@ -97,7 +97,7 @@ func TestStates(t *testing.T) {
 		{"polling", "the caller leaves", leaves, "polling", false},
 		{"polling", "brought all, none are left", then(joins, answers(got, nil)), "unknown+", false},
 		{"polling", "brought all, some are left", then(joins, answers(some, nil)), "ready+", false},
-		{"polling", "brought less, and we were entered", answers(none, nil), "registered", false},
+		{"polling", "brought less, and we were isListed", answers(none, nil), "registered", false},
 		{"polling", "brought less, and we were not", answers(store.Popped{}, nil), "unknown", false},
 		{"polling", "brought less, as it stopped early", answers(store.Popped{More: true, Entered: true}, nil), "ready+", false},
 		{"polling", "failed", answers(store.Popped{}, errCut), "unknown", false},
@@ -151,12 +151,12 @@ func TestLearn(t *testing.T) {
 		ready       int // that many were believed to be there
 		want        int
 		isEmpty     bool
-		entered     bool // if we are, by the answer
+		isListed        bool // if we are, by the answer
 	}{
 		{name: "as many as were asked for, some are left", asked: 3, got: 3, left: 2, want: 2},
-		{name: "as many as were asked for", asked: 3, got: 3, ready: 5, want: 0, entered: true},
-		{name: "fewer", asked: 3, got: 2, ready: 3, want: 0, isEmpty: true, entered: true},
-		{name: "none", asked: 1, ready: 3, want: 0, isEmpty: true, entered: true},
+		{name: "as many as were asked for", asked: 3, got: 3, ready: 5, want: 0, isListed: true},
+		{name: "fewer", asked: 3, got: 2, ready: 3, want: 0, isEmpty: true, isListed: true},
+		{name: "none", asked: 1, ready: 3, want: 0, isEmpty: true, isListed: true},
 		{name: "stopped early", asked: 3, got: 2, more: true, want: 1},
 		{name: "stopped early, some are left", asked: 3, got: 2, left: 4, more: true, want: 4},
 		{name: "failed", asked: 1, err: errCut, ready: 3, want: 0},
@@ -164,7 +164,7 @@ func TestLearn(t *testing.T) {
 		{name: "heard meanwhile, none", asked: 1, heard: true, ready: 1, want: 1, isEmpty: true},
 		{name: "heard meanwhile, failed", asked: 1, err: errCut, heard: true, ready: 1, want: 1},
 	} {
-		for _, entered := range []bool{false, true} {
+		for _, isListed := range []bool{false, true} {
 			h := inHand(t)
 			q := h.s.queue("t")
 			q.on(woken, c.ready)
@@ -172,9 +172,9 @@ func TestLearn(t *testing.T) {
 			if q.on(sent, 0); c.heard {
 				q.on(woken, c.ready)
 			}
-			isEmpty := one.learn(store.Popped{Jobs: jobs("t", c.got), Remaining: []int{c.left}, Entered: entered, More: c.more}, c.err)
+			isEmpty := one.learn(store.Popped{Jobs: jobs("t", c.got), Remaining: []int{c.left}, Entered: isListed, More: c.more}, c.err)
 			q.on(ended, 0)
-			if q.jobs != c.want || isEmpty != c.isEmpty || q.isRegistered() != (entered && c.entered) {
+			if q.jobs != c.want || isEmpty != c.isEmpty || q.isRegistered() != (isListed && c.isListed) {
 				t.Errorf("%s: %d jobs are believed to be there, it is empty: %v, registered: %v; want %d, %v", c.name, q.jobs, isEmpty, q.isRegistered(), c.want, c.isEmpty)
 			}
 			if want := c.heard || c.err != nil; q.told != want {
@@ -218,7 +218,7 @@ func TestCallersInOrder(t *testing.T) {
 	guests[4].expectJob(t, "t1")
 	h.s.Waiting() // its turn comes
 	if l := h.s.queues["t"]; l != nil {
-		t.Errorf("a queue that nobody waits in, and that we are not entered for, is kept: %+v", l)
+		t.Errorf("a queue that nobody waits in, and that we are not isListed for, is kept: %+v", l)
 	}
 }
 
@@ -484,7 +484,7 @@ func TestTransitions(t *testing.T) {
 		t.Errorf("polling, the last caller leaves: %+v", q)
 	}
 	q = begin(throttled)
-	q.on(left, 1) // for those who pop
+	q.on(left, 1) // for callers that pop
 	if q.on(unheard, none); q.state != ready {
 		t.Errorf("throttled with jobs for those who pop, the subscription ends: %s", names[q.state])
 	}

@@ -114,7 +114,7 @@ type redisModel struct {
 	r       *rand.Rand
 	topics  []string
 	ready   map[readyQueue]int
-	entered map[readyQueue]bool
+	isListed    map[readyQueue]bool
 	others  bool                // another Client stands behind us, always
 	told    map[readyQueue]bool // it was told of the jobs that are there
 	heard   []readyQueue        // that we are woken for, not yet received
@@ -133,8 +133,8 @@ type readyQueue struct {
 func (m *redisModel) wake(q readyQueue) {
 	switch {
 	case m.ready[q] == 0:
-	case m.entered[q]:
-		m.entered[q] = false
+	case m.isListed[q]:
+		m.isListed[q] = false
 		m.heard = append(m.heard, q)
 	default:
 		m.told[q] = true
@@ -156,13 +156,13 @@ func (m *redisModel) do(one *poll) {
 		left := 0
 		if got == want {
 			left = -1
-			if one.Always || m.entered[q] || m.others {
+			if one.Always || m.isListed[q] || m.others {
 				left = m.ready[q]
 			}
 			m.wake(q)
 		}
 		if left == 0 && p.Entered && (got < want || one.Always) {
-			m.entered[q] = true
+			m.isListed[q] = true
 		}
 		if got > 0 {
 			p.Remaining[i] = left
@@ -178,7 +178,7 @@ func (m *redisModel) check(s *probe) {
 		for i, l := range s.check.queues {
 			q := readyQueue{s.partition, l.topic}
 			if lengths[l.topic] = m.ready[q]; m.ready[q] == 0 && s.check.Since[i] >= 0 {
-				m.entered[q] = true
+				m.isListed[q] = true
 			}
 		}
 	}
@@ -265,7 +265,7 @@ func TestRandomOrders(t *testing.T) {
 
 func randomOrder(t *testing.T, partitions []int, seed uint64) {
 	t.Helper()
-	m := &redisModel{hand: inHands(t, partitions...), r: rand.New(rand.NewPCG(seed, 0)), topics: []string{"x", "y", "z"}, ready: map[readyQueue]int{}, entered: map[readyQueue]bool{}, told: map[readyQueue]bool{}}
+	m := &redisModel{hand: inHands(t, partitions...), r: rand.New(rand.NewPCG(seed, 0)), topics: []string{"x", "y", "z"}, ready: map[readyQueue]int{}, isListed: map[readyQueue]bool{}, told: map[readyQueue]bool{}}
 	m.others = m.r.IntN(2) == 0
 	var all []*guest
 	for range 60 {
@@ -291,8 +291,8 @@ func randomOrder(t *testing.T, partitions []int, seed uint64) {
 	for _, s := range m.partitions {
 		for topic, l := range s.queues {
 			q := readyQueue{s, topic}
-			if l.callers > 0 && (m.ready[q] > 0 || !m.entered[q]) || l.isRegistered() && !m.entered[q] {
-				t.Fatalf("%v, seed %d: %s: %d jobs, %d callers; entered: %v, believed: %v", partitions, seed, topic, m.ready[q], l.callers, m.entered[q], l.isRegistered())
+			if l.callers > 0 && (m.ready[q] > 0 || !m.isListed[q]) || l.isRegistered() && !m.isListed[q] {
+				t.Fatalf("%v, seed %d: %s: %d jobs, %d callers; isListed: %v, believed: %v", partitions, seed, topic, m.ready[q], l.callers, m.isListed[q], l.isRegistered())
 			}
 		}
 	}

@@ -188,8 +188,8 @@ func TestThrottledWhenTheSubscriptionEnds(t *testing.T) {
 	h := inHand(t)
 	h.reserver("t")
 	h.answer(h.asks(), throttledReply(store.Woken), nil)
-	if entered := h.s.listener.close(); len(entered[h.s]) != 1 || h.s.queues["t"].throttle != nil {
-		t.Errorf("taken out of %v, and held %v", entered[h.s], h.s.queues["t"].throttle)
+	if isListed := h.s.listener.close(); len(isListed[h.s]) != 1 || h.s.queues["t"].throttle != nil {
+		t.Errorf("taken out of %v, and held %v", isListed[h.s], h.s.queues["t"].throttle)
 	}
 }
 

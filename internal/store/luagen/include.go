@@ -24,7 +24,7 @@ import (
 //
 //	-- include: time: now; queue: wake pass_on
 //
-// includes now of the part time, and wake and pass_on of the part queue, to the end of the block that it stands in. Nothing is defined
+// includes now of the part time, and wake and pass_on of the part queue, to the end of its block. Nothing is defined
 // again that is defined there already.
 //
 // The names of Go need no include, which are the parts keys and go, nor do the other definitions of the same part.
@@ -44,11 +44,11 @@ type definition struct {
 	names      []string
 	first      int      // line
 	lines      []string // comments are blank
-	needs      []name   // beside what its lines include
+	needs      []name   // besides what its lines include
 	isIncluded bool
 }
 
-// name is that of a definition, with its part.
+// name is the name of a definition and its part.
 type name struct{ part, name string }
 
 // newIncluder reads all parts; those of written are texts.
