@@ -57,13 +57,13 @@ func TestFiringOf(t *testing.T) {
 	day := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	at := func(minutes float64) time.Time { return day.Add(time.Duration(minutes * float64(time.Minute))) }
 	for _, c := range []struct {
-		name     string
-		change   func(*store.Scheduled)
-		now      time.Time
-		late     int
-		paused   int
-		occurrences  string // the results of the last ones
-		upcoming time.Time
+		name        string
+		change      func(*store.Scheduled)
+		now         time.Time
+		late        int
+		paused      int
+		occurrences string // the results of the last ones
+		upcoming    time.Time
 	}{
 		{"in time", nil, at(0.001), 0, 0, "r", at(1)},
 		{"three later: once", nil, at(3.5), 3, 0, "lllr", at(4)},

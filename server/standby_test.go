@@ -180,7 +180,7 @@ func TestTakeOver(t *testing.T) {
 				}
 			}
 
-			// It stands in and knows when the next job is due, when it learns of the others anew.
+			// It has taken over and knows when the next job is due, when it learns of the others anew.
 			mu.Lock()
 			due["next{1}"] = w.Clock() + 2
 			mu.Unlock()

@@ -256,12 +256,12 @@ func TestMessageDuringACheck(t *testing.T) {
 func TestPlan(t *testing.T) {
 	long := calmAfter + time.Second
 	for _, c := range []struct {
-		name   string
-		found  time.Duration // ago
-		served bool
-		isListed   bool
-		state  listenerState
-		want   time.Duration
+		name     string
+		found    time.Duration // ago
+		served   bool
+		isListed bool
+		state    listenerState
+		want     time.Duration
 	}{
 		{"lately", calmAfter - time.Second, true, true, subscribed, checkEvery},
 		{"long ago", long, true, true, subscribed, slowCheck},

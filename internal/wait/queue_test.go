@@ -151,7 +151,7 @@ func TestLearn(t *testing.T) {
 		ready       int // that many were believed to be there
 		want        int
 		isEmpty     bool
-		isListed        bool // if we are, by the answer
+		isListed    bool // if we are, by the answer
 	}{
 		{name: "as many as were asked for, some are left", asked: 3, got: 3, left: 2, want: 2},
 		{name: "as many as were asked for", asked: 3, got: 3, ready: 5, want: 0, isListed: true},

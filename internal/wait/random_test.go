@@ -111,17 +111,17 @@ func TestTopicThatATakeDidNotReach(t *testing.T) {
 // redisModel models Redis as a Dispatcher sees it, with the messages in flight in both directions.
 type redisModel struct {
 	*hand
-	r       *rand.Rand
-	topics  []string
-	ready   map[readyQueue]int
-	isListed    map[readyQueue]bool
-	others  bool                // another Client stands behind us, always
-	told    map[readyQueue]bool // it was told of the jobs that are there
-	heard   []readyQueue        // that we are woken for, not yet received
-	polls   []*poll             // sent
-	probes  []*probe            // sent
-	answers []func()            // on their way
-	guests  []*guest
+	r        *rand.Rand
+	topics   []string
+	ready    map[readyQueue]int
+	isListed map[readyQueue]bool
+	others   bool                // another Client stands behind us, always
+	told     map[readyQueue]bool // it was told of the jobs that are there
+	heard    []readyQueue        // that we are woken for, not yet received
+	polls    []*poll             // sent
+	probes   []*probe            // sent
+	answers  []func()            // on their way
+	guests   []*guest
 }
 
 // queue is a topic's ready queue in a partition.
