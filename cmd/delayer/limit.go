@@ -93,7 +93,7 @@ func useText(t inspect.TopicCounts) string {
 	if t.Limit.Concurrency > 0 {
 		parts = append(parts, fmt.Sprintf("slots taken: %d", t.Slots))
 	}
-	held := fmt.Sprintf("held back: %d", t.Held)
+	held := fmt.Sprintf("throttled: %d", t.Held)
 	if !t.HeldUntil.IsZero() {
 		held += " until " + t.HeldUntil.Format(timeFormat)
 	}
@@ -114,9 +114,9 @@ func putUse(v map[string]any, t inspect.TopicCounts) {
 	if t.Limit.Concurrency > 0 {
 		v["slots_taken"] = t.Slots
 	}
-	v["held_back"] = t.Held
+	v["throttled"] = t.Held
 	if !t.HeldUntil.IsZero() {
-		v["held_until"] = t.HeldUntil.UTC()
+		v["throttled_until"] = t.HeldUntil.UTC()
 	}
 	if t.Limit.Tag != "" {
 		v["untagged"] = t.Untagged

@@ -20,7 +20,7 @@ func beginMigrate(f *flagSet) action {
 // migrate waits for jobs that are reserved, if it is told to.
 func (c *call) migrate(ctx context.Context, waits bool) (reply, error) {
 	if c.redis.PreviousPartitions == 0 {
-		return reply{}, fail(exitUsage, errors.New("migrate: redis.previous_partitions is not set: want how many partitions there were before"))
+		return reply{}, fail(exitUsage, errors.New("migrate: redis.previous_partitions is not set: want the number of partitions in the previous layout"))
 	}
 	bar := &progress{to: c.stderr, redraws: isScreen(c.stderr)}
 	sum, err := c.jobs.Migrate(ctx, waits, bar.show)

@@ -39,7 +39,7 @@ func TestUnfinishedMigration(t *testing.T) {
 func TestMigrateCommand(t *testing.T) {
 	t.Parallel()
 	s, r := newShell(t)
-	s.expect(2, "", "ERROR: migrate: redis.previous_partitions is not set: want how many partitions there were before\n", "migrate")
+	s.expect(2, "", "ERROR: migrate: redis.previous_partitions is not set: want the number of partitions in the previous layout\n", "migrate")
 	for i := range 9 {
 		s.expect(0, fmt.Sprintln(i), "", "push", "t", []string{"0", "1h"}[i%2], "body", "--id", fmt.Sprint(i))
 	}

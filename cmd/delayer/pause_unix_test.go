@@ -66,8 +66,8 @@ func TestThrottledTopicIsSaid(t *testing.T) {
 	}
 	s.expect(0, "mail: concurrency 2, rate 0.001/s, burst 1\n", "", "limit", "mail", "--concurrency", "2", "--rate", "0.001/s")
 	s.expect(0, "body\n", "", "pop", "mail")
-	const reached = `its limit has been reached \(slots taken: 0, held back: 1 until [^)]*\)`
+	const reached = `its limit has been reached \(slots taken: 0, throttled: 1 until [^)]*\)`
 	matches(t, "pop", s.fails(1, "pop", "mail"), `pop "mail": no job is ready; `+reached+"\n")
 	matches(t, "get", runBinary(t, s.dir, s.env, "get", "b").stdout, `id:    b\n.*\nnote:  `+reached+`\nbody:  body\n`)
-	matches(t, "get --json", runBinary(t, s.dir, s.env, "get", "b", "--json").stdout, `\{.*"topic_limited":\{"held_back":1,"held_until":"[^"]*Z","slots_taken":0\},.*\}\n`)
+	matches(t, "get --json", runBinary(t, s.dir, s.env, "get", "b", "--json").stdout, `\{.*"topic_limited":\{"slots_taken":0,"throttled":1,"throttled_until":"[^"]*Z"\},.*\}\n`)
 }
