@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/mix-basic/delayer/internal/redistest"
 )
 
 // limited is a Limited listener whose connections the test accepts in the order in which they were dialed.
@@ -240,12 +242,17 @@ func TestAuthenticatedStarveNoProbe(t *testing.T) {
 	l, f := crowd(t, 4, Area{Patterns: []string{"/wait"}, Handler: poller(time.Hour, began)})
 	idle := l.send("127.0.0.1", "/x", bearer)
 	l.answered(idle, 200)
+	redistest.Until(t, "it is idle", func() bool { // shortly after its answer
+		l.Limited.mu.Lock()
+		defer l.Limited.mu.Unlock()
+		return l.Limited.idle.Len() == 1
+	})
 	for range 3 {
 		l.send("127.0.0.1", "/wait", bearer)
-		<-began
+		redistest.Receive(t, began)
 	}
 	if rest, err := io.ReadAll(idle); len(rest) > 0 || err != nil {
-		t.Errorf("who idle keeps his place: %q, %v", rest, err)
+		t.Errorf("the idle connection stays open: %q, %v", rest, err)
 	}
 	if !l.answered(l.send("127.0.0.1", "/x", bearer), 503).Close {
 		t.Error("the connection stays open")
