@@ -14,7 +14,7 @@ import (
 
 // What the tests know of the inside.
 const (
-	RetryWindow      = wait.RetryWindow
+	RetryWindow  = wait.RetryWindow
 	RoundTrips   = batch.RoundTrips
 	CloseWait    = closeWait
 	CheckAfter   = redisconn.CheckAfter
