@@ -16,7 +16,7 @@ const (
 // Kind says what calls of a kind do with their items. Some go to Redis together, of about
 // 1 MiB, and no ID twice, as the later of two comes after the earlier.
 type Kind[T any] struct {
-	Measure func(item T) (id string, bytes int) // an empty ID is never the same as another
+	Measure func(item T) (id string, bytes int) // empty IDs are never equal
 	// Call makes the call that does items. Its answer is an error for each.
 	Call func(s *store.Store, items []T) *store.Call[[]error]
 	// Alike reports whether two items may go together; nil: all may.

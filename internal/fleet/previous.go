@@ -85,10 +85,11 @@ func (p *Previous) Push(ctx context.Context, jobs []store.Delayed, known func(i 
 		pushed, places = append(pushed, job), append(places, i)
 	}
 	at := func(i int) *store.Store {
-		if id := pushed[i].ID; reserved[id] {
+		id := pushed[i].ID
+		if reserved[id] {
 			return p.OldOf(id)
 		}
-		return p.Of(pushed[i].ID)
+		return p.Of(id)
 	}
 	for k, err := range push(pushed, at) {
 		job := pushed[k]

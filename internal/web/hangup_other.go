@@ -4,6 +4,6 @@ package web
 
 import "net"
 
-// stateOf is not implemented here. The request's context, which ends when the client closes its side, has to
-// do.
+// stateOf always returns unknown: only Linux tells how a connection stands. Elsewhere a long poll ends with the request's context,
+// which ends when the client closes its side.
 func stateOf(net.Conn) (state connState, unread bool) { return unknown, false }
