@@ -14,7 +14,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/client"
-	"github.com/mix-basic/delayer/internal/pooltest"
+	"github.com/mix-basic/delayer/internal/testing/pooltest"
 )
 
 // holder is a pool that keeps back the answers to pops of a topic.

@@ -43,7 +43,7 @@ func ourGoroutines() (n int) {
 	stacks := make([]byte, 4<<20)
 	for stack := range strings.SplitSeq(string(stacks[:runtime.Stack(stacks, true)]), "\n\n") {
 		ours := func(room string) bool { return strings.Contains(stack, "github.com/mix-basic/delayer/"+room) }
-		if !ours("internal/redistest.") && (ours("client.") || ours("internal/wait.") || ours("internal/batch.") || ours("internal/redisconn.")) {
+		if !ours("internal/testing/redistest.") && (ours("client.") || ours("internal/wait.") || ours("internal/batch.") || ours("internal/redisconn.")) {
 			n++
 		}
 	}

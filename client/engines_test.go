@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
-	"github.com/mix-basic/delayer/internal/redistest"
+	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
 // TestOldEnginesData moves the data of an old Redis, which words scores otherwise, to the engine that tests run on. All jobs are as they

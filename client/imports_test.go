@@ -3,7 +3,7 @@ package client_test
 import (
 	"testing"
 
-	"github.com/mix-basic/delayer/internal/importtest"
+	"github.com/mix-basic/delayer/internal/testing/importtest"
 )
 
 // Who imports the client links redigo, redisconn and the store, and nothing else.

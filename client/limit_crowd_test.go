@@ -14,7 +14,7 @@ import (
 
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/client/worker"
-	"github.com/mix-basic/delayer/internal/redistest"
+	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
 var crowdJobs = flag.Int("limit.jobs", 4500, "how many jobs TestCrowdOfLimits has")

@@ -15,8 +15,8 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/client"
-	"github.com/mix-basic/delayer/internal/pooltest"
-	"github.com/mix-basic/delayer/internal/redistest"
+	"github.com/mix-basic/delayer/internal/testing/pooltest"
+	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
 // Who waits bears it that connections are cut, and that Redis restarts.

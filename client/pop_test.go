@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/mix-basic/delayer/client"
-	"github.com/mix-basic/delayer/internal/redistest"
+	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
 // However many ghosts stand before a job, it comes, and they are counted, and told of.

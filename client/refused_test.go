@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/mix-basic/delayer/client"
-	"github.com/mix-basic/delayer/internal/redistest"
+	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
 // Who may not subscribe, as a user with Redis 7's default rights, polls, enters nowhere, and says so

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
-	"github.com/mix-basic/delayer/internal/redistest"
+	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
 // replicated starts a Redis with a replica, that has been told the scripts' texts by a push, and no WAIT.

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
-	"github.com/mix-basic/delayer/internal/redistest"
+	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
 // A delay or a timeout without its unit is taken, as it may be the rest of a computed one, but the

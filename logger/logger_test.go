@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mix-basic/delayer/internal/redistest"
+	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
 var instant = time.Date(2018, 10, 21, 11, 24, 4, 5_600_000, time.FixedZone("", 2*3600))

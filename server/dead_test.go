@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mix-basic/delayer/internal/redistest"
+	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
 // bury makes dead letters of a topic, one a second, the last one that long ago.

@@ -3,7 +3,7 @@ package server
 import (
 	"testing"
 
-	"github.com/mix-basic/delayer/internal/importtest"
+	"github.com/mix-basic/delayer/internal/testing/importtest"
 )
 
 // A program that embeds the server links redigo and our own packages, and nothing else.

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mix-basic/delayer/internal/redistest"
+	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
 // TestPassOnce has Pass move all that is due, and drop old dead letters each time,

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/internal/fleet"
-	"github.com/mix-basic/delayer/internal/redistest"
+	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
 func (w *world) pause(topic string, d time.Duration) {

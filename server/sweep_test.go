@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/internal/fleet"
-	"github.com/mix-basic/delayer/internal/redistest"
 	"github.com/mix-basic/delayer/internal/store"
+	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
 // enterTopics has topics known that were used so long ago.

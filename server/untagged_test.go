@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mix-basic/delayer/internal/redistest"
 	"github.com/mix-basic/delayer/internal/store"
+	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
 // The log says once how many ready jobs of all partitions nobody will get, as they lack the tag of their limit; also with no more than the

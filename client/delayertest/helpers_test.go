@@ -12,7 +12,7 @@ import (
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/client/delayertest"
 	"github.com/mix-basic/delayer/client/worker"
-	"github.com/mix-basic/delayer/internal/redistest"
+	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
 // check fails the test on an error.

@@ -3,7 +3,7 @@ package worker_test
 import (
 	"testing"
 
-	"github.com/mix-basic/delayer/internal/importtest"
+	"github.com/mix-basic/delayer/internal/testing/importtest"
 )
 
 // A program that imports the worker links only the client's packages, cron and redigo.

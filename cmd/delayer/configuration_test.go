@@ -11,7 +11,7 @@ import (
 
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/config"
-	"github.com/mix-basic/delayer/internal/redistest"
+	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
 // The file says "none" and "no limit" with 0, the client package with a negative

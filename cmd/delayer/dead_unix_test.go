@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mix-basic/delayer/internal/redistest"
+	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
 // bury makes a dead letter.

@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"github.com/mix-basic/delayer/config"
-	"github.com/mix-basic/delayer/internal/redistest"
+	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
 // --dev is a daemon with a Redis of its own at the configured address.

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
-	"github.com/mix-basic/delayer/internal/redistest"
+	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
 // However much the front has to do, jobs that fall due are delivered: while hundreds of requests wait,

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mix-basic/delayer/internal/redistest"
+	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
 // restrictedFront is a daemon with a front, as a user of Redis with these rights; and what asks it: a

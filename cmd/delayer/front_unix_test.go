@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mix-basic/delayer/internal/redistest"
+	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
 // frontOf is where a daemon's HTTP front is, once it runs.

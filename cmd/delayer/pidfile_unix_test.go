@@ -16,7 +16,7 @@ import (
 
 	"github.com/sevlyar/go-daemon"
 
-	"github.com/mix-basic/delayer/internal/redistest"
+	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
 func TestPIDFile(t *testing.T) {

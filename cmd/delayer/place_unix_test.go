@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mix-basic/delayer/internal/redistest"
+	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
 // Where Redis is follows from no address when sentinels or a cluster are asked: the banner and the dashboard say whom the daemon asks,

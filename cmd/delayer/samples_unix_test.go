@@ -16,7 +16,7 @@ import (
 	"testing"
 
 	"github.com/mix-basic/delayer/internal/docs"
-	"github.com/mix-basic/delayer/internal/redistest"
+	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
 // Every command that a document shows works as shown, and answers have the documented fields.

@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mix-basic/delayer/internal/redistest"
+	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
 // startWorker starts a worker of topic t and waits until it has started.

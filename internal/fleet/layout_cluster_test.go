@@ -4,8 +4,8 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/mix-basic/delayer/internal/redistest"
 	"github.com/mix-basic/delayer/internal/store"
+	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
 // Partition 0 of a cluster decides, the others have copies of what it has decided last, and what it loses is restored from these.

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mix-basic/delayer/internal/redistest"
 	"github.com/mix-basic/delayer/internal/store"
+	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
 // In a cluster jobs move from 3 partitions to 5, by two migrations at once, while the slots of one that they leave and of one that they

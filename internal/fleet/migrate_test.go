@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mix-basic/delayer/internal/redistest"
 	"github.com/mix-basic/delayer/internal/store"
+	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
 // migrating are jobs in all states, in the layout before.

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mix-basic/delayer/internal/redistest"
+	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
 // slotToMove is a store in a cluster, its slot, the master that has it, and another one. Calls are not made again.

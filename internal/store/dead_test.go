@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mix-basic/delayer/internal/redistest"
+	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
 // Pages of dead letters are read from the newest to the oldest, and go on behind one that has

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mix-basic/delayer/internal/redistest"
+	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
 // TestAtMaxmemory runs each script on a Redis that is full and evicts nothing:

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mix-basic/delayer/internal/redistest"
+	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
 // pasts are the last hour, with the slot that is under way: the test says that time has gone on.

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mix-basic/delayer/internal/redistest"
+	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
 // Of many calls those to a slot that is on its way are made last, each once and in their order, and no others wait for them.

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mix-basic/delayer/internal/redistest"
+	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
 // What falls due first in each partition is told at once, whatever is in its pool, and what is wrong with one

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mix-basic/delayer/internal/redistest"
+	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
 // TestWithoutPermission runs the scripts that could lose a job as a user who may

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mix-basic/delayer/internal/redistest"
+	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
 // TestReschedule gives job x of topic t a new delay. Seeded jobs are kept for

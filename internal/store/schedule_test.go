@@ -11,7 +11,7 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/gomodule/redigo/redis"
-	"github.com/mix-basic/delayer/internal/redistest"
+	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
 // aSchedule is one of topic t.

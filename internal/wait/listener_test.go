@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"github.com/mix-basic/delayer/internal/batch"
-	"github.com/mix-basic/delayer/internal/redistest"
 	"github.com/mix-basic/delayer/internal/store"
+	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
 // onRedis returns a Client's Dispatcher on that Redis. end closes it and waits until nothing of it runs.

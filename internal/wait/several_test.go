@@ -8,8 +8,8 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/internal/batch"
-	"github.com/mix-basic/delayer/internal/redistest"
 	"github.com/mix-basic/delayer/internal/store"
+	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
 // A caller gets jobs from all stores, or learns that none has any.

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mix-basic/delayer/internal/redistest"
+	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
 // limited is a Limited listener whose connections the test accepts in the order in which they were dialed.
