@@ -13,7 +13,7 @@ import (
 func Rights(tb testing.TB, users ...string) (rights string) {
 	tb.Helper()
 	_, here, _, _ := runtime.Caller(0)
-	text, err := os.ReadFile(filepath.Join(filepath.Dir(here), "../../docs/operating.md"))
+	text, err := os.ReadFile(filepath.Join(filepath.Dir(here), "../../../docs/operating.md"))
 	Check(tb, err)
 	for _, user := range users {
 		line := regexp.MustCompile(`(?m)^ACL SETUSER delayer_` + user + ` +reset on >… (.*)$`).FindSubmatch(text)
