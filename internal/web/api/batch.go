@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/view"
 )
 
 // maxBatch is the maximum number of jobs per request.
@@ -80,7 +81,7 @@ func (a *api) extendBatch(c *call) (response, error) {
 		return response{}, err
 	}
 	results, err := a.client.ExtendBatch(c.context(), deliveries, get[time.Duration](c.body, "lease"))
-	return a.results(results, err, func(i int, o *object) { o.lease(deliveries[i]) })
+	return a.results(results, err, func(i int, o *object) { putLease(o, deliveries[i]) })
 }
 
 // results answers with one result per job. Without results it returns err. If all jobs failed for the same
@@ -110,16 +111,16 @@ func (a *api) results(results []client.Result, err error, more func(i int, o *ob
 		}
 		a.Failed(trouble)
 	}
-	return ok(object{{"count", count}, {"complete", count == len(list)}, {"results", list}}), nil
+	return ok(view.Of("count", count, "complete", count == len(list), "results", list)), nil
 }
 
 // result describes what happened to one job.
 func result(r client.Result) object {
 	var o object
-	o.text("id", r.ID)
-	o.textIfAny("outcome", string(r.Outcome))
+	o.Text("id", r.ID)
+	o.TextIfAny("outcome", string(r.Outcome))
 	if r.Err != nil {
-		o.put("problem", problemOf(r.Err).json())
+		o.Put("problem", problemOf(r.Err).json())
 	}
 	return o
 }

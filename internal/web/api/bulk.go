@@ -6,6 +6,7 @@ import (
 
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/inspect"
+	"github.com/mix-basic/delayer/internal/view"
 	"github.com/mix-basic/delayer/internal/web"
 )
 
@@ -25,16 +26,16 @@ func (a *api) bulk(c *call, do func(*bulk) (count int, err error)) (response, er
 	if err != nil && count == 0 && b.results == nil && !errors.Is(err, inspect.ErrKept) {
 		return response{}, a.bulkError(ctx, err)
 	}
-	o := object{{"count", count}, {"complete", err == nil && count >= len(b.results)}}
+	o := view.Of("count", count, "complete", err == nil && count >= len(b.results))
 	if err != nil {
 		p := problemOf(a.bulkError(ctx, err))
 		if p.isTrouble() {
 			a.Failed(err)
 		}
-		o.put("problem", p.json())
+		o.Put("problem", p.json())
 	}
 	if b.results != nil {
-		o.put("results", b.results)
+		o.Put("results", b.results)
 	}
 	return ok(o), nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/inspect"
+	"github.com/mix-basic/delayer/internal/view"
 )
 
 // maxCause is how many bytes of a reason or error are compared.
@@ -106,17 +107,5 @@ func (a *api) deadGroups(c *call) (response, error) {
 		return response{}, err
 	}
 	found, err := a.inspector.DeadGroups(c.context(), c.topic(), limit)
-	groups := make([]object, len(found.Groups))
-	for i, g := range found.Groups {
-		o := &groups[i]
-		o.textIfAny("reason", g.Reason)
-		o.textIfAny("error", g.Error)
-		o.put("count", g.Letters)
-		o.put("newest", g.Newest)
-		o.put("oldest", g.Oldest)
-		example := object{}
-		example.text("id", g.Example)
-		o.put("example", example)
-	}
-	return ok(object{{"groups", groups}, {"examined", found.Looked}, {"complete", !found.More}}), err
+	return ok(view.DeadGroups(found)), err
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/pushrule"
+	"github.com/mix-basic/delayer/internal/view"
 )
 
 // policies maps the values of if_exists.
@@ -94,8 +95,8 @@ func (a *api) push(c *call) (response, error) {
 		return response{}, refused
 	}
 	var o object
-	o.text("id", pushed.ID)
-	o.put("outcome", pushed.Outcome)
+	o.Text("id", pushed.ID)
+	o.Put("outcome", pushed.Outcome)
 	made := ok(o)
 	made.status = status
 	made.header = map[string]string{"Location": "/v1/jobs/" + escape(pushed.ID)}
@@ -119,27 +120,8 @@ func (a *api) get(c *call) (response, error) {
 	if err != nil {
 		return response{}, err
 	}
-	var o object
-	o.text("id", job.ID)
-	o.text("topic", job.Topic)
-	o.put("state", job.State)
-	o.put(timeNames[job.State], job.Due)
-	o.put("ttl", job.TTL)
-	o.put("attempts", job.Attempts)
-	if job.MaxAttempts > 0 {
-		o.put("max_attempts", job.MaxAttempts)
-	}
-	if job.Followed {
-		o.put("followed", true)
-	}
-	o.textIfAny("reason", job.Reason)
-	o.textIfAny("error", job.Error)
-	o.text("body", job.Body)
-	return ok(o), nil
+	return ok(view.Job(job)), nil
 }
-
-// timeNames are the fields for a job's time, by state.
-var timeNames = map[client.State]string{client.Waiting: "due", client.Reserved: "lease_ends", client.Dead: "died"}
 
 func (a *api) remove(c *call) (response, error) {
 	removed, err := a.client.Remove(c.context(), c.id())

@@ -10,6 +10,7 @@ import (
 
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
+	"github.com/mix-basic/delayer/internal/view"
 	"github.com/mix-basic/delayer/internal/web"
 )
 
@@ -79,9 +80,9 @@ func TestAnyBytes(t *testing.T) {
 		"ä", "\u2028", "\xff", "a\x00b", "\n", "\r\n", "\x7f", "<script>", `"\`, "\ufffd", "{id}", strings.Repeat("\xff", 1<<10),
 	} {
 		path := "/v1/jobs/" + escape(value)
-		name, text := "", string(encode(value))
+		name, text := "", string(view.Encode(value))
 		if !utf8.ValidString(value) {
-			name, text = "_base64", string(encode([]byte(value)))
+			name, text = "_base64", string(view.Encode([]byte(value)))
 		}
 		fields := fmt.Sprintf(`"id%s":%s,"topic%[1]s":%[2]s,"body%[1]s":%[2]s`, name, text)
 		made := f.do("POST", "/v1/jobs", "{"+fields+"}")

@@ -5,6 +5,7 @@ import (
 
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/store"
+	"github.com/mix-basic/delayer/internal/view"
 )
 
 // limitFields are the fields of a limit.
@@ -31,7 +32,7 @@ func (a *api) setLimit(c *call) (response, error) {
 	}
 	// The limit is in force even if the count below fails.
 	if counts, err := a.inspector.CountsOf(c.context(), c.topic()); err == nil && counts.Topics[0].Untagged > 0 {
-		return ok(object{{"untagged", counts.Topics[0].Untagged}, {"message", untaggedMessage}}), nil
+		return ok(view.Of("untagged", counts.Topics[0].Untagged, "message", untaggedMessage)), nil
 	}
 	return done, nil
 }
@@ -40,17 +41,4 @@ const untaggedMessage = "these ready jobs lack the tag, nobody will get them: se
 
 func (a *api) removeLimit(c *call) (response, error) {
 	return done, a.client.SetLimit(c.context(), c.topic(), client.Limit{})
-}
-
-// limitOf is the JSON of a topic's limit.
-func limitOf(l client.Limit) (o object) {
-	if l.Concurrency > 0 {
-		o.put("concurrency", l.Concurrency)
-	}
-	if l.Rate > 0 {
-		o.put("rate", l.Rate)
-		o.put("burst", l.Burst)
-	}
-	o.textIfAny("tag", l.Tag)
-	return o
 }

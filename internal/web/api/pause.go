@@ -5,6 +5,7 @@ import (
 
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/store"
+	"github.com/mix-basic/delayer/internal/view"
 )
 
 func (a *api) pause(c *call) (response, error) {
@@ -24,25 +25,10 @@ func (a *api) backOff(c *call) (response, error) {
 
 func (a *api) resume(c *call) (response, error) {
 	was, err := a.client.Resume(c.context(), c.topic())
-	return ok(object{{"was_paused", was}}), err
+	return ok(view.Of("was_paused", was)), err
 }
 
 func (a *api) paused(c *call) (response, error) {
 	pauses, err := a.inspector.Paused(c.context())
-	list := make([]object, len(pauses))
-	for i, p := range pauses {
-		list[i].text("topic", p.Topic)
-		list[i] = append(list[i], pauseOf(p)...)
-	}
-	return ok(object{{"paused", list}}), err
-}
-
-// pauseOf is the JSON of a topic's pause.
-func pauseOf(p store.Pause) (o object) {
-	o.put("since", p.Since)
-	o.put("until", p.Until)
-	o.textIfAny("note", p.Note)
-	o.put("backed_off_since", p.BackedOffSince)
-	o.put("backed_off_until", p.BackedOffUntil)
-	return o
+	return ok(view.Of("paused", view.Paused(pauses))), err
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/store"
+	"github.com/mix-basic/delayer/internal/view"
 	"github.com/mix-basic/delayer/internal/web"
 )
 
@@ -108,17 +109,17 @@ func (p *problem) Error() string { return p.title + ": " + p.Detail }
 
 func (p *problem) json() object {
 	var o object
-	o.put("type", p.uri())
-	o.put("title", p.title)
-	o.put("status", p.status)
+	o.Put("type", p.uri())
+	o.Put("title", p.title)
+	o.Put("status", p.status)
 	if p.Detail != "" {
-		o.put("detail", p.Detail)
+		o.Put("detail", p.Detail)
 	}
-	o.textIfAny("field", p.Field)
-	o.textIfAny("parameter", p.Parameter)
-	o.textIfAny("id", p.id)
+	o.TextIfAny("field", p.Field)
+	o.TextIfAny("parameter", p.Parameter)
+	o.TextIfAny("id", p.id)
 	if p.replicas != nil {
-		o.put("replicas", *p.replicas)
+		o.Put("replicas", *p.replicas)
 	}
 	return o
 }
@@ -131,7 +132,7 @@ func (p *problem) answer() response {
 	if p.allow != "" {
 		header["Allow"] = p.allow
 	}
-	return response{status: p.status, content: "application/problem+json", body: encode(p.json()), header: header}
+	return response{status: p.status, content: "application/problem+json", body: view.Encode(p.json()), header: header}
 }
 
 // told maps errors to what the client is told. Redis's own words go to Failed only: they may name keys and

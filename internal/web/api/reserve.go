@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/view"
 )
 
 const (
@@ -28,27 +29,27 @@ func (a *api) reserve(c *call) (response, error) {
 	for i, d := range jobs {
 		list[i] = delivery(d)
 	}
-	done := ok(object{{"deliveries", list}})
+	done := ok(view.Of("deliveries", list))
 	done.jobs = jobs
 	return done, err
 }
 
 func delivery(d *client.Delivery) object {
 	var o object
-	o.text("id", d.ID)
-	o.text("topic", d.Topic)
-	o.put("token", d.Token)
-	o.put("attempt", d.Attempt)
+	o.Text("id", d.ID)
+	o.Text("topic", d.Topic)
+	o.Put("token", d.Token)
+	o.Put("attempt", d.Attempt)
 	if d.MaxAttempts > 0 {
-		o.put("max_attempts", d.MaxAttempts)
+		o.Put("max_attempts", d.MaxAttempts)
 	}
-	o.lease(d)
-	o.put("late_by", d.LateBy)
-	o.text("body", d.Body)
+	putLease(&o, d)
+	o.Put("late_by", d.LateBy)
+	o.Text("body", d.Body)
 	return o
 }
 
-func (o *object) lease(d *client.Delivery) {
-	o.put("lease", d.Lease())
-	o.put("deadline", d.Deadline())
+func putLease(o *object, d *client.Delivery) {
+	o.Put("lease", d.Lease())
+	o.Put("deadline", d.Deadline())
 }

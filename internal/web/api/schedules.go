@@ -6,6 +6,7 @@ import (
 
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/cron"
+	"github.com/mix-basic/delayer/internal/view"
 )
 
 // newSchedule are the fields of a schedule, except its name.
@@ -16,46 +17,7 @@ var newSchedule = join(line("cron"), line("zone"), text("topic", maxTopic), text
 // schedules answers with all schedules.
 func (a *api) schedules(c *call) (response, error) {
 	all, err := a.client.Schedules(c.context())
-	list := make([]object, len(all))
-	for i, s := range all {
-		list[i] = scheduled(s)
-	}
-	return ok(object{{"schedules", list}}), err
-}
-
-func scheduled(s client.Scheduled) object {
-	var o object
-	o.text("name", s.Name)
-	o.put("cron", cron.Text(s.Cron, s.Every))
-	o.put("zone", s.Zone)
-	o.text("topic", s.Topic)
-	o.text("body", s.Body)
-	o.put("missed", s.Missed)
-	o.put("overlap", s.Overlap)
-	o.put("jitter", s.Jitter)
-	if s.MaxAttempts > 0 {
-		o.put("max_attempts", s.MaxAttempts)
-	}
-	if s.TTR > 0 {
-		o.put("ttr", s.TTR)
-	}
-	o.put("ready_max_lifetime", s.ReadyMaxLifetime)
-	o.textIfAny("owner", s.Owner)
-	o.put("next", s.Next)
-	o.put("paused", s.Paused)
-	o.textIfAny("last_id", s.LastID)
-	o.put("jobs", s.Jobs)
-	o.put("late", s.Late)
-	o.put("overlapped", s.Overlapped)
-	o.put("while_paused", s.WhilePaused)
-	past := make([]object, len(s.Past))
-	for i, m := range s.Past {
-		past[i].put("at", m.At)
-		past[i].put("what", m.Result)
-		past[i].put("late", m.Late)
-	}
-	o.put("past", past)
-	return o
+	return ok(view.Of("schedules", view.Schedules(all))), err
 }
 
 func (a *api) schedule(c *call) (response, error) {
@@ -82,8 +44,8 @@ func (a *api) schedule(c *call) (response, error) {
 	}
 	next, err := a.client.Schedule(c.context(), s)
 	var o object
-	o.text("name", s.Name)
-	o.put("next", next)
+	o.Text("name", s.Name)
+	o.Put("next", next)
 	return ok(o), err
 }
 
@@ -108,7 +70,7 @@ func (a *api) pauseSchedule(c *call) (response, error) {
 func (a *api) runSchedule(c *call) (response, error) {
 	id, err := a.client.RunNow(c.context(), c.name())
 	var o object
-	o.text("id", id)
+	o.Text("id", id)
 	return ok(o), scheduleProblem(err)
 }
 

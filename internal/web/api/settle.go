@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/view"
 )
 
 // delivery returns the delivery of a reserved job.
@@ -34,7 +35,7 @@ func retry(c *call, d *client.Delivery) (response, error) {
 	case delay == 0:
 		state = client.Ready
 	}
-	return ok(object{{"state", state}}), err
+	return ok(view.Of("state", state)), err
 }
 
 // cause returns the error given in the body, if any.
@@ -63,6 +64,6 @@ func extend(c *call, d *client.Delivery) (response, error) {
 		err = d.Extend(c.context(), get[time.Duration](c.body, "lease"))
 	}
 	var o object
-	o.lease(d)
+	putLease(&o, d)
 	return ok(o), err
 }

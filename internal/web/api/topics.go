@@ -7,11 +7,11 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/duration"
 	"github.com/mix-basic/delayer/internal/inspect"
+	"github.com/mix-basic/delayer/internal/view"
 )
 
 // defaultPage is the default number of jobs per page.
@@ -36,11 +36,11 @@ func (a *api) topics(c *call) (response, error) {
 	pauses, err := a.inspector.PausedIfAllowed(c.context())
 	list := make([]object, len(page.Topics))
 	for i, t := range page.Topics {
-		list[i] = topicCounts(t, pauses)
+		list[i] = view.Topic(t, pauses.Of(t.Topic))
 	}
-	o := object{{"topics", list}}
+	o := view.Of("topics", list)
 	if len(list) == limit {
-		o.put("cursor", base64.RawURLEncoding.EncodeToString([]byte(page.Topics[limit-1].Topic)))
+		o.Put("cursor", base64.RawURLEncoding.EncodeToString([]byte(page.Topics[limit-1].Topic)))
 	}
 	return ok(o), err
 }
@@ -51,7 +51,7 @@ func (a *api) topic(c *call) (response, error) {
 		return response{}, err
 	}
 	pauses, err := a.inspector.PausedIfAllowed(c.context())
-	return ok(topicCounts(t, pauses)), err
+	return ok(view.Topic(t, pauses.Of(t.Topic))), err
 }
 
 // countsOf returns the counts of the request's topic.
@@ -64,31 +64,6 @@ func (a *api) countsOf(c *call) (inspect.TopicCounts, error) {
 		return inspect.TopicCounts{}, notFound.problem("the topic has no jobs that are known, nor had any lately")
 	}
 	return counts.Topics[0], nil
-}
-
-func topicCounts(t inspect.TopicCounts, pauses inspect.Pauses) object {
-	var o object
-	o.text("topic", t.Topic)
-	o.put("ready", t.Ready)
-	o.put("reserved", t.Reserved)
-	o.put("dead", t.Dead)
-	o.put("overdue", t.Overdue)
-	o.put("overdue_at_least", t.AtLeast)
-	if l := client.Limit(t.Limit); l != (client.Limit{}) {
-		o.put("limit", limitOf(l))
-		if l.Concurrency > 0 {
-			o.put("slots_taken", t.Slots)
-		}
-		o.put("throttled", t.Held)
-		o.put("throttled_until", t.HeldUntil)
-		if l.Tag != "" {
-			o.put("untagged", t.Untagged)
-		}
-	}
-	if p := pauses.Of(t.Topic); p != nil {
-		o.put("paused", pauseOf(*p))
-	}
-	return o
 }
 
 func (a *api) browse(c *call) (response, error) {
@@ -113,41 +88,13 @@ func (a *api) page(c *call, state string) (response, error) {
 	}
 	jobs := make([]object, len(page.Jobs))
 	for i, job := range page.Jobs {
-		jobs[i] = summary(job, client.State(state))
+		jobs[i] = view.Summary(job, client.State(state))
 	}
-	o := object{{"jobs", jobs}}
+	o := view.Of("jobs", jobs)
 	if page.Cursor != "" {
-		o.put("cursor", page.Cursor)
+		o.Put("cursor", page.Cursor)
 	}
 	return ok(o), err
-}
-
-// summary is a job's entry on a page.
-func summary(job inspect.Job, state client.State) object {
-	var o object
-	o.text("id", job.ID)
-	o.text("topic", job.Topic)
-	o.put("state", state)
-	o.put(timeNames[state], job.At)
-	o.put("attempts", job.Attempts)
-	o.textIfAny("reason", job.Reason)
-	o.textIfAny("error", job.Error)
-	o.put("size", job.Size)
-	if job.Size > len(job.Body) {
-		job.Body = wholeCharacters(job.Body)
-	}
-	o.text("preview", job.Body)
-	return o
-}
-
-// wholeCharacters removes the incomplete character at the end of a cut text.
-func wholeCharacters(text string) string {
-	for n := 1; n < utf8.UTFMax && n <= len(text); n++ {
-		if !utf8.FullRuneInString(text[len(text)-n:]) {
-			return text[:len(text)-n]
-		}
-	}
-	return text
 }
 
 func (a *api) purge(c *call) (response, error) {
@@ -169,7 +116,7 @@ func (a *api) countReady(c *call) (response, error) {
 	if t.Ready == inspect.Unknown {
 		return response{}, refused.problem("the topic's ready queue can't be read")
 	}
-	return ok(object{{"count", t.Ready}, {"complete", true}}), err
+	return ok(view.Of("count", t.Ready, "complete", true)), err
 }
 
 // maxSpans is the maximum number of spans of a forecast.
@@ -181,17 +128,13 @@ func (a *api) forecast(c *call) (response, error) {
 		return response{}, err
 	}
 	spans, err := a.inspector.Forecast(c.context(), bounds)
-	list := make([]object, len(spans))
-	for i, s := range spans {
-		list[i] = object{{"from", s.From.Seconds()}, {"until", s.Until.Seconds()}, {"jobs", s.Jobs}, {"estimated", s.Estimated}}
-	}
-	return ok(object{{"spans", list}}), err
+	return ok(view.Of("spans", view.Spans(spans))), err
 }
 
 // spans returns the ends of the requested spans.
 func (c *call) spans() (bounds []time.Duration, err error) {
 	if !c.query.Has("spans") {
-		return []time.Duration{time.Minute, time.Hour, 24 * time.Hour, 7 * 24 * time.Hour}, nil
+		return view.Forecast, nil
 	}
 	last := time.Duration(0)
 	for text := range strings.SplitSeq(c.query.Get("spans"), ",") {

@@ -1,0 +1,90 @@
+// Package view describes what operators see as JSON objects: jobs, topics, pauses, schedules, servers and so on. /v1 and
+// the command line show the same objects.
+package view
+
+import (
+	"bytes"
+	"encoding/json"
+	"time"
+	"unicode/utf8"
+)
+
+// Object is a JSON object that keeps the order of its members.
+type Object []Member
+
+// Member is a name and its value.
+type Member struct {
+	Name  string
+	Value any
+}
+
+// Of makes an Object of names and values in turn.
+func Of(pairs ...any) (o Object) {
+	for i := 0; i < len(pairs); i += 2 {
+		o.Put(pairs[i].(string), pairs[i+1])
+	}
+	return o
+}
+
+// Put adds a value. Times have microseconds, like Redis's clock, and are left out if zero. Durations become
+// seconds. Negative values mean unknown or endless and become null.
+func (o *Object) Put(name string, value any) {
+	unknown := false
+	switch v := value.(type) {
+	case time.Time:
+		if v.IsZero() {
+			return
+		}
+		value = v.UTC().Truncate(time.Microsecond)
+	case time.Duration:
+		value, unknown = v.Seconds(), v < 0
+	case int:
+		unknown = v < 0
+	case int64:
+		unknown = v < 0
+	}
+	if unknown {
+		value = nil
+	}
+	*o = append(*o, Member{name, value})
+}
+
+// Text adds a text of any bytes: if it is not UTF-8, as base64 under name + "_base64".
+func (o *Object) Text(name, value string) {
+	if utf8.ValidString(value) {
+		o.Put(name, value)
+	} else {
+		o.Put(name+"_base64", []byte(value))
+	}
+}
+
+// TextIfAny adds a text unless it is empty.
+func (o *Object) TextIfAny(name, value string) {
+	if value != "" {
+		o.Text(name, value)
+	}
+}
+
+// MarshalJSON implements json.Marshaler.
+func (o Object) MarshalJSON() ([]byte, error) {
+	b := []byte{'{'}
+	for i, m := range o {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(append(append(b, '"'), m.Name...), '"', ':')
+		b = append(b, bytes.TrimSuffix(Encode(m.Value), []byte("\n"))...)
+	}
+	return append(b, '}'), nil
+}
+
+// Encode returns v as a line of JSON.
+func Encode(v any) []byte {
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(v); err != nil {
+		panic(err) // v consists of texts, numbers, times and lists only
+	}
+	return b.Bytes()
+}
