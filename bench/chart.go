@@ -24,17 +24,7 @@ func (t Table) draw(file string) error {
 	if t.Drawn > 0 {
 		t.Columns = t.Columns[:t.Drawn]
 	}
-	plot.DefaultFont = font.Font{Typeface: "Liberation", Variant: "Sans"}
-	p := plot.New()
-	p.BackgroundColor = color.White
-	p.Title.Text = t.Title
-	p.Y.Label.Text = t.Unit
-	p.Legend.Top, p.Legend.Left = true, true
-	p.Legend.Padding = vg.Points(2)
-	p.Title.Padding = vg.Points(4)
-	p.Legend.TextStyle.Font.Size = vg.Points(8)
-	p.Y.Tick.Marker = commaTicks{p.Y.Tick.Marker}
-	p.Add(plotter.NewGrid())
+	p := newPlot(t.Title, t.Unit)
 	var err error
 	if t.Chart == lines {
 		err = t.drawLines(p)
@@ -45,6 +35,21 @@ func (t Table) draw(file string) error {
 		return err
 	}
 	return save(p, file)
+}
+
+func newPlot(title, unit string) *plot.Plot {
+	plot.DefaultFont = font.Font{Typeface: "Liberation", Variant: "Sans"}
+	p := plot.New()
+	p.BackgroundColor = color.White
+	p.Title.Text = title
+	p.Y.Label.Text = unit
+	p.Legend.Top, p.Legend.Left = true, true
+	p.Legend.Padding = vg.Points(2)
+	p.Title.Padding = vg.Points(4)
+	p.Legend.TextStyle.Font.Size = vg.Points(8)
+	p.Y.Tick.Marker = commaTicks{p.Y.Tick.Marker}
+	p.Add(plotter.NewGrid())
+	return p
 }
 
 // save also names fonts of the same widths, because few readers have the first one.

@@ -21,6 +21,7 @@ type side struct {
 
 // figure is a measured number with a Sample for each side.
 type figure struct {
+	at     [3]int // table, row and column: an older revision may have other names for them
 	name   string
 	digits int
 	got    [2]Sample
@@ -148,22 +149,25 @@ func printTurn(w workload) error {
 
 // collect adds the section's numbers to one side's figures.
 func collect(figures []*figure, section Section, which int) []*figure {
-	known := map[string]*figure{}
+	known := map[[3]int]*figure{}
 	for _, f := range figures {
-		known[f.name] = f
+		known[f.at] = f
 	}
-	for _, t := range section.Tables {
-		for _, row := range t.Rows {
+	for i, t := range section.Tables {
+		for k, row := range t.Rows {
 			for c, column := range t.Columns {
 				if c >= len(row.Cells) || len(row.Cells[c]) == 0 {
 					continue
 				}
-				name := fmt.Sprintf("%s: %s\t%s", t.Title, row.Name, column.Name)
-				if known[name] == nil {
-					known[name] = &figure{name: name, digits: column.Digits}
-					figures = append(figures, known[name])
+				at := [3]int{i, k, c}
+				if known[at] == nil {
+					known[at] = &figure{at: at, digits: column.Digits}
+					figures = append(figures, known[at])
 				}
-				known[name].got[which] = append(known[name].got[which], row.Cells[c].Median())
+				if which == 0 || known[at].name == "" {
+					known[at].name = fmt.Sprintf("%s: %s\t%s", t.Title, row.Name, column.Name)
+				}
+				known[at].got[which] = append(known[at].got[which], row.Cells[c].Median())
 			}
 		}
 	}

@@ -102,7 +102,7 @@ func command() error {
 	pairs := flag.Int("pairs", 8, "with -against: how often each of the two is measured")
 	turn := flag.String("turn", "", "for -against: run this workload's turn and print it as JSON")
 	flag.StringVar(&delayQueuePath, "delay-queue", "", "for -only delayqueue, which is left out without it: the program of the real delay-queue server")
-	flag.StringVar(&beforePath, "before", "", "with -delay-queue: this program of an earlier revision, which is measured beside it")
+	flag.StringVar(&beforePath, "before", "", "with -delay-queue: this program of an earlier revision, which is measured in turns with it")
 	flag.StringVar(&enginesPath, "engines", "", "for -only engines, which is left out without it: the folder that tools/engines.sh has filled")
 	serve := flag.String("serve", "", "for -only http: be this server of delay-queue's API, on the address and the Redis that follow")
 	flag.Parse()

@@ -113,7 +113,7 @@ func (p *faktoryPeer) Consume(ctx context.Context, workers int, got func(body st
 	return nil
 }
 
-// cpu returns the processor time of the server and its redis-server.
+// cpu returns the CPU time of the server and its redis-server.
 func (p *faktoryPeer) cpu() (time.Duration, error) {
 	server, err1 := p.daemon.cpu()
 	store, err2 := cpuOfRedis(p.store)

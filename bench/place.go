@@ -104,7 +104,7 @@ func (p place) clear() error {
 	return nil
 }
 
-// cpu returns each node's processor time.
+// cpu returns each node's CPU time.
 func (p place) cpu() ([]time.Duration, error) {
 	used := make([]time.Duration, len(p.nodes))
 	for i, node := range p.nodes {

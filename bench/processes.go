@@ -168,7 +168,7 @@ func (p *program) residentBytes() (float64, error) {
 	return float64(m.RSS), nil
 }
 
-// cpu returns the processor time of the process.
+// cpu returns the CPU time of the process.
 func (p *program) cpu() (time.Duration, error) {
 	of, err := process.NewProcess(int32(p.cmd.Process.Pid))
 	if err != nil {
@@ -181,7 +181,7 @@ func (p *program) cpu() (time.Duration, error) {
 	return time.Duration((t.User + t.System) * float64(time.Second)), nil
 }
 
-// ownCPU returns the processor time of this process.
+// ownCPU returns the CPU time of this process.
 func ownCPU() time.Duration {
 	var u syscall.Rusage
 	syscall.Getrusage(syscall.RUSAGE_SELF, &u)

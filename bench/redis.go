@@ -106,7 +106,7 @@ func (r *Redis) info(field string) (float64, error) {
 	return infoOf(conn, field)
 }
 
-// cpu returns Redis's processor time as it reports it.
+// cpu returns Redis's CPU time as it reports it.
 func (r *Redis) cpu() (time.Duration, error) {
 	conn := r.Pool.Get()
 	defer conn.Close()

@@ -25,7 +25,6 @@ type Report struct {
 type Section struct {
 	Name     string // as on the command line
 	Title    string
-	About    string // what is measured and how
 	Mode     string // quick, normal or full
 	Revision string // of the sources, by git; "" if unknown
 	Load     string `json:",omitempty"` // of the machine at the start; "" if unknown
@@ -133,86 +132,37 @@ func (r *Report) add(s Section, names []string) {
 	slices.SortStableFunc(r.Sections, func(a, b Section) int { return place(a) - place(b) })
 }
 
-// Markers of the part of the document that is written by hand and kept.
-const (
-	handBegin = "<!-- written by hand: begin -->"
-	handEnd   = "<!-- written by hand: end -->"
-	handEmpty = "\n\n(to be written)\n\n"
-)
+const tablesIntro = `# Benchmark tables
 
-func handPart(document string) string {
-	_, rest, found := strings.Cut(document, handBegin)
-	part, _, ended := strings.Cut(rest, handEnd)
-	if !found || !ended {
-		return handEmpty
-	}
-	return part
-}
+Every table of ` + "`make bench`" + `. The [summary](benchmarks.md) says what is compared and on which machine.
 
-const intro = `# Benchmarks
-
-Written by ` + "`make bench`" + `, which measures everything anew, in more than an hour, on a
-redis-server (and a beanstalkd and a Faktory) of its own on loopback, and writes this file, the charts beside it and
-[the numbers](bench/results.json). Parts of it: ` + "`go run -C bench . -full -only push,move`" + `; a smoke run of a minute
-and a half, which writes to a temporary folder: ` + "`go run -C bench . -quick`" + `; this tree and another revision in turns,
-each by its own bench, which prints only: ` + "`go run -C bench . -against main -only push,idle`" + `; what the nodes of a cluster carry by the
-kept numbers of ` + "`memory` and `partitions`: `go run -C bench . -simulate`" + `. The programs are in [bench/](../bench), a Go module of its
-own, so that none of what is compared here reaches a user of the library.
-
-How to read it. Within a run, everything in a table is measured in turns: one repeat of each, then the next
-repeat of each, beginning with another one; where a column is a load of its own (goroutines, topics, waiting jobs), column by column. A cell is the **median** of the repeats, and in brackets the least
-and the greatest. A ratio is taken repeat by repeat, and its median is what counts: so a machine that is
-slow for a while slows both sides. All share one machine: the Redis, the daemon, producers and consumers; numbers
-of other machines will differ, ratios less so. Every job's body is the same 56 bytes, unless said otherwise.
-
-What is compared:
-
-- **floor**: raw scripts and pipelines that do nothing but the Redis work, with no check of anything. The distance from one that
-  does as many jobs a call is what our promises cost; what does more jobs a call can be faster than a floor of one job a call.
-- **original**: what the original's clients send, one job at a time: push in MULTI, pop as RPOP (or BRPOP), HGETALL, DEL.
-  The original's server is not in the tables: with more than about 20 jobs due at once it runs out of connections.
-- **Delayer**: the client library of this repository, and its server with the options it has by itself.
-- **asynq**, **gocraft/work**, **machinery**, **Faktory**, **beanstalkd**: other queues with delays. Where they poll, we set the polling for low latency, as
-  said where it appears; that is our choice, and shorter than their defaults. asynq, gocraft/work, Faktory and beanstalkd lease their jobs, as Delayer does for a worker only, which costs
-  them something. Faktory is a server between its clients and a Redis of its own.
-
-Not compared: **rmq** v5.2.0 has no delays. **lmstfy** has, but its server could not be had where this was
-measured, and a client without a server tells nothing.
+A cell is the median of the repeats, with the lowest and the highest in brackets. All contenders of a table take turns, so a slow moment of the machine
+hits all of them. A ratio is the median of the ratios of each turn. The line below a section names its command, its revision and its date.
 `
 
-const machineIntro = `Of the last run. The line below each section says by which command, when and at which revision of this repository it was measured;
-"before it landed" is on the branch that became that revision. Where the machine's load was noted, the line has it, too.
-
-`
-
-// Markdown returns the document with the part written by hand.
-func (r *Report) Markdown(hand string) string {
+// tables returns the page with all tables.
+func (r *Report) tables() string {
 	var b strings.Builder
-	b.WriteString(intro)
-	b.WriteString("\n## Machine and versions\n\n" + machineIntro)
-	for _, line := range append(slices.Clone(r.Machine), r.Versions...) {
-		fmt.Fprintf(&b, "- %s\n", line)
+	b.WriteString(tablesIntro)
+	b.WriteString("\n## Targets\n\nA ratio above 1 is good for a rate and bad for a cost.\n\n| | target | measured | spread | |\n|---|--:|--:|--:|---|\n")
+	for _, t := range r.targets() {
+		b.WriteString(t.row())
 	}
-	r.writeTargets(&b)
 	for _, s := range r.Sections {
 		s.write(&b)
 	}
-	b.WriteString("\n## What was tried\n\n" + handBegin + hand + handEnd + "\n")
 	return b.String()
 }
 
-func (r *Report) writeTargets(b *strings.Builder) {
-	b.WriteString("\n## Targets\n\nWhat Delayer promises of itself, measured. Ratios: higher is better for Delayer.\n\n" +
-		"| | target | measured | spread | |\n|---|--:|--:|--:|---|\n")
+func (r *Report) targets() (list []Target) {
 	for _, s := range r.Sections {
-		for _, t := range s.Targets {
-			b.WriteString(t.row())
-		}
+		list = append(list, s.Targets...)
 	}
+	return list
 }
 
 func (s Section) write(b *strings.Builder) {
-	fmt.Fprintf(b, "\n## %s\n\n%s\n", s.Title, strings.TrimSpace(s.About))
+	fmt.Fprintf(b, "\n## %s\n\n%s\n", s.Title, about(s.Name))
 	for _, t := range s.Tables {
 		t.write(b)
 	}
@@ -228,7 +178,7 @@ func (s Section) write(b *strings.Builder) {
 	}
 	load := ""
 	if s.Load != "" {
-		load = ", the machine's load was " + s.Load
+		load = ", load " + s.Load
 	}
 	fmt.Fprintf(b, "\n<sub>`-only %s`, %s sizes%s, %s%s, took %v.</sub>\n", s.Name, s.Mode, revision, s.Measured.UTC().Format("2006-01-02 15:04 MST"), load, s.Took.Round(time.Second))
 }
@@ -259,6 +209,18 @@ func (t Table) write(b *strings.Builder) {
 	}
 }
 
+// table finds a table by its ID.
+func (r *Report) table(id string) (Table, bool) {
+	for _, s := range r.Sections {
+		for _, t := range s.Tables {
+			if t.ID == id {
+				return t, true
+			}
+		}
+	}
+	return Table{}, false
+}
+
 // readReport reads an earlier run's report, if there is one.
 func readReport(folder string) (*Report, error) {
 	text, err := os.ReadFile(filepath.Join(folder, "bench", "results.json"))
@@ -272,7 +234,7 @@ func readReport(folder string) (*Report, error) {
 	return r, json.Unmarshal(text, r)
 }
 
-// save writes the document, the charts and the numbers to the directory.
+// save writes both pages, the charts and the numbers to the directory.
 func (r *Report) save(folder string) error {
 	if err := os.MkdirAll(filepath.Join(folder, "bench"), 0o755); err != nil {
 		return err
@@ -297,10 +259,13 @@ func (r *Report) save(folder string) error {
 			}
 		}
 	}
-	document := filepath.Join(folder, "benchmarks.md")
-	old, err := os.ReadFile(document)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := r.drawSummary(filepath.Join(folder, "bench")); err != nil {
 		return err
 	}
-	return os.WriteFile(document, []byte(r.Markdown(handPart(string(old)))), 0o644)
+	for name, text := range map[string]string{"benchmarks.md": r.summary(), "benchmark-tables.md": r.tables()} {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
 }

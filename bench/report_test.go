@@ -14,10 +14,10 @@ func sampleReport() *Report {
 		Machine:  []string{"a machine"},
 		Versions: []string{"Redis 7"},
 		Sections: []Section{{
-			Name: "push", Title: "Push", About: "How fast.", Mode: "full", Revision: "abc1234", Load: "1.5", Measured: time.Unix(0, 0),
+			Name: "push", Title: "Push", Mode: "full", Revision: "abc1234", Load: "1.5", Measured: time.Unix(0, 0),
 			Tables: []Table{
 				{
-					ID: "push", Title: "Push, one job a call", Unit: "jobs/s", Chart: bars,
+					ID: "push", Title: "Push, one job per call", Unit: "jobs/s", Chart: bars,
 					Columns: []Column{{Name: "1"}, {Name: "8", Digits: 1}},
 					Rows:    []Row{{"ours", []Sample{{1000, 3000, 2000}, {5}}}, {"theirs", []Sample{{7}}}},
 				},
@@ -38,19 +38,19 @@ func sampleReport() *Report {
 	}
 }
 
-func TestMarkdown(t *testing.T) {
-	text := sampleReport().Markdown("\nby hand\n")
+func TestTables(t *testing.T) {
+	text := sampleReport().tables()
 	for _, want := range []string{
 		"| ours | 2,000 (1,000–3,000) | 5.0 |\n",
 		"| theirs | 7 | – |\n",
-		"![Push, one job a call](bench/push.svg)",
+		"![Push, one job per call](bench/push.svg)",
 		"| fast | ≥ 2.50× | 3.00× | 2.00–4.00 | met |\n",
 		"| on time | ≤ 5.00 ms | 6.00 ms | 4.00–7.00 | **missed** |\n",
 		"| never early | ≤ 0.00 | 1.00 | 0.00–1.00 | **missed** |\n",
 		"| unknown | ≥ 1.00× | – | – | not measured |\n",
 		"- something was left out\n",
-		"full sizes, revision abc1234, 1970-01-01 00:00 UTC, the machine's load was 1.5, took",
-		handBegin + "\nby hand\n" + handEnd,
+		"full sizes, revision abc1234, 1970-01-01 00:00 UTC, load 1.5, took",
+		"## Push\n\nJobs with a delay of one hour",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("there is no %q in\n%s", want, text)
@@ -58,43 +58,61 @@ func TestMarkdown(t *testing.T) {
 	}
 }
 
-func TestSaveKeepsWhatWasWrittenByHand(t *testing.T) {
+// A run of one workload keeps the results of the others, and sections stay in the order of the workloads.
+func TestSaveKeepsTheOtherWorkloads(t *testing.T) {
 	folder := t.TempDir()
 	if err := sampleReport().save(folder); err != nil {
 		t.Fatal(err)
 	}
-	document := filepath.Join(folder, "benchmarks.md")
-	text, err := os.ReadFile(document)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !strings.Contains(string(text), handBegin+handEmpty+handEnd) {
-		t.Error("the part to be written by hand is missing")
-	}
-	written := strings.Replace(string(text), handEmpty, "\n\nWe tried.\n\n", 1)
-	if err := os.WriteFile(document, []byte(written), 0o644); err != nil {
-		t.Fatal(err)
-	}
-
-	// A run of one workload keeps the others and the part written by hand.
 	report, err := readReport(folder)
 	if err != nil {
 		t.Fatal(err)
 	}
-	order := []string{"take", "push"}
-	report.add(Section{Name: "push", Title: "Push again"}, order)
-	report.add(Section{Name: "take", Title: "Take"}, order)
+	report.add(Section{Name: "take", Title: "Take"}, []string{"take", "push"})
 	if err := report.save(folder); err != nil {
 		t.Fatal(err)
 	}
-	text, _ = os.ReadFile(document)
-	for _, want := range []string{"We tried.", "## Take\n", "## Push again\n"} {
-		if !strings.Contains(string(text), want) {
-			t.Errorf("there is no %q", want)
+	text, _ := os.ReadFile(filepath.Join(folder, "benchmark-tables.md"))
+	take, push := strings.Index(string(text), "## Take\n"), strings.Index(string(text), "## Push\n")
+	if take < 0 || push < take {
+		t.Errorf("Take is at %d, Push at %d", take, push)
+	}
+}
+
+// The first page has the medians of its queues, and the targets that are missed.
+func TestSummary(t *testing.T) {
+	report := sampleReport()
+	report.Sections[0].Tables[0].Columns[1].Name = "32 goroutines"
+	report.Sections[0].Tables[0].Rows = []Row{{"Delayer", []Sample{nil, {9000}}}, {"original (MULTI)", []Sample{nil, {4000, 5000, 6000}}}, {"asynq", []Sample{nil, {3}}}}
+	text := report.summary()
+	for _, want := range []string{
+		"| Delayer | 9,000 | – |", "| original | 5,000 | – |", "| asynq | 3 | – |", "| machinery | – | – |",
+		"meets 1 of its 4 [targets]", "| on time | ≤ 5.00 ms |", "| unknown |", "- Redis 7\n",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("there is no %q in\n%s", want, text)
 		}
 	}
-	if strings.Index(string(text), "## Take") > strings.Index(string(text), "## Push again") {
-		t.Error("the sections are out of order")
+	if strings.Contains(text, "| fast |") {
+		t.Error("a target that is met is listed as missed")
+	}
+}
+
+// Every workload has its text, and no text is of a workload that is gone.
+func TestTexts(t *testing.T) {
+	var titles []string
+	for line := range strings.Lines(texts) {
+		if title, is := strings.CutPrefix(line, "## "); is {
+			titles = append(titles, strings.TrimSpace(title))
+		}
+	}
+	if !slices.Equal(titles, names()) {
+		t.Errorf("texts.md has\n%q, want\n%q", titles, names())
+	}
+	for _, name := range names() {
+		if about(name) == "" {
+			t.Errorf("%s has no text", name)
+		}
 	}
 }
 
@@ -103,12 +121,12 @@ func TestChartsAreDrawn(t *testing.T) {
 	if err := sampleReport().save(folder); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"push", "growth"} {
+	for _, name := range []string{"push", "growth", "throughput", "lateness"} {
 		text, err := os.ReadFile(filepath.Join(folder, "bench", name+".svg"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, want := range []string{"<svg", "ours", "</svg>"} {
+		for _, want := range []string{"<svg", "</svg>"} {
 			if !strings.Contains(string(text), want) {
 				t.Errorf("%s.svg has no %q", name, want)
 			}
@@ -131,19 +149,19 @@ func TestVersionsAreKept(t *testing.T) {
 	}
 }
 
-// docs/benchmarks.md, except the part written by hand, matches the measurements.
-func TestDocumentIsOfTheNumbers(t *testing.T) {
+// The pages are what this program writes for the kept results.
+func TestPagesAreOfTheNumbers(t *testing.T) {
 	report, err := readReport("../docs")
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := os.ReadFile("../docs/benchmarks.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, hand, _ := strings.Cut(string(text), handBegin)
-	hand, _, _ = strings.Cut(hand, handEnd)
-	if report.Markdown(hand) != string(text) {
-		t.Error("docs/benchmarks.md was changed, and not docs/bench/results.json or what writes it")
+	for name, want := range map[string]string{"benchmarks.md": report.summary(), "benchmark-tables.md": report.tables()} {
+		text, err := os.ReadFile(filepath.Join("..", "docs", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if string(text) != want {
+			t.Errorf("docs/%s is not what this program writes: go run -C bench . -render", name)
+		}
 	}
 }

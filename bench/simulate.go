@@ -10,18 +10,18 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-const simulateAbout = `What N nodes of a Redis Cluster carry, by the numbers that were measured. Assumed:
+const simulateAbout = `What N nodes of a Redis Cluster would carry, from measured numbers. Assumptions:
 
-- A job costs on N nodes what it costs on one, plus the most that it has cost more on 2 and 3 nodes here: the first table has by how much the model without
-  that was wrong. Callers of one Client share round trips to a partition, and share less the more nodes there are; beyond 3 nodes it is as on 3.
-- Partitions fall on the nodes by even ranges of slots, and jobs on partitions evenly. The busiest node decides.
-- Each node has a core of its own for Redis that is as fast as the one here, and is used to 70 %; the rest is for AOF, replicas, the dashboard and peaks.
-- A job costs the sum of all that was measured: it is pushed, moved, taken, reserved and acknowledged, though none is both taken and reserved.
-- A waiting job takes what the benchmark "memory" says of one with a body of 56 bytes; a node has 16 GB for jobs, beside what Redis needs to fork.
-- Clients and servers have machines of their own. A Client with 1,000 callers that wait on 200 topics has as many connections to each node as were measured, and sends
-  as many commands, to all nodes together; each costs what a take by one goroutine costs. A node has 10,000 connections (maxclients), and 10 % of its core for them.
+- A job costs on N nodes what it costs on one, plus the largest surplus measured on 2 and 3 nodes; the first table shows how wrong the model without the
+  surplus was. Callers of one Client share round trips to a partition, and share less the more nodes there are; beyond 3 nodes they share as on 3.
+- Partitions are spread over the nodes by even ranges of slots, jobs evenly over partitions. The busiest node is the limit.
+- Each node has a core for Redis, as fast as the one measured, used to 70 %; the rest is for AOF, replicas, the dashboard and peaks.
+- A job costs everything that was measured: push, move, take, reserve and ack, though no job is both taken and reserved.
+- A waiting job takes the memory that workload "memory" measured for a body of 56 bytes; a node has 16 GB for jobs, besides what Redis needs to fork.
+- Clients and servers have machines of their own. A Client with 1,000 callers waiting on 200 topics opens as many connections to each node as measured, and sends
+  as many commands in total; each costs what a take by one goroutine costs. A node accepts 10,000 connections (maxclients) and spends 10 % of its core on them.
 
-Not in it: the network, AOF and replicas, hot IDs (all with one tag are on one node), large bodies.
+Left out: the network, AOF and replicas, hot IDs (all jobs with one tag are on one node), large bodies.
 `
 
 // The machines of simulateAbout.
@@ -30,15 +30,15 @@ const (
 	idleShare   = 0.1
 	nodeMemory  = 16e9
 	maxClients  = 10000
-	coreMicros  = 1e6 // µs of processor time of a core per second
+	coreMicros  = 1e6 // µs of CPU time of a core per second
 	clusterSize = 3   // number of nodes on which waiting clients were measured
 )
 
 // costs are measurements of one way to push and take.
 type costs struct {
-	onNodes [3]float64 // µs of Redis's processor time per job, on 1, 2, 3 nodes
+	onNodes [3]float64 // µs of Redis's CPU time per job, on 1, 2, 3 nodes
 	share   [3]float64 // share of the busiest node, 0 to 1
-	server  float64    // µs of a server's processor time per job
+	server  float64    // µs of a server's CPU time per job
 }
 
 // excess returns the factor by which a job costs more on several nodes than on one, at least 1.
@@ -56,7 +56,7 @@ func (c costs) measured(nodes int) float64 { return c.onNodes[nodes-1] * c.share
 // waiters are the costs of an idle waiting Client.
 type waiters struct {
 	connections float64 // to each node
-	micros      float64 // µs of processor time per second, all nodes together
+	micros      float64 // µs of CPU time per second, all nodes together
 }
 
 // capacity is what a number of nodes can serve.
@@ -137,7 +137,7 @@ func simulate(r *Report) (string, error) {
 	single, many := measured(32), measured(batches)
 	var b strings.Builder
 	b.WriteString(simulateAbout)
-	b.WriteString("\n| busiest node, µs of processor a job | nodes | model | measured | measured / model |\n|---|--:|--:|--:|--:|\n")
+	b.WriteString("\n| busiest node, µs of CPU per job | nodes | model | measured | measured / model |\n|---|--:|--:|--:|--:|\n")
 	for _, of := range []struct {
 		way way
 		costs
@@ -147,7 +147,7 @@ func simulate(r *Report) (string, error) {
 			fmt.Fprintf(&b, "| %v | %d | %s | %s | %s |\n", of.way, i+1, number(model, 1), number(got, 1), number(got/model, 2))
 		}
 	}
-	b.WriteString("\n| nodes | partitions | on the busiest node | jobs a second, 32 goroutines a Client | jobs a second, batches | their servers' cores | waiting jobs, million | waiting callers | next bottleneck |\n" +
+	b.WriteString("\n| nodes | partitions | on the busiest node | jobs per second, 32 goroutines a Client | jobs per second, batches | their servers' cores | waiting jobs, million | waiting callers | next bottleneck |\n" +
 		"|--:|--:|--:|--:|--:|--:|--:|--:|---|\n")
 	for _, n := range []struct{ nodes, partitions int }{{1, 16}, {2, 16}, {3, 16}, {6, 16}, {6, 64}, {12, 64}, {12, 256}, {24, 1024}, {48, 1024}} {
 		alone, l := carry(n.nodes, n.partitions, single, w, jobBytes), carry(n.nodes, n.partitions, many, w, jobBytes)
@@ -174,21 +174,17 @@ func clusterPlace(nodes int) place { return place{name: fmt.Sprintf("cluster of 
 
 // cell returns a function that looks up medians by row and column of a table.
 func (r *Report) cell(table string) (func(row string, column int) float64, error) {
-	for _, s := range r.Sections {
-		for _, t := range s.Tables {
-			if t.ID != table {
-				continue
-			}
-			return func(name string, column int) float64 {
-				i := slices.IndexFunc(t.Rows, func(row Row) bool { return row.Name == name })
-				if i < 0 {
-					return math.NaN()
-				}
-				return outcome(t.Rows[i].Cells).column(column).Median()
-			}, nil
-		}
+	t, found := r.table(table)
+	if !found {
+		return nil, fmt.Errorf("there are no numbers of %s: go run -C bench . -only memory,partitions", table)
 	}
-	return nil, fmt.Errorf("there are no numbers of %s: go run -C bench . -only memory,partitions", table)
+	return func(name string, column int) float64 {
+		i := slices.IndexFunc(t.Rows, func(row Row) bool { return row.Name == name })
+		if i < 0 {
+			return math.NaN()
+		}
+		return outcome(t.Rows[i].Cells).column(column).Median()
+	}, nil
 }
 
 // printSimulation prints simulate for the report in a directory.

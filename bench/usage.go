@@ -8,7 +8,7 @@ type ownServer interface {
 	memory() (float64, error)
 }
 
-// serverCPU returns the processor time of the Peer's server.
+// serverCPU returns the CPU time of the Peer's server.
 func (r *Run) serverCPU(p Peer) (time.Duration, error) {
 	if own, ok := p.(ownServer); ok {
 		return own.cpu()
@@ -18,10 +18,10 @@ func (r *Run) serverCPU(p Peer) (time.Duration, error) {
 
 // usageColumns are the columns of usage.
 var usageColumns = []Column{
-	{Name: "Redis, ms of processor a second", Digits: 2}, {Name: "process, ms of processor a second", Digits: 2}, {Name: "commands a second", Digits: 1},
+	{Name: "Redis, ms of CPU per second", Digits: 2}, {Name: "process, ms of CPU per second", Digits: 2}, {Name: "commands per second", Digits: 1},
 }
 
-// usage returns the server's and our processor time in ms per second while f runs, and for users of our Redis
+// usage returns the server's and our CPU time in ms per second while f runs, and for users of our Redis
 // its commands per second, including those in scripts.
 func (r *Run) usage(p Peer, f func() error) ([]float64, error) {
 	commandsBefore, err := r.Redis.info("total_commands_processed")

@@ -7,14 +7,6 @@ import (
 	"time"
 )
 
-const burstAbout = `All jobs fall due at one moment, a whole second, which every queue here can hold. They have been pushed before; whatever makes them
-ready runs, and 8 consumers wait, when the moment comes. Counted is from that moment until the last job has reached a consumer, which does nothing with
-it; no job may be missing and none may come twice. beanstalkd counts delays in whole seconds from the push, so its tube is paused until the moment, and its jobs
-are ready by then. asynq looks for due and for new tasks every 10 ms instead of every 5 s and 1 s; gocraft/work looks for due jobs
-every second, and its idle workers sleep for up to 5 s, neither of which can be changed;
-Faktory looks every 5 s, which cannot be changed either;
-machinery moves one job each look and is set to its shortest, 1 ms.`
-
 func benchBurst(ctx context.Context, r *Run) (Section, error) {
 	pace := map[string]time.Duration{} // total time of a push per job
 	table := func(id string, jobs, repeats int, makers []maker) (Table, map[string]outcome) {
@@ -36,7 +28,7 @@ func benchBurst(ctx context.Context, r *Run) (Section, error) {
 		}, results
 	}
 	small, results := table("burst", r.burst, r.slowRepeats, r.peers())
-	section := Section{Title: "Burst", About: burstAbout, Tables: []Table{small}}
+	section := Section{Title: "Burst", Tables: []Table{small}}
 
 	var theirs []Sample
 	for _, m := range r.others() {

@@ -9,10 +9,6 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-const bystanderAbout = `While so many jobs, all due, are moved, somebody else on the same Redis sends a PING every 0.2 ms: what that takes is what the move costs
-the other users of the Redis. "Nothing moved" is the same without a move: what the machine itself does to a PING. "No limit" is the original server's look-up without a
-LIMIT, with everything in one pipeline.`
-
 func benchBystander(ctx context.Context, r *Run) (Section, error) {
 	if err := errors.Join(r.Redis.clear(), r.Redis.seed(0, r.million, 8, past(), 0), r.Redis.keep()); err != nil {
 		return Section{}, err
@@ -41,11 +37,11 @@ func benchBystander(ctx context.Context, r *Run) (Section, error) {
 			_, err := r.oursMoves(ctx, r.million, 0)
 			return err
 		}),
-		pinged("floor: one script, 1,000 a call", func() error {
+		pinged("floor: one script, 1,000 per call", func() error {
 			_, err := r.floorMoves(r.million, 1000, true)
 			return err
 		}),
-		pinged("floor: one script, 7,000 a call", func() error {
+		pinged("floor: one script, 7,000 per call", func() error {
 			_, err := r.floorMoves(r.million, 7000, true)
 			return err
 		}),
@@ -61,7 +57,7 @@ func benchBystander(ctx context.Context, r *Run) (Section, error) {
 	}
 	_, worst := results["Delayer"].column(3).Spread()
 	return Section{
-		Title: "A bystander's PING", About: bystanderAbout,
+		Title: "A bystander's PING",
 		Tables: []Table{{
 			ID: "bystander", Title: fmt.Sprintf("PING while %s jobs are moved, 8 topics", count(r.million)),
 			Columns: []Column{{Name: "p50, ms", Digits: 2}, {Name: "p99, ms", Digits: 2}, {Name: "p99.9, ms", Digits: 2}, {Name: "worst, ms", Digits: 2}, {Name: "jobs/s"}},

@@ -11,10 +11,6 @@ import (
 	"github.com/mix-basic/delayer/client"
 )
 
-const catchUpAbout = `As after an outage: so many jobs of 8 topics are due when the server starts. While it works them off, jobs of another topic fall due, 500 a second, and
-a consumer notes how long after its due time each reaches it. The floor moves strictly in the order of the due times, so what falls due now comes
-last. Delayer moves such jobs first, for up to half of each batch, and the backlog, oldest first, with the rest.`
-
 // freshTopic is the topic of jobs that fall due during a backlog.
 const freshTopic = "fresh"
 
@@ -32,7 +28,7 @@ func benchCatchUp(ctx context.Context, r *Run) (Section, error) {
 			took, err := ours()
 			return []float64{float64(r.million) / took.Seconds(), 0, 0, 0}, err
 		}},
-		{name: "floor: one script, 1,000 a call", run: func() ([]float64, error) {
+		{name: "floor: one script, 1,000 per call", run: func() ([]float64, error) {
 			return r.catchUp(ctx, func() (time.Duration, error) {
 				conn := r.Redis.Pool.Get()
 				defer conn.Close()
@@ -47,7 +43,7 @@ func benchCatchUp(ctx context.Context, r *Run) (Section, error) {
 		o[1], o[2], o[3] = nil, nil, nil
 	}
 	return Section{
-		Title: "Catching up", About: catchUpAbout,
+		Title: "Catching up",
 		Tables: []Table{{
 			ID: "catchup", Title: fmt.Sprintf("%s jobs are overdue, 500 a second fall due", count(r.million)),
 			Columns: []Column{{Name: "backlog, jobs/s"}, {Name: "falling due now: late p50, ms", Digits: 1}, {Name: "p99, ms", Digits: 1}, {Name: "max, ms", Digits: 1}},

@@ -8,10 +8,6 @@ import (
 	"github.com/mix-basic/delayer/client"
 )
 
-const cpuAbout = `Processor time of the Redis process (or of beanstalkd, or of Faktory and its Redis), divided by the number of jobs, for each stage of a job's life: pushed, moved when due,
-taken. It counts what one Redis can carry when it is the bottleneck, apart from the clients' own costs. The other queues move while they are consumed, so there it is one
-number; their jobs are pushed by 32 goroutines and consumed by 8. One goroutine at a time costs Redis more, since it then sleeps and wakes for every command.`
-
 // stages are the stages of a job's life for one contender.
 type stages struct {
 	name             string
@@ -74,7 +70,7 @@ func benchCPU(ctx context.Context, r *Run) (Section, error) {
 		{"floor: raw scripts, 1 goroutine", each(1, floorPush), floorMove, each(1, floorTake)},
 		{"floor: raw scripts, 32 goroutines", each(32, floorPush), floorMove, each(32, floorTake)},
 		{
-			"floor: raw scripts, 1,000 jobs a call",
+			"floor: raw scripts, 1,000 jobs per call",
 			inChunks(func(from, n int64) error { return floorPushJobs(conn, from, n, due) }), floorMove,
 			inChunks(func(_, n int64) error {
 				_, err := floorTakeJobs(conn, int(n), func(string) {})
@@ -127,9 +123,9 @@ func benchCPU(ctx context.Context, r *Run) (Section, error) {
 		}
 	}
 	return Section{
-		Title: "Redis's processor time", About: cpuAbout,
+		Title: "Redis's CPU time",
 		Tables: []Table{{
-			ID: "cpu", Title: "Processor time a job", Unit: "µs", Chart: bars,
+			ID: "cpu", Title: "CPU time per job", Unit: "µs", Chart: bars,
 			Columns: []Column{{Name: "push", Digits: 1}, {Name: "move", Digits: 1}, {Name: "take", Digits: 1}, {Name: "move + take", Digits: 1}, {Name: "sum", Digits: 1}},
 			Rows:    list,
 		}},
@@ -156,7 +152,7 @@ func (r *Run) cpuOfStages(s stages) ([]float64, error) {
 	return []float64{pushed, moved, taken, moved + taken, pushed + moved + taken}, err
 }
 
-// cpuOf returns the processor time of f in µs per job.
+// cpuOf returns the CPU time of f in µs per job.
 func cpuOf(jobs int, cpu func() (time.Duration, error), f func() error) (float64, error) {
 	before, err := cpu()
 	if err != nil {

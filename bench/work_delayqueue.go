@@ -11,18 +11,10 @@ import (
 	"time"
 )
 
-const delayQueueAbout = `The requests of delay-queue's clients on few connections, compared with the real server of ouqiang's delay-queue 0.4: ` + "`go run -C bench . -only delayqueue -delay-queue PATH -before PATH`" + `.
-The first PATH is its program. The second is this program built from an earlier revision, whose Delayer gets a row; without it that row is missing. Each server has its own Redis, and they take turns of a fraction of a second:
-one pushes its jobs, then the next; the first one changes from turn to turn. When the jobs are ready each server's are popped, then finished. delay-queue's log goes to /dev/null. Its finish leaves the job's
-entry in a sorted set, which its timer removes when the ttr is over. The ttr is an hour here, so that work is not in the figures.
-
-The floors are handlers on the same net/http that check nothing and let nobody wait. One answers a finish at once. One sends Redis plain commands: HSET, PEXPIRE and ZADD for a push, RPOP, then ZADD
-and HMGET for a pop, DEL for a finish. One makes Redis run one script for each request: the same commands for a push and a pop, an empty one for a finish. Each request has a connection to Redis of its own.`
-
 // Programs of the real server and of an earlier revision of ours.
 var delayQueuePath, beforePath string
 
-// routeCost is how many numbers a turn of a route returns: jobs/s, and µs of processor time per job of the
+// routeCost is how many numbers a turn of a route returns: jobs/s, and µs of CPU per job of the
 // server and of Redis.
 const routeCost = 3
 
@@ -47,10 +39,10 @@ func benchDelayQueue(_ context.Context, r *Run) (Section, error) {
 	if delayQueuePath == "" && !r.oursOnly {
 		return Section{}, errors.New("-delay-queue must name the program of a delay-queue server")
 	}
-	section := Section{Title: "delay-queue's API beside its server", About: delayQueueAbout}
+	section := Section{Title: "delay-queue's API and its server"}
 	tables := map[string]*Table{}
 	for _, route := range delayQueueRoutes {
-		tables[route] = &Table{Title: "/" + route, Unit: "jobs/s, then µs of processor time a job", Head: "connections"}
+		tables[route] = &Table{Title: "/" + route, Unit: "jobs/s, then µs of CPU per job", Head: "connections"}
 	}
 	for _, connections := range delayQueueConnections {
 		servers, err := r.delayQueueTurns(connections)

@@ -13,15 +13,10 @@ import (
 	"github.com/shirou/gopsutil/v4/load"
 )
 
-const enginesAbout = `The same work on other engines than the redis-server of all other tables, which is the first row: ` + "`go run -C bench . -only engines -engines DIR`" + `,
-where tools/engines.sh DIR has unpacked them. Each engine has a server of its own, and they take turns, workload by workload. Jobs are pushed with a delay of an hour by 1 and
-32 goroutines, taken from a backlog by 8 goroutines with BPop, handled and acknowledged by a worker with 8 goroutines, and moved, of 8 topics, from an overdue pool. In the
-second table is the processor time of the engine, by its own account; for the worker with what its server costs. The other two have both over those of the first row, turn by turn.`
-
 // enginesPath is the directory filled by tools/engines.sh.
 var enginesPath string
 
-// engineStage is measured on each engine: jobs/s, and µs of the engine's processor time per job.
+// engineStage is measured on each engine: jobs/s, and µs of the engine's CPU time per job.
 type engineStage struct {
 	name string
 	run  func(context.Context, *Run) ([]float64, error)
@@ -65,10 +60,10 @@ func benchEngines(ctx context.Context, r *Run) (Section, error) {
 		contenders = append(contenders, contender{name: name})
 	}
 	tables := []Table{ // rates, costs, and both relative to the first row
-		{ID: "engines", Title: "Jobs a second, by engine", Unit: "jobs/s", Chart: bars},
-		{ID: "engines-cpu", Title: "Processor time a job, by engine", Unit: "µs", Chart: bars},
-		{Title: "Jobs a second against " + contenders[0].name, Unit: "×"},
-		{Title: "Processor time a job against " + contenders[0].name, Unit: "×"},
+		{ID: "engines", Title: "Jobs per second, by engine", Unit: "jobs/s", Chart: bars},
+		{ID: "engines-cpu", Title: "CPU time per job, by engine", Unit: "µs", Chart: bars},
+		{Title: "Jobs per second against " + contenders[0].name, Unit: "×"},
+		{Title: "CPU time per job against " + contenders[0].name, Unit: "×"},
 	}
 	digits := []int{0, 1, 2, 2}
 	for i := range tables {
@@ -97,7 +92,7 @@ func benchEngines(ctx context.Context, r *Run) (Section, error) {
 			}
 		}
 	}
-	return Section{Title: "Engines", About: enginesAbout, Tables: tables}, nil
+	return Section{Title: "Engines", Tables: tables}, nil
 }
 
 // onEngine measures f, which does that many jobs.

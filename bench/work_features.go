@@ -10,16 +10,11 @@ import (
 	"github.com/mix-basic/delayer/client"
 )
 
-const featuresAbout = `What pushes that count once, are joined or follow cost, and what goes on beside pauses and schedules. In the first table one goroutine pushes jobs that fall due
-in an hour, one a call: the first rows are to be held against "a new ID", the last ones against "replaces". In the second one goroutine reserves and acknowledges a backlog, one job a call.
-In the last a steady load, as in the section of that name, has its lateness noted beside periodic jobs, which are spread evenly and taken by another consumer. The
-schedules stand on a Redis of their own, which is served only while it is measured; what fell due until then is done with before the load begins.`
-
 func benchFeatures(ctx context.Context, r *Run) (Section, error) {
 	pushes, takes := r.featurePushes(ctx), r.featureTakes(ctx)
 	pushed := r.turns(r.repeats, pushes)
 	taken := r.turns(r.repeats, takes)
-	section := Section{Title: "Once, groups, pauses, schedules, limits", About: featuresAbout + " " + limitsAbout, Tables: []Table{
+	section := Section{Title: "Once, groups, pauses, schedules, limits", Tables: []Table{
 		{ID: "features-push", Title: "Push", Columns: featureColumns, Rows: rows(pushes, pushed)},
 		{ID: "features-take", Title: "Reserve and acknowledge", Columns: featureColumns, Rows: rows(takes, taken)},
 	}}
@@ -30,15 +25,15 @@ func benchFeatures(ctx context.Context, r *Run) (Section, error) {
 	section.Tables = append(section.Tables, beside)
 	late := beside.Rows[len(beside.Rows)-1]
 	section.Targets = []Target{
-		{Name: "Lateness p99 at 500/s, beside " + count(r.schedules) + " schedules", AtMost: true, Limit: 5, Unit: " ms", Got: late.Cells[1]},
-		neverEarly("beside schedules", late.Cells),
+		{Name: "Lateness p99 at 500/s, next to " + count(r.schedules) + " schedules", AtMost: true, Limit: 5, Unit: " ms", Got: late.Cells[1]},
+		neverEarly("next to schedules", late.Cells),
 	}
 	tables, targets := r.limits(ctx)
 	section.Tables, section.Targets = append(section.Tables, tables...), append(section.Targets, targets...)
 	return section, nil
 }
 
-var featureColumns = []Column{{Name: "jobs/s"}, {Name: "Redis, µs of processor a job", Digits: 1}}
+var featureColumns = []Column{{Name: "jobs/s"}, {Name: "Redis, µs of CPU per job", Digits: 1}}
 
 // feature is a contender with our client on an empty Redis. prepare is not measured; do is, for each job.
 func (r *Run) feature(ctx context.Context, name string, prepare func(c *client.Client) error, do func(c *client.Client, i int) error) contender {
@@ -147,7 +142,7 @@ func (r *Run) featureTakes(ctx context.Context) []contender {
 	}
 	return []contender{
 		r.feature(ctx, "Delayer", r.backlog(ctx), take),
-		r.feature(ctx, "Delayer, beside a paused topic with "+count(r.batchJobs/2)+" jobs", pausedBeside, take),
+		r.feature(ctx, "Delayer, next to a paused topic with "+count(r.batchJobs/2)+" jobs", pausedBeside, take),
 		r.feature(ctx, "Delayer, and push one that follows meanwhile", r.backlog(ctx), follows),
 	}
 }
@@ -179,7 +174,7 @@ func (r *Run) withSchedules(ctx context.Context) (Table, error) {
 	}
 	load := r.traffic(500)
 	alone := r.steady(ctx, "Delayer", load, oursAnew(r))
-	beside := contender{name: fmt.Sprintf("Delayer, beside %s schedules, each with a job in %v", count(r.schedules), period), run: func() ([]float64, error) {
+	beside := contender{name: fmt.Sprintf("Delayer, next to %s schedules, each with a job in %v", count(r.schedules), period), run: func() ([]float64, error) {
 		return on(ctx, oursAnew(scheduled), func(ctx context.Context, p Peer) ([]float64, error) {
 			go consume(ctx, p.(*delayer).client, scheduleTopic, takeChunk, func(string) {})
 			return scheduled.steadyOnce(ctx, &caughtUp{p.(*delayer), other}, load)
@@ -187,7 +182,7 @@ func (r *Run) withSchedules(ctx context.Context) (Table, error) {
 	}}
 	contenders := []contender{alone, beside}
 	return Table{
-		ID: "features-schedules", Title: "Lateness at 500 jobs a second, beside schedules", Columns: steadyColumns[:6],
+		ID: "features-schedules", Title: "Lateness at 500 jobs per second, next to schedules", Columns: steadyColumns[:6],
 		Rows: rows(contenders, r.turns(r.slowRepeats, contenders)),
 	}, nil
 }

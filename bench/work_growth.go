@@ -7,11 +7,8 @@ import (
 	"time"
 )
 
-const growthAbout = `So many jobs wait, none of them due, and in server of them stand %s that are. How fast are these moved, and how much longer does it take with more waiting
-behind them? Each job has its bucket, as in life.`
-
 func benchGrowth(ctx context.Context, r *Run) (Section, error) {
-	section := Section{Title: "Growth", About: fmt.Sprintf(growthAbout, count(r.growthDue))}
+	section := Section{Title: "Growth"}
 	timed := func(name string, topics int, move func() (time.Duration, error)) contender {
 		return contender{name: name, run: func() ([]float64, error) {
 			if err := errors.Join(r.dropReady(), r.Redis.seed(0, r.growthDue, topics, past(), 0)); err != nil {

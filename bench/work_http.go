@@ -11,12 +11,6 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-const httpAbout = `The API of ouqiang's delay-queue, spoken on 8 and on 64 connections: jobs are pushed with a delay of an hour; then others that are ready are popped and
-finished one after the other. Beside ours stand delay-queue's commands, which are a floor for delay-queue, not delay-queue: a handler of ours on the same net/http sends Redis what it sends for each
-route, and logs nothing, unlike its server. Beside that server itself, in turns on a busy 2-core machine, processor time a job (server + Redis) was, of ours and theirs: /push 73 + 32 against 106 + 47 µs
-with 8 connections and 62 + 16 against 144 + 65 with 64; /pop and /finish 163 + 78 against 151 + 76 and 110 + 37 against 246 + 111. Each is a process of its own, which moves its jobs, too. The floor answers at once. In the second table requests to /pop wait on 500 topics,
-and nothing happens. The processes are this program, which with all that is compared in it has 30 MB to begin with; a daemon has 18.`
-
 // apiRow is one of the servers, with the name of its row.
 type apiRow struct {
 	name, server string
@@ -40,10 +34,10 @@ func benchHTTP(ctx context.Context, r *Run) (Section, error) {
 	}
 	rate, waiting := r.turns(r.slowRepeats, rates), r.turns(r.slowRepeats, waits)
 	section := Section{
-		Title: "HTTP", About: httpAbout,
+		Title: "HTTP",
 		Tables: []Table{
 			{
-				ID: "http", Title: "delay-queue's API", Unit: "jobs/s, then µs of processor time a job with 64 connections", Chart: bars, Drawn: 4,
+				ID: "http", Title: "delay-queue's API", Unit: "jobs/s, then µs of CPU per job with 64 connections", Chart: bars, Drawn: 4,
 				Columns: []Column{
 					{Name: "/push, 8 connections"}, {Name: "/pop and /finish, 8"}, {Name: "/push, 64"}, {Name: "/pop and /finish, 64"},
 					{Name: "/push: process"}, {Name: "Redis"}, {Name: "/pop and /finish: process"}, {Name: "Redis"},
@@ -81,7 +75,7 @@ func (r *Run) onAPI(row apiRow, f func(server *daemon) error) error {
 }
 
 // apiRates returns pushes, and pops with finish, per second with 8 and 64 connections, then the µs of
-// processor time of each in the process and in Redis, with 64.
+// CPU time of each in the process and in Redis, with 64.
 func (r *Run) apiRates(row apiRow) (rates []float64, err error) {
 	var used []float64
 	for _, connections := range []int{8, 64} {
@@ -119,7 +113,7 @@ func (r *Run) apiRates(row apiRow) (rates []float64, err error) {
 	return append(rates, used...), nil
 }
 
-// apiCost returns the processor time per job during f, of the server and of Redis, in µs.
+// apiCost returns the CPU time per job during f, of the server and of Redis, in µs.
 func (r *Run) apiCost(server *daemon, jobs int, f func() error) ([]float64, error) {
 	var spent [2]time.Duration
 	for _, sign := range []time.Duration{-1, 1} {

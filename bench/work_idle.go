@@ -6,10 +6,6 @@ import (
 	"time"
 )
 
-const idleAbout = `Nothing falls due; a server (timer_interval 1000 in Delayer's case) and 8 waiting consumers are connected. What do they cost while they wait, with an empty queue and with many
-waiting jobs? "Process" is this program, in which the server and the consumers run. Other queues are set for low latency as in the burst, which is what they pay for here; with
-their own defaults they cost less and deliver later.`
-
 func benchIdle(ctx context.Context, r *Run) (Section, error) {
 	var contenders []contender
 	for _, m := range append([]maker{allPeers[0]}, r.others()...) {
@@ -32,10 +28,10 @@ func benchIdle(ctx context.Context, r *Run) (Section, error) {
 	}
 	results := r.turns(min(2, r.slowRepeats), contenders)
 	return Section{
-		Title: "Idle", About: idleAbout,
+		Title: "Idle",
 		Tables: []Table{{
 			ID: "idle", Title: "Cost of waiting",
-			Columns: append([]Column{{Name: "Redis, beanstalkd or Faktory, ms of processor a second", Digits: 2}}, usageColumns[1:]...),
+			Columns: append([]Column{{Name: "Redis, beanstalkd or Faktory, ms of CPU per second", Digits: 2}}, usageColumns[1:]...),
 			Rows:    rows(contenders, results),
 		}},
 	}, nil

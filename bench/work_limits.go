@@ -13,9 +13,6 @@ import (
 	"github.com/mix-basic/delayer/client/worker"
 )
 
-const limitsAbout = `Then the same jobs are reserved and acknowledged, and handled by package worker, where a limit of the topic is never reached. Last, the steady load again, beside
-a topic with a limit of four at a time and a backlog that eight consumers work on, each job for 0.1 s.`
-
 const worked = ", worker" // suffix of contenders that use a worker
 
 // unreached are limits that the load never reaches.
@@ -43,7 +40,7 @@ func (r *Run) limits(ctx context.Context) (tables []Table, targets []Target) {
 	late := r.turns(r.pairRepeats, beside)
 	tables = []Table{
 		{ID: "features-limit", Title: "Reserve and acknowledge under limits that are not reached", Columns: featureColumns, Rows: rows(contenders, taken)},
-		{ID: "features-limited", Title: "Lateness at 500 jobs a second, beside a limited backlog", Columns: steadyColumns[:6], Rows: rows(beside, late)},
+		{ID: "features-limited", Title: "Lateness at 500 jobs per second, next to a limited backlog", Columns: steadyColumns[:6], Rows: rows(beside, late)},
 	}
 	for _, l := range unreached[1:] {
 		for _, by := range []string{"", worked} {
@@ -53,9 +50,9 @@ func (r *Run) limits(ctx context.Context) (tables []Table, targets []Target) {
 	}
 	for i, name := range []string{"p50", "p99"} {
 		of := late[beside[1].name].column(i).Over(late[beside[0].name].column(i))
-		targets = append(targets, Target{Name: "Lateness " + name + " at 500/s, beside a limited backlog", AtMost: true, Limit: 1.1, Unit: "×", Got: of})
+		targets = append(targets, Target{Name: "Lateness " + name + " at 500/s, next to a limited backlog", AtMost: true, Limit: 1.1, Unit: "×", Got: of})
 	}
-	return tables, append(targets, neverEarly("beside a limited backlog", late[beside[1].name]))
+	return tables, append(targets, neverEarly("next to a limited backlog", late[beside[1].name]))
 }
 
 // limited is a preparation that also sets the topic's limit.
@@ -126,7 +123,7 @@ func (r *Run) withLimit(ctx context.Context) []contender {
 		}
 		return nil
 	}
-	beside := fmt.Sprintf("Delayer, beside %s jobs of a limited topic", count(r.batchJobs))
+	beside := fmt.Sprintf("Delayer, next to %s jobs of a limited topic", count(r.batchJobs))
 	return []contender{
 		r.steady(ctx, "Delayer", load, oursAnew(r)),
 		{name: beside, run: func() ([]float64, error) {

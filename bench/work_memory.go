@@ -7,10 +7,6 @@ import (
 	"time"
 )
 
-const memoryAbout = `What a waiting job takes of Redis's memory (used_memory, before and after; of beanstalkd its resident memory, of Faktory only its Redis's). A hash with a value of more
-than 64 bytes leaves Redis's compact encoding; with ` + "`hash-max-listpack-value 1024`" + ` in redis.conf it keeps it. The floor, the original and
-Delayer store the same. IDs have 32 characters, the topic 11. Measured once: it varies by a hundredth.`
-
 func benchMemory(ctx context.Context, r *Run) (Section, error) {
 	conn := r.Redis.Pool.Get()
 	defer conn.Close()
@@ -37,7 +33,7 @@ func benchMemory(ctx context.Context, r *Run) (Section, error) {
 	}
 	results := r.turns(1, contenders)
 	return Section{
-		Title: "Memory", About: memoryAbout,
+		Title: "Memory",
 		Tables: []Table{{
 			ID: "memory", Title: "Memory of a waiting job", Unit: "bytes", Chart: bars,
 			Columns: []Column{{Name: "body of 56 bytes"}, {Name: "body of 97 bytes"}, {Name: "97 bytes, hash-max-listpack-value 1024"}},

@@ -12,11 +12,6 @@ import (
 	"github.com/mix-basic/delayer/server"
 )
 
-const moveAbout = `All jobs are due when the server starts; measured is how fast they get into their ready queues. The floor is one script that looks up, takes out
-of the pool and pushes into the queues, and tells nobody what it moved; a plain pipeline does the same by ZRANGEBYSCORE LIMIT, HMGET and MULTI. Delayer looks
-up with one script, moves with one per topic, checks that each job still waits and is due, and names every moved job to its log. Its batch size follows the stall
-budget: how long one script may keep Redis from others (2 ms unless changed).`
-
 // counter is a server's log that counts moved jobs, except those of freshTopic.
 type counter struct {
 	jobs, moved int64
@@ -110,10 +105,10 @@ func (r *Run) floorMoves(jobs, batch int, script bool) (time.Duration, error) {
 	return took, err
 }
 
-const floorOf1000 = "floor: one script, 1,000 a call"
+const floorOf1000 = "floor: one script, 1,000 per call"
 
 func benchMove(ctx context.Context, r *Run) (Section, error) {
-	section := Section{Title: "Move", About: moveAbout}
+	section := Section{Title: "Move"}
 	timed := func(name string, repeats int, move func() (time.Duration, error)) contender {
 		return contender{name: name, repeats: repeats, run: func() ([]float64, error) {
 			if err := r.Redis.restore(); err != nil {
@@ -134,9 +129,9 @@ func benchMove(ctx context.Context, r *Run) (Section, error) {
 	contenders := []contender{
 		timed(floorOf1000, 0, floor(1000, true)),
 		timed(delayer, 0, ours(0)),
-		timed("floor: one script, 100 a call", few, floor(100, true)),
-		timed("floor: one script, 7,000 a call", few, floor(7000, true)),
-		timed("plain pipeline, 1,000 a call", few, floor(1000, false)),
+		timed("floor: one script, 100 per call", few, floor(100, true)),
+		timed("floor: one script, 7,000 per call", few, floor(7000, true)),
+		timed("plain pipeline, 1,000 per call", few, floor(1000, false)),
 		timed("Delayer (budget 0.5 ms)", few, ours(500*time.Microsecond)),
 		timed("Delayer (budget 8 ms)", few, ours(8*time.Millisecond)),
 		timed("Delayer (budget 32 ms)", few, ours(32*time.Millisecond)),

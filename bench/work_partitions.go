@@ -11,13 +11,6 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-const partitionsAbout = `What does it cost to divide the jobs into partitions, and to spread these over nodes? Each job is pushed, moved when due, and taken; then as many are made ready, reserved
-and acknowledged: by one goroutine and by 32, one job a call, and by one that has 1,000 a call. Redis's processor time is that of all nodes together, by their own account. "Busiest node"
-is its part of that time: what one node has to bear of a job decides what the nodes can carry. "Server" is the processor time of the server that moves it. Clients, server and nodes share this machine's cores, so the jobs a second of several
-nodes are not what nodes on machines of their own would do; of that these figures tell the processor time only.
-Lateness is into 8 waiting BPops of one Client, at 500 jobs a second with delays of 0.05 s to 0.25 s, moved by one server. At last, 1,000 callers wait on 200 topics, and nothing
-happens; no server runs then.`
-
 // way is how jobs are pushed and taken: by that many goroutines, one job per call.
 type way int
 
@@ -28,7 +21,7 @@ var ways = []way{1, 32, batches}
 
 func (w way) String() string {
 	if w == batches {
-		return "1,000 jobs a call"
+		return "1,000 jobs per call"
 	}
 	return crowdColumn(int(w)).Name
 }
@@ -63,18 +56,18 @@ func benchPartitions(ctx context.Context, r *Run) (Section, error) {
 	idle := r.turns(min(2, r.slowRepeats), waiting)
 
 	section := Section{
-		Title: "Partitions", About: partitionsAbout,
+		Title: "Partitions",
 		Tables: append(append(
 			divided.tables("partitions", "of one Redis"),
 			spread.tables("partitions-nodes", "of a Redis Cluster with 16 partitions")...),
-			Table{ID: "partitions-late", Title: "Lateness at 500 jobs a second with partitions", Columns: steadyColumns, Rows: rows(steady, late)},
+			Table{ID: "partitions-late", Title: "Lateness at 500 jobs per second with partitions", Columns: steadyColumns, Rows: rows(steady, late)},
 			Table{
 				ID: "partitions-waiting", Title: "1,000 callers wait on 200 topics with partitions",
-				Columns: []Column{{Name: "sent a second", Digits: 1}, {Name: "connections"}}, Rows: rows(waiting, idle),
+				Columns: []Column{{Name: "sent per second", Digits: 1}, {Name: "connections"}}, Rows: rows(waiting, idle),
 			}),
 	}
 	for _, w := range ways {
-		section.Targets = append(section.Targets, atMost("Redis's processor time a job with 16 partitions against one, "+w.String(), 1.3, "×",
+		section.Targets = append(section.Targets, atMost("Redis's CPU time per job with 16 partitions against one, "+w.String(), 1.3, "×",
 			divided.of(many, w).column(sumColumn).Over(divided.of(one, w).column(sumColumn))))
 	}
 	for i, name := range []string{"p50", "p99"} {
@@ -83,7 +76,7 @@ func benchPartitions(ctx context.Context, r *Run) (Section, error) {
 	}
 	section.Targets = append(section.Targets,
 		neverEarly("with 16 partitions", late[many.name]),
-		atMost("Commands a second of 1,000 waiting callers on 200 topics and 16 partitions of 3 nodes", 16, "", idle[nodes.name].column(0)),
+		atMost("Commands per second of 1,000 waiting callers on 200 topics and 16 partitions of 3 nodes", 16, "", idle[nodes.name].column(0)),
 		atMost("Their connections, once what nobody needs is closed", 4+3, "", idle[nodes.name].column(1)))
 	return section, nil
 }
@@ -92,8 +85,8 @@ func atMost(name string, limit float64, unit string, got Sample) Target {
 	return Target{Name: name, AtMost: true, Limit: limit, Unit: unit, Got: got}
 }
 
-// Columns of a life: µs of Redis's processor time per job, for each stage and in total; the busiest node's
-// share in percent; µs of the server's processor time per moved job; jobs per second.
+// Columns of a life: µs of Redis's CPU time per job, for each stage and in total; the busiest node's
+// share in percent; µs of the server's CPU time per moved job; jobs per second.
 var (
 	sumColumn    = len(lifeStages)
 	shareColumn  = len(lifeStages) + 1
@@ -122,7 +115,7 @@ func (r *Run) lives(ctx context.Context, places []place) lives {
 
 func (l lives) of(at place, w way) outcome { return l.results[lifeName(at, w)] }
 
-// tables returns the tables of processor time and of jobs per second.
+// tables returns the tables of CPU time and of jobs per second.
 func (l lives) tables(id, where string) []Table {
 	var cost, pace []Column
 	for _, stage := range lifeStages {
@@ -135,8 +128,8 @@ func (l lives) tables(id, where string) []Table {
 		all[i].Cells, rates[i].Cells = row.Cells[:rateColumns], row.Cells[rateColumns:]
 	}
 	return []Table{
-		{ID: id, Title: "Redis's processor time a job, by partitions " + where, Unit: "µs", Columns: cost, Rows: all},
-		{ID: id + "-pace", Title: "Jobs a second, by partitions " + where, Unit: "jobs/s", Columns: pace, Rows: rates},
+		{ID: id, Title: "Redis's CPU time per job, by partitions " + where, Unit: "µs", Columns: cost, Rows: all},
+		{ID: id + "-pace", Title: "Jobs per second, by partitions " + where, Unit: "jobs/s", Columns: pace, Rows: rates},
 	}
 }
 
@@ -148,7 +141,7 @@ type life struct {
 	jobs     int
 	due      time.Time
 	reserved []*client.Delivery
-	server   time.Duration // processor time of the server
+	server   time.Duration // CPU time of the server
 }
 
 // lifeOnce measures the life of jobs after warming up connections and scripts.

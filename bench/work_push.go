@@ -10,12 +10,6 @@ import (
 	"github.com/mix-basic/delayer/client"
 )
 
-const pushAbout = `Jobs are pushed with a delay of an hour into an empty queue, by 1, 8 and 32 goroutines, each waiting for its answer before
-it pushes again. The 32 connections of the original's pool are as many as Delayer's client opens by itself. The original stores whole seconds, Delayer
-milliseconds. "Each is the next to fall due": a server waits, and the delays are below a minute and get shorter from push to push, so that each push tells
-the server by a PUBLISH; that is what it can cost to tell. In the second table one
-goroutine pushes batches of 1,000, which PushBatch sends to Redis 250 at a time; the shortest script that stores as many at a time is what it is held against.`
-
 // dueOf returns when job i, pushed now, is due.
 type dueOf func(i int) time.Time
 
@@ -48,7 +42,7 @@ func (s *served) Close() error {
 }
 
 func benchPush(ctx context.Context, r *Run) (Section, error) {
-	section := Section{Title: "Push", About: pushAbout}
+	section := Section{Title: "Push"}
 	var single grid
 	for _, goroutines := range crowds {
 		push := func(name string, open func() (Peer, error), due dueOf) contender {
@@ -78,8 +72,8 @@ func benchPush(ctx context.Context, r *Run) (Section, error) {
 	var batch grid
 	batch.add(r, Column{Name: "one goroutine"}, r.pairRepeats, r.pushBatches(ctx, inAnHour(0).Truncate(time.Second)))
 	section.Tables = []Table{
-		single.table(Table{ID: "push", Title: "Push, one job a call", Unit: "jobs/s", Chart: bars}),
-		batch.table(Table{ID: "push-batch", Title: "Push, 1,000 jobs a call", Unit: "jobs/s", Chart: bars}),
+		single.table(Table{ID: "push", Title: "Push, one job per call", Unit: "jobs/s", Chart: bars}),
+		batch.table(Table{ID: "push-batch", Title: "Push, 1,000 jobs per call", Unit: "jobs/s", Chart: bars}),
 	}
 	section.Targets = append(section.Targets, Target{
 		Name: "PushBatch against the raw batch script", Limit: 0.85, Unit: "×", Got: batch.ratio("Delayer, PushBatch", floorBatch),

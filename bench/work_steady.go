@@ -6,11 +6,6 @@ import (
 	"time"
 )
 
-const steadyAbout = `Jobs are pushed at a steady pace with delays of 0.05 s to 5 s, evenly spread, and 8 consumers note how long after its due time each
-arrives. Delayer's server has timer_interval 1000. Where a queue knows whole seconds only (asynq and gocraft/work: due times; beanstalkd: delays; the original's
-clients: due times), the due time is the whole second that follows, and the lateness counts from there, so rounding is not held against it; but then
-a second's jobs fall due together. Early is a job that arrived before its due time. asynq's setting is the same as in the burst.`
-
 // traffic is a steady load with evenly spread delays.
 type traffic struct {
 	perSecond         int
@@ -28,7 +23,7 @@ var steadyColumns = append([]Column{
 }, usageColumns...)
 
 func benchSteady(ctx context.Context, r *Run) (Section, error) {
-	section := Section{Title: "Steady load", About: steadyAbout}
+	section := Section{Title: "Steady load"}
 	for _, perSecond := range []int{500, 5000} {
 		fast := perSecond > 1000
 		var contenders []contender
@@ -49,7 +44,7 @@ func benchSteady(ctx context.Context, r *Run) (Section, error) {
 		}
 		results := r.turns(r.slowRepeats, contenders)
 		section.Tables = append(section.Tables, Table{
-			ID: fmt.Sprintf("steady-%d", perSecond), Title: fmt.Sprintf("Lateness at %s jobs a second", count(perSecond)),
+			ID: fmt.Sprintf("steady-%d", perSecond), Title: fmt.Sprintf("Lateness at %s jobs per second", count(perSecond)),
 			Columns: steadyColumns[:5], Rows: rows(contenders, results),
 		})
 		ours := results["Delayer"]
@@ -74,11 +69,9 @@ func (r *Run) steady(ctx context.Context, name string, load traffic, open func()
 	return contender{name: name, run: func() ([]float64, error) { return r.onEmpty(ctx, open, r.under(load)) }}
 }
 
-const crowdedAbout = `The same with Delayer alone, 500 a second, while so many others wait in the pool, none of them due within a day. Each has its bucket, as in life.`
-
 func benchCrowded(ctx context.Context, r *Run) (Section, error) {
-	section := Section{Title: "Steady load in a crowd", About: crowdedAbout}
-	table := Table{ID: "crowded", Title: "Lateness at 500 jobs a second while others wait", Columns: steadyColumns[:5]}
+	section := Section{Title: "Steady load in a crowd"}
+	table := Table{ID: "crowded", Title: "Lateness at 500 jobs per second while others wait", Columns: steadyColumns[:5]}
 	seeded := 0
 	for _, waiting := range r.crowds {
 		if !r.roomFor(waiting - seeded) {

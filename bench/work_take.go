@@ -10,10 +10,6 @@ import (
 	"github.com/mix-basic/delayer/client"
 )
 
-const takeAbout = `A backlog of ready jobs is taken by 1, 8 and 32 goroutines, one job a call; the server has nothing to do here. "Original" is RPOP, HGETALL,
-DEL, which loses a job when it is cut in between. The floor is one script that does the same, and so is Delayer's, plus the checks. In the second table one
-goroutine takes 1,000 a call, which PopBatch asks Redis for 250 at a time.`
-
 const takeMany = 1000
 
 var errEmpty = errors.New("the backlog ended early")
@@ -64,10 +60,10 @@ func benchTake(ctx context.Context, r *Run) (Section, error) {
 	var batch grid
 	batch.add(r, Column{Name: "one goroutine"}, r.pairRepeats, r.takeBatches(ctx))
 	return Section{
-		Title: "Take", About: takeAbout,
+		Title: "Take",
 		Tables: []Table{
-			single.table(Table{ID: "take", Title: "Take, one job a call", Unit: "jobs/s", Chart: bars}),
-			batch.table(Table{ID: "take-batch", Title: "Take, 1,000 jobs a call", Unit: "jobs/s", Chart: bars}),
+			single.table(Table{ID: "take", Title: "Take, one job per call", Unit: "jobs/s", Chart: bars}),
+			batch.table(Table{ID: "take-batch", Title: "Take, 1,000 jobs per call", Unit: "jobs/s", Chart: bars}),
 		},
 		Targets: []Target{
 			{Name: "PopBatch against the raw batch script", Limit: 0.80, Unit: "×", Got: batch.ratio("Delayer, PopBatch", floorBatch)},

@@ -14,11 +14,6 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-const topicsAbout = `How far do many topics and several partitions of one Redis go together? %s jobs are ready, evenly spread over the topics (%s of %s topics), and a worker handles them 50
-at a time, with handlers that do nothing. Commands are counted as Redis does: those that scripts run, too, and those of the acknowledgement. What is slow is ended after %v, and counts
-what was handled until then. In the last table 10 Clients, each with a worker of 10 handlers for all 1,000 topics, handle 500 jobs a second, each of a topic at random and ready at once: how long after its
-push does it come to its handler?`
-
 // topicsEnd limits the time of a cell.
 const topicsEnd = 10 * time.Second
 
@@ -49,13 +44,13 @@ func benchTopics(ctx context.Context, r *Run) (Section, error) {
 	}
 	late := r.turns(r.slowRepeats, steady)
 	section := Section{
-		Title: "Topics and partitions", About: fmt.Sprintf(topicsAbout, count(r.topicJobs), count(4*r.topicJobs), count(1000), topicsEnd),
+		Title: "Topics and partitions",
 		Tables: []Table{
-			commands.table(Table{ID: "topics-commands", Title: "Commands a job, by topics and partitions", Head: "topics"}),
-			pace.table(Table{ID: "topics-pace", Title: "Jobs handled a second, by topics and partitions", Unit: "jobs/s", Head: "topics"}),
+			commands.table(Table{ID: "topics-commands", Title: "Commands per job, by topics and partitions", Head: "topics"}),
+			pace.table(Table{ID: "topics-pace", Title: "Jobs handled per second, by topics and partitions", Unit: "jobs/s", Head: "topics"}),
 			{
-				ID: "topics-steady", Title: "10 Clients, 1,000 topics, 500 jobs a second",
-				Columns: []Column{{Name: "p50, ms", Digits: 2}, {Name: "p99, ms", Digits: 2}, {Name: "max, ms", Digits: 2}, {Name: "commands a job", Digits: 1}},
+				ID: "topics-steady", Title: "10 Clients, 1,000 topics, 500 jobs per second",
+				Columns: []Column{{Name: "p50, ms", Digits: 2}, {Name: "p99, ms", Digits: 2}, {Name: "max, ms", Digits: 2}, {Name: "commands per job", Digits: 1}},
 				Rows:    rows(steady, late),
 			},
 		},
@@ -67,8 +62,8 @@ func benchTopics(ctx context.Context, r *Run) (Section, error) {
 	}{{100, 1.6, ""}, {1000, 2, ", two jobs a queue"}} {
 		name := fmt.Sprintf("%s topics with 16 partitions against one%s", count(c.topics), c.what)
 		section.Targets = append(section.Targets,
-			atMost("Commands a job of "+name, c.most, "×", commands.over(topicsName(c.topics), 2, 0)),
-			Target{Name: "Jobs a second of " + name, Limit: 0.6, Unit: "×", Got: pace.over(topicsName(c.topics), 2, 0)})
+			atMost("Commands per job of "+name, c.most, "×", commands.over(topicsName(c.topics), 2, 0)),
+			Target{Name: "Jobs per second of " + name, Limit: 0.6, Unit: "×", Got: pace.over(topicsName(c.topics), 2, 0)})
 	}
 	return section, nil
 }

@@ -9,9 +9,6 @@ import (
 	"github.com/mix-basic/delayer/client"
 )
 
-const waitingAbout = `So many callers wait in BPop of one Client, evenly spread over so many topics, and nothing happens; no server runs. What does that cost? "Sent" are the commands
-that the Client sends, by Redis's MONITOR in a time of its own; the column before counts as Redis does: those that scripts run, too.`
-
 func benchWaiting(ctx context.Context, r *Run) (Section, error) {
 	const callers = 1000
 	var contenders []contender
@@ -27,14 +24,14 @@ func benchWaiting(ctx context.Context, r *Run) (Section, error) {
 	}
 	results := r.turns(r.slowRepeats, contenders)
 	return Section{
-		Title: "Many callers", About: waitingAbout,
+		Title: "Many callers",
 		Tables: []Table{{
 			ID: "waiting", Title: "Cost of many waiting callers",
-			Columns: append(usageColumns[:len(usageColumns):len(usageColumns)], Column{Name: "sent a second", Digits: 1}, Column{Name: "connections"}),
+			Columns: append(usageColumns[:len(usageColumns):len(usageColumns)], Column{Name: "sent per second", Digits: 1}, Column{Name: "connections"}),
 			Rows:    rows(contenders, results),
 		}},
 		Targets: []Target{{
-			Name:   "Commands a second that 1,000 waiting callers on 200 topics send",
+			Name:   "Commands per second that 1,000 waiting callers on 200 topics send",
 			AtMost: true, Limit: 3, Got: results[contenders[0].name].column(3),
 		}},
 	}, nil
@@ -74,10 +71,6 @@ func (r *Run) waitingOnce(ctx context.Context, p *delayer, callers, topics int) 
 	}
 	return append(used, float64(sent)/r.idleFor.Seconds(), connections-float64(r.Redis.Pool.ActiveCount())), err
 }
-
-const fanoutAbout = `So many Clients, each with connections of its own, wait for one topic, with one BPop each in a loop, while 500 jobs a second are pushed with delays of 0.05 s to
-0.25 s and moved by a server of ours. Only one of them is woken for each job: what do the others cost? Beside them, 20 callers of one Client. Commands are counted as Redis does: those
-that scripts run, too. (In this short run each Client looks at its topic once a second; when that has found nothing for half a minute, each 10 s.)`
 
 // fanout is our client many times.
 type fanout struct {
@@ -121,13 +114,13 @@ func benchFanout(ctx context.Context, r *Run) (Section, error) {
 	one, many := results[name(1)], results[name(most)]
 	last := len(steadyColumns) - 1
 	return Section{
-		Title: "Many Clients", About: fanoutAbout,
+		Title: "Many Clients",
 		Tables: []Table{{
-			ID: "fanout", Title: "Many Clients wait for one topic, 500 jobs a second", Columns: steadyColumns, Rows: rows(contenders, results),
+			ID: "fanout", Title: "Many Clients wait for one topic, 500 jobs per second", Columns: steadyColumns, Rows: rows(contenders, results),
 		}},
 		Targets: []Target{
-			{Name: fmt.Sprintf("Commands a job with %d Clients against one", most), AtMost: true, Limit: 1.3, Unit: "×", Got: many.column(last).Over(one.column(last))},
-			{Name: fmt.Sprintf("Redis's processor time a job with %d Clients against one", most), AtMost: true, Limit: 1.3, Unit: "×", Got: many.column(last - 2).Over(one.column(last - 2))},
+			{Name: fmt.Sprintf("Commands per job with %d Clients against one", most), AtMost: true, Limit: 1.3, Unit: "×", Got: many.column(last).Over(one.column(last))},
+			{Name: fmt.Sprintf("Redis's CPU time per job with %d Clients against one", most), AtMost: true, Limit: 1.3, Unit: "×", Got: many.column(last - 2).Over(one.column(last - 2))},
 		},
 	}, nil
 }

@@ -9,11 +9,6 @@ import (
 	"github.com/mix-basic/delayer/client"
 )
 
-const workerAbout = `Jobs are handled, and acknowledged when that is done: by package worker, and by what the others have for it (beanstalkd: reserve and delete).
-The first table is the burst of above with 8 workers, whose handlers do nothing; counted is until the last handler was called, and the
-server's processor time until the last job was acknowledged. The second is the steady load of above. In the third a backlog is worked off by one
-goroutine, 250 jobs a call: ReserveBatch and AckBatch beside the shortest scripts that lease and delete as many at a time.`
-
 // workerPeers are the contenders that acknowledge, ours first.
 func (r *Run) workerPeers() []maker {
 	list := []maker{{"Delayer, worker", true, false, func(r *Run) (Peer, error) { return newDelayerWorker(r), nil }}}
@@ -26,7 +21,7 @@ func (r *Run) workerPeers() []maker {
 }
 
 func benchWorker(ctx context.Context, r *Run) (Section, error) {
-	section := Section{Title: "Worker", About: workerAbout}
+	section := Section{Title: "Worker"}
 	pace := map[string]time.Duration{}
 	var contenders, steady []contender
 	for _, m := range r.workerPeers() {
@@ -41,17 +36,17 @@ func benchWorker(ctx context.Context, r *Run) (Section, error) {
 	section.Tables = []Table{
 		{
 			ID: "worker", Title: count(r.burst) + " jobs due at once, handled and acknowledged", Unit: "jobs/s, unless said otherwise", Chart: bars, Drawn: 1,
-			Columns: []Column{{Name: "jobs/s"}, {Name: "first job after, ms", Digits: 1}, {Name: "last job after, ms"}, {Name: "server, µs of processor a job", Digits: 1}},
+			Columns: []Column{{Name: "jobs/s"}, {Name: "first job after, ms", Digits: 1}, {Name: "last job after, ms"}, {Name: "server, µs of CPU per job", Digits: 1}},
 			Rows:    rows(contenders, burst),
 		},
-		{ID: "worker-steady", Title: "Lateness into the handler at 500 jobs a second", Columns: steadyColumns[:5], Rows: rows(steady, even)},
-		{ID: "worker-batch", Title: "Reserve and acknowledge a backlog, 250 jobs a call", Unit: "jobs/s", Chart: bars, Columns: []Column{{Name: "one goroutine"}}, Rows: rows(r.reserveBatches(ctx), backlog)},
+		{ID: "worker-steady", Title: "Lateness into the handler at 500 jobs per second", Columns: steadyColumns[:5], Rows: rows(steady, even)},
+		{ID: "worker-batch", Title: "Reserve and acknowledge a backlog, 250 jobs per call", Unit: "jobs/s", Chart: bars, Columns: []Column{{Name: "one goroutine"}}, Rows: rows(r.reserveBatches(ctx), backlog)},
 	}
 	ours := burst["Delayer, worker"]
 	section.Targets = []Target{
 		{Name: "Worker, jobs/s against asynq", Limit: 6, Unit: "×", Got: ours.column(0).Over(burst["asynq"].column(0))},
 		{Name: "Worker, jobs/s against beanstalkd", Limit: 2, Unit: "×", Got: ours.column(0).Over(burst["beanstalkd"].column(0))},
-		{Name: "Worker, Redis's processor time a job against asynq", AtMost: true, Limit: 0.25, Unit: "×", Got: ours.column(3).Over(burst["asynq"].column(3))},
+		{Name: "Worker, Redis's CPU time per job against asynq", AtMost: true, Limit: 0.25, Unit: "×", Got: ours.column(3).Over(burst["asynq"].column(3))},
 		{Name: "Worker, lateness p99 into the handler at 500/s", AtMost: true, Limit: 5, Unit: " ms", Got: even["Delayer, worker"].column(1)},
 		{Name: "ReserveBatch and AckBatch against the raw scripts", Limit: 0.8, Unit: "×", Got: backlog["Delayer, ReserveBatch and AckBatch"].column(0).Over(backlog[floorReserve].column(0))},
 		neverEarly("into the handler", even["Delayer, worker"]),
@@ -59,7 +54,7 @@ func benchWorker(ctx context.Context, r *Run) (Section, error) {
 	return section, nil
 }
 
-// workerBurst is burstOnce plus the server's processor time per job.
+// workerBurst is burstOnce plus the server's CPU time per job.
 func (r *Run) workerBurst(ctx context.Context, m maker, pace map[string]time.Duration) ([]float64, error) {
 	var used time.Duration
 	measured := m
@@ -71,7 +66,7 @@ func (r *Run) workerBurst(ctx context.Context, m maker, pace map[string]time.Dur
 	return append(values, float64(used.Microseconds())/float64(r.burst)), err
 }
 
-// meteredPeer sums its server's processor time from Consume to Close.
+// meteredPeer sums its server's CPU time from Consume to Close.
 type meteredPeer struct {
 	Peer
 	run  *Run

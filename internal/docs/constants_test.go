@@ -24,7 +24,7 @@ func TestDocumentedConstants(t *testing.T) {
 	const (
 		configuration, limits, http, metrics, scaling = "docs/configuration.md", "docs/limits.md", "docs/http.md", "docs/metrics.md", "docs/scaling.md"
 		configurationZh, httpZh, metricsZh, scalingZh = "docs/configuration.zh-CN.md", "docs/http.zh-CN.md", "docs/metrics.zh-CN.md", "docs/scaling.zh-CN.md"
-		wire, benchmarks                              = "docs/wire-format.md", "docs/benchmarks.md"
+		wire, benchmarks                              = "docs/wire-format.md", "docs/benchmark-tables.md"
 		help, helpZh                                  = "cmd/delayer/help/en.txt", "cmd/delayer/help/zh.txt"
 	)
 	all := constants(t)
@@ -38,7 +38,7 @@ func TestDocumentedConstants(t *testing.T) {
 		{"client.MaxReplicasTimeout", "10s", []string{limits, "1 to 100 replicas, 1 ms to 10 s", help, "how long to wait for them, up to 10s; 1s if not given", helpZh, "最多等多久，最长 10s；不写为 1s"}},
 		{"internal/store.MaxGroup", "1048576", []string{limits, "body of a group; its key | 1 MiB", "docs/go.md", "in that order, up to 1 MiB", "docs/go.zh-CN.md", "最多 1 MiB"}},
 		{"client.defaultTimeout", "3s", []string{limits, "timeouts of a connection | 3 s by default"}},
-		{"client.defaultMaxActive", "32", []string{limits, "connections of a Client | 32", benchmarks, "The 32 connections of the original's pool are as many as Delayer's client opens by itself"}},
+		{"client.defaultMaxActive", "32", []string{limits, "connections of a Client | 32", benchmarks, "gets 32 connections, as many as Delayer's client opens by default"}},
 		{"client/worker.defaultAttempts", "10", []string{limits, "a worker's default is 10", help, "attempts of a job that does not say so itself; 10 if\n    not given", helpZh, "最多尝试多少次；不写为 10", "docs/go.md", "again later, 10 times at most", "docs/go.zh-CN.md", "最多 10 次"}},
 		{"client/worker.defaultConcurrency", "10", []string{limits, "10 by default, at most 10,000", help, "up to 250; 10 if not given", helpZh, "最多 250；不写为 10"}},
 		{"client/worker.defaultGrace", "10s", []string{limits, "time to stop | 10 s by default", help, "gives running programs\n10 s. Then it ends them", helpZh, "给正在运行的程序 10 秒，然后终止"}},

@@ -42,17 +42,17 @@ func TestComparedFigures(t *testing.T) {
 			rows          [5]string // of Delayer, beanstalkd, asynq, gocraft/work and Faktory
 		}{
 			{"20,000 jobs due at once, handled and acknowledged", "jobs/s", [5]string{"Delayer, worker"}},
-			{"Push, one job a call", "32 goroutines", [5]string{"Delayer"}},
-			{"Push, one job a call", "1 goroutine", [5]string{"Delayer"}},
-			{"Lateness at 500 jobs a second", "p99, ms", [5]string{"Delayer"}},
-			{"Processor time a job", "sum", [5]string{"Delayer, 32 goroutines"}},
+			{"Push, one job per call", "32 goroutines", [5]string{"Delayer"}},
+			{"Push, one job per call", "1 goroutine", [5]string{"Delayer"}},
+			{"Lateness at 500 jobs per second", "p99, ms", [5]string{"Delayer"}},
+			{"CPU time per job", "sum", [5]string{"Delayer, 32 goroutines"}},
 		} {
 			copy(from.rows[1:], []string{"beanstalkd", "asynq", "gocraft/work", "Faktory"})
 			cells := strings.Split(strings.Trim(rows[i], "|"), "|")
 			for k, row := range from.rows {
 				told := number(cells[1+k])
-				if median := number(cellOf(all["docs/benchmarks.md"], from.table, row, from.column)); !isRounded(told, median) {
-					t.Errorf("%s has%s, and docs/benchmarks.md %v for %s, %s, %s", page, cells[1+k], median, from.table, row, from.column)
+				if median := number(cellOf(all["docs/benchmark-tables.md"], from.table, row, from.column)); !isRounded(told, median) {
+					t.Errorf("%s has%s, and docs/benchmark-tables.md %v for %s, %s, %s", page, cells[1+k], median, from.table, row, from.column)
 				}
 			}
 		}
