@@ -20,13 +20,16 @@ type response struct {
 	jobs    []*client.Delivery // released if the client does not receive the answer
 }
 
-// ok returns a 200 answer with v as JSON.
-func ok(v any) response {
-	return response{status: http.StatusOK, content: "application/json", body: view.Encode(v)}
+// responseOf is the response to a handler's result.
+func responseOf(result any) response {
+	switch result := result.(type) {
+	case response:
+		return result
+	case nil:
+		return response{status: http.StatusNoContent}
+	}
+	return response{status: http.StatusOK, content: "application/json", body: view.Encode(result)}
 }
-
-// done is an empty answer: success.
-var done = response{status: http.StatusNoContent}
 
 func (r response) write(w http.ResponseWriter) error {
 	for name, value := range r.header {

@@ -1,9 +1,15 @@
 // Package api is the JSON API under /v1/. Programs in any language can push jobs, work on them and operate
 // Delayer.
 //
-// Routes is the table of all requests; openapi.yaml describes the same and a test compares both. Each request
-// is decoded strictly (see decode), handled by one function of the table, and answered with JSON or with a
-// problem (RFC 9457). Redis's own words never reach a client: they may name keys and users.
+// Routes is the table of all requests: their parameters, fields and handlers. openapi.yaml describes the same,
+// and a test compares both. A request is decoded strictly (see decode) into a call; its handler returns a
+// value, which becomes JSON (see object), or an error, which becomes a problem (RFC 9457).
+//
+// Invariants: a request that is wrong anywhere changes nothing. Redis's own words never reach a client: they
+// may name keys and users.
+//
+// Rejected: encoding/json with structs. It accepts repeated names and names in another case, replaces bytes
+// that are not UTF-8, and can't choose between a text and its base64 form.
 package api
 
 import (
@@ -60,7 +66,14 @@ func New(c *client.Client, op *inspect.Inspector, o Options) web.Area {
 func (a *api) serve(w http.ResponseWriter, r *http.Request) {
 	answer, err := a.answer(w, r)
 	if err != nil {
-		answer = a.refusal(w, err)
+		p := problemOf(err)
+		if p.isTrouble() {
+			a.Failed(err)
+		}
+		if p.kind.closes { // instead of reading the rest of the body
+			w.Header().Set("Connection", "close")
+		}
+		answer = p.answer()
 	}
 	a.poller.Deliver(w, r, answer.jobs, func() error { return answer.write(w) })
 }
@@ -71,24 +84,12 @@ func (a *api) answer(w http.ResponseWriter, r *http.Request) (response, error) {
 		return response{}, err
 	}
 	web.Route(w, route.Method+" "+route.Path)
-	c, err := newCall(w, r, route, path, a.MaxBody)
-	if err != nil {
+	c := &call{api: a, w: w, r: r, path: path}
+	if err := c.read(route); err != nil {
 		return response{}, err
 	}
-	return route.serve(a, c)
-}
-
-// refusal turns the error into an answer. If its kind says so, the connection is closed instead of reading
-// the rest of the body.
-func (a *api) refusal(w http.ResponseWriter, err error) response {
-	p := problemOf(err)
-	if p.isTrouble() {
-		a.Failed(err)
-	}
-	if p.kind.closes {
-		w.Header().Set("Connection", "close")
-	}
-	return p.answer()
+	result, err := route.serve(c)
+	return responseOf(result), err
 }
 
 // refusals are the problems for requests that the guard does not admit, by status.

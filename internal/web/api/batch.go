@@ -10,37 +10,32 @@ import (
 // maxBatch is the maximum number of jobs per request.
 const maxBatch = 1000
 
-// batch returns the jobs in that field after check has accepted each and no ID occurs twice. noun is what
-// messages call one of them.
-func (c *call) batch(name, noun string, check func(job values, at pointer) error) ([]values, error) {
-	err := c.body.require("", name)
-	jobs, first := get[[]values](c.body, name), map[string]int{}
-	for i := 0; i < len(jobs) && err == nil; i++ {
-		at, id := pointer("/"+name).at(i), get[string](jobs[i], "id")
-		err = check(jobs[i], at)
-		if n, twice := first[id]; err == nil && twice {
-			err = at.member("id").problem("it is that of %s %d, too", noun, n)
+// distinct returns the objects of a list field, unless an ID is in it twice.
+func (c *call) distinct(name string) ([]values, error) {
+	list, first := get[[]values](c.body, name), map[string]pointer{}
+	for i, one := range list {
+		id, at := get[string](one, "id"), pointer("/"+name).at(i)
+		if before, twice := first[id]; twice && id != "" {
+			return nil, at.member("id").problem("%s has the same ID", before)
 		}
-		if id != "" {
-			first[id] = i
-		}
+		first[id] = at
 	}
-	return jobs, err
+	return list, nil
 }
 
-func (a *api) pushBatch(c *call) (response, error) {
+func (c *call) pushBatch() (any, error) {
 	if len(c.r.Header.Values(IdempotencyKey)) > 0 {
-		return response{}, invalid.parameter(IdempotencyKey, "a batch has none: give each job an id, and once")
+		return nil, invalid.parameter(IdempotencyKey, "a batch takes no key: give each job an id, and once")
 	}
-	jobs, err := c.batch("jobs", "job", checkJob)
-	if err != nil {
-		return response{}, err
-	}
+	jobs, err := c.distinct("jobs")
 	list := make([]client.Delayed, len(jobs))
-	for i, job := range jobs {
-		list[i] = delayed(job)
+	for i := 0; i < len(jobs) && err == nil; i++ {
+		list[i], err = newJobOf(jobs[i], pointer("/jobs").at(i))
 	}
-	results, err := a.client.PushBatch(c.context(), list)
+	if err != nil {
+		return nil, err
+	}
+	results, err := c.client.PushBatch(c.context(), list)
 	stored := map[string]int{}
 	for i, result := range results {
 		if isStored(result.Err) {
@@ -48,47 +43,44 @@ func (a *api) pushBatch(c *call) (response, error) {
 		}
 	}
 	for topic, n := range stored {
-		a.Pushed(topic, n)
+		c.Pushed(topic, n)
 	}
-	return a.results(results, err, nil)
+	return c.results(results, err, nil)
 }
 
 // deliveries returns the deliveries that the body names.
-func (a *api) deliveries(c *call) ([]*client.Delivery, error) {
-	jobs, err := c.batch("deliveries", "delivery", func(job values, at pointer) error { return job.require(at, "id", "topic", "token") })
+func (c *call) deliveries() ([]*client.Delivery, error) {
+	jobs, err := c.distinct("deliveries")
 	list := make([]*client.Delivery, len(jobs))
 	for i, job := range jobs {
-		list[i] = a.delivery(get[string](job, "id"), job)
+		list[i] = c.delivery(get[string](job, "id"), job)
 	}
 	return list, err
 }
 
-func (a *api) ackBatch(c *call) (response, error) {
-	deliveries, err := a.deliveries(c)
+func (c *call) ackBatch() (any, error) {
+	deliveries, err := c.deliveries()
 	if err != nil {
-		return response{}, err
+		return nil, err
 	}
-	results, err := a.client.AckBatch(c.context(), deliveries)
-	return a.results(results, err, nil)
+	results, err := c.client.AckBatch(c.context(), deliveries)
+	return c.results(results, err, nil)
 }
 
-func (a *api) extendBatch(c *call) (response, error) {
-	deliveries, err := a.deliveries(c)
-	if err == nil {
-		err = c.body.require("", "lease")
-	}
+func (c *call) extendBatch() (any, error) {
+	deliveries, err := c.deliveries()
 	if err != nil {
-		return response{}, err
+		return nil, err
 	}
-	results, err := a.client.ExtendBatch(c.context(), deliveries, get[time.Duration](c.body, "lease"))
-	return a.results(results, err, func(i int, o *object) { putLease(o, deliveries[i]) })
+	results, err := c.client.ExtendBatch(c.context(), deliveries, get[time.Duration](c.body, "lease"))
+	return c.results(results, err, func(i int) object { return leaseOf(deliveries[i]) })
 }
 
-// results answers with one result per job. Without results it returns err. If all jobs failed for the same
-// reason, that is the request's problem.
-func (a *api) results(results []client.Result, err error, more func(i int, o *object)) (response, error) {
+// results answers with one result per job; more adds to that of a success. Without results it returns err. If
+// all jobs failed for the same reason, that is the request's problem.
+func (c *call) results(results []client.Result, err error, more func(i int) object) (any, error) {
 	if results == nil {
-		return response{}, err
+		return nil, err
 	}
 	count := 0
 	list := make([]object, len(results))
@@ -99,7 +91,7 @@ func (a *api) results(results []client.Result, err error, more func(i int, o *ob
 		case r.Err == nil:
 			count++
 			if more != nil {
-				more(i, &list[i])
+				list[i] = append(list[i], more(i)...)
 			}
 		case trouble == nil && problemOf(r.Err).isTrouble():
 			trouble = r.Err
@@ -107,16 +99,15 @@ func (a *api) results(results []client.Result, err error, more func(i int, o *ob
 	}
 	if trouble != nil {
 		if count == 0 && !isStored(trouble) {
-			return response{}, trouble
+			return nil, trouble
 		}
-		a.Failed(trouble)
+		c.Failed(trouble)
 	}
-	return ok(view.Of("count", count, "complete", count == len(list), "results", list)), nil
+	return view.Of("count", count, "complete", count == len(list), "results", list), nil
 }
 
 // result describes what happened to one job.
-func result(r client.Result) object {
-	var o object
+func result(r client.Result) (o object) {
 	o.Text("id", r.ID)
 	o.TextIfAny("outcome", string(r.Outcome))
 	if r.Err != nil {

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"mime"
 	"net/http"
@@ -11,68 +12,111 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
-	"github.com/mix-basic/delayer/internal/duration"
 	"github.com/mix-basic/delayer/internal/web"
 )
 
-// call is a request with its route and its body, if the route has one.
+// call is a request as its handler sees it: decoded, with everything in the API at hand.
 type call struct {
+	*api
 	w     http.ResponseWriter
 	r     *http.Request
 	path  map[string]string // values in the path
-	query url.Values
-	body  values // nil if the route has none
+	query values            // parameters; a missing one has its default
+	body  values            // nil if the route has none
 }
 
-func newCall(w http.ResponseWriter, r *http.Request, route *Route, path map[string]string, maxBody int64) (*call, error) {
-	c := &call{w: w, r: r, path: path}
-	var err error
-	if c.query, err = readQuery(r, route.Query); err != nil {
-		return nil, err
+// read decodes the request's query and body.
+func (c *call) read(route *Route) (err error) {
+	if c.query, err = readQuery(c.r, route.Query); err != nil {
+		return err
 	}
 	if route.Body == nil {
-		if r.ContentLength != 0 {
-			return nil, badRequest.problem("there is a body, which means nothing here")
+		if c.r.ContentLength != 0 {
+			return badRequest.problem("the request must have no body")
 		}
-		return c, nil
+		return nil
 	}
-	if err := checkContentType(r.Header); err != nil {
-		return nil, err
+	if err := checkContentType(c.r.Header); err != nil {
+		return err
 	}
-	body, err := web.ReadBody(w, r, maxBody)
+	body, err := web.ReadBody(c.w, c.r, c.MaxBody)
 	switch {
 	case errors.Is(err, web.ErrTooLarge):
-		return nil, tooLarge.problem("the body has more than %d bytes; max_body in [http] says how many it may have", maxBody)
+		return tooLarge.problem("the body has more than %d bytes, the limit set by max_body in [http]", c.MaxBody)
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return nil, badRequest.problem("the body is shorter than Content-Length says")
+		return badRequest.problem("the body is shorter than its Content-Length")
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return nil, slow.problem("the body did not arrive")
+		return slow.problem("the body did not arrive in time")
 	case err != nil:
-		return nil, badRequest.problem("the body can't be read: want chunks as HTTP/1.1 has them, or Content-Length")
+		return badRequest.problem("the body can't be read: want a Content-Length, or chunks as in HTTP/1.1")
 	}
 	c.body, err = decode(body, route.Body)
-	return c, err
+	return err
 }
 
-// readQuery reads the query; each parameter may occur once.
-func readQuery(r *http.Request, known []string) (url.Values, error) {
+// Parameter is a query parameter.
+type Parameter struct {
+	Name    string
+	missing any // the value if it is not given; nil if it is required
+	read    func(text string) (value any, ok bool)
+	want    string // what would be valid
+}
+
+// plain is a parameter that may be any text.
+func plain(name, missing string) Parameter {
+	return Parameter{Name: name, missing: missing, read: func(text string) (any, bool) { return text, true }}
+}
+
+// count is a parameter for an int from 1 to most.
+func count(name string, missing, most int) Parameter {
+	return Parameter{Name: name, missing: missing, want: fmt.Sprint("a number from 1 to ", most), read: func(text string) (any, bool) {
+		n, err := strconv.Atoi(text)
+		return n, err == nil && n >= 1 && n <= most
+	}}
+}
+
+// oneOf is a required parameter with one of the texts.
+func oneOf(name string, texts ...string) Parameter {
+	return Parameter{Name: name, want: strings.Join(texts, ", "), read: func(text string) (any, bool) { return text, slices.Contains(texts, text) }}
+}
+
+func readBool(text string) (value any, ok bool) {
+	return text == "true", text == "true" || text == "false"
+}
+
+// readQuery reads the query. A parameter may be given once.
+func readQuery(r *http.Request, known []Parameter) (values, error) {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		return nil, badRequest.problem("the query can't be read: want name=value, percent-encoded, with & between them")
+		return nil, badRequest.problem("the query can't be read: want name=value pairs, percent-encoded, separated by &")
 	}
-	for name, values := range query {
+	var names []string
+	for _, p := range known {
+		names = append(names, p.Name)
+	}
+	for name, given := range query {
 		switch {
-		case !slices.Contains(known, name) && len(known) == 0:
-			return nil, badRequest.parameter(name, "there is no such parameter here, nor any other")
-		case !slices.Contains(known, name):
-			return nil, badRequest.parameter(name, "there is no such parameter here: want %s", strings.Join(known, ", "))
-		case len(values) > 1:
-			return nil, badRequest.parameter(name, "it is given %d times", len(values))
+		case len(known) == 0:
+			return nil, badRequest.parameter(name, "this request takes no parameters")
+		case !slices.Contains(names, name):
+			return nil, badRequest.parameter(name, "there is no such parameter here: want %s", strings.Join(names, ", "))
+		case len(given) > 1:
+			return nil, badRequest.parameter(name, "it is given %d times", len(given))
 		}
 	}
-	return query, nil
+	got := values{}
+	for _, p := range known {
+		value, ok := p.missing, p.missing != nil
+		if query.Has(p.Name) {
+			value, ok = p.read(query.Get(p.Name))
+		}
+		if !ok {
+			return nil, invalid.parameter(p.Name, "want %s", p.want)
+		}
+		got[p.Name] = value
+	}
+	return got, nil
 }
 
 // checkContentType also rejects HTML forms of other sites.
@@ -83,7 +127,7 @@ func checkContentType(h http.Header) error {
 	case err != nil || media != "application/json":
 		return badType.problem("want Content-Type: application/json")
 	case charset != "" && !strings.EqualFold(charset, "utf-8"):
-		return badType.problem("want UTF-8")
+		return badType.problem("want the body in UTF-8")
 	case h.Get("Content-Encoding") != "":
 		return badType.problem("want a body without Content-Encoding")
 	}
@@ -92,40 +136,6 @@ func checkContentType(h http.Header) error {
 
 func (c *call) id() string    { return c.path["id"] }
 func (c *call) topic() string { return c.path["topic"] }
+func (c *call) name() string  { return c.path["name"] }
 
 func (c *call) context() context.Context { return c.r.Context() }
-
-// number returns the parameter's number, or otherwise if it is missing.
-func (c *call) number(name string, otherwise, least, most int) (int, error) {
-	if !c.query.Has(name) {
-		return otherwise, nil
-	}
-	n, err := strconv.Atoi(c.query.Get(name))
-	if err != nil || n < least || n > most {
-		return 0, invalid.parameter(name, "want a number from %d to %d", least, most)
-	}
-	return n, nil
-}
-
-// dryRun reports whether the request must not change anything.
-func (c *call) dryRun() (bool, error) {
-	switch value := c.query.Get(dryRun); {
-	case !c.query.Has(dryRun) || value == "false":
-		return false, nil
-	case value == "true":
-		return true, nil
-	}
-	return false, invalid.parameter(dryRun, "want true or false")
-}
-
-// wait returns how long the client wants to wait.
-func (c *call) wait(most time.Duration) (time.Duration, error) {
-	if !c.query.Has("wait") {
-		return 0, nil
-	}
-	d, err := duration.Parse(c.query.Get("wait"))
-	if err != nil || d < 0 || d > most {
-		return 0, invalid.parameter("wait", "want %s, from 0 to %v", durations, most)
-	}
-	return d, nil
-}

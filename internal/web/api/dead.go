@@ -27,28 +27,21 @@ func checkSelection(s values) error {
 	return nil
 }
 
-func (a *api) requeue(c *call) (response, error) {
-	return a.choose(c, a.requeueIDs, a.inspector.RequeueDead)
-}
+func (c *call) requeue() (any, error) { return c.choose(c.requeueIDs, c.inspector.RequeueDead) }
 
-func (a *api) drop(c *call) (response, error) { return a.choose(c, a.dropIDs, a.inspector.DropDead) }
+func (c *call) drop() (any, error) { return c.choose(c.dropIDs, c.inspector.DropDead) }
 
 // choose applies byID or byFilter to the selected dead letters, or counts them.
-func (a *api) choose(c *call, byID func(*bulk, string, []string) (int, error), byFilter func(context.Context, inspect.DeadFilter) (int, error)) (response, error) {
-	dryRun, err := c.dryRun()
-	if err == nil {
-		err = checkSelection(c.body)
+func (c *call) choose(byID func(*bulk, []string) (int, error), byFilter func(context.Context, inspect.DeadFilter) (int, error)) (any, error) {
+	if err := checkSelection(c.body); err != nil {
+		return nil, err
 	}
-	if err != nil {
-		return response{}, err
+	if get[bool](c.query, dryRun.Name) {
+		byID, byFilter = c.countIDs, c.inspector.CountDead
 	}
-	if dryRun {
-		byID, byFilter = a.requeueIDs, a.inspector.CountDead
-	}
-	return a.bulk(c, func(b *bulk) (int, error) {
-		b.dryRun = dryRun
+	return c.bulk(func(b *bulk) (int, error) {
 		if c.body.has("ids") {
-			return byID(b, c.topic(), get[[]string](c.body, "ids"))
+			return byID(b, get[[]string](c.body, "ids"))
 		}
 		return byFilter(b, inspect.DeadFilter{
 			Topic: c.topic(), Reason: get[string](c.body, "reason"), Error: get[string](c.body, "error"),
@@ -58,41 +51,55 @@ func (a *api) choose(c *call, byID func(*bulk, string, []string) (int, error), b
 }
 
 // mayRequeue fails if the topic has no such dead letter or a job with its ID exists.
-func (a *api) mayRequeue(ctx context.Context, topic, id string) error {
-	job, err := a.client.Get(ctx, id)
+func (c *call) mayRequeue(ctx context.Context, id string) error {
+	job, err := c.client.Get(ctx, id)
 	switch {
 	case err != nil:
 		return err
 	case job.State != client.Dead:
 		return client.ErrExists
-	case job.Topic != topic:
+	case job.Topic != c.topic():
 		return client.ErrNotFound
 	}
 	return nil
 }
 
-// requeueIDs requeues each ID and records its result; a dry run only counts.
-func (a *api) requeueIDs(b *bulk, topic string, ids []string) (count int, err error) {
+// requeueIDs requeues each ID and records its result.
+func (c *call) requeueIDs(b *bulk, ids []string) (count int, err error) {
 	for _, id := range ids {
-		err := a.mayRequeue(b, topic, id)
-		if !b.dryRun && (err == nil || errors.Is(err, client.ErrExists)) { // Requeue also checks that the dead letter exists
-			err = a.client.Requeue(b, id)
+		err := c.mayRequeue(b, id)
+		if err == nil || errors.Is(err, client.ErrExists) { // Requeue also checks that the dead letter exists
+			err = c.client.Requeue(b, id)
 		}
-		switch {
-		case err == nil:
+		if err == nil {
 			count++
-		case !errors.Is(err, client.ErrExists) && !errors.Is(err, client.ErrNotFound):
+		} else if !concernsOne(err) {
 			return count, err
 		}
-		if !b.dryRun {
-			b.results = append(b.results, result(client.Result{ID: id, Err: err}))
+		b.results = append(b.results, result(client.Result{ID: id, Err: err}))
+	}
+	return count, nil
+}
+
+// countIDs counts the dead letters that could be requeued or dropped.
+func (c *call) countIDs(b *bulk, ids []string) (count int, err error) {
+	for _, id := range ids {
+		if err := c.mayRequeue(b, id); err == nil {
+			count++
+		} else if !concernsOne(err) {
+			return count, err
 		}
 	}
 	return count, nil
 }
 
-func (a *api) dropIDs(b *bulk, topic string, ids []string) (int, error) {
-	return a.client.DropDead(b, topic, ids...)
+// concernsOne reports whether an error concerns a single dead letter, so that the others can go on.
+func concernsOne(err error) bool {
+	return errors.Is(err, client.ErrExists) || errors.Is(err, client.ErrNotFound)
+}
+
+func (c *call) dropIDs(b *bulk, ids []string) (int, error) {
+	return c.client.DropDead(b, c.topic(), ids...)
 }
 
 // How many dead letters are examined for groups.
@@ -101,11 +108,7 @@ const (
 	maxLook     = 10000
 )
 
-func (a *api) deadGroups(c *call) (response, error) {
-	limit, err := c.number("limit", defaultLook, 1, maxLook)
-	if err != nil {
-		return response{}, err
-	}
-	found, err := a.inspector.DeadGroups(c.context(), c.topic(), limit)
-	return ok(view.DeadGroups(found)), err
+func (c *call) deadGroups() (any, error) {
+	found, err := c.inspector.DeadGroups(c.context(), c.topic(), get[int](c.query, "limit"))
+	return view.DeadGroups(found), err
 }

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -20,6 +22,8 @@ type Field struct {
 	// text is the field's name in plain text and forms what that form is called in messages, if there is also
 	// a base64 form; both are empty if there is only one form.
 	text, forms string
+	// Required fields must be given, in one of their forms.
+	Required bool
 	// Elements are the fields of each element of a list of objects, else nil.
 	Elements Fields
 }
@@ -41,16 +45,6 @@ func (v values) has(names ...string) bool {
 		}
 	}
 	return false
-}
-
-// require returns a problem for the first missing field of the object at that pointer.
-func (v values) require(at pointer, names ...string) error {
-	for _, name := range names {
-		if !v.has(name) {
-			return at.member(name).problem("it is missing")
-		}
-	}
-	return nil
 }
 
 // pointer is a JSON pointer to a value in the body.
@@ -122,6 +116,11 @@ func decodeObject(at pointer, raw []byte, known Fields) (values, error) {
 			return nil, err
 		}
 		got[cmp.Or(field.text, name)] = value
+	}
+	for _, name := range slices.Sorted(maps.Keys(known)) {
+		if field := known[name]; field.Required && !got.has(cmp.Or(field.text, name)) {
+			return nil, at.member(cmp.Or(field.text, name)).problem("it is missing")
+		}
 	}
 	return got, nil
 }

@@ -40,6 +40,16 @@ func join(parts ...Fields) Fields {
 	return all
 }
 
+// required is join for fields that must be given.
+func required(parts ...Fields) Fields {
+	all := join(parts...)
+	for name, field := range all {
+		field.Required = true
+		all[name] = field
+	}
+	return all
+}
+
 // period is a field for a time.Duration from least to most.
 func period(name string, least, most time.Duration) Fields {
 	return Fields{name: {read: func(at pointer, raw json.RawMessage) (any, error) {

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/mix-basic/delayer/internal/inspect"
 )
 
 // decode never panics, accepts only valid JSON, and does not change what it accepts.
@@ -69,12 +71,15 @@ func FuzzPath(f *testing.F) {
 		case err != nil || route.Path != "/v1/jobs/{id}" || values["id"] != id:
 			t.Fatalf("%q: %v, %v", id, values, err)
 		}
-		if got, err := readQuery(r, []string{"limit", "wait", "spans", dryRun}); err == nil {
-			c := &call{r: r, query: got}
-			c.number("limit", 1, 1, 10)
-			c.wait(1000)
-			c.spans()
-			c.dryRun()
+		if got, err := readQuery(r, []Parameter{maxJobs, wait, spans, dryRun}); err == nil {
+			c := &call{api: &api{}, query: got}
+			c.MaxWait = 1000
+			if limit := get[int](got, "limit"); limit < 1 || limit > inspect.MaxPage {
+				t.Fatalf("the limit of %q is %d", query, limit)
+			}
+			if d, err := c.wait(); err == nil && (d < 0 || d > c.MaxWait) {
+				t.Fatalf("the wait of %q is %v", query, d)
+			}
 		}
 		isDryRun(r)
 	})

@@ -22,24 +22,16 @@ var policies = map[string]client.PushOption{
 	"follow":       client.Follow,
 }
 
-// checkJob checks a new job for missing and conflicting fields.
-func checkJob(job values, at pointer) error {
-	if err := job.require(at, "topic", "body"); err != nil {
-		return err
-	}
+// newJobOf converts a new job for the client, unless its fields contradict each other.
+func newJobOf(job values, at pointer) (client.Delayed, error) {
 	has := func(part string) bool { return part == "follow" && job["if_exists"] == "follow" || job.has(part) }
 	name := func(part string) string { return part }
 	if part, why := pushrule.Check(has, name); part != "" {
 		if part == "follow" {
 			part = "if_exists"
 		}
-		return at.member(part).problem("%s", why)
+		return client.Delayed{}, at.member(part).problem("%s", why)
 	}
-	return nil
-}
-
-// delayed converts a new job for the client.
-func delayed(job values) client.Delayed {
 	d := client.Delayed{
 		Message: client.Message{ID: get[string](job, "id"), Topic: get[string](job, "topic"), Body: get[string](job, "body")},
 		Delay:   get[time.Duration](job, "delay"),
@@ -60,30 +52,30 @@ func delayed(job values) client.Delayed {
 		Max: int(get[int64](job, "group_max")), Quiet: get[time.Duration](job, "group_quiet"), Longest: get[time.Duration](job, "group_longest"),
 	}))
 	option("debounce", client.Debounce(get[time.Duration](job, "debounce")))
-	return d
+	return d, nil
 }
 
-func (a *api) push(c *call) (response, error) {
+func (c *call) push() (any, error) {
 	keyed, err := c.withKey()
-	if err == nil {
-		err = checkJob(c.body, "")
-	}
 	if err != nil {
-		return response{}, err
+		return nil, err
 	}
-	job := delayed(c.body)
+	job, err := newJobOf(c.body, "")
+	if err != nil {
+		return nil, err
+	}
 	if keyed {
 		job.Options = append(job.Options, client.OnceAs(get[time.Duration](c.body, "once"), contentOf(c.body)))
 	}
-	pushed, err := a.client.PushOne(c.context(), job)
+	pushed, err := c.client.PushOne(c.context(), job)
 	if isStored(err) {
-		a.Pushed(job.Topic, 1)
+		c.Pushed(job.Topic, 1)
 	}
 	status := http.StatusCreated
 	switch {
 	case err == nil:
 	case pushed.Outcome != client.Refused:
-		return response{}, err
+		return nil, err
 	case keyed && !errors.Is(err, client.ErrReused): // a repetition: answered like the first push
 		status = http.StatusOK
 	default:
@@ -92,15 +84,17 @@ func (a *api) push(c *call) (response, error) {
 		if keyed {
 			refused.Parameter = IdempotencyKey
 		}
-		return response{}, refused
+		return nil, refused
 	}
-	var o object
-	o.Text("id", pushed.ID)
-	o.Put("outcome", pushed.Outcome)
-	made := ok(o)
+	made := responseOf(append(idOf(pushed.ID), view.Of("outcome", pushed.Outcome)...))
 	made.status = status
 	made.header = map[string]string{"Location": "/v1/jobs/" + escape(pushed.ID)}
 	return made, nil
+}
+
+func idOf(id string) (o object) {
+	o.Text("id", id)
+	return o
 }
 
 // isStored reports whether a push stored its job, perhaps with too few replicas.
@@ -115,25 +109,19 @@ func escape(value string) string {
 	return escaped
 }
 
-func (a *api) get(c *call) (response, error) {
-	job, err := a.client.Get(c.context(), c.id())
-	if err != nil {
-		return response{}, err
-	}
-	return ok(view.Job(job)), nil
+func (c *call) get() (any, error) {
+	job, err := c.client.Get(c.context(), c.id())
+	return view.Job(job), err
 }
 
-func (a *api) remove(c *call) (response, error) {
-	removed, err := a.client.Remove(c.context(), c.id())
+func (c *call) remove() (any, error) {
+	removed, err := c.client.Remove(c.context(), c.id())
 	if err == nil && !removed {
 		err = client.ErrNotFound
 	}
-	return done, err
+	return nil, err
 }
 
-func (a *api) reschedule(c *call) (response, error) {
-	if err := c.body.require("", "delay"); err != nil {
-		return response{}, err
-	}
-	return done, a.client.Reschedule(c.context(), c.id(), get[time.Duration](c.body, "delay"))
+func (c *call) reschedule() (any, error) {
+	return nil, c.client.Reschedule(c.context(), c.id(), get[time.Duration](c.body, "delay"))
 }

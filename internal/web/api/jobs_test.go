@@ -139,7 +139,7 @@ func TestPushBatch(t *testing.T) {
 		`{"jobs":[]}`: {"/jobs", "1 to 1000"},
 		`{}`:          {"/jobs", "missing"},
 		`{"jobs":[{"topic":"t","body":"b"},{"topic":"t"}]}`:                                                           {"/jobs/1/body", "missing"},
-		`{"jobs":[{"id":"new","topic":"t","body":"b"},{"topic":"t","body":"b"},{"id":"new","topic":"u","body":"c"}]}`: {"/jobs/2/id", "job 0"},
+		`{"jobs":[{"id":"new","topic":"t","body":"b"},{"topic":"t","body":"b"},{"id":"new","topic":"u","body":"c"}]}`: {"/jobs/2/id", "/jobs/0 has the same ID"},
 		`{"jobs":[` + strings.Repeat(`{"topic":"t","body":"b"},`, 1000) + `{"topic":"t","body":"b"}]}`:                {"/jobs", "1 to 1000"},
 	} {
 		f.do("POST", "/v1/jobs/batch", body).problem(invalid, want.field, "", want.detail)

@@ -118,7 +118,7 @@ func TestForecastAndStats(t *testing.T) {
 		{"from":3600,"until":86400,"jobs":0,"estimated":false},{"from":86400,"until":604800,"jobs":1,"estimated":false}]}`)
 	f.do("GET", "/v1/forecast?spans=35m,7d", "").expect(200, `{"spans":[{"from":0,"until":2100,"jobs":2,"estimated":false},{"from":2100,"until":604800,"jobs":2,"estimated":false}]}`)
 	for _, spans := range []string{"", "x", "0", "1m,", "1m,1m", "2m,1m", "-1m", "101y", "1000000d", strings.Repeat("1,", 101)} {
-		f.do("GET", "/v1/forecast?spans="+spans, "").problem(invalid, "", "spans", "grow")
+		f.do("GET", "/v1/forecast?spans="+spans, "").problem(invalid, "", "spans", "in ascending order")
 	}
 	f.do("GET", "/v1/partitions", "").expect(200, `{"partitions":[{"partition":0,"waiting":4,"ready":1,"reserved":1,"dead":0,"overdue":0,"mover":null}]}`)
 	f.do("GET", "/v1/stats", "").expect(200, `{"time":"*","waiting":4,"ready":1,"reserved":1,"dead":0,"topics":1,"topics_counted":1,"overdue":0,"servers":[],"redis":{"version":"*","role":"master","uptime":"*","clients":"*",

@@ -108,13 +108,8 @@ func (p *problem) isTrouble() bool {
 func (p *problem) Error() string { return p.title + ": " + p.Detail }
 
 func (p *problem) json() object {
-	var o object
-	o.Put("type", p.uri())
-	o.Put("title", p.title)
-	o.Put("status", p.status)
-	if p.Detail != "" {
-		o.Put("detail", p.Detail)
-	}
+	o := view.Of("type", p.uri(), "title", p.title, "status", p.status)
+	o.TextIfAny("detail", p.Detail)
 	o.TextIfAny("field", p.Field)
 	o.TextIfAny("parameter", p.Parameter)
 	o.TextIfAny("id", p.id)

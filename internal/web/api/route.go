@@ -9,19 +9,28 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/inspect"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
 // Route is an operation: a method and a path.
 type Route struct {
 	Method string
-	Path   string   // with {id}, {topic} or {name} as placeholders
-	Query  []string // allowed parameters
-	Body   Fields   // nil if the body is ignored
-	serve  func(*api, *call) (response, error)
+	Path   string      // with {id}, {topic} or {name} as placeholders
+	Query  []Parameter // allowed parameters
+	Body   Fields      // nil if there must be no body
+	// serve handles a call. It returns a response, another value to be answered as JSON, or nil for success
+	// without content.
+	serve func(*call) (any, error)
 }
 
-const dryRun = "dry_run"
+// Query parameters.
+var (
+	dryRun  = Parameter{Name: "dry_run", missing: false, read: readBool, want: "true or false"}
+	cursor  = plain("cursor", "")
+	wait    = plain("wait", "0")
+	maxJobs = count("limit", defaultPage, inspect.MaxPage)
+)
 
 // Fields used by several bodies.
 var (
@@ -29,7 +38,7 @@ var (
 	lease       = period("lease", time.Millisecond, client.MaxLease)
 	maxAttempts = integer("max_attempts", 1, math.MaxInt32)
 
-	newJob = join(text("id", maxID), text("topic", maxTopic), text("body", 0), delay, timestamp("due"), maxAttempts,
+	newJob = join(text("id", maxID), required(text("topic", maxTopic), text("body", 0)), delay, timestamp("due"), maxAttempts,
 		period("ttr", time.Millisecond, client.MaxLease), period("ready_max_lifetime", time.Millisecond, client.MaxDelay),
 		choice("if_exists", "replace", "refuse", "keep_earlier", "keep_later", "follow"),
 		period("once", time.Millisecond, client.MaxDelay), period("debounce", time.Millisecond, client.MaxDelay),
@@ -38,11 +47,12 @@ var (
 		integer("replicas", 1, client.MaxReplicas), period("replicas_timeout", time.Millisecond, client.MaxReplicasTimeout))
 
 	// reference identifies a lease: a job's topic and token.
-	reference = join(text("topic", maxTopic), integer("token", 1, math.MaxInt64))
+	reference = required(text("topic", maxTopic), integer("token", 1, math.MaxInt64))
 
 	// deliveries are reserved jobs. They may be passed back as reserve returned them; other fields are
 	// ignored.
-	deliveries = list("deliveries", join(reference, text("id", maxID), ignored("attempt", "max_attempts", "lease", "deadline", "late_by", "body", "body_base64")))
+	deliveries = required(list("deliveries", join(reference, required(text("id", maxID)),
+		ignored("attempt", "max_attempts", "lease", "deadline", "late_by", "body", "body_base64"))))
 
 	// selection selects dead letters of a topic.
 	selection = join(texts("ids", maxBatch, maxID), text("reason", maxCause), text("error", maxCause), timestamp("after"), timestamp("before"), boolean("all"))
@@ -50,47 +60,47 @@ var (
 
 // Routes are all operations. openapi.yaml describes them, and a test compares the two.
 var Routes = []Route{
-	{"POST", "/v1/jobs", nil, newJob, (*api).push},
-	{"POST", "/v1/jobs/batch", nil, list("jobs", newJob), (*api).pushBatch},
-	{"GET", "/v1/jobs/{id}", nil, nil, (*api).get},
-	{"DELETE", "/v1/jobs/{id}", nil, nil, (*api).remove},
-	{"PATCH", "/v1/jobs/{id}", nil, delay, (*api).reschedule},
+	{"POST", "/v1/jobs", nil, newJob, (*call).push},
+	{"POST", "/v1/jobs/batch", nil, required(list("jobs", newJob)), (*call).pushBatch},
+	{"GET", "/v1/jobs/{id}", nil, nil, (*call).get},
+	{"DELETE", "/v1/jobs/{id}", nil, nil, (*call).remove},
+	{"PATCH", "/v1/jobs/{id}", nil, required(delay), (*call).reschedule},
 
-	{"POST", "/v1/reserve", []string{"wait"}, join(texts("topics", maxTopics, maxTopic), integer("max", 1, maxReserve), lease, maxAttempts), (*api).reserve},
-	{"POST", "/v1/ack", nil, deliveries, (*api).ackBatch},
-	{"POST", "/v1/extend", nil, join(deliveries, lease), (*api).extendBatch},
+	{"POST", "/v1/reserve", []Parameter{wait}, join(required(texts("topics", maxTopics, maxTopic)), integer("max", 1, maxReserve), lease, maxAttempts), (*call).reserve},
+	{"POST", "/v1/ack", nil, deliveries, (*call).ackBatch},
+	{"POST", "/v1/extend", nil, join(deliveries, required(lease)), (*call).extendBatch},
 	{"POST", "/v1/jobs/{id}/ack", nil, reference, settle(ack)},
 	{"POST", "/v1/jobs/{id}/retry", nil, join(reference, delay, line("error")), settle(retry)},
 	{"POST", "/v1/jobs/{id}/release", nil, join(reference, delay), settle(release)},
-	{"POST", "/v1/jobs/{id}/extend", nil, join(reference, lease), settle(extend)},
+	{"POST", "/v1/jobs/{id}/extend", nil, join(reference, required(lease)), settle(extend)},
 	{"POST", "/v1/jobs/{id}/bury", nil, join(reference, line("reason"), line("error")), settle(bury)},
 
-	{"GET", "/v1/topics", []string{"contains", "limit", "cursor"}, nil, (*api).topics},
-	{"GET", "/v1/topics/{topic}", nil, nil, (*api).topic},
-	{"GET", "/v1/topics/{topic}/jobs", []string{"state", "limit", "cursor"}, nil, (*api).browse},
-	{"POST", "/v1/topics/{topic}/pause", nil, join(period("for", time.Millisecond, client.MaxDelay), line("note")), (*api).pause},
-	{"POST", "/v1/topics/{topic}/back-off", nil, period("for", time.Millisecond, client.MaxDelay), (*api).backOff},
-	{"POST", "/v1/topics/{topic}/resume", nil, nil, (*api).resume},
-	{"GET", "/v1/paused", nil, nil, (*api).paused},
-	{"PUT", "/v1/topics/{topic}/limit", nil, limitFields, (*api).setLimit},
-	{"DELETE", "/v1/topics/{topic}/limit", nil, nil, (*api).removeLimit},
-	{"DELETE", "/v1/topics/{topic}/ready", []string{dryRun}, nil, (*api).purge},
-	{"GET", "/v1/forecast", []string{"spans"}, nil, (*api).forecast},
-	{"GET", "/v1/stats", nil, nil, (*api).stats},
-	{"GET", "/v1/partitions", nil, nil, (*api).partitions},
+	{"GET", "/v1/topics", []Parameter{plain("contains", ""), count("limit", inspect.MaxPage, inspect.MaxPage), cursor}, nil, (*call).topics},
+	{"GET", "/v1/topics/{topic}", nil, nil, (*call).oneTopic},
+	{"GET", "/v1/topics/{topic}/jobs", []Parameter{oneOf("state", inspect.Ready, inspect.Reserved, inspect.Waiting), maxJobs, cursor}, nil, (*call).browse},
+	{"POST", "/v1/topics/{topic}/pause", nil, join(period("for", time.Millisecond, client.MaxDelay), line("note")), (*call).pause},
+	{"POST", "/v1/topics/{topic}/back-off", nil, required(period("for", time.Millisecond, client.MaxDelay)), (*call).backOff},
+	{"POST", "/v1/topics/{topic}/resume", nil, nil, (*call).resume},
+	{"GET", "/v1/paused", nil, nil, (*call).paused},
+	{"PUT", "/v1/topics/{topic}/limit", nil, limitFields, (*call).setLimit},
+	{"DELETE", "/v1/topics/{topic}/limit", nil, nil, (*call).removeLimit},
+	{"DELETE", "/v1/topics/{topic}/ready", []Parameter{dryRun}, nil, (*call).purge},
+	{"GET", "/v1/forecast", []Parameter{spans}, nil, (*call).forecast},
+	{"GET", "/v1/stats", nil, nil, (*call).stats},
+	{"GET", "/v1/partitions", nil, nil, (*call).partitions},
 
-	{"GET", "/v1/schedules", nil, nil, (*api).schedules},
-	{"PUT", "/v1/schedules/{name}", nil, newSchedule, (*api).schedule},
-	{"PATCH", "/v1/schedules/{name}", nil, boolean("paused"), (*api).pauseSchedule},
-	{"DELETE", "/v1/schedules/{name}", nil, nil, (*api).unschedule},
-	{"POST", "/v1/schedules/{name}/run", nil, nil, (*api).runSchedule},
+	{"GET", "/v1/schedules", nil, nil, (*call).schedules},
+	{"PUT", "/v1/schedules/{name}", nil, newSchedule, (*call).schedule},
+	{"PATCH", "/v1/schedules/{name}", nil, required(boolean("paused")), (*call).pauseSchedule},
+	{"DELETE", "/v1/schedules/{name}", nil, nil, (*call).unschedule},
+	{"POST", "/v1/schedules/{name}/run", nil, nil, (*call).runSchedule},
 
-	{"GET", "/v1/dead/{topic}", []string{"limit", "cursor"}, nil, (*api).dead},
-	{"GET", "/v1/dead/{topic}/groups", []string{"limit"}, nil, (*api).deadGroups},
-	{"POST", "/v1/dead/{topic}/requeue", []string{dryRun}, selection, (*api).requeue},
-	{"POST", "/v1/dead/{topic}/drop", []string{dryRun}, selection, (*api).drop},
+	{"GET", "/v1/dead/{topic}", []Parameter{maxJobs, cursor}, nil, (*call).dead},
+	{"GET", "/v1/dead/{topic}/groups", []Parameter{count("limit", defaultLook, maxLook)}, nil, (*call).deadGroups},
+	{"POST", "/v1/dead/{topic}/requeue", []Parameter{dryRun}, selection, (*call).requeue},
+	{"POST", "/v1/dead/{topic}/drop", []Parameter{dryRun}, selection, (*call).drop},
 
-	{"GET", "/v1/openapi.yaml", nil, nil, (*api).description},
+	{"GET", "/v1/openapi.yaml", nil, nil, (*call).description},
 }
 
 // find returns the request's route and the values in its path.
@@ -150,11 +160,16 @@ func (r *Route) match(path []string) (map[string]string, error) {
 	return values, nil
 }
 
+// takes reports whether the route has the query parameter.
+func (r *Route) takes(name string) bool {
+	return slices.ContainsFunc(r.Query, func(p Parameter) bool { return p.Name == name })
+}
+
 // limits are the maximum sizes of path values in bytes.
 var limits = map[string]int{"id": maxID, "topic": maxTopic, "name": store.MaxScheduleName}
 
 // isDryRun reports whether the request only asks for a count.
 func isDryRun(r *http.Request) bool {
 	route, _, err := find(r)
-	return err == nil && slices.Contains(route.Query, dryRun) && r.URL.Query().Get(dryRun) == "true"
+	return err == nil && route.takes(dryRun.Name) && r.URL.Query().Get(dryRun.Name) == "true"
 }

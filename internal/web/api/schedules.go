@@ -10,20 +10,16 @@ import (
 )
 
 // newSchedule are the fields of a schedule, except its name.
-var newSchedule = join(line("cron"), line("zone"), text("topic", maxTopic), text("body", 0), maxAttempts,
+var newSchedule = join(required(line("cron"), text("topic", maxTopic), text("body", 0)), line("zone"), maxAttempts,
 	choice("missed", "once", "skip", "all"), choice("overlap", "allow", "skip", "follow"), period("jitter", 0, client.MaxDelay),
 	period("ttr", time.Millisecond, client.MaxLease), period("ready_max_lifetime", time.Millisecond, client.MaxDelay))
 
-// schedules answers with all schedules.
-func (a *api) schedules(c *call) (response, error) {
-	all, err := a.client.Schedules(c.context())
-	return ok(view.Of("schedules", view.Schedules(all))), err
+func (c *call) schedules() (any, error) {
+	all, err := c.client.Schedules(c.context())
+	return view.Of("schedules", view.Schedules(all)), err
 }
 
-func (a *api) schedule(c *call) (response, error) {
-	if err := c.body.require("", "cron", "topic", "body"); err != nil {
-		return response{}, err
-	}
+func (c *call) schedule() (any, error) {
 	s := client.Schedule{
 		Name: c.name(), Cron: get[string](c.body, "cron"), Zone: get[string](c.body, "zone"), Topic: get[string](c.body, "topic"), Body: get[string](c.body, "body"),
 		Missed: client.Missed(get[string](c.body, "missed")), Overlap: client.Overlap(get[string](c.body, "overlap")), Jitter: get[time.Duration](c.body, "jitter"),
@@ -37,44 +33,37 @@ func (a *api) schedule(c *call) (response, error) {
 		}
 	}
 	if _, err := cron.Parse(s.Cron); err != nil {
-		return response{}, pointer("").member("cron").problem("%v", err)
+		return nil, invalid.field("/cron", "%v", err)
 	}
 	if _, err := cron.Zone(s.Zone); err != nil {
-		return response{}, pointer("").member("zone").problem("%v", err)
+		return nil, invalid.field("/zone", "%v", err)
 	}
-	next, err := a.client.Schedule(c.context(), s)
+	next, err := c.client.Schedule(c.context(), s)
 	var o object
 	o.Text("name", s.Name)
 	o.Put("next", next)
-	return ok(o), err
+	return o, err
 }
 
-func (a *api) unschedule(c *call) (response, error) {
-	was, err := a.client.Unschedule(c.context(), c.name())
+func (c *call) unschedule() (any, error) {
+	was, err := c.client.Unschedule(c.context(), c.name())
 	if err == nil && !was {
 		err = client.ErrNotFound
 	}
-	return done, scheduleProblem(err)
+	return nil, scheduleProblem(err)
 }
 
-func (a *api) pauseSchedule(c *call) (response, error) {
-	if err := c.body.require("", "paused"); err != nil {
-		return response{}, err
-	}
+func (c *call) pauseSchedule() (any, error) {
 	if get[bool](c.body, "paused") {
-		return done, scheduleProblem(a.client.PauseSchedule(c.context(), c.name()))
+		return nil, scheduleProblem(c.client.PauseSchedule(c.context(), c.name()))
 	}
-	return done, scheduleProblem(a.client.ResumeSchedule(c.context(), c.name()))
+	return nil, scheduleProblem(c.client.ResumeSchedule(c.context(), c.name()))
 }
 
-func (a *api) runSchedule(c *call) (response, error) {
-	id, err := a.client.RunNow(c.context(), c.name())
-	var o object
-	o.Text("id", id)
-	return ok(o), scheduleProblem(err)
+func (c *call) runSchedule() (any, error) {
+	id, err := c.client.RunNow(c.context(), c.name())
+	return idOf(id), scheduleProblem(err)
 }
-
-func (c *call) name() string { return c.path["name"] }
 
 // scheduleProblem maps an unknown schedule and an invalid name to problems.
 func scheduleProblem(err error) error {

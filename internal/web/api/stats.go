@@ -3,30 +3,67 @@ package api
 import (
 	_ "embed"
 	"net/http"
+	"strings"
+	"time"
 
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/duration"
 	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/internal/view"
 )
 
-func (a *api) stats(c *call) (response, error) {
-	counts, err := a.inspector.Counts(c.context())
+func (c *call) stats() (any, error) {
+	counts, err := c.inspector.Counts(c.context())
 	if err != nil {
-		return response{}, err
+		return nil, err
 	}
-	nodes, err := a.inspector.Info(c.context())
+	nodes, err := c.inspector.Info(c.context())
 	if err != nil {
-		return response{}, err
+		return nil, err
 	}
-	servers, err := a.inspector.Servers(c.context())
+	servers, err := c.inspector.Servers(c.context())
 	if err != nil && !store.Refused(err) && counts.Broken() == nil {
-		return response{}, err
+		return nil, err
 	}
-	return ok(view.Stats(counts, nodes, servers, err)), nil
+	return view.Stats(counts, nodes, servers, err), nil
+}
+
+// partitions answers with the counts of each partition.
+func (c *call) partitions() (any, error) {
+	partitions, err := c.inspector.Partitions(c.context())
+	return view.Of("partitions", view.Partitions(partitions)), err
+}
+
+// maxSpans is the maximum number of spans of a forecast.
+const maxSpans = 100
+
+// spans is the parameter with the ends of the spans.
+var spans = Parameter{
+	Name: "spans", missing: view.Forecast, read: readSpans,
+	want: "up to 100 durations above 0 in ascending order, such as 1m,1h,24h,7d",
+}
+
+func readSpans(text string) (value any, ok bool) {
+	var bounds []time.Duration
+	last := time.Duration(0)
+	for part := range strings.SplitSeq(text, ",") {
+		d, err := duration.Parse(part)
+		if err != nil || d < last+time.Millisecond || d > client.MaxDelay || len(bounds) == maxSpans {
+			return nil, false
+		}
+		bounds, last = append(bounds, d), d
+	}
+	return bounds, true
+}
+
+func (c *call) forecast() (any, error) {
+	found, err := c.inspector.Forecast(c.context(), get[[]time.Duration](c.query, "spans"))
+	return view.Of("spans", view.Spans(found)), err
 }
 
 //go:embed openapi.yaml
 var openapi []byte
 
-func (a *api) description(*call) (response, error) {
+func (c *call) description() (any, error) {
 	return response{status: http.StatusOK, content: "application/yaml", body: openapi}, nil
 }

@@ -4,13 +4,12 @@ import (
 	"encoding/base64"
 	"errors"
 	"math"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/mix-basic/delayer/client"
-	"github.com/mix-basic/delayer/internal/duration"
 	"github.com/mix-basic/delayer/internal/inspect"
+	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/internal/view"
 )
 
@@ -18,22 +17,17 @@ import (
 const defaultPage = 50
 
 // topics answers with a page of topics, sorted by name.
-func (a *api) topics(c *call) (response, error) {
-	limit, err := c.number("limit", inspect.MaxPage, 1, inspect.MaxPage)
+func (c *call) topics() (any, error) {
+	limit := get[int](c.query, "limit")
+	after, err := base64.RawURLEncoding.DecodeString(get[string](c.query, "cursor"))
 	if err != nil {
-		return response{}, err
+		return nil, wrongCursor
 	}
-	after, err := base64.RawURLEncoding.DecodeString(c.query.Get("cursor"))
+	page, err := c.inspector.Topics(c.context(), inspect.TopicQuery{Contains: get[string](c.query, "contains"), After: string(after), Limit: limit})
 	if err != nil {
-		return response{}, invalid.parameter("cursor", "want that of an earlier page")
+		return nil, err
 	}
-	page, err := a.inspector.Topics(c.context(), inspect.TopicQuery{
-		Contains: c.query.Get("contains"), After: string(after), Limit: limit,
-	})
-	if err != nil {
-		return response{}, err
-	}
-	pauses, err := a.inspector.PausedIfAllowed(c.context())
+	pauses, err := c.inspector.PausedIfAllowed(c.context())
 	list := make([]object, len(page.Topics))
 	for i, t := range page.Topics {
 		list[i] = view.Topic(t, pauses.Of(t.Topic))
@@ -42,107 +36,122 @@ func (a *api) topics(c *call) (response, error) {
 	if len(list) == limit {
 		o.Put("cursor", base64.RawURLEncoding.EncodeToString([]byte(page.Topics[limit-1].Topic)))
 	}
-	return ok(o), err
+	return o, err
 }
 
-func (a *api) topic(c *call) (response, error) {
-	t, err := a.countsOf(c)
+var wrongCursor = invalid.parameter("cursor", "want the cursor of an earlier page")
+
+func (c *call) oneTopic() (any, error) {
+	t, err := c.counts()
 	if err != nil {
-		return response{}, err
+		return nil, err
 	}
-	pauses, err := a.inspector.PausedIfAllowed(c.context())
-	return ok(view.Topic(t, pauses.Of(t.Topic))), err
+	pauses, err := c.inspector.PausedIfAllowed(c.context())
+	return view.Topic(t, pauses.Of(t.Topic)), err
 }
 
-// countsOf returns the counts of the request's topic.
-func (a *api) countsOf(c *call) (inspect.TopicCounts, error) {
-	counts, known, err := a.inspector.Topic(c.context(), c.topic())
+// counts returns the counts of the request's topic.
+func (c *call) counts() (inspect.TopicCounts, error) {
+	counts, known, err := c.inspector.Topic(c.context(), c.topic())
 	if err != nil {
 		return inspect.TopicCounts{}, err
 	}
 	if !known {
-		return inspect.TopicCounts{}, notFound.problem("the topic has no jobs that are known, nor had any lately")
+		return inspect.TopicCounts{}, notFound.problem("the topic has no known jobs and had none recently")
 	}
 	return counts.Topics[0], nil
 }
 
-func (a *api) browse(c *call) (response, error) {
-	state := c.query.Get("state")
-	if states := []string{inspect.Ready, inspect.Reserved, inspect.Waiting}; !slices.Contains(states, state) {
-		return response{}, invalid.parameter("state", "want %s", strings.Join(states, ", "))
-	}
-	return a.page(c, state)
-}
+func (c *call) browse() (any, error) { return c.page(get[string](c.query, "state")) }
 
-func (a *api) dead(c *call) (response, error) { return a.page(c, inspect.Dead) }
+func (c *call) dead() (any, error) { return c.page(inspect.Dead) }
 
-// page answers with a page of jobs.
-func (a *api) page(c *call, state string) (response, error) {
-	limit, err := c.number("limit", defaultPage, 1, inspect.MaxPage)
-	if err != nil {
-		return response{}, err
-	}
-	page, err := a.inspector.Browse(c.context(), inspect.Query{Topic: c.topic(), State: state, Limit: limit, Cursor: c.query.Get("cursor")})
+// page answers with a page of the topic's jobs in that state.
+func (c *call) page(state string) (any, error) {
+	page, err := c.inspector.Browse(c.context(), inspect.Query{Topic: c.topic(), State: state, Limit: get[int](c.query, "limit"), Cursor: get[string](c.query, "cursor")})
 	if errors.Is(err, inspect.ErrCursor) {
-		err = invalid.parameter("cursor", "want that of an earlier page")
+		err = wrongCursor
 	}
 	jobs := make([]object, len(page.Jobs))
 	for i, job := range page.Jobs {
 		jobs[i] = view.Summary(job, client.State(state))
 	}
 	o := view.Of("jobs", jobs)
-	if page.Cursor != "" {
-		o.Put("cursor", page.Cursor)
-	}
-	return ok(o), err
+	o.TextIfAny("cursor", page.Cursor)
+	return o, err
 }
 
-func (a *api) purge(c *call) (response, error) {
-	dryRun, err := c.dryRun()
-	if err != nil {
-		return response{}, err
+func (c *call) purge() (any, error) {
+	if get[bool](c.query, dryRun.Name) {
+		return c.countReady()
 	}
-	if dryRun {
-		return a.countReady(c)
-	}
-	return a.bulk(c, func(b *bulk) (int, error) { return a.inspector.Purge(b, c.topic(), math.MaxInt) })
+	return c.bulk(func(b *bulk) (int, error) { return c.inspector.Purge(b, c.topic(), math.MaxInt) })
 }
 
-func (a *api) countReady(c *call) (response, error) {
-	t, err := a.countsOf(c)
+func (c *call) countReady() (any, error) {
+	t, err := c.counts()
 	if errors.As(err, new(*problem)) { // no such topic
 		err = nil
 	}
 	if t.Ready == inspect.Unknown {
-		return response{}, refused.problem("the topic's ready queue can't be read")
+		return nil, refused.problem("the topic's ready queue can't be read")
 	}
-	return ok(view.Of("count", t.Ready, "complete", true)), err
+	return view.Of("count", t.Ready, "complete", true), err
 }
 
-// maxSpans is the maximum number of spans of a forecast.
-const maxSpans = 100
-
-func (a *api) forecast(c *call) (response, error) {
-	bounds, err := c.spans()
-	if err != nil {
-		return response{}, err
+func (c *call) pause() (any, error) {
+	note := get[string](c.body, "note")
+	if err := store.CheckSize(note, store.MaxNote); err != nil {
+		return nil, invalid.field("/note", "%v", err)
 	}
-	spans, err := a.inspector.Forecast(c.context(), bounds)
-	return ok(view.Of("spans", view.Spans(spans))), err
+	return nil, c.client.Pause(c.context(), c.topic(), client.PauseOptions{For: get[time.Duration](c.body, "for"), Note: note})
 }
 
-// spans returns the ends of the requested spans.
-func (c *call) spans() (bounds []time.Duration, err error) {
-	if !c.query.Has("spans") {
-		return view.Forecast, nil
+func (c *call) backOff() (any, error) {
+	return nil, c.client.BackOff(c.context(), c.topic(), get[time.Duration](c.body, "for"))
+}
+
+func (c *call) resume() (any, error) {
+	was, err := c.client.Resume(c.context(), c.topic())
+	return view.Of("was_paused", was), err
+}
+
+func (c *call) paused() (any, error) {
+	pauses, err := c.inspector.Paused(c.context())
+	return view.Of("paused", view.Paused(pauses)), err
+}
+
+// limitFields are the fields of a limit.
+var limitFields = join(
+	integer("concurrency", 1, store.MaxConcurrency), number("rate", store.MinRate, store.MaxRate, "a number of jobs per second, from one a day to 1,000,000"),
+	integer("burst", 1, store.MaxConcurrency), line("tag"),
+)
+
+func (c *call) setLimit() (any, error) {
+	l := client.Limit{
+		Concurrency: int(get[int64](c.body, "concurrency")), Rate: get[float64](c.body, "rate"),
+		Burst: int(get[int64](c.body, "burst")), Tag: get[string](c.body, "tag"),
 	}
-	last := time.Duration(0)
-	for text := range strings.SplitSeq(c.query.Get("spans"), ",") {
-		d, err := duration.Parse(text)
-		if err != nil || d < last+time.Millisecond || d > client.MaxDelay || len(bounds) == maxSpans {
-			return nil, invalid.parameter("spans", "want up to %d durations above 0 that grow, such as 1m,1h,24h,7d", maxSpans)
-		}
-		bounds, last = append(bounds, d), d
+	switch {
+	case l.Concurrency == 0 && l.Rate == 0:
+		return nil, invalid.field("", "want concurrency, rate or both; DELETE removes a limit")
+	case l.Burst > 0 && l.Rate == 0:
+		return nil, invalid.field("/burst", "it has no effect without rate")
+	case strings.ContainsAny(l.Tag, "{}") || len(l.Tag) > store.MaxTag:
+		return nil, invalid.field("/tag", "want at most %d bytes, without braces", store.MaxTag)
 	}
-	return bounds, nil
+	if err := c.client.SetLimit(c.context(), c.topic(), l); err != nil || l.Tag == "" {
+		return nil, err
+	}
+	// The limit is in force even if the count below fails.
+	if counts, err := c.inspector.CountsOf(c.context(), c.topic()); err == nil && counts.Topics[0].Untagged > 0 {
+		return view.Of("untagged", counts.Topics[0].Untagged, "message", untaggedMessage), nil
+	}
+	return nil, nil
+}
+
+const untaggedMessage = "these ready jobs lack the tag and will not be delivered: set a limit without a tag, or push them again with the tag in their IDs"
+
+func (c *call) removeLimit() (any, error) {
+	return nil, c.client.SetLimit(c.context(), c.topic(), client.Limit{})
 }

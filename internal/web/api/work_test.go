@@ -134,7 +134,7 @@ func TestSettlementsOfSeveral(t *testing.T) {
 	b := fmt.Sprintf(`{"id":"b","topic":"t","token":%s}`, list[1].Token)
 	lost := `{"id":"b","problem":{"type":"urn:delayer:problem:lease-lost","title":"*","status":409,"detail":"*"}}`
 	f.do("POST", "/v1/extend", `{"deliveries":[`+a+`,`+strings.Replace(b, `"t"`, `"u"`, 1)+`],"lease":120}`).expect(200, `{"count":1,"complete":false,"results":[{"id":"a","lease":120,"deadline":"*"},`+lost+`]}`)
-	f.do("POST", "/v1/ack", `{"deliveries":[`+a+`,`+a+`]}`).problem(invalid, "/deliveries/1/id", "", "delivery 0")
+	f.do("POST", "/v1/ack", `{"deliveries":[`+a+`,`+a+`]}`).problem(invalid, "/deliveries/1/id", "", "/deliveries/0 has the same ID")
 	f.do("POST", "/v1/ack", `{"deliveries":[]}`).problem(invalid, "/deliveries", "", "1 to 1000")
 	f.do("POST", "/v1/ack", `{}`).problem(invalid, "/deliveries", "", "missing")
 	f.do("POST", "/v1/ack", `{"deliveries":[{"id":"a","topic":"t"}]}`).problem(invalid, "/deliveries/0/token", "", "missing")

@@ -160,7 +160,7 @@ func (p *prober) done(h http.Handler) {
 func (p *prober) each() (list []request) {
 	for _, r := range api.Routes {
 		q := request{method: r.Method, path: strings.NewReplacer("{id}", "an-id", "{topic}", "a-topic", "{name}", "a-name").Replace(r.Path)}
-		if slices.Contains(r.Query, "state") {
+		if slices.ContainsFunc(r.Query, func(p api.Parameter) bool { return p.Name == "state" }) {
 			q.path += "?state=ready"
 		}
 		if r.Body != nil {

@@ -56,7 +56,10 @@ func TestRequestsAreDescribed(t *testing.T) {
 		} else {
 			expectSame(t, name+": headers", headers, nil)
 		}
-		known := slices.Clone(route.Query)
+		var known []string
+		for _, p := range route.Query {
+			known = append(known, p.Name)
+		}
 		for _, value := range regexp.MustCompile(`{(\w+)}`).FindAllStringSubmatch(route.Path, -1) {
 			known = append(known, value[1])
 		}
@@ -84,6 +87,20 @@ func expectFields(t *testing.T, name string, schema *openapi3.Schema, fields api
 	if more := schema.AdditionalProperties.Has; more == nil || *more {
 		t.Errorf("%s: further fields are described as allowed", name)
 	}
+	var must []string
+	for field, of := range fields {
+		if of.Required {
+			must = append(must, field)
+		}
+	}
+	described := slices.Clone(schema.Required)
+	exactlyOne, _ := schema.Extensions["x-exactly-one"].([]any)
+	for _, twins := range exactlyOne {
+		for _, name := range twins.([]any) {
+			described = append(described, name.(string))
+		}
+	}
+	expectSame(t, name+": required fields", described, must)
 	for field, of := range fields {
 		if property := schema.Properties[field]; of.Elements != nil && property != nil {
 			expectFields(t, name+"/"+field, property.Value.Items.Value, of.Elements)
