@@ -76,12 +76,12 @@ conformance: ## what of Delayer works on a Redis: make conformance REDIS=redis:/
 	@test -n "$$REDIS" || tools/prepare.sh
 	@DELAYER_CONFORMANCE="$$REDIS" $(GO) test -C internal/conformance -count=1 -timeout 1h -run '^TestConformance$$'
 
-e2e: ## tests of the dashboard in Chromium, of what is for Prometheus by promtool, of a client in TypeScript by npm, of the service by systemd-analyze and logrotate (all installed if missing)
+e2e: ## tests of the dashboard in Chromium, of what is for Prometheus by promtool, of the samples in PHP, of a client in TypeScript by npm, of the service by systemd-analyze and logrotate (all installed if missing)
 	tools/prepare.sh browser
 	CI=true $(GO) test -C internal/web/e2e ./...
 	NPM=needed $(GO) test -C internal/web/api/openapitest -run TypeScript ./...
 	PROMTOOL=needed $(GO) test ./internal/web/metrics -run Promtool
-	PACKAGING=needed $(GO) test ./cmd/delayer -run 'Unit|Logrotate|InstallSystemd'
+	PACKAGING=needed PHP=needed $(GO) test ./cmd/delayer -run 'Unit|Logrotate|InstallSystemd|PHPSamples'
 
 hops: ## how many functions, in how many files, one plain call passes through; fails above internal/hops/hops.go
 	tools/prepare.sh

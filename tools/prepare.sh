@@ -1,6 +1,6 @@
 #!/bin/sh
 # Makes sure that the tests' tools are there: redis-server, and a C compiler for the race
-# detector; with the word browser, Chromium, promtool and npm as well, and on Linux systemd-analyze
+# detector; with the word browser, Chromium, promtool, PHP and npm as well, and on Linux systemd-analyze
 # and logrotate. Installs them where it may, else says how.
 set -eu
 
@@ -11,6 +11,7 @@ if [ "${1-}" = browser ]; then
 	command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null ||
 		missing="$missing chromium"
 	command -v promtool >/dev/null || missing="$missing prometheus"
+	command -v php >/dev/null || missing="$missing php-cli"
 	if [ "$(uname)" = Linux ]; then
 		command -v systemd-analyze >/dev/null || missing="$missing systemd"
 		PATH="$PATH:/usr/sbin" command -v logrotate >/dev/null || missing="$missing logrotate"
@@ -22,7 +23,7 @@ fi
 say_how() {
 	echo "Missing:$missing. Install with one of:" >&2
 	echo "  Debian, Ubuntu:  sudo apt-get install$missing" >&2
-	echo "  macOS:           brew install redis prometheus node; brew install --cask chromium; xcode-select --install" >&2
+	echo "  macOS:           brew install redis prometheus php node; brew install --cask chromium; xcode-select --install" >&2
 	exit 1
 }
 

@@ -1,0 +1,83 @@
+//go:build !windows
+
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/mix-basic/delayer/internal/docs"
+	"github.com/mix-basic/delayer/internal/testing/redistest"
+)
+
+// The PHP samples are valid, and those that need no extension of PHP do what the pages say.
+func TestPHPSamples(t *testing.T) {
+	if _, err := exec.LookPath("php"); err != nil {
+		if os.Getenv("PHP") == "needed" {
+			t.Fatal("php is not installed; make e2e installs it")
+		}
+		t.Skip("php is not installed; make e2e installs it")
+	}
+	for _, page := range []string{"php.md", "php.zh-CN.md"} {
+		t.Run(page, func(t *testing.T) {
+			t.Parallel()
+			testPHPSamples(t, page)
+		})
+	}
+}
+
+func testPHPSamples(t *testing.T, page string) {
+	server := newSite(t, redistest.Start(t).Addr, "[http]", "listen = 127.0.0.1:0")
+	front := frontOf(server.start(t))
+	php := func(name, text, input string) *process {
+		file := filepath.Join(server.dir, name)
+		if !strings.Contains(text, "<?php") {
+			text = "<?php\n" + text
+		}
+		write(t, file, text+"\nfunction closeOrder(array $order) { echo \"closed $order[order]\\n\"; }\n")
+		check(t, os.Chmod(file, 0o755))
+		cmd := exec.Command("php", "-l", file)
+		if lint := startCommand(t, server.dir, os.Environ(), cmd); lint.wait() != 0 {
+			t.Fatalf("%s: %s%s", page, lint.stdout, lint.stderr)
+		}
+		cmd = exec.Command(file)
+		if !strings.HasPrefix(text, "#!") {
+			cmd = exec.Command("php", file)
+		}
+		cmd.Stdin = strings.NewReader(input)
+		return startCommand(t, server.dir, os.Environ(), cmd)
+	}
+	count := 0
+	for _, sample := range docs.Samples(read(t, "../../docs/"+page)) {
+		switch {
+		case sample.Language != "php":
+			continue
+		case strings.Contains(sample.Text, `\Delayer\Client`):
+			php("original.php", "if (false) {\n"+sample.Text+"}", "") // needs the original's package and the extension redis
+		case strings.Contains(sample.Text, "/v1/reserve"):
+			text := strings.NewReplacer("http://127.0.0.1:9277", front, "'30m'", "'1s'").Replace(sample.Text)
+			p := php("http.php", text, "")
+			p.expect(p.stdout, "closed 1001\n")
+			eventually(t, "the job is acknowledged", func() bool {
+				return runBinary(t, server.dir, environment(t), "get", "-c", server.conf, "close-order-1001").code == exitNothing
+			})
+		case strings.HasPrefix(sample.Text, "#!"):
+			p := php("close-order.php", sample.Text, `{"order":"1001"}`)
+			if code := p.wait(); code != 0 || p.stdout.String() != "closed 1001\n" {
+				t.Errorf("%s:%d ends with %d: %s%s", page, sample.Line, code, p.stdout, p.stderr)
+			}
+			if code := php("close-order.php", sample.Text, "no JSON").wait(); code != exitDataError {
+				t.Errorf("%s:%d ends with %d for a body that will never work", page, sample.Line, code)
+			}
+		default:
+			t.Errorf("%s:%d is not run", page, sample.Line)
+		}
+		count++
+	}
+	if count != 3 {
+		t.Errorf("%s has %d samples", page, count)
+	}
+}
