@@ -45,6 +45,10 @@ var scripts = []line{
 		s.stored("a", 0)
 		s.expectPage("ready", "a")
 	}},
+	{"bury", func(s *stage) {
+		s.letter("a")
+		s.expectStored("a", "dead")
+	}},
 	{"count_due", func(s *stage) {
 		s.stored("a", time.Hour)
 		now, _, err := s.store.CountDue(s.Context(), nil)
@@ -312,8 +316,6 @@ var scripts = []line{
 		if job := s.expectStored("a", "waiting"); job.Error != "why" {
 			s.Errorf("its error is %q", job.Error)
 		}
-		s.letter("b")
-		s.expectStored("b", "dead")
 	}},
 	{"run_schedule", func(s *stage) {
 		s.scheduled("a", time.Hour)

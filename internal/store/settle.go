@@ -12,6 +12,7 @@ import (
 var (
 	ackScript    = newScript("ack")
 	retryScript  = newScript("retry")
+	buryScript   = newScript("bury")
 	extendScript = newScript("extend")
 )
 
@@ -127,13 +128,13 @@ type Burial struct {
 	Error  string // the last, if there is one to be kept
 }
 
-// Bury makes dead letters of the jobs, by the script of Retry. Its answer is as Ack's, and errors of Redis.
+// Bury makes dead letters of the jobs. Its answer is as Ack's, and errors of Redis.
 func (s *Store) Bury(jobs []Burial) *Call[[]error] {
-	args := arguments(6*len(jobs), s.jobPool)
+	args := arguments(5*len(jobs), s.jobPool)
 	for _, job := range jobs {
-		args = append(job.appendTo(args), job.Reason, buryNow, job.Error)
+		args = append(job.appendTo(args), job.Reason, job.Error)
 	}
-	return newCall(s, retryScript, args, func(reply any) ([]error, error) {
+	return newCall(s, buryScript, args, func(reply any) ([]error, error) {
 		return errorsAt(reply, len(jobs))
 	})
 }

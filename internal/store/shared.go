@@ -40,7 +40,6 @@ const (
 	pushAll        = "all"      // a push: stores all jobs, or none
 	registerTopics = "register" // a push: registers the topics of the jobs
 	refund         = "refund"   // a retry: this attempt does not count
-	buryNow        = "bury"     // a retry: makes a dead letter of the job
 	pauseTopic     = "pause"    // by an operator
 	backOff        = "back off" // by a consumer
 	copyPause      = "copy"     // from another partition
@@ -121,7 +120,6 @@ func LuaParts() map[string]string {
 		{"ALL_OR_NONE", quoted(pushAll)},
 		{"REGISTER", quoted(registerTopics)},
 		{"REFUND", quoted(refund)},
-		{"BURY", quoted(buryNow)},
 		{"PAUSE", quoted(pauseTopic)},
 		{"BACK_OFF", quoted(backOff)},
 		{"COPY", quoted(copyPause)},

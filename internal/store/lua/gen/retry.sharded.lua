@@ -1,12 +1,11 @@
--- retry: returns reserved jobs, to be delivered again now or later, or makes dead letters of them. One whose attempts are used up becomes
--- a dead letter in any case. A dead letter's follower takes its place.
+-- retry: returns reserved jobs, to be delivered again now or later. One whose attempts are used up becomes a dead letter instead, and its
+-- follower takes its place.
 --
 -- KEYS[1] job pool
--- ARGV of each job, 1,000 at most, no ID twice: topic, ID, token; after how long it is due (ms; 0: it is ready at once); how many
---   attempts it has if it does not say so (0: any number), or 'refund': this attempt does not count; and the error, or ''. Or 'bury' in
---   the place of the attempts, to make a dead letter of it, and the reason in the place of the time
--- Returns {place, what, place, what, …} of the jobs with which it did not what was meant: LEASE_LOST; EXHAUSTED, it is a dead letter now;
--- or the error, a text. Nothing has changed of those with LEASE_LOST or an error.
+-- ARGV of each job, 1,000 at most, no ID twice: topic, ID, token; the delay (ms; 0: it is ready at once); how many attempts it has if it
+--   does not say so (0: any number), or 'refund': this attempt does not count; and the error, or ''
+-- Returns {place, what, place, what, …} of the jobs that it did not return: LEASE_LOST; EXHAUSTED, it is a dead letter now; or the error, a
+-- text. Nothing has changed for those with LEASE_LOST or an error.
 -- Errors: WRONGTYPE of the pool, NOPERM. Nothing has changed then.
 -- Atomic because a job must be leased, in the pool, ready or dead, never in two of these or in none.
 -- Cost: O(log n) of the pool, and of the topic's dead letters, for each job.
@@ -22,13 +21,6 @@ local function not_permitted(command, key, ...)
     return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
   end
 end
-local function not_here(reply)
-  return type(reply) == 'table' and reply.err and string.find(reply.err, 'non local key', 1, true) and reply
-end
-local function elsewhere(key)
-  return not_here(redis.pcall('EXISTS', key))
-end
-local queues = prefix .. 'ready_queue:'
 local time = redis.call('TIME')
 local now_us = time[1] * 1000000 + time[2]
 local now_s = now_us / 1000000
@@ -47,7 +39,6 @@ local function leased_job(score, bucket, topic, token, ...)
   if job[2] == topic and job[1] and string.match(job[1], '^%+?%d+ (%d+)') == token then return job end
 end
 local LEASE_LOST = 9
-local BURY = 'bury'
 local REFUND = 'refund'
 local DEFAULT_LIFETIME = 604800000
 local function read_options(text)
@@ -60,38 +51,16 @@ local function read_lease(text)
   local attempts, token, lent, expires = string.match(text, '^%+?(%d+) (%d+) (%-?%d+) ?(%d*)$')
   return tonumber(attempts) or 0, tonumber(token) or 0, tonumber(lent) or 0, tonumber(expires) or 0
 end
+local function not_here(reply)
+  return type(reply) == 'table' and reply.err and string.find(reply.err, 'non local key', 1, true) and reply
+end
+local function elsewhere(key)
+  return not_here(redis.pcall('EXISTS', key))
+end
+local queues = prefix .. 'ready_queue:'
 local dead_letters = prefix .. 'dead_letter:'
-local EXHAUSTED = 10
-local FOLLOWER_BYTE = 43
-local dead_lists = prefix .. 'dead_letters:'
 local begun = (now_us - now_us % 1000) / 1000
 local now = now_us % 1000 == 0 and begun or begun + 1
-local dead_topics = prefix .. 'dead_topics'
-local function unlist(topic, id)
-  local list = dead_lists .. topic
-  redis.pcall('ZREM', list, id)
-  if redis.pcall('EXISTS', list) == 0 then redis.pcall('ZREM', dead_topics, topic) end
-end
-local function bury(id, bucket, topic, reason, text, has_follower)
-  local letter, list = dead_letters .. id, dead_lists .. topic
-  local missing = has_follower and elsewhere(buckets)
-  if missing then return missing end
-  local was = redis.pcall('HGET', letter, 'topic')
-  local listed = redis.pcall('ZADD', list, string.format('%d', now), id)
-  if type(listed) == 'table' then
-    return redis.error_reply(listed.err .. ' (dead letters ' .. list .. ')')
-  end
-  local renamed = redis.pcall('RENAME', bucket, letter)
-  if renamed.err then
-    if was ~= topic then unlist(topic, id) end
-    return redis.error_reply(renamed.err .. ' (RENAME to ' .. dead_letters .. '…)')
-  end
-  if type(was) == 'string' and was ~= topic then unlist(was, id) end
-  redis.pcall('HSET', letter, 'reason', reason, 'died', string.format('%d', now))
-  if text ~= '' then redis.pcall('HSET', letter, 'error', text) end
-  redis.pcall('PERSIST', letter)
-  redis.pcall('ZADD', dead_topics, 'NX', string.format('%d', now), topic)
-end
 local function lifetime_left(ttl, token, lent)
   if ttl < 0 then return ttl end
   local reserved = math.floor(token / 1000)
@@ -99,10 +68,38 @@ local function lifetime_left(ttl, token, lent)
   return math.max(ttl - lent + now - reserved, 1)
 end
 --
+local FOLLOWER_BYTE = 43
+local function has_follower(text) return text and string.byte(text) == FOLLOWER_BYTE end
+local FOLLOWER_MARK = '+'
+local function keep_follower(before, text) return has_follower(before) and FOLLOWER_MARK .. text or text end
 local function lease_text(attempts, token, lent, left)
   return string.format('%d %d %d %d', attempts, token, lent, left >= 0 and now + left or 0)
 end
-local FOLLOWER_MARK = '+'
+local function score_of(ms)
+  local rest = ms % 1000
+  if rest == 0 then return string.format('%d', ms / 1000) end
+  return string.format('%d.%03d', (ms - rest) / 1000, rest)
+end
+local SOON = 1800
+local known_topics = prefix .. 'topics'
+local USED_EACH = 60
+local function used_at(seconds)
+  return string.format('%d', seconds - seconds % USED_EACH)
+end
+local topics_due = prefix .. 'topics_due'
+local function register_use(topic, seconds, due)
+  redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
+  if due - seconds > SOON then redis.pcall('ZADD', topics_due, 'GT', string.format('%d', due - due % SOON + 2 * SOON), topic) end
+end
+local function register_wait(topic, seconds, due)
+  if due - seconds > SOON then register_use(topic, seconds, due) end
+end
+local lengths = {}
+local function make_ready(topic, id, command)
+  local length = redis.pcall(command or 'LPUSH', queues .. topic, id)
+  if type(length) == 'table' then return length end
+  lengths[topic] = length
+end
 local reserved_counts = prefix .. 'reserved'
 local HAS_SLOTS = 1649267441664
 local function count_reserved(by_topic, ids)
@@ -173,165 +170,13 @@ local function count_reserved(by_topic, ids)
     end
   end
 end
-local FIELDS = 6
-local first_bucket = buckets .. ARGV[2]
-local err = not_writable() or not_permitted('ZREM', pool, '') or not_permitted('PEXPIRE', first_bucket, '1')
-  or not_permitted('HSET', first_bucket, 'error', '')
-if err then return err end
-for i = 1, #ARGV, FIELDS do
-  err = ARGV[i + 3] == '0' and elsewhere(queues .. ARGV[i])
-  if err then return err end
-end
-local asked = {}
-for i = 2, #ARGV, FIELDS do asked[#asked + 1] = ARGV[i] end
-local scores = redis.call('ZMSCORE', pool, unpack(asked)) -- all at once: the pool may end with the first of them
-
--- Of the job at ARGV[i]: what the bucket says; what the reply says if the lease is not held; and why it is to be a dead letter.
--- All are read before the first write, for the call to be refused, and tried again, if a slot is on its way.
-local jobs, whys, reasons = {}, {}, {}
-for i = 1, #ARGV, FIELDS do
-  local most = ARGV[i + 4]
-  local job, unread = leased_job(scores[(i - 1) / FIELDS + 1], buckets .. ARGV[i + 1], ARGV[i], ARGV[i + 2], 'options')
-  jobs[i], whys[i] = job, unread and unread.err or LEASE_LOST
-  if job and most == BURY then
-    reasons[i] = ARGV[i + 3]
-  elseif job and most ~= REFUND then
-    local limit = read_options(job[3])
-    if limit == 0 then limit = tonumber(most) end
-    local attempts = limit > 0 and read_lease(job[1])
-    if attempts and attempts >= limit then reasons[i] = string.format('all %d attempts used up', attempts) end
-  end
-  local missing = not_here(unread) or reasons[i] and elsewhere(dead_letters)
-  if missing then return missing end
-end
-redis.call('ZREM', pool, '') -- takes nothing; behind a write, nothing is refused at maxmemory
-
-local ended, ids, followers = {}, {}, {} -- leases, by topic, and their jobs; IDs of dead letters
-local reply, some_returned = {}, false
-for i = 1, #ARGV, FIELDS do
-  local topic, id, job, reason = ARGV[i], ARGV[i + 1], jobs[i], reasons[i]
-  local what = not job and whys[i] or reason and ARGV[i + 4] ~= BURY and EXHAUSTED or nil
-  local has_follower = reason and string.byte(job[1]) == FOLLOWER_BYTE
-  local failed = reason and bury(id, buckets .. id, topic, reason, ARGV[i + 5], has_follower)
-  if failed then
-    what, jobs[i] = failed.err, nil
-  elseif job then
-    ended[topic], ids[#ids + 1] = (ended[topic] or 0) - 1, id
-    some_returned = some_returned or not reason
-    if reason then redis.call('ZREM', pool, id) end
-    if has_follower then followers[#followers + 1] = id end
-  end
-  if what then
-    reply[#reply + 1], reply[#reply + 2] = (i - 1) / FIELDS + 1, what
-  end
-end
-
-if some_returned then
-  local ANNOUNCED_WITHIN = 60000
-  local first_due_channel = prefix .. 'first_due'
-  local function announce(score, wait)
-    if wait > ANNOUNCED_WITHIN then return end
-    local overdue_until = time[1] .. '.' .. string.sub('00000' .. time[2], -6)
-    local sooner = redis.pcall('ZCOUNT', pool, '(' .. overdue_until, '(' .. score)
-    if sooner == 0 then redis.pcall('SPUBLISH', first_due_channel, string.format('%d', wait)) end
-  end
-  local lengths = {}
-  local function make_ready(topic, id, command)
-    local length = redis.pcall(command or 'LPUSH', queues .. topic, id)
-    if type(length) == 'table' then return length end
-    lengths[topic] = length
-  end
-  local MOST_DEAD = 100
-  local waiters = prefix .. 'waiting:'
-  local wake_channels = prefix .. 'wake:'
-  local function wake(topic, jobs, made_ready)
-    for _ = 1, MOST_DEAD do
-      local first = redis.pcall('ZPOPMIN', waiters .. topic)
-      if not first[1] then
-        if not first.err then return false end
-        local parked_queues = prefix .. 'paused_queue:'
-        local pauses = prefix .. 'paused'
-        local function is_parked(topic, reply)
-          return reply.err and string.find(reply.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', pauses, topic)[1]
-        end
-        if not is_parked(topic, first) then return false, first.err end
-        local queue, parked = queues .. topic, parked_queues .. topic
-        for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
-          local id = redis.pcall('LMOVE', queue, parked, 'RIGHT', 'LEFT')
-          if type(id) ~= 'string' then break end
-        end
-        return false
-      end
-      local receivers = redis.pcall('SPUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
-      if type(receivers) == 'table' then return false, receivers.err end
-      if receivers > 0 then return true end
-    end
-    return false
-  end
-  local function wake_all()
-    for topic, length in pairs(lengths) do wake(topic, length) end
-  end
-  local function score_of(ms)
-    local rest = ms % 1000
-    if rest == 0 then return string.format('%d', ms / 1000) end
-    return string.format('%d.%03d', (ms - rest) / 1000, rest)
-  end
-  local SOON = 1800
-  local known_topics = prefix .. 'topics'
-  local USED_EACH = 60
-  local function used_at(seconds)
-    return string.format('%d', seconds - seconds % USED_EACH)
-  end
-  local topics_due = prefix .. 'topics_due'
-  local function register_use(topic, seconds, due)
-    redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
-    if due - seconds > SOON then redis.pcall('ZADD', topics_due, 'GT', string.format('%d', due - due % SOON + 2 * SOON), topic) end
-  end
-  local function register_wait(topic, seconds, due)
-    if due - seconds > SOON then register_use(topic, seconds, due) end
-  end
-  local first_due = math.huge
-
-  -- Puts the job at ARGV[i] into the pool, or into its queue, and a released one in front.
-  local function put_back(i, job)
-    local topic, id, delay, refund, text = ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 3]), ARGV[i + 4] == REFUND, ARGV[i + 5]
-    local name = buckets .. id
-    local attempts, token, lent = read_lease(job[1])
-    local left = lifetime_left(redis.call('PTTL', name), token, lent)
-    if left >= 0 then left = left + delay end
-    local lease = lease_text(math.max(refund and attempts - 1 or attempts, 0), token, 0, left)
-    if string.byte(job[1]) == FOLLOWER_BYTE then lease = FOLLOWER_MARK .. lease end
-    redis.call('HSET', name, 'lease', lease)
-    if text ~= '' then redis.call('HSET', name, 'error', text) end
-    if left >= 0 then redis.call('PEXPIRE', name, string.format('%d', left)) end
-    if delay > 0 then
-      redis.call('ZADD', pool, score_of(now + delay), id)
-      register_wait(topic, now / 1000, (now + delay) / 1000)
-      first_due = math.min(first_due, now + delay)
-    else
-      redis.call('ZREM', pool, id)
-      local refused = make_ready(topic, id, refund and 'RPUSH')
-      if refused then redis.call('ZADD', pool, score_of(now), id) end -- the server will name what keeps it out
-    end
-  end
-
-  for i = 1, #ARGV, FIELDS do
-    if jobs[i] and not reasons[i] then put_back(i, jobs[i]) end
-  end
-  count_reserved(ended, ids)
-  if first_due < math.huge then announce(score_of(first_due), first_due - now) end
-  wake_all()
-else
-  count_reserved(ended, ids)
-end
-if #followers == 0 then return reply end
-
-local CLOCK_SLACK = 500
-local function pushed_again(ttl, expires)
-  return expires > 0 and ttl >= 0 and now + ttl - expires > CLOCK_SLACK
-end
-local function options_text(most, ttr, lifetime)
-  return string.format('%d %d %d', most, ttr, lifetime)
+local ANNOUNCED_WITHIN = 60000
+local first_due_channel = prefix .. 'first_due'
+local function announce(score, wait)
+  if wait > ANNOUNCED_WITHIN then return end
+  local overdue_until = time[1] .. '.' .. string.sub('00000' .. time[2], -6)
+  local sooner = redis.pcall('ZCOUNT', pool, '(' .. overdue_until, '(' .. score)
+  if sooner == 0 then redis.pcall('SPUBLISH', first_due_channel, string.format('%d', wait)) end
 end
 local MOST_DEAD = 100
 local waiters = prefix .. 'waiting:'
@@ -360,29 +205,118 @@ local function wake(topic, jobs, made_ready)
   end
   return false
 end
-local function score_of(ms)
-  local rest = ms % 1000
-  if rest == 0 then return string.format('%d', ms / 1000) end
-  return string.format('%d.%03d', (ms - rest) / 1000, rest)
+local function wake_all()
+  for topic, length in pairs(lengths) do wake(topic, length) end
 end
-local ANNOUNCED_WITHIN = 60000
-local first_due_channel = prefix .. 'first_due'
-local function announce(score, wait)
-  if wait > ANNOUNCED_WITHIN then return end
-  local overdue_until = time[1] .. '.' .. string.sub('00000' .. time[2], -6)
-  local sooner = redis.pcall('ZCOUNT', pool, '(' .. overdue_until, '(' .. score)
-  if sooner == 0 then redis.pcall('SPUBLISH', first_due_channel, string.format('%d', wait)) end
+local FIELDS = 6
+local first_bucket = buckets .. ARGV[2]
+local err = not_writable() or not_permitted('ZREM', pool, '') or not_permitted('PEXPIRE', first_bucket, '1')
+  or not_permitted('HSET', first_bucket, 'error', '')
+if err then return err end
+local asked, ended, ids, followers = {}, {}, {}, nil
+for i = 2, #ARGV, FIELDS do asked[#asked + 1] = ARGV[i] end
+local scores = redis.call('ZMSCORE', pool, unpack(asked)) -- all at once: the pool may end with the first of them
+
+-- Of each job: what the bucket says, or else what the reply says; and why it is to be a dead letter.
+local jobs, whats, reasons = {}, {}, {}
+for k, id in ipairs(asked) do
+  local i = FIELDS * k - 5
+  local job, unread = leased_job(scores[k], buckets .. id, ARGV[i], ARGV[i + 2], 'options')
+  jobs[k], whats[k] = job, not job and (unread and unread.err or LEASE_LOST) or nil
+  if job and ARGV[i + 4] ~= REFUND then
+    local limit = read_options(job[3])
+    if limit == 0 then limit = tonumber(ARGV[i + 4]) end
+    local attempts = limit > 0 and read_lease(job[1])
+    if attempts and attempts >= limit then reasons[k] = string.format('all %d attempts used up', attempts) end
+  end
+  local missing = not_here(unread) or ARGV[i + 3] == '0' and elsewhere(queues .. ARGV[i]) or reasons[k] and elsewhere(dead_letters)
+  if missing then return missing end -- before the first write, so that the whole call is refused, and tried again
 end
-local known_topics = prefix .. 'topics'
-local USED_EACH = 60
-local function used_at(seconds)
-  return string.format('%d', seconds - seconds % USED_EACH)
+redis.call('ZREM', pool, '') -- takes nothing; behind a write, nothing is refused at maxmemory
+
+local first_due = math.huge
+
+-- Puts the job at ARGV[i] into the pool, or into its ready queue: in front if it is released.
+local function put_back(id, i, job)
+  local topic, delay, refund, text, name = ARGV[i], tonumber(ARGV[i + 3]), ARGV[i + 4] == REFUND, ARGV[i + 5], buckets .. id
+  local attempts, token, lent = read_lease(job[1])
+  local left = lifetime_left(redis.call('PTTL', name), token, lent)
+  if left >= 0 then left = left + delay end
+  redis.call('HSET', name, 'lease', keep_follower(job[1], lease_text(math.max(refund and attempts - 1 or attempts, 0), token, 0, left)))
+  if text ~= '' then redis.call('HSET', name, 'error', text) end
+  if left >= 0 then redis.call('PEXPIRE', name, string.format('%d', left)) end
+  if delay > 0 then
+    redis.call('ZADD', pool, score_of(now + delay), id)
+    register_wait(topic, now / 1000, (now + delay) / 1000)
+    first_due = math.min(first_due, now + delay)
+  else
+    redis.call('ZREM', pool, id)
+    local refused = make_ready(topic, id, refund and 'RPUSH')
+    if refused then redis.call('ZADD', pool, score_of(now), id) end -- the server will name what keeps it out
+  end
 end
-local SOON = 1800
-local topics_due = prefix .. 'topics_due'
-local function register_use(topic, seconds, due)
-  redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
-  if due - seconds > SOON then redis.pcall('ZADD', topics_due, 'GT', string.format('%d', due - due % SOON + 2 * SOON), topic) end
+
+local reply = {}
+for k, id in ipairs(asked) do
+  local i, job = FIELDS * k - 5, jobs[k]
+  if job and reasons[k] then
+    local dead_lists = prefix .. 'dead_letters:'
+    local dead_topics = prefix .. 'dead_topics'
+    local function unlist(topic, id)
+      local list = dead_lists .. topic
+      redis.pcall('ZREM', list, id)
+      if redis.pcall('EXISTS', list) == 0 then redis.pcall('ZREM', dead_topics, topic) end
+    end
+    local function bury(id, bucket, topic, reason, text, has_follower)
+      local letter, list = dead_letters .. id, dead_lists .. topic
+      local missing = has_follower and elsewhere(buckets)
+      if missing then return missing end
+      local was = redis.pcall('HGET', letter, 'topic')
+      local listed = redis.pcall('ZADD', list, string.format('%d', now), id)
+      if type(listed) == 'table' then
+        return redis.error_reply(listed.err .. ' (dead letters ' .. list .. ')')
+      end
+      local renamed = redis.pcall('RENAME', bucket, letter)
+      if renamed.err then
+        if was ~= topic then unlist(topic, id) end
+        return redis.error_reply(renamed.err .. ' (RENAME to ' .. dead_letters .. '…)')
+      end
+      if type(was) == 'string' and was ~= topic then unlist(was, id) end
+      redis.pcall('HSET', letter, 'reason', reason, 'died', string.format('%d', now))
+      if text ~= '' then redis.pcall('HSET', letter, 'error', text) end
+      redis.pcall('PERSIST', letter)
+      redis.pcall('ZADD', dead_topics, 'NX', string.format('%d', now), topic)
+    end
+    local EXHAUSTED = 10
+    local has_follower = string.byte(job[1]) == FOLLOWER_BYTE
+    local failed = bury(id, buckets .. id, ARGV[i], reasons[k], ARGV[i + 5], has_follower)
+    whats[k] = failed and failed.err or EXHAUSTED
+    if failed then
+      job = nil
+    else
+      redis.call('ZREM', pool, id)
+      if has_follower then
+        followers = followers or {}
+        followers[#followers + 1] = id
+      end
+    end
+  elseif job then
+    put_back(id, i, job)
+  end
+  if job then ended[ARGV[i]], ids[#ids + 1] = (ended[ARGV[i]] or 0) - 1, id end
+  if whats[k] then reply[#reply + 1], reply[#reply + 2] = k, whats[k] end
+end
+count_reserved(ended, ids)
+if first_due < math.huge then announce(score_of(first_due), first_due - now) end
+wake_all()
+if not followers then return reply end
+
+local CLOCK_SLACK = 500
+local function pushed_again(ttl, expires)
+  return expires > 0 and ttl >= 0 and now + ttl - expires > CLOCK_SLACK
+end
+local function options_text(most, ttr, lifetime)
+  return string.format('%d %d %d', most, ttr, lifetime)
 end
 local function follow_up(id, from)
   local name = buckets .. id

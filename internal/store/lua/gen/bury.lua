@@ -1,0 +1,254 @@
+-- bury: makes dead letters of reserved jobs. A job's follower takes its place.
+--
+-- KEYS[1] job pool
+-- ARGV of each job, 1,000 at most, no ID twice: topic, ID, token, reason, and the error, or ''
+-- Returns {place, why, place, why, …} of the jobs that it did not bury: LEASE_LOST, or the error, a text. Nothing has changed for these.
+-- Errors: WRONGTYPE of the pool, NOPERM. Nothing has changed then.
+-- Atomic because the lease must not end between the check and the burial.
+-- Cost: O(log n) of the pool, and of the topic's dead letters, for each job.
+local pool = KEYS[1]
+local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
+local buckets = prefix .. 'job_bucket:'
+local time = redis.call('TIME')
+local now_us = time[1] * 1000000 + time[2]
+local now_s = now_us / 1000000
+local function is_lease(score)
+  local part = score * 1000 % 1
+  return part > 0.0005 and part < 0.9995 and score - 4294967296 < 0
+end
+local function unreadable(reply)
+  return type(reply) == 'table' and reply.err and not string.find(reply.err, 'WRONGTYPE', 1, true)
+end
+local function leased_job(score, bucket, topic, token, ...)
+  score = score and tonumber(score)
+  if not score or score <= now_s or not is_lease(score) then return nil end
+  local job = redis.pcall('HMGET', bucket, 'lease', 'topic', ...)
+  if unreadable(job) then return nil, job end
+  if job[2] == topic and job[1] and string.match(job[1], '^%+?%d+ (%d+)') == token then return job end
+end
+local FOLLOWER_BYTE = 43
+local dead_letters = prefix .. 'dead_letter:'
+local dead_lists = prefix .. 'dead_letters:'
+local begun = (now_us - now_us % 1000) / 1000
+local now = now_us % 1000 == 0 and begun or begun + 1
+local dead_topics = prefix .. 'dead_topics'
+local function unlist(topic, id)
+  local list = dead_lists .. topic
+  redis.pcall('ZREM', list, id)
+  if redis.pcall('EXISTS', list) == 0 then redis.pcall('ZREM', dead_topics, topic) end
+end
+local function bury(id, bucket, topic, reason, text, has_follower)
+  local letter, list = dead_letters .. id, dead_lists .. topic
+  local was = redis.pcall('HGET', letter, 'topic')
+  local listed = redis.pcall('ZADD', list, string.format('%d', now), id)
+  if type(listed) == 'table' then
+    return redis.error_reply(listed.err .. ' (dead letters ' .. list .. ')')
+  end
+  local renamed = redis.pcall('RENAME', bucket, letter)
+  if renamed.err then
+    if was ~= topic then unlist(topic, id) end
+    return redis.error_reply(renamed.err .. ' (RENAME to ' .. dead_letters .. '…)')
+  end
+  if type(was) == 'string' and was ~= topic then unlist(was, id) end
+  redis.pcall('HSET', letter, 'reason', reason, 'died', string.format('%d', now))
+  if text ~= '' then redis.pcall('HSET', letter, 'error', text) end
+  redis.pcall('PERSIST', letter)
+  redis.pcall('ZADD', dead_topics, 'NX', string.format('%d', now), topic)
+end
+local LEASE_LOST = 9
+local reserved_counts = prefix .. 'reserved'
+local HAS_SLOTS = 1649267441664
+local function count_reserved(by_topic, ids)
+  for topic, change in pairs(by_topic) do
+    local count = redis.pcall('HINCRBY', reserved_counts, topic, change)
+    if type(count) ~= 'number' then
+    elseif count <= 0 then
+      redis.pcall('HDEL', reserved_counts, topic)
+    elseif count >= HAS_SLOTS and change < 0 then
+      local slots = prefix .. 'slots:'
+      local throttled = prefix .. 'held_back:'
+      local waiters = prefix .. 'waiting:'
+      local function wake_throttled(topic)
+        if redis.pcall('EXISTS', throttled .. topic, waiters .. topic) == 0 then return nil end
+        local queues = prefix .. 'ready_queue:'
+        local paused_waiters = prefix .. 'paused_waiting:'
+        local WAITING_FOR = 3600000
+        local function end_throttling(topic)
+          local all, waiting = redis.pcall('ZPOPMIN', throttled .. topic, 1000), waiters .. topic
+          if all[1] and redis.pcall('TYPE', waiting).ok == 'hash' then waiting = paused_waiters .. topic end
+          for i = 1, #all, 2 do redis.pcall('ZADD', waiting, 'NX', all[i + 1], all[i]) end
+          if all[1] then redis.pcall('PEXPIRE', waiting, WAITING_FOR) end
+        end
+        local MOST_DEAD = 100
+        local wake_channels = prefix .. 'wake:'
+        local function wake(topic, jobs, made_ready)
+          for _ = 1, MOST_DEAD do
+            local first = redis.pcall('ZPOPMIN', waiters .. topic)
+            if not first[1] then
+              if not first.err then return false end
+              local parked_queues = prefix .. 'paused_queue:'
+              local pauses = prefix .. 'paused'
+              local function is_parked(topic, reply)
+                return reply.err and string.find(reply.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', pauses, topic)[1]
+              end
+              if not is_parked(topic, first) then return false, first.err end
+              local queue, parked = queues .. topic, parked_queues .. topic
+              for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
+                local id = redis.pcall('LMOVE', queue, parked, 'RIGHT', 'LEFT')
+                if type(id) ~= 'string' then break end
+              end
+              return false
+            end
+            local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
+            if type(receivers) == 'table' then return false, receivers.err end
+            if receivers > 0 then return true end
+          end
+          return false
+        end
+        local function wake_next_throttled(topic)
+          local jobs = redis.pcall('LLEN', queues .. topic)
+          if type(jobs) ~= 'number' then return false end
+          if jobs == 0 then
+            end_throttling(topic)
+            return false
+          end
+          for _ = 1, 100 do
+            local first = redis.pcall('ZPOPMIN', throttled .. topic)
+            if not first[1] then return wake(topic, jobs) end
+            local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
+            if receivers ~= 0 then return type(receivers) == 'number' end
+          end
+          return false
+        end
+        return wake_next_throttled(topic)
+      end
+      if ids then redis.pcall('ZREM', slots .. topic, unpack(ids)) end
+      wake_throttled(topic)
+    end
+  end
+end
+local FIELDS = 5
+local ids = {}
+for i = 2, #ARGV, FIELDS do ids[#ids + 1] = ARGV[i] end
+local scores = redis.call('ZMSCORE', pool, unpack(ids)) -- all at once: the pool may end with the first of them
+
+
+
+
+
+redis.call('ZREM', pool, '') -- takes nothing; behind a write, nothing is refused at maxmemory
+
+local reply, ended, buried, followers = {}, {}, {}, nil
+for k, id in ipairs(ids) do
+  local i, name = FIELDS * k - 4, buckets .. id
+  local topic = ARGV[i]
+  local job, err = leased_job(scores[k], name, topic, ARGV[i + 2])
+  local has_follower = job and string.byte(job[1]) == FOLLOWER_BYTE
+  if job then err = bury(id, name, topic, ARGV[i + 3], ARGV[i + 4], has_follower) end
+  if err or not job then
+    reply[#reply + 1], reply[#reply + 2] = k, err and err.err or LEASE_LOST
+  else
+    redis.call('ZREM', pool, id)
+    ended[topic], buried[#buried + 1] = (ended[topic] or 0) - 1, id
+    if has_follower then
+      followers = followers or {}
+      followers[#followers + 1] = id
+    end
+  end
+end
+count_reserved(ended, buried)
+if not followers then return reply end
+
+local function read_lease(text)
+  if not text then return 0, 0, 0, 0 end
+  local attempts, token, lent, expires = string.match(text, '^%+?(%d+) (%d+) (%-?%d+) ?(%d*)$')
+  return tonumber(attempts) or 0, tonumber(token) or 0, tonumber(lent) or 0, tonumber(expires) or 0
+end
+local CLOCK_SLACK = 500
+local function pushed_again(ttl, expires)
+  return expires > 0 and ttl >= 0 and now + ttl - expires > CLOCK_SLACK
+end
+local DEFAULT_LIFETIME = 604800000
+local function options_text(most, ttr, lifetime)
+  return string.format('%d %d %d', most, ttr, lifetime)
+end
+local queues = prefix .. 'ready_queue:'
+local MOST_DEAD = 100
+local waiters = prefix .. 'waiting:'
+local wake_channels = prefix .. 'wake:'
+local function wake(topic, jobs, made_ready)
+  for _ = 1, MOST_DEAD do
+    local first = redis.pcall('ZPOPMIN', waiters .. topic)
+    if not first[1] then
+      if not first.err then return false end
+      local parked_queues = prefix .. 'paused_queue:'
+      local pauses = prefix .. 'paused'
+      local function is_parked(topic, reply)
+        return reply.err and string.find(reply.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', pauses, topic)[1]
+      end
+      if not is_parked(topic, first) then return false, first.err end
+      local queue, parked = queues .. topic, parked_queues .. topic
+      for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
+        local id = redis.pcall('LMOVE', queue, parked, 'RIGHT', 'LEFT')
+        if type(id) ~= 'string' then break end
+      end
+      return false
+    end
+    local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
+    if type(receivers) == 'table' then return false, receivers.err end
+    if receivers > 0 then return true end
+  end
+  return false
+end
+local function score_of(ms)
+  local rest = ms % 1000
+  if rest == 0 then return string.format('%d', ms / 1000) end
+  return string.format('%d.%03d', (ms - rest) / 1000, rest)
+end
+local ANNOUNCED_WITHIN = 60000
+local first_due_channel = prefix .. 'first_due'
+local function announce(score, wait)
+  if wait > ANNOUNCED_WITHIN then return end
+  local overdue_until = time[1] .. '.' .. string.sub('00000' .. time[2], -6)
+  local sooner = redis.pcall('ZCOUNT', pool, '(' .. overdue_until, '(' .. score)
+  if sooner == 0 then redis.pcall('PUBLISH', first_due_channel, string.format('%d', wait)) end
+end
+local known_topics = prefix .. 'topics'
+local USED_EACH = 60
+local function used_at(seconds)
+  return string.format('%d', seconds - seconds % USED_EACH)
+end
+local SOON = 1800
+local topics_due = prefix .. 'topics_due'
+local function register_use(topic, seconds, due)
+  redis.pcall('ZADD', known_topics, 'GT', used_at(seconds), topic)
+  if due - seconds > SOON then redis.pcall('ZADD', topics_due, 'GT', string.format('%d', due - due % SOON + 2 * SOON), topic) end
+end
+local function follow_up(id, from)
+  local name = buckets .. id
+  local follower = redis.call('HMGET', from, 'next', 'next_body', 'lease')
+  local due, lifetime, most, ttr, topic = string.match(follower[1] or '', '^(%d+) (%d+) (%d+) (%d+) (.*)$')
+  local _, _, _, expires = read_lease(follower[3])
+  if not due or pushed_again(redis.call('PTTL', from), expires) then
+    redis.call('DEL', name)
+    redis.call('ZREM', pool, id)
+    return
+  end
+  due = tonumber(due)
+  local usual = most == '0' and ttr == '0' and lifetime - DEFAULT_LIFETIME == 0
+  redis.call('HSET', name, 'topic', topic, 'body', follower[2] or '', 'options', options_text(most, ttr, lifetime))
+  redis.call('HDEL', name, 'lease', 'error', 'first', 'next', 'next_body', usual and 'options' or 'error')
+  if from ~= name then redis.call('HDEL', from, 'next', 'next_body') end
+  redis.call('PEXPIRE', name, string.format('%d', math.max(due - now, 0) + lifetime))
+  local length = due < now and redis.pcall('LPUSH', queues .. topic, id)
+  if type(length) == 'number' then
+    redis.call('ZREM', pool, id)
+    wake(topic, length)
+  else
+    redis.call('ZADD', pool, score_of(math.max(due, now)), id)
+    announce(score_of(math.max(due, now)), math.max(due - now, 0))
+  end
+  register_use(topic, now / 1000, due / 1000)
+end
+for _, id in ipairs(followers) do follow_up(id, dead_letters .. id) end
+return reply
