@@ -11,25 +11,25 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
-	"github.com/mix-basic/delayer/internal/duration"
 	"github.com/mix-basic/delayer/internal/inspect"
 )
 
 // subject is what an action applies to.
 type subject struct {
-	page  string                          // page that the action belongs to
+	page  string                          // path of the page that the action belongs to
+	show  func(*Dashboard, *page) error   // shows that page
 	needs []string                        // required values; the page takes the last one
 	count func(a *act) (n int, err error) // nil for single subjects
 }
 
 var (
-	oneJob      = &subject{page: "/ui/job", needs: []string{"id"}}
-	readyJobs   = &subject{page: "/ui/topic", needs: []string{"topic"}, count: (*act).ready}
-	oneSchedule = &subject{page: "/ui/schedules", needs: []string{"schedule"}}
-	wholeTopic  = &subject{page: "/ui/topic", needs: []string{"topic"}}
-	oneLetter   = &subject{page: "/ui/dead/topic", needs: []string{"id", "topic"}}
-	deadLetters = &subject{page: "/ui/dead/topic", needs: []string{"topic"}, count: (*act).letters}
-	ticked      = &subject{page: "/ui/dead/topic", needs: []string{"topic"}, count: func(a *act) (int, error) { return len(a.IDs), nil }}
+	oneJob      = &subject{"/ui/job", (*Dashboard).job, []string{"id"}, nil}
+	readyJobs   = &subject{"/ui/topic", (*Dashboard).topic, []string{"topic"}, (*act).ready}
+	oneSchedule = &subject{"/ui/schedules", (*Dashboard).schedules, []string{"schedule"}, nil}
+	wholeTopic  = &subject{"/ui/topic", (*Dashboard).topic, []string{"topic"}, nil}
+	oneLetter   = &subject{"/ui/dead/topic", (*Dashboard).deadTopic, []string{"id", "topic"}, nil}
+	deadLetters = &subject{"/ui/dead/topic", (*Dashboard).deadTopic, []string{"topic"}, (*act).letters}
+	ticked      = &subject{"/ui/dead/topic", (*Dashboard).deadTopic, []string{"topic"}, func(a *act) (int, error) { return len(a.IDs), nil }}
 )
 
 // action is something a user can do. It is done by a POST; if it cannot be undone, a page asks for
@@ -45,7 +45,7 @@ type action struct {
 var actions = map[string]action{
 	"remove":           {oneJob, true, func(a *act) (int, error) { return one(a.client.Remove(a.ctx, a.ID)) }},
 	"reschedule":       {oneJob, false, (*act).reschedule},
-	"deliver":          {oneJob, false, (*act).reschedule},
+	"deliver":          {oneJob, false, (*act).deliver},
 	"requeue":          {oneJob, false, func(a *act) (int, error) { return oneUnless(a.client.Requeue(a.ctx, a.ID)) }},
 	"drop":             {oneLetter, true, func(a *act) (int, error) { return a.client.DropDead(a.ctx, a.Topic, a.ID) }},
 	"purge":            {readyJobs, true, func(a *act) (int, error) { return a.inspector.Purge(a.ctx, a.Topic, a.Most) }},
@@ -78,7 +78,6 @@ type act struct {
 	Dead     inspect.DeadFilter // filter for the topic's dead letters
 	Most     int                // maximum number of ready jobs to purge
 	Count    int                // number of subjects; inspect.Unknown if it can't be read
-	delay    time.Duration
 }
 
 // Counted reports whether Count applies.
@@ -103,11 +102,26 @@ func one(done bool, err error) (int, error) {
 func oneUnless(err error) (int, error) { return one(err == nil, err) }
 
 func (a *act) reschedule() (int, error) {
-	return oneUnless(a.client.Reschedule(a.ctx, a.ID, a.delay))
+	delay, err := a.duration("delay")
+	if err != nil {
+		return 0, err
+	}
+	return oneUnless(a.client.Reschedule(a.ctx, a.ID, delay))
 }
 
+func (a *act) deliver() (int, error) { return oneUnless(a.client.Reschedule(a.ctx, a.ID, 0)) }
+
 func (a *act) pause() (int, error) {
-	return oneUnless(a.client.Pause(a.ctx, a.Topic, client.PauseOptions{For: a.delay, Note: strings.TrimSpace(a.form.Get("note"))}))
+	length, err := a.duration("for")
+	if a.typed("for") == "" { // without end
+		err = nil
+	} else if err == nil && length <= 0 { // must not mean without end
+		err = &wrong{"wrong.for", a.typed("for"), "for"}
+	}
+	if err != nil {
+		return 0, err
+	}
+	return oneUnless(a.client.Pause(a.ctx, a.Topic, client.PauseOptions{For: length, Note: a.typed("note")}))
 }
 
 // requeueSelected continues after dead letters that cannot be requeued because a job with their ID exists.
@@ -130,33 +144,33 @@ func (a *act) requeueSelected() (done int, err error) {
 	return done, err
 }
 
-// counts returns the topic's counts of all partitions.
-func (a *act) counts() (inspect.Counts, error) {
+// counts returns the topic's counts over all partitions, and Redis's time.
+func (a *act) counts() (inspect.TopicCounts, time.Time, error) {
 	counts, err := a.inspector.CountsOf(a.ctx, a.Topic)
-	return counts, cmp.Or(err, counts.Broken())
+	if err = cmp.Or(err, counts.Broken()); err != nil {
+		return inspect.TopicCounts{}, time.Time{}, err
+	}
+	return counts.Topics[0], counts.Time, nil
 }
 
 // ready returns the topic's number of ready jobs.
 func (a *act) ready() (int, error) {
-	counts, err := a.counts()
-	if err != nil {
-		return 0, err
-	}
-	return counts.Topics[0].Ready, nil
+	counts, _, err := a.counts()
+	return counts.Ready, err
 }
 
 // letters returns the number of selected dead letters. A group has to be searched; all of a topic are
 // counted.
 func (a *act) letters() (int, error) {
-	counts, err := a.counts()
+	counts, now, err := a.counts()
 	if err != nil {
 		return 0, err
 	}
 	if a.Dead.Before.IsZero() {
-		a.Dead.Before = counts.Time // excludes letters that die while the confirmation is open
+		a.Dead.Before = now // excludes letters that die while the confirmation is open
 	}
-	if all := counts.Topics[0].Dead; all > 0 && !a.Dead.Whole {
-		return all, nil
+	if counts.Dead > 0 && !a.Dead.Whole {
+		return counts.Dead, nil
 	}
 	return a.inspector.CountDead(a.ctx, a.Dead)
 }
@@ -165,51 +179,30 @@ func (a *act) letters() (int, error) {
 func (p *page) asked() (*act, error) {
 	name := p.r.PathValue("action")
 	found, ok := actions[name]
-	if !ok {
+	switch {
+	case !ok:
 		return nil, errNoPage
-	}
-	if p.ReadOnly {
+	case p.ReadOnly:
 		return nil, errReadOnly
 	}
 	get := p.form.Get
-	a := &act{page: p, action: found, Action: name, ID: get("id"), Topic: get("topic"), Schedule: get("schedule"), Most: math.MaxInt, Count: inspect.Unknown}
-	a.Dead.Topic = a.Topic
-	if p.form.Has("most") {
-		a.Most = countOf(get("most"))
-	}
-	if get("group") != "" || get("reason") != "" || get("error") != "" { // part of a group's key: the group without reason and error has only "group"
-		a.Dead.Reason, a.Dead.Error, a.Dead.Whole = get("reason"), get("error"), true
-	}
+	a := &act{page: p, action: found, Action: name, ID: get("id"), IDs: p.form["selected"], Topic: get("topic"), Schedule: get("schedule"), Most: math.MaxInt, Count: inspect.Unknown}
+	a.Dead = inspect.DeadFilter{Topic: a.Topic, Reason: get("reason"), Error: get("error")}
+	a.Dead.Whole = get("group") != "" || a.Dead.Reason != "" || a.Dead.Error != "" // the group without reason and error has only "group"
 	if before, err := strconv.ParseInt(get("before"), 10, 64); err == nil {
 		a.Dead.Before = time.UnixMicro(before)
 	}
+	if p.form.Has("most") {
+		a.Most = countOf(get("most"))
+	}
 	err := p.needs(found.of.needs...)
-	if ids := p.form["selected"]; len(ids) <= maxSelected {
-		a.IDs = ids
-	} else {
-		err = &wrong{"wrong.many", number(maxSelected), ""}
-	}
-	if err == nil && name == "reschedule" {
-		a.delay, err = durationOf("delay", get("delay"))
-	}
-	if err == nil && name == "pause" && strings.TrimSpace(get("for")) != "" { // empty means without end
-		if a.delay, err = durationOf("for", get("for")); err == nil && a.delay <= 0 { // 0 must not mean without end
-			err = &wrong{"wrong.for", get("for"), "for"}
-		}
+	if len(a.IDs) > maxSelected {
+		a.IDs, err = nil, &wrong{"wrong.many", number(maxSelected), ""}
 	}
 	if a.ID == "" && a.Topic == "" && a.Schedule == "" {
 		return nil, err
 	}
 	return a, err
-}
-
-// durationOf parses the duration typed into the named field.
-func durationOf(name, text string) (time.Duration, error) {
-	d, err := duration.Parse(strings.TrimSpace(text))
-	if err != nil {
-		return 0, &wrong{"wrong." + name, text, name}
-	}
-	return d, nil
 }
 
 // confirm shows the confirmation page. It changes nothing.
@@ -267,13 +260,8 @@ func (a *act) failed(done int, err error) error {
 	}
 	a.sampler.changed.Store(true)
 	a.meet(err, partly)
-	switch {
-	case !a.asks && a.of == oneSchedule:
-		return a.schedules(a.page)
-	case a.of == wholeTopic:
-		return a.topic(a.page)
-	case !a.asks:
-		return a.job(a.page)
+	if !a.asks {
+		return a.of.show(a.Dashboard, a.page)
 	}
 	if a.Counted() {
 		if left, err := a.of.count(a); err == nil {

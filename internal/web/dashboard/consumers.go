@@ -1,7 +1,6 @@
 package dashboard
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 
@@ -16,36 +15,26 @@ const (
 	maxPrograms, maxTopics = 25, 5
 )
 
-// consumed is a topic from its consumers' point of view.
-type consumed struct {
-	topicRow
-	Listening int // inspect.Unknown if unknown
-}
-
-// IsAlone reports whether the topic has ready jobs, neither paused nor throttled, and no visible consumer.
-func (t consumed) IsAlone() bool {
-	return t.Ready > 0 && t.Listening == 0 && t.Reserved == 0 && !t.Paused && t.Held == 0
-}
-
-// consumedOrders are the sort orders: larger values first, then by name.
-var consumedOrders = map[string]func(consumed) int{
-	"name":      func(consumed) int { return 0 },
-	"listening": func(t consumed) int { return t.Listening },
-	"ready":     func(t consumed) int { return t.Ready },
-	"reserved":  func(t consumed) int { return t.Reserved },
-	"overdue":   func(t consumed) int { return int(t.AtLeast) },
+var consumerColumns = []column[topicRow]{
+	{"name", "topic", false, nil},
+	{"listening", "consumers.listening", true, func(t topicRow) int64 { return int64(t.Listening) }},
+	{"reserved", "state.reserved", true, reserved},
+	{"ready", "state.ready", true, ready},
+	{"", "topics.change", true, nil},
+	{"overdue", "topics.overdue", false, overdue},
 }
 
 // listenersTable is a table of waiting programs.
 type listenersTable struct {
-	Shown  []inspect.Listener
-	Others int // number of programs not shown
-	All    int
+	Shown      []inspect.Listener
+	Others     int // number of programs not shown
+	All        int
+	WithTopics bool // there is a column for them
 }
 
-func listenersOf(all []inspect.Listener) listenersTable {
+func listenersOf(all []inspect.Listener, withTopics bool) listenersTable {
 	shown := all[:min(len(all), maxPrograms)]
-	return listenersTable{shown, len(all) - len(shown), len(all)}
+	return listenersTable{shown, len(all) - len(shown), len(all), withTopics}
 }
 
 // TopicsOf returns the topics of a program that are shown.
@@ -62,26 +51,17 @@ type consumersData struct {
 	view
 	paging
 	Programs listenersTable
-	Topics   []consumed
+	Topics   []topicRow
 	Any      bool // there are topics without the filter
 	Refused  bool // the Redis user may not list waiters
 }
 
-// Columns returns the table's columns.
-func (consumersData) Columns() []column {
-	return []column{
-		{"name", "topic", false}, {"listening", "consumers.listening", true}, {"reserved", "state.reserved", true},
-		{"ready", "state.ready", true}, {"", "topics.change", true}, {"overdue", "topics.overdue", false},
-	}
-}
-
 // consumers serves the page of waiting programs and of topics that are or should be consumed.
 func (d *Dashboard) consumers(p *page) error {
-	v, err := d.sampler.latest(p.ctx)
+	v, err := p.latest()
 	if err != nil {
 		return err
 	}
-	p.setClock(v.Time)
 	listeners, err := d.inspector.Listeners(p.ctx, waitedFor(v.Topics))
 	if err != nil {
 		return err
@@ -90,28 +70,24 @@ func (d *Dashboard) consumers(p *page) error {
 	if err != nil {
 		return err
 	}
-	data := consumersData{view: v, paging: p.paging("/ui/consumers", "overdue"), Refused: listeners == nil}
-	data.size = consumedSize
+	data := consumersData{view: v, Refused: listeners == nil}
+	data.paging = p.paging(paging{Path: "/ui/consumers", Sort: "overdue", Columns: consumerColumns, size: consumedSize})
 	if listeners != nil {
-		data.Programs = listenersOf(slices.DeleteFunc(listeners.Programs, func(l inspect.Listener) bool { return !data.names(l) }))
+		data.Programs = listenersOf(slices.DeleteFunc(listeners.Programs, func(l inspect.Listener) bool { return !data.names(l) }), true)
 	}
 	for i, t := range v.Topics {
-		c := consumed{rowOf(t, pauses), inspect.Unknown}
+		row := rowOf(t, pauses)
 		if listeners != nil {
-			c.Listening = listeners.Clients[i]
+			row.Listening = listeners.Clients[i]
 		}
-		if t.Ready != 0 || t.Reserved != 0 || c.Listening > 0 {
+		if t.Ready != 0 || t.Reserved != 0 || row.Listening > 0 {
 			data.Any = true
 			if strings.Contains(t.Topic, data.Contains) {
-				data.Topics = append(data.Topics, c)
+				data.Topics = append(data.Topics, row)
 			}
 		}
 	}
-	by := orderOf(consumedOrders, &data.paging)
-	slices.SortFunc(data.Topics, func(a, b consumed) int {
-		return cmp.Or(cmp.Compare(by(b), by(a)), cmp.Compare(b.Ready, a.Ready), cmp.Compare(b.Reserved, a.Reserved), strings.Compare(a.Topic, b.Topic))
-	})
-	data.Topics = cutPage(&data.paging, data.Topics)
+	data.Topics = sortPage(&data.paging, consumerColumns, data.Topics, ready, reserved)
 	return p.show("consumers", data)
 }
 

@@ -25,12 +25,14 @@ type deadTopic struct {
 	Top *inspect.DeadGroup // largest group of the newest letters; nil if they can't be read
 }
 
-// deadOrders are the sort orders: larger values first, then by name.
-var deadOrders = map[string]func(deadTopic) int64{
-	"name":    func(deadTopic) int64 { return 0 },
-	"letters": func(t deadTopic) int64 { return int64(t.Dead) },
-	"newest":  func(t deadTopic) int64 { return t.Newest.UnixMilli() },
-	"growth":  func(t deadTopic) int64 { return int64(t.Since) },
+func (t deadTopic) name() string { return t.Topic }
+
+var deadColumns = []column[deadTopic]{
+	{"name", "topic", false, nil},
+	{"letters", "dead.letters", true, func(t deadTopic) int64 { return int64(t.Dead) }},
+	{"growth", "dead.growth", true, func(t deadTopic) int64 { return int64(t.Since) }},
+	{"newest", "dead.newest", false, func(t deadTopic) int64 { return t.Newest.UnixMilli() }},
+	{"", "dead.top", false, nil},
 }
 
 // deadIndex is the content of the index of dead letters.
@@ -38,11 +40,6 @@ type deadIndex struct {
 	inspect.Counts
 	paging
 	Topics []deadTopic
-}
-
-// Columns returns the table's columns.
-func (deadIndex) Columns() []column {
-	return []column{{"name", "topic", false}, {"letters", "dead.letters", true}, {"growth", "dead.growth", true}, {"newest", "dead.newest", false}, {"", "dead.top", false}}
 }
 
 // dead serves the index of topics with dead letters.
@@ -53,7 +50,7 @@ func (d *Dashboard) dead(p *page) error {
 	}
 	p.setClock(counts.Time)
 	var names []string
-	data := deadIndex{Counts: counts, paging: p.paging("/ui/dead", "newest")}
+	data := deadIndex{Counts: counts, paging: p.paging(paging{Path: "/ui/dead", Sort: "newest", Columns: deadColumns})}
 	for _, t := range counts.Topics {
 		if t.Dead != 0 {
 			names = append(names, t.Topic)
@@ -67,11 +64,7 @@ func (d *Dashboard) dead(p *page) error {
 	for i := range data.Topics {
 		data.Topics[i].DeadLately = lately[i]
 	}
-	by := orderOf(deadOrders, &data.paging)
-	slices.SortFunc(data.Topics, func(a, b deadTopic) int {
-		return cmp.Or(cmp.Compare(by(b), by(a)), strings.Compare(a.Topic, b.Topic))
-	})
-	data.Topics = cutPage(&data.paging, data.Topics)
+	data.Topics = sortPage(&data.paging, deadColumns, data.Topics)
 	for i := range data.Topics {
 		groups, err := d.inspector.DeadGroups(p.ctx, data.Topics[i].Topic, lettersOf)
 		if err != nil && !unreadable(err) {

@@ -26,33 +26,38 @@ type wrong struct{ key, about, field string }
 func (w *wrong) Error() string { return w.in(english) }
 
 // in returns the message.
-func (w *wrong) in(l language) string {
-	if text, ok := texts[w.key]; ok && !strings.Contains(text[l], "%") {
-		return l.T(w.key)
-	}
-	return l.T(w.key, w.about)
-}
+func (w *wrong) in(l language) string { return l.T(w.key, w.about) }
 
-// fieldsOfClient maps the client's field names to those of the forms.
-var fieldsOfClient = map[string]string{
-	"topic": "topic", "id": "id", "body": "body", "delay": "delay", "ttr": "ttr", "max attempts": "max_attempts",
-	"concurrency": "concurrency", "rate": "rate", "burst": "burst", "tag": "tag", "time": "for", "note": "note",
-}
+// Is makes errors.Is(w, client.ErrInvalid) true.
+func (w *wrong) Is(target error) bool { return target == client.ErrInvalid }
 
-// mistake finds the form field that a client error is about, or nil.
-func (p *page) mistake(err error) *wrong {
-	var found *wrong
-	if errors.As(err, &found) || !errors.Is(err, client.ErrInvalid) {
-		return found
-	}
-	for ; err != nil; err = errors.Unwrap(err) {
-		rest, is := strings.CutPrefix(err.Error(), client.ErrInvalid.Error()+" ")
-		name, _, _ := strings.Cut(rest, ":")
-		if field := fieldsOfClient[name]; is && field != "" {
-			return &wrong{"wrong." + field, cut(p.form.Get(field), short), field}
+// blame marks the form field that the error is about and returns the error to show.
+func (p *page) blame(err error) error {
+	var mistake *wrong
+	if !errors.As(err, &mistake) {
+		for e := err; e != nil && mistake == nil; e = errors.Unwrap(e) {
+			mistake = p.wrongOf(e.Error())
 		}
 	}
-	return nil
+	if mistake == nil {
+		return err
+	}
+	p.Field = mistake.field
+	return mistake
+}
+
+// wrongOf converts the client's error about a field of the form; nil for other errors.
+func (p *page) wrongOf(text string) *wrong {
+	rest, is := strings.CutPrefix(text, client.ErrInvalid.Error()+" ")
+	name, _, _ := strings.Cut(rest, ":")
+	field := strings.ReplaceAll(name, " ", "_")
+	if field == "time" { // of a pause
+		field = "for"
+	}
+	if _, known := texts["wrong."+field]; !is || !known {
+		return nil
+	}
+	return &wrong{"wrong." + field, cut(p.form.Get(field), short), field}
 }
 
 // Invalid returns the attributes of a form field that has to be corrected: it gets the focus and refers to
@@ -63,9 +68,6 @@ func (p *page) Invalid(field string) template.HTMLAttr {
 	}
 	return `aria-invalid="true" aria-describedby="problem" autofocus`
 }
-
-// Is makes errors.Is(w, client.ErrInvalid) true.
-func (w *wrong) Is(target error) bool { return target == client.ErrInvalid }
 
 // problem is an error as shown on a page.
 type problem struct {
@@ -95,21 +97,28 @@ func (l language) problemOf(err error) problem {
 	return l.problem(status, key, detail)
 }
 
+// kinds are the errors that have a problem of their own; see kindOf for Redis's.
+var kinds = []struct {
+	err    error
+	status int
+	key    string
+}{
+	{errNoPage, http.StatusNotFound, "problem.page"},
+	{errReadOnly, http.StatusForbidden, "problem.read_only"},
+	{client.ErrNotFound, http.StatusNotFound, "problem.not_found"},
+	{client.ErrExists, http.StatusConflict, "problem.exists"},
+	{inspect.ErrKept, http.StatusConflict, "problem.exists"},
+	{client.ErrInvalid, http.StatusBadRequest, "problem.wrong"},
+	{inspect.ErrCursor, http.StatusBadRequest, "problem.wrong"},
+	{web.ErrTooLarge, http.StatusRequestEntityTooLarge, "problem.large"},
+}
+
 // kindOf classifies an error.
 func kindOf(err error) (status int, key string) {
-	switch {
-	case errors.Is(err, errNoPage):
-		return http.StatusNotFound, "problem.page"
-	case errors.Is(err, errReadOnly):
-		return http.StatusForbidden, "problem.read_only"
-	case errors.Is(err, client.ErrNotFound):
-		return http.StatusNotFound, "problem.not_found"
-	case errors.Is(err, client.ErrExists), errors.Is(err, inspect.ErrKept):
-		return http.StatusConflict, "problem.exists"
-	case errors.Is(err, client.ErrInvalid), errors.Is(err, inspect.ErrCursor):
-		return http.StatusBadRequest, "problem.wrong"
-	case errors.Is(err, web.ErrTooLarge):
-		return http.StatusRequestEntityTooLarge, "problem.large"
+	for _, k := range kinds {
+		if errors.Is(err, k.err) {
+			return k.status, k.key
+		}
 	}
 	switch store.KindOf(err) {
 	case store.WrongType:
@@ -150,9 +159,7 @@ func (p *page) Again() bool { return p.status >= 500 && p.r.Method == http.Metho
 
 // meet makes the next page show an action's error and what it did before that.
 func (p *page) meet(err error, partly string) {
-	if mistake := p.mistake(err); mistake != nil {
-		err, p.Field = mistake, mistake.field
-	}
+	err = p.blame(err)
 	found := p.problemOf(err)
 	switch _, key := kindOf(err); {
 	case unknown(err):

@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"cmp"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,49 +13,43 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// limitForm holds the fields of a topic's limit: what was typed in, or the current limit.
-type limitForm struct{ Concurrency, Rate, Burst, Tag string }
-
-func (p *page) limitForm(of store.Limit) limitForm {
+// fillLimit puts the limit into its form, unless that was just sent.
+func (p *page) fillLimit(form url.Values, of store.Limit) {
 	if p.r.PathValue("action") == "limit" {
-		get := p.form.Get
-		return limitForm{get("concurrency"), get("rate"), get("burst"), get("tag")}
+		return
 	}
-	form := limitForm{Tag: of.Tag}
+	for _, name := range []string{"concurrency", "rate", "burst"} {
+		form.Del(name)
+	}
 	if of.Concurrency > 0 {
-		form.Concurrency = strconv.Itoa(of.Concurrency)
+		form.Set("concurrency", strconv.Itoa(of.Concurrency))
 	}
 	if of.Rate > 0 {
-		form.Rate, form.Burst = duration.Rate(of.Rate), strconv.Itoa(of.Burst)
+		form.Set("rate", duration.Rate(of.Rate))
+		form.Set("burst", strconv.Itoa(of.Burst))
 	}
-	return form
+	form.Set("tag", of.Tag)
 }
 
 // limit sets the limit that was typed in.
 func (a *act) limit() (int, error) {
-	field := func(name string) string { return strings.TrimSpace(a.form.Get(name)) }
-	l := client.Limit{Tag: a.form.Get("tag")}
-	var err error
-	if text := field("concurrency"); text != "" {
-		if l.Concurrency, err = strconv.Atoi(text); err != nil || l.Concurrency <= 0 {
-			return 0, &wrong{"wrong.concurrency", text, "concurrency"}
+	concurrency, err := a.whole("concurrency")
+	burst, wrongBurst := a.whole("burst")
+	l := client.Limit{Concurrency: concurrency, Burst: burst, Tag: a.form.Get("tag")}
+	if text := a.typed("rate"); text != "" {
+		var wrongRate error
+		if l.Rate, wrongRate = duration.ParseRate(text); wrongRate != nil {
+			err = cmp.Or(err, error(&wrong{"wrong.rate", text, "rate"}))
 		}
 	}
-	if text := field("rate"); text != "" {
-		if l.Rate, err = duration.ParseRate(text); err != nil {
-			return 0, &wrong{"wrong.rate", text, "rate"}
-		}
-	}
-	if text := field("burst"); text != "" {
-		if l.Burst, err = strconv.Atoi(text); err != nil || l.Burst <= 0 {
-			return 0, &wrong{"wrong.burst", text, "burst"}
-		}
-	}
+	err = cmp.Or(err, wrongBurst)
 	switch {
+	case err != nil:
+		return 0, err
 	case l.Concurrency == 0 && l.Rate == 0:
 		return 0, &wrong{"wrong.limit", visible(a.Topic), "concurrency"}
 	case l.Burst > 0 && l.Rate == 0:
-		return 0, &wrong{"wrong.burst_alone", field("burst"), "burst"}
+		return 0, &wrong{"wrong.burst_alone", a.typed("burst"), "burst"}
 	}
 	return oneUnless(a.client.SetLimit(a.ctx, a.Topic, l))
 }

@@ -21,7 +21,6 @@ type overviewData struct {
 
 // overviewOf builds the content from the sampler's view.
 func (p *page) overviewOf(v view) overviewData {
-	p.setClock(v.Time)
 	o := overviewData{view: v, Status: p.statusOf(v.sample), Divided: partitionsOf(v.sample), Slowed: slowedOf(v.sample), Where: p.where(v.Master)}
 	if peak := v.Peak; peak.Found && float64(peak.Jobs) > v.Taken && peak.At.After(v.Time) {
 		jobs := number(peak.Jobs)
@@ -42,7 +41,7 @@ func (o overviewData) Snapshots(of inspect.Info) bool {
 
 // overview serves the first page.
 func (d *Dashboard) overview(p *page) error {
-	v, err := d.sampler.latest(p.ctx)
+	v, err := p.latest()
 	if err != nil {
 		return err
 	}
@@ -55,7 +54,7 @@ var liveParts = []string{"status", "numbers", "slowed", "coming", "partitions", 
 // live answers with the overview's parts and the chart points that the browser lacks, as JSON.
 func (d *Dashboard) live(p *page) error {
 	p.w.Header().Set("Content-Type", "application/json")
-	v, err := d.sampler.latest(p.ctx)
+	v, err := p.latest()
 	if err != nil {
 		found := p.problemOf(err)
 		p.w.WriteHeader(found.Status)

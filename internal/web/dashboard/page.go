@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mix-basic/delayer/internal/duration"
 	"github.com/mix-basic/delayer/internal/web"
 )
 
@@ -113,6 +114,36 @@ func (p *page) needs(names ...string) error {
 		}
 	}
 	return nil
+}
+
+// typed returns what was typed into a field, without the blanks around it.
+func (p *page) typed(name string) string { return strings.TrimSpace(p.form.Get(name)) }
+
+// duration returns the duration typed into a field.
+func (p *page) duration(name string) (time.Duration, error) {
+	d, err := duration.Parse(p.typed(name))
+	if err != nil {
+		return 0, &wrong{"wrong." + name, p.form.Get(name), name}
+	}
+	return d, nil
+}
+
+// whole returns the positive number typed into a field, or 0 if it is empty.
+func (p *page) whole(name string) (int, error) {
+	n, err := strconv.Atoi(p.typed(name))
+	if p.typed(name) != "" && (err != nil || n <= 0) {
+		return 0, &wrong{"wrong." + name, p.form.Get(name), name}
+	}
+	return n, nil
+}
+
+// latest returns the sampler's view and uses its time.
+func (p *page) latest() (view, error) {
+	v, err := p.sampler.latest(p.ctx)
+	if err == nil {
+		p.setClock(v.Time)
+	}
+	return v, err
 }
 
 // setClock uses Redis's time, if known.

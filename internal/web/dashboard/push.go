@@ -1,12 +1,11 @@
 package dashboard
 
 import (
-	"cmp"
 	"errors"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
+	"time"
 
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/store"
@@ -48,10 +47,7 @@ func (d *Dashboard) push(p *page) error {
 	if err == nil || errors.Is(err, client.ErrExists) && form.Get("id") == made { // ErrExists: the first try succeeded
 		return p.see(link("/ui/job", "id", form.Get("id")), "push", 1)
 	}
-	if mistake := p.mistake(err); mistake != nil {
-		err, p.Field = mistake, mistake.field
-	}
-	found := p.problemOf(err)
+	found := p.problemOf(p.blame(err))
 	p.status = found.Status
 	data := pushData{Values: form, Problem: found.Detail, Unknown: unknown(err), Exists: found.Status == http.StatusConflict}
 	if data.Exists {
@@ -72,28 +68,26 @@ func (d *Dashboard) pushed(p *page) error {
 		return err
 	}
 	get := p.form.Get
-	ifExists := client.Refuse
+	opts := []client.PushOption{client.Refuse}
 	if get("replace") != "" {
-		ifExists = client.Replace
+		opts[0] = client.Replace
 	}
-	opts := []client.PushOption{ifExists}
-	delay, err := durationOf("delay", cmp.Or(get("delay"), "0"))
-	if err != nil {
-		return err
+	var delay, ttr time.Duration
+	var err error
+	if get("delay") != "" {
+		delay, err = p.duration("delay")
 	}
-	if text := get("ttr"); text != "" {
-		ttr, err := durationOf("ttr", text)
-		if err != nil {
-			return err
-		}
+	if get("ttr") != "" && err == nil {
+		ttr, err = p.duration("ttr")
 		opts = append(opts, client.TTR(ttr))
 	}
-	if text := get("max_attempts"); text != "" {
-		n, err := strconv.Atoi(strings.TrimSpace(text))
-		if err != nil {
-			return &wrong{"wrong.max_attempts", text, "max_attempts"}
-		}
+	if get("max_attempts") != "" && err == nil {
+		var n int
+		n, err = p.whole("max_attempts")
 		opts = append(opts, client.MaxAttempts(n))
+	}
+	if err != nil {
+		return err
 	}
 	_, err = d.client.Push(p.ctx, client.Message{Topic: get("topic"), ID: get("id"), Body: get("body")}, delay, opts...)
 	return err

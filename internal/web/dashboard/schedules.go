@@ -21,9 +21,6 @@ type schedulesData struct {
 	Broken error          // why some partitions can't be read; nil if all can
 }
 
-// Shows returns the filters.
-func (schedulesData) Shows() []string { return []string{"", "paused", "late", "without"} }
-
 // shownSchedule is a schedule for display.
 type shownSchedule struct{ store.Scheduled }
 
@@ -59,16 +56,14 @@ func (d *Dashboard) schedules(p *page) error {
 		return err
 	}
 	p.setClock(found.Time)
-	data := schedulesData{paging: p.paging("/ui/schedules", ""), All: len(found.List), Counts: map[string]int{}, Broken: found.Broken}
-	if !slices.Contains(data.Shows(), data.Show) {
-		data.Show = ""
-	}
+	data := schedulesData{All: len(found.List), Counts: map[string]int{}, Broken: found.Broken}
+	data.paging = p.paging(paging{Path: "/ui/schedules", Shows: []string{"", "paused", "late", "without"}})
 	for _, s := range found.List {
 		one := shownSchedule{s}
 		if !strings.Contains(one.Name, data.Contains) && !strings.Contains(one.Topic, data.Contains) {
 			continue
 		}
-		for _, show := range data.Shows() {
+		for _, show := range data.Shows {
 			if p.shows(show, one) {
 				data.Counts[show]++
 			}

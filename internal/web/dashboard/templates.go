@@ -40,30 +40,15 @@ var templates = func() map[string]*template.Template {
 	return sets
 }()
 
-// Methods and types used by the templates.
+// Methods used by the templates.
 
-// labelled is a part of a page with its label, row a table row, listening a row of programs.
-type (
-	labelled struct {
-		Page  *page
-		Label string
-	}
-	row struct {
-		Page *page
-		Row  any
-	}
-	listening struct {
-		Page   *page
-		Table  listenersTable
-		Topics bool
-	}
-)
+// part is what a shared template gets: the page, and what of it to show.
+type part struct {
+	Page *page
+	Of   any
+}
 
-func (p *page) Of(label string) labelled { return labelled{p, label} }
-
-func (p *page) Row(of any) row { return row{p, of} }
-
-func (p *page) Listeners(t listenersTable, topics bool) listening { return listening{p, t, topics} }
+func (p *page) Part(of any) part { return part{p, of} }
 
 // Ago returns how long ago the time was.
 func (p *page) Ago(since time.Time) string { return p.Duration(p.now.Sub(since)) }
@@ -87,17 +72,4 @@ func (p *page) Count(n int) string {
 		return p.T("unreadable")
 	}
 	return number(n)
-}
-
-// done reports an action on n subjects; "" if there is no such action.
-func (p *page) done(action string, n int) string {
-	key := "done." + action
-	text, ok := texts[key]
-	switch {
-	case !ok:
-		return ""
-	case strings.Contains(text[p.language], "%"):
-		return p.T(key, number(n))
-	}
-	return p.T(key)
 }

@@ -32,16 +32,25 @@ const (
 // Lang returns the language's code.
 func (l language) Lang() string { return languages[l] }
 
-// T returns the text for a key with its arguments.
+// T returns the text for a key with its arguments, as far as the text takes any.
 func (l language) T(key string, args ...any) string {
 	t, ok := texts[key]
-	if !ok {
+	switch {
+	case !ok:
 		return key
-	}
-	if len(args) == 0 {
+	case len(args) == 0 || !strings.Contains(t[l], "%"):
 		return t[l]
 	}
 	return fmt.Sprintf(t[l], args...)
+}
+
+// done reports an action on n subjects; "" if there is no such action.
+func (l language) done(action string, n int) string {
+	key := "done." + action
+	if _, ok := texts[key]; !ok {
+		return ""
+	}
+	return l.T(key, number(n))
 }
 
 // languageOf returns the chosen language, or the one that the browser prefers.

@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"context"
+	"net/url"
 	"slices"
 	"time"
 
@@ -15,9 +16,8 @@ type topicData struct {
 	Topic       string
 	Counts      *inspect.TopicCounts // nil if the topic is unknown
 	Pause       *store.Pause         // nil if it is not paused
-	For, Note   string               // as typed in
-	Limits      limitForm
-	Typed       string // action whose form was filled in; may be empty
+	Form        url.Values           // of its pause and its limit
+	Typed       string               // action whose form was filled in; may be empty
 	States      []string
 	Query       inspect.Query
 	All         int // number of entries to examine; inspect.Unknown if unreadable
@@ -40,7 +40,7 @@ func (d *Dashboard) topic(p *page) error {
 	if err := p.needs("topic"); err != nil {
 		return err
 	}
-	data := topicData{Topic: p.form.Get("topic"), States: []string{inspect.Ready, inspect.Reserved, inspect.Waiting}}
+	data := topicData{Topic: p.form.Get("topic"), Form: p.form, States: []string{inspect.Ready, inspect.Reserved, inspect.Waiting}}
 	data.Query = inspect.Query{Topic: data.Topic, State: p.form.Get("state"), Cursor: p.form.Get("cursor")}
 	if !slices.Contains(data.States, data.Query.State) {
 		data.Query.State = inspect.Ready
@@ -61,8 +61,7 @@ func (d *Dashboard) topic(p *page) error {
 		return err
 	}
 	data.Typed = p.r.PathValue("action")
-	data.For, data.Note = p.form.Get("for"), p.form.Get("note")
-	data.Limits = p.limitForm(counts.Topics[0].Limit)
+	p.fillLimit(data.Form, counts.Topics[0].Limit)
 	if data.Query.State == inspect.Ready {
 		data.All = inspect.Unknown
 		if data.Counts != nil {
@@ -84,7 +83,7 @@ func (d *Dashboard) listenersOf(ctx context.Context, data *topicData, topic []in
 	}
 	all, err := d.inspector.Listeners(ctx, waitedFor(topic))
 	if all != nil && err == nil {
-		data.Listening, data.Programs = all.Clients[0], listenersOf(all.Programs)
+		data.Listening, data.Programs = all.Clients[0], listenersOf(all.Programs, false)
 	}
 	if unreadable(err) {
 		return nil

@@ -1,7 +1,6 @@
 package dashboard
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 
@@ -12,39 +11,51 @@ import (
 // shareSample is how many waiting jobs are sampled to estimate their distribution over topics.
 const shareSample = 2000
 
-// topicRow is a row of the table of topics.
+// topicRow is a topic in a table.
 type topicRow struct {
 	inspect.TopicCounts
-	Waiting int // estimated; inspect.Unknown if unreadable
-	Paused  bool
-	Limited bool
+	Waiting   int // estimated; inspect.Unknown if unreadable
+	Listening int // inspect.Unknown if unknown
+	Paused    bool
+	Limited   bool
 }
 
-// rowOf returns the row of a topic whose waiting jobs are unknown.
+// rowOf returns the row of a topic whose waiting jobs and waiters are unknown.
 func rowOf(t inspect.TopicCounts, pauses inspect.Pauses) topicRow {
-	return topicRow{t, inspect.Unknown, pauses.Of(t.Topic) != nil, t.Limit != (store.Limit{})}
+	return topicRow{t, inspect.Unknown, inspect.Unknown, pauses.Of(t.Topic) != nil, t.Limit != (store.Limit{})}
 }
+
+func (t topicRow) name() string { return t.Topic }
 
 // jobs returns how many jobs it has, as far as known.
-func (t topicRow) jobs() int {
-	return max(t.Ready, 0) + max(t.Reserved, 0) + max(t.Dead, 0) + max(t.Waiting, 0)
+func (t topicRow) jobs() int64 {
+	return int64(max(t.Ready, 0) + max(t.Reserved, 0) + max(t.Dead, 0) + max(t.Waiting, 0))
 }
 
-// topicOrders are the sort orders: larger values first, then by name.
-var topicOrders = map[string]func(topicRow) int{
-	"name":     func(topicRow) int { return 0 },
-	"jobs":     topicRow.jobs,
-	"waiting":  func(t topicRow) int { return t.Waiting },
-	"ready":    func(t topicRow) int { return t.Ready },
-	"reserved": func(t topicRow) int { return t.Reserved },
-	"dead":     func(t topicRow) int { return t.Dead },
-	"overdue":  func(t topicRow) int { return int(t.AtLeast) },
+// IsAlone reports whether the topic has ready jobs, neither paused nor throttled, and no visible consumer.
+func (t topicRow) IsAlone() bool {
+	return t.Ready > 0 && t.Listening == 0 && t.Reserved == 0 && !t.Paused && t.Held == 0
 }
+
+var topicColumns = []column[topicRow]{
+	{"jobs", "", false, topicRow.jobs},
+	{"name", "topic", false, nil},
+	{"waiting", "state.waiting", true, func(t topicRow) int64 { return int64(t.Waiting) }},
+	{"ready", "state.ready", true, ready},
+	{"reserved", "state.reserved", true, reserved},
+	{"dead", "state.dead", true, func(t topicRow) int64 { return int64(t.Dead) }},
+	{"", "topics.change", true, nil},
+	{"overdue", "topics.overdue", false, overdue},
+}
+
+func ready(t topicRow) int64    { return int64(t.Ready) }
+func reserved(t topicRow) int64 { return int64(t.Reserved) }
+func overdue(t topicRow) int64  { return int64(t.AtLeast) }
 
 // topicsData is the content of the page of all topics.
 type topicsData struct {
 	view
-	paging     // sorted by one of topicOrders
+	paging
 	Topics     []topicRow
 	Known      int  // number of topics
 	Looked     int  // number examined: those used last
@@ -52,14 +63,6 @@ type topicsData struct {
 	Shares     inspect.Shares
 	Unreadable []piece // why there are no shares
 	Refused    bool    // the Redis user may not list waiters
-}
-
-// Columns returns the table's columns.
-func (topicsData) Columns() []column {
-	return []column{
-		{"name", "topic", false}, {"waiting", "state.waiting", true}, {"ready", "state.ready", true}, {"reserved", "state.reserved", true},
-		{"dead", "state.dead", true}, {"", "topics.change", true}, {"overdue", "topics.overdue", false},
-	}
 }
 
 // KnownText is the number of topics; with several partitions it may be a lower bound.
@@ -70,95 +73,65 @@ func (t topicsData) KnownText() string {
 	return number(t.Known)
 }
 
-// Shows returns the filters.
-func (topicsData) Shows() []string { return []string{"", "late", "alone"} }
-
 // topics serves a page of topics.
 func (d *Dashboard) topics(p *page) error {
-	v, err := d.sampler.latest(p.ctx)
+	v, err := p.latest()
 	if err != nil {
 		return err
-	}
-	p.setClock(v.Time)
-	data := topicsData{view: v, paging: p.paging("/ui/topics", "jobs"), Looked: len(v.Topics)}
-	data.Known = max(v.Known, data.Looked)
-	if topicOrders[data.Sort] == nil {
-		data.Sort = "jobs"
-	}
-	if !slices.Contains(data.Shows(), data.Show) {
-		data.Show = ""
-	}
-	waiting := map[string]int{}
-	if data.Shares, err = d.inspector.Shares(p.ctx, shareSample); err != nil {
-		data.Unreadable = pieces(err.Error())
-	}
-	for _, share := range data.Shares.Topics {
-		waiting[share.Topic] = share.Jobs
-	}
-	var counts []inspect.TopicCounts
-	data.Searched = data.Contains != "" && data.Show == "" && data.Looked < data.Known
-	if data.Searched {
-		if counts, err = d.search(p, &data); err != nil {
-			return err
-		}
-	} else {
-		counts = withShares(v.Topics, data.Shares.Topics)
 	}
 	pauses, err := d.inspector.PausedIfAllowed(p.ctx)
 	if err != nil {
 		return err
 	}
-	for _, t := range counts {
-		row := rowOf(t, pauses)
-		row.Waiting = waiting[t.Topic]
-		if data.Unreadable != nil {
-			row.Waiting = inspect.Unknown
-		}
-		data.Topics = append(data.Topics, row)
+	data := topicsData{view: v, Looked: len(v.Topics), Known: max(v.Known, len(v.Topics))}
+	data.paging = p.paging(paging{Path: "/ui/topics", Sort: "jobs", Shows: []string{"", "late", "alone"}, Columns: topicColumns})
+	if data.Shares, err = d.inspector.Shares(p.ctx, shareSample); err != nil {
+		data.Unreadable = pieces(err.Error())
 	}
-	switch data.Show {
-	case "late":
-		data.Topics = slices.DeleteFunc(data.Topics, func(t topicRow) bool { return !isNeglected(t.TopicCounts, pauses) })
-	case "alone":
-		if err := d.leaveAlone(p, &data, pauses); err != nil {
+	counts := withShares(v.Topics, data.Shares.Topics)
+	if data.Searched = data.Contains != "" && data.Show == "" && data.Looked < data.Known; data.Searched {
+		if counts, err = d.search(p, &data); err != nil {
 			return err
 		}
 	}
+	switch data.Show {
+	case "late":
+		counts = slices.DeleteFunc(counts, func(t inspect.TopicCounts) bool { return !isNeglected(t, pauses) })
+	case "alone":
+		if counts, err = d.alone(p, &data, counts, pauses); err != nil {
+			return err
+		}
+	}
+	waiting := map[string]int{}
+	for _, share := range data.Shares.Topics {
+		waiting[share.Topic] = share.Jobs
+	}
+	for _, t := range counts {
+		row := rowOf(t, pauses)
+		if data.Unreadable == nil {
+			row.Waiting = waiting[t.Topic]
+		}
+		if data.Searched || strings.Contains(t.Topic, data.Contains) {
+			data.Topics = append(data.Topics, row)
+		}
+	}
 	if !data.Searched {
-		data.sort()
+		data.Topics = sortPage(&data.paging, topicColumns, data.Topics)
 	}
 	return p.show("topics", data)
 }
 
-// leaveAlone keeps the topics whose ready jobs have no visible consumer.
-func (d *Dashboard) leaveAlone(p *page, data *topicsData, pauses inspect.Pauses) error {
-	var ready []inspect.TopicCounts
-	data.Topics = slices.DeleteFunc(data.Topics, func(t topicRow) bool {
-		is := t.Ready > 0 && !isBlocked(t.TopicCounts, pauses)
-		if is {
-			ready = append(ready, t.TopicCounts)
-		}
-		return !is
-	})
-	listening, err := d.inspector.Waiters(p.ctx, waitedFor(ready))
-	if err != nil {
-		return err
-	}
+// alone returns the topics whose ready jobs have no visible consumer.
+func (d *Dashboard) alone(p *page, data *topicsData, counts []inspect.TopicCounts, pauses inspect.Pauses) (alone []inspect.TopicCounts, err error) {
+	counts = slices.DeleteFunc(counts, func(t inspect.TopicCounts) bool { return t.Ready <= 0 || isBlocked(t, pauses) })
+	listening, err := d.inspector.Waiters(p.ctx, waitedFor(counts))
 	data.Refused = listening == nil
-	i := -1
-	data.Topics = slices.DeleteFunc(data.Topics, func(t topicRow) bool {
-		i++
-		return data.Refused || !data.IsAlone(t.TopicCounts, listening[i])
-	})
-	return nil
-}
-
-// sort sorts the matches and keeps the page.
-func (t *topicsData) sort() {
-	rows := slices.DeleteFunc(t.Topics, func(r topicRow) bool { return !strings.Contains(r.Topic, t.Contains) })
-	by := topicOrders[t.Sort]
-	slices.SortFunc(rows, func(a, b topicRow) int { return cmp.Or(cmp.Compare(by(b), by(a)), strings.Compare(a.Topic, b.Topic)) })
-	t.Topics = cutPage(&t.paging, rows)
+	for i, n := range listening {
+		if data.IsAlone(counts[i], n) {
+			alone = append(alone, counts[i])
+		}
+	}
+	return alone, err
 }
 
 // search searches more topics than are counted, and sorts them by name.
