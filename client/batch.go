@@ -47,27 +47,23 @@ var ErrOtherFailed = store.ErrOtherFailed
 // error from Redis or the network no further chunk is sent.
 //
 // With several partitions (WithPartitions) each chunk belongs to one, and two chunks for each node are in flight.
-func (c *Client) PushBatch(ctx context.Context, jobs []Delayed, opts ...PushOption) ([]Result, error) {
-	all, err := checkBatch(jobs, defaultPush.with(opts))
-	if err == nil {
-		err = c.begin(ctx)
-	}
-	if err != nil {
-		return nil, failed("push batch", "", err)
-	}
-	defer c.running.Done()
-	for i, job := range jobs {
-		c.note("delay", job.Delay)
-		if job.ID == "" && !all[i].IsGrouped() {
-			c.chooseID(&all[i])
+func (c *Client) PushBatch(ctx context.Context, jobs []Delayed, opts ...PushOption) (results []Result, err error) {
+	all, wrong := checkBatch(jobs, defaultPush.with(opts))
+	err = c.call(ctx, "push batch", "", wrong, func() error {
+		for i, job := range jobs {
+			c.note("delay", job.Delay)
+			if job.ID == "" && !all[i].IsGrouped() {
+				c.chooseID(&all[i])
+			}
 		}
-	}
-	results := c.pushAll(ctx, jobs, all)
-	what := "jobs are not stored"
-	if slices.ContainsFunc(results, func(r Result) bool { return r.Err != nil && isStored(r.Err) }) {
-		what = "jobs are not stored, or by too few replicas"
-	}
-	return results, failed("push batch", "", batchError(what, results))
+		results = c.pushAll(ctx, jobs, all)
+		what := "jobs are not stored"
+		if slices.ContainsFunc(results, func(r Result) bool { return r.Err != nil && isStored(r.Err) }) {
+			what = "jobs are not stored, or by too few replicas"
+		}
+		return batchError(what, results)
+	})
+	return results, err
 }
 
 // pushAll pushes the jobs. given are the jobs as the caller passed them, some without an ID.
@@ -163,37 +159,26 @@ const maxPopBatch = 1000
 // With several partitions (WithPartitions) each call begins with another partition, and asks the following ones,
 // one by one, for the rest of n, also if one does not answer.
 func (c *Client) PopBatch(ctx context.Context, topic string, n int) ([]Message, error) {
-	got, err := c.takeBatch(ctx, wait.Kind{}, topic, n)
-	messages := make([]Message, len(got.Jobs))
-	for i, job := range got.Jobs {
-		messages[i] = Message(job)
-	}
-	return messages, failed("pop batch", topic, err)
+	got, err := c.takeBatch(ctx, "pop batch", wait.Kind{}, topic, n, nil)
+	return each(got.Jobs, func(job store.Job) Message { return Message(job) }), err
 }
 
-// takeBatch takes up to n jobs, in as many calls as needed.
-func (c *Client) takeBatch(ctx context.Context, k wait.Kind, topic string, n int) (got wait.Jobs, err error) {
-	if err := checkTopic(topic); err != nil {
-		return wait.Jobs{}, err
-	}
+// takeBatch takes up to n jobs, in as many calls as needed, unless an argument is wrong.
+func (c *Client) takeBatch(ctx context.Context, operation string, k wait.Kind, topic string, n int, wrong error) (got wait.Jobs, err error) {
 	if n < 1 || n > maxPopBatch {
-		return wait.Jobs{}, invalid("n", fmt.Sprintf("%d is not from 1 to %d", n, maxPopBatch))
+		wrong = cmp.Or(wrong, invalid("n", fmt.Sprintf("%d is not from 1 to %d", n, maxPopBatch)))
 	}
-	if err := c.begin(ctx); err != nil {
-		return wait.Jobs{}, err
-	}
-	defer c.running.Done()
-	for _, partition := range c.inTurn() {
-		if len(got.Jobs) < n {
-			err = cmp.Or(err, c.takeMore(ctx, partition, k, topic, n, &got))
+	err = c.call(ctx, operation, topic, cmp.Or(checkTopic(topic), wrong), func() (err error) {
+		for _, partition := range c.inTurn() {
+			if len(got.Jobs) < n {
+				err = cmp.Or(err, c.takeMore(ctx, partition, k, topic, n, &got))
+			}
 		}
-	}
-	switch {
-	case len(got.Jobs) > 0:
-		err = nil
-	case err == nil:
-		err = ErrEmpty
-	}
+		if len(got.Jobs) > 0 {
+			return nil
+		}
+		return cmp.Or(err, ErrEmpty)
+	})
 	return got, err
 }
 

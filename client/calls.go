@@ -32,9 +32,6 @@ func newCalls(o *batch.Owner) calls {
 	}
 }
 
-// of returns the partition to which the job with that ID belongs.
-func (c *Client) of(id string) *store.Store { return c.fleet.Of(id) }
-
 // at returns the partition of the job with that ID, after moving what is left of it in an old partition there.
 func (c *Client) at(ctx context.Context, id string) (*store.Store, error) {
 	if c.previous != nil {
@@ -42,7 +39,7 @@ func (c *Client) at(ctx context.Context, id string) (*store.Store, error) {
 			return nil, err
 		}
 	}
-	return c.of(id), nil
+	return c.fleet.Of(id), nil
 }
 
 // The kinds of calls on a job. An ID may be as long as store.MaxID, but 250 of these are no more than 1 MiB.

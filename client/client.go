@@ -218,6 +218,23 @@ func (c *Client) enlist(ctx context.Context) error {
 	return nil
 }
 
+// call makes a call that Close waits for, unless an argument is wrong. The error begins with the operation and the
+// name of what it was called for, if that has one.
+func (c *Client) call(ctx context.Context, operation, name string, wrong error, do func() error) error {
+	err := wrong
+	if err == nil {
+		err = c.begin(ctx)
+	}
+	if err == nil {
+		defer c.running.Done()
+		err = do()
+	}
+	if err == nil {
+		return nil
+	}
+	return failed(operation, name, err)
+}
+
 // check returns why the Client is unusable, or nil.
 func (c *Client) check() error {
 	if c == nil || c.closing == nil {
@@ -228,19 +245,15 @@ func (c *Client) check() error {
 
 // Ping checks that Redis answers, on a connection of the pool; in a cluster, that each node with partitions does.
 func (c *Client) Ping(ctx context.Context) error {
-	if err := c.begin(ctx); err != nil {
-		return failed("ping", "", err)
-	}
-	defer c.running.Done()
-	if err := c.fleet.Locate(ctx); err != nil {
-		return failed("ping", "", err)
-	}
-	for _, s := range store.OneOfEachNode(c.fleet.Stores) {
-		if err := s.Ping(ctx); err != nil {
-			return failed("ping", "", err)
+	return c.call(ctx, "ping", "", nil, func() error {
+		err := c.fleet.Locate(ctx)
+		for _, s := range store.OneOfEachNode(c.fleet.Stores) {
+			if err == nil {
+				err = s.Ping(ctx)
+			}
 		}
-	}
-	return nil
+		return err
+	})
 }
 
 // Counters count what has happened since the Client was made.

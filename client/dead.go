@@ -1,7 +1,6 @@
 package client
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,22 +24,25 @@ type DeadLetter struct {
 	TTR         time.Duration
 }
 
-// deadPage is how many dead letters are read, requeued or dropped at a time.
+// deadPage is how many dead letters are dropped at a time.
 const deadPage = 100
 
 // Dead iterates over the topic's dead letters, the newest first. It reads a few at a time; letters that come or go
 // meanwhile may or may not be included. It stops at an error.
 func (c *Client) Dead(ctx context.Context, topic string) iter.Seq2[DeadLetter, error] {
 	return func(yield func(DeadLetter, error) bool) {
-		if err := cmp.Or(checkTopic(topic), c.check()); err != nil {
-			yield(DeadLetter{}, failed("dead", topic, err))
-			return
-		}
-		reader := c.fleet.ReadDead(fleet.DeadRange{Topic: topic, Whole: true})
+		var reader *fleet.DeadReader
 		for {
-			letters, err := c.nextDead(ctx, reader)
+			var letters []fleet.Found
+			err := c.call(ctx, "dead", topic, checkTopic(topic), func() (err error) {
+				if reader == nil {
+					reader = c.fleet.ReadDead(fleet.DeadRange{Topic: topic, Whole: true})
+				}
+				letters, err = reader.Next(ctx)
+				return err
+			})
 			if err != nil {
-				yield(DeadLetter{}, failed("dead", topic, err))
+				yield(DeadLetter{}, err)
 			}
 			if len(letters) == 0 {
 				return
@@ -54,38 +56,28 @@ func (c *Client) Dead(ctx context.Context, topic string) iter.Seq2[DeadLetter, e
 	}
 }
 
-func (c *Client) nextDead(ctx context.Context, reader *fleet.DeadReader) ([]fleet.Found, error) {
-	if err := c.begin(ctx); err != nil {
-		return nil, err
-	}
-	defer c.running.Done()
-	return reader.Next(ctx)
-}
-
 // Requeue makes a dead letter ready again, with all its attempts and the default ReadyMaxLifetime. It returns
 // ErrNotFound if there is no such dead letter, and ErrExists if there is a job with its ID.
 func (c *Client) Requeue(ctx context.Context, id string) error {
-	if err := c.beginOn(ctx, id); err != nil {
-		return failed("requeue", id, err)
-	}
-	defer c.running.Done()
-	requeue := func(s *store.Store) error {
-		errs, err := s.Requeue(ctx, []string{id}, DefaultReadyMaxLifetime)
-		if err == nil {
-			err = errs[0]
+	return c.call(ctx, "requeue", id, checkID(id), func() error {
+		requeue := func(s *store.Store) error {
+			errs, err := s.Requeue(ctx, []string{id}, DefaultReadyMaxLifetime)
+			if err == nil {
+				err = errs[0]
+			}
+			return err
 		}
-		return err
-	}
-	if c.previous != nil {
-		return failed("requeue", id, c.previous.Requeue(ctx, id, requeue))
-	}
-	return failed("requeue", id, requeue(c.of(id)))
+		if c.previous != nil {
+			return c.previous.Requeue(ctx, id, requeue)
+		}
+		return requeue(c.fleet.Of(id))
+	})
 }
 
 // RequeueAll is Requeue for all dead letters of the topic, the oldest first, a few at a time. It returns how many
 // became ready. Letters whose ID has a job stay; after all others are done they are the error (ErrExists).
 func (c *Client) RequeueAll(ctx context.Context, topic string) (done int, err error) {
-	err = c.onTopic(ctx, "requeue all", topic, func() error {
+	err = c.call(ctx, "requeue all", topic, checkTopic(topic), func() error {
 		var kept error
 		done, err = c.fleet.RequeueDead(ctx, fleet.DeadRange{Topic: topic, Stale: true}, func(id string, why error) {
 			kept = errors.Join(kept, fmt.Errorf("%s: %w", store.Quote(id), why))
@@ -96,38 +88,29 @@ func (c *Client) RequeueAll(ctx context.Context, topic string) (done int, err er
 }
 
 // DropDead deletes the topic's dead letters with these IDs, and returns how many there were.
-func (c *Client) DropDead(ctx context.Context, topic string, ids ...string) (int, error) {
-	n, err := c.dropDead(ctx, topic, ids)
-	return n, failed("drop dead", topic, err)
-}
-
-func (c *Client) dropDead(ctx context.Context, topic string, ids []string) (dropped int, err error) {
-	if err := checkTopic(topic); err != nil {
-		return 0, err
-	}
-	if err := c.begin(ctx); err != nil {
-		return 0, err
-	}
-	defer c.running.Done()
-	if c.previous != nil {
-		if _, err := c.previous.MigrateFree(ctx, ids...); err != nil {
-			return 0, err
-		}
-	}
-	for _, theirs := range fleet.Divide(ids, func(i int) *store.Store { return c.of(ids[i]) }) {
-		for page := range slices.Chunk(theirs.Items, deadPage) {
-			n, err := theirs.Store.DropDead(ctx, topic, page, time.Time{})
-			if dropped += n; err != nil {
-				return dropped, err
+func (c *Client) DropDead(ctx context.Context, topic string, ids ...string) (dropped int, err error) {
+	err = c.call(ctx, "drop dead", topic, checkTopic(topic), func() error {
+		if c.previous != nil {
+			if _, err := c.previous.MigrateFree(ctx, ids...); err != nil {
+				return err
 			}
 		}
-	}
-	return dropped, nil
+		for _, theirs := range fleet.Divide(ids, func(i int) *store.Store { return c.fleet.Of(ids[i]) }) {
+			for page := range slices.Chunk(theirs.Items, deadPage) {
+				n, err := theirs.Store.DropDead(ctx, topic, page, time.Time{})
+				if dropped += n; err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+	return dropped, err
 }
 
 // DropAllDead deletes all dead letters of the topic, a few at a time, and returns how many there were.
 func (c *Client) DropAllDead(ctx context.Context, topic string) (dropped int, err error) {
-	err = c.onTopic(ctx, "drop all dead", topic, func() error {
+	err = c.call(ctx, "drop all dead", topic, checkTopic(topic), func() error {
 		dropped, err = c.fleet.DropDead(ctx, fleet.DeadRange{Topic: topic, Oldest: true, Stale: true})
 		return err
 	})

@@ -167,13 +167,13 @@ func newRetryOptions(opts []RetryOption) (o retryOptions, err error) {
 // Extend makes the lease end that long from now: at least 1 ms, at most 24 h. After a network error the lease may
 // have either end, and Deadline returns the earlier one.
 func (d *Delivery) Extend(ctx context.Context, lease time.Duration) error {
-	err := d.begin(ctx, checkExtension(lease))
-	if err == nil {
-		defer d.client.running.Done()
-		e, asked := d.extension(lease), time.Now()
-		err = d.extended(e, asked, d.settleAt(func(s *store.Store) error { return d.client.calls.extensions.Do(ctx, s, e) }))
+	if err := d.check(); err != nil {
+		return failed("extend", "", err)
 	}
-	return d.failed("extend", err)
+	return d.client.call(ctx, "extend", d.ID, checkExtension(lease), func() error {
+		e, asked := d.extension(lease), time.Now()
+		return d.extended(e, asked, d.settleAt(func(s *store.Store) error { return d.client.calls.extensions.Do(ctx, s, e) }))
+	})
 }
 
 func (d *Delivery) extension(lease time.Duration) *store.Extension {
@@ -188,14 +188,6 @@ func (d *Delivery) check() error {
 		return invalid("delivery", "it is none that a Client has given")
 	}
 	return nil
-}
-
-// begin is Client.begin for a call on the Delivery whose arguments may be wrong.
-func (d *Delivery) begin(ctx context.Context, wrong error) error {
-	if err := cmp.Or(d.check(), wrong); err != nil {
-		return err
-	}
-	return d.client.begin(ctx)
 }
 
 // extended takes in the result of an Extend and returns its error. After an error the lease may have either end,
@@ -222,17 +214,15 @@ func (d *Delivery) held() store.Held {
 
 // settle settles the Delivery by the call, unless the arguments are wrong.
 func (d *Delivery) settle(ctx context.Context, operation string, wrong error, call func(*calls) error) error {
-	err := d.begin(ctx, wrong)
-	if err == nil {
-		defer d.client.running.Done()
-		if err = ErrLeaseLost; d.beginToSettle() {
-			err = d.settled(call(&d.client.calls))
+	if err := d.check(); err != nil {
+		return failed(operation, "", err)
+	}
+	return d.client.call(ctx, operation, d.ID, wrong, func() error {
+		if !d.beginToSettle() {
+			return ErrLeaseLost
 		}
-	}
-	if err == nil {
-		return nil
-	}
-	return d.failed(operation, err)
+		return d.settled(call(&d.client.calls))
+	})
 }
 
 // settleAt calls settle with the partition that has the lease.
@@ -245,14 +235,6 @@ func (d *Delivery) settleAt(settle func(*store.Store) error) error {
 	default:
 		return settle(c.fleet.Stores[0])
 	}
-}
-
-// failed adds the operation and the job to an error.
-func (d *Delivery) failed(operation string, err error) error {
-	if d == nil {
-		return failed(operation, "", err)
-	}
-	return failed(operation, d.ID, err)
 }
 
 // beginToSettle reports whether the Delivery is neither settled nor being settled.

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -43,66 +44,49 @@ type Job struct {
 // neither.
 //
 // A job that an old client has popped but not read yet appears as ready.
-func (c *Client) Get(ctx context.Context, id string) (Job, error) {
-	if err := c.beginOn(ctx, id); err != nil {
-		return Job{}, failed("get", id, err)
-	}
-	defer c.running.Done()
-	var found store.JobInfo
-	var err error
-	if c.previous != nil {
-		found, err = c.previous.Get(ctx, id)
-	} else {
-		found, err = c.of(id).Get(ctx, id)
-	}
-	if err != nil {
-		return Job{}, failed("get", id, err)
-	}
-	return Job{Message(found.Job), State(found.State), found.Due, found.TTL, found.Attempts, found.MaxAttempts, found.TTR, found.Error, found.Reason, found.Followed}, nil
+func (c *Client) Get(ctx context.Context, id string) (job Job, err error) {
+	err = c.call(ctx, "get", id, checkID(id), func() error {
+		get := c.fleet.Of(id).Get
+		if c.previous != nil {
+			get = c.previous.Get
+		}
+		found, err := get(ctx, id)
+		if err == nil {
+			job = Job{Message(found.Job), State(found.State), found.Due, found.TTL, found.Attempts, found.MaxAttempts, found.TTR, found.Error, found.Reason, found.Followed}
+		}
+		return err
+	})
+	return job, err
 }
 
 // Remove deletes a waiting, ready or reserved job, or else the dead letter with that ID. True means that there was
 // one and that nobody will get it any more; false that there is none. A consumer that has reserved it loses the
 // lease: its Ack fails, and the job does not come back. Only an old client, which pops in three commands, may have
 // read it just before. ctx is as in Push.
-func (c *Client) Remove(ctx context.Context, id string) (bool, error) {
-	if err := c.beginOn(ctx, id); err != nil {
-		return false, failed("remove", id, err)
-	}
-	defer c.running.Done()
-	at, err := c.at(ctx, id)
-	if err == nil {
-		err = c.calls.removals.Do(ctx, at, id)
-	}
-	if err == store.ErrNotFound {
-		return false, nil
-	}
-	return err == nil, failed("remove", id, err)
+func (c *Client) Remove(ctx context.Context, id string) (removed bool, err error) {
+	err = c.call(ctx, "remove", id, checkID(id), func() error {
+		at, err := c.at(ctx, id)
+		if err == nil {
+			err = c.calls.removals.Do(ctx, at, id)
+		}
+		if removed = err == nil; err == store.ErrNotFound {
+			err = nil
+		}
+		return err
+	})
+	return removed, err
 }
 
 // Reschedule gives a waiting, ready or reserved job a new delay from now, as in Push. Its lifetime after it
 // becomes ready stays the same, and a consumer that has reserved it loses the lease. It returns ErrNotFound if
 // there is no such job; a dead letter does not count (see Requeue).
 func (c *Client) Reschedule(ctx context.Context, id string, delay time.Duration) error {
-	if err := checkDelay("delay", delay); err != nil {
-		return failed("reschedule", id, err)
-	}
-	if err := c.beginOn(ctx, id); err != nil {
-		return failed("reschedule", id, err)
-	}
-	defer c.running.Done()
-	c.note("delay", delay)
-	at, err := c.at(ctx, id)
-	if err == nil {
-		err = at.Reschedule(ctx, id, delay)
-	}
-	return failed("reschedule", id, err)
-}
-
-// beginOn is begin for a call on the job with that ID.
-func (c *Client) beginOn(ctx context.Context, id string) error {
-	if err := checkID(id); err != nil {
+	return c.call(ctx, "reschedule", id, cmp.Or(checkDelay("delay", delay), checkID(id)), func() error {
+		c.note("delay", delay)
+		at, err := c.at(ctx, id)
+		if err == nil {
+			err = at.Reschedule(ctx, id, delay)
+		}
 		return err
-	}
-	return c.begin(ctx)
+	})
 }

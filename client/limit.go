@@ -40,7 +40,7 @@ type Limit struct {
 // has up to twice its limit; a limit with a Tag stays exact, and the topic's jobs in old partitions wait until
 // they are migrated.
 func (c *Client) SetLimit(ctx context.Context, topic string, l Limit) error {
-	return c.onTopic(ctx, "set limit", topic, func() error {
+	return c.call(ctx, "set limit", topic, checkTopic(topic), func() error {
 		if err := c.checkLimit(l); err != nil {
 			return err
 		}
@@ -53,24 +53,12 @@ func (c *Client) SetLimit(ctx context.Context, topic string, l Limit) error {
 
 // Limit returns the topic's limit. Stats has it too.
 func (c *Client) Limit(ctx context.Context, topic string) (l Limit, err error) {
-	err = c.onTopic(ctx, "limit", topic, func() error {
+	err = c.call(ctx, "limit", topic, checkTopic(topic), func() error {
 		kept, err := c.fleet.Limit(ctx, topic)
 		l = Limit(kept)
 		return err
 	})
 	return l, err
-}
-
-// onTopic makes a call about the topic.
-func (c *Client) onTopic(ctx context.Context, operation, topic string, call func() error) error {
-	if err := checkTopic(topic); err != nil {
-		return failed(operation, "", err)
-	}
-	if err := c.begin(ctx); err != nil {
-		return failed(operation, topic, err)
-	}
-	defer c.running.Done()
-	return failed(operation, topic, call())
 }
 
 func (c *Client) checkLimit(l Limit) error {

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -40,69 +41,43 @@ func (p Pause) End() time.Time { return store.Pause(p).End() }
 // With several partitions the topic is paused in one after the other. An error says in how many it is paused;
 // calling Pause again completes it. A topic counts as paused if it is paused in any partition.
 func (c *Client) Pause(ctx context.Context, topic string, o PauseOptions) error {
-	return failed("pause", topic, c.pause(ctx, topic, o.Note, o.For, func() error {
-		return c.fleet.Pause(ctx, topic, o.For, o.Note)
-	}))
+	return c.call(ctx, "pause", topic, checkPause(topic, o.Note, o.For), func() error { return c.fleet.Pause(ctx, topic, o.For, o.Note) })
 }
 
 // BackOff stops all deliveries of the topic for that long from now: for a consumer that was told to slow down. It
 // is independent of Pause, and shortens neither a pause nor a longer BackOff. Resume ends it. A worker's handler
 // returns worker.BackOff.
 func (c *Client) BackOff(ctx context.Context, topic string, d time.Duration) error {
-	return failed("back off", topic, c.pause(ctx, topic, "", d, func() error {
+	return c.call(ctx, "back off", topic, checkPause(topic, "", d), func() error {
 		if d == 0 {
 			return nil
 		}
 		return c.fleet.BackOff(ctx, topic, d)
-	}))
-}
-
-func (c *Client) pause(ctx context.Context, topic, note string, d time.Duration, do func() error) error {
-	if err := checkPause(topic, note, d); err != nil {
-		return err
-	}
-	if err := c.begin(ctx); err != nil {
-		return err
-	}
-	defer c.running.Done()
-	return do()
+	})
 }
 
 func checkPause(topic, note string, d time.Duration) error {
-	if err := checkTopic(topic); err != nil {
-		return err
-	}
-	if err := checkSize("topic", topic, store.MaxTopic); err != nil {
-		return err
-	}
-	if err := checkSize("note", note, store.MaxNote); err != nil {
-		return err
-	}
-	if err := checkDelay("time", d); err != nil {
-		return err
-	}
-	return checkUnit("time", d)
+	return cmp.Or(checkTopic(topic), checkSize("topic", topic, store.MaxTopic), checkSize("note", note, store.MaxNote), checkDelay("time", d), checkUnit("time", d))
 }
 
 // Resume delivers a paused topic again, whatever paused it, and wakes consumers that wait for its jobs. It reports
 // whether the topic was paused. If a program without pauses has made many jobs ready meanwhile, Resume takes
 // several steps, and the topic stays paused until the last one. After an error it may still be paused; calling
 // Resume again completes it.
-func (c *Client) Resume(ctx context.Context, topic string) (bool, error) {
-	var wasPaused bool
-	err := c.pause(ctx, topic, "", 0, func() (err error) {
+func (c *Client) Resume(ctx context.Context, topic string) (wasPaused bool, err error) {
+	err = c.call(ctx, "resume", topic, checkPause(topic, "", 0), func() error {
 		wasPaused, err = c.fleet.Resume(ctx, topic)
 		return err
 	})
-	return wasPaused, failed("resume", topic, err)
+	return wasPaused, err
 }
 
 // Paused returns the paused topics, sorted by name.
-func (c *Client) Paused(ctx context.Context) ([]Pause, error) {
-	if err := c.begin(ctx); err != nil {
-		return nil, failed("paused", "", err)
-	}
-	defer c.running.Done()
-	all, err := c.fleet.Paused(ctx)
-	return each(all, func(p store.Pause) Pause { return Pause(p) }), failed("paused", "", err)
+func (c *Client) Paused(ctx context.Context) (paused []Pause, err error) {
+	err = c.call(ctx, "paused", "", nil, func() error {
+		all, err := c.fleet.Paused(ctx)
+		paused = each(all, func(p store.Pause) Pause { return Pause(p) })
+		return err
+	})
+	return paused, err
 }

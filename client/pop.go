@@ -16,7 +16,7 @@ import (
 // ctx ends Pop at once unless a poll is in flight: then Pop waits for the reply, within the connection's timeouts, and returns the
 // job in it. If the connection breaks at that moment, the job may be lost, and the error is ErrLost.
 func (c *Client) Pop(ctx context.Context, topic string) (Message, error) {
-	got, err := c.takeFor(ctx, wait.Request{Topics: []string{topic}, N: 1})
+	got, err := c.take(ctx, wait.Request{Topics: []string{topic}, N: 1}, nil)
 	if err != nil {
 		return Message{}, failed("pop", topic, err)
 	}
@@ -37,24 +37,23 @@ func (c *Client) Pop(ctx context.Context, topic string) (Message, error) {
 // another job returns that job; only Counters shows the loss.
 func (c *Client) BPop(ctx context.Context, timeout time.Duration, topic string, more ...string) (Message, error) {
 	topics := append([]string{topic}, more...)
-	var got wait.Jobs
-	err := checkTimeout(timeout)
-	if err == nil {
-		got, err = c.takeFor(ctx, wait.Request{Topics: topics, N: 1, Waits: true, Timeout: timeout})
-	}
+	got, err := c.take(ctx, wait.Request{Topics: topics, N: 1, Waits: true, Timeout: timeout}, checkTimeout(timeout))
 	if err != nil {
 		return Message{}, failed("bpop", strings.Join(topics, ", "), err)
 	}
 	return Message(got.Jobs[0]), nil
 }
 
-// takeFor takes jobs as the request says.
-func (c *Client) takeFor(ctx context.Context, r wait.Request) (wait.Jobs, error) {
-	if slices.Contains(r.Topics, "") {
-		return wait.Jobs{}, checkTopic("")
+// take takes jobs as the request says, unless an argument is wrong.
+func (c *Client) take(ctx context.Context, r wait.Request, wrong error) (wait.Jobs, error) {
+	if wrong == nil && slices.Contains(r.Topics, "") {
+		wrong = checkTopic("")
 	}
-	if err := c.begin(ctx); err != nil {
-		return wait.Jobs{}, err
+	if wrong == nil {
+		wrong = c.begin(ctx)
+	}
+	if wrong != nil {
+		return wait.Jobs{}, wrong
 	}
 	defer c.running.Done()
 	if r.Timeout > 0 && r.Timeout < time.Millisecond {

@@ -25,21 +25,10 @@ const MaxLease = store.MaxLease
 // A job that has used up its attempts (MaxAttempts) becomes a dead letter instead of being delivered.
 func (c *Client) Reserve(ctx context.Context, timeout, lease time.Duration, topic string, more ...string) (*Delivery, error) {
 	topics := append([]string{topic}, more...)
-	d, err := c.reserve(ctx, timeout, lease, topics)
-	return d, failed("reserve", strings.Join(topics, ", "), err)
-}
-
-func (c *Client) reserve(ctx context.Context, timeout, lease time.Duration, topics []string) (*Delivery, error) {
-	if err := checkTimeout(timeout); err != nil {
-		return nil, err
-	}
-	k, err := reservation(lease, 0)
+	k, wrong := reservation(lease, 0)
+	got, err := c.take(ctx, wait.Request{Kind: k, Topics: topics, N: 1, Waits: true, Timeout: timeout}, cmp.Or(checkTimeout(timeout), wrong))
 	if err != nil {
-		return nil, err
-	}
-	got, err := c.takeFor(ctx, wait.Request{Kind: k, Topics: topics, N: 1, Waits: true, Timeout: timeout})
-	if err != nil {
-		return nil, err
+		return nil, failed("reserve", strings.Join(topics, ", "), err)
 	}
 	return c.deliveries(got, FetchOptions{})[0], nil
 }
@@ -62,12 +51,9 @@ func reservation(lease time.Duration, attempts int) (wait.Kind, error) {
 // connection breaks, or ctx ends, after the first part. It also stops when a third of a lease is over, because
 // large jobs take long on a slow network.
 func (c *Client) ReserveBatch(ctx context.Context, topic string, n int, lease time.Duration) ([]*Delivery, error) {
-	k, err := reservation(lease, 0)
-	var got wait.Jobs
-	if err == nil {
-		got, err = c.takeBatch(ctx, k, topic, n)
-	}
-	return c.deliveries(got, FetchOptions{}), failed("reserve batch", topic, err)
+	k, wrong := reservation(lease, 0)
+	got, err := c.takeBatch(ctx, "reserve batch", k, topic, n, wrong)
+	return c.deliveries(got, FetchOptions{}), err
 }
 
 // FetchOptions say what Fetch reserves.
@@ -109,17 +95,9 @@ type FetchTopic struct {
 // waits for that probe: up to 1.6 s with 50 topics and 16 partitions. With one topic or one partition nothing is
 // remembered.
 func (c *Client) Fetch(ctx context.Context, o FetchOptions) ([]*Delivery, error) {
-	list, err := c.fetch(ctx, o)
-	return list, failed("fetch", "", err)
-}
-
-func (c *Client) fetch(ctx context.Context, o FetchOptions) ([]*Delivery, error) {
-	r, err := o.request()
-	if err != nil {
-		return nil, err
-	}
-	got, err := c.takeFor(ctx, r)
-	return c.deliveries(got, o), err
+	r, wrong := o.request()
+	got, err := c.take(ctx, r, wrong)
+	return c.deliveries(got, o), failed("fetch", "", err)
 }
 
 // attempts returns how often a job of the topic is delivered if its producer did not set it.

@@ -120,64 +120,66 @@ const (
 // Mistakes are ErrInvalid, with their place in Cron. It returns ErrExists if there is a job with the ID
 // "{name}@schedule", under which it would be stored.
 func (c *Client) Schedule(ctx context.Context, s Schedule) (next time.Time, err error) {
-	next, _, err = c.schedule(ctx, s, "")
-	return next, failed("schedule", s.Name, err)
+	checked, wrong := s.check()
+	err = c.call(ctx, "schedule", s.Name, wrong, func() error {
+		next, _, err = c.putSchedule(ctx, checked)
+		return err
+	})
+	return next, err
 }
 
-func (c *Client) schedule(ctx context.Context, s Schedule, owner string) (next time.Time, changed bool, err error) {
-	stored, spec, zone, err := s.check()
-	if err == nil {
-		err = c.begin(ctx)
-	}
+// checkedSchedule is a schedule as the store takes it.
+type checkedSchedule struct {
+	store.Schedule
+	spec *cron.Spec
+	zone *time.Location
+}
+
+func (c *Client) putSchedule(ctx context.Context, s checkedSchedule) (next time.Time, changed bool, err error) {
+	at, err := c.at(ctx, store.ScheduleID(s.Name))
 	if err != nil {
 		return time.Time{}, false, err
 	}
-	defer c.running.Done()
-	stored.Source = owner
-	of, err := c.at(ctx, store.ScheduleID(s.Name))
-	if err != nil {
-		return time.Time{}, false, err
-	}
-	now, err := of.Time(ctx)
+	now, err := at.Time(ctx)
 	if err != nil {
 		return time.Time{}, false, err
 	}
 	now = now.Add(time.Millisecond - 1).Truncate(time.Millisecond) // as delays count
-	next, changed, err = of.PutSchedule(ctx, stored, spec.Next(now.In(zone)))
-	return next.In(zone), changed, err
+	next, changed, err = at.PutSchedule(ctx, s.Schedule, s.spec.Next(now.In(s.zone)))
+	return next.In(s.zone), changed, err
 }
 
-// check refuses an invalid schedule, and returns it as the store takes it.
-func (s Schedule) check() (stored store.Schedule, spec *cron.Spec, zone *time.Location, err error) {
+// check refuses an invalid schedule.
+func (s Schedule) check() (checked checkedSchedule, err error) {
 	text := cron.Text(s.Cron, s.Every)
 	o := pushOptions{Terms: store.Terms{Lifetime: DefaultReadyMaxLifetime}}.with(s.Options)
 	switch {
 	case s.Cron != "" && s.Every != 0:
-		err = invalid("every", "it has no meaning beside cron")
+		return checked, invalid("every", "it has no meaning together with cron")
 	case text == "":
-		err = invalid("cron", "it is empty, and so is every")
+		return checked, invalid("cron", "it is empty, and so is every")
 	case o.Policy != "" || o.replicated || o.group != nil:
-		err = cmp.Or(o.wrong, invalid("option", "want ReadyMaxLifetime, MaxAttempts, TTR or EmptyBody"))
+		return checked, cmp.Or(o.wrong, invalid("option", "want ReadyMaxLifetime, MaxAttempts, TTR or EmptyBody"))
 	case s.Jitter < 0 || s.Jitter > MaxDelay:
-		err = invalid("jitter", fmt.Sprintf("%v is not from 0 to %v", s.Jitter, MaxDelay))
-	default:
-		o.Policy = store.Replace // which is none of a schedule
-		err = cmp.Or(checkScheduleName(s.Name), refusal("topic", store.CheckScheduleTopic(s.Topic)), checkPush(Message{Topic: s.Topic, Body: s.Body}, store.Due{}, &o), checkUnit("jitter", s.Jitter),
-			checkChoice("missed", s.Missed, MissedOnce, MissedSkip, MissedAll), checkChoice("overlap", s.Overlap, OverlapAllow, OverlapSkip, OverlapFollow))
+		return checked, invalid("jitter", fmt.Sprintf("%v is not from 0 to %v", s.Jitter, MaxDelay))
 	}
-	if err == nil {
-		if spec, err = cron.Parse(text); err != nil {
-			err = invalid("cron", err.Error())
-		}
-	}
-	if err == nil {
-		zone, err = loadZone(s.Zone)
-	}
-	o.Policy = ""
-	return store.Schedule{
+	checked.Schedule = store.Schedule{
 		Name: s.Name, Spec: text, Zone: cmp.Or(s.Zone, "UTC"), Topic: s.Topic, Body: s.Body, Jitter: s.Jitter, Terms: o.Terms,
 		Missed: string(cmp.Or(s.Missed, MissedOnce)), Overlap: string(cmp.Or(s.Overlap, OverlapAllow)),
-	}, spec, zone, err
+	}
+	o.Policy = store.Replace // for checkPush; a schedule has no policy
+	wrong := cmp.Or(checkScheduleName(s.Name), refusal("topic", store.CheckScheduleTopic(s.Topic)), checkPush(Message{Topic: s.Topic, Body: s.Body}, store.Due{}, &o), checkUnit("jitter", s.Jitter),
+		checkChoice("missed", s.Missed, MissedOnce, MissedSkip, MissedAll), checkChoice("overlap", s.Overlap, OverlapAllow, OverlapSkip, OverlapFollow))
+	if wrong != nil {
+		return checked, wrong
+	}
+	if checked.spec, err = cron.Parse(text); err != nil {
+		return checked, invalid("cron", err.Error())
+	}
+	if checked.zone, err = cron.Zone(s.Zone); err != nil {
+		return checked, invalid("zone", fmt.Sprintf("%q is not known here: want a name like Europe/Berlin; a program that runs on a host without time zones imports time/tzdata", s.Zone))
+	}
+	return checked, nil
 }
 
 func checkScheduleName(name string) error { return refusal("name", store.CheckScheduleName(name)) }
@@ -189,24 +191,38 @@ func checkChoice[T ~string](field string, choice T, choices ...T) error {
 	return nil
 }
 
-func loadZone(name string) (*time.Location, error) {
-	zone, err := cron.Zone(name)
-	if err == nil {
-		return zone, nil
-	}
-	return nil, invalid("zone", fmt.Sprintf("%q is not known here: want a name as Europe/Berlin; a program that runs where there are no zones imports time/tzdata", name))
-}
-
 // SetSchedules makes these the schedules of owner: it stores new and changed ones as Schedule does, and deletes
 // all others of that owner. Schedules of other owners stay. So a program can define its schedules in code and set
 // them when it starts. It returns the names of those that were stored or deleted. An owner is a text of 1 to 200
 // bytes; the daemon's configuration file is "file". If one schedule is invalid, nothing is changed.
 func (c *Client) SetSchedules(ctx context.Context, owner string, schedules []Schedule) (changed []string, err error) {
-	changed, err = c.setSchedules(ctx, owner, schedules)
-	return changed, failed("set schedules", owner, err)
+	all, wrong := checkSchedules(owner, schedules)
+	err = c.call(ctx, "set schedules", owner, wrong, func() error {
+		keep := map[string]bool{}
+		for _, s := range all {
+			keep[s.Name] = true
+			_, did, err := c.putSchedule(ctx, s)
+			if err != nil {
+				return fmt.Errorf("%s: %w", store.Quote(s.Name), err)
+			}
+			if did {
+				changed = append(changed, s.Name)
+			}
+		}
+		stored, err := c.fleet.Schedules(ctx)
+		for _, s := range stored {
+			if s.Source == owner && !keep[s.Name] && err == nil {
+				if _, err = c.unschedule(ctx, s.Name, owner); err == nil {
+					changed = append(changed, s.Name)
+				}
+			}
+		}
+		return err
+	})
+	return changed, err
 }
 
-func (c *Client) setSchedules(ctx context.Context, owner string, schedules []Schedule) (changed []string, err error) {
+func checkSchedules(owner string, schedules []Schedule) (all []checkedSchedule, err error) {
 	if owner == "" {
 		return nil, invalid("owner", "it is empty")
 	}
@@ -215,43 +231,33 @@ func (c *Client) setSchedules(ctx context.Context, owner string, schedules []Sch
 	}
 	names := map[string]bool{}
 	for _, s := range schedules {
-		_, _, _, err := s.check()
+		checked, err := s.check()
 		if err == nil && names[s.Name] {
-			err = invalid("name", "there are two of it")
+			err = invalid("name", "there are two schedules with it")
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", store.Quote(s.Name), err)
 		}
-		names[s.Name] = true
+		checked.Source, names[s.Name] = owner, true
+		all = append(all, checked)
 	}
-	for _, s := range schedules {
-		_, did, err := c.schedule(ctx, s, owner)
-		if err != nil {
-			return changed, fmt.Errorf("%s: %w", store.Quote(s.Name), err)
-		}
-		if did {
-			changed = append(changed, s.Name)
-		}
-	}
-	all, err := c.Schedules(ctx)
-	for _, s := range all {
-		if s.Owner == owner && !names[s.Name] && err == nil {
-			if _, err = c.unschedule(ctx, s.Name, owner); err == nil {
-				changed = append(changed, s.Name)
-			}
-		}
-	}
-	return changed, err
+	return all, nil
 }
 
-// Unschedule deletes a schedule; its jobs stay. False means that there is none.
-func (c *Client) Unschedule(ctx context.Context, name string) (bool, error) {
-	was, err := c.unschedule(ctx, name, "")
-	return was, failed("unschedule", name, err)
+// Unschedule deletes a schedule; its jobs stay. False means that there was no such schedule.
+func (c *Client) Unschedule(ctx context.Context, name string) (was bool, err error) {
+	err = c.call(ctx, "unschedule", name, checkScheduleName(name), func() error {
+		was, err = c.unschedule(ctx, name, "")
+		return err
+	})
+	return was, err
 }
 
 func (c *Client) unschedule(ctx context.Context, name, owner string) (was bool, err error) {
-	err = c.onSchedule(ctx, name, func(s *store.Store) error { return s.RemoveSchedule(ctx, name, owner) })
+	at, err := c.at(ctx, store.ScheduleID(name))
+	if err == nil {
+		err = at.RemoveSchedule(ctx, name, owner)
+	}
 	if errors.Is(err, ErrNotFound) {
 		return false, nil
 	}
@@ -261,15 +267,13 @@ func (c *Client) unschedule(ctx context.Context, name, owner string) (was bool, 
 // PauseSchedule lets occurrences pass without jobs until ResumeSchedule. They are counted. It returns ErrNotFound
 // if there is no such schedule.
 func (c *Client) PauseSchedule(ctx context.Context, name string) error {
-	err := c.onSchedule(ctx, name, func(s *store.Store) error { return s.PauseSchedule(ctx, name, true) })
-	return failed("pause schedule", name, err)
+	return c.onSchedule(ctx, "pause schedule", name, func(s *store.Store) error { return s.PauseSchedule(ctx, name, true) })
 }
 
 // ResumeSchedule ends a pause: the next occurrence has its job again. It returns ErrNotFound if there is no such
 // schedule.
 func (c *Client) ResumeSchedule(ctx context.Context, name string) error {
-	err := c.onSchedule(ctx, name, func(s *store.Store) error { return s.PauseSchedule(ctx, name, false) })
-	return failed("resume schedule", name, err)
+	return c.onSchedule(ctx, "resume schedule", name, func(s *store.Store) error { return s.PauseSchedule(ctx, name, false) })
 }
 
 // RunNow pushes a job of the schedule now and returns its ID, also if the schedule is paused or the last job is
@@ -277,38 +281,33 @@ func (c *Client) ResumeSchedule(ctx context.Context, name string) error {
 // occurrences stay as they are. It returns ErrNotFound if there is no such schedule. After a lost reply, calling
 // it again may push a second job.
 func (c *Client) RunNow(ctx context.Context, name string) (id string, err error) {
-	err = c.onSchedule(ctx, name, func(s *store.Store) error {
+	err = c.onSchedule(ctx, "run now", name, func(s *store.Store) error {
 		id, err = s.RunSchedule(ctx, name)
 		return err
 	})
-	return id, failed("run now", name, err)
+	return id, err
 }
 
-// onSchedule does something with a schedule in the partition where it belongs.
-func (c *Client) onSchedule(ctx context.Context, name string, do func(*store.Store) error) error {
-	if err := cmp.Or(checkScheduleName(name), c.check()); err != nil {
-		return err
-	}
-	if err := c.begin(ctx); err != nil {
-		return err
-	}
-	defer c.running.Done()
-	of, err := c.at(ctx, store.ScheduleID(name))
-	if err != nil {
-		return err
-	}
-	return do(of)
+// onSchedule makes a call on a schedule in its partition.
+func (c *Client) onSchedule(ctx context.Context, operation, name string, do func(*store.Store) error) error {
+	return c.call(ctx, operation, name, checkScheduleName(name), func() error {
+		at, err := c.at(ctx, store.ScheduleID(name))
+		if err != nil {
+			return err
+		}
+		return do(at)
+	})
 }
 
 // Schedules returns all schedules, sorted by name. With an error they are those of the partitions that can be
 // read.
-func (c *Client) Schedules(ctx context.Context) ([]Scheduled, error) {
-	if err := c.begin(ctx); err != nil {
-		return nil, failed("schedules", "", err)
-	}
-	defer c.running.Done()
-	all, err := c.fleet.Schedules(ctx)
-	return each(all, scheduledOf), failed("schedules", "", err)
+func (c *Client) Schedules(ctx context.Context) (schedules []Scheduled, err error) {
+	err = c.call(ctx, "schedules", "", nil, func() error {
+		all, err := c.fleet.Schedules(ctx)
+		schedules = each(all, scheduledOf)
+		return err
+	})
+	return schedules, err
 }
 
 func scheduledOf(s store.Scheduled) Scheduled {

@@ -15,7 +15,7 @@ import (
 // AckBatch is Ack for many deliveries. They go to Redis 250 at a time, each part in one atomic step. The results
 // are in the order of the deliveries; the error is nil if all succeeded.
 func (c *Client) AckBatch(ctx context.Context, deliveries []*Delivery) ([]Result, error) {
-	return c.settleBatch(ctx, "ack batch", deliveries, func() []error {
+	return c.settleBatch(ctx, "ack batch", deliveries, checkAll(deliveries), func() []error {
 		errs := slices.Repeat([]error{ErrLeaseLost}, len(deliveries))
 		places, begun := pick(deliveries, (*Delivery).beginToSettle)
 		for i, err := range settleAll(ctx, c, ackKind, begun, each(begun, (*Delivery).held)) {
@@ -27,20 +27,16 @@ func (c *Client) AckBatch(ctx context.Context, deliveries []*Delivery) ([]Result
 
 // ExtendBatch is Extend for many deliveries. A lease of 0 extends each by its last lease, which must be known.
 func (c *Client) ExtendBatch(ctx context.Context, deliveries []*Delivery, lease time.Duration) ([]Result, error) {
+	wrong := checkAll(deliveries)
 	if lease != 0 {
-		if err := checkExtension(lease); err != nil {
-			return nil, failed("extend batch", "", err)
+		wrong = cmp.Or(checkExtension(lease), wrong)
+	}
+	for i, d := range deliveries {
+		if wrong == nil && lease == 0 && d.Lease() == 0 {
+			wrong = fmt.Errorf("delivery %d: %w", i, invalid("lease", "0 means the last lease, which is not known"))
 		}
 	}
-	if err := checkAll(deliveries); err != nil {
-		return nil, failed("extend batch", "", err)
-	}
-	for _, d := range deliveries {
-		if lease == 0 && d.Lease() == 0 {
-			return nil, failed("extend batch", d.ID, invalid("lease", "0 is as long as before, which is not known"))
-		}
-	}
-	return c.settleBatch(ctx, "extend batch", deliveries, func() []error {
+	return c.settleBatch(ctx, "extend batch", deliveries, wrong, func() []error {
 		asked := time.Now()
 		extensions := each(deliveries, func(d *Delivery) *store.Extension { return d.extension(cmp.Or(lease, d.Lease())) })
 		errs := settleAll(ctx, c, extendKind, deliveries, extensions)
@@ -63,21 +59,16 @@ func settleAll[T any](ctx context.Context, c *Client, kind batch.Kind[T], delive
 	})
 }
 
-// settleBatch settles the deliveries with do, which returns an error for each.
-func (c *Client) settleBatch(ctx context.Context, name string, deliveries []*Delivery, do func() []error) ([]Result, error) {
-	err := checkAll(deliveries)
-	if err == nil {
-		err = c.begin(ctx)
-	}
-	if err != nil {
-		return nil, failed(name, "", err)
-	}
-	defer c.running.Done()
-	results := make([]Result, len(deliveries))
-	for i, err := range do() {
-		results[i] = Result{ID: deliveries[i].ID, Err: err}
-	}
-	return results, failed(name, "", batchError("jobs", results))
+// settleBatch settles the deliveries with do, which returns an error for each, unless an argument is wrong.
+func (c *Client) settleBatch(ctx context.Context, name string, deliveries []*Delivery, wrong error, do func() []error) (results []Result, err error) {
+	err = c.call(ctx, name, "", wrong, func() error {
+		results = make([]Result, len(deliveries))
+		for i, err := range do() {
+			results[i] = Result{ID: deliveries[i].ID, Err: err}
+		}
+		return batchError("jobs", results)
+	})
+	return results, err
 }
 
 func checkAll(deliveries []*Delivery) error {

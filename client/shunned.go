@@ -68,7 +68,7 @@ func (c *Client) wellID() (id string, found bool) {
 // pushNew pushes a job whose ID the Client made, and may change that ID.
 func (c *Client) pushNew(ctx context.Context, pushes *batch.Batcher[store.Delayed], job *store.Delayed) error {
 	c.chooseID(job)
-	err := pushes.Do(ctx, c.of(job.ID), *job)
+	err := pushes.Do(ctx, c.fleet.Of(job.ID), *job)
 	if err != nil && !isStored(err) {
 		err = c.pushElsewhere(ctx, pushes, job, err)
 	}
@@ -90,13 +90,13 @@ func (c *Client) chooseID(job *store.Delayed) {
 // store it twice.
 func (c *Client) pushElsewhere(ctx context.Context, pushes *batch.Batcher[store.Delayed], job *store.Delayed, err error) error {
 	for tries := 0; err != nil && len(c.fleet.Stores) > 1 && ctx.Err() != context.Canceled && store.Temporary(err) && !errors.Is(err, ErrClosed); tries++ {
-		c.shunned.add(c.of(job.ID).Node())
+		c.shunned.add(c.fleet.Of(job.ID).Node())
 		id, found := c.wellID()
 		if !found || tries == maxElsewhere || !batch.IsNotDone(err) || ctx.Err() != nil {
 			return err
 		}
 		job.ID = id
-		err = pushes.Do(ctx, c.of(id), *job)
+		err = pushes.Do(ctx, c.fleet.Of(id), *job)
 	}
 	return err
 }

@@ -41,17 +41,13 @@ type TopicStats struct {
 
 // Stats counts the jobs. It costs Redis about a microsecond for each topic, a few for one with jobs, whatever the
 // number of jobs. Each partition is asked only for topics that it knows.
-func (c *Client) Stats(ctx context.Context) (Stats, error) {
-	if err := c.begin(ctx); err != nil {
-		return Stats{}, failed("stats", "", err)
-	}
-	defer c.running.Done()
-	all, err := c.fleet.Stats(ctx)
-	if err != nil {
-		return Stats{}, failed("stats", "", err)
-	}
-	of := each(all.Topics, func(t store.TopicCounts) TopicStats {
-		return TopicStats{t.Topic, t.Ready, t.Reserved, t.Dead, Limit(t.Limit), t.Held, t.Slots, t.HeldUntil, t.Untagged}
+func (c *Client) Stats(ctx context.Context) (stats Stats, err error) {
+	err = c.call(ctx, "stats", "", nil, func() error {
+		all, err := c.fleet.Stats(ctx)
+		stats = Stats{all.Waiting, each(all.Topics, func(t store.TopicCounts) TopicStats {
+			return TopicStats{t.Topic, t.Ready, t.Reserved, t.Dead, Limit(t.Limit), t.Held, t.Slots, t.HeldUntil, t.Untagged}
+		})}
+		return err
 	})
-	return Stats{all.Waiting, of}, nil
+	return stats, err
 }
