@@ -38,32 +38,37 @@ type PushOption func(*pushOptions)
 
 type pushOptions struct {
 	store.Terms
-	given                      bool // there are any
-	limited, timed, replicated bool // MaxAttempts, TTR and Replicas were set
-	wrong                      error
-	mayBeEmpty                 bool   // the body
-	chosen                     string // the name of Replace, Refuse, KeepEarlier, KeepLater or Follow, if it was given
-	debounced, once            bool
-	report                     *Outcome // is set by a push that is done, and by ErrExists
-	group                      *group
+	wrong           error  // the first wrong option
+	mayBeEmpty      bool   // the body
+	chosen          string // the name of Replace, Refuse, KeepEarlier, KeepLater or Follow, if it was given
+	debounced, once bool
+	report          *Outcome // is set by a push that is done, and by ErrExists
+	group           *group
 }
+
+// refuse keeps the first error of an option.
+func (o *pushOptions) refuse(wrong error) { o.wrong = cmp.Or(o.wrong, wrong) }
 
 // ReadyMaxLifetime sets how long the job is kept after it became ready, if nobody consumes it: from 1 ms to
 // MaxDelay, counted in milliseconds.
 func ReadyMaxLifetime(d time.Duration) PushOption {
-	return func(o *pushOptions) { o.Lifetime = d }
+	return func(o *pushOptions) { o.Lifetime = d; o.refuse(checkLength("ready max lifetime", d, MaxDelay)) }
 }
 
 // MaxAttempts sets how often the job is delivered to consumers that reserve, at least 1. If it is not acknowledged
 // by then, it becomes a dead letter. The default is the consumer's own limit. Pop and BPop ignore attempts.
 func MaxAttempts(n int) PushOption {
-	return func(o *pushOptions) { o.MaxAttempts = n; o.limited = true }
+	return func(o *pushOptions) {
+		if o.MaxAttempts = n; n < 1 || n > math.MaxInt32 {
+			o.refuse(invalid("max attempts", fmt.Sprintf("%d is not from 1 to %d", n, math.MaxInt32)))
+		}
+	}
 }
 
 // TTR ("time to run") sets how long the job is reserved for a consumer that names no lease: from 1 ms to 24 h, 30
 // s by default. Less than 100 ms counts as 100 ms, so that the lease outlasts a few round trips.
 func TTR(d time.Duration) PushOption {
-	return func(o *pushOptions) { o.TTR = d; o.timed = true }
+	return func(o *pushOptions) { o.TTR = d; o.refuse(checkLength("ttr", d, MaxLease)) }
 }
 
 // EmptyBody allows an empty body. Consumers of the original drop such a job, so use it only for topics without
@@ -81,7 +86,12 @@ func EmptyBody() PushOption {
 // Such pushes share batches with each other and not with other pushes. ctx ends them as it ends any push. The
 // Redis user needs +wait.
 func Replicas(n int, timeout time.Duration) PushOption {
-	return func(o *pushOptions) { o.Replicas = store.Replicas{N: n, Within: timeout}; o.replicated = true }
+	return func(o *pushOptions) {
+		if o.Replicas = (store.Replicas{N: n, Within: timeout}); n < 1 || n > MaxReplicas {
+			o.refuse(invalid("replicas", fmt.Sprintf("%d is not from 1 to %d", n, MaxReplicas)))
+		}
+		o.refuse(checkLength("replicas timeout", timeout, MaxReplicasTimeout))
+	}
 }
 
 // Upper bounds of Replicas.
@@ -135,7 +145,8 @@ func ifExists(name string, p store.Policy) PushOption {
 // See Replace for what it can be combined with.
 func Debounce(longest time.Duration) PushOption {
 	return func(o *pushOptions) {
-		o.Policy, o.debounced, o.wrong = store.Debounce(longest), true, cmp.Or(o.wrong, checkLength("debounce", longest, MaxDelay))
+		o.Policy, o.debounced = store.Debounce(longest), true
+		o.refuse(checkLength("debounce", longest, MaxDelay))
 	}
 }
 
@@ -146,7 +157,8 @@ func Debounce(longest time.Duration) PushOption {
 // none. See Replace for what it can be combined with.
 func Once(window time.Duration) PushOption {
 	return func(o *pushOptions) {
-		o.Policy, o.once, o.wrong = store.Once(window), true, cmp.Or(o.wrong, checkLength("once", window, MaxDelay))
+		o.Policy, o.once = store.Once(window), true
+		o.refuse(checkLength("once", window, MaxDelay))
 	}
 }
 
@@ -291,10 +303,9 @@ func (o pushOptions) with(opts []PushOption) pushOptions {
 		return o
 	}
 	with := o // which is allocated, as options get its address
-	with.given = true
 	for _, opt := range opts {
 		if opt == nil {
-			with.wrong = invalid("option", "it is nil")
+			with.refuse(invalid("option", "it is nil"))
 		} else {
 			opt(&with)
 		}
@@ -315,35 +326,14 @@ func checkPush(m Message, due store.Due, o *pushOptions) error {
 		return invalid("topic", "it is empty")
 	case m.Body == "" && !o.mayBeEmpty:
 		return invalid("body", "it is empty")
-	case o.given:
-		if err := o.check(m, due); err != nil {
-			return err
-		}
-	}
-	if len(m.ID) > store.MaxID || len(m.Topic) > store.MaxTopic || len(m.Body) > store.MaxBody {
+	case o.wrong != nil:
+		return o.wrong
+	case len(m.ID) > store.MaxID || len(m.Topic) > store.MaxTopic || len(m.Body) > store.MaxBody:
 		return cmp.Or(checkSize("id", m.ID, store.MaxID), checkSize("topic", m.Topic, store.MaxTopic), checkSize("body", m.Body, store.MaxBody))
+	case o.chosen != "" || o.debounced || o.once || o.group != nil:
+		return o.checkTogether(m, due)
 	}
 	return nil
-}
-
-// check returns what is wrong with a push of that message.
-func (o *pushOptions) check(m Message, due store.Due) error {
-	if o.limited && (o.MaxAttempts < 1 || o.MaxAttempts > math.MaxInt32) {
-		return invalid("max attempts", fmt.Sprintf("%d is not from 1 to %d", o.MaxAttempts, math.MaxInt32))
-	}
-	if o.chosen != "" || o.debounced || o.once || o.group != nil {
-		if err := o.checkTogether(m, due); err != nil {
-			return err
-		}
-	}
-	var ttr, replicas error
-	if o.timed {
-		ttr = checkLength("ttr", o.TTR, MaxLease)
-	}
-	if o.replicated {
-		replicas = checkReplicas(o.Replicas)
-	}
-	return cmp.Or(o.wrong, checkLength("ready max lifetime", o.Lifetime, MaxDelay), ttr, replicas)
 }
 
 // checkTogether returns which parts of a push of that message exclude each other.
@@ -354,7 +344,7 @@ func (o *pushOptions) checkTogether(m Message, due store.Due) error {
 		"group_quiet": o.group != nil && o.group.Quiet != 0, "group_longest": o.group != nil && o.group.Longest != 0,
 	}
 	if part, why := pushrule.Check(func(part string) bool { return given[part] }, o.nameOf); part != "" {
-		return cmp.Or(o.wrong, invalid(o.nameOf(part), why))
+		return invalid(o.nameOf(part), why)
 	}
 	return nil
 }
@@ -369,11 +359,4 @@ func (o *pushOptions) nameOf(part string) string {
 	}
 	part = strings.TrimPrefix(part, "group_")
 	return strings.ToUpper(part[:1]) + part[1:]
-}
-
-func checkReplicas(r store.Replicas) error {
-	if r.N < 1 || r.N > MaxReplicas {
-		return invalid("replicas", fmt.Sprintf("%d is not from 1 to %d", r.N, MaxReplicas))
-	}
-	return checkLength("replicas timeout", r.Within, MaxReplicasTimeout)
 }

@@ -158,7 +158,7 @@ func (s Schedule) check() (checked checkedSchedule, err error) {
 		return checked, invalid("every", "it has no meaning together with cron")
 	case text == "":
 		return checked, invalid("cron", "it is empty, and so is every")
-	case o.Policy != "" || o.replicated || o.group != nil:
+	case o.Policy != "" || o.Replicas.N != 0 || o.group != nil:
 		return checked, cmp.Or(o.wrong, invalid("option", "want ReadyMaxLifetime, MaxAttempts, TTR or EmptyBody"))
 	case s.Jitter < 0 || s.Jitter > MaxDelay:
 		return checked, invalid("jitter", fmt.Sprintf("%v is not from 0 to %v", s.Jitter, MaxDelay))
