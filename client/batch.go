@@ -10,7 +10,6 @@ import (
 
 	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/store"
-	"github.com/mix-basic/delayer/internal/wait"
 )
 
 // Delayed is a job for PushOne or PushBatch, due after Delay, or at At if that is set.
@@ -146,79 +145,4 @@ func batchError(what string, results []Result) error {
 		return nil
 	}
 	return fmt.Errorf("%d of %d %s: %s: %w", failed, len(results), what, store.Quote(cause.ID), cause.Err)
-}
-
-// maxPopBatch only bounds the memory of one PopBatch.
-const maxPopBatch = 1000
-
-// PopBatch takes up to n of the topic's next ready jobs, 1 to 1,000, or returns ErrEmpty if there is none. It asks
-// Redis for up to 250 jobs or about 1 MiB at a time, so at most that much is lost when a connection breaks
-// (ErrLost, Counters). If that happens, or ctx ends, after the first part, it returns the jobs that have arrived,
-// without an error.
-//
-// With several partitions (WithPartitions) each call begins with another partition, and asks the following ones,
-// one by one, for the rest of n, also if one does not answer.
-func (c *Client) PopBatch(ctx context.Context, topic string, n int) ([]Message, error) {
-	got, err := c.takeBatch(ctx, "pop batch", wait.Kind{}, topic, n, nil)
-	return each(got.Jobs, func(job store.Job) Message { return Message(job) }), err
-}
-
-// takeBatch takes up to n jobs, in as many calls as needed, unless an argument is wrong.
-func (c *Client) takeBatch(ctx context.Context, operation string, k wait.Kind, topic string, n int, wrong error) (got wait.Jobs, err error) {
-	if n < 1 || n > maxPopBatch {
-		wrong = cmp.Or(wrong, invalid("n", fmt.Sprintf("%d is not from 1 to %d", n, maxPopBatch)))
-	}
-	err = c.call(ctx, operation, topic, cmp.Or(checkTopic(topic), wrong), func() (err error) {
-		for _, partition := range c.inTurn() {
-			if len(got.Jobs) < n {
-				err = cmp.Or(err, c.takeMore(ctx, partition, k, topic, n, &got))
-			}
-		}
-		if len(got.Jobs) > 0 {
-			return nil
-		}
-		return cmp.Or(err, ErrEmpty)
-	})
-	return got, err
-}
-
-// inTurn returns all partitions. Each call begins with another one, so that all are served equally.
-func (c *Client) inTurn() []*store.Store {
-	all := c.fleet.Stores
-	if len(all) == 1 {
-		return all
-	}
-	first := int(c.turn.Add(1) % uint64(len(all)))
-	return slices.Concat(all[first:], all[:first])
-}
-
-// takeMore takes jobs until there are n, or no more, or the leases of the first ones get old.
-func (c *Client) takeMore(ctx context.Context, partition *store.Store, k wait.Kind, topic string, n int, got *wait.Jobs) error {
-	p, err := partition.Pipeline(ctx)
-	if err != nil {
-		return err
-	}
-	defer p.Close()
-	for len(got.Jobs) < n && !growsOld(got) {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		wanted := min(n-len(got.Jobs), store.MaxPop)
-		next, more, err := c.dispatcher.Pull(partition, p, k, topic, wanted)
-		got.Add(next)
-		if err != nil || len(next.Jobs) < wanted && !more {
-			return err
-		}
-	}
-	return nil
-}
-
-// growsOld reports whether a third of a lease is over. The rest is for the consumer.
-func growsOld(got *wait.Jobs) bool {
-	for _, l := range got.Leases {
-		if time.Since(got.AskedAt) > l.Length/3 {
-			return true
-		}
-	}
-	return false
 }

@@ -85,3 +85,23 @@ func (s *Server) polledInterval() time.Duration { return min(s.options.Interval,
 func isCut(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
+
+// transitsEvery is how often a server checks for jobs left in transit between partitions by a program that died. A healthy
+// program completes a transit within milliseconds.
+const transitsEvery = 5 * time.Second
+
+// finishTransits completes such transits while there are old partitions.
+func (s *Server) finishTransits(ctx, work context.Context) {
+	outages := newOutages(s.log)
+	copied := false
+	for tick := time.NewTicker(transitsEvery); ; {
+		copied = copied || s.copyPauses(work, outages)
+		err := s.fleet.FinishTransits(work)
+		outages.reportMinor("Jobs in transit from an old partition cannot be delivered", err, false)
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}

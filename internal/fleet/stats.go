@@ -3,7 +3,9 @@ package fleet
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/mix-basic/delayer/internal/store"
@@ -95,4 +97,22 @@ func Longer(a, b time.Duration) time.Duration {
 		return -1
 	}
 	return max(a, b)
+}
+
+// JoinNames merges the partitions' topic names, each once. Names that are among the last of a partition come last.
+func JoinNames(parts [][]string) []string {
+	if len(parts) == 1 {
+		return parts[0]
+	}
+	behind := map[string]int{} // how many names of a partition are behind it
+	for _, part := range parts {
+		for i, name := range part {
+			if n, met := behind[name]; !met || len(part)-i < n {
+				behind[name] = len(part) - i
+			}
+		}
+	}
+	return slices.SortedFunc(maps.Keys(behind), func(a, b string) int {
+		return cmp.Or(cmp.Compare(behind[b], behind[a]), strings.Compare(a, b))
+	})
 }

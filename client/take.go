@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -143,4 +144,139 @@ func (o FetchOptions) request() (wait.Request, error) {
 		r.Topics, r.Limits, r.Kinds = append(r.Topics, t.Topic), append(r.Limits, cmp.Or(t.Max, o.Max)), append(r.Kinds, own)
 	}
 	return r, nil
+}
+
+// Pop takes the topic's next ready job, or returns ErrEmpty if there is none. It is one atomic step, after which the job is gone from
+// Redis. Entries whose jobs are gone are skipped and counted (Counters). Pop does not overtake calls of BPop that wait for the same
+// topic on the same Client.
+//
+// ctx ends Pop at once unless a poll is in flight: then Pop waits for the reply, within the connection's timeouts, and returns the
+// job in it. If the connection breaks at that moment, the job may be lost, and the error is ErrLost.
+func (c *Client) Pop(ctx context.Context, topic string) (Message, error) {
+	got, err := c.take(ctx, wait.Request{Topics: []string{topic}, N: 1}, nil)
+	if err != nil {
+		return Message{}, failed("pop", topic, err)
+	}
+	return Message(got.Jobs[0]), nil
+}
+
+// BPop is Pop, but waits for a job if there is none, and returns ErrEmpty after the timeout; 0 means to wait as
+// long as ctx allows. Of several topics, the first that has a job is served; with several partitions, the first
+// that had one at the last probe: see Fetch.
+//
+// Waiting takes nothing out of Redis, so a cancelled BPop loses no job. All waiting calls of a Client share one
+// connection (to each node of a cluster), for any topics, on which Redis wakes only the Client that has waited
+// longest. A server of the original wakes nobody, so its jobs are found by checks once a second; a Redis user may
+// lack permission to subscribe, and then the Client polls every 50 ms.
+//
+// While Redis is away or accepts no writes, BPop keeps trying for 3 s before it returns the error. If the timeout
+// ends before Redis has answered, it returns that error and not ErrEmpty. A BPop that lost a reply and then got
+// another job returns that job; only Counters shows the loss.
+func (c *Client) BPop(ctx context.Context, timeout time.Duration, topic string, more ...string) (Message, error) {
+	topics := append([]string{topic}, more...)
+	got, err := c.take(ctx, wait.Request{Topics: topics, N: 1, Waits: true, Timeout: timeout}, checkTimeout(timeout))
+	if err != nil {
+		return Message{}, failed("bpop", strings.Join(topics, ", "), err)
+	}
+	return Message(got.Jobs[0]), nil
+}
+
+// take takes jobs as the request says, unless an argument is wrong.
+func (c *Client) take(ctx context.Context, r wait.Request, wrong error) (wait.Jobs, error) {
+	if wrong == nil && slices.Contains(r.Topics, "") {
+		wrong = checkTopic("")
+	}
+	if wrong == nil {
+		wrong = c.begin(ctx)
+	}
+	if wrong != nil {
+		return wait.Jobs{}, wrong
+	}
+	defer c.running.Done()
+	if r.Timeout > 0 && r.Timeout < time.Millisecond {
+		c.note("timeout", r.Timeout)
+	}
+	return c.dispatcher.Take(ctx, r)
+}
+
+func checkTopic(topic string) error {
+	if topic == "" {
+		return invalid("topic", "it is empty")
+	}
+	return nil
+}
+
+// maxPopBatch only bounds the memory of one PopBatch.
+const maxPopBatch = 1000
+
+// PopBatch takes up to n of the topic's next ready jobs, 1 to 1,000, or returns ErrEmpty if there is none. It asks
+// Redis for up to 250 jobs or about 1 MiB at a time, so at most that much is lost when a connection breaks
+// (ErrLost, Counters). If that happens, or ctx ends, after the first part, it returns the jobs that have arrived,
+// without an error.
+//
+// With several partitions (WithPartitions) each call begins with another partition, and asks the following ones,
+// one by one, for the rest of n, also if one does not answer.
+func (c *Client) PopBatch(ctx context.Context, topic string, n int) ([]Message, error) {
+	got, err := c.takeBatch(ctx, "pop batch", wait.Kind{}, topic, n, nil)
+	return each(got.Jobs, func(job store.Job) Message { return Message(job) }), err
+}
+
+// takeBatch takes up to n jobs, in as many calls as needed, unless an argument is wrong.
+func (c *Client) takeBatch(ctx context.Context, operation string, k wait.Kind, topic string, n int, wrong error) (got wait.Jobs, err error) {
+	if n < 1 || n > maxPopBatch {
+		wrong = cmp.Or(wrong, invalid("n", fmt.Sprintf("%d is not from 1 to %d", n, maxPopBatch)))
+	}
+	err = c.call(ctx, operation, topic, cmp.Or(checkTopic(topic), wrong), func() (err error) {
+		for _, partition := range c.inTurn() {
+			if len(got.Jobs) < n {
+				err = cmp.Or(err, c.takeMore(ctx, partition, k, topic, n, &got))
+			}
+		}
+		if len(got.Jobs) > 0 {
+			return nil
+		}
+		return cmp.Or(err, ErrEmpty)
+	})
+	return got, err
+}
+
+// inTurn returns all partitions. Each call begins with another one, so that all are served equally.
+func (c *Client) inTurn() []*store.Store {
+	all := c.fleet.Stores
+	if len(all) == 1 {
+		return all
+	}
+	first := int(c.turn.Add(1) % uint64(len(all)))
+	return slices.Concat(all[first:], all[:first])
+}
+
+// takeMore takes jobs until there are n, or no more, or the leases of the first ones get old.
+func (c *Client) takeMore(ctx context.Context, partition *store.Store, k wait.Kind, topic string, n int, got *wait.Jobs) error {
+	p, err := partition.Pipeline(ctx)
+	if err != nil {
+		return err
+	}
+	defer p.Close()
+	for len(got.Jobs) < n && !growsOld(got) {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		wanted := min(n-len(got.Jobs), store.MaxPop)
+		next, more, err := c.dispatcher.Pull(partition, p, k, topic, wanted)
+		got.Add(next)
+		if err != nil || len(next.Jobs) < wanted && !more {
+			return err
+		}
+	}
+	return nil
+}
+
+// growsOld reports whether a third of a lease is over. The rest is for the consumer.
+func growsOld(got *wait.Jobs) bool {
+	for _, l := range got.Leases {
+		if time.Since(got.AskedAt) > l.Length/3 {
+			return true
+		}
+	}
+	return false
 }
