@@ -203,7 +203,8 @@ func TestNamedPaths(t *testing.T) {
 	}
 }
 
-// TestTranslations checks that a Chinese page has as many headings, table rows and samples as the English one.
+// TestTranslations checks that a Chinese page has the headings and tables of the English one: headings of the same levels, and rows
+// with as many cells, the same code in the first one, and the same text in those without Chinese characters.
 func TestTranslations(t *testing.T) {
 	all := pages(t)
 	count := 0
@@ -213,16 +214,59 @@ func TestTranslations(t *testing.T) {
 			continue
 		}
 		count++
-		for what, pattern := range map[string]string{"headings": `(?m)^#+ `, "rows of tables": `(?m)^\|`, "samples": "(?m)^ *```[a-z]"} {
-			re := regexp.MustCompile(pattern)
-			if got, want := len(re.FindAllString(text, -1)), len(re.FindAllString(all[original+".md"], -1)); got != want {
-				t.Errorf("%s has %d %s, the English page has %d", page, got, what, want)
+		theirs, ours := outlineOf(text), outlineOf(all[original+".md"])
+		if len(theirs) != len(ours) {
+			t.Errorf("%s has %d headings and rows of tables, the English page has %d", page, len(theirs), len(ours))
+		}
+		for i := range min(len(theirs), len(ours)) {
+			if !theirs[i].translates(ours[i]) {
+				t.Errorf("%s has\n%s\nwhere the English page has\n%s", page, theirs[i].text, ours[i].text)
+				break
 			}
 		}
 	}
 	if count == 0 {
 		t.Error("there are none")
 	}
+}
+
+// outlined is a heading, or a row of a table.
+type outlined struct {
+	level int // of a heading
+	cells []string
+	text  string
+}
+
+var cellBorder = regexp.MustCompile(` *(?:^|[^\\])\| *`)
+
+func outlineOf(page string) (outline []outlined) {
+	for line := range strings.Lines(fence.ReplaceAllString(page, "")) {
+		line = strings.TrimSpace(line)
+		switch {
+		case strings.HasPrefix(line, "#"):
+			outline = append(outline, outlined{level: len(line) - len(strings.TrimLeft(line, "#")), text: line})
+		case strings.HasPrefix(line, "|"):
+			outline = append(outline, outlined{cells: cellBorder.Split(strings.Trim(line, "| "), -1), text: line})
+		}
+	}
+	return outline
+}
+
+func (o outlined) translates(original outlined) bool {
+	if o.level != original.level || len(o.cells) != len(original.cells) {
+		return false
+	}
+	for i, cell := range o.cells {
+		if i == 0 && !slices.Equal(span.FindAllString(cell, -1), span.FindAllString(original.cells[i], -1)) || !han.MatchString(cell) && latin(cell) != latin(original.cells[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// latin replaces Chinese punctuation.
+func latin(text string) string {
+	return strings.Join(strings.Fields(strings.NewReplacer("、", ", ", "；", "; ", "，", ", ", ".zh-CN.md", ".md").Replace(text)), " ")
 }
 
 var (
