@@ -8,12 +8,8 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-const (
-	// consumedSize is the number of topics per page.
-	consumedSize = 25
-	// maxPrograms is the number of programs shown, maxTopics the number of topics shown for each.
-	maxPrograms, maxTopics = 25, 5
-)
+// consumedSize is the number of topics per page.
+const consumedSize = 25
 
 var consumerColumns = []column[topicRow]{
 	{"name", "topic", false, nil},
@@ -24,33 +20,12 @@ var consumerColumns = []column[topicRow]{
 	{"overdue", "topics.overdue", false, overdue},
 }
 
-// listenersTable is a table of waiting programs.
-type listenersTable struct {
-	Shown      []inspect.Listener
-	Others     int // number of programs not shown
-	All        int
-	WithTopics bool // there is a column for them
-}
-
-func listenersOf(all []inspect.Listener, withTopics bool) listenersTable {
-	shown := all[:min(len(all), maxPrograms)]
-	return listenersTable{shown, len(all) - len(shown), len(all), withTopics}
-}
-
-// TopicsOf returns the topics of a program that are shown.
-func (listenersTable) TopicsOf(l inspect.Listener) []string {
-	return l.Topics[:min(len(l.Topics), maxTopics)]
-}
-
-// OthersOf returns the number of topics not shown.
-func (listenersTable) OthersOf(l inspect.Listener) int { return max(len(l.Topics)-maxTopics, 0) }
-
 // consumersData is the content of the consumers page: waiting programs, and topics that are or should be
 // consumed.
 type consumersData struct {
 	view
 	paging
-	Programs listenersTable
+	Programs []inspect.Listener
 	Topics   []topicRow
 	Any      bool // there are topics without the filter
 	Refused  bool // the Redis user may not list waiters
@@ -73,7 +48,7 @@ func (d *Dashboard) consumers(p *page) error {
 	data := consumersData{view: v, Refused: listeners == nil}
 	data.paging = p.paging(paging{Path: "/ui/consumers", Sort: "overdue", Columns: consumerColumns, size: consumedSize})
 	if listeners != nil {
-		data.Programs = listenersOf(slices.DeleteFunc(listeners.Programs, func(l inspect.Listener) bool { return !data.names(l) }), true)
+		data.Programs = slices.DeleteFunc(listeners.Programs, func(l inspect.Listener) bool { return !data.names(l) })
 	}
 	for i, t := range v.Topics {
 		row := rowOf(t, pauses)

@@ -12,9 +12,6 @@ import (
 // grouped is how many dead letters of a topic are grouped.
 const grouped = 2000
 
-// maxGroups is how many groups are shown.
-const maxGroups = 100
-
 // lettersOf is how many of a topic's newest dead letters the index groups.
 const lettersOf = 50
 
@@ -85,12 +82,6 @@ type deadData struct {
 	Contains string // text to search for
 	First    bool   // first page, which also shows the groups
 	Groups   inspect.DeadGroups
-}
-
-// Shown returns the groups to show. If every letter has its own error there would be as many groups as
-// letters.
-func (d deadData) Shown() []inspect.DeadGroup {
-	return d.Groups.Groups[:min(len(d.Groups.Groups), maxGroups)]
 }
 
 // deadTopic serves a topic's dead letters: in groups and one by one, or those that contain a text.

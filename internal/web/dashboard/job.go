@@ -3,9 +3,9 @@ package dashboard
 import (
 	"bytes"
 	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -85,8 +85,8 @@ func bodyOf(raw string) body {
 	var pretty bytes.Buffer
 	switch {
 	case !isText(b.Text):
-		b.Kind, b.Text = "binary", hexOf(raw)
-		b.Shown = min(len(raw), maxHex)
+		b.Kind, b.Shown = "binary", min(len(raw), maxHex)
+		b.Text = hex.Dump([]byte(raw[:b.Shown]))
 	case b.Shown == len(raw) && depth(raw) <= maxDepth && json.Indent(&pretty, []byte(raw), "", "  ") == nil:
 		b.Kind = "json"
 		if pretty.Len() <= 4*maxShown {
@@ -116,23 +116,6 @@ func depth(text string) int {
 		}
 	}
 	return deepest
-}
-
-// hexOf is a hex dump of the beginning, 16 bytes per line.
-func hexOf(raw string) string {
-	raw = raw[:min(len(raw), maxHex)]
-	var out strings.Builder
-	for first := 0; first < len(raw); first += 16 {
-		row := []byte(raw[first:min(first+16, len(raw))])
-		fmt.Fprintf(&out, "%04x  % -47x  ", first, row)
-		for i, c := range row {
-			if c < 0x20 || c >= 0x7f {
-				row[i] = '.'
-			}
-		}
-		out.Write(append(row, '\n'))
-	}
-	return out.String()
 }
 
 // body serves the whole body as a download, so that a browser never interprets it.

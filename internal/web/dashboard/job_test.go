@@ -83,7 +83,7 @@ func TestBody(t *testing.T) {
 		{"JSON", `{"b":[1,"<"],"a":1.0}`, "json", "{\n  \"b\": [\n    1,\n    \"<\"\n  ],\n  \"a\": 1.0\n}", 21},
 		{"almost JSON", `{"b":}`, "text", `{"b":}`, 6},
 		{"deep JSON", strings.Repeat("[", 33) + strings.Repeat("]", 33), "text", strings.Repeat("[", 33) + strings.Repeat("]", 33), 66},
-		{"binary", "A\x00\xff", "binary", "0000  41 00 ff" + strings.Repeat("   ", 13) + "  A..\n", 3},
+		{"binary", "A\x00\xff", "binary", "00000000  41 00 ff" + strings.Repeat("   ", 13) + "   |A..|\n", 3},
 		{"long", long, "text", long[:maxShown], maxShown},
 		{"long in the midst of a character", "x" + long, "text", "x" + long[:maxShown-2], maxShown - 1},
 		{"turned", "\u202etxt", "text", "\u202etxt", 6},

@@ -75,15 +75,6 @@ func (l language) RateText(of store.Limit) string {
 	return text
 }
 
-// maxSlowed is how many paused or limited topics the overview shows.
-const maxSlowed = 20
-
-// slowedTable is the overview's table of paused and limited topics.
-type slowedTable struct {
-	Shown  []slowedTopic
-	Others int // number of topics not shown
-}
-
 // slowedTopic is a topic that is paused, limited, or both.
 type slowedTopic struct {
 	inspect.TopicCounts
@@ -93,10 +84,8 @@ type slowedTopic struct {
 // IsLimited reports whether the topic has a limit.
 func (t slowedTopic) IsLimited() bool { return t.Limit != (store.Limit{}) }
 
-// slowedOf returns the table: paused topics first, then those with most throttled jobs; nil if there are
-// none.
-func slowedOf(s *sample) *slowedTable {
-	var all []slowedTopic
+// slowedOf returns the paused and the limited topics: paused ones first, then those with most throttled jobs.
+func slowedOf(s *sample) (all []slowedTopic) {
 	seen := map[string]bool{}
 	for _, counts := range s.Topics {
 		if t := (slowedTopic{counts, s.Pauses.Of(counts.Topic)}); t.Pause != nil || t.IsLimited() {
@@ -109,9 +98,6 @@ func slowedOf(s *sample) *slowedTable {
 			all = append(all, slowedTopic{inspect.TopicCounts{Topic: topic}, &s.Pauses[i]})
 		}
 	}
-	if all == nil {
-		return nil
-	}
 	isPaused := func(t slowedTopic) int {
 		if t.Pause != nil {
 			return 1
@@ -121,6 +107,5 @@ func slowedOf(s *sample) *slowedTable {
 	slices.SortFunc(all, func(a, b slowedTopic) int {
 		return cmp.Or(cmp.Compare(isPaused(b), isPaused(a)), cmp.Compare(b.Held, a.Held), strings.Compare(a.Topic, b.Topic))
 	})
-	shown := all[:min(len(all), maxSlowed)]
-	return &slowedTable{shown, len(all) - len(shown)}
+	return all
 }

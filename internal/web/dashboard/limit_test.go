@@ -179,7 +179,7 @@ func TestSlowedOrder(t *testing.T) {
 	limit := store.Limit{Concurrency: 1}
 	s.Topics = []store.TopicCounts{{Topic: "a", Limit: limit}, {Topic: "b", Limit: limit, Held: 2}, {Topic: "free", Ready: 9}, {Topic: "q", Limit: limit, Held: 1}}
 	var order []string
-	for _, row := range slowedOf(s).Shown {
+	for _, row := range slowedOf(s) {
 		order = append(order, row.Topic)
 	}
 	if got := strings.Join(order, " "); got != "q p b a" {

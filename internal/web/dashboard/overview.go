@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"context"
 	"encoding/json"
 	"html/template"
 	"strings"
@@ -14,7 +15,7 @@ type overviewData struct {
 	view
 	Status  status
 	Divided *partitionTable // nil for a single partition
-	Slowed  *slowedTable    // nil if no topic is paused or limited
+	Slowed  []slowedTopic   // paused or limited topics
 	Where   string          // where Redis is, unless that is a fixed address
 	Busy    string          // jobs in the busiest second to come, if that deserves a warning
 }
@@ -77,4 +78,26 @@ func (d *Dashboard) live(p *page) error {
 		Parts  map[string]template.HTML `json:"parts"`
 		Charts [][]any                  `json:"charts"`
 	}{parts, columns(after(v.Points, p.form.Get("since")))})
+}
+
+// Place describes where Redis is if it has no fixed address: the name of a master with its sentinels, or
+// nodes of a cluster.
+type Place struct {
+	Master             string
+	Sentinels, Cluster []string
+	Now                func(context.Context) (string, error) // asks the sentinels for the master's address
+}
+
+// where describes the place; now is the master's address, empty if unknown.
+func (p *page) where(now string) string {
+	at := p.Place
+	switch {
+	case len(at.Cluster) > 0:
+		return p.T("redis.cluster", strings.Join(at.Cluster, ", "))
+	case len(at.Sentinels) == 0:
+		return ""
+	case now == "":
+		return p.T("redis.nowhere", at.Master, strings.Join(at.Sentinels, ", "))
+	}
+	return p.T("redis.now", at.Master, strings.Join(at.Sentinels, ", "), visible(now))
 }

@@ -12,34 +12,23 @@ import (
 //go:embed static
 var staticFiles embed.FS
 
-// stamps are hashes of the static files, so that browsers can cache them until they change.
-var stamps = func() map[string]string {
-	hashes := map[string]string{}
-	err := fs.WalkDir(staticFiles, "static", func(name string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
-		}
-		content, err := staticFiles.ReadFile(name)
-		sum := sha256.Sum256(content)
-		hashes[name] = hex.EncodeToString(sum[:8])
-		return err
+// stamp changes with the static files, so that browsers can cache them until then.
+var stamp = func() string {
+	all := sha256.New()
+	fs.WalkDir(staticFiles, "static", func(name string, _ fs.DirEntry, _ error) error {
+		content, _ := staticFiles.ReadFile(name) // nothing of a directory
+		all.Write(content)
+		return nil
 	})
-	if err != nil {
-		panic(err)
-	}
-	return hashes
+	return hex.EncodeToString(all.Sum(nil)[:8])
 }()
 
-func staticURL(name string) string {
-	name = "static/" + name
-	return "/ui/" + name + "?v=" + stamps[name]
-}
+func staticURL(name string) string { return "/ui/static/" + name + "?v=" + stamp }
 
-// static serves the files. Requests with the right hash may be cached.
+// static serves the files. Requests with the current stamp may be cached.
 var static = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 	name := strings.TrimPrefix(r.URL.Path, "/ui/")
-	stamp, ok := stamps[name]
-	if !ok {
+	if _, err := staticFiles.ReadFile(name); err != nil { // a directory, too
 		http.NotFound(w, r)
 		return
 	}

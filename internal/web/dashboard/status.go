@@ -30,11 +30,7 @@ type status struct {
 type remark struct {
 	Line   string
 	Topics []inspect.TopicCounts
-	Others int // number of topics not named
 }
-
-// named is how many topics a remark names.
-const named = 5
 
 // statusOf judges a sample.
 func (l language) statusOf(s *sample) status {
@@ -96,8 +92,8 @@ func (l language) statusOf(s *sample) status {
 
 // names adds a remark about topics, if there are any.
 func (st *status) names(line string, topics []inspect.TopicCounts) {
-	if n := min(len(topics), named); n > 0 {
-		st.More = append(st.More, remark{line, topics[:n], len(topics) - n})
+	if len(topics) > 0 {
+		st.More = append(st.More, remark{line, topics})
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"html/template"
 	"io/fs"
 	"path"
+	"reflect"
 	"strings"
 	"time"
 )
@@ -15,6 +16,8 @@ var templateFiles embed.FS
 // templates has one set per page: the common parts and the page's own content.
 var templates = func() map[string]*template.Template {
 	common := template.Must(template.New("").Funcs(template.FuncMap{
+		"first":     first,
+		"beyond":    beyond,
 		"typable":   typable,
 		"pieces":    pieces,
 		"lines":     lines,
@@ -39,6 +42,14 @@ var templates = func() map[string]*template.Template {
 	}
 	return sets
 }()
+
+// first returns the first n elements of the list, beyond how many there are more.
+func first(n int, list any) any {
+	all := reflect.ValueOf(list)
+	return all.Slice(0, min(n, all.Len())).Interface()
+}
+
+func beyond(n int, list any) int { return max(reflect.ValueOf(list).Len()-n, 0) }
 
 // Methods used by the templates.
 

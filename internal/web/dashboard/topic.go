@@ -24,7 +24,7 @@ type topicData struct {
 	Broken      error
 	LookedInAll int // entries examined, on this page and those before
 	Listening   int // number of waiters; inspect.Unknown if unreadable
-	Programs    listenersTable
+	Programs    []inspect.Listener
 }
 
 // IsLimited reports whether the topic has a limit.
@@ -83,7 +83,7 @@ func (d *Dashboard) listenersOf(ctx context.Context, data *topicData, topic []in
 	}
 	all, err := d.inspector.Listeners(ctx, waitedFor(topic))
 	if all != nil && err == nil {
-		data.Listening, data.Programs = all.Clients[0], listenersOf(all.Programs, false)
+		data.Listening, data.Programs = all.Clients[0], all.Programs
 	}
 	if unreadable(err) {
 		return nil
