@@ -132,7 +132,7 @@ func execute(o options, stdout, stderr *os.File) error {
 		defer c.client.Close()
 	}
 	r, err := o.run(ctx, c)
-	if err == nil && (r.text != "" || r.json != nil) {
+	if err == nil {
 		err = c.print(ctx, r)
 	}
 	return withExitCode(ctx, err)

@@ -42,12 +42,12 @@ func TestCommands(t *testing.T) {
 	s.expect(0, `{"id":"order-3","outcome":"created"}`+"\n", "", "push", "close_order", "30m", "later", "--id", "order-3", "--json")
 	s.expect(0, "order-4\n", "", "push", "close_order", "0", "\xff", "--id", "order-4")
 	s.expect(0, `{"id_base64":"/wE=","outcome":"created"}`+"\n", "", "push", "close_order\xfe", "0", "b", "--id", "\xff\x01", "--json")
-	s.expect(0, `{"body":"b","id_base64":"/wE=","topic_base64":"Y2xvc2Vfb3JkZXL+"}`+"\n", "", "--json", "pop", "close_order\xfe")
+	s.expect(0, `{"id_base64":"/wE=","topic_base64":"Y2xvc2Vfb3JkZXL+","body":"b"}`+"\n", "", "--json", "pop", "close_order\xfe")
 	s.expect(0, "order-5\n", "", "push", "--id", "order-5", "--", "close_order", "0", "-5")
 
 	s.expect(0, `{"order":1}`+"\n", "", "pop", "close_order")
-	s.expect(0, `{"body":"<b>\n","id":"order-2","topic":"close_order"}`+"\n", "", "pop", "--json", "close_order")
-	s.expect(0, `{"body_base64":"/w==","id":"order-4","topic":"close_order"}`+"\n", "", "bpop", "close_order", "--json")
+	s.expect(0, `{"id":"order-2","topic":"close_order","body":"<b>\n"}`+"\n", "", "pop", "--json", "close_order")
+	s.expect(0, `{"id":"order-4","topic":"close_order","body_base64":"/w=="}`+"\n", "", "bpop", "close_order", "--json")
 	s.expect(0, "-5\n", "", "bpop", "close_order", "10")
 	s.expect(1, "", `pop "close_order": no job is ready`+"\n", "pop", "close_order")
 	s.expect(1, "", `bpop "close_order": no job is ready`+"\n", "bpop", "close_order", "500ms") // a busy machine may take a while to ask
@@ -104,7 +104,7 @@ func TestPushFollows(t *testing.T) {
 	check(t, err)
 	push("followed", "second")
 	for _, c := range []struct{ flag, want string }{
-		{"--json=false", "\nfollowed by another one, which takes its place when it is done\n"}, {"--json", `"followed":true`},
+		{"--json=false", "\nfollowed:      true\n"}, {"--json", `"followed":true`},
 	} {
 		if r := runBinary(t, s.dir, s.env, "get", "a", c.flag); r.code != 0 || !strings.Contains(r.stdout, c.want) {
 			t.Errorf("get %s: %+v, want %q", c.flag, r, c.want)
@@ -160,13 +160,13 @@ func TestGetCommand(t *testing.T) {
 	}
 	before := db.State()
 	at := time.UnixMilli(due * 1000)
-	s.expect(0, "id:    w\ntopic: t\nstate: waiting, due "+at.Format("2006/01/02 15:04:05.000")+"\nkept:  for ever\nbody:  waits\n", "", "get", "w")
-	s.expect(0, `{"body":"waits","due":"`+at.UTC().Format(time.RFC3339Nano)+`","id":"w","state":"waiting","topic":"t"}`+"\n", "", "get", "w", "--json")
+	s.expect(0, "id:            w\ntopic:         t\nstate:         waiting\ndue:           "+at.Format(timeFormat)+"\nttl:           -\nattempts:      0\nbody:          waits\n", "", "get", "w")
+	s.expect(0, `{"id":"w","topic":"t","state":"waiting","due":"`+at.UTC().Format(time.RFC3339Nano)+`","ttl":null,"attempts":0,"body":"waits"}`+"\n", "", "get", "w", "--json")
 
 	r := runBinary(t, s.dir, s.env, "get", "--json", "r")
 	var job struct {
 		Body, ID, State, Topic string
-		TTL                    float64 `json:"ttl_seconds"`
+		TTL                    float64
 	}
 	if err := json.Unmarshal([]byte(r.stdout), &job); err != nil || job.Body != "is ready" || job.State != "ready" || job.TTL <= 0 || job.TTL > 3600 {
 		t.Errorf("get r: %+v, %v", r, err)

@@ -7,50 +7,12 @@ import (
 	"strings"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/inspect"
+	"github.com/mix-basic/delayer/internal/view"
 )
 
-// listPiece is how much of a list is printed at a time.
-const listPiece = 64 << 10
-
 func runDeadList(ctx context.Context, c *call) (reply, error) {
-	var piece strings.Builder
-	for letter, err := range c.client.Dead(ctx, c.arguments[0]) {
-		if err != nil {
-			return reply{}, err
-		}
-		piece.WriteString(c.letterLine(letter))
-		if piece.Len() >= listPiece {
-			if err := c.write(ctx, piece.String()); err != nil {
-				return reply{}, err
-			}
-			piece.Reset()
-		}
-	}
-	return reply{text: piece.String()}, nil
-}
-
-// letterLine is what the list says of a dead letter.
-func (c *call) letterLine(d client.DeadLetter) string {
-	if c.json {
-		v := messageJSON(d.Message)
-		v["died"] = d.Died.UTC()
-		v["attempts"] = d.Attempts
-		putIfAny(v, "reason", d.Reason)
-		putIfAny(v, "error", d.Error)
-		return jsonLine(v) + "\n"
-	}
-	return fmt.Sprintf("%s\t%s\t%d\t%s\t%s\n", printable(d.ID, ""), d.Died.Format(timeFormat), d.Attempts,
-		printable(inOneLine(d.Reason), ""), printable(inOneLine(d.Error), ""))
-}
-
-// inOneLine is the first line of a text and the last: errors begin or end with what tells the most.
-func inOneLine(text string) string {
-	text = strings.TrimSpace(text)
-	first, others, more := strings.Cut(text, "\n")
-	if !more {
-		return first
-	}
-	return strings.TrimSpace(first) + " … " + strings.TrimSpace(others[strings.LastIndexByte(others, '\n')+1:])
+	return c.browse(ctx, inspect.Query{Topic: c.arguments[0], State: inspect.Dead}, "id", "died", "attempts", "reason", "error")
 }
 
 func runDeadRequeue(ctx context.Context, c *call) (reply, error) {
@@ -97,7 +59,7 @@ func runDeadDrop(ctx context.Context, c *call) (_ reply, err error) {
 }
 
 func counted(what string, n int) reply {
-	return reply{text: fmt.Sprintf("%s %d", what, n), json: map[string]any{what: n}}
+	return reply{text: fmt.Sprintf("%s %d", what, n), json: view.Of(what, n)}
 }
 
 var errNoLetter = errors.New("no such dead letter")

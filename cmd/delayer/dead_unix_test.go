@@ -22,8 +22,8 @@ func bury(tb testing.TB, db *redistest.Server, topic, id string, died int, field
 func TestDeadCommands(t *testing.T) {
 	t.Parallel()
 	s, db := newShell(t)
-	s.expect(0, "", "", "dead", "list", "t")
-	s.expect(0, "", "", "dead", "list", "t", "--json")
+	s.expect(0, "id  died  attempts  reason  error\n", "", "dead", "list", "t")
+	s.expect(0, `{"jobs":[]}`+"\n", "", "dead", "list", "t", "--json")
 	s.expect(1, "", `dead requeue "t": no such dead letter`+"\n", "dead", "requeue", "t")
 	s.expect(1, "", `dead drop "t": no such dead letter`+"\n", "dead", "drop", "t", "--json")
 
@@ -32,19 +32,20 @@ func TestDeadCommands(t *testing.T) {
 	bury(t, db, "u", "3", 1900000000125, "lease", "1 1 0")
 	at := time.UnixMilli(1900000000125)
 	before, after := at.Format(timeFormat), at.Add(time.Second).Format(timeFormat)
-	s.expect(0, `2\xff\u000a`+"\t"+after+"\t0\t"+`bad\u0009data … and more`+"\t\n1\t"+before+"\t10\tall 10 attempts used up\t"+`exit status 1: no\u001b[31m … more`+"\n", "", "dead", "list", "t")
-	s.expect(0, `{"attempts":0,"body_base64":"Ym9keSAy/wo=","died":"2030-03-17T17:46:41.125Z","id_base64":"Mv8K","reason":"bad\tdata\nand more","topic":"t"}
-{"attempts":10,"body":"body 1","died":"2030-03-17T17:46:40.125Z","error":"exit status 1: no\u001b[31m\nmore","id":"1","reason":"all 10 attempts used up","topic":"t"}
-`, "", "--json", "dead", "list", "t")
-	s.expect(0, `{"attempts":10,"body":"body 1","died":"2030-03-17T17:46:40.125Z","error":"exit status 1: no\u001b[31m\nmore","id":"1","max_attempts":10,"reason":"all 10 attempts used up","state":"dead","topic":"t"}`+"\n", "", "get", "--json", "1")
-	s.expect(0, "id:    1\ntopic: t\nstate: dead, since "+before+"\nkept:  as long as the daemon's dead_max_age says\nattempts: 10 of 10\nreason: all 10 attempts used up\nerror: exit status 1: no\\u001b[31m\n       more\nbody:  body 1\n", "", "get", "1")
+	s.expect(0, "id           died                     attempts  reason                    error\n"+
+		`2\xff\u000a  `+after+`         0  bad\u0009data … and more  -`+"\n1            "+before+`        10  all 10 attempts used up   exit status 1: no\u001b[31m … more`+"\n", "", "dead", "list", "t")
+	s.expect(0, `{"jobs":[{"id_base64":"Mv8K","topic":"t","state":"dead","died":"2030-03-17T17:46:41.125Z","attempts":0,"reason":"bad\tdata\nand more","size":8,"preview_base64":"Ym9keSAy/wo="},`+
+		`{"id":"1","topic":"t","state":"dead","died":"2030-03-17T17:46:40.125Z","attempts":10,"reason":"all 10 attempts used up","error":"exit status 1: no\u001b[31m\nmore","size":6,"preview":"body 1"}]}`+"\n", "", "--json", "dead", "list", "t")
+	s.expect(0, `{"id":"1","topic":"t","state":"dead","died":"2030-03-17T17:46:40.125Z","ttl":null,"attempts":10,"max_attempts":10,"reason":"all 10 attempts used up","error":"exit status 1: no\u001b[31m\nmore","body":"body 1"}`+"\n", "", "get", "--json", "1")
+	s.expect(0, "id:            1\ntopic:         t\nstate:         dead\ndied:          "+before+"\nttl:           -\nattempts:      10\nmax_attempts:  10\nreason:        all 10 attempts used up\n"+
+		"error:         exit status 1: no\\u001b[31m\n               more\nbody:          body 1\n", "", "get", "1")
 
 	// An ID must be one of the topic's.
 	dead := db.State()
 	s.expect(1, "", `dead requeue "u" "1": no such dead letter`+"\n", "dead", "requeue", "u", "1")
 	s.expect(1, "", `dead requeue "t" "none": no such dead letter`+"\n", "dead", "requeue", "t", "none")
 	s.expect(1, "", `dead drop "u" "1": no such dead letter`+"\n", "dead", "drop", "u", "1")
-	s.expect(2, "", "ERROR: dead: invalid topic: it is empty\n", "dead", "list", "")
+	s.expect(2, "", "ERROR: dead list: invalid topic: it is empty\n", "dead", "list", "")
 	s.expect(2, "", "ERROR: requeue all: invalid topic: it is empty\n", "dead", "requeue", "")
 	s.expect(2, "", "ERROR: drop all dead: invalid topic: it is empty\n", "dead", "drop", "")
 	db.Expect(dead)
@@ -69,13 +70,13 @@ func TestDeadCommands(t *testing.T) {
 func TestDeadListIsWhole(t *testing.T) {
 	t.Parallel()
 	s, db := newShell(t)
-	want := ""
+	want, head := "", fmt.Sprintf("%-100s  %-23s  attempts  reason  error\n", "id", "died")
 	for i := range 1200 {
 		id := fmt.Sprintf("%0100d", i)
 		bury(t, db, "t", id, 1900000000000+i)
-		want = fmt.Sprintf("%s\t%s\t0\t\t\n", id, time.UnixMilli(1900000000000+int64(i)).Format(timeFormat)) + want
+		want = fmt.Sprintf("%s  %s         0       -      -\n", id, time.UnixMilli(1900000000000+int64(i)).Format(timeFormat)) + want
 	}
-	s.expect(0, want, "", "dead", "list", "t")
+	s.expect(0, head+want, "", "dead", "list", "t")
 	s.expect(0, "dropped 1200\n", "", "dead", "drop", "t")
 	db.Expect(redistest.State{})
 }

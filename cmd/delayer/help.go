@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/mix-basic/delayer/internal/view"
 )
 
 // originalUsage is what the original prints, to the letter, whatever the language.
@@ -49,7 +51,7 @@ func (w *words) pageOn(asked []string) (string, error) {
 }
 
 func runVersion(context.Context, *call) (reply, error) {
-	return reply{text: version, json: map[string]any{"version": version}, safe: true}, nil
+	return reply{text: version, json: view.Of("version", version), safe: true}, nil
 }
 
 // page is the help on the daemon and the list of all commands.

@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/duration"
+	"github.com/mix-basic/delayer/internal/view"
 )
 
 // bodyOf is the body that an argument says: - is what is on the standard input.
@@ -33,9 +35,7 @@ func runRemove(ctx context.Context, c *call) (reply, error) {
 	if err == nil && !removed {
 		err = fmt.Errorf("remove %q: %w", id, client.ErrNotFound)
 	}
-	v := idJSON(id)
-	v["removed"] = true
-	return reply{text: "removed " + printable(id, ""), json: v}, err
+	return reply{text: "removed " + printable(id, ""), json: object("id", id, "removed", true)}, err
 }
 
 func runGet(ctx context.Context, c *call) (reply, error) {
@@ -43,13 +43,22 @@ func runGet(ctx context.Context, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	var keeps obstacle
 	if job.State == client.Ready || job.State == client.Waiting {
-		keeps = c.obstacle(ctx, job.Topic)
+		if why := c.obstacle(ctx, job.Topic); why != "" {
+			c.note(why)
+		}
 	}
-	v := jobJSON(job)
-	keeps.put(v)
-	return reply{text: jobText(job, keeps), json: v, safe: true}, nil
+	o := view.Job(job)
+	text := inLines(o, "error", "body")
+	if job.Error != "" {
+		text += "error:         " + indented(job.Error) + "\n"
+	}
+	return reply{text: text + "body:          " + job.Body, json: o, safe: true}, nil
+}
+
+// indented returns a text whose further lines can't be mistaken for others.
+func indented(text string) string {
+	return strings.ReplaceAll(printable(strings.TrimRight(text, "\n"), "\n\t"), "\n", "\n"+strings.Repeat(" ", 15))
 }
 
 // parseDuration reads a DELAY or a TIMEOUT.

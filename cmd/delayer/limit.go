@@ -5,13 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
 
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/duration"
 	"github.com/mix-basic/delayer/internal/inspect"
 	"github.com/mix-basic/delayer/internal/store"
+	"github.com/mix-basic/delayer/internal/view"
 )
 
 func beginLimit(f *flagSet) action {
@@ -44,41 +43,43 @@ func (c *call) showLimit(ctx context.Context) (reply, error) {
 	r := c.limitReply(limit)
 	r.safe = true
 	if err == nil && limit != (client.Limit{}) {
-		var use inspect.TopicCounts
-		use, err = c.countsOf(ctx, c.arguments[0])
-		r.text += "; " + useText(use)
-		putUse(r.json, use)
+		var t inspect.TopicCounts
+		t, err = c.countsOf(ctx, c.arguments[0])
+		r.addUse(t)
 	}
 	return r, err
 }
 
-// setLimit tells of ready jobs that lack the tag.
+// setLimit also says if ready jobs lack the tag.
 func (c *call) setLimit(ctx context.Context, limit client.Limit) (reply, error) {
 	err := c.client.SetLimit(ctx, c.arguments[0], limit)
 	r := c.limitReply(limit)
 	if err == nil && limit.Tag != "" {
-		if use, failed := c.countsOf(ctx, c.arguments[0]); failed == nil && use.Untagged > 0 {
-			r.text += "; " + useText(use)
-			putUse(r.json, use)
+		if t, failed := c.countsOf(ctx, c.arguments[0]); failed == nil && t.Untagged > 0 {
+			r.addUse(t)
 		}
 	}
 	return r, err
 }
 
 func (c *call) limitReply(limit client.Limit) reply {
-	v := map[string]any{}
-	put(v, "topic", c.arguments[0])
-	if limit.Concurrency > 0 {
-		v["concurrency"] = limit.Concurrency
+	text := "no limit"
+	if limit != (client.Limit{}) {
+		text = cells(view.Limit(limit))
 	}
-	if limit.Rate > 0 {
-		v["rate"], v["burst"] = limit.Rate, max(limit.Burst, 1)
-	}
-	putIfAny(v, "tag", limit.Tag)
-	return reply{text: printable(c.arguments[0], "") + ": " + limitText(limit), json: v}
+	return reply{text: printable(c.arguments[0], "") + ": " + text, json: append(object("topic", c.arguments[0]), view.Limit(limit)...)}
 }
 
-// countsOf are the topic's.
+// addUse adds how much of the limit is used.
+func (r *reply) addUse(t inspect.TopicCounts) {
+	r.text += "; " + useText(t)
+	if t.Untagged > 0 {
+		r.text += "; " + untaggedText(t)
+	}
+	r.json = append(r.json, view.Use(t)...)
+}
+
+// countsOf returns the topic's counts.
 func (c *call) countsOf(ctx context.Context, topic string) (inspect.TopicCounts, error) {
 	counts, err := c.jobs.CountsOf(ctx, topic)
 	if err = cmp.Or(err, counts.Broken()); err != nil {
@@ -87,55 +88,14 @@ func (c *call) countsOf(ctx context.Context, topic string) (inspect.TopicCounts,
 	return counts.Topics[0], nil
 }
 
-// useText says how much of a limit is used.
+// useText says how much of a limit is used, without jobs that lack the tag.
 func useText(t inspect.TopicCounts) string {
-	var parts []string
-	if t.Limit.Concurrency > 0 {
-		parts = append(parts, fmt.Sprintf("slots taken: %d", t.Slots))
-	}
-	held := fmt.Sprintf("throttled: %d", t.Held)
-	if !t.HeldUntil.IsZero() {
-		held += " until " + t.HeldUntil.Format(timeFormat)
-	}
-	text := strings.Join(append(parts, held), ", ")
-	if t.Untagged > 0 {
-		text += "; " + untaggedText(t)
-	}
-	return text
+	t.Limit.Tag = ""
+	return cells(view.Use(t))
 }
 
 // untaggedText says that nobody can reserve some jobs, and what to do.
 func untaggedText(t inspect.TopicCounts) string {
 	return fmt.Sprintf("%d ready jobs lack the tag %s, nobody will get them: set a limit without a tag, or push them again with that tag in their IDs",
 		t.Untagged, printable(t.Limit.Tag, ""))
-}
-
-func putUse(v map[string]any, t inspect.TopicCounts) {
-	if t.Limit.Concurrency > 0 {
-		v["slots_taken"] = t.Slots
-	}
-	v["throttled"] = t.Held
-	if !t.HeldUntil.IsZero() {
-		v["throttled_until"] = t.HeldUntil.UTC()
-	}
-	if t.Limit.Tag != "" {
-		v["untagged"] = t.Untagged
-	}
-}
-
-func limitText(l client.Limit) string {
-	var parts []string
-	if l.Concurrency > 0 {
-		parts = append(parts, fmt.Sprintf("concurrency %d", l.Concurrency))
-	}
-	if l.Rate > 0 {
-		parts = append(parts, fmt.Sprintf("rate %s/s, burst %d", strconv.FormatFloat(l.Rate, 'g', -1, 64), max(l.Burst, 1)))
-	}
-	if l.Tag != "" {
-		parts = append(parts, "tag "+printable(l.Tag, ""))
-	}
-	if parts == nil {
-		return "no limit"
-	}
-	return strings.Join(parts, ", ")
 }

@@ -18,8 +18,8 @@ func TestLimitCommand(t *testing.T) {
 	s, db := newShell(t)
 	s.expect(0, "mail: no limit\n", "", "limit", "mail")
 	s.expect(0, "mail: concurrency 1, rate 0.5/s, burst 3\n", "", "limit", "mail", "--concurrency", "1", "--rate", "30/m", "--burst", "3")
-	s.expect(0, "mail: concurrency 1, rate 0.5/s, burst 3; slots taken: 0, throttled: 0\n", "", "limit", "mail")
-	s.expect(0, `{"burst":3,"concurrency":1,"rate":0.5,"slots_taken":0,"throttled":0,"topic":"mail"}`+"\n", "", "limit", "mail", "--json")
+	s.expect(0, "mail: concurrency 1, rate 0.5/s, burst 3; slots taken 0, throttled 0\n", "", "limit", "mail")
+	s.expect(0, `{"topic":"mail","concurrency":1,"rate":0.5,"burst":3,"slots_taken":0,"throttled":0}`+"\n", "", "limit", "mail", "--json")
 	if limit := db.State().Limits["mail"]; limit != "1 0.5 3 " {
 		t.Errorf("Redis has %q", limit)
 	}
@@ -48,7 +48,7 @@ func TestUseOfALimit(t *testing.T) {
 	if _, err := c.Reserve(t.Context(), time.Second, time.Hour, "mail"); err != nil {
 		t.Fatal(err)
 	}
-	s.expect(0, "mail: concurrency 1; slots taken: 1, throttled: 2\n", "", "limit", "mail")
+	s.expect(0, "mail: concurrency 1; slots taken 1, throttled 2\n", "", "limit", "mail")
 	s.expect(0, "mail: rate 0.0002777777777777778/s, burst 1\n", "", "limit", "mail", "--rate", "1/h")
 	if _, err := c.Reserve(t.Context(), time.Second, time.Hour, "mail"); err != nil {
 		t.Fatal(err)
@@ -61,7 +61,7 @@ func TestUseOfALimit(t *testing.T) {
 	if in := time.Until(until); in > time.Hour || in < time.Hour-time.Minute {
 		t.Errorf("the next may begin in %v", in)
 	}
-	s.expect(0, fmt.Sprintf("mail: rate 0.0002777777777777778/s, burst 1; throttled: 1 until %s\n", until.Format(timeFormat)), "", "limit", "mail")
+	s.expect(0, fmt.Sprintf("mail: rate 0.0002777777777777778/s, burst 1; throttled 1, throttled until %s\n", until.Format(timeFormat)), "", "limit", "mail")
 	var told struct {
 		Held  int       `json:"throttled"`
 		Until time.Time `json:"throttled_until"`
@@ -71,7 +71,7 @@ func TestUseOfALimit(t *testing.T) {
 	}
 }
 
-// Who limits a topic by a tag that its ready jobs lack is told how many nobody will get, and what to do; so is who looks for them.
+// The command that limits a topic by a tag says how many of its ready jobs lack the tag, and what to do; so does get.
 func TestLimitWithATagThatJobsLack(t *testing.T) {
 	t.Parallel()
 	s, db := newShell(t)
@@ -89,9 +89,9 @@ func TestLimitWithATagThatJobsLack(t *testing.T) {
 		}
 	}
 	told := fmt.Sprintf("%d ready jobs lack the tag vip, nobody will get them: set a limit without a tag, or push them again with that tag in their IDs", elsewhere)
-	use := fmt.Sprintf("slots taken: 0, throttled: 0; %s\n", told)
+	use := fmt.Sprintf("slots taken 0, throttled 0; %s\n", told)
 	s.expect(0, "mail: concurrency 4, tag vip; "+use, "", "limit", "mail", "--concurrency", "4", "--tag", "vip")
-	s.expect(0, fmt.Sprintf(`{"concurrency":4,"slots_taken":0,"tag":"vip","throttled":0,"topic":"mail","untagged":%d}`+"\n", elsewhere), "",
+	s.expect(0, fmt.Sprintf(`{"topic":"mail","concurrency":4,"tag":"vip","slots_taken":0,"throttled":0,"untagged":%d}`+"\n", elsewhere), "",
 		"limit", "mail", "--concurrency", "4", "--tag", "vip", "--json")
 	s.expect(0, "mail: concurrency 4, tag vip; "+use, "", "limit", "mail")
 	for i := range 20 {

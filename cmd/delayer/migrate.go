@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/internal/inspect"
+	"github.com/mix-basic/delayer/internal/view"
 )
 
 func beginMigrate(f *flagSet) action {
@@ -32,7 +33,7 @@ func (c *call) migrate(ctx context.Context, waits bool) (reply, error) {
 	if sum.Superseded > 0 {
 		text = fmt.Sprintf("dropped %d, of which there are later ones of the same ID\n", sum.Superseded) + text
 	}
-	return reply{text: text, json: map[string]any{"moved": sum.Stored, "superseded": sum.Superseded}}, nil
+	return reply{text: text, json: view.Of("moved", sum.Stored, "superseded", sum.Superseded)}, nil
 }
 
 // unfinished says how far it was, and that it can be gone on with.
@@ -94,10 +95,4 @@ func (p *progress) end() {
 	if p.width > 0 {
 		briefly(func() { fmt.Fprintf(p.to, "\r%*s\r", p.width, "") })
 	}
-}
-
-// isScreen reports whether a file is a terminal.
-func isScreen(f *os.File) bool {
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }

@@ -50,10 +50,10 @@ func TestMigrateCommand(t *testing.T) {
 
 	old := s.env
 	s.env = append(s.env, "DELAYER_REDIS_PARTITIONS=2", "DELAYER_REDIS_PREVIOUS_PARTITIONS=1", "DELAYER_REDIS_PREFIX=x:")
-	s.expect(0, "   partition  node  waiting  ready  reserved  dead  overdue  mover\n"+
-		"           0     -        0      0         0     0       0s      -\n"+
-		"           1     -        0      0         0     0       0s      -\n"+
-		"  2 (before)     -        0      0         0     0       0s      -\n", "", "partitions")
+	s.expect(0, "partition  previous  waiting  ready  reserved  dead  overdue  mover\n"+
+		"        0  -               0      0         0     0       0s      -\n"+
+		"        1  -               0      0         0     0       0s      -\n"+
+		"        2  true            0      0         0     0       0s      -\n", "", "partitions")
 	s.env = old
 	s.env = append(s.env, "DELAYER_REDIS_PARTITIONS=4")
 	s.expect(3, "", "ERROR: get \"1\": partitions is 4 here, but there are jobs of a single partition (delayer:job_pool): want previous_partitions = 1 as well, so that they are found, and then delayer migrate\n", "get", "1")

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -13,24 +12,37 @@ import (
 	"unicode/utf8"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/view"
 )
 
-// reply is what a command prints.
+// reply is what a command prints: rows, or else text for people and json with --json.
 type reply struct {
+	rows *rows
 	text string
-	json map[string]any   // of --json
+	json view.Object
 	job  *client.Delivery // acknowledged once it is printed; nil: none
 	safe bool             // the command changed nothing and can be repeated
 }
 
-// outputWait is how long an interrupted command goes on with an output that is
-// not read.
+// outputWait is how long an interrupted command continues with an output that is not read.
 const outputWait = time.Second
 
-// print prints the reply. Its error says what has become of the job.
+const timeFormat = "2006/01/02 15:04:05.000"
+
+// print prints the reply. Its error says what happened to the job.
 func (c *call) print(ctx context.Context, r reply) error {
+	switch {
+	case r.rows != nil:
+		return c.printRows(ctx, r.rows)
+	case r.text == "" && r.json == nil:
+		return nil
+	}
+	text := r.text
+	if c.json && r.json != nil {
+		text = jsonLine(r.json)
+	}
 	free := hold(ctx, r.job)
-	err := awaitOutput(ctx, func() error { return printOut(c.stdout, c.format(r)) })
+	err := c.printLast(ctx, text)
 	free()
 	switch {
 	case r.job != nil:
@@ -41,13 +53,24 @@ func (c *call) print(ctx context.Context, r reply) error {
 	return err
 }
 
-// write prints a part of the reply, of whole lines.
+// printLast prints the end of the reply, and ends it with a line break.
+func (c *call) printLast(ctx context.Context, text string) error {
+	if !strings.HasSuffix(text, "\n") {
+		text += "\n"
+	}
+	return awaitOutput(ctx, func() error { return printOut(c.stdout, c.shown(text)) })
+}
+
+// write prints a part of the reply.
 func (c *call) write(ctx context.Context, text string) error {
 	return awaitOutput(ctx, func() error {
 		_, err := io.WriteString(c.stdout, c.shown(text))
 		return outputError(err)
 	})
 }
+
+// note tells people something on standard error.
+func (c *call) note(text string) { briefly(func() { fmt.Fprintln(c.stderr, "Note: "+text) }) }
 
 // awaitOutput waits for f, which prints, and not much longer than ctx.
 func awaitOutput(ctx context.Context, f func() error) error {
@@ -58,18 +81,7 @@ func awaitOutput(ctx context.Context, f func() error) error {
 	return err
 }
 
-func (c *call) format(r reply) string {
-	text := r.text
-	if c.json && r.json != nil {
-		text = jsonLine(r.json)
-	}
-	if !strings.HasSuffix(text, "\n") {
-		text += "\n"
-	}
-	return c.shown(text)
-}
-
-// shown is the text as the standard output gets it.
+// shown returns the text as it goes to standard output.
 func (c *call) shown(text string) string {
 	if isScreen(c.stdout) {
 		text = printable(text, "\n\t")
@@ -77,7 +89,7 @@ func (c *call) shown(text string) string {
 	return text
 }
 
-// printOut writes the text and closes the standard output: only then are all errors known.
+// printOut writes the text and closes standard output: only then are all errors known.
 func printOut(stdout *os.File, text string) error {
 	_, err := io.WriteString(stdout, text)
 	return outputError(errors.Join(err, stdout.Close()))
@@ -109,7 +121,13 @@ func endLater(ctx context.Context, wait time.Duration) context.Context {
 	return later
 }
 
-// printable replaces what a terminal would act on. JSON stays JSON by it.
+// isScreen reports whether a file is a terminal.
+func isScreen(f *os.File) bool {
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
+// printable replaces control characters, which a terminal would act on. JSON stays JSON.
 func printable(text, keep string) string {
 	var b strings.Builder
 	for i, r := range text {
@@ -125,110 +143,18 @@ func printable(text, keep string) string {
 	return b.String()
 }
 
-func jsonLine(v map[string]any) string {
-	var b strings.Builder
-	encoder := json.NewEncoder(&b)
-	encoder.SetEscapeHTML(false)
-	encoder.Encode(v) // strings, numbers and times: can't fail
-	return strings.TrimSuffix(b.String(), "\n")
+func jsonLine(v any) string { return strings.TrimSuffix(string(view.Encode(v)), "\n") }
+
+// object returns an object with a text of any bytes, and more names and values.
+func object(name, value string, more ...any) view.Object {
+	o := view.Object{}
+	o.Text(name, value)
+	return append(o, view.Of(more...)...)
 }
 
-// put enters a value that may be no UTF-8 text: as base64 under key_base64 then.
-func put(v map[string]any, key, value string) {
-	if utf8.ValidString(value) {
-		v[key] = value
-	} else {
-		v[key+"_base64"] = []byte(value)
-	}
-}
-
-func messageJSON(m client.Message) map[string]any {
-	v := map[string]any{}
-	put(v, "id", m.ID)
-	put(v, "topic", m.Topic)
-	put(v, "body", m.Body)
-	return v
-}
-
-func idJSON(id string) map[string]any {
-	v := map[string]any{}
-	put(v, "id", id)
-	return v
-}
-
-func jobJSON(job client.Job) map[string]any {
-	v := messageJSON(job.Message)
-	v["state"] = job.State
-	if !job.Due.IsZero() {
-		v[dueNames[job.State].key] = job.Due.UTC()
-	}
-	if job.TTL >= 0 {
-		v["ttl_seconds"] = job.TTL.Seconds()
-	}
-	if job.Attempts > 0 {
-		v["attempts"] = job.Attempts
-	}
-	if job.MaxAttempts > 0 {
-		v["max_attempts"] = job.MaxAttempts
-	}
-	if job.Followed {
-		v["followed"] = true
-	}
-	putIfAny(v, "reason", job.Reason)
-	putIfAny(v, "error", job.Error)
-	return v
-}
-
-// dueNames say what a job's Due is.
-var dueNames = map[client.State]struct{ key, text string }{
-	client.Waiting:  {"due", "due"},
-	client.Reserved: {"lease_ends", "lease ends"},
-	client.Dead:     {"died", "since"},
-}
-
-func putIfAny(v map[string]any, key, value string) {
-	if value != "" {
-		put(v, key, value)
-	}
-}
-
-const timeFormat = "2006/01/02 15:04:05.000"
-
-func jobText(job client.Job, keeps obstacle) string {
-	state := string(job.State)
-	if !job.Due.IsZero() {
-		state += ", " + dueNames[job.State].text + " " + job.Due.Format(timeFormat)
-	}
-	kept := "for ever"
-	switch {
-	case job.TTL >= 0:
-		kept = "for another " + job.TTL.Round(time.Second).String()
-	case job.State == client.Dead:
-		kept = "as long as the daemon's dead_max_age says"
-	}
-	text := fmt.Sprintf("id:    %s\ntopic: %s\nstate: %s\nkept:  %s\n", printable(job.ID, ""), printable(job.Topic, ""), state, kept)
-	if why := keeps.text(); why != "" {
-		text += "note:  " + why + "\n"
-	}
-	switch {
-	case job.MaxAttempts > 0:
-		text += fmt.Sprintf("attempts: %d of %d\n", job.Attempts, job.MaxAttempts)
-	case job.Attempts > 0:
-		text += fmt.Sprintf("attempts: %d\n", job.Attempts)
-	}
-	if job.Followed {
-		text += "followed by another one, which takes its place when it is done\n"
-	}
-	if job.Reason != "" {
-		text += "reason: " + indented(job.Reason) + "\n"
-	}
-	if job.Error != "" {
-		text += "error: " + indented(job.Error) + "\n"
-	}
-	return text + "body:  " + job.Body
-}
-
-// indented is a text whose further lines can't pass for others.
-func indented(text string) string {
-	return strings.ReplaceAll(printable(strings.TrimRight(text, "\n"), "\n\t"), "\n", "\n       ")
+func messageJSON(m client.Message) view.Object {
+	o := object("id", m.ID)
+	o.Text("topic", m.Topic)
+	o.Text("body", m.Body)
+	return o
 }

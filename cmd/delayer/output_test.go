@@ -33,9 +33,7 @@ func FuzzPrintable(f *testing.F) {
 		if strings.ContainsFunc(printable(text, ""), unicode.IsControl) {
 			t.Errorf("%q becomes %q", text, printable(text, ""))
 		}
-		v := map[string]any{}
-		put(v, "id", text)
-		line := jsonLine(v)
+		line := jsonLine(object("id", text))
 		var before, after any
 		if json.Unmarshal([]byte(line), &before) != nil || json.Unmarshal([]byte(printable(line, "\n\t")), &after) != nil || !reflect.DeepEqual(before, after) {
 			t.Errorf("%s becomes %s", line, printable(line, "\n\t"))

@@ -49,7 +49,7 @@ func TestFullDisk(t *testing.T) {
 		{`; not printed: {"paused":true,"topic":"t"}`, []string{"pause", "t"}},
 		{"", []string{"paused", "--json"}},
 		{`; not printed: {"topic":"t","was_paused":true}`, []string{"resume", "t"}},
-		{`; not printed: {"concurrency":1,"topic":"t"}`, []string{"limit", "t", "--concurrency", "1"}},
+		{`; not printed: {"topic":"t","concurrency":1}`, []string{"limit", "t", "--concurrency", "1"}},
 		{"", []string{"limit", "t"}},
 		{`; not printed: {"topic":"t"}`, []string{"limit", "t", "--none"}},
 		{`; not printed: {"name_base64":"YfI=","next":"2100-01-01T00:00:00Z"}`, []string{"schedule", "add", "a\xf2", "@every 8h", "t", "b"}},

@@ -13,27 +13,27 @@ import (
 func TestPartitionsCommand(t *testing.T) {
 	t.Parallel()
 	s, r := newShell(t)
-	s.expect(0, "  partition  node  waiting  ready  reserved  dead  overdue  mover\n          0     -        0      0         0     0       0s      -\n", "", "partitions")
+	s.expect(0, "partition  waiting  ready  reserved  dead  overdue  mover\n        0        0      0         0     0       0s      -\n", "", "partitions")
 
 	s.env = append(s.env, "DELAYER_REDIS_PREFIX=shop:", "DELAYER_REDIS_PARTITIONS=2")
 	s.expect(0, "{order}-1\n", "", "push", "t", "0", "b", "--id", "{order}-1") // CRC16 of order is 0x3e99
 	s.expect(0, "later\n", "", "push", "t", "1h", "b", "--id", "later")        // and of later 0x1353
-	s.expect(0, `{"partitions":[{"dead":0,"mover":null,"overdue":0,"partition":0,"ready":0,"reserved":0,"waiting":0},`+
-		`{"dead":0,"mover":null,"overdue":0,"partition":1,"ready":1,"reserved":0,"waiting":1}]}`+"\n", "", "partitions", "--json")
+	s.expect(0, `{"partitions":[{"partition":0,"waiting":0,"ready":0,"reserved":0,"dead":0,"overdue":0,"mover":null},`+
+		`{"partition":1,"waiting":1,"ready":1,"reserved":0,"dead":0,"overdue":0,"mover":null}]}`+"\n", "", "partitions", "--json")
 	redis := r.Pool()
 	for _, server := range []store.ServerState{{ID: "one", Host: "one", PID: 1}, {ID: "2", Host: "t\nwo", PID: 2}} { // which prefer 0 and 1
 		server.Interval = time.Second
 		_, err := store.New(redis, "shop:{0}:").Heartbeat(server, 1, 0).Do(t.Context())
 		redistest.Check(t, err)
 	}
-	s.expect(0, "  partition  node  waiting  ready  reserved  dead  overdue        mover\n"+
-		"          0     -        0      0         0     0       0s        one:1\n"+
-		"          1     -        1      1         0     0       0s  t\\u000awo:2\n", "", "partitions")
+	s.expect(0, "partition  waiting  ready  reserved  dead  overdue  mover\n"+
+		"        0        0      0         0     0       0s  host one, pid 1\n"+
+		"        1        1      1         0     0       0s  host t\\u000awo, pid 2\n", "", "partitions")
 	r.Do("SET", "shop:{0}:job_pool", "broken")
 	says := regexp.MustCompile(` script: [0-9a-f]+, on @user_script:\d+\.`).ReplaceAllString(runBinary(t, s.dir, s.env, "partitions").stdout, "")
-	if want := "  partition  node  waiting  ready  reserved  dead  overdue        mover\n" +
-		"          0     -        -      -         -     -        -        one:1\n" +
-		"          1     -        1      1         0     0       0s  t\\u000awo:2\n" +
+	if want := "partition  waiting  ready  reserved  dead  overdue  mover\n" +
+		"        0        -      -         -     -        -  host one, pid 1\n" +
+		"        1        1      1         0     0       0s  host t\\u000awo, pid 2\n" +
 		"partition 0: WRONGTYPE Operation against a key holding the wrong kind of value\n"; says != want {
 		t.Errorf("of a broken one: %q, want %q", says, want)
 	}

@@ -3,10 +3,9 @@ package main
 import (
 	"context"
 	"fmt"
-	"strings"
-	"time"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/view"
 )
 
 func beginPause(f *flagSet) action {
@@ -22,7 +21,7 @@ func beginPause(f *flagSet) action {
 			}
 		}
 		err := c.client.Pause(ctx, c.arguments[0], o)
-		return c.onTopic("paused", map[string]any{"paused": true}), err
+		return c.onTopic("paused", append(view.Of("paused", true), object("topic", c.arguments[0])...)), err
 	}
 }
 
@@ -41,49 +40,14 @@ func runResume(ctx context.Context, c *call) (reply, error) {
 	if !was {
 		what = "was not paused:"
 	}
-	return c.onTopic(what, map[string]any{"was_paused": was}), err
+	return c.onTopic(what, object("topic", c.arguments[0], "was_paused", was)), err
 }
 
-func (c *call) onTopic(what string, v map[string]any) reply {
-	put(v, "topic", c.arguments[0])
-	return reply{text: what + " " + printable(c.arguments[0], ""), json: v}
+func (c *call) onTopic(what string, o view.Object) reply {
+	return reply{text: what + " " + printable(c.arguments[0], ""), json: o}
 }
 
 func runPaused(ctx context.Context, c *call) (reply, error) {
-	all, err := c.client.Paused(ctx)
-	var text strings.Builder
-	for _, p := range all {
-		if c.json {
-			text.WriteString(jsonLine(pauseJSON(p)) + "\n")
-		} else {
-			text.WriteString(pauseLine(p))
-		}
-	}
-	return reply{text: text.String(), safe: true}, err
-}
-
-func pauseJSON(p client.Pause) map[string]any {
-	v := map[string]any{}
-	put(v, "topic", p.Topic)
-	for name, at := range map[string]time.Time{
-		"since": p.Since, "until": p.Until, "backed_off_since": p.BackedOffSince, "backed_off_until": p.BackedOffUntil,
-	} {
-		if !at.IsZero() {
-			v[name] = at.UTC()
-		}
-	}
-	putIfAny(v, "note", p.Note)
-	return v
-}
-
-// pauseLine is topic, since, until and note. Where nobody has paused it, consumers back off.
-func pauseLine(p client.Pause) string {
-	since, until, note := p.Since, "", printable(inOneLine(p.Note), "")
-	if !p.End().IsZero() {
-		until = p.End().Format(timeFormat)
-	}
-	if since.IsZero() {
-		since, note = p.BackedOffSince, "(consumers back off)"
-	}
-	return fmt.Sprintf("%s\t%s\t%s\t%s\n", printable(p.Topic, ""), since.Format(timeFormat), until, note)
+	pauses, err := c.jobs.Paused(ctx)
+	return rowsOf("paused", view.Paused(pauses), "topic", "since", "until", "backed_off_until", "note"), err
 }

@@ -10,22 +10,22 @@ import (
 func TestPauseCommands(t *testing.T) {
 	t.Parallel()
 	s, db := newShell(t)
-	s.expect(0, "", "", "paused")
+	s.expect(0, "topic  since  until  backed_off_until  note\n", "", "paused")
 	s.expect(0, "paused mail\n", "", "pause", "mail", "--for", "1h", "--note", "the server is moved,\nask Eve")
 	s.expect(0, "a\n", "", "push", "mail", "0", "b", "--id", "a")
 	const at = `\d{4}/\d\d/\d\d \d\d:\d\d:\d\d\.\d{3}`
 	paused := "the topic is paused since " + at + ", until " + at + ": the server is moved, … ask Eve\n"
 	matches(t, "pop", s.fails(1, "pop", "mail"), `pop "mail": no job is ready; `+paused)
-	matches(t, "get", runBinary(t, s.dir, s.env, "get", "a").stdout, `id:    a\ntopic: mail\nstate: ready\nkept:  .*\nnote:  `+paused+`body:  b\n`)
-	matches(t, "get --json", runBinary(t, s.dir, s.env, "get", "a", "--json").stdout, `\{.*"topic_paused":\{"note":"the server is moved,\\nask Eve","since":"[^"]*Z","until":"[^"]*Z"\},.*\}\n`)
+	matches(t, "get", runBinary(t, s.dir, s.env, "get", "a").stderr, "Note: "+paused)
+	matches(t, "get --json", runBinary(t, s.dir, s.env, "get", "a", "--json").stderr, "Note: "+paused)
 	matches(t, "pause again", s.fails(2, "pause", "mail"),
 		`ERROR: pause "mail": it is paused already since `+at+", until "+at+": the server is moved, … ask Eve; add --replace to give it another end and note\n")
 	if n := len(db.Strings("HVALS", "delayer:paused")); n != 1 {
 		t.Errorf("%d topics are paused", n)
 	}
 	for _, c := range []struct{ flag, want string }{
-		{"", `^mail\t\d{4}/\d\d/\d\d \d\d:\d\d:\d\d\.\d{3}\t\d{4}/\d\d/\d\d \d\d:\d\d:\d\d\.\d{3}\tthe server is moved, … ask Eve\n$`},
-		{"--json", `^\{"note":"the server is moved,\\nask Eve","since":"[^"]*Z","topic":"mail","until":"[^"]*Z"\}\n$`},
+		{"", `^topic  since +until +backed_off_until  note\nmail   ` + at + `  ` + at + ` +-  the server is moved, … ask Eve\n$`},
+		{"--json", `^\{"paused":\[\{"topic":"mail","since":"[^"]*Z","until":"[^"]*Z","note":"the server is moved,\\nask Eve"\}\]\}\n$`},
 	} {
 		args := []string{"paused"}
 		if c.flag != "" {
@@ -37,7 +37,7 @@ func TestPauseCommands(t *testing.T) {
 	}
 	s.expect(0, `{"paused":true,"topic":"mail"}`+"\n", "", "pause", "mail", "--replace", "--json") // without end, and a note
 	s.expect(0, "paused mail\n", "", "pause", "mail")                                              // as it is already
-	if r := runBinary(t, s.dir, s.env, "paused"); !regexp.MustCompile(`^mail\t[^\t]*\t\t\n$`).MatchString(r.stdout) {
+	if r := runBinary(t, s.dir, s.env, "paused"); !regexp.MustCompile(`\nmail   ` + at + ` +- +- +-\n$`).MatchString(r.stdout) {
 		t.Errorf("%+v", r)
 	}
 	s.expect(0, "resumed mail\n", "", "resume", "mail")
@@ -66,8 +66,8 @@ func TestThrottledTopicIsSaid(t *testing.T) {
 	}
 	s.expect(0, "mail: concurrency 2, rate 0.001/s, burst 1\n", "", "limit", "mail", "--concurrency", "2", "--rate", "0.001/s")
 	s.expect(0, "body\n", "", "pop", "mail")
-	const reached = `its limit has been reached \(slots taken: 0, throttled: 1 until [^)]*\)`
+	const reached = `its limit has been reached \(slots taken 0, throttled 1, throttled until [^)]*\)`
 	matches(t, "pop", s.fails(1, "pop", "mail"), `pop "mail": no job is ready; `+reached+"\n")
-	matches(t, "get", runBinary(t, s.dir, s.env, "get", "b").stdout, `id:    b\n.*\nnote:  `+reached+`\nbody:  body\n`)
-	matches(t, "get --json", runBinary(t, s.dir, s.env, "get", "b", "--json").stdout, `\{.*"topic_limited":\{"slots_taken":0,"throttled":1,"throttled_until":"[^"]*Z"\},.*\}\n`)
+	matches(t, "get", runBinary(t, s.dir, s.env, "get", "b").stderr, "Note: "+reached+"\n")
+	matches(t, "get --json", runBinary(t, s.dir, s.env, "get", "b", "--json").stderr, "Note: "+reached+"\n")
 }

@@ -79,14 +79,10 @@ func (c *call) push(ctx context.Context, id string, terms []client.PushOption) (
 	}
 	pushed, err := c.client.PushOne(ctx, client.Delayed{Message: client.Message{ID: id, Topic: c.arguments[0], Body: body}, Delay: delay}, terms...)
 	if pushed.Outcome == client.Refused { // as it was with --once before
-		briefly(func() {
-			fmt.Fprintf(c.stderr, "Note: a push of %q counted before; this one changed nothing.\n", id)
-		})
+		c.note(fmt.Sprintf("a push of %q counted before; this one changed nothing.", id))
 		pushed.ID, err = id, nil
 	}
-	v := idJSON(pushed.ID)
-	v["outcome"] = pushed.Outcome
-	return reply{text: pushed.ID, json: v}, err
+	return reply{text: pushed.ID, json: object("id", pushed.ID, "outcome", pushed.Outcome)}, err
 }
 
 // checkPush finds flags that do not go together, or not without another.

@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/cron"
+	"github.com/mix-basic/delayer/internal/view"
 )
 
 const occurrenceFormat = "2006-01-02T15:04:05.999Z07:00"
@@ -32,9 +32,7 @@ func beginScheduleAdd(f *flagSet) action {
 		}
 		s.Options = jobTerms(ttr, maxAttempts)
 		next, err := c.client.Schedule(ctx, s)
-		v := map[string]any{"next": next}
-		put(v, "name", s.Name)
-		return reply{text: next.Format(occurrenceFormat), json: v}, err
+		return reply{text: next.Format(occurrenceFormat), json: object("name", s.Name, "next", next)}, err
 	}
 }
 
@@ -56,7 +54,7 @@ func runScheduleResume(ctx context.Context, c *call) (reply, error) {
 
 func runScheduleRun(ctx context.Context, c *call) (reply, error) {
 	id, err := c.client.RunNow(ctx, c.arguments[0])
-	return reply{text: id, json: idJSON(id)}, c.noSchedule(err)
+	return reply{text: id, json: object("id", id)}, c.noSchedule(err)
 }
 
 var errNoSchedule = errors.New("no such schedule")
@@ -70,9 +68,8 @@ func (c *call) noSchedule(err error) error {
 }
 
 func (c *call) onSchedule(what string, err error) (reply, error) {
-	name, v := c.arguments[0], map[string]any{what: true}
-	put(v, "name", name)
-	return reply{text: what + " " + printable(name, ""), json: v}, c.noSchedule(err)
+	name := c.arguments[0]
+	return reply{text: what + " " + printable(name, ""), json: object("name", name, what, true)}, c.noSchedule(err)
 }
 
 func beginScheduleNext(f *flagSet) action {
@@ -100,64 +97,10 @@ func nextOccurrences(cronText, zoneName string) (reply, error) {
 		}
 		lines, list = append(lines, at.Format(occurrenceFormat)), append(list, at)
 	}
-	return reply{text: strings.Join(lines, "\n"), json: map[string]any{"next": list}, safe: true}, nil
+	return reply{text: strings.Join(lines, "\n"), json: view.Of("next", list), safe: true}, nil
 }
 
 func runScheduleList(ctx context.Context, c *call) (reply, error) {
 	all, err := c.client.Schedules(ctx)
-	if err != nil {
-		return reply{}, err
-	}
-	t := newTable(0, "name", "when", "zone", "topic", "next", "last", "jobs", "without")
-	list := make([]map[string]any, len(all))
-	for i, s := range all {
-		next, last := "-", "-"
-		zone, err := cron.Zone(s.Zone)
-		if err != nil {
-			zone = time.UTC
-		}
-		if !s.Next.IsZero() {
-			next = s.Next.In(zone).Format(occurrenceFormat)
-		}
-		if !s.Paused.IsZero() {
-			next = "paused"
-		}
-		if n := len(s.Past); n > 0 {
-			last = fmt.Sprintf("%s %s", s.Past[n-1].At.In(zone).Format(occurrenceFormat), s.Past[n-1].Result)
-		}
-		t.row(printable(s.Name, ""), cron.Short(cron.Text(s.Cron, s.Every)), s.Zone, printable(s.Topic, ""), next, last,
-			strconv.FormatInt(s.Jobs, 10), strconv.FormatInt(s.Late+s.Overlapped+s.WhilePaused, 10))
-		list[i] = scheduleJSON(s)
-	}
-	return reply{text: t.String(), json: map[string]any{"schedules": list}, safe: true}, nil
-}
-
-func scheduleJSON(s client.Scheduled) map[string]any {
-	past := make([]map[string]any, len(s.Past))
-	for i, m := range s.Past {
-		past[i] = map[string]any{"at": m.At.UTC(), "what": m.Result, "late": m.Late.Seconds()}
-	}
-	v := map[string]any{
-		"cron": cron.Text(s.Cron, s.Every), "zone": s.Zone, "missed": s.Missed, "overlap": s.Overlap, "jitter": s.Jitter.Seconds(),
-		"ready_max_lifetime": s.ReadyMaxLifetime.Seconds(), "jobs": s.Jobs,
-		"late": s.Late, "overlapped": s.Overlapped, "while_paused": s.WhilePaused, "past": past,
-	}
-	put(v, "name", s.Name)
-	put(v, "topic", s.Topic)
-	put(v, "body", s.Body)
-	if s.MaxAttempts > 0 {
-		v["max_attempts"] = s.MaxAttempts
-	}
-	if s.TTR > 0 {
-		v["ttr"] = s.TTR.Seconds()
-	}
-	putIfAny(v, "owner", s.Owner)
-	putIfAny(v, "last_id", s.LastID)
-	if !s.Next.IsZero() {
-		v["next"] = s.Next.UTC()
-	}
-	if !s.Paused.IsZero() {
-		v["paused"] = s.Paused.UTC()
-	}
-	return v
+	return rowsOf("schedules", view.Schedules(all), "name", "cron", "zone", "topic", "next", "paused", "jobs", "late", "overlapped", "while_paused"), err
 }

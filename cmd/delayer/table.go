@@ -1,32 +1,194 @@
 package main
 
 import (
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+	"strconv"
 	"strings"
-	"text/tabwriter"
+	"time"
+	"unicode/utf8"
+
+	"github.com/mix-basic/delayer/internal/view"
 )
 
-// table is text in columns.
-type table struct {
-	text strings.Builder
-	to   *tabwriter.Writer
-	end  string // of a row
+// rows are a list of objects: a table for people, {"NAME":[…]} as JSON.
+type rows struct {
+	name    string   // of the list in JSON
+	columns []string // of the table: names of members
+	list    iter.Seq2[view.Object, error]
+	more    view.Object // other members in JSON
+	notes   []string    // lines below the table
 }
 
-// newTable makes one; align is 0 or tabwriter.AlignRight.
-func newTable(align uint, head ...string) *table {
-	t := &table{end: "\n"}
-	if align == tabwriter.AlignRight {
-		t.end = "\t\n" // or the last column would not be aligned
+// rowsOf is a reply with rows that have all been read.
+func rowsOf(name string, list []view.Object, columns ...string) reply {
+	return reply{rows: &rows{name: name, columns: columns, list: func(yield func(view.Object, error) bool) {
+		for _, o := range list {
+			if !yield(o, nil) {
+				return
+			}
+		}
+	}}}
+}
+
+// rowsAtOnce is how many rows are printed at a time. Columns keep their widths from one time to the next.
+const rowsAtOnce = 500
+
+func (c *call) printRows(ctx context.Context, r *rows) error {
+	t := &table{columns: r.columns}
+	var some []view.Object
+	before := fmt.Sprintf("{%q:[", r.name)
+	text := func() string {
+		if !c.json {
+			return t.text(some)
+		}
+		all := before
+		for i, o := range some {
+			if before = ","; i > 0 {
+				all += ","
+			}
+			all += jsonLine(o)
+		}
+		return all
 	}
-	t.to = tabwriter.NewWriter(&t.text, 0, 0, 2, ' ', align)
-	t.row(head...)
-	return t
+	for o, err := range r.list {
+		if err != nil {
+			return err
+		}
+		if len(some) == rowsAtOnce {
+			if err := c.write(ctx, text()); err != nil {
+				return err
+			}
+			some = some[:0]
+		}
+		some = append(some, o)
+	}
+	last := text()
+	if c.json {
+		last += "]"
+		for _, m := range r.more {
+			last += fmt.Sprintf(",%q:%s", m.Name, jsonLine(m.Value))
+		}
+		last += "}"
+	} else if len(r.notes) > 0 {
+		last += strings.Join(r.notes, "\n")
+	}
+	return c.printLast(ctx, last)
 }
 
-func (t *table) row(cells ...string) { t.to.Write([]byte(strings.Join(cells, "\t") + t.end)) }
+// table is objects in aligned columns under a header. Columns of numbers are aligned to the right.
+type table struct {
+	columns []string
+	widths  []int // nil before the header was written
+	isText  []bool
+}
 
-// String is the table without a line break at its end.
-func (t *table) String() string {
-	t.to.Flush()
-	return strings.TrimRight(t.text.String(), "\n")
+// text returns the lines of some more objects, with the header before the first.
+func (t *table) text(list []view.Object) string {
+	var lines [][]string
+	if t.widths == nil {
+		t.widths, t.isText = make([]int, len(t.columns)), make([]bool, len(t.columns))
+		lines = append(lines, t.columns)
+	}
+	for _, o := range list {
+		line := make([]string, len(t.columns))
+		for i, column := range t.columns {
+			value := o.Get(column)
+			line[i] = cell(column, value)
+			t.isText[i] = t.isText[i] || !isNumber(value)
+		}
+		lines = append(lines, line)
+	}
+	for i := range t.columns {
+		for _, line := range lines {
+			t.widths[i] = max(t.widths[i], utf8.RuneCountInString(line[i]))
+		}
+	}
+	var b strings.Builder
+	for _, line := range lines {
+		text := ""
+		for i, value := range line {
+			space := strings.Repeat(" ", t.widths[i]-utf8.RuneCountInString(value))
+			if t.isText[i] {
+				text += value + space + "  "
+			} else {
+				text += space + value + "  "
+			}
+		}
+		b.WriteString(strings.TrimRight(text, " ") + "\n")
+	}
+	return b.String()
+}
+
+func isNumber(value any) bool {
+	switch value.(type) {
+	case nil, int, int64, float64, view.Seconds:
+		return true
+	}
+	return false
+}
+
+// longTexts are the members that a table shows in one line.
+var longTexts = []string{"body", "error", "note", "preview", "reason"}
+
+// cell is the value of that name on one line; - stands for what is unknown, endless or missing.
+func cell(name string, value any) string {
+	text := ""
+	switch v := value.(type) {
+	case nil:
+	case time.Time:
+		text = v.Local().Format(timeFormat)
+	case view.Seconds:
+		text = time.Duration(v).Round(time.Millisecond).String()
+	case float64:
+		text = strconv.FormatFloat(v, 'f', -1, 64)
+		if name == "rate" {
+			text += "/s"
+		}
+	case view.Object:
+		text = cells(v)
+	case []byte:
+		return cell(name, string(v))
+	default:
+		text = fmt.Sprint(v)
+		if slices.Contains(longTexts, name) {
+			text = inOneLine(text)
+		}
+		text = printable(text, "")
+	}
+	if text == "" {
+		return "-"
+	}
+	return text
+}
+
+// cells is an object on one line.
+func cells(o view.Object) string {
+	parts := make([]string, len(o))
+	for i, m := range o {
+		parts[i] = strings.ReplaceAll(m.Name, "_", " ") + " " + cell(m.Name, m.Value)
+	}
+	return strings.Join(parts, ", ")
+}
+
+// inLines is one object for people: a line for each member but those that are left out.
+func inLines(o view.Object, without ...string) (text string) {
+	for _, m := range o {
+		if name := strings.TrimSuffix(m.Name, "_base64"); !slices.Contains(without, name) {
+			text += fmt.Sprintf("%-15s%s\n", name+":", cell(name, m.Value))
+		}
+	}
+	return text
+}
+
+// inOneLine is the first line of a text and the last: errors begin or end with what tells the most.
+func inOneLine(text string) string {
+	text = strings.TrimSpace(text)
+	first, others, more := strings.Cut(text, "\n")
+	if !more {
+		return first
+	}
+	return strings.TrimSpace(first) + " … " + strings.TrimSpace(others[strings.LastIndexByte(others, '\n')+1:])
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"iter"
 	"math"
 	"strconv"
 	"strings"
@@ -67,6 +68,26 @@ func (o *Inspector) Browse(ctx context.Context, q Query) (Page, error) {
 		return Page{}, fmt.Errorf("browse: %w", err)
 	}
 	return page, nil
+}
+
+// All iterates over the jobs of all pages from the query's Cursor on. It stops at an error.
+func (o *Inspector) All(ctx context.Context, q Query) iter.Seq2[Job, error] {
+	q.Limit = MaxPage
+	return func(yield func(Job, error) bool) {
+		for more := true; more; more = q.Cursor != "" {
+			page, err := o.Browse(ctx, q)
+			if err != nil {
+				yield(Job{}, err)
+				return
+			}
+			for _, job := range page.Jobs {
+				if !yield(job, nil) {
+					return
+				}
+			}
+			q.Cursor = page.Cursor
+		}
+	}
 }
 
 func (o *Inspector) browse(ctx context.Context, q Query) (Page, error) {

@@ -79,7 +79,7 @@ func DeadGroups(found inspect.DeadGroups) Object {
 func Spans(spans []inspect.Span) []Object {
 	list := make([]Object, len(spans))
 	for i, s := range spans {
-		list[i] = Of("from", s.From.Seconds(), "until", s.Until.Seconds(), "jobs", s.Jobs, "estimated", s.Estimated)
+		list[i] = Of("from", s.From, "until", s.Until, "jobs", s.Jobs, "estimated", s.Estimated)
 	}
 	return list
 }

@@ -26,8 +26,14 @@ func Of(pairs ...any) (o Object) {
 	return o
 }
 
+// Seconds is a duration, a number of seconds in JSON.
+type Seconds time.Duration
+
+// MarshalJSON implements json.Marshaler.
+func (s Seconds) MarshalJSON() ([]byte, error) { return json.Marshal(time.Duration(s).Seconds()) }
+
 // Put adds a value. Times have microseconds, like Redis's clock, and are left out if zero. Durations become
-// seconds. Negative values mean unknown or endless and become null.
+// Seconds. Negative values mean unknown or endless and become null.
 func (o *Object) Put(name string, value any) {
 	unknown := false
 	switch v := value.(type) {
@@ -37,7 +43,7 @@ func (o *Object) Put(name string, value any) {
 		}
 		value = v.UTC().Truncate(time.Microsecond)
 	case time.Duration:
-		value, unknown = v.Seconds(), v < 0
+		value, unknown = Seconds(v), v < 0
 	case int:
 		unknown = v < 0
 	case int64:
@@ -63,6 +69,16 @@ func (o *Object) TextIfAny(name, value string) {
 	if value != "" {
 		o.Text(name, value)
 	}
+}
+
+// Get returns the value of a name, also if it is given as base64, and nil if there is none.
+func (o Object) Get(name string) any {
+	for _, m := range o {
+		if m.Name == name || m.Name == name+"_base64" {
+			return m.Value
+		}
+	}
+	return nil
 }
 
 // MarshalJSON implements json.Marshaler.
