@@ -48,7 +48,7 @@ func startDev(o options, c *config.Config) (redis *devredis.Server, notes []stri
 	), nil
 }
 
-// devHTTP is where the HTTP front of --dev listens if the configuration does not say: at the first of
+// devHTTP is where the HTTP server of --dev listens if the configuration does not say: at the first of
 // these that is to be had.
 var devHTTP = []string{"127.0.0.1:9277", "127.0.0.1:0"}
 

@@ -28,8 +28,8 @@ func TestDev(t *testing.T) {
 	matches(t, "stdout", p.stdout.String(), regexp.QuoteMeta(bannerStart+
 		"In-memory Redis on "+addr+": nothing is kept.\n"+
 		"Try: DELAYER_REDIS_PORT="+port+" delayer -c '"+s.conf+"' push greetings 5 hello\n")+
-		`HTTP front:\t(http://127\.0\.0\.1:\d+)/\n\[info\] [^\n]*\n`)
-	if status, body := get(t, http.DefaultClient, frontOf(p)+"/healthz"); status != http.StatusOK {
+		`HTTP server:\t(http://127\.0\.0\.1:\d+)/\n\[info\] [^\n]*\n`)
+	if status, body := get(t, http.DefaultClient, urlOf(p)+"/healthz"); status != http.StatusOK {
 		t.Errorf("/healthz: %d %s", status, body)
 	}
 

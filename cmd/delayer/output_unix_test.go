@@ -283,7 +283,7 @@ func TestPopWithoutReserve(t *testing.T) {
 	check(t, err)
 	defer writer.Close()
 	reader.Close()
-	startInto(t, s.dir, s.env, writer, nil, "pop", "t").expectError(exitOutput, `; not printed: {"body":"body 3","id":"3","topic":"t"}`)
+	startInto(t, s.dir, s.env, writer, nil, "pop", "t").expectError(exitOutput, `; not printed: {"id":"3","topic":"t","body":"body 3"}`)
 	db.Expect(redistest.State{})
 }
 

@@ -36,11 +36,11 @@ func TestWhereRedisIs(t *testing.T) {
 	} {
 		s := newSite(t, redistest.Nobody(t), append(test.lines, "[http]", "listen = 127.0.0.1:0")...)
 		p := s.start(t)
-		front := frontOf(p)
+		url := urlOf(p)
 		if banner := p.stdout.String(); !strings.Contains(banner, "\n"+test.banner) {
 			t.Errorf("%s: %s, want %s", name, banner, test.banner)
 		}
-		if status, page := get(t, http.DefaultClient, front+"/"); !strings.Contains(html.UnescapeString(page), `<p id="where">`+test.page+`</p>`) && test.page != "" {
+		if status, page := get(t, http.DefaultClient, url+"/"); !strings.Contains(html.UnescapeString(page), `<p id="where">`+test.page+`</p>`) && test.page != "" {
 			t.Errorf("%s: the dashboard says %d, %s", name, status, page)
 		}
 	}

@@ -73,7 +73,7 @@ func commandsOf(s docs.Sample, prompt string) (list []sampleCommand) {
 // sampleShell runs what a page shows, from top to bottom.
 type sampleShell struct {
 	site
-	front string
+	http  string
 	env   []string
 	token string // of the lease that was shown last
 }
@@ -102,7 +102,7 @@ func runSamples(t *testing.T, commands []sampleCommand) {
 		s.env = append(s.env, name+"="+strings.TrimSpace(string(value)))
 	}
 	serving := newSite(t, db.Addr, "partitions = 2", "previous_partitions = 1", "[http]", "listen = 127.0.0.1:0")
-	s.front = frontOf(serving.start(t))
+	s.http = urlOf(serving.start(t))
 	for _, c := range commands {
 		s.run(t, c)
 	}
@@ -126,7 +126,7 @@ func (s *sampleShell) push(t *testing.T, c sampleCommand, topic string) {
 // run runs a command, and compares its answer, if the document shows one.
 func (s *sampleShell) run(t *testing.T, c sampleCommand) {
 	t.Helper()
-	text := strings.NewReplacer("https://jobs.example.com:9277", s.front, "localhost:9277", strings.TrimPrefix(s.front, "http://")).Replace(c.text)
+	text := strings.NewReplacer("https://jobs.example.com:9277", s.http, "localhost:9277", strings.TrimPrefix(s.http, "http://")).Replace(c.text)
 	switch {
 	case elsewhere.MatchString(text):
 		return
@@ -144,8 +144,8 @@ func (s *sampleShell) run(t *testing.T, c sampleCommand) {
 	case strings.HasPrefix(text, "delayer dead requeue"):
 		topic := strings.Fields(text)[3]
 		s.push(t, c, topic)
-		token := lease.FindString(s.output(t, c, fmt.Sprintf(`curl -sS --json '{"topics":["%s"]}' '%s/v1/reserve?wait=30s'`, topic, s.front)))
-		s.output(t, c, fmt.Sprintf(`curl -sS --fail-with-body --json '{"topic":"%s",%s}' %s/v1/jobs/order-1001/bury`, topic, token, s.front))
+		token := lease.FindString(s.output(t, c, fmt.Sprintf(`curl -sS --json '{"topics":["%s"]}' '%s/v1/reserve?wait=30s'`, topic, s.http)))
+		s.output(t, c, fmt.Sprintf(`curl -sS --fail-with-body --json '{"topic":"%s",%s}' %s/v1/jobs/order-1001/bury`, topic, token, s.http))
 	case strings.Contains(text, "/ack"):
 		text = lease.ReplaceAllString(text, s.token)
 	}
@@ -240,7 +240,7 @@ func TestRedisSamples(t *testing.T) {
 // The probes of the Kubernetes sample answer.
 func TestProbeSamples(t *testing.T) {
 	t.Parallel()
-	front := frontOf(newSite(t, redistest.Start(t).Addr, "[http]", "listen = 127.0.0.1:0").start(t))
+	url := urlOf(newSite(t, redistest.Start(t).Addr, "[http]", "listen = 127.0.0.1:0").start(t))
 	for _, page := range []string{"metrics.md", "metrics.zh-CN.md"} {
 		probes := regexp.MustCompile(`Probe: +\{httpGet: \{path: (/\w+), port: 9277\}\}`).FindAllStringSubmatch(read(t, "../../docs/"+page), -1)
 		if len(probes) != 2 {
@@ -248,7 +248,7 @@ func TestProbeSamples(t *testing.T) {
 		}
 		for _, probe := range probes {
 			eventually(t, page+": "+probe[1]+" answers 200", func() bool {
-				status, _ := get(t, http.DefaultClient, front+probe[1])
+				status, _ := get(t, http.DefaultClient, url+probe[1])
 				return status == http.StatusOK
 			})
 		}

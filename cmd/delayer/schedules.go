@@ -20,11 +20,10 @@ import (
 	"github.com/mix-basic/delayer/server"
 )
 
-// fileOwner is who keeps the schedules of the configuration file.
+// fileOwner is the owner of the schedules of the configuration file.
 const fileOwner = "file"
 
-// schedulesEvery is how often it is looked whether the schedules of the file are there, schedulesAgain after how long once more if
-// that failed.
+// schedulesEvery is how often the file's schedules are checked, schedulesAgain how soon again after a failure.
 const schedulesEvery, schedulesAgain = time.Minute, 2 * time.Second
 
 // fileSchedules keeps the schedules of the configuration file in force.
@@ -32,21 +31,19 @@ type fileSchedules struct {
 	jobs  *fleet.Fleet
 	list  []store.Schedule
 	names []string // of the list
-	id    string   // of what this daemon says of its file
+	id    string   // under which this daemon lists its names for other daemons
 	log   *logger.Logger
-	kept  string // what the log has been told of those that others keep
+	kept  string // schedules that others keep, as logged last
 }
 
-// keepSchedules puts the schedules of the file in force, and deletes those that no file of a running daemon has any more. Once a minute, and after
-// an outage, it looks again: what Redis has forgotten is stored anew, but for what somebody has removed by hand. While Redis is away,
-// or refuses, it tries again; but where the file has none, and the user may not even see whether some are left, there are none to keep.
+// keepSchedules stores the schedules of the file, and deletes those that no file of a running daemon has any more. Once a
+// minute, and after an outage, it checks them: what Redis has forgotten is stored again, except for what somebody has
+// removed by hand. While Redis is away or refuses, it tries again. It ends if the file has no schedules and the
+// user may not even see whether some are left.
 func (s *service) keepSchedules(ctx context.Context) {
-	r := s.config.Redis
 	pool := client.Connect(s.pool)
 	defer pool.Close()
-	k := &fileSchedules{
-		jobs: layoutOf(r).Open(pool, r.Prefix), id: rand.Text(), log: s.log,
-	}
+	k := &fileSchedules{jobs: layoutOf(s.config.Redis).Open(pool, s.config.Redis.Prefix), id: rand.Text(), log: s.log}
 	for _, one := range s.config.Schedules {
 		k.list, k.names = append(k.list, scheduleOfFile(one)), append(k.names, one.Name)
 		if err := store.CheckScheduleName(one.Name); err != nil {
@@ -55,27 +52,22 @@ func (s *service) keepSchedules(ctx context.Context) {
 		}
 	}
 	defer k.stop()
-	inForce, said := false, ""
+	inForce, logged := false, ""
 	for {
-		var err error
-		if !inForce {
-			err = k.start(ctx)
-			inForce = err == nil
-		} else {
-			err = k.lookAgain(ctx)
-		}
+		err := k.keep(ctx, inForce)
+		inForce = inForce || err == nil
 		wait := schedulesEvery
 		switch {
 		case ctx.Err() != nil:
 			return
 		case err == nil:
-			said = ""
+			logged = ""
 		case len(k.list) == 0 && store.Refused(err) && !k.maySee(ctx):
 			return
 		default:
 			wait = schedulesAgain
-			if err.Error() != said && !store.Temporary(err) {
-				said = err.Error()
+			if err.Error() != logged && !store.Temporary(err) {
+				logged = err.Error()
 				s.log.Error(fmt.Sprintf("Schedules of the configuration file can't be put in force, it is tried again: %v", err))
 			}
 		}
@@ -88,93 +80,59 @@ func (s *service) keepSchedules(ctx context.Context) {
 	}
 }
 
-// start stores what is new or has changed.
-func (k *fileSchedules) start(ctx context.Context) error {
-	if err := k.say(ctx); err != nil {
-		return err
+// keep stores what is new or has changed or, once the schedules are in force, what is missing. Then it deletes others.
+func (k *fileSchedules) keep(ctx context.Context, inForce bool) error {
+	put := (*store.Store).PutSchedule
+	if inForce {
+		put = (*store.Store).PutMissingSchedule
 	}
-	var changed []string
+	err := k.say(ctx)
+	var stored, deleted []string
 	for _, s := range k.list {
-		_, did, err := k.put(ctx, s, (*store.Store).PutSchedule)
 		if err != nil {
-			return fmt.Errorf("%s: %w", store.Quote(s.Name), err)
+			break
 		}
-		if did {
-			changed = append(changed, s.Name)
+		did := false
+		if did, err = k.put(ctx, s, put); err != nil {
+			err = fmt.Errorf("%s: %w", store.Quote(s.Name), err)
+		} else if did {
+			stored = append(stored, s.Name)
 		}
 	}
-	deleted, err := k.deleteOthers(ctx)
-	k.tell("Schedules of the configuration file have changed", append(changed, deleted...))
+	if err == nil {
+		deleted, err = k.deleteOthers(ctx)
+	}
+	if inForce {
+		k.tell("Schedules of the configuration file were not in Redis any more, though nobody has removed them, and are stored again", stored)
+		k.tell("Schedules that no daemon's configuration file has any more are deleted", deleted)
+	} else {
+		k.tell("Schedules of the configuration file have changed", append(stored, deleted...))
+	}
 	return err
 }
 
-// lookAgain stores what Redis has forgotten, and deletes what no daemon's file has any more.
-func (k *fileSchedules) lookAgain(ctx context.Context) error {
-	if err := k.say(ctx); err != nil {
-		return err
-	}
-	if err := k.restore(ctx); err != nil {
-		return err
-	}
-	deleted, err := k.deleteOthers(ctx)
-	k.tell("Schedules that no daemon's configuration file has any more are deleted", deleted)
-	return err
-}
-
-func (k *fileSchedules) restore(ctx context.Context) error {
-	at := map[*store.Store][]string{}
-	for _, name := range k.names {
-		of := k.jobs.Of(store.ScheduleID(name))
-		at[of] = append(at[of], name)
-	}
-	var restored []string
-	defer func() {
-		k.tell("Schedules of the configuration file were not in Redis any more, though nobody has removed them, and are stored again", restored)
-	}()
-	missing := map[*store.Store]bool{}
-	for of, names := range at {
-		all, err := of.HasSchedules(ctx, names)
-		if err != nil {
-			return err
-		}
-		missing[of] = !all
-	}
-	for _, s := range k.list {
-		if !missing[k.jobs.Of(store.ScheduleID(s.Name))] {
-			continue
-		}
-		_, stored, err := k.put(ctx, s, (*store.Store).PutMissingSchedule)
-		if err != nil {
-			return fmt.Errorf("%s: %w", store.Quote(s.Name), err)
-		}
-		if stored {
-			restored = append(restored, s.Name)
-		}
-	}
-	return nil
-}
-
-// put stores a schedule where it belongs.
-func (k *fileSchedules) put(ctx context.Context, s store.Schedule, do func(*store.Store, context.Context, store.Schedule, time.Time) (time.Time, bool, error)) (time.Time, bool, error) {
+// put stores a schedule in its partition.
+func (k *fileSchedules) put(ctx context.Context, s store.Schedule, do func(*store.Store, context.Context, store.Schedule, time.Time) (time.Time, bool, error)) (did bool, err error) {
 	spec, err := cron.Parse(s.Spec)
 	zone, wrong := cron.Zone(s.Zone)
 	if err = cmp.Or(err, wrong); err != nil {
-		return time.Time{}, false, err
+		return false, err
 	}
 	id := store.ScheduleID(s.Name)
 	if _, err := k.jobs.MigrateJobs(ctx, []string{id}, true); err != nil {
-		return time.Time{}, false, err
+		return false, err
 	}
-	of := k.jobs.Of(id)
-	now, err := of.Time(ctx)
+	partition := k.jobs.Of(id)
+	now, err := partition.Time(ctx)
 	if err != nil {
-		return time.Time{}, false, err
+		return false, err
 	}
 	now = now.Add(time.Millisecond - 1).Truncate(time.Millisecond) // as delays count
-	return do(of, ctx, s, spec.Next(now.In(zone)))
+	_, did, err = do(partition, ctx, s, spec.Next(now.In(zone)))
+	return did, err
 }
 
-// say says which schedules this daemon's file has, so that no other daemon deletes them.
+// say lists this daemon's schedules in Redis, so that no other daemon deletes them.
 func (k *fileSchedules) say(ctx context.Context) error {
 	if len(k.names) == 0 {
 		return nil
@@ -183,7 +141,7 @@ func (k *fileSchedules) say(ctx context.Context) error {
 	return err
 }
 
-// stop takes that back.
+// stop undoes say.
 func (k *fileSchedules) stop() {
 	if len(k.names) > 0 {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
@@ -192,7 +150,8 @@ func (k *fileSchedules) stop() {
 	}
 }
 
-// deleteOthers deletes schedules that came from a file and are in no running daemon's file any more. An older server that runs may have all.
+// deleteOthers deletes schedules that came from a file and are in no running daemon's file any more. Older servers do not
+// list theirs: while one runs, nothing is deleted.
 func (k *fileSchedules) deleteOthers(ctx context.Context) (deleted []string, err error) {
 	var left []string
 	for _, s := range k.jobs.Stores {
@@ -216,9 +175,9 @@ func (k *fileSchedules) deleteOthers(ctx context.Context) (deleted []string, err
 		if err != nil {
 			return nil, err
 		}
-		haveAll := slices.ContainsFunc(servers, func(s store.ServerState) bool { return !s.Lists && !s.Stale() })
+		isOld := slices.ContainsFunc(servers, func(s store.ServerState) bool { return !s.Lists && !s.Stale() })
 		for _, name := range left {
-			if haveAll || others[name] {
+			if isOld || others[name] {
 				kept = append(kept, name)
 				continue
 			}
@@ -261,7 +220,8 @@ func scheduleOfFile(s config.Schedule) store.Schedule {
 	}
 }
 
-// recovery is an Observer that tells when passes work again after some that did not. All else goes to another Observer.
+// recovery is an Observer that signals when passes work again after some that failed. It passes everything on to another
+// Observer.
 type recovery struct {
 	server.Observer
 	failing atomic.Bool

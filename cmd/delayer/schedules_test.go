@@ -16,8 +16,8 @@ import (
 	"github.com/mix-basic/delayer/logger"
 )
 
-// What asking again can't mend ends: a schedule that can't be is told of once. Where the file has none, a user who may not
-// read schedules is not worth a word.
+// A failure that no retry can repair is logged once, and ends it. Where the file has none, a user who may not
+// read schedules is not logged.
 func TestSchedulesThatAreGivenUp(t *testing.T) {
 	t.Parallel()
 	daily := config.Schedule{Name: "daily", Cron: "@daily", Zone: "UTC", Topic: "t", Body: "b", Missed: "once", Overlap: "allow", ReadyMaxLifetime: time.Hour}
@@ -40,7 +40,7 @@ func TestSchedulesThatAreGivenUp(t *testing.T) {
 			db.Do("FLUSHALL")
 			before := &fileSchedules{jobs: fleet.Layout{Partitions: 1}.Open(db.Pool(), "delayer:")}
 			for _, s := range test.kept {
-				_, _, err := before.put(t.Context(), scheduleOfFile(s), (*store.Store).PutSchedule)
+				_, err := before.put(t.Context(), scheduleOfFile(s), (*store.Store).PutSchedule)
 				check(t, err)
 			}
 			db.Do("ACL", "SETUSER", "daemon", "reset", "on", ">secret", "~*", "&*", "+eval", "+evalsha", "+script|load")
@@ -136,7 +136,7 @@ func (k *keeper) expect(t *testing.T, want string) {
 	}
 }
 
-// outage has it look again, as after an outage.
+// outage makes it check again, as after an outage.
 func (k *keeper) outage() {
 	k.recovered.Passed(0, context.DeadlineExceeded)
 	k.recovered.Passed(0, nil)
@@ -165,8 +165,8 @@ func TestForgottenSchedules(t *testing.T) {
 	db.Do("DEL", "delayer:job_bucket:{d}@schedule")
 	db.Do("ZREM", "delayer:schedules", "d") // as if Redis had forgotten it
 	db.Do("ZREM", "delayer:job_pool", store.ScheduleID("d"))
-	for _, mended := range []bool{false, true} {
-		if mended { // which forgets what is not there
+	for _, repaired := range []bool{false, true} {
+		if repaired { // which forgets what is not there
 			_, err := store.New(db.Pool(), "delayer:").RepairSchedules(t.Context(), "", true)
 			check(t, err)
 			db.Do("DEL", "delayer:job_bucket:{d}@schedule")

@@ -80,7 +80,7 @@ func serve(o options, m mode, stdout, stderr io.Writer) error {
 	}
 	defer log.Close()
 
-	f, err := openFront(c, o.dev, poolOptions, log)
+	f, err := openHTTP(c, o.dev, poolOptions, log)
 	if err != nil {
 		return err
 	}
@@ -92,12 +92,12 @@ func serve(o options, m mode, stdout, stderr io.Writer) error {
 	recovered := newRecovery()
 	if f != nil {
 		defer f.close()
-		notes = append(notes, "HTTP front:\t"+f.url)
+		notes = append(notes, "HTTP server:\t"+f.url)
 		recovered.Observer = f.metrics
 	}
 	workOptions.Observer = recovered
 	work := server.New(pool, workOptions)
-	s := &service{mode: m, config: c, signals: signals, log: log, front: f, pool: poolOptions, hasFile: found.isFile, recovered: recovered}
+	s := &service{mode: m, config: c, signals: signals, log: log, http: f, pool: poolOptions, hasFile: found.isFile, recovered: recovered}
 	return s.run(work, banner(found.searched, notes), found.warnings)
 }
 
@@ -107,7 +107,7 @@ type service struct {
 	config  config.Config
 	signals *signals
 	log     *logger.Logger
-	front   *front // nil if there is none
+	http    *httpServer // nil if there is none
 	pool    client.PoolOptions
 	hasFile bool // whose schedules are put in force
 
@@ -161,8 +161,8 @@ func (s *service) whereRedisIs(answers bool) string {
 // work runs server and front side by side.
 func (s *service) work(ctx context.Context, work *server.Server) error {
 	var serving sync.WaitGroup
-	if s.front != nil {
-		serving.Go(func() { s.front.serve(ctx, s.log) })
+	if s.http != nil {
+		serving.Go(func() { s.http.serve(ctx, s.log) })
 	}
 	if s.hasFile {
 		serving.Go(func() { s.keepSchedules(ctx) })

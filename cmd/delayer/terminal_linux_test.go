@@ -52,7 +52,7 @@ func TestTerminal(t *testing.T) {
 		db.Do("HSET", "delayer:job_bucket:"+title, "topic", title, "body", title+"\n\tb")
 		db.Do("LPUSH", "delayer:ready_queue:"+title, title)
 	}
-	get := "id:    " + escaped + "\ntopic: " + escaped + "\nstate: ready\nkept:  for ever\nbody:  "
+	get := "id:            " + escaped + "\ntopic:         " + escaped + "\nstate:         ready\nttl:           -\nattempts:      0\nbody:          "
 	seed()
 	s.expect(0, get+title+"\n\tb\n", "", "get", title)
 	s.expect(0, title+"\n\tb\n", "", "pop", title)
@@ -65,7 +65,7 @@ func TestTerminal(t *testing.T) {
 	}{
 		{get + escaped + "\n\tb\n", []string{"get", title}},
 		{escaped + "\n\tb\n", []string{"pop", title}},
-		{`{"body":"` + escaped + `\n\tb","id":"` + escaped + `","topic":"` + escaped + "\"}\n", []string{"pop", "--json", title}},
+		{`{"id":"` + escaped + `","topic":"` + escaped + `","body":"` + escaped + `\n\tb` + "\"}\n", []string{"pop", "--json", title}},
 		{escaped + "\n", []string{"push", "t", "0", "b", "--id", title}},
 	} {
 		seed()

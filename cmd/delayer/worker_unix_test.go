@@ -281,7 +281,7 @@ func TestWorkerKeepsWords(t *testing.T) {
 			t.Errorf("%s: kept is %q", id, got)
 		}
 	}
-	s.expectOutput(`\t1\tall 1 attempts used up\texit status 255: PHP Fatal error:  Uncaught Exception: no stock in /srv/close.php:8 … thrown in /srv/close.php on line 8`+"\n", "dead", "list", "t")
+	s.expectOutput(`        1  all 1 attempts used up  exit status 255: PHP Fatal error:  Uncaught Exception: no stock in /srv/close.php:8 … thrown in /srv/close.php on line 8`+"\n", "dead", "list", "t")
 	p.expect(p.stderr, `it is a dead letter now" topic=t id=1 attempt=1 error="exit status 255: PHP Fatal error:  Uncaught Exception: no stock in /srv/close.php:8 … thrown in /srv/close.php on line 8"`)
 	p.stopped()
 }
@@ -506,12 +506,14 @@ func TestWorkerTerms(t *testing.T) {
 	if left := time.Until(job.Ends); left < 23*time.Hour || left > 25*time.Hour {
 		t.Errorf("the lease ends in %v", left)
 	}
-	matches(t, "get", runBinary(t, s.dir, s.env, "get", "1").stdout, `id:    1
-topic: t
-state: reserved, lease ends \S+ \S+
-kept:  for another \S+
-attempts: 1 of 3
-body:  b
+	matches(t, "get", runBinary(t, s.dir, s.env, "get", "1").stdout, `id:            1
+topic:         t
+state:         reserved
+lease_ends:    \S+ \S+
+ttl:           \S+
+attempts:      1
+max_attempts:  3
+body:          b
 `)
 	write(t, s.dir+"/go", "")
 	eventually(t, "the job is done", func() bool { return len(db.State().Buckets) == 0 })

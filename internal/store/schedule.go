@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"regexp"
-	"slices"
 	"strings"
 	"time"
 
@@ -133,20 +132,6 @@ func (s *Store) putSchedule(ctx context.Context, of Schedule, first time.Time, m
 		err = ErrExists
 	}
 	return time.UnixMilli(ms), what != 0, err
-}
-
-// HasSchedules reports whether there are all of these schedules.
-func (s *Store) HasSchedules(ctx context.Context, names []string) (bool, error) {
-	for names := range slices.Chunk(names, SchedulesPage) {
-		args := make([]any, len(names))
-		for i, name := range names {
-			args[i] = s.keys.JobBucket(ScheduleID(name))
-		}
-		if n, err := redis.Int(s.command(ctx, "EXISTS", args...)); err != nil || n < len(names) {
-			return false, err
-		}
-	}
-	return true, nil
 }
 
 // ListSchedules says for 150 s which schedules the file of a server has, unless it has none, and returns what the files of others have. It is for

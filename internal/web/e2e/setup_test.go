@@ -67,7 +67,7 @@ func startDelayer(t *testing.T, redis *redistest.Server, lines string) (url stri
 		cmd.Process.Signal(syscall.SIGTERM)
 		cmd.Wait()
 	})
-	front := regexp.MustCompile(`(?m)^HTTP front:\s+(\S+)$`)
+	front := regexp.MustCompile(`(?m)^HTTP server:\s+(\S+)$`)
 	found := make(chan string, 1)
 	go func() {
 		for s := bufio.NewScanner(out); s.Scan(); {

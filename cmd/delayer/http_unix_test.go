@@ -20,13 +20,13 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// frontOf is where a daemon's HTTP front is, once it runs.
-func frontOf(p *process) string {
+// urlOf is where a daemon's HTTP server is, once it runs.
+func urlOf(p *process) string {
 	p.tb.Helper()
 	p.expect(p.stdout, started)
-	found := regexp.MustCompile(`(?m)^HTTP front:\t(\S+)/$`).FindStringSubmatch(p.stdout.String())
+	found := regexp.MustCompile(`(?m)^HTTP server:\t(\S+)/$`).FindStringSubmatch(p.stdout.String())
 	if found == nil {
-		p.tb.Fatalf("no front: %s", p.stdout)
+		p.tb.Fatalf("no HTTP server: %s", p.stdout)
 	}
 	return found[1]
 }
@@ -47,13 +47,13 @@ func get(tb testing.TB, c *http.Client, url string, header ...string) (int, stri
 	return response.StatusCode, string(body)
 }
 
-// Each of the front's areas is there; what tells of jobs asks for the token, which comes from the environment here.
-func TestFront(t *testing.T) {
+// Each of the HTTP server's areas is there; what tells of jobs asks for the token, which comes from the environment here.
+func TestHTTPServer(t *testing.T) {
 	t.Parallel()
 	const token = "0123456789abcdef"
 	s := newSite(t, redistest.Start(t).Addr, "[http]", "listen = 127.0.0.1:0")
 	p := startBinary(t, s.dir, environment(t, "DELAYER_HTTP_TOKEN="+token), "-c", s.conf)
-	front := frontOf(p)
+	url := urlOf(p)
 	for path, want := range map[string]string{
 		"/healthz":         "ok",
 		"/readyz":          "",
@@ -64,10 +64,10 @@ func TestFront(t *testing.T) {
 		"/get":             `"code":1`,
 	} {
 		open := path == "/healthz" || path == "/readyz"
-		if status, body := get(t, http.DefaultClient, front+path); status != http.StatusUnauthorized && !open {
+		if status, body := get(t, http.DefaultClient, url+path); status != http.StatusUnauthorized && !open {
 			t.Errorf("%s without the token: %d %s", path, status, body)
 		}
-		status, body := get(t, http.DefaultClient, front+path, "Authorization", "Bearer "+token)
+		status, body := get(t, http.DefaultClient, url+path, "Authorization", "Bearer "+token)
 		if status != http.StatusOK || !strings.Contains(body, want) {
 			t.Errorf("%s: %d, without %q: %.500s", path, status, want, body)
 		}
@@ -78,15 +78,15 @@ func TestFront(t *testing.T) {
 }
 
 // A waiting poll is answered when the daemon stops, and does not keep it from that.
-func TestFrontStops(t *testing.T) {
+func TestHTTPStops(t *testing.T) {
 	t.Parallel()
 	redisServer := redistest.Start(t)
 	s := newSite(t, redisServer.Addr, "[http]", "listen = 127.0.0.1:0")
 	p := s.start(t)
-	front := frontOf(p)
+	url := urlOf(p)
 	answer := make(chan string, 1)
 	go func() {
-		response, err := http.Post(front+"/pop", "application/json", strings.NewReader(`{"topic":"nothing"}`))
+		response, err := http.Post(url+"/pop", "application/json", strings.NewReader(`{"topic":"nothing"}`))
 		if err != nil {
 			answer <- err.Error()
 			return
@@ -120,21 +120,21 @@ func TestReadyMaxLate(t *testing.T) {
 			redisServer := redistest.Start(t)
 			s := newSite(t, redisServer.Addr, "[http]", "listen = 127.0.0.1:0", fmt.Sprintf("ready_max_late = %d", test.maxLate))
 			s.change(t, "timer_interval = 10", "timer_interval = 60000") // so that nobody moves the job meanwhile
-			front := frontOf(s.start(t))
+			url := urlOf(s.start(t))
 			eventually(t, "the first pass is over", func() bool {
-				_, body := get(t, http.DefaultClient, front+"/metrics")
+				_, body := get(t, http.DefaultClient, url+"/metrics")
 				return regexp.MustCompile(`(?m)^delayer_pass_duration_seconds_count [1-9]`).MatchString(body)
 			})
 			putDue(redisServer.Fixture, time.Now().Unix()-int64(test.overdue))
-			if status, body := get(t, http.DefaultClient, front+"/readyz"); status != http.StatusOK || test.late != strings.Contains(body, "degraded") || test.late != strings.Contains(body, "ready_max_late") {
+			if status, body := get(t, http.DefaultClient, url+"/readyz"); status != http.StatusOK || test.late != strings.Contains(body, "degraded") || test.late != strings.Contains(body, "ready_max_late") {
 				t.Errorf("%d %s, want 200, degraded %v", status, body, test.late)
 			}
 		})
 	}
 }
 
-// A front that can't be had keeps the daemon from starting.
-func TestFrontCannotListen(t *testing.T) {
+// An HTTP server that can't be had keeps the daemon from starting.
+func TestHTTPCannotListen(t *testing.T) {
 	t.Parallel()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	check(t, err)
@@ -149,7 +149,7 @@ func TestFrontCannotListen(t *testing.T) {
 	}
 }
 
-func TestFrontWithoutCertificate(t *testing.T) {
+func TestHTTPWithoutCertificate(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, redistest.Nobody(t), "[http]", "listen = 127.0.0.1:0", "tls_cert = gone.pem", "tls_key = gone.pem")
 	for _, args := range [][]string{{"-c", s.conf}, {"--check-config", "-c", s.conf}} {
@@ -161,15 +161,15 @@ func TestFrontWithoutCertificate(t *testing.T) {
 }
 
 // A certificate that is replaced is used from then on; one that can't be read is not.
-func TestFrontCertificateIsReplaced(t *testing.T) {
+func TestHTTPCertificateIsReplaced(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	certFile, keyFile := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 	redistest.WriteCertificate(t, certFile, keyFile)
 	s := newSite(t, redistest.Start(t).Addr, "[http]", "listen = 127.0.0.1:0", "tls_cert = "+certFile, "tls_key = "+keyFile)
-	front := frontOf(s.start(t))
-	if !strings.HasPrefix(front, "https://") {
-		t.Fatal(front)
+	url := urlOf(s.start(t))
+	if !strings.HasPrefix(url, "https://") {
+		t.Fatal(url)
 	}
 	ask := func() (int, string) { // with the authority of now
 		pem, err := os.ReadFile(certFile)
@@ -178,7 +178,7 @@ func TestFrontCertificateIsReplaced(t *testing.T) {
 		roots.AppendCertsFromPEM(pem)
 		transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: "localhost"}}
 		defer transport.CloseIdleConnections()
-		return get(t, &http.Client{Transport: transport}, front+"/healthz")
+		return get(t, &http.Client{Transport: transport}, url+"/healthz")
 	}
 	first, err := os.ReadFile(certFile)
 	check(t, err)
@@ -207,14 +207,14 @@ func TestFrontCertificateIsReplaced(t *testing.T) {
 	}
 }
 
-// While Redis is away the front lives, and says so.
-func TestFrontWithoutRedis(t *testing.T) {
+// While Redis is away the HTTP server lives, and says so.
+func TestHTTPWithoutRedis(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, redistest.Nobody(t), "[http]", "listen = 127.0.0.1:0")
 	p := s.start(t)
-	front := frontOf(p)
+	url := urlOf(p)
 	for path, want := range map[string]int{"/healthz": http.StatusOK, "/readyz": http.StatusServiceUnavailable, "/": http.StatusServiceUnavailable, "/metrics": http.StatusOK} {
-		if status, body := get(t, http.DefaultClient, front+path); status != want {
+		if status, body := get(t, http.DefaultClient, url+path); status != want {
 			t.Errorf("%s: %d %.300s", path, status, body)
 		}
 	}

@@ -13,18 +13,18 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// restrictedFront is a daemon with a front, as a user of Redis with these rights; and what asks it: a
+// restrictedHTTP is a daemon with an HTTP server, as a user of Redis with these rights; and what asks it: a
 // request's answer, which must not be an error, without its blanks.
-func restrictedFront(t *testing.T, rights string, lines ...string) (ask func(method, path, body string) string, admin *redistest.Server) {
+func restrictedHTTP(t *testing.T, rights string, lines ...string) (ask func(method, path, body string) string, admin *redistest.Server) {
 	t.Helper()
 	admin = redistest.Start(t)
 	admin.SetUser(rights)
 	s := newSite(t, admin.Addr, append([]string{"username = u", "password = p", "[http]", "listen = 127.0.0.1:0"}, lines...)...)
 	p := s.start(t)
-	front := frontOf(p)
+	url := urlOf(p)
 	return func(method, path, body string) string {
 		t.Helper()
-		r, err := http.NewRequest(method, front+path, strings.NewReader(body))
+		r, err := http.NewRequest(method, url+path, strings.NewReader(body))
 		check(t, err)
 		if body != "" {
 			r.Header.Set("Content-Type", "application/json")
@@ -49,7 +49,7 @@ func expectNothingRefused(t *testing.T, admin *redistest.Server) {
 	}
 }
 
-// askPages asks for all that the front shows. The dashboard has IDs and topics in base64.
+// askPages asks for all that the HTTP server shows. The dashboard has IDs and topics in base64.
 func askPages(ask func(method, path, body string) string) {
 	for _, path := range []string{
 		"/", "/ui/live.json", "/ui/topics", "/ui/topic?topic=dA", "/ui/find?q=w", "/ui/job?id=dw", "/ui/dead", "/ui/dead/topic?topic=dA", "/ui/push",
@@ -63,10 +63,10 @@ func askPages(ask func(method, path, body string) string) {
 	ask("DELETE", "/v1/topics/t/ready?dry_run=true", "")
 }
 
-// The rights that the docs name together suffice for a daemon with a front: for each of its routes.
-func TestFrontsDocumentedRights(t *testing.T) {
+// The rights that the docs name together suffice for a daemon with an HTTP server: for each of its routes.
+func TestHTTPDocumentedRights(t *testing.T) {
 	t.Parallel()
-	ask, admin := restrictedFront(t, redistest.Rights(t, "daemon", "producer", "worker", "operator"))
+	ask, admin := restrictedHTTP(t, redistest.Rights(t, "daemon", "producer", "worker", "operator"))
 
 	// delay-queue's API.
 	ask("POST", "/push", `{"topic":"q","id":"1","delay":1,"ttr":60,"body":"b"}`)
@@ -132,9 +132,9 @@ func TestFrontsDocumentedRights(t *testing.T) {
 }
 
 // With read_only fewer rights are enough.
-func TestReadOnlyFrontsDocumentedRights(t *testing.T) {
+func TestReadOnlyHTTPDocumentedRights(t *testing.T) {
 	t.Parallel()
-	ask, admin := restrictedFront(t, redistest.Rights(t, "daemon", "operator"), "read_only = true")
+	ask, admin := restrictedHTTP(t, redistest.Rights(t, "daemon", "operator"), "read_only = true")
 	admin.Do("HSET", "delayer:job_bucket:w", "topic", "t", "body", "b")
 	admin.Do("ZADD", "delayer:job_pool", 9e9, "w")
 	admin.Do("ZADD", "delayer:topics", 0, "t")

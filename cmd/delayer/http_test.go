@@ -11,8 +11,8 @@ import (
 	"github.com/mix-basic/delayer/internal/web"
 )
 
-// The front is reached by the name that it listens on, and by those of the configuration.
-func TestFrontHosts(t *testing.T) {
+// The HTTP server is reached by the name that it listens on, and by those of the configuration.
+func TestHTTPHosts(t *testing.T) {
 	for listen, want := range map[string][]string{
 		"jobs.example.com:9277": {"jobs.example.com", "a", "b"},
 		"10.0.0.7:9277":         {"10.0.0.7", "a", "b"},
@@ -27,9 +27,9 @@ func TestFrontHosts(t *testing.T) {
 }
 
 // A hundred failures of a kind are one line, whatever ports they name; each other kind has its own.
-func TestFailuresOfTheFront(t *testing.T) {
+func TestFailuresOfTheHTTPServer(t *testing.T) {
 	var got []string
-	f := &front{spare: web.NewSparing(func(line string) { got = append(got, line) })}
+	f := &httpServer{spare: web.NewSparing(func(line string) { got = append(got, line) })}
 	for n := range 100 {
 		f.failed(fmt.Errorf("read tcp 127.0.0.1:%d: i/o timeout", 1000+n))
 	}

@@ -24,9 +24,9 @@ import (
 	"github.com/mix-basic/delayer/logger"
 )
 
-// front is the daemon's HTTP front. It has connections to Redis of its own: however much it has
+// httpServer is the daemon's HTTP server. It has connections to Redis of its own: however much it has
 // to do, the server's work goes on.
-type front struct {
+type httpServer struct {
 	listener net.Listener
 	url      string
 	metrics  *metrics.Metrics
@@ -37,22 +37,22 @@ type front struct {
 	close    func() // waits, if Redis does not answer, for as long as the client does: once
 }
 
-// A front that is busy pushes, pops and removes at the same time. With the few idle connections that
+// An HTTP server that is busy pushes, pops and removes at the same time. With the few idle connections that
 // a server needs it would dial hundreds of times a second; when it has less to do it needs no more.
 const (
-	frontIdle        = 8 // connections that are kept, at least
-	frontIdleTimeout = 10 * time.Second
+	httpIdle        = 8 // connections that are kept, at least
+	httpIdleTimeout = 10 * time.Second
 )
 
-// openFront listens where the configuration says, so that a front that can't be had keeps the
+// openHTTP listens where the configuration says, so that an HTTP server that can't be had keeps the
 // daemon from starting. It returns nil if there is to be none.
-func openFront(c config.Config, dev bool, pool client.PoolOptions, log *logger.Logger) (*front, error) {
+func openHTTP(c config.Config, dev bool, pool client.PoolOptions, log *logger.Logger) (*httpServer, error) {
 	f, err := listenHTTP(c.HTTP, dev, log)
 	if f == nil {
 		return nil, err
 	}
 	h := c.HTTP
-	pool.MaxIdle, pool.IdleTimeout = max(pool.MaxIdle, frontIdle), frontIdleTimeout
+	pool.MaxIdle, pool.IdleTimeout = max(pool.MaxIdle, httpIdle), httpIdleTimeout
 	own := client.Connect(pool)
 	jobClient := clientOn(own, c.Redis, client.WithLogger(slog.New(slog.NewTextHandler(logLines{log}, nil))))
 	jobs := inspectorOn(own, c.Redis)
@@ -87,7 +87,7 @@ func placeOf(r config.Redis, o client.PoolOptions) dashboard.Place {
 	return p
 }
 
-func listenHTTP(h config.HTTP, dev bool, log *logger.Logger) (*front, error) {
+func listenHTTP(h config.HTTP, dev bool, log *logger.Logger) (*httpServer, error) {
 	addresses := []string{h.Listen}
 	switch {
 	case h.Listen == "" && dev:
@@ -96,7 +96,7 @@ func listenHTTP(h config.HTTP, dev bool, log *logger.Logger) (*front, error) {
 		return nil, nil
 	}
 	encryption, err := serverTLS("http", h.TLSCert, h.TLSKey, func(err error) {
-		log.Error(fmt.Sprintf("HTTP front: the previous certificate stays in use, since the new one can't be used: %v", err))
+		log.Error(fmt.Sprintf("HTTP server: the previous certificate stays in use, since the new one can't be used: %v", err))
 	})
 	if err != nil {
 		return nil, fail(exitUsage, err)
@@ -110,11 +110,11 @@ func listenHTTP(h config.HTTP, dev bool, log *logger.Logger) (*front, error) {
 	if err != nil {
 		return nil, fail(exitFailed, err)
 	}
-	spare := web.NewSparing(func(line string) { log.Error("HTTP front: " + line) })
+	spare := web.NewSparing(func(line string) { log.Error("HTTP server: " + line) })
 	limit := web.Limit(l, web.MaxConns, func(address string) {
 		spare.Say("connections", fmt.Sprintf("all %d connections are in use: one of a stranger made room for a new one; most of strangers' are from %s", web.MaxConns, address))
 	})
-	f := &front{listener: limit, url: "http://" + l.Addr().String() + "/", limit: limit, spare: spare}
+	f := &httpServer{listener: limit, url: "http://" + l.Addr().String() + "/", limit: limit, spare: spare}
 	if encryption != nil {
 		f.listener, f.url = tls.NewListener(limit, encryption), "https://"+l.Addr().String()+"/"
 	}
@@ -146,7 +146,7 @@ func webOptions(h config.HTTP, l *logger.Logger) web.Options {
 
 // failed logs what a client is not told: Redis's own words. While Redis is away there may be thousands
 // a second, so errors that differ in numbers only, such as ports, are of one kind.
-func (f *front) failed(err error) {
+func (f *httpServer) failed(err error) {
 	f.spare.Say(numbers.ReplaceAllString(err.Error(), "0"), "a request failed: "+err.Error())
 }
 
@@ -156,16 +156,16 @@ var numbers = regexp.MustCompile(`[0-9]+`)
 type logLines struct{ log *logger.Logger }
 
 func (l logLines) Write(line []byte) (int, error) {
-	l.log.Error("HTTP front: " + strings.TrimSpace(string(line)))
+	l.log.Error("HTTP server: " + strings.TrimSpace(string(line)))
 	return len(line), nil
 }
 
 // serve serves until ctx is done. Should it end before, it says so, and delivery goes on without.
-func (f *front) serve(ctx context.Context, log *logger.Logger) {
+func (f *httpServer) serve(ctx context.Context, log *logger.Logger) {
 	var running sync.WaitGroup
 	running.Go(func() { f.pages.Run(ctx) })
 	if err := f.web.Serve(ctx, f.listener); err != nil {
-		log.Error(fmt.Sprintf("The HTTP front has ended: %v", err))
+		log.Error(fmt.Sprintf("The HTTP server has ended: %v", err))
 	}
 	running.Wait()
 	f.close()

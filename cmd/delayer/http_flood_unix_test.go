@@ -18,14 +18,14 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// However much the front has to do, jobs that fall due are delivered: while hundreds of requests wait,
+// However much the HTTP server has to do, jobs that fall due are delivered: while hundreds of requests wait,
 // others push and look at all there is without a pause, and some never send the rest of theirs.
-func TestDeliveryGoesOnWhileTheFrontIsFlooded(t *testing.T) {
+func TestDeliveryGoesOnWhileTheHTTPServerIsFlooded(t *testing.T) {
 	redisServer := redistest.Start(t)
 	s := newSite(t, redisServer.Addr, "max_active = 3", "[http]", "listen = 127.0.0.1:0")
 	p := s.start(t)
-	front := frontOf(p)
-	addr := strings.TrimPrefix(front, "http://")
+	url := urlOf(p)
+	addr := strings.TrimPrefix(url, "http://")
 
 	raw := func(text string) {
 		conn, err := net.Dial("tcp", addr)
@@ -57,7 +57,7 @@ func TestDeliveryGoesOnWhileTheFrontIsFlooded(t *testing.T) {
 				if n%3 == 0 {
 					method, path, body = "GET", []string{"/", "/metrics", "/v1/stats", "/ui/topics"}[i%4], ""
 				}
-				r, err := http.NewRequest(method, front+path, strings.NewReader(body))
+				r, err := http.NewRequest(method, url+path, strings.NewReader(body))
 				if err != nil {
 					t.Error(err)
 					return
