@@ -31,7 +31,7 @@ func TestPHPSamples(t *testing.T) {
 
 func testPHPSamples(t *testing.T, page string) {
 	server := newSite(t, redistest.Start(t).Addr, "[http]", "listen = 127.0.0.1:0")
-	front := frontOf(server.start(t))
+	front := urlOf(server.start(t))
 	php := func(name, text, input string) *process {
 		file := filepath.Join(server.dir, name)
 		if !strings.Contains(text, "<?php") {
