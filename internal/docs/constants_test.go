@@ -58,8 +58,8 @@ func TestDocumentedConstants(t *testing.T) {
 		{"cmd/delayer.popLease", "30s", []string{limits, "redelivered after 30 s", help, "if the command is killed, after 30 s", helpZh, "30 秒之后重新就绪"}},
 		{"cmd/delayer.sameSignal", "1s", []string{limits, "a second signal more than a second later", configuration, "A second one, more than a second later, ends it at once", configurationZh, "一秒之后的第二个信号"}},
 		{"cmd/delayer.stopWait", "4.3s", []string{limits, "a stop | 5 s", configuration, "stop the daemon, within 5 s", configurationZh, "不超过 5 秒"}},
-		{"cmd/delayer.frontIdle", "8", []string{limits, "8 of them, or `max_idle`, stay open for 10 s"}},
-		{"cmd/delayer.frontIdleTimeout", "10s", nil},
+		{"cmd/delayer.httpIdle", "8", []string{limits, "8 of them, or `max_idle`, stay open for 10 s"}},
+		{"cmd/delayer.httpIdleTimeout", "10s", nil},
 		{"internal/web.MaxConns", "10000", []string{limits, "connections | 10,000, of which authenticated clients may use 9,900", http, "9,900 connections are busy", httpZh, "9,900 个"}},
 		{"internal/web.reserved", "100", nil}, // MaxConns less this is 9,900
 		{"internal/web.MaxWaiting", "10000", []string{limits, "waiting requests | 10,000", http, "10,000 may wait", httpZh, "最多 10,000 个请求同时等待"}},
