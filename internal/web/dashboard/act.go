@@ -41,7 +41,6 @@ type action struct {
 	do func(a *act) (int, error)
 }
 
-// actions are all actions by name.
 var actions = map[string]action{
 	"remove":           {oneJob, true, func(a *act) (int, error) { return one(a.client.Remove(a.ctx, a.ID)) }},
 	"reschedule":       {oneJob, false, (*act).reschedule},
@@ -80,7 +79,6 @@ type act struct {
 	Count    int                // number of subjects; inspect.Unknown if it can't be read
 }
 
-// Counted reports whether Count applies.
 func (a *act) Counted() bool { return a.of.count != nil }
 
 // Dangerous reports whether the action deletes something.
@@ -153,7 +151,6 @@ func (a *act) counts() (inspect.TopicCounts, time.Time, error) {
 	return counts.Topics[0], counts.Time, nil
 }
 
-// ready returns the topic's number of ready jobs.
 func (a *act) ready() (int, error) {
 	counts, _, err := a.counts()
 	return counts.Ready, err

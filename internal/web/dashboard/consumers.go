@@ -20,8 +20,6 @@ var consumerColumns = []column[topicRow]{
 	{"overdue", "topics.overdue", false, overdue},
 }
 
-// consumersData is the content of the consumers page: waiting programs, and topics that are or should be
-// consumed.
 type consumersData struct {
 	view
 	paging

@@ -15,7 +15,6 @@ const grouped = 2000
 // lettersOf is how many of a topic's newest dead letters the index groups.
 const lettersOf = 50
 
-// deadTopic is a topic of the index.
 type deadTopic struct {
 	inspect.TopicCounts
 	store.DeadLately
@@ -32,14 +31,12 @@ var deadColumns = []column[deadTopic]{
 	{"", "dead.top", false, nil},
 }
 
-// deadIndex is the content of the index of dead letters.
 type deadIndex struct {
 	inspect.Counts
 	paging
 	Topics []deadTopic
 }
 
-// dead serves the index of topics with dead letters.
 func (d *Dashboard) dead(p *page) error {
 	counts, err := d.inspector.DeadTopics(p.ctx)
 	if err != nil {
@@ -75,7 +72,6 @@ func (d *Dashboard) dead(p *page) error {
 	return p.show("dead", data)
 }
 
-// deadData is the content of the page of a topic's dead letters.
 type deadData struct {
 	listing
 	Topic    string

@@ -25,7 +25,6 @@ type wrong struct{ key, about, field string }
 
 func (w *wrong) Error() string { return w.in(english) }
 
-// in returns the message.
 func (w *wrong) in(l language) string { return l.T(w.key, w.about) }
 
 // Is makes errors.Is(w, client.ErrInvalid) true.
@@ -113,7 +112,6 @@ var kinds = []struct {
 	{web.ErrTooLarge, http.StatusRequestEntityTooLarge, "problem.large"},
 }
 
-// kindOf classifies an error.
 func kindOf(err error) (status int, key string) {
 	for _, k := range kinds {
 		if errors.Is(err, k.err) {
@@ -148,7 +146,6 @@ func unknown(err error) bool {
 	return key == "problem.slow" || key == "problem.down"
 }
 
-// fail shows the problem instead of the page.
 func (p *page) fail(found problem) {
 	p.status = found.Status
 	p.show("problem", found)

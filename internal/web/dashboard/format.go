@@ -21,7 +21,6 @@ func number(n any) string {
 	return sign + digits
 }
 
-// few formats n with one decimal if it is small, else as an integer.
 func few(n float64) string {
 	if n < 10 {
 		return strings.TrimSuffix(strconv.FormatFloat(n, 'f', 1, 64), ".0")

@@ -15,7 +15,6 @@ import (
 	"github.com/mix-basic/delayer/client"
 )
 
-// jobData is the content of a job's page.
 type jobData struct {
 	ID         string
 	Job        *client.Job // nil if there is no such job

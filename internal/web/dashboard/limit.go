@@ -66,7 +66,6 @@ func (l language) LimitText(of store.Limit) string {
 	return cmp.Or(strings.Join(parts, ", "), "–")
 }
 
-// RateText is the limit's rate.
 func (l language) RateText(of store.Limit) string {
 	text := duration.Rate(of.Rate)
 	if of.Burst > 1 {
@@ -81,7 +80,6 @@ type slowedTopic struct {
 	Pause *store.Pause // nil if it is not paused
 }
 
-// IsLimited reports whether the topic has a limit.
 func (t slowedTopic) IsLimited() bool { return t.Limit != (store.Limit{}) }
 
 // slowedOf returns the paused and the limited topics: paused ones first, then those with most throttled jobs.

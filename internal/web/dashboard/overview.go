@@ -10,7 +10,6 @@ import (
 	"github.com/mix-basic/delayer/internal/inspect"
 )
 
-// overviewData is the content of the overview.
 type overviewData struct {
 	view
 	Status  status
@@ -40,7 +39,6 @@ func (o overviewData) Snapshots(of inspect.Info) bool {
 	return of.SnapshotAt.Sub(started) > 2*time.Second
 }
 
-// overview serves the first page.
 func (d *Dashboard) overview(p *page) error {
 	v, err := p.latest()
 	if err != nil {
@@ -49,7 +47,6 @@ func (d *Dashboard) overview(p *page) error {
 	return p.show("overview", p.overviewOf(v))
 }
 
-// liveParts are the templates of the overview that are updated.
 var liveParts = []string{"status", "numbers", "slowed", "coming", "partitions", "servers", "redis"}
 
 // live answers with the overview's parts and the chart points that the browser lacks, as JSON.

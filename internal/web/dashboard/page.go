@@ -87,7 +87,6 @@ func (p *page) setCookie(name, value, path string, seconds int, site http.SameSi
 	http.SetCookie(p.w, &http.Cookie{Name: name, Value: value, Path: path, MaxAge: seconds, Secure: web.Encrypted(p.r), HttpOnly: true, SameSite: site})
 }
 
-// readForm reads the query or the body of a POST.
 func (p *page) readForm() error {
 	if p.r.Method != http.MethodPost {
 		p.form = p.r.URL.Query()

@@ -30,7 +30,6 @@ type column[T any] struct {
 	by         func(T) int64 // nil: by name
 }
 
-// row is a row of a table about a topic.
 type row interface{ name() string }
 
 // paging completes g, which has the defaults, from the request.
@@ -73,7 +72,6 @@ func cutPage[T any](g *paging, list []T) []T {
 	return list
 }
 
-// Pages returns the number of pages.
 func (g paging) Pages() int { return max((g.Matched+g.size-1)/g.size, 1) }
 
 // PageBeside links to the page that many pages away.

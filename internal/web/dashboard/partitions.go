@@ -107,7 +107,6 @@ func worstOf(counts []inspect.PartitionCounts) (worst inspect.PartitionCounts) {
 	return worst
 }
 
-// brokenOf returns the numbers of the unreadable partitions.
 func brokenOf(counts []inspect.PartitionCounts) (numbers []string) {
 	for _, p := range counts {
 		if p.Err != nil {

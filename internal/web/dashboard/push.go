@@ -62,7 +62,6 @@ func (d *Dashboard) push(p *page) error {
 	return p.show("push", data)
 }
 
-// pushed pushes the job in the form.
 func (d *Dashboard) pushed(p *page) error {
 	if err := p.needs("topic", "body"); err != nil {
 		return err

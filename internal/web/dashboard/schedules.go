@@ -12,7 +12,6 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// schedulesData is the content of the schedules page.
 type schedulesData struct {
 	paging
 	Shown  []shownSchedule
@@ -27,6 +26,17 @@ type shownSchedule struct{ store.Scheduled }
 // Without is the number of occurrences without a job.
 func (s shownSchedule) Without() int64 { return s.NotRun.Late + s.NotRun.Overlapped + s.NotRun.Paused }
 
+// rests orders the schedules: active ones, ended ones, paused ones.
+func (s shownSchedule) rests() int {
+	switch {
+	case !s.Paused.IsZero():
+		return 2
+	case s.Next.IsZero():
+		return 1
+	}
+	return 0
+}
+
 // When returns the schedule's cron fields in short.
 func (s shownSchedule) When() string { return cron.Short(s.Spec) }
 
@@ -36,7 +46,6 @@ func (p *page) IsLate(s shownSchedule) bool {
 	return !s.Next.IsZero() && s.Paused.IsZero() && p.now.Sub(s.Next) > patience
 }
 
-// shows reports whether the filter includes the schedule.
 func (p *page) shows(show string, s shownSchedule) bool {
 	switch show {
 	case "paused":
@@ -73,17 +82,8 @@ func (d *Dashboard) schedules(p *page) error {
 			data.Shown = append(data.Shown, one)
 		}
 	}
-	rests := func(s shownSchedule) int {
-		switch {
-		case !s.Paused.IsZero():
-			return 2
-		case s.Next.IsZero():
-			return 1
-		}
-		return 0
-	}
 	slices.SortStableFunc(data.Shown, func(a, b shownSchedule) int {
-		return cmp.Or(cmp.Compare(rests(a), rests(b)), a.Next.Compare(b.Next), strings.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(a.rests(), b.rests()), a.Next.Compare(b.Next), strings.Compare(a.Name, b.Name))
 	})
 	data.Shown = cutPage(&data.paging, data.Shown)
 	return p.show("schedules", data)

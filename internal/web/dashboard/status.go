@@ -53,18 +53,12 @@ func (l language) statusOf(s *sample) status {
 		st.More = append(st.More, remark{Line: l.T("status.partition", number(worst.Number))})
 	}
 	if numbers := brokenOf(s.Partitions); len(numbers) > 0 {
-		if st.Level == "ok" {
-			st.Line = l.T("status.but")
-		}
-		st.Level = "bad"
+		l.worsen(&st, "bad")
 		st.More = append(st.More, remark{Line: l.T("status.broken", strings.Join(numbers, ", "))})
 	}
 	st.names(l.T("status.untagged"), untaggedOf(s.Topics))
 	for _, stray := range s.Strays {
-		if st.Level == "ok" {
-			st.Line = l.T("status.but")
-		}
-		st.Level = "bad"
+		l.worsen(&st, "bad")
 		line := l.T("status.stray", number(stray.Jobs), number(stray.Partitions), stray.Command())
 		if stray.AtLeast {
 			line = l.T("status.stray_at_least", number(stray.Jobs), number(stray.Partitions), stray.Command())
@@ -84,10 +78,19 @@ func (l language) statusOf(s *sample) status {
 			st.More = append(st.More, remark{Line: l.T("status.server_fails", visible(b.Host))})
 		}
 	}
-	if len(st.More) > 0 && st.Level == "ok" {
-		st.Level, st.Line = "warn", l.T("status.but")
+	if len(st.More) > 0 {
+		l.worsen(&st, "warn")
 	}
 	return st
+}
+
+// worsen lowers the level; what was on time still is.
+func (l language) worsen(st *status, level string) {
+	if st.Level == "ok" {
+		st.Level, st.Line = level, l.T("status.but")
+	} else if level == "bad" {
+		st.Level = level
+	}
 }
 
 // names adds a remark about topics, if there are any.
@@ -111,23 +114,21 @@ func neglectedOf(topics []inspect.TopicCounts, pauses inspect.Pauses) (behind, u
 			unknown = append(unknown, t)
 		}
 	}
-	slices.SortFunc(behind, func(a, b inspect.TopicCounts) int {
-		return cmp.Or(cmp.Compare(b.AtLeast, a.AtLeast), cmp.Compare(a.Topic, b.Topic))
-	})
+	largestFirst(behind, func(t inspect.TopicCounts) int64 { return int64(t.AtLeast) })
 	return behind, unknown
 }
 
-// untaggedOf returns the topics with undeliverable jobs, those with most first.
-func untaggedOf(topics []inspect.TopicCounts) (all []inspect.TopicCounts) {
-	for _, t := range topics {
-		if t.Untagged > 0 {
-			all = append(all, t)
-		}
-	}
-	slices.SortFunc(all, func(a, b inspect.TopicCounts) int {
-		return cmp.Or(cmp.Compare(b.Untagged, a.Untagged), cmp.Compare(a.Topic, b.Topic))
+func largestFirst(topics []inspect.TopicCounts, by func(inspect.TopicCounts) int64) {
+	slices.SortFunc(topics, func(a, b inspect.TopicCounts) int {
+		return cmp.Or(cmp.Compare(by(b), by(a)), cmp.Compare(a.Topic, b.Topic))
 	})
-	return all
+}
+
+// untaggedOf returns the topics with undeliverable jobs, those with most first.
+func untaggedOf(topics []inspect.TopicCounts) []inspect.TopicCounts {
+	untagged := slices.DeleteFunc(slices.Clone(topics), func(t inspect.TopicCounts) bool { return t.Untagged <= 0 })
+	largestFirst(untagged, func(t inspect.TopicCounts) int64 { return int64(t.Untagged) })
+	return untagged
 }
 
 // isBlocked reports whether a pause or a limit delays the topic's jobs; see untaggedOf for jobs without the

@@ -64,7 +64,6 @@ func (p *page) Part(of any) part { return part{p, of} }
 // Ago returns how long ago the time was.
 func (p *page) Ago(since time.Time) string { return p.Duration(p.now.Sub(since)) }
 
-// Themes returns the choices.
 func (p *page) Themes() []string { return themes }
 
 // With links to this page with another choice.
@@ -77,7 +76,6 @@ func (p *page) With(name, value string) string {
 // When returns the time for display, or nil if it is zero.
 func (p *page) When(t time.Time) *instant { return p.instant(t, p.now) }
 
-// Count formats a number that may be unknown.
 func (p *page) Count(n int) string {
 	if n < 0 {
 		return p.T("unreadable")

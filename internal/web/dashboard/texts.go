@@ -29,7 +29,6 @@ const (
 	chinese
 )
 
-// Lang returns the language's code.
 func (l language) Lang() string { return languages[l] }
 
 // T returns the text for a key with its arguments, as far as the text takes any.

@@ -10,7 +10,6 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// topicData is the content of a topic's page.
 type topicData struct {
 	listing
 	Topic       string
@@ -27,7 +26,6 @@ type topicData struct {
 	Programs    []inspect.Listener
 }
 
-// IsLimited reports whether the topic has a limit.
 func (t topicData) IsLimited() bool { return t.Counts != nil && t.Counts.Limit != (store.Limit{}) }
 
 // IsAlone reports whether the topic has ready jobs and no visible consumer.
@@ -35,7 +33,6 @@ func (t topicData) IsAlone() bool {
 	return t.Counts != nil && t.Counts.Ready > 0 && t.Counts.Reserved == 0 && t.Listening == 0 && t.Pause == nil && t.Counts.Held == 0
 }
 
-// topic serves a topic's page with its jobs in one state, page by page.
 func (d *Dashboard) topic(p *page) error {
 	if err := p.needs("topic"); err != nil {
 		return err
@@ -104,7 +101,6 @@ const (
 	patience = 2 * time.Second
 )
 
-// listing is a page of jobs.
 type listing struct {
 	Page       inspect.Page
 	Unreadable []piece // why the page is missing

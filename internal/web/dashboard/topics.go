@@ -52,7 +52,6 @@ func ready(t topicRow) int64    { return int64(t.Ready) }
 func reserved(t topicRow) int64 { return int64(t.Reserved) }
 func overdue(t topicRow) int64  { return int64(t.AtLeast) }
 
-// topicsData is the content of the page of all topics.
 type topicsData struct {
 	view
 	paging
@@ -73,7 +72,6 @@ func (t topicsData) KnownText() string {
 	return number(t.Known)
 }
 
-// topics serves a page of topics.
 func (d *Dashboard) topics(p *page) error {
 	v, err := p.latest()
 	if err != nil {
