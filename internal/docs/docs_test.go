@@ -240,6 +240,7 @@ type outlined struct {
 var cellBorder = regexp.MustCompile(` *(?:^|[^\\])\| *`)
 
 func outlineOf(page string) (outline []outlined) {
+	page, _, _ = strings.Cut(page, "<!-- Names only from here on") // which are the same in all languages
 	for line := range strings.Lines(fence.ReplaceAllString(page, "")) {
 		line = strings.TrimSpace(line)
 		switch {
@@ -267,6 +268,28 @@ func (o outlined) translates(original outlined) bool {
 // latin replaces Chinese punctuation.
 func latin(text string) string {
 	return strings.Join(strings.Fields(strings.NewReplacer("、", ", ", "；", "; ", "，", ", ", ".zh-CN.md", ".md").Replace(text)), " ")
+}
+
+// TestTranslatedCuts checks that the Chinese page says the same word for the same word about cut connections, so that a changed row
+// is noticed.
+func TestTranslatedCuts(t *testing.T) {
+	all := pages(t)
+	theirs, ours := outlineOf(all["docs/testing.zh-CN.md"]), outlineOf(all["docs/testing.md"])
+	words := map[string]string{}
+	for i := range min(len(theirs), len(ours)) {
+		if len(ours[i].cells) < 5 {
+			continue
+		}
+		for k, word := range ours[i].cells {
+			if known, ok := words[word]; ok && known != theirs[i].cells[k] {
+				t.Errorf("%s: %q is %q here, and %q elsewhere", theirs[i].text, word, theirs[i].cells[k], known)
+			}
+			words[word] = theirs[i].cells[k]
+		}
+	}
+	if len(words) < 60 {
+		t.Errorf("there are %d words", len(words))
+	}
 }
 
 var (

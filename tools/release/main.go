@@ -31,7 +31,8 @@ var platforms = []struct{ os, arch string }{
 
 // extras returns the files besides the daemon, in a fixed order.
 func extras() ([]string, error) {
-	files := []string{"delayer.conf", "README.md", "README.zh-CN.md", "LICENSE", "CHANGELOG.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md"}
+	files := []string{"delayer.conf", "README.md", "README.zh-CN.md", "LICENSE", "CHANGELOG.md", "ARCHITECTURE.md", "ARCHITECTURE.zh-CN.md",
+		"CONTRIBUTING.md", "CONTRIBUTING.zh-CN.md", "SECURITY.md", "SECURITY.zh-CN.md"}
 	err := filepath.WalkDir("docs", func(path string, entry fs.DirEntry, err error) error {
 		if err == nil && !entry.IsDir() {
 			files = append(files, path)
