@@ -19,15 +19,14 @@ import (
 	"github.com/mix-basic/delayer/config"
 )
 
-// readyMark ends what a daemon in the background says to the one who starts it.
+// readyMark ends the output of a daemon that starts in the background.
 const readyMark = 0
 
-// serveInBackground runs the daemon as a child in a session of its own. The
-// child is this program again, told so by the environment.
+// serveInBackground runs the daemon as a child in a session of its own. The child is this program again, marked by a
+// variable of the environment.
 //
-// Its stdout and stderr are a pipe to the parent until it is ready, which it
-// says with the ready mark. The parent prints what came before it and ends with 0;
-// when the pipe ends without a mark it ends as the child did.
+// The child's stdout and stderr are a pipe to the parent until it writes the ready mark. The parent prints what came
+// before and ends with 0. If the pipe ends without a mark, the parent ends as the child did.
 func serveInBackground(o options, stdout, stderr *os.File) error {
 	context := &daemon.Context{Args: []string{os.Args[0], "-d"}}
 	if o.configuration != "" {
@@ -46,13 +45,12 @@ func serveInBackground(o options, stdout, stderr *os.File) error {
 	if _, err := context.Reborn(); err != nil {
 		return fail(exitFailed, fmt.Errorf("-d: %w", err))
 	}
-	os.Unsetenv(daemon.MARK_NAME) // or a delayer started by this one would take itself for a child
+	os.Unsetenv(daemon.MARK_NAME) // programs that this one starts are no such children
 	return serve(o, mode{hangUp: true, ready: detach, reopened: recordCrashes}, stdout, stderr)
 }
 
-// launch starts the child and waits until it is ready or has ended. A signal
-// (ctrl-C, a closed terminal) becomes a stop of the child: nothing that was not
-// reported as started is left running.
+// launch starts the child and waits until it is ready or has ended. A signal (ctrl-C, a closed terminal) stops the
+// child: nothing is left running that was not reported as started.
 func launch(context *daemon.Context, stdout, stderr io.Writer) error {
 	signals := notify(false)
 	child, output, err := start(context)
@@ -92,7 +90,7 @@ func start(context *daemon.Context) (child *os.Process, output *os.File, err err
 	return child, output, err
 }
 
-// starting is what a child said until it was ready or ended.
+// starting is the output of a child until it was ready or ended.
 type starting struct {
 	text  []byte
 	ready bool
@@ -103,8 +101,7 @@ func readStarting(output io.Reader) starting {
 	return starting{bytes.TrimSuffix(text, []byte{readyMark}), err == nil}
 }
 
-// waitFor waits for the end of a child that is not to go on, and says how it
-// ended where the child has not said it itself.
+// waitFor waits for the end of a child that failed or was stopped, and says how it ended unless the child did.
 func waitFor(child *os.Process, interrupted bool) error {
 	state, err := child.Wait()
 	switch {
@@ -118,8 +115,7 @@ func waitFor(child *os.Process, interrupted bool) error {
 	return fail(state.ExitCode(), nil)
 }
 
-// detach tells the parent that the service is ready, and lets go of all that it
-// was started with: the pipe and the current directory.
+// detach tells the parent that the service is ready, and leaves the pipe and the current directory.
 func detach(s *service) error {
 	s.log.CloseConsole() // whose lines come before the mark
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
@@ -131,14 +127,13 @@ func detach(s *service) error {
 		return err
 	}
 	if _, err := os.Stdout.Write([]byte{readyMark}); err != nil {
-		return fmt.Errorf("whoever started the service has gone: %w", err)
+		return fmt.Errorf("the process that started the service has gone: %w", err)
 	}
 	os.Chdir("/") // a file system that is in use can't be unmounted
 	return errors.Join(unix.Dup2(int(null.Fd()), 1), unix.Dup2(int(null.Fd()), 2))
 }
 
-// recordCrashes lets the trace of a crash go to the error log as well: to the
-// file that has its name now.
+// recordCrashes makes the trace of a crash go to the error log as well: to the file that has its name now.
 func recordCrashes(errorLog string) error {
 	if info, err := os.Stat(errorLog); err != nil || !info.Mode().IsRegular() { // a pipe might keep us waiting
 		return nil

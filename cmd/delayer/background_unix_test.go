@@ -91,7 +91,7 @@ func TestBackgroundWithoutParent(t *testing.T) {
 	p.wait()
 	close(mute.hangUp)
 	eventually(t, "the daemon has ended", func() bool { return !exists(s.pid) })
-	if log := read(t, s.errors); !strings.Contains(log, "whoever started the service has gone") {
+	if log := read(t, s.errors); !strings.Contains(log, "the process that started the service has gone") {
 		t.Errorf("error log: %q", log)
 	}
 }

@@ -6,9 +6,9 @@ import (
 	"os"
 )
 
-// bodyFile is a file with all of a body, for a program to read. A pipe would end in the midst of it if
-// we were killed, and the program would take that for all. The file is gone when we and the program
-// have closed it, however we end.
+// bodyFile returns a file with the whole body, for a program to read. If we were killed, a pipe would end early and the
+// program would take the beginning for the whole. The file is gone when we and the program have closed it, however we
+// end.
 func bodyFile(body string) (*os.File, error) {
 	f, err := fleetingFile()
 	if err == nil {

@@ -8,20 +8,19 @@ import (
 	"time"
 )
 
-// certificate is a pair of PEM files, read anew when one of them was replaced, as
-// certificates are every few weeks.
+// certificate is a pair of PEM files that are read again when one of them was replaced.
 type certificate struct {
 	section           string // that names the files
 	certFile, keyFile string
-	failed            func(error) // is told of files that can't be used, once while they stay the same
+	failed            func(error) // gets the error of files that can't be used, once until they change again
 
 	mu   sync.Mutex
 	pair *tls.Certificate
-	read [2]time.Time // when the files were changed that pair was read from
-	told [2]time.Time // and those of which failed was told
+	read [2]time.Time // when the files of the pair were changed
+	told [2]time.Time // when the files that failed knows about were changed
 }
 
-// get returns the present pair: the previous one while the files can't be used.
+// get returns the pair: the previous one while the files can't be used.
 func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -50,8 +49,8 @@ func changedAt(file string) time.Time {
 	return info.ModTime()
 }
 
-// serverTLS is nil if there is no certificate. Its errors name the key of the file that is wrong.
-// failed is told when files that were replaced later can't be used; it must not wait.
+// serverTLS returns nil without a certificate. Its errors name the wrong key of the configuration. failed gets the error
+// of files that were replaced later and can't be used; it must not block.
 func serverTLS(section, certFile, keyFile string, failed func(error)) (*tls.Config, error) {
 	if certFile == "" {
 		return nil, nil

@@ -191,7 +191,7 @@ func TestCheckRedisBySentinels(t *testing.T) {
 	}
 }
 
-// Who lacks what every server and every worker needs is told so, and nothing is tried again, in whatever words this Redis refuses a script.
+// A user without the permissions of every server and worker gets an error, and nothing is tried again, in whatever words this Redis refuses a script.
 func TestScriptsRefused(t *testing.T) {
 	t.Parallel()
 	redisServer := redistest.Start(t)

@@ -14,23 +14,23 @@ import (
 	"github.com/mix-basic/delayer/internal/inspect"
 )
 
-// command is one of the client's commands. What its help says is in help/en.txt and help/zh.txt.
+// command is an entry of the table. Its help is in help/en.txt and help/zh.txt.
 type command struct {
 	name      string // one or two words
-	arguments string // as its help shows them: those in [ ] may be left out
-	nothing   bool   // it ends with 1 when what it is for is not there
-	local     bool   // it asks Redis nothing
+	arguments string // as its help shows them; those in [ ] are optional
+	nothing   bool   // it ends with 1 if there is no such job, dead letter or schedule
+	local     bool   // it needs no Redis
 	program   bool   // the arguments are a program and its own arguments and flags
 	begin     func(*flagSet) action
 }
 
-// action is what a command does when its command line has been read.
+// action runs a command whose command line has been parsed.
 type action func(context.Context, *call) (reply, error)
 
-// only begins a command without flags of its own.
+// only is for a command without flags of its own.
 func only(run action) func(*flagSet) action { return func(*flagSet) action { return run } }
 
-// commands is the table of all commands. A new one is an entry here, a file, and its words in help/en.txt and help/zh.txt.
+// commands is the table of all commands. A new one is an entry here, a function, and its page in help/en.txt and help/zh.txt.
 func commands() []command {
 	return []command{
 		{name: "push", arguments: "TOPIC DELAY BODY", begin: beginPush},
@@ -63,7 +63,7 @@ func commands() []command {
 	}
 }
 
-// least is how many arguments the command needs.
+// least is the minimum number of arguments.
 func (c *command) least() int {
 	if c.program {
 		return 0
@@ -71,7 +71,7 @@ func (c *command) least() int {
 	return len(strings.Fields(c.arguments)) - strings.Count(c.arguments, "[")
 }
 
-// most is how many arguments it takes.
+// most is the maximum number of arguments.
 func (c *command) most() int {
 	if c.program {
 		return 1 << 20
@@ -79,8 +79,8 @@ func (c *command) most() int {
 	return len(strings.Fields(c.arguments))
 }
 
-// findCommand finds the command that the words begin with; its name has one or two of them.
-// c is nil when there is none.
+// findCommand finds the command whose name, of one or two words, begins the command line; nil if there is no such
+// command.
 func findCommand(words []string) (c *command, rest []string) {
 	for _, c := range commands() {
 		name := strings.Fields(c.name)
@@ -91,7 +91,7 @@ func findCommand(words []string) (c *command, rest []string) {
 	return nil, nil
 }
 
-// subcommands are the second words of the commands that begin with the first.
+// subcommands returns the second words of the commands that begin with the first.
 func subcommands(first string) (list []string) {
 	for _, c := range commands() {
 		if second, is := strings.CutPrefix(c.name, first+" "); is {
@@ -101,7 +101,7 @@ func subcommands(first string) (list []string) {
 	return list
 }
 
-// firstWords are the words that a command may begin with.
+// firstWords returns the words that a command may begin with.
 func firstWords() (list []string) {
 	for _, c := range commands() {
 		if first, _, _ := strings.Cut(c.name, " "); c.name != completeCommand && !slices.Contains(list, first) {
@@ -113,9 +113,9 @@ func firstWords() (list []string) {
 
 // call is one execution of a command.
 type call struct {
-	options        // with as many arguments as the table allows
+	options
 	client         *client.Client
-	jobs           *inspect.Inspector // on the client's connections
+	jobs           *inspect.Inspector // shares the client's connections
 	redis          config.Redis
 	stdout, stderr *os.File
 }
@@ -123,7 +123,7 @@ type call struct {
 // execute runs a command against the configured Redis.
 func execute(o options, stdout, stderr *os.File) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(endLater(ctx, sameSignal), stop) // from then on a signal ends the program at once
+	context.AfterFunc(endLater(ctx, sameSignal), stop) // then a signal ends the program at once
 	c := &call{options: o, stdout: stdout, stderr: stderr}
 	if !o.command.local {
 		if err := c.open(); err != nil {
@@ -138,7 +138,7 @@ func execute(o options, stdout, stderr *os.File) error {
 	return withExitCode(ctx, err)
 }
 
-// open gives the call what it needs to ask Redis. The caller closes the client.
+// open connects to Redis. The caller closes the client.
 func (c *call) open() error {
 	found, err := findConfiguration(c.options)
 	if err != nil {
@@ -150,7 +150,7 @@ func (c *call) open() error {
 	if err != nil {
 		return fail(exitUsage, err)
 	}
-	connections := client.Connect(pool) // which end with the program: one may hang in a call
+	connections := client.Connect(pool) // not closed: one may hang in a call
 	c.client, c.jobs = clientOn(connections, c.redis), inspectorOn(connections, c.redis)
 	return nil
 }

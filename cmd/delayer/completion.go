@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// completeCommand is what the scripts of runCompletion call: it prints what the last of its arguments may become.
+// completeCommand is called by the scripts of runCompletion: it prints the completions of its last argument.
 const completeCommand = "__complete"
 
 var shells = []string{"bash", "zsh", "fish"}
@@ -25,7 +25,8 @@ func runComplete(_ context.Context, c *call) (reply, error) {
 	return reply{text: strings.Join(complete(c.arguments), "\n"), safe: true}, nil
 }
 
-// complete lists what the last word may become, each with a tab and a description. Where it lists nothing, shells complete files.
+// complete returns the completions of the last word, each with a tab and a description. Without any, shells complete
+// files.
 func complete(words []string) (list []string) {
 	if len(words) == 0 {
 		return nil
@@ -69,8 +70,8 @@ func complete(words []string) (list []string) {
 	return list
 }
 
-// readBefore reads what stands before the word that is completed: the command, if there is one yet, and all words but flags and their
-// values. isFree is false if the next word is a flag's value, or behind a --, or a program's own.
+// readBefore reads the words before the one to complete: the command, if it is known yet, and all words except flags and
+// their values. isFree is false if the next word is a flag's value, follows a --, or belongs to a program.
 func readBefore(words []string) (c *command, named []string, isFree bool) {
 	o := options{given: map[string]string{}}
 	flags := o.daemonFlags()

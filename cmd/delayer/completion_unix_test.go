@@ -55,7 +55,7 @@ func TestComplete(t *testing.T) {
 	}
 }
 
-// Each shell completes a command and its option as the script says, and runs nothing that stands in the line.
+// Each shell completes a command and its option as the script says, and runs nothing that the line contains.
 func TestCompletionScripts(t *testing.T) {
 	dir := t.TempDir()
 	evil := filepath.Join(dir, "evil")

@@ -16,17 +16,17 @@ import (
 	"github.com/mix-basic/delayer/config"
 )
 
-// configuration is what was loaded, and where it came from.
+// configuration is what was loaded, and from where.
 type configuration struct {
 	config   config.Config
-	isFile   bool            // it is in a file
+	isFile   bool            // it comes from a file
 	searched string          // where it was found, if -c did not name it; empty: nowhere
-	warnings config.Problems // what in it is ignored or replaced; and which Redis a command uses that was told nothing
+	warnings config.Problems // settings that are ignored or replaced; and which Redis a command uses by default
 }
 
-// findConfiguration loads the file of -c, or the first that a search finds. A URL goes before what that and the environment say of Redis. Where
-// there is none, the environment and the defaults are taken. A daemon that is told nothing
-// by the environment either gives up, unless it is that of --dev; a command says which Redis it uses.
+// findConfiguration loads the file of -c, or else the first that a search finds, or else the environment and the defaults. A URL
+// overrides where Redis is. A daemon without file, variables and URL fails, unless it is started with --dev; a command
+// says which Redis it uses.
 func findConfiguration(o options) (found configuration, err error) {
 	path, tried := o.configuration, []string(nil)
 	if path == "" {
@@ -64,8 +64,8 @@ func findConfiguration(o options) (found configuration, err error) {
 	return found, nil
 }
 
-// useURL takes Redis's place, user and password from the URL of --redis or of the environment, and whether to encrypt; partitions
-// only if it names them. The rest stays. The in-memory Redis of --dev has its own.
+// useURL takes address, user, password and TLS from the URL of --redis or of the environment, and partitions if it names
+// them. The in-memory Redis of --dev has an address of its own.
 func useURL(r *config.Redis, o options) error {
 	name, url := "--redis", o.redis
 	if url == "" {
@@ -95,16 +95,14 @@ func useURL(r *config.Redis, o options) error {
 	return nil
 }
 
-// printWarnings prints them, one a line. A warning says so itself, behind the place that editors
-// jump to.
+// printWarnings prints one warning a line, beginning with its place in the file, so that editors can jump there.
 func printWarnings(w io.Writer, c configuration) {
 	for _, warning := range c.warnings {
 		fmt.Fprintln(w, warning)
 	}
 }
 
-// poolOptions are the [redis] section as the client package takes it, which has
-// another way to say "none" and "no limit" than the file's 0.
+// poolOptions converts the [redis] section for the client, for which "none" and "no limit" are -1.
 func poolOptions(r config.Redis) (client.PoolOptions, error) {
 	encryption, err := tlsConfig(r)
 	return client.PoolOptions{
@@ -136,7 +134,7 @@ func noneIfZero[N ~int | ~int64](n N) N {
 	return n
 }
 
-// tlsConfig is nil without TLS. Its errors name the key of the file that is wrong.
+// tlsConfig returns nil without TLS. Its errors name the wrong key of the file.
 func tlsConfig(r config.Redis) (*tls.Config, error) {
 	if !r.TLS {
 		return nil, nil

@@ -12,10 +12,9 @@ import (
 	"github.com/mix-basic/delayer/internal/devredis"
 )
 
-// startDev starts the in-memory Redis of --dev where the configuration says that
-// Redis is, or on a free port of loopback where that is not to be had, and
-// points the configuration there. Nothing in it names a file any more.
-// notes tell the user how to reach it.
+// startDev starts the in-memory Redis of --dev at the configured address, or on a free port of loopback if that is taken,
+// and points the configuration there. It removes all files from the configuration. notes tell the user how to reach
+// the Redis.
 func startDev(o options, c *config.Config) (redis *devredis.Server, notes []string, err error) {
 	if c.Redis.TLS {
 		return nil, nil, fail(exitUsage, errors.New("--dev: the in-memory Redis has no TLS: set redis.tls = false"))
@@ -48,12 +47,10 @@ func startDev(o options, c *config.Config) (redis *devredis.Server, notes []stri
 	), nil
 }
 
-// devHTTP is where the HTTP server of --dev listens if the configuration does not say: at the first of
-// these that is to be had.
+// devHTTP are the addresses of --dev's HTTP server if none is configured: the first that is free is used.
 var devHTTP = []string{"127.0.0.1:9277", "127.0.0.1:0"}
 
-// tryLine is a shell line that pushes a job into the Redis at actual, whether it
-// finds the configured file, no file, or is given the one of -c.
+// tryLine returns a shell line that pushes a job into the Redis at actual, with the same file, if any.
 func tryLine(o options, configured, actual config.Redis) string {
 	line := "delayer push greetings 5 hello"
 	if o.configuration != "" {
@@ -69,7 +66,7 @@ func tryLine(o options, configured, actual config.Redis) string {
 	if actual.Host != usual.Host || actual.Host != configured.Host {
 		line = fmt.Sprintf("DELAYER_REDIS_HOST=%s %s", actual.Host, line)
 	}
-	for _, of := range []struct{ key, value string }{ // else the line would lead to their master, or to the cluster
+	for _, of := range []struct{ key, value string }{ // or the line would reach their master, or the cluster
 		{"SENTINEL_PASSWORD_FILE", configured.SentinelPasswordFile}, {"SENTINEL_PASSWORD", configured.SentinelPassword},
 		{"SENTINEL_USERNAME", configured.SentinelUsername}, {"SENTINEL_MASTER", configured.SentinelMaster},
 		{"SENTINELS", strings.Join(configured.Sentinels, ",")}, {"CLUSTER", strings.Join(configured.Cluster, ",")},

@@ -12,7 +12,7 @@ import (
 	"github.com/mix-basic/delayer/internal/async"
 )
 
-// The exit codes of the daemon and of the commands. What they mean is in help/en.txt and help/zh.txt.
+// The exit codes of the daemon and of the commands; help/en.txt and help/zh.txt explain them.
 const (
 	exitDone        = 0
 	exitNothing     = 1
@@ -21,13 +21,13 @@ const (
 	exitRunning     = 4
 	exitOutput      = 5
 	exitFailed      = 6
-	exitInterrupted = 130 // what shells report of a program ended by SIGINT
+	exitInterrupted = 130 // as shells report a program ended by SIGINT
 )
 
-// failure is an error with the exit code that goes with it.
+// failure is an error with its exit code.
 type failure struct {
 	code  int
-	err   error  // nil: everything has been said already
+	err   error  // nil: nothing is printed
 	usage string // printed below the error
 }
 
@@ -82,8 +82,8 @@ func report(err error, stderr io.Writer) int {
 	return f.code
 }
 
-// errorText marks each line as an error. Problems of a configuration begin with
-// the place, for editors to jump to. An empty queue is no error.
+// errorText marks each line as an error. Problems of a configuration begin with their place, for editors to jump to. An
+// empty queue is no error.
 func errorText(err error) string {
 	mark := "ERROR: "
 	if errors.As(err, new(config.Problems)) || isNothing(err) {
@@ -96,8 +96,7 @@ func errorText(err error) string {
 	return text
 }
 
-// briefly goes on without f when that takes too long, as printing does when nobody
-// reads it.
+// briefly does not wait for f if that takes too long, as printing does if nobody reads the output.
 func briefly(f func()) {
 	ctx, cancel := context.WithTimeout(context.Background(), async.FlushWait)
 	defer cancel()

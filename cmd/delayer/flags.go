@@ -15,12 +15,12 @@ import (
 	"github.com/mix-basic/delayer/internal/nearest"
 )
 
-// flagSet is the flags of a command line, each with one dash or two. Flags with values may be given once.
+// flagSet parses flags with one dash or two. A flag with a value may be given once.
 type flagSet struct {
 	*flag.FlagSet
-	given map[string]string              // the values, by the names that one flag has
-	check func(arguments []string) error // of flags and arguments together; nil: none
-	wrong error                          // with a value
+	given map[string]string              // values, by the names of the flag
+	check func(arguments []string) error // checks flags and arguments together; may be nil
+	wrong error                          // a wrong value
 }
 
 func newFlagSet(given map[string]string) *flagSet {
@@ -29,12 +29,12 @@ func newFlagSet(given map[string]string) *flagSet {
 	return f
 }
 
-// several defines a flag with a value that may be given several times.
+// several defines a flag that may be given several times.
 func (f *flagSet) several(name string, set func(value string) error) {
 	f.Func(name, "", f.reported(name, set))
 }
 
-// reported keeps an error for parse, as package flag makes a text of it.
+// reported keeps the error for parse: package flag would only keep its text.
 func (f *flagSet) reported(name string, set func(value string) error) func(value string) error {
 	return func(value string) error {
 		err := set(value)
@@ -45,7 +45,7 @@ func (f *flagSet) reported(name string, set func(value string) error) func(value
 	}
 }
 
-// quoted is a value as errors show it: a URL may have a password in it.
+// quoted returns a value for an error. A URL is left out, since it may contain a password.
 func quoted(name, value string) string {
 	if name == "redis" {
 		return ""
@@ -78,7 +78,7 @@ func (f *flagSet) toggle(names string, to *bool) {
 	}
 }
 
-// text defines a flag that is not empty, as one is from -c "$UNSET".
+// text defines a flag whose value must not be empty, as in -c "$UNSET".
 func (f *flagSet) text(names string, to *string) {
 	f.one(names, func(value string) error {
 		*to = value
@@ -89,7 +89,7 @@ func (f *flagSet) text(names string, to *string) {
 	})
 }
 
-// number defines a flag of 1 to most.
+// number defines a flag with a number from 1 to most.
 func (f *flagSet) number(name string, to *int, most int) {
 	f.one(name, func(value string) (err error) {
 		if *to, err = strconv.Atoi(value); err != nil || *to < 1 || *to > most {
@@ -99,7 +99,7 @@ func (f *flagSet) number(name string, to *int, most int) {
 	})
 }
 
-// span is how long a time may be at most, and how errors word that.
+// span is a maximum duration, and its text for errors.
 type span struct {
 	most time.Duration
 	text string
@@ -111,7 +111,7 @@ var (
 	maxReplicasTimeout = span{client.MaxReplicasTimeout, "10s"}
 )
 
-// duration defines a flag that is a time above 0.
+// duration defines a flag with a duration above 0.
 func (f *flagSet) duration(name string, to *time.Duration, limit span) {
 	f.one(name, func(value string) (err error) {
 		if *to, err = duration.Parse(value); err != nil || *to <= 0 || *to > limit.most {
@@ -121,7 +121,7 @@ func (f *flagSet) duration(name string, to *time.Duration, limit span) {
 	})
 }
 
-// oneOf defines a flag that is one of some words.
+// oneOf defines a flag with one of some words.
 func oneOf[T ~string](f *flagSet, name string, to *T, choices ...T) {
 	f.one(name, func(value string) error {
 		*to = T(value)
@@ -132,7 +132,7 @@ func oneOf[T ~string](f *flagSet, name string, to *T, choices ...T) {
 	})
 }
 
-// parseMixed parses flags that may stand anywhere between the arguments, which it returns. Behind a -- there are only arguments.
+// parseMixed parses flags anywhere between the arguments, and returns these. After a -- there are only arguments.
 func (f *flagSet) parseMixed(words []string) (arguments []string, err error) {
 	for len(words) > 0 {
 		if err := f.parse(words); err != nil {
@@ -150,7 +150,7 @@ func (f *flagSet) parseMixed(words []string) (arguments []string, err error) {
 	return arguments, nil
 }
 
-// parse parses the flags before the first argument. An unknown one is an error that names the one that was probably meant.
+// parse parses the flags before the first argument. The error for an unknown flag names the flag that was probably meant.
 func (f *flagSet) parse(words []string) error {
 	err := f.Parse(words)
 	if err == nil || f.wrong != nil {
@@ -175,7 +175,7 @@ func (f *flagSet) parse(words []string) error {
 	return fmt.Errorf("unknown option %s (an argument that begins with - goes behind --)", dashed(name))
 }
 
-// dashed is a flag as it is written.
+// dashed returns a flag as it is written.
 func dashed(name string) string {
 	if len(name) == 1 {
 		return "-" + name

@@ -9,11 +9,11 @@ import (
 	"syscall"
 )
 
-// guard is a process that outlives us by a moment. If we are killed it kills the programs, with all that
-// they have started: it is told of their groups, and its input ends with us.
+// guard is a process that outlives us briefly. If we are killed, its input ends, and it kills the process groups of the
+// running programs.
 type guard struct{ input io.Writer }
 
-// guardScript reads "+ GROUP" when a program has been started, and "- GROUP" before it is reaped.
+// guardScript reads "+ GROUP" after a program was started, and "- GROUP" before it is reaped.
 const guardScript = `trap '' HUP INT QUIT TERM
 while read -r what group; do
 	case $what in
@@ -23,7 +23,7 @@ while read -r what group; do
 done
 for group in $groups; do kill -s KILL -- "-$group"; done`
 
-// startGuard starts the guard. Without a shell there is none.
+// startGuard starts the guard. Without a shell it does nothing.
 func startGuard() guard {
 	cmd := exec.Command("sh", "-c", guardScript, "delayer worker's guard")
 	cmd.Dir = "/"

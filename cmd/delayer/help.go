@@ -9,7 +9,7 @@ import (
 	"github.com/mix-basic/delayer/internal/view"
 )
 
-// originalUsage is what the original prints, to the letter, whatever the language.
+// originalUsage is the original's help, to the letter, in any language.
 const originalUsage = `Usage: delayer [options]
 
 Options:
@@ -19,7 +19,7 @@ Options:
 -v/--version -- print version number and exit
 `
 
-// The columns where texts begin: beside options and commands of two words, and beside the commands of the first page.
+// The columns where texts begin: next to options and commands of two words, and next to the commands of the first page.
 const (
 	helpColumn = 26
 	listColumn = 14
@@ -34,7 +34,7 @@ func beginHelp(f *flagSet) action {
 	return func(context.Context, *call) (reply, error) { return reply{text: text, safe: true}, nil }
 }
 
-// pageOn is the page of a command, of the commands that begin with a word, or of all.
+// pageOn returns the page of a command, of the commands that begin with a word, or of all.
 func (w *words) pageOn(asked []string) (string, error) {
 	c, rest := findCommand(asked)
 	switch {
@@ -54,25 +54,25 @@ func runVersion(context.Context, *call) (reply, error) {
 	return reply{text: version, json: view.Of("version", version), safe: true}, nil
 }
 
-// page is the help on the daemon and the list of all commands.
+// page returns the help on the daemon and the list of all commands.
 func (w *words) page() string {
 	text := originalUsage + "\n" + w.say("daemon") + "\n" + w.optionList(w.pages["daemon"].options) + "\n" + w.say("commands") + "\n"
 	for _, g := range w.groups {
 		text += g.title + "\n"
 		for _, name := range g.names {
 			if !strings.Contains(name, " ") {
-				text += beside("  "+name, listColumn, w.say(name))
+				text += columns("  "+name, listColumn, w.say(name))
 			}
 		}
 	}
 	return text + "\n" + w.text("codes")
 }
 
-// groupPage is the help on the commands that begin with a word.
+// groupPage returns the help on the commands that begin with a word.
 func (w *words) groupPage(first string) string {
 	text := w.usageLine(first+" COMMAND [options]") + "\n" + w.say(first) + "\n\n" + w.say("commands") + "\n"
 	for _, second := range subcommands(first) {
-		text += beside("  "+first+" "+second, helpColumn, w.say(first+" "+second))
+		text += columns("  "+first+" "+second, helpColumn, w.say(first+" "+second))
 	}
 	return text
 }
@@ -102,7 +102,7 @@ func (w *words) commandPage(c *command) string {
 	return text
 }
 
-// usage is what an error shows of the command that was meant, or of the daemon.
+// usage returns the lines that follow an error: how to use the command, or the daemon if c is nil.
 func (w *words) usage(c *command) string {
 	if c == nil {
 		return w.usageLine("[options]") + w.say("more") + "\n"
@@ -112,16 +112,16 @@ func (w *words) usage(c *command) string {
 
 func (w *words) usageLine(synopsis string) string { return fmt.Sprintf(w.say("usage")+"\n", synopsis) }
 
-// synopsis is how the command is written.
+// synopsis returns how the command is written.
 func (c *command) synopsis() string {
 	text := strings.TrimSpace(c.name + " " + c.arguments)
-	if !c.program { // whose options stand in front of it
+	if !c.program { // its options come first
 		text += " [options]"
 	}
 	return text
 }
 
-// optionsOf are the command's own options, and those of all commands that ask Redis.
+// optionsOf returns the command's own options, and those of all commands that need Redis.
 func (w *words) optionsOf(c *command) []option {
 	common := w.pages["common"].options
 	if c.local {
@@ -132,13 +132,13 @@ func (w *words) optionsOf(c *command) []option {
 
 func (w *words) optionList(options []option) (text string) {
 	for _, o := range options {
-		text += beside("  "+o.flags, helpColumn, o.text...)
+		text += columns("  "+o.flags, helpColumn, o.text...)
 	}
 	return text
 }
 
-// beside is a text beside what it is about, or below if that is too long.
-func beside(name string, column int, lines ...string) (text string) {
+// columns returns the lines next to a name, or below it if that is too long.
+func columns(name string, column int, lines ...string) (text string) {
 	if len(name) > column-2 {
 		text, name = name+"\n", ""
 	}
@@ -149,19 +149,19 @@ func beside(name string, column int, lines ...string) (text string) {
 	return text
 }
 
-// takesDurations reports whether the help has to say how times are written.
+// takesDurations reports whether the help must say how durations are written.
 func (c *command) takesDurations(p *page) bool {
 	return strings.Contains(c.arguments, "DELAY") || strings.Contains(c.arguments, "TIMEOUT") ||
 		slices.ContainsFunc(p.options, func(o option) bool { return strings.HasSuffix(o.flags, " D") })
 }
 
-// exitCode is how the daemon or a command ends, and what that means.
+// exitCode is an exit code and its meaning.
 type exitCode struct {
 	code    int
 	meaning string
 }
 
-// exitCodes are those of a command; of the daemon and all commands if it is nil.
+// exitCodes returns the exit codes of a command, or of the daemon and all commands if c is nil.
 func (w *words) exitCodes(c *command) (list []exitCode) {
 	for line := range strings.Lines(w.pages["exit codes"].text) {
 		var e exitCode

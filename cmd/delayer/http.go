@@ -24,8 +24,8 @@ import (
 	"github.com/mix-basic/delayer/logger"
 )
 
-// httpServer is the daemon's HTTP server. It has connections to Redis of its own: however much it has
-// to do, the server's work goes on.
+// httpServer is the daemon's HTTP server. It has its own connections to Redis, so that its load does not delay the
+// daemon's work.
 type httpServer struct {
 	listener net.Listener
 	url      string
@@ -34,18 +34,17 @@ type httpServer struct {
 	limit    *web.Limited
 	spare    *web.Sparing
 	web      *web.Server
-	close    func() // waits, if Redis does not answer, for as long as the client does: once
+	close    func() // can be called again; waits for the client's calls
 }
 
-// An HTTP server that is busy pushes, pops and removes at the same time. With the few idle connections that
-// a server needs it would dial hundreds of times a second; when it has less to do it needs no more.
+// A busy HTTP server pushes, pops and removes at the same time. With the few idle connections that the daemon needs, it
+// would dial hundreds of times a second.
 const (
 	httpIdle        = 8 // connections that are kept, at least
 	httpIdleTimeout = 10 * time.Second
 )
 
-// openHTTP listens where the configuration says, so that an HTTP server that can't be had keeps the
-// daemon from starting. It returns nil if there is to be none.
+// openHTTP listens at http.listen. If it can't, the daemon does not start. It returns nil if no HTTP server is configured.
 func openHTTP(c config.Config, dev bool, pool client.PoolOptions, log *logger.Logger) (*httpServer, error) {
 	f, err := listenHTTP(c.HTTP, dev, log)
 	if f == nil {
@@ -78,7 +77,7 @@ func openHTTP(c config.Config, dev bool, pool client.PoolOptions, log *logger.Lo
 	return f, nil
 }
 
-// placeOf is where the dashboard says that Redis is.
+// placeOf returns what the dashboard shows as Redis's address.
 func placeOf(r config.Redis, o client.PoolOptions) dashboard.Place {
 	p := dashboard.Place{Master: r.SentinelMaster, Sentinels: r.Sentinels, Cluster: r.Cluster}
 	if len(r.Sentinels) > 0 {
@@ -112,7 +111,7 @@ func listenHTTP(h config.HTTP, dev bool, log *logger.Logger) (*httpServer, error
 	}
 	spare := web.NewSparing(func(line string) { log.Error("HTTP server: " + line) })
 	limit := web.Limit(l, web.MaxConns, func(address string) {
-		spare.Say("connections", fmt.Sprintf("all %d connections are in use: one of a stranger made room for a new one; most of strangers' are from %s", web.MaxConns, address))
+		spare.Say("connections", fmt.Sprintf("all %d connections are in use: one of an unauthenticated client made room for a new one; most of these are from %s", web.MaxConns, address))
 	})
 	f := &httpServer{listener: limit, url: "http://" + l.Addr().String() + "/", limit: limit, spare: spare}
 	if encryption != nil {
@@ -144,15 +143,15 @@ func webOptions(h config.HTTP, l *logger.Logger) web.Options {
 	return o
 }
 
-// failed logs what a client is not told: Redis's own words. While Redis is away there may be thousands
-// a second, so errors that differ in numbers only, such as ports, are of one kind.
+// failed logs Redis's own words, which clients don't get. While Redis is away there may be thousands a second, so errors
+// that differ in numbers only, such as ports, are of one kind.
 func (f *httpServer) failed(err error) {
 	f.spare.Say(numbers.ReplaceAllString(err.Error(), "0"), "a request failed: "+err.Error())
 }
 
 var numbers = regexp.MustCompile(`[0-9]+`)
 
-// logLines are lines of the error log.
+// logLines writes lines to the error log.
 type logLines struct{ log *logger.Logger }
 
 func (l logLines) Write(line []byte) (int, error) {
@@ -160,7 +159,7 @@ func (l logLines) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// serve serves until ctx is done. Should it end before, it says so, and delivery goes on without.
+// serve serves until ctx is done. If it ends before, it logs that, and the daemon goes on without it.
 func (f *httpServer) serve(ctx context.Context, log *logger.Logger) {
 	var running sync.WaitGroup
 	running.Go(func() { f.pages.Run(ctx) })

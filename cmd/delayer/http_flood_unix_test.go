@@ -19,7 +19,7 @@ import (
 )
 
 // However much the HTTP server has to do, jobs that fall due are delivered: while hundreds of requests wait,
-// others push and look at all there is without a pause, and some never send the rest of theirs.
+// others push and read everything without a pause, and some never send the rest of theirs.
 func TestDeliveryGoesOnWhileTheHTTPServerIsFlooded(t *testing.T) {
 	redisServer := redistest.Start(t)
 	s := newSite(t, redisServer.Addr, "max_active = 3", "[http]", "listen = 127.0.0.1:0")

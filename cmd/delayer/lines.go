@@ -12,16 +12,15 @@ import (
 )
 
 const (
-	// maxLine is how much of a line is gathered. A longer one is passed on in pieces, between which
-	// other programs' lines may come.
+	// maxLine is how many bytes of a line are buffered. A longer line is written in pieces, which may alternate with other
+	// programs' lines.
 	maxLine = 64 << 10
-	// readPatience is how long programs are held up by an output that nobody reads. Then
-	// what they write is lost, until it is read again.
+	// readPatience is how long programs wait for an output that nobody reads. Then what they write is lost, until it is read
+	// again.
 	readPatience = 10 * time.Second
 )
 
-// reportingOutput reports when it begins to lose lines, and their number when it works
-// again.
+// reportingOutput reports when it begins to lose lines, and how many it lost when it works again.
 type reportingOutput struct {
 	*async.Writer
 	out    io.Writer
@@ -60,18 +59,18 @@ func (o *reportingOutput) lose(lines []byte, why error) {
 	}
 }
 
-// lines is an output of one program.
+// lines is the output of one program.
 type lines struct {
 	to   io.Writer
-	keep int // how much of the end is kept, in bytes
+	keep int // how many bytes of the end are kept
 
-	mu    sync.Mutex // a program's children may go on to write when it has ended
-	begun []byte     // a line that has no end yet
+	mu    sync.Mutex // children may still write after the program has ended
+	begun []byte     // an incomplete line
 	kept  []byte
 	over  bool
 }
 
-// Write passes whole lines on. It never fails.
+// Write writes complete lines to the output. It never fails.
 func (l *lines) Write(b []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -94,7 +93,7 @@ func (l *lines) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// end passes on what is left, and returns the end of all. What comes later is lost.
+// end writes what is left, and returns the last bytes of all. Later writes are lost.
 func (l *lines) end() (kept string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

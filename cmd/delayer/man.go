@@ -19,7 +19,7 @@ func runMan(_ context.Context, c *call) (reply, error) {
 	return reply{}, fail(exitUsage, fmt.Errorf("man %q: want delayer or delayer.conf", c.arguments[0]))
 }
 
-// roff is a manual page that is being written.
+// roff is a manual page in the making.
 type roff struct{ strings.Builder }
 
 func newManual(title, section, summary string) *roff {
@@ -33,12 +33,12 @@ func newManual(title, section, summary string) *roff {
 func (m *roff) section(title string)    { fmt.Fprintf(m, ".SH \"%s\"\n", escaped(title)) }
 func (m *roff) subsection(title string) { fmt.Fprintf(m, ".SS \"%s\"\n", escaped(title)) }
 
-// entry is a text with a name before it.
+// entry adds a name and its text.
 func (m *roff) entry(name, text string) {
 	fmt.Fprintf(m, ".TP\n\\fB%s\\fR\n%s\n", escaped(name), escaped(text))
 }
 
-// plain is text that is filled; an empty line begins another paragraph.
+// plain adds text that is filled; an empty line begins another paragraph.
 func (m *roff) plain(text string) {
 	m.WriteString(".PP\n")
 	for line := range strings.Lines(strings.TrimSpace(text)) {
@@ -52,18 +52,18 @@ func (m *roff) plain(text string) {
 	m.WriteString("\n")
 }
 
-// asItIs is text whose lines stay.
+// asItIs adds lines that are not filled.
 func (m *roff) asItIs(lines ...string) {
 	fmt.Fprintf(m, ".PP\n.nf\n%s\n.fi\n", escaped(strings.Join(lines, "\n")))
 }
 
-// escaped is text that troff takes for nothing else.
+// escaped returns text without meaning for troff.
 func escaped(text string) string {
 	text = strings.NewReplacer(`\`, `\e`, "-", `\-`, `"`, `\(dq`, "'", `\(aq`).Replace(text)
 	return strings.ReplaceAll("\n"+text, "\n.", "\n\\&.")[1:]
 }
 
-// manual is delayer(1): what the help says, of all commands.
+// manual returns delayer(1): the help of all commands.
 func (w *words) manual() string {
 	m := newManual("delayer", "1", w.say("delayer"))
 	m.section("SYNOPSIS")
@@ -107,7 +107,7 @@ func (m *roff) options(list []option) {
 	}
 }
 
-// configurationManual is delayer.conf(5): the keys of package config.
+// configurationManual returns delayer.conf(5): the keys of package config.
 func configurationManual() string {
 	m := newManual("delayer.conf", "5", "configuration of the delayer daemon and its commands")
 	m.section("DESCRIPTION")

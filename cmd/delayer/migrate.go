@@ -18,7 +18,7 @@ func beginMigrate(f *flagSet) action {
 	return func(ctx context.Context, c *call) (reply, error) { return c.migrate(ctx, !noWait) }
 }
 
-// migrate waits for jobs that are reserved, if it is told to.
+// migrate moves the jobs and, if waits is set, waits for reserved ones.
 func (c *call) migrate(ctx context.Context, waits bool) (reply, error) {
 	if c.redis.PreviousPartitions == 0 {
 		return reply{}, fail(exitUsage, errors.New("migrate: redis.previous_partitions is not set: want the number of partitions in the previous layout"))
@@ -36,7 +36,7 @@ func (c *call) migrate(ctx context.Context, waits bool) (reply, error) {
 	return reply{text: text, json: view.Of("moved", sum.Stored, "superseded", sum.Superseded)}, nil
 }
 
-// unfinished says how far it was, and that it can be gone on with.
+// unfinished says how far the migration came, and that it can be continued.
 func unfinished(sum inspect.Migration, err error) error {
 	left := sum.Left + sum.Reserved
 	switch {
@@ -50,7 +50,7 @@ func unfinished(sum inspect.Migration, err error) error {
 	return err
 }
 
-// progress shows how far a migration is: on a screen a bar, elsewhere a line now and then.
+// progress shows how far a migration is: a bar on a terminal, otherwise a line now and then.
 type progress struct {
 	to      *os.File
 	redraws bool
@@ -90,7 +90,7 @@ func (p *progress) show(m inspect.Migration) {
 	p.width = len(text)
 }
 
-// end leaves the screen as it was.
+// end clears the bar.
 func (p *progress) end() {
 	if p.width > 0 {
 		briefly(func() { fmt.Fprintf(p.to, "\r%*s\r", p.width, "") })

@@ -9,26 +9,26 @@ import (
 	"github.com/mix-basic/delayer/internal/nearest"
 )
 
-// options are what the command line says.
+// options is a parsed command line.
 type options struct {
 	configuration string // empty: search
 	redis         string // --redis; empty: not given
 	background    bool
 	dev           bool
 	check         bool // --check-config
-	checkRedis    bool // --check-redis, which is a --check-config as well
+	checkRedis    bool // --check-redis; then check is true, too
 	help          bool
-	page          string // of help
+	page          string // the help to print
 	version       bool
 
 	command   *command // nil: the daemon
 	run       action   // of the command
 	arguments []string
 	json      bool
-	given     map[string]string // the values of flags, by the names that one has
+	given     map[string]string // values of flags, by the names of the flag
 }
 
-// parse reads the command line. Its error is a failure that shows how what was meant is used.
+// parse reads the command line. Its error is a failure with a usage line.
 func parse(args []string) (o options, err error) {
 	o.given = map[string]string{}
 	if err = o.parse(args); err == nil {
@@ -60,7 +60,7 @@ func (o *options) parse(args []string) error {
 	return o.checkDaemon()
 }
 
-// flags are those that go with the daemon and with every command.
+// flags returns the flags of the daemon and of every command.
 func (o *options) flags() *flagSet {
 	f := newFlagSet(o.given)
 	f.text("c configuration", &o.configuration)
@@ -70,7 +70,7 @@ func (o *options) flags() *flagSet {
 	return f
 }
 
-// daemonFlags are those before a command, or without one.
+// daemonFlags returns the flags before a command, or without a command.
 func (o *options) daemonFlags() *flagSet {
 	f := o.flags()
 	f.toggle("d daemon", &o.background)
@@ -81,7 +81,7 @@ func (o *options) daemonFlags() *flagSet {
 	return f
 }
 
-// checkDaemon finds flags that do not go together, or not without a command.
+// checkDaemon refuses flags that do not go together, or need a command.
 func (o *options) checkDaemon() error {
 	switch {
 	case o.dev && o.background:
@@ -113,7 +113,7 @@ func (o *options) parseCommand(words []string) error {
 	flags := o.flags()
 	o.run = c.begin(flags)
 	var err error
-	if c.program { // whose flags are its own
+	if c.program { // the program has flags of its own
 		err = flags.parse(rest)
 		o.arguments = flags.Args()
 	} else {
@@ -139,7 +139,8 @@ func isHelpFlag(word string) bool {
 	return word == "-h" || word == "--h" || word == "-help" || word == "--help"
 }
 
-// unknownCommand names the commands that begin with the first word, or the one that was probably meant.
+// unknownCommand returns an error that names the commands that begin with the first word, or the one that was probably
+// meant.
 func unknownCommand(words []string) error {
 	if second := subcommands(words[0]); len(second) > 0 {
 		return fmt.Errorf("%s is followed by %s", words[0], strings.Join(second, ", "))

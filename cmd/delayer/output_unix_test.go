@@ -31,7 +31,7 @@ func TestFullDisk(t *testing.T) {
 		t.Helper()
 		p := startInto(t, s.dir, s.env, full, nil, args...)
 		want := "ERROR: output: write /dev/stdout: no space left on device" + rest + "\n"
-		if code := p.wait(); code != exitOutput || aMoment.ReplaceAllString(p.stderr.String(), "2100-01-01T00:00:00Z") != want {
+		if code := p.wait(); code != exitOutput || anyTime.ReplaceAllString(p.stderr.String(), "2100-01-01T00:00:00Z") != want {
 			t.Errorf("%q: exit code %d, %s, want %s", args, code, p.stderr, want)
 		}
 	}
@@ -66,9 +66,9 @@ func TestFullDisk(t *testing.T) {
 	db.Expect(redistest.State{})
 }
 
-var aMoment = regexp.MustCompile(`\d{4}-\d\d-\d\dT[\d:.]+Z`)
+var anyTime = regexp.MustCompile(`\d{4}-\d\d-\d\dT[\d:.]+Z`)
 
-// So is one that is closed. /dev/null is a way to throw jobs away.
+// A closed output is found out as well. /dev/null is a way to throw jobs away.
 func TestClosedOutput(t *testing.T) {
 	t.Parallel()
 	s, db := newShell(t)
@@ -199,7 +199,7 @@ func TestUnreadJob(t *testing.T) {
 		"pushed anew": {pushAnew, false, exitOutput, `; job "1" is not ours any more: it was pushed anew or removed`},
 		"read, pushed anew": {pushAnew, true, exitFailed,
 			`job "1" was printed, but is not ours any more: it was pushed anew or removed, or our lease has ended; it may be delivered again`},
-		"Redis is away":       {lose, false, exitOutput, `; job "1" can't be given back: …; it is delivered again when its lease ends, in 30s at most`},
+		"Redis is away":       {lose, false, exitOutput, `; job "1" can't be released: …; it is delivered again when its lease ends, in 30s at most`},
 		"read, Redis is away": {lose, true, exitRedis, `job "1" was printed, but is delivered again when its lease ends, in 30s at most: `},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -17,7 +17,7 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// packaged is a file that is installed beside the program.
+// packaged is a file that is installed together with the program.
 func packaged(tb testing.TB, path ...string) string {
 	tb.Helper()
 	return read(tb, filepath.Join(append([]string{"..", ".."}, path...)...))
@@ -38,7 +38,7 @@ func tool(t *testing.T, name string) string {
 	return path
 }
 
-// The unit is what systemd understands, and does not start again what another start can't mend.
+// The unit is what systemd understands, and does not restart what another start can't repair.
 func TestUnit(t *testing.T) {
 	unit := packaged(t, "docs", "systemd", "delayer.service")
 	for _, line := range []string{

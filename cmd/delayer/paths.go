@@ -14,9 +14,8 @@ import (
 	"github.com/mix-basic/delayer/config"
 )
 
-// ownPaths lets the shipped delayer.conf work for everybody. Its paths are root's; where they
-// can't be written, a place of the user's own is taken instead, or the file is done without. Paths that
-// somebody has chosen are left as they are. notes tell of what was replaced.
+// ownPaths makes the shipped delayer.conf work for every user. Only root can write its paths; for others it replaces them
+// by paths of the user's, or by none. Paths that differ from the shipped ones stay. notes name what was replaced.
 func ownPaths(d *config.Delayer) (notes []string) {
 	if os.Geteuid() == 0 {
 		return nil
@@ -52,14 +51,13 @@ func ownPaths(d *config.Delayer) (notes []string) {
 	return notes
 }
 
-// runtimeFolders are for what a restart of the machine may delete: the one that systemd has made
-// for the service, then the user's.
+// runtimeFolders returns folders for files that a reboot may delete: the one that systemd made for the service, then the
+// user's.
 func runtimeFolders() []string {
 	return append(serviceFolders("RUNTIME_DIRECTORY"), absoluteOnes(os.Getenv("XDG_RUNTIME_DIR"))...)
 }
 
-// stateFolders are for what stays: the one that systemd has made for the service's logs, then the
-// user's.
+// stateFolders returns folders for files that stay: the one that systemd made for the service's logs, then the user's.
 func stateFolders() []string {
 	folders := serviceFolders("LOGS_DIRECTORY")
 	if runtime.GOOS == "windows" {
@@ -73,7 +71,7 @@ func stateFolders() []string {
 	return append(folders, absoluteOnes(filepath.Join(home, ".local", "state", "delayer"))...)
 }
 
-// serviceFolders are those of one of systemd's variables, which has colons between them.
+// serviceFolders returns the folders in one of systemd's variables, separated by colons.
 func serviceFolders(variable string) []string {
 	return absoluteOnes(strings.Split(os.Getenv(variable), ":")...)
 }
@@ -82,8 +80,8 @@ func absoluteOnes(folders ...string) []string {
 	return slices.DeleteFunc(folders, func(folder string) bool { return !filepath.IsAbs(folder) })
 }
 
-// tryFile reports why the file could not be written, or made together with its folders. It changes
-// nothing. An empty path is no file.
+// tryFile reports why the file could not be written, or created together with its folders. It changes nothing. An empty
+// path stands for no file.
 func tryFile(path string) error {
 	info, err := os.Stat(path)
 	switch {

@@ -17,23 +17,20 @@ import (
 	"github.com/sevlyar/go-daemon"
 )
 
-// pidFile is a locked file with this process's ID in it. The lock, which ends
-// with the process however that ends, keeps a second instance out; the ID is for
-// humans and scripts. So a file left behind by a crash does no harm. A nil
-// *pidFile is none.
+// pidFile is a locked file with this process's ID. The lock keeps a second instance out and ends with the process, however
+// that ends; the ID is for people and scripts. So a file left behind by a crash does no harm. nil stands for no file.
 type pidFile struct {
 	*daemon.LockFile
 	path string
 }
 
 const (
-	// holderWait is how long a lock's holder may take to write its ID, or to end
-	// after it has written it.
+	// holderWait is how long the holder of the lock may take to write its ID, or to end after it was written.
 	holderWait = time.Second
 	holderPoll = 10 * time.Millisecond
 )
 
-// lockPIDFile takes the lock, or says who has it. An empty path asks for none.
+// lockPIDFile takes the lock, or says who has it. With an empty path it does nothing.
 func lockPIDFile(path string) (*pidFile, error) {
 	if path == "" {
 		return nil, nil
@@ -65,8 +62,7 @@ func (e runningError) Error() string {
 	return fmt.Sprintf("Service is being executed, PID: %d", e.pid)
 }
 
-// tryLock returns a nil file where another process has the file, with the ID that
-// it has written, if it has already.
+// tryLock returns no file if another process has the lock, and the ID that this process has written, if any.
 func tryLock(path string) (f *pidFile, holder int, err error) {
 	file, err := daemon.OpenLockFile(path, 0o644)
 	if err != nil {
@@ -81,9 +77,9 @@ func tryLock(path string) (f *pidFile, holder int, err error) {
 	return f, 0, nil
 }
 
-// lock locks the open file and writes the ID. A file that an instance which
-// stopped has removed since it was opened is not locked: it would keep nobody
-// out. Then holder is 0. Nor is that of a running original, which takes no lock.
+// lock locks the open file and writes the ID. It does not lock a file that was removed since it was opened, by an instance
+// that stopped: that would keep nobody out; holder is 0 then. Nor does it lock the file of a running original, which takes no
+// lock itself.
 func (f *pidFile) lock() (locked bool, holder int, err error) {
 	if err := f.checkContent(); err != nil {
 		return false, 0, err
@@ -104,9 +100,8 @@ func (f *pidFile) lock() (locked bool, holder int, err error) {
 	return err == nil, 0, err
 }
 
-// processName is what a process runs as: the names of its program and of itself,
-// as far as the system tells them. One that has ended, and of which nobody took
-// note yet, has none.
+// processName returns the names of a process and of its program, as far as the system tells them; empty if the process has
+// ended but was not reaped yet.
 func processName(pid int) string {
 	proc := filepath.Join("/proc", strconv.Itoa(pid))
 	program, err := os.Readlink(filepath.Join(proc, "exe"))
@@ -125,8 +120,7 @@ func processName(pid int) string {
 	return filepath.Base(program) + " " + string(name)
 }
 
-// checkContent keeps a path that was meant for another key from costing the user
-// the file there, or root /dev/null.
+// checkContent makes sure that a wrong path does not cost the user another file, or root /dev/null.
 func (f *pidFile) checkContent() error {
 	info, err := f.Stat()
 	if err != nil {
@@ -156,8 +150,8 @@ func (f *pidFile) isInPlace() bool {
 	return err == nil && os.SameFile(ours, there)
 }
 
-// release removes the file, unless it has been replaced or is another's by now,
-// and then unlocks it: in this order nobody can lock it in between.
+// release removes the file, unless it was replaced or belongs to another process by now, and then unlocks it: in this order
+// nobody can lock it in between.
 func (f *pidFile) release() {
 	if f == nil {
 		return
@@ -168,7 +162,7 @@ func (f *pidFile) release() {
 	f.Close()
 }
 
-// isDelayer reports whether the ID is that of an instance, ours or the original.
+// isDelayer reports whether the process is an instance of Delayer, ours or the original.
 func isDelayer(pid int) bool { return isAlive(pid) && strings.Contains(processName(pid), "delayer") }
 
 func isAlive(pid int) bool {

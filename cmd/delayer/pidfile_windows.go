@@ -1,6 +1,6 @@
 package main
 
-// pidFile: there is none on Windows, where nobody would send the ID a signal.
+// pidFile does nothing on Windows, where nobody would send signals to the ID.
 type pidFile struct{}
 
 func lockPIDFile(string) (*pidFile, error) { return nil, nil }

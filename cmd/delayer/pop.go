@@ -14,12 +14,11 @@ import (
 )
 
 const (
-	// popLease is for how long a job is reserved at a time until it is printed: after that it
-	// is delivered again if we are killed meanwhile.
+	// popLease is the lease of a job until it is printed: if we are killed, it is delivered again after this time.
 	popLease = 30 * time.Second
-	// popRenewal is how often that is extended, as long as nobody reads the output.
+	// popRenewal is how often the lease is extended while nobody reads the output.
 	popRenewal = popLease / 6
-	// ackPatience is how long it is tried to acknowledge a job that was printed, while Redis is away.
+	// ackPatience is how long a printed job's acknowledgement is retried while Redis is away.
 	ackPatience = 3 * time.Second
 	ackPause    = 100 * time.Millisecond
 )
@@ -40,8 +39,8 @@ func runBPop(ctx context.Context, c *call) (reply, error) {
 	return c.take(ctx, o)
 }
 
-// take reserves the topic's next job, which print acknowledges: so none is lost that nobody gets to
-// see. A user of Redis who may not reserve pops it.
+// take reserves the topic's next job, and print acknowledges it: so no job is lost unseen. A Redis user who may not
+// reserve pops it.
 func (c *call) take(ctx context.Context, o client.FetchOptions) (reply, error) {
 	if err := writable(c.stdout); err != nil {
 		return reply{}, outputError(err)
@@ -64,7 +63,7 @@ func (c *call) take(ctx context.Context, o client.FetchOptions) (reply, error) {
 	return reply{text: m.Body, json: messageJSON(m)}, c.explained(ctx, topic, err)
 }
 
-// writable finds out whether an output takes anything, as far as that can be known.
+// writable fails if the output can't be written, as far as that can be known.
 func writable(output *os.File) error {
 	if _, err := output.Write(nil); err != nil {
 		return err
@@ -72,8 +71,8 @@ func writable(output *os.File) error {
 	return notClosed(output)
 }
 
-// notClosed finds out whether an output was closed when the program started. It has become /dev/null
-// then, open for reading, too: the Go runtime does that before main.
+// notClosed fails if the output was closed when the program started. The Go runtime then opens /dev/null in its place,
+// for reading and writing.
 func notClosed(output *os.File) error {
 	null, err := os.Stat(os.DevNull)
 	if err != nil {
@@ -89,7 +88,7 @@ func notClosed(output *os.File) error {
 	return nil
 }
 
-// hold extends the lease of a job until the function is called that it returns.
+// hold extends the lease of a job until free is called.
 func hold(ctx context.Context, d *client.Delivery) (free func()) {
 	if d == nil {
 		return func() {}
@@ -104,7 +103,7 @@ func hold(ctx context.Context, d *client.Delivery) (free func()) {
 			case <-ctx.Done():
 				return
 			case <-tick.C:
-				d.Extend(ctx, popLease) // if it can't be done, the end of it all will show
+				d.Extend(ctx, popLease) // errors show when the job is settled
 			}
 		}
 	})
@@ -114,8 +113,7 @@ func hold(ctx context.Context, d *client.Delivery) (free func()) {
 	}
 }
 
-// settle says that the job is done, or gives it back if it could not be printed. Its error tells what
-// has become of the job.
+// settle acknowledges the job, or releases it if it could not be printed. Its error says what happened to the job.
 func settle(ctx context.Context, d *client.Delivery, notPrinted error) error {
 	if notPrinted == nil {
 		return acknowledge(ctx, d)
@@ -127,7 +125,7 @@ func settle(ctx context.Context, d *client.Delivery, notPrinted error) error {
 	case errors.Is(err, client.ErrLeaseLost):
 		return fmt.Errorf("%w; job %q is not ours any more: it was pushed anew or removed, or our lease has ended", notPrinted, d.ID)
 	}
-	return fmt.Errorf("%w; job %q can't be given back: %v; it is delivered again when its lease ends, in %v at most", notPrinted, d.ID, err, popLease)
+	return fmt.Errorf("%w; job %q can't be released: %v; it is delivered again when its lease ends, in %v at most", notPrinted, d.ID, err, popLease)
 }
 
 func acknowledge(ctx context.Context, d *client.Delivery) error {

@@ -22,41 +22,39 @@ import (
 	"github.com/mix-basic/delayer/config"
 )
 
-// What a program's exit code says, beside 0; see sysexits.h. Any other means that the job is
-// to be tried again, as 75 (EX_TEMPFAIL) does.
+// Exit codes of a program that differ from success and from a failure to retry; see sysexits.h.
 const (
-	exitDataError     = 65  // EX_DATAERR: no other try can help
-	exitNotExecutable = 126 // what shells and env say of a program that can't be executed
-	exitNoProgram     = 127 // and of one that is not there
+	exitDataError     = 65  // EX_DATAERR: no retry can help
+	exitNotExecutable = 126 // from shells and env: the program can't be executed
+	exitNoProgram     = 127 // from shells and env: the program does not exist
 )
 
 const (
-	// killAfter is how long a program may go on that was told to end. It is less than what
-	// package worker waits for a handler whose context has ended.
+	// killAfter is how long a program may run after SIGTERM. It is shorter than package worker's wait for a handler whose
+	// context has ended.
 	killAfter = 500 * time.Millisecond
-	// outputAfter is how long the output of a program that has ended is read when a child of
-	// its own keeps that open.
+	// outputAfter is how long the output of a program that has ended is read if a child keeps it open.
 	outputAfter = 2 * time.Second
-	// startedLater is after how long a job is delivered again whose program could not be started.
+	// startedLater is the delay of a job whose program could not be started.
 	startedLater = 5 * time.Second
 )
 
-// program is what is run for each job.
+// program is run for each job.
 type program struct {
 	words          []string // without a shell
-	shell          string   // else a command for the shell
+	shell          string   // or a command for the shell
 	stdout, stderr io.Writer
 	log            *slog.Logger
 	starter        starter
 	guard          guard
 
 	mu      sync.Mutex
-	ended   bool         // nothing is started any more
-	running map[int]bool // the IDs of the processes that are not reaped
-	missing time.Time    // when it could first not be started since it was last; zero: it can be
+	ended   bool         // no more programs are started
+	running map[int]bool // IDs of processes that are not reaped
+	missing time.Time    // since when it can't be started; zero: it can
 }
 
-// check finds out what can be known before there is a job.
+// check finds errors that can be known before there is a job.
 func (p *program) check() error {
 	if err := p.find(); err != nil {
 		return fail(exitUsage, err)
@@ -68,7 +66,7 @@ func (p *program) check() error {
 	return body.Close()
 }
 
-// find looks for the program, as far as it is known: who knows what a shell will run?
+// find looks for the program or, in a shell command, for the first word if that is plain.
 func (p *program) find() error {
 	path, err := exec.LookPath(p.command().Args[0])
 	if err == nil && p.shell != "" {
@@ -123,8 +121,8 @@ func (p *program) handle(ctx context.Context, job *worker.Job) error {
 	return err
 }
 
-// awaitOrEnd waits for the end of the program, or ends it with ctx, and returns why then. Until it is
-// reaped its number is nobody else's, and may be signalled.
+// awaitOrEnd waits for the end of the program. When ctx ends, it ends the program and returns why. The process is not
+// reaped yet, so its ID is safe to signal.
 func awaitOrEnd(ctx context.Context, leader *os.Process) (stopped error) {
 	ended := make(chan struct{})
 	go func() {
@@ -137,7 +135,7 @@ func awaitOrEnd(ctx context.Context, leader *os.Process) (stopped error) {
 	case <-ctx.Done():
 	}
 	select {
-	case <-ended: // by itself, just before
+	case <-ended: // by itself, at the same time
 		return nil
 	default:
 		endGroup(leader, ended)
@@ -145,7 +143,7 @@ func awaitOrEnd(ctx context.Context, leader *os.Process) (stopped error) {
 	}
 }
 
-// start refuses when all is at an end.
+// start starts the program unless end was called.
 func (p *program) start(cmd *exec.Cmd) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -160,8 +158,8 @@ func (p *program) start(cmd *exec.Cmd) error {
 	return err
 }
 
-// reap returns the program's exit code when its output has been read, and an error that says how it
-// has ended, if that is not well. What became of its input and output is not among that.
+// reap waits until the program's output was read, and returns the exit code, and an error that says how the program ended if
+// it failed. Errors of its input and output do not count.
 func (p *program) reap(cmd *exec.Cmd) (code int, err error) {
 	p.mu.Lock()
 	delete(p.running, cmd.Process.Pid)
@@ -178,7 +176,7 @@ func (p *program) reap(cmd *exec.Cmd) (code int, err error) {
 	return state.ExitCode(), errors.New(state.String())
 }
 
-// end kills what runs, and has nothing started any more.
+// end kills all programs, and no more are started.
 func (p *program) end() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -188,8 +186,8 @@ func (p *program) end() {
 	}
 }
 
-// starter starts programs, all from one thread: Linux ends a program with the thread that has started
-// it, and Go ends threads as it likes, but for one that a goroutine holds. See ownGroup.
+// starter starts all programs from one thread, locked to a goroutine: Linux kills a program with the thread that started
+// it (see ownGroup), and Go ends other threads at any time.
 type starter chan func()
 
 func newStarter() starter {
@@ -209,9 +207,8 @@ func (s starter) start(cmd *exec.Cmd) error {
 	return <-result
 }
 
-// notStarted has the job delivered again, to whichever worker, without costing it an attempt: it is
-// the program that is missing, as while a new one is installed. An ID that is too long
-// for the environment is the job's own fault.
+// notStarted snoozes the job, which costs no attempt: the program is missing, for example while a new one is installed. An
+// ID too long for the environment is the job's fault.
 func (p *program) notStarted(ctx context.Context, job *worker.Job, err error) error {
 	if errors.Is(err, syscall.E2BIG) {
 		return err
@@ -227,15 +224,15 @@ func (p *program) notStarted(ctx context.Context, job *worker.Job, err error) er
 	return worker.Snooze(startedLater)
 }
 
-// started enters that the program can be started.
+// started records that the program can be started.
 func (p *program) started() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.missing = time.Time{}
 }
 
-// rest is for how long a place of the worker rests without a program, so that it does not pass all
-// jobs through its hands: for as long as that has been so, within limits.
+// rest returns how long the handler waits while the program is missing, so that the worker does not reserve and snooze all
+// jobs: as long as it has been missing, within limits.
 func (p *program) rest(now time.Time) time.Duration {
 	if p.missing.IsZero() {
 		p.missing = now
@@ -243,8 +240,7 @@ func (p *program) rest(now time.Time) time.Duration {
 	return min(max(now.Sub(p.missing), time.Second), 15*time.Second)
 }
 
-// inherited is our environment, without what it may tell of a job: of the one that we are
-// ourselves run for.
+// inherited returns our environment without the variables of a job that we are run for ourselves.
 func inherited(environ []string) []string {
 	return slices.DeleteFunc(environ, func(variable string) bool {
 		return strings.HasPrefix(strings.ToUpper(variable), config.JobPrefix)
@@ -262,8 +258,7 @@ func jobVariables(job *worker.Job) []string {
 	}
 }
 
-// variable is a value in the environment: as base64 under NAME_BASE64 if it can't stand
-// there, for a NUL in it, or not on all systems, for being no UTF-8.
+// variable returns a variable of the environment. Values with a NUL, or not in UTF-8, go as base64 under NAME_BASE64.
 func variable(name, value string) string {
 	if !utf8.ValidString(value) || strings.Contains(value, "\x00") {
 		name, value = name+"_BASE64", base64.StdEncoding.EncodeToString([]byte(value))
@@ -271,7 +266,7 @@ func variable(name, value string) string {
 	return config.JobPrefix + name + "=" + value
 }
 
-// maxKept is how much of what a program wrote to standard error is kept with a job, in bytes.
+// maxKept is how many bytes of a program's standard error are kept with a job.
 const maxKept = 2 << 10
 
 // withOutput adds the end of what the program wrote to standard error to an error.
@@ -283,8 +278,7 @@ func withOutput(err error, output string) error {
 	return fmt.Errorf("%w: %s", err, output)
 }
 
-// endOf is the end of a text, of n bytes at most: whole lines if these are not too long, whole
-// characters else.
+// endOf returns the last n bytes of a text at most: whole lines unless these are too long, otherwise whole characters.
 func endOf(text string, n int) string {
 	if len(text) <= n {
 		return text

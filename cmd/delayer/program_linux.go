@@ -7,9 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ownGroup has a program get a process group of its own: so a terminal's ctrl-C stops the
-// worker, and not its programs, and they can be ended with all that they have started. If the worker is
-// killed, Linux kills the program.
+// ownGroup gives the program its own process group: a terminal's ctrl-C stops the worker and not its programs, and a
+// program can be killed with its children. If the worker is killed, Linux kills the program.
 func ownGroup(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/mix-basic/delayer/server"
 )
 
-// checkRedis asks Redis once whether the server can work, and waits for checkWait at most. Its error
-// wraps server.ErrRefused if trying again can't help.
+// checkRedis asks Redis once, for at most checkWait, whether the server can work. Its error wraps server.ErrRefused if a
+// retry can't help.
 func checkRedis(ctx context.Context, work *server.Server, o client.PoolOptions) error {
 	ctx, cancel := context.WithTimeout(ctx, checkWait)
 	defer cancel()
@@ -35,8 +35,8 @@ func checkRedis(ctx context.Context, work *server.Server, o client.PoolOptions) 
 	return err
 }
 
-// misfit is ErrRefused if TLS does not fit where Redis is: at its address, or at all sentinels, or at the master that
-// these name, or at the first node of a cluster.
+// misfit returns ErrRefused if TLS is used but not expected, or the reverse: at Redis's address, at all sentinels, at the
+// master that they name, or at the first node of a cluster.
 func misfit(ctx context.Context, o client.PoolOptions) error {
 	if o.Cluster != "" {
 		node, _, _ := strings.Cut(o.Cluster, ",")
@@ -87,12 +87,12 @@ func misfitAt(ctx context.Context, config *tls.Config, name, addr string) error 
 	return nil
 }
 
-// works reports whether the server works all the same, but for something that the error says.
+// works reports whether the server works in spite of the error.
 func works(err error) bool {
 	return errors.Is(err, server.ErrNoChannel) || errors.Is(err, server.ErrNoFeature) || errors.Is(err, server.ErrEvicts)
 }
 
-// evicts is what a check says of a Redis that throws jobs away, nil if it says nothing of that.
+// evicts returns the part of the error that says that Redis evicts keys, or nil.
 func evicts(checked error) error {
 	parts, _ := checked.(interface{ Unwrap() []error })
 	if parts == nil || !errors.Is(checked, server.ErrEvicts) {
@@ -102,7 +102,7 @@ func evicts(checked error) error {
 	return all[slices.IndexFunc(all, func(err error) bool { return errors.Is(err, server.ErrEvicts) })]
 }
 
-// waitsForRedis is what the start's line adds if Redis does not serve us yet.
+// waitsForRedis returns what the start's line adds if Redis does not serve us yet.
 func waitsForRedis(err error) string {
 	switch {
 	case err == nil, works(err):
@@ -113,8 +113,8 @@ func waitsForRedis(err error) string {
 	return fmt.Sprintf("; Redis has not answered yet: %v", err)
 }
 
-// alert is what a Redis says in the words of TLS that does not accept us. It comes after the
-// handshake; whoever sends a command meanwhile may get no more than a reset connection.
+// alert returns the TLS alert of a Redis that refuses us. It comes after the handshake; if we sent a command meanwhile,
+// we might only see a reset connection.
 func alert(ctx context.Context, config *tls.Config, addr string) error {
 	return redisconn.Alert(probe(ctx, addr, func(conn net.Conn) error {
 		_, err := tls.Client(conn, redisconn.TLSConfig(config, addr)).Read(make([]byte, 1))
@@ -122,8 +122,7 @@ func alert(ctx context.Context, config *tls.Config, addr string) error {
 	}))
 }
 
-// speaksTLS tries a handshake, in which nothing of ours is shown. One that the other side breaks
-// off in the words of TLS is an answer, too.
+// speaksTLS tries a handshake that reveals nothing of ours. A TLS alert is an answer, too.
 func speaksTLS(ctx context.Context, addr string) bool {
 	err := probe(ctx, addr, func(conn net.Conn) error {
 		return tls.Client(conn, &tls.Config{InsecureSkipVerify: true}).HandshakeContext(ctx)
@@ -131,7 +130,7 @@ func speaksTLS(ctx context.Context, addr string) bool {
 	return err == nil || redisconn.Alert(err) != nil
 }
 
-// speaksPlainly tries a PING, which Redis answers in some way, whether it wants a password or not.
+// speaksPlainly tries a PING, which Redis answers in some way, with or without a password.
 func speaksPlainly(ctx context.Context, addr string) bool {
 	first := []byte{0}
 	probe(ctx, addr, func(conn net.Conn) error {
@@ -142,7 +141,7 @@ func speaksPlainly(ctx context.Context, addr string) bool {
 	return first[0] == '+' || first[0] == '-'
 }
 
-// probe tries something on a connection of its own, whose reads and writes end with ctx.
+// probe tries something on a new connection, whose reads and writes end with ctx.
 func probe(ctx context.Context, addr string, try func(net.Conn) error) error {
 	conn, err := new(net.Dialer).DialContext(ctx, redisconn.Network(addr), addr)
 	if err != nil {

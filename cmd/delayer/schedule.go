@@ -59,7 +59,7 @@ func runScheduleRun(ctx context.Context, c *call) (reply, error) {
 
 var errNoSchedule = errors.New("no such schedule")
 
-// noSchedule says that it is a schedule that there is none of, and not a job.
+// noSchedule makes ErrNotFound name a schedule instead of a job.
 func (c *call) noSchedule(err error) error {
 	if errors.Is(err, client.ErrNotFound) {
 		return fmt.Errorf("%s %q: %w", c.command.name, c.arguments[0], errNoSchedule)

@@ -19,10 +19,9 @@ import (
 )
 
 const (
-	// checkWait is how long a start waits for Redis before it goes on without.
+	// checkWait is how long a start waits for Redis before it goes on without it.
 	checkWait = 5 * time.Second
-	// stopWait is the last resort, should the server not end within the 4 s
-	// that it gives itself. What is left of the 5 s of the promise is for the
+	// stopWait is the last resort if the server does not end within its own 4 s. The rest of the promised 5 s is for the
 	// console's last lines.
 	stopWait = 4300 * time.Millisecond
 )
@@ -101,7 +100,7 @@ func serve(o options, m mode, stdout, stderr io.Writer) error {
 	return s.run(work, banner(found.searched, notes), found.warnings)
 }
 
-// service is the part of the daemon's life in which it has its logs.
+// service is the daemon from the time when its logs are open.
 type service struct {
 	mode    mode
 	config  config.Config
@@ -109,10 +108,10 @@ type service struct {
 	log     *logger.Logger
 	http    *httpServer // nil if there is none
 	pool    client.PoolOptions
-	hasFile bool // whose schedules are put in force
+	hasFile bool // it keeps the file's schedules in force
 
 	recovered      *recovery
-	schedulesEvery time.Duration // schedulesEvery and schedulesAgain, but for tests
+	schedulesEvery time.Duration // for tests: in place of schedulesEvery and schedulesAgain
 }
 
 func (s *service) run(work *server.Server, banner string, warnings config.Problems) error {
@@ -121,7 +120,7 @@ func (s *service) run(work *server.Server, banner string, warnings config.Proble
 		return err
 	}
 	waits := waitsForRedis(checked)
-	if s.config.Delayer.LogFormat != "json" { // whose readers would stumble over it
+	if s.config.Delayer.LogFormat != "json" { // it is no JSON
 		s.log.Print(banner + s.whereRedisIs(waits == ""))
 	}
 	s.log.Info(fmt.Sprintf("Service started successfully, PID: %d%s", os.Getpid(), waits))
@@ -141,7 +140,8 @@ func (s *service) run(work *server.Server, banner string, warnings config.Proble
 	return nil
 }
 
-// whereRedisIs is a line of the banner where no address says it: whom we ask and, if Redis answers, where the master is now.
+// whereRedisIs returns a line of the banner for sentinels and clusters: their addresses and, if Redis answers, where the
+// master is now.
 func (s *service) whereRedisIs(answers bool) string {
 	r := s.config.Redis
 	if len(r.Sentinels) == 0 && len(r.Cluster) == 0 {
@@ -158,7 +158,7 @@ func (s *service) whereRedisIs(answers bool) string {
 	return line + "\n"
 }
 
-// work runs server and front side by side.
+// work runs the server, the HTTP server and the schedules of the file.
 func (s *service) work(ctx context.Context, work *server.Server) error {
 	var serving sync.WaitGroup
 	if s.http != nil {
@@ -172,8 +172,8 @@ func (s *service) work(ctx context.Context, work *server.Server) error {
 	return err
 }
 
-// check fails when Redis will never have the server. A Redis that is away is
-// left to the server, which waits for it and says so in the log; checked is what the start has to say of it.
+// check fails if Redis refuses the server. A Redis that is away is no failure: the server waits for it. checked is what
+// the start says about it.
 func (s *service) check(work *server.Server) (checked, err error) {
 	checked = s.during(func(ctx context.Context) error { return checkRedis(ctx, work, s.pool) })
 	switch {
@@ -185,13 +185,12 @@ func (s *service) check(work *server.Server) (checked, err error) {
 	return checked, nil
 }
 
-// during does the work until it ends, or the signals have it end.
+// during does the work until it ends or a signal ends it.
 func (s *service) during(work func(context.Context) error) error {
 	return s.signals.during(work, func(os.Signal) <-chan time.Time { return time.After(stopWait) }, s.reopen)
 }
 
-// reopen lets the logs be rotated: what follows goes to the files that have
-// the logs' names now.
+// reopen is for log rotation: what follows goes to the files that have the logs' names now.
 func (s *service) reopen() {
 	err := errors.Join(s.log.Reopen(), s.mode.reopened(s.config.Delayer.ErrorLog))
 	if err != nil {
@@ -199,7 +198,7 @@ func (s *service) reopen() {
 	}
 }
 
-// fail writes the error to the error log alone; main prints it.
+// fail writes the error only to the error log; main prints it.
 func (s *service) fail(code int, err error) error {
 	s.log.CloseConsole()
 	s.log.Error(err.Error())

@@ -10,21 +10,19 @@ import (
 	"time"
 )
 
-// sameSignal is how long a second signal to stop counts as the first: GNU timeout
-// sends it twice.
+// sameSignal is how long a second signal to stop counts as the first: GNU timeout sends two.
 const sameSignal = time.Second
 
-// signals are those that the program is told something by.
+// signals are the signals that the program handles.
 type signals struct {
 	stop    chan os.Signal
 	reopen  chan os.Signal
-	stopped time.Time // when a signal said so; zero: not yet
+	stopped time.Time // when the first signal to stop came; zero: not yet
 }
 
-// notify takes the signals over, until the end of the program. hangUp says whether
-// SIGHUP stops the program even if it was started to ignore it, as nohup does.
-// The other stop signals count in any case: a shell without job control ignores
-// SIGINT and SIGQUIT in all that it starts with &.
+// notify handles the signals until the end of the program. With hangUp, SIGHUP stops the program even if it was started to
+// ignore it, for example by nohup. The other signals always count: a shell without job control makes everything that
+// it starts with & ignore SIGINT and SIGQUIT.
 func notify(hangUp bool) *signals {
 	s := &signals{stop: make(chan os.Signal, 2), reopen: make(chan os.Signal, 1)}
 	signal.Notify(s.stop, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT)
@@ -35,12 +33,11 @@ func notify(hangUp bool) *signals {
 	return s
 }
 
-// errCutOff: the program ends although its work has not.
+// errCutOff says that the program ends before its work.
 var errCutOff = errors.New("the service was cut off")
 
-// during does the work and handles signals meanwhile. The first that stops ends the work's context;
-// stopping is told of it and says how long the work may go on. It is left alone then, or at once with
-// a second signal that is not the same once more.
+// during does the work and handles signals meanwhile. The first signal to stop ends the work's context; stopping returns
+// how long the work may take then. A second signal, unless it is the same one sent twice, ends during at once.
 func (s *signals) during(work func(context.Context) error, stopping func(os.Signal) (deadline <-chan time.Time), reopen func()) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()

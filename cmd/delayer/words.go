@@ -7,12 +7,12 @@ import (
 	"sync"
 )
 
-// words is what the program says of itself in one language: a file of folder help.
+// words are the help texts in one language, read from a file of folder help:
 //
 //	# TITLE        begins a group of commands
 //	[NAME]         begins the page of a command, or a text of another name
-//	first line     what it is for
-//	more lines     what else there is to know
+//	first line     summary
+//	more lines     text
 //	--flag VALUE   an option, with a text of indented lines
 //	$ delayer …    an example
 type words struct {

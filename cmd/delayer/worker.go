@@ -18,10 +18,10 @@ import (
 	"github.com/mix-basic/delayer/internal/async"
 )
 
-// maxConcurrency is how many programs run at a time at most. Package worker has room for far more handlers.
+// maxConcurrency is the maximum number of programs at a time.
 const maxConcurrency = 250
 
-// workerFlags are what a worker is told.
+// workerFlags are the worker's flags.
 type workerFlags struct {
 	topics  []string
 	shell   string // --exec
@@ -40,7 +40,7 @@ func beginWorker(f *flagSet) action {
 	return func(_ context.Context, c *call) (reply, error) { return reply{}, c.work(w) }
 }
 
-// addTopics adds those of a flag that may be given several times.
+// addTopics adds the topics of a --topic.
 func (w *workerFlags) addTopics(value string) error {
 	for topic := range strings.SplitSeq(value, ",") {
 		switch {
@@ -69,7 +69,7 @@ func (w *workerFlags) check(program []string) error {
 }
 
 func (c *call) work(f workerFlags) error {
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // programs would be started to ignore what we ignore
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // programs inherit what we ignore
 	errs := async.New(c.stderr.Write, readPatience)
 	defer errs.Close()
 	log := newWorkerLog(errs, c.json)
@@ -88,12 +88,12 @@ func (c *call) work(f workerFlags) error {
 	return runUntilStopped(worker.New(c.client, mux, f.options), p, log)
 }
 
-// errEndedAtOnce says what a second signal leaves.
+// errEndedAtOnce is the error after a second signal.
 var errEndedAtOnce = errors.New("ended at once: the jobs under way are delivered again when their leases end")
 
 // runUntilStopped runs the worker. A signal stops it, a second one ends it at once.
 func runUntilStopped(w *worker.Worker, p *program, log *slog.Logger) error {
-	signals := notify(false) // before anybody can hear that it has started
+	signals := notify(false) // before the log says that it has started
 	log.Info("the worker has started")
 	err := signals.during(w.Run, func(signal os.Signal) <-chan time.Time {
 		log.Info("the worker stops", "signal", signal.String())
@@ -109,8 +109,7 @@ func runUntilStopped(w *worker.Worker, p *program, log *slog.Logger) error {
 	return err
 }
 
-// newWorkerLog is what the worker itself has to say. Of an error there is a line: what the program has
-// written to standard error went there.
+// newWorkerLog is the worker's own log. It shortens errors to one line: the program's standard error was printed already.
 func newWorkerLog(w io.Writer, asJSON bool) *slog.Logger {
 	o := &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 		if err, ok := a.Value.Any().(error); ok {

@@ -57,7 +57,7 @@ func (s shell) push(id, body string, args ...string) {
 	s.expect(0, id+"\n", "", append([]string{"push", "--id", id, "t", "0", body}, args...)...)
 }
 
-// The exit code of the program says what becomes of the job, and its last words are kept; with several partitions, too.
+// The exit code of the program decides about the job, and its last words are kept; with several partitions, too.
 func TestWorkerExitCodes(t *testing.T) {
 	t.Parallel()
 	for _, partitions := range []string{"1", "5"} {
