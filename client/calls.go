@@ -12,8 +12,8 @@ type calls struct {
 	pushes     *batch.Batcher[store.Delayed]
 	replicated *batch.Batcher[store.Delayed] // pushes that wait for replicas, so that no others wait for these
 	grouped    *batch.Batcher[store.Delayed] // pushes to groups
-	acks       *batch.Batcher[store.Held]
-	retries    *batch.Batcher[store.GivenBack]
+	acks       *batch.Batcher[store.LeaseRef]
+	retries    *batch.Batcher[store.Returned]
 	burials    *batch.Batcher[store.Burial]
 	extensions *batch.Batcher[*store.Extension]
 	removals   *batch.Batcher[string]
@@ -67,12 +67,12 @@ var (
 			p.AwaitReplicas(ctx, store.Pushed{Jobs: jobs, Errs: errs})
 		},
 	}
-	ackKind = batch.Kind[store.Held]{
-		Measure: func(h store.Held) (id string, bytes int) { return h.ID, 0 },
+	ackKind = batch.Kind[store.LeaseRef]{
+		Measure: func(h store.LeaseRef) (id string, bytes int) { return h.ID, 0 },
 		Call:    (*store.Store).Ack,
 	}
-	retryKind = batch.Kind[store.GivenBack]{
-		Measure: func(r store.GivenBack) (id string, bytes int) { return r.ID, len(r.Error) },
+	retryKind = batch.Kind[store.Returned]{
+		Measure: func(r store.Returned) (id string, bytes int) { return r.ID, len(r.Error) },
 		Call:    (*store.Store).Retry,
 	}
 	buryKind = batch.Kind[store.Burial]{

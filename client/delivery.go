@@ -142,7 +142,7 @@ func (d *Delivery) giveBack(ctx context.Context, operation string, delay time.Du
 	o, err := newRetryOptions(opts)
 	return d.settle(ctx, operation, cmp.Or(checkDelay("delay", delay), err), func(c *calls) error {
 		d.client.note("delay", delay)
-		job := store.GivenBack{Held: d.held(), Delay: delay, Refund: refund, MaxAttempts: d.limit, Error: o.cause}
+		job := store.Returned{LeaseRef: d.held(), Delay: delay, Refund: refund, MaxAttempts: d.limit, Error: o.cause}
 		return d.settleAt(func(s *store.Store) error { return c.retries.Do(ctx, s, job) })
 	})
 }
@@ -152,7 +152,7 @@ func (d *Delivery) giveBack(ctx context.Context, operation string, delay time.Du
 func (d *Delivery) Bury(ctx context.Context, reason string, opts ...RetryOption) error {
 	o, err := newRetryOptions(opts)
 	return d.settle(ctx, "bury", err, func(c *calls) error {
-		job := store.Burial{Held: d.held(), Reason: cutText(reason), Error: o.cause}
+		job := store.Burial{LeaseRef: d.held(), Reason: cutText(reason), Error: o.cause}
 		return d.settleAt(func(s *store.Store) error { return c.burials.Do(ctx, s, job) })
 	})
 }
@@ -181,7 +181,7 @@ func (d *Delivery) Extend(ctx context.Context, lease time.Duration) error {
 }
 
 func (d *Delivery) extension(lease time.Duration) *store.Extension {
-	return &store.Extension{Held: d.held(), Lease: lease}
+	return &store.Extension{LeaseRef: d.held(), Lease: lease}
 }
 
 func checkExtension(lease time.Duration) error { return checkLength("lease", lease, MaxLease) }
@@ -212,8 +212,8 @@ func (d *Delivery) extended(e *store.Extension, asked time.Time, err error) erro
 	return nil
 }
 
-func (d *Delivery) held() store.Held {
-	return store.Held{Topic: d.Topic, ID: d.ID, Token: d.Token}
+func (d *Delivery) held() store.LeaseRef {
+	return store.LeaseRef{Topic: d.Topic, ID: d.ID, Token: d.Token}
 }
 
 // settle settles the Delivery by the call, unless the arguments are wrong.

@@ -109,17 +109,17 @@ func (r *modelRun) fireStep() {
 			r.TB.Fatalf("read %s: %+v, %v", id, read, err)
 		}
 		at := read.List[0]
-		moment := store.FiredMoment{At: at.Next, What: store.MomentRan, Due: read.Now.Add(-time.Second)}
+		moment := store.FiredOccurrence{At: at.Next, What: store.OccurrenceRan, Due: read.Now.Add(-time.Second)}
 		if r.model.paused[id] {
-			moment.What = store.MomentPaused
+			moment.What = store.OccurrencePaused
 		}
 		next := read.Now.Add(r.far()).Truncate(time.Millisecond)
-		fired, err := s.Fire([]store.Firing{{Scheduled: at, Upcoming: next, Moments: []store.FiredMoment{moment}}}, next, time.Second).Do(ctx)
+		fired, err := s.Fire([]store.Firing{{Scheduled: at, Upcoming: next, Occurrences: []store.FiredOccurrence{moment}}}, next, time.Second).Do(ctx)
 		r.note("fire "+id, err, nil)
 		r.same("  done", len(fired.Fired) == 1 && fired.Fired[0].Done, true)
 		score := float64(next.UnixMilli()) / 1000
 		r.model.pool[id], r.model.moments[id] = modelEntry{score: score}, score
-		job := store.MomentID(at.Name, at.Next)
+		job := store.OccurrenceID(at.Name, at.Next)
 		if !r.model.paused[id] {
 			r.model.run(id, job, true)
 		}

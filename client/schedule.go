@@ -316,7 +316,7 @@ func scheduledOf(s store.Scheduled) Scheduled {
 			Options: []PushOption{ReadyMaxLifetime(s.Lifetime)}},
 		ReadyMaxLifetime: s.Lifetime, MaxAttempts: s.MaxAttempts, TTR: s.TTR, Owner: s.Source, Next: s.Next, Paused: s.Paused, LastID: s.LastID, Jobs: s.Ran,
 		Late: s.NotRun.Late, Overlapped: s.NotRun.Overlapped, WhilePaused: s.NotRun.Paused,
-		Past: each(s.Past, func(m store.Moment) Occurrence { return Occurrence{m.At, OccurrenceResult(m.Outcome()), m.Late} }),
+		Past: each(s.Past, func(m store.Occurrence) Occurrence { return Occurrence{m.At, OccurrenceResult(m.Outcome()), m.Late} }),
 	}
 	if spec, err := cron.Parse(s.Spec); err == nil && spec.Every() > 0 {
 		of.Cron, of.Every = "", spec.Every()

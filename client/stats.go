@@ -45,7 +45,7 @@ func (c *Client) Stats(ctx context.Context) (stats Stats, err error) {
 	err = c.call(ctx, "stats", "", nil, func() error {
 		all, err := c.fleet.Stats(ctx)
 		stats = Stats{all.Waiting, each(all.Topics, func(t store.TopicCounts) TopicStats {
-			return TopicStats{t.Topic, t.Ready, t.Reserved, t.Dead, Limit(t.Limit), t.Held, t.Slots, t.HeldUntil, t.Untagged}
+			return TopicStats{t.Topic, t.Ready, t.Reserved, t.Dead, Limit(t.Limit), t.Throttled, t.Slots, t.ThrottledUntil, t.Untagged}
 		})}
 		return err
 	})

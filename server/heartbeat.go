@@ -157,7 +157,7 @@ func (s *Server) writeHeartbeat(work context.Context, now time.Time) {
 	if now.Sub(h.swept) >= every {
 		entries = -1
 	}
-	var beat store.Beat
+	var beat store.HeartbeatReply
 	err := first.pipelined(work, func(ctx context.Context, p *store.Pipeline) (err error) {
 		beat, err = first.store.Heartbeat(state, entries, s.ackedElsewhere()).On(ctx, p)
 		return err

@@ -9,12 +9,12 @@ import (
 )
 
 // reserve leases the topic's next job.
-func (w *world) reserve(topic string, lease time.Duration) store.Held {
+func (w *world) reserve(topic string, lease time.Duration) store.LeaseRef {
 	w.TB.Helper()
 	wanted := store.Wanted{Topics: []string{topic}, N: 1}
 	got, err := store.New(w.pool(), prefix).Reserve(wanted, store.Reservation{Lease: lease}).Do(context.Background())
 	check(w.TB, err)
-	return store.Held{Topic: topic, ID: got.Jobs[0].ID, Token: got.Leases[0].Token}
+	return store.LeaseRef{Topic: topic, ID: got.Jobs[0].ID, Token: got.Leases[0].Token}
 }
 
 // A lease that is the next to end has the job delivered again then, however long the interval is and
@@ -34,7 +34,7 @@ func TestRunIsToldOfLeases(t *testing.T) {
 			w.reserve("t", lease)
 		} else {
 			held := w.reserve("t", time.Hour)
-			_, err := store.New(w.pool(), prefix).Extend([]*store.Extension{{Held: held, Lease: lease}}).Do(t.Context())
+			_, err := store.New(w.pool(), prefix).Extend([]*store.Extension{{LeaseRef: held, Lease: lease}}).Do(t.Context())
 			check(t, err)
 		}
 		w.log.awaitMoved(t, n+1)

@@ -190,14 +190,14 @@ func firingOf(s store.Scheduled, now time.Time) (store.Firing, error) {
 		f.Late, f.Paused = 0, count
 	}
 	for i, at := range last[max(len(last)-max(run, occurrencesKept), 0):] {
-		what := store.MomentRan
+		what := store.OccurrenceRan
 		switch {
 		case !s.Paused.IsZero():
-			what = store.MomentPaused
+			what = store.OccurrencePaused
 		case min(len(last), max(run, occurrencesKept))-i > run:
-			what = store.MomentLate
+			what = store.OccurrenceLate
 		}
-		f.Moments = append(f.Moments, store.FiredMoment{At: at, What: what, Due: at.Add(jitter(s.Jitter))})
+		f.Occurrences = append(f.Occurrences, store.FiredOccurrence{At: at, What: what, Due: at.Add(jitter(s.Jitter))})
 	}
 	return f, nil
 }
@@ -261,10 +261,10 @@ func (p *pass) recordFired(f store.Firing, fired store.Fired) {
 func (p *pass) reportFired(f store.Firing, fired store.Fired) {
 	what := Fired{Schedule: f.Name, Topic: f.Topic, Jobs: fired.Ran, Late: f.Late, Overlapped: fired.Overlapped, Paused: f.Paused}
 	var ids store.IDs // the others overlapped
-	for _, m := range f.Moments {
-		if m.What == store.MomentRan && len(ids) < fired.Ran {
+	for _, m := range f.Occurrences {
+		if m.What == store.OccurrenceRan && len(ids) < fired.Ran {
 			what.After = p.now.Sub(m.At)
-			ids = append(ids, []byte(store.MomentID(f.Name, m.At)))
+			ids = append(ids, []byte(store.OccurrenceID(f.Name, m.At)))
 		}
 	}
 	p.observe(func(o Observer) { o.Fired(what) })

@@ -83,7 +83,7 @@ func TestFiringOf(t *testing.T) {
 		}
 		f, err := firingOf(s, c.now)
 		occurrences := ""
-		for _, m := range f.Moments {
+		for _, m := range f.Occurrences {
 			occurrences += m.What
 			if !m.Due.Equal(m.At) || m.At.After(c.now) {
 				t.Errorf("%s: a job of %v is due at %v", c.name, m.At, m.Due)
@@ -98,10 +98,10 @@ func TestFiringOf(t *testing.T) {
 	dues := map[time.Time]bool{}
 	for range 100 {
 		f, _ := firingOf(s, day)
-		if d := f.Moments[0].Due.Sub(day); d < 0 || d >= time.Minute {
+		if d := f.Occurrences[0].Due.Sub(day); d < 0 || d >= time.Minute {
 			t.Errorf("the jitter is %v", d)
 		}
-		dues[f.Moments[0].Due] = true
+		dues[f.Occurrences[0].Due] = true
 	}
 	if len(dues) < 90 {
 		t.Errorf("of 100 only %d jitters differ", len(dues))
@@ -122,7 +122,7 @@ func TestPassFires(t *testing.T) {
 	w.push("no schedule", store.ScheduleTopic, 3)
 	first := w.schedule(aSchedule("a", "@every 1h"), -time.Second)
 	w.pass()
-	job := store.MomentID("a", first)
+	job := store.OccurrenceID("a", first)
 	w.expectReady("t", job, "j1")
 	w.expectReady("u", "j2")
 	w.expectReady(store.ScheduleTopic, "no schedule")
@@ -226,7 +226,7 @@ func TestRunFires(t *testing.T) {
 	until(t, "ten occurrences have passed", func() bool { return len(w.Queue("t")) >= 10 })
 	s := w.scheduled("a")
 	for i, id := range w.Queue("t")[:10] {
-		if want := store.MomentID("a", first.Add(time.Duration(i)*70*time.Millisecond)); id != want && s.NotRun.Late == 0 {
+		if want := store.OccurrenceID("a", first.Add(time.Duration(i)*70*time.Millisecond)); id != want && s.NotRun.Late == 0 {
 			t.Errorf("moment %d is %s, want %s", i, id, want)
 		}
 	}
@@ -328,7 +328,7 @@ func TestScheduleOfABrokenQueue(t *testing.T) {
 	w.log.expectErrorsWith(t, "Schedule \"bad\" can't be read, its jobs are not pushed: \"* * * *\": it has 4 fields", "Schedules can't be fired: WRONGTYPE")
 	w.Do("DEL", prefix+"ready_queue:t")
 	until(t, "it is fired", func() bool { w.pass(); return len(w.Queue("t")) == 1 })
-	w.expectReady("t", store.MomentID("a", first))
+	w.expectReady("t", store.OccurrenceID("a", first))
 	w.log.awaitInfo(t, "Schedules can't be fired: over after")
 }
 
@@ -351,7 +351,7 @@ func TestScheduleMovedByAnOldServer(t *testing.T) {
 		return stolen == 3 && len(w.Queue("t")) > 150
 	})
 	for i, got := range w.Queue("t")[:150] {
-		if want := store.MomentID("a", first.Add(time.Duration(i)*40*time.Millisecond)); got != want {
+		if want := store.OccurrenceID("a", first.Add(time.Duration(i)*40*time.Millisecond)); got != want {
 			t.Fatalf("job %d is %s, want %s", i, got, want)
 		}
 	}
@@ -388,7 +388,7 @@ func expectOccurrences(t *testing.T, w *world, name string, first time.Time, eve
 	}
 	occurrences := int(s.Next.Sub(first) / every)
 	for i := range occurrences {
-		switch seen[store.MomentID(name, first.Add(time.Duration(i)*every))] {
+		switch seen[store.OccurrenceID(name, first.Add(time.Duration(i)*every))] {
 		case 0:
 		case 1:
 			jobs++
@@ -430,7 +430,7 @@ func TestSchedulesGoByRedisClock(t *testing.T) {
 	}
 	var half []string
 	for now := at; now.Before(at.Add(48 * time.Hour)); now = now.Add(30 * time.Minute) {
-		half = append(half, store.MomentID("often", now))
+		half = append(half, store.OccurrenceID("often", now))
 	}
 	if got := f.Queue("u"); !slices.Equal(got, half) {
 		t.Errorf("got %v, want %v", got, half)
@@ -498,7 +498,7 @@ func TestChangedScheduleKeepsWhatIsOverdue(t *testing.T) {
 			check(t, server.Pass(t.Context()))
 			var want []string
 			for _, of := range c.want {
-				want = append(want, store.MomentID("a", at(of)))
+				want = append(want, store.OccurrenceID("a", at(of)))
 			}
 			if got := redistest.On(t, m.Addr()).Queue("t"); !slices.Equal(got, want) {
 				t.Errorf("its jobs are %v, want %v", got, want)
@@ -524,7 +524,7 @@ func TestRightsOfSchedules(t *testing.T) {
 	w.SetUser(redistest.Rights(t, "daemon"))
 	w.server = New(w.UserPool(), w.options())
 	check(t, w.server.Pass(t.Context()))
-	w.expectReady("t", store.MomentID("a", first))
+	w.expectReady("t", store.OccurrenceID("a", first))
 	w.server = New(w.pool(), w.options())
 	if b := w.scheduled("b"); !b.Due.Equal(moved) {
 		t.Errorf("the other is %+v", b)
@@ -542,7 +542,7 @@ func TestPassFiresBehind(t *testing.T) {
 	s := aSchedule("a", "@every 1h")
 	s.Overlap = store.OverlapFollow
 	first := w.schedule(s, -3*time.Hour-time.Second)
-	job := store.MomentID("a", first.Add(3*time.Hour))
+	job := store.OccurrenceID("a", first.Add(3*time.Hour))
 	again := func() {
 		t.Helper()
 		got := w.scheduled("a")
@@ -559,7 +559,7 @@ func TestPassFiresBehind(t *testing.T) {
 	if got := w.scheduled("a"); got.Ran != 2 || got.NotRun != (store.NotRun{Late: 3, Overlapped: 1}) || got.LastID != job {
 		t.Errorf("then it is %+v", got)
 	}
-	_, err := w.store().Ack([]store.Held{held}).Do(t.Context())
+	_, err := w.store().Ack([]store.LeaseRef{held}).Do(t.Context())
 	check(t, err)
 	w.expectReady("t", job)
 	if info, _ := w.log.lines(); mention(info, fmt.Sprintf("Schedule has fired, Topic: t, IDs: [%s]", job)) != 2 {
@@ -588,7 +588,7 @@ func TestFollowWithoutRights(t *testing.T) {
 		w.server = New(w.pool(), w.options())
 	}
 	passWith(redistest.Rights(t, "daemon") + " -pttl")
-	w.expectReady("t", store.MomentID("b", other))
+	w.expectReady("t", store.OccurrenceID("b", other))
 	if got := w.scheduled("a"); got.Ran != was.Ran || !got.Next.Equal(was.Next) || !got.Due.After(was.Due) {
 		t.Errorf("it is %+v", got)
 	}

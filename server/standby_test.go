@@ -220,7 +220,7 @@ func TestStandbyRepairsSchedules(t *testing.T) {
 	w.Do("ZREM", prefix+"job_pool", id)
 	w.Do("LPUSH", prefix+"ready_queue:"+store.ScheduleTopic, id)
 	until(t, "it is fired", func() bool { says(); return len(w.Queue("t")) > 0 })
-	w.expectReady("t", store.MomentID("a", first))
+	w.expectReady("t", store.OccurrenceID("a", first))
 	if !w.mover().standby.other.Load() {
 		t.Error("the other server was forgotten meanwhile, so this shows nothing")
 	}
@@ -234,7 +234,7 @@ func TestPassFiresWhatItRepairs(t *testing.T) {
 	w.Do("ZREM", prefix+"job_pool", store.ScheduleID("a"))
 	w.Do("LPUSH", prefix+"ready_queue:"+store.ScheduleTopic, store.ScheduleID("a"))
 	check(t, w.server.Pass(t.Context()))
-	w.expectReady("t", store.MomentID("a", first))
+	w.expectReady("t", store.OccurrenceID("a", first))
 	w.expectReady(store.ScheduleTopic)
 }
 

@@ -77,19 +77,19 @@ func (m *mover) sweepDead() *sweep {
 	if age < 0 {
 		age = never
 	}
-	var at store.DeadPlace
+	var at store.DeadPosition
 	return &sweep{
 		turn: deadTurn, outages: m.outages, failing: "Old dead letters cannot be dropped", remind: true,
 		page: func(ctx context.Context, first bool) (bool, error) {
 			if first {
-				at = store.DeadPlace{}
+				at = store.DeadPosition{}
 			}
 			dropped, next, err := m.store.ExpireDead(ctx, age, max(m.options.DeadMax, 0), at)
 			for _, d := range dropped {
 				logJobs(m.log, slog.LevelInfo, fmt.Sprintf("Dead letters dropped, %d too old or too many", len(d.IDs)), d.Topic, d.IDs)
 			}
 			at = next
-			return next != store.DeadPlace{}, err
+			return next != store.DeadPosition{}, err
 		},
 	}
 }
@@ -116,17 +116,17 @@ func (m *mover) sweepLayout() *sweep {
 
 // sweepTopics checks the known topics, and drops entries of ready queues that have no job.
 func (m *mover) sweepTopics() *sweep {
-	var at, dead store.Place
+	var at, dead store.Position
 	var known bool // all known topics are swept; topics with dead letters are next
 	var uncounted []store.Uncounted
 	return &sweep{
 		turn: topicsTurn, outages: m.outages, failing: "Ready queues and known topics cannot be swept; jobs are moved all the same",
 		page: func(ctx context.Context, first bool) (bool, error) {
 			if first {
-				at, dead, known, uncounted = store.Place{}, store.Place{}, false, nil
+				at, dead, known, uncounted = store.Position{}, store.Position{}, false, nil
 			}
 			if len(uncounted) > 0 { // one page of the pool at a time
-				more, err := m.store.Count(&uncounted[0]).Do(ctx)
+				more, err := m.store.AssignSlots(&uncounted[0]).Do(ctx)
 				if !more || err != nil {
 					uncounted = uncounted[1:]
 				}
@@ -135,7 +135,7 @@ func (m *mover) sweepTopics() *sweep {
 			if known {
 				var err error
 				dead, err = m.store.RegisterDead(ctx, dead)
-				return dead != store.Place{} && err == nil, err
+				return dead != store.Position{} && err == nil, err
 			}
 			swept, err := m.store.Sweep(ctx, at)
 			for _, stale := range swept.Gone {

@@ -17,7 +17,7 @@ func (c *call) obstacle(ctx context.Context, topic string) string {
 	if p, err := c.paused(ctx, topic); err == nil && p != nil {
 		parts = append(parts, "the topic is paused"+pauseText(*p))
 	}
-	if t, err := c.countsOf(ctx, topic); err == nil && t.Held > 0 {
+	if t, err := c.countsOf(ctx, topic); err == nil && t.Throttled > 0 {
 		parts = append(parts, "its limit has been reached ("+useText(t)+")")
 	} else if err == nil && t.Untagged > 0 {
 		parts = append(parts, untaggedText(t))

@@ -25,7 +25,7 @@ const topic = "topic"
 // scripts runs each script of the store once and checks its effect.
 var scripts = []line{
 	{"ack", func(s *stage) {
-		s.allDone(s.store.Ack([]store.Held{s.reserved("a")}))
+		s.allDone(s.store.Ack([]store.LeaseRef{s.reserved("a")}))
 		s.expectStored("a", "")
 	}},
 	{"adopt", func(s *stage) {
@@ -78,14 +78,14 @@ var scripts = []line{
 	{"expire_dead", func(s *stage) {
 		s.letter("a")
 		redistest.Until(s, "the dead letter is too old", func() bool {
-			expired, _, err := s.store.ExpireDead(s.Context(), time.Millisecond, 0, store.DeadPlace{})
+			expired, _, err := s.store.ExpireDead(s.Context(), time.Millisecond, 0, store.DeadPosition{})
 			check(s, err)
 			return len(expired) == 1
 		})
 		s.expectStored("a", "")
 	}},
 	{"extend", func(s *stage) {
-		longer := &store.Extension{Held: s.reserved("a"), Lease: 2 * time.Hour}
+		longer := &store.Extension{LeaseRef: s.reserved("a"), Lease: 2 * time.Hour}
 		before := s.expectStored("a", "reserved").Due
 		s.allDone(s.store.Extend([]*store.Extension{longer}))
 		if end := s.expectStored("a", "reserved").Due; end.Sub(before) < 30*time.Minute || end.UnixMicro() != longer.End {
@@ -94,18 +94,18 @@ var scripts = []line{
 	}},
 	{"fire", func(s *stage) {
 		scheduled := s.scheduled("a", -time.Second)
-		occurrence := store.FiredMoment{At: scheduled.Next, What: store.MomentRan, Due: scheduled.Next}
+		occurrence := store.FiredOccurrence{At: scheduled.Next, What: store.OccurrenceRan, Due: scheduled.Next}
 		next := scheduled.Next.Add(time.Hour)
-		fired, err := s.store.Fire([]store.Firing{{Scheduled: scheduled, Upcoming: next, Moments: []store.FiredMoment{occurrence}}}, next, time.Second).Do(s.Context())
+		fired, err := s.store.Fire([]store.Firing{{Scheduled: scheduled, Upcoming: next, Occurrences: []store.FiredOccurrence{occurrence}}}, next, time.Second).Do(s.Context())
 		expect(s, "what is fired", fired.Fired, err, []store.Fired{{Done: true, Ran: 1}})
-		s.expectStored(store.MomentID("a", scheduled.Next), "ready")
+		s.expectStored(store.OccurrenceID("a", scheduled.Next), "ready")
 		s.expectStored(scheduled.ID, "waiting")
 	}},
 	{"forecast", func(s *stage) {
 		s.reserved("reserved")
 		s.stored("a", time.Hour)
 		_, counts, err := s.store.Forecast(s.Context(), time.Time{}, []int64{0, 60_000, 7_200_000})
-		expect(s, "what falls due", counts, err, []store.DueCount{{}, {Entries: 2, Looked: 2, Leases: 1}})
+		expect(s, "what falls due", counts, err, []store.DueCount{{}, {Entries: 2, Read: 2, Leases: 1}})
 	}},
 	{"group", func(s *stage) {
 		for i, want := range []store.Told{{Did: store.DidCreate}, {Did: store.DidAdd}} {
@@ -267,8 +267,8 @@ var scripts = []line{
 	}},
 	{"register_dead", func(s *stage) {
 		s.letter("a")
-		next, err := s.store.RegisterDead(s.Context(), store.Place{})
-		expect(s, "where to go on", next, err, store.Place{})
+		next, err := s.store.RegisterDead(s.Context(), store.Position{})
+		expect(s, "where to go on", next, err, store.Position{})
 	}},
 	{"rehearse", func(s *stage) {
 		rehearsed, err := s.store.Rehearse("no job").Do(s.Context())
@@ -312,7 +312,7 @@ var scripts = []line{
 		expect(s, "how many are popped", len(popped.Jobs), err, 1)
 	}},
 	{"retry", func(s *stage) {
-		s.allDone(s.store.Retry([]store.GivenBack{{Held: s.reserved("a"), Delay: time.Hour, Error: "why"}}))
+		s.allDone(s.store.Retry([]store.Returned{{LeaseRef: s.reserved("a"), Delay: time.Hour, Error: "why"}}))
 		if job := s.expectStored("a", "waiting"); job.Error != "why" {
 			s.Errorf("its error is %q", job.Error)
 		}
@@ -390,7 +390,7 @@ var scripts = []line{
 			_, err := s.store.Get(s.Context(), "a")
 			return errors.Is(err, store.ErrNotFound)
 		})
-		swept, err := s.store.Sweep(s.Context(), store.Place{})
+		swept, err := s.store.Sweep(s.Context(), store.Position{})
 		expect(s, "the queues with entries of no job", len(swept.Gone), err, 1)
 	}},
 	{"take_slots", func(s *stage) {
@@ -451,7 +451,7 @@ func (s *stage) readSchedule(name string) store.Scheduled {
 }
 
 // reserved stores a job and reserves it for an hour.
-func (s *stage) reserved(id string) store.Held {
+func (s *stage) reserved(id string) store.LeaseRef {
 	s.Helper()
 	s.stored(id, 0)
 	popped, err := s.store.Reserve(store.Wanted{Topics: []string{topic}, N: 1}, store.Reservation{Lease: time.Hour}).Do(s.Context())
@@ -459,7 +459,7 @@ func (s *stage) reserved(id string) store.Held {
 	if len(popped.Jobs) != 1 || popped.Jobs[0].ID != id {
 		s.Fatalf("reserved %+v, want %s", popped.Jobs, id)
 	}
-	return store.Held{Topic: topic, ID: id, Token: popped.Leases[0].Token}
+	return store.LeaseRef{Topic: topic, ID: id, Token: popped.Leases[0].Token}
 }
 
 func (s *stage) putInTransit(id string) store.Transit {
@@ -472,7 +472,7 @@ func (s *stage) putInTransit(id string) store.Transit {
 // letter stores a dead letter.
 func (s *stage) letter(id string) {
 	s.Helper()
-	s.allDone(s.store.Bury([]store.Burial{{Held: s.reserved(id), Reason: "reason"}}))
+	s.allDone(s.store.Bury([]store.Burial{{LeaseRef: s.reserved(id), Reason: "reason"}}))
 }
 
 // allDone makes a call for one job that must succeed.
@@ -505,7 +505,7 @@ func (s *stage) expectPage(state, id string) {
 
 func (s *stage) expectLook(waiter string, length int, registered bool) {
 	s.Helper()
-	found, err := store.Look(s.Context(), store.LookAt{Store: s.store, Topics: []string{topic}, Waiter: waiter, Since: []time.Duration{0}})
+	found, err := store.PollAll(s.Context(), store.Poll{Store: s.store, Topics: []string{topic}, Waiter: waiter, Since: []time.Duration{0}})
 	check(s, err)
 	expect(s, "the length of the queue", found[0].Lengths, nil, []int{length})
 	if registered {
@@ -525,7 +525,7 @@ func (s *stage) awaitDue(wanted func(store.DueJobs) bool) (due store.DueJobs) {
 	return due
 }
 
-func (s *stage) beat(id string) (store.Beat, error) {
+func (s *stage) beat(id string) (store.HeartbeatReply, error) {
 	return s.store.Heartbeat(store.ServerState{ID: id, Interval: time.Minute}, -1, 0).Do(s.Context())
 }
 

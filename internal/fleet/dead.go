@@ -155,9 +155,9 @@ func idsOf(letters []store.Summary) []string {
 
 // timePlace is the place before all letters that were buried at that time, and after all earlier ones; the
 // zero time is the beginning.
-func timePlace(at time.Time) store.Place {
+func timePlace(at time.Time) store.Position {
 	if at.IsZero() {
-		return store.Place{}
+		return store.Position{}
 	}
-	return store.Place{At: strconv.FormatFloat(float64(at.UnixMicro())/1000, 'f', 3, 64)}
+	return store.Position{At: strconv.FormatFloat(float64(at.UnixMicro())/1000, 'f', 3, 64)}
 }

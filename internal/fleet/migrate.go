@@ -275,7 +275,7 @@ func (m *migration) putInTransit(ctx context.Context, from *store.Store, call fu
 	}
 	m.Reserved += len(batch.Reserved)
 	m.tell(m.Migrated)
-	return batch.LookedAt, err
+	return batch.Read, err
 }
 
 // MigrateJobs moves jobs with these IDs from old partitions to where they belong, so that
@@ -304,7 +304,7 @@ func (f *Fleet) migrateFrom(ctx context.Context, old *store.Store, ids []string,
 			for _, place := range batch.Reserved {
 				reserved[ids[place]] = true
 			}
-			ids = ids[batch.LookedAt:]
+			ids = ids[batch.Read:]
 		}
 	}
 	return nil

@@ -20,16 +20,16 @@ type migrating struct {
 	*testing.T
 	ctx      context.Context
 	old, now *Fleet
-	jobs     map[string]store.JobInfo // by their IDs, as they were in the layout before
-	held     map[string]store.Held    // those that are reserved
-	ready    map[string][]string      // by the partitions before, in the order in which they are delivered
-	read     time.Time                // when they were read
+	jobs     map[string]store.JobInfo  // by their IDs, as they were in the layout before
+	held     map[string]store.LeaseRef // those that are reserved
+	ready    map[string][]string       // by the partitions before, in the order in which they are delivered
+	read     time.Time                 // when they were read
 }
 
 func newMigrating(t *testing.T, b *backend, l Layout, jobs int) *migrating {
 	t.Helper()
 	b.do(t, "FLUSHALL")
-	m := &migrating{backend: b, T: t, ctx: t.Context(), jobs: map[string]store.JobInfo{}, held: map[string]store.Held{}, ready: map[string][]string{}}
+	m := &migrating{backend: b, T: t, ctx: t.Context(), jobs: map[string]store.JobInfo{}, held: map[string]store.LeaseRef{}, ready: map[string][]string{}}
 	m.old, m.now = Layout{Partitions: l.Previous}.Open(b.Pool(), store.DefaultPrefix), l.Open(b.Pool(), store.DefaultPrefix)
 	for i := range jobs {
 		make := []func(string){m.wait, m.beReady, m.beReady, m.retry, m.reserveOne, m.die}[i%6]
@@ -72,30 +72,30 @@ func (m *migrating) beReady(id string) {
 	m.ready[s.Keys().Prefix()] = append(m.ready[s.Keys().Prefix()], id)
 }
 
-func (m *migrating) reserved(id, topic string) (*store.Store, store.Held) {
+func (m *migrating) reserved(id, topic string) (*store.Store, store.LeaseRef) {
 	m.Helper()
 	s := m.store(id, topic, 0)
 	got := made(m.T, s.Reserve(store.Wanted{Topics: []string{topic}, N: 1}, store.Reservation{Lease: time.Hour}))
 	if len(got.Jobs) != 1 || got.Jobs[0].ID != id {
 		m.Fatalf("reserved %+v, want %s", got, id)
 	}
-	return s, store.Held{Topic: topic, ID: id, Token: got.Leases[0].Token}
+	return s, store.LeaseRef{Topic: topic, ID: id, Token: got.Leases[0].Token}
 }
 
 func (m *migrating) reserveOne(id string) { _, m.held[id] = m.reserved(id, "reserved") }
 
 func (m *migrating) retry(id string) {
 	s, held := m.reserved(id, "retried")
-	made(m.T, s.Retry([]store.GivenBack{{Held: held, Delay: 2 * time.Hour, Error: "the error of " + id}}))
+	made(m.T, s.Retry([]store.Returned{{LeaseRef: held, Delay: 2 * time.Hour, Error: "the error of " + id}}))
 }
 
 func (m *migrating) die(id string) {
 	s, held := m.reserved(id, "dead")
-	made(m.T, s.Bury([]store.Burial{{Held: held, Reason: "the reason of " + id, Error: "its error"}}))
+	made(m.T, s.Bury([]store.Burial{{LeaseRef: held, Reason: "the reason of " + id, Error: "its error"}}))
 }
 
 // expectMoved checks that all jobs but those are where they belong now, and as they were.
-func (m *migrating) expectMoved(but map[string]store.Held) {
+func (m *migrating) expectMoved(but map[string]store.LeaseRef) {
 	m.Helper()
 	for id, was := range m.jobs {
 		is, err := m.now.Of(id).Get(m.ctx, id)
@@ -208,7 +208,7 @@ func TestMigrate(t *testing.T) {
 
 				for id, held := range m.held {
 					where := m.old.Of(id)
-					errs, err := where.Retry([]store.GivenBack{{Held: held, Delay: time.Hour}}).Do(m.ctx)
+					errs, err := where.Retry([]store.Returned{{LeaseRef: held, Delay: time.Hour}}).Do(m.ctx)
 					check(t, errors.Join(append(errs, err)...))
 					m.jobs[id] = made2(t)(where.Get(m.ctx, id))
 				}

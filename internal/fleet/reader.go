@@ -23,7 +23,7 @@ type Reader struct {
 type Found struct {
 	store.Summary
 	*store.Store
-	Place store.Place
+	Place store.Position
 	score float64
 }
 
@@ -56,15 +56,15 @@ func (r *Reader) More(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	r.Looked += page.Looked
+	r.Looked += page.Read
 	p.next.After, p.last = page.Last, foundAt(page.Last)
-	p.begun, p.ended = true, page.Last == store.Place{}
+	p.begun, p.ended = true, page.Last == store.Position{}
 	for i, job := range page.Jobs {
 		if p.ends != nil && p.ends(job) {
 			p.ended = true
 			break
 		}
-		found := foundAt(page.Places[i])
+		found := foundAt(page.Positions[i])
 		found.Summary, found.Store = job, p.Store
 		r.found = append(r.found, found)
 	}
@@ -95,11 +95,11 @@ func (r *Reader) Take() []Found {
 }
 
 // At returns up to where all partitions were read, and whether there is more.
-func (r *Reader) At() (at store.Place, more bool) {
+func (r *Reader) At() (at store.Position, more bool) {
 	if p := r.leastRead(); p != nil {
 		return p.next.After, true
 	}
-	return store.Place{}, false
+	return store.Position{}, false
 }
 
 // leastRead returns the partition that was read least far; nil if all were read to the end.
@@ -125,7 +125,7 @@ func (r *Reader) compare(a, b Found) int {
 	return order
 }
 
-func foundAt(p store.Place) Found {
+func foundAt(p store.Position) Found {
 	score, _ := strconv.ParseFloat(p.At, 64)
 	return Found{Place: p, score: score}
 }

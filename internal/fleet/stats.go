@@ -36,7 +36,7 @@ func (f *Fleet) StatsOf(ctx context.Context, place int, topics []string, late bo
 	all, err := f.Stores[place].Stats(ctx, topics, late)
 	for i := range all.Topics {
 		if t := &all.Topics[i]; f.Layout.excludes(place, t.Limit) {
-			t.Untagged, t.Held = max(t.Ready, 0), 0
+			t.Untagged, t.Throttled = max(t.Ready, 0), 0
 		}
 	}
 	return all, err
@@ -74,9 +74,9 @@ func (s *Sum) Add(part store.Stats) {
 func addCounts(t *store.TopicCounts, part store.TopicCounts) {
 	t.Ready, t.Reserved, t.Dead = Plus(t.Ready, part.Ready), Plus(t.Reserved, part.Reserved), Plus(t.Dead, part.Dead)
 	t.Overdue, t.AtLeast = Longer(t.Overdue, part.Overdue), max(t.AtLeast, part.AtLeast)
-	t.Held, t.Slots, t.Untagged = t.Held+part.Held, t.Slots+part.Slots, t.Untagged+part.Untagged
-	if t.HeldUntil.IsZero() || !part.HeldUntil.IsZero() && part.HeldUntil.Before(t.HeldUntil) {
-		t.HeldUntil = part.HeldUntil
+	t.Throttled, t.Slots, t.Untagged = t.Throttled+part.Throttled, t.Slots+part.Slots, t.Untagged+part.Untagged
+	if t.ThrottledUntil.IsZero() || !part.ThrottledUntil.IsZero() && part.ThrottledUntil.Before(t.ThrottledUntil) {
+		t.ThrottledUntil = part.ThrottledUntil
 	}
 	if t.Limit == (store.Limit{}) {
 		t.Limit = part.Limit

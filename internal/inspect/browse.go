@@ -108,19 +108,19 @@ func (o *Inspector) browse(ctx context.Context, q Query) (Page, error) {
 		return Page{}, err
 	}
 	if len(o.fleet.Stores) > 1 && q.State != Ready {
-		return o.browseMerged(ctx, q, limit, at.Place)
+		return o.browseMerged(ctx, q, limit, at.Position)
 	}
 	var page Page
 	for range browseSteps {
 		found, err := o.fleet.Stores[at.partition].Browse(ctx, store.Browse{
-			Topic: q.Topic, State: q.State, Jobs: limit - len(page.Jobs), Entries: browseStep, Preview: preview, After: at.Place,
+			Topic: q.Topic, State: q.State, Jobs: limit - len(page.Jobs), Entries: browseStep, Preview: preview, After: at.Position,
 		})
 		if err != nil {
 			return Page{}, err
 		}
-		page.Looked += found.Looked
+		page.Looked += found.Read
 		page.Jobs = append(page.Jobs, found.Jobs...)
-		if at.Place = found.Last; at.Place == (store.Place{}) {
+		if at.Position = found.Last; at.Position == (store.Position{}) {
 			if at.partition++; at.partition == len(o.fleet.Stores) {
 				return page, nil
 			}
@@ -135,7 +135,7 @@ func (o *Inspector) browse(ctx context.Context, q Query) (Page, error) {
 
 // browseMerged reads a page of all partitions in one order, behind a place of any of them. Each partition
 // is read at least once, and then the one that holds up the others, at most browseSteps times.
-func (o *Inspector) browseMerged(ctx context.Context, q Query, limit int, after store.Place) (Page, error) {
+func (o *Inspector) browseMerged(ctx context.Context, q Query, limit int, after store.Position) (Page, error) {
 	n := len(o.fleet.Stores)
 	r := o.fleet.Read(store.Browse{
 		Topic: q.Topic, State: q.State, Jobs: min(limit, max(2*limit/n, 10)), Entries: browseStep, Preview: preview, After: after,
@@ -163,7 +163,7 @@ func (o *Inspector) browseMerged(ctx context.Context, q Query, limit int, after 
 // cursor is where a page ends.
 type cursor struct {
 	partition int
-	store.Place
+	store.Position
 }
 
 // String returns the cursor in the form of a Page.
@@ -184,8 +184,8 @@ func parseCursor(text, state string, partitions int) (cursor, error) {
 	if err != nil || partition < 0 || partition >= partitions {
 		return cursor{}, ErrCursor
 	}
-	c := cursor{partition, store.Place{At: parts[1], ID: parts[2]}}
-	if c.Place == (store.Place{}) {
+	c := cursor{partition, store.Position{At: parts[1], ID: parts[2]}}
+	if c.Position == (store.Position{}) {
 		return c, nil // the partition's beginning
 	}
 	if state == Ready {

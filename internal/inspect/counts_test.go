@@ -300,16 +300,16 @@ func TestCountsOfLimits(t *testing.T) {
 			t.Errorf("one slot is free: %+v, want %+v", got, want)
 		}
 		f.reserve("slots", time.Minute)
-		want.Ready, want.Reserved, want.Held, want.Slots = 1, 2, 1, 2
+		want.Ready, want.Reserved, want.Throttled, want.Slots = 1, 2, 1, 2
 		if got := told("slots"); got != want {
 			t.Errorf("no slot is free: %+v, want %+v", got, want)
 		}
-		if got := told("rate"); got.Held != 0 || !got.HeldUntil.IsZero() {
+		if got := told("rate"); got.Throttled != 0 || !got.ThrottledUntil.IsZero() {
 			t.Errorf("the first may begin: %+v", got)
 		}
 		f.reserve("rate", time.Minute)
 		now, got := f.counts().Time, told("rate")
-		if in := got.HeldUntil.Sub(now); got.Held != 2 || got.Slots != 0 || in > time.Hour || in < time.Hour-time.Minute {
+		if in := got.ThrottledUntil.Sub(now); got.Throttled != 2 || got.Slots != 0 || in > time.Hour || in < time.Hour-time.Minute {
 			t.Errorf("the next may begin in %v: %+v", in, got)
 		}
 	})
@@ -320,11 +320,11 @@ func TestLimitsOfPartitionsAddUp(t *testing.T) {
 	soon, late := time.UnixMilli(1000), time.UnixMilli(2000)
 	limit := store.Limit{Concurrency: 9, Rate: 1}
 	sum := fleet.NewSum([]string{"t"})
-	for _, part := range []TopicCounts{{Limit: limit}, {Limit: limit, Held: 1, Slots: 2, HeldUntil: late}, {Limit: limit, Held: 3, Slots: 4, HeldUntil: soon}, {Limit: limit, Slots: 1}} {
+	for _, part := range []TopicCounts{{Limit: limit}, {Limit: limit, Throttled: 1, Slots: 2, ThrottledUntil: late}, {Limit: limit, Throttled: 3, Slots: 4, ThrottledUntil: soon}, {Limit: limit, Slots: 1}} {
 		part.Topic = "t"
 		sum.Add(store.Stats{Topics: []TopicCounts{part}})
 	}
-	if got := sum.Topics[0]; got != (TopicCounts{Topic: "t", Limit: limit, Held: 4, Slots: 7, HeldUntil: soon}) {
+	if got := sum.Topics[0]; got != (TopicCounts{Topic: "t", Limit: limit, Throttled: 4, Slots: 7, ThrottledUntil: soon}) {
 		t.Errorf("the sum is %+v", got)
 	}
 }

@@ -56,9 +56,9 @@ func (o *Inspector) Forecast(ctx context.Context, bounds []time.Duration) ([]Spa
 
 // jobsOf is how many of the entries are jobs that fall due, estimated if not all were examined.
 func jobsOf(c store.DueCount) (jobs int, estimated bool) {
-	if c.Looked >= c.Entries {
+	if c.Read >= c.Entries {
 		return c.Entries - c.Leases, false
 	}
-	share := 1 - float64(c.Leases)/float64(max(c.Looked, 1))
+	share := 1 - float64(c.Leases)/float64(max(c.Read, 1))
 	return int(math.Round(float64(c.Entries) * share)), true
 }

@@ -77,12 +77,12 @@ func sampleOf(ctx context.Context, s *store.Store, sample int) (shares, error) {
 		if err != nil {
 			return shares{}, err
 		}
-		if part.Looked == 0 {
+		if part.Read == 0 {
 			break
 		}
 		entries = part.Entries
-		all.looked += part.Looked
-		all.waiting += part.Looked - part.Leases
+		all.looked += part.Read
+		all.waiting += part.Read - part.Leases
 		for topic, n := range part.Jobs {
 			all.jobs[topic] += n
 		}

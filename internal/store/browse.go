@@ -10,19 +10,19 @@ var browseScript = newScript("browse")
 
 // Browse says which jobs to look at.
 type Browse struct {
-	Topic   string // empty for any, if the state is not ready or dead
-	State   string // waiting, ready, reserved or dead
-	Jobs    int    // at most
-	Entries int    // to look at, at most
-	Preview int    // bytes of a body that are told, at most; 0: nothing is told of bodies
-	Whole   bool   // bodies, errors and reasons are told whole
-	After   Place  // the last one of the page before; zero for none
-	Oldest  bool   // of dead ones, the oldest first
-	Stale   bool   // of dead ones, also entries whose letters are gone, or another topic's
+	Topic   string   // empty for any, if the state is not ready or dead
+	State   string   // waiting, ready, reserved or dead
+	Jobs    int      // at most
+	Entries int      // to look at, at most
+	Preview int      // bytes of a body that are told, at most; 0: nothing is told of bodies
+	Whole   bool     // bodies, errors and reasons are told whole
+	After   Position // the last one of the page before; zero for none
+	Oldest  bool     // of dead ones, the oldest first
+	Stale   bool     // of dead ones, also entries whose letters are gone, or another topic's
 }
 
 // Place is where an entry is: its score, or how many others are to be delivered before it; and its ID.
-type Place struct{ At, ID string }
+type Position struct{ At, ID string }
 
 // Summary is what Browse says of a job, or of a dead letter.
 type Summary struct {
@@ -40,10 +40,10 @@ type Summary struct {
 
 // Page is what Browse has looked at.
 type Page struct {
-	Jobs   []Summary
-	Places []Place // of the jobs
-	Looked int     // entries
-	Last   Place   // of them; zero if there are no more
+	Jobs      []Summary
+	Positions []Position // of the jobs
+	Read      int        // entries
+	Last      Position   // of them; zero if there are no more
 }
 
 // Browse looks at some jobs, in order: the next to fall due or to be delivered first, and of the
@@ -69,12 +69,12 @@ func (s *Store) Browse(ctx context.Context, b Browse) (Page, error) {
 
 func pageOf(state string, reply any) (page Page, err error) {
 	var last []string
-	entries, err := scan(reply, &page.Looked, &last)
+	entries, err := scan(reply, &page.Read, &last)
 	if err != nil {
 		return Page{}, err
 	}
 	if len(last) == 2 {
-		page.Last = Place{last[0], last[1]}
+		page.Last = Position{last[0], last[1]}
 	}
 	for _, entry := range entries {
 		var j Summary
@@ -88,7 +88,7 @@ func pageOf(state string, reply any) (page Page, err error) {
 		if err != nil {
 			return Page{}, err
 		}
-		page.Jobs, page.Places = append(page.Jobs, j), append(page.Places, Place{at, j.ID})
+		page.Jobs, page.Positions = append(page.Jobs, j), append(page.Positions, Position{at, j.ID})
 	}
 	return page, nil
 }

@@ -18,13 +18,13 @@ func TestBrowseOfManyJobs(t *testing.T) {
 		} {
 			look, err := b.Browse(t.Context(), Browse{Topic: "t", State: "ready", Jobs: c.jobs, Entries: c.entries, Preview: c.preview})
 			check(t, err)
-			if len(look.Jobs) != c.told || look.Looked != c.told {
-				t.Errorf("%+v: %d jobs, %d entries", c, len(look.Jobs), look.Looked)
+			if len(look.Jobs) != c.told || look.Read != c.told {
+				t.Errorf("%+v: %d jobs, %d entries", c, len(look.Jobs), look.Read)
 			}
 		}
 		b.seed(t, ghosts("t", 100), ready("a", "t"))
 		look, err := b.Browse(t.Context(), Browse{Topic: "t", State: "ready", Jobs: 10, Entries: 50, Preview: 256})
-		if err != nil || look.Looked != 50 || len(look.Jobs) != 0 || look.Last.At != "49" {
+		if err != nil || look.Read != 50 || len(look.Jobs) != 0 || look.Last.At != "49" {
 			t.Errorf("among ghosts: %+v, %v", look, err)
 		}
 	})

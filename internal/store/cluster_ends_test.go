@@ -38,11 +38,11 @@ func TestKeysThatEndWhileASlotMoves(t *testing.T) {
 			check(t, err)
 		}
 	}
-	reserve := func(t *testing.T, topic string) Held {
+	reserve := func(t *testing.T, topic string) LeaseRef {
 		t.Helper()
 		got, err := s.Reserve(Wanted{Topics: []string{topic}, N: 1}, Reservation{Lease: time.Hour}).Do(ctx)
 		check(t, err)
-		return Held{topic, got.Jobs[0].ID, got.Leases[0].Token}
+		return LeaseRef{topic, got.Jobs[0].ID, got.Leases[0].Token}
 	}
 	begin := func(t *testing.T) {
 		t.Helper()
@@ -87,7 +87,7 @@ func TestKeysThatEndWhileASlotMoves(t *testing.T) {
 		push(t, job("a", "t"), job("c", "t"))
 		held := reserve(t, "t")
 		begin(t)
-		_, err := s.Retry([]GivenBack{{Held: held}, {Held: Held{"t", "b", 1}}}).Do(ctx)
+		_, err := s.Retry([]Returned{{LeaseRef: held}, {LeaseRef: LeaseRef{"t", "b", 1}}}).Do(ctx)
 		end()
 		if err != nil && !slices.Equal(where("a", "t"), []string{"pool", "bucket"}) {
 			t.Errorf("a retry was refused (%v), and is done: %q is where the job is", err, where("a", "t"))
@@ -102,7 +102,7 @@ func TestKeysThatEndWhileASlotMoves(t *testing.T) {
 		push(t, job("a", "t"), job("c", "t"))
 		held := reserve(t, "t")
 		begin(t)
-		s.Retry([]GivenBack{{Held: held}, {Held: Held{"t", "b", 1}}}).Do(ctx) // may be refused
+		s.Retry([]Returned{{LeaseRef: held}, {LeaseRef: LeaseRef{"t", "b", 1}}}).Do(ctx) // may be refused
 		end()
 		slots := from.Strings("ZRANGE", s.keys.Slots("t"), 0, -1)
 		if len(slots) > 0 && !slices.Contains(where("a", "t"), "pool") {
@@ -116,7 +116,7 @@ func TestKeysThatEndWhileASlotMoves(t *testing.T) {
 		from.Do("ZADD", s.keys.DeadLetters("t"), 1, "x")
 		from.Do("HSET", s.keys.DeadLetter("a"), "topic", "t", "body", "old")
 		begin(t)
-		_, err := s.Bury([]Burial{{Held: held, Reason: "w"}, {Held: Held{"t", "b", 1}, Reason: "w"}}).Do(ctx)
+		_, err := s.Bury([]Burial{{LeaseRef: held, Reason: "w"}, {LeaseRef: LeaseRef{"t", "b", 1}, Reason: "w"}}).Do(ctx)
 		end()
 		if err != nil && !slices.Contains(where("a", "t"), "pool") {
 			t.Errorf("a burial was refused (%v), and is done: %q is where the job is", err, where("a", "t"))

@@ -120,7 +120,7 @@ func TestScriptsWhileASlotMoves(t *testing.T) {
 		return err
 	}
 	// seeds put jobs where the calls need them: r and r2 are reserved, f too and has a follower, d is dead, a and b are ready, w and w2 wait, o is due.
-	var held []Held
+	var held []LeaseRef
 	seeds := func(ids ...string) {
 		t.Helper()
 		for _, server := range []*redistest.Server{from, to} {
@@ -139,9 +139,9 @@ func TestScriptsWhileASlotMoves(t *testing.T) {
 		got, err := s.Reserve(Wanted{Topics: []string{"t"}, N: 4}, Reservation{Lease: time.Hour}).Do(ctx)
 		check(t, err)
 		for i, j := range got.Jobs {
-			h := Held{j.Topic, j.ID, got.Leases[i].Token}
+			h := LeaseRef{j.Topic, j.ID, got.Leases[i].Token}
 			if held = append(held, h); j.ID == "d" {
-				check(t, each(s.Bury([]Burial{{Held: h, Reason: "w"}}).Do(ctx)))
+				check(t, each(s.Bury([]Burial{{LeaseRef: h, Reason: "w"}}).Do(ctx)))
 			} else if j.ID == "f" {
 				check(t, each(s.Push([]Delayed{follower("f")}).Do(ctx)))
 			}
@@ -184,14 +184,14 @@ func TestScriptsWhileASlotMoves(t *testing.T) {
 			return err == nil && due == len(slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return id != "o" && id != "s is due" }))
 		})
 	}
-	last := func() Held { return held[len(held)-1] } // f, if that is there
+	last := func() LeaseRef { return held[len(held)-1] } // f, if that is there
 	everybody := []string{"r", "r2", "d", "f", "a", "b", "w", "w2", "o", "g", "full"}
 	fire := func(ctx context.Context) error {
 		read, err := s.SchedulesOf(IDs{[]byte(ScheduleID("s"))}).Do(ctx)
 		if err != nil || len(read.List) == 0 {
 			return err
 		}
-		f := Firing{Scheduled: read.List[0], Upcoming: never.Add(time.Hour), Moments: []FiredMoment{{never, MomentRan, time.Unix(1000, 0)}}}
+		f := Firing{Scheduled: read.List[0], Upcoming: never.Add(time.Hour), Occurrences: []FiredOccurrence{{never, OccurrenceRan, time.Unix(1000, 0)}}}
 		_, err = s.Fire([]Firing{f}, time.Now().Add(time.Minute), time.Second).Do(ctx)
 		return err
 	}
@@ -204,7 +204,7 @@ func TestScriptsWhileASlotMoves(t *testing.T) {
 		},
 		"ack at the limit": func(ctx context.Context) error { return each(s.Ack(held[:1]).Do(ctx)) },
 		"push paused":      func(ctx context.Context) error { return each(s.Push([]Delayed{job("n", "t", 0)}).Do(ctx)) },
-		"retry paused":     func(ctx context.Context) error { return each(s.Retry([]GivenBack{{Held: held[0]}}).Do(ctx)) },
+		"retry paused":     func(ctx context.Context) error { return each(s.Retry([]Returned{{LeaseRef: held[0]}}).Do(ctx)) },
 		"limit":            limit(Limit{Concurrency: 2}),
 		"limit, a rate":    limit(Limit{Rate: 2}),
 		"limit, another":   limit(Limit{Concurrency: 5}),
@@ -247,7 +247,7 @@ func TestScriptsWhileASlotMoves(t *testing.T) {
 			return err
 		},
 		"pop more of several": func(ctx context.Context) error {
-			_, err := s.Pop(Wanted{Topics: []string{"t", "u"}, N: 9, Enter: Enter{Waiter: "me", Always: true}}).Do(ctx)
+			_, err := s.Pop(Wanted{Topics: []string{"t", "u"}, N: 9, Registration: Registration{Waiter: "me", Always: true}}).Do(ctx)
 			return err
 		},
 		"reserve more": func(ctx context.Context) error {
@@ -255,7 +255,7 @@ func TestScriptsWhileASlotMoves(t *testing.T) {
 			return err
 		},
 		"reserve more of several": func(ctx context.Context) error {
-			_, err := s.Reserve(Wanted{Topics: []string{"t", "u"}, N: 9, Enter: Enter{Waiter: "me", Always: true}}, Reservation{}).Do(ctx)
+			_, err := s.Reserve(Wanted{Topics: []string{"t", "u"}, N: 9, Registration: Registration{Waiter: "me", Always: true}}, Reservation{}).Do(ctx)
 			return err
 		},
 		"reserve": func(ctx context.Context) error {
@@ -266,28 +266,30 @@ func TestScriptsWhileASlotMoves(t *testing.T) {
 			_, err := s.Reserve(Wanted{Topics: []string{"u", "t"}, N: 9}, Reservation{}).Do(ctx)
 			return err
 		},
-		"ack":           func(ctx context.Context) error { return each(s.Ack(held[:1]).Do(ctx)) },
-		"ack followed":  func(ctx context.Context) error { return each(s.Ack([]Held{last()}).Do(ctx)) },
-		"bury followed": func(ctx context.Context) error { return each(s.Bury([]Burial{{Held: last(), Reason: "w"}}).Do(ctx)) },
-		"ack two":       func(ctx context.Context) error { return each(s.Ack(held[:2]).Do(ctx)) },
-		"retry":         func(ctx context.Context) error { return each(s.Retry([]GivenBack{{Held: held[0]}}).Do(ctx)) },
+		"ack":          func(ctx context.Context) error { return each(s.Ack(held[:1]).Do(ctx)) },
+		"ack followed": func(ctx context.Context) error { return each(s.Ack([]LeaseRef{last()}).Do(ctx)) },
+		"bury followed": func(ctx context.Context) error {
+			return each(s.Bury([]Burial{{LeaseRef: last(), Reason: "w"}}).Do(ctx))
+		},
+		"ack two": func(ctx context.Context) error { return each(s.Ack(held[:2]).Do(ctx)) },
+		"retry":   func(ctx context.Context) error { return each(s.Retry([]Returned{{LeaseRef: held[0]}}).Do(ctx)) },
 		"retry later": func(ctx context.Context) error {
-			return each(s.Retry([]GivenBack{{Held: held[0], Delay: time.Hour, Error: "e"}}).Do(ctx))
+			return each(s.Retry([]Returned{{LeaseRef: held[0], Delay: time.Hour, Error: "e"}}).Do(ctx))
 		},
 		"retry two": func(ctx context.Context) error {
-			return each(s.Retry([]GivenBack{{Held: held[0]}, {Held: held[1], Delay: time.Hour}}).Do(ctx))
+			return each(s.Retry([]Returned{{LeaseRef: held[0]}, {LeaseRef: held[1], Delay: time.Hour}}).Do(ctx))
 		},
 		"bury": func(ctx context.Context) error {
-			return each(s.Bury([]Burial{{Held: held[0], Reason: "w", Error: "e"}}).Do(ctx))
+			return each(s.Bury([]Burial{{LeaseRef: held[0], Reason: "w", Error: "e"}}).Do(ctx))
 		},
 		"bury two": func(ctx context.Context) error {
-			return each(s.Bury([]Burial{{Held: held[0], Reason: "w"}, {Held: held[1], Reason: "w"}}).Do(ctx))
+			return each(s.Bury([]Burial{{LeaseRef: held[0], Reason: "w"}, {LeaseRef: held[1], Reason: "w"}}).Do(ctx))
 		},
 		"extend two": func(ctx context.Context) error {
-			return each(s.Extend([]*Extension{{Held: held[0], Lease: 2 * time.Hour}, {Held: held[1], Lease: 2 * time.Hour}}).Do(ctx))
+			return each(s.Extend([]*Extension{{LeaseRef: held[0], Lease: 2 * time.Hour}, {LeaseRef: held[1], Lease: 2 * time.Hour}}).Do(ctx))
 		},
 		"extend": func(ctx context.Context) error {
-			return each(s.Extend([]*Extension{{Held: held[0], Lease: 2 * time.Hour}}).Do(ctx))
+			return each(s.Extend([]*Extension{{LeaseRef: held[0], Lease: 2 * time.Hour}}).Do(ctx))
 		},
 		"remove ready":     func(ctx context.Context) error { return each(s.Remove("a").Do(ctx)) },
 		"remove waiting":   func(ctx context.Context) error { return each(s.Remove("w").Do(ctx)) },
@@ -301,7 +303,7 @@ func TestScriptsWhileASlotMoves(t *testing.T) {
 			_, err := s.DropDead(ctx, "t", []string{"d"}, time.Now().Add(time.Hour))
 			return err
 		},
-		"expire dead": func(ctx context.Context) error { _, _, err := s.ExpireDead(ctx, 0, 0, DeadPlace{}); return err },
+		"expire dead": func(ctx context.Context) error { _, _, err := s.ExpireDead(ctx, 0, 0, DeadPosition{}); return err },
 		"move": func(ctx context.Context) error {
 			far := time.Now().Add(2 * time.Hour)
 			_, err := s.Move(Batch{Topic: "t", IDs: IDs{[]byte("w")}}, far, far, far.Add(5*time.Second)).Do(ctx)
@@ -323,8 +325,8 @@ func TestScriptsWhileASlotMoves(t *testing.T) {
 		"group again": func(ctx context.Context) error { return each(s.Push([]Delayed{toGroup("g", 0)}).Do(ctx)) },
 		"group ready": func(ctx context.Context) error { return each(s.Push([]Delayed{toGroup("full", 2)}).Do(ctx)) },
 		"purge":       func(ctx context.Context) error { _, _, err := s.Purge(ctx, "t", 100); return err },
-		"sweep":       func(ctx context.Context) error { _, err := s.Sweep(ctx, Place{}); return err },
-		"dead topics": func(ctx context.Context) error { _, err := s.RegisterDead(ctx, Place{}); return err },
+		"sweep":       func(ctx context.Context) error { _, err := s.Sweep(ctx, Position{}); return err },
+		"dead topics": func(ctx context.Context) error { _, err := s.RegisterDead(ctx, Position{}); return err },
 	}
 	// with are what else is seeded.
 	with := map[string][]string{

@@ -59,8 +59,8 @@ func topicIDsOf(reply []any) (list []TopicIDs) {
 
 // DeadPlace is how far calls of ExpireDead have got: behind which topic, and when the first of
 // them was made. The zero one is the beginning.
-type DeadPlace struct {
-	Place
+type DeadPosition struct {
+	Position
 	began string
 }
 
@@ -68,7 +68,7 @@ type DeadPlace struct {
 // most of a topic (0 is no limit), the oldest first. It looks at some topics; the next call goes on
 // at next, which is zero when all is done. With an error of Redis that concerns some topics only,
 // next and expired are right all the same.
-func (s *Store) ExpireDead(ctx context.Context, maxAge time.Duration, most int, from DeadPlace) (expired []TopicIDs, next DeadPlace, err error) {
+func (s *Store) ExpireDead(ctx context.Context, maxAge time.Duration, most int, from DeadPosition) (expired []TopicIDs, next DeadPosition, err error) {
 	args := append(arguments(6, s.keys.DeadTopics()), milliseconds(maxAge), most, maxExpired, from.At, from.ID, from.began)
 	var why string
 	expired, err = newCall(s, expireDeadScript, args, func(reply any) ([]TopicIDs, error) {
@@ -76,7 +76,7 @@ func (s *Store) ExpireDead(ctx context.Context, maxAge time.Duration, most int, 
 		return topicIDsOf(rest), err
 	}).Do(ctx)
 	if next.At == "" {
-		next = DeadPlace{}
+		next = DeadPosition{}
 	}
 	return expired, next, cmp.Or(err, reason(why))
 }

@@ -29,7 +29,7 @@ func testDeadPages(t *testing.T, b *backend) {
 		t.Helper()
 		q := Browse{Topic: "t", State: "dead", Jobs: 2, Entries: 10, Whole: true}
 		if after >= 0 {
-			q.After = Place{strconv.Itoa(1000 + after), strconv.Itoa(after)}
+			q.After = Position{strconv.Itoa(1000 + after), strconv.Itoa(after)}
 		}
 		got, err := b.Browse(t.Context(), q)
 		if err != nil || !reflect.DeepEqual(got.Jobs, want) {

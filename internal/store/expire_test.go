@@ -23,8 +23,8 @@ func (b *backend) died(t *testing.T, topic, id string, ago time.Duration) {
 // calls that took.
 func (b *backend) expireAll(t *testing.T, maxAge time.Duration, most int) (ids []string, calls int) {
 	t.Helper()
-	var at DeadPlace
-	for begins := true; begins || at != (DeadPlace{}); begins = false {
+	var at DeadPosition
+	for begins := true; begins || at != (DeadPosition{}); begins = false {
 		if calls++; calls > 10000 {
 			t.Fatal("it does not end")
 		}
@@ -147,8 +147,8 @@ func TestExpireDeadEnds(t *testing.T) {
 			b.died(t, fmt.Sprint("old", i), fmt.Sprint("o", i), time.Hour)
 		}
 		b.died(t, "t", "a0", time.Hour)
-		var at DeadPlace
-		for call := 1; call == 1 || at != (DeadPlace{}); call++ {
+		var at DeadPosition
+		for call := 1; call == 1 || at != (DeadPosition{}); call++ {
 			if call > 10 {
 				t.Fatal("it does not end")
 			}
@@ -182,8 +182,8 @@ func TestExpireDeadOfBrokenTopics(t *testing.T) {
 		if most > 0 {
 			age = 100 * time.Hour
 		}
-		expired, next, err := user.ExpireDead(context.Background(), age, most, DeadPlace{})
-		if next != (DeadPlace{}) || !Refused(err) {
+		expired, next, err := user.ExpireDead(context.Background(), age, most, DeadPosition{})
+		if next != (DeadPosition{}) || !Refused(err) {
 			t.Errorf("dead_max %d: next is %+v, error %v, want one of a missing permission", most, next, err)
 		}
 		var got []string

@@ -22,7 +22,7 @@ func (b *backend) follow(t *testing.T, delay time.Duration) Outcome {
 }
 
 // heldX is x, reserved in the last attempt that it has.
-func (b *backend) heldX(t *testing.T) Held {
+func (b *backend) heldX(t *testing.T) LeaseRef {
 	t.Helper()
 	b.seed(t, ready("x", "t"), field("x", "options", "1 0 3600000"))
 	held, _ := b.hold(t, "t", time.Hour)
@@ -47,22 +47,24 @@ func (b *backend) fields(t *testing.T, key string) string {
 // ends are how a job that is reserved ends, and its follower begins.
 var ends = map[string]struct {
 	over bool // its lease, before that
-	end  func(t *testing.T, b *backend, held Held)
+	end  func(t *testing.T, b *backend, held LeaseRef)
 	dies bool
 }{
-	"acked":  {false, func(t *testing.T, b *backend, held Held) { check(t, made(t, b.Ack([]Held{held}))[0]) }, false},
-	"buried": {false, func(t *testing.T, b *backend, held Held) { check(t, made(t, b.Bury([]Burial{{held, "why", ""}}))[0]) }, true},
-	"tried for the last time": {false, func(t *testing.T, b *backend, held Held) {
-		if errs := made(t, b.Retry([]GivenBack{{Held: held}})); errs[0] != ErrExhausted {
+	"acked": {false, func(t *testing.T, b *backend, held LeaseRef) { check(t, made(t, b.Ack([]LeaseRef{held}))[0]) }, false},
+	"buried": {false, func(t *testing.T, b *backend, held LeaseRef) {
+		check(t, made(t, b.Bury([]Burial{{held, "why", ""}}))[0])
+	}, true},
+	"tried for the last time": {false, func(t *testing.T, b *backend, held LeaseRef) {
+		if errs := made(t, b.Retry([]Returned{{LeaseRef: held}})); errs[0] != ErrExhausted {
 			t.Errorf("retry: %v", errs[0])
 		}
 	}, true},
-	"out of attempts": {true, func(t *testing.T, b *backend, held Held) {
+	"out of attempts": {true, func(t *testing.T, b *backend, held LeaseRef) {
 		if got := b.reserve(t, 1, Reservation{}, "t"); len(got.Jobs) > 0 || len(got.Deferred) > 0 {
 			t.Errorf("reserved %+v", got)
 		}
 	}, true},
-	"popped": {true, func(t *testing.T, b *backend, held Held) {
+	"popped": {true, func(t *testing.T, b *backend, held LeaseRef) {
 		if job, stale, err := b.pop(t.Context(), []string{"t"}); job.Body != "body of x" || len(stale) > 0 || err != nil {
 			t.Errorf("popped %+v, %v, %v", job, stale, err)
 		}
@@ -140,10 +142,10 @@ func TestFollowerStays(t *testing.T) {
 			name string
 			do   func()
 		}{
-			{"extended", func() { made(t, b.Extend([]*Extension{{Held: held, Lease: 20 * time.Hour}})) }},
-			{"tried again", func() { made(t, b.Retry([]GivenBack{{Held: held, Error: "e"}})) }},
+			{"extended", func() { made(t, b.Extend([]*Extension{{LeaseRef: held, Lease: 20 * time.Hour}})) }},
+			{"tried again", func() { made(t, b.Retry([]Returned{{LeaseRef: held, Error: "e"}})) }},
 			{"reserved again", again},
-			{"released", func() { made(t, b.Retry([]GivenBack{{Held: held, Refund: true}})) }},
+			{"released", func() { made(t, b.Retry([]Returned{{LeaseRef: held, Refund: true}})) }},
 			{"reserved again", again},
 			{"rescheduled", func() { check(t, b.Reschedule(t.Context(), "x", 0)) }},
 			{"reserved again", again},
@@ -156,7 +158,7 @@ func TestFollowerStays(t *testing.T) {
 				t.Fatalf("%s: %+v, %v", step.name, job, err)
 			}
 		}
-		made(t, b.Ack([]Held{held}))
+		made(t, b.Ack([]LeaseRef{held}))
 		if job, err := b.Get(t.Context(), "x"); err != nil || job.Body != "new" {
 			t.Errorf("in the end: %+v, %v", job, err)
 		}
@@ -204,7 +206,7 @@ func TestNothingToFollow(t *testing.T) {
 		held := b.heldX(t)
 		b.follow(t, 0)
 		b.do(t, "HSET", "delayer:job_bucket:x", "next", "what is this?")
-		check(t, made(t, b.Ack([]Held{held}))[0])
+		check(t, made(t, b.Ack([]LeaseRef{held}))[0])
 		b.expect(t, redistest.State{})
 	})
 }
@@ -223,9 +225,9 @@ func TestFollowInABatch(t *testing.T) {
 		if want := []Told{{Did: DidFollow}, {Did: DidReplace}, {Did: DidFollow}, {Did: DidCreate}}; !slices.Equal(told, want) {
 			t.Errorf("did %v, want %v", told, want)
 		}
-		var list []Held
+		var list []LeaseRef
 		for i, job := range held.Jobs {
-			list = append(list, Held{job.Topic, job.ID, held.Leases[i].Token})
+			list = append(list, LeaseRef{job.Topic, job.ID, held.Leases[i].Token})
 		}
 		made(t, b.Ack(list))
 		b.expect(t, redistest.State{Pool: []string{"w", "z"}, Ready: map[string][]string{"u": {"x", "y"}},
@@ -305,7 +307,7 @@ func TestFollowerIsAnnounced(t *testing.T) {
 		held := b.heldX(t)
 		b.follow(t, delay)
 		b.do(t, "ZADD", b.keys.Waiting("new topic"), 1, "c")
-		lines := b.monitor(t, func() { made(t, b.Ack([]Held{held})) })
+		lines := b.monitor(t, func() { made(t, b.Ack([]LeaseRef{held})) })
 		var woken, announced []string
 		for _, line := range lines {
 			woken = append(woken, published(line, "delayer:wake:c")...)

@@ -16,7 +16,7 @@ var (
 
 // DueCount is how many entries of the pool fall due in a span of time. Some of those that were
 // looked at are leases; where all were, the rest are jobs.
-type DueCount struct{ Entries, Looked, Leases int }
+type DueCount struct{ Entries, Read, Leases int }
 
 // Forecast counts what falls due from a time on, now if that is zero, between each two of the
 // bounds, in ms. It may count the first spans only, the first one at least. It returns the time.
@@ -30,7 +30,7 @@ func (s *Store) Forecast(ctx context.Context, from time.Time, bounds []int64) (t
 		rest, err := scan(reply, &ms)
 		for err == nil && len(rest) >= 3 {
 			var c DueCount
-			rest, err = redis.Scan(rest, &c.Entries, &c.Looked, &c.Leases)
+			rest, err = redis.Scan(rest, &c.Entries, &c.Read, &c.Leases)
 			counts = append(counts, c)
 		}
 		if err == nil && len(counts) == 0 {
@@ -67,7 +67,7 @@ func (s *Store) CountDue(ctx context.Context, spans []Seconds) (now int64, count
 // Sample is what some entries of the pool are.
 type Sample struct {
 	Entries int            // of the whole pool
-	Looked  int            // how many were looked at
+	Read    int            // how many were looked at
 	Leases  int            // how many of these are leases
 	Jobs    map[string]int // how many of the others are jobs of which topic; "" of those that are none
 }
@@ -78,7 +78,7 @@ func (s *Store) Sample(ctx context.Context, sample, before, count int) (Sample, 
 	args := append(arguments(4, s.jobPool), sample, before, count, rand.Int32())
 	return newCall(s, sampleScript, args, func(reply any) (Sample, error) {
 		of := Sample{Jobs: map[string]int{}}
-		rest, err := scan(reply, &of.Entries, &of.Looked, &of.Leases)
+		rest, err := scan(reply, &of.Entries, &of.Read, &of.Leases)
 		for err == nil && len(rest) >= 2 {
 			var topic string
 			var jobs int

@@ -64,7 +64,7 @@ func (s *Store) addToGroups(jobs []Delayed, mode string) *Call[[]error] {
 			ofAll(errs)
 		}
 		if !known {
-			s.recent.enter(jobs, errs)
+			s.recent.remember(jobs, errs)
 		}
 		return errs, nil
 	})

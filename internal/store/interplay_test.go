@@ -15,7 +15,7 @@ func TestSlotWakesWhoWaits(t *testing.T) {
 	sub := b.subscribed(t, time.Minute, channel, b.keys.Wake("first"))
 	expectEvents(t, sub, heard(channel), heard(b.keys.Wake("first")))
 	ask := func(waiter string) Popped {
-		return made(t, b.Reserve(Wanted{Topics: []string{"t"}, N: 1, Enter: Enter{Waiter: waiter}}, Reservation{}))
+		return made(t, b.Reserve(Wanted{Topics: []string{"t"}, N: 1, Registration: Registration{Waiter: waiter}}, Reservation{}))
 	}
 	ask("first")
 	ask("second") // both wait for jobs
@@ -29,8 +29,8 @@ func TestSlotWakesWhoWaits(t *testing.T) {
 	if len(got.Jobs) != 1 {
 		t.Fatalf("%+v", got)
 	}
-	made(t, b.Ack([]Held{{"t", got.Jobs[0].ID, got.Leases[0].Token}})) // and leaves
-	if waits := b.standing(t, "t"); len(waits) > 0 {                   // whoever is woken is taken out in the same script
+	made(t, b.Ack([]LeaseRef{{"t", got.Jobs[0].ID, got.Leases[0].Token}})) // and leaves
+	if waits := b.standing(t, "t"); len(waits) > 0 {                       // whoever is woken is taken out in the same script
 		t.Errorf("there are a job and a free slot, and nobody has woken %q", waits)
 	}
 }
@@ -44,8 +44,8 @@ func TestRateAfterClockWasPutBack(t *testing.T) {
 	at := fmt.Sprintf("%.0f", (b.clock(t)+3600)*1e6) // what the clock of before has left
 	b.do(t, "HSET", "delayer:limits", "t", "-1 100000 1 "+at+" 0 0 10 1 ")
 	got := b.reserve(t, 1, Reservation{Lease: time.Hour}, "t")
-	if len(got.Jobs) == 0 && got.Held[0] > time.Second {
-		t.Errorf("of a topic with 10 a second the next job is held back for %v", got.Held)
+	if len(got.Jobs) == 0 && got.Throttled[0] > time.Second {
+		t.Errorf("of a topic with 10 a second the next job is held back for %v", got.Throttled)
 	}
 }
 
@@ -64,7 +64,7 @@ func TestFollowerIsKept(t *testing.T) {
 	check(t, b.push(ctx, Job{"a", "t", "b"}, Due{}, 10*time.Minute, Replace))
 	got := b.reserve(t, 1, Reservation{Lease: 10 * time.Minute}, "t")
 	check(t, b.push(ctx, Job{"a", "t", "follower"}, Due{}, 15*time.Minute, Follow))
-	made(t, b.Retry([]GivenBack{{Held: Held{"t", "a", got.Leases[0].Token}}}))
+	made(t, b.Retry([]Returned{{LeaseRef: LeaseRef{"t", "a", got.Leases[0].Token}}}))
 	ttl := time.Duration(b.do(t, "PTTL", "delayer:job_bucket:a").(int64)) * time.Millisecond
 	if ttl < 14*time.Minute {
 		t.Errorf("the follower was to be kept for 15m, and goes with its job in %v", ttl)
@@ -170,19 +170,21 @@ func TestFeaturesAtMaxmemory(t *testing.T) {
 	}
 	for _, limit := range []Limit{{}, {Concurrency: 2, Rate: 1e6, Burst: 10}} {
 		for _, followed := range []bool{false, true} {
-			for what, end := range map[string]func(h Held) ([]error, error){
-				"ack":   func(h Held) ([]error, error) { return b.Ack([]Held{h}).Do(ctx) },
-				"retry": func(h Held) ([]error, error) { return b.Retry([]GivenBack{{Held: h, Error: "e"}}).Do(ctx) },
-				"later": func(h Held) ([]error, error) {
-					return b.Retry([]GivenBack{{Held: h, Error: "e", Delay: time.Hour}}).Do(ctx)
+			for what, end := range map[string]func(h LeaseRef) ([]error, error){
+				"ack":   func(h LeaseRef) ([]error, error) { return b.Ack([]LeaseRef{h}).Do(ctx) },
+				"retry": func(h LeaseRef) ([]error, error) { return b.Retry([]Returned{{LeaseRef: h, Error: "e"}}).Do(ctx) },
+				"later": func(h LeaseRef) ([]error, error) {
+					return b.Retry([]Returned{{LeaseRef: h, Error: "e", Delay: time.Hour}}).Do(ctx)
 				},
-				"release": func(h Held) ([]error, error) { return b.Retry([]GivenBack{{Held: h, Refund: true}}).Do(ctx) },
-				"extend": func(h Held) ([]error, error) {
-					return b.Extend([]*Extension{{Held: h, Lease: 2 * time.Hour}}).Do(ctx)
+				"release": func(h LeaseRef) ([]error, error) { return b.Retry([]Returned{{LeaseRef: h, Refund: true}}).Do(ctx) },
+				"extend": func(h LeaseRef) ([]error, error) {
+					return b.Extend([]*Extension{{LeaseRef: h, Lease: 2 * time.Hour}}).Do(ctx)
 				},
-				"bury": func(h Held) ([]error, error) { return b.Bury([]Burial{{Held: h, Reason: "r", Error: "e"}}).Do(ctx) },
-				"pop after release": func(h Held) ([]error, error) {
-					if errs, err := b.Retry([]GivenBack{{Held: h, Refund: true}}).Do(ctx); err != nil {
+				"bury": func(h LeaseRef) ([]error, error) {
+					return b.Bury([]Burial{{LeaseRef: h, Reason: "r", Error: "e"}}).Do(ctx)
+				},
+				"pop after release": func(h LeaseRef) ([]error, error) {
+					if errs, err := b.Retry([]Returned{{LeaseRef: h, Refund: true}}).Do(ctx); err != nil {
 						return errs, err
 					}
 					job, _, err := b.pop(ctx, []string{"t"})
@@ -202,7 +204,7 @@ func TestFeaturesAtMaxmemory(t *testing.T) {
 				if got := b.reserve(t, 1, Reservation{Lease: time.Hour}, "t"); len(got.Jobs) != 1 {
 					t.Errorf("%s: reserve %+v", name, got)
 				}
-				errs, err := end(Held{"t", h.Jobs[0].ID, h.Leases[0].Token})
+				errs, err := end(LeaseRef{"t", h.Jobs[0].ID, h.Leases[0].Token})
 				one(name, errs, err)
 				free()
 				if followed && (what == "ack" || what == "bury" || what == "pop after release") {
@@ -237,7 +239,7 @@ func TestSweepOfAnUnreadableLimit(t *testing.T) {
 	if _, err := b.Reserve(Wanted{Topics: []string{"t"}, N: 1}, Reservation{}).Do(t.Context()); err == nil {
 		t.Fatal("it is reserved")
 	}
-	_, err := b.Sweep(t.Context(), Place{})
+	_, err := b.Sweep(t.Context(), Position{})
 	check(t, err)
 	if got, err := b.Reserve(Wanted{Topics: []string{"t"}, N: 1}, Reservation{}).Do(t.Context()); err == nil {
 		t.Errorf("what was refused is given now: %+v", got.Jobs)
@@ -252,9 +254,9 @@ func TestAppointmentsOfThoseWhoLeft(t *testing.T) {
 	b.reserve(t, 250, Reservation{}, "t")
 	var last time.Duration
 	for i := range 1000 {
-		got := made(t, b.Reserve(Wanted{Topics: []string{"t"}, N: 1, Enter: Enter{Waiter: fmt.Sprint(i)}}, Reservation{}))
-		if got.Held != nil {
-			last = max(last, got.Held[0])
+		got := made(t, b.Reserve(Wanted{Topics: []string{"t"}, N: 1, Registration: Registration{Waiter: fmt.Sprint(i)}}, Reservation{}))
+		if got.Throttled != nil {
+			last = max(last, got.Throttled[0])
 		}
 	}
 	if last > 6*time.Second {

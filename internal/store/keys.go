@@ -46,8 +46,8 @@ func (k Keys) Slots(topic string) string { return k.prefix + "slots:" + topic }
 // Uncounted is the hash of the topics with reserved jobs that may have no slots, see limit.lua: topic, and when its limit was set (Unix µs).
 func (k Keys) Uncounted() string { return k.prefix + "uncounted" }
 
-// HeldBack is the zset of the clients that wait until one of the topic's slots is free, each scored by the Unix time in µs since when.
-func (k Keys) HeldBack(topic string) string { return k.prefix + "held_back:" + topic }
+// Throttled is the zset of the clients that wait until one of the topic's slots is free, each scored by the Unix time in µs since when.
+func (k Keys) Throttled(topic string) string { return k.prefix + "held_back:" + topic }
 
 // Topics is the zset of the topics that are known, scored by the Unix time in seconds at which
 // one was last seen in use: a job of it was pushed or moved.

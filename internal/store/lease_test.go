@@ -26,23 +26,23 @@ func TestEndsOfLeasesAreAnnounced(t *testing.T) {
 	own := func(id string, ttr time.Duration) []command {
 		return append(ready(id, "t"), field(id, "options", fmt.Sprintf("0 %d 604800000", ttr.Milliseconds()))...)
 	}
-	reserve := func(lease time.Duration) func(Held) {
-		return func(Held) { b.reserve(t, 9, Reservation{Lease: lease}, "t") }
+	reserve := func(lease time.Duration) func(LeaseRef) {
+		return func(LeaseRef) { b.reserve(t, 9, Reservation{Lease: lease}, "t") }
 	}
-	extend := func(lease time.Duration) func(Held) {
-		return func(held Held) {
-			made(t, b.Extend([]*Extension{{Held: held, Lease: lease}}))
+	extend := func(lease time.Duration) func(LeaseRef) {
+		return func(held LeaseRef) {
+			made(t, b.Extend([]*Extension{{LeaseRef: held, Lease: lease}}))
 		}
 	}
-	retry := func(delay time.Duration) func(Held) {
-		return func(held Held) {
-			made(t, b.Retry([]GivenBack{{Held: held, Delay: delay}}))
+	retry := func(delay time.Duration) func(LeaseRef) {
+		return func(held LeaseRef) {
+			made(t, b.Retry([]Returned{{LeaseRef: held, Delay: delay}}))
 		}
 	}
 	for _, c := range []struct {
 		name string
 		seed [][]command
-		call func(Held)
+		call func(LeaseRef)
 		want time.Duration // 0: nothing is said
 	}{
 		{"the next", [][]command{ready("a", "t"), waits("w", "t", 50*second), waits("overdue", "t", -5*second)}, reserve(20 * time.Second), 20 * time.Second},
@@ -81,12 +81,12 @@ func published(line, channel string) []string {
 func TestGivenBackIsAnnounced(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)
-	for _, r := range []GivenBack{{}, {Refund: true}} {
+	for _, r := range []Returned{{}, {Refund: true}} {
 		b.seed(t, ready("a", "t"), ready("b", "t"))
-		r.Held, _ = b.hold(t, "t", time.Minute)
+		r.LeaseRef, _ = b.hold(t, "t", time.Minute)
 		b.do(t, "ZADD", b.keys.Waiting("t"), 1, "c")
 		got := b.told(t, "delayer:wake:c", func() {
-			made(t, b.Retry([]GivenBack{r}))
+			made(t, b.Retry([]Returned{r}))
 		})
 		if fmt.Sprint(got) != "[2 t]" {
 			t.Errorf("%+v: told %q, want [2 t]", r, got)
@@ -111,13 +111,13 @@ func TestJobOutlivesItsLease(t *testing.T) {
 		held, _ := b.hold(t, "t", time.Second)
 		left(time.Second+seen, "reserved")
 		extend := func(lease time.Duration) {
-			made(t, b.Extend([]*Extension{{Held: held, Lease: lease}}))
+			made(t, b.Extend([]*Extension{{LeaseRef: held, Lease: lease}}))
 		}
 		extend(1000 * time.Second)
 		left(1000*time.Second+seen, "extended")
 		extend(30 * time.Second)
 		left(30*time.Second+seen, "shortened")
-		made(t, b.Retry([]GivenBack{{Held: held}}))
+		made(t, b.Retry([]Returned{{LeaseRef: held}}))
 		left(lifetime, "given back")
 		for range 3 {
 			_, lease := b.hold(t, "t", 30*time.Millisecond)
@@ -226,19 +226,19 @@ func (b *backend) moveAsOld(t *testing.T, id, topic string) {
 // all its attempts, and what the former push had said is forgotten. One that nobody pushed anew keeps
 // its count, whatever has become of its lifetime.
 func TestOldPushBeginsAnew(t *testing.T) {
-	given := func(verb string) func(b *backend, t *testing.T, held Held) {
-		return func(b *backend, t *testing.T, held Held) {
+	given := func(verb string) func(b *backend, t *testing.T, held LeaseRef) {
+		return func(b *backend, t *testing.T, held LeaseRef) {
 			check(t, b.settleAs(t, verb, held))
 		}
 	}
-	befores := map[string]func(b *backend, t *testing.T, held Held){
-		"reserved": func(*backend, *testing.T, Held) {},
+	befores := map[string]func(b *backend, t *testing.T, held LeaseRef){
+		"reserved": func(*backend, *testing.T, LeaseRef) {},
 		"extended": given("extend"),
 		"retried":  given("retry"),
-		"rescheduled": func(b *backend, t *testing.T, held Held) {
+		"rescheduled": func(b *backend, t *testing.T, held LeaseRef) {
 			check(t, b.Reschedule(t.Context(), "a", time.Hour))
 		},
-		"rescheduled while it waits for a retry": func(b *backend, t *testing.T, held Held) {
+		"rescheduled while it waits for a retry": func(b *backend, t *testing.T, held LeaseRef) {
 			given("retry")(b, t, held)
 			check(t, b.Reschedule(t.Context(), "a", time.Hour))
 		},

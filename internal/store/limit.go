@@ -67,35 +67,35 @@ func (s *Store) SetLimit(ctx context.Context, topic string, l Limit, part Share)
 	if err != nil || mark == "" {
 		return err
 	}
-	return s.takeSlots(ctx, Uncounted{Topic: topic, Mark: mark})
+	return s.assignAllSlots(ctx, Uncounted{Topic: topic, Mark: mark})
 }
 
 // Uncounted is a topic with reserved jobs that may have no slots, because its Concurrency was set after they were reserved. Redis keeps
 // the Mark until all of them have been counted.
 type Uncounted struct {
 	Topic, Mark string
-	At          Place // how far Count has come
+	At          Position // how far Count has come
 }
 
 // takeSlots gives slots to all of the topic's reserved jobs.
-func (s *Store) takeSlots(ctx context.Context, u Uncounted) error {
+func (s *Store) assignAllSlots(ctx context.Context, u Uncounted) error {
 	p, err := s.Pipeline(ctx)
 	if err != nil {
 		return err
 	}
 	defer p.Close()
 	for more := true; more && err == nil; {
-		more, err = s.Count(&u).On(ctx, p)
+		more, err = s.AssignSlots(&u).On(ctx, p)
 	}
 	return err
 }
 
 // Count gives slots to some of the topic's reserved jobs, and reports whether there may be more of them.
-func (s *Store) Count(u *Uncounted) *Call[bool] {
+func (s *Store) AssignSlots(u *Uncounted) *Call[bool] {
 	args := append(arguments(4, s.jobPool), u.Topic, u.At.At, u.At.ID, u.Mark)
 	return newCall(s, takeSlotsScript, args, func(reply any) (bool, error) {
 		_, err := scan(reply, &u.At.At, &u.At.ID)
-		return u.At != Place{}, err
+		return u.At != Position{}, err
 	})
 }
 

@@ -18,14 +18,14 @@ func TestRandomLimit(t *testing.T) {
 		b.seed(t)
 		most := 1 + r.IntN(3)
 		b.limitTo(t, Limit{Concurrency: most})
-		held := map[string]Held{}
+		held := map[string]LeaseRef{}
 		id := func() string { return fmt.Sprint("j", r.IntN(6)) }
 		topic := func() string { return []string{"t", "t", "t", "u"}[r.IntN(4)] }
-		any := func() (Held, bool) {
+		any := func() (LeaseRef, bool) {
 			for _, h := range held {
 				return h, true
 			}
-			return Held{}, false
+			return LeaseRef{}, false
 		}
 		var did []string
 		for range 40 {
@@ -45,24 +45,24 @@ func TestRandomLimit(t *testing.T) {
 				got := b.reserve(t, 1+r.IntN(3), Reservation{Lease: lease}, tp)
 				what = fmt.Sprint("reserve ", tp, " ", lease, " ", len(got.Jobs))
 				for i, j := range got.Jobs {
-					held[j.ID] = Held{j.Topic, j.ID, got.Leases[i].Token}
+					held[j.ID] = LeaseRef{j.Topic, j.ID, got.Leases[i].Token}
 				}
 			case 6:
 				if some {
 					what = "ack " + h.ID
-					made(t, b.Ack([]Held{h}))
+					made(t, b.Ack([]LeaseRef{h}))
 					delete(held, h.ID)
 				}
 			case 7:
 				if some {
 					what = "retry " + h.ID
-					made(t, b.Retry([]GivenBack{{Held: h, Delay: []time.Duration{0, time.Hour}[r.IntN(2)], Refund: r.IntN(2) == 0, MaxAttempts: r.IntN(3)}}))
+					made(t, b.Retry([]Returned{{LeaseRef: h, Delay: []time.Duration{0, time.Hour}[r.IntN(2)], Refund: r.IntN(2) == 0, MaxAttempts: r.IntN(3)}}))
 					delete(held, h.ID)
 				}
 			case 8:
 				if some {
 					what = "bury " + h.ID
-					made(t, b.Bury([]Burial{{Held: h, Reason: "r"}}))
+					made(t, b.Bury([]Burial{{LeaseRef: h, Reason: "r"}}))
 					delete(held, h.ID)
 				}
 			case 9:
@@ -76,7 +76,7 @@ func TestRandomLimit(t *testing.T) {
 			case 11:
 				if some { // longer only
 					what = "extend " + h.ID
-					made(t, b.Extend([]*Extension{{Held: h, Lease: 2 * time.Hour}}))
+					made(t, b.Extend([]*Extension{{LeaseRef: h, Lease: 2 * time.Hour}}))
 				}
 			case 12:
 				i := id()
@@ -172,18 +172,18 @@ func TestRandomWaiters(t *testing.T) {
 		most := 1 + r.IntN(2)
 		b.limitTo(t, Limit{Concurrency: most})
 		paused := false
-		held := []Held{}
+		held := []LeaseRef{}
 		n := 0
 		var did []string
 		gone := map[string]bool{} // has no caller: it is busy with its job
 		ask := func(c string) {
 			gone[c] = false
-			got := made(t, b.Reserve(Wanted{Topics: []string{"t"}, N: 1, Enter: Enter{Waiter: c}}, Reservation{Lease: time.Hour}))
+			got := made(t, b.Reserve(Wanted{Topics: []string{"t"}, N: 1, Registration: Registration{Waiter: c}}, Reservation{Lease: time.Hour}))
 			for i, j := range got.Jobs {
-				held = append(held, Held{j.Topic, j.ID, got.Leases[i].Token})
+				held = append(held, LeaseRef{j.Topic, j.ID, got.Leases[i].Token})
 			}
 			gone[c] = len(got.Jobs) > 0 && r.IntN(3) > 0
-			did = append(did, fmt.Sprint(c, " asks, gets ", len(got.Jobs), " held ", got.Held))
+			did = append(did, fmt.Sprint(c, " asks, gets ", len(got.Jobs), " held ", got.Throttled))
 		}
 		stands := func() (all []string) {
 			for _, key := range []string{"waiting:t", "held_back:t", "paused_waiting:t"} {
@@ -212,17 +212,17 @@ func TestRandomWaiters(t *testing.T) {
 				switch r.IntN(4) {
 				case 0:
 					did = append(did, "release")
-					made(t, b.Retry([]GivenBack{{Held: h, Refund: true}}))
+					made(t, b.Retry([]Returned{{LeaseRef: h, Refund: true}}))
 				case 1:
 					did = append(did, "follow, ack")
 					check(t, b.push(ctx, Job{h.ID, "t", "f"}, Due{}, time.Hour, Follow))
-					made(t, b.Ack([]Held{h}))
+					made(t, b.Ack([]LeaseRef{h}))
 				case 2:
 					did = append(did, "remove")
 					b.remove(ctx, h.ID)
 				default:
 					did = append(did, "ack")
-					made(t, b.Ack([]Held{h}))
+					made(t, b.Ack([]LeaseRef{h}))
 				}
 			case op == 5:
 				did = append(did, "pop")

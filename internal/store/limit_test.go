@@ -16,19 +16,19 @@ func (b *backend) limitTo(t *testing.T, l Limit) {
 }
 
 // expectReserved reserves up to n jobs of t, and fails unless it gets so many, and is told to come back as wanted.
-func (b *backend) expectReserved(t *testing.T, n, want int, held time.Duration) []Held {
+func (b *backend) expectReserved(t *testing.T, n, want int, held time.Duration) []LeaseRef {
 	t.Helper()
 	got := b.reserve(t, n, Reservation{Lease: time.Hour}, "t")
 	var is time.Duration
-	if got.Held != nil {
-		is = got.Held[0]
+	if got.Throttled != nil {
+		is = got.Throttled[0]
 	}
 	if len(got.Jobs) != want || is != held {
 		t.Fatalf("%d of %d jobs are reserved, held %v; want %d, held %v", len(got.Jobs), n, is, want, held)
 	}
-	var list []Held
+	var list []LeaseRef
 	for i, job := range got.Jobs {
-		list = append(list, Held{job.Topic, job.ID, got.Leases[i].Token})
+		list = append(list, LeaseRef{job.Topic, job.ID, got.Leases[i].Token})
 	}
 	return list
 }
@@ -50,26 +50,30 @@ func TestSlotsOfEndedLeases(t *testing.T) {
 			}
 		}
 	}
-	for name, end := range map[string]func(b *backend, h Held) func(*testing.T){
-		"ack":  func(b *backend, h Held) func(*testing.T) { return one(b.Ack([]Held{h})) },
-		"bury": func(b *backend, h Held) func(*testing.T) { return one(b.Bury([]Burial{{Held: h, Reason: "why"}})) },
-		"retry": func(b *backend, h Held) func(*testing.T) {
-			return one(b.Retry([]GivenBack{{Held: h, Delay: time.Hour}}))
+	for name, end := range map[string]func(b *backend, h LeaseRef) func(*testing.T){
+		"ack": func(b *backend, h LeaseRef) func(*testing.T) { return one(b.Ack([]LeaseRef{h})) },
+		"bury": func(b *backend, h LeaseRef) func(*testing.T) {
+			return one(b.Bury([]Burial{{LeaseRef: h, Reason: "why"}}))
 		},
-		"release": func(b *backend, h Held) func(*testing.T) { return one(b.Retry([]GivenBack{{Held: h, Refund: true}})) },
-		"remove":  func(b *backend, h Held) func(*testing.T) { return one(b.Remove(h.ID)) },
-		"reschedule": func(b *backend, h Held) func(*testing.T) {
+		"retry": func(b *backend, h LeaseRef) func(*testing.T) {
+			return one(b.Retry([]Returned{{LeaseRef: h, Delay: time.Hour}}))
+		},
+		"release": func(b *backend, h LeaseRef) func(*testing.T) {
+			return one(b.Retry([]Returned{{LeaseRef: h, Refund: true}}))
+		},
+		"remove": func(b *backend, h LeaseRef) func(*testing.T) { return one(b.Remove(h.ID)) },
+		"reschedule": func(b *backend, h LeaseRef) func(*testing.T) {
 			return func(t *testing.T) { check(t, b.Reschedule(t.Context(), h.ID, time.Hour)) }
 		},
-		"push": func(b *backend, h Held) func(*testing.T) {
+		"push": func(b *backend, h LeaseRef) func(*testing.T) {
 			return func(t *testing.T) {
 				check(t, b.push(t.Context(), Job{h.ID, "t", "anew"}, Due{After: time.Hour}, time.Hour, Replace))
 			}
 		},
-		"set aside": func(b *backend, h Held) func(*testing.T) {
+		"set aside": func(b *backend, h LeaseRef) func(*testing.T) {
 			return func(t *testing.T) { made(t, b.PutInTransit([]string{h.ID}, true)) }
 		},
-		"its end, and a move": func(b *backend, h Held) func(*testing.T) {
+		"its end, and a move": func(b *backend, h LeaseRef) func(*testing.T) {
 			return func(t *testing.T) {
 				b.do(t, "ZADD", "delayer:job_pool", "1000000.123457", h.ID)
 				b.do(t, "ZADD", "delayer:slots:t", "1000000.123457", h.ID)
@@ -120,7 +124,7 @@ func TestSlotOfAShorterLease(t *testing.T) {
 		b.seed(t, readyOf(2)...)
 		b.limitTo(t, Limit{Concurrency: 1})
 		held := b.expectReserved(t, 1, 1, 0)
-		made(t, b.Extend([]*Extension{{Held: held[0], Lease: time.Millisecond}}))
+		made(t, b.Extend([]*Extension{{LeaseRef: held[0], Lease: time.Millisecond}}))
 		redistest.Until(t, "the lease is over", func() bool {
 			return len(b.reserve(t, 1, Reservation{}, "t").Jobs) == 1
 		})
@@ -152,8 +156,8 @@ func TestLimitBehindStaleEntries(t *testing.T) {
 					b.do(t, "RPUSH", "delayer:ready_queue:t", fmt.Sprint("stale", i))
 				}
 				b.limitTo(t, limit)
-				if got := b.reserve(t, 3, Reservation{Lease: time.Hour}, "t"); len(got.Jobs) != 1 || got.Held == nil {
-					t.Errorf("%d jobs are reserved, held %v", len(got.Jobs), got.Held)
+				if got := b.reserve(t, 3, Reservation{Lease: time.Hour}, "t"); len(got.Jobs) != 1 || got.Throttled == nil {
+					t.Errorf("%d jobs are reserved, held %v", len(got.Jobs), got.Throttled)
 				}
 			})
 		})
@@ -170,16 +174,16 @@ func TestHeldBackForLong(t *testing.T) {
 			channel := b.keys.Wake("me")
 			sub := b.subscribed(t, time.Minute, channel)
 			expectEvents(t, sub, heard(channel))
-			got := made(t, b.Reserve(Wanted{Topics: []string{"t"}, N: 2, Enter: Enter{Waiter: "me"}}, Reservation{}))
-			if len(got.Jobs) != 1 || !got.Entered {
+			got := made(t, b.Reserve(Wanted{Topics: []string{"t"}, N: 2, Registration: Registration{Waiter: "me"}}, Reservation{}))
+			if len(got.Jobs) != 1 || !got.Registered {
 				t.Fatalf("%+v", got)
 			}
 			const in = time.Hour - 250*time.Millisecond // this one might have begun so much before
-			if off := got.Held[0] - in; off.Abs() > time.Millisecond {
-				t.Errorf("the next begins in %v, want %v", got.Held[0], in)
+			if off := got.Throttled[0] - in; off.Abs() > time.Millisecond {
+				t.Errorf("the next begins in %v, want %v", got.Throttled[0], in)
 			}
 			b.limitTo(t, l)
-			if n := b.do(t, "EXISTS", b.Keys().HeldBack("t"), "delayer:waiting:t"); n != int64(0) {
+			if n := b.do(t, "EXISTS", b.Keys().Throttled("t"), "delayer:waiting:t"); n != int64(0) {
 				t.Fatal("nobody was woken")
 			}
 			expectEvents(t, sub, told(channel, "1 t"))
@@ -193,11 +197,11 @@ func TestTooEarlyStandsNowhere(t *testing.T) {
 		b.seed(t, readyOf(3)...)
 		b.limitTo(t, Limit{Concurrency: 2, Rate: 1})
 		b.expectReserved(t, 1, 1, 0)
-		got := made(t, b.Reserve(Wanted{Topics: []string{"t"}, N: 1, Enter: Enter{Waiter: "me"}}, Reservation{}))
-		if len(got.Jobs) != 0 || got.Held[0] <= 0 || got.Held[0] > time.Second {
+		got := made(t, b.Reserve(Wanted{Topics: []string{"t"}, N: 1, Registration: Registration{Waiter: "me"}}, Reservation{}))
+		if len(got.Jobs) != 0 || got.Throttled[0] <= 0 || got.Throttled[0] > time.Second {
 			t.Errorf("%+v", got)
 		}
-		if waits := b.With(t).Strings("ZRANGE", b.Keys().HeldBack("t"), 0, -1); len(waits) > 0 {
+		if waits := b.With(t).Strings("ZRANGE", b.Keys().Throttled("t"), 0, -1); len(waits) > 0 {
 			t.Errorf("held back are %q", waits)
 		}
 	})
@@ -226,7 +230,7 @@ func TestTakenSlotsAreTold(t *testing.T) {
 			t.Helper()
 			stats, err := b.Stats(t.Context(), []string{"t"}, false)
 			check(t, err)
-			if got := stats.Topics[0]; got.Limit != limit || got.Slots != taken || got.Held != held {
+			if got := stats.Topics[0]; got.Limit != limit || got.Slots != taken || got.Throttled != held {
 				t.Errorf("%+v, want %d slots taken and %d jobs held back", got, taken, held)
 			}
 		}
@@ -280,22 +284,22 @@ func TestLimitOfTheRate(t *testing.T) {
 	b, _ := onRedis(t)
 	b.seed(t, readyOf(250)...)
 	b.limitTo(t, Limit{Rate: 100, Burst: 5})
-	if got := b.reserve(t, 250, Reservation{}, "t"); len(got.Jobs) != 5+100/4 || got.Held == nil {
-		t.Fatalf("%d begin at once, held %v", len(got.Jobs), got.Held)
+	if got := b.reserve(t, 250, Reservation{}, "t"); len(got.Jobs) != 5+100/4 || got.Throttled == nil {
+		t.Fatalf("%d begin at once, held %v", len(got.Jobs), got.Throttled)
 	}
 	began := b.clock(t)
 	var last time.Duration
 	for i := range 10 {
-		got := made(t, b.Reserve(Wanted{Topics: []string{"t"}, N: 1, Enter: Enter{Waiter: fmt.Sprint(i)}}, Reservation{}))
+		got := made(t, b.Reserve(Wanted{Topics: []string{"t"}, N: 1, Registration: Registration{Waiter: fmt.Sprint(i)}}, Reservation{}))
 		passed := time.Duration((b.clock(t) - began) * float64(time.Second))
 		if len(got.Jobs) > int(passed/(10*time.Millisecond))+1 {
 			t.Fatalf("%d begin within %v", len(got.Jobs), passed)
 		}
 		if len(got.Jobs) == 0 {
-			if got.Held[0] <= 0 || got.Held[0] <= last-passed {
-				t.Errorf("waiter %d is to come back in %v, and the one before in %v", i, got.Held, last)
+			if got.Throttled[0] <= 0 || got.Throttled[0] <= last-passed {
+				t.Errorf("waiter %d is to come back in %v, and the one before in %v", i, got.Throttled, last)
 			}
-			last = got.Held[0] + passed
+			last = got.Throttled[0] + passed
 		}
 	}
 	b.limitTo(t, Limit{Rate: 1000})
@@ -335,22 +339,22 @@ func TestHeldBack(t *testing.T) {
 	expectEvents(t, sub, heard(channels[0]), heard(channels[1]))
 	held := b.expectReserved(t, 1, 1, 0)
 	ask := func(waiter string) Popped {
-		return made(t, b.Reserve(Wanted{Topics: []string{"t"}, N: 1, Enter: Enter{Waiter: waiter}}, Reservation{}))
+		return made(t, b.Reserve(Wanted{Topics: []string{"t"}, N: 1, Registration: Registration{Waiter: waiter}}, Reservation{}))
 	}
 	for _, waiter := range []string{"first", "second"} {
-		if got := ask(waiter); len(got.Jobs) > 0 || !got.Entered {
+		if got := ask(waiter); len(got.Jobs) > 0 || !got.Registered {
 			t.Fatalf("%+v", got)
 		}
 	}
 	check(t, b.push(t.Context(), Job{"more", "t", "b"}, Due{}, time.Hour, Replace)) // wakes nobody
 	made(t, b.Ack(held))
 	expectEvents(t, sub, told(channels[0], "3 t"))
-	if waits := b.With(t).Strings("ZRANGE", b.Keys().HeldBack("t"), 0, -1); !slices.Equal(waits, []string{"second"}) {
+	if waits := b.With(t).Strings("ZRANGE", b.Keys().Throttled("t"), 0, -1); !slices.Equal(waits, []string{"second"}) {
 		t.Errorf("held back are %q", waits)
 	}
 	got := ask("first")
 	b.do(t, "DEL", b.Keys().ReadyQueue("t"))
-	made(t, b.Ack([]Held{{"t", got.Jobs[0].ID, got.Leases[0].Token}}))
+	made(t, b.Ack([]LeaseRef{{"t", got.Jobs[0].ID, got.Leases[0].Token}}))
 	if waits := b.standing(t, "t"); !slices.Equal(waits, []string{"second"}) {
 		t.Errorf("waiting are %q", waits)
 	}
@@ -362,7 +366,7 @@ func TestManyAreHeldBack(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		hold := func(n int) {
 			for i := range n {
-				b.do(t, "ZADD", b.Keys().HeldBack("t"), i, fmt.Sprint("gone", i))
+				b.do(t, "ZADD", b.Keys().Throttled("t"), i, fmt.Sprint("gone", i))
 			}
 		}
 		left := func(key string) int64 { return b.do(t, "ZCARD", key).(int64) }
@@ -371,13 +375,13 @@ func TestManyAreHeldBack(t *testing.T) {
 		held := b.expectReserved(t, 1, 1, 0)
 		hold(101)
 		made(t, b.Ack(held))
-		if n := left(b.Keys().HeldBack("t")); n != 1 {
+		if n := left(b.Keys().Throttled("t")); n != 1 {
 			t.Errorf("a slot is free: %d are held back, want 1", n)
 		}
-		b.do(t, "DEL", b.Keys().ReadyQueue("t"), b.Keys().HeldBack("t"))
+		b.do(t, "DEL", b.Keys().ReadyQueue("t"), b.Keys().Throttled("t"))
 		hold(1001)
 		b.limitTo(t, Limit{})
-		if n, waiting := left(b.Keys().HeldBack("t")), left("delayer:waiting:t"); n != 1 || waiting != 1000 {
+		if n, waiting := left(b.Keys().Throttled("t")), left("delayer:waiting:t"); n != 1 || waiting != 1000 {
 			t.Errorf("the limit is ended: %d are held back, want 1, and %d wait, want 1000", n, waiting)
 		}
 		if ms := b.do(t, "PTTL", "delayer:waiting:t").(int64); ms <= 0 || ms > time.Hour.Milliseconds() {
@@ -470,12 +474,12 @@ func TestSweepKeepsLimits(t *testing.T) {
 		b.limitTo(t, Limit{Concurrency: 1})
 		b.expectReserved(t, 1, 1, 0)
 		b.do(t, "HSET", "delayer:reserved", "t", 1)
-		_, err := b.Sweep(t.Context(), Place{})
+		_, err := b.Sweep(t.Context(), Position{})
 		check(t, err)
 		b.expectReserved(t, 1, 0, Woken)
 		b.do(t, "ZADD", "delayer:topics", 1000, "t")
 		b.do(t, "DEL", "delayer:job_pool", "delayer:ready_queue:t", "delayer:reserved")
-		_, err = b.Sweep(t.Context(), Place{})
+		_, err = b.Sweep(t.Context(), Position{})
 		check(t, err)
 		if known, err := b.IsKnown(t.Context(), "t"); !known || err != nil {
 			t.Errorf("a topic with a limit is forgotten: %v", err)
@@ -493,8 +497,8 @@ func TestLimitAtMaxmemory(t *testing.T) {
 	held := b.expectReserved(t, 5, 2, Woken)
 	b.expectReserved(t, 1, 0, Woken)
 	made(t, b.Ack(held))
-	if got := b.reserve(t, 5, Reservation{}, "t"); len(got.Jobs) != 1 || got.Held == nil || got.Held[0] < 59*time.Minute {
-		t.Errorf("%d jobs are reserved, held %v", len(got.Jobs), got.Held)
+	if got := b.reserve(t, 5, Reservation{}, "t"); len(got.Jobs) != 1 || got.Throttled == nil || got.Throttled[0] < 59*time.Minute {
+		t.Errorf("%d jobs are reserved, held %v", len(got.Jobs), got.Throttled)
 	}
 	b.do(t, "CONFIG", "SET", "maxmemory", "0")
 	if s := b.With(t).State(); len(s.Slots["t"]) != 1 || s.Counts["t"] != "1" {
@@ -518,7 +522,7 @@ func TestLimitAfterRedisForgot(t *testing.T) {
 		}
 		b.do(t, "DEL", "delayer:slots:t")
 		b.do(t, "DEL", "delayer:reserved")
-		_, err := b.Sweep(t.Context(), Place{})
+		_, err := b.Sweep(t.Context(), Position{})
 		check(t, err)
 		made(t, b.Ack(again))
 		b.expectReserved(t, 5, 2, Woken)
@@ -540,15 +544,15 @@ func TestSweepCountsWhatIsReserved(t *testing.T) {
 	if err := b.user().Store.limitTo(t.Context(), Limit{Concurrency: 3}); !Refused(err) {
 		t.Fatalf("error %v, want one that Refused knows", err)
 	}
-	swept, err := b.Sweep(t.Context(), Place{})
+	swept, err := b.Sweep(t.Context(), Position{})
 	check(t, err)
 	for i := range swept.Uncounted {
 		for more := true; more; {
-			more = made(t, b.Count(&swept.Uncounted[i]))
+			more = made(t, b.AssignSlots(&swept.Uncounted[i]))
 		}
 	}
 	b.expectReserved(t, 3, 0, Woken)
-	if again, err := b.Sweep(t.Context(), Place{}); err != nil || len(again.Uncounted) > 0 {
+	if again, err := b.Sweep(t.Context(), Position{}); err != nil || len(again.Uncounted) > 0 {
 		t.Errorf("the next sweep: %+v, %v", again, err)
 	}
 	if keys := b.With(t).Strings("KEYS", "delayer:uncounted"); len(keys) > 0 {
@@ -563,10 +567,10 @@ func TestCountOfAnEndedLimit(t *testing.T) {
 		b.expectReserved(t, 2, 2, 0)
 		b.limitTo(t, Limit{Concurrency: 2})
 		b.do(t, "HSET", "delayer:uncounted", "t", "2")
-		if more := made(t, b.Count(&Uncounted{Topic: "t", Mark: "1"})); more {
+		if more := made(t, b.AssignSlots(&Uncounted{Topic: "t", Mark: "1"})); more {
 			t.Error("it goes on")
 		}
-		if swept, err := b.Sweep(t.Context(), Place{}); err != nil || !slices.Equal(swept.Uncounted, []Uncounted{{Topic: "t", Mark: "2"}}) {
+		if swept, err := b.Sweep(t.Context(), Position{}); err != nil || !slices.Equal(swept.Uncounted, []Uncounted{{Topic: "t", Mark: "2"}}) {
 			t.Errorf("the sweep finds %+v, %v", swept.Uncounted, err)
 		}
 		b.limitTo(t, Limit{})

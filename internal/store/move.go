@@ -194,11 +194,11 @@ func dueJobsOf(q Query, reply any) (DueJobs, error) {
 	d.Count.Fresh = d.add(rest[1], true)
 	d.Count.Backlog = d.add(rest[2], false)
 	d.More = due > q.Skip.Plus(d.Count).Total()
-	return d, d.enterMoved(rest[3])
+	return d, d.readMoved(rest[3])
 }
 
 // enterMoved reads what due.lua says of each batch if it has moved them.
-func (d *DueJobs) enterMoved(part any) error {
+func (d *DueJobs) readMoved(part any) error {
 	replies, _ := part.([]any)
 	if len(replies) == 0 {
 		return nil

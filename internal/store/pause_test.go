@@ -28,14 +28,14 @@ func (b *backend) resume(t *testing.T, topic string, want bool) {
 	}
 }
 
-func (b *backend) reserveOne(t *testing.T, topic, id string) Held {
+func (b *backend) reserveOne(t *testing.T, topic, id string) LeaseRef {
 	t.Helper()
 	popped, err := b.Reserve(Wanted{Topics: []string{topic}, N: 1}, Reservation{Lease: time.Hour}).Do(t.Context())
 	check(t, err)
 	if len(popped.Jobs) != 1 || popped.Jobs[0].ID != id {
 		t.Fatalf("reserved %+v, want %s", popped.Jobs, id)
 	}
-	return Held{Topic: topic, ID: id, Token: popped.Leases[0].Token}
+	return LeaseRef{Topic: topic, ID: id, Token: popped.Leases[0].Token}
 }
 
 // Whatever makes a job of a paused topic ready, nobody gets it, those who know nothing of pauses neither; and everybody does, in order,
@@ -79,7 +79,7 @@ func TestPauseHoldsWhatBecomesReady(t *testing.T) {
 			b.add(t, ready("a", "t"))
 			held := b.reserveOne(t, "t", "a")
 			return func(t *testing.T) {
-				errs, err := b.Retry([]GivenBack{{Held: held}}).Do(t.Context())
+				errs, err := b.Retry([]Returned{{LeaseRef: held}}).Do(t.Context())
 				one(t, errs, err)
 			}
 		}},
@@ -87,13 +87,13 @@ func TestPauseHoldsWhatBecomesReady(t *testing.T) {
 			b.add(t, ready("a", "t"))
 			held := b.reserveOne(t, "t", "a")
 			return func(t *testing.T) {
-				errs, err := b.Retry([]GivenBack{{Held: held, Refund: true}}).Do(t.Context())
+				errs, err := b.Retry([]Returned{{LeaseRef: held, Refund: true}}).Do(t.Context())
 				one(t, errs, err)
 			}
 		}},
 		{"requeue", func(t *testing.T, b *backend) func(t *testing.T) {
 			b.add(t, ready("a", "t"))
-			errs, err := b.Bury([]Burial{{Held: b.reserveOne(t, "t", "a"), Reason: "why"}}).Do(t.Context())
+			errs, err := b.Bury([]Burial{{LeaseRef: b.reserveOne(t, "t", "a"), Reason: "why"}}).Do(t.Context())
 			one(t, errs, err)
 			return func(t *testing.T) {
 				errs, err := b.Requeue(t.Context(), []string{"a"}, time.Hour)
@@ -330,15 +330,15 @@ func TestResumeWakes(t *testing.T) {
 	for range 2 {
 		subscriber.Receive()
 	}
-	look := func(waiter string) Looked {
+	look := func(waiter string) Polled {
 		t.Helper()
-		found, err := Look(ctx, LookAt{b.Store, []string{"t"}, waiter, []time.Duration{0}})
+		found, err := PollAll(ctx, Poll{b.Store, []string{"t"}, waiter, []time.Duration{0}})
 		check(t, err)
 		return found[0]
 	}
 	look("first")
 	b.pause(t, "t")
-	if found := look("second"); !found.Entered || !found.Added[0] {
+	if found := look("second"); !found.Registered || !found.Added[0] {
 		t.Errorf("who comes is told %+v", found)
 	}
 	b.add(t, ready("a", "t"))
@@ -363,7 +363,7 @@ func TestResumeWakes(t *testing.T) {
 		check(t, err)
 		return strings.Contains(info, "blocked_clients:1")
 	})
-	b.TakeOut(ctx, "nobody", []string{"t"}, false)
+	b.Unregister(ctx, "nobody", []string{"t"}, false)
 	b.resume(t, "t", true)
 	if got := <-popped; got != "delayer:ready_queue:t a" {
 		t.Errorf("the old client has popped %q", got)
@@ -376,7 +376,7 @@ func TestResumeWakes(t *testing.T) {
 		t.Errorf("%q wait still", waits)
 	}
 	b.pause(t, "t")
-	b.TakeOut(ctx, "second", []string{"t"}, false)
+	b.Unregister(ctx, "second", []string{"t"}, false)
 	if waits := b.With(t).Strings("ZRANGE", "delayer:paused_waiting:t", 0, -1); len(waits) > 0 {
 		t.Errorf("%q wait still", waits)
 	}
@@ -396,9 +396,9 @@ func TestResumeLeavesRoomForWaiters(t *testing.T) {
 				b.seed(t)
 				b.pause(t, "t")
 				end(t, b)
-				got := made(t, b.Reserve(Wanted{Topics: []string{"t"}, N: 1, Enter: Enter{Waiter: "me"}}, Reservation{}))
-				if waits := b.With(t).Strings("ZRANGE", "delayer:waiting:t", 0, -1); !got.Entered || !slices.Equal(waits, []string{"me"}) {
-					t.Errorf("entered %v; %q wait", got.Entered, waits)
+				got := made(t, b.Reserve(Wanted{Topics: []string{"t"}, N: 1, Registration: Registration{Waiter: "me"}}, Reservation{}))
+				if waits := b.With(t).Strings("ZRANGE", "delayer:waiting:t", 0, -1); !got.Registered || !slices.Equal(waits, []string{"me"}) {
+					t.Errorf("entered %v; %q wait", got.Registered, waits)
 				}
 				b.resume(t, "t", false)
 				if waits := b.With(t).Strings("ZRANGE", "delayer:waiting:t", 0, -1); !slices.Equal(waits, []string{"me"}) {
@@ -638,7 +638,7 @@ func TestResumeInSteps(t *testing.T) {
 				t.Fatalf("%+v", got)
 			}
 			check(t, b.push(t.Context(), Job{"c000001", "t", "body"}, Due{}, kept, Replace))
-			if found, err := Look(t.Context(), LookAt{b.Store, []string{"t"}, "me", []time.Duration{0}}); err != nil || r.Do("TYPE", "delayer:waiting:t") != "hash" {
+			if found, err := PollAll(t.Context(), Poll{b.Store, []string{"t"}, "me", []time.Duration{0}}); err != nil || r.Do("TYPE", "delayer:waiting:t") != "hash" {
 				t.Errorf("it is not paused: %+v, %v", found, err)
 			}
 			goOn(t, b)

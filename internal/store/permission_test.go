@@ -98,7 +98,7 @@ func TestFireWithoutPermission(t *testing.T) {
 				put := b.put(t, s, b.time(-second))
 				was := b.state(t)
 				b.do(t, "ACL", "SETUSER", "u", "+@all", "-"+command)
-				fired, err := b.fireOne(t, user.Store, Firing{Scheduled: put, Upcoming: b.time(60 * second), Moments: []FiredMoment{ran(b.time(-second))}})
+				fired, err := b.fireOne(t, user.Store, Firing{Scheduled: put, Upcoming: b.time(60 * second), Occurrences: []FiredOccurrence{ran(b.time(-second))}})
 				if fired.Done || !Refused(cmp.Or(err, fired.Refused)) {
 					t.Errorf("fired: %+v, %v, want a refusal", fired, err)
 				}

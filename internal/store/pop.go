@@ -15,15 +15,15 @@ const MaxPop = 250
 
 // Popped is what a Pop has taken out of Redis, or a Reserve has leased.
 type Popped struct {
-	Jobs      []Job
-	Leases    []Lease    // of the Jobs, if these are reserved
-	Stale     []string   // IDs met in the queues whose jobs are gone
-	Deferred  []Deferred // jobs whose attempts are used up, and that can't be made dead letters
-	Remaining []int      // of each topic: how many entries its queue still has if it had as many jobs as were wanted; -1 is not known
-	Entered   bool       // whether the waiter stands wherever it was to be entered
+	Jobs       []Job
+	Leases     []Lease    // of the Jobs, if these are reserved
+	Stale      []string   // IDs met in the queues whose jobs are gone
+	Deferred   []Deferred // jobs whose attempts are used up, and that can't be made dead letters
+	Remaining  []int      // of each topic: how many entries its queue still has if it had as many jobs as were wanted; -1 is not known
+	Registered bool       // whether the waiter stands wherever it was to be entered
 	// Held is, of each topic whose limit lets no more of its jobs be reserved now, in how long to come back; Woken: the waiter, if it was
 	// entered, is woken then. 0 of the others; nil if there are none.
-	Held []time.Duration
+	Throttled []time.Duration
 	// More is whether the script stopped early: there may be jobs although
 	// fewer came than were asked for.
 	More bool
@@ -44,12 +44,12 @@ type Wanted struct {
 	Topics []string
 	Limits []int // nil is N of each
 	N      int
-	Enter
+	Registration
 }
 
 // Enter is a waiter that is to be woken, once, when there is a job of a topic of which there were fewer
 // than were wanted. The zero value is none.
-type Enter struct {
+type Registration struct {
 	Waiter string        // its channel is Keys.Wake of that
 	Since  time.Duration // for how long it has waited: who has waited longest is woken first
 	Always bool          // it is to be woken, too, for topics that had as many as were wanted, and no more
@@ -88,7 +88,7 @@ func (w *Wanted) args(s *Store, further ...any) []any {
 func poppedOf(reply any, topics []string, leased bool) (Popped, error) {
 	popped := Popped{Remaining: make([]int, len(topics))}
 	list, _ := reply.([]any)
-	queues, err := redis.Scan(list, &popped.More, &popped.Stale, &popped.Entered)
+	queues, err := redis.Scan(list, &popped.More, &popped.Stale, &popped.Registered)
 	if err != nil {
 		return Popped{}, err
 	}
@@ -98,7 +98,7 @@ func poppedOf(reply any, topics []string, leased bool) (Popped, error) {
 	for len(queues) >= 2 {
 		place, _ := queues[0].(int64)
 		if held, ok := queues[1].(int64); ok && place < 0 && int(-place) <= len(topics) {
-			popped.hold(int(-place)-1, held, len(topics))
+			popped.throttle(int(-place)-1, held, len(topics))
 			queues = queues[2:]
 			continue
 		}
@@ -131,12 +131,12 @@ func poppedOf(reply any, topics []string, leased bool) (Popped, error) {
 }
 
 // hold enters that the jobs of the topic at that place are held back for so long (ms).
-func (p *Popped) hold(place int, ms int64, topics int) {
-	if p.Held == nil {
-		p.Held = make([]time.Duration, topics)
+func (p *Popped) throttle(place int, ms int64, topics int) {
+	if p.Throttled == nil {
+		p.Throttled = make([]time.Duration, topics)
 	}
-	if p.Held[place] = time.Duration(ms) * time.Millisecond; ms < 0 {
-		p.Held[place] = Woken
+	if p.Throttled[place] = time.Duration(ms) * time.Millisecond; ms < 0 {
+		p.Throttled[place] = Woken
 	}
 }
 

@@ -44,7 +44,7 @@ func TestWaiters(t *testing.T) {
 		b.do(t, "ZADD", b.keys.Waiting("many"), n, n)
 	}
 	b.do(t, "ZADD", b.keys.Waiting("many"), maxWaiters, "one", maxWaiters+1, "two")
-	b.do(t, "ZADD", b.keys.HeldBack("nobody"), 1700000000123456, "two", 3, "dead")
+	b.do(t, "ZADD", b.keys.Throttled("nobody"), 1700000000123456, "two", 3, "dead")
 	topics := waitedFor("nobody", "t", "dead", "many", "u")
 	got, err := b.Store.Waiters(t.Context(), topics)
 	if want := [][]string{{}, {"two", "one"}, {}, {"one"}, {"one"}}; err != nil || !slices.EqualFunc(idsOf(got), want, slices.Equal) {
@@ -70,7 +70,7 @@ func TestWaiters(t *testing.T) {
 	if got, err := b.user().Store.Waiters(t.Context(), topics); !Refused(err) {
 		t.Errorf("who may not know who waits gets %v, %v", got, err)
 	}
-	b.looked(t, LookAt{Topics: []string{"t"}})
+	b.looked(t, Poll{Topics: []string{"t"}})
 	server.Kill()
 	if got, err := b.Store.Waiters(t.Context(), topics); err == nil || errors.As(err, new(redis.Error)) {
 		t.Errorf("a Redis that is away has %v, %v", got, err)
@@ -120,7 +120,7 @@ func TestRegister(t *testing.T) {
 	if want := (map[string]Program{"odd": {Host: "host?", Name: "name"}}); err != nil || fmt.Sprint(found) != fmt.Sprint(want) {
 		t.Errorf("found %v, %v", found, err)
 	}
-	b.TakeOut(t.Context(), "odd", nil, true)
+	b.Unregister(t.Context(), "odd", nil, true)
 	if b.do(t, "EXISTS", "delayer:client:odd") != int64(0) {
 		t.Error("it stays when its client ends")
 	}

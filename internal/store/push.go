@@ -157,7 +157,7 @@ func (s *Store) push(jobs []Delayed, mode string) *Call[[]error] {
 			ofAll(errs)
 		}
 		if !known {
-			s.recent.enter(jobs, errs)
+			s.recent.remember(jobs, errs)
 		}
 		return errs, nil
 	})

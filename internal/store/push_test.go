@@ -505,7 +505,7 @@ func TestOnce(t *testing.T) {
 			"ready":    func(string) {},
 			"popped":   func(string) { _, _, err := b.pop(t.Context(), []string{"t"}); check(t, err) },
 			"reserved": func(string) { b.hold(t, "t", time.Hour) },
-			"acked":    func(string) { held, _ := b.hold(t, "t", time.Hour); made(t, b.Ack([]Held{held})) },
+			"acked":    func(string) { held, _ := b.hold(t, "t", time.Hour); made(t, b.Ack([]LeaseRef{held})) },
 			"dead":     func(string) { held, _ := b.hold(t, "t", time.Hour); made(t, b.Bury([]Burial{{held, "why", ""}})) },
 			"expired":  func(id string) { b.do(t, "DEL", b.keys.JobBucket(id)) },
 		} {

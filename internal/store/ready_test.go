@@ -13,19 +13,19 @@ import (
 // lengths are those of the topics' queues, as a Look finds them.
 func (b *backend) lengths(t *testing.T, topics []string) ([]int, error) {
 	t.Helper()
-	looked, err := b.look(t, LookAt{Topics: topics})
+	looked, err := b.look(t, Poll{Topics: topics})
 	return looked.Lengths, err
 }
 
 // A look counts the entries of many queues, in their order, in scripts that are each bounded.
 func TestReady(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
-		const topics = 2*maxLook + 1
+		const topics = 2*maxPolled + 1
 		names, want := make([]string, topics), make([]int, topics)
 		for n := range names {
 			names[n] = fmt.Sprint("t", n)
 		}
-		for _, full := range [][]int{{}, {0}, {maxLook - 1, maxLook}, {topics - 1}} {
+		for _, full := range [][]int{{}, {0}, {maxPolled - 1, maxPolled}, {topics - 1}} {
 			b.seed(t)
 			clear(want)
 			for _, n := range full {
@@ -42,7 +42,7 @@ func TestReady(t *testing.T) {
 				look()
 			} else {
 				for _, line := range b.monitor(t, look) {
-					if n := strings.Count(line, "delayer:ready_queue:"); n > maxLook {
+					if n := strings.Count(line, "delayer:ready_queue:"); n > maxPolled {
 						t.Errorf("one command looks at %d queues", n)
 					}
 				}
@@ -91,27 +91,29 @@ func isReplaced[T any](t *testing.T, c *Call[T]) (bool, error) {
 func TestEmptyQueueOfAReplica(t *testing.T) {
 	t.Parallel()
 	b, server := onRedis(t)
-	gone := Held{"t", "gone", 1}
+	gone := LeaseRef{"t", "gone", 1}
 	ask := map[string]func() (replaced bool, err error){
 		"Pop": func() (bool, error) { return isReplaced(t, b.Pop(Wanted{Topics: []string{"t", "u"}, N: 1})) },
 		"Reserve": func() (bool, error) {
 			return isReplaced(t, b.Reserve(Wanted{Topics: []string{"t"}, N: 1}, Reservation{}))
 		},
 		"Look": func() (bool, error) {
-			return tellsReplaced(b.Store, func() error { _, err := b.look(t, LookAt{Topics: []string{"t"}}); return err })
+			return tellsReplaced(b.Store, func() error { _, err := b.look(t, Poll{Topics: []string{"t"}}); return err })
 		},
 		"Ack of many": func() (bool, error) {
 			return tellsReplaced(b.Store, func() (failed error) {
-				InTurn(t.Context(), []*Store{b.Store}, 1, func(int) *Call[[]error] { return b.Ack([]Held{gone}) },
+				InTurn(t.Context(), []*Store{b.Store}, 1, func(int) *Call[[]error] { return b.Ack([]LeaseRef{gone}) },
 					func(_ int, _ []error, err error) bool { failed = err; return true })
 				return failed
 			})
 		},
 		// Nor does it know whether a lease is lost.
-		"Ack":    func() (bool, error) { return isReplaced(t, b.Ack([]Held{gone})) },
-		"Retry":  func() (bool, error) { return isReplaced(t, b.Retry([]GivenBack{{Held: gone}})) },
-		"Bury":   func() (bool, error) { return isReplaced(t, b.Bury([]Burial{{Held: gone}})) },
-		"Extend": func() (bool, error) { return isReplaced(t, b.Extend([]*Extension{{Held: gone, Lease: time.Minute}})) },
+		"Ack":   func() (bool, error) { return isReplaced(t, b.Ack([]LeaseRef{gone})) },
+		"Retry": func() (bool, error) { return isReplaced(t, b.Retry([]Returned{{LeaseRef: gone}})) },
+		"Bury":  func() (bool, error) { return isReplaced(t, b.Bury([]Burial{{LeaseRef: gone}})) },
+		"Extend": func() (bool, error) {
+			return isReplaced(t, b.Extend([]*Extension{{LeaseRef: gone, Lease: time.Minute}}))
+		},
 	}
 	for _, state := range []struct {
 		reason string

@@ -47,7 +47,7 @@ func (k *recentTopics) cover(jobs []Delayed) bool {
 }
 
 // enter remembers the topics of the jobs that were stored, unless cover said that it does.
-func (k *recentTopics) enter(jobs []Delayed, errs []error) {
+func (k *recentTopics) remember(jobs []Delayed, errs []error) {
 	now := k.now()
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -142,7 +142,7 @@ func (b *backend) moveDue(t *testing.T) {
 func TestKnownTopicsAreBounded(t *testing.T) {
 	k := newRecentTopics()
 	for i := range maxKnown + 10 {
-		k.enter([]Delayed{{Job: Job{Topic: time.Duration(i).String()}}}, []error{nil})
+		k.remember([]Delayed{{Job: Job{Topic: time.Duration(i).String()}}}, []error{nil})
 	}
 	if n := len(k.covered); n != 10 {
 		t.Errorf("%d are remembered, want 10", n)
@@ -155,7 +155,7 @@ func TestLongWaitsAreEntered(t *testing.T) {
 		for name, wait := range map[string]func(delay time.Duration) error{
 			"retry": func(delay time.Duration) error {
 				held, _ := b.hold(t, "t", time.Minute)
-				errs, err := b.Retry([]GivenBack{{Held: held, Delay: delay}}).Do(t.Context())
+				errs, err := b.Retry([]Returned{{LeaseRef: held, Delay: delay}}).Do(t.Context())
 				return errors.Join(append(errs, err)...)
 			},
 			"reschedule": func(delay time.Duration) error { return b.Reschedule(t.Context(), "a", delay) },

@@ -31,51 +31,51 @@ func TestReserveWithoutPermission(t *testing.T) {
 		{"HSET", "delayer:dead_letter:d", "topic", "t", "body", "body of d", "reason", "r", "died", "1000"},
 		{"ZADD", "delayer:dead_letters:t", "1000", "d"}, {"ZADD", "delayer:dead_topics", "1000", "t"},
 	}
-	verb := func(name string) func(Held) error {
-		return func(held Held) error { return user.settleAs(t, name, held) }
+	verb := func(name string) func(LeaseRef) error {
+		return func(held LeaseRef) error { return user.settleAs(t, name, held) }
 	}
 	for _, c := range []struct {
 		name     string
 		commands string // all that the script can't do without
 		seed     []command
-		call     func(Held) error
+		call     func(LeaseRef) error
 	}{
-		{"reserve", "lrange hmget zmscore rpop zadd hset time pttl", ready("r", "t"), func(Held) error { return reserves(ctx, user.Store) }},
-		{"reserve of a short-lived job", "pexpire hset", append(ready("r", "t"), command{"PEXPIRE", "delayer:job_bucket:r", 60000}), func(Held) error { return reserves(ctx, user.Store) }},
-		{"reserve of a short-lived job behind another", "pexpire", append(ready("r", "t"), append(ready("s", "t"), command{"PEXPIRE", "delayer:job_bucket:s", 60000})...), func(Held) error { return reserves(ctx, user.Store) }},
-		{"reserve of an exhausted job", "zadd", append(ready("r", "t"), field("r", "options", "1 0 604800000", "lease", "1 5 0")...), func(Held) error { return reserves(ctx, user.Store) }},
+		{"reserve", "lrange hmget zmscore rpop zadd hset time pttl", ready("r", "t"), func(LeaseRef) error { return reserves(ctx, user.Store) }},
+		{"reserve of a short-lived job", "pexpire hset", append(ready("r", "t"), command{"PEXPIRE", "delayer:job_bucket:r", 60000}), func(LeaseRef) error { return reserves(ctx, user.Store) }},
+		{"reserve of a short-lived job behind another", "pexpire", append(ready("r", "t"), append(ready("s", "t"), command{"PEXPIRE", "delayer:job_bucket:s", 60000})...), func(LeaseRef) error { return reserves(ctx, user.Store) }},
+		{"reserve of an exhausted job", "zadd", append(ready("r", "t"), field("r", "options", "1 0 604800000", "lease", "1 5 0")...), func(LeaseRef) error { return reserves(ctx, user.Store) }},
 		{"ack", "zmscore hmget zrem del time", nil, verb("ack")},
 		{"retry", "zmscore hmget zadd zrem pttl pexpire hset time", nil, verb("retry")},
 		{"release", "zmscore hmget zrem pttl pexpire hset time", nil, verb("release")},
 		{"retry of the last attempt", "zadd rename zrem hmget", field("h", "options", "1 0 604800000"), verb("retry")},
 		{"extend", "zscore hmget zadd zrem pttl pexpire hset time", nil, verb("extend")},
 		{"bury", "zmscore hmget zadd zrem rename time", nil, verb("bury")},
-		{"requeue", "hget exists rename lpush zrem hdel hset pexpire", letter, func(Held) error {
+		{"requeue", "hget exists rename lpush zrem hdel hset pexpire", letter, func(LeaseRef) error {
 			errs, err := user.Requeue(ctx, []string{"d"}, time.Hour)
 			if err == nil {
 				err = errs[0]
 			}
 			return err
 		}},
-		{"drop of a dead letter", "zmscore del zrem", letter, func(Held) error { _, err := user.DropDead(ctx, "t", []string{"d"}, time.Time{}); return err }},
-		{"remove of a dead letter", "hget del zrem zscore", letter, func(Held) error { _, err := user.remove(ctx, "d"); return err }},
-		{"dead letters", "hmget zrevrange", letter, func(Held) error {
+		{"drop of a dead letter", "zmscore del zrem", letter, func(LeaseRef) error { _, err := user.DropDead(ctx, "t", []string{"d"}, time.Time{}); return err }},
+		{"remove of a dead letter", "hget del zrem zscore", letter, func(LeaseRef) error { _, err := user.remove(ctx, "d"); return err }},
+		{"dead letters", "hmget zrevrange", letter, func(LeaseRef) error {
 			_, err := user.Browse(ctx, Browse{Topic: "t", State: "dead", Jobs: 10, Entries: 10, Whole: true})
 			return err
 		}},
-		{"each dead letter", "zrange zrevrange hmget", letter, func(Held) error {
+		{"each dead letter", "zrange zrevrange hmget", letter, func(LeaseRef) error {
 			_, err := user.Browse(ctx, Browse{Topic: "t", State: "dead", Jobs: 1, Entries: 1, Stale: true})
 			if err == nil {
 				_, err = user.Browse(ctx, Browse{Topic: "t", State: "dead", Jobs: 10, Entries: 10, Oldest: true, Stale: true})
 			}
 			return err
 		}},
-		{"expiry of dead letters", "time zrange zcount zrangebyscore del zrem", letter, func(Held) error { _, _, err := user.ExpireDead(ctx, time.Hour, 0, DeadPlace{}); return err }},
-		{"stats", "zcard", letter, func(Held) error { _, err := user.Stats(ctx, []string{"t"}, true); return err }},
-		{"known topics", "zrange zcard", letter, func(Held) error { _, _, err := user.KnownTopics(ctx, 10, ""); return err }},
-		{"reschedule of a reserved job", "time hget zscore pttl type zadd pexpire", nil, func(Held) error { return user.Reschedule(ctx, "h", time.Hour) }},
-		{"remove of a reserved job", "hget zscore del zrem", nil, func(Held) error { _, err := user.remove(ctx, "h"); return err }},
-		{"push of a reserved job", "hget zscore hset pexpire zadd", nil, func(Held) error {
+		{"expiry of dead letters", "time zrange zcount zrangebyscore del zrem", letter, func(LeaseRef) error { _, _, err := user.ExpireDead(ctx, time.Hour, 0, DeadPosition{}); return err }},
+		{"stats", "zcard", letter, func(LeaseRef) error { _, err := user.Stats(ctx, []string{"t"}, true); return err }},
+		{"known topics", "zrange zcard", letter, func(LeaseRef) error { _, _, err := user.KnownTopics(ctx, 10, ""); return err }},
+		{"reschedule of a reserved job", "time hget zscore pttl type zadd pexpire", nil, func(LeaseRef) error { return user.Reschedule(ctx, "h", time.Hour) }},
+		{"remove of a reserved job", "hget zscore del zrem", nil, func(LeaseRef) error { _, err := user.remove(ctx, "h"); return err }},
+		{"push of a reserved job", "hget zscore hset pexpire zadd", nil, func(LeaseRef) error {
 			return user.push(ctx, Job{"h", "t", "b"}, Due{After: time.Hour}, kept, Replace)
 		}},
 	} {
@@ -101,28 +101,28 @@ func TestReserveAtMaxmemory(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)
 	ctx := t.Context()
-	calls := map[string]func(t *testing.T, held Held) error{
-		"reserve": func(t *testing.T, _ Held) error { return reserves(ctx, b.Store) },
-		"requeue": func(t *testing.T, _ Held) error {
+	calls := map[string]func(t *testing.T, held LeaseRef) error{
+		"reserve": func(t *testing.T, _ LeaseRef) error { return reserves(ctx, b.Store) },
+		"requeue": func(t *testing.T, _ LeaseRef) error {
 			errs, err := b.Requeue(ctx, []string{"d"}, time.Hour)
 			if err == nil {
 				err = errs[0]
 			}
 			return err
 		},
-		"drop of a dead letter": func(t *testing.T, _ Held) error {
+		"drop of a dead letter": func(t *testing.T, _ LeaseRef) error {
 			_, err := b.DropDead(ctx, "t", []string{"d"}, time.Time{})
 			return err
 		},
-		"reschedule to now": func(t *testing.T, _ Held) error { return b.Reschedule(ctx, "a", 0) },
-		"remove":            func(t *testing.T, _ Held) error { _, err := b.remove(ctx, "a"); return err },
-		"expiry of dead letters": func(t *testing.T, _ Held) error {
-			_, _, err := b.ExpireDead(ctx, 0, 0, DeadPlace{})
+		"reschedule to now": func(t *testing.T, _ LeaseRef) error { return b.Reschedule(ctx, "a", 0) },
+		"remove":            func(t *testing.T, _ LeaseRef) error { _, err := b.remove(ctx, "a"); return err },
+		"expiry of dead letters": func(t *testing.T, _ LeaseRef) error {
+			_, _, err := b.ExpireDead(ctx, 0, 0, DeadPosition{})
 			return err
 		},
 	}
 	for verb := range settlements {
-		calls[verb] = func(t *testing.T, held Held) error { return b.settleAs(t, verb, held) }
+		calls[verb] = func(t *testing.T, held LeaseRef) error { return b.settleAs(t, verb, held) }
 	}
 	for name, call := range calls {
 		t.Run(name, func(t *testing.T) {

@@ -26,14 +26,14 @@ func (b *backend) reserve(t *testing.T, n int, r Reservation, topics ...string) 
 }
 
 // hold reserves the topic's next job.
-func (b *backend) hold(t *testing.T, topic string, lease time.Duration) (Held, Lease) {
+func (b *backend) hold(t *testing.T, topic string, lease time.Duration) (LeaseRef, Lease) {
 	t.Helper()
 	got := b.reserve(t, 1, Reservation{Lease: lease}, topic)
 	if len(got.Jobs) != 1 || len(got.Leases) != 1 {
 		t.Fatalf("reserved %+v", got)
 	}
 	job, lease1 := got.Jobs[0], got.Leases[0]
-	return Held{job.Topic, job.ID, lease1.Token}, lease1
+	return LeaseRef{job.Topic, job.ID, lease1.Token}, lease1
 }
 
 // field is what a job has beside topic and body.
@@ -189,11 +189,11 @@ func TestLifetimeStandsStill(t *testing.T) {
 		left(kept, "ready")
 		held, _ := b.hold(t, "t", 1000*time.Second)
 		left(kept+1000*time.Second, "reserved")
-		made(t, b.Extend([]*Extension{{Held: held, Lease: 5000 * time.Second}}))
+		made(t, b.Extend([]*Extension{{LeaseRef: held, Lease: 5000 * time.Second}}))
 		left(kept+5000*time.Second, "extended")
-		made(t, b.Extend([]*Extension{{Held: held, Lease: 2000 * time.Second}}))
+		made(t, b.Extend([]*Extension{{LeaseRef: held, Lease: 2000 * time.Second}}))
 		left(kept+2000*time.Second, "extended by less")
-		expectErrors(t, made(t, b.Retry([]GivenBack{{Held: held, Delay: 700 * time.Second}})), nil)
+		expectErrors(t, made(t, b.Retry([]Returned{{LeaseRef: held, Delay: 700 * time.Second}})), nil)
 		left(kept+700*time.Second, "waits for a retry")
 		check(t, b.Reschedule(t.Context(), "a", 0))
 		left(kept, "rescheduled to now")
@@ -202,7 +202,7 @@ func TestLifetimeStandsStill(t *testing.T) {
 		left(kept+300*time.Second, "rescheduled while it was reserved")
 		b.Reschedule(t.Context(), "a", 0)
 		held, _ = b.hold(t, "t", 1000*time.Second)
-		expectErrors(t, made(t, b.Retry([]GivenBack{{Held: held, Refund: true}})), nil)
+		expectErrors(t, made(t, b.Retry([]Returned{{LeaseRef: held, Refund: true}})), nil)
 		left(kept, "released")
 	})
 }
@@ -225,7 +225,7 @@ func TestTokenGrows(t *testing.T) {
 				t.Errorf("token %d after %d", lease.Token, last)
 			}
 			last = lease.Token
-			expectErrors(t, made(t, b.Retry([]GivenBack{{Held: held, Refund: i == 1}})), nil)
+			expectErrors(t, made(t, b.Retry([]Returned{{LeaseRef: held, Refund: i == 1}})), nil)
 		}
 	})
 }
@@ -240,7 +240,7 @@ func TestLateness(t *testing.T) {
 			b.do(t, "PEXPIRE", "delayer:job_bucket:a", lifetime.Milliseconds()-since)
 			held, lease := b.hold(t, "t", 0)
 			if again {
-				made(t, b.Retry([]GivenBack{{Held: held}}))
+				made(t, b.Retry([]Returned{{LeaseRef: held}}))
 				_, lease = b.hold(t, "t", 0)
 			}
 			return lease.Late
@@ -291,7 +291,7 @@ func TestEndOfALease(t *testing.T) {
 }
 
 // expectLost has all that a holder can do fail.
-func (b *backend) expectLost(t *testing.T, held Held) {
+func (b *backend) expectLost(t *testing.T, held LeaseRef) {
 	t.Helper()
 	for verb, err := range b.settleAll(t, held) {
 		if !errors.Is(err, ErrLeaseLost) {
@@ -301,7 +301,7 @@ func (b *backend) expectLost(t *testing.T, held Held) {
 }
 
 // settleAll does all that a holder can do.
-func (b *backend) settleAll(t *testing.T, held Held) map[string]error {
+func (b *backend) settleAll(t *testing.T, held LeaseRef) map[string]error {
 	t.Helper()
 	errs := map[string]error{}
 	for verb := range settlements {
@@ -311,22 +311,24 @@ func (b *backend) settleAll(t *testing.T, held Held) map[string]error {
 }
 
 // settlements are all that a holder can do.
-var settlements = map[string]func(s *Store, held Held) *Call[[]error]{
-	"ack": func(s *Store, held Held) *Call[[]error] { return s.Ack([]Held{held}) },
-	"retry": func(s *Store, held Held) *Call[[]error] {
-		return s.Retry([]GivenBack{{Held: held, Delay: time.Minute, Error: "why"}})
+var settlements = map[string]func(s *Store, held LeaseRef) *Call[[]error]{
+	"ack": func(s *Store, held LeaseRef) *Call[[]error] { return s.Ack([]LeaseRef{held}) },
+	"retry": func(s *Store, held LeaseRef) *Call[[]error] {
+		return s.Retry([]Returned{{LeaseRef: held, Delay: time.Minute, Error: "why"}})
 	},
-	"release": func(s *Store, held Held) *Call[[]error] { return s.Retry([]GivenBack{{Held: held, Refund: true}}) },
-	"snooze": func(s *Store, held Held) *Call[[]error] {
-		return s.Retry([]GivenBack{{Held: held, Refund: true, Delay: time.Minute}})
+	"release": func(s *Store, held LeaseRef) *Call[[]error] {
+		return s.Retry([]Returned{{LeaseRef: held, Refund: true}})
 	},
-	"bury": func(s *Store, held Held) *Call[[]error] { return s.Bury([]Burial{{held, "reason", "error"}}) },
-	"extend": func(s *Store, held Held) *Call[[]error] {
-		return s.Extend([]*Extension{{Held: held, Lease: time.Hour}})
+	"snooze": func(s *Store, held LeaseRef) *Call[[]error] {
+		return s.Retry([]Returned{{LeaseRef: held, Refund: true, Delay: time.Minute}})
+	},
+	"bury": func(s *Store, held LeaseRef) *Call[[]error] { return s.Bury([]Burial{{held, "reason", "error"}}) },
+	"extend": func(s *Store, held LeaseRef) *Call[[]error] {
+		return s.Extend([]*Extension{{LeaseRef: held, Lease: time.Hour}})
 	},
 }
 
-func (b *backend) settleAs(t *testing.T, verb string, held Held) error {
+func (b *backend) settleAs(t *testing.T, verb string, held LeaseRef) error {
 	t.Helper()
 	errs, err := settlements[verb](b.Store, held).Do(t.Context())
 	if err != nil {
@@ -389,28 +391,28 @@ func TestFencing(t *testing.T) {
 		}
 	}
 	_ = now
-	cases := map[string]func(b *backend, t *testing.T, held Held) error{
-		"pushed anew": func(b *backend, t *testing.T, _ Held) error {
+	cases := map[string]func(b *backend, t *testing.T, held LeaseRef) error{
+		"pushed anew": func(b *backend, t *testing.T, _ LeaseRef) error {
 			return b.push(t.Context(), Job{"a", "t", "new"}, Due{After: time.Minute}, kept, Replace)
 		},
-		"pushed anew, due at once": func(b *backend, t *testing.T, _ Held) error {
+		"pushed anew, due at once": func(b *backend, t *testing.T, _ LeaseRef) error {
 			return b.push(t.Context(), Job{"a", "t", "new"}, Due{}, kept, KeepEarlier)
 		},
-		"pushed anew under another topic": func(b *backend, t *testing.T, _ Held) error {
+		"pushed anew under another topic": func(b *backend, t *testing.T, _ LeaseRef) error {
 			return b.push(t.Context(), Job{"a", "u", "new"}, Due{After: time.Minute}, kept, KeepLater)
 		},
-		"pushed anew by an old client":              func(b *backend, t *testing.T, _ Held) error { old(b, t, 60); return nil },
-		"pushed anew by an old client, due at once": func(b *backend, t *testing.T, _ Held) error { old(b, t, 0); return nil },
-		"rescheduled":        func(b *backend, t *testing.T, _ Held) error { return b.Reschedule(t.Context(), "a", time.Minute) },
-		"rescheduled to now": func(b *backend, t *testing.T, _ Held) error { return b.Reschedule(t.Context(), "a", 0) },
-		"removed": func(b *backend, t *testing.T, _ Held) error {
+		"pushed anew by an old client":              func(b *backend, t *testing.T, _ LeaseRef) error { old(b, t, 60); return nil },
+		"pushed anew by an old client, due at once": func(b *backend, t *testing.T, _ LeaseRef) error { old(b, t, 0); return nil },
+		"rescheduled":        func(b *backend, t *testing.T, _ LeaseRef) error { return b.Reschedule(t.Context(), "a", time.Minute) },
+		"rescheduled to now": func(b *backend, t *testing.T, _ LeaseRef) error { return b.Reschedule(t.Context(), "a", 0) },
+		"removed": func(b *backend, t *testing.T, _ LeaseRef) error {
 			removed, err := b.remove(t.Context(), "a")
 			if !removed {
 				t.Error("it was not removed")
 			}
 			return err
 		},
-		"reserved by another": func(b *backend, t *testing.T, held Held) error {
+		"reserved by another": func(b *backend, t *testing.T, held LeaseRef) error {
 			if err := b.settleAs(t, "release", held); err != nil {
 				return err
 			}
@@ -420,7 +422,7 @@ func TestFencing(t *testing.T) {
 	}
 	for verb := range settlements {
 		if verb != "extend" {
-			cases["settled by "+verb] = func(b *backend, t *testing.T, held Held) error { return b.settleAs(t, verb, held) }
+			cases["settled by "+verb] = func(b *backend, t *testing.T, held LeaseRef) error { return b.settleAs(t, verb, held) }
 		}
 	}
 	onEach(t, func(t *testing.T, b *backend) {
@@ -512,7 +514,7 @@ func TestUnknownExtension(t *testing.T) {
 		for verb := range settlements {
 			b.seed(t, ready("a", "t"))
 			held, _ := b.hold(t, "t", time.Minute)
-			made(t, b.Extend([]*Extension{{Held: held, Lease: time.Hour}}))
+			made(t, b.Extend([]*Extension{{LeaseRef: held, Lease: time.Hour}}))
 			if err := b.settleAs(t, verb, held); err != nil { // with the former end
 				t.Errorf("%s: %v", verb, err)
 			}
@@ -533,7 +535,7 @@ func TestRetryOfTheLastAttempt(t *testing.T) {
 				b.do(t, "HSET", "delayer:job_bucket:a", "options", fmt.Sprintf("%d 0 604800000", c.own))
 			}
 			held, _ := b.hold(t, "t", time.Minute)
-			errs := made(t, b.Retry([]GivenBack{{Held: held, Delay: time.Minute, MaxAttempts: c.consumers, Error: "last"}}))
+			errs := made(t, b.Retry([]Returned{{LeaseRef: held, Delay: time.Minute, MaxAttempts: c.consumers, Error: "last"}}))
 			found, err := b.Get(t.Context(), "a")
 			if err != nil || errors.Is(errs[0], ErrExhausted) != c.dead || (found.State == "dead") != c.dead || found.Error != "last" {
 				t.Errorf("%s: %v, %+v, %v", c.name, errs, found, err)
@@ -551,7 +553,7 @@ func TestSettleSeveral(t *testing.T) {
 			u, _ := b.hold(t, "u", time.Minute)
 			c, _ := b.hold(t, "t", time.Minute)
 			b.remove(t.Context(), "b")
-			all := []Held{a, u, c}
+			all := []LeaseRef{a, u, c}
 			var call *Call[[]error]
 			switch verb {
 			case "ack":
@@ -559,11 +561,11 @@ func TestSettleSeveral(t *testing.T) {
 			case "bury":
 				call = b.Bury([]Burial{{a, "", ""}, {u, "", ""}, {c, "", ""}})
 			case "extend":
-				call = b.Extend([]*Extension{{Held: a, Lease: time.Hour}, {Held: u, Lease: time.Hour}, {Held: c, Lease: time.Hour}})
+				call = b.Extend([]*Extension{{LeaseRef: a, Lease: time.Hour}, {LeaseRef: u, Lease: time.Hour}, {LeaseRef: c, Lease: time.Hour}})
 			default:
-				var list []GivenBack
+				var list []Returned
 				for _, h := range all {
-					list = append(list, GivenBack{Held: h, Refund: verb != "retry", Delay: map[string]time.Duration{"release": 0}[verb]})
+					list = append(list, Returned{LeaseRef: h, Refund: verb != "retry", Delay: map[string]time.Duration{"release": 0}[verb]})
 				}
 				call = b.Retry(list)
 			}

@@ -20,7 +20,7 @@ var (
 	repairSchedulesScript = newScript("repair_schedules")
 	listSchedulesScript   = newScript("list_schedules")
 	scheduleIDForm        = regexp.MustCompile(`(?s)^\{(.*)\}@schedule$`)
-	rememberedMomentForm  = regexp.MustCompile(`^(\d+)([a-z])(\d+)$`)
+	rememberedForm        = regexp.MustCompile(`^(\d+)([a-z])(\d+)$`)
 )
 
 // ScheduleTopic is the topic of schedules. They are jobs, which a server fires when they fall due, and does not move.
@@ -29,8 +29,8 @@ const ScheduleTopic = "delayer:schedules"
 // ScheduleID is the ID of the job that a schedule is. The IDs of its jobs begin alike, up to the @, so that all are in one partition.
 func ScheduleID(name string) string { return "{" + name + "}@schedule" }
 
-// MomentID is the ID of a schedule's job of that moment.
-func MomentID(name string, at time.Time) string {
+// OccurrenceID is the ID of a schedule's job of that moment.
+func OccurrenceID(name string, at time.Time) string {
 	return "{" + name + "}@" + at.UTC().Format("2006-01-02T15:04:05.999Z07:00")
 }
 
@@ -60,15 +60,15 @@ type Scheduled struct {
 	Schedule
 	ID       string
 	Revision string
-	Next     time.Time // its next moment; zero if there is none
-	Due      time.Time // when it is looked at; zero if it is not in the pool
-	Old      []OldSpec // that it had, with occurrences since Next that nobody has fired; the oldest first
-	Paused   time.Time // since when; zero if it is not
-	LastID   string    // of its last job
-	Ran      int64     // how many moments have had a job
-	NotRun   NotRun    // and how many have not
-	Past     []Moment  // the last ten, the oldest first
-	Broken   error     // why its bucket can't be read; then only ID, Name and Revision are sure
+	Next     time.Time    // its next moment; zero if there is none
+	Due      time.Time    // when it is looked at; zero if it is not in the pool
+	Old      []OldSpec    // that it had, with occurrences since Next that nobody has fired; the oldest first
+	Paused   time.Time    // since when; zero if it is not
+	LastID   string       // of its last job
+	Ran      int64        // how many moments have had a job
+	NotRun   NotRun       // and how many have not
+	Past     []Occurrence // the last ten, the oldest first
+	Broken   error        // why its bucket can't be read; then only ID, Name and Revision are sure
 }
 
 // OldSpec is one that was changed while its occurrences were overdue.
@@ -87,25 +87,25 @@ type NotRun struct {
 
 // What became of a Moment.
 const (
-	MomentRan        = "r" // it has a job
-	MomentNow        = "n" // somebody wanted a job then
-	MomentLate       = "l" // it has none, as it is too late for it
-	MomentOverlapped = "o" // it has none of its own, as the job before is not done
-	MomentPaused     = "p" // it has none, as the schedule is paused
+	OccurrenceRan        = "r" // it has a job
+	OccurrenceRunNow     = "n" // somebody wanted a job then
+	OccurrenceLate       = "l" // it has none, as it is too late for it
+	OccurrenceOverlapped = "o" // it has none of its own, as the job before is not done
+	OccurrencePaused     = "p" // it has none, as the schedule is paused
 )
 
 // Moment is one of a schedule.
-type Moment struct {
+type Occurrence struct {
 	At   time.Time
 	What string
 	Late time.Duration // when it was fired, less At
 }
 
 // Outcome is What in words.
-func (m Moment) Outcome() string { return outcomesOfMoments[m.What] }
+func (m Occurrence) Outcome() string { return occurrenceOutcomes[m.What] }
 
-var outcomesOfMoments = map[string]string{
-	MomentRan: "ran", MomentNow: "run now", MomentLate: "late", MomentOverlapped: "overlapped", MomentPaused: "paused",
+var occurrenceOutcomes = map[string]string{
+	OccurrenceRan: "ran", OccurrenceRunNow: "run now", OccurrenceLate: "late", OccurrenceOverlapped: "overlapped", OccurrencePaused: "paused",
 }
 
 // PutSchedule stores a schedule, or changes it. first is its first moment, unless it has the same spec and zone already. It returns

@@ -14,13 +14,13 @@ type Firing struct {
 	Unknown      bool      // nobody knows its moments: it is put off
 	Upcoming     time.Time // its next moment; zero if there is none
 	Late, Paused int       // how many moments have no job
-	Moments      []FiredMoment
+	Occurrences  []FiredOccurrence
 }
 
-// FiredMoment is one that has passed, and its job, if it is to have one.
-type FiredMoment struct {
+// FiredOccurrence is one that has passed, and its job, if it is to have one.
+type FiredOccurrence struct {
 	At   time.Time
-	What string    // MomentRan, MomentLate or MomentPaused
+	What string    // OccurrenceRan, OccurrenceLate or OccurrencePaused
 	Due  time.Time // when its job is
 }
 
@@ -48,9 +48,9 @@ func (s *Store) Fire(firings []Firing, retry time.Time, within time.Duration) *C
 		if f.Unknown {
 			upcoming = "later"
 		}
-		args = append(args, f.ID, f.Revision, millisOf(f.Next), upcoming, f.Late, f.Paused, len(f.Old) > 0, len(f.Moments))
-		for _, m := range f.Moments {
-			args = append(args, m.At.UnixMilli(), m.What, MomentID(f.Name, m.At), m.Due.UnixMilli())
+		args = append(args, f.ID, f.Revision, millisOf(f.Next), upcoming, f.Late, f.Paused, len(f.Old) > 0, len(f.Occurrences))
+		for _, m := range f.Occurrences {
+			args = append(args, m.At.UnixMilli(), m.What, OccurrenceID(f.Name, m.At), m.Due.UnixMilli())
 		}
 	}
 	return newCall(s, fireScript, args, func(reply any) (all FiredAll, err error) {

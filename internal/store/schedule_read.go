@@ -156,9 +156,9 @@ func scheduledOf(reply any) (s Scheduled, err error) {
 		s.Due, err = scoreTime(score)
 	}
 	for moment := range strings.FieldsSeq(past) {
-		if m := rememberedMomentForm.FindStringSubmatch(moment); m != nil {
+		if m := rememberedForm.FindStringSubmatch(moment); m != nil {
 			late, _ := strconv.ParseInt(m[3], 10, 64)
-			s.Past = append(s.Past, Moment{timeOfMillis(m[1]), m[2], time.Duration(late) * time.Millisecond})
+			s.Past = append(s.Past, Occurrence{timeOfMillis(m[1]), m[2], time.Duration(late) * time.Millisecond})
 		}
 	}
 	return s, err

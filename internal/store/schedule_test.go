@@ -57,7 +57,7 @@ func (b *backend) fireOne(t *testing.T, as *Store, f Firing) (Fired, error) {
 }
 
 // ran is a moment that has a job, due then.
-func ran(at time.Time) FiredMoment { return FiredMoment{at, MomentRan, at} }
+func ran(at time.Time) FiredOccurrence { return FiredOccurrence{at, OccurrenceRan, at} }
 
 func TestPutSchedule(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
@@ -161,8 +161,8 @@ func TestFire(t *testing.T) {
 		b.seed(t)
 		due, next := b.time(-2*second), b.time(60*second)
 		s := b.put(t, aSchedule("a"), due)
-		job := MomentID("a", due)
-		f := Firing{Scheduled: s, Upcoming: next, Moments: []FiredMoment{ran(due)}}
+		job := OccurrenceID("a", due)
+		f := Firing{Scheduled: s, Upcoming: next, Occurrences: []FiredOccurrence{ran(due)}}
 		if fired := b.fire(t, f); fired != (Fired{Done: true, Ran: 1}) {
 			t.Errorf("fired: %+v", fired)
 		}
@@ -173,10 +173,10 @@ func TestFire(t *testing.T) {
 			t.Errorf("they live for %v", life)
 		}
 		s = b.scheduled(t, "a")
-		if !s.Next.Equal(next) || !s.Due.Equal(next) || s.Ran != 1 || s.LastID != job || len(s.Past) != 1 || s.Past[0].What != MomentRan || s.Past[0].Late < 2*time.Second {
+		if !s.Next.Equal(next) || !s.Due.Equal(next) || s.Ran != 1 || s.LastID != job || len(s.Past) != 1 || s.Past[0].What != OccurrenceRan || s.Past[0].Late < 2*time.Second {
 			t.Errorf("then it is %+v", s)
 		}
-		for what, again := range map[string]Firing{"the same again": f, "one that is not due": {Scheduled: s, Upcoming: next, Moments: []FiredMoment{ran(next)}}} {
+		for what, again := range map[string]Firing{"the same again": f, "one that is not due": {Scheduled: s, Upcoming: next, Occurrences: []FiredOccurrence{ran(next)}}} {
 			if fired := b.fire(t, again); fired != (Fired{}) {
 				t.Errorf("%s: %+v", what, fired)
 			}
@@ -185,16 +185,16 @@ func TestFire(t *testing.T) {
 		b.do(t, "ZADD", "delayer:job_pool", b.score(-second), s.ID)
 		stale := s
 		check(t, b.PauseSchedule(t.Context(), "a", true))
-		if fired := b.fire(t, Firing{Scheduled: stale, Upcoming: next, Moments: []FiredMoment{ran(next)}}); fired != (Fired{}) {
+		if fired := b.fire(t, Firing{Scheduled: stale, Upcoming: next, Occurrences: []FiredOccurrence{ran(next)}}); fired != (Fired{}) {
 			t.Errorf("one that was paused meanwhile: %+v", fired)
 		}
 		s = b.scheduled(t, "a")
 		if s.Paused.IsZero() {
 			t.Error("it is not paused")
 		}
-		fired := b.fire(t, Firing{Scheduled: s, Upcoming: next, Paused: 12, Moments: []FiredMoment{{At: due, What: MomentPaused, Due: due}}})
+		fired := b.fire(t, Firing{Scheduled: s, Upcoming: next, Paused: 12, Occurrences: []FiredOccurrence{{At: due, What: OccurrencePaused, Due: due}}})
 		check(t, b.PauseSchedule(t.Context(), "a", false))
-		if s = b.scheduled(t, "a"); fired != (Fired{Done: true}) || s.NotRun != (NotRun{Paused: 12}) || s.Past[1].What != MomentPaused || !s.Paused.IsZero() {
+		if s = b.scheduled(t, "a"); fired != (Fired{Done: true}) || s.NotRun != (NotRun{Paused: 12}) || s.Past[1].What != OccurrencePaused || !s.Paused.IsZero() {
 			t.Errorf("of one that is paused: %+v, %+v", fired, s)
 		}
 		b.do(t, "ZADD", "delayer:job_pool", b.score(-second), s.ID)
@@ -214,23 +214,23 @@ func TestFireSeveral(t *testing.T) {
 		s := aSchedule("a")
 		s.MaxAttempts, s.TTR = 3, time.Minute
 		put := b.put(t, s, at(0))
-		var moments []FiredMoment
+		var moments []FiredOccurrence
 		for n := range 10 {
-			moments = append(moments, FiredMoment{at(n), MomentLate, at(n)})
+			moments = append(moments, FiredOccurrence{at(n), OccurrenceLate, at(n)})
 		}
-		moments = append(moments, ran(at(10)), FiredMoment{at(11), MomentRan, at(81)})
-		fired := b.fire(t, Firing{Scheduled: put, Late: 25, Moments: moments})
+		moments = append(moments, ran(at(10)), FiredOccurrence{at(11), OccurrenceRan, at(81)})
+		fired := b.fire(t, Firing{Scheduled: put, Late: 25, Occurrences: moments})
 		got := b.scheduled(t, "a")
 		if fired != (Fired{Done: true, Ran: 2}) || got.Ran != 2 || got.NotRun != (NotRun{Late: 25}) || len(got.Past) != 10 || !got.Next.IsZero() || !got.Due.IsZero() {
 			t.Errorf("%+v, then %+v", fired, got)
 		}
-		if !got.Past[0].At.Equal(at(2)) || !got.Past[9].At.Equal(at(11)) || got.Past[8].What != MomentRan || got.Past[7].What != MomentLate {
+		if !got.Past[0].At.Equal(at(2)) || !got.Past[9].At.Equal(at(11)) || got.Past[8].What != OccurrenceRan || got.Past[7].What != OccurrenceLate {
 			t.Errorf("the last ten: %v", got.Past)
 		}
-		if due, waits := b.due(t, MomentID("a", at(11))); !waits || b.time(0).Add(61*time.Second).Unix() != int64(due) {
+		if due, waits := b.due(t, OccurrenceID("a", at(11))); !waits || b.time(0).Add(61*time.Second).Unix() != int64(due) {
 			t.Errorf("the job with jitter is due at %v", due)
 		}
-		job, err := b.Get(t.Context(), MomentID("a", at(10)))
+		job, err := b.Get(t.Context(), OccurrenceID("a", at(10)))
 		if err != nil || job.MaxAttempts != 3 || job.TTR != time.Minute || job.State != "ready" {
 			t.Errorf("the job: %+v, %v", job, err)
 		}
@@ -250,8 +250,8 @@ func TestJitterIsNeverEarly(t *testing.T) {
 	m.SetTime(at.Add(500 * time.Microsecond))
 	put := b.put(t, aSchedule("a"), at)
 	due := at.Add(time.Millisecond)
-	b.fire(t, Firing{Scheduled: put, Upcoming: at.Add(time.Minute), Moments: []FiredMoment{{at, MomentRan, due}}})
-	if job, err := b.Get(t.Context(), MomentID("a", at)); err != nil || job.State != "waiting" || !job.Due.Equal(due) {
+	b.fire(t, Firing{Scheduled: put, Upcoming: at.Add(time.Minute), Occurrences: []FiredOccurrence{{at, OccurrenceRan, due}}})
+	if job, err := b.Get(t.Context(), OccurrenceID("a", at)); err != nil || job.State != "waiting" || !job.Due.Equal(due) {
 		t.Errorf("half a millisecond before %v it is %+v, %v", due, job, err)
 	}
 	id, err := b.RunSchedule(t.Context(), "a")
@@ -272,7 +272,7 @@ func TestFireOverlap(t *testing.T) {
 			put = b.scheduled(t, "a")
 			f := Firing{Scheduled: put, Upcoming: b.time(-second)}
 			for _, offset := range offsets {
-				f.Moments = append(f.Moments, ran(b.time(offset*second)))
+				f.Occurrences = append(f.Occurrences, ran(b.time(offset*second)))
 			}
 			return b.fire(t, f)
 		}
@@ -286,7 +286,7 @@ func TestFireOverlap(t *testing.T) {
 		if fired := fire(-2); fired.Ran != 0 || fired.Overlapped != 1 {
 			t.Errorf("while its last job is reserved: %+v", fired)
 		}
-		_, err := b.Ack([]Held{{"t", reserved.Jobs[0].ID, reserved.Leases[0].Token}}).Do(t.Context())
+		_, err := b.Ack([]LeaseRef{{"t", reserved.Jobs[0].ID, reserved.Leases[0].Token}}).Do(t.Context())
 		check(t, err)
 		if fired := fire(-1); fired.Ran != 1 || fired.Overlapped != 0 {
 			t.Errorf("after its last job is done: %+v", fired)
@@ -305,13 +305,13 @@ func TestFireFollow(t *testing.T) {
 		s := aSchedule("a")
 		s.Overlap, s.MaxAttempts, s.TTR = OverlapFollow, 3, time.Minute
 		b.put(t, s, b.time(-20*second))
-		first := MomentID("a", b.time(-20*second))
+		first := OccurrenceID("a", b.time(-20*second))
 		ran, overlapped := 0, 0
 		fire := func(what string, has int, followed string, offsets ...after) {
 			t.Helper()
 			f := Firing{Scheduled: b.scheduled(t, "a"), Upcoming: b.time(-second)}
 			for _, offset := range offsets {
-				f.Moments = append(f.Moments, FiredMoment{b.time(offset * second), MomentRan, b.time(offset * second)})
+				f.Occurrences = append(f.Occurrences, FiredOccurrence{b.time(offset * second), OccurrenceRan, b.time(offset * second)})
 			}
 			want := Fired{Done: true, Ran: has, Overlapped: len(offsets) - has, Followed: followed}
 			if fired := b.fire(t, f); fired != want {
@@ -338,16 +338,16 @@ func TestFireFollow(t *testing.T) {
 		s.Body = "newest"
 		b.put(t, s, b.time(-second))
 		fire("while it is followed", 0, first, -15)
-		if errs := made(t, b.Retry([]GivenBack{{Held: held}})); errs[0] != nil {
+		if errs := made(t, b.Retry([]Returned{{LeaseRef: held}})); errs[0] != nil {
 			t.Error(errs[0])
 		}
 		expectLast("tried again", "ready", "body", 1, true)
 		fire("while it waits for its next attempt", 0, first, -14)
 		held, _ = b.hold(t, "t", time.Minute)
-		made(t, b.Ack([]Held{held}))
+		made(t, b.Ack([]LeaseRef{held}))
 		expectLast("the follower", "ready", "newest", 0, false)
 		held, _ = b.hold(t, "t", time.Minute)
-		if errs := made(t, b.Retry([]GivenBack{{Held: held, Delay: time.Hour}})); errs[0] != nil {
+		if errs := made(t, b.Retry([]Returned{{LeaseRef: held, Delay: time.Hour}})); errs[0] != nil {
 			t.Error(errs[0])
 		}
 		fire("while a failed one waits", 1, first, -13)
@@ -357,8 +357,8 @@ func TestFireFollow(t *testing.T) {
 		made(t, b.Bury([]Burial{{held, "why", ""}}))
 		expectLast("behind a dead letter", "ready", "newest", 0, false)
 		held, _ = b.hold(t, "t", time.Minute)
-		made(t, b.Ack([]Held{held}))
-		first = MomentID("a", b.time(-12*second))
+		made(t, b.Ack([]LeaseRef{held}))
+		first = OccurrenceID("a", b.time(-12*second))
 		fire("when it is done", 1, "", -12)
 		expectLast("the next one", "ready", "newest", 0, false)
 	})
@@ -388,7 +388,7 @@ func TestRunScheduleFollows(t *testing.T) {
 			{"while it is followed", func() {}, 2},
 		} {
 			c.do()
-			if again, got := run(), b.scheduled(t, "a"); again != first || got.LastID != first || got.Ran != c.ran || got.Past[len(got.Past)-1].What != MomentNow {
+			if again, got := run(), b.scheduled(t, "a"); again != first || got.LastID != first || got.Ran != c.ran || got.Past[len(got.Past)-1].What != OccurrenceRunNow {
 				t.Errorf("%s: %s, then it is %+v", c.what, again, got)
 			}
 		}
@@ -411,7 +411,7 @@ func TestRunSchedule(t *testing.T) {
 		second, err := b.RunSchedule(t.Context(), "a")
 		check(t, err)
 		got := b.scheduled(t, "a")
-		if first == second || !strings.HasPrefix(first, "{a}@now-") || got.LastID != second || got.Ran != 2 || !got.Next.Equal(was.Next) || !got.Due.Equal(was.Due) || got.Past[1].What != MomentNow {
+		if first == second || !strings.HasPrefix(first, "{a}@now-") || got.LastID != second || got.Ran != 2 || !got.Next.Equal(was.Next) || !got.Due.Equal(was.Due) || got.Past[1].What != OccurrenceRunNow {
 			t.Errorf("%s, %s, then it is %+v", first, second, got)
 		}
 		if state := b.state(t); !slices.Equal(state.Ready["t"], []string{first, second}) {
@@ -435,7 +435,7 @@ func TestFireRefused(t *testing.T) {
 		b.seed(t)
 		s := b.put(t, aSchedule("a"), b.time(-second))
 		c.prepare()
-		fired, err := b.fireOne(t, b.Store, Firing{Scheduled: s, Unknown: c.why == "", Upcoming: b.time(60 * second), Moments: []FiredMoment{ran(b.time(-second))}})
+		fired, err := b.fireOne(t, b.Store, Firing{Scheduled: s, Unknown: c.why == "", Upcoming: b.time(60 * second), Occurrences: []FiredOccurrence{ran(b.time(-second))}})
 		b.do(t, "CONFIG", "SET", "maxmemory", 0)
 		got := b.scheduled(t, "a")
 		if err != nil || fired.Done || !got.Next.Equal(s.Next) || !got.Due.Equal(b.time(10*second)) || got.Revision != s.Revision || len(got.Past) > 0 {
@@ -457,7 +457,7 @@ func TestFireCost(t *testing.T) {
 	for n := range 2 { // at first the script is loaded
 		s := b.scheduled(t, "a")
 		b.do(t, "CONFIG", "RESETSTAT")
-		b.fire(t, Firing{Scheduled: s, Upcoming: at(n + 1), Moments: []FiredMoment{ran(at(n))}})
+		b.fire(t, Firing{Scheduled: s, Upcoming: at(n + 1), Occurrences: []FiredOccurrence{ran(at(n))}})
 	}
 	const most = 17 // 13 of the script and PUBLISH, with the call and what is asked here
 	if calls := b.Calls(); calls > most {
@@ -488,13 +488,13 @@ func TestFireMany(t *testing.T) {
 			s.Overlap = OverlapFollow
 		}
 		put := b.put(t, s, at)
-		firings = append(firings, Firing{Scheduled: put, Upcoming: next, Moments: []FiredMoment{ran(at)}})
+		firings = append(firings, Firing{Scheduled: put, Upcoming: next, Occurrences: []FiredOccurrence{ran(at)}})
 		state.Schedules, state.Buckets[put.ID] = append(state.Schedules, s.Name), ScheduleTopic+" @every 1m"
 		if n == 20 {
 			fired = Fired{Refused: redis.Error("WRONGTYPE ready queue delayer:ready_queue:broken is a string, not a list")}
 			state.Pool = append([]string{put.ID}, state.Pool...)
 		} else {
-			job := MomentID(s.Name, at)
+			job := OccurrenceID(s.Name, at)
 			state.Pool, state.Ready[s.Topic] = append(state.Pool, put.ID), append(state.Ready[s.Topic], job)
 			state.Buckets[job] = s.Topic + " body"
 		}

@@ -119,8 +119,8 @@ func (s ServerState) rest() (string, error) {
 	return rest, err
 }
 
-// Beat is what came of a Heartbeat.
-type Beat struct {
+// HeartbeatReply is what came of a Heartbeat.
+type HeartbeatReply struct {
 	Started time.Time // when the server started, by Redis's clock
 	Entries int       // how many servers have one; -1 if this user may not know
 	Entry   Entry     // what the server had before
@@ -146,7 +146,7 @@ const (
 // done since its last entry is added to the History.
 //
 // acked is how many jobs of other partitions were ever acknowledged, -1 if that is not known.
-func (s *Store) Heartbeat(state ServerState, entries int, acked int64) *Call[Beat] {
+func (s *Store) Heartbeat(state ServerState, entries int, acked int64) *Call[HeartbeatReply] {
 	rest, err := state.rest()
 	if err != nil { // for a sum that is no number, which move.lua never gives
 		rest = `"error":""}`
@@ -156,7 +156,7 @@ func (s *Store) Heartbeat(state ServerState, entries int, acked int64) *Call[Bea
 		started = state.Started.UnixMilli()
 	}
 	args := append(arguments(6, s.keys.Servers()), state.ID, started, state.Interval.Milliseconds(), rest, entries, acked)
-	return newCall(s, heartbeatScript, args, func(reply any) (b Beat, err error) {
+	return newCall(s, heartbeatScript, args, func(reply any) (b HeartbeatReply, err error) {
 		var ms int64
 		others, err := scan(reply, &ms, &b.Entries, &b.Entry)
 		b.Started, b.Swept = time.UnixMilli(ms), len(others) > 0

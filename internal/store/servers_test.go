@@ -21,7 +21,7 @@ func (s *Store) heartbeat(state ServerState, sweep bool) (time.Time, error) {
 }
 
 // beat sweeps, or knows of all entries.
-func (s *Store) beat(state ServerState, sweep bool) (Beat, error) {
+func (s *Store) beat(state ServerState, sweep bool) (HeartbeatReply, error) {
 	entries := -1
 	if !sweep {
 		ctx := context.Background()
@@ -284,13 +284,13 @@ func TestAcked(t *testing.T) {
 		}
 		ack := func(topics ...string) (errs []error) {
 			t.Helper()
-			var held []Held
+			var held []LeaseRef
 			for _, topic := range topics {
 				h, _ := b.hold(t, topic, time.Minute)
 				h.Topic = topic
 				held = append(held, h)
 			}
-			held = append(held, Held{"t", "gone", 1})
+			held = append(held, LeaseRef{"t", "gone", 1})
 			errs = made(t, b.Ack(held))
 			for n := range topics {
 				if errs[n] != nil {

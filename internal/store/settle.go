@@ -28,12 +28,12 @@ var (
 )
 
 // Held is a reserved job, and the lease under which it is held.
-type Held struct {
+type LeaseRef struct {
 	Topic, ID string
 	Token     int64 // of the Lease
 }
 
-func (h Held) appendTo(args []any) []any {
+func (h LeaseRef) appendTo(args []any) []any {
 	return append(args, h.Topic, h.ID, strconv.FormatInt(h.Token, 10))
 }
 
@@ -41,7 +41,7 @@ func (h Held) appendTo(args []any) []any {
 // at most 1,000, and none is there twice. For each job the answer is what kept it from
 // being done: ErrLeaseLost, nil if nothing did. After an error of the call nothing is
 // done, unless the answer was lost.
-func (s *Store) Ack(jobs []Held) *Call[[]error] {
+func (s *Store) Ack(jobs []LeaseRef) *Call[[]error] {
 	args := arguments(3*len(jobs), s.jobPool)
 	for _, job := range jobs {
 		args = job.appendTo(args)
@@ -67,9 +67,9 @@ func (s *Store) Ack(jobs []Held) *Call[[]error] {
 	})
 }
 
-// GivenBack is a reserved job that is to be delivered again.
-type GivenBack struct {
-	Held
+// Returned is a reserved job that is to be delivered again.
+type Returned struct {
+	LeaseRef
 	Delay       time.Duration // 0: it is ready at once
 	Refund      bool          // this attempt does not count
 	MaxAttempts int           // of a job that doesn't say so; 0: any number
@@ -77,7 +77,7 @@ type GivenBack struct {
 }
 
 // Retry gives the jobs back. Its answer is as Ack's, and ErrExhausted.
-func (s *Store) Retry(jobs []GivenBack) *Call[[]error] {
+func (s *Store) Retry(jobs []Returned) *Call[[]error] {
 	args := arguments(6*len(jobs), s.jobPool)
 	for _, job := range jobs {
 		args = append(job.appendTo(args), milliseconds(job.Delay))
@@ -95,7 +95,7 @@ func (s *Store) Retry(jobs []GivenBack) *Call[[]error] {
 
 // Extension is a lease that is to last longer, or less long.
 type Extension struct {
-	Held
+	LeaseRef
 	Lease time.Duration // from now on
 	End   int64         // is set by Extend, in Unix µs
 }
@@ -123,7 +123,7 @@ func (s *Store) Extend(jobs []*Extension) *Call[[]error] {
 
 // Burial is a reserved job that is to become a dead letter.
 type Burial struct {
-	Held
+	LeaseRef
 	Reason string
 	Error  string // the last, if there is one to be kept
 }

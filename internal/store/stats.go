@@ -29,12 +29,12 @@ type TopicCounts struct {
 	// behind many entries whose jobs are gone, or doesn't say it.
 	Overdue time.Duration
 	// AtLeast is Overdue, or, where that is not known, the least that it can be.
-	AtLeast time.Duration
-	Limit   Limit
-	Held    int // ready jobs that the limit keeps from being taken now
-	Slots   int // of Limit.Concurrency that are taken
+	AtLeast   time.Duration
+	Limit     Limit
+	Throttled int // ready jobs that the limit keeps from being taken now
+	Slots     int // of Limit.Concurrency that are taken
 	// HeldUntil is when Limit.Rate lets the next of those begin; zero if that is now, or they need a slot.
-	HeldUntil time.Time
+	ThrottledUntil time.Time
 	// Untagged are ready jobs without Limit.Tag that nobody can reserve, as they are in other partitions than its jobs. Held leaves them out.
 	Untagged int
 }
@@ -160,8 +160,8 @@ func (t *TopicCounts) readLimit(reply any) error {
 	}
 	var text string
 	var next int64
-	_, err := redis.Scan(list, &text, &t.Held, &t.Slots, &next)
-	t.HeldUntil = milliTime(next)
+	_, err := redis.Scan(list, &text, &t.Throttled, &t.Slots, &next)
+	t.ThrottledUntil = milliTime(next)
 	if err == nil {
 		t.Limit, err = readLimit(text)
 	}

@@ -18,7 +18,7 @@ const (
 
 // Swept is what came of a Sweep.
 type Swept struct {
-	Last      Place      // where the next Sweep goes on
+	Last      Position   // where the next Sweep goes on
 	More      bool       // there are more topics, or IDs whose time of counting once is over
 	Forgotten int        // topics that have nothing any more
 	Gone      []TopicIDs // stale entries, of each topic that had some
@@ -30,7 +30,7 @@ type Swept struct {
 // queues from which jobs are delivered, forgets those that have nothing any more, puts right
 // what is kept of how many jobs are reserved, and removes IDs whose time of counting once is over. It lists the topics with uncounted jobs,
 // which the caller counts, see Count.
-func (s *Store) Sweep(ctx context.Context, after Place) (Swept, error) {
+func (s *Store) Sweep(ctx context.Context, after Position) (Swept, error) {
 	k := s.keys
 	args := append(arguments(4, k.JobPool(), k.Topics(), k.TopicsDue(), k.Reserved()), sweepTopics, sweepEntries, after.At, after.ID)
 	return newCall(s, sweepScript, args, func(reply any) (swept Swept, err error) {
@@ -46,9 +46,9 @@ func (s *Store) Sweep(ctx context.Context, after Place) (Swept, error) {
 
 // RegisterDead registers some of the topics that have dead letters and are not known, as what an earlier migration has moved. The next call
 // goes on at next; a zero one is the beginning, and the end.
-func (s *Store) RegisterDead(ctx context.Context, after Place) (next Place, err error) {
+func (s *Store) RegisterDead(ctx context.Context, after Position) (next Position, err error) {
 	args := append(arguments(3, s.keys.DeadTopics()), sweepTopics, after.At, after.ID)
-	return newCall(s, registerDeadScript, args, func(reply any) (next Place, err error) {
+	return newCall(s, registerDeadScript, args, func(reply any) (next Position, err error) {
 		_, err = scan(reply, &next.At, &next.ID)
 		return next, err
 	}).Do(ctx)

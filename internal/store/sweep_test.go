@@ -201,7 +201,7 @@ func TestReservedCountGoes(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		b.seed(t, ready("a", "t"))
 		held, _ := b.hold(t, "t", time.Minute)
-		if errs, err := b.Ack([]Held{held}).Do(t.Context()); err != nil || errs[0] != nil {
+		if errs, err := b.Ack([]LeaseRef{held}).Do(t.Context()); err != nil || errs[0] != nil {
 			t.Fatal(errs, err)
 		}
 		if n := b.do(t, "EXISTS", b.keys.Reserved()).(int64); n != 0 {
@@ -252,7 +252,7 @@ func TestSweepWithoutPermission(t *testing.T) {
 			b.enterTopic(t, "t", 2*time.Hour)
 			was := b.state(t)
 			b.do(t, "ACL", "SETUSER", "u", "-"+command)
-			if _, err := user.Sweep(t.Context(), Place{}); !Refused(err) {
+			if _, err := user.Sweep(t.Context(), Position{}); !Refused(err) {
 				t.Errorf("error %v, want one that Refused knows", err)
 			}
 			b.expect(t, was)
@@ -272,7 +272,7 @@ func TestSweepWithoutPermission(t *testing.T) {
 			b.enterTopic(t, "t", 2*time.Hour)
 			was := b.state(t)
 			b.do(t, "ACL", "SETUSER", "u", "-"+command)
-			if swept, err := user.Sweep(t.Context(), Place{}); err != nil || swept.Forgotten > 0 || len(swept.Gone) > 0 {
+			if swept, err := user.Sweep(t.Context(), Position{}); err != nil || swept.Forgotten > 0 || len(swept.Gone) > 0 {
 				t.Errorf("%+v, %v", swept, err)
 			}
 			b.expect(t, was)
@@ -285,7 +285,7 @@ func TestSweepWithoutPermission(t *testing.T) {
 		b.do(t, "DEL", "delayer:"+key)
 		b.do(t, "SET", "delayer:"+key, "text")
 		was := b.state(t)
-		_, err := user.Sweep(t.Context(), Place{})
+		_, err := user.Sweep(t.Context(), Position{})
 		b.expectError(t, err, "WRONGTYPE")
 		b.expect(t, was)
 	}
@@ -304,8 +304,8 @@ func TestLooksGiveConnectionsBack(t *testing.T) {
 		"stats":        func() error { _, err := s.Stats(ctx, []string{"t"}, true); return err },
 		"known topics": func() error { _, _, err := s.KnownTopics(ctx, 10, ""); return err },
 		"is known":     func() error { _, err := s.IsKnown(ctx, "t"); return err },
-		"sweep":        func() error { _, err := s.Sweep(ctx, Place{}); return err },
-		"dead topics":  func() error { _, err := s.RegisterDead(ctx, Place{}); return err },
+		"sweep":        func() error { _, err := s.Sweep(ctx, Position{}); return err },
+		"dead topics":  func() error { _, err := s.RegisterDead(ctx, Position{}); return err },
 	} {
 		for range 2 {
 			if err := look(); err != nil {
@@ -329,7 +329,7 @@ func TestRegisterDead(t *testing.T) {
 		b.enterTopic(t, "t000", 2*time.Hour)
 		was := b.With(t).Strings("ZMSCORE", b.keys.Topics(), "t000")
 		calls := 0
-		for at, begins := (Place{}), true; begins || at != (Place{}); begins = false {
+		for at, begins := (Position{}), true; begins || at != (Position{}); begins = false {
 			var err error
 			at, err = b.RegisterDead(t.Context(), at)
 			check(t, err)

@@ -34,7 +34,7 @@ func (s *Store) topicsOf(ctx context.Context, key string, most int, containing s
 	defer p.Close()
 	var names []string
 	var all int
-	var at Place
+	var at Position
 	read := func(reply any) ([]string, error) {
 		rest, err := redis.Values(reply, nil)
 		if err == nil {
@@ -55,7 +55,7 @@ func (s *Store) topicsOf(ctx context.Context, key string, most int, containing s
 				names = append(names, name)
 			}
 		}
-		if at == (Place{}) {
+		if at == (Position{}) {
 			return names[max(len(names)-most, 0):], all, nil
 		}
 	}

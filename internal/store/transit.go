@@ -24,7 +24,7 @@ var (
 type Transit struct {
 	Serial   int64 // 0 if nothing is in transit
 	WasThere bool  // it is another one than was asked for, which has to be finished first
-	LookedAt int   // of what was asked for
+	Read     int   // of what was asked for
 	Reserved []int // the places, from 0 on, of IDs whose jobs stay, because they are reserved
 	Jobs     []TransitJob
 }
@@ -83,7 +83,7 @@ func (s *Store) PutReadyInTransit(queue string, leave, stay []string) *Call[Tran
 
 func readTransit(reply any) (a Transit, err error) {
 	var reserved []int
-	rest, err := scan(reply, &a.Serial, &a.WasThere, &a.LookedAt, &reserved)
+	rest, err := scan(reply, &a.Serial, &a.WasThere, &a.Read, &reserved)
 	if err != nil {
 		return Transit{}, err
 	}

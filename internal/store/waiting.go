@@ -12,32 +12,32 @@ import (
 const WaitingFor = time.Hour
 
 // maxLook is how many queues one script looks at, so that it does not keep Redis from others.
-const maxLook = 250
+const maxPolled = 250
 
 var (
 	pollScript = newScript("poll")
 	wakeScript = newScript("wake")
 )
 
-// LookAt are topics of a store that a Look asks for, whether they have ready jobs.
-type LookAt struct {
+// Poll are topics of a store that it asks for, whether they have ready jobs.
+type Poll struct {
 	Store  *Store
 	Topics []string
 	Waiter string          // is entered for those that have none; "" for nobody
 	Since  []time.Duration // for how long it has waited for each; below 0 it is not entered
 }
 
-// Looked is what a Look finds.
-type Looked struct {
-	Lengths []int  // of the topics' ready queues; 1 of one that can't be read: a pop of it tells why
-	Entered bool   // the waiter stands wherever it was to be entered
-	Added   []bool // it did not stand there before
+// Polled is what a Poll finds.
+type Polled struct {
+	Lengths    []int  // of the topics' ready queues; 1 of one that can't be read: a pop of it tells why
+	Registered bool   // the waiter stands wherever it was to be entered
+	Added      []bool // it did not stand there before
 }
 
-// Look looks at ready queues, of stores that one connection leads to. It asks a server that takes writes, where it can
+// PollAll polls at ready queues, of stores that one connection leads to. It asks a server that takes writes, where it can
 // find one, as no other knows that a queue is empty. A connection that has
 // rested is not tried before, as it changes nothing to look twice: thousands of clients do so now and then, and nothing else.
-func Look(ctx context.Context, looks ...LookAt) (found []Looked, err error) {
+func PollAll(ctx context.Context, looks ...Poll) (found []Polled, err error) {
 	s := looks[0].Store
 	if s.admission != nil {
 		if err := s.admission.Pass(ctx); err != nil {
@@ -48,7 +48,7 @@ func Look(ctx context.Context, looks ...LookAt) (found []Looked, err error) {
 	if err != nil {
 		return nil, causeOf(ctx, err)
 	}
-	found, err = lookBy(ctx, &Pipeline{store: s, conn: conn}, looks)
+	found, err = pollOn(ctx, &Pipeline{store: s, conn: conn}, looks)
 	if !rested || KindOf(err) != NoAnswer || ctx.Err() != nil {
 		return found, err
 	}
@@ -56,14 +56,14 @@ func Look(ctx context.Context, looks ...LookAt) (found []Looked, err error) {
 	if err != nil {
 		return nil, err
 	}
-	return lookBy(ctx, p, looks)
+	return pollOn(ctx, p, looks)
 }
 
 // lookBy looks by way of the pipeline, and closes it.
-func lookBy(ctx context.Context, p *Pipeline, looks []LookAt) (found []Looked, err error) {
+func pollOn(ctx context.Context, p *Pipeline, looks []Poll) (found []Polled, err error) {
 	defer p.Close()
 	p.OnRefusal = NoWait
-	sent := make([]*Looking, len(looks))
+	sent := make([]*Polling, len(looks))
 	for i := range looks {
 		sent[i] = looks[i].Send(p)
 	}
@@ -81,42 +81,42 @@ func lookBy(ctx context.Context, p *Pipeline, looks []LookAt) (found []Looked, e
 }
 
 // Looking is a look that is under way.
-type Looking struct{ pages []lookPage }
+type Polling struct{ pages []pollPage }
 
-type lookPage struct {
-	*Call[Looked]
+type pollPage struct {
+	*Call[Polled]
 	topics int
 }
 
 // Send puts the look into the pipeline: a call for some topics at a time.
-func (l LookAt) Send(p *Pipeline) *Looking {
-	sent := &Looking{}
-	for first := 0; first < len(l.Topics); first += maxLook {
-		end := min(first+maxLook, len(l.Topics))
-		sent.pages = append(sent.pages, lookPage{l.page(first, end).Send(p), end - first})
+func (l Poll) Send(p *Pipeline) *Polling {
+	sent := &Polling{}
+	for first := 0; first < len(l.Topics); first += maxPolled {
+		end := min(first+maxPolled, len(l.Topics))
+		sent.pages = append(sent.pages, pollPage{l.page(first, end).Send(p), end - first})
 	}
 	return sent
 }
 
 // Wait waits for what it finds. An error is one that may pass.
-func (l *Looking) Wait(ctx context.Context) (Looked, error) {
-	all := Looked{Entered: true}
+func (l *Polling) Wait(ctx context.Context) (Polled, error) {
+	all := Polled{Registered: true}
 	for _, p := range l.pages {
 		page, err := p.Wait(ctx)
 		switch {
 		case err != nil && Temporary(err):
-			return Looked{}, err
+			return Polled{}, err
 		case err != nil:
-			page = Looked{Lengths: slices.Repeat([]int{1}, p.topics), Entered: true, Added: make([]bool, p.topics)}
+			page = Polled{Lengths: slices.Repeat([]int{1}, p.topics), Registered: true, Added: make([]bool, p.topics)}
 		}
 		all.Lengths, all.Added = append(all.Lengths, page.Lengths...), append(all.Added, page.Added...)
-		all.Entered = all.Entered && page.Entered
+		all.Registered = all.Registered && page.Registered
 	}
 	return all, nil
 }
 
 // nothing is what is found where nothing can be seen now.
-func (l *Looking) nothing() (all Looked) {
+func (l *Polling) nothing() (all Polled) {
 	for _, p := range l.pages {
 		all.Lengths, all.Added = append(all.Lengths, make([]int, p.topics)...), append(all.Added, make([]bool, p.topics)...)
 	}
@@ -124,7 +124,7 @@ func (l *Looking) nothing() (all Looked) {
 }
 
 // page looks at some of the queues.
-func (l LookAt) page(first, end int) *Call[Looked] {
+func (l Poll) page(first, end int) *Call[Polled] {
 	s, topics := l.Store, l.Topics[first:end]
 	keys := []string{s.keys.JobPool()}
 	for _, topic := range topics {
@@ -138,16 +138,16 @@ func (l LookAt) page(first, end int) *Call[Looked] {
 		}
 		args = append(args, topic, waited)
 	}
-	return newCall(s, pollScript, args, func(reply any) (Looked, error) { return lookedOf(reply, len(topics)) })
+	return newCall(s, pollScript, args, func(reply any) (Polled, error) { return polledOf(reply, len(topics)) })
 }
 
 // lookedOf reads poll.lua's answer, which has no lengths if all are 0.
-func lookedOf(reply any, topics int) (Looked, error) {
-	looked := Looked{Lengths: make([]int, topics), Added: make([]bool, topics)}
+func polledOf(reply any, topics int) (Polled, error) {
+	looked := Polled{Lengths: make([]int, topics), Added: make([]bool, topics)}
 	var added []int
-	lengths, err := scan(reply, &looked.Entered, &added)
+	lengths, err := scan(reply, &looked.Registered, &added)
 	if err != nil || len(lengths) > 0 && len(lengths) != topics {
-		return Looked{}, errUnreadable
+		return Polled{}, errUnreadable
 	}
 	for _, place := range added {
 		looked.Added[place-1] = true
@@ -165,9 +165,9 @@ func (s *Store) Wake(topics []string) *Call[struct{}] {
 	return newCall(s, wakeScript, appendAll(arguments(len(topics), s.jobPool), topics), unread)
 }
 
-// TakeOut takes the waiter out from among those of the topics, and those that their limits hold back; if it ends, so does what it has
+// Unregister takes the waiter out from among those of the topics, and those that their limits hold back; if it ends, so does what it has
 // registered. Nothing depends on it.
-func (s *Store) TakeOut(ctx context.Context, waiter string, topics []string, ends bool) {
+func (s *Store) Unregister(ctx context.Context, waiter string, topics []string, ends bool) {
 	if len(topics) == 0 && !ends {
 		return
 	}
@@ -182,7 +182,7 @@ func (s *Store) TakeOut(ctx context.Context, waiter string, topics []string, end
 		}
 	}
 	for _, topic := range topics {
-		conn.Send("ZREM", s.keys.HeldBack(topic), waiter)
+		conn.Send("ZREM", s.keys.Throttled(topic), waiter)
 	}
 	if ends {
 		conn.Send("DEL", s.keys.Client(waiter))

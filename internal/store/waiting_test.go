@@ -64,7 +64,7 @@ var takes = map[string]func(s *Store, w Wanted) *Call[Popped]{
 }
 
 // looked is what a look finds.
-func (b *backend) looked(t *testing.T, l LookAt) Looked {
+func (b *backend) looked(t *testing.T, l Poll) Polled {
 	t.Helper()
 	found, err := b.look(t, l)
 	check(t, err)
@@ -72,9 +72,9 @@ func (b *backend) looked(t *testing.T, l LookAt) Looked {
 }
 
 // look is a Look at one store.
-func (s *Store) look(t *testing.T, l LookAt) (found Looked, err error) {
+func (s *Store) look(t *testing.T, l Poll) (found Polled, err error) {
 	l.Store = s
-	all, err := Look(t.Context(), l)
+	all, err := PollAll(t.Context(), l)
 	if err == nil {
 		found = all[0]
 	}
@@ -129,8 +129,8 @@ func TestTakeEnters(t *testing.T) {
 					if left == nil {
 						left = make([]int, len(topics))
 					}
-					got := b.take(t, how, Wanted{topics, c.limits, c.n, Enter{"me", time.Second, c.always}})
-					if len(got.Jobs) != c.jobs || !got.Entered || !slices.Equal(got.Remaining, left) {
+					got := b.take(t, how, Wanted{topics, c.limits, c.n, Registration{"me", time.Second, c.always}})
+					if len(got.Jobs) != c.jobs || !got.Registered || !slices.Equal(got.Remaining, left) {
 						t.Errorf("took %+v", got)
 					}
 					for _, topic := range topics {
@@ -148,7 +148,7 @@ func TestTakeEnters(t *testing.T) {
 func TestTakeWithoutAWaiter(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		for how := range takes {
-			if got := b.take(t, how, Wanted{Topics: []string{"t"}, N: 1}); got.Entered {
+			if got := b.take(t, how, Wanted{Topics: []string{"t"}, N: 1}); got.Registered {
 				t.Errorf("%s: it stands where it was to be", how)
 			}
 		}
@@ -170,8 +170,8 @@ func TestPlaceOfAWaiter(t *testing.T) {
 			b.do(t, "PEXPIRE", b.keys.Waiting("new"), 1000)
 			topics := []string{"got", "empty", "stood", "new"}
 			var got Popped
-			at := b.timed(t, func() { got = b.take(t, how, Wanted{topics, nil, 2, Enter{"me", 5 * time.Second, false}}) })
-			if len(got.Jobs) != 1 || !got.Entered {
+			at := b.timed(t, func() { got = b.take(t, how, Wanted{topics, nil, 2, Registration{"me", 5 * time.Second, false}}) })
+			if len(got.Jobs) != 1 || !got.Registered {
 				t.Errorf("%s: %+v", how, got)
 			}
 			at.expectAfter(t, how+": where it got a job it waits since", b.since(t, "got", "me"), 0)
@@ -194,8 +194,8 @@ func TestTakeOfABrokenQueue(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		for how := range takes {
 			b.seed(t, text("ready_queue:t"), ready("a", "u"))
-			got := b.take(t, how, Wanted{[]string{"t", "u"}, nil, 2, Enter{"me", time.Second, false}})
-			if len(got.Jobs) != 1 || got.Entered || len(b.standing(t, "t")) > 0 {
+			got := b.take(t, how, Wanted{[]string{"t", "u"}, nil, 2, Registration{"me", time.Second, false}})
+			if len(got.Jobs) != 1 || got.Registered || len(b.standing(t, "t")) > 0 {
 				t.Errorf("%s: took %+v; %q are entered", how, got, b.standing(t, "t"))
 			}
 		}
@@ -232,8 +232,8 @@ func TestTakeWithoutEntering(t *testing.T) {
 				user := b.user()
 				c.deny()
 				defer b.do(t, "CONFIG", "SET", "maxmemory", 0)
-				got := user.take(t, how, Wanted{[]string{"t", "u", "v"}, nil, 2, Enter{"me", 0, false}})
-				if len(got.Jobs) != c.jobs || got.Entered {
+				got := user.take(t, how, Wanted{[]string{"t", "u", "v"}, nil, 2, Registration{"me", 0, false}})
+				if len(got.Jobs) != c.jobs || got.Registered {
 					t.Errorf("took %+v", got)
 				}
 				for _, topic := range []string{"t", "u"} {
@@ -252,12 +252,12 @@ func TestOneWaiterIsWoken(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)
 	b.alive(t, "first", "second")
-	var held Held
+	var held LeaseRef
 	holds := func() { held, _ = b.hold(t, "t", time.Minute) }
-	retry := func(r GivenBack) func() {
+	retry := func(r Returned) func() {
 		return func() {
-			r.Held = held
-			made(t, b.Retry([]GivenBack{r}))
+			r.LeaseRef = held
+			made(t, b.Retry([]Returned{r}))
 		}
 	}
 	job := func(id string, delay time.Duration) Delayed {
@@ -294,12 +294,12 @@ func TestOneWaiterIsWoken(t *testing.T) {
 				t.Errorf("%+v, %v", d, err)
 			}
 		}, "2 t"},
-		{"retry", three[:1], holds, retry(GivenBack{}), "1 t"},
-		{"delayed retry", three[:1], holds, retry(GivenBack{Delay: time.Hour}), ""},
-		{"last retry", three[:1], holds, retry(GivenBack{MaxAttempts: 1}), ""},
-		{"release", three[:2], holds, retry(GivenBack{Refund: true}), "2 t"},
+		{"retry", three[:1], holds, retry(Returned{}), "1 t"},
+		{"delayed retry", three[:1], holds, retry(Returned{Delay: time.Hour}), ""},
+		{"last retry", three[:1], holds, retry(Returned{MaxAttempts: 1}), ""},
+		{"release", three[:2], holds, retry(Returned{Refund: true}), "2 t"},
 		{"ack", three[:2], holds, func() {
-			made(t, b.Ack([]Held{held}))
+			made(t, b.Ack([]LeaseRef{held}))
 		}, ""},
 		{"requeue", dead, nil, func() {
 			if errs, err := b.Requeue(t.Context(), []string{"d"}, kept); err != nil || errs[0] != nil {
@@ -399,10 +399,10 @@ func TestWakingIsNoCondition(t *testing.T) {
 // where it did not stand before.
 func TestLookEnters(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
-		const topics = 2*maxLook + 3
-		full, stood, not, other := maxLook+1, maxLook-1, 1, 2*maxLook
-		l := LookAt{Waiter: "me"}
-		want := Looked{Entered: true}
+		const topics = 2*maxPolled + 3
+		full, stood, not, other := maxPolled+1, maxPolled-1, 1, 2*maxPolled
+		l := Poll{Waiter: "me"}
+		want := Polled{Registered: true}
 		for i := range topics {
 			l.Topics, l.Since = append(l.Topics, fmt.Sprint("t", i)), append(l.Since, 5*time.Second)
 			want.Lengths, want.Added = append(want.Lengths, 0), append(want.Added, i != full && i != stood && i != not)
@@ -421,7 +421,7 @@ func TestLookEnters(t *testing.T) {
 				b.do(t, "PEXPIRE", b.keys.Waiting(name(i)), 1000)
 			}
 			b.do(t, "ZADD", b.keys.Waiting(name(stood)), 3, "me")
-			var got Looked
+			var got Polled
 			at := b.timed(t, func() {
 				got = b.looked(t, l)
 			})
@@ -450,7 +450,7 @@ func TestLookEnters(t *testing.T) {
 // Nobody is entered by a look that has no waiter, or does not say since when.
 func TestLookWithoutAWaiter(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
-		for _, l := range []LookAt{
+		for _, l := range []Poll{
 			{Topics: []string{"t"}},
 			{Topics: []string{"t"}, Since: []time.Duration{time.Second}},
 			{Topics: []string{"t"}, Waiter: "me"},
@@ -458,11 +458,11 @@ func TestLookWithoutAWaiter(t *testing.T) {
 			{Topics: []string{"t"}, Waiter: "me", Since: []time.Duration{-time.Hour}},
 		} {
 			got := b.looked(t, l)
-			if want := (Looked{[]int{0}, true, []bool{false}}); !reflect.DeepEqual(got, want) || len(b.standing(t, "t")) > 0 {
+			if want := (Polled{[]int{0}, true, []bool{false}}); !reflect.DeepEqual(got, want) || len(b.standing(t, "t")) > 0 {
 				t.Errorf("%+v: got %+v; %q wait", l, got, b.standing(t, "t"))
 			}
 		}
-		l := LookAt{Topics: []string{"t"}, Waiter: "me", Since: []time.Duration{0}}
+		l := Poll{Topics: []string{"t"}, Waiter: "me", Since: []time.Duration{0}}
 		if b.looked(t, l); len(b.standing(t, "t")) != 1 {
 			t.Error("who begins to wait is not entered")
 		}
@@ -473,8 +473,8 @@ func TestLookWithoutAWaiter(t *testing.T) {
 func TestLookWithoutEntering(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)
-	l := LookAt{Waiter: "me"}
-	for i := range maxLook + 1 {
+	l := Poll{Waiter: "me"}
+	for i := range maxPolled + 1 {
 		l.Topics, l.Since = append(l.Topics, fmt.Sprint("t", i)), append(l.Since, 0)
 	}
 	for name, deny := range map[string]func(){
@@ -482,7 +482,7 @@ func TestLookWithoutEntering(t *testing.T) {
 		"no zadd":            func() { b.do(t, "ACL", "SETUSER", "u", "-zadd") },
 		"no time":            func() { b.do(t, "ACL", "SETUSER", "u", "-time") },
 		"in the first call":  func() { b.do(t, "SET", b.keys.Waiting("t0"), "text") },
-		"in the second call": func() { b.do(t, "SET", b.keys.Waiting(fmt.Sprint("t", maxLook)), "text") },
+		"in the second call": func() { b.do(t, "SET", b.keys.Waiting(fmt.Sprint("t", maxPolled)), "text") },
 	} {
 		b.seed(t, ready("a", "t3"))
 		b.SetUser("~* &* +@all")
@@ -490,8 +490,8 @@ func TestLookWithoutEntering(t *testing.T) {
 		deny()
 		got := user.looked(t, l)
 		b.do(t, "CONFIG", "SET", "maxmemory", 0)
-		if got.Entered || got.Lengths[3] != 1 || got.Lengths[2] != 0 {
-			t.Errorf("%s: entered %v, lengths %v", name, got.Entered, got.Lengths[:5])
+		if got.Registered || got.Lengths[3] != 1 || got.Lengths[2] != 0 {
+			t.Errorf("%s: entered %v, lengths %v", name, got.Registered, got.Lengths[:5])
 		}
 	}
 }
@@ -501,18 +501,18 @@ func TestLookAtAReplica(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)
 	b.do(t, "REPLICAOF", "127.0.0.1", 1)
-	if got, err := b.look(t, LookAt{Waiter: "me", Topics: []string{"t"}, Since: []time.Duration{0}}); !begins(err, "READONLY") || got.Entered {
+	if got, err := b.look(t, Poll{Waiter: "me", Topics: []string{"t"}, Since: []time.Duration{0}}); !begins(err, "READONLY") || got.Registered {
 		t.Errorf("%+v, %v", got, err)
 	}
 	for how, take := range takes {
-		if got, err := take(b.Store, Wanted{[]string{"t"}, nil, 1, Enter{Waiter: "me"}}).Do(t.Context()); !begins(err, "READONLY") || got.Entered {
+		if got, err := take(b.Store, Wanted{[]string{"t"}, nil, 1, Registration{Waiter: "me"}}).Do(t.Context()); !begins(err, "READONLY") || got.Registered {
 			t.Errorf("%s: %+v, %v", how, got, err)
 		}
 	}
 	// It is told also by a call that may not look.
 	b.do(t, "REPLICAOF", "NO", "ONE")
 	b.SetUser("~* &* +@all -evalsha")
-	got, err := b.user().look(t, LookAt{Waiter: "me", Topics: []string{"t", "u"}, Since: []time.Duration{0, 0}})
+	got, err := b.user().look(t, Poll{Waiter: "me", Topics: []string{"t", "u"}, Since: []time.Duration{0, 0}})
 	if want := []int{1, 1}; err != nil || !slices.Equal(got.Lengths, want) {
 		t.Errorf("who may not look: %+v, %v; want lengths %v, so that a pop tells why", got, err, want)
 	}
@@ -522,9 +522,9 @@ func TestLookAtAReplica(t *testing.T) {
 func TestLookOfALostConnection(t *testing.T) {
 	t.Parallel()
 	b, server := onRedis(t)
-	b.looked(t, LookAt{Topics: []string{"t"}})
+	b.looked(t, Poll{Topics: []string{"t"}})
 	server.Kill()
-	if got, err := b.look(t, LookAt{Topics: []string{"t"}}); err == nil || !reflect.DeepEqual(got, Looked{}) {
+	if got, err := b.look(t, Poll{Topics: []string{"t"}}); err == nil || !reflect.DeepEqual(got, Polled{}) {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
@@ -544,7 +544,7 @@ func TestLookOnARestedConnection(t *testing.T) {
 		if words := strings.Fields(spoil); len(words) > 1 {
 			server.Do(words[0], redis.Args{}.AddFlat(words[1:])...)
 		}
-		if got := user.looked(t, LookAt{Topics: []string{"t"}}); !slices.Equal(got.Lengths, []int{1}) {
+		if got := user.looked(t, Poll{Topics: []string{"t"}}); !slices.Equal(got.Lengths, []int{1}) {
 			t.Errorf("%s: %+v", spoil, got)
 		}
 	}

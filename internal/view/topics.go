@@ -43,8 +43,8 @@ func Use(t inspect.TopicCounts) (o Object) {
 	if t.Limit.Concurrency > 0 {
 		o.Put("slots_taken", t.Slots)
 	}
-	o.Put("throttled", t.Held)
-	o.Put("throttled_until", t.HeldUntil)
+	o.Put("throttled", t.Throttled)
+	o.Put("throttled_until", t.ThrottledUntil)
 	if t.Limit.Tag != "" {
 		o.Put("untagged", t.Untagged)
 	}

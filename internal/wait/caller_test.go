@@ -47,7 +47,7 @@ func TestQueuesOfClaimedCallers(t *testing.T) {
 	if h.asks() != nil || len(h.blocked) != 2 {
 		t.Fatalf("%d queues are held", len(h.blocked))
 	}
-	h.answer(ofT, store.Popped{Entered: true}, nil)
+	h.answer(ofT, store.Popped{Registered: true}, nil)
 	one := h.asks()
 	if !slices.Equal(one.topics(), []string{"v"}) {
 		t.Fatalf("%q are asked", one.topics())
@@ -56,7 +56,7 @@ func TestQueuesOfClaimedCallers(t *testing.T) {
 	if two := h.asks(); !slices.Equal(two.topics(), []string{"u"}) || two.claims[0].caller != free.caller {
 		t.Fatalf("%+v", two)
 	} else {
-		h.answer(two, store.Popped{Jobs: jobs("u", 1), Entered: true}, nil)
+		h.answer(two, store.Popped{Jobs: jobs("u", 1), Registered: true}, nil)
 	}
 	free.expectJob(t, "u1")
 	h.answer(one, store.Popped{Jobs: jobs("v", 1)}, nil)
@@ -160,7 +160,7 @@ func TestLimits(t *testing.T) {
 	if one.N != 4 || one.limit(0) != 1 || one.limit(1) != 3 || one.limit(2) != 4 {
 		t.Fatalf("%+v", one.queues)
 	}
-	h.answer(one, store.Popped{Entered: true}, nil)
+	h.answer(one, store.Popped{Registered: true}, nil)
 	for _, topic := range []string{"a", "b", "c"} {
 		if got := h.stateOf(topic); got != "registered" {
 			t.Errorf("%s is %s", topic, got)
@@ -186,13 +186,13 @@ func TestLearnOfSeveral(t *testing.T) {
 		popped store.Popped
 		want   []string // of a, b, c
 	}{
-		{"none", 1, nil, store.Popped{Entered: true}, []string{"registered", "registered", "registered"}},
+		{"none", 1, nil, store.Popped{Registered: true}, []string{"registered", "registered", "registered"}},
 		{"none, and not entered", 1, nil, store.Popped{}, []string{"unknown", "unknown", "unknown"}},
-		{"the second has one", 1, nil, store.Popped{Entered: true, Jobs: jobs("b", 1)}, []string{"registered", "unknown", "unknown"}},
-		{"the second has more", 1, nil, store.Popped{Entered: true, Jobs: jobs("b", 1), Remaining: []int{0, 2, 0}}, []string{"registered", "ready", "unknown"}},
-		{"fewer than were wanted", 3, nil, store.Popped{Entered: true, Jobs: slices.Concat(jobs("a", 1), jobs("c", 1))}, []string{"registered", "registered", "registered"}},
-		{"as many as a limit", 3, []int{1, 3, 3}, store.Popped{Entered: true, Jobs: jobs("a", 1), Remaining: []int{4, 0, 0}}, []string{"ready", "registered", "registered"}},
-		{"all from two", 3, nil, store.Popped{Entered: true, Jobs: slices.Concat(jobs("a", 1), jobs("b", 2)), Remaining: []int{0, 0, 0}}, []string{"registered", "unknown", "unknown"}},
+		{"the second has one", 1, nil, store.Popped{Registered: true, Jobs: jobs("b", 1)}, []string{"registered", "unknown", "unknown"}},
+		{"the second has more", 1, nil, store.Popped{Registered: true, Jobs: jobs("b", 1), Remaining: []int{0, 2, 0}}, []string{"registered", "ready", "unknown"}},
+		{"fewer than were wanted", 3, nil, store.Popped{Registered: true, Jobs: slices.Concat(jobs("a", 1), jobs("c", 1))}, []string{"registered", "registered", "registered"}},
+		{"as many as a limit", 3, []int{1, 3, 3}, store.Popped{Registered: true, Jobs: jobs("a", 1), Remaining: []int{4, 0, 0}}, []string{"ready", "registered", "registered"}},
+		{"all from two", 3, nil, store.Popped{Registered: true, Jobs: slices.Concat(jobs("a", 1), jobs("b", 2)), Remaining: []int{0, 0, 0}}, []string{"registered", "unknown", "unknown"}},
 	} {
 		h := inHand(t)
 		h.joins(Request{Topics: []string{"a", "b", "c"}, N: c.n, Waits: true, Limits: c.limits})

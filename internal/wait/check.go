@@ -147,11 +147,11 @@ func (e *listener) check(queues []*waitQueue) error {
 		return nil
 	}
 	checks := e.question(queues)
-	asked := make([]store.LookAt, len(checks))
+	asked := make([]store.Poll, len(checks))
 	for i := range checks {
-		asked[i] = checks[i].LookAt
+		asked[i] = checks[i].Poll
 	}
-	found, err := store.Look(e.closing(), asked...)
+	found, err := store.PollAll(e.closing(), asked...)
 	if err != nil {
 		return err
 	}
@@ -163,7 +163,7 @@ func (e *listener) check(queues []*waitQueue) error {
 
 // check is one check of queues in a partition.
 type check struct {
-	store.LookAt
+	store.Poll
 	queues []*waitQueue
 	wakes  []int // of each queue, when the check was sent
 	epoch  int   // of the listener, when this was sent
@@ -171,7 +171,7 @@ type check struct {
 
 // newCheck makes a check of these queues, which registers us for none of them.
 func (e *listener) newCheck(queues []*waitQueue) *check {
-	k := &check{queues: queues, epoch: e.epoch, LookAt: store.LookAt{Store: queues[0].partition.store}}
+	k := &check{queues: queues, epoch: e.epoch, Poll: store.Poll{Store: queues[0].partition.store}}
 	if e.state == subscribed {
 		k.Waiter = e.id
 	}
@@ -204,7 +204,7 @@ func (e *listener) question(queues []*waitQueue) (checks []*check) {
 }
 
 // learn takes in what checks have found. If one of our registrations is missing, others may be missing too.
-func (e *listener) learn(checks []*check, found []store.Looked) {
+func (e *listener) learn(checks []*check, found []store.Polled) {
 	e.checks++
 	e.node.setAway(false)
 	full := map[*caller]bool{}
@@ -243,9 +243,9 @@ func (e *listener) learn(checks []*check, found []store.Looked) {
 
 // registers reports whether the check has registered us for the queue, and whether we were not registered earlier. News that
 // came after the check was sent wins.
-func (k *check) registers(queue int, found store.Looked) (added, ok bool) {
+func (k *check) registers(queue int, found store.Polled) (added, ok bool) {
 	q := k.queues[queue]
-	return found.Added[queue], k.Waiter != "" && k.Since[queue] >= 0 && found.Entered && k.epoch == q.partition.listener.epoch && q.wakes == k.wakes[queue]
+	return found.Added[queue], k.Waiter != "" && k.Since[queue] >= 0 && found.Registered && k.epoch == q.partition.listener.epoch && q.wakes == k.wakes[queue]
 }
 
 // lose registers us everywhere again: one of our registrations was gone, so others may be.

@@ -41,7 +41,7 @@ func TestRegister(t *testing.T) {
 			l.pending = nil
 			l.on(woken, c.ready)
 		}
-		got := h.asks().Enter
+		got := h.asks().Registration
 		if (got.Waiter == h.s.listener.id) != c.want || got.Always != c.all {
 			t.Errorf("%s: %+v", c.name, got)
 		}
@@ -65,7 +65,7 @@ func TestRegisteredForTheOthers(t *testing.T) {
 	h.settle()
 	h.s.wake("t", 1)
 	one := h.asks()
-	h.answer(one, store.Popped{Jobs: jobs("t", 1), Entered: true}, nil)
+	h.answer(one, store.Popped{Jobs: jobs("t", 1), Registered: true}, nil)
 	first.expectJob(t, "t1")
 	if got := h.stateOf("t"); got != "registered" {
 		t.Errorf("it is %s for the second caller", got)
@@ -90,8 +90,8 @@ func TestEpochs(t *testing.T) {
 	h.mu.Lock()
 	h.s.listener.changeState(subscribed)
 	h.mu.Unlock()
-	h.answer(one, store.Popped{Entered: true}, nil)
-	h.learn(q, store.Looked{Lengths: []int{0, 0}, Entered: true, Added: make([]bool, 2)})
+	h.answer(one, store.Popped{Registered: true}, nil)
+	h.learn(q, store.Polled{Lengths: []int{0, 0}, Registered: true, Added: make([]bool, 2)})
 	if h.stateOf("t") != "unknown" || h.stateOf("u") != "unknown" {
 		t.Error(h.stateOf("t"), h.stateOf("u"))
 	}
@@ -242,7 +242,7 @@ func TestMessageDuringACheck(t *testing.T) {
 	queues := h.s.waited()
 	q := h.s.listener.question(queues)
 	h.s.wake("t", 1)
-	h.learn(q, store.Looked{Lengths: []int{0}, Entered: true, Added: []bool{true}})
+	h.learn(q, store.Polled{Lengths: []int{0}, Registered: true, Added: []bool{true}})
 	if l := h.s.queues["t"]; l.state != ready || l.jobs != 1 {
 		t.Errorf("%+v", l)
 	}

@@ -104,7 +104,7 @@ func (h *hand) probesOf(n *node) (begun []*probe) {
 
 // finds answers a probe with the lengths of the topics' queues in its partition.
 func (h *hand) finds(s *probe, registers bool, lengths map[string]int, err error) {
-	found := store.Looked{Entered: registers}
+	found := store.Polled{Registered: registers}
 	if s.check != nil && err == nil {
 		for _, l := range s.check.queues {
 			found.Lengths, found.Added = append(found.Lengths, lengths[l.topic]), append(found.Added, false)
@@ -133,7 +133,7 @@ func (h *hand) answer(one *poll, p store.Popped, err error) {
 func (h *hand) settle() {
 	h.t.Helper()
 	for one := h.asks(); one != nil; one = h.asks() {
-		h.answer(one, store.Popped{Entered: one.Waiter != ""}, nil)
+		h.answer(one, store.Popped{Registered: one.Waiter != ""}, nil)
 	}
 }
 
@@ -166,7 +166,7 @@ func (h *hand) check(registers bool, lengths map[string]int, added ...string) {
 
 func (h *hand) checkOf(queues []*waitQueue, registers bool, lengths map[string]int, added ...string) {
 	q := h.s.listener.question(queues)
-	found := store.Looked{Entered: registers}
+	found := store.Polled{Registered: registers}
 	for _, l := range queues {
 		found.Lengths = append(found.Lengths, lengths[l.topic])
 		found.Added = append(found.Added, slices.Contains(added, l.topic))
@@ -175,10 +175,10 @@ func (h *hand) checkOf(queues []*waitQueue, registers bool, lengths map[string]i
 }
 
 // learn answers a check of queues of one partition.
-func (h *hand) learn(q []*check, found store.Looked) {
+func (h *hand) learn(q []*check, found store.Polled) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.s.listener.learn(q, []store.Looked{found})
+	h.s.listener.learn(q, []store.Polled{found})
 }
 
 // jobs returns n jobs of the topic.

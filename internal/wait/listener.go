@@ -190,7 +190,7 @@ func (e *listener) takeOut(topics map[*partition][]string) {
 	defer cancel()
 	ends := e.closing().Err() != nil && !e.told.IsZero()
 	for _, s := range e.partitions() {
-		s.store.TakeOut(ctx, e.id, topics[s], ends)
+		s.store.Unregister(ctx, e.id, topics[s], ends)
 	}
 }
 

@@ -36,7 +36,7 @@ func (h *hand) run(ready map[readyQueue]int) {
 					got := min(ready[q], one.N-len(p.Jobs), one.limit(i))
 					p.Jobs, ready[q] = append(p.Jobs, jobs(l.topic, got)...), ready[q]-got
 				}
-				p.Entered = one.Waiter != ""
+				p.Registered = one.Waiter != ""
 				h.answer(one, p, nil)
 			}
 		}
@@ -89,7 +89,7 @@ func TestProbesAreShared(t *testing.T) {
 	}
 	polls := 0
 	for one := h.asks(); one != nil; one = h.asks() {
-		h.answer(one, store.Popped{Entered: true}, nil)
+		h.answer(one, store.Popped{Registered: true}, nil)
 		polls++
 	}
 	probes := h.probesOf(h.s.node)
@@ -98,7 +98,7 @@ func TestProbesAreShared(t *testing.T) {
 	}
 	for _, s := range probes {
 		if !slices.Equal(s.check.Topics, []string{"t"}) || s.check.Since[0] < 0 {
-			t.Errorf("%+v", s.check.LookAt)
+			t.Errorf("%+v", s.check.Poll)
 		}
 		h.finds(s, true, nil, nil)
 	}

@@ -48,7 +48,7 @@ func (t *poll) register(e *listener) {
 		others = others || q.callers > len(t.claims)
 	}
 	if waits || others {
-		t.Enter = store.Enter{Waiter: e.id, Since: time.Since(t.claims[0].joined), Always: others}
+		t.Registration = store.Registration{Waiter: e.id, Since: time.Since(t.claims[0].joined), Always: others}
 	}
 }
 
@@ -139,7 +139,7 @@ func (t *poll) end(q *waitQueue, isEmpty bool, err error) {
 
 // learn takes in what the reply says about the queues, and reports whether all are empty.
 func (t *poll) learn(popped store.Popped, err error) (allEmpty bool) {
-	isRegistered := popped.Entered && t.epoch == t.partition.listener.epoch
+	isRegistered := popped.Registered && t.epoch == t.partition.listener.epoch
 	room, rest, allEmpty := t.N, popped.Jobs, true
 	for i := range t.queues {
 		q := &t.queues[i]
@@ -161,7 +161,7 @@ func (t *poll) learn(popped store.Popped, err error) (allEmpty bool) {
 				t.partition.listener.lastHit = time.Now()
 			}
 		}
-		isThrottled := popped.Held != nil && popped.Held[i] != 0
+		isThrottled := popped.Throttled != nil && popped.Throttled[i] != 0
 		if stock := t.partition.dispatcher.stock; stock != nil && err == nil {
 			stock.learn(q, asked, got, jobs, isThrottled, popped.More, t.several != nil && t.several.aimed)
 		}
@@ -174,7 +174,7 @@ func (t *poll) learn(popped store.Popped, err error) (allEmpty bool) {
 			q.on(failed, 0)
 		case isThrottled:
 			q.on(left, max(jobs, 0))
-			q.throttleFor(popped.Held[i], isRegistered)
+			q.throttleFor(popped.Throttled[i], isRegistered)
 		case popped.More:
 			q.on(left, max(jobs, 1))
 		case isRegistered && jobs == 0 && (t.Always || got < asked):
@@ -223,7 +223,7 @@ func (b *pollBatch) make(p *store.Pipeline, err error) {
 		d.mu.Unlock()
 	}
 	for _, s := range b.probes {
-		var found store.Looked
+		var found store.Polled
 		failed := err
 		if err == nil && s.sent != nil {
 			found, failed = s.sent.Wait(context.Background())
@@ -260,7 +260,7 @@ type probe struct {
 	queues    []*waitQueue
 	pending   map[*waitQueue][]*position
 	check     *check // nil if no caller needs it any more
-	sent      *store.Looking
+	sent      *store.Polling
 }
 
 // probe checks all pending queues of the caller. Probes of one partition are shared between callers.
@@ -317,7 +317,7 @@ func (s *probe) send(p *store.Pipeline) {
 }
 
 // done takes in what was found and tells the callers.
-func (s *probe) done(found store.Looked, err error) {
+func (s *probe) done(found store.Polled, err error) {
 	if s.check != nil {
 		s.partition.setAway(err != nil)
 		s.tell(found, err)
@@ -333,9 +333,9 @@ func (s *probe) done(found store.Looked, err error) {
 	s.partition.dispatcher.unblock(s.partition.node)
 }
 
-func (s *probe) tell(found store.Looked, err error) {
+func (s *probe) tell(found store.Polled, err error) {
 	if err == nil {
-		s.partition.listener.learn([]*check{s.check}, []store.Looked{found})
+		s.partition.listener.learn([]*check{s.check}, []store.Polled{found})
 	}
 	for i, q := range s.check.queues {
 		for _, p := range s.pending[q] {

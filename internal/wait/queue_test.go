@@ -70,7 +70,7 @@ func TestStates(t *testing.T) {
 			}
 		}
 	}
-	none, got := store.Popped{Entered: true}, store.Popped{Jobs: jobs("t", 1)}
+	none, got := store.Popped{Registered: true}, store.Popped{Jobs: jobs("t", 1)}
 	some := store.Popped{Jobs: jobs("t", 1), Remaining: []int{3}}
 	for _, c := range []struct {
 		state, event string
@@ -99,7 +99,7 @@ func TestStates(t *testing.T) {
 		{"polling", "brought all, some are left", then(joins, answers(some, nil)), "ready+", false},
 		{"polling", "brought less, and we were isListed", answers(none, nil), "registered", false},
 		{"polling", "brought less, and we were not", answers(store.Popped{}, nil), "unknown", false},
-		{"polling", "brought less, as it stopped early", answers(store.Popped{More: true, Entered: true}, nil), "ready+", false},
+		{"polling", "brought less, as it stopped early", answers(store.Popped{More: true, Registered: true}, nil), "ready+", false},
 		{"polling", "failed", answers(store.Popped{}, errCut), "unknown", false},
 		{"polling", "woken, then brought less", then(woken, answers(none, nil)), "ready+", false},
 		{"polling", "woken, then failed", then(woken, answers(store.Popped{}, errCut)), "ready+", false},
@@ -168,11 +168,11 @@ func TestLearn(t *testing.T) {
 			h := inHand(t)
 			q := h.s.queue("t")
 			q.on(woken, c.ready)
-			one := &poll{Wanted: store.Wanted{N: c.asked, Enter: store.Enter{Always: true}}, partition: h.s, queues: []polledQueue{{q, q.wakes}}, epoch: h.s.listener.epoch}
+			one := &poll{Wanted: store.Wanted{N: c.asked, Registration: store.Registration{Always: true}}, partition: h.s, queues: []polledQueue{{q, q.wakes}}, epoch: h.s.listener.epoch}
 			if q.on(sent, 0); c.heard {
 				q.on(woken, c.ready)
 			}
-			isEmpty := one.learn(store.Popped{Jobs: jobs("t", c.got), Remaining: []int{c.left}, Entered: isListed, More: c.more}, c.err)
+			isEmpty := one.learn(store.Popped{Jobs: jobs("t", c.got), Remaining: []int{c.left}, Registered: isListed, More: c.more}, c.err)
 			q.on(ended, 0)
 			if q.jobs != c.want || isEmpty != c.isEmpty || q.isRegistered() != (isListed && c.isListed) {
 				t.Errorf("%s: %d jobs are believed to be there, it is empty: %v, registered: %v; want %d, %v", c.name, q.jobs, isEmpty, q.isRegistered(), c.want, c.isEmpty)
@@ -199,7 +199,7 @@ func TestCallersInOrder(t *testing.T) {
 	if one.N != 5 || len(one.claims) != 5 || one.limit(0) != 5 || h.asks() != nil {
 		t.Fatalf("the poll is for %d jobs of %d callers", one.N, len(one.claims))
 	}
-	h.answer(one, store.Popped{Jobs: jobs("t", 2), Entered: true}, nil)
+	h.answer(one, store.Popped{Jobs: jobs("t", 2), Registered: true}, nil)
 	guests[0].expectJob(t, "t1")
 	guests[1].expectJob(t, "t2")
 	guests[2].expectWaits(t)
@@ -208,13 +208,13 @@ func TestCallersInOrder(t *testing.T) {
 		t.Fatalf("the poll is for %d jobs, the first of its callers is the third: %v", one.N, one.claims[0].caller == guests[2].caller)
 	}
 	h.leave(guests[2].caller, store.ErrEmpty) // it is claimed, and so it gets what comes
-	h.answer(one, store.Popped{Jobs: jobs("t", 1), Entered: true}, nil)
+	h.answer(one, store.Popped{Jobs: jobs("t", 1), Registered: true}, nil)
 	guests[2].expectJob(t, "t1")
 	guests[3].expectWaits(t)
 	h.leave(guests[3].caller, store.ErrEmpty)
 	guests[3].expectErr(t, store.ErrEmpty)
 	h.s.wake("t", 9)
-	h.answer(h.asks(), store.Popped{Jobs: jobs("t", 1), Entered: true}, nil)
+	h.answer(h.asks(), store.Popped{Jobs: jobs("t", 1), Registered: true}, nil)
 	guests[4].expectJob(t, "t1")
 	h.s.Waiting() // its turn comes
 	if l := h.s.queues["t"]; l != nil {
@@ -293,7 +293,7 @@ func TestWantedByAQueue(t *testing.T) {
 	if one := h.asks(); one.N != store.MaxPop || len(one.claims) != store.MaxPop || one.limit(0) != store.MaxPop {
 		t.Errorf("%d jobs for %d callers", one.N, len(one.claims))
 	} else {
-		h.answer(one, store.Popped{Entered: true}, nil)
+		h.answer(one, store.Popped{Registered: true}, nil)
 	}
 	h.settle()
 	for _, ready := range []int{1, 3} {
@@ -301,7 +301,7 @@ func TestWantedByAQueue(t *testing.T) {
 		if one := h.asks(); one.N != ready {
 			t.Errorf("%d jobs are asked for, want %d", one.N, ready)
 		} else {
-			h.answer(one, store.Popped{Entered: true}, nil)
+			h.answer(one, store.Popped{Registered: true}, nil)
 		}
 	}
 	h.s.wake("t", 3)

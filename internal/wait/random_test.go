@@ -99,7 +99,7 @@ func TestTopicThatATakeDidNotReach(t *testing.T) {
 	second := h.waiter("x", "y")
 	h.answer(h.asks(), store.Popped{Jobs: jobs("x", 1)}, nil)
 	second.expectJob(t, "x1")
-	h.answer(claims, store.Popped{Entered: true}, nil)
+	h.answer(claims, store.Popped{Registered: true}, nil)
 	one := h.asks()
 	if one == nil || !slices.Equal(one.topics(), []string{"y"}) {
 		t.Fatal("nobody asks for the job of y")
@@ -143,7 +143,7 @@ func (m *redisModel) wake(q readyQueue) {
 
 // do does what pop.lua does.
 func (m *redisModel) do(one *poll) {
-	p, room := store.Popped{Entered: one.Waiter != "", Remaining: make([]int, len(one.queues))}, one.N
+	p, room := store.Popped{Registered: one.Waiter != "", Remaining: make([]int, len(one.queues))}, one.N
 	for i, l := range one.queues {
 		q := readyQueue{one.partition, l.topic}
 		want := min(room, one.limit(i))
@@ -161,7 +161,7 @@ func (m *redisModel) do(one *poll) {
 			}
 			m.wake(q)
 		}
-		if left == 0 && p.Entered && (got < want || one.Always) {
+		if left == 0 && p.Registered && (got < want || one.Always) {
 			m.isListed[q] = true
 		}
 		if got > 0 {

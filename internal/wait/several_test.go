@@ -67,7 +67,7 @@ func TestBlockedByAnotherStore(t *testing.T) {
 	other.queue("t").goOn()
 	other.batches.Wake() // in vain: its caller is claimed
 	h.mu.Unlock()
-	h.answer(one, store.Popped{Entered: true}, nil)
+	h.answer(one, store.Popped{Registered: true}, nil)
 	// It is polled now, without a connection.
 	redistest.Until(t, "the other store is asked", func() bool {
 		h.mu.Lock()

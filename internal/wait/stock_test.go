@@ -206,7 +206,7 @@ func TestAimAtALimitedTopic(t *testing.T) {
 	r := Request{Topics: abc, N: 1, Waits: true, Kind: Kind{Reserves: true}}
 	g := h.joins(r)
 	throttled := func(one *poll) store.Popped {
-		return store.Popped{Held: []time.Duration{store.Woken}, Entered: one.Waiter != ""}
+		return store.Popped{Throttled: []time.Duration{store.Woken}, Registered: one.Waiter != ""}
 	}
 	one := h.expectAsks("limited", h.partitions[0], "a")
 	h.answer(one, throttled(one), nil)

@@ -9,11 +9,13 @@ import (
 )
 
 // throttledReply is a reply that throttles queues for these times, 0 for none.
-func throttledReply(d ...time.Duration) store.Popped { return store.Popped{Entered: true, Held: d} }
+func throttledReply(d ...time.Duration) store.Popped {
+	return store.Popped{Registered: true, Throttled: d}
+}
 
 // notRegistered is the same without a registration.
 func notRegistered(p store.Popped) store.Popped {
-	p.Entered = false
+	p.Registered = false
 	return p
 }
 
@@ -48,7 +50,7 @@ func TestThrottledQueues(t *testing.T) {
 				}
 				time.Sleep(c.late - c.soon)
 				synctest.Wait()
-				h.answer(h.asks(), store.Popped{Entered: true, Jobs: jobs("t", 1)}, nil)
+				h.answer(h.asks(), store.Popped{Registered: true, Jobs: jobs("t", 1)}, nil)
 				g.expectJob(t, "t1")
 			})
 		})
@@ -67,13 +69,13 @@ func TestThrottledQueueIsPopped(t *testing.T) {
 		if pop == nil || pop.Reserves {
 			t.Fatalf("asked is %+v, want a pop", pop)
 		}
-		h.answer(pop, store.Popped{Entered: true, Jobs: jobs("t", 1), Remaining: []int{1}}, nil)
+		h.answer(pop, store.Popped{Registered: true, Jobs: jobs("t", 1), Remaining: []int{1}}, nil)
 		behind.expectJob(t, "t1")
 		if next := h.asks(); next != nil {
 			t.Errorf("asked is %+v, as if it were not held", next)
 		}
 		later := h.waiter("t")
-		h.answer(h.asks(), store.Popped{Entered: true, Remaining: []int{0}}, nil)
+		h.answer(h.asks(), store.Popped{Registered: true, Remaining: []int{0}}, nil)
 		later.expectWaits(t)
 		first.expectWaits(t)
 		if got := h.stateOf("t"); got != "registered" {
@@ -117,7 +119,7 @@ func TestThrottledQueueIsWoken(t *testing.T) {
 			t.Fatal("a check has it asked")
 		}
 		h.s.wake("t", 1)
-		h.answer(h.asks(), store.Popped{Entered: true}, nil)
+		h.answer(h.asks(), store.Popped{Registered: true}, nil)
 		g.expectWaits(t)
 		time.Sleep(2 * throttledFor)
 		synctest.Wait()

@@ -103,7 +103,7 @@ func slowedOf(s *sample) (all []slowedTopic) {
 		return 0
 	}
 	slices.SortFunc(all, func(a, b slowedTopic) int {
-		return cmp.Or(cmp.Compare(isPaused(b), isPaused(a)), cmp.Compare(b.Held, a.Held), strings.Compare(a.Topic, b.Topic))
+		return cmp.Or(cmp.Compare(isPaused(b), isPaused(a)), cmp.Compare(b.Throttled, a.Throttled), strings.Compare(a.Topic, b.Topic))
 	})
 	return all
 }

@@ -177,7 +177,7 @@ func TestUntaggedTopic(t *testing.T) {
 func TestSlowedOrder(t *testing.T) {
 	s := &sample{Pauses: []store.Pause{{Topic: "p"}, {Topic: "q"}}}
 	limit := store.Limit{Concurrency: 1}
-	s.Topics = []store.TopicCounts{{Topic: "a", Limit: limit}, {Topic: "b", Limit: limit, Held: 2}, {Topic: "free", Ready: 9}, {Topic: "q", Limit: limit, Held: 1}}
+	s.Topics = []store.TopicCounts{{Topic: "a", Limit: limit}, {Topic: "b", Limit: limit, Throttled: 2}, {Topic: "free", Ready: 9}, {Topic: "q", Limit: limit, Throttled: 1}}
 	var order []string
 	for _, row := range slowedOf(s) {
 		order = append(order, row.Topic)

@@ -407,7 +407,7 @@ func TestStatus(t *testing.T) {
 		{"a schedule is late", sample{Beats: alive, seldom: seldom{Schedules: inspect.ScheduleStates{Active: 1, Overdue: time.Minute}}}, "warn", "overdue for 1 min"},
 		{"schedules are on time", sample{Beats: alive, seldom: seldom{Schedules: inspect.ScheduleStates{Active: 1, Overdue: time.Second}}}, "ok", "No job is overdue"},
 		{"paused", sample{Beats: alive, Pauses: inspect.Pauses{{Topic: "a"}}, Counts: inspect.Counts{Topics: []inspect.TopicCounts{{Topic: "a", AtLeast: time.Hour}}}}, "ok", "No job is overdue"},
-		{"throttled", sample{Beats: alive, Counts: inspect.Counts{Topics: []inspect.TopicCounts{{Topic: "a", Ready: 1, Held: 1, Overdue: inspect.Unknown}}}}, "ok", "No job is overdue"},
+		{"throttled", sample{Beats: alive, Counts: inspect.Counts{Topics: []inspect.TopicCounts{{Topic: "a", Ready: 1, Throttled: 1, Overdue: inspect.Unknown}}}}, "ok", "No job is overdue"},
 		{"nobody knows", sample{Beats: alive, Counts: inspect.Counts{Topics: []inspect.TopicCounts{{Topic: "a"}, {Topic: "b", Ready: 1, Overdue: inspect.Unknown, AtLeast: time.Second}}}}, "warn", "not known for how long"},
 		{"nobody is there to know of", sample{Beats: alive, Counts: inspect.Counts{Topics: []inspect.TopicCounts{{Topic: "b", Overdue: inspect.Unknown}}}}, "ok", "No job is overdue"},
 	} {

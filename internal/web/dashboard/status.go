@@ -134,7 +134,7 @@ func untaggedOf(topics []inspect.TopicCounts) []inspect.TopicCounts {
 // isBlocked reports whether a pause or a limit delays the topic's jobs; see untaggedOf for jobs without the
 // tag.
 func isBlocked(t inspect.TopicCounts, pauses inspect.Pauses) bool {
-	return t.Held > 0 || t.Untagged > 0 || pauses.Of(t.Topic) != nil
+	return t.Throttled > 0 || t.Untagged > 0 || pauses.Of(t.Topic) != nil
 }
 
 // isNeglected reports whether the topic's next job has been ready for long and nothing blocks it.

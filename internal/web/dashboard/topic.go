@@ -30,7 +30,7 @@ func (t topicData) IsLimited() bool { return t.Counts != nil && t.Counts.Limit !
 
 // IsAlone reports whether the topic has ready jobs and no visible consumer.
 func (t topicData) IsAlone() bool {
-	return t.Counts != nil && t.Counts.Ready > 0 && t.Counts.Reserved == 0 && t.Listening == 0 && t.Pause == nil && t.Counts.Held == 0
+	return t.Counts != nil && t.Counts.Ready > 0 && t.Counts.Reserved == 0 && t.Listening == 0 && t.Pause == nil && t.Counts.Throttled == 0
 }
 
 func (d *Dashboard) topic(p *page) error {

@@ -34,7 +34,7 @@ func (t topicRow) jobs() int64 {
 
 // IsAlone reports whether the topic has ready jobs, neither paused nor throttled, and no visible consumer.
 func (t topicRow) IsAlone() bool {
-	return t.Ready > 0 && t.Listening == 0 && t.Reserved == 0 && !t.Paused && t.Held == 0
+	return t.Ready > 0 && t.Listening == 0 && t.Reserved == 0 && !t.Paused && t.Throttled == 0
 }
 
 var topicColumns = []column[topicRow]{

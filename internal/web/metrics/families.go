@@ -105,7 +105,7 @@ func (t *topics) ofLimits(counts []inspect.TopicCounts) []family {
 		if topic == t.others || c.Limit == (store.Limit{}) {
 			continue
 		}
-		throttled = throttled.with(float64(c.Held), topic.label...)
+		throttled = throttled.with(float64(c.Throttled), topic.label...)
 		if c.Limit.Tag != "" {
 			untagged = untagged.with(float64(c.Untagged), topic.label...)
 		}
