@@ -10,7 +10,7 @@ FISH    := share/fish/vendor_completions.d
 TOOL    := $(GO) tool -modfile=tools/go.mod
 
 .DEFAULT_GOAL := help
-.PHONY: help build install install-systemd run demo test test-cluster test-engines conformance e2e hops lint bench release clean
+.PHONY: help build install install-systemd run demo test test-cluster test-engines conformance e2e hops lint bench soak release clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "make %-15s %s\n", $$1, $$2}' Makefile
@@ -104,6 +104,10 @@ bench: ## docs/benchmarks.md, measured anew here, in more than an hour (needs be
 	tools/prepare.sh
 	$(GO) test ./server -run '^$$' -bench . -benchtime 3x -timeout 30m
 	$(GO) run -C bench . -full
+
+soak: ## everything at once for an hour, with kills: no job lost, nothing that grows; writes docs/benchmark-tables.md
+	tools/prepare.sh
+	$(GO) run -C bench . -full -only soak -soak 1h
 
 release: ## archives for all platforms in dist/, with checksums
 	$(GO) build -C tools -o ../bin/release ./release

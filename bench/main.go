@@ -7,6 +7,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -63,6 +64,7 @@ var workloads = []workload{
 	{"topics", benchTopics},
 	{"features", benchFeatures},
 	{"engines", benchEngines},
+	{"soak", benchSoak},
 }
 
 func names() []string {
@@ -104,8 +106,13 @@ func command() error {
 	flag.StringVar(&delayQueuePath, "delay-queue", "", "for -only delayqueue, which is left out without it: the program of the real delay-queue server")
 	flag.StringVar(&beforePath, "before", "", "with -delay-queue: this program of an earlier revision, which is measured in turns with it")
 	flag.StringVar(&enginesPath, "engines", "", "for -only engines, which is left out without it: the folder that tools/engines.sh has filled")
+	flag.DurationVar(&soakFor, "soak", 0, "for -only soak, which is left out without it: how long; -quick takes 30 s")
+	work := flag.String("work", "", "for -only soak: be a worker of this Redis")
 	serve := flag.String("serve", "", "for -only http: be this server of delay-queue's API, on the address and the Redis that follow")
 	flag.Parse()
+	if *work != "" {
+		return workSoak(*work)
+	}
 	if *serve != "" {
 		return serveAPI(*serve, flag.Arg(0), flag.Arg(1))
 	}
@@ -114,6 +121,7 @@ func command() error {
 	switch {
 	case *quick:
 		mode, s = "quick", quickSizes
+		soakFor = cmp.Or(soakFor, 30*time.Second)
 	case *full:
 		mode, s = "full", fullSizes
 	}
@@ -128,7 +136,7 @@ func command() error {
 		return printSimulation(folder)
 	}
 	chosen := slices.DeleteFunc(slices.Clone(workloads), func(w workload) bool {
-		return w.name == "delayqueue" && delayQueuePath == "" || w.name == "engines" && enginesPath == ""
+		return w.name == "delayqueue" && delayQueuePath == "" || w.name == "engines" && enginesPath == "" || w.name == "soak" && soakFor == 0
 	})
 	switch {
 	case *render:
