@@ -1,0 +1,54 @@
+package main
+
+import (
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// foreignFlags are those of other programs that documents name.
+var foreignFlags = []string{"--cluster", "--cluster-pipeline", "--latency", "--default_lua_flags"}
+
+// Commands and flags that documents name within a line exist. What they show as samples is run by TestShellSamples.
+func TestNamedCommands(t *testing.T) {
+	t.Parallel()
+	codeSpan, flagOf, words := regexp.MustCompile("`([^`\n]+)`"), regexp.MustCompile(`--[a-z][a-z_-]*`), regexp.MustCompile(`^delayer((?: [a-z]+)+)`)
+	flags := flagOf.FindAllString(read(t, "help/en.txt"), -1)
+	helped := map[string]bool{} // whether there is a page of help
+	hasHelp := func(command string) bool {
+		if _, known := helped[command]; !known {
+			helped[command] = runBinary(t, t.TempDir(), environment(t), append([]string{"help"}, strings.Fields(command)...)...).code == 0
+		}
+		return helped[command]
+	}
+	count := 0
+	for _, pattern := range []string{"../../*.md", "../../docs/*.md"} {
+		pages, err := filepath.Glob(pattern)
+		check(t, err)
+		for _, page := range pages {
+			if filepath.Base(page) == "CHANGELOG.md" {
+				continue
+			}
+			for _, span := range codeSpan.FindAllStringSubmatch(read(t, page), -1) {
+				if command := words.FindStringSubmatch(span[1]); command != nil {
+					count++
+					names := strings.Fields(command[1])
+					if !hasHelp(names[0]) && !hasHelp(strings.Join(names[:min(2, len(names))], " ")) {
+						t.Errorf("%s names %s: there is no such command", page, span[0])
+					}
+				}
+				for _, flag := range flagOf.FindAllString(span[1], -1) {
+					count++
+					if !slices.Contains(flags, flag) && !slices.Contains(foreignFlags, flag) {
+						t.Errorf("%s names %s in %s: no command has it", page, flag, span[0])
+					}
+				}
+			}
+		}
+	}
+	if count < 100 {
+		t.Errorf("%d are named", count)
+	}
+}

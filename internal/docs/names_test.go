@@ -1,0 +1,82 @@
+package docs
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// foreign are compound names of things that are not this project's: of Redis, nginx, Prometheus, systemd, PHP, other queues, and the
+// original's older servers.
+var foreign = []string{
+	"default_lua_flags", "proxy_read_timeout", "proxy_set_header", "basic_auth", "httpGet", "log_errors",
+	"LoadCredential", "LogsDirectory", "RestartPreventExitStatus", "RuntimeDirectory",
+	"ByPeriod", "unique_for", "bucket_name", "bucket_size", "queue_name", "dq_bucket_1", "dq_queue_TOPIC", "jop_pool",
+	"delayer_lang", "delayer_theme", // cookies, whose names the code composes
+}
+
+var (
+	word             = regexp.MustCompile(`[A-Za-z_][A-Za-z0-9_]*`)
+	compound         = regexp.MustCompile(`[a-z0-9]_[a-z]|[a-z][A-Z]`) // snake_case, CamelCase
+	documentedMetric = regexp.MustCompile("(?m)^\\| `(delayer_\\w+)`")
+	inlineCode       = regexp.MustCompile("`([^`\n]+)`")
+)
+
+// TestNamedThings checks that compound names in code spans of documents, such as settings, fields, functions and metrics, are in the code.
+func TestNamedThings(t *testing.T) {
+	known, all := words(t), pages(t)
+	for _, name := range foreign {
+		known[name] = true
+	}
+	for _, metric := range documentedMetric.FindAllStringSubmatch(all["docs/metrics.md"], -1) { // which a test compares with a scrape
+		known[metric[1]] = true
+	}
+	count := 0
+	for page, text := range all {
+		if strings.HasPrefix(page, "docs/adr/") || strings.HasPrefix(page, "docs/benchmark") || page == "CHANGELOG.md" {
+			continue // they also name what is no more
+		}
+		for _, found := range inlineCode.FindAllStringSubmatch(fence.ReplaceAllString(text, ""), -1) {
+			for _, name := range word.FindAllString(found[1], -1) {
+				if !compound.MatchString(name) || namedPath.MatchString(found[0]) || namedTest.MatchString(name) || name == "alerts_test" {
+					continue
+				}
+				if count++; !known[name] {
+					t.Errorf("%s names %s, in %s: the code does not know it", page, name, found[0])
+				}
+			}
+		}
+	}
+	if count < 500 {
+		t.Errorf("%d are named", count)
+	}
+}
+
+// words returns all words of sources, scripts and configuration.
+func words(t *testing.T) map[string]bool {
+	t.Helper()
+	known := map[string]bool{}
+	err := filepath.WalkDir(project, func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && slices.Contains([]string{".git", "node_modules", "gen", "docs"}, entry.Name()):
+			return filepath.SkipDir
+		case strings.HasSuffix(path, "_test.go"), !slices.Contains([]string{".go", ".lua", ".yaml", ".yml", ".conf", ".html", ".sh", ".mod", ".js", ".service"}, filepath.Ext(path)):
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		for _, name := range word.FindAllString(string(text), -1) {
+			known[name] = true
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return known
+}
