@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// foreignFlags are those of other programs that documents name.
+// foreignFlags are flags of other programs.
 var foreignFlags = []string{"--cluster", "--cluster-pipeline", "--latency", "--default_lua_flags"}
 
 // Commands and flags that documents name within a line exist. What they show as samples is run by TestShellSamples.
