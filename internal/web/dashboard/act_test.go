@@ -47,35 +47,35 @@ func TestActions(t *testing.T) {
 		to, says     string // redirect, and text on that page
 		want         string // the summary afterwards
 	}{
-		{"remove", "remove", []string{"id", "waiting"}, "/ui/job", "The job is removed",
+		{"remove", "remove", []string{"id", "waiting"}, "/ui/job", "The job was removed",
 			"pool[] reserved[reserved] ready[ready1 ready2] [ready3] dead[dead1 dead2 dead3] 3 buckets4"},
-		{"remove what is gone", "remove", []string{"id", "gone"}, "/ui/job", "nothing to do",
+		{"remove what is gone", "remove", []string{"id", "gone"}, "/ui/job", "nothing left to do",
 			"pool[waiting] reserved[reserved] ready[ready1 ready2] [ready3] dead[dead1 dead2 dead3] 3 buckets5"},
-		{"deliver a waiting job", "deliver", []string{"id", "waiting"}, "/ui/job", "ready to be delivered",
+		{"deliver a waiting job", "deliver", []string{"id", "waiting"}, "/ui/job", "The job is ready",
 			"pool[] reserved[reserved] ready[ready1 ready2 waiting] [ready3] dead[dead1 dead2 dead3] 3 buckets5"},
-		{"deliver a reserved job", "deliver", []string{"id", "reserved"}, "/ui/job", "ready to be delivered",
+		{"deliver a reserved job", "deliver", []string{"id", "reserved"}, "/ui/job", "The job is ready",
 			"pool[waiting] reserved[] ready[ready1 ready2 reserved] [ready3] dead[dead1 dead2 dead3] 3 buckets5"},
 		{"reschedule", "reschedule", []string{"id", "ready1", "delay", "2h"}, "/ui/job", "new due time",
 			"pool[waiting ready1] reserved[reserved] ready[ready2] [ready3] dead[dead1 dead2 dead3] 3 buckets5"},
 		{"requeue", "requeue", []string{"id", "dead2"}, "/ui/job", "ready job again",
 			"pool[waiting] reserved[reserved] ready[ready1 ready2 dead2] [ready3] dead[dead1 dead3] 2 buckets6"},
-		{"drop", "drop", []string{"id", "dead2", "topic", "topic"}, "/ui/dead/topic", "is dropped",
+		{"drop", "drop", []string{"id", "dead2", "topic", "topic"}, "/ui/dead/topic", "was dropped",
 			"pool[waiting] reserved[reserved] ready[ready1 ready2] [ready3] dead[dead1 dead3] 2 buckets5"},
 		{"purge", "purge", []string{"topic", "topic"}, "/ui/topic", "Ready jobs deleted: 2",
 			"pool[waiting] reserved[reserved] ready[] [ready3] dead[dead1 dead2 dead3] 3 buckets3"},
-		{"pause", "pause", []string{"topic", "topic", "for", "2h", "note", "ask Eve"}, "/ui/topic", "Nothing of the topic is delivered now",
+		{"pause", "pause", []string{"topic", "topic", "for", "2h", "note", "ask Eve"}, "/ui/topic", "The topic is paused",
 			"pool[waiting] reserved[reserved] ready[] [ready3] dead[dead1 dead2 dead3] 3 buckets5"},
-		{"pause without end", "pause", []string{"topic", "topic", "for", " ", "note", ""}, "/ui/topic", "Nothing of the topic is delivered now",
+		{"pause without end", "pause", []string{"topic", "topic", "for", " ", "note", ""}, "/ui/topic", "The topic is paused",
 			"pool[waiting] reserved[reserved] ready[] [ready3] dead[dead1 dead2 dead3] 3 buckets5"},
-		{"resume what is not paused", "resume", []string{"topic", "topic"}, "/ui/topic", "nothing to do",
+		{"resume what is not paused", "resume", []string{"topic", "topic"}, "/ui/topic", "nothing left to do",
 			"pool[waiting] reserved[reserved] ready[ready1 ready2] [ready3] dead[dead1 dead2 dead3] 3 buckets5"},
-		{"requeue a group", "requeue_dead", []string{"topic", "topic", "group", "1", "reason", "reason", "error", "refused"}, "/ui/dead/topic", "ready jobs again: 2",
+		{"requeue a group", "requeue_dead", []string{"topic", "topic", "group", "1", "reason", "reason", "error", "refused"}, "/ui/dead/topic", "requeued: 2",
 			"pool[waiting] reserved[reserved] ready[ready1 ready2 dead1 dead3] [ready3] dead[dead2] 1 buckets7"},
-		{"requeue all", "requeue_dead", []string{"topic", "topic"}, "/ui/dead/topic", "ready jobs again: 3",
+		{"requeue all", "requeue_dead", []string{"topic", "topic"}, "/ui/dead/topic", "requeued: 3",
 			"pool[waiting] reserved[reserved] ready[ready1 ready2 dead1 dead2 dead3] [ready3] dead[] 0 buckets8"},
 		{"drop a group", "drop_dead", []string{"topic", "topic", "group", "1", "reason", "reason", "error", "no customer"}, "/ui/dead/topic", "Dead letters dropped: 1",
 			"pool[waiting] reserved[reserved] ready[ready1 ready2] [ready3] dead[dead1 dead3] 2 buckets5"},
-		{"requeue selected", "requeue_selected", []string{"topic", "topic", "selected", "dead1", "sure", "1"}, "/ui/dead/topic", "ready jobs again: 1",
+		{"requeue selected", "requeue_selected", []string{"topic", "topic", "selected", "dead1", "sure", "1"}, "/ui/dead/topic", "requeued: 1",
 			"pool[waiting] reserved[reserved] ready[ready1 ready2 dead1] [ready3] dead[dead2 dead3] 2 buckets6"},
 		{"drop selected", "drop_selected", []string{"topic", "topic", "selected", "dead2", "sure", "1"}, "/ui/dead/topic", "Dead letters dropped: 1",
 			"pool[waiting] reserved[reserved] ready[ready1 ready2] [ready3] dead[dead1 dead3] 2 buckets5"},
@@ -133,7 +133,7 @@ func TestSelected(t *testing.T) {
 	form := url.Values{"topic": {pack("topic")}, "sure": {"1"}, "selected": {pack("dead1"), pack("gone"), pack("dead3")}}
 	got := f.form("/ui/act/requeue_selected", form)
 	checkPage(t, "en", "requeue", got)
-	got.has(t, "requeue", http.StatusConflict, `id="partly"`, "ready jobs again: 1", "dead1")
+	got.has(t, "requeue", http.StatusConflict, `id="partly"`, "requeued: 1", "dead1")
 	if s := f.State(); !reflect.DeepEqual(s.Dead["topic"], []string{"dead1", "dead2"}) || s.Ready["topic"][2] != "dead3" {
 		t.Errorf("dead are %v, ready %v", s.Dead, s.Ready)
 	}
@@ -161,7 +161,7 @@ func TestSearchOfDeadLetters(t *testing.T) {
 		t.Errorf("found are %q", ids)
 	}
 	search("<Needle").has(t, "what looks like a tag", http.StatusOK, `value="&lt;Needle"`, pack("four"))
-	search("nowhere").has(t, "what is nowhere", http.StatusOK, "There are none here", "Looked at 65 entries")
+	search("nowhere").has(t, "what is nowhere", http.StatusOK, "No jobs here", "Searched 65 entries")
 	first := search("many")
 	second := f.get(first.linkOf("more"))
 	if first, second := len(first.named("data-job")), len(second.named("data-job")); first != pageSize || second != 10 {
@@ -228,11 +228,11 @@ func TestWrong(t *testing.T) {
 		{"a pause for no time", "/ui/act/pause", []string{"topic", "topic", "for", "0"}, 400, "above 0 and up to 100 years; leave it empty"},
 		{"a pause that is over", "/ui/act/pause", []string{"topic", "topic", "for", "-1h"}, 400, "above 0 and up to 100 years; leave it empty"},
 		{"a time without a unit", "/ui/act/pause", []string{"topic", "topic", "for", "1us"}, 400, "time"},
-		{"a note that is too long", "/ui/act/pause", []string{"topic", "topic", "note", strings.Repeat("n", 1001)}, 400, "1,000 bytes at most"},
-		{"no such job", "/ui/act/deliver", []string{"id", "nobody"}, 404, "no job of this ID"},
-		{"no such dead letter", "/ui/act/requeue", []string{"id", "waiting"}, 404, "no job of this ID"},
-		{"a job is in the way", "/ui/act/requeue", []string{"id", "dead1"}, 409, "There is a job of this ID"},
-		{"no such action", "/ui/act/flush", []string{"id", "waiting"}, 404, "no such page"},
+		{"a note that is too long", "/ui/act/pause", []string{"topic", "topic", "note", strings.Repeat("n", 1001)}, 400, "at most 1,000 bytes"},
+		{"no such job", "/ui/act/deliver", []string{"id", "nobody"}, 404, "No job has this ID"},
+		{"no such dead letter", "/ui/act/requeue", []string{"id", "waiting"}, 404, "No job has this ID"},
+		{"a job is in the way", "/ui/act/requeue", []string{"id", "dead1"}, 409, "A job with this ID exists"},
+		{"no such action", "/ui/act/flush", []string{"id", "waiting"}, 404, "No such page"},
 	} {
 		f.post(c.path, c.form...).has(t, c.name, c.status, c.says)
 	}
@@ -286,7 +286,7 @@ func TestTroubleBesideTheForm(t *testing.T) {
 	for _, done := range []bool{true, false} {
 		f.post("/ui/act/reschedule", "id", "waiting", "delay", "2h") // loads the script
 		got = f.cut(cutter, done, f.seed, func() response { return f.post("/ui/act/reschedule", "id", "waiting", "delay", "0") })
-		got.has(t, "a lost answer", http.StatusServiceUnavailable, "It is not known whether this was done", `value="0"`)
+		got.has(t, "a lost answer", http.StatusServiceUnavailable, "It is unknown whether this was done", `value="0"`)
 		if ready := len(f.State().Ready["topic"]) == 3; ready != done {
 			t.Errorf("done %v, ready %v", done, ready)
 		}
@@ -295,7 +295,7 @@ func TestTroubleBesideTheForm(t *testing.T) {
 	f.Do("ACL", "SETUSER", "default", "-lpop", "-rpop")
 	got = f.post("/ui/act/purge", "topic", "topic", "most", "2")
 	checkPage(t, "en", "purge", got)
-	got.has(t, "purge", http.StatusBadGateway, `id="confirm"`, `id="problem"`, "Redis refuses this", `name="most" value="2"`)
+	got.has(t, "purge", http.StatusBadGateway, `id="confirm"`, `id="problem"`, "Redis refused the request", `name="most" value="2"`)
 
 	f = start(t, web.Options{})
 	f.Kill()
@@ -312,7 +312,7 @@ func TestPartly(t *testing.T) {
 	f := start(t, web.Options{})
 	f.seed()
 	f.push("topic", "dead1", "body", time.Hour)
-	f.post("/ui/act/requeue_dead", "topic", "topic").has(t, "requeue", http.StatusConflict, `id="partly"`, "ready jobs again: 2", "dead1")
+	f.post("/ui/act/requeue_dead", "topic", "topic").has(t, "requeue", http.StatusConflict, `id="partly"`, "requeued: 2", "dead1")
 }
 
 // TestReadOnly: there are no buttons, and the server refuses POSTs.

@@ -60,7 +60,7 @@ func TestWhoConsumes(t *testing.T) {
 	if got := f.get("/ui/consumers?q=alo").named("data-row"); !slices.Equal(got, []string{"alone"}) {
 		t.Errorf("filtered: %q", got)
 	}
-	f.get("/ui/consumers?q=nothing").has(t, "no match", http.StatusOK, "has this in its name")
+	f.get("/ui/consumers?q=nothing").has(t, "no match", http.StatusOK, "No topic or program matches")
 	if got := f.get("/ui/topics?show=alone").named("data-row"); !slices.Equal(got, []string{"alone"}) {
 		t.Errorf("without a consumer: %q", got)
 	}
@@ -75,7 +75,7 @@ func TestWhoConsumes(t *testing.T) {
 	}
 	status := f.get("/").body
 	status = status[strings.Index(status, `id="status"`):strings.Index(status, `id="n-waiting"`)]
-	alone, slow := strings.Index(status, "Nobody listens"), strings.Index(status, "Consumers are too slow")
+	alone, slow := strings.Index(status, "No consumer is listening"), strings.Index(status, "Consumers are too slow")
 	if alone < 0 || slow < alone || !strings.Contains(status[alone:slow], pack("alone")) || strings.Contains(status[alone:slow], pack("slow")) || !strings.Contains(status[slow:], pack("slow")) {
 		t.Errorf("the status: %s", status)
 	}

@@ -27,7 +27,7 @@ func TestJobPage(t *testing.T) {
 		{"reserved", 200, []string{`data-state="reserved"`, "Lease ends", "A consumer has reserved this job", `id="attempts">1<`}},
 		{"ready1", 200, []string{`data-state="ready"`}},
 		{"dead1", 200, []string{`data-state="dead"`, `id="reason"><bdi>reason<`, "refused", `data-do="requeue"`, `data-do="drop"`}},
-		{"nobody", 404, []string{`id="not-found"`, "There is no job of this ID"}},
+		{"nobody", 404, []string{`id="not-found"`, "No job has this ID"}},
 	} {
 		f.get(link("/ui/job", "id", c.id)).has(t, c.id, c.status, c.parts...)
 	}

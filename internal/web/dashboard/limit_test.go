@@ -34,16 +34,16 @@ func TestLimitedTopic(t *testing.T) {
 	if l, err := f.Limit(t.Context(), "<mail>"); err != nil || l != (client.Limit{Concurrency: 2, Rate: 1.5, Burst: 4, Tag: "<b>"}) {
 		t.Fatalf("the limit is %+v, %v", l, err)
 	}
-	f.get(path).has(t, "limited", http.StatusOK, `id="limited"`, `at most 2; slots taken: 0`, `1.5/s, 4 at once`, `id="tag"><bdi>&lt;b&gt;`, `data-throttled="0"`,
+	f.get(path).has(t, "limited", http.StatusOK, `id="limited"`, `limit 2; in use 0`, `1.5/s, burst 4`, `id="tag"><bdi>&lt;b&gt;`, `data-throttled="0"`,
 		`value="2"`, `value="1.5/s"`, `value="4"`, `value="&lt;b&gt;"`, "Change the limit")
 	f.reserve("<mail>")
 	f.reserve("<mail>")
 	f.get(path).has(t, "full", http.StatusOK, `data-taken="2"`, `data-throttled="3"`, "until a slot is free")
-	f.get("/").has(t, "overview", http.StatusOK, `id="slowed"`, `data-limited>2 at a time, 1.5/s, 4 at once`, `<strong>3</strong>`)
-	f.get("/ui/topics").has(t, "topics", http.StatusOK, `data-limited title="2 at a time, 1.5/s, 4 at once">throttled: 3<`)
+	f.get("/").has(t, "overview", http.StatusOK, `id="slowed"`, `data-limited>2 at a time, 1.5/s, burst 4`, `<strong>3</strong>`)
+	f.get("/ui/topics").has(t, "topics", http.StatusOK, `data-limited title="2 at a time, 1.5/s, burst 4">throttled: 3<`)
 	f.get("/?lang=zh").has(t, "chinese", http.StatusOK, "同时 2 个, 1.5/s, 突发 4 个")
 
-	f.follow(f.post("/ui/act/end_limit", "topic", "<mail>")).has(t, "ended", http.StatusOK, "no limit any more")
+	f.follow(f.post("/ui/act/end_limit", "topic", "<mail>")).has(t, "ended", http.StatusOK, "The limit was removed")
 	f.get(path).lacks(t, "ended", `id="limited"`)
 	f.get("/ui/topics").lacks(t, "ended", `data-limited`)
 }
@@ -75,18 +75,18 @@ func TestWrongLimit(t *testing.T) {
 	r := redistest.Start(t)
 	f := startWith(t, web.Options{}, r, r.Addr, 4)
 	for _, c := range []struct{ concurrency, rate, burst, tag, says, field string }{
-		{"", "", "", "", "want how many at a time, or a rate", "concurrency"},
-		{"x1", "", "", "", "at a time &#34;x1&#34;", "concurrency"},
-		{"0", "", "", "", "at a time &#34;0&#34;", "concurrency"},
+		{"", "", "", "", "enter a concurrency, a rate", "concurrency"},
+		{"x1", "", "", "", "concurrency &#34;x1&#34;", "concurrency"},
+		{"0", "", "", "", "concurrency &#34;0&#34;", "concurrency"},
 		{"4", "fast", "", "", "rate &#34;fast&#34;", "rate"},
 		{"4", "10", "", "", "rate &#34;10&#34;", "rate"},
-		{"", "1/s", "-3", "", "at once &#34;-3&#34;", "burst"},
-		{"", "1/s", "0", "", "at once &#34;0&#34;", "burst"},
-		{"", "1/s", "2000000", "", "at once &#34;2000000&#34;: want a whole number from 1 to 1,000,000", "burst"},
-		{"4", "", "3", "", "at once 3: it is of use only with a rate", "burst"},
-		{"3", "", "", "", "with several partitions one for each at least", "concurrency"},
+		{"", "1/s", "-3", "", "burst &#34;-3&#34;", "burst"},
+		{"", "1/s", "0", "", "burst &#34;0&#34;", "burst"},
+		{"", "1/s", "2000000", "", "burst &#34;2000000&#34;: want a whole number from 1 to 1,000,000", "burst"},
+		{"4", "", "3", "", "burst 3: it has no effect without a rate", "burst"},
+		{"3", "", "", "", "with several partitions at least one for each", "concurrency"},
 		{"", "2000000/s", "", "", "from 1/d to 1000000/s", "rate"},
-		{"4", "", "", "{x}", "tag &#34;{x}&#34;: want a text without braces", "tag"},
+		{"4", "", "", "{x}", "tag &#34;{x}&#34;: want a text of at most 250 bytes without braces", "tag"},
 	} {
 		got := f.post("/ui/act/limit", "topic", "mail", "concurrency", c.concurrency, "rate", c.rate, "burst", c.burst, "tag", c.tag)
 		got.has(t, fmt.Sprint(c), http.StatusBadRequest, `id="problem"`, c.says, `id="limit" open`)
@@ -128,7 +128,7 @@ func TestSlowedTopics(t *testing.T) {
 		f.Do("PEXPIRE", "delayer:job_bucket:a "+topic, 604800000-3600000) // ready for an hour
 		f.Do("PEXPIRE", "delayer:job_bucket:b "+topic, 604800000-3600000)
 	}
-	f.get("/").has(t, "before", http.StatusOK, "Nobody listens", `data-level="warn"`)
+	f.get("/").has(t, "before", http.StatusOK, "No consumer is listening", `data-level="warn"`)
 	check(t, f.Pause(t.Context(), "paused", client.PauseOptions{Note: "<i>why"}))
 	check(t, f.Pause(t.Context(), "empty", client.PauseOptions{For: time.Hour}))
 	check(t, f.SetLimit(t.Context(), "held", client.Limit{Concurrency: 1}))
@@ -144,7 +144,7 @@ func TestSlowedTopics(t *testing.T) {
 	if rows := (response{body: table}).named("data-row"); strings.Join(rows, " ") != "empty paused held" {
 		t.Errorf("shown are %q", rows)
 	}
-	response{got.status, nil, table}.has(t, "the table", http.StatusOK, "without end", "&lt;i&gt;why", "until <time", "1 at a time", "<strong>1</strong>")
+	response{got.status, nil, table}.has(t, "the table", http.StatusOK, "no end", "&lt;i&gt;why", "until <time", "1 at a time", "<strong>1</strong>")
 	f.get("/ui/live.json").has(t, "live", http.StatusOK, `"slowed":"\u003cdiv`)
 
 	for i := range 30 {
@@ -166,9 +166,9 @@ func TestUntaggedTopic(t *testing.T) {
 			elsewhere++
 		}
 	}
-	f.get("/").has(t, "overview", http.StatusOK, `data-level="warn"`, "Nobody will get some jobs", fmt.Sprintf("mail</bdi></a> (%d)", elsewhere))
+	f.get("/").has(t, "overview", http.StatusOK, `data-level="warn"`, "Some jobs will not be delivered", fmt.Sprintf("mail</bdi></a> (%d)", elsewhere))
 	path := link("/ui/topic", "topic", "mail")
-	f.get(path).has(t, "topic", http.StatusOK, fmt.Sprintf(`data-untagged="%d"`, elsewhere), "nobody will get them", `data-throttled="0"`)
+	f.get(path).has(t, "topic", http.StatusOK, fmt.Sprintf(`data-untagged="%d"`, elsewhere), "will not be delivered", `data-throttled="0"`)
 	check(t, f.SetLimit(t.Context(), "mail", client.Limit{Concurrency: 16}))
 	f.get(path).lacks(t, "topic without a tag", `id="untagged"`)
 }

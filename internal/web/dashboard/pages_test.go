@@ -278,7 +278,7 @@ func TestManyTopics(t *testing.T) {
 		{"?q=zz-", []string{"zz-ready", "zz-dead <b>", "zz-waiting"}, "1 to 3 of 3"},
 		{"?q=%3Cb%3E", []string{"zz-dead <b>"}, `value="&lt;b&gt;"`},
 		{"?q=-00&page=2&sort=name", []string{"idle-0050"}, "51 to 100 of 100"},
-		{"?q=nothing", nil, "No topic is like that"},
+		{"?q=nothing", nil, "No topic matches"},
 	} {
 		got := f.get("/ui/topics" + c.query)
 		checkPage(t, "en", c.query, got)
@@ -313,7 +313,7 @@ func TestMoreTopicsThanAreCounted(t *testing.T) {
 	f.Do("EVAL", "for i = 1, ARGV[1] do redis.call('ZADD', KEYS[1], i, string.format('topic-%06d', i)) end", 1, "delayer:topics", inspect.MostTopics+500)
 	f.Do("RPUSH", "delayer:ready_queue:topic-000007", "x", "y")
 	got := f.get("/ui/topics")
-	got.has(t, "topics", http.StatusOK, `id="topics-cut"`, "the 10,000 topics that were used last, of 10,500")
+	got.has(t, "topics", http.StatusOK, `id="topics-cut"`, "The 10,000 topics used last are counted, of 10,500")
 	got = f.get("/ui/topics?q=000007")
 	got.has(t, "the filter", http.StatusOK, "1 to 1 of 1", `state=ready&amp;topic=dG9waWMtMDAwMDA3">2</a>`)
 	f.Do("EVAL", "for i = 1, ARGV[1] do redis.call('ZADD', KEYS[1], 20000 + i, string.format('more-%06d', i)) end", 1, "delayer:topics", 100000)
@@ -321,7 +321,7 @@ func TestMoreTopicsThanAreCounted(t *testing.T) {
 	if topics := f.get("/ui/topics?q=topic-000007").named("data-row"); !slices.Equal(topics, []string{"topic-000007"}) {
 		t.Errorf("by its whole name %q are found", topics)
 	}
-	f.get("/ui/topics?q=topic-00000").has(t, "a part of a name", http.StatusOK, "No topic", "the 100,000 topics that were used last, of 110,500")
+	f.get("/ui/topics?q=topic-00000").has(t, "a part of a name", http.StatusOK, "No topic", "the 100,000 topics used last, of 110,500")
 	f.Do("ZREMRANGEBYSCORE", "delayer:topics", 20000, 200000)
 	f.dashboard.sampler.changed.Store(true)
 	if topics := f.get("/ui/topics?q=topic-0000&page=2").named("data-row"); len(topics) != 49 || topics[0] != "topic-000051" {
@@ -361,7 +361,7 @@ func TestBehindNamesAll(t *testing.T) {
 	eventually(t, "all are ready", func() bool { return len(f.State().Ready) == 7 })
 	stop()
 	f.dashboard.sampler.changed.Store(true)
-	names := regexp.MustCompile(`<li>Nobody listens.*</li>`).FindString(f.get("/").body)
+	names := regexp.MustCompile(`<li>No consumer is listening.*</li>`).FindString(f.get("/").body)
 	topics := response{body: names}.named("data-topic")
 	if want := []string{"slow<6", "slow<5", "slow<4", "slow<3", "slow<2"}; !slices.Equal(topics, want) || !strings.Contains(names, `<a href="/ui/topics?sort=overdue">and 2 more</a>`) {
 		t.Errorf("named are %q: %s", topics, names)
@@ -415,9 +415,9 @@ func TestWithoutRights(t *testing.T) {
 	f := start(t, web.Options{})
 	f.push("topic", "id", "body", time.Hour)
 	f.Do("ACL", "SETUSER", "default", "-info")
-	f.get("/").has(t, "no INFO", http.StatusOK, "Redis does not say how it fares", "NOPERM")
+	f.get("/").has(t, "no INFO", http.StatusOK, "Redis&#39;s state can&#39;t be read", "NOPERM")
 	f.Do("ACL", "SETUSER", "default", "-zadd", "-zrem")
-	f.post("/ui/act/deliver", "id", "id").has(t, "no ZREM", http.StatusBadGateway, "Redis refuses this")
+	f.post("/ui/act/deliver", "id", "id").has(t, "no ZREM", http.StatusBadGateway, "Redis refused the request")
 	f.get(link("/ui/job", "id", "id")).has(t, "the job", http.StatusOK, `data-state="waiting"`)
 }
 

@@ -41,7 +41,7 @@ func TestPartitions(t *testing.T) {
 				t.Errorf("%s: row %d of %q, want %s", lang, i, rows, want)
 			}
 		}
-		page.has(t, lang, http.StatusOK, map[string]string{"en": "It is worst in partition 2.", "zh": "最差的是分区 2。"}[lang])
+		page.has(t, lang, http.StatusOK, map[string]string{"en": "Partition 2 is the latest.", "zh": "分区 2 最晚。"}[lang])
 	}
 	f.get("/ui/live.json").has(t, "live", http.StatusOK, `data-partition=\"2\"`)
 	f.crawl("en")
@@ -58,7 +58,7 @@ func TestBrokenPartition(t *testing.T) {
 	f.Do("DEL", "delayer:{0}:job_pool")
 	f.Do("SET", "delayer:{0}:job_pool", "broken")
 	f.get("/").has(t, "overview", http.StatusOK, `data-level="bad"`, "Some partitions can&#39;t be read: 0.", "partition 0: WRONGTYPE",
-		`<dd id="n-waiting"><a href="/ui/topics?sort=waiting">2</a>`, `<dd id="n-ready"><a href="/ui/topics?sort=ready">1</a>`, "It can&#39;t be told now")
+		`<dd id="n-waiting"><a href="/ui/topics?sort=waiting">2</a>`, `<dd id="n-ready"><a href="/ui/topics?sort=ready">1</a>`, "Not available now")
 	for _, path := range []string{"/ui/topics", "/ui/consumers", link("/ui/topic", "topic", "topic"), "/ui/dead"} {
 		f.get(path).has(t, path, http.StatusOK, `class="notice bad broken"`, "partition 0: WRONGTYPE")
 	}
@@ -127,5 +127,5 @@ func TestStrayJobs(t *testing.T) {
 	f := startWith(t, web.Options{}, r, r.Addr, 3)
 	f.push("topic", "0", "body", time.Hour)
 	f.Do("ZADD", "delayer:job_pool", 1, "a", 1, "b")
-	f.get("/").has(t, "overview", http.StatusOK, `data-level="bad"`, "Jobs that nobody looks for: 2.", "DELAYER_REDIS_PREVIOUS_PARTITIONS=1 delayer migrate")
+	f.get("/").has(t, "overview", http.StatusOK, `data-level="bad"`, "Jobs that no server delivers: 2.", "DELAYER_REDIS_PREVIOUS_PARTITIONS=1 delayer migrate")
 }

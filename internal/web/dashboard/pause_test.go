@@ -24,7 +24,7 @@ func TestPausedTopic(t *testing.T) {
 	got.lacks(t, "paused", `id="backed-off"`)
 	check(t, f.BackOff(t.Context(), "topic", time.Hour))
 	check(t, f.Pause(t.Context(), "topic", client.PauseOptions{}))
-	f.get(link("/ui/topic", "topic", "topic")).has(t, "without end", http.StatusOK, "without end", `id="backed-off"><time`)
+	f.get(link("/ui/topic", "topic", "topic")).has(t, "without end", http.StatusOK, "no end", `id="backed-off"><time`)
 	topics := f.get("/ui/topics")
 	topics.has(t, "the topics", http.StatusOK, `data-paused`)
 	f.post("/ui/act/resume", "topic", "topic")

@@ -21,14 +21,14 @@ func TestPush(t *testing.T) {
 	form := url.Values{"topic": {`<b>"topic'`}, "id": {`<i>"id'`}, "delay": {"1h"}, "body": {"two\r\nlines"}, "ttr": {"45"}, "max_attempts": {"3"}}
 	got := f.form("/ui/push", form)
 	got.has(t, "push", http.StatusSeeOther)
-	f.follow(got).has(t, "the job", http.StatusOK, "The job is pushed", `data-state="waiting"`, "two\nlines", "of 3")
+	f.follow(got).has(t, "the job", http.StatusOK, "The job was pushed", `data-state="waiting"`, "two\nlines", "of 3")
 	job, err := f.Get(t.Context(), `<i>"id'`)
 	if err != nil || job.Body != "two\nlines" || job.Topic != `<b>"topic'` || job.State != client.Waiting || time.Until(job.Due) < 50*time.Minute || job.MaxAttempts != 3 {
 		t.Errorf("%+v, %v", job, err)
 	}
 
 	form.Set("body", "another")
-	f.form("/ui/push", form).has(t, "an ID that exists", http.StatusConflict, "There is a job of this ID", "another", link("/ui/job", "id", `<i>"id'`))
+	f.form("/ui/push", form).has(t, "an ID that exists", http.StatusConflict, "A job with this ID exists", "another", link("/ui/job", "id", `<i>"id'`))
 	if job, _ := f.Get(t.Context(), `<i>"id'`); job.Body != "two\nlines" {
 		t.Errorf("it was replaced: %+v", job)
 	}
@@ -56,7 +56,7 @@ func TestUnknownPush(t *testing.T) {
 		}
 		got := f.cut(cutter, stored, func() { f.Do("FLUSHDB") }, func() response { return f.form("/ui/push", typed) })
 		checkPage(t, "en", "the form", got)
-		got.has(t, "the form", http.StatusServiceUnavailable, `id="unknown"`, "It is not known whether the job was pushed", "typed")
+		got.has(t, "the form", http.StatusServiceUnavailable, `id="unknown"`, "It is unknown whether the job was pushed", "typed")
 		if strings.Contains(got.body, "was not pushed") {
 			t.Error("it says more than is known")
 		}
@@ -75,7 +75,7 @@ func TestUnknownPush(t *testing.T) {
 		for name, value := range typed {
 			again[name] = value
 		}
-		f.follow(f.form("/ui/push", again)).has(t, "the second try", http.StatusOK, "The job is pushed", `data-state="waiting"`)
+		f.follow(f.form("/ui/push", again)).has(t, "the second try", http.StatusOK, "The job was pushed", `data-state="waiting"`)
 		if s := f.State(); len(s.Buckets) != 1 || len(s.Pool) != 1 || s.Pool[0] != again.Get("id") {
 			t.Errorf("there are %v", s)
 		}
@@ -88,7 +88,7 @@ func TestWrongPush(t *testing.T) {
 	for _, c := range []struct{ field, value, says string }{
 		{"topic", "", "Topic is missing"},
 		{"topic", strings.Repeat("t", 1025), "want 1 to 1,024 bytes"},
-		{"id", strings.Repeat("i", 4097), "4,096 bytes at most"},
+		{"id", strings.Repeat("i", 4097), "at most 4,096 bytes"},
 		{"body", "", "Body is missing"},
 		{"delay", "soon", "delay &#34;soon&#34;: want seconds"},
 		{"delay", "-1", "delay &#34;-1&#34;: want seconds"},
@@ -121,9 +121,9 @@ func TestLookOn(t *testing.T) {
 	end`, 1, "delayer:job_pool", others, every)
 	f.dashboard.patience = time.Hour
 	first := f.get(link("/ui/topic", "topic", "mine", "state", "waiting"))
-	first.has(t, "the first page", http.StatusOK, "Looked at 35,000 entries of 60,000")
+	first.has(t, "the first page", http.StatusOK, "Searched 35,000 entries of 60,000")
 	second := f.get(first.linkOf("more"))
-	second.has(t, "the second page", http.StatusOK, "Looked at 60,000 entries of 60,000")
+	second.has(t, "the second page", http.StatusOK, "Searched 60,000 entries of 60,000")
 	var want []string
 	for i := every; i <= others; i += every {
 		want = append(want, fmt.Sprint("mine", i))

@@ -296,7 +296,7 @@ func TestHistoryIsShown(t *testing.T) {
 			t.Errorf("point %d: moved %v, acked %v, want %v", row, moved, acked, want)
 		}
 	}
-	f.get("/").has(t, "the overview", http.StatusOK, "take 30 a second at most")
+	f.get("/").has(t, "the overview", http.StatusOK, "took up to 30 jobs per second")
 	// New history is read in time, but not every second.
 	s := f.dashboard.sampler
 	f.Do("HSET", "delayer:history", (slot-3)%360, fmt.Sprintf("%d 405 ", slot-3))
@@ -395,20 +395,20 @@ func TestStatus(t *testing.T) {
 	}{
 		{"nothing there", sample{}, "ok", "No job is overdue"},
 		{"at work", sample{Beats: alive, Counts: inspect.Counts{Pool: 5}}, "ok", "No job is overdue"},
-		{"old server", sample{Counts: inspect.Counts{Pool: 5}}, "warn", "no server reports"},
-		{"a bit late", sample{Beats: alive, Counts: inspect.Counts{Pool: 5, Overdue: 3 * time.Second}}, "warn", "3 s late"},
-		{"late", sample{Beats: alive, Counts: inspect.Counts{Pool: 5, Overdue: time.Minute}}, "bad", "due for 1 min"},
-		{"nobody moves", sample{Counts: inspect.Counts{Pool: 5, Overdue: time.Minute}}, "bad", "no server reports"},
-		{"late in one", sample{Beats: alive, Counts: inspect.Counts{Pool: 5, Overdue: time.Minute, Partitions: []inspect.PartitionCounts{{Overdue: time.Second}, {Number: 1, Overdue: time.Minute}, {Number: 2}}}}, "bad", "worst in partition 1."},
-		{"late in one, and nobody knows of another", sample{Beats: alive, Counts: inspect.Counts{Overdue: inspect.Unknown, Partitions: []inspect.PartitionCounts{{Overdue: time.Minute}, {Number: 1, Overdue: inspect.Unknown}}}}, "bad", "worst in partition 1."},
+		{"old server", sample{Counts: inspect.Counts{Pool: 5}}, "warn", "no server has reported"},
+		{"a bit late", sample{Beats: alive, Counts: inspect.Counts{Pool: 5, Overdue: 3 * time.Second}}, "warn", "3 s overdue"},
+		{"late", sample{Beats: alive, Counts: inspect.Counts{Pool: 5, Overdue: time.Minute}}, "bad", "1 min overdue"},
+		{"nobody moves", sample{Counts: inspect.Counts{Pool: 5, Overdue: time.Minute}}, "bad", "no server has reported"},
+		{"late in one", sample{Beats: alive, Counts: inspect.Counts{Pool: 5, Overdue: time.Minute, Partitions: []inspect.PartitionCounts{{Overdue: time.Second}, {Number: 1, Overdue: time.Minute}, {Number: 2}}}}, "bad", "Partition 1 is the latest."},
+		{"late in one, and nobody knows of another", sample{Beats: alive, Counts: inspect.Counts{Overdue: inspect.Unknown, Partitions: []inspect.PartitionCounts{{Overdue: time.Minute}, {Number: 1, Overdue: inspect.Unknown}}}}, "bad", "Partition 1 is the latest."},
 		{"unreadable", sample{Beats: alive, Counts: inspect.Counts{Overdue: inspect.Unknown}}, "bad", "can't be read"},
 		{"failing", sample{Beats: failing}, "warn", "<host>"},
 		{"neglected", sample{Beats: alive, Counts: inspect.Counts{Topics: []inspect.TopicCounts{{Topic: "a", AtLeast: time.Second}, {Topic: "b\x00", AtLeast: time.Hour}}}}, "warn", `\x00`},
-		{"a schedule is late", sample{Beats: alive, seldom: seldom{Schedules: inspect.ScheduleStates{Active: 1, Overdue: time.Minute}}}, "warn", "overdue for 1 min"},
+		{"a schedule is late", sample{Beats: alive, seldom: seldom{Schedules: inspect.ScheduleStates{Active: 1, Overdue: time.Minute}}}, "warn", "A schedule is 1 min overdue"},
 		{"schedules are on time", sample{Beats: alive, seldom: seldom{Schedules: inspect.ScheduleStates{Active: 1, Overdue: time.Second}}}, "ok", "No job is overdue"},
 		{"paused", sample{Beats: alive, Pauses: inspect.Pauses{{Topic: "a"}}, Counts: inspect.Counts{Topics: []inspect.TopicCounts{{Topic: "a", AtLeast: time.Hour}}}}, "ok", "No job is overdue"},
 		{"throttled", sample{Beats: alive, Counts: inspect.Counts{Topics: []inspect.TopicCounts{{Topic: "a", Ready: 1, Throttled: 1, Overdue: inspect.Unknown}}}}, "ok", "No job is overdue"},
-		{"nobody knows", sample{Beats: alive, Counts: inspect.Counts{Topics: []inspect.TopicCounts{{Topic: "a"}, {Topic: "b", Ready: 1, Overdue: inspect.Unknown, AtLeast: time.Second}}}}, "warn", "not known for how long"},
+		{"nobody knows", sample{Beats: alive, Counts: inspect.Counts{Topics: []inspect.TopicCounts{{Topic: "a"}, {Topic: "b", Ready: 1, Overdue: inspect.Unknown, AtLeast: time.Second}}}}, "warn", "unknown for how long"},
 		{"nobody is there to know of", sample{Beats: alive, Counts: inspect.Counts{Topics: []inspect.TopicCounts{{Topic: "b", Overdue: inspect.Unknown}}}}, "ok", "No job is overdue"},
 	} {
 		if st := english.statusOf(&c.s); st.Level != c.level || !strings.Contains(st.Line+fmt.Sprintf("%q", st.More), c.says) {

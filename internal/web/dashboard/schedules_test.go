@@ -39,16 +39,16 @@ func TestSchedulesPage(t *testing.T) {
 	check(t, err)
 	key := "delayer:job_bucket:{<b>report}@schedule"
 	f.Do("HSET", key, "past", "1795322061250r3 1795322061350l70000 1795322061450o1 1795322061550p2", "late", 5, "overlapped", 1)
-	f.get("/ui/schedules").has(t, "english", http.StatusOK, "&lt;b&gt;report", "0 7 * * mon-fri", "Europe/Berlin", "had a job", "no job: too late", "late by 1 min 10 s",
+	f.get("/ui/schedules").has(t, "english", http.StatusOK, "&lt;b&gt;report", "0 7 * * mon-fri", "Europe/Berlin", "pushed", "no job: too late", "1 min 10 s late",
 		"previous job not done", "no job: paused", "too late: 5", "previous job not done: 1", `data-paused>Paused</strong> <span class="note">since <time`, `data-do="resume_schedule"`,
 		`data-overlap="skip">skipped while`, `data-overlap="follow">after the previous job`, "<bdi>@every 1h</bdi>")
-	f.get("/ui/schedules?lang=zh").has(t, "chinese", http.StatusOK, "没有任务：太迟", "已暂停", "恢复")
+	f.get("/ui/schedules?lang=zh").has(t, "chinese", http.StatusOK, "未推送：太迟", "已暂停", "恢复")
 	if got := f.get("/ui/schedules"); strings.Contains(got.body, "data-late") {
 		t.Error("one is late that is not")
 	}
 	f.Do("HSET", key, "next", time.Now().Add(-time.Minute).UnixMilli())
 	f.get("/ui/schedules").has(t, "late", http.StatusOK, "data-late", "is a server running?")
-	f.get("/").has(t, "late, overview", http.StatusOK, "A schedule&#39;s job has been overdue for 1 min")
+	f.get("/").has(t, "late, overview", http.StatusOK, "A schedule is 1 min overdue")
 }
 
 // Each filter shows its schedules and their number. Paused ones come last and are never late.
@@ -72,7 +72,7 @@ func TestScheduleFilters(t *testing.T) {
 	if got := f.get("/ui/schedules?q=pau").named("data-row"); !slices.Equal(got, []string{"paused"}) {
 		t.Errorf("by name: %q", got)
 	}
-	f.get("/ui/schedules?q=zz&lang=zh").has(t, "none", http.StatusOK, "没有符合条件的计划")
+	f.get("/ui/schedules?q=zz&lang=zh").has(t, "none", http.StatusOK, "没有符合条件的定时任务")
 }
 
 // Schedules wait in the pool like jobs, under an internal topic that is not listed. If somebody puts a job
@@ -133,11 +133,11 @@ func TestSchedulesOfABrokenPartition(t *testing.T) {
 func TestScheduleActions(t *testing.T) {
 	f := start(t, web.Options{})
 	for _, c := range []struct{ action, says string }{
-		{"run_now", "A job of the schedule is pushed."}, {"pause_schedule", "The schedule is paused."}, {"resume_schedule", "The schedule goes on."}, {"unschedule", "The schedule is deleted."},
+		{"run_now", "A job of the schedule was pushed."}, {"pause_schedule", "The schedule is paused."}, {"resume_schedule", "The schedule is resumed."}, {"unschedule", "The schedule was deleted."},
 	} {
 		f.Do("FLUSHALL")
 		f.schedule("a b", c.action == "resume_schedule")
-		for _, says := range []string{c.says, "There was nothing to do any more."} {
+		for _, says := range []string{c.says, "There was nothing left to do."} {
 			got := f.send("POST", "/ui/act/"+c.action, url.Values{"schedule": {pack("a b")}}.Encode(), "Content-Type", "application/x-www-form-urlencoded", "Origin", f.site.URL)
 			if got.status != http.StatusSeeOther || !strings.HasPrefix(got.header.Get("Location"), "/ui/schedules") {
 				t.Fatalf("%s: %d %s", c.action, got.status, got.body)
@@ -148,7 +148,7 @@ func TestScheduleActions(t *testing.T) {
 		}
 	}
 	f.schedule("a b", false)
-	f.get(link("/ui/act/unschedule", "schedule", "a b")).has(t, "confirm", http.StatusOK, "The schedule is deleted. Its jobs stay.", "a b")
+	f.get(link("/ui/act/unschedule", "schedule", "a b")).has(t, "confirm", http.StatusOK, "The schedule is deleted; its jobs stay.", "a b")
 	if all, err := f.Schedules(t.Context()); err != nil || len(all) != 1 {
 		t.Errorf("then there are %v, %v", all, err)
 	}

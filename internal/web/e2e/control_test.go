@@ -41,12 +41,12 @@ func (p page) fits(selectors ...string) {
 func TestPauseAndLimit(t *testing.T) {
 	p := openPage(t, "")
 	says := map[string]map[string]string{
-		"paused":  {"en": "Nothing of the topic is delivered now.", "zh": "该主题现在什么都不投递。"},
-		"resumed": {"en": "The topic is delivered again.", "zh": "该主题已恢复投递。"},
+		"paused":  {"en": "The topic is paused.", "zh": "主题已暂停。"},
+		"resumed": {"en": "The topic is resumed.", "zh": "主题已恢复投递。"},
 		"limited": {"en": "The topic is limited.", "zh": "已为该主题设置限额。"},
 		"wrong":   {"en": `rate "fast": want a number`, "zh": `速率 "fast"：应为`},
-		"slot":    {"en": "2 until a slot is free", "zh": "2 直到有名额"},
-		"free":    {"en": "The topic has no limit any more.", "zh": "该主题不再有限额。"},
+		"slot":    {"en": "2 until a slot is free", "zh": "2 直到有空闲名额"},
+		"free":    {"en": "The limit was removed.", "zh": "限额已取消。"},
 	}
 	for _, look := range looks {
 		topic := fmt.Sprint("mail-", look.language, "-", look.width)
@@ -115,11 +115,11 @@ func TestOverviewFollowsPauses(t *testing.T) {
 func TestSchedules(t *testing.T) {
 	p := openPage(t, "")
 	says := map[string]map[string]string{
-		"ran":        {"en": "A job of the schedule is pushed.", "zh": "已推送该计划的一个任务。"},
+		"ran":        {"en": "A job of the schedule was pushed.", "zh": "已推送该定时任务的一个任务。"},
 		"occurrence": {"en": "pushed by hand", "zh": "手动推送"},
-		"paused":     {"en": "The schedule is paused.", "zh": "计划已暂停。"},
-		"resumed":    {"en": "The schedule goes on.", "zh": "计划已恢复。"},
-		"deleted":    {"en": "The schedule is deleted.", "zh": "计划已删除。"},
+		"paused":     {"en": "The schedule is paused.", "zh": "定时任务已暂停。"},
+		"resumed":    {"en": "The schedule is resumed.", "zh": "定时任务已恢复。"},
+		"deleted":    {"en": "The schedule was deleted.", "zh": "定时任务已删除。"},
 	}
 	for _, look := range looks {
 		p.put("/v1/schedules/report", map[string]any{"cron": "0 7 * * mon-fri", "zone": "Asia/Shanghai", "topic": "report", "body": "b", "overlap": "follow"})

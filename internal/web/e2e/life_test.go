@@ -18,7 +18,7 @@ func TestLife(t *testing.T) {
 	p.fill(`[name=body]`, `{"order":1}`)
 	p.fill(`[name=ttr]`, "5s")
 	p.click(`[data-do=push]`)
-	p.says("#done", "The job is pushed.")
+	p.says("#done", "The job was pushed.")
 	p.is("order-1", "waiting")
 	p.shows("#body", `"order": 1`)
 	p.openUntil("/", `document.querySelector("#n-waiting").innerText === "1"`)

@@ -48,7 +48,7 @@ func TestTickAll(t *testing.T) {
 	p.click(`[data-do=requeue-selected]`)
 	p.says("#count", "2")
 	p.click(`button[data-do=requeue_selected]`)
-	p.says("#done", "Dead letters that are ready jobs again: 2")
+	p.says("#done", "Dead letters requeued: 2")
 	p.is("c", "dead") // the newest comes first
 	p.is("a", "ready")
 }
