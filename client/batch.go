@@ -85,7 +85,6 @@ func (c *Client) pushAll(ctx context.Context, given []Delayed, jobs []store.Dela
 	return results
 }
 
-// pushChunks pushes the jobs, each to the partition that at returns.
 func pushChunks(ctx context.Context, jobs []store.Delayed, at func(i int) *store.Store) []error {
 	chunks := fleet.Chunks(pushBatchKind, jobs, at)
 	pushed, _ := store.PushBatches(ctx, fleet.StoresOf(chunks), each(chunks, func(c fleet.Chunk[store.Delayed]) []store.Delayed { return c.Items }))
@@ -98,7 +97,6 @@ func pushChunks(ctx context.Context, jobs []store.Delayed, at func(i int) *store
 	return errs
 }
 
-// checkBatch returns the jobs as the store takes them.
 func checkBatch(jobs []Delayed, o pushOptions) ([]store.Delayed, error) {
 	all, told := make([]store.Delayed, len(jobs)), make([]store.Told, len(jobs))
 	ids := make(map[string]int, len(jobs))

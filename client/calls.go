@@ -7,7 +7,6 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// calls are the calls on jobs that share batches, one Batcher for each kind.
 type calls struct {
 	pushes     *batch.Batcher[store.Delayed]
 	replicated *batch.Batcher[store.Delayed] // pushes that wait for replicas, so that no others wait for these

@@ -147,7 +147,6 @@ func OpenPool(p PoolOptions, opts ...Option) *Client {
 	return c
 }
 
-// closeWait bounds how long Close waits for calls in progress.
 const closeWait = 3 * time.Second
 
 // Close ends waiting calls with ErrClosed and waits for the other calls in progress, up to 3 s: if Redis is silent
@@ -204,7 +203,6 @@ func (c *Client) begin(ctx context.Context) error {
 	return nil
 }
 
-// enlist makes Close wait for the call.
 func (c *Client) enlist(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -235,7 +233,6 @@ func (c *Client) call(ctx context.Context, operation, name string, wrong error, 
 	return failed(operation, name, err)
 }
 
-// check returns why the Client is unusable, or nil.
 func (c *Client) check() error {
 	if c == nil || c.closing == nil {
 		return invalid("client", "it was not made with Open, OpenPool or New")

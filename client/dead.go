@@ -24,7 +24,6 @@ type DeadLetter struct {
 	TTR         time.Duration
 }
 
-// deadPage is how many dead letters are dropped at a time.
 const deadPage = 100
 
 // Dead iterates over the topic's dead letters, the newest first. It reads a few at a time; letters that come or go

@@ -186,7 +186,6 @@ func (d *Delivery) extension(lease time.Duration) *store.Extension {
 
 func checkExtension(lease time.Duration) error { return checkLength("lease", lease, MaxLease) }
 
-// check returns why this is no Delivery, or nil.
 func (d *Delivery) check() error {
 	if d == nil || d.client == nil {
 		return invalid("delivery", "it is none that a Client has given")
@@ -278,10 +277,8 @@ func (d *Delivery) acked(err error) error {
 	return err
 }
 
-// maxText is how many bytes of an error or a reason are kept with a job.
 const maxText = 8 << 10
 
-// cutText returns the part of a text that is kept.
 func cutText(text string) string {
 	if len(text) <= maxText {
 		return text

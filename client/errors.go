@@ -37,7 +37,6 @@ var (
 // time, or -1 if that is unknown because of Err.
 type ReplicasError = store.ReplicasError
 
-// isStored reports whether a push has stored its job.
 func isStored(err error) bool { return err == nil || errors.As(err, new(*ReplicasError)) }
 
 // MaxDelay is the longest delay and lifetime, 100 years.
@@ -54,7 +53,6 @@ func checkDelay(field string, d time.Duration) error {
 	return nil
 }
 
-// checkLength refuses a duration that is not above 0 and up to most.
 func checkLength(field string, d, most time.Duration) error {
 	if d <= 0 || d > most {
 		return invalid(field, fmt.Sprintf("%v is not above 0 and up to %v", d, most))
@@ -75,7 +73,6 @@ func (c *Client) note(what string, d time.Duration) {
 	}
 }
 
-// checkSize refuses a text that is too long.
 func checkSize(field, value string, most int) error {
 	return refusal(field, store.CheckSize(value, most))
 }

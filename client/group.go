@@ -51,7 +51,6 @@ type group struct {
 	GroupOptions
 }
 
-// check returns what is wrong with a push to the group.
 func (g *group) check(m Message) error {
 	switch {
 	case g.key == "":
@@ -81,7 +80,6 @@ func isElement(body string) bool {
 	return utf8.ValidString(body) && json.Valid([]byte(body)) && (len(body) < deepest || json.Valid([]byte("["+body+"]")))
 }
 
-// job returns the message as the store takes it.
 func (g *group) job(m Message, terms store.Terms) store.Delayed {
 	terms.Group = store.Group{Max: g.Max, Longest: g.Longest}
 	if g.Longest == 0 {

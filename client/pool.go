@@ -129,7 +129,6 @@ func (o PoolOptions) connect() Redis {
 	return o.pool(dialer, redisconn.KeptIdle)
 }
 
-// unusable makes a pool that has no connections, and says why.
 func (o PoolOptions) unusable(why error) *redis.Pool {
 	pool := o.pool(redisconn.Dialer{}, redisconn.KeptIdle)
 	pool.DialContext = func(context.Context) (redis.Conn, error) { return nil, why }
@@ -194,7 +193,6 @@ func (o PoolOptions) checkCluster() error {
 	return nil
 }
 
-// checkAddrs refuses what are not host:port with commas in between.
 func checkAddrs(option, addrs string) error {
 	for i, addr := range strings.Split(addrs, ",") {
 		if !isHostPort(addr) { // it may be a piece of a URL, with a password

@@ -149,7 +149,6 @@ func (c *Client) putSchedule(ctx context.Context, s checkedSchedule) (next time.
 	return next.In(s.zone), changed, err
 }
 
-// check refuses an invalid schedule.
 func (s Schedule) check() (checked checkedSchedule, err error) {
 	text := cron.Text(s.Cron, s.Every)
 	o := pushOptions{Terms: store.Terms{Lifetime: DefaultReadyMaxLifetime}}.with(s.Options)

@@ -37,7 +37,6 @@ func (s *shunned) add(node *redisconn.Node) {
 	s.nodes[node] = time.Now().Add(shunFor)
 }
 
-// now returns the shunned nodes, or nil.
 func (s *shunned) now() map[*redisconn.Node]time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -48,7 +47,6 @@ func (s *shunned) now() map[*redisconn.Node]time.Time {
 	return maps.Clone(s.nodes)
 }
 
-// wellID returns a new ID of a partition whose node is not shunned, or false if all are.
 func (c *Client) wellID() (id string, found bool) {
 	away := c.shunned.now()
 	well := make([]bool, c.fleet.Layout.Partitions)

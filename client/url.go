@@ -118,14 +118,12 @@ func (o *PoolOptions) readDatabase(text string) (err error) {
 	return nil
 }
 
-// taken removes a parameter from the query and returns it.
 func taken(query url.Values, name string) string {
 	value := query.Get(name)
 	query.Del(name)
 	return value
 }
 
-// readPartitions removes the numbers of partitions from the query.
 func (o *PoolOptions) readPartitions(query url.Values) (err error) {
 	for name, to := range map[string]*int{"partitions": &o.Partitions, "previous_partitions": &o.PreviousPartitions} {
 		if n := query.Get(name); n != "" {

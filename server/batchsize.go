@@ -41,5 +41,4 @@ func (b *batchSize) observe(jobs int, took, roundTrip time.Duration) {
 	b.current = min(max(fits, least), maxBatch)
 }
 
-// halve is for a batch that timed out.
 func (b *batchSize) halve() { b.current = max(b.current/2, 1) }

@@ -97,7 +97,6 @@ func (s *Server) check(ctx context.Context) error {
 	return errors.Join(s.noChannel(cantSubscribe, cantPublish), noFeatures(lacking), evicts(evicting))
 }
 
-// evicts returns ErrEvicts unless policies is empty.
 func evicts(policies []string) error {
 	if len(policies) == 0 {
 		return nil
@@ -106,7 +105,6 @@ func evicts(policies []string) error {
 	return fmt.Errorf("%w: its maxmemory-policy is %s, want noeviction", ErrEvicts, strings.Join(policies, ", "))
 }
 
-// noFeatures returns ErrNoFeature unless lacking is empty.
 func noFeatures(lacking []store.Lack) error {
 	if len(lacking) == 0 {
 		return nil
@@ -186,7 +184,6 @@ func rehearse(ctx context.Context, movers []*mover, topic string) (all store.Reh
 	return all, err
 }
 
-// subscribeOnce tries to subscribe. refused is why Redis refuses.
 func subscribeOnce(ctx context.Context, movers []*mover) (refused, err error) {
 	var channels []string
 	for _, m := range movers {
@@ -211,7 +208,6 @@ func subscribeOnce(ctx context.Context, movers []*mover) (refused, err error) {
 	return refused, nil
 }
 
-// noChannel returns ErrNoChannel if Redis refuses to let us subscribe or publish.
 func (s *Server) noChannel(cantSubscribe, cantPublish error) error {
 	var what, why []string
 	commands := ""

@@ -191,7 +191,6 @@ func (s *Server) ackedElsewhere() (all int64) {
 	return all
 }
 
-// signOff deletes the server's entry.
 func (s *Server) signOff(work context.Context) {
 	if s.heartbeat.told.ID != "" {
 		ctx, cancel := context.WithTimeout(work, signOffWait)

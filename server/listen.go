@@ -97,7 +97,6 @@ func (n *node) listenOn(sub *store.Subscription) error {
 	return sub.Add(channels...)
 }
 
-// moverOf is the mover with that channel.
 func (n *node) moverOf(channel string) *mover {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -57,7 +57,6 @@ func (ids jobIDs) LogValue() slog.Value {
 	return slog.AnyValue(list)
 }
 
-// remindAfter is how often a continuing outage is logged again.
 const remindAfter = time.Minute
 
 // outages log a repeated error once when it begins, once a minute while it continues, and once, as an info, when it is over.

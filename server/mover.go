@@ -121,7 +121,6 @@ func (m *mover) peeked(now, ours time.Time, first store.First) {
 	}
 }
 
-// spreadSweeps spreads the movers' sweeps over time. The first mover sweeps at once.
 func (m *mover) spreadSweeps(now time.Time) {
 	for _, w := range m.sweeps {
 		w.ended = now.Add(time.Duration(m.number)*sweepAfter/time.Duration(len(m.movers)) - sweepAfter)
@@ -224,14 +223,12 @@ func (m *mover) ring(t time.Time) {
 	}
 }
 
-// wakes returns when it has something to do.
 func (m *mover) wakes() wake {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.wake
 }
 
-// awake clears all plans.
 func (m *mover) awake() {
 	m.mu.Lock()
 	m.wake = wake{}
@@ -255,10 +252,8 @@ func (m *mover) peeking() (planned time.Time) {
 	return planned
 }
 
-// redisTime estimates Redis's clock.
 func (m *mover) redisTime() time.Time { return m.now.Add(time.Since(m.asked)) }
 
-// earlier returns the earlier time; a zero time does not count.
 func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b

@@ -36,7 +36,6 @@ type node struct {
 	listener *store.Subscription // nil until the first one
 }
 
-// running is the state of a Server while it runs.
 type running struct {
 	*Server
 	ctx, work context.Context // done at the stop; done when work in progress must end as well
@@ -101,7 +100,6 @@ func (n *node) take(m *mover) {
 	n.missPushes(m)
 }
 
-// here returns the node's movers.
 func (n *node) here() []*mover {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -312,5 +310,4 @@ func nextOf(movers []*mover) (next time.Time, now bool) {
 	return next, now
 }
 
-// isBy reports whether t is set and not after now.
 func isBy(t, now time.Time) bool { return !t.IsZero() && !t.After(now) }

@@ -63,14 +63,12 @@ func (l Lateness) Jobs() int64 { return store.Lateness(l).Jobs() }
 // interpolated between them, and never above the last bound. Without jobs it is 0.
 func (l Lateness) Quantile(q float64) time.Duration { return store.Lateness(l).Quantile(q) }
 
-// observe calls all Observers.
 func (s *Server) observe(tell func(Observer)) {
 	for _, o := range s.observers {
 		tell(o)
 	}
 }
 
-// called reports Redis's time for a call, if it is known.
 func (s *Server) called(script string, took time.Duration) {
 	if took > 0 {
 		s.observe(func(o Observer) { o.Called(script, took) })

@@ -127,7 +127,6 @@ func (p *pass) end(ctx context.Context, err error) {
 	}
 }
 
-// find reads due jobs behind those to skip.
 func (p *pass) find(skip store.Counts) (found store.DueJobs, err error) {
 	err = p.timely(func(ctx context.Context, calls *store.Pipeline) error {
 		sent := time.Now()
@@ -197,7 +196,6 @@ func (p *pass) sendMoves(calls *store.Pipeline, found store.DueJobs) (moving []*
 	return moving, dropping
 }
 
-// receiveMoved records the results of the moves. It returns their first error.
 func (p *pass) receiveMoved(ctx context.Context, moving []*store.Call[store.Moved], found, sent time.Time) error {
 	var failed error
 	jobs, took := 0, time.Duration(0)
@@ -262,7 +260,6 @@ func (p *pass) receiveDue(ctx context.Context, finding *store.Call[store.DueJobs
 	return found, nil
 }
 
-// nextBy records that a job falls due in that time, unless it is negative.
 func (p *pass) nextBy(in time.Duration) {
 	if at := time.Now().Add(in); in >= 0 && (p.next.IsZero() || at.Before(p.next)) {
 		p.next = at
@@ -307,7 +304,6 @@ func (p *pass) gather(found store.DueJobs) (store.DueJobs, error) {
 	return found, nil
 }
 
-// merge appends the second page to the first.
 func merge(first, second store.DueJobs) store.DueJobs {
 	type kind struct {
 		topic string
@@ -329,7 +325,6 @@ func merge(first, second store.DueJobs) store.DueJobs {
 	return first
 }
 
-// logReady logs what was moved.
 func (p *pass) logReady() {
 	for _, b := range p.ready {
 		logJobs(p.log, slog.LevelInfo, "Job is ready", b.Topic, b.IDs)

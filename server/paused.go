@@ -148,7 +148,6 @@ func (w *pausesWalk) drop(is func(i int) bool) {
 	w.movers, w.at = movers, at
 }
 
-// copyPauses copies pauses and limits of topics from old partitions to new ones.
 func (s *Server) copyPauses(ctx context.Context, outages *outages) (done bool) {
 	err := errors.Join(s.fleet.CopyPauses(ctx), s.fleet.CopyLimits(ctx))
 	outages.reportMinor("Pauses and limits cannot be copied to new partitions", err, false)

@@ -63,7 +63,6 @@ func (s *Server) run(ctx context.Context) {
 	}
 }
 
-// locate waits until a cluster says which nodes have the partitions.
 func (s *Server) locate(ctx context.Context) {
 	for ctx.Err() == nil {
 		err := s.fleet.Locate(ctx)
@@ -90,7 +89,6 @@ func isCut(err error) bool {
 // program completes a transit within milliseconds.
 const transitsEvery = 5 * time.Second
 
-// finishTransits completes such transits while there are old partitions.
 func (s *Server) finishTransits(ctx, work context.Context) {
 	outages := newOutages(s.log)
 	copied := false

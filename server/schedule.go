@@ -238,7 +238,6 @@ func jitter(most time.Duration) time.Duration {
 	return rand.N(most)
 }
 
-// recordFired records the result of firing a schedule.
 func (p *pass) recordFired(f store.Firing, fired store.Fired) {
 	const trouble = "Schedules can't be fired"
 	switch {
@@ -257,7 +256,6 @@ func (p *pass) recordFired(f store.Firing, fired store.Fired) {
 	}
 }
 
-// reportFired reports it to the observers and to the log.
 func (p *pass) reportFired(f store.Firing, fired store.Fired) {
 	what := Fired{Schedule: f.Name, Topic: f.Topic, Jobs: fired.Ran, Late: f.Late, Overlapped: fired.Overlapped, Paused: f.Paused}
 	var ids store.IDs // the others overlapped
@@ -308,7 +306,6 @@ func (n occurrencesWithoutJob) count(schedule, why string, count int) {
 	n[of].count += count
 }
 
-// log logs the counts that are due to be logged.
 func (n occurrencesWithoutJob) log(to *slog.Logger) {
 	for of, m := range n {
 		switch {

@@ -60,7 +60,6 @@ type Options struct {
 	Version string
 }
 
-// check refuses wrong options.
 func (o Options) check(r Redis) error {
 	if err := redisconn.CheckRedis(r); err != nil {
 		return fmt.Errorf("server: redis: %w; client.Connect makes one", err)
@@ -75,7 +74,6 @@ func (o Options) layout() fleet.Layout {
 	return fleet.Layout{Partitions: o.Partitions, Previous: o.PreviousPartitions}
 }
 
-// checkUnit refuses a duration that was probably given without a unit.
 func checkUnit(option string, d time.Duration) error {
 	if err := store.CheckUnit(d); err != nil {
 		return fmt.Errorf("server: %s %w", option, err)
@@ -83,7 +81,6 @@ func checkUnit(option string, d time.Duration) error {
 	return nil
 }
 
-// withDefaults fills in the defaults.
 func (o Options) withDefaults() Options {
 	o.Interval = min(cmp.Or(max(o.Interval, 0), time.Second), longestSleep)
 	o.Prefix = cmp.Or(o.Prefix, store.DefaultPrefix)

@@ -59,7 +59,6 @@ func (s *stuckJobs) met(trouble string, now time.Time) {
 	}
 }
 
-// over records that jobs were moved.
 func (s *stuckJobs) over(trouble string) {
 	if _, stuck := s.last[trouble]; stuck {
 		delete(s.last, trouble)

@@ -25,7 +25,6 @@ const (
 	never = 100 * 365 * 24 * time.Hour
 )
 
-// sweep goes through everything of a kind, page by page.
 type sweep struct {
 	// page handles the first page, or the next one.
 	page    func(ctx context.Context, first bool) (more bool, err error)
@@ -49,7 +48,6 @@ func (w *sweep) goOn(ctx context.Context) {
 	}
 }
 
-// all handles all pages now.
 func (w *sweep) all(ctx context.Context) {
 	w.underWay = false
 	for again := true; again; again = w.underWay {
@@ -151,7 +149,6 @@ func (m *mover) sweepTopics() *sweep {
 	}
 }
 
-// untaggedAgain is how often a topic is logged.
 const untaggedAgain = time.Hour
 
 // untagged remembers the logged topics that have ready jobs without the tag of the topic's limit.

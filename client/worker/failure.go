@@ -76,7 +76,6 @@ type fetchFailure struct {
 	pause  redisconn.Backoff
 }
 
-// remindEvery is the minimum time between log lines.
 const remindEvery = time.Minute
 
 // failed records a failed fetch and returns how long to wait before the next.
@@ -93,7 +92,6 @@ func (f *fetchFailure) failed(err error) time.Duration {
 	return f.pause.Next(firstPause, lastPause)
 }
 
-// recovered records that Redis replies again.
 func (f *fetchFailure) recovered() {
 	if f.told {
 		f.logger.Info("worker fetches jobs again", "after", time.Since(f.since).Round(time.Millisecond))

@@ -52,7 +52,6 @@ type Mux struct {
 	errs       []error
 }
 
-// topic is a topic of a mux.
 type topic struct {
 	name    string
 	handler Handler
@@ -148,7 +147,6 @@ func JobOf(ctx context.Context) *Job {
 	return job
 }
 
-// wrapped returns the topics with wrapped handlers, or what is wrong with the mux.
 func (m *Mux) wrapped() ([]topic, error) {
 	errs := m.errs
 	if len(m.topics) == 0 {

@@ -121,7 +121,6 @@ func (p *pace) observe(now time.Time) {
 	p.handled, p.since = 0, now
 }
 
-// ahead returns how many jobs to reserve ahead.
 func (p *pace) ahead() int { return min(int(p.perSecond*aheadFor.Seconds()), maxAhead) }
 
 // wanted returns how many jobs to fetch now; 0 while at least half of those reserved ahead are still
@@ -144,7 +143,6 @@ func (r *run) buffer(t *task) {
 	}
 }
 
-// unbuffer removes the first task. The caller holds mu.
 func (r *run) unbuffer() *task {
 	t := r.buffered[0]
 	r.buffered[0] = nil
@@ -166,7 +164,6 @@ func (r *run) releaseOld() {
 	r.ageing = false
 }
 
-// releaseFirst releases the first buffered job. The caller holds mu.
 func (r *run) releaseFirst() {
 	t := r.unbuffer()
 	t.served.active--

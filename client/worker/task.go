@@ -30,7 +30,6 @@ type task struct {
 	settling  bool // the job is being settled
 }
 
-// timeoutError is the cause when a handler exceeds its timeout.
 type timeoutError time.Duration
 
 func (t timeoutError) Error() string {
@@ -47,7 +46,6 @@ func newTask(r *run, s *served, d *client.Delivery) *task {
 	return t
 }
 
-// errExited is the result of a handler that ended its goroutine.
 var errExited = errors.New("the handler has called runtime.Goexit")
 
 // do handles the job and settles it, unless it was given up. It returns the handler's error.
@@ -70,7 +68,6 @@ func (t *task) do() (err error) {
 	return err
 }
 
-// handle calls the handler.
 func (t *task) handle() error {
 	ctx := t.ctx
 	if timeout := t.served.options.Timeout; timeout > 0 {
@@ -220,7 +217,6 @@ func (t *task) report(what string, call func(context.Context) error) bool {
 	}
 }
 
-// log returns a logger with the job's fields.
 func (t *task) log() *slog.Logger {
 	return t.options.Logger.With("topic", t.delivery.Topic, "id", t.delivery.ID, "attempt", t.delivery.Attempt)
 }

@@ -53,7 +53,6 @@ func (w *Worker) Run(ctx context.Context) error {
 	return r.run(ctx)
 }
 
-// newRun returns an error if the worker is misconfigured.
 func (w *Worker) newRun(ctx context.Context) (*run, error) {
 	switch {
 	case ctx == nil:
@@ -72,7 +71,6 @@ func (w *Worker) newRun(ctx context.Context) (*run, error) {
 	return newRun(w.client, topics, w.options.withDefaults()), nil
 }
 
-// run is the state of one call of Run.
 type run struct {
 	client  *client.Client
 	options Options
@@ -101,7 +99,6 @@ type run struct {
 	renewed   chan struct{} // capacity 1: a task's lease has to be extended
 }
 
-// served is a topic with its options and its current load.
 type served struct {
 	topic
 	active int // running handlers and buffered jobs
@@ -220,7 +217,6 @@ func (r *run) fetchSome(ctx context.Context, failure *fetchFailure) error {
 	return err
 }
 
-// releaseAll releases jobs that were fetched too late.
 func (r *run) releaseAll() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -229,7 +225,6 @@ func (r *run) releaseAll() {
 	}
 }
 
-// sleep waits for d or until ctx is done.
 func sleep(ctx context.Context, d time.Duration) {
 	select {
 	case <-ctx.Done():
@@ -270,12 +265,10 @@ func (r *run) fetch(ctx context.Context, o client.FetchOptions, wait time.Durati
 	return list, err
 }
 
-// fetchOne fetches one job of the topic without waiting.
 func (r *run) fetchOne(ctx context.Context, s *served) ([]*client.Delivery, error) {
 	return r.client.Fetch(ctx, client.FetchOptions{Topics: []client.FetchTopic{s.fetchTopic(1)}, Max: 1, NoWait: true})
 }
 
-// fetchTopic asks for up to most jobs of the topic.
 func (s *served) fetchTopic(most int) client.FetchTopic {
 	return client.FetchTopic{Topic: s.name, Max: most, Lease: s.options.Lease, MaxAttempts: s.options.MaxAttempts}
 }
@@ -325,7 +318,6 @@ func (r *run) handled(t *task) {
 	r.mayWant()
 }
 
-// finish removes a task, once.
 func (r *run) finish(t *task) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -341,7 +333,6 @@ func (r *run) mayWant() {
 	}
 }
 
-// stop ends the tasks.
 func (r *run) stop() {
 	ended := make(chan struct{})
 	go func() {

@@ -142,7 +142,6 @@ func (b *Batcher[T]) alone(ctx context.Context, l *line[T], s *store.Store, item
 	return err, refused
 }
 
-// caller returns a caller for the line.
 func (b *Batcher[T]) caller(l *line[T], s *store.Store, item T) *caller[T] {
 	c := b.callers.Get().(*caller[T])
 	c.store, c.item, c.line = s, item, l
@@ -164,7 +163,6 @@ func (b *Batcher[T]) wait(ctx context.Context, c *caller[T]) error {
 	}
 }
 
-// notSent is why there is no connection.
 type notSent struct{ error }
 
 func (e notSent) Unwrap() error { return e.error }

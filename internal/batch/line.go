@@ -24,7 +24,6 @@ type line[T any] struct {
 	tries   *redisconn.Tries // paces the batches to a store apart after a refusal, or nil
 }
 
-// caller is a call that waits for its answer.
 type caller[T any] struct {
 	store  *store.Store
 	item   T
@@ -137,7 +136,6 @@ func (l *line[T]) tell(callers []*caller[T], errs []error) {
 	l.sender.Wake()
 }
 
-// leave takes the caller out of the line, if its item is not yet on its way.
 func (l *line[T]) leave(c *caller[T]) {
 	if i := slices.Index(l.queue, c); i >= 0 {
 		l.queue = slices.Delete(l.queue, i, i+1)

@@ -66,7 +66,6 @@ func (s *Sender) work() {
 	}
 }
 
-// isWanted reports whether anybody waits. If nobody does, work is no longer under way.
 func (s *Sender) isWanted() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -78,7 +78,6 @@ func (f *Fleet) IsOld(place int) bool { return place >= f.Layout.Partitions }
 // Locate finds out on which nodes the partitions are, unless that is known. It fails if no node of a cluster answers.
 func (f *Fleet) Locate(ctx context.Context) error { return f.Stores[0].Locate(ctx) }
 
-// named adds the partition to an error, if there are several.
 func (f *Fleet) named(i int, err error) error {
 	if len(f.Stores) > 1 {
 		return fmt.Errorf("partition %d: %w", i, err)

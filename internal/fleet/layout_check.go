@@ -100,7 +100,6 @@ func (c *layoutCheck) register(ctx context.Context) (isCopy bool, err error) {
 	return false, err
 }
 
-// kept returns what partition 0 has stored. If it does not answer soon, a copy that admits the program suffices.
 func (c *layoutCheck) kept(ctx context.Context) (kept store.KeptLayout, isCopy bool, err error) {
 	if !c.keeper.InCluster() {
 		kept, err = c.keeper.Layout("ask", store.KeptLayout{}).Do(ctx)
@@ -188,7 +187,6 @@ func (c *layoutCheck) refuseJobsOfOne(ctx context.Context) error {
 	return err
 }
 
-// kept returns the layout as Redis stores it.
 func (l Layout) kept() store.KeptLayout {
 	return store.KeptLayout{Partitions: l.Partitions, Previous: l.Previous}
 }

@@ -105,7 +105,6 @@ func (f *Fleet) CopyLimits(ctx context.Context) error {
 	return nil
 }
 
-// copyLimit gives all partitions their shares of the limit, unless they have them.
 func (f *Fleet) copyLimit(ctx context.Context, topic string, l store.Limit) error {
 	for i, s := range f.Stores {
 		share := f.Layout.share(i, l)

@@ -128,7 +128,6 @@ func (f *Fleet) leaving() (all []*store.Store) {
 	return all
 }
 
-// migration is a Migrate in progress.
 type migration struct {
 	*Fleet
 	Migrated
@@ -218,7 +217,6 @@ func (m *migration) moveSet(ctx context.Context, from *store.Store, key string) 
 	}
 }
 
-// moveReady moves a topic's ready jobs, also while it is paused.
 func (m *migration) moveReady(ctx context.Context, from *store.Store, topic string) error {
 	for _, queue := range []string{from.Keys().ReadyQueue(topic), from.Keys().PausedQueue(topic)} {
 		if err := m.moveQueue(ctx, from, queue); err != nil {

@@ -27,7 +27,6 @@ type Found struct {
 	score float64
 }
 
-// partReader reads one partition.
 type partReader struct {
 	*store.Store
 	next  store.Browse             // page
@@ -102,7 +101,6 @@ func (r *Reader) At() (at store.Position, more bool) {
 	return store.Position{}, false
 }
 
-// leastRead returns the partition that was read least far; nil if all were read to the end.
 func (r *Reader) leastRead() (least *partReader) {
 	for _, p := range r.parts {
 		switch {

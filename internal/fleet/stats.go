@@ -70,7 +70,6 @@ func (s *Sum) Add(part store.Stats) {
 	}
 }
 
-// addCounts adds another partition's numbers of the topic.
 func addCounts(t *store.TopicCounts, part store.TopicCounts) {
 	t.Ready, t.Reserved, t.Dead = Plus(t.Ready, part.Ready), Plus(t.Reserved, part.Reserved), Plus(t.Dead, part.Dead)
 	t.Overdue, t.AtLeast = Longer(t.Overdue, part.Overdue), max(t.AtLeast, part.AtLeast)

@@ -45,7 +45,6 @@ type Cluster struct {
 	closed  bool
 }
 
-// slotRange are slots of one node.
 type slotRange struct {
 	first, last int
 	owner       string
@@ -129,7 +128,6 @@ func (c *Cluster) Locate(ctx context.Context) error {
 	return c.learn(ctx, time.Time{})
 }
 
-// eachNode calls do with one address after the other, until that has no error.
 func (c *Cluster) eachNode(ctx context.Context, do func(addr string) error) error {
 	failed, separator := errors.New("no node of the cluster answers"), ":"
 	for _, addr := range c.addrs() {
@@ -212,7 +210,6 @@ func (c *Cluster) learnSoon() {
 	}()
 }
 
-// ask asks the node at that address.
 func (c *Cluster) ask(ctx context.Context, addr string) (owned []slotRange, sharded bool, err error) {
 	d := c.dialer
 	d.Locator = Fixed(addr)
@@ -266,7 +263,6 @@ func readRange(item any, asked string) (r slotRange, named int, err error) {
 // unnamed is the host of a node that is to be known by its name and has none.
 const unnamed = "?"
 
-// address is host:port, with the host of the other address if it is not said.
 func address(host, port, other string) string {
 	if host == "" || host == unnamed {
 		host, _, _ = net.SplitHostPort(other)
@@ -290,7 +286,6 @@ func (c *Cluster) learned(owned []slotRange, sharded bool, asked time.Time) {
 	}
 }
 
-// owns reports whether the node at that address owns any slot.
 func (c *Cluster) owns(addr string) bool {
 	for _, m := range c.moved {
 		if m.owner == addr {
@@ -312,7 +307,6 @@ func (c *Cluster) ownerOf(slot int) string {
 	return ""
 }
 
-// owner returns the node that owns the slot, nil if that is not known.
 func (c *Cluster) owner(slot int) *Node {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -97,7 +97,6 @@ func (s *Sentinel) notFound(failures []error) error {
 	return joined
 }
 
-// ask dials the master that a sentinel names.
 func (s *Sentinel) ask(ctx context.Context, sentinel string, dial Dial) (redis.Conn, error) {
 	addr, err := s.master(ctx, sentinel)
 	switch {
@@ -117,7 +116,6 @@ func (s *Sentinel) ask(ctx context.Context, sentinel string, dial Dial) (redis.C
 	return conn, nil
 }
 
-// master is the address that a sentinel names.
 func (s *Sentinel) master(ctx context.Context, sentinel string) (addr string, err error) {
 	defer func() {
 		if errors.Is(err, os.ErrDeadlineExceeded) {
@@ -305,7 +303,6 @@ func (s *Sentinel) isMaster(ctx context.Context, addr string) bool {
 	return checkRole(ctx, conn) == nil
 }
 
-// others are the connections to other servers than the master.
 func (s *Sentinel) others(master string) (others []*masterConn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -19,7 +19,6 @@ type Slot struct {
 	unknown Node  // stands for the owner as long as that is not known
 }
 
-// noSlot makes the Source of a prefix whose keys would be in many slots. It refuses all calls.
 func (c *Cluster) noSlot(prefix string) *Slot {
 	return &Slot{cluster: c, slot: -1, refusal: redis.Error(fmt.Sprintf("CROSSSLOT keys that begin with %.200q are in many slots of a cluster; want partitions, such as 16, "+
 		"or a prefix with a tag, such as {delayer}:, here and in all clients", prefix))}
@@ -84,7 +83,6 @@ func (s *Slot) Node() *Node {
 	return &s.unknown
 }
 
-// owner asks the nodes if it is not known.
 func (s *Slot) owner(ctx context.Context) (*Node, error) {
 	if s.refusal != nil {
 		return nil, s.refusal
@@ -137,7 +135,6 @@ func (s *Slot) Sharded() bool {
 	return s.cluster.sharded
 }
 
-// slots is how many hash slots a Redis Cluster has.
 const slots = 16384
 
 // TagOf is the part of a key that says which slot it is in: what stands between the first { and the next }, or,
@@ -191,14 +188,12 @@ type Node struct {
 	left    bool
 }
 
-// nodeConn is a connection to a node of a cluster.
 type nodeConn struct {
 	net.Conn
 	node *Node
 	slot *int // the connection is useful only as long as the node owns this slot; nil for any
 }
 
-// toNode locates a node of a cluster.
 type toNode struct {
 	*Node
 	slot *int
@@ -245,7 +240,6 @@ func (c *nodeConn) Close() error {
 	return c.Conn.Close()
 }
 
-// drop closes the connections that are useless. Cluster.mu must be held.
 func (n *Node) drop(useless func(*nodeConn) bool) {
 	for conn := range n.conns {
 		if useless(conn) {

@@ -62,7 +62,6 @@ type position struct {
 	prev, next *position
 }
 
-// newCaller returns the caller for a Request.
 func newCaller(d *Dispatcher, r Request) *caller {
 	c := caller{Request: r, lastErr: ErrNoAnswer, answers: make(chan answer, 1)}
 	if !slices.ContainsFunc(r.Topics[1:], func(topic string) bool { return topic != r.Topics[0] }) {
@@ -201,7 +200,6 @@ func (c *caller) end(got Jobs, err error) {
 	c.answers <- answer{got, err}
 }
 
-// leaveQueues removes the caller from all queues.
 func (c *caller) leaveQueues() {
 	c.topics.left()
 	positions := c.positions
@@ -231,7 +229,6 @@ func (c *caller) isFree() bool { return c.positions != nil && !c.claimed }
 // waits reports whether the caller is idle: no poll is in flight, or to be sent, for it.
 func (c *caller) waits() bool { return c.isFree() && len(c.pending) == 0 }
 
-// dispatcher returns the caller's dispatcher while it has no answer.
 func (c *caller) dispatcher() *Dispatcher { return c.positions[0].queue.partition.dispatcher }
 
 // stopPolling gives up on the pending queues.
@@ -286,7 +283,6 @@ func (c *caller) wait(otherwise error) {
 // recovered records that Redis answers.
 func (c *caller) recovered() { c.lastErr, c.failing = nil, time.Time{} }
 
-// note keeps an error for the caller's answer.
 func (c *caller) note(err error) {
 	c.lastErr = err
 	if errors.Is(err, ErrLost) {

@@ -89,7 +89,6 @@ func (k *checks) unregisteredAnd(page []*waitQueue) (queues []*waitQueue) {
 	return queues
 }
 
-// subscribes reports whether to try to subscribe again.
 func (k *checks) subscribes() bool {
 	e := k.listener
 	e.dispatcher().mu.Lock()
@@ -101,7 +100,6 @@ func (k *checks) subscribes() bool {
 	return again
 }
 
-// plan sets the time of the next check.
 func (k *checks) plan() {
 	e := k.listener
 	calm := e.isCalm()
@@ -126,7 +124,6 @@ func (e *listener) is(state listenerState) bool {
 	return e.state == state
 }
 
-// isCalm reports whether we are registered for every queue with callers, and checks have long found nothing.
 func (e *listener) isCalm() bool {
 	e.dispatcher().mu.Lock()
 	defer e.dispatcher().mu.Unlock()
@@ -169,7 +166,6 @@ type check struct {
 	epoch  int   // of the listener, when this was sent
 }
 
-// newCheck makes a check of these queues, which registers us for none of them.
 func (e *listener) newCheck(queues []*waitQueue) *check {
 	k := &check{queues: queues, epoch: e.epoch, Poll: store.Poll{Store: queues[0].partition.store}}
 	if e.state == subscribed {
@@ -182,7 +178,6 @@ func (e *listener) newCheck(queues []*waitQueue) *check {
 	return k
 }
 
-// question makes one check for each partition.
 func (e *listener) question(queues []*waitQueue) (checks []*check) {
 	e.dispatcher().mu.Lock()
 	defer e.dispatcher().mu.Unlock()

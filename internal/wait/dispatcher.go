@@ -70,7 +70,6 @@ type Request struct {
 	Kinds  []Kind
 }
 
-// kind returns how jobs of a topic are taken.
 func (r *Request) kind(topic int) *Kind {
 	if r.Kinds == nil {
 		return &r.Kind
@@ -78,7 +77,6 @@ func (r *Request) kind(topic int) *Kind {
 	return &r.Kinds[topic]
 }
 
-// limit returns the most jobs wanted of a topic.
 func (r *Request) limit(topic int) int {
 	if r.Limits == nil {
 		return r.N

@@ -82,7 +82,6 @@ func (e *listener) newEpoch() {
 	e.epoch = e.dispatcher().epochs
 }
 
-// start starts the listener unless it runs.
 func (e *listener) start() {
 	if !e.running {
 		e.running = true
@@ -194,7 +193,6 @@ func (e *listener) takeOut(topics map[*partition][]string) {
 	}
 }
 
-// partitions returns the node's partitions.
 func (e *listener) partitions() []*partition {
 	e.dispatcher().mu.Lock()
 	defer e.dispatcher().mu.Unlock()
@@ -242,7 +240,6 @@ func (e *listener) tune() (channels []string) {
 	return channels
 }
 
-// partitionOf returns the partition of a channel, or nil.
 func (e *listener) partitionOf(channel string) *partition {
 	e.dispatcher().mu.Lock()
 	defer e.dispatcher().mu.Unlock()
@@ -308,7 +305,6 @@ func (e *listener) ends() bool {
 	return e.renew || !e.isWaitedFor()
 }
 
-// news returns the queues to check now.
 func (e *listener) news() []*waitQueue {
 	e.dispatcher().mu.Lock()
 	defer e.dispatcher().mu.Unlock()

@@ -45,7 +45,6 @@ type partition struct {
 
 func (s *partition) itsStore() *store.Store { return s.store }
 
-// wakeUp is a wake-up for a topic.
 type wakeUp struct {
 	partition *partition
 	topic     string
@@ -63,7 +62,6 @@ type poller interface {
 	skipped()
 }
 
-// newNode makes the node of these partitions.
 func newNode(d *Dispatcher, partitions []*partition) *node {
 	n := &node{dispatcher: d, id: partitions[0].store.Node(), partitions: partitions}
 	n.batches = batch.NewSender(d.owner, partitions[0].store.Pipeline, &d.mu, n, MaxBatches)
@@ -141,7 +139,6 @@ func (n *node) Next() (callers int, call func(*store.Pipeline, error)) {
 	return callers + len(b.woken), b.make
 }
 
-// queue returns the topic's queue.
 func (s *partition) queue(topic string) *waitQueue {
 	q := s.queues[topic]
 	if q == nil {
@@ -151,7 +148,6 @@ func (s *partition) queue(topic string) *waitQueue {
 	return q
 }
 
-// callers returns all callers with a position in a queue.
 func (s *partition) callers() (all []*caller) {
 	seen := map[*caller]bool{}
 	for _, q := range s.queues {
@@ -181,7 +177,6 @@ func (s *partition) wake(topic string, jobs int) {
 	s.batches.Wake()
 }
 
-// passOn wakes the next client for jobs of the topic.
 func (s *partition) passOn(topic string) {
 	s.woken = append(s.woken, wakeUp{s, topic})
 	s.batches.Wake()
@@ -272,7 +267,6 @@ func (n *node) dissolve() {
 	n.listener.signal()
 }
 
-// wakeAll makes each node check whether it has something to send.
 func (d *Dispatcher) wakeAll() {
 	for _, n := range d.nodes {
 		n.batches.Wake()

@@ -52,7 +52,6 @@ func (t *poll) register(e *listener) {
 	}
 }
 
-// send sends the poll.
 func (t *poll) send(p *store.Pipeline) {
 	if t.Reserves {
 		t.sentAt = time.Now()
@@ -242,7 +241,6 @@ func (b *pollBatch) make(p *store.Pipeline, err error) {
 	}
 }
 
-// passOn sends the wake-ups, grouped by partition.
 func (b *pollBatch) passOn(p *store.Pipeline) (sent []*store.Call[struct{}]) {
 	topics := map[*partition][]string{}
 	for _, w := range b.woken {
@@ -309,7 +307,6 @@ func (s *probe) begin() {
 	}
 }
 
-// send sends the check.
 func (s *probe) send(p *store.Pipeline) {
 	if s.check != nil {
 		s.sent = s.check.Send(p)

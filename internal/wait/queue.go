@@ -18,7 +18,6 @@ const (
 	throttled
 )
 
-// event is what can change a state.
 type event int
 
 const (
@@ -192,7 +191,6 @@ func (q *waitQueue) isDue() bool {
 	return false
 }
 
-// skipped implements poller.
 func (q *waitQueue) skipped() {
 	if q.queued = false; q.callers == 0 {
 		q.retire()

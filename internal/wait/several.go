@@ -8,7 +8,6 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// maxQueues is the most topics of one poll.
 const maxQueues = 250
 
 // severalTopics is a caller of several topics. It polls for itself alone, which keeps their order. With several partitions

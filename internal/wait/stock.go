@@ -28,7 +28,6 @@ type topicStock struct {
 	taken    int       // stock.taken at the last probe
 }
 
-// keepTopic is how long a topic is kept after its last probe.
 const keepTopic = 5 * time.Minute
 
 func newStock(partitions int) *stock {
@@ -38,7 +37,6 @@ func newStock(partitions int) *stock {
 	return &stock{topics: map[string]*topicStock{}, dropped: time.Now()}
 }
 
-// add adds the topics of a probe that is about to begin.
 func (k *stock) add(topics []string, partitions int) {
 	now := time.Now()
 	if now.Sub(k.dropped) > keepTopic {
@@ -88,7 +86,6 @@ func (k *stock) put(topic *topicStock, partition, jobs int) {
 	topic.jobs[partition] = jobs
 }
 
-// set records how many jobs a queue has.
 func (k *stock) set(q *waitQueue, jobs int) {
 	if topic := k.of(q.topic); topic != nil {
 		k.put(topic, q.partition.index, jobs)
