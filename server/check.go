@@ -111,75 +111,61 @@ func noFeatures(lacking []store.Lack) error {
 	}
 	var features, commands []string
 	for _, l := range lacking {
-		if command := "+" + strings.ToLower(l.Command); !slices.Contains(commands, command) {
-			commands = append(commands, command)
-		}
-		if !slices.Contains(features, l.Feature) {
-			features = append(features, l.Feature)
+		features, commands = append(features, l.Feature), append(commands, "+"+strings.ToLower(l.Command))
+	}
+	return fmt.Errorf("%w: %s; who uses them gives its ACL %s", ErrNoFeature, strings.Join(unique(features), ", "), strings.Join(unique(commands), " "))
+}
+
+// unique returns the texts without those that came earlier.
+func unique(texts []string) (list []string) {
+	for _, text := range texts {
+		if !slices.Contains(list, text) {
+			list = append(list, text)
 		}
 	}
-	return fmt.Errorf("%w: %s; who uses them gives its ACL %s", ErrNoFeature, strings.Join(features, ", "), strings.Join(commands, " "))
+	return list
 }
 
 // checkNode checks the partitions of movers on one node.
 func (s *Server) checkNode(ctx context.Context, movers []*mover) (cantSubscribe error, rehearsed store.Rehearsal, err error) {
-	topic := rand.Text()
-	if err := rehearsePass(ctx, movers, topic); err != nil {
-		return nil, rehearsed, err
-	}
-	rehearsed, err = rehearse(ctx, movers, topic)
+	rehearsed, err = rehearse(ctx, movers)
 	if store.InTwoSlots(err) {
 		return nil, rehearsed, fmt.Errorf("it is a node of a cluster, where all keys have to be in one slot; want partitions and [redis] cluster, or a prefix with a hash tag, such as {%s}:, here and in all clients: %w", strings.TrimRight(s.options.Prefix, ":"), err)
 	}
-	if err != nil {
-		return nil, rehearsed, err
+	if err == nil {
+		cantSubscribe, err = subscribeOnce(ctx, movers)
 	}
-	cantSubscribe, err = subscribeOnce(ctx, movers)
 	return cantSubscribe, rehearsed, err
 }
 
-// rehearsePass makes the calls of a pass for a job that does not exist.
-func rehearsePass(ctx context.Context, movers []*mover, topic string) error {
-	calls, err := movers[0].store.Pipeline(ctx)
-	if err != nil {
-		return err
-	}
-	defer calls.Close()
-	nobody := store.IDs{[]byte(rand.Text())}
-	var wait []func() error
-	for _, m := range movers {
-		find := m.store.Due(store.Query{}).Send(calls)
-		move := m.store.Move(store.Batch{Topic: topic, IDs: nobody}, time.Now(), time.Now(), time.Now()).Send(calls)
-		drop := m.store.Drop(nobody, time.Now(), time.Now()).Send(calls)
-		wait = append(wait, func() error {
-			_, cantFind := find.Wait(ctx)
-			_, cantMove := move.Wait(ctx)
-			_, cantDrop := drop.Wait(ctx)
-			return m.named(cmp.Or(cantFind, cantMove, cantDrop))
-		})
-	}
-	for _, wrong := range wait {
-		err = cmp.Or(err, wrong())
-	}
-	return err
-}
-
-// rehearse checks the permissions that rehearsePass does not reach, and those of each feature.
-func rehearse(ctx context.Context, movers []*mover, topic string) (all store.Rehearsal, err error) {
+// rehearse makes the calls of a pass, for a job that does not exist, and checks the permissions that these do not reach and
+// those of each feature.
+func rehearse(ctx context.Context, movers []*mover) (all store.Rehearsal, err error) {
 	calls, err := movers[0].store.Pipeline(ctx)
 	if err != nil {
 		return all, err
 	}
 	defer calls.Close()
-	var rehearsing []*store.Call[store.Rehearsal]
+	topic, nobody := rand.Text(), store.IDs{[]byte(rand.Text())}
+	var receive []func()
 	for _, m := range movers {
-		rehearsing = append(rehearsing, m.store.Rehearse(topic).Send(calls))
+		find := m.store.Due(store.Query{}).Send(calls)
+		move := m.store.Move(store.Batch{Topic: topic, IDs: nobody}, time.Now(), time.Now(), time.Now()).Send(calls)
+		drop := m.store.Drop(nobody, time.Now(), time.Now()).Send(calls)
+		rest := m.store.Rehearse(topic).Send(calls)
+		receive = append(receive, func() {
+			_, cantFind := find.Wait(ctx)
+			_, cantMove := move.Wait(ctx)
+			_, cantDrop := drop.Wait(ctx)
+			one, wrong := rest.Wait(ctx)
+			err = cmp.Or(err, m.named(cmp.Or(cantFind, cantMove, cantDrop, wrong)))
+			all.CantPublish = cmp.Or(all.CantPublish, m.named(one.CantPublish))
+			all.Lacking = append(all.Lacking, one.Lacking...)
+			all.Policy = cmp.Or(all.Policy, one.Policy)
+		})
 	}
-	for i, m := range movers {
-		one, wrong := rehearsing[i].Wait(ctx)
-		all.CantPublish, err = cmp.Or(all.CantPublish, m.named(one.CantPublish)), cmp.Or(err, m.named(wrong))
-		all.Lacking = append(all.Lacking, one.Lacking...)
-		all.Policy = cmp.Or(all.Policy, one.Policy)
+	for _, one := range receive {
+		one()
 	}
 	return all, err
 }

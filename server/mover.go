@@ -49,14 +49,11 @@ type wake struct {
 	peek, mayPeek time.Time
 }
 
-func newMover(s *Server, number int, partition *store.Store) *mover {
-	log := slog.New(inPartition{s.log.Handler(), number})
-	m := &mover{Server: s, number: number, store: partition, log: log, outages: newOutages(log)}
+func newMover(s *Server, number int, partition *store.Store, log *slog.Logger, outages *outages) *mover {
+	m := &mover{Server: s, number: number, store: partition, log: log, outages: outages, stuck: newStuckJobs(outages), withoutJob: occurrencesWithoutJob{}}
 	// Redis does two things of this size in a row: it moves one batch and finds the next. The last quarter of the
 	// budget is for what a script cannot measure: reading the call and writing the reply.
 	m.batch = batchSize{budget: s.options.StallBudget * 3 / 8, current: firstBatch}
-	m.stuck = newStuckJobs(m.outages)
-	m.withoutJob = occurrencesWithoutJob{}
 	if s.options.DeadMaxAge > 0 || s.options.DeadMax > 0 {
 		m.sweeps = append(m.sweeps, m.sweepDead())
 	}
@@ -65,15 +62,6 @@ func newMover(s *Server, number int, partition *store.Store) *mover {
 		m.sweeps = append(m.sweeps, m.sweepLayout())
 	}
 	return m
-}
-
-// nameless is for the only mover: its log lines and errors name no partition.
-func (m *mover) nameless() {
-	m.log, m.outages = m.Server.log, m.Server.outages
-	m.stuck.outages = m.outages
-	for _, w := range m.sweeps {
-		w.outages = m.outages
-	}
 }
 
 // named adds the partition to an error, if there are several.

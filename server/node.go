@@ -188,11 +188,10 @@ func (t *trouble) add(err error) {
 // a pass instead, which reports why.
 func (n *node) peek(movers []*mover, now time.Time) {
 	var asking []*mover
-	var stores []*store.Store
 	isDue := false
 	for _, m := range movers {
 		if w := m.wakes(); m.pass == nil && isBy(w.mayPeek, now) && !isBy(w.pass, now) {
-			asking, stores = append(asking, m), append(stores, m.store)
+			asking = append(asking, m)
 			isDue = isDue || isBy(w.peek, now)
 		}
 	}
@@ -202,7 +201,7 @@ func (n *node) peek(movers []*mover, now time.Time) {
 	ctx, cancel := context.WithTimeout(n.work, batchWait)
 	defer cancel()
 	surely := now.Sub(n.sure) >= sureEvery
-	found, err := store.Peek(ctx, stores, surely)
+	found, err := store.Peek(ctx, storesOf(asking), surely)
 	if err == nil {
 		n.observe(func(o Observer) { o.Passed(time.Since(now), nil) })
 	}
@@ -231,11 +230,7 @@ func (n *node) countAcked(movers []*mover, now time.Time) {
 	n.counted, n.worked = now, false
 	ctx, cancel := context.WithTimeout(n.work, batchWait)
 	defer cancel()
-	var stores []*store.Store
-	for _, m := range movers {
-		stores = append(stores, m.store)
-	}
-	acked, err := store.AckedOf(ctx, stores)
+	acked, err := store.AckedOf(ctx, storesOf(movers))
 	for i, m := range movers {
 		count := int64(-1)
 		if err == nil {
@@ -272,6 +267,13 @@ func (n *node) turnOf(m *mover, t time.Time) time.Time {
 	at := time.Duration(slices.Index(movers, m)%turns) * every
 	since := t.Sub(n.began)
 	return n.began.Add((since-at+cycle)/cycle*cycle + at)
+}
+
+func storesOf(movers []*mover) (stores []*store.Store) {
+	for _, m := range movers {
+		stores = append(stores, m.store)
+	}
+	return stores
 }
 
 // isOver hands movers whose partitions have moved to other nodes over to these, and reports whether none is left here.

@@ -83,11 +83,7 @@ func (m *mover) keepAllPaused(ctx context.Context) error {
 
 // startPausesWalk starts a walk through the partitions with paused topics. It returns nil if no topic is paused.
 func startPausesWalk(ctx context.Context, movers []*mover) *pausesWalk {
-	var all []*store.Store
-	for _, m := range movers {
-		all = append(all, m.store)
-	}
-	some, err := store.SomePaused(ctx, all)
+	some, err := store.SomePaused(ctx, storesOf(movers))
 	if err != nil {
 		return &pausesWalk{err: err}
 	}
@@ -104,12 +100,8 @@ func (w *pausesWalk) step(ctx context.Context) (more bool) {
 	if len(w.movers) == 0 {
 		return false
 	}
-	var stores []*store.Store
-	for _, m := range w.movers {
-		stores = append(stores, m.store)
-	}
 	newPage := false
-	store.KeepPaused(ctx, stores, w.at, func(i int, kept store.KeptPaused, err error) {
+	store.KeepPaused(ctx, storesOf(w.movers), w.at, func(i int, kept store.KeptPaused, err error) {
 		m := w.movers[i]
 		for _, topic := range kept.Ended {
 			m.log.Info("Pause is over", slog.String("topic", topic))

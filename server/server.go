@@ -125,22 +125,19 @@ type Redis interface {
 func New(r Redis, o Options) *Server {
 	wrong := o.check(r)
 	o = o.withDefaults()
-	s := &Server{
-		options: o,
-		wrong:   wrong,
-		log:     o.Logger,
-		outages: newOutages(o.Logger),
-	}
+	s := &Server{options: o, wrong: wrong, log: o.Logger, outages: newOutages(o.Logger)}
 	layout := o.layout()
 	if wrong != nil {
 		layout = fleet.Layout{} // it may be wrong itself
 	}
 	s.fleet = layout.Open(r, o.Prefix)
 	for i, partition := range s.fleet.Stores {
-		s.movers = append(s.movers, newMover(s, i, partition))
-	}
-	if len(s.movers) == 1 {
-		s.movers[0].nameless()
+		log, outages := s.log, s.outages
+		if len(s.fleet.Stores) > 1 {
+			log = slog.New(inPartition{log.Handler(), i})
+			outages = newOutages(log)
+		}
+		s.movers = append(s.movers, newMover(s, i, partition, log, outages))
 	}
 	s.observers = []Observer{&s.heartbeat}
 	if o.Observer != nil {
