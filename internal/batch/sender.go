@@ -4,8 +4,8 @@ import (
 	"context"
 	"runtime"
 	"sync"
-	"time"
 
+	"github.com/mix-basic/delayer/internal/redisconn"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
@@ -89,20 +89,13 @@ func (s *Sender) TryLead() bool {
 // meanwhile to work. The end of ctx ends the wait for a connection.
 func (s *Sender) Lead(ctx context.Context) {
 	p, err := s.connect(ctx)
-	if err == nil || !isOver(ctx) { // else it is an error of this caller's only
+	if err == nil || !redisconn.IsOver(ctx) { // else it is an error of this caller's only
 		s.send(p, err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.underWay--
 	s.Wake()
-}
-
-// isOver reports whether ctx is done, or its deadline has passed: a connection notices that a
-// little sooner than ctx.
-func isOver(ctx context.Context) bool {
-	deadline, ok := ctx.Deadline()
-	return ctx.Err() != nil || ok && !time.Now().Before(deadline)
 }
 
 // send sends a batch and returns its number of callers. They are chosen when there is a connection, without callers that have

@@ -78,6 +78,16 @@ func (f *Fleet) IsOld(place int) bool { return place >= f.Layout.Partitions }
 // Locate finds out on which nodes the partitions are, unless that is known. It fails if no node of a cluster answers.
 func (f *Fleet) Locate(ctx context.Context) error { return f.Stores[0].Locate(ctx) }
 
+// each makes a call in one partition after the other, until an error.
+func (f *Fleet) each(call func(i int, s *store.Store) error) error {
+	for i, s := range f.Stores {
+		if err := call(i, s); err != nil {
+			return f.named(i, err)
+		}
+	}
+	return nil
+}
+
 func (f *Fleet) named(i int, err error) error {
 	if len(f.Stores) > 1 {
 		return fmt.Errorf("partition %d: %w", i, err)

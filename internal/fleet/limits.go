@@ -1,7 +1,9 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
+	"maps"
 
 	"github.com/mix-basic/delayer/internal/store"
 )
@@ -55,12 +57,7 @@ func (l Layout) excludes(place int, limit store.Limit) bool {
 
 // SetLimit sets or removes the topic's limit. When it has returned, jobs that are already reserved count.
 func (f *Fleet) SetLimit(ctx context.Context, topic string, l store.Limit) error {
-	for i, s := range f.Stores {
-		if err := s.SetLimit(ctx, topic, l, f.Layout.share(i, l)); err != nil {
-			return f.named(i, err)
-		}
-	}
-	return nil
+	return f.each(func(i int, s *store.Store) error { return s.SetLimit(ctx, topic, l, f.Layout.share(i, l)) })
 }
 
 // Limit returns the topic's limit.
@@ -70,51 +67,44 @@ func (f *Fleet) Limit(ctx context.Context, topic string) (store.Limit, error) {
 
 // Untagged returns the topic's limit, and how many ready jobs nobody can reserve because of it: see TopicCounts.
 func (f *Fleet) Untagged(ctx context.Context, topic string) (l store.Limit, jobs int, err error) {
-	l, err = f.Limit(ctx, topic)
-	for i, s := range f.Stores {
-		if !f.Layout.excludes(i, l) {
-			continue
-		}
-		for _, queue := range []string{s.Keys().ReadyQueue(topic), s.Keys().PausedQueue(topic)} {
-			n, err := s.Length(ctx, queue)
-			if err != nil {
-				return l, 0, f.named(i, err)
-			}
-			jobs += n
-		}
+	if l, err = f.Limit(ctx, topic); err != nil {
+		return l, 0, err
 	}
+	err = f.each(func(i int, s *store.Store) error {
+		if !f.Layout.excludes(i, l) {
+			return nil
+		}
+		ready, err := s.Length(ctx, s.Keys().ReadyQueue(topic))
+		parked, wrong := s.Length(ctx, s.Keys().PausedQueue(topic))
+		jobs += ready + parked
+		return cmp.Or(err, wrong)
+	})
 	return l, jobs, err
 }
 
 // CopyLimits gives new partitions their shares of existing limits. It can be repeated safely.
 func (f *Fleet) CopyLimits(ctx context.Context) error {
-	for place, from := range f.Stores {
-		if !f.IsOld(place) && place != 0 {
-			continue
+	limits := map[string]store.Limit{}
+	err := f.each(func(i int, s *store.Store) error {
+		if !f.IsOld(i) && i != 0 {
+			return nil
 		}
-		limits, err := from.Limits(ctx)
+		its, err := s.Limits(ctx)
+		maps.Copy(limits, its)
+		return err
+	})
+	for topic, l := range limits {
 		if err != nil {
-			return f.named(place, err)
+			break
 		}
-		for topic, l := range limits {
-			if err := f.copyLimit(ctx, topic, l); err != nil {
-				return err
+		err = f.each(func(i int, s *store.Store) error {
+			share := f.Layout.share(i, l)
+			has, err := s.HasShare(ctx, topic, share)
+			if err == nil && !has {
+				err = s.SetLimit(ctx, topic, l, share)
 			}
-		}
+			return err
+		})
 	}
-	return nil
-}
-
-func (f *Fleet) copyLimit(ctx context.Context, topic string, l store.Limit) error {
-	for i, s := range f.Stores {
-		share := f.Layout.share(i, l)
-		has, err := s.HasShare(ctx, topic, share)
-		if err == nil && !has {
-			err = s.SetLimit(ctx, topic, l, share)
-		}
-		if err != nil {
-			return f.named(i, err)
-		}
-	}
-	return nil
+	return err
 }

@@ -99,10 +99,7 @@ func (f *Fleet) MigrationDone(ctx context.Context) error {
 func (f *Fleet) FinishTransits(ctx context.Context) error {
 	var errs []error
 	for _, from := range f.leaving() {
-		batch, err := from.PutInTransit(nil, false).Do(ctx)
-		if err == nil {
-			_, err = f.finish(ctx, from, batch)
-		}
+		_, _, err := f.finishTransit(ctx, from)
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
@@ -142,7 +139,7 @@ func (m *migration) move(ctx context.Context, from *store.Store) error {
 	reserved := m.Reserved
 	topics, err := from.EveryTopic(ctx)
 	if err == nil {
-		err = m.finishTransit(ctx, from)
+		err = m.finishEarlier(ctx, from)
 	}
 	if err == nil {
 		err = m.moveSet(ctx, from, from.Keys().JobPool())
@@ -163,23 +160,17 @@ func (m *migration) move(ctx context.Context, from *store.Store) error {
 		err = m.moveSet(ctx, from, from.Keys().Once())
 	}
 	if err == nil {
-		err = m.finishTransit(ctx, from)
+		err = m.finishEarlier(ctx, from)
 	}
 	return err
 }
 
-func (m *migration) finishTransit(ctx context.Context, from *store.Store) error {
-	batch, err := from.PutInTransit(nil, false).Do(ctx)
-	if err != nil || batch.Serial == 0 {
-		return err
-	}
-	m.found++
-	return m.finishBatch(ctx, from, batch)
-}
-
-func (m *migration) finishBatch(ctx context.Context, from *store.Store, batch store.Transit) error {
-	sum, err := m.finish(ctx, from, batch)
+func (m *migration) finishEarlier(ctx context.Context, from *store.Store) error {
+	sum, found, err := m.finishTransit(ctx, from)
 	add(&m.Adopted, sum)
+	if found {
+		m.found++
+	}
 	return err
 }
 
@@ -268,7 +259,9 @@ func (m *migration) putInTransit(ctx context.Context, from *store.Store, call fu
 	batch := store.Transit{WasThere: true}
 	for batch.WasThere && err == nil {
 		if batch, err = call().Do(ctx); err == nil {
-			err = m.finishBatch(ctx, from, batch)
+			var sum store.Adopted
+			sum, err = m.finish(ctx, from, batch)
+			add(&m.Adopted, sum)
 		}
 	}
 	m.Reserved += len(batch.Reserved)
@@ -332,12 +325,19 @@ func (f *Fleet) finish(ctx context.Context, from *store.Store, batch store.Trans
 	again, err := from.EndTransit(batch.Serial, last).Do(ctx)
 	if again {
 		var more store.Adopted
-		if batch, err = from.PutInTransit(nil, false).Do(ctx); err == nil {
-			more, err = f.finish(ctx, from, batch)
-		}
+		more, _, err = f.finishTransit(ctx, from)
 		add(&sum, more)
 	}
 	return sum, err
+}
+
+// finishTransit completes the transit that is under way from the partition, and reports whether there was one.
+func (f *Fleet) finishTransit(ctx context.Context, from *store.Store) (sum store.Adopted, found bool, err error) {
+	batch, err := from.PutInTransit(nil, false).Do(ctx)
+	if err == nil {
+		sum, err = f.finish(ctx, from, batch)
+	}
+	return sum, batch.Serial != 0, err
 }
 
 func add(a *store.Adopted, b store.Adopted) {

@@ -61,15 +61,15 @@ func (s *Sentinel) Locate(ctx context.Context, dial Dial) (redis.Conn, error) {
 		}
 		s.failed(ctx, sentinel)
 		failures = append(failures, fmt.Errorf("sentinel %s: %w", sentinel, err))
-		if isOver(ctx) {
+		if IsOver(ctx) {
 			break
 		}
 	}
 	return nil, s.notFound(failures)
 }
 
-// isOver reports whether ctx is done, or its deadline has passed: a connection notices that a little sooner.
-func isOver(ctx context.Context) bool {
+// IsOver reports whether ctx is done, or its deadline has passed: a connection notices that a little sooner.
+func IsOver(ctx context.Context) bool {
 	deadline, ok := ctx.Deadline()
 	return ctx.Err() != nil || ok && !time.Now().Before(deadline)
 }
