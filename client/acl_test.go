@@ -14,7 +14,7 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// The Chinese page has the same lines, so nobody needs the English one for them.
+// The Chinese page has the same ACL lines, so nobody needs the English one for them.
 func TestChineseRights(t *testing.T) {
 	lines := func(page string) []string {
 		text, err := os.ReadFile("../docs/" + page)
@@ -26,8 +26,7 @@ func TestChineseRights(t *testing.T) {
 	}
 }
 
-// The rights that docs/operating.md names suffice for all that producer and
-// consumer do.
+// The permissions in docs/operating.md suffice for everything that producers and consumers do.
 func TestDocumentedRights(t *testing.T) {
 	f := start(t, alone, undivided)
 	ctx := t.Context()
@@ -46,7 +45,7 @@ func TestDocumentedRights(t *testing.T) {
 	check(t, errOf(producer.Remove(ctx, "as")))
 	check(t, errOf(producer.Remove(ctx, "once")))
 	large := `"` + strings.Repeat("x", 20_000) + `"`
-	for n := range 2 { // of which the second one is ready
+	for n := range 2 { // the second one is ready
 		id, err := producer.Push(ctx, client.Message{ID: fmt.Sprint(n), Topic: "grouped", Body: large}, 0, client.Group("k", client.GroupOptions{Max: 2, Quiet: time.Hour}), client.Once(time.Millisecond))
 		check(t, err)
 		if n == 1 {
@@ -56,7 +55,7 @@ func TestDocumentedRights(t *testing.T) {
 	f.Do("DEL", "delayer:once")
 	check(t, errOf(producer.PushBatch(ctx, jobs(0, 3, "u", 0))))
 	expectReplicas(t, errOf(producer.Push(ctx, message("a"), time.Hour, client.Replicas(1, time.Millisecond))), 1, 0, "")
-	check(t, errOf(producer.PushBatch(ctx, jobs(0, 1, "u", time.Hour)))) // of a job that is ready
+	check(t, errOf(producer.PushBatch(ctx, jobs(0, 1, "u", time.Hour)))) // ready already
 	check(t, errOf(producer.Get(ctx, "a")))
 	check(t, producer.Reschedule(ctx, "a", time.Minute))
 	check(t, producer.Reschedule(ctx, "a", 0))
@@ -75,8 +74,7 @@ func TestDocumentedRights(t *testing.T) {
 	f.expectNothingDenied()
 }
 
-// expectNothingDenied checks that Redis has refused no command, be it one that a script
-// can do without.
+// expectNothingDenied checks that Redis has refused no command, not even one that a script can do without.
 func (f *fixture) expectNothingDenied() {
 	f.TB.Helper()
 	if denied := f.Do("ACL", "LOG").([]any); len(denied) > 0 {
@@ -84,7 +82,7 @@ func (f *fixture) expectNothingDenied() {
 	}
 }
 
-// The same of schedules.
+// The documented permissions suffice for schedules.
 func TestDocumentedRightsOnSchedules(t *testing.T) {
 	f := start(t, alone, undivided)
 	ctx := t.Context()
@@ -105,7 +103,7 @@ func TestDocumentedRightsOnSchedules(t *testing.T) {
 	f.expectNothingDenied()
 }
 
-// What the notes name of the producer's line is needed for the calls that they name, and for no others.
+// The notes to the producer's ACL line name permissions that the named calls need, and no others.
 func TestDocumentedRightsOfEachPush(t *testing.T) {
 	f := start(t, alone, undivided)
 	ctx := t.Context()
@@ -143,7 +141,7 @@ func TestDocumentedRightsOfEachPush(t *testing.T) {
 		"scheduled":           {schedule},
 		"scheduled, paused":   {schedule, pause},
 	}
-	// denied are the states in which the user is refused something.
+	// denied are the states in which Redis refuses the user something.
 	denied := func(t *testing.T, rights string, call func(*client.Client) error) (in []string) {
 		c := f.as("u", rights)
 		for name, steps := range states {
@@ -162,7 +160,7 @@ func TestDocumentedRightsOfEachPush(t *testing.T) {
 	unpaused := unnamed + " -hmget -lmove"
 	for _, c := range []struct {
 		name   string
-		rights string // all others that it may need
+		rights string // all others that the push may need
 		needs  string
 		call   func(*client.Client) error
 	}{
@@ -204,7 +202,7 @@ func TestDocumentedRightsOfEachPush(t *testing.T) {
 	}
 }
 
-// Only who reserves jobs of a topic with a limit needs what the notes name for that.
+// Only programs that reserve jobs of a topic with a limit need the permissions that the notes name for limits.
 func TestDocumentedRightsOfLimits(t *testing.T) {
 	f := start(t, alone, undivided)
 	ctx := t.Context()
@@ -220,7 +218,7 @@ func TestDocumentedRightsOfLimits(t *testing.T) {
 	f.reserveBy(f.Client, "limited", "limited", time.Minute)
 }
 
-// The same of those who reserve, and of operators.
+// The documented permissions suffice for workers and operators.
 func TestDocumentedRightsOfWorkers(t *testing.T) {
 	f := start(t, alone, undivided)
 	ctx := t.Context()
@@ -268,7 +266,7 @@ func TestDocumentedRightsOfWorkers(t *testing.T) {
 	if n, err := operator.DropAllDead(ctx, "t"); n != 1 || err != nil {
 		t.Errorf("DropAllDead = %d, %v", n, err)
 	}
-	// A job with a follower, whose lease is over.
+	// A job with a follower, whose lease has ended.
 	check(t, errOf(producer.Push(ctx, message("f"), 0)))
 	check(t, errOf(f.Reserve(ctx, 0, time.Hour, "t")))
 	check(t, errOf(producer.Push(ctx, message("f"), 0, client.Follow)))
@@ -295,7 +293,7 @@ func TestDocumentedRightsOfWorkers(t *testing.T) {
 	}
 	push("d")
 	extended := reserve("d")
-	f.Do("ZADD", "delayer:slots:t", 1, "d") // as if its lease would have ended
+	f.Do("ZADD", "delayer:slots:t", 1, "d") // as if its lease had ended
 	push("e")
 	reserve("e")
 	push("f")

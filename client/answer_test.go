@@ -17,13 +17,13 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/pooltest"
 )
 
-// holder is a pool that keeps back the answers to pops of a topic.
+// holder is a pool that delays the replies to pops of a topic.
 type holder struct {
 	client.Redis
 	queue []byte
-	jobs  bool          // queue is what names a job
-	sent  chan struct{} // one for each pop whose answer is kept back
-	pass  chan error    // lets one answer through, or puts an error in its place
+	jobs  bool          // delay calls that name a job instead
+	sent  chan struct{} // one for each pop whose reply is delayed
+	pass  chan error    // lets one reply through, or replaces it with an error
 }
 
 func (f *fixture) hold(topic string) *holder {
@@ -38,7 +38,7 @@ func newHolder(topic string) *holder {
 
 func (h *holder) held(_ context.Context, conn net.Conn) net.Conn { return &held{Conn: conn, holder: h} }
 
-// held is one of its connections.
+// held is one of the holder's connections.
 type held struct {
 	net.Conn
 	holder *holder
@@ -72,9 +72,9 @@ func (c *held) Read(b []byte) (int, error) {
 func (f *fixture) heldWaiter(ctx context.Context, c *client.Client, h *holder, timeout time.Duration) <-chan result {
 	f.TB.Helper()
 	return f.waiting(c, func() <-chan result {
-		entered := client.Entered(c, "t") // then Redis is not asked
+		registered := client.Registered(c, "t") // a registered Client does not poll
 		popped := bpop(ctx, c, timeout, "t")
-		if !entered {
+		if !registered {
 			<-h.sent
 			h.pass <- nil
 		}
@@ -82,23 +82,22 @@ func (f *fixture) heldWaiter(ctx context.Context, c *client.Client, h *holder, t
 	}, "t")
 }
 
-// withoutLook repeats what must not need the look once a second, until no look
-// happens to fall into it.
+// withoutCheck repeats a test that must run between two of the checks that happen once a second.
 func (f *fixture) withoutLook(c *client.Client, what func(round int)) {
 	f.TB.Helper()
 	const rounds = 5
 	for n := range rounds {
-		before := c.Looks()
+		before := c.Checks()
 		what(n)
-		if c.Looks() == before {
+		if c.Checks() == before {
 			return
 		}
 	}
 	f.TB.Errorf("%d times out of %d it took a look", rounds, rounds)
 }
 
-// What is heard while a pop is under way is newer than its answer.
-func TestHeardDuringAPop(t *testing.T) {
+// A wake-up during a pop is newer than the pop's reply.
+func TestWokenDuringAPop(t *testing.T) {
 	f := start(t, undivided)
 	h := f.hold("t")
 	c := f.on(h.Redis)
@@ -106,7 +105,7 @@ func TestHeardDuringAPop(t *testing.T) {
 	f.withoutLook(c, func(round int) {
 		id := fmt.Sprint(round)
 		popped := f.heldWaiter(t.Context(), c, h, 0)
-		f.wake("t") // another consumer has been faster
+		f.wake("t") // another consumer was faster
 		<-h.sent
 		wakes := client.Wakes(c, "t")
 		f.push(id, "t")
@@ -118,8 +117,8 @@ func TestHeardDuringAPop(t *testing.T) {
 	})
 }
 
-// A timeout, or the end of a context, during a pop whose answer is lost says so; a pop that was
-// lost is not forgotten when the wait is ended later.
+// A timeout, or the end of a context, during a pop whose reply is lost returns ErrLost. A lost pop is not forgotten when
+// the wait ends later.
 func TestLeavingDuringALostPop(t *testing.T) {
 	t.Parallel()
 	f := start(t, undivided)
@@ -160,8 +159,8 @@ func TestLeavingDuringALostPop(t *testing.T) {
 // lateKey marks the context of a call that gets its connection late.
 type lateKey struct{}
 
-// holdLate is hold with a pool that connects calls that are marked so only when goOn is closed; then
-// closed is closed with the connection.
+// holdLate is hold with a pool that connects marked calls only when goOn is closed; then closed is closed with the
+// connection.
 func (f *fixture) holdLate(topic string) (h *holder, goOn, closed chan struct{}) {
 	h, goOn, closed = newHolder(topic), make(chan struct{}), make(chan struct{})
 	h.Redis = pooltest.Through(f.Addr, f.Clustered, 0, func(ctx context.Context, conn net.Conn) net.Conn {
@@ -185,15 +184,15 @@ func (l lateConn) Close() error {
 	return l.Conn.Close()
 }
 
-// For a caller of several topics who is still without a connection when one of them is
-// heard of others ask, at all of them.
-func TestHeardBeforeTheFirstLook(t *testing.T) {
+// While a caller of several topics has no connection yet, a wake-up for one of them makes other callers poll all of
+// them.
+func TestWokenBeforeTheFirstPoll(t *testing.T) {
 	f := start(t, undivided)
 	f.Pop(t.Context(), "t")
 	h, goOn, closed := f.holdLate("t")
 	c := f.on(h.Redis)
 	ctx, cancel := context.WithCancel(t.Context())
-	before := f.heldWaiter(ctx, c, h, 0) // has the topic listened to
+	before := f.heldWaiter(ctx, c, h, 0) // subscribes to the topic
 	cancel()
 	arrival(t, before)
 
@@ -205,14 +204,14 @@ func TestHeardBeforeTheFirstLook(t *testing.T) {
 	close(goOn)
 	<-closed
 	h.pass <- nil
-	<-h.sent // the message may be of a job that has come since
+	<-h.sent // the message may be about a job that has come since
 	h.pass <- nil
 	f.waits(c, "u", 1)
 	f.push("a", "u")
 	expectJob(t, popped, "a")
 }
 
-// A topic is not forgotten for a Pop that is done with it while others need it.
+// A topic is not forgotten for a finished Pop while others need it.
 func TestTopicInUseIsKept(t *testing.T) {
 	f := start(t, undivided)
 	h, goOn, _ := f.holdLate("none")
@@ -221,13 +220,13 @@ func TestTopicInUseIsKept(t *testing.T) {
 	if single {
 		pool.MaxIdle = 0
 	}
-	check(t, c.Ping(t.Context())) // which asks for the layout first, and leaves no connection
+	check(t, c.Ping(t.Context())) // checks the layout first, and leaves no connection
 	if single {
 		pool.MaxIdle = 8
 	}
 	popped := bpop(context.WithValue(t.Context(), lateKey{}, true), c, 0, "t", "u")
 	f.called(c, "u")
-	for _, topic := range []string{"t", "u"} { // each of these asks for the first caller, too
+	for _, topic := range []string{"t", "u"} { // each of these polls for the first caller, too
 		expectError(t, failing(func() error { return errOf(c.Pop(t.Context(), topic)) }), client.ErrEmpty)
 	}
 	close(goOn)
@@ -236,8 +235,8 @@ func TestTopicInUseIsKept(t *testing.T) {
 	expectJob(t, popped, "a")
 }
 
-// A waiting BPop gets a job behind more stale entries than one call passes over.
-func TestBPopWakesBehindManyGhosts(t *testing.T) {
+// A waiting BPop gets a job behind more stale entries than one call skips.
+func TestBPopWakesBehindManyStaleEntries(t *testing.T) {
 	f := start(t, undivided)
 	f.withoutLook(f.Client, func(round int) {
 		popped := f.waiter(t.Context(), f.Client, "t")
@@ -249,8 +248,7 @@ func TestBPopWakesBehindManyGhosts(t *testing.T) {
 	})
 }
 
-// A message of one job has one of those who wait asked for; the others can leave at
-// once.
+// A wake-up for one job claims one caller; the others can leave at once.
 func TestOneJobClaimsOneCaller(t *testing.T) {
 	f := start(t, undivided)
 	f.Pop(t.Context(), "t")
@@ -267,9 +265,9 @@ func TestOneJobClaimsOneCaller(t *testing.T) {
 	expectJob(t, first, "a")
 }
 
-// Trouble with a pop is over when a look finds Redis well, and nothing in the queue; also
-// when the look at another topic was the first that went well.
-func TestTroubleIsOver(t *testing.T) {
+// An error of a pop is forgotten when a check finds that Redis answers and the queue is empty, also when the check of
+// another topic was the first that succeeded.
+func TestErrorIsForgotten(t *testing.T) {
 	for _, other := range []bool{false, true} {
 		t.Run(fmt.Sprint("another topic first ", other), func(t *testing.T) {
 			t.Parallel()
@@ -279,7 +277,7 @@ func TestTroubleIsOver(t *testing.T) {
 			popped := bpop(t.Context(), f.Client, 5*time.Second, "t")
 			until(t, "a pop was refused", func() bool { return f.Calls("lrange") > 0 })
 			f.bears(f.Client, "t")
-			// In one piece, so that nobody pops in between.
+			// In one script, so that nobody pops in between.
 			f.Conn().Send("CONFIG", "SET", "min-replicas-to-write", 0)
 			f.Do("DEL", "delayer:ready_queue:t")
 			if other {
@@ -290,7 +288,7 @@ func TestTroubleIsOver(t *testing.T) {
 	}
 }
 
-// takesNoWrites has Redis refuse all that writes, or no more.
+// takesNoWrites makes Redis refuse all writes, or accept them again.
 func (f *fixture) takesNoWrites(refuses bool) {
 	f.TB.Helper()
 	replicas := 0
@@ -300,8 +298,8 @@ func (f *fixture) takesNoWrites(refuses bool) {
 	f.Do("CONFIG", "SET", "min-replicas-to-write", replicas)
 }
 
-// Troubles that are each short are borne, however long there have been some.
-func TestShortTroublesAreBorne(t *testing.T) {
+// Short outages are tolerated, however long ago the first one was.
+func TestShortOutagesAreTolerated(t *testing.T) {
 	t.Parallel()
 	f := start(t, alone)
 	popped := f.waiter(t.Context(), f.Client, "t")
@@ -309,16 +307,16 @@ func TestShortTroublesAreBorne(t *testing.T) {
 	for range 2 {
 		f.Do("CLIENT", "KILL", "TYPE", "pubsub")
 		until(t, "BPop listens again", func() bool { return f.Waiters("t") == 1 })
-		looks := f.Looks()
-		until(t, "it has looked", func() bool { return f.Looks() > looks })
+		looks := f.Checks()
+		until(t, "it has looked", func() bool { return f.Checks() > looks })
 		until(t, "time has passed", func() bool { return time.Since(began) > client.RetryWindow })
 	}
 	f.push("a", "t")
 	expectJob(t, popped, "a")
 }
 
-// A right to one topic that is taken away ends the waits for this one only.
-func TestRightToOneTopicIsTakenAway(t *testing.T) {
+// If the permission for one topic is revoked, only the waits for that topic end.
+func TestPermissionForOneTopicIsRevoked(t *testing.T) {
 	t.Parallel()
 	f := start(t, alone, undivided)
 	c := f.as("u", "~* &* +@all")

@@ -41,8 +41,8 @@ func TestPushBatchMakesIDs(t *testing.T) {
 	}
 }
 
-// A chunk with a job that can't be stored changes nothing; the others are stored. A
-// job that exists and is refused is no harm to the others of its chunk.
+// A chunk with a job that cannot be stored changes nothing; the other chunks are stored. A refused job that exists does
+// not affect the others of its chunk.
 func TestPushBatchIsAllOrNothingPerChunk(t *testing.T) {
 	for name, tt := range map[string]struct {
 		seed   []string
@@ -138,8 +138,7 @@ func TestPopBatch(t *testing.T) {
 	f.Expect(state{})
 }
 
-// A PopBatch that is cancelled between two steps returns what has come, and leaves
-// the rest.
+// A PopBatch that is cancelled between two steps returns the jobs that have come, and leaves the rest.
 func TestPopBatchStopsBetweenSteps(t *testing.T) {
 	f := start(t, undivided)
 	all := jobs(0, 600, "t", 0)
@@ -153,7 +152,7 @@ func TestPopBatchStopsBetweenSteps(t *testing.T) {
 			cancel()
 		}
 	}))
-	check(t, c.Ping(t.Context())) // which asks for the layout first
+	check(t, c.Ping(t.Context())) // checks the layout first
 	asked = true
 	batch, err := c.PopBatch(ctx, "t", 600)
 	if err != nil || !slices.Equal(messageIDs(batch), idsOf(all[:250])) || sent != 1 {
@@ -172,7 +171,7 @@ func messageIDs(messages []client.Message) []string {
 	return ids
 }
 
-// However many jobs there are, all are stored, the last chunk's single one too, and each has its result.
+// However many jobs there are, all are stored, including a single one in the last chunk, and each has its result.
 func TestPushBatchSizes(t *testing.T) {
 	f := start(t, undivided)
 	for _, n := range []int{0, 1, 2, 249, 250, 251, 499, 500, 501, 751} {
@@ -197,8 +196,8 @@ func TestPushBatchSizes(t *testing.T) {
 	}
 }
 
-// A chunk has about 1 MiB of bodies at most, so that it does not keep Redis from
-// others, and a larger body a chunk of its own.
+// A chunk has about 1 MiB of bodies at most, so that it does not block Redis for long. A larger body is a chunk of its
+// own.
 func TestPushBatchIsBoundedInBytes(t *testing.T) {
 	const k = 1 << 10
 	f := start(t, alone, undivided)
@@ -227,7 +226,7 @@ func TestPushBatchIsBoundedInBytes(t *testing.T) {
 	}
 }
 
-// A job's own options go before those of the call, and are no other's.
+// A job's own options precede those of the call, and apply to no other job.
 func TestPushBatchOptionsOfAJob(t *testing.T) {
 	f := start(t)
 	f.push("b", "t")

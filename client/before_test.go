@@ -12,8 +12,8 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// The first four of sixteen partitions have the keys of the four that come next. Who still knows of sixteen reserves there what belongs
-// elsewhere by that number, and settles it where it is.
+// The first four of sixteen partitions have the keys of the four that come next. A program that still knows sixteen
+// reserves jobs there that belong elsewhere, and settles them where they are.
 func TestSettleInSharedPartition(t *testing.T) {
 	t.Parallel()
 	f := start(t)
@@ -48,8 +48,8 @@ func TestSettleInSharedPartition(t *testing.T) {
 	}
 }
 
-// A push of many IDs asks the partition of before about 250 at a time.
-func TestPushAsksBeforeTogether(t *testing.T) {
+// A push of many IDs checks the old partition for about 250 at a time.
+func TestPushChecksOldPartitionsTogether(t *testing.T) {
 	t.Parallel()
 	f := start(t, alone, oldLayout)
 	c := f.open(client.WithPartitions(2), client.WithPreviousPartitions(1))
@@ -57,7 +57,7 @@ func TestPushAsksBeforeTogether(t *testing.T) {
 	for i := range batch {
 		batch[i].Message = client.Message{ID: fmt.Sprint(i), Topic: "t", Body: "b"}
 	}
-	check(t, errOf(c.PushBatch(t.Context(), batch))) // has the scripts loaded
+	check(t, errOf(c.PushBatch(t.Context(), batch))) // loads the scripts
 	was := f.Calls("evalsha", "eval")
 	check(t, errOf(c.PushBatch(t.Context(), batch)))
 	if calls := f.Calls("evalsha", "eval") - was; calls > 4+3*2 {
@@ -65,7 +65,7 @@ func TestPushAsksBeforeTogether(t *testing.T) {
 	}
 }
 
-// A Get ends no lease, whenever the job is pushed and reserved by somebody who knows the partition of before only.
+// Get ends no lease, even if a program that knows only the old partition has pushed and reserved the job.
 func TestGetLeavesLeases(t *testing.T) {
 	t.Parallel()
 	f := start(t, oldLayout)
@@ -87,7 +87,7 @@ func TestGetLeavesLeases(t *testing.T) {
 			}}, err
 		}))
 		c := client.New(pool, client.WithPartitions(2), client.WithPreviousPartitions(1))
-		expectErr(t, "get", errOf(c.Get(t.Context(), "a")), client.ErrNotFound) // has the scripts loaded
+		expectErr(t, "get", errOf(c.Get(t.Context(), "a")), client.ErrNotFound) // loads the scripts
 		counts = true
 		_, err := c.Get(t.Context(), "a")
 		check(t, c.Close())

@@ -16,7 +16,7 @@ import (
 	"github.com/mix-basic/delayer/client"
 )
 
-// Waiting takes nothing out of Redis. A push with delay 0 ends it, and so does a server's move.
+// Waiting takes nothing out of Redis. A push with delay 0 ends a wait, and so does a server's move.
 func TestWaitersWake(t *testing.T) {
 	for name, take := range waiters {
 		for _, delay := range []time.Duration{0, 100 * time.Millisecond} {
@@ -37,7 +37,7 @@ func TestWaitersWake(t *testing.T) {
 	}
 }
 
-// takenBy is what a way to take a job of topic t leaves of it.
+// takenBy is what remains of a job of topic t after it was taken in some way.
 func takenBy(name, id, body string) state {
 	if strings.Contains(name, "Pop") {
 		return state{Buckets: buckets{}}
@@ -45,7 +45,7 @@ func takenBy(name, id, body string) state {
 	return state{Reserved: []string{id}, Counts: buckets{"t": "1"}, Buckets: buckets{id: "t " + body}}
 }
 
-// Of several topics the first that has a job is served, and any of them ends a wait.
+// Of several topics, the first that has a job is served, and a job of any of them ends a wait.
 func TestWaitersForSeveralTopics(t *testing.T) {
 	eachWaiter(t, func(t *testing.T, take taker) {
 		f := start(t)
@@ -64,8 +64,8 @@ func TestWaitersForSeveralTopics(t *testing.T) {
 	})
 }
 
-// A wait ends with its timeout, not before, or with its context, even if Redis hangs. A timeout that
-// is over before Redis could be asked says why.
+// A wait ends with its timeout, not earlier, or with its context, even if Redis hangs. If the timeout ends before Redis
+// was asked, the error says why.
 func TestWaitersEndWithoutAJob(t *testing.T) {
 	eachWaiter(t, func(t *testing.T, take taker) {
 		f := start(t, alone)
@@ -77,7 +77,7 @@ func TestWaitersEndWithoutAJob(t *testing.T) {
 				t.Errorf("returned after %v of %v", r.took, timeout)
 			}
 		}
-		// If the machine is too busy for Redis to be asked by then, it is tried with a longer one.
+		// If the machine is too busy to ask Redis by then, try a longer timeout.
 		err, timeout := error(nil), 10*time.Millisecond
 		for ; !errors.Is(err, client.ErrEmpty) && timeout < hangBound; timeout *= 2 {
 			err = arrival(t, wait(t.Context(), timeout)).err
@@ -89,22 +89,22 @@ func TestWaitersEndWithoutAJob(t *testing.T) {
 
 		ctx, cancel := context.WithCancel(t.Context())
 		waits := f.waiting(f.Client, func() <-chan result { return wait(ctx, 0) }, "t", "u")
-		hasty := f.openPool(client.PoolOptions{ReadTimeout: 100 * time.Millisecond})
+		impatient := f.openPool(client.PoolOptions{ReadTimeout: 100 * time.Millisecond})
 		f.Hang()
 		defer f.Continue()
 		cancel()
 		if r := arrival(t, waits); !errors.Is(r.err, context.Canceled) || errors.Is(r.err, client.ErrLost) {
 			t.Errorf("cancelled while Redis hangs: %v", r.err)
 		}
-		r := arrival(t, inBackground(t.Context(), take, hasty, 50*time.Millisecond, "t"))
+		r := arrival(t, inBackground(t.Context(), take, impatient, 50*time.Millisecond, "t"))
 		if r.err == nil || errors.Is(r.err, client.ErrEmpty) {
 			t.Errorf("of a Redis that hangs: %v", r.err)
 		}
 	})
 }
 
-// A timeout that runs out at the moment at which the first look comes back empty ends the call too.
-func TestBPopTimeoutDuringTheFirstLook(t *testing.T) {
+// A timeout that ends just as the first poll comes back empty ends the call, too.
+func TestBPopTimeoutDuringTheFirstPoll(t *testing.T) {
 	f := start(t)
 	f.Pop(t.Context(), "t") // dials
 	began := time.Now()
@@ -131,19 +131,19 @@ func TestBPopCancelReturnsAtOnce(t *testing.T) {
 			slow++
 		}
 	}
-	if slow > times/2 { // looks are further apart; a busy machine may hold some up
+	if slow > times/2 { // checks are further apart; a busy machine may delay some
 		t.Errorf("%d of %d cancelled BPops took long to return", slow, times)
 	}
 	f.Expect(state{})
 }
 
-// Cancelling races with pushing: every job is either taken, once, or still ready.
+// Cancelling races with pushing: every job is taken once or is still ready.
 func TestCancelLosesNothing(t *testing.T) {
 	const rounds, workers = 1000, 6
 	for name, take := range waiters {
 		t.Run(name, func(t *testing.T) {
 			f := start(t)
-			var after atomic.Int64 // from the push until the caller is cancelled, about as long as the job takes
+			var after atomic.Int64 // from the push until the caller is cancelled, about as long as the job takes to arrive
 			after.Store(int64(time.Millisecond))
 			var taken tally
 			var wg sync.WaitGroup
@@ -182,8 +182,8 @@ func TestCancelLosesNothing(t *testing.T) {
 	}
 }
 
-// raceCancelWithPush pushes the job that a caller waits for, whose topic has its name, and cancels
-// that so long after.
+// raceCancelWithPush pushes the job that a caller waits for, in a topic of the same name, and cancels the caller that
+// much later.
 func (f *fixture) raceCancelWithPush(take taker, id string, after time.Duration) result {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -196,7 +196,7 @@ func (f *fixture) raceCancelWithPush(take taker, id string, after time.Duration)
 	return arrival(f.TB, taken)
 }
 
-// However many topics are waited for, waiting asks Redis next to nothing.
+// However many topics a call waits for, waiting costs Redis next to nothing.
 func TestBPopOfManyTopics(t *testing.T) {
 	const topics, callers = 200, 5
 	f := start(t, alone, undivided)
@@ -222,8 +222,8 @@ func TestBPopOfManyTopics(t *testing.T) {
 	f.Expect(state{})
 }
 
-// Of several topics the first that has a job is served, also when many ask. With several partitions that is so as of the last probe, so
-// that here there is one.
+// Of several topics the first that has a job is served, also when many callers poll. With several partitions that holds
+// only as of the last probe, so this test has one.
 func TestBPopPrefersTheFirstTopic(t *testing.T) {
 	const workers, each = 8, 300
 	f := start(t, undivided)
@@ -251,7 +251,7 @@ func TestBPopPrefersTheFirstTopic(t *testing.T) {
 				case "high":
 					high++
 				case "low":
-					if low++; high < each-workers { // others may have one in hand
+					if low++; high < each-workers { // others may just have taken one
 						early++
 					}
 				}

@@ -47,7 +47,7 @@ var (
 		Measure: func(job store.Delayed) (id string, bytes int) { return job.ID, len(job.Body) },
 		Call:    (*store.Store).Push,
 	}
-	// pushBatchKind is that of pushes some of which may be to groups. Many may be to one.
+	// pushBatchKind is for pushes some of which may be to groups, any number to one group.
 	pushBatchKind = batch.Kind[store.Delayed]{
 		Measure: func(job store.Delayed) (id string, bytes int) {
 			if job.IsGrouped() {

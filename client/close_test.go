@@ -38,7 +38,8 @@ func TestCloseEndsWaits(t *testing.T) {
 	until(t, "its goroutines are gone", func() bool { return ourGoroutines() <= goroutines })
 }
 
-// ourGoroutines is how many goroutines run the client's code. Those of redistest, which starts nodes in advance, do not count.
+// ourGoroutines counts the goroutines that run the client's code. Those of redistest, which starts nodes in advance, do
+// not count.
 func ourGoroutines() (n int) {
 	stacks := make([]byte, 4<<20)
 	for stack := range strings.SplitSeq(string(stacks[:runtime.Stack(stacks, true)]), "\n\n") {
@@ -50,7 +51,7 @@ func ourGoroutines() (n int) {
 	return n
 }
 
-// Nor does a Client that is in use leave anything of calls that are over, whether they waited or not.
+// Calls that are over leave nothing behind in a Client that is in use, whether they waited or not.
 func TestCallsLeaveNothing(t *testing.T) {
 	eachWaiter(t, func(t *testing.T, take taker) {
 		t.Parallel()
@@ -109,8 +110,7 @@ func TestCloseLeavesTheCallersPool(t *testing.T) {
 	check(t, errOf(conn.Do("PING")))
 }
 
-// Close waits for the calls under way: each ends as if there were no Close, or
-// was not begun.
+// Close waits for the calls in progress: each ends as if there were no Close, or never begins.
 func TestCloseWithCallsUnderWay(t *testing.T) {
 	f := start(t, alone)
 	connections := f.connections()
@@ -127,7 +127,7 @@ func TestCloseWithCallsUnderWay(t *testing.T) {
 
 func (f *fixture) closeUnderLoad(pushed, popped *atomic.Int64) {
 	f.TB.Helper()
-	// Few connections, so that calls are waiting for one.
+	// Few connections, so that calls wait for one.
 	c := f.openPool(client.PoolOptions{MaxActive: 3})
 	ctx := f.TB.Context()
 	count := func(n *atomic.Int64, err error) error {
@@ -168,8 +168,8 @@ func (f *fixture) closeUnderLoad(pushed, popped *atomic.Int64) {
 	workers.Wait()
 }
 
-// A Redis that hangs does not make Close hang, which says what is unknown. The
-// call under way gets its answer all the same.
+// Close does not hang on a Redis that hangs, and its error says what is unknown. The call in progress still gets its
+// reply.
 func TestCloseOfHungRedis(t *testing.T) {
 	t.Parallel()
 	f := start(t, alone, undivided)
@@ -184,7 +184,7 @@ func TestCloseOfHungRedis(t *testing.T) {
 	expectJob(t, popped, "a")
 }
 
-// popFromHungRedis has Redis hang, and a Pop sent to it.
+// popFromHungRedis makes Redis hang, and sends it a Pop.
 func (f *fixture) popFromHungRedis(c *client.Client, sent <-chan struct{}) <-chan result {
 	f.Hang()
 	popped := background(func() (client.Message, error) { return c.Pop(f.TB.Context(), "t") })
@@ -192,8 +192,8 @@ func (f *fixture) popFromHungRedis(c *client.Client, sent <-chan struct{}) <-cha
 	return popped
 }
 
-// A call that still waits for a connection when Close gives up was not sent, and says so: it is
-// not the caller's own ctx that has ended.
+// A call that still waits for a connection when Close gives up was not sent, and its error says so, because the caller's
+// own ctx has not ended.
 func TestCloseGivesUpWaitingCalls(t *testing.T) {
 	t.Parallel()
 	f := start(t, alone, undivided, onePool)
@@ -205,7 +205,7 @@ func TestCloseGivesUpWaitingCalls(t *testing.T) {
 	for _, ctx := range []context.Context{context.Background(), deadline(t, 2*hangBound)} {
 		results = append(results, failing(func() error { return errOf(c.Push(ctx, client.Message{Topic: "u", Body: "b"}, 0)) }))
 	}
-	await(t, 3, 2, c.Pushes) // one of both makes its call itself, the other is to go with the next
+	await(t, 3, 2, c.Pushes) // one of the two makes its call itself, the other waits for the next batch
 	if err := c.Close(); err == nil {
 		t.Error("Close has no error")
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// idOf is an ID of that partition.
+// idOf returns an ID of that partition.
 func idOf(partition, n int) string {
 	for k := 0; ; k++ {
 		tag := fmt.Sprintf("{%d}", k)
@@ -24,7 +24,7 @@ func idOf(partition, n int) string {
 	}
 }
 
-// The nodes of a cluster may be known by names, and speak TLS: to us, to each other, and where a slot has moved.
+// The nodes of a cluster may have names and speak TLS: to clients, to each other, and in redirects.
 func TestTLSCluster(t *testing.T) {
 	t.Parallel()
 	cluster, addrs, roots := redistest.StartTLSCluster(t)
@@ -50,8 +50,8 @@ func TestTLSCluster(t *testing.T) {
 	all()
 }
 
-// While a slot is on its way no job of it can become a dead letter, or be requeued, as a key that is not there yet can't be
-// written to. Who wants that waits until the slot has arrived.
+// While a slot moves, no job of it can become a dead letter or be requeued, because a script cannot write to a key that
+// has not arrived. Such calls wait until the slot has moved.
 func TestDeadLettersWhileASlotMoves(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t)
@@ -66,7 +66,7 @@ func TestDeadLettersWhileASlotMoves(t *testing.T) {
 		return d
 	}
 	check(t, reserve(0).Bury(ctx, "why"))
-	_, err := c.Push(ctx, client.Message{ID: idOf(3, 3), Topic: "t", Body: "b"}, time.Hour) // or the pool would end, which scripts name
+	_, err := c.Push(ctx, client.Message{ID: idOf(3, 3), Topic: "t", Body: "b"}, time.Hour) // keeps the pool's key, which scripts name, from vanishing
 	check(t, err)
 	bury, retry := reserve(1), reserve(2)
 	for _, job := range []struct {
@@ -110,8 +110,8 @@ func TestDeadLettersWhileASlotMoves(t *testing.T) {
 	}
 }
 
-// While a master hangs, its partitions are out of reach, and those of the others are not. Once its replica
-// took over, so are its own; and when it goes on, as a replica, nobody takes it for the master.
+// While a master hangs, its partitions are unreachable and those of other masters are not. After its replica took over,
+// all work; and when the old master goes on, as a replica, nobody takes it for the master.
 func TestHungNode(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t)
@@ -120,7 +120,7 @@ func TestHungNode(t *testing.T) {
 		_, err := c.Push(t.Context(), client.Message{ID: idOf(partition, n), Topic: "t", Body: "b"}, 0)
 		return err
 	}
-	for p := range clusterPartitions { // it has connections to all
+	for p := range clusterPartitions { // it has connections to all nodes
 		check(t, push(p, 0))
 		check(t, errOf(c.Pop(t.Context(), "t")))
 	}
@@ -151,8 +151,8 @@ func TestHungNode(t *testing.T) {
 	}
 }
 
-// A cluster that goes on with the slots that it has (cluster-require-full-coverage no) delivers the jobs of those, and
-// those of the others once their master is back.
+// A cluster that works with the slots that it has (cluster-require-full-coverage no) delivers the jobs of those, and the
+// others' once their master is back.
 func TestUncoveredSlots(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, "--cluster-require-full-coverage", "no", "--cluster-replica-no-failover", "yes", "--appendonly", "yes", "--appendfsync", "always")
@@ -191,7 +191,8 @@ func TestUncoveredSlots(t *testing.T) {
 	}
 }
 
-// While a node is away pushes without IDs go to partitions of the others. Those after a lost answer fail, lest the job be there twice.
+// While a node is away, pushes without IDs go to partitions of other nodes. Those whose reply was lost fail, because a
+// second push could store the job twice.
 func TestPushWithoutIDWhileANodeIsAway(t *testing.T) {
 	t.Parallel()
 	for name, breaks := range map[string]func(*redistest.Cluster, *redistest.Server){"gone": (*redistest.Cluster).Kill, "hangs": (*redistest.Cluster).Hang} {
@@ -219,7 +220,7 @@ func TestPushWithoutIDWhileANodeIsAway(t *testing.T) {
 			for n := range pushes {
 				push(fmt.Sprint(n))
 			}
-			if lost > 1 { // whose answer was lost: it tells that the node is away
+			if lost > 1 { // the lost reply shows that the node is away
 				t.Errorf("%d of %d pushes failed", lost, pushes)
 			}
 			results, err := c.PushBatch(t.Context(), slices.Repeat([]client.Delayed{{Message: client.Message{Topic: "batch", Body: "b"}}}, 30))

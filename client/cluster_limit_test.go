@@ -14,7 +14,7 @@ import (
 	"github.com/mix-basic/delayer/server"
 )
 
-// limited is a topic of a cluster that consumers work on, and how many of them do so at a time.
+// limited is a topic of a cluster with consumers, and how many of them handle jobs at a time.
 type limited struct {
 	client.Limit
 	topic  string
@@ -22,7 +22,7 @@ type limited struct {
 	pushed int // jobs
 }
 
-// consume reserves jobs of the topic, and is done with them soon, or never.
+// consume reserves jobs of the topic, and settles them soon or never.
 func (l *limited) consume(ctx context.Context, c *client.Client, lease time.Duration) {
 	for ctx.Err() == nil {
 		d, err := c.Reserve(ctx, time.Second, lease, l.topic)
@@ -55,7 +55,7 @@ func (l *limited) push(t *testing.T, c *client.Client, n int) {
 	check(t, errOf(c.PushBatch(t.Context(), jobs)))
 }
 
-// goesOn waits until so many more jobs are begun.
+// goesOn waits until that many more jobs have begun.
 func (l *limited) goesOn(t *testing.T, more int) {
 	t.Helper()
 	l.held.mu.Lock()
@@ -68,8 +68,9 @@ func (l *limited) goesOn(t *testing.T, more int) {
 	})
 }
 
-// Never do more consumers hold jobs than the limit says while slots move, be it one partition's or one of all of them. When a
-// master is killed its replica may not know of the last leases; once these would be over, the limit holds again, and nothing is stuck.
+// While slots move, of one partition or of all, consumers never hold more jobs than the limit allows. When a master is
+// killed, its replica may not know the last leases; once these would have ended, the limit holds again, and nothing is
+// stuck.
 func TestLimitInCluster(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t)
@@ -137,7 +138,7 @@ func TestLimitInCluster(t *testing.T) {
 	old := cluster.Owner(slot)
 	cluster.Kill(old)
 	cluster.AwaitOwner(slot, old)
-	time.Sleep(2 * lease) // those that the replica does not know of
+	time.Sleep(2 * lease) // the leases that the replica does not know
 	for _, l := range topics {
 		l.held.mu.Lock()
 		l.held.most = 0

@@ -18,29 +18,29 @@ import (
 
 var loadRate = flag.Int("load.rate", 640, "how many jobs a second TestClusterUnderLoad pushes")
 
-// load are pushes, pops, reserves and acks, and what became of them.
+// load is pushes, pops, reserves and acks, and their results.
 type load struct {
 	t *testing.T
 	c *client.Client
 
 	mu        sync.Mutex
-	pushed    map[string]bool // by a push that was answered
+	pushed    map[string]bool // the push was answered
 	delivered map[string]int
 	acked     map[string]int
-	failing   map[string]time.Time     // since when an operation has failed
-	longest   map[string]time.Duration // for how long it did
+	failing   map[string]time.Time     // when an operation began to fail
+	longest   map[string]time.Duration // how long it failed
 	failures  map[string]int
-	unsure    int // pushes and pops whose answers were lost
+	unsure    int // pushes and pops whose replies were lost
 }
 
-// startLoad runs until stop is called, which takes what is left.
+// startLoad runs until stop is called, which takes the remaining jobs.
 func startLoad(t *testing.T, c *client.Client) (l *load, stop func()) {
 	l = &load{t: t, c: c, pushed: map[string]bool{}, delivered: map[string]int{}, acked: map[string]int{},
 		failing: map[string]time.Time{}, longest: map[string]time.Duration{}, failures: map[string]int{}}
 	pushing, endPushes := context.WithCancel(t.Context())
 	taking, endTakes := context.WithCancel(t.Context())
 	var pushes, takers sync.WaitGroup
-	const pushers = 32 // each mostly of another partition
+	const pushers = 32 // most of the time in different partitions
 	for k := range pushers {
 		pushes.Go(func() {
 			for n := 0; pushing.Err() == nil; n++ {
@@ -73,8 +73,8 @@ func startLoad(t *testing.T, c *client.Client) (l *load, stop func()) {
 	}
 }
 
-// isLeft reports whether any job is still to come. (Of a slot on its way the number of reserved jobs, and so of those
-// that wait, may be wrong.)
+// isLeft reports whether any job is still to come. While a slot moves, the number of reserved jobs, and so of waiting
+// ones, may be wrong.
 func (l *load) isLeft() bool {
 	l.mu.Lock()
 	var missing []string
@@ -145,7 +145,7 @@ func (l *load) reserve(ctx context.Context) {
 	}
 }
 
-// note enters how an operation went.
+// note records the result of an operation.
 func (l *load) note(what string, err error) {
 	since, failing := l.failing[what]
 	switch {
@@ -192,15 +192,15 @@ func (l *load) count() int {
 	return len(l.delivered)
 }
 
-// goOn waits until so many more jobs are delivered.
+// goOn waits until that many more jobs are delivered.
 func (l *load) goOn(more int) {
 	l.t.Helper()
 	more += l.count()
 	redistest.Until(l.t, "jobs are delivered", func() bool { return l.count() >= more })
 }
 
-// While slots move, a master dies and a node joins, a Client goes on: it loses nothing but what a master had not told its
-// replica.
+// While slots move, a master dies and a node joins, a Client goes on, and loses nothing but what a master had not
+// replicated.
 func TestClusterUnderLoad(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t)

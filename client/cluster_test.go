@@ -20,7 +20,7 @@ func inCluster(t *testing.T, c *redistest.Cluster) *client.Client {
 	return cl
 }
 
-// A Client finds the partitions wherever they are, and is woken by each of them.
+// A Client finds the partitions on all nodes, and each of them wakes it.
 func TestCluster(t *testing.T) {
 	t.Parallel()
 	c := inCluster(t, redistest.StartCluster(t))
@@ -64,7 +64,8 @@ func TestCluster(t *testing.T) {
 	}
 }
 
-// The rights that docs/operating.md names suffice in a cluster, too, for what is pushed, moved, awaited, reserved and acknowledged.
+// The permissions in docs/operating.md suffice in a cluster, too, for pushing, moving, waiting, reserving and
+// acknowledging.
 func TestRightsInCluster(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t)

@@ -14,17 +14,16 @@ import (
 	"github.com/mix-basic/delayer/client"
 )
 
-// patient is a Client that bears a hanging Redis, with connections for all that it is asked.
+// patient is a Client that tolerates a hanging Redis, with enough connections for all its calls.
 func (f *fixture) patient() *client.Client {
 	f.TB.Helper()
 	c := f.openPool(client.PoolOptions{ReadTimeout: hangBound})
 	check(f.TB, c.WarmUp(f.TB.Context()))
-	check(f.TB, c.Ping(f.TB.Context())) // which asks for the layout first
+	check(f.TB, c.Ping(f.TB.Context())) // checks the layout first
 	return c
 }
 
-// await waits until so many calls are made: most of them in round trips of their
-// own, the others gathered.
+// await waits until that many calls are made: most of them in batches of their own, the others waiting for the next one.
 func await(t testing.TB, calls, most int, count func() (underWay, gathered int)) {
 	t.Helper()
 	until(t, fmt.Sprint(calls, " calls are under way or gathered"), func() bool {
@@ -37,11 +36,11 @@ func await(t testing.TB, calls, most int, count func() (underWay, gathered int))
 type gathering struct {
 	*fixture
 	ends    []<-chan error
-	scripts int // that were run before
+	scripts int // the number of scripts that ran earlier
 }
 
-// gather has Redis hang and makes the calls, one after the other: most of them in round trips of
-// their own, the others gathered.
+// gather makes Redis hang and makes the calls, one after the other: most of them in batches of their own, the others
+// waiting for the next one.
 func (f *fixture) gather(most int, count func() (underWay, gathered int), calls []func() error) *gathering {
 	f.TB.Helper()
 	g := &gathering{fixture: f, scripts: f.Calls("evalsha")}
@@ -53,7 +52,7 @@ func (f *fixture) gather(most int, count func() (underWay, gathered int), calls 
 	return g
 }
 
-// release has Redis go on, and returns what came of the calls, and how many scripts were run for them.
+// release makes Redis go on, and returns the calls' results, and how many scripts they needed.
 func (g *gathering) release() (errs []error, scripts int) {
 	g.TB.Helper()
 	g.Continue()
@@ -63,8 +62,7 @@ func (g *gathering) release() (errs []error, scripts int) {
 	return errs, g.Calls("evalsha") - g.scripts
 }
 
-// gatherPushes has the pushes gather behind others, and returns what came of them, and how many
-// scripts were run for them.
+// gatherPushes makes the pushes wait behind others, and returns their results, and how many scripts they needed.
 func (f *fixture) gatherPushes(c *client.Client, pushes []func() error) (errs []error, scripts int) {
 	f.TB.Helper()
 	other := func() error {
@@ -77,9 +75,9 @@ func (f *fixture) gatherPushes(c *client.Client, pushes []func() error) (errs []
 	return errs[client.RoundTrips:], scripts - client.RoundTrips
 }
 
-// Pushes that come while others are under way go together, and each caller gets its own result: one
-// is refused, one meets a broken bucket, one leaves before it was sent, all others are stored, also
-// those whose context ends while they are under way.
+// Pushes that come while others are in flight share the next batch, and each caller gets its own result: one is refused,
+// one meets a broken bucket, one leaves before it was sent, and all others are stored, also those whose context ends
+// meanwhile.
 func TestPushesShareRoundTrips(t *testing.T) {
 	const pushes = 100
 	f := start(t, alone, undivided)
@@ -124,8 +122,8 @@ func TestPushesShareRoundTrips(t *testing.T) {
 	f.Expect(want)
 }
 
-// Pops that come while others are under way are served together, by as many calls as that takes,
-// each with a job of its own, and those who left cost no job.
+// Pops that come while others are in flight share as few calls as possible, and each gets a job of its own. Callers that
+// have left cost no job.
 func TestPopsShareRoundTrips(t *testing.T) {
 	const pops = 300
 	f := start(t, alone, undivided)
@@ -154,7 +152,7 @@ func TestPopsShareRoundTrips(t *testing.T) {
 	}
 }
 
-// Pushes that go together keep what each of them asked for.
+// Pushes that share a batch keep their own options.
 func TestGatheredPushesKeepTheirTerms(t *testing.T) {
 	f := start(t, alone, undivided)
 	f.seed(all(waiting("refused", "t"), waiting("earlier", "t"), waiting("replaced", "t"))...)
@@ -193,7 +191,7 @@ func TestGatheredPushesKeepTheirTerms(t *testing.T) {
 	}
 }
 
-// Two pushes of one ID do not go together: each is done by itself, in either order.
+// Two pushes of one ID do not share a batch: each is done by itself, in either order.
 func TestGatheredPushesOfOneID(t *testing.T) {
 	f := start(t, alone, undivided)
 	c := f.patient()
@@ -223,7 +221,7 @@ func TestGatheredPushesOfOneID(t *testing.T) {
 	}
 }
 
-// Pushes go together up to 250 jobs or about 1 MiB.
+// A batch of pushes has up to 250 jobs or about 1 MiB.
 func TestGatheredPushesAreBounded(t *testing.T) {
 	f := start(t, alone, undivided)
 	c := f.patient()
@@ -238,7 +236,7 @@ func TestGatheredPushesAreBounded(t *testing.T) {
 	}
 }
 
-// The deadline of a caller who dials for others, too, is no error of theirs.
+// The deadline of a caller that dials for others, too, is not an error for them.
 func TestDeadlineIsTheCallersOwn(t *testing.T) {
 	f := start(t, undivided)
 	dials := make(chan bool, 1)
@@ -266,10 +264,10 @@ func TestDeadlineIsTheCallersOwn(t *testing.T) {
 		case <-dials:
 			follower = fetch(t.Context())
 			err = arrival(t, leader)
-		case err = <-leader: // it had no time left for that
+		case err = <-leader: // there was no time left for the dial
 			follower = fetch(t.Context())
 		}
-		if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, client.ErrEmpty) { // others may have asked for it
+		if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, client.ErrEmpty) { // others may have polled for it
 			t.Fatalf("who had a deadline: %v", err)
 		}
 		expectErr(t, "who had none", arrival(t, follower), client.ErrEmpty)

@@ -9,13 +9,13 @@ import (
 	"github.com/mix-basic/delayer/client"
 )
 
-// opened is how many connections were ever opened.
+// opened counts the connections that were ever opened.
 func (f *fixture) opened() int {
 	f.TB.Helper()
 	return f.InfoNumber("stats", "total_connections_received")
 }
 
-// A crowd that arrives at once opens a few connections only, one of which hears of all topics, and each
+// Many callers that arrive at once open only a few connections, one of which is subscribed for all topics, and each
 // caller gets a job.
 func TestCrowdSharesConnections(t *testing.T) {
 	const callers = 1000
@@ -42,9 +42,9 @@ func TestCrowdSharesConnections(t *testing.T) {
 			for topic, crowd := range crowds {
 				f.waits(f.Client, topic, crowd)
 			}
-			most := client.MaxTakeCalls + 2 // it listens, and looks
+			most := client.MaxTakeCalls + 2 // it subscribes, and checks
 			if f.Clustered {
-				most += client.MaxTakeCalls + 1 // it asks who owns what, and then regroups
+				most += client.MaxTakeCalls + 1 // it asks for the slot owners, and then regroups
 			}
 			if n := f.opened() - before; n > most {
 				t.Errorf("%d connections were opened, want at most %d", n, most)
@@ -60,15 +60,14 @@ func TestCrowdSharesConnections(t *testing.T) {
 	}
 }
 
-// What was opened for a crowd is closed when it has gone. A few connections are kept, and
-// those that are in use stay.
+// Connections that were opened for a peak are closed after it. A few are kept, and those in use stay.
 func TestConnectionsOfACrowdAreClosed(t *testing.T) {
 	const crowd = 20
 	f := start(t, alone, onePool)
 	before := f.connections()
 	c := client.OpenThinned(client.PoolOptions{Addr: f.Addr, ReadTimeout: hangBound}, 10*time.Millisecond)
 	defer c.Close()
-	check(t, c.Ping(t.Context())) // which asks for the layout first
+	check(t, c.Ping(t.Context())) // checks the layout first
 	f.Hang()
 	var calls sync.WaitGroup
 	for n := range crowd {

@@ -15,13 +15,13 @@ import (
 	"github.com/mix-basic/delayer/server"
 )
 
-// cutRow is a row of the table in docs/testing.md: what comes of a job when the connection
-// is cut at one command of an operation.
+// cutRow is a row of the table in docs/testing.md: what happens to a job when the connection is cut at one command of an
+// operation.
 type cutRow struct {
 	operation, cut string
 	then           string // where the job is
-	again          string // what the caller gets who makes the call once more
-	end, without   string // what becomes of the job then, and if the call is not made once more
+	again          string // what the caller gets if it makes the call once more
+	end, without   string // what happens to the job then, and if the call is not repeated
 }
 
 func (r cutRow) String() string {
@@ -33,7 +33,7 @@ const (
 	late  = "after its script"
 )
 
-// The number is how often the job was delivered in all.
+// The number is how often the job was delivered in total.
 var cutTable = []cutRow{
 	{"push", early, "none", "done", "acked, 1", "never was"},
 	{"push", late, "waiting", "done", "acked, 1", "acked, 1"},
@@ -99,23 +99,22 @@ func TestDocumentedCuts(t *testing.T) {
 	}
 }
 
-// cutJob is the job of the cut test, and how it fares.
+// cutJob is the job of the cut test, and its history.
 type cutJob struct {
 	*fixture
 	delivered int
-	delivery  *client.Delivery // of one that its consumer holds
-	toAck     bool             // by its consumer, in the end
+	delivery  *client.Delivery // the delivery that its consumer holds
+	toAck     bool             // by its consumer at the end
 }
 
 const cutID = "job"
 
-// cutOperation is a call that is cut. It is made by a Client of its own, and answers what
-// its caller gets to know.
+// cutOperation is a call that is cut. A Client of its own makes it; answer is what its caller learns.
 type cutOperation struct {
 	name    string
 	prepare func(*cutJob)
 	call    func(context.Context, *cutJob, *client.Client) (answer string, err error)
-	gone    string // what it is called when the operation has ended the job
+	gone    string // the job's state after the operation has ended it
 }
 
 var cutOperations = []cutOperation{
@@ -247,7 +246,7 @@ func nothing(*cutJob) {}
 
 func (j *cutJob) isReady() { j.push(cutID, "t") }
 
-// isReserved has a job delivered; nobody else has had it before.
+// isReserved reserves the job, for the first time.
 func (j *cutJob) isReserved() { j.isReady(); j.reserve(j.Client) }
 
 // follow pushes a follower.
@@ -283,7 +282,7 @@ func (j *cutJob) reserve(c *client.Client) {
 	j.delivery = list[0]
 }
 
-// id is the job's, which a group has made.
+// id is the ID of the job, which a group has made.
 func (j *cutJob) id() string {
 	j.TB.Helper()
 	for id := range j.State().Buckets {
@@ -292,7 +291,7 @@ func (j *cutJob) id() string {
 	return cutID
 }
 
-// fallDue has the job be due, if it is a group that waits for more.
+// fallDue makes the job due, if it is a group that waits for more.
 func (j *cutJob) fallDue() {
 	j.TB.Helper()
 	if id := j.id(); id != cutID {
@@ -300,7 +299,7 @@ func (j *cutJob) fallDue() {
 	}
 }
 
-// bodies are how many the job has. Of each it counts how often it was delivered.
+// bodies returns how many bodies the job has. It counts how often each was delivered.
 func bodies(body string) int { return 1 + strings.Count(body, ",") }
 
 func (j *cutJob) where() string {
@@ -313,24 +312,24 @@ func (j *cutJob) where() string {
 	return string(job.State)
 }
 
-// isHeld has the job be ready, but its topic paused.
+// isHeld makes the job ready in a paused topic.
 func (j *cutJob) isHeld() {
 	j.TB.Helper()
 	check(j.TB, j.Pause(j.TB.Context(), "t", client.PauseOptions{}))
 	j.isReady()
 }
 
-// isLimited has the job be ready, and its topic limited to one at a time.
+// isLimited makes the job ready in a topic that is limited to one at a time.
 func (j *cutJob) isLimited() {
 	j.TB.Helper()
 	check(j.TB, j.SetLimit(j.TB.Context(), "t", client.Limit{Concurrency: 1}))
 	j.isReady()
 }
 
-// isTheOne has the job be reserved, as the only one that may be.
+// isTheOne reserves the job as the only one that the limit allows.
 func (j *cutJob) isTheOne() { j.isLimited(); j.reserve(j.Client) }
 
-// limited is what the table says of a topic with a limit.
+// limited is how the table describes a topic with a limit.
 func (j *cutJob) limited() string {
 	j.TB.Helper()
 	l, err := j.Limit(j.TB.Context(), "t")
@@ -348,8 +347,7 @@ func (j *cutJob) held() bool {
 	return len(paused) > 0
 }
 
-// endLease has the job's lease end, if it is reserved, as the lease of a consumer who
-// does not say any more what becomes of it.
+// endLease ends the job's lease, if it is reserved, as if its consumer had died.
 func (j *cutJob) endLease() {
 	j.TB.Helper()
 	if j.where() == "reserved" {
@@ -358,8 +356,8 @@ func (j *cutJob) endLease() {
 	}
 }
 
-// drain has what is in Redis delivered and acknowledged, and reports what became of the job;
-// gone is what to call it if there is none.
+// drain delivers and acknowledges what is in Redis, and reports what happened to the job; gone is the result if there is
+// no job.
 func (j *cutJob) drain(gone string) string {
 	j.TB.Helper()
 	ctx := j.TB.Context()
@@ -418,23 +416,22 @@ func (j *cutJob) move(addr string) (stop func()) {
 	}
 }
 
-// cutOutcome is what came of one cut; row has what the table says.
+// cutOutcome is the result of one cut, with its row of the table.
 type cutOutcome struct {
 	command string // where it was
 	after   bool
 	row     cutRow
 }
 
-// Whatever command of whatever operation a connection is cut at: no job is lost but by the
-// answer of a pop, and none is delivered twice unless its lease has ended or it was
-// given back. All that comes of it is as the table says.
+// Whatever command of whatever operation a connection is cut at: no job is lost except with the reply to a pop, and none
+// is delivered twice unless its lease has ended or it was released. Everything else happens as the table says.
 func TestCuts(t *testing.T) {
 	f := start(t, onePool)
 	cutter := redistest.StartCutter(t, f.Addr)
 	var got []cutRow
 	for i, op := range cutOperations {
 		for _, row := range rowsOf(t, f.cutEverywhere(t, cutter, op)) {
-			if !slices.Contains(got, row) { // a batch of one fares as a single call does
+			if !slices.Contains(got, row) { // a batch of one has the result of a single call
 				got = append(got, row)
 			}
 		}
@@ -475,7 +472,7 @@ func (f *fixture) cutEverywhere(t *testing.T, cutter *redistest.Cutter, op cutOp
 	}
 }
 
-// cut reports what came of a cut at the n-th command, and whether there was one.
+// cut returns the result of a cut at the n-th command, and whether there was such a command.
 func (f *fixture) cut(t *testing.T, cutter *redistest.Cutter, op cutOperation, n int, after bool) (cutOutcome, bool) {
 	t.Helper()
 	o := cutOutcome{row: cutRow{operation: op.name}}
@@ -506,7 +503,7 @@ func (f *fixture) cutOnce(cutter *redistest.Cutter, op cutOperation, n int, afte
 	defer c.Close()
 	j := &cutJob{fixture: f}
 	op.prepare(j)
-	if j.delivery != nil { // its calls are to be made by that Client
+	if j.delivery != nil { // that Client makes its calls
 		j.delivery = client.Through(j.delivery, c)
 	}
 	f.Do("SCRIPT", "FLUSH")
@@ -543,7 +540,7 @@ func (f *fixture) cutOnce(cutter *redistest.Cutter, op cutOperation, n int, afte
 	return true, failure
 }
 
-// answerOf is what the caller gets to know: the answer, or one of our errors.
+// answerOf is what the caller learns: the result, or one of our errors.
 func answerOf(t testing.TB, answer string, err error) string {
 	t.Helper()
 	for name, known := range map[string]error{
@@ -560,7 +557,7 @@ func answerOf(t testing.TB, answer string, err error) string {
 	return answer
 }
 
-// rowsOf sums the outcomes up: those of all cuts but the last must be the same.
+// rowsOf sums up the outcomes: those of all cuts but the last must be the same.
 func rowsOf(t *testing.T, outcomes []cutOutcome) []cutRow {
 	t.Helper()
 	last := len(outcomes) - 1
@@ -577,7 +574,7 @@ func rowsOf(t *testing.T, outcomes []cutOutcome) []cutRow {
 	return []cutRow{first, end}
 }
 
-// cutMoves cuts a server at each of the commands that it sends until a job is ready.
+// cutMoves cuts a server at each command that it sends until a job is ready.
 func (f *fixture) cutMoves(t *testing.T, cutter *redistest.Cutter) cutRow {
 	t.Helper()
 	var rows []cutRow
@@ -602,7 +599,7 @@ func (f *fixture) cutMoves(t *testing.T, cutter *redistest.Cutter) cutRow {
 			})
 		}
 	}
-	if rows = slices.Compact(rows); len(rows) != 1 || commands < 6 { // PING, and two scripts that are not known
+	if rows = slices.Compact(rows); len(rows) != 1 || commands < 6 { // PING, and two scripts that are not loaded
 		t.Fatalf("%d commands, different outcomes: %v", commands, rows)
 	}
 	return rows[0]
@@ -627,13 +624,12 @@ func TestCutsOfAWaitingReserve(t *testing.T) {
 			})
 		}
 	}
-	if commands < 6 { // PING and the script, not known at first; PING, SUBSCRIBE; the script again
+	if commands < 6 { // PING and the script, not loaded at first; PING, SUBSCRIBE; the script again
 		t.Errorf("%d commands", commands)
 	}
 }
 
-// waitThroughCut returns the commands that were sent, and whether the job was in the answer
-// that was lost.
+// waitThroughCut returns the commands that were sent, and whether the lost reply had the job.
 func (j *cutJob) waitThroughCut(cutter *redistest.Cutter, n int, after bool) (sent []string, lost bool) {
 	j.TB.Helper()
 	ctx := j.TB.Context()

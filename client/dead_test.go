@@ -18,7 +18,7 @@ func (f *fixture) bury(id, topic, reason string) {
 	check(f.TB, f.reserve(topic).Bury(f.TB.Context(), reason))
 }
 
-// letters are the topic's dead letters as Dead tells them.
+// letters are the topic's dead letters as Dead returns them.
 func (f *fixture) letters(topic string) (letters []client.DeadLetter) {
 	f.TB.Helper()
 	for d, err := range f.Dead(f.TB.Context(), topic) {
@@ -28,8 +28,7 @@ func (f *fixture) letters(topic string) (letters []client.DeadLetter) {
 	return letters
 }
 
-// seedDead seeds n dead letters of the topic, 0000, 0001 and so on, of which so many die
-// in each millisecond.
+// seedDead seeds n dead letters of the topic, 0000, 0001 and so on, perMs of which die in each millisecond.
 func (f *fixture) seedDead(topic string, n, perMillisecond int) {
 	f.TB.Helper()
 	f.Do("EVAL", `for i = 0, ARGV[2] - 1 do
@@ -49,8 +48,8 @@ func (f *fixture) dead(topic string) (ids []string) {
 	return ids
 }
 
-// Dead tells all there is to know, the newest first, and of this topic alone. A newer dead letter of an
-// ID replaces the older one, of whatever topic that was.
+// Dead returns all that is known, the newest letter first, and only this topic's. A newer dead letter of an ID replaces
+// the older one, whatever its topic.
 func TestDead(t *testing.T) {
 	f := start(t, undivided)
 	if ids := f.dead("t"); ids != nil {
@@ -87,7 +86,7 @@ func TestDead(t *testing.T) {
 	expect(b, a)
 }
 
-// Each dead letter comes once, whatever the pages, and however many died at one moment.
+// Each dead letter comes once, whatever the pages, and however many died in the same millisecond.
 func TestDeadPages(t *testing.T) {
 	f := start(t, undivided)
 	for _, c := range []struct{ letters, perMillisecond int }{{99, 1}, {100, 1}, {101, 1}, {350, 1}, {350, 350}, {350, 7}} {
@@ -103,7 +102,7 @@ func TestDeadPages(t *testing.T) {
 	}
 }
 
-// Bodies of a megabyte don't come many at a time, but all do.
+// Bodies of a megabyte come a few at a time, and all of them come.
 func TestDeadLargeBodies(t *testing.T) {
 	f := start(t)
 	const letters = 5
@@ -119,7 +118,7 @@ func TestDeadLargeBodies(t *testing.T) {
 	}
 }
 
-// A loop over the dead letters may do with them what it likes: each comes once.
+// A loop over the dead letters may change them: each comes once.
 func TestDeadWhileTheyGo(t *testing.T) {
 	const letters = 350
 	drop := func(each int) func(f *fixture, id string, n int) {
@@ -162,7 +161,7 @@ func TestDeadWhileTheyGo(t *testing.T) {
 	}
 }
 
-// An error ends the loop, and a loop that is left asks Redis no more.
+// An error ends the loop, and a loop that is left makes no more calls.
 func TestDeadEnds(t *testing.T) {
 	f := start(t, alone, undivided)
 	f.seedDead("t", 150, 1)
@@ -188,7 +187,7 @@ func TestDeadEnds(t *testing.T) {
 	}
 }
 
-// The ID of a dead letter is free: a new job and the dead letter know nothing of each other.
+// The ID of a dead letter is free: a new job and the dead letter do not affect each other.
 func TestDeadLetterAndJobOfOneID(t *testing.T) {
 	f := start(t)
 	f.bury("a", "t", "bad")
@@ -210,7 +209,7 @@ func TestDeadLetterAndJobOfOneID(t *testing.T) {
 	f.Expect(isReady)
 }
 
-// A job that is requeued begins anew: with all its attempts, and without the errors of before.
+// A requeued job starts over: with all its attempts, and without its earlier errors.
 func TestRequeue(t *testing.T) {
 	f := start(t)
 	m := client.Message{ID: "a", Topic: "t", Body: "body"}
@@ -223,7 +222,7 @@ func TestRequeue(t *testing.T) {
 	}
 	reserved := f.reserver(t.Context(), f.Client, 0, "t")
 	check(t, f.Requeue(t.Context(), "a"))
-	d := expectJob(t, reserved, "a") // woken by it
+	d := expectJob(t, reserved, "a") // the requeue woke it
 	if d.Attempt != 1 || d.MaxAttempts != 1 || d.Lease() != time.Hour {
 		t.Errorf("delivered as %+v for %v", d, d.Lease())
 	}
@@ -234,8 +233,8 @@ func TestRequeue(t *testing.T) {
 	expectErr(t, "Requeue of no dead letter", f.Requeue(t.Context(), "unknown"), client.ErrNotFound)
 }
 
-// RequeueAll sends all, the oldest first, but for those of which there is a job: it names
-// these, and they stay.
+// RequeueAll requeues all letters, the oldest first, except those whose ID has a job: its error names these, and they
+// stay.
 func TestRequeueAll(t *testing.T) {
 	f := start(t, undivided)
 	const letters = 250
@@ -301,7 +300,7 @@ func TestDropDead(t *testing.T) {
 	f.Expect(state{Dead: queues{"u": {"kept"}}, Letters: buckets{"kept": "u body"}})
 }
 
-// Get and Remove know dead letters; to Reschedule they are no jobs.
+// Get and Remove know dead letters; for Reschedule they are no jobs.
 func TestDeadLetterByItsID(t *testing.T) {
 	f := start(t)
 	from := f.Clock()

@@ -124,21 +124,21 @@ func Cause(err error) RetryOption {
 // Retry delivers the job again after the delay, to any consumer. This attempt counts: if it was the last, the job
 // becomes a dead letter, and the error is ErrExhausted.
 func (d *Delivery) Retry(ctx context.Context, delay time.Duration, opts ...RetryOption) error {
-	return d.giveBack(ctx, "retry", delay, false, opts)
+	return d.retry(ctx, "retry", delay, false, opts)
 }
 
 // Release returns the job at once, as the next one of its topic. This attempt does not count. It is for consumers
 // that stop.
 func (d *Delivery) Release(ctx context.Context) error {
-	return d.giveBack(ctx, "release", 0, true, nil)
+	return d.retry(ctx, "release", 0, true, nil)
 }
 
 // Snooze is Retry without counting this attempt.
 func (d *Delivery) Snooze(ctx context.Context, delay time.Duration) error {
-	return d.giveBack(ctx, "snooze", delay, true, nil)
+	return d.retry(ctx, "snooze", delay, true, nil)
 }
 
-func (d *Delivery) giveBack(ctx context.Context, operation string, delay time.Duration, refund bool, opts []RetryOption) error {
+func (d *Delivery) retry(ctx context.Context, operation string, delay time.Duration, refund bool, opts []RetryOption) error {
 	o, err := newRetryOptions(opts)
 	return d.settle(ctx, operation, cmp.Or(checkDelay("delay", delay), err), func(c *calls) error {
 		d.client.note("delay", delay)

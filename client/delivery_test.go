@@ -16,7 +16,7 @@ import (
 	"github.com/mix-basic/delayer/client"
 )
 
-// verbs are all that can be done with a Delivery.
+// verbs are all calls on a Delivery.
 var verbs = map[string]func(ctx context.Context, d *client.Delivery) error{
 	"Ack":     func(ctx context.Context, d *client.Delivery) error { return d.Ack(ctx) },
 	"Retry":   func(ctx context.Context, d *client.Delivery) error { return d.Retry(ctx, time.Hour) },
@@ -26,7 +26,7 @@ var verbs = map[string]func(ctx context.Context, d *client.Delivery) error{
 	"Bury":    func(ctx context.Context, d *client.Delivery) error { return d.Bury(ctx, "bad") },
 }
 
-// What each call makes of the job, and of its attempts.
+// The effect of each call on the job and its attempts.
 func TestSettle(t *testing.T) {
 	f := start(t)
 	kept := buckets{"a": "t old", "b": "t old"}
@@ -66,7 +66,7 @@ func TestSettle(t *testing.T) {
 	}
 }
 
-// Long texts are cut, at a whole character.
+// Long texts are cut at a whole character.
 func TestLongTexts(t *testing.T) {
 	f := start(t)
 	f.push("a", "t")
@@ -80,7 +80,7 @@ func TestLongTexts(t *testing.T) {
 	}
 }
 
-// However a lease is lost, no call changes anything then, and the Client says why.
+// However a lease is lost, no call changes anything after that, and the error says why.
 func TestFencing(t *testing.T) {
 	f := start(t)
 	for way, lose := range map[string]func(f *fixture, d *client.Delivery) error{
@@ -115,7 +115,7 @@ func TestFencing(t *testing.T) {
 	}
 }
 
-// expectUnchanged checks that the calls change nothing, and nothing's time.
+// expectUnchanged checks that the calls change nothing, not even an expiry time.
 func (f *fixture) expectUnchanged(calls func()) {
 	f.TB.Helper()
 	before, scores := f.State(), f.Scores()
@@ -126,7 +126,7 @@ func (f *fixture) expectUnchanged(calls func()) {
 	}
 }
 
-// A delivery is settled once: what comes later fails, whoever was first, and asks Redis nothing.
+// A delivery is settled once: later calls fail, whichever came first, and make no call to Redis.
 func TestSettledOnce(t *testing.T) {
 	f := start(t, alone)
 	for first, settle := range verbs {
@@ -149,7 +149,7 @@ func TestSettledOnce(t *testing.T) {
 	}
 }
 
-// Of calls at one moment exactly one settles the delivery.
+// Of concurrent calls exactly one settles the delivery.
 func TestConcurrentSettlements(t *testing.T) {
 	f := start(t)
 	names := []string{"Ack", "Retry", "Ack", "Release", "Bury"}
@@ -182,22 +182,22 @@ func TestConcurrentSettlements(t *testing.T) {
 	}
 }
 
-// holdJob is a pool that keeps back the answers to calls that name the job.
+// holdJob is a pool that delays the replies to calls that name the job.
 func (f *fixture) holdJob(id string) *holder {
 	h := f.hold("")
 	h.queue, h.jobs = []byte("\r\n"+id+"\r\n"), true
 	return h
 }
 
-// settleLater starts a call in the background, and waits until its answer is kept back.
+// settleLater starts a call in the background, and waits until its reply is delayed.
 func (h *holder) settleLater(call func() error) <-chan error {
 	ended := later(call)
 	<-h.sent
 	return ended
 }
 
-// held is a Client whose answers to calls that name the job are kept back, and the job, which it has
-// reserved. The script of the call is known.
+// held is a Client whose replies to calls that name the job are delayed, and the job, which it has reserved. The call's
+// script is loaded.
 func (f *fixture) held(verb string, lease time.Duration) (*holder, *client.Delivery) {
 	f.TB.Helper()
 	f.reservedOnce("t")
@@ -207,8 +207,8 @@ func (f *fixture) held(verb string, lease time.Duration) (*holder, *client.Deliv
 	return h, f.reserveBy(f.on(h.Redis), "t", "a", lease)
 }
 
-// A call whose answer was lost may be repeated: Ack succeeds then, if it has not before, and
-// the others at worst find that they were done. Deadline stays on the safe side.
+// A call whose reply was lost may be repeated: Ack then succeeds if the first one did not, and the others at worst find
+// that they were done. Deadline stays on the safe side.
 func TestRepeatedAfterALostAnswer(t *testing.T) {
 	f := start(t)
 	for name, call := range verbs {
@@ -240,7 +240,7 @@ func TestRepeatedAfterALostAnswer(t *testing.T) {
 // reservedOnce loads the script of Reserve.
 func (f *fixture) reservedOnce(topic string) { f.ReserveBatch(f.TB.Context(), topic, 1, 0) }
 
-// warm makes the call on another job, so that its script is known.
+// warm makes the call on another job, which loads its script.
 func (f *fixture) warm(call func(ctx context.Context, d *client.Delivery) error) {
 	f.TB.Helper()
 	f.push("other", "warm")
@@ -250,8 +250,7 @@ func (f *fixture) warm(call func(ctx context.Context, d *client.Delivery) error)
 	}
 }
 
-// A repeated Ack that finds the job gone by others' doing says so, if the first one was
-// never sent.
+// A repeated Ack that finds the job gone because of somebody else returns that, if the first one was never sent.
 func TestAckThatWasNotSent(t *testing.T) {
 	f := start(t)
 	f.push("a", "t")
@@ -261,7 +260,7 @@ func TestAckThatWasNotSent(t *testing.T) {
 	expectErr(t, "Ack of a job that was removed", d.Ack(t.Context()), client.ErrLeaseLost)
 }
 
-// An Ack that was not done is done when it is repeated, even under an Extend whose answer was lost.
+// An Ack that was not done is done when it is repeated, even during an Extend whose reply was lost.
 func TestAckAfterALostExtend(t *testing.T) {
 	f := start(t)
 	f.warm(verbs["Ack"])
@@ -275,7 +274,7 @@ func TestAckAfterALostExtend(t *testing.T) {
 	f.Expect(state{})
 }
 
-// Of two Extends at one moment the one counts that Redis did later, whichever's answer comes first.
+// Of two concurrent Extends the one counts that Redis did later, whichever reply comes first.
 func TestConcurrentExtends(t *testing.T) {
 	f := start(t)
 	h, d := f.held("Extend", time.Minute)
@@ -289,7 +288,7 @@ func TestConcurrentExtends(t *testing.T) {
 	f.leased("both", d, from, 2*time.Minute)
 }
 
-// reserveAll has the Client reserve n new jobs, 0000 and so on.
+// reserveAll makes the Client reserve n new jobs, 0000 and so on.
 func (f *fixture) reserveAll(c *client.Client, n int) []*client.Delivery {
 	f.TB.Helper()
 	check(f.TB, errOf(f.PushBatch(f.TB.Context(), jobs(0, n, "t", 0))))
@@ -300,7 +299,7 @@ func (f *fixture) reserveAll(c *client.Client, n int) []*client.Delivery {
 	return list
 }
 
-// Acks that come while others are under way go together, and each caller gets its own error.
+// Acks that come while others are in flight share a batch, and each caller gets its own error.
 func TestAcksShareRoundTrips(t *testing.T) {
 	f := start(t, alone, undivided)
 	c := f.patient()
@@ -328,7 +327,7 @@ func TestAcksShareRoundTrips(t *testing.T) {
 	check(t, left.Ack(t.Context())) // again
 }
 
-// Calls of each kind that gather go together, and nobody gets another's error.
+// Calls of each kind share batches, and nobody gets another caller's error.
 func TestGatheredSettlements(t *testing.T) {
 	f := start(t, alone, undivided)
 	c := f.patient()
@@ -368,12 +367,12 @@ func TestGatheredSettlements(t *testing.T) {
 	}
 }
 
-// On a Redis that hangs a call with a deadline returns then; one without waits for the answer,
-// as long as the connection's timeout allows, whatever becomes of its context.
+// On a Redis that hangs, a call with a deadline returns at the deadline. One without a deadline waits for the reply, as
+// long as the connection's timeout allows, even after its context was cancelled.
 func TestSettleOnHungRedis(t *testing.T) {
 	f := start(t, alone, undivided)
 	patient := f.patient()
-	impatient := map[string]*client.Client{} // each has a connection that works
+	impatient := map[string]*client.Client{} // each has a working connection
 	withDeadline, without := map[string]*client.Delivery{}, map[string]*client.Delivery{}
 	for name := range verbs {
 		impatient[name] = f.openPool(client.PoolOptions{ReadTimeout: time.Second})
@@ -411,7 +410,7 @@ func TestSettleOnHungRedis(t *testing.T) {
 	expectErr(t, "AckBatch with a deadline", arrival(t, ended), context.DeadlineExceeded)
 }
 
-// A pool without a free connection is an error in time, and not a lost lease.
+// A pool without a free connection is a timeout, and not a lost lease.
 func TestSettleWithoutAConnection(t *testing.T) {
 	f := start(t, onePool)
 	for wait, want := range map[bool]error{true: context.DeadlineExceeded, false: redis.ErrPoolExhausted} {
@@ -435,7 +434,7 @@ func TestSettleWithoutAConnection(t *testing.T) {
 	}
 }
 
-// Results come in the deliveries' order, each with its own.
+// Results come in the order of the deliveries, each with its own error.
 func TestAckBatchAndExtendBatch(t *testing.T) {
 	f := start(t, undivided)
 	const n = 600
@@ -480,7 +479,7 @@ func TestAckBatchAndExtendBatch(t *testing.T) {
 	}
 }
 
-// A delivery that is there twice is acked once, and extended all the same.
+// A delivery that is in the batch twice is acknowledged once, and extended twice.
 func TestBatchWithADeliveryTwice(t *testing.T) {
 	f := start(t)
 	list := f.reserveAll(f.Client, 2)
@@ -509,8 +508,8 @@ func expectErrs(t testing.TB, results []client.Result, want ...error) {
 	}
 }
 
-// An error of the network in the second chunk leaves the first one's results as they are; what
-// was not done, or may have been, can be repeated.
+// A network error in the second chunk leaves the first chunk's results as they are; what was not done, or may not have
+// been, can be repeated.
 func TestAckBatchCutInTheSecondChunk(t *testing.T) {
 	const n = 600
 	f := start(t, undivided)
@@ -541,7 +540,7 @@ func TestAckBatchCutInTheSecondChunk(t *testing.T) {
 	f.Expect(state{})
 }
 
-// Get and Reschedule know a job that is reserved, or waits for a retry.
+// Get and Reschedule know a job that is reserved or waits for a retry.
 func TestReservedJobByItsID(t *testing.T) {
 	f := start(t)
 	f.push("a", "t", client.MaxAttempts(5))

@@ -15,8 +15,8 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// demote has the proxy lead to the new master, and makes the old one a replica that keeps its
-// connections: of the new one, or of nobody, so that it knows nothing new.
+// demote makes the proxy lead to the new master, and makes the old one a replica that keeps its connections: of the new
+// master, or of nothing, so that it gets no new data.
 func (f *fixture) demote(proxy *redistest.Proxy, to *fixture, follows bool) {
 	f.TB.Helper()
 	proxy.Lead(to.Addr)
@@ -34,8 +34,8 @@ func (f *fixture) demote(proxy *redistest.Proxy, to *fixture, follows bool) {
 	}
 }
 
-// Who waits at a master that lives on as a replica, where all looks well, notices that: he gets jobs
-// that are pushed to the new one, and hears of them there.
+// Callers that wait at a master that became a replica, where all looks well, notice it: they get jobs that are pushed to
+// the new master, and are woken there.
 func TestWaitersLeaveADemotedServer(t *testing.T) {
 	calls := maps.Clone(waiters)
 	calls["BPop of several"] = func(ctx context.Context, c *client.Client, _ time.Duration, topics ...string) (client.Message, error) {
@@ -69,7 +69,7 @@ func TestWaitersLeaveADemotedServer(t *testing.T) {
 			oldMaster, newMaster := start(t, replaced), start(t, replaced)
 			proxy := redistest.StartProxy(t, oldMaster.Addr)
 			c := oldMaster.openPool(client.PoolOptions{Addr: proxy.Addr})
-			check(t, c.WarmUp(t.Context())) // with connections that rest
+			check(t, c.WarmUp(t.Context())) // with connections that were idle
 			results := map[string]<-chan result{}
 			for name, call := range calls {
 				results[name] = inBackground(t.Context(), call, c, 0, name)
@@ -92,8 +92,8 @@ func TestWaitersLeaveADemotedServer(t *testing.T) {
 	}
 }
 
-// At a server that takes no writes for a while, and is left for no other, who waits bears that as
-// he bears an outage, and ends with its error when it lasts.
+// While a server takes no writes and has no successor, waiting callers tolerate that like an outage, and return its
+// error when it lasts.
 func TestWaitingAtAServerThatTakesNoWrites(t *testing.T) {
 	t.Parallel()
 	f := start(t, alone)

@@ -8,8 +8,8 @@ import (
 	"github.com/mix-basic/delayer/client"
 )
 
-// Who has topic, ID and token of a reserved job can do all that he can who has reserved it, through
-// another Client, also after he has extended the lease.
+// A program that has the topic, ID and token of a reserved job can do everything with it that its consumer can, through
+// another Client, also after an extension.
 func TestDeliveryOfElsewhere(t *testing.T) {
 	f := start(t)
 	for name, call := range verbs {
@@ -80,7 +80,7 @@ func TestDeliveryOfAnother(t *testing.T) {
 	}
 }
 
-// AckBatch and ExtendBatch know them, too.
+// AckBatch and ExtendBatch accept such deliveries, too.
 func TestBatchOfElsewhere(t *testing.T) {
 	f := start(t)
 	var list []*client.Delivery

@@ -11,8 +11,8 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// TestOldEnginesData moves the data of an old Redis, which words scores otherwise, to the engine that tests run on. All jobs are as they
-// were, and each lease, each push that counts once and each group goes on.
+// TestOldEnginesData moves the data of an old Redis, which formats scores differently, to the engine that tests run on.
+// All jobs stay as they were, and so does each lease, each push with Once and each group.
 func TestOldEnginesData(t *testing.T) {
 	for name, way := range map[string]struct {
 		appendOnly string
@@ -68,7 +68,8 @@ func failOver(t *testing.T, old *redistest.Server) *redistest.Server {
 	return s
 }
 
-// fillForMove leaves jobs in all states, some of them due at times that have no exact score. It returns the tokens of the leases, by ID.
+// fillForMove leaves jobs in all states, some of them due at times that have no exact score. It returns the tokens of
+// the leases, by ID.
 func (f *fixture) fillForMove() map[string]int64 {
 	f.TB.Helper()
 	ctx := f.TB.Context()
@@ -91,7 +92,7 @@ func (f *fixture) fillForMove() map[string]int64 {
 	f.push("lost", "t")
 	token := tokens["lost"]
 	reserve("t", "lost", time.Hour)
-	tokens["lost"] = token // of the lease before
+	tokens["lost"] = token // of the earlier lease
 	check(f.TB, reserve("t", "dead", time.Hour).Bury(ctx, "reason"))
 	reserve("lapses", "lapses", 100*time.Millisecond)
 	f.push("followed", "t", client.Follow)
@@ -110,7 +111,7 @@ func (f *fixture) fillForMove() map[string]int64 {
 	return tokens
 }
 
-// jobs are all that there are, but for their TTLs, and their IDs.
+// jobs are all jobs, without their TTLs, and their IDs.
 func (f *fixture) jobs() (jobs map[string]client.Job, ids []string) {
 	f.TB.Helper()
 	jobs = map[string]client.Job{}
@@ -128,7 +129,7 @@ func (f *fixture) jobs() (jobs map[string]client.Job, ids []string) {
 	return jobs, ids
 }
 
-// goOnAfterMove does what was left to do with those jobs.
+// goOnAfterMove completes what was left to do with those jobs.
 func (f *fixture) goOnAfterMove(tokens map[string]int64) {
 	f.TB.Helper()
 	ctx := f.TB.Context()

@@ -32,7 +32,7 @@ func Example() {
 	if _, err := c.Remove(ctx, "order-1"); err != nil {
 		log.Fatal(err)
 	}
-	// Elsewhere somebody closes those that are not.
+	// Another program closes those that are not.
 	m, err := c.BPop(ctx, 10*time.Second, "close_order")
 	fmt.Println(m.Body, err)
 	// Output: order-2 was not paid <nil>
@@ -111,7 +111,7 @@ func ExampleClient_Push() {
 	// Output: waiting 5m0s
 }
 
-// A topic that is declared with its type takes values of that, as JSON. Package worker handles them.
+// A topic that is declared with its type takes values of that type, as JSON. Package worker handles them.
 func ExampleTopic() {
 	type Order struct{ ID, Customer string }
 	const closeOrder client.Topic[Order] = "close_typed"
@@ -125,7 +125,7 @@ func ExampleTopic() {
 	if _, err := closeOrder.Push(ctx, c, Order{"order-1", "Ann"}, 0); err != nil {
 		log.Fatal(err)
 	}
-	// With an ID of one's own:
+	// With your own ID:
 	m, err := closeOrder.Message(Order{"order-2", "Bob"})
 	if err != nil {
 		log.Fatal(err)
@@ -144,7 +144,7 @@ func ExampleTopic() {
 	// close_typed {"ID":"order-2","Customer":"Bob"} <nil>
 }
 
-// An ID of one's own makes a push repeatable: there is never more than one job of it.
+// Your own ID makes a push repeatable: there is never more than one job with it.
 func ExampleClient_Push_again() {
 	ctx := context.Background()
 	c, err := client.Open(redisURL)
@@ -218,7 +218,7 @@ func ExampleClient_Pop() {
 
 // The loop of a consumer that ends with its context.
 func ExampleClient_BPop() {
-	ctx, stop := context.WithCancel(context.Background()) // signal.NotifyContext, as a rule
+	ctx, stop := context.WithCancel(context.Background()) // usually signal.NotifyContext
 	defer stop()
 	c, err := client.Open(redisURL)
 	if err != nil {
@@ -354,7 +354,7 @@ func ExampleOnce() {
 	defer c.Close()
 
 	mail := client.Message{ID: "welcome-42", Topic: "mail", Body: "42"}
-	for range 2 { // as if the first answer had been lost
+	for range 2 { // as if the first reply had been lost
 		id, err := c.Push(ctx, mail, 0, client.Once(24*time.Hour))
 		fmt.Println(id, err)
 		c.Pop(ctx, "mail")
@@ -439,8 +439,8 @@ func ExampleGroup() {
 	}
 	defer c.Close()
 
-	// What happens to a customer is told in one mail: when nothing more has happened for a minute, at least every quarter of an hour, or
-	// when there are 2 news.
+	// A customer gets one mail about several events: when nothing more has happened for a minute, at least every quarter of
+	// an hour, or after 2 events.
 	mail := client.GroupOptions{Max: 2, Quiet: time.Minute, Longest: 15 * time.Minute}
 	for _, body := range []string{`{"order":7,"is":"paid"}`, `{"order":7,"is":"sent"}`, `{"order":8,"is":"paid"}`} {
 		pushed, err := c.PushOne(ctx, client.Delayed{Message: client.Message{Topic: "digest", Body: body}}, client.Group("customer-42", mail))
@@ -463,7 +463,7 @@ func ExampleReadyMaxLifetime() {
 	}
 	defer c.Close()
 
-	// Of no use to anybody ten minutes after it fell due.
+	// Useless ten minutes after it fell due.
 	m := client.Message{Topic: "weather", Body: "rain"}
 	id, err := c.Push(ctx, m, time.Hour, client.ReadyMaxLifetime(10*time.Minute))
 	if err != nil {
@@ -477,7 +477,7 @@ func ExampleReadyMaxLifetime() {
 	// Output: 1h10m0s
 }
 
-// To hear of jobs that nobody took in time.
+// To notice jobs that nobody took in time.
 func ExampleWithStaleHook() {
 	ctx := context.Background()
 	c, err := client.Open(redisURL, client.WithStaleHook(func(ids []string) {
@@ -502,8 +502,7 @@ func ExampleWithStaleHook() {
 	// true 1
 }
 
-// Two applications that do not see each other's jobs. Each needs a server with
-// its prefix.
+// Two applications that do not see each other's jobs. Each needs a server with its prefix.
 func ExampleWithPrefix() {
 	ctx := context.Background()
 	shop, err := client.Open(redisURL, client.WithPrefix("shop:"))
@@ -529,7 +528,7 @@ func ExampleWithPrefix() {
 	// hello <nil>
 }
 
-// Many jobs at once, for many users of a batch that was imported.
+// Many jobs at once, for an import of many users.
 func ExampleClient_PushBatch() {
 	ctx := context.Background()
 	c, err := client.Open(redisURL)
@@ -547,7 +546,7 @@ func ExampleClient_PushBatch() {
 		log.Fatal(err)
 	}
 
-	// A job that exists is no harm to the others.
+	// A job that exists does not affect the others.
 	jobs = append(jobs, client.Delayed{Message: client.Message{ID: "member-3", Topic: "remind", Body: "3"}})
 	results, err := c.PushBatch(ctx, jobs, client.Refuse)
 	fmt.Println(errors.Is(err, client.ErrExists))
@@ -562,8 +561,7 @@ func ExampleClient_PushBatch() {
 	// member-3 <nil>
 }
 
-// A consumer that takes what there is waits for the first job, and then takes
-// the others with it.
+// A consumer that takes what there is waits for the first job, and then takes the others with it.
 func ExampleClient_PopBatch() {
 	ctx := context.Background()
 	c, err := client.Open(redisURL)
@@ -595,8 +593,8 @@ func ExampleClient_PopBatch() {
 	// 2
 }
 
-// The job stays in Redis until it is acknowledged. Would this consumer crash, the job came back
-// after 30 s, the lease that Reserve is asked for here.
+// The job stays in Redis until it is acknowledged. If this consumer crashed, the job would come back after 30 s, the
+// lease that Reserve asks for here.
 func ExampleClient_Reserve() {
 	ctx := context.Background()
 	c, err := client.Open(redisURL)
@@ -654,7 +652,7 @@ func ExampleClient_ReserveBatch() {
 	// page 2
 }
 
-// A pool of workers has places for ten jobs, two of them for reports at most.
+// A pool of workers handles ten jobs at a time, two of them reports at most.
 func ExampleClient_Fetch() {
 	ctx := context.Background()
 	c, err := client.Open(redisURL)
@@ -715,7 +713,7 @@ func ExampleDelivery_Ack() {
 	// delayer: ack "ack": the lease is lost
 }
 
-// A job that fails is tried again later, a bit later each time, until its attempts are used up.
+// A job that fails is retried later, after a longer delay each time, until its attempts are used up.
 func ExampleDelivery_Retry() {
 	ctx := context.Background()
 	c, err := client.Open(redisURL)
@@ -749,7 +747,7 @@ func ExampleDelivery_Retry() {
 	// dead 2 502 Bad Gateway
 }
 
-// A consumer that is to stop gives back what it has not begun. That was no attempt.
+// A consumer that stops releases what it has not begun. That was no attempt.
 func ExampleDelivery_Release() {
 	ctx := context.Background()
 	c, err := client.Open(redisURL)
@@ -777,7 +775,7 @@ func ExampleDelivery_Release() {
 	// ready 0
 }
 
-// It is too early for this one: it comes again in an hour, and that was no attempt.
+// It is too early for this one: it comes again in an hour, and this was no attempt.
 func ExampleDelivery_Snooze() {
 	ctx := context.Background()
 	c, err := client.Open(redisURL)
@@ -805,7 +803,7 @@ func ExampleDelivery_Snooze() {
 	// waiting 1h0m0s 0
 }
 
-// Work that takes longer than was thought keeps its lease.
+// Work that takes longer than expected keeps its lease.
 func ExampleDelivery_Extend() {
 	ctx := context.Background()
 	c, err := client.Open(redisURL)
@@ -832,7 +830,7 @@ func ExampleDelivery_Extend() {
 	// 1h0m0s
 }
 
-// There is no use in trying again: the job is kept where it can be seen.
+// Trying again cannot help: the job is kept where it can be seen.
 func ExampleDelivery_Bury() {
 	ctx := context.Background()
 	c, err := client.Open(redisURL)
@@ -858,7 +856,7 @@ func ExampleDelivery_Bury() {
 	// bury not a JSON object <nil>
 }
 
-// Each job has a result of its own: here the first one was removed meanwhile.
+// Each job has its own result: here the first one was removed meanwhile.
 func ExampleClient_AckBatch() {
 	ctx := context.Background()
 	c, err := client.Open(redisURL)
@@ -890,7 +888,7 @@ func ExampleClient_AckBatch() {
 	// delayer: ack batch: 1 of 2 jobs: "ackbatch-0": the lease is lost: the job is gone
 }
 
-// Leases are renewed together; 0 is as long as they were to last before.
+// Leases are extended together; 0 extends each by its last lease.
 func ExampleClient_ExtendBatch() {
 	ctx := context.Background()
 	c, err := client.Open(redisURL)
@@ -954,7 +952,7 @@ func ExampleClient_Dead() {
 	// dead-0 1 no such order
 }
 
-// What kept the job from being done is mended: it is sent again.
+// The cause of the failure is fixed: the job is requeued.
 func ExampleClient_Requeue() {
 	ctx := context.Background()
 	c, err := client.Open(redisURL)
@@ -984,7 +982,7 @@ func ExampleClient_Requeue() {
 	// again 1 <nil>
 }
 
-// A dead letter stays one if there is a new job of its ID by now.
+// A dead letter stays one if there is a new job with its ID by now.
 func ExampleClient_RequeueAll() {
 	ctx := context.Background()
 	c, err := client.Open(redisURL)
@@ -1046,7 +1044,7 @@ func ExampleClient_DropDead() {
 	// 1 <nil>
 }
 
-// The mail server is being moved: nothing is sent meanwhile, by nobody.
+// The mail server is being moved: nobody sends anything meanwhile.
 func ExampleClient_Pause() {
 	ctx := context.Background()
 	c, err := client.Open(redisURL, client.WithPrefix("pause:"))
@@ -1141,7 +1139,7 @@ func ExampleClient_Stats() {
 	// mail ready: 1 reserved: 1 dead: 0
 }
 
-// IDs met in queues whose jobs are gone, and answers that did not arrive, are counted.
+// Entries whose jobs are gone, and replies that did not arrive, are counted.
 func ExampleClient_Counters() {
 	ctx := context.Background()
 	c, err := client.Open(redisURL)
@@ -1180,7 +1178,7 @@ func ExampleMaxAttempts() {
 	// delayer: retry "once": the attempts are used up: the job is a dead letter now
 }
 
-// The producer knows how long the work takes; a consumer who asks for no lease gets this one.
+// The producer knows how long the work takes; a consumer that asks for no lease gets this one.
 func ExampleTTR() {
 	ctx := context.Background()
 	c, err := client.Open(redisURL)
@@ -1201,8 +1199,8 @@ func ExampleTTR() {
 	// 2h0m0s <nil>
 }
 
-// A report each working day at seven in Berlin, however many servers run and whatever clocks do; the schedule is in force when the call
-// returns.
+// A report each working day at seven in Berlin, however many servers run and whatever the clock changes; the schedule is
+// in force when the call returns.
 func ExampleClient_Schedule() {
 	ctx := context.Background()
 	c, err := client.Open(redisURL)
@@ -1217,7 +1215,7 @@ func ExampleClient_Schedule() {
 		Zone:    "Europe/Berlin",
 		Topic:   "report",
 		Body:    `{"of":"yesterday"}`,
-		Overlap: client.OverlapSkip, // if yesterday's is still at it
+		Overlap: client.OverlapSkip, // if yesterday's is not done yet
 	})
 	if err != nil {
 		log.Fatal(err)
@@ -1235,7 +1233,8 @@ func ExampleClient_Schedule() {
 	// delayer: schedule "report": invalid cron: "0 7 * * mon-fry", day of the week, "fry" at character 13: want 0 to 7, or sun to sat
 }
 
-// A program has its schedules in its code, and sets them when it starts: what is no more in the list is deleted.
+// A program has its schedules in its code, and sets them when it starts: schedules that are no longer in the list are
+// deleted.
 func ExampleClient_SetSchedules() {
 	ctx := context.Background()
 	c, err := client.Open(redisURL)

@@ -12,7 +12,7 @@ import (
 	"github.com/mix-basic/delayer/internal/wait"
 )
 
-// What the tests know of the inside.
+// What tests know of the internals.
 const (
 	RetryWindow  = wait.RetryWindow
 	RoundTrips   = batch.RoundTrips
@@ -23,7 +23,7 @@ const (
 	PollAtOnce   = wait.PollAtOnce
 )
 
-// OpenThinned is OpenPool with a pool that is thinned out so often.
+// OpenThinned is OpenPool with a pool that is thinned that often.
 func OpenThinned(o PoolOptions, every time.Duration) *Client {
 	o.MaxIdle = cmp.Or(o.MaxActive, defaultMaxActive)
 	pool := NewPool(o)
@@ -33,17 +33,16 @@ func OpenThinned(o PoolOptions, every time.Duration) *Client {
 	return c
 }
 
-// Connections is how many connections the Client's own pool has.
+// Connections returns how many connections the Client's own pool has.
 func (c *Client) Connections() int { return c.own.(*redis.Pool).ActiveCount() }
 
-// Pushes is how many push calls are under way to Redis, and how many pushes
-// wait for the next.
+// Pushes returns how many push calls are in flight, and how many pushes wait for the next one.
 func (c *Client) Pushes() (underWay, gathered int) {
 	h := c.calls.pushes.ForTests(c.fleet.Stores[0])
 	return h.UnderWay, h.Waiting
 }
 
-// PushesToGroups is Pushes for those to groups.
+// PushesToGroups is Pushes for pushes to groups.
 func (c *Client) PushesToGroups() (underWay, gathered int) {
 	h := c.calls.grouped.ForTests(c.fleet.Stores[0])
 	return h.UnderWay, h.Waiting
@@ -65,14 +64,13 @@ func (c *Client) WarmUp(ctx context.Context) error {
 	return nil
 }
 
-// Through is the delivery in the hands of another Client.
+// Through hands the delivery to another Client.
 func Through(d *Delivery, c *Client) *Delivery {
 	d.client = c
 	return d
 }
 
-// Settlements is how many calls that settle jobs are under way to Redis, and how many
-// settlements wait for the next.
+// Settlements returns how many settling calls are in flight, and how many settlements wait for the next one.
 func (c *Client) Settlements() (underWay, gathered int) {
 	k := &c.calls
 	for _, hooks := range []func(*store.Store) batch.TestHooks{k.acks.ForTests, k.retries.ForTests, k.burials.ForTests, k.extensions.ForTests} {
@@ -82,42 +80,40 @@ func (c *Client) Settlements() (underWay, gathered int) {
 	return underWay, gathered
 }
 
-// Polls reports whether the Client polls, as it may not subscribe.
+// Polls reports whether the Client polls because it may not subscribe.
 func (c *Client) Polls() bool { return c.dispatcher.ForTests().Polls() }
 
-// Looks is how often the Client has looked at queues.
-func (c *Client) Looks() int { return c.dispatcher.ForTests().Checks() }
+// Checks returns how often the Client has checked its queues.
+func (c *Client) Checks() int { return c.dispatcher.ForTests().Checks() }
 
-// SubscribeAgain has the Client try again soon to subscribe.
+// SubscribeAgain makes the Client try to subscribe again soon.
 func (c *Client) SubscribeAgain() { c.dispatcher.ForTests().SubscribeAgain() }
 
-// Callers is how many callers there are for a job of the topic, and how many of
-// them have seen that there is none, and wait.
+// Callers returns how many callers want a job of the topic, and how many of them know that there is no job, and wait.
 func Callers(c *Client, topic string) (all, waiting int) {
 	s := c.dispatcher.ForTests().State(topic)
 	return s.Callers, s.Waiting
 }
 
-// Pops is how many pops of the topic are under way, and how many callers are not
-// claimed by one.
+// Pops returns how many polls of the topic are in flight, and how many callers they have not claimed.
 func (c *Client) Pops(topic string) (underWay, unclaimed int) {
 	s := c.dispatcher.ForTests().State(topic)
 	return s.Polls, s.Unclaimed
 }
 
-// Queues is how many topics' queues something is known of.
+// Queues returns how many topics the Client knows something about.
 func Queues(c *Client) int { return c.dispatcher.ForTests().Queues() }
 
-// Wakes is how often it was heard that the topic has jobs.
+// Wakes returns how often the Client heard of new jobs of the topic.
 func Wakes(c *Client, topic string) int { return c.dispatcher.ForTests().State(topic).Wakes }
 
-// Entered reports whether the Client is to be woken for the topic's jobs.
-func Entered(c *Client, topic string) bool { return c.dispatcher.ForTests().State(topic).Registered }
+// Registered reports whether Redis wakes the Client for the topic's jobs.
+func Registered(c *Client, topic string) bool { return c.dispatcher.ForTests().State(topic).Registered }
 
-// Leaving is how many callers would have left if no pop were under way for them.
+// Leaving returns how many callers only wait for the reply to a poll before they leave.
 func Leaving(c *Client, topic string) int { return c.dispatcher.ForTests().State(topic).Leaving }
 
-// Calm has it that the Client's looks have found nothing for long.
+// Calm pretends that the Client's checks have long found nothing.
 func (c *Client) Calm() { c.dispatcher.ForTests().Calm() }
 
 // IsElement reports whether a body may be added to a group.

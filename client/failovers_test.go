@@ -22,7 +22,7 @@ import (
 type failover struct {
 	name string
 	fail func(s *redistest.Sentinels)
-	back func(s *redistest.Sentinels) // what has it come back; nil: it was never away
+	back func(s *redistest.Sentinels) // brings it back; nil: it was never away
 }
 
 var failovers = []failover{
@@ -31,7 +31,7 @@ var failovers = []failover{
 	{"SENTINEL FAILOVER", func(s *redistest.Sentinels) { s.Sentinels[2].Do("SENTINEL", "FAILOVER", "m") }, nil},
 	{"SENTINEL FAILOVER, unheard", func(s *redistest.Sentinels) {
 		for _, sentinel := range s.Sentinels {
-			sentinel.Do("ACL", "SETUSER", "default", "resetchannels") // which ends subscriptions
+			sentinel.Do("ACL", "SETUSER", "default", "resetchannels") // ends subscriptions
 		}
 		time.Sleep(100 * time.Millisecond)
 		s.Sentinels[2].Do("SENTINEL", "FAILOVER", "m")
@@ -49,7 +49,7 @@ var failovers = []failover{
 	}, func(s *redistest.Sentinels) { s.Servers[0].Restart() }},
 }
 
-// care is what is done for the jobs.
+// care is how the jobs are protected.
 type care struct {
 	name        string
 	minReplicas int
@@ -91,13 +91,13 @@ type traffic struct {
 	t       *testing.T
 	client  *client.Client
 	options []client.PushOption
-	failing atomic.Int64 // Unix ns of the last call that has failed
+	failing atomic.Int64 // Unix ns of the last failed call
 
 	mu   sync.Mutex
 	jobs map[string]*fate
 }
 
-// fate is what became of a job.
+// fate is what happened to a job.
 type fate struct {
 	pushed, answered time.Time // the push
 	delay            time.Duration
@@ -105,7 +105,8 @@ type fate struct {
 	delivered        []time.Time
 }
 
-// delayOf is a short delay, or one that is over when the old master is left: what is due there earlier is not lost.
+// delayOf is a short delay, or one that ends after the old master was left: a job that falls due there earlier is not
+// lost.
 func delayOf(n int) time.Duration {
 	if n%2 == 0 {
 		return 200 * time.Millisecond
@@ -119,7 +120,7 @@ func startTraffic(t *testing.T, c care) *traffic {
 		s.Do("CONFIG", "SET", "min-replicas-to-write", c.minReplicas, "min-replicas-max-lag", 2)
 	}
 	for _, s := range l.Sentinels.Sentinels {
-		s.Do("SENTINEL", "SET", "m", "down-after-milliseconds", 2000) // a busy machine is no reason for a second failover
+		s.Do("SENTINEL", "SET", "m", "down-after-milliseconds", 2000) // a busy machine must not cause a second failover
 	}
 	o := client.PoolOptions{Sentinels: l.Addrs(), SentinelMaster: "m"}
 	l.client = client.OpenPool(o)
@@ -190,7 +191,7 @@ func (l *traffic) note(err error) {
 	}
 }
 
-// measure has the master fail, and says what that has cost.
+// measure makes the master fail, and returns what that has cost.
 func (l *traffic) measure(f failover) string {
 	named, promoted := make(chan time.Time, 1), make(chan time.Time, 2)
 	for _, s := range l.Servers[1:] {
@@ -218,9 +219,9 @@ func (l *traffic) measure(f failover) string {
 		stored := f.err == nil || errors.As(f.err, new(*client.ReplicasError))
 		switch {
 		case f.answered.IsZero() || time.Since(f.pushed) < 6*time.Second:
-			continue // under way, or not yet delivered
+			continue // in flight, or not yet delivered
 		case f.err != nil && len(f.delivered) > 0 || errors.As(f.err, new(*client.ReplicasError)):
-			unknown++ // an error, and stored
+			unknown++ // an error, but stored
 		case f.err != nil:
 			failedPushes++
 		case len(f.delivered) == 0 && f.pushed.Before(role):
@@ -248,7 +249,7 @@ func (l *traffic) measure(f failover) string {
 
 func ms(d time.Duration) string { return fmt.Sprintf("%d ms", d.Milliseconds()) }
 
-// watch asks a server each millisecond, until it is so, and returns when that was.
+// watch asks a server each millisecond until the condition holds, and returns when that was.
 func (l *traffic) watch(s *redistest.Server, is func(do func(string, ...any) any) bool) time.Time {
 	var conn redis.Conn
 	do := func(command string, args ...any) any {

@@ -10,8 +10,8 @@ import (
 	"github.com/mix-basic/delayer/client"
 )
 
-// BenchmarkGroup fills a group of bodies of 1 KiB, one push after the other, or in batches. Each call writes the whole
-// body anew: it reports for how long Redis worked, also for each of the last calls, a tenth, and what it wrote into its AOF.
+// BenchmarkGroup fills a group with bodies of 1 KiB, one push after the other, or in batches. Each call writes the whole
+// body again. It reports Redis's time per call, also for the last tenth of the calls, and the bytes written to its AOF.
 func BenchmarkGroup(b *testing.B) {
 	body := `"` + strings.Repeat("x", 1021) + `"`
 	for _, c := range [][2]int{{10, 1}, {100, 1}, {1000, 1}, {1000, 250}} {

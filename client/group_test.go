@@ -29,7 +29,7 @@ func (f *fixture) group(key, body string, o client.GroupOptions, opts ...client.
 
 var longGroup = client.GroupOptions{Longest: time.Hour}
 
-// Pushes of a topic and key are one job. It is ready when there are Max of them, and the next push begins another one.
+// Pushes of one topic and key are one job. It is ready when it has Max bodies, and the next push begins another group.
 func TestGroupMax(t *testing.T) {
 	for _, partitions := range []int{1, 5} {
 		f := startPartitions(t, partitions)
@@ -56,13 +56,13 @@ func TestGroupMax(t *testing.T) {
 	}
 }
 
-// A group is due when nothing was pushed to it for Quiet, and Longest after its first push at the latest.
+// A group is due when nothing was pushed to it for Quiet, and at the latest Longest after its first push.
 func TestGroupDue(t *testing.T) {
 	f := start(t)
 	for _, c := range []struct {
 		options         client.GroupOptions
 		due             time.Duration // after the first push
-		isMoved, isFull bool          // by the second one
+		isMoved, isFull bool          // by the second push
 	}{
 		{options: client.GroupOptions{Longest: time.Hour}, due: time.Hour},
 		{options: client.GroupOptions{Quiet: time.Hour}, due: time.Hour, isMoved: true},
@@ -91,7 +91,7 @@ func TestGroupDue(t *testing.T) {
 	}
 }
 
-// What is not waiting any more, or is another job, gets no further push; the next one begins another group.
+// A group that no longer waits, or has become another job, gets no further push; the next push begins another group.
 func TestGroupThatIsOver(t *testing.T) {
 	f := start(t, undivided)
 	for name, end := range map[string]func(id string){
@@ -144,7 +144,7 @@ func TestGroupThatIsOver(t *testing.T) {
 	}
 }
 
-// A body has 1 MiB at most. A group without room for the next one is ready.
+// A body has 1 MiB at most. A group without room for the next body is ready.
 func TestGroupSize(t *testing.T) {
 	f := start(t)
 	body := `"` + strings.Repeat("x", 300<<10) + `"`
@@ -183,7 +183,7 @@ func TestGroupSize(t *testing.T) {
 	expectText(t, "a body that is too long", err, "invalid body: 1048575 bytes do not fit into a group, which has 1048576 at most")
 }
 
-// What the latest push says counts for the job.
+// The options of the latest push apply to the job.
 func TestGroupTerms(t *testing.T) {
 	f := start(t)
 	id, _ := f.group("k", "1", client.GroupOptions{Max: 2, Longest: time.Hour}, client.MaxAttempts(3), client.TTR(time.Minute), client.ReadyMaxLifetime(time.Hour))
@@ -204,7 +204,7 @@ func TestGroupTerms(t *testing.T) {
 	f.Expect(state{Ready: queues{"t": {id}}, Buckets: buckets{id: "t [1,2,3,4]"}})
 }
 
-// A batch may have pushes to groups among others, and any number to one.
+// A batch may mix pushes to groups with others, and have any number to one group.
 func TestGroupBatch(t *testing.T) {
 	for _, partitions := range []int{1, 5} {
 		f := startPartitions(t, partitions)
@@ -242,7 +242,7 @@ func TestGroupBatch(t *testing.T) {
 	}
 }
 
-// An ID of Once counts once per group, so a batch may have it for several groups; two of one group are wrong.
+// An ID with Once counts once per group, so a batch may have it for several groups; twice for one group is invalid.
 func TestBatchOfOneIDInGroups(t *testing.T) {
 	f := start(t)
 	in := func(key string) client.Delayed {
@@ -270,7 +270,7 @@ func (f *fixture) largeGroups(n int) (body string) {
 	return body
 }
 
-// A batch to large groups goes to Redis in calls that each write about 1 MiB, and has its order.
+// A batch to large groups goes to Redis in calls that each write about 1 MiB, and keeps its order.
 func TestBatchToLargeGroups(t *testing.T) {
 	f := start(t, alone)
 	const keys, each = 20, 15 // more than go to Redis together
@@ -298,7 +298,7 @@ func TestBatchToLargeGroups(t *testing.T) {
 	}
 }
 
-// Pushes to large groups that come while others are under way go together, but not too many of them.
+// Pushes to large groups that come while others are in flight share batches, but not too many of them.
 func TestPushesToLargeGroupsShareRoundTrips(t *testing.T) {
 	f := start(t, alone, undivided)
 	const keys = 20
@@ -335,7 +335,7 @@ func TestPushesToLargeGroupsShareRoundTrips(t *testing.T) {
 	}
 }
 
-// One that can't be pushed keeps those back that go to Redis with it, and no others, be there one chunk or more.
+// A push that fails also stops those in the same chunk, and no others, with one chunk or more.
 func TestBatchToManyGroupsIsAllOrNothing(t *testing.T) {
 	f := start(t, undivided)
 	const keys, together = 150, 64
@@ -351,7 +351,7 @@ func TestBatchToManyGroupsIsAllOrNothing(t *testing.T) {
 		groups := 0
 		for i, r := range results {
 			chunk := i / together
-			if i > broken { // which costs nothing
+			if i > broken { // these cost nothing
 				chunk = (i - 1) / together
 			}
 			switch isIts := chunk == broken/together; {
@@ -369,7 +369,7 @@ func TestBatchToManyGroupsIsAllOrNothing(t *testing.T) {
 	}
 }
 
-// A connection that breaks between two calls of a batch: what the first one has pushed is told.
+// If a connection breaks between two calls of a batch, the result says what the first one has pushed.
 func TestCutOfABatchToManyGroups(t *testing.T) {
 	f := start(t, undivided, onePool)
 	cutter := redistest.StartCutter(t, f.Addr)
@@ -381,7 +381,7 @@ func TestCutOfABatchToManyGroups(t *testing.T) {
 	}
 	for _, answered := range []bool{false, true} {
 		f.Flush()
-		check(t, errOf(c.PushBatch(t.Context(), batch))) // there is a connection, and the script is known
+		check(t, errOf(c.PushBatch(t.Context(), batch))) // opens a connection, and loads the script
 		f.Flush()
 		cutter.Arm(2, answered)
 		results, err := c.PushBatch(t.Context(), batch)
@@ -400,7 +400,7 @@ func TestCutOfABatchToManyGroups(t *testing.T) {
 	}
 }
 
-// The topic and the key may be any bytes; two of them that look alike are two groups, all of whose jobs are in one partition.
+// Topic and key may be any bytes. Two that look alike are two groups, and all jobs of a group are in one partition.
 func TestGroupNames(t *testing.T) {
 	f := startPartitions(t, 5)
 	f.Client = f.open(client.WithPartitions(5))
@@ -434,8 +434,8 @@ func TestGroupNames(t *testing.T) {
 	f.Expect(state{})
 }
 
-// Many push to few groups at the same time, though their connections are cut, and others take what is ready: each push that is made
-// again until it has an answer, with Once, is delivered once, and those of one pusher in their order.
+// Many producers push to few groups at the same time while their connections are cut and others take what is ready: each
+// push with Once that is repeated until it has a reply is delivered once, and those of one producer in their order.
 func TestGroupRace(t *testing.T) {
 	t.Parallel()
 	f := start(t, alone)
@@ -491,7 +491,7 @@ func TestGroupRace(t *testing.T) {
 	until(t, "nothing is left", func() bool { s := f.State(); return len(s.Buckets)+len(s.Pool)+len(s.Ready) == 0 })
 }
 
-// What can't be pushed changes nothing: at maxmemory, and where what is kept of the group is broken.
+// A push that fails changes nothing: at maxmemory, and if a key of the group is broken.
 func TestGroupRefused(t *testing.T) {
 	f := start(t, undivided, alone)
 	push := func(key string) error {
@@ -507,7 +507,7 @@ func TestGroupRefused(t *testing.T) {
 		f.Do("CONFIG", "SET", "maxmemory", 0)
 	})
 	check(t, push("k"))
-	// A broken group keeps none of the others.
+	// A broken group does not affect others.
 	batch := []client.Delayed{{Message: client.Message{Topic: "t", Body: "1"}}, {Message: client.Message{Topic: "t", Body: "1"}}}
 	for i, key := range []string{"broken", "whole"} {
 		batch[i].Options = []client.PushOption{client.Group(key, longGroup)}
@@ -516,7 +516,7 @@ func TestGroupRefused(t *testing.T) {
 	if err == nil || !strings.Contains(fmt.Sprint(results[0].Err), "WRONGTYPE") || !errors.Is(results[1].Err, client.ErrOtherFailed) {
 		t.Errorf("got %v, %v", results, err)
 	}
-	// A queue that is broken does not refuse the push that fills the group. The server will name it.
+	// A broken queue does not refuse the push that fills the group. The server will report it.
 	f.Flush()
 	f.Do("SET", "delayer:ready_queue:t", "x")
 	id, _ := f.group("k", "1", client.GroupOptions{Max: 1, Longest: time.Hour})
@@ -525,7 +525,7 @@ func TestGroupRefused(t *testing.T) {
 	}
 }
 
-// A group that waits in a partition of before gets further pushes where it belongs now.
+// A group that waits in an old partition gets further pushes where it belongs now.
 func TestGroupGrows(t *testing.T) {
 	t.Parallel()
 	for _, migrates := range []bool{false, true} {
@@ -578,8 +578,8 @@ func TestGroupGrows(t *testing.T) {
 	}
 }
 
-// A group that is reserved in a partition of before stays there, whatever is said of its tag or its ID, and takes no more: the next push begins
-// another one where it belongs.
+// A group that is reserved in an old partition stays there, whatever is pushed with its tag or its ID, and takes no
+// more: the next push begins another group where it belongs.
 func TestReservedGroupStaysWhileGrowing(t *testing.T) {
 	t.Parallel()
 	for name, meet := range map[string]func(c *client.Client, group string) error{
@@ -619,7 +619,7 @@ func TestReservedGroupStaysWhileGrowing(t *testing.T) {
 	}
 }
 
-// FuzzGroup checks that whatever bodies are taken, the group's is the array of them.
+// FuzzGroup checks that a group's body is the array of the bodies pushed to it, whatever these are.
 func FuzzGroup(f *testing.F) {
 	for _, body := range []string{"", "1", "1,2", "1],[2", "]", "[", `"\ud800"`, "\"\xff\"", " {} ", "nul", "null", "\"\x00\"", "1e999", strings.Repeat("[", 9999) + strings.Repeat("]", 9999), strings.Repeat("[", 10000) + strings.Repeat("]", 10000)} {
 		f.Add(body)

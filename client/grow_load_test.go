@@ -22,24 +22,24 @@ import (
 	"github.com/mix-basic/delayer/server"
 )
 
-// growing is a Redis whose number of partitions changes under load: jobs that wait all the while, and others that are pushed
-// and delivered.
+// growing is a Redis whose number of partitions changes under load, with jobs that wait all the time and others that are
+// pushed and delivered.
 type growing struct {
 	*fixture
 	waiting map[string]float64 // when they are due
 
 	mu       sync.Mutex
 	pushed   map[string]time.Time // and when they are due at the earliest
-	got      map[string]int       // how often, less the retries
-	unsure   map[string]bool      // the answer to a push, a retry or an ack of it was lost
+	got      map[string]int       // how often, without the retries
+	unsure   map[string]bool      // the reply to a push, retry or ack of the job was lost
 	failures map[string]int
 	early    int
 	late     []time.Duration
 }
 
-// While the number of partitions grows from 1 to 16, and shrinks to 4, with programs of the old and the new configuration
-// side by side and migrations that are killed, cut off or paused at any command, no job is lost, none is
-// delivered twice, and none early. GROW_LOAD is how many jobs wait.
+// While the number of partitions grows from 1 to 16 and shrinks to 4, with programs of the old and the new configuration
+// side by side and migrations that are killed, cut off or paused at any command, no job is lost, delivered twice or
+// early. GROW_LOAD is how many jobs wait.
 func TestGrowingUnderLoad(t *testing.T) {
 	t.Parallel()
 	jobs, _ := strconv.Atoi(os.Getenv("GROW_LOAD"))
@@ -83,7 +83,7 @@ func (g *growing) fill(n int) {
 	check(g.TB, errOf(g.PushBatch(g.TB.Context(), batch)))
 }
 
-// expectWaiting checks that each of these is in one partition of so many, once, and as it was.
+// expectWaiting checks that each of these jobs is in one of that many partitions, once, and unchanged.
 func (g *growing) expectWaiting(partitions int) {
 	g.TB.Helper()
 	found := map[string]int{}
@@ -163,8 +163,8 @@ func (g *growing) grow(l fleet.Layout) {
 	g.expectWaiting(l.Partitions)
 }
 
-// migrateKilled begins migrations each of which is ended at some command, by the end of its context, or of its connection,
-// or by nothing coming from it for a while, in which others go on.
+// migrateKilled begins migrations that each end at some command, by the end of the context or the connection or by a
+// pause, during which others go on.
 func (g *growing) migrateKilled(l fleet.Layout) (kills int) {
 	var paused sync.WaitGroup
 	defer paused.Wait()
@@ -252,7 +252,7 @@ func (g *growing) pushOne(c *client.Client, id string) {
 	g.note("push", id, err)
 }
 
-// note enters a failure. It is called with the lock.
+// note records a failure. The caller holds the lock.
 func (g *growing) note(what, id string, err error) {
 	switch {
 	case err == nil:
@@ -263,7 +263,7 @@ func (g *growing) note(what, id string, err error) {
 	}
 }
 
-// delivered enters that the job came. The push that it is from may not have been answered yet.
+// delivered records that the job came. Its push may not have been answered yet.
 func (g *growing) delivered(id string, at time.Time, first bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -290,7 +290,7 @@ func (g *growing) popOne(ctx context.Context, c *client.Client) {
 	}
 }
 
-// reserveOne acknowledges most jobs soon, and some late, or has them tried again.
+// reserveOne acknowledges most jobs soon, some late, and retries others.
 func (g *growing) reserveOne(ctx context.Context, c *client.Client) {
 	d, err := c.Reserve(ctx, time.Second, time.Minute, "t")
 	if err != nil {

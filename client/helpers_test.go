@@ -28,7 +28,7 @@ type fixture struct {
 	*redistest.Server
 }
 
-// What tests need of their Redis; see redistest.Open.
+// The test's Redis; see redistest.Open.
 var (
 	alone     redistest.Need = redistest.Alone
 	undivided redistest.Need = redistest.Undivided
@@ -59,14 +59,14 @@ func (f *fixture) open(opts ...client.Option) *client.Client {
 	return f.openPool(client.PoolOptions{}, opts...)
 }
 
-// openPool makes one with these options of its pool.
+// openPool makes another Client with these pool options.
 func (f *fixture) openPool(o client.PoolOptions, opts ...client.Option) *client.Client {
 	c := client.OpenPool(f.reach(o), append([]client.Option{client.WithPrefix(f.Prefix)}, opts...)...)
 	f.TB.Cleanup(func() { c.Close() })
 	return c
 }
 
-// reach adds to the options of a pool where Redis is.
+// reach adds the address of the Redis to pool options.
 func (f *fixture) reach(o client.PoolOptions) client.PoolOptions {
 	o.Addr, o.Partitions = cmp.Or(o.Addr, f.Addr), cmp.Or(o.Partitions, f.Partitions)
 	if f.Clustered {
@@ -75,13 +75,14 @@ func (f *fixture) reach(o client.PoolOptions) client.PoolOptions {
 	return o
 }
 
-// connect is client.Connect of options that may be for a Client with partitions.
+// connect is client.Connect for options that may be those of a Client with partitions.
 func connect(o client.PoolOptions) client.Redis {
 	o.Partitions, o.PreviousPartitions = 0, 0
 	return client.Connect(o)
 }
 
-// behind has all who come to the Redis from now on pass through a proxy, of that address. The fixture's own Client is there already.
+// behind makes all later connections to the Redis pass through a proxy at that address. The fixture's own Client stays
+// connected.
 func (f *fixture) behind(proxy string) {
 	f.TB.Helper()
 	if f.Clustered {
@@ -99,7 +100,7 @@ func (f *fixture) connect(pool client.Redis) redis.Conn {
 	return conn
 }
 
-// Pool is that of a Fixture, or one of a cluster.
+// Pool returns the Fixture's pool, or one of a cluster.
 func (f *fixture) Pool() client.Redis {
 	if !f.Clustered {
 		return f.Fixture.Pool()
@@ -114,12 +115,12 @@ func (f *fixture) newPool(o client.PoolOptions) client.Redis {
 	return pool
 }
 
-// options are what a Client needs for the test's jobs.
+// options are the Client options that the test's jobs need.
 func (f *fixture) options() []client.Option {
 	return []client.Option{client.WithPrefix(f.Prefix), client.WithPartitions(f.Partitions)}
 }
 
-// as makes one whose user has these rights and no other.
+// as makes a Client whose user has only these permissions.
 func (f *fixture) as(user, rights string, opts ...client.Option) *client.Client {
 	f.TB.Helper()
 	if f.Clustered {
@@ -129,7 +130,7 @@ func (f *fixture) as(user, rights string, opts ...client.Option) *client.Client 
 	return f.openPool(client.PoolOptions{Username: user, Password: "p"}, opts...)
 }
 
-// on makes one on the pool.
+// on makes a Client on the pool.
 func (f *fixture) on(pool client.Redis) *client.Client {
 	c := client.New(pool, f.options()...)
 	f.TB.Cleanup(func() { c.Close() })
@@ -142,23 +143,23 @@ func (f *fixture) serve() (stop func()) {
 	return redistest.Background(f.TB, server.New(f.Pool(), f.serverOptions(20*time.Millisecond)).Run)
 }
 
-// serverOptions are those of a server for the test's jobs.
+// serverOptions are the server options that the test's jobs need.
 func (f *fixture) serverOptions(interval time.Duration) server.Options {
 	return server.Options{Interval: interval, Prefix: f.Prefix, Partitions: f.Partitions}
 }
 
-// connections is how many Redis has, the test's own included. (Client has a method of that name, too.)
+// connections returns how many connections Redis has, including the test's own. (Client has a method of that name, too.)
 func (f *fixture) connections() int { f.TB.Helper(); return f.Fixture.Connections() }
 
-// seed replaces all that is in Redis. Each is the words of one command, where
-// in+3600 stands for the Unix time in an hour by Redis's clock.
+// seed replaces everything in Redis. Each text is the words of one command, where in+3600 stands for the Unix time in an
+// hour by Redis's clock.
 func (f *fixture) seed(commands ...string) {
 	f.TB.Helper()
 	f.Flush()
 	f.seedMore(commands...)
 }
 
-// seedMore leaves what is there.
+// seedMore is seed without deleting anything.
 func (f *fixture) seedMore(commands ...string) {
 	f.TB.Helper()
 	for _, command := range commands {
@@ -177,7 +178,7 @@ func (f *fixture) seedMore(commands ...string) {
 	}
 }
 
-// place puts the key of such a command where its job is: the one that the bucket is of, or the last word.
+// place puts the key of such a command into the partition of its job: the one of the bucket, or else the last word.
 func (f *fixture) place(args []any) {
 	key := args[0].(string)
 	name, ours := strings.CutPrefix(key, "delayer:")
@@ -223,7 +224,7 @@ type (
 	buckets = map[string]string
 )
 
-// keyOf is a key of what keeps that job.
+// keyOf is a key in the partition of that job.
 func (f *fixture) keyOf(id, name string) string {
 	if f.Partitions > 1 {
 		return fmt.Sprintf("%s{%d}:%s", f.Prefix, store.PartitionOf(id, f.Partitions), name)
@@ -231,7 +232,7 @@ func (f *fixture) keyOf(id, name string) string {
 	return f.Prefix + name
 }
 
-// bucketOf is that of its bucket.
+// bucketOf is the key of the job's bucket.
 func (f *fixture) bucketOf(id string) string { return f.keyOf(id, "job_bucket:"+id) }
 
 // expires is when a job's bucket expires, in Unix seconds.
@@ -259,17 +260,16 @@ func (f *fixture) wake(topic string) {
 	f.TB.Error("nobody waits for", topic)
 }
 
-// waits waits until the Client has so many callers that wait for the topic, and
-// is woken for its jobs.
+// waits waits until the Client has that many callers waiting for the topic, and is registered for its jobs.
 func (f *fixture) waits(c *client.Client, topic string, callers int) {
 	f.TB.Helper()
 	until(f.TB, fmt.Sprint(callers, " callers wait for ", topic), func() bool {
 		_, waiting := client.Callers(c, topic)
-		return waiting == callers && client.Entered(c, topic)
+		return waiting == callers && client.Registered(c, topic)
 	})
 }
 
-// bears waits until a caller waits for the topic though Redis takes no writes, or not ours.
+// bears waits until a caller waits for the topic although Redis takes no writes, or not ours.
 func (f *fixture) bears(c *client.Client, topic string) {
 	f.TB.Helper()
 	until(f.TB, "a caller bears it", func() bool { _, waiting := client.Callers(c, topic); return waiting == 1 })
@@ -278,13 +278,13 @@ func (f *fixture) bears(c *client.Client, topic string) {
 // check fails the test on an error.
 var check = redistest.Check
 
-// hangBound is for what must happen, however slow the machine.
+// hangBound bounds what must happen, however slow the machine.
 const hangBound = redistest.HangBound
 
 // until waits for something to become true.
 var until = redistest.Until
 
-// arrival waits for what comes out of the channel.
+// arrival waits for a value from the channel.
 func arrival[T any](t testing.TB, from <-chan T) T { t.Helper(); return redistest.Receive(t, from) }
 
 // later makes the call in the background.
@@ -294,7 +294,7 @@ func later[T any](call func() T) <-chan T {
 	return results
 }
 
-// result of a call in the background that takes a job. d is that of one who reserves.
+// result is the result of a background call that takes a job. d is set if it reserves.
 type result struct {
 	m    client.Message
 	d    *client.Delivery
@@ -309,17 +309,17 @@ func timed(call func() (client.Message, error)) result {
 	return result{m: m, err: err, took: time.Since(began)}
 }
 
-// background runs the call, whose result comes out of the channel.
+// background runs the call, and sends its result to the channel.
 func background(call func() (client.Message, error)) <-chan result {
 	return later(func() result { return timed(call) })
 }
 
-// failing is background of a call that takes no job.
+// failing is background for a call that takes no job.
 func failing(call func() error) <-chan result {
 	return background(func() (client.Message, error) { return client.Message{}, call() })
 }
 
-// many makes n calls in the background, whose results come out of the one channel.
+// many makes n calls in the background, which send their results to one channel.
 func many(n int, call func(n int) (client.Message, error)) <-chan result {
 	results := make(chan result, n)
 	for i := range n {
@@ -345,7 +345,7 @@ func expectOnce(t testing.TB, results <-chan result, n int) []string {
 // taker is a way to take a job.
 type taker func(ctx context.Context, c *client.Client, timeout time.Duration, topics ...string) (client.Message, error)
 
-// waiters are all that wait for a job.
+// waiters are all ways to wait for a job.
 var waiters = map[string]taker{
 	"BPop": func(ctx context.Context, c *client.Client, timeout time.Duration, topics ...string) (client.Message, error) {
 		return c.BPop(ctx, timeout, topics[0], topics[1:]...)
@@ -392,7 +392,7 @@ func reserve(ctx context.Context, c *client.Client, lease time.Duration, topics 
 	})
 }
 
-// waiting waits until the call that begins now waits for the topics, and the Client is woken for their jobs.
+// waiting waits until the call that begins now waits for the topics, and the Client is registered for their jobs.
 func (f *fixture) waiting(c *client.Client, call func() <-chan result, topics ...string) <-chan result {
 	f.TB.Helper()
 	_, before := client.Callers(c, topics[0])
@@ -409,7 +409,7 @@ func (f *fixture) waiter(ctx context.Context, c *client.Client, topics ...string
 	return f.waiting(c, func() <-chan result { return bpop(ctx, c, 0, topics...) }, topics...)
 }
 
-// reserver is a Reserve that does.
+// reserver is a Reserve that waits in the same way.
 func (f *fixture) reserver(ctx context.Context, c *client.Client, lease time.Duration, topics ...string) <-chan result {
 	f.TB.Helper()
 	return f.waiting(c, func() <-chan result { return reserve(ctx, c, lease, topics...) }, topics...)
@@ -421,7 +421,7 @@ func (f *fixture) called(c *client.Client, topic string) {
 	until(f.TB, "a caller is there", func() bool { all, _ := client.Callers(c, topic); return all == 1 })
 }
 
-// reserveBy reserves the topic's next job, which is to be this one.
+// reserveBy reserves the topic's next job, which must be this one.
 func (f *fixture) reserveBy(c *client.Client, topic, id string, lease time.Duration) *client.Delivery {
 	f.TB.Helper()
 	return expectJob(f.TB, reserve(f.TB.Context(), c, lease, topic), id)
@@ -448,13 +448,13 @@ func (f *fixture) put(m client.Message, delay time.Duration, opts ...client.Push
 	check(f.TB, err)
 }
 
-// pushSilently makes a job ready as an old server does, which tells nobody.
+// pushSilently makes a job ready as an old server does, without waking anybody.
 func (f *fixture) pushSilently(id, topic string) {
 	f.TB.Helper()
 	f.seedMore(ready(id, topic)...)
 }
 
-// dial is a connection of its own, closed when the test ends.
+// dial opens a connection of its own, closed when the test ends.
 func (f *fixture) dial() redis.Conn {
 	f.TB.Helper()
 	conn, err := redis.Dial("tcp", f.Addr)
@@ -463,7 +463,7 @@ func (f *fixture) dial() redis.Conn {
 	return conn
 }
 
-// fetchTopics are these on the same terms.
+// fetchTopics are these topics with the same options.
 func fetchTopics(names ...string) []client.FetchTopic {
 	topics := make([]client.FetchTopic, len(names))
 	for i, name := range names {
@@ -482,7 +482,7 @@ func expectJob(t testing.TB, results <-chan result, id string) *client.Delivery 
 	return r.d
 }
 
-// expectError checks that the call in the background fails so.
+// expectError checks that the background call fails with this error.
 func expectError(t testing.TB, results <-chan result, want error) {
 	t.Helper()
 	if r := arrival(t, results); !errors.Is(r.err, want) {
@@ -498,7 +498,7 @@ func expectErr(t testing.TB, call string, err, want error) {
 	}
 }
 
-// errOf is the error of a call that returns something else, too.
+// errOf is the error of a call that also returns something else.
 func errOf(_ any, err error) error { return err }
 
 // expectText checks that there is an error that holds all the parts.

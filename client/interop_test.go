@@ -15,7 +15,7 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// oldClient sends what the original clients send, command by command.
+// oldClient sends what the original's clients send, command by command.
 type oldClient struct {
 	t    testing.TB
 	conn redis.Conn
@@ -49,7 +49,7 @@ func (o *oldClient) multi(commands ...[]any) []any {
 	return replies
 }
 
-// push has whole seconds, added to the client's own clock.
+// push uses whole seconds, added to the client's own clock.
 func (o *oldClient) push(m client.Message, delay, readyMaxLifetime int) bool {
 	o.t.Helper()
 	replies := o.multi(
@@ -123,7 +123,7 @@ func message(id string) client.Message {
 	return client.Message{ID: id, Topic: "t", Body: `{"orderID":"2018101712578956648885474","action":"close"}`}
 }
 
-// Every method of an old client with our server.
+// Every method of an old client works with our server.
 func TestOldClientOurServer(t *testing.T) {
 	f := start(t, oldLayout)
 	old := f.oldClient()
@@ -151,7 +151,7 @@ func TestOldClientOurServer(t *testing.T) {
 	}
 	f.Expect(state{})
 
-	// What an old remove makes of a ready job, our consumer takes as none.
+	// Our consumer takes what an old remove leaves of a ready job as no job.
 	old.push(message("d"), 0, 604800)
 	old.push(message("e"), 0, 604800)
 	until(t, "both are ready", func() bool { return len(f.State().Ready["t"]) == 2 })
@@ -167,7 +167,7 @@ func TestOldClientOurServer(t *testing.T) {
 	f.Expect(state{})
 }
 
-// Our client's jobs in the hands of the original server and consumers.
+// The original's server and consumers handle our client's jobs.
 func TestOurClientOldServer(t *testing.T) {
 	f := start(t, alone, oldLayout)
 	old, ctx := f.oldClient(), t.Context()
@@ -194,7 +194,7 @@ func TestOurClientOldServer(t *testing.T) {
 
 	old.oldServer(base - 1)
 	f.Expect(scores)
-	old.oldServer(base) // not the one that falls due within the second
+	old.oldServer(base) // not the job that falls due within the second
 	if m, err := old.pop("t"); err != nil || m != message("whole") {
 		t.Errorf("old pop = %v, %v", m, err)
 	}
@@ -210,7 +210,7 @@ func TestOurClientOldServer(t *testing.T) {
 		t.Errorf("old bPop = %v, %v", m, err)
 	}
 
-	// Ready at once, for an old consumer that waits; removed before an old one that asks.
+	// Ready at once, for an old consumer that waits; removed before an old consumer polls.
 	popped := background(func() (client.Message, error) { return old.bPop("t", 20) })
 	until(t, "bPop waits", func() bool { return f.InfoNumber("clients", "blocked_clients") == 1 })
 	if _, err := f.Push(ctx, message("at once"), 0); err != nil {
@@ -229,7 +229,8 @@ func TestOurClientOldServer(t *testing.T) {
 	f.Expect(state{})
 }
 
-// An old consumer that pops a job deletes its follower: it knows nothing of it, and the follower stands in the job's bucket.
+// An old consumer that pops a job deletes its follower: it does not know followers, and the follower is stored in the
+// job's bucket.
 func TestOldConsumerDeletesFollower(t *testing.T) {
 	t.Parallel()
 	f := start(t, oldLayout)
@@ -245,7 +246,7 @@ func TestOldConsumerDeletesFollower(t *testing.T) {
 	f.Expect(state{})
 }
 
-// Old and new producers and consumers on one topic, with either server: each job comes once.
+// Old and new producers and consumers share a topic, with either server: each job comes once.
 func TestOldAndNewOnOneTopic(t *testing.T) {
 	const jobs, each = 1200, 2
 	for _, serverKind := range []string{"our server", "old server"} {
@@ -291,7 +292,7 @@ func TestOldAndNewOnOneTopic(t *testing.T) {
 	}
 }
 
-// notNil turns an old client's "nothing" into ours.
+// notNil turns an old client's nil into our error.
 func notNil(m client.Message, err error) (client.Message, error) {
 	if err == redis.ErrNil {
 		err = client.ErrEmpty

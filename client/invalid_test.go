@@ -13,7 +13,7 @@ import (
 	"github.com/mix-basic/delayer/client"
 )
 
-// What is wrong is said with the field's name, and nothing is sent, nor Redis asked for a connection.
+// Errors name the invalid field; nothing is sent, and no connection is taken.
 func TestInvalid(t *testing.T) {
 	c := client.New(&redis.Pool{DialContext: func(context.Context) (redis.Conn, error) {
 		t.Error("Redis was asked")
@@ -180,7 +180,7 @@ func TestContextThatIsNilOrDone(t *testing.T) {
 	check(t, d.Ack(t.Context()))
 }
 
-// allCalls are calls and what can be done with the delivery, or with several.
+// allCalls are all calls of a Client and on its deliveries.
 func allCalls(c *client.Client, ctx context.Context, d *client.Delivery) map[string]func() error {
 	all := calls(c, ctx)
 	for name, settle := range verbs {
@@ -194,7 +194,7 @@ func allCalls(c *client.Client, ctx context.Context, d *client.Delivery) map[str
 	return all
 }
 
-// calls are what else a Client can be asked, with valid arguments.
+// calls are all other calls of a Client, with valid arguments.
 func calls(c *client.Client, ctx context.Context) map[string]func() error {
 	m := client.Message{ID: "a", Topic: "t", Body: "b"}
 	return map[string]func() error{

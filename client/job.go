@@ -13,7 +13,7 @@ type State string
 
 // The states of a job.
 const (
-	Waiting  State = "waiting"  // for its due time, be it a retry's
+	Waiting  State = "waiting"  // for its due time, also for a retry
 	Ready    State = "ready"    // for a consumer
 	Reserved State = "reserved" // by a consumer
 	Dead     State = "dead"     // a dead letter
@@ -60,7 +60,7 @@ func (c *Client) Get(ctx context.Context, id string) (job Job, err error) {
 }
 
 // Remove deletes a waiting, ready or reserved job, or else the dead letter with that ID. True means that there was
-// one and that nobody will get it any more; false that there is none. A consumer that has reserved it loses the
+// one and that nobody will get it any more; false that there was no such job. A consumer that has reserved it loses the
 // lease: its Ack fails, and the job does not come back. Only an old client, which pops in three commands, may have
 // read it just before. ctx is as in Push.
 func (c *Client) Remove(ctx context.Context, id string) (removed bool, err error) {

@@ -9,7 +9,7 @@ import (
 	"github.com/mix-basic/delayer/client"
 )
 
-// Get tells what is known of a job, in each of its states.
+// Get returns what is known about a job, in each of its states.
 func TestGet(t *testing.T) {
 	f := start(t)
 	message := client.Message{ID: "a", Topic: "t", Body: "old"}
@@ -46,7 +46,7 @@ func TestGet(t *testing.T) {
 	}
 }
 
-// What Reschedule is given counts from now; for how long the job is kept once it is ready stays as it was.
+// Reschedule's delay counts from now; the job's lifetime after it becomes ready stays the same.
 func TestReschedule(t *testing.T) {
 	f := start(t)
 	for _, delay := range []time.Duration{0, time.Second, 3000 * time.Second, client.MaxDelay} {
@@ -78,7 +78,7 @@ func TestErrorsNameOperationAndJob(t *testing.T) {
 	}
 }
 
-// Get tells for how long the producer wants the job reserved, in each of its states.
+// Get returns how long the producer wants the job reserved, in each of its states.
 func TestGetTellsTTR(t *testing.T) {
 	f := start(t)
 	expect := func(state client.State, ttr time.Duration) {
@@ -90,7 +90,7 @@ func TestGetTellsTTR(t *testing.T) {
 	}
 	f.put(message("a"), time.Hour, client.MaxAttempts(2))
 	expect(client.Waiting, 0)
-	f.put(message("a"), time.Hour, client.TTR(1500*time.Microsecond)) // it is kept in whole ms, rounded up
+	f.put(message("a"), time.Hour, client.TTR(1500*time.Microsecond)) // stored in whole ms, rounded up
 	expect(client.Waiting, 2*time.Millisecond)
 	f.push("a", "t", client.TTR(client.MaxLease))
 	expect(client.Ready, client.MaxLease)

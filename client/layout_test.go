@@ -16,8 +16,8 @@ import (
 	"github.com/mix-basic/delayer/server"
 )
 
-// withoutNode is a cluster of which the node has gone for good that has partition 0. away are the partitions that went with it, here the
-// others. The layout is kept, unless undecided is set.
+// withoutNode is a cluster whose node with partition 0 is gone for good. away are the partitions that are gone with it,
+// here the others. The layout is stored, unless undecided is set.
 func withoutNode(t *testing.T, undecided bool) (cluster *redistest.Cluster, away, here []int) {
 	t.Helper()
 	cluster = redistest.StartCluster(t, "--cluster-require-full-coverage", "no")
@@ -43,8 +43,8 @@ func withoutNode(t *testing.T, undecided bool) (cluster *redistest.Cluster, away
 	return cluster, away, here
 }
 
-// While the node of partition 0 is away, whatever starts works with the partitions that are not: a Client pushes and takes, a worker
-// works, a server delivers, and an operator sees which partitions are away.
+// While the node of partition 0 is away, programs that start work with the other partitions: a Client pushes and takes,
+// a worker works, a server delivers, and an operator sees which partitions are away.
 func TestStartWithoutPartition0(t *testing.T) {
 	t.Parallel()
 	cluster, away, here := withoutNode(t, false)
@@ -84,7 +84,7 @@ func TestStartWithoutPartition0(t *testing.T) {
 	}
 }
 
-// Pushes that are the first ones of a Client, all at once, fail where their partitions' node is away, and only there.
+// The first pushes of a Client, all at once, fail only where their partition's node is away.
 func TestFirstPushesWithoutANode(t *testing.T) {
 	t.Parallel()
 	cluster, away, _ := withoutNode(t, false)
@@ -107,8 +107,8 @@ func TestFirstPushesWithoutANode(t *testing.T) {
 	}
 }
 
-// Without partition 0 nobody decides on a layout: not on the first one, nor on another one. Copies refuse nobody for good, as partition 0
-// has the last word.
+// Without partition 0 no layout is decided: neither the first one nor another one. Copies refuse nobody for good,
+// because partition 0 has the last word.
 func TestNoDecisionWithoutPartition0(t *testing.T) {
 	t.Parallel()
 	for name, undecided := range map[string]bool{"a first layout": true, "another layout": false} {

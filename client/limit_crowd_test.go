@@ -22,22 +22,23 @@ var crowdJobs = flag.Int("limit.jobs", 4500, "how many jobs TestCrowdOfLimits ha
 const (
 	crowdTopics = 200
 	crowdLease  = 500 * time.Millisecond
-	// crowdAhead is how many jobs are pushed at most that are not done.
+	// crowdAhead is the most unfinished jobs that are pushed.
 	crowdAhead = 2000
-	// crowdStands is how many jobs of others may begin while a topic stands still. Who is woken and whose connection is cut at that moment comes back when
-	// it is connected again, and what he was woken for waits so long. So that counts only later, when half of the jobs are pushed.
+	// crowdStands is how many jobs of other topics may begin while a topic stands still. A caller whose connection is cut
+	// just as it is woken comes back when it has reconnected, and its job waits until then. So this counts only later, when
+	// half of the jobs are pushed.
 	crowdStands = 1000
 )
 
-// limitedCrowd are many callers who wait for jobs of limited topics, and what becomes of the jobs.
+// limitedCrowd is many callers that wait for jobs of limited topics, and what happens to the jobs.
 type limitedCrowd struct {
 	*fixture
 	topics []*limited
 	of     map[string]*limited
 
 	mu     sync.Mutex
-	left   map[string]bool      // jobs that are not done, by their IDs
-	unsure map[string]bool      // those that may be done: an answer was lost
+	left   map[string]bool      // unfinished jobs, by their IDs
+	unsure map[string]bool      // jobs that may be finished: a reply was lost
 	held   map[string]time.Time // until when they are reserved
 	paused map[string]bool
 	most   map[string]int // how many of a topic may be reserved at a time, 0 for any number
@@ -65,8 +66,9 @@ func newCrowd(f *fixture) *limitedCrowd {
 	return w
 }
 
-// A thousand callers who wait for jobs of limited topics get them all, though some die, connections are cut, topics are paused, and limits changed and
-// ended: no topic stands still that has a job and room for it, none is beyond its limit, and no job is lost, or done twice.
+// A thousand callers that wait for jobs of limited topics get them all, though some die, connections are cut, topics are
+// paused, and limits change and end: no topic with a job and room for it stands still, none exceeds its limit, and no
+// job is lost or done twice.
 func TestCrowdOfLimits(t *testing.T) {
 	for name, needs := range map[string][]redistest.Need{"one or many": {alone}, "5 partitions": {alone, redistest.InPartitions(5)}} {
 		t.Run(name, func(t *testing.T) {
@@ -88,7 +90,7 @@ func TestCrowdOfLimits(t *testing.T) {
 	}
 }
 
-// arrive has callers come for each topic: four, of which each waits in another way, and a worker.
+// arrive starts callers for each topic: four that each wait in another way, and a worker.
 func (w *limitedCrowd) arrive(ctx context.Context, callers *sync.WaitGroup) {
 	for way, take := range []func(ctx context.Context, c *client.Client, topic, next string){w.reserve, w.giveUp, w.takeOfTwo, w.fetch} {
 		for half := range 2 {
@@ -123,7 +125,7 @@ func (w *limitedCrowd) reserve(ctx context.Context, c *client.Client, topic, _ s
 	}
 }
 
-// giveUp waits not for long.
+// giveUp gives a short time to wait.
 func (w *limitedCrowd) giveUp(ctx context.Context, c *client.Client, topic, next string) {
 	ctx, cancel := context.WithTimeout(ctx, rand.N(time.Second))
 	defer cancel()
@@ -136,7 +138,7 @@ func (w *limitedCrowd) takeOfTwo(ctx context.Context, c *client.Client, topic, n
 	}
 }
 
-// fetch takes more than may be reserved at a time.
+// fetch wants more than may be reserved at a time.
 func (w *limitedCrowd) fetch(ctx context.Context, c *client.Client, topic, _ string) {
 	list, _ := c.Fetch(ctx, client.FetchOptions{Topics: fetchTopics(topic), Max: 10, Lease: crowdLease})
 	var wait sync.WaitGroup
@@ -146,7 +148,7 @@ func (w *limitedCrowd) fetch(ctx context.Context, c *client.Client, topic, _ str
 	wait.Wait()
 }
 
-// work is a consumer's, who may die.
+// work is a consumer, which may die.
 func (w *limitedCrowd) work(d *client.Delivery) {
 	ctx := w.TB.Context()
 	w.begin(d.Topic, d.ID, d.Token, d.Deadline())
@@ -165,7 +167,7 @@ func (w *limitedCrowd) work(d *client.Delivery) {
 	}
 }
 
-// handle is a worker's, which extends its leases.
+// handle is a worker's handler; the worker extends its leases.
 func (w *limitedCrowd) handle(_ context.Context, job *worker.Job) error {
 	w.begin(job.Topic, job.ID, job.Token, time.Now().Add(5*time.Second))
 	time.Sleep(rand.N(2 * time.Millisecond))
@@ -173,7 +175,7 @@ func (w *limitedCrowd) handle(_ context.Context, job *worker.Job) error {
 	if rand.N(20) == 0 {
 		return errors.New("again")
 	}
-	w.done(job.ID, nil) // the worker says so when it has heard of that
+	w.done(job.ID, nil) // the worker returns it when it has noticed
 	return nil
 }
 
@@ -185,7 +187,7 @@ func (w *limitedCrowd) begin(topic, id string, token int64, until time.Time) {
 	w.all++
 	now := time.Now()
 	if !now.Before(until) {
-		return // it comes too late to be anybody's
+		return // it comes too late to hold anything
 	}
 	if now.Before(w.held[id]) {
 		w.TB.Errorf("%s was begun twice", id)
@@ -203,7 +205,7 @@ func (w *limitedCrowd) end(topic, id string, token int64) {
 	delete(w.held, id)
 }
 
-// done says what came of the ack of a job.
+// done records the result of a job's ack.
 func (w *limitedCrowd) done(id string, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -237,7 +239,7 @@ func (w *limitedCrowd) isDone() bool {
 	return n == 0
 }
 
-// disturb pushes the jobs, a few at a time, and does something to a topic between.
+// disturb pushes the jobs, a few at a time, and disturbs a topic in between.
 func (w *limitedCrowd) disturb() {
 	for pushed, round := 0, 0; pushed < *crowdJobs; round++ {
 		jobs := make([]client.Delayed, 1+rand.N(40))
@@ -291,7 +293,7 @@ func (w *limitedCrowd) pauseOrResume(l *limited) {
 	w.mu.Unlock()
 }
 
-// change gives the topic another limit, that of before, or none.
+// change changes the topic's limit: to another one, the previous one, or none.
 func (w *limitedCrowd) change(l *limited) {
 	more := l.Limit
 	if l.Concurrency > 0 {
@@ -301,14 +303,14 @@ func (w *limitedCrowd) change(l *limited) {
 		more.Rate *= 2
 	}
 	w.mu.Lock()
-	w.most[l.topic] = 0 // changes take their time
+	w.most[l.topic] = 0 // changes take some time
 	w.mu.Unlock()
 	set := []client.Limit{l.Limit, l.Limit, more, {}}[rand.N(4)]
 	check(w.TB, w.SetLimit(w.TB.Context(), l.topic, set))
 }
 
-// watch looks at the topics until ctx ends. It returns how many jobs of others were begun, at most, while each of them had a job and
-// room for it, and none was begun, since half of the jobs were pushed.
+// watch watches the topics until ctx ends. It returns the most jobs of other topics that began while one topic had a job
+// and room for it and none of it began, since half of the jobs were pushed.
 func (w *limitedCrowd) watch(ctx context.Context) map[string]int {
 	stood, since, begun := map[string]int{}, map[string]int{}, map[string]int{}
 	for ctx.Err() == nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/mix-basic/delayer/server"
 )
 
-// Whoever waits for a rate is told when the limit is taken away, or raised.
-func TestRateTakenAway(t *testing.T) {
+// Callers that wait for a rate are woken when the limit is removed or raised.
+func TestRateIsRemoved(t *testing.T) {
 	for name, l := range map[string]client.Limit{"away": {}, "raised": {Rate: 1000}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -40,8 +40,8 @@ func TestRateTakenAway(t *testing.T) {
 	}
 }
 
-// A BPop takes no notice of a limit that holds back a Reserve of the same Client.
-func TestBPopBesideAHeldReserve(t *testing.T) {
+// A BPop ignores a limit that throttles a Reserve of the same Client.
+func TestBPopDuringAThrottledReserve(t *testing.T) {
 	f := start(t, alone, undivided)
 	check(t, f.SetLimit(t.Context(), "t", client.Limit{Concurrency: 1}))
 	for i := range 3 {
@@ -67,8 +67,8 @@ func TestBPopBesideAHeldReserve(t *testing.T) {
 	}
 }
 
-// A spec that no date has is refused.
-func TestScheduleThatIsNever(t *testing.T) {
+// A spec that matches no date is refused.
+func TestScheduleWithoutOccurrences(t *testing.T) {
 	f := start(t)
 	for _, spec := range []string{"0 0 30 2 *", "0 0 31 2,4 *", "0 0 29 2 1#1", "0 0 * 2 1#5", "0 0 31 4 ?"} {
 		next, err := f.Schedule(t.Context(), client.Schedule{Name: "n", Cron: spec, Topic: "t", Body: "b"})
@@ -78,8 +78,8 @@ func TestScheduleThatIsNever(t *testing.T) {
 	}
 }
 
-// A caller of two topics gets the other one's jobs if the limit of one can't be told.
-func TestBrokenLimitBesideAnother(t *testing.T) {
+// A caller of two topics gets the jobs of one if the limit of the other cannot be read.
+func TestBrokenLimitOfOneTopic(t *testing.T) {
 	f := start(t, alone, undivided)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
@@ -94,7 +94,7 @@ func TestBrokenLimitBesideAnother(t *testing.T) {
 	}
 }
 
-// While previous_partitions is set jobs of a limited topic are delivered as ever, before anybody migrates.
+// While previous_partitions is set, jobs of a limited topic are delivered as usual, before anything is migrated.
 func TestLimitedTopicBeforeTheMigration(t *testing.T) {
 	f := start(t, alone, undivided, oldLayout)
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)

@@ -77,8 +77,8 @@ func TestLimit(t *testing.T) {
 	}
 }
 
-// Whoever waits until the limit lets him go on does not sleep on when there is another one, or none.
-func TestLimitIsChangedWhileTheyWait(t *testing.T) {
+// A caller that waits because of a limit is woken when the limit changes or ends.
+func TestLimitIsChangedDuringAWait(t *testing.T) {
 	slow := client.Limit{Rate: 1. / 3600}
 	for name, change := range map[string][2]client.Limit{
 		"a rate ends":                    {slow, {}},
@@ -118,14 +118,14 @@ func TestLimitIsChangedWhileTheyWait(t *testing.T) {
 	}
 }
 
-// atOnce counts who holds a lease at a time.
+// atOnce counts the holders of leases at a time.
 type atOnce struct {
 	mu        sync.Mutex
-	until     map[string]time.Time // of the holders, by whom and what
+	until     map[string]time.Time // when their leases end, by holder and job
 	most, all int
 }
 
-// begins enters a holder until its lease ends, by Redis's clock or before.
+// begins records a holder until its lease ends by Redis's clock, or earlier.
 func (a *atOnce) begins(key string, ends time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -151,7 +151,7 @@ func (a *atOnce) begun() int {
 	return a.all
 }
 
-// 16 consumers, of which some die with their jobs, and whose connections are cut, are never two at a time.
+// 16 consumers, some of which die with their jobs, and whose connections are cut, never hold two jobs at a time.
 func TestLimitOfOneAtATime(t *testing.T) {
 	t.Parallel()
 	f := start(t, alone, undivided)
@@ -210,7 +210,7 @@ func TestLimitOfOneAtATime(t *testing.T) {
 	t.Logf("%d jobs were begun", held.all)
 }
 
-// A rate is kept to a hundredth, by any number of processes (each has a Client).
+// A rate holds to a hundredth, with any number of processes (each has a Client).
 func TestLimitOfTheRate(t *testing.T) {
 	t.Parallel()
 	f := start(t, alone)
@@ -254,7 +254,7 @@ func TestLimitOfTheRate(t *testing.T) {
 	t.Logf("%v began in %.2f s", n, seconds)
 }
 
-// Of several partitions each has its share, and of all there are never more than the limit says; with a tag it is exact.
+// Each of several partitions has its share, and together they never exceed the limit; with a tag it is exact.
 func TestLimitOfPartitions(t *testing.T) {
 	const partitions = 4
 	f := inPartitions(t, partitions)
@@ -293,8 +293,8 @@ func TestLimitOfPartitions(t *testing.T) {
 	}
 }
 
-// Of a topic whose limit has a tag the jobs without it that nobody can reserve are counted, apart from those that the limit keeps; and a limit
-// without a tag brings them.
+// Jobs without the tag of their topic's limit, which nobody can reserve, are counted apart from throttled jobs; a limit
+// without a tag makes them reservable.
 func TestUntagged(t *testing.T) {
 	const partitions, jobs = 16, 60
 	f := inPartitions(t, partitions)

@@ -12,8 +12,7 @@ import (
 	"github.com/mix-basic/delayer/server"
 )
 
-// redisURL is where the examples find a Redis on which a Delayer works. The
-// tests start Redis servers of their own.
+// redisURL is where the examples find a Redis with a Delayer. The tests start Redis servers of their own.
 var redisURL string
 
 func TestMain(m *testing.M) {

@@ -11,8 +11,8 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// modelShare is a queue's part of its topic's limit. Times are in days since the run began: the rates that the test sets have all begin at once that
-// may, as a run is no part of a day.
+// modelShare is a queue's part of its topic's limit. Times are in days since the run began: the rates in the test let
+// all jobs begin at once that may begin in a day, and a run is much shorter.
 type modelShare struct {
 	concurrency int // -1: any number
 	interval    float64
@@ -21,8 +21,8 @@ type modelShare struct {
 }
 
 const (
-	aMoment  = 1e-9               // of the run
-	madeUp   = 0.25 / (24 * 3600) // what is late by no more is made up for
+	instant  = 1e-9               // of the run
+	madeUp   = 0.25 / (24 * 3600) // delays up to this are made up for
 	noNumber = -1
 )
 
@@ -43,7 +43,7 @@ func (m *model) limit(topic string, l client.Limit) {
 	}
 }
 
-// copyLimits has all partitions have their shares of the limits there are.
+// copyLimits gives all partitions their shares of the limits.
 func (m *model) copyLimits() {
 	for topic, l := range m.limits {
 		for place := range max(m.partitions, m.before) {
@@ -76,7 +76,7 @@ func (m *model) setShare(topic string, place int, l client.Limit) {
 	}
 }
 
-// share is a place's.
+// share is the share of the partition at that place.
 func (m *model) share(l client.Limit, place int) modelShare {
 	of := m.partitions
 	if l.Tag != "" {
@@ -104,7 +104,7 @@ func (m *model) share(l client.Limit, place int) modelShare {
 	return s
 }
 
-// since is since when jobs of that share may begin, as if they came evenly.
+// since is the time from which jobs of the share may begin, as if they came evenly.
 func (s *modelShare) since() float64 { return max(s.next, -float64(s.burst-1)*s.interval-madeUp) }
 
 // isOpen reports whether a job of the queue may begin to be reserved.
@@ -119,10 +119,10 @@ func (m *model) isOpen(queue string) bool {
 			taken++
 		}
 	}
-	return (s.concurrency == noNumber || taken < s.concurrency) && (s.interval == 0 || s.since() <= aMoment)
+	return (s.concurrency == noNumber || taken < s.concurrency) && (s.interval == 0 || s.since() <= instant)
 }
 
-// begin has the job of a queue be reserved.
+// begin records that a job of the queue is reserved.
 func (m *model) begin(queue, id string) {
 	s := m.shares[queue]
 	switch {
@@ -136,7 +136,7 @@ func (m *model) begin(queue, id string) {
 	}
 }
 
-// enter has the job have a slot.
+// enter gives the job a slot.
 func (m *model) enter(queue, id string) {
 	if s := m.shares[queue]; s != nil && s.concurrency != noNumber {
 		m.free(queue, id)
@@ -149,13 +149,14 @@ func (m *model) free(queue, id string) {
 	m.slots[queue] = slices.DeleteFunc(slices.Clone(m.slots[queue]), func(slot string) bool { return slot == id })
 }
 
-// isFree reports whether the slot of the job is: it has no lease. Whoever reserves forgets it then, at the latest when that matters.
+// isFree reports whether the job's slot is free: it has no lease. The next reserve forgets the slot, at the latest when
+// it matters.
 func (m *model) isFree(id string) bool {
 	entry := m.pool[id]
-	return entry.lease == 0 || entry.score > 0 && m.isDue(entry) // 0: its end is not learnt yet
+	return entry.lease == 0 || entry.score > 0 && m.isDue(entry) // 0: the test does not know its end yet
 }
 
-// limitState enters limits and slots in what Redis has.
+// limitState adds limits and slots to the state of Redis.
 func (m *model) limitState(s *state) {
 	s.Limits, s.Slots = map[string]string{}, map[string][]string{}
 	for topic, l := range m.limits {
@@ -172,7 +173,7 @@ func (m *model) limitState(s *state) {
 	}
 }
 
-// forgetSlots forgets those that are free, here and in Redis.
+// forgetSlots forgets free slots, here and in Redis.
 func (r *modelRun) forgetSlots() {
 	for queue, slots := range r.model.slots {
 		topic, _, _ := strings.Cut(queue, " of ")

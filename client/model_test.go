@@ -13,53 +13,52 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// model is what is to be in Redis: what each operation does, in the fewest words. Times are
-// Unix seconds; they lie far from now, so that none passes while a test runs.
+// model is what Redis must contain: the effect of each operation, in the fewest words. Times are Unix seconds; they are
+// far from now, so that none passes while a test runs.
 type model struct {
-	now     float64
-	pool    map[string]modelEntry
-	queues  queues // the next one first; of several partitions, as redistest.State names them
-	jobs    map[string]modelJob
-	letters map[string]modelJob
-	once    map[string]bool    // IDs of which no further push counts
-	paused  map[string]bool    // IDs of schedules
-	moments map[string]float64 // of schedules, the next one
-	groups  map[string]string  // tag → the job that was pushed to last
-	died    map[string]float64 // of letters
-	counts  map[string]int
-	held    map[string]bool // topics that are paused
-	leases  int             // how many there were
-	limits  map[string]client.Limit
-	shares  map[string]*modelShare // of the queues of topics with a limit
-	slots   map[string][]string    // of the queues, the jobs that have one, or had
+	now         float64
+	pool        map[string]modelEntry
+	queues      queues // the next one first; of several partitions, as redistest.State names them
+	jobs        map[string]modelJob
+	letters     map[string]modelJob
+	once        map[string]bool    // IDs whose further pushes do not count
+	paused      map[string]bool    // IDs of schedules
+	occurrences map[string]float64 // the next one of each schedule
+	groups      map[string]string  // tag → the job that was pushed to last
+	died        map[string]float64 // when letters died
+	counts      map[string]int
+	held        map[string]bool // paused topics
+	leases      int             // how many there were
+	limits      map[string]client.Limit
+	shares      map[string]*modelShare // of the queues of topics with a limit
+	slots       map[string][]string    // of the queues: the jobs that have a slot, or had
 
 	followers []modelFollowing // whose jobs have just ended
 
 	partitions int
-	before     int            // how many they were, once there are more or less; else 0
-	at         map[string]int // the partition of before that has a job still
+	before     int            // the number in the previous layout; 0 if there is no such layout
+	at         map[string]int // the old partition that still has a job
 }
 
-// soon is for how long from its beginning a run lasts at most, in s. What is due by then
-// was due from the beginning.
+// soon is the longest a run lasts, in s. What is due by then was due from the beginning.
 const soon = 20
 
-// modelEntry is one of the pool.
+// modelEntry is an entry of the pool.
 type modelEntry struct {
 	score float64
-	lease int // which one, from 1 on; 0: it is a due time
+	lease int // its number, from 1 on; 0: the score is a due time
 }
 
 type modelJob struct {
 	topic, body           string
-	to, last              string // of a schedule, the topic of its jobs, and the last one
+	to, last              string // of a schedule: the topic of its jobs, and its last job
 	overlap               client.Overlap
 	attempts, maxAttempts int
 	lifetime              time.Duration // once it is ready
 	leased                bool          // since it was pushed
-	burst                 int           // of pushes that are debounced: 0 none, 1 it has begun, 2 it is over
+	burst                 int           // of debounced pushes: 0 none, 1 it has begun, 2 it is over
 	grouped               int           // how many bodies it has, if it is a group
-	anew                  bool          // an old client has pushed it anew, which the next reserve or reschedule will notice
+	anew                  bool          // an old client has pushed it again, which the next reserve or reschedule will notice
 	follower              *modelFollower
 }
 
@@ -69,7 +68,7 @@ type modelFollower struct {
 	due float64
 }
 
-// beginAnew forgets what was known of the job before an old client has pushed it anew.
+// beginAnew forgets what was known about the job before an old client pushed it again.
 func (j *modelJob) beginAnew() {
 	if j.anew {
 		j.attempts, j.maxAttempts, j.anew, j.follower = 0, 0, false, nil
@@ -80,7 +79,7 @@ func newModel(now float64, partitions int) *model {
 	return &model{
 		partitions: partitions, now: now, pool: map[string]modelEntry{}, queues: queues{}, jobs: map[string]modelJob{},
 		letters: map[string]modelJob{}, died: map[string]float64{}, counts: map[string]int{},
-		at: map[string]int{}, once: map[string]bool{}, paused: map[string]bool{}, moments: map[string]float64{}, held: map[string]bool{},
+		at: map[string]int{}, once: map[string]bool{}, paused: map[string]bool{}, occurrences: map[string]float64{}, held: map[string]bool{},
 		groups: map[string]string{}, limits: map[string]client.Limit{}, shares: map[string]*modelShare{}, slots: map[string][]string{},
 	}
 }
@@ -101,7 +100,7 @@ func (m *model) place(id string) int {
 	return store.PartitionOf(id, m.partitions)
 }
 
-// bring has the job of that ID be where it belongs, unless it is reserved and not all are meant.
+// bring moves the job of that ID to where it belongs, unless it is reserved and not all are to move.
 func (m *model) bring(id string, all bool) {
 	if m.place(id) == store.PartitionOf(id, m.partitions) {
 		delete(m.at, id)
@@ -125,14 +124,14 @@ func (m *model) bring(id string, all bool) {
 	delete(m.at, id)
 }
 
-// endGroup forgets that a job was the last to take pushes. Its tag has gone where it belongs without it, as the job is reserved and takes no
-// more; so no push looks for it where it is.
+// endGroup forgets that a job was the last to take pushes. Its tag has moved to where it belongs without the job, which
+// is reserved and takes no more; so no push finds it where it is.
 func (m *model) endGroup(id string) {
 	maps.DeleteFunc(m.groups, func(_, last string) bool { return last == id })
 }
 
-// bringAll brings the jobs of these IDs, those of a partition together. left are those of which there was anything in a partition of before:
-// their partitions come in their order.
+// bringAll moves the jobs of these IDs, those of a partition together. left are the IDs of which an old partition had
+// anything, ordered by partition.
 func (m *model) bringAll(ids, left []string, all bool) {
 	var froms []int
 	for _, id := range slices.Concat(left, ids) {
@@ -149,7 +148,8 @@ func (m *model) bringAll(ids, left []string, all bool) {
 	}
 }
 
-// inTurn are the places of these IDs as a batch pushes them: first those whose jobs are where they belong.
+// inTurn are the places of these IDs in the order in which a batch pushes them: first those whose jobs are where they
+// belong.
 func (m *model) inTurn(ids []string) (places []int) {
 	for _, where := range []bool{true, false} {
 		for i, id := range ids {
@@ -161,7 +161,8 @@ func (m *model) inTurn(ids []string) (places []int) {
 	return places
 }
 
-// migrate is a pass of a migration. The letters of each topic that are there go behind its queue, and take the jobs of their IDs with them.
+// migrate is a pass of a migration. The letters of each topic in an old partition follow its queue, and take the jobs of
+// their IDs along.
 func (m *model) migrate(letters queues) {
 	for from := range m.before {
 		for _, topic := range []string{"t", "u"} {
@@ -176,7 +177,7 @@ func (m *model) migrate(letters queues) {
 	}
 }
 
-// state is the model in the form in which Redis is read.
+// state is the model in the form in which the test reads Redis.
 func (m *model) state() state {
 	s := state{Ready: queues{}, Paused: queues{}, Buckets: buckets{}, Dead: queues{}, Letters: buckets{}, Counts: map[string]string{}}
 	for _, id := range inOrder(m.pool, func(e modelEntry) float64 { return e.score }) {
@@ -197,7 +198,7 @@ func (m *model) state() state {
 		}
 	}
 	s.Once = slices.Sorted(maps.Keys(m.once))
-	for id := range m.moments {
+	for id := range m.occurrences {
 		s.Schedules = append(s.Schedules, id[1:strings.Index(id, "}")])
 	}
 	slices.Sort(s.Schedules)
@@ -218,15 +219,15 @@ func (m *model) state() state {
 	return s
 }
 
-// inOrder are the IDs as a zset has them.
+// inOrder are the IDs in the order of a zset.
 func inOrder[T any](entries map[string]T, score func(T) float64) []string {
 	return slices.SortedFunc(maps.Keys(entries), func(a, b string) int {
 		return cmp.Or(cmp.Compare(score(entries[a]), score(entries[b])), cmp.Compare(a, b))
 	})
 }
 
-// leastLifetime is how long a job's bucket is kept from now on at least: while it waits
-// its lifetime stands still, and while it is reserved, but for less than a hundredth each time.
+// leastLifetime is the least time for which a job's bucket is kept from now on: while it waits its lifetime does not
+// pass, nor while it is reserved, except for less than a hundredth each time.
 func (m *model) leastLifetime(id string) time.Duration {
 	lifetime := m.jobs[id].lifetime * 9 / 10
 	entry := m.pool[id]
@@ -244,7 +245,7 @@ func (m *model) leastLifetime(id string) time.Duration {
 
 func (m *model) isDue(e modelEntry) bool { return e.score <= m.now+soon }
 
-// queue is the name of the topic's queue that has the job.
+// queue is the name of the topic's queue in the job's partition.
 func (m *model) queue(topic, id string) string { return m.queueAt(topic, m.place(id)) }
 
 func (m *model) queueAt(topic string, place int) string {
@@ -254,7 +255,7 @@ func (m *model) queueAt(topic string, place int) string {
 	return fmt.Sprintf("%s of %d", topic, place)
 }
 
-// queuesOf are the names of the topics' queues: of each partition those of all topics.
+// queuesOf are the names of the topics' queues: for each partition those of all topics.
 func (m *model) queuesOf(topics []string) (names []string) {
 	if m.partitions == 1 {
 		return topics
@@ -273,13 +274,13 @@ func (m *model) enqueue(topic, id string) {
 	m.queues[queue] = append(m.queues[queue], id)
 }
 
-// withdraw takes all of an ID's entries out of a queue.
+// withdraw removes all of an ID's entries from a queue.
 func (m *model) withdraw(topic, id string) {
 	queue := m.queue(topic, id)
 	m.queues[queue] = slices.DeleteFunc(slices.Clone(m.queues[queue]), func(other string) bool { return other == id })
 }
 
-// leave takes an ID that somebody means out of the pool or its queue.
+// leave removes an ID that a call names from the pool or its queue.
 func (m *model) leave(id string) {
 	entry, waits := m.pool[id]
 	job, exists := m.jobs[id]
@@ -293,7 +294,7 @@ func (m *model) leave(id string) {
 	}
 }
 
-// schedule makes a job wait, or ready if it is due.
+// schedule makes a job wait, or makes it ready if it is due.
 func (m *model) schedule(id string, due float64) {
 	if due <= m.now+soon {
 		m.enqueue(m.jobs[id].topic, id)
@@ -344,8 +345,8 @@ func (m *model) push(id string, job modelJob, due float64, p modelPolicy) (clien
 	return did, nil
 }
 
-// group adds a body to a group of that tag, or begins the one of that ID. own is the push's ID, if it counts once. The
-// group's due time is learnt from Redis.
+// group adds a body to the group of that tag, or begins the one of that ID. own is the push's ID, if it counts once. The
+// group's due time is learned from Redis.
 func (m *model) group(tag, own, id string, job modelJob, most int) (client.Outcome, error) {
 	if m.once[tag+own] && own != "" {
 		return client.Refused, client.ErrExists
@@ -356,7 +357,7 @@ func (m *model) group(tag, own, id string, job modelJob, most int) (client.Outco
 	job.body, job.grouped = "["+job.body+"]", 1
 	isGroup := exists && waits && entry.lease == 0 && was.grouped > 0 && !was.leased && was.topic == job.topic && strings.HasSuffix(was.body, "]")
 	switch {
-	case isGroup && m.isDue(entry): // it is ready before the next one can be
+	case isGroup && m.isDue(entry): // it is ready before the next one can be pushed to
 		delete(m.pool, m.groups[tag])
 		m.enqueue(was.topic, m.groups[tag])
 	case isGroup:
@@ -375,10 +376,10 @@ func (m *model) group(tag, own, id string, job modelJob, most int) (client.Outco
 	return did, nil
 }
 
-// unlearnt is the entry of a job of which nothing is known but that it is not due.
+// unlearnt is the entry of a job about which nothing is known except that it is not due.
 func (m *model) unlearnt() modelEntry { return modelEntry{score: m.now + 1e12} }
 
-// bringGroups brings what was pushed to last of these tags; left is as in bringAll.
+// bringGroups moves what was pushed to last with these tags; left is as in bringAll.
 func (m *model) bringGroups(tags, left []string) {
 	var ids []string
 	for _, tag := range tags {
@@ -389,7 +390,7 @@ func (m *model) bringGroups(tags, left []string) {
 	m.bringAll(ids, left, false)
 }
 
-// modelPolicy is what becomes of a job that exists.
+// modelPolicy is what happens to a job that exists.
 type modelPolicy struct {
 	name                                             string
 	option                                           client.PushOption
@@ -405,16 +406,16 @@ func (p modelPolicy) spares() bool  { return p.follows || p.refuses() }
 type taking struct {
 	topics []string
 	n      int
-	// got are the jobs that came. Only what order there is among several partitions is learnt from it.
+	// got are the jobs that came. Only the order among several partitions is learned from it.
 	got    []string
-	isDead func(id string) bool // whether that has become a dead letter in Redis
-	some   bool                 // of several partitions a part may do
+	isDead func(id string) bool // whether the job has become a dead letter in Redis
+	some   bool                 // with several partitions a part may suffice
 
 	reserves bool
 }
 
-// take takes jobs off the queues, in the topics' order. claim is what becomes of each, and reports
-// whether it was taken.
+// take takes jobs from the queues, in the topics' order. claim says what happens to each, and reports whether it was
+// taken.
 func (m *model) take(t taking, claim func(topic, id string) bool) (ids []string) {
 	t.topics = m.delivered(t.topics)
 	next := func(queue string) {
@@ -431,7 +432,7 @@ func (m *model) take(t taking, claim func(topic, id string) bool) (ids []string)
 			ids = append(ids, id)
 		}
 	}
-	defer m.followUp() // what a take has brought about it does not take
+	defer m.followUp() // a take does not take what it has made ready itself
 	if m.partitions > 1 {
 		m.takeThese(t, next)
 		if t.some && len(ids) > 0 {
@@ -449,14 +450,14 @@ func (m *model) take(t taking, claim func(topic, id string) bool) (ids []string)
 // mayTake reports whether a job of that queue may be taken now.
 func (t taking) mayTake(m *model, queue string) bool { return !t.reserves || m.isOpen(queue) }
 
-// delivered are those of the topics that are not paused.
+// delivered are the topics that are not paused.
 func (m *model) delivered(topics []string) []string {
 	return slices.DeleteFunc(slices.Clone(topics), func(topic string) bool { return m.held[topic] })
 }
 
-// takeThese takes the jobs that came, in their order, each of which has to be the next in its queue; before
-// it, and behind the last ones, may be jobs that were buried instead. There are no other entries: whoever leaves
-// such knows of one partition only.
+// takeThese takes the jobs that came, in their order, each of which must be the next in its queue; before it, and behind
+// the last ones, may be jobs that were buried instead. There are no other entries: programs that leave such know one
+// partition only.
 func (m *model) takeThese(t taking, next func(queue string)) {
 	buryFirst := func(queue string) {
 		for len(m.queues[queue]) > 0 && t.isDead(m.queues[queue][0]) {
@@ -482,7 +483,7 @@ func (m *model) pop(t taking) []string {
 	})
 }
 
-// reserve enters leases without an end: the test learns it from Redis.
+// reserve records leases without an end: the test learns it from Redis.
 func (m *model) reserve(t taking, maxAttempts int) []string {
 	t.reserves = true
 	return m.take(t, func(topic, id string) bool {
@@ -511,7 +512,7 @@ func (m *model) bury(id string) {
 	m.end(id)
 }
 
-// end has a job be no job any more. Its follower takes its place with the next followUp.
+// end ends a job. The next followUp puts its follower into its place.
 func (m *model) end(id string) {
 	if job := m.jobs[id]; job.follower != nil && !job.anew {
 		m.followers = append(m.followers, modelFollowing{id, *job.follower})
@@ -519,7 +520,7 @@ func (m *model) end(id string) {
 	delete(m.jobs, id)
 }
 
-// modelFollowing is a follower of the job of that ID, which is no more.
+// modelFollowing is a follower of the job of that ID, which has ended.
 type modelFollowing struct {
 	id string
 	modelFollower
@@ -539,7 +540,7 @@ func (m *model) isHeld(id string, lease int) bool {
 	return reserved && entry.lease == lease && !m.isDue(entry)
 }
 
-// settle ends the lease of a job that is held, and then does that.
+// settle ends the lease of a job that is held, and then calls do.
 func (m *model) settle(topic, id string, lease int, then func() error) error {
 	if _, exists := m.jobs[id]; !exists || !m.isHeld(id, lease) {
 		return client.ErrLeaseLost
@@ -555,7 +556,7 @@ func (m *model) ack(topic, id string, lease int) error {
 	return m.settle(topic, id, lease, func() error { m.end(id); return nil })
 }
 
-// retry gives a job back; a due time that is not 0 is learnt from Redis.
+// retry returns a job; a due time that is not 0 is learned from Redis.
 func (m *model) retry(topic, id string, lease, maxAttempts int, later bool) error {
 	return m.settle(topic, id, lease, func() error {
 		job := m.jobs[id]
@@ -625,7 +626,7 @@ func (m *model) remove(id string) bool {
 	return exists || dead
 }
 
-// reschedule makes a job ready, or, later, wait until a time that the test learns from Redis.
+// reschedule makes a job ready, or wait until a time that the test learns from Redis.
 func (m *model) reschedule(id string, later bool) error {
 	m.bring(id, true)
 	job, exists := m.jobs[id]
@@ -647,20 +648,20 @@ func (m *model) reschedule(id string, later bool) error {
 	return nil
 }
 
-// put stores a schedule, or changes it. Its next moment is learnt from Redis, unless it has one.
+// put stores or changes a schedule. Its next occurrence is learned from Redis, unless it has one.
 func (m *model) put(id, body, to string, overlap client.Overlap) {
 	m.bring(id, true)
 	m.jobs[id] = modelJob{topic: store.ScheduleTopic, body: body, to: to, overlap: overlap, last: m.jobs[id].last}
-	m.pool[id] = modelEntry{score: m.moments[id]}
+	m.pool[id] = modelEntry{score: m.occurrences[id]}
 }
 
-// run pushes a job of the schedule, and returns its ID; if that is to follow the last one, its ID. If others are to be skipped, none is
-// pushed while the last one is not done.
+// run pushes a job of the schedule, and returns its ID, or the last job's ID if it follows that one. If overlaps are to
+// be skipped, it pushes nothing while the last job is not done.
 func (m *model) run(id, job string, skips bool) string {
 	s := m.jobs[id]
 	pushed := modelJob{topic: s.to, body: "b", lifetime: client.DefaultReadyMaxLifetime}
 	last, busy := m.jobs[s.last]
-	busy = busy && m.place(s.last) == m.place(id) // else nobody sees it
+	busy = busy && m.place(s.last) == m.place(id) // otherwise nobody sees it
 	if busy && s.overlap == client.OverlapFollow {
 		if last.leased && !last.anew {
 			last.follower = &modelFollower{pushed, m.now}
@@ -684,38 +685,38 @@ func (m *model) run(id, job string, skips bool) string {
 	return job
 }
 
-// unschedule leaves an entry in a queue into which an old server has put the schedule.
+// unschedule leaves an entry in the queue into which an old server has moved the schedule.
 func (m *model) unschedule(id string) bool {
 	m.bring(id, true)
-	_, exists := m.moments[id]
-	delete(m.moments, id)
+	_, exists := m.occurrences[id]
+	delete(m.occurrences, id)
 	delete(m.paused, id)
 	delete(m.pool, id)
 	delete(m.jobs, id)
 	return exists
 }
 
-// due are the IDs of schedules that are due, in their order.
+// due are the IDs of due schedules, in their order.
 func (m *model) due() (ids []string) {
 	for _, id := range inOrder(m.pool, func(e modelEntry) float64 { return e.score }) {
-		if _, is := m.moments[id]; is && m.isDue(m.pool[id]) {
+		if _, is := m.occurrences[id]; is && m.isDue(m.pool[id]) {
 			ids = append(ids, id)
 		}
 	}
 	return ids
 }
 
-// mend puts schedules back that an old server has moved.
-func (m *model) mend() {
+// repair puts schedules back that an old server has moved.
+func (m *model) repair() {
 	delete(m.queues, store.ScheduleTopic)
-	for id, next := range m.moments {
+	for id, next := range m.occurrences {
 		if _, waits := m.pool[id]; !waits {
 			m.pool[id] = modelEntry{score: next}
 		}
 	}
 }
 
-// pass is one of a server: ours drops entries without a job, counts leases that end, and has fired schedules before.
+// pass is a server's pass: ours drops entries without a job, counts leases that end, and has fired schedules first.
 func (m *model) pass(ours bool) {
 	for _, id := range inOrder(m.pool, func(e modelEntry) float64 { return e.score }) {
 		entry := m.pool[id]

@@ -17,8 +17,7 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// Over a slow link nothing is lost that takes longer than the read timeout: it
-// bounds silence, not size.
+// Replies that take longer than the read timeout over a slow link are not lost: the timeout bounds silence, not size.
 func TestSlowLink(t *testing.T) {
 	t.Parallel()
 	const jobs, size = 12, 1 << 20
@@ -26,7 +25,7 @@ func TestSlowLink(t *testing.T) {
 	proxy := redistest.StartProxy(t, f.Addr)
 	f.behind(proxy.Addr)
 	proxy.Limit(4 << 20)
-	// The system takes some 3 MB for sent before they are: so long there is no answer to a push, though nothing is silent.
+	// The system accepts about 3 MB before they are sent: for that time a push has no reply, though nothing is silent.
 	c := f.openPool(client.PoolOptions{Addr: proxy.Addr, ReadTimeout: 2 * time.Second})
 	var batch []client.Delayed
 	var want []client.Message
@@ -51,8 +50,7 @@ func TestSlowLink(t *testing.T) {
 	f.Expect(state{})
 }
 
-// Over a slow link a ReserveBatch does not take jobs for so long that the leases of the first
-// of them end meanwhile.
+// Over a slow link a ReserveBatch stops before the leases of its first jobs end.
 func TestReserveBatchOverASlowLink(t *testing.T) {
 	t.Parallel()
 	const jobs, size, lease = 12, 1 << 20, 5 * time.Second
@@ -71,8 +69,7 @@ func TestReserveBatchOverASlowLink(t *testing.T) {
 	check(t, errOf(c.AckBatch(t.Context(), deliveries)))
 }
 
-// A Redis that falls silent in the midst of an answer is found out, and what may
-// be lost with it is said and counted.
+// A Redis that falls silent in the middle of a reply is noticed, and what may be lost with it is reported and counted.
 func TestSilenceWithinAnAnswer(t *testing.T) {
 	t.Parallel()
 	f := start(t, undivided, alone)
@@ -94,7 +91,7 @@ func TestSilenceWithinAnAnswer(t *testing.T) {
 	f.Expect(state{})
 }
 
-// expectTimeout checks that the error is that of a connection's timeout.
+// expectTimeout checks that the error is a connection's timeout.
 func expectTimeout(t testing.TB, call string, err error) {
 	t.Helper()
 	var timeout net.Error
@@ -103,8 +100,8 @@ func expectTimeout(t testing.TB, call string, err error) {
 	}
 }
 
-// An address that moves to another master, while the old one lives on as its
-// replica: pooled connections to the old one answer every PING, and no write.
+// An address moves to another master, while the old one lives on as its replica: pooled connections to the old one
+// answer every PING, and no write.
 func TestAddressMoves(t *testing.T) {
 	oldMaster, newMaster := start(t, replaced), start(t, replaced)
 	proxy := redistest.StartProxy(t, oldMaster.Addr)
@@ -131,8 +128,7 @@ func TestAddressMoves(t *testing.T) {
 	newMaster.Expect(state{})
 }
 
-// What an old server moves is not announced: it is found by the look once a second, also if EXISTS or
-// LLEN are denied.
+// An old server does not announce what it moves: the check once a second finds it, also if EXISTS or LLEN are denied.
 func TestBPopOfAnOldServer(t *testing.T) {
 	eachWaiter(t, func(t *testing.T, take taker) {
 		t.Parallel()
@@ -147,9 +143,8 @@ func TestBPopOfAnOldServer(t *testing.T) {
 	})
 }
 
-// Callers are served in the order in which they came, be it by BPop or Pop. Nor does a call that
-// comes later overtake them, when it is what finds jobs that nobody has heard of: it asks for those
-// who wait, and gets what is left.
+// Callers are served in the order in which they came, by BPop as well as Pop. A later call does not overtake them even
+// if it is the one that finds unannounced jobs: it polls for the waiting callers, and gets what is left.
 func TestCallersAreServedInTheirOrder(t *testing.T) {
 	const callers = 30
 	later := maps.Clone(waiters)
@@ -187,7 +182,7 @@ func TestCallersAreServedInTheirOrder(t *testing.T) {
 	}
 }
 
-// Pops that ask all the time do not starve those who wait.
+// Pops that poll all the time do not starve waiting callers.
 func TestPopsDoNotStarveBPop(t *testing.T) {
 	const waiters, pollers = 50, 4
 	f := start(t, undivided)
@@ -210,7 +205,7 @@ func TestPopsDoNotStarveBPop(t *testing.T) {
 	expectOnce(t, results, waiters)
 }
 
-// A logger that keeps us waiting holds nobody else up.
+// A logger that blocks delays nobody else.
 func TestStuckLogger(t *testing.T) {
 	f := start(t, alone)
 	stuck, resume := make(chan struct{}), make(chan struct{})

@@ -14,8 +14,8 @@ import (
 	"github.com/mix-basic/delayer/client"
 )
 
-// outcome is the error of a method, called with zero arguments, or what it panics with. tells is whether
-// it has an error.
+// outcome is the error of a method that is called with zero arguments, or its panic. tells is whether it returns an
+// error.
 func outcome(method reflect.Value, ctx context.Context) (err error, tells bool) {
 	defer func() {
 		if value := recover(); value != nil {
@@ -48,8 +48,8 @@ func outcome(method reflect.Value, ctx context.Context) (err error, tells bool) 
 	return nil, tells
 }
 
-// Whatever is called on what is no Client or no Delivery, nil or zero, is ErrInvalid, and so is whatever a
-// Client is asked that was made of nothing. All methods that there are, and that there will be.
+// Any call on a nil or zero Client or Delivery is ErrInvalid, and so is any call of a Client that was made of nothing.
+// The test calls all methods, also future ones.
 func TestNothingToCall(t *testing.T) {
 	pool := &redis.Pool{DialContext: func(context.Context) (redis.Conn, error) {
 		t.Error("Redis was asked")
@@ -57,7 +57,7 @@ func TestNothingToCall(t *testing.T) {
 	}}
 	for name, c := range map[string]struct {
 		on    any
-		close bool // can be closed all the same
+		close bool // can be closed nevertheless
 	}{
 		"nil Client":             {on: (*client.Client)(nil)},
 		"zero Client":            {on: new(client.Client)},

@@ -12,7 +12,7 @@ import (
 	"github.com/mix-basic/delayer/client"
 )
 
-// Many push the same IDs again and again, though their connections are cut, and others take the jobs: each counts once.
+// Many push the same IDs again and again, though their connections are cut and others take the jobs: each counts once.
 func TestOnceRace(t *testing.T) {
 	t.Parallel()
 	f := start(t, alone)

@@ -19,7 +19,7 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// Who waits bears it that connections are cut, and that Redis restarts.
+// Waiting callers tolerate cut connections, and a restart of Redis.
 func TestWaitersSurviveRestartAndCutConnections(t *testing.T) {
 	eachWaiter(t, func(t *testing.T, take taker) {
 		t.Parallel()
@@ -41,13 +41,13 @@ func TestWaitersSurviveRestartAndCutConnections(t *testing.T) {
 	})
 }
 
-// pushAnew is push from a Client of its own: none of its connections was cut.
+// pushAnew is push with a Client of its own, none of whose connections was cut.
 func (f *fixture) pushAnew(id, topic string) {
 	f.TB.Helper()
 	(&fixture{f.open(), f.Server}).push(id, topic)
 }
 
-// A BPop that finds Redis gone bears it as well as one that was waiting.
+// A BPop that starts while Redis is gone tolerates that as well as one that was waiting.
 func TestBPopStartedDuringRestart(t *testing.T) {
 	f := start(t, alone)
 	f.Kill()
@@ -58,8 +58,8 @@ func TestBPopStartedDuringRestart(t *testing.T) {
 	expectJob(t, popped, "a")
 }
 
-// Redis away for longer is an error, of all who waited then, or came since; also where others wait
-// for some of their topics, so that each topic is asked by itself. The calls after its return work.
+// A longer outage is an error for all callers that waited then or came since, also if others wait for some of their
+// topics, so that each topic is polled by itself. The calls after that work.
 func TestWaitersGiveUpOnOutage(t *testing.T) {
 	for name, take := range waiters {
 		t.Run(name, func(t *testing.T) {
@@ -93,7 +93,7 @@ func TestWaitersGiveUpOnOutage(t *testing.T) {
 	}
 }
 
-// While Redis is away BPop does not hammer at its door.
+// While Redis is away BPop does not retry in a tight loop.
 func TestRetriesAreSpaced(t *testing.T) {
 	t.Parallel()
 	var dials atomic.Int64
@@ -108,7 +108,7 @@ func TestRetriesAreSpaced(t *testing.T) {
 	}
 }
 
-// A Pop behind more callers than one pop serves is told of an outage, too.
+// A Pop behind more callers than one poll serves gets the error of an outage, too.
 func TestOutageWithManyCallers(t *testing.T) {
 	const waiters, pops = 300, 10
 	t.Parallel()
@@ -131,7 +131,7 @@ func TestOutageWithManyCallers(t *testing.T) {
 	}
 }
 
-// A timeout during an outage is told from one during which no job came.
+// A timeout during an outage has another error than one during which no job came.
 func TestBPopTimeoutDuringOutage(t *testing.T) {
 	f := start(t, alone)
 	f.Kill()
@@ -146,9 +146,8 @@ func (f *fixture) killConnections() {
 	f.Do("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
 }
 
-// Trouble that is over is not what a timeout says afterwards, unless a job may have
-// been lost by it.
-func TestBPopForgetsTrouble(t *testing.T) {
+// A timeout does not return an error that is over, unless a job may have been lost with it.
+func TestBPopForgetsErrors(t *testing.T) {
 	t.Parallel()
 	f := start(t, alone)
 	f.Pop(t.Context(), "t")
@@ -162,8 +161,8 @@ func TestBPopForgetsTrouble(t *testing.T) {
 	expectError(t, popped, client.ErrEmpty)
 }
 
-// A Redis that hangs can't make a call hang: a context that ends, ends all calls but those that
-// take jobs; these wait for their answer as long as the connection does.
+// A Redis that hangs does not make a call hang: the end of the context ends all calls except those that take jobs, which
+// wait for their reply as long as the connection does.
 func TestHungRedis(t *testing.T) {
 	f := start(t, alone)
 	c := f.openPool(client.PoolOptions{ReadTimeout: 100 * time.Millisecond})
@@ -201,8 +200,8 @@ func deadline(t *testing.T, d time.Duration) context.Context {
 	return ctx
 }
 
-// A call whose context or timeout ends while Redis is asked for it gets the job
-// that Redis took: nothing is lost, and nothing is put back.
+// A call whose context or timeout ends while its poll is in flight gets the job that Redis took: nothing is lost, and
+// nothing is put back.
 func TestCancelledCallGetsItsJob(t *testing.T) {
 	f := start(t, alone, undivided)
 	takers := maps.Clone(waiters)
@@ -232,7 +231,7 @@ func TestCancelledCallGetsItsJob(t *testing.T) {
 						select {
 						case <-sent: // Redis will take the job when it goes on
 							asked = true
-						case <-call: // it had no time left for that
+						case <-call: // there was no time left for that
 							timeout *= 2
 							call = inBackground(ctx, take, c, timeout, topics...)
 						}
@@ -240,7 +239,7 @@ func TestCancelledCallGetsItsJob(t *testing.T) {
 					if timeout == 0 {
 						cancel()
 					}
-					time.Sleep(timeout + 20*time.Millisecond) // what ends would have ended by now
+					time.Sleep(timeout + 20*time.Millisecond) // all calls that end have ended by now
 					if len(call) > 0 {
 						t.Errorf("returned before the answer: %+v", <-call)
 					}
@@ -255,8 +254,8 @@ func TestCancelledCallGetsItsJob(t *testing.T) {
 	}
 }
 
-// While connections are cut all the time and calls are cancelled, every job is
-// popped once, is in the queue, or is counted as lost.
+// While connections are cut all the time and calls are cancelled, every job is popped once, is in the queue, or is
+// counted as lost.
 func TestNothingTwiceWhileConnectionsAreCut(t *testing.T) {
 	const jobs, workers = 1000, 8
 	f := start(t, undivided, alone)
@@ -309,14 +308,14 @@ func TestNothingTwiceWhileConnectionsAreCut(t *testing.T) {
 	}
 }
 
-// seedReady makes ARGV[1] jobs that are ready.
+// seedReady makes ARGV[1] ready jobs.
 const seedReady = `for i = 1, tonumber(ARGV[1]) do
 	redis.call('HSET', 'delayer:job_bucket:' .. i, 'topic', 't', 'body', 'b')
 	redis.call('LPUSH', 'delayer:ready_queue:t', i)
 end`
 
-// tapped is a Client, without timeouts, that says when something was sent, and its pool. It has a
-// connection, and Redis knows its scripts.
+// tapped is a Client without timeouts that tells when something was sent, and its pool. It has a connection, and Redis
+// has loaded its scripts.
 func (f *fixture) tapped() (c *client.Client, pool client.Redis, sent chan struct{}) {
 	f.TB.Helper()
 	sent = make(chan struct{}, 100)
@@ -346,7 +345,7 @@ func (t tap) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// With its memory full Redis refuses a push, whole; moving, waiting and popping go on.
+// With its memory full Redis refuses pushes as a whole; moving, waiting and popping go on.
 func TestMaxmemory(t *testing.T) {
 	f := start(t, alone)
 	f.push("ready", "t")
@@ -363,7 +362,7 @@ func TestMaxmemory(t *testing.T) {
 	for _, want := range []string{"ready", "waiting"} {
 		popped := bpop(t.Context(), f.Client, 0, "t")
 		if want == "waiting" {
-			f.bears(f.Client, "t") // it can't be entered
+			f.bears(f.Client, "t") // it cannot be registered
 			f.serve()
 		}
 		expectJob(t, popped, want)
@@ -376,7 +375,7 @@ func TestMaxmemory(t *testing.T) {
 	expectJob(t, popped, "a")
 }
 
-// A power cut with the append-only file on: what was confirmed before it holds after it.
+// After a power cut with the append-only file on, everything that was confirmed earlier holds.
 func TestPowerCut(t *testing.T) {
 	f := start(t, settings("--appendonly", "yes", "--appendfsync", "always"))
 	f.waiter(t.Context(), f.Client, "never")
@@ -429,8 +428,8 @@ func TestPowerCut(t *testing.T) {
 	stop()
 }
 
-// A Redis that can be read, but takes no writes, is an outage, too: BPop does not
-// wait for ever for a job that is there, be another topic empty.
+// A Redis that can be read, but takes no writes, is an outage, too: BPop does not wait for ever for a job that is there,
+// even if another topic is empty.
 func TestBPopGivesUpOnRedisThatTakesNoWrites(t *testing.T) {
 	t.Parallel()
 	f := start(t, alone)

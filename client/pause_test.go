@@ -15,7 +15,7 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// Who waits for a paused topic is served when it is resumed, with one partition or several.
+// Callers that wait for a paused topic are served when it is resumed, with one partition or several.
 func TestPause(t *testing.T) {
 	for _, partitions := range []int{1, 5} {
 		t.Run(fmt.Sprint(partitions), func(t *testing.T) {
@@ -60,8 +60,8 @@ func TestPause(t *testing.T) {
 	}
 }
 
-// While a server moves jobs, and new and old consumers wait for them, none is taken between the answer of Pause and Resume, and each
-// comes once in the end.
+// While a server moves jobs, and new and old consumers wait for them, none is taken between the replies to Pause and
+// Resume, and each comes once in the end.
 func TestPauseWhileJobsFlow(t *testing.T) {
 	t.Parallel()
 	f := start(t, undivided)
@@ -123,7 +123,7 @@ func TestPauseWhileJobsFlow(t *testing.T) {
 		}
 		return n
 	}
-	quiet := func() int64 { // once what was to be moved is, and reserved jobs are acked
+	quiet := func() int64 { // all due jobs were moved, and reserved jobs acknowledged
 		t.Helper()
 		until(t, "nothing is in the pool", func() bool { return f.Do("ZCARD", keys.JobPool()).(int64) == 0 })
 		return stored()
@@ -176,7 +176,7 @@ func TestPauseInvalid(t *testing.T) {
 	}
 }
 
-// Who may not pause is told so, and nothing has changed.
+// A user without the permission to pause gets an error, and nothing has changed.
 func TestPauseWithoutRights(t *testing.T) {
 	f := start(t, alone, undivided)
 	c := f.as("u", "~* &* +@all -lmove")

@@ -135,7 +135,7 @@ func (o PoolOptions) unusable(why error) *redis.Pool {
 	return pool
 }
 
-// pool makes one of what the dialer dials, which keeps so many connections that nobody needs.
+// pool makes a pool that keeps that many idle connections for which there has been no use.
 func (o PoolOptions) pool(dialer redisconn.Dialer, keep int) *redis.Pool {
 	maxActive := max(cmp.Or(o.MaxActive, defaultMaxActive), 0)
 	pool := &redis.Pool{

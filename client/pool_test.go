@@ -56,7 +56,7 @@ func TestParseURL(t *testing.T) {
 	}
 }
 
-// What ParseURL can't read it refuses, instead of guessing, and does not quote: there may be a password in it.
+// ParseURL refuses what it cannot read instead of guessing, and does not quote it: there may be a password in it.
 func TestParseURLErrors(t *testing.T) {
 	for url, part := range map[string]string{
 		"":                                               "redis://",
@@ -171,7 +171,7 @@ func expectWorks(t *testing.T, o client.PoolOptions) {
 func expectWaiterWorks(t *testing.T, c *client.Client) {
 	t.Helper()
 	popped := bpop(t.Context(), c, 0, "t")
-	until(t, "BPop waits", func() bool { return client.Entered(c, "t") })
+	until(t, "BPop waits", func() bool { return client.Registered(c, "t") })
 	check(t, errOf(c.Push(t.Context(), message("b"), 0)))
 	expectJob(t, popped, "b")
 }
@@ -203,7 +203,7 @@ func TestUnixSocket(t *testing.T) {
 func TestTLS(t *testing.T) {
 	_, addr, roots := redistest.StartTLS(t)
 	o := options(t, "rediss://"+addr)
-	o.ConnectTimeout = hangBound // which bounds the handshake, too
+	o.ConnectTimeout = hangBound // also bounds the handshake
 	unknown := o
 	unknown.TLS = o.TLS.Clone()
 	o.TLS.RootCAs = roots
@@ -254,7 +254,7 @@ func TestAuthentication(t *testing.T) {
 	}
 }
 
-// Nobody listens: an error at once, with the address.
+// If nobody listens, the error comes at once, with the address.
 func TestRefusedConnection(t *testing.T) {
 	f := start(t, alone)
 	f.Kill()
@@ -262,7 +262,7 @@ func TestRefusedConnection(t *testing.T) {
 	expectText(t, "Push", err, "delayer: push \"a\": ", f.Addr)
 }
 
-// More calls than connections wait for each other.
+// If there are more calls than connections, they wait for each other.
 func TestCallsWaitForConnections(t *testing.T) {
 	f := start(t, alone)
 	connections := f.connections()
@@ -280,8 +280,7 @@ func TestCallsWaitForConnections(t *testing.T) {
 	}
 }
 
-// The end of a call's context ends its wait for a connection; what did not get one
-// is not done later.
+// The end of a call's context ends its wait for a connection; a call that did not get one is not done later.
 func TestContextEndsTheWaitForAConnection(t *testing.T) {
 	f := start(t, undivided)
 	f.push("b", "t")
@@ -303,8 +302,8 @@ func TestContextEndsTheWaitForAConnection(t *testing.T) {
 	})
 }
 
-// A connection that has rested is tried before it is used, so that a restarted
-// Redis costs no call an error; a user who may not PING keeps his.
+// A connection that was idle is checked before it is used, so that a restarted Redis costs no call an error. A user
+// without permission to PING keeps its connection.
 func TestRestedConnections(t *testing.T) {
 	f := start(t, alone)
 	pool := client.NewPool(client.PoolOptions{Addr: f.Addr})
@@ -322,7 +321,7 @@ func TestRestedConnections(t *testing.T) {
 	}
 }
 
-// Without anything of the caller's that ends the wait, the pool's timeouts do.
+// If nothing of the caller's ends the wait, the pool's timeouts do.
 func TestTimeouts(t *testing.T) {
 	f := start(t, alone)
 	c := f.openPool(client.PoolOptions{ReadTimeout: 50 * time.Millisecond})
@@ -333,7 +332,7 @@ func TestTimeouts(t *testing.T) {
 	until(t, "a push is in time", func() bool { return errOf(c.Push(context.Background(), message("a"), 0)) == nil })
 }
 
-// New works on a pool as redigo's own example makes it, too.
+// New also works on a pool as redigo's own example makes it.
 func TestNewOnPlainPool(t *testing.T) {
 	f := start(t, onePool)
 	expectWaiterWorks(t, f.on(&redis.Pool{Dial: func() (redis.Conn, error) { return redis.Dial("tcp", f.Addr) }}))
@@ -357,8 +356,7 @@ func TestPrefix(t *testing.T) {
 	expectJob(t, bpop(t.Context(), shop.Client, 0, "t"), "a")
 }
 
-// The documented default: without options a call on a Redis that hangs fails after
-// 3 s without a sign of life.
+// The documented default: without options a call to a Redis that hangs fails after 3 s without a sign of life.
 func TestDefaultTimeouts(t *testing.T) {
 	t.Parallel()
 	f := start(t, alone)
@@ -372,7 +370,7 @@ func TestDefaultTimeouts(t *testing.T) {
 		r := arrival(t, failing(call))
 		least := 3 * time.Second
 		if f.Clustered {
-			least = time.Second // who is asked who owns what is left after that
+			least = time.Second // the time to ask for the slot owners after that
 		}
 		if expectTimeout(t, name, r.err); r.took < least {
 			t.Errorf("%s: after %v already", name, r.took)
@@ -380,7 +378,8 @@ func TestDefaultTimeouts(t *testing.T) {
 	}
 }
 
-// Who divides a pool's jobs is not the pool: one that is made of several partitions has each call fail, which names OpenPool.
+// A pool does not divide jobs: if it is made with several partitions, each call fails, with an error that names
+// OpenPool.
 func TestPoolOfPartitions(t *testing.T) {
 	t.Parallel()
 	f := start(t, alone, onePool)
@@ -408,7 +407,7 @@ func TestPoolOfPartitions(t *testing.T) {
 	check(t, errOf(client.New(one).Push(t.Context(), message("a"), 0)))
 }
 
-// A Client with one partition is refused where there are several, before it writes, whatever it does first.
+// A Client with one partition is refused where there are several, before it writes, whatever its first call.
 func TestOneOfSeveral(t *testing.T) {
 	t.Parallel()
 	f := start(t, alone, onePool)

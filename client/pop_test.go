@@ -11,8 +11,8 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// However many ghosts stand before a job, it comes, and they are counted, and told of.
-func TestPopBehindManyGhosts(t *testing.T) {
+// However many stale entries are ahead of a job, it comes, and they are counted and reported.
+func TestPopBehindManyStaleEntries(t *testing.T) {
 	f := start(t, undivided)
 	var mu sync.Mutex
 	told := map[string]bool{}
@@ -50,9 +50,9 @@ func pops(c *client.Client) map[string]func() (client.Message, error) {
 	}
 }
 
-// WithStaleHook's function may panic, or end its goroutine: whoever pops gets his job, the topic is
-// served as before, and the log has the panic: what panicked, why and where.
-func TestWithStaleThatFails(t *testing.T) {
+// WithStaleHook's function may panic, or end its goroutine: the caller gets its job, the topic is served as before, and
+// the log has the panic: its value and its stack.
+func TestStaleHookThatPanics(t *testing.T) {
 	for name, fail := range map[string]func([]string){
 		"panics":             func([]string) { panic("at the disco") },
 		"ends its goroutine": func([]string) { runtime.Goexit() },
@@ -78,7 +78,7 @@ func TestWithStaleThatFails(t *testing.T) {
 	}
 }
 
-// A queue of the wrong type is an error at once that names it, but does not keep the other topics' jobs back.
+// A queue of the wrong type is an error at once that names it, but does not delay other topics' jobs.
 func TestPopWrongType(t *testing.T) {
 	f := start(t, undivided)
 	f.seed("SET delayer:ready_queue:broken text")
@@ -92,7 +92,7 @@ func TestPopWrongType(t *testing.T) {
 	f.Expect(state{Other: buckets{"delayer:ready_queue:broken": "string"}})
 }
 
-// A consumer whose permissions do not suffice gets an error and loses nothing.
+// A consumer without enough permissions gets an error and loses nothing.
 func TestPopWithoutPermission(t *testing.T) {
 	f := start(t, alone)
 	f.push("a", "t")

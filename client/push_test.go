@@ -12,7 +12,7 @@ import (
 
 const never = -1 // not waiting
 
-// What a push says counts: its delay from now, for how long it is kept, and what becomes of a job that there is.
+// The options of a push apply: its delay from now, its lifetime, and what happens to a job that exists.
 func TestPush(t *testing.T) {
 	f := start(t)
 	waits := state{Pool: []string{"a"}, Buckets: buckets{"a": "t new"}}
@@ -57,8 +57,7 @@ func TestPush(t *testing.T) {
 	}
 }
 
-// expectDue checks that a score is the delay after a moment between from and
-// to. Earlier than that it must never be.
+// expectDue checks that a score is the delay after a time between from and to. It must never be earlier.
 func expectDue(t *testing.T, score, from, to float64, delay time.Duration) {
 	t.Helper()
 	if delay == never {
@@ -70,8 +69,8 @@ func expectDue(t *testing.T, score, from, to float64, delay time.Duration) {
 	expectSpan(t, "due time", score, from+delay.Seconds(), to+delay.Seconds())
 }
 
-// expectSpan checks that a time is in the span or rounded up out of it. (Redis reckons
-// a TTL by a clock that it reads once a command, to the millisecond.)
+// expectSpan checks that a time is in the span, or rounded up out of it. (Redis computes a TTL by a clock that it reads
+// once per command, in milliseconds.)
 func expectSpan(t *testing.T, what string, got, from, to float64) {
 	t.Helper()
 	slack := 0.002
@@ -128,8 +127,8 @@ func TestPushMakesID(t *testing.T) {
 	}
 }
 
-// A ready job that is pushed again comes once, with what was pushed last, and not before its new time.
-func TestPushPostponesReadyJob(t *testing.T) {
+// A ready job that is pushed again comes once, with the latest content, and not before its new time.
+func TestPushMakesReadyJobWait(t *testing.T) {
 	f := start(t)
 	f.serve()
 	f.push("a", "t")
@@ -143,9 +142,8 @@ func TestPushPostponesReadyJob(t *testing.T) {
 	f.Expect(state{})
 }
 
-// The same, where the queue is too long for the ID to be taken out of it: its entry counts as none
-// that is stale.
-func TestPushPostponesReadyJobInLongQueue(t *testing.T) {
+// The same, where the queue is too long to remove the ID from it: its entry counts as stale.
+func TestPushMakesReadyJobOfLongQueueWait(t *testing.T) {
 	f := start(t, undivided)
 	f.push("a", "t")
 	f.Do("EVAL", `for i = 1, 10000 do redis.call('LPUSH', 'delayer:ready_queue:t', 'last') end
@@ -160,7 +158,7 @@ func TestPushPostponesReadyJobInLongQueue(t *testing.T) {
 	}
 }
 
-// A body may be empty if the push says so; it comes as it was pushed.
+// A body may be empty if the push allows it; it comes as it was pushed.
 func TestEmptyBody(t *testing.T) {
 	f := start(t)
 	m := client.Message{ID: "a", Topic: "t"}

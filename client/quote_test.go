@@ -9,7 +9,7 @@ import (
 	"github.com/mix-basic/delayer/client"
 )
 
-// An error is no longer than a line, however long the names are that it is about.
+// An error is no longer than a line, however long the names in it are.
 func TestErrorsCutNames(t *testing.T) {
 	f := start(t)
 	long := strings.Repeat("x", 512<<10)

@@ -60,8 +60,8 @@ func (f *fixture) consume(popped *tally, pop func(ctx context.Context) (client.M
 	})
 }
 
-// A job is removed or popped, never both and never neither, however Remove
-// falls together with the server's move and with Pop and BPop.
+// A job is removed or popped, never both and never neither, however Remove coincides with the server's move and with Pop
+// and BPop.
 func TestRemoveRacesWithMoveAndPop(t *testing.T) {
 	const jobs, removers = 3000, 50
 	f := start(t)
@@ -104,7 +104,7 @@ func TestRemoveRacesWithMoveAndPop(t *testing.T) {
 	}
 }
 
-// Everything at once, from several Clients: each job that is pushed is popped or removed, once.
+// Everything at once, from several Clients: each pushed job is popped or removed, once.
 func TestConcurrentUse(t *testing.T) {
 	const clients, workers, jobs = 3, 4, 200
 	f := start(t)
@@ -146,7 +146,7 @@ func TestConcurrentUse(t *testing.T) {
 	}
 }
 
-// useJob pushes a job, does something or other to it, and notes if it is removed.
+// useJob pushes a job, makes some call on it, and notes if it is removed.
 func useJob(t *testing.T, c *client.Client, id, topic string, removed *tally) error {
 	ctx := t.Context()
 	if _, err := c.Push(ctx, client.Message{ID: id, Topic: topic, Body: "b"}, rand.N(5*time.Millisecond)); err != nil {

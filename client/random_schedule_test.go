@@ -9,12 +9,13 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// What TestModel does with schedules.
+// Schedules in TestModel.
 
-// scheduleName is one; an ID of jobs has the same tag.
+// scheduleName is the name of a schedule; an ID of jobs has the same tag.
 func (r *modelRun) scheduleName() string { return pick(r.Rand, []string{"a", "s"}) }
 
-// scheduleStep stores a schedule, or one with the same moments and another topic; the body of the job that it is says when it is due.
+// scheduleStep stores a schedule, or one with the same occurrences and another topic; the body of its own job says when
+// it is due.
 func scheduleStep(r *modelRun) {
 	name := r.scheduleName()
 	id := store.ScheduleID(name)
@@ -22,20 +23,20 @@ func scheduleStep(r *modelRun) {
 		Overlap: pick(r.Rand, []client.Overlap{client.OverlapAllow, client.OverlapSkip, client.OverlapFollow, client.OverlapFollow})}
 	body := "@every " + s.Every.String()
 	if r.model.jobs[id].body != body {
-		r.model.moments[id] = 0
+		r.model.occurrences[id] = 0
 	}
 	_, err := r.Schedule(r.TB.Context(), s)
 	r.model.put(id, body, s.Topic, s.Overlap)
 	r.note(fmt.Sprintf("schedule %s %s, %s", name, body, s.Overlap), err, nil)
-	if r.model.moments[id] == 0 {
+	if r.model.occurrences[id] == 0 {
 		r.learn(id, s.Every)
-		r.model.moments[id] = r.model.pool[id].score
+		r.model.occurrences[id] = r.model.pool[id].score
 		return
 	}
 	score, err := redis.Float64(r.Do("ZSCORE", r.keys(id).JobPool(), id), nil)
 	r.note("  its score", err, nil)
 	if entry := r.model.pool[id]; score != entry.score {
-		entry.score = score // it was as it is to be, and had been made due earlier
+		entry.score = score // it was already as wanted, and had been made due earlier
 		r.model.pool[id] = entry
 	}
 }
@@ -55,7 +56,7 @@ func pauseScheduleStep(r *modelRun) {
 		do = r.PauseSchedule
 	}
 	r.model.bring(id, true)
-	_, exists := r.model.moments[id]
+	_, exists := r.model.occurrences[id]
 	var want error
 	if !exists {
 		want = client.ErrNotFound
@@ -70,7 +71,7 @@ func runNowStep(r *modelRun) {
 	name := r.scheduleName()
 	id := store.ScheduleID(name)
 	r.model.bring(id, true)
-	_, exists := r.model.moments[id]
+	_, exists := r.model.occurrences[id]
 	job, err := r.RunNow(r.TB.Context(), name)
 	if !exists {
 		r.note("run "+name, err, client.ErrNotFound)
@@ -80,7 +81,7 @@ func runNowStep(r *modelRun) {
 	r.same("  its job", job, r.model.run(id, job, false))
 }
 
-// scheduleIsDueStep has a schedule fall due some time ago.
+// scheduleIsDueStep makes a schedule fall due some time ago.
 func scheduleIsDueStep(r *modelRun) {
 	id := store.ScheduleID(r.scheduleName())
 	if entry, waits := r.model.pool[id]; waits && !r.model.isDue(entry) {
@@ -96,9 +97,9 @@ func (r *modelRun) fireStep() {
 	ctx := r.TB.Context()
 	for _, s := range r.jobs.Stores {
 		_, err := s.RepairSchedules(ctx, "", true)
-		r.note("mend", err, nil)
+		r.note("repair", err, nil)
 	}
-	r.model.mend()
+	r.model.repair()
 	for _, id := range r.model.due() {
 		s := r.jobs.Of(id)
 		if _, before := r.model.at[id]; before && r.jobs.OldOf(id) != nil {
@@ -109,16 +110,16 @@ func (r *modelRun) fireStep() {
 			r.TB.Fatalf("read %s: %+v, %v", id, read, err)
 		}
 		at := read.List[0]
-		moment := store.FiredOccurrence{At: at.Next, What: store.OccurrenceRan, Due: read.Now.Add(-time.Second)}
+		occurrence := store.FiredOccurrence{At: at.Next, What: store.OccurrenceRan, Due: read.Now.Add(-time.Second)}
 		if r.model.paused[id] {
-			moment.What = store.OccurrencePaused
+			occurrence.What = store.OccurrencePaused
 		}
 		next := read.Now.Add(r.far()).Truncate(time.Millisecond)
-		fired, err := s.Fire([]store.Firing{{Scheduled: at, Upcoming: next, Occurrences: []store.FiredOccurrence{moment}}}, next, time.Second).Do(ctx)
+		fired, err := s.Fire([]store.Firing{{Scheduled: at, Upcoming: next, Occurrences: []store.FiredOccurrence{occurrence}}}, next, time.Second).Do(ctx)
 		r.note("fire "+id, err, nil)
 		r.same("  done", len(fired.Fired) == 1 && fired.Fired[0].Done, true)
 		score := float64(next.UnixMilli()) / 1000
-		r.model.pool[id], r.model.moments[id] = modelEntry{score: score}, score
+		r.model.pool[id], r.model.occurrences[id] = modelEntry{score: score}, score
 		job := store.OccurrenceID(at.Name, at.Next)
 		if !r.model.paused[id] {
 			r.model.run(id, job, true)

@@ -26,10 +26,10 @@ var (
 	modelSeed  = flag.Uint64("model.seed", 0, "the one run to make, if it is not 0")
 )
 
-// Random operations of new and old clients and servers leave in Redis exactly what a small model
-// says, and answer what it says. In runs without old ones each job is in exactly one state at
-// any time. (Old ones leave entries behind that mean nothing, and don't count reserved jobs.) Others
-// have five partitions, of which old ones know nothing, or get another number of them on the way.
+// Random operations of new and old clients and servers leave in Redis exactly what a small model predicts, and return
+// what it predicts. In runs without old ones each job is in exactly one state at any time. (Old ones leave stale entries
+// behind, and do not count reserved jobs.) Other runs have five partitions, which old ones do not know, or change their
+// number on the way.
 func TestModel(t *testing.T) {
 	if *modelSeed != 0 {
 		startPartitions(t, formOf(*modelSeed).partitions).runAgainstModel(*modelSeed)
@@ -48,7 +48,7 @@ func TestModel(t *testing.T) {
 	}
 }
 
-// modelForm is how many partitions a run has, and how many later, 0 for as many.
+// modelForm is how many partitions a run has, and how many later; 0 means the same number.
 type modelForm struct {
 	name             string
 	partitions, then int
@@ -58,13 +58,13 @@ var modelForms = []modelForm{{"one", 1, 0}, {"five", 5, 0}, {"from three to five
 
 func formOf(seed uint64) modelForm { return modelForms[seed%uint64(len(modelForms))] }
 
-// startPartitions is start for a Client with so many partitions.
+// startPartitions is start for a Client with that many partitions.
 func startPartitions(t testing.TB, n int) *fixture {
 	t.Helper()
 	return &fixture{Server: redistest.Open(t, redistest.InPartitions(n))}
 }
 
-// modelHold is a job in the hands of one who has reserved it.
+// modelHold is a job that a consumer has reserved.
 type modelHold struct {
 	*client.Delivery
 	lease   int
@@ -72,7 +72,7 @@ type modelHold struct {
 	settled bool
 }
 
-// modelRun is one run: the operations, of new and old ones, and the model.
+// modelRun is a run: the operations, new and old, and the model.
 type modelRun struct {
 	*fixture
 	*rand.Rand
@@ -81,7 +81,7 @@ type modelRun struct {
 	old   *oldClient
 	holds []*modelHold
 	ticks int // for times that differ
-	// groups are the IDs of some.
+	// groups are the IDs of some groups.
 	groups []string
 	log    []string
 }
@@ -91,7 +91,7 @@ func (f *fixture) runAgainstModel(seed uint64) {
 	f.Flush()
 	pool := f.Pool()
 	defer pool.Close()
-	c := client.New(pool, f.options()...) // no other one knows that Redis was emptied
+	c := client.New(pool, f.options()...) // no other Client noticed that Redis was emptied
 	defer c.Close()
 	r := &modelRun{fixture: &fixture{c, f.Server}, Rand: rand.New(rand.NewPCG(seed, 0)), model: newModel(f.Clock(), f.Partitions)}
 	r.jobs = fleet.Layout{Partitions: f.Partitions}.Open(pool, f.Prefix)
@@ -162,7 +162,7 @@ func (r *modelRun) inOneState(s state) {
 	}
 }
 
-// note notes what was done, and checks that the error is one of the wanted kind, nil if none is.
+// note records an operation, and checks that its error is one of the wanted kind, or nil.
 func (r *modelRun) note(what string, err, want error) {
 	r.TB.Helper()
 	r.log = append(r.log, fmt.Sprintf("%s: %v", what, err))
@@ -171,7 +171,7 @@ func (r *modelRun) note(what string, err, want error) {
 	}
 }
 
-// same notes a result, and checks that it is the wanted one.
+// same records a result, and checks that it is the wanted one.
 func (r *modelRun) same(what string, got, want any) {
 	r.TB.Helper()
 	r.log = append(r.log, fmt.Sprintf("%s: %v", what, got))
@@ -180,10 +180,10 @@ func (r *modelRun) same(what string, got, want any) {
 	}
 }
 
-// modelIDs are of partitions 1, 4, 1, 3 and 0 of five.
+// modelIDs belong to partitions 1, 4, 1, 3 and 0 of five.
 var modelIDs = []string{"a", "b", "{a}c", "}d{}", "{e"}
 
-// id is one of them, or of a group.
+// id is one of them, or the ID of a group.
 func (r *modelRun) id() string {
 	if len(r.groups) > 0 && r.IntN(4) == 0 {
 		return pick(r.Rand, r.groups[max(len(r.groups)-3, 0):])
@@ -201,8 +201,7 @@ func (r *modelRun) topics() []string {
 	return pick(r.Rand, [][]string{{"t", "u"}, {"u", "t"}})
 }
 
-// keys are those of the ID's partition.
-// keys are those of the partition that has the job.
+// keys returns the keys of the partition that has the job.
 func (r *modelRun) keys(id string) store.Keys {
 	if _, before := r.model.at[id]; before && r.jobs.OldOf(id) != nil {
 		return r.jobs.OldOf(id).Keys()
@@ -210,8 +209,8 @@ func (r *modelRun) keys(id string) store.Keys {
 	return r.jobs.Of(id).Keys()
 }
 
-// grow has the number of partitions be another one from now on, and returns a Client that knows it. What the other one has
-// reserved is settled by that.
+// grow changes the number of partitions from now on, and returns a Client that knows it. Jobs that the other one has
+// reserved are settled with that one.
 func (r *modelRun) grow(pool client.Redis, form modelForm) *client.Client {
 	c := client.New(pool, client.WithPrefix(r.Prefix), client.WithPartitions(form.then), client.WithPreviousPartitions(form.partitions))
 	r.fixture.Client = c
@@ -242,7 +241,7 @@ func migrateStep(r *modelRun) {
 	r.model.migrate(letters)
 }
 
-// bringLetters brings what was buried in a partition of before to where it belongs, if there is another letter of that ID: the
+// bringLetters moves what was buried in an old partition to where it belongs, if there is another letter of that ID: the
 // later one stays.
 func (r *modelRun) bringLetters() {
 	for id := range r.model.died {
@@ -262,7 +261,7 @@ func (r *modelRun) exists(key string) bool {
 	return found
 }
 
-// taking is that call, by which these jobs came.
+// taking is the call by which these jobs came.
 func (r *modelRun) taking(topics []string, n int, got []string) taking {
 	isDead := func(id string) bool {
 		job, exists := r.model.jobs[id]
@@ -270,7 +269,7 @@ func (r *modelRun) taking(topics []string, n int, got []string) taking {
 		if !exists || body != job.body {
 			return false
 		}
-		// Jobs of a schedule have the same body: the letter may be the one before.
+		// Jobs of a schedule have the same body: the letter may be an earlier job's.
 		died, err := redis.Float64(r.Do("ZSCORE", r.keys(id).DeadLetters(job.topic), id), nil)
 		was, known := r.model.died[id]
 		return err == nil && (!known || died != was)
@@ -278,7 +277,7 @@ func (r *modelRun) taking(topics []string, n int, got []string) taking {
 	return taking{topics: topics, n: n, got: got, isDead: isDead}
 }
 
-// left are those of the IDs of which there is anything in a partition of before.
+// left are the IDs of which an old partition has anything.
 func (r *modelRun) left(ids []string) (left []string) {
 	for _, id := range ids {
 		if before := r.jobs.OldOf(id); before != nil {
@@ -294,7 +293,7 @@ func (r *modelRun) left(ids []string) (left []string) {
 
 func (r *modelRun) tick() int { r.ticks++; return r.ticks }
 
-// learn enters a time that Redis's clock had a part in. It must be at about that time.
+// learn records a time that Redis's clock has decided. It must be close to the expected one.
 func (r *modelRun) learn(id string, in time.Duration) {
 	r.TB.Helper()
 	entry, waits := r.model.pool[id]
@@ -310,7 +309,7 @@ func (r *modelRun) learn(id string, in time.Duration) {
 	r.model.pool[id] = entry
 }
 
-// learnDead enters when jobs were buried.
+// learnDead records when jobs were buried.
 func (r *modelRun) learnDead() {
 	r.TB.Helper()
 	for id, at := range r.model.died {
@@ -328,12 +327,12 @@ func (r *modelRun) learnDead() {
 	}
 }
 
-// far is a delay of 1 to 2 h, each time another one.
+// far is a delay of 1 to 2 h, another one each time.
 func (r *modelRun) far() time.Duration {
 	return time.Hour + time.Duration(r.IntN(3600))*time.Second + time.Duration(r.tick())*time.Millisecond
 }
 
-// job is a new job of the ID on these terms, and how to push it.
+// job is a new job of the ID with these options, and how to push it.
 func (r *modelRun) job(id string, terms modelJob) (client.Delayed, modelJob, float64) {
 	d := client.Delayed{Message: client.Message{ID: id, Topic: r.topic(), Body: fmt.Sprint(r.tick())}}
 	due := r.model.now
@@ -352,7 +351,7 @@ var modelPolicies = []modelPolicy{
 	{name: "follow", option: client.Follow, follows: true}, {name: "follow", option: client.Follow, follows: true},
 }
 
-// pushOptions are some, their policy, and what they make of a job.
+// pushOptions are some options, their policy, and their effect on a job.
 func (r *modelRun) pushOptions() (opts []client.PushOption, policy modelPolicy, terms modelJob) {
 	policy = pick(r.Rand, modelPolicies)
 	if policy.option != nil {
@@ -413,7 +412,8 @@ func (r *modelRun) samePaused() {
 	r.same("  paused", topics, slices.Sorted(maps.Keys(r.model.held)))
 }
 
-// limitStep limits a topic, or ends that. A rate is one that lets none begin any more once its burst is over: one a day and partition.
+// limitStep limits a topic, or ends that. A rate lets no more jobs begin once its burst is over: one a day and
+// partition.
 func limitStep(r *modelRun) {
 	topic, l := r.topic(), client.Limit{}
 	if r.IntN(4) > 0 {
@@ -439,7 +439,7 @@ func limitStep(r *modelRun) {
 	r.same("  limit", kept, l)
 }
 
-// extendedStep has a job's slot look as if its lease was over, as if that had been extended since.
+// extendedStep makes a job's slot look as if its lease had ended, as if the lease had been extended since.
 func extendedStep(r *modelRun) {
 	id := r.id()
 	if entry := r.model.pool[id]; entry.lease > 0 && !r.model.isDue(entry) {
@@ -489,7 +489,7 @@ func groupStep(r *modelRun) {
 	for i := range batch {
 		d, job, _ := r.job("", modelJob{lifetime: client.DefaultReadyMaxLifetime})
 		key := pick(r.Rand, []string{"k", "l"})
-		if r.IntN(4) == 0 { // it is a large one then
+		if r.IntN(4) == 0 { // it is a large group then
 			job.body = `"` + d.Body + strings.Repeat("x", 16<<10) + `"`
 			d.Body = job.body
 		}
@@ -521,7 +521,7 @@ func groupStep(r *modelRun) {
 	var want []client.Result
 	for i, d := range batch {
 		if i == len(results) {
-			break // it has failed, as is told below
+			break // it has failed, which is reported below
 		}
 		id := results[i].ID
 		did, err := r.model.group(tags[i], d.ID, id, jobs[i], most)
@@ -580,7 +580,7 @@ func reserveStep(r *modelRun) {
 	r.hold(list, want, 0)
 }
 
-// fetch waits, and so is called only if it gets something.
+// fetch waits, so it is called only if it gets something.
 func fetchStep(r *modelRun) {
 	topics, n, most := r.topics(), 1+r.IntN(3), r.IntN(3)
 	if !slices.ContainsFunc(r.model.queuesOf(r.model.delivered(topics)), func(queue string) bool {
@@ -593,7 +593,7 @@ func fetchStep(r *modelRun) {
 	for _, topic := range topics {
 		o.Topics = append(o.Topics, client.FetchTopic{Topic: topic})
 	}
-	o.Timeout = hangBound // a job that nobody finds is a failure with a log
+	o.Timeout = hangBound // a job that nobody finds fails the test with a log
 	list, err := r.Fetch(r.TB.Context(), o)
 	call := r.taking(topics, n, deliveryIDs(list))
 	call.some = true
@@ -625,7 +625,7 @@ func (r *modelRun) hold(list []*client.Delivery, want []string, limit int) {
 	r.learnDead()
 }
 
-// settle has the model and a Delivery do the same.
+// settle makes the model and a Delivery do the same.
 func (r *modelRun) settle(what string, model func(h *modelHold) error, do func(h *modelHold) error) {
 	r.TB.Helper()
 	if len(r.holds) == 0 {
@@ -786,7 +786,7 @@ func getStep(r *modelRun) {
 		[]any{state, want.topic, want.body, want.attempts, want.maxAttempts, want.follower != nil})
 }
 
-// timePasses has a job fall due, or a lease end, some time ago.
+// timePasses makes a job fall due, or a lease end, some time ago.
 func timePassesStep(r *modelRun) {
 	id := r.id()
 	entry, waits := r.model.pool[id]
@@ -805,7 +805,7 @@ func timePassesStep(r *modelRun) {
 	r.note("time passes for "+id, nil, nil)
 }
 
-// burstIsOverStep has a burst of pushes that are debounced last longer than it may.
+// burstIsOverStep makes a burst of debounced pushes last longer than allowed.
 func burstIsOverStep(r *modelRun) {
 	id := r.id()
 	if job := r.model.jobs[id]; job.burst > 0 {
@@ -816,7 +816,7 @@ func burstIsOverStep(r *modelRun) {
 	}
 }
 
-// onceIsOverStep has the window be over in which a push counts alone.
+// onceIsOverStep ends the window in which a push counts once.
 func onceIsOverStep(r *modelRun) {
 	if len(r.model.once) == 0 {
 		return
@@ -829,7 +829,7 @@ func onceIsOverStep(r *modelRun) {
 	r.note("a push of "+id+" counts again", nil, nil)
 }
 
-// pass is one of our server's.
+// pass is a pass of our server.
 func passStep(r *modelRun) {
 	r.fireStep()
 	r.model.pass(true)
@@ -871,7 +871,7 @@ func oldPushStep(r *modelRun) {
 	r.model.oldPush(m.ID, m.Topic, m.Body, score, r.isAnew(m.ID))
 }
 
-// isAnew reports whether the job's bucket expires later than was said when it was reserved.
+// isAnew reports whether the job's bucket expires later than it did when it was reserved.
 func (r *modelRun) isAnew(id string) bool {
 	lease, _ := redis.String(r.Conn().Do("HGET", "delayer:job_bucket:"+id, "lease"))
 	said := strings.Fields(lease)

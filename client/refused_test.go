@@ -9,8 +9,8 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// Who may not subscribe, as a user with Redis 7's default rights, polls, enters nowhere, and says so
-// once. Once it is permitted, he is woken.
+// A user that may not subscribe, such as one with Redis 7's default permissions, polls, registers nowhere, and is told
+// so once. When the permission comes, it is woken.
 func TestRefusedChannel(t *testing.T) {
 	eachWaiter(t, func(t *testing.T, take taker) {
 		t.Parallel()
@@ -27,7 +27,7 @@ func TestRefusedChannel(t *testing.T) {
 		taken := wait()
 		began, before := f.Clock(), f.Calls("exists")
 		until(t, "it has asked 20 times", func() bool { return f.Calls("exists") >= before+20 })
-		if took := f.Clock() - began; took < 0.8 || took > 10 { // 1 s, were the machine idle
+		if took := f.Clock() - began; took < 0.8 || took > 10 { // 1 s on an idle machine
 			t.Errorf("asked 20 times in %.1f s", took)
 		}
 		if f.Waiters("t") > 0 {
@@ -44,8 +44,8 @@ func TestRefusedChannel(t *testing.T) {
 	})
 }
 
-// Who may not subscribe says so once, and asks for some of very many topics at a time, not each time
-// for all.
+// A user that may not subscribe is told so once, and polls some of very many topics at a time, not all of them each
+// time.
 func TestManyRefusedChannels(t *testing.T) {
 	const topics = 4 * client.PollAtOnce
 	f := start(t, alone, undivided)
@@ -57,7 +57,7 @@ func TestManyRefusedChannels(t *testing.T) {
 	subscribes := f.Calls("subscribe")
 	began, before := f.Clock(), looks()
 	until(t, "Redis was asked 20 times", func() bool { return looks() >= before+20 })
-	if took := f.Clock() - began; took < 0.8 { // 1 s, were each look's time right
+	if took := f.Clock() - began; took < 0.8 { // 1 s if each check is on time
 		t.Errorf("asked 20 times in %.1f s", took)
 	}
 	if n := f.Calls("subscribe") - subscribes; n > 0 {

@@ -11,7 +11,7 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// replicated starts a Redis with a replica, that has been told the scripts' texts by a push, and no WAIT.
+// replicated starts a Redis with a replica. A push has loaded the scripts, and there was no WAIT.
 func replicated(t *testing.T) (f *fixture, replica *redistest.Server) {
 	t.Helper()
 	f = start(t, alone, undivided)
@@ -24,7 +24,8 @@ func replicated(t *testing.T) (f *fixture, replica *redistest.Server) {
 	return f, replica
 }
 
-// expectReplicas expects the error of a job that is stored, but not by as many replicas; cause is why it is not known by how many.
+// expectReplicas expects the error of a job that is stored, but on too few replicas; cause is why their number is
+// unknown.
 func expectReplicas(t *testing.T, err error, want, have int, cause string) {
 	t.Helper()
 	var got *client.ReplicasError
@@ -36,7 +37,8 @@ func expectReplicas(t *testing.T, err error, want, have int, cause string) {
 	}
 }
 
-// A push that returns nil is at as many replicas as it asks for; an error says how many have it, and it is stored all the same.
+// A push that returns nil is on as many replicas as it asks for; an error says how many have it, and the job is stored
+// nevertheless.
 func TestReplicas(t *testing.T) {
 	t.Parallel()
 	f, replica := replicated(t)
@@ -63,7 +65,7 @@ func TestReplicas(t *testing.T) {
 	expectErr(t, "Push", err, client.ErrExists) // at once: nothing was written
 }
 
-// A batch waits once, and each of its jobs gets what it asks for.
+// A batch waits once, and each of its jobs has the replicas that it asks for.
 func TestReplicasOfABatch(t *testing.T) {
 	t.Parallel()
 	f, _ := replicated(t)
@@ -89,8 +91,8 @@ func TestReplicasOfABatch(t *testing.T) {
 	}
 }
 
-// A push that waits for replicas is in nobody's way, however long and however many there are.
-func TestReplicasHoldNobodyUp(t *testing.T) {
+// A push that waits for replicas delays nobody else, however long it waits and however many there are.
+func TestReplicasDelayNobodyElse(t *testing.T) {
 	t.Parallel()
 	f, replica := replicated(t)
 	replica.Hang()
@@ -113,8 +115,8 @@ func TestReplicasHoldNobodyUp(t *testing.T) {
 	}
 }
 
-// Those that wait for something else don't go together.
-func TestUnlikeReplicasGoApart(t *testing.T) {
+// Pushes that wait for different numbers of replicas do not share batches.
+func TestDifferentReplicasShareNoBatch(t *testing.T) {
 	t.Parallel()
 	f, _ := replicated(t)
 	var pushes []<-chan error
@@ -146,7 +148,7 @@ func TestReplicasTimeouts(t *testing.T) {
 	expectReplicas(t, redistest.Receive(t, batch), 1, -1, context.Canceled.Error())
 }
 
-// A job is stored, and its push says so, if Redis does not say how many replicas have it.
+// A job is stored, and its push reports it, if Redis does not say how many replicas have it.
 func TestReplicasUnknown(t *testing.T) {
 	t.Parallel()
 	f, replica := replicated(t)

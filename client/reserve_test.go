@@ -25,7 +25,7 @@ func deliveryIDs(list []*client.Delivery) []string {
 	return ids
 }
 
-// However callers of one Client take jobs, of one topic, and for how long: all are served.
+// However callers of one Client take jobs of a topic, and for how long: all are served.
 func TestPopAndReserveShareATopic(t *testing.T) {
 	const rounds = 20
 	f := start(t)
@@ -49,8 +49,8 @@ func TestPopAndReserveShareATopic(t *testing.T) {
 	}
 }
 
-// An answer that is lost is no lost job: the Reserve goes on, and the job comes back when the
-// lease ends that nobody knows of. That was an attempt.
+// A lost reply loses no job: the Reserve goes on, and the job comes back when the unknown lease ends. That counts as an
+// attempt.
 func TestLostAnswerOfReserve(t *testing.T) {
 	f := start(t, undivided)
 	f.ReserveBatch(t.Context(), "t", 1, 0) // loads the script
@@ -67,7 +67,7 @@ func TestLostAnswerOfReserve(t *testing.T) {
 	h.pass <- io.ErrUnexpectedEOF
 	f.serve()
 	ended := make(chan struct{})
-	go func() { // the answers to come are let through
+	go func() { // later replies pass
 		for {
 			select {
 			case h.pass <- nil:
@@ -83,7 +83,7 @@ func TestLostAnswerOfReserve(t *testing.T) {
 	}
 }
 
-// The error of one that does not wait is the network's, and not ErrLost.
+// The error of a call that does not wait is the network's, and not ErrLost.
 func TestLostAnswerOfReserveBatch(t *testing.T) {
 	f := start(t, undivided)
 	f.ReserveBatch(t.Context(), "t", 1, 0)
@@ -101,7 +101,7 @@ func TestLostAnswerOfReserveBatch(t *testing.T) {
 	f.Expect(takenBy("Reserve", "a", "body"))
 }
 
-// A job whose lease ends is delivered again, and who had it before can do nothing.
+// A job whose lease ends is delivered again, and its earlier consumer can change nothing.
 func TestRedelivery(t *testing.T) {
 	f := start(t)
 	f.serve()
@@ -116,7 +116,7 @@ func TestRedelivery(t *testing.T) {
 	f.Expect(state{})
 }
 
-// A job that has used up its attempts, by leases that end, becomes a dead letter.
+// A job whose attempts are used up by leases that end becomes a dead letter.
 func TestAttemptsUsedUpByCrashes(t *testing.T) {
 	f := start(t)
 	f.serve()
@@ -135,8 +135,8 @@ func TestAttemptsUsedUpByCrashes(t *testing.T) {
 	}
 }
 
-// leased checks that the delivery's deadline is the lease from about now on, and never later
-// than its end by Redis's clock, which is this host's here.
+// leased checks that the delivery's deadline is the lease from about now on, and never later than its end by Redis's
+// clock, which is this host's here.
 func (f *fixture) leased(what string, d *client.Delivery, from float64, lease time.Duration) {
 	f.TB.Helper()
 	deadline, end := float64(d.Deadline().UnixMicro())/1e6, f.Due(d.ID)
@@ -178,7 +178,7 @@ func TestDeadline(t *testing.T) {
 			held = append(held, list...)
 		}
 		for _, lease := range []time.Duration{time.Hour, time.Minute, client.MaxLease, 1500 * time.Millisecond, 0} {
-			want := cmp.Or(lease, 1500*time.Millisecond) // as before
+			want := cmp.Or(lease, 1500*time.Millisecond) // the earlier lease
 			from := f.Clock()
 			if lease != 0 {
 				check(t, held[0].Extend(t.Context(), lease))
@@ -228,8 +228,7 @@ func TestReserveBatchOfLargeBodies(t *testing.T) {
 	}
 }
 
-// Fetch reserves what is there of its topics, in their order, no more than is wanted of each
-// and in all.
+// Fetch reserves the ready jobs of its topics, in their order, up to the limit of each topic and of the call.
 func TestFetch(t *testing.T) {
 	f := start(t, undivided)
 	type topics = []client.FetchTopic
@@ -262,7 +261,7 @@ func TestFetch(t *testing.T) {
 	}
 }
 
-// A Fetch that waits is served what comes, and several that wait share it.
+// A Fetch that waits gets what comes, and several that wait share it.
 func TestFetchWaits(t *testing.T) {
 	f := start(t, undivided)
 	const fetchers = 3
@@ -293,7 +292,7 @@ func TestFetchWaits(t *testing.T) {
 	}
 }
 
-// Topics may have leases and attempts of their own, and are served in their order all the same.
+// Topics may have leases and attempts of their own, and are still served in their order.
 func TestFetchOfTopicsWithTheirOwnTerms(t *testing.T) {
 	f := start(t, undivided)
 	for n := range 2 {
@@ -341,7 +340,8 @@ func TestFetchOfTopicsWithTheirOwnTerms(t *testing.T) {
 	}
 }
 
-// Many who wait for the same topics on terms of their own get each job once, and hear when there is none.
+// Many callers that wait for the same topics with different options get each job once, and return when there are no
+// jobs.
 func TestFetchersWithTheirOwnTerms(t *testing.T) {
 	f := start(t)
 	const fetchers, rounds = 8, 50
@@ -402,7 +402,7 @@ func TestFetchersWithTheirOwnTerms(t *testing.T) {
 	f.Expect(state{})
 }
 
-// One who waits for them gets what comes, as its topic says.
+// A caller that waits for them gets what comes, with the topic's options.
 func TestFetchWaitsOnItsOwnTerms(t *testing.T) {
 	for topic, want := range map[string]time.Duration{"t": time.Minute, "u": time.Hour} {
 		f := start(t)
@@ -421,7 +421,7 @@ func TestFetchWaitsOnItsOwnTerms(t *testing.T) {
 	}
 }
 
-// One connection suffices for all, also for a loop over dead letters that sends them again.
+// One connection suffices for everything, also for a loop over dead letters that requeues them.
 func TestOneConnectionSuffices(t *testing.T) {
 	f := start(t, undivided)
 	c := f.openPool(client.PoolOptions{MaxActive: 1})
@@ -453,7 +453,7 @@ func TestOneConnectionSuffices(t *testing.T) {
 	f.Expect(state{})
 }
 
-// For how long a job was ready is told of first attempts only.
+// LateBy is known for first attempts only.
 func TestLateBy(t *testing.T) {
 	f := start(t)
 	for _, kept := range []time.Duration{client.DefaultReadyMaxLifetime, time.Hour} {
@@ -471,8 +471,7 @@ func TestLateBy(t *testing.T) {
 	}
 }
 
-// TestFetchNoWait has Fetch come back without a job, be it that there is none, or that its
-// attempts are used up.
+// TestFetchNoWait makes Fetch return without a job: because there are no jobs, and because a job's attempts are used up.
 func TestFetchNoWait(t *testing.T) {
 	t.Parallel()
 	f := start(t)

@@ -13,8 +13,7 @@ import (
 	"github.com/mix-basic/delayer/client"
 )
 
-// restedPool is a pool with so many idle connections that have rested, and the IDs that Redis has
-// given them.
+// restedPool is a pool with that many connections that were idle, and the IDs that Redis has given them.
 func (f *fixture) restedPool(n int) (*redis.Pool, []string) {
 	f.TB.Helper()
 	pool := client.NewPool(client.PoolOptions{Addr: f.Addr})
@@ -37,7 +36,7 @@ func (f *fixture) restedPool(n int) (*redis.Pool, []string) {
 	return pool, ids
 }
 
-// connectionIDs are those of Redis's connections.
+// connectionIDs are the IDs of Redis's connections.
 func (f *fixture) connectionIDs() []string {
 	f.TB.Helper()
 	var ids []string
@@ -48,8 +47,8 @@ func (f *fixture) connectionIDs() []string {
 	return ids
 }
 
-// Calls with a short deadline on a Redis that stalls return then, and cost no connection that has
-// rested, nor do those that only wait for one.
+// Calls with a short deadline on a Redis that stalls return at the deadline, and cost no idle connection, nor do calls
+// that only wait for a connection.
 func TestShortDeadlinesLeaveThePool(t *testing.T) {
 	t.Parallel()
 	f := start(t, alone, onePool)
@@ -83,7 +82,7 @@ func TestShortDeadlinesLeaveThePool(t *testing.T) {
 	}
 }
 
-// Dead connections among those that have rested cost no call an error, however it waits.
+// Dead connections among idle ones cost no call an error, however it waits.
 func TestRestedConnectionsThatAreDead(t *testing.T) {
 	t.Parallel()
 	for name, call := range map[string]func(pool *redis.Pool) error{
@@ -116,7 +115,7 @@ func get(ctx context.Context, pool *redis.Pool) error {
 	return err
 }
 
-// A Redis that says no to everything is alive: its connections are kept.
+// A Redis that answers every command with an error is alive: its connections are kept.
 func TestRestedConnectionsOfABusyRedis(t *testing.T) {
 	t.Parallel()
 	f := start(t, settings("--lua-time-limit", "1"), onePool)

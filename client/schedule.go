@@ -29,7 +29,7 @@ type Schedule struct {
 	// Zone is the time zone of Cron, such as "Europe/Berlin". Empty means UTC. A program on a host without time
 	// zones imports time/tzdata.
 	Zone string
-	// Topic and Body are those of the jobs.
+	// Topic and Body go into each job.
 	Topic, Body string
 	// Missed says what happens with occurrences that passed while no server ran or Redis was away. Empty means
 	// MissedOnce.
@@ -38,7 +38,7 @@ type Schedule struct {
 	Overlap Overlap
 	// Jitter is the most that a job is delayed at random. 0 means not at all.
 	Jitter time.Duration
-	// Options are those of the jobs: ReadyMaxLifetime, MaxAttempts, TTR and EmptyBody.
+	// Options apply to each job: ReadyMaxLifetime, MaxAttempts, TTR and EmptyBody.
 	Options []PushOption
 }
 
@@ -72,7 +72,7 @@ const (
 type Scheduled struct {
 	// Schedule can be passed to Client.Schedule again. It has either Cron or Every.
 	Schedule
-	// ReadyMaxLifetime, MaxAttempts and TTR are those of its Options; the last two are 0 if not set.
+	// ReadyMaxLifetime, MaxAttempts and TTR come from its Options; the last two are 0 if not set.
 	ReadyMaxLifetime time.Duration
 	MaxAttempts      int
 	TTR              time.Duration
@@ -298,7 +298,7 @@ func (c *Client) onSchedule(ctx context.Context, operation, name string, do func
 	})
 }
 
-// Schedules returns all schedules, sorted by name. With an error they are those of the partitions that can be
+// Schedules returns all schedules, sorted by name. With an error it returns those of the partitions that can be
 // read.
 func (c *Client) Schedules(ctx context.Context) (schedules []Scheduled, err error) {
 	err = c.call(ctx, "schedules", "", nil, func() error {

@@ -11,7 +11,7 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// A Client finds the master by way of the sentinels, and the next one, whatever became of the first.
+// A Client finds the master with the sentinels' help, and the next one, whatever happened to the first.
 func TestSentinel(t *testing.T) {
 	t.Parallel()
 	for name, fail := range map[string]func(s *redistest.Sentinels){
@@ -27,7 +27,7 @@ func TestSentinel(t *testing.T) {
 			s := redistest.StartSentinels(t)
 			c := client.OpenPool(client.PoolOptions{Sentinels: s.Addrs(), SentinelMaster: "m"})
 			defer c.Close()
-			waiting := background(func() (m client.Message, err error) { // again if a failover takes longer than a BPop bears
+			waiting := background(func() (m client.Message, err error) { // again if a failover takes longer than BPop's retry window
 				for again := true; again; again = err != nil && t.Context().Err() == nil {
 					m, err = c.BPop(t.Context(), 0, "waited")
 				}
@@ -59,14 +59,14 @@ func TestSentinel(t *testing.T) {
 				time.Sleep(20 * time.Millisecond)
 			}
 			t.Logf("pushed %v after the promotion, %d failed", time.Since(began), n)
-			// What the old master takes before it knows of the new one is lost, so one push may not do.
+			// Writes that the old master accepts before it knows the new one are lost, so one push may not suffice.
 			redistest.Until(t, "the job has come", func() bool { return push("waited", "waited") == nil && len(waiting) > 0 })
 			expectJob(t, waiting, "waited")
 		})
 	}
 }
 
-// Sentinels and master speak TLS, and have names instead of addresses; so has a waiter's subscription.
+// Sentinels and master speak TLS and have names instead of addresses, also for the subscription of a waiting caller.
 func TestSentinelTLS(t *testing.T) {
 	t.Parallel()
 	master, addr, roots := redistest.StartTLSSentinel(t)
@@ -84,7 +84,7 @@ func TestSentinelTLS(t *testing.T) {
 	expectJob(t, waiting, "a")
 }
 
-// Sentinels are host:port. What is none is not quoted, for there may be a password in it.
+// Sentinels are host:port. Anything else is not quoted, because there may be a password in it.
 func TestInvalidSentinels(t *testing.T) {
 	t.Parallel()
 	for sentinels, part := range map[string]string{

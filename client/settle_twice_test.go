@@ -12,8 +12,8 @@ import (
 	"github.com/mix-basic/delayer/client"
 )
 
-// Two calls for one job that are made at once are done one after the other, however they travel: one
-// of them gets what it would have got a moment later, and the job counts once.
+// Two concurrent calls for one job are done one after the other, whatever batch they are in: one of them gets the result
+// of a later call, and the job counts once.
 func TestTwoSettlementsOfOneJob(t *testing.T) {
 	f := start(t, alone, undivided)
 	c := f.patient()
@@ -25,7 +25,7 @@ func TestTwoSettlementsOfOneJob(t *testing.T) {
 			list := f.reserveAll(c, blockers+1)
 			twice := list[blockers]
 			var calls []func() error
-			for _, d := range append(list[:blockers:blockers], twice, twice) { // the two go together, as all round trips are under way
+			for _, d := range append(list[:blockers:blockers], twice, twice) { // both wait for the next batch, because all that may be in flight are
 				d = c.Delivery(d.Topic, d.ID, d.Token)
 				calls = append(calls, func() error { return settle(t.Context(), d) })
 			}
@@ -45,8 +45,7 @@ func TestTwoSettlementsOfOneJob(t *testing.T) {
 	}
 }
 
-// Calls of two kinds for one job that are made at once do not wait for each other: one of them
-// settles it, and the job counts once.
+// Concurrent calls of two kinds for one job do not wait for each other: one of them settles it, and the job counts once.
 func TestTwoKindsOfSettlementsOfOneJob(t *testing.T) {
 	f := start(t, alone, undivided)
 	c := f.patient()
@@ -67,7 +66,7 @@ func TestTwoKindsOfSettlementsOfOneJob(t *testing.T) {
 					if err != nil && !errors.Is(err, client.ErrLeaseLost) {
 						t.Error(err)
 					}
-					if err == nil && (n > 0 || one != "Extend") { // which may come first, and change nothing for the other
+					if err == nil && (n > 0 || one != "Extend") { // Extend may come first, and changes nothing for the other
 						won++
 					}
 				}
@@ -79,7 +78,7 @@ func TestTwoKindsOfSettlementsOfOneJob(t *testing.T) {
 	}
 }
 
-// reservedCount is how many jobs of the topic count as reserved, in Redis itself.
+// reservedCount returns how many jobs of the topic count as reserved in Redis.
 func (f *fixture) reservedCount(topic string) string {
 	f.TB.Helper()
 	n, _ := f.Do("HGET", "delayer:reserved", topic).([]byte)
@@ -89,7 +88,7 @@ func (f *fixture) reservedCount(topic string) string {
 	return string(n)
 }
 
-// A batch in which a job stands twice, under another Delivery each, is the same as two calls.
+// A batch with two Deliveries of one job is the same as two calls.
 func TestBatchWithAJobTwice(t *testing.T) {
 	f := start(t, undivided)
 	const n = 300 // more than one call's
@@ -97,7 +96,7 @@ func TestBatchWithAJobTwice(t *testing.T) {
 	for i, d := range f.reserveAll(f.Client, n) {
 		again := f.Delivery(d.Topic, d.ID, d.Token)
 		if twice = append(twice, d); i%2 == 0 {
-			twice = append(twice, again) // side by side
+			twice = append(twice, again) // next to each other
 		} else {
 			far = append(far, again)
 		}
@@ -120,7 +119,7 @@ func TestBatchWithAJobTwice(t *testing.T) {
 	f.Expect(state{})
 }
 
-// An Extend that its deadline ends, and the round trip that goes on, do not touch the same.
+// There is no race between an Extend that its deadline ends and its batch, which goes on.
 func TestExtendEndedByItsDeadline(t *testing.T) {
 	f := start(t, alone)
 	f.push("a", "t")
@@ -149,7 +148,7 @@ func TestExtendEndedByItsDeadline(t *testing.T) {
 	}
 }
 
-// Settlements that go together are about 1 MiB at most, and none is left behind.
+// A batch of settlements has about 1 MiB at most, and none is left out.
 func TestSettlementsAreBoundedInBytes(t *testing.T) {
 	f := start(t, alone, undivided)
 	c := f.patient()

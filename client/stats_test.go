@@ -12,7 +12,7 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// stats are Stats, and the one topic's numbers.
+// stats returns Stats, and the one topic's numbers.
 func (f *fixture) stats(topic string) (s client.Stats, of client.TopicStats) {
 	f.TB.Helper()
 	s, err := f.Stats(f.TB.Context())
@@ -100,7 +100,7 @@ func TestStatsKnowsTopics(t *testing.T) {
 	expect("moved", "pushed", "waits")
 }
 
-// Schedules wait, but their topic is none of the user's.
+// Schedules wait, but their topic is not listed.
 func TestStatsOfSchedules(t *testing.T) {
 	f := start(t)
 	f.serve()
@@ -111,7 +111,7 @@ func TestStatsOfSchedules(t *testing.T) {
 	}
 }
 
-// Each of many topics is told once, in order, whatever becomes known meanwhile.
+// Each of many topics is returned once, in order, whatever becomes known meanwhile.
 func TestStatsOfManyTopics(t *testing.T) {
 	f := start(t, undivided)
 	for _, topics := range []int{499, 500, 501, 1700} {
@@ -132,7 +132,7 @@ func TestStatsOfManyTopics(t *testing.T) {
 		want[0].Reserved = 1
 		for _, changes := range []bool{false, true} {
 			stop := func() {}
-			if changes { // topics come in front of the others, which move
+			if changes { // new topics sort before the others, which move
 				conn := f.dial()
 				stop = redistest.Background(t, func(ctx context.Context) error {
 					for n := 0; ctx.Err() == nil; n++ {
@@ -156,7 +156,7 @@ func TestStatsOfManyTopics(t *testing.T) {
 	}
 }
 
-// What is broken, or drifts, harms no other number.
+// A broken key, or a number that drifts, affects no other number.
 func TestStatsOfBrokenKeys(t *testing.T) {
 	f := start(t, undivided)
 	f.push("a", "good")
@@ -179,7 +179,7 @@ func TestStatsOfBrokenKeys(t *testing.T) {
 	expectText(t, "Stats", err, "delayer: stats: ", "WRONGTYPE")
 }
 
-// Counters count what was stale for a reserve, too.
+// Counters also count stale entries of a reserve.
 func TestCountersOfReserves(t *testing.T) {
 	f := start(t, undivided)
 	f.Do("LPUSH", "delayer:ready_queue:t", "gone", "gone too")

@@ -9,7 +9,7 @@ import (
 	"github.com/mix-basic/delayer/client"
 )
 
-// What a typed topic pushes is what json.Unmarshal, and so worker.Handle, makes the value of again.
+// json.Unmarshal, and so worker.Handle, restores the value that a typed topic pushes.
 func TestTopic(t *testing.T) {
 	f := start(t)
 	type order struct {
@@ -39,7 +39,7 @@ func TestTopic(t *testing.T) {
 	}
 }
 
-// What can't be encoded is ErrInvalid, as is what Push refuses; nothing is stored.
+// A value that cannot be encoded is ErrInvalid, as is everything that Push refuses; nothing is stored.
 func TestTopicRefuses(t *testing.T) {
 	f := start(t)
 	const channels client.Topic[chan int] = "channels"

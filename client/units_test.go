@@ -12,8 +12,8 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// A delay or a timeout without its unit is taken, as it may be the rest of a computed one, but the
-// Client's logger says so: once, whatever comes after that.
+// A delay or timeout without its unit is accepted, because it may be the rest of a computed one, but the Client's logger
+// warns: once, whatever comes after that.
 func TestTinyDelaysAreNoted(t *testing.T) {
 	f := start(t)
 	const tiny = 30
@@ -71,7 +71,7 @@ func TestTinyDelaysAreNoted(t *testing.T) {
 	}
 }
 
-// A pool's times without their units are ErrInvalid of each call: it would work never, or badly.
+// A pool's times without their units make each call ErrInvalid: they would never work, or work badly.
 func TestTinyTimesOfAPool(t *testing.T) {
 	f := start(t)
 	for field, o := range map[string]client.PoolOptions{

@@ -22,7 +22,7 @@ var (
 	wakeJobs = flag.Int("wake.jobs", 300, "how many jobs each of them pushes")
 )
 
-// crowd are consumers of random kinds, in several Clients, of a few topics.
+// crowd is consumers of random kinds, in several Clients, of a few topics.
 type crowd struct {
 	*fixture
 	clients []*client.Client
@@ -35,8 +35,8 @@ type crowd struct {
 	done    context.Context
 }
 
-// Whatever way jobs are waited for, in one partition or several, and whoever leaves: each is delivered, once, and none rests while
-// somebody waits for it.
+// However callers wait, in one partition or several, and whoever leaves: each job is delivered once, and none stays
+// ready while somebody waits for it.
 func TestRandomWaiting(t *testing.T) {
 	for _, partitions := range []int{1, 4} {
 		for _, cuts := range []bool{false, true} {
@@ -68,7 +68,7 @@ func (f *fixture) runCrowd(seed uint64, cuts bool) {
 		one, own := c.clients[r.IntN(len(c.clients))], rand.New(rand.NewPCG(r.Uint64(), 0))
 		consumers.Go(func() { c.consume(one, own) })
 	}
-	for _, one := range c.clients { // one of each Client always waits, for all
+	for _, one := range c.clients { // one caller of each Client always waits, for all topics
 		consumers.Go(func() { c.stay(one) })
 	}
 	c.produce(r)
@@ -77,7 +77,7 @@ func (f *fixture) runCrowd(seed uint64, cuts bool) {
 	}
 	for i, one := range c.clients {
 		if i%2 == 0 {
-			one.Close() // ends who waits
+			one.Close() // ends waiting callers
 		}
 	}
 	end()
@@ -88,7 +88,7 @@ func (f *fixture) runCrowd(seed uint64, cuts bool) {
 	f.TB.Logf("seed %d (cuts %v): %d clients, %d topics: the slowest %v", seed, cuts, len(c.clients), len(c.topics), time.Duration(c.slowest.Load()))
 }
 
-// produce pushes jobs, at random moments.
+// produce pushes jobs at random times.
 func (c *crowd) produce(r *rand.Rand) {
 	p := c.open()
 	for n := 0; n < *wakeJobs; {
@@ -110,13 +110,13 @@ func (c *crowd) produce(r *rand.Rand) {
 		if c.cuts && r.IntN(20) == 0 {
 			c.Do("CLIENT", "KILL", "TYPE", "pubsub")
 		}
-		if r.IntN(3) > 0 && !c.delivered(n) { // else the next job would wake who was not woken for this one
+		if r.IntN(3) > 0 && !c.delivered(n) { // otherwise the next job would wake the caller that this one did not wake
 			return
 		}
 	}
 }
 
-// delivered waits until so many jobs were delivered.
+// delivered waits until that many jobs were delivered.
 func (c *crowd) delivered(n int) bool {
 	deadline := time.Now().Add(20 * time.Second)
 	for c.count.Load() < int64(n) {
@@ -222,7 +222,7 @@ func fetchSome(r *rand.Rand, timeout time.Duration, topics []string) client.Fetc
 	return o
 }
 
-// take enters that a job was delivered.
+// take records that a job was delivered.
 func (c *crowd) take(id string) {
 	if _, twice := c.got.LoadOrStore(id, true); twice {
 		c.TB.Errorf("%s was delivered twice", id)
@@ -235,7 +235,7 @@ func (c *crowd) take(id string) {
 	}
 }
 
-// ended reports whether the consumer is to end; an error that is none of the known ones fails the test.
+// ended reports whether the consumer must end; an unexpected error fails the test.
 func (c *crowd) ended(err error) bool {
 	switch {
 	case err == nil, errors.Is(err, client.ErrEmpty), errors.Is(err, context.DeadlineExceeded), strings.Contains(err.Error(), "did not answer"), c.cuts && errors.Is(err, io.EOF):

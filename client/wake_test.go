@@ -9,7 +9,7 @@ import (
 	"github.com/mix-basic/delayer/client"
 )
 
-// waitersOf are n Clients, each with a BPop that waits for the topics; they began one after the other.
+// waitersOf makes n Clients, each with a BPop that waits for the topics; they began one after the other.
 func (f *fixture) waitersOf(n int, topics ...string) (clients []*client.Client, results []<-chan result) {
 	f.TB.Helper()
 	for range n {
@@ -19,31 +19,31 @@ func (f *fixture) waitersOf(n int, topics ...string) (clients []*client.Client, 
 	return clients, results
 }
 
-// calm has the Clients look seldom, as where a server runs and looks have found nothing for long. looked is how
-// often they have looked since.
+// calm makes the Clients check seldom, as if a server ran and checks had long found nothing. looked returns how often
+// they have checked since.
 func (f *fixture) calm(clients ...*client.Client) (looked func() int) {
 	f.TB.Helper()
 	f.Do("HSET", "delayer:servers", "one", "runs")
 	looks := func() (n int) {
 		for _, c := range clients {
-			n += c.Looks()
+			n += c.Checks()
 		}
 		return n
 	}
 	before := make([]int, len(clients))
 	for i, c := range clients {
-		until(f.TB, "it has looked since it can be woken", func() bool { return c.Looks() > 0 })
-		before[i] = c.Looks()
+		until(f.TB, "it has looked since it can be woken", func() bool { return c.Checks() > 0 })
+		before[i] = c.Checks()
 		c.Calm()
 	}
 	for i, c := range clients {
-		until(f.TB, "it has looked once more", func() bool { return c.Looks() > before[i] })
+		until(f.TB, "it has looked once more", func() bool { return c.Checks() > before[i] })
 	}
 	since := looks()
 	return func() int { return looks() - since }
 }
 
-// expectNoLooks checks that what has happened needed no look.
+// expectNoLooks checks that no check was needed for what has happened.
 func expectNoLooks(t *testing.T, looked func() int) {
 	t.Helper()
 	if n := looked(); n > 0 {
@@ -51,18 +51,18 @@ func expectNoLooks(t *testing.T, looked func() int) {
 	}
 }
 
-// asked is how often queues were asked for jobs.
+// asked returns how often queues were polled.
 func (f *fixture) asked() int { f.TB.Helper(); return f.Calls("lrange") }
 
-// Of several Clients that wait for a topic one asks for a job: the one that has waited longest. So what a job costs does
-// not grow with their number.
+// Of several Clients that wait for a topic one polls for a job: the one that has waited longest. So the cost of a job
+// does not grow with their number.
 func TestClientsInOrder(t *testing.T) {
 	t.Parallel()
 	const n = 10
 	f := start(t, alone, undivided)
 	clients, results := f.waitersOf(n, "t")
 	looked := f.calm(clients...)
-	for round := range 2 { // who was served waits behind the others then, and so the order is the same
+	for round := range 2 { // a Client that was served then waits behind the others, so the order is the same
 		for i, c := range clients {
 			id := fmt.Sprint(round, " ", i)
 			before := f.asked()
@@ -80,7 +80,7 @@ func TestClientsInOrder(t *testing.T) {
 	}
 }
 
-// A Client that is woken and has no caller left passes the job on to the next.
+// A Client that is woken and has no caller left passes the wake-up on to the next.
 func TestWokenInVain(t *testing.T) {
 	t.Parallel()
 	f := start(t, alone, undivided)
@@ -109,7 +109,7 @@ func TestWokenInVain(t *testing.T) {
 	}
 }
 
-// Clients that were closed do not stand before one that waits, however many there were.
+// Closed Clients are not ahead of one that waits, however many there were.
 func TestClosedClientsAreNotWoken(t *testing.T) {
 	t.Parallel()
 	f := start(t)
@@ -126,8 +126,8 @@ func TestClosedClientsAreNotWoken(t *testing.T) {
 	}
 }
 
-// A caller who leaves while a pop is under way that his Client was woken for, and that brings nothing, leaves no
-// job behind that comes meanwhile.
+// A caller that leaves while a poll is in flight, for which its Client was woken and which brings nothing, strands no
+// job that comes meanwhile.
 func TestWokenWhileLeaving(t *testing.T) {
 	t.Parallel()
 	f := start(t, undivided)
@@ -141,7 +141,7 @@ func TestWokenWhileLeaving(t *testing.T) {
 	popped := f.waiter(t.Context(), other, "t")
 	looked := f.calm(c, other)
 	f.wake("t")
-	<-h.sent // and it has found none: it is entered again, in front of the other
+	<-h.sent // and it has found no job: it is registered again, ahead of the other
 	until(t, "it is entered", func() bool { return f.Waiters("t") == 2 })
 	cancel()
 	until(t, "the caller wants to go", func() bool { return client.Leaving(c, "t") == 1 })
@@ -154,7 +154,7 @@ func TestWokenWhileLeaving(t *testing.T) {
 	expectNoLooks(t, looked)
 }
 
-// Clients that were killed are left out.
+// Clients that were killed are skipped.
 func TestDeadClientsAreLeftOut(t *testing.T) {
 	t.Parallel()
 	f := start(t, undivided)
@@ -169,7 +169,7 @@ func TestDeadClientsAreLeftOut(t *testing.T) {
 	}
 }
 
-// A Client waits for many topics with one channel. A job of any of them wakes it, and it asks for no other.
+// A Client waits for many topics with one channel. A job of any of them wakes it, and it polls no other topic.
 func TestManyTopicsOneChannel(t *testing.T) {
 	t.Parallel()
 	const n = 1000
@@ -193,14 +193,14 @@ func TestManyTopicsOneChannel(t *testing.T) {
 			t.Errorf("a job of %s had %d queues asked", topics[i], asked)
 		}
 		popped = f.waiter(t.Context(), c, topics...)
-		if asked, scripts := f.asked()-before, f.Calls("evalsha")-calls; asked > 2 || scripts > 3 { // the push's is one of them
+		if asked, scripts := f.asked()-before, f.Calls("evalsha")-calls; asked > 2 || scripts > 3 { // one of them is the push's
 			t.Errorf("to wait again had %d queues asked; %d scripts ran", asked-1, scripts)
 		}
 	}
 	expectNoLooks(t, looked)
 }
 
-// Jobs that become ready at once reach all who wait: whoever takes some and leaves others wakes the next.
+// Jobs that become ready together reach all waiting Clients: one that takes some and leaves others wakes the next.
 func TestManyJobsAtOnce(t *testing.T) {
 	t.Parallel()
 	const waiters, n = 5, 20
@@ -222,13 +222,13 @@ func TestManyJobsAtOnce(t *testing.T) {
 	}
 }
 
-// After FLUSHALL a look finds that the Client does not stand among the waiters, and enters it everywhere.
-func TestEntriesAreMadeAnew(t *testing.T) {
+// After FLUSHALL a check finds that the Client is not among the waiters, and registers it everywhere.
+func TestRegisteringAnew(t *testing.T) {
 	t.Parallel()
 	f := start(t)
 	topics := []string{"t", "u", "v"}
 	popped := f.waiter(t.Context(), f.Client, topics...)
-	until(t, "it has looked since it can be woken", func() bool { return f.Looks() > 0 })
+	until(t, "it has looked since it can be woken", func() bool { return f.Checks() > 0 })
 	f.Flush()
 	for _, topic := range topics {
 		f.AwaitWaiter(topic)
@@ -237,17 +237,17 @@ func TestEntriesAreMadeAnew(t *testing.T) {
 	expectJob(t, popped, "a")
 }
 
-// Looks become seldom where a server runs that wakes, and not where there may be others alone.
-func TestSeldomLooks(t *testing.T) {
+// Checks become rare where one of our servers runs, which wakes Clients, and not where there may be others only.
+func TestSlowChecks(t *testing.T) {
 	t.Parallel()
 	f := start(t, undivided)
 	served, alone := f.open(), f.open(client.WithPrefix("alone:"+f.Prefix))
 	f.waiter(t.Context(), served, "t")
 	f.waiter(t.Context(), alone, "t")
-	until(t, "it has looked", func() bool { return alone.Looks() > 0 })
+	until(t, "it has looked", func() bool { return alone.Checks() > 0 })
 	alone.Calm()
 	looked := f.calm(served)
-	before := alone.Looks()
-	until(t, "it has looked some times", func() bool { return alone.Looks() >= before+4 })
+	before := alone.Checks()
+	until(t, "it has looked some times", func() bool { return alone.Checks() >= before+4 })
 	expectNoLooks(t, looked)
 }
