@@ -204,7 +204,7 @@ func TestNamedPaths(t *testing.T) {
 }
 
 // TestTranslations checks that a Chinese page has the headings and tables of the English one: headings of the same levels, and rows
-// with as many cells, the same code in the first one, and the same text in those without Chinese characters.
+// with as many cells, the same numerals, the same code in the first cell, and the same text in those without Chinese characters.
 func TestTranslations(t *testing.T) {
 	all := pages(t)
 	count := 0
@@ -262,7 +262,7 @@ func cellsOf(row string) (cells []string) {
 }
 
 func (o outlined) translates(original outlined) bool {
-	if o.level != original.level || len(o.cells) != len(original.cells) {
+	if o.level != original.level || len(o.cells) != len(original.cells) || o.level == 0 && !slices.Equal(numeralsOf(o.text), numeralsOf(original.text)) {
 		return false
 	}
 	for i, cell := range o.cells {
@@ -271,6 +271,21 @@ func (o outlined) translates(original outlined) bool {
 		}
 	}
 	return true
+}
+
+var (
+	anyNumeral = regexp.MustCompile(`\d[\d,.]*`)
+	month      = regexp.MustCompile(`\d+ 月`)
+)
+
+// numeralsOf returns the numerals of a text in order of size, apart from those in the addresses of links, and Chinese names of months.
+func numeralsOf(text string) []string {
+	list := anyNumeral.FindAllString(month.ReplaceAllString(linkedText.ReplaceAllString(text, "$1"), ""), -1)
+	for i := range list {
+		list[i] = strings.ReplaceAll(strings.TrimRight(list[i], ".,"), ",", "")
+	}
+	slices.Sort(list)
+	return list
 }
 
 // latin replaces Chinese punctuation.
