@@ -1,6 +1,7 @@
 package docs
 
 import (
+	"fmt"
 	"math"
 	"os/exec"
 	"regexp"
@@ -54,6 +55,40 @@ func TestComparedFigures(t *testing.T) {
 				if median := number(cellOf(all["docs/benchmark-tables.md"], from.table, row, from.column)); !isRounded(told, median) {
 					t.Errorf("%s has%s, and docs/benchmark-tables.md %v for %s, %s, %s", page, cells[1+k], median, from.table, row, from.column)
 				}
+			}
+		}
+	}
+}
+
+// TestFiguresOfProse checks figures that sentences have from the benchmarks.
+func TestFiguresOfProse(t *testing.T) {
+	all := pages(t)
+	cell := func(table, row, column string) float64 {
+		return number(cellOf(all["docs/benchmark-tables.md"], table, row, column))
+	}
+	memory := func(column string) float64 { return cell("Memory of a waiting job", "Delayer", column) }
+	large, compact := memory("body of 97 bytes"), memory("97 bytes, hash-max-listpack-value 1024")
+	more := func(callers string) []any {
+		of := func(nodes int) float64 {
+			return cell("Redis's CPU time per job, by partitions of a Redis Cluster with 16 partitions", fmt.Sprintf("Delayer, cluster of %d, %s", nodes, callers), "sum")
+		}
+		return []any{of(2) / of(1), of(3) / of(1)}
+	}
+	batches, single := more("1,000 jobs per call"), more("32 goroutines")
+	_, goal, _ := strings.Cut(all["docs/benchmark-tables.md"], "| HTTP, memory for 5,000 waiting requests | ")
+	_, measured, _ := strings.Cut(goal, " | ")
+	waiting := number(measured) * 1e6 / 5000 / 1024
+	for page, texts := range map[string][]string{
+		"docs/operating.md":       {fmt.Sprintf("%.0f bytes instead of %.0f, or %.0f %% less, with a body of 97", compact, large, 100*(1-compact/large))},
+		"docs/scaling.md":         {fmt.Sprintf("%.2f to %.2f times the CPU time per job of one node for batches", batches...), fmt.Sprintf("and %.2f to %.2f times for", single...)},
+		"docs/http.md":            {fmt.Sprintf("about %.0f KB of memory each", waiting)},
+		"docs/operating.zh-CN.md": {fmt.Sprintf("从 %.0f 字节降到 %.0f 字节，即 %.0f %%", large, compact, 100*(1-compact/large))},
+		"docs/scaling.zh-CN.md":   {fmt.Sprintf("一个节点的 %.2f 到 %.2f 倍", batches...), fmt.Sprintf("单个调用是 %.2f 到 %.2f 倍", single...)},
+		"docs/http.zh-CN.md":      {fmt.Sprintf("每个约占 %.0f KB 内存", waiting)},
+	} {
+		for _, text := range texts {
+			if !strings.Contains(all[page], text) {
+				t.Errorf("%s does not say %q, as docs/benchmark-tables.md does", page, text)
 			}
 		}
 	}
