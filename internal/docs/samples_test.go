@@ -15,7 +15,7 @@ import (
 
 // languages are the languages of samples. Tests of cmd/delayer run shell samples and start Redis with its configuration, tests of client and
 // others use the redis samples, and tests of metrics those for Prometheus.
-var languages = []string{"go", "sh", "console", "ini", "conf redis.conf", "conf sentinel.conf", "conf logrotate", "redis", "yaml", "json", "go.mod", "php", "text"}
+var languages = []string{"go", "sh", "console", "ini", "conf redis.conf", "conf sentinel.conf", "conf logrotate", "redis", "yaml", "json", "go.mod", "php", "python", "java", "ts", "text"}
 
 // samplesOf returns a page's samples in a language.
 func samplesOf(t *testing.T, page, language string) (samples []string) {
