@@ -3,6 +3,7 @@
 VERSION := 1.1.0-dev
 GO      ?= go
 PREFIX  ?= /usr/local
+BIN     := bin
 MAN     := share/man
 BASH    := share/bash-completion/completions
 ZSH     := share/zsh/site-functions
@@ -10,7 +11,7 @@ FISH    := share/fish/vendor_completions.d
 TOOL    := $(GO) tool -modfile=tools/go.mod
 
 .DEFAULT_GOAL := help
-.PHONY: help build install install-systemd run demo test test-cluster test-engines conformance e2e hops lint bench soak release clean
+.PHONY: help build install install-systemd uninstall run demo test test-cluster test-engines conformance e2e hops lint bench soak release clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "make %-15s %s\n", $$1, $$2}' Makefile
@@ -20,12 +21,12 @@ build: ## bin/delayer
 
 install: build ## bin/delayer to $(PREFIX)/bin, which is /usr/local/bin unless you say make install PREFIX=…; manual pages and completions to $(PREFIX)/share
 	install -d $(addprefix "$(DESTDIR)$(PREFIX)/,$(addsuffix ",bin $(MAN)/man1 $(MAN)/man5 $(BASH) $(ZSH) $(FISH)))
-	install -m 755 bin/delayer "$(DESTDIR)$(PREFIX)/bin/delayer"
-	LC_ALL=C bin/delayer man > "$(DESTDIR)$(PREFIX)/$(MAN)/man1/delayer.1"
-	LC_ALL=C bin/delayer man delayer.conf > "$(DESTDIR)$(PREFIX)/$(MAN)/man5/delayer.conf.5"
-	bin/delayer completion bash > "$(DESTDIR)$(PREFIX)/$(BASH)/delayer"
-	bin/delayer completion zsh > "$(DESTDIR)$(PREFIX)/$(ZSH)/_delayer"
-	bin/delayer completion fish > "$(DESTDIR)$(PREFIX)/$(FISH)/delayer.fish"
+	install -m 755 $(BIN)/delayer "$(DESTDIR)$(PREFIX)/bin/delayer"
+	LC_ALL=C $(BIN)/delayer man > "$(DESTDIR)$(PREFIX)/$(MAN)/man1/delayer.1"
+	LC_ALL=C $(BIN)/delayer man delayer.conf > "$(DESTDIR)$(PREFIX)/$(MAN)/man5/delayer.conf.5"
+	$(BIN)/delayer completion bash > "$(DESTDIR)$(PREFIX)/$(BASH)/delayer"
+	$(BIN)/delayer completion zsh > "$(DESTDIR)$(PREFIX)/$(ZSH)/_delayer"
+	$(BIN)/delayer completion fish > "$(DESTDIR)$(PREFIX)/$(FISH)/delayer.fish"
 
 install-systemd: install ## the same, and a service of systemd with its user, /etc/delayer/delayer.conf and log rotation
 	install -d $(addprefix "$(DESTDIR)/etc/,$(addsuffix ",delayer logrotate.d systemd/system sysusers.d))
@@ -39,6 +40,14 @@ ifeq ($(DESTDIR),)
 	test ! -d /run/systemd/system || systemctl daemon-reload
 endif
 	@echo 'Edit /etc/delayer/delayer.conf, then: systemctl enable --now delayer'
+
+uninstall: ## removes what install and install-systemd have installed, but neither /etc/delayer nor the logs
+ifeq ($(DESTDIR),)
+	test ! -e /etc/systemd/system/delayer.service || test ! -d /run/systemd/system || systemctl disable --now delayer
+endif
+	rm -f $(addprefix "$(DESTDIR)$(PREFIX)/,$(addsuffix ",bin/delayer $(MAN)/man1/delayer.1 $(MAN)/man5/delayer.conf.5 $(BASH)/delayer $(ZSH)/_delayer $(FISH)/delayer.fish))
+	test ! -e "$(DESTDIR)/etc/systemd/system/delayer.service" || \
+		rm $(addprefix "$(DESTDIR)/etc/,$(addsuffix ",systemd/system/delayer.service sysusers.d/delayer.conf logrotate.d/delayer))
 
 run: build ## the daemon in the foreground with an in-memory Redis: nothing to install, nothing is kept
 	bin/delayer --dev
@@ -77,12 +86,13 @@ conformance: ## what of Delayer works on a Redis: make conformance REDIS=redis:/
 	@test -n "$$REDIS" || tools/prepare.sh
 	@DELAYER_CONFORMANCE="$$REDIS" $(GO) test -C internal/conformance -count=1 -timeout 1h -run '^TestConformance$$'
 
-e2e: ## tests of the dashboard in Chromium, of what is for Prometheus by promtool, of the samples in PHP, of a client in TypeScript by npm, of the service by systemd-analyze and logrotate (all installed if missing)
+e2e: ## tests of the dashboard in Chromium, of what is for Prometheus by promtool, of the samples in PHP, of a client in TypeScript by npm, of the service by systemd-analyze and logrotate, of the packages by dpkg and rpm (all installed if missing)
 	tools/prepare.sh browser
 	CI=true $(GO) test -C internal/web/e2e ./...
 	NPM=needed $(GO) test -C internal/web/api/openapitest -run TypeScript ./...
 	PROMTOOL=needed $(GO) test ./internal/web/metrics -run Promtool
-	PACKAGING=needed PHP=needed $(GO) test ./cmd/delayer -run 'Unit|Logrotate|InstallSystemd|PHPSamples'
+	PACKAGING=needed PHP=needed $(GO) test ./cmd/delayer -run 'Unit|Logrotate|Install|PHPSamples'
+	PACKAGING=needed $(GO) test -C tools ./release -run Installed
 
 hops: ## how many functions, in how many files, one plain call passes through; fails above internal/hops/hops.go
 	tools/prepare.sh
@@ -109,7 +119,7 @@ soak: ## everything at once for an hour, with kills: no job lost, nothing that g
 	tools/prepare.sh
 	$(GO) run -C bench . -full -only soak -soak 1h
 
-release: ## archives for all platforms in dist/, with checksums
+release: ## archives, packages (deb, rpm, apk) and a container image in dist/, with licences, an SPDX list of components and checksums
 	$(GO) build -C tools -o ../bin/release ./release
 	bin/release -version $(VERSION)
 

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Makes sure that the tests' tools are there: redis-server, and a C compiler for the race
-# detector; with the word browser, Chromium, promtool, PHP and npm as well, and on Linux systemd-analyze
-# and logrotate. Installs them where it may, else says how.
+# detector; with the word browser, Chromium, promtool, PHP and npm as well, and on Linux systemd-analyze,
+# logrotate and rpm. Installs them where it may, else says how.
 set -eu
 
 missing=
@@ -15,6 +15,7 @@ if [ "${1-}" = browser ]; then
 	if [ "$(uname)" = Linux ]; then
 		command -v systemd-analyze >/dev/null || missing="$missing systemd"
 		PATH="$PATH:/usr/sbin" command -v logrotate >/dev/null || missing="$missing logrotate"
+		command -v rpm >/dev/null || missing="$missing rpm"
 	fi
 	command -v npm >/dev/null || missing="$missing nodejs npm"
 fi

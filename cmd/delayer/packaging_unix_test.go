@@ -4,12 +4,14 @@ package main
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"os/user"
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -114,19 +116,19 @@ func TestLogrotate(t *testing.T) {
 }
 
 // make install-systemd puts everything in its place, and leaves a configuration that is there
-// already as it is.
-func TestInstallSystemd(t *testing.T) {
+// already as it is. make uninstall removes the rest.
+func TestInstall(t *testing.T) {
 	makeTool := tool(t, "make")
 	dir := filepath.Join(t.TempDir(), "an image")
-	install := func() {
+	do := func(target string) {
 		t.Helper()
 		// The program is there already: nothing is built.
-		cmd := exec.Command(makeTool, "-C", filepath.Join("..", ".."), "-o", "install", "install-systemd", "DESTDIR="+dir, "PREFIX=/opt/delayer")
+		cmd := exec.Command(makeTool, "-C", filepath.Join("..", ".."), "-o", "build", target, "BIN="+filepath.Dir(binary), "DESTDIR="+dir, "PREFIX=/opt/delayer")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
 	}
-	install()
+	do("install-systemd")
 	conf := filepath.Join(dir, "etc", "delayer", "delayer.conf")
 	if info, err := os.Stat(conf); err != nil || info.Mode() != 0o640 || read(t, conf) != packaged(t, "delayer.conf") {
 		t.Errorf("delayer.conf: %v, %v", info, err)
@@ -142,8 +144,31 @@ func TestInstallSystemd(t *testing.T) {
 		}
 	}
 	write(t, conf, "[redis]\nhost = h\n")
-	install()
+	do("install-systemd")
 	if got := read(t, conf); got != "[redis]\nhost = h\n" {
 		t.Errorf("delayer.conf became %s", got)
 	}
+	installed := filesIn(t, dir)
+	for _, path := range []string{"bin/delayer", "share/man/man1/delayer.1", "share/man/man5/delayer.conf.5", "share/zsh/site-functions/_delayer"} {
+		if !slices.Contains(installed, "opt/delayer/"+path) {
+			t.Errorf("%s is not among what is installed: %q", path, installed)
+		}
+	}
+	do("uninstall")
+	if left := filesIn(t, dir); !slices.Equal(left, []string{"etc/delayer/delayer.conf"}) {
+		t.Errorf("left after make uninstall: %q", left)
+	}
+	do("uninstall")
+}
+
+// filesIn lists all files in a folder and its folders.
+func filesIn(t *testing.T, folder string) (names []string) {
+	t.Helper()
+	check(t, fs.WalkDir(os.DirFS(folder), ".", func(name string, entry fs.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() {
+			names = append(names, name)
+		}
+		return err
+	}))
+	return names
 }

@@ -1,27 +1,27 @@
-// Command release builds the archives of a release, one per platform, with the daemon, its configuration, the
-// documentation and LICENSE, and SHA256SUMS. The same commit gives the same bytes.
+// Command release builds what a release consists of: an archive for each platform; packages for Debian, Red Hat and Alpine;
+// a container image; the licences of everything that is in them, an SPDX list of it, and SHA256SUMS. The same commit gives
+// the same bytes, wherever and whenever it is built with the same version of Go.
 package main
 
 import (
-	"archive/tar"
-	"archive/zip"
 	"bytes"
-	"compress/gzip"
 	"crypto/sha256"
 	"errors"
 	"flag"
 	"fmt"
-	"io"
-	"io/fs"
 	"log"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"strings"
 	"time"
 )
 
-var platforms = []struct{ os, arch string }{
+type platform struct{ os, arch string }
+
+var platforms = []platform{
 	{"linux", "amd64"},
 	{"linux", "arm64"},
 	{"darwin", "amd64"},
@@ -29,130 +29,160 @@ var platforms = []struct{ os, arch string }{
 	{"windows", "amd64"},
 }
 
-// extras returns the files besides the daemon, in a fixed order.
-func extras() ([]string, error) {
-	files := []string{"delayer.conf", "README.md", "README.zh-CN.md", "LICENSE", "CHANGELOG.md", "ARCHITECTURE.md", "ARCHITECTURE.zh-CN.md",
-		"CONTRIBUTING.md", "CONTRIBUTING.zh-CN.md", "SECURITY.md", "SECURITY.zh-CN.md"}
-	err := filepath.WalkDir("docs", func(path string, entry fs.DirEntry, err error) error {
-		if err == nil && !entry.IsDir() {
-			files = append(files, path)
-		}
-		return err
-	})
-	return files, err
+// options say what is built from which sources.
+type options struct {
+	version   string
+	source    string // the folder of the sources
+	out       string // the folder of the results, which is emptied first
+	platforms []platform
 }
 
 func main() {
 	log.SetFlags(0)
-	version := flag.String("version", "", "the release's `version`")
-	out := flag.String("out", "dist", "the `folder` to write to")
+	o := options{source: ".", platforms: platforms}
+	flag.StringVar(&o.version, "version", "", "the release's `version`")
+	flag.StringVar(&o.out, "out", "dist", "the `folder` to write to")
 	flag.Parse()
-	if *version == "" {
+	if o.version == "" {
 		log.Fatal("release: -version is missing")
 	}
-	if err := release(*version, *out); err != nil {
+	if err := release(o); err != nil {
 		log.Fatal("release: ", err)
 	}
+	files, _ := filepath.Glob(filepath.Join(o.out, "*"))
+	fmt.Println(strings.Join(files, "\n"))
 }
 
-func release(version, out string) error {
-	extras, err := extras()
+// builder is one run of release.
+type builder struct {
+	options
+	time time.Time // of every file
+	temp string
+	sums strings.Builder
+}
+
+// release writes everything to o.out.
+func release(o options) error {
+	temp, err := os.MkdirTemp("", "delayer-release")
 	if err != nil {
 		return err
 	}
-	if err := os.RemoveAll(out); err != nil {
+	defer os.RemoveAll(temp)
+	b := &builder{options: o, time: commitTime(o.source), temp: temp}
+	if err := errors.Join(os.RemoveAll(o.out), os.MkdirAll(o.out, 0o755)); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(out, 0o755); err != nil {
+	binaries, err := b.buildAll()
+	if err != nil {
 		return err
 	}
-	var sums strings.Builder
-	for _, p := range platforms {
-		binary, err := build(version, out, p.os, p.arch)
-		if err != nil {
-			return err
-		}
-		name, archive, err := pack(fmt.Sprintf("delayer-%s-%s-%s", version, p.os, p.arch), p.os, binary, extras)
-		if err != nil {
-			return err
-		}
-		file := filepath.Join(out, name)
-		if err := errors.Join(os.Remove(binary), os.WriteFile(file, archive, 0o666)); err != nil {
-			return err
-		}
-		fmt.Fprintf(&sums, "%x  %s\n", sha256.Sum256(archive), name)
-		fmt.Println(file)
+	components, err := components(o.source, binaries)
+	if err != nil {
+		return err
 	}
-	return os.WriteFile(filepath.Join(out, "SHA256SUMS"), []byte(sums.String()), 0o644)
+	generated, err := b.generate()
+	if err != nil {
+		return err
+	}
+	generated = append(generated, part{licencesName, 0o644, licences(components)})
+	documents, err := documents(o.source)
+	if err != nil {
+		return err
+	}
+	for _, p := range o.platforms {
+		binary := binaries[p]
+		if err := b.archive(p, binary, documents, generated); err != nil {
+			return err
+		}
+		if p.os == "linux" {
+			if err := b.packages(p.arch, binary, generated); err != nil {
+				return err
+			}
+		}
+	}
+	if err := b.image(binaries, generated); err != nil {
+		return err
+	}
+	list, err := b.spdx(components)
+	if err != nil {
+		return err
+	}
+	if err := b.write("delayer-"+b.version+".spdx.json", list); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(o.out, "SHA256SUMS"), []byte(b.sums.String()), 0o644)
 }
 
-func build(version, out, goos, arch string) (string, error) {
-	binary := filepath.Join(out, "delayer")
-	if goos == "windows" {
-		binary += ".exe"
+// write writes one result and adds it to the sums.
+func (b *builder) write(name string, data []byte) error {
+	fmt.Fprintf(&b.sums, "%x  %s\n", sha256.Sum256(data), name)
+	return os.WriteFile(filepath.Join(b.out, name), data, 0o644)
+}
+
+// commitTime is the time of the commit that is built, or what SOURCE_DATE_EPOCH says. Without either it is a fixed time.
+func commitTime(source string) time.Time {
+	said := os.Getenv("SOURCE_DATE_EPOCH")
+	if said == "" {
+		out, _ := exec.Command("git", "-C", source, "log", "-1", "--format=%ct").Output()
+		said = strings.TrimSpace(string(out))
 	}
-	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w -X main.version="+version, "-o", binary, "./cmd/delayer")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+goos, "GOARCH="+arch)
+	seconds, err := strconv.ParseInt(said, 10, 64)
+	if err != nil {
+		log.Print("release: neither a commit nor SOURCE_DATE_EPOCH gives a time: all files are of 2000-01-01")
+		return time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+	}
+	return time.Unix(seconds, 0).UTC()
+}
+
+// buildAll returns the daemon for each platform.
+func (b *builder) buildAll() (map[platform][]byte, error) {
+	binaries := map[platform][]byte{}
+	for _, p := range b.platforms {
+		path, err := b.build(p)
+		if err != nil {
+			return nil, err
+		}
+		if binaries[p], err = os.ReadFile(path); err != nil {
+			return nil, err
+		}
+	}
+	return binaries, nil
+}
+
+func (b *builder) build(p platform) (path string, err error) {
+	path = filepath.Join(b.temp, "delayer-"+p.os+"-"+p.arch)
+	if _, err := os.Stat(path); err == nil {
+		return path, nil
+	}
+	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w -X main.version="+b.version, "-o", path, "./cmd/delayer")
+	cmd.Dir = b.source
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+p.os, "GOARCH="+p.arch, "GOAMD64=v1", "GOARM64=v8.0", "GOFLAGS=")
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-	return binary, cmd.Run()
+	return path, cmd.Run()
 }
 
-// epoch is the time of files in the archives, which makes builds reproducible.
-var epoch = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
-
-// part is a file in an archive.
-type part struct {
-	name string // path within the archive, with slashes
-	mode fs.FileMode
-	data []byte
-}
-
-// pack builds an archive with one directory and the daemon first.
-func pack(folder, goos, binary string, extras []string) (name string, archive []byte, err error) {
-	parts := []part{{name: folder + "/" + filepath.Base(binary), mode: 0o755}}
-	for _, file := range extras {
-		parts = append(parts, part{name: folder + "/" + filepath.ToSlash(file), mode: 0o644})
+// generate returns the files that the daemon makes of itself: manual pages and completions.
+func (b *builder) generate() (parts []part, err error) {
+	path, err := b.build(platform{runtime.GOOS, runtime.GOARCH})
+	if err != nil {
+		return nil, err
 	}
-	for i, file := range append([]string{binary}, extras...) {
-		if parts[i].data, err = os.ReadFile(file); err != nil {
-			return "", nil, err
-		}
-	}
-	var b bytes.Buffer
-	if goos == "windows" {
-		err = writeZip(&b, parts)
-		return folder + ".zip", b.Bytes(), err
-	}
-	err = writeTar(&b, parts)
-	return folder + ".tar.gz", b.Bytes(), err
-}
-
-func writeTar(w io.Writer, parts []part) error {
-	z := gzip.NewWriter(w)
-	t := tar.NewWriter(z)
-	for _, p := range parts {
-		if err := t.WriteHeader(&tar.Header{Name: p.name, Mode: int64(p.mode), Size: int64(len(p.data)), ModTime: epoch}); err != nil {
-			return err
-		}
-		if _, err := t.Write(p.data); err != nil {
-			return err
-		}
-	}
-	return errors.Join(t.Close(), z.Close())
-}
-
-func writeZip(w io.Writer, parts []part) error {
-	z := zip.NewWriter(w)
-	for _, p := range parts {
-		header := &zip.FileHeader{Name: p.name, Method: zip.Deflate, Modified: epoch}
-		header.SetMode(p.mode)
-		entry, err := z.CreateHeader(header)
+	for _, g := range []struct{ name, arguments string }{
+		{"man/delayer.1", "man"},
+		{"man/delayer.conf.5", "man delayer.conf"},
+		{"completions/delayer.bash", "completion bash"},
+		{"completions/_delayer", "completion zsh"},
+		{"completions/delayer.fish", "completion fish"},
+	} {
+		cmd := exec.Command(path, strings.Fields(g.arguments)...)
+		cmd.Env = append(os.Environ(), "LC_ALL=C")
+		var errors bytes.Buffer
+		cmd.Stderr = &errors
+		text, err := cmd.Output()
 		if err != nil {
-			return err
+			return nil, fmt.Errorf("delayer %s: %w: %s", g.arguments, err, errors.String())
 		}
-		if _, err := entry.Write(p.data); err != nil {
-			return err
-		}
+		parts = append(parts, part{g.name, 0o644, text})
 	}
-	return z.Close()
+	return parts, nil
 }

@@ -5,62 +5,146 @@ import (
 	"archive/zip"
 	"bytes"
 	"compress/gzip"
+	"encoding/json"
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
 )
 
-// An archive has the daemon and every document that its documents link to.
-func TestArchives(t *testing.T) {
-	t.Chdir("../..")
-	files, err := extras()
+// The release that the tests look at, for this machine's architecture only, and the copy of the sources that it was built from.
+var built, sources string
+
+const testVersion = "1.2.3-dev"
+
+var testPlatforms = []platform{{"linux", runtime.GOARCH}}
+
+func TestMain(m *testing.M) {
+	os.Exit(func() int {
+		temp, err := os.MkdirTemp("", "delayer-release-test")
+		defer os.RemoveAll(temp)
+		built, sources = filepath.Join(temp, "dist"), filepath.Join(temp, "sources")
+		err = errors.Join(err, os.Setenv("SOURCE_DATE_EPOCH", "1700000000"), copySources(sources),
+			release(options{testVersion, sources, built, testPlatforms}))
+		if err != nil {
+			println(err.Error())
+			return 1
+		}
+		return m.Run()
+	}())
+}
+
+// copySources copies what a release is built from to another folder.
+func copySources(to string) error {
+	const root = "../.."
+	return filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		name, relErr := filepath.Rel(root, path)
+		if err = errors.Join(err, relErr); err != nil {
+			return err
+		}
+		target := filepath.Join(to, name)
+		switch {
+		case entry.IsDir() && (name != "." && strings.HasPrefix(name, ".") || name == "bin" || name == "dist"):
+			return fs.SkipDir
+		case entry.IsDir():
+			return os.MkdirAll(target, 0o755)
+		case !entry.Type().IsRegular() || strings.HasSuffix(name, "_test.go"):
+			return nil
+		}
+		data, err := os.ReadFile(path)
+		return errors.Join(err, os.WriteFile(target, data, 0o644))
+	})
+}
+
+// Two builds in two folders are the same byte for byte.
+func TestReproducible(t *testing.T) {
+	second := t.TempDir()
+	if err := release(options{testVersion, "../..", second, testPlatforms}); err != nil {
+		t.Fatal(err)
+	}
+	first, err := readFolder(built)
 	if err != nil {
 		t.Fatal(err)
 	}
-	binary := filepath.Join(t.TempDir(), "delayer")
-	if err := os.WriteFile(binary, []byte("binary"), 0o600); err != nil {
+	again, err := readFolder(second)
+	if err != nil {
 		t.Fatal(err)
 	}
-	for goos, list := range map[string]func([]byte) ([]string, error){"linux": listTar, "windows": listZip} {
-		_, archive, err := pack("delayer-1", goos, binary, files)
+	if len(first) != 7 || len(first) != len(again) {
+		t.Fatalf("%d and %d files, want 7: an archive, three packages, an image, a list of components, sums", len(first), len(again))
+	}
+	for i := range first {
+		if first[i].name != again[i].name || !bytes.Equal(first[i].data, again[i].data) {
+			t.Errorf("%s and %s differ", first[i].name, again[i].name)
+		}
+	}
+}
+
+// An archive has the daemon, its manual pages and completions, and every document that its documents link to.
+func TestArchives(t *testing.T) {
+	documents, err := documents("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for goos, list := range map[string]func(*testing.T, []byte) []string{"linux": listTar, "windows": listZip} {
+		b := &builder{options: options{version: "1", out: t.TempDir()}}
+		if err := b.archive(platform{goos, "amd64"}, []byte("binary"), documents, []part{{"man/delayer.1", 0o644, []byte("page")}}); err != nil {
+			t.Fatal(err)
+		}
+		files, err := readFolder(b.out)
 		if err != nil {
 			t.Fatal(err)
 		}
-		names, err := list(archive)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, name := range append(linked(t, files), "delayer", "delayer.conf", "LICENSE") {
-			if !slices.Contains(names, "delayer-1/"+name) {
+		names := list(t, files[0].data)
+		daemon := map[string]string{"linux": "delayer", "windows": "delayer.exe"}[goos]
+		for _, name := range append(linked(t, documents), daemon, "delayer.conf", "LICENSE", "man/delayer.1") {
+			if !slices.Contains(names, "delayer-1-"+goos+"-amd64/"+name) {
 				t.Errorf("%s: %s is missing", goos, name)
 			}
 		}
-		if len(names) != len(files)+1 {
-			t.Errorf("%s: %d files, want %d", goos, len(names), len(files)+1)
+		if len(names) != len(documents)+2 {
+			t.Errorf("%s: %d files, want %d", goos, len(names), len(documents)+2)
 		}
 	}
+	names := listTar(t, result(t, ".tar.gz"))
+	for _, name := range []string{"man/delayer.1", "man/delayer.conf.5", "completions/delayer.bash", "completions/_delayer", "completions/delayer.fish", licencesName} {
+		if !slices.Contains(names, "delayer-"+testVersion+"-linux-"+runtime.GOARCH+"/"+name) {
+			t.Errorf("%s is missing", name)
+		}
+	}
+}
+
+// result reads the release's file of that kind.
+func result(t *testing.T, suffix string) []byte {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(built, "*"+suffix))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("*%s: %v, %v", suffix, files, err)
+	}
+	data, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
 }
 
 var link = regexp.MustCompile(`\]\(([^)#:]+)\)`)
 
 // linked returns the files to which the documents link, except directories, which are links to the source.
-func linked(t *testing.T, files []string) (names []string) {
-	for _, file := range files {
-		if filepath.Ext(file) != ".md" {
+func linked(t *testing.T, documents []part) (names []string) {
+	for _, d := range documents {
+		if filepath.Ext(d.name) != ".md" {
 			continue
 		}
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, found := range link.FindAllStringSubmatch(string(text), -1) {
-			name := filepath.ToSlash(filepath.Join(filepath.Dir(file), found[1]))
-			if info, err := os.Stat(name); err == nil && !info.IsDir() && !strings.HasSuffix(name, ".go") {
+		for _, found := range link.FindAllStringSubmatch(string(d.data), -1) {
+			name := filepath.ToSlash(filepath.Join(filepath.Dir(d.name), found[1]))
+			if info, err := os.Stat(filepath.Join("../..", name)); err == nil && !info.IsDir() && !strings.HasSuffix(name, ".go") {
 				names = append(names, name)
 			}
 		}
@@ -71,30 +155,83 @@ func linked(t *testing.T, files []string) (names []string) {
 	return names
 }
 
-func listTar(archive []byte) (names []string, err error) {
+func listTar(t *testing.T, archive []byte) (names []string) {
 	z, err := gzip.NewReader(bytes.NewReader(archive))
 	if err != nil {
-		return nil, err
+		t.Fatal(err)
 	}
 	for r := tar.NewReader(z); ; {
 		header, err := r.Next()
 		if errors.Is(err, io.EOF) {
-			return names, nil
+			return names
 		}
 		if err != nil {
-			return nil, err
+			t.Fatal(err)
 		}
 		names = append(names, header.Name)
 	}
 }
 
-func listZip(archive []byte) (names []string, err error) {
+func listZip(t *testing.T, archive []byte) (names []string) {
 	r, err := zip.NewReader(bytes.NewReader(archive), int64(len(archive)))
 	if err != nil {
-		return nil, err
+		t.Fatal(err)
 	}
 	for _, f := range r.File {
 		names = append(names, f.Name)
 	}
-	return names, nil
+	return names
+}
+
+// The list of components has every module that the daemon is linked with, each with its licence.
+func TestComponents(t *testing.T) {
+	var d spdxDocument
+	if err := json.Unmarshal(result(t, ".spdx.json"), &d); err != nil {
+		t.Fatal(err)
+	}
+	ids := map[string]string{d.ID: "the document"}
+	for _, p := range d.Packages {
+		if ids[p.ID] != "" {
+			t.Errorf("%s has the ID of %s", p.Name, ids[p.ID])
+		}
+		ids[p.ID] = p.Name
+		if p.LicenseDeclared == "" || p.VersionInfo == "" {
+			t.Errorf("%s: version %q, licence %q", p.Name, p.VersionInfo, p.LicenseDeclared)
+		}
+	}
+	for _, r := range d.Relationships {
+		if ids[r.From] == "" || ids[r.To] == "" {
+			t.Errorf("%s %s %s: no such elements", r.From, r.Type, r.To)
+		}
+	}
+	names := slices.Sorted(func(yield func(string) bool) {
+		for _, p := range d.Packages {
+			yield(p.Name)
+		}
+	})
+	for _, want := range []string{"delayer", "github.com/gomodule/redigo", "gopkg.in/ini.v1", "golang.org/x/sys", "uPlot", rootsModule, "Go's standard library"} {
+		if !slices.Contains(names, want) {
+			t.Errorf("%s is missing among %q", want, names)
+		}
+	}
+	if len(d.Relationships) != len(d.Packages) {
+		t.Errorf("%d relationships of %d packages", len(d.Relationships), len(d.Packages))
+	}
+}
+
+func TestLicences(t *testing.T) {
+	for name, want := range map[string]string{
+		"../../LICENSE": "Apache-2.0",
+		"../../internal/web/dashboard/static/vendor/uplot/LICENSE": "MIT",
+		filepath.Join(runtime.GOROOT(), "LICENSE"):                 "BSD-3-Clause",
+		"main.go": "",
+	} {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := licenceOf(string(text)); got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
 }
