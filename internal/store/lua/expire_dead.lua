@@ -1,15 +1,14 @@
--- expire_dead: deletes dead letters that are too old or too many, the oldest first, of some topics.
+-- expire_dead: deletes dead letters of some topics that are too old or too many, the oldest first.
 --
 -- KEYS[1] the topics that have any
--- ARGV[1] how old they may be (ms)   ARGV[2] how many a topic may have; 0: any number   ARGV[3] how many to delete at most
--- ARGV[4…5] the position of the last topic before, its score and name; '' to begin   ARGV[6] when the first call was (Unix ms), ''
---   in that
--- Returns {score, name, began, why, topic, ids, topic, ids, …}: ARGV[4…6] of the next call, the score '' if all is done; why a topic
--- could not be cleaned, '' if none; and what it deleted.
+-- ARGV[1] the maximum age (ms)   ARGV[2] how many a topic may have; 0: any number   ARGV[3] how many to delete at most
+-- ARGV[4…5] the position of the last topic, its score and name; '' to begin   ARGV[6] when the first call was (Unix ms); '' in that call
+-- Returns {score, name, began, why, topic, ids, topic, ids, …}: ARGV[4…6] of the next call, the score '' at the end; why a topic could not
+-- be cleaned, '' if all could; and what it deleted.
 -- Errors: WRONGTYPE of the topics, NOPERM. Nothing has changed then.
 --
--- Topics are sorted by their oldest letters: one of which some were deleted moves back. Letters younger than the first call are left,
--- so that the calls come to an end.
+-- Topics are sorted by their oldest letters, so one that lost some moves back. Letters younger than the first call stay, which ends the
+-- sequence of calls.
 -- Atomic because an entry and its letter belong together.
 -- Cost: O(log n) for each topic and each letter that it deletes.
 -- include: guard place time
@@ -21,8 +20,8 @@ local err = not_permitted('ZREM', dead_topics, '')
 if err then return err end
 local reply = {ARGV[4] ~= '' and ARGV[4] or '-inf', ARGV[5], began, ''}
 
--- Deletes the oldest ones of a topic's letters, of which there are so many, and has the topic stand where its oldest one says, if it
--- still has any. Returns an error reply if that fails, and has changed nothing then.
+-- Deletes the oldest of a topic's letters, and scores the topic by the oldest that is left, if any. Returns an error reply if that fails,
+-- and has changed nothing then.
 local function expire(topic, list, all)
   local ids = redis.pcall('ZRANGEBYSCORE', list, '-inf', cutoff, 'LIMIT', 0, left)
   local too_many = most > 0 and math.min(all - most, left) or 0

@@ -1,4 +1,4 @@
--- extend: gives held leases a new end.
+-- extend: sets new ends of held leases.
 --
 -- KEYS[1] job pool
 -- ARGV of each job, 1,000 at most, no ID twice: topic, ID, token, how long the lease lasts from now on (ms)

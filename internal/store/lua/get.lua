@@ -1,11 +1,11 @@
 -- get: reads a job, or a dead letter.
 --
 -- KEYS[1] job pool   KEYS[2] the job's bucket   KEYS[3] the dead letter   ARGV[1] the ID
--- Returns {state, topic, body, ttl, due, attempts, attempts in all, error, reason, token, ttr, followed}, or {} if there is no such
--- job: the state; the lifetime left (ms), -1 if endless; when it is due, its lease ends, or it was buried (Unix s), '' if it is ready;
--- the attempts and ttr (ms) of its producer, 0 for none; 1 if it has a follower, else 0.
+-- Returns {state, topic, body, ttl, due, attempts, maximum attempts, error, reason, token, ttr, followed}, or {} if there is no such job: the
+-- state; the lifetime left (ms), -1 for no end; when it is due, its lease ends, or it was buried (Unix s), '' if it is ready; maximum
+-- attempts and ttr (ms) of its producer, 0 for none; 1 if it has a follower, else 0.
 -- Errors: WRONGTYPE, NOPERM.
--- Atomic so that state and content belong together. Cost: O(1).
+-- Atomic so that state and content match. Cost: O(1).
 -- include: lease
 local function fields_of(key)
   return redis.call('HMGET', key, 'topic', 'body', 'lease', 'options', 'error', 'reason', 'died')

@@ -1,12 +1,12 @@
--- layout: reads how many partitions the jobs are divided into, and how many they were before, and changes that if the change may
--- follow. Partition 0 decides; the others have copies, for when its node is away.
+-- layout: reads how many partitions there are and were, and changes that if the change is allowed. Partition 0 decides; the others have
+-- copies for when its node is away.
 --
 -- KEYS[1] the partition's layout
--- ARGV[1] 'ask': change nothing. 'enter': the caller's layout becomes the present one, if there is none, or if it comes right after
---   it. 'done': nothing is left of the previous layout. 'copy': take over another partition's layout, unless this one is newer
--- ARGV[2] the caller's number of partitions   ARGV[3] the number before, 0 for none   ARGV[4…5] for 'copy', the version, and the
---   most partitions there ever were
--- Returns {partitions, before, version, most} as they are now; 0 for what is not known. Each change in partition 0 has a new version.
+-- ARGV[1] 'ask': change nothing. 'enter': the caller's layout becomes the present one if there is none, or if it directly follows it. 'done':
+--   nothing is left of the previous layout. 'copy': copy another partition's layout, unless this one is newer
+-- ARGV[2] the caller's number of partitions   ARGV[3] the previous number, 0 for none   ARGV[4…5] for 'copy', the version, and the most
+--   partitions there ever were
+-- Returns {partitions, previous, version, most} as they are now; 0 for unknown. Each change in partition 0 has a new version.
 -- Errors: WRONGTYPE, NOPERM.
 -- Atomic so that of two first callers with different numbers one is refused, and an old copy replaces no newer one. Cost: O(1).
 local kept = redis.call('HMGET', KEYS[1], 'partitions', 'before', 'version', 'most')

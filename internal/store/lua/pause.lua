@@ -1,15 +1,15 @@
--- pause: pauses a topic. Whatever is ready, or becomes so, is parked meanwhile.
+-- pause: pauses a topic. Its ready jobs are parked, and so are those that become ready.
 --
 -- KEYS[1] job pool
--- ARGV[1] the topic   ARGV[2] 'pause', by an operator: duration and note replace those before. 'back off', by a consumer, which may
---   not shorten anything. 'copy': another partition's pause, if this one has none   ARGV[3] for how long (ms), 0 without end
--- ARGV[4] the note; of 'copy', the entry
+-- ARGV[1] the topic   ARGV[2] 'pause', by an operator: replaces the previous end and note. 'back off', by a consumer: shortens nothing.
+--   'copy': another partition's pause, if this one has none   ARGV[3] how long (ms), 0 for no end
+-- ARGV[4] the note; for 'copy', the entry
 -- Returns 1. Errors: WRONGTYPE of the queue or the pool, OOM, NOPERM. Nothing has changed then.
 -- Atomic because no job may be taken between the entry and the move of the queue.
 -- Cost: O(1); if some jobs are parked already, O(entries of the queue), AT_ONCE at most: servers park the rest.
 -- include: guard pause time topics cluster
 local AT_ONCE = 1000 -- entries
-local TOLD = '1000'  -- ms; servers find out by then when it ends
+local TOLD = '1000'  -- ms; by then servers read when the pause ends
 local topic, how, ms = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local err = not_pausable(topic) or not_a_list(queues .. topic) or not_a_list(parked_queues .. topic)
   -- cluster: or pause_elsewhere(topic)

@@ -1,12 +1,12 @@
--- poll: polls ready queues, and registers a waiter of those that are empty.
+-- poll: polls ready queues, and registers a waiter at those that are empty.
 --
 -- KEYS[1] job pool   KEYS[2…] ready queues
 -- ARGV[1] the waiter, '' for none   ARGV[2…] of each queue: its topic, and how long the waiter has waited (µs), -1 not to register it
--- Returns {registered, added, length, length, …}: 1 if the waiter is registered wherever it is to be, else 0; the places of the
--- queues, from 1 on, whose waiter it was not before; and the lengths, none if no queue exists, which is the rule. A length that can't
--- be read is 1: a pop then tells why.
+-- Returns {registered, added, length, length, …}: 1 if the waiter is registered wherever it should be, else 0; the positions of the queues,
+-- from 1 on, at which it was not registered before; and the lengths, none if no queue exists, which is the rule. The length of a queue that
+-- can't be read is 1: a pop then reports why.
 -- Errors: READONLY, since a replica does not know that a queue is empty.
--- Atomic because no job may come between the poll and the registration: it would wake nobody.
+-- Atomic because a job between the poll and the registration would wake nobody.
 -- Cost: O(queues).
 -- include: guard queue
 local reply, written = {1, {}}, false
@@ -23,5 +23,5 @@ for i = 2, #KEYS do
   end
   if some then reply[i + 1] = length end
 end
--- Last, as a script that has asked this is not refused at maxmemory.
+-- Last, as this check counts as a write, after which nothing is refused at maxmemory.
 return not written and takes_no_writes(KEYS[2]) or reply

@@ -2,32 +2,30 @@
 --
 -- KEYS[1] job pool
 -- ARGV[1] 'register' to register the topics of the jobs, else ''
--- ARGV[2] 'each': every job for itself; 'all': all of them or none
--- ARGV[3…] runs of jobs with the same terms; no ID is in a call twice, and there are 1,000 jobs at most. A run is:
---   how many jobs it has; how long a job is kept once it is ready (ms); the policy; how many attempts a job has, and how long it
---   is reserved (ms), each 0 if the consumer decides; and of each job
---   its ID, topic, body, and due time: a Unix time (ms), or, if it is not above 0, a delay (ms), negated
+-- ARGV[2] 'each': each job by itself; 'all': all of them or none
+-- ARGV[3…] runs of jobs with the same terms, 1,000 jobs in all at most, no ID twice. A run is: how many jobs it has; their lifetime once
+--   they are ready (ms); the policy; attempts and lease (ms), each 0 if the consumer decides; and of each job its ID, topic, body, and due
+--   time: a Unix time (ms), or, if it is not above 0, a delay (ms), negated
 --
 -- The policies:
 --   replace          the job is replaced
 --   earlier, later   it is replaced, and the earlier, or the later, of both due times counts
 --   refuse           nothing changes
---   once MS TEXT     nothing changes; nor does any push of the ID for MS ms from now on, whatever becomes of the job. TEXT is
---                    the push's fingerprint, and may be missing
---   follow           it is replaced; but if it is reserved it stays, and this job takes its place when it is done: see parts/follow.lua
---   debounce MS      it is replaced, but falls due MS ms after the first of these pushes at the latest; a lease begins a new count
--- Returns nil if all jobs are stored and are new. Else {place, what, place, what, …}, with the 1-based places of the others:
---   ALREADY_EXISTS, refused, or the ID's push counts once; REUSED, the same, and that push has another fingerprint; a text, the
---   error; REPLACED, it replaced a job; KEPT_DUE, the same, and that job's due time counts; FOLLOWS, it follows a job
---   With 'all', no job is stored if one has an error.
+--   once MS TEXT     nothing changes; nor does any push of the ID for MS ms from now on, whatever happens to the job. TEXT is the
+--                    push's fingerprint, and may be missing
+--   follow           it is replaced; but a reserved job stays, and this one takes its place when it is done: see parts/follow.lua
+--   debounce MS      it is replaced, but is due MS ms after the first of these pushes at the latest; a lease starts a new count
+-- Returns nil if all jobs are stored and are new. Else {position, what, …}, with the 1-based positions of the others: ALREADY_EXISTS, refused,
+--   or the ID's push counts once; REUSED, the same, and that push has another fingerprint; a text, the error; REPLACED, it replaced a job;
+--   KEPT_DUE, the same, and that job's due time counts; FOLLOWS, it follows a job. With 'all', no job is stored if one has an error.
 -- Errors: WRONGTYPE of the pool, OOM, NOPERM. Nothing has changed then.
 -- Atomic because a bucket without its pool entry would never fall due, and an entry without its bucket could not be delivered.
 -- Cost: O(log n) of the pool for each job. For an ID that is ready, also the length of its queue, 10,000 in all at most.
 -- include: time
 local call, ARGV = redis.call, ARGV -- globals are slower
 
--- A plain push, which is most of them: one new job of a known topic, that is to wait. It returns before anything is defined that others
--- need, which would cost as much as its commands.
+-- A plain push, which most are: one new waiting job of a known topic. It returns before the definitions that only other pushes need, which
+-- would cost as much as its commands.
 local policy, id = ARGV[5], ARGV[8]
 local is_plain = #ARGV == 11 and ARGV[1] == '' and (policy == REPLACE or not string.find(policy, ' ', 1, true))
 local is_new = is_plain and call('EXISTS', buckets .. id) == 0
@@ -74,7 +72,7 @@ local function not_writable_bucket(name)
 end
 
 -- include: guard: not_a_list; keys: queues; queue: wake
--- What keeps a job that is due from being put into its queue, or nil.
+-- Why a due job can't be put into its queue, or nil.
 local function not_queueable(topic)
   local queue = queues .. topic
   local err = not_permitted('LPUSH', queue, '') or not_permitted('ZREM', pool, '') or not_a_list(queue)
@@ -96,18 +94,18 @@ if is_new then -- it is ready at once
 end
 
 -- include: go: EARLIER KEPT_DUE LATER_DUE REFUSE REPLACED; lease: is_lease; time: LAST_MS
--- When a job with that policy falls due that replaces one that is due at another time, and what is told of it.
+-- When a job with this policy is due that replaces one with another due time, and what is returned for it.
 local function replaced_due(policy, old, due)
   if policy == EARLIER and old < due or policy == LATER_DUE and old > due then return old, KEPT_DUE end
   return due, REPLACED
 end
 
--- When the job with that score of the pool falls due.
+-- When the job with this score is due.
 local function due_of(score)
   return math.min(math.ceil(tonumber(score) * 1000), LAST_MS) -- never early
 end
 
--- Deletes what the bucket of a replaced job has beside what was written, except when its first push was, if that is to be kept.
+-- Deletes the other fields of a replaced job's bucket, except the time of its first push if that is to be kept.
 local function forget(name, usual, keep_first)
   redis.pcall('HDEL', name, 'lease', 'error', usual and 'options' or 'error', keep_first and 'error' or 'first', 'next', 'next_body')
 end
@@ -130,8 +128,8 @@ if is_plain and policy ~= REFUSE and ARGV[11] ~= '0' then -- a job that waits is
 end
 
 -- include: go: ALL_OR_NONE REGISTER; lease: count_reserved; queue: withdraw; topics: register_use
--- Stores the job that begins at ARGV[i], in the run that begins at ARGV[run]. A job that is to
--- wait is in the pool already. If it is one of a burst, latest is how long after its first push it falls due at the latest (ms).
+-- Stores the job at ARGV[i], in the run at ARGV[run]. If it waits, it is in the pool already. latest is how long after its first push it
+-- is due at the latest (ms); nil without such a bound.
 local last_due, last_lifetime, last_expiry -- jobs of one call often have all of this in common
 local ended -- leases: how many, by topic, and their jobs
 local lengths -- of the queues that get jobs, by topic
@@ -156,24 +154,22 @@ local function store(name, i, run, due, replaced, latest)
     end
   end
   if due <= begun then
-    redis.pcall('ZREM', pool, id) -- which may be gone, and then can't be written to while its slot moves
+    redis.pcall('ZREM', pool, id) -- pcall, as an ID that is gone can't be written while its slot moves
     lengths = lengths or {}
     lengths[topic] = call('LPUSH', queues .. topic, id)
   end
 end
 
--- What is to be done otherwise with the jobs of the run that begins at ARGV[run], as their IDs may exist or their policy is not plain.
--- Most calls have no such run, and are spared these definitions. (A script of its own would have to store plain jobs, too: a call may have
--- both, and stores all of them or none.)
+-- How to judge and store the jobs of the run at ARGV[run], whose IDs may exist or whose policy is not plain. Most calls have no such run and
+-- skip these definitions. (A script of its own would have to store plain jobs too: a call may have both, and stores all or none.)
 local function special(run)
   -- include: go: ALREADY_EXISTS FOLLOW FOLLOWS; keys: once; policy: count_once debounce_limit debounced has_counted once_window; time: now_s
   local policy = ARGV[run + 2]
   local window, fingerprint = once_window(policy)
   local latest = debounce_limit(policy)
 
-  -- Returns what keeps the job that begins at ARGV[i] from being stored: ALREADY_EXISTS, REUSED, an error's text, or nil. Then, when it is
-  -- due; and the job that it replaces, if there is one: its topic is in the field ready, or reserved, if it is that. If it follows that
-  -- one, the text of its lease is in the field followed.
+  -- Returns why the job at ARGV[i] can't be stored: ALREADY_EXISTS, REUSED, an error's text, or nil. Then when it is due; and the job that it
+  -- replaces, if any: the field ready or reserved has its topic, followed the text of its lease if this job follows it.
   local function judge(name, i, due, may_exist)
     local id, was = ARGV[i], may_exist and redis.pcall('HGET', name, 'topic')
     if type(was) == 'table' then return was.err .. ' (job bucket ' .. name .. ')' end
@@ -198,7 +194,7 @@ local function special(run)
     return nil, when, {ready = not waits and was, reserved = reserved and was, what = what, first = first}
   end
 
-  -- Stores it, or makes it follow the one that it replaces.
+  -- Stores it, or lets it follow the job that it would replace.
   local function finish(name, i, due, replaced)
     if replaced and replaced.followed then
       -- include: follow: store_follower
@@ -215,7 +211,7 @@ local function special(run)
     end
   end
 
-  -- What keeps a push from being counted once, as an error reply, or nil.
+  -- Why a push can't be counted once, as an error reply, or nil.
   local function not_once()
     return not_permitted('ZADD', once, '0', '') or not_permitted('PTTL', once) or not_permitted('PEXPIRE', once, '1')
       or not_permitted('ZRANGEBYSCORE', once, '0', '0') or not_permitted('ZREM', once, '')
@@ -223,11 +219,11 @@ local function special(run)
   return judge, finish, window and not_once
 end
 
--- The first write is always one that Redis refuses at maxmemory, so that a push is refused whole. ZADD comes first also because it is
--- refused if the pool is none.
-local told, first_due = {}, math.huge -- what is returned; of the jobs that are to wait
+-- The first write is always one that Redis refuses at maxmemory, so that a push is refused whole. ZADD comes first also because it fails if
+-- the pool has the wrong type.
+local told, first_due = {}, math.huge -- the reply; when the first of the waiting jobs is due
 if #ARGV == FIRST + 8 then
-  -- Most calls are for one job. It does without tables, which cost as much as the commands.
+  -- Most calls have one job. It does without tables, which cost as much as the commands.
   local name, due = buckets .. ARGV[8], tonumber(ARGV[11])
   if due <= 0 then due = due == 0 and begun or now - due end
   local exists = call('EXISTS', name) == 1
@@ -257,7 +253,7 @@ else
     end
     run = next_run
   end
-  -- One question for all, as most IDs are new.
+  -- One EXISTS for all, as most IDs are new.
   local some_exist = call('EXISTS', unpack(names)) > 0
   local dues, replaced, finishers, an_error, some_once = {}, {}, {}, false, nil
   local entries, last_scored, last_score = {} -- of the pool: score, ID, score, ID, …

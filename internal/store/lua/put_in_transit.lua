@@ -1,15 +1,15 @@
--- put_in_transit: puts jobs and dead letters in transit to another partition, with what is known of pushes that count once and of groups.
--- Nobody gets them until that partition has adopted them. A batch that is in transit already is told first.
+-- put_in_transit: puts jobs and dead letters in transit to another partition, with what is known of pushes that count once and of groups. They
+-- are not delivered until that partition has adopted them. A batch that is in transit already is returned first.
 --
 -- KEYS[1] job pool   KEYS[2] a topic's dead letters, if the IDs were found there
--- ARGV[1] 'all', reserved jobs with their leases; 'free', these stay; or 'look', nothing changes
--- ARGV[2…] IDs, 1,000 at most; a tag is that of an open group
--- Returns {serial, was there, read, reserved, job, job, …}: see tell_batch; how many of the IDs were read, since a batch has about 256
--- KiB at most; and the 1-based places of those that stay as they are reserved. If another batch is in transit, and an ID exists or none
--- was asked for, that is told instead. The serial number is 0 if no job is in transit. 'look' tells the places of the IDs that exist,
--- or are in transit, instead of the reserved ones, and that all were read.
+-- ARGV[1] 'all': reserved jobs too, with their leases; 'free': these stay; 'look': changes nothing
+-- ARGV[2…] IDs, 1,000 at most; a tag stands for its open group
+-- Returns {serial, was there, read, reserved, job, job, …}: see tell_batch; how many of the IDs were read, since a batch has about 256 KiB at
+-- most; and the 1-based positions of those that stay because they are reserved. If another batch is in transit, and an ID exists or none was
+-- given, it returns that one. The serial number is 0 if no job is in transit. 'look' returns the positions of the IDs that exist or are in
+-- transit instead of the reserved ones, and reads all.
 -- Errors: NOPERM, READONLY. Nothing has changed then.
--- Atomic because a job must be in transit or what it was, never both or neither.
+-- Atomic because a job must be in transit or in its old state, never both or neither.
 -- Cost: O(log n) of the pool for each ID; of ready jobs also O(their queues), 10,000 entries in all at most.
 -- include: dead guard lease queue schedule transit cluster
 local FIRST = 2
@@ -62,7 +62,7 @@ local function take_job(id, place)
   end
 end
 
--- Puts in transit which group is open, if that is its ID, or its tag. (A reserved one is not open, and may stay.)
+-- Puts the open group in transit whose ID, or tag, this is. (A reserved one is not open, and may stay.)
 local function take_group(id)
   local tag = string.match(id, '^{[^}]*}')
   local taking = tag and redis.pcall('HGET', groups .. tag, 'id')

@@ -1,10 +1,10 @@
 -- put_ready_in_transit: puts the next jobs of a ready queue in transit to another partition; jobs that stay go to the queue's end. A batch
--- that is in transit already is told instead.
+-- that is in transit already is returned instead.
 --
 -- KEYS[1] job pool   KEYS[2] the ready queue, or the topic's parked jobs
--- ARGV[1] how many IDs leave   ARGV[2…] these, then those that stay, 1,000 in all at most: the queue's next entries when they were
---   read. What has come among them since is left alone.
--- Returns {serial, was there, read, {}, job, job, …} as put_in_transit does; read are entries of the queue.
+-- ARGV[1] how many IDs leave   ARGV[2…] these, then those that stay, 1,000 in all at most: the queue's next entries when they were read.
+--   Entries that were added since are left alone.
+-- Returns {serial, was there, read, {}, job, job, …} as put_in_transit does; read counts entries of the queue.
 -- Errors: WRONGTYPE of the queue, NOPERM, READONLY. Nothing has changed then.
 -- Atomic because a job must be in transit or ready, never both or neither.
 -- Cost: O(entries read).
@@ -23,7 +23,7 @@ redis.call('ZREM', pool, '') -- takes nothing; behind a write, nothing is refuse
 local leave_until, known = FIRST + ARGV[1] - 1, {}
 for i = FIRST, #ARGV do known[ARGV[i]] = i <= leave_until and 'leaves' or 'stays' end
 
--- Whether that was an entry of no ready job, or it is one no more.
+-- Whether the entry leaves the queue: as a job in transit, or because it is no ready job of this topic.
 local function leaves(id)
   local bucket = buckets .. id
   local topic = redis.pcall('HGET', bucket, 'topic')

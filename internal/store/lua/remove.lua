@@ -1,10 +1,10 @@
 -- remove: removes jobs in any state, reserved ones too, or, if an ID has no job, its dead letter. A push of the ID counts again.
 --
--- KEYS[1] job pool; then of each job its bucket and its dead letter, which seldom exists: so Redis refuses the call before it
---   begins while the slot moves to another node of a cluster
+-- KEYS[1] job pool; then of each job its bucket and its dead letter, which seldom exists: so Redis refuses the call before it starts while
+--   the slot moves to another node of a cluster
 -- ARGV the IDs, none twice
--- Returns {place, why, place, why, …} of the jobs that it did not remove: NOT_FOUND; LATER, it is ready, and for another call, as
--- this one has searched a ready queue, which is slow; or the error, a text.
+-- Returns {position, why, position, why, …} of the jobs that it did not remove: NOT_FOUND; LATER, it is ready, and for another call, as this
+-- one has searched a ready queue, which is slow; or the error, a text.
 -- Errors: NOPERM. Nothing has changed then.
 -- Atomic because a move or a pop in between would deliver the job.
 -- Cost: O(log n) of the pool for each job; for one that is ready also O(its queue), 10,000 entries at most.
@@ -17,15 +17,15 @@ for i = 1, #ARGV do
   local id, bucket = ARGV[i], KEYS[2 * i]
   local topic = pcall('HGET', bucket, 'topic')
   local waits = call('ZSCORE', pool, id)
-  local job -- what is left to do for it: {place, topic, whether it was removed, whether it was reserved}
+  local job -- what is left to do for it: {position, topic, whether it was removed, whether it was reserved}
   if type(topic) == 'table' then
     told[#told + 1], told[#told + 2] = i, topic.err
   elseif waits then
-    -- The bucket first: an entry that is left behind means nothing without it.
+    -- Bucket first: an entry that is left behind means nothing without it.
     local removed = call('DEL', bucket)
     pcall('ZREM', once, id)
     call('ZREM', pool, id)
-    local reserved -- how many of its topic are left, if it was
+    local reserved -- whether it was reserved in a topic with slots
     if topic and is_lease(waits) then
       reserved = pcall('HINCRBY', reserved_counts, topic, '-1')
       reserved = type(reserved) == 'number' and reserved
@@ -41,7 +41,7 @@ for i = 1, #ARGV do
     rest[#rest + 1] = job
   end
 end
--- Most calls end here, with waiting or reserved jobs of topics without slots, before what others need is defined.
+-- Most calls end here, before the definitions that only ready, dead and missing jobs and slots need.
 if not rest then return #told > 0 and told or nil end
 
 -- include: dead: unlist; go: LATER NOT_FOUND; keys: slots; queue: withdraw; throttle: wake_throttled

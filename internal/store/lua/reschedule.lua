@@ -1,4 +1,4 @@
--- reschedule: gives a waiting, ready or reserved job a new due time. It is kept as long as before once it is ready.
+-- reschedule: gives a waiting, ready or reserved job a new due time. Its lifetime once it is ready stays the same.
 --
 -- KEYS[1] job pool   KEYS[2] the job's bucket   ARGV[1] ID   ARGV[2] delay (ms)
 -- Returns 1, or 0 if there is no such job. Errors: WRONGTYPE, OOM, NOPERM. Nothing has changed then.
@@ -45,7 +45,7 @@ if ttl >= 0 then
   redis.call('PEXPIRE', bucket, string.format('%.0f', ttl))
 end
 if anew then
-  redis.pcall('HDEL', bucket, 'lease', 'options', 'error', 'next', 'next_body') -- what its push would have deleted
+  redis.pcall('HDEL', bucket, 'lease', 'options', 'error', 'next', 'next_body') -- as a push of ours would have
 elseif lease then
   redis.pcall('HSET', bucket, 'lease', keep_follower(lease, lease_text(attempts, token, lent, ttl)))
 end

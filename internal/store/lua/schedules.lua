@@ -1,14 +1,12 @@
 -- schedules: reads some schedules.
 --
 -- KEYS[1] job pool
--- ARGV[1] how many of the FIELDS: 'brief', 'due', those that it takes to fire a schedule, or 'all', and its score too
--- ARGV[2] 'of': these IDs; 'behind': those whose names come next   ARGV[3…] the IDs; or a name, '' to begin, and how many at most
--- Returns {time, last, schedule, schedule, …}: Redis's time (Unix µs; 0 with 'due'); the name to go on behind, '' at the end; and of
--- each schedule its ID, its score, '' if it has none or was not asked for, and the fields, '' or 0 for what is not there. What is no
--- schedule is left out.
+-- ARGV[1] how many of the FIELDS: 'brief'; 'due', those that a server needs to fire it; or 'all', and its score
+-- ARGV[2] 'of': these IDs; 'behind': the next names   ARGV[3…] the IDs; or a name, '' to begin, and how many at most
+-- Returns {time, last, schedule, schedule, …}: Redis's time (Unix µs; 0 with 'due'); the name to go on behind, '' at the end; and of each
+-- schedule its ID, its score, '' for none, and the fields, '' or 0 for missing ones. IDs that are no schedules are left out.
 -- Errors: WRONGTYPE, NOPERM.
--- One script to spare round trips.
--- Cost: O(log n) of the pool for each.
+-- One script saves round trips. Cost: O(log n) of the pool for each.
 -- include: schedule
 local FIELDS = {'revision', 'topic', 'next', 'paused', 'source', 'body', 'zone', 'to', 'missed', 'jitter', 'old', 'content', 'overlap',
   'options', 'last', 'past', 'ran', 'late', 'overlapped', 'paused_out'}

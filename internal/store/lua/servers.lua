@@ -2,7 +2,7 @@
 --
 -- KEYS[1] the servers
 -- Returns {now (Unix ms), ID, entry, ID, entry, …}. Errors: WRONGTYPE, NOPERM.
--- One script so that entries and time are of one moment. Cost: O(servers), of which it reads a bounded number.
+-- One script so that entries and time match. Cost: O(servers), of which it reads a bounded number.
 -- include: servers time
 local entries = server_entries(KEYS[1])
 local reply = {now}

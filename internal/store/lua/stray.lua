@@ -2,7 +2,7 @@
 --
 -- KEYS[1] job pool   ARGV[1] how many topics to read, and how many with dead letters
 -- Returns {jobs, more}: more is 1 if there are more topics. A key that can't be read counts as empty. Errors: none.
--- One script to spare round trips. Cost: O(topics).
+-- One script saves round trips. Cost: O(topics).
 local most = tonumber(ARGV[1])
 local function number(reply) return type(reply) == 'number' and reply or 0 end
 local function first(topics)

@@ -1,9 +1,9 @@
 -- unschedule: deletes a schedule. Its jobs stay.
 --
 -- KEYS[1] job pool
--- ARGV[1] its name   ARGV[2] the source that it must have; '' for any: somebody removes it by hand, and then one with a source is
---   remembered, to be told from one that Redis has lost
--- Returns 1, or 0 if there is none. Errors: WRONGTYPE of the bucket, NOPERM. Nothing has changed then.
+-- ARGV[1] its name   ARGV[2] the source that it must have; '' for any: it is removed by hand, and one with a source is then remembered, to
+--   tell it from one that Redis has lost
+-- Returns 1, or 0 if there is no such schedule. Errors: WRONGTYPE of the bucket, NOPERM. Nothing has changed then.
 -- Atomic because a server may fire it meanwhile. Cost: O(log n) of the pool.
 -- include: guard schedule cluster
 local id = schedule_id(ARGV[1])

@@ -1,8 +1,8 @@
--- ack: ends reserved jobs that are done. A follower takes its job's place.
+-- ack: ends reserved jobs that are done. A job's follower takes its place.
 --
 -- KEYS[1] job pool
 -- ARGV of each job, 1,000 at most, no ID twice: topic, ID, token
--- Returns nil if all leases were held; else the 1-based places of the jobs whose lease is lost, negated if the job is gone.
+-- Returns nil if all leases were held; else the 1-based positions of the jobs whose lease is lost, negated if the job is gone.
 -- Errors: WRONGTYPE of the pool, NOPERM. Nothing has changed then.
 -- Atomic because the lease must not end between the check and the end of the job.
 -- Cost: O(log n) of the pool for each job.
@@ -132,8 +132,7 @@ for k = 1, #ids do
   end
 end
 if #done > 0 then
-  -- The buckets first: an entry of the pool without one is dropped, but a job must not
-  -- stay behind in neither state.
+  -- Buckets first: a pool entry without one is dropped later, but a bucket without an entry would stay for ever.
   redis.call('DEL', unpack(names))
   redis.call('ZREM', pool, unpack(done))
 elseif not followers then -- a server that takes no writes may not know of the leases
@@ -148,7 +147,7 @@ if followers then
   for _, id in ipairs(followers) do done[#done + 1] = id end
 end
 count_reserved(ended, done)
--- For Stats. To be refused is no failure. (Redis takes long to format a number.)
+-- For Stats; best effort. (Redis takes long to format a number.)
 redis.pcall('INCRBY', acked_count, acked == 1 and '1' or acked)
 if not followers then return #lost > 0 and lost or nil end
 

@@ -1,16 +1,16 @@
--- adopt: stores a batch of jobs that are in transit from another partition. It stores no batch twice, and none before the last one.
+-- adopt: stores a batch of jobs that are in transit from another partition. Each batch is stored once, and none before an earlier one.
 --
 -- KEYS[1] job pool
--- ARGV[1] the other partition's prefix   ARGV[2] the batch's serial number; 0, without jobs, to ask whether some can be stored
--- ARGV[3…] of each entry: kind, ID, number, for how long it is kept (ms; negative for ever), how many values follow, and these: the
---   fields and values of its hash. The kinds, and their numbers: w, a job in the pool, its score (Unix s); r, a ready job, its order;
---   d, a dead letter, when it was buried (Unix ms); o, an ID whose push counts once, until when (Unix ms), kept -1, no values; g, a
---   tag, whose open group the values are, 0
--- Returns {adopted, superseded, last}: how many jobs and letters it stored; how many it did not, as there is a later one of the ID; and
--- the number of the last batch that was adopted from that partition.
--- Errors: WRONGTYPE of the pool, NOPERM, READONLY, and OOM without jobs. Nothing has changed then. Jobs are stored even at maxmemory:
--- they are nowhere else.
--- Atomic because a second try must find all of the batch, or nothing.
+-- ARGV[1] the other partition's prefix   ARGV[2] the batch's serial number; 0, without jobs, checks whether jobs can be stored
+-- ARGV[3…] of each entry: kind, ID, number, how long it is kept (ms; negative for ever), how many values follow, and the fields and
+--   values of its hash. The kinds and their numbers: w, a job in the pool, its score (Unix s); r, a ready job, its order; d, a dead letter,
+--   when it was buried (Unix ms); o, an ID whose push counts once, until when (Unix ms), kept -1, no values; g, a tag with the values of
+--   its open group, 0
+-- Returns {adopted, superseded, last}: how many jobs and letters it stored; how many it did not, because the ID has a later one; and the
+-- serial number of the last batch that was adopted from that partition.
+-- Errors: WRONGTYPE of the pool, NOPERM, READONLY, and OOM without jobs. Nothing has changed then. Jobs are stored even at maxmemory: they
+-- exist nowhere else.
+-- Atomic because a second try must find the whole batch, or nothing of it.
 -- Cost: O(log n) of the pool for each entry.
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
@@ -228,7 +228,7 @@ local function store(name, ttl, first, last)
   if ttl >= 0 then redis.call('PEXPIRE', name, string.format('%d', math.max(ttl, 1))) end
 end
 
--- What the bucket says of its last lease, by this partition's clock.
+-- Rewrites what the bucket says of its last lease by this partition's clock.
 local function adjust_lease(name, ttl)
   local text = redis.call('HGET', name, 'lease')
   if not text then return end
@@ -244,7 +244,7 @@ local function place(kind, id, topic, at)
     register_use(topic, now / 1000, now / 1000)
     return
   end
-  if kind == 'r' then at = score_of(now) end -- what keeps it from being ready is the server's affair
+  if kind == 'r' then at = score_of(now) end -- the server will name what keeps it from being ready
   redis.call('ZADD', pool, at, id)
   if is_lease(at) then
     count_reserved({[topic] = 1})
@@ -254,7 +254,7 @@ local function place(kind, id, topic, at)
   if tonumber(at) > now_s then first_due = math.min(first_due, tonumber(at)) end
 end
 
--- Whether there is no job of the ID, or letter; an older letter gives way.
+-- Whether the ID has no job, or letter. An older letter gives way.
 local function makes_room(kind, name, id, at)
   if redis.call('EXISTS', name) == 0 then return true end
   local died = kind == 'd' and redis.pcall('HMGET', name, 'died', 'topic')

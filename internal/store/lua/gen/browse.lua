@@ -1,20 +1,20 @@
--- browse: reads jobs page by page: waiting or reserved ones, the next to fall due first; a topic's ready ones, the next to be delivered
--- first, or, if it is paused, its parked ones; or a topic's dead letters.
+-- browse: reads jobs page by page: waiting or reserved ones, the next to fall due first; a topic's ready jobs, or its parked ones if it is
+-- paused, the next to be delivered first; or a topic's dead letters.
 --
 -- KEYS[1] job pool   KEYS[2] the topic's ready queue, or its dead letters
--- ARGV[1] the topic, '' for any   ARGV[2] how many jobs at most   ARGV[3] how many entries to read at most; fewer if many are told
--- ARGV[4] how many bytes of a body to tell at most; 0: nothing of it; 'all' of body, error and reason
--- ARGV[5…6] the position of the last entry that was read before, '' for none: its score, or, if it is ready, how many are delivered
---   before it; and its ID   ARGV[7] 'waiting', 'reserved', 'ready' or 'dead'; of dead letters the newest first, or 'oldest'
--- ARGV[8] 'stale' to tell entries without a letter, too, with the topic '', else ''
+-- ARGV[1] the topic, '' for any   ARGV[2] how many jobs at most   ARGV[3] how many entries to read at most; each job costs A_JOB more
+-- ARGV[4] how many bytes of a body to return at most; 0 for no body; 'all' for whole bodies, errors and reasons
+-- ARGV[5…6] the position of the last entry of the previous page, '' for none: its score or, in a ready queue, how many are delivered before
+--   it; and its ID   ARGV[7] 'waiting', 'reserved', 'ready' or 'dead'; or 'oldest' for dead letters, the oldest first
+-- ARGV[8] 'stale' to return also entries without a letter, with the topic ''; else ''
 -- Returns {read, last, entry, entry, …}: how many entries were read; {at, id} of the last one, {} if there are no more; and entries
--- {id, at, topic, body, size, attempts, error, reason, attempts in all, ttr}, with MAX_TEXT bytes of error and reason at most. The last
--- two are the producer's (ms), 0 for none. at is a score or a number, as in ARGV[5]; size is -1 if it is not known.
+-- {id, at, topic, body, size, attempts, error, reason, maximum attempts, ttr}, with MAX_TEXT bytes of error and reason at most. The last two
+-- are the producer's (ms), 0 for none. at is as in ARGV[5]; size is -1 if unknown.
 -- Errors: WRONGTYPE, NOPERM.
 --
--- A queue moves on between two pages. So the entry at the position is searched for among the first MAX_WALK: the page begins behind it,
--- or at the front if it has left, as those before it have. Deeper in the queue the position is taken as it is.
--- Atomic so that entries and content belong together.
+-- A queue moves on between two pages. So the previous page's last entry is searched for among the first MAX_WALK: the page starts behind it,
+-- or at the beginning if it has left, as those before it have too. Deeper in the queue the position is taken as it is.
+-- Atomic so that entries and content match.
 -- Cost: O(log n) of the pool or the letters, or O(entries before the page) of the queue; and O(entries read).
 local DEAD = 'dead'
 local pool = KEYS[1]
@@ -64,13 +64,13 @@ local whole = ARGV[4] == 'all'
 local jobs_left, entries_left, preview = tonumber(ARGV[2]), tonumber(ARGV[3]), whole and 2147483647 or tonumber(ARGV[4])
 local bytes_left = 512 * 1024
 local MAX_BODY, MAX_TEXT = whole and preview or 1024 * 1024, whole and preview or 1024
-local A_JOB = preview > 0 and 3 or 0 -- what to tell of a job costs, in entries
+local A_JOB = preview > 0 and 3 or 0 -- what a returned job costs, in entries
 local FIRST_PAGE, LAST_PAGE = 16, 128 -- entries read at a time, whose IDs may be large
-local MAX_WALK, SLACK = 10000, 1000 -- released jobs come back to the front
+local MAX_WALK, SLACK = 10000, 1000 -- released jobs become the next ones of the queue
 
 local is_dead = state == DEAD or state == 'oldest'
 local names = is_dead and dead_letters or buckets
-local first, read -- how many entries to pass over; reads some behind so many more: IDs, and scores or positions
+local first, read -- how many entries to skip; a function that reads IDs, and scores or positions
 
 if state == READY then
   local parked = parked_queues .. topic
@@ -80,7 +80,7 @@ if state == READY then
     local found = redis.call('LPOS', queue, after_id, 'RANK', -1, 'COUNT', 0, 'MAXLEN', first + SLACK)
     local length, before = redis.call('LLEN', queue), first
     first = 0
-    -- The ID may stand there twice. It is the last one up to where it was: else pages would be left out, or come again for ever.
+    -- If the ID is there twice, it is the last one up to where it was: else pages would be skipped, or repeat for ever.
     for _, from_left in ipairs(found) do
       local behind = length - from_left
       if first == 0 or behind <= before then first = behind end
@@ -101,7 +101,7 @@ else
     first = 0
   elseif state == DEAD then
     first = redis.call('ZCARD', set) - entries_before(set, after, after_id)
-  else -- byte by byte, nothing comes between an ID and the same with a zero byte
+  else -- nothing sorts between an ID and the same with a zero byte
     first = entries_before(set, after, after_id .. '\0')
   end
   read = function(skip, count)
@@ -112,7 +112,7 @@ else
   end
 end
 
--- The job, or the letter, of an entry, if it is in the state that is meant.
+-- The job or letter of an entry, if it is in the wanted state.
 local function find(name, at, id)
   local leased = not is_dead and state ~= READY and is_lease(at)
   if state == RESERVED and not leased or state == READY and redis.call('ZSCORE', pool, id) then return nil end
@@ -122,7 +122,7 @@ local function find(name, at, id)
   return job
 end
 
--- The beginning of the body, and how many bytes it has. Redis can't read a part of a field: a body above MAX_BODY is not read.
+-- The beginning of the body, and its size in bytes. Redis can't read a part of a field: a body above MAX_BODY is not read.
 local function body_of(name)
   local size = preview > 0 and redis.pcall('HSTRLEN', name, 'body')
   if type(size) ~= 'number' then return '', -1 end

@@ -1,10 +1,10 @@
--- drop: takes orphans out of the pool: due IDs whose bucket is gone, has no topic, or is no hash.
+-- drop: removes orphans from the pool: due IDs whose bucket is gone, has no topic, or is no hash.
 --
 -- KEYS[1] job pool
--- ARGV[1] when they were found to be due (Unix s)   ARGV[2] from when on to retry those whose bucket can't be read (Unix ms)
+-- ARGV[1] when they were found to be due (Unix s)   ARGV[2] when to retry those whose bucket can't be read (Unix ms)
 -- ARGV[3…] IDs
--- Returns {dropped, deferred, why}: the IDs that it took out; those whose bucket this user can't read, which are due later now; and
--- Redis's reason. Left out are IDs that have a bucket by now, have left the pool, or can't be read and were rescheduled.
+-- Returns {dropped, deferred, why}: the IDs that it removed; those whose bucket this user can't read, which are now due later; and Redis's
+-- reason. IDs that have a bucket by now, have left the pool, or can't be read and were rescheduled are in neither list.
 -- Errors: WRONGTYPE of the pool, NOPERM, READONLY. Nothing has changed then.
 -- Atomic because an ID may be pushed again between the check and the removal.
 -- Cost: O(log n) of the pool for each ID.
@@ -26,7 +26,7 @@ local function retry_score(from, k)
   return string.format('%.3f', (from + math.floor(k / 10)) / 1000)
 end
 local FIRST = 3
-local CHUNK = 3500 -- unpack fails near 8,000, and a job put back takes two places
+local CHUNK = 3500 -- unpack fails near 8,000, and a deferred job takes two values
 
 local found_at, retry_from = tonumber(ARGV[1]), tonumber(ARGV[2])
 local err = not_writable() or all_unreadable()

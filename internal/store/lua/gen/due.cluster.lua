@@ -1,20 +1,19 @@
--- due: finds the jobs to move next, by topic. If they are few it moves them itself, else it changes nothing.
+-- due: finds the jobs to move next, by topic. If they are few it moves them itself; else it changes nothing.
 --
 -- KEYS[1] job pool
 -- ARGV[1] how many jobs at most   ARGV[2] jobs due by then (Unix s) are backlog, later ones fresh; '': all are backlog
--- ARGV[3…4] how many of the first jobs to leave out, of the backlog and of the fresh ones
--- ARGV[5] up to how many due jobs to move, except schedules and if there are no orphans; may be absent: none
--- ARGV[6] from when on to retry jobs that a queue can't take (Unix ms)
--- Returns {took, now, due, wait, orphans, fresh, backlog, moved}: the script's own time (µs; 0 where Redis has no clock that runs
--- inside a script); Redis's time (Unix s); how many jobs are due; in how long the next one is (µs; -1 if none is known); due IDs
--- whose bucket is gone, has no topic, is no hash or can't be read; two lists {count, topic, ids, topic, ids, …}: how many entries
--- were read, and each topic's IDs in due order; and what move returns for each topic of the backlog, if they were moved ({} for
--- schedules).
+-- ARGV[3…4] how many of the first backlog jobs, and of the first fresh ones, to skip
+-- ARGV[5] how many due jobs to move at most, except schedules and if there are no orphans; may be absent: none
+-- ARGV[6] when to retry jobs that a queue can't take (Unix ms)
+-- Returns {took, now, due, wait, orphans, fresh, backlog, moved}: the script's own time (µs; 0 where Redis has no clock that advances
+-- inside a script); Redis's time (Unix s); how many jobs are due; in how long the next one is due (µs; -1 if unknown); due IDs whose bucket
+-- is gone, has no topic, is no hash or can't be read; two lists {count, topic, ids, topic, ids, …}, with the number of entries read and
+-- each topic's IDs in due order; and what move returns for each topic of the backlog, {} for schedules, if they were moved.
 -- Errors: WRONGTYPE of the pool, NOPERM, READONLY, since a replica may be behind.
 --
--- Fresh jobs come first, but take half of the places at most while the backlog fills the others: so neither waits for the other.
--- Either list ends early when its IDs reach MAX_BYTES.
--- Atomic because counts and ranks must be of one moment.
+-- Fresh jobs come first, but take half of the places at most while the backlog fills the others: neither waits for the other. Either list
+-- ends early when its IDs reach MAX_BYTES.
+-- Atomic because counts and ranks must match.
 -- Cost: O(log n) of the pool, and O(1) for each job.
 local function stopwatch()
   local os = rawget(_G, 'os')
@@ -65,7 +64,7 @@ end
 
 local orphans, some_jobs = {}, false
 
--- What lies at up to count ranks of the pool, from first on.
+-- The jobs at up to count ranks of the pool, from first on.
 local function jobs_at(first, count)
   local found, of_topic = {0}, {}
   local call, prefix = redis.pcall, buckets

@@ -1,12 +1,12 @@
 -- forecast: counts the jobs that fall due in spans of time.
 --
 -- KEYS[1] job pool   KEYS[2] the numbers of reserved jobs
--- ARGV[1] from when on (Unix ms), '' for now   ARGV[2…] bounds of the spans (ms from then on); each ends just before its last bound
--- Returns {from, entries, sampled, leases, …}: of each span how many entries of the pool it has, how many of these were read, and how
--- many of those are leases, not jobs that wait. Where no lease can be, all count as read. It ends early, behind the first span at
--- the earliest, when it has taken enough time.
+-- ARGV[1] the start (Unix ms), '' for now   ARGV[2…] bounds of the spans (ms from the start); each span excludes its last bound
+-- Returns {from, entries, sampled, leases, …}: the start; and of each span how many entries the pool has, how many of these were read, and
+-- how many of those are leases and not waiting jobs. Where no lease can be, all count as read. It ends early, after at least one span,
+-- when it has taken enough time.
 -- Errors: WRONGTYPE of the pool, NOPERM.
--- One script to spare round trips.
+-- One script saves round trips.
 -- Cost: O(log n) of the pool for each span; where leases may be, O(its entries) up to ALL, and O(SAMPLE · log n) beyond that.
 local time = redis.call('TIME')
 local now_us = time[1] * 1000000 + time[2]
@@ -48,10 +48,10 @@ local function sample_pool(rank, count, step, visit)
   return entries_read
 end
 local ALL, SAMPLE = 1000, 200
-local COUNTED, SAMPLED, ENOUGH = 10, 5, 600 -- what that costs, where to read the next entry is 1
+local COUNTED, SAMPLED, ENOUGH = 10, 5, 600 -- costs; to read the next entry costs 1
 local from = ARGV[1] ~= '' and tonumber(ARGV[1]) or now
 
--- Whether any job is reserved. Where that can't be read, or takes long, one may be.
+-- Whether any job is reserved; true if that can't be read, or takes long.
 local function some_reserved()
   local topics = redis.pcall('HLEN', KEYS[2])
   if topics == 0 then return false end

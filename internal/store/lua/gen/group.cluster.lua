@@ -1,16 +1,16 @@
--- group: adds bodies to groups. A group is a waiting job whose body is a JSON array of what was pushed to it. It is ready when it
--- has as many as it may have, or when the next body would make it too long: that one begins another group.
+-- group: adds bodies to groups. A group is a waiting job whose body is a JSON array of the bodies that were pushed to it. It is ready when it
+-- has the maximum number of bodies, or when the next one would make it too long: that one starts another group.
 --
 -- KEYS[1] job pool
 -- ARGV[1…2] as in push
--- ARGV[3…] runs of pushes with the same terms. A run is: how many pushes it has; how long the job is kept once it is ready (ms);
---   'debounce' and how long after its first push a group is due at the latest (ms); how many attempts it has, and how long it is
---   reserved (ms), as in push; 'replace', or 'once' as in push; how many bodies a group has at most, 0 for any number; and of each push,
---   1,000 in all at most: the group's tag, which ends with the first }, and behind it the ID that counts once, if one does; topic;
---   body; and a delay (ms), negated, after which the group is due if nothing else is pushed to it. The latest push's terms count.
--- Returns {what, ID, what, ID, …}, of each push: CREATED, it began a group; ADDED, it was added to one; ALREADY_EXISTS, its ID has
--- counted before; REUSED, the same, and that push has another fingerprint; LATER, it is for another call, since this one has copied
--- enough; or the error, a text. ID is that of the group's job, '' if there is none. With 'all', nothing is stored if there is an error.
+-- ARGV[3…] runs of pushes with the same terms. A run is: how many pushes it has; the lifetime of the job once it is ready (ms); 'debounce'
+--   and how long after its first push a group is due at the latest (ms); attempts and lease (ms), as in push; 'replace', or 'once' as in
+--   push; how many bodies a group has at most, 0 for any number; and of each push, 1,000 in all at most: the group's tag, which ends with
+--   the first }, and behind it the ID that counts once, if any; topic; body; and a delay (ms), negated, after which the group is due if
+--   nothing else is pushed to it. The terms of the latest push count.
+-- Returns {what, ID, what, ID, …}, of each push: CREATED, it started a group; ADDED, it was added to one; ALREADY_EXISTS, its ID has counted
+-- before; REUSED, the same, and that push has another fingerprint; LATER, it is for another call, since this one has copied enough; or the
+-- error, a text. ID names the group's job, '' for none. With 'all', nothing is stored if there is an error.
 -- Errors: WRONGTYPE of the pool, OOM, NOPERM. Nothing has changed then.
 -- Atomic because two pushes that read and write one body would lose one, and a group that is taken must not grow.
 -- Cost: O(log n) of the pool for each group, whose body is copied once a call. That takes about 2 ms in all.
@@ -145,12 +145,12 @@ local function wake_all()
 end
 local call = redis.call
 local FIRST, TERMS, PUSH = 3, 7, 4 -- the place of the first run, and how many values terms and a push have
-local KNOWN_FOR = 60000            -- ms that a group is found by its tag when it is due, should servers be late
-local LARGE = 16 * 1024            -- bytes of a body, from which on it is kept as a text, too; see the part text
-local GROUP = 16 * 1024            -- bytes that take as long to copy as all else of a group takes
+local KNOWN_FOR = 60000            -- ms; how long a group is found by its tag after it is due, in case servers are late
+local LARGE = 16 * 1024            -- bytes; from this size on a body is also kept as a text: see parts/text.lua
+local GROUP = 16 * 1024            -- bytes; the cost of a group besides its body, as copied bytes
 
--- The group of a tag that waits, nil if there is none; it is over if it is due, and no server has moved it yet. Then an error's text, or
--- error reply. What its bucket and the pool say decides: it may have been removed, replaced or reserved since.
+-- The waiting group of a tag, nil for none; is_over if it is due and no server has moved it yet. Second, an error's text, or an error reply.
+-- Its bucket and the pool decide: it may have been removed, replaced or reserved since.
 local function waiting_group(tag, topic)
   local group = redis.pcall('HMGET', groups .. tag, 'id', 'text')
   if unreadable(group) then return nil, group end
@@ -194,12 +194,12 @@ end
 
 local told, an_error = {}, false
 local cost = 0 -- of the groups, in bytes
-local changed, full = {}, {} -- groups, the latter in the order in which they are ready
-local open = {}    -- the groups that take further pushes, by tag; false: none that is stored does
+local changed, full = {}, {} -- groups; those that are ready, in order
+local open = {}    -- the groups that take further pushes, by tag; false if no stored one does
 local counted = {} -- IDs, and for how long (ms)
-local fingerprints = {}  -- what the pushes of those say, where that is to be told apart
+local fingerprints = {}  -- the fingerprints of these pushes, if they have any
 
--- Adds the push at ARGV[i], in the run at ARGV[run], to its group. Returns what it did, and the group; or an error reply.
+-- Adds the push at ARGV[i], in the run at ARGV[run], to its group. Returns the outcome, and the group; or an error reply.
 local function push(i, run)
   local id, topic, body = ARGV[i], ARGV[i + 1], ARGV[i + 2]
   local tag, window, fingerprint = string.match(id, '^[^}]*}'), once_window(ARGV[run + 5])
@@ -220,16 +220,16 @@ local function push(i, run)
   if not group and cost > MAX_GROUP then return LATER end
   if group == nil then group, failed = waiting_group(tag, topic) end
   if failed then return failed end
-  if not group or not group.run then -- its body is copied once a call, as three strings or, if it is kept as a text, as one
+  if not group or not group.run then -- its body is copied once a call: three times, or once if it is kept as a text
     local more = GROUP + (group and not group.is_over and group.stored * (group.body and 3 or 1) or 0)
     if cost > 0 and cost + more > MAX_GROUP then
-      cost = MAX_GROUP + 1 -- no other one, though it be small: none of those is read any more
+      cost = MAX_GROUP + 1 -- no smaller one either: further groups are not even read
       return LATER
     end
     cost = cost + more
   end
   local before = group
-  if group and (group.is_over or group.size + #body + 1 > MAX_GROUP) then -- it is ready before the next one can be
+  if group and (group.is_over or group.size + #body + 1 > MAX_GROUP) then -- it must be ready before the next one
     group.due = begun
     full[#full + 1] = group
     if not group.run then changed[#changed + 1] = group end
@@ -278,10 +278,10 @@ local err = not_permitted('HSET', bucket, 'topic', '') or not_permitted('PEXPIRE
   or next(counted) and (not_permitted('ZADD', once, '0', '') or not_permitted('PTTL', once) or not_permitted('PEXPIRE', once, '1')
     or not_permitted('ZRANGEBYSCORE', once, '0', '0'))
 if err then return err end
--- The first write is one that Redis refuses at maxmemory, or if the pool is none.
+-- The first write is one that Redis refuses at maxmemory, or if the pool has the wrong type.
 call('ZADD', pool, unpack(entries))
 
--- What is full is ready. If the queue can't take it the server will name that: it is in the pool, due now.
+-- Makes a full group ready. If the queue can't take it, it stays in the pool, due now, and the server names the reason.
 local function complete(group)
   if not make_ready(group.topic, group.id) then call('ZREM', pool, group.id) end
   call('DEL', groups .. group.tag)
@@ -291,7 +291,7 @@ local function complete(group)
   end
 end
 
--- The body of a group, with what was pushed to it, and whether it is kept as a text.
+-- The group's body with what was pushed to it, and whether it is kept as a text.
 local function body_of(group, name)
   if not group.stored then return '[' .. table.concat(group.bodies, ',') .. ']' end
   if not group.body then

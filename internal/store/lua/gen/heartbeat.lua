@@ -1,15 +1,14 @@
--- heartbeat: says that a server runs, and what it has done.
+-- heartbeat: writes a server's entry, and adds to the last hour what the server has done.
 --
 -- KEYS[1] the servers
 -- ARGV[1] the server's ID   ARGV[2] since when it runs (Unix ms), or, negated, for how long (ms)   ARGV[3] its interval (ms)
--- ARGV[4] the rest of its entry, JSON without the first {   ARGV[5] how many entries the last cleaning left: another number now makes
---   this call clean, as a negative one does   ARGV[6] how many jobs were acked in other partitions; negative if that is not known
--- Returns {since when it runs (Unix ms), how many entries there are (-1: this user may not know), 1 if it had one, else 0, or -1 if
--- there is no last hour either}. If it cleaned, behind that: the time (Unix ms), and ID and entry of each other server.
--- Errors: WRONGTYPE, NOPERM. Nothing has changed then. What this user may not do with the last hour and the number of acked jobs is left
--- out.
--- Atomic so that no entry is deleted that was just renewed, and what the server has done is recorded once, however often it says so.
--- Cost: O(1); if it cleans, O(servers), of which it reads a bounded number.
+-- ARGV[4] the rest of its entry, JSON without the first {   ARGV[5] how many entries the last cleaning left: this call cleans if the number
+--   is different now, or if this is negative   ARGV[6] how many jobs were acked in other partitions; negative if unknown
+-- Returns {since when it runs (Unix ms), how many entries there are (-1 if this user may not know), 1 if it had one, else 0, or -1 if the
+-- last hour is missing too}; after a cleaning also the time (Unix ms), and ID and entry of each other server.
+-- Errors: WRONGTYPE, NOPERM. Nothing has changed then. The last hour and the number of acked jobs are best effort.
+-- Atomic so that no entry is deleted that was just renewed, and what a server has done is recorded once.
+-- Cost: O(1); with a cleaning O(servers), a bounded number.
 local ANNOUNCED_WITHIN = 60000
 local time = redis.call('TIME')
 local now_us = time[1] * 1000000 + time[2]
@@ -38,7 +37,7 @@ local function not_permitted(command, key, ...)
   end
 end
 
--- Whether the server has been silent for longer than it would be. (A time to come is that of a clock which was set back.)
+-- Whether the server has been silent too long. (A time in the future means that the clock was set back.)
 local function is_gone(entry)
   local written, interval = string.match(entry or '', '^{"now":(%d+),"started":%d+,"interval":(%d+),')
   return not written or interval - ANNOUNCED_WITHIN > 0 or math.abs(now - written) > math.max(STALE_AFTER, 2 * interval)
@@ -52,9 +51,8 @@ local function lateness_of(entry)
   return counts
 end
 
--- Adds what a server has done since its last entry to the last hour of all: field "slot modulo SLOTS" of the hash, "slot acked place:count,
--- place:count,…" (see History in Go). So there are SLOTS fields at most, and an old one is overwritten. Nothing depends on it: what can't be
--- done is left out. One that is new has done all of it just now.
+-- Adds what a server has done since its last entry to the last hour: field "slot modulo HISTORY_SLOTS" of the hash, "slot acked
+-- bucket:count,bucket:count,…" (see History in Go). New slots overwrite old ones. Best effort. A new server has done all of it just now.
 local function record(before, after, is_new)
   local slot, counts = math.floor(now / HISTORY_STEP), {}
   local field = string.format('%d', slot % HISTORY_SLOTS)
@@ -97,7 +95,7 @@ if sweep then
   local entries = server_entries(server_states)
   for k = 1, #entries, 2 do
     if entries[k] == ARGV[1] then
-      -- which is about to be renewed
+      -- it is renewed below
     elseif is_gone(entries[k + 1]) then
       gone[#gone + 1] = entries[k]
     else
@@ -110,7 +108,7 @@ local started = tonumber(ARGV[2])
 if started < 0 then started = now + started end
 local err = not_permitted('HSET', server_states, ARGV[1], '')
 if err then return err end
--- What has written is not refused at maxmemory, and this frees about as much as it takes.
+-- HDEL first: a script that has written is not refused at maxmemory, and this frees about as much as it takes.
 local was = before and 1 or redis.pcall('EXISTS', past_hour) == 0 and -1 or 0
 redis.call('HDEL', server_states, ARGV[1], unpack(gone))
 redis.call('HSET', server_states, ARGV[1], string.format('{"now":%d,"started":%d,"interval":%d,', now, started, ARGV[3] + 0) .. ARGV[4])

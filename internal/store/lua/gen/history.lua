@@ -1,8 +1,8 @@
 -- history: reads what all servers have done in the last hour.
 --
 -- KEYS[1] the hash that heartbeat writes
--- Returns {now (Unix ms), text, text, …}, in no order. Errors: WRONGTYPE, NOPERM.
--- One script so that a hash that is too large, and so not ours, is not read. Cost: O(1).
+-- Returns {now (Unix ms), text, text, …}, unordered. Errors: WRONGTYPE, NOPERM.
+-- One script so that a hash which is too large to be ours is not read. Cost: O(1).
 local time = redis.call('TIME')
 local now_us = time[1] * 1000000 + time[2]
 local begun = (now_us - now_us % 1000) / 1000

@@ -1,10 +1,10 @@
--- limit: sets a topic's limit, or takes it away.
+-- limit: sets or removes a topic's limit.
 --
 -- KEYS[1] job pool
--- ARGV[1] the topic   ARGV[2] how many jobs may be reserved at a time; -1: any number; '': take the limit away
--- ARGV[3] the time between two that begin (µs), 0 for none   ARGV[4] how many may begin at once   ARGV[5] the whole limit, of all
---   partitions, as it was set
--- Returns '', or the topic's mark in the hash of uncounted topics, if some of its reserved jobs may lack slots: see take_slots.
+-- ARGV[1] the topic   ARGV[2] how many jobs may be reserved at a time; -1: any number; '': remove the limit
+-- ARGV[3] the time between two starts (µs), 0 for none   ARGV[4] how many may start at once   ARGV[5] the limit of all partitions, as it was
+--   set
+-- Returns '', or the topic's mark in the hash of uncounted topics if some of its reserved jobs may lack slots: see take_slots.
 -- Errors: WRONGTYPE, OOM, NOPERM. Nothing has changed then.
 -- Atomic because a reserve must find the topic with its limit or without.
 -- Cost: O(log(slots)), and O(throttled clients), 1,000 at most.
@@ -144,7 +144,7 @@ if concurrency < 0 then
 end
 wake_throttled(topic)
 if concurrency < 0 or count == 0 or before and redis.call('ZCOUNT', slots .. topic, '-inf', '+inf') >= count then return '' end
--- The caller counts these jobs next. If it dies before it has done so, the sweep finds the mark.
+-- The caller assigns these slots next. If it dies before that, the sweep finds the mark.
 local mark = string.format('%.0f', now_us)
 redis.call('HSET', uncounted, topic, mark)
 return mark

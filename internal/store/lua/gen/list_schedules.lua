@@ -1,8 +1,8 @@
--- list_schedules: says which schedules the file of a running server has, and reads what those of the others have.
+-- list_schedules: registers which schedules a running server's file has, and reads the lists of the other servers.
 --
 -- KEYS[1] the servers, of partition 0
--- ARGV[1] the list's ID   ARGV[2] the names, each behind a line break; '' for none: then nothing is written
--- Returns the other lists, except those that are the same. It deletes lists that were not written for LISTED.
+-- ARGV[1] the list's ID   ARGV[2] the names, each behind a line break; '' for none, and then nothing is written
+-- Returns the other lists, except equal ones. It deletes lists that were not renewed for LISTED.
 -- Errors: WRONGTYPE, NOPERM, OOM. Nothing has changed then.
 -- Atomic so that no list is deleted that was just written. Cost: O(servers and names).
 local pool = KEYS[1]
@@ -22,7 +22,7 @@ local reply, gone = {}, {}
 for _, id in ipairs(redis.call('HRANDFIELD', schedule_lists, MOST)) do
   local written, names = string.match(redis.call('HGET', schedule_lists, id), '^(%d+)(.*)$')
   if id == ARGV[1] then
-    -- which is about to be written
+    -- it is written below
   elseif not written or math.abs(now - written) > LISTED then
     gone[#gone + 1] = id
   elseif names ~= ARGV[2] then

@@ -1,14 +1,14 @@
--- pop: takes the next ready jobs of some topics. They leave Redis; a follower takes its job's place.
+-- pop: takes the next ready jobs of some topics. They leave Redis; a job's follower takes its place.
 --
 -- KEYS, ARGV[1…4] and the topics at the end: see parts/take.lua
 -- ARGV[5…] how many jobs of each of KEYS[2…] at most; then the topics
--- Returns {more, stale, registered, queue, jobs, left, queue, jobs, left, …}: 1 if it stopped early, after 1,000 entries or about
--- 1 MiB, and there may be more; the IDs that it met whose job is gone (expired, removed, or taken by another entry); 1 if the waiter
--- is registered wherever it is to be; and of each topic with jobs its place, from 1 on, {id, body, id, body, …}, and how many entries
--- its queue still has, -1 if nobody wants to know.
+-- Returns {more, stale, registered, queue, jobs, left, queue, jobs, left, …}: 1 if it stopped early, after 1,000 entries or about 1 MiB, and
+-- there may be more; the IDs that it met whose job is gone (expired, removed, or taken by another entry); 1 if the waiter is registered
+-- wherever it should be; and of each topic with jobs its position, from 1 on, {id, body, id, body, …}, and how many entries its queue still
+-- has, -1 if no waiter needs it.
 -- Errors: WRONGTYPE of a queue, if no queue has a job; NOPERM; READONLY, also if no queue has a job. Nothing has changed then.
 -- Atomic because a cut between the entry and the bucket would lose the job.
--- Cost: O(entries read), 50 more than it drops or takes at most.
+-- Cost: O(entries read), at most 50 more than it drops or takes.
 local pcall = redis.pcall
 local stale, found_stale, some_bytes, queue_error = {}, {}, false, nil
 local wanted, entries_left, bytes_left = tonumber(ARGV[1]), 1000, 1024 * 1024
@@ -274,10 +274,10 @@ local function take_all(read, wants, claim, limit_at, gate)
 end
 local function read(name) return pcall('HMGET', name, 'topic', 'body', 'lease') end
 
-local followers -- the IDs of jobs that have one, and were taken
+local followers -- the IDs of taken jobs that have one
 
--- Buckets first: if they may not be deleted, the entries are still there. Those of jobs that have a follower lose the topic only, so that
--- nobody takes them again.
+-- Buckets first: if they may not be deleted, the entries are still there. The bucket of a job with a follower loses only its topic, so that
+-- no consumer takes it again.
 local function delete(jobs, names, n, _, followed)
   if n == 0 then return nil, jobs end
   if followed then
@@ -299,7 +299,7 @@ local function delete(jobs, names, n, _, followed)
   local deleted = #names > 0 and pcall('DEL', unpack(names)) or 0
   if type(deleted) == 'table' then return deleted end
   if deleted == n then return nil, jobs end
-  local seen, once = {}, {} -- an ID stood there twice, or has a follower
+  local seen, once = {}, {} -- an ID was there twice, or has a follower
   for k = 1, #jobs, 2 do
     if not seen[jobs[k]] then
       seen[jobs[k]] = true

@@ -1,8 +1,8 @@
--- purge: deletes the next ready jobs of a topic, parked ones if it is paused.
+-- purge: deletes the next ready jobs of a topic, or its parked ones if it is paused.
 --
--- KEYS, ARGV[1…4] and the topic at the end: see parts/take.lua; nobody is registered or woken
+-- KEYS, ARGV[1…4] and the topic at the end: see parts/take.lua; it registers and wakes no client
 -- ARGV[5] how many entries to drop at most
--- Returns {deleted, used}: how many jobs, and how many entries. It uses fewer than it may where the queue ends, or to save time.
+-- Returns {deleted, used}: how many jobs, and how many entries. It uses fewer than allowed at the end of the queue, or to save time.
 -- Errors: as pop.
 -- Atomic because an entry and its job belong together, and a job may wait or be reserved again. Cost: O(entries).
 local pcall = redis.pcall
@@ -267,7 +267,7 @@ local function take_all(read, wants, claim, limit_at, gate)
   end
   return reply
 end
-if pcall('EXISTS', KEYS[2]) == 0 then KEYS[2] = parked_queues .. ARGV[#ARGV] end -- it may be paused
+if pcall('EXISTS', KEYS[2]) == 0 then KEYS[2] = parked_queues .. ARGV[#ARGV] end -- paused, or empty
 local most = math.min(tonumber(ARGV[5]), entries_left)
 entries_left = most
 local deleted = 0

@@ -1,10 +1,10 @@
--- repair_schedules: puts schedules back into the pool that a server has moved which does not know them, as the original; and forgets
--- those whose bucket somebody has removed, see unschedule.
+-- repair_schedules: puts schedules back into the pool that a server which does not know them has moved, as the original does; and forgets
+-- those whose bucket was removed, see unschedule.
 --
 -- KEYS[1] job pool
--- ARGV[1] behind which name to go on, '' to begin   ARGV[2] how many schedules, and entries of the queue, at most
+-- ARGV[1] the name behind which to go on, '' to begin   ARGV[2] how many schedules, and entries of the queue, at most
 -- ARGV[3] 'moved': only if some were moved, and their queue is not empty; 'all': in any case
--- Returns {all, last, name, …}: how many schedules there are; the name to go on behind, '' at the end; and those that it put back.
+-- Returns {all, last, name, …}: how many schedules there are; ARGV[1] of the next call, '' at the end; and those that it put back.
 -- Errors: WRONGTYPE, NOPERM. Nothing has changed then.
 -- Atomic because a schedule may be removed meanwhile.
 -- Cost: O(1) for each, and O(log n) of the pool for each that it puts back. Nothing if none was moved.
@@ -51,7 +51,7 @@ local err = not_writable() or not_permitted('ZREM', schedules, '') or not_permit
 if err then return err end
 local reply = {all, ''}
 
--- Puts the schedule back if it is one, and not there. Returns whether it is one; of what is none, the topic.
+-- Puts the schedule back if its bucket is one and the pool lacks it. Returns whether it is a schedule; if not, the job's topic.
 local function repair(id, name)
   local s = redis.pcall('HMGET', buckets .. id, 'topic', 'revision', 'next')
   if s[1] ~= SCHEDULE_TOPIC or not s[2] then return false, s[1] end
@@ -62,7 +62,7 @@ local function repair(id, name)
   return true
 end
 
--- What is none stays in the queue: a job that was pushed to that topic.
+-- A job that was pushed to this topic stays in the queue.
 for _ = 1, math.min(waiting, most) do
   local id = redis.call('RPOP', queue)
   local is, topic = repair(id, schedule_name(id) or id)
@@ -76,7 +76,7 @@ for i, name in ipairs(names) do
   ids[i] = schedule_id(name)
   bucket_keys[i] = buckets .. ids[i]
 end
--- One that is in the pool, and has a bucket, is where it belongs.
+-- With entry and bucket there is nothing to repair.
 local scores, are_whole = redis.call('ZMSCORE', pool, unpack(ids)), redis.call('EXISTS', unpack(bucket_keys)) == #ids
 for i, name in ipairs(names) do
   if not (scores[i] and are_whole) and not repair(ids[i], name) then

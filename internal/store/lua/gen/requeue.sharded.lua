@@ -1,8 +1,8 @@
 -- requeue: makes dead letters ready jobs again, with all their attempts.
 --
 -- KEYS[1] job pool   ARGV[1] how long such a job is kept once it is ready (ms)   ARGV[2…] IDs, 1,000 at most
--- Returns {place, why, place, why, …} of the IDs that it did not requeue: NOT_FOUND; ALREADY_EXISTS, a job of that ID has; or the
--- error, a text. Nothing has changed of these.
+-- Returns {position, why, position, why, …} of the IDs that it did not requeue: NOT_FOUND; ALREADY_EXISTS, a job has this ID; or the error, a
+-- text. Nothing has changed for these.
 -- Errors: NOPERM. Nothing has changed then.
 -- Atomic because a job must be dead or ready, never both or neither.
 -- Cost: O(log n) of the topic's dead letters for each.

@@ -1,19 +1,18 @@
--- reserve: takes the next ready jobs of some topics and leases them: each returns to the pool, due when its lease ends. A job whose
--- last lease has ended and whose attempts are used up becomes a dead letter only here; if that fails it is deferred, and delays no other.
+-- reserve: takes the next ready jobs of some topics and leases them: each returns to the pool, due when its lease ends. A job whose last lease
+-- has ended and whose attempts are used up becomes a dead letter here; if that fails it is deferred, and does not delay the others.
 --
 -- KEYS, ARGV[1…4] and the topics at the end: see parts/take.lua
--- ARGV[5] how long the lease lasts (ms); 0: as the job says, SHORTEST_LEASE at least, or else DEFAULT_LEASE
+-- ARGV[5] the length of the lease (ms); 0: as the job says, SHORTEST_LEASE at least, or else DEFAULT_LEASE
 -- ARGV[6] how many attempts a job has that does not say so; 0: any number
 -- ARGV[7…] how many jobs of each of KEYS[2…] at most; then the topics
--- Returns {more, stale, registered, deferred, queue, jobs, left, leases, …}: as pop, with {topic, ID, why, …} of the jobs that can't
--- become dead letters, and of each topic {length (ms), end (Unix µs), token, attempt, late, attempt, late, …}: what most of the
--- leases have in common, and of each job its attempt, from 1 on, and for how long it was ready (ms; -1 if that is not known). A token
--- grows from reserve to reserve. If a job has another lease, or says how many attempts it has, its attempt is negated, and behind
--- late stand attempts in all (0: it does not say), length, end, token.
--- A topic whose limit is reached tells {-queue, in how long to poll again (ms)}; -1: the waiter is registered as throttled, and is
--- woken when a slot is free.
+-- Returns {more, stale, registered, deferred, queue, jobs, left, leases, …}: as pop, with {topic, ID, why, …} of the jobs that can't become
+-- dead letters, and of each topic {length (ms), end (Unix µs), token, attempt, late, attempt, late, …}: the usual lease, and of each job
+-- its attempt, from 1 on, and how long it was ready (ms; -1 if unknown). A token is greater than the previous one. If a job has another
+-- lease, or says how many attempts it has, its attempt is negated, and late is followed by maximum attempts (0: it does not say), length,
+-- end and token. A topic that has reached its limit returns {-queue, in how long to poll again (ms)}; -1: the waiter is registered as
+-- throttled, and is woken when a slot is free.
 -- Errors: as pop; a limit that can't be read.
--- Atomic because a job must be in the queue or leased, never in both or in neither.
+-- Atomic because a job must be in the queue or leased, never in both or neither.
 -- Cost: as pop, and O(log n) of the pool for each job.
 local DEFAULT_LEASE = 30000
 local time = redis.call('TIME')
@@ -338,17 +337,16 @@ local first_end = math.huge -- µs
 
 local function read(name) return pcall('HMGET', name, 'topic', 'body', 'lease', 'options') end
 
--- What is known of the jobs that are taken next, nil if that is nothing; and of those whose
--- attempts are used up.
+-- What is known of the jobs that are taken next, nil for nothing; and the jobs whose attempts are used up.
 local known, seen, exhausted, taken = {}, {}, {}, 0
-local followers -- of those, which take their places
+local followers -- IDs of buried jobs whose followers take their places
 local deferred = {} -- topic, ID, why, …
 
--- What a bucket says of a job that has been reserved before, or whose producer has said something; made when it is first needed.
+-- What the bucket says of a job that was reserved before, or has options; defined when it is first needed.
 local known_of
 
 local function wants(id, name, job)
-  if seen[id] then return false end -- its entry stood there twice
+  if seen[id] then return false end -- the ID was there twice
   seen[id] = true
   local job_knows
   if job[3] or job[4] then
@@ -387,7 +385,7 @@ local function wants(id, name, job)
     local limit = job_knows.most > 0 and job_knows.most or default_most
     if limit > 0 and job_knows.attempts >= limit then
       exhausted[#exhausted + 1] = {id, name, job_knows.attempts, job_knows.followed}
-      entries_left = entries_left - 10 -- to bury one costs as much
+      entries_left = entries_left - 10 -- a burial costs as much
       return false
     end
   end
@@ -396,7 +394,7 @@ local function wants(id, name, job)
   return true
 end
 
--- Makes dead letters of the jobs whose attempts are used up, or puts them off.
+-- Buries the jobs whose attempts are used up, or defers them.
 local function bury_exhausted(topic)
   local dead_letters = prefix .. 'dead_letter:'
   local dead_lists = prefix .. 'dead_letters:'
@@ -444,7 +442,7 @@ local function bury_exhausted(topic)
   end
 end
 
--- Writes a lease into the job's bucket. Returns for how long the job has been ready, or an error reply.
+-- Writes a lease into the job's bucket. Returns how long the job has been ready, or an error reply.
 local function write_lease(name, length, text, attempt, token, k)
   local ttl = k and k.ttl or pcall('PTTL', name)
   if type(ttl) == 'table' then return ttl end
@@ -463,12 +461,12 @@ local function write_lease(name, length, text, attempt, token, k)
   end
   changed = pcall('HSET', name, 'lease', text)
   if type(changed) == 'table' then return changed end
-  -- What is over of its lifetime, it was ready. In later attempts that adds up.
+  -- What has passed of its lifetime, it was ready. In later attempts that adds up.
   local late = (k and k.lifetime or DEFAULT_LIFETIME) - ttl
   return attempt == 1 and ttl >= 0 and late >= 0 and late or -1
 end
 
--- Leases the job. Returns its score, what write_lease returns, and when the lease ends (Unix µs); adds to leases what is told of it.
+-- Leases the job, and adds its part of the reply to leases. Returns its score, what write_lease returns, and when the lease ends (Unix µs).
 local function reserve(name, k, leases)
   local n = #leases
   if not k then
@@ -498,8 +496,8 @@ local function reserve(name, k, leases)
   return score, late, at
 end
 
--- The jobs are counted as reserved before they are read: so it is known without another command whether the topic has a limit. (A reserve
--- that leaves topics with a limit to another script takes 1 % less time, and needs a second call when it meets one.)
+-- The jobs are counted as reserved before they are read, so that no further command is needed to know whether the topic has a limit. (A
+-- reserve that leaves topics with a limit to another script takes 1 % less time, and needs a second call when it meets one.)
 local counted = 0
 local close, slots_of_topic -- of a topic with a limit, see open_limit
 
@@ -628,7 +626,7 @@ local function gate(topic, n, taken)
           end
           return free
         end
-        local LOOKED_AT = 200
+        local OTHERS = 200
         local function count_slots(topic, at, most)
           local set = slots .. topic
           local all = redis.pcall('ZCOUNT', set, '-inf', '+inf')
@@ -639,7 +637,7 @@ local function gate(topic, n, taken)
           if free.err then return free end
           if not most then return all - #free end
           if all - #free > most then
-            local first = redis.pcall('ZRANGE', set, 0, LOOKED_AT - 1)
+            local first = redis.pcall('ZRANGE', set, 0, OTHERS - 1)
             free = first.err and first or free_among(set, first, at)
             if free.err then return free end
           end
@@ -681,7 +679,7 @@ local function gate(topic, n, taken)
   return most, err
 end
 
-local writable -- that of one queue's jobs is that of all
+local writable -- checked for the first queue; it holds for all
 
 local function claim(jobs, names, n, topic)
   local err = not writable and not_writable()
@@ -697,12 +695,12 @@ local function claim(jobs, names, n, topic)
     local score, refused, at = reserve(names[k], known[k], leases)
     if type(refused) == 'table' then
       if k == 1 then return refused end
-      leases[#leases] = -1 -- it is leased all the same, but the attempt is not counted
+      leases[#leases] = -1 -- it is leased all the same, but this attempt is not counted
     end
     if score ~= usual_score then scores[k], ends[k] = score, at end
   end
   if n > 0 then
-    -- The last one first: Redis searches a short sorted set from its beginning, where entries of one score are sorted by IDs, which often
+    -- The last one first: Redis searches a short sorted set from its beginning, where entries of one score are sorted by ID, and IDs often
     -- grow.
     local entries, e = {}, 0 -- score, ID, score, ID, …
     for k = n, 1, -1 do

@@ -1,12 +1,12 @@
--- sample: reads the topics of some waiting jobs, at random: the pool is divided into as many parts as the sample has entries, and one
--- entry of each is read; a pool that has no more than that is read whole.
+-- sample: reads the topics of random waiting jobs: the pool is divided into as many parts as the sample has entries, and one entry of each is
+-- read; a smaller pool is read whole.
 --
 -- KEYS[1] job pool
 -- ARGV[1] how many entries the whole sample has   ARGV[2] how many were read before   ARGV[3] how many to read   ARGV[4] a random number
--- Returns {entries, read, leases, topic, jobs, topic, jobs, …}: how many entries the pool has; how many were read, fewer than asked for
--- at the end of the pool and where IDs are very long; how many of these are leases; the topic is '' for entries without a job.
+-- Returns {entries, read, leases, topic, jobs, topic, jobs, …}: how many entries the pool has; how many were read, fewer than requested at the
+-- end of the pool and if IDs are very long; how many of these are leases; the topic is '' for entries without a job.
 -- Errors: WRONGTYPE of the pool, NOPERM.
--- One script to spare round trips. Cost: O(log n) of the pool for each entry.
+-- One script saves round trips. Cost: O(log n) of the pool for each entry.
 local pool = KEYS[1]
 local function is_lease(score)
   local part = score * 1000 % 1

@@ -1,10 +1,10 @@
--- schedule: stores a schedule, or changes it.
+-- schedule: stores or changes a schedule.
 --
 -- KEYS[1] job pool
--- ARGV[1] its name   ARGV[2] its next occurrence (Unix ms), if its spec or zone has changed   ARGV[3…11] the bucket's body (the spec),
---   zone, to, content, missed, overlap, jitter, options, source   ARGV[12] 'missing': only if there is none and nobody has removed it
---   by hand; else ''
--- Returns {what, next}: 0, it was so already; 1, it is new; 2, it has changed; 3, a job has its ID, and nothing has changed; and its
+-- ARGV[1] its name   ARGV[2] its next occurrence (Unix ms), if its spec or zone changes   ARGV[3…11] the bucket's body (the spec), zone, to,
+--   content, missed, overlap, jitter, options, source   ARGV[12] 'missing': only if there is no such schedule and none was removed by hand;
+--   else ''
+-- Returns {what, next}: 0, it was the same already; 1, it is new; 2, it has changed; 3, a job has its ID, and nothing has changed; and its
 -- next occurrence (Unix ms). Overdue occurrences of an old spec are still fired: see old in parts/schedule.lua.
 -- Errors: WRONGTYPE, OOM, NOPERM. Nothing has changed then.
 -- Atomic because a server may fire it meanwhile. Cost: O(log n) of the pool.
@@ -44,14 +44,14 @@ local function announce(score, wait)
 end
 local now = now_us % 1000 == 0 and begun or begun + 1
 local FIELDS = {'body', 'zone', 'to', 'content', 'missed', 'overlap', 'jitter', 'options', 'source'}
-local MOST_OLD = 4000 -- bytes; beyond that nobody has fired it through many changes
+local MOST_OLD = 4000 -- bytes; more means that no server has fired it through many changes
 local name, next = ARGV[1], ARGV[2]
 local id = schedule_id(name)
 local bucket = buckets .. id
 local was = redis.call('HMGET', bucket, 'topic', 'revision', 'next', 'old', unpack(FIELDS))
 if was[1] and not was[2] then return {3, 0} end
 if ARGV[12] == 'missing' then
-  -- One that is known, but has no bucket, was removed as a job is.
+  -- A known schedule without a bucket was removed as a job is.
   if was[1] or redis.call('ZSCORE', schedules, name) or redis.call('ZSCORE', removed_schedules, name) then return {0, 0} end
 end
 local changed = not was[1]

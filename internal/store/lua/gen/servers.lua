@@ -2,7 +2,7 @@
 --
 -- KEYS[1] the servers
 -- Returns {now (Unix ms), ID, entry, ID, entry, …}. Errors: WRONGTYPE, NOPERM.
--- One script so that entries and time are of one moment. Cost: O(servers), of which it reads a bounded number.
+-- One script so that entries and time match. Cost: O(servers), of which it reads a bounded number.
 local MAX_SERVERS, MAX_ENTRY = 250, 8192
 local function server_entries(servers)
   local list = {}

@@ -1,17 +1,17 @@
--- stats: counts some topics' jobs, and says how late they are.
+-- stats: counts some topics' jobs, and measures how late they are.
 --
 -- KEYS[1] job pool   KEYS[2] the numbers of reserved jobs
--- ARGV[1] 'late' to tell how late they are   ARGV[2] 'reserved' to tell how many jobs of all topics are   ARGV[3…] topics
--- Returns {time (Unix µs), pool, overdue, reserved, counted; of each topic: place, ready, reserved, dead, overdue, sure, limit}: the
--- number of jobs in the pool, waiting and reserved; for how long its first entry has been due, or the topic's next job ready (ms; 0 if
--- there is none); how many jobs of all topics are reserved; how many of the topics were counted, the first ones: the others are for
--- another call. place is the topic's, from 1 on; a topic that has nothing is left out. If sure is 0, overdue is the least that it can
--- be. limit is '' or {the limit as it was set, how many ready jobs it keeps from being taken, how many slots are taken, when its rate
--- lets the next job begin (Unix ms), 0 if now or if a slot is missing}. What can't be read, takes too long, or is not asked for is -1.
+-- ARGV[1] 'late' to return how late they are   ARGV[2] 'reserved' to count the reserved jobs of all topics   ARGV[3…] topics
+-- Returns {time (Unix µs), pool, overdue, reserved, counted; of each topic: position, ready, reserved, dead, overdue, sure, limit}: the number
+-- of jobs in the pool, waiting and reserved; how long its first entry has been due, or the topic's next job ready (ms; 0 without one); how
+-- many jobs of all topics are reserved; how many of the topics were counted, the first ones: the others are for another call. position is
+-- the topic's, from 1 on; an empty topic is left out. If sure is 0, overdue is a lower bound. limit is '' or {the limit as it was set, how
+-- many ready jobs it throttles, how many slots are taken, when its rate lets the next job start (Unix ms), 0 if now or if a slot is missing}.
+-- -1 stands for what can't be read, takes too long, or was not requested.
 -- Errors: WRONGTYPE of the pool, NOPERM.
--- One script to spare round trips.
--- Cost: an EXISTS for BLOCK topics that have nothing; some commands for each of the others, MOST at most, and its first entry; where
--- entries are stale, MAX_STALE more in all at most.
+-- One script saves round trips.
+-- Cost: an EXISTS for BLOCK empty topics; some commands for each of the others, MOST at most, and its first entry; with stale entries,
+-- MAX_STALE more in all at most.
 local LIMIT_MARK = 1099511627776
 local function lowered(kept)
   local raised = math.floor(kept / LIMIT_MARK + 0.5) * LIMIT_MARK
@@ -51,7 +51,7 @@ local function free_among(set, ids, at, changes)
   end
   return free
 end
-local LOOKED_AT = 200
+local OTHERS = 200
 local function count_slots(topic, at, most)
   local set = slots .. topic
   local all = redis.pcall('ZCOUNT', set, '-inf', '+inf')
@@ -62,7 +62,7 @@ local function count_slots(topic, at, most)
   if free.err then return free end
   if not most then return all - #free end
   if all - #free > most then
-    local first = redis.pcall('ZRANGE', set, 0, LOOKED_AT - 1)
+    local first = redis.pcall('ZRANGE', set, 0, OTHERS - 1)
     free = first.err and first or free_among(set, first, at)
     if free.err then return free end
   end
@@ -99,14 +99,14 @@ local clock = ARGV[1] == 'late' and redis.pcall('TIME')
 local now_ms = clock and not clock.err and clock[1] * 1000 + clock[2] / 1000
 local stale_left = MAX_STALE
 
--- How many are reserved by what is kept of it, and whether the topic has a limit.
+-- The number of reserved jobs, and whether the topic has a limit.
 local function reserved_number(kept)
   local count, raised = lowered(tonumber(kept) or 0)
   return math.max(count, 0), raised > 0
 end
 
--- What is to be told of the topic's limit, '' if it has none.
-local HELD_LATELY = 1000000 -- µs
+-- The reply's part about the topic's limit, '' without one.
+local LATELY = 1000000 -- µs
 local function limit_of(topic, kept, ready)
   local _, has_limit = reserved_number(kept)
   if not has_limit then return '' end
@@ -118,14 +118,14 @@ local function limit_of(topic, kept, ready)
   if type(taken) == 'table' then return '' end
   local full = concurrency >= 0 and taken >= concurrency
   local too_early = interval > 0 and next > at
-  local holds = full or too_early or appointed > at - HELD_LATELY
+  local throttles = full or too_early or appointed > at - LATELY
   local opens = too_early and not full and ready > 0 and math.ceil(next / 1000) or 0
-  return {whole, holds and math.max(ready, 0) or 0, taken, string.format('%.0f', opens)}
+  return {whole, throttles and math.max(ready, 0) or 0, taken, string.format('%.0f', opens)}
 end
 
 local function number(reply) return type(reply) == 'number' and reply or -1 end
 
--- For how long something has been due that was due at a time (ms).
+-- How long something has been due since then (ms).
 local function since(due) return math.floor(math.min(math.max(now_ms - due, 0), LONGEST)) end
 
 local function pool_overdue()
@@ -145,8 +145,8 @@ local function all_reserved()
   return sum
 end
 
--- For how long the job has been ready. Its lifetime runs only then, so what is over of that says
--- it. Of one that was delivered before it is the sum; but that was not before its last lease began.
+-- How long the job has been ready: what has passed of its lifetime, which passes only then. For a job that was delivered before it is
+-- the sum, but at most the time since its last lease began.
 local function ready_for(name, job)
   local ttl = redis.pcall('PTTL', name)
   local attempts, token, lent = read_lease(job[2])
@@ -158,8 +158,7 @@ local function ready_for(name, job)
   return late >= 0 and math.min(late, leased) or leased
 end
 
--- Reads an entry of the topic's queue. Returns for how long its job has been ready, nil if it is
--- stale; and whether that can be read.
+-- Reads an entry of the topic's queue. Returns how long its job has been ready, nil if the entry is stale; and whether it can be read.
 local function read_entry(topic, queue, place)
   local id = redis.pcall('LINDEX', queue, -place)
   if type(id) ~= 'string' then return nil, false end
@@ -173,8 +172,8 @@ local function read_entry(topic, queue, place)
   return ready_for(name, job), true
 end
 
--- For how long the topic's next job has been ready, and whether that is sure. Behind many stale entries it
--- reads further and further away: what is found there came later, so the next job is no younger.
+-- How long the topic's next job has been ready, and whether that is sure. Behind many stale entries it reads further and further away: a job
+-- found there came later, so the next job has been ready at least as long.
 local function queue_overdue(topic, queue, length)
   if not now_ms then return -1, 0 end
   if length <= 0 then return length, 1 end
@@ -204,7 +203,7 @@ local function some_exist(first, last)
   return redis.pcall('EXISTS', unpack(keys)) ~= 0
 end
 
--- Tells of a topic.
+-- Adds a topic to the reply.
 local function tell(k, ready, parked, dead)
   local topic, n, kept = ARGV[k], #reply, reserved[k - FIRST + 1]
   reply[n + 1] = k - FIRST + 1

@@ -1,17 +1,17 @@
--- sweep: cleans up some of the known topics. It takes entries without a job off the ends of their ready queues from which jobs are
--- delivered, forgets topics that have nothing, repairs numbers of reserved jobs, and removes IDs whose time of counting once is over.
+-- sweep: cleans up some of the known topics. It drops entries without a job from the ends of their ready queues from which jobs are delivered,
+-- forgets topics that have nothing, repairs numbers of reserved jobs, and removes IDs whose push no longer counts.
 --
 -- KEYS[1] job pool   KEYS[2] the known topics   KEYS[3] those with jobs to come   KEYS[4] the numbers of reserved jobs
--- ARGV[1] how many topics at most   ARGV[2] how many entries at most   ARGV[3…4] the position of the last topic before, its score and
---   name; '' to begin
--- Returns {more, score, name, forgotten, uncounted, excluded, topic, ids, topic, ids, …}: 1 if there are more topics, or IDs whose time
--- is over; where to go on; how many topics it forgot; {topic, mark, …} of limited topics whose reserved jobs may lack slots, see
--- take_slots; the topics with ready jobs whose limit lets none of this partition's be reserved; and the IDs of each queue that have no
--- job: it has expired, was removed, or has no topic.
+-- ARGV[1] how many topics at most   ARGV[2] how many entries at most   ARGV[3…4] the position of the last topic, its score and name; '' to
+--   begin
+-- Returns {more, score, name, forgotten, uncounted, excluded, topic, ids, topic, ids, …}: 1 if there are more topics or IDs; ARGV[3…4] of the
+-- next call; how many topics it forgot; {topic, mark, …} of limited topics whose reserved jobs may lack slots, see take_slots; the topics
+-- with ready jobs whose limit lets this partition reserve none; and the IDs of each queue that have no job: it has expired, was removed, or
+-- has no topic.
 -- Errors: WRONGTYPE of the pool or the topics, NOPERM. Nothing has changed then.
 --
--- It does with an entry what a pop would do, see parts/take.lua. An ID of another topic is passed on, unless it is in that topic's
--- queue already: it was pushed again.
+-- It treats an entry as a pop would, see parts/take.lua. An ID of another topic is passed on, unless it is in that topic's queue already: it
+-- was pushed again.
 -- Atomic because an ID may be pushed, and a topic used, between the check and the change.
 -- Cost: O(log n) of the pool and the topics, O(topics + entries); the search for an ID in another queue, O(its length, MAX_WALK at most),
 -- counts as entries.
@@ -114,14 +114,14 @@ local USED_EACH = 60
 local function used_at(seconds)
   return string.format('%d', seconds - seconds % USED_EACH)
 end
-local IDLE = 3600         -- s; for how long a topic with nothing must not have been used
+local IDLE = 3600         -- s; a topic with nothing is forgotten if it was not used for that long
 local STEP = 50           -- entries read at a time behind one without a job
 local OVER = 500          -- IDs whose time is over, removed at a time
-local MAX_WALK, WALKED = 10000, 50 -- so many entries that are walked over cost as much as one that is read
+local MAX_WALK, WALKED = 10000, 50 -- WALKED entries that are walked over cost as much as one that is read
 local most, entries_left = tonumber(ARGV[1]), tonumber(ARGV[2])
 local pcall = redis.pcall
 
--- Whether the ID is in the topic's queue, as far as that is searched.
+-- Whether the ID is in the topic's queue, as far as it is searched.
 local function is_queued(topic, id)
   for _, queue in ipairs({queues .. topic, parked_queues .. topic}) do
     local length = pcall('LLEN', queue)
@@ -135,8 +135,8 @@ end
 
 local some_paused = pcall('EXISTS', pauses) == 1
 
--- Drops entries without a job off the end of the topic's queue or, if it is paused, of its parked jobs. IDs of which there is no job are
--- added to gone. Returns whether that is done; or an error reply.
+-- Drops entries without a job from the end of the topic's queue or, if it is paused, of its parked jobs, and adds IDs that have no job to gone.
+-- Returns whether that is done; or an error reply.
 local function sweep(topic, gone)
   local queue, count = queues .. topic, 1
   if some_paused and pcall('EXISTS', queue) == 0 then queue = parked_queues .. topic end
@@ -152,7 +152,7 @@ local function sweep(topic, gone)
         break
       end
       if waits[i] then
-        -- It will come back.
+        -- it will be ready again
       elseif type(owner) ~= 'string' then
         found[#found + 1] = id
       elseif not is_queued(owner, id) then
@@ -171,15 +171,15 @@ local function sweep(topic, gone)
   return false
 end
 
--- Whether the topic has anything. What can't be read may be something.
+-- Whether the topic has anything. A key that can't be read counts.
 local function has_something(topic, count, limit, due)
   if count > 0 or limit or due and due - now_s > 0 then return true end
   return pcall('EXISTS', queues .. topic, parked_queues .. topic, dead_lists .. topic) ~= 0
     or some_paused and pcall('HGET', pauses, topic) ~= false
 end
 
--- The numbers of reserved jobs, none below 0, and none above what the pool can have: leases end within MAX_LEASE. Those of topics with a
--- limit are raised.
+-- The numbers of reserved jobs, none below 0 or above what the pool can have: leases end within MAX_LEASE. Those of topics with a limit are
+-- raised.
 local function reserved_of(names, has_limit)
   local counts = pcall('HMGET', reserved_counts, unpack(names))
   if counts.err or has_limit.err then

@@ -1,9 +1,9 @@
--- take_slots: gives slots to jobs of a topic that were reserved before its limit was set, one page of the pool per call.
+-- take_slots: assigns slots to jobs of a topic that were reserved before its limit was set, one page of the pool per call.
 --
 -- KEYS[1] job pool
--- ARGV[1] the topic   ARGV[2…3] the position of the last entry before, its score and ID; '' to begin   ARGV[4] the mark that limit set
--- Returns the position of the last entry {score, ID}; '' at the end, or if the topic has no mark: somebody else has counted its jobs, or
--- the limit has ended. The last page deletes the mark, unless it is a later one.
+-- ARGV[1] the topic   ARGV[2…3] the position of the last entry, its score and ID; '' to begin   ARGV[4] the mark that limit set
+-- Returns {score, ID}: ARGV[2…3] of the next call; '' at the end, or if the topic has no mark: another program has done it, or the limit has
+-- ended. The last page deletes the mark, unless it is a later one.
 -- Errors: WRONGTYPE, NOPERM.
 -- Atomic because a lease may end between the check and the entry. Cost: O(log² n) of the pool, and O(PAGE).
 local pool = KEYS[1]
@@ -52,7 +52,6 @@ local err = not_permitted('ZADD', set, '0', '') or not_permitted('HDEL', uncount
 if err then return err end
 local mark = redis.call('HGET', uncounted, topic)
 if not mark then return {'', ''} end
--- Every lease has been read.
 local function finish()
   if mark == ARGV[4] then redis.call('HDEL', uncounted, topic) end
   return {'', ''}

@@ -1,12 +1,12 @@
--- topics: names some topics.
+-- topics: lists topics.
 --
 -- KEYS[1] a sorted set of topics
--- ARGV[1] how many of the last ones are meant   ARGV[2] how many to read at most   ARGV[3] what a name must contain, '' for any
--- ARGV[4…5] the position of the last topic before, its score and name; '' to begin
--- Returns {all, score, name, topic, topic, …}: how many topics there are; the position of the last one that was read, '' at the end;
--- and those that contain the text. A topic that is used meanwhile moves to the end: it may come twice, but is not left out.
+-- ARGV[1] how many of the last ones count   ARGV[2] how many to read at most   ARGV[3] what a name must contain, '' for any
+-- ARGV[4…5] the position of the last topic, its score and name; '' to begin
+-- Returns {all, score, name, topic, topic, …}: how many topics there are; ARGV[4…5] of the next call, '' at the end; and the names that contain
+-- the text. A topic that is used meanwhile moves to the end: it may appear twice, but is not left out.
 -- Errors: WRONGTYPE, NOPERM.
--- Atomic so that position and names belong together. Cost: O(log² n + topics read).
+-- Atomic so that position and names match. Cost: O(log² n + topics read).
 local function stands_before(a, b)
   for i = 1, math.min(#a, #b) do
     local of_a, of_b = string.byte(a, i), string.byte(b, i)

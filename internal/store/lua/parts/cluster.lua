@@ -1,17 +1,17 @@
--- What only a node of a Redis Cluster asks. Each returns an error reply, or nil if all is well.
+-- Checks that only a node of a Redis Cluster makes. Each returns an error reply, or nil.
 
--- Whether a pcall's reply says that a cluster's node does not have the key; then that reply.
+-- The reply of a pcall if it says that this node does not have the key.
 local function not_here(reply)
   return type(reply) == 'table' and reply.err and string.find(reply.err, 'non local key', 1, true) and reply
 end
 
--- Whether the slot moves to another node, and the key is not here, any more or yet: it can't be written to. Asked before a job is
--- taken from where it may have to be put back. The name of a key that never exists tells whether the slot moves at all.
+-- Whether the slot is moving and this node does not have the key, which then can't be written. Asked before a job is taken from a key to
+-- which it may have to return. For a key that never exists the answer is whether the slot is moving at all.
 local function elsewhere(key)
   return not_here(redis.pcall('EXISTS', key))
 end
 
--- Whether one of the keys moves to another node of the cluster.
+-- Whether one of the keys that a pause changes is elsewhere.
 local function pause_elsewhere(topic)
   return elsewhere(pauses) or elsewhere(queues .. topic) or elsewhere(parked_queues .. topic) or elsewhere(waiters .. topic)
     or elsewhere(paused_waiters .. topic)

@@ -1,16 +1,16 @@
 -- Dead letters.
 -- include: time cluster
 
--- Takes an ID off a topic's dead letters.
+-- Removes an ID from its topic's dead letters.
 local function unlist(topic, id)
   local list = dead_lists .. topic
   redis.pcall('ZREM', list, id)
   if redis.pcall('EXISTS', list) == 0 then redis.pcall('ZREM', dead_topics, topic) end
 end
 
--- Makes a dead letter of a job: of its bucket, and an entry of its topic's dead letters. One of the same ID is replaced. Returns an
--- error reply if that fails, and has changed nothing then. It comes behind a write, as at maxmemory a first one would be refused. A
--- follower must take the job's place then, see follow_up.
+-- Makes a job a dead letter: renames its bucket and lists it under its topic. It replaces an older letter of the ID. Returns an error reply
+-- if that fails; then nothing has changed. A write has to come first, since at maxmemory Redis refuses the first one. The caller then
+-- lets the job's follower take its place: see follow_up.
 local function bury(id, bucket, topic, reason, text, has_follower)
   local letter, list = dead_letters .. id, dead_lists .. topic
   -- cluster: local missing = has_follower and elsewhere(buckets)

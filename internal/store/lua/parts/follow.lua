@@ -1,15 +1,15 @@
--- Followers. A push with the policy 'follow' leaves a reserved job alone, and takes its place when that is acked, dead, or popped. The
--- latest one counts. It is in two fields of the job's bucket, and marks the text of its lease (see has_follower):
---   next       when it is due (Unix ms), for how long it is kept then (ms), how many attempts it has, for how long it is reserved (ms;
---              both 0 if the consumer decides), and its topic
+-- Followers. A push with the policy 'follow' leaves a reserved job alone, and takes its place when that job is acked, buried or popped. Only
+-- the latest such push counts. It is kept in two fields of the job's bucket, and marks the text of its lease (see has_follower):
+--   next       when it is due (Unix ms), its lifetime once it is ready (ms), its attempts and lease (ms; both 0 if the consumer decides),
+--              and its topic
 --   next_body  its body
 --
--- With the overlap 'follow' no two jobs of a schedule run at a time, and one begins after each occurrence. An occurrence whose last job is
--- reserved has a follower of that job, under its ID. If the last job is not reserved yet, it stands for the occurrence, too, where it is:
--- a push would move it to the end of its queue each time.
+-- Under the overlap 'follow' the jobs of a schedule never run at the same time, and one starts after each occurrence: if the last job is
+-- reserved, the occurrence's job follows it under the same ID. If it is not reserved yet, it counts for this occurrence too, and keeps
+-- its position: a push would move it to the end of its queue each time.
 -- include: guard lease pool queue time topics
 
--- Stores the follower of a job whose lease has that text.
+-- Stores the follower of a job whose lease has this text.
 local function store_follower(name, text, topic, body, due, lifetime, most, ttr)
   local attempts, token, lent = read_lease(text)
   local left, needed = lifetime_left(redis.call('PTTL', name), token, lent), math.max(due - now, 0) + lifetime
@@ -22,7 +22,7 @@ local function store_follower(name, text, topic, body, due, lifetime, most, ttr)
   end
 end
 
--- Makes the follower take the place of its job, which is done. It is in the hash from: the job's bucket, or its dead letter.
+-- Lets the follower take the place of its job, which is done. It is in the hash from: the job's bucket, or its dead letter.
 local function follow_up(id, from)
   local name = buckets .. id
   local follower = redis.call('HMGET', from, 'next', 'next_body', 'lease')
@@ -50,7 +50,7 @@ local function follow_up(id, from)
   register_use(topic, now / 1000, due / 1000)
 end
 
--- The text of the last job's lease, nil if it is not reserved, or done. An error reply if it can't have a follower.
+-- The text of the last job's lease; nil if that job is done or not reserved. An error reply if it can't have a follower.
 local function lease_of_last(last)
   local job = last and redis.pcall('HMGET', buckets .. last, 'lease')
   if unreadable(job) then return job end
@@ -61,7 +61,7 @@ local function lease_of_last(last)
   return err or job[1]
 end
 
--- Makes an occurrence's job follow the last one, whose lease has that text. Returns the text then, and whether it is the first follower.
+-- Lets an occurrence's job follow the last one, whose lease has this text. Returns the new text, and whether this is its first follower.
 local function follow_last(last, lease, topic, content, options, due)
   local most, ttr, lifetime = read_options(options)
   store_follower(buckets .. last, lease, topic, content, due, lifetime, most, ttr)

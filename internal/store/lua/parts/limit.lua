@@ -1,10 +1,10 @@
--- Limits of topics: how many jobs are reserved at a time, and how many begin a second. A limit is a text in the hash of limits, see
--- parse_limit. If it says how many at a time, each reserved job has a slot, see parts/slots.lua. How many begin is counted by when the next
--- one may, as if they came evenly: one number tells all. It may be in the past, by what is made up for, or by a burst.
+-- Limits of topics: how many jobs are reserved at a time, and how many start per second. A limit is a text in the hash of limits: see
+-- parse_limit. A limit on concurrency gives each reserved job a slot: see parts/slots.lua. A rate is kept as one number, when the next
+-- job may start, as if jobs started evenly. It may be in the past by what is made up for, or by a burst.
 -- include: throttle time
 
--- A topic's limit marks the number of its reserved jobs: see Encodings in docs/wire-format.md. By how much the number is raised;
--- and how many jobs are reserved by the number that is kept, and by how much that is raised.
+-- A topic's limit marks the number of its reserved jobs: see Encodings in docs/wire-format.md. The first function returns the mark; the
+-- second the number without the mark, and the mark.
 local function raise_for(concurrency) return concurrency >= 0 and 2 * LIMIT_MARK or LIMIT_MARK end
 local function lowered(kept)
   local raised = math.floor(kept / LIMIT_MARK + 0.5) * LIMIT_MARK -- the number may be below 0
@@ -13,13 +13,13 @@ end
 
 local MADE_UP_FOR = 250000 -- µs
 
--- What that text says; nil if there is no limit, and an error reply if it can't be read:
---   concurrency  how many are reserved at a time, -1 for any number
---   interval     between two that begin (µs), 0 for none
---   burst        how many may begin at once
---   next         when the next one may begin (Unix µs)
---   appointed    when the last of those polls again who were told when to (Unix µs)
---   whole        what was set, of all partitions: see Limit in Go
+-- The fields of the text; nil without a limit, and an error reply if it can't be read:
+--   concurrency  how many are reserved at a time; -1 for any number
+--   interval     between two starts (µs); 0 for none
+--   burst        how many may start at once
+--   next         when the next one may start (Unix µs)
+--   appointed    when the last of the clients polls again that were told when to (Unix µs)
+--   whole        the limit of all partitions, as it was set: see Limit in Go
 local function parse_limit(topic, text)
   if not text then return nil end
   if type(text) == 'table' then return nil, text end
@@ -35,13 +35,13 @@ local function write_limit(topic, concurrency, interval, burst, next, appointed,
   return redis.pcall('HSET', limits, topic, text)
 end
 
--- How many of n jobs of the topic may be reserved now; a function to call when they are; and where to add their slots, nil if they need
--- none. Without a limit, n and nothing else; 0 and fourth an error reply if it can't be read. waits says that there is a waiter.
+-- How many of n jobs of the topic may be reserved now; a function to call when they are; and where to add their slots, nil if they need none.
+-- Without a limit, only n; if it can't be read, 0 and, fourth, an error reply. waits says that there is a waiter.
 --
--- The function is told how many were reserved, and returns what gate does, see take_all. If too many begin, waiters poll again one after
--- the other. One that would be away for long is woken, too: the limit may be changed meanwhile. If entries without a job kept the
--- reserve from taking what it might, it goes on.
-local APART, LONGEST = 5000, 5000000 -- µs; between two of them, and for how long one stays away if there are others
+-- The function takes how many were reserved, and returns what gate does: see take_all. If the rate is exceeded, waiters poll again one after
+-- the other. One that would be away for long is woken too, since the limit may change meanwhile. If entries without a job kept the
+-- reserve below what it may take, it goes on.
+local APART, LONGEST = 5000, 5000000 -- µs; between two polls, and how long a client stays away if there are others
 local function open_limit(topic, n, waits)
   local text = redis.pcall('HGET', limits, topic)
   local only = type(text) == 'string' and string.match(text, '^(%d+) 0 ')

@@ -6,7 +6,7 @@ local CHUNK = 3500 -- unpack fails near 8,000, and a job put back takes two plac
 local TIMED = 64   -- fewer jobs are not timed
 local MOST_LATE = 1e12 -- s, for what has been due for ever
 
--- args and the result are those of move.lua. The pool can be written to.
+-- Takes and returns what move.lua does. The pool must be writable.
 local function move(args)
   local stop = #args >= FIRST + TIMED - 1 and stopwatch()
   local topic, found_at = args[1], tonumber(args[2])
@@ -20,12 +20,11 @@ local function move(args)
   local counts, n = nil, 0 -- of the jobs by bucket, 32 * jobs + bucket each; n is 0 if they have one
   local moved_at = found_at + args[3] / 1000000
 
-  -- Of jobs with those scores: how many are leases, by how much they are late in all, and how many
-  -- counts there are now, which were n. nil if one is not due, or not in the pool.
+  -- For jobs with these scores: how many are leases, their total lateness, and the number of counts, which was n. nil if one is not due, or
+  -- not in the pool.
   --
-  -- The scores rise, so that the jobs of a bucket are side by side, and it takes one comparison for
-  -- each to see where it ends. (A job that was rescheduled, but is due, may be counted with its
-  -- neighbours.)
+  -- The scores rise, so the jobs of a bucket are neighbours, and one comparison per job finds where the bucket ends. (A job that was
+  -- rescheduled, but is due, may be counted with its neighbours.)
   local function examine(scores, n)
     local leases, sum = 0, 0
     local several = #args > FIRST
@@ -61,8 +60,8 @@ local function move(args)
     return leases, sum, n
   end
 
-  -- Those of the IDs from first to last that have the score with which they were found, or an
-  -- earlier one, each once; their scores. The places of the others are left.
+  -- The IDs from first to last that still have the score with which they were found, or an earlier one, each once; and their scores. The
+  -- positions of the others go to left.
   local function select_due(first, last, scores, found_at, left)
     local due, due_scores, seen = {}, {}, {}
     for i = first, last do

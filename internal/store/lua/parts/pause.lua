@@ -1,15 +1,15 @@
--- Paused topics. Their ready jobs are parked in paused_queue:<topic>, so that nobody finds any in the ready queue, also who knows of no
--- pause; their waiters are in paused_waiting:<topic>.
+-- Paused topics. Their ready jobs are parked in paused_queue:<topic>, so that no client finds any in the ready queue, even one that does not
+-- know pauses. Their waiters are in paused_waiting:<topic>.
 -- include: guard queue
 
--- Whether the topic is paused, by what Redis answers to a command on the set of its waiters: while it is, a hash stands in the
--- place of that. See Encodings in docs/wire-format.md.
+-- Whether the topic is paused, by Redis's reply to a command on its waiters: during a pause their key is a hash. See Encodings in
+-- docs/wire-format.md.
 local function is_parked(topic, reply)
   return reply.err and string.find(reply.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', pauses, topic)[1]
 end
 
--- An entry of the paused topics, nil if it is none: since and until when an operator has paused it (0: without end); since and until when
--- it backs off (Unix ms); 0 for what is not so; and the operator's note.
+-- Parses an entry of the paused topics; nil if the text is no entry. It has since when and until when an operator has paused the topic (ends
+-- is 0 for no end), the same of consumers that back off (Unix ms), 0 for neither, and the operator's note.
 local function read_pause(text)
   local since, ends, backed_off, backs_on, note = string.match(text, '^(%d+) (%d+) (%d+) (%d+) (.*)$')
   if not since then return nil end
@@ -20,14 +20,14 @@ local function pause_text(p)
   return string.format('%.0f %.0f %.0f %.0f ', p.since, p.ends, p.backed_off, p.backs_on) .. p.note
 end
 
--- Until when the topic is paused (Unix ms), huge if without end; not above now if it is over.
+-- Until when the topic is paused (Unix ms); huge without an end; now or earlier if the pause is over.
 local function paused_until(p)
   if p.since > 0 and p.ends == 0 then return math.huge end
   return math.max(p.ends, p.backs_on)
 end
 
--- Parks entries of a paused topic's ready queue, the next to be delivered first, most at most. Returns how many, and whether there are
--- more; or nil and an error reply.
+-- Parks up to most entries of a paused topic's ready queue, the next to be delivered first. Returns how many, and whether there are more; or
+-- nil and an error reply.
 local function park(topic, most)
   local queue, parked = queues .. topic, parked_queues .. topic
   local ready = redis.pcall('LLEN', queue)
@@ -44,8 +44,7 @@ local function park(topic, most)
   return count, ready > count
 end
 
--- Keeps everything of the topic from being delivered, and parks what somebody who knows of no pause has made ready since. Returns what
--- park does.
+-- Stops the delivery of the topic, and parks what programs that do not know pauses have made ready. Returns what park does.
 local function hold(topic, most)
   local set = waiters .. topic
   local kind = redis.call('TYPE', set).ok
@@ -54,9 +53,9 @@ local function hold(topic, most)
   return park(topic, most)
 end
 
--- Ends the pause, and wakes the first waiter, once all ready jobs are in one queue. If more than most are both ready and parked, it
--- parks that many, and the topic stays paused: so the order is kept. Returns how many it moved, and whether there are more; or nil and
--- an error reply.
+-- Ends the pause, and wakes the first waiter, once all ready jobs are in one queue. If more than most are both ready and parked, it parks
+-- that many and the topic stays paused, which keeps the order. Returns how many it moved, and whether there are more; or nil and an error
+-- reply.
 local function release(topic, most)
   local queue, parked, set = queues .. topic, parked_queues .. topic, waiters .. topic
   local ready, waiting, moved = redis.pcall('LLEN', queue), redis.pcall('LLEN', parked), 0
@@ -82,7 +81,7 @@ local function release(topic, most)
   return moved, false
 end
 
--- What keeps this user from pausing topics, or from ending that.
+-- Why this user can't pause topics, or end a pause.
 local function not_pausable(topic)
   return not_writable() or not_permitted('HSET', pauses, 'a', '') or not_permitted('HDEL', pauses, 'a')
     or not_permitted('HSET', waiters, 'a', '') or not_permitted('DEL', waiters) or not_permitted('RENAME', queues, parked_queues)

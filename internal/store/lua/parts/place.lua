@@ -1,6 +1,6 @@
 -- Positions in sorted sets.
 
--- Whether a is before b, byte by byte, as in a sorted set. (Lua compares by the server's locale.)
+-- Whether a sorts before b, byte by byte, as in a sorted set. (Lua compares by the server's locale.)
 local function stands_before(a, b)
   for i = 1, math.min(#a, #b) do
     local of_a, of_b = string.byte(a, i), string.byte(b, i)
@@ -9,8 +9,8 @@ local function stands_before(a, b)
   return #a < #b
 end
 
--- How many entries of a sorted set are before a position, a score and an ID: so a page goes on where the one before ended, also if that
--- entry has left. O(log² n) where many have the same score.
+-- How many entries of a sorted set are before a position, which is a score and an ID. A page so starts where the last one ended, even if that
+-- entry has left. O(log² n) where many entries have the same score.
 local function entries_before(set, score, id)
   local low = redis.call('ZCOUNT', set, '-inf', '(' .. score)
   local high = redis.call('ZCOUNT', set, '-inf', score)

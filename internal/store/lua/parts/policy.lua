@@ -1,27 +1,26 @@
--- Policies of pushes: which count once, and which are a burst.
---
--- If a push of an ID counts once no further one does for a while, whatever becomes of the job. Of several pushes in a burst one job comes.
+-- Policies of pushes: 'once' makes a push the only one of its ID for a time, whatever happens to the job; 'debounce' makes one job of a
+-- burst of pushes.
 -- include: time
 
--- For how long a push of that policy counts alone (ms), nil if that is not its policy; and its fingerprint, '' for none.
+-- How long a push of this policy is the only one (ms), nil for another policy; and its fingerprint, '' for none.
 local function once_window(policy)
   if policy == REPLACE then return nil end
   local ms, fingerprint = string.match(policy, ONCE_FORM)
   return ms and tonumber(ms), fingerprint
 end
 
--- Whether a push of the ID counts, and no further one does.
+-- Whether a push of the ID counts, so that no further one does.
 local function has_counted(id)
   local until_ms = redis.call('ZSCORE', once, id)
   return until_ms and tonumber(until_ms) - now > 0
 end
 
--- Keeps the set of IDs for so long at least (ms).
+-- Keeps the set of IDs for at least this time (ms).
 local function keep_once(ms)
   if redis.call('PTTL', once) < ms then redis.call('PEXPIRE', once, string.format('%d', ms)) end
 end
 
--- Registers that a push of the ID counts. Each such push removes some IDs whose time is over.
+-- Registers that a push of the ID counts. Each such push also removes some IDs whose time is over.
 local OVER = 10
 local function count_once(id, window)
   redis.call('ZADD', once, string.format('%d', now + window), id)
@@ -30,7 +29,7 @@ local function count_once(id, window)
   if #over > 0 then redis.call('ZREM', once, unpack(over)) end
 end
 
--- Whether the push of the ID that counts has another fingerprint. Not known of one without, or whose fingerprint could not be stored.
+-- Whether the push of the ID that counts has another fingerprint. false if either has none, or it could not be stored.
 local function differs_from_counted(id, fingerprint)
   local until_ms = redis.call('ZSCORE', once, id)
   local counts = until_ms and redis.pcall('HGET', once_contents .. id, 'of')
@@ -38,20 +37,20 @@ local function differs_from_counted(id, fingerprint)
   return first and first ~= fingerprint
 end
 
--- Keeps the fingerprint of a push that was just counted, for as long as it counts (ms).
+-- Keeps the fingerprint of a push that was just counted, as long as it counts (ms).
 local function keep_fingerprint(id, fingerprint, window)
   local until_ms = redis.call('ZSCORE', once, id)
   redis.pcall('HSET', once_contents .. id, 'of', until_ms .. ' ' .. fingerprint)
   redis.pcall('PEXPIRE', once_contents .. id, string.format('%d', window))
 end
 
--- How long after the first push of that policy a job is due at the latest (ms), nil for no limit.
+-- How long after the first push of this policy a job is due at the latest (ms); nil for no bound.
 local function debounce_limit(policy)
   local ms = policy ~= REPLACE and string.match(policy, DEBOUNCE_FORM)
   return ms and tonumber(ms)
 end
 
--- When a job is due that would be due then, if that is so long (ms) after its first push at the latest. Without first, this is it.
+-- When a job is due: at the given time, but at most limit ms after its first push. Without first, this is the first one.
 local function debounced(limit, due, first)
   return math.max(math.min(due, (first or begun) + limit), begun)
 end

@@ -1,8 +1,8 @@
 -- Entries of the job pool.
 -- include: time
 
--- Tells the servers that a job with that score is due in so many ms, if it is the next to be due: they sleep until the one that was. What
--- is overdue does not count, as it may be stuck. No permission is no failure: servers read the pool by themselves, too.
+-- Tells the servers that a job with this score is due in wait ms, if it is the next one: they sleep until the previous next one. Overdue jobs
+-- do not count, as they may be stuck. No permission is no failure: servers also read the pool by themselves.
 local function announce(score, wait)
   if wait > ANNOUNCED_WITHIN then return end
   local overdue_until = time[1] .. '.' .. string.sub('00000' .. time[2], -6)
@@ -10,8 +10,7 @@ local function announce(score, wait)
   if sooner == 0 then redis.pcall('PUBLISH', first_due_channel, string.format('%d', wait)) end
 end
 
--- The score of the k-th, from 0 on, of the jobs that can't be moved, which are retried from a time on (Unix ms): ten each ms, so that they
--- cost Redis little.
+-- The score of the k-th job, from 0 on, that can't be moved: ten per ms from a time on (Unix ms), so that their retries cost Redis little.
 local function retry_score(from, k)
   return string.format('%.3f', (from + math.floor(k / 10)) / 1000)
 end

@@ -1,4 +1,9 @@
--- Ready queues, and those who wait for their jobs.
+-- Ready queues, and the clients that wait for their jobs.
+--
+-- A topic's waiters are a sorted set of clients, scored by since when they wait (Unix µs). The script that finds no job registers its
+-- client, so no job can come in between; whatever makes a job ready removes the first client and wakes it on its channel. Clients also
+-- poll by themselves, so a missing permission or a full Redis is no failure. During a pause the same commands find out (is_parked):
+-- no script has to ask first.
 
 -- A topic's waiters are a sorted set of clients, by since when they wait (Unix µs). The script that finds no job registers its client, so
 -- that no job comes between; whatever makes a job ready takes out the first one, and wakes it on its channel. Clients poll by
@@ -7,8 +12,8 @@
 local MOST_DEAD = 100       -- waiters that one call finds dead
 local registered_at -- when (Unix µs)
 
--- Registers the waiter, which has waited for so long (µs), among the waiters, or among others. Returns whether it is registered now, and
--- whether it was not before.
+-- Registers the waiter, which has waited for this long (µs), in the sorted set among, or else as a waiter of the topic. Returns whether it is
+-- registered now, and whether it was not before.
 local function add_waiter(topic, waiter, waited, among)
   if not registered_at then
     local time = redis.pcall('TIME')
@@ -28,10 +33,9 @@ local function add_waiter(topic, waiter, waited, among)
   return type(added) == 'number', added == 1
 end
 
--- Wakes the client that has waited longest for the topic's jobs, of which there are so many. If nobody hears it, it has died, and the next
--- one is woken. Returns whether one was woken, and Redis's reason if none could be. If the topic is paused, its jobs are parked
--- instead: everything that makes a job ready calls this in the same script, and says how many it has made ready if these may be more
--- than 1,000. Servers park what others have made ready beyond that.
+-- Wakes the client that has waited longest for the topic's jobs. If it does not receive the message, it has died, and the next one is woken.
+-- Returns whether one was woken, and Redis's reason if none could be. During a pause it parks the jobs instead: whatever makes a job
+-- ready calls wake in the same script, with made_ready if it has made more than 1,000 ready. Servers park the rest.
 local function wake(topic, jobs, made_ready)
   for _ = 1, MOST_DEAD do
     local first = redis.pcall('ZPOPMIN', waiters .. topic)
@@ -53,8 +57,8 @@ local function wake(topic, jobs, made_ready)
   return false
 end
 
--- Puts a job into its topic's ready queue, with RPUSH in front of all others. Returns the error reply if the queue can't take it, or else
--- nil; then wake_all is to be called in the end.
+-- Puts a job into its ready queue; with RPUSH in front of all others. Returns an error reply if the queue can't take it. The script calls
+-- wake_all at its end.
 local lengths = {} -- of such queues, by topic
 local function make_ready(topic, id, command)
   local length = redis.pcall(command or 'LPUSH', queues .. topic, id)
@@ -66,7 +70,7 @@ local function wake_all()
   for topic, length in pairs(lengths) do wake(topic, length) end
 end
 
--- Passes an ID on to its own topic's ready queue, or else to the pool.
+-- Passes an ID on to the ready queue of its own topic, or, if that fails, to the pool.
 local function pass_on(id, topic)
   local length = redis.pcall('LPUSH', queues .. topic, id)
   if type(length) == 'number' then
@@ -76,11 +80,11 @@ local function pass_on(id, topic)
   end
 end
 
--- How many entries of ready queues one call may walk to take IDs out of their middle, as LREM walks the whole list. An ID that stays is
--- dropped by the pop that meets it: the bucket says what is ready.
+-- How many entries of ready queues one call may walk to remove IDs from their middle, as LREM walks the whole list. An ID that stays is
+-- dropped by the pop that meets it: the bucket decides what is ready.
 local entries_to_walk = 10000
 
--- Takes an ID out of its topic's ready queue, or out of its parked jobs; not if that is too long, or no list.
+-- Removes an ID from its topic's ready queue, or from its parked jobs; not if the queue is too long, or no list.
 local function withdraw(topic, id)
   local queue = queues .. topic
   for _ = 1, 2 do

@@ -1,9 +1,9 @@
--- Entries of the pool at random, as neighbours are often alike.
+-- Random entries of the pool: neighbours are often alike.
 
 local PAGE, MAX_BYTES = 100, 256 * 1024 -- entries read at a time where all are; of IDs, which may be large
 
--- Reads count entries of the pool from a rank on, one of each step entries, and calls visit with ID and score. It ends early where visit
--- returns something, or IDs are very long. Returns how many entries it read, and what visit returned.
+-- Reads count entries of the pool from a rank on, one of every step entries, and calls visit with ID and score. It ends early if visit returns
+-- something, or if IDs are very long. Returns how many entries it read, and what visit returned.
 local function sample_pool(rank, count, step, visit)
   local entries_read, bytes = 0, 0
   while entries_read < count and bytes < MAX_BYTES do

@@ -1,28 +1,28 @@
--- Schedules. A schedule is a job that a server fires when it is due: it stores the occurrence's job, and sets the next due time. Only a
--- bucket with a revision is one. Beside topic and body, its spec, it has
---   zone to content missed overlap jitter options source   as it was made: options are those of its jobs, jitter in ms
---   revision   when it was changed last (Unix µs): who fires it must have read this one
+-- Schedules. A schedule is a job that a server fires when it is due: it stores the occurrence's job and sets the next due time. A bucket with a
+-- revision is one. Besides topic and body, which is its spec, it has
+--   zone to content missed overlap jitter options source   as it was set; options apply to its jobs, jitter is in ms
+--   revision   when it last changed (Unix µs): a server must have read this one to fire it
 --   next       the occurrence that it is due for (Unix ms), whatever its score is
---   old        specs that it had before, with occurrences since next that were not fired, the oldest first; a line each:
---              "<until when (Unix ms)> <the first occurrence of the spec after it (Unix ms)> <zone> <spec>". May be empty or absent
---   paused     since when it is (Unix ms)
+--   old        previous specs with unfired occurrences since next, the oldest first, one per line:
+--              "<until when (Unix ms)> <first occurrence of the spec after it (Unix ms)> <zone> <spec>". May be empty or absent
+--   paused     since when it is paused (Unix ms)
 --   last       the ID of its last job
---   ran late overlapped paused_out   how many occurrences had a job, and how many none, by reason
---   past       the last ten occurrences, see remember
+--   ran late overlapped paused_out   how many occurrences have a job, and how many have none, by reason
+--   past       the last ten occurrences: see remember
 -- include: guard time
 
 local function schedule_id(name) return '{' .. name .. '}@schedule' end
 
 local function schedule_name(id) return string.match(id, '^{(.*)}@schedule$') end
 
--- The next names of schedules behind one, '' to begin; and the last of them, '' if there are no more.
+-- The next names of schedules behind one, '' for the first ones; and the last of them, '' if there are no more.
 local function names_behind(name, most)
   local names = redis.call('ZRANGE', schedules, name == '' and '-' or '(' .. name, '+', 'BYLEX', 'LIMIT', 0, most)
   return names, #names == most and names[most] or ''
 end
 
--- Why a schedule's jobs can't be put into their queue, or be stored at all, as an error reply; or nil. The first write tells that Redis is
--- full.
+-- Why a schedule's jobs can't be put into their queue, or can't be stored, as an error reply; or nil. That Redis is full shows at the first
+-- write.
 local function no_queue(topic)
   return not_a_list(queues .. topic, redis.pcall) or not_permitted('LPUSH', queues .. topic, '')
 end
@@ -31,8 +31,8 @@ local function no_bucket(bucket)
   return not_permitted('PEXPIRE', bucket, '1') or not_permitted('HSET', bucket, 'topic', '') or not_permitted('EXISTS', bucket)
 end
 
--- Stores the bucket of a job that is due then (Unix ms), unless there is one of that ID. Returns whether it did: the caller then puts
--- the job where it belongs, and registers its topic.
+-- Stores the bucket of a job that is due then (Unix ms), unless the ID exists. Returns whether it did; the caller then puts the job into the
+-- pool or its queue, and registers its topic.
 local function store_bucket(id, topic, content, options, due)
   local name = buckets .. id
   if redis.call('EXISTS', name) == 1 then return false end
@@ -47,8 +47,8 @@ local function store_bucket(id, topic, content, options, due)
   return true
 end
 
--- Adds occurrences to the text of the last ten, each "<Unix ms><what><late by, ms>", what being r, it had a job; n, somebody ran it then;
--- l, it was too late; o, the job before was not done; p, the schedule was paused.
+-- Adds occurrences to the text of the last ten, each as "<Unix ms><what><lateness, ms>". what is r for a job; n for a run by hand; l for too
+-- late; o for overlapped: the previous job was not done; p for paused.
 local REMEMBERED = 10
 local function remember(past, occurrences)
   if #occurrences == 0 then return past or '' end

@@ -1,9 +1,9 @@
--- The entries of servers.
+-- The hash of servers.
 
--- How many servers to read, and how many bytes of an entry: what else is there is not ours, and must not keep Redis busy.
+-- How many servers to read, and how long an entry may be, in bytes: anything else is not ours, and must not keep Redis busy.
 local MAX_SERVERS, MAX_ENTRY = 250, 8192
 
--- The entries of the hash of servers: {field, value, …}. A value that is no entry is false.
+-- The hash's entries {field, value, …}. A value that is no entry is false.
 local function server_entries(servers)
   local list = {}
   for _, field in ipairs(redis.call('HRANDFIELD', servers, MAX_SERVERS)) do

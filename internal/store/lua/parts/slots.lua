@@ -1,14 +1,14 @@
--- The slots of a topic whose limit says how many of its jobs are reserved at a time: a sorted set of these jobs, by the ends of their
--- leases. The pool decides: a slot whose score is over is free unless the job's lease was extended.
+-- The slots of a topic with a limit on concurrency: a sorted set of its reserved jobs, scored by the ends of their leases. The pool decides: a
+-- slot whose score has passed is free unless the lease was extended.
 -- include: lease
 
-local PLACES = 1000   -- slots that one call checks, of leases that seem to be over,
-local LOOKED_AT = 200 -- and of others
+local PLACES = 1000 -- slots that one call checks whose leases seem to be over
+local OTHERS = 200  -- and other slots
 
--- A lease's end (Unix µs) as a slot's score. At each change of a short set Redis reads all scores, whole numbers many times faster.
+-- A lease's end (Unix µs) as a slot's score. Redis reads all scores of a short set at each change, and whole numbers many times faster.
 local function slot_score(at) return string.format('%.0f', at) end
 
--- Those of some slots whose jobs have no lease then (Unix µs), or an error reply. With changes, slots of extended leases get new scores.
+-- The slots among ids whose jobs have no lease at a time (Unix µs), or an error reply. With changes, slots of extended leases get new scores.
 local function free_among(set, ids, at, changes)
   local free = {}
   if #ids == 0 then return free end
@@ -25,9 +25,9 @@ local function free_among(set, ids, at, changes)
   return free
 end
 
--- How many slots of the topic are taken then (Unix µs), or an error reply. Those whose leases have ended are free. With most it need be
--- right only above that, and forgets free slots; if there seem to be more, it also checks some of the others, whose leases somebody may
--- have ended who knows of no slots.
+-- How many slots of the topic are taken at a time (Unix µs), or an error reply. Slots whose leases have ended are free. With most the number
+-- only has to be right above it, and free slots are removed. If more seem taken, it also checks some of the others: a program that does
+-- not know slots may have ended their leases.
 local function count_slots(topic, at, most)
   local set = slots .. topic
   local all = redis.pcall('ZCOUNT', set, '-inf', '+inf')
@@ -38,7 +38,7 @@ local function count_slots(topic, at, most)
   if free.err then return free end
   if not most then return all - #free end
   if all - #free > most then
-    local first = redis.pcall('ZRANGE', set, 0, LOOKED_AT - 1)
+    local first = redis.pcall('ZRANGE', set, 0, OTHERS - 1)
     free = first.err and first or free_among(set, first, at)
     if free.err then return free end
   end

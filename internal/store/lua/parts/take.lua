@@ -1,30 +1,30 @@
--- Takes the next entries of ready queues.
+-- Takes the next entries of ready queues. The scripts pop, reserve and purge share it.
 --
 -- KEYS[1] job pool   KEYS[2…] ready queues, in the order in which they are tried
 -- ARGV[1] how many jobs are wanted, 1 to 1,000
--- ARGV[2] the waiter to register for queues that have fewer jobs than were wanted, '' for none   ARGV[3] for how long it has waited (µs)
--- ARGV[4] '1' to register it for each queue that is empty then   the last of ARGV: the topics of KEYS[2…]
+-- ARGV[2] the waiter to register at queues with fewer jobs than wanted, '' for none   ARGV[3] how long it has waited (µs)
+-- ARGV[4] '1' to register it at every queue that is empty then   the last of ARGV: the topics of KEYS[2…]
 --
 -- An entry of a queue is a hint; the bucket and the pool decide:
---   no usable bucket            dropped, stale
---   the ID is in the pool       dropped: it was rescheduled or is reserved, and will come back
---   bucket of another topic     passed on to that topic's queue, or, if that is broken, to the pool, for the server to name it
---   a job that was just taken   dropped: the same ID was there twice
+--   no usable bucket            dropped as stale
+--   the ID is in the pool       dropped: it was rescheduled or reserved, and will be ready again
+--   bucket of another topic     passed on to that topic's queue, or, if that is broken, to the pool: the server names it
+--   a job that was just taken   dropped: the ID was in the queue twice
 
 local wanted, entries_left, bytes_left = tonumber(ARGV[1]), 1000, 1024 * 1024
 local STEP = 50
 
 local pcall = redis.pcall
 local stale, found_stale, some_bytes, queue_error = {}, {}, false, nil
-local claim_tells = false -- claim has done something that the reply says, though there are no jobs
+local claim_tells = false -- whether the reply must report what claim did, even without jobs
 
--- Takes the last entries of a queue, which are next, count at most, and most jobs of them. Returns how many entries it dropped or took;
--- what claim made of the jobs, or why there is none; and whether the queue is empty now. Or an error reply. See take_all.
+-- Takes up to count of a queue's last entries, which are next, and up to most jobs of them. Returns how many entries it dropped or took; what
+-- claim made of the jobs, or why it returns no jobs; and whether the queue is empty now. Or an error reply. See take_all.
 local function take(queue, topic, count, most, read, wants, claim, gate)
   local ids = pcall('LRANGE', queue, -count, -1)
   if ids.err then
     -- include: guard: not_a_list unreadable
-    -- An error that is raised behind a take would lose its jobs: what TYPE is asked for has to be there.
+    -- An error raised after a take would lose its jobs, so whatever TYPE needs must be defined by then.
     queue_error = not unreadable(ids) and not_a_list(queue) or ids
     return 0, queue_error
   end
@@ -41,15 +41,14 @@ local function take(queue, topic, count, most, read, wants, claim, gate)
     if most == 0 then return 0 end
   end
 
-  -- Everything is read, and asked for, before the first write: an error after that would
-  -- lose entries.
+  -- All reads and checks come before the first write: an error after it would lose entries.
   local waits = pcall('ZMSCORE', pool, unpack(ids))
   if waits.err then
     -- include: guard: unreadable
     if unreadable(waits) then return waits end
   end
   local jobs, names, misrouted, followed = {}, {}, nil, nil
-  local n, first = 0, #ids + 1 -- of the entries that are dropped or taken
+  local n, first = 0, #ids + 1 -- jobs; the first entry that is dropped or taken
   for i = #ids, 1, -1 do
     if n == most or bytes_left <= 0 then break end
     local id = ids[i]
@@ -65,8 +64,8 @@ local function take(queue, topic, count, most, read, wants, claim, gate)
       end
       if not wants or wants(id, name, job) then
         bytes_left, some_bytes = bytes_left - size, true
-        -- One after the other: Lua would assign the last one of several first, and a table
-        -- that gets its second element before its first is no array, but a slower thing.
+        -- One after the other: Lua would assign the last of several values first, and a table that gets its second element first is no
+        -- array, which is slower.
         jobs[2 * n + 1] = id
         jobs[2 * n + 2] = body
         n = n + 1
@@ -113,15 +112,15 @@ end
 
 -- Takes jobs of all queues, and returns the script's reply.
 --   read(name)           HMGET's reply for a bucket: topic, body and lease first
---   wants(id, name, job) whether to take the job; else its entry is dropped. nil: all are taken
---   claim(jobs, names, n, topic, followed)  makes jobs, {id, body, …}, the caller's; followed has the places of those with a follower,
---                        if read reads the lease. Returns an error reply, if it has changed nothing; or nil, the jobs, and their leases
---   limit_at             the place in ARGV of how many jobs of the first queue are wanted at most; the other queues' follow
---   gate(topic, n)       how many of n jobs may be taken now, or 0 and an error reply. nil: all may
---   gate(topic, nil, n)  is told, behind that, how many were taken. Returns in how long (ms) to poll again if no more may be taken; else
---                        nil, and whether nobody else is to be woken. Third, among whom to register the waiter that is woken then
--- The reply is {more, stale, registered, queue, jobs, left, …}, with the leases behind left; and of a queue of which no more may be taken
--- {-queue, in how long}. Whoever leaves jobs behind wakes the next waiter.
+--   wants(id, name, job) whether to take the job; else its entry is dropped. nil takes all
+--   claim(jobs, names, n, topic, followed)  makes jobs, {id, body, …}, the caller's. followed has the positions of jobs with a follower, if
+--                        read reads the lease. Returns an error reply and has changed nothing; or nil, the jobs, and their leases
+--   limit_at             where ARGV has the maximum number of jobs of each queue
+--   gate(topic, n)       how many of n jobs may be taken now, or 0 and an error reply. nil allows all
+--   gate(topic, nil, n)  takes how many were taken. Returns in how long (ms) to poll again if no more may be taken, else nil; whether no
+--                        other waiter is to be woken; and the set in which to register a waiter that is woken at that time
+-- The reply is {more, stale, registered, queue, jobs, left, …}, with the leases behind left; and {-queue, in how long} for a queue of which
+-- no more may be taken. If jobs are left, the next waiter is woken.
 local function take_all(read, wants, claim, limit_at, gate)
   local reply, waiter, registered = {0, stale, 0}, ARGV[2], 1
   for i = 2, #KEYS do
@@ -139,11 +138,11 @@ local function take_all(read, wants, claim, limit_at, gate)
       end
       if type(used) == 'table' then
         if #taken == 0 and #reply == 3 and #stale == 0 and not claim_tells then return used end
-        -- What came before it must be told; the next call meets the error again.
+        -- What was taken before must be reported; the next call meets the error again.
         wanted, room, reply[1] = 0, 0, 1
         asked = false
       elseif used == 0 then
-        if jobs then asked, registered = false, 0 end -- it is broken: its caller is told
+        if jobs then asked, registered = false, 0 end -- the queue is broken, and its caller is told
         break
       else
         entries_left, step = entries_left - used, STEP
@@ -158,7 +157,7 @@ local function take_all(read, wants, claim, limit_at, gate)
       end
     end
     if asked and limit_at and not poll_in and (room == 0 or entries_left <= 0 or bytes_left <= 0) then
-      -- What is left is of interest to those only who wait.
+      -- Only waiters need the number of jobs that are left.
       local others = waiter ~= '' and ARGV[4] == '1'
       left = (others or not others_served and pcall('EXISTS', waiters .. topic) == 1) and pcall('LLEN', KEYS[i]) or -1
       if type(left) ~= 'number' then left = -1 end
@@ -187,7 +186,7 @@ local function take_all(read, wants, claim, limit_at, gate)
   end
   if queue_error and #reply == 3 and reply[1] == 0 then
     if #stale == 0 and not claim_tells then return queue_error end
-    reply[1] = 1 -- what was dropped, or claim tells, must be told; the next call meets the error
+    reply[1] = 1 -- the reply must report what was dropped, or what claim did; the next call meets the error
   end
   return reply
 end

@@ -1,4 +1,4 @@
--- Throttled clients: those that wait until a topic's limit has a free slot.
+-- Throttled clients: they wait until a topic's limit has a free slot.
 -- include: queue
 
 -- Makes all of them waiters like others.
@@ -26,8 +26,8 @@ local function wake_next_throttled(topic)
   return false
 end
 
--- Wakes the throttled client that has waited longest, or else a waiter: while the limit was reached nobody woke it. If there are no
--- jobs, all become waiters. Returns whether one was woken, nil if there is nobody.
+-- Wakes the throttled client that has waited longest, or else a waiter, whom nobody woke while the limit was reached. Without ready jobs, all
+-- become waiters. Returns whether one was woken; nil if no client waits.
 local function wake_throttled(topic)
   if redis.pcall('EXISTS', throttled .. topic, waiters .. topic) == 0 then return nil end
   -- include: throttle: wake_next_throttled

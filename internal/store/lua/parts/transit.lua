@@ -1,11 +1,11 @@
--- Jobs in transit to another partition. There is one batch of them at a time.
+-- Jobs in transit to another partition. There is one batch at a time.
 -- include: dead guard lease time
 
 local BATCH_BYTES = 256 * 1024
 local batch_bytes, batched = 0, 0
 
--- Adds the batch to a reply: its serial number; 1 if it was there before this call, else 0; and of each entry that has not expired its
--- kind, ID, number, for how long it is kept (ms; negative for ever), and fields: see adopt.
+-- Adds the batch to a reply: its serial number; 1 if it was there before this call, else 0; and of each entry that has not expired its kind,
+-- ID, number, how long it is kept (ms; negative for ever), and fields: see adopt.
 local function tell_batch(reply, was_there)
   local entries = redis.call('HGETALL', transit)
   reply[1], reply[2] = redis.call('HGET', migration, 'serial') or '0', was_there and 1 or 0
@@ -19,14 +19,14 @@ local function tell_batch(reply, was_there)
   return reply
 end
 
--- What keeps jobs from being put in transit and told, or nil.
+-- Why jobs can't be put in transit, or nil.
 local function no_transit()
   return not_writable() or all_unreadable() or not_permitted('RENAME', transit_jobs, transit_jobs)
     or not_permitted('HSET', transit, 'a', '') or not_permitted('HSET', migration, 'a', '') or not_permitted('HSTRLEN', transit_jobs, 'body')
     or not_permitted('HDEL', transit_jobs, 'a') or not_permitted('HGETALL', transit_jobs) or not_permitted('PTTL', transit_jobs)
 end
 
--- Adds an entry to the batch, which it begins if need be.
+-- Adds an entry to the batch; the first one starts it.
 local function add_to_batch(entry, at)
   if batched == 0 then
     local last = tonumber(redis.call('HGET', migration, 'serial') or 0)
@@ -36,14 +36,14 @@ local function add_to_batch(entry, at)
   batched = batched + 1
 end
 
--- Moves a hash into the batch, as that entry.
+-- Moves a hash into the batch as this entry.
 local function add_hash(name, entry, at)
   redis.call('RENAME', name, transit_jobs .. entry)
   add_to_batch(entry, at)
   batch_bytes = batch_bytes + (redis.call('HSTRLEN', transit_jobs .. entry, 'body') or 0) + 2 * #entry
 end
 
--- Puts the dead letter of the ID in transit, if there is one.
+-- Puts the ID's dead letter in transit, if there is one.
 local function take_letter(id)
   local topic = redis.pcall('HGET', dead_letters .. id, 'topic')
   if type(topic) ~= 'string' then return end
@@ -52,7 +52,7 @@ local function take_letter(id)
   unlist(topic, id)
 end
 
--- Puts in transit that a push of the ID counts once, if it does.
+-- Puts in transit that a push of the ID counts once.
 local function take_once(id)
   local until_ms = redis.call('ZSCORE', once, id)
   if not until_ms then return end
@@ -60,8 +60,8 @@ local function take_once(id)
   if tonumber(until_ms) > now then add_to_batch('o' .. id, until_ms) end
 end
 
--- Drops what a bucket says of leases if somebody has pushed the job again who left that: see pushed_again. Another partition's clock
--- could not tell.
+-- Drops the lease fields of a bucket if a client that does not know them has pushed the job again (see pushed_again): another partition's
+-- clock could not tell.
 local function drop_old_lease(name)
   local text = redis.call('HGET', name, 'lease')
   if not text then return end
