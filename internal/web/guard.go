@@ -123,12 +123,12 @@ var refusals = map[string]struct {
 	status int
 	why    string
 }{
-	refusedHost:       {http.StatusMisdirectedRequest, "this host's name is not known here: ask by address, or add the name to hosts in [http]"},
+	refusedHost:       {http.StatusMisdirectedRequest, "unknown host name: use an address, or add the name to hosts in [http]"},
 	refusedNoSecret:   {http.StatusUnauthorized, notAuthorized},
 	refusedSecret:     {http.StatusUnauthorized, notAuthorized},
-	refusedOrigin:     {http.StatusForbidden, "refused: the request comes from another site's page"},
+	refusedOrigin:     {http.StatusForbidden, "refused: another site's page sent the request"},
 	refusedReadOnly:   {http.StatusForbidden, "refused: read_only is set in [http]"},
-	refusedConnection: {http.StatusServiceUnavailable, "there are too many connections: all are in use"},
+	refusedConnection: {http.StatusServiceUnavailable, "too many connections: all are in use"},
 }
 
 const notAuthorized = "not authorized: send Authorization: Bearer with the token, or a user's name and password"

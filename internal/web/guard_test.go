@@ -81,7 +81,7 @@ func TestGuard(t *testing.T) {
 
 		{"post", open, "POST", "/x", none, "in"},
 		{"post of our own page", open, "POST", "/x", header("Sec-Fetch-Site", "same-origin"), "in"},
-		{"post of another site's page", open, "POST", "/x", header("Sec-Fetch-Site", "cross-site"), "403 refused: the request comes from another site"},
+		{"post of another site's page", open, "POST", "/x", header("Sec-Fetch-Site", "cross-site"), "403 refused: another site"},
 		{"post of another port's page", open, "POST", "/x", header("Sec-Fetch-Site", "same-site"), "403 "},
 		{"post of an old browser, another site's page", open, "POST", "/x", header("Origin", "https://evil.example"), "403 "},
 		{"post of an old browser, our own page", open, "POST", "/x", header("Origin", "http://localhost"), "in"},
@@ -92,7 +92,7 @@ func TestGuard(t *testing.T) {
 		{"read only, get", readOnly, "GET", "/x", none, "in"},
 		{"read only, head", readOnly, "HEAD", "/x", none, ""},
 		{"a get that changes", open, "GET", "/change", none, "in"},
-		{"a get that changes, of another site's page", open, "GET", "/change", header("Sec-Fetch-Site", "cross-site"), "403 refused: the request comes from another site"},
+		{"a get that changes, of another site's page", open, "GET", "/change", header("Sec-Fetch-Site", "cross-site"), "403 refused: another site"},
 		{"read only, a get that changes", readOnly, "GET", "/change", none, "403 refused: read_only"},
 		{"read only, post", readOnly, "POST", "/x", none, "403 refused: read_only"},
 		{"read only, delete", readOnly, "DELETE", "/x", none, "403 refused: read_only"},

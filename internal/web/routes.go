@@ -70,10 +70,10 @@ func (rs *routes) noRoute(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if methods == nil {
-		http.Error(w, "there is nothing at this path", http.StatusNotFound)
+		http.Error(w, "there is no such path", http.StatusNotFound)
 		return
 	}
 	slices.Sort(methods)
 	w.Header().Set("Allow", strings.Join(slices.Compact(methods), ", "))
-	http.Error(w, "this path knows other methods: "+w.Header().Get("Allow"), http.StatusMethodNotAllowed)
+	http.Error(w, "method not allowed: want "+w.Header().Get("Allow"), http.StatusMethodNotAllowed)
 }

@@ -65,7 +65,7 @@ func (p pointer) problem(detail string, args ...any) error {
 // case, and text that it would have to change.
 func decode(body []byte, known Fields) (values, error) {
 	if !utf8.Valid(body) {
-		return nil, badRequest.problem("the body is not UTF-8: other bytes go as base64, into fields such as body_base64")
+		return nil, badRequest.problem("the body is not UTF-8: put other bytes into base64 fields such as body_base64")
 	}
 	if !json.Valid(body) {
 		return nil, badRequest.problem("the body is not JSON: %s", syntax(body))
@@ -81,7 +81,7 @@ func syntax(body []byte) string {
 	var wrong *json.SyntaxError
 	switch err := json.NewDecoder(bytes.NewReader(body)).Decode(new(json.RawMessage)); {
 	case err == nil:
-		return "want one object, and nothing behind it"
+		return "want one object and nothing after it"
 	case errors.As(err, &wrong):
 		return fmt.Sprintf("%v, at byte %d", err, wrong.Offset)
 	default:
@@ -106,7 +106,7 @@ func decodeObject(at pointer, raw []byte, known Fields) (values, error) {
 		case field.read == nil:
 			return nil, badRequest.field(string(at), "there is no such field here")
 		case seen[name]:
-			return nil, badRequest.field(string(at), "it is there twice")
+			return nil, badRequest.field(string(at), "it is given twice")
 		case got.has(field.text):
 			return nil, at.problem("it is given in both forms: want %s, or base64", field.forms)
 		}

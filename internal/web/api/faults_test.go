@@ -77,10 +77,10 @@ func TestRedisRefuses(t *testing.T) {
 	f.redis.Do("SET", "delayer:ready_queue:t", "no list")
 	f.expectSecret(f.do("POST", "/v1/jobs", `{"id":"secret","topic":"t","body":"b"}`).problem(refused, "", "", "wrong type"))
 	f.redis.Do("ACL", "SETUSER", "default", "-zadd")
-	f.expectSecret(f.do("POST", "/v1/jobs", `{"topic":"u","body":"b","delay":60}`).problem(refused, "", "", "does not let"))
+	f.expectSecret(f.do("POST", "/v1/jobs", `{"topic":"u","body":"b","delay":60}`).problem(refused, "", "", "lacks a permission"))
 	g := &fixture{redis: f.redis, t: t, pushed: map[string]int{}}
 	g.serve(client.PoolOptions{Addr: f.redis.Addr, Username: "somebody", Password: "swordfish"}, web.Options{})
-	g.expectSecret(g.do("POST", "/v1/jobs", `{"topic":"u","body":"b"}`).problem(refused, "", "", "does not let"), "somebody", "swordfish")
+	g.expectSecret(g.do("POST", "/v1/jobs", `{"topic":"u","body":"b"}`).problem(refused, "", "", "lacks a permission"), "somebody", "swordfish")
 }
 
 // While the daemon stops, errors do not blame Redis.
@@ -137,7 +137,7 @@ func TestSlowBody(t *testing.T) {
 func TestTooManyWait(t *testing.T) {
 	w := httptest.NewRecorder()
 	problemOf(web.ErrCrowded).answer().write(w)
-	reply{w.Code, w.Header(), w.Body.String(), t}.problem(waiting, "", "", "no job now")
+	reply{w.Code, w.Header(), w.Body.String(), t}.problem(waiting, "", "", "no job is ready")
 	if w.Header().Get("Retry-After") != "2" {
 		t.Errorf("Retry-After %q", w.Header().Get("Retry-After"))
 	}

@@ -162,7 +162,7 @@ func TestIdempotencyKeyOfAnotherPush(t *testing.T) {
 		}
 		for _, other := range c.other {
 			f.keyed(other, "k").expect(422, `{"type":"urn:delayer:problem:key-reused","title":"The Idempotency-Key was used for another request","status":422,
-				"detail":"nothing was changed: a push of this key says something else, and counts","parameter":"Idempotency-Key","id":"key:k"}`)
+				"detail":"nothing was changed: an earlier push with this key had other content","parameter":"Idempotency-Key","id":"key:k"}`)
 		}
 		f.redis.Expect(stored)
 	}
@@ -171,10 +171,10 @@ func TestIdempotencyKeyOfAnotherPush(t *testing.T) {
 	f.redis.Flush()
 	f.keyed(`{"topic":"t","body":"b"}`, "k").expect(201, `{"id":"key:k","outcome":"created"}`)
 	f.pop("t", "key:k")
-	f.keyed(`{"topic":"t","body":"c"}`, "k").problem(reused, "", IdempotencyKey, "counts")
+	f.keyed(`{"topic":"t","body":"c"}`, "k").problem(reused, "", IdempotencyKey, "other content")
 	f.do("DELETE", "/v1/jobs/key:k", "").problem(notFound, "", "", "")
 	f.keyed(`{"topic":"t","body":"c"}`, "k").expect(201, `{"id":"key:k","outcome":"created"}`)
-	f.keyed(`{"topic":"t","body":"b"}`, "k").problem(reused, "", IdempotencyKey, "counts")
+	f.keyed(`{"topic":"t","body":"b"}`, "k").problem(reused, "", IdempotencyKey, "other content")
 	if ttl := f.redis.Do("PTTL", "delayer:once_content:key:k").(int64); ttl < 86_000_000 || ttl > 86_400_000 {
 		t.Errorf("what the push said is kept for %d ms", ttl)
 	}

@@ -25,25 +25,25 @@ var (
 	badRequest   = newKind("bad-request", http.StatusBadRequest, "The request can't be read")
 	unauthorized = newKind("unauthorized", http.StatusUnauthorized, "Not authorized")
 	forbidden    = newKind("forbidden", http.StatusForbidden, "Not allowed here")
-	noRoute      = newKind("no-route", http.StatusNotFound, "There is nothing at this path")
+	noRoute      = newKind("no-route", http.StatusNotFound, "No such path")
 	notFound     = newKind("not-found", http.StatusNotFound, "Not found")
-	badMethod    = newKind("method-not-allowed", http.StatusMethodNotAllowed, "This path knows other methods")
+	badMethod    = newKind("method-not-allowed", http.StatusMethodNotAllowed, "Method not allowed")
 	slow         = newKind("timeout", http.StatusRequestTimeout, "The request took too long").closing()
 	exists       = newKind("exists", http.StatusConflict, "This ID is taken")
 	leaseLost    = newKind("lease-lost", http.StatusConflict, "The job is not reserved under this topic and token")
 	gone         = newKind("gone", http.StatusGone, "The job is gone")
 	tooLarge     = newKind("too-large", http.StatusRequestEntityTooLarge, "The body is too large").closing()
 	badType      = newKind("unsupported-media-type", http.StatusUnsupportedMediaType, "The body must be JSON").closing()
-	misdirected  = newKind("misdirected", http.StatusMisdirectedRequest, "This name is not served here")
-	invalid      = newKind("invalid", http.StatusUnprocessableEntity, "A value is wrong")
+	misdirected  = newKind("misdirected", http.StatusMisdirectedRequest, "Unknown host name")
+	invalid      = newKind("invalid", http.StatusUnprocessableEntity, "Invalid value")
 	reused       = newKind("key-reused", http.StatusUnprocessableEntity, "The Idempotency-Key was used for another request")
-	refused      = newKind("redis-refused", http.StatusBadGateway, "Redis refuses this")
+	refused      = newKind("redis-refused", http.StatusBadGateway, "Redis refused the request")
 	unavailable  = newKind("redis-unavailable", http.StatusServiceUnavailable, "Redis is not available").after(2)
 	full         = newKind("redis-full", http.StatusServiceUnavailable, "Redis is full").after(10)
-	crowded      = newKind("too-many-connections", http.StatusServiceUnavailable, "There are too many connections").after(2)
-	waiting      = newKind("too-many-waiting", http.StatusServiceUnavailable, "Too many requests wait").after(2)
-	stopping     = newKind("stopping", http.StatusServiceUnavailable, "The daemon stops").after(2)
-	notStored    = newKind("not-stored", http.StatusServiceUnavailable, "The job was not stored, because of another one")
+	crowded      = newKind("too-many-connections", http.StatusServiceUnavailable, "Too many connections").after(2)
+	waiting      = newKind("too-many-waiting", http.StatusServiceUnavailable, "Too many waiting requests").after(2)
+	stopping     = newKind("stopping", http.StatusServiceUnavailable, "The daemon is stopping").after(2)
+	notStored    = newKind("not-stored", http.StatusServiceUnavailable, "The job was not stored because of another one")
 	tooFew       = newKind("too-few-replicas", http.StatusGatewayTimeout, "The job is stored, but too few replicas have it")
 )
 
@@ -137,15 +137,15 @@ var told = []struct {
 	kind   *kind
 	detail string
 }{
-	{client.ErrReused, reused, "nothing was changed: a push of this key says something else, and counts"}, // also an ErrExists, so it comes first
+	{client.ErrReused, reused, "nothing was changed: an earlier push with this key had other content"}, // also an ErrExists, so it comes first
 	{client.ErrExists, exists, "nothing was changed"},
-	{client.ErrNotFound, notFound, "there is no such job: it may have been acknowledged, popped or removed, or its time is over"},
-	{store.ErrGone, gone, "it was acknowledged before, popped or removed"}, // also an ErrLeaseLost, so it comes first
-	{client.ErrLeaseLost, leaseLost, "nothing was changed: the lease has ended, or the job was settled, removed, rescheduled or pushed anew"},
-	{client.ErrOtherFailed, notStored, "another job that goes to Redis together with it can't be stored"},
-	{client.ErrClosed, stopping, "ask again"},
-	{web.ErrStopping, stopping, "ask again"},
-	{web.ErrCrowded, waiting, "there is no job now; ask again later, or without wait"},
+	{client.ErrNotFound, notFound, "there is no such job: it may have been acknowledged, popped or removed, or has expired"},
+	{store.ErrGone, gone, "it was already acknowledged, popped or removed"}, // also an ErrLeaseLost, so it comes first
+	{client.ErrLeaseLost, leaseLost, "nothing was changed: the lease has ended, or the job was settled, removed, rescheduled or pushed again"},
+	{client.ErrOtherFailed, notStored, "another job of the batch can't be stored"},
+	{client.ErrClosed, stopping, "try again"},
+	{web.ErrStopping, stopping, "try again"},
+	{web.ErrCrowded, waiting, "no job is ready; try again later, or without wait"},
 }
 
 // problemOf converts an error for the client.
@@ -167,20 +167,20 @@ func problemOf(err error) *problem {
 	}
 	switch store.KindOf(err) {
 	case store.OutOfMemory:
-		return full.problem("nothing was stored: its memory is used up")
+		return full.problem("nothing was stored: Redis is out of memory")
 	case store.Denied:
-		return refused.problem("it does not let the daemon do this; the daemon's log says why")
+		return refused.problem("the daemon lacks a permission; its log has the details")
 	case store.WrongType, store.OtherAnswer:
-		return refused.problem("a key has a wrong type, or something else is wrong in Redis; the daemon's log says what")
+		return refused.problem("a key has the wrong type, or Redis has another problem; the daemon's log has the details")
 	}
-	return unavailable.problem("it can't be reached, does not answer, or takes no writes for now; if this was to change something, it is unknown whether it did")
+	return unavailable.problem("Redis can't be reached, does not reply, or accepts no writes now; it is unknown whether a change was made")
 }
 
 func fewReplicas(few *client.ReplicasError) *problem {
 	p := tooFew.problem("%d of %d had it in time", few.Have, few.Want)
 	p.id, p.replicas = few.ID, &few.Have
 	if few.Err != nil {
-		p.Detail, p.replicas = "it is not known how many: Redis did not say so", nil
+		p.Detail, p.replicas = "it is unknown how many replicas have it", nil
 	}
 	return p
 }

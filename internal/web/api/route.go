@@ -130,7 +130,7 @@ func find(r *http.Request) (*Route, map[string]string, error) {
 		slices.Sort(methods)
 		return nil, nil, &problem{kind: badMethod, allow: strings.Join(methods, ", ")}
 	}
-	return nil, nil, noRoute.problem("there is nothing at this path; /v1/openapi.yaml says what there is")
+	return nil, nil, noRoute.problem("there is no such path; see /v1/openapi.yaml")
 }
 
 // match returns the values in the path, or nil if the path does not match.

@@ -33,7 +33,7 @@ func readSome(at pointer, raw json.RawMessage, decoded reader, most int) (string
 	case value == "":
 		err = at.problem("it is empty")
 	case most > 0 && len(value) > most:
-		err = at.problem("it has %d bytes: want %d at most", len(value), most)
+		err = at.problem("it has %d bytes: want at most %d", len(value), most)
 	}
 	return value, err
 }
@@ -45,7 +45,7 @@ func texts(name string, count, most int) Fields {
 		return each(at, raw, count, func(at pointer, raw json.RawMessage) (string, error) {
 			value, err := readSome(at, raw, decoded, most)
 			if err == nil && seen[value] {
-				err = at.problem("it is there twice")
+				err = at.problem("it is given twice")
 			}
 			seen[value] = true
 			return value, err
@@ -63,7 +63,7 @@ func readText(at pointer, raw json.RawMessage) (text string, err error) {
 		return "", at.problem("want a text")
 	}
 	if hasLoneSurrogate(raw) {
-		return "", at.problem(`it has a \ud800 to \udfff that is no half of a pair: what is no text goes as base64`)
+		return "", at.problem(`it has an unpaired surrogate (\ud800 to \udfff): use base64 for what is not text`)
 	}
 	return text, nil
 }

@@ -73,5 +73,5 @@ func TestTooManyWait(t *testing.T) {
 	w := httptest.NewRecorder()
 	check(t, give(nil, web.ErrCrowded).write(w, http.StatusOK))
 	f := &fixture{t: t}
-	f.read(w.Result()).fails(t, "等待的请求过多", "too many requests wait")
+	f.read(w.Result()).fails(t, "等待的请求过多", "too many requests are waiting")
 }

@@ -26,7 +26,7 @@ func (a *api) pop(w http.ResponseWriter, r *http.Request, body []byte) envelope 
 func give(jobs []*client.Delivery, err error) envelope {
 	switch {
 	case err == web.ErrCrowded:
-		return failure("等待的请求过多，请稍后再试: too many requests wait for a job: ask again later")
+		return failure("等待的请求过多，请稍后再试: too many requests are waiting for a job: try again later")
 	case err != nil:
 		return failed("获取Job失败", "popping failed", err)
 	case len(jobs) == 0:
