@@ -18,9 +18,9 @@ func (l Layout) Check(prefix string) error {
 	case l.Partitions < 0 || l.Partitions > MaxPartitions:
 		return fmt.Errorf("partitions: %d is not from 1 to %d", l.Partitions, MaxPartitions)
 	case l.Previous < 0 || l.Previous > MaxPartitions:
-		return fmt.Errorf("partitions before: %d is not from 1 to %d", l.Previous, MaxPartitions)
+		return fmt.Errorf("previous_partitions: %d is not from 1 to %d", l.Previous, MaxPartitions)
 	case l.Previous > 0 && l.Previous == max(l.Partitions, 1):
-		return fmt.Errorf("partitions before: %d is what partitions is; want what it was, or nothing", l.Previous)
+		return fmt.Errorf("previous_partitions: %d is what partitions is; want the previous number, or none", l.Previous)
 	case most > 1 && strings.ContainsAny(prefix, "{}"):
 		return fmt.Errorf("prefix: %s has braces, which the keys of %d partitions have themselves", store.Quote(prefix), most)
 	}

@@ -22,7 +22,7 @@ type migrating struct {
 	old, now *Fleet
 	jobs     map[string]store.JobInfo  // by their IDs, as they were in the layout before
 	held     map[string]store.LeaseRef // those that are reserved
-	ready    map[string][]string       // by the partitions before, in the order in which they are delivered
+	ready    map[string][]string       // by the previous partitions, in the order in which they are delivered
 	read     time.Time                 // when they were read
 }
 
