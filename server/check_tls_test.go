@@ -16,8 +16,8 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// Certificates that one side does not accept are ErrRefused, except where it is a matter of time: one may
-// be renewed, or a clock be set.
+// A certificate that one side does not accept is ErrRefused, unless it has expired or is not valid yet: it may be renewed, or the
+// clock corrected.
 func TestCheckOfCertificates(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
@@ -60,7 +60,7 @@ func TestCheckOfCertificates(t *testing.T) {
 	}
 }
 
-// accept shakes hands with whoever comes.
+// accept completes the TLS handshake of each connection.
 func accept(l net.Listener) {
 	for {
 		conn, err := l.Accept()

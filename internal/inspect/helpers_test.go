@@ -67,7 +67,7 @@ func (f *fixture) pushMany(topic, id string, n int, delay, step time.Duration) {
 	}
 }
 
-// score is a due time as one.
+// score formats a due time as a score.
 func score(at time.Time) string { return fmt.Sprintf("%d.%03d", at.Unix(), at.Nanosecond()/1e6) }
 
 func (f *fixture) reserve(topic string, lease time.Duration) *client.Delivery {
@@ -84,5 +84,5 @@ func (f *fixture) bury(topic, id, reason, cause string) {
 	f.check(f.reserve(topic, time.Minute).Bury(f.ctx, reason, client.Cause(fmt.Errorf("%s", cause))))
 }
 
-// text puts a string where none belongs.
+// text stores a string under a key of another type.
 func (f *fixture) text(key string) { f.Do("SET", "delayer:"+key, "text") }

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// quickly are settings of a master whose replicas are synchronised at once and soon notice that it is gone.
+// quickly makes a master synchronise its replicas at once, and lets them notice soon that it is gone.
 var quickly = []string{"--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1"}
 
 // StartReplica starts a replica of the server and waits until it has caught up.
@@ -18,7 +18,7 @@ func StartReplica(tb testing.TB, master *Server) *Server {
 	_, port, _ := net.SplitHostPort(replica.Addr)
 	inStep := regexp.MustCompile("port=" + port + ",state=online,offset=[1-9]")
 	Until(tb, "a replica is in step", func() bool {
-		master.Do("SET", "some", "offset") // to hear of; the master sends nothing before it has heard from the replica
+		master.Do("SET", "some", "offset") // the replica confirms an offset only once it has received something
 		master.Do("DEL", "some")
 		return inStep.Match(master.Do("INFO", "replication").([]byte))
 	})
