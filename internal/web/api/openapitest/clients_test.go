@@ -35,7 +35,7 @@ func TestGoClient(t *testing.T) {
 	makesCalls(t, calls)
 }
 
-// And so does one for TypeScript, which is strict about types.
+// And so does one for TypeScript, which is strict about types; so are the programs of docs/languages.md.
 func TestTypeScriptClient(t *testing.T) {
 	if os.Getenv("NPM") != "needed" {
 		t.Skip("make e2e runs it: it needs npm")
@@ -48,6 +48,7 @@ func TestTypeScriptClient(t *testing.T) {
 	command(t, folder, "node_modules/.bin/openapi-typescript", args...)
 	command(t, folder, "node_modules/.bin/tsc")
 	makesCalls(t, "node", filepath.Join(folder, "out", "calls.js"))
+	runsTypeScriptSamples(t, folder)
 }
 
 // pinned is the version that a file of this folder names.
