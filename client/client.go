@@ -27,10 +27,9 @@ type Client struct {
 	logger       *slog.Logger
 	onStale      func(ids []string)
 	stale        atomic.Int64
-	buryFailures buryFailures
+	buryFailures redisconn.Reminder
 	lost         atomic.Int64
 	unitWarned   atomic.Bool // that a unit may be missing
-	shunned      shunned     // nodes that no IDs are made for
 	setupErr     error       // what it was made with
 
 	closing   context.Context // done when Close is called

@@ -2,39 +2,13 @@ package client
 
 import (
 	"runtime/debug"
-	"sync"
 	"time"
 
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// buryFailures remembers when each topic was last reported because its jobs cannot become dead letters.
-type buryFailures struct {
-	mu   sync.Mutex
-	said map[string]time.Time
-}
-
-const (
-	// remindEvery is how often a topic is reported.
-	remindEvery = time.Minute
-	// maxSaid is how many topics are remembered.
-	maxSaid = 1000
-)
-
-// isNews reports whether to report the topic now.
-func (p *buryFailures) isNews(topic string) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	now := time.Now()
-	if said, ok := p.said[topic]; ok && now.Sub(said) < remindEvery {
-		return false
-	}
-	if p.said == nil || len(p.said) == maxSaid {
-		p.said = map[string]time.Time{}
-	}
-	p.said[topic] = now
-	return true
-}
+// remindEvery is how often a topic is reported because its jobs cannot become dead letters.
+const remindEvery = time.Minute
 
 // popped handles what a reply says besides its jobs.
 func (c *Client) popped(p store.Popped) {
@@ -68,7 +42,7 @@ func (c *Client) tellStale(ids []string) {
 // tellDeferred logs jobs that cannot become dead letters, one for each topic and minute.
 func (c *Client) tellDeferred(list []store.Deferred) {
 	for _, p := range list {
-		if c.buryFailures.isNews(p.Topic) {
+		if c.buryFailures.IsDue(p.Topic, remindEvery) {
 			c.logger.Error("delayer: a job whose attempts are used up can't be made a dead letter, it is tried again every 5 s", "topic", p.Topic, "id", p.ID, "error", p.Why)
 		}
 	}

@@ -3,12 +3,9 @@ package client
 import (
 	"context"
 	"errors"
-	"maps"
-	"sync"
 	"time"
 
 	"github.com/mix-basic/delayer/internal/batch"
-	"github.com/mix-basic/delayer/internal/redisconn"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
@@ -22,37 +19,12 @@ const shunFor = 30 * time.Second
 // maxElsewhere is how many other nodes a push tries, each of which may take redisconn.RetryWindow.
 const maxElsewhere = 2
 
-// shunned are the nodes that did not answer recently, and until when they are shunned.
-type shunned struct {
-	mu    sync.Mutex
-	nodes map[*redisconn.Node]time.Time
-}
-
-func (s *shunned) add(node *redisconn.Node) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.nodes == nil {
-		s.nodes = map[*redisconn.Node]time.Time{}
-	}
-	s.nodes[node] = time.Now().Add(shunFor)
-}
-
-func (s *shunned) now() map[*redisconn.Node]time.Time {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.nodes) == 0 {
-		return nil
-	}
-	maps.DeleteFunc(s.nodes, func(_ *redisconn.Node, until time.Time) bool { return !time.Now().Before(until) })
-	return maps.Clone(s.nodes)
-}
-
+// wellID returns a new ID of a partition whose node is not shunned, or false if all are.
 func (c *Client) wellID() (id string, found bool) {
-	away := c.shunned.now()
 	well := make([]bool, c.fleet.Layout.Partitions)
 	for i := range well {
-		_, is := away[c.fleet.Stores[i].Node()]
-		well[i], found = !is, found || !is
+		well[i] = !c.fleet.Stores[i].Node().IsShunned()
+		found = found || well[i]
 	}
 	if !found {
 		return "", false
@@ -75,7 +47,7 @@ func (c *Client) pushNew(ctx context.Context, pushes *batch.Batcher[store.Delaye
 
 // chooseID replaces a job's ID that the Client made if its node is shunned and others are not.
 func (c *Client) chooseID(job *store.Delayed) {
-	if len(c.fleet.Stores) == 1 || len(c.shunned.now()) == 0 {
+	if len(c.fleet.Stores) == 1 || !c.fleet.Of(job.ID).Node().IsShunned() {
 		return
 	}
 	if id, found := c.wellID(); found {
@@ -88,7 +60,7 @@ func (c *Client) chooseID(job *store.Delayed) {
 // store it twice.
 func (c *Client) pushElsewhere(ctx context.Context, pushes *batch.Batcher[store.Delayed], job *store.Delayed, err error) error {
 	for tries := 0; err != nil && len(c.fleet.Stores) > 1 && ctx.Err() != context.Canceled && store.Temporary(err) && !errors.Is(err, ErrClosed); tries++ {
-		c.shunned.add(c.fleet.Of(job.ID).Node())
+		c.fleet.Of(job.ID).Node().Shun(shunFor)
 		id, found := c.wellID()
 		if !found || tries == maxElsewhere || !batch.IsNotDone(err) || ctx.Err() != nil {
 			return err

@@ -99,7 +99,7 @@ type Server struct {
 	log     *slog.Logger
 	outages *outages
 
-	untagged  untagged
+	untagged  redisconn.Reminder
 	observers []Observer // including heartbeat
 	heartbeat heartbeat  // without an ID unless the server runs
 

@@ -3,7 +3,6 @@ package server
 import (
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
@@ -36,7 +35,7 @@ func TestUntaggedIsLogged(t *testing.T) {
 		check(t, w.server.Pass(t.Context()))
 		w.log.expectErrors(t, want)
 	}
-	w.server.untagged.logged["t"] = time.Now().Add(-untaggedAgain)
+	w.server.untagged.Forget("t")
 	check(t, w.server.Pass(t.Context()))
 	w.log.expectErrors(t, want, want)
 }

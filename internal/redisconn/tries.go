@@ -2,7 +2,9 @@ package redisconn
 
 import (
 	"context"
+	"maps"
 	"math/rand/v2"
+	"sync"
 	"time"
 )
 
@@ -48,4 +50,33 @@ func (t *Tries) Wait(ctx context.Context) bool {
 // Within returns ctx, ended when the time is over.
 func (t *Tries) Within(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithDeadline(ctx, t.end)
+}
+
+// Reminder limits how often something is said about a key, such as a topic. The zero Reminder is ready.
+type Reminder struct {
+	mu   sync.Mutex
+	said map[string]time.Time
+}
+
+// IsDue reports whether nothing was said about the key for that long, and notes that something is said now.
+func (r *Reminder) IsDue(key string, every time.Duration) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := time.Now()
+	maps.DeleteFunc(r.said, func(_ string, at time.Time) bool { return now.Sub(at) >= every })
+	if _, recently := r.said[key]; recently {
+		return false
+	}
+	if r.said == nil {
+		r.said = map[string]time.Time{}
+	}
+	r.said[key] = now
+	return true
+}
+
+// Forget is for a key about which nothing was said after all.
+func (r *Reminder) Forget(key string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.said, key)
 }
