@@ -193,25 +193,20 @@ func (c *Client) begin(ctx context.Context) error {
 	if c.setupErr != nil {
 		return c.setupErr
 	}
-	if err := c.enlist(ctx); err != nil {
+	err := ctx.Err()
+	c.mu.Lock()
+	if c.closing.Err() != nil {
+		err = ErrClosed
+	} else if err == nil {
+		c.running.Add(1)
+	}
+	c.mu.Unlock()
+	if err != nil {
 		return err
 	}
 	if len(c.fleet.Stores) > 1 {
 		c.fleet.Locate(ctx) // so that calls are grouped by nodes from the first one on; where that fails the call says why
 	}
-	return nil
-}
-
-func (c *Client) enlist(ctx context.Context) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closing.Err() != nil {
-		return ErrClosed
-	}
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	c.running.Add(1)
 	return nil
 }
 

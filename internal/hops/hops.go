@@ -10,9 +10,9 @@ type count struct{ functions, files int }
 // allowed has the maximum for each call of program calls: a plain job, one partition, a warm connection. If you make a plain
 // call longer, change its row and say why in the commit.
 var allowed = map[string]count{
-	"push": {44, 12},
-	"pop":  {54, 14},
-	"ack":  {38, 9},
+	"push": {43, 12},
+	"pop":  {53, 14},
+	"ack":  {37, 9},
 	"wake": {53, 15},
 	"pass": {91, 23}, // 88 in 22, and what a heartbeat adds now and then
 }
