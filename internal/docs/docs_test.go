@@ -203,6 +203,16 @@ func TestNamedPaths(t *testing.T) {
 	}
 }
 
+// TestCodemap checks that ARCHITECTURE.md has each package below internal.
+func TestCodemap(t *testing.T) {
+	text := pages(t)["ARCHITECTURE.md"]
+	for _, folder := range glob(t, "internal/*") {
+		if !strings.Contains(text, "`"+inProject(folder)+"`") && !strings.Contains(text, "`"+inProject(folder)+"/") {
+			t.Errorf("it lacks %s", inProject(folder))
+		}
+	}
+}
+
 // TestTranslations checks that a Chinese page has the headings and tables of the English one: headings of the same levels, and rows
 // with as many cells, the same numerals, the same code in the first cell, and the same text in those without Chinese characters.
 func TestTranslations(t *testing.T) {
