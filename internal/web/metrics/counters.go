@@ -32,44 +32,32 @@ var durations = []float64{.0002, .0005, .001, .002, .005, .01, .02, .05, .1, .2,
 // newCounted creates the counters and registers all but those of topics.
 func newCounted(registry *prometheus.Registry, maxTopics int) *counted {
 	make := promauto.With(registry)
+	counter := func(name, help string) prometheus.Counter {
+		return make.NewCounter(prometheus.CounterOpts{Name: "delayer_" + name, Help: help + thisProcess})
+	}
+	counters := func(name, help, label string, values ...string) *prometheus.CounterVec {
+		all := make.NewCounterVec(prometheus.CounterOpts{Name: "delayer_" + name, Help: help + thisProcess}, []string{label})
+		for _, value := range values {
+			all.WithLabelValues(value) // present from the start, with 0
+		}
+		return all
+	}
+	histogram := func(name, help string, buckets []float64) prometheus.HistogramOpts {
+		return prometheus.HistogramOpts{Name: "delayer_" + name, Help: help + thisProcess, Buckets: buckets}
+	}
 	c := &counted{
-		topics: newTopics(maxTopics),
-		dropped: make.NewCounter(prometheus.CounterOpts{
-			Name: "delayer_jobs_dropped_total",
-			Help: "Entries of the pool and of ready queues dropped because their jobs had expired, were incomplete or gone." + thisProcess,
-		}),
-		errors: make.NewCounterVec(prometheus.CounterOpts{
-			Name: "delayer_errors_total",
-			Help: "Passes that failed: kind is unreachable (Redis or the network), refused (no permission) or redis (any other error from Redis)." + thisProcess,
-		}, []string{"kind"}),
-		fired: make.NewCounter(prometheus.CounterOpts{
-			Name: "delayer_schedule_jobs_total",
-			Help: "Jobs pushed by schedules." + thisProcess,
-		}),
-		notRun: make.NewCounterVec(prometheus.CounterOpts{
-			Name: "delayer_schedule_occurrences_without_job_total",
-			Help: "Occurrences of schedules that produced no job: reason is late (no server was running in time), overlapped (the previous job was not done) or paused." + thisProcess,
-		}, []string{"reason"}),
-		firedBy: make.NewHistogram(prometheus.HistogramOpts{
-			Name: "delayer_schedule_lateness_seconds", Buckets: lateBounds(),
-			Help: "How late schedules pushed their jobs." + thisProcess,
-		}),
-		passes: make.NewHistogram(prometheus.HistogramOpts{
-			Name: "delayer_pass_duration_seconds", Buckets: durations,
-			Help: "Duration of passes, in which the server moves all due jobs." + thisProcess,
-		}),
-		scripts: make.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "delayer_script_duration_seconds", Buckets: durations,
-			Help: "How long a script blocks Redis, by Redis's clock." + thisProcess,
-		}, []string{"script"}),
+		topics:  newTopics(maxTopics),
+		dropped: counter("jobs_dropped_total", "Entries of the pool and of ready queues dropped because their jobs had expired, were incomplete or gone."),
+		errors: counters("errors_total", "Passes that failed: kind is unreachable (Redis or the network), refused (no permission) or redis (any other error from Redis).",
+			"kind", unreachable, refused, otherAnswer),
+		fired: counter("schedule_jobs_total", "Jobs pushed by schedules."),
+		notRun: counters("schedule_occurrences_without_job_total", "Occurrences of schedules that produced no job: reason is late (no server was running in time), overlapped (the previous job was not done) or paused.",
+			"reason", tooLate, overlapped, paused),
+		firedBy: make.NewHistogram(histogram("schedule_lateness_seconds", "How late schedules pushed their jobs.", lateBounds())),
+		passes:  make.NewHistogram(histogram("pass_duration_seconds", "Duration of passes, in which the server moves all due jobs.", durations)),
+		scripts: make.NewHistogramVec(histogram("script_duration_seconds", "How long a script blocks Redis, by Redis's clock.", durations), []string{"script"}),
 	}
 	registry.MustRegister(prometheus.CollectorFunc(c.late.collect))
-	for _, kind := range []string{unreachable, refused, otherAnswer} {
-		c.errors.WithLabelValues(kind)
-	}
-	for _, reason := range []string{tooLate, overlapped, paused} {
-		c.notRun.WithLabelValues(reason)
-	}
 	for _, script := range []string{"due", "move"} {
 		c.scripts.WithLabelValues(script)
 	}
@@ -100,8 +88,8 @@ const (
 // Fired implements server.Observer.
 func (m *Metrics) Fired(f server.Fired) {
 	m.fired.Add(float64(f.Jobs))
-	for reason, moments := range map[string]int{tooLate: f.Late, overlapped: f.Overlapped, paused: f.Paused} {
-		m.notRun.WithLabelValues(reason).Add(float64(moments))
+	for reason, occurrences := range map[string]int{tooLate: f.Late, overlapped: f.Overlapped, paused: f.Paused} {
+		m.notRun.WithLabelValues(reason).Add(float64(occurrences))
 	}
 	if f.Jobs > 0 {
 		m.firedBy.Observe(f.After.Seconds())

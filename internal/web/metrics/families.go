@@ -1,8 +1,10 @@
 package metrics
 
 import (
+	"context"
 	"slices"
 	"strconv"
+	"sync"
 
 	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/inspect"
@@ -40,9 +42,64 @@ func (f family) with(value float64, label ...*dto.LabelPair) family {
 	return f
 }
 
+func label(name, value string) *dto.LabelPair { return &dto.LabelPair{Name: &name, Value: &value} }
+
 // redisUp is present even if Redis is down.
 func redisUp(up float64) family {
 	return gauge("redis_up", "1 if the metrics of the whole Redis could be read; if 0, they are missing.").with(up)
+}
+
+// numbers are the values read from Redis; an unreadable one is inspect.Unknown.
+type numbers struct {
+	inspect.Counts
+	pauses    inspect.Pauses
+	schedules inspect.ScheduleStates // Overdue is negative if unreadable
+	paused    int                    // paused topics; inspect.Unknown if unreadable
+	servers   int                    // running servers
+	strays    []fleet.Stray          // jobs outside the current partitions
+	acked     int64                  // in total, as Redis counts
+}
+
+// numbers combines the readings.
+func (m *Metrics) numbers(ctx context.Context, reading *inspect.Reading[inspect.Snapshot], schedules *inspect.Reading[inspect.ScheduleStates]) (n numbers, err error) {
+	snapshot, err := reading.Wait(ctx)
+	if err != nil {
+		return numbers{}, err
+	}
+	n = numbers{Counts: snapshot.Counts, strays: snapshot.Strays, servers: inspect.Unknown, acked: inspect.Unknown, paused: inspect.Unknown}
+	if snapshot.ServersErr == nil {
+		n.servers = 0
+		for _, s := range snapshot.Servers {
+			if !s.Stale() {
+				n.servers++
+			}
+		}
+	}
+	if snapshot.PausesErr == nil {
+		n.pauses, n.paused = snapshot.Pauses, len(snapshot.Pauses)
+	}
+	if n.schedules, err = schedules.Wait(ctx); err != nil {
+		n.schedules = inspect.ScheduleStates{Active: inspect.Unknown, Paused: inspect.Unknown, Ended: inspect.Unknown, Overdue: inspect.Unknown}
+	}
+	if snapshot.Acked >= 0 {
+		n.acked = m.acked.follow(snapshot.Acked)
+	}
+	return n, nil
+}
+
+// steady turns a number that may go back, because Redis lost it, into one that never does: Prometheus would
+// take that for a restart and count everything again.
+type steady struct {
+	mu          sync.Mutex
+	last, total int64
+}
+
+func (s *steady) follow(n int64) int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.total += max(n-s.last, 0)
+	s.last = n
+	return s.total
 }
 
 // families returns the metrics read from Redis.
@@ -56,31 +113,20 @@ func (n numbers) families(t *topics) []family {
 		gauge("topics_paused", "Paused topics."+wholeRedis).with(float64(n.paused)),
 		gauge("servers", "Running servers."+wholeRedis).with(float64(n.servers)),
 		counter("jobs_acked_total", "Jobs acknowledged by any consumer."+wholeRedis).with(float64(n.acked)),
-	}, ofStrays(n.strays), ofSchedules(n.schedules), ofPartitions(n.Partitions), t.gauges(n.Topics), []family{t.ofPauses(n.pauses)}, t.ofLimits(n.Topics))
+		gauge("schedules", "Schedules by state: active, paused, or ended (no further occurrence)."+wholeRedis).
+			with(float64(n.schedules.Active), label("state", "active")).with(float64(n.schedules.Paused), label("state", "paused")).with(float64(n.schedules.Ended), label("state", "ended")),
+		gauge("schedule_overdue_seconds", "How long the most overdue active schedule has been due without a server firing it; 0 if none is overdue."+wholeRedis).with(n.schedules.Overdue.Seconds()),
+		ofStrays(n.strays), t.ofPauses(n.pauses),
+	}, ofPartitions(n.Partitions), t.gauges(n.Topics))
 }
 
 // ofStrays counts jobs outside the current partitions.
-func ofStrays(strays []fleet.Stray) []family {
+func ofStrays(strays []fleet.Stray) family {
 	f := gauge("stray_jobs", "Jobs and dead letters (at least) pushed by programs with another number of partitions, given by the label: no consumer or server sees them. No series if there are none."+wholeRedis)
 	for _, s := range strays {
-		label, partitions := "partitions", strconv.Itoa(s.Partitions)
-		f = f.with(float64(s.Jobs), &dto.LabelPair{Name: &label, Value: &partitions})
+		f.with(float64(s.Jobs), label("partitions", strconv.Itoa(s.Partitions)))
 	}
-	return []family{f}
-}
-
-// ofSchedules counts the schedules and says how late they are.
-func ofSchedules(s inspect.ScheduleStates) []family {
-	all := gauge("schedules", "Schedules by state: active, paused, or ended (no further occurrence)."+wholeRedis)
-	for _, one := range []struct {
-		state string
-		n     int
-	}{{"active", s.Active}, {"paused", s.Paused}, {"ended", s.Ended}} {
-		label := "state"
-		all = all.with(float64(one.n), &dto.LabelPair{Name: &label, Value: &one.state})
-	}
-	overdue := gauge("schedule_overdue_seconds", "How long the most overdue active schedule has been due without a server firing it; 0 if none is overdue."+wholeRedis)
-	return []family{all, overdue.with(s.Overdue.Seconds())}
+	return f
 }
 
 // ofPauses says which of the labelled topics are paused.
@@ -94,27 +140,6 @@ func (t *topics) ofPauses(pauses inspect.Pauses) family {
 	return f
 }
 
-// ofLimits describes the limits of the labelled topics.
-func (t *topics) ofLimits(counts []inspect.TopicCounts) []family {
-	throttled := gauge("topic_throttled", "Ready jobs that have to wait because of the topic's limit; topics without a limit have no series."+wholeRedis)
-	untagged := gauge("topic_untagged", "Ready jobs that cannot be delivered because they lack the tag of their topic's limit; topics without such a limit have no series."+wholeRedis)
-	concurrency := gauge("topic_limit_concurrency", "The limit's maximum number of reserved jobs; 0 for no maximum; topics without a limit have no series."+wholeRedis)
-	rate := gauge("topic_limit_rate", "The limit's maximum number of jobs reserved per second; 0 for no maximum; topics without a limit have no series."+wholeRedis)
-	for _, c := range counts {
-		topic := t.of(c.Topic)
-		if topic == t.others || c.Limit == (store.Limit{}) {
-			continue
-		}
-		throttled = throttled.with(float64(c.Throttled), topic.label...)
-		if c.Limit.Tag != "" {
-			untagged = untagged.with(float64(c.Untagged), topic.label...)
-		}
-		concurrency = concurrency.with(float64(c.Limit.Concurrency), topic.label...)
-		rate = rate.with(c.Limit.Rate, topic.label...)
-	}
-	return []family{throttled, untagged, concurrency, rate}
-}
-
 // ofPartitions describes each partition, if there are several.
 func ofPartitions(counts []inspect.PartitionCounts) []family {
 	if len(counts) <= 1 {
@@ -123,70 +148,83 @@ func ofPartitions(counts []inspect.PartitionCounts) []family {
 	each := func(name, help string, value func(inspect.PartitionCounts) float64) family {
 		f := gauge("partition_"+name, help+wholeRedis)
 		for _, c := range counts {
-			label, number := "partition", strconv.Itoa(c.Number)
-			f.with(value(c), &dto.LabelPair{Name: &label, Value: &number})
+			f.with(value(c), label("partition", strconv.Itoa(c.Number)))
 		}
 		return f
 	}
 	return []family{
-		each("up", "1 if the partition could be read, else 0, and totals leave it out.",
-			func(c inspect.PartitionCounts) float64 {
-				if c.Err != nil {
-					return 0
-				}
-				return 1
-			}),
-		each("waiting", "Jobs of the partition that are not due yet.",
-			func(c inspect.PartitionCounts) float64 { return float64(c.Waiting) }),
-		each("ready", "Ready jobs of the partition.",
-			func(c inspect.PartitionCounts) float64 { return float64(c.Ready) }),
-		each("reserved", "Reserved jobs of the partition, approximately.",
-			func(c inspect.PartitionCounts) float64 { return float64(c.Reserved) }),
-		each("dead", "Dead letters of the partition.",
-			func(c inspect.PartitionCounts) float64 { return float64(c.Dead) }),
+		each("up", "1 if the partition could be read, else 0, and totals leave it out.", func(c inspect.PartitionCounts) float64 {
+			if c.Err != nil {
+				return 0
+			}
+			return 1
+		}),
+		each("waiting", "Jobs of the partition that are not due yet.", func(c inspect.PartitionCounts) float64 { return float64(c.Waiting) }),
+		each("ready", "Ready jobs of the partition.", func(c inspect.PartitionCounts) float64 { return float64(c.Ready) }),
+		each("reserved", "Reserved jobs of the partition, approximately.", func(c inspect.PartitionCounts) float64 { return float64(c.Reserved) }),
+		each("dead", "Dead letters of the partition.", func(c inspect.PartitionCounts) float64 { return float64(c.Dead) }),
 		each("overdue_seconds", "How long the partition's oldest due job (or expired lease) has been waiting for a server to move it; 0 if there is none.",
 			func(c inspect.PartitionCounts) float64 { return c.Overdue.Seconds() }),
 	}
 }
 
-// gauges returns the metrics that each topic has.
+// gauges returns the metrics of each topic, with Unknown for none.
 func (t *topics) gauges(counts []inspect.TopicCounts) []family {
 	of := make([]*topic, len(counts))
 	for i, c := range counts {
 		of[i] = t.of(c.Topic)
 	}
-	// each adds a series for each labelled topic, and one for the others, combined by join.
-	each := func(name, help string, value func(inspect.TopicCounts) float64, join func(all, one float64) float64) family {
+	// each adds a series for each labelled topic, and unless join is nil one for the others, combined by it.
+	each := func(name, help string, join func(all, one float64) float64, value func(inspect.TopicCounts) float64) family {
 		f, rest := gauge(name, help+wholeRedis), float64(inspect.Unknown)
 		for i, c := range counts {
 			value := value(c)
 			switch {
 			case of[i] != t.others:
 				f.with(value, of[i].label...)
-			case value >= 0:
+			case value >= 0 && join != nil:
 				rest = join(max(rest, 0), value)
 			}
 		}
 		return f.with(rest, t.others.label...)
 	}
+	// limited is each for topics with a limit.
+	limited := func(name, help string, value func(inspect.TopicCounts) float64) family {
+		return each("topic_"+name, help, nil, func(c inspect.TopicCounts) float64 {
+			if c.Limit == (store.Limit{}) {
+				return inspect.Unknown
+			}
+			return value(c)
+		})
+	}
 	sum := func(all, one float64) float64 { return all + one }
 	larger := func(all, one float64) float64 { return max(all, one) }
 	return []family{
-		each("jobs_ready", "Ready jobs.",
-			func(c inspect.TopicCounts) float64 { return float64(c.Ready) }, sum),
-		each("jobs_reserved", "Reserved jobs, approximately.",
-			func(c inspect.TopicCounts) float64 { return float64(c.Reserved) }, sum),
-		each("jobs_dead", "Dead letters.",
-			func(c inspect.TopicCounts) float64 { return float64(c.Dead) }, sum),
-		each("ready_oldest_overdue_seconds", "How long the topic's next job has been ready, approximately or at least; 0 if none is ready.",
-			func(c inspect.TopicCounts) float64 { return c.AtLeast.Seconds() }, larger),
-		each("ready_overdue_unknown", "1 if the topic has ready entries but delayer_ready_oldest_overdue_seconds is only a lower bound; no series otherwise.",
+		each("jobs_ready", "Ready jobs.", sum, func(c inspect.TopicCounts) float64 { return float64(c.Ready) }),
+		each("jobs_reserved", "Reserved jobs, approximately.", sum, func(c inspect.TopicCounts) float64 { return float64(c.Reserved) }),
+		each("jobs_dead", "Dead letters.", sum, func(c inspect.TopicCounts) float64 { return float64(c.Dead) }),
+		each("ready_oldest_overdue_seconds", "How long the topic's next job has been ready, approximately or at least; 0 if none is ready.", larger,
+			func(c inspect.TopicCounts) float64 { return c.AtLeast.Seconds() }),
+		each("ready_overdue_unknown", "1 if the topic has ready entries but delayer_ready_oldest_overdue_seconds is only a lower bound; no series otherwise.", larger,
 			func(c inspect.TopicCounts) float64 {
 				if c.Ready > 0 && c.Overdue < 0 {
 					return 1
 				}
 				return inspect.Unknown
-			}, larger),
+			}),
+		limited("throttled", "Ready jobs that have to wait because of the topic's limit; topics without a limit have no series.",
+			func(c inspect.TopicCounts) float64 { return float64(c.Throttled) }),
+		limited("untagged", "Ready jobs that cannot be delivered because they lack the tag of their topic's limit; topics without such a limit have no series.",
+			func(c inspect.TopicCounts) float64 {
+				if c.Limit.Tag == "" {
+					return inspect.Unknown
+				}
+				return float64(c.Untagged)
+			}),
+		limited("limit_concurrency", "The limit's maximum number of reserved jobs; 0 for no maximum; topics without a limit have no series.",
+			func(c inspect.TopicCounts) float64 { return float64(c.Limit.Concurrency) }),
+		limited("limit_rate", "The limit's maximum number of jobs reserved per second; 0 for no maximum; topics without a limit have no series.",
+			func(c inspect.TopicCounts) float64 { return c.Limit.Rate }),
 	}
 }
 

@@ -43,10 +43,7 @@ func newTopics(max int) *topics {
 	return &topics{max: max, byName: map[string]*topic{}, others: newTopic(others)}
 }
 
-func newTopic(label string) *topic {
-	name := "topic"
-	return &topic{label: []*dto.LabelPair{{Name: &name, Value: &label}}}
-}
+func newTopic(name string) *topic { return &topic{label: []*dto.LabelPair{label("topic", name)}} }
 
 // count calls count with the topic's counters, or those of the others.
 func (t *topics) count(name string, count func(*topic)) {
