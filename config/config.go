@@ -1,11 +1,15 @@
 // Package config reads delayer.conf into a typed and checked Config.
 //
-// gopkg.in/ini.v1, the original's parser, reads each line. Mistakes that it accepts silently get a message
-// with their line: a warning where the original's files are harmless (an unknown or repeated key), an error
-// where a guess would do harm (a password cut at a #, an octal number).
-//
 // Load reads a file, FromEnvironment works without one; keys.go is the table of all settings, their defaults
 // and limits.
+//
+// Invariants: a wrong value is an error with its line that says what would be right, never a guess; mistakes
+// that the original's parser accepts silently are reported, as warnings where its files are harmless (an
+// unknown or repeated key), as errors where a guess would do harm (a password cut at a #, an octal number); no
+// message reveals a secret.
+//
+// Rejected: passing the whole file to gopkg.in/ini.v1, the original's parser. It reports no line numbers and no
+// unknown keys, and stops at the first error, so it gets each line alone.
 package config
 
 import (

@@ -80,8 +80,8 @@ func (c *Config) keys() []key {
 		{"redis", "tls_key", "", path(&r.TLSKey), "PEM file of its key"},
 		{"redis", "tls_skip_verify", "false", flag(&r.TLSSkipVerify), "true to accept any certificate, for tests only"},
 
-		{"http", "listen", "", listen(&h.Listen), "host:port of the HTTP server; without it there is no HTTP server"},
-		{"http", "token", "", token(&h.Token), "required of every request, 16 characters or more; token or users are required to serve other machines"},
+		{"http", "listen", "", checked(&h.Listen, checkListen), "host:port of the HTTP server; without it there is no HTTP server"},
+		{"http", "token", "", checked(&h.Token, checkToken), "required of every request, 16 characters or more; token or users are required to serve other machines"},
 		{"http", "token_file", "", path(&h.TokenFile), "file with the token"},
 		{"http", "users", "", users(&h.Users), "users for browsers: alice:PASSWORD, bob:PASSWORD, passwords of 8 characters or more"},
 		{"http", "users_file", "", path(&h.UsersFile), "file with the users, one per line"},

@@ -15,7 +15,6 @@ import (
 //
 // If any problem is an error, err has all Problems and the Config is useless; otherwise they are warnings for
 // the user. An unreadable file is an error that wraps the cause: fs.ErrNotExist, fs.ErrPermission …
-// the cause: fs.ErrNotExist, fs.ErrPermission …
 func Load(path string) (c Config, warnings Problems, err error) {
 	source, err := os.ReadFile(path)
 	if err != nil {

@@ -33,9 +33,9 @@ const schedulePrefix = "schedule."
 func (s *Schedule) keys() []key {
 	section := schedulePrefix + s.Name
 	return []key{
-		{section, "cron", "", spec(&s.Cron), "minute, hour, day of the month, month, day of the week; or @daily, @every 90s; 5#2 needs quotes"},
-		{section, "zone", "UTC", zone(&s.Zone), "default: UTC"},
-		{section, "topic", "", topic(&s.Topic), "topic of the jobs"},
+		{section, "cron", "", checked(&s.Cron, checkCron), "minute, hour, day of the month, month, day of the week; or @daily, @every 90s; 5#2 needs quotes"},
+		{section, "zone", "UTC", checked(&s.Zone, checkZone), "default: UTC"},
+		{section, "topic", "", checked(&s.Topic, checkTopic), "topic of the jobs"},
 		{section, "body", "", text(&s.Body, ".*", ""), "default: the section's name"},
 		{section, "missed", "once", text(&s.Missed, "once|skip|all", "once, skip or all"),
 			"missed occurrences get: once (one job), skip (none) or all (the last 100)"},
@@ -48,33 +48,24 @@ func (s *Schedule) keys() []key {
 	}
 }
 
-func spec(field *string) func(string) error {
-	return func(value string) error {
-		*field = value
-		if value == "" {
-			return errors.New("want when it is due, such as 0 7 * * mon-fri, @daily or @every 90s")
-		}
-		_, err := cron.Parse(value)
-		return err
+func checkCron(value string) error {
+	if value == "" {
+		return errors.New("want when it is due, such as 0 7 * * mon-fri, @daily or @every 90s")
 	}
+	_, err := cron.Parse(value)
+	return err
 }
 
-func topic(field *string) func(string) error {
-	return func(value string) error {
-		*field = value
-		if value == "" {
-			return errors.New("want the topic of its jobs")
-		}
-		return store.CheckScheduleTopic(value)
-	}
+func checkZone(value string) error {
+	_, err := cron.Zone(cmp.Or(value, "none"))
+	return err
 }
 
-func zone(field *string) func(string) error {
-	return func(value string) error {
-		*field = value
-		_, err := cron.Zone(cmp.Or(value, "none"))
-		return err
+func checkTopic(value string) error {
+	if value == "" {
+		return errors.New("want the topic of its jobs")
 	}
+	return store.CheckScheduleTopic(value)
 }
 
 // scheduleOf returns the name in a schedule's section header, also a misspelt one: otherwise the job would

@@ -25,15 +25,22 @@ func number[N int | time.Duration](field *N, unit N, least, most int64) func(str
 	}
 }
 
-// text accepts what the pattern matches as a whole.
-func text(field *string, pattern, want string) func(string) error {
+// checked stores a text and checks it.
+func checked(field *string, check func(value string) error) func(string) error {
 	return func(value string) error {
 		*field = value
+		return check(value)
+	}
+}
+
+// text accepts what the pattern matches as a whole.
+func text(field *string, pattern, want string) func(string) error {
+	return checked(field, func(value string) error {
 		if !regexp.MustCompile("^(" + pattern + ")$").MatchString(value) {
 			return errors.New("want " + want)
 		}
 		return nil
-	}
+	})
 }
 
 // flag has one spelling for each value. ini.v1 also accepts on, y and T, which readers would not expect.
@@ -101,17 +108,14 @@ func addrOf(usual string) func(item string) (addr string, ok bool) {
 
 var tagged = regexp.MustCompile(`^[^{]*\{[^}]+\}`)
 
-// listen accepts an address without a host, which means all interfaces.
-func listen(field *string) func(string) error {
-	return func(value string) error {
-		*field = value
-		host, port, err := net.SplitHostPort(value)
-		_, isHost := hostOf(host)
-		if value != "" && (err != nil || host != "" && !isHost || number(new(int), 1, 0, 65535)(port) != nil) {
-			return errors.New("want host:port, such as 127.0.0.1:9277 or [::1]:9277")
-		}
-		return nil
+// checkListen accepts an address without a host, which means all interfaces.
+func checkListen(value string) error {
+	host, port, err := net.SplitHostPort(value)
+	_, isHost := hostOf(host)
+	if value != "" && (err != nil || host != "" && !isHost || number(new(int), 1, 0, 65535)(port) != nil) {
+		return errors.New("want host:port, such as 127.0.0.1:9277 or [::1]:9277")
 	}
+	return nil
 }
 
 // isLoopback reports whether only this machine can reach the address.
@@ -121,17 +125,15 @@ func isLoopback(address string) bool {
 	return err == nil && ip.IsLoopback() || strings.EqualFold(host, "localhost")
 }
 
-// token accepts a token that is long and varied enough not to be guessed, like a generated one.
-func token(field *string) func(string) error {
-	return func(value string) error {
-		if err := text(field, "[!-~]{16,}|", "16 or more letters, digits and punctuation, so that it can't be guessed")(value); err != nil {
-			return err
-		}
-		if value != "" && !isVaried(value) {
-			return errors.New("want one that can't be guessed, with 6 different characters or more and no part over and over; `openssl rand -hex 16` makes one")
-		}
-		return nil
+// checkToken accepts a token that is long and varied enough not to be guessed, like a generated one.
+func checkToken(value string) error {
+	if err := text(new(string), "[!-~]{16,}|", "16 or more letters, digits and punctuation, so that it can't be guessed")(value); err != nil {
+		return err
 	}
+	if value != "" && !isVaried(value) {
+		return errors.New("want one that can't be guessed, with 6 different characters or more and no part over and over; `openssl rand -hex 16` makes one")
+	}
+	return nil
 }
 
 func isVaried(token string) bool {

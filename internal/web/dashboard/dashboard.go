@@ -2,12 +2,16 @@
 // job and dead letter, and actions on them. The pages work without scripts; with them the overview updates
 // itself.
 //
-// The main type is Dashboard. One page is one method that takes a *page; one sampler polls Redis for all
-// viewers.
+// The main types are Dashboard and page, a request with the page that answers it. A page is one method that
+// loads its data and names its template; the actions are a table (see actions); one sampler polls Redis for
+// all viewers.
 //
-// Everything read from Redis is hostile: names and bodies may hold any bytes. html/template escapes them,
-// invisible characters are spelled out (see pieces), and links carry them as base64. No page has inline
-// scripts or styles.
+// Invariants: everything read from Redis is hostile, since names and bodies may hold any bytes. html/template
+// escapes them, invisible characters are spelled out (see pieces), and links carry them as base64. No page has
+// inline scripts or styles. Redis is polled once a second at most, however many people watch.
+//
+// Rejected: a framework in the browser. The overview is updated by its own templates, so there is one way to
+// show a thing, and it works without scripts.
 package dashboard
 
 import (

@@ -1,14 +1,23 @@
-// Package delayqueue implements the HTTP API of ouqiang's delay-queue, whose clients work unchanged. A pop
-// reserves the job for its ttr with unlimited attempts, so the job is redelivered until it is finished or
-// deleted.
+// Package delayqueue implements the HTTP API of ouqiang's delay-queue, whose clients work unchanged.
+//
+// The main type is api; each path is one method, which returns an envelope. Invariants: a popped job is
+// reserved for its ttr with unlimited attempts, so it is redelivered until it is finished or deleted; what
+// JSON can't carry unchanged is not delivered here.
+//
+// Rejected: delay-queue's own answer to bytes that are not UTF-8. It replaces them, and then nobody can finish
+// the job.
 package delayqueue
 
 import (
 	"cmp"
+	"context"
+	"errors"
+	"math"
 	"net/http"
 	"time"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/internal/web"
 	"github.com/mix-basic/delayer/internal/web/longpoll"
 )
@@ -93,6 +102,80 @@ func (a *api) remove(_ http.ResponseWriter, r *http.Request, body []byte) envelo
 		return failed("删除失败", "removing failed", err)
 	}
 	return success(done, nil)
+}
+
+// popped is the data of /pop.
+type popped struct {
+	ID   string `json:"id"`
+	Body string `json:"body"`
+}
+
+func (a *api) pop(w http.ResponseWriter, r *http.Request, body []byte) envelope {
+	topics, complaint := readTopics(body)
+	if complaint != "" {
+		return failure(complaint)
+	}
+	return give(a.poller.Reserve(w, r, topics, client.FetchOptions{Max: 1}, a.PollTimeout))
+}
+
+// give answers with the job, if there is one. A job that is not UTF-8 stays reserved for its ttr, so other
+// jobs of the topic are delivered, and a client of /v1 may get it next.
+func give(jobs []*client.Delivery, err error) envelope {
+	switch {
+	case err == web.ErrCrowded:
+		return failure("等待的请求过多，请稍后再试: too many requests are waiting for a job: try again later")
+	case err != nil:
+		return failed("获取Job失败", "popping failed", err)
+	case len(jobs) == 0:
+		return success(done, nil)
+	}
+	answer := tell(jobs[0].ID, jobs[0].Body, popped{jobs[0].ID, jobs[0].Body})
+	answer.jobs = jobs
+	return answer
+}
+
+func (a *api) get(_ http.ResponseWriter, r *http.Request, body []byte) envelope {
+	id, complaint := readID(body)
+	if complaint != "" {
+		return failure(complaint)
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), redisTimeout)
+	defer cancel()
+	found, err := a.client.Get(ctx, id)
+	switch {
+	case errors.Is(err, client.ErrNotFound):
+		return success(done, nil)
+	case err != nil:
+		return failed("获取Job失败", "getting failed", err)
+	}
+	return tell(found.ID, found.Body, jobOf(found, time.Now()))
+}
+
+// jobOf is the answer of /get: its delay is the due time in Unix seconds.
+func jobOf(found client.Job, now time.Time) job {
+	if found.TTR == 0 {
+		found.TTR = store.DefaultLease
+	}
+	return job{
+		Topic: found.Topic,
+		ID:    found.ID,
+		Delay: dueOf(found, now).Unix(),
+		TTR:   int64(math.Ceil(found.TTR.Seconds())),
+		Body:  found.Body,
+	}
+}
+
+// dueOf returns when the job is due or its lease ends. For a ready job it is derived from the job's lifetime,
+// which starts when it becomes ready.
+func dueOf(found client.Job, now time.Time) time.Time {
+	if found.State != client.Ready {
+		return found.Due
+	}
+	due := now.Add(found.TTL - client.DefaultReadyMaxLifetime)
+	if found.TTL < 0 || due.After(now) {
+		return now
+	}
+	return due
 }
 
 func seconds(n int64) time.Duration { return time.Duration(n) * time.Second }

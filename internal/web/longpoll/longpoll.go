@@ -1,5 +1,11 @@
-// Package longpoll lets HTTP requests wait for jobs. A job is handed to a request only while its client is
-// there; what cannot be delivered is released at once, in order, without counting an attempt.
+// Package longpoll lets HTTP requests wait for jobs.
+//
+// Its main type is Poller. Invariants: nothing is taken from Redis while a request waits, and a job is handed
+// to a request only while its client is there; what cannot be delivered is released at once, in order, without
+// counting an attempt.
+//
+// Rejected: waiting only. Redis is polled once before, so that a request gets a job that is ready however
+// short its wait is, and however many other requests wait.
 package longpoll
 
 import (
@@ -60,8 +66,7 @@ func (p *Poller) Reserve(w http.ResponseWriter, r *http.Request, topics []string
 	return jobs, err
 }
 
-// poll reserves jobs that are ready now. It runs before any wait, so that Redis is polled however short the
-// wait is or however many requests wait.
+// poll reserves jobs that are ready now.
 func (p *Poller) poll(r *http.Request, o client.FetchOptions) ([]*client.Delivery, error) {
 	ctx, cancel := web.Brief(r.Context(), answerWait)
 	defer cancel()
