@@ -14,11 +14,10 @@ import (
 	"github.com/mix-basic/delayer/internal/docs"
 )
 
-// The TypeScript of docs/languages.md is strictly typed, and its producer's job is handled and acknowledged by its consumer.
-func TestTypeScriptSamples(t *testing.T) {
-	if os.Getenv("NPM") != "needed" {
-		t.Skip("make e2e runs it: it needs npm")
-	}
+// runsTypeScriptSamples compiles the TypeScript of docs/languages.md strictly, in a folder with the compiler. The
+// producer's job must be handled and acknowledged by the consumer.
+func runsTypeScriptSamples(t *testing.T, folder string) {
+	t.Helper()
 	for _, page := range []string{"languages.md", "languages.zh-CN.md"} {
 		text, err := os.ReadFile("../../../../docs/" + page)
 		check(t, err)
