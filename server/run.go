@@ -70,6 +70,9 @@ func (s *Server) locate(ctx context.Context) {
 		if err == nil {
 			return
 		}
+		if ctx.Err() == nil {
+			s.observe(func(o Observer) { o.Passed(0, err) })
+		}
 		select {
 		case <-time.After(s.polledInterval()):
 		case <-ctx.Done():

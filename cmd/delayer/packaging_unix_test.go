@@ -48,6 +48,8 @@ func TestUnit(t *testing.T) {
 		"Restart=always", // SIGHUP stops with 0
 		"ExecStart=/usr/local/bin/delayer -c /etc/delayer/delayer.conf",
 		"ExecReload=/bin/kill -USR1 $MAINPID",
+		"Type=notify",
+		"WatchdogSec=3min",
 		"User=delayer",
 		"RuntimeDirectory=delayer",
 		"LogsDirectory=delayer",
@@ -64,6 +66,10 @@ func TestUnit(t *testing.T) {
 	write(t, path, strings.Replace(unit, "/usr/local/bin/delayer", binary, 1))
 	if out, err := exec.Command(analyze, "verify", path).CombinedOutput(); err != nil || len(out) > 0 {
 		t.Errorf("systemd-analyze verify: %v\n%s", err, out)
+	}
+	// Its exposure, from 0.0 to 10.0, times ten.
+	if out, err := exec.Command(analyze, "security", "--offline=true", "--threshold=16", path).CombinedOutput(); err != nil {
+		t.Errorf("systemd-analyze security: %v\n%s", err, out)
 	}
 	users := filepath.Join(dir, "delayer.conf")
 	write(t, users, packaged(t, "docs", "systemd", "delayer.sysusers"))

@@ -95,8 +95,14 @@ func serve(o options, m mode, stdout, stderr io.Writer) error {
 		recovered.Observer = f.metrics
 	}
 	workOptions.Observer = recovered
+	systemd, err := newNotifier(recovered)
+	if err != nil {
+		return fail(exitFailed, err)
+	} else if systemd != nil {
+		workOptions.Observer = systemd
+	}
 	work := server.New(pool, workOptions)
-	s := &service{mode: m, config: c, signals: signals, log: log, http: f, pool: poolOptions, hasFile: found.isFile, recovered: recovered}
+	s := &service{mode: m, config: c, signals: signals, log: log, http: f, pool: poolOptions, hasFile: found.isFile, recovered: recovered, systemd: systemd}
 	return s.run(work, banner(found.searched, notes), found.warnings)
 }
 
@@ -111,6 +117,7 @@ type service struct {
 	hasFile bool // it keeps the file's schedules in force
 
 	recovered      *recovery
+	systemd        *notifier     // nil unless systemd wants to be told
 	schedulesEvery time.Duration // for tests: in place of schedulesEvery and schedulesAgain
 }
 
@@ -187,7 +194,11 @@ func (s *service) check(work *server.Server) (checked, err error) {
 
 // during does the work until it ends or a signal ends it.
 func (s *service) during(work func(context.Context) error) error {
-	return s.signals.during(work, func(os.Signal) <-chan time.Time { return time.After(stopWait) }, s.reopen)
+	stopping := func(os.Signal) <-chan time.Time {
+		s.systemd.stopping()
+		return time.After(stopWait)
+	}
+	return s.signals.during(work, stopping, s.reopen)
 }
 
 // reopen is for log rotation: what follows goes to the files that have the logs' names now.

@@ -14,7 +14,7 @@ import (
 // original's older servers.
 var foreign = []string{
 	"default_lua_flags", "proxy_read_timeout", "proxy_set_header", "basic_auth", "httpGet", "log_errors",
-	"LoadCredential", "LogsDirectory", "RestartPreventExitStatus", "RuntimeDirectory",
+	"LoadCredential", "LogsDirectory", "RestartPreventExitStatus", "RuntimeDirectory", "WatchdogSec",
 	"ByPeriod", "unique_for", "bucket_name", "bucket_size", "queue_name", "dq_bucket_1", "dq_queue_TOPIC", "jop_pool",
 	"delayer_lang", "delayer_theme", // cookies, whose names the code composes
 }
