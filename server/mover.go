@@ -24,10 +24,11 @@ type mover struct {
 	stuck      stuckJobs
 	withoutJob occurrencesWithoutJob
 	sweeps     []*sweep
-	sweeping   bool  // a sweep is in progress
-	pass       *pass // in progress, or about to begin
-	failing    bool  // the last pass failed
-	putBack    bool  // repaired schedules may be due: a pass fires them before a server that does not know schedules moves them again
+	sweeping   bool   // a sweep is in progress
+	pausedAt   string // the next page of paused topics in a pausesWalk; "" after the last
+	pass       *pass  // in progress, or about to begin
+	failing    bool   // the last pass failed
+	putBack    bool   // repaired schedules may be due: a pass fires them before a server that does not know schedules moves them again
 
 	now   time.Time // when due jobs were last read, by Redis's clock
 	asked time.Time // the same by our clock, or slightly earlier

@@ -26,13 +26,12 @@ type pauses struct {
 	next        time.Time // when to go on or start the next walk; zero: whenever the node is awake
 }
 
-// pausesWalk checks all paused topics of the partitions on one node once, page by page.
+// pausesWalk checks all paused topics of the partitions on one node once, page by page. Each mover has its place
+// (mover.pausedAt), which it keeps when its partition moves to another node.
 type pausesWalk struct {
-	movers []*mover      // with pages left
-	at     []string      // where each continues
-	pages  int           // done
-	next   time.Duration // until the next walk; 0: no topic is paused
-	err    error         // the last error
+	pages int           // done
+	next  time.Duration // until the next walk; 0: no topic is paused
+	err   error         // the last error
 }
 
 // keepPaused ends pauses that are over, and parks jobs of paused topics that a program without pauses made ready. Every
@@ -57,8 +56,7 @@ func (n *node) keepPaused(movers []*mover, now time.Time) {
 			return
 		}
 	}
-	p.drop(func(i int) bool { return !slices.Contains(movers, p.movers[i]) }) // they have moved to other nodes
-	if p.step(ctx) {
+	if p.step(ctx, movers) {
 		p.next = now
 		return
 	}
@@ -72,11 +70,12 @@ func (n *node) keepPaused(movers []*mover, now time.Time) {
 
 // keepAllPaused makes a whole walk through one partition.
 func (m *mover) keepAllPaused(ctx context.Context) error {
-	walk := startPausesWalk(ctx, []*mover{m})
+	movers := []*mover{m}
+	walk := startPausesWalk(ctx, movers)
 	if walk == nil {
 		return nil
 	}
-	for walk.step(ctx) {
+	for walk.step(ctx, movers) {
 	}
 	return walk.err
 }
@@ -84,25 +83,29 @@ func (m *mover) keepAllPaused(ctx context.Context) error {
 // startPausesWalk starts a walk through the partitions with paused topics. It returns nil if no topic is paused.
 func startPausesWalk(ctx context.Context, movers []*mover) *pausesWalk {
 	some, err := store.SomePaused(ctx, storesOf(movers))
-	if err != nil {
-		return &pausesWalk{err: err}
+	for i, m := range movers {
+		if m.pausedAt = ""; err == nil && some[i] {
+			m.pausedAt = "0"
+		}
 	}
-	if !slices.Contains(some, true) {
+	if err == nil && !slices.Contains(some, true) {
 		return nil
 	}
-	w := &pausesWalk{movers: movers, at: slices.Repeat([]string{"0"}, len(movers))}
-	w.drop(func(i int) bool { return !some[i] })
-	return w
+	return &pausesWalk{err: err}
 }
 
 // step handles a page of each partition, and reports whether any has more.
-func (w *pausesWalk) step(ctx context.Context) (more bool) {
-	if len(w.movers) == 0 {
+func (w *pausesWalk) step(ctx context.Context, movers []*mover) (more bool) {
+	movers = slices.DeleteFunc(slices.Clone(movers), func(m *mover) bool { return m.pausedAt == "" })
+	if len(movers) == 0 {
 		return false
 	}
-	newPage := false
-	store.KeepPaused(ctx, storesOf(w.movers), w.at, func(i int, kept store.KeptPaused, err error) {
-		m := w.movers[i]
+	at, newPage := make([]string, len(movers)), false
+	for i, m := range movers {
+		at[i] = m.pausedAt
+	}
+	store.KeepPaused(ctx, storesOf(movers), at, func(i int, kept store.KeptPaused, err error) {
+		m := movers[i]
 		for _, topic := range kept.Ended {
 			m.log.Info("Pause is over", slog.String("topic", topic))
 		}
@@ -119,25 +122,13 @@ func (w *pausesWalk) step(ctx context.Context) (more bool) {
 			w.next = wait
 		}
 		newPage = newPage || !kept.Again
-		w.at[i] = kept.Next // "" after an error
+		m.pausedAt = kept.Next // "" after an error
+		more = more || m.pausedAt != ""
 	})
 	if newPage {
 		w.pages++
 	}
-	w.drop(func(i int) bool { return w.at[i] == "" })
-	return len(w.movers) > 0
-}
-
-// drop removes the movers for which is reports true.
-func (w *pausesWalk) drop(is func(i int) bool) {
-	var movers []*mover
-	var at []string
-	for i, m := range w.movers {
-		if !is(i) {
-			movers, at = append(movers, m), append(at, w.at[i])
-		}
-	}
-	w.movers, w.at = movers, at
+	return more
 }
 
 func (s *Server) copyPauses(ctx context.Context, outages *outages) (done bool) {
