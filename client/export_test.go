@@ -81,10 +81,10 @@ func (c *Client) Settlements() (underWay, gathered int) {
 }
 
 // Polls reports whether the Client polls because it may not subscribe.
-func (c *Client) Polls() bool { return c.dispatcher.ForTests().Polls() }
+func (c *Client) Polls() bool { return c.dispatcher.ForTests().State("").Refused }
 
 // Checks returns how often the Client has checked its queues.
-func (c *Client) Checks() int { return c.dispatcher.ForTests().Checks() }
+func (c *Client) Checks() int { return c.dispatcher.ForTests().State("").Checks }
 
 // SubscribeAgain makes the Client try to subscribe again soon.
 func (c *Client) SubscribeAgain() { c.dispatcher.ForTests().SubscribeAgain() }
@@ -102,7 +102,7 @@ func (c *Client) Pops(topic string) (underWay, unclaimed int) {
 }
 
 // Queues returns how many topics the Client knows something about.
-func Queues(c *Client) int { return c.dispatcher.ForTests().Queues() }
+func Queues(c *Client) int { return c.dispatcher.ForTests().State("").Topics }
 
 // Wakes returns how often the Client heard of new jobs of the topic.
 func Wakes(c *Client, topic string) int { return c.dispatcher.ForTests().State(topic).Wakes }

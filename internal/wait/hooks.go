@@ -17,56 +17,41 @@ type State struct {
 	Polls      int // in flight
 	Wakes      int
 	Registered bool
+	Topics     int  // that it knows
+	Checks     int  // that its listener has made
+	Refused    bool // the listener polls because this Redis user may not subscribe
 }
 
 // State returns what is known about the topic.
 func (h TestHooks) State(topic string) (s State) {
 	h.d.mu.Lock()
 	defer h.d.mu.Unlock()
-	q := h.d.partitions[0].queues[topic]
-	if q == nil {
-		return s
-	}
-	s.Callers, s.Registered = q.callers, true
+	first := h.d.partitions[0]
+	s.Topics, s.Checks, s.Refused = len(first.queues), first.listener.checks, first.listener.state == refused
+	s.Registered = true
 	for _, partition := range h.d.partitions {
 		q := partition.queues[topic]
-		s.Registered = s.Registered && q != nil && q.state == registered
-		if q != nil {
-			s.Wakes += q.wakes
+		if s.Registered = s.Registered && q != nil && q.state == registered; q == nil {
+			continue
 		}
-		if q != nil && q.state == polling {
+		s.Wakes += q.wakes
+		if q.state == polling {
 			s.Polls++
 		}
-	}
-	for p := q.first; p != nil; p = p.next {
-		if p.caller.isFree() {
-			s.Unclaimed++
-		}
-		if p.caller.waits() {
-			s.Waiting++
-		}
-		if p.caller.leaving != nil {
-			s.Leaving++
+		for p := q.first; partition == first && p != nil; p = p.next {
+			s.Callers++
+			if p.caller.isFree() {
+				s.Unclaimed++
+			}
+			if p.caller.waits() {
+				s.Waiting++
+			}
+			if p.caller.leaving != nil {
+				s.Leaving++
+			}
 		}
 	}
 	return s
-}
-
-// Queues returns the number of known topics.
-func (h TestHooks) Queues() int {
-	h.d.mu.Lock()
-	defer h.d.mu.Unlock()
-	return len(h.d.partitions[0].queues)
-}
-
-// Polls reports whether the listener polls because this Redis user may not subscribe.
-func (h TestHooks) Polls() bool { return h.d.partitions[0].listener.is(refused) }
-
-// Checks returns the number of checks.
-func (h TestHooks) Checks() int {
-	h.d.mu.Lock()
-	defer h.d.mu.Unlock()
-	return h.d.partitions[0].listener.checks
 }
 
 // SubscribeAgain retries a refused subscription at the next check.

@@ -46,7 +46,7 @@ func waits(t *testing.T, ctx context.Context, dispatcher *Dispatcher, topic stri
 		result <- taken{got, err}
 	}()
 	redistest.Until(t, "it waits", func() bool { s := dispatcher.ForTests().State(topic); return s.Waiting == 1 && s.Registered })
-	redistest.Until(t, "it has looked", func() bool { return dispatcher.ForTests().Checks() > 0 })
+	redistest.Until(t, "it has looked", func() bool { return dispatcher.ForTests().State("").Checks > 0 })
 	return result
 }
 
@@ -88,13 +88,13 @@ func TestListener(t *testing.T) {
 		t.Fatalf("%+v", got)
 	}
 	f.Do("HSET", "delayer:servers", "one", "runs")
-	checks := second.ForTests().Checks()
+	checks := second.ForTests().State("").Checks
 	second.ForTests().Calm()
-	redistest.Until(t, "it checks seldom then", func() bool { return second.ForTests().Checks() > checks })
-	checks = second.ForTests().Checks()
+	redistest.Until(t, "it checks seldom then", func() bool { return second.ForTests().State("").Checks > checks })
+	checks = second.ForTests().State("").Checks
 	ready("passed on", true)
 	expect(two, "passed on")
-	if n := second.ForTests().Checks() - checks; n > 0 {
+	if n := second.ForTests().State("").Checks - checks; n > 0 {
 		t.Errorf("it took %d checks", n)
 	}
 
@@ -119,10 +119,10 @@ func TestRefusedListener(t *testing.T) {
 		got, err := dispatcher.Take(t.Context(), Request{Topics: []string{"t"}, N: 1, Waits: true})
 		result <- taken{got, err}
 	}()
-	redistest.Until(t, "it polls", dispatcher.ForTests().Polls)
+	redistest.Until(t, "it polls", func() bool { return dispatcher.ForTests().State("").Refused })
 	dispatcher.ForTests().SubscribeAgain()
-	checks := dispatcher.ForTests().Checks()
-	redistest.Until(t, "it has asked again", func() bool { return dispatcher.ForTests().Checks() > checks+2 })
+	checks := dispatcher.ForTests().State("").Checks
+	redistest.Until(t, "it has asked again", func() bool { return dispatcher.ForTests().State("").Checks > checks+2 })
 	f.Do("HSET", "delayer:job_bucket:a", "topic", "t", "body", "b")
 	f.Do("LPUSH", "delayer:ready_queue:t", "a")
 	if got := redistest.Receive(t, result); got.err != nil {
@@ -146,8 +146,8 @@ func TestListenerTellsWhoItIs(t *testing.T) {
 		t.Errorf("it says %q", got)
 	}
 	f.Do("DEL", registered()[0])
-	checks := dispatcher.ForTests().Checks()
-	redistest.Until(t, "it has looked twice", func() bool { return dispatcher.ForTests().Checks() >= checks+2 })
+	checks := dispatcher.ForTests().State("").Checks
+	redistest.Until(t, "it has looked twice", func() bool { return dispatcher.ForTests().State("").Checks >= checks+2 })
 	if isThere() {
 		t.Error("it registers with a check")
 	}
