@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -28,6 +29,35 @@ func Load(path string) (c Config, warnings Problems, err error) {
 // FromEnvironment is Load without a file: the defaults and the environment.
 func FromEnvironment() (c Config, warnings Problems, err error) {
 	return newLoader().result(os.Environ())
+}
+
+// Setting is the effective value of a key, and where it comes from: FILE:LINE, a variable's name, or default.
+type Setting struct{ Section, Name, Value, From string }
+
+// Settings returns the settings of the file, which may be empty, and the environment. Secrets are left out.
+func Settings(path string) (all []Setting, err error) {
+	l := newLoader()
+	if path != "" {
+		source, err := os.ReadFile(path)
+		if err != nil {
+			return nil, fmt.Errorf("configuration: %w", err)
+		}
+		l.file(path, source)
+	}
+	if _, _, err := l.result(os.Environ()); err != nil {
+		return nil, err
+	}
+	for _, k := range l.config.keys() {
+		s := Setting{k.section, k.name, k.standard, "default"}
+		if at, set := l.set[k.String()]; set {
+			s.Value, s.From = l.values[k.String()], strings.TrimSuffix(cmp.Or(at.file, at.name), ": ")
+		}
+		if k.secret() && s.Value != "" {
+			s.Value = "(secret)"
+		}
+		all = append(all, s)
+	}
+	return all, nil
 }
 
 // Search returns the first delayer.conf that exists in the current directory, the executable's directory, the

@@ -2,27 +2,238 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"iter"
+	"math"
+	"regexp"
+	"strings"
 
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/inspect"
 	"github.com/mix-basic/delayer/internal/view"
 )
 
-// browse lists jobs, page by page.
-func (c *call) browse(ctx context.Context, q inspect.Query, columns ...string) (reply, error) {
-	if q.Topic == "" {
-		return reply{}, c.noTopic()
-	}
-	return reply{rows: &rows{name: "jobs", columns: columns, list: func(yield func(view.Object, error) bool) {
+// found is a job that was found, and its state.
+type found struct {
+	inspect.Job
+	state string
+}
+
+// jobsOf iterates over the query's jobs whose IDs match, if a function is given.
+func (c *call) jobsOf(ctx context.Context, q inspect.Query, matches func(string) bool) iter.Seq2[found, error] {
+	return func(yield func(found, error) bool) {
 		for job, err := range c.jobs.All(ctx, q) {
-			if !yield(view.Summary(job, client.State(q.State)), err) {
+			if (err != nil || matches == nil || matches(job.ID)) && !yield(found{job, q.State}, err) {
 				return
 			}
 		}
-	}}}, nil
+	}
+}
+
+// jobRows is a reply that lists jobs.
+func jobRows(columns []string, jobs iter.Seq2[found, error]) reply {
+	return reply{rows: &rows{name: "jobs", columns: columns, list: func(yield func(view.Object, error) bool) {
+		for job, err := range jobs {
+			if !yield(view.Summary(job.Job, client.State(job.state)), err) {
+				return
+			}
+		}
+	}}}
+}
+
+// selection is the flags of a command that finds jobs of a topic.
+type selection struct {
+	state string
+	match string
+	most  int
+}
+
+func (s *selection) define(f *flagSet) {
+	oneOf(f, "state", &s.state, inspect.Ready, inspect.Reserved, inspect.Waiting)
+	f.text("match", &s.match)
+	f.number("limit", &s.most, math.MaxInt32)
+}
+
+// jobs iterates over the selected jobs of the topic: ready, reserved and then waiting ones.
+func (s selection) jobs(ctx context.Context, c *call, q inspect.Query) iter.Seq2[found, error] {
+	states := []string{inspect.Ready, inspect.Reserved, inspect.Waiting}
+	if s.state != "" {
+		states = []string{s.state}
+	}
+	var matches func(string) bool
+	if s.match != "" {
+		matches = glob(s.match)
+	}
+	return func(yield func(found, error) bool) {
+		n := 0
+		for _, q.State = range states {
+			for job, err := range c.jobsOf(ctx, q, matches) {
+				if !yield(job, err) {
+					return
+				}
+				if n++; n == s.most {
+					return
+				}
+			}
+		}
+	}
+}
+
+func beginList(f *flagSet) action {
+	var s selection
+	s.define(f)
+	f.check = topicGiven
+	return func(ctx context.Context, c *call) (reply, error) {
+		columns := []string{"id", "state", "due", "lease_ends", "attempts", "size", "preview"}
+		return jobRows(columns, s.jobs(ctx, c, inspect.Query{Topic: c.arguments[0]})), nil
+	}
+}
+
+// topicGiven refuses an empty topic.
+func topicGiven(arguments []string) error {
+	if arguments[0] == "" {
+		return errors.New("TOPIC is empty")
+	}
+	return nil
 }
 
 func (c *call) noTopic() error {
-	return fail(exitUsage, fmt.Errorf("%s: invalid topic: it is empty", c.command.name))
+	return fail(exitUsage, fmt.Errorf("%s: TOPIC is empty", c.command.name))
+}
+
+// consent is the flags of a command that changes many jobs.
+type consent struct {
+	dryRun bool
+	most   int // --confirm
+}
+
+func (s *consent) define(f *flagSet) {
+	f.toggle("dry-run", &s.dryRun)
+	f.number("confirm", &s.most, math.MaxInt32)
+}
+
+// given reports whether n jobs may be changed. Without --confirm that is an error if one is required.
+func (s consent) given(c *call, n int, required bool) (bool, error) {
+	switch {
+	case s.dryRun:
+		return false, nil
+	case s.most == 0 && required && n > 0:
+		return false, fail(exitUsage, fmt.Errorf("%s: it would change %d jobs: add --confirm %[2]d, or --dry-run to change nothing", c.command.name, n))
+	case s.most > 0 && n > s.most:
+		return false, fail(exitFailed, fmt.Errorf("%s: it would change %d jobs, more than the %d of --confirm: nothing was changed", c.command.name, n, s.most))
+	}
+	return n > 0, nil
+}
+
+// counted is the reply of a command that changed n jobs, or would do so.
+func (s consent) counted(what string, n int) reply {
+	o := view.Of("count", n, "complete", true)
+	if s.dryRun {
+		return reply{text: fmt.Sprintf("would be %s: %d", what, n), json: append(o, view.Of("dry_run", true)...)}
+	}
+	return reply{text: fmt.Sprintf("%s %d", what, n), json: o}
+}
+
+// manyFlags are those of a command for one job that changes many of a topic with --match.
+type manyFlags struct {
+	selection
+	consent
+}
+
+func (m *manyFlags) define(f *flagSet) {
+	m.selection.define(f)
+	m.consent.define(f)
+	f.check = func([]string) error {
+		for _, name := range []string{"state", "limit", "confirm"} {
+			if _, given := f.given[name]; given && m.match == "" {
+				return fmt.Errorf("--%s goes with --match", name)
+			}
+		}
+		if m.dryRun && m.match == "" {
+			return errors.New("--dry-run goes with --match")
+		}
+		return nil
+	}
+}
+
+// change applies do to each selected job of the topic. Jobs that are gone meanwhile are not counted.
+func (m manyFlags) change(ctx context.Context, c *call, what string, do func(id string) (bool, error)) (reply, error) {
+	topic := c.arguments[0]
+	if topic == "" {
+		return reply{}, c.noTopic()
+	}
+	var ids []string
+	for job, err := range m.jobs(ctx, c, inspect.Query{Topic: topic}) {
+		if err != nil {
+			return reply{}, err
+		}
+		ids = append(ids, job.ID)
+	}
+	if agreed, err := m.given(c, len(ids), true); !agreed {
+		return m.counted(what, len(ids)), err
+	}
+	n := 0
+	for _, id := range ids {
+		did, err := do(id)
+		if err != nil && !errors.Is(err, client.ErrNotFound) {
+			return reply{}, fmt.Errorf("%w\n%s %d of %d", err, what, n, len(ids))
+		}
+		if did && err == nil {
+			n++
+		}
+	}
+	return m.counted(what, n), nil
+}
+
+func beginRemove(f *flagSet) action {
+	var m manyFlags
+	m.define(f)
+	return func(ctx context.Context, c *call) (reply, error) {
+		if m.match != "" {
+			return m.change(ctx, c, "removed", func(id string) (bool, error) { return c.client.Remove(ctx, id) })
+		}
+		return runRemove(ctx, c)
+	}
+}
+
+func beginReschedule(f *flagSet) action {
+	var m manyFlags
+	m.define(f)
+	return func(ctx context.Context, c *call) (reply, error) {
+		delay, err := parseDuration("DELAY", c.arguments[1])
+		if err != nil {
+			return reply{}, err
+		}
+		if m.match != "" {
+			return m.change(ctx, c, "rescheduled", func(id string) (bool, error) { return true, c.client.Reschedule(ctx, id, delay) })
+		}
+		id := c.arguments[0]
+		return reply{text: "rescheduled " + printable(id, ""), json: object("id", id, "rescheduled", true)}, c.client.Reschedule(ctx, id, delay)
+	}
+}
+
+func beginPurge(f *flagSet) action {
+	var s consent
+	s.define(f)
+	f.check = topicGiven
+	return func(ctx context.Context, c *call) (reply, error) {
+		topic := c.arguments[0]
+		counts, err := c.countsOf(ctx, topic)
+		if err != nil {
+			return reply{}, err
+		}
+		n := max(counts.Ready, 0)
+		agreed, err := s.given(c, n, true)
+		if agreed {
+			n, err = c.jobs.Purge(ctx, topic, n)
+		}
+		return s.counted("purged", n), err
+	}
+}
+
+// glob returns a function that reports whether a text matches the pattern: * stands for any text, ? for one character.
+func glob(pattern string) func(string) bool {
+	quoted := regexp.QuoteMeta(strings.ToValidUTF8(pattern, "\ufffd"))
+	return regexp.MustCompile("(?s)^" + strings.NewReplacer(`\*`, ".*", `\?`, ".").Replace(quoted) + "$").MatchString
 }

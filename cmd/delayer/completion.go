@@ -82,8 +82,8 @@ func readBefore(words []string) (c *command, named []string, isFree bool) {
 		case !strings.HasPrefix(words[i], "-"):
 			named = append(named, words[i])
 			if found, _ := findCommand(named); found != nil && c == nil {
-				c, flags = found, o.flags()
-				c.begin(flags)
+				c = found
+				flags, _ = o.commandFlags(c)
 			} else if c != nil && c.program {
 				return c, named, false
 			}

@@ -15,9 +15,9 @@ import (
 // What each word may become; where nothing is said shells complete files.
 func TestComplete(t *testing.T) {
 	for line, want := range map[string]string{
-		"pu":                        "push",
+		"pu":                        "purge push",
 		"pa":                        "partitions pause paused",
-		"dead ":                     "drop list requeue",
+		"dead ":                     "drop groups list requeue",
 		"dead r":                    "requeue",
 		"help sch":                  "schedule",
 		"help schedule re":          "remove resume",
@@ -29,7 +29,7 @@ func TestComplete(t *testing.T) {
 		"--ch":                      "--check-config --check-redis",
 		"push t 5 b --rep":          "--replicas --replicas-timeout",
 		"push --id --max --rep":     "--replicas --replicas-timeout",
-		"pop --":                    "--configuration --help --json --redis",
+		"pop --":                    "--configuration --help --json --quiet --redis",
 		"schedule next --z":         "--zone",
 		"version --":                "--help",
 		"worker --topic t --e":      "--exec",

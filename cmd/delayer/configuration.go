@@ -58,7 +58,7 @@ func findConfiguration(o options) (found configuration, err error) {
 	ofRedis := func(variable string) bool {
 		return strings.HasPrefix(strings.ToUpper(variable), config.EnvironmentPrefix("redis"))
 	}
-	if path == "" && o.command != nil && o.redis == "" && !slices.ContainsFunc(variables, ofRedis) {
+	if path == "" && o.command != nil && !o.quiet && o.redis == "" && !slices.ContainsFunc(variables, ofRedis) {
 		found.warnings = append(found.warnings, fmt.Sprintf("%v: using redis on %s", missing, found.config.Redis.Place()))
 	}
 	return found, nil

@@ -4,30 +4,133 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
+	"math"
 	"strings"
+	"time"
 
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/inspect"
 	"github.com/mix-basic/delayer/internal/view"
 )
 
-func runDeadList(ctx context.Context, c *call) (reply, error) {
-	return c.browse(ctx, inspect.Query{Topic: c.arguments[0], State: inspect.Dead}, "id", "died", "attempts", "reason", "error")
+// letters is the flags of a command that finds dead letters.
+type letters struct {
+	inspect.DeadFilter
+	match        string
+	older, newer time.Duration
 }
 
-func runDeadRequeue(ctx context.Context, c *call) (reply, error) {
-	topic := c.arguments[0]
-	if len(c.arguments) > 1 {
-		return counted("requeued", 1), c.requeue(ctx, topic, c.arguments[1])
+func (l *letters) define(f *flagSet) {
+	f.text("reason", &l.Reason)
+	f.text("error", &l.Error)
+	f.duration("older", &l.older, maxTime)
+	f.duration("newer", &l.newer, maxTime)
+	f.text("match", &l.match)
+	f.number("limit", &l.Most, math.MaxInt32)
+	f.check = func(arguments []string) error {
+		if len(arguments) > 1 && (l.Reason != "" || l.Error != "" || l.older > 0 || l.newer > 0 || l.match != "" || l.Most > 0) {
+			return errors.New("want an ID or options that select dead letters, not both")
+		}
+		return topicGiven(arguments)
 	}
-	n, err := c.client.RequeueAll(ctx, topic)
-	switch {
-	case err != nil && n > 0:
-		err = fmt.Errorf("%w\nothers are requeued: %d", err, n)
-	case err == nil && n == 0:
-		err = c.noLetter()
+}
+
+// of returns the filter for the topic's letters.
+func (l letters) of(topic string) inspect.DeadFilter {
+	f, now := l.DeadFilter, time.Now()
+	f.Topic = topic
+	if l.older > 0 {
+		f.Before = now.Add(-l.older)
 	}
-	return counted("requeued", n), err
+	if l.newer > 0 {
+		f.After = now.Add(-l.newer)
+	}
+	if l.match != "" {
+		f.ID = glob(l.match)
+	}
+	return f
+}
+
+func beginDeadList(f *flagSet) action {
+	var l letters
+	l.define(f)
+	return func(ctx context.Context, c *call) (reply, error) {
+		return jobRows([]string{"id", "died", "attempts", "reason", "error"}, l.jobs(ctx, c)), nil
+	}
+}
+
+// jobs iterates over the letters, the newest first.
+func (l letters) jobs(ctx context.Context, c *call) iter.Seq2[found, error] {
+	filter := l.of(c.arguments[0])
+	return func(yield func(found, error) bool) {
+		n := 0
+		for job, err := range c.jobsOf(ctx, inspect.Query{Topic: filter.Topic, State: inspect.Dead}, nil) {
+			if err == nil && !filter.Selects(job.Job) {
+				continue
+			}
+			if !yield(job, err) {
+				return
+			}
+			if n++; n == l.Most {
+				return
+			}
+		}
+	}
+}
+
+func beginDeadGroups(f *flagSet) action {
+	f.check = topicGiven
+	return func(ctx context.Context, c *call) (reply, error) {
+		found, err := c.jobs.DeadGroups(ctx, c.arguments[0], maxGrouped)
+		o := view.DeadGroups(found)
+		r := rowsOf("groups", o[0].Value.([]view.Object), "count", "newest", "oldest", "reason", "error")
+		r.rows.more = o[1:]
+		if found.More {
+			r.rows.notes = []string{fmt.Sprintf("only the newest %d dead letters were examined", found.Looked)}
+		}
+		return r, err
+	}
+}
+
+// maxGrouped is how many dead letters are examined for groups.
+const maxGrouped = 10000
+
+// beginDead begins a command that changes dead letters: one by its ID, or the selected ones.
+func beginDead(what string, one func(c *call, ctx context.Context, topic, id string) error, many func(*inspect.Inspector, context.Context, inspect.DeadFilter) (int, error)) func(*flagSet) action {
+	return func(f *flagSet) action {
+		var l letters
+		var s consent
+		l.define(f)
+		s.define(f)
+		return func(ctx context.Context, c *call) (reply, error) {
+			topic := c.arguments[0]
+			if len(c.arguments) > 1 && !s.dryRun {
+				return s.counted(what, 1), one(c, ctx, topic, c.arguments[1])
+			}
+			filter := l.of(topic)
+			if len(c.arguments) > 1 {
+				filter.ID = func(id string) bool { return id == c.arguments[1] }
+			}
+			n, err := 0, error(nil)
+			if s.dryRun || s.most > 0 {
+				if n, err = c.jobs.CountDead(ctx, filter); err != nil {
+					return reply{}, err
+				}
+				if agreed, err := s.given(c, n, false); !agreed && (err != nil || s.dryRun) {
+					return s.counted(what, n), err
+				}
+			}
+			n, err = many(c.jobs, ctx, filter)
+			switch {
+			case err != nil && n > 0:
+				err = fmt.Errorf("%w\nothers are %s: %d", err, what, n)
+			case err == nil && n == 0:
+				err = c.noLetter()
+			}
+			return s.counted(what, n), err
+		}
+	}
 }
 
 // requeue makes a job of one dead letter again, if it is of that topic.
@@ -45,21 +148,13 @@ func (c *call) requeue(ctx context.Context, topic, id string) error {
 	return err
 }
 
-func runDeadDrop(ctx context.Context, c *call) (_ reply, err error) {
-	topic, ids, n := c.arguments[0], c.arguments[1:], 0
-	if len(ids) == 0 {
-		n, err = c.client.DropAllDead(ctx, topic)
-	} else {
-		n, err = c.client.DropDead(ctx, topic, ids...)
-	}
+// drop deletes one dead letter of the topic.
+func (c *call) drop(ctx context.Context, topic, id string) error {
+	n, err := c.client.DropDead(ctx, topic, id)
 	if err == nil && n == 0 {
 		err = c.noLetter()
 	}
-	return counted("dropped", n), err
-}
-
-func counted(what string, n int) reply {
-	return reply{text: fmt.Sprintf("%s %d", what, n), json: view.Of(what, n)}
+	return err
 }
 
 var errNoLetter = errors.New("no such dead letter")

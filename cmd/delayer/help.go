@@ -58,6 +58,10 @@ func runVersion(context.Context, *call) (reply, error) {
 func (w *words) page() string {
 	text := originalUsage + "\n" + w.say("daemon") + "\n" + w.optionList(w.pages["daemon"].options) + "\n" + w.say("commands") + "\n"
 	for _, g := range w.groups {
+		if strings.HasSuffix(g.title, ":") {
+			text += g.title + " " + strings.Join(g.names, ", ") + "\n"
+			continue
+		}
 		text += g.title + "\n"
 		for _, name := range g.names {
 			if !strings.Contains(name, " ") {
@@ -127,7 +131,11 @@ func (w *words) optionsOf(c *command) []option {
 	if c.local {
 		common = common[len(common)-1:] // -h
 	}
-	return slices.Concat(w.pages[c.name].options, common)
+	own := w.pages[c.name].options
+	common = slices.DeleteFunc(slices.Clone(common), func(o option) bool { // push has another --quiet
+		return slices.ContainsFunc(own, func(same option) bool { return strings.HasPrefix(same.flags, o.flags+" ") })
+	})
+	return slices.Concat(own, common)
 }
 
 func (w *words) optionList(options []option) (text string) {

@@ -25,6 +25,7 @@ type options struct {
 	run       action   // of the command
 	arguments []string
 	json      bool
+	quiet     bool              // do not say which Redis is used
 	given     map[string]string // values of flags, by the names of the flag
 }
 
@@ -70,12 +71,23 @@ func (o *options) flags() *flagSet {
 	return f
 }
 
+// commandFlags returns the flags of a command, and what it does.
+func (o *options) commandFlags(c *command) (*flagSet, action) {
+	f := o.flags()
+	run := c.begin(f)
+	if f.Lookup("quiet") == nil { // push has another one
+		f.toggle("quiet", &o.quiet)
+	}
+	return f, run
+}
+
 // daemonFlags returns the flags before a command, or without a command.
 func (o *options) daemonFlags() *flagSet {
 	f := o.flags()
 	f.toggle("d daemon", &o.background)
 	f.toggle("v version", &o.version)
 	f.toggle("dev", &o.dev)
+	f.toggle("quiet", &o.quiet)
 	f.toggle("check-config", &o.check)
 	f.toggle("check-redis", &o.checkRedis)
 	return f
@@ -90,8 +102,8 @@ func (o *options) checkDaemon() error {
 		return errors.New("--check-config and --check-redis start nothing: leave out -d and --dev")
 	case o.dev && o.redis != "":
 		return errors.New("--dev has a Redis of its own: leave out --redis")
-	case o.json:
-		return errors.New("--json is for a command")
+	case o.json, o.quiet:
+		return errors.New("--json and --quiet are for a command")
 	}
 	return nil
 }
@@ -110,8 +122,8 @@ func (o *options) parseCommand(words []string) error {
 	if o.background || o.dev || o.check {
 		return errors.New("-d, --dev, --check-config and --check-redis are for the daemon, not for a command")
 	}
-	flags := o.flags()
-	o.run = c.begin(flags)
+	flags, run := o.commandFlags(c)
+	o.run = run
 	var err error
 	if c.program { // the program has flags of its own
 		err = flags.parse(rest)

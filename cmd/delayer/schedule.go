@@ -30,6 +30,9 @@ func beginScheduleAdd(f *flagSet) action {
 		if s.Body, err = bodyOf(ctx, c.arguments[3]); err != nil {
 			return reply{}, err
 		}
+		if _, err := zoneOf(s.Zone); err != nil {
+			return reply{}, err
+		}
 		s.Options = jobTerms(ttr, maxAttempts)
 		next, err := c.client.Schedule(ctx, s)
 		return reply{text: next.Format(occurrenceFormat), json: object("name", s.Name, "next", next)}, err
@@ -78,15 +81,23 @@ func beginScheduleNext(f *flagSet) action {
 	return func(_ context.Context, c *call) (reply, error) { return nextOccurrences(c.arguments[0], zone) }
 }
 
+func zoneOf(name string) (*time.Location, error) {
+	zone, err := cron.Zone(name)
+	if err != nil {
+		err = fail(exitUsage, fmt.Errorf("--zone %q: want the name of a time zone, such as Europe/Berlin, or UTC", name))
+	}
+	return zone, err
+}
+
 func nextOccurrences(cronText, zoneName string) (reply, error) {
 	const occurrences = 10
 	spec, err := cron.Parse(cronText)
 	if err != nil {
 		return reply{}, fail(exitUsage, err)
 	}
-	zone, err := cron.Zone(zoneName)
+	zone, err := zoneOf(zoneName)
 	if err != nil {
-		return reply{}, fail(exitUsage, fmt.Errorf("--zone %q: %w", zoneName, err))
+		return reply{}, err
 	}
 	var lines []string
 	var list []time.Time

@@ -175,13 +175,22 @@ func cells(o view.Object) string {
 
 // inLines is one object for people: a line for each member but those that are left out.
 func inLines(o view.Object, without ...string) (text string) {
+	width := nameColumn
+	for _, m := range o {
+		if !slices.Contains(without, m.Name) {
+			width = max(width, len(m.Name)+2)
+		}
+	}
 	for _, m := range o {
 		if name := strings.TrimSuffix(m.Name, "_base64"); !slices.Contains(without, name) {
-			text += fmt.Sprintf("%-15s%s\n", name+":", cell(name, m.Value))
+			text += fmt.Sprintf("%-*s%s\n", width, name+":", cell(name, m.Value))
 		}
 	}
 	return text
 }
+
+// nameColumn is the least width of the names of inLines.
+const nameColumn = 15
 
 // inOneLine is the first line of a text and the last: errors begin or end with what tells the most.
 func inOneLine(text string) string {

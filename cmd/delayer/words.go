@@ -9,7 +9,7 @@ import (
 
 // words are the help texts in one language, read from a file of folder help:
 //
-//	# TITLE        begins a group of commands
+//	# TITLE        begins a group of commands; their names are on one line if it ends with a colon
 //	[NAME]         begins the page of a command, or a text of another name
 //	first line     summary
 //	more lines     text

@@ -85,7 +85,17 @@ func (c *call) work(f workerFlags) error {
 		mux.HandleFunc(topic, p.handle)
 	}
 	f.options.Logger = log
+	go c.warnOf(f.topics, log)
 	return runUntilStopped(worker.New(c.client, mux, f.options), p, log)
+}
+
+// warnOf logs which topics are paused or throttled.
+func (c *call) warnOf(topics []string, log *slog.Logger) {
+	for _, topic := range topics {
+		if why := c.obstacle(context.Background(), topic); why != "" {
+			log.Warn("jobs are not delivered now", "topic", topic, "why", why)
+		}
+	}
 }
 
 // errEndedAtOnce is the error after a second signal.

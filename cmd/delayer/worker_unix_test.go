@@ -286,6 +286,16 @@ func TestWorkerKeepsWords(t *testing.T) {
 	p.stopped()
 }
 
+// A worker says at its start which of its topics are paused or throttled.
+func TestWorkerOfAPausedTopic(t *testing.T) {
+	t.Parallel()
+	s, _ := newShell(t)
+	s.expect(0, "paused t\n", "", "pause", "t", "--note", "moving")
+	p := s.startWorker("--exec", "true")
+	p.expect(p.stderr, `msg="jobs are not delivered now" topic=t why="the topic is paused since `)
+	p.stopped()
+}
+
 // expectOutput runs a command whose output has to hold what matches the pattern.
 func (s shell) expectOutput(pattern string, args ...string) {
 	s.t.Helper()

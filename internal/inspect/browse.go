@@ -32,6 +32,7 @@ type Query struct {
 	Limit int
 	// Cursor is the previous page's Cursor; empty for the first page.
 	Cursor string
+	Whole  bool // bodies, errors and reasons are read whole
 }
 
 // Page is some jobs in order: ready jobs by their turn, one partition after the other; waiting
@@ -113,7 +114,7 @@ func (o *Inspector) browse(ctx context.Context, q Query) (Page, error) {
 	var page Page
 	for range browseSteps {
 		found, err := o.fleet.Stores[at.partition].Browse(ctx, store.Browse{
-			Topic: q.Topic, State: q.State, Jobs: limit - len(page.Jobs), Entries: browseStep, Preview: preview, After: at.Position,
+			Topic: q.Topic, State: q.State, Jobs: limit - len(page.Jobs), Entries: browseStep, Preview: preview, Whole: q.Whole, After: at.Position,
 		})
 		if err != nil {
 			return Page{}, err
@@ -138,7 +139,7 @@ func (o *Inspector) browse(ctx context.Context, q Query) (Page, error) {
 func (o *Inspector) browseMerged(ctx context.Context, q Query, limit int, after store.Position) (Page, error) {
 	n := len(o.fleet.Stores)
 	r := o.fleet.Read(store.Browse{
-		Topic: q.Topic, State: q.State, Jobs: min(limit, max(2*limit/n, 10)), Entries: browseStep, Preview: preview, After: after,
+		Topic: q.Topic, State: q.State, Jobs: min(limit, max(2*limit/n, 10)), Entries: browseStep, Preview: preview, Whole: q.Whole, After: after,
 	})
 	for step := 0; step < n || step < n+browseSteps && len(r.Settled()) < limit; step++ {
 		if more, err := r.More(ctx); err != nil {

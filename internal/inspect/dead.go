@@ -15,16 +15,22 @@ import (
 // DeadFilter selects dead letters. All conditions must hold; a zero field
 // is no condition.
 type DeadFilter struct {
-	Topic  string    // must be there
-	Reason string    // the whole reason
-	Error  string    // a part of the error
-	Whole  bool      // it is all of the DeadGroup with that Reason and Error, even if these are empty
-	After  time.Time // buried at or after that time
-	Before time.Time // buried before that time
+	Topic  string               // must be there
+	Reason string               // the whole reason
+	Error  string               // a part of the error
+	Whole  bool                 // it is all of the DeadGroup with that Reason and Error, even if these are empty
+	After  time.Time            // buried at or after that time
+	Before time.Time            // buried before that time
+	ID     func(id string) bool // nil selects all IDs
+	Most   int                  // the most letters, the oldest ones; 0: no limit
 }
 
-func (f DeadFilter) applies(letter store.Summary) bool {
-	if f.Whole {
+// Selects reports whether a dead letter of the topic is selected, regardless of Most.
+func (f DeadFilter) Selects(letter Job) bool {
+	switch {
+	case letter.At.Before(f.After), !f.Before.IsZero() && !letter.At.Before(f.Before), f.ID != nil && !f.ID(letter.ID):
+		return false
+	case f.Whole:
 		return causeOf(letter.Reason, letter.Error) == causeOf(f.Reason, f.Error)
 	}
 	return (f.Reason == "" || letter.Reason == f.Reason) && strings.Contains(letter.Error, f.Error)
@@ -32,7 +38,14 @@ func (f DeadFilter) applies(letter store.Summary) bool {
 
 // in returns the range of the selected dead letters.
 func (f DeadFilter) in() fleet.DeadRange {
-	return fleet.DeadRange{Topic: f.Topic, After: f.After, Before: f.Before, Only: f.applies}
+	selected := 0
+	return fleet.DeadRange{Topic: f.Topic, After: f.After, Before: f.Before, Oldest: f.Most > 0, Only: func(letter store.Summary) bool {
+		if f.Most > 0 && selected == f.Most || !f.Selects(letter) {
+			return false
+		}
+		selected++
+		return true
+	}}
 }
 
 var errNoTopic = errors.New("topic is empty")

@@ -55,6 +55,19 @@ func newJobOf(job values, at pointer) (client.Delayed, error) {
 	return d, nil
 }
 
+// ReadJob reads a job in the form of POST /v1/jobs.
+func ReadJob(raw []byte) (client.Delayed, error) {
+	job, err := decode(raw, newJob)
+	var read client.Delayed
+	if err == nil {
+		read, err = newJobOf(job, "")
+	}
+	if wrong := (*problem)(nil); errors.As(err, &wrong) {
+		err = errors.New(strings.TrimPrefix(strings.TrimPrefix(wrong.Field, "/")+": "+wrong.Detail, ": "))
+	}
+	return read, err
+}
+
 func (c *call) push() (any, error) {
 	keyed, err := c.withKey()
 	if err != nil {

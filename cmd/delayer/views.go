@@ -1,0 +1,293 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/duration"
+	"github.com/mix-basic/delayer/internal/inspect"
+	"github.com/mix-basic/delayer/internal/store"
+	"github.com/mix-basic/delayer/internal/view"
+)
+
+// order is which topics a table has, and how it is sorted.
+type order struct{ topic, sort, only string }
+
+// orderFlags defines --topic and --sort.
+func orderFlags(f *flagSet, o *order, columns []string) {
+	f.text("topic", &o.topic)
+	oneOf(f, "sort", &o.sort, columns...)
+}
+
+// of returns the rows of matching topics. Numbers are sorted from high to low, texts from A to Z.
+func (o order) of(list []view.Object) []view.Object {
+	if o.topic != "" || o.only != "" {
+		matches := glob(o.topic)
+		if o.only != "" {
+			matches = func(topic string) bool { return topic == o.only }
+		}
+		list = slices.DeleteFunc(list, func(row view.Object) bool { return !matches(textOf(row.Get("topic"))) })
+	}
+	if o.sort != "" {
+		slices.SortStableFunc(list, func(a, b view.Object) int {
+			x, y := a.Get(o.sort), b.Get(o.sort)
+			if isNumber(x) && isNumber(y) {
+				return cmp.Compare(numberOf(y), numberOf(x))
+			}
+			return strings.Compare(cell(o.sort, x), cell(o.sort, y))
+		})
+	}
+	return list
+}
+
+// textOf returns a text that may be in base64 in JSON.
+func textOf(value any) string {
+	if b, is := value.([]byte); is {
+		return string(b)
+	}
+	return fmt.Sprint(value)
+}
+
+func numberOf(value any) float64 {
+	switch v := value.(type) {
+	case int:
+		return float64(v)
+	case int64:
+		return float64(v)
+	case float64:
+		return v
+	case view.Seconds:
+		return time.Duration(v).Seconds()
+	}
+	return math.Inf(-1)
+}
+
+var topicColumns = []string{"topic", "ready", "reserved", "dead", "throttled", "overdue", "limit", "paused"}
+
+func beginTopics(f *flagSet) action {
+	var o order
+	orderFlags(f, &o, topicColumns)
+	return func(ctx context.Context, c *call) (reply, error) {
+		counts, list, err := c.topics(ctx)
+		r := rowsOf("topics", o.of(list), topicColumns...)
+		r.rows.notes = incomplete(counts)
+		return r, err
+	}
+}
+
+// topics returns the counts of all topics, and the topics as rows.
+func (c *call) topics(ctx context.Context) (inspect.Counts, []view.Object, error) {
+	counts, err := c.jobs.Counts(ctx)
+	if err != nil {
+		return counts, nil, err
+	}
+	pauses, err := c.jobs.PausedIfAllowed(ctx)
+	list := make([]view.Object, len(counts.Topics))
+	for i, t := range counts.Topics {
+		list[i] = view.Topic(t, pauses.Of(t.Topic))
+	}
+	return counts, list, err
+}
+
+// incomplete says what the counts lack.
+func incomplete(counts inspect.Counts) (notes []string) {
+	if counts.AtLeast() {
+		notes = append(notes, fmt.Sprintf("%d topics are known; these are the %d used last", counts.Known, len(counts.Topics)))
+	}
+	if err := counts.Broken(); err != nil {
+		notes = append(notes, "not counted: "+printable(err.Error(), ""))
+	}
+	return notes
+}
+
+func beginLimits(f *flagSet) action {
+	columns := []string{"topic", "limit", "slots_taken", "throttled", "throttled_until", "untagged"}
+	var o order
+	orderFlags(f, &o, columns)
+	return func(ctx context.Context, c *call) (reply, error) {
+		_, list, err := c.topics(ctx)
+		list = slices.DeleteFunc(list, func(row view.Object) bool { return row.Get("limit") == nil })
+		return rowsOf("topics", o.of(list), columns...), err
+	}
+}
+
+func runServers(ctx context.Context, c *call) (reply, error) {
+	servers, err := c.jobs.Servers(ctx)
+	list := view.Servers(servers)
+	r := rowsOf("servers", list, "host", "pid", "version", "started", "silent", "stale", "failing", "moved", "returned", "dropped")
+	for i, s := range servers {
+		if s.Error != "" {
+			list[i].Put("error", s.Error)
+			r.rows.notes = append(r.rows.notes, printable(fmt.Sprintf("%s, pid %d: %s", s.Host, s.PID, s.Error), ""))
+		}
+	}
+	return r, err
+}
+
+func runReserved(ctx context.Context, c *call) (reply, error) {
+	q := inspect.Query{State: inspect.Reserved}
+	if len(c.arguments) > 0 {
+		q.Topic = c.arguments[0]
+	}
+	return jobRows([]string{"id", "topic", "lease_ends", "attempts", "size"}, c.jobsOf(ctx, q, nil)), nil
+}
+
+func beginForecast(f *flagSet) action {
+	bounds := view.Forecast
+	f.one("spans", func(value string) error {
+		bounds = nil
+		last := time.Duration(0)
+		for text := range strings.SplitSeq(value, ",") {
+			d, err := duration.Parse(text)
+			if err != nil || d <= last || d > client.MaxDelay {
+				return errors.New("want durations that grow, such as 1m,1h,24h,7d")
+			}
+			bounds, last = append(bounds, d), d
+		}
+		return nil
+	})
+	return func(ctx context.Context, c *call) (reply, error) {
+		spans, err := c.jobs.Forecast(ctx, bounds)
+		return rowsOf("spans", view.Spans(spans), "from", "until", "jobs", "estimated"), err
+	}
+}
+
+// statColumns are the columns of the topics that stats shows.
+var statColumns = []string{"topic", "waiting", "ready", "reserved", "dead", "throttled", "overdue", "paused"}
+
+func beginStats(f *flagSet) action {
+	var o order
+	var every time.Duration
+	orderFlags(f, &o, statColumns)
+	f.duration("watch", &every, maxTime)
+	return func(ctx context.Context, c *call) (reply, error) {
+		if len(c.arguments) > 0 {
+			o.only = c.arguments[0]
+		}
+		for {
+			r, err := c.stats(ctx, o)
+			if err != nil || every == 0 {
+				return r, err
+			}
+			if err := c.redraw(ctx, r); err != nil {
+				return reply{}, err
+			}
+			select {
+			case <-ctx.Done():
+				return reply{}, ctx.Err()
+			case <-time.After(every):
+			}
+		}
+	}
+}
+
+// redraw prints the reply, on a terminal in place of the previous one.
+func (c *call) redraw(ctx context.Context, r reply) error {
+	text := r.text
+	if c.json {
+		text = jsonLine(r.json) + "\n"
+	} else if isScreen(c.stdout) {
+		return awaitOutput(ctx, func() error {
+			_, err := fmt.Fprintf(c.stdout, "\x1b[H%s\x1b[J", strings.ReplaceAll(printable(text, "\n"), "\n", "\x1b[K\n"))
+			return outputError(err)
+		})
+	}
+	return c.write(ctx, text)
+}
+
+// stats reads the counts of everything, and those of each topic.
+func (c *call) stats(ctx context.Context, o order) (reply, error) {
+	counts, topics, err := c.topics(ctx)
+	if err != nil {
+		return reply{}, err
+	}
+	nodes, err := c.jobs.Info(ctx)
+	if err != nil {
+		return reply{}, err
+	}
+	servers, refused := c.jobs.Servers(ctx)
+	spans, err := c.jobs.Forecast(ctx, view.Forecast[:3])
+	if err != nil {
+		return reply{}, err
+	}
+	if err := c.addWaiting(ctx, topics); err != nil {
+		return reply{}, err
+	}
+	all := view.Stats(counts, nodes, servers, refused)
+	throttled, paused := 0, 0
+	for _, t := range topics {
+		if n, is := t.Get("throttled").(int); is {
+			throttled += n
+		}
+		if t.Get("paused") != nil {
+			paused++
+		}
+	}
+	all.Put("throttled", throttled)
+	all.Put("paused", paused)
+	due := 0
+	for i, name := range []string{"due_in_minute", "due_in_hour", "due_in_day"} {
+		due += spans[i].Jobs
+		all.Put(name, due)
+	}
+	all = append(all, c.rates(ctx, counts.Time)...)
+	text := inLines(all, "topics_counted", "at_least", "broken_partitions", "servers", "redis", "nodes")
+	topics = o.of(topics)
+	all.Put("counts", topics)
+	text += "\n" + (&table{columns: statColumns}).text(topics)
+	for _, note := range incomplete(counts) {
+		text += note + "\n"
+	}
+	return reply{text: text, json: all, safe: true}, nil
+}
+
+// sampled is how many waiting jobs are examined for the topics' shares.
+const sampled = 1000
+
+// addWaiting adds how many jobs of each topic wait, estimated from a sample.
+func (c *call) addWaiting(ctx context.Context, topics []view.Object) error {
+	shares, err := c.jobs.Shares(ctx, sampled)
+	if err != nil {
+		return err
+	}
+	waiting := map[string]int{}
+	for _, s := range shares.Topics {
+		waiting[s.Topic] = s.Jobs
+	}
+	for i, t := range topics {
+		topics[i].Put("waiting", waiting[textOf(t.Get("topic"))])
+		if !shares.Exact {
+			topics[i].Put("waiting_estimated", true)
+		}
+	}
+	return nil
+}
+
+// rates says how many jobs per second became ready and were acknowledged in the last ten seconds of the servers' history, and
+// how late they were. They are unknown without servers, or if this Redis user may not read them.
+func (c *call) rates(ctx context.Context, now time.Time) view.Object {
+	past, err := c.jobs.History(ctx)
+	n := len(past)
+	if err != nil || n == 0 || now.Sub(past[n-1].Until) > time.Minute {
+		return view.Of("moved_per_second", nil, "acked_per_second", nil, "late_p50", nil, "late_p99", nil)
+	}
+	last := past[n-1]
+	rate := func(jobs int64, from time.Time) any {
+		return math.Round(10*float64(jobs)/last.Until.Sub(from).Seconds()) / 10
+	}
+	acked := any(nil)
+	if n > 1 && last.Acked >= 0 && past[n-2].Acked >= 0 {
+		acked = rate(last.Acked-past[n-2].Acked, past[n-2].Until)
+	}
+	return view.Of("moved_per_second", rate(last.Lateness.Jobs(), last.From), "acked_per_second", acked,
+		"late_p50", late(last.Lateness, 0.5), "late_p99", late(last.Lateness, 0.99))
+}
+
+func late(l store.Lateness, q float64) time.Duration { return l.Quantile(q).Round(time.Microsecond) }

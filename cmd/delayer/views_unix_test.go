@@ -1,0 +1,327 @@
+//go:build !windows
+
+package main
+
+import (
+	"errors"
+	"os/exec"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/testing/redistest"
+)
+
+// layouts are the Redises that commands for operators are tested with.
+func layouts(t *testing.T) map[string][]string {
+	single, many, cluster := redistest.Start(t), redistest.Start(t), redistest.StartCluster(t)
+	return map[string][]string{
+		"one Redis":     {"DELAYER_REDIS_URL=redis://" + single.Addr},
+		"16 partitions": {"DELAYER_REDIS_URL=redis://" + many.Addr + "?partitions=16"},
+		"a cluster":     {"DELAYER_REDIS_URL=redis-cluster://" + cluster.Addrs() + "?partitions=4"},
+	}
+}
+
+var (
+	anyTimes  = regexp.MustCompile(`\d{4}/\d\d/\d\d \d\d:\d\d:\d\d\.\d{3}`)
+	jsonTimes = regexp.MustCompile(`"\d{4}-\d\d-\d\dT[^"]*Z"`)
+	ages      = regexp.MustCompile(`( +)(\d+h)?(\d+m)?[\d.]+m?s\b`)
+	jsonAges  = regexp.MustCompile(`("overdue(_at_least)?"|"ttl"):[\d.e-]+`)
+)
+
+// shownBy runs a command and returns its output with times replaced: TIME as wide as a time, and AGE for durations.
+func (s shell) shownBy(code int, args ...string) string {
+	s.t.Helper()
+	r := runBinary(s.t, s.dir, s.env, args...)
+	if r.code != code {
+		s.t.Errorf("delayer %q: %+v, want code %d", args, r, code)
+	}
+	text := anyTimes.ReplaceAllString(r.stdout+r.stderr, "TIME                   ")
+	text = ages.ReplaceAllString(jsonTimes.ReplaceAllString(text, `"TIME"`), " AGE")
+	return jsonAges.ReplaceAllString(text, "$1:0")
+}
+
+// says compares the output of a command with the lines, whose blanks at the end do not count.
+func (s shell) says(code int, command string, want string) {
+	s.t.Helper()
+	trim := regexp.MustCompile(`(?m) +$`)
+	if got := trim.ReplaceAllString(s.shownBy(code, shellWords(s.t, command)...), ""); got != strings.TrimPrefix(want, "\n") {
+		s.t.Errorf("delayer %s:\n%swant\n%s", command, got, want)
+	}
+}
+
+// What operators' commands print is the same on one Redis, with 16 partitions, and in a cluster.
+func TestOperatorsCommands(t *testing.T) {
+	t.Parallel()
+	for name, env := range layouts(t) {
+		t.Run(name, func(t *testing.T) { operate(shell{t, t.TempDir(), environment(t, env...)}) })
+	}
+}
+
+func operate(s shell) {
+	s.says(0, "topics", "topic  ready  reserved  dead  throttled  overdue  limit  paused\n")
+	s.says(0, "topics --json", `{"topics":[]}`+"\n")
+	s.says(0, "list none", "id  state  due  lease_ends  attempts  size  preview\n")
+	s.says(0, "servers --json", `{"servers":[]}`+"\n")
+
+	for _, id := range []string{"{m}1", "{m}2"} { // in one partition, so that their order is sure
+		s.says(0, "push mail 0 body"+id+" --id "+id, id+"\n")
+	}
+	s.says(0, "push mail 1h later --id {m}3 --max-attempts 3 --ttr 40s", "{m}3\n")
+	s.says(0, "push order 30s '{\"a\":1}' --id o1", "o1\n")
+	s.says(0, "limit mail --concurrency 1 --tag m", "mail: concurrency 1, tag m\n")
+	s.says(0, "pause order --note 'moving'", "paused order\n")
+
+	s.says(0, "topics", `
+topic  ready  reserved  dead  throttled  overdue  limit                 paused
+mail       2         0     0          0 AGE  concurrency 1, tag m  -
+order      0         0     0          - AGE  -                     since TIME                   , note moving
+`)
+	s.says(0, "topics --topic 'o*r'", `
+topic  ready  reserved  dead  throttled  overdue  limit  paused
+order      0         0     0          - AGE      -  since TIME                   , note moving
+`)
+	s.says(0, "topics --sort topic --json --topic order", `{"topics":[{"topic":"order","ready":0,"reserved":0,"dead":0,"overdue":0,"overdue_at_least":0,"paused":{"since":"TIME","note":"moving"}}]}`+"\n")
+	s.says(0, "limits", `
+topic  limit                 slots_taken  throttled  throttled_until  untagged
+mail   concurrency 1, tag m            0          0                -         0
+`)
+	s.says(0, "list mail", `
+id    state    due                      lease_ends  attempts  size  preview
+{m}1  ready    -                                 -         0     8  body{m}1
+{m}2  ready    -                                 -         0     8  body{m}2
+{m}3  waiting  TIME                              -         0     5  later
+`)
+	s.says(0, "list mail --match '{m}?' --limit 1 --state ready --json", `{"jobs":[{"id":"{m}1","topic":"mail","state":"ready","attempts":0,"size":8,"preview":"body{m}1"}]}`+"\n")
+	s.says(0, "forecast", `
+   from     until  jobs  estimated
+ AGE AGE     1  false
+ AGE AGE     1  false
+ AGE AGE     0  false
+24h0m0s AGE     0  false
+`)
+	s.says(0, "forecast --spans 1m,2h --json", `{"spans":[{"from":0,"until":60,"jobs":1,"estimated":false},{"from":60,"until":7200,"jobs":1,"estimated":false}]}`+"\n")
+	s.says(0, "stats mail", `
+time:             TIME
+waiting:          2
+ready:            2
+reserved:         0
+dead:             0
+topics:           2
+overdue: AGE
+throttled:        0
+paused:           1
+due_in_minute:    1
+due_in_hour:      2
+due_in_day:       2
+moved_per_second: -
+acked_per_second: -
+late_p50:         -
+late_p99:         -
+
+topic  waiting  ready  reserved  dead  throttled  overdue  paused
+mail         1      2         0     0          0 AGE       -
+`)
+	s.says(0, "get {m}3", `
+id:            {m}3
+topic:         mail
+state:         waiting
+due:           TIME
+ttl: AGE
+attempts:      0
+max_attempts:  3
+body:          later
+`)
+
+	const exported = `{"id":"{m}1","topic":"mail","body":"body{m}1"}
+{"id":"{m}2","topic":"mail","body":"body{m}2"}
+{"id":"{m}3","topic":"mail","due":"TIME","max_attempts":3,"ttr":40,"body":"later"}
+`
+	s.says(0, "export mail", exported)
+	file := s.dir + "/jobs.json"
+	write(s.t, file, runBinary(s.t, s.dir, s.env, "export", "mail").stdout)
+	s.says(2, "purge mail", "ERROR: purge: it would change 2 jobs: add --confirm 2, or --dry-run to change nothing\n")
+	s.says(6, "purge mail --confirm 1", "ERROR: purge: it would change 2 jobs, more than the 1 of --confirm: nothing was changed\n")
+	s.says(0, "purge mail --dry-run --json", `{"count":2,"complete":true,"dry_run":true}`+"\n")
+	s.says(0, "export mail", exported)
+	s.says(0, "purge mail --confirm 2", "purged 2\n")
+	s.says(0, "reschedule '{m}3' 2h", "rescheduled {m}3\n")
+	s.says(1, "reschedule none 2h", `reschedule "none": no such job`+"\n")
+	s.says(0, "import "+file, "pushed 3\n")
+	s.says(0, "export mail", exported)
+	write(s.t, file, `{"topic":"mail","id":"{m}1","body":"b","if_exists":"refuse"}`+"\n\n"+`{"topic":"other","id":"x","body_base64":"/w=="}`+"\n"+`{"topic":"other"}`+"\n")
+	s.says(2, "import "+file, "Note: 1 were not pushed, as jobs of their IDs exist\nERROR: import: line 4: body: it is missing\nERROR: the jobs before are pushed: 1\n")
+	s.says(0, "export other", `{"id":"x","topic":"other","body_base64":"/w=="}`+"\n")
+
+	s.says(2, "remove mail --match '*2'", "ERROR: remove: it would change 1 jobs: add --confirm 1, or --dry-run to change nothing\n")
+	s.says(0, "remove mail --match '*2' --confirm 5 --json", `{"count":1,"complete":true}`+"\n")
+	s.says(0, "reschedule mail 0 --match '{m}*' --state waiting --dry-run", "would be rescheduled: 1\n")
+	s.says(0, "reschedule mail 0 --match '{m}*' --state waiting --confirm 1", "rescheduled 1\n")
+	s.says(0, "list mail --state ready", `
+id    state  due  lease_ends  attempts  size  preview
+{m}1  ready    -           -         0     8  body{m}1
+{m}3  ready    -           -         0     5  later
+`)
+}
+
+// Reserved jobs and dead letters are the same to see, too.
+func TestOperatorsCommandsOnJobsUnderWay(t *testing.T) {
+	t.Parallel()
+	for name, env := range layouts(t) {
+		t.Run(name, func(t *testing.T) {
+			s := shell{t, t.TempDir(), environment(t, env...)}
+			c, err := client.Open(strings.TrimPrefix(env[0], "DELAYER_REDIS_URL="))
+			check(t, err)
+			defer c.Close()
+			for _, id := range []string{"{m}1", "{m}2", "{m}3", "{m}4"} {
+				_, err := c.Push(t.Context(), client.Message{ID: id, Topic: "mail", Body: "b"}, 0)
+				check(t, err)
+				d, err := c.Reserve(t.Context(), time.Second, time.Hour, "mail")
+				check(t, err)
+				if id != "{m}4" {
+					check(t, d.Bury(t.Context(), "broken", client.Cause(errors.New("error "+id[3:]))))
+				}
+			}
+			s.says(0, "reserved", "id    topic  lease_ends               attempts  size\n{m}4  mail   TIME                            1     1\n")
+			s.says(0, "reserved other", "id  topic  lease_ends  attempts  size\n")
+			s.says(0, "dead groups mail", "count  newest                   oldest                   reason  error\n    3  TIME                     TIME                     broken  error 3\n")
+			s.says(0, "dead list mail --error 2 --newer 1h", "id    died                     attempts  reason  error\n{m}2  TIME                            1  broken  error 2\n")
+			s.says(0, "dead list mail --older 1h", "id  died  attempts  reason  error\n")
+			s.says(0, "dead requeue mail --match '*[12]' --dry-run", "would be requeued: 0\n")
+			s.says(0, "dead drop mail --limit 1 --dry-run --json", `{"count":1,"complete":true,"dry_run":true}`+"\n")
+			s.says(6, "dead drop mail --confirm 2", "ERROR: dead drop: it would change 3 jobs, more than the 2 of --confirm: nothing was changed\n")
+			s.says(0, "dead drop mail --limit 1 --confirm 1", "dropped 1\n") // the oldest
+			s.says(0, "dead requeue mail --error 2 --confirm 1", "requeued 1\n")
+			s.says(1, "dead requeue mail --error none", `dead requeue "mail": no such dead letter`+"\n")
+			s.says(0, "list mail --state ready", "id    state  due  lease_ends  attempts  size  preview\n{m}2  ready    -           -         0     1  b\n")
+			s.says(0, "dead drop mail", "dropped 1\n")
+		})
+	}
+}
+
+// Wrong options are named, and change nothing.
+func TestOperatorsCommandsRefuseBadInput(t *testing.T) {
+	t.Parallel()
+	s, db := newShell(t)
+	s.says(0, "push mail 0 b --id a", "a\n")
+	before := db.State()
+	for command, want := range map[string]string{
+		"topics --sort size":              `topics: --sort "size": want one of ["topic" "ready" "reserved" "dead" "throttled" "overdue" "limit" "paused"]`,
+		"topics --topic ''":               `topics: --topic "": it is empty`,
+		"stats --watch 0":                 `stats: --watch "0": want seconds, or a number with ms, s, m, h or d, above 0 and up to 100 years`,
+		"list ''":                         `list: TOPIC is empty`,
+		"list mail --state dead":          `list: --state "dead": want one of ["ready" "reserved" "waiting"]`,
+		"list mail --limit 0":             `list: --limit "0": want a number from 1 to 2147483647`,
+		"remove a --confirm 1":            `remove: --confirm goes with --match`,
+		"remove a --dry-run":              `remove: --dry-run goes with --match`,
+		"remove '' --match a":             `remove: TOPIC is empty`,
+		"reschedule a soon":               `DELAY "soon": want seconds, or a number with ms, s, m, h or d, from 0 to 100 years`,
+		"reschedule a 5 --limit 2":        `reschedule: --limit goes with --match`,
+		"purge mail --confirm none":       `purge: --confirm "none": want a number from 1 to 2147483647`,
+		"forecast --spans 1h,1m":          `forecast: --spans "1h,1m": want durations that grow, such as 1m,1h,24h,7d`,
+		"dead drop mail a --older 1h":     `dead drop: want an ID or options that select dead letters, not both`,
+		"dead list mail --newer yearly":   `dead list: --newer "yearly": want seconds, or a number with ms, s, m, h or d, above 0 and up to 100 years`,
+		"export ''":                       `export: TOPIC is empty`,
+		"import /nowhere":                 `open /nowhere: no such file or directory`,
+		"dead requeue mail --limit three": `dead requeue: --limit "three": want a number from 1 to 2147483647`,
+	} {
+		r := runBinary(t, s.dir, s.env, shellWords(t, command)...)
+		if line, _, _ := strings.Cut(r.stderr, "\n"); r.code != 2 || r.stdout != "" || line != "ERROR: "+want {
+			t.Errorf("delayer %s: %+v, want %s", command, r, want)
+		}
+	}
+	db.Expect(before)
+}
+
+// Jobs come from standard input. What is no job ends that.
+func TestImportFromStandardInput(t *testing.T) {
+	t.Parallel()
+	s, db := newShell(t)
+	for input, want := range map[string]string{
+		strings.Repeat(`{"topic":"t","body":"b"}`+"\n", 2500): "pushed 2500\n",
+		"": "pushed 0\n",
+		`{"topic":"t","body":"` + strings.Repeat("x", 1<<20) + `"}`: "pushed 1\n",
+		`{"topic":"t"` + "\n": "ERROR: import: line 1: the body is not JSON: it ends too early\n",
+	} {
+		cmd := exec.Command(binary, "import")
+		cmd.Env, cmd.Dir, cmd.Stdin = s.env, s.dir, strings.NewReader(input)
+		if out, _ := cmd.CombinedOutput(); string(out) != want {
+			t.Errorf("%.40q: %s, want %s", input, out, want)
+		}
+	}
+	if n := len(db.Queue("t")); n != 2501 {
+		t.Errorf("%d jobs are ready", n)
+	}
+}
+
+// config names the source of each setting, and no secret.
+func TestConfigCommand(t *testing.T) {
+	t.Parallel()
+	s := shell{t, t.TempDir(), environment(t, "DELAYER_HTTP_TOKEN=0123456789abcdef0123", "DELAYER_REDIS_PORT=7")}
+	write(t, s.dir+"/my.conf", "[redis]\npassword = hush\nprefix = shop:\n")
+	show := func(args ...string) string {
+		return runBinary(t, s.dir, s.env, append([]string{"config", "-c", "my.conf"}, args...)...).stdout
+	}
+	for _, c := range []struct {
+		args []string
+		want []string
+	}{
+		{nil, []string{
+			`redis\.prefix +shop: +my\.conf:3`, `redis\.password +\(secret\) +my\.conf:2`, `redis\.port +7 +DELAYER_REDIS_PORT`,
+			`redis\.host +127\.0\.0\.1 +default`, `http\.token +\(secret\) +DELAYER_HTTP_TOKEN`,
+		}},
+		{[]string{"--redis", "rediss://u:pw@there:8/2"}, []string{
+			`redis\.host +there +--redis`, `redis\.port +8 +--redis`, `redis\.tls +true +--redis`, `redis\.username +u +--redis`, `redis\.prefix +shop: +my\.conf:3`,
+		}},
+		{[]string{"--json"}, []string{`\{"setting":"redis\.prefix","value":"shop:","from":"my\.conf:3"\}`}},
+	} {
+		got := show(c.args...)
+		for _, want := range c.want {
+			if !regexp.MustCompile(want).MatchString(got) || strings.Contains(got, "hush") || strings.Contains(got, "0123456789") || strings.Contains(got, "pw") {
+				t.Errorf("%q: no %s in %s", c.args, want, got)
+			}
+		}
+	}
+}
+
+// With --watch stats are printed again and again, on a terminal in place.
+func TestWatchStats(t *testing.T) {
+	t.Parallel()
+	s, _ := newShell(t)
+	p := startBinary(t, s.dir, s.env, "stats", "--watch", "50ms", "--json")
+	redistest.Until(t, "stats are printed twice", func() bool { return strings.Count(p.stdout.String(), "\n") >= 2 })
+	p.cmd.Process.Signal(syscall.SIGTERM)
+	p.ends(exitInterrupted)
+}
+
+// --quiet leaves out which Redis is used. A push has another --quiet.
+func TestQuiet(t *testing.T) {
+	t.Parallel()
+	s := shell{t, t.TempDir(), environment(t)}
+	for _, args := range [][]string{{"topics", "--quiet"}, {"--quiet", "topics"}, {"--quiet", "push", "t", "0", "b"}} {
+		if r := runBinary(t, s.dir, s.env, args...); strings.Contains(r.stderr, "no configuration file found") {
+			t.Errorf("%q: %+v", args, r)
+		}
+	}
+	if r := runBinary(t, s.dir, s.env, "topics"); !strings.Contains(r.stderr, "no configuration file found") {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestGlob(t *testing.T) {
+	for pattern, texts := range map[string]map[string]bool{
+		"mail*": {"mail": true, "mails": true, "amail": false, "mail\n": true},
+		"*.x?":  {".xy": true, "a/b.xä": true, ".x": false},
+		"a.b":   {"a.b": true, "axb": false},
+		"\xff*": {"\xffa": true},
+	} {
+		for text, want := range texts {
+			if got := glob(pattern)(text); got != want {
+				t.Errorf("%q matches %q: %v", pattern, text, got)
+			}
+		}
+	}
+}
