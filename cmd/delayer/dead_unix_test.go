@@ -4,6 +4,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -45,20 +46,22 @@ func TestDeadCommands(t *testing.T) {
 	s.expect(1, "", `dead requeue "u" "1": no such dead letter`+"\n", "dead", "requeue", "u", "1")
 	s.expect(1, "", `dead requeue "t" "none": no such dead letter`+"\n", "dead", "requeue", "t", "none")
 	s.expect(1, "", `dead drop "u" "1": no such dead letter`+"\n", "dead", "drop", "u", "1")
-	s.expect(2, "", "ERROR: dead list: invalid topic: it is empty\n", "dead", "list", "")
-	s.expect(2, "", "ERROR: requeue all: invalid topic: it is empty\n", "dead", "requeue", "")
-	s.expect(2, "", "ERROR: drop all dead: invalid topic: it is empty\n", "dead", "drop", "")
+	for _, verb := range []string{"list", "groups", "requeue", "drop"} {
+		if why := s.fails(2, "dead", verb, ""); !strings.HasPrefix(why, "ERROR: dead "+verb+": TOPIC is empty\n") {
+			t.Errorf("dead %s: %s", verb, why)
+		}
+	}
 	db.Expect(dead)
 
 	// A job of the same ID is in the way of a dead letter; the others go.
 	s.expect(0, "1\n", "", "push", "t", "0", "new", "--id", "1")
 	s.expect(6, "", `ERROR: requeue "1": job exists`+"\n", "dead", "requeue", "t", "1")
 	r := runBinary(t, s.dir, s.env, "dead", "requeue", "t")
-	if r.code != 6 || r.stdout != "" || r.stderr != "ERROR: requeue all \"t\": \"1\": job exists\nERROR: others are requeued: 1\n" {
+	if r.code != 6 || r.stdout != "" || r.stderr != "ERROR: requeue dead letters of \"t\": 1 stay dead letters, as \"1\": job exists\nERROR: others are requeued: 1\n" {
 		t.Errorf("%+v", r)
 	}
 	s.expect(0, "removed 1\n", "", "remove", "1")
-	s.expect(0, `{"requeued":1}`+"\n", "", "dead", "requeue", "--json", "t", "1")
+	s.expect(0, `{"count":1,"complete":true}`+"\n", "", "dead", "requeue", "--json", "t", "1")
 	s.expect(0, "dropped 1\n", "", "dead", "drop", "u", "3")
 	db.Expect(redistest.State{
 		Ready:   map[string][]string{"t": {"2\xff\n", "1"}},

@@ -60,7 +60,7 @@ func TestExitCodes(t *testing.T) {
 		if code := way(newSite(t, withPassword.Addr, "password = right")); code != e.code {
 			t.Errorf("%d instead of %d: %s", code, e.code, e.meaning)
 		}
-		if !strings.Contains(help, fmt.Sprintf(" %d ", e.code)) {
+		if !strings.Contains(strings.ReplaceAll(help, "\n", " "), fmt.Sprintf(" %d ", e.code)) {
 			t.Errorf("the help does not tell of %d: %s", e.code, help)
 		}
 	}

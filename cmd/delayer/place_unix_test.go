@@ -27,9 +27,9 @@ func TestWhereRedisIs(t *testing.T) {
 		"sentinels": {
 			[]string{"sentinel_master = m", "sentinels = " + away + ", " + sentinel.Addr},
 			"Redis:\t\t" + asked + ": now at " + master.Addr + "\n",
-			"Master m by sentinels " + away + ", " + sentinel.Addr + ": now at \u2068" + master.Addr + "\u2069",
+			"Master m, found by sentinels " + away + ", " + sentinel.Addr + ": now at \u2068" + master.Addr + "\u2069",
 		},
-		"a cluster": {[]string{"partitions = 4", "cluster = " + nodes}, "Redis:\t\tcluster " + nodes + "\n", "Cluster, found by " + nodes},
+		"a cluster": {[]string{"partitions = 4", "cluster = " + nodes}, "Redis:\t\tcluster " + nodes + "\n", "Cluster, found through " + nodes},
 		"no sentinel answers": {
 			[]string{"sentinel_master = m", "sentinels = " + away}, "Redis:\t\tm, as sentinels " + away + " say\n", "",
 		},
