@@ -135,7 +135,7 @@ func (s consent) counted(what string, n int) reply {
 	return reply{text: fmt.Sprintf("%s %d", what, n), json: o}
 }
 
-// manyFlags are those of a command for one job that changes many of a topic with --match.
+// manyFlags are the flags of a command that changes one job or, with --match, many jobs of a topic.
 type manyFlags struct {
 	selection
 	consent
