@@ -55,8 +55,7 @@ func TestBatchSize(t *testing.T) {
 	}
 }
 
-// A Redis that takes a steady time a job gets batches that just fit, soon, from
-// either side, and keeps them.
+// If Redis takes the same time for every job, the batch size soon settles at what just fits, from either side, and stays there.
 func TestBatchSizeSettles(t *testing.T) {
 	const budget, perJob = 2 * time.Millisecond, time.Microsecond
 	for _, from := range []float64{minBatch, firstBatch, maxBatch} {
@@ -74,7 +73,7 @@ func TestBatchSizeSettles(t *testing.T) {
 	}
 }
 
-// The stall budget decides the size of the real batches.
+// The stall budget decides how large real batches are.
 func TestStallBudget(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

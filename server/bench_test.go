@@ -14,8 +14,7 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// seedScript writes jobs as the original clients do, ARGV[1] many from number
-// ARGV[2] on, over ARGV[3] topics, all due at ARGV[4].
+// seedScript writes ARGV[1] jobs as the original's clients do, numbered from ARGV[2], over ARGV[3] topics, all due at ARGV[4].
 var seedScript = redis.NewScript(0, `
 for n = ARGV[2], ARGV[2] + ARGV[1] - 1 do
   local id = redis.sha1hex(tostring(n)):sub(1, 32)
@@ -35,8 +34,7 @@ func seed(tb testing.TB, conn redis.Conn, jobs, topics int, due float64) {
 	}
 }
 
-// floorScript is what Redis itself needs for a move: one script that does
-// everything, 1,000 jobs a call, without a client to be told of them.
+// floorScript is the least that Redis needs for a move: one script for everything, 1,000 jobs per call, and no client to notify.
 var floorScript = redis.NewScript(1, `
 local ids = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', ARGV[1], 'LIMIT', 0, 1000)
 local of_topic = {}
@@ -90,8 +88,8 @@ func BenchmarkMove(b *testing.B) {
 	}
 }
 
-// BenchmarkBystander has 1,000,000 jobs fall due at once and meanwhile sends
-// PINGs on another connection: what do other users of that Redis notice?
+// BenchmarkBystander makes 1,000,000 jobs fall due at once and sends PINGs on another connection: what do other users of that Redis
+// notice?
 func BenchmarkBystander(b *testing.B) {
 	const jobs, topics = 1000000, 8
 	redisServer := redistest.Start(b)
@@ -146,8 +144,8 @@ func quantile(sorted []time.Duration, q float64) time.Duration {
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// BenchmarkLateness has 500 jobs a second fall due, at fractional times, with
-// an interval of 1 s, and measures how long after its due time each is taken.
+// BenchmarkLateness makes 500 jobs a second fall due at fractional times, with an interval of 1 s, and measures how long after its due
+// time each is taken.
 func BenchmarkLateness(b *testing.B) {
 	const perSecond = 500
 	redisServer := redistest.Start(b)
@@ -229,7 +227,7 @@ func benchServers(b *testing.B, partitions, servers int) {
 		}
 	}
 	for b.Loop() {
-		work(12 * perSecond) // until the servers know of each other
+		work(12 * perSecond) // until the servers know each other
 		before, began := processorTime(b, redisServer), time.Now()
 		work(seconds * perSecond)
 		b.ReportMetric(milliseconds(processorTime(b, redisServer)-before)/time.Since(began).Seconds(), "redis-ms/s")
@@ -239,7 +237,7 @@ func benchServers(b *testing.B, partitions, servers int) {
 
 var usedProcessor = regexp.MustCompile(`(?m)^used_cpu_(?:sys|user):([\d.]+)`)
 
-// processorTime is what Redis has used until now.
+// processorTime returns the CPU time that Redis has used.
 func processorTime(b *testing.B, s *redistest.Server) (used time.Duration) {
 	info, err := redis.String(s.Do("INFO", "cpu"), nil)
 	check(b, err)
@@ -251,7 +249,7 @@ func processorTime(b *testing.B, s *redistest.Server) (used time.Duration) {
 	return used
 }
 
-// BenchmarkFire makes a pass with many due schedules; ns/op is for one of them.
+// BenchmarkFire runs passes with many due schedules; ns/op is per schedule.
 func BenchmarkFire(b *testing.B) {
 	const schedules = 10_000
 	w := newWorld(b)

@@ -13,8 +13,7 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// TestOrphans has due IDs without a usable bucket among live jobs: one pass
-// moves the live ones and drops the others, and says so once.
+// TestOrphans puts due IDs without a usable bucket among live jobs: one pass moves the live ones, drops the others and logs them once.
 func TestOrphans(t *testing.T) {
 	t.Parallel()
 	for _, batch := range []float64{minBatch, maxBatch} {
@@ -70,15 +69,14 @@ const (
 	healedLine = "Jobs of a topic can't be moved, Topic: u: over after "
 )
 
-// hours let two hours pass for the jobs that wait: they are due that much earlier.
+// hours makes waiting jobs due two hours earlier.
 func (w *world) hours() {
 	w.TB.Helper()
 	w.Do("EVAL", `for _, id in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do redis.call('ZINCRBY', KEYS[1], -7200, id) end`, 1, prefix+"job_pool")
 	w.mover().stuck.free = w.mover().stuck.free.Add(-2 * time.Hour)
 }
 
-// expectRetries checks that the jobs that wait, which were put back since then,
-// are due in an hour, in whole milliseconds, about ten in each.
+// expectRetries checks that the jobs that were put back since then are due in an hour, in whole milliseconds, about ten in each.
 func (w *world) expectRetries(since float64) {
 	w.TB.Helper()
 	now := w.Clock()
@@ -95,9 +93,8 @@ func (w *world) expectRetries(since float64) {
 	}
 }
 
-// TestBrokenQueue has the ready queue of topic u be no list: its jobs stay in the
-// pool, in order, and are tried again later; the other topics' are moved; the log
-// names topic and key once, and tells when all is well again.
+// TestBrokenQueue makes the ready queue of topic u a key of another type: its jobs stay in the pool, in order, and are retried; other
+// topics' jobs are moved; the log names topic and key once, and says when the queue is repaired.
 func TestBrokenQueue(t *testing.T) {
 	t.Parallel()
 	for _, stuck := range []int{1, minBatch - 1, minBatch, 3 * minBatch, 2500} {
@@ -105,9 +102,8 @@ func TestBrokenQueue(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			w.mover().stuck.every = time.Hour
-			w.mover().batch = batchSize{budget: 1, current: minBatch} // and stays so small
-			// Jobs of u and t in turn, then those of v: some are due between those
-			// of u, some behind all of them.
+			w.mover().batch = batchSize{budget: 1, current: minBatch} // and stays small
+			// Jobs of u and t alternate, then come those of v: some fall due between those of u, some after all of them.
 			w.many(2*stuck, 2)
 			w.Do("EVAL", `for n = 0, ARGV[1] - 1 do redis.call('HSET', string.format('delayer:job_bucket:job%06d', n), 'topic', n % 2 == 0 and 'u' or 't') end`, 0, 2*stuck)
 			for n := range 2 * minBatch {
@@ -130,7 +126,7 @@ func TestBrokenQueue(t *testing.T) {
 				w.expectWaiting(u...)
 				w.expectRetries(began)
 				w.expectReady("t", others...)
-				// What comes is not behind the stuck ones.
+				// New jobs do not wait behind the stuck ones.
 				w.push("late", "w", 2e6)
 				looks := 0
 				w.onLook(func(n int) { looks = n })
@@ -155,8 +151,7 @@ func TestBrokenQueue(t *testing.T) {
 	}
 }
 
-// A broken queue is tried again, by Run alone, until it is well; after that no
-// more is said of it.
+// Run retries a broken queue until it is repaired, and then logs nothing more about it.
 func TestBrokenQueueHeals(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -179,7 +174,7 @@ func TestBrokenQueueHeals(t *testing.T) {
 	w.log.expectErrorsWith(t, "Topic: topic0: WRONGTYPE")
 }
 
-// A trouble goes on while another server may be the one that meets it.
+// A problem is not over while another server may be the one that meets it.
 func TestBrokenQueueMetByAnother(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -200,7 +195,7 @@ func TestBrokenQueueMetByAnother(t *testing.T) {
 	}
 }
 
-// When the jobs of a broken queue are gone, that is its end.
+// A problem is over when the jobs of the broken queue are gone.
 func TestBrokenQueuePurged(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -214,8 +209,7 @@ func TestBrokenQueuePurged(t *testing.T) {
 	w.log.expectErrors(t, strings.Replace(brokenLine, "1h0m0s", "20ms", 1))
 }
 
-// A job that is stuck doesn't keep Run from being in time for a job that is
-// pushed, whether that is due before the next try or after it.
+// A stuck job does not make Run late for a job that is pushed, whether that falls due before the next retry or after it.
 func TestBrokenQueueDelaysNoPush(t *testing.T) {
 	t.Parallel()
 	for _, every := range []time.Duration{retryEvery, 50 * time.Millisecond} {
@@ -241,7 +235,7 @@ func TestBrokenQueueDelaysNoPush(t *testing.T) {
 	}
 }
 
-// TestBrokenQueues has two broken topics, each of which is reported for itself.
+// TestBrokenQueues breaks two topics; each is reported by itself.
 func TestBrokenQueues(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -275,8 +269,8 @@ func TestBrokenQueues(t *testing.T) {
 	})
 }
 
-// TestBrokenPool has the pool be no zset: the log names the key, and so does the server's entry;
-// nothing is changed, and all goes on when the key is gone.
+// TestBrokenPool makes the pool a key of another type: the log and the server's entry name the key, nothing is changed, and everything
+// goes on when the key is gone.
 func TestBrokenPool(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -14,8 +14,7 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// TestCheck has Redis say no for good: the error is ErrRefused, and Redis's own
-// words are in it. Nothing is changed.
+// TestCheck makes Redis refuse for good: the error is ErrRefused and has Redis's own words. Nothing is changed.
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -39,7 +38,7 @@ func TestCheck(t *testing.T) {
 		name   string
 		before func()
 		dial   []redis.DialOption
-		want   string // none: no error
+		want   string // empty: no error
 	}{
 		{name: "all is well"},
 		{name: "database 3", dial: []redis.DialOption{redis.DialDatabase(3)}},
@@ -82,7 +81,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// A user who lacks what only some features need is told which, and which commands; all else works.
+// A user without permission for some features is told which features, and which commands they need; everything else works.
 func TestCheckFeatures(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -118,8 +117,8 @@ func TestCheckFeatures(t *testing.T) {
 	}
 }
 
-// A node of a cluster takes a prefix with a hash tag only, though it has all slots: without one, jobs
-// would be pushed and moved, and nobody could take them.
+// A single node of a cluster is accepted only with a hash tag in the prefix, even if it has all slots: without a tag, jobs would be
+// pushed and moved, but nobody could take them.
 func TestCheckInACluster(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "--cluster-enabled", "yes")
@@ -168,7 +167,7 @@ func TestCheckInACluster(t *testing.T) {
 	w.log.expectErrors(t)
 }
 
-// TestCheckMayPass has troubles that pass by themselves: whoever waits may hope.
+// TestCheckMayPass creates problems that may go away by themselves: they are not ErrRefused.
 func TestCheckMayPass(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -205,7 +204,7 @@ func TestCheckMayPass(t *testing.T) {
 	}
 }
 
-// Check says so if the Redis is a node of a cluster.
+// Check reports that the Redis is a node of a cluster.
 func TestCheckOneNodeOfSeveral(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "--cluster-enabled", "yes")

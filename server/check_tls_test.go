@@ -74,7 +74,7 @@ func accept(l net.Listener) {
 	}
 }
 
-// certificate makes one that is its own authority.
+// certificate creates a self-signed certificate.
 func certificate(t *testing.T, name string, from, to time.Time) ([]tls.Certificate, *x509.CertPool) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -9,7 +9,7 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// bury makes dead letters of a topic, one a second, the last one that long ago.
+// bury creates dead letters of a topic, one a second, the last one at that time ago.
 func (w *world) bury(topic string, last time.Duration, ids ...string) {
 	w.TB.Helper()
 	for i, id := range ids {
@@ -117,7 +117,7 @@ func TestDeadLettersAreDropped(t *testing.T) {
 	}
 }
 
-// manyTopics are 600 topics with a letter each, but those of the pairs have those.
+// manyTopics are 600 topics with one letter each, except for those of the pairs.
 func manyTopics(pairs ...string) queues {
 	all := queues{}
 	for i := range 600 {
@@ -137,7 +137,7 @@ func manyLetters(pairs ...string) map[string]string {
 	return all
 }
 
-// A user who may not drop dead letters is told so, and jobs are moved all the same.
+// Without permission to drop dead letters this is logged, and jobs are still moved.
 func TestDeadLettersWithoutPermission(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -11,7 +11,7 @@ import (
 	"github.com/mix-basic/delayer/server"
 )
 
-// A program that is its own server.
+// A program that embeds the server.
 func ExampleServer_Run() {
 	redis, err := devredis.Start("127.0.0.1:0") // yours has a Redis
 	if err != nil {
@@ -36,7 +36,7 @@ func ExampleServer_Run() {
 	}
 	fmt.Println(m.Body)
 
-	stop() // the batch in hand is finished
+	stop() // finishes the current batch
 	fmt.Println(<-ended)
 	// Output:
 	// 1001

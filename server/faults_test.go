@@ -16,7 +16,7 @@ import (
 
 const outageLine = "Redis does not work for us: "
 
-// TestScriptFlush has Redis forget its scripts between each look-up and its moves.
+// TestScriptFlush makes Redis forget its scripts between each read of due jobs and their moves.
 func TestScriptFlush(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -30,8 +30,7 @@ func TestScriptFlush(t *testing.T) {
 	w.log.expectErrors(t)
 }
 
-// TestScriptFlushAtAnyTime has it forget them as fast as it can, at any point
-// of pipelines too.
+// TestScriptFlushAtAnyTime makes it forget them as fast as it can, also within pipelines.
 func TestScriptFlushAtAnyTime(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -58,9 +57,8 @@ func TestScriptFlushAtAnyTime(t *testing.T) {
 	w.expectManyMoved(jobs, topics)
 }
 
-// TestRedisKilled kills Redis three times while jobs are pushed and moved, once
-// of these between a read of due jobs and their moves. Each job whose push succeeded gets into its
-// queue once, and those whose push failed at most once.
+// TestRedisKilled kills Redis three times while jobs are pushed and moved, once between a read of due jobs and their moves. Each job
+// whose push succeeded enters its queue once, and each whose push failed at most once.
 func TestRedisKilled(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "--appendonly", "yes", "--appendfsync", "always")
@@ -74,7 +72,7 @@ func TestRedisKilled(t *testing.T) {
 	stop := w.run()
 
 	var mu sync.Mutex
-	pushed := map[string]bool{} // whether it surely is stored
+	pushed := map[string]bool{} // whether it is certain to be stored
 	stored := make(chan struct{}, 100000)
 	ctx, cancel := context.WithCancel(t.Context())
 	var producers sync.WaitGroup
@@ -91,7 +89,7 @@ func TestRedisKilled(t *testing.T) {
 				if err == nil {
 					stored <- struct{}{}
 				} else {
-					time.Sleep(time.Millisecond) // spare the processor while Redis is down
+					time.Sleep(time.Millisecond) // spare the CPU while Redis is down
 				}
 			}
 		})
@@ -141,8 +139,8 @@ func TestRedisKilled(t *testing.T) {
 	}
 }
 
-// TestRedisHangs has Redis stop answering between a read of due jobs and their moves,
-// which it runs when it wakes up, after they were given up: no job gets lost or comes twice.
+// TestRedisHangs stops Redis between a read of due jobs and their moves. It runs the moves when it wakes up, after they were given up: no
+// job is lost or comes twice.
 func TestRedisHangs(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -164,8 +162,8 @@ func TestRedisHangs(t *testing.T) {
 	w.log.expectErrorsWith(t, outageLine)
 }
 
-// TestConnectionsKilled cuts the Server's connections, while it rests and
-// between a read of due jobs and their moves. Another connection does, so that is no outage.
+// TestConnectionsKilled cuts the server's connections, while it sleeps and between a read of due jobs and their moves. It reconnects, so
+// that is not an outage.
 func TestConnectionsKilled(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -188,7 +186,7 @@ func TestConnectionsKilled(t *testing.T) {
 	w.log.expectErrors(t)
 }
 
-// TestConnectionsKilledAtAnyTime cuts them while Redis has a script in hand too.
+// TestConnectionsKilledAtAnyTime cuts them while Redis runs a script, too.
 func TestConnectionsKilledAtAnyTime(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -202,8 +200,8 @@ func TestConnectionsKilledAtAnyTime(t *testing.T) {
 	w.expectManyMoved(jobs, topics)
 }
 
-// TestReadOnlyReplica makes Redis a replica, as a failover does with the old
-// master: that is an outage, and all goes on when it is a master again.
+// TestReadOnlyReplica turns Redis into a replica, as a failover does with the old master: that is an outage, which ends when it is a
+// master again.
 func TestReadOnlyReplica(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -224,8 +222,7 @@ func TestReadOnlyReplica(t *testing.T) {
 	}
 }
 
-// TestMaxmemory fills Redis: what is due is moved and taken until all is gone,
-// and a push fails with Redis's reason and leaves nothing.
+// TestMaxmemory fills Redis: due jobs are moved and taken until none is left, and a push fails with Redis's reason and leaves nothing.
 func TestMaxmemory(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

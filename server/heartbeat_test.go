@@ -15,7 +15,7 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// servers are those that say that they run.
+// servers returns the servers with a heartbeat.
 func (w *world) servers() []store.ServerState {
 	w.TB.Helper()
 	servers, err := fleet.Layout{Partitions: len(w.server.movers)}.Open(w.Pool(), prefix).Stores[0].Servers(context.Background())
@@ -23,7 +23,7 @@ func (w *world) servers() []store.ServerState {
 	return servers
 }
 
-// awaitServer waits until the only server there says something.
+// awaitServer waits until the only server has a heartbeat.
 func (w *world) awaitServer(t *testing.T, what string, says func(store.ServerState) bool) (s store.ServerState) {
 	t.Helper()
 	until(t, what, func() bool {
@@ -38,8 +38,7 @@ func (w *world) awaitServer(t *testing.T, what string, says func(store.ServerSta
 
 func anything(store.ServerState) bool { return true }
 
-// A server that runs says in Redis what it is and what it has done, and takes that back when it
-// is stopped.
+// A running server has a heartbeat that says what it has done, and deletes it when it stops.
 func TestHeartbeat(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -74,8 +73,7 @@ func TestHeartbeat(t *testing.T) {
 	w.log.expectErrors(t, "Job bucket has expired or is incomplete, job dropped, IDs: [orphan]")
 }
 
-// Several servers stand side by side, also two of one process. One that was killed is
-// deleted by another.
+// Several servers run next to each other, two of them in one process. The entry of a killed one is deleted by another.
 func TestHeartbeatOfSeveralServers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -92,8 +90,7 @@ func TestHeartbeatOfSeveralServers(t *testing.T) {
 	})
 }
 
-// Where a server can't say how it fares, it moves jobs all the same; the log has one line, and one when that
-// is over.
+// A server that can't write its heartbeat still moves jobs; the log has one line, and another when that is over.
 func TestHeartbeatThatIsRefused(t *testing.T) {
 	t.Parallel()
 	const line = "Cannot write this server's state to delayer:servers; jobs are moved all the same: "
@@ -148,8 +145,8 @@ func TestHeartbeatThatIsRefused(t *testing.T) {
 	}
 }
 
-// TestHeartbeatIsDue has the times: once a second if anything happened but passes, every 10 s if
-// not, and no sooner after a refusal.
+// TestHeartbeatIsDue checks the times: once a second if anything but passes happened, every 10 s otherwise, and no sooner after a
+// refusal.
 func TestHeartbeatIsDue(t *testing.T) {
 	moved := func(h *heartbeat) { h.Moved("t", Moved{Jobs: 1}) }
 	passed := func(h *heartbeat) { h.Passed(time.Second, nil) }
@@ -190,7 +187,7 @@ func TestHeartbeatIsDue(t *testing.T) {
 	}
 }
 
-// A long pass does not keep it from saying so.
+// A long pass does not delay heartbeats.
 func TestHeartbeatDuringAPass(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -210,7 +207,7 @@ func TestHeartbeatDuringAPass(t *testing.T) {
 	}
 }
 
-// While Redis hangs, the stop does not wait for the end of the entry, which is stale later.
+// While Redis hangs, a stop does not wait for the deletion of the entry, which becomes stale later.
 func TestHeartbeatOfAStopWhileRedisHangs(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -251,7 +248,7 @@ func TestHeartbeatPermissions(t *testing.T) {
 	w.Expect(redistest.State{Ready: queues{"t": {"a"}}, Buckets: buckets{"a": "t body"}})
 }
 
-// The entries of servers that are gone are looked for once a minute, and when there is another entry.
+// Entries of servers that are gone are searched for once a minute, and when another entry appears.
 func TestHeartbeatSweepsNowAndThen(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -262,7 +259,7 @@ func TestHeartbeatSweepsNowAndThen(t *testing.T) {
 		swept bool
 	}{{0, true}, {renewEvery, false}, {sweepEvery - time.Second, false}, {sweepEvery + renewEvery, true}, {sweepEvery + 2*renewEvery, false}} {
 		w.Do("HSET", prefix+"servers", "gone", "no entry")
-		w.server.heartbeat.entries = 2 // there is no other than this
+		w.server.heartbeat.entries = 2 // there is only this one
 		w.server.writeHeartbeat(t.Context(), began.Add(c.after))
 		if there := w.Do("HEXISTS", prefix+"servers", "gone").(int64); there == 1 == c.swept {
 			t.Errorf("after %v: swept: %v", c.after, !c.swept)
@@ -270,7 +267,7 @@ func TestHeartbeatSweepsNowAndThen(t *testing.T) {
 	}
 }
 
-// A slow entry says nothing of how many jobs Redis moves in time.
+// A slow heartbeat does not change the batch size.
 func TestSlowHeartbeatLeavesBatchesAlone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -286,12 +283,12 @@ func TestSlowHeartbeatLeavesBatchesAlone(t *testing.T) {
 	}
 }
 
-// A Redis that comes back empty is told of. That others have deleted the entry of a server that was silent is nothing of the kind.
+// A Redis that comes back empty is logged. An entry that other servers deleted because its server was silent is not.
 func TestForgottenByRedis(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		was     store.Entry
-		written time.Duration // ago; 0 if never
+		written time.Duration // how long ago; 0 if never
 		want    bool
 	}{
 		{store.HadEntry, time.Second, false},

@@ -20,19 +20,19 @@ import (
 
 const (
 	prefix = store.DefaultPrefix
-	// hangs is after how long a test gives up waiting for something.
+	// hangs is when a test gives up waiting.
 	hangs = redistest.HangBound
 )
 
 // check fails the test on an error.
 var check = redistest.Check
 
-// until waits for something to become true.
+// until waits until a condition holds.
 var until = redistest.Until
 
-// recorder keeps the lines that a server logs.
+// recorder keeps what a server logs.
 type recorder struct {
-	hears func(line string) // an info, if it is set
+	hears func(line string) // called for each info, if set
 
 	mu           sync.Mutex
 	info, errors []string
@@ -53,17 +53,17 @@ func (r *recorder) add(lines *[]string, line string) {
 	*lines = append(*lines, line)
 }
 
-// logger is what a server is given.
+// logger returns the server's logger.
 func (r *recorder) logger() *slog.Logger { return slog.New(lines{r}) }
 
-// lines are a copy of what was logged so far.
+// lines returns a copy of what was logged.
 func (r *recorder) lines() (info, errors []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.info), slices.Clone(r.errors)
 }
 
-// lines tell a recorder of the server's records, as the original words them.
+// lines passes the server's records to a recorder, in the original's words.
 type lines struct{ *recorder }
 
 func (l lines) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelInfo }
@@ -90,7 +90,7 @@ func (l lines) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-func (l lines) WithAttrs([]slog.Attr) slog.Handler { return l } // which a Server does not do
+func (l lines) WithAttrs([]slog.Attr) slog.Handler { return l } // a Server does not use it
 func (l lines) WithGroup(string) slog.Handler      { return l }
 
 func (r *recorder) awaitError(tb testing.TB, part string) {
@@ -103,7 +103,7 @@ func (r *recorder) awaitInfo(tb testing.TB, part string) {
 	until(tb, "an info: "+part, func() bool { info, _ := r.lines(); return mention(info, part) > 0 })
 }
 
-// awaitMoved waits until the log has n jobs as ready.
+// awaitMoved waits until n jobs were logged as ready.
 func (r *recorder) awaitMoved(tb testing.TB, n int) {
 	tb.Helper()
 	until(tb, fmt.Sprint(n, " jobs are ready"), func() bool {
@@ -116,7 +116,7 @@ func (r *recorder) awaitMoved(tb testing.TB, n int) {
 	})
 }
 
-// idsOf are the IDs that a line of the log lists. There must be no comma in them.
+// idsOf returns the IDs in a log line. None may contain a comma.
 func idsOf(line string) []string {
 	_, list, ok := strings.Cut(line, "IDs: [")
 	if !ok {
@@ -126,7 +126,7 @@ func idsOf(line string) []string {
 	return strings.Split(list, ",")
 }
 
-// mention counts the lines with the part.
+// mention counts the lines that contain part.
 func mention(lines []string, part string) int {
 	n := 0
 	for _, line := range lines {
@@ -144,7 +144,7 @@ func (r *recorder) expectErrors(tb testing.TB, want ...string) {
 	}
 }
 
-// expectErrorsWith checks that there are as many errors as parts, each with its part.
+// expectErrorsWith checks that there is one error for each part, and that it contains the part.
 func (r *recorder) expectErrorsWith(tb testing.TB, parts ...string) {
 	tb.Helper()
 	if _, errors := r.lines(); !slices.EqualFunc(errors, parts, strings.Contains) {
@@ -152,14 +152,13 @@ func (r *recorder) expectErrorsWith(tb testing.TB, parts ...string) {
 	}
 }
 
-// world is a private Redis with a Server on it that the test runs pass by pass
-// or by Run.
+// world is a private Redis with a Server that the test runs pass by pass or with Run.
 type world struct {
 	*redistest.Server
 	log    *recorder
 	server *Server
 
-	dialled chan struct{} // gets something at each dial of a pool
+	dialled chan struct{} // receives at each dial
 }
 
 func newWorld(tb testing.TB, redisArgs ...string) *world {
@@ -173,15 +172,15 @@ func (w *world) options() Options {
 	return Options{Interval: 10 * time.Millisecond, Logger: w.log.logger()}
 }
 
-// pool is a Server's own.
+// pool returns a pool for a Server.
 func (w *world) pool() *redis.Pool { return w.poolWith(3 * time.Second) }
 
-// poolWith is a pool with one timeout for everything; 0 means no timeout.
+// poolWith returns a pool with one timeout for everything; 0 means none.
 func (w *world) poolWith(timeout time.Duration, options ...redis.DialOption) *redis.Pool {
 	return w.poolTo(w.Addr, timeout, options...)
 }
 
-// poolTo is such a pool to another address.
+// poolTo is poolWith for another address.
 func (w *world) poolTo(addr string, timeout time.Duration, options ...redis.DialOption) *redis.Pool {
 	options = append(options, redis.DialConnectTimeout(timeout), redis.DialReadTimeout(timeout), redis.DialWriteTimeout(timeout))
 	pool := &redis.Pool{MaxIdle: 4, MaxActive: 4, Wait: true, DialContext: func(ctx context.Context) (redis.Conn, error) {
@@ -195,7 +194,7 @@ func (w *world) poolTo(addr string, timeout time.Duration, options ...redis.Dial
 	return pool
 }
 
-// awaitDials waits for that many further dials.
+// awaitDials waits for that many more dials.
 func (w *world) awaitDials(n int) {
 	w.TB.Helper()
 	timeout := time.After(hangs)
@@ -211,22 +210,22 @@ func (w *world) awaitDials(n int) {
 	}
 }
 
-// push writes a job as the original clients do, with a score of its own.
+// push stores a job as the original's clients do, with this score.
 func (w *world) push(id, topic string, score any) {
 	w.TB.Helper()
 	w.Do("HMSET", prefix+"job_bucket:"+id, "topic", topic, "body", "body")
 	w.Do("ZADD", prefix+"job_pool", score, id)
 }
 
-// keys is how many keys there are, but for the known topics, the servers that run and their last hour.
+// keys counts the keys, without known topics, heartbeats and the last hour.
 func (w *world) keys() int64 {
 	w.TB.Helper()
-	// In one step, as a server that runs may come between.
+	// In one step, because a running server may come between.
 	const others = "return redis.call('DBSIZE') - redis.call('EXISTS', unpack(KEYS))"
 	return w.Do("EVAL", others, 3, prefix+"topics", prefix+"servers", prefix+"history").(int64)
 }
 
-// result is what came of a pass.
+// result is the result of a pass.
 type result struct {
 	Moved, Dropped int
 	Next           time.Time // when the next job falls due
@@ -244,7 +243,7 @@ func passOf(s *Server) (r result, err error) {
 	return r, err
 }
 
-// pass runs one pass, which must succeed.
+// pass runs a pass, which must succeed.
 func (w *world) pass() result {
 	w.TB.Helper()
 	r, err := passOf(w.server)
@@ -252,7 +251,7 @@ func (w *world) pass() result {
 	return r
 }
 
-// expectPass runs one pass, which must move and drop these numbers of jobs.
+// expectPass runs a pass, which must move and drop these numbers of jobs.
 func (w *world) expectPass(moved, dropped int) {
 	w.TB.Helper()
 	if r := w.pass(); r.Moved != moved || r.Dropped != dropped {
@@ -260,14 +259,14 @@ func (w *world) expectPass(moved, dropped int) {
 	}
 }
 
-// run runs the Server until stop is called, which reports when Run has returned.
+// run runs the Server until stop is called, which waits for its end.
 func (w *world) run() (stop func()) {
 	w.TB.Helper()
 	return redistest.Background(w.TB, w.server.Run)
 }
 
-// manyScript writes the jobs ARGV[4] to ARGV[1] - 1, job000000 and so on, in that due order, over
-// ARGV[2] topics, topic0 and so on in turn, all due from ARGV[3] on 1 ms apart.
+// manyScript stores the jobs ARGV[4] to ARGV[1] - 1, job000000 and so on, in that due order, over ARGV[2] topics in turn, topic0 and so
+// on, due from ARGV[3] on, 1 ms apart.
 var manyScript = redis.NewScript(0, `
 for n = ARGV[4], ARGV[1] - 1 do
   local id = string.format('job%06d', n)
@@ -275,18 +274,18 @@ for n = ARGV[4], ARGV[1] - 1 do
   redis.call('ZADD', 'delayer:job_pool', ARGV[3] + n / 1000, id)
 end`)
 
-// many replaces all that is in Redis by jobs that are due.
+// many replaces everything in Redis with jobs that are due.
 func (w *world) many(jobs, topics int) {
 	w.TB.Helper()
 	w.Do("FLUSHALL")
-	const chunk = 5000 // more take long on a busy machine
+	const chunk = 5000 // more would take long on a busy machine
 	for first := 0; first < jobs; first += chunk {
 		_, err := manyScript.Do(w.Conn(), min(first+chunk, jobs), topics, 1000, first)
 		check(w.TB, err)
 	}
 }
 
-// manyIDs are the IDs of the jobs that many pushes.
+// manyIDs returns the IDs of the jobs that many stores.
 func manyIDs(jobs int) []string {
 	ids := make([]string, jobs)
 	for n := range ids {
@@ -295,8 +294,8 @@ func manyIDs(jobs int) []string {
 	return ids
 }
 
-// expectManyMoved checks that all of many's jobs are in their topics' queues,
-// in due order, once, and nowhere else, and that their buckets are there.
+// expectManyMoved checks that all jobs of many are in their topics' queues, once, in due order, and nowhere else, and that their buckets
+// exist.
 func (w *world) expectManyMoved(jobs, topics int) {
 	w.TB.Helper()
 	want := make([][]string, topics)
@@ -322,7 +321,7 @@ func (w *world) awaitEmptyPool() {
 	until(w.TB, "the pool is empty", func() bool { return w.Do("ZCARD", prefix+"job_pool") == int64(0) })
 }
 
-// waiting are the IDs in the pool, in due order.
+// waiting returns the IDs in the pool, in due order.
 func (w *world) waiting() []string {
 	w.TB.Helper()
 	return w.Strings("ZRANGE", prefix+"job_pool", 0, -1)
@@ -346,23 +345,23 @@ func (w *world) expectIDs(what string, got, want []string) {
 	}
 }
 
-// onLook calls f at the n-th look-up's end, before its moves.
+// onLook calls f after the n-th read of due jobs, before their moves.
 func (w *world) onLook(f func(n int)) {
 	n := 0
-	w.server.test.moveApart = true // else there is nothing between the two
+	w.server.test.moveApart = true // else nothing is between the two
 	w.server.test.beforeMove = func() {
 		n++
 		f(n)
 	}
 }
 
-// redisTime is the time by Redis's clock as a score.
+// redisTime returns Redis's time as a score.
 func redisTime(w *world) string {
 	t := w.Do("TIME").([]any)
 	return fmt.Sprintf("%s.%06s", t[0], t[1])
 }
 
-// dueNow is a due time that is later than all that was found until now, and over.
+// dueNow returns a due time that is over, and later than all that were found so far.
 func dueNow(w *world) string {
 	w.TB.Helper()
 	due := math.Ceil(w.Clock()*1000+1) / 1000
@@ -371,7 +370,7 @@ func dueNow(w *world) string {
 	return strconv.FormatFloat(due, 'f', 3, 64)
 }
 
-// pushTo stores one job, as our client does.
+// pushTo stores a job as our client does.
 func pushTo(ctx context.Context, s *store.Store, job store.Job, due store.Due) error {
 	errs, err := s.Push([]store.Delayed{{Job: job, Due: due, Terms: store.Terms{Lifetime: time.Hour, Policy: store.Replace}}}).Do(ctx)
 	if err != nil {
@@ -380,5 +379,5 @@ func pushTo(ctx context.Context, s *store.Store, job store.Job, due store.Due) e
 	return errs[0]
 }
 
-// mover is the mover of the only partition.
+// mover returns the mover of the only partition.
 func (w *world) mover() *mover { return w.server.movers[0] }

@@ -9,7 +9,7 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// What is exported is documented here, with its fields, and not by a package that nobody may import.
+// Exported types are documented here with their fields, not through a package that nobody may import.
 func TestExportedTypesAreOurs(t *testing.T) {
 	for _, kind := range []reflect.Type{reflect.TypeFor[Options](), reflect.TypeFor[Moved](), reflect.TypeFor[Lateness](), reflect.TypeFor[Server](), reflect.TypeFor[Observer]()} {
 		if strings.Contains(kind.PkgPath(), "/internal/") {
@@ -23,7 +23,7 @@ func TestExportedTypesAreOurs(t *testing.T) {
 	}
 }
 
-// A Lateness says what the one that it was made of says.
+// A Lateness has the same numbers as the one it was made from.
 func TestLateness(t *testing.T) {
 	inside := store.Lateness{Sum: 1.5}
 	for i := range inside.Counts {

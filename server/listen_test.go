@@ -11,9 +11,8 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// With an interval of an hour and the next job due in an hour, a job pushed with
-// a short delay can only be on time because the push says so; it does so to
-// every server, and also after the connection was cut.
+// With an interval of an hour and the next job due in an hour, a job with a short delay can only be on time because its push announces
+// it: to every server, also after the connection was cut.
 func TestRunIsToldOfAnEarlierJob(t *testing.T) {
 	w := newWorld(t)
 	jobs := store.New(w.pool(), prefix)
@@ -25,7 +24,7 @@ func TestRunIsToldOfAnEarlierJob(t *testing.T) {
 	push("far", time.Hour)
 	w.server = New(w.pool(), Options{Interval: time.Hour, Logger: w.log.logger()})
 	stop := w.run()
-	// It says that it sleeps no longer than entries are believed: it must not be stale before it was awake.
+	// Its heartbeat gives an interval no longer than heartbeats are valid: it must not be stale before the server wakes.
 	if s := w.awaitServer(t, "server", anything); s.Interval != longestSleep || s.Interval > store.AnnouncedWithin {
 		t.Errorf("interval %v", s.Interval)
 	}
@@ -49,7 +48,7 @@ func TestRunIsToldOfAnEarlierJob(t *testing.T) {
 	awaitListeners(t, w.Server, 0)
 }
 
-// listeners are the IDs of the connections that listen.
+// listeners returns the IDs of the connections that are subscribed.
 func listeners(t *testing.T, r *redistest.Server) (ids string) {
 	t.Helper()
 	list, err := redis.String(r.Do("CLIENT", "LIST", "TYPE", "pubsub"), nil)
@@ -61,7 +60,7 @@ func listeners(t *testing.T, r *redistest.Server) (ids string) {
 	return ids
 }
 
-// awaitListeners waits until that many servers listen.
+// awaitListeners waits until that many servers are subscribed.
 func awaitListeners(t *testing.T, r *redistest.Server, want int64) {
 	t.Helper()
 	channel := store.New(nil, prefix).Keys().FirstDue()

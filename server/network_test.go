@@ -39,7 +39,7 @@ func (c spy) ReceiveWithTimeout(timeout time.Duration) (any, error) {
 	return redis.ReceiveWithTimeout(c.ConnWithContext, timeout)
 }
 
-// spied is a pool that shows what its connections send, and how many are open.
+// spied returns a pool that shows what its connections send, and how many are open.
 func (w *world) spied(sends func(args []any)) (pool *redis.Pool, open *atomic.Int32) {
 	pool, open = w.pool(), new(atomic.Int32)
 	dial := pool.DialContext
@@ -54,10 +54,8 @@ func (w *world) spied(sends func(args []any)) (pool *redis.Pool, open *atomic.In
 	return pool, open
 }
 
-// TestDemotedMaster has an address lead to another master, while the old one
-// lives on as a replica and keeps its connections: a replica of the new one, or
-// of nobody, which knows nothing new. The Server goes on with the new one, and
-// listens there.
+// TestDemotedMaster makes an address lead to another master, while the old one lives on as a replica and keeps its connections: a replica
+// of the new one, or of a master that knows nothing new. The Server continues with the new one, and subscribes there.
 func TestDemotedMaster(t *testing.T) {
 	t.Parallel()
 	for name, follows := range map[string]bool{"follows": true, "cut off": false} {
@@ -101,13 +99,12 @@ func TestDemotedMaster(t *testing.T) {
 	}
 }
 
-// Long IDs over a slow network, of which a batch of the usual size would take
-// longer than the timeouts allow: all are moved, in the end.
+// Long IDs over a slow network: a usual batch would take longer than the timeouts. All are moved in the end.
 func TestLongIDsOverASlowNetwork(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ jobs, bytesPerSecond int }{
-		{60, 6 << 20}, // 1 MiB comes in time
-		{8, 1 << 20},  // half of that does not; each job takes seconds on a busy machine
+		{60, 6 << 20}, // 1 MiB arrives in time
+		{8, 1 << 20},  // half of that does not; a job takes seconds on a busy machine
 	} {
 		t.Run(fmt.Sprint(c.bytesPerSecond, " bytes per second"), func(t *testing.T) {
 			t.Parallel()
@@ -122,13 +119,13 @@ func TestLongIDsOverASlowNetwork(t *testing.T) {
 			}
 			w.run()
 			w.awaitEmptyPool()
-			// What comes late of a connection that was given up may move jobs between two pages of the next pass.
+			// What arrives late on a connection that was given up may move jobs between two pages of the next pass.
 			w.expectIDs("ready of t, sorted", slices.Sorted(slices.Values(w.Queue("t"))), ids)
 		})
 	}
 }
 
-// The parts of a topic's batch keep their order, even if Redis gets to know the script between two of them.
+// The parts of a topic's batch keep their order, even if Redis learns the script between two of them.
 func TestPartsOfABatchKeepTheirOrder(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -138,11 +135,11 @@ func TestPartsOfABatchKeepTheirOrder(t *testing.T) {
 	w.many(jobs, 1)
 	parts := 0
 	pool, _ := w.spied(func(args []any) {
-		if args[3] != "topic0" { // no move
+		if args[3] != "topic0" { // not a move
 			return
 		}
 		if parts++; parts == 1 && len(args[0].(string)) == 40 {
-			args[0] = strings.Repeat("f", 40) // which Redis does not know
+			args[0] = strings.Repeat("f", 40) // unknown to Redis
 		}
 	})
 	w.server = New(pool, w.options())
@@ -154,8 +151,7 @@ func TestPartsOfABatchKeepTheirOrder(t *testing.T) {
 	w.expectManyMoved(jobs, 1)
 }
 
-// A job that comes in front between two pages of one batch makes a job be in
-// both: it gets into its queue once.
+// A job that arrives in front between two pages of a batch puts another job into both: it enters its queue once.
 func TestPassPagesOverlap(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -163,7 +159,7 @@ func TestPassPagesOverlap(t *testing.T) {
 	w.many(jobs, topics)
 	pushed := 0
 	pool, _ := w.spied(func(args []any) {
-		if len(args) == 7 && args[5] != 0 { // a further page: it leaves out what the first have
+		if len(args) == 7 && args[5] != 0 { // a further page: it leaves out the jobs of the first
 			pushed++
 			w.push(fmt.Sprint("early", pushed), "early", -pushed)
 		}
@@ -196,7 +192,7 @@ func TestPassPagesOverlap(t *testing.T) {
 	w.expectManyMoved(jobs, topics)
 }
 
-// Run leaves no connection of its own, and no goroutine that may still log.
+// Run leaves no open connection, and no goroutine that may still log.
 func TestRunLeavesNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -213,8 +209,7 @@ func TestRunLeavesNothing(t *testing.T) {
 	}
 }
 
-// What a pass says of the next job counts from when that was found, however long
-// the pass goes on.
+// The time until the next job counts from when a pass read it, however long the pass takes.
 func TestPassNext(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -225,7 +220,7 @@ func TestPassNext(t *testing.T) {
 	if r := w.pass(); r.Moved != 1 || r.Next.Sub(due).Abs() > 500*time.Millisecond {
 		t.Errorf("moved %d, next in %v, want 1, %v", r.Moved, time.Until(r.Next), time.Until(due))
 	}
-	// The next try of a job that is stuck counts, too.
+	// The next retry of a stuck job counts, too.
 	w.onLook(func(int) {})
 	w.Do("SET", prefix+"ready_queue:u", "no list")
 	for _, every := range []time.Duration{time.Hour, 10 * time.Second} {
@@ -241,13 +236,13 @@ func TestPassNext(t *testing.T) {
 	}
 }
 
-// What is pushed while nobody listens is found as soon as somebody does again.
+// What is pushed while no server is subscribed is found as soon as one is again.
 func TestRunAfterReconnecting(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	var subscribed atomic.Int32
 	pool, _ := w.spied(func(args []any) {
-		if len(args) == 1 && args[0] == prefix+"first_due" { // without a word, as the original clients
+		if len(args) == 1 && args[0] == prefix+"first_due" { // without an announcement, as the original's clients do
 			w.push(fmt.Sprint("job", subscribed.Add(1)), "t", 1)
 		}
 	})

@@ -7,7 +7,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// What one pass of a round has met counts, whatever the passes behind it meet.
+// What one pass of a round met counts, whatever the later passes meet.
 func TestTrouble(t *testing.T) {
 	away, denied, moves := errors.New("connection refused"), redis.Error("NOPERM no"), redis.Error("TRYAGAIN the slot is on its way")
 	for name, c := range map[string]struct {

@@ -20,7 +20,7 @@ type counter struct {
 	passes  int
 	failed  []error
 	called  map[string]int
-	took    time.Duration // the shortest time of all
+	took    time.Duration // the shortest of all
 }
 
 func newCounter() *counter {
@@ -60,7 +60,7 @@ func (c *counter) Called(script string, took time.Duration) {
 
 func (*counter) Fired(Fired) {}
 
-// observed is a Server whose Observer counts.
+// observed returns a Server with an Observer that counts.
 func (w *world) observed() *counter {
 	c := newCounter()
 	o := w.options()
@@ -69,8 +69,7 @@ func (w *world) observed() *counter {
 	return c
 }
 
-// An Observer is told of all that passes do: jobs and leases by topic, their lateness, orphans,
-// Redis's time, and failures.
+// An Observer is told everything that passes do: jobs and leases by topic, their lateness, orphans, Redis's time, and failures.
 func TestObserver(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -109,7 +108,7 @@ func TestObserver(t *testing.T) {
 	}
 }
 
-// The lateness counts until the move: what lies between the look-up and that is in it.
+// Lateness counts until the move, including the time since the read of due jobs.
 func TestLatenessUntilTheMove(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -126,7 +125,7 @@ func TestLatenessUntilTheMove(t *testing.T) {
 	}
 }
 
-// A pass that is made again because a connection was cut is one.
+// A pass that is repeated because a connection was cut counts as one.
 func TestObserverOfACutConnection(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -9,8 +9,8 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// TestPassOnce has Pass move all that is due, and drop old dead letters each time,
-// which Run does once a minute. It is no server that runs.
+// TestPassOnce checks that Pass moves everything that is due, and drops old dead letters each time, which Run does once a minute. It has
+// no heartbeat.
 func TestPassOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -17,14 +17,14 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// partitioned makes the world's jobs those of n partitions, and its server one for them.
+// partitioned divides the world's jobs into n partitions, and gives it a server for them.
 func (w *world) partitioned(n int) *fleet.Fleet {
 	w.TB.Helper()
 	w.server = New(w.pool(), Options{Interval: 10 * time.Millisecond, Logger: w.log.logger(), Partitions: n})
 	return fleet.Layout{Partitions: n}.Open(w.pool(), prefix)
 }
 
-// pushIn stores a job as our client does.
+// pushIn stores a job in its partition, as our client does.
 func (w *world) pushIn(p *fleet.Fleet, id, topic string, delay time.Duration) {
 	w.TB.Helper()
 	check(w.TB, pushTo(w.TB.Context(), p.Of(id), store.Job{ID: id, Topic: topic, Body: "b"}, store.Due{After: delay}))
@@ -68,8 +68,8 @@ func (w *world) expectManyMovedIn(p *fleet.Fleet, jobs, topics int) {
 	}
 }
 
-// TestPartitions has all partitions' jobs moved: by Pass, and by Run, which is told of new ones in any of them over one
-// connection, while one of the partitions has a backlog.
+// TestPartitions checks that all partitions' jobs are moved: by Pass, and by Run, which hears of new ones in any of them on one
+// connection while one partition has a backlog.
 func TestPartitions(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{2, 5, 16} {
@@ -102,7 +102,7 @@ func TestPartitions(t *testing.T) {
 	}
 }
 
-// TestPartitionsTakeTurns has a long backlog in one partition, in small batches: the jobs of another do not wait for its end.
+// TestPartitionsTakeTurns makes a long backlog in one partition, in small batches: the jobs of another do not wait for its end.
 func TestPartitionsTakeTurns(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -127,8 +127,8 @@ func TestPartitionsTakeTurns(t *testing.T) {
 	}
 }
 
-// TestBrokenPartition has a partition of another type, and one that this user may not use: the others' jobs are moved,
-// the log and the server's entry name the partition, and Pass and Check do, too.
+// TestBrokenPartition breaks one partition by a key of another type, and another by missing permissions: the others' jobs are moved, and
+// the log, the server's entry, Pass and Check name the partition.
 func TestBrokenPartition(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -182,7 +182,7 @@ func TestBrokenPartition(t *testing.T) {
 	}
 }
 
-// That all partitions are away is said once.
+// If all partitions are away, that is logged once.
 func TestPartitionsAway(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -237,7 +237,7 @@ func TestIdlePartitionsCostLittle(t *testing.T) {
 		awaitPasses := func(n int64) {
 			until(t, "passes", func() bool { return passes.Load() >= n })
 		}
-		awaitPasses(int64(2*partitions + 10)) // it has begun
+		awaitPasses(int64(2*partitions + 10)) // it runs
 		least := math.Inf(1)
 		for range rounds {
 			w.Do("CONFIG", "RESETSTAT")
@@ -257,7 +257,7 @@ func TestIdlePartitionsCostLittle(t *testing.T) {
 	}
 }
 
-// commandsServed is how many commands Redis has done since CONFIG RESETSTAT.
+// commandsServed returns how many commands Redis has executed since CONFIG RESETSTAT.
 func commandsServed(t *testing.T, w *world) (n int) {
 	t.Helper()
 	for _, stat := range strings.Fields(string(w.Do("INFO", "commandstats").([]byte))) {
@@ -271,7 +271,7 @@ func commandsServed(t *testing.T, w *world) (n int) {
 	return n
 }
 
-// Each partition is asked within lastTurn intervals, about as many in each; and in each interval while it hears of no pushes.
+// Each partition is polled within lastTurn intervals, about as many in each; or in each interval while the server hears of no pushes.
 func TestTurns(t *testing.T) {
 	for _, partitions := range []int{1, 2, 5, 10, 16, 64} {
 		s := New(&redis.Pool{}, Options{Interval: time.Hour, Partitions: partitions})
@@ -305,8 +305,8 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// A peek for the partitions of one turn takes others along that fall due soon after. It was their turn: else each would be polled again in the
-// next interval, and take along others, and so on.
+// A poll for the partitions of one turn also takes others that fall due soon after. That was their turn, too: otherwise each would be
+// polled again in the next interval, and take others again.
 func TestEarlyPeekIsATurn(t *testing.T) {
 	s := New(&redis.Pool{}, Options{Interval: 20 * time.Millisecond, Partitions: 64})
 	n := &node{running: &running{Server: s, began: time.Now().Add(time.Minute)}, movers: s.movers, timer: &wakeTimer{precise: newTimer()}}
@@ -322,14 +322,14 @@ func TestEarlyPeekIsATurn(t *testing.T) {
 	}
 }
 
-// What nobody announces is found all the same, in each partition; what is announced is moved, too.
+// Jobs that nobody announces are found all the same, in each partition; those that are announced are moved, too.
 func TestTurnsMissNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	p := w.partitioned(16)
 	w.run()
 	until(t, "it listens", func() bool { return len(w.Strings("PUBSUB", "CHANNELS")) == 16 })
-	for i, s := range p.Stores { // as an old client would
+	for i, s := range p.Stores { // as an old client does
 		id := fmt.Sprint("unheard", i)
 		w.Do("HSET", s.Keys().JobBucket(id), "topic", "t", "body", "b")
 		w.Do("ZADD", s.Keys().JobPool(), 1, id)
@@ -350,7 +350,7 @@ type passCounter struct {
 
 func (p *passCounter) Passed(time.Duration, error) { p.Add(1) }
 
-// nobody is an Observer that looks away.
+// nobody is an Observer that ignores everything.
 type nobody struct{}
 
 func (nobody) Moved(string, Moved)          {}
@@ -359,8 +359,8 @@ func (nobody) Passed(time.Duration, error)  {}
 func (nobody) Called(string, time.Duration) {}
 func (nobody) Fired(Fired)                  {}
 
-// What there is once is in partition 0: the server's entry, with the jobs and passes of all partitions, and the last hour, with
-// what was acknowledged in any of them.
+// What exists only once is in partition 0: the server's entry, with the jobs and passes of all partitions, and the last hour, with the
+// acks of all of them.
 func TestWhatCountsOnceIsCountedOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -384,7 +384,7 @@ func TestWhatCountsOnceIsCountedOnce(t *testing.T) {
 	}
 }
 
-// A program may die with a job in transit from an old partition: servers complete the transit.
+// If a program dies with a job in transit from an old partition, servers complete the transit.
 func TestReportMinor(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -404,7 +404,7 @@ func TestReportMinor(t *testing.T) {
 	}
 }
 
-// Jobs that nobody looks for are in the log while there are some: once, and when they are gone.
+// Stray jobs are logged once while there are some, and when they are gone.
 func TestStraysAreLogged(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

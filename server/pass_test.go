@@ -16,13 +16,13 @@ type (
 	buckets = map[string]string
 )
 
-// TestPass has one pass move whatever is due.
+// TestPass checks that one pass moves everything that is due.
 func TestPass(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for _, c := range []struct {
 		jobs, topics int
-		batch        float64 // unless the size that a server begins with
+		batch        float64 // if not the size that a server begins with
 	}{
 		{jobs: 0, topics: 1},
 		{jobs: 1, topics: 1},
@@ -66,13 +66,13 @@ func TestPass(t *testing.T) {
 	}
 }
 
-// A pass ends with the batch after which no more is due.
+// A pass ends with the batch after which nothing is due.
 func TestPassReadsUntilShort(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for _, c := range []struct{ jobs, looks int }{{0, 1}, {1, 1}, {99, 1}, {100, 1}, {101, 2}, {200, 2}, {201, 3}} {
 		w.many(c.jobs, 1)
-		w.mover().batch = batchSize{budget: 1, current: minBatch} // and stays so small
+		w.mover().batch = batchSize{budget: 1, current: minBatch} // and stays small
 		looks := 0
 		w.onLook(func(n int) { looks = n })
 		w.expectPass(c.jobs, 0)
@@ -82,7 +82,7 @@ func TestPassReadsUntilShort(t *testing.T) {
 	}
 }
 
-// Any bytes may be in IDs and topics.
+// IDs and topics may have any bytes.
 func TestPassAnyBytes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -117,13 +117,13 @@ func TestPassScores(t *testing.T) {
 	w.expectWaiting("9 far", "8 exponent", "a never")
 }
 
-// TestPassBetween has others change jobs between a pass's look-up and its moves.
+// TestPassBetween changes jobs between a pass's read of due jobs and its moves.
 func TestPassBetween(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for _, c := range []struct {
 		name    string
-		orphan  bool // is there too, and due
+		orphan  bool // exists too, and is due
 		between func()
 		moved   int
 		want    redistest.State
@@ -164,14 +164,14 @@ func TestPassBetween(t *testing.T) {
 			want:    redistest.State{Pool: []string{"x"}, Ready: queues{"t": {"a", "b"}}, Buckets: buckets{"a": "t body", "x": "u body", "b": "t body"}},
 		},
 		{
-			// Before a take finds the entry and passes it on, it is in the old queue.
+			// Until a take finds the entry and passes it on, it is in the old queue.
 			name:    "pushed anew without a delay and with another topic by an original client",
 			between: func() { w.push("x", "u", 1) },
 			moved:   3,
 			want:    redistest.State{Ready: queues{"t": {"a", "x", "b"}}, Buckets: buckets{"a": "t body", "x": "u body", "b": "t body"}},
 		},
 		{
-			// It is due again, but to move it is for whoever finds it under its new topic.
+			// It is due again, but only a pass that finds it under its new topic moves it.
 			name:    "pushed anew with another topic, and due by now",
 			between: func() { w.push("x", "u", dueNow(w)) },
 			moved:   2,
@@ -241,7 +241,7 @@ func TestReadyLine(t *testing.T) {
 	}
 }
 
-// Few due jobs are ready when they have been found, once Redis's clock is known.
+// Few due jobs are ready at once when they are found, once Redis's clock is known.
 func TestPassMovesFewAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

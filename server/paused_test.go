@@ -15,7 +15,7 @@ func (w *world) pause(topic string, d time.Duration) {
 	check(w.TB, err)
 }
 
-// A pause ends by itself, without a client, also where the server looks at the pool seldom: it hears of the pause.
+// A pause ends by itself, without a client, even if the server polls rarely: it hears of the pause.
 func TestPauseEnds(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -39,8 +39,8 @@ func TestPauseEnds(t *testing.T) {
 	w.log.expectErrors(t)
 }
 
-// A server goes on with paused topics at once while there is more to do, a step at a time, between which passes have their turn; and then leaves
-// them alone for the longer the more there are.
+// A server continues with paused topics at once while there is more to do, one step at a time, with passes in between. Then it rests,
+// longer for more topics.
 func TestPausesGoOnAtOnce(t *testing.T) {
 	t.Parallel()
 	const entries, topics = 5500, 1000
@@ -82,7 +82,7 @@ func TestPausesGoOnAtOnce(t *testing.T) {
 	}
 }
 
-// Of several servers, and by a pass alone, a pause is ended once. What comes to be ready meanwhile is moved, but to nobody.
+// A pause is ended once, by one of several servers or by a pass. Jobs that become ready meanwhile are moved, but delivered to nobody.
 func TestPausedTopicsAreMoved(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -91,7 +91,7 @@ func TestPausedTopicsAreMoved(t *testing.T) {
 	w.push("b", "u", 1)
 	check(t, w.server.Pass(t.Context()))
 	w.Expect(redistest.State{Paused: queues{"t": {"a"}}, Ready: queues{"u": {"b"}}, Buckets: buckets{"a": "t body", "b": "u body"}})
-	w.Do("LPUSH", prefix+"ready_queue:t", "b") // by an original server, say
+	w.Do("LPUSH", prefix+"ready_queue:t", "b") // as an original server does
 	check(t, w.server.Pass(t.Context()))
 	w.Expect(redistest.State{Paused: queues{"t": {"a", "b"}}, Ready: queues{"u": {"b"}}, Buckets: buckets{"a": "t body", "b": "u body"}})
 	w.pause("t", time.Millisecond)
@@ -108,7 +108,7 @@ func TestPausedTopicsAreMoved(t *testing.T) {
 	w.log.expectErrors(t)
 }
 
-// A server that lacks one of the rights for pauses says so, and moves jobs. A pause that is over does not end then.
+// A server without one of the permissions for pauses logs that, and moves jobs. Pauses do not end then.
 func TestPausesWithoutRights(t *testing.T) {
 	t.Parallel()
 	for command, says := range map[string]string{
@@ -139,7 +139,7 @@ func TestPausesWithoutRights(t *testing.T) {
 	}
 }
 
-// Where partitions come to be, a topic is paused in them before jobs are ready there.
+// When partitions are added, a topic is paused in them before jobs are ready there.
 func TestPausesWhileGrowing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -12,8 +12,7 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// user makes an ACL user who has these rights and no other, and a Server that
-// logs in as it.
+// user creates an ACL user with these permissions only, and a Server that logs in as it.
 func (w *world) user(rights string) {
 	w.TB.Helper()
 	w.SetUser(rights)
@@ -23,14 +22,13 @@ func (w *world) user(rights string) {
 }
 
 const (
-	// daemonRights are all that a server needs; the documentation has them, too.
+	// daemonRights is all that a server needs, from the documentation.
 	daemonRights = "~delayer:* &delayer:* +evalsha +eval +time +exists +zcount +zrange +hget +hmget +zmscore +zadd +zrem +llen +lpos +lrange +lpush +lmove +rpop +rename +hincrby +zrangebyscore +type +del +hset +hdel +hlen +hrandfield +hscan +hstrlen +get +pexpire +pttl +zscore +zpopmin +publish +subscribe +ping +select"
 	ordinary     = "~delayer:* +@all -@dangerous"
 )
 
-// TestPermissions takes single commands, keys and channels from the user, with
-// jobs of two topics and an orphan: none is lost or in two places, nothing is half-done,
-// and what concerns one topic does not keep the other's jobs.
+// TestPermissions takes single commands, keys and channels away from the user, with jobs of two topics and an orphan: none is lost or in
+// two places, nothing is half-done, and one topic's problem does not stop the other's jobs.
 func TestPermissions(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -51,7 +49,7 @@ func TestPermissions(t *testing.T) {
 		{rights: daemonRights + " -publish", want: all, says: "+publish"},
 		{rights: daemonRights + " -subscribe", want: all},
 		{rights: daemonRights + " -ping", want: all},
-		{rights: daemonRights + " -eval", want: all}, // for Redis knows the scripts by now
+		{rights: daemonRights + " -eval", want: all}, // Redis knows the scripts by now
 
 		{rights: daemonRights + " -evalsha", want: untouched, fails: true, says: "'evalsha'"},
 		{rights: daemonRights + " -time", want: untouched, fails: true},
@@ -102,7 +100,7 @@ func TestPermissions(t *testing.T) {
 			w.Do("ZADD", prefix+"job_pool", 9, "orphan")
 			w.Do("ZADD", prefix+"waiting:t", 1, "first", 2, "second")
 			w.user(c.rights)
-			for range 2 { // the second finds nothing new, or fails alike
+			for range 2 { // the second finds nothing new, or fails in the same way
 				_, err := passOf(w.server)
 				if c.fails != (err != nil) || c.fails && (!store.Refused(err) || !strings.Contains(err.Error(), c.says)) {
 					t.Errorf("error %v, want a refusal with %q: %v", err, c.says, c.fails)
@@ -118,7 +116,7 @@ func TestPermissions(t *testing.T) {
 	}
 }
 
-// A user who gets the missing right back has the rest moved, and that is said.
+// When the user gets the missing permission back, the rest is moved, and that is logged.
 func TestPermissionGiven(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -138,8 +136,7 @@ func TestPermissionGiven(t *testing.T) {
 	}
 }
 
-// TestCheckChannels has a user who lacks single rights to the channels: Check
-// says which, and that is not ErrRefused.
+// TestCheckChannels takes single permissions for channels away: Check names them, and that is not ErrRefused.
 func TestCheckChannels(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -174,8 +171,8 @@ func TestCheckChannels(t *testing.T) {
 	}
 }
 
-// The log gives advice on the ACL only if a permission is missing. While a slot moves it gives the reason alone, and the start accepts
-// the user.
+// The log gives advice on the ACL only if a permission is missing. While a slot moves it gives only the reason, and the start accepts the
+// user.
 func TestAdviceIsForPermissions(t *testing.T) {
 	t.Parallel()
 	s := New(newWorld(t).pool(), Options{})
@@ -199,8 +196,7 @@ func TestAdviceIsForPermissions(t *testing.T) {
 	}
 }
 
-// An ordinary user of Redis 7 has no channels: Run works, by its interval, and
-// says once what is missing, and once that it is there.
+// An ordinary user of Redis 7 has no channels: Run works, by its interval, and logs once what is missing, and once that it is there.
 func TestRunWithoutChannels(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -228,7 +224,7 @@ func TestRunWithoutChannels(t *testing.T) {
 	w.log.expectErrorsWith(t, "Cannot subscribe", "Cannot publish")
 }
 
-// Jobs whose buckets can't be read are tried again when their time has come, not when the interval is over.
+// Jobs whose buckets can't be read are retried when their time has come, not when the interval is over.
 func TestNextTryOfUnreadableBuckets(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -15,8 +15,8 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// TestRunWakesForDueJob has an interval so long that only the due times can
-// wake Run: each job is moved, and none before it is due by Redis's clock.
+// TestRunWakesForDueJob uses an interval so long that only due times can wake Run: each job is moved, and none before it is due by
+// Redis's clock.
 func TestRunWakesForDueJob(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -59,7 +59,7 @@ func TestNextPass(t *testing.T) {
 	m := New(nil, Options{Interval: 500 * time.Millisecond})
 	failed := errors.New("READONLY")
 	for _, c := range []struct {
-		took, job time.Duration // the pass's, and when the next job is due, from its end on
+		took, job time.Duration // duration of the pass, and time from its end until the next job is due
 		err       error
 		want      time.Duration
 	}{
@@ -70,7 +70,7 @@ func TestNextPass(t *testing.T) {
 		{job: 20 * time.Millisecond, took: 490 * time.Millisecond, want: 10 * time.Millisecond},
 		{job: 10 * time.Microsecond, want: minWait},
 		{job: 0, want: minWait},
-		{job: -time.Minute, want: minWait}, // it fell due while the pass went on
+		{job: -time.Minute, want: minWait}, // it fell due during the pass
 		{job: none, took: 2 * time.Second, want: minWait},
 		{job: time.Millisecond, err: failed, want: 500 * time.Millisecond},
 		{job: none, took: time.Second, err: failed, want: minWait},
@@ -81,15 +81,14 @@ func TestNextPass(t *testing.T) {
 			job = time.Time{}
 		}
 		got := m.movers[0].nextPass(now.Add(-c.took), job, c.err).Sub(now)
-		// Only minWait counts from the moment of the question, which is later.
+		// Only minWait counts from the moment of the call, which is later.
 		if got < c.want || c.want > minWait && got != c.want {
 			t.Errorf("pass of %v, next job in %v, error %v: next pass in %v, want %v", c.took, c.job, c.err, got, c.want)
 		}
 	}
 }
 
-// TestRunFindsEarlierJob pushes jobs that are due before the one that Run
-// sleeps for: it finds them by its interval.
+// TestRunFindsEarlierJob pushes jobs that are due before the one that Run sleeps for: its interval finds them.
 func TestRunFindsEarlierJob(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -102,9 +101,8 @@ func TestRunFindsEarlierJob(t *testing.T) {
 	w.expectWaiting("far")
 }
 
-// TestRunStopsMidway stops Run between a read of due jobs and their moves, many batches
-// before the pass would end: that batch is finished, no other is begun, and each
-// job is in one place.
+// TestRunStopsMidway stops Run between a read of due jobs and their moves, many batches before the pass would end: that batch is
+// finished, no other begins, and each job is in one place.
 func TestRunStopsMidway(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -137,8 +135,7 @@ func TestRunStopsMidway(t *testing.T) {
 	w.expectManyMoved(jobs, 1)
 }
 
-// TestRunStopsWhileRedisHangs stops it while Redis does not answer, on a pool
-// without timeouts.
+// TestRunStopsWhileRedisHangs stops Run while Redis does not answer, on a pool without timeouts.
 func TestRunStopsWhileRedisHangs(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -156,7 +153,7 @@ func TestRunStopsWhileRedisHangs(t *testing.T) {
 	w.Continue()
 	w.log.expectErrors(t)
 
-	// What Redis had in hand is done or not; another server does the rest.
+	// What Redis was executing is done or not; another server does the rest.
 	w.server = New(w.pool(), w.options())
 	w.run()
 	w.awaitEmptyPool()
@@ -172,7 +169,7 @@ func expectWithin(t *testing.T, limit time.Duration, do func()) {
 	}
 }
 
-// TestRunStopsWhileRedisIsGone stops it while there is nothing to connect to.
+// TestRunStopsWhileRedisIsGone stops Run while there is no Redis to connect to.
 func TestRunStopsWhileRedisIsGone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -182,7 +179,7 @@ func TestRunStopsWhileRedisIsGone(t *testing.T) {
 	stop()
 }
 
-// TestRunCancelled starts it with a context that is done: nothing is asked of Redis.
+// TestRunCancelled starts Run with a context that is done: it sends nothing to Redis.
 func TestRunCancelled(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -196,9 +193,8 @@ func TestRunCancelled(t *testing.T) {
 	w.log.expectErrors(t)
 }
 
-// TestRunStartStop stops Run at every possible moment, again and again: no job
-// is lost or comes twice, and no goroutine is left behind. It is not parallel, so
-// that it can count them.
+// TestRunStartStop stops Run at every possible time, again and again: no job is lost or comes twice, and no goroutine is left. It is not
+// parallel, so that it can count them.
 func TestRunStartStop(t *testing.T) {
 	w := newWorld(t)
 	pool := w.pool()
@@ -215,7 +211,7 @@ func TestRunStartStop(t *testing.T) {
 			runtime.Gosched()
 		}
 		if n%3 == 0 {
-			time.Sleep(time.Duration(n) * 10 * time.Microsecond) // a stop at another moment
+			time.Sleep(time.Duration(n) * 10 * time.Microsecond) // a stop at another time
 		}
 		cancel()
 		check(t, <-done)
@@ -226,7 +222,7 @@ func TestRunStartStop(t *testing.T) {
 	w.log.expectErrors(t)
 }
 
-// TestPassesDoNotOverlap has passes that take longer than the interval.
+// TestPassesDoNotOverlap makes passes take longer than the interval.
 func TestPassesDoNotOverlap(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -261,7 +257,7 @@ func TestPassesDoNotOverlap(t *testing.T) {
 	close(began)
 }
 
-// TestDefaults is what Options promises of its zero value.
+// TestDefaults checks what Options promises about its zero value.
 func TestDefaults(t *testing.T) {
 	m := New(nil, Options{}).movers[0]
 	share := New(nil, Options{StallBudget: 2 * time.Millisecond}).movers[0].batch.budget
@@ -272,7 +268,7 @@ func TestDefaults(t *testing.T) {
 	m.log.Error("to nobody")
 }
 
-// TestPrefix has two servers with keys of their own on one Redis.
+// TestPrefix runs two servers with different prefixes on one Redis.
 func TestPrefix(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -287,8 +283,7 @@ func TestPrefix(t *testing.T) {
 	w.expectWaiting("a")
 }
 
-// Whatever the interval, the pool is looked at before a job falls due that a push
-// does not tell of.
+// Whatever the interval, the pool is polled often enough for jobs that no push announces.
 func TestLongestSleep(t *testing.T) {
 	m := New(nil, Options{Interval: 24 * time.Hour}).movers[0]
 	started := time.Now()

@@ -27,8 +27,8 @@ func TestKilledServer(t *testing.T) {
 	New(pool, Options{}).Run(t.Context())
 }
 
-// Three servers are killed again and again, and replaced a little later. Each occurrence of each of fifty
-// schedules has one job, or is counted as one without a job. At times no server runs.
+// Three servers are killed again and again, and replaced a little later. Each occurrence of fifty schedules has one job, or is counted as
+// one without a job. At times no server runs.
 func TestSchedulesOfKilledServers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

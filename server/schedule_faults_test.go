@@ -7,7 +7,7 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// A schedule whose bucket is broken harms no other schedule, and no job.
+// A schedule with a broken bucket affects no other schedule, and no job.
 func TestBrokenSchedule(t *testing.T) {
 	for name, breakIt := range map[string]func(w *world, bucket string){
 		"a count":   func(w *world, bucket string) { w.Do("HSET", bucket, "ran", "x") },
@@ -49,7 +49,7 @@ func TestBrokenSchedule(t *testing.T) {
 	}
 }
 
-// A schedule whose bucket is no hash harms no other.
+// A schedule whose bucket is of another type affects no other.
 func TestRepairBesideABrokenSchedule(t *testing.T) {
 	w := newWorld(t)
 	w.schedule(aSchedule("bad", "@every 1h"), time.Hour)

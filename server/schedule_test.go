@@ -15,13 +15,13 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// aSchedule is one of topic t, as the client makes it.
+// aSchedule returns a schedule of topic t, as the client stores it.
 func aSchedule(name, spec string) store.Schedule {
 	return store.Schedule{Name: name, Spec: spec, Zone: "UTC", Topic: "t", Body: "body", Missed: store.MissedOnce, Overlap: store.OverlapAllow,
 		Terms: store.Terms{Lifetime: time.Hour}}
 }
 
-// schedule stores one whose first moment is so long after now, by Redis's clock, in whole milliseconds.
+// schedule stores a schedule with its first occurrence that long from now, by Redis's clock, in whole milliseconds.
 func (w *world) schedule(s store.Schedule, in time.Duration) (first time.Time) {
 	w.TB.Helper()
 	at := w.store()
@@ -62,7 +62,7 @@ func TestFiringOf(t *testing.T) {
 		now         time.Time
 		late        int
 		paused      int
-		occurrences string // the results of the last ones
+		occurrences string // results of the last ones
 		upcoming    time.Time
 	}{
 		{"in time", nil, at(0.001), 0, 0, "r", at(1)},
@@ -113,7 +113,7 @@ func TestFiringOf(t *testing.T) {
 	}
 }
 
-// An occurrence gets its job, among others that fall due with it, and so does the next one.
+// An occurrence gets its job, among others that fall due at the same time, and so does the next one.
 func TestPassFires(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -138,7 +138,7 @@ func TestPassFires(t *testing.T) {
 	w.log.expectErrors(t)
 }
 
-// Many schedules of one moment, more than a batch.
+// Many schedules that are due at the same time, more than a batch.
 func TestPassFiresMany(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -190,7 +190,7 @@ func TestJobsBesideManySchedules(t *testing.T) {
 	}
 }
 
-// Those of which nobody saw a year of occurrences are fired as soon as a server runs, and all of the occurrences counted.
+// Schedules with a year of missed occurrences are fired as soon as a server runs, and all of the occurrences are counted.
 func TestPassFiresAfterAYear(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -219,7 +219,7 @@ func TestRunFires(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	o := w.options()
-	o.Interval = 50 * time.Second // what is not known is not seen
+	o.Interval = 50 * time.Second // nothing else would find it
 	w.server = New(w.pool(), o)
 	w.run()
 	first := w.schedule(aSchedule("a", "@every 70ms"), 100*time.Millisecond)
@@ -232,7 +232,8 @@ func TestRunFires(t *testing.T) {
 	}
 }
 
-// Moments that a paused schedule, an overlap or nobody lets have jobs are counted, and the log says why; once a minute at most.
+// Occurrences without a job, because of a pause, an overlap or no server, are counted, and the log gives the reason, once a minute at
+// most.
 func TestOccurrencesWithoutJobs(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -274,7 +275,7 @@ func TestOccurrencesWithoutJobs(t *testing.T) {
 	w.log.awaitError(t, "Schedule \"overlaps\", occurrences without a job: 2, because the previous job is not done")
 }
 
-// firedBy is an Observer that counts what schedules lead to.
+// firedBy is an Observer that counts what schedules do.
 type firedBy struct {
 	*counter
 	fired []Fired
@@ -312,13 +313,13 @@ func TestLatenessOfSchedulesThatOverlap(t *testing.T) {
 	}
 }
 
-// A schedule that can't be fired is tried again, and keeps nobody from anything.
+// A schedule that can't be fired is retried, and holds up nothing else.
 func TestScheduleOfABrokenQueue(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.mover().stuck.every = 20 * time.Millisecond
 	w.Do("SET", prefix+"ready_queue:t", "text")
-	bad := aSchedule("bad", "* * * *") // as nothing of ours writes it
+	bad := aSchedule("bad", "* * * *") // which our code never writes
 	bad.Topic = "u"
 	w.schedule(bad, -time.Second)
 	first := w.schedule(aSchedule("a", "@every 1h"), -time.Second)
@@ -332,7 +333,7 @@ func TestScheduleOfABrokenQueue(t *testing.T) {
 	w.log.awaitInfo(t, "Schedules can't be fired: over after")
 }
 
-// An old server moves a schedule like any job. This one puts it back.
+// An old server moves a schedule like any job. This server puts it back.
 func TestScheduleMovedByAnOldServer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -361,7 +362,7 @@ func TestScheduleMovedByAnOldServer(t *testing.T) {
 	}
 }
 
-// Redis is away over many occurrences: one of them has a job then, the others are counted.
+// While Redis is away many occurrences pass: one of them gets a job, the others are counted.
 func TestRedisAwayOverOccurrences(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -369,7 +370,7 @@ func TestRedisAwayOverOccurrences(t *testing.T) {
 	first := w.schedule(aSchedule("a", "@every 50ms"), 50*time.Millisecond)
 	until(t, "it runs", func() bool { return len(w.Queue("t")) >= 3 })
 	w.Hang()
-	time.Sleep(600 * time.Millisecond) // over ten occurrences
+	time.Sleep(600 * time.Millisecond) // more than ten occurrences
 	w.Continue()
 	until(t, "it runs again", func() bool { return w.scheduled("a").NotRun.Late >= 9 })
 	jobs := len(w.Queue("t"))
@@ -381,7 +382,7 @@ func TestRedisAwayOverOccurrences(t *testing.T) {
 func expectOccurrences(t *testing.T, w *world, name string, first time.Time, every time.Duration) (jobs, late int) {
 	t.Helper()
 	queue := w.Queue("t")
-	s := w.scheduled(name) // later, so that what is in the queue has been counted
+	s := w.scheduled(name) // read later, so that the jobs in the queue have been counted
 	seen := map[string]int{}
 	for _, id := range queue {
 		seen[id]++
@@ -402,7 +403,7 @@ func expectOccurrences(t *testing.T, w *world, name string, first time.Time, eve
 	return jobs, int(s.NotRun.Late)
 }
 
-// All goes by Redis's clock, be that of the host an hour off: here it is years.
+// Only Redis's clock counts, however wrong the host's is: here by years.
 func TestSchedulesGoByRedisClock(t *testing.T) {
 	t.Parallel()
 	m := miniredis.RunT(t)
@@ -440,7 +441,8 @@ func TestSchedulesGoByRedisClock(t *testing.T) {
 	}
 }
 
-// What is overdue when the spec or the zone changes is treated as Missed says; from the change on the new spec counts. No server ran meanwhile.
+// When the spec or zone changes, overdue occurrences are handled as Missed says; from then on the new spec counts. No server ran
+// meanwhile.
 func TestChangedScheduleKeepsWhatIsOverdue(t *testing.T) {
 	t.Parallel()
 	type change struct{ at, spec, zone, first string }
@@ -567,7 +569,7 @@ func TestPassFiresBehind(t *testing.T) {
 	}
 }
 
-// Without the right that following needs such a schedule waits, and the log says so; the others go on.
+// Without the permission that following needs, such a schedule waits, and the log says so; the others go on.
 func TestFollowWithoutRights(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -13,7 +13,7 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// awaitBeat waits until the server has said that it runs, and heard who else does.
+// awaitBeat waits until the server has written a heartbeat, and read the others'.
 func (s *Server) awaitBeat(t *testing.T) {
 	t.Helper()
 	until(t, "its entry", func() bool {
@@ -23,7 +23,7 @@ func (s *Server) awaitBeat(t *testing.T) {
 	})
 }
 
-// serversNamed are entries of servers with these IDs.
+// serversNamed returns entries of servers with these IDs.
 func serversNamed(ids ...string) (all []store.ServerState) {
 	for _, id := range ids {
 		all = append(all, store.ServerState{ID: id})
@@ -44,7 +44,7 @@ func preferring(id string, partitions int, others ...string) map[int]bool {
 	return own
 }
 
-// Each partition is preferred by one server, and one that goes leaves the others what they have.
+// Each partition is preferred by one server. When a server leaves, the others keep what they have.
 func TestPrefer(t *testing.T) {
 	t.Parallel()
 	const partitions = 64
@@ -86,7 +86,7 @@ func TestPrefer(t *testing.T) {
 	}
 }
 
-// What somebody who leaves jobs to another server makes of what falls due first.
+// How a server on standby treats what falls due first.
 func TestJudge(t *testing.T) {
 	type peek struct {
 		first   string
@@ -129,9 +129,8 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// A server leaves jobs to another one that is said to be there but does nothing, for 50 ms and no longer. Then it does that
-// one's work, until it learns of it anew. So it is with jobs that were there, that are announced, that have been
-// due for long, and with one partition and with several.
+// A server leaves jobs to another one that has a heartbeat and does nothing, for 50 ms and no longer. Then it does that server's work,
+// until it hears of it anew. That holds for jobs that existed, are announced, or have long been due, with one partition and with several.
 func TestTakeOver(t *testing.T) {
 	t.Parallel()
 	for _, partitions := range []int{1, 5} {
@@ -141,7 +140,7 @@ func TestTakeOver(t *testing.T) {
 			p := fleet.Layout{Partitions: partitions}.Open(w.pool(), prefix)
 			conn := w.Pool().Get()
 			defer conn.Close()
-			var late atomic.Int64 // how late the last job was, in µs, when the log had it
+			var late atomic.Int64 // how late the last job was when it was logged, in µs
 			var mu sync.Mutex
 			due := map[string]float64{}
 			w.log.hears = func(line string) {
@@ -158,7 +157,7 @@ func TestTakeOver(t *testing.T) {
 			for _, s := range p.Stores {
 				until(t, "it listens", func() bool { return w.Do("PUBSUB", "NUMSUB", s.Keys().FirstDue()).([]any)[1] == int64(1) })
 			}
-			var phantoms []store.ServerState // that want all partitions
+			var phantoms []store.ServerState // they prefer all partitions
 			for n := 0; len(phantoms) < partitions; n++ {
 				phantom := store.ServerState{ID: fmt.Sprint("phantom", n)}
 				if store.Mover(len(phantoms), []store.ServerState{phantom, {ID: w.server.heartbeat.state.ID}}).ID == phantom.ID {
@@ -175,12 +174,12 @@ func TestTakeOver(t *testing.T) {
 				w.pushIn(p, id, "t", delay)
 				moved++
 				w.log.awaitMoved(t, moved)
-				if d := time.Duration(late.Load()) * time.Microsecond; d < takeOverAfter/2 { // our clock is not Redis's
+				if d := time.Duration(late.Load()) * time.Microsecond; d < takeOverAfter/2 { // our clock differs from Redis's
 					t.Errorf("job %d was moved %v after it was due", n, d)
 				}
 			}
 
-			// It has taken over and knows when the next job is due, when it learns of the others anew.
+			// It has taken over and knows when the next job is due, when it hears of the others anew.
 			mu.Lock()
 			due["next{1}"] = w.Clock() + 2
 			mu.Unlock()
@@ -188,7 +187,7 @@ func TestTakeOver(t *testing.T) {
 			w.pushIn(p, "first{1}", "t", time.Millisecond)
 			w.log.awaitMoved(t, moved+1)
 			w.server.prefer(phantoms)
-			waits := w.Do("ZCARD", p.Of("next{1}").Keys().JobPool()) == int64(1) // else this machine is slow
+			waits := w.Do("ZCARD", p.Of("next{1}").Keys().JobPool()) == int64(1) // otherwise this machine is slow
 			w.log.awaitMoved(t, moved+2)
 			if d := time.Duration(late.Load()) * time.Microsecond; waits && d < takeOverAfter/2 {
 				t.Errorf("it did not leave a job that it was about to move: %v", d)
@@ -197,14 +196,14 @@ func TestTakeOver(t *testing.T) {
 	}
 }
 
-// Another server that is said to be there was killed, and one of the original moves a schedule: who is in standby puts it back, and fires it.
+// Another server with a heartbeat was killed, and an original server moves a schedule: a server on standby puts it back, and fires it.
 func TestStandbyRepairsSchedules(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.schedule(aSchedule("a", "@every 1h"), time.Hour)
 	w.run()
 	w.server.awaitBeat(t)
-	var killed store.ServerState // that should move the partition
+	var killed store.ServerState // it should move the partition
 	for n := 0; killed.ID == "" || store.Mover(0, []store.ServerState{killed, {ID: w.server.heartbeat.state.ID}}).ID != killed.ID; n++ {
 		killed = store.ServerState{ID: fmt.Sprint("killed", n), Interval: time.Second}
 	}
@@ -226,7 +225,7 @@ func TestStandbyRepairsSchedules(t *testing.T) {
 	}
 }
 
-// What a pass finds moved by a server of the original it puts back, and fires.
+// A pass that finds a schedule moved by an original server puts it back, and fires it.
 func TestPassFiresWhatItRepairs(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -238,8 +237,8 @@ func TestPassFiresWhatItRepairs(t *testing.T) {
 	w.expectReady(store.ScheduleTopic)
 }
 
-// TestSecondServerIdles has two servers share the work: whichever has a partition moves what falls due in it, as the other
-// one looks at first entries only. Each learns of the other by its entry.
+// TestSecondServerIdles makes two servers share the work: the one that prefers a partition moves its jobs, as the other one only looks at
+// first entries. Each learns of the other by its heartbeat.
 func TestSecondServerIdles(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -251,7 +250,7 @@ func TestSecondServerIdles(t *testing.T) {
 		w.run()
 	}
 	until(t, "two entries", func() bool { return len(w.servers()) == 2 })
-	for i, s := range both { // what each would learn within 10 s
+	for i, s := range both { // what each learns within 10 s
 		s.awaitBeat(t)
 		s.prefer(serversNamed(both[1-i].heartbeat.state.ID))
 	}
@@ -287,7 +286,7 @@ func TestSecondServerIdles(t *testing.T) {
 	w.log.expectErrors(t)
 }
 
-// A server that was alone learns of another one with its next heartbeat, and leaves it its share from then on.
+// A server that was alone hears of another one with its next heartbeat, and leaves it its share from then on.
 func TestNewcomerIsNoticed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -317,8 +316,8 @@ func TestNewcomerIsNoticed(t *testing.T) {
 	}
 }
 
-// TestManyServersOfPartitions has servers come and go while they work off a backlog of five partitions together, one of
-// them an notYet riser that knows of no other, as servers were before there were preferences.
+// TestManyServersOfPartitions makes servers come and go while they work off a backlog of five partitions together, one of them an old
+// server that knows of no others.
 func TestManyServersOfPartitions(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

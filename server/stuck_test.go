@@ -10,8 +10,7 @@ import (
 
 var t1, u1 = topicTrouble("t"), topicTrouble("u")
 
-// 200,000 stuck jobs, tried whenever they are due, are some 10,000 tries a
-// second from the first round on, each job at its turn.
+// 200,000 stuck jobs, retried whenever they are due, make about 10,000 retries a second from the first round on, each job in its turn.
 func TestStuckJobsCostLittle(t *testing.T) {
 	const jobs, batch = 200000, 500
 	s := newStuckJobs(newOutages(slog.New(slog.DiscardHandler)))
@@ -34,7 +33,7 @@ func TestStuckJobsCostLittle(t *testing.T) {
 			}
 			first := s.retryAt(now, 0)
 			for place := range due {
-				// As the script does, ten in each ms.
+				// Like the script, ten per ms.
 				at := first.Add(time.Duration(place/10) * time.Millisecond)
 				waiting = append(waiting, retry{at, waiting[place].job})
 				if now.After(start) {
@@ -57,8 +56,8 @@ func TestStuckJobsCostLittle(t *testing.T) {
 	}
 }
 
-// A batch in several parts is tried again in order, as is what follows it; one
-// stuck job alone every 5 s, also if there are others that are not stuck.
+// A batch in several parts is retried in order, and so is what follows it; a single stuck job every 5 s, also among jobs that are not
+// stuck.
 func TestRetryAt(t *testing.T) {
 	s := newStuckJobs(newOutages(slog.New(slog.DiscardHandler)))
 	now := time.UnixMicro(1_700_000_000_123_456)
@@ -79,8 +78,7 @@ func TestRetryAt(t *testing.T) {
 	}
 }
 
-// A trouble is over when jobs are moved, or when none has been met for a while;
-// not as long as they are met, or their next try is still to come.
+// A problem is over when jobs are moved, or when it was not met for a while; not while it is met, or a retry is still to come.
 func TestStuckJobsOver(t *testing.T) {
 	now := time.UnixMilli(1_700_000_000_000)
 	broken := errors.New("broken")
@@ -88,7 +86,7 @@ func TestStuckJobsOver(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		do   func(s *stuckJobs)
-		when time.Duration // from when on it is over
+		when time.Duration // when it is over
 	}{
 		{"purged", func(*stuckJobs) {}, retryEvery + overAfter*retryEvery},
 		{"moved", func(s *stuckJobs) { s.over(t1) }, 0},

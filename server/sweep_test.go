@@ -14,7 +14,7 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// enterTopics has topics known that were used so long ago.
+// enterTopics registers topics that were last used that long ago.
 func (w *world) enterTopics(ago time.Duration, topics ...string) {
 	w.TB.Helper()
 	for _, topic := range topics {
@@ -27,8 +27,8 @@ func (w *world) topics() []string {
 	return w.Strings("ZRANGE", prefix+"topics", 0, -1)
 }
 
-// Jobs that expire while they are ready are taken out of their queue, counted and named, whether
-// anybody consumes the topic or not; those behind them stay.
+// Jobs that expire while they are ready are taken out of their queue, counted and logged, whether anybody consumes the topic or not; the
+// jobs behind them stay.
 func TestReadyJobsThatExpire(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -61,7 +61,7 @@ func TestReadyJobsThatExpire(t *testing.T) {
 	}
 }
 
-// A server that runs does the same, and says in its entry how many there were.
+// A running server does the same, and its entry says how many there were.
 func TestRunSweeps(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -77,8 +77,8 @@ func TestRunSweeps(t *testing.T) {
 	w.Expect(redistest.State{})
 }
 
-// A topic that is known by its dead letters only, since an earlier migration did not register it, is registered, however long
-// dead letters are kept.
+// A topic that is only known by its dead letters, since an earlier migration did not register it, is registered, however long dead
+// letters are kept.
 func TestSweepRegistersDead(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -96,7 +96,7 @@ func TestSweepRegistersDead(t *testing.T) {
 	}
 }
 
-// It is done a minute after it was done.
+// A sweep begins a minute after the last one ended.
 func TestSweepsAreSeldom(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -119,13 +119,12 @@ func TestSweepsAreSeldom(t *testing.T) {
 	sweep("a minute later")
 }
 
-// However many topics there are, jobs don't wait for a sweep: it goes on between passes, and comes to
-// its end.
+// However many topics there are, jobs don't wait for a sweep: it continues between passes, and ends.
 func TestSweepsInTurns(t *testing.T) {
 	t.Parallel()
-	const topics = 50_000 // which take longer than a turn
+	const topics = 50_000 // they take longer than a turn
 	for name, c := range map[string]struct {
-		each, last string // the writes for topic i, and for the last one
+		each, last string // writes for topic i, and for the last one
 		says       string
 		known      []string // nil: those with dead letters are being registered
 	}{
@@ -163,7 +162,7 @@ func TestSweepsInTurns(t *testing.T) {
 	}
 }
 
-// A user who may not sweep is told so, once, and jobs are moved all the same.
+// Without permission to sweep, this is logged once, and jobs are still moved.
 func TestSweepWithoutPermission(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -179,7 +178,7 @@ func TestSweepWithoutPermission(t *testing.T) {
 	w.Expect(redistest.State{Ready: queues{"t": {"ghost", "a"}}, Buckets: buckets{"a": "t body"}})
 }
 
-// While Redis is away sweeps end, and say nothing of it: the pass says it.
+// While Redis is away sweeps end without a log line: the pass logs it.
 func TestSweepsWithoutRedis(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -192,8 +191,8 @@ func TestSweepsWithoutRedis(t *testing.T) {
 	w.log.expectErrors(t)
 }
 
-// A server counts the jobs that were reserved before their topic got a limit, if whoever set it died before that. A pool of several pages
-// takes as many turns.
+// A server counts the jobs that were reserved before their topic got a limit, if the program that set it died before that. A pool of
+// several pages takes as many turns.
 func TestSweepCountsReservedJobs(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

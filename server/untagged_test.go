@@ -8,8 +8,8 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// The log says once how many ready jobs of all partitions nobody will get, as they lack the tag of their limit; also with no more than the
-// daemon's rights. Topics that have none of these, and limits without a tag, are not mentioned.
+// The log says once how many ready jobs of all partitions nobody will get because they lack their limit's tag; also with only the
+// daemon's permissions. Topics without such jobs, and limits without a tag, are not mentioned.
 func TestUntaggedIsLogged(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

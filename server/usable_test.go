@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// What there is nothing to work with is an error, not a panic deep inside, and nothing is dropped.
+// Unusable arguments are an error, not a panic deep inside, and nothing is dropped.
 func TestUnusable(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

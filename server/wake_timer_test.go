@@ -20,7 +20,7 @@ func TestWakeTimerTakesTheEarliest(t *testing.T) {
 	a := &wakeTimer{precise: timer}
 	expect := func(want time.Duration) {
 		t.Helper()
-		if timer.set > want || timer.set < want-time.Minute { // it counts from the moment of the call
+		if timer.set > want || timer.set < want-time.Minute { // it counts from the call
 			t.Errorf("it rings after %v, want %v", timer.set, want)
 		}
 	}
@@ -30,7 +30,7 @@ func TestWakeTimerTakesTheEarliest(t *testing.T) {
 	}
 	expect(3 * time.Hour)
 	timer.ring <- struct{}{}
-	a.sleepUntil(start.Add(8 * time.Hour)) // what was said before the sleep counts
+	a.sleepUntil(start.Add(8 * time.Hour)) // a time given before the sleep counts
 	expect(3 * time.Hour)
 	timer.ring <- struct{}{}
 	a.sleepUntil(start.Add(8 * time.Hour)) // once
@@ -61,11 +61,11 @@ func TestTimers(t *testing.T) {
 				timer.wait()
 				close(rung)
 			}()
-			timer.reset(time.Millisecond) // while it is waited for, or before
+			timer.reset(time.Millisecond) // during the wait, or before it
 			<-rung
 
 			timer.reset(1)
-			time.Sleep(time.Millisecond) // it has rung by now, as a rule
+			time.Sleep(time.Millisecond) // usually it has fired by now
 			started := time.Now()
 			timer.reset(20 * time.Millisecond)
 			timer.wait()
