@@ -12,57 +12,48 @@ import (
 
 type topicData struct {
 	listing
-	Topic       string
-	Counts      *inspect.TopicCounts // nil if the topic is unknown
-	Pause       *store.Pause         // nil if it is not paused
-	Form        url.Values           // of its pause and its limit
-	Typed       string               // action whose form was filled in; may be empty
+	topicRow
+	Known       bool         // there are jobs, or were lately
+	Pause       *store.Pause // nil if it is not paused, or pauses can't be read
+	Form        url.Values   // of its pause and its limit
+	Typed       string       // action whose form was filled in; may be empty
 	States      []string
 	Query       inspect.Query
 	All         int // number of entries to examine; inspect.Unknown if unreadable
 	Broken      error
 	LookedInAll int // entries examined, on this page and those before
-	Listening   int // number of waiters; inspect.Unknown if unreadable
 	Programs    []inspect.Listener
-}
-
-func (t topicData) IsLimited() bool { return t.Counts != nil && t.Counts.Limit != (store.Limit{}) }
-
-// IsAlone reports whether the topic has ready jobs and no visible consumer.
-func (t topicData) IsAlone() bool {
-	return t.Counts != nil && t.Counts.Ready > 0 && t.Counts.Reserved == 0 && t.Listening == 0 && t.Pause == nil && t.Counts.Throttled == 0
 }
 
 func (d *Dashboard) topic(p *page) error {
 	if err := p.needs("topic"); err != nil {
 		return err
 	}
-	data := topicData{Topic: p.form.Get("topic"), Form: p.form, States: []string{inspect.Ready, inspect.Reserved, inspect.Waiting}}
-	data.Query = inspect.Query{Topic: data.Topic, State: p.form.Get("state"), Cursor: p.form.Get("cursor")}
-	if !slices.Contains(data.States, data.Query.State) {
-		data.Query.State = inspect.Ready
+	topic := p.form.Get("topic")
+	counts, known, err := d.inspector.Topic(p.ctx, topic)
+	if err != nil {
+		return err
 	}
-	counts, known, err := d.inspector.Topic(p.ctx, data.Topic)
+	pauses, err := d.inspector.PausedIfAllowed(p.ctx)
 	if err != nil {
 		return err
 	}
 	p.setClock(counts.Time)
+	data := topicData{topicRow: rowOf(counts.Topics[0], pauses), Known: known, Pause: pauses.Of(topic), Form: p.form, Typed: p.r.PathValue("action")}
 	data.All, data.Broken = counts.Pool, counts.Broken()
-	if known {
-		data.Counts = &counts.Topics[0]
-	}
-	if data.Pause, err = d.pauseOf(p.ctx, data.Topic); err != nil {
+	if err := d.listenersOf(p.ctx, &data); err != nil {
 		return err
 	}
-	if err := d.listenersOf(p.ctx, &data, counts.Topics); err != nil {
-		return err
+	p.fillLimit(data.Form, data.Limit)
+	data.States = []string{inspect.Ready, inspect.Reserved, inspect.Waiting}
+	data.Query = inspect.Query{Topic: topic, State: p.form.Get("state"), Cursor: p.form.Get("cursor")}
+	if !slices.Contains(data.States, data.Query.State) {
+		data.Query.State = inspect.Ready
 	}
-	data.Typed = p.r.PathValue("action")
-	p.fillLimit(data.Form, counts.Topics[0].Limit)
 	if data.Query.State == inspect.Ready {
 		data.All = inspect.Unknown
-		if data.Counts != nil {
-			data.All = data.Counts.Ready
+		if known {
+			data.All = data.Ready
 		}
 	}
 	if data.listing, err = d.browse(p.ctx, data.Query, nil); err != nil {
@@ -73,12 +64,11 @@ func (d *Dashboard) topic(p *page) error {
 }
 
 // listenersOf sets the topic's waiters.
-func (d *Dashboard) listenersOf(ctx context.Context, data *topicData, topic []inspect.TopicCounts) error {
-	data.Listening = inspect.Unknown
+func (d *Dashboard) listenersOf(ctx context.Context, data *topicData) error {
 	if data.Broken != nil { // would wait for a partition that is down
 		return nil
 	}
-	all, err := d.inspector.Listeners(ctx, waitedFor(topic))
+	all, err := d.inspector.Listeners(ctx, waitedFor([]inspect.TopicCounts{data.TopicCounts}))
 	if all != nil && err == nil {
 		data.Listening, data.Programs = all.Clients[0], all.Programs
 	}
@@ -86,12 +76,6 @@ func (d *Dashboard) listenersOf(ctx context.Context, data *topicData, topic []in
 		return nil
 	}
 	return err
-}
-
-// pauseOf returns why nothing is delivered; nil if the topic is not paused or pauses can't be read.
-func (d *Dashboard) pauseOf(ctx context.Context, topic string) (*store.Pause, error) {
-	pauses, err := d.inspector.PausedIfAllowed(ctx)
-	return pauses.Of(topic), err
 }
 
 const (
