@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -50,8 +48,10 @@ func (v values) has(names ...string) bool {
 // pointer is a JSON pointer to a value in the body.
 type pointer string
 
+var pointerEscapes = strings.NewReplacer("~", "~0", "/", "~1")
+
 func (p pointer) member(name string) pointer {
-	return p + "/" + pointer(strings.NewReplacer("~", "~0", "/", "~1").Replace(name))
+	return p + "/" + pointer(pointerEscapes.Replace(name))
 }
 
 func (p pointer) at(i int) pointer { return p + pointer(fmt.Sprint("/", i)) }
@@ -117,10 +117,14 @@ func decodeObject(at pointer, raw []byte, known Fields) (values, error) {
 		}
 		got[cmp.Or(field.text, name)] = value
 	}
-	for _, name := range slices.Sorted(maps.Keys(known)) {
-		if field := known[name]; field.Required && !got.has(cmp.Or(field.text, name)) {
-			return nil, at.member(cmp.Or(field.text, name)).problem("it is missing")
+	missing := "" // the first one by name
+	for name, field := range known {
+		if name = cmp.Or(field.text, name); field.Required && !got.has(name) && (missing == "" || name < missing) {
+			missing = name
 		}
+	}
+	if missing != "" {
+		return nil, at.member(missing).problem("it is missing")
 	}
 	return got, nil
 }
