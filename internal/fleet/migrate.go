@@ -282,6 +282,14 @@ func (f *Fleet) MigrateJobs(ctx context.Context, ids []string, all bool) (reserv
 	return reserved, nil
 }
 
+// Place moves jobs and dead letters with these IDs from a partition in which they do not belong to their own. Reserved jobs stay and are
+// returned.
+func (f *Fleet) Place(ctx context.Context, from *store.Store, ids []string) (reserved map[string]bool, err error) {
+	reserved = map[string]bool{}
+	err = f.migrateFrom(ctx, from, ids, false, reserved)
+	return reserved, err
+}
+
 func (f *Fleet) migrateFrom(ctx context.Context, old *store.Store, ids []string, all bool, reserved map[string]bool) error {
 	for len(ids) > 0 {
 		batch, err := old.PutInTransit(ids[:min(len(ids), migrateStep)], all).Do(ctx)

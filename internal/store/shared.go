@@ -83,6 +83,7 @@ func LuaParts() map[string]string {
 		{"schedules", k.Schedules()}, {"removed_schedules", k.RemovedSchedules()}, {"schedule_lists", k.ScheduleLists()},
 		{"pauses", k.Paused()}, {"parked_queues", k.PausedQueue("")}, {"paused_waiters", k.PausedWaiting("")}, {"groups", k.Group("")},
 		{"texts", k.GroupText("")}, {"migration", k.Migration()}, {"transit", k.Transit()}, {"transit_jobs", k.TransitJob("")},
+		{"clients", k.Client("")},
 	} {
 		fmt.Fprintf(&keys, "\n-- include: prefix\nlocal %s = prefix .. '%s'", key[0], key[1])
 	}

@@ -1,0 +1,294 @@
+// Package fsck checks all keys of Delayer while programs use them, and repairs what is wrong.
+//
+// It reads the queues, the pool, and then every key that SCAN finds, in steps that take Redis about a millisecond, and rests as long
+// between two of them. What a script finds it checks again in the same step in which it repairs it. Two faults need more time, as for a
+// moment a job or a number may look like that: a job in no state, which an original consumer may be taking, and a number of reserved jobs,
+// which changes while leases are counted. These count only if they are the same after a wait.
+package fsck
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"hash/maphash"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/mix-basic/delayer/internal/fleet"
+	"github.com/mix-basic/delayer/internal/redisconn"
+	"github.com/mix-basic/delayer/internal/store"
+)
+
+// Options say what to do with what is found. The zero value only reports.
+type Options struct {
+	Repair   bool
+	Lost     string                // what to do with lost jobs if Repair is set: store.LostRequeue, the default, store.LostDrop, or List
+	Wait     time.Duration         // until a suspicion is checked again; 0: a minute
+	Examples int                   // names of each kind that the Report has; 0: 5
+	Progress func(done, total int) // is told after each step; done grows beyond total if keys are added
+}
+
+// List leaves lost jobs where they are.
+const List = "list"
+
+// Report is what was found.
+type Report struct {
+	Keys     int       `json:"keys"`    // of Delayer
+	Entries  int       `json:"entries"` // of the pool and the queues
+	Findings []Finding `json:"findings"`
+	Left     int       `json:"left"` // of all kinds
+	// Busy are topics whose number of reserved jobs was not compared with the leases, as it changed all the time.
+	Busy int `json:"busy_topics"`
+}
+
+// Finding is a kind of fault.
+type Finding struct {
+	Kind     string   `json:"kind"`
+	Found    int      `json:"found"`
+	Repaired int      `json:"repaired"`
+	Left     int      `json:"left"`
+	Examples []string `json:"examples"`
+}
+
+// Kinds are all kinds of faults, and what each is, in the order in which they are reported.
+var Kinds = []struct{ Name, Means string }{
+	{"lost_job", "jobs that are neither waiting, ready nor reserved: nobody would get them"},
+	{"entry_without_job", "entries of ready queues without a job"},
+	{"entry_twice", "IDs that stand in a ready queue more than once"},
+	{"entry_of_other_topic", "entries of ready queues whose job has another topic"},
+	{"ready_and_waiting", "entries of ready queues whose job is waiting or reserved"},
+	{"pool_entry_without_job", "entries of the pool without a job"},
+	{"incomplete", "jobs and dead letters without a topic"},
+	{"reserved_count", "topics whose number of reserved jobs differs from the leases"},
+	{"slot_without_lease", "slots of a limit without a lease"},
+	{"lease_without_slot", "leases without a slot of their topic's limit"},
+	{"dead_letter_unlisted", "dead letters that their topic's list lacks"},
+	{"dead_entry_without_letter", "entries of lists of dead letters without a letter"},
+	{"dead_topic_index", "topics with dead letters that are not listed, or listed without any"},
+	{"unknown_topic", "topics with jobs that are not among the known topics"},
+	{"parked_without_pause", "parked queues or waiting clients of topics that are not paused"},
+	{"schedule_unlisted", "schedules that the list of schedules lacks"},
+	{"schedule_without_entry", "schedules that would never fire"},
+	{"schedule_without_job", "names of schedules that do not exist"},
+	{"group_without_job", "groups whose job is gone"},
+	{"unreferenced", "keys that nothing refers to"},
+	{"wrong_type", "keys of another type than Delayer's"},
+	{"wrong_partition", "jobs in a partition in which nobody looks for them"},
+	{"other_layout", "partitions of another layout that have keys; see delayer migrate"},
+	{"unknown_key", "keys under the prefix that Delayer does not know; they stay"},
+}
+
+// Checker checks the jobs of one prefix.
+type Checker struct {
+	Options
+	fleet  *fleet.Fleet
+	prefix string
+	parts  []*part
+	seed   maphash.Seed
+
+	report      Report
+	found       map[fault]bool // whether it is repaired
+	done, total int
+}
+
+type fault struct{ kind, name string }
+
+// part is what is known of a partition.
+type part struct {
+	*store.Store
+	number   int
+	ready    map[uint64]struct{} // hashes of the IDs in its queues
+	walked   map[string]bool     // topics whose queues were read
+	suspects []store.Lost
+	counts   map[string]store.ReservedCount // suspicious ones
+	strays   map[string]bool                // IDs that belong to other partitions
+}
+
+// New returns a Checker for the jobs in that Redis. prefix begins the name of every key; empty means "delayer:". It is used once.
+func New(r redisconn.Redis, prefix string, l fleet.Layout, o Options) *Checker {
+	o.Wait, o.Lost, o.Examples = cmp.Or(o.Wait, time.Minute), cmp.Or(o.Lost, store.LostRequeue), cmp.Or(o.Examples, 5)
+	if o.Progress == nil {
+		o.Progress = func(int, int) {}
+	}
+	prefix = cmp.Or(prefix, store.DefaultPrefix)
+	c := &Checker{Options: o, fleet: l.Open(r, prefix), prefix: prefix, seed: maphash.MakeSeed(), found: map[fault]bool{}}
+	for i, s := range c.fleet.Stores {
+		c.parts = append(c.parts, &part{Store: s, number: i, ready: map[uint64]struct{}{}, walked: map[string]bool{}, strays: map[string]bool{}})
+	}
+	return c
+}
+
+// Run checks everything. With an error the Report has what was found until then.
+func (c *Checker) Run(ctx context.Context) (Report, error) {
+	err := c.run(ctx)
+	return c.result(), err
+}
+
+func (c *Checker) run(ctx context.Context) error {
+	if err := c.fleet.Locate(ctx); err != nil {
+		return err
+	}
+	if err := c.measure(ctx); err != nil {
+		return err
+	}
+	for _, p := range c.parts {
+		if err := c.walkPart(ctx, p); err != nil {
+			return c.named(p, err)
+		}
+	}
+	for _, s := range store.OneOfEachNode(c.fleet.Stores) {
+		if err := c.walkKeys(ctx, s); err != nil {
+			return err
+		}
+	}
+	for _, p := range c.parts {
+		if err := c.look(ctx, p); err != nil {
+			return c.named(p, err)
+		}
+	}
+	if err := c.checkSuspicions(ctx); err != nil {
+		return err
+	}
+	for _, p := range c.parts {
+		if err := c.place(ctx, p); err != nil {
+			return c.named(p, err)
+		}
+	}
+	return nil
+}
+
+// measure estimates how much there is to read.
+func (c *Checker) measure(ctx context.Context) error {
+	for _, s := range store.OneOfEachNode(c.fleet.Stores) {
+		keys, err := s.KeyCount(ctx)
+		if err != nil {
+			return err
+		}
+		c.total += keys
+	}
+	for _, p := range c.parts {
+		c.total += p.Entries(ctx, p.Keys().JobPool())
+	}
+	return nil
+}
+
+// walkPart reads the queues, the pool and the lists of a partition.
+func (c *Checker) walkPart(ctx context.Context, p *part) error {
+	topics, _, err := p.KnownTopics(ctx, store.AllTopics, "")
+	if err != nil && store.KindOf(err) != store.WrongType {
+		return err
+	}
+	for _, topic := range topics {
+		if err := c.walkTopic(ctx, p, topic); err != nil {
+			return err
+		}
+	}
+	if p.counts, err = c.walkPool(ctx, p, true); err != nil {
+		return err
+	}
+	for _, set := range []store.FsckSet{store.DeadTopicsSet, store.SchedulesSet} {
+		if err := c.walkSet(ctx, p, set, ""); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// place moves the jobs that were found in the wrong partition.
+func (c *Checker) place(ctx context.Context, p *part) error {
+	if len(p.strays) == 0 {
+		return nil
+	}
+	reserved := map[string]bool{}
+	if c.Repair {
+		ids := make([]string, 0, len(p.strays))
+		for id := range p.strays {
+			ids = append(ids, id)
+		}
+		var err error
+		if reserved, err = c.fleet.Place(ctx, p.Store, ids); err != nil {
+			return err
+		}
+	}
+	for id := range p.strays {
+		c.note(p, "wrong_partition", id, c.Repair && !reserved[id])
+	}
+	return nil
+}
+
+// stray remembers the ID if it belongs to another partition. While the number of partitions grows, jobs may be in two places.
+func (c *Checker) stray(p *part, ids ...string) {
+	if len(c.parts) == 1 || c.fleet.Layout.Previous != 0 {
+		return
+	}
+	for _, id := range ids {
+		if c.fleet.Of(id) != p.Store {
+			p.strays[id] = true
+		}
+	}
+}
+
+// note counts a fault, once.
+func (c *Checker) note(p *part, kind, name string, repaired bool) {
+	if len(c.parts) > 1 && p != nil {
+		name = fmt.Sprintf("%s (partition %d)", name, p.number)
+	}
+	f := fault{kind, name}
+	c.found[f] = c.found[f] || repaired
+}
+
+func (c *Checker) noteAll(p *part, faults []store.Fault) {
+	for _, f := range faults {
+		c.note(p, f.Kind, f.Name, f.Repaired)
+	}
+}
+
+// result sums up what was found.
+func (c *Checker) result() Report {
+	r := c.report
+	for f, repaired := range c.found {
+		i := slices.IndexFunc(r.Findings, func(of Finding) bool { return of.Kind == f.kind })
+		if i < 0 {
+			i, r.Findings = len(r.Findings), append(r.Findings, Finding{Kind: f.kind})
+		}
+		of := &r.Findings[i]
+		of.Found++
+		if repaired {
+			of.Repaired++
+		} else {
+			of.Left++
+			r.Left++
+		}
+		of.Examples = append(of.Examples, f.name)
+	}
+	place := func(kind string) int {
+		return slices.IndexFunc(Kinds, func(k struct{ Name, Means string }) bool { return k.Name == kind })
+	}
+	slices.SortFunc(r.Findings, func(a, b Finding) int { return cmp.Compare(place(a.Kind), place(b.Kind)) })
+	for i := range r.Findings {
+		of := &r.Findings[i]
+		slices.Sort(of.Examples)
+		if !(of.Kind == "lost_job" && c.Lost == List) { // all of these are wanted
+			of.Examples = of.Examples[:min(len(of.Examples), c.Examples)]
+		}
+	}
+	return r
+}
+
+func (c *Checker) named(p *part, err error) error {
+	if len(c.parts) > 1 {
+		return fmt.Errorf("partition %d: %w", p.number, err)
+	}
+	return err
+}
+
+// Means is what the kind of a finding is.
+func (f Finding) Means() string {
+	for _, k := range Kinds {
+		if k.Name == f.Kind {
+			return k.Means
+		}
+	}
+	return strings.ReplaceAll(f.Kind, "_", " ")
+}

@@ -1,0 +1,358 @@
+package fsck
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"reflect"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/fleet"
+	"github.com/mix-basic/delayer/internal/testing/redistest"
+)
+
+func TestMain(m *testing.M) { os.Exit(redistest.Run(m, 10)) }
+
+// fixture is a Redis with a client.
+type fixture struct {
+	*redistest.Fixture
+	t      *testing.T
+	pool   *redis.Pool
+	client *client.Client
+	ctx    context.Context
+	conn   redis.Conn
+	sent   int
+}
+
+func newFixture(t *testing.T) *fixture {
+	server := redistest.Open(t, redistest.Standalone("the faults are planted in the keys of one partition"))
+	pool := client.NewPool(client.PoolOptions{Addr: server.Addr, MaxActive: 50})
+	c := client.New(pool)
+	t.Cleanup(func() { c.Close(); pool.Close() })
+	return &fixture{Fixture: server.Fixture, t: t, pool: pool, client: c, ctx: t.Context(), conn: server.Conn()}
+}
+
+// put sends a command whose key is one of Delayer's.
+func (f *fixture) put(command, key string, args ...any) {
+	f.t.Helper()
+	redistest.Check(f.t, f.conn.Send(command, append([]any{"delayer:" + key}, args...)...))
+	if f.sent++; f.sent%1000 == 0 {
+		f.flush()
+	}
+}
+
+// flush waits until everything that was put is done.
+func (f *fixture) flush() {
+	f.t.Helper()
+	_, err := f.conn.Do("")
+	redistest.Check(f.t, err)
+}
+
+// job stores a bucket.
+func (f *fixture) job(id, topic string) { f.put("HSET", "job_bucket:"+id, "topic", topic, "body", "b") }
+
+func (f *fixture) run(o Options) Report {
+	f.t.Helper()
+	if o.Wait == 0 {
+		o.Wait = 300 * time.Millisecond
+	}
+	report, err := New(f.pool, "", fleet.Layout{}, o).Run(f.ctx)
+	redistest.Check(f.t, err)
+	return report
+}
+
+// planting is a fault, and what is left of it when it is repaired.
+type planting struct {
+	kind  string
+	sound func(f *fixture, i int) // what is there anyway
+	plant func(f *fixture, i int)
+	after func(f *fixture, i int) // makes of what sound has left what a repair makes of the fault; nil if that is the same
+}
+
+const future = "99999999999"
+
+func plantings(now time.Time) []planting {
+	ms := func(d time.Duration) string { return fmt.Sprint(now.Add(d).UnixMilli()) }
+	us := func(d time.Duration) string { return fmt.Sprint(now.Add(d).UnixMicro()/1000*1000 + 500) }
+	lease := func(d time.Duration) string { return fmt.Sprintf("%d.%06d", now.Add(d).Unix(), 500) }
+	known := func(f *fixture, topic string) { f.put("ZADD", "topics", fmt.Sprint(now.Unix()), topic) }
+	ready := func(f *fixture, id, topic string) {
+		f.job(id, topic)
+		f.put("LPUSH", "ready_queue:"+topic, id)
+		known(f, topic)
+	}
+	name := func(what string, i int) string { return fmt.Sprint(what, i) }
+	return []planting{
+		{"lost_job", nil,
+			func(f *fixture, i int) { f.job(name("lost", i), "lt") },
+			func(f *fixture, i int) { ready(f, name("lost", i), "lt") }},
+		{"entry_without_job",
+			func(f *fixture, i int) { ready(f, name("sound", i), "gt") },
+			func(f *fixture, i int) { f.put("LPUSH", "ready_queue:gt", name("ghost", i)) }, nil},
+		{"entry_twice",
+			func(f *fixture, i int) { ready(f, name("twice", i), "tw") },
+			func(f *fixture, i int) { f.put("LPUSH", "ready_queue:tw", name("twice", i)) }, nil},
+		{"entry_of_other_topic",
+			func(f *fixture, i int) { known(f, "oa"); known(f, "ob") },
+			func(f *fixture, i int) {
+				f.job(name("other", i), "oa")
+				f.put("LPUSH", "ready_queue:ob", name("other", i))
+			},
+			func(f *fixture, i int) { ready(f, name("other", i), "oa") }},
+		{"ready_and_waiting",
+			func(f *fixture, i int) {
+				f.job(name("wait", i), "w")
+				f.put("ZADD", "job_pool", future, name("wait", i))
+			},
+			func(f *fixture, i int) { f.put("LPUSH", "ready_queue:w", name("wait", i)); known(f, "w") }, nil},
+		{"pool_entry_without_job", nil,
+			func(f *fixture, i int) { f.put("ZADD", "job_pool", future, name("orphan", i)) }, nil},
+		{"incomplete", nil,
+			func(f *fixture, i int) { f.put("HSET", name("job_bucket:half", i), "body", "b") },
+			func(f *fixture, i int) { f.Do("HSET", name("fsck:delayer:job_bucket:half", i), "body", "b") }},
+		{"reserved_count", nil,
+			func(f *fixture, i int) { f.put("HSET", "reserved", name("rc", i), 5) }, nil},
+		{"slot_without_lease",
+			func(f *fixture, i int) {
+				f.put("HSET", "limits", name("sl", i), "5 0 1 0 0 5 0 1 ")
+				f.put("HSET", "reserved", name("sl", i), 1<<41)
+			},
+			func(f *fixture, i int) { f.put("ZADD", name("slots:sl", i), us(time.Hour), name("slot", i)) }, nil},
+		{"lease_without_slot",
+			func(f *fixture, i int) {
+				f.put("HSET", "limits", "ls", "5000 0 1 0 0 5000 0 1 ")
+				f.put("HSET", "reserved", "ls", 1<<41+i+1)
+				f.put("HSET", name("job_bucket:lease", i), "topic", "ls", "body", "b", "lease", "1 1000 0 0")
+				f.put("ZADD", "job_pool", lease(time.Hour), name("lease", i))
+			},
+			func(f *fixture, i int) {},
+			func(f *fixture, i int) { f.put("ZADD", "slots:ls", us(time.Hour), name("lease", i)) }},
+		{"dead_letter_unlisted", nil,
+			func(f *fixture, i int) {
+				f.put("HSET", name("dead_letter:dl", i), "topic", "dl", "body", "b", "died", 1000+i)
+				known(f, "dl")
+			},
+			func(f *fixture, i int) {
+				f.put("HSET", name("dead_letter:dl", i), "topic", "dl", "body", "b", "died", 1000+i)
+				f.put("ZADD", "dead_letters:dl", 1000+i, name("dl", i))
+				f.put("ZADD", "dead_topics", 1000, "dl")
+			}},
+		{"dead_entry_without_letter",
+			func(f *fixture, i int) {
+				f.put("HSET", name("dead_letter:de", i), "topic", "de", "body", "b", "died", 1000+i)
+				f.put("ZADD", "dead_letters:de", 1000+i, name("de", i))
+				f.put("ZADD", "dead_topics", 1, "de")
+			},
+			func(f *fixture, i int) { f.put("ZADD", "dead_letters:de", 1000+i, name("none", i)) }, nil},
+		{"dead_topic_index", nil,
+			func(f *fixture, i int) { f.put("ZADD", "dead_topics", 1, name("di", i)) }, nil},
+		{"unknown_topic",
+			func(f *fixture, i int) {
+				f.job(name("un", i), name("ut", i))
+				f.put("LPUSH", name("ready_queue:ut", i), name("un", i))
+			},
+			func(f *fixture, i int) {}, nil},
+		{"parked_without_pause",
+			func(f *fixture, i int) { known(f, name("pt", i)) },
+			func(f *fixture, i int) {
+				f.job(name("parked", i), name("pt", i))
+				f.put("LPUSH", name("paused_queue:pt", i), name("parked", i))
+			},
+			func(f *fixture, i int) { ready(f, name("parked", i), name("pt", i)) }},
+		{"schedule_unlisted",
+			func(f *fixture, i int) {
+				f.put("HSET", fmt.Sprintf("job_bucket:{su%d}@schedule", i), "topic", "delayer:schedules", "body", "b", "revision", 1, "next", ms(time.Hour))
+				f.put("ZADD", "job_pool", future, fmt.Sprintf("{su%d}@schedule", i))
+			},
+			func(f *fixture, i int) {},
+			func(f *fixture, i int) { f.put("ZADD", "schedules", 0, name("su", i)) }},
+		{"schedule_without_entry",
+			func(f *fixture, i int) {
+				f.put("HSET", fmt.Sprintf("job_bucket:{se%d}@schedule", i), "topic", "delayer:schedules", "body", "b", "revision", 1, "next", "99999999999000")
+				f.put("ZADD", "schedules", 0, name("se", i))
+			},
+			func(f *fixture, i int) {},
+			func(f *fixture, i int) { f.put("ZADD", "job_pool", future, fmt.Sprintf("{se%d}@schedule", i)) }},
+		{"schedule_without_job", nil,
+			func(f *fixture, i int) { f.put("ZADD", "schedules", 0, name("sj", i)) }, nil},
+		{"group_without_job", nil,
+			func(f *fixture, i int) {
+				f.put("HSET", fmt.Sprintf("group:{g:%d}", i), "id", name("gone", i))
+				f.put("EXPIRE", fmt.Sprintf("group:{g:%d}", i), 3600)
+			}, nil},
+		{"unreferenced", nil,
+			func(f *fixture, i int) {
+				f.put("HSET", name("once_content:o", i), "of", "1 x")
+				f.put("EXPIRE", name("once_content:o", i), 3600)
+			}, nil},
+		{"wrong_type", nil,
+			func(f *fixture, i int) { f.put("SET", name("dead_letters:wt", i), "text") },
+			func(f *fixture, i int) { f.Do("SET", name("fsck:delayer:dead_letters:wt", i), "text") }},
+	}
+}
+
+// Each fault is planted many times while original consumers pop, and others push, reserve and pop. All faults are found and repaired,
+// nothing else changes, and no job is delivered twice.
+func TestAllFaultsUnderLoad(t *testing.T) {
+	times := 1000
+	if testing.Short() {
+		times = 50
+	}
+	f := newFixture(t)
+	now := time.Now()
+	each := func(what func(p planting) func(*fixture, int)) {
+		for _, p := range plantings(now) {
+			for i := 0; what(p) != nil && i < times; i++ {
+				what(p)(f, i)
+			}
+		}
+		f.flush()
+	}
+	each(func(p planting) func(*fixture, int) { return p.sound })
+	each(func(p planting) func(*fixture, int) { return p.after })
+	want := f.State()
+	f.Flush()
+	each(func(p planting) func(*fixture, int) { return p.sound })
+	each(func(p planting) func(*fixture, int) { return p.plant })
+
+	stop := f.load()
+	found := f.run(Options{})
+	report := f.run(Options{Repair: true})
+	again := f.run(Options{Repair: true})
+	delivered := stop()
+
+	for _, p := range plantings(now) {
+		for what, r := range map[string]Report{"found": found, "repaired": report} {
+			i := slices.IndexFunc(r.Findings, func(of Finding) bool { return of.Kind == p.kind })
+			if i < 0 || r.Findings[i].Found != times || r.Findings[i].Repaired != 0 && what == "found" || r.Findings[i].Left != 0 && what == "repaired" {
+				t.Errorf("%s, %s: %+v, want %d", p.kind, what, r.Findings[max(i, 0)], times)
+			}
+		}
+	}
+	if len(report.Findings) != len(plantings(now)) {
+		t.Errorf("other findings: %+v", report.Findings)
+	}
+	if len(again.Findings) > 0 {
+		t.Errorf("afterwards: %+v", again.Findings)
+	}
+	for id, n := range delivered {
+		if n != 1 {
+			t.Errorf("job %s was delivered %d times", id, n)
+		}
+	}
+	f.compare(want)
+}
+
+// compare compares the whole state, but for the order of entries of queues.
+func (f *fixture) compare(want redistest.State) {
+	f.t.Helper()
+	got := f.State()
+	for _, s := range []*redistest.State{&got, &want} {
+		for _, lists := range []map[string][]string{s.Ready, s.Paused, s.Dead} {
+			for _, list := range lists {
+				slices.Sort(list)
+			}
+		}
+		slices.Sort(s.Pool)
+	}
+	g, w := reflect.ValueOf(got), reflect.ValueOf(want)
+	for i := range g.NumField() {
+		if !reflect.DeepEqual(g.Field(i).Interface(), w.Field(i).Interface()) && g.Field(i).Len()+w.Field(i).Len() > 0 {
+			f.t.Errorf("%s: %.300v, want %.300v", g.Type().Field(i).Name, g.Field(i).Interface(), w.Field(i).Interface())
+		}
+	}
+}
+
+// load pushes and takes jobs until stop, which returns how often each was delivered.
+func (f *fixture) load() (stop func() map[string]int) {
+	ctx, cancel := context.WithCancel(f.ctx)
+	var mu sync.Mutex
+	delivered := map[string]int{}
+	var producers, consumers sync.WaitGroup
+	count := func(id string, n int) {
+		mu.Lock()
+		defer mu.Unlock()
+		delivered[id] += n
+	}
+	for k := range 4 {
+		topic := []string{"old", "new"}[k%2]
+		producers.Go(func() {
+			for i := 0; ctx.Err() == nil; i++ {
+				id := fmt.Sprintf("load-%d-%d", k, i)
+				count(id, 0)
+				_, err := f.client.Push(f.ctx, client.Message{ID: id, Topic: topic, Body: "b"}, 0)
+				redistest.Check(f.t, err)
+				time.Sleep(time.Millisecond)
+			}
+		})
+	}
+	ended := make(chan struct{})
+	hasEnded := func() bool {
+		select {
+		case <-ended:
+			return true
+		default:
+			return false
+		}
+	}
+	for range 8 { // as the original's pop
+		consumers.Go(func() {
+			conn := f.pool.Get()
+			defer conn.Close()
+			for {
+				id, err := redis.String(conn.Do("RPOP", "delayer:ready_queue:old"))
+				if errors.Is(err, redis.ErrNil) {
+					if hasEnded() {
+						return
+					}
+					time.Sleep(time.Millisecond)
+					continue
+				}
+				redistest.Check(f.t, err)
+				time.Sleep(time.Duration(rand.IntN(20)) * time.Millisecond)
+				job, err := redis.StringMap(conn.Do("HGETALL", "delayer:job_bucket:"+id))
+				redistest.Check(f.t, err)
+				if job["topic"] == "" {
+					f.t.Errorf("%s has no bucket", id)
+				}
+				time.Sleep(time.Duration(rand.IntN(20)) * time.Millisecond)
+				_, err = conn.Do("DEL", "delayer:job_bucket:"+id)
+				redistest.Check(f.t, err)
+				count(id, 1)
+			}
+		})
+	}
+	for k := range 4 {
+		consumers.Go(func() {
+			for !hasEnded() || f.Queue("new") != nil && len(f.Queue("new")) > 0 {
+				if k%2 == 0 {
+					m, err := f.client.BPop(f.ctx, 50*time.Millisecond, "new")
+					if err == nil {
+						count(m.ID, 1)
+					}
+					continue
+				}
+				d, err := f.client.Reserve(f.ctx, 50*time.Millisecond, time.Minute, "new")
+				if err == nil {
+					count(d.ID, 1)
+					redistest.Check(f.t, d.Ack(f.ctx))
+				}
+			}
+		})
+	}
+	return func() map[string]int {
+		cancel()
+		producers.Wait()
+		close(ended)
+		consumers.Wait()
+		return maps.Clone(delivered)
+	}
+}

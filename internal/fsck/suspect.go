@@ -1,0 +1,122 @@
+package fsck
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/mix-basic/delayer/internal/store"
+)
+
+// look takes the fingerprints of jobs that seem to be lost, and forgets the others.
+func (c *Checker) look(ctx context.Context, p *part) (err error) {
+	p.suspects, err = c.askLost(ctx, p, p.suspects, store.LostLook)
+	return err
+}
+
+// askLost makes FsckLost of many jobs, and returns those that are lost.
+func (c *Checker) askLost(ctx context.Context, p *part, jobs []store.Lost, do string) (lost []store.Lost, err error) {
+	pace := pace(4)
+	for len(jobs) > 0 {
+		some := jobs[:min(len(jobs), int(pace))]
+		page, err := step(ctx, c, &pace, p.FsckLost(some, do), func(l store.LostPage) int { return l.Took })
+		if err != nil {
+			return nil, err
+		}
+		lost, jobs = append(lost, page.Jobs...), jobs[len(some):]
+	}
+	return lost, nil
+}
+
+// checkSuspicions waits, if there is a reason, and checks again.
+func (c *Checker) checkSuspicions(ctx context.Context) error {
+	some := false
+	for _, p := range c.parts {
+		some = some || len(p.suspects) > 0 || len(p.counts) > 0
+	}
+	if !some {
+		return nil
+	}
+	if err := rest(ctx, c.Wait); err != nil {
+		return err
+	}
+	for _, p := range c.parts {
+		if err := c.checkLost(ctx, p); err != nil {
+			return c.named(p, err)
+		}
+		if err := c.checkCounts(ctx, p); err != nil {
+			return c.named(p, err)
+		}
+	}
+	return nil
+}
+
+// checkLost reads the queues of the lost jobs' topics once more, and repairs jobs that are in none of them, and unchanged.
+func (c *Checker) checkLost(ctx context.Context, p *part) error {
+	byTopic := map[string]map[string]store.Lost{}
+	for _, job := range p.suspects {
+		if byTopic[job.Topic] == nil {
+			byTopic[job.Topic] = map[string]store.Lost{}
+		}
+		byTopic[job.Topic][job.ID] = job
+	}
+	do := store.LostLook
+	if c.Repair && c.Lost != List {
+		do = c.Lost
+	}
+	for topic, jobs := range byTopic {
+		err := c.walkQueues(ctx, p, topic, false, func(page store.QueuePage) {
+			for _, id := range page.IDs {
+				delete(jobs, id)
+			}
+		})
+		if err != nil {
+			return err
+		}
+		lost, err := c.askLost(ctx, p, slices.Collect(maps.Values(jobs)), do)
+		if err != nil {
+			return err
+		}
+		for _, job := range lost {
+			c.note(p, "lost_job", job.ID, job.Repaired)
+			if job.Repaired && do == store.LostRequeue {
+				c.stray(p, job.ID)
+			}
+		}
+	}
+	return nil
+}
+
+// checkCounts counts the leases once more, and sets numbers right that disagree as before.
+func (c *Checker) checkCounts(ctx context.Context, p *part) error {
+	if len(p.counts) == 0 {
+		return nil
+	}
+	again, err := c.walkPool(ctx, p, false)
+	if err != nil {
+		return err
+	}
+	var wrong []store.ReservedCount
+	for topic, count := range p.counts {
+		if again[topic] == count {
+			wrong = append(wrong, count)
+			c.note(p, "reserved_count", topic, false)
+		}
+	}
+	for some := range slices.Chunk(wrong, firstPage) {
+		if !c.Repair {
+			break
+		}
+		repaired, err := p.FsckReserved(some).Do(ctx)
+		if err != nil {
+			return err
+		}
+		for _, topic := range repaired {
+			c.note(p, "reserved_count", topic, true)
+		}
+	}
+	return nil
+}
+
+// sortedKeys are the keys of a set in order.
+func sortedKeys(set map[string]bool) []string { return slices.Sorted(maps.Keys(set)) }

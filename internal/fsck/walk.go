@@ -1,0 +1,308 @@
+package fsck
+
+import (
+	"context"
+	"hash/maphash"
+	"maps"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/mix-basic/delayer/internal/store"
+)
+
+const (
+	stepTime  = time.Millisecond // how long a script may keep Redis busy; the stall budget is 2 ms
+	firstPage = 50
+	most      = 1000 // entries of a page
+	scanned   = 500  // keys of a SCAN
+)
+
+// pace is how many entries a step reads.
+type pace int
+
+// step makes a call, adapts the pace to how long it took, and rests as long.
+func step[T any](ctx context.Context, c *Checker, p *pace, call *store.Call[T], took func(T) int) (T, error) {
+	answer, err := call.Do(ctx)
+	if err != nil {
+		return answer, err
+	}
+	us := time.Duration(took(answer)) * time.Microsecond
+	switch {
+	case us > stepTime:
+		*p = max(*p/2, 1)
+	case us < stepTime/2:
+		*p = min(*p*2, most)
+	}
+	return answer, rest(ctx, us)
+}
+
+func rest(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(d):
+		return nil
+	}
+}
+
+func (c *Checker) advance(n int) {
+	c.done += n
+	c.Progress(c.done, c.total)
+}
+
+func (c *Checker) hash(id string) uint64 { return maphash.String(c.seed, id) }
+
+// walkTopic reads the queues of a topic.
+func (c *Checker) walkTopic(ctx context.Context, p *part, topic string) error {
+	p.walked[topic] = true
+	twice := map[string]bool{}
+	err := c.walkQueues(ctx, p, topic, c.Repair, func(page store.QueuePage) {
+		c.noteAll(p, page.Faults)
+		c.stray(p, page.IDs...)
+		for _, id := range page.IDs {
+			h := c.hash(id)
+			if _, seen := p.ready[h]; seen {
+				twice[id] = true
+			}
+			p.ready[h] = struct{}{}
+		}
+		for _, f := range page.Faults {
+			if f.Kind == "entry_of_other_topic" { // it is passed on, and not lost
+				p.ready[c.hash(f.Name)] = struct{}{}
+			}
+		}
+		read := len(page.IDs) + len(page.Faults)
+		c.total, c.report.Entries = c.total+read, c.report.Entries+read
+		c.advance(read)
+	})
+	if err != nil || len(twice) == 0 {
+		return err
+	}
+	pace := pace(4)
+	for ids := sortedKeys(twice); len(ids) > 0; {
+		some := ids[:min(len(ids), int(pace))]
+		page, err := step(ctx, c, &pace, p.FsckTwice(topic, some, c.Repair), func(s store.Scanned) int { return s.Took })
+		if err != nil {
+			return err
+		}
+		c.noteAll(p, page.Faults)
+		ids = ids[len(some):]
+	}
+	return nil
+}
+
+// walkQueues reads the ready queue of a topic, and its parked jobs.
+func (c *Checker) walkQueues(ctx context.Context, p *part, topic string, repair bool, visit func(store.QueuePage)) error {
+	for _, parked := range []bool{false, true} {
+		pace, at := pace(firstPage), store.QueuePlace{}
+		for {
+			page, err := step(ctx, c, &pace, p.FsckQueue(topic, parked, at, int(pace), repair), func(q store.QueuePage) int { return q.Took })
+			if err != nil {
+				return err
+			}
+			visit(page)
+			if at = page.At; at.Left <= 0 {
+				break
+			}
+		}
+	}
+	return nil
+}
+
+// walkPool reads the pool, and returns the numbers of reserved jobs that disagree with its leases and did not change meanwhile.
+func (c *Checker) walkPool(ctx context.Context, p *part, first bool) (map[string]store.ReservedCount, error) {
+	began, err := p.Time(ctx)
+	if err != nil {
+		return nil, err
+	}
+	before, err := c.reservedCounts(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	leases, newest := map[string]int{}, map[string]int64{}
+	pace := pace(firstPage)
+	for at := "0"; ; {
+		call := p.FsckPool(at, int(pace), c.Repair && first, len(c.parts) > 1)
+		page, err := step(ctx, c, &pace, call, func(s store.PoolPage) int { return s.Took })
+		if err != nil {
+			return nil, err
+		}
+		for _, l := range page.Leases {
+			leases[l.Topic] += l.Count
+			newest[l.Topic] = max(newest[l.Topic], l.Newest)
+		}
+		if first {
+			c.noteAll(p, page.Faults)
+			c.stray(p, page.IDs...)
+			c.advance(int(pace))
+		}
+		if at = page.Next; at == "0" {
+			break
+		}
+	}
+	after, err := c.reservedCounts(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	if first {
+		c.report.Entries += p.Entries(ctx, p.Keys().JobPool())
+	}
+	topics := maps.Clone(leases)
+	for topic := range before {
+		topics[topic] += 0
+	}
+	suspicious := map[string]store.ReservedCount{}
+	for topic, n := range topics {
+		kept := store.ReservedCount{Topic: topic, Kept: before[topic], Leases: n}
+		if kept.Kept == "" {
+			kept.Kept = "0"
+		}
+		switch {
+		case kept.Reserved() == n:
+		case before[topic] != after[topic] || newest[topic] >= began.UnixMicro():
+			if first {
+				c.report.Busy++
+			}
+		default:
+			suspicious[topic] = kept
+		}
+	}
+	return suspicious, nil
+}
+
+func (c *Checker) reservedCounts(ctx context.Context, p *part) (map[string]string, error) {
+	all := map[string]string{}
+	for at := "0"; ; {
+		page, next, err := p.ReservedCounts(ctx, at, scanned)
+		if err != nil && store.KindOf(err) != store.WrongType {
+			return nil, err
+		}
+		maps.Copy(all, page)
+		if at = next; at == "0" {
+			return all, nil
+		}
+	}
+}
+
+// walkSet reads one of the sets of FsckSet.
+func (c *Checker) walkSet(ctx context.Context, p *part, set store.FsckSet, topic string) error {
+	pace := pace(firstPage)
+	for at := "0"; ; {
+		call := p.FsckSet(set, topic, at, int(pace), c.Repair, set == store.DeadSet && len(c.parts) > 1)
+		page, err := step(ctx, c, &pace, call, func(s store.Scanned) int { return s.Took })
+		if err != nil {
+			return err
+		}
+		c.noteAll(p, page.Faults)
+		c.stray(p, page.IDs...)
+		if at = page.Next; at == "0" {
+			return nil
+		}
+	}
+}
+
+// walkKeys reads every key of a node.
+func (c *Checker) walkKeys(ctx context.Context, node *store.Store) error {
+	pace := pace(firstPage)
+	for at := "0"; ; {
+		names, next, err := node.ScanKeys(ctx, c.prefix, at, scanned)
+		if err != nil {
+			return err
+		}
+		keys := map[*part][]store.FoundKey{}
+		for _, name := range names {
+			c.sort(name, keys)
+		}
+		for p, found := range keys {
+			for len(found) > 0 {
+				some := found[:min(len(found), int(pace))]
+				if err := c.checkKeys(ctx, p, some, &pace); err != nil {
+					return c.named(p, err)
+				}
+				found = found[len(some):]
+			}
+		}
+		c.advance(scanned)
+		if at = next; at == "0" {
+			return nil
+		}
+	}
+}
+
+var (
+	inBraces = regexp.MustCompile(`^\{(\d+)\}:`)
+	// another is what the keys of another Delayer look like whose prefix begins with ours.
+	another = regexp.MustCompile(`:(job_pool|topics(_due)?|dead_topics|reserved|limits|acked|servers|history|once|schedules|paused|partitions|(job_bucket|ready_queue|dead_letters?|waiting|client|slots|group):.*)$`)
+)
+
+// sort adds a key to those of its partition, or notes that it is not Delayer's.
+func (c *Checker) sort(name string, keys map[*part][]store.FoundKey) {
+	rest := strings.TrimPrefix(name, c.prefix)
+	braces := inBraces.FindString(rest)
+	for _, p := range c.parts {
+		if strings.HasPrefix(name, p.Keys().Prefix()) && (len(c.parts) == 1 && braces == "" || c.prefix+braces == p.Keys().Prefix()) {
+			if found := p.Keys().FindKey(name); found.Kind != "" {
+				c.report.Keys++
+				keys[p] = append(keys[p], found)
+				return
+			}
+			break
+		}
+	}
+	known := store.KeysOf(c.prefix+braces).FindKey(name).Kind != ""
+	switch {
+	case known && name == store.KeysOf(c.prefix).Partition(0).Layout(): // what tells that there is one partition
+	case known:
+		c.note(nil, "other_layout", c.prefix+braces, false)
+	case !another.MatchString(rest):
+		c.note(nil, "unknown_key", name, false)
+	}
+}
+
+// checkKeys checks some keys of a partition, and reads those that list jobs.
+func (c *Checker) checkKeys(ctx context.Context, p *part, keys []store.FoundKey, pace *pace) error {
+	checked, err := step(ctx, c, pace, p.FsckKeys(keys, c.Repair), func(k store.CheckedKeys) int { return k.Took })
+	if err != nil {
+		return err
+	}
+	c.noteAll(p, checked.Faults)
+	for i := 0; i+1 < len(checked.Candidates); i += 2 {
+		id, topic := checked.Candidates[i], checked.Candidates[i+1]
+		if _, ready := p.ready[c.hash(id)]; !ready {
+			p.suspects = append(p.suspects, store.Lost{ID: id, Topic: topic})
+		}
+	}
+	for _, key := range keys {
+		switch topic := key.Rest; {
+		case key.Kind == "dead":
+			err = c.walkSet(ctx, p, store.DeadSet, topic)
+		case key.Kind == "slots":
+			err = c.walkSet(ctx, p, store.SlotsSet, topic)
+		case (key.Kind == "ready" || key.Kind == "parked") && !p.walked[topic]:
+			err = c.walkTopic(ctx, p, topic)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return c.finishPauses(ctx, p, checked.Faults)
+}
+
+// finishPauses repairs parked queues that are too long for one step.
+func (c *Checker) finishPauses(ctx context.Context, p *part, faults []store.Fault) error {
+	for _, f := range faults {
+		for tries := 0; c.Repair && f.Kind == "parked_without_pause" && !f.Repaired && tries < 10000; tries++ {
+			pace := pace(1)
+			checked, err := step(ctx, c, &pace, p.FsckKeys([]store.FoundKey{{Kind: "parked", Rest: f.Name}}, true), func(k store.CheckedKeys) int { return k.Took })
+			if err != nil {
+				return err
+			}
+			if len(checked.Faults) == 0 || checked.Faults[0].Repaired {
+				c.note(p, f.Kind, f.Name, true)
+				break
+			}
+		}
+	}
+	return nil
+}

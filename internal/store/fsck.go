@@ -1,0 +1,314 @@
+package store
+
+import (
+	"context"
+	"strings"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+var (
+	fsckQueueScript    = newScript("fsck_queue")
+	fsckPoolScript     = newScript("fsck_pool")
+	fsckSetScript      = newScript("fsck_set")
+	fsckKeysScript     = newScript("fsck_keys")
+	fsckLostScript     = newScript("fsck_lost")
+	fsckTwiceScript    = newScript("fsck_twice")
+	fsckReservedScript = newScript("fsck_reserved")
+)
+
+// Fault is something that a check of the keys found. Kind is one of those in docs/operating.md, Name an ID, a topic or a key.
+type Fault struct {
+	Kind, Name string
+	Repaired   bool
+}
+
+// Scanned is a page of a check.
+type Scanned struct {
+	Took   int    // how long the script took (µs)
+	Next   string // where the next page begins; "0" at the end
+	IDs    []string
+	Faults []Fault
+}
+
+// readFaults reads {kind, name, 1 if it was repaired, …}.
+func readFaults(list []any) (faults []Fault, err error) {
+	for len(list) > 0 && err == nil {
+		var f Fault
+		list, err = redis.Scan(list, &f.Kind, &f.Name, &f.Repaired)
+		faults = append(faults, f)
+	}
+	return faults, err
+}
+
+// mode is what a script is told that may repair.
+func mode(repair bool) string {
+	if repair {
+		return "repair"
+	}
+	return ""
+}
+
+// QueuePlace is up to where a queue was read: Left entries at its right end are not. The zero value is the beginning.
+type QueuePlace struct {
+	Begun bool
+	Left  int
+	Last  string // the last entry that was read
+}
+
+// QueuePage is a page of a queue.
+type QueuePage struct {
+	Scanned
+	At QueuePlace // where the next one begins; nothing is Left at the end
+}
+
+// FsckQueue checks a page of a topic's ready queue, or of its parked jobs.
+func (s *Store) FsckQueue(topic string, parked bool, at QueuePlace, count int, repair bool) *Call[QueuePage] {
+	which, left := "ready", any("")
+	if parked {
+		which = "parked"
+	}
+	if at.Begun {
+		left = at.Left
+	}
+	args := append(arguments(6, s.jobPool), topic, which, left, at.Last, count, mode(repair))
+	return newCall(s, fsckQueueScript, args, func(reply any) (page QueuePage, err error) {
+		var faults []any
+		page.At.Begun = true
+		if _, err = scan(reply, &page.Took, &page.At.Left, &page.At.Last, &page.IDs, &faults); err == nil {
+			page.Faults, err = readFaults(faults)
+		}
+		return page, err
+	})
+}
+
+// Leases are how many leases of a topic a page of the pool has, and the token of the newest: when that job was reserved (Unix µs).
+type Leases struct {
+	Topic  string
+	Count  int
+	Newest int64
+}
+
+// FsckPool checks a page of the pool. ids makes it name the page's IDs.
+func (s *Store) FsckPool(at string, count int, repair, ids bool) *Call[PoolPage] {
+	args := append(arguments(4, s.jobPool), at, count, mode(repair), idsOrNot(ids))
+	return newCall(s, fsckPoolScript, args, func(reply any) (page PoolPage, err error) {
+		var leases, faults []any
+		_, err = scan(reply, &page.Took, &page.Next, &page.IDs, &leases, &faults)
+		for len(leases) > 0 && err == nil {
+			var l Leases
+			leases, err = redis.Scan(leases, &l.Topic, &l.Count, &l.Newest)
+			page.Leases = append(page.Leases, l)
+		}
+		if err == nil {
+			page.Faults, err = readFaults(faults)
+		}
+		return page, err
+	})
+}
+
+// PoolPage is a page of the pool.
+type PoolPage struct {
+	Scanned
+	Leases []Leases
+}
+
+func idsOrNot(ids bool) string {
+	if ids {
+		return "ids"
+	}
+	return ""
+}
+
+// FsckSet is a set that FsckSet checks.
+type FsckSet string
+
+const (
+	DeadSet       FsckSet = "dead" // of a topic
+	SlotsSet      FsckSet = "slots"
+	DeadTopicsSet FsckSet = "dead_topics"
+	SchedulesSet  FsckSet = "schedules"
+)
+
+// FsckSet checks a page of the set; topic is "" unless it is one of a topic.
+func (s *Store) FsckSet(set FsckSet, topic, at string, count int, repair, ids bool) *Call[Scanned] {
+	args := append(arguments(6, s.jobPool), string(set), topic, at, count, mode(repair), idsOrNot(ids))
+	return newCall(s, fsckSetScript, args, func(reply any) (page Scanned, err error) {
+		var faults []any
+		if _, err = scan(reply, &page.Took, &page.Next, &page.IDs, &faults); err == nil {
+			page.Faults, err = readFaults(faults)
+		}
+		return page, err
+	})
+}
+
+// FoundKey is a key that a SCAN has found: its kind, as fsck_keys.lua names it, and the rest of its name.
+type FoundKey struct{ Kind, Rest string }
+
+// FindKey tells what a key of this partition is. The kind is "" if Delayer has no such key.
+func (k Keys) FindKey(name string) FoundKey {
+	for _, one := range []struct{ kind, begins string }{
+		{"bucket", k.JobBucket("")}, {"ready", k.ReadyQueue("")}, {"letter", k.DeadLetter("")}, {"dead", k.DeadLetters("")}, {"slots", k.Slots("")},
+		{"parked", k.PausedQueue("")}, {"once", k.OnceContent("")}, {"group", k.Group("")}, {"text", k.GroupText("")}, {"client", k.Client("")},
+		{"transit", k.TransitJob("")}, {"waiting", k.Waiting("")}, {"paused_waiting", k.PausedWaiting("")}, {"throttled", k.Throttled("")},
+	} {
+		if rest, is := strings.CutPrefix(name, one.begins); is {
+			return FoundKey{one.kind, rest}
+		}
+	}
+	rest := strings.TrimPrefix(name, k.prefix)
+	switch name {
+	case k.JobPool(), k.Topics(), k.TopicsDue(), k.DeadTopics(), k.Once(), k.Schedules(), k.RemovedSchedules():
+		return FoundKey{"zset", rest}
+	case k.Reserved(), k.Limits(), k.Uncounted(), k.Servers(), k.History(), k.Migration(), k.Transit(), k.Paused(), k.ScheduleLists(), k.Layout():
+		return FoundKey{"hash", rest}
+	case k.Acked():
+		return FoundKey{"string", rest}
+	}
+	return FoundKey{"", rest}
+}
+
+// CheckedKeys is what came of a check of some keys. Candidates are IDs and topics of jobs that are not in the pool.
+type CheckedKeys struct {
+	Took       int // µs
+	Candidates []string
+	Faults     []Fault // Name is the place in the list of keys
+}
+
+// FsckKeys checks some keys that a SCAN has found.
+func (s *Store) FsckKeys(keys []FoundKey, repair bool) *Call[CheckedKeys] {
+	args := append(arguments(1+2*len(keys), s.jobPool), mode(repair))
+	for _, key := range keys {
+		args = append(args, key.Kind, key.Rest)
+	}
+	return newCall(s, fsckKeysScript, args, func(reply any) (checked CheckedKeys, err error) {
+		var faults []any
+		if _, err = scan(reply, &checked.Took, &checked.Candidates, &faults); err != nil {
+			return checked, err
+		}
+		for len(faults) > 0 && err == nil {
+			var f Fault
+			var place int
+			if faults, err = redis.Scan(faults, &f.Kind, &place, &f.Repaired); err != nil || place < 3 || place/2 > len(keys) {
+				return checked, errUnreadable
+			}
+			f.Name = keys[place/2-1].Rest
+			checked.Faults = append(checked.Faults, f)
+		}
+		return checked, err
+	})
+}
+
+// Lost is a job that is in no state. It is told apart from one that was changed by when its bucket expires, and its fingerprint.
+type Lost struct {
+	ID, Topic   string
+	Expires     int64 // Unix ms; -1: never
+	Fingerprint string
+	Repaired    bool
+}
+
+// What to do with lost jobs.
+const (
+	LostLook    = "look"
+	LostRequeue = "requeue"
+	LostDrop    = "drop"
+)
+
+// LostPage is those of some jobs that are lost.
+type LostPage struct {
+	Took int // µs
+	Jobs []Lost
+}
+
+// FsckLost tells which of the jobs are lost, and unchanged if they have a fingerprint; and does that with these.
+func (s *Store) FsckLost(jobs []Lost, do string) *Call[LostPage] {
+	args := append(arguments(1+3*len(jobs), s.jobPool), do)
+	for _, j := range jobs {
+		args = append(args, j.ID, j.Expires, j.Fingerprint)
+	}
+	return newCall(s, fsckLostScript, args, func(reply any) (page LostPage, err error) {
+		rest, err := scan(reply, &page.Took)
+		for len(rest) > 0 && err == nil {
+			var j Lost
+			rest, err = redis.Scan(rest, &j.ID, &j.Topic, &j.Expires, &j.Fingerprint, &j.Repaired)
+			page.Jobs = append(page.Jobs, j)
+		}
+		return page, err
+	})
+}
+
+// FsckTwice tells which of the IDs stand in the topic's queue more than once.
+func (s *Store) FsckTwice(topic string, ids []string, repair bool) *Call[Scanned] {
+	args := append(arguments(2+len(ids), s.jobPool), topic, mode(repair))
+	return newCall(s, fsckTwiceScript, appendAll(args, ids), func(reply any) (page Scanned, err error) {
+		rest, err := scan(reply, &page.Took)
+		for len(rest) > 0 && err == nil {
+			f := Fault{Kind: "entry_twice"}
+			rest, err = redis.Scan(rest, &f.Name, &f.Repaired)
+			page.Faults = append(page.Faults, f)
+		}
+		return page, err
+	})
+}
+
+// ReservedCount is a topic's number of reserved jobs, as it is kept, and how many leases were counted.
+type ReservedCount struct {
+	Topic, Kept string
+	Leases      int
+}
+
+// Reserved is the number without what a limit adds to it.
+func (c ReservedCount) Reserved() int {
+	n, _ := redis.Int64([]byte(c.Kept), nil)
+	marks := (n + limitMark/2) / limitMark
+	if n < -limitMark/2 {
+		marks = 0
+	}
+	return int(n - marks*limitMark)
+}
+
+// FsckReserved sets these numbers right, and returns the topics of which it did: their number is as it was.
+func (s *Store) FsckReserved(counts []ReservedCount) *Call[[]string] {
+	args := arguments(3*len(counts), s.jobPool)
+	for _, c := range counts {
+		args = append(args, c.Topic, c.Kept, c.Leases)
+	}
+	return newCall(s, fsckReservedScript, args, func(reply any) ([]string, error) { return redis.Strings(reply, nil) })
+}
+
+// ReservedCounts reads some of the numbers of reserved jobs. The first call begins at "0", and the last one returns it.
+func (s *Store) ReservedCounts(ctx context.Context, at string, count int) (numbers map[string]string, next string, err error) {
+	page, err := redis.Values(s.command(ctx, "HSCAN", s.keys.Reserved(), at, "COUNT", count))
+	if err != nil || len(page) != 2 {
+		return nil, "0", err
+	}
+	next, _ = redis.String(page[0], nil)
+	numbers, err = redis.StringMap(page[1], nil)
+	return numbers, next, err
+}
+
+// ScanKeys returns names of keys of the store's node that begin so, some at a time. The first call begins at "0", and the last one returns it.
+func (s *Store) ScanKeys(ctx context.Context, begins, at string, count int) (names []string, next string, err error) {
+	escaped := strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`).Replace(begins)
+	page, err := redis.Values(s.command(ctx, "SCAN", at, "MATCH", escaped+"*", "COUNT", count))
+	if err != nil || len(page) != 2 {
+		return nil, "0", err
+	}
+	next, _ = redis.String(page[0], nil)
+	names, err = redis.Strings(page[1], nil)
+	return names, next, err
+}
+
+// KeyCount is how many keys the store's node has; all of its database.
+func (s *Store) KeyCount(ctx context.Context) (int, error) {
+	return redis.Int(s.command(ctx, "DBSIZE"))
+}
+
+// Entries is how many entries a list or a sorted set has; 0 of any other key.
+func (s *Store) Entries(ctx context.Context, key string) int {
+	if n, err := redis.Int(s.command(ctx, "ZCARD", key)); err == nil {
+		return n
+	}
+	n, _ := redis.Int(s.command(ctx, "LLEN", key))
+	return n
+}

@@ -1,0 +1,74 @@
+-- fsck_set: checks a page of what lists jobs besides the pool and the queues: a topic's dead letters, its slots, the topics with dead
+-- letters, or the schedules. It repairs the page if asked to.
+--
+-- KEYS[1] job pool
+-- ARGV[1] 'dead', 'slots', 'dead_topics' or 'schedules'   ARGV[2] the topic, or ''   ARGV[3] 0 to begin, or what the last call said
+-- ARGV[4] how many entries, about   ARGV[5] 'repair', or '' to change nothing   ARGV[6] 'ids' to tell the IDs of the page
+-- Returns {took, next, ids, findings}: the script's own time (µs); where to go on, 0 at the end; the IDs, if asked for; and {kind,
+-- name, 1 if it was repaired, …}. A set of another type is empty. Errors: NOPERM. Nothing has changed then.
+-- Atomic because an entry and its job belong together. Cost: O(entries).
+-- include: dead guard lease schedule throttle time cluster
+local watch, which, topic, repairs = stopwatch(), ARGV[1], ARGV[2], ARGV[5] == 'repair'
+local set = ({dead = dead_lists .. topic, slots = slots .. topic, dead_topics = dead_topics, schedules = schedules})[which]
+if repairs then
+  local err = not_permitted('ZREM', set, '')
+    -- cluster: or elsewhere(buckets)
+  if err then return err end
+end
+local page = redis.pcall('ZSCAN', set, ARGV[3], 'COUNT', ARGV[4])
+if page.err then return unreadable(page) and page or {watch(), '0', {}, {}} end
+local ids, findings = {}, {}
+
+-- Each returns what is wrong with an entry, and how to repair it; or an error reply.
+local checks = {}
+
+function checks.dead(id)
+  local owner = redis.pcall('HGET', dead_letters .. id, 'topic')
+  if unreadable(owner) then return owner end
+  if owner ~= topic then return 'dead_entry_without_letter', function() unlist(topic, id) end end
+end
+
+-- A slot whose time is over is free, if the job has no lease.
+function checks.slots(id, score)
+  local waits, owner = redis.pcall('ZSCORE', pool, id), redis.pcall('HGET', buckets .. id, 'topic')
+  if unreadable(waits) or unreadable(owner) then return unreadable(waits) and waits or owner end
+  local is_leased = type(waits) == 'string' and is_lease(tonumber(waits)) and owner == topic
+  if tonumber(score) > now_us and not is_leased then
+    return 'slot_without_lease', function()
+      redis.call('ZREM', set, id)
+      wake_throttled(topic)
+    end
+  end
+end
+
+function checks.dead_topics(name)
+  local exists = redis.pcall('EXISTS', dead_lists .. name)
+  if unreadable(exists) then return exists end
+  if exists == 0 then return 'dead_topic_index', function() redis.call('ZREM', set, name) end end
+end
+
+function checks.schedules(name)
+  local id = schedule_id(name)
+  local s = redis.pcall('HMGET', buckets .. id, 'topic', 'revision')
+  if unreadable(s) then return s end
+  if s[1] ~= SCHEDULE_TOPIC or not s[2] then
+    return 'schedule_without_job', function()
+      redis.call('ZREM', set, name)
+      redis.pcall('ZADD', removed_schedules, 0, name)
+    end
+  end
+end
+
+local to_repair = {}
+for i = 1, #page[2], 2 do
+  local entry = page[2][i]
+  local kind, repair = checks[which](entry, page[2][i + 1])
+  if type(kind) == 'table' then return kind end
+  if ARGV[6] == 'ids' then ids[#ids + 1] = entry end
+  if kind then
+    to_repair[#to_repair + 1] = repair
+    findings[#findings + 1], findings[#findings + 2], findings[#findings + 3] = kind, entry, repairs and 1 or 0
+  end
+end
+for _, repair in ipairs(repairs and to_repair or {}) do repair() end
+return {watch(), page[1], ids, findings}

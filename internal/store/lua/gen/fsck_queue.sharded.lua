@@ -1,0 +1,142 @@
+-- fsck_queue: checks a page of a topic's ready queue, or of its parked jobs, and repairs it if asked to.
+--
+-- KEYS[1] job pool
+-- ARGV[1] the topic   ARGV[2] 'ready' or 'parked'   ARGV[3] how many entries are left to read, those next to the right end; '' to begin
+-- ARGV[4] the last entry that was read, '' for none   ARGV[5] how many entries to read   ARGV[6] 'repair', or '' to change nothing
+-- Returns {took, left, last, ids, findings}: the script's own time (µs); ARGV[3…4] of the next call, 0 at the end; the IDs of the page
+-- that have a ready job of the topic; and {kind, id, 1 if it was repaired, …}. A queue of another type is empty.
+-- Errors: WRONGTYPE of the pool, NOPERM. Nothing has changed then.
+--
+-- Entries are counted from the right end, to which nothing is added but by a release. When consumers have taken some since, the page
+-- begins behind the last entry that was read. So no entry is left out; one may be read twice.
+-- An entry that is not taken off an end costs a walk over the queue. So those of a page are marked first, by an empty ID, and removed
+-- in one walk; not in a queue of more than MAX_WALK entries.
+-- Atomic because an ID may be pushed, or taken, between the check and the removal. Cost: O(entries), and O(the queue) for a repair.
+local function stopwatch()
+  local os = rawget(_G, 'os')
+  if os then
+    local start = os.clock()
+    return function() return math.floor((os.clock() - start) * 1000000) end
+  end
+  local start = redis.call('TIME')
+  return function()
+    local stop = redis.call('TIME')
+    return (stop[1] - start[1]) * 1000000 + stop[2] - start[2]
+  end
+end
+local pool = KEYS[1]
+local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
+local parked_queues = prefix .. 'paused_queue:'
+local queues = prefix .. 'ready_queue:'
+local function unreadable(reply)
+  return type(reply) == 'table' and reply.err and not string.find(reply.err, 'WRONGTYPE', 1, true)
+end
+local function not_writable()
+  local reply = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '')
+  if type(reply) == 'table' and not string.find(reply.err, 'OOM ', 1, true) then return reply end
+end
+local function not_permitted(command, key, ...)
+  if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
+    return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
+  end
+end
+local function not_here(reply)
+  return type(reply) == 'table' and reply.err and string.find(reply.err, 'non local key', 1, true) and reply
+end
+local function elsewhere(key)
+  return not_here(redis.pcall('EXISTS', key))
+end
+local buckets = prefix .. 'job_bucket:'
+local MOST_DEAD = 100
+local waiters = prefix .. 'waiting:'
+local wake_channels = prefix .. 'wake:'
+local function wake(topic, jobs, made_ready)
+  for _ = 1, MOST_DEAD do
+    local first = redis.pcall('ZPOPMIN', waiters .. topic)
+    if not first[1] then
+      if not first.err then return false end
+      local pauses = prefix .. 'paused'
+      local function is_parked(topic, reply)
+        return reply.err and string.find(reply.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', pauses, topic)[1]
+      end
+      if not is_parked(topic, first) then return false, first.err end
+      local queue, parked = queues .. topic, parked_queues .. topic
+      for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
+        local id = redis.pcall('LMOVE', queue, parked, 'RIGHT', 'LEFT')
+        if type(id) ~= 'string' then break end
+      end
+      return false
+    end
+    local receivers = redis.pcall('SPUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
+    if type(receivers) == 'table' then return false, receivers.err end
+    if receivers > 0 then return true end
+  end
+  return false
+end
+local function pass_on(id, topic)
+  local length = redis.pcall('LPUSH', queues .. topic, id)
+  if type(length) == 'number' then
+    wake(topic, length)
+  else
+    redis.pcall('ZADD', pool, 0, id)
+  end
+end
+local MAX_WALK, SEARCHED = 100000, 10000
+local watch = stopwatch()
+local topic, count, repairs = ARGV[1], tonumber(ARGV[5]), ARGV[6] == 'repair'
+local queue = (ARGV[2] == 'parked' and parked_queues or queues) .. topic
+local length = redis.pcall('LLEN', queue)
+if unreadable(length) then return length end
+if type(length) ~= 'number' or length == 0 then return {watch(), 0, '', {}, {}} end
+if repairs then
+  local err = not_writable() or not_permitted('LSET', queue, '0', '') or not_permitted('LREM', queue, '0', '')
+    or not_permitted('LPUSH', queue, '')
+    or elsewhere(queue)
+  if err then return err end
+end
+
+local left = ARGV[3] == '' and length or tonumber(ARGV[3])
+local last = math.max(left - count + 1, 1) -- of the page, from the right end
+local page = redis.call('LRANGE', queue, -left - 1, -last)
+local first = 1
+for i, id in ipairs(page) do
+  if id == ARGV[4] then
+    first = i + 1
+    break
+  end
+end
+local waits = #page > 0 and redis.call('ZMSCORE', pool, unpack(page)) or {}
+local owners = {}
+for i = first, #page do
+  owners[i] = redis.pcall('HGET', buckets .. page[i], 'topic')
+  if unreadable(owners[i]) then return owners[i] end
+end
+
+local function wrong_with(i)
+  if waits[i] then return 'ready_and_waiting' end
+  if type(owners[i]) ~= 'string' then return 'entry_without_job' end
+  if owners[i] ~= topic then return 'entry_of_other_topic' end
+end
+
+local ids, findings, marked, misrouted, anchor = {}, {}, false, {}, ARGV[4]
+for i = first, #page do
+  local id, kind, repaired = page[i], wrong_with(i), 0
+  if not kind then
+    ids[#ids + 1], anchor = id, id
+  elseif repairs and length <= MAX_WALK then
+    redis.call('LSET', queue, -(last + #page - i), '')
+    marked, repaired = true, 1
+    if kind == 'entry_of_other_topic' then misrouted[#misrouted + 1] = {id, owners[i]} end
+  else
+    anchor = id
+  end
+  if kind then
+    findings[#findings + 1], findings[#findings + 2], findings[#findings + 3] = kind, id, repaired
+  end
+end
+if marked then redis.call('LREM', queue, 0, '') end
+for _, entry in ipairs(misrouted) do
+  local is_queued = redis.pcall('LPOS', queues .. entry[2], entry[1], 'MAXLEN', SEARCHED)
+  if type(is_queued) ~= 'number' then pass_on(entry[1], entry[2]) end
+end
+return {watch(), last - 1, anchor, ids, findings}

@@ -1,0 +1,31 @@
+-- fsck_reserved: sets the numbers of some topics' reserved jobs right.
+--
+-- KEYS[1] job pool
+-- ARGV[1…] a topic, its number as it was read, and its leases as they were counted
+-- Returns the topics that it repaired: those whose number is still the same. Errors: NOPERM. Nothing has changed then.
+-- Atomic because a job may be reserved between the check and the change. Cost: O(topics).
+local function not_permitted(command, key, ...)
+  if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
+    return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
+  end
+end
+local pool = KEYS[1]
+local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
+local reserved_counts = prefix .. 'reserved'
+local LIMIT_MARK = 1099511627776
+local function lowered(kept)
+  local raised = math.floor(kept / LIMIT_MARK + 0.5) * LIMIT_MARK
+  return kept - raised, raised
+end
+local err = not_permitted('HINCRBY', reserved_counts, '', '0')
+if err then return err end
+local repaired = {}
+for i = 1, #ARGV, 3 do
+  local topic, was, leases = ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 2])
+  if (redis.call('HGET', reserved_counts, topic) or '0') == was then
+    local count = lowered(tonumber(was) or 0)
+    if redis.call('HINCRBY', reserved_counts, topic, string.format('%d', leases - count)) == 0 then redis.call('HDEL', reserved_counts, topic) end
+    repaired[#repaired + 1] = topic
+  end
+end
+return repaired
