@@ -68,6 +68,7 @@ func commands() []command {
 		{name: "partitions", begin: only(runPartitions)},
 		{name: "migrate", begin: beginMigrate},
 		{name: "config", begin: only(runConfig)},
+		{name: "fsck", begin: beginFsck},
 		{name: "help", arguments: "[COMMAND [SUBCOMMAND]]", local: true, begin: beginHelp},
 		{name: "version", local: true, begin: only(runVersion)},
 		{name: "completion", arguments: "SHELL", local: true, begin: only(runCompletion)},
@@ -127,6 +128,7 @@ func firstWords() (list []string) {
 // call is one execution of a command.
 type call struct {
 	options
+	connections    client.Redis
 	client         *client.Client
 	jobs           *inspect.Inspector // shares the client's connections
 	redis          config.Redis
@@ -163,8 +165,8 @@ func (c *call) open() error {
 	if err != nil {
 		return fail(exitUsage, err)
 	}
-	connections := client.Connect(pool) // not closed: one may hang in a call
-	c.client, c.jobs = clientOn(connections, c.redis), inspectorOn(connections, c.redis)
+	c.connections = client.Connect(pool) // not closed: one may hang in a call
+	c.client, c.jobs = clientOn(c.connections, c.redis), inspectorOn(c.connections, c.redis)
 	return nil
 }
 

@@ -169,15 +169,20 @@ type exitCode struct {
 	meaning string
 }
 
-// exitCodes returns the exit codes of a command, or of the daemon and all commands if c is nil.
+// exitCodes returns the exit codes of a command, or of the daemon and all commands if c is nil. Some commands have
+// a page of their own for them.
 func (w *words) exitCodes(c *command) (list []exitCode) {
-	for line := range strings.Lines(w.pages["exit codes"].text) {
+	own, page := false, w.pages["exit codes"]
+	if c != nil && w.pages["exit codes of "+c.name] != nil {
+		own, page = true, w.pages["exit codes of "+c.name]
+	}
+	for line := range strings.Lines(page.text) {
 		var e exitCode
 		code, meaning, _ := strings.Cut(strings.TrimSpace(line), " ")
 		fmt.Sscan(code, &e.code)
 		e.meaning = meaning
 		switch {
-		case c == nil:
+		case c == nil, own:
 		case e.code == exitRunning, e.code == exitNothing && !c.nothing:
 			continue
 		case c.local && !slices.Contains([]int{exitDone, exitUsage, exitOutput}, e.code):

@@ -90,6 +90,7 @@ type Checker struct {
 	report      Report
 	found       map[fault]bool // whether it is repaired
 	done, total int
+	tired       time.Duration // for which Redis was kept busy since the last rest
 }
 
 type fault struct{ kind, name string }

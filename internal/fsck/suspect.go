@@ -10,15 +10,19 @@ import (
 
 // look takes the fingerprints of jobs that seem to be lost, and forgets the others.
 func (c *Checker) look(ctx context.Context, p *part) (err error) {
+	p.suspects = slices.DeleteFunc(p.suspects, func(j store.Lost) bool { // whose queue was found later
+		_, ready := p.ready[c.hash(j.ID)]
+		return ready
+	})
 	p.suspects, err = c.askLost(ctx, p, p.suspects, store.LostLook)
 	return err
 }
 
 // askLost makes FsckLost of many jobs, and returns those that are lost.
 func (c *Checker) askLost(ctx context.Context, p *part, jobs []store.Lost, do string) (lost []store.Lost, err error) {
-	pace := pace(4)
+	pace := fewEach
 	for len(jobs) > 0 {
-		some := jobs[:min(len(jobs), int(pace))]
+		some := jobs[:min(len(jobs), pace.n)]
 		page, err := step(ctx, c, &pace, p.FsckLost(some, do), func(l store.LostPage) int { return l.Took })
 		if err != nil {
 			return nil, err

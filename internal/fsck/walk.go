@@ -19,9 +19,15 @@ const (
 )
 
 // pace is how many entries a step reads.
-type pace int
+type pace struct{ n, least int }
 
-// step makes a call, adapts the pace to how long it took, and rests as long.
+// A repair of a queue's page walks over the queue, so that few entries cost as much as many.
+var (
+	manyEach = pace{firstPage, firstPage}
+	fewEach  = pace{4, 1} // each costs a walk
+)
+
+// step makes a call, adapts the pace to how long it took, and rests as long, when that is worth it.
 func step[T any](ctx context.Context, c *Checker, p *pace, call *store.Call[T], took func(T) int) (T, error) {
 	answer, err := call.Do(ctx)
 	if err != nil {
@@ -30,10 +36,14 @@ func step[T any](ctx context.Context, c *Checker, p *pace, call *store.Call[T], 
 	us := time.Duration(took(answer)) * time.Microsecond
 	switch {
 	case us > stepTime:
-		*p = max(*p/2, 1)
+		p.n = max(p.n/2, p.least)
 	case us < stepTime/2:
-		*p = min(*p*2, most)
+		p.n = min(p.n*2, most)
 	}
+	if c.tired += us; c.tired < stepTime {
+		return answer, nil
+	}
+	us, c.tired = c.tired, 0
 	return answer, rest(ctx, us)
 }
 
@@ -79,9 +89,9 @@ func (c *Checker) walkTopic(ctx context.Context, p *part, topic string) error {
 	if err != nil || len(twice) == 0 {
 		return err
 	}
-	pace := pace(4)
+	pace := fewEach
 	for ids := sortedKeys(twice); len(ids) > 0; {
-		some := ids[:min(len(ids), int(pace))]
+		some := ids[:min(len(ids), pace.n)]
 		page, err := step(ctx, c, &pace, p.FsckTwice(topic, some, c.Repair), func(s store.Scanned) int { return s.Took })
 		if err != nil {
 			return err
@@ -95,9 +105,9 @@ func (c *Checker) walkTopic(ctx context.Context, p *part, topic string) error {
 // walkQueues reads the ready queue of a topic, and its parked jobs.
 func (c *Checker) walkQueues(ctx context.Context, p *part, topic string, repair bool, visit func(store.QueuePage)) error {
 	for _, parked := range []bool{false, true} {
-		pace, at := pace(firstPage), store.QueuePlace{}
+		pace, at := manyEach, store.QueuePlace{}
 		for {
-			page, err := step(ctx, c, &pace, p.FsckQueue(topic, parked, at, int(pace), repair), func(q store.QueuePage) int { return q.Took })
+			page, err := step(ctx, c, &pace, p.FsckQueue(topic, parked, at, pace.n, repair), func(q store.QueuePage) int { return q.Took })
 			if err != nil {
 				return err
 			}
@@ -121,9 +131,9 @@ func (c *Checker) walkPool(ctx context.Context, p *part, first bool) (map[string
 		return nil, err
 	}
 	leases, newest := map[string]int{}, map[string]int64{}
-	pace := pace(firstPage)
+	pace := manyEach
 	for at := "0"; ; {
-		call := p.FsckPool(at, int(pace), c.Repair && first, len(c.parts) > 1)
+		call := p.FsckPool(at, pace.n, c.Repair && first, len(c.parts) > 1)
 		page, err := step(ctx, c, &pace, call, func(s store.PoolPage) int { return s.Took })
 		if err != nil {
 			return nil, err
@@ -135,7 +145,7 @@ func (c *Checker) walkPool(ctx context.Context, p *part, first bool) (map[string
 		if first {
 			c.noteAll(p, page.Faults)
 			c.stray(p, page.IDs...)
-			c.advance(int(pace))
+			c.advance(pace.n)
 		}
 		if at = page.Next; at == "0" {
 			break
@@ -187,9 +197,9 @@ func (c *Checker) reservedCounts(ctx context.Context, p *part) (map[string]strin
 
 // walkSet reads one of the sets of FsckSet.
 func (c *Checker) walkSet(ctx context.Context, p *part, set store.FsckSet, topic string) error {
-	pace := pace(firstPage)
+	pace := manyEach
 	for at := "0"; ; {
-		call := p.FsckSet(set, topic, at, int(pace), c.Repair, set == store.DeadSet && len(c.parts) > 1)
+		call := p.FsckSet(set, topic, at, pace.n, c.Repair, set == store.DeadSet && len(c.parts) > 1)
 		page, err := step(ctx, c, &pace, call, func(s store.Scanned) int { return s.Took })
 		if err != nil {
 			return err
@@ -204,7 +214,7 @@ func (c *Checker) walkSet(ctx context.Context, p *part, set store.FsckSet, topic
 
 // walkKeys reads every key of a node.
 func (c *Checker) walkKeys(ctx context.Context, node *store.Store) error {
-	pace := pace(firstPage)
+	pace := manyEach
 	for at := "0"; ; {
 		names, next, err := node.ScanKeys(ctx, c.prefix, at, scanned)
 		if err != nil {
@@ -216,7 +226,7 @@ func (c *Checker) walkKeys(ctx context.Context, node *store.Store) error {
 		}
 		for p, found := range keys {
 			for len(found) > 0 {
-				some := found[:min(len(found), int(pace))]
+				some := found[:min(len(found), pace.n)]
 				if err := c.checkKeys(ctx, p, some, &pace); err != nil {
 					return c.named(p, err)
 				}
@@ -293,7 +303,7 @@ func (c *Checker) checkKeys(ctx context.Context, p *part, keys []store.FoundKey,
 func (c *Checker) finishPauses(ctx context.Context, p *part, faults []store.Fault) error {
 	for _, f := range faults {
 		for tries := 0; c.Repair && f.Kind == "parked_without_pause" && !f.Repaired && tries < 10000; tries++ {
-			pace := pace(1)
+			pace := fewEach
 			checked, err := step(ctx, c, &pace, p.FsckKeys([]store.FoundKey{{Kind: "parked", Rest: f.Name}}, true), func(k store.CheckedKeys) int { return k.Took })
 			if err != nil {
 				return err

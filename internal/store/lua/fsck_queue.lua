@@ -13,7 +13,7 @@
 -- in one walk; not in a queue of more than MAX_WALK entries.
 -- Atomic because an ID may be pushed, or taken, between the check and the removal. Cost: O(entries), and O(the queue) for a repair.
 -- include: guard queue time cluster
-local MAX_WALK, SEARCHED = 100000, 10000
+local MAX_WALK, SEARCHED = 20000, 5000 -- 1.3 ms, 0.2 ms
 local watch = stopwatch()
 local topic, count, repairs = ARGV[1], tonumber(ARGV[5]), ARGV[6] == 'repair'
 local queue = (ARGV[2] == 'parked' and parked_queues or queues) .. topic

@@ -7,7 +7,7 @@
 -- read, and nothing is repaired.
 -- include: guard time cluster
 local FIRST = 3
-local MAX_WALK = 100000
+local MAX_WALK = 20000
 local watch, queue, parked, repairs = stopwatch(), queues .. ARGV[1], parked_queues .. ARGV[1], ARGV[2] == 'repair'
 if repairs then
   local err = not_writable() or not_permitted('LREM', queue, '0', '')

@@ -81,7 +81,7 @@ local function pass_on(id, topic)
     redis.pcall('ZADD', pool, 0, id)
   end
 end
-local MAX_WALK, SEARCHED = 100000, 10000
+local MAX_WALK, SEARCHED = 20000, 5000 -- 1.3 ms, 0.2 ms
 local watch = stopwatch()
 local topic, count, repairs = ARGV[1], tonumber(ARGV[5]), ARGV[6] == 'repair'
 local queue = (ARGV[2] == 'parked' and parked_queues or queues) .. topic

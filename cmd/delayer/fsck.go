@@ -1,0 +1,98 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/mix-basic/delayer/internal/fsck"
+	"github.com/mix-basic/delayer/internal/store"
+)
+
+func beginFsck(f *flagSet) action {
+	var o fsck.Options
+	f.toggle("repair", &o.Repair)
+	oneOf(f, "lost", &o.Lost, store.LostRequeue, store.LostDrop, fsck.List)
+	f.check = func([]string) error {
+		if o.Lost != "" && !o.Repair {
+			return errors.New("--lost says how --repair repairs")
+		}
+		return nil
+	}
+	return func(ctx context.Context, c *call) (reply, error) { return reply{}, c.fsck(ctx, o) }
+}
+
+// fsck checks all keys. It ends with exitNothing if faults are left.
+func (c *call) fsck(ctx context.Context, o fsck.Options) error {
+	bar := &fsckProgress{progress: progress{to: c.stderr, redraws: isScreen(c.stderr)}, began: time.Now()}
+	o.Progress = bar.show
+	report, err := fsck.New(c.connections, c.redis.Prefix, layoutOf(c.redis), o).Run(ctx)
+	bar.end()
+	if err != nil && len(report.Findings) == 0 {
+		return err
+	}
+	if cannot := c.write(ctx, c.fsckText(report, o)); cannot != nil || err != nil {
+		return cmp.Or(err, cannot)
+	}
+	if report.Left > 0 {
+		return fail(exitNothing, nil)
+	}
+	return nil
+}
+
+func (c *call) fsckText(r fsck.Report, o fsck.Options) string {
+	if c.json {
+		if r.Findings == nil {
+			r.Findings = []fsck.Finding{}
+		}
+		text, _ := json.Marshal(r)
+		return string(text) + "\n"
+	}
+	var b strings.Builder
+	for _, f := range r.Findings {
+		fmt.Fprintf(&b, "%s: %d found, %d repaired: %s\n", f.Kind, f.Found, f.Repaired, f.Means())
+		for _, example := range f.Examples {
+			fmt.Fprintf(&b, "  %s\n", printable(example, ""))
+		}
+	}
+	if r.Busy > 0 {
+		fmt.Fprintf(&b, "not compared: the numbers of reserved jobs of %d topics, which change all the time\n", r.Busy)
+	}
+	fmt.Fprintf(&b, "%d keys and %d entries checked: ", r.Keys, r.Entries)
+	switch {
+	case r.Left == 0 && len(r.Findings) == 0:
+		b.WriteString("nothing is wrong\n")
+	case r.Left == 0:
+		b.WriteString("everything is repaired\n")
+	case o.Repair:
+		fmt.Fprintf(&b, "%d faults are left\n", r.Left)
+	default:
+		fmt.Fprintf(&b, "%d faults; delayer fsck --repair repairs them\n", r.Left)
+	}
+	return b.String()
+}
+
+// fsckProgress shows how far a check is, and how long it will take.
+type fsckProgress struct {
+	progress
+	began time.Time
+}
+
+func (p *fsckProgress) show(done, total int) {
+	if !p.redraws || time.Since(p.shown) < redrawn {
+		return
+	}
+	p.shown = time.Now()
+	text := "waiting, to check again what may be on its way"
+	if share := float64(done) / float64(max(total, 1)); share < 1 {
+		left := time.Duration(float64(time.Since(p.began)) * (1 - share) / max(share, 0.001)).Round(time.Second)
+		bar := int(barWidth * share)
+		text = fmt.Sprintf("[%s%s] %d %%, about %v left", strings.Repeat("#", bar), strings.Repeat(".", barWidth-bar), int(100*share), left)
+	}
+	briefly(func() { fmt.Fprintf(p.to, "\r%-*s", p.width, text) })
+	p.width = max(p.width, len(text))
+}
