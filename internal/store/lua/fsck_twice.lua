@@ -1,4 +1,4 @@
--- fsck_twice: tells which IDs stand in a topic's queue more than once, and removes all but the next entry of each if asked to.
+-- fsck_twice: tells which IDs are in a topic's queue more than once, and removes all but the next entry of each if asked to.
 --
 -- KEYS[1] job pool   ARGV[1] the topic   ARGV[2] 'repair', or '' to change nothing   ARGV[3…] IDs
 -- Returns {took, id, 1 if it was repaired, …}: the script's own time (µs), and the IDs.
