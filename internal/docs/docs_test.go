@@ -185,6 +185,19 @@ func TestNamedDocuments(t *testing.T) {
 	}
 }
 
+// TestPicturesAreShown checks that docs/screens holds only what a document shows.
+func TestPicturesAreShown(t *testing.T) {
+	var texts strings.Builder
+	for _, text := range pages(t) {
+		texts.WriteString(text)
+	}
+	for _, picture := range glob(t, "docs/screens/*") {
+		if !strings.Contains(texts.String(), "screens/"+filepath.Base(picture)+")") {
+			t.Errorf("no document shows %s", inProject(picture))
+		}
+	}
+}
+
 var namedPath = regexp.MustCompile("`((?:internal|cmd|client|server|config|logger|tools|bench)(?:/[a-z0-9_.-]+)+)`")
 
 // TestNamedPaths checks that files and folders named in documents exist.

@@ -47,6 +47,7 @@ func TestScreens(t *testing.T) {
 		{"overview-zh", "/?lang=zh", `document.querySelectorAll(".plot canvas").length === 3`},
 		{"topic-limited-zh", "/ui/topic?topic=" + topic("rate_order"), `document.querySelector("#limited")`},
 		{"topic-paused-zh", "/ui/topic?topic=" + topic("remind_member"), `document.querySelector("#paused")`},
+		{"dead-letters-of-a-topic-zh", "/ui/dead/topic?topic=" + topic("send_mail"), `document.querySelector("#groups")`},
 		{"schedules-zh", "/ui/schedules", `document.querySelector("#schedules")`},
 	}
 	for _, look := range []struct {
