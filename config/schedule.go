@@ -31,21 +31,20 @@ const schedulePrefix = "schedule."
 
 // keys are the keys of the section.
 func (s *Schedule) keys() []key {
-	section := schedulePrefix + s.Name
-	return []key{
-		{section, "cron", "", checked(&s.Cron, checkCron), "minute, hour, day of the month, month, day of the week; or @daily, @every 90s; 5#2 needs quotes"},
-		{section, "zone", "UTC", checked(&s.Zone, checkZone), "default: UTC"},
-		{section, "topic", "", checked(&s.Topic, checkTopic), "topic of the jobs"},
-		{section, "body", "", text(&s.Body, ".*", ""), "default: the section's name"},
-		{section, "missed", "once", text(&s.Missed, "once|skip|all", "once, skip or all"),
+	return in(schedulePrefix+s.Name, []setting{
+		{"cron", "", checked(&s.Cron, checkCron), "minute, hour, day of the month, month, day of the week; or @daily, @every 90s; 5#2 needs quotes"},
+		{"zone", "UTC", checked(&s.Zone, checkZone), "default: UTC"},
+		{"topic", "", checked(&s.Topic, checkTopic), "topic of the jobs"},
+		{"body", "", text(&s.Body, ".*", ""), "default: the section's name"},
+		{"missed", "once", text(&s.Missed, "once|skip|all", "once, skip or all"),
 			"missed occurrences get: once (one job), skip (none) or all (the last 100)"},
-		{section, "overlap", "allow", text(&s.Overlap, "allow|skip|follow", "allow, skip or follow"),
+		{"overlap", "allow", text(&s.Overlap, "allow|skip|follow", "allow, skip or follow"),
 			"or skip: no job while the previous one is not done; or follow: the newest one after it"},
-		{section, "jitter", "0", number(&s.Jitter, time.Second, 0, largest), "maximum random delay of a job in seconds"},
-		{section, "max_attempts", "0", number(&s.MaxAttempts, 1, 0, largest), "attempts per job, 0: the consumer decides"},
-		{section, "ttr", "0", number(&s.TTR, time.Second, 0, 86_400), "seconds a job is reserved for, 0: the consumer decides"},
-		{section, "ready_max_lifetime", "604800", number(&s.ReadyMaxLifetime, time.Second, 1, largest), "seconds a ready job is kept"},
-	}
+		{"jitter", "0", number(&s.Jitter, time.Second, 0, largest), "maximum random delay of a job in seconds"},
+		{"max_attempts", "0", number(&s.MaxAttempts, 1, 0, largest), "attempts per job, 0: the consumer decides"},
+		{"ttr", "0", number(&s.TTR, time.Second, 0, 86_400), "seconds a job is reserved for, 0: the consumer decides"},
+		{"ready_max_lifetime", "604800", number(&s.ReadyMaxLifetime, time.Second, 1, largest), "seconds a ready job is kept"},
+	})
 }
 
 func checkCron(value string) error {

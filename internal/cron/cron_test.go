@@ -92,7 +92,7 @@ func TestParseErrors(t *testing.T) {
 		"0  0 * Maj *":      `"0  0 * Maj *", month, "Maj" at character 8: want 1 to 12, or jan to dec`,
 		"0 0 * * 8":         `"0 0 * * 8", day of the week, "8" at character 9: want 0 to 7, or sun to sat, the last such as 5L, or the second such as 5#2`,
 		"0 0 0W * *":        `"0 0 0W * *", day of the month, "0" at character 5: want 1 to 31`,
-		"0 0 * * 5#6":       `"0 0 * * 5#6", day of the week, "6" at character 11: want 1 to 5 behind #`,
+		"0 0 * * 5#6":       `"0 0 * * 5#6", day of the week, "6" at character 11: want 1 to 5 after #`,
 		"0 0 * * 9#1":       `"0 0 * * 9#1", day of the week, "9" at character 9: want 0 to 7, or sun to sat`,
 		"0 0 * * L":         `"0 0 * * L", day of the week, "L" at character 9: want a day before it, as in 5L`,
 		"0 0 w * *":         `"0 0 w * *", day of the month, "w" at character 5: want a day before it, as in 5w`,

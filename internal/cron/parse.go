@@ -188,7 +188,7 @@ func (p parser) parseSpecial(d *days, place int, item part) (special bool, err e
 	case !ofMonth && hasNth:
 		n, err := p.number(part{number, item.at})
 		if err == nil && (len(nth) != 1 || nth < "1" || nth > "5") {
-			err = p.wrong(part{nth, item.at + len(number) + 1}, "want 1 to 5 behind #")
+			err = p.wrong(part{nth, item.at + len(number) + 1}, "want 1 to 5 after #")
 		}
 		if err != nil {
 			return true, err
