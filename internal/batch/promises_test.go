@@ -25,7 +25,9 @@ type single struct {
 	pool   *redis.Pool
 	store  *store.Store
 	pushes *Batcher[store.Delayed]
-	led    atomic.Bool // the last call was made in the goroutine of the test that wants it
+	owner  *Owner
+	close  context.CancelFunc // ends owner.Abandoned
+	led    atomic.Bool        // the last call was made in the goroutine of the test that wants it
 }
 
 func onOne(t *testing.T) *single {
@@ -34,10 +36,11 @@ func onOne(t *testing.T) *single {
 	f.pool = &redis.Pool{MaxIdle: 8, DialContext: func(ctx context.Context) (redis.Conn, error) {
 		return redis.DialContext(ctx, "tcp", f.cutter.Addr)
 	}}
-	ctx, abandon := context.WithCancel(context.Background())
+	ctx, closeAll := context.WithCancel(context.Background())
 	owner := &Owner{Running: new(sync.WaitGroup), Abandoned: ctx, Closed: errors.New("closed")}
+	f.owner, f.close = owner, closeAll
 	t.Cleanup(func() {
-		abandon()
+		closeAll()
 		owner.Running.Wait()
 		f.pool.Close()
 	})
@@ -149,6 +152,30 @@ func TestPromises(t *testing.T) {
 				f.Errorf("sent were %q", sent)
 			}
 			f.expectPool("a")
+		},
+		"the end of its context, or of the owner, ends a lone caller's wait for a connection": func(f *single) {
+			f.pool.MaxActive, f.pool.Wait = 1, true
+			only := f.pool.Get()
+			defer only.Close()
+			for name, c := range map[string]struct {
+				end  func(leave context.CancelFunc)
+				want error
+			}{
+				"its context": {func(leave context.CancelFunc) { leave() }, context.Canceled},
+				"the owner":   {func(context.CancelFunc) { f.close() }, f.owner.Closed},
+			} {
+				ctx, leave := context.WithCancel(f.Context())
+				defer leave()
+				if c.want == f.owner.Closed {
+					ctx = context.Background() // which has no end
+				}
+				got := make(chan error, 1)
+				go func() { got <- f.do(ctx, "a") }()
+				c.end(leave)
+				if err := redistest.Receive(f.T, got); err != c.want {
+					f.Errorf("%s ends: the caller gets %v, want %v", name, err, c.want)
+				}
+			}
 		},
 		"what was not sent is told as not done": func(f *single) {
 			f.pool.Close()
