@@ -61,21 +61,22 @@ func (t *task) do() (err error) {
 			t.settle(err, why, time.Since(began))
 		}
 	}()
-	if hook := t.options.Hooks.Started; hook != nil {
-		hook(t.job)
-	}
-	err = t.handle()
-	return err
-}
-
-func (t *task) handle() error {
+	t.tell(t.options.Hooks.Started)
 	ctx := t.ctx
 	if timeout := t.served.options.Timeout; timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, timeout, timeoutError(timeout))
 		defer cancel()
 	}
-	return t.served.handler.Handle(ctx, t.job)
+	err = t.served.handler.Handle(ctx, t.job)
+	return err
+}
+
+// tell calls a hook that needs only the job, if it is set.
+func (t *task) tell(hook func(*Job)) {
+	if hook != nil {
+		hook(t.job)
+	}
 }
 
 // beginToSettle reports whether the caller is the first to settle the job; only that one settles it and
@@ -102,9 +103,7 @@ func (t *task) releaseUnstarted() {
 func (t *task) giveUp() {
 	defer t.finish(t)
 	t.log().Error("handler does not return, though its context has ended")
-	if hook := t.options.Hooks.Stuck; hook != nil {
-		hook(t.job)
-	}
+	t.tell(t.options.Hooks.Stuck)
 	t.release()
 }
 
@@ -183,16 +182,15 @@ func (t *task) backOff(v *verdict) {
 }
 
 func (t *task) release() {
-	if t.settled(t.report("release", t.delivery.Release)) && t.options.Hooks.Released != nil {
-		t.options.Hooks.Released(t.job)
+	if t.settled(t.report("release", t.delivery.Release)) {
+		t.tell(t.options.Hooks.Released)
 	}
 }
 
 // settled returns ok. If it is false it calls LeaseLost, because the job may be delivered again.
 func (t *task) settled(ok bool) bool {
-	t.untold = !ok
-	if hook := t.options.Hooks.LeaseLost; !ok && hook != nil {
-		hook(t.job)
+	if t.untold = !ok; !ok {
+		t.tell(t.options.Hooks.LeaseLost)
 	}
 	return ok
 }
