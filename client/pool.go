@@ -113,7 +113,9 @@ func (o PoolOptions) connect() Redis {
 		ReadTimeout:    cmp.Or(o.ReadTimeout, defaultTimeout),
 		WriteTimeout:   cmp.Or(o.WriteTimeout, defaultTimeout),
 	}
-	if wrong := cmp.Or(o.checkUnits(), o.checkSentinels(), o.checkCluster()); wrong != nil {
+	units := cmp.Or(checkUnit("connect timeout", o.ConnectTimeout), checkUnit("read timeout", o.ReadTimeout), checkUnit("write timeout", o.WriteTimeout),
+		checkUnit("idle timeout", o.IdleTimeout), checkUnit("max connection lifetime", o.MaxConnLifetime))
+	if wrong := cmp.Or(units, o.checkSentinels(), o.checkCluster()); wrong != nil {
 		return o.unusable(wrong)
 	}
 	switch {
@@ -151,11 +153,6 @@ func (o PoolOptions) pool(dialer redisconn.Dialer, keep int) *redis.Pool {
 		redisconn.Thin(pool, keep, thinEvery)
 	}
 	return pool
-}
-
-func (o PoolOptions) checkUnits() error {
-	return cmp.Or(checkUnit("connect timeout", o.ConnectTimeout), checkUnit("read timeout", o.ReadTimeout), checkUnit("write timeout", o.WriteTimeout),
-		checkUnit("idle timeout", o.IdleTimeout), checkUnit("max connection lifetime", o.MaxConnLifetime))
 }
 
 func (o PoolOptions) checkSentinels() error {

@@ -110,12 +110,6 @@ func (m *mover) peeked(now, ours time.Time, first store.First) {
 	}
 }
 
-func (m *mover) spreadSweeps(now time.Time) {
-	for _, w := range m.sweeps {
-		w.ended = now.Add(time.Duration(m.number)*sweepAfter/time.Duration(len(m.movers)) - sweepAfter)
-	}
-}
-
 // goOnSweeping continues the sweeps that are due. On standby it only repairs, because the other server may be dead.
 func (m *mover) goOnSweeping(work context.Context) {
 	m.sweeping = false

@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"slices"
 	"time"
@@ -129,10 +128,4 @@ func (w *pausesWalk) step(ctx context.Context, movers []*mover) (more bool) {
 		w.pages++
 	}
 	return more
-}
-
-func (s *Server) copyPauses(ctx context.Context, outages *outages) (done bool) {
-	err := errors.Join(s.fleet.CopyPauses(ctx), s.fleet.CopyLimits(ctx))
-	outages.reportMinor("Pauses and limits cannot be copied to new partitions", err, false)
-	return err == nil
 }

@@ -39,7 +39,9 @@ func (s *Server) run(ctx context.Context) {
 	s.heartbeat.begin(s.options.Version, s.options.Interval, time.Now())
 	r := &running{Server: s, ctx: ctx, work: work, began: time.Now(), nodes: map[*redisconn.Node]*node{}}
 	for _, m := range s.movers {
-		m.spreadSweeps(time.Now())
+		for _, w := range m.sweeps { // spread over time; the first mover sweeps at once
+			w.ended = time.Now().Add(time.Duration(m.number)*sweepAfter/time.Duration(len(s.movers)) - sweepAfter)
+		}
 		m.acked.Store(-1)
 	}
 	s.locate(ctx)
@@ -96,7 +98,11 @@ func (s *Server) finishTransits(ctx, work context.Context) {
 	outages := newOutages(s.log)
 	copied := false
 	for tick := time.NewTicker(transitsEvery); ; {
-		copied = copied || s.copyPauses(work, outages)
+		if !copied {
+			err := errors.Join(s.fleet.CopyPauses(work), s.fleet.CopyLimits(work))
+			outages.reportMinor("Pauses and limits cannot be copied to new partitions", err, false)
+			copied = err == nil
+		}
 		err := s.fleet.FinishTransits(work)
 		outages.reportMinor("Jobs in transit from an old partition cannot be delivered", err, false)
 		select {

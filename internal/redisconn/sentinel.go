@@ -56,10 +56,12 @@ func (s *Sentinel) Locate(ctx context.Context, dial Dial) (redis.Conn, error) {
 	for _, sentinel := range s.inTurn() {
 		conn, err := s.ask(ctx, sentinel, dial)
 		if err == nil {
-			s.answered(sentinel)
+			s.rank(sentinel, true)
 			return conn, nil
 		}
-		s.failed(ctx, sentinel)
+		if ctx.Err() != context.Canceled { // else the caller gave up
+			s.rank(sentinel, false)
+		}
 		failures = append(failures, fmt.Errorf("sentinel %s: %w", sentinel, err))
 		if IsOver(ctx) {
 			break
@@ -178,34 +180,15 @@ func (s *Sentinel) inTurn() []string {
 	return append(addrs, resting...)
 }
 
-// spoke makes that sentinel keep its turn. Whether it is up to date is not known.
-func (s *Sentinel) spoke(sentinel string) {
+// rank makes that sentinel the first to be asked next time, because it has named the master, or the last.
+func (s *Sentinel) rank(sentinel string, first bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.silent, sentinel)
-}
-
-// answered makes that sentinel the first to be asked next time: it has named the master.
-func (s *Sentinel) answered(sentinel string) {
-	s.spoke(sentinel)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.addrs = append([]string{sentinel}, s.without(sentinel)...)
-}
-
-// failed makes that sentinel the last to be asked next time, unless the caller gave up.
-func (s *Sentinel) failed(ctx context.Context, sentinel string) {
-	if ctx.Err() == context.Canceled {
-		return
+	others := slices.DeleteFunc(s.addrs, func(addr string) bool { return addr == sentinel })
+	if s.addrs = append(others, sentinel); first {
+		s.addrs = append([]string{sentinel}, others...)
+		delete(s.silent, sentinel)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.addrs = append(s.without(sentinel), sentinel)
-}
-
-// without are the other sentinels. mu must be held.
-func (s *Sentinel) without(sentinel string) []string {
-	return slices.DeleteFunc(s.addrs, func(addr string) bool { return addr == sentinel })
 }
 
 // masterConn is a connection to what was the master when it was dialled.
@@ -281,11 +264,10 @@ func (s *Sentinel) look(ctx context.Context) {
 // Master asks the sentinels, in turn, until one names a server, which may be unreachable. It returns the last sentinel's error.
 func (s *Sentinel) Master(ctx context.Context) (addr string, err error) {
 	for _, sentinel := range s.inTurn() {
-		if addr, err = s.master(ctx, sentinel); err == nil {
-			s.spoke(sentinel)
-			return addr, nil
+		if addr, err = s.master(ctx, sentinel); err == nil || ctx.Err() == context.Canceled {
+			return addr, err
 		}
-		s.failed(ctx, sentinel)
+		s.rank(sentinel, false)
 	}
 	return "", err
 }

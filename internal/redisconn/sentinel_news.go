@@ -56,7 +56,7 @@ func (s *Sentinel) listenAt(ctx context.Context, sentinel string, news chan<- st
 		case "pong":
 			continue
 		case "message":
-			s.answered(sentinel) // the others may not know yet
+			s.rank(sentinel, true) // the others may not know yet
 		}
 		select {
 		case news <- struct{}{}:
