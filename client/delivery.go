@@ -293,7 +293,7 @@ func (c *Client) AckBatch(ctx context.Context, deliveries []*Delivery) ([]Result
 	return c.settleBatch(ctx, "ack batch", deliveries, checkAll(deliveries), func() []error {
 		errs := slices.Repeat([]error{ErrLeaseLost}, len(deliveries))
 		places, begun := pick(deliveries, (*Delivery).beginToSettle)
-		for i, err := range settleAll(ctx, c, ackKind, begun, each(begun, (*Delivery).held)) {
+		for i, err := range settleAll(ctx, c, ackKind, c.calls.acks, begun, each(begun, (*Delivery).held)) {
 			errs[places[i]] = begun[i].settled(begun[i].acked(err))
 		}
 		return errs
@@ -314,7 +314,7 @@ func (c *Client) ExtendBatch(ctx context.Context, deliveries []*Delivery, lease 
 	return c.settleBatch(ctx, "extend batch", deliveries, wrong, func() []error {
 		asked := time.Now()
 		extensions := each(deliveries, func(d *Delivery) *store.Extension { return d.extension(cmp.Or(lease, d.Lease())) })
-		errs := settleAll(ctx, c, extendKind, deliveries, extensions)
+		errs := settleAll(ctx, c, extendKind, c.calls.extensions, deliveries, extensions)
 		for i, d := range deliveries {
 			errs[i] = d.extended(extensions[i], asked, errs[i])
 		}
@@ -322,16 +322,19 @@ func (c *Client) ExtendBatch(ctx context.Context, deliveries []*Delivery, lease 
 	})
 }
 
-// settleAll settles many deliveries, each with its item, in as few calls as possible.
-func settleAll[T any](ctx context.Context, c *Client, kind batch.Kind[T], deliveries []*Delivery, items []T) []error {
-	job := func(i int) (id string, at *store.Store) { return deliveries[i].ID, deliveries[i].at }
-	if c.previous != nil {
-		return fleet.SettleAll(ctx, c.previous, kind, items, job)
+// settleAll settles many deliveries, each with its item, in as few calls as possible. While jobs migrate each delivery finds its partition
+// by itself, and calls share batches as usual.
+func settleAll[T any](ctx context.Context, c *Client, kind batch.Kind[T], calls *batch.Batcher[T], deliveries []*Delivery, items []T) []error {
+	if c.previous == nil {
+		return fleet.DoAll(ctx, kind, items, func(i int) *store.Store { return c.fleet.Held(deliveries[i].ID, deliveries[i].at) })
 	}
-	return fleet.DoAll(ctx, kind, items, func(i int) *store.Store {
-		id, at := job(i)
-		return c.fleet.Held(id, at)
-	})
+	errs := make([]error, len(items))
+	var all sync.WaitGroup
+	for i, d := range deliveries {
+		all.Go(func() { errs[i] = d.settleAt(func(s *store.Store) error { return calls.Do(ctx, s, items[i]) }) })
+	}
+	all.Wait()
+	return errs
 }
 
 // settleBatch settles the deliveries with do, which returns an error for each, unless an argument is wrong.

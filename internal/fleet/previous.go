@@ -167,50 +167,18 @@ func (p *Previous) Requeue(ctx context.Context, id string, requeue func(*store.S
 	return store.ErrNotFound
 }
 
-// held returns Held, and the other partition where the job may be, or nil: it may have moved meanwhile or, if at is unknown, may
-// not have moved yet.
-func (p *Previous) held(id string, at *store.Store) (place, other *store.Store) {
-	place, of := p.Held(id, at), p.Of(id)
-	if place == of {
-		return of, p.OldOf(id)
-	}
-	return place, of
-}
-
-// Settle settles a job where its lease is (see Held) or, if it is lost there, in the other partition where it may be.
+// Settle settles a job where its lease is (see Held) or, if it is lost there, in the other partition where it may be: it may have moved
+// meanwhile or, if at is unknown, may not have moved yet.
 func (p *Previous) Settle(id string, at *store.Store, settle func(*store.Store) error) error {
-	place, other := p.held(id, at)
+	place, other := p.Held(id, at), p.Of(id)
+	if place == other {
+		other = p.OldOf(id)
+	}
 	err := settle(place)
 	if other != nil && errors.Is(err, store.ErrLeaseLost) {
-		err = laterOf(err, settle(other))
-	}
-	return err
-}
-
-// SettleAll is Settle for many jobs, each with its item, in as few calls as possible.
-func SettleAll[T any](ctx context.Context, p *Previous, kind batch.Kind[T], items []T, job func(i int) (id string, at *store.Store)) []error {
-	errs := DoAll(ctx, kind, items, func(i int) *store.Store {
-		place, _ := p.held(job(i))
-		return place
-	})
-	var lost []T
-	var places []int
-	var others []*store.Store
-	for i, err := range errs {
-		if _, other := p.held(job(i)); other != nil && errors.Is(err, store.ErrLeaseLost) {
-			lost, places, others = append(lost, items[i]), append(places, i), append(others, other)
+		if later := settle(other); !errors.Is(later, store.ErrGone) {
+			return later
 		}
 	}
-	for k, err := range DoAll(ctx, kind, lost, func(k int) *store.Store { return others[k] }) {
-		errs[places[k]] = laterOf(errs[places[k]], err)
-	}
-	return errs
-}
-
-// laterOf is the result for a job whose lease is lost in one partition, given the other one's answer.
-func laterOf(err, other error) error {
-	if errors.Is(other, store.ErrGone) {
-		return err
-	}
-	return other
+	return err
 }
