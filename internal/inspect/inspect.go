@@ -19,7 +19,7 @@ type Inspector struct {
 	most      int // the most topics of each partition that a Snapshot counts
 	snapshots *Shared[Snapshot]
 	schedules *Shared[ScheduleStates]
-	strays    strays
+	strays    *Shared[[]fleet.Stray]
 }
 
 // New returns an Inspector for the jobs in that Redis. prefix begins the name of every key;
@@ -27,5 +27,6 @@ type Inspector struct {
 func New(r redisconn.Redis, prefix string, l fleet.Layout) *Inspector {
 	o := &Inspector{fleet: l.Open(r, cmp.Or(prefix, store.DefaultPrefix)), most: MostTopics}
 	o.snapshots, o.schedules = NewShared(snapshotTimeout, o.snapshot), NewShared(snapshotTimeout, o.ScheduleStates)
+	o.strays = NewShared(partitionPatience, o.checkStrays())
 	return o
 }

@@ -27,12 +27,8 @@ func (o *Inspector) servers(ctx context.Context, failed failures) (servers []sto
 	return servers, nil
 }
 
-// Acked returns how many jobs were ever acknowledged.
-func (o *Inspector) Acked(ctx context.Context) (int64, error) {
-	return o.acked(ctx, o.none())
-}
-
-// acked is Acked, unless some partition has failed: the sum of the others would look like a decrease.
+// acked returns how many jobs were ever acknowledged. It fails if some partition has failed: the sum of the others would
+// look like a decrease.
 func (o *Inspector) acked(ctx context.Context, failed failures) (all int64, err error) {
 	failed = slices.Clone(failed)
 	if err = failed.any(); err == nil {

@@ -2,7 +2,6 @@ package inspect
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"github.com/mix-basic/delayer/internal/fleet"
@@ -11,32 +10,19 @@ import (
 // strayEvery is how often Redis is checked for stray jobs, for all callers.
 const strayEvery = 20 * time.Second
 
-// strays are the stray jobs that the last check found.
-type strays struct {
-	mu      sync.Mutex
-	at      time.Time
-	looking bool
-	found   []fleet.Stray
+// Strays returns the stray jobs, as of at most strayEvery ago. If the check fails, the result of the last one counts.
+func (o *Inspector) Strays(ctx context.Context) []fleet.Stray {
+	found, _ := o.strays.Current(strayEvery).Wait(ctx)
+	return found
 }
 
-// Strays returns the stray jobs, as of at most strayEvery ago. During a check, and if it fails, the result of the last check
-// counts.
-func (o *Inspector) Strays(ctx context.Context) []fleet.Stray {
-	s := &o.strays
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.looking || !s.at.IsZero() && time.Since(s.at) < strayEvery {
-		return s.found
+// checkStrays returns a function that checks for stray jobs and keeps the last result. It must not be called twice at a time.
+func (o *Inspector) checkStrays() func(context.Context) ([]fleet.Stray, error) {
+	var last []fleet.Stray
+	return func(ctx context.Context) ([]fleet.Stray, error) {
+		if found, err := o.fleet.Strays(ctx); err == nil {
+			last = found
+		}
+		return last, nil
 	}
-	s.looking = true
-	s.mu.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, partitionPatience)
-	found, err := o.fleet.Strays(ctx)
-	cancel()
-	s.mu.Lock()
-	s.looking, s.at = false, time.Now()
-	if err == nil {
-		s.found = found
-	}
-	return s.found
 }
