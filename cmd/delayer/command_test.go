@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"strings"
 	"testing"
@@ -14,6 +15,7 @@ import (
 func TestExitCodesOfErrors(t *testing.T) {
 	interrupted, cancel := context.WithCancel(context.Background())
 	cancel()
+	_, refused := net.Dial("tcp", "127.0.0.1:1")
 	for _, test := range []struct {
 		ctx  context.Context
 		err  error
@@ -25,6 +27,8 @@ func TestExitCodesOfErrors(t *testing.T) {
 		{context.Background(), fmt.Errorf("get: %w", client.ErrNotFound), 1, "get: "},
 		{context.Background(), fmt.Errorf("push: %w", client.ErrInvalid), 2, "ERROR: push: "},
 		{context.Background(), errors.New("connection refused"), 3, "ERROR: connection refused\n"},
+		{context.Background(), fmt.Errorf("counts: %w", refused), 3, "ERROR: cannot connect to Redis at 127.0.0.1:1: connection refused\n"},
+		{context.Background(), errors.Join(fmt.Errorf("one: %w", refused), errors.New("another")), 3, "ERROR: one: dial tcp"},
 		{context.Background(), fail(2, errors.New("delay: want seconds")), 2, "ERROR: delay: want seconds\n"},
 		{context.Background(), context.DeadlineExceeded, 3, "ERROR: context deadline exceeded\n"},
 		{interrupted, fmt.Errorf("bpop: %w", context.Canceled), 130, ""},

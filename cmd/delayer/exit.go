@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
+	"os"
 	"strings"
 
 	"github.com/mix-basic/delayer/client"
@@ -56,7 +58,23 @@ func withExitCode(ctx context.Context, err error) error {
 	case errors.Is(err, client.ErrExists), errors.As(err, new(*client.ReplicasError)):
 		return fail(exitFailed, err)
 	}
-	return fail(exitRedis, err)
+	return fail(exitRedis, unreachable(err))
+}
+
+// unreachable says plainly that no connection could be made: which call wanted it does not matter then.
+func unreachable(err error) error {
+	var dial *net.OpError
+	if !errors.As(err, &dial) || dial.Op != "dial" || !strings.HasSuffix(err.Error(), dial.Error()) {
+		return err
+	}
+	var cause error = dial.Err
+	if call := new(os.SyscallError); errors.As(cause, &call) {
+		cause = call.Err
+	}
+	if dial.Addr == nil { // the name of the host is wrong
+		return fmt.Errorf("cannot connect to Redis: %w", cause)
+	}
+	return fmt.Errorf("cannot connect to Redis at %s: %w", dial.Addr, cause)
 }
 
 // isNothing reports whether a command found no job, no dead letter or no schedule.
