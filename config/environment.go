@@ -71,7 +71,7 @@ func (l *loader) variable(at place, section, suffix, value string) {
 	switch {
 	case isServiceLink(suffix, value) && section == "delayer": // describes our own service in Kubernetes: not a setting
 	case isServiceLink(suffix, value):
-		l.fail(at, "was set by a container's link to a service named delayer-%s: switch the links off "+
+		l.fail(at, "was set by a container's link to a service named delayer-%s: turn the links off "+
 			"(Kubernetes: enableServiceLinks: false), or rename the service", section)
 	case known:
 		l.put(at, k, value)

@@ -18,7 +18,7 @@ func TestLoadTakesTheEnvironmentFirst(t *testing.T) {
 
 func serviceLink(section string) string {
 	return "was set by a container's link to a service named delayer-" + section +
-		": switch the links off (Kubernetes: enableServiceLinks: false), or rename the service"
+		": turn the links off (Kubernetes: enableServiceLinks: false), or rename the service"
 }
 
 func TestEnvironmentOverridesEveryKey(t *testing.T) {
@@ -36,7 +36,7 @@ func TestEnvironmentOverridesEveryKey(t *testing.T) {
 
 func TestEnvironmentIsRefused(t *testing.T) {
 	for variable, want := range map[string][]string{
-		"DELAYER_REDIS_PASSWORD=s3cret\n":           {"DELAYER_REDIS_PASSWORD: has a line break, a tab or another character that is no UTF-8 text: remove it"},
+		"DELAYER_REDIS_PASSWORD=s3cret\n":           {"DELAYER_REDIS_PASSWORD: has a line break, a tab, another control character, or bytes that are not UTF-8: remove them"},
 		"DELAYER_REDIS_PORT=":                       {"DELAYER_REDIS_PORT: want a whole number from 1 to 65535, in decimal digits without leading zeros"},
 		"DELAYER_REDIS_HOST=":                       {"DELAYER_REDIS_HOST: want a name or an address without a port, or the path of a unix socket that begins with /, ./ or ../"},
 		"DELAYER_REDIS_PREFIX=":                     {`DELAYER_REDIS_PREFIX: want the beginning of every key's name, such as "delayer:", without spaces`},
@@ -62,10 +62,10 @@ func TestEnvironmentIsRefused(t *testing.T) {
 
 // A variable that has no effect, because the file configures the same thing in another way, is an error.
 func TestEnvironmentContradictsTheSentinels(t *testing.T) {
-	const file, sentinels = "[redis]\nhost = f\nsentinels = a, b\nsentinel_master = m", "goes without redis.sentinels (f:3), which say where Redis is: keep one of the two"
+	const file, sentinels = "[redis]\nhost = f\nsentinels = a, b\nsentinel_master = m", "can't be combined with redis.sentinels (f:3): keep one of the two"
 	for variables, want := range map[string][]string{
 		"DELAYER_REDIS_HOST=h":                           {"DELAYER_REDIS_HOST: " + sentinels},
-		"DELAYER_REDIS_CLUSTER=c":                        {"DELAYER_REDIS_CLUSTER: goes without sentinels: keep one of the two", "DELAYER_REDIS_CLUSTER: needs partitions, such as 16, the same in all programs: the keys of each are in one slot; or a prefix with a tag, such as {delayer}:"},
+		"DELAYER_REDIS_CLUSTER=c":                        {"DELAYER_REDIS_CLUSTER: can't be combined with sentinels: keep one of the two", "DELAYER_REDIS_CLUSTER: needs partitions, for example 16, the same in all programs, so that the keys of each are in one slot; or a prefix with a tag, such as {delayer}:"},
 		"DELAYER_REDIS_PORT=7 DELAYER_REDIS_HOST=h":      {"DELAYER_REDIS_HOST: " + sentinels, "DELAYER_REDIS_PORT: " + sentinels},
 		"DELAYER_REDIS_DATABASE=1":                       nil,
 		"DELAYER_REDIS_HOST=h DELAYER_REDIS_SENTINELS=c": nil, // setting both in one place is deliberate

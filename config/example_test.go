@@ -13,7 +13,7 @@ func ExampleLoad() {
 	// Output:
 	// testdata/wrong.conf:2: warning: delayer.timer_intervall: unknown key, did you mean timer_interval?
 	// testdata/wrong.conf:4: redis.port: want a whole number from 1 to 65535, in decimal digits without leading zeros
-	// testdata/wrong.conf:5: redis.password: the # begins a comment: put the value in double quotes, or a space on both sides of the #
+	// testdata/wrong.conf:5: redis.password: the # starts a comment: put the value in double quotes, or a space on both sides of the #
 }
 
 func ExampleRedis_Addr() {

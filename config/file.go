@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	neither    = "is neither [section] nor key = value: begin a comment with ;"
+	neither    = "is neither [section] nor key = value: start a comment with ;"
 	anySection = "[delayer], [redis], [http] or [schedule.NAME]"
 	noSection  = "]" // an unknown section whose keys are skipped; no header has this name
 )
@@ -21,7 +21,7 @@ const (
 func (l *loader) file(name string, source []byte) {
 	l.path = place{file: name + ": "}
 	if bytes.IndexByte(source, 0) >= 0 {
-		l.fail(l.path, "is UTF-16 or no text at all: save it as UTF-8")
+		l.fail(l.path, "is not UTF-8 text: save it as UTF-8")
 		return
 	}
 	section := ""
@@ -90,17 +90,17 @@ func (l *loader) pair(at place, section, line string) {
 	}
 	at.name = k.String() + ": "
 	if first, twice := l.set[k.String()]; twice {
-		l.warn(at, "is set at %s already: the last one counts, keep one of the two lines", strings.TrimSuffix(first.file, ": "))
+		l.warn(at, "is set at %s already: the last one counts; keep one of the two lines", strings.TrimSuffix(first.file, ": "))
 	}
 	l.set[k.String()] = at
 	if misquoted {
-		l.fail(at, `the closing quote is missing, or more follows it: write \" for a quote within "…", or put the value in backticks`)
+		l.fail(at, `the closing quote is missing or followed by more text: write \" for a quote within "…", or put the value in backticks`)
 		return
 	}
 	l.checkCut(at, k, written, pair)
 	value := pair.Value()
 	if value == "" && k.standard != "" && k.set("") != nil {
-		l.warn(at, "is empty: the default %q is taken", k.standard)
+		l.warn(at, "is empty: the default %q is used", k.standard)
 		value = k.standard
 	}
 	l.put(at, k, value)
@@ -122,7 +122,7 @@ func (l *loader) checkCut(at place, k key, written string, pair *ini.Key) {
 		report = l.fail
 	}
 	if isCut && pair.Comment != "" {
-		report(at, "the %.1s begins a comment: put the value in double quotes, or a space on both sides of the %.1[1]s", pair.Comment)
+		report(at, "the %.1s starts a comment: put the value in double quotes, or a space on both sides of the %.1[1]s", pair.Comment)
 	}
 }
 
@@ -151,7 +151,7 @@ func (l *loader) unknownKey(at place, section, name string) {
 	case home != "":
 		report(at, "belongs to %s", home)
 	case section == "":
-		report(at, "stands before the first section: put it below %s", anySection)
+		report(at, "is before the first section: move it below %s", anySection)
 	default:
 		report(at, "unknown key: [%s] has %s", section, strings.Join(l.names[section], ", "))
 	}

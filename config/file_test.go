@@ -62,11 +62,11 @@ func TestLoadRefuses(t *testing.T) {
 	const port, host = "f:2: redis.port: ", "f:2: redis.host: "
 	const hostWanted = "want a name or an address without a port, or the path of a unix socket that begins with /, ./ or ../"
 	const aPort = "want a whole number from 1 to 65535, in decimal digits without leading zeros"
-	const control = "has a line break, a tab or another character that is no UTF-8 text: remove it"
-	const neither = "f:2: is neither [section] nor key = value: begin a comment with ;"
-	const numberSign = "the # begins a comment: put the value in double quotes, or a space on both sides of the #"
-	const semicolon = "the ; begins a comment: put the value in double quotes, or a space on both sides of the ;"
-	const more = "the closing quote is missing, or more follows it: write \\\" for a quote within \"…\", or put the value in backticks"
+	const control = "has a line break, a tab, another control character, or bytes that are not UTF-8: remove them"
+	const neither = "f:2: is neither [section] nor key = value: start a comment with ;"
+	const numberSign = "the # starts a comment: put the value in double quotes, or a space on both sides of the #"
+	const semicolon = "the ; starts a comment: put the value in double quotes, or a space on both sides of the ;"
+	const more = "the closing quote is missing or followed by more text: write \\\" for a quote within \"…\", or put the value in backticks"
 	for line, want := range map[string]string{
 		// numbers
 		`port = 0`:                     port + aPort,
@@ -99,8 +99,8 @@ func TestLoadRefuses(t *testing.T) {
 		"password = a\x1bs3cret":         `f:2: redis.password: ` + control,
 		"password = s3cret\rport = 1\r":  `f:2: redis.password: ` + control,
 		"password = s3cret\xff":          `f:2: redis.password: ` + control,
-		"[delayer]\npid = ~":             `f:3: delayer.pid: want the whole path: ~ is not replaced by the home folder`,
-		"[delayer]\npid = ~/delayer.pid": `f:3: delayer.pid: want the whole path: ~ is not replaced by the home folder`,
+		"[delayer]\npid = ~":             `f:3: delayer.pid: want the full path: ~ is not expanded`,
+		"[delayer]\npid = ~/delayer.pid": `f:3: delayer.pid: want the full path: ~ is not expanded`,
 
 		// hosts
 		`host = 127.0.0.1:6380`:          host + hostWanted,
@@ -173,7 +173,7 @@ func TestLoadAcceptsSectionsInAnyShape(t *testing.T) {
 func TestLoadWarns(t *testing.T) {
 	const other = "unknown section: want [delayer], [redis], [http] or [schedule.NAME]"
 	const unknownKey = "unknown key: [redis] has " + redisKeys
-	const semicolon = "the ; begins a comment: put the value in double quotes, or a space on both sides of the ;"
+	const semicolon = "the ; starts a comment: put the value in double quotes, or a space on both sides of the ;"
 	for _, test := range []struct {
 		text   string
 		change func(*Config)
@@ -195,7 +195,7 @@ func TestLoadWarns(t *testing.T) {
 		{"[redis]\npid = /run/d.pid", none, []string{"2: redis.pid: belongs to [delayer]"}},
 		{"[delayer]\nport = 1", none, []string{"2: delayer.port: belongs to [redis]"}},
 		{"port = 1\nname = d\n[delayer]", none, []string{"1: port: belongs to [redis]",
-			"2: stands before the first section: put it below [delayer], [redis], [http] or [schedule.NAME]"}},
+			"2: is before the first section: move it below [delayer], [redis], [http] or [schedule.NAME]"}},
 
 		// sections
 		{"[mysql]\nhost = h\nhost = i\nnonsense\n[redis]\nport = 7", func(c *Config) { c.Redis.Port = 7 }, []string{"1: " + other}},
@@ -204,27 +204,27 @@ func TestLoadWarns(t *testing.T) {
 		{"[]\nport = 9", none, []string{"1: " + other}},
 		// the last of several
 		{"[redis]\nport = 1\nhost = a\nport = 2\nport = 3", func(c *Config) { c.Redis.Port, c.Redis.Host = 3, "a" }, []string{
-			"4: redis.port: is set at f:2 already: the last one counts, keep one of the two lines",
-			"5: redis.port: is set at f:4 already: the last one counts, keep one of the two lines"}},
+			"4: redis.port: is set at f:2 already: the last one counts; keep one of the two lines",
+			"5: redis.port: is set at f:4 already: the last one counts; keep one of the two lines"}},
 		{"[redis]\nport = 1\n[delayer]\n[redis]\nport = 2", func(c *Config) { c.Redis.Port = 2 }, []string{
-			"5: redis.port: is set at f:2 already: the last one counts, keep one of the two lines"}},
+			"5: redis.port: is set at f:2 already: the last one counts; keep one of the two lines"}},
 
 		// values
-		{"[redis]\nhost =", none, []string{`2: redis.host: is empty: the default "127.0.0.1" is taken`}},
-		{"[redis]\nhost=;none", none, []string{`2: redis.host: is empty: the default "127.0.0.1" is taken`}},
+		{"[redis]\nhost =", none, []string{`2: redis.host: is empty: the default "127.0.0.1" is used`}},
+		{"[redis]\nhost=;none", none, []string{`2: redis.host: is empty: the default "127.0.0.1" is used`}},
 		{"[redis]\nhost = h\nhost = \"\"", none, []string{
-			"3: redis.host: is set at f:2 already: the last one counts, keep one of the two lines",
-			`3: redis.host: is empty: the default "127.0.0.1" is taken`}},
-		{"[redis]\nport =", none, []string{`2: redis.port: is empty: the default "6379" is taken`}},
-		{"[redis]\nmax_idle =\nprefix =\ntls =", none, []string{`2: redis.max_idle: is empty: the default "2" is taken`,
-			`3: redis.prefix: is empty: the default "delayer:" is taken`, `4: redis.tls: is empty: the default "false" is taken`}},
+			"3: redis.host: is set at f:2 already: the last one counts; keep one of the two lines",
+			`3: redis.host: is empty: the default "127.0.0.1" is used`}},
+		{"[redis]\nport =", none, []string{`2: redis.port: is empty: the default "6379" is used`}},
+		{"[redis]\nmax_idle =\nprefix =\ntls =", none, []string{`2: redis.max_idle: is empty: the default "2" is used`,
+			`3: redis.prefix: is empty: the default "delayer:" is used`, `4: redis.tls: is empty: the default "false" is used`}},
 		{"[delayer]\ntimer_interval = 500;ms", func(c *Config) { c.Delayer.TimerInterval = time.Second / 2 }, []string{
 			"2: delayer.timer_interval: " + semicolon}},
 		{"[delayer]\npid = /run/d;x.pid", func(c *Config) { c.Delayer.PID = absolute("/run/d") }, []string{"2: delayer.pid: " + semicolon}},
 		{"[redis]\nmax_idle = 21", func(c *Config) { c.Redis.MaxIdle = 20 }, []string{
-			"2: redis.max_idle: max_idle is 21 and max_active is 20: no more than 20 are kept"}},
+			"2: redis.max_idle: max_idle is 21 but max_active is 20: at most 20 are kept"}},
 		{"[redis]\nmax_active = 1\nmax_idle = 9", func(c *Config) { c.Redis.MaxActive, c.Redis.MaxIdle = 1, 1 }, []string{
-			"3: redis.max_idle: max_idle is 9 and max_active is 1: no more than 1 are kept"}},
+			"3: redis.max_idle: max_idle is 9 but max_active is 1: at most 1 are kept"}},
 	} {
 		got, warnings, err := load(test.text)
 		for i := range test.want {
@@ -275,9 +275,9 @@ func TestLoadRefusesAMisspeltSection(t *testing.T) {
 func TestLoadReportsKeysOutsideASection(t *testing.T) {
 	wantMessages(t, problems("host = a\nfoo = b\npid = c\nbar\n[redis]\n"),
 		"f:1: warning: host: belongs to [redis]",
-		"f:2: warning: stands before the first section: put it below [delayer], [redis], [http] or [schedule.NAME]",
+		"f:2: warning: is before the first section: move it below [delayer], [redis], [http] or [schedule.NAME]",
 		"f:3: warning: pid: belongs to [delayer]",
-		"f:4: is neither [section] nor key = value: begin a comment with ;")
+		"f:4: is neither [section] nor key = value: start a comment with ;")
 }
 
 func TestLoadShowsNoPieceOfASecretThatGoesOn(t *testing.T) {
@@ -303,9 +303,9 @@ timer_interval = 0
 	wantMessages(t, err,
 		"f:1: unknown section, did you mean [redis]?",
 		"f:2: warning: redis.prot: unknown key, did you mean port?",
-		"f:3: redis.password: the closing quote is missing, or more follows it: write \\\" for a quote within \"…\", or put the value in backticks",
+		"f:3: redis.password: the closing quote is missing or followed by more text: write \\\" for a quote within \"…\", or put the value in backticks",
 		"f:4: redis.host: want a name or an address without a port, or the path of a unix socket that begins with /, ./ or ../",
-		"f:5: is neither [section] nor key = value: begin a comment with ;",
+		"f:5: is neither [section] nor key = value: start a comment with ;",
 		`f:8: delayer.timer_interval: want a whole number of milliseconds from 1 to 86400000, in decimal digits without leading zeros`,
 		`DELAYER_REDIS_DATABASE: want a whole number from 0 to 2147483647, in decimal digits without leading zeros`,
 		"DELAYER_REDIS_A: unknown variable: [redis] has "+redisKeys)
@@ -316,6 +316,6 @@ func TestLoadChecksAKeyNextToItsMistypedTwin(t *testing.T) {
 		`f:2: redis.port: want a whole number from 1 to 65535, in decimal digits without leading zeros`,
 		"f:3: warning: redis.prot: unknown key, did you mean port?",
 		"f:6: warning: delayer.acces_log: unknown key, did you mean access_log?",
-		"f:7: delayer.error_log: the closing quote is missing, or more follows it: write \\\" for a quote within \"…\", or put the value in backticks",
+		"f:7: delayer.error_log: the closing quote is missing or followed by more text: write \\\" for a quote within \"…\", or put the value in backticks",
 		"f:8: warning: delayer.log_fromat: unknown key, did you mean log_format?")
 }

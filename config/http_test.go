@@ -8,7 +8,7 @@ import (
 const (
 	goodToken   = "0123456789abcdef"
 	tokenWanted = "want 16 or more letters, digits and punctuation, so that it can't be guessed"
-	weakToken   = "want one that can't be guessed, with 6 different characters or more and no part over and over; `openssl rand -hex 16` makes one"
+	weakToken   = "want one that can't be guessed, with at least 6 different characters and no repeated part; `openssl rand -hex 16` makes one"
 	usersWanted = "want name:password, name:password; a password has 8 or more characters and no comma"
 )
 
@@ -16,8 +16,8 @@ const (
 func TestHTTPIsRefused(t *testing.T) {
 	const listen = "f:2: http.listen: want host:port, such as 127.0.0.1:9277 or [::1]:9277"
 	const hosts = "f:2: http.hosts: want names or addresses without a port, separated by commas"
-	const numberSign = "the # begins a comment: put the value in double quotes, or a space on both sides of the #"
-	const control = "has a line break, a tab or another character that is no UTF-8 text: remove it"
+	const numberSign = "the # starts a comment: put the value in double quotes, or a space on both sides of the #"
+	const control = "has a line break, a tab, another control character, or bytes that are not UTF-8: remove them"
 	for line, message := range map[string]string{
 		"listen = 127.0.0.1":              listen,
 		"listen = 9277":                   listen,
@@ -43,7 +43,7 @@ func TestHTTPIsRefused(t *testing.T) {
 		"token = abcdefghabcdefgh":        "f:2: http.token: " + weakToken,
 		"token = abcdefghabcdefghabcdef":  "f:2: http.token: " + weakToken,
 		"token = 1111111111112345":        "f:2: http.token: " + weakToken,
-		"users = al:s3cret01,al:s3cret02": `f:2: http.users: want each user once: number 2 has the name of another`,
+		"users = al:s3cret01,al:s3cret02": `f:2: http.users: want each user once: user 2 has the name of another one`,
 		"users = bob:s3cretpass#a":        "f:2: http.users: " + numberSign,
 		"users = s3cretpass":              "f:2: http.users: " + usersWanted,
 		"users = bob:s3cretpass, s3":      "f:2: http.users: " + usersWanted,
@@ -80,7 +80,7 @@ func TestHTTPIsRefused(t *testing.T) {
 
 // Other machines are served without a token or users only if that was asked for.
 func TestHTTPOpenToOthers(t *testing.T) {
-	const open = "f:2: http.listen: lets others than this machine read, push and purge jobs: set token or users, listen on 127.0.0.1, or say insecure = true"
+	const open = "f:2: http.listen: lets other machines read, push and purge jobs: set token or users, listen on 127.0.0.1, or set insecure = true"
 	const unencrypted = "f:2: warning: http.listen: token and passwords travel unencrypted: set tls_cert and tls_key, unless a proxy encrypts"
 	const token, users, tls = "token = " + goodToken, "users = bob:s3cretpass", "\ntls_cert = c\ntls_key = k"
 	for _, address := range []string{"127.0.0.1:9277", "127.9.9.9:0", "[::1]:9277", "[::ffff:127.0.0.1]:1", "localhost:9277", "LocalHost:9277"} {

@@ -131,7 +131,7 @@ func (l *loader) warn(at place, format string, args ...any) {
 func (l *loader) put(at place, k key, value string) {
 	l.set[k.String()], l.values[k.String()] = at, value
 	if strings.ContainsFunc(value, unicode.IsControl) || !utf8.ValidString(value) {
-		l.fail(at, "has a line break, a tab or another character that is no UTF-8 text: remove it")
+		l.fail(at, "has a line break, a tab, another control character, or bytes that are not UTF-8: remove them")
 	} else if err := k.set(value); err != nil {
 		l.fail(at, "%v", err)
 	}
@@ -174,47 +174,47 @@ func (l *loader) checkTogether() {
 		{r.SentinelMaster == "" || len(r.Sentinels) > 0, "redis.sentinel_master", "needs sentinels as well"},
 		{r.SentinelPassword == "" || len(r.Sentinels) > 0, "redis.sentinel_password", "needs sentinels as well"},
 		{r.SentinelUsername == "" || r.SentinelPassword != "", "redis.sentinel_username", "needs a sentinel_password as well"},
-		{len(r.Sentinels) == 0 || !isSocket(r.Host), "redis.host", "is a unix socket, and sentinels say where Redis is: keep one of the two"},
-		{len(r.Cluster) == 0 || len(r.Sentinels) == 0, "redis.cluster", "goes without sentinels: keep one of the two"},
-		{len(r.Cluster) == 0 || !isSocket(r.Host), "redis.host", "is a unix socket, and cluster says where Redis is: keep one of the two"},
-		{len(r.Cluster) == 0 || r.Database == 0, "redis.database", "is 0 in a cluster"},
+		{len(r.Sentinels) == 0 || !isSocket(r.Host), "redis.host", "is a unix socket, but sentinels is set: keep one of the two"},
+		{len(r.Cluster) == 0 || len(r.Sentinels) == 0, "redis.cluster", "can't be combined with sentinels: keep one of the two"},
+		{len(r.Cluster) == 0 || !isSocket(r.Host), "redis.host", "is a unix socket, but cluster is set: keep one of the two"},
+		{len(r.Cluster) == 0 || r.Database == 0, "redis.database", "must be 0 in a cluster"},
 		{len(r.Cluster) == 0 || r.Partitions > 1 || tagged.MatchString(r.Prefix), "redis.cluster",
-			"needs partitions, such as 16, the same in all programs: the keys of each are in one slot; or a prefix with a tag, such as {delayer}:"},
-		{r.PreviousPartitions != r.Partitions, "redis.previous_partitions", "is what partitions is: want how many there were before, or remove it"},
-		{len(r.Cluster) == 0 || r.PreviousPartitions != 1, "redis.previous_partitions", "is not 1 in a cluster, where the keys of a single partition can't be: want how many there were, or remove it"},
-		{max(r.Partitions, r.PreviousPartitions) == 1 || !strings.ContainsAny(r.Prefix, "{}"), "redis.prefix", "has braces, which the keys of several partitions have themselves: " +
+			"needs partitions, for example 16, the same in all programs, so that the keys of each are in one slot; or a prefix with a tag, such as {delayer}:"},
+		{r.PreviousPartitions != r.Partitions, "redis.previous_partitions", "equals partitions: want the previous number, or remove it"},
+		{len(r.Cluster) == 0 || r.PreviousPartitions != 1, "redis.previous_partitions", "can't be 1 in a cluster, which can't hold the keys of a single partition: want the previous number, or remove it"},
+		{max(r.Partitions, r.PreviousPartitions) == 1 || !strings.ContainsAny(r.Prefix, "{}"), "redis.prefix", "has braces, which several partitions add themselves: " +
 			"remove them, or set partitions = 1"},
 		{h.TLSCert == "" || h.TLSKey != "", "http.tls_cert", "needs tls_key as well"},
 		{h.TLSKey == "" || h.TLSCert != "", "http.tls_key", "needs tls_cert as well"},
-		{hasSecret || h.Insecure || !isOpen, "http.listen", "lets others than this machine read, push and purge jobs: " +
-			"set token or users, listen on 127.0.0.1, or say insecure = true"},
+		{hasSecret || h.Insecure || !isOpen, "http.listen", "lets other machines read, push and purge jobs: " +
+			"set token or users, listen on 127.0.0.1, or set insecure = true"},
 	} {
 		if !check.ok {
 			l.fail(l.set[check.key], "%s", check.message)
 		}
 	}
-	l.checkPlace("redis.sentinels", r.Sentinels, "which say")
-	l.checkPlace("redis.cluster", r.Cluster, "which says")
+	l.checkPlace("redis.sentinels", r.Sentinels)
+	l.checkPlace("redis.cluster", r.Cluster)
 	if hasSecret && isOpen && h.TLSCert == "" {
 		l.warn(l.set["http.listen"], "token and passwords travel unencrypted: set tls_cert and tls_key, unless a proxy encrypts")
 	}
 	if r.MaxActive > 0 && r.MaxIdle > r.MaxActive {
 		if at, written := l.set["redis.max_idle"]; written {
-			l.warn(at, "max_idle is %d and max_active is %d: no more than %[2]d are kept", r.MaxIdle, r.MaxActive)
+			l.warn(at, "max_idle is %d but max_active is %d: at most %[2]d are kept", r.MaxIdle, r.MaxActive)
 		}
 		r.MaxIdle = r.MaxActive
 	}
 }
 
-// checkPlace reports an environment and a file that describe in different ways where Redis is.
-func (l *loader) checkPlace(place string, addrs []string, who string) {
+// checkPlace reports an environment and a file that locate Redis in different ways.
+func (l *loader) checkPlace(place string, addrs []string) {
 	other := l.set[place]
 	if len(addrs) == 0 || other.file == "" {
 		return
 	}
 	for _, key := range []string{"redis.host", "redis.port"} {
 		if at, is := l.set[key]; is && at.file == "" {
-			l.fail(at, "goes without %s (%s), %s where Redis is: keep one of the two", place, strings.TrimSuffix(other.file, ": "), who)
+			l.fail(at, "can't be combined with %s (%s): keep one of the two", place, strings.TrimSuffix(other.file, ": "))
 		}
 	}
 }

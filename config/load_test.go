@@ -227,16 +227,16 @@ func TestLoadChecksKeysTogether(t *testing.T) {
 		"sentinel_master = m":                    {"f:2: redis.sentinel_master: needs sentinels as well"},
 		"sentinel_password = s3cret":             {"f:2: redis.sentinel_password: needs sentinels as well"},
 		"sentinels = h, [::1]:7\nsentinel_master = m\nsentinel_username = u": {"f:4: redis.sentinel_username: needs a sentinel_password as well"},
-		"sentinels = h\nsentinel_master = m\nhost = /run/redis.sock":         {"f:4: redis.host: is a unix socket, and sentinels say where Redis is: keep one of the two"},
-		"cluster = h, [::1]:7":                                           {"f:2: redis.cluster: needs partitions, such as 16, the same in all programs: the keys of each are in one slot; or a prefix with a tag, such as {delayer}:"},
-		"cluster = h\npartitions = 16\ndatabase = 1":                     {"f:4: redis.database: is 0 in a cluster"},
+		"sentinels = h\nsentinel_master = m\nhost = /run/redis.sock":         {"f:4: redis.host: is a unix socket, but sentinels is set: keep one of the two"},
+		"cluster = h, [::1]:7":                                           {"f:2: redis.cluster: needs partitions, for example 16, the same in all programs, so that the keys of each are in one slot; or a prefix with a tag, such as {delayer}:"},
+		"cluster = h\npartitions = 16\ndatabase = 1":                     {"f:4: redis.database: must be 0 in a cluster"},
 		"cluster = h:x\npartitions = 16":                                 {"f:2: redis.cluster: want host:port of some nodes, separated by commas"},
-		"cluster = h\nprefix = {d}:\nhost = /run/redis.sock":             {"f:4: redis.host: is a unix socket, and cluster says where Redis is: keep one of the two"},
-		"cluster = h\nprefix = {d}:\nsentinels = h\nsentinel_master = m": {"f:2: redis.cluster: goes without sentinels: keep one of the two"},
+		"cluster = h\nprefix = {d}:\nhost = /run/redis.sock":             {"f:4: redis.host: is a unix socket, but cluster is set: keep one of the two"},
+		"cluster = h\nprefix = {d}:\nsentinels = h\nsentinel_master = m": {"f:2: redis.cluster: can't be combined with sentinels: keep one of the two"},
 		"sentinels = h:0\nsentinel_master = m":                           {"f:2: redis.sentinels: want host:port of each sentinel, separated by commas"},
 		"sentinels = h\nsentinel_master = my master":                     {"f:3: redis.sentinel_master: want the name that the sentinels know the master by: letters, digits, and . - _"},
 		"tls = true\ntls_key = a":                                        {"f:3: redis.tls_key: needs tls_cert as well"},
-		"partitions = 16\nprefix = {shop}:":                              {"f:3: redis.prefix: has braces, which the keys of several partitions have themselves: remove them, or set partitions = 1"},
+		"partitions = 16\nprefix = {shop}:":                              {"f:3: redis.prefix: has braces, which several partitions add themselves: remove them, or set partitions = 1"},
 		"partitions = 1\nprefix = {shop}:":                               nil,
 		"username = a":                                                   {"f:2: redis.username: needs a password as well"},
 		"max_active = 0\nmax_idle = 99":                                  nil,
@@ -247,7 +247,7 @@ func TestLoadChecksKeysTogether(t *testing.T) {
 		"tsl = true\ntls_ca = a":            {`f:2: redis.tsl: unknown key, did you mean tls?`},
 		"tls = on\ntls_ca = a":              {`f:2: redis.tls: want true or false`},
 		"username = a\npasword = b":         {"f:3: warning: redis.pasword: unknown key, did you mean password?", "f:2: redis.username: needs a password as well"},
-		"username = a\npassword = s3#x":     {"f:3: redis.password: the # begins a comment: put the value in double quotes, or a space on both sides of the #"},
+		"username = a\npassword = s3#x":     {"f:3: redis.password: the # starts a comment: put the value in double quotes, or a space on both sides of the #"},
 		"max_idle = 21\nmax_active = 0x100": {"f:3: redis.max_active: want a whole number from -1 to 2147483647, in decimal digits without leading zeros"},
 	} {
 		wantMessages(t, problems("[redis]\n"+text), want...)
@@ -318,7 +318,7 @@ func TestLoadFiles(t *testing.T) {
 		t.Errorf("good.conf: got %+v, %v", got, err)
 	}
 	_, _, err = Load("utf16.conf")
-	wantMessages(t, err, "utf16.conf: is UTF-16 or no text at all: save it as UTF-8")
+	wantMessages(t, err, "utf16.conf: is not UTF-8 text: save it as UTF-8")
 	for _, path := range []string{"missing.conf", ""} {
 		_, _, err := Load(path)
 		if !errors.Is(err, fs.ErrNotExist) || !strings.HasPrefix(err.Error(), "configuration: open "+path) || len(messages(err)) != 1 {

@@ -77,14 +77,14 @@ func scheduleOf(section string) (name string, is bool) {
 // schedule starts a schedule's section, or continues it.
 func (l *loader) schedule(at place, written, name string) (section string) {
 	if err := store.CheckScheduleName(name); err != nil {
-		l.fail(at, "the name of the schedule, as in [schedule.report]: %v", err)
+		l.fail(at, "wrong schedule name, want one as in [schedule.report]: %v", err)
 		return noSection
 	}
 	if section = schedulePrefix + name; section != written {
 		l.fail(at, "unknown section, did you mean [%s]?", section)
 	}
 	if first, again := l.set[section]; again {
-		l.fail(at, "[%s] is at %s already: a schedule has one section, so give this one another name, or remove it", section, strings.TrimSuffix(first.file, ": "))
+		l.fail(at, "[%s] is at %s already: a schedule has one section; rename this one, or remove it", section, strings.TrimSuffix(first.file, ": "))
 		return noSection
 	}
 	s := &Schedule{Name: name}

@@ -41,11 +41,11 @@ func TestWrongSchedules(t *testing.T) {
 	for text, want := range map[string][]string{
 		"[schedule.a]\ncron = 0 25 * * *\ntopic = t": {`f:2: schedule.a.cron: "0 25 * * *", hour, "25" at character 3: want 0 to 23`},
 		"[schedule.a]\ncron = 0 0 * * 5#2\ntopic = t": {
-			"f:2: schedule.a.cron: the # begins a comment: put the value in double quotes, or a space on both sides of the #"},
+			"f:2: schedule.a.cron: the # starts a comment: put the value in double quotes, or a space on both sides of the #"},
 		"\n[schedule.a]\ncron =":                                                {"f:3: schedule.a.cron: want when it is due, such as 0 7 * * mon-fri, @daily or @every 90s", "f:2: topic is missing: want the topic of its jobs"},
 		"[schedule.a]\ntopic = t":                                               {"f:1: cron is missing: want when it is due, such as 0 7 * * mon-fri, @daily or @every 90s"},
-		"[schedule.]\ncron = x":                                                 {"f:1: the name of the schedule, as in [schedule.report]: it is empty"},
-		"[schedule.{a}]\ncron = x":                                              {"f:1: the name of the schedule, as in [schedule.report]: want no braces and no control characters"},
+		"[schedule.]\ncron = x":                                                 {"f:1: wrong schedule name, want one as in [schedule.report]: it is empty"},
+		"[schedule.{a}]\ncron = x":                                              {"f:1: wrong schedule name, want one as in [schedule.report]: want no braces and no control characters"},
 		"[schedule.a]\ncron = @daily\ntopic = t\nzone = Mars":                   {"f:4: schedule.a.zone: want the name of a time zone, such as Europe/Berlin, or UTC"},
 		"[schedule.a]\ncron = @daily\ntopic = t\nmissed = no":                   {"f:4: schedule.a.missed: want once, skip or all"},
 		"[schedule.a]\ncron = @daily\ntopic = t\noverlap = no":                  {"f:4: schedule.a.overlap: want allow, skip or follow"},
@@ -56,15 +56,15 @@ func TestWrongSchedules(t *testing.T) {
 		"[schedule.report ]\ncron = @daily\ntopic = t":                          {"f:1: unknown section, did you mean [schedule.report]?"},
 		"[schedule. report]\ncron = @daily\ntopic = t":                          {"f:1: unknown section, did you mean [schedule.report]?"},
 		"[schedul.a.b]\ncron = @daily\ntopic = t":                               {"f:1: unknown section, did you mean [schedule.a.b]?"},
-		"[schedule]\ncron = @daily\ntopic = t":                                  {"f:1: the name of the schedule, as in [schedule.report]: it is empty"},
-		"[schedule.a\tb]\ncron = @daily\ntopic = t":                             {"f:1: the name of the schedule, as in [schedule.report]: want no braces and no control characters"},
-		"[schedule." + strings.Repeat("a", 201) + "]\ncron = @daily\ntopic = t": {"f:1: the name of the schedule, as in [schedule.report]: it has 201 bytes: want 200 at most"},
+		"[schedule]\ncron = @daily\ntopic = t":                                  {"f:1: wrong schedule name, want one as in [schedule.report]: it is empty"},
+		"[schedule.a\tb]\ncron = @daily\ntopic = t":                             {"f:1: wrong schedule name, want one as in [schedule.report]: want no braces and no control characters"},
+		"[schedule." + strings.Repeat("a", 201) + "]\ncron = @daily\ntopic = t": {"f:1: wrong schedule name, want one as in [schedule.report]: it has 201 bytes: want 200 at most"},
 		"[schedule.a]\ncron = @daily\ntopic = " + strings.Repeat("t", 1025):     {"f:3: schedule.a.topic: it has 1025 bytes: want 1024 at most"},
 		"[schedule.a]\ncron = @daily\ntopic = delayer:schedules":                {"f:3: schedule.a.topic: it is that of schedules"},
 		"[schedule.a]\ncron = @daily\ntopic = t\n[schedule.a]\ncron = @hourly\ntopic = u": {
-			"f:4: [schedule.a] is at f:1 already: a schedule has one section, so give this one another name, or remove it"},
+			"f:4: [schedule.a] is at f:1 already: a schedule has one section; rename this one, or remove it"},
 		"[schedule.a]\ntopic = t\n[schedule.a]\ncron = @hourly": {
-			"f:3: [schedule.a] is at f:1 already: a schedule has one section, so give this one another name, or remove it",
+			"f:3: [schedule.a] is at f:1 already: a schedule has one section; rename this one, or remove it",
 			"f:1: cron is missing: want when it is due, such as 0 7 * * mon-fri, @daily or @every 90s"},
 	} {
 		_, _, err := load(text)

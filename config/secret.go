@@ -50,7 +50,7 @@ func (l *loader) readSecrets() {
 		switch {
 		case path == "":
 		case l.values[secret.String()] != "":
-			l.fail(at, "goes without %s: keep one of the two", secret.name)
+			l.fail(at, "can't be combined with %s: keep one of the two", secret.name)
 		default:
 			content, err := readSecret(absolute(path))
 			if err != nil {
@@ -86,7 +86,7 @@ func readSecret(path string) (string, error) {
 	case err != nil:
 		return "", err
 	case len(content) > maxSecret:
-		return "", fmt.Errorf("%s: want a file of 64 KiB at most", path)
+		return "", fmt.Errorf("%s: want at most 64 KiB", path)
 	case text == "":
 		return "", errors.New(path + ": the file is empty")
 	}

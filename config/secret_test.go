@@ -44,23 +44,23 @@ func TestSecretFilesAreRefused(t *testing.T) {
 	stat := map[bool]string{true: "CreateFile ", false: "stat "}[runtime.GOOS == "windows"]
 	empty, onlyBreak, large := secretFile(t, ""), secretFile(t, "\r\n"), secretFile(t, strings.Repeat("x", maxSecret+1))
 	good, twoLines, short := secretFile(t, "s3cret"), secretFile(t, "s3cret\n\n"), secretFile(t, "s3cret")
-	const control = "has a line break, a tab or another character that is no UTF-8 text: remove it"
+	const control = "has a line break, a tab, another control character, or bytes that are not UTF-8: remove them"
 	for text, want := range map[string]string{
 		"[redis]\npassword_file = " + missing:                     "f:2: redis.password_file: " + stat + missing + ": " + notFound,
 		"[redis]\npassword_file = " + dir:                         "f:2: redis.password_file: " + dir + ": want a regular file",
 		"[redis]\npassword_file = " + empty:                       "f:2: redis.password_file: " + empty + ": the file is empty",
 		"[http]\ntoken_file = " + onlyBreak:                       "f:2: http.token_file: " + onlyBreak + ": the file is empty",
-		"[redis]\npassword_file = " + large:                       "f:2: redis.password_file: " + large + ": want a file of 64 KiB at most",
+		"[redis]\npassword_file = " + large:                       "f:2: redis.password_file: " + large + ": want at most 64 KiB",
 		"[redis]\npassword_file = " + twoLines:                    "f:2: redis.password_file: " + control,
 		"[http]\ntoken_file = " + short:                           "f:2: http.token_file: " + tokenWanted,
 		"[http]\nusers_file = " + short:                           "f:2: http.users_file: " + usersWanted,
-		"[redis]\npassword = s3cret\npassword_file = " + good:     "f:3: redis.password_file: goes without password: keep one of the two",
-		"[http]\ntoken_file = " + good + "\ntoken = " + goodToken: "f:2: http.token_file: goes without token: keep one of the two",
+		"[redis]\npassword = s3cret\npassword_file = " + good:     "f:3: redis.password_file: can't be combined with password: keep one of the two",
+		"[http]\ntoken_file = " + good + "\ntoken = " + goodToken: "f:2: http.token_file: can't be combined with token: keep one of the two",
 		"[redis]\nusername = u\npassword_file =":                  "f:2: redis.username: needs a password as well",
 	} {
 		wantMessages(t, problems(text), want)
 	}
-	wantMessages(t, problems("", "DELAYER_REDIS_PASSWORD=s3cret", "DELAYER_REDIS_PASSWORD_FILE="+good), "DELAYER_REDIS_PASSWORD_FILE: goes without password: keep one of the two")
+	wantMessages(t, problems("", "DELAYER_REDIS_PASSWORD=s3cret", "DELAYER_REDIS_PASSWORD_FILE="+good), "DELAYER_REDIS_PASSWORD_FILE: can't be combined with password: keep one of the two")
 	if os.Geteuid() > 0 {
 		os.Chmod(good, 0)
 		wantMessages(t, problems("[redis]\npassword_file = "+good), "f:2: redis.password_file: open "+good+": permission denied")

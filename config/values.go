@@ -55,7 +55,7 @@ func path(field *string) func(string) error {
 	return func(value string) error {
 		*field = absolute(value)
 		if value == "~" || strings.HasPrefix(value, "~/") {
-			return errors.New("want the whole path: ~ is not replaced by the home folder")
+			return errors.New("want the full path: ~ is not expanded")
 		}
 		return nil
 	}
@@ -131,7 +131,7 @@ func checkToken(value string) error {
 		return err
 	}
 	if value != "" && !isVaried(value) {
-		return errors.New("want one that can't be guessed, with 6 different characters or more and no part over and over; `openssl rand -hex 16` makes one")
+		return errors.New("want one that can't be guessed, with at least 6 different characters and no repeated part; `openssl rand -hex 16` makes one")
 	}
 	return nil
 }
@@ -159,7 +159,7 @@ func users(field *[]User) func(string) error {
 		names := map[string]bool{}
 		for i, u := range *field {
 			if names[u.Name] { // which may be part of a password
-				return fmt.Errorf("want each user once: number %d has the name of another", i+1)
+				return fmt.Errorf("want each user once: user %d has the name of another one", i+1)
 			}
 			names[u.Name] = true
 		}
