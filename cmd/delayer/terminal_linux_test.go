@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -99,6 +100,28 @@ func TestMigrationProgress(t *testing.T) {
 	lines.end()
 	if got, err := os.ReadFile(file.Name()); string(got) != "moved 50, about 50 are left\n" || err != nil {
 		t.Errorf("in the file stands %q, %v", got, err)
+	}
+}
+
+// On a terminal stats are redrawn in place: from the top left, each line and the rest of the screen cleared.
+func TestWatchOnATerminal(t *testing.T) {
+	t.Parallel()
+	screen, terminal := openTerminal(t)
+	s, _ := newShell(t)
+	p := startInto(t, s.dir, s.env, terminal, nil, "stats", "--watch", "10ms")
+	var shown strings.Builder
+	buffer := make([]byte, 4096)
+	for strings.Count(shown.String(), "\x1b[J") < 3 {
+		n, err := screen.Read(buffer)
+		check(t, err)
+		shown.Write(buffer[:n])
+	}
+	p.cmd.Process.Signal(syscall.SIGINT)
+	p.ends(exitInterrupted)
+	for i, page := range strings.Split(shown.String(), "\x1b[J")[:3] {
+		if !strings.HasPrefix(page, "\x1b[Htime:") || strings.Count(page, "\x1b[K\r\n") != strings.Count(page, "\n") || strings.Count(page, "\n") < 10 {
+			t.Errorf("page %d is %q", i, page)
+		}
 	}
 }
 
