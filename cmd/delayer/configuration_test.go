@@ -86,7 +86,7 @@ func TestFindConfigurationWithoutAFile(t *testing.T) {
 	os.Unsetenv("DELAYER_REDIS_PASSWORD")
 	write(t, filepath.Join(dir, "delayer.conf"), "[redis]\nhsot = h\n\nmax_idle = 30\n")
 	want := "delayer.conf:2: warning: redis.hsot: unknown key, did you mean host?\n" +
-		"delayer.conf:4: warning: redis.max_idle: max_idle is 30 and max_active is 20: no more than 20 are kept\n"
+		"delayer.conf:4: warning: redis.max_idle: max_idle is 30 but max_active is 20: at most 20 are kept\n"
 	if got := said(command); got != want {
 		t.Errorf("with a file that is found it says %q, want %q", got, want)
 	}
