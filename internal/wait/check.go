@@ -23,8 +23,8 @@ type checks struct {
 
 // newChecks starts at a random time within checkEvery, because many Clients may have subscribed at once.
 func newChecks(e *listener) *checks {
-	e.dispatcher().mu.Lock()
-	defer e.dispatcher().mu.Unlock()
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	now := time.Now()
 	e.lastHit, e.renew = now, false
 	return &checks{listener: e, asked: now, next: now.Add(rand.N(checkEvery))}
@@ -33,9 +33,9 @@ func newChecks(e *listener) *checks {
 // due returns the queues to check now.
 func (k *checks) due() []*waitQueue {
 	e := k.listener
-	e.dispatcher().mu.Lock()
-	defer e.dispatcher().mu.Unlock()
-	e.dispatcher().regroup()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.regroup()
 	e.node.forget(lingerFor)
 	k.pages = e.tooMany()
 	switch {
@@ -91,8 +91,8 @@ func (k *checks) unregisteredAnd(page []*waitQueue) (queues []*waitQueue) {
 
 func (k *checks) subscribes() bool {
 	e := k.listener
-	e.dispatcher().mu.Lock()
-	defer e.dispatcher().mu.Unlock()
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	again := e.state == refused && (e.again || time.Since(k.asked) >= subscribeAgain)
 	if again {
 		k.asked, e.again = time.Now(), false
@@ -104,7 +104,7 @@ func (k *checks) plan() {
 	e := k.listener
 	calm := e.isCalm()
 	if calm && time.Since(k.checked) > time.Minute {
-		k.served, k.checked = e.dispatcher().partitions[0].store.Served(e.closing()), time.Now()
+		k.served, k.checked = e.Dispatcher.partitions[0].store.Served(e.closing), time.Now()
 	}
 	every := checkEvery
 	switch {
@@ -119,14 +119,14 @@ func (k *checks) plan() {
 }
 
 func (e *listener) is(state listenerState) bool {
-	e.dispatcher().mu.Lock()
-	defer e.dispatcher().mu.Unlock()
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	return e.state == state
 }
 
 func (e *listener) isCalm() bool {
-	e.dispatcher().mu.Lock()
-	defer e.dispatcher().mu.Unlock()
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	if time.Since(e.lastHit) < calmAfter {
 		return false
 	}
@@ -148,12 +148,12 @@ func (e *listener) check(queues []*waitQueue) error {
 	for i := range checks {
 		asked[i] = checks[i].Poll
 	}
-	found, err := store.PollAll(e.closing(), asked...)
+	found, err := store.PollAll(e.closing, asked...)
 	if err != nil {
 		return err
 	}
-	e.dispatcher().mu.Lock()
-	defer e.dispatcher().mu.Unlock()
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	e.learn(checks, found)
 	return nil
 }
@@ -179,8 +179,8 @@ func (e *listener) newCheck(queues []*waitQueue) *check {
 }
 
 func (e *listener) question(queues []*waitQueue) (checks []*check) {
-	e.dispatcher().mu.Lock()
-	defer e.dispatcher().mu.Unlock()
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	probe := queues[rand.IntN(len(queues))]
 	for len(queues) > 0 {
 		n := 1
@@ -207,7 +207,7 @@ func (e *listener) learn(checks []*check, found []store.Polled) {
 		for j, q := range k.queues {
 			jobs := found[i].Lengths[j]
 			if q.wakes == k.wakes[j] && q.throttle == nil {
-				e.dispatcher().stock.set(q, jobs)
+				e.stock.set(q, jobs)
 			}
 			if jobs == 0 {
 				continue

@@ -43,6 +43,7 @@ const (
 // listener receives a node's wake-ups: one connection with a channel for each partition, for any number of topics. It
 // runs while callers wait, and a little longer. Dispatcher.mu guards its fields, except told, which belongs to run.
 type listener struct {
+	*Dispatcher
 	node     *node
 	id       string // the waiter's ID, which names the channels
 	running  bool
@@ -72,20 +73,20 @@ const (
 func newListener(n *node) *listener {
 	var id [8]byte
 	rand.Read(id[:]) // never fails (crypto/rand)
-	e := &listener{node: n, id: hex.EncodeToString(id[:]), changed: make(chan struct{}, 1)}
+	e := &listener{Dispatcher: n.dispatcher, node: n, id: hex.EncodeToString(id[:]), changed: make(chan struct{}, 1)}
 	e.newEpoch()
 	return e
 }
 
 func (e *listener) newEpoch() {
-	e.dispatcher().epochs++
-	e.epoch = e.dispatcher().epochs
+	e.epochs++
+	e.epoch = e.epochs
 }
 
 func (e *listener) start() {
 	if !e.running {
 		e.running = true
-		e.dispatcher().owner.Running.Add(1)
+		e.owner.Running.Add(1)
 		go e.run()
 	}
 }
@@ -109,14 +110,13 @@ func (t *Dispatcher) Renew() {
 
 // run listens as long as callers wait.
 func (e *listener) run() {
-	owner := e.dispatcher().owner
-	defer owner.Running.Done()
+	defer e.owner.Running.Done()
 	var pause redisconn.Backoff
 	for e.isWanted() {
 		began := time.Now()
 		err := e.listen()
 		topics := e.close()
-		if err == nil || e.closing().Err() != nil {
+		if err == nil || e.closing.Err() != nil {
 			e.takeOut(topics)
 			continue
 		}
@@ -126,18 +126,17 @@ func (e *listener) run() {
 			pause = 0
 			continue
 		}
-		pause.Wait(e.closing(), firstRetry, lastRetry)
+		pause.Wait(e.closing, firstRetry, lastRetry)
 	}
 }
 
 // isWanted reports whether callers wait, or did recently. If not, the listener ends, and topics without callers
 // are dropped.
 func (e *listener) isWanted() bool {
-	t := e.dispatcher()
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.regroup()
-	e.running = !t.closed && e.isWaitedFor()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.regroup()
+	e.running = !e.closed && e.isWaitedFor()
 	if !e.running {
 		e.left = time.Time{}
 		e.node.forget(0)
@@ -166,8 +165,8 @@ func (e *listener) isWaitedFor() bool {
 
 // close makes all registrations void and returns their topics.
 func (e *listener) close() (were map[*partition][]string) {
-	e.dispatcher().mu.Lock()
-	defer e.dispatcher().mu.Unlock()
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	e.state = unsubscribed
 	e.newEpoch()
 	were = map[*partition][]string{}
@@ -185,17 +184,17 @@ func (e *listener) close() (were map[*partition][]string) {
 // takeOut removes us from the waiters of the topics; otherwise whoever wakes us would first have to find out that
 // we do not hear it. Best effort: gives up after lastRetry.
 func (e *listener) takeOut(topics map[*partition][]string) {
-	ctx, cancel := context.WithTimeout(e.dispatcher().owner.Abandoned, lastRetry)
+	ctx, cancel := context.WithTimeout(e.owner.Abandoned, lastRetry)
 	defer cancel()
-	ends := e.closing().Err() != nil && !e.told.IsZero()
+	ends := e.closing.Err() != nil && !e.told.IsZero()
 	for _, s := range e.partitions() {
 		s.store.Unregister(ctx, e.id, topics[s], ends)
 	}
 }
 
 func (e *listener) partitions() []*partition {
-	e.dispatcher().mu.Lock()
-	defer e.dispatcher().mu.Unlock()
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	return slices.Clone(e.node.partitions)
 }
 
@@ -209,13 +208,13 @@ func (e *listener) tell() {
 	for _, s := range e.partitions() {
 		in = append(in, s.store)
 	}
-	store.Register(e.closing(), in, e.id, store.ThisProgram())
+	store.Register(e.closing, in, e.id, store.ThisProgram())
 }
 
 // report gives an error to the waiting callers.
 func (e *listener) report(err error) {
-	e.dispatcher().mu.Lock()
-	defer e.dispatcher().mu.Unlock()
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	if e.node.isDissolved { // they no longer wait there
 		return
 	}
@@ -229,8 +228,8 @@ func (e *listener) report(err error) {
 
 // tune returns the channels to subscribe to, and counts them as unconfirmed.
 func (e *listener) tune() (channels []string) {
-	e.dispatcher().mu.Lock()
-	defer e.dispatcher().mu.Unlock()
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	e.channels = make(map[string]*partition, len(e.node.partitions))
 	for _, s := range e.node.partitions {
 		channel := s.store.Keys().Wake(e.id)
@@ -241,15 +240,15 @@ func (e *listener) tune() (channels []string) {
 }
 
 func (e *listener) partitionOf(channel string) *partition {
-	e.dispatcher().mu.Lock()
-	defer e.dispatcher().mu.Unlock()
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	return e.channels[channel]
 }
 
 // listen listens until an error, until no caller waits, or until the connection must be replaced.
 func (e *listener) listen() error {
 	channels := e.tune()
-	sub, err := e.node.partitions[0].store.Subscribe(e.closing(), silence, channels...)
+	sub, err := e.node.partitions[0].store.Subscribe(e.closing, silence, channels...)
 	if err != nil {
 		return err
 	}
@@ -270,7 +269,7 @@ func (e *listener) listen() error {
 		select {
 		case err := <-broken:
 			return err
-		case <-e.closing().Done():
+		case <-e.closing.Done():
 			return nil
 		case <-e.changed:
 			queues = e.news()
@@ -294,20 +293,16 @@ func (e *listener) listen() error {
 	}
 }
 
-func (e *listener) dispatcher() *Dispatcher { return e.node.dispatcher }
-
-func (e *listener) closing() context.Context { return e.dispatcher().closing }
-
 // ends reports whether to close the connection: no caller waits, or it must be replaced.
 func (e *listener) ends() bool {
-	e.dispatcher().mu.Lock()
-	defer e.dispatcher().mu.Unlock()
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	return e.renew || !e.isWaitedFor()
 }
 
 func (e *listener) news() []*waitQueue {
-	e.dispatcher().mu.Lock()
-	defer e.dispatcher().mu.Unlock()
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	if !e.recheck {
 		return nil
 	}
@@ -336,8 +331,8 @@ func (e *listener) receive(sub *store.Subscription) error {
 
 // confirmed records that Redis has confirmed one more channel.
 func (e *listener) confirmed() {
-	e.dispatcher().mu.Lock()
-	defer e.dispatcher().mu.Unlock()
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	if e.unheard--; e.unheard == 0 {
 		e.changeState(subscribed)
 	}
@@ -351,9 +346,9 @@ func (e *listener) changeState(state listenerState) {
 
 // refuse makes the listener poll, and logs that once.
 func (e *listener) refuse(err error) {
-	e.dispatcher().mu.Lock()
+	e.mu.Lock()
 	e.changeState(refused)
-	e.dispatcher().mu.Unlock()
+	e.mu.Unlock()
 	if e.warned { // used by receive only
 		return
 	}
@@ -362,5 +357,5 @@ func (e *listener) refuse(err error) {
 	if s.Sharded() {
 		command = "+ssubscribe"
 	}
-	e.dispatcher().hooks.Logger.Warn(fmt.Sprintf("delayer: BPop can't be woken and asks for jobs every %v instead: this Redis user may not subscribe; ACL: &%s* %s", pollEvery, s.Keys().Wake(""), command), "error", err)
+	e.hooks.Logger.Warn(fmt.Sprintf("delayer: BPop can't be woken and asks for jobs every %v instead: this Redis user may not subscribe; ACL: &%s* %s", pollEvery, s.Keys().Wake(""), command), "error", err)
 }
