@@ -6,23 +6,22 @@ import (
 	"sync/atomic"
 )
 
-// ErrNotAdmitted is what an Admission refuses a program with for good.
+// ErrNotAdmitted is the error of an Admission that refuses a program for good.
 var ErrNotAdmitted = errors.New("not admitted")
 
-// Admission decides, before the first connection of the stores that share it, whether the program may work with them.
+// Admission decides, before the first connection of the stores that share it, whether the program may use them.
 type Admission struct {
 	ask  func(ctx context.Context) (lasting bool, err error)
 	done atomic.Bool
-	turn chan struct{} // full while somebody asks
+	turn chan struct{} // full during a call of ask
 }
 
-// NewAdmission makes one that is decided by ask, of which one call is under way at a time. Once it has reported that the answer is lasting it is
-// not called again.
+// NewAdmission returns an Admission that calls ask, one call at a time, until ask reports that its answer is lasting.
 func NewAdmission(ask func(ctx context.Context) (lasting bool, err error)) *Admission {
 	return &Admission{ask: ask, turn: make(chan struct{}, 1)}
 }
 
-// Pass returns nil if the program is admitted, else why it is not, or can't be yet.
+// Pass returns nil if the program is admitted, else why it is not, or not yet.
 func (a *Admission) Pass(ctx context.Context) error {
 	if a.done.Load() {
 		return nil

@@ -8,7 +8,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// meaning is what an error of Redis means to a caller, however this engine words it.
+// meaning is what an error of Redis means to a caller, however the engine words it.
 type meaning int
 
 const (
@@ -18,25 +18,23 @@ const (
 	elsewhere             // another node of the cluster has the key, or has it soon, or nobody does now
 	busy                  // asking again may help
 	full                  // at maxmemory
-	denied                // whoever we are, or for what this Redis is
+	denied                // to every user, or by what this Redis is
 	twoSlots              // the keys are not in one slot
 	wrongType             // of a key
 )
 
-// answer is what an error begins with.
+// answer is the beginning of an error.
 type answer struct {
 	words  string
 	means  meaning
 	saidBy string // which versions say so, such as "Redis 7.2-, Valkey 8.0-8.1"
 }
 
-// answers are the words with which Redis and Valkey say what matters here. It is the only list of them: an engine that says
-// something in other words needs a line, and nothing else. A line counts where an error begins with its words, without ERR and
-// what Redis 6.2 puts in front of a script's error; * stands for the name of a command.
+// answers are the errors of Redis and Valkey that matter here, the only list of them: an engine with other words needs another line. A line
+// matches an error that begins with its words, after ERR and what Redis 6.2 puts in front of a script's error; * stands for a command.
 //
-// Scripts have words of their own, as Redis leaves the codes out there. TestAnswers provokes the errors on the engine that runs.
-//
-// The scripts ask what a command of theirs met, too. TestAnswersInLua compares their words with these.
+// Errors inside scripts have other words, as Redis leaves the codes out there. TestAnswers provokes the errors on the engine that runs;
+// TestAnswersInLua compares these words with those in the scripts.
 var answers = []answer{
 	{"NOSCRIPT", unknownScript, all},
 
@@ -90,11 +88,10 @@ var answers = []answer{
 
 const all = "Redis, Valkey"
 
-// inScript is what Redis 6.2 puts in front of the error that a script ends with; the second part alone, if the script has caught
-// the error and returns it.
+// inScript is what Redis 6.2 puts in front of the error that a script ends with; only the second part if the script returns a caught error.
 var inScript = regexp.MustCompile(`^(ERR Error running script .*?: )?(@user_script: ?\d+: )*-?`)
 
-// wordsOf are the words of an answer of Redis, without what engines put in front of them, or "" if err is none.
+// wordsOf returns the words of an error of Redis, without what engines put in front of them, or "" for any other error.
 func wordsOf(err error) string {
 	var e redis.Error
 	if err == nil || !errors.As(err, &e) { // nil is the usual case
@@ -103,7 +100,7 @@ func wordsOf(err error) string {
 	return strings.TrimPrefix(inScript.ReplaceAllLiteralString(string(e), ""), "ERR ")
 }
 
-// meaningOf is what an error means if it is an answer of Redis.
+// meaningOf returns the meaning of an error of Redis.
 func meaningOf(err error) meaning {
 	said := wordsOf(err)
 	if said == "" {
@@ -117,7 +114,7 @@ func meaningOf(err error) meaning {
 	return otherMeaning
 }
 
-// beginsWith reports whether an answer begins with those words.
+// beginsWith reports whether an answer begins with the words.
 func beginsWith(answer, words string) bool {
 	before, behind, _ := strings.Cut(words, "*")
 	rest, ok := strings.CutPrefix(answer, before)

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// What texts may have at most, in bytes. Redis has no such limits for IDs and topics, but what is longer makes all jobs slow that are
-// moved together with it. A body beyond MaxBody breaks the connection.
+// The maximum size of texts, in bytes. Redis has no such limits for IDs and topics, but a longer one slows down all jobs that are moved with
+// it. A body beyond MaxBody breaks the connection.
 const (
 	MaxID            = 4 << 10
 	MaxTopic         = 1 << 10
@@ -34,13 +34,13 @@ func CheckSize(text string, most int) error {
 	return nil
 }
 
-// LacksUnit reports whether a time that a Go program gave was probably meant to be longer: a bare 30 is 30 ns.
+// LacksUnit reports whether a duration from a Go program was probably meant to be longer: a bare 30 is 30 ns.
 func LacksUnit(d time.Duration) bool { return d > 0 && d < time.Millisecond }
 
-// Units is what to tell whoever gave such a time.
+// Units explains such a time to the user who gave it.
 const Units = "in Go a number without a unit is in nanoseconds, and 30 seconds are 30*time.Second"
 
-// CheckUnit refuses a time that lacks its unit.
+// CheckUnit refuses a duration that lacks its unit.
 func CheckUnit(d time.Duration) error {
 	if LacksUnit(d) {
 		return fmt.Errorf("%v is less than a millisecond; %s", d, Units)
@@ -48,7 +48,7 @@ func CheckUnit(d time.Duration) error {
 	return nil
 }
 
-// CheckScheduleName refuses what can't be the name of a schedule.
+// CheckScheduleName refuses names that no schedule may have.
 func CheckScheduleName(name string) error {
 	switch {
 	case name == "":
@@ -59,7 +59,7 @@ func CheckScheduleName(name string) error {
 	return CheckSize(name, MaxScheduleName)
 }
 
-// CheckScheduleTopic refuses what can't be the topic of a schedule's jobs.
+// CheckScheduleTopic refuses topics that the jobs of a schedule may not have.
 func CheckScheduleTopic(topic string) error {
 	switch topic {
 	case "":

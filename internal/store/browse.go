@@ -8,46 +8,46 @@ import (
 
 var browseScript = newScript("browse")
 
-// Browse says which jobs to look at.
+// Browse selects jobs to read.
 type Browse struct {
 	Topic   string   // empty for any, if the state is not ready or dead
 	State   string   // waiting, ready, reserved or dead
 	Jobs    int      // at most
-	Entries int      // to look at, at most
-	Preview int      // bytes of a body that are told, at most; 0: nothing is told of bodies
-	Whole   bool     // bodies, errors and reasons are told whole
-	After   Position // the last one of the page before; zero for none
-	Oldest  bool     // of dead ones, the oldest first
-	Stale   bool     // of dead ones, also entries whose letters are gone, or another topic's
+	Entries int      // to read, at most
+	Preview int      // how many bytes of a body to return; 0 for none
+	Whole   bool     // return whole bodies, errors and reasons
+	After   Position // the Last of the previous page; zero to begin
+	Oldest  bool     // dead letters: the oldest first
+	Stale   bool     // dead letters: also entries whose letters are gone, or of another topic
 }
 
-// Place is where an entry is: its score, or how many others are to be delivered before it; and its ID.
+// Position is where an entry is: its score, or how many others are delivered before it; and its ID.
 type Position struct{ At, ID string }
 
-// Summary is what Browse says of a job, or of a dead letter.
+// Summary describes a job, or a dead letter.
 type Summary struct {
 	ID, Topic string
 	At        time.Time // when it is due, its lease ends, or it was buried; zero if it is ready
-	Body      string    // its beginning, unless all of it was asked for; so of Error and Reason
-	Size      int       // bytes of the whole body; -1 if not known
+	Body      string    // its beginning, or all of it with Whole; the same for Error and Reason
+	Size      int       // bytes of the whole body; -1 if unknown
 	Attempts  int
 	Error     string // of the last attempt, if one is known
 	Reason    string // why it is dead
 
-	MaxAttempts int           // 0 if the job didn't say
-	TTR         time.Duration // 0 if the job didn't say
+	MaxAttempts int           // 0 if the job does not say
+	TTR         time.Duration // 0 if the job does not say
 }
 
-// Page is what Browse has looked at.
+// Page is a page of Browse.
 type Page struct {
 	Jobs      []Summary
 	Positions []Position // of the jobs
 	Read      int        // entries
-	Last      Position   // of them; zero if there are no more
+	Last      Position   // the last entry; zero at the end
 }
 
-// Browse looks at some jobs, in order: the next to fall due or to be delivered first, and of the
-// dead ones the newest, or the oldest. A page ends early behind about half a MiB.
+// Browse reads some jobs in order: the next to fall due or to be delivered first; of dead letters the newest, or the oldest. A page ends early
+// after about half a MiB.
 func (s *Store) Browse(ctx context.Context, b Browse) (Page, error) {
 	list, state, stale := s.keys.ReadyQueue(b.Topic), b.State, ""
 	if b.State == stateDead {
@@ -93,7 +93,7 @@ func pageOf(state string, reply any) (page Page, err error) {
 	return page, nil
 }
 
-// atTime is the time that an entry's score stands for: of a dead letter that is in ms.
+// atTime returns the time of an entry's score, which is in ms for a dead letter.
 func atTime(state, score string) (time.Time, error) {
 	seconds, err := strconv.ParseFloat(score, 64)
 	if state == stateDead {

@@ -12,18 +12,17 @@ import (
 // retryWindow is redisconn.RetryWindow, but for tests.
 var retryWindow = redisconn.RetryWindow
 
-// isNotHere reports whether err is the answer of a node of a cluster that has done nothing: another one owns the slot (MOVED),
-// or the slot is on its way to another one (all others but CLUSTERDOWN), or nobody owns it.
+// isNotHere reports whether err says that a node of a cluster has done nothing: another one owns the slot (MOVED), the slot is moving, or
+// no node owns it (CLUSTERDOWN).
 //
-// While a slot is on its way its keys are, one by one. A node refuses what concerns a key that it doesn't have, and a script at
-// the latest where it comes to that. We do not follow ASK to the other node: a script would take the keys that are not yet
-// there for missing.
+// A slot moves key by key. The old node refuses calls for keys that it does not have, a script at the latest where it gets to the key. ASK is
+// not followed to the new node: a script there would take the keys that have not arrived for missing.
 func isNotHere(err error) bool { return meaningOf(err) == elsewhere }
 
-// hasMoved reports whether err is a node's answer that says which other one owns the slot.
+// hasMoved reports whether err names the node that owns the slot.
 func hasMoved(err error) bool { return strings.HasPrefix(wordsOf(err), "MOVED ") }
 
-// isElsewhere reports whether err says that the store's cluster has done nothing, but may at another node, or later.
+// isElsewhere reports whether err says that the store's cluster has done nothing, but another node may, or the same one later.
 func (s *Store) isElsewhere(err error) bool {
 	slot, ok := s.pool.(*redisconn.Slot)
 	if !ok || err == nil || !isNotHere(err) && !takesNoWrites(err) {
@@ -37,7 +36,7 @@ func (s *Store) isElsewhere(err error) bool {
 	return true
 }
 
-// isElsewhere is Store.isElsewhere for a call. It keeps err as the call's error.
+// isElsewhere is Store.isElsewhere for a call, which keeps err as its error.
 func (c *run) isElsewhere(err error) bool {
 	if !c.store.isElsewhere(err) {
 		return false
@@ -46,7 +45,7 @@ func (c *run) isElsewhere(err error) bool {
 	return true
 }
 
-// redirect makes calls that were refused where their slots are by now, again and again until they are done or retryWindow is over.
+// redirect repeats refused calls where their slots are by now, until they are done or retryWindow is over.
 func (p *Pipeline) redirect(ctx context.Context) {
 	calls := p.elsewhere
 	p.elsewhere, p.redirected = nil, true
@@ -64,7 +63,7 @@ func (p *Pipeline) redirect(ctx context.Context) {
 	}
 }
 
-// haveMoved reports whether it is known of all where they have to be made.
+// haveMoved reports whether each refusal names the node that has the slot.
 func haveMoved(calls []*run) bool {
 	for _, c := range calls {
 		if !hasMoved(c.err) {
@@ -74,8 +73,7 @@ func haveMoved(calls []*run) bool {
 	return true
 }
 
-// again makes each of the calls once more, and returns those that were refused once more. within bounds the wait for a
-// connection.
+// again repeats each of the calls once, and returns those that were refused again. within bounds the wait for a connection.
 func again(ctx, within context.Context, calls []*run) (refused []*run) {
 	for _, here := range ByNode(calls, func(c *run) *Store { return c.store }) {
 		s := here[0].store
@@ -89,7 +87,7 @@ func again(ctx, within context.Context, calls []*run) (refused []*run) {
 	return refused
 }
 
-// atOnce makes the calls in the pipeline, closes it, and returns those that were refused.
+// atOnce makes the calls in the pipeline, closes it, and returns the refused ones.
 func atOnce(ctx context.Context, p *Pipeline, calls []*run) []*run {
 	defer p.Close()
 	for _, c := range calls {
@@ -106,19 +104,19 @@ func atOnce(ctx context.Context, p *Pipeline, calls []*run) []*run {
 	return slices.DeleteFunc(calls, func(c *run) bool { return !c.refused })
 }
 
-// IsElsewhere reports whether a node of a cluster says that another one has the key, although we were told of a single server.
+// IsElsewhere reports whether the single server that was configured is a node of a cluster, and another node has the key.
 func (s *Store) IsElsewhere(err error) bool {
 	_, ok := s.pool.(*redisconn.Server)
 	return ok && hasMoved(err)
 }
 
-// InCluster reports whether the store's keys are in a slot of a cluster, which may move to another node.
+// InCluster reports whether the store's keys are in a slot of a cluster.
 func (s *Store) InCluster() bool {
 	_, ok := s.pool.(*redisconn.Slot)
 	return ok
 }
 
-// Sharded reports whether the store's channels belong to its slot: these have commands of their own.
+// Sharded reports whether the store's channels belong to its slot, which takes other commands.
 func (s *Store) Sharded() bool {
 	slot, ok := s.pool.(*redisconn.Slot)
 	return ok && slot.Sharded()

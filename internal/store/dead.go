@@ -16,9 +16,8 @@ var (
 	expireDeadScript = newScript("expire_dead")
 )
 
-// Requeue makes ready jobs of dead letters again, at most 1,000, which are kept for
-// the lifetime from now on. For each it returns what kept it from that: ErrNotFound, ErrExists
-// if there is a job of its ID, or an error of Redis.
+// Requeue makes up to 1,000 dead letters ready jobs again, which are kept for the lifetime from now on. Each ID has an error of its own:
+// ErrNotFound, ErrExists if a job has the ID, or an error of Redis.
 func (s *Store) Requeue(ctx context.Context, ids []string, lifetime time.Duration) ([]error, error) {
 	args := appendAll(append(arguments(1+len(ids), s.jobPool), milliseconds(lifetime)), ids)
 	return newCall(s, requeueScript, args, func(reply any) ([]error, error) {
@@ -26,8 +25,8 @@ func (s *Store) Requeue(ctx context.Context, ids []string, lifetime time.Duratio
 	}).Do(ctx)
 }
 
-// DropDead deletes dead letters of the topic, at most 1,000, and returns how many there were. Those
-// that were buried after until stay, if that is not zero: they are not the ones that were seen.
+// DropDead deletes up to 1,000 dead letters of the topic, and returns how many there were. Letters that were buried after until stay, unless
+// it is zero: they are not the ones that the caller has seen.
 func (s *Store) DropDead(ctx context.Context, topic string, ids []string, until time.Time) (int, error) {
 	newest := math.MaxFloat64
 	if !until.IsZero() {
@@ -38,7 +37,7 @@ func (s *Store) DropDead(ctx context.Context, topic string, ids []string, until 
 	return newCall(s, dropDeadScript, args, func(reply any) (int, error) { return redis.Int(reply, nil) }).Do(ctx)
 }
 
-// maxExpired is how many dead letters one call deletes at most.
+// maxExpired is how many dead letters one call of ExpireDead deletes at most.
 const maxExpired = 250
 
 // TopicIDs are some IDs of one topic.
@@ -57,17 +56,14 @@ func topicIDsOf(reply []any) (list []TopicIDs) {
 	return list
 }
 
-// DeadPlace is how far calls of ExpireDead have got: behind which topic, and when the first of
-// them was made. The zero one is the beginning.
+// DeadPosition is how far calls of ExpireDead have come: the last topic, and when the first call was. The zero value is the beginning.
 type DeadPosition struct {
 	Position
 	began string
 }
 
-// ExpireDead deletes some of the dead letters that are older than maxAge, or more than
-// most of a topic (0 is no limit), the oldest first. It looks at some topics; the next call goes on
-// at next, which is zero when all is done. With an error of Redis that concerns some topics only,
-// next and expired are right all the same.
+// ExpireDead deletes some of the dead letters that are older than maxAge, or exceed most of a topic (0: no limit), the oldest first. The next
+// call goes on at next, which is zero at the end. If an error of Redis concerns only some topics, next and expired are valid all the same.
 func (s *Store) ExpireDead(ctx context.Context, maxAge time.Duration, most int, from DeadPosition) (expired []TopicIDs, next DeadPosition, err error) {
 	args := append(arguments(6, s.keys.DeadTopics()), milliseconds(maxAge), most, maxExpired, from.At, from.ID, from.began)
 	var why string
@@ -81,13 +77,13 @@ func (s *Store) ExpireDead(ctx context.Context, maxAge time.Duration, most int, 
 	return expired, next, cmp.Or(err, reason(why))
 }
 
-// DeadLately is what is known of a topic's dead letters by when they were buried.
+// DeadLately has numbers of a topic's dead letters by when they were buried.
 type DeadLately struct {
 	Newest time.Time // when the newest was; zero if there is none, or it can't be read
-	Since  int       // how many were since the time that was asked for; -1 if it can't be read
+	Since  int       // how many were buried since the given time; -1 if it can't be read
 }
 
-// DeadLately tells it of each of the topics.
+// DeadLately returns them for each of the topics.
 func (s *Store) DeadLately(ctx context.Context, topics []string, since time.Time) ([]DeadLately, error) {
 	all := make([]DeadLately, len(topics))
 	if len(topics) == 0 {

@@ -8,34 +8,34 @@ import (
 )
 
 var (
-	// ErrExists is returned when a push is to be refused because its ID exists.
+	// ErrExists refuses a push because its ID exists.
 	ErrExists = errors.New("job exists")
-	// ErrReused is ErrExists of a push that says something else than the one of its ID which counts.
+	// ErrReused is the ErrExists of a push whose content differs from the push that counts.
 	ErrReused = fmt.Errorf("%w, and was pushed with another content", ErrExists)
-	// ErrOtherFailed is that of a job which is not stored because of another one's.
+	// ErrOtherFailed means that a job is not stored because another one can't be.
 	ErrOtherFailed = errors.New("another job of the same chunk can't be stored")
-	// ErrLater is that of a push which is for another call, as this one has enough to do. Nothing was done.
+	// ErrLater leaves a push to another call, because this one has enough to do. Nothing was done.
 	ErrLater = errors.New("it is for another call")
-	// ErrNotFound is returned when there is no job of that ID.
+	// ErrNotFound means that there is no job of the ID.
 	ErrNotFound = errors.New("no such job")
-	// ErrEmpty is returned when no queue has a job.
+	// ErrEmpty means that no queue has a job.
 	ErrEmpty = errors.New("no job is ready")
 )
 
-// Kind is what an error says of Redis.
+// Kind classifies errors for callers.
 type Kind int
 
 const (
 	NoError     Kind = iota
 	NoAnswer         // the network, a timeout, or an error that is not of Redis
-	NotNow           // loading, a replica, failing over, busy: asking again may help
+	NotNow           // loading, a replica, failing over, busy: a retry may help
 	OutOfMemory      // nothing was stored
-	Denied           // Redis says no to whoever we are, or to what it is: asking again can't help
-	WrongType        // a key is not of the type that it should be
+	Denied           // by permissions, or by what this Redis is: a retry can't help
+	WrongType        // a key has another type
 	OtherAnswer
 )
 
-// KindOf is the kind of an error.
+// KindOf returns the kind of an error.
 func KindOf(err error) Kind {
 	switch {
 	case err == nil:
@@ -60,20 +60,18 @@ func KindOf(err error) Kind {
 	return OtherAnswer
 }
 
-// Refused reports whether Redis says no and asking again can't help: authentication, permission, database,
-// version, cluster, partitions.
+// Refused reports whether Redis refuses and a retry can't help: authentication, permission, database, version, cluster, partitions.
 func Refused(err error) bool { return KindOf(err) == Denied }
 
-// Temporary reports whether asking again may help. No error is temporary, too.
+// Temporary reports whether a retry may help, or there is no error.
 func Temporary(err error) bool { return KindOf(err) <= NotNow }
 
-// InTwoSlots reports whether err is a node of a cluster saying that our keys are not in one slot of it.
+// InTwoSlots reports whether a node of a cluster says that our keys are not in one slot.
 func InTwoSlots(err error) bool { return meaningOf(err) == twoSlots }
 
-// OfOneSlot reports whether err is about one slot of a cluster: the node answers for others.
+// OfOneSlot reports whether err concerns one slot of a cluster; the node serves others.
 func OfOneSlot(err error) bool { return isNotHere(err) }
 
-// takesNoWrites reports whether err is a server saying that it is no master, or
-// none that may take writes: it has done nothing, and the address may lead to
-// another by now.
+// takesNoWrites reports whether a server says that it takes no writes, for example as a replica. It has done nothing, and the address may lead
+// to a master by now.
 func takesNoWrites(err error) bool { return meaningOf(err) == noWrites }

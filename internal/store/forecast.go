@@ -14,12 +14,12 @@ var (
 	sampleScript   = newScript("sample")
 )
 
-// DueCount is how many entries of the pool fall due in a span of time. Some of those that were
-// looked at are leases; where all were, the rest are jobs.
+// DueCount is how many entries of the pool fall due in a span of time, how many of these were read, and how many of those are leases. The
+// other entries are jobs.
 type DueCount struct{ Entries, Read, Leases int }
 
-// Forecast counts what falls due from a time on, now if that is zero, between each two of the
-// bounds, in ms. It may count the first spans only, the first one at least. It returns the time.
+// Forecast counts what falls due between each two of the bounds, in ms from a time on, or from now if that is zero. It may return only the
+// first spans, at least one. It returns the time.
 func (s *Store) Forecast(ctx context.Context, from time.Time, bounds []int64) (time.Time, []DueCount, error) {
 	args := append(arguments(1+len(bounds), s.jobPool, s.keys.Reserved()), any(""))
 	if !from.IsZero() {
@@ -64,16 +64,16 @@ func (s *Store) CountDue(ctx context.Context, spans []Seconds) (now int64, count
 	return now, counts, err
 }
 
-// Sample is what some entries of the pool are.
+// Sample describes some entries of the pool.
 type Sample struct {
 	Entries int            // of the whole pool
-	Read    int            // how many were looked at
+	Read    int            // how many entries were read
 	Leases  int            // how many of these are leases
-	Jobs    map[string]int // how many of the others are jobs of which topic; "" of those that are none
+	Jobs    map[string]int // the jobs by topic; "" for entries without a job
 }
 
-// Sample looks at count entries of a sample of the pool's, at random, of which so many were
-// looked at before. A pool that has no more than the sample is looked at whole, in order.
+// Sample reads count entries of a random sample of the pool, of which before were read already. A pool that is no larger than the sample is
+// read whole, in order.
 func (s *Store) Sample(ctx context.Context, sample, before, count int) (Sample, error) {
 	args := append(arguments(4, s.jobPool), sample, before, count, rand.Int32())
 	return newCall(s, sampleScript, args, func(reply any) (Sample, error) {

@@ -10,24 +10,24 @@ import (
 
 var groupScript = newScript("group")
 
-// Group says when the jobs that are pushed to a group are delivered, together. It is none without Longest.
+// Group says when jobs that are pushed to a group are delivered together. The zero value is no group.
 type Group struct {
-	Max     int           // how many there are at most; 0: any number
-	Longest time.Duration // how long after the first
+	Max     int           // maximum number of jobs; 0: any number
+	Longest time.Duration // how long after the first push
 }
 
-// inTag keeps the parts of a group's tag apart, and it from ending early.
+// inTag separates the parts of a group's tag, and keeps the tag from ending early.
 var inTag = strings.NewReplacer("%", "%25", ":", "%3A", "}", "%7D")
 
-// GroupTag is what the ID of a group of the topic with that key begins with. It is the tag that makes all of them lie in one partition.
+// GroupTag returns how the IDs of all groups of the topic and key begin. The tag puts them into one partition.
 func GroupTag(topic, key string) string {
 	return "{" + inTag.Replace(topic) + ":" + inTag.Replace(key) + "}"
 }
 
-// Tag is that of the job's group.
+// Tag returns the tag of the job's group.
 func (d Delayed) Tag() string { return d.ID[:strings.IndexByte(d.ID, '}')+1] }
 
-// StoredID is the ID of the job that has been stored, or its own.
+// StoredID returns the ID of the job that was stored, or the job's own ID.
 func (d Delayed) StoredID() string {
 	switch {
 	case !d.IsGrouped():
@@ -38,7 +38,7 @@ func (d Delayed) StoredID() string {
 	return d.ID[len(d.Tag()):]
 }
 
-// addToGroups is Push for jobs each of which is to be added to a group. An ID may stand there twice.
+// addToGroups is Push for jobs that are all added to groups. An ID may occur twice.
 func (s *Store) addToGroups(jobs []Delayed, mode string) *Call[[]error] {
 	known := s.recent.cover(jobs)
 	args := append(arguments(9+4*len(jobs), s.jobPool), topicsArg(known), mode)
@@ -70,7 +70,7 @@ func (s *Store) addToGroups(jobs []Delayed, mode string) *Call[[]error] {
 	})
 }
 
-// joined enters what group.lua tells of a job, and returns its error.
+// joined stores the outcome of a push to a group, and returns its error.
 func (d Delayed) joined(what, into any) (failed, err error) {
 	if d.Told.Into, err = redis.String(into, nil); err != nil {
 		return nil, err
@@ -87,7 +87,7 @@ func (d Delayed) joined(what, into any) (failed, err error) {
 	return nil, errUnreadable
 }
 
-// What group.lua has done.
+// The outcomes of group.lua.
 var groupOutcomes = map[int64]struct {
 	did Outcome
 	err error

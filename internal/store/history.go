@@ -17,8 +17,8 @@ const (
 	historySlots = 360
 )
 
-// Past is what all servers have done in ten seconds of the last hour, as far as they have said so by
-// then: a server says it once a second at most, and each time that it looks.
+// Past is what all servers have done in ten seconds of the last hour, as far as they had reported it: they do so with each pass, at most once
+// a second.
 type Past struct {
 	From, Until time.Time // by Redis's clock
 	// Lateness is of the jobs that became ready; it has no Sum.
@@ -27,8 +27,8 @@ type Past struct {
 	Acked int64
 }
 
-// History reads the last hour, the oldest first. Where no server was at work, there is none; and what
-// is under way is not among them. What is no such entry is passed over.
+// History reads the last hour, the oldest entry first. It has no entries for times without a server, nor for the current ten seconds. Invalid
+// entries are skipped.
 func (s *Store) History(ctx context.Context) ([]Past, error) {
 	return newCall(s, historyScript, arguments(0, s.keys.History()), historyOf).Do(ctx)
 }

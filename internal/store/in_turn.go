@@ -6,17 +6,16 @@ import (
 	"github.com/mix-basic/delayer/internal/redisconn"
 )
 
-// InTurn makes one call to each of the stores, in their order: on one connection to each node, and that many
-// at a time there. Calls to a store whose slot of a cluster is moving come last, so that no others wait for them. answered is
-// told of each call in the order in which they are made, and says whether to go on; if not, calls that are not under way are
-// neither made nor told of.
+// InTurn makes one call to each of the stores, in order, on one connection to each node and atATime of them under way there. Calls to a store
+// whose slot is moving come last, so that no others wait for them. answered gets each reply in the order of the calls, and returns whether to
+// go on; if not, calls that are not under way are not made.
 func InTurn[T any](ctx context.Context, stores []*Store, atATime int, call func(i int) *Call[T], answered func(i int, answer T, err error) (goOn bool)) {
 	lines := pipelines{}
 	defer lines.close()
 	inTurn(ctx, lines, stores, atATime, call, answered)
 }
 
-// inTurn is InTurn on the caller's connections, to which it adds.
+// inTurn is InTurn on the caller's connections, and adds to them.
 func inTurn[T any](ctx context.Context, lines pipelines, stores []*Store, atATime int, call func(i int) *Call[T], answered func(i int, answer T, err error) (goOn bool)) {
 	t := turns[T]{lines, stores, atATime * len(ByNode(stores, itself)), call, answered}
 	all := make([]int, len(stores))
@@ -37,9 +36,9 @@ type turns[T any] struct {
 	answered func(i int, answer T, err error) (goOn bool)
 }
 
-// take makes the calls of the list. Without redirects it skips stores of which a node has refused a call, and returns these calls.
+// take makes the calls of the list. Without redirects it skips stores for which a node has refused a call, and returns these calls.
 func (t *turns[T]) take(ctx context.Context, list []int, onRefusal OnRefusal) (later []int, goOn bool) {
-	calls := make([]*Call[T], 0, len(list)) // nil: to be made later
+	calls := make([]*Call[T], 0, len(list)) // nil is left for later
 	away := map[*Store]bool{}
 	goOn = true
 	for k, i := range list {
@@ -66,7 +65,7 @@ func (t *turns[T]) take(ctx context.Context, list []int, onRefusal OnRefusal) (l
 	return later, goOn
 }
 
-// send sends the call. Without a connection it is one that has failed.
+// send sends the call; without a connection it returns a failed one.
 func (t *turns[T]) send(ctx context.Context, i int, onRefusal OnRefusal) *Call[T] {
 	p, err := t.lines.to(ctx, t.stores[i])
 	if err != nil {
@@ -78,7 +77,7 @@ func (t *turns[T]) send(ctx context.Context, i int, onRefusal OnRefusal) *Call[T
 	return c
 }
 
-// pipelines are one to each node.
+// pipelines has one connection to each node.
 type pipelines map[*redisconn.Node]*Pipeline
 
 func (l pipelines) to(ctx context.Context, s *Store) (*Pipeline, error) {

@@ -7,7 +7,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// EvictionPolicy is the maxmemory-policy of a Redis that throws keys away when it is full, "" of one that does not, or does not tell.
+// EvictionPolicy returns the maxmemory-policy of a Redis that evicts keys when it is full; "" if it does not, or does not say.
 func (s *Store) EvictionPolicy(ctx context.Context) string {
 	says, _ := s.Info(ctx)
 	if policy := says["maxmemory_policy"]; policy != "noeviction" {
@@ -16,7 +16,7 @@ func (s *Store) EvictionPolicy(ctx context.Context) string {
 	return ""
 }
 
-// Info is what Redis says of itself, field by field.
+// Info returns the fields of Redis's INFO.
 func (s *Store) Info(ctx context.Context) (map[string]string, error) {
 	text, err := redis.String(s.command(ctx, "INFO"))
 	if err != nil {

@@ -25,8 +25,8 @@ func (s *Store) Reschedule(ctx context.Context, id string, delay time.Duration) 
 	return errs[0]
 }
 
-// Remove deletes jobs, at most 1,000 and no ID twice; nobody gets them any more. The answer has an error for each: ErrNotFound if there is
-// none of the ID; ErrLater, never of the first one, if it is for another call.
+// Remove deletes up to 1,000 jobs in any state, no ID twice. Each has an error of its own: ErrNotFound, or ErrLater if it is left to another
+// call, never for the first one.
 func (s *Store) Remove(ids ...string) *Call[[]error] {
 	args := arguments(3*len(ids), s.jobPool)
 	for _, id := range ids {
@@ -39,7 +39,7 @@ func (s *Store) Remove(ids ...string) *Call[[]error] {
 	})
 }
 
-// isFound reads whether there was a job: 1, or 0.
+// isFound reads 1 if there was a job, else 0.
 func isFound(reply any) ([]error, error) {
 	found, err := redis.Bool(reply, nil)
 	if found {
@@ -48,19 +48,19 @@ func isFound(reply any) ([]error, error) {
 	return []error{ErrNotFound}, err
 }
 
-// JobInfo is what Get knows of a job.
+// JobInfo is the result of Get.
 type JobInfo struct {
 	Job
 	State       string        // waiting, ready, reserved or dead
 	Due         time.Time     // when it is due, its lease ends, or it was buried; zero if it is ready
 	TTL         time.Duration // until Redis drops the job; -1 if never
 	Attempts    int
-	MaxAttempts int           // 0 if the job doesn't say
+	MaxAttempts int           // 0 if the job does not say
 	Error       string        // of the last attempt, if one is known
 	Reason      string        // why it is dead
 	Token       int64         // of the last reserve
-	TTR         time.Duration // for how long it is reserved; 0 if the job doesn't say
-	Followed    bool          // another one takes its place when it is done
+	TTR         time.Duration // length of its leases; 0 if the job does not say
+	Followed    bool          // it has a follower
 }
 
 // Get reads the job.
@@ -75,7 +75,7 @@ func (s *Store) Get(ctx context.Context, id string) (JobInfo, error) {
 	return found, err
 }
 
-// foundOf reads get.lua's answer, which is empty if there is no job.
+// foundOf reads get.lua's reply, which is empty if there is no such job.
 func foundOf(reply any) (found JobInfo, err error) {
 	fields, err := redis.Values(reply, nil)
 	if err != nil || len(fields) == 0 {
@@ -93,7 +93,7 @@ func foundOf(reply any) (found JobInfo, err error) {
 	return found, err
 }
 
-// optional is so many milliseconds as a script says them, -1 is none.
+// optional converts a script's milliseconds, of which -1 stays -1.
 func optional(ms int64) time.Duration {
 	if ms < 0 {
 		return -1
@@ -101,8 +101,7 @@ func optional(ms int64) time.Duration {
 	return time.Duration(ms) * time.Millisecond
 }
 
-// scoreTime is the due time that a score stands for, to the microsecond; a
-// score beyond what time.Time can tell becomes the last or first millisecond that JSON can.
+// scoreTime returns the due time of a score, to the microsecond. A score beyond the range of JSON becomes the first or last ms of it.
 func scoreTime(score string) (time.Time, error) {
 	seconds, err := strconv.ParseFloat(score, 64)
 	if err != nil {

@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// LatenessBounds are the upper bounds of a Lateness's buckets, but for the last one, which has
-// none.
+// LatenessBounds are the upper bounds of a Lateness's buckets. The last bucket has none.
 var LatenessBounds = [...]time.Duration{
 	time.Millisecond, 2 * time.Millisecond, 5 * time.Millisecond,
 	10 * time.Millisecond, 20 * time.Millisecond, 50 * time.Millisecond,
@@ -15,17 +14,15 @@ var LatenessBounds = [...]time.Duration{
 	10 * time.Second, time.Minute, 10 * time.Minute, time.Hour,
 }
 
-// Lateness is by how much jobs were late when they became ready: a histogram. The zero value
-// is that of no jobs.
+// Lateness is a histogram of how late jobs became ready. The zero value has no jobs.
 type Lateness struct {
-	// Counts are the jobs by bucket: Counts[i] were late by LatenessBounds[i] at most, but by
-	// more than the bound before; the last count is of those beyond all bounds.
+	// Counts are the jobs by bucket: Counts[i] were late by up to LatenessBounds[i], and by more than the bound before it.
 	Counts [len(LatenessBounds) + 1]int64
-	// Sum is by how much they were late in all, in seconds.
+	// Sum is the total lateness in seconds.
 	Sum float64
 }
 
-// Plus is the lateness of the jobs of both.
+// Plus returns the lateness of the jobs of both.
 func (l Lateness) Plus(other Lateness) Lateness {
 	for i, n := range other.Counts {
 		l.Counts[i] += n
@@ -34,7 +31,7 @@ func (l Lateness) Plus(other Lateness) Lateness {
 	return l
 }
 
-// Jobs is how many jobs there are.
+// Jobs returns the number of jobs.
 func (l Lateness) Jobs() int64 {
 	jobs := int64(0)
 	for _, n := range l.Counts {
@@ -43,8 +40,8 @@ func (l Lateness) Jobs() int64 {
 	return jobs
 }
 
-// Quantile is by how much the part q of the jobs, from 0 to 1, were late at most. It is exact at
-// the bounds and estimated between them; beyond the last one it is that. Of no jobs it is 0.
+// Quantile returns how late the part q of the jobs, from 0 to 1, were at most. It is exact at the bounds and interpolated between them; above
+// the last bound it is that bound. Without jobs it is 0.
 func (l Lateness) Quantile(q float64) time.Duration {
 	wanted := min(max(q, 0), 1) * float64(l.Jobs())
 	below, lower := 0.0, time.Duration(0)
@@ -61,8 +58,8 @@ func (l Lateness) Quantile(q float64) time.Duration {
 	return lower
 }
 
-// latenessOf reads what move.lua says of so many jobs: by how many µs they are late in all, and, if
-// there is more to say, how many were leases, and how many are of which bucket.
+// latenessOf reads move.lua's numbers for this many jobs: their total lateness in µs and, if more follows, how many were leases, and how many
+// are in which bucket.
 func latenessOf(jobs int, us int64, more []any) (l Lateness, leases int) {
 	l.Sum = float64(us) / 1e6
 	if len(more) > 0 {
@@ -81,7 +78,7 @@ func latenessOf(jobs int, us int64, more []any) (l Lateness, leases int) {
 	return l, leases
 }
 
-// bucketOf is the place in Counts of a lateness in µs.
+// bucketOf returns the index in Counts of a lateness in µs.
 func bucketOf(us int64) int {
 	place, _ := slices.BinarySearch(LatenessBounds[:], time.Duration(min(us, 1e12))*time.Microsecond)
 	return place

@@ -7,14 +7,14 @@ import (
 
 var layoutScript = newScript("layout")
 
-// KeptLayout is what a partition has kept of how many partitions there are, zero if it has kept nothing.
+// KeptLayout is the layout that a partition stores; zero if it stores none.
 type KeptLayout struct {
-	Partitions, Previous int // how many there are, and were, as far as jobs may be left in those; 0 if none may
-	Version              int // of how many changes it is the last one
-	Most                 int // partitions that there ever were
+	Partitions, Previous int // Previous is 0 if no jobs are left there
+	Version              int // the number of changes
+	Most                 int // the most partitions there ever were
 }
 
-// Layout makes a call of layout.lua in that mode.
+// Layout calls layout.lua in this mode.
 func (s *Store) Layout(mode string, l KeptLayout) *Call[KeptLayout] {
 	args := append(arguments(5, s.keys.Layout()), mode, l.Partitions, l.Previous, l.Version, l.Most)
 	return newCall(s, layoutScript, args, func(reply any) (kept KeptLayout, err error) {
@@ -23,13 +23,13 @@ func (s *Store) Layout(mode string, l KeptLayout) *Call[KeptLayout] {
 	})
 }
 
-// HasLayout reports whether the partition has kept a layout, by a command that every user may run.
+// HasLayout reports whether the partition stores a layout, by a command that every user may run.
 func (s *Store) HasLayout(ctx context.Context) (bool, error) {
 	n, err := s.command(ctx, "EXISTS", s.keys.Layout())
 	return n == int64(1), err
 }
 
-// Size is how many jobs and dead letters there are, about.
+// Size returns the approximate number of jobs and dead letters.
 func (s *Store) Size(ctx context.Context) (int, error) {
 	topics, err := s.EveryTopic(ctx)
 	if err != nil {
@@ -43,7 +43,7 @@ func (s *Store) Size(ctx context.Context) (int, error) {
 	return n, err
 }
 
-// EveryTopic names the topics that are known or have dead letters.
+// EveryTopic returns the topics that are known or have dead letters.
 func (s *Store) EveryTopic(ctx context.Context) ([]string, error) {
 	known, _, err := s.KnownTopics(ctx, AllTopics, "")
 	if err != nil {

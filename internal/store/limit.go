@@ -15,20 +15,20 @@ var (
 	takeSlotsScript = newScript("take_slots")
 )
 
-// Limit is what limits a topic's jobs. The zero value is none.
+// Limit limits a topic's jobs. The zero value is no limit.
 type Limit struct {
 	Concurrency int     // how many are reserved at a time; 0: any number
-	Rate        float64 // how many a second begin to be; 0: any number
-	Burst       int     // how many of these may begin at once
-	Tag         string  // that all IDs bear; then the partition of that has the whole limit. "": each has its share
+	Rate        float64 // how many start per second; 0: any number
+	Burst       int     // how many of these may start at once
+	Tag         string  // of all IDs; its partition has the whole limit. "": each partition has a share
 }
 
-// String is how Redis keeps it.
+// String returns the text that Redis stores.
 func (l Limit) String() string {
 	return fmt.Sprintf("%d %s %d %s", l.Concurrency, strconv.FormatFloat(l.Rate, 'g', -1, 64), l.Burst, l.Tag)
 }
 
-// readLimit reads what String writes.
+// readLimit parses the text of String.
 func readLimit(text string) (l Limit, err error) {
 	fields := strings.SplitN(text, " ", 4)
 	if len(fields) != 4 {
@@ -45,19 +45,19 @@ func readLimit(text string) (l Limit, err error) {
 // Share is a partition's part of a Limit.
 type Share struct {
 	Concurrency int     // -1: any number
-	Interval    float64 // between two that begin, in µs; 0: none
+	Interval    float64 // between two starts, in µs; 0: none
 	Burst       int
 }
 
-// String is what the field of Keys.Limits begins with that has it.
+// String returns the beginning of the field of Keys.Limits that has the share.
 func (s Share) String() string {
 	return fmt.Sprintf("%d %s %d", s.Concurrency, s.intervalText(), s.Burst)
 }
 
-// intervalText has no exponent, which the Lua of --dev does not read, and is what it comes back as.
+// intervalText has no exponent, which the Lua of --dev does not read, and reads back as the same number.
 func (s Share) intervalText() string { return strconv.FormatFloat(s.Interval, 'g', 17, 64) }
 
-// SetLimit limits the topic's jobs to that share of l, or, if l is none, ends that. Jobs that are reserved already are counted once it has returned.
+// SetLimit gives the topic this share of l, or removes its limit if l is zero. When it returns, reserved jobs count too.
 func (s *Store) SetLimit(ctx context.Context, topic string, l Limit, part Share) error {
 	args := append(arguments(5, s.jobPool), topic, part.Concurrency, part.intervalText(), part.Burst, l.String())
 	if l == (Limit{}) {
@@ -70,14 +70,14 @@ func (s *Store) SetLimit(ctx context.Context, topic string, l Limit, part Share)
 	return s.assignAllSlots(ctx, Uncounted{Topic: topic, Mark: mark})
 }
 
-// Uncounted is a topic with reserved jobs that may have no slots, because its Concurrency was set after they were reserved. Redis keeps
-// the Mark until all of them have been counted.
+// Uncounted is a topic with reserved jobs that may lack slots, because its Concurrency was set after they were reserved. Redis keeps the Mark
+// until all of them have slots.
 type Uncounted struct {
 	Topic, Mark string
-	At          Position // how far Count has come
+	At          Position // how far AssignSlots has come
 }
 
-// takeSlots gives slots to all of the topic's reserved jobs.
+// assignAllSlots assigns slots to all of the topic's reserved jobs.
 func (s *Store) assignAllSlots(ctx context.Context, u Uncounted) error {
 	p, err := s.Pipeline(ctx)
 	if err != nil {
@@ -90,7 +90,7 @@ func (s *Store) assignAllSlots(ctx context.Context, u Uncounted) error {
 	return err
 }
 
-// Count gives slots to some of the topic's reserved jobs, and reports whether there may be more of them.
+// AssignSlots assigns slots to some of the topic's reserved jobs, and reports whether there may be more of them.
 func (s *Store) AssignSlots(u *Uncounted) *Call[bool] {
 	args := append(arguments(4, s.jobPool), u.Topic, u.At.At, u.At.ID, u.Mark)
 	return newCall(s, takeSlotsScript, args, func(reply any) (bool, error) {
@@ -99,7 +99,7 @@ func (s *Store) AssignSlots(u *Uncounted) *Call[bool] {
 	})
 }
 
-// Limit is what limits the topic's jobs in all partitions.
+// Limit returns the topic's limit in all partitions.
 func (s *Store) Limit(ctx context.Context, topic string) (Limit, error) {
 	text, err := s.limitText(ctx, topic)
 	if err != nil || text == "" {
@@ -108,13 +108,13 @@ func (s *Store) Limit(ctx context.Context, topic string) (Limit, error) {
 	return limitOf(text)
 }
 
-// HasShare reports whether that is the partition's share of the topic's limit.
+// HasShare reports whether the partition has this share of the topic's limit.
 func (s *Store) HasShare(ctx context.Context, topic string, part Share) (bool, error) {
 	text, err := s.limitText(ctx, topic)
 	return strings.HasPrefix(text, part.String()+" "), err
 }
 
-// limitText is the topic's field of Keys.Limits; empty if there is none.
+// limitText returns the topic's field of Keys.Limits; empty without a limit.
 func (s *Store) limitText(ctx context.Context, topic string) (string, error) {
 	text, err := redis.String(s.command(ctx, "HGET", s.keys.Limits(), topic))
 	if errors.Is(err, redis.ErrNil) {
@@ -123,7 +123,7 @@ func (s *Store) limitText(ctx context.Context, topic string) (string, error) {
 	return text, err
 }
 
-// Limits are what limits topics' jobs, by topic.
+// Limits returns the limits of all topics.
 func (s *Store) Limits(ctx context.Context) (map[string]Limit, error) {
 	texts, err := redis.StringMap(s.command(ctx, "HGETALL", s.keys.Limits()))
 	all := map[string]Limit{}
@@ -135,7 +135,7 @@ func (s *Store) Limits(ctx context.Context) (map[string]Limit, error) {
 	return all, err
 }
 
-// limitOf reads a field of Keys.Limits: the partition's share, what has begun, and the whole limit.
+// limitOf parses a field of Keys.Limits: the partition's share, what has started, and the whole limit.
 func limitOf(text string) (Limit, error) {
 	fields := strings.SplitN(text, " ", 6)
 	return readLimit(fields[len(fields)-1])

@@ -15,7 +15,7 @@ var (
 	rehearseScript = newScript("rehearse")
 )
 
-// IDs are job IDs as they came from Redis ([]byte each) and go back to it.
+// IDs are job IDs as Redis returned them ([]byte each), for further calls.
 type IDs []any
 
 // Batch is some due jobs of one topic, in due order.
@@ -25,71 +25,68 @@ type Batch struct {
 	Fresh bool // see Query
 }
 
-// Counts are numbers of due jobs: of the backlog, and of the fresh ones.
+// Counts are numbers of due jobs.
 type Counts struct {
 	Backlog, Fresh int
 }
 
-// Plus is the sum of both.
 func (c Counts) Plus(other Counts) Counts {
 	return Counts{c.Backlog + other.Backlog, c.Fresh + other.Fresh}
 }
 
-// Total is how many that are in all.
 func (c Counts) Total() int { return c.Backlog + c.Fresh }
 
-// Query says which due jobs are asked for.
+// Query selects due jobs.
 type Query struct {
 	// Limit is how many at most.
 	Limit int
-	// Since divides them: the backlog was due by then, the fresh ones fell due
-	// later. It is a DueJobs.Now; zero means that all are backlog.
+	// Since is a DueJobs.Now: jobs that were due by then are the backlog, later ones are fresh. Zero means that all are backlog.
 	Since time.Time
-	// Skip is how many of the first jobs of either kind are left out.
+	// Skip is how many of the first jobs of either kind are skipped.
 	Skip Counts
-	// AtOnce is up to how many due jobs are moved by the look-up itself, if all are backlog and
-	// none is skipped. Those that a ready queue can't take are due from Retry on then, see Move.
+	// AtOnce is how many due jobs the query itself moves at most, if all are backlog and none is skipped. Those that a ready queue can't take
+	// are due from Retry on, see Move.
 	AtOnce int
 	Retry  time.Time
 }
 
-// DueJobs is what came of a Query.
+// DueJobs is the result of a Query.
 type DueJobs struct {
 	Batches []Batch       // the fresh ones first
-	Moved   []Moved       // instead, if the look-up has moved them; it moves no schedules
-	Orphans IDs           // due, but without a bucket that can be used
-	Count   Counts        // how many jobs that are
-	Limit   int           // how many were asked for
+	Moved   []Moved       // instead, if the query has moved them; it moves no schedules
+	Orphans IDs           // due, but without a usable bucket
+	Count   Counts        // how many due jobs were read
+	Limit   int           // of the Query
 	More    bool          // more jobs are due
 	Now     time.Time     // by Redis's clock
-	Next    time.Duration // from Now until the next falls due; -1 if none is known
+	Next    time.Duration // from Now until the next is due; -1 if unknown
 	Took    time.Duration // Redis's time; 0 if unknown
 }
 
-// Moved is what became of a Batch.
+// Moved is the result of moving a Batch.
 type Moved struct {
-	Batch                     // those that are ready now
-	Lapsed      int           // how many of these were leases that had ended
+	Batch                     // the jobs that are ready now
+	Lapsed      int           // how many of these had leases that have ended
 	Late        Lateness      // of these
-	Skipped     int           // how many had left the pool or were scheduled anew
-	PutBack     int           // how many the ready queue could not take; they are due later now
+	Skipped     int           // how many had left the pool or were rescheduled
+	PutBack     int           // how many the ready queue could not take; they are due later
 	Refused     error         // why
 	CantPublish error         // why no waiter could be woken
 	Woken       bool          // one was
 	Took        time.Duration // Redis's time; 0 if unknown, or for less than MinTimed jobs
 }
 
-// MinTimed is how many jobs a batch must have for Redis to take the time.
+// MinTimed is how many jobs a batch must have for Redis to measure the time.
 const MinTimed = 64
 
-// Dropped is what became of orphans.
+// Dropped is the result of dropping orphans.
 type Dropped struct {
-	IDs     IDs   // those that are out of the pool now
-	PutBack IDs   // those whose bucket can't be read; they are due later now
+	IDs     IDs   // those that have left the pool
+	PutBack IDs   // those whose bucket can't be read; they are due later
 	Refused error // why
 }
 
-// Due asks for due jobs.
+// Due finds due jobs.
 func (s *Store) Due(q Query) *Call[DueJobs] {
 	since := ""
 	if !q.Since.IsZero() {
@@ -102,25 +99,22 @@ func (s *Store) Due(q Query) *Call[DueJobs] {
 	return newCall(s, dueScript, args, func(reply any) (DueJobs, error) { return dueJobsOf(q, reply) })
 }
 
-// Move moves a batch to its topic's ready queue, except for jobs that were
-// scheduled anew since found, which is the DueJobs.Now of the batch. If the
-// queue can't take them they are put back, due from retry on, by Redis's clock,
-// in whole milliseconds and ten in each. Their lateness is what now, about Redis's time at
-// the move, is behind their due times.
+// Move moves a batch to its topic's ready queue, except jobs that were rescheduled since found, which is the DueJobs.Now of the batch. If the
+// queue can't take them they stay in the pool, due from retry on, ten in each ms of Redis's clock. Their lateness is counted from now, which is
+// about Redis's time.
 func (s *Store) Move(b Batch, found, now, retry time.Time) *Call[Moved] {
 	args := append(arguments(4+len(b.IDs), s.jobPool), b.Topic, unixSeconds(found), now.Sub(found).Microseconds(), retry.UnixMilli())
 	return newCall(s, moveScript, append(args, b.IDs...), func(reply any) (Moved, error) { return movedOf(b, reply) })
 }
 
-// Drop takes those orphans out of the pool that still are orphans. Those whose
-// bucket this user can't read are put back as Move does.
+// Drop removes orphans from the pool if they still are orphans. Those whose bucket this user can't read are deferred as in Move.
 func (s *Store) Drop(orphans IDs, found, retry time.Time) *Call[Dropped] {
 	args := append(arguments(2+len(orphans), s.jobPool), unixSeconds(found), retry.UnixMilli())
 	return newCall(s, dropScript, append(args, orphans...), droppedOf)
 }
 
-// Rehearse asks whether a job of that name and topic, which should not exist,
-// could be moved, and a waiter woken for it. It changes nothing. The error is why it could not be moved, as far as this Redis can tell.
+// Rehearse checks whether a job of this name and topic, which should not exist, could be moved, and a waiter woken for it. It changes nothing.
+// The error is why the job could not be moved, as far as this Redis can tell.
 func (s *Store) Rehearse(name string) *Call[Rehearsal] {
 	k := s.keys
 	args := append(arguments(1, k.JobPool(), k.ReadyQueue(name), k.JobBucket(name)), name)
@@ -138,17 +132,17 @@ func (s *Store) Rehearse(name string) *Call[Rehearsal] {
 	})
 }
 
-// Rehearsal is what this Redis user may do beside moving jobs.
+// Rehearsal is what this Redis user may do besides moving jobs.
 type Rehearsal struct {
 	CantPublish error  // why no waiter could be woken
 	Policy      string // Redis's maxmemory-policy; empty if this user may not know
-	Lacking     []Lack // what keeps further features from working, as far as this Redis can tell
+	Lacking     []Lack // commands that features lack, as far as this Redis can tell
 }
 
 // Lack is a command that this user may not run, and a feature that needs it.
 type Lack struct{ Feature, Command string }
 
-// unixSeconds is a time as a score, exact to the microsecond as Redis's clock is.
+// unixSeconds formats a time as a score, exact to the microsecond as Redis's clock is.
 func unixSeconds(t time.Time) string {
 	score := strconv.AppendInt(make([]byte, 0, 20), t.Unix(), 10)
 	point := len(score)
@@ -157,7 +151,7 @@ func unixSeconds(t time.Time) string {
 	return string(score)
 }
 
-// timeOf is the time that unixSeconds has written.
+// timeOf parses the text of unixSeconds.
 func timeOf(score string) (time.Time, error) {
 	whole, fraction, _ := strings.Cut(score, ".")
 	sec, err := strconv.ParseInt(whole, 10, 64)
@@ -168,7 +162,7 @@ func timeOf(score string) (time.Time, error) {
 	return time.Unix(sec, micro*1000), err
 }
 
-// reason is Redis's reason for what it did not do, nil if there is none.
+// reason returns Redis's reason as an error; nil if it is empty.
 func reason(text string) error {
 	if text == "" {
 		return nil
@@ -197,7 +191,7 @@ func dueJobsOf(q Query, reply any) (DueJobs, error) {
 	return d, d.readMoved(rest[3])
 }
 
-// enterMoved reads what due.lua says of each batch if it has moved them.
+// readMoved reads the results of due.lua's moves, if it has moved the batches.
 func (d *DueJobs) readMoved(part any) error {
 	replies, _ := part.([]any)
 	if len(replies) == 0 {
@@ -222,8 +216,7 @@ func (d *DueJobs) readMoved(part any) error {
 	return nil
 }
 
-// add appends the batches of one part of due.lua's answer, and returns how many
-// jobs it has.
+// add appends the batches of one part of due.lua's reply, and returns how many entries were read for them.
 func (d *DueJobs) add(part any, fresh bool) (count int) {
 	found, _ := part.([]any)
 	if len(found) == 0 {
@@ -264,7 +257,7 @@ func movedOf(b Batch, reply any) (Moved, error) {
 	return m, nil
 }
 
-// without is ids less those at the given 1-based, rising places.
+// without returns ids except those at the 1-based, rising positions.
 func without(ids IDs, places []any) IDs {
 	rest := make(IDs, 0, len(ids))
 	for i, id := range ids {

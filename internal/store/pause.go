@@ -18,17 +18,17 @@ var (
 	keepPausedScript = newScript("keep_paused")
 )
 
-// Pause says of a topic that nothing of it is delivered. Times are by Redis's clock.
+// Pause describes a paused topic, of which nothing is delivered. Times are by Redis's clock.
 type Pause struct {
 	Topic string
-	// Since is since when an operator has paused it, zero if none has; and Until, until when, zero if that is without end.
+	// Since and Until are the operator's pause: Since is zero without one, Until if it has no end.
 	Since, Until time.Time
 	Note         string // the operator's
-	// BackedOffSince and BackedOffUntil are since when, and until when, consumers back off; zero if they don't.
+	// BackedOffSince and BackedOffUntil are the time for which consumers back off; zero if they do not.
 	BackedOffSince, BackedOffUntil time.Time
 }
 
-// End is when it ends by itself, zero if it doesn't.
+// End returns when the pause ends by itself, zero if it does not.
 func (p Pause) End() time.Time {
 	if !p.Since.IsZero() && p.Until.IsZero() || p.Until.After(p.BackedOffUntil) {
 		return p.Until
@@ -36,7 +36,7 @@ func (p Pause) End() time.Time {
 	return p.BackedOffUntil
 }
 
-// add adds what another partition has of the same topic: the longest counts.
+// add joins another partition's pause of the topic: the longest counts.
 func (p *Pause) add(other Pause) {
 	switch {
 	case p.Since.IsZero():
@@ -60,17 +60,17 @@ func (p *Pause) add(other Pause) {
 	}
 }
 
-// Pause pauses the topic, for so long, or, if that is 0, until it is resumed. Of one that is paused it changes the end and the note.
+// Pause pauses the topic for this time, or, if it is 0, until it is resumed. If the topic is paused already, the end and the note change.
 func (s *Store) Pause(topic string, d time.Duration, note string) *Call[struct{}] {
 	return s.pause(topic, pauseTopic, milliseconds(d), note)
 }
 
-// BackOff has nothing of the topic be delivered for so long from now on. It shortens no pause.
+// BackOff stops the delivery of the topic for this time. It shortens no pause.
 func (s *Store) BackOff(topic string, d time.Duration) *Call[struct{}] {
 	return s.pause(topic, backOff, milliseconds(d), "")
 }
 
-// CopyPause enters another partition's pause, if there is none.
+// CopyPause copies another partition's pause, unless there is one.
 func (s *Store) CopyPause(p Pause) *Call[struct{}] {
 	entry := fmt.Sprintf("%d %d %d %d %s", unixMilli(p.Since), unixMilli(p.Until), unixMilli(p.BackedOffSince), unixMilli(p.BackedOffUntil), p.Note)
 	return s.pause(p.Topic, copyPause, 0, entry)
@@ -80,13 +80,13 @@ func (s *Store) pause(topic, how string, ms int64, note string) *Call[struct{}] 
 	return newCall(s, pauseScript, append(arguments(4, s.jobPool), topic, how, ms, note), unread)
 }
 
-// Resumed is what came of a step of Resume.
+// Resumed is the result of a step of Resume.
 type Resumed struct {
-	More      bool // the topic stays paused until another step has been made
+	More      bool // the topic stays paused until another step
 	WasPaused bool
 }
 
-// Resume takes a step towards the topic being delivered again, whatever paused it; share is how many partitions do so together.
+// Resume takes a step to end whatever pauses the topic. share is how many partitions do so together.
 func (s *Store) Resume(topic string, share int) *Call[Resumed] {
 	args := append(arguments(2, s.jobPool), topic, max(pauseEntries/share, 1))
 	return newCall(s, resumeScript, args, func(reply any) (r Resumed, err error) {
@@ -95,13 +95,13 @@ func (s *Store) Resume(topic string, share int) *Call[Resumed] {
 	})
 }
 
-// PausedPage is some topics that are paused.
+// PausedPage is a page of the paused topics.
 type PausedPage struct {
-	Next   string // page; "0" if this was the last
+	Next   string // the next page; "0" at the end
 	Pauses []Pause
 }
 
-// Paused are the topics that are paused.
+// Paused returns all paused topics.
 func (s *Store) Paused(ctx context.Context) (all []Pause, err error) {
 	page := PausedPage{Next: "0"}
 	for again := true; again && err == nil; again = page.Next != "0" {
@@ -111,7 +111,7 @@ func (s *Store) Paused(ctx context.Context) (all []Pause, err error) {
 	return JoinPauses(all), err
 }
 
-// PausedFrom is a page of them: that at "0", or at the Next of another page.
+// PausedFrom reads the page at "0", or at the Next of another page.
 func (s *Store) PausedFrom(at string) *Call[PausedPage] {
 	return newCall(s, pausedScript, append(arguments(1, s.jobPool), at), func(reply any) (page PausedPage, err error) {
 		rest, err := scan(reply, &page.Next)
@@ -134,7 +134,7 @@ func pausedOf(list []any) (all []Pause, err error) {
 	return all, err
 }
 
-// milliTime is zero for 0.
+// milliTime converts Unix ms; 0 becomes the zero time.
 func milliTime(ms int64) time.Time {
 	if ms == 0 {
 		return time.Time{}
@@ -150,24 +150,24 @@ func unixMilli(t time.Time) int64 {
 }
 
 const (
-	// pauseTopics and pauseEntries are how many paused topics one script looks after, about, and how many entries of their queues it moves at
-	// most: about a millisecond of Redis's time each.
+	// pauseTopics and pauseEntries are how many paused topics one script handles, about, and how many entries it moves at most: each takes about
+	// a millisecond of Redis's time.
 	pauseTopics, pauseEntries = 200, 1000
-	// PausesAtOnce is how many partitions are asked together about pauses. What one script may do is divided among them.
+	// PausesAtOnce is how many partitions are handled together. They share the limits of one script.
 	PausesAtOnce = 8
 )
 
-// KeptPaused is what came of a step of KeepPaused.
+// KeptPaused is the result of a step of KeepPaused.
 type KeptPaused struct {
-	Next   string        // where the next step goes on; "" if there is none
-	Again  bool          // that is where this one was: it had more to move
-	Paused int           // topics that are, of all
-	Wait   time.Duration // until the first of these pauses ends; below 0 if none does by itself
+	Next   string        // where the next step goes on; "" at the end
+	Again  bool          // Next is the same page, which has more to move
+	Paused int           // how many topics are
+	Wait   time.Duration // until the first of these pauses ends; below 0 if none does
 	Ended  []string      // topics whose pause is over, and was ended
 }
 
-// KeepPaused takes a step: it ends pauses that are over, and sets aside what somebody who doesn't know of the others has made ready. The first
-// step is at "0". Any number of servers may do that.
+// KeepPaused takes a step: it ends pauses that are over, and parks what programs that do not know pauses have made ready. The first step is at
+// "0". Any number of servers may do that.
 func (s *Store) KeepPaused(at string, share int) *Call[KeptPaused] {
 	args := append(arguments(3, s.jobPool), at, max(pauseTopics/share, 1), max(pauseEntries/share, 1))
 	return newCall(s, keepPausedScript, args, func(reply any) (k KeptPaused, err error) {
@@ -181,7 +181,7 @@ func (s *Store) KeepPaused(at string, share int) *Call[KeptPaused] {
 	})
 }
 
-// KeepPaused takes a step in each of the partitions, from where the last one has ended; answered is told of each.
+// KeepPaused takes the next step in each of the partitions, and passes each result to answered.
 func KeepPaused(ctx context.Context, of []*Store, at []string, answered func(i int, kept KeptPaused, err error)) {
 	share := min(len(of), PausesAtOnce)
 	call := func(i int) *Call[KeptPaused] { return of[i].KeepPaused(at[i], share) }
@@ -191,8 +191,8 @@ func KeepPaused(ctx context.Context, of []*Store, at []string, answered func(i i
 	})
 }
 
-// SomePaused tells which of the partitions, whose Node is the same, have paused topics: one command, unless some have or they are
-// in several slots. Where that can't be told nothing could be done about them.
+// SomePaused reports which of the partitions, which share a Node, have paused topics. It takes one command, unless some have or they are in
+// several slots. A partition that can't be read counts as having none: nothing could be done there.
 func SomePaused(ctx context.Context, on []*Store) ([]bool, error) {
 	some := make([]bool, len(on))
 	var commands [][]any
@@ -214,7 +214,7 @@ func SomePaused(ctx context.Context, on []*Store) ([]bool, error) {
 	return some, err
 }
 
-// JoinPauses are the partitions' pauses, each topic's as one, by name.
+// JoinPauses joins the pauses of partitions, one for each topic, by name.
 func JoinPauses(parts []Pause) (all []Pause) {
 	slices.SortStableFunc(parts, func(a, b Pause) int { return strings.Compare(a.Topic, b.Topic) })
 	for _, p := range parts {

@@ -8,22 +8,21 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// Peeked is what came of a Peek.
+// Peeked is the result of a Peek.
 type Peeked struct {
-	Now   time.Time // by Redis's clock, if that was asked for
+	Now   time.Time // by Redis's clock; zero unless surely
 	First []First   // of each partition
 }
 
-// First is the job of a partition that falls due first. Due is zero if there is none.
+// First is the job of a partition that falls due first. Due is zero without one.
 type First struct {
 	ID  string
 	Due time.Time // by Redis's clock
-	Err error     // Redis's reason for not telling
+	Err error     // why it can't be read
 }
 
-// Peek asks what falls due first in each of the partitions, whose Node is the same: a command for each, in one
-// round trip. With surely it asks for the time, too, and fails if the server takes no writes, as what that one
-// knows may be old. Any other error is the connection's.
+// Peek reads which job falls due first in each of the partitions, which share a Node: one command for each, in one round trip. With surely it
+// also reads the time, and fails if the server takes no writes, since its data may be old. Any other error is the connection's.
 func Peek(ctx context.Context, on []*Store, surely bool) (p Peeked, err error) {
 	var commands [][]any
 	for _, s := range on {
@@ -45,7 +44,7 @@ func Peek(ctx context.Context, on []*Store, surely bool) (p Peeked, err error) {
 	return p, err
 }
 
-// sure reads the answers to TIME, and to a write that changes nothing.
+// sure reads the replies to TIME, and to a write that changes nothing.
 func sure(replies []any) (now time.Time, err error) {
 	if refused, _ := replies[1].(redis.Error); takesNoWrites(refused) {
 		return now, refused
@@ -55,7 +54,7 @@ func sure(replies []any) (now time.Time, err error) {
 	return time.Unix(sec, micro*1000), err
 }
 
-// farOff is later than all that is waited for, in Unix seconds.
+// farOff is later than any time that matters, in Unix seconds.
 const farOff = 1e11
 
 func firstOf(reply any) (f First) {

@@ -12,47 +12,44 @@ import (
 	"github.com/mix-basic/delayer/internal/redisconn"
 )
 
-// Pipeline makes script calls on one connection: several may be under way at a
-// time, and their answers come in the order in which they were sent. It is the
-// only way in which scripts are run.
+// Pipeline makes script calls on one connection, several of them under way at a time; replies come in the order of the calls. It is the only
+// way to run scripts.
 //
-// A call that Redis has not done is made once more, which nobody notices: with
-// the script's text, or behind a call that has it, if Redis did not know the
-// script; on a new connection, if the server takes no writes any more; at
-// another node, if that one has the store's keys now. A call that a cluster can't do now,
-// because a slot is moving or a master has died, is tried for a while.
+// A call that Redis has not done is repeated: with the script's text, or behind a call that has it, if Redis did not know the script; on a new
+// connection if the server takes no writes; at another node if that one has the store's keys now. A call that a cluster can't do now,
+// because a slot is moving or a master has died, is retried for a while.
 //
-// Once ctx ends while somebody waits for an answer, the connection is given up: whether Redis has done the
-// calls that were under way is unknown then. With a ctx that can't end, only the connection's timeouts do that.
+// Once ctx ends while a caller waits for a reply, the connection is given up, and whether Redis has done the calls under way is unknown.
+// Without a deadline or cancellation only the connection's timeouts do that.
 //
 // It is for one goroutine. Close returns the connection.
 type Pipeline struct {
-	Replaced bool // the first connection's server took no writes, and was left, even if there is no other one
+	Replaced bool // the first connection's server took no writes; set even if no other one was found
 
 	OnRefusal OnRefusal
 
 	store      *Store // whose connection it is
 	conn       redis.Conn
 	err        error  // why the connection can't be used any more
-	sent       []*run // not yet answered, in the order in which answers come
-	unflushed  bool   // some of it is in our own buffer
+	sent       []*run // not yet answered, in order
+	unflushed  bool   // some calls are in the client's buffer
 	refused    []*run // by a server that takes no writes
 	elsewhere  []*run // refused by a node of a cluster
 	redirected bool   // other nodes have made calls instead
 	outOfOrder bool   // a call was done after one that was sent behind it
-	// loading are the last calls with which scripts' texts were sent.
+	// loading has the last call that sent each script's text.
 	loading map[*form]*run
 }
 
-// OnRefusal is what a Pipeline does about calls that a node of a cluster has refused: the slot is elsewhere, or moving.
+// OnRefusal is what a Pipeline does with calls that a node of a cluster has refused: the slot is elsewhere, or moving.
 type OnRefusal int
 
 const (
-	// Redirect makes them where their slots are by now, again and again until they are done or redisconn.RetryWindow is over.
+	// Redirect repeats them where their slots are, until they are done or redisconn.RetryWindow is over.
 	Redirect OnRefusal = iota
-	// NoWait makes them once more, if all refusals say where, so that calls of other stores need not wait.
+	// NoWait repeats them once, if all refusals say where, so that calls of other stores do not wait.
 	NoWait
-	// NoRedirect leaves them to the caller, whom Call.IsElsewhere tells.
+	// NoRedirect leaves them to the caller: see Call.IsElsewhere.
 	NoRedirect
 )
 
@@ -77,7 +74,7 @@ func (p *Pipeline) write(c *run, command string, name any) {
 	p.unflushed = true
 }
 
-// Flush sends what is still in our own buffer. To wait for an answer does so too.
+// Flush sends what is in the client's buffer. Waiting for a reply does so too.
 func (p *Pipeline) Flush() {
 	if p.unflushed && p.err == nil {
 		p.err = p.conn.Flush()
@@ -85,7 +82,7 @@ func (p *Pipeline) Flush() {
 	}
 }
 
-// receive waits for the call's answer.
+// receive waits for the call's reply.
 func (p *Pipeline) receive(ctx context.Context, c *run) (any, error) {
 	for !c.done {
 		p.Flush()
@@ -97,13 +94,11 @@ func (p *Pipeline) receive(ctx context.Context, c *run) (any, error) {
 	return c.reply, c.err
 }
 
-// manyCalls is how many calls must be under way to wait for all at once. A few with long IDs
-// need a timeout each on a slow network.
+// manyCalls is from how many calls on ReceiveAll waits for all at once. A few with long IDs need a timeout each on a slow network.
 const manyCalls = 16
 
-// ReceiveAll waits for the answers to all calls that are under way, if they are many.
-// Where ctx can end that costs less than to wait for each of them, but the
-// connection's timeout is then one for all.
+// ReceiveAll waits for the replies to all calls under way, if they are many. If ctx can end, that costs less than to wait for each of them, but
+// all share one timeout of the connection.
 func (p *Pipeline) ReceiveAll(ctx context.Context) {
 	p.Flush()
 	if ctx.Done() == nil || len(p.sent) < manyCalls || p.err != nil {
@@ -123,12 +118,12 @@ func (p *Pipeline) ReceiveAll(ctx context.Context) {
 	}
 }
 
-// readOne reads the answer to the call that was sent first.
+// readOne reads the reply to the oldest call.
 func (p *Pipeline) readOne(ctx context.Context) {
 	var reply any
 	var err error
 	if ctx.Done() == nil {
-		reply, err = p.conn.Receive() // spares a goroutine
+		reply, err = p.conn.Receive() // saves a goroutine
 	} else {
 		reply, err = redis.ReceiveContext(p.conn, ctx)
 	}
@@ -139,7 +134,7 @@ func (p *Pipeline) readOne(ctx context.Context) {
 	p.answer(ctx, reply, err)
 }
 
-// answer takes the answer to the call that was sent first.
+// answer handles the reply to the oldest call.
 func (p *Pipeline) answer(ctx context.Context, reply any, err error) {
 	c := p.sent[0]
 	p.sent = p.sent[1:]
@@ -158,7 +153,7 @@ func (p *Pipeline) answer(ctx context.Context, reply any, err error) {
 	}
 }
 
-// makeAgain makes the call again if err says that Redis has not done it, but may. Some calls wait until those behind them are answered.
+// makeAgain repeats the call if err says that Redis has not done it, but may. Some calls wait until those behind them are answered.
 func (p *Pipeline) makeAgain(c *run, err error) {
 	behind := len(p.sent) > 0
 	switch {
@@ -178,8 +173,8 @@ func (p *Pipeline) makeAgain(c *run, err error) {
 	p.outOfOrder = p.outOfOrder || behind
 }
 
-// load makes a call once more whose script Redis did not know. The text goes with the first of
-// many such calls only; Redis knows it when it comes to the others.
+// load repeats a call whose script Redis did not know. Only the first of many such calls has the text; Redis knows it when it gets to the
+// others.
 func (p *Pipeline) load(c *run) {
 	if first := p.loading[c.form]; first != nil && !first.done && !c.behind {
 		c.behind = true
@@ -193,8 +188,8 @@ func (p *Pipeline) load(c *run) {
 	p.write(c, "EVAL", c.form.text)
 }
 
-// replace goes on with a new connection, and has it do what the old one's
-// server has refused. Where there is none these calls keep their refusals: nothing of them was done.
+// replace opens a new connection, and repeats there what the old one's server has refused. If there is no other server, these calls keep
+// their refusals: they were not done.
 func (p *Pipeline) replace(ctx context.Context) {
 	again := p.refused
 	p.refused, p.Replaced, p.loading = nil, true, nil
@@ -215,12 +210,11 @@ func (p *Pipeline) replace(ctx context.Context) {
 	}
 }
 
-// InOrder reports whether all calls that were answered were done in the order in
-// which they were sent: none had to be sent once more, behind others.
+// InOrder reports whether all answered calls were done in the order in which they were sent, none of them repeated behind others.
 func (p *Pipeline) InOrder() bool { return !p.outOfOrder }
 
-// causeOf is context.DeadlineExceeded if ctx's deadline is behind err, else err. redigo reads
-// with a timeout that ends at the deadline, so that the timeout may be reported first.
+// causeOf returns context.DeadlineExceeded if ctx's deadline caused err, else err: redigo's read timeout ends at the deadline too, and may be
+// reported first.
 func causeOf(ctx context.Context, err error) error {
 	deadline, ok := ctx.Deadline()
 	if ok && errors.Is(err, os.ErrDeadlineExceeded) && !time.Now().Before(deadline) {
@@ -229,7 +223,7 @@ func causeOf(ctx context.Context, err error) error {
 	return err
 }
 
-// together makes commands in one round trip. An answer may be a redis.Error.
+// together makes commands in one round trip. A reply may be a redis.Error.
 func (s *Store) together(ctx context.Context, commands [][]any) ([]any, error) {
 	conn, err := s.connection(ctx)
 	if err != nil {
@@ -251,7 +245,7 @@ func (s *Store) together(ctx context.Context, commands [][]any) ([]any, error) {
 	return replies, nil
 }
 
-// command makes a command that is none of a script.
+// command makes a single command.
 func (s *Store) command(ctx context.Context, name string, args ...any) (reply any, err error) {
 	err = s.onNode(ctx, func(conn redis.Conn) error {
 		reply, err = redis.DoContext(conn, ctx, name, args...)
@@ -260,7 +254,7 @@ func (s *Store) command(ctx context.Context, name string, args ...any) (reply an
 	return reply, err
 }
 
-// onNode calls do with a connection, and again with another one after a refusal of a node of a cluster.
+// onNode calls do with a connection, and again with another one if a node of a cluster refuses.
 func (s *Store) onNode(ctx context.Context, do func(redis.Conn) error) error {
 	for tries := redisconn.NewTries(retryWindow); ; {
 		conn, err := s.connection(ctx)

@@ -9,37 +9,35 @@ import (
 
 var popScript = newScript("pop")
 
-// MaxPop is how many jobs one Pop takes at most, so that it does not keep Redis
-// from others.
+// MaxPop is how many jobs one Pop takes at most, to bound its time in Redis.
 const MaxPop = 250
 
-// Popped is what a Pop has taken out of Redis, or a Reserve has leased.
+// Popped is what a Pop has taken, or a Reserve has leased.
 type Popped struct {
 	Jobs       []Job
 	Leases     []Lease    // of the Jobs, if these are reserved
 	Stale      []string   // IDs met in the queues whose jobs are gone
-	Deferred   []Deferred // jobs whose attempts are used up, and that can't be made dead letters
-	Remaining  []int      // of each topic: how many entries its queue still has if it had as many jobs as were wanted; -1 is not known
-	Registered bool       // whether the waiter stands wherever it was to be entered
-	// Held is, of each topic whose limit lets no more of its jobs be reserved now, in how long to come back; Woken: the waiter, if it was
-	// entered, is woken then. 0 of the others; nil if there are none.
+	Deferred   []Deferred // jobs whose attempts are used up, and that can't become dead letters
+	Remaining  []int      // how many entries each topic's queue still has if it had enough jobs; -1 if unknown
+	Registered bool       // the waiter is registered wherever it should be
+	// Throttled has, for each topic that has reached its limit, in how long to poll again; Woken: the registered waiter is woken then. 0 for
+	// the others; nil if no topic has.
 	Throttled []time.Duration
-	// More is whether the script stopped early: there may be jobs although
-	// fewer came than were asked for.
+	// More is whether the script stopped early: there may be more jobs than it returned.
 	More bool
 }
 
-// Woken says that a waiter is woken, and that it is not known when.
+// Woken means that a waiter is woken at an unknown time.
 const Woken time.Duration = -1
 
-// Deferred is a job that is to be tried again some seconds later, and why.
+// Deferred is a job that is retried some seconds later, and why.
 type Deferred struct {
 	Topic, ID string
 	Why       error
 }
 
-// Wanted is what a Pop or a Reserve takes: up to N of the next jobs of the topics, those of the first
-// topic first, and Limits[i] of Topics[i] at most. N is at most MaxPop.
+// Wanted selects what a Pop or a Reserve takes: up to N of the next jobs, those of the first topic first, and at most Limits[i] of Topics[i].
+// N is at most MaxPop.
 type Wanted struct {
 	Topics []string
 	Limits []int // nil is N of each
@@ -47,21 +45,20 @@ type Wanted struct {
 	Registration
 }
 
-// Enter is a waiter that is to be woken, once, when there is a job of a topic of which there were fewer
-// than were wanted. The zero value is none.
+// Registration registers a waiter that is woken once, when there is a job of a topic that had fewer than wanted. The zero value registers none.
 type Registration struct {
-	Waiter string        // its channel is Keys.Wake of that
-	Since  time.Duration // for how long it has waited: who has waited longest is woken first
-	Always bool          // it is to be woken, too, for topics that had as many as were wanted, and no more
+	Waiter string        // Keys.Wake names its channel
+	Since  time.Duration // how long it has waited; the longest waiting one is woken first
+	Always bool          // also at topics that had just as many jobs as wanted
 }
 
-// Pop takes jobs: about 1 MiB, or one job if that is larger. With an error of Redis nothing was taken; with
-// one of the connection up to MaxPop jobs may be lost.
+// Pop takes jobs: about 1 MiB, or one job if that is larger. After an error of Redis nothing was taken; after one of the connection up to
+// MaxPop jobs may be lost.
 func (s *Store) Pop(w Wanted) *Call[Popped] {
 	return newCall(s, popScript, w.args(s), func(reply any) (Popped, error) { return poppedOf(reply, w.Topics, false) })
 }
 
-// args are those of pop.lua or, with further ones, of reserve.lua.
+// args returns the arguments of pop.lua or, with further ones, of reserve.lua.
 func (w *Wanted) args(s *Store, further ...any) []any {
 	n := min(w.N, MaxPop)
 	args := make([]any, 0, 7+len(further)+3*len(w.Topics))
@@ -84,7 +81,7 @@ func (w *Wanted) args(s *Store, further ...any) []any {
 	return args
 }
 
-// poppedOf reads pop.lua's answer, or reserve.lua's, which has leases.
+// poppedOf reads the reply of pop.lua, or of reserve.lua, which has leases.
 func poppedOf(reply any, topics []string, leased bool) (Popped, error) {
 	popped := Popped{Remaining: make([]int, len(topics))}
 	list, _ := reply.([]any)
@@ -130,7 +127,7 @@ func poppedOf(reply any, topics []string, leased bool) (Popped, error) {
 	return popped, nil
 }
 
-// hold enters that the jobs of the topic at that place are held back for so long (ms).
+// throttle stores in how long (ms) to poll the topic at that position again.
 func (p *Popped) throttle(place int, ms int64, topics int) {
 	if p.Throttled == nil {
 		p.Throttled = make([]time.Duration, topics)
@@ -140,7 +137,7 @@ func (p *Popped) throttle(place int, ms int64, topics int) {
 	}
 }
 
-// deferredOf reads those in reserve.lua's answer.
+// deferredOf reads the deferred jobs in reserve.lua's reply.
 func deferredOf(reply any) (list []Deferred) {
 	texts, _ := redis.Strings(reply, nil)
 	for ; len(texts) >= 3; texts = texts[3:] {

@@ -14,20 +14,19 @@ import (
 
 var registerScript = newScript("register")
 
-// Program is a program that waits for jobs, as it says itself.
+// Program is a program that waits for jobs.
 type Program struct {
 	Host, Name string
 	PID        int
 }
 
-// ThisProgram is the one that runs: its name is that of its file.
+// ThisProgram returns the running program, named by its file.
 var ThisProgram = sync.OnceValue(func() Program {
 	host, _ := os.Hostname()
 	return Program{Host: short(host), Name: short(filepath.Base(os.Args[0])), PID: os.Getpid()}
 })
 
-// Register says in each of the partitions, which are on one node, which program the waiter is: that lasts for WaitingFor. It is best
-// effort: nothing depends on it.
+// Register stores in each of the partitions, which share a Node, which program the waiter is, for WaitingFor. Best effort.
 func Register(ctx context.Context, in []*Store, waiter string, p Program) {
 	pipeline, err := in[0].Pipeline(ctx)
 	if err != nil {
@@ -45,7 +44,7 @@ func Register(ctx context.Context, in []*Store, waiter string, p Program) {
 	}
 }
 
-// maxWaiters is how many waiters of a topic are looked at.
+// maxWaiters is how many waiters of a topic are read.
 const maxWaiters = 1000
 
 // Waiter is a client that waits for jobs.
@@ -54,15 +53,14 @@ type Waiter struct {
 	Since time.Time
 }
 
-// WaitedFor is a topic whose waiters are asked for. Of one that is limited those that the limit holds back are among them.
+// WaitedFor is a topic whose waiters are read; if it is Limited, also its throttled ones.
 type WaitedFor struct {
 	Topic   string
 	Limited bool
 }
 
-// Waiters are the clients that wait for jobs of each topic. A program has one or a few, however many of its
-// callers wait; while it is busy it waits for nothing. Who polls, or pops as the original does, is not among
-// them.
+// Waiters returns the clients that wait for jobs of each topic. A program has one or a few, however many of its callers wait, and none while
+// all of them are busy. Clients that only poll, or pop as the original does, are not among them.
 func (s *Store) Waiters(ctx context.Context, topics []WaitedFor) (waiters [][]Waiter, err error) {
 	if len(topics) == 0 {
 		return nil, nil
@@ -110,7 +108,7 @@ func (s *Store) waiters(ctx context.Context, conn redis.Conn, topics []WaitedFor
 	return all, s.leaveAlive(ctx, conn, all)
 }
 
-// waitersOf reads ZRANGE's answer.
+// waitersOf reads ZRANGE's reply.
 func waitersOf(reply any) (waiters []Waiter, err error) {
 	fields, err := redis.Strings(reply, nil) // an error of Redis, too
 	for pair := range slices.Chunk(fields, 2) {
@@ -120,7 +118,7 @@ func waitersOf(reply any) (waiters []Waiter, err error) {
 	return waiters, err
 }
 
-// leaveAlive deletes those from the lists that nobody would hear of.
+// leaveAlive deletes the waiters from the lists to whose channels nobody listens.
 func (s *Store) leaveAlive(ctx context.Context, conn redis.Conn, lists [][]Waiter) error {
 	numbers := "NUMSUB"
 	if s.Sharded() {
@@ -156,7 +154,7 @@ func (s *Store) leaveAlive(ctx context.Context, conn redis.Conn, lists [][]Waite
 	return nil
 }
 
-// Programs reads which programs the waiters are, as far as they say it.
+// Programs returns which programs the waiters are, as far as they have registered.
 func (s *Store) Programs(ctx context.Context, waiters []string) (found map[string]Program, err error) {
 	if len(waiters) == 0 {
 		return nil, nil

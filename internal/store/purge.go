@@ -4,8 +4,8 @@ import "context"
 
 var purgeScript = newScript("purge")
 
-// ReadyCount is how many entries the topic's ready queue has, also while it is paused. Of one that can't be read it is 1, so that a
-// purge is tried, which tells why.
+// ReadyCount returns how many entries the topic's ready queue has, or its parked jobs. It is 1 if that can't be read, so that a purge is tried,
+// which reports why.
 func (s *Store) ReadyCount(ctx context.Context, topic string) (int, error) {
 	stats, err := s.Stats(ctx, []string{topic}, false)
 	if err != nil {
@@ -17,9 +17,8 @@ func (s *Store) ReadyCount(ctx context.Context, topic string) (int, error) {
 	return 1, nil
 }
 
-// Purge deletes up to MaxPop of the topic's next ready jobs, of so many entries of its queue at
-// most. It returns how many jobs there were, and how many entries; these are fewer also where that
-// took enough time.
+// Purge deletes up to MaxPop of the topic's next ready jobs, from up to this many entries of its queue. It returns how many jobs and entries
+// it has deleted; it deletes fewer if that takes long.
 func (s *Store) Purge(ctx context.Context, topic string, entries int) (deleted, used int, err error) {
 	args := append(arguments(6, s.jobPool, s.keys.ReadyQueue(topic)), MaxPop, "", 0, 0, entries, topic)
 	_, err = newCall(s, purgeScript, args, func(reply any) ([]any, error) { return scan(reply, &deleted, &used) }).Do(ctx)

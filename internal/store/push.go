@@ -12,7 +12,7 @@ import (
 
 var pushScript = newScript("push")
 
-// IsPush reports whether that is how an EVALSHA names the script of Push, or an EVAL.
+// IsPush reports whether an EVALSHA, or an EVAL, names the script of Push so.
 func IsPush(script string) bool {
 	push := pushScript.plain()
 	return script == push.hash || script == push.text
@@ -23,41 +23,40 @@ type Job struct {
 	ID, Topic, Body string
 }
 
-// NewID is a random ID of the original's form: 32 hexadecimal digits.
+// NewID returns a random ID of the original's form: 32 hexadecimal digits.
 func NewID() string {
 	var b [16]byte
 	rand.Read(b[:]) // never fails (crypto/rand)
 	return hex.EncodeToString(b[:])
 }
 
-// Policy is what becomes of an ID that exists when it is pushed again.
+// Policy decides what happens when an ID that exists is pushed again.
 type Policy string
 
-// The policies that push.lua knows. The content is replaced under all but Refuse and Once.
+// The policies of push.lua. All but Refuse and Once replace the content.
 const (
 	Replace     Policy = "replace" // the new due time
 	Refuse      Policy = "refuse"  // nothing changes: ErrExists
 	KeepEarlier Policy = "earlier" // the earlier of both due times
 	KeepLater   Policy = "later"   // the later of both due times
-	Follow      Policy = "follow"  // replaced, but one that is reserved stays, and is followed by the new one when it is done
+	Follow      Policy = "follow"  // replaced; but a reserved job stays, and the new one follows it
 )
 
-// Once refuses an ID that exists, and any push of it under this policy for so long, whatever becomes of the job.
+// Once refuses an ID that exists, and any push of it under this policy for this time, whatever happens to the job.
 func Once(window time.Duration) Policy {
 	return Policy(fmt.Sprint(oncePolicy, " ", milliseconds(window)))
 }
 
-// OnceAs is Once for a push that says what stands in content, in short. Another one that says something else is told so: ErrReused.
+// OnceAs is Once with a fingerprint: a push with another one gets ErrReused.
 func OnceAs(window time.Duration, content string) Policy { return Once(window) + Policy(" "+content) }
 
-// Refuses reports whether a job of that ID keeps the push from being done.
+// Refuses reports whether an existing job keeps the push from being stored.
 func (p Policy) Refuses() bool { return p == Refuse || strings.HasPrefix(string(p), oncePolicy+" ") }
 
-// Spares reports whether the push leaves a job alone that is reserved.
+// Spares reports whether the push leaves a reserved job alone.
 func (p Policy) Spares() bool { return p == Follow || p.Refuses() }
 
-// Debounce is Replace, but the job falls due so long after the first of these pushes at the latest. When it has been reserved the
-// next one is the first.
+// Debounce is Replace, but the job is due this long after the first of these pushes at the latest. After a reserve the next push is the first.
 func Debounce(longest time.Duration) Policy {
 	return Policy(fmt.Sprint(debouncePolicy, " ", milliseconds(longest)))
 }
@@ -67,23 +66,22 @@ type Outcome uint8
 
 // The outcomes of pushes.
 const (
-	DidNothing Outcome = iota // it failed, or nobody knows
+	DidNothing Outcome = iota // it failed, or the outcome is unknown
 	DidCreate                 // there was no job of that ID
-	DidReplace                // there was one, which has the new content and due time
-	DidKeep                   // there was one, which has the new content, but its due time counts
-	DidRefuse                 // there was one, or there had been: nothing has changed
-	DidFollow                 // there was one, reserved, which the new one follows
+	DidReplace                // the job has the new content and due time
+	DidKeep                   // the job has the new content, and keeps its due time
+	DidRefuse                 // the ID exists, or has counted: nothing has changed
+	DidFollow                 // the job is reserved, and the new one follows it
 	DidAdd                    // it was added to a group
 )
 
-// Due says when a job falls due: at a time, or, where that is zero, after a
-// delay by Redis's clock.
+// Due is when a job falls due: at a time, or, if that is zero, after a delay by Redis's clock.
 type Due struct {
 	After time.Duration
 	At    time.Time
 }
 
-// arg is the due time as push.lua reads it.
+// arg returns the due time as push.lua reads it.
 func (d Due) arg() int64 {
 	if d.At.IsZero() {
 		return -milliseconds(d.After)
@@ -100,34 +98,34 @@ type Delayed struct {
 	Job
 	Due Due
 	Terms
-	Told *Told // is set by a push that is done, unless it is nil, which it must not be of one to a group
+	Told *Told // set by a push unless it is nil; a push to a group needs it
 }
 
-// IsGrouped reports whether the job is to be added to a group. Its ID is then the group's tag, and, if it counts once, its own behind it.
+// IsGrouped reports whether the job is added to a group. Its ID is then the group's tag and, if it counts once, its own behind it.
 func (d Delayed) IsGrouped() bool { return d.Group.Longest > 0 }
 
-// Told is what a push tells that is done.
+// Told is the outcome of a push.
 type Told struct {
 	Did  Outcome
-	Into string // the ID of the job that is the group, if it was pushed to one
+	Into string // the ID of the group's job, for a push to a group
 }
 
 // Terms are what jobs of one call often have in common.
 type Terms struct {
-	Lifetime    time.Duration // for how long the job is kept once it is ready
+	Lifetime    time.Duration // how long the job is kept once it is ready
 	Policy      Policy
 	MaxAttempts int           // 0: as the consumer says
-	TTR         time.Duration // how long it is to be reserved; 0: as the consumer says
-	Replicas    Replicas      // who is to have it before the push is done
+	TTR         time.Duration // length of its leases; 0: as the consumer says
+	Replicas    Replicas      // which must have it before the push is done
 	Group       Group
 }
 
-// Push stores jobs in one step: at most 1,000, and no ID twice; or adds them to groups, if one of them is to be added to one all are. For each job the answer is
-// what kept it from being stored, nil if nothing did: ErrExists, ErrReused, or an error of Redis; or ErrLater, of all that go to some of
-// the groups, but never to the first one. After an error of the call nothing is stored, unless the answer was lost.
+// Push stores up to 1,000 jobs, no ID twice, in one step, or adds them to groups: either all of them or none belong to groups. Each job has an
+// error of its own: ErrExists, ErrReused, an error of Redis, or ErrLater for all pushes to some of the groups, never to the first one. After
+// an error of the call nothing is stored, unless the reply was lost.
 func (s *Store) Push(jobs []Delayed) *Call[[]error] { return s.push(jobs, "each") }
 
-// PushAll is Push, but no job is stored if there is an error of Redis for one of them: the others' is ErrOtherFailed then.
+// PushAll is Push, but stores no job if Redis refuses one of them: the others' error is then ErrOtherFailed.
 func (s *Store) PushAll(jobs []Delayed) *Call[[]error] { return s.push(jobs, pushAll) }
 
 func (s *Store) push(jobs []Delayed, mode string) *Call[[]error] {
@@ -163,7 +161,7 @@ func (s *Store) push(jobs []Delayed, mode string) *Call[[]error] {
 	})
 }
 
-// topicsArg tells the scripts of pushes to register the jobs' topics, unless they are known.
+// topicsArg makes the scripts of pushes register the jobs' topics, unless they are known.
 func topicsArg(known bool) string {
 	if known {
 		return ""
@@ -178,14 +176,14 @@ func appendJobs(args []any, jobs []Delayed) []any {
 	return args
 }
 
-// What push.lua says of jobs that are stored all the same.
+// Outcomes of push.lua for jobs that are stored.
 var (
 	errReplaced = errors.New("it has replaced another")
 	errKept     = errors.New("it has replaced another, whose due time counts")
 	errFollows  = errors.New("it follows another, which is reserved")
 )
 
-// ofAll makes of what became of each job alone what became of it as one of all: where one can't be stored none is.
+// ofAll turns the errors of single jobs into those of a PushAll: if one can't be stored, none is.
 func ofAll(errs []error) {
 	if !slices.ContainsFunc(errs, keepsOthers) {
 		return
@@ -197,12 +195,12 @@ func ofAll(errs []error) {
 	}
 }
 
-// keepsOthers reports whether a job's error keeps all others of a PushAll from being stored.
+// keepsOthers reports whether a job's error keeps the others of a PushAll from being stored.
 func keepsOthers(err error) bool {
 	return err != nil && err != ErrLater && !errors.Is(err, ErrExists)
 }
 
-// done enters what a push did, and returns its error.
+// done stores the outcome of a push, and returns its error.
 func (d Delayed) done(told error) error {
 	did, err := DidNothing, told
 	switch told {
@@ -223,7 +221,7 @@ func (d Delayed) done(told error) error {
 	return err
 }
 
-// runLength is how many of the first jobs have their terms in common.
+// runLength returns how many of the first jobs have the same terms.
 func runLength(jobs []Delayed) int {
 	for i, job := range jobs {
 		if job.Terms != jobs[0].Terms {
@@ -233,6 +231,5 @@ func runLength(jobs []Delayed) int {
 	return len(jobs)
 }
 
-// AnnouncedWithin is how soon a job must fall due for a push to tell servers of
-// it: one that looks at the pool as often hears of all in time.
+// AnnouncedWithin is how soon a job must fall due for its push to announce it: servers read the pool at least that often.
 const AnnouncedWithin = time.Minute

@@ -6,12 +6,12 @@ import (
 	"slices"
 )
 
-// pushesAtATime is how many calls of PushBatches are under way to a node: when Redis is done with one it finds the
-// next, while the client writes and reads. Of those to groups of a store there is one at a time, so that their order stays.
+// pushesAtATime is how many calls of PushBatches are under way to a node: Redis has the next one while the client writes and reads. A store
+// has one call to groups at a time, which keeps their order.
 const pushesAtATime = 2
 
-// PushBatches is PushAll for several batches, each of which goes to a store; one to groups, in as many calls as it takes. After an error of a whole
-// call, which is err, no further one is sent, and it is that of all jobs whose calls failed, or were not sent.
+// PushBatches is PushAll for a batch of each store, and takes several calls for a batch to groups. After err, the error of a whole call, no
+// further one is sent, and it is the error of all jobs whose calls failed or were not sent.
 func PushBatches(ctx context.Context, stores []*Store, batches [][]Delayed) (results [][]error, err error) {
 	lines, all := pipelines{}, make([]*pushing, len(batches))
 	defer lines.close()
@@ -42,15 +42,15 @@ func PushBatches(ctx context.Context, stores []*Store, batches [][]Delayed) (res
 type pushing struct {
 	store  *Store
 	jobs   []Delayed
-	errs   []error // theirs; ErrLater as long as there is none
-	groups int     // how many of them a call goes to; 0: all
+	errs   []error // ErrLater until a job has been pushed
+	groups int     // how many groups a call handles; 0: all
 
-	call   *Call[[]error] // that is under way
+	call   *Call[[]error] // under way
 	places []int          // of its jobs; nil for all
-	by     *Pipeline      // the connection of the last one; nil if there was none
+	by     *Pipeline      // the connection of the last call; nil before the first
 }
 
-// nextPushes are the batches with jobs to be pushed, in their order: of each store only the first of those to groups.
+// nextPushes returns the batches with unpushed jobs, in order: of each store only the first one to groups.
 func nextPushes(all []*pushing) (next []*pushing) {
 	toGroups := map[*Store]bool{}
 	for _, p := range all {
@@ -73,7 +73,7 @@ func storesOf(all []*pushing) (stores []*Store) {
 	return stores
 }
 
-// begin is the next call: the first one is for all jobs.
+// begin returns the next call: the first one is for all jobs.
 func (p *pushing) begin() *Call[[]error] {
 	jobs := p.jobs
 	if p.groups > 0 {
@@ -86,7 +86,7 @@ func (p *pushing) begin() *Call[[]error] {
 	return p.call
 }
 
-// left are the places of jobs that are to be pushed, to as many groups as a call goes to.
+// left returns the positions of unpushed jobs for as many groups as a call handles.
 func (p *pushing) left() (places []int) {
 	tags := map[string]bool{}
 	for i, job := range p.jobs {
@@ -98,7 +98,7 @@ func (p *pushing) left() (places []int) {
 	return places
 }
 
-// end notes the answers to the call; none if it failed.
+// end stores the reply to the call; it is empty if the call failed.
 func (p *pushing) end(errs []error) {
 	if p.call != nil {
 		p.by, p.call = p.call.pipeline, nil
@@ -112,10 +112,10 @@ func (p *pushing) end(errs []error) {
 			tags[p.jobs[i].Tag()] = true
 		}
 	}
-	p.groups = 2 * len(tags) // what is for another call was sent for nothing
+	p.groups = 2 * len(tags) // more would be left to another call, and sent for nothing
 }
 
-// giveUp gives the error to the jobs that were not pushed.
+// giveUp sets the error of the unpushed jobs.
 func (p *pushing) giveUp(err error) {
 	for i := range p.errs {
 		if p.errs[i] == ErrLater {

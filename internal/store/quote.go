@@ -9,8 +9,7 @@ import (
 // maxQuoted is how many bytes of a name a message quotes.
 const maxQuoted = 200
 
-// Quote is a name, an ID or a topic, as messages have it: quoted, and cut if it is long. Names come from
-// anybody, and a log line or an answer must not grow with them.
+// Quote quotes a name, an ID or a topic for a message, and cuts a long one: names come from anybody, and must not bloat logs or replies.
 func Quote(name string) string {
 	if len(name) <= maxQuoted {
 		return strconv.Quote(name)

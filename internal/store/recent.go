@@ -5,29 +5,28 @@ import (
 	"time"
 )
 
-// recentTopics are the topics that were pushed lately, so that not every push has to
-// enter its topic among those that Redis knows (Stats). A server enters what it moves.
+// recentTopics are the topics that were pushed lately, so that not every push has to register its topic in Redis for Stats. A server registers
+// what it moves.
 type recentTopics struct {
 	mu sync.RWMutex
-	// covered is until when the jobs of a topic may be due, by our clock, without being entered.
+	// covered is until when the jobs of a topic may be due, by our clock, without being registered.
 	covered map[string]time.Time
 	since   time.Time
 	now     func() time.Time // time.Now, but for tests
 }
 
 const (
-	// knownFor is for how long we rely on what Redis knew: it may have been emptied since. To enter a
-	// topic with each push costs no more than can be measured.
+	// knownFor is how long the list is valid: Redis may have been emptied since. That often, the cost of registering can't be measured.
 	knownFor = 10 * time.Second
-	// maxKnown bounds what we remember.
+	// maxKnown bounds the list.
 	maxKnown = 10000
-	// soon is by when a job must fall due whose topic needs no entry in Keys.TopicsDue.
+	// soon is how soon a job must fall due for its topic to need no entry in Keys.TopicsDue.
 	soon = 30 * time.Minute
 )
 
 func newRecentTopics() *recentTopics { return &recentTopics{now: time.Now} }
 
-// cover reports whether Redis knows the topics of all of the jobs, and that these wait.
+// cover reports whether Redis knows the topics of all of the jobs, and how long they wait.
 func (k *recentTopics) cover(jobs []Delayed) bool {
 	now := k.now()
 	k.mu.RLock()
@@ -46,7 +45,7 @@ func (k *recentTopics) cover(jobs []Delayed) bool {
 	return true
 }
 
-// enter remembers the topics of the jobs that were stored, unless cover said that it does.
+// remember adds the topics of the stored jobs.
 func (k *recentTopics) remember(jobs []Delayed, errs []error) {
 	now := k.now()
 	k.mu.Lock()
@@ -68,7 +67,7 @@ func (k *recentTopics) remember(jobs []Delayed, errs []error) {
 	}
 }
 
-// by is when the job is due, by our clock.
+// by returns when the job is due, by our clock.
 func (d Due) by(now time.Time) time.Time {
 	if d.At.IsZero() {
 		return now.Add(d.After)

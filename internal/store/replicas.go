@@ -11,18 +11,18 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// Replicas is how many replicas are to have a job, and how long that is waited for; the zero value is none.
+// Replicas is how many replicas must have a job, and how long to wait for them. The zero value waits for none.
 type Replicas struct {
 	N      int
 	Within time.Duration
 }
 
-// ReplicasError is the error of a push with Replicas whose job is stored, but fewer replicas are known to have it.
+// ReplicasError is the error of a push with Replicas whose job is stored, but known to be on fewer replicas.
 type ReplicasError struct {
 	ID   string // the job's
-	Want int    // how many are to have it
-	Have int    // how many had it in time; -1: Err is why that is not known
-	Err  error  // nil if it is known
+	Want int    // how many must have it
+	Have int    // how many had it in time; -1 if unknown, because of Err
+	Err  error  // nil if Have is known
 }
 
 func (e *ReplicasError) Error() string {
@@ -34,17 +34,16 @@ func (e *ReplicasError) Error() string {
 
 func (e *ReplicasError) Unwrap() error { return e.Err }
 
-// waitFor bounds one WAIT, so that the end of a context and a Redis that hangs are noticed meanwhile.
+// waitFor bounds one WAIT, so that the end of a context and a hanging Redis are noticed.
 const waitFor = 250 * time.Millisecond
 
-// Pushed are jobs of a push, and for each what kept it from being stored.
+// Pushed are jobs of a push, and their errors.
 type Pushed struct {
 	Jobs []Delayed
 	Errs []error
 }
 
-// AwaitReplicas waits until as many replicas as these jobs want have those that are stored. A job of which fewer have
-// it in time gets a ReplicasError.
+// AwaitReplicas waits until the stored jobs are on as many replicas as they want. A job that is on fewer in time gets a ReplicasError.
 func (p *Pipeline) AwaitReplicas(ctx context.Context, all ...Pushed) {
 	var most Replicas
 	eachStored(all, func(job Delayed, _ *error) {
@@ -108,7 +107,7 @@ func (p *Pipeline) awaitReplicas(ctx context.Context, r Replicas) (have int, err
 	}
 }
 
-// wait is one WAIT. Redis answers when it is over, so the connection's own timeout may be too short.
+// wait makes one WAIT. Redis replies when it is over, so the connection's own timeout may be too short.
 func (p *Pipeline) wait(replicas int, within time.Duration) (have int, err error) {
 	have, err = redis.Int(redis.DoWithTimeout(p.conn, within+pongWithin, "WAIT", replicas, milliseconds(within)))
 	p.err = p.conn.Err()

@@ -4,31 +4,31 @@ import "time"
 
 var reserveScript = newScript("reserve")
 
-// Lease is what is known of a reserved job.
+// Lease describes the lease of a reserved job.
 type Lease struct {
 	Attempt     int // the first is 1
-	MaxAttempts int // as the job says; 0 if it doesn't
+	MaxAttempts int // 0 if the job does not say
 	Length      time.Duration
 	End         int64         // in Unix µs by Redis's clock
-	Token       int64         // names the lease; it grows from reserve to reserve
-	Late        time.Duration // for how long the job was ready; -1 if that is not known
-	Store       *Store        // where it is held, if whoever asked has entered that
+	Token       int64         // names the lease; it rises from reserve to reserve
+	Late        time.Duration // how long the job was ready; -1 if unknown
+	Store       *Store        // where it is held; set by the caller
 }
 
-// Reservation is what a reserve asks for.
+// Reservation has the terms of a reserve.
 type Reservation struct {
 	Lease       time.Duration // 0: as the job says, or else 30 s
-	MaxAttempts int           // of a job that doesn't say so; 0: any number
+	MaxAttempts int           // of a job that does not say; 0: any number
 }
 
-// Reserve takes jobs as Pop does, and leases them. With an error of the connection up to MaxPop
-// jobs may be leased; they come back when their leases end.
+// Reserve takes jobs as Pop does, and leases them. After an error of the connection up to MaxPop jobs may be leased; they return when their
+// leases end.
 func (s *Store) Reserve(w Wanted, r Reservation) *Call[Popped] {
 	args := w.args(s, milliseconds(r.Lease), r.MaxAttempts)
 	return newCall(s, reserveScript, args, func(reply any) (Popped, error) { return poppedOf(reply, w.Topics, true) })
 }
 
-// leasesOf reads those of n jobs in reserve.lua's answer, which begins with them.
+// leasesOf reads the leases of n jobs, the first element of the rest of reserve.lua's reply.
 func leasesOf(reply []any, n int) (leases []Lease, ok bool) {
 	if len(reply) == 0 {
 		return nil, false

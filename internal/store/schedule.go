@@ -23,18 +23,18 @@ var (
 	rememberedForm        = regexp.MustCompile(`^(\d+)([a-z])(\d+)$`)
 )
 
-// ScheduleTopic is the topic of schedules. They are jobs, which a server fires when they fall due, and does not move.
+// ScheduleTopic is the topic of schedules. They are jobs that a server fires when they are due, instead of moving them.
 const ScheduleTopic = "delayer:schedules"
 
-// ScheduleID is the ID of the job that a schedule is. The IDs of its jobs begin alike, up to the @, so that all are in one partition.
+// ScheduleID returns the ID of a schedule's job. The IDs of its occurrences' jobs begin alike, up to the @, which puts all into one partition.
 func ScheduleID(name string) string { return "{" + name + "}@schedule" }
 
-// OccurrenceID is the ID of a schedule's job of that moment.
+// OccurrenceID returns the ID of an occurrence's job.
 func OccurrenceID(name string, at time.Time) string {
 	return "{" + name + "}@" + at.UTC().Format("2006-01-02T15:04:05.999Z07:00")
 }
 
-// Schedule is what a schedule is made with.
+// Schedule is a schedule as it is set.
 type Schedule struct {
 	Name            string
 	Spec, Zone      string // as package cron and time.LoadLocation read them
@@ -42,10 +42,10 @@ type Schedule struct {
 	Missed, Overlap string
 	Jitter          time.Duration
 	Terms                  // of its jobs: Lifetime, MaxAttempts and TTR
-	Source          string // who keeps it, see SetSchedules of a Client; empty if nobody does
+	Source          string // its owner, see SetSchedules of a Client; may be empty
 }
 
-// What becomes of moments that nobody saw in time, and of those whose last job is not done.
+// What happens to occurrences that no server saw in time, and to those whose previous job is not done.
 const (
 	MissedOnce    = "once"
 	MissedSkip    = "skip"
@@ -55,66 +55,66 @@ const (
 	OverlapFollow = "follow"
 )
 
-// Scheduled is a schedule as it is in Redis.
+// Scheduled is a schedule as Redis has it.
 type Scheduled struct {
 	Schedule
 	ID       string
 	Revision string
-	Next     time.Time    // its next moment; zero if there is none
-	Due      time.Time    // when it is looked at; zero if it is not in the pool
-	Old      []OldSpec    // that it had, with occurrences since Next that nobody has fired; the oldest first
+	Next     time.Time    // its next occurrence; zero at the end
+	Due      time.Time    // when a server fires it; zero if it is not in the pool
+	Old      []OldSpec    // previous specs with unfired occurrences since Next, the oldest first
 	Paused   time.Time    // since when; zero if it is not
 	LastID   string       // of its last job
-	Ran      int64        // how many moments have had a job
+	Ran      int64        // how many occurrences have had a job
 	NotRun   NotRun       // and how many have not
 	Past     []Occurrence // the last ten, the oldest first
 	Broken   error        // why its bucket can't be read; then only ID, Name and Revision are sure
 }
 
-// OldSpec is one that was changed while its occurrences were overdue.
+// OldSpec is a spec that was changed while its occurrences were overdue.
 type OldSpec struct {
 	Spec, Zone string
 	Until      time.Time // when it was changed
-	Then       time.Time // the first occurrence of the one that came after it
+	Then       time.Time // the first occurrence of the next spec
 }
 
-// NotRun is how many moments of a schedule have no job, by reason.
+// NotRun is how many occurrences of a schedule have no job, by reason.
 type NotRun struct {
-	Late       int64 // it was too late for them
-	Overlapped int64 // the job before was not done
+	Late       int64 // too late
+	Overlapped int64 // the previous job was not done
 	Paused     int64 // the schedule was paused
 }
 
-// What became of a Moment.
+// What happened to an Occurrence.
 const (
 	OccurrenceRan        = "r" // it has a job
-	OccurrenceRunNow     = "n" // somebody wanted a job then
-	OccurrenceLate       = "l" // it has none, as it is too late for it
-	OccurrenceOverlapped = "o" // it has none of its own, as the job before is not done
-	OccurrencePaused     = "p" // it has none, as the schedule is paused
+	OccurrenceRunNow     = "n" // it was run by hand
+	OccurrenceLate       = "l" // no job: it was too late
+	OccurrenceOverlapped = "o" // no job: the previous one is not done
+	OccurrencePaused     = "p" // no job: the schedule is paused
 )
 
-// Moment is one of a schedule.
+// Occurrence is one occurrence of a schedule.
 type Occurrence struct {
 	At   time.Time
 	What string
 	Late time.Duration // when it was fired, less At
 }
 
-// Outcome is What in words.
+// Outcome returns What in words.
 func (m Occurrence) Outcome() string { return occurrenceOutcomes[m.What] }
 
 var occurrenceOutcomes = map[string]string{
 	OccurrenceRan: "ran", OccurrenceRunNow: "run now", OccurrenceLate: "late", OccurrenceOverlapped: "overlapped", OccurrencePaused: "paused",
 }
 
-// PutSchedule stores a schedule, or changes it. first is its first moment, unless it has the same spec and zone already. It returns
-// the next one, and whether anything has changed. What is overdue by the spec that it had is still fired: see OldSpec.
+// PutSchedule stores or changes a schedule. first is its first occurrence, unless its spec and zone stay the same. It returns the next one, and
+// whether anything has changed. Overdue occurrences of the old spec are still fired: see OldSpec.
 func (s *Store) PutSchedule(ctx context.Context, of Schedule, first time.Time) (next time.Time, changed bool, err error) {
 	return s.putSchedule(ctx, of, first, "")
 }
 
-// PutMissingSchedule stores a schedule that Redis has forgotten: there is none of that name, and nobody has removed it by hand.
+// PutMissingSchedule stores a schedule that Redis has lost: the name is free, and none was removed by hand.
 func (s *Store) PutMissingSchedule(ctx context.Context, of Schedule, first time.Time) (next time.Time, stored bool, err error) {
 	return s.putSchedule(ctx, of, first, "missing")
 }
@@ -134,7 +134,7 @@ func (s *Store) putSchedule(ctx context.Context, of Schedule, first time.Time, m
 	return time.UnixMilli(ms), what != 0, err
 }
 
-// ListSchedules says for 150 s which schedules the file of a server has, unless it has none, and returns what the files of others have. It is for
+// ListSchedules registers for 150 s which schedules the file of a server has, if any, and returns what the files of others have. It is for
 // partition 0.
 func (s *Store) ListSchedules(ctx context.Context, id string, names []string) (others map[string]bool, err error) {
 	list := ""
@@ -153,19 +153,19 @@ func (s *Store) ListSchedules(ctx context.Context, id string, names []string) (o
 	}).Do(ctx)
 }
 
-// UnlistSchedules takes back what ListSchedules has said.
+// UnlistSchedules removes the list of ListSchedules.
 func (s *Store) UnlistSchedules(ctx context.Context, id string) error {
 	_, err := s.command(ctx, "HDEL", s.keys.ScheduleLists(), id)
 	return err
 }
 
-// RemoveSchedule deletes a schedule, if it has that source, or any if that is empty: so it is removed by hand, and PutMissingSchedule does not
-// store it. It fails with ErrNotFound if there is none.
+// RemoveSchedule deletes a schedule if it has this source. An empty one matches any: it is removed by hand then, and PutMissingSchedule does not
+// store it again. It fails with ErrNotFound if no schedule matches.
 func (s *Store) RemoveSchedule(ctx context.Context, name, source string) error {
 	return s.findSchedule(ctx, unscheduleScript, name, source)
 }
 
-// PauseSchedule has the moments of a schedule pass without jobs, or no more. It fails with ErrNotFound if there is none.
+// PauseSchedule pauses a schedule, whose occurrences then have no jobs, or resumes it. It fails with ErrNotFound if there is no such schedule.
 func (s *Store) PauseSchedule(ctx context.Context, name string, paused bool) error {
 	what := "resume"
 	if paused {
@@ -192,7 +192,7 @@ func (s *Store) RunSchedule(ctx context.Context, name string) (id string, err er
 	return id, err
 }
 
-// Time is Redis's.
+// Time returns Redis's time.
 func (s *Store) Time(ctx context.Context) (time.Time, error) {
 	var sec, micro int64
 	reply, err := s.command(ctx, "TIME")

@@ -8,39 +8,38 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// Firing is what a schedule that is due leads to.
+// Firing is what a server does with a due schedule.
 type Firing struct {
 	Scheduled              // as it was read
-	Unknown      bool      // nobody knows its moments: it is put off
-	Upcoming     time.Time // its next moment; zero if there is none
-	Late, Paused int       // how many moments have no job
+	Unknown      bool      // its occurrences can't be computed: it is deferred
+	Upcoming     time.Time // its next occurrence; zero at the end
+	Late, Paused int       // how many occurrences have no job
 	Occurrences  []FiredOccurrence
 }
 
-// FiredOccurrence is one that has passed, and its job, if it is to have one.
+// FiredOccurrence is an occurrence that has passed, and its job, if it has one.
 type FiredOccurrence struct {
 	At   time.Time
 	What string    // OccurrenceRan, OccurrenceLate or OccurrencePaused
 	Due  time.Time // when its job is
 }
 
-// FiredAll is what came of a Fire.
+// FiredAll is the result of a Fire.
 type FiredAll struct {
-	Fired       []Fired // of the first firings: a call leaves the rest to another one when its time is up, but for one firing
+	Fired       []Fired // of the first firings, at least one: when its time is up, a call leaves the rest to another
 	CantPublish error   // why no waiter could be woken
 	Woken       bool    // one was
 }
 
-// Fired is what became of a Firing.
+// Fired is the result of a Firing.
 type Fired struct {
-	Done            bool // else somebody else has fired, changed or removed the schedule
+	Done            bool // else the schedule was fired, changed or removed meanwhile
 	Ran, Overlapped int
-	Followed        string // the job whose ID the last moment's job has, as it follows it; empty if it follows none
+	Followed        string // the job that the last occurrence's job follows, under the same ID; empty if none
 	Refused         error  // why it could not be fired: it is due later now
 }
 
-// Fire fires schedules that are due, as many as it can within that time of Redis. Those that can't be fired are due from retry on, ten in
-// each millisecond.
+// Fire fires due schedules, as many as fit into this time of Redis. Those that can't be fired are due from retry on, ten in each ms.
 func (s *Store) Fire(firings []Firing, retry time.Time, within time.Duration) *Call[FiredAll] {
 	args := append(arguments(2+12*len(firings), s.jobPool), retry.UnixMilli(), within.Microseconds())
 	for _, f := range firings {
@@ -88,15 +87,15 @@ func firedOf(reply any) (f Fired, err error) {
 	return f, err
 }
 
-// Repaired is what came of a RepairSchedules.
+// Repaired is the result of a RepairSchedules.
 type Repaired struct {
 	All   int // how many schedules there are
 	Last  string
 	Names []string // of those that were put back into the pool
 }
 
-// RepairSchedules puts schedules back into the pool that a server has moved which doesn't know what they are. It looks at the next ones
-// behind that name, unless they are all still where they belong, for what is moved is in a queue; all has it look at them even so.
+// RepairSchedules puts schedules back into the pool that a server which does not know them has moved. It reads the next ones behind that name,
+// unless none was moved, which their queue shows; with all it reads them in any case.
 func (s *Store) RepairSchedules(ctx context.Context, behind string, all bool) (Repaired, error) {
 	which := "moved"
 	if all {

@@ -10,27 +10,26 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// Schedules are some schedules.
+// Schedules is a page of schedules.
 type Schedules struct {
 	Now  time.Time // by Redis's clock
 	List []Scheduled
-	Last string // the name behind which there are more; empty if there are none
+	Last string // the name behind which there are more; empty at the end
 }
 
-// SchedulesOf reads those of these IDs that are schedules, 1,000 at most.
+// SchedulesOf reads up to 1,000 schedules; other IDs are left out.
 func (s *Store) SchedulesOf(ids IDs) *Call[Schedules] {
 	args := append(arguments(2+len(ids), s.jobPool), "all", "of")
 	return newCall(s, schedulesScript, append(args, ids...), schedulesOf)
 }
 
-// DueSchedules reads of those of these IDs that are schedules what it takes to fire them, and their sources, 1,000 at most. The rest of a
-// Scheduled is zero.
+// DueSchedules reads what a server needs to fire these schedules, 1,000 at most, and their sources. The rest of a Scheduled is zero.
 func (s *Store) DueSchedules(ids IDs) *Call[Schedules] {
 	args := append(arguments(2+len(ids), s.jobPool), "due", "of")
 	return newCall(s, schedulesScript, append(args, ids...), schedulesOf)
 }
 
-// SchedulesBehind reads the next schedules behind that name, in their order; the first ones behind "".
+// SchedulesBehind reads the next schedules behind that name, by name; "" begins.
 func (s *Store) SchedulesBehind(name string, most int) *Call[Schedules] {
 	return s.schedulesBehind("all", name, most)
 }
@@ -42,7 +41,7 @@ func (s *Store) schedulesBehind(read, name string, most int) *Call[Schedules] {
 // SchedulesPage is how many schedules are read at a time.
 const SchedulesPage = 250
 
-// Schedules are all of them, by name.
+// Schedules returns all of them, by name.
 func (s *Store) Schedules(ctx context.Context) (all Schedules, err error) {
 	for again := true; again && err == nil; again = all.Last != "" {
 		var page Schedules
@@ -52,7 +51,7 @@ func (s *Store) Schedules(ctx context.Context) (all Schedules, err error) {
 	return all, err
 }
 
-// eachBriefly reads of all schedules by name, page by page: ID, Revision, Next, Paused and Source.
+// eachBriefly reads ID, Revision, Next, Paused and Source of all schedules, by name.
 func (s *Store) eachBriefly(ctx context.Context, do func(now time.Time, one Scheduled)) error {
 	for last := ""; ; {
 		page, err := s.schedulesBehind("brief", last, SchedulesPage).Do(ctx)
@@ -65,7 +64,7 @@ func (s *Store) eachBriefly(ctx context.Context, do func(now time.Time, one Sche
 	}
 }
 
-// SchedulesFrom are the names of the schedules of that source.
+// SchedulesFrom returns the names of the schedules of that source.
 func (s *Store) SchedulesFrom(ctx context.Context, source string) (names []string, err error) {
 	err = s.eachBriefly(ctx, func(_ time.Time, one Scheduled) {
 		if one.Source == source {
@@ -75,11 +74,11 @@ func (s *Store) SchedulesFrom(ctx context.Context, source string) (names []strin
 	return names, err
 }
 
-// ScheduleStates are how many schedules there are.
+// ScheduleStates counts schedules.
 type ScheduleStates struct {
 	Active, Paused int
-	Ended          int           // have no next occurrence any more
-	Overdue        time.Duration // for how long the next occurrence of one that is active has been due; 0 if none is
+	Ended          int           // without a next occurrence
+	Overdue        time.Duration // how long an active one's next occurrence has been due; 0 if none is
 }
 
 // Add adds another partition's.
@@ -164,7 +163,7 @@ func scheduledOf(reply any) (s Scheduled, err error) {
 	return s, err
 }
 
-// timeOfMillis is the time of a text, Unix ms; zero of none.
+// timeOfMillis parses Unix ms; an empty text becomes the zero time.
 func timeOfMillis(text string) time.Time {
 	ms, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {

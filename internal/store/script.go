@@ -14,7 +14,7 @@ import (
 
 //go:generate go run ./luagen
 
-// scripts are put together from the sources in lua by go generate.
+// scripts has what go generate makes of the sources in lua.
 //
 //go:embed lua/gen
 var scripts embed.FS
@@ -28,7 +28,7 @@ type script struct {
 // form is a script's text and the hash that Redis knows it by.
 type form struct{ text, hash string }
 
-// on is the script as it runs in that store.
+// on returns the form that runs in the store.
 func (s *script) on(of *Store) *form {
 	slot, inCluster := of.pool.(*redisconn.Slot)
 	switch {
@@ -40,7 +40,7 @@ func (s *script) on(of *Store) *form {
 	return s.inCluster()
 }
 
-// newScript names the script lua/name.lua.
+// newScript returns the script lua/name.lua.
 func newScript(name string) *script {
 	return &script{
 		name:      name,
@@ -50,7 +50,7 @@ func newScript(name string) *script {
 	}
 }
 
-// readForm reads the first of these files that there is: a form that does not differ from the next one has none.
+// readForm reads the first of these files that exists: a form equal to the next one has none.
 func readForm(names ...string) *form {
 	text, err := scripts.ReadFile("lua/gen/" + names[0] + ".lua")
 	if err != nil {
@@ -60,8 +60,8 @@ func readForm(names ...string) *form {
 	return &form{string(text), hex.EncodeToString(hash[:])}
 }
 
-// Call is one run of a script, and how its answer is read. Do makes it alone. In a pipeline Send sends it
-// and Wait waits for the answer; On does both. A Call is made once.
+// Call is one run of a script, and how its reply is read. Do makes it alone. In a pipeline Send sends it and Wait waits for the reply; On does
+// both. A Call is made once.
 type Call[T any] struct {
 	run
 	read func(reply any) (T, error)
@@ -71,25 +71,23 @@ type Call[T any] struct {
 type run struct {
 	store    *Store
 	script   *script
-	form     *form // of the script, as it was sent
-	args     []any // the first is what names the script
+	form     *form // the form of the script that was sent
+	args     []any // the first names the script
 	pipeline *Pipeline
 	reply    any
 	err      error
 	done     bool
-	behind   bool // it was made once more, behind the one with the script's text
-	refused  bool // by a node of a cluster: it was not done
+	behind   bool // it was repeated behind the call with the script's text
+	refused  bool // by a node of a cluster, which has not done it
 	inText   bool // it goes with the script's text
 }
 
-// newCall makes a call of the script. args begin as arguments makes them. read fails for an answer that this script
-// can't have given.
+// newCall returns a call of the script, with the result of arguments. read fails for a reply that the script can't have made.
 func newCall[T any](s *Store, script *script, args []any, read func(reply any) (T, error)) *Call[T] {
 	return &Call[T]{run{store: s, script: script, args: args}, read}
 }
 
-// arguments begins those of a script: the keys, behind a free place for what names the script. There is
-// room for so many more.
+// arguments returns the first arguments of a script: the keys, behind a free place for the script's name. It has room for more.
 func arguments(room int, keys ...string) []any {
 	args := make([]any, 2, 2+len(keys)+room)
 	args[1] = len(keys)
@@ -106,7 +104,7 @@ func appendAll[T any](args []any, more []T) []any {
 	return args
 }
 
-// scan reads the first values of a reply that is a list, and returns the others.
+// scan reads the first values of a list, and returns the others.
 func scan(reply any, first ...any) (rest []any, err error) {
 	list, err := redis.Values(reply, nil)
 	if err != nil {
@@ -115,7 +113,7 @@ func scan(reply any, first ...any) (rest []any, err error) {
 	return redis.Scan(list, first...)
 }
 
-// unread is for a call whose answer says nothing.
+// unread ignores a reply without a meaning.
 func unread(any) (struct{}, error) { return struct{}{}, nil }
 
 // Do makes the call on a connection of the pool.
@@ -134,7 +132,7 @@ func (c *Call[T]) On(ctx context.Context, p *Pipeline) (T, error) {
 	return c.Send(p).Wait(ctx)
 }
 
-// Send puts the call into the pipeline, and returns it.
+// Send sends the call, and returns it.
 func (c *Call[T]) Send(p *Pipeline) *Call[T] {
 	c.pipeline, c.form = p, c.script.on(c.store)
 	if c.inText {
@@ -145,19 +143,19 @@ func (c *Call[T]) Send(p *Pipeline) *Call[T] {
 	return c
 }
 
-// InText sends the script's text with the call, so that no later call overtakes it: one would if Redis did not know the
-// script and another client loaded it in between.
+// InText sends the script's text with the call, so that no later call overtakes it: that happens if Redis does not know the script, and another
+// client loads it in between.
 func (c *Call[T]) InText() *Call[T] {
 	c.inText = true
 	return c
 }
 
-// IsElsewhere reports whether a node of a cluster has refused the call, as it does not have the store's keys, or not all of
-// them now: another one has, or soon this one again. Nothing was done; err is the refusal.
+// IsElsewhere reports whether a node of a cluster has refused the call because it lacks some of the store's keys now. Nothing was done; err is
+// the refusal.
 func (c *Call[T]) IsElsewhere() bool { return c != nil && c.refused }
 
-// Wait waits for the answer; that to no call, nil, is zero. A redis.Error is Redis's no to this call, before
-// it changed anything. Any other error is the connection's: what Redis did is unknown.
+// Wait waits for the reply; without a call, for nil, it is zero. A redis.Error is Redis's refusal before it changed anything. After any other
+// error, the connection's, it is unknown what Redis did.
 func (c *Call[T]) Wait(ctx context.Context) (T, error) {
 	var none T
 	if c == nil {
@@ -174,20 +172,19 @@ func (c *Call[T]) Wait(ctx context.Context) (T, error) {
 	return result, nil
 }
 
-// errUnreadable is any error of those who read an answer.
+// errUnreadable is the error of functions that read a reply.
 var errUnreadable = errors.New("unreadable")
 
-// toldErrors are the errors that scripts tell by number.
+// toldErrors are the errors that scripts return as numbers.
 var toldErrors = [...]error{
 	toldExists: ErrExists, toldReplaced: errReplaced, toldKept: errKept, toldFollows: errFollows, toldReused: ErrReused,
 	toldLater: ErrLater, toldNotFound: ErrNotFound, toldLeaseLost: ErrLeaseLost, toldExhausted: ErrExhausted,
 }
 
-// errorsAt reads an answer of the form {place, why, place, why, …} for n jobs: why is a
-// text, an error of Redis, or a number, one of the known errors.
+// errorsAt reads {position, why, position, why, …} for n jobs: why is an error of Redis as a text, or the number of a known error.
 func errorsAt(reply any, n int) ([]error, error) {
 	errs := make([]error, n)
-	if reply == nil { // there are none: Redis takes longer to answer with an empty list
+	if reply == nil { // no errors: Redis takes longer to reply with an empty list
 		return errs, nil
 	}
 	list, err := redis.Values(reply, nil)

@@ -20,17 +20,17 @@ var (
 	serversScript   = newScript("servers")
 )
 
-// ServerState is what a server says of itself while it runs: its entry in the hash of servers.
+// ServerState is a server's entry in the hash of servers.
 type ServerState struct {
-	ID       string        // of this run of it
-	Started  time.Time     // by Redis's clock, as the following
-	Written  time.Time     // when it said so
+	ID       string        // of this run of the server
+	Started  time.Time     // by Redis's clock, like the next two
+	Written  time.Time     // when the entry was written
 	Age      time.Duration // since then
 	Interval time.Duration // between its passes, so also between its entries, at most
 	Host     string
 	PID      int
 	Version  string
-	Lists    bool // it is known what schedules its file has, see ListSchedules; older servers don't say
+	Lists    bool // whether it lists its file's schedules, see ListSchedules; older servers do not
 	Totals
 	Error string // why the last pass failed; empty if it didn't
 }
@@ -38,27 +38,26 @@ type ServerState struct {
 // Totals are what a server has done since it started.
 type Totals struct {
 	Moved    int64 // jobs that became ready
-	Returned int64 // of these, leases that had ended
+	Returned int64 // of these, jobs whose leases had ended
 	Dropped  int64 // orphans
 	Passes   int64
 	Lateness Lateness // of the jobs that became ready
 }
 
-// staleAfter is how long a server must have been silent to be gone.
+// staleAfter is how long a silent server counts as running.
 const staleAfter = time.Minute
 
-// Stale reports whether the server has been silent for so long that it seems to be gone, or
-// that it can't reach Redis.
+// Stale reports whether the server has been silent too long: it has died, or can't reach Redis.
 func (s ServerState) Stale() bool { return s.Age > max(staleAfter, 2*s.Interval) }
 
 const (
-	// RenewEvery is how often a server says how it fares if nothing has changed.
+	// RenewEvery is how often an idle server renews its entry.
 	RenewEvery = 10 * time.Second
-	// aliveSlack is how much later than they are due a server's words may come.
+	// aliveSlack is how late an entry may be renewed.
 	aliveSlack = 5 * time.Second
 )
 
-// Alive are those of the servers that seem to be at work. An idle one says so every RenewEvery, with a look.
+// Alive returns the servers that seem to work. An idle one renews its entry every RenewEvery, with a pass.
 func Alive(servers []ServerState) (alive []ServerState) {
 	for _, s := range servers {
 		if s.Age <= RenewEvery+s.Interval+aliveSlack {
@@ -68,9 +67,8 @@ func Alive(servers []ServerState) (alive []ServerState) {
 	return alive
 }
 
-// Mover is the server that should move the partition's jobs: of those alive the one that wants it most (rendezvous
-// hashing). So the partitions of one that goes are divided among the others, and nothing else changes. Without any it is the zero
-// ServerState.
+// Mover returns the server that should move the partition's jobs, chosen among those alive by rendezvous hashing: if one goes, its partitions
+// are divided among the others, and nothing else changes. Without servers it is zero.
 func Mover(partition int, alive []ServerState) (mover ServerState) {
 	var most uint64
 	for i, s := range alive {
@@ -83,7 +81,7 @@ func Mover(partition int, alive []ServerState) (mover ServerState) {
 	return mover
 }
 
-// serverEntry is a ServerState as it lies in Redis. Times are in ms.
+// serverEntry is a ServerState as Redis stores it. Times are in ms.
 type serverEntry struct {
 	Now      int64   `json:"now"`
 	Started  int64   `json:"started"`
@@ -101,14 +99,13 @@ type serverEntry struct {
 	Error    string  `json:"error"`
 }
 
-// maxText bounds what an entry has of a text, in bytes: all of it must be below MAX_ENTRY, where a
-// byte may take six.
+// maxText bounds the texts of an entry, in bytes: all of it must be below MAX_ENTRY, and a byte may take six.
 const maxText = 300
 
-// short is a text as an entry in Redis has it.
+// short cuts a text for an entry.
 func short(text string) string { return strings.ToValidUTF8(text[:min(len(text), maxText)], "?") }
 
-// rest is the entry behind the numbers that heartbeat.lua writes.
+// rest returns the entry behind the numbers that heartbeat.lua writes.
 func (s ServerState) rest() (string, error) {
 	all, err := json.Marshal(serverEntry{
 		Host: short(s.Host), PID: s.PID, Version: short(s.Version), Lists: s.Lists,
@@ -119,33 +116,30 @@ func (s ServerState) rest() (string, error) {
 	return rest, err
 }
 
-// HeartbeatReply is what came of a Heartbeat.
+// HeartbeatReply is the result of a Heartbeat.
 type HeartbeatReply struct {
 	Started time.Time // when the server started, by Redis's clock
 	Entries int       // how many servers have one; -1 if this user may not know
-	Entry   Entry     // what the server had before
+	Entry   Entry     // the previous entry
 	Swept   bool
 	Others  []ServerState // the other servers that run, if Swept
 }
 
-// Entry is what there was of a server's entry when it was written again.
+// Entry is what a Heartbeat found of the server's entry.
 type Entry int
 
-// What a server's entry was. Without the last hour of all servers Redis has forgotten more than the entry, which others delete when a server
-// was silent.
+// NoEntryNorHistory means that Redis has lost more than the entry, which others delete when a server is silent.
 const (
 	NoEntryNorHistory Entry = iota - 1
 	NoEntry
 	HadEntry
 )
 
-// Heartbeat writes the state of a server that runs. Redis's clock says when that was. Without
-// Started the server started as long ago as Age says. If there are not as many entries as at the last sweep, or that number is
-// below 0, there is a sweep: the
-// entries of servers that are Stale are deleted, and whatever else is in that hash. What the server has
-// done since its last entry is added to the History.
+// Heartbeat writes the state of a running server, by Redis's clock. Without Started the server started Age ago. If the number of entries differs
+// from the one after the last sweep, or that is negative, it sweeps: it deletes the entries of stale servers, and whatever else is in the
+// hash. What the server has done since its last entry is added to the History.
 //
-// acked is how many jobs of other partitions were ever acknowledged, -1 if that is not known.
+// acked is how many jobs of other partitions were ever acknowledged; -1 if unknown.
 func (s *Store) Heartbeat(state ServerState, entries int, acked int64) *Call[HeartbeatReply] {
 	rest, err := state.rest()
 	if err != nil { // for a sum that is no number, which move.lua never gives
@@ -173,9 +167,8 @@ func (s *Store) SignOff(ctx context.Context, id string) error {
 	return err
 }
 
-// Servers reads what the servers say of themselves, 250 at most, in the order in which they
-// started. Those that were killed are among them until another one has deleted them: see Stale.
-// What is no such entry is passed over.
+// Servers returns the servers, 250 at most, by when they started. One that was killed is among them until another one has deleted its entry:
+// see Stale. Invalid entries are skipped.
 func (s *Store) Servers(ctx context.Context) ([]ServerState, error) {
 	return newCall(s, serversScript, arguments(0, s.keys.Servers()), serversOf).Do(ctx)
 }
@@ -215,10 +208,10 @@ func serverStateOf(id string, text []byte, now int64) (ServerState, bool) {
 	return s, true
 }
 
-// maxMs is the last time that an entry may name, so that it can be computed with.
+// maxMs is the last time that an entry may have, to keep arithmetic safe.
 const maxMs = int64(1) << 43
 
-// plausible reports whether the entry can be one of ours: one can compute with its times and counts.
+// plausible reports whether the entry's times and counts are safe to compute with.
 func (e serverEntry) plausible() bool {
 	const most = int64(1) << 53
 	counts := append(slices.Clone(e.Lateness), e.Moved, e.Returned, e.Dropped, e.Passes)
@@ -227,7 +220,7 @@ func (e serverEntry) plausible() bool {
 		slices.Min(counts) >= 0 && slices.Max(counts) <= most
 }
 
-// AckedOf is Acked of each of the partitions, whose Node is the same, in one round trip; -1 where it can't be told.
+// AckedOf returns Acked of each of the partitions, which share a Node, in one round trip; -1 where it can't be read.
 func AckedOf(ctx context.Context, on []*Store) ([]int64, error) {
 	var commands [][]any
 	for _, s := range on {
@@ -248,7 +241,7 @@ func AckedOf(ctx context.Context, on []*Store) ([]int64, error) {
 	return acked, nil
 }
 
-// Acked is how many jobs were ever acknowledged, by all clients that may count them.
+// Acked returns how many jobs were ever acknowledged, by all clients that may count them.
 func (s *Store) Acked(ctx context.Context) (int64, error) {
 	n, err := redis.Int64(s.command(ctx, "GET", s.keys.Acked()))
 	if errors.Is(err, redis.ErrNil) {

@@ -17,17 +17,15 @@ var (
 )
 
 var (
-	// ErrLeaseLost is returned for a job whose lease is not held any more. Nothing
-	// has changed then.
+	// ErrLeaseLost means that the lease is not held any more. Nothing has changed.
 	ErrLeaseLost = errors.New("the lease is lost")
-	// ErrGone is returned for a job that is gone, be it by an Ack of before.
+	// ErrGone is the ErrLeaseLost of a job that is gone, perhaps by an earlier Ack.
 	ErrGone = fmt.Errorf("%w: the job is gone", ErrLeaseLost)
-	// ErrExhausted is returned for a job that was not given back, as its attempts are
-	// used up: it is a dead letter now.
+	// ErrExhausted means that a job was not returned because its attempts are used up: it is a dead letter now.
 	ErrExhausted = errors.New("the attempts are used up: the job is a dead letter now")
 )
 
-// Held is a reserved job, and the lease under which it is held.
+// LeaseRef names a reserved job and its lease.
 type LeaseRef struct {
 	Topic, ID string
 	Token     int64 // of the Lease
@@ -37,10 +35,8 @@ func (h LeaseRef) appendTo(args []any) []any {
 	return append(args, h.Topic, h.ID, strconv.FormatInt(h.Token, 10))
 }
 
-// Ack ends the jobs, which are done. Of these, as of those that follow, there are
-// at most 1,000, and none is there twice. For each job the answer is what kept it from
-// being done: ErrLeaseLost, nil if nothing did. After an error of the call nothing is
-// done, unless the answer was lost.
+// Ack ends up to 1,000 jobs that are done, none listed twice; the same bounds hold for the methods below. Each job has an error of its own:
+// ErrLeaseLost, or nil. After an error of the call nothing is done, unless the reply was lost.
 func (s *Store) Ack(jobs []LeaseRef) *Call[[]error] {
 	args := arguments(3*len(jobs), s.jobPool)
 	for _, job := range jobs {
@@ -67,13 +63,13 @@ func (s *Store) Ack(jobs []LeaseRef) *Call[[]error] {
 	})
 }
 
-// Returned is a reserved job that is to be delivered again.
+// Returned is a reserved job that is delivered again.
 type Returned struct {
 	LeaseRef
 	Delay       time.Duration // 0: it is ready at once
 	Refund      bool          // this attempt does not count
-	MaxAttempts int           // of a job that doesn't say so; 0: any number
-	Error       string        // why, if that is to be kept
+	MaxAttempts int           // of a job that does not say; 0: any number
+	Error       string        // stored with the job, unless it is empty
 }
 
 // Retry gives the jobs back. Its answer is as Ack's, and ErrExhausted.
@@ -93,14 +89,14 @@ func (s *Store) Retry(jobs []Returned) *Call[[]error] {
 	})
 }
 
-// Extension is a lease that is to last longer, or less long.
+// Extension gives a lease a new length.
 type Extension struct {
 	LeaseRef
 	Lease time.Duration // from now on
-	End   int64         // is set by Extend, in Unix µs
+	End   int64         // set by Extend, in Unix µs
 }
 
-// Extend gives the leases new ends. Its answer is as Ack's.
+// Extend gives the leases new ends. It returns errors as Ack does.
 func (s *Store) Extend(jobs []*Extension) *Call[[]error] {
 	args := arguments(4*len(jobs), s.jobPool)
 	for _, job := range jobs {
@@ -121,14 +117,14 @@ func (s *Store) Extend(jobs []*Extension) *Call[[]error] {
 	})
 }
 
-// Burial is a reserved job that is to become a dead letter.
+// Burial is a reserved job that becomes a dead letter.
 type Burial struct {
 	LeaseRef
 	Reason string
-	Error  string // the last, if there is one to be kept
+	Error  string // stored with the letter, unless it is empty
 }
 
-// Bury makes dead letters of the jobs. Its answer is as Ack's, and errors of Redis.
+// Bury makes the jobs dead letters. It returns errors as Ack does, and errors of Redis.
 func (s *Store) Bury(jobs []Burial) *Call[[]error] {
 	args := arguments(5*len(jobs), s.jobPool)
 	for _, job := range jobs {

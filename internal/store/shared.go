@@ -7,18 +7,18 @@ import (
 )
 
 const (
-	// DefaultLifetime is how long a job is kept once it is ready, unless its producer says otherwise.
+	// DefaultLifetime is how long a ready job is kept, unless its producer sets another lifetime.
 	DefaultLifetime = 7 * 24 * time.Hour
-	// DefaultLease is how long a job is reserved if neither its consumer nor its producer says for how long.
+	// DefaultLease is how long a job is reserved if neither its consumer nor its producer sets a lease.
 	DefaultLease = 30 * time.Second
-	// ShortestLease is the least that a producer, or a worker's options, can make of a lease: one that does not last for some
-	// round trips would end before it can be used or extended.
+	// ShortestLease is the shortest lease that a producer, or a worker's options, can set: a lease of less than some round trips would end
+	// before it can be used or extended.
 	ShortestLease = 100 * time.Millisecond
-	// MaxLease is how long a lease is at most.
+	// MaxLease is the longest lease.
 	MaxLease = 24 * time.Hour
-	// RetryAfter is how long a job rests that can't be moved, or can't become a dead letter, before that is tried again.
+	// RetryAfter is how long a job rests that can't be moved, or can't become a dead letter.
 	RetryAfter = 5 * time.Second
-	// MaxGroup is how long a group's body is at most, in bytes.
+	// MaxGroup is the maximum length of a group's body, in bytes.
 	MaxGroup = 1 << 20
 
 	// limitMark is added to the number of a topic's reserved jobs if the topic has a limit, and twice if these jobs have slots.
@@ -27,7 +27,7 @@ const (
 	followerMark = '+'
 )
 
-// The states of jobs, as scripts are given them, and tell them.
+// The states of jobs in arguments and replies of scripts.
 const (
 	stateWaiting  = "waiting"
 	stateReady    = "ready"
@@ -35,7 +35,7 @@ const (
 	stateDead     = "dead"
 )
 
-// What scripts are told to do.
+// Modes of scripts.
 const (
 	pushAll        = "all"      // a push: stores all jobs, or none
 	registerTopics = "register" // a push: registers the topics of the jobs
@@ -45,13 +45,13 @@ const (
 	copyPause      = "copy"     // from another partition
 )
 
-// How the policies begin that have an argument.
+// The first words of policies that have an argument.
 const (
 	oncePolicy     = "once"
 	debouncePolicy = "debounce"
 )
 
-// What scripts tell of a job that is not simply done: a number, or the error as a text. See errorsAt, and, of groups, joined.
+// What scripts return for a job that is not simply done; or they return the error as a text. See errorsAt and, for groups, joined.
 const (
 	toldExists = iota
 	toldReplaced
@@ -66,8 +66,8 @@ const (
 	toldExhausted
 )
 
-// LuaParts are the parts that Go writes, which scripts need not include: keys has the names of keys and channels, go what else scripts
-// and Go have in common. See luagen.
+// LuaParts returns the parts that Go writes, which scripts need not include: keys has the names of keys and channels, go the other constants
+// that scripts and Go share. See luagen.
 func LuaParts() map[string]string {
 	var k Keys
 	var keys, constants strings.Builder
@@ -150,10 +150,10 @@ func LuaParts() map[string]string {
 	return map[string]string{"keys": keys.String(), "go": constants.String()}
 }
 
-// quoted is a text in Lua.
+// quoted quotes a text for Lua.
 func quoted[T ~string](text T) string { return "'" + string(text) + "'" }
 
-// latenessBounds is a table of LatenessBounds, in s. The last bucket's bound is never reached.
+// latenessBounds returns LatenessBounds as a Lua table, in seconds. The last bucket's bound is never reached.
 func latenessBounds() string {
 	var table strings.Builder
 	for _, bound := range LatenessBounds {

@@ -9,40 +9,39 @@ import (
 
 var statsScript = newScript("stats")
 
-// Stats are how many jobs there are, and how late. What can't be read, or was not asked for, is -1.
+// Stats counts jobs, and says how late they are. -1 stands for what can't be read, or was not requested.
 type Stats struct {
-	Time    time.Time // Redis's; zero if it can't be read, or was not asked for
-	Pool    int       // jobs in the pool: those that wait, and those that are reserved
-	Waiting int       // those that wait, about
+	Time    time.Time // Redis's; zero if it can't be read, or was not requested
+	Pool    int       // jobs in the pool, waiting and reserved
+	Waiting int       // waiting jobs, about
 	Overdue time.Duration
-	Topics  []TopicCounts // those that were asked for, in that order
+	Topics  []TopicCounts // the requested ones, in that order
 
-	reserved int // of all topics; -1 if not told
+	reserved int // of all topics; -1 if not returned
 }
 
-// TopicCounts are how many jobs a topic has. What can't be read is -1.
+// TopicCounts counts a topic's jobs. -1 stands for what can't be read.
 type TopicCounts struct {
 	Topic                 string
-	Ready, Reserved, Dead int // Reserved is kept by us alone, and so about right
-	// Overdue is for how long the next job has been ready, about; 0 if none is. Of one that was
-	// delivered before it is the most that it can be. It is -1 also where that job is not found,
-	// behind many entries whose jobs are gone, or doesn't say it.
+	Ready, Reserved, Dead int // Reserved is an estimate: old clients do not count
+	// Overdue is about how long the next job has been ready; 0 without one. For a job that was delivered before it is an upper bound. It is
+	// also -1 if that job is not found behind many stale entries, or its bucket does not show it.
 	Overdue time.Duration
-	// AtLeast is Overdue, or, where that is not known, the least that it can be.
+	// AtLeast is Overdue or, if that is unknown, a lower bound.
 	AtLeast   time.Duration
 	Limit     Limit
-	Throttled int // ready jobs that the limit keeps from being taken now
+	Throttled int // ready jobs that the limit keeps back now
 	Slots     int // of Limit.Concurrency that are taken
-	// HeldUntil is when Limit.Rate lets the next of those begin; zero if that is now, or they need a slot.
+	// ThrottledUntil is when Limit.Rate lets the next of those start; zero if that is now, or they need a slot.
 	ThrottledUntil time.Time
-	// Untagged are ready jobs without Limit.Tag that nobody can reserve, as they are in other partitions than its jobs. Held leaves them out.
+	// Untagged are ready jobs without Limit.Tag that no consumer can reserve, as they are in partitions without a share. Throttled excludes them.
 	Untagged int
 }
 
-// One script counts up to statsPage topics, unless their names are longer than statsBytes, or too many of them have anything.
+// One script counts up to statsPage topics; fewer if their names exceed statsBytes, or too many of them have jobs.
 const statsPage, statsBytes = 500, 64 << 10
 
-// Stats counts the jobs, and those of the topics; if late is set, it also tells how late they are.
+// Stats counts the jobs, and those of the topics; with late it also says how late they are.
 func (s *Store) Stats(ctx context.Context, topics []string, late bool) (Stats, error) {
 	p, err := s.Pipeline(ctx)
 	if err != nil {
@@ -71,7 +70,7 @@ func (s *Store) Stats(ctx context.Context, topics []string, late bool) (Stats, e
 	return all, nil
 }
 
-// forOneScript are the topics of the next script, one at least if there is one.
+// forOneScript returns the topics of the next script, at least one if there is any.
 func forOneScript(topics []string) []string {
 	n, bytes := 0, 0
 	for n < min(len(topics), statsPage) && (n == 0 || bytes+len(topics[n]) <= statsBytes) {
@@ -81,7 +80,7 @@ func forOneScript(topics []string) []string {
 	return topics[:n]
 }
 
-// statsPage counts the jobs of some topics, the first ones at least; if reserved is set, also the reserved ones of all.
+// statsPage counts the jobs of the first of these topics, at least one; with reserved also the reserved jobs of all topics.
 func (s *Store) statsPage(topics []string, late, reserved bool) *Call[Stats] {
 	args := append(arguments(2+len(topics), s.jobPool, s.keys.Reserved()), "", "")
 	if late {
@@ -132,16 +131,16 @@ func statsOf(reply any, topics []string) (s Stats, err error) {
 	return s, nil
 }
 
-// Late is for how long a partition's jobs have been due, 0 if they are not, -1 if that can't be read; or why it can't be told.
+// Late is how long a partition's jobs have been due; 0 if none is, -1 if that can't be read; or why it can't be told.
 type Late struct {
 	For time.Duration
 	Err error
 }
 
-// overdueAtOnce is how many partitions are asked together for how long their jobs have been due.
+// overdueAtOnce is how many partitions are asked together.
 const overdueAtOnce = 64
 
-// OverdueOf is Overdue of each of the partitions, those on one node in a round trip for many.
+// OverdueOf returns Stats.Overdue of each of the partitions, many of a node in one round trip.
 func OverdueOf(ctx context.Context, of []*Store) []Late {
 	all := make([]Late, len(of))
 	call := func(i int) *Call[Stats] { return of[i].statsPage(nil, true, false) }
@@ -152,7 +151,7 @@ func OverdueOf(ctx context.Context, of []*Store) []Late {
 	return all
 }
 
-// readLimit reads what stats.lua tells of the topic's limit.
+// readLimit reads stats.lua's part about the topic's limit.
 func (t *TopicCounts) readLimit(reply any) error {
 	list, limited := reply.([]any)
 	if !limited {

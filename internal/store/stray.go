@@ -2,10 +2,10 @@ package store
 
 var strayScript = newScript("stray")
 
-// strayTopics is how many topics of a partition are looked at for stray jobs, which takes Redis a fraction of a millisecond.
+// strayTopics is how many topics of a partition are read, which takes Redis a fraction of a millisecond.
 const strayTopics = 200
 
-// CountedStray is how many jobs and dead letters a partition has in which no program looks.
+// CountedStray counts jobs and dead letters in a partition that no program reads.
 type CountedStray struct {
 	Jobs    int
 	AtLeast bool // there may be more

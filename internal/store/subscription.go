@@ -13,28 +13,25 @@ import (
 )
 
 const (
-	// pongWithin is how long an answer to that may take. Any other word is
-	// as good.
+	// pongWithin is how long the answer to a PING may take. Any other message counts as well.
 	pongWithin = 3 * time.Second
 )
 
-// Subscription hears what is published on its channels, over a connection of
-// its own. A dead connection is found out: nobody listens to one for long.
+// Subscription receives what is published on its channels, on a connection of its own, and detects a dead one.
 //
-// Receive is for one goroutine. Add, Remove and Close may be called by others
-// meanwhile.
+// Receive is for one goroutine. Add, Remove and Close may be called by others meanwhile.
 type Subscription struct {
 	store  *Store
 	conn   redis.Conn
 	words  vocabulary
 	ping   *time.Timer
-	silent time.Duration // before we ask whether the connection is alive
+	silent time.Duration // after this silence a PING is sent
 
 	sending    sync.Mutex // guards what follows, and the connection's writing side
 	unanswered []request  // in the order in which the answers come
 }
 
-// vocabulary are the words of Redis's commands and answers.
+// vocabulary has the names of commands and replies.
 type vocabulary struct{ subscribe, unsubscribe, subscribed, unsubscribed, message string }
 
 var (
@@ -42,27 +39,24 @@ var (
 	slotWords  = vocabulary{"SSUBSCRIBE", "SUNSUBSCRIBE", "ssubscribe", "sunsubscribe", "smessage"} // of channels of slots
 )
 
-// errMoved is why a Subscription ends of whose channels a node says, unasked, that they are not heard any more.
+// errMoved ends a Subscription when a node unsubscribes it from a channel, as the channel's slot has moved.
 var errMoved = errors.New("the slot of a channel is on another node now")
 
 // request is a command with one answer.
 type request struct{ command, channel string }
 
-// Event is something that a Subscription has heard of one of its channels.
+// Event is something that a Subscription has received for one of its channels.
 type Event struct {
 	Channel string
-	// Subscribed is true once for each channel that was asked for: from now on
-	// all that is published there is heard, nothing of before.
+	// Subscribed is true once for each channel: messages that are published from now on are received.
 	Subscribed bool
-	// Refused is why the channel can't be heard: this user may not. The other
-	// channels are not concerned.
+	// Refused is why the channel can't be subscribed to: this user may not. Other channels are not affected.
 	Refused error
-	// Data is what was published, if the event is neither of those.
+	// Data is a message.
 	Data []byte
 }
 
-// Subscribe opens a connection and asks for the channels; none is all right too. When it was silent for so
-// long it is tried. ctx bounds the dial only.
+// Subscribe opens a connection and subscribes to the channels, if any. After a silence of this length it sends a PING. ctx bounds the dial only.
 func (s *Store) Subscribe(ctx context.Context, silent time.Duration, channels ...string) (*Subscription, error) {
 	conn, err := s.pool.Dial(ctx)
 	if err != nil {
@@ -80,12 +74,12 @@ func (s *Store) Subscribe(ctx context.Context, silent time.Duration, channels ..
 	return sub, nil
 }
 
-// Add asks for further channels. Receive tells when they are heard.
+// Add subscribes to further channels. Receive reports when that is done.
 func (sub *Subscription) Add(channels ...string) error {
 	return sub.send(sub.words.subscribe, channels...)
 }
 
-// Remove ends the hearing of channels. What is under way may still come.
+// Remove unsubscribes from channels. Messages may still arrive.
 func (sub *Subscription) Remove(channels ...string) error {
 	return sub.send(sub.words.unsubscribe, channels...)
 }
@@ -96,8 +90,7 @@ func (sub *Subscription) Close() error {
 	return sub.conn.Close()
 }
 
-// send sends the command once for each channel, so that each has an answer of
-// its own.
+// send sends the command once for each channel, so that each has a reply.
 func (sub *Subscription) send(command string, channels ...string) error {
 	sub.sending.Lock()
 	defer sub.sending.Unlock()
@@ -114,8 +107,7 @@ func (sub *Subscription) send(command string, channels ...string) error {
 	return sub.conn.Flush()
 }
 
-// Receive waits for the next event. After an error the subscription is of no
-// more use.
+// Receive waits for the next event. After an error the subscription is useless.
 func (sub *Subscription) Receive() (Event, error) {
 	for {
 		sub.ping.Reset(sub.silent)
@@ -124,7 +116,7 @@ func (sub *Subscription) Receive() (Event, error) {
 			sub.ping.Stop()
 			return Event{}, sub.conn.Err()
 		}
-		if err != nil { // Redis's no to what was asked first
+		if err != nil { // Redis refuses the oldest request
 			asked := sub.answered()
 			switch {
 			case sub.store.isElsewhere(err):
@@ -151,7 +143,7 @@ func (sub *Subscription) Receive() (Event, error) {
 	}
 }
 
-// answered is the request that the answer which has just come belongs to.
+// answered returns the request to which the last reply belongs.
 func (sub *Subscription) answered() request {
 	sub.sending.Lock()
 	defer sub.sending.Unlock()
@@ -163,8 +155,7 @@ func (sub *Subscription) answered() request {
 	return first
 }
 
-// notification takes apart what Redis sends to a subscriber: {kind, channel,
-// data}, {"pong", ""}, or PONG while there is no channel.
+// notification parses what Redis sends to a subscriber: {kind, channel, data}, {"pong", ""}, or PONG while there is no channel.
 func notification(reply any) (kind, channel string, data []byte, err error) {
 	if pong, ok := reply.(string); ok {
 		return pong, "", nil, nil
@@ -180,7 +171,7 @@ func notification(reply any) (kind, channel string, data []byte, err error) {
 	return kind, channel, data, err
 }
 
-// ReadWake is what a message on a waiter's channel says: of which topic there are jobs, and how many.
+// ReadWake parses a message on a waiter's channel: which topic has jobs, and how many.
 func ReadWake(message []byte) (topic string, jobs int) {
 	count, topic, _ := strings.Cut(string(message), " ")
 	jobs, _ = strconv.Atoi(count)

@@ -11,25 +11,23 @@ var (
 )
 
 const (
-	// sweepTopics and sweepEntries are how many topics, and entries of their queues, one Sweep looks
-	// after, at most.
+	// sweepTopics and sweepEntries are how many topics, and entries of their queues, one Sweep handles at most.
 	sweepTopics, sweepEntries = 100, 500
 )
 
-// Swept is what came of a Sweep.
+// Swept is the result of a Sweep.
 type Swept struct {
 	Last      Position   // where the next Sweep goes on
-	More      bool       // there are more topics, or IDs whose time of counting once is over
-	Forgotten int        // topics that have nothing any more
+	More      bool       // there are more topics, or IDs whose push no longer counts
+	Forgotten int        // topics that have nothing
 	Gone      []TopicIDs // stale entries, of each topic that had some
 	Uncounted []Uncounted
-	Excluded  []string // topics with ready jobs, none of which their limits let be reserved in this partition
+	Excluded  []string // topics with ready jobs whose limits let this partition reserve none
 }
 
-// Sweep looks after some of the known topics: it takes entries without a job off the end of their ready
-// queues from which jobs are delivered, forgets those that have nothing any more, puts right
-// what is kept of how many jobs are reserved, and removes IDs whose time of counting once is over. It lists the topics with uncounted jobs,
-// which the caller counts, see Count.
+// Sweep cleans up some of the known topics: it drops entries without a job from the ends of their ready queues from which jobs are delivered,
+// forgets topics that have nothing, repairs the numbers of reserved jobs, and removes IDs whose push no longer counts. It lists the topics
+// whose reserved jobs may lack slots: see AssignSlots.
 func (s *Store) Sweep(ctx context.Context, after Position) (Swept, error) {
 	k := s.keys
 	args := append(arguments(4, k.JobPool(), k.Topics(), k.TopicsDue(), k.Reserved()), sweepTopics, sweepEntries, after.At, after.ID)
@@ -44,8 +42,8 @@ func (s *Store) Sweep(ctx context.Context, after Position) (Swept, error) {
 	}).Do(ctx)
 }
 
-// RegisterDead registers some of the topics that have dead letters and are not known, as what an earlier migration has moved. The next call
-// goes on at next; a zero one is the beginning, and the end.
+// RegisterDead registers some of the topics that have dead letters and are not known, because an earlier migration moved them. The next call
+// goes on at next; zero is the beginning, and the end.
 func (s *Store) RegisterDead(ctx context.Context, after Position) (next Position, err error) {
 	args := append(arguments(3, s.keys.DeadTopics()), sweepTopics, after.At, after.ID)
 	return newCall(s, registerDeadScript, args, func(reply any) (next Position, err error) {

@@ -9,19 +9,18 @@ import (
 
 var topicsScript = newScript("topics")
 
-// topicsPage is how many names of topics one script looks at.
+// topicsPage is how many names one script reads.
 const topicsPage = 1000
 
-// AllTopics is more topics than there can be.
+// AllTopics exceeds the number of topics.
 const AllTopics = math.MaxInt32
 
-// KnownTopics are the names of the topics that were used last, so many of them at most, that
-// contain the text: the one that was used last comes last. all is how many topics are known.
+// KnownTopics returns up to most of the topics that were used last and contain the text, the latest last; and how many topics are known.
 func (s *Store) KnownTopics(ctx context.Context, most int, containing string) (names []string, all int, err error) {
 	return s.topicsOf(ctx, s.keys.Topics(), most, containing)
 }
 
-// DeadTopics is KnownTopics of those that have dead letters, in the order in which their oldest died.
+// DeadTopics is KnownTopics for topics with dead letters, by their oldest letters.
 func (s *Store) DeadTopics(ctx context.Context, most int) (names []string, all int, err error) {
 	return s.topicsOf(ctx, s.keys.DeadTopics(), most, "")
 }
@@ -50,7 +49,7 @@ func (s *Store) topicsOf(ctx context.Context, key string, most int, containing s
 			return nil, 0, err
 		}
 		for _, name := range page {
-			if !seen[name] { // one that was used meanwhile comes again
+			if !seen[name] { // a topic that was used meanwhile appears again
 				seen[name] = true
 				names = append(names, name)
 			}

@@ -17,29 +17,28 @@ var (
 	endTransitScript        = newScript("end_transit")
 )
 
-// Transit is a batch of jobs on their way from one partition to others. There is one at a time. Whoever
-// meets it may finish it: the partitions that they go to adopt it, each its jobs, and then it is ended. It has a serial number that
-// grows from batch to batch, so that a partition knows what it has adopted. So each of these steps may be done any number of times,
-// by any number of programs.
+// Transit is a batch of jobs in transit from one partition to others, one at a time. Any program may finish it: each of the other partitions
+// adopts its jobs, then the batch is ended. Serial numbers rise from batch to batch, so a partition knows what it has adopted, and each step
+// may be repeated, by any number of programs.
 type Transit struct {
 	Serial   int64 // 0 if nothing is in transit
-	WasThere bool  // it is another one than was asked for, which has to be finished first
-	Read     int   // of what was asked for
-	Reserved []int // the places, from 0 on, of IDs whose jobs stay, because they are reserved
+	WasThere bool  // an earlier batch, which must be finished first
+	Read     int   // how many IDs or entries were read
+	Reserved []int // positions, from 0 on, of IDs whose jobs stay because they are reserved
 	Jobs     []TransitJob
 }
 
-// TransitJob is a job in transit, as Redis tells it and is told.
+// TransitJob is a job in transit, as Redis returns it and takes it.
 type TransitJob struct {
 	ID       string
 	kind, at string
-	place    int // of one that was ready, in their order
+	place    int // order of the ready jobs
 	ttl      int64
 	fields   []any
 }
 
-// PutInTransit puts the jobs and dead letters of these IDs in transit, 1,000 at most; with none it only tells what is. Those that are
-// reserved stay, unless all are meant: then their leases go with them, and whoever knows only this partition has lost them.
+// PutInTransit puts up to 1,000 jobs and dead letters in transit; with no IDs it only returns what is in transit. Reserved jobs stay, unless all
+// is set: their leases then move with them, and are lost to programs that know only this partition.
 func (s *Store) PutInTransit(ids []string, all bool) *Call[Transit] {
 	which := "free"
 	if all {
@@ -48,7 +47,7 @@ func (s *Store) PutInTransit(ids []string, all bool) *Call[Transit] {
 	return s.putInTransit(ids, which)
 }
 
-// IsLeft tells which of these IDs PutInTransit finds something of, even in transit already: ErrExists.
+// IsLeft returns ErrExists for each ID of which PutInTransit would find something, even in transit.
 func (s *Store) IsLeft(ids []string) *Call[[]error] {
 	call := s.putInTransit(ids, "look")
 	return &Call[[]error]{call.run, func(reply any) ([]error, error) {
@@ -61,7 +60,7 @@ func (s *Store) IsLeft(ids []string) *Call[[]error] {
 	}}
 }
 
-// PutInTransitOf is PutInTransit for IDs that the key names: that of a topic's dead letters, the job pool, or Once.
+// PutInTransitOf is PutInTransit for IDs of this key: a topic's dead letters, the job pool, or Once.
 func (s *Store) PutInTransitOf(key string, ids []string) *Call[Transit] {
 	if key == s.keys.JobPool() || key == s.keys.Once() {
 		return s.putInTransit(ids, "free")
@@ -74,8 +73,8 @@ func (s *Store) putInTransit(ids []string, which string, letters ...string) *Cal
 	return newCall(s, putInTransitScript, appendAll(append(args, which), ids), readTransit)
 }
 
-// PutReadyInTransit puts jobs in transit that are among the next ones of a ready queue, or a PausedQueue, some of which stay, 1,000 in all. Those go to the
-// end of the queue.
+// PutReadyInTransit puts jobs in transit that are among the next ones of a ready queue, or a PausedQueue. Those that stay move to its end. They
+// are up to 1,000 together.
 func (s *Store) PutReadyInTransit(queue string, leave, stay []string) *Call[Transit] {
 	args := append(arguments(1+len(leave)+len(stay), s.jobPool, queue), len(leave))
 	return newCall(s, putReadyInTransitScript, appendAll(appendAll(args, leave), stay), readTransit)
@@ -108,7 +107,7 @@ func readTransit(reply any) (a Transit, err error) {
 	return a, nil
 }
 
-// Adopted is how many jobs of a batch were stored, and how many were not, as a later one of the same ID was there.
+// Adopted is how many jobs of a batch were stored, and how many were not, because the ID has a later one.
 type Adopted struct {
 	Stored, Superseded int
 	Last               int64 // the serial number of the last batch from there
@@ -132,8 +131,8 @@ func (s *Store) CheckAdopt(ctx context.Context) error {
 	return err
 }
 
-// EndTransit drops a batch that was adopted, unless one of the partitions has a last serial number above its own. Then the batch is given
-// a number above that, and the answer is true: it is to be adopted again.
+// EndTransit deletes an adopted batch. If last, from one of the partitions, is above its serial number, it gives the batch a higher number and
+// returns true: it must be adopted again.
 func (s *Store) EndTransit(serial, last int64) *Call[bool] {
 	args := append(arguments(2, s.jobPool), strconv.FormatInt(serial, 10), strconv.FormatInt(last, 10))
 	return newCall(s, endTransitScript, args, func(reply any) (bool, error) {
@@ -142,14 +141,14 @@ func (s *Store) EndTransit(serial, last int64) *Call[bool] {
 	})
 }
 
-// Members names some IDs of a key, and where to go on: from there, or "0" if there are no more. It begins at "0".
+// Members returns some IDs of a key, and where to go on, "0" at the end. It begins at "0".
 func (s *Store) Members(ctx context.Context, key, from string, most int) (ids []string, next string, err error) {
 	args := append(arguments(2, key), from, most)
 	_, err = newCall(s, membersScript, args, func(reply any) ([]any, error) { return scan(reply, &next, &ids) }).Do(ctx)
 	return ids, next, err
 }
 
-// Length is how many entries a list has.
+// Length returns the length of a list.
 func (s *Store) Length(ctx context.Context, list string) (int, error) {
 	return redis.Int(s.command(ctx, "LLEN", list))
 }

@@ -8,10 +8,10 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// WaitingFor is how long an entry of a waiter lasts at least.
+// WaitingFor is how long a waiter stays registered at least.
 const WaitingFor = time.Hour
 
-// maxLook is how many queues one script looks at, so that it does not keep Redis from others.
+// maxPolled is how many queues one script polls, to bound its time in Redis.
 const maxPolled = 250
 
 var (
@@ -19,24 +19,24 @@ var (
 	wakeScript = newScript("wake")
 )
 
-// Poll are topics of a store that it asks for, whether they have ready jobs.
+// Poll selects ready queues of a store to poll.
 type Poll struct {
 	Store  *Store
 	Topics []string
-	Waiter string          // is entered for those that have none; "" for nobody
-	Since  []time.Duration // for how long it has waited for each; below 0 it is not entered
+	Waiter string          // registered at topics that have none; "" for no waiter
+	Since  []time.Duration // how long it has waited for each; below 0 not to register it
 }
 
-// Polled is what a Poll finds.
+// Polled is the result of a Poll.
 type Polled struct {
-	Lengths    []int  // of the topics' ready queues; 1 of one that can't be read: a pop of it tells why
-	Registered bool   // the waiter stands wherever it was to be entered
-	Added      []bool // it did not stand there before
+	Lengths    []int  // of the topics' ready queues; 1 if it can't be read: a pop then reports why
+	Registered bool   // the waiter is registered wherever it should be
+	Added      []bool // it was not registered there before
 }
 
-// PollAll polls at ready queues, of stores that one connection leads to. It asks a server that takes writes, where it can
-// find one, as no other knows that a queue is empty. A connection that has
-// rested is not tried before, as it changes nothing to look twice: thousands of clients do so now and then, and nothing else.
+// PollAll polls ready queues of stores that share a connection. It uses a server that takes writes, if it finds one, as no other knows that a
+// queue is empty. An idle connection is not tested before, as a poll may be repeated: thousands of clients poll now and then, and do nothing
+// else.
 func PollAll(ctx context.Context, looks ...Poll) (found []Polled, err error) {
 	s := looks[0].Store
 	if s.admission != nil {
@@ -59,7 +59,7 @@ func PollAll(ctx context.Context, looks ...Poll) (found []Polled, err error) {
 	return pollOn(ctx, p, looks)
 }
 
-// lookBy looks by way of the pipeline, and closes it.
+// pollOn polls in the pipeline, and closes it.
 func pollOn(ctx context.Context, p *Pipeline, looks []Poll) (found []Polled, err error) {
 	defer p.Close()
 	p.OnRefusal = NoWait
@@ -70,7 +70,7 @@ func pollOn(ctx context.Context, p *Pipeline, looks []Poll) (found []Polled, err
 	for _, l := range sent {
 		one, err := l.Wait(ctx)
 		if isNotHere(err) {
-			one, err = l.nothing(), nil // of the others more may be known
+			one, err = l.nothing(), nil // the other queues may be known
 		}
 		if err != nil {
 			return nil, err
@@ -80,7 +80,7 @@ func pollOn(ctx context.Context, p *Pipeline, looks []Poll) (found []Polled, err
 	return found, nil
 }
 
-// Looking is a look that is under way.
+// Polling is a Poll under way.
 type Polling struct{ pages []pollPage }
 
 type pollPage struct {
@@ -88,7 +88,7 @@ type pollPage struct {
 	topics int
 }
 
-// Send puts the look into the pipeline: a call for some topics at a time.
+// Send sends the poll, in one call for some topics at a time.
 func (l Poll) Send(p *Pipeline) *Polling {
 	sent := &Polling{}
 	for first := 0; first < len(l.Topics); first += maxPolled {
@@ -98,7 +98,7 @@ func (l Poll) Send(p *Pipeline) *Polling {
 	return sent
 }
 
-// Wait waits for what it finds. An error is one that may pass.
+// Wait returns the result. Its error may be temporary.
 func (l *Polling) Wait(ctx context.Context) (Polled, error) {
 	all := Polled{Registered: true}
 	for _, p := range l.pages {
@@ -115,7 +115,7 @@ func (l *Polling) Wait(ctx context.Context) (Polled, error) {
 	return all, nil
 }
 
-// nothing is what is found where nothing can be seen now.
+// nothing is the result if the queues can't be read now.
 func (l *Polling) nothing() (all Polled) {
 	for _, p := range l.pages {
 		all.Lengths, all.Added = append(all.Lengths, make([]int, p.topics)...), append(all.Added, make([]bool, p.topics)...)
@@ -123,7 +123,7 @@ func (l *Polling) nothing() (all Polled) {
 	return all
 }
 
-// page looks at some of the queues.
+// page polls some of the queues.
 func (l Poll) page(first, end int) *Call[Polled] {
 	s, topics := l.Store, l.Topics[first:end]
 	keys := []string{s.keys.JobPool()}
@@ -141,7 +141,7 @@ func (l Poll) page(first, end int) *Call[Polled] {
 	return newCall(s, pollScript, args, func(reply any) (Polled, error) { return polledOf(reply, len(topics)) })
 }
 
-// lookedOf reads poll.lua's answer, which has no lengths if all are 0.
+// polledOf reads poll.lua's reply, which has no lengths if all are 0.
 func polledOf(reply any, topics int) (Polled, error) {
 	looked := Polled{Lengths: make([]int, topics), Added: make([]bool, topics)}
 	var added []int
@@ -159,14 +159,12 @@ func polledOf(reply any, topics int) (Polled, error) {
 	return looked, nil
 }
 
-// Wake has the next waiters of the topics woken, if these have jobs. Its answer says nothing, but has to be
-// waited for: Redis may not know the script.
+// Wake wakes the next waiters of the topics that have jobs. Its reply is empty, but must be awaited: Redis may not know the script.
 func (s *Store) Wake(topics []string) *Call[struct{}] {
 	return newCall(s, wakeScript, appendAll(arguments(len(topics), s.jobPool), topics), unread)
 }
 
-// Unregister takes the waiter out from among those of the topics, and those that their limits hold back; if it ends, so does what it has
-// registered. Nothing depends on it.
+// Unregister removes the waiter from the topics, throttled or not; if it ends, also the program that it has registered. Best effort.
 func (s *Store) Unregister(ctx context.Context, waiter string, topics []string, ends bool) {
 	if len(topics) == 0 && !ends {
 		return
@@ -190,7 +188,7 @@ func (s *Store) Unregister(ctx context.Context, waiter string, topics []string, 
 	redis.DoContext(conn, ctx, "")
 }
 
-// eachWaiting does something with the waiters of each topic. An answer may be a redis.Error.
+// eachWaiting makes a command on the waiters of each topic. A reply may be a redis.Error.
 func (s *Store) eachWaiting(ctx context.Context, conn redis.Conn, topics []string, command string, args ...any) ([]any, error) {
 	for _, topic := range topics {
 		conn.Send(command, append([]any{s.keys.Waiting(topic)}, args...)...)
@@ -213,7 +211,7 @@ func (s *Store) eachWaiting(ctx context.Context, conn redis.Conn, topics []strin
 	return replies, err
 }
 
-// Served reports whether a server runs that wakes waiters. One of the original's does not.
+// Served reports whether a server of ours runs, which wakes waiters; the original's does not.
 func (s *Store) Served(ctx context.Context) bool {
 	exists, err := redis.Bool(s.command(ctx, "EXISTS", s.keys.Servers()))
 	return err == nil && exists
