@@ -73,8 +73,7 @@ var names = []struct{ name, instead string }{
 
 // unchecked are directories and files that have not been rewritten yet. The list only shrinks: TestWords fails
 // for an entry that has nothing to refuse any more.
-var unchecked = []string{
-}
+var unchecked = []string{}
 
 // goodUses are phrases that contain a refused one and are fine.
 var goodUses = regexp.MustCompile(`if there (is|are) none|has to|have to`)

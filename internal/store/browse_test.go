@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A job whose body is shown costs as much as four entries, so that a look takes no longer.
+// A job whose body is shown costs as much as four entries, so that reading a page does not take longer.
 func TestBrowseOfManyJobs(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		var jobs [][]command

@@ -33,7 +33,7 @@ func poolOf(t *testing.T, c *redistest.Cluster) *redisconn.Cluster {
 }
 
 // momentForm is in the ID of a schedule's job.
-var momentForm = regexp.MustCompile(`@(now-|\d\d\d\d-).*`)
+var occurrenceForm = regexp.MustCompile(`@(now-|\d\d\d\d-).*`)
 
 // halfMoved is a slot of which some keys are at another node already.
 type halfMoved struct {
@@ -69,7 +69,7 @@ func (h halfMoved) places() map[string][]string {
 					}
 					id, _, _ = strings.Cut(group, "}")
 				}
-				all[momentForm.ReplaceAllString(id, "@…")] = append(all[momentForm.ReplaceAllString(id, "@…")], place)
+				all[occurrenceForm.ReplaceAllString(id, "@…")] = append(all[occurrenceForm.ReplaceAllString(id, "@…")], place)
 			}
 		}
 	}
@@ -215,22 +215,22 @@ func TestScriptsWhileASlotMoves(t *testing.T) {
 		"keep paused":      func(ctx context.Context) error { return errOf(s.KeepPaused("0", 1).Do(ctx)) },
 		"end pauses":       func(ctx context.Context) error { return errOf(s.KeepPaused("0", 1).Do(ctx)) },
 		"set aside":        func(ctx context.Context) error { return errOf(s.PutInTransit([]string{"w"}, true).Do(ctx)) },
-		"set ready aside": func(ctx context.Context) error {
+		"put ready in transit": func(ctx context.Context) error {
 			return errOf(s.PutReadyInTransit(s.Keys().ReadyQueue("t"), []string{"a"}, nil).Do(ctx))
 		},
-		"let go":         func(ctx context.Context) error { return errOf(s.EndTransit(aside.Serial, aside.Serial).Do(ctx)) },
-		"schedule":       func(context.Context) error { return put() },
-		"unschedule":     func(ctx context.Context) error { return s.RemoveSchedule(ctx, "s", "") },
-		"pause schedule": func(ctx context.Context) error { return s.PauseSchedule(ctx, "s", true) },
-		"run schedule":   func(ctx context.Context) error { return errOf(s.RunSchedule(ctx, "s")) },
-		"fire":           fire,
-		"mend schedules": func(ctx context.Context) error { return errOf(s.RepairSchedules(ctx, "", true)) },
-		"push new":       func(ctx context.Context) error { return each(s.Push([]Delayed{job("n", "t", time.Hour)}).Do(ctx)) },
-		"push ready":     func(ctx context.Context) error { return each(s.Push([]Delayed{job("n", "t", 0)}).Do(ctx)) },
-		"push to empty":  func(ctx context.Context) error { return each(s.Push([]Delayed{job("n", "v", 0)}).Do(ctx)) },
-		"push again":     func(ctx context.Context) error { return each(s.Push([]Delayed{job("a", "t", time.Hour)}).Do(ctx)) },
-		"push reserved":  func(ctx context.Context) error { return each(s.Push([]Delayed{job("r", "t", 0)}).Do(ctx)) },
-		"push to follow": func(ctx context.Context) error { return each(s.Push([]Delayed{follower("r")}).Do(ctx)) },
+		"let go":           func(ctx context.Context) error { return errOf(s.EndTransit(aside.Serial, aside.Serial).Do(ctx)) },
+		"schedule":         func(context.Context) error { return put() },
+		"unschedule":       func(ctx context.Context) error { return s.RemoveSchedule(ctx, "s", "") },
+		"pause schedule":   func(ctx context.Context) error { return s.PauseSchedule(ctx, "s", true) },
+		"run schedule":     func(ctx context.Context) error { return errOf(s.RunSchedule(ctx, "s")) },
+		"fire":             fire,
+		"repair schedules": func(ctx context.Context) error { return errOf(s.RepairSchedules(ctx, "", true)) },
+		"push new":         func(ctx context.Context) error { return each(s.Push([]Delayed{job("n", "t", time.Hour)}).Do(ctx)) },
+		"push ready":       func(ctx context.Context) error { return each(s.Push([]Delayed{job("n", "t", 0)}).Do(ctx)) },
+		"push to empty":    func(ctx context.Context) error { return each(s.Push([]Delayed{job("n", "v", 0)}).Do(ctx)) },
+		"push again":       func(ctx context.Context) error { return each(s.Push([]Delayed{job("a", "t", time.Hour)}).Do(ctx)) },
+		"push reserved":    func(ctx context.Context) error { return each(s.Push([]Delayed{job("r", "t", 0)}).Do(ctx)) },
+		"push to follow":   func(ctx context.Context) error { return each(s.Push([]Delayed{follower("r")}).Do(ctx)) },
 		"push several": func(ctx context.Context) error {
 			return each(s.Push([]Delayed{job("n", "t", time.Hour), job("a", "u", 0), job("w", "t", 0)}).Do(ctx))
 		},
@@ -332,7 +332,7 @@ func TestScriptsWhileASlotMoves(t *testing.T) {
 	with := map[string][]string{
 		"limit, another": {"limit"}, "limit, a rate": {"limit"}, "limit, none": {"limit"}, "reserve at the limit": {"limit"}, "ack at the limit": {"limit"},
 		"pause again": {"pause"}, "resume": {"pause"}, "keep paused": {"pause", "a"}, "end pauses": {"pause", "pause is over"}, "push paused": {"pause"}, "retry paused": {"pause"},
-		"let go": {"aside"}, "unschedule": {"s"}, "pause schedule": {"s"}, "run schedule": {"s"}, "fire": {"s", "s is due"}, "mend schedules": {"s", "s was moved"},
+		"let go": {"aside"}, "unschedule": {"s"}, "pause schedule": {"s"}, "run schedule": {"s"}, "fire": {"s", "s is due"}, "repair schedules": {"s", "s was moved"},
 	}
 	later := map[string]bool{"move": true, "move to empty": true, "retry": true, "retry two": true, "due at once": true, "ack followed": true, "bury followed": true, "end pauses": true, "keep paused": true, "fire": true}
 	partly := map[string]bool{"retry two": true, "purge": true} // each job has an error of its own; the second try finds nothing
@@ -341,7 +341,7 @@ func TestScriptsWhileASlotMoves(t *testing.T) {
 		switch word := strings.Fields(name); {
 		case strings.HasSuffix(name, "at the limit"):
 			return []string{"r", "a"}
-		case word[0] == "limit," || name == "limit" || name == "set ready aside" || slices.Contains(word, "pauses"):
+		case word[0] == "limit," || name == "limit" || name == "put ready in transit" || slices.Contains(word, "pauses"):
 			return []string{"a"}
 		case slices.Contains(word, "schedule") || slices.Contains(word, "schedules") || name == "fire":
 			return nil

@@ -211,7 +211,7 @@ func TestNothingToFollow(t *testing.T) {
 	})
 }
 
-// Followers in a batch fare as single ones do, and beside them others are stored.
+// Followers in a batch are stored like single ones, and other jobs of the batch are stored too.
 func TestFollowInABatch(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		b.seed(t, ready("x", "t"), ready("y", "t"), ready("z", "t"))

@@ -237,7 +237,7 @@ func (s *Store) FsckLost(jobs []Lost, do string) *Call[LostPage] {
 	})
 }
 
-// FsckTwice tells which of the IDs stand in the topic's queue more than once.
+// FsckTwice returns which of the IDs are in the topic's queue more than once.
 func (s *Store) FsckTwice(topic string, ids []string, repair bool) *Call[Scanned] {
 	args := append(arguments(2+len(ids), s.jobPool), topic, mode(repair))
 	return newCall(s, fsckTwiceScript, appendAll(args, ids), func(reply any) (page Scanned, err error) {

@@ -151,7 +151,7 @@ func TestGroupOnce(t *testing.T) {
 	})
 }
 
-// At maxmemory nothing changes; nor for want of a permission, see TestWithoutPermission.
+// At maxmemory nothing changes; nor without a permission, see TestWithoutPermission.
 func TestGroupAtMaxmemory(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)
@@ -170,7 +170,7 @@ func TestGroupAtMaxmemory(t *testing.T) {
 	b.expect(t, was)
 }
 
-// A group that is full while its topic is paused is set aside, as all that is ready then.
+// A group that becomes full while its topic is paused is parked, like all that becomes ready then.
 func TestGroupOfAPausedTopic(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		made(t, b.Pause("t", time.Hour, ""))
@@ -228,7 +228,7 @@ func TestLargeGroup(t *testing.T) {
 	})
 }
 
-// A call has to do with so many groups, and so much of them, or with one. All pushes to others are for another call, and nothing of them is done.
+// A call handles a bounded number of groups, and of bytes, or one group. All pushes to others are left to another call, and nothing of them is done.
 func TestManyGroups(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		for name, c := range map[string]struct {

@@ -47,7 +47,7 @@ func onEach(t *testing.T, test func(t *testing.T, b *backend)) {
 	redistest.OnEach(t, startMini, func(t *testing.T, f *redistest.Fixture) { test(t, newBackend(f, f.Pool())) })
 }
 
-// partitions are so many on that Redis.
+// partitions returns this number of partitions on that Redis.
 func partitions(r redisconn.Redis, n int) []*Store {
 	all, router := make([]*Store, n), redisconn.NewRouter(r)
 	for i := range all {
@@ -244,7 +244,7 @@ func (b *backend) due(tb testing.TB, id string) (float64, bool) {
 	return score, !math.IsNaN(score)
 }
 
-// span is the time from before a call to after it, by Redis's clock.
+// span is the time by Redis's clock, read ahead of a call and behind it.
 type span struct{ from, to float64 }
 
 func (b *backend) timed(tb testing.TB, call func()) span {

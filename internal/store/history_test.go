@@ -26,7 +26,7 @@ func (b *backend) pasts(t *testing.T) []Past {
 	return all
 }
 
-// state is that of a server that has moved so many jobs of each lateness.
+// state returns a server's state after it has moved this many jobs of each lateness.
 func moved(id string, started time.Time, counts ...int64) ServerState {
 	s := ServerState{ID: id, Started: started, Interval: time.Second}
 	copy(s.Lateness.Counts[:], counts)

@@ -95,7 +95,7 @@ func aJob(id string) Delayed {
 	return Delayed{Job: Job{id, "t", "b"}, Due: Due{After: time.Hour}, Terms: Terms{Lifetime: time.Hour, Policy: Replace}}
 }
 
-// errorOf is that of the call, or of its first item.
+// errorOf returns the error of the call, or of its first item.
 func errorOf(errs []error, err error) error {
 	if err == nil {
 		err = errs[0]

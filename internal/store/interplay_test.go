@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Whoever waits among the others is woken when a lease ends and there are jobs, too: he did not ask while the limit was reached.
+// A waiter that is not throttled is woken too when a lease ends and there are jobs: it did not poll while the limit was reached.
 func TestSlotWakesWhoWaits(t *testing.T) {
 	b, _ := onRedis(t)
 	b.seed(t)
@@ -41,7 +41,7 @@ func TestRateAfterClockWasPutBack(t *testing.T) {
 	b.seed(t, readyOf(3)...)
 	b.limitTo(t, Limit{Rate: 10, Burst: 1})
 	b.expectReservedAny(t)
-	at := fmt.Sprintf("%.0f", (b.clock(t)+3600)*1e6) // what the clock of before has left
+	at := fmt.Sprintf("%.0f", (b.clock(t)+3600)*1e6) // what a clock that was ahead has left
 	b.do(t, "HSET", "delayer:limits", "t", "-1 100000 1 "+at+" 0 0 10 1 ")
 	got := b.reserve(t, 1, Reservation{Lease: time.Hour}, "t")
 	if len(got.Jobs) == 0 && got.Throttled[0] > time.Second {
@@ -246,7 +246,7 @@ func TestSweepOfAnUnreadableLimit(t *testing.T) {
 	}
 }
 
-// A client that waits for a rate, and leaves, has nobody else wait for its moment.
+// A client that waits for a rate and leaves does not make others wait for its turn.
 func TestAppointmentsOfThoseWhoLeft(t *testing.T) {
 	b, _ := onRedis(t)
 	b.seed(t, readyOf(250)...)

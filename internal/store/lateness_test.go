@@ -51,7 +51,7 @@ func expectLate(t *testing.T, got, want Lateness) {
 	}
 }
 
-// The lateness of a batch is that of its jobs, one by one, in each bucket, however many there are.
+// The lateness of a batch is the sum of its jobs', in each bucket, however many there are.
 func TestMoveLateness(t *testing.T) {
 	random := func(jobs int, most time.Duration) (late []time.Duration) {
 		for range jobs {

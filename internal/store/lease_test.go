@@ -77,8 +77,8 @@ func published(line, channel string) []string {
 	return nil
 }
 
-// Consumers are told of a job that is given back, to be delivered at once.
-func TestGivenBackIsAnnounced(t *testing.T) {
+// Waiters are woken for a job that is returned without a delay.
+func TestReturnedJobsAreAnnounced(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)
 	for _, r := range []Returned{{}, {Refund: true}} {
@@ -137,9 +137,9 @@ func (b *backend) await(t *testing.T, at int64) {
 	}
 }
 
-// A job that can't be made a dead letter is put off and named, and keeps neither those behind it nor
-// other topics from being served, at maxmemory either. It is one when what keeps it from that is gone.
-func TestReservePutsOff(t *testing.T) {
+// A job that can't be made a dead letter is deferred and named, and does not delay those behind it or other topics, even at maxmemory. It is
+// buried when the obstacle is gone.
+func TestReserveDefers(t *testing.T) {
 	t.Parallel()
 	b, user := onRedisAs(t)
 	type texts = map[string]string
@@ -186,7 +186,7 @@ func TestReservePutsOff(t *testing.T) {
 	}
 }
 
-// Who is put off is told also where nothing else is to be told, and another topic's queue is broken; that is told by the next call.
+// Deferred jobs are reported even if nothing else is, and another topic's queue is broken; the next call reports that queue.
 func TestReserveTellsOfDeferredBehindABrokenQueue(t *testing.T) {
 	t.Parallel()
 	b, user := onRedisAs(t)
@@ -262,7 +262,7 @@ func TestOldPushBeginsAnew(t *testing.T) {
 						want.Length, want.MaxAttempts = 30*time.Second, 0
 					}
 					if old {
-						delay := 3600 + int(lifetime.Seconds()) // beyond that of before in any case
+						delay := 3600 + int(lifetime.Seconds()) // beyond the previous one in any case
 						b.pushAsOld(t, "a", "t", delay)
 						if again { // it has begun anew all the same
 							check(t, b.Reschedule(t.Context(), "a", time.Hour))

@@ -254,7 +254,7 @@ func TestRandomWaiters(t *testing.T) {
 				failed++
 				break
 			}
-			// Who is awake asks, or has gone: then what it was woken for is passed on.
+			// A client that is awake polls, or has gone: then what it was woken for is passed on.
 			if awake != "" && r.IntN(3) > 0 {
 				ask(awake)
 			}

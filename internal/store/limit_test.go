@@ -15,7 +15,7 @@ func (b *backend) limitTo(t *testing.T, l Limit) {
 	check(t, b.Store.limitTo(t.Context(), l))
 }
 
-// expectReserved reserves up to n jobs of t, and fails unless it gets so many, and is told to come back as wanted.
+// expectReserved reserves up to n jobs of t, and fails unless it gets this many, and is to poll again as wanted.
 func (b *backend) expectReserved(t *testing.T, n, want int, held time.Duration) []LeaseRef {
 	t.Helper()
 	got := b.reserve(t, n, Reservation{Lease: time.Hour}, "t")
@@ -164,8 +164,8 @@ func TestLimitBehindStaleEntries(t *testing.T) {
 	}
 }
 
-// Whoever is to stay away for long is woken when the limit becomes another one.
-func TestHeldBackForLong(t *testing.T) {
+// A client that is to stay away for long is woken when the limit changes.
+func TestThrottledForLong(t *testing.T) {
 	for name, l := range map[string]Limit{"none": {}, "more a second": {Rate: 1000}, "any number at a time": {Concurrency: 2}} {
 		t.Run(name, func(t *testing.T) {
 			b, _ := onRedis(t)
@@ -191,7 +191,7 @@ func TestHeldBackForLong(t *testing.T) {
 	}
 }
 
-// Who comes too early for the rate, and not by much, stands nowhere: he comes back, and a slot that is free is for others.
+// A client that is a little too early for the rate is not registered: it polls again, and a free slot is for others.
 func TestTooEarlyStandsNowhere(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		b.seed(t, readyOf(3)...)
@@ -330,7 +330,7 @@ func TestLimitIsTakenAway(t *testing.T) {
 }
 
 // Of those whom a limit holds back one is woken when a slot is free, and all wait like others when there are no jobs.
-func TestHeldBack(t *testing.T) {
+func TestThrottled(t *testing.T) {
 	b, _ := onRedis(t)
 	b.seed(t, readyOf(3)...)
 	b.limitTo(t, Limit{Concurrency: 1})
@@ -360,9 +360,9 @@ func TestHeldBack(t *testing.T) {
 	}
 }
 
-// A thousand of those who are held back wait as others do at once, for an hour at most, as all who wait; the others are left to the next call. So are
-// those behind a hundred who have gone.
-func TestManyAreHeldBack(t *testing.T) {
+// A thousand throttled clients become waiters at once, for an hour at most like all waiters; the others are left to the next call. So are those
+// behind a hundred that have gone.
+func TestManyAreThrottled(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		hold := func(n int) {
 			for i := range n {
@@ -467,7 +467,7 @@ func TestBrokenLimit(t *testing.T) {
 	})
 }
 
-// A server of before has put right the number that tells of a limit: the next sweep tells of it again.
+// An older server has corrected the number that shows a limit: the next sweep marks it again.
 func TestSweepKeepsLimits(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		b.seed(t, readyOf(3)...)

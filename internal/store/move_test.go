@@ -185,7 +185,7 @@ func TestDueFresh(t *testing.T) {
 	})
 }
 
-// time is that of an offset's score.
+// time converts the score of an offset.
 func (b *backend) time(offset after) time.Time {
 	return time.UnixMicro(int64(math.Round(b.base*1e6)) + time.Duration(offset).Microseconds())
 }
@@ -250,7 +250,7 @@ func TestMove(t *testing.T) {
 			redistest.State{Pool: []string{"c"}, Ready: queues{"t": {"r", "a", "b"}}, Buckets: buckets{"a": "t body of a", "b": "t body of b", "c": "t body of c", "r": "t body of r"}},
 		},
 		{
-			"not those that left the pool or were postponed",
+			"not those that left the pool or were rescheduled",
 			[][]command{waits("a", "t", -3*second), waits("b", "t", 60*second), waits("d", "t", -second), ready("r", "t")},
 			[]Batch{batch("t", "gone", "a", "r", "b", "d", "gone too")},
 			[]moved{{ids: []string{"a", "d"}, left: 4}},
@@ -326,18 +326,18 @@ func TestMove(t *testing.T) {
 // order all the same, also when some of it stays.
 func TestMoveLargeBatch(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
-		for _, c := range []struct{ jobs, postponed int }{ // each so-manieth
+		for _, c := range []struct{ jobs, rescheduled int }{
 			{3499, 0}, {3500, 0}, {3501, 0}, {3501, 3}, {7999, 0}, {8000, 0}, {8001, 0}, {20000, 0}, {20000, 7}, {20000, 3500}, {8001, 1},
 		} {
 			if b.Mini && c.jobs > 3501 {
 				continue // takes it seconds
 			}
-			t.Run(fmt.Sprintf("%d, each %dth postponed", c.jobs, c.postponed), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%d, each %dth rescheduled", c.jobs, c.rescheduled), func(t *testing.T) {
 				b.seed(t)
 				all, want := Batch{Topic: "t"}, redistest.State{Ready: map[string][]string{}}
 				for n := 1; n <= c.jobs; n++ {
 					id, score := fmt.Sprint("job", n), n
-					if c.postponed > 0 && n%c.postponed == 0 {
+					if c.rescheduled > 0 && n%c.rescheduled == 0 {
 						score += 5000000000
 						want.Pool = append(want.Pool, id)
 					} else {
@@ -374,8 +374,7 @@ func (c forgetting) Send(command string, args ...any) error {
 	return c.ConnWithContext.Send(command, args...)
 }
 
-// TestMoveScriptFlushed has Redis forget the script for some or all of a
-// pipeline: each batch is moved, once, and results are those of their batches.
+// TestMoveScriptFlushed makes Redis forget the script for some or all of a pipeline: each batch is moved once, and gets its own results.
 func TestMoveScriptFlushed(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

@@ -38,8 +38,8 @@ func (b *backend) reserveOne(t *testing.T, topic, id string) LeaseRef {
 	return LeaseRef{Topic: topic, ID: id, Token: popped.Leases[0].Token}
 }
 
-// Whatever makes a job of a paused topic ready, nobody gets it, those who know nothing of pauses neither; and everybody does, in order,
-// once it is resumed.
+// Jobs of a paused topic that become ready, in whatever way, are not delivered, not even to programs that do not know pauses; once the topic is
+// resumed they are delivered in order.
 func TestPauseHoldsWhatBecomesReady(t *testing.T) {
 	one := func(t *testing.T, errs []error, err error) {
 		t.Helper()
@@ -206,7 +206,7 @@ func TestPausedJobsAreReady(t *testing.T) {
 	})
 }
 
-// Who pauses and who backs off keep out of each other's way; and what is over is not told, nor in force once a server has looked.
+// A pause and a back-off do not affect each other; what is over is not returned, nor in force after a server's step.
 func TestPausesTogether(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		ctx := t.Context()
@@ -289,7 +289,7 @@ func TestKeepPaused(t *testing.T) {
 		if state := b.state(t); fmt.Sprint(state.Paused) != "map[t:[a b c] u:[x]]" || len(state.Ready) > 0 {
 			t.Errorf("%+v", state)
 		}
-		check(t, b.push(ctx, Job{"d", "t", ""}, Due{}, kept, Replace)) // it is paused again for those who know
+		check(t, b.push(ctx, Job{"d", "t", ""}, Due{}, kept, Replace)) // it is paused again for programs that know
 		var ended []string
 		redistest.Until(t, "it is over", func() bool {
 			kept, err := b.KeepPaused("0", 1).Do(ctx)
@@ -311,14 +311,15 @@ func TestKeepPaused(t *testing.T) {
 		}
 		b.pause(t, "t")
 		b.add(t, ready("f", "t"), ready("g", "t"), ready("h", "t"), ready("i", "t"), ready("j", "t"), ready("k", "t"))
-		b.resume(t, "t", true) // more than what was set aside
+		b.resume(t, "t", true) // more than what was parked
 		if state := b.state(t); fmt.Sprint(state.Ready) != "map[t:[a b c d e f g h i j k] u:[x]]" {
 			t.Errorf("%+v", state)
 		}
 	})
 }
 
-// Who waits for a paused topic is woken when it is resumed: clients of ours, whether they waited before or came since, and those who BRPOP.
+// Clients that wait for a paused topic are woken when it is resumed: clients of ours, registered before the pause or during it, and those in
+// BRPOP.
 func TestResumeWakes(t *testing.T) {
 	b, server := onRedis(t)
 	ctx := t.Context()
@@ -382,7 +383,7 @@ func TestResumeWakes(t *testing.T) {
 	}
 }
 
-// Who comes when a pause is over for which nobody waited is entered, and woken: nothing of the pause stands in his way.
+// A client that comes after a pause for which nobody waited is registered and woken: nothing of the pause is left.
 func TestResumeLeavesRoomForWaiters(t *testing.T) {
 	for name, end := range map[string]func(t *testing.T, b *backend){
 		"it is resumed": func(t *testing.T, b *backend) { b.resume(t, "t", true) },
@@ -482,7 +483,7 @@ func fill(r *redistest.Server, list, name string, entries int) {
 	r.Do("EVAL", "for i = 1, ARGV[2] do redis.call('LPUSH', KEYS[1], string.format('%s%06d', ARGV[1], i)) end", 1, list, name, entries)
 }
 
-// expectFilled compares a list with what was filled in: so many entries of each name, one after the other.
+// expectFilled compares a list with what was filled in: this number of entries of each name, one after the other.
 func expectFilled(t *testing.T, r *redistest.Server, list string, names string, entries ...int) {
 	t.Helper()
 	got := r.Strings("LRANGE", list, 0, -1)
@@ -501,8 +502,8 @@ func expectFilled(t *testing.T, r *redistest.Server, list string, names string, 
 	}
 }
 
-// However many topics are paused they are looked after page by page, and all are told. What was put into their queues is set aside, and those whose
-// time is over end.
+// However many topics are paused, steps go through them page by page, and all are returned. What was put into their queues is parked, and
+// pauses that are over end.
 func TestManyPausedTopics(t *testing.T) {
 	const topics, over = 2500, 300
 	b, r := onRedis(t)
@@ -547,8 +548,7 @@ func TestManyPausedTopics(t *testing.T) {
 	}
 }
 
-// What others put into a paused topic's queue is set aside in bounded steps, in order, whoever does so: a server, step by step, or, a part of it, who
-// pushes.
+// What others put into a paused topic's queue is parked in bounded steps, in order: by a server, step by step, or in part by pushes.
 func TestPausesMoveBoundedSteps(t *testing.T) {
 	const aside, ready = 50_000, 200_000
 	b, r := onRedis(t)

@@ -83,7 +83,7 @@ func TestWithoutPermission(t *testing.T) {
 	}
 }
 
-// TestFireWithoutPermission fires a schedule as such a user. It is refused, or due later, and its moment is still to come.
+// TestFireWithoutPermission fires a schedule as such a user. It is refused, or due later, and its occurrence is still to come.
 func TestFireWithoutPermission(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)

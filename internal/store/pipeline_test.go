@@ -83,8 +83,7 @@ func TestPipelineSendsTheTextOnce(t *testing.T) {
 	}
 }
 
-// After an error no more calls are sent than are under way; what became of each
-// batch is told apart.
+// After an error no more calls are sent than are under way; the result of each batch is known by itself.
 func TestPipelineEndsWithAnError(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)

@@ -40,7 +40,7 @@ func TestPush(t *testing.T) {
 	becomesReady := func(b buckets, pool ...string) redistest.State {
 		return redistest.State{Pool: pool, Ready: queues{"old": {"r"}, "new": {"x"}}, Buckets: b}
 	}
-	postponed := redistest.State{Pool: []string{"x", "w"}, Ready: queues{"old": {"r1", "r2"}, "new": {"n"}}, Buckets: readyBuckets}
+	rescheduled := redistest.State{Pool: []string{"x", "w"}, Ready: queues{"old": {"r1", "r2"}, "new": {"n"}}, Buckets: readyBuckets}
 	changedQueue := redistest.State{Pool: []string{"w"}, Ready: queues{"old": {"r1", "r2"}, "new": {"n", "x"}}, Buckets: readyBuckets}
 
 	cases := []struct {
@@ -80,10 +80,10 @@ func TestPush(t *testing.T) {
 		{name: "due but not moved yet, later", seed: waiting(-5 * second), policy: KeepLater, delay: in30, want: waitsFirst(waitingBuckets, "x", "w", "z"), due: in30},
 		{name: "due but not moved yet, earlier", seed: waiting(-5 * second), policy: KeepEarlier, delay: in30, want: becomesReady(waitingBuckets, "w", "z")},
 
-		{name: "ready, replace", seed: isReady, policy: Replace, delay: in30, want: postponed, due: in30},
+		{name: "ready, replace", seed: isReady, policy: Replace, delay: in30, want: rescheduled, due: in30},
 		{name: "ready, refuse", seed: isReady, policy: Refuse, delay: in30, err: ErrExists},
 		{name: "ready, earlier", seed: isReady, policy: KeepEarlier, delay: in30, want: changedQueue},
-		{name: "ready, later", seed: isReady, policy: KeepLater, delay: in30, want: postponed, due: in30},
+		{name: "ready, later", seed: isReady, policy: KeepLater, delay: in30, want: rescheduled, due: in30},
 		{name: "ready, replace, no delay", seed: isReady, policy: Replace, want: changedQueue},
 		{name: "ready, later, no delay", seed: isReady, policy: KeepLater, want: changedQueue},
 		{name: "ready, replace, at a time that is past", seed: isReady, policy: Replace, at: -second, want: changedQueue},
@@ -196,7 +196,7 @@ func TestPushLeavesEntryInLongQueue(t *testing.T) {
 	b.expect(t, redistest.State{Pool: []string{"x"}, Ready: map[string][]string{"t": queue}, Buckets: map[string]string{"x": "t new"}})
 	_, met, err := b.pop(t.Context(), []string{"t"})
 	if !errors.Is(err, ErrEmpty) || len(met) != 10000 {
-		t.Errorf("a take of the postponed job met %d ghosts and gave %v", len(met), err)
+		t.Errorf("a take of the rescheduled job met %d ghosts and gave %v", len(met), err)
 	}
 	b.expect(t, redistest.State{Pool: []string{"x"}, Buckets: map[string]string{"x": "t new"}})
 
@@ -335,7 +335,7 @@ func TestPushWalksLittle(t *testing.T) {
 		t.Errorf("%d walks over 3,000 entries each, want 3", walks)
 	}
 	if _, _, err := b.pop(t.Context(), []string{"t"}); !errors.Is(err, ErrEmpty) {
-		t.Errorf("pop of postponed jobs: %v", err)
+		t.Errorf("pop of rescheduled jobs: %v", err)
 	}
 }
 

@@ -10,14 +10,14 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// lengths are those of the topics' queues, as a Look finds them.
+// lengths returns the lengths of the topics' queues, as a poll finds them.
 func (b *backend) lengths(t *testing.T, topics []string) ([]int, error) {
 	t.Helper()
-	looked, err := b.look(t, Poll{Topics: topics})
+	looked, err := b.poll(t, Poll{Topics: topics})
 	return looked.Lengths, err
 }
 
-// A look counts the entries of many queues, in their order, in scripts that are each bounded.
+// A poll counts the entries of many queues, in order, in scripts that are each bounded.
 func TestReady(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		const topics = 2*maxPolled + 1
@@ -98,7 +98,7 @@ func TestEmptyQueueOfAReplica(t *testing.T) {
 			return isReplaced(t, b.Reserve(Wanted{Topics: []string{"t"}, N: 1}, Reservation{}))
 		},
 		"Look": func() (bool, error) {
-			return tellsReplaced(b.Store, func() error { _, err := b.look(t, Poll{Topics: []string{"t"}}); return err })
+			return tellsReplaced(b.Store, func() error { _, err := b.poll(t, Poll{Topics: []string{"t"}}); return err })
 		},
 		"Ack of many": func() (bool, error) {
 			return tellsReplaced(b.Store, func() (failed error) {

@@ -29,7 +29,7 @@ func (b *backend) use(t *testing.T, topic string) (used, due float64) {
 	return used, due
 }
 
-func (b *backend) expectEntered(t *testing.T, what, topic string, used bool, due time.Duration) {
+func (b *backend) expectRegistered(t *testing.T, what, topic string, used bool, due time.Duration) {
 	t.Helper()
 	gotUsed, gotDue := b.use(t, topic)
 	if used != (gotUsed >= 0) || gotUsed > 61 {
@@ -53,30 +53,30 @@ func TestPushEntersTopics(t *testing.T) {
 		forget := func() { b.do(t, "DEL", b.keys.Topics(), b.keys.TopicsDue()) }
 
 		push("t", 0)
-		b.expectEntered(t, "at first", "t", true, 0)
+		b.expectRegistered(t, "at first", "t", true, 0)
 		forget()
 		push("t", 0)
 		push("t", soon-time.Second)
-		b.expectEntered(t, "known", "t", false, 0)
+		b.expectRegistered(t, "known", "t", false, 0)
 		push("t", soon+time.Second)
-		b.expectEntered(t, "with a job for later", "t", true, soon+time.Second)
+		b.expectRegistered(t, "with a job for later", "t", true, soon+time.Second)
 		push("t", 72*time.Hour)
-		b.expectEntered(t, "with one for later still", "t", true, 72*time.Hour)
+		b.expectRegistered(t, "with one for later still", "t", true, 72*time.Hour)
 		push("t", 2*time.Hour)
 		push("t", 0)
-		b.expectEntered(t, "with an earlier one", "t", true, 72*time.Hour)
+		b.expectRegistered(t, "with an earlier one", "t", true, 72*time.Hour)
 		forget()
 		now = now.Add(knownFor - time.Second)
 		push("t", 72*time.Hour) // the steady pusher's
-		b.expectEntered(t, "with one as late as the last", "t", false, 0)
+		b.expectRegistered(t, "with one as late as the last", "t", false, 0)
 		now = now.Add(time.Second)
 		push("t", 0)
-		b.expectEntered(t, "after a while", "t", true, 0)
+		b.expectRegistered(t, "after a while", "t", true, 0)
 
 		// Earlier versions have entered 0.
 		b.do(t, "ZADD", b.keys.Topics(), 0, "u")
 		push("u", 0)
-		b.expectEntered(t, "of old", "u", true, 0)
+		b.expectRegistered(t, "of old", "u", true, 0)
 		b.do(t, "ZADD", b.keys.Topics(), 9e9, "v")
 		push("v", 0)
 		if used, _ := b.use(t, "v"); used > 0 {
@@ -85,7 +85,7 @@ func TestPushEntersTopics(t *testing.T) {
 	})
 }
 
-// A batch enters each of its topics with its latest job; one that was not stored is none.
+// A batch registers each of its topics with its latest job, unless that was not stored.
 func TestBatchEntersTopics(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		check(t, b.push(t.Context(), Job{"there", "t", "b"}, Due{}, kept, Replace))
@@ -103,13 +103,13 @@ func TestBatchEntersTopics(t *testing.T) {
 		if err != nil || errs[0] != nil || errs[1] != nil || errs[2] != nil || !errors.Is(errs[3], ErrExists) {
 			t.Fatal(errs, err)
 		}
-		b.expectEntered(t, "t", "t", true, time.Hour)
-		b.expectEntered(t, "u", "u", true, 5*time.Hour)
-		b.expectEntered(t, "what was refused", "refused", false, 0)
+		b.expectRegistered(t, "t", "t", true, time.Hour)
+		b.expectRegistered(t, "u", "u", true, 5*time.Hour)
+		b.expectRegistered(t, "what was refused", "refused", false, 0)
 		// So that is not taken for known.
 		_, err = b.Push([]Delayed{job("d", "refused", Due{}, Replace)}).Do(t.Context())
 		check(t, err)
-		b.expectEntered(t, "refused before", "refused", true, 0)
+		b.expectRegistered(t, "refused before", "refused", true, 0)
 	})
 }
 
@@ -118,11 +118,11 @@ func TestMoveEntersTopics(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		b.seed(t, waits("a", "t", -second))
 		b.moveDue(t)
-		b.expectEntered(t, "moved", "t", true, 0)
+		b.expectRegistered(t, "moved", "t", true, 0)
 		b.do(t, "ZADD", b.keys.Topics(), 60, "t")
 		b.seed(t, waits("b", "t", -second), []command{{"ZADD", b.keys.Topics(), 60, "t"}})
 		b.moveDue(t)
-		b.expectEntered(t, "moved again", "t", true, 0)
+		b.expectRegistered(t, "moved again", "t", true, 0)
 	})
 }
 
@@ -149,8 +149,8 @@ func TestKnownTopicsAreBounded(t *testing.T) {
 	}
 }
 
-// A job that is given back, or rescheduled, for long, keeps its topic known for as long.
-func TestLongWaitsAreEntered(t *testing.T) {
+// A job that is returned or rescheduled with a long delay keeps its topic known for that time.
+func TestLongWaitsAreRegistered(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		for name, wait := range map[string]func(delay time.Duration) error{
 			"retry": func(delay time.Duration) error {
@@ -162,10 +162,10 @@ func TestLongWaitsAreEntered(t *testing.T) {
 		} {
 			b.seed(t, ready("a", "t"))
 			check(t, wait(soon-time.Second))
-			b.expectEntered(t, name+" until soon", "t", false, 0)
+			b.expectRegistered(t, name+" until soon", "t", false, 0)
 			b.seed(t, ready("a", "t"))
 			check(t, wait(5*time.Hour))
-			b.expectEntered(t, name+" until later", "t", true, 5*time.Hour)
+			b.expectRegistered(t, name+" until later", "t", true, 5*time.Hour)
 		}
 	})
 }

@@ -138,7 +138,7 @@ func TestRemoveOfTakenJob(t *testing.T) {
 	})
 }
 
-// An ID that stands in its queue more than once is taken out of it altogether.
+// An ID that is in its queue more than once is removed entirely.
 func TestAllEntriesAreWithdrawn(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		b.seed(t, ready("x", "t"), entry("x", "t"), ready("y", "t"), entry("x", "t"))

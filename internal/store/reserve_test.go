@@ -36,7 +36,7 @@ func (b *backend) hold(t *testing.T, topic string, lease time.Duration) (LeaseRe
 	return LeaseRef{job.Topic, job.ID, lease1.Token}, lease1
 }
 
-// field is what a job has beside topic and body.
+// field is a field of a job besides topic and body.
 func field(id string, pairs ...any) []command {
 	return []command{append(command{"HSET", "delayer:job_bucket:" + id}, pairs...)}
 }
@@ -379,7 +379,7 @@ func TestSettlements(t *testing.T) {
 	})
 }
 
-// Whoever does something else with a reserved job takes it from its holder, who can change nothing then.
+// Any other change of a reserved job takes it from its holder, who can then change nothing.
 func TestFencing(t *testing.T) {
 	now := func(b *backend) string { return fmt.Sprintf("%.0f", b.clock(t)) }
 	old := func(b *backend, t *testing.T, delay int) { // as the original's clients push

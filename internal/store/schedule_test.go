@@ -113,7 +113,7 @@ func TestPutSchedule(t *testing.T) {
 	})
 }
 
-// Who fires schedules reads of them what that takes, and no more.
+// DueSchedules reads of schedules what firing them takes, and no more.
 func TestDueSchedules(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		b.seed(t, waits("j", ScheduleTopic, -second))
@@ -130,7 +130,7 @@ func TestDueSchedules(t *testing.T) {
 	})
 }
 
-// What has a schedule's ID, and is none, is left alone.
+// A job with a schedule's ID is left alone.
 func TestNoSchedule(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		for _, topic := range []string{"t", ScheduleTopic} {
@@ -206,7 +206,7 @@ func TestFire(t *testing.T) {
 	})
 }
 
-// Several moments, of which some have jobs, and one waits for its jitter. The last one ends the schedule.
+// Several occurrences, of which some have jobs, and one waits for its jitter. The last one ends the schedule.
 func TestFireSeveral(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		b.seed(t)
@@ -214,12 +214,12 @@ func TestFireSeveral(t *testing.T) {
 		s := aSchedule("a")
 		s.MaxAttempts, s.TTR = 3, time.Minute
 		put := b.put(t, s, at(0))
-		var moments []FiredOccurrence
+		var occurrences []FiredOccurrence
 		for n := range 10 {
-			moments = append(moments, FiredOccurrence{at(n), OccurrenceLate, at(n)})
+			occurrences = append(occurrences, FiredOccurrence{at(n), OccurrenceLate, at(n)})
 		}
-		moments = append(moments, ran(at(10)), FiredOccurrence{at(11), OccurrenceRan, at(81)})
-		fired := b.fire(t, Firing{Scheduled: put, Late: 25, Occurrences: moments})
+		occurrences = append(occurrences, ran(at(10)), FiredOccurrence{at(11), OccurrenceRan, at(81)})
+		fired := b.fire(t, Firing{Scheduled: put, Late: 25, Occurrences: occurrences})
 		got := b.scheduled(t, "a")
 		if fired != (Fired{Done: true, Ran: 2}) || got.Ran != 2 || got.NotRun != (NotRun{Late: 25}) || len(got.Past) != 10 || !got.Next.IsZero() || !got.Due.IsZero() {
 			t.Errorf("%+v, then %+v", fired, got)
@@ -297,8 +297,8 @@ func TestFireOverlap(t *testing.T) {
 	})
 }
 
-// A moment whose last job has begun follows it, the newest one; one whose last job has not is that job's, too. So no two run at a time, and after
-// each moment one begins.
+// An occurrence whose last job has begun follows it, the newest one; if the last job has not begun, it counts for this occurrence too. So no two
+// run at a time, and one starts after each occurrence.
 func TestFireFollow(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		b.seed(t)
@@ -364,7 +364,7 @@ func TestFireFollow(t *testing.T) {
 	})
 }
 
-// RunNow does not have two jobs run at a time either, where moments follow.
+// RunNow does not have two jobs run at a time either, where occurrences follow.
 func TestRunScheduleFollows(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		b.seed(t)
@@ -420,7 +420,7 @@ func TestRunSchedule(t *testing.T) {
 	})
 }
 
-// A schedule that can't be fired is due later, and stands in nobody's way.
+// A schedule that can't be fired is due later, and delays no other.
 func TestFireRefused(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)
@@ -430,7 +430,7 @@ func TestFireRefused(t *testing.T) {
 	}{
 		{"a broken queue", "WRONGTYPE", func() { b.do(t, "SET", "delayer:ready_queue:t", "text") }},
 		{"a full Redis", "OOM", func() { b.do(t, "CONFIG", "SET", "maxmemory", 1) }},
-		{"nobody knows its moments", "", func() {}},
+		{"nobody knows its occurrences", "", func() {}},
 	} {
 		b.seed(t)
 		s := b.put(t, aSchedule("a"), b.time(-second))
@@ -529,9 +529,9 @@ func TestRepairSchedules(t *testing.T) {
 		b.do(t, "ZREM", "delayer:job_pool", ScheduleID("a"), ScheduleID("b"))
 		b.do(t, "LPUSH", "delayer:ready_queue:"+ScheduleTopic, ScheduleID("a"))
 		b.do(t, "DEL", "delayer:job_bucket:"+ScheduleID("d"))
-		mended, err := b.RepairSchedules(t.Context(), "", true)
-		if err != nil || mended.All != 4 || mended.Last != "" || !slices.Equal(mended.Names, []string{"a", "b"}) {
-			t.Errorf("%+v, %v", mended, err)
+		repaired, err := b.RepairSchedules(t.Context(), "", true)
+		if err != nil || repaired.All != 4 || repaired.Last != "" || !slices.Equal(repaired.Names, []string{"a", "b"}) {
+			t.Errorf("%+v, %v", repaired, err)
 		}
 		state := b.state(t)
 		if len(state.Ready[ScheduleTopic]) != 1 || state.Ready[ScheduleTopic][0] != "job" || !slices.Equal(state.Schedules, []string{"a", "b", "c"}) {
@@ -546,39 +546,39 @@ func TestRepairSchedules(t *testing.T) {
 }
 
 // What is moved is in a queue: without that nothing is looked at, unless all is to be.
-func TestMendMovedSchedules(t *testing.T) {
+func TestRepairMovedSchedules(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		b.seed(t)
 		for _, name := range []string{"a", "b"} {
 			b.put(t, aSchedule(name), b.time(-second))
 		}
-		mend := func(all bool, want ...string) {
+		repair := func(all bool, want ...string) {
 			t.Helper()
-			mended, err := b.RepairSchedules(t.Context(), "", all)
-			if err != nil || mended.All != 2 || mended.Last != "" || !slices.Equal(mended.Names, want) {
-				t.Errorf("%+v, %v, want %q", mended, err, want)
+			repaired, err := b.RepairSchedules(t.Context(), "", all)
+			if err != nil || repaired.All != 2 || repaired.Last != "" || !slices.Equal(repaired.Names, want) {
+				t.Errorf("%+v, %v, want %q", repaired, err, want)
 			}
 		}
-		mend(false)
+		repair(false)
 		b.do(t, "ZREM", "delayer:job_pool", ScheduleID("b")) // and somebody has popped it
-		mend(false)
-		mend(true, "b")
+		repair(false)
+		repair(true, "b")
 		b.do(t, "ZREM", "delayer:job_pool", ScheduleID("a"))
 		b.do(t, "LPUSH", "delayer:ready_queue:"+ScheduleTopic, ScheduleID("a"))
-		mend(false, "a")
+		repair(false, "a")
 		if _, ready := b.state(t).Ready[ScheduleTopic]; ready {
 			t.Error("it is in the queue still")
 		}
 		check(t, errOf(b.Pause(ScheduleTopic, time.Hour, "").Do(t.Context())))
 		b.do(t, "ZREM", "delayer:job_pool", ScheduleID("b"))
 		b.do(t, "LPUSH", "delayer:paused_queue:"+ScheduleTopic, ScheduleID("b"))
-		mend(false, "b")
+		repair(false, "b")
 	})
 }
 
 // Where nobody moves schedules it costs next to nothing to look for those that somebody has, and to look at each of them no more than to see
 // that it is there.
-func TestMendCost(t *testing.T) {
+func TestRepairCost(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)
 	b.seed(t)
@@ -628,7 +628,7 @@ func TestSchedulesPages(t *testing.T) {
 	})
 }
 
-// The look-up moves no schedule, but what is due beside it: that does not wait until the schedule has been fired.
+// The query moves no schedule, but other due jobs: they do not wait until the schedule has been fired.
 func TestDueLeavesSchedules(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		b.seed(t, waits("j", "t", -second))

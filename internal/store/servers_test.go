@@ -47,8 +47,8 @@ func (b *backend) listed(t *testing.T) map[string]ServerState {
 	return byID
 }
 
-// entered is an entry that was written so long ago.
-func (b *backend) entered(t *testing.T, id string, ago time.Duration, state ServerState) {
+// registered writes the entry of a server as it was that long ago.
+func (b *backend) registered(t *testing.T, id string, ago time.Duration, state ServerState) {
 	t.Helper()
 	rest, err := state.rest()
 	check(t, err)
@@ -135,7 +135,7 @@ func TestHeartbeatSweeps(t *testing.T) {
 		} {
 			for _, sweep := range []bool{false, true} {
 				b.seed(t)
-				b.entered(t, "other", c.ago, ServerState{Interval: c.interval})
+				b.registered(t, "other", c.ago, ServerState{Interval: c.interval})
 				if stale := b.listed(t)["other"].Stale(); stale != (c.gone && c.ago > 0) {
 					t.Errorf("silent for %v, interval %v: stale %v", c.ago, c.interval, stale)
 				}
@@ -151,7 +151,7 @@ func TestHeartbeatSweeps(t *testing.T) {
 	})
 }
 
-// What is no entry is passed over by those who read, and deleted by the next sweep.
+// Invalid entries are skipped by readers, and deleted by the next sweep.
 func TestHostileServers(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)
@@ -211,7 +211,7 @@ func TestManyServers(t *testing.T) {
 	}
 	b.seed(t)
 	for n := range 300 {
-		b.entered(t, fmt.Sprint(n), 0, ServerState{Interval: time.Second})
+		b.registered(t, fmt.Sprint(n), 0, ServerState{Interval: time.Second})
 	}
 	if n := len(b.listed(t)); n != 250 {
 		t.Errorf("%d servers are listed", n)
@@ -251,8 +251,8 @@ func TestServersWithoutPermission(t *testing.T) {
 		for command := range strings.FieldsSeq(c.commands) {
 			t.Run(name+" without "+command, func(t *testing.T) {
 				b.seed(t)
-				b.entered(t, "this", 0, ServerState{Interval: time.Second})
-				b.entered(t, "gone", time.Hour, ServerState{Interval: time.Second})
+				b.registered(t, "this", 0, ServerState{Interval: time.Second})
+				b.registered(t, "gone", time.Hour, ServerState{Interval: time.Second})
 				was := fmt.Sprint(b.do(t, "HGETALL", "delayer:servers"))
 				b.do(t, "ACL", "SETUSER", "u", "+@all", "-"+command)
 				if err := c.call(); !Refused(err) {
@@ -339,8 +339,8 @@ func TestAckedWithoutPermission(t *testing.T) {
 // A sweep tells of the other servers that run: not of itself, nor of those that it has just deleted.
 func TestHeartbeatTellsOfOthers(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
-		b.entered(t, "other", 5*time.Second, ServerState{ID: "other", Interval: time.Second, Host: "h"})
-		b.entered(t, "gone", 2*time.Minute, ServerState{ID: "gone", Interval: time.Second})
+		b.registered(t, "other", 5*time.Second, ServerState{ID: "other", Interval: time.Second, Host: "h"})
+		b.registered(t, "gone", 2*time.Minute, ServerState{ID: "gone", Interval: time.Second})
 		b.do(t, "HSET", "delayer:servers", "junk", "text")
 		own := ServerState{ID: "own", Interval: time.Second}
 		for _, sweep := range []bool{false, true, true} {
@@ -357,7 +357,7 @@ func TestHeartbeatTellsOfOthers(t *testing.T) {
 	})
 }
 
-// Whoever knows how many entries there were learns that there are others, at the next heartbeat.
+// A server that knows how many entries there were learns of others at its next heartbeat.
 func TestHeartbeatFindsNewcomers(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		own := ServerState{ID: "own", Interval: time.Second}
@@ -368,7 +368,7 @@ func TestHeartbeatFindsNewcomers(t *testing.T) {
 		if !first.Swept || first.Entries != 1 || again.Swept || again.Entries != 1 {
 			t.Errorf("alone: %+v, and then %+v", first, again)
 		}
-		b.entered(t, "other", time.Second, ServerState{ID: "other", Interval: time.Second})
+		b.registered(t, "other", time.Second, ServerState{ID: "other", Interval: time.Second})
 		found, err := b.Heartbeat(own, first.Entries, 0).Do(t.Context())
 		check(t, err)
 		if !found.Swept || found.Entries != 2 || len(found.Others) != 1 || found.Others[0].ID != "other" {
@@ -382,7 +382,7 @@ func TestHeartbeatWithoutRightToCount(t *testing.T) {
 	t.Parallel()
 	b, user := onRedisAs(t)
 	b.do(t, "ACL", "SETUSER", "u", "allkeys", "+@all", "-hlen")
-	b.entered(t, "other", time.Second, ServerState{ID: "other", Interval: time.Second})
+	b.registered(t, "other", time.Second, ServerState{ID: "other", Interval: time.Second})
 	if beat, err := user.Heartbeat(ServerState{ID: "own", Interval: time.Second}, 0, 0).Do(t.Context()); err != nil || beat.Swept || beat.Entries != -1 {
 		t.Errorf("%+v, %v", beat, err)
 	}
@@ -418,7 +418,7 @@ func TestMover(t *testing.T) {
 }
 
 // What a server's entry was when it was written again tells what Redis has forgotten.
-func TestEntryOfBefore(t *testing.T) {
+func TestPreviousEntry(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)
 	b.seed(t)

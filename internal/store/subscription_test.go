@@ -20,7 +20,7 @@ func (b *backend) subscribed(t *testing.T, pingAfter time.Duration, channels ...
 	return sub
 }
 
-// expectEvents receives so many events.
+// expectEvents receives this number of events.
 func expectEvents(t *testing.T, sub *Subscription, want ...Event) {
 	t.Helper()
 	for _, want := range want {

@@ -174,10 +174,10 @@ func TestForgottenTopicIsKnownAgain(t *testing.T) {
 	b.enterTopic(t, "t", 2*time.Hour)
 	check(t, b.push(t.Context(), Job{"a", "t", "b"}, Due{After: 3 * time.Hour}, kept, Replace))
 	b.sweepAll(t)
-	b.expectEntered(t, "pushed before the sweep", "t", true, 3*time.Hour)
+	b.expectRegistered(t, "pushed before the sweep", "t", true, 3*time.Hour)
 	b.enterTopic(t, "t", 2*time.Hour) // as if it had waited
 	b.sweepAll(t)
-	b.expectEntered(t, "with a job that waits", "t", true, 3*time.Hour)
+	b.expectRegistered(t, "with a job that waits", "t", true, 3*time.Hour)
 }
 
 // Numbers of reserved jobs that can't be true are put right, those of 0 go.

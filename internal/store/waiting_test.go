@@ -46,7 +46,7 @@ func (b *backend) since(t *testing.T, topic, waiter string) float64 {
 	return µs / 1e6
 }
 
-// woken are those who are told of ready jobs during the call, and what: "waiter: message".
+// woken are the clients that are told of ready jobs during the call, and what: "waiter: message".
 func (b *backend) woken(t *testing.T, call func()) (all []string) {
 	t.Helper()
 	for _, line := range b.monitor(t, call) {
@@ -63,16 +63,16 @@ var takes = map[string]func(s *Store, w Wanted) *Call[Popped]{
 	"reserve": func(s *Store, w Wanted) *Call[Popped] { return s.Reserve(w, Reservation{Lease: time.Minute}) },
 }
 
-// looked is what a look finds.
+// looked is the result of a poll.
 func (b *backend) looked(t *testing.T, l Poll) Polled {
 	t.Helper()
-	found, err := b.look(t, l)
+	found, err := b.poll(t, l)
 	check(t, err)
 	return found
 }
 
-// look is a Look at one store.
-func (s *Store) look(t *testing.T, l Poll) (found Polled, err error) {
+// poll polls one store.
+func (s *Store) poll(t *testing.T, l Poll) (found Polled, err error) {
 	l.Store = s
 	all, err := PollAll(t.Context(), l)
 	if err == nil {
@@ -87,35 +87,35 @@ func (s *Store) take(t *testing.T, how string, w Wanted) Popped {
 	return made(t, takes[how](s, w))
 }
 
-// A waiter is entered where fewer jobs were found than were wanted, and, if it says so, where all were taken;
+// A waiter is registered where fewer jobs were found than were wanted, and, if it says so, where all were taken;
 // not where none was asked for, nor where jobs are left.
 func TestTakeEnters(t *testing.T) {
 	one, two := [][]command{ready("a", "t")}, [][]command{ready("a", "t"), ready("b", "t")}
 	const unknown = -1 // as nobody waits
 	for _, c := range []struct {
-		name    string
-		seed    [][]command
-		topics  []string // unless t and u
-		limits  []int
-		n       int
-		always  bool
-		jobs    int
-		left    []int
-		entered []string
+		name       string
+		seed       [][]command
+		topics     []string // unless t and u
+		limits     []int
+		n          int
+		always     bool
+		jobs       int
+		left       []int
+		registered []string
 	}{
-		{name: "no jobs", n: 1, entered: []string{"t", "u"}},
-		{name: "fewer than were wanted", seed: one, n: 2, jobs: 1, entered: []string{"t", "u"}},
+		{name: "no jobs", n: 1, registered: []string{"t", "u"}},
+		{name: "fewer than were wanted", seed: one, n: 2, jobs: 1, registered: []string{"t", "u"}},
 		{name: "as many as were wanted", seed: one, n: 1, jobs: 1, left: []int{unknown, 0}},
-		{name: "as many as were wanted, always", seed: one, n: 1, always: true, jobs: 1, entered: []string{"t"}},
+		{name: "as many as were wanted, always", seed: one, n: 1, always: true, jobs: 1, registered: []string{"t"}},
 		{name: "some are left", seed: two, n: 1, jobs: 1, left: []int{unknown, 0}},
 		{name: "some are left, always", seed: two, n: 1, always: true, jobs: 1, left: []int{1, 0}},
-		{name: "as many as its limit", seed: one, limits: []int{1, 1}, n: 2, jobs: 1, left: []int{unknown, 0}, entered: []string{"u"}},
-		{name: "as many as its limit, always", seed: one, limits: []int{1, 1}, n: 2, always: true, jobs: 1, entered: []string{"t", "u"}},
-		{name: "fewer than its limit", seed: one, limits: []int{2, 1}, n: 2, jobs: 1, entered: []string{"t", "u"}},
-		{name: "some are left beyond its limit", seed: two, limits: []int{1, 1}, n: 2, jobs: 1, left: []int{unknown, 0}, entered: []string{"u"}},
-		{name: "nothing is wanted of it", seed: two, limits: []int{0, 1}, n: 1, always: true, entered: []string{"u"}},
-		{name: "jobs behind an empty queue", seed: [][]command{ready("a", "u")}, n: 1, jobs: 1, left: []int{0, unknown}, entered: []string{"t"}},
-		{name: "nothing but stale entries", seed: [][]command{ghosts("t", 3)}, topics: []string{"t"}, n: 1, entered: []string{"t"}},
+		{name: "as many as its limit", seed: one, limits: []int{1, 1}, n: 2, jobs: 1, left: []int{unknown, 0}, registered: []string{"u"}},
+		{name: "as many as its limit, always", seed: one, limits: []int{1, 1}, n: 2, always: true, jobs: 1, registered: []string{"t", "u"}},
+		{name: "fewer than its limit", seed: one, limits: []int{2, 1}, n: 2, jobs: 1, registered: []string{"t", "u"}},
+		{name: "some are left beyond its limit", seed: two, limits: []int{1, 1}, n: 2, jobs: 1, left: []int{unknown, 0}, registered: []string{"u"}},
+		{name: "nothing is wanted of it", seed: two, limits: []int{0, 1}, n: 1, always: true, registered: []string{"u"}},
+		{name: "jobs behind an empty queue", seed: [][]command{ready("a", "u")}, n: 1, jobs: 1, left: []int{0, unknown}, registered: []string{"t"}},
+		{name: "nothing but stale entries", seed: [][]command{ghosts("t", 3)}, topics: []string{"t"}, n: 1, registered: []string{"t"}},
 		{name: "more stale entries than one call drops", seed: [][]command{ghosts("t", 1001)}, topics: []string{"t"}, n: 1},
 	} {
 		for how := range takes {
@@ -134,8 +134,8 @@ func TestTakeEnters(t *testing.T) {
 						t.Errorf("took %+v", got)
 					}
 					for _, topic := range topics {
-						if got, want := len(b.standing(t, topic)) == 1, slices.Contains(c.entered, topic); got != want {
-							t.Errorf("is entered for %s: %v, want %v", topic, got, want)
+						if got, want := len(b.standing(t, topic)) == 1, slices.Contains(c.registered, topic); got != want {
+							t.Errorf("is registered for %s: %v, want %v", topic, got, want)
 						}
 					}
 				})
@@ -144,7 +144,7 @@ func TestTakeEnters(t *testing.T) {
 	}
 }
 
-// Who waits for no jobs is not entered.
+// A client that waits for no jobs is not registered.
 func TestTakeWithoutAWaiter(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		for how := range takes {
@@ -158,9 +158,8 @@ func TestTakeWithoutAWaiter(t *testing.T) {
 	})
 }
 
-// A place among the waiters is that of when the waiting began, or of now for who got a job. One that it has
-// already is kept. Entries last a while.
-func TestPlaceOfAWaiter(t *testing.T) {
+// A waiter's position is by when it began to wait, or by now if it got a job. It keeps a position that it has already. Entries last a while.
+func TestPositionOfAWaiter(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		for how := range takes {
 			b.seed(t, ready("a", "got"))
@@ -196,13 +195,13 @@ func TestTakeOfABrokenQueue(t *testing.T) {
 			b.seed(t, text("ready_queue:t"), ready("a", "u"))
 			got := b.take(t, how, Wanted{[]string{"t", "u"}, nil, 2, Registration{"me", time.Second, false}})
 			if len(got.Jobs) != 1 || got.Registered || len(b.standing(t, "t")) > 0 {
-				t.Errorf("%s: took %+v; %q are entered", how, got, b.standing(t, "t"))
+				t.Errorf("%s: took %+v; %q are registered", how, got, b.standing(t, "t"))
 			}
 		}
 	})
 }
 
-// To be entered is no condition: who may not be, or where Redis is full, gets its answer all the same.
+// To be registered is no condition: who may not be, or where Redis is full, gets its answer all the same.
 func TestTakeWithoutEntering(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)
@@ -395,9 +394,9 @@ func TestWakingIsNoCondition(t *testing.T) {
 	}
 }
 
-// A look tells how long the queues are, and enters the waiter for those that are empty, where it is to be; and
-// where it did not stand before.
-func TestLookEnters(t *testing.T) {
+// A poll returns how long the queues are, registers the waiter at the empty ones, where it should be, and reports where it was not registered
+// before.
+func TestPollRegisters(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		const topics = 2*maxPolled + 3
 		full, stood, not, other := maxPolled+1, maxPolled-1, 1, 2*maxPolled
@@ -447,7 +446,7 @@ func TestLookEnters(t *testing.T) {
 	})
 }
 
-// Nobody is entered by a look that has no waiter, or does not say since when.
+// A poll registers nobody without a waiter, or without since when it waits.
 func TestLookWithoutAWaiter(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		for _, l := range []Poll{
@@ -464,12 +463,12 @@ func TestLookWithoutAWaiter(t *testing.T) {
 		}
 		l := Poll{Topics: []string{"t"}, Waiter: "me", Since: []time.Duration{0}}
 		if b.looked(t, l); len(b.standing(t, "t")) != 1 {
-			t.Error("who begins to wait is not entered")
+			t.Error("who begins to wait is not registered")
 		}
 	})
 }
 
-// A look that can't enter the waiter everywhere says so, and has looked all the same.
+// A poll that can't register the waiter everywhere reports so, and returns the lengths all the same.
 func TestLookWithoutEntering(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)
@@ -491,17 +490,17 @@ func TestLookWithoutEntering(t *testing.T) {
 		got := user.looked(t, l)
 		b.do(t, "CONFIG", "SET", "maxmemory", 0)
 		if got.Registered || got.Lengths[3] != 1 || got.Lengths[2] != 0 {
-			t.Errorf("%s: entered %v, lengths %v", name, got.Registered, got.Lengths[:5])
+			t.Errorf("%s: registered %v, lengths %v", name, got.Registered, got.Lengths[:5])
 		}
 	}
 }
 
-// At a server that takes no writes nobody is entered, as it may not know of a job.
+// At a server that takes no writes nobody is registered, as it may not know of a job.
 func TestLookAtAReplica(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)
 	b.do(t, "REPLICAOF", "127.0.0.1", 1)
-	if got, err := b.look(t, Poll{Waiter: "me", Topics: []string{"t"}, Since: []time.Duration{0}}); !begins(err, "READONLY") || got.Registered {
+	if got, err := b.poll(t, Poll{Waiter: "me", Topics: []string{"t"}, Since: []time.Duration{0}}); !begins(err, "READONLY") || got.Registered {
 		t.Errorf("%+v, %v", got, err)
 	}
 	for how, take := range takes {
@@ -512,25 +511,25 @@ func TestLookAtAReplica(t *testing.T) {
 	// It is told also by a call that may not look.
 	b.do(t, "REPLICAOF", "NO", "ONE")
 	b.SetUser("~* &* +@all -evalsha")
-	got, err := b.user().look(t, Poll{Waiter: "me", Topics: []string{"t", "u"}, Since: []time.Duration{0, 0}})
+	got, err := b.user().poll(t, Poll{Waiter: "me", Topics: []string{"t", "u"}, Since: []time.Duration{0, 0}})
 	if want := []int{1, 1}; err != nil || !slices.Equal(got.Lengths, want) {
 		t.Errorf("who may not look: %+v, %v; want lengths %v, so that a pop tells why", got, err, want)
 	}
 }
 
-// A look whose connection ends says so.
+// A poll whose connection ends reports so.
 func TestLookOfALostConnection(t *testing.T) {
 	t.Parallel()
 	b, server := onRedis(t)
 	b.looked(t, Poll{Topics: []string{"t"}})
 	server.Kill()
-	if got, err := b.look(t, Poll{Topics: []string{"t"}}); err == nil || !reflect.DeepEqual(got, Polled{}) {
+	if got, err := b.poll(t, Poll{Topics: []string{"t"}}); err == nil || !reflect.DeepEqual(got, Polled{}) {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
 
-// A connection that has rested is not tried before a look. If it is gone, another one is taken.
-func TestLookOnARestedConnection(t *testing.T) {
+// An idle connection is not tested before a poll. If it is gone, another one is used.
+func TestPollOnAnIdleConnection(t *testing.T) {
 	t.Parallel()
 	b, server := onRedis(t)
 	rested := func(ctx context.Context, conn redis.Conn, _ time.Time) error {
@@ -591,14 +590,14 @@ func TestReadWake(t *testing.T) {
 	}
 }
 
-// A server that wakes waiters is one that has entered itself.
+// A server that wakes waiters is one that has registered itself.
 func TestServed(t *testing.T) {
 	t.Parallel()
 	b, server := onRedis(t)
 	if b.Served(t.Context()) {
 		t.Error("there is a server")
 	}
-	b.entered(t, "server", time.Second, ServerState{})
+	b.registered(t, "server", time.Second, ServerState{})
 	if !b.Served(t.Context()) {
 		t.Error("there is no server")
 	}
