@@ -325,7 +325,7 @@ var scripts = []line{
 	}},
 	{"sample", func(s *stage) {
 		s.stored("a", time.Hour)
-		sample, err := s.store.Sample(s.Context(), 10, 0, 10)
+		sample, err := s.store.Sample(s.Context(), 10, 0, 10, 0)
 		expect(s, "the sample", sample.Jobs, err, map[string]int{topic: 1})
 	}},
 	{"schedule", func(s *stage) {

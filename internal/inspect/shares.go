@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/mix-basic/delayer/internal/store"
 )
@@ -38,8 +39,15 @@ func (o *Inspector) Shares(ctx context.Context, sample int) (Shares, error) {
 	if sample < 1 || sample > maxSample {
 		return Shares{}, fmt.Errorf("shares: sample %d is not from 1 to %d", sample, maxSample)
 	}
+	return o.sharesWithin(ctx, sample, 0)
+}
+
+// sharesWithin is Shares of the jobs that are due within that time, or of all if it is 0.
+func (o *Inspector) sharesWithin(ctx context.Context, sample int, within time.Duration) (Shares, error) {
 	failed := o.none()
-	parts, _ := gather(ctx, o, failed, func(ctx context.Context, _ int, s *store.Store) (shares, error) { return sampleOf(ctx, s, sample) })
+	parts, _ := gather(ctx, o, failed, func(ctx context.Context, _ int, s *store.Store) (shares, error) {
+		return sampleOf(ctx, s, sample, within)
+	})
 	if err := failed.any(); err != nil {
 		return Shares{}, fmt.Errorf("shares: %w", err)
 	}
@@ -70,10 +78,10 @@ type shares struct {
 	jobs            map[string]int // waiting jobs by topic
 }
 
-func sampleOf(ctx context.Context, s *store.Store, sample int) (shares, error) {
+func sampleOf(ctx context.Context, s *store.Store, sample int, within time.Duration) (shares, error) {
 	all, entries := shares{weight: 1, jobs: map[string]int{}}, 0
 	for all.looked < sample {
-		part, err := s.Sample(ctx, sample, all.looked, min(sample-all.looked, sampleStep))
+		part, err := s.Sample(ctx, sample, all.looked, min(sample-all.looked, sampleStep), within)
 		if err != nil {
 			return shares{}, err
 		}
@@ -92,4 +100,36 @@ func sampleOf(ctx context.Context, s *store.Store, sample int) (shares, error) {
 	}
 	delete(all.jobs, "") // entries without a job
 	return all, nil
+}
+
+// Load is the work that a topic has now and soon.
+type Load struct {
+	Due             int // jobs that are due within the time; they wait
+	Ready, Reserved int
+	Estimated       bool // Due was estimated from a sample
+}
+
+// loadSample is how many entries of each partition are examined at most.
+const loadSample = 1000
+
+// Load counts a topic's jobs that are ready, reserved, or due within that time, overdue ones included.
+func (o *Inspector) Load(ctx context.Context, topic string, within time.Duration) (Load, error) {
+	due, err := o.sharesWithin(ctx, loadSample, within)
+	if err != nil {
+		return Load{}, fmt.Errorf("load: %w", err)
+	}
+	counts, err := o.CountsOf(ctx, topic)
+	if err = cmp.Or(err, counts.Broken()); err != nil {
+		return Load{}, fmt.Errorf("load: %w", err)
+	}
+	l := Load{Estimated: !due.Exact}
+	for _, t := range counts.Topics {
+		l.Ready, l.Reserved = max(t.Ready, 0), max(t.Reserved, 0)
+	}
+	for _, share := range due.Topics {
+		if share.Topic == topic {
+			l.Due = share.Jobs
+		}
+	}
+	return l, nil
 }

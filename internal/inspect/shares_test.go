@@ -39,6 +39,38 @@ func TestShares(t *testing.T) {
 	})
 }
 
+// The load of a topic counts its jobs that are due within the time, also if they are overdue, that are ready, and that are reserved.
+func TestLoad(t *testing.T) {
+	onEach(t, func(t *testing.T, f *fixture) {
+		load := func(topic string, within time.Duration) Load {
+			t.Helper()
+			l, err := f.Load(f.ctx, topic, within)
+			f.check(err)
+			return l
+		}
+		if l := load("a", time.Minute); l != (Load{}) {
+			t.Errorf("of an empty pool: %+v", l)
+		}
+		f.pushMany("a", "a", 300, time.Minute, time.Second)
+		f.pushMany("b", "b", 100, time.Minute, time.Second)
+		f.pushMany("a", "c", 5, time.Millisecond, 0)
+		f.leases(20, time.Minute, time.Second)
+		for within, want := range map[time.Duration]Load{
+			59 * time.Second:  {Due: 5},
+			110 * time.Second: {Due: 56},
+			time.Hour:         {Due: 305},
+		} {
+			if l := load("a", within); l.Due < want.Due-8 || l.Due > want.Due || l.Ready != 0 || l.Estimated {
+				t.Errorf("within %v: %+v, want %+v", within, l, want)
+			}
+		}
+		f.pushMany("d", "d", 2000, time.Minute, 0)
+		if l := load("d", time.Hour); !l.Estimated || l.Due < 1500 || l.Due > 2500 {
+			t.Errorf("by a sample: %+v, want about 2000", l)
+		}
+	})
+}
+
 // Topics that alternate don't fool the sample.
 func TestSharesOfAlternatingTopics(t *testing.T) {
 	t.Parallel()

@@ -66,16 +66,19 @@ func (s *Store) CountDue(ctx context.Context, spans []Seconds) (now int64, count
 
 // Sample describes some entries of the pool.
 type Sample struct {
-	Entries int            // of the whole pool
+	Entries int            // of the whole pool, or of what is due
 	Read    int            // how many entries were read
 	Leases  int            // how many of these are leases
 	Jobs    map[string]int // the jobs by topic; "" for entries without a job
 }
 
 // Sample reads count entries of a random sample of the pool, of which before were read already. A pool that is no larger than the sample is
-// read whole, in order.
-func (s *Store) Sample(ctx context.Context, sample, before, count int) (Sample, error) {
-	args := append(arguments(4, s.jobPool), sample, before, count, rand.Int32())
+// read whole, in order. Unless within is 0, only entries count that are due within that time.
+func (s *Store) Sample(ctx context.Context, sample, before, count int, within time.Duration) (Sample, error) {
+	args := append(arguments(5, s.jobPool), sample, before, count, rand.Int32(), "")
+	if within > 0 {
+		args[len(args)-1] = within.Milliseconds()
+	}
 	return newCall(s, sampleScript, args, func(reply any) (Sample, error) {
 		of := Sample{Jobs: map[string]int{}}
 		rest, err := scan(reply, &of.Entries, &of.Read, &of.Leases)

@@ -63,7 +63,8 @@ func TestWithoutPermission(t *testing.T) {
 		{"unschedule", "hmget del zrem", func() error { return user.RemoveSchedule(ctx, "s", "") }},
 		{"run of a schedule", "time hmget zadd type lpush pexpire hset exists", func() error { _, err := user.RunSchedule(ctx, "s"); return err }},
 		{"run of a schedule whose last job is reserved", "time hmget zadd type lpush pexpire hset exists pttl", func() error { _, err := user.RunSchedule(ctx, "f"); return err }},
-		{"sample", "zcard zrange hget", func() error { _, err := user.Sample(ctx, 10, 0, 10); return err }},
+		{"sample", "time zcard zrange hget", func() error { _, err := user.Sample(ctx, 10, 0, 10, 0); return err }},
+		{"sample of what is due", "time zcount zrange hget", func() error { _, err := user.Sample(ctx, 10, 0, 10, time.Hour); return err }},
 	} {
 		for command := range strings.FieldsSeq("evalsha " + c.commands) {
 			t.Run(c.name+" without "+command, func(t *testing.T) {

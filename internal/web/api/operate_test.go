@@ -120,6 +120,11 @@ func TestForecastAndStats(t *testing.T) {
 	for _, spans := range []string{"", "x", "0", "1m,", "1m,1m", "2m,1m", "-1m", "101y", "1000000d", strings.Repeat("1,", 101)} {
 		f.do("GET", "/v1/forecast?spans="+spans, "").problem(invalid, "", "spans", "in ascending order")
 	}
+	f.do("GET", "/v1/load?topic=t", "").expect(200, `{"load":3,"due":1,"ready":1,"reserved":1,"estimated":false}`)
+	f.do("GET", "/v1/load?topic=t&within=35m", "").expect(200, `{"load":4,"due":2,"ready":1,"reserved":1,"estimated":false}`)
+	f.do("GET", "/v1/load?topic=none&within=60", "").expect(200, `{"load":0,"due":0,"ready":0,"reserved":0,"estimated":false}`)
+	f.do("GET", "/v1/load?topic=t&within=0", "").problem(invalid, "", "within", "above 0")
+	f.do("GET", "/v1/load?topic=", "").problem(invalid, "", "topic", "a topic")
 	f.do("GET", "/v1/partitions", "").expect(200, `{"partitions":[{"partition":0,"waiting":4,"ready":1,"reserved":1,"dead":0,"overdue":0,"mover":null}]}`)
 	f.do("GET", "/v1/stats", "").expect(200, `{"time":"*","waiting":4,"ready":1,"reserved":1,"dead":0,"topics":1,"topics_counted":1,"overdue":0,"servers":[],"redis":{"version":"*","role":"master","uptime":"*","clients":"*",
 		"used_memory":"*","max_memory":0,"policy":"noeviction","aof":"off","snapshot":"ok","snapshot_at":"*","unsaved":"*"}}`)

@@ -86,6 +86,7 @@ var Routes = []Route{
 	{"DELETE", "/v1/topics/{topic}/limit", nil, nil, (*call).removeLimit},
 	{"DELETE", "/v1/topics/{topic}/ready", []Parameter{dryRun}, nil, (*call).purge},
 	{"GET", "/v1/forecast", []Parameter{spans}, nil, (*call).forecast},
+	{"GET", "/v1/load", []Parameter{ofTopic, within}, nil, (*call).load},
 	{"GET", "/v1/stats", nil, nil, (*call).stats},
 	{"GET", "/v1/partitions", nil, nil, (*call).partitions},
 

@@ -2,6 +2,7 @@ package api
 
 import (
 	_ "embed"
+	"fmt"
 	"net/http"
 	"strings"
 	"time"
@@ -59,6 +60,27 @@ func readSpans(text string) (value any, ok bool) {
 func (c *call) forecast() (any, error) {
 	found, err := c.inspector.Forecast(c.context(), get[[]time.Duration](c.query, "spans"))
 	return view.Of("spans", view.Spans(found)), err
+}
+
+// The parameters of load.
+var (
+	ofTopic = Parameter{
+		Name: "topic", want: fmt.Sprintf("a topic, of up to %d bytes", maxTopic),
+		read: func(text string) (any, bool) { return text, text != "" && len(text) <= maxTopic },
+	}
+	within = Parameter{
+		Name: "within", missing: time.Minute, want: durations + ", above 0",
+		read: func(text string) (any, bool) {
+			d, err := duration.Parse(text)
+			return d, err == nil && d >= time.Millisecond && d <= client.MaxDelay
+		},
+	}
+)
+
+// load answers an autoscaler: how many jobs of a topic there are to do now and soon.
+func (c *call) load() (any, error) {
+	l, err := c.inspector.Load(c.context(), get[string](c.query, "topic"), get[time.Duration](c.query, "within"))
+	return view.Of("load", l.Due+l.Ready+l.Reserved, "due", l.Due, "ready", l.Ready, "reserved", l.Reserved, "estimated", l.Estimated), err
 }
 
 //go:embed openapi.yaml

@@ -1,13 +1,23 @@
--- sample: reads the topics of random waiting jobs: the pool is divided into as many parts as the sample has entries, and one entry of each is
+-- sample: reads the topics of random waiting jobs, of all or of those that are due by a time: the pool is divided into as many parts as the sample has entries, and one entry of each is
 -- read; a smaller pool is read whole.
 --
 -- KEYS[1] job pool
 -- ARGV[1] how many entries the whole sample has   ARGV[2] how many were read before   ARGV[3] how many to read   ARGV[4] a random number
--- Returns {entries, read, leases, topic, jobs, topic, jobs, …}: how many entries the pool has; how many were read, fewer than requested at the
+-- ARGV[5] only entries that are due within this time (ms); '' for all
+-- Returns {entries, read, leases, topic, jobs, topic, jobs, …}: how many such entries the pool has; how many were read, fewer than requested at the
 -- end of the pool and if IDs are very long; how many of these are leases; the topic is '' for entries without a job.
 -- Errors: WRONGTYPE of the pool, NOPERM.
 -- One script saves round trips. Cost: O(log n) of the pool for each entry.
 local pool = KEYS[1]
+local function score_of(ms)
+  local rest = ms % 1000
+  if rest == 0 then return string.format('%d', ms / 1000) end
+  return string.format('%d.%03d', (ms - rest) / 1000, rest)
+end
+local time = redis.call('TIME')
+local now_us = time[1] * 1000000 + time[2]
+local begun = (now_us - now_us % 1000) / 1000
+local now = now_us % 1000 == 0 and begun or begun + 1
 local function is_lease(score)
   local part = score * 1000 % 1
   return part > 0.0005 and part < 0.9995 and score - 4294967296 < 0
@@ -37,7 +47,7 @@ local function sample_pool(rank, count, step, visit)
   return entries_read
 end
 local sample, before, count = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
-local all = redis.call('ZCARD', pool)
+local all = ARGV[5] == '' and redis.call('ZCARD', pool) or redis.call('ZCOUNT', pool, '-inf', score_of(now + ARGV[5]))
 math.randomseed(tonumber(ARGV[4]))
 local leases, jobs, topics = 0, {}, {}
 
@@ -58,6 +68,7 @@ local function visit(id, score)
 end
 
 local step = math.max(all / sample, 1)
+count = math.min(count, math.max(math.ceil(all / step) - before, 0))
 local entries_read, err = sample_pool(math.floor(before * step), count, step, visit)
 if err then return err end
 local reply = {all, entries_read, leases}

@@ -103,7 +103,7 @@ func (p *prober) done(h http.Handler) {
 	p.push("u", "\xff")
 	for _, path := range []string{
 		"/v1/topics", "/v1/topics?contains=t&limit=1", "/v1/topics?cursor=YQ", "/v1/topics/t", "/v1/topics/%FF", "/v1/topics/t/jobs?state=ready", "/v1/topics/t/jobs?state=ready&limit=1&cursor=", "/v1/topics/t/jobs?state=reserved",
-		"/v1/topics/t/jobs?state=waiting", "/v1/forecast", "/v1/forecast?spans=1m,7d", "/v1/stats", "/v1/partitions", "/v1/dead/t", "/v1/dead/t?limit=1", "/v1/dead/t/groups", "/v1/dead/t/groups?limit=1", "/v1/openapi.yaml",
+		"/v1/topics/t/jobs?state=waiting", "/v1/forecast", "/v1/forecast?spans=1m,7d", "/v1/load?topic=t", "/v1/load?topic=t&within=5m", "/v1/stats", "/v1/partitions", "/v1/dead/t", "/v1/dead/t?limit=1", "/v1/dead/t/groups", "/v1/dead/t/groups?limit=1", "/v1/openapi.yaml",
 	} {
 		ask(200, "GET", path, "")
 	}
@@ -162,6 +162,9 @@ func (p *prober) each() (list []request) {
 		q := request{method: r.Method, path: strings.NewReplacer("{id}", "an-id", "{topic}", "a-topic", "{name}", "a-name").Replace(r.Path)}
 		if slices.ContainsFunc(r.Query, func(p api.Parameter) bool { return p.Name == "state" }) {
 			q.path += "?state=ready"
+		}
+		if q.path == "/v1/load" {
+			q.path += "?topic=a-topic"
 		}
 		if r.Body != nil {
 			for _, example := range p.doc.Paths.Value(r.Path).GetOperation(r.Method).RequestBody.Value.Content["application/json"].Examples {
@@ -244,6 +247,7 @@ func TestAnswersAreDescribed(t *testing.T) {
 	p.ask(h, request{method: "DELETE", path: "/v1/schedules/no"}, 404)
 	p.ask(h, post("/v1/schedules/no/run", ""), 404)
 	p.ask(h, get("/v1/forecast?spans=x"), 422)
+	p.ask(h, get("/v1/load"), 422)
 	p.ask(h, get("/v1/topics?limit=0"), 422)
 	p.ask(h, post("/v1/jobs/no/ack", `{"topic":"t","token":1}`), 410)
 	for verb, more := range map[string]string{"ack": "", "retry": "", "release": "", "extend": `,"lease":1`, "bury": ""} {

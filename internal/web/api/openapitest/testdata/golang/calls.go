@@ -60,6 +60,9 @@ func main() {
 	spans := "1m,1h,24h"
 	forecast := must(c.ForecastWithResponse(ctx, &ForecastParams{Spans: &spans}))
 	expect(forecast, forecast.JSON200 != nil && len(forecast.JSON200.Spans) == 3)
+	within := "60"
+	load := must(c.LoadWithResponse(ctx, &LoadParams{Topic: topic, Within: &within}))
+	expect(load, load.JSON200 != nil && load.JSON200.Load == 0)
 	partitions := must(c.PartitionsWithResponse(ctx))
 	expect(partitions, partitions.JSON200 != nil && len(partitions.JSON200.Partitions) == 1 && partitions.JSON200.Partitions[0].Partition == 0)
 	four, ten := 4, 10.0

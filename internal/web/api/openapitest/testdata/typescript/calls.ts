@@ -55,6 +55,8 @@ const browsed = await client.GET("/v1/topics/{topic}/jobs", { params: { path: to
 check("browse", browsed.data?.jobs.length === 0, browsed);
 const forecast = await client.GET("/v1/forecast", { params: { query: { spans: "1m,1h,24h" } } });
 check("forecast", forecast.data?.spans.length === 3, forecast);
+const load = await client.GET("/v1/load", { params: { query: { topic: order.topic, within: "60" } } });
+check("load", load.data?.load === 0, load);
 const partitions = await client.GET("/v1/partitions");
 check("partitions", partitions.data?.partitions.length === 1 && partitions.data.partitions[0]?.partition === 0, partitions);
 const limited = await client.PUT("/v1/topics/{topic}/limit", { params: { path: topic }, body: { concurrency: 4, rate: 10 } });
