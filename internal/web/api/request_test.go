@@ -209,6 +209,9 @@ func (f *fixture) eachRoute(call func(r Route, request *http.Request)) {
 		if r.takes("state") {
 			path += "?state=ready"
 		}
+		if path == "/v1/load" {
+			path += "?topic=t"
+		}
 		call(r, f.request(r.Method, path, body))
 	}
 }
