@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/internal/redisconn"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
@@ -138,4 +140,28 @@ func TestObserverOfACutConnection(t *testing.T) {
 		t.Errorf("told of %d passes, %v", c.passes, c.failed)
 	}
 	w.Expect(redistest.State{Ready: queues{"t": {"a"}}, Buckets: buckets{"a": "t body"}})
+}
+
+// As long as no node of a cluster answers, each try to find the partitions counts as a failed pass.
+func TestObserverOfAnUnreachableCluster(t *testing.T) {
+	t.Parallel()
+	dialer := redisconn.Dialer{ConnectTimeout: time.Second, ReadTimeout: time.Second, WriteTimeout: time.Second}
+	cluster := redisconn.NewCluster([]string{"127.0.0.1:1"}, dialer, func(d redisconn.Dialer) *redis.Pool { return &redis.Pool{DialContext: d.Dial} })
+	defer cluster.Close()
+	c := newCounter()
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	ended := make(chan error, 1)
+	go func() {
+		ended <- New(cluster, Options{Partitions: 2, Interval: 10 * time.Millisecond, Observer: c}).Run(ctx)
+	}()
+	redistest.Until(t, "it has failed twice", func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return len(c.failed) > 1
+	})
+	stop()
+	if err := redistest.Receive(t, ended); err != nil || c.passes != len(c.failed) {
+		t.Errorf("Run = %v after %d passes, %d failed", err, c.passes, len(c.failed))
+	}
 }
