@@ -16,13 +16,13 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// inCluster are partitions in a cluster, and pushes to them that share round trips.
+// inCluster has partitions in a cluster, and pushes to them that share round trips.
 type inCluster struct {
 	*testing.T
 	*redistest.Cluster
 	partitions []*store.Store
 	pushes     *Batcher[store.Delayed]
-	wanted     map[string][]string // the IDs that each partition's pool is to have
+	wanted     map[string][]string // the IDs that each partition's pool must have
 }
 
 func start(t *testing.T) *inCluster {
@@ -49,7 +49,7 @@ func start(t *testing.T) *inCluster {
 	return f
 }
 
-// partitionsOn returns that many partitions on that Redis.
+// partitionsOn returns that many partitions on this Redis.
 func partitionsOn(r redisconn.Redis, n int) []*store.Store {
 	all, router := make([]*store.Store, n), redisconn.NewRouter(r)
 	for i := range all {
@@ -58,7 +58,7 @@ func partitionsOn(r redisconn.Redis, n int) []*store.Store {
 	return all
 }
 
-// push begins one.
+// push starts a push.
 func (f *inCluster) push(ctx context.Context, s *store.Store, id string) <-chan error {
 	end := make(chan error, 1)
 	job := store.Delayed{Job: store.Job{ID: id, Topic: "t", Body: "b"}, Due: store.Due{After: time.Hour}}
@@ -70,7 +70,7 @@ func (f *inCluster) push(ctx context.Context, s *store.Store, id string) <-chan 
 	return end
 }
 
-// waiting is how many callers wait in the line of a store apart.
+// waiting returns how many callers wait in the line of a store apart.
 func (f *inCluster) waiting(s *store.Store) (n int) {
 	f.pushes.mu.Lock()
 	defer f.pushes.mu.Unlock()
@@ -89,7 +89,7 @@ func (f *inCluster) expect(end <-chan error, want error) {
 
 func (f *inCluster) slot(s *store.Store) int { return f.Slot(s.Keys().JobPool()) }
 
-// onOneNode are the partitions of that node.
+// onOneNode returns the partitions of this node.
 func (f *inCluster) onOneNode() (s []*store.Store, node *redistest.Server) {
 	node = f.Owner(f.slot(f.partitions[0]))
 	for _, p := range f.partitions {
@@ -100,12 +100,12 @@ func (f *inCluster) onOneNode() (s []*store.Store, node *redistest.Server) {
 	return s, node
 }
 
-// another is a master that does not own the slot.
+// another returns a master that does not own the slot.
 func (f *inCluster) another(node *redistest.Server) *redistest.Server {
 	return f.Servers[(slices.Index(f.Servers[:3], node)+1)%3]
 }
 
-// refusals is how often the node has refused a call because of a slot that is on its way.
+// refusals returns how often the node has refused a call because of a moving slot.
 func refusals(node *redistest.Server) (n int) {
 	for line := range strings.Lines(string(node.Do("INFO", "errorstats").([]byte))) {
 		var count int
@@ -118,7 +118,7 @@ func refusals(node *redistest.Server) (n int) {
 	return n
 }
 
-// expectPools expects that each partition has what was pushed, and nothing else.
+// expectPools checks that each partition has what was pushed, and nothing else.
 func (f *inCluster) expectPools() {
 	f.Helper()
 	for _, s := range f.partitions {
@@ -131,8 +131,8 @@ func (f *inCluster) expectPools() {
 	}
 }
 
-// While a partition's slot is on its way, nobody waits for it who calls another partition of its node: neither those of the same
-// round trips nor those behind.
+// While a partition's slot moves, calls to other partitions of its node do not wait: neither those of the same round trips nor those
+// behind.
 func TestNobodyWaitsForASlotOnItsWay(t *testing.T) {
 	f := start(t)
 	some, node := f.onOneNode()
@@ -170,8 +170,8 @@ func TestNobodyWaitsForASlotOnItsWay(t *testing.T) {
 	f.expectPools()
 }
 
-// A caller that leaves while the slot moves is not served afterwards, and costs the others nothing; nor does a window that
-// is over. What comes back after that goes with the others of its node again.
+// A caller that leaves while the slot moves is not served afterwards, and costs the others nothing; nor is a caller whose window is over.
+// Calls that come back after that join the others of their node again.
 func TestLeavingWhileAside(t *testing.T) {
 	defer func(d time.Duration) { retryWindow = d }(retryWindow)
 	f := start(t)

@@ -17,7 +17,7 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// single is a Redis that a Batcher of pushes works on, through a Cutter.
+// single is a Redis behind a Cutter, and a Batcher of pushes on it.
 type single struct {
 	*testing.T
 	*redistest.Server
@@ -27,7 +27,7 @@ type single struct {
 	pushes *Batcher[store.Delayed]
 	owner  *Owner
 	close  context.CancelFunc // ends owner.Abandoned
-	led    atomic.Bool        // the last call was made in the goroutine of the test that wants it
+	led    atomic.Bool        // the last call was made in the caller's own goroutine
 }
 
 func onOne(t *testing.T) *single {
@@ -67,7 +67,7 @@ func (f *single) do(ctx context.Context, id string) error {
 
 func (f *single) push(id string) error { return f.do(context.Background(), id) }
 
-// pushAll begins pushes while Redis hangs, one after the other, and lets it go on. Each has its answer in its place.
+// pushAll starts pushes one after the other while Redis hangs, then lets it continue. Each gets its own answer.
 func (f *single) pushAll(ids ...string) []error {
 	f.Helper()
 	f.Hang()

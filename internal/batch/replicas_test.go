@@ -12,7 +12,7 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// What was done before the connection broke is not taken for replicated: nobody could ask.
+// Pushes made before the connection broke do not count as replicated: nobody could ask.
 func TestBrokenBeforeReplicasAreAwaited(t *testing.T) {
 	t.Parallel()
 	cutter := redistest.StartCutter(t, redistest.Start(t).Addr)

@@ -11,7 +11,7 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// A topic that is paused in one of the partitions is seen as paused, and to pause it again does the rest; new partitions have what others have.
+// A topic that is paused in one partition counts as paused, and pausing it again does the rest; new partitions copy what others have.
 func TestPauseOfPartitions(t *testing.T) {
 	b, server := onRedis(t)
 	pool := server.Pool()
@@ -83,7 +83,7 @@ func TestSchedulesMigrate(t *testing.T) {
 	})
 }
 
-// Those of all partitions are read page by page, whatever becomes of one of them.
+// Schedules of all partitions are read page by page, whatever happens to one of them.
 func TestSchedulesOfPartitions(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		p := Layout{Partitions: 3}.Open(b.Pool(), store.DefaultPrefix)

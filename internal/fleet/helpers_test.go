@@ -15,7 +15,7 @@ import (
 // check fails the test on an error.
 var check = redistest.Check
 
-// backend is an empty Redis, and its single partition.
+// backend is an empty Redis and its single partition.
 type backend struct {
 	*store.Store
 	*redistest.Fixture
@@ -43,7 +43,7 @@ func onEach(t *testing.T, test func(t *testing.T, b *backend)) {
 	redistest.OnEach(t, startMini, func(t *testing.T, f *redistest.Fixture) { test(t, newBackend(f)) })
 }
 
-// poolOf is a pool of the cluster.
+// poolOf returns a pool of the cluster.
 func poolOf(t *testing.T, c *redistest.Cluster) *redisconn.Cluster {
 	t.Helper()
 	second := redisconn.Dialer{ConnectTimeout: time.Second, ReadTimeout: 3 * time.Second, WriteTimeout: 3 * time.Second}
@@ -59,7 +59,7 @@ func (b *backend) do(tb testing.TB, command string, args ...any) any {
 	return b.With(tb).Do(command, args...)
 }
 
-// made is the answer of a call that works.
+// made returns the result of a call that must succeed.
 func made[T any](t *testing.T, c *store.Call[T]) T {
 	t.Helper()
 	answer, err := c.Do(t.Context())
@@ -67,12 +67,12 @@ func made[T any](t *testing.T, c *store.Call[T]) T {
 	return answer
 }
 
-// delayed is a job that is to be pushed.
+// delayed is a job to push.
 func delayed(id, topic string, delay time.Duration) store.Delayed {
 	return store.Delayed{Job: store.Job{ID: id, Topic: topic, Body: "b"}, Due: store.Due{After: delay}, Terms: store.Terms{Lifetime: time.Hour, Policy: store.Replace}}
 }
 
-// push stores a job in that partition.
+// push stores a job in this partition.
 func push(t *testing.T, s *store.Store, id, topic string, delay time.Duration) {
 	t.Helper()
 	check(t, made(t, s.Push([]store.Delayed{delayed(id, topic, delay)}))[0])
@@ -83,5 +83,5 @@ func aSchedule(name string) store.Schedule {
 		Terms: store.Terms{Lifetime: 7 * 24 * time.Hour}}
 }
 
-// inAnHour is a whole second.
+// inAnHour returns a whole second.
 func (b *backend) inAnHour() time.Time { return time.Unix(int64(b.Clock())+3600, 0) }

@@ -9,7 +9,7 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// A limit that is removed between two migrations is gone after the second.
+// A limit that is removed between two migrations does not come back with the second.
 func TestLimitGoneBetweenMigrations(t *testing.T) {
 	_, server := onRedis(t)
 	ctx := t.Context()
@@ -23,7 +23,7 @@ func TestLimitGoneBetweenMigrations(t *testing.T) {
 	}
 	check(t, shrinking.MigrationDone(ctx))
 	two := open(Layout{Partitions: 2})
-	check(t, two.SetLimit(ctx, "t", store.Limit{})) // there is no limit any more
+	check(t, two.SetLimit(ctx, "t", store.Limit{})) // the limit is removed
 	growing := open(Layout{Partitions: 4, Previous: 2})
 	done, err = growing.Migrate(ctx, func(Migrated) {})
 	if !done || err != nil {
@@ -46,8 +46,7 @@ func TestLimitGoneBetweenMigrations(t *testing.T) {
 	}
 }
 
-// A reserved job that is brought to the partition where it belongs has a slot there if the limit says how many are reserved at a
-// time, and none if it says how many begin.
+// A reserved job that is migrated to its partition has a slot there if the limit bounds concurrency, and none if it only bounds the rate.
 func TestSlotsOfBroughtLeases(t *testing.T) {
 	for name, c := range map[string]struct {
 		limit store.Limit
@@ -71,7 +70,7 @@ func TestSlotsOfBroughtLeases(t *testing.T) {
 	}
 }
 
-// A topic that was resumed between two migrations is not paused after the second.
+// A topic that was resumed between two migrations is not paused by the second.
 func TestPauseGoneBetweenMigrations(t *testing.T) {
 	_, server := onRedis(t)
 	ctx := t.Context()
@@ -111,7 +110,7 @@ func TestPauseCopiedOverOneThatIsOver(t *testing.T) {
 	two := Layout{Partitions: 2}.Open(server.Pool(), store.DefaultPrefix)
 	check(t, two.Pause(ctx, "t", 0, "note"))
 	growing := Layout{Partitions: 4, Previous: 2}.Open(server.Pool(), store.DefaultPrefix)
-	b.do(t, "HSET", growing.Stores[3].Keys().Paused(), "t", "1000 2000 0 0 old") // over since 1970; no server has looked there since
+	b.do(t, "HSET", growing.Stores[3].Keys().Paused(), "t", "1000 2000 0 0 old") // over since 1970; no server has checked since
 	check(t, growing.CopyPauses(ctx))
 	made(t, growing.Stores[3].KeepPaused("0", 1))
 	for i, s := range growing.Stores {

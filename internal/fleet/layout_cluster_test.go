@@ -8,7 +8,7 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// Partition 0 of a cluster decides, the others have copies of what it has decided last, and what it loses is restored from these.
+// Partition 0 of a cluster decides the layout, the others copy its latest decision, and what it loses is restored from the copies.
 func TestLayoutCopies(t *testing.T) {
 	t.Parallel()
 	c := redistest.StartCluster(t)

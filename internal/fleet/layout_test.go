@@ -15,7 +15,7 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// partitioned are n partitions on the backend's Redis.
+// partitioned returns n partitions on the backend's Redis.
 func (b *backend) partitioned(n int) *Fleet {
 	return Layout{Partitions: n}.Open(b.Pool(), store.DefaultPrefix)
 }
@@ -34,7 +34,7 @@ func (b *backend) layoutKept() string {
 	return text
 }
 
-// A program with another number of partitions is refused, whatever its first call is, and nothing is written.
+// A program with another number of partitions is refused at its first call, whatever that is, and nothing is written.
 func TestLayout(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, b *backend) {
@@ -69,7 +69,7 @@ func TestLayout(t *testing.T) {
 	})
 }
 
-// Each layout is let in, or refused, by what Redis has kept.
+// Each layout is admitted or refused, depending on what Redis has stored.
 func TestLayouts(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, b *backend) {
@@ -77,7 +77,7 @@ func TestLayouts(t *testing.T) {
 			kept    string // fields of the hash
 			own     Layout
 			refused string
-			then    string // Redis has kept, if it is something else
+			then    string // stored afterwards, if it differs
 		}{
 			{"", Layout{1, 0}, "", ""},
 			{"partitions 1", Layout{1, 0}, "", ""},
@@ -91,7 +91,7 @@ func TestLayouts(t *testing.T) {
 			{"partitions 16", Layout{4, 16}, "", "partitions 4 before 16"},
 			{"partitions 16", Layout{1, 16}, "", "partitions 1 before 16"},
 			{"partitions 1", Layout{4, 1}, "", "partitions 4 before 1"},
-			// Nothing is left, and not everybody has been told.
+			// Nothing is left, and not every program knows it.
 			{"partitions 16", Layout{16, 1}, "", ""},
 			{"partitions 16 before 1", Layout{16, 0}, "previous_partitions is missing: jobs may be left in 1 partition of the previous layout (delayer:{0}:partitions); want previous_partitions = 1 here until delayer migrate says that there are none", ""},
 			{"partitions 16 before 1", Layout{4, 0}, "here it is 4 partitions, but in Redis 16 partitions, previously 1 (delayer:{0}:partitions): want the same in all programs, and another number only when delayer migrate is done with the last one", ""},
@@ -124,7 +124,7 @@ func TestLayouts(t *testing.T) {
 	})
 }
 
-// The question is asked once, and again only if it failed.
+// The layout is checked once, and again only if that failed.
 func TestLayoutAskedOnce(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)
@@ -153,7 +153,7 @@ func TestLayoutAskedOnce(t *testing.T) {
 		calls.Go(func() { check(t, several.Stores[i%3].Ping(t.Context())) })
 	}
 	calls.Wait()
-	if n := asked(); n != 2 { // what is kept, and whether this may be
+	if n := asked(); n != 2 { // the stored layout, and whether this one is admitted
 		t.Errorf("30 calls at a time have asked %d times", n)
 	}
 	check(t, b.partitioned(3).Stores[2].Ping(t.Context()))
@@ -162,7 +162,7 @@ func TestLayoutAskedOnce(t *testing.T) {
 	}
 }
 
-// A user with one partition who may not know the layout has to know himself, and Redis is asked once only.
+// A user with one partition and no permission to read the layout must be right about it; Redis is asked only once.
 func TestLayoutWithoutPermission(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)
@@ -178,7 +178,7 @@ func TestLayoutWithoutPermission(t *testing.T) {
 	}
 }
 
-// Of two who come first with different numbers one is refused.
+// Of two programs that come first with different numbers one is refused.
 func TestLayoutRace(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)
@@ -197,8 +197,8 @@ func TestLayoutRace(t *testing.T) {
 	}
 }
 
-// A program with several partitions is refused if a single one has jobs, even dead ones, which it would not find. With the
-// layout before he is.
+// A program with several partitions is refused if a single one has jobs, even dead ones, which it would not find. With the previous
+// layout it is admitted.
 func TestLayoutOfJobs(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, b *backend) {

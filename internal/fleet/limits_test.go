@@ -9,7 +9,7 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// The partitions' shares add up to the limit; where all IDs bear one tag it is that partition's.
+// The partitions' shares add up to the limit; with a tag the limit belongs to the tag's partition.
 func TestShares(t *testing.T) {
 	for _, c := range []struct {
 		limit store.Limit
@@ -45,7 +45,7 @@ func TestShares(t *testing.T) {
 	}
 }
 
-// An old partition keeps the share that it had, but has none of an exact limit.
+// An old partition keeps its share, but has none of an exact limit.
 func TestSharesOfPreviousPartitions(t *testing.T) {
 	l := store.Limit{Concurrency: 18, Rate: 4, Burst: 18}
 	tagged := l
@@ -69,8 +69,8 @@ func TestSharesOfPreviousPartitions(t *testing.T) {
 	}
 }
 
-// In which partitions of a layout a limit with a tag lets nothing be reserved for good: all but the tag's, and while they grow but the one
-// that its jobs may still be in, and those that are to be emptied.
+// Partitions of a layout in which a limit with a tag never lets anything be reserved: all but the tag's and, while they grow, the one
+// that may still have its jobs, and those to be emptied.
 func TestExcluded(t *testing.T) {
 	for _, c := range []struct {
 		in   Layout
@@ -78,7 +78,7 @@ func TestExcluded(t *testing.T) {
 	}{
 		{Layout{Partitions: 1}, nil},
 		{Layout{Partitions: 4}, []int{0, 1, 2}},    // {x} belongs to 3
-		{Layout{4, 1}, []int{0, 1, 2}},             // and the fifth is to be emptied
+		{Layout{4, 1}, []int{0, 1, 2}},             // and the fifth is being emptied
 		{Layout{4, 5}, []int{0, 1, 2}},             // to 4 before
 		{Layout{5, 4}, []int{0, 1, 2}},             // to 4, and to 3 before
 		{Layout{Partitions: 5}, []int{0, 1, 2, 3}}, // to 4
@@ -107,7 +107,7 @@ func TestLimitsOfGrowingPartitions(t *testing.T) {
 	check(t, one.SetLimit(ctx, "t", store.Limit{Concurrency: 5, Rate: 30, Burst: 1}))
 	check(t, one.SetLimit(ctx, "tagged", store.Limit{Concurrency: 1, Tag: "x"}))
 	all := Layout{Partitions: 2, Previous: 1}.Open(server.Pool(), store.DefaultPrefix)
-	for range 2 { // again, at no harm
+	for range 2 { // again, which does no harm
 		check(t, all.CopyLimits(ctx))
 	}
 	home := store.PartitionOf("{x}", 2)

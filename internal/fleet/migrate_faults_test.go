@@ -13,8 +13,8 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// Whoever may not run one of the commands has every job stay where all see it, and loses none that somebody else has put
-// in transit. The next one moves it.
+// A migration without permission for one of the commands leaves every job where all programs see it, and loses none that another one has
+// put in transit. The next migration moves it.
 func TestMigrateWithoutPermission(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)
@@ -42,7 +42,7 @@ func TestMigrateWithoutPermission(t *testing.T) {
 	}
 }
 
-// olderLetters has each partition of now have older letters of the same IDs as those that come.
+// olderLetters puts older dead letters of the same IDs into each new partition.
 func (m *migrating) olderLetters() {
 	for id, was := range m.jobs {
 		if s := m.now.Of(id); was.State == "dead" && m.now.OldOf(id) != nil {
@@ -53,7 +53,7 @@ func (m *migrating) olderLetters() {
 	}
 }
 
-// seen are the IDs of all jobs and dead letters, wherever they are, but for those in transit.
+// seen returns the IDs of all jobs and dead letters, wherever they are, except those in transit.
 func (m *migrating) seen() map[string]bool {
 	ids := map[string]bool{}
 	for _, key := range m.buckets() {
@@ -63,8 +63,7 @@ func (m *migrating) seen() map[string]bool {
 	return ids
 }
 
-// A finished migration has left nothing: a job that is reserved when its queue is read, and was ready
-// when the pool was, is.
+// A finished migration leaves nothing behind, not even a job that is reserved when its queue is read and was ready when the pool was.
 func TestMigrateIsSure(t *testing.T) {
 	t.Parallel()
 	b, server := onRedis(t)
@@ -104,8 +103,8 @@ func (h *hooked) Write(b []byte) (int, error) {
 	return h.Conn.Write(b)
 }
 
-// A partition whose serial numbers were set back, as it failed over and lost the last ones, and the new master's clock is
-// behind, loses nothing: the others have numbers that are above its own.
+// If a failover sets back a partition's serial numbers, and the new master's clock is behind, nothing is lost: the other partitions have
+// numbers above its own.
 func TestMigrateSerialSetBack(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, b *backend) {
@@ -122,8 +121,8 @@ func TestMigrateSerialSetBack(t *testing.T) {
 	})
 }
 
-// Redis is full, or is killed and started anew with its AOF, at each command: none is lost, and whatever was in transit before
-// Redis was full is stored.
+// Redis is full, or is killed and restarted with its AOF, at each command: no job is lost, and those in transit before Redis was full are
+// stored.
 func TestMigrateFullAndRestarted(t *testing.T) {
 	t.Parallel()
 	b, server := onRedis(t, "--appendonly", "yes", "--appendfsync", "always")
@@ -131,7 +130,7 @@ func TestMigrateFullAndRestarted(t *testing.T) {
 		name     string
 		do, undo func()
 		step     int
-		seen     bool // all jobs, meanwhile
+		seen     bool // whether all jobs were seen meanwhile
 	}{
 		{"full", func() { b.do(t, "CONFIG", "SET", "maxmemory", 1) }, func() { b.do(t, "CONFIG", "SET", "maxmemory", 0) }, 1, true},
 		{"restarted", server.Kill, server.Restart, 5, false},
@@ -164,7 +163,7 @@ func TestMigrateFullAndRestarted(t *testing.T) {
 	}
 }
 
-// A partition with a broken pool keeps the migration from starting: nothing is put in transit that could not be stored.
+// A partition with a broken pool prevents the migration from starting: nothing is put in transit that could not be stored.
 func TestMigrateToBrokenPool(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)

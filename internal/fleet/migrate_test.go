@@ -14,15 +14,15 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// migrating are jobs in all states, in the layout before.
+// migrating has jobs in all states, in the previous layout.
 type migrating struct {
 	*backend
 	*testing.T
 	ctx      context.Context
 	old, now *Fleet
-	jobs     map[string]store.JobInfo  // by their IDs, as they were in the layout before
-	held     map[string]store.LeaseRef // those that are reserved
-	ready    map[string][]string       // by the previous partitions, in the order in which they are delivered
+	jobs     map[string]store.JobInfo  // by ID, as they were in the previous layout
+	held     map[string]store.LeaseRef // of the reserved ones
+	ready    map[string][]string       // by previous partition, in order of delivery
 	read     time.Time                 // when they were read
 }
 
@@ -94,7 +94,7 @@ func (m *migrating) die(id string) {
 	made(m.T, s.Bury([]store.Burial{{LeaseRef: held, Reason: "the reason of " + id, Error: "its error"}}))
 }
 
-// expectMoved checks that all jobs but those are where they belong now, and as they were.
+// expectMoved checks that all jobs but these are where they belong now, unchanged.
 func (m *migrating) expectMoved(but map[string]store.LeaseRef) {
 	m.Helper()
 	for id, was := range m.jobs {
@@ -119,7 +119,7 @@ func (m *migrating) expectMoved(but map[string]store.LeaseRef) {
 	m.expectOrder()
 }
 
-// expectOrder checks that what was ready in one partition, and is in one, has kept its order.
+// expectOrder checks that jobs that were ready in one partition, and still are in one, have kept their order.
 func (m *migrating) expectOrder() {
 	m.Helper()
 	for _, s := range m.now.Stores[:m.now.Layout.Partitions] {
@@ -139,8 +139,8 @@ func filter(ids []string, which func(string) bool) []string {
 	return slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return !which(id) })
 }
 
-// expectNothingLeft checks that the old partitions have nothing but what is known of topics and
-// of the migration, and that nothing is in transit.
+// expectNothingLeft checks that the old partitions have nothing but what is known of topics and of the migration, and that nothing is in
+// transit.
 func (m *migrating) expectNothingLeft() {
 	m.Helper()
 	gone := map[string]bool{}
@@ -174,7 +174,7 @@ func (m *migrating) migrate(wantDone bool) (last Migrated) {
 	return last
 }
 
-// elsewhere returns that many of these IDs, whose jobs do not belong where they were.
+// elsewhere returns that many of these IDs, of jobs that do not belong where they were.
 func (m *migrating) elsewhere(ids []string) (n int) {
 	for _, id := range ids {
 		if m.now.OldOf(id) != nil {
@@ -184,8 +184,7 @@ func (m *migrating) elsewhere(ids []string) (n int) {
 	return n
 }
 
-// Whatever there is moves to where it belongs, as it was, from any number of partitions to any other; what is reserved stays
-// until it is not.
+// Everything moves to where it belongs, unchanged, from any number of partitions to any other; reserved jobs stay until they are not.
 func TestMigrate(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, b *backend) {
@@ -195,7 +194,7 @@ func TestMigrate(t *testing.T) {
 				m.T = t
 				ids, held := slices.Collect(maps.Keys(m.jobs)), slices.Collect(maps.Keys(m.held))
 				for _, id := range m.ready[m.old.Stores[0].Keys().Prefix()] {
-					if m.now.OldOf(id) != nil { // an entry without a job, where it goes to
+					if m.now.OldOf(id) != nil { // an entry without a job in its new partition
 						m.do(t, "ZADD", m.now.Of(id).Keys().JobPool(), time.Now().Add(time.Hour).Unix(), id)
 					}
 				}
@@ -227,8 +226,8 @@ func TestMigrate(t *testing.T) {
 	})
 }
 
-// The connection is cut at each command, before Redis gets it or before its answer is told. What could be taken
-// meanwhile is. A further call finds each job once.
+// The connection is cut at each command, before Redis gets it or before its answer arrives. Jobs can be taken meanwhile. Another call
+// finds each job once.
 func TestMigrateCuts(t *testing.T) {
 	t.Parallel()
 	b, server := onRedis(t)
@@ -246,7 +245,7 @@ func TestMigrateCuts(t *testing.T) {
 			}
 			cuts++
 			name := fmt.Sprintf("cut at command %d, answered: %v: %v", n, answered, err)
-			for _, s := range m.now.Stores[:3] { // what has arrived may be gone before the rest
+			for _, s := range m.now.Stores[:3] { // jobs that have arrived may be gone before the rest comes
 				for _, job := range made(t, s.Pop(store.Wanted{Topics: []string{"ready"}, N: 3})).Jobs {
 					if _, there := m.jobs[job.ID]; !there {
 						t.Errorf("%s: %s is delivered twice", name, job.ID)

@@ -25,7 +25,7 @@ func TestStrays(t *testing.T) {
 				t.Errorf("with %v: %+v, want %+v", p.Layout, got, want)
 			}
 		}
-		one := store.New(b.Pool(), store.DefaultPrefix) // which nobody refuses, as a client of the original
+		one := store.New(b.Pool(), store.DefaultPrefix) // like a client of the original, which nobody can refuse
 		expect(b.partitioned(1))                        // there is no layout
 		sixteen := b.partitioned(16)
 		push(t, sixteen.Of("a"), "a", "t", 0)
@@ -35,13 +35,13 @@ func TestStrays(t *testing.T) {
 		b.Do("ZADD", one.Keys().DeadLetters("dead"), 1000, "dead")
 		b.Do("ZADD", one.Keys().DeadTopics(), 1000, "dead")
 		expect(sixteen, Stray{1, 3, false})
-		for i := range 201 { // one more than are looked at
+		for i := range 201 { // one more than are checked
 			b.Do("ZADD", one.Keys().Topics(), 1000, i)
 		}
 		expect(sixteen, Stray{1, 2, true})
 		growing := Layout{16, 1}.Open(b.Pool(), store.DefaultPrefix)
 		check(t, growing.Stores[0].Ping(ctx))
-		expect(growing) // it looks for all of them
+		expect(growing) // it finds all of them
 
 		b.Do("FLUSHALL")
 		push(t, b.partitioned(16).Of("a"), "a", "t", time.Hour)
@@ -55,7 +55,7 @@ func TestStrays(t *testing.T) {
 		check(t, four.MigrationDone(ctx))
 		four = b.partitioned(4)
 		expect(four)
-		hung := store.New(b.Pool(), store.KeysOf(store.DefaultPrefix).Partition(7).Prefix()) // of a program that still knows of 16
+		hung := store.New(b.Pool(), store.KeysOf(store.DefaultPrefix).Partition(7).Prefix()) // of a program that still has 16
 		push(t, hung, "late", "t", time.Hour)
 		push(t, one, "old", "t", time.Hour)
 		expect(four, Stray{1, 1, false}, Stray{16, 1, false})
