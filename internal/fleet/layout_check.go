@@ -66,7 +66,7 @@ func (c *layoutCheck) askForOne(ctx context.Context) (lasting bool, err error) {
 		return !store.Temporary(err), nil // the call itself will meet and handle a temporary error
 	case exists:
 		var kept store.KeptLayout
-		if kept, err = c.keeper.Layout("ask", store.KeptLayout{}).Do(ctx); err == nil {
+		if kept, err = c.keeper.Layout(store.AskLayout, store.KeptLayout{}).Do(ctx); err == nil {
 			err = c.admit(layoutOf(kept))
 		}
 	}
@@ -81,15 +81,15 @@ func (c *layoutCheck) register(ctx context.Context) (isCopy bool, err error) {
 	}
 	if kept.Partitions == 0 {
 		if c.keeper.InCluster() { // partition 0 may have lost it
-			if lost := c.onOthers(ctx, "ask", store.KeptLayout{}); lost.Partitions != 0 {
-				kept, err = c.keeper.Layout("copy", lost).Do(ctx)
+			if lost := c.onOthers(ctx, store.AskLayout, store.KeptLayout{}); lost.Partitions != 0 {
+				kept, err = c.keeper.Layout(store.CopyLayout, lost).Do(ctx)
 			}
 		} else if c.own.Previous == 0 {
 			err = c.refuseJobsOfOne(ctx)
 		}
 	}
 	if version := kept.Version; err == nil && layoutOf(kept) != c.own {
-		kept, err = c.keeper.Layout("enter", c.own.kept()).Do(ctx)
+		kept, err = c.keeper.Layout(store.RegisterLayout, c.own.kept()).Do(ctx)
 		if err == nil && kept.Version != version {
 			c.copy(ctx, kept)
 		}
@@ -102,7 +102,7 @@ func (c *layoutCheck) register(ctx context.Context) (isCopy bool, err error) {
 
 func (c *layoutCheck) kept(ctx context.Context) (kept store.KeptLayout, isCopy bool, err error) {
 	if !c.keeper.InCluster() {
-		kept, err = c.keeper.Layout("ask", store.KeptLayout{}).Do(ctx)
+		kept, err = c.keeper.Layout(store.AskLayout, store.KeptLayout{}).Do(ctx)
 		return kept, false, err
 	}
 	asking, cancel := context.WithCancel(ctx)
@@ -113,7 +113,7 @@ func (c *layoutCheck) kept(ctx context.Context) (kept store.KeptLayout, isCopy b
 	}
 	answered := make(chan answer, 1)
 	go func() {
-		kept, err := c.keeper.Layout("ask", store.KeptLayout{}).Do(asking)
+		kept, err := c.keeper.Layout(store.AskLayout, store.KeptLayout{}).Do(asking)
 		answered <- answer{kept, err}
 	}()
 	var first answer
@@ -125,7 +125,7 @@ func (c *layoutCheck) kept(ctx context.Context) (kept store.KeptLayout, isCopy b
 		answered <- first
 	case <-time.After(firstPatience):
 	}
-	if copied := c.onOthers(ctx, "ask", store.KeptLayout{}); copied.Partitions != 0 && c.admit(layoutOf(copied)) == nil {
+	if copied := c.onOthers(ctx, store.AskLayout, store.KeptLayout{}); copied.Partitions != 0 && c.admit(layoutOf(copied)) == nil {
 		return copied, true, nil
 	}
 	first = <-answered
@@ -135,19 +135,19 @@ func (c *layoutCheck) kept(ctx context.Context) (kept store.KeptLayout, isCopy b
 // copy stores partition 0's layout in the other partitions of a cluster. A server repeats it where it failed.
 func (c *layoutCheck) copy(ctx context.Context, kept store.KeptLayout) {
 	if c.keeper.InCluster() {
-		c.onOthers(ctx, "copy", kept)
+		c.onOthers(ctx, store.CopyLayout, kept)
 	}
 }
 
 // onOthers calls layout.lua in all partitions except 0, on all nodes in parallel, and returns the newest layout
 // that they have stored. It skips nodes that do not answer soon, and when it asks, partition 0's node.
-func (c *layoutCheck) onOthers(ctx context.Context, mode string, from store.KeptLayout) (newest store.KeptLayout) {
+func (c *layoutCheck) onOthers(ctx context.Context, mode store.LayoutMode, from store.KeptLayout) (newest store.KeptLayout) {
 	ctx, cancel := context.WithTimeout(ctx, copyPatience)
 	defer cancel()
 	var others []*store.Store
 	for i := 1; i < max(c.own.Partitions, c.own.Previous); i++ {
 		s := store.At(c.router, c.keys.Partition(i))
-		if mode != "ask" || s.Node() != c.keeper.Node() { // partition 0's node knows no more and answers no sooner
+		if mode != store.AskLayout || s.Node() != c.keeper.Node() { // partition 0's node knows no more and answers no sooner
 			others = append(others, s)
 		}
 	}
@@ -252,7 +252,7 @@ func (f *Fleet) Strays(ctx context.Context) ([]Stray, error) {
 	if err := f.admission.Pass(ctx); err != nil {
 		return nil, err
 	}
-	kept, err := c.keeper.Layout("ask", store.KeptLayout{}).Do(ctx)
+	kept, err := c.keeper.Layout(store.AskLayout, store.KeptLayout{}).Do(ctx)
 	if err != nil || kept.Partitions == 0 {
 		return nil, err
 	}
@@ -298,7 +298,7 @@ func (f *Fleet) CopyLayout(ctx context.Context) error {
 	if !c.keeper.InCluster() {
 		return nil
 	}
-	kept, err := c.keeper.Layout("ask", store.KeptLayout{}).Do(ctx)
+	kept, err := c.keeper.Layout(store.AskLayout, store.KeptLayout{}).Do(ctx)
 	if err == nil && kept.Partitions != 0 {
 		c.copy(ctx, kept)
 	}

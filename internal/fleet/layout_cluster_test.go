@@ -16,7 +16,7 @@ func TestLayoutCopies(t *testing.T) {
 	of := func(l Layout) *Fleet { return l.Open(pool, store.DefaultPrefix) }
 	kept := func(partition int) store.KeptLayout {
 		t.Helper()
-		l, err := store.New(pool, store.KeysOf(store.DefaultPrefix).Partition(partition).Prefix()).Layout("ask", store.KeptLayout{}).Do(t.Context())
+		l, err := store.New(pool, store.KeysOf(store.DefaultPrefix).Partition(partition).Prefix()).Layout(store.AskLayout, store.KeptLayout{}).Do(t.Context())
 		check(t, err)
 		return l
 	}
@@ -37,7 +37,7 @@ func TestLayoutCopies(t *testing.T) {
 	expect(store.KeptLayout{Partitions: 4, Previous: 0, Version: 3, Most: 16}, 16)
 
 	at := store.New(pool, store.KeysOf(store.DefaultPrefix).Partition(3).Prefix())
-	_, err := at.Layout("copy", store.KeptLayout{Partitions: 4, Previous: 16, Version: 2, Most: 16}).Do(t.Context())
+	_, err := at.Layout(store.CopyLayout, store.KeptLayout{Partitions: 4, Previous: 16, Version: 2, Most: 16}).Do(t.Context())
 	check(t, err)
 	expect(store.KeptLayout{Partitions: 4, Previous: 0, Version: 3, Most: 16}, 16) // an old copy comes too late
 

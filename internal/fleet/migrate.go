@@ -88,7 +88,7 @@ func (f *Fleet) endOld(ctx context.Context) error {
 
 // MigrationDone records in Redis that nothing is left in old partitions.
 func (f *Fleet) MigrationDone(ctx context.Context) error {
-	kept, err := f.check.keeper.Layout("done", f.Layout.kept()).Do(ctx)
+	kept, err := f.check.keeper.Layout(store.EndPrevious, f.Layout.kept()).Do(ctx)
 	if err == nil {
 		f.check.copy(ctx, kept)
 	}

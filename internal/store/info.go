@@ -7,15 +7,6 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// EvictionPolicy returns the maxmemory-policy of a Redis that evicts keys when it is full; "" if it does not, or does not say.
-func (s *Store) EvictionPolicy(ctx context.Context) string {
-	says, _ := s.Info(ctx)
-	if policy := says["maxmemory_policy"]; policy != "noeviction" {
-		return policy
-	}
-	return ""
-}
-
 // Info returns the fields of Redis's INFO.
 func (s *Store) Info(ctx context.Context) (map[string]string, error) {
 	text, err := redis.String(s.command(ctx, "INFO"))

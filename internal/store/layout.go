@@ -14,9 +14,19 @@ type KeptLayout struct {
 	Most                 int // the most partitions there ever were
 }
 
+// LayoutMode is what a call of Layout changes.
+type LayoutMode string
+
+const (
+	AskLayout      LayoutMode = "ask"      // nothing
+	RegisterLayout LayoutMode = "register" // the caller's layout becomes the present one, if that is allowed
+	EndPrevious    LayoutMode = "done"     // nothing is left of the previous layout
+	CopyLayout     LayoutMode = "copy"     // another partition's layout replaces an older one
+)
+
 // Layout calls layout.lua in this mode.
-func (s *Store) Layout(mode string, l KeptLayout) *Call[KeptLayout] {
-	args := append(arguments(5, s.keys.Layout()), mode, l.Partitions, l.Previous, l.Version, l.Most)
+func (s *Store) Layout(mode LayoutMode, l KeptLayout) *Call[KeptLayout] {
+	args := append(arguments(5, s.keys.Layout()), string(mode), l.Partitions, l.Previous, l.Version, l.Most)
 	return newCall(s, layoutScript, args, func(reply any) (kept KeptLayout, err error) {
 		_, err = scan(reply, &kept.Partitions, &kept.Previous, &kept.Version, &kept.Most)
 		return kept, err

@@ -43,6 +43,9 @@ const (
 	pauseTopic     = "pause"    // by an operator
 	backOff        = "back off" // by a consumer
 	copyPause      = "copy"     // from another partition
+	freeJobs       = "free"     // puts in transit: reserved jobs stay
+	allJobs        = "all"      // puts in transit: reserved jobs too
+	lookOnly       = "look"     // puts in transit: changes nothing
 )
 
 // The first words of policies that have an argument.
@@ -119,6 +122,11 @@ func LuaParts() map[string]string {
 		{"ONCE_FORM", quoted("^" + oncePolicy + ` (%d+) ?(.*)$`)}, // in ms, and the fingerprint
 		{"DEBOUNCE_FORM", quoted("^" + debouncePolicy + ` (%d+)$`)},
 		{"ALL_OR_NONE", quoted(pushAll)},
+		{"REGISTER_LAYOUT", quoted(RegisterLayout)},
+		{"END_PREVIOUS", quoted(EndPrevious)},
+		{"COPY_LAYOUT", quoted(CopyLayout)},
+		{"FREE_JOBS", quoted(freeJobs)},
+		{"LOOK", quoted(lookOnly)},
 		{"REGISTER", quoted(registerTopics)},
 		{"REFUND", quoted(refund)},
 		{"PAUSE", quoted(pauseTopic)},

@@ -40,16 +40,16 @@ type TransitJob struct {
 // PutInTransit puts up to 1,000 jobs and dead letters in transit; with no IDs it only returns what is in transit. Reserved jobs stay, unless all
 // is set: their leases then move with them, and are lost to programs that know only this partition.
 func (s *Store) PutInTransit(ids []string, all bool) *Call[Transit] {
-	which := "free"
+	which := freeJobs
 	if all {
-		which = "all"
+		which = allJobs
 	}
 	return s.putInTransit(ids, which)
 }
 
 // IsLeft returns ErrExists for each ID of which PutInTransit would find something, even in transit.
 func (s *Store) IsLeft(ids []string) *Call[[]error] {
-	call := s.putInTransit(ids, "look")
+	call := s.putInTransit(ids, lookOnly)
 	return &Call[[]error]{call.run, func(reply any) ([]error, error) {
 		transit, err := call.read(reply)
 		errs := make([]error, len(ids))
@@ -63,9 +63,9 @@ func (s *Store) IsLeft(ids []string) *Call[[]error] {
 // PutInTransitOf is PutInTransit for IDs of this key: a topic's dead letters, the job pool, or Once.
 func (s *Store) PutInTransitOf(key string, ids []string) *Call[Transit] {
 	if key == s.keys.JobPool() || key == s.keys.Once() {
-		return s.putInTransit(ids, "free")
+		return s.putInTransit(ids, freeJobs)
 	}
-	return s.putInTransit(ids, "free", key)
+	return s.putInTransit(ids, freeJobs, key)
 }
 
 func (s *Store) putInTransit(ids []string, which string, letters ...string) *Call[Transit] {

@@ -55,12 +55,10 @@ if state == READY then
   end
 else
   local set, range = is_dead and KEYS[2] or pool, state == DEAD and 'ZREVRANGE' or 'ZRANGE'
-  if after == '' then
-    first = 0
-  elseif state == DEAD then
+  if state == DEAD and after ~= '' then
     first = redis.call('ZCARD', set) - entries_before(set, after, after_id)
-  else -- nothing sorts between an ID and the same with a zero byte
-    first = entries_before(set, after, after_id .. '\0')
+  else
+    first = page_after(set, after, after_id)
   end
   read = function(skip, count)
     local entries = redis.call(range, set, first + skip, first + skip + count - 1, 'WITHSCORES')

@@ -44,7 +44,7 @@ local function expire(topic, list, all)
   end
 end
 
-local first = ARGV[4] ~= '' and entries_before(dead_topics, ARGV[4], ARGV[5] .. '\0') or 0
+local first = page_after(dead_topics, ARGV[4], ARGV[5])
 local page = redis.call('ZRANGE', dead_topics, first, first + PAGE - 1, 'WITHSCORES')
 local ended = #page < 2 * PAGE
 for i = 1, #page, 2 do

@@ -2,7 +2,7 @@
 -- copies for when its node is away.
 --
 -- KEYS[1] the partition's layout
--- ARGV[1] 'ask': change nothing. 'enter': the caller's layout becomes the present one if there is none, or if it directly follows it. 'done':
+-- ARGV[1] 'ask': change nothing. 'register': the caller's layout becomes the present one if there is none, or if it directly follows it. 'done':
 --   nothing is left of the previous layout. 'copy': copy another partition's layout, unless this one is newer
 -- ARGV[2] the caller's number of partitions   ARGV[3] the previous number, 0 for none   ARGV[4…5] for 'copy', the version, and the most
 --   partitions there ever were
@@ -19,11 +19,11 @@ local function keep(new_partitions, new_before, new_version)
 end
 local is_first, follows = partitions == '0', before == '0' and ARGV[3] == partitions
 local is_other = partitions ~= ARGV[2] or before ~= ARGV[3]
-if ARGV[1] == 'enter' and is_other and (is_first or follows) then
+if ARGV[1] == REGISTER_LAYOUT and is_other and (is_first or follows) then
   keep(ARGV[2], ARGV[3], version + 1)
-elseif ARGV[1] == 'done' and not is_other and before ~= '0' then
+elseif ARGV[1] == END_PREVIOUS and not is_other and before ~= '0' then
   keep(partitions, '0', version + 1)
-elseif ARGV[1] == 'copy' and (tonumber(ARGV[4]) > version or tonumber(ARGV[4]) == version and is_other) then
+elseif ARGV[1] == COPY_LAYOUT and (tonumber(ARGV[4]) > version or tonumber(ARGV[4]) == version and is_other) then
   keep(ARGV[2], ARGV[3], tonumber(ARGV[4]))
 end
 return {partitions, before, version, most}

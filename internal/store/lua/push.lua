@@ -163,7 +163,7 @@ end
 -- How to judge and store the jobs of the run at ARGV[run], whose IDs may exist or whose policy is not plain. Most calls have no such run and
 -- skip these definitions. (A script of its own would have to store plain jobs too: a call may have both, and stores all or none.)
 local function special(run)
-  -- include: go: ALREADY_EXISTS FOLLOW FOLLOWS; keys: once; policy: count_once debounce_limit debounced has_counted once_window; time: now_s
+  -- include: go: ALREADY_EXISTS FOLLOW FOLLOWS; policy: count_once debounce_limit debounced has_counted not_once once_window; time: now_s
   local policy = ARGV[run + 2]
   local window, fingerprint = once_window(policy)
   local latest = debounce_limit(policy)
@@ -211,11 +211,6 @@ local function special(run)
     end
   end
 
-  -- Why a push can't be counted once, as an error reply, or nil.
-  local function not_once()
-    return not_permitted('ZADD', once, '0', '') or not_permitted('PTTL', once) or not_permitted('PEXPIRE', once, '1')
-      or not_permitted('ZRANGEBYSCORE', once, '0', '0') or not_permitted('ZREM', once, '')
-  end
   return judge, finish, window and not_once
 end
 

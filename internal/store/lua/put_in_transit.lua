@@ -15,7 +15,7 @@
 local FIRST = 2
 local reply = {0, 0, 0, {}}
 local waits = redis.call('HLEN', transit) > 0
-local some_exist, looks = waits and #ARGV < FIRST, ARGV[1] == 'look'
+local some_exist, looks = waits and #ARGV < FIRST, ARGV[1] == LOOK
 for i = FIRST, #ARGV do
   local id = ARGV[i]
   local exists = some_exist and not looks or KEYS[2] or redis.call('EXISTS', buckets .. id, dead_letters .. id, groups .. id) > 0
@@ -47,7 +47,7 @@ local function take_job(id, place)
     return
   end
   local reserved = score and is_lease(score)
-  if reserved and ARGV[1] == 'free' then
+  if reserved and ARGV[1] == FREE_JOBS then
     reply[4][#reply[4] + 1] = place
     return
   end

@@ -7,7 +7,7 @@
 -- Atomic so that a topic is registered by what it has now. Cost: O(log² n + topics).
 -- include: place time topics
 local most = tonumber(ARGV[1])
-local first = ARGV[2] ~= '' and entries_before(dead_topics, ARGV[2], ARGV[3] .. '\0') or 0
+local first = page_after(dead_topics, ARGV[2], ARGV[3])
 local page = redis.call('ZRANGE', dead_topics, first, first + most - 1, 'WITHSCORES')
 if #page == 0 then return {'', ''} end
 local entries = {}

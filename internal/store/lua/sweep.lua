@@ -105,7 +105,7 @@ local function reserved_of(names, has_limit)
   return counts
 end
 
-local first = ARGV[3] ~= '' and entries_before(known_topics, ARGV[3], ARGV[4] .. '\0') or 0
+local first = page_after(known_topics, ARGV[3], ARGV[4])
 local page = redis.call('ZRANGE', known_topics, first, first + most - 1, 'WITHSCORES')
 local err = not_permitted('RPOP', queues, '1') or not_permitted('ZREM', known_topics, '') or not_writable()
 if err then return err end

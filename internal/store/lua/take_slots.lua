@@ -17,12 +17,7 @@ local function finish()
   if mark == ARGV[4] then redis.call('HDEL', uncounted, topic) end
   return {'', ''}
 end
-local first
-if ARGV[2] == '' then
-  first = redis.call('ZCOUNT', pool, '-inf', exact_score(now_us))
-else
-  first = entries_before(pool, ARGV[2], ARGV[3] .. '\0')
-end
+local first = ARGV[2] == '' and redis.call('ZCOUNT', pool, '-inf', exact_score(now_us)) or page_after(pool, ARGV[2], ARGV[3])
 local page = redis.call('ZRANGE', pool, first, first + PAGE - 1, 'WITHSCORES')
 for i = 1, #page, 2 do
   local id, score = page[i], page[i + 1]

@@ -41,6 +41,9 @@ local function entries_before(set, score, id)
   end
   return low
 end
+local function page_after(set, score, id)
+  return score == '' and 0 or entries_before(set, score, id .. '\0')
+end
 local dead_lists = prefix .. 'dead_letters:'
 local function unreadable(reply)
   return type(reply) == 'table' and reply.err and not string.find(reply.err, 'WRONGTYPE', 1, true)
@@ -77,7 +80,7 @@ local function expire(topic, list, all)
   end
 end
 
-local first = ARGV[4] ~= '' and entries_before(dead_topics, ARGV[4], ARGV[5] .. '\0') or 0
+local first = page_after(dead_topics, ARGV[4], ARGV[5])
 local page = redis.call('ZRANGE', dead_topics, first, first + PAGE - 1, 'WITHSCORES')
 local ended = #page < 2 * PAGE
 for i = 1, #page, 2 do

@@ -73,6 +73,10 @@ local function not_permitted(command, key, ...)
     return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
   end
 end
+local function not_once()
+  return not_permitted('ZADD', once, '0', '') or not_permitted('PTTL', once) or not_permitted('PEXPIRE', once, '1')
+    or not_permitted('ZRANGEBYSCORE', once, '0', '0') or not_permitted('ZREM', once, '')
+end
 local lengths = {}
 local function make_ready(topic, id, command)
   local length = redis.pcall(command or 'LPUSH', queues .. topic, id)
@@ -275,8 +279,7 @@ end
 local bucket, waits = buckets .. changed[1].id, groups .. changed[1].tag
 local err = not_permitted('HSET', bucket, 'topic', '') or not_permitted('PEXPIRE', bucket, '1') or not_permitted('ZREM', pool, '')
   or not_permitted('HSET', waits, 'id', '') or not_permitted('PEXPIRE', waits, '1') or not_permitted('DEL', waits)
-  or next(counted) and (not_permitted('ZADD', once, '0', '') or not_permitted('PTTL', once) or not_permitted('PEXPIRE', once, '1')
-    or not_permitted('ZRANGEBYSCORE', once, '0', '0'))
+  or next(counted) and not_once()
 if err then return err end
 -- The first write is one that Redis refuses at maxmemory, or if the pool has the wrong type.
 call('ZADD', pool, unpack(entries))

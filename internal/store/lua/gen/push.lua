@@ -331,6 +331,10 @@ local function special(run)
     local until_ms = redis.call('ZSCORE', once, id)
     return until_ms and tonumber(until_ms) - now > 0
   end
+  local function not_once()
+    return not_permitted('ZADD', once, '0', '') or not_permitted('PTTL', once) or not_permitted('PEXPIRE', once, '1')
+      or not_permitted('ZRANGEBYSCORE', once, '0', '0') or not_permitted('ZREM', once, '')
+  end
   local ONCE_FORM = '^once (%d+) ?(.*)$'
   local function once_window(policy)
     if policy == REPLACE then return nil end
@@ -426,11 +430,6 @@ local function special(run)
     end
   end
 
-  -- Why a push can't be counted once, as an error reply, or nil.
-  local function not_once()
-    return not_permitted('ZADD', once, '0', '') or not_permitted('PTTL', once) or not_permitted('PEXPIRE', once, '1')
-      or not_permitted('ZRANGEBYSCORE', once, '0', '0') or not_permitted('ZREM', once, '')
-  end
   return judge, finish, window and not_once
 end
 

@@ -14,6 +14,7 @@
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local transit = prefix .. 'set_aside'
+local LOOK = 'look'
 local buckets = prefix .. 'job_bucket:'
 local dead_letters = prefix .. 'dead_letter:'
 local groups = prefix .. 'group:'
@@ -63,6 +64,7 @@ local function is_lease(score)
   local part = score * 1000 % 1
   return part > 0.0005 and part < 0.9995 and score - 4294967296 < 0
 end
+local FREE_JOBS = 'free'
 local queues = prefix .. 'ready_queue:'
 local entries_to_walk = 10000
 local function withdraw(topic, id)
@@ -206,7 +208,7 @@ end
 local FIRST = 2
 local reply = {0, 0, 0, {}}
 local waits = redis.call('HLEN', transit) > 0
-local some_exist, looks = waits and #ARGV < FIRST, ARGV[1] == 'look'
+local some_exist, looks = waits and #ARGV < FIRST, ARGV[1] == LOOK
 for i = FIRST, #ARGV do
   local id = ARGV[i]
   local exists = some_exist and not looks or KEYS[2] or redis.call('EXISTS', buckets .. id, dead_letters .. id, groups .. id) > 0
@@ -238,7 +240,7 @@ local function take_job(id, place)
     return
   end
   local reserved = score and is_lease(score)
-  if reserved and ARGV[1] == 'free' then
+  if reserved and ARGV[1] == FREE_JOBS then
     reply[4][#reply[4] + 1] = place
     return
   end

@@ -22,6 +22,9 @@ local function entries_before(set, score, id)
   end
   return low
 end
+local function page_after(set, score, id)
+  return score == '' and 0 or entries_before(set, score, id .. '\0')
+end
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local dead_topics = prefix .. 'dead_topics'
@@ -34,7 +37,7 @@ local now_us = time[1] * 1000000 + time[2]
 local now_s = now_us / 1000000
 local known_topics = prefix .. 'topics'
 local most = tonumber(ARGV[1])
-local first = ARGV[2] ~= '' and entries_before(dead_topics, ARGV[2], ARGV[3] .. '\0') or 0
+local first = page_after(dead_topics, ARGV[2], ARGV[3])
 local page = redis.call('ZRANGE', dead_topics, first, first + most - 1, 'WITHSCORES')
 if #page == 0 then return {'', ''} end
 local entries = {}

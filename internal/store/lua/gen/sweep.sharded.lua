@@ -95,6 +95,9 @@ local function entries_before(set, score, id)
   end
   return low
 end
+local function page_after(set, score, id)
+  return score == '' and 0 or entries_before(set, score, id .. '\0')
+end
 local known_topics = prefix .. 'topics'
 local function not_permitted(command, key, ...)
   if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
@@ -203,7 +206,7 @@ local function reserved_of(names, has_limit)
   return counts
 end
 
-local first = ARGV[3] ~= '' and entries_before(known_topics, ARGV[3], ARGV[4] .. '\0') or 0
+local first = page_after(known_topics, ARGV[3], ARGV[4])
 local page = redis.call('ZRANGE', known_topics, first, first + most - 1, 'WITHSCORES')
 local err = not_permitted('RPOP', queues, '1') or not_permitted('ZREM', known_topics, '') or not_writable()
 if err then return err end

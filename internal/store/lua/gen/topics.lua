@@ -24,12 +24,15 @@ local function entries_before(set, score, id)
   end
   return low
 end
+local function page_after(set, score, id)
+  return score == '' and 0 or entries_before(set, score, id .. '\0')
+end
 local MAX_BYTES = 256 * 1024
 local PAGE = 100 -- names read at a time, which may be large
 local topics, last, most, part = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
 local all = redis.call('ZCARD', topics)
 local first = math.max(all - last, 0)
-if ARGV[4] ~= '' then first = entries_before(topics, ARGV[4], ARGV[5] .. '\0') end
+if ARGV[4] ~= '' then first = page_after(topics, ARGV[4], ARGV[5]) end
 
 local reply, names_read, bytes = {all, '', ''}, 0, 0
 while names_read < most and bytes < MAX_BYTES do

@@ -21,3 +21,9 @@ local function entries_before(set, score, id)
   end
   return low
 end
+
+-- Where the next page of a sorted set starts: behind that position, or at its beginning if the score is ''. (Nothing sorts between an ID and
+-- the same with a zero byte.)
+local function page_after(set, score, id)
+  return score == '' and 0 or entries_before(set, score, id .. '\0')
+end

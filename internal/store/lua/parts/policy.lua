@@ -1,6 +1,6 @@
 -- Policies of pushes: 'once' makes a push the only one of its ID for a time, whatever happens to the job; 'debounce' makes one job of a
 -- burst of pushes.
--- include: time
+-- include: guard time
 
 -- How long a push of this policy is the only one (ms), nil for another policy; and its fingerprint, '' for none.
 local function once_window(policy)
@@ -13,6 +13,12 @@ end
 local function has_counted(id)
   local until_ms = redis.call('ZSCORE', once, id)
   return until_ms and tonumber(until_ms) - now > 0
+end
+
+-- Why a push can't be counted once, as an error reply, or nil.
+local function not_once()
+  return not_permitted('ZADD', once, '0', '') or not_permitted('PTTL', once) or not_permitted('PEXPIRE', once, '1')
+    or not_permitted('ZRANGEBYSCORE', once, '0', '0') or not_permitted('ZREM', once, '')
 end
 
 -- Keeps the set of IDs for at least this time (ms).
