@@ -134,7 +134,9 @@ func runServers(ctx context.Context, c *call) (reply, error) {
 func runReserved(ctx context.Context, c *call) (reply, error) {
 	q := inspect.Query{State: inspect.Reserved}
 	if len(c.arguments) > 0 {
-		q.Topic = c.arguments[0]
+		if q.Topic = c.arguments[0]; q.Topic == "" {
+			return reply{}, c.noTopic()
+		}
 	}
 	return jobRows([]string{"id", "topic", "lease_ends", "attempts", "size"}, c.jobsOf(ctx, q, nil)), nil
 }
@@ -169,7 +171,9 @@ func beginStats(f *flagSet) action {
 	f.duration("watch", &every, maxTime)
 	return func(ctx context.Context, c *call) (reply, error) {
 		if len(c.arguments) > 0 {
-			o.only = c.arguments[0]
+			if o.only = c.arguments[0]; o.only == "" {
+				return reply{}, c.noTopic()
+			}
 		}
 		for {
 			r, err := c.stats(ctx, o)

@@ -213,6 +213,8 @@ func TestOperatorsCommandsRefuseBadInput(t *testing.T) {
 		"topics --topic ''":               `topics: --topic "": it is empty`,
 		"stats --watch 0":                 `stats: --watch "0": want seconds, or a number with ms, s, m, h or d, above 0 and up to 100 years`,
 		"list ''":                         `list: TOPIC is empty`,
+		"stats ''":                        `stats: TOPIC is empty`,
+		"reserved ''":                     `reserved: TOPIC is empty`,
 		"list mail --state dead":          `list: --state "dead": want one of ["ready" "reserved" "waiting"]`,
 		"list mail --limit 0":             `list: --limit "0": want a number from 1 to 2147483647`,
 		"remove a --confirm 1":            `remove: --confirm goes with --match`,
@@ -234,6 +236,26 @@ func TestOperatorsCommandsRefuseBadInput(t *testing.T) {
 		}
 	}
 	db.Expect(before)
+}
+
+// The rights that the docs name for operators suffice.
+func TestOperatorsDocumentedRights(t *testing.T) {
+	t.Parallel()
+	db := redistest.Start(t)
+	db.SetUser(redistest.Rights(t, "operator"))
+	s := shell{t, t.TempDir(), environment(t, "DELAYER_REDIS_URL=redis://u:p@"+db.Addr)}
+	db.Do("HSET", "delayer:job_bucket:w", "topic", "t", "body", "b")
+	db.Do("ZADD", "delayer:job_pool", 9e9, "w")
+	db.Do("ZADD", "delayer:topics", db.Clock(), "t")
+	for _, command := range []string{
+		"stats", "stats t", "topics", "limits", "servers", "partitions", "paused", "reserved", "list t", "forecast", "schedule list", "dead list t", "dead groups t",
+		"dead drop t --dry-run", "purge t --dry-run", "remove t --match '*' --dry-run", "get w", "export t",
+	} {
+		if r := runBinary(t, s.dir, s.env, shellWords(t, command)...); r.code != 0 || r.stderr != "" {
+			t.Errorf("%s: %+v", command, r)
+		}
+	}
+	expectNothingRefused(t, db)
 }
 
 // Jobs come from standard input. What is no job ends that.
