@@ -83,27 +83,30 @@ func serve(o options, m mode, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	workOptions := server.Options{
-		Interval: c.Delayer.TimerInterval, Prefix: c.Redis.Prefix, Partitions: c.Redis.Partitions, PreviousPartitions: c.Redis.PreviousPartitions, Logger: slog.New(log.Handler()),
-		DeadMaxAge: cmp.Or(c.Delayer.DeadMaxAge, -1), DeadMax: c.Delayer.DeadMax,
-		Version: version,
-	}
 	recovered := newRecovery()
 	if f != nil {
 		defer f.close()
 		notes = append(notes, "HTTP server:\t"+f.url)
 		recovered.Observer = f.metrics
 	}
-	workOptions.Observer = recovered
 	systemd, err := newNotifier(recovered)
 	if err != nil {
 		return fail(exitFailed, err)
-	} else if systemd != nil {
-		workOptions.Observer = systemd
 	}
-	work := server.New(pool, workOptions)
+	work := serverOptions(c)
+	work.Logger, work.Observer = slog.New(log.Handler()), recovered
+	if systemd != nil {
+		work.Observer = systemd
+	}
 	s := &service{mode: m, config: c, signals: signals, log: log, http: f, pool: poolOptions, hasFile: found.isFile, recovered: recovered, systemd: systemd}
-	return s.run(work, banner(found.searched, notes), found.warnings)
+	return s.run(server.New(pool, work), banner(found.searched, notes), found.warnings)
+}
+
+func serverOptions(c config.Config) server.Options {
+	return server.Options{
+		Interval: c.Delayer.TimerInterval, Prefix: c.Redis.Prefix, Partitions: c.Redis.Partitions, PreviousPartitions: c.Redis.PreviousPartitions,
+		DeadMaxAge: cmp.Or(c.Delayer.DeadMaxAge, -1), DeadMax: c.Delayer.DeadMax, Version: version,
+	}
 }
 
 // service is the daemon from the time when its logs are open.
