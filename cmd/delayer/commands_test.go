@@ -129,7 +129,7 @@ func TestPushToGroup(t *testing.T) {
 	push("2", "--id", "a", "--once", "1h")
 	s.expect(0, "a\n", `Note: a push of "a" counted before; this one changed nothing.`+"\n", "push", "t", "0", "2", "--group", "k", "--quiet", "1h", "--id", "a", "--once", "1h")
 	s.expect(2, "", "ERROR: push: invalid body: it is not JSON, of which a group's must be\n", "push", "t", "0", "no JSON", "--group", "k", "--longest", "1h")
-	s.expect(2, "", "ERROR: push: invalid delay: it does not go together with Group: want one of the two\n", "push", "t", "5", "2", "--group", "k", "--longest", "1h")
+	s.expect(2, "", "ERROR: DELAY \"5\": want 0 with --group\n", "push", "t", "5", "2", "--group", "k", "--longest", "1h")
 	push("[3]")
 	s.expect(0, `[{"n":1},2,[3]]`+"\n", "", "pop", "t")
 	db.Expect(redistest.State{Once: []string{"{t:k}a"}})

@@ -70,6 +70,9 @@ func (c *call) push(ctx context.Context, id string, terms []client.PushOption) (
 		return reply{}, outputError(err)
 	}
 	delay, err := parseDuration("DELAY", c.arguments[1])
+	if _, grouped := c.given["group"]; err == nil && grouped && delay > 0 {
+		err = fail(exitUsage, fmt.Errorf("DELAY %q: want 0 with --group", c.arguments[1]))
+	}
 	if err != nil {
 		return reply{}, err
 	}
