@@ -20,6 +20,7 @@ type command struct {
 	arguments string // as its help shows them; those in [ ] are optional
 	nothing   bool   // it ends with 1 if there is no such job, dead letter or schedule
 	local     bool   // it needs no Redis
+	plugin    bool   // it ends with the exit codes of a monitor's plugin
 	program   bool   // the arguments are a program and its own arguments and flags
 	begin     func(*flagSet) action
 }
@@ -69,6 +70,8 @@ func commands() []command {
 		{name: "migrate", begin: beginMigrate},
 		{name: "config", begin: only(runConfig)},
 		{name: "fsck", begin: beginFsck},
+		{name: "doctor", begin: beginDoctor},
+		{name: "check", plugin: true, begin: beginCheck},
 		{name: "help", arguments: "[COMMAND [SUBCOMMAND]]", local: true, begin: beginHelp},
 		{name: "version", local: true, begin: only(runVersion)},
 		{name: "completion", arguments: "SHELL", local: true, begin: only(runCompletion)},

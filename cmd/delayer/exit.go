@@ -12,6 +12,7 @@ import (
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/config"
 	"github.com/mix-basic/delayer/internal/async"
+	"github.com/mix-basic/delayer/internal/doctor"
 )
 
 // The exit codes of the daemon and of the commands; help/en.txt and help/zh.txt explain them.
@@ -75,6 +76,19 @@ func unreachable(err error) error {
 		return fmt.Errorf("cannot connect to Redis: %w", cause)
 	}
 	return fmt.Errorf("cannot connect to Redis at %s: %w", dial.Addr, cause)
+}
+
+// asPlugin gives an error of a monitor's plugin the exit code of one: 2 means critical there, and 3 unknown.
+func asPlugin(o options, err error) error {
+	f := new(failure)
+	if o.command == nil || !o.command.plugin || !errors.As(err, &f) || f.err == nil {
+		return err
+	}
+	code := int(doctor.Unknown)
+	if f.code == exitRedis {
+		code = int(doctor.Critical)
+	}
+	return &failure{code, f.err, f.usage}
 }
 
 // isNothing reports whether a command found no job, no dead letter or no schedule.

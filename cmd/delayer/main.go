@@ -22,7 +22,7 @@ func run(args []string, stdout, stderr *os.File) error {
 	o, err := parse(args)
 	switch {
 	case err != nil:
-		return err
+		return asPlugin(o, err)
 	case o.help:
 		return printOut(stdout, o.page)
 	case o.version:
@@ -30,7 +30,7 @@ func run(args []string, stdout, stderr *os.File) error {
 	case o.check:
 		return checkConfiguration(o, stdout)
 	case o.command != nil:
-		return execute(o, stdout, stderr)
+		return asPlugin(o, execute(o, stdout, stderr))
 	case o.background:
 		return serveInBackground(o, stdout, stderr)
 	}

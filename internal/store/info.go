@@ -2,7 +2,9 @@ package store
 
 import (
 	"context"
+	"maps"
 	"strings"
+	"time"
 
 	"github.com/gomodule/redigo/redis"
 )
@@ -20,4 +22,55 @@ func (s *Store) Info(ctx context.Context) (map[string]string, error) {
 		}
 	}
 	return fields, nil
+}
+
+// Config returns settings of Redis.
+func (s *Store) Config(ctx context.Context, names ...string) (map[string]string, error) {
+	all := map[string]string{}
+	for _, name := range names { // Redis before 7.0 takes one at a time
+		values, err := redis.StringMap(s.command(ctx, "CONFIG", "GET", name))
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(all, values)
+	}
+	return all, nil
+}
+
+// SlowCommand is an entry of Redis's slow log.
+type SlowCommand struct {
+	At   time.Time
+	Took time.Duration
+	Name string
+}
+
+// SlowCommands returns the latest entries of Redis's slow log.
+func (s *Store) SlowCommands(ctx context.Context) (list []SlowCommand, err error) {
+	entries, err := redis.Values(s.command(ctx, "SLOWLOG", "GET", 128))
+	for _, entry := range entries {
+		var at, took int64
+		var arguments []string
+		fields, _ := redis.Values(entry, nil)
+		if len(fields) < 4 {
+			continue
+		}
+		if _, err := redis.Scan(fields[1:4], &at, &took, &arguments); err == nil && len(arguments) > 0 {
+			list = append(list, SlowCommand{time.Unix(at, 0), time.Duration(took) * time.Microsecond, arguments[0]})
+		}
+	}
+	return list, err
+}
+
+// ConnectionsAt returns how many connections have that command as their last one.
+func (s *Store) ConnectionsAt(ctx context.Context, command string) (int, error) {
+	text, err := redis.String(s.command(ctx, "CLIENT", "LIST"))
+	return strings.Count(text, " cmd="+command+" "), err
+}
+
+// ClusterState returns what the node says of its cluster: "ok", or else.
+func (s *Store) ClusterState(ctx context.Context) (string, error) {
+	text, err := redis.String(s.command(ctx, "CLUSTER", "INFO"))
+	_, state, _ := strings.Cut(text, "cluster_state:")
+	state, _, _ = strings.Cut(state, "\r")
+	return state, err
 }

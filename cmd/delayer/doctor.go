@@ -1,0 +1,172 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/config"
+	"github.com/mix-basic/delayer/internal/doctor"
+	"github.com/mix-basic/delayer/server"
+)
+
+// localChecks are the names of the checks of files and settings.
+var localChecks = []string{"settings", "secret_files", "paths"}
+
+func beginDoctor(f *flagSet) action {
+	var skip []string
+	f.several("skip", func(name string) error {
+		if !slices.Contains(doctor.Names(), name) && !slices.Contains(localChecks, name) {
+			return fmt.Errorf("want one of %s", strings.Join(slices.Concat(localChecks, doctor.Names()), ", "))
+		}
+		skip = append(skip, name)
+		return nil
+	})
+	return func(ctx context.Context, c *call) (reply, error) { return reply{}, c.doctor(ctx, skip) }
+}
+
+// doctor examines everything. It ends with exitNothing if something is wrong.
+func (c *call) doctor(ctx context.Context, skip []string) error {
+	found, err := findConfiguration(c.options)
+	if err != nil {
+		return err
+	}
+	d := doctor.New(c.connections, c.redis.Prefix, layoutOf(c.redis))
+	d.InHA = len(c.redis.Sentinels) > 0 || len(c.redis.Cluster) > 0
+	d.Server = serverCheck(c.connections, c.redis)
+	d.Local = []doctor.Check{
+		{Name: "settings", Do: local(func() []doctor.Finding { return wrongSettings(found) })},
+		{Name: "secret_files", Do: local(func() []doctor.Finding { return openSecrets(c.options, found) })},
+		{Name: "paths", Do: local(func() []doctor.Finding { return wrongPaths(found) })},
+	}
+	r, err := d.Examine(ctx, skip)
+	if err != nil {
+		return err
+	}
+	if err := c.write(ctx, c.doctorText(r)); err != nil {
+		return err
+	}
+	if len(r.Findings) > 0 {
+		return fail(exitNothing, nil)
+	}
+	return nil
+}
+
+// serverCheck returns the check of a server's start, which is made once.
+func serverCheck(connections client.Redis, r config.Redis) func(context.Context) error {
+	var done bool
+	var err error
+	return func(ctx context.Context) error {
+		if !done {
+			done = true
+			err = server.New(connections, server.Options{Prefix: r.Prefix, Partitions: r.Partitions, PreviousPartitions: r.PreviousPartitions}).Check(ctx)
+		}
+		return err
+	}
+}
+
+func local(check func() []doctor.Finding) func(context.Context, *doctor.Doctor) ([]doctor.Finding, error) {
+	return func(context.Context, *doctor.Doctor) ([]doctor.Finding, error) { return check(), nil }
+}
+
+// wrongSettings tells what the environment overrides, and what is ignored.
+func wrongSettings(found configuration) (list []doctor.Finding) {
+	if found.isFile {
+		for _, w := range found.warnings {
+			list = append(list, doctor.Finding{Evidence: fmt.Sprint(w), Fix: "delayer config shows which settings are in force"})
+		}
+	}
+	return list
+}
+
+// openSecrets finds files with secrets that others may read.
+func openSecrets(o options, found configuration) (list []doctor.Finding) {
+	if runtime.GOOS == "windows" {
+		return nil
+	}
+	r, files := found.config.Redis, []string{}
+	if found.isFile && (r.Password != "" && r.PasswordFile == "" || r.SentinelPassword != "" && r.SentinelPasswordFile == "") && os.Getenv(config.URLVariable) == "" && o.redis == "" {
+		files = append(files, cmp.Or(o.configuration, found.searched))
+	}
+	for _, file := range append(files, r.PasswordFile, r.SentinelPasswordFile) {
+		info, err := os.Stat(file)
+		if file != "" && err == nil && info.Mode().IsRegular() && info.Mode()&0o004 != 0 {
+			list = append(list, doctor.Finding{Evidence: fmt.Sprintf("%s has a password, and everybody may read it (%v)", file, info.Mode()), Fix: "chmod o-r " + file})
+		}
+	}
+	return list
+}
+
+// wrongPaths finds paths of the daemon that can't be written.
+func wrongPaths(found configuration) (list []doctor.Finding) {
+	if !found.isFile {
+		return nil
+	}
+	if err := tryPaths(found.config.Delayer); err != nil {
+		for line := range strings.Lines(err.Error()) {
+			list = append(list, doctor.Finding{Evidence: strings.TrimSpace(line), Fix: "create the folder for the user that runs the daemon, or run this as that user"})
+		}
+	}
+	return list
+}
+
+func (c *call) doctorText(r doctor.Report) string {
+	if c.json {
+		text, _ := json.Marshal(r)
+		return string(text) + "\n"
+	}
+	var b strings.Builder
+	for _, f := range r.Findings {
+		fmt.Fprintf(&b, "%s: %s\n  fix: %s\n", f.Name, printable(strings.ReplaceAll(f.Evidence, "\n", "; "), ""), printable(f.Fix, ""))
+	}
+	for _, n := range r.NotChecked {
+		fmt.Fprintf(&b, "not checked: %s needs %s\n", n.Name, n.Needs)
+	}
+	verdict := "nothing is wrong"
+	if n := len(r.Findings); n > 0 {
+		verdict = fmt.Sprintf("%d things are wrong", n)
+	}
+	fmt.Fprintf(&b, "%d checks made, %d not made, %d skipped: %s\n", r.Checked, len(r.NotChecked), len(r.Skipped), verdict)
+	return b.String()
+}
+
+func beginCheck(f *flagSet) action {
+	warning, critical := doctor.Limits{}, doctor.Limits{}
+	f.one("warning", warning.Parse)
+	f.one("critical", critical.Parse)
+	return func(ctx context.Context, c *call) (reply, error) {
+		return reply{}, c.monitor(ctx, filled(warning, doctor.DefaultWarning), filled(critical, doctor.DefaultCritical))
+	}
+}
+
+// filled adds the limits that are not given.
+func filled(given, standard doctor.Limits) doctor.Limits {
+	for name, limit := range standard {
+		if _, is := given[name]; !is {
+			given[name] = limit
+		}
+	}
+	return given
+}
+
+// monitor is a plugin of Nagios: one line, and its exit code is the status.
+func (c *call) monitor(ctx context.Context, warning, critical doctor.Limits) error {
+	status, line, err := doctor.Monitor(ctx, c.jobs, warning, critical)
+	if err != nil {
+		if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+			return err
+		}
+		line = fmt.Sprintf("DELAYER %v - Redis: %s", status, inOneLine(err.Error()))
+	}
+	if err := c.write(ctx, line+"\n"); err != nil || status == doctor.OK {
+		return err
+	}
+	return fail(int(status), nil)
+}

@@ -1,0 +1,492 @@
+package doctor
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/mix-basic/delayer/internal/inspect"
+	"github.com/mix-basic/delayer/internal/store"
+	"github.com/mix-basic/delayer/server"
+)
+
+// checks is the table of all checks of Redis.
+var checks = []Check{
+	{"permissions", "the permissions of the daemon", checkServer(nil)},
+	{"channels", "the permissions of the daemon", checkServer(server.ErrNoChannel)},
+	{"features", "the permissions of the daemon", checkServer(server.ErrNoFeature)},
+	{"eviction_policy", "+info", eachNode(checkPolicy)},
+	{"memory", "+info", checkMemory},
+	{"persistence", "+info", eachNode(checkPersistence)},
+	{"disk", "+info", eachNode(checkDisk)},
+	{"replicas", "+info +config|get", eachNode(checkReplicas)},
+	{"listpack", "+config|get", checkListpack},
+	{"slow_commands", "+slowlog|get", checkSlow},
+	{"latency", "+ping", checkLatency},
+	{"cluster_state", "+cluster|info", checkCluster},
+	{"stray_jobs", "the checker's permissions", checkStrays},
+	{"migration", "the operator's permissions", checkMigration},
+	{"other_prefix", "+scan, and ~* to see it", checkPrefixes},
+	{"original_server", "+client|list", checkOriginal},
+	{"servers", "the operator's permissions", checkServers},
+	{"clock", "+time", checkClock},
+	{"overdue", "the operator's permissions", checkOverdue},
+	{"no_consumer", "the operator's permissions", checkConsumers},
+	{"dead_letters", "the operator's permissions", checkDead},
+	{"paused", "the operator's permissions", checkPaused},
+	{"throttled", "the operator's permissions", checkThrottled},
+	{"schedules", "the operator's permissions", checkSchedules},
+	{"counters", "the operator's permissions", checkCounters},
+}
+
+func one(evidence, fix string) []Finding { return []Finding{{Evidence: evidence, Fix: fix}} }
+
+// checkServer makes the check of a server's start, and takes what it says of one kind; nil is that it can't work at all.
+func checkServer(kind error) func(context.Context, *Doctor) ([]Finding, error) {
+	return func(ctx context.Context, d *Doctor) ([]Finding, error) {
+		err := d.Server(ctx)
+		works := errors.Is(err, server.ErrNoChannel) || errors.Is(err, server.ErrNoFeature) || errors.Is(err, server.ErrEvicts)
+		fix := "give its Redis user the ACL line of the daemon in docs/operating.md"
+		switch {
+		case kind == nil && err != nil && !works && errors.Is(err, server.ErrRefused):
+			return one(err.Error(), fix), nil
+		case kind == nil && err != nil && !works:
+			return nil, err
+		case kind != nil && errors.Is(err, kind):
+			return one(partOf(err, kind).Error(), fix), nil
+		}
+		return nil, nil
+	}
+}
+
+// partOf returns the joined error that is of that kind.
+func partOf(err, kind error) error {
+	if joined, is := err.(interface{ Unwrap() []error }); is {
+		for _, part := range joined.Unwrap() {
+			if part != kind && errors.Is(part, kind) {
+				return partOf(part, kind)
+			}
+		}
+	}
+	return err
+}
+
+// info is what a Redis says of itself.
+type info map[string]string
+
+func (i info) number(field string) int64 {
+	n, _ := strconv.ParseInt(i[field], 10, 64)
+	return n
+}
+
+// eachNode makes a check of what each node says.
+func eachNode(check func(ctx context.Context, d *Doctor, node *store.Store, says info) ([]Finding, error)) func(context.Context, *Doctor) ([]Finding, error) {
+	return func(ctx context.Context, d *Doctor) (all []Finding, _ error) {
+		for _, node := range d.nodes {
+			says, err := node.Info(ctx)
+			if err != nil {
+				return nil, err
+			}
+			found, err := check(ctx, d, node, says)
+			if err != nil {
+				return nil, err
+			}
+			for _, f := range found {
+				if len(d.nodes) > 1 {
+					f.Evidence = "node " + node.Node().Addr + ": " + f.Evidence
+				}
+				all = append(all, f)
+			}
+		}
+		return all, nil
+	}
+}
+
+func checkPolicy(_ context.Context, _ *Doctor, _ *store.Store, says info) ([]Finding, error) {
+	if policy := says["maxmemory_policy"]; policy != "" && policy != "noeviction" {
+		return one("a full Redis evicts jobs: its maxmemory-policy is "+policy, "redis-cli CONFIG SET maxmemory-policy noeviction"), nil
+	}
+	return nil, nil
+}
+
+const (
+	watched    = time.Second
+	fullSoon   = 24 * time.Hour
+	almostFull = 0.9
+)
+
+// checkMemory watches the used memory for a second.
+func checkMemory(ctx context.Context, d *Doctor) (found []Finding, _ error) {
+	before := make([]int64, len(d.nodes))
+	for i, node := range d.nodes {
+		says, err := node.Info(ctx)
+		if err != nil {
+			return nil, err
+		}
+		before[i] = info(says).number("used_memory")
+	}
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-time.After(watched):
+	}
+	for i, node := range d.nodes {
+		text, err := node.Info(ctx)
+		if err != nil {
+			return nil, err
+		}
+		says := info(text)
+		used, most := says.number("used_memory"), says.number("maxmemory")
+		lasts, grows := time.Duration(0), used-before[i]
+		if grows > 1<<20 { // less may be anything
+			lasts = time.Duration(float64(most-used) / float64(grows) * float64(watched))
+		}
+		const fix = "raise maxmemory, or let consumers catch up: delayer stats"
+		switch {
+		case most == 0:
+		case float64(used) > almostFull*float64(most):
+			found = append(found, Finding{Evidence: fmt.Sprintf("%d %% of maxmemory is used; a full Redis refuses pushes", used*100/most), Fix: fix})
+		case lasts > 0 && lasts < fullSoon:
+			found = append(found, Finding{Evidence: fmt.Sprintf("at the present rate Redis is full in %v", lasts.Round(time.Minute)), Fix: fix})
+		}
+	}
+	return found, nil
+}
+
+func checkPersistence(ctx context.Context, _ *Doctor, node *store.Store, says info) ([]Finding, error) {
+	if says["aof_enabled"] != "0" {
+		return nil, nil
+	}
+	saved := time.Unix(says.number("rdb_last_save_time"), 0).Format(time.DateTime)
+	evidence := fmt.Sprintf("AOF is off: a kill of Redis loses the %d changes since %s", says.number("rdb_changes_since_last_save"), saved)
+	return one(evidence, "redis-cli CONFIG SET appendonly yes, and in redis.conf"), nil
+}
+
+func checkDisk(_ context.Context, _ *Doctor, _ *store.Store, says info) (found []Finding, _ error) {
+	for _, field := range []string{"rdb_last_bgsave_status", "aof_last_write_status", "aof_last_bgrewrite_status"} {
+		if status := says[field]; status != "" && status != "ok" {
+			found = append(found, Finding{Evidence: field + " is " + status + ": Redis may refuse writes (MISCONF)", Fix: "free the disk that Redis writes to; its log says more"})
+		}
+	}
+	return found, nil
+}
+
+func checkReplicas(ctx context.Context, d *Doctor, node *store.Store, says info) ([]Finding, error) {
+	replicas := says.number("connected_slaves")
+	if says["role"] != "master" || replicas == 0 && !d.InHA {
+		return nil, nil
+	}
+	if replicas == 0 {
+		return one("the master has no replica: nothing takes over when it dies", "start a replica: redis-cli REPLICAOF"), nil
+	}
+	settings, err := node.Config(ctx, "min-replicas-to-write")
+	if err == nil && settings["min-replicas-to-write"] == "0" {
+		return one("min-replicas-to-write is 0: a failover loses what a master without replicas has acknowledged", "redis-cli CONFIG SET min-replicas-to-write 1"), nil
+	}
+	return nil, err
+}
+
+const sampled = 100 // jobs
+
+// checkListpack compares the bodies of some jobs with the largest that Redis keeps in its small form.
+func checkListpack(ctx context.Context, d *Doctor) ([]Finding, error) {
+	settings, err := d.nodes[0].Config(ctx, "hash-max-listpack-value", "hash-max-ziplist-value")
+	if err != nil {
+		return nil, err
+	}
+	limit, err := strconv.Atoi(cmp.Or(settings["hash-max-listpack-value"], settings["hash-max-ziplist-value"]))
+	if err != nil {
+		return nil, nil
+	}
+	page, err := d.Jobs.Browse(ctx, inspect.Query{State: inspect.Waiting, Limit: sampled})
+	if err != nil {
+		return nil, err
+	}
+	larger, size := 0, 0
+	for _, job := range page.Jobs {
+		if job.Size > limit && job.Size <= 1024 {
+			larger, size = larger+1, max(size, job.Size)
+		}
+	}
+	if len(page.Jobs) < 10 || larger <= len(page.Jobs)/2 {
+		return nil, nil
+	}
+	evidence := fmt.Sprintf("%d of %d bodies exceed hash-max-listpack-value %d, and take up to a third more memory", larger, len(page.Jobs), limit)
+	return one(evidence, fmt.Sprintf("redis-cli CONFIG SET hash-max-listpack-value %d", max(size, 128))), nil
+}
+
+const slow, lately = 10 * time.Millisecond, time.Hour
+
+func checkSlow(ctx context.Context, d *Doctor) (found []Finding, _ error) {
+	for _, node := range d.nodes {
+		list, err := node.SlowCommands(ctx)
+		if err != nil {
+			return nil, err
+		}
+		list = slices.DeleteFunc(list, func(c store.SlowCommand) bool { return c.Took < slow || time.Since(c.At) > lately })
+		if len(list) == 0 {
+			continue
+		}
+		worst := slices.MaxFunc(list, func(a, b store.SlowCommand) int { return cmp.Compare(a.Took, b.Took) })
+		evidence := fmt.Sprintf("%d commands took more than %v in the last hour; the slowest, %s, %v", len(list), slow, strings.ToUpper(worst.Name), worst.Took)
+		found = append(found, Finding{Evidence: evidence, Fix: "redis-cli SLOWLOG GET; keep other programs' slow commands out of this Redis"})
+	}
+	return found, nil
+}
+
+const pings, budget = 10, 2 * time.Millisecond
+
+// checkLatency takes the fastest of some pings.
+func checkLatency(ctx context.Context, d *Doctor) (found []Finding, _ error) {
+	for _, node := range d.nodes {
+		fastest := time.Hour
+		for range pings {
+			began := time.Now()
+			if err := node.Ping(ctx); err != nil {
+				return nil, err
+			}
+			fastest = min(fastest, time.Since(began))
+		}
+		if fastest > budget {
+			found = append(found, Finding{Evidence: fmt.Sprintf("the fastest of %d pings took %v", pings, fastest.Round(time.Microsecond)), Fix: "redis-cli --latency; run the daemon near Redis"})
+		}
+	}
+	return found, nil
+}
+
+func checkCluster(ctx context.Context, d *Doctor) (found []Finding, _ error) {
+	for _, node := range d.nodes {
+		if !node.InCluster() {
+			return nil, nil
+		}
+		state, err := node.ClusterState(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if state != "ok" {
+			found = append(found, Finding{Evidence: "node " + node.Node().Addr + " says that its cluster's state is " + state, Fix: "redis-cli --cluster check " + node.Node().Addr})
+		}
+	}
+	return found, nil
+}
+
+func checkStrays(ctx context.Context, d *Doctor) (found []Finding, _ error) {
+	strays, err := d.fleet.Strays(ctx)
+	for _, s := range strays {
+		found = append(found, Finding{Evidence: s.String(), Fix: s.Command()})
+	}
+	return found, err
+}
+
+// checkMigration tells that jobs are left in previous partitions, or that nothing is.
+func checkMigration(ctx context.Context, d *Doctor) ([]Finding, error) {
+	if d.fleet.Layout.Previous == 0 {
+		return nil, nil
+	}
+	left := 0
+	for i, s := range d.fleet.Stores {
+		if d.fleet.IsOld(i) {
+			n, err := s.Size(ctx)
+			if err != nil {
+				return nil, err
+			}
+			left += n
+		}
+	}
+	return one(fmt.Sprintf("previous_partitions is set, and %d jobs are in partitions of the previous layout", left), "delayer migrate, then remove previous_partitions"), nil
+}
+
+const scannedSteps, scannedKeys = 50, 1000
+
+// checkPrefixes looks for job pools under other prefixes, among the first keys of each node.
+func checkPrefixes(ctx context.Context, d *Doctor) (found []Finding, _ error) {
+	for _, node := range d.nodes {
+		at := "0"
+		for range scannedSteps {
+			names, next, err := node.ScanKeys(ctx, "", at, scannedKeys)
+			if err != nil {
+				return nil, err
+			}
+			for _, name := range names {
+				if prefix, is := strings.CutSuffix(name, "job_pool"); is && !strings.HasPrefix(name, d.prefix) {
+					found = append(found, Finding{Evidence: fmt.Sprintf("there are jobs under the prefix %q; this one is %q", prefix, d.prefix), Fix: "set redis.prefix, or skip this check if they are another installation's"})
+				}
+			}
+			if at = next; at == "0" {
+				break
+			}
+		}
+	}
+	return found, nil
+}
+
+// checkOriginal looks for connections that poll as the original's server does, which has no scripts.
+func checkOriginal(ctx context.Context, d *Doctor) ([]Finding, error) {
+	for _, node := range d.nodes {
+		n, err := node.ConnectionsAt(ctx, "zrangebyscore")
+		if err != nil {
+			return nil, err
+		}
+		if n > 0 {
+			return one(fmt.Sprintf("%d connections poll as a server of the original does: jobs may be queued twice", n), "stop the original server; redis-cli CLIENT LIST names its address"), nil
+		}
+	}
+	return nil, nil
+}
+
+func checkServers(ctx context.Context, d *Doctor) (found []Finding, _ error) {
+	all, err := d.Jobs.Servers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	alive := store.Alive(all)
+	if len(alive) == 0 {
+		return one("no server runs: nothing becomes ready", "systemctl start delayer"), nil
+	}
+	for _, s := range alive {
+		first := alive[0]
+		who := fmt.Sprintf("the server %s:%d", s.Host, s.PID)
+		if s.Version != first.Version {
+			found = append(found, Finding{Evidence: fmt.Sprintf("%s has version %s, another one %s", who, s.Version, first.Version), Fix: "upgrade and restart it"})
+		}
+		if s.Interval != first.Interval {
+			found = append(found, Finding{Evidence: fmt.Sprintf("%s has timer_interval %v, another one %v", who, s.Interval, first.Interval), Fix: "give all servers the same delayer.conf"})
+		}
+		if s.Error != "" {
+			found = append(found, Finding{Evidence: who + "'s last pass failed: " + s.Error, Fix: "see its error log"})
+		}
+		if s.Stale() {
+			found = append(found, Finding{Evidence: fmt.Sprintf("%s was last seen %v ago", who, s.Age.Round(time.Second)), Fix: "restart it, or wait until its entry ends"})
+		}
+	}
+	return found, nil
+}
+
+const clockSlack = time.Second
+
+func checkClock(ctx context.Context, d *Doctor) ([]Finding, error) {
+	began := time.Now()
+	at, err := d.nodes[0].Time(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if off := at.Sub(began).Abs(); off > clockSlack+time.Since(began) {
+		return one(fmt.Sprintf("this host's clock and Redis's differ by %v: clients of the original set due times by their own", off.Round(time.Millisecond)), "synchronize both clocks"), nil
+	}
+	return nil, nil
+}
+
+const late = 10 * time.Second
+
+func checkOverdue(ctx context.Context, d *Doctor) ([]Finding, error) {
+	c, err := d.count(ctx)
+	if err != nil || c.Overdue < late {
+		return nil, err
+	}
+	return one(fmt.Sprintf("a job has been due for %v, and is not moved", c.Overdue.Round(time.Second)), "delayer servers; the error log names the reason"), nil
+}
+
+func checkConsumers(ctx context.Context, d *Doctor) (found []Finding, _ error) {
+	c, err := d.count(ctx)
+	if err != nil {
+		return nil, err
+	}
+	paused, err := d.Jobs.Paused(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var topics []store.WaitedFor
+	var waiting []inspect.TopicCounts
+	for _, t := range c.Topics {
+		if t.Ready > 0 && t.Reserved <= 0 && t.AtLeast > late && paused.Of(t.Topic) == nil {
+			topics, waiting = append(topics, store.WaitedFor{Topic: t.Topic}), append(waiting, t)
+		}
+	}
+	clients, err := d.Jobs.Waiters(ctx, topics)
+	for i, t := range waiting {
+		if i < len(clients) && clients[i] == 0 {
+			found = append(found, Finding{Evidence: fmt.Sprintf("nobody takes the %d ready jobs of topic %q, for %v", t.Ready, t.Topic, t.AtLeast.Round(time.Second)), Fix: "start a consumer: delayer worker --topic " + t.Topic})
+		}
+	}
+	return found, err
+}
+
+// checkDead finds topics whose newest dead letter is not older than an hour.
+func checkDead(ctx context.Context, d *Doctor) (found []Finding, _ error) {
+	c, err := d.count(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range c.Topics {
+		if t.Dead <= 0 {
+			continue
+		}
+		page, err := d.Jobs.Browse(ctx, inspect.Query{State: inspect.Dead, Topic: t.Topic, Limit: 1})
+		if err != nil {
+			return nil, err
+		}
+		if len(page.Jobs) > 0 && time.Since(page.Jobs[0].At) < lately {
+			found = append(found, Finding{
+				Evidence: fmt.Sprintf("topic %q has %d dead letters, the newest from %v ago", t.Topic, t.Dead, time.Since(page.Jobs[0].At).Round(time.Second)),
+				Fix:      "delayer dead list " + t.Topic,
+			})
+		}
+	}
+	return found, nil
+}
+
+func checkPaused(ctx context.Context, d *Doctor) (found []Finding, _ error) {
+	paused, err := d.Jobs.Paused(ctx)
+	for _, p := range paused {
+		since := p.Since
+		if since.IsZero() {
+			since = p.BackedOffSince
+		}
+		found = append(found, Finding{Evidence: fmt.Sprintf("topic %q is paused since %s", p.Topic, since.Format(time.DateTime)), Fix: "delayer resume " + p.Topic})
+	}
+	return found, err
+}
+
+func checkThrottled(ctx context.Context, d *Doctor) (found []Finding, _ error) {
+	c, err := d.count(ctx)
+	for _, t := range c.Topics {
+		switch {
+		case t.Untagged > 0:
+			found = append(found, Finding{Evidence: fmt.Sprintf("%d ready jobs of topic %q lack its limit's tag, so that nobody can reserve them", t.Untagged, t.Topic), Fix: "delayer limit " + t.Topic})
+		case t.Throttled > 0 && t.AtLeast > late:
+			found = append(found, Finding{Evidence: fmt.Sprintf("%d ready jobs of topic %q wait for its limit, the first for %v", t.Throttled, t.Topic, t.AtLeast.Round(time.Second)), Fix: "delayer limit " + t.Topic})
+		}
+	}
+	return found, err
+}
+
+func checkSchedules(ctx context.Context, d *Doctor) (found []Finding, _ error) {
+	all, err := d.Jobs.Schedules(ctx)
+	for _, s := range all.List {
+		if !s.Next.IsZero() && s.Paused.IsZero() && all.Time.Sub(s.Next) > late {
+			found = append(found, Finding{Evidence: fmt.Sprintf("schedule %q has been due for %v", s.Name, all.Time.Sub(s.Next).Round(time.Second)), Fix: "delayer schedule list; the error log names the reason"})
+		}
+		if s.NotRun.Late > 0 && len(s.Past) > 0 && s.Past[len(s.Past)-1].What == store.OccurrenceLate {
+			found = append(found, Finding{Evidence: fmt.Sprintf("schedule %q has missed %d occurrences, the last one too", s.Name, s.NotRun.Late), Fix: "delayer schedule run " + s.Name})
+		}
+	}
+	return found, err
+}
+
+// checkCounters compares the kept numbers of reserved jobs with the pool, which has all of them.
+func checkCounters(ctx context.Context, d *Doctor) ([]Finding, error) {
+	c, err := d.count(ctx)
+	reserved := 0
+	for _, t := range c.Topics {
+		reserved += max(t.Reserved, 0)
+	}
+	if err != nil || reserved <= c.Pool {
+		return nil, err
+	}
+	return one(fmt.Sprintf("%d jobs are counted as reserved, and the pool has %d", reserved, c.Pool), "delayer fsck --repair"), nil
+}

@@ -1,0 +1,112 @@
+// Package doctor examines an installation and reports only what is wrong. A check is a small function in the table of checks; what it may
+// not ask counts as not checked, never as fine.
+package doctor
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/mix-basic/delayer/internal/fleet"
+	"github.com/mix-basic/delayer/internal/inspect"
+	"github.com/mix-basic/delayer/internal/redisconn"
+	"github.com/mix-basic/delayer/internal/store"
+)
+
+// Finding is something that is wrong.
+type Finding struct {
+	Name     string `json:"name"`     // of the check
+	Evidence string `json:"evidence"` // what was seen
+	Fix      string `json:"fix"`      // the command or setting that ends it
+}
+
+// NotChecked is a check that could not be made.
+type NotChecked struct {
+	Name  string `json:"name"`
+	Needs string `json:"needs"` // the permissions that it lacks
+}
+
+// Report is what an examination found.
+type Report struct {
+	Findings   []Finding    `json:"findings"`
+	NotChecked []NotChecked `json:"not_checked"`
+	Skipped    []string     `json:"skipped"`
+	Checked    int          `json:"checked"`
+}
+
+// Check examines one thing. Do returns what is wrong: an evidence and a fix each. If Redis refuses a command, the check needs the
+// permissions Needs.
+type Check struct {
+	Name, Needs string
+	Do          func(ctx context.Context, d *Doctor) ([]Finding, error)
+}
+
+// Doctor examines the jobs of one prefix.
+type Doctor struct {
+	Jobs   *inspect.Inspector
+	Server func(ctx context.Context) error // checks whether a server can work, as its start does
+	Local  []Check                         // what is not in Redis: files and settings
+	InHA   bool                            // replicas are expected: there are sentinels, or a cluster
+
+	fleet  *fleet.Fleet
+	nodes  []*store.Store
+	prefix string
+	counts *inspect.Counts
+}
+
+// New returns a Doctor for the jobs in that Redis.
+func New(r redisconn.Redis, prefix string, l fleet.Layout) *Doctor {
+	return &Doctor{Jobs: inspect.New(r, prefix, l), fleet: l.Open(r, prefix), prefix: prefix}
+}
+
+// Names returns the names of all checks of Redis.
+func Names() (names []string) {
+	for _, check := range checks {
+		names = append(names, check.Name)
+	}
+	return names
+}
+
+// Examine makes all checks but those that are skipped. It fails only if Redis does not answer.
+func (d *Doctor) Examine(ctx context.Context, skip []string) (Report, error) {
+	r := Report{Findings: []Finding{}, NotChecked: []NotChecked{}, Skipped: []string{}}
+	if err := d.fleet.Locate(ctx); err != nil {
+		return r, err
+	}
+	d.nodes = store.OneOfEachNode(d.fleet.Stores)
+	if err := d.nodes[0].Ping(ctx); err != nil && !strings.Contains(err.Error(), "NOPERM") { // a wrong password, or no answer
+		return r, err
+	}
+	for _, check := range slices.Concat(d.Local, checks) {
+		if slices.Contains(skip, check.Name) {
+			r.Skipped = append(r.Skipped, check.Name)
+			continue
+		}
+		found, err := check.Do(ctx, d)
+		switch {
+		case store.Refused(err):
+			r.NotChecked = append(r.NotChecked, NotChecked{check.Name, check.Needs})
+			continue
+		case err != nil:
+			return r, err
+		}
+		r.Checked++
+		for _, f := range found {
+			f.Name = check.Name
+			r.Findings = append(r.Findings, f)
+		}
+	}
+	return r, nil
+}
+
+// count reads the numbers of jobs once.
+func (d *Doctor) count(ctx context.Context) (inspect.Counts, error) {
+	if d.counts == nil {
+		counts, err := d.Jobs.Counts(ctx)
+		if err != nil {
+			return counts, err
+		}
+		d.counts = &counts
+	}
+	return *d.counts, nil
+}

@@ -1,0 +1,176 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/fleet"
+	"github.com/mix-basic/delayer/internal/inspect"
+	"github.com/mix-basic/delayer/internal/redisconn"
+	"github.com/mix-basic/delayer/internal/testing/redistest"
+	"github.com/mix-basic/delayer/server"
+)
+
+func TestMain(m *testing.M) { os.Exit(redistest.Run(m, 10)) }
+
+func examine(t *testing.T, r redisconn.Redis, pool client.Redis, l fleet.Layout, skip ...string) Report {
+	t.Helper()
+	d := New(r, "delayer:", l)
+	d.Server = server.New(pool, server.Options{Partitions: l.Partitions, PreviousPartitions: l.Previous}).Check
+	report, err := d.Examine(t.Context(), skip)
+	redistest.Check(t, err)
+	return report
+}
+
+func names(r Report) (names []string) {
+	for _, f := range r.Findings {
+		names = append(names, f.Name)
+		if f.Evidence == "" || f.Fix == "" {
+			names = append(names, "without evidence or fix")
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+func run(t *testing.T, pool client.Redis) (stop func()) {
+	stop = redistest.Background(t, func(ctx context.Context) error { return server.New(pool, server.Options{}).Run(ctx) })
+	jobs := inspect.New(pool, "", fleet.Layout{})
+	redistest.Until(t, "the server has an entry", func() bool {
+		servers, err := jobs.Servers(t.Context())
+		return err == nil && len(servers) > 0
+	})
+	return stop
+}
+
+// A sound installation has nothing wrong; each thing that is wrong has its finding.
+func TestFindings(t *testing.T) {
+	t.Parallel()
+	f := redistest.Start(t, "--appendonly", "yes")
+	pool := client.NewPool(client.PoolOptions{Addr: f.Addr})
+	t.Cleanup(func() { pool.Close() })
+	stop := run(t, pool)
+	if r := examine(t, pool, pool, fleet.Layout{}, "latency", "slow_commands"); len(r.Findings)+len(r.NotChecked) > 0 || r.Checked != len(checks)-2 || len(r.Skipped) != 2 {
+		t.Errorf("%+v", r)
+	}
+	stop()
+	now := time.Now()
+	f.Do("CONFIG", "SET", "appendonly", "no", "maxmemory-policy", "allkeys-lru")
+	f.Do("CONFIG", "SET", "maxmemory", "100mb")
+	f.Do("EVAL", "local t = redis.call('TIME') repeat local n = redis.call('TIME') until n[1] * 1e6 + n[2] - t[1] * 1e6 - t[2] > 20000", 0)
+	f.Do("ZADD", "other:job_pool", 1, "1")
+	f.Do("HSET", "delayer:servers", "a:1:x", fmt.Sprintf(`{"now":%d,"started":%d,"interval":1000,"host":"a","pid":1,"version":"1","error":"it is broken","lateness":[0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]}`, now.UnixMilli(), now.UnixMilli()))
+	f.Do("HSET", "delayer:servers", "b:2:x", fmt.Sprintf(`{"now":%d,"started":%d,"interval":2000,"host":"b","pid":2,"version":"2","lateness":[0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]}`, now.UnixMilli(), now.UnixMilli()))
+	for i := range 20 {
+		f.Do("HSET", fmt.Sprint("delayer:job_bucket:", i), "topic", "t", "body", strings.Repeat("x", 200))
+		f.Do("ZADD", "delayer:job_pool", now.Add(-time.Minute).Unix(), i)
+	}
+	f.Do("HSET", "delayer:job_bucket:r", "topic", "nobody", "body", "b")
+	f.Do("PEXPIRE", "delayer:job_bucket:r", 604800000-60000)
+	f.Do("LPUSH", "delayer:ready_queue:nobody", "r")
+	f.Do("ZADD", "delayer:topics", now.Unix(), "nobody", now.Unix(), "dead")
+	f.Do("HSET", "delayer:dead_letter:d", "topic", "dead", "body", "b")
+	f.Do("ZADD", "delayer:dead_letters:dead", now.UnixMilli(), "d")
+	f.Do("ZADD", "delayer:dead_topics", now.UnixMilli(), "dead")
+	f.Do("HSET", "delayer:reserved", "nobody", 0, "dead", 99)
+	f.Do("HSET", "delayer:paused", "p", fmt.Sprint(now.UnixMilli(), " 0 0 0 "))
+	f.Do("HSET", "delayer:job_bucket:{s}@schedule", "topic", "delayer:schedules", "body", "@every 1h", "zone", "UTC", "revision", 1, "next", now.Add(-time.Minute).UnixMilli(), "to", "t", "content", "b", "options", "0 0 604800000", "missed", "once", "overlap", "allow", "jitter", 0)
+	f.Do("ZADD", "delayer:schedules", 0, "s")
+	f.Do("ZADD", "delayer:job_pool", now.Add(-time.Minute).Unix(), "{s}@schedule")
+	old, err := redis.Dial("tcp", f.Addr)
+	redistest.Check(t, err)
+	defer old.Close()
+	_, err = old.Do("ZRANGEBYSCORE", "delayer:job_pool", 0, 1)
+	redistest.Check(t, err)
+	want := []string{"counters", "dead_letters", "eviction_policy", "listpack", "no_consumer", "original_server", "other_prefix", "overdue", "paused", "persistence", "schedules", "servers", "slow_commands"}
+	r := examine(t, pool, pool, fleet.Layout{}, "latency")
+	if got := names(r); !slices.Equal(got, want) {
+		t.Errorf("%q, want %q: %+v", got, want, r)
+	}
+	f.Do("CONFIG", "SET", "maxmemory", f.InfoNumber("memory", "used_memory")+100<<10)
+	f.Do("HSET", "delayer:{0}:partitions", "partitions", 4, "version", 1, "most", 4)
+	r = examine(t, pool, pool, fleet.Layout{Partitions: 4, Previous: 0}, "latency")
+	if got := names(r); !slices.Contains(got, "memory") || !slices.Contains(got, "stray_jobs") {
+		t.Errorf("%q: %+v", got, r)
+	}
+}
+
+// While partitions grow, the doctor tells what is left.
+func TestGrowing(t *testing.T) {
+	t.Parallel()
+	f := redistest.Start(t)
+	pool := client.NewPool(client.PoolOptions{Addr: f.Addr})
+	t.Cleanup(func() { pool.Close() })
+	f.Do("HSET", "delayer:job_bucket:1", "topic", "t", "body", "b")
+	f.Do("ZADD", "delayer:job_pool", 99999999999, "1")
+	r := examine(t, pool, pool, fleet.Layout{Partitions: 4, Previous: 1}, "latency")
+	if got := names(r); !slices.Equal(got, []string{"migration", "persistence", "servers"}) || !strings.Contains(r.Findings[1].Evidence, "1 jobs are in partitions") {
+		t.Errorf("%+v", r)
+	}
+}
+
+// What this user may not ask is told, and not fine. With the permissions in the documents everything is asked.
+func TestRights(t *testing.T) {
+	t.Parallel()
+	f := redistest.Start(t, "--appendonly", "yes")
+	f.SetUser(redistest.Rights(t, "daemon", "operator"))
+	r := examine(t, f.UserPool(), f.UserPool(), fleet.Layout{})
+	var missing []string
+	for _, n := range r.NotChecked {
+		missing = append(missing, n.Name)
+	}
+	if want := []string{"listpack", "slow_commands", "other_prefix", "original_server"}; !slices.Equal(missing, want) {
+		t.Errorf("not checked: %q, want %q", missing, want)
+	}
+	f.SetUser(redistest.Rights(t, "daemon", "operator", "doctor"))
+	if r := examine(t, f.UserPool(), f.UserPool(), fleet.Layout{}); len(r.NotChecked) > 0 {
+		t.Errorf("not checked: %+v", r.NotChecked)
+	}
+	f.SetUser(redistest.Rights(t, "producer"))
+	if r := examine(t, f.UserPool(), f.UserPool(), fleet.Layout{}); !slices.Contains(names(r), "permissions") {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestMonitor(t *testing.T) {
+	t.Parallel()
+	f := redistest.Start(t)
+	f.SetUser(redistest.Rights(t, "operator"))
+	jobs := inspect.New(f.UserPool(), "", fleet.Layout{})
+	for _, test := range []struct {
+		warning, critical string
+		prepare           func()
+		want              Status
+		line              string
+	}{
+		{"", "servers=1", func() {}, Critical, "DELAYER CRITICAL - servers 0 | overdue=0s;;;0 lateness=0s;;;0 servers=0;;1:;0 waiting=0;;;0 ready=0;;;0 reserved=0;;;0 dead=0;;;0"},
+		{"waiting=2", "", func() { f.Do("ZADD", "delayer:job_pool", 99999999999, "1") }, OK, "DELAYER OK - 1 jobs waiting, 0 ready | overdue=0s;;;0 lateness=0s;;;0 servers=0;;;0 waiting=1;2;;0 ready=0;;;0 reserved=0;;;0 dead=0;;;0"},
+		{"waiting=1,dead=0", "ready=1", func() {}, Warning, ""},
+		{"waiting=1", "overdue=5", func() { f.Do("ZADD", "delayer:job_pool", 1, "0") }, Critical, ""},
+	} {
+		test.prepare()
+		warning, critical := Limits{}, Limits{}
+		if test.warning != "" {
+			redistest.Check(t, warning.Parse(test.warning))
+		}
+		if test.critical != "" {
+			redistest.Check(t, critical.Parse(test.critical))
+		}
+		status, line, err := Monitor(t.Context(), jobs, warning, critical)
+		if status != test.want || err != nil || test.line != "" && line != test.line {
+			t.Errorf("%q, %q: %v, %q, %v", test.warning, test.critical, status, line, err)
+		}
+	}
+	for _, text := range []string{"", "x=1", "dead", "dead=-1", "dead=x", "dead=NaN"} {
+		if err := (Limits{}).Parse(text); err == nil {
+			t.Errorf("%q is taken", text)
+		}
+	}
+}

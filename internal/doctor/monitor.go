@@ -1,0 +1,150 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/mix-basic/delayer/internal/inspect"
+	"github.com/mix-basic/delayer/internal/store"
+)
+
+// Status is how bad a measurement is, as the exit code of a Nagios plugin.
+type Status int
+
+const (
+	OK Status = iota
+	Warning
+	Critical
+	Unknown
+)
+
+func (s Status) String() string { return [...]string{"OK", "WARNING", "CRITICAL", "UNKNOWN"}[s] }
+
+// Limits are numbers from which on a measurement is bad, by name. For servers it is the number below which it is bad.
+type Limits map[string]float64
+
+// measures are what Measure reads, with the unit of performance data, in that order.
+var measures = []struct{ name, unit string }{
+	{"overdue", "s"}, {"lateness", "s"}, {"servers", ""}, {"waiting", ""}, {"ready", ""}, {"reserved", ""}, {"dead", ""},
+}
+
+// DefaultWarning and DefaultCritical are the limits unless others are given.
+var (
+	DefaultWarning  = Limits{"overdue": 10, "lateness": 10}
+	DefaultCritical = Limits{"overdue": 60, "lateness": 60, "servers": 1}
+)
+
+// Parse reads limits of the form "overdue=30,dead=100" into l. Times are in seconds.
+func (l Limits) Parse(text string) error {
+	for part := range strings.SplitSeq(text, ",") {
+		name, value, _ := strings.Cut(part, "=")
+		number, err := strconv.ParseFloat(value, 64)
+		known := slices.ContainsFunc(measures, func(m struct{ name, unit string }) bool { return m.name == name })
+		if !known || err != nil || !(number >= 0) {
+			return fmt.Errorf("want overdue, lateness, servers, waiting, ready, reserved or dead, = and a number, divided by commas")
+		}
+		l[name] = number
+	}
+	return nil
+}
+
+// exceeded reports whether the value is bad.
+func (l Limits) exceeded(name string, value float64) bool {
+	limit, set := l[name]
+	if name == "servers" {
+		return set && value < limit
+	}
+	return set && value >= limit
+}
+
+// recently is over which time lateness is measured.
+const recently = 5 * time.Minute
+
+// Monitor measures, and returns the worst status and a line for a monitor.
+func Monitor(ctx context.Context, jobs *inspect.Inspector, warning, critical Limits) (Status, string, error) {
+	values, err := measure(ctx, jobs)
+	if err != nil {
+		return Critical, "", err
+	}
+	worst := OK
+	var bad, data, unknown []string
+	for _, m := range measures {
+		value := values[m.name]
+		limit := func(l Limits) string {
+			if n, set := l[m.name]; set && m.name == "servers" {
+				return strconv.FormatFloat(n, 'f', -1, 64) + ":" // Nagios's range: below is bad
+			} else if set {
+				return strconv.FormatFloat(n, 'f', -1, 64)
+			}
+			return ""
+		}
+		if value < 0 {
+			unknown = append(unknown, m.name)
+			continue
+		}
+		number := strconv.FormatFloat(value, 'f', -1, 64) + m.unit
+		data = append(data, fmt.Sprintf("%s=%s;%s;%s;0", m.name, number, limit(warning), limit(critical)))
+		switch {
+		case critical.exceeded(m.name, value):
+			worst = Critical
+		case warning.exceeded(m.name, value):
+			worst = max(worst, Warning)
+		default:
+			continue
+		}
+		bad = append(bad, m.name+" "+number)
+	}
+	switch {
+	case len(unknown) > 0 && worst == OK:
+		worst, bad = Unknown, []string{"this user may not read " + strings.Join(unknown, ", ")}
+	case len(bad) == 0:
+		bad = []string{fmt.Sprintf("%v jobs waiting, %v ready", values["waiting"], values["ready"])}
+	}
+	return worst, fmt.Sprintf("DELAYER %v - %s | %s", worst, strings.Join(bad, ", "), strings.Join(data, " ")), nil
+}
+
+// measure reads the values; what this user may not read is negative.
+func measure(ctx context.Context, jobs *inspect.Inspector) (map[string]float64, error) {
+	counts, err := jobs.Counts(ctx)
+	if err != nil {
+		return nil, err
+	}
+	values := map[string]float64{"waiting": float64(counts.Waiting), "overdue": -1, "lateness": -1, "servers": -1}
+	if counts.Overdue >= 0 {
+		values["overdue"] = seconds(counts.Overdue)
+	}
+	for _, t := range counts.Topics {
+		values["ready"] += float64(max(t.Ready, 0))
+		values["reserved"] += float64(max(t.Reserved, 0))
+		values["dead"] += float64(max(t.Dead, 0))
+	}
+	servers, err := jobs.Servers(ctx)
+	if err == nil {
+		values["servers"] = float64(len(store.Alive(servers)))
+	} else if !store.Refused(err) {
+		return nil, err
+	}
+	past, err := jobs.History(ctx)
+	if err != nil && !store.Refused(err) {
+		return nil, err
+	}
+	if err == nil {
+		var lateness store.Lateness
+		for _, p := range past {
+			if counts.Time.Sub(p.Until) < recently {
+				lateness = lateness.Plus(p.Lateness)
+			}
+		}
+		values["lateness"] = 0
+		if lateness.Jobs() > 0 {
+			values["lateness"] = seconds(lateness.Quantile(0.99))
+		}
+	}
+	return values, nil
+}
+
+func seconds(d time.Duration) float64 { return d.Round(time.Millisecond).Seconds() }
