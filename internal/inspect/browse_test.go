@@ -46,7 +46,7 @@ func names(prefix string, from, to int) (ids []string) {
 	return ids
 }
 
-// Each state's jobs, in order, in pages of any size, and none of another state or topic.
+// A state's jobs come in order, in pages of any size, without those of another state or topic.
 func TestBrowse(t *testing.T) {
 	onEach(t, func(t *testing.T, f *fixture) {
 		f.pushMany("t", "w", 7, time.Hour, time.Second)
@@ -113,8 +113,8 @@ func TestBrowseTells(t *testing.T) {
 	})
 }
 
-// A page goes on where the last one ended, also if the entry has left meanwhile, others of the
-// same time have come, and the bytes are ordered in no human way.
+// A page continues where the last one ended, even if the entry has left, others of the same time have come, and the order of bytes is not
+// alphabetical.
 func TestBrowseWhileJobsMove(t *testing.T) {
 	onEach(t, func(t *testing.T, f *fixture) {
 		ids := []string{"\x00", "\x00\x00", "A", "Z", "Za", "a", "b\x00", "b\xff", "ä", "\xff"}
@@ -145,7 +145,7 @@ func TestBrowseWhileJobsMove(t *testing.T) {
 	})
 }
 
-// A ready queue moves on at both ends while it is looked at.
+// A ready queue changes at both ends while it is read.
 func TestBrowseWhileJobsAreTaken(t *testing.T) {
 	onEach(t, func(t *testing.T, f *fixture) {
 		seed := func(ids ...string) {
@@ -180,7 +180,7 @@ func TestBrowseWhileJobsAreTaken(t *testing.T) {
 	})
 }
 
-// Entries of a queue that are no ready jobs of its topic are not told of.
+// Entries of a queue that are not ready jobs of its topic are left out.
 func TestBrowseHints(t *testing.T) {
 	onEach(t, func(t *testing.T, f *fixture) {
 		f.ghosts(20)
@@ -201,7 +201,7 @@ func TestBrowseHints(t *testing.T) {
 	})
 }
 
-// A page looks at some thousand entries, whatever there is, and says where to go on.
+// A page reads a few thousand entries at most, and says where to continue.
 func TestBrowseIsBounded(t *testing.T) {
 	t.Parallel()
 	f, _ := onRedis(t)
@@ -221,7 +221,7 @@ func TestBrowseIsBounded(t *testing.T) {
 	}
 }
 
-// Large bodies stay where they are.
+// Large bodies are not read.
 func TestBrowseOfLargeBodies(t *testing.T) {
 	t.Parallel()
 	f, _ := onRedis(t)

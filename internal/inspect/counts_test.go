@@ -53,8 +53,7 @@ func TestCounts(t *testing.T) {
 	})
 }
 
-// The numbers of a topic in several partitions are added up; one that is not known of one of them is
-// not known.
+// A topic's numbers in several partitions are added up; a number that one partition does not know is unknown.
 func TestCountsOfPartitions(t *testing.T) {
 	f, server := onRedis(t)
 	conns := server.Pool()
@@ -81,14 +80,14 @@ func TestCountsOfPartitions(t *testing.T) {
 	}
 }
 
-// What is overdue, by how a job's time to live has run down.
+// How overdue a job is follows from its time to live.
 func TestOverdue(t *testing.T) {
 	const week = client.DefaultReadyMaxLifetime
 	for _, c := range []struct {
 		name string
 		seed func(f *fixture)
 		want time.Duration
-		// least is what it is at least, where it is Unknown.
+		// least is the lower bound where the value is Unknown.
 		least time.Duration
 	}{
 		{"nothing", func(f *fixture) {}, 0, 0},
@@ -145,7 +144,7 @@ func TestOverdue(t *testing.T) {
 	}
 }
 
-// ready puts a job that is kept for that long into the queue of topic t.
+// ready puts a job with this lifetime into the queue of topic t.
 func (f *fixture) ready(id string, ttl time.Duration) {
 	f.Do("HSET", "delayer:job_bucket:"+id, "topic", "t", "body", "b")
 	if ttl > 0 {
@@ -160,13 +159,12 @@ func (f *fixture) ghosts(n int) {
 	}
 }
 
-// leased has the job delivered that long ago.
+// leased makes the job delivered that long ago.
 func (f *fixture) leased(id string, ago time.Duration) {
 	f.Do("HSET", "delayer:job_bucket:"+id, "lease", fmt.Sprintf("2 %d 0", time.Now().Add(-ago).UnixMicro()))
 }
 
-// Ghosts are passed over one by one as long as there are not too many in all, and further in steps, so
-// that a read costs little.
+// Ghosts are skipped one by one while there are few, and otherwise in steps, so that a read costs little.
 func TestOverdueBehindGhostsOfManyTopics(t *testing.T) {
 	onEach(t, func(t *testing.T, f *fixture) {
 		var topics []string
@@ -228,7 +226,7 @@ func TestOverdueInPool(t *testing.T) {
 	})
 }
 
-// A command that the user may not use costs the numbers that need it, and no others.
+// Without permission for a command the numbers that need it are missing, and no others.
 func TestCountsWithoutPermission(t *testing.T) {
 	t.Parallel()
 	f, _ := onRedis(t)
@@ -278,8 +276,8 @@ func TestCountsWithoutPermission(t *testing.T) {
 	}
 }
 
-// For a topic with a limit, the counts say how many slots are taken, how many jobs are throttled and, with a rate, until when:
-// also if nobody waits for them.
+// For a topic with a limit, the counts say how many slots are taken, how many jobs are throttled and, with a rate, until when, even if
+// nobody waits for them.
 func TestCountsOfLimits(t *testing.T) {
 	onEach(t, func(t *testing.T, f *fixture) {
 		for i := range 3 {
@@ -315,7 +313,7 @@ func TestCountsOfLimits(t *testing.T) {
 	})
 }
 
-// The next job of a limited topic may begin when it may in any partition that holds some back.
+// The next job of a limited topic may begin when it may in any partition with throttled jobs.
 func TestLimitsOfPartitionsAddUp(t *testing.T) {
 	soon, late := time.UnixMilli(1000), time.UnixMilli(2000)
 	limit := store.Limit{Concurrency: 9, Rate: 1}
@@ -336,7 +334,7 @@ func onPartitions(t *testing.T, n int) *fixture {
 	return f
 }
 
-// A partition is asked only for the topics that it knows, and one script tells of many that have nothing.
+// A partition is asked only for the topics that it knows, and one script covers many topics without jobs.
 func TestCountsAskPartitionsForTheirTopics(t *testing.T) {
 	const topics, partitions = 1000, 16
 	f := onPartitions(t, partitions)
@@ -361,7 +359,7 @@ func TestCountsAskPartitionsForTheirTopics(t *testing.T) {
 	}
 }
 
-// Which topics have anything is found out by halves, whichever these are; and no script tells of more than it should.
+// Topics that have jobs are found by halving, whichever they are, and no script returns more than it should.
 func TestCountsFindWhatIsThere(t *testing.T) {
 	onEach(t, func(t *testing.T, f *fixture) {
 		var topics []string
@@ -400,7 +398,7 @@ func TestCountsFindWhatIsThere(t *testing.T) {
 	})
 }
 
-// Of several partitions all topics are counted as long as none of these knows too many. If one does, that is said.
+// With several partitions all topics are counted unless a partition knows too many. If one does, the result says so.
 func TestCountsOfTooManyTopics(t *testing.T) {
 	f := onPartitions(t, 3)
 	const each = MostTopics - 1
@@ -421,7 +419,7 @@ func TestCountsOfTooManyTopics(t *testing.T) {
 	if c := f.counts(); c.Known != 3*each+1 || len(c.Topics) != c.Known || ready(c) != each || c.AtLeast() {
 		t.Errorf("%d of %d topics, %d ready, at least: %v", len(c.Topics), c.Known, ready(c), c.AtLeast())
 	}
-	// Now partition 0 knows too many. The topic that was used last is there beyond those that are looked at, and is counted all the same.
+	// Now partition 0 knows too many. The topic that was used last is beyond those that are read, and is counted all the same.
 	f.Do("ZADD", "delayer:{0}:topics", 6, "more", 4, "last")
 	f.Do("ZADD", "delayer:{2}:topics", 2e9, "last")
 	for i := range 3 {
@@ -436,7 +434,7 @@ func TestCountsOfTooManyTopics(t *testing.T) {
 	}
 }
 
-// A Snapshot that is recent enough is shared with later callers.
+// A recent Snapshot is shared with later callers.
 func TestSnapshotIsShared(t *testing.T) {
 	f := onPartitions(t, 4)
 	scripts := func() int { calls := f.AllCalls(); return calls["evalsha"] + calls["eval"] }

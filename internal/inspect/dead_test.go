@@ -15,7 +15,7 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// letter makes a dead letter that was buried at that time (Unix ms).
+// letter creates a dead letter that was buried at that time (Unix ms).
 func (f *fixture) letter(topic, id, reason, cause string, died int64) {
 	f.Do("HSET", "delayer:dead_letter:"+id, "topic", topic, "body", "body of "+id, "reason", reason, "error", cause, "died", died)
 	f.Do("ZADD", "delayer:dead_letters:"+topic, died, id)
@@ -104,7 +104,7 @@ func TestDeadGroupsWithoutNumbers(t *testing.T) {
 	}
 }
 
-// What is counted is what is requeued, and what is dropped, and nothing else.
+// A count, a requeue and a drop with the same filter cover the same letters.
 func TestDeadFilter(t *testing.T) {
 	for _, c := range filters {
 		t.Run(c.name, func(t *testing.T) {
@@ -140,7 +140,7 @@ func TestDeadFilter(t *testing.T) {
 	}
 }
 
-// What was buried first is delivered first, within what is meant, also where many died at one time.
+// The letters buried first are delivered first, within the selection, even if many died at the same time.
 func TestRequeueDeadInOrder(t *testing.T) {
 	onEach(t, func(t *testing.T, f *fixture) {
 		var want []string
@@ -167,7 +167,7 @@ func TestRequeueDeadInOrder(t *testing.T) {
 	})
 }
 
-// before has call run before Redis gets the text of a script of that name, which it does not know.
+// before runs call before Redis gets the text of the script of that name, which it does not know.
 func (f *fixture) before(script string, call func()) *Inspector {
 	f.Do("SCRIPT", "FLUSH")
 	addr := f.Addr
@@ -200,7 +200,7 @@ func (c *hookedConn) Send(command string, args ...any) error {
 	return c.Conn.Send(command, args...)
 }
 
-// A letter that goes between the look and the requeue is no error, and none of those that are kept.
+// A letter that disappears between the read and the requeue is not an error, and does not count as kept.
 func TestRequeueDeadThatHasGone(t *testing.T) {
 	onEach(t, func(t *testing.T, f *fixture) {
 		f.letter("t", "a", "r", "e", 1000)
@@ -218,7 +218,7 @@ func TestRequeueDeadThatHasGone(t *testing.T) {
 	})
 }
 
-// A letter that dies anew between the look and the drop stays: it is not the one that was meant.
+// A letter that dies again between the read and the drop stays: it was not the one that was meant.
 func TestDropDeadThatDiesAnew(t *testing.T) {
 	onEach(t, func(t *testing.T, f *fixture) {
 		for i, id := range []string{"a", "b", "c"} {
@@ -237,15 +237,14 @@ func TestDropDeadThatDiesAnew(t *testing.T) {
 	})
 }
 
-// Jobs that die again as soon as they are ready do not keep a requeue from ending, and are not
-// requeued twice.
+// Jobs that die again as soon as they are ready neither prevent a requeue from ending nor are requeued twice.
 func TestRequeueDeadThatDieAgain(t *testing.T) {
 	onEach(t, func(t *testing.T, f *fixture) {
 		const letters = 250
 		for i := range letters {
 			f.letter("t", fmt.Sprint(i), "r", "e", int64(1000+i))
 		}
-		// It dies behind all others, before the second page is looked at.
+		// It dies after all others, before the second page is read.
 		again := true
 		o := f.before("requeue", func() {
 			if again {
@@ -262,7 +261,7 @@ func TestRequeueDeadThatDieAgain(t *testing.T) {
 	})
 }
 
-// A letter whose ID is a job's again stays, and the others are requeued.
+// A letter whose ID has a job again stays, and the others are requeued.
 func TestRequeueDeadKeeps(t *testing.T) {
 	onEach(t, func(t *testing.T, f *fixture) {
 		f.seedLetters()
@@ -279,7 +278,7 @@ func TestRequeueDeadKeeps(t *testing.T) {
 	})
 }
 
-// A letter that has died again since it was seen is not dropped for what it was before.
+// A letter that has died again since it was read is not dropped.
 func TestDropDeadLeavesNewer(t *testing.T) {
 	onEach(t, func(t *testing.T, f *fixture) {
 		f.letter("t", "a", "r", "e", 1000)

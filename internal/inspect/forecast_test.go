@@ -77,7 +77,7 @@ func TestForecastBounds(t *testing.T) {
 	})
 }
 
-// With many entries the leases are estimated, but not where none can be.
+// With many entries the number of leases is estimated, but not where there can be none.
 func TestForecastEstimates(t *testing.T) {
 	t.Parallel()
 	f, _ := onRedis(t)
@@ -94,7 +94,7 @@ func TestForecastEstimates(t *testing.T) {
 	if got[1].Jobs != 0 || got[2].Jobs != 2000 || got[2].Estimated {
 		t.Errorf("beyond the longest lease: %+v, want 0, 2000", got[1:])
 	}
-	// What is small is counted whole, in several scripts.
+	// A small span is counted completely, in several scripts.
 	var bounds []time.Duration
 	for i := range 400 {
 		bounds = append(bounds, 30*time.Second+time.Duration(i+1)*100*time.Millisecond)
@@ -108,7 +108,7 @@ func TestForecastEstimates(t *testing.T) {
 	}
 }
 
-// leases puts n leases into the pool, each of which ends that much after the one before.
+// leases puts n leases into the pool, each ending that much after the previous one.
 func (f *fixture) leases(n int, ends, step time.Duration) {
 	at := time.Now().Add(ends)
 	for i := range n {
@@ -147,7 +147,7 @@ func TestPeak(t *testing.T) {
 	})
 }
 
-// The seconds that count begin with the next one, and end with the time that was asked for.
+// The counted seconds begin with the next one and end at the requested time.
 func TestPeakOfWholeSeconds(t *testing.T) {
 	t.Parallel()
 	m := miniredis.RunT(t)
@@ -179,7 +179,7 @@ func TestPeakOfWholeSeconds(t *testing.T) {
 	}
 }
 
-// Where jobs are everywhere, the search ends nevertheless, and says so.
+// If jobs are everywhere, the search still ends, and says so.
 func TestPeakIsBounded(t *testing.T) {
 	t.Parallel()
 	f, _ := onRedis(t)
@@ -204,7 +204,7 @@ func TestForecastOfBrokenPool(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
-		// The numbers of reserved jobs, broken, only mean that there may be some.
+		// If the numbers of reserved jobs are broken, there may be some.
 		f.Do("DEL", "delayer:job_pool")
 		f.text("reserved")
 		f.pushMany("t", "w", 3, time.Minute, 0)

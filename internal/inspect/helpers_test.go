@@ -77,7 +77,7 @@ func (f *fixture) reserve(topic string, lease time.Duration) *client.Delivery {
 	return d
 }
 
-// bury makes a dead letter.
+// bury creates a dead letter.
 func (f *fixture) bury(topic, id, reason, cause string) {
 	f.TB.Helper()
 	f.push(topic, id, 0)

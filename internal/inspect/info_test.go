@@ -40,7 +40,7 @@ func TestInfo(t *testing.T) {
 	}
 }
 
-// Of a cluster each node is asked, and partitions are told to be on those.
+// Each node of a cluster is asked, and the result says which partitions it has.
 func TestInfoOfCluster(t *testing.T) {
 	t.Parallel()
 	c := redistest.StartCluster(t)
@@ -73,7 +73,7 @@ func TestInfoOfDev(t *testing.T) {
 	})
 }
 
-// A Redis that is away is an error of each call.
+// If Redis is away, every call returns an error.
 func TestRedisAway(t *testing.T) {
 	t.Parallel()
 	f, server := onRedis(t)

@@ -29,7 +29,7 @@ func (f *fixture) seedAll() (held *client.Delivery) {
 	return list[0]
 }
 
-// A user who has the migrator's rights, and nothing else, moves all of it, and what is meant by its ID.
+// A user with the migrator's permissions moves everything, and finds jobs by their IDs.
 func TestMigrateRights(t *testing.T) {
 	t.Parallel()
 	f, _ := onRedis(t)
@@ -52,7 +52,7 @@ func TestMigrateRights(t *testing.T) {
 	}
 }
 
-// A migration waits for what is reserved, and goes on after its connections were cut.
+// A migration waits for reserved jobs, and continues after its connections were cut.
 func TestMigrateSurvivesAnOutage(t *testing.T) {
 	t.Parallel()
 	f, server := onRedis(t)
@@ -83,7 +83,7 @@ func TestMigrateSurvivesAnOutage(t *testing.T) {
 	}
 }
 
-// A broken queue is named and keeps nothing else from moving; an unreachable Redis is an error at once.
+// A broken queue is named and stops nothing else from moving; an unreachable Redis is an error at once.
 func TestMigrateBroken(t *testing.T) {
 	t.Parallel()
 	f, _ := onRedis(t)

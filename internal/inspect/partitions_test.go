@@ -16,7 +16,7 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// inPartitions is an Inspector, and a Client, of five partitions.
+// inPartitions returns an Inspector and a Client of five partitions.
 func inPartitions(t *testing.T) *fixture {
 	t.Helper()
 	f := redistest.Start(t).Fixture
@@ -101,7 +101,7 @@ func TestBrowsePartitions(t *testing.T) {
 	}
 }
 
-// A partition that can't be read is said to be so, and keeps none of the others' numbers back: one whose keys are of another type.
+// A partition with keys of another type is reported as unreadable, and the numbers of the others are complete.
 func TestBrokenPartition(t *testing.T) {
 	t.Parallel()
 	f := inPartitions(t)
@@ -129,7 +129,7 @@ func TestBrokenPartition(t *testing.T) {
 	}
 }
 
-// So is one whose node hangs, or is gone: then all that are there are named together, and each look takes a time that is bounded.
+// So is one whose node hangs or is gone: all unreadable ones are named together, and each read takes a bounded time.
 func TestPartitionsOfABrokenNode(t *testing.T) {
 	t.Parallel()
 	for name, breaks := range map[string]func(*redistest.Server){"hangs": (*redistest.Server).Hang, "gone": (*redistest.Server).Kill} {
@@ -165,7 +165,7 @@ func TestPartitionsOfABrokenNode(t *testing.T) {
 	}
 }
 
-// expectBroken expects the numbers of the partitions but for those, and why they are not there.
+// expectBroken checks the numbers of the readable partitions, and the reasons for the others.
 func (f *fixture) expectBroken(whole Counts, why string, broken ...int) {
 	f.TB.Helper()
 	got := f.counts()
@@ -204,7 +204,7 @@ func (f *fixture) expectBroken(whole Counts, why string, broken ...int) {
 	}
 }
 
-// A Snapshot asks a node that is away once, not once for each of its parts.
+// A Snapshot asks an unreachable node once, not once for each of its partitions.
 func TestSnapshotOfABrokenNode(t *testing.T) {
 	t.Parallel()
 	f, other := onRedis(t)

@@ -48,7 +48,7 @@ func TestPurge(t *testing.T) {
 	})
 }
 
-// What becomes ready after the purge began stays, though the purge takes several steps.
+// Jobs that become ready after the purge began stay, even if it takes several steps.
 func TestPurgeEnds(t *testing.T) {
 	onEach(t, func(t *testing.T, f *fixture) {
 		for i := range 10 {
@@ -67,7 +67,7 @@ func TestPurgeEnds(t *testing.T) {
 	})
 }
 
-// Entries are counted, whether there is a job or not; jobs are told.
+// Entries count whether they have a job or not; the result also gives the number of jobs.
 func TestPurgeCountsEntries(t *testing.T) {
 	onEach(t, func(t *testing.T, f *fixture) {
 		f.ghosts(1100) // more than a step
@@ -88,7 +88,7 @@ func TestPurgeCountsEntries(t *testing.T) {
 	})
 }
 
-// What becomes ready between the steps stays, and the rest of the steps are made all the same.
+// Jobs that become ready between the steps stay, and the other steps are still made.
 func TestPurgeWhileJobsBecomeReady(t *testing.T) {
 	onEach(t, func(t *testing.T, f *fixture) {
 		for i := range 600 {
@@ -109,7 +109,7 @@ func TestPurgeWhileJobsBecomeReady(t *testing.T) {
 	})
 }
 
-// Of several partitions there are most entries in all.
+// With several partitions a purge has a maximum of entries in all.
 func TestPurgeOfPartitions(t *testing.T) {
 	t.Parallel()
 	f, _ := onRedis(t)
@@ -134,7 +134,7 @@ func TestPurgeOfPartitions(t *testing.T) {
 	}
 }
 
-// With an error it is told how many jobs were deleted before it.
+// An error comes with the number of jobs that were deleted before it.
 func TestPurgeFailsInTheMidst(t *testing.T) {
 	t.Parallel()
 	f, server := onRedis(t)

@@ -9,7 +9,7 @@ import (
 	"github.com/mix-basic/delayer/client"
 )
 
-// A partition that can't be read keeps no other's schedules back, and is named.
+// A partition that can't be read is named, and the schedules of the others are complete.
 func TestSchedulesOfABrokenPartition(t *testing.T) {
 	t.Parallel()
 	f := inPartitions(t)

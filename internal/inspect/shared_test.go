@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// All who ask while a reading is under way share it. The next is a new one, unless one that is
-// not so old will do.
+// All callers during a read share it. Later ones get a new one, unless an older one is recent enough.
 func TestReadingIsShared(t *testing.T) {
 	reading, answer, reads := make(chan bool), make(chan error), 0
 	l := NewShared(time.Minute, func(context.Context) (int, error) {
@@ -40,7 +39,7 @@ func TestReadingIsShared(t *testing.T) {
 	}
 }
 
-// A reading is given up in time.
+// A read has a time limit.
 func TestReadingEnds(t *testing.T) {
 	l := NewShared(time.Millisecond, func(ctx context.Context) (int, error) {
 		<-ctx.Done()

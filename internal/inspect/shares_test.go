@@ -39,7 +39,7 @@ func TestShares(t *testing.T) {
 	})
 }
 
-// The load of a topic counts its jobs that are due within the time, also if they are overdue, that are ready, and that are reserved.
+// The load of a topic counts its jobs that are overdue or due within the time, ready, or reserved.
 func TestLoad(t *testing.T) {
 	onEach(t, func(t *testing.T, f *fixture) {
 		load := func(topic string, within time.Duration) Load {
@@ -71,7 +71,7 @@ func TestLoad(t *testing.T) {
 	})
 }
 
-// Topics that alternate don't fool the sample.
+// Topics that alternate don't mislead the sample.
 func TestSharesOfAlternatingTopics(t *testing.T) {
 	t.Parallel()
 	f, _ := onRedis(t)

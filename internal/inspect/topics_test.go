@@ -16,7 +16,7 @@ func topicNames(counts []TopicCounts) string {
 	return strings.Join(names, " ")
 }
 
-// A page of topics has those that were asked for, in that order, and says how many there are.
+// A page has the requested topics in the requested order, and says how many there are.
 func TestTopics(t *testing.T) {
 	onEach(t, func(t *testing.T, f *fixture) {
 		for i, topic := range []string{"mail", "sms", "mail.eu", "Mail", "fax"} {
@@ -59,7 +59,7 @@ func TestTopicsRefuses(t *testing.T) {
 	}
 }
 
-// However many topics there are, a bounded number is looked at: those that were used last.
+// However many topics there are, a bounded number is read: those used last.
 func TestTopicsAreBounded(t *testing.T) {
 	f, _ := onRedis(t)
 	f.Do("EVAL", `for i = 1, ARGV[1] do redis.call('ZADD', 'delayer:topics', i, string.format('t%06d', (i * 7919) % ARGV[1])) end`, 0, maxNames+10)
@@ -82,7 +82,7 @@ func TestTopicsAreBounded(t *testing.T) {
 	}
 }
 
-// One topic is known if it has anything, or was used lately.
+// A topic is known if it has anything, or was used lately.
 func TestTopic(t *testing.T) {
 	onEach(t, func(t *testing.T, f *fixture) {
 		f.push("waits", "w", time.Hour)
@@ -103,7 +103,7 @@ func TestTopic(t *testing.T) {
 	})
 }
 
-// The topics that have dead letters, and no others.
+// The topics with dead letters, and no others.
 func TestDeadTopics(t *testing.T) {
 	onEach(t, func(t *testing.T, f *fixture) {
 		f.push("none", "w", time.Hour)

@@ -11,7 +11,7 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// hear has somebody hear of each of the clients.
+// hear subscribes to each of the channels.
 func hear(t *testing.T, addr string, channels ...string) {
 	t.Helper()
 	for _, channel := range channels {
@@ -26,8 +26,7 @@ func hear(t *testing.T, addr string, channels ...string) {
 	}
 }
 
-// Each client that waits for a topic counts, unless it has died, whatever the number of topics; and who may not
-// know gets no number.
+// Each client that waits for a topic counts unless it has died, however many topics there are. A user without permission gets no number.
 func TestWaiters(t *testing.T) {
 	t.Parallel()
 	f, _ := onRedis(t)
@@ -56,7 +55,7 @@ func TestWaiters(t *testing.T) {
 	}
 }
 
-// Programs are told once, with all that they wait for, in whatever partition; those that do not say who they are, together and last.
+// Programs are listed once, with everything they wait for, in any partition; those that do not name themselves are listed together, last.
 func TestListeners(t *testing.T) {
 	t.Parallel()
 	f := inPartitions(t)

@@ -11,7 +11,7 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// oneNode is a cluster of one node.
+// oneNode returns a cluster of one node.
 func oneNode(t *testing.T) *redistest.Server {
 	t.Helper()
 	s := redistest.Start(t, "--cluster-enabled", "yes")
@@ -28,7 +28,7 @@ func clusterOf(seeds ...string) *Cluster {
 	})
 }
 
-// Slots of one node share its pool and that one's limits, and the node is asked once who owns what.
+// Slots of one node share its pool and its limits, and the node is asked once for the owners of slots.
 func TestSlotsShareANode(t *testing.T) {
 	t.Parallel()
 	s := oneNode(t)
@@ -86,7 +86,7 @@ func TestClosedCluster(t *testing.T) {
 	expectError(t, err, "are closed")
 }
 
-// Where no node answers the error says so at once, of each.
+// If no node answers, the error says so at once, for each.
 func TestNoNodeAnswers(t *testing.T) {
 	t.Parallel()
 	c := clusterOf("127.0.0.1:1", "127.0.0.1:2")
@@ -95,7 +95,7 @@ func TestNoNodeAnswers(t *testing.T) {
 	expectError(t, err, "no node of the cluster answers: 127.0.0.1:1: dial", "; 127.0.0.1:2: dial")
 }
 
-// A node that does not take our password is named: the others' addresses, with which the pool was opened, would mislead.
+// A node that refuses our password is named. The addresses with which the pool was opened would mislead.
 func TestNodeWithAnotherPassword(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t)
@@ -119,7 +119,7 @@ func TestNodeWithAnotherPassword(t *testing.T) {
 	}
 }
 
-// However many are told that a slot has moved, the nodes are asked a few times a second at most.
+// However many calls hear that a slot has moved, the nodes are asked a few times a second at most.
 func TestMovedInARow(t *testing.T) {
 	t.Parallel()
 	s := oneNode(t)
@@ -141,7 +141,7 @@ func TestMovedInARow(t *testing.T) {
 	}
 }
 
-// Nodes that don't know their names, or are to keep them to themselves, are found all the same, also when they say that a slot has moved.
+// Nodes that don't know their names, or keep them to themselves, are found all the same, also when they say that a slot has moved.
 func TestUnnamedNodes(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t)
@@ -189,7 +189,7 @@ func TestUnnamedNodes(t *testing.T) {
 	}
 }
 
-// What nodes say of owners, in all ways in which they name them.
+// The owners that nodes report, in every form in which they name them.
 func TestAddresses(t *testing.T) {
 	t.Parallel()
 	owner := func(host any, more ...any) []any {
@@ -231,7 +231,7 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-// A connection to a server that is loading its data is one: what is asked on it can be asked again.
+// A connection to a server that is loading its data is usable: its commands can be repeated.
 func TestDialWhileLoading(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t, "--enable-debug-command", "local", "--loading-process-events-interval-bytes", "1024")

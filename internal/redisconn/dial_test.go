@@ -11,13 +11,13 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// locator is a Locator that guards nothing.
+// locator is a Locator that watches nothing.
 type locator func(context.Context, Dial) (redis.Conn, error)
 
 func (l locator) Locate(ctx context.Context, dial Dial) (redis.Conn, error) { return l(ctx, dial) }
 func (locator) Guard(_ string, conn net.Conn) net.Conn                      { return conn }
 
-// Each dial asks where to: what replaces a connection leads to where the server is by then.
+// Each dial asks for the address: a new connection leads to where the server is by then.
 func TestDialAsksTheLocator(t *testing.T) {
 	from, to := redistest.Start(t), redistest.Start(t)
 	from.Do("SET", "name", "from")
@@ -66,7 +66,7 @@ func TestDialAsksTheLocator(t *testing.T) {
 	}
 }
 
-// A certificate is the host's that was dialled, or of another if the caller says so.
+// A certificate must name the dialled host, or another one if the caller says so.
 func TestServerName(t *testing.T) {
 	for _, c := range []struct{ addr, own, want string }{
 		{"example.com:6379", "", "example.com"},

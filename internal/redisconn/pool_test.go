@@ -30,8 +30,8 @@ func TestThinnerOfANode(t *testing.T) {
 	}
 }
 
-// Connections that were needed since the last check are kept even if they are idle now. Others are closed, except a
-// few in all; then nobody looks any more, before there are more connections.
+// Connections that were needed since the last check are kept even if they are idle now. Others are closed, except a few; then nothing is
+// checked until there are more connections.
 func TestThinnerKeepsWhatIsNeeded(t *testing.T) {
 	pool := redistest.Start(t).Pool()
 	pool.TestOnBorrowContext = CheckRested

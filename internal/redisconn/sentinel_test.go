@@ -17,7 +17,7 @@ import (
 // timeouts are the timeouts of connections in these tests.
 var timeouts = Dialer{ConnectTimeout: 3 * time.Second, ReadTimeout: 3 * time.Second, WriteTimeout: 3 * time.Second}
 
-// by dials by way of the sentinels at those addresses.
+// by dials through the sentinels at these addresses.
 func by(name string, addrs ...string) (Dialer, *Sentinel) {
 	s := NewSentinel(name, addrs, timeouts)
 	d := timeouts
@@ -77,7 +77,7 @@ func TestSentinelsWithAPassword(t *testing.T) {
 	conn.Close()
 }
 
-// leaves waits on a connection to the master for ever, and expects it to end after the failover.
+// leaves waits on a connection to the master, and expects it to end after the failover.
 func leaves(t *testing.T, d Dialer, fail func()) {
 	t.Helper()
 	d.ReadTimeout = time.Hour
@@ -95,8 +95,7 @@ func leaves(t *testing.T, d Dialer, fail func()) {
 	}
 }
 
-// A connection to a hung master ends when the sentinels name another one, whether they tell us or
-// that we may only ask.
+// A connection to a hung master ends when the sentinels name another one, whether they announce it or we have to ask.
 func TestHungMasterIsLeft(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -125,8 +124,7 @@ func TestHungMasterIsLeft(t *testing.T) {
 	}
 }
 
-// The next sentinel is listened to when one is lost: none here is asked regularly. The user has the rights that
-// docs/operating.md names.
+// When a sentinel is lost we subscribe to the next one; none is asked regularly here. The user has the permissions in docs/operating.md.
 func TestNextSentinelTells(t *testing.T) {
 	t.Parallel()
 	all := redistest.StartSentinels(t)
@@ -145,7 +143,7 @@ func TestNextSentinelTells(t *testing.T) {
 	expectNoListener(t, all.Sentinels[1])
 }
 
-// A sentinel that hangs is silent, and not listened to any more.
+// A subscription to a sentinel that hangs is given up.
 func TestHungSentinelIsLeft(t *testing.T) {
 	t.Parallel()
 	master := redistest.Start(t)
@@ -160,7 +158,7 @@ func TestHungSentinelIsLeft(t *testing.T) {
 	expectNoListener(t, second)
 }
 
-// A listener is answered PONG as long as nothing happens.
+// A listener gets PONG as long as nothing happens.
 func TestSilentSentinelIsKept(t *testing.T) {
 	t.Parallel()
 	sentinel := redistest.StartSentinel(t, redistest.Start(t), 1)
@@ -176,7 +174,7 @@ func TestSilentSentinelIsKept(t *testing.T) {
 	})
 }
 
-// All that watches and listens ends with the last connection, the first time and the next. (Not parallel: it counts goroutines.)
+// Everything that watches and listens ends with the last connection, each time. Not parallel, because it counts goroutines.
 func TestNothingOutlivesTheLastConnection(t *testing.T) {
 	sentinel := redistest.StartSentinel(t, redistest.Start(t), 1)
 	d, s := by("m", sentinel.Addr)
@@ -196,7 +194,7 @@ func TestNothingOutlivesTheLastConnection(t *testing.T) {
 	}
 }
 
-// listeners are the IDs of the clients that listen to a sentinel.
+// listeners returns the IDs of the clients that are subscribed to a sentinel.
 func listeners(sentinel *redistest.Server) (ids string) {
 	for client := range strings.Lines(string(sentinel.Do("CLIENT", "LIST", "TYPE", "pubsub").([]byte))) {
 		if !strings.Contains(client, " sub=0 ") {
@@ -216,8 +214,7 @@ func expectNoListener(t *testing.T, sentinel *redistest.Server) {
 	redistest.Until(t, "nobody listens", func() bool { return listeners(sentinel) == "" })
 }
 
-// That one sentinel refuses us is no reason to give up: another one may be back soon. That all of them do so is, as is what
-// a master says.
+// If one sentinel refuses us we go on: another one may be back soon. If all do, or the master does, we give up.
 func TestSomeSentinelsRefuseUs(t *testing.T) {
 	t.Parallel()
 	master := redistest.Start(t)
@@ -249,7 +246,7 @@ func TestSomeSentinelsRefuseUs(t *testing.T) {
 	}
 }
 
-// A hung sentinel holds up only the first caller in a hurry.
+// A hung sentinel delays only the first caller that does not wait.
 func TestHungSentinelIsAskedLast(t *testing.T) {
 	t.Parallel()
 	master := redistest.Start(t)
@@ -266,7 +263,7 @@ func TestHungSentinelIsAskedLast(t *testing.T) {
 	}
 }
 
-// The documented rights are enough to find the master, and to hear of its successor: Redis and the sentinels refuse nothing.
+// The documented permissions suffice to find the master and to hear of its successor: Redis and the sentinels refuse nothing.
 func TestRightsWithSentinels(t *testing.T) {
 	t.Parallel()
 	master := redistest.Start(t)
@@ -289,7 +286,7 @@ func TestRightsWithSentinels(t *testing.T) {
 	}
 }
 
-// Where one sentinel lets us hear nothing, another one tells of failovers. (None here is asked regularly.)
+// If one sentinel refuses the subscription, another one announces failovers. None is asked regularly here.
 func TestNextSentinelTellsWhereOneMayNot(t *testing.T) {
 	t.Parallel()
 	master := redistest.Start(t)
@@ -330,7 +327,7 @@ func TestHungSentinelIsAskedBehindThoseThatFail(t *testing.T) {
 	})
 }
 
-// A sentinel that was given up, and not waited for, is asked first all the same.
+// A sentinel that was given up without waiting is still asked first.
 func TestGivenUpAtASentinel(t *testing.T) {
 	t.Parallel()
 	mute, err := net.Listen("tcp", "127.0.0.1:0")
