@@ -119,6 +119,42 @@ var scripts = []line{
 			}
 		}
 	}},
+	{"fsck_keys", func(s *stage) {
+		s.reserved("a")
+		checked, err := s.store.FsckKeys([]store.FoundKey{{Kind: "bucket", Rest: "a"}}, false).Do(s.Context())
+		expect(s, "what is wrong with a key", len(checked.Faults), err, 0)
+	}},
+	{"fsck_lost", func(s *stage) {
+		s.stored("a", time.Hour)
+		page, err := s.store.FsckLost([]store.Lost{{ID: "a"}}, store.LostLook).Do(s.Context())
+		expect(s, "the lost jobs", len(page.Jobs), err, 0)
+	}},
+	{"fsck_pool", func(s *stage) {
+		ref := s.reserved("a")
+		page, err := s.store.FsckPool("0", 10, false, true).Do(s.Context())
+		expect(s, "the leases", page.Leases, err, []store.Leases{{Topic: topic, Count: 1, Newest: ref.Token}})
+		expect(s, "what is wrong with the pool", len(page.Faults), nil, 0)
+	}},
+	{"fsck_queue", func(s *stage) {
+		s.stored("a", 0)
+		page, err := s.store.FsckQueue(topic, false, store.QueuePlace{}, 10, false).Do(s.Context())
+		expect(s, "the IDs in the queue", page.IDs, err, []string{"a"})
+	}},
+	{"fsck_reserved", func(s *stage) {
+		s.reserved("a")
+		repaired, err := s.store.FsckReserved([]store.ReservedCount{{Topic: topic, Kept: "1", Leases: 2}}).Do(s.Context())
+		expect(s, "the topics whose number was wrong", repaired, err, []string{topic})
+	}},
+	{"fsck_set", func(s *stage) {
+		s.letter("a")
+		page, err := s.store.FsckSet(store.DeadSet, topic, "0", 10, false, true).Do(s.Context())
+		expect(s, "the dead letters", page.IDs, err, []string{"a"})
+	}},
+	{"fsck_twice", func(s *stage) {
+		s.stored("a", 0)
+		page, err := s.store.FsckTwice(topic, []string{"a"}, false).Do(s.Context())
+		expect(s, "the IDs that are there twice", len(page.Faults), err, 0)
+	}},
 	{"get", func(s *stage) {
 		s.stored("a", time.Hour)
 		if job := s.expectStored("a", "waiting"); job.Topic != topic || job.Body != "body of a" || job.TTL < time.Hour {
