@@ -9,7 +9,7 @@ import (
 )
 
 // foreignFlags are flags of other programs.
-var foreignFlags = []string{"--cluster", "--cluster-pipeline", "--latency", "--default_lua_flags"}
+var foreignFlags = []string{"--cluster", "--cluster-pipeline", "--latency", "--default_lua_flags", "--purge"}
 
 // Commands and flags that documents name within a line exist. What they show as samples is run by TestShellSamples.
 func TestNamedCommands(t *testing.T) {
