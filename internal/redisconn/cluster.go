@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// RetryWindow is for how long a call waits that a cluster can't do now: a slot is on its way, or a replica
-	// is about to become the master.
+	// RetryWindow is how long a call waits for what a cluster cannot do now: a slot moves, or a replica is about to become
+	// the master.
 	RetryWindow = 3 * time.Second
 	// askEvery is how often the nodes are asked who owns which slot, at most.
 	askEvery = 100 * time.Millisecond

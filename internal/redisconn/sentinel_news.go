@@ -13,7 +13,7 @@ import (
 // other replicas follow it, which may take long. The other sentinels name it from +switch-master on.
 var failedOver = []any{"+promoted-slave", "+switch-master"}
 
-// listen has one sentinel after the other tell of failovers. Where none lets us listen, regular looks have to do.
+// listen subscribes to failovers, at one sentinel after the other. If no sentinel lets us subscribe, the regular checks suffice.
 func (s *Sentinel) listen(ctx context.Context, news chan<- struct{}) {
 	deaf := map[string]bool{}
 	for ctx.Err() == nil {

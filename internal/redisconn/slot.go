@@ -106,7 +106,7 @@ func (s *Slot) owner(ctx context.Context) (*Node, error) {
 }
 
 // Moved notes that the owner of this slot has said who owns another slot, or this one: host:port, where the host may be an IPv6
-// address without brackets, or :port on its own host. One that has no name is not told; then another node has to be asked.
+// address without brackets, or :port on its own host. If that node has no name, the address is missing; then another node must be asked.
 func (s *Slot) Moved(slot int, addr string) {
 	c := s.cluster
 	c.mu.Lock()
