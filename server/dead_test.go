@@ -117,6 +117,31 @@ func TestDeadLettersAreDropped(t *testing.T) {
 	}
 }
 
+// The limits can change while the server is at work.
+func TestSetDeadLimits(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.server = New(w.pool(), Options{DeadMaxAge: -1})
+	w.bury("t", 2*time.Hour, "a", "b", "c")
+	for _, step := range []struct {
+		age  time.Duration
+		most int
+		left []string
+	}{
+		{-1, 0, []string{"a", "b", "c"}},
+		{-1, 1, []string{"c"}},
+		{time.Hour, 0, nil},
+	} {
+		w.server.SetDeadLimits(step.age, step.most)
+		check(t, w.server.Pass(t.Context()))
+		want := redistest.State{}
+		if step.left != nil {
+			want = redistest.State{Dead: queues{"t": step.left}, Letters: letters("t", step.left...)}
+		}
+		w.Expect(want)
+	}
+}
+
 // manyTopics are 600 topics with one letter each, except for those of the pairs.
 func manyTopics(pairs ...string) queues {
 	all := queues{}

@@ -55,10 +55,7 @@ func newMover(s *Server, number int, partition *store.Store, log *slog.Logger, o
 	// Redis does two things of this size in a row: it moves one batch and finds the next. The last quarter of the
 	// budget is for what a script cannot measure: reading the call and writing the reply.
 	m.batch = batchSize{budget: s.options.StallBudget * 3 / 8, current: firstBatch}
-	if s.options.DeadMaxAge > 0 || s.options.DeadMax > 0 {
-		m.sweeps = append(m.sweeps, m.sweepDead())
-	}
-	m.sweeps = append(m.sweeps, m.sweepTopics(), m.repairSchedules())
+	m.sweeps = append(m.sweeps, m.sweepDead(), m.sweepTopics(), m.repairSchedules())
 	if number == 0 {
 		m.sweeps = append(m.sweeps, m.sweepLayout())
 	}

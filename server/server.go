@@ -23,6 +23,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -99,6 +100,7 @@ type Server struct {
 	log     *slog.Logger
 	outages *outages
 
+	dead      atomic.Pointer[deadLimits]
 	untagged  redisconn.Reminder
 	observers []Observer // including heartbeat
 	heartbeat heartbeat  // without an ID unless the server runs
@@ -126,6 +128,7 @@ func New(r Redis, o Options) *Server {
 	wrong := o.check(r)
 	o = o.withDefaults()
 	s := &Server{options: o, wrong: wrong, log: o.Logger, outages: newOutages(o.Logger)}
+	s.SetDeadLimits(o.DeadMaxAge, o.DeadMax)
 	layout := o.layout()
 	if wrong != nil {
 		layout = fleet.Layout{} // it may be wrong itself
@@ -144,6 +147,21 @@ func New(r Redis, o Options) *Server {
 		s.observers = append(s.observers, o.Observer)
 	}
 	return s
+}
+
+// deadLimits bound the dead letters of a topic.
+type deadLimits struct {
+	age  time.Duration
+	most int
+}
+
+// SetDeadLimits replaces Options.DeadMaxAge and Options.DeadMax, in the same units, also while the Server runs.
+func (s *Server) SetDeadLimits(maxAge time.Duration, most int) {
+	l := &deadLimits{cmp.Or(maxAge, 14*24*time.Hour), max(most, 0)}
+	if maxAge < 0 {
+		l.age = never
+	}
+	s.dead.Store(l)
 }
 
 // usable returns why the server cannot work with ctx, or nil.

@@ -70,10 +70,6 @@ func (w *sweep) next(ctx context.Context) {
 
 // sweepDead drops dead letters that are too old or too many.
 func (m *mover) sweepDead() *sweep {
-	age := m.options.DeadMaxAge
-	if age < 0 {
-		age = never
-	}
 	var at store.DeadPosition
 	return &sweep{
 		turn: deadTurn, outages: m.outages, failing: "Old dead letters cannot be dropped", remind: true,
@@ -81,7 +77,11 @@ func (m *mover) sweepDead() *sweep {
 			if first {
 				at = store.DeadPosition{}
 			}
-			dropped, next, err := m.store.ExpireDead(ctx, age, max(m.options.DeadMax, 0), at)
+			limits := m.dead.Load()
+			if limits.age == never && limits.most == 0 {
+				return false, nil
+			}
+			dropped, next, err := m.store.ExpireDead(ctx, limits.age, limits.most, at)
 			for _, d := range dropped {
 				logJobs(m.log, slog.LevelInfo, fmt.Sprintf("Dead letters dropped, %d too old or too many", len(d.IDs)), d.Topic, d.IDs)
 			}

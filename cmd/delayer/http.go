@@ -137,10 +137,15 @@ func webOptions(h config.HTTP, l *logger.Logger) web.Options {
 	if host, _, err := net.SplitHostPort(h.Listen); err == nil && host != "" {
 		o.Hosts = append([]string{host}, o.Hosts...)
 	}
-	for _, u := range h.Users {
-		o.Users = append(o.Users, web.User(u))
-	}
+	o.Users = usersOf(h)
 	return o
+}
+
+func usersOf(h config.HTTP) (users []web.User) {
+	for _, u := range h.Users {
+		users = append(users, web.User(u))
+	}
+	return users
 }
 
 // failed logs Redis's own words, which clients don't get. While Redis is away there may be thousands a second, so errors

@@ -47,7 +47,7 @@ func TestUnit(t *testing.T) {
 		fmt.Sprintf("RestartPreventExitStatus=%d %d %d", exitUsage, exitRedis, exitRunning),
 		"Restart=always", // SIGHUP stops with 0
 		"ExecStart=/usr/local/bin/delayer -c /etc/delayer/delayer.conf",
-		"ExecReload=/bin/kill -USR1 $MAINPID",
+		"ExecReload=/bin/kill -USR2 $MAINPID",
 		"Type=notify",
 		"WatchdogSec=3min",
 		"User=delayer",

@@ -44,12 +44,8 @@ func (s *service) keepSchedules(ctx context.Context) {
 	pool := client.Connect(s.pool)
 	defer pool.Close()
 	k := &fileSchedules{jobs: layoutOf(s.config.Redis).Open(pool, s.config.Redis.Prefix), id: rand.Text(), log: s.log}
-	for _, one := range s.config.Schedules {
-		k.list, k.names = append(k.list, scheduleOfFile(one)), append(k.names, one.Name)
-		if err := store.CheckScheduleName(one.Name); err != nil {
-			s.log.Error(fmt.Sprintf("Schedules of the configuration file can't be put in force: %s: invalid name: %v", store.Quote(one.Name), err))
-			return
-		}
+	if !k.use(s.config.Schedules) {
+		return
 	}
 	defer k.stop()
 	inForce, logged := false, ""
@@ -73,11 +69,28 @@ func (s *service) keepSchedules(ctx context.Context) {
 		}
 		select {
 		case <-s.recovered.again:
+		case list := <-s.newSchedules:
+			inForce = !k.use(list) && inForce
 		case <-time.After(cmp.Or(s.schedulesEvery, wait)):
 		case <-ctx.Done():
 			return
 		}
 	}
+}
+
+// use takes over the schedules of the file, unless one has an invalid name.
+func (k *fileSchedules) use(list []config.Schedule) (ok bool) {
+	var all []store.Schedule
+	var names []string
+	for _, one := range list {
+		all, names = append(all, scheduleOfFile(one)), append(names, one.Name)
+		if err := store.CheckScheduleName(one.Name); err != nil {
+			k.log.Error(fmt.Sprintf("Schedules of the configuration file can't be put in force: %s: invalid name: %v", store.Quote(one.Name), err))
+			return false
+		}
+	}
+	k.list, k.names = all, names
+	return true
 }
 
 // keep stores what is new or has changed or, once the schedules are in force, what is missing. Then it deletes others.

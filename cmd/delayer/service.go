@@ -14,6 +14,7 @@ import (
 
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/config"
+	"github.com/mix-basic/delayer/internal/view"
 	"github.com/mix-basic/delayer/logger"
 	"github.com/mix-basic/delayer/server"
 )
@@ -41,11 +42,16 @@ var foreground = mode{
 // serve is the daemon, from reading its configuration to its end by a signal.
 func serve(o options, m mode, stdout, stderr io.Writer) error {
 	signals := notify(m.hangUp)
+	notifyReload(signals.reload)
 	found, err := findConfiguration(o)
 	if err != nil {
 		return err
 	}
 	briefly(func() { printWarnings(stderr, found) })
+	settings, err := settingsOf(o, found)
+	if err != nil {
+		return err
+	}
 	c, notes := found.config, []string(nil)
 	if o.dev {
 		redis, devNotes, err := startDev(o, &c)
@@ -98,8 +104,12 @@ func serve(o options, m mode, stdout, stderr io.Writer) error {
 	if systemd != nil {
 		work.Observer = systemd
 	}
-	s := &service{mode: m, config: c, signals: signals, log: log, http: f, pool: poolOptions, hasFile: found.isFile, recovered: recovered, systemd: systemd}
-	return s.run(server.New(pool, work), banner(found.searched, notes), found.warnings)
+	s := &service{
+		mode: m, config: c, signals: signals, log: log, http: f, pool: poolOptions, hasFile: found.isFile, recovered: recovered, systemd: systemd,
+		options: o, settings: settings, loaded: found.config, secured: c.HTTP.Token != "" || len(c.HTTP.Users) > 0,
+		server: server.New(pool, work), newSchedules: make(chan []config.Schedule, 1),
+	}
+	return s.run(s.server, banner(found.searched, notes), found.warnings)
 }
 
 func serverOptions(c config.Config) server.Options {
@@ -118,6 +128,13 @@ type service struct {
 	http    *httpServer // nil if there is none
 	pool    client.PoolOptions
 	hasFile bool // it keeps the file's schedules in force
+
+	options      options
+	settings     []view.Object // of the start
+	loaded       config.Config // of the start, as it was read
+	secured      bool          // the HTTP server has a token or users
+	server       *server.Server
+	newSchedules chan []config.Schedule // those of a reload
 
 	recovered      *recovery
 	systemd        *notifier     // nil unless systemd wants to be told
@@ -175,7 +192,15 @@ func (s *service) work(ctx context.Context, work *server.Server) error {
 		serving.Go(func() { s.http.serve(ctx, s.log) })
 	}
 	if s.hasFile {
-		serving.Go(func() { s.keepSchedules(ctx) })
+		serving.Go(func() {
+			for s.keepSchedules(ctx); ctx.Err() == nil; s.keepSchedules(ctx) { // it has given up: a reload may bring other schedules
+				select {
+				case s.config.Schedules = <-s.newSchedules:
+				case <-ctx.Done():
+					return
+				}
+			}
+		})
 	}
 	err := work.Run(ctx)
 	serving.Wait()
@@ -201,7 +226,7 @@ func (s *service) during(work func(context.Context) error) error {
 		s.systemd.stopping()
 		return time.After(stopWait)
 	}
-	return s.signals.during(work, stopping, s.reopen)
+	return s.signals.during(work, stopping, s.reopen, s.reload)
 }
 
 // reopen is for log rotation: what follows goes to the files that have the logs' names now.

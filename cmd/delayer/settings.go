@@ -17,19 +17,25 @@ func runConfig(_ context.Context, c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	path := c.configuration
+	list, err := settingsOf(c.options, found)
+	return rowsOf("settings", list, "setting", "value", "from"), err
+}
+
+// settingsOf lists the settings of a configuration that was found, without secrets.
+func settingsOf(o options, found configuration) ([]view.Object, error) {
+	path := o.configuration
 	if path == "" && found.isFile {
 		path = found.searched
 	}
 	settings, err := config.Settings(path)
 	if err != nil {
-		return reply{}, fail(exitUsage, err)
+		return nil, fail(exitUsage, err)
 	}
 	from := config.URLVariable
-	if c.options.redis != "" {
+	if o.redis != "" {
 		from = "--redis"
 	}
-	urls := ofURL(c.options, found.config.Redis)
+	urls := ofURL(o, found.config.Redis)
 	list := make([]view.Object, len(settings))
 	for i, s := range settings {
 		if value, is := urls[s.Name]; is && s.Section == "redis" && value != s.Value {
@@ -37,7 +43,7 @@ func runConfig(_ context.Context, c *call) (reply, error) {
 		}
 		list[i] = view.Of("setting", s.Section+"."+s.Name, "value", s.Value, "from", s.From)
 	}
-	return rowsOf("settings", list, "setting", "value", "from"), nil
+	return list, nil
 }
 
 // ofURL returns the values of the keys of [redis] that a URL sets; nil without one.

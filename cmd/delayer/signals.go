@@ -17,14 +17,15 @@ const sameSignal = time.Second
 type signals struct {
 	stop    chan os.Signal
 	reopen  chan os.Signal
-	stopped time.Time // when the first signal to stop came; zero: not yet
+	reload  chan os.Signal // the daemon's only, see notifyReload
+	stopped time.Time      // when the first signal to stop came; zero: not yet
 }
 
 // notify handles the signals until the end of the program. With hangUp, SIGHUP stops the program even if it was started to
 // ignore it, for example by nohup. The other signals always count: a shell without job control makes everything that
 // it starts with & ignore SIGINT and SIGQUIT.
 func notify(hangUp bool) *signals {
-	s := &signals{stop: make(chan os.Signal, 2), reopen: make(chan os.Signal, 1)}
+	s := &signals{stop: make(chan os.Signal, 2), reopen: make(chan os.Signal, 1), reload: make(chan os.Signal, 1)}
 	signal.Notify(s.stop, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT)
 	if hangUp || !signal.Ignored(syscall.SIGHUP) {
 		signal.Notify(s.stop, syscall.SIGHUP)
@@ -38,7 +39,7 @@ var errCutOff = errors.New("the service was cut off")
 
 // during does the work and handles signals meanwhile. The first signal to stop ends the work's context; stopping returns
 // how long the work may take then. A second signal, unless it is the same one sent twice, ends during at once.
-func (s *signals) during(work func(context.Context) error, stopping func(os.Signal) (deadline <-chan time.Time), reopen func()) error {
+func (s *signals) during(work func(context.Context) error, stopping func(os.Signal) (deadline <-chan time.Time), reopen, reload func()) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	done := make(chan error, 1)
@@ -50,6 +51,8 @@ func (s *signals) during(work func(context.Context) error, stopping func(os.Sign
 			return err
 		case <-s.reopen:
 			reopen()
+		case <-s.reload:
+			reload()
 		case signal := <-s.stop:
 			if s.stopped.IsZero() {
 				s.stopped, deadline = time.Now(), stopping(signal)

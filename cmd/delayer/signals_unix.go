@@ -9,3 +9,5 @@ import (
 )
 
 func notifyReopen(c chan<- os.Signal) { signal.Notify(c, syscall.SIGUSR1) }
+
+func notifyReload(c chan<- os.Signal) { signal.Notify(c, syscall.SIGUSR2) }

@@ -108,7 +108,7 @@ func runUntilStopped(w *worker.Worker, p *program, log *slog.Logger) error {
 	err := signals.during(w.Run, func(signal os.Signal) <-chan time.Time {
 		log.Info("the worker stops", "signal", signal.String())
 		return nil
-	}, func() {})
+	}, func() {}, func() {})
 	switch {
 	case err == nil:
 		log.Info("the worker has stopped")

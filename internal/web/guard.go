@@ -10,32 +10,44 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
 // guard decides which requests are admitted.
 type guard struct {
 	*Server
-	token   [sha256.Size]byte            // zero without a token: no request can match it
-	users   map[string][sha256.Size]byte // password hashes
-	secured bool                         // a token or a user is configured
+	known   atomic.Pointer[credentials]
 	hosts   []string
 	origins *http.CrossOriginProtection
 	guesses guesses
 }
 
+// credentials are those that are accepted.
+type credentials struct {
+	token   [sha256.Size]byte            // zero without a token: no request can match it
+	users   map[string][sha256.Size]byte // password hashes
+	secured bool                         // a token or a user is configured
+}
+
+func newCredentials(token string, users []User) *credentials {
+	c := &credentials{users: map[string][sha256.Size]byte{}, secured: token != "" || len(users) > 0}
+	if token != "" {
+		c.token = sha256.Sum256([]byte(token))
+	}
+	for _, u := range users {
+		c.users[u.Name] = sha256.Sum256([]byte(u.Password))
+	}
+	return c
+}
+
 func newGuard(s *Server) *guard {
 	o := s.options
 	g := &guard{
-		Server: s, users: map[string][sha256.Size]byte{}, secured: o.Token != "" || len(o.Users) > 0,
-		hosts: []string{"localhost"}, origins: http.NewCrossOriginProtection(),
+		Server: s,
+		hosts:  []string{"localhost"}, origins: http.NewCrossOriginProtection(),
 	}
-	if o.Token != "" {
-		g.token = sha256.Sum256([]byte(o.Token))
-	}
-	for _, u := range o.Users {
-		g.users[u.Name] = sha256.Sum256([]byte(u.Password))
-	}
+	g.known.Store(newCredentials(o.Token, o.Users))
 	for _, host := range o.Hosts {
 		g.hosts = append(g.hosts, strings.ToLower(host))
 	}
@@ -57,10 +69,11 @@ func (g *guard) protect(a Area) http.Handler {
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		maps.Copy(w.Header(), headers)
-		admitted := !g.secured || g.admits(r)
+		known := g.known.Load()
+		admitted := !known.secured || known.admits(r)
 		reason := g.refusal(a, r, admitted)
 		conn, _ := r.Context().Value(connKey{}).(net.Conn)
-		if limited := below[*limitedConn](conn); reason == "" && admitted && !(a.Open && !g.secured) && limited != nil && !limited.authenticate() {
+		if limited := below[*limitedConn](conn); reason == "" && admitted && !(a.Open && !known.secured) && limited != nil && !limited.authenticate() {
 			reason = refusedConnection
 		}
 		if reason != "" {
@@ -202,7 +215,7 @@ func (g *guard) knows(host string) bool {
 
 // admits reports whether the request presents the token, or a user name with its password. A browser may send
 // the token as the password of any user. Hashes are compared in constant time.
-func (g *guard) admits(r *http.Request) bool {
+func (c *credentials) admits(r *http.Request) bool {
 	name, secret, ok := r.BasicAuth()
 	if !ok {
 		scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
@@ -212,8 +225,8 @@ func (g *guard) admits(r *http.Request) bool {
 		name, secret = "", strings.TrimSpace(token)
 	}
 	shown := sha256.Sum256([]byte(secret))
-	password := g.users[name]
-	isToken := subtle.ConstantTimeCompare(shown[:], g.token[:])
+	password := c.users[name]
+	isToken := subtle.ConstantTimeCompare(shown[:], c.token[:])
 	isUser := subtle.ConstantTimeCompare(shown[:], password[:])
 	return isToken|isUser == 1
 }

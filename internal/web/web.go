@@ -65,6 +65,7 @@ type Area struct {
 
 // Server serves the areas over HTTP. Create it with New.
 type Server struct {
+	guard    *guard
 	options  Options
 	http     *http.Server
 	base     context.Context // parent of all requests' contexts; holds the server
@@ -92,6 +93,11 @@ const (
 	stopStep = 100 * time.Millisecond
 )
 
+// SetCredentials replaces Options.Token and Options.Users while the Server runs.
+func (s *Server) SetCredentials(token string, users []User) {
+	s.guard.known.Store(newCredentials(token, users))
+}
+
 // New creates a Server for the areas.
 func New(o Options, areas ...Area) *Server {
 	o.Log = cmp.Or(o.Log, log.New(io.Discard, "", 0))
@@ -100,6 +106,7 @@ func New(o Options, areas ...Area) *Server {
 	s.base = context.WithValue(context.Background(), serverKey{}, s)
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	g := newGuard(s)
+	s.guard = g
 	all := &routes{}
 	all.other = g.protect(Area{Handler: http.HandlerFunc(all.noRoute)})
 	for _, a := range areas {

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+)
+
+// reloadable are the settings that a reload applies, besides schedules. Certificates are read again by themselves.
+var reloadable = []string{
+	"delayer.dead_max_age", "delayer.dead_max", "http.token", "http.token_file", "http.users", "http.users_file",
+}
+
+// reload reads the configuration again, applies what can change while the daemon runs, and logs which other settings have
+// changed. A mistake changes nothing.
+func (s *service) reload() {
+	found, err := findConfiguration(s.options)
+	settings, wrong := settingsOf(s.options, found)
+	if err = cmp.Or(err, wrong); err != nil {
+		s.log.Error("The configuration was not reloaded, the previous one stays in force: " + inOneLine(err.Error()))
+		return
+	}
+	var waiting []string
+	for i, setting := range settings {
+		name := setting.Get("setting").(string)
+		if setting.Get("value") != s.settings[i].Get("value") && !slices.Contains(reloadable, name) {
+			waiting = append(waiting, name)
+		}
+	}
+	c := found.config
+	if r := s.loaded.Redis; c.Redis.Password != r.Password || c.Redis.SentinelPassword != r.SentinelPassword {
+		waiting = append(waiting, "redis: a password")
+	}
+	s.server.SetDeadLimits(cmp.Or(c.Delayer.DeadMaxAge, -1), c.Delayer.DeadMax)
+	switch users := usersOf(c.HTTP); {
+	case s.http == nil:
+	case c.HTTP.Token == "" && len(users) == 0 && s.secured:
+		waiting = append(waiting, "http: no token and no users") // with another listen this may be meant for localhost
+	default:
+		s.http.web.SetCredentials(c.HTTP.Token, users)
+		s.secured = c.HTTP.Token != "" || len(users) > 0
+	}
+	if found.isFile {
+		select {
+		case <-s.newSchedules: // of a reload that was not noticed yet
+		default:
+		}
+		s.newSchedules <- c.Schedules
+	}
+	line := "Configuration reloaded: schedules, token, users and limits of dead letters are in force"
+	if len(waiting) > 0 {
+		line += "; a restart is needed for " + strings.Join(waiting, ", ")
+	}
+	if os.Getenv("CREDENTIALS_DIRECTORY") != "" {
+		line += "; systemd loads new credentials at a restart only"
+	}
+	s.log.Info(line)
+	for _, w := range found.warnings {
+		s.log.Error(fmt.Sprint(w))
+	}
+}

@@ -1,0 +1,72 @@
+//go:build !windows
+
+package main
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/mix-basic/delayer/internal/testing/redistest"
+)
+
+// SIGUSR2 applies a changed token, changed schedules and limits of dead letters, names what needs a restart, and changes nothing if the
+// file has a mistake.
+func TestReload(t *testing.T) {
+	const first, second = "0123456789abcdef", "fedcba9876543210"
+	db := redistest.Start(t)
+	s := newSite(t, db.Addr, "[http]\nlisten = 127.0.0.1:0\ntoken = "+first+"\n[schedule.a]\ncron = 0 3 * * *\ntopic = t")
+	p := s.started(t)
+	_, url, _ := strings.Cut(p.stdout.String(), "HTTP server:\t")
+	url, _, _ = strings.Cut(url, "\n")
+	ask := func(token, path string) (int, string) {
+		t.Helper()
+		r, err := http.NewRequest("GET", url+path, nil)
+		check(t, err)
+		r.Header.Set("Authorization", "Bearer "+token)
+		answer, err := http.DefaultClient.Do(r)
+		check(t, err)
+		defer answer.Body.Close()
+		text, err := io.ReadAll(answer.Body)
+		check(t, err)
+		return answer.StatusCode, string(text)
+	}
+	schedules := func(token, want string) {
+		t.Helper()
+		eventually(t, "schedules with "+want, func() bool {
+			code, text := ask(token, "v1/schedules")
+			return code == 200 && strings.Contains(text, want) && strings.Count(text, `"name"`) == 1
+		})
+	}
+	schedules(first, `"name":"a"`)
+
+	s.change(t, "token = "+first, "token = "+second)
+	s.change(t, "[schedule.a]", "[schedule.b]")
+	s.change(t, "timer_interval = 10\n", "timer_interval = 20\ndead_max = 3\n")
+	p.signal(syscall.SIGUSR2)
+	p.expect(p.stdout, "Configuration reloaded: schedules, token, users and limits of dead letters are in force; a restart is needed for delayer.timer_interval\n")
+	schedules(second, `"name":"b"`)
+	if code, _ := ask(first, "v1/schedules"); code != 401 {
+		t.Errorf("with the old token: %d", code)
+	}
+
+	s.change(t, "token = "+second, "token = short")
+	s.change(t, "[schedule.b]", "[schedule.c]")
+	p.signal(syscall.SIGUSR2)
+	eventually(t, "the mistake is logged", func() bool {
+		return strings.Contains(read(t, s.errors), "The configuration was not reloaded, the previous one stays in force: ")
+	})
+	schedules(second, `"name":"b"`)
+
+	s.change(t, "token = short\n", "")
+	s.change(t, "[schedule.c]", "[schedule.b]")
+	p.signal(syscall.SIGUSR2)
+	p.expect(p.stdout, "a restart is needed for delayer.timer_interval, http: no token and no users\n")
+	if code, _ := ask("", "v1/schedules"); code != 401 {
+		t.Errorf("without a token: %d", code)
+	}
+	p.signal(syscall.SIGTERM)
+	p.ends(0)
+}
