@@ -212,7 +212,7 @@ func TestCommandsWithoutRedis(t *testing.T) {
 	t.Parallel()
 	s := shell{t, t.TempDir(), environment(t, "DELAYER_REDIS_PORT=1")}
 	r := runBinary(t, s.dir, s.env, "pop", "t")
-	if r.code != 3 || r.stdout != "" || !strings.HasPrefix(r.stderr, `ERROR: pop "t": `) || !strings.Contains(r.stderr, "127.0.0.1:1") {
+	if r.code != 3 || r.stdout != "" || !strings.HasPrefix(r.stderr, "ERROR: cannot connect to Redis at 127.0.0.1:1: ") {
 		t.Errorf("%+v", r)
 	}
 }
