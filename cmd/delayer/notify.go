@@ -35,22 +35,22 @@ type notifier struct {
 	movedOld int // as shown last
 }
 
-// newNotifier returns nil if systemd did not ask to be told.
-func newNotifier(next server.Observer) (*notifier, error) {
+// newNotifier returns nil if systemd did not ask to be told, and the server's Observer, which is then next.
+func newNotifier(next server.Observer) (*notifier, server.Observer, error) {
 	path := os.Getenv("NOTIFY_SOCKET")
 	if path == "" {
-		return nil, nil
+		return nil, next, nil
 	}
 	socket, err := net.Dial("unixgram", path)
 	if err != nil {
-		return nil, fmt.Errorf("NOTIFY_SOCKET: %w", err)
+		return nil, nil, fmt.Errorf("NOTIFY_SOCKET: %w", err)
 	}
 	n := &notifier{Observer: next, socket: socket}
 	pid := os.Getenv("WATCHDOG_PID")
 	if us, err := strconv.Atoi(os.Getenv("WATCHDOG_USEC")); err == nil && (pid == "" || pid == strconv.Itoa(os.Getpid())) {
 		n.watchdog = time.Duration(us) * time.Microsecond / 4
 	}
-	return n, nil
+	return n, n, nil
 }
 
 // tell sends lines to systemd. It is best effort: an Observer must not wait.

@@ -62,9 +62,7 @@ func serve(o options, m mode, stdout, stderr io.Writer) error {
 		notes = devNotes
 	}
 	notes = append(notes, ownPaths(&c.Delayer)...)
-	if runtime.GOOS == "windows" && c.Delayer.PID != "" {
-		notes = append(notes, "Note: delayer.pid does not apply on Windows, several instances may run.")
-	}
+	notes = append(notes, notesOfSystem(c.Delayer)...)
 	poolOptions, err := poolOptions(c.Redis)
 	if err != nil {
 		return fail(exitUsage, err)
@@ -77,11 +75,9 @@ func serve(o options, m mode, stdout, stderr io.Writer) error {
 		return err
 	}
 	defer pid.release()
-	log, err := logger.Open(logger.Options{
-		AccessLog: c.Delayer.AccessLog, ErrorLog: c.Delayer.ErrorLog, Console: stdout, JSON: c.Delayer.LogFormat == "json",
-	})
+	log, err := openLog(c.Delayer, stdout)
 	if err != nil {
-		return fail(exitUsage, err)
+		return err
 	}
 	defer log.Close()
 
@@ -95,21 +91,34 @@ func serve(o options, m mode, stdout, stderr io.Writer) error {
 		notes = append(notes, "HTTP server:\t"+f.url)
 		recovered.Observer = f.metrics
 	}
-	systemd, err := newNotifier(recovered)
+	work := serverOptions(c)
+	work.Logger = slog.New(log.Handler())
+	systemd, observer, err := newNotifier(recovered)
 	if err != nil {
 		return fail(exitFailed, err)
 	}
-	work := serverOptions(c)
-	work.Logger, work.Observer = slog.New(log.Handler()), recovered
-	if systemd != nil {
-		work.Observer = systemd
-	}
+	work.Observer = observer
 	s := &service{
 		mode: m, config: c, signals: signals, log: log, http: f, pool: poolOptions, hasFile: found.isFile, recovered: recovered, systemd: systemd,
 		options: o, settings: settings, loaded: found.config, secured: c.HTTP.Token != "" || len(c.HTTP.Users) > 0,
 		server: server.New(pool, work), newSchedules: make(chan []config.Schedule, 1),
 	}
 	return s.run(s.server, banner(found.searched, notes), found.warnings)
+}
+
+func notesOfSystem(d config.Delayer) []string {
+	if runtime.GOOS == "windows" && d.PID != "" {
+		return []string{"Note: delayer.pid does not apply on Windows, several instances may run."}
+	}
+	return nil
+}
+
+func openLog(d config.Delayer, console io.Writer) (*logger.Logger, error) {
+	log, err := logger.Open(logger.Options{AccessLog: d.AccessLog, ErrorLog: d.ErrorLog, Console: console, JSON: d.LogFormat == "json"})
+	if err != nil {
+		return nil, fail(exitUsage, err)
+	}
+	return log, nil
 }
 
 func serverOptions(c config.Config) server.Options {
