@@ -27,12 +27,14 @@ func documents(source string) (parts []part, err error) {
 	files := []string{"delayer.conf", "README.md", "README.zh-CN.md", "LICENSE", "CHANGELOG.md", "ARCHITECTURE.md", "ARCHITECTURE.zh-CN.md",
 		"CONTRIBUTING.md", "CONTRIBUTING.zh-CN.md", "SECURITY.md", "SECURITY.zh-CN.md"}
 	root := os.DirFS(source)
-	err = fs.WalkDir(root, "docs", func(path string, entry fs.DirEntry, err error) error {
-		if err == nil && !entry.IsDir() {
-			files = append(files, path)
-		}
-		return err
-	})
+	for _, folder := range []string{"docs", "examples"} {
+		err = errors.Join(err, fs.WalkDir(root, folder, func(path string, entry fs.DirEntry, err error) error {
+			if err == nil && !entry.IsDir() {
+				files = append(files, path)
+			}
+			return err
+		}))
+	}
 	for _, file := range files {
 		data, readErr := fs.ReadFile(root, file)
 		err = errors.Join(err, readErr)
