@@ -85,25 +85,33 @@ func serve(o options, m mode, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	recovered := newRecovery()
 	if f != nil {
 		defer f.close()
 		notes = append(notes, "HTTP server:\t"+f.url)
-		recovered.Observer = f.metrics
 	}
-	work := serverOptions(c)
-	work.Logger = slog.New(log.Handler())
-	systemd, observer, err := newNotifier(recovered)
-	if err != nil {
+	s := &service{
+		mode: m, config: c, signals: signals, log: log, http: f, pool: poolOptions, hasFile: found.isFile, recovered: newRecovery(),
+		options: o, settings: settings, loaded: found.config, secured: c.HTTP.Token != "" || len(c.HTTP.Users) > 0,
+		newSchedules: make(chan []config.Schedule, 1),
+	}
+	if err := s.newServer(pool); err != nil {
 		return fail(exitFailed, err)
 	}
-	work.Observer = observer
-	s := &service{
-		mode: m, config: c, signals: signals, log: log, http: f, pool: poolOptions, hasFile: found.isFile, recovered: recovered, systemd: systemd,
-		options: o, settings: settings, loaded: found.config, secured: c.HTTP.Token != "" || len(c.HTTP.Users) > 0,
-		server: server.New(pool, work), newSchedules: make(chan []config.Schedule, 1),
-	}
 	return s.run(s.server, banner(found.searched, notes), found.warnings)
+}
+
+// newServer makes the server, which metrics, systemd and the error log observe.
+func (s *service) newServer(pool client.Redis) (err error) {
+	if s.http != nil {
+		s.recovered.Observer = s.http.metrics
+	}
+	work := serverOptions(s.config)
+	work.Logger = slog.New(s.log.Handler())
+	if s.systemd, work.Observer, err = newNotifier(s.recovered); err != nil {
+		return err
+	}
+	s.server = server.New(pool, work)
+	return nil
 }
 
 func notesOfSystem(d config.Delayer) []string {

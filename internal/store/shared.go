@@ -2,6 +2,7 @@ package store
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -72,8 +73,16 @@ const (
 // LuaParts returns the parts that Go writes, which scripts need not include: keys has the names of keys and channels, go the other constants
 // that scripts and Go share. See luagen.
 func LuaParts() map[string]string {
+	var constants strings.Builder
+	for _, c := range slices.Concat(luaBounds(), luaTexts()) {
+		fmt.Fprintf(&constants, "local %s = %v\n", c.name, c.value)
+	}
+	return map[string]string{"keys": luaKeys(), "go": constants.String()}
+}
+
+func luaKeys() string {
 	var k Keys
-	var keys, constants strings.Builder
+	var keys strings.Builder
 	// The first key is the job pool, but for few scripts. (To match it would take five times as long.)
 	fmt.Fprintf(&keys, "local pool = KEYS[1]\n-- include: pool\nlocal prefix = string.sub(pool, -%d) == '%s' and string.sub(pool, 1, -%d)", len(k.JobPool()), k.JobPool(), len(k.JobPool())+1)
 	fmt.Fprintf(&keys, " or string.match(pool, '^(.*)%s$') or string.match(pool, '^(.*)%s$')", k.DeadTopics(), k.Servers())
@@ -90,10 +99,18 @@ func LuaParts() map[string]string {
 	} {
 		fmt.Fprintf(&keys, "\n-- include: prefix\nlocal %s = prefix .. '%s'", key[0], key[1])
 	}
-	for _, c := range []struct {
-		name  string
-		value any
-	}{
+	return keys.String()
+}
+
+// luaConstant is a constant of Lua with its value in Lua.
+type luaConstant struct {
+	name  string
+	value any
+}
+
+// luaBounds are times, in milliseconds if not said otherwise, sizes, and marks.
+func luaBounds() []luaConstant {
+	return []luaConstant{
 		{"ANNOUNCED_WITHIN", AnnouncedWithin.Milliseconds()},
 		{"WAITING_FOR", WaitingFor.Milliseconds()},
 		{"DEFAULT_LIFETIME", DefaultLifetime.Milliseconds()},
@@ -113,6 +130,12 @@ func LuaParts() map[string]string {
 		{"HAS_SLOTS", limitMark / 2 * 3}, // the same of those with one
 		{"FOLLOWER_MARK", quoted(string(followerMark))},
 		{"FOLLOWER_BYTE", followerMark},
+	}
+}
+
+// luaTexts are policies, modes and states, and what push and settle reply.
+func luaTexts() []luaConstant {
+	return []luaConstant{
 		{"SCHEDULE_TOPIC", quoted(ScheduleTopic)},
 		{"REPLACE", quoted(Replace)},
 		{"REFUSE", quoted(Refuse)},
@@ -152,10 +175,7 @@ func LuaParts() map[string]string {
 		{"NOT_FOUND", toldNotFound},
 		{"LEASE_LOST", toldLeaseLost},
 		{"EXHAUSTED", toldExhausted},
-	} {
-		fmt.Fprintf(&constants, "local %s = %v\n", c.name, c.value)
 	}
-	return map[string]string{"keys": keys.String(), "go": constants.String()}
 }
 
 // quoted quotes a text for Lua.
