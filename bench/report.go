@@ -209,6 +209,15 @@ func (t Table) write(b *strings.Builder) {
 	}
 }
 
+// pages returns the documents by their file names.
+func (r *Report) pages() map[string]string {
+	all := map[string]string{"benchmark-tables.md": r.tables()}
+	for _, p := range summaryPages {
+		all[p.file] = p.write(r)
+	}
+	return all
+}
+
 // table finds a table by its ID.
 func (r *Report) table(id string) (Table, bool) {
 	for _, s := range r.Sections {
@@ -234,7 +243,7 @@ func readReport(folder string) (*Report, error) {
 	return r, json.Unmarshal(text, r)
 }
 
-// save writes both pages, the charts and the numbers to the directory.
+// save writes the pages, the charts and the numbers to the directory.
 func (r *Report) save(folder string) error {
 	if err := os.MkdirAll(filepath.Join(folder, "bench"), 0o755); err != nil {
 		return err
@@ -262,7 +271,7 @@ func (r *Report) save(folder string) error {
 	if err := r.drawSummary(filepath.Join(folder, "bench")); err != nil {
 		return err
 	}
-	for name, text := range map[string]string{"benchmarks.md": r.summary(), "benchmark-tables.md": r.tables()} {
+	for name, text := range r.pages() {
 		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o644); err != nil {
 			return err
 		}

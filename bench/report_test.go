@@ -84,7 +84,7 @@ func TestSummary(t *testing.T) {
 	report := sampleReport()
 	report.Sections[0].Tables[0].Columns[1].Name = "32 goroutines"
 	report.Sections[0].Tables[0].Rows = []Row{{"Delayer", []Sample{nil, {9000}}}, {"original (MULTI)", []Sample{nil, {4000, 5000, 6000}}}, {"asynq", []Sample{nil, {3}}}}
-	text := report.summary()
+	text := summaryPages[0].write(report)
 	for _, want := range []string{
 		"| Delayer | 9,000 | – |", "| original | 5,000 | – |", "| asynq | 3 | – |", "| machinery | – | – |",
 		"meets 1 of its 4 [targets]", "| on time | ≤ 5.00 ms |", "| unknown |", "- Redis 7\n",
@@ -155,7 +155,7 @@ func TestPagesAreOfTheNumbers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]string{"benchmarks.md": report.summary(), "benchmark-tables.md": report.tables()} {
+	for name, want := range report.pages() {
 		text, err := os.ReadFile(filepath.Join("..", "docs", name))
 		if err != nil {
 			t.Fatal(err)

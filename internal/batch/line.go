@@ -143,8 +143,8 @@ func (l *line[T]) leave(c *caller[T]) {
 	c.line = nil
 }
 
-// goApart makes the callers of one store, whose call was refused, wait in a line apart. A caller that has been refused for too long
-// gets the refusal.
+// goApart makes the callers of one store, whose call was refused because its hash slot is moving (or its node is away), wait in a line
+// apart, so that they delay nobody else. A caller that has been refused for redisconn.RetryWindow gets the refusal.
 func (l *line[T]) goApart(callers []*caller[T], refusal error) {
 	b := l.batcher
 	b.mu.Lock()

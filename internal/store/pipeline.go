@@ -173,7 +173,7 @@ func (p *Pipeline) makeAgain(c *run, err error) {
 	p.outOfOrder = p.outOfOrder || behind
 }
 
-// load repeats a call whose script Redis did not know. Only the first of many such calls has the text; Redis knows it when it gets to the
+// load repeats a call that was answered with NOSCRIPT, with the script's text. Only the first of many such calls has the text; Redis knows it when it gets to the
 // others.
 func (p *Pipeline) load(c *run) {
 	if first := p.loading[c.form]; first != nil && !first.done && !c.behind {

@@ -5,10 +5,6 @@
 -- poll by themselves, so a missing permission or a full Redis is no failure. During a pause the same commands find out (is_parked):
 -- no script has to ask first.
 
--- A topic's waiters are a sorted set of clients, by since when they wait (Unix µs). The script that finds no job registers its client, so
--- that no job comes between; whatever makes a job ready takes out the first one, and wakes it on its channel. Clients poll by
--- themselves, too: so what is not permitted, or can't be stored, is no failure. While the topic is paused, the same commands find that
--- out (is_parked), and nobody else has to ask.
 local MOST_DEAD = 100       -- waiters that one call finds dead
 local registered_at -- when (Unix µs)
 
