@@ -14,7 +14,7 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// engine is what a server is, and its version, such as 7.0 as 700.
+// engine is a kind of server and its version, such as 700 for 7.0.
 type engine struct {
 	name    string
 	version int
@@ -24,7 +24,7 @@ func (e engine) String() string { return fmt.Sprintf("%s %d.%d", e.name, e.versi
 
 func engineOf(s *redistest.Server) engine {
 	info, _ := redis.String(s.Do("INFO", "server"), nil)
-	for _, name := range []string{"Valkey", "Redis"} { // a Valkey says which Redis it is like, too
+	for _, name := range []string{"Valkey", "Redis"} { // Valkey also reports a compatible Redis version
 		if found := regexp.MustCompile(strings.ToLower(name) + `_version:(\d+\.\d+)`).FindStringSubmatch(info); found != nil {
 			return engine{name, versionOf(found[1])}
 		}
@@ -40,7 +40,7 @@ func versionOf(text string) int {
 	return 100*a + b
 }
 
-// says reports whether the engine is among versions such as "Redis 7.4-, Valkey 8.0-8.1".
+// says reports whether versions, such as "Redis 7.4-, Valkey 8.0-8.1", include the engine.
 func (e engine) says(versions string) bool {
 	for part := range strings.SplitSeq(versions, ", ") {
 		name, numbers, limited := strings.Cut(part, " ")
@@ -82,8 +82,8 @@ func TestVersionsOfAnswers(t *testing.T) {
 	}
 }
 
-// notProvoked are words that no call of this test can provoke, as the state that they tell of can't begin while a script runs, or
-// would need a server of a cluster that is down: Redis's sources have them.
+// notProvoked lists errors that this test cannot provoke: their state can't begin while a script runs, or a node of the cluster would
+// have to be down. They come from the sources of Redis.
 var notProvoked = []string{
 	"invalid DB",
 	"Script attempted to access a slot not served",
@@ -94,13 +94,13 @@ var notProvoked = []string{
 	"Script attempted to access keys that do not hash to the same slot",
 }
 
-// TestAnswersInLua compares the words by which scripts judge errors with the table: all that mean the same have them, and nothing
-// else has.
+// TestAnswersInLua compares the words by which scripts recognize errors with the table: they match every answer with that meaning and no
+// other.
 func TestAnswersInLua(t *testing.T) {
 	means := map[string]meaning{
 		"OOM ": full, "WRONGTYPE": wrongType, "non local key": elsewhere, "READONLY": noWrites, "NOREPLICAS": noWrites, "MASTERDOWN": noWrites,
 	}
-	// others are what the call is refused with, not a command of a script, and what only commands on several keys are refused with.
+	// others are answers that refuse a call itself, not a command of its script, and answers that only commands on several keys get.
 	others := append([]string{"LOADING", "MOVED ", "ASK ", "TRYAGAIN", "CLUSTERDOWN"}, notProvoked...)
 	found := map[string]bool{}
 	sources := os.DirFS("lua")
@@ -141,8 +141,8 @@ func TestAnswersInLua(t *testing.T) {
 	}
 }
 
-// TestAnswers provokes what the table of answers says of this engine: each error means what it should, by a line that names the
-// engine's version, and no line names a version that does not say so.
+// TestAnswers provokes each answer that the table lists for this engine. Each error must have the meaning in the table, and its line must
+// include the engine's version.
 func TestAnswers(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t, "--maxclients", "40", "--enable-protected-configs", "yes", "--enable-debug-command", "local")
@@ -171,7 +171,7 @@ func TestAnswers(t *testing.T) {
 			expect(t, means, reply, err)
 		}
 	}
-	// both has a command refused alone and in a script, whose error may have other words.
+	// both makes Redis refuse a command alone and in a script, whose error may have other words.
 	both := func(t *testing.T, conn redis.Conn, means meaning, args ...any) {
 		t.Helper()
 		in(conn, args[0].(string), args[1:]...)(t, means)
@@ -291,7 +291,7 @@ func TestAnswers(t *testing.T) {
 			in(from.Conn(), "EVAL", script(call, "EXISTS", "{t}gone")...)(t, elsewhere)
 			in(from.Conn(), "EVAL", script(call, "RENAME", "{t}here", "{t}gone")...)(t, elsewhere)
 			in(from.Conn(), "EVAL", script(call, "EXISTS", elsewhereKey)...)(t, elsewhere)
-			means := elsewhere // what other versions say of it
+			means := elsewhere // for other versions
 			if engine.says("Redis 7.4-, Valkey 8.0-8.1") {
 				means = twoSlots
 			}

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A query moves what is due itself if that is little: as Move does, in due order by topic.
+// A query moves a few due jobs itself, as Move does: in due order, by topic.
 func TestDueMovesAtOnce(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		due := [][]command{waits("a", "t", -5*second), waits("b", "u", -4*second), waits("c", "t", -3*second), waits("later", "t", 60*second)}

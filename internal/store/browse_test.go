@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A job whose body is shown costs as much as four entries, so that reading a page does not take longer.
+// A job whose body is shown costs as much as four entries, so a page with bodies takes no longer to read.
 func TestBrowseOfManyJobs(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		var jobs [][]command

@@ -8,7 +8,7 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// slotToMove is a store in a cluster, its slot, the master that has it, and another one. Calls are not made again.
+// slotToMove returns a store in a cluster, its slot, the master that has the slot, and another master. Calls are not retried.
 func slotToMove(t *testing.T) (c *redistest.Cluster, s *Store, slot int, from, to *redistest.Server) {
 	t.Helper()
 	before := retryWindow
@@ -23,7 +23,7 @@ func slotToMove(t *testing.T) (c *redistest.Cluster, s *Store, slot int, from, t
 	return c, s, slot, from, to
 }
 
-// A slot is on its way, with all its keys still here: whatever empties a key midway is done wholly or not at all.
+// While a slot migrates and still has all its keys here, a script that empties a key midway either completes or changes nothing.
 func TestKeysThatEndWhileASlotMoves(t *testing.T) {
 	c, s, slot, from, to := slotToMove(t)
 	ctx := t.Context()
@@ -152,7 +152,7 @@ func TestKeysThatEndWhileASlotMoves(t *testing.T) {
 	})
 }
 
-// A limit is taken away, or not, while a slot is on its way.
+// SetLimit either removes a limit or changes nothing while the slot migrates.
 func TestLimitWhileASlotMoves(t *testing.T) {
 	c, s, slot, from, to := slotToMove(t)
 	ctx := t.Context()

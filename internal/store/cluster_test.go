@@ -16,7 +16,7 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// inCluster are 16 partitions in it.
+// inCluster returns 16 partitions in the cluster.
 func inCluster(t *testing.T, c *redistest.Cluster) []*Store {
 	t.Helper()
 	return partitions(poolOf(t, c), 16)
@@ -32,17 +32,17 @@ func poolOf(t *testing.T, c *redistest.Cluster) *redisconn.Cluster {
 	return pool
 }
 
-// momentForm is in the ID of a schedule's job.
+// occurrenceForm matches the occurrence in the ID of a schedule's job.
 var occurrenceForm = regexp.MustCompile(`@(now-|\d\d\d\d-).*`)
 
-// halfMoved is a slot of which some keys are at another node already.
+// halfMoved is a slot with some of its keys already on another node.
 type halfMoved struct {
 	*redistest.Move
 	prefix string
 }
 
-// places are where each job is, on both nodes. A group is called by its key, and its bucket by its body, too. What is kept of topics
-// and of schedules is there by the names of these.
+// places returns the keys of each job, on both nodes. A group is listed under its key, and its bucket under its body too. Topics and
+// schedules are listed by name.
 func (h halfMoved) places() map[string][]string {
 	all := map[string][]string{}
 	for _, s := range []*redistest.Server{h.From, h.To} {
@@ -75,15 +75,15 @@ func (h halfMoved) places() map[string][]string {
 	}
 	for id, places := range all {
 		slices.Sort(places)
-		if slices.Contains(places, "job_pool") { // who comes to another entry drops it
+		if slices.Contains(places, "job_pool") { // a consumer that finds the other entry drops it
 			all[id] = slices.DeleteFunc(places, func(p string) bool { return strings.HasPrefix(p, "ready_queue") })
 		}
 	}
 	return all
 }
 
-// While a slot is on its way a script does all that it should, or nothing, whichever keys are at the other node
-// already. So whoever is refused may come again. What a queue should get that is not there waits a little longer.
+// While a slot migrates, a script either completes or changes nothing, whichever keys are already on the other node, so a refused caller
+// can retry. Jobs for a queue that is on the other node become ready a little later.
 func TestScriptsWhileASlotMoves(t *testing.T) {
 	defer func(d time.Duration) { retryWindow = d }(retryWindow)
 	retryWindow = 0
@@ -112,14 +112,15 @@ func TestScriptsWhileASlotMoves(t *testing.T) {
 	}
 	each := func(errs []error, err error) error {
 		for _, e := range errs {
-			if isNotHere(e) { // which is tried again only if all of the call was refused
+			if isNotHere(e) { // retried only if the whole call was refused
 				e = fmt.Errorf("told of one job: %v", e)
 			}
 			err = cmp.Or(err, e)
 		}
 		return err
 	}
-	// seeds put jobs where the calls need them: r and r2 are reserved, f too and has a follower, d is dead, a and b are ready, w and w2 wait, o is due.
+	// seeds put jobs in the states that the calls need: r and r2 are reserved, f is reserved and has a follower, d is dead, a and b are
+	// ready, w and w2 wait, o is due.
 	var held []LeaseRef
 	seeds := func(ids ...string) {
 		t.Helper()
@@ -166,7 +167,7 @@ func TestScriptsWhileASlotMoves(t *testing.T) {
 			from.Do("ZREM", s.Keys().JobPool(), ScheduleID("s"))
 			from.Do("LPUSH", s.Keys().ReadyQueue(ScheduleTopic), ScheduleID("s"))
 		}
-		if slices.Contains(ids, "limit") { // as many as are reserved
+		if slices.Contains(ids, "limit") { // as many as there are reserved jobs
 			check(t, s.limitTo(ctx, Limit{Concurrency: len(got.Jobs)}))
 		}
 		if slices.Contains(ids, "pause") {
@@ -184,7 +185,7 @@ func TestScriptsWhileASlotMoves(t *testing.T) {
 			return err == nil && due == len(slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return id != "o" && id != "s is due" }))
 		})
 	}
-	last := func() LeaseRef { return held[len(held)-1] } // f, if that is there
+	last := func() LeaseRef { return held[len(held)-1] } // f, if present
 	everybody := []string{"r", "r2", "d", "f", "a", "b", "w", "w2", "o", "g", "full"}
 	fire := func(ctx context.Context) error {
 		read, err := s.SchedulesOf(IDs{[]byte(ScheduleID("s"))}).Do(ctx)
@@ -328,15 +329,15 @@ func TestScriptsWhileASlotMoves(t *testing.T) {
 		"sweep":       func(ctx context.Context) error { _, err := s.Sweep(ctx, Position{}); return err },
 		"dead topics": func(ctx context.Context) error { _, err := s.RegisterDead(ctx, Position{}); return err },
 	}
-	// with are what else is seeded.
+	// with lists what else a call needs.
 	with := map[string][]string{
 		"limit, another": {"limit"}, "limit, a rate": {"limit"}, "limit, none": {"limit"}, "reserve at the limit": {"limit"}, "ack at the limit": {"limit"},
 		"pause again": {"pause"}, "resume": {"pause"}, "keep paused": {"pause", "a"}, "end pauses": {"pause", "pause is over"}, "push paused": {"pause"}, "retry paused": {"pause"},
 		"let go": {"aside"}, "unschedule": {"s"}, "pause schedule": {"s"}, "run schedule": {"s"}, "fire": {"s", "s is due"}, "repair schedules": {"s", "s was moved"},
 	}
 	later := map[string]bool{"move": true, "move to empty": true, "retry": true, "retry two": true, "due at once": true, "ack followed": true, "bury followed": true, "end pauses": true, "keep paused": true, "fire": true}
-	partly := map[string]bool{"retry two": true, "purge": true} // each job has an error of its own; the second try finds nothing
-	// alone are the jobs that a call is about.
+	partly := map[string]bool{"retry two": true, "purge": true} // each job has its own error; the second try finds nothing
+	// alone returns the jobs that a call uses.
 	alone := func(name string) []string {
 		switch word := strings.Fields(name); {
 		case strings.HasSuffix(name, "at the limit"):
@@ -414,7 +415,7 @@ func TestScriptsWhileASlotMoves(t *testing.T) {
 	}
 }
 
-// A subscription hears the channels of one node, whichever slots they are of, and ends when one of them is not there any more.
+// A subscription receives the channels of one node, whatever their slots, and ends when one of them moves to another node.
 func TestSubscriptionInCluster(t *testing.T) {
 	t.Parallel()
 	c := redistest.StartCluster(t)
@@ -422,7 +423,7 @@ func TestSubscriptionInCluster(t *testing.T) {
 	ctx := t.Context()
 	check(t, p[0].Ping(ctx))
 	channel := func(s *Store) string { return s.Keys().Wake("me") }
-	var here, there []*Store // those on the node of p[0], and others
+	var here, there []*Store // stores on the node of p[0], and the others
 	for _, s := range p {
 		if s.Node() == p[0].Node() {
 			here = append(here, s)
@@ -489,7 +490,7 @@ func TestSubscriptionInCluster(t *testing.T) {
 			}
 		}()
 		redistest.Until(t, what, func() bool {
-			here[0].Ping(ctx) // who has nothing to say learns nothing
+			here[0].Ping(ctx) // a client that sends nothing learns nothing
 			select {
 			case <-over:
 				return true
@@ -511,7 +512,7 @@ func TestSubscriptionInCluster(t *testing.T) {
 	c.AwaitHealth()
 	c.Failover(c.Servers[3+i])
 	c.AwaitOwner(slot(here[0]), owner)
-	owner.Do("CLIENT", "KILL", "TYPE", "normal") // the pool's
+	owner.Do("CLIENT", "KILL", "TYPE", "normal") // the connections of the pool
 	ended(sub, "its node was demoted")
 	sub = subscribe(here[0])
 	c.AwaitHealth()
@@ -520,7 +521,7 @@ func TestSubscriptionInCluster(t *testing.T) {
 	subscribe(here[0])
 }
 
-// Calls to a node have one connection, and so their order, from the first one on, with which it is found out where the node is.
+// Calls to a node share one connection from the first call on, the one that located the node. So they keep their order.
 func TestOrderBeforeTheNodeIsKnown(t *testing.T) {
 	t.Parallel()
 	f := redistest.StartNode(t)

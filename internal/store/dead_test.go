@@ -10,8 +10,7 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// Pages of dead letters are read from the newest to the oldest, and go on behind one that has
-// gone meanwhile.
+// Pages list dead letters from the newest to the oldest, and continue after a letter that has since been deleted.
 func TestDeadPages(t *testing.T) { onEach(t, testDeadPages) }
 
 func testDeadPages(t *testing.T, b *backend) {
@@ -42,20 +41,19 @@ func testDeadPages(t *testing.T, b *backend) {
 	page(3, letter(2), letter(1))
 	b.do(t, "DEL", "delayer:dead_letter:1")
 	page(3, letter(2), letter(0))
-	// One of another type is no letter, and harms no other.
+	// A key of another type is skipped and does not affect other letters.
 	b.do(t, "SET", "delayer:dead_letter:1", "text")
 	page(3, letter(2), letter(0))
 	b.do(t, "ZREM", "delayer:dead_letters:t", "2")
 	page(2, letter(0))
 	page(0)
-	// All of what is long is told.
+	// Long fields are returned whole.
 	body, text := strings.Repeat("b", 2<<20), strings.Repeat("e", 8<<10)
 	b.do(t, "HSET", "delayer:dead_letter:0", "body", body, "reason", text, "error", text)
 	page(2, Summary{ID: "0", Topic: "t", Body: body, Size: len(body), Attempts: 3, Reason: text, Error: text, At: time.UnixMilli(1000)})
 }
 
-// An entry of the pool without a job does not stay behind when there is a job of its ID again: it would have
-// that delivered a second time.
+// Requeue removes a pool entry without a job when its ID is used again. Otherwise the entry would deliver the job a second time.
 func TestRequeueOfAnIDInThePool(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		b.seed(t, []command{

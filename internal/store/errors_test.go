@@ -9,7 +9,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// The kinds of errors, by what engines say: Redis 6.2, which no test runs on, and others where a test can't provoke it. TestAnswers has the rest.
+// TestErrorKinds covers errors that no test can provoke, and those of Redis 6.2, which no test runs on. TestAnswers covers the rest.
 func TestErrorKinds(t *testing.T) {
 	const refused, temporary, readOnly, full, wrongType = 1, 2, 4, 8, 16
 	of := func(kind Kind) func(error) bool { return func(err error) bool { return KindOf(err) == kind } }

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// died makes a dead letter of the topic, so long ago.
+// died adds a dead letter to the topic that died this long ago.
 func (b *backend) died(t *testing.T, topic, id string, ago time.Duration) {
 	t.Helper()
 	at := fmt.Sprintf("%.0f", (b.base-ago.Seconds())*1000)
@@ -19,8 +19,7 @@ func (b *backend) died(t *testing.T, topic, id string, ago time.Duration) {
 	b.do(t, "ZADD", "delayer:dead_topics", "NX", at, topic)
 }
 
-// expireAll makes as many calls as are needed, and returns the IDs that were deleted, and how many
-// calls that took.
+// expireAll expires until the end, and returns the deleted IDs and the number of calls.
 func (b *backend) expireAll(t *testing.T, maxAge time.Duration, most int) (ids []string, calls int) {
 	t.Helper()
 	var at DeadPosition
@@ -38,7 +37,7 @@ func (b *backend) expireAll(t *testing.T, maxAge time.Duration, most int) (ids [
 	return ids, calls
 }
 
-// deadTopics are the topics with dead letters, each with how long ago the oldest is said to have died.
+// deadTopics returns the topics with dead letters, each with the registered age of its oldest letter.
 func (b *backend) deadTopics(t *testing.T) []string {
 	t.Helper()
 	list := b.With(t).Strings("ZRANGE", "delayer:dead_topics", 0, -1, "WITHSCORES")
@@ -51,8 +50,7 @@ func (b *backend) deadTopics(t *testing.T) []string {
 	return topics
 }
 
-// What is too old or too many goes, the oldest first; and a topic stands where its oldest letter
-// says, or not at all.
+// Letters that are too old or too many are deleted, the oldest first. A topic is registered by its oldest letter, or removed.
 func TestExpireDead(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		const hour = time.Hour
@@ -100,7 +98,7 @@ func TestExpireDead(t *testing.T) {
 	})
 }
 
-// All topics are looked at, however many there are, and each letter is met, however many of one time.
+// Expiry reaches all topics, however many there are, and each letter, however many have the same time.
 func TestExpireDeadOfManyTopics(t *testing.T) {
 	b, _ := onRedis(t)
 	for _, c := range []struct {
@@ -119,7 +117,7 @@ func TestExpireDeadOfManyTopics(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b.seed(t)
-			at := int64(b.base-3600) * 1000 // all at one time: the place must tell topics from each other
+			at := int64(b.base-3600) * 1000 // all at one time, so that only the names order the topics
 			b.do(t, "EVAL", `for i = 1, tonumber(ARGV[1]) do
 				for k = 1, tonumber(ARGV[2]) do
 					redis.call('ZADD', 'delayer:dead_letters:' .. i, ARGV[3], i .. '-' .. k)
@@ -139,7 +137,7 @@ func TestExpireDeadOfManyTopics(t *testing.T) {
 	}
 }
 
-// Letters that come as fast as they are deleted, in ever more topics, do not keep it from ending.
+// Expiry ends even if letters arrive as fast as they are deleted, in ever more topics.
 func TestExpireDeadEnds(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		b.seed(t)
@@ -165,7 +163,7 @@ func TestExpireDeadEnds(t *testing.T) {
 	})
 }
 
-// A topic that this user may not touch, or that is broken, is said, and keeps back no other.
+// A topic that is broken, or that the user may not touch, is reported and does not delay the others.
 func TestExpireDeadOfBrokenTopics(t *testing.T) {
 	b, _ := onRedis(t)
 	b.SetUser("+@all ~delayer:dead_topics ~delayer:dead_letter*:a* ~delayer:dead_letters:c*")

@@ -11,7 +11,7 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// follow pushes the follower of x, and says what that did.
+// follow pushes a follower of x and returns the outcome.
 func (b *backend) follow(t *testing.T, delay time.Duration) Outcome {
 	t.Helper()
 	var told Told
@@ -21,7 +21,7 @@ func (b *backend) follow(t *testing.T, delay time.Duration) Outcome {
 	return told.Did
 }
 
-// heldX is x, reserved in the last attempt that it has.
+// heldX returns the lease of x, reserved in its last attempt.
 func (b *backend) heldX(t *testing.T) LeaseRef {
 	t.Helper()
 	b.seed(t, ready("x", "t"), field("x", "options", "1 0 3600000"))
@@ -29,14 +29,14 @@ func (b *backend) heldX(t *testing.T) LeaseRef {
 	return held
 }
 
-// leaseIsOver has x be ready again.
+// leaseIsOver ends the lease of x and makes x ready.
 func (b *backend) leaseIsOver(t *testing.T) {
 	t.Helper()
 	b.do(t, "ZADD", "delayer:job_pool", "XX", "1700000000.000123", "x")
 	b.moveDue(t)
 }
 
-// fields are the names of those that a hash has.
+// fields returns the names of a hash's fields.
 func (b *backend) fields(t *testing.T, key string) string {
 	t.Helper()
 	fields, err := redis.StringMap(b.do(t, "HGETALL", key), nil)
@@ -44,9 +44,9 @@ func (b *backend) fields(t *testing.T, key string) string {
 	return fmt.Sprint(slices.Sorted(maps.Keys(fields)))
 }
 
-// ends are how a job that is reserved ends, and its follower begins.
+// ends are the ways in which a reserved job ends and its follower begins.
 var ends = map[string]struct {
-	over bool // its lease, before that
+	over bool // the lease has expired before
 	end  func(t *testing.T, b *backend, held LeaseRef)
 	dies bool
 }{
@@ -71,8 +71,7 @@ var ends = map[string]struct {
 	}, false},
 }
 
-// What is pushed while a job is reserved takes its place when it is done, however that comes, with all that its push
-// said, and nothing of the other one.
+// A follower replaces its reserved job when that ends, in whatever way. It has all options of its own push and none of the job's.
 func TestFollow(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		for name, c := range ends {
@@ -127,8 +126,7 @@ func TestFollow(t *testing.T) {
 	})
 }
 
-// A follower stays with its job through all attempts and leases, and is kept for as long as it is to be, however short
-// the job's lifetime.
+// A follower stays with its job through all attempts and leases, and keeps its own lifetime, however short the job's is.
 func TestFollowerStays(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		b.seed(t, ready("x", "t"), [][]command{{{"PEXPIRE", "delayer:job_bucket:x", 60000}}}[0])
@@ -165,7 +163,7 @@ func TestFollowerStays(t *testing.T) {
 	})
 }
 
-// Only a lease that lasts is spared. Any other push and a removal put an end to a follower, too.
+// Only a job with a valid lease keeps its follower. Any other push and a removal delete the follower, too.
 func TestNothingToFollow(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		for name, c := range map[string]struct {
@@ -200,7 +198,7 @@ func TestNothingToFollow(t *testing.T) {
 			if job, _, _ := b.pop(t.Context(), []string{"t", "new topic"}); job.Body != "third" && name != "removed" {
 				t.Errorf("%s: popped %+v", name, job)
 			}
-			b.With(t).Do("DEL", "delayer:reserved") // an old client doesn't count
+			b.With(t).Do("DEL", "delayer:reserved") // old clients do not count
 			b.expect(t, redistest.State{})
 		}
 		held := b.heldX(t)
@@ -211,7 +209,7 @@ func TestNothingToFollow(t *testing.T) {
 	})
 }
 
-// Followers in a batch are stored like single ones, and other jobs of the batch are stored too.
+// Followers in a batch are stored like single ones, together with the other jobs of the batch.
 func TestFollowInABatch(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		b.seed(t, ready("x", "t"), ready("y", "t"), ready("z", "t"))
@@ -235,7 +233,7 @@ func TestFollowInABatch(t *testing.T) {
 	})
 }
 
-// An ID that stands twice in a queue is delivered once, and has one follower.
+// An ID with two entries in a queue is delivered once and has one follower.
 func TestFollowedTwiceInAQueue(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		for _, n := range []int{1, 5} {
@@ -254,7 +252,7 @@ func TestFollowedTwiceInAQueue(t *testing.T) {
 	})
 }
 
-// At maxmemory jobs end, and their followers begin; to follow is refused, as to push is.
+// At maxmemory jobs still end and their followers begin, but new followers are refused like any push.
 func TestFollowAtMaxmemory(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)
@@ -283,7 +281,7 @@ func TestFollowAtMaxmemory(t *testing.T) {
 	}
 }
 
-// Who may not make a job of a follower gets no job that has one.
+// A user who may not turn a follower into a job gets no job that has one.
 func TestFollowWithoutPermission(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)
@@ -299,7 +297,7 @@ func TestFollowWithoutPermission(t *testing.T) {
 	}
 }
 
-// Consumers are told of a follower that is ready, servers of one that is to wait.
+// A ready follower is announced to consumers, a waiting one to servers.
 func TestFollowerIsAnnounced(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)

@@ -8,9 +8,8 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// TestAtMaxmemory runs each script on a Redis that is full and evicts nothing:
-// what would add is refused and leaves everything as it was; what moves or
-// takes away goes on.
+// TestAtMaxmemory runs each script on a full Redis that evicts nothing: scripts that add data are refused and change nothing, scripts
+// that move or remove data succeed.
 func TestAtMaxmemory(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)

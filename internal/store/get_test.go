@@ -15,7 +15,7 @@ func TestGet(t *testing.T) {
 		seed    [][]command
 		job     Job
 		waiting bool
-		due     any // time.Time, or after the seed
+		due     any // time.Time, or a time after the seed
 		endless bool
 		err     error
 	}{

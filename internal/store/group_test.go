@@ -15,12 +15,12 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// toGroup is a body for a group.
+// toGroup returns a push of a body to a group.
 func toGroup(topic, key, body string, g Group) Delayed {
 	return Delayed{Job{GroupTag(topic, key), topic, body}, Due{After: g.Longest}, Terms{Lifetime: kept, Policy: Replace, Group: g}, new(Told)}
 }
 
-// A group that is due, and that no server has moved yet, is ready before the next one of its key is.
+// A due group that no server has moved yet becomes ready before the next group of its key.
 func TestGroupThatIsOverIsFirst(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		b.seed(t)
@@ -40,7 +40,7 @@ func TestGroupThatIsOverIsFirst(t *testing.T) {
 	})
 }
 
-// grouped pushes bodies to groups, and returns what that did.
+// grouped pushes bodies to groups and returns the outcomes.
 func (b *backend) grouped(t *testing.T, jobs ...Delayed) (told []Told) {
 	t.Helper()
 	for _, err := range made(t, b.Push(jobs)) {
@@ -52,8 +52,8 @@ func (b *backend) grouped(t *testing.T, jobs ...Delayed) (told []Told) {
 	return told
 }
 
-// One call has the bodies of several groups, in any order, and of one as many as there are; each is added to the one that
-// waits, or begins the next one.
+// One call may push to several groups in any order, and any number of bodies to one. Each body joins the waiting group or starts the next
+// one.
 func TestGroups(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		three := Group{Max: 3, Longest: time.Hour}
@@ -93,11 +93,11 @@ func TestGroups(t *testing.T) {
 	})
 }
 
-// What is kept of a group expires a minute after it is due, and says which job it is. The job is kept as any other.
+// The key of a group names its job and expires a minute after the group is due. The job is stored like any other.
 func TestGroupIsForgotten(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		push := toGroup("t", "k", "1", Group{Longest: time.Hour})
-		push.Lifetime = 7 * 24 * time.Hour // as usual: it has no options then
+		push.Lifetime = 7 * 24 * time.Hour // the default lifetime, so the job has no options
 		id := b.grouped(t, push)[0].Into
 		key := b.keys.Group("{t:k}")
 		if got := b.do(t, "HGET", key, "id"); fmt.Sprintf("%s", got) != id {
@@ -125,7 +125,7 @@ func TestGroupIsForgotten(t *testing.T) {
 	})
 }
 
-// An ID that counts once counts once for a group, also within one call, and is another one for the next key.
+// A push with Once counts once per group, within one call too, and separately for the next key.
 func TestGroupOnce(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		push := func(key, id string) Delayed {
@@ -151,7 +151,7 @@ func TestGroupOnce(t *testing.T) {
 	})
 }
 
-// At maxmemory nothing changes; nor without a permission, see TestWithoutPermission.
+// At maxmemory nothing changes. TestWithoutPermission covers missing permissions.
 func TestGroupAtMaxmemory(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)
@@ -170,7 +170,7 @@ func TestGroupAtMaxmemory(t *testing.T) {
 	b.expect(t, was)
 }
 
-// A group that becomes full while its topic is paused is parked, like all that becomes ready then.
+// A group that becomes full while its topic is paused is parked, like any job that becomes ready.
 func TestGroupOfAPausedTopic(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		made(t, b.Pause("t", time.Hour, ""))
@@ -184,7 +184,7 @@ func TestGroupOfAPausedTopic(t *testing.T) {
 	})
 }
 
-// The body of a large group is kept as a string as well, for a while. Whatever becomes of that, the group has what was pushed to it.
+// The body of a large group is also cached as a string for a while. Whatever happens to the string, the group contains all its bodies.
 func TestLargeGroup(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		element := `"` + strings.Repeat("x", 5000) + `"`
@@ -213,7 +213,7 @@ func TestLargeGroup(t *testing.T) {
 					case isKept && kept != body || !isKept && kept != "":
 						t.Errorf("with %d bodies kept are %d bytes", n, len(kept))
 					case isKept:
-						// It is kept for a minute; what Redis has added to keeps its time.
+						// The string is kept for a minute; appending to it does not extend that.
 						ttl := b.do(t, "PTTL", text).(int64)
 						if isAdded := n > 4 && name == "kept"; ttl < 1 || ttl > 60000 || isAdded != (ttl <= 30000) {
 							t.Errorf("with %d bodies the text is kept for %d ms", n, ttl)
@@ -228,13 +228,14 @@ func TestLargeGroup(t *testing.T) {
 	})
 }
 
-// A call handles a bounded number of groups, and of bytes, or one group. All pushes to others are left to another call, and nothing of them is done.
+// A call handles a bounded number of groups and bytes, but at least one group. Pushes to further groups are left to another call, with
+// nothing of them done.
 func TestManyGroups(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		for name, c := range map[string]struct {
-			held, groups int  // bytes of each group; how many there are
-			hasNoText    bool // where there was one
-			perCall      int  // pushes of a call
+			held, groups int  // bytes of each group, and the number of groups
+			hasNoText    bool // the cached string is deleted
+			perCall      int  // pushes per call
 		}{
 			"new":                     {0, 150, false, 64},
 			"small":                   {100, 70, false, (1 << 20) / (16<<10 + 3*100)},
@@ -261,7 +262,7 @@ func TestManyGroups(t *testing.T) {
 					jobs = append(jobs, toGroup("t", key, "1", Group{Longest: time.Hour}))
 				}
 				for first := 0; first < c.groups; first += c.perCall {
-					var push []Delayed // one of each group, and then one more
+					var push []Delayed // one push to each group, then one more
 					for _, body := range []string{"1", "2"} {
 						for _, job := range jobs[first:] {
 							job.Body, job.Told = body, new(Told)
@@ -290,7 +291,7 @@ func TestManyGroups(t *testing.T) {
 	})
 }
 
-// Who may not use the string adds to a large group all the same.
+// A user who may not use the cached string can still add to a large group.
 func TestLargeGroupWithoutPermission(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)
@@ -299,7 +300,7 @@ func TestLargeGroupWithoutPermission(t *testing.T) {
 	element := `"` + strings.Repeat("x", 9000) + `"`
 	for command := range strings.FieldsSeq("setrange get hstrlen") {
 		b.seed(t)
-		pushes := []*backend{user, user, user, b, user, b} // the third one finds no text, the fifth one does
+		pushes := []*backend{user, user, user, b, user, b} // the third push finds no string, the fifth does
 		b.do(t, "ACL", "SETUSER", "u", "+@all", "-"+command)
 		b.do(t, "ACL", "LOG", "RESET")
 		var id string
@@ -315,7 +316,7 @@ func TestLargeGroupWithoutPermission(t *testing.T) {
 	}
 }
 
-// bodyOf is what the bucket of the job has as its body.
+// bodyOf returns the body in the job's bucket.
 func (b *backend) bodyOf(t *testing.T, id string) string {
 	t.Helper()
 	body, err := redis.String(b.do(t, "HGET", b.keys.JobBucket(id), "body"), nil)
@@ -323,11 +324,11 @@ func (b *backend) bodyOf(t *testing.T, id string) string {
 	return body
 }
 
-// What one PushBatch pushes to a group is in its order, even if Redis gets to know the script between two of its batches.
+// One PushBatch keeps the order of its pushes to a group, even if Redis learns the script between two of its batches.
 func TestBatchesToAGroupKeepTheirOrder(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	for others := range 2 { // batches of other pushes, before the first one to the group
+	for others := range 2 { // batches of other pushes before the first to the group
 		sent := 0
 		b := newBackend(server.Fixture, &redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
 			conn, err := redis.DialContext(ctx, "tcp", server.Addr)

@@ -18,11 +18,11 @@ import (
 // check fails the test on an error.
 var check = redistest.Check
 
-// backend is an empty Redis and a Store on it.
+// backend is an empty Redis with a Store.
 type backend struct {
 	*Store
 	*redistest.Fixture
-	base float64 // the second at which the last seed began, by Redis's clock
+	base float64 // the Unix second of the last seed, by Redis's clock
 }
 
 func newBackend(f *redistest.Fixture, pool *redis.Pool) *backend {
@@ -36,7 +36,7 @@ func onRedis(tb testing.TB, args ...string) (*backend, *redistest.Server) {
 	return newBackend(server.Fixture, server.Pool()), server
 }
 
-// onEach runs the test on a redis-server and on what serves --dev.
+// onEach runs the test on a redis-server and on the in-memory server of --dev.
 func onEach(t *testing.T, test func(t *testing.T, b *backend)) {
 	startMini := func(t *testing.T) string {
 		m, err := devredis.Start("127.0.0.1:0")
@@ -47,7 +47,7 @@ func onEach(t *testing.T, test func(t *testing.T, b *backend)) {
 	redistest.OnEach(t, startMini, func(t *testing.T, f *redistest.Fixture) { test(t, newBackend(f, f.Pool())) })
 }
 
-// partitions returns this number of partitions on that Redis.
+// partitions returns this many partitions on the Redis.
 func partitions(r redisconn.Redis, n int) []*Store {
 	all, router := make([]*Store, n), redisconn.NewRouter(r)
 	for i := range all {
@@ -56,7 +56,7 @@ func partitions(r redisconn.Redis, n int) []*Store {
 	return all
 }
 
-// wholeShare is the share of a limit where there is one partition.
+// wholeShare is the share of a single partition.
 func wholeShare(l Limit) Share {
 	s := Share{Concurrency: -1, Burst: max(l.Burst, 1)}
 	if l.Concurrency > 0 {
@@ -73,7 +73,7 @@ func (s *Store) limitTo(ctx context.Context, l Limit) error {
 	return s.SetLimit(ctx, "t", l, wholeShare(l))
 }
 
-// resumeAll resumes a topic in as many steps as that takes.
+// resumeAll resumes a topic in as many steps as necessary.
 func (s *Store) resumeAll(ctx context.Context, topic string) (wasPaused bool, err error) {
 	for more := true; more && err == nil; {
 		var r Resumed
@@ -83,7 +83,7 @@ func (s *Store) resumeAll(ctx context.Context, topic string) (wasPaused bool, er
 	return wasPaused, err
 }
 
-// user is the same as the user u.
+// user returns the backend as the user u.
 func (b *backend) user() *backend { return newBackend(b.Fixture, b.UserPool()) }
 
 // push stores one job.
@@ -95,7 +95,7 @@ func (b *backend) push(ctx context.Context, job Job, due Due, lifetime time.Dura
 	return errs[0]
 }
 
-// remove is Remove of one job.
+// remove removes one job.
 func (b *backend) remove(ctx context.Context, id string) (bool, error) {
 	errs, err := b.Remove(id).Do(ctx)
 	if err != nil || errs[0] == ErrNotFound {
@@ -104,7 +104,7 @@ func (b *backend) remove(ctx context.Context, id string) (bool, error) {
 	return true, errs[0]
 }
 
-// pop takes one job, in as many calls as that needs; with none it gives ErrEmpty.
+// pop takes one job, in as many calls as necessary. It returns ErrEmpty if there is none.
 func (b *backend) pop(ctx context.Context, topics []string) (job Job, stale []string, err error) {
 	for {
 		popped, err := b.Pop(Wanted{Topics: topics, N: 1}).Do(ctx)
@@ -125,13 +125,12 @@ func (b *backend) do(tb testing.TB, command string, args ...any) any {
 	return b.With(tb).Do(command, args...)
 }
 
-// command is one Redis command of a seed. An after in it becomes the score of
-// that much after the seed.
+// command is one Redis command of a seed. An after argument becomes a score, relative to the seed.
 type command []any
 
 type after time.Duration
 
-// seed replaces all that is in Redis.
+// seed replaces everything in Redis.
 func (b *backend) seed(tb testing.TB, seeds ...[]command) {
 	tb.Helper()
 	b.do(tb, "FLUSHALL")
@@ -155,31 +154,31 @@ func (b *backend) score(offset after) string {
 
 const (
 	second = after(time.Second)
-	// kept is how long seeded jobs are kept once they are ready.
+	// kept is the remaining lifetime of seeded jobs once they are ready.
 	kept = time.Hour
 )
 
-// waits is a job in the pool, due at an after or a score.
+// waits seeds a job in the pool, due at an after or a score.
 func waits(id, topic string, due any) []command {
 	return append(content(id, topic), command{"ZADD", "delayer:job_pool", due, id})
 }
 
-// ready is a job in its topic's ready queue.
+// ready seeds a job in its topic's ready queue.
 func ready(id, topic string) []command {
 	return append(content(id, topic), entry(id, topic)...)
 }
 
-// entry is an ID in a ready queue.
+// entry seeds an ID in a ready queue.
 func entry(id, topic string) []command {
 	return []command{{"LPUSH", "delayer:ready_queue:" + topic, id}}
 }
 
-// waiter is a client that waits for the topic's jobs.
+// waiter seeds a client that waits for the topic's jobs.
 func waiter(topic, client string) []command {
 	return []command{{"ZADD", "delayer:waiting:" + topic, 1, client}}
 }
 
-// content is a job's bucket.
+// content seeds a job's bucket.
 func content(id, topic string) []command {
 	bucket := "delayer:job_bucket:" + id
 	return []command{
@@ -188,7 +187,7 @@ func content(id, topic string) []command {
 	}
 }
 
-// ghosts are n entries without a job: ghost1, ghost2, …
+// ghosts seeds n entries without a job: ghost1, ghost2, …
 func ghosts(topic string, n int) []command {
 	return []command{{"EVAL", "for i = 1, tonumber(ARGV[1]) do redis.call('LPUSH', KEYS[1], 'ghost' .. i) end", 1, "delayer:ready_queue:" + topic, n}}
 }
@@ -201,14 +200,14 @@ func ghostIDs(n int) []string {
 	return ids
 }
 
-// skipInfinite skips a case with an infinite score on miniredis, whose Lua can't read such a number.
+// skipInfinite skips a case with an infinite score on miniredis, whose Lua can't parse such a number.
 func (b *backend) skipInfinite(t *testing.T, seed [][]command) {
 	if b.Mini && strings.Contains(fmt.Sprint(seed), "inf ") {
 		t.Skip("miniredis: Lua without infinite numbers")
 	}
 }
 
-// text is a string where none belongs.
+// text seeds a string where another type belongs.
 func text(key string) []command { return []command{{"SET", "delayer:" + key, "text"}} }
 
 func (b *backend) expect(tb testing.TB, want redistest.State) { tb.Helper(); b.With(tb).Expect(want) }
@@ -216,7 +215,7 @@ func (b *backend) state(tb testing.TB) redistest.State        { tb.Helper(); ret
 func (b *backend) scores(tb testing.TB) map[string]string     { tb.Helper(); return b.With(tb).Scores() }
 func (b *backend) clock(tb testing.TB) float64                { tb.Helper(); return b.With(tb).Clock() }
 
-// expiry is when the job's bucket expires, by Redis's clock, in seconds; +Inf if never.
+// expiry returns when the job's bucket expires, in Unix seconds by Redis's clock; +Inf if never.
 func (b *backend) expiry(tb testing.TB, id string) float64 {
 	tb.Helper()
 	for {
@@ -231,20 +230,20 @@ func (b *backend) expiry(tb testing.TB, id string) float64 {
 			return math.Inf(1)
 		}
 		before, after := redistest.Seconds(tb, replies[0]), redistest.Seconds(tb, replies[2])
-		if after-before < 0.0005 { // else the machine did something else in between
+		if after-before < 0.0005 { // else the readings are too far apart
 			return before + float64(ttl)/1000
 		}
 	}
 }
 
-// due is the job's score, and whether it waits.
+// due returns the job's score, and whether the job waits.
 func (b *backend) due(tb testing.TB, id string) (float64, bool) {
 	tb.Helper()
 	score := b.With(tb).Due(id)
 	return score, !math.IsNaN(score)
 }
 
-// span is the time by Redis's clock, read ahead of a call and behind it.
+// span is a time range by Redis's clock, read before and after a call.
 type span struct{ from, to float64 }
 
 func (b *backend) timed(tb testing.TB, call func()) span {
@@ -254,11 +253,10 @@ func (b *backend) timed(tb testing.TB, call func()) span {
 	return span{from, b.clock(tb)}
 }
 
-// rounding is what a time may be off for milliseconds that were rounded: our
-// own and Redis's, in setting a TTL and in telling it.
+// rounding is the tolerance for times that Delayer and Redis round to milliseconds.
 const rounding = 0.0031
 
-// expectAfter checks that a time is d after some moment of the span.
+// expectAfter checks that a time is d after some time in the span.
 func (s span) expectAfter(tb testing.TB, what string, got float64, d time.Duration) {
 	tb.Helper()
 	if got < s.from+d.Seconds()-rounding || got > s.to+d.Seconds()+rounding {
@@ -266,13 +264,13 @@ func (s span) expectAfter(tb testing.TB, what string, got float64, d time.Durati
 	}
 }
 
-// begins reports whether err is an answer of Redis that begins with the reason.
+// begins reports whether err is a Redis error that begins with the reason.
 func begins(err error, reason string) bool {
 	words := wordsOf(err)
 	return words != "" && strings.HasPrefix(words, strings.TrimPrefix(reason, "ERR "))
 }
 
-// expectError checks that Redis said no for that reason. miniredis says more in front of it.
+// expectError checks that Redis refused for this reason. miniredis puts more in front of it.
 func (b *backend) expectError(tb testing.TB, err error, reason string) {
 	tb.Helper()
 	if !begins(err, reason) && !(b.Mini && err != nil && strings.Contains(err.Error(), reason)) {
@@ -280,7 +278,7 @@ func (b *backend) expectError(tb testing.TB, err error, reason string) {
 	}
 }
 
-// Strings copies the IDs.
+// Strings returns the IDs as strings.
 func (ids IDs) Strings() []string {
 	list := make([]string, len(ids))
 	for i, id := range ids {

@@ -10,7 +10,7 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// pasts are the last hour, with the slot that is under way: the test says that time has gone on.
+// pasts returns the last hour including the current slot: the test sets the time ahead.
 func (b *backend) pasts(t *testing.T) []Past {
 	t.Helper()
 	texts, _ := b.do(t, "HVALS", "delayer:history").([]any)
@@ -33,8 +33,8 @@ func moved(id string, started time.Time, counts ...int64) ServerState {
 	return s
 }
 
-// What servers have done since they last said so is added up, once, however often it is said; a server
-// that is not new, and whose entry is gone, adds nothing, as nobody knows since when it did it.
+// The work of servers since their last report is added once, however often it is reported. A server that is not new but has no entry adds
+// nothing, as the start of its work is unknown.
 func TestHistory(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		b.seed(t)
@@ -47,7 +47,7 @@ func TestHistory(t *testing.T) {
 			check(t, err)
 			return started
 		}
-		// Within one slot; at its end the test begins anew.
+		// All reports must fall into one slot; otherwise the test starts again.
 		for {
 			b.seed(t)
 			begin := int64(b.clock(t)) / 10
@@ -55,7 +55,7 @@ func TestHistory(t *testing.T) {
 			one := say(moved("one", time.Time{}, 5, 2))
 			two := say(moved("two", time.Time{}))
 			say(moved("one", one, 5, 3, 0, 1))
-			say(moved("one", one, 5, 3, 0, 1)) // whose answer was lost
+			say(moved("one", one, 5, 3, 0, 1)) // the answer was lost
 			say(moved("two", two, 1000))
 			say(moved("old", one, 1000, 1000))
 			b.do(t, "SET", "delayer:acked", 8)
@@ -88,7 +88,7 @@ func TestHistory(t *testing.T) {
 	})
 }
 
-// Slots are overwritten, in order, and what is old or to come is passed over.
+// Slots are overwritten in order, and entries that are too old or in the future are skipped.
 func TestHistoryIsBounded(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)
@@ -120,7 +120,7 @@ func TestHistoryIsBounded(t *testing.T) {
 		b.do(t, "HSET", "delayer:history", n, text)
 	}
 	if all, err := b.History(t.Context()); err != nil || len(all) > 1 {
-		t.Errorf("%+v, %v", all, err) // the one without numbers is of now-1, and has nothing
+		t.Errorf("%+v, %v", all, err) // the entry without numbers belongs to now-1 and counts nothing
 	}
 	b.do(t, "EVAL", "for i = 1, 2000 do redis.call('HSET', KEYS[1], i, ARGV[1]) end", 1, "delayer:history", fmt.Sprint(now-1, " 0 "))
 	if all, err := b.History(t.Context()); err != nil || len(all) != 0 {
@@ -128,7 +128,7 @@ func TestHistoryIsBounded(t *testing.T) {
 	}
 }
 
-// Where the last hour can't be written, or not the acknowledged jobs be read, the heartbeat goes on.
+// If the last hour can't be written, or the acknowledged jobs can't be read, the heartbeat still succeeds.
 func TestHistoryWithoutPermission(t *testing.T) {
 	t.Parallel()
 	b, user := onRedisAs(t)
@@ -165,7 +165,7 @@ func TestHistoryWithoutPermission(t *testing.T) {
 	}
 }
 
-// What was acknowledged in other partitions counts, too; if that is not known, nothing is.
+// Acknowledged jobs of other partitions count, too. If their number is unknown, nothing is counted.
 func TestHistoryOfSeveralPartitions(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		for _, c := range []struct {

@@ -9,7 +9,7 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// Of many calls those to a slot that is on its way are made last, each once and in their order, and no others wait for them.
+// Calls to a migrating slot are made last, each once and in order, and other calls do not wait for them.
 func TestInTurnWhileASlotMoves(t *testing.T) {
 	t.Parallel()
 	c := redistest.StartCluster(t)
@@ -64,7 +64,7 @@ func TestInTurnWhileASlotMoves(t *testing.T) {
 	}
 }
 
-// Nothing is made later once answered says not to go on.
+// No call is retried once answered returns false.
 func TestInTurnEndsWhileASlotMoves(t *testing.T) {
 	t.Parallel()
 	c := redistest.StartCluster(t)

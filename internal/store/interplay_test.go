@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A waiter that is not throttled is woken too when a lease ends and there are jobs: it did not poll while the limit was reached.
+// A waiter that is not throttled is also woken when a lease ends and jobs are ready: it did not poll while the topic was at its limit.
 func TestSlotWakesWhoWaits(t *testing.T) {
 	b, _ := onRedis(t)
 	b.seed(t)
@@ -30,18 +30,18 @@ func TestSlotWakesWhoWaits(t *testing.T) {
 		t.Fatalf("%+v", got)
 	}
 	made(t, b.Ack([]LeaseRef{{"t", got.Jobs[0].ID, got.Leases[0].Token}})) // and leaves
-	if waits := b.standing(t, "t"); len(waits) > 0 {                       // whoever is woken is taken out in the same script
+	if waits := b.standing(t, "t"); len(waits) > 0 {                       // a script that wakes a waiter removes it
 		t.Errorf("there are a job and a free slot, and nobody has woken %q", waits)
 	}
 }
 
-// Redis's clock was put back by an hour: a limited rate goes on.
+// A limited rate continues after Redis's clock was set back by an hour.
 func TestRateAfterClockWasPutBack(t *testing.T) {
 	b, _ := onRedis(t)
 	b.seed(t, readyOf(3)...)
 	b.limitTo(t, Limit{Rate: 10, Burst: 1})
 	b.expectReservedAny(t)
-	at := fmt.Sprintf("%.0f", (b.clock(t)+3600)*1e6) // what a clock that was ahead has left
+	at := fmt.Sprintf("%.0f", (b.clock(t)+3600)*1e6) // the state left by a clock that was ahead
 	b.do(t, "HSET", "delayer:limits", "t", "-1 100000 1 "+at+" 0 0 10 1 ")
 	got := b.reserve(t, 1, Reservation{Lease: time.Hour}, "t")
 	if len(got.Jobs) == 0 && got.Throttled[0] > time.Second {
@@ -56,7 +56,7 @@ func (b *backend) expectReservedAny(t *testing.T) {
 	}
 }
 
-// A job is kept for as long as its follower is to be, also when it was lent some time for its lease.
+// A job is kept for as long as its follower needs, also if its lifetime was extended for its lease.
 func TestFollowerIsKept(t *testing.T) {
 	b, _ := onRedis(t)
 	b.seed(t)
@@ -71,7 +71,7 @@ func TestFollowerIsKept(t *testing.T) {
 	}
 }
 
-// A SetLimit whose answer was lost, or that was cut off before the slots were entered, is done by the next one.
+// The next SetLimit completes one whose answer was lost, or that was cut off before the slots were registered.
 func TestLimitSetAgain(t *testing.T) {
 	b, _ := onRedis(t)
 	b.seed(t, readyOf(3)...)
@@ -79,13 +79,13 @@ func TestLimitSetAgain(t *testing.T) {
 	l := Limit{Concurrency: 1}
 	part := wholeShare(l)
 	args := append(arguments(5, b.keys.JobPool()), "t", part.Concurrency, "0", part.Burst, l.String())
-	_, err := newCall(b.Store, limitScript, args, unread).Do(t.Context()) // and then the connection is cut
+	_, err := newCall(b.Store, limitScript, args, unread).Do(t.Context()) // the connection is then cut
 	check(t, err)
 	b.limitTo(t, l)
 	b.expectReserved(t, 1, 0, Woken)
 }
 
-// A push to a group whose user lacks a command that entering Once needs changes nothing.
+// A push to a group changes nothing if its user lacks a command that Once needs.
 func TestRightsOfOnce(t *testing.T) {
 	for _, command := range []string{"zrangebyscore", "zrem", "pttl", "pexpire", "zscore"} {
 		for name, call := range map[string]func(b *backend) error{
@@ -116,7 +116,7 @@ func TestRightsOfOnce(t *testing.T) {
 	}
 }
 
-// What can't be paused is refused, and nothing has changed.
+// A pause that is refused changes nothing.
 func TestPauseIntoABrokenQueue(t *testing.T) {
 	b, _ := onRedis(t)
 	b.seed(t, ready("a", "t"), text("paused_queue:t"))
@@ -127,7 +127,7 @@ func TestPauseIntoABrokenQueue(t *testing.T) {
 	}
 }
 
-// A job that a reserve finds out of attempts leaves its place to its follower.
+// If a reserve finds a job out of attempts, the job's follower replaces it.
 func TestDeadLetterWithFollower(t *testing.T) {
 	b, _ := onRedis(t)
 	b.seed(t)
@@ -146,7 +146,7 @@ func TestDeadLetterWithFollower(t *testing.T) {
 	}
 }
 
-// At maxmemory all that ends a reservation goes on, with limits, followers and pauses.
+// At maxmemory every operation that ends a reservation succeeds, with limits, followers and pauses.
 func TestFeaturesAtMaxmemory(t *testing.T) {
 	b, _ := onRedis(t)
 	ctx := t.Context()
@@ -228,7 +228,7 @@ func TestFeaturesAtMaxmemory(t *testing.T) {
 	free()
 }
 
-// A limit that can't be read stays one when a server has swept.
+// A sweep keeps a limit that can't be read.
 func TestSweepOfAnUnreadableLimit(t *testing.T) {
 	b, _ := onRedis(t)
 	b.seed(t, readyOf(3)...)
@@ -246,7 +246,7 @@ func TestSweepOfAnUnreadableLimit(t *testing.T) {
 	}
 }
 
-// A client that waits for a rate and leaves does not make others wait for its turn.
+// A client that waits for a rate and leaves does not delay the others.
 func TestAppointmentsOfThoseWhoLeft(t *testing.T) {
 	b, _ := onRedis(t)
 	b.seed(t, readyOf(250)...)
@@ -264,7 +264,7 @@ func TestAppointmentsOfThoseWhoLeft(t *testing.T) {
 	}
 }
 
-// A limit that can't be told keeps no other topic of the same call back.
+// A limit that can't be read does not delay other topics of the same call.
 func TestBrokenLimitAmongTopics(t *testing.T) {
 	for name, breakIt := range map[string]func(b *backend){
 		"what limits say": func(b *backend) { b.do(t, "HSET", "delayer:limits", "t", "broken") },

@@ -12,10 +12,10 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// foundAt is when the jobs of these tests are found, moved after that.
+// foundAt is when the jobs of these tests are found. They are moved later.
 var foundAt = time.UnixMilli(1_700_000_000_000)
 
-// lateJobs puts jobs into the pool that were so late when they were found, in due order.
+// lateJobs puts jobs into the pool that are this late at foundAt, in due order.
 func (b *backend) lateJobs(t *testing.T, late []time.Duration) Batch {
 	t.Helper()
 	jobs := Batch{Topic: "t"}
@@ -31,7 +31,7 @@ func (b *backend) moveLate(jobs Batch, moved time.Duration) (Moved, error) {
 	return b.Move(jobs, foundAt, foundAt.Add(moved), foundAt.Add(time.Hour)).Do(context.Background())
 }
 
-// histogram is what the lateness of the jobs should be.
+// histogram returns the expected lateness of the jobs.
 func histogram(late []time.Duration, moved time.Duration) (l Lateness) {
 	for _, d := range late {
 		place := 0
@@ -51,7 +51,7 @@ func expectLate(t *testing.T, got, want Lateness) {
 	}
 }
 
-// The lateness of a batch is the sum of its jobs', in each bucket, however many there are.
+// The lateness of a batch is the sum over its jobs, in each bucket, for batches of any size.
 func TestMoveLateness(t *testing.T) {
 	random := func(jobs int, most time.Duration) (late []time.Duration) {
 		for range jobs {
@@ -66,7 +66,7 @@ func TestMoveLateness(t *testing.T) {
 		}
 		return late
 	}
-	// Half a millisecond after the bound, or before it, so that nothing depends on the last bit.
+	// Half a millisecond off each bound, so that rounding does not matter.
 	const moved = 500 * time.Microsecond
 	var all, edges []time.Duration
 	for _, bound := range LatenessBounds {
@@ -109,7 +109,7 @@ func TestMoveLateness(t *testing.T) {
 	})
 }
 
-// Only what became ready is late, and only its leases were returned.
+// Only jobs that became ready count as late, and only their leases as returned.
 func TestMoveLatenessOfSome(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		late := []time.Duration{2 * time.Minute, 30*time.Second + 300*time.Microsecond, 30 * time.Second, 40*time.Millisecond + 700*time.Microsecond, 0}
@@ -141,7 +141,7 @@ func TestMoveLatenessOfSome(t *testing.T) {
 	})
 }
 
-// What has been due for ever is in the last bucket, and its sum can be computed with.
+// A job that has always been due falls into the last bucket, and its lateness is finite.
 func TestMoveLatenessOfOldScores(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)

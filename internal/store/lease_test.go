@@ -9,7 +9,7 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// told are the messages on a channel during the call.
+// told returns the messages on a channel during the call.
 func (b *backend) told(t *testing.T, channel string, call func()) (messages []string) {
 	t.Helper()
 	for _, line := range b.monitor(t, call) {
@@ -18,8 +18,7 @@ func (b *backend) told(t *testing.T, channel string, call func()) (messages []st
 	return messages
 }
 
-// The end of a lease is announced as any due time is: if it is the next of the pool. The lease
-// itself is nothing that comes before it.
+// The end of a lease is announced like any due time: if it comes next in the pool. The lease itself does not count as an earlier one.
 func TestEndsOfLeasesAreAnnounced(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)
@@ -43,7 +42,7 @@ func TestEndsOfLeasesAreAnnounced(t *testing.T) {
 		name string
 		seed [][]command
 		call func(LeaseRef)
-		want time.Duration // 0: nothing is said
+		want time.Duration // 0: no announcement
 	}{
 		{"the next", [][]command{ready("a", "t"), waits("w", "t", 50*second), waits("overdue", "t", -5*second)}, reserve(20 * time.Second), 20 * time.Second},
 		{"behind another", [][]command{ready("a", "t"), waits("w", "t", 10*second)}, reserve(20 * time.Second), 0},
@@ -62,14 +61,14 @@ func TestEndsOfLeasesAreAnnounced(t *testing.T) {
 		held, _ := b.hold(t, "h", 90*time.Second)
 		got := b.told(t, "delayer:first_due", func() { c.call(held) })
 		want := map[bool]string{true: "[]", false: fmt.Sprintf("[%d]", c.want.Milliseconds())}[c.want == 0]
-		more := fmt.Sprintf("[%d]", c.want.Milliseconds()+1) // a lease that would end at a whole ms
+		more := fmt.Sprintf("[%d]", c.want.Milliseconds()+1) // if the lease would end at a whole ms
 		if s := fmt.Sprint(got); s != want && (c.want == 0 || s != more) {
 			t.Errorf("%s: told %s, want %s", c.name, s, want)
 		}
 	}
 }
 
-// published is the message to the channel that a line of MONITOR shows, if it shows one.
+// published returns the message to the channel in a line of MONITOR, if any.
 func published(line, channel string) []string {
 	if _, message, ok := strings.Cut(line, fmt.Sprintf(`"PUBLISH" %q `, channel)); ok {
 		return []string{strings.Trim(message, `"`)}
@@ -77,7 +76,7 @@ func published(line, channel string) []string {
 	return nil
 }
 
-// Waiters are woken for a job that is returned without a delay.
+// A job returned without a delay wakes waiters.
 func TestReturnedJobsAreAnnounced(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)
@@ -94,8 +93,8 @@ func TestReturnedJobsAreAnnounced(t *testing.T) {
 	}
 }
 
-// A job whose lease ends by itself is kept until whoever looks at the pool has seen it, however short
-// its lifetime is; that is not spent by it, nor does it grow.
+// A job whose lease expires is kept until a pass over the pool finds it, however short its lifetime is. The lease neither uses up nor
+// extends the lifetime.
 func TestJobOutlivesItsLease(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		const lifetime = 20 * time.Second
@@ -103,7 +102,7 @@ func TestJobOutlivesItsLease(t *testing.T) {
 		left := func(want time.Duration, what string) {
 			t.Helper()
 			now := b.clock(t)
-			if got := b.expiry(t, "a") - now; got > want.Seconds()+0.1 || got < want.Seconds()-10 { // the machine may be slow
+			if got := b.expiry(t, "a") - now; got > want.Seconds()+0.1 || got < want.Seconds()-10 { // tolerance for a slow machine
 				t.Errorf("%s: kept for %.3f s, want %v", what, got, want)
 			}
 		}
@@ -129,7 +128,7 @@ func TestJobOutlivesItsLease(t *testing.T) {
 	})
 }
 
-// await waits for a time by Redis's clock, in Unix µs.
+// await waits until a time by Redis's clock, in Unix µs.
 func (b *backend) await(t *testing.T, at int64) {
 	t.Helper()
 	for b.clock(t) <= float64(at)/1e6 {
@@ -137,8 +136,8 @@ func (b *backend) await(t *testing.T, at int64) {
 	}
 }
 
-// A job that can't be made a dead letter is deferred and named, and does not delay those behind it or other topics, even at maxmemory. It is
-// buried when the obstacle is gone.
+// A job that can't be made a dead letter is deferred and reported, and delays neither the jobs behind it nor other topics, even at
+// maxmemory. It is buried once that is possible.
 func TestReserveDefers(t *testing.T) {
 	t.Parallel()
 	b, user := onRedisAs(t)
@@ -186,7 +185,7 @@ func TestReserveDefers(t *testing.T) {
 	}
 }
 
-// Deferred jobs are reported even if nothing else is, and another topic's queue is broken; the next call reports that queue.
+// Deferred jobs are reported even if no job is returned and another topic's queue is broken. The next call reports that queue.
 func TestReserveTellsOfDeferredBehindABrokenQueue(t *testing.T) {
 	t.Parallel()
 	b, user := onRedisAs(t)
@@ -203,7 +202,7 @@ func TestReserveTellsOfDeferredBehindABrokenQueue(t *testing.T) {
 	}
 }
 
-// pushAsOld pushes a job as the original's clients do.
+// pushAsOld pushes a job like the original's clients.
 func (b *backend) pushAsOld(t *testing.T, id, topic string, delay int) {
 	t.Helper()
 	for _, c := range []command{
@@ -214,7 +213,7 @@ func (b *backend) pushAsOld(t *testing.T, id, topic string, delay int) {
 	}
 }
 
-// moveAsOld moves a job as the original's server does.
+// moveAsOld moves a job like the original's server.
 func (b *backend) moveAsOld(t *testing.T, id, topic string) {
 	t.Helper()
 	for _, c := range []command{{"MULTI"}, {"ZREM", "delayer:job_pool", id}, {"LPUSH", "delayer:ready_queue:" + topic, id}, {"EXEC"}} {
@@ -222,9 +221,8 @@ func (b *backend) moveAsOld(t *testing.T, id, topic string) {
 	}
 }
 
-// A job that an old client pushes anew begins anew, whatever it was before and whoever moves it: it has
-// all its attempts, and what the former push had said is forgotten. One that nobody pushed anew keeps
-// its count, whatever has become of its lifetime.
+// A job that an old client pushes again starts afresh, whatever its state was and whichever program moves it: it has all its attempts,
+// and the options of the earlier push are gone. Any other job keeps its count, whatever its lifetime.
 func TestOldPushBeginsAnew(t *testing.T) {
 	given := func(verb string) func(b *backend, t *testing.T, held LeaseRef) {
 		return func(b *backend, t *testing.T, held LeaseRef) {
@@ -251,7 +249,7 @@ func TestOldPushBeginsAnew(t *testing.T) {
 				for n := range 3 {
 					old, again := n > 0, n > 1
 					b.seed(t, ready("a", "t"), field("a", "options", fmt.Sprintf("5 7000 %d", lifetime.Milliseconds())), []command{{"PEXPIRE", "delayer:job_bucket:a", lifetime.Milliseconds()}})
-					if lifetime >= week { // nothing is said of it
+					if lifetime >= week { // the default lifetime, so the job has no options
 						b.do(t, "HDEL", "delayer:job_bucket:a", "options")
 					}
 					held, _ := b.hold(t, "t", time.Minute)
@@ -262,9 +260,9 @@ func TestOldPushBeginsAnew(t *testing.T) {
 						want.Length, want.MaxAttempts = 30*time.Second, 0
 					}
 					if old {
-						delay := 3600 + int(lifetime.Seconds()) // beyond the previous one in any case
+						delay := 3600 + int(lifetime.Seconds()) // later than the previous due time in any case
 						b.pushAsOld(t, "a", "t", delay)
-						if again { // it has begun anew all the same
+						if again { // it has started afresh all the same
 							check(t, b.Reschedule(t.Context(), "a", time.Hour))
 						}
 						want = Lease{Attempt: 1, Length: 30 * time.Second}
@@ -284,8 +282,8 @@ func TestOldPushBeginsAnew(t *testing.T) {
 	})
 }
 
-// A script that a busy machine stops between its readings of the clock may say of a bucket that it expires earlier than it
-// does. That is no push.
+// A script that pauses between its readings of the clock on a busy machine may compute too early an expiry for a bucket. That does not
+// count as a new push.
 func TestBucketOfASlowScriptIsNotPushedAnew(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		b.seed(t, ready("a", "t"), field("a", "options", "5 7000 3600000"), []command{{"PEXPIRE", "delayer:job_bucket:a", 3600_000}})
@@ -299,8 +297,8 @@ func TestBucketOfASlowScriptIsNotPushedAnew(t *testing.T) {
 	})
 }
 
-// A reserved job of one attempt that an old client pushes anew is delivered, and no dead letter; one
-// whose lease has ended by itself is.
+// If an old client pushes a reserved job with one attempt again, it is delivered and makes no dead letter. If the lease expired, the job
+// becomes a dead letter.
 func TestOldPushOfALastAttempt(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		for _, old := range []bool{true, false} {
@@ -321,7 +319,7 @@ func TestOldPushOfALastAttempt(t *testing.T) {
 				want = redistest.State{Reserved: []string{"a"}, Buckets: map[string]string{"a": "t new"}}
 			}
 			have := b.state(t)
-			want.Counts = have.Counts // an old client does not keep them
+			want.Counts = have.Counts // old clients do not maintain them
 			if len(got.Jobs) == 1 != old {
 				t.Errorf("pushed anew: %v, got %+v", old, got)
 			}
@@ -330,8 +328,7 @@ func TestOldPushOfALastAttempt(t *testing.T) {
 	})
 }
 
-// Of a job that was kept for longer than its lifetime, as its lease ended by itself, it is told for how long
-// it has been ready since.
+// If an expired lease extended the lifetime of a job, Overdue counts from when the job became ready again.
 func TestOverdueAfterALease(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		b.seed(t, ready("a", "t"), field("a", "options", "0 0 20000"), []command{{"PEXPIRE", "delayer:job_bucket:a", 117_000}})

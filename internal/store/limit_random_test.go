@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Random operations on a limited topic: never more leases than the limit has, and a slot only for a lease that lasts.
+// Random operations on a limited topic never lead to more leases than the limit, nor to a slot without a valid lease.
 func TestRandomLimit(t *testing.T) {
 	b, _ := onRedis(t)
 	ctx := t.Context()
@@ -74,7 +74,7 @@ func TestRandomLimit(t *testing.T) {
 				what = "reschedule " + i
 				b.Reschedule(ctx, i, []time.Duration{0, time.Hour}[r.IntN(2)])
 			case 11:
-				if some { // longer only
+				if some { // never shortened
 					what = "extend " + h.ID
 					made(t, b.Extend([]*Extension{{LeaseRef: h, Lease: 2 * time.Hour}}))
 				}
@@ -124,7 +124,7 @@ func TestRandomLimit(t *testing.T) {
 					t.Fatalf("seed %d: %s has a lease and no slot after %q", seed, lease, did)
 				}
 			}
-			// Each job is where its followers' and own keys say: none is in no state.
+			// Each job is in the pool or in a queue: none is lost.
 			for _, key := range b.With(t).Strings("KEYS", "delayer:job_bucket:*") {
 				i := key[len("delayer:job_bucket:"):]
 				tp := fmt.Sprintf("%s", b.do(t, "HGET", key, "topic"))
@@ -143,7 +143,7 @@ func TestRandomLimit(t *testing.T) {
 	}
 }
 
-// Random operations on a limited topic with waiting clients: where there are a job and a slot, and clients that wait, one is awake.
+// Random operations on a limited topic with waiting clients: if there is a job, a free slot and a waiting client, one client is awake.
 func TestRandomWaiters(t *testing.T) {
 	b, _ := onRedis(t)
 	ctx := t.Context()
@@ -175,7 +175,7 @@ func TestRandomWaiters(t *testing.T) {
 		held := []LeaseRef{}
 		n := 0
 		var did []string
-		gone := map[string]bool{} // has no caller: it is busy with its job
+		gone := map[string]bool{} // without a caller: it processes its job
 		ask := func(c string) {
 			gone[c] = false
 			got := made(t, b.Reserve(Wanted{Topics: []string{"t"}, N: 1, Registration: Registration{Waiter: c}}, Reservation{Lease: time.Hour}))
@@ -254,7 +254,7 @@ func TestRandomWaiters(t *testing.T) {
 				failed++
 				break
 			}
-			// A client that is awake polls, or has gone: then what it was woken for is passed on.
+			// A client that is awake polls, or has left; then its wake-up goes to the next one.
 			if awake != "" && r.IntN(3) > 0 {
 				ask(awake)
 			}

@@ -15,7 +15,7 @@ func (b *backend) limitTo(t *testing.T, l Limit) {
 	check(t, b.Store.limitTo(t.Context(), l))
 }
 
-// expectReserved reserves up to n jobs of t, and fails unless it gets this many, and is to poll again as wanted.
+// expectReserved reserves up to n jobs of t. It fails unless it gets this many jobs and this retry time.
 func (b *backend) expectReserved(t *testing.T, n, want int, held time.Duration) []LeaseRef {
 	t.Helper()
 	got := b.reserve(t, n, Reservation{Lease: time.Hour}, "t")
@@ -40,7 +40,7 @@ func readyOf(n int) (seeds [][]command) {
 	return seeds
 }
 
-// However a lease ends, its slot is free then, and no other.
+// A lease frees its slot and no other, however it ends.
 func TestSlotsOfEndedLeases(t *testing.T) {
 	one := func(call *Call[[]error]) func(*testing.T) {
 		return func(t *testing.T) {
@@ -100,25 +100,25 @@ func TestSlotsOfEndedLeases(t *testing.T) {
 	}
 }
 
-// A slot is its job's for as long as its lease lasts, also if it was extended, or if it is over and nobody has told.
+// A job has a slot for exactly as long as its lease lasts, also if the lease was extended or ended unnoticed.
 func TestSlotsGoByTheirLeases(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		b.seed(t, readyOf(5)...)
 		b.limitTo(t, Limit{Concurrency: 1})
 		held := b.expectReserved(t, 1, 1, 0)
-		b.do(t, "ZADD", "delayer:slots:t", "1000000.123457", held[0].ID) // its lease would have ended, but was extended
+		b.do(t, "ZADD", "delayer:slots:t", "1000000.123457", held[0].ID) // looks expired, but the lease was extended
 		b.expectReserved(t, 1, 0, Woken)
 		b.do(t, "ZADD", "delayer:slots:t", "1000000.123457", held[0].ID)
-		b.do(t, "ZREM", "delayer:job_pool", held[0].ID) // an old client has removed it
+		b.do(t, "ZREM", "delayer:job_pool", held[0].ID) // removed by an old client
 		held = b.expectReserved(t, 1, 1, 0)
-		b.do(t, "ZADD", "delayer:job_pool", 2000000000, held[0].ID) // and this one it has pushed anew
+		b.do(t, "ZADD", "delayer:job_pool", 2000000000, held[0].ID) // pushed again by an old client
 		held = b.expectReserved(t, 1, 1, 0)
 		b.do(t, "ZREM", "delayer:job_pool", held[0].ID)
 		b.expectReserved(t, 1, 1, 0)
 	})
 }
 
-// A lease that was made shorter has its slot no longer than it lasts.
+// A shortened lease frees its slot when it ends.
 func TestSlotOfAShorterLease(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		b.seed(t, readyOf(2)...)
@@ -131,7 +131,7 @@ func TestSlotOfAShorterLease(t *testing.T) {
 	})
 }
 
-// A number of reserved jobs that is too low, as old clients may leave it, keeps no slot from coming free.
+// Slots become free even if the number of reserved jobs is too low, as old clients may leave it.
 func TestSlotsByANumberTooLow(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		b.seed(t, readyOf(2)...)
@@ -146,7 +146,7 @@ func TestSlotsByANumberTooLow(t *testing.T) {
 	})
 }
 
-// Entries of the queue without a job keep nobody from what a limit lets be taken.
+// Entries without a job do not count towards a limit.
 func TestLimitBehindStaleEntries(t *testing.T) {
 	for name, limit := range map[string]Limit{"concurrency": {Concurrency: 1}, "rate": {Rate: 1, Burst: 1}} {
 		t.Run(name, func(t *testing.T) {
@@ -164,7 +164,7 @@ func TestLimitBehindStaleEntries(t *testing.T) {
 	}
 }
 
-// A client that is to stay away for long is woken when the limit changes.
+// A client with a long wait is woken when the limit changes.
 func TestThrottledForLong(t *testing.T) {
 	for name, l := range map[string]Limit{"none": {}, "more a second": {Rate: 1000}, "any number at a time": {Concurrency: 2}} {
 		t.Run(name, func(t *testing.T) {
@@ -178,7 +178,7 @@ func TestThrottledForLong(t *testing.T) {
 			if len(got.Jobs) != 1 || !got.Registered {
 				t.Fatalf("%+v", got)
 			}
-			const in = time.Hour - 250*time.Millisecond // this one might have begun so much before
+			const in = time.Hour - 250*time.Millisecond // a job may begin 250 ms early
 			if off := got.Throttled[0] - in; off.Abs() > time.Millisecond {
 				t.Errorf("the next begins in %v, want %v", got.Throttled[0], in)
 			}
@@ -191,7 +191,7 @@ func TestThrottledForLong(t *testing.T) {
 	}
 }
 
-// A client that is a little too early for the rate is not registered: it polls again, and a free slot is for others.
+// A client that is slightly too early for the rate is not registered: it polls again, and others can use a free slot.
 func TestTooEarlyStandsNowhere(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		b.seed(t, readyOf(3)...)
@@ -207,7 +207,7 @@ func TestTooEarlyStandsNowhere(t *testing.T) {
 	})
 }
 
-// Where slots are short, the first 200 are looked at that would last: those whose jobs have no leases are free.
+// If slots run out, a reserve checks the first 200 that have not expired, and frees those whose jobs have no leases.
 func TestSlotsWithoutLeases(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		b.seed(t, readyOf(310)...)
@@ -220,7 +220,7 @@ func TestSlotsWithoutLeases(t *testing.T) {
 	})
 }
 
-// A slot whose lease is over is not told of as taken, before anybody has moved its job.
+// A slot with an expired lease is not reported as taken, even before its job is moved.
 func TestTakenSlotsAreTold(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		b.seed(t, readyOf(3)...)
@@ -247,7 +247,7 @@ func TestTakenSlotsAreTold(t *testing.T) {
 	})
 }
 
-// Jobs that were reserved before there was a limit count, however many others wait.
+// Jobs reserved before the limit was set count, however many other jobs wait.
 func TestLimitCountsWhatIsReserved(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		b.seed(t, append(readyOf(5), ready("other", "u"))...)
@@ -265,7 +265,7 @@ func TestLimitCountsWhatIsReserved(t *testing.T) {
 	})
 }
 
-// So it is when the call that set the limit first was cut short, and is made again.
+// They also count if the first SetLimit was cut short and a second one follows.
 func TestLimitIsSetAgain(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)
@@ -279,7 +279,7 @@ func TestLimitIsSetAgain(t *testing.T) {
 	b.expectReserved(t, 3, 1, Woken)
 }
 
-// What is late is made up for, and no more; and whoever has to wait comes back after the others.
+// The rate makes up for lateness, but no further. A client that must wait gets a later time than the clients before it.
 func TestLimitOfTheRate(t *testing.T) {
 	b, _ := onRedis(t)
 	b.seed(t, readyOf(250)...)
@@ -309,7 +309,7 @@ func TestLimitOfTheRate(t *testing.T) {
 	})
 }
 
-// A limit is taken away with all that was kept for it, and whoever waits is told.
+// Removing a limit deletes all of its state and wakes its waiters.
 func TestLimitIsTakenAway(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		b.seed(t, readyOf(3)...)
@@ -329,7 +329,7 @@ func TestLimitIsTakenAway(t *testing.T) {
 	})
 }
 
-// Of those whom a limit holds back one is woken when a slot is free, and all wait like others when there are no jobs.
+// A free slot wakes one throttled client. Without jobs, throttled clients become ordinary waiters.
 func TestThrottled(t *testing.T) {
 	b, _ := onRedis(t)
 	b.seed(t, readyOf(3)...)
@@ -360,8 +360,8 @@ func TestThrottled(t *testing.T) {
 	}
 }
 
-// A thousand throttled clients become waiters at once, for an hour at most like all waiters; the others are left to the next call. So are those
-// behind a hundred that have gone.
+// Up to a thousand throttled clients become waiters in one call, for an hour at most, like all waiters. The others are left to the next
+// call, and so are those behind a hundred dead ones.
 func TestManyAreThrottled(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		hold := func(n int) {
@@ -390,8 +390,8 @@ func TestManyAreThrottled(t *testing.T) {
 	})
 }
 
-// The number of a topic's reserved jobs tells that it has a limit, and of which kind, once, however often that is set; and is what it was when there is
-// none any more.
+// The number of a topic's reserved jobs is marked with the kind of its limit, once, however often the limit is set. Removing the limit
+// restores the plain number.
 func TestLimitIsInTheNumber(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		const byRate, byNumber = 1 << 40, 1 << 41
@@ -425,7 +425,8 @@ func TestLimitIsInTheNumber(t *testing.T) {
 	})
 }
 
-// A user who may not write the numbers of reserved jobs gets jobs all the same, and meets no limit; others do, and topics without one cost no look at the limits.
+// A user who may not write the numbers of reserved jobs still gets jobs, without a limit. Other users are limited, and topics without a
+// limit need no lookup.
 func TestLimitWithoutNumbers(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)
@@ -449,7 +450,7 @@ func TestLimitWithoutNumbers(t *testing.T) {
 	}
 }
 
-// A limit that can't be told is named, changes nothing, and keeps no other topic back.
+// A limit that can't be read is reported, changes nothing, and does not delay other topics.
 func TestBrokenLimit(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		b.seed(t, ready("a", "t"), ready("b", "u"))
@@ -467,7 +468,7 @@ func TestBrokenLimit(t *testing.T) {
 	})
 }
 
-// An older server has corrected the number that shows a limit: the next sweep marks it again.
+// If an older server overwrote the number that marks a limit, the next sweep marks it again.
 func TestSweepKeepsLimits(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		b.seed(t, readyOf(3)...)
@@ -487,7 +488,7 @@ func TestSweepKeepsLimits(t *testing.T) {
 	})
 }
 
-// A Redis that is full keeps to limits as any does: what is reserved has a slot, and nothing goes beyond.
+// A full Redis enforces limits: each reserved job has a slot, and no job goes beyond the limit.
 func TestLimitAtMaxmemory(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)
@@ -506,14 +507,14 @@ func TestLimitAtMaxmemory(t *testing.T) {
 	}
 }
 
-// A replica that takes over without the last writes leaves nothing stuck, whichever of them it has not: slots without leases are free, and
-// the next sweep knows of the limit again.
+// A replica that takes over without the last writes blocks nothing, whichever writes it lacks: slots without leases are freed, and the
+// next sweep restores the mark of the limit.
 func TestLimitAfterRedisForgot(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		b.seed(t, readyOf(5)...)
 		b.limitTo(t, Limit{Concurrency: 2})
 		held := b.expectReserved(t, 2, 2, 0)
-		// The replica that took over knows of neither lease, but of their slots; or of the leases, and not of their slots.
+		// The replica that took over has the slots but lacks one of the leases; then it has the leases but lacks the slots.
 		b.do(t, "ZREM", "delayer:job_pool", held[0].ID)
 		b.do(t, "RPUSH", "delayer:ready_queue:t", held[0].ID)
 		again := b.expectReserved(t, 2, 1, Woken)
@@ -529,8 +530,8 @@ func TestLimitAfterRedisForgot(t *testing.T) {
 	})
 }
 
-// A call that set a limit and died before it had counted the jobs that were reserved before leaves that to the sweep: of those jobs none is
-// forgotten, and more are not reserved than the limit says.
+// If a SetLimit dies before it has counted the reserved jobs, the sweep counts them all, and no more jobs are reserved than the limit
+// allows.
 func TestSweepCountsWhatIsReserved(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)
@@ -560,7 +561,7 @@ func TestSweepCountsWhatIsReserved(t *testing.T) {
 	}
 }
 
-// A count that began under a limit that was ended since does not delete the mark of the next limit.
+// Counting that started under a limit that was removed since does not delete the mark of the next limit.
 func TestCountOfAnEndedLimit(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		b.seed(t, readyOf(3)...)

@@ -14,9 +14,8 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// A batch that the queue does not take is put back, whole and in order, due from
-// the given time on: in whole milliseconds and ten in each. It does not matter
-// how large it is, and whether the queue is broken or may not be used.
+// A batch that its queue refuses is put back, whole and in order, due from the given time on: ten jobs per millisecond. This holds for
+// batches of any size, and for queues that are broken or not permitted.
 func TestMovePutsBack(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)
@@ -66,8 +65,8 @@ func TestMovePutsBack(t *testing.T) {
 	}
 }
 
-// A job that was pushed anew since it was found stays where it is, also if it
-// is due again by the time of the move: its topic may be another one.
+// A job that was pushed again after it was found stays in the pool, even if it is due again when it would be moved: its topic may have
+// changed.
 func TestMovePushedAnew(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		b.seed(t, waits("a", "t", -3*second), waits("b", "t", -2*second), waits("c", "t", -second))
@@ -101,7 +100,7 @@ func TestMovePushedAnew(t *testing.T) {
 
 func (d DueJobs) score() float64 { return float64(d.Now.UnixMicro()) / 1e6 }
 
-// A move tells one waiter of the topic how long the queue is now, once a call, and nobody if nothing was moved.
+// Each call wakes one waiter of the topic with the length of the queue, and none if no job was moved.
 func TestMoveAnnounces(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		many := Batch{Topic: "many"}
@@ -127,7 +126,7 @@ func TestMoveAnnounces(t *testing.T) {
 	})
 }
 
-// Redis takes the time of a batch of MinTimed jobs, and of no smaller one.
+// Redis measures the time of batches of at least MinTimed jobs.
 func TestMoveTakesTheTime(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)
@@ -144,7 +143,7 @@ func TestMoveTakesTheTime(t *testing.T) {
 	}
 }
 
-// To be not permitted to announce is no failure, and said.
+// A missing permission to announce is reported and does not fail the move.
 func TestMoveSilently(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)
@@ -160,9 +159,8 @@ func TestMoveSilently(t *testing.T) {
 	}
 }
 
-// TestMoveWithoutPermission takes each single command that a move uses from a user:
-// then nothing changes, or all is done but the announcement, or the jobs are
-// put back.
+// TestMoveWithoutPermission denies each command that a move uses. Then either nothing changes, or all but the announcement is done, or
+// the jobs are put back.
 func TestMoveWithoutPermission(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)
@@ -186,7 +184,7 @@ func TestMoveWithoutPermission(t *testing.T) {
 		call   func() (refused, err error)
 		rights string
 		want   redistest.State
-		fails  bool // else it is no error, but for what want says
+		fails  bool // whether the call returns an error
 	}{
 		{"due", due, "", unchanged, false},
 		{"due", due, "-evalsha", unchanged, true},
@@ -200,7 +198,7 @@ func TestMoveWithoutPermission(t *testing.T) {
 		{"due", due, "resetkeys ~delayer:job_pool", unchanged, false},
 		{"move", move, "", moved, false},
 		{"move", move, "-evalsha", unchanged, true},
-		{"move", move, "-time", moved, false}, // it is not asked for one job
+		{"move", move, "-time", moved, false}, // not measured for one job
 		{"move", move, "-zadd", unchanged, true},
 		{"move", move, "-zmscore", unchanged, true},
 		{"move", move, "-zrem", unchanged, true},
@@ -236,7 +234,7 @@ func TestMoveWithoutPermission(t *testing.T) {
 	}
 }
 
-// At maxmemory with noeviction moving goes on, putting back and dropping too.
+// At maxmemory with noeviction, moving, putting back and dropping still succeed.
 func TestMoveAtMaxmemory(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)
@@ -277,7 +275,7 @@ func TestMoveAtMaxmemory(t *testing.T) {
 	}
 }
 
-// An ID that is empty, or that Redis's commands might take for something else, is moved like any other.
+// An ID that is empty, or that resembles an option of a Redis command, is moved like any other.
 func TestMoveOddIDs(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		odd := []string{"", "XX", "GT", "-inf", "\x00", "a b", "{x}"}
@@ -294,8 +292,7 @@ func TestMoveOddIDs(t *testing.T) {
 	})
 }
 
-// A job with the empty ID that waits goes on waiting, although the scripts name
-// it to find out whether they may write.
+// A waiting job with the empty ID keeps waiting, although the scripts use that ID to test whether they may write.
 func TestEmptyIDWaits(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		b.seed(t, waits("", "t", 60*second))
@@ -312,8 +309,7 @@ func TestEmptyIDWaits(t *testing.T) {
 	})
 }
 
-// A job whose bucket can't be read is put back unless it was scheduled anew
-// since it was found.
+// A job whose bucket can't be read is put back unless it was rescheduled after it was found.
 func TestDropUnreadable(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)
@@ -327,7 +323,7 @@ func TestDropUnreadable(t *testing.T) {
 		t.Errorf("put back %q, dropped %q, %v, %v, want %q", got.PutBack.Strings(), got.IDs.Strings(), got.Refused, err, want)
 	}
 	scores := b.scores(t)
-	for _, id := range []string{"a", "b"} { // Redis 7.0 says 1700000000.1229999
+	for _, id := range []string{"a", "b"} { // Redis 7.0 returns 1700000000.1229999
 		if due, err := strconv.ParseFloat(scores[id], 64); err != nil || due != 1700000000.123 {
 			t.Errorf("score of %s is %s", id, scores[id])
 		}

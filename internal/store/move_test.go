@@ -17,7 +17,7 @@ func (s *Store) dueJobs(q Query) (DueJobs, error) {
 	return s.Due(q).Do(context.Background())
 }
 
-// move moves a batch that is found now; what can't be moved is tried again in an hour.
+// move moves a batch as found now. Jobs that can't be moved are due again in an hour.
 func (s *Store) move(b Batch) (Moved, error) {
 	return s.Move(b, time.Now(), time.Now(), time.Now().Add(time.Hour)).Do(context.Background())
 }
@@ -26,10 +26,10 @@ func (s *Store) drop(ids ...string) (Dropped, error) {
 	return s.Drop(batch("", ids...).IDs, time.Now(), time.Now().Add(time.Hour)).Do(context.Background())
 }
 
-// found is DueJobs in a form that tests can compare.
+// found is a comparable form of DueJobs.
 type found struct {
 	topics  map[string][]string
-	order   []string // of the topics
+	order   []string // topics in order
 	orphans []string
 	more    bool
 }
@@ -60,7 +60,7 @@ func TestDue(t *testing.T) {
 		seed        [][]command
 		limit, skip int
 		want        found
-		next        any // time.Duration: exactly; after: the seed
+		next        any // a time.Duration is exact, an after relative to the seed
 	}{
 		{"empty", nil, 9, 0, found{}, never},
 		{"not yet", [][]command{waits("a", "t", 60*second), waits("b", "t", 50*second)}, 9, 0, found{}, 50 * second},
@@ -119,7 +119,7 @@ func TestDue(t *testing.T) {
 					if jobs.Next != next {
 						t.Errorf("next in %v, want %v", jobs.Next, next)
 					}
-				case after: // by a clock that goes on, so not a microsecond before it is due
+				case after: // relative to a running clock, but not a microsecond before the job is due
 					at := b.base + time.Duration(next).Seconds()
 					if jobs.Next.Seconds() < at-asked.to-2e-6 || jobs.Next.Seconds() > at-asked.from+2e-6 {
 						t.Errorf("next in %v, want between %v and %v s", jobs.Next, at-asked.to, at-asked.from)
@@ -138,15 +138,14 @@ func TestDue(t *testing.T) {
 	})
 }
 
-// Jobs that fell due since a time, by Redis's clock, have at most half of the
-// places while the backlog fills the others.
+// Jobs that fell due since a time, by Redis's clock, get at most half of an answer; the backlog fills the rest.
 func TestDueFresh(t *testing.T) {
 	seed := [][]command{waits("later", "t", 60*second)}
 	for n := range 10 {
 		seed = append(seed, waits(fmt.Sprint("j", n), []string{"t", "u"}[n%2], after(n-20)*second))
 	}
 	fresh := func(topic string, ids ...string) Batch { b := batch(topic, ids...); b.Fresh = true; return b }
-	between := -14*second - after(time.Second/2) // j5 and j6
+	between := -14*second - after(time.Second/2) // between j5 and j6
 	cases := []struct {
 		name  string
 		limit int
@@ -185,18 +184,17 @@ func TestDueFresh(t *testing.T) {
 	})
 }
 
-// time converts the score of an offset.
+// time returns the time at an offset from the seed.
 func (b *backend) time(offset after) time.Time {
 	return time.UnixMicro(int64(math.Round(b.base*1e6)) + time.Duration(offset).Microseconds())
 }
 
-// However long the IDs are, an answer has about 1 MiB of them, half of it of
-// each kind, and at least one of each.
+// An answer has about 1 MiB of IDs, however long they are: half of it of each kind, and at least one of each.
 func TestDueIsBoundedInBytes(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)
 	for _, c := range []struct {
-		jobs, bytes int // due of each kind, and the length of an ID
+		jobs, bytes int // due jobs of each kind, and the length of an ID
 		want        Counts
 	}{
 		{300, 20, Counts{250, 250}},
@@ -233,7 +231,7 @@ func TestMove(t *testing.T) {
 		ids    []string
 		left   int
 		back   int    // put back
-		reason string // why, or of the error
+		reason string // part of the error
 	}
 	cases := []struct {
 		name    string
@@ -322,15 +320,14 @@ func TestMove(t *testing.T) {
 	})
 }
 
-// Lua's unpack fails near 8,000 values: a larger batch goes in chunks, and in
-// order all the same, also when some of it stays.
+// Lua's unpack fails near 8,000 values. A larger batch is moved in chunks and keeps its order, also if some jobs stay.
 func TestMoveLargeBatch(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		for _, c := range []struct{ jobs, rescheduled int }{
 			{3499, 0}, {3500, 0}, {3501, 0}, {3501, 3}, {7999, 0}, {8000, 0}, {8001, 0}, {20000, 0}, {20000, 7}, {20000, 3500}, {8001, 1},
 		} {
 			if b.Mini && c.jobs > 3501 {
-				continue // takes it seconds
+				continue // too slow there
 			}
 			t.Run(fmt.Sprintf("%d, each %dth rescheduled", c.jobs, c.rescheduled), func(t *testing.T) {
 				b.seed(t)
@@ -358,8 +355,7 @@ func TestMoveLargeBatch(t *testing.T) {
 	})
 }
 
-// forgetting is a connection on which Redis knows the script for all
-// batches but those at the given places, the first time.
+// forgetting is a connection on which Redis does not know the script for the calls at the given positions, the first time.
 type forgetting struct {
 	redis.ConnWithContext
 	unknown []int
@@ -374,7 +370,8 @@ func (c forgetting) Send(command string, args ...any) error {
 	return c.ConnWithContext.Send(command, args...)
 }
 
-// TestMoveScriptFlushed makes Redis forget the script for some or all of a pipeline: each batch is moved once, and gets its own results.
+// TestMoveScriptFlushed makes Redis forget the script for some or all calls of a pipeline: each batch is moved once and gets its own
+// results.
 func TestMoveScriptFlushed(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -390,7 +387,7 @@ func TestMoveScriptFlushed(t *testing.T) {
 			}})
 			b.seed(t, waits("a", "t", -second), waits("b", "u", -second), waits("c", "v", -second), waits("d", "v", 60*second))
 			b.do(t, "SCRIPT", "FLUSH")
-			if len(unknown) < 3 { // known for the others
+			if len(unknown) < 3 { // known to the others
 				_, err := b.Conn().Do("SCRIPT", "LOAD", moveScript.plain().text)
 				check(t, err)
 			}

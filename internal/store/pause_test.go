@@ -38,8 +38,8 @@ func (b *backend) reserveOne(t *testing.T, topic, id string) LeaseRef {
 	return LeaseRef{Topic: topic, ID: id, Token: popped.Leases[0].Token}
 }
 
-// Jobs of a paused topic that become ready, in whatever way, are not delivered, not even to programs that do not know pauses; once the topic is
-// resumed they are delivered in order.
+// Jobs of a paused topic that become ready, in whatever way, are not delivered, not even to programs that do not know pauses. After a
+// resume they are delivered in order.
 func TestPauseHoldsWhatBecomesReady(t *testing.T) {
 	one := func(t *testing.T, errs []error, err error) {
 		t.Helper()
@@ -47,7 +47,7 @@ func TestPauseHoldsWhatBecomesReady(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name   string
-		before func(t *testing.T, b *backend) func(t *testing.T) // the topic is paused; what is returned makes a ready
+		before func(t *testing.T, b *backend) func(t *testing.T) // the topic is paused; the returned function makes a ready
 	}{
 		{"move", func(t *testing.T, b *backend) func(t *testing.T) {
 			return func(t *testing.T) {
@@ -152,7 +152,7 @@ func TestPauseHoldsWhatBecomesReady(t *testing.T) {
 
 func errOf[T any](_ T, err error) error { return err }
 
-// add adds to what is in Redis.
+// add adds to the data in Redis.
 func (b *backend) add(t *testing.T, seeds ...[]command) {
 	t.Helper()
 	for _, commands := range seeds {
@@ -162,7 +162,7 @@ func (b *backend) add(t *testing.T, seeds ...[]command) {
 	}
 }
 
-// What is to be found out of jobs is the same while their topic is paused, and they can be changed.
+// While a topic is paused, its jobs look the same in every query and can still be changed.
 func TestPausedJobsAreReady(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		ctx := t.Context()
@@ -185,7 +185,7 @@ func TestPausedJobsAreReady(t *testing.T) {
 		}
 		check(t, b.Reschedule(ctx, "c", time.Hour))
 		check(t, b.push(ctx, Job{"d", "u", "new"}, Due{}, kept, Replace))
-		b.do(t, "DEL", "delayer:job_bucket:a") // it has expired
+		b.do(t, "DEL", "delayer:job_bucket:a") // expired
 		b.enterTopic(t, "t", 0)
 		if gone, _, _ := b.sweepAll(t); !slices.Equal(gone["t"], []string{"a"}) {
 			t.Errorf("gone are %q", gone)
@@ -206,7 +206,7 @@ func TestPausedJobsAreReady(t *testing.T) {
 	})
 }
 
-// A pause and a back-off do not affect each other; what is over is not returned, nor in force after a server's step.
+// A pause and a back-off do not affect each other. Once over, they are no longer reported, and a pass of the server ends them.
 func TestPausesTogether(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		ctx := t.Context()
@@ -227,7 +227,7 @@ func TestPausesTogether(t *testing.T) {
 		}
 		p := b.Store
 		made(t, p.BackOff("t", time.Hour))
-		made(t, p.BackOff("t", time.Minute)) // shortens nothing
+		made(t, p.BackOff("t", time.Minute)) // has no effect: it is shorter
 		first := only()
 		around("the end", first.End(), time.Hour)
 		if !first.Since.IsZero() || first.BackedOffSince.IsZero() {
@@ -235,7 +235,7 @@ func TestPausesTogether(t *testing.T) {
 		}
 		made(t, p.Pause("t", 2*time.Hour, "first  note\n"))
 		around("the end", only().End(), 2*time.Hour)
-		made(t, p.Pause("t", 10*time.Minute, "second")) // back off still is longer
+		made(t, p.Pause("t", 10*time.Minute, "second")) // the back-off is longer still
 		second := only()
 		around("its end", second.Until, 10*time.Minute)
 		around("the end", second.End(), time.Hour)
@@ -264,7 +264,7 @@ func TestPausesTogether(t *testing.T) {
 	})
 }
 
-// A server ends what is over, and sets aside what a server or client has made ready that doesn't know of pauses.
+// A server ends expired pauses, and parks jobs that a server or client without pauses made ready.
 func TestKeepPaused(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		ctx := t.Context()
@@ -289,7 +289,7 @@ func TestKeepPaused(t *testing.T) {
 		if state := b.state(t); fmt.Sprint(state.Paused) != "map[t:[a b c] u:[x]]" || len(state.Ready) > 0 {
 			t.Errorf("%+v", state)
 		}
-		check(t, b.push(ctx, Job{"d", "t", ""}, Due{}, kept, Replace)) // it is paused again for programs that know
+		check(t, b.push(ctx, Job{"d", "t", ""}, Due{}, kept, Replace)) // paused again for programs that know pauses
 		var ended []string
 		redistest.Until(t, "it is over", func() bool {
 			kept, err := b.KeepPaused("0", 1).Do(ctx)
@@ -311,15 +311,14 @@ func TestKeepPaused(t *testing.T) {
 		}
 		b.pause(t, "t")
 		b.add(t, ready("f", "t"), ready("g", "t"), ready("h", "t"), ready("i", "t"), ready("j", "t"), ready("k", "t"))
-		b.resume(t, "t", true) // more than what was parked
+		b.resume(t, "t", true) // more jobs than were parked
 		if state := b.state(t); fmt.Sprint(state.Ready) != "map[t:[a b c d e f g h i j k] u:[x]]" {
 			t.Errorf("%+v", state)
 		}
 	})
 }
 
-// Clients that wait for a paused topic are woken when it is resumed: clients of ours, registered before the pause or during it, and those in
-// BRPOP.
+// Resume wakes the clients that wait for the topic: those registered before or during the pause, and those in BRPOP.
 func TestResumeWakes(t *testing.T) {
 	b, server := onRedis(t)
 	ctx := t.Context()
@@ -343,7 +342,7 @@ func TestResumeWakes(t *testing.T) {
 		t.Errorf("who comes is told %+v", found)
 	}
 	b.add(t, ready("a", "t"))
-	kept, err := b.KeepPaused("0", 1).Do(ctx) // what an original server has made ready
+	kept, err := b.KeepPaused("0", 1).Do(ctx) // as an original server makes jobs ready
 	check(t, err)
 	if kept.Paused != 1 {
 		t.Errorf("%+v", kept)
@@ -383,7 +382,7 @@ func TestResumeWakes(t *testing.T) {
 	}
 }
 
-// A client that comes after a pause for which nobody waited is registered and woken: nothing of the pause is left.
+// A client that comes after a pause without waiters is registered and woken: the pause leaves nothing behind.
 func TestResumeLeavesRoomForWaiters(t *testing.T) {
 	for name, end := range map[string]func(t *testing.T, b *backend){
 		"it is resumed": func(t *testing.T, b *backend) { b.resume(t, "t", true) },
@@ -414,7 +413,7 @@ func TestResumeLeavesRoomForWaiters(t *testing.T) {
 	}
 }
 
-// A pause is refused whole, and the reason is told.
+// A pause is refused as a whole, with the reason.
 func TestPauseRefused(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		ctx := t.Context()
@@ -433,7 +432,7 @@ func TestPauseRefused(t *testing.T) {
 	})
 }
 
-// A key of another type where waiters stand is no pause.
+// A key of another type in place of the waiters does not count as a pause.
 func TestNoPause(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		b.seed(t, text("waiting:t"))
@@ -442,7 +441,7 @@ func TestNoPause(t *testing.T) {
 	})
 }
 
-// Whether any of several partitions on a server has paused topics is one command, and which of them some more.
+// Checking many partitions on a server for paused topics takes one command, and reading them a few more.
 func TestSomePaused(t *testing.T) {
 	r := redistest.Start(t)
 	p := partitions(r.Pool(), 16)
@@ -467,7 +466,7 @@ func TestSomePaused(t *testing.T) {
 	}
 }
 
-// calls are how often a command was called since CONFIG RESETSTAT.
+// calls returns how often a command was called since CONFIG RESETSTAT.
 func calls(t *testing.T, r *redistest.Server, command string) (n int) {
 	t.Helper()
 	for line := range strings.Lines(string(r.Do("INFO", "commandstats").([]byte))) {
@@ -478,12 +477,12 @@ func calls(t *testing.T, r *redistest.Server, command string) (n int) {
 	return 0
 }
 
-// fill puts entries into a list as an original server does, the first one to be delivered first.
+// fill adds entries to a list like an original server, the first one to be delivered first.
 func fill(r *redistest.Server, list, name string, entries int) {
 	r.Do("EVAL", "for i = 1, ARGV[2] do redis.call('LPUSH', KEYS[1], string.format('%s%06d', ARGV[1], i)) end", 1, list, name, entries)
 }
 
-// expectFilled compares a list with what was filled in: this number of entries of each name, one after the other.
+// expectFilled compares a list with what fill added: this number of entries of each name, one name after the other.
 func expectFilled(t *testing.T, r *redistest.Server, list string, names string, entries ...int) {
 	t.Helper()
 	got := r.Strings("LRANGE", list, 0, -1)
@@ -502,8 +501,8 @@ func expectFilled(t *testing.T, r *redistest.Server, list string, names string, 
 	}
 }
 
-// However many topics are paused, steps go through them page by page, and all are returned. What was put into their queues is parked, and
-// pauses that are over end.
+// However many topics are paused, passes go through them page by page and report all. Jobs in their queues are parked, and pauses that
+// are over end.
 func TestManyPausedTopics(t *testing.T) {
 	const topics, over = 2500, 300
 	b, r := onRedis(t)
@@ -548,7 +547,7 @@ func TestManyPausedTopics(t *testing.T) {
 	}
 }
 
-// What others put into a paused topic's queue is parked in bounded steps, in order: by a server, step by step, or in part by pushes.
+// Jobs that other programs put into a paused topic's queue are parked in bounded steps and in order, by a server or in part by pushes.
 func TestPausesMoveBoundedSteps(t *testing.T) {
 	const aside, ready = 50_000, 200_000
 	b, r := onRedis(t)
@@ -580,8 +579,8 @@ func TestPausesMoveBoundedSteps(t *testing.T) {
 	expectFilled(t, r, queue, "")
 }
 
-// A resume with many entries on both sides goes in bounded steps, and the topic stays paused until the last: so their order is kept. Where somebody
-// dies between them it is paused, and whoever resumes it next, or a server once its time is over, does the rest.
+// A resume with many parked and ready entries goes in bounded steps. The topic stays paused until the last step, which keeps the order.
+// If the caller dies, the topic stays paused, and the next resume, or a server once the time is over, completes it.
 func TestResumeInSteps(t *testing.T) {
 	queue, queueAside := "delayer:ready_queue:t", "delayer:paused_queue:t"
 	step := func(t *testing.T, b *backend, r *redistest.Server) Resumed {
@@ -648,7 +647,7 @@ func TestResumeInSteps(t *testing.T) {
 	}
 }
 
-// At maxmemory a server sets aside and ends pauses as ever, and so does who resumes.
+// At maxmemory a server still parks jobs and ends pauses, and a resume succeeds.
 func TestPausesEndAtMaxmemory(t *testing.T) {
 	for name, end := range map[string]func(t *testing.T, b *backend){
 		"it is resumed":    func(t *testing.T, b *backend) { b.resume(t, "t", true) },

@@ -9,8 +9,8 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// What falls due first in each partition is told at once, whatever is in its pool, and what is wrong with one
-// is its own.
+// Peek returns the first due job of each partition in one call, whatever is in the pools. An error of one partition does not affect the
+// others.
 func TestPeek(t *testing.T) {
 	f := redistest.Start(t)
 	p := partitions(f.Pool(), 6)
@@ -47,7 +47,7 @@ func TestPeek(t *testing.T) {
 	}
 }
 
-// A server that takes no writes knows nothing that counts.
+// An answer from a server that takes no writes is an error.
 func TestPeekAtAReplica(t *testing.T) {
 	f := redistest.Start(t)
 	f.Do("REPLICAOF", "127.0.0.1", "1")

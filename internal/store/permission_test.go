@@ -11,8 +11,8 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// TestWithoutPermission runs the scripts that could lose a job as a user who may
-// do everything but one of their commands: Redis says no, and nothing has changed.
+// TestWithoutPermission runs the scripts that could lose a job as a user who lacks one of their commands: Redis refuses the call and
+// nothing changes.
 func TestWithoutPermission(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)
@@ -31,7 +31,7 @@ func TestWithoutPermission(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name     string
-		commands string // all that the script uses
+		commands string // all commands that the script uses
 		call     func() error
 	}{
 		{"push", "time exists hset pexpire zadd", func() error { return user.push(ctx, Job{"new", "t", "b"}, Due{After: time.Hour}, kept, Replace) }},
@@ -84,7 +84,8 @@ func TestWithoutPermission(t *testing.T) {
 	}
 }
 
-// TestFireWithoutPermission fires a schedule as such a user. It is refused, or due later, and its occurrence is still to come.
+// TestFireWithoutPermission fires a schedule as such a user. Redis refuses the call, or the schedule is deferred; its occurrence is not
+// lost.
 func TestFireWithoutPermission(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)
@@ -112,8 +113,8 @@ func TestFireWithoutPermission(t *testing.T) {
 	}
 }
 
-// TestStrayWithoutPermission pops an entry that belongs to another topic's queue,
-// which this user may not write to: it goes into the pool, for the server to move.
+// TestStrayWithoutPermission pops an entry that belongs to another topic's queue, which the user may not write to. The job goes into the
+// pool, and the server moves it later.
 func TestStrayWithoutPermission(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)
@@ -126,8 +127,8 @@ func TestStrayWithoutPermission(t *testing.T) {
 	b.expect(t, redistest.State{Pool: []string{"o"}, Buckets: map[string]string{"o": "u b"}})
 }
 
-// TestKeysWithoutPermission works as a user who may use some keys only. What is
-// denied to him is refused and stays as it was, for him and for others.
+// TestKeysWithoutPermission runs calls as a user who may use only some keys. Calls on other keys are refused and change nothing for any
+// user.
 func TestKeysWithoutPermission(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)
@@ -171,7 +172,7 @@ func TestKeysWithoutPermission(t *testing.T) {
 	}
 }
 
-// An error that is met behind stale entries is told all the same.
+// An error behind stale entries is returned with them.
 func TestPopWithoutPermissionBehindStaleEntries(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)
@@ -184,8 +185,7 @@ func TestPopWithoutPermissionBehindStaleEntries(t *testing.T) {
 	b.expect(t, redistest.State{Ready: map[string][]string{"t": {"a"}}, Buckets: map[string]string{"a": "t body of a"}})
 }
 
-// Who may not announce a job, or not find out whether it is the next, stores it all
-// the same.
+// A user who may not announce a job, or not check whether it is the next one due, can still store it.
 func TestWithoutPermissionToAnnounce(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)

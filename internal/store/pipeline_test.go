@@ -13,8 +13,7 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// Many calls on one connection, of which Redis has forgotten the script, store
-// everything and take it in order.
+// If Redis has forgotten the script, many calls on one connection still store all jobs, and pops return them in order.
 func TestPipelineWithoutScript(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		b.seed(t)
@@ -53,8 +52,8 @@ func TestPipelineWithoutScript(t *testing.T) {
 	})
 }
 
-// However many calls are under way when it turns out that Redis does not know their script, its
-// text is sent once: with each of them it would be megabytes when jobs of many topics are moved.
+// The text of an unknown script is sent once, however many calls are in flight. Sent with each call, it would take megabytes when jobs of
+// many topics are moved.
 func TestPipelineSendsTheTextOnce(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)
@@ -83,7 +82,7 @@ func TestPipelineSendsTheTextOnce(t *testing.T) {
 	}
 }
 
-// After an error no more calls are sent than are under way; the result of each batch is known by itself.
+// After an error no further calls are sent than those in flight, and each batch gets its own result.
 func TestPipelineEndsWithAnError(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)
@@ -108,8 +107,8 @@ func TestPipelineEndsWithAnError(t *testing.T) {
 	b.expect(t, redistest.State{Pool: []string{"a", "b"}, Buckets: map[string]string{"a": "t b", "b": "t b"}})
 }
 
-// A server that has become a replica is left, with all calls that it refused, and
-// its connection is not used again. Where no other is to be found that is the error.
+// If a master has become a replica, the pipeline moves to the new master with all refused calls and drops the old connection. Without a
+// new master the call returns the error.
 func TestPipelineLeavesADemotedServer(t *testing.T) {
 	t.Parallel()
 	_, oldMaster := onRedis(t)
@@ -154,8 +153,7 @@ func TestPipelineLeavesADemotedServer(t *testing.T) {
 	}
 }
 
-// Where there is no other server what a demoted one has refused is not done, and counts as that: nothing is lost. That it was
-// left is known.
+// If there is no other server, the calls that a demoted master refused return NotNow and change nothing. Replaced is set.
 func TestPipelineFindsNoOtherServer(t *testing.T) {
 	t.Parallel()
 	_, server := onRedis(t)

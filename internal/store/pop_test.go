@@ -20,7 +20,7 @@ func TestPop(t *testing.T) {
 	cases := []struct {
 		name   string
 		seed   [][]command
-		topics []string // unless t alone
+		topics []string // default: t
 		job    Job      // none: ErrEmpty, or the reason
 		ghosts []string
 		reason string
@@ -170,7 +170,7 @@ func manyTopics(n int) []string {
 	return topics
 }
 
-// A context that is done before the pop leaves everything where it is.
+// If the context is done before the pop, nothing changes.
 func TestPopCancelled(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		b.seed(t, ready("a", "t"))
@@ -184,7 +184,7 @@ func TestPopCancelled(t *testing.T) {
 	})
 }
 
-// TestPopOnce has several consumers empty a queue: each job comes once.
+// TestPopOnce lets several consumers empty a queue: each job is delivered once.
 func TestPopOnce(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)
@@ -228,8 +228,7 @@ func TestPopOnce(t *testing.T) {
 	b.expect(t, redistest.State{})
 }
 
-// A pop takes about 1 MiB at most, and says that there is more; one job comes
-// however large it is.
+// A pop returns about 1 MiB at most and reports that there is more. A single job is returned whatever its size.
 func TestPopIsBoundedInBytes(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)
@@ -237,7 +236,7 @@ func TestPopIsBoundedInBytes(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		bodies []int
-		calls  []int // how many jobs each call brings
+		calls  []int // number of jobs per call
 	}{
 		{"small ones", slices.Repeat([]int{100}, 250), []int{250}},
 		{"of 100 KiB", slices.Repeat([]int{100 * k}, 25), []int{10, 10, 5}},
@@ -268,7 +267,7 @@ func TestPopIsBoundedInBytes(t *testing.T) {
 	}
 }
 
-// Stale entries are passed over in steps, not one by one, whatever is asked for.
+// A pop skips stale entries in steps of many, whatever number of jobs is wanted.
 func TestPopPassesOverStaleEntriesInSteps(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)
@@ -289,7 +288,7 @@ func TestPopPassesOverStaleEntriesInSteps(t *testing.T) {
 	}
 }
 
-// The same ID twice in a queue, met by one pop, gives one job.
+// If a pop finds the same ID twice in a queue, it returns one job.
 func TestPopOfDuplicates(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		b.seed(t, ready("a", "t"), entry("a", "t"), ready("b", "t"), entry("a", "t"), entry("b", "t"))

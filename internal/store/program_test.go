@@ -11,7 +11,7 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// waitedFor are topics without a limit.
+// waitedFor returns topics without a limit.
 func waitedFor(topics ...string) (all []WaitedFor) {
 	for _, topic := range topics {
 		all = append(all, WaitedFor{Topic: topic})
@@ -19,7 +19,7 @@ func waitedFor(topics ...string) (all []WaitedFor) {
 	return all
 }
 
-// idsOf are the waiters' IDs.
+// idsOf returns the IDs of the waiters.
 func idsOf(waiters [][]Waiter) (all [][]string) {
 	for _, list := range waiters {
 		ids := []string{}
@@ -31,8 +31,7 @@ func idsOf(waiters [][]Waiter) (all [][]string) {
 	return all
 }
 
-// Waiters that are alive are told of each of their topics, up to a number that is enough to tell; of a topic with a limit also those that it
-// holds back.
+// Waiters returns the live waiters of each topic, up to a maximum, and for a topic with a limit also its throttled clients.
 func TestWaiters(t *testing.T) {
 	t.Parallel()
 	b, server := onRedis(t)
@@ -77,8 +76,8 @@ func TestWaiters(t *testing.T) {
 	}
 }
 
-// A waiter registers which program it is, with the rights that consumers and workers have; where it may not,
-// nothing is written that would not expire.
+// A waiter can register its program with the permissions of consumers and workers. With fewer permissions it writes nothing that would
+// not expire.
 func TestRegister(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)
@@ -112,7 +111,7 @@ func TestRegister(t *testing.T) {
 			}
 		})
 	}
-	// What stands there of somebody else is no program, and no reason to fail.
+	// Entries written by other programs are skipped without an error.
 	b.do(t, "RPUSH", "delayer:client:short", "host")
 	b.do(t, "RPUSH", "delayer:client:odd", "host\xff", "many", "name")
 	b.do(t, "SET", "delayer:client:text", "host")

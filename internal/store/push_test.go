@@ -14,14 +14,13 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// pushedLifetime is how long the pushed jobs of these tests are kept once ready.
+// pushedLifetime is the lifetime of the pushed jobs in these tests once they are ready.
 const pushedLifetime = 24 * time.Hour
 
 // TestPush pushes job x, topic new, body "new body".
 func TestPush(t *testing.T) {
 	const in30 = 30 * time.Second
-	// Where x may be beforehand: nowhere, or of topic old and due at +60 s, or
-	// ready between others.
+	// x may be absent beforehand, or wait in topic old, due at +60 s, or be ready between others.
 	absent := [][]command{waits("w", "old", 60*second), ready("r", "old")}
 	waiting := func(due any) [][]command {
 		return [][]command{waits("w", "old", 40*second), waits("x", "old", due), waits("z", "old", 80*second), ready("r", "old")}
@@ -47,10 +46,10 @@ func TestPush(t *testing.T) {
 		name   string
 		seed   [][]command
 		policy Policy
-		delay  time.Duration // unless at is set
+		delay  time.Duration // used unless at is set
 		at     after
-		want   redistest.State // of err: what the seed was
-		due    any             // of x if it waits: after(…) the seed, or time.Duration after the push, or a score
+		want   redistest.State // on an error, the state of the seed
+		due    any             // of x if it waits: relative to the seed (after) or the push (time.Duration), or a score
 		err    error
 	}{
 		{name: "absent, replace", seed: absent, policy: Replace, delay: in30, want: waitsFirst(absentBuckets, "x", "w"), due: in30},
@@ -175,8 +174,7 @@ func TestPush(t *testing.T) {
 						t.Errorf("score %v, want %v", due, want)
 					}
 				}
-				// The script reads the clock first and sets the lifetime a
-				// little later, within the call.
+				// The script reads the clock first and sets the lifetime a little later in the same call.
 				allowed := rounding + pushed.to - pushed.from
 				if lifetime := b.expiry(t, "x") - due; math.Abs(lifetime-pushedLifetime.Seconds()) > allowed {
 					t.Errorf("kept for %v s after it is due, want %v", lifetime, pushedLifetime)
@@ -186,7 +184,7 @@ func TestPush(t *testing.T) {
 	})
 }
 
-// Of a ready job in a queue longer than LREM should walk, the entry stays.
+// A ready job in a queue too long for LREM leaves its entry behind.
 func TestPushLeavesEntryInLongQueue(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)
@@ -233,8 +231,7 @@ func TestPushRefusedByWrongType(t *testing.T) {
 	})
 }
 
-// TestPushScore looks at the commands that Redis gets: the score that it reads
-// back has passed through a double.
+// TestPushScore checks the commands that Redis receives, since a score read back has been converted to a double.
 func TestPushScore(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)
@@ -250,7 +247,7 @@ func TestPushScore(t *testing.T) {
 		{at("2100-01-01T00:00:00Z"), "4102444800"},
 		{at("2100-01-01T00:00:00.5Z"), "4102444800.500"},
 		{at("2100-01-01T00:00:00.123Z"), "4102444800.123"},
-		{at("2100-01-01T00:00:00.123000001Z"), "4102444800.124"}, // never early
+		{at("2100-01-01T00:00:00.123000001Z"), "4102444800.124"}, // rounded up, so never early
 		{at("2100-01-01T00:00:00.999000001Z"), "4102444801"},
 		{at("2100-01-01T01:00:00.007+01:00"), "4102444800.007"},
 		{at("9999-12-31T23:59:59.999Z"), "253402300799.999"},
@@ -285,7 +282,7 @@ func (b *backend) monitor(t *testing.T, call func()) []string {
 	}
 }
 
-// An ID, topic or body of any bytes comes out as it went in.
+// IDs, topics and bodies may contain any bytes.
 func TestPushAnyBytes(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		for _, s := range []string{" ", "a b", "a,b", "a:b", "a\nb", "{a}", "Größe 注文", "\x00\xff\xfe", "*", "%d", "']"} {
@@ -303,8 +300,8 @@ func TestPushAnyBytes(t *testing.T) {
 	})
 }
 
-// However many ready IDs are pushed again, one call walks over 10,000 entries of
-// their queues at most; what it leaves behind is a hint that no longer holds.
+// However many ready IDs are pushed again, one call walks over at most 10,000 queue entries. Entries beyond that stay behind as stale
+// ones.
 func TestPushWalksLittle(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)
@@ -364,7 +361,7 @@ func TestPushOfDifferentTerms(t *testing.T) {
 	})
 }
 
-// What becomes ready is announced, once a call and topic, with the queue's length.
+// Jobs that become ready are announced once per call and topic, with the length of the queue.
 func TestReadyIsAnnounced(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)
@@ -406,7 +403,7 @@ func TestReadyIsAnnounced(t *testing.T) {
 	}
 }
 
-// A job is announced if it is the next to fall due, and soon.
+// A job is announced if it is the next one due, and due soon.
 func TestNextDueIsAnnounced(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)
@@ -434,8 +431,7 @@ func TestNextDueIsAnnounced(t *testing.T) {
 	}
 }
 
-// Of several jobs the first that falls due is announced, in whichever order they
-// come; so is one that is rescheduled.
+// Of several jobs the first one due is announced, whatever their order. A rescheduled job is announced as well.
 func TestFirstDueOfACallIsAnnounced(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)
@@ -477,7 +473,7 @@ func (b *backend) pushAll(t *testing.T, jobs ...Delayed) error {
 	return errors.Join(append(errs, err)...)
 }
 
-// pushed pushes a job, and says what that did.
+// pushed pushes a job and returns the outcome.
 func (b *backend) pushed(t *testing.T, id string, delay time.Duration, policy Policy) (Outcome, error) {
 	t.Helper()
 	did := new(Told)
@@ -486,7 +482,7 @@ func (b *backend) pushed(t *testing.T, id string, delay time.Duration, policy Po
 	return did.Did, errs[0]
 }
 
-// Of all pushes with a window one counts, whatever became of its job; others don't care for it.
+// Only one push per window counts, whatever happens to its job. Pushes without a window ignore the window.
 func TestOnce(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		once := Once(time.Hour)
@@ -526,7 +522,7 @@ func TestOnce(t *testing.T) {
 		b.do(t, "DEL", b.keys.JobBucket("y"))
 		expect("of one that had none", "y", once, DidCreate)
 
-		// In a batch each is told, and none keeps another back.
+		// In a batch each push gets its own outcome, and none affects the others.
 		told := make([]Told, 3)
 		batch := []Delayed{
 			{Job{"x", "t", "b"}, Due{}, Terms{Lifetime: time.Hour, Policy: once}, &told[0]},
@@ -543,7 +539,7 @@ func TestOnce(t *testing.T) {
 	})
 }
 
-// What is over is forgotten, and the set itself expires behind the last window.
+// Windows that are over are removed, and the set itself expires after the last window.
 func TestOnceIsForgotten(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		key := b.keys.Once()
@@ -553,7 +549,7 @@ func TestOnceIsForgotten(t *testing.T) {
 		if did, err := b.pushed(t, "old 3", 0, Once(time.Hour)); did != DidCreate || err != nil {
 			t.Errorf("a window that is over: %v, %v", did, err)
 		}
-		if n := len(b.state(t).Once); n != 15 { // 25, less 10
+		if n := len(b.state(t).Once); n != 15 { // 25 less 10
 			t.Errorf("there are %d, want 15", n)
 		}
 		for i, window := range []time.Duration{time.Minute, 2 * time.Hour} {
@@ -570,12 +566,12 @@ func TestOnceIsForgotten(t *testing.T) {
 	})
 }
 
-// A burst of pushes is one job, which falls due so long after the first at the latest.
+// A burst of pushes becomes one job, due at most the given time after the first push.
 func TestDebounce(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		debounce := Debounce(100 * time.Second)
 		from := 0.0
-		ago := func(d time.Duration) { // the burst began
+		ago := func(d time.Duration) { // sets the start of the burst
 			from = b.clock(t)
 			b.do(t, "HSET", b.keys.JobBucket("x"), "first", int64(from*1000)-d.Milliseconds())
 		}
@@ -610,7 +606,7 @@ func TestDebounce(t *testing.T) {
 	})
 }
 
-// A push that counts once can say what it says: then another one that says something else is told so.
+// A push with Once may include a fingerprint. Then a push with a different fingerprint returns ErrReused.
 func TestOnceAs(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		one, other := OnceAs(time.Hour, "one thing"), OnceAs(time.Hour, "other")
@@ -654,7 +650,7 @@ func TestOnceAs(t *testing.T) {
 				b.do(t, "SET", b.keys.OnceContent(tag+"y"), "broken")
 				expect("after that was broken", push("y", one), ErrExists)
 
-				b.do(t, "ZREM", b.keys.Once(), tag+"x") // as Remove does
+				b.do(t, "ZREM", b.keys.Once(), tag+"x") // like Remove
 				b.do(t, "DEL", b.keys.JobBucket("x"))
 				expect("once it is free, one that does not say", push("x", Once(2*time.Hour)), nil)
 				expect("which is compared with none before it", push("x", other), ErrExists)

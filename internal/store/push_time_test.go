@@ -11,7 +11,7 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// stopped is a Store on a Redis whose clock stands still at that time.
+// stopped returns a Store on a Redis whose clock stands still at that time.
 func stopped(t *testing.T, at time.Time) (*backend, *miniredis.Miniredis) {
 	t.Helper()
 	m := miniredis.RunT(t)
@@ -21,12 +21,11 @@ func stopped(t *testing.T, at time.Time) (*backend, *miniredis.Miniredis) {
 	return newBackend(f, f.Pool()), m
 }
 
-// A job that is due at a time is not ready a microsecond before it, and at once from then on,
-// whatever there was of its ID.
+// A job is not ready a microsecond before its due time and is ready from then on, whatever the previous state of its ID.
 func TestPushAtTheMicrosecond(t *testing.T) {
 	at := time.Unix(1800000000, 250e6) // a whole millisecond
 	for _, tt := range []struct {
-		after time.Duration // Redis's clock, behind at
+		after time.Duration // Redis's clock, relative to at
 		ready bool
 	}{
 		{-time.Hour, false}, {-time.Millisecond, false}, {-999 * time.Microsecond, false}, {-time.Microsecond, false},
@@ -35,7 +34,7 @@ func TestPushAtTheMicrosecond(t *testing.T) {
 		b, _ := stopped(t, at.Add(tt.after))
 		for _, policy := range []Policy{Replace, KeepEarlier, KeepLater} {
 			for _, seed := range [][]command{nil, waits("a", "t", "1800007200.5"), ready("a", "t")} {
-				// The due times that a policy has to choose from are at, and that of the seed.
+				// A policy chooses between at and the due time of the seed.
 				for _, together := range []int{1, 2} {
 					b.seed(t, seed)
 					jobs := []Delayed{{Job{"a", "t", "b"}, Due{At: at}, Terms{Lifetime: time.Hour, Policy: policy}, nil}, {Job{"b", "t", "b"}, Due{At: at}, Terms{Lifetime: time.Hour, Policy: policy}, nil}}
@@ -59,7 +58,7 @@ func TestPushAtTheMicrosecond(t *testing.T) {
 	}
 }
 
-// A job that is not due yet needs no queue, not in the millisecond in which it falls due either.
+// A job that is not due yet needs no queue, not even in the millisecond in which it falls due.
 func TestPushAtNeedsNoQueueYet(t *testing.T) {
 	at := time.Unix(1800000000, 250e6)
 	for n := 1; n <= 2; n++ {
@@ -75,14 +74,14 @@ func TestPushAtNeedsNoQueueYet(t *testing.T) {
 	}
 }
 
-// The clock of a real Redis runs on: no job that is ready after a push is early.
+// The clock of a real Redis keeps running: a job that is ready after a push is never early.
 func TestPushAtIsNeverEarly(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)
 	atOnce := 0
 	for i := range 1000 {
 		now := b.clock(t)
-		// Within the millisecond that has begun, as a rule: what is rounded up is early there.
+		// Usually within the current millisecond, where rounding would make a job early.
 		due := time.UnixMilli(int64(now*1000) + 1)
 		id := fmt.Sprint(i)
 		check(t, b.push(t.Context(), Job{id, id, "b"}, Due{At: due}, time.Hour, Replace))
@@ -98,8 +97,8 @@ func TestPushAtIsNeverEarly(t *testing.T) {
 	t.Logf("%d of 1,000 were ready at once", atOnce)
 }
 
-// A due time that is kept is kept to the millisecond, though scores are seconds in binary. One that is
-// between two, which is no lease only from 2106 on, is not early.
+// A due time that a policy keeps is exact to the millisecond, although scores are binary fractions of seconds. A time between two
+// milliseconds, which only from 2106 on is not a lease, is rounded up.
 func TestKeptDueTimesAreExact(t *testing.T) {
 	b, _ := stopped(t, time.Unix(1800000000, 0))
 	kept := map[string]string{"1800000050": "1800000050", "5000000050.1231": "5000000050.124", "5000000050.123999": "5000000050.124", "5000000050.9999": "5000000051"}

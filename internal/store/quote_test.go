@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// A name in a message is readable, and has a bound.
+// A quoted name in a message is readable and bounded.
 func TestQuote(t *testing.T) {
 	for name, want := range map[string]string{
 		"":                       `""`,

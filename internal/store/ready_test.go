@@ -10,14 +10,14 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// lengths returns the lengths of the topics' queues, as a poll finds them.
+// lengths returns the lengths of the topics' queues, as polled.
 func (b *backend) lengths(t *testing.T, topics []string) ([]int, error) {
 	t.Helper()
 	looked, err := b.poll(t, Poll{Topics: topics})
 	return looked.Lengths, err
 }
 
-// A poll counts the entries of many queues, in order, in scripts that are each bounded.
+// A poll returns the lengths of many queues in order, in scripts of bounded size.
 func TestReady(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		const topics = 2*maxPolled + 1
@@ -55,8 +55,7 @@ func TestReady(t *testing.T) {
 	})
 }
 
-// A queue that can't be read counts as one that has a job, so that a pop tells why; the others of
-// the same look are counted.
+// A queue that can't be read counts as one job, so that a pop returns its error. The other queues of the poll are counted.
 func TestReadyOfABrokenQueue(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		b.seed(t, text("ready_queue:broken"), entry("a", "t"), entry("b", "t"))
@@ -67,14 +66,14 @@ func TestReadyOfABrokenQueue(t *testing.T) {
 	})
 }
 
-// tellsReplaced reports whether the store's owner is told that another server was tried.
+// tellsReplaced reports whether the callback of OnReplaced is called.
 func tellsReplaced(s *Store, call func() error) (told bool, err error) {
 	s.OnReplaced(func() { told = true })
 	err = call()
 	return told, err
 }
 
-// isReplaced makes a call, and reports whether another server was tried. Without an error all leases are lost.
+// isReplaced makes a call and reports whether another server was tried. If the call succeeds, all leases must be lost.
 func isReplaced[T any](t *testing.T, c *Call[T]) (bool, error) {
 	p, err := c.store.Pipeline(t.Context())
 	check(t, err)
@@ -86,8 +85,7 @@ func isReplaced[T any](t *testing.T, c *Call[T]) (bool, error) {
 	return p.Replaced, err
 }
 
-// A server that takes no writes does not say that a queue is empty, nor that a lease is lost: it may not
-// know of a job.
+// A server that takes no writes reports neither an empty queue nor a lost lease, as its data may be stale.
 func TestEmptyQueueOfAReplica(t *testing.T) {
 	t.Parallel()
 	b, server := onRedis(t)
@@ -107,7 +105,7 @@ func TestEmptyQueueOfAReplica(t *testing.T) {
 				return failed
 			})
 		},
-		// Nor does it know whether a lease is lost.
+		// Whether a lease is lost is unknown there, too.
 		"Ack":   func() (bool, error) { return isReplaced(t, b.Ack([]LeaseRef{gone})) },
 		"Retry": func() (bool, error) { return isReplaced(t, b.Retry([]Returned{{LeaseRef: gone}})) },
 		"Bury":  func() (bool, error) { return isReplaced(t, b.Bury([]Burial{{LeaseRef: gone}})) },

@@ -8,7 +8,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// use is what Redis knows of a topic, in s before now and, of jobs to come, from now on; -1 if nothing.
+// use returns how long ago the topic was last used, and for how long it will have jobs, in seconds; -1 if unknown.
 func (b *backend) use(t *testing.T, topic string) (used, due float64) {
 	t.Helper()
 	at := func(key string) float64 {
@@ -35,13 +35,13 @@ func (b *backend) expectRegistered(t *testing.T, what, topic string, used bool, 
 	if used != (gotUsed >= 0) || gotUsed > 61 {
 		t.Errorf("%s: %q was used %.0f s ago, want known %v", what, topic, gotUsed, used)
 	}
-	// It is kept for as long as the job waits and half an hour more, an hour at most.
+	// The topic is kept until the job is due plus at least half an hour and at most an hour.
 	if least := due.Seconds(); due == 0 && gotDue >= 0 || due > 0 && (gotDue < least+1799 || gotDue > least+3601) {
 		t.Errorf("%s: %q has jobs for %.0f s, want %v", what, topic, gotDue, due)
 	}
 }
 
-// A push enters its topic, and until when the job may wait, unless both are known.
+// A push registers its topic and the latest due time of its jobs, unless both are known.
 func TestPushEntersTopics(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		now := time.Now()
@@ -67,13 +67,13 @@ func TestPushEntersTopics(t *testing.T) {
 		b.expectRegistered(t, "with an earlier one", "t", true, 72*time.Hour)
 		forget()
 		now = now.Add(knownFor - time.Second)
-		push("t", 72*time.Hour) // the steady pusher's
+		push("t", 72*time.Hour) // repeated pushes with the same delay
 		b.expectRegistered(t, "with one as late as the last", "t", false, 0)
 		now = now.Add(time.Second)
 		push("t", 0)
 		b.expectRegistered(t, "after a while", "t", true, 0)
 
-		// Earlier versions have entered 0.
+		// Earlier versions registered 0.
 		b.do(t, "ZADD", b.keys.Topics(), 0, "u")
 		push("u", 0)
 		b.expectRegistered(t, "of old", "u", true, 0)
@@ -85,7 +85,7 @@ func TestPushEntersTopics(t *testing.T) {
 	})
 }
 
-// A batch registers each of its topics with its latest job, unless that was not stored.
+// A batch registers each of its topics with the latest job, unless that job was refused.
 func TestBatchEntersTopics(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		check(t, b.push(t.Context(), Job{"there", "t", "b"}, Due{}, kept, Replace))
@@ -106,14 +106,14 @@ func TestBatchEntersTopics(t *testing.T) {
 		b.expectRegistered(t, "t", "t", true, time.Hour)
 		b.expectRegistered(t, "u", "u", true, 5*time.Hour)
 		b.expectRegistered(t, "what was refused", "refused", false, 0)
-		// So that is not taken for known.
+		// So the next push registers it.
 		_, err = b.Push([]Delayed{job("d", "refused", Due{}, Replace)}).Do(t.Context())
 		check(t, err)
 		b.expectRegistered(t, "refused before", "refused", true, 0)
 	})
 }
 
-// What becomes ready is used.
+// A job that becomes ready counts as a use of its topic.
 func TestMoveEntersTopics(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		b.seed(t, waits("a", "t", -second))
@@ -126,7 +126,7 @@ func TestMoveEntersTopics(t *testing.T) {
 	})
 }
 
-// moveDue moves all that is due.
+// moveDue moves all due jobs.
 func (b *backend) moveDue(t *testing.T) {
 	t.Helper()
 	found, err := b.Store.Due(Query{Limit: 100}).Do(t.Context())
@@ -138,7 +138,7 @@ func (b *backend) moveDue(t *testing.T) {
 	check(t, err)
 }
 
-// What is remembered is bounded.
+// The cache of known topics is bounded.
 func TestKnownTopicsAreBounded(t *testing.T) {
 	k := newRecentTopics()
 	for i := range maxKnown + 10 {
@@ -149,7 +149,7 @@ func TestKnownTopicsAreBounded(t *testing.T) {
 	}
 }
 
-// A job that is returned or rescheduled with a long delay keeps its topic known for that time.
+// A job returned or rescheduled with a long delay keeps its topic registered for that time.
 func TestLongWaitsAreRegistered(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		for name, wait := range map[string]func(delay time.Duration) error{

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A rehearsal names each command that a feature lacks, and changes nothing.
+// A rehearsal reports each command that a feature lacks, and leaves no keys behind.
 func TestRehearse(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)

@@ -20,7 +20,7 @@ func TestRemove(t *testing.T) {
 		name string
 		seed [][]command
 		want redistest.State
-		was  bool // there
+		was  bool // the job existed
 	}{
 		{"absent", around(), rest, false},
 		{"waiting", around(waits("x", "t", 60*second)), rest, true},
@@ -36,7 +36,7 @@ func TestRemove(t *testing.T) {
 			redistest.State{Other: map[string]string{"delayer:ready_queue:t": "string"}}, true,
 		},
 		{
-			// Its body is gone; the entry stays, as after a removal by an original client.
+			// The body is deleted. The entry stays, as after a removal by an original client.
 			"expired while it was ready", around(entry("x", "t")),
 			redistest.State{Pool: []string{"w"}, Ready: queues{"t": {"r1", "x", "r2"}}, Buckets: neighbours}, false,
 		},
@@ -55,7 +55,7 @@ func TestRemove(t *testing.T) {
 	})
 }
 
-// Jobs in every state are removed in one call, each with its own answer. Only one of them is taken out of a ready queue, which is slow.
+// One call removes jobs in every state, each with its own result. It searches a ready queue for only one job, as that is slow.
 func TestRemoveMany(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		b.seed(t, ready("reserved", "r"), waits("waiting", "t", 60*second), ready("first", "t"), ready("second", "t"), ready("third", "t"), text("job_bucket:broken"),
@@ -96,7 +96,7 @@ func TestRemoveRefusedByWrongType(t *testing.T) {
 	})
 }
 
-// A removed job of a very long queue leaves its ID behind, and nobody gets it.
+// A job removed from a very long queue leaves its ID behind, and no consumer receives it.
 func TestRemoveFromLongQueue(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)
@@ -122,7 +122,7 @@ func TestRemoveFromLongQueue(t *testing.T) {
 	}
 }
 
-// What is removed while another client holds it in hand stays with that client.
+// A remove does not affect a job that another client has popped.
 func TestRemoveOfTakenJob(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		b.seed(t, ready("x", "t"))
@@ -138,7 +138,7 @@ func TestRemoveOfTakenJob(t *testing.T) {
 	})
 }
 
-// An ID that is in its queue more than once is removed entirely.
+// If an ID is in its queue more than once, all of its entries are removed.
 func TestAllEntriesAreWithdrawn(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		b.seed(t, ready("x", "t"), entry("x", "t"), ready("y", "t"), entry("x", "t"))

@@ -9,8 +9,8 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// TestReschedule gives job x of topic t a new delay. Seeded jobs are kept for
-// one hour from the seed on, so one that is due at +60 s has 3,540 s once it is ready.
+// TestReschedule gives job x of topic t a new delay. Seeded jobs expire one hour after the seed, so a job that is due at +60 s has 3,540
+// s left once it is ready.
 func TestReschedule(t *testing.T) {
 	type queues = map[string][]string
 	buckets := map[string]string{"w": "t body of w", "x": "t body of x", "r1": "t body of r1", "r2": "t body of r2"}
@@ -32,7 +32,7 @@ func TestReschedule(t *testing.T) {
 		seed     [][]command
 		delay    time.Duration
 		want     redistest.State
-		lifetime time.Duration // that x has left once it is ready; never: no limit
+		lifetime time.Duration // of x once it is ready; never: no limit
 	}{
 		{"waiting, sooner", waiting(60 * second), 30 * time.Second, waitsFor("x", "w"), 3540 * time.Second},
 		{"waiting, later", waiting(60 * second), 90 * time.Second, waitsFor("w", "x"), 3540 * time.Second},
@@ -51,7 +51,7 @@ func TestReschedule(t *testing.T) {
 			t.Run(c.name, func(t *testing.T) {
 				b.skipInfinite(t, c.seed)
 				b.seed(t, c.seed...)
-				// What waiting takes off the lifetime counts from base, expiry from the seed.
+				// The waiting time counts from base, the expiry from the seed.
 				sinceBase := b.expiry(t, "x") - b.base - kept.Seconds()
 				called := b.timed(t, func() {
 					check(t, b.Reschedule(t.Context(), "x", c.delay))
@@ -70,9 +70,9 @@ func TestReschedule(t *testing.T) {
 					if !math.IsInf(expiry, 1) {
 						t.Errorf("expires in %v s, want never", expiry-called.to)
 					}
-				case c.lifetime == kept: // less what passed since the seed
+				case c.lifetime == kept: // less the time since the seed
 					called.expectAfter(t, "end of the lifetime", expiry, c.delay+kept-seconds64(called.from-b.base-sinceBase))
-				default: // its time as a ready job is what it was, to the millisecond
+				default: // its time as a ready job is unchanged, to the millisecond
 					called.expectAfter(t, "end of the lifetime", expiry, c.delay+c.lifetime+seconds64(sinceBase))
 				}
 			})

@@ -9,14 +9,14 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// onRedisAs is onRedis, and the same as a user who may do everything.
+// onRedisAs is onRedis with a second backend for a user who may do everything.
 func onRedisAs(t *testing.T) (b, user *backend) {
 	b, _ = onRedis(t)
 	b.SetUser("~* &* +@all")
 	return b, b.user()
 }
 
-// reserves makes reserve's call and returns its error.
+// reserves calls Reserve and returns its error.
 func reserves(ctx context.Context, s *Store) error {
 	_, err := s.Reserve(Wanted{Topics: []string{"t"}, N: 5}, Reservation{}).Do(ctx)
 	return err
@@ -36,7 +36,7 @@ func TestReserveWithoutPermission(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name     string
-		commands string // all that the script can't do without
+		commands string // all commands that the script requires
 		seed     []command
 		call     func(LeaseRef) error
 	}{
@@ -96,7 +96,7 @@ func TestReserveWithoutPermission(t *testing.T) {
 	}
 }
 
-// TestReserveAtMaxmemory is TestAtMaxmemory for reserved jobs and dead letters: all of it goes on.
+// TestReserveAtMaxmemory is TestAtMaxmemory for reserved jobs and dead letters: all of these calls succeed.
 func TestReserveAtMaxmemory(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)
@@ -126,7 +126,7 @@ func TestReserveAtMaxmemory(t *testing.T) {
 	}
 	for name, call := range calls {
 		t.Run(name, func(t *testing.T) {
-			// What it makes when Redis is not full, and when it is.
+			// The states without and with a full Redis.
 			var states []redistest.State
 			for _, limit := range []int{0, 1} {
 				b.do(t, "CONFIG", "SET", "maxmemory", 0)
@@ -146,7 +146,7 @@ func TestReserveAtMaxmemory(t *testing.T) {
 	}
 }
 
-// What can't be buried, since its list is of another type, stays where it is, and says why.
+// A job that can't be buried because its list has another type stays reserved, and the call returns the error.
 func TestBrokenDeadLetters(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		b.seed(t, ready("a", "t"), field("a", "options", "1 0 604800000"), text("dead_letters:t"))

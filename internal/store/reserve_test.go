@@ -11,7 +11,7 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// made is the answer to a call.
+// made makes a call and returns its result.
 func made[T any](t *testing.T, c *Call[T]) T {
 	t.Helper()
 	result, err := c.Do(t.Context())
@@ -36,7 +36,7 @@ func (b *backend) hold(t *testing.T, topic string, lease time.Duration) (LeaseRe
 	return LeaseRef{job.Topic, job.ID, lease1.Token}, lease1
 }
 
-// field is a field of a job besides topic and body.
+// field seeds fields of a job besides topic and body.
 func field(id string, pairs ...any) []command {
 	return []command{append(command{"HSET", "delayer:job_bucket:" + id}, pairs...)}
 }
@@ -47,12 +47,12 @@ func TestReserve(t *testing.T) {
 	cases := []struct {
 		name   string
 		seed   [][]command
-		topics []string // unless t alone
+		topics []string // default: t
 		limits []int
-		n      int // unless 1
+		n      int // default: 1
 		r      Reservation
 		ids    []string
-		leases []Lease // less ends, tokens and lateness
+		leases []Lease // without ends, tokens and lateness
 		stale  []string
 		want   redistest.State
 	}{
@@ -174,15 +174,14 @@ func TestReserve(t *testing.T) {
 
 func first[A, B any](a A, _ B) A { return a }
 
-// A reserved job's lifetime stands still while it is reserved, or waits for a retry, and goes on
-// when it is ready.
+// The lifetime of a job stops while the job is reserved or waits for a retry, and continues when it is ready.
 func TestLifetimeStandsStill(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		b.seed(t, ready("a", "t"))
 		left := func(want time.Duration, what string) {
 			t.Helper()
 			now := b.clock(t)
-			if got := b.expiry(t, "a") - now; got > want.Seconds()+0.1 || got < want.Seconds()-10 { // the machine may be slow
+			if got := b.expiry(t, "a") - now; got > want.Seconds()+0.1 || got < want.Seconds()-10 { // tolerance for a slow machine
 				t.Errorf("%s: kept for %.3f s, want %v", what, got, want)
 			}
 		}
@@ -214,7 +213,7 @@ func expectErrors(t *testing.T, got []error, want ...error) {
 	}
 }
 
-// The token grows from reserve to reserve, also when Redis's clock was set back.
+// The token grows with each reserve, even if Redis's clock is set back.
 func TestTokenGrows(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		b.seed(t, ready("a", "t"), field("a", "lease", "0 9000000000000000 0"))
@@ -230,13 +229,13 @@ func TestTokenGrows(t *testing.T) {
 	})
 }
 
-// For how long a job was ready before it was reserved is told of first attempts only.
+// Late is reported for first attempts only.
 func TestLateness(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		late := func(lifetime time.Duration, since int64, again bool) time.Duration {
 			b.seed(t)
 			check(t, b.push(t.Context(), Job{"a", "t", "body"}, Due{}, lifetime, Replace))
-			// Some of its lifetime is over.
+			// Use up some of the lifetime.
 			b.do(t, "PEXPIRE", "delayer:job_bucket:a", lifetime.Milliseconds()-since)
 			held, lease := b.hold(t, "t", 0)
 			if again {
@@ -260,8 +259,7 @@ func TestLateness(t *testing.T) {
 	})
 }
 
-// A lease that has ended is moved as any job that is due, and is not counted as
-// reserved any more; by then its holder can change nothing.
+// A job whose lease has expired is moved like any due job and no longer counts as reserved. Its former holder can't change it any more.
 func TestEndOfALease(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		b.seed(t, ready("a", "t"), ready("b", "t"), ready("c", "u"))
@@ -290,7 +288,7 @@ func TestEndOfALease(t *testing.T) {
 	})
 }
 
-// expectLost has all that a holder can do fail.
+// expectLost expects that every settlement fails.
 func (b *backend) expectLost(t *testing.T, held LeaseRef) {
 	t.Helper()
 	for verb, err := range b.settleAll(t, held) {
@@ -300,7 +298,7 @@ func (b *backend) expectLost(t *testing.T, held LeaseRef) {
 	}
 }
 
-// settleAll does all that a holder can do.
+// settleAll tries all settlements.
 func (b *backend) settleAll(t *testing.T, held LeaseRef) map[string]error {
 	t.Helper()
 	errs := map[string]error{}
@@ -310,7 +308,7 @@ func (b *backend) settleAll(t *testing.T, held LeaseRef) map[string]error {
 	return errs
 }
 
-// settlements are all that a holder can do.
+// settlements are the calls of a holder.
 var settlements = map[string]func(s *Store, held LeaseRef) *Call[[]error]{
 	"ack": func(s *Store, held LeaseRef) *Call[[]error] { return s.Ack([]LeaseRef{held}) },
 	"retry": func(s *Store, held LeaseRef) *Call[[]error] {
@@ -337,7 +335,7 @@ func (b *backend) settleAs(t *testing.T, verb string, held LeaseRef) error {
 	return errs[0]
 }
 
-// What a holder can do, and what is in Redis then.
+// TestSettlements compares the state of Redis after each settlement.
 func TestSettlements(t *testing.T) {
 	type queues = map[string][]string
 	type texts = map[string]string
@@ -379,7 +377,7 @@ func TestSettlements(t *testing.T) {
 	})
 }
 
-// Any other change of a reserved job takes it from its holder, who can then change nothing.
+// Any other change of a reserved job ends the lease, and the holder can't change the job any more.
 func TestFencing(t *testing.T) {
 	now := func(b *backend) string { return fmt.Sprintf("%.0f", b.clock(t)) }
 	old := func(b *backend, t *testing.T, delay int) { // as the original's clients push
@@ -446,7 +444,7 @@ func TestFencing(t *testing.T) {
 	})
 }
 
-// A reserved job that an old client has taken, by another entry of its queue, is gone: nothing brings it back.
+// If an old client takes a reserved job through a second queue entry, no settlement recreates the job.
 func TestTakenByAnOldClient(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		for verb := range settlements {
@@ -464,7 +462,7 @@ func TestTakenByAnOldClient(t *testing.T) {
 	})
 }
 
-// A push replaces all that is known of the job's former life.
+// A push replaces the job with all its earlier state.
 func TestPushBeginsAnew(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		for _, state := range []string{"ready", "reserved", "retried"} {
@@ -488,8 +486,8 @@ func TestPushBeginsAnew(t *testing.T) {
 	})
 }
 
-// Two leases of a job may end in the same microsecond, as those towards one deadline do now and then:
-// whoever had the first one can change nothing, and the holder of the second can.
+// Two leases of a job may end in the same microsecond, for example if both run towards one deadline. Then only the second holder can
+// settle the job.
 func TestLeasesOfOneEnd(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		for verb := range settlements {
@@ -508,21 +506,21 @@ func TestLeasesOfOneEnd(t *testing.T) {
 	})
 }
 
-// When the answer to an extension was lost, either end is the holder's.
+// If the answer to an extension is lost, the holder can settle with either end.
 func TestUnknownExtension(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		for verb := range settlements {
 			b.seed(t, ready("a", "t"))
 			held, _ := b.hold(t, "t", time.Minute)
 			made(t, b.Extend([]*Extension{{LeaseRef: held, Lease: time.Hour}}))
-			if err := b.settleAs(t, verb, held); err != nil { // with the former end
+			if err := b.settleAs(t, verb, held); err != nil { // with the previous end
 				t.Errorf("%s: %v", verb, err)
 			}
 		}
 	})
 }
 
-// A job whose attempts are used up becomes a dead letter when it is to be tried again.
+// A retry of a job without attempts left makes it a dead letter.
 func TestRetryOfTheLastAttempt(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		for _, c := range []struct {
@@ -544,7 +542,7 @@ func TestRetryOfTheLastAttempt(t *testing.T) {
 	})
 }
 
-// An ID twice in a call, or jobs of which some are lost: each has its own result.
+// If some jobs of a call are lost, each job gets its own result.
 func TestSettleSeveral(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		for verb := range settlements {

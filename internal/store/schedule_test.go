@@ -14,13 +14,13 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// aSchedule is one of topic t.
+// aSchedule returns a schedule of topic t.
 func aSchedule(name string) Schedule {
 	return Schedule{Name: name, Spec: "@every 1m", Zone: "UTC", Topic: "t", Body: "body", Missed: MissedOnce, Overlap: OverlapAllow,
 		Terms: Terms{Lifetime: 7 * 24 * time.Hour}}
 }
 
-// put stores a schedule whose next moment is at.
+// put stores a schedule whose next occurrence is at.
 func (b *backend) put(t *testing.T, s Schedule, at time.Time) Scheduled {
 	t.Helper()
 	_, _, err := b.PutSchedule(t.Context(), s, at)
@@ -46,7 +46,7 @@ func (b *backend) fire(t *testing.T, f Firing) Fired {
 	return fired
 }
 
-// fireOne fires a schedule, as that user.
+// fireOne fires a schedule as the given user.
 func (b *backend) fireOne(t *testing.T, as *Store, f Firing) (Fired, error) {
 	t.Helper()
 	all, err := as.Fire([]Firing{f}, b.time(10*second), time.Second).Do(t.Context())
@@ -56,7 +56,7 @@ func (b *backend) fireOne(t *testing.T, as *Store, f Firing) (Fired, error) {
 	return all.Fired[0], nil
 }
 
-// ran is a moment that has a job, due then.
+// ran is an occurrence with a job that is due at its time.
 func ran(at time.Time) FiredOccurrence { return FiredOccurrence{at, OccurrenceRan, at} }
 
 func TestPutSchedule(t *testing.T) {
@@ -113,7 +113,7 @@ func TestPutSchedule(t *testing.T) {
 	})
 }
 
-// DueSchedules reads of schedules what firing them takes, and no more.
+// DueSchedules reads only the fields that firing needs.
 func TestDueSchedules(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		b.seed(t, waits("j", ScheduleTopic, -second))
@@ -206,7 +206,7 @@ func TestFire(t *testing.T) {
 	})
 }
 
-// Several occurrences, of which some have jobs, and one waits for its jitter. The last one ends the schedule.
+// Of several occurrences some have jobs, and one of the jobs waits for its jitter. The last occurrence ends the schedule.
 func TestFireSeveral(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		b.seed(t)
@@ -241,7 +241,7 @@ func TestFireSeveral(t *testing.T) {
 	})
 }
 
-// A job with jitter that is due in the next millisecond waits for it, though less than a millisecond is left.
+// A job with jitter waits until it is due, even if less than a millisecond is left.
 func TestJitterIsNeverEarly(t *testing.T) {
 	t.Parallel()
 	m := miniredis.RunT(t)
@@ -297,8 +297,8 @@ func TestFireOverlap(t *testing.T) {
 	})
 }
 
-// An occurrence whose last job has begun follows it, the newest one; if the last job has not begun, it counts for this occurrence too. So no two
-// run at a time, and one starts after each occurrence.
+// If the last job has begun, an occurrence follows it, and the newest one wins. If it has not begun, it serves this occurrence too. So no
+// two jobs run at a time, and one starts after each occurrence.
 func TestFireFollow(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		b.seed(t)
@@ -364,7 +364,7 @@ func TestFireFollow(t *testing.T) {
 	})
 }
 
-// RunNow does not have two jobs run at a time either, where occurrences follow.
+// RunNow never runs two jobs at a time either if the overlap is follow.
 func TestRunScheduleFollows(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		b.seed(t)
@@ -420,7 +420,7 @@ func TestRunSchedule(t *testing.T) {
 	})
 }
 
-// A schedule that can't be fired is due later, and delays no other.
+// A schedule that can't be fired is deferred and delays no other.
 func TestFireRefused(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)
@@ -447,26 +447,26 @@ func TestFireRefused(t *testing.T) {
 	}
 }
 
-// The usual firing needs few commands, as thousands of them may come in a minute.
+// Firing usually needs few commands, as there may be thousands of firings in a minute.
 func TestFireCost(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)
 	b.seed(t)
 	at := func(n int) time.Time { return b.time(after(n-20) * second) }
 	b.put(t, aSchedule("a"), at(0))
-	for n := range 2 { // at first the script is loaded
+	for n := range 2 { // the first round loads the script
 		s := b.scheduled(t, "a")
 		b.do(t, "CONFIG", "RESETSTAT")
 		b.fire(t, Firing{Scheduled: s, Upcoming: at(n + 1), Occurrences: []FiredOccurrence{ran(at(n))}})
 	}
-	const most = 17 // 13 of the script and PUBLISH, with the call and what is asked here
+	const most = 17 // 13 of the script and PUBLISH, plus the call and the queries of this test
 	if calls := b.Calls(); calls > most {
 		t.Errorf("%d commands, want %d at most: %v", calls, most, b.AllCalls())
 	}
 }
 
-// Many schedules are fired by one call, which costs less for each. What is wrong with one of them harms no other one, one that is named twice is
-// fired once, and what the time of the call does not suffice for is left to another one.
+// One call fires many schedules at a lower cost for each. An error of one schedule does not affect the others, a schedule listed twice is
+// fired once, and schedules that the call has no time for are left to another call.
 func TestFireMany(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)
@@ -509,7 +509,7 @@ func TestFireMany(t *testing.T) {
 	done := len(fired.Fired)
 	b.do(t, "CONFIG", "RESETSTAT")
 	rest, err := b.Fire(firings[done:], b.time(10*second), time.Minute).Do(t.Context())
-	const most = 6 // a schedule; alone it takes some 13
+	const most = 6 // per schedule; fired alone, about 13
 	if calls := b.Calls(); calls > most*count {
 		t.Errorf("%d commands, want %d at most: %v", calls, most*count, b.AllCalls())
 	}
@@ -519,7 +519,7 @@ func TestFireMany(t *testing.T) {
 	b.expect(t, state)
 }
 
-// A server that doesn't know schedules moves one as it does any job; here it comes back.
+// A server without schedules moves a schedule like any job; RepairSchedules puts it back.
 func TestRepairSchedules(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		b.seed(t, ready("job", ScheduleTopic), entry("ghost", ScheduleTopic))
@@ -545,7 +545,7 @@ func TestRepairSchedules(t *testing.T) {
 	})
 }
 
-// What is moved is in a queue: without that nothing is looked at, unless all is to be.
+// A moved schedule is in a queue. If that queue is empty, nothing is repaired unless all is set.
 func TestRepairMovedSchedules(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		b.seed(t)
@@ -560,7 +560,7 @@ func TestRepairMovedSchedules(t *testing.T) {
 			}
 		}
 		repair(false)
-		b.do(t, "ZREM", "delayer:job_pool", ScheduleID("b")) // and somebody has popped it
+		b.do(t, "ZREM", "delayer:job_pool", ScheduleID("b")) // and popped by a client
 		repair(false)
 		repair(true, "b")
 		b.do(t, "ZREM", "delayer:job_pool", ScheduleID("a"))
@@ -576,8 +576,7 @@ func TestRepairMovedSchedules(t *testing.T) {
 	})
 }
 
-// Where nobody moves schedules it costs next to nothing to look for those that somebody has, and to look at each of them no more than to see
-// that it is there.
+// If no schedule was moved, RepairSchedules costs next to nothing, and with all set, a single check per schedule.
 func TestRepairCost(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)
@@ -589,7 +588,7 @@ func TestRepairCost(t *testing.T) {
 		all  bool
 		most int
 	}{{false, 6}, {true, 12}} {
-		for range 2 { // at first the script is loaded
+		for range 2 { // the first round loads the script
 			b.do(t, "CONFIG", "RESETSTAT")
 			_, err := b.RepairSchedules(t.Context(), "", c.all)
 			check(t, err)
@@ -628,7 +627,7 @@ func TestSchedulesPages(t *testing.T) {
 	})
 }
 
-// The query moves no schedule, but other due jobs: they do not wait until the schedule has been fired.
+// A query moves other due jobs, but no schedules: the jobs do not wait until the schedules have been fired.
 func TestDueLeavesSchedules(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		b.seed(t, waits("j", "t", -second))
@@ -649,7 +648,7 @@ func TestDueLeavesSchedules(t *testing.T) {
 	})
 }
 
-// How schedules fare is told of all, page by page.
+// ScheduleStates covers all schedules, page by page.
 func TestScheduleStates(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		b.seed(t)

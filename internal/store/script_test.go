@@ -5,12 +5,12 @@ import (
 	"testing"
 )
 
-// What is included twice in a script, in two blocks, is there once, and nothing is that only other scripts use.
+// A part that two blocks of a script include is there once, and parts of other scripts are absent.
 func TestScriptHasNoMoreThanItUses(t *testing.T) {
 	for script, counts := range map[*script]map[string]int{
 		pushScript:     {"redis.call('TIME')": 1, "local function score_of": 1, "local function exact_score": 0, "local topics_due =": 1},
 		popScript:      {"local now_s =": 0, "local function take_all": 1, "local function withdraw": 0, "local function pass_on": 1},
-		moveScript:     {"local time = ": 0, "local function wake(": 2}, // one is for where a slot of a limit comes free
+		moveScript:     {"local time = ": 0, "local function wake(": 2}, // one of them for a limit's free slot
 		reserveScript:  {"local time = ": 2, "local function bury(": 1, "local function unlist": 1, "local dead_topics =": 1, "local function open_limit": 1, "local function wake_throttled": 1},
 		ackScript:      {"local function end_throttling": 1, "local slots =": 1, "-- include": 0},
 		fireScript:     {"local time = ": 1, "local pool =": 1, "  -- include": 0, "local function follow_last": 1, "local function read_lease": 1, "local function register_use": 1},
@@ -25,7 +25,7 @@ func TestScriptHasNoMoreThanItUses(t *testing.T) {
 	}
 }
 
-// A remove of a waiting or reserved job returns before what others need is defined.
+// Removing a waiting or reserved job returns before the functions for other cases are defined.
 func TestPlainRemoveIsTheHead(t *testing.T) {
 	head, rest, found := strings.Cut(removeScript.plain().text, "if not rest then return #told > 0 and told or nil end\n")
 	if !found || strings.Count(head, "function") != 2 || !strings.Contains(rest, "local function withdraw") {
@@ -33,7 +33,8 @@ func TestPlainRemoveIsTheHead(t *testing.T) {
 	}
 }
 
-// A plain push returns before what others need is defined. Only one that falls due soon defines a function, which announces it.
+// A plain push returns before the functions for other cases are defined. Only a push that falls due soon defines a function, which
+// announces it.
 func TestPlainPushIsTheHead(t *testing.T) {
 	head, rest, found := strings.Cut(pushScript.plain().text, "\n    return nil\n")
 	if !found || strings.Count(head, "function") != 1 || !strings.Contains(head, "function announce(") || !strings.Contains(rest, "local function wake(") {
@@ -41,9 +42,9 @@ func TestPlainPushIsTheHead(t *testing.T) {
 	}
 }
 
-// A script that is not run takes hardly any memory: what lives adds to each garbage collection of the program.
+// A script that is never run takes hardly any memory, since live memory makes each garbage collection slower.
 func TestScriptThatIsNotRun(t *testing.T) {
-	const most = 10 // its text alone would take more
+	const most = 10 // less than its text would take
 	if n := testing.AllocsPerRun(10, func() { newScript("reserve") }); n > most {
 		t.Errorf("to name a script takes %v allocations, want %d at most", n, most)
 	}
@@ -54,7 +55,7 @@ func TestScriptThatIsNotRun(t *testing.T) {
 	}
 }
 
-// What is for clusters is not in the scripts that others run.
+// Only scripts for clusters contain cluster code.
 func TestScriptInACluster(t *testing.T) {
 	for _, c := range []struct {
 		name                          string

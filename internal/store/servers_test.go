@@ -20,7 +20,7 @@ func (s *Store) heartbeat(state ServerState, sweep bool) (time.Time, error) {
 	return b.Started, err
 }
 
-// beat sweeps, or knows of all entries.
+// beat sends a heartbeat that either sweeps or knows the number of entries.
 func (s *Store) beat(state ServerState, sweep bool) (HeartbeatReply, error) {
 	entries := -1
 	if !sweep {
@@ -32,7 +32,7 @@ func (s *Store) beat(state ServerState, sweep bool) (HeartbeatReply, error) {
 	return s.Heartbeat(state, entries, 0).Do(context.Background())
 }
 
-// listed are the servers, which must be readable, by ID.
+// listed returns the servers by ID. They must be readable.
 func (b *backend) listed(t *testing.T) map[string]ServerState {
 	t.Helper()
 	servers, err := b.Servers(t.Context())
@@ -47,7 +47,7 @@ func (b *backend) listed(t *testing.T) map[string]ServerState {
 	return byID
 }
 
-// registered writes the entry of a server as it was that long ago.
+// registered writes the entry of a server as of this long ago.
 func (b *backend) registered(t *testing.T, id string, ago time.Duration, state ServerState) {
 	t.Helper()
 	rest, err := state.rest()
@@ -56,7 +56,7 @@ func (b *backend) registered(t *testing.T, id string, ago time.Duration, state S
 	b.do(t, "HSET", "delayer:servers", id, fmt.Sprintf(`{"now":%d,"started":%d,"interval":%d,`, written, written-1000, state.Interval.Milliseconds())+rest)
 }
 
-// What a server says of itself is read as it was said, with Redis's time.
+// The state that a server writes is read back unchanged, with Redis's time.
 func TestHeartbeat(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		b.seed(t)
@@ -99,7 +99,7 @@ func TestHeartbeat(t *testing.T) {
 	})
 }
 
-// Texts of any bytes and length make an entry that can be read, and is small.
+// Texts of any bytes and length result in a small, readable entry.
 func TestHeartbeatOfAnyBytes(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)
@@ -115,8 +115,7 @@ func TestHeartbeatOfAnyBytes(t *testing.T) {
 	}
 }
 
-// The entries of servers that have been silent for too long are deleted by the next that says that it runs,
-// and nothing else is.
+// A sweeping heartbeat deletes the entries of servers that have been silent for too long, and nothing else.
 func TestHeartbeatSweeps(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		for _, c := range []struct {
@@ -130,7 +129,7 @@ func TestHeartbeatSweeps(t *testing.T) {
 			{105 * time.Second, 55 * time.Second, false},
 			{115 * time.Second, 55 * time.Second, true},
 			{9999 * time.Hour, time.Second, true},
-			{-30 * time.Second, time.Second, false}, // a clock that was set back
+			{-30 * time.Second, time.Second, false}, // the clock was set back
 			{-2 * time.Minute, time.Second, true},
 		} {
 			for _, sweep := range []bool{false, true} {
@@ -194,7 +193,7 @@ func TestHostileServers(t *testing.T) {
 	}
 }
 
-// Any number of entries costs a bounded time, and is worked off.
+// A sweep handles a bounded number of entries, and repeated sweeps delete any number.
 func TestManyServers(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)
@@ -203,7 +202,7 @@ func TestManyServers(t *testing.T) {
 	for n, left := range []int64{750, 500, 250, 0} {
 		_, err := b.heartbeat(ServerState{ID: "this", Interval: time.Second}, true)
 		check(t, err)
-		// Its own entry is there, too, and may be one of the 250 that were looked at each time.
+		// The server's own entry may be among the 250 that each sweep checks.
 		got := b.do(t, "HLEN", "delayer:servers").(int64)
 		if most := left + 1 + int64(n+1); got < left || got > most {
 			t.Errorf("%d entries are left, want %d to %d", got, left, most)
@@ -230,7 +229,7 @@ func TestHeartbeatAtMaxmemory(t *testing.T) {
 	}
 }
 
-// Who may not, or meets something else under that name, changes nothing and is told why.
+// Without the permission, or with a key of another type, a call changes nothing and returns the error.
 func TestServersWithoutPermission(t *testing.T) {
 	t.Parallel()
 	b, user := onRedisAs(t)
@@ -273,7 +272,7 @@ func TestServersWithoutPermission(t *testing.T) {
 	}
 }
 
-// Each Ack counts what it has ended, and ends it also where it can't count.
+// Each Ack counts the jobs it completes. If it can't count, it completes them all the same.
 func TestAcked(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		acked := func(want int64) {
@@ -316,7 +315,7 @@ func TestAcked(t *testing.T) {
 	})
 }
 
-// Who may not count acknowledges all the same.
+// A user who may not count can still acknowledge.
 func TestAckedWithoutPermission(t *testing.T) {
 	t.Parallel()
 	b, user := onRedisAs(t)
@@ -336,7 +335,7 @@ func TestAckedWithoutPermission(t *testing.T) {
 	}
 }
 
-// A sweep tells of the other servers that run: not of itself, nor of those that it has just deleted.
+// A sweep reports the other running servers, without itself and those it has just deleted.
 func TestHeartbeatTellsOfOthers(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		b.registered(t, "other", 5*time.Second, ServerState{ID: "other", Interval: time.Second, Host: "h"})
@@ -357,7 +356,7 @@ func TestHeartbeatTellsOfOthers(t *testing.T) {
 	})
 }
 
-// A server that knows how many entries there were learns of others at its next heartbeat.
+// A server that knows the number of entries notices new servers at its next heartbeat.
 func TestHeartbeatFindsNewcomers(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		own := ServerState{ID: "own", Interval: time.Second}
@@ -377,7 +376,7 @@ func TestHeartbeatFindsNewcomers(t *testing.T) {
 	})
 }
 
-// Who may not count them is told nothing new.
+// A server that may not count the entries does not notice new servers.
 func TestHeartbeatWithoutRightToCount(t *testing.T) {
 	t.Parallel()
 	b, user := onRedisAs(t)
@@ -399,7 +398,7 @@ func TestAlive(t *testing.T) {
 	}
 }
 
-// Programs of all versions are to name the same mover, whatever the order in which they have the servers.
+// Programs of all versions must choose the same mover, whatever the order of the servers.
 func TestMover(t *testing.T) {
 	servers := []ServerState{{ID: "a:1:0"}, {ID: "b:2:0"}, {ID: "c:3:0"}}
 	want := "acacacba"
@@ -417,7 +416,7 @@ func TestMover(t *testing.T) {
 	}
 }
 
-// What a server's entry was when it was written again tells what Redis has forgotten.
+// The previous entry of a server shows which data Redis has lost.
 func TestPreviousEntry(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)

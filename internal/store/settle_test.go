@@ -10,8 +10,7 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// Many answers that are waited for at once are those to their calls, also if
-// Redis has forgotten the script, or says no to some.
+// Many concurrent calls each get their own answer, even if Redis has forgotten the script or refuses some calls.
 func TestSettle(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		const topics = 2 * manyCalls

@@ -11,7 +11,7 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// subscribed is a subscription that ends with the test.
+// subscribed returns a subscription that ends with the test.
 func (b *backend) subscribed(t *testing.T, pingAfter time.Duration, channels ...string) *Subscription {
 	t.Helper()
 	sub, err := b.Subscribe(t.Context(), pingAfter, channels...)
@@ -20,7 +20,7 @@ func (b *backend) subscribed(t *testing.T, pingAfter time.Duration, channels ...
 	return sub
 }
 
-// expectEvents receives this number of events.
+// expectEvents receives these events.
 func expectEvents(t *testing.T, sub *Subscription, want ...Event) {
 	t.Helper()
 	for _, want := range want {
@@ -35,8 +35,7 @@ func heard(channel string) Event                            { return Event{Chann
 func told(channel, words string) Event                      { return Event{Channel: channel, Data: []byte(words)} }
 func (b *backend) tell(t *testing.T, channel, words string) { b.do(t, "PUBLISH", channel, words) }
 
-// What is published is heard on the channels that were asked for and not given
-// up, in order, with bytes of any kind.
+// A subscription receives the messages on its current channels, in order and with any bytes.
 func TestSubscription(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		sub := b.subscribed(t, time.Minute, "a", "b")
@@ -55,8 +54,7 @@ func TestSubscription(t *testing.T) {
 	})
 }
 
-// A subscription without any channel, at first or later, lives on and can be
-// given some.
+// A subscription without channels, at first or later, stays open, and channels can be added.
 func TestSubscriptionWithoutChannels(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		sub := b.subscribed(t, 5*time.Millisecond)
@@ -69,8 +67,7 @@ func TestSubscriptionWithoutChannels(t *testing.T) {
 	})
 }
 
-// After silence a subscription asks whether its connection is alive, and goes
-// on with it if so.
+// After silence a subscription tests its connection and continues if it is alive.
 func TestSubscriptionPings(t *testing.T) {
 	t.Parallel()
 	b, server := onRedis(t)
@@ -91,8 +88,7 @@ func TestSubscriptionPings(t *testing.T) {
 	}
 }
 
-// A connection on which nothing comes any more, not even an answer to PING,
-// ends the subscription.
+// A connection that receives nothing, not even the answer to a PING, ends the subscription.
 func TestSubscriptionEndsWithADeadConnection(t *testing.T) {
 	t.Parallel()
 	b, server := onRedis(t)
@@ -108,7 +104,7 @@ func TestSubscriptionEndsWithADeadConnection(t *testing.T) {
 	}
 }
 
-// Close, a killed connection and a killed Redis end a Receive that waits.
+// Close, a killed connection and a killed Redis end a waiting Receive.
 func TestSubscriptionEnds(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(*Subscription, *redistest.Server){
@@ -134,8 +130,8 @@ func TestSubscriptionEnds(t *testing.T) {
 	}
 }
 
-// A channel that the user may not hear is named, and spoils no other. A user who
-// may not PING is no reason to give up.
+// A channel that the user may not subscribe to is reported and does not affect the others. A missing permission for PING does not end the
+// subscription.
 func TestSubscriptionWithoutPermission(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)
@@ -166,8 +162,7 @@ func TestSubscriptionWithoutPermission(t *testing.T) {
 	expectRefused(sub, "b")
 }
 
-// Many goroutines add and remove channels while one receives and PINGs go out:
-// every channel that was kept is heard in the end.
+// Many goroutines add and remove channels during a Receive with PINGs. In the end every remaining channel is subscribed.
 func TestSubscriptionConcurrently(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		const goroutines, rounds = 8, 50

@@ -13,8 +13,7 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// sweepAll sweeps to the end. It returns what was gone, by topic, how many topics were forgotten, and
-// how many calls that took.
+// sweepAll sweeps to the end. It returns the entries that were gone, by topic, and the numbers of forgotten topics and of calls.
 func (b *backend) sweepAll(t *testing.T) (gone map[string][]string, forgotten, calls int) {
 	t.Helper()
 	gone = map[string][]string{}
@@ -34,7 +33,7 @@ func (b *backend) sweepAll(t *testing.T) (gone map[string][]string, forgotten, c
 	return gone, forgotten, calls
 }
 
-// known enters a topic that was used so long ago.
+// enterTopic registers a topic that was last used this long ago.
 func (b *backend) enterTopic(t *testing.T, topic string, ago time.Duration) {
 	t.Helper()
 	b.do(t, "ZADD", b.keys.Topics(), fmt.Sprintf("%.0f", b.clock(t)-ago.Seconds()), topic)
@@ -47,7 +46,7 @@ func (b *backend) topicsKnown(t *testing.T) []string {
 	return names
 }
 
-// What is at the end of a queue, and no job, is taken off, as a pop would do it.
+// Entries without a job at the end of a queue are removed, as by a pop.
 func TestSweepOfQueues(t *testing.T) {
 	type queues = map[string][]string
 	type buckets = map[string]string
@@ -93,7 +92,7 @@ func TestSweepOfQueues(t *testing.T) {
 	}
 }
 
-// Ready IDs that are pushed to another topic leave no entries behind that stand for no job.
+// Ready IDs that are pushed to another topic leave no stale entries after a sweep.
 func TestSweepOfPushedAnew(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		b.seed(t)
@@ -123,8 +122,7 @@ func TestSweepOfPushedAnew(t *testing.T) {
 	})
 }
 
-// A topic is forgotten an hour after its last use when it has nothing, and no sooner. One that has
-// something counts as used.
+// A topic without jobs is forgotten an hour after its last use, and no sooner. A topic with jobs counts as used.
 func TestSweepForgets(t *testing.T) {
 	const old, young = 61 * time.Minute, 59 * time.Minute
 	for _, c := range []struct {
@@ -166,7 +164,7 @@ func TestSweepForgets(t *testing.T) {
 	}
 }
 
-// A push a moment before, or after, is as good as one long before.
+// A push shortly before or after a sweep registers its topic like any other.
 func TestForgottenTopicIsKnownAgain(t *testing.T) {
 	b, _ := onRedis(t)
 	now := time.Now()
@@ -175,12 +173,12 @@ func TestForgottenTopicIsKnownAgain(t *testing.T) {
 	check(t, b.push(t.Context(), Job{"a", "t", "b"}, Due{After: 3 * time.Hour}, kept, Replace))
 	b.sweepAll(t)
 	b.expectRegistered(t, "pushed before the sweep", "t", true, 3*time.Hour)
-	b.enterTopic(t, "t", 2*time.Hour) // as if it had waited
+	b.enterTopic(t, "t", 2*time.Hour) // as if the job had waited
 	b.sweepAll(t)
 	b.expectRegistered(t, "with a job that waits", "t", true, 3*time.Hour)
 }
 
-// Numbers of reserved jobs that can't be true are put right, those of 0 go.
+// Wrong numbers of reserved jobs are corrected, and numbers of 0 are deleted.
 func TestSweepOfReserved(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		b.seed(t, waits("far", "t", 48*3600*second), waits("a", "t", 60*second), waits("b", "t", 23*3600*second))
@@ -196,7 +194,7 @@ func TestSweepOfReserved(t *testing.T) {
 	})
 }
 
-// What settles the last reserved job of a topic leaves no number behind.
+// Settling the last reserved job of a topic deletes the number.
 func TestReservedCountGoes(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		b.seed(t, ready("a", "t"))
@@ -210,8 +208,8 @@ func TestReservedCountGoes(t *testing.T) {
 	})
 }
 
-// One call looks after a bounded number of topics and entries, and all of them come, however they
-// are called, and although some are used meanwhile.
+// A call handles a bounded number of topics and entries. Repeated calls handle all of them, whatever their names, even if some are used
+// meanwhile.
 func TestSweepIsBounded(t *testing.T) {
 	b, _ := onRedis(t)
 	const topics = 1050
@@ -241,7 +239,7 @@ func TestSweepIsBounded(t *testing.T) {
 	}
 }
 
-// Without a permission, or with a key of another type, nothing is changed, and it is said.
+// Without a permission, or with a key of another type, a sweep changes nothing and returns the error.
 func TestSweepWithoutPermission(t *testing.T) {
 	t.Parallel()
 	b, user := onRedisAs(t)
@@ -261,7 +259,7 @@ func TestSweepWithoutPermission(t *testing.T) {
 			}
 		})
 	}
-	// What can't be read may be something.
+	// Data that can't be read counts as present.
 	for _, command := range []string{"hget", "exists", "hmget"} {
 		t.Run(command, func(t *testing.T) {
 			b.do(t, "ACL", "SETUSER", "u", "+@all")
@@ -291,7 +289,7 @@ func TestSweepWithoutPermission(t *testing.T) {
 	}
 }
 
-// Each look gives its connection back.
+// Each query returns its connection to the pool.
 func TestLooksGiveConnectionsBack(t *testing.T) {
 	_, server := onRedis(t)
 	pool := server.Pool()
@@ -315,8 +313,7 @@ func TestLooksGiveConnectionsBack(t *testing.T) {
 	}
 }
 
-// Topics with dead letters that an earlier migration did not register are registered, a page at a time; what is known of
-// others stays.
+// Topics with dead letters that an earlier migration did not register are registered, a page at a time. The times of known topics stay.
 func TestRegisterDead(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		b.seed(t)
@@ -346,7 +343,7 @@ func TestRegisterDead(t *testing.T) {
 	})
 }
 
-// IDs whose time of counting once is over are removed, however many there are, with or without topics; the others stay.
+// IDs of Once whose window is over are removed, with any number of IDs and topics. The others stay.
 func TestSweepOfOnce(t *testing.T) {
 	for _, topics := range []int{0, 1, 250} {
 		onEach(t, func(t *testing.T, b *backend) {
@@ -371,7 +368,7 @@ func TestSweepOfOnce(t *testing.T) {
 	}
 }
 
-// A key of another type in the place of those IDs keeps no topic from being swept.
+// A key of another type in place of those IDs does not stop the sweep of topics.
 func TestSweepWithBrokenOnce(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		b.do(t, "SET", b.keys.Once(), "x")

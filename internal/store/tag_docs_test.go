@@ -14,7 +14,7 @@ import (
 	"github.com/mix-basic/delayer/internal/redisconn"
 )
 
-// The table of docs/wire-format.md, by which others write clients, is right.
+// The table in docs/wire-format.md, the reference for other clients, is correct.
 func TestTagsInDocs(t *testing.T) {
 	text, err := os.ReadFile("../../docs/wire-format.md")
 	check(t, err)
@@ -31,7 +31,7 @@ func TestTagsInDocs(t *testing.T) {
 	}
 }
 
-// How many partitions fall to each node, with even ranges of slots, is what docs/scaling.md says in both languages.
+// docs/scaling.md, in both languages, lists the right numbers of partitions per node with even ranges of slots.
 func TestPartitionsOnNodes(t *testing.T) {
 	for _, name := range []string{"scaling.md", "scaling.zh-CN.md"} {
 		text, err := os.ReadFile("../../docs/" + name)
@@ -62,7 +62,7 @@ func partitionsOnNodes(n, nodes int) string {
 	return strings.Trim(strings.Join(strings.Fields(fmt.Sprint(counts)), ", "), "[]")
 }
 
-// The tables of docs/wire-format.md name each key and channel that there is, and no other.
+// The tables in docs/wire-format.md list exactly the existing keys and channels.
 func TestKeysInDocs(t *testing.T) {
 	text, err := os.ReadFile("../../docs/wire-format.md")
 	check(t, err)
@@ -74,9 +74,9 @@ func TestKeysInDocs(t *testing.T) {
 	for i := range keys.NumMethod() {
 		method := keys.Method(i)
 		if name := keys.Type().Method(i).Name; name == "Prefix" || name == "Partition" || name == "FindKey" {
-			continue // which name no key
+			continue // not a key
 		}
-		var of []reflect.Value // the beginning of all such names
+		var of []reflect.Value // the argument of methods that take a name
 		if method.Type().NumIn() == 1 {
 			of = []reflect.Value{reflect.ValueOf("")}
 		}
@@ -89,7 +89,7 @@ func TestKeysInDocs(t *testing.T) {
 	}
 }
 
-// The description of a server's entry has each field, and the bounds of what is counted by lateness.
+// The description of a server's entry lists each field and the bounds of lateness.
 func TestServersInDocs(t *testing.T) {
 	text, err := os.ReadFile("../../docs/wire-format.md")
 	check(t, err)

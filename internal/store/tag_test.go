@@ -6,7 +6,7 @@ import (
 	"github.com/mix-basic/delayer/internal/redisconn"
 )
 
-// The checksum, and so the partitions, match Redis Cluster: CLUSTER KEYSLOT is the checksum mod 16384.
+// The checksum, and so the partition, matches Redis Cluster: CLUSTER KEYSLOT is the checksum mod 16384.
 func TestPartitionOf(t *testing.T) {
 	for _, c := range []struct {
 		id, tag string

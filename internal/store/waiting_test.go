@@ -13,7 +13,7 @@ import (
 	"github.com/mix-basic/delayer/internal/redisconn"
 )
 
-// alive has the waiters hear what wakes them.
+// alive subscribes the waiters to their wake channels.
 func (b *backend) alive(t *testing.T, waiters ...string) {
 	t.Helper()
 	channels, events := make([]string, len(waiters)), make([]Event, len(waiters))
@@ -24,7 +24,7 @@ func (b *backend) alive(t *testing.T, waiters ...string) {
 	expectEvents(t, b.subscribed(t, time.Minute, channels...), events...)
 }
 
-// stand enters waiters of the topic, the one that has waited longest first.
+// stand registers waiters of the topic, the longest-waiting first.
 func (b *backend) stand(t *testing.T, topic string, waiters ...string) {
 	t.Helper()
 	for i, waiter := range waiters {
@@ -32,13 +32,13 @@ func (b *backend) stand(t *testing.T, topic string, waiters ...string) {
 	}
 }
 
-// standing are the waiters of the topic.
+// standing returns the waiters of the topic.
 func (b *backend) standing(t *testing.T, topic string) []string {
 	t.Helper()
 	return b.With(t).Strings("ZRANGE", b.keys.Waiting(topic), 0, -1)
 }
 
-// since is when the waiter began to wait for the topic, in Unix seconds.
+// since returns when the waiter began to wait for the topic, in Unix seconds.
 func (b *backend) since(t *testing.T, topic, waiter string) float64 {
 	t.Helper()
 	µs, err := redis.Float64(b.do(t, "ZSCORE", b.keys.Waiting(topic), waiter), nil)
@@ -46,7 +46,7 @@ func (b *backend) since(t *testing.T, topic, waiter string) float64 {
 	return µs / 1e6
 }
 
-// woken are the clients that are told of ready jobs during the call, and what: "waiter: message".
+// woken returns the wake-ups during the call, as "waiter: message".
 func (b *backend) woken(t *testing.T, call func()) (all []string) {
 	t.Helper()
 	for _, line := range b.monitor(t, call) {
@@ -63,7 +63,7 @@ var takes = map[string]func(s *Store, w Wanted) *Call[Popped]{
 	"reserve": func(s *Store, w Wanted) *Call[Popped] { return s.Reserve(w, Reservation{Lease: time.Minute}) },
 }
 
-// looked is the result of a poll.
+// looked returns the result of a poll.
 func (b *backend) looked(t *testing.T, l Poll) Polled {
 	t.Helper()
 	found, err := b.poll(t, l)
@@ -87,15 +87,15 @@ func (s *Store) take(t *testing.T, how string, w Wanted) Popped {
 	return made(t, takes[how](s, w))
 }
 
-// A waiter is registered where fewer jobs were found than were wanted, and, if it says so, where all were taken;
-// not where none was asked for, nor where jobs are left.
+// A waiter is registered for topics with fewer jobs than wanted and, with Always, for topics whose jobs were all taken. It is not
+// registered for topics from which no job was wanted, or that still have jobs.
 func TestTakeEnters(t *testing.T) {
 	one, two := [][]command{ready("a", "t")}, [][]command{ready("a", "t"), ready("b", "t")}
-	const unknown = -1 // as nobody waits
+	const unknown = -1 // as there are no waiters
 	for _, c := range []struct {
 		name       string
 		seed       [][]command
-		topics     []string // unless t and u
+		topics     []string // default: t and u
 		limits     []int
 		n          int
 		always     bool
@@ -144,7 +144,7 @@ func TestTakeEnters(t *testing.T) {
 	}
 }
 
-// A client that waits for no jobs is not registered.
+// A call without a waiter registers none.
 func TestTakeWithoutAWaiter(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		for how := range takes {
@@ -158,7 +158,8 @@ func TestTakeWithoutAWaiter(t *testing.T) {
 	})
 }
 
-// A waiter's position is by when it began to wait, or by now if it got a job. It keeps a position that it has already. Entries last a while.
+// A waiter's position is the time at which it began to wait, or now if it got a job. A position that it already has stays. Entries expire
+// after a while.
 func TestPositionOfAWaiter(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		for how := range takes {
@@ -188,7 +189,7 @@ func TestPositionOfAWaiter(t *testing.T) {
 	})
 }
 
-// Nobody waits to be woken for a queue that is broken, also where another topic has a job.
+// No waiter is registered for a broken queue, even if another topic has a job.
 func TestTakeOfABrokenQueue(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		for how := range takes {
@@ -201,7 +202,7 @@ func TestTakeOfABrokenQueue(t *testing.T) {
 	})
 }
 
-// To be registered is no condition: who may not be, or where Redis is full, gets its answer all the same.
+// Registration is optional: if the user may not register, or Redis is full, the call still returns its result.
 func TestTakeWithoutEntering(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)
@@ -245,8 +246,7 @@ func TestTakeWithoutEntering(t *testing.T) {
 	}
 }
 
-// Whatever makes a job ready wakes the one that has waited longest, and no other, and what leaves jobs behind
-// does, too.
+// Each operation that makes a job ready, or leaves ready jobs behind, wakes the longest-waiting client and no other.
 func TestOneWaiterIsWoken(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)
@@ -281,7 +281,7 @@ func TestOneWaiterIsWoken(t *testing.T) {
 		seed   [][]command
 		before func()
 		call   func()
-		want   string // what is said to the first, if anything
+		want   string // message to the first, if any
 	}{
 		{"push", nil, nil, push(job("a", 0)), "1 t"},
 		{"push of several", [][]command{ready("z", "t")}, nil, push(job("a", 0), job("b", time.Hour), job("c", 0)), "3 t"},
@@ -341,7 +341,7 @@ func TestOneWaiterIsWoken(t *testing.T) {
 	}
 }
 
-// Waiters that have died are left out, some of them in a call, so that it does not keep Redis from others.
+// Dead waiters are skipped, a bounded number per call so that Redis is not blocked.
 func TestDeadWaiters(t *testing.T) {
 	t.Parallel()
 	const most = 100
@@ -375,7 +375,7 @@ func TestDeadWaiters(t *testing.T) {
 	}
 }
 
-// Whom Redis does not let wake anybody, a job becomes ready all the same.
+// If Redis refuses to wake a client, the job still becomes ready.
 func TestWakingIsNoCondition(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)
@@ -394,7 +394,7 @@ func TestWakingIsNoCondition(t *testing.T) {
 	}
 }
 
-// A poll returns how long the queues are, registers the waiter at the empty ones, where it should be, and reports where it was not registered
+// A poll returns the lengths of the queues, registers the waiter for the empty ones where wanted, and reports where it was not registered
 // before.
 func TestPollRegisters(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
@@ -446,7 +446,7 @@ func TestPollRegisters(t *testing.T) {
 	})
 }
 
-// A poll registers nobody without a waiter, or without since when it waits.
+// A poll registers only a waiter with the time since it waits.
 func TestLookWithoutAWaiter(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		for _, l := range []Poll{
@@ -468,7 +468,7 @@ func TestLookWithoutAWaiter(t *testing.T) {
 	})
 }
 
-// A poll that can't register the waiter everywhere reports so, and returns the lengths all the same.
+// A poll that can't register the waiter everywhere reports so, and still returns the lengths.
 func TestLookWithoutEntering(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)
@@ -495,7 +495,7 @@ func TestLookWithoutEntering(t *testing.T) {
 	}
 }
 
-// At a server that takes no writes nobody is registered, as it may not know of a job.
+// A server that takes no writes registers no waiter, as its data may be stale.
 func TestLookAtAReplica(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)
@@ -508,7 +508,7 @@ func TestLookAtAReplica(t *testing.T) {
 			t.Errorf("%s: %+v, %v", how, got, err)
 		}
 	}
-	// It is told also by a call that may not look.
+	// A poll without permission does not return an error. The next pop does.
 	b.do(t, "REPLICAOF", "NO", "ONE")
 	b.SetUser("~* &* +@all -evalsha")
 	got, err := b.user().poll(t, Poll{Waiter: "me", Topics: []string{"t", "u"}, Since: []time.Duration{0, 0}})
@@ -517,7 +517,7 @@ func TestLookAtAReplica(t *testing.T) {
 	}
 }
 
-// A poll whose connection ends reports so.
+// A poll on a lost connection returns an error.
 func TestLookOfALostConnection(t *testing.T) {
 	t.Parallel()
 	b, server := onRedis(t)
@@ -528,7 +528,7 @@ func TestLookOfALostConnection(t *testing.T) {
 	}
 }
 
-// An idle connection is not tested before a poll. If it is gone, another one is used.
+// An idle connection is not tested before a poll. If it is dead, the poll uses another one.
 func TestPollOnAnIdleConnection(t *testing.T) {
 	t.Parallel()
 	b, server := onRedis(t)
@@ -552,7 +552,7 @@ func TestPollOnAnIdleConnection(t *testing.T) {
 	}
 }
 
-// What has been woken in vain wakes the next, if there are jobs.
+// A client that was woken in vain wakes the next one, if there are jobs.
 func TestSendWake(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)
@@ -577,8 +577,7 @@ func TestSendWake(t *testing.T) {
 	}
 }
 
-// A message says how many jobs there are, and of which topic, whatever its name. One that is not ours is of
-// one job.
+// A message contains the number of jobs and the topic, whatever its name. An invalid message counts as one job.
 func TestReadWake(t *testing.T) {
 	for message, want := range map[string]string{
 		"3 t": "3 t", "1 a b\xff": "1 a b\xff", "12 ": "12 ", "0 t": "1 t", "-3 t": "1 t", "x t": "1 t", "": "1 ", "t": "1 ",
@@ -590,7 +589,7 @@ func TestReadWake(t *testing.T) {
 	}
 }
 
-// A server that wakes waiters is one that has registered itself.
+// A server that wakes waiters has registered itself.
 func TestServed(t *testing.T) {
 	t.Parallel()
 	b, server := onRedis(t)
