@@ -154,6 +154,10 @@ func (s *sampleShell) run(t *testing.T, c sampleCommand) {
 	if strings.HasPrefix(text, "delayer ") && !strings.Contains(text, " -c ") {
 		text = strings.Replace(text, "delayer ", "delayer -c delayer.conf ", 1)
 	}
+	if strings.Contains(text, " doctor") {
+		text, _, _ = strings.Cut(text, "#")
+		text += "|| test $? = 1" // something is wrong, such as a Redis that keeps nothing
+	}
 	out := s.output(t, c, strings.Replace(text, "curl ", "curl -sS --fail-with-body --max-time 60 ", 1))
 	if token := lease.FindString(out); token != "" {
 		s.token = token
