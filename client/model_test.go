@@ -13,40 +13,40 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// model is what Redis must contain: the effect of each operation, in the fewest words. Times are Unix seconds; they are
-// far from now, so that none passes while a test runs.
+// model predicts the content of Redis: it implements each operation as simply as possible. Times are Unix seconds. They
+// are far from now, so that no time passes while a test runs.
 type model struct {
 	now         float64
 	pool        map[string]modelEntry
-	queues      queues // the next one first; of several partitions, as redistest.State names them
+	queues      queues // in order of delivery; with several partitions, named as in redistest.State
 	jobs        map[string]modelJob
 	letters     map[string]modelJob
 	once        map[string]bool    // IDs whose further pushes do not count
 	paused      map[string]bool    // IDs of schedules
-	occurrences map[string]float64 // the next one of each schedule
-	groups      map[string]string  // tag → the job that was pushed to last
-	died        map[string]float64 // when letters died
+	occurrences map[string]float64 // the next one, by schedule ID
+	groups      map[string]string  // the job that was pushed to last, by tag
+	died        map[string]float64 // when letters died, by ID
 	counts      map[string]int
 	held        map[string]bool // paused topics
-	leases      int             // how many there were
+	leases      int             // number of leases so far
 	limits      map[string]client.Limit
-	shares      map[string]*modelShare // of the queues of topics with a limit
-	slots       map[string][]string    // of the queues: the jobs that have a slot, or had
+	shares      map[string]*modelShare // by queue, for topics with a limit
+	slots       map[string][]string    // by queue: the jobs that have or had a slot
 
-	followers []modelFollowing // whose jobs have just ended
+	followers []modelFollowing // of jobs that have just ended
 
 	partitions int
-	before     int            // the number in the previous layout; 0 if there is no such layout
-	at         map[string]int // the old partition that still has a job
+	before     int            // number of partitions in the previous layout; 0 if there is none
+	at         map[string]int // the old partition that still has the job, by ID
 }
 
-// soon is the longest a run lasts, in s. What is due by then was due from the beginning.
+// soon is the longest duration of a run, in s. A job that falls due within it was due from the beginning.
 const soon = 20
 
 // modelEntry is an entry of the pool.
 type modelEntry struct {
 	score float64
-	lease int // its number, from 1 on; 0: the score is a due time
+	lease int // number of the lease, from 1 on; 0: the score is a due time
 }
 
 type modelJob struct {
@@ -54,21 +54,21 @@ type modelJob struct {
 	to, last              string // of a schedule: the topic of its jobs, and its last job
 	overlap               client.Overlap
 	attempts, maxAttempts int
-	lifetime              time.Duration // once it is ready
-	leased                bool          // since it was pushed
-	burst                 int           // of debounced pushes: 0 none, 1 it has begun, 2 it is over
-	grouped               int           // how many bodies it has, if it is a group
-	anew                  bool          // an old client has pushed it again, which the next reserve or reschedule will notice
+	lifetime              time.Duration // counts from when it is ready
+	leased                bool          // since the last push
+	burst                 int           // of debounced pushes: 0 none, 1 begun, 2 over
+	grouped               int           // number of bodies if it is a group
+	anew                  bool          // an old client has pushed it again; the next reserve or reschedule notices that
 	follower              *modelFollower
 }
 
-// modelFollower takes a job's place when that is done.
+// modelFollower replaces a job when the job is done.
 type modelFollower struct {
 	modelJob
 	due float64
 }
 
-// beginAnew forgets what was known about the job before an old client pushed it again.
+// beginAnew resets a job that an old client has pushed again.
 func (j *modelJob) beginAnew() {
 	if j.anew {
 		j.attempts, j.maxAttempts, j.anew, j.follower = 0, 0, false, nil
@@ -84,7 +84,7 @@ func newModel(now float64, partitions int) *model {
 	}
 }
 
-// grow gives the jobs another number of partitions. They stay where they are.
+// grow changes the number of partitions. The jobs stay in their old partitions.
 func (m *model) grow(partitions int) {
 	for id := range m.jobs {
 		m.at[id] = store.PartitionOf(id, m.partitions)
@@ -92,7 +92,7 @@ func (m *model) grow(partitions int) {
 	m.before, m.partitions = m.partitions, partitions
 }
 
-// place is the partition that has the job.
+// place returns the partition that has the job.
 func (m *model) place(id string) int {
 	if at, before := m.at[id]; before {
 		return at
@@ -100,7 +100,7 @@ func (m *model) place(id string) int {
 	return store.PartitionOf(id, m.partitions)
 }
 
-// bring moves the job of that ID to where it belongs, unless it is reserved and not all are to move.
+// bring migrates the job to its current partition. A reserved job stays unless all is set.
 func (m *model) bring(id string, all bool) {
 	if m.place(id) == store.PartitionOf(id, m.partitions) {
 		delete(m.at, id)
@@ -124,14 +124,14 @@ func (m *model) bring(id string, all bool) {
 	delete(m.at, id)
 }
 
-// endGroup forgets that a job was the last to take pushes. Its tag has moved to where it belongs without the job, which
-// is reserved and takes no more; so no push finds it where it is.
+// endGroup forgets that the job was the last one of its group. The job is reserved and takes no more pushes, and the
+// tag has been migrated without it, so no push finds the job.
 func (m *model) endGroup(id string) {
 	maps.DeleteFunc(m.groups, func(_, last string) bool { return last == id })
 }
 
-// bringAll moves the jobs of these IDs, those of a partition together. left are the IDs of which an old partition had
-// anything, ordered by partition.
+// bringAll migrates the jobs with these IDs, one old partition at a time. left has the IDs with any data in an old
+// partition, ordered by partition.
 func (m *model) bringAll(ids, left []string, all bool) {
 	var froms []int
 	for _, id := range slices.Concat(left, ids) {
@@ -148,8 +148,8 @@ func (m *model) bringAll(ids, left []string, all bool) {
 	}
 }
 
-// inTurn are the places of these IDs in the order in which a batch pushes them: first those whose jobs are where they
-// belong.
+// inTurn returns the indexes of these IDs in the order in which a batch pushes them: jobs that are in their current
+// partition come first.
 func (m *model) inTurn(ids []string) (places []int) {
 	for _, where := range []bool{true, false} {
 		for i, id := range ids {
@@ -161,8 +161,8 @@ func (m *model) inTurn(ids []string) (places []int) {
 	return places
 }
 
-// migrate is a pass of a migration. The letters of each topic in an old partition follow its queue, and take the jobs of
-// their IDs along.
+// migrate runs a pass of a migration. In an old partition, each topic's dead letters follow its queue, and each of them
+// takes the job with its ID along.
 func (m *model) migrate(letters queues) {
 	for from := range m.before {
 		for _, topic := range []string{"t", "u"} {
@@ -177,7 +177,7 @@ func (m *model) migrate(letters queues) {
 	}
 }
 
-// state is the model in the form in which the test reads Redis.
+// state returns the model in the form in which the test reads Redis.
 func (m *model) state() state {
 	s := state{Ready: queues{}, Paused: queues{}, Buckets: buckets{}, Dead: queues{}, Letters: buckets{}, Counts: map[string]string{}}
 	for _, id := range inOrder(m.pool, func(e modelEntry) float64 { return e.score }) {
@@ -219,21 +219,21 @@ func (m *model) state() state {
 	return s
 }
 
-// inOrder are the IDs in the order of a zset.
+// inOrder returns the IDs in the order of a sorted set.
 func inOrder[T any](entries map[string]T, score func(T) float64) []string {
 	return slices.SortedFunc(maps.Keys(entries), func(a, b string) int {
 		return cmp.Or(cmp.Compare(score(entries[a]), score(entries[b])), cmp.Compare(a, b))
 	})
 }
 
-// leastLifetime is the least time for which a job's bucket is kept from now on: while it waits its lifetime does not
-// pass, nor while it is reserved, except for less than a hundredth each time.
+// leastLifetime returns the minimum remaining TTL of the job's bucket. A job's lifetime does not pass while the job
+// waits. Each time the job is reserved, less than a hundredth of its lifetime passes.
 func (m *model) leastLifetime(id string) time.Duration {
 	lifetime := m.jobs[id].lifetime * 9 / 10
 	entry := m.pool[id]
 	left := time.Duration((entry.score - m.now) * float64(time.Second))
 	switch {
-	case m.jobs[id].topic == store.ScheduleTopic: // for ever
+	case m.jobs[id].topic == store.ScheduleTopic: // kept forever
 		return -1
 	case entry.score <= m.now:
 		return lifetime
@@ -245,7 +245,7 @@ func (m *model) leastLifetime(id string) time.Duration {
 
 func (m *model) isDue(e modelEntry) bool { return e.score <= m.now+soon }
 
-// queue is the name of the topic's queue in the job's partition.
+// queue returns the name of the topic's queue in the job's partition.
 func (m *model) queue(topic, id string) string { return m.queueAt(topic, m.place(id)) }
 
 func (m *model) queueAt(topic string, place int) string {
@@ -255,7 +255,7 @@ func (m *model) queueAt(topic string, place int) string {
 	return fmt.Sprintf("%s of %d", topic, place)
 }
 
-// queuesOf are the names of the topics' queues: for each partition those of all topics.
+// queuesOf returns the names of the topics' queues, partition by partition.
 func (m *model) queuesOf(topics []string) (names []string) {
 	if m.partitions == 1 {
 		return topics
@@ -268,7 +268,7 @@ func (m *model) queuesOf(topics []string) (names []string) {
 	return names
 }
 
-// enqueue makes a job the last of its queue.
+// enqueue appends a job to its queue.
 func (m *model) enqueue(topic, id string) {
 	queue := m.queue(topic, id)
 	m.queues[queue] = append(m.queues[queue], id)
@@ -280,7 +280,7 @@ func (m *model) withdraw(topic, id string) {
 	m.queues[queue] = slices.DeleteFunc(slices.Clone(m.queues[queue]), func(other string) bool { return other == id })
 }
 
-// leave removes an ID that a call names from the pool or its queue.
+// leave removes the job from the pool or its queue, for a call that names the job.
 func (m *model) leave(id string) {
 	entry, waits := m.pool[id]
 	job, exists := m.jobs[id]
@@ -294,7 +294,7 @@ func (m *model) leave(id string) {
 	}
 }
 
-// schedule makes a job wait, or makes it ready if it is due.
+// schedule makes a job ready if it is due, and makes it wait otherwise.
 func (m *model) schedule(id string, due float64) {
 	if due <= m.now+soon {
 		m.enqueue(m.jobs[id].topic, id)
@@ -345,8 +345,8 @@ func (m *model) push(id string, job modelJob, due float64, p modelPolicy) (clien
 	return did, nil
 }
 
-// group adds a body to the group of that tag, or begins the one of that ID. own is the push's ID, if it counts once. The
-// group's due time is learned from Redis.
+// group adds a body to the tag's group, or starts a group with this ID. own is the push's ID if it has Once. The test
+// reads the group's due time from Redis.
 func (m *model) group(tag, own, id string, job modelJob, most int) (client.Outcome, error) {
 	if m.once[tag+own] && own != "" {
 		return client.Refused, client.ErrExists
@@ -357,7 +357,7 @@ func (m *model) group(tag, own, id string, job modelJob, most int) (client.Outco
 	job.body, job.grouped = "["+job.body+"]", 1
 	isGroup := exists && waits && entry.lease == 0 && was.grouped > 0 && !was.leased && was.topic == job.topic && strings.HasSuffix(was.body, "]")
 	switch {
-	case isGroup && m.isDue(entry): // it is ready before the next one can be pushed to
+	case isGroup && m.isDue(entry): // it is ready before the next push
 		delete(m.pool, m.groups[tag])
 		m.enqueue(was.topic, m.groups[tag])
 	case isGroup:
@@ -376,10 +376,10 @@ func (m *model) group(tag, own, id string, job modelJob, most int) (client.Outco
 	return did, nil
 }
 
-// unlearnt is the entry of a job about which nothing is known except that it is not due.
+// unlearnt returns the entry of a job that is not due and has no known due time.
 func (m *model) unlearnt() modelEntry { return modelEntry{score: m.now + 1e12} }
 
-// bringGroups moves what was pushed to last with these tags; left is as in bringAll.
+// bringGroups migrates the last job of each tag; left is as in bringAll.
 func (m *model) bringGroups(tags, left []string) {
 	var ids []string
 	for _, tag := range tags {
@@ -390,7 +390,7 @@ func (m *model) bringGroups(tags, left []string) {
 	m.bringAll(ids, left, false)
 }
 
-// modelPolicy is what happens to a job that exists.
+// modelPolicy is the effect of a push on a job that exists.
 type modelPolicy struct {
 	name                                             string
 	option                                           client.PushOption
@@ -402,20 +402,19 @@ func (p modelPolicy) String() string { return p.name }
 func (p modelPolicy) refuses() bool { return p.once || p.refuse }
 func (p modelPolicy) spares() bool  { return p.follows || p.refuses() }
 
-// taking is a call that takes up to n jobs of the topics.
+// taking is a call that takes up to n jobs from the topics.
 type taking struct {
 	topics []string
 	n      int
-	// got are the jobs that came. Only the order among several partitions is learned from it.
+	// got has the jobs that the call returned. The model uses it only for the order among several partitions.
 	got    []string
-	isDead func(id string) bool // whether the job has become a dead letter in Redis
-	some   bool                 // with several partitions a part may suffice
+	isDead func(id string) bool // reports whether Redis has made the job a dead letter
+	some   bool                 // with several partitions, fewer jobs are enough
 
 	reserves bool
 }
 
-// take takes jobs from the queues, in the topics' order. claim says what happens to each, and reports whether it was
-// taken.
+// take takes jobs from the queues, in the topics' order. claim handles each job and reports whether the call took it.
 func (m *model) take(t taking, claim func(topic, id string) bool) (ids []string) {
 	t.topics = m.delivered(t.topics)
 	next := func(queue string) {
@@ -432,7 +431,7 @@ func (m *model) take(t taking, claim func(topic, id string) bool) (ids []string)
 			ids = append(ids, id)
 		}
 	}
-	defer m.followUp() // a take does not take what it has made ready itself
+	defer m.followUp() // a take never takes a job that it has made ready itself
 	if m.partitions > 1 {
 		m.takeThese(t, next)
 		if t.some && len(ids) > 0 {
@@ -447,17 +446,17 @@ func (m *model) take(t taking, claim func(topic, id string) bool) (ids []string)
 	return ids
 }
 
-// mayTake reports whether a job of that queue may be taken now.
+// mayTake reports whether the call may take a job from this queue now.
 func (t taking) mayTake(m *model, queue string) bool { return !t.reserves || m.isOpen(queue) }
 
-// delivered are the topics that are not paused.
+// delivered returns the topics that are not paused.
 func (m *model) delivered(topics []string) []string {
 	return slices.DeleteFunc(slices.Clone(topics), func(topic string) bool { return m.held[topic] })
 }
 
-// takeThese takes the jobs that came, in their order, each of which must be the next in its queue; before it, and behind
-// the last ones, may be jobs that were buried instead. There are no other entries: programs that leave such know one
-// partition only.
+// takeThese takes the jobs that the call returned, in their order. Each of them must be the next one in its queue. Jobs
+// that were buried instead may come before it, and after the last one. There are no stale entries: only programs that
+// know a single partition leave any.
 func (m *model) takeThese(t taking, next func(queue string)) {
 	buryFirst := func(queue string) {
 		for len(m.queues[queue]) > 0 && t.isDead(m.queues[queue][0]) {
@@ -483,7 +482,7 @@ func (m *model) pop(t taking) []string {
 	})
 }
 
-// reserve records leases without an end: the test learns it from Redis.
+// reserve records leases without an end: the test reads it from Redis.
 func (m *model) reserve(t taking, maxAttempts int) []string {
 	t.reserves = true
 	return m.take(t, func(topic, id string) bool {
@@ -504,7 +503,7 @@ func (m *model) reserve(t taking, maxAttempts int) []string {
 	})
 }
 
-// bury makes a dead letter of a job that is in no queue. The test learns from Redis when that was.
+// bury makes a dead letter of a job that is in no queue. The test reads the time from Redis.
 func (m *model) bury(id string) {
 	letter := m.jobs[id]
 	letter.follower = nil
@@ -512,7 +511,7 @@ func (m *model) bury(id string) {
 	m.end(id)
 }
 
-// end ends a job. The next followUp puts its follower into its place.
+// end deletes a job. The next followUp stores its follower.
 func (m *model) end(id string) {
 	if job := m.jobs[id]; job.follower != nil && !job.anew {
 		m.followers = append(m.followers, modelFollowing{id, *job.follower})
@@ -520,7 +519,7 @@ func (m *model) end(id string) {
 	delete(m.jobs, id)
 }
 
-// modelFollowing is a follower of the job of that ID, which has ended.
+// modelFollowing is a follower with the ID of its job, which has ended.
 type modelFollowing struct {
 	id string
 	modelFollower
@@ -534,13 +533,13 @@ func (m *model) followUp() {
 	m.followers = nil
 }
 
-// isHeld reports whether the lease is held.
+// isHeld reports whether the lease is valid.
 func (m *model) isHeld(id string, lease int) bool {
 	entry, reserved := m.pool[id]
 	return reserved && entry.lease == lease && !m.isDue(entry)
 }
 
-// settle ends the lease of a job that is held, and then calls do.
+// settle ends a valid lease and then calls then.
 func (m *model) settle(topic, id string, lease int, then func() error) error {
 	if _, exists := m.jobs[id]; !exists || !m.isHeld(id, lease) {
 		return client.ErrLeaseLost
@@ -556,7 +555,7 @@ func (m *model) ack(topic, id string, lease int) error {
 	return m.settle(topic, id, lease, func() error { m.end(id); return nil })
 }
 
-// retry returns a job; a due time that is not 0 is learned from Redis.
+// retry returns a job, to the pool if later is set. The test reads the due time from Redis.
 func (m *model) retry(topic, id string, lease, maxAttempts int, later bool) error {
 	return m.settle(topic, id, lease, func() error {
 		job := m.jobs[id]
@@ -584,7 +583,7 @@ func (m *model) release(topic, id string, lease int, later bool) error {
 			queue := m.queue(topic, id)
 			if m.queues[queue] = append([]string{id}, m.queues[queue]...); m.held[topic] {
 				m.withdraw(topic, id)
-				m.enqueue(topic, id) // behind those that wait for the end of the pause
+				m.enqueue(topic, id) // behind the other parked jobs
 			}
 		}
 		return nil
@@ -626,7 +625,7 @@ func (m *model) remove(id string) bool {
 	return exists || dead
 }
 
-// reschedule makes a job ready, or wait until a time that the test learns from Redis.
+// reschedule makes a job ready, or makes it wait until a time that the test reads from Redis.
 func (m *model) reschedule(id string, later bool) error {
 	m.bring(id, true)
 	job, exists := m.jobs[id]
@@ -648,20 +647,20 @@ func (m *model) reschedule(id string, later bool) error {
 	return nil
 }
 
-// put stores or changes a schedule. Its next occurrence is learned from Redis, unless it has one.
+// put stores or changes a schedule. The test reads the next occurrence from Redis, unless the model has one.
 func (m *model) put(id, body, to string, overlap client.Overlap) {
 	m.bring(id, true)
 	m.jobs[id] = modelJob{topic: store.ScheduleTopic, body: body, to: to, overlap: overlap, last: m.jobs[id].last}
 	m.pool[id] = modelEntry{score: m.occurrences[id]}
 }
 
-// run pushes a job of the schedule, and returns its ID, or the last job's ID if it follows that one. If overlaps are to
-// be skipped, it pushes nothing while the last job is not done.
+// run pushes a job of the schedule and returns its ID. If the job follows the schedule's last job, run returns the ID
+// of that one. If overlaps are skipped, run pushes nothing while the last job is not done.
 func (m *model) run(id, job string, skips bool) string {
 	s := m.jobs[id]
 	pushed := modelJob{topic: s.to, body: "b", lifetime: client.DefaultReadyMaxLifetime}
 	last, busy := m.jobs[s.last]
-	busy = busy && m.place(s.last) == m.place(id) // otherwise nobody sees it
+	busy = busy && m.place(s.last) == m.place(id) // a job in another partition is not seen
 	if busy && s.overlap == client.OverlapFollow {
 		if last.leased && !last.anew {
 			last.follower = &modelFollower{pushed, m.now}
@@ -685,7 +684,7 @@ func (m *model) run(id, job string, skips bool) string {
 	return job
 }
 
-// unschedule leaves an entry in the queue into which an old server has moved the schedule.
+// unschedule deletes a schedule. If an old server has moved the schedule to a queue, the entry there stays.
 func (m *model) unschedule(id string) bool {
 	m.bring(id, true)
 	_, exists := m.occurrences[id]
@@ -696,7 +695,7 @@ func (m *model) unschedule(id string) bool {
 	return exists
 }
 
-// due are the IDs of due schedules, in their order.
+// due returns the IDs of due schedules, in due order.
 func (m *model) due() (ids []string) {
 	for _, id := range inOrder(m.pool, func(e modelEntry) float64 { return e.score }) {
 		if _, is := m.occurrences[id]; is && m.isDue(m.pool[id]) {
@@ -706,7 +705,7 @@ func (m *model) due() (ids []string) {
 	return ids
 }
 
-// repair puts schedules back that an old server has moved.
+// repair returns schedules that an old server has moved to the pool.
 func (m *model) repair() {
 	delete(m.queues, store.ScheduleTopic)
 	for id, next := range m.occurrences {
@@ -716,7 +715,8 @@ func (m *model) repair() {
 	}
 }
 
-// pass is a server's pass: ours drops entries without a job, counts leases that end, and has fired schedules first.
+// pass runs a server's pass. Our server has fired schedules before it; it drops entries without a job and counts leases
+// that end.
 func (m *model) pass(ours bool) {
 	for _, id := range inOrder(m.pool, func(e modelEntry) float64 { return e.score }) {
 		entry := m.pool[id]
@@ -734,7 +734,7 @@ func (m *model) pass(ours bool) {
 	}
 }
 
-// What old clients do.
+// Operations of old clients.
 
 func (m *model) oldPush(id string, topic, body string, due float64, anew bool) {
 	job := m.jobs[id]

@@ -9,19 +9,18 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// clock is Redis's clock. It stands still, but each script finds it at another microsecond, because the time
-// of its start tells a lease from all others of its job, and Redis never gives out the same time twice.
+// clock is Redis's clock. It stands still, but each script sees a different microsecond: the start time of its script
+// identifies a lease, and Redis never returns the same time twice.
 //
-// These are the microseconds of the millisecond that ends now, over and over. Due times are rounded up to
-// whole milliseconds, so delays count exactly from now. Only a push finds the clock at now: a job due now is
-// ready.
+// The microseconds are those of the millisecond that ends at now, and they repeat. Due times are rounded up to whole
+// milliseconds, so delays count exactly from now. A push sees exactly now, so a job due now is ready.
 type clock struct {
 	redis *miniredis.Miniredis
 
 	mu      sync.Mutex
 	now     time.Time // a whole millisecond
 	scripts int       // number of scripts so far
-	held    bool      // all scripts find it at now
+	held    bool      // every script sees now
 }
 
 func newClock(m *miniredis.Miniredis, now time.Time) *clock {
@@ -57,7 +56,7 @@ func (c *clock) get() time.Time {
 	return c.now
 }
 
-// hold puts the clock forward, and keys of Redis expire. Scripts find it there until release.
+// hold moves the clock forward and expires keys. Scripts see that time until release.
 func (c *clock) hold(at time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

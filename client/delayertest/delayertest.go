@@ -1,5 +1,5 @@
-// Package delayertest is for tests of programs that push jobs or handle them: a Delayer in
-// memory, with nothing to install, whose time is put forward by the test.
+// Package delayertest tests programs that push or handle jobs. It runs a Delayer in memory, without any setup, and the
+// test controls its clock.
 //
 //	d := delayertest.New(t)
 //	shop := NewShop(d.Client())
@@ -10,20 +10,19 @@
 //
 // # Time
 //
-// The Delayer's time stands still, however long the test takes, and goes on by Forward only. So
-// nothing falls due by itself, and delays are exact to the millisecond. It begins with the
-// time at which New was called; Now tells it. Where the code under test computes due times itself,
-// for client.PushAt, give it Now in place of time.Now.
+// The Delayer's clock stands still until the test calls Forward, no matter how long the test takes. So no job falls due
+// by itself, and delays are exact to the millisecond. The clock starts at the time of New; Now returns its time. If the
+// code under test computes due times for client.PushAt, let it use Now instead of time.Now.
 //
-// With Forward go due times, leases, retries, lifetimes, dead letters, and the moments of schedules, each at its time. What goes by
-// the clock of the host stays as it is: the timeouts of calls such as client.BPop,
-// worker.Options.Timeout, and client.Delivery.Deadline.
+// Forward triggers each event of this clock at its time: due jobs, retries and schedules, and the ends of leases, of
+// lifetimes and of dead letters. The timeouts of calls such as client.BPop, worker.Options.Timeout and
+// client.Delivery.Deadline use the host's clock, so Forward does not affect them.
 //
-// # What it is not
+// # Limitations
 //
-// The Redis is an imitation (miniredis). It is right for what a program does with its jobs, and
-// says nothing about speed, or about a Redis that is full, away or in a cluster. It has one partition, however many
-// there are in production: a Client of the test's own is opened at URL as it is.
+// The Redis is an imitation (miniredis). It handles jobs like a real one, but shows nothing about speed, or about a
+// Redis that is full, unreachable or clustered. It has one partition, even if production has several: a test that opens
+// its own Client uses URL unchanged.
 package delayertest
 
 import (
@@ -39,8 +38,8 @@ import (
 	"github.com/mix-basic/delayer/server"
 )
 
-// Delayer is a server and its Redis, in memory. Make one with New. It is safe for concurrent
-// use, also by subtests, which pass their own t.
+// Delayer is a server and its Redis, in memory. Create one with New. It is safe for concurrent use, including by
+// subtests, which pass their own t.
 type Delayer struct {
 	url    string
 	pool   *redis.Pool
@@ -52,8 +51,8 @@ type Delayer struct {
 	clock      *clock
 }
 
-// New starts an empty Delayer, which ends with the test. It takes no longer than a call or two, so
-// each test can have its own.
+// New starts an empty Delayer and stops it when the test ends. It takes about as long as a call or two, so each test
+// can have its own.
 func New(t testing.TB) *Delayer {
 	t.Helper()
 	m := miniredis.RunT(t)
@@ -75,7 +74,7 @@ func New(t testing.TB) *Delayer {
 	return d
 }
 
-// testLog is what a server's log is written to: of what doesn't work.
+// testLog writes the server's warnings and errors to the test's log.
 type testLog struct{ t testing.TB }
 
 func (l testLog) Write(line []byte) (int, error) {
@@ -83,11 +82,11 @@ func (l testLog) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// Client is the Delayer's own Client, which is closed when the test ends.
+// Client returns the Delayer's own Client. It is closed when the test ends.
 func (d *Delayer) Client() *client.Client { return d.client }
 
-// URL is where the Delayer is, for code that makes its own Client: see client.Open.
+// URL returns the address of the Delayer, for code that opens its own Client with client.Open.
 func (d *Delayer) URL() string { return d.url }
 
-// Now is the Delayer's time, a whole millisecond.
+// Now returns the Delayer's time, in whole milliseconds.
 func (d *Delayer) Now() time.Time { return d.clock.get() }

@@ -84,7 +84,7 @@ func ExampleDelayer_Due() {
 	// Output: 1001 {"Number":"1001"}
 }
 
-// A paid order has no job any more.
+// A paid order no longer has a job.
 func ExampleDelayer_Jobs() {
 	t := exampleT()
 	defer t.end()
@@ -212,7 +212,7 @@ func (e *exampleTest) end() {
 	}
 }
 
-// A year of a schedule, including clock changes, takes some hundred calls.
+// A year of a schedule, including clock changes, takes a few hundred calls.
 func ExampleDelayer_Forward_schedule() {
 	t := exampleT()
 	defer t.end()

@@ -111,7 +111,7 @@ func TestForwardFollow(t *testing.T) {
 	expect(t, d, "a waiting 0 in 59m0s")
 }
 
-// TestForwardBackOff: a back-off ends in time.
+// TestForwardBackOff: a back-off ends on time.
 func TestForwardBackOff(t *testing.T) {
 	t.Parallel()
 	d := delayertest.New(t)

@@ -11,13 +11,15 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// Forward lets time pass, rounded up to milliseconds, and returns when everything due by then is in its ready
-// queue: waiting jobs, retries, and jobs whose leases ended, each at its time. Jobs at the end of their
-// lifetimes are gone. Waiting consumers, such as a running worker, get the jobs at once, but Forward does not
-// wait for them. So do consumers throttled by a topic's limit, if it admits them by then; if it would have
-// done so within 5 s they may be that much later by the host's clock.
+// Forward advances the clock by this duration, rounded up to milliseconds. When it returns, each job that is due by
+// then is in its ready queue: waiting jobs, retries, and jobs whose leases ended, each at its time. Jobs at the end of
+// their lifetimes are gone.
 //
-// With 0 no time passes.
+// Waiting consumers, such as a running worker, get the jobs at once, but Forward does not wait for them. The same holds
+// for consumers throttled by a topic's limit, if the limit admits them by then. If the limit would have admitted them
+// within 5 s anyway, they may be up to 5 s late by the host's clock.
+//
+// With 0 the clock stays where it is.
 func (d *Delayer) Forward(t testing.TB, by time.Duration) {
 	t.Helper()
 	if by < 0 {
@@ -45,7 +47,7 @@ func (d *Delayer) Forward(t testing.TB, by time.Duration) {
 	}
 }
 
-// wakeThrottled makes throttled consumers poll again: they wait by the host's clock.
+// wakeThrottled makes throttled consumers poll again, because they wait by the host's clock.
 func (d *Delayer) wakeThrottled() error {
 	conn := d.pool.Get()
 	defer conn.Close()
@@ -57,7 +59,7 @@ func (d *Delayer) wakeThrottled() error {
 	return err
 }
 
-// nextDue returns the millisecond in which something falls due next, until at the latest.
+// nextDue returns the millisecond of the next due time, or until if that comes first.
 func (d *Delayer) nextDue(until time.Time) (time.Time, error) {
 	conn := d.pool.Get()
 	defer conn.Close()

@@ -66,7 +66,7 @@ func TestForwardDueOrder(t *testing.T) {
 	expect(t, d, want...)
 }
 
-// TestForwardGroup: a group is due after a quiet time and then accepts no more pushes.
+// TestForwardGroup: a group is due after a quiet period and then accepts no more pushes.
 func TestForwardGroup(t *testing.T) {
 	d := delayertest.New(t)
 	push := func(body string) client.Outcome {
@@ -93,7 +93,7 @@ func TestForwardGroup(t *testing.T) {
 	}
 }
 
-// TestForwardLease: a lease ends in time and its job is redelivered.
+// TestForwardLease: a lease ends on time and its job is redelivered.
 func TestForwardLease(t *testing.T) {
 	t.Parallel()
 	d := delayertest.New(t)
@@ -118,8 +118,8 @@ func TestForwardLease(t *testing.T) {
 	expect(t, d)
 }
 
-// TestLeasesAtOneTime: a job is reserved twice while the clock stands still, and only the second lease can
-// change it.
+// TestLeasesAtOneTime: a job is reserved twice while the clock stands still, and only the second lease can change the
+// job.
 func TestLeasesAtOneTime(t *testing.T) {
 	t.Parallel()
 	d := delayertest.New(t)
@@ -142,8 +142,8 @@ func TestLeasesAtOneTime(t *testing.T) {
 	}
 }
 
-// TestForwardLifetime: jobs are gone at the end of their lifetimes, even if all of that passes in one call.
-// The server removes them from the queue, so no consumer gets them.
+// TestForwardLifetime: jobs are gone at the end of their lifetimes, even if one call covers whole lifetimes. The server
+// removes them from the queue, so no consumer gets them.
 func TestForwardLifetime(t *testing.T) {
 	t.Parallel()
 	d := delayertest.New(t)
@@ -191,7 +191,7 @@ func TestForwardDead(t *testing.T) {
 	expect(t, d)
 }
 
-// TestForwardWakes: waiting consumers get what falls due.
+// TestForwardWakes: waiting consumers get the jobs that fall due.
 func TestForwardWakes(t *testing.T) {
 	t.Parallel()
 	d := delayertest.New(t)
@@ -241,7 +241,7 @@ func TestForwardRun(t *testing.T) {
 	expect(t, d)
 }
 
-// TestParallel: subtests use one Delayer concurrently with their own topics, others their own Delayer.
+// TestParallel: some subtests share a Delayer and have their own topics, others have their own Delayer.
 func TestParallel(t *testing.T) {
 	t.Parallel()
 	shared := delayertest.New(t)
@@ -304,7 +304,7 @@ func TestPushAtNow(t *testing.T) {
 	}
 }
 
-// In a year each occurrence of each schedule has its job, in time.
+// Each occurrence of each schedule in a year has its job on time.
 func TestForwardThroughAYearOfSchedules(t *testing.T) {
 	d := delayertest.New(t)
 	c, ctx := d.Client(), t.Context()

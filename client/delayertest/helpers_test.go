@@ -18,7 +18,7 @@ import (
 // check fails the test on an error.
 var check = redistest.Check
 
-// patience is how long a test waits for something.
+// patience is the longest time that a test waits.
 const patience = 30 * time.Second
 
 const topic = "close_order"

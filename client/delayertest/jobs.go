@@ -14,8 +14,8 @@ import (
 	"github.com/mix-basic/delayer/client/worker"
 )
 
-// Due fails the test unless exactly one job of the topic falls due in that time from Now, and returns it.
-// With 0 that is a ready job. Other jobs are ignored.
+// Due returns the topic's job that falls due in this time from Now, and fails the test unless there is exactly one.
+// With 0 it returns the ready job. Other jobs are ignored.
 func (d *Delayer) Due(t testing.TB, topic string, in time.Duration) client.Job {
 	t.Helper()
 	if in < 0 {
@@ -40,14 +40,14 @@ func (d *Delayer) Due(t testing.TB, topic string, in time.Duration) client.Job {
 	return client.Job{}
 }
 
-// Handle makes the worker handle the topic's next ready job as in production: the job is reserved, passes
-// through the middleware to the handler, and is acknowledged, retried or buried. It returns the handler's
-// error. Jobs tells what happened to the job: after nil it is gone.
+// Handle makes the worker handle the topic's next ready job as in production: the job is reserved, passes through the
+// middleware to the handler, and is acknowledged, retried or buried. It returns the handler's error. After nil the job
+// is gone; otherwise Jobs shows its new state.
 //
-// The error is also client.ErrLeaseLost if the lease was lost before the handler returned, as when a handler
-// calls Forward beyond its lease.
+// The error also matches client.ErrLeaseLost if the lease was lost before the handler returned, for example because the
+// handler called Forward past the end of the lease.
 //
-// It fails the test if no job of the topic is ready or the worker has no handler for it.
+// Handle fails the test if no job of the topic is ready or the worker has no handler for it.
 func (d *Delayer) Handle(t testing.TB, w *worker.Worker, topic string) error {
 	t.Helper()
 	job, err := w.RunOne(t.Context(), topic)
@@ -57,9 +57,9 @@ func (d *Delayer) Handle(t testing.TB, w *worker.Worker, topic string) error {
 	return err
 }
 
-// Jobs returns the topic's jobs in these states, or in any if none is given: ready ones in the order of
-// delivery, then waiting and reserved ones by when they are due or their leases end, then dead letters,
-// newest first, whose Due is when they died.
+// Jobs returns the topic's jobs in these states, or all of its jobs if no state is given. Ready jobs come first, in the
+// order of delivery. Waiting and reserved jobs follow, ordered by due time or end of lease. Dead letters come last,
+// newest first; their Due is the time at which they died.
 func (d *Delayer) Jobs(t testing.TB, topic string, states ...client.State) []client.Job {
 	t.Helper()
 	jobs, err := d.jobs(context.Background(), topic)
@@ -101,8 +101,8 @@ func (d *Delayer) jobs(ctx context.Context, topic string) ([]client.Job, error) 
 	return jobs, nil
 }
 
-// ids returns the IDs in the topic's ready queue in order, and those in the pool in due order. A job may have
-// left either, or belong to another topic.
+// ids returns the IDs in the topic's ready queue in order of delivery, and the IDs in the pool in due order. Some of
+// the jobs may be gone or belong to another topic.
 func (d *Delayer) ids(topic string) (ready, pool []string, err error) {
 	conn := d.pool.Get()
 	defer conn.Close()
