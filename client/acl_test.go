@@ -14,7 +14,7 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// The Chinese page has the same ACL lines, so nobody needs the English one for them.
+// The Chinese page has the same ACL lines as the English page.
 func TestChineseRights(t *testing.T) {
 	lines := func(page string) []string {
 		text, err := os.ReadFile("../docs/" + page)
@@ -26,7 +26,7 @@ func TestChineseRights(t *testing.T) {
 	}
 }
 
-// The permissions in docs/operating.md suffice for everything that producers and consumers do.
+// The permissions in docs/operating.md suffice for every call of producers and consumers.
 func TestDocumentedRights(t *testing.T) {
 	f := start(t, alone, undivided)
 	ctx := t.Context()
@@ -65,7 +65,7 @@ func TestDocumentedRights(t *testing.T) {
 		t.Errorf("Remove = %v, %v", removed, err)
 	}
 	expectJob(t, background(func() (client.Message, error) { return consumer.Pop(ctx, "u") }), "0002")
-	// An entry that belongs to another topic.
+	// An entry of a job that belongs to another topic.
 	f.Do("HSET", "delayer:job_bucket:stray", "topic", "v", "body", "b")
 	f.Do("LPUSH", "delayer:ready_queue:t", "stray")
 	expectJob(t, bpop(ctx, consumer, hangBound, "t", "v"), "stray")
@@ -74,7 +74,7 @@ func TestDocumentedRights(t *testing.T) {
 	f.expectNothingDenied()
 }
 
-// expectNothingDenied checks that Redis has refused no command, not even one that a script can do without.
+// expectNothingDenied checks that Redis refused no command, not even one that a script can do without.
 func (f *fixture) expectNothingDenied() {
 	f.TB.Helper()
 	if denied := f.Do("ACL", "LOG").([]any); len(denied) > 0 {
@@ -103,7 +103,7 @@ func TestDocumentedRightsOnSchedules(t *testing.T) {
 	f.expectNothingDenied()
 }
 
-// The notes to the producer's ACL line name permissions that the named calls need, and no others.
+// The notes to the producer's ACL line name exactly the permissions that the named calls need.
 func TestDocumentedRightsOfEachPush(t *testing.T) {
 	f := start(t, alone, undivided)
 	ctx := t.Context()
@@ -141,7 +141,7 @@ func TestDocumentedRightsOfEachPush(t *testing.T) {
 		"scheduled":           {schedule},
 		"scheduled, paused":   {schedule, pause},
 	}
-	// denied are the states in which Redis refuses the user something.
+	// denied returns the states in which Redis refuses the user a command.
 	denied := func(t *testing.T, rights string, call func(*client.Client) error) (in []string) {
 		c := f.as("u", rights)
 		for name, steps := range states {
@@ -160,7 +160,7 @@ func TestDocumentedRightsOfEachPush(t *testing.T) {
 	unpaused := unnamed + " -hmget -lmove"
 	for _, c := range []struct {
 		name   string
-		rights string // all others that the push may need
+		rights string // all other permissions that the push may need
 		needs  string
 		call   func(*client.Client) error
 	}{
@@ -202,7 +202,7 @@ func TestDocumentedRightsOfEachPush(t *testing.T) {
 	}
 }
 
-// Only programs that reserve jobs of a topic with a limit need the permissions that the notes name for limits.
+// The permissions that the notes name for limits are needed only to reserve jobs of a topic with a limit.
 func TestDocumentedRightsOfLimits(t *testing.T) {
 	f := start(t, alone, undivided)
 	ctx := t.Context()
@@ -293,7 +293,7 @@ func TestDocumentedRightsOfWorkers(t *testing.T) {
 	}
 	push("d")
 	extended := reserve("d")
-	f.Do("ZADD", "delayer:slots:t", 1, "d") // as if its lease had ended
+	f.Do("ZADD", "delayer:slots:t", 1, "d") // as if the job's lease had ended
 	push("e")
 	reserve("e")
 	push("f")

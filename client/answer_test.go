@@ -46,7 +46,7 @@ type held struct {
 }
 
 func (c *held) Write(b []byte) (int, error) {
-	looks := !c.holder.jobs && bytes.HasPrefix(b, []byte("*8\r\n")) // a pop of one topic has more arguments
+	looks := !c.holder.jobs && bytes.HasPrefix(b, []byte("*8\r\n")) // a pop of one topic has more arguments than a poll
 	pops := bytes.Contains(b, []byte("EVAL")) && bytes.Contains(b, c.holder.queue) && !looks
 	if pops {
 		c.holds.Store(true)
@@ -82,7 +82,7 @@ func (f *fixture) heldWaiter(ctx context.Context, c *client.Client, h *holder, t
 	}, "t")
 }
 
-// withoutCheck repeats a test that must run between two of the checks that happen once a second.
+// withoutLook repeats a test that must run between two of the checks that happen once a second.
 func (f *fixture) withoutLook(c *client.Client, what func(round int)) {
 	f.TB.Helper()
 	const rounds = 5
@@ -117,8 +117,8 @@ func TestWokenDuringAPop(t *testing.T) {
 	})
 }
 
-// A timeout, or the end of a context, during a pop whose reply is lost returns ErrLost. A lost pop is not forgotten when
-// the wait ends later.
+// A pop whose reply is lost while the timeout or context ends returns ErrLost. If the wait ends later, the lost pop is
+// still reported.
 func TestLeavingDuringALostPop(t *testing.T) {
 	t.Parallel()
 	f := start(t, undivided)
@@ -159,8 +159,8 @@ func TestLeavingDuringALostPop(t *testing.T) {
 // lateKey marks the context of a call that gets its connection late.
 type lateKey struct{}
 
-// holdLate is hold with a pool that connects marked calls only when goOn is closed; then closed is closed with the
-// connection.
+// holdLate is hold with a pool that opens no connection for marked calls until goOn is closed. Then it closes closed
+// with the connection.
 func (f *fixture) holdLate(topic string) (h *holder, goOn, closed chan struct{}) {
 	h, goOn, closed = newHolder(topic), make(chan struct{}), make(chan struct{})
 	h.Redis = pooltest.Through(f.Addr, f.Clustered, 0, func(ctx context.Context, conn net.Conn) net.Conn {
@@ -184,8 +184,8 @@ func (l lateConn) Close() error {
 	return l.Conn.Close()
 }
 
-// While a caller of several topics has no connection yet, a wake-up for one of them makes other callers poll all of
-// them.
+// A wake-up of one topic, for a caller of several topics that has no connection yet, makes other callers poll all of
+// its topics.
 func TestWokenBeforeTheFirstPoll(t *testing.T) {
 	f := start(t, undivided)
 	f.Pop(t.Context(), "t")
@@ -204,14 +204,14 @@ func TestWokenBeforeTheFirstPoll(t *testing.T) {
 	close(goOn)
 	<-closed
 	h.pass <- nil
-	<-h.sent // the message may be about a job that has come since
+	<-h.sent // the message may be about a newer job
 	h.pass <- nil
 	f.waits(c, "u", 1)
 	f.push("a", "u")
 	expectJob(t, popped, "a")
 }
 
-// A topic is not forgotten for a finished Pop while others need it.
+// A topic stays known after a Pop has finished if other callers need it.
 func TestTopicInUseIsKept(t *testing.T) {
 	f := start(t, undivided)
 	h, goOn, _ := f.holdLate("none")
@@ -226,7 +226,7 @@ func TestTopicInUseIsKept(t *testing.T) {
 	}
 	popped := bpop(context.WithValue(t.Context(), lateKey{}, true), c, 0, "t", "u")
 	f.called(c, "u")
-	for _, topic := range []string{"t", "u"} { // each of these polls for the first caller, too
+	for _, topic := range []string{"t", "u"} { // each of these polls for the first caller as well
 		expectError(t, failing(func() error { return errOf(c.Pop(t.Context(), topic)) }), client.ErrEmpty)
 	}
 	close(goOn)
@@ -248,7 +248,7 @@ func TestBPopWakesBehindManyStaleEntries(t *testing.T) {
 	})
 }
 
-// A wake-up for one job claims one caller; the others can leave at once.
+// A wake-up for one job claims one caller; the other callers can leave at once.
 func TestOneJobClaimsOneCaller(t *testing.T) {
 	f := start(t, undivided)
 	f.Pop(t.Context(), "t")
@@ -265,8 +265,8 @@ func TestOneJobClaimsOneCaller(t *testing.T) {
 	expectJob(t, first, "a")
 }
 
-// An error of a pop is forgotten when a check finds that Redis answers and the queue is empty, also when the check of
-// another topic was the first that succeeded.
+// A pop's error is forgotten when a check finds that Redis answers and the queue is empty. The check of another topic
+// may be the first one that succeeds.
 func TestErrorIsForgotten(t *testing.T) {
 	for _, other := range []bool{false, true} {
 		t.Run(fmt.Sprint("another topic first ", other), func(t *testing.T) {
@@ -288,7 +288,7 @@ func TestErrorIsForgotten(t *testing.T) {
 	}
 }
 
-// takesNoWrites makes Redis refuse all writes, or accept them again.
+// takesNoWrites makes Redis refuse all writes, or makes it accept them again.
 func (f *fixture) takesNoWrites(refuses bool) {
 	f.TB.Helper()
 	replicas := 0
@@ -298,7 +298,7 @@ func (f *fixture) takesNoWrites(refuses bool) {
 	f.Do("CONFIG", "SET", "min-replicas-to-write", replicas)
 }
 
-// Short outages are tolerated, however long ago the first one was.
+// Each short outage is tolerated, no matter when the first one was.
 func TestShortOutagesAreTolerated(t *testing.T) {
 	t.Parallel()
 	f := start(t, alone)

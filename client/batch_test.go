@@ -41,8 +41,8 @@ func TestPushBatchMakesIDs(t *testing.T) {
 	}
 }
 
-// A chunk with a job that cannot be stored changes nothing; the other chunks are stored. A refused job that exists does
-// not affect the others of its chunk.
+// A chunk with a job that cannot be stored changes nothing, and the other chunks are stored. A refused job that exists
+// does not affect the other jobs of its chunk.
 func TestPushBatchIsAllOrNothingPerChunk(t *testing.T) {
 	for name, tt := range map[string]struct {
 		seed   []string
@@ -138,7 +138,7 @@ func TestPopBatch(t *testing.T) {
 	f.Expect(state{})
 }
 
-// A PopBatch that is cancelled between two steps returns the jobs that have come, and leaves the rest.
+// A PopBatch that is cancelled between two steps returns the jobs that it has, and leaves the rest in the queue.
 func TestPopBatchStopsBetweenSteps(t *testing.T) {
 	f := start(t, undivided)
 	all := jobs(0, 600, "t", 0)
@@ -171,7 +171,7 @@ func messageIDs(messages []client.Message) []string {
 	return ids
 }
 
-// However many jobs there are, all are stored, including a single one in the last chunk, and each has its result.
+// All jobs of a batch of any size are stored, including a single one in the last chunk, and each has its result.
 func TestPushBatchSizes(t *testing.T) {
 	f := start(t, undivided)
 	for _, n := range []int{0, 1, 2, 249, 250, 251, 499, 500, 501, 751} {
@@ -226,7 +226,7 @@ func TestPushBatchIsBoundedInBytes(t *testing.T) {
 	}
 }
 
-// A job's own options precede those of the call, and apply to no other job.
+// A job's own options override those of the call, and apply to no other job.
 func TestPushBatchOptionsOfAJob(t *testing.T) {
 	f := start(t)
 	f.push("b", "t")

@@ -12,8 +12,8 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// The first four of sixteen partitions have the keys of the four that come next. A program that still knows sixteen
-// reserves jobs there that belong elsewhere, and settles them where they are.
+// The first four of sixteen partitions share their keys with the next layout's four partitions. A program that still
+// uses sixteen reserves jobs there that belong elsewhere, and settles them where they are.
 func TestSettleInSharedPartition(t *testing.T) {
 	t.Parallel()
 	f := start(t)

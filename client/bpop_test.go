@@ -16,7 +16,7 @@ import (
 	"github.com/mix-basic/delayer/client"
 )
 
-// Waiting takes nothing out of Redis. A push with delay 0 ends a wait, and so does a server's move.
+// Waiting takes nothing out of Redis. A push with delay 0 and a server's move each end a wait.
 func TestWaitersWake(t *testing.T) {
 	for name, take := range waiters {
 		for _, delay := range []time.Duration{0, 100 * time.Millisecond} {
@@ -37,7 +37,7 @@ func TestWaitersWake(t *testing.T) {
 	}
 }
 
-// takenBy is what remains of a job of topic t after it was taken in some way.
+// takenBy returns what Redis still has of a job of topic t that was taken this way.
 func takenBy(name, id, body string) state {
 	if strings.Contains(name, "Pop") {
 		return state{Buckets: buckets{}}
@@ -45,7 +45,8 @@ func takenBy(name, id, body string) state {
 	return state{Reserved: []string{id}, Counts: buckets{"t": "1"}, Buckets: buckets{id: "t " + body}}
 }
 
-// Of several topics, the first that has a job is served, and a job of any of them ends a wait.
+// A call that waits for several topics gets a job of the first topic that has one, and a job of any of them ends its
+// wait.
 func TestWaitersForSeveralTopics(t *testing.T) {
 	eachWaiter(t, func(t *testing.T, take taker) {
 		f := start(t)
@@ -64,8 +65,8 @@ func TestWaitersForSeveralTopics(t *testing.T) {
 	})
 }
 
-// A wait ends with its timeout, not earlier, or with its context, even if Redis hangs. If the timeout ends before Redis
-// was asked, the error says why.
+// A wait ends with its timeout and not earlier, or with its context, even if Redis hangs. If the timeout ends before
+// the first poll, the error gives the reason.
 func TestWaitersEndWithoutAJob(t *testing.T) {
 	eachWaiter(t, func(t *testing.T, take taker) {
 		f := start(t, alone)
@@ -77,7 +78,7 @@ func TestWaitersEndWithoutAJob(t *testing.T) {
 				t.Errorf("returned after %v of %v", r.took, timeout)
 			}
 		}
-		// If the machine is too busy to ask Redis by then, try a longer timeout.
+		// If the machine was too busy to poll Redis by then, try a longer timeout.
 		err, timeout := error(nil), 10*time.Millisecond
 		for ; !errors.Is(err, client.ErrEmpty) && timeout < hangBound; timeout *= 2 {
 			err = arrival(t, wait(t.Context(), timeout)).err
@@ -103,7 +104,7 @@ func TestWaitersEndWithoutAJob(t *testing.T) {
 	})
 }
 
-// A timeout that ends just as the first poll comes back empty ends the call, too.
+// A timeout that ends just as the first poll finds no job ends the call.
 func TestBPopTimeoutDuringTheFirstPoll(t *testing.T) {
 	f := start(t)
 	f.Pop(t.Context(), "t") // dials
@@ -137,13 +138,13 @@ func TestBPopCancelReturnsAtOnce(t *testing.T) {
 	f.Expect(state{})
 }
 
-// Cancelling races with pushing: every job is taken once or is still ready.
+// A cancellation races with a push: each job is taken once or is still ready.
 func TestCancelLosesNothing(t *testing.T) {
 	const rounds, workers = 1000, 6
 	for name, take := range waiters {
 		t.Run(name, func(t *testing.T) {
 			f := start(t)
-			var after atomic.Int64 // from the push until the caller is cancelled, about as long as the job takes to arrive
+			var after atomic.Int64 // from the push until the cancellation, about as long as the job takes to arrive
 			after.Store(int64(time.Millisecond))
 			var taken tally
 			var wg sync.WaitGroup
@@ -182,7 +183,7 @@ func TestCancelLosesNothing(t *testing.T) {
 	}
 }
 
-// raceCancelWithPush pushes the job that a caller waits for, in a topic of the same name, and cancels the caller that
+// raceCancelWithPush pushes the job for which a caller waits, to a topic of the same name, and cancels the caller this
 // much later.
 func (f *fixture) raceCancelWithPush(take taker, id string, after time.Duration) result {
 	ctx, cancel := context.WithCancel(context.Background())
@@ -196,7 +197,7 @@ func (f *fixture) raceCancelWithPush(take taker, id string, after time.Duration)
 	return arrival(f.TB, taken)
 }
 
-// However many topics a call waits for, waiting costs Redis next to nothing.
+// Waiting costs Redis next to nothing, for any number of topics.
 func TestBPopOfManyTopics(t *testing.T) {
 	const topics, callers = 200, 5
 	f := start(t, alone, undivided)
@@ -222,8 +223,8 @@ func TestBPopOfManyTopics(t *testing.T) {
 	f.Expect(state{})
 }
 
-// Of several topics the first that has a job is served, also when many callers poll. With several partitions that holds
-// only as of the last probe, so this test has one.
+// Of several topics, the first one that has a job is served, even when many callers poll. With several partitions this
+// holds only for the state at the last probe, so this test has one.
 func TestBPopPrefersTheFirstTopic(t *testing.T) {
 	const workers, each = 8, 300
 	f := start(t, undivided)
@@ -251,7 +252,7 @@ func TestBPopPrefersTheFirstTopic(t *testing.T) {
 				case "high":
 					high++
 				case "low":
-					if low++; high < each-workers { // others may just have taken one
+					if low++; high < each-workers { // other callers may just have taken one
 						early++
 					}
 				}

@@ -38,8 +38,8 @@ func TestCloseEndsWaits(t *testing.T) {
 	until(t, "its goroutines are gone", func() bool { return ourGoroutines() <= goroutines })
 }
 
-// ourGoroutines counts the goroutines that run the client's code. Those of redistest, which starts nodes in advance, do
-// not count.
+// ourGoroutines counts the goroutines that run the client's code. It ignores redistest's goroutines, which start nodes
+// in advance.
 func ourGoroutines() (n int) {
 	stacks := make([]byte, 4<<20)
 	for stack := range strings.SplitSeq(string(stacks[:runtime.Stack(stacks, true)]), "\n\n") {
@@ -51,7 +51,7 @@ func ourGoroutines() (n int) {
 	return n
 }
 
-// Calls that are over leave nothing behind in a Client that is in use, whether they waited or not.
+// Calls that are over leave nothing behind in an open Client, whether they waited or not.
 func TestCallsLeaveNothing(t *testing.T) {
 	eachWaiter(t, func(t *testing.T, take taker) {
 		t.Parallel()
@@ -110,7 +110,7 @@ func TestCloseLeavesTheCallersPool(t *testing.T) {
 	check(t, errOf(conn.Do("PING")))
 }
 
-// Close waits for the calls in progress: each ends as if there were no Close, or never begins.
+// Close waits for the calls in progress: each call ends as if there were no Close, or never begins.
 func TestCloseWithCallsUnderWay(t *testing.T) {
 	f := start(t, alone)
 	connections := f.connections()
@@ -168,8 +168,7 @@ func (f *fixture) closeUnderLoad(pushed, popped *atomic.Int64) {
 	workers.Wait()
 }
 
-// Close does not hang on a Redis that hangs, and its error says what is unknown. The call in progress still gets its
-// reply.
+// Close returns even if Redis hangs, and its error names what is unknown. The call in progress still gets its reply.
 func TestCloseOfHungRedis(t *testing.T) {
 	t.Parallel()
 	f := start(t, alone, undivided)
@@ -192,8 +191,8 @@ func (f *fixture) popFromHungRedis(c *client.Client, sent <-chan struct{}) <-cha
 	return popped
 }
 
-// A call that still waits for a connection when Close gives up was not sent, and its error says so, because the caller's
-// own ctx has not ended.
+// A call that still waits for a connection when Close gives up was not sent. Its error reports this, because the
+// caller's own ctx has not ended.
 func TestCloseGivesUpWaitingCalls(t *testing.T) {
 	t.Parallel()
 	f := start(t, alone, undivided, onePool)
@@ -205,7 +204,7 @@ func TestCloseGivesUpWaitingCalls(t *testing.T) {
 	for _, ctx := range []context.Context{context.Background(), deadline(t, 2*hangBound)} {
 		results = append(results, failing(func() error { return errOf(c.Push(ctx, client.Message{Topic: "u", Body: "b"}, 0)) }))
 	}
-	await(t, 3, 2, c.Pushes) // one of the two makes its call itself, the other waits for the next batch
+	await(t, 3, 2, c.Pushes) // one of the two makes its own call, the other waits for the next batch
 	if err := c.Close(); err == nil {
 		t.Error("Close has no error")
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// idOf returns an ID of that partition.
+// idOf returns an ID of this partition.
 func idOf(partition, n int) string {
 	for k := 0; ; k++ {
 		tag := fmt.Sprintf("{%d}", k)
@@ -50,7 +50,7 @@ func TestTLSCluster(t *testing.T) {
 	all()
 }
 
-// While a slot moves, no job of it can become a dead letter or be requeued, because a script cannot write to a key that
+// While a slot moves, no job in it can become a dead letter or be requeued, because a script cannot write to a key that
 // has not arrived. Such calls wait until the slot has moved.
 func TestDeadLettersWhileASlotMoves(t *testing.T) {
 	t.Parallel()
@@ -66,7 +66,7 @@ func TestDeadLettersWhileASlotMoves(t *testing.T) {
 		return d
 	}
 	check(t, reserve(0).Bury(ctx, "why"))
-	_, err := c.Push(ctx, client.Message{ID: idOf(3, 3), Topic: "t", Body: "b"}, time.Hour) // keeps the pool's key, which scripts name, from vanishing
+	_, err := c.Push(ctx, client.Message{ID: idOf(3, 3), Topic: "t", Body: "b"}, time.Hour) // keeps the pool's key from vanishing, because scripts name it
 	check(t, err)
 	bury, retry := reserve(1), reserve(2)
 	for _, job := range []struct {
@@ -110,8 +110,8 @@ func TestDeadLettersWhileASlotMoves(t *testing.T) {
 	}
 }
 
-// While a master hangs, its partitions are unreachable and those of other masters are not. After its replica took over,
-// all work; and when the old master goes on, as a replica, nobody takes it for the master.
+// While a master hangs, its partitions are unreachable, and the other masters' partitions work. After its replica has
+// taken over, all partitions work. When the old master continues, as a replica, no Client takes it for the master.
 func TestHungNode(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t)
@@ -151,8 +151,8 @@ func TestHungNode(t *testing.T) {
 	}
 }
 
-// A cluster that works with the slots that it has (cluster-require-full-coverage no) delivers the jobs of those, and the
-// others' once their master is back.
+// A cluster that works without some slots (cluster-require-full-coverage no) delivers the jobs of the slots that it
+// has, and the other jobs once their master is back.
 func TestUncoveredSlots(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, "--cluster-require-full-coverage", "no", "--cluster-replica-no-failover", "yes", "--appendonly", "yes", "--appendfsync", "always")
@@ -191,7 +191,7 @@ func TestUncoveredSlots(t *testing.T) {
 	}
 }
 
-// While a node is away, pushes without IDs go to partitions of other nodes. Those whose reply was lost fail, because a
+// While a node is away, pushes without IDs go to partitions of other nodes. Pushes whose reply was lost fail, because a
 // second push could store the job twice.
 func TestPushWithoutIDWhileANodeIsAway(t *testing.T) {
 	t.Parallel()
@@ -203,7 +203,7 @@ func TestPushWithoutIDWhileANodeIsAway(t *testing.T) {
 			check(t, errOf(first.Push(t.Context(), client.Message{ID: idOf(0, 0), Topic: "layout", Body: "b"}, 0)))
 			check(t, first.Close())
 			away := cluster.Servers[0]
-			if away == cluster.Owner(cluster.Slot("{0}")) { // of the partition that has the layout
+			if away == cluster.Owner(cluster.Slot("{0}")) { // the owner of the partition that has the layout
 				away = cluster.Servers[1]
 			}
 			breaks(cluster, away)

@@ -14,15 +14,15 @@ import (
 	"github.com/mix-basic/delayer/server"
 )
 
-// limited is a topic of a cluster with consumers, and how many of them handle jobs at a time.
+// limited is a topic of a cluster with consumers; held counts the jobs in progress.
 type limited struct {
 	client.Limit
 	topic  string
 	held   atOnce
-	pushed int // jobs
+	pushed int // number of jobs
 }
 
-// consume reserves jobs of the topic, and settles them soon or never.
+// consume reserves jobs of the topic, and settles each one soon or never.
 func (l *limited) consume(ctx context.Context, c *client.Client, lease time.Duration) {
 	for ctx.Err() == nil {
 		d, err := c.Reserve(ctx, time.Second, lease, l.topic)
@@ -32,7 +32,7 @@ func (l *limited) consume(ctx context.Context, c *client.Client, lease time.Dura
 		key := fmt.Sprint(d.ID, d.Token)
 		l.held.begins(key, d.Deadline())
 		if rand.N(50) == 0 {
-			continue // it dies
+			continue // the consumer dies
 		}
 		time.Sleep(rand.N(2 * time.Millisecond))
 		l.held.ends(key)
@@ -55,7 +55,7 @@ func (l *limited) push(t *testing.T, c *client.Client, n int) {
 	check(t, errOf(c.PushBatch(t.Context(), jobs)))
 }
 
-// goesOn waits until that many more jobs have begun.
+// goesOn waits until this many more jobs have begun.
 func (l *limited) goesOn(t *testing.T, more int) {
 	t.Helper()
 	l.held.mu.Lock()
@@ -68,9 +68,9 @@ func (l *limited) goesOn(t *testing.T, more int) {
 	})
 }
 
-// While slots move, of one partition or of all, consumers never hold more jobs than the limit allows. When a master is
-// killed, its replica may not know the last leases; once these would have ended, the limit holds again, and nothing is
-// stuck.
+// While the slots of one partition or of all partitions move, consumers never hold more jobs than the limit allows.
+// When a master is killed, its replica may not know the last leases. Once these leases would have ended, the limit
+// holds again, and no job is stuck.
 func TestLimitInCluster(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t)

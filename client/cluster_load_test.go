@@ -18,7 +18,7 @@ import (
 
 var loadRate = flag.Int("load.rate", 640, "how many jobs a second TestClusterUnderLoad pushes")
 
-// load is pushes, pops, reserves and acks, and their results.
+// load makes pushes, pops, reserves and acks, and has their results.
 type load struct {
 	t *testing.T
 	c *client.Client
@@ -27,13 +27,13 @@ type load struct {
 	pushed    map[string]bool // the push was answered
 	delivered map[string]int
 	acked     map[string]int
-	failing   map[string]time.Time     // when an operation began to fail
-	longest   map[string]time.Duration // how long it failed
+	failing   map[string]time.Time     // since when an operation has been failing
+	longest   map[string]time.Duration // the longest time an operation failed
 	failures  map[string]int
 	unsure    int // pushes and pops whose replies were lost
 }
 
-// startLoad runs until stop is called, which takes the remaining jobs.
+// startLoad runs until stop is called; stop takes the remaining jobs.
 func startLoad(t *testing.T, c *client.Client) (l *load, stop func()) {
 	l = &load{t: t, c: c, pushed: map[string]bool{}, delivered: map[string]int{}, acked: map[string]int{},
 		failing: map[string]time.Time{}, longest: map[string]time.Duration{}, failures: map[string]int{}}
@@ -64,7 +64,7 @@ func startLoad(t *testing.T, c *client.Client) (l *load, stop func()) {
 		t.Helper()
 		endPushes()
 		pushes.Wait()
-		for l.isLeft() { // a busy machine may be slow, but each delivery comes within the bound
+		for l.isLeft() { // a busy machine may be slow, but each delivery must come within the bound
 			before := l.count()
 			redistest.Until(t, "another job is delivered, or none is left", func() bool { return l.count() > before || !l.isLeft() })
 		}
@@ -73,8 +73,8 @@ func startLoad(t *testing.T, c *client.Client) (l *load, stop func()) {
 	}
 }
 
-// isLeft reports whether any job is still to come. While a slot moves, the number of reserved jobs, and so of waiting
-// ones, may be wrong.
+// isLeft reports whether any job is left to deliver. While a slot moves, the number of reserved jobs may be wrong, and
+// so the number of waiting jobs.
 func (l *load) isLeft() bool {
 	l.mu.Lock()
 	var missing []string
@@ -160,7 +160,7 @@ func (l *load) note(what string, err error) {
 	}
 }
 
-// sum returns how many jobs were lost, and how many came twice.
+// sum returns how many jobs were lost, and how many were delivered twice.
 func (l *load) sum() (lost, twice int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -192,15 +192,15 @@ func (l *load) count() int {
 	return len(l.delivered)
 }
 
-// goOn waits until that many more jobs are delivered.
+// goOn waits until this many more jobs are delivered.
 func (l *load) goOn(more int) {
 	l.t.Helper()
 	more += l.count()
 	redistest.Until(l.t, "jobs are delivered", func() bool { return l.count() >= more })
 }
 
-// While slots move, a master dies and a node joins, a Client goes on, and loses nothing but what a master had not
-// replicated.
+// While slots move, a master dies and a node joins, a Client continues to work. It loses only jobs that a master had
+// not replicated.
 func TestClusterUnderLoad(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t)

@@ -23,7 +23,8 @@ func (f *fixture) patient() *client.Client {
 	return c
 }
 
-// await waits until that many calls are made: most of them in batches of their own, the others waiting for the next one.
+// await waits until this many calls are made: most of them in batches of their own, the others waiting for the next
+// batch.
 func await(t testing.TB, calls, most int, count func() (underWay, gathered int)) {
 	t.Helper()
 	until(t, fmt.Sprint(calls, " calls are under way or gathered"), func() bool {
@@ -32,15 +33,15 @@ func await(t testing.TB, calls, most int, count func() (underWay, gathered int))
 	})
 }
 
-// gathering is calls that are made while Redis hangs.
+// gathering has the calls that are made while Redis hangs.
 type gathering struct {
 	*fixture
 	ends    []<-chan error
 	scripts int // the number of scripts that ran earlier
 }
 
-// gather makes Redis hang and makes the calls, one after the other: most of them in batches of their own, the others
-// waiting for the next one.
+// gather makes Redis hang and makes the calls one after the other: most of them in batches of their own, the others
+// waiting for the next batch.
 func (f *fixture) gather(most int, count func() (underWay, gathered int), calls []func() error) *gathering {
 	f.TB.Helper()
 	g := &gathering{fixture: f, scripts: f.Calls("evalsha")}
@@ -52,7 +53,7 @@ func (f *fixture) gather(most int, count func() (underWay, gathered int), calls 
 	return g
 }
 
-// release makes Redis go on, and returns the calls' results, and how many scripts they needed.
+// release makes Redis continue, and returns the calls' results and the number of scripts that they needed.
 func (g *gathering) release() (errs []error, scripts int) {
 	g.TB.Helper()
 	g.Continue()
@@ -62,7 +63,8 @@ func (g *gathering) release() (errs []error, scripts int) {
 	return errs, g.Calls("evalsha") - g.scripts
 }
 
-// gatherPushes makes the pushes wait behind others, and returns their results, and how many scripts they needed.
+// gatherPushes makes the pushes wait behind other pushes, and returns their results and the number of scripts that they
+// needed.
 func (f *fixture) gatherPushes(c *client.Client, pushes []func() error) (errs []error, scripts int) {
 	f.TB.Helper()
 	other := func() error {
@@ -75,9 +77,9 @@ func (f *fixture) gatherPushes(c *client.Client, pushes []func() error) (errs []
 	return errs[client.RoundTrips:], scripts - client.RoundTrips
 }
 
-// Pushes that come while others are in flight share the next batch, and each caller gets its own result: one is refused,
-// one meets a broken bucket, one leaves before it was sent, and all others are stored, also those whose context ends
-// meanwhile.
+// Pushes that come while others are in flight share the next batch, and each caller gets its own result. One push is
+// refused, one finds a broken bucket, and one caller leaves before its push is sent. All other pushes are stored, even
+// if their context ends meanwhile.
 func TestPushesShareRoundTrips(t *testing.T) {
 	const pushes = 100
 	f := start(t, alone, undivided)
@@ -122,8 +124,8 @@ func TestPushesShareRoundTrips(t *testing.T) {
 	f.Expect(want)
 }
 
-// Pops that come while others are in flight share as few calls as possible, and each gets a job of its own. Callers that
-// have left cost no job.
+// Pops that come while others are in flight share as few calls as possible, and each gets a job of its own. Callers
+// that have left cost no job.
 func TestPopsShareRoundTrips(t *testing.T) {
 	const pops = 300
 	f := start(t, alone, undivided)
@@ -191,7 +193,7 @@ func TestGatheredPushesKeepTheirTerms(t *testing.T) {
 	}
 }
 
-// Two pushes of one ID do not share a batch: each is done by itself, in either order.
+// Two pushes of one ID never share a batch: each is done by itself, in either order.
 func TestGatheredPushesOfOneID(t *testing.T) {
 	f := start(t, alone, undivided)
 	c := f.patient()
@@ -236,7 +238,7 @@ func TestGatheredPushesAreBounded(t *testing.T) {
 	}
 }
 
-// The deadline of a caller that dials for others, too, is not an error for them.
+// If a caller dials for itself and others, its deadline is no error for the others.
 func TestDeadlineIsTheCallersOwn(t *testing.T) {
 	f := start(t, undivided)
 	dials := make(chan bool, 1)
@@ -264,10 +266,10 @@ func TestDeadlineIsTheCallersOwn(t *testing.T) {
 		case <-dials:
 			follower = fetch(t.Context())
 			err = arrival(t, leader)
-		case err = <-leader: // there was no time left for the dial
+		case err = <-leader: // the deadline ended before the dial
 			follower = fetch(t.Context())
 		}
-		if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, client.ErrEmpty) { // others may have polled for it
+		if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, client.ErrEmpty) { // other callers may have polled for it
 			t.Fatalf("who had a deadline: %v", err)
 		}
 		expectErr(t, "who had none", arrival(t, follower), client.ErrEmpty)

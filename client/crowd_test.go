@@ -9,13 +9,13 @@ import (
 	"github.com/mix-basic/delayer/client"
 )
 
-// opened counts the connections that were ever opened.
+// opened returns how many connections were ever opened.
 func (f *fixture) opened() int {
 	f.TB.Helper()
 	return f.InfoNumber("stats", "total_connections_received")
 }
 
-// Many callers that arrive at once open only a few connections, one of which is subscribed for all topics, and each
+// Many callers that arrive at once open only a few connections, and one of these is subscribed for all topics. Each
 // caller gets a job.
 func TestCrowdSharesConnections(t *testing.T) {
 	const callers = 1000
@@ -44,7 +44,7 @@ func TestCrowdSharesConnections(t *testing.T) {
 			}
 			most := client.MaxTakeCalls + 2 // it subscribes, and checks
 			if f.Clustered {
-				most += client.MaxTakeCalls + 1 // it asks for the slot owners, and then regroups
+				most += client.MaxTakeCalls + 1 // it asks for the slot owners and then regroups
 			}
 			if n := f.opened() - before; n > most {
 				t.Errorf("%d connections were opened, want at most %d", n, most)
@@ -60,7 +60,7 @@ func TestCrowdSharesConnections(t *testing.T) {
 	}
 }
 
-// Connections that were opened for a peak are closed after it. A few are kept, and those in use stay.
+// Connections that were opened for a peak are closed after it. A few are kept, and connections in use stay open.
 func TestConnectionsOfACrowdAreClosed(t *testing.T) {
 	const crowd = 20
 	f := start(t, alone, onePool)

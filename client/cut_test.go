@@ -15,13 +15,12 @@ import (
 	"github.com/mix-basic/delayer/server"
 )
 
-// cutRow is a row of the table in docs/testing.md: what happens to a job when the connection is cut at one command of an
-// operation.
+// cutRow is a row of the table in docs/testing.md. It describes the job after a cut at one command of an operation.
 type cutRow struct {
 	operation, cut string
-	then           string // where the job is
+	then           string // where the job is after the cut
 	again          string // what the caller gets if it makes the call once more
-	end, without   string // what happens to the job then, and if the call is not repeated
+	end, without   string // what happens to the job if the caller repeats the call, and if it does not
 }
 
 func (r cutRow) String() string {
@@ -33,7 +32,7 @@ const (
 	late  = "after its script"
 )
 
-// The number is how often the job was delivered in total.
+// The number is the total number of deliveries of the job.
 var cutTable = []cutRow{
 	{"push", early, "none", "done", "acked, 1", "never was"},
 	{"push", late, "waiting", "done", "acked, 1", "acked, 1"},
@@ -86,7 +85,7 @@ var cutTable = []cutRow{
 	{"ack of the one that may be", late, "none, limited", "done", "acked, 1, limited", "acked, 1, limited"},
 }
 
-// The page has the same table.
+// The page contains this table.
 func TestDocumentedCuts(t *testing.T) {
 	text, err := os.ReadFile("../docs/testing.md")
 	check(t, err)
@@ -104,12 +103,13 @@ type cutJob struct {
 	*fixture
 	delivered int
 	delivery  *client.Delivery // the delivery that its consumer holds
-	toAck     bool             // by its consumer at the end
+	toAck     bool             // by the consumer, at the end
 }
 
 const cutID = "job"
 
-// cutOperation is a call that is cut. A Client of its own makes it; answer is what its caller learns.
+// cutOperation is a call whose connection is cut. It is made by a Client of its own, and answer is what its caller
+// gets.
 type cutOperation struct {
 	name    string
 	prepare func(*cutJob)
@@ -246,7 +246,7 @@ func nothing(*cutJob) {}
 
 func (j *cutJob) isReady() { j.push(cutID, "t") }
 
-// isReserved reserves the job, for the first time.
+// isReserved reserves the job for the first time.
 func (j *cutJob) isReserved() { j.isReady(); j.reserve(j.Client) }
 
 // follow pushes a follower.
@@ -282,7 +282,7 @@ func (j *cutJob) reserve(c *client.Client) {
 	j.delivery = list[0]
 }
 
-// id is the ID of the job, which a group has made.
+// id returns the ID of the job, which may have been created by a group.
 func (j *cutJob) id() string {
 	j.TB.Helper()
 	for id := range j.State().Buckets {
@@ -291,7 +291,7 @@ func (j *cutJob) id() string {
 	return cutID
 }
 
-// fallDue makes the job due, if it is a group that waits for more.
+// fallDue makes the job due if it is a group that still waits.
 func (j *cutJob) fallDue() {
 	j.TB.Helper()
 	if id := j.id(); id != cutID {
@@ -299,7 +299,7 @@ func (j *cutJob) fallDue() {
 	}
 }
 
-// bodies returns how many bodies the job has. It counts how often each was delivered.
+// bodies returns the number of bodies of the job; the last one has no comma behind it.
 func bodies(body string) int { return 1 + strings.Count(body, ",") }
 
 func (j *cutJob) where() string {
@@ -326,10 +326,10 @@ func (j *cutJob) isLimited() {
 	j.isReady()
 }
 
-// isTheOne reserves the job as the only one that the limit allows.
+// isTheOne reserves the job, which is the only one that the limit allows.
 func (j *cutJob) isTheOne() { j.isLimited(); j.reserve(j.Client) }
 
-// limited is how the table describes a topic with a limit.
+// limited describes a topic with a limit, as in the table.
 func (j *cutJob) limited() string {
 	j.TB.Helper()
 	l, err := j.Limit(j.TB.Context(), "t")
@@ -347,7 +347,7 @@ func (j *cutJob) held() bool {
 	return len(paused) > 0
 }
 
-// endLease ends the job's lease, if it is reserved, as if its consumer had died.
+// endLease ends the job's lease if it is reserved, as if its consumer had died.
 func (j *cutJob) endLease() {
 	j.TB.Helper()
 	if j.where() == "reserved" {
@@ -356,8 +356,8 @@ func (j *cutJob) endLease() {
 	}
 }
 
-// drain delivers and acknowledges what is in Redis, and reports what happened to the job; gone is the result if there is
-// no job.
+// drain delivers and acknowledges the jobs in Redis, and reports what happened to the job; gone is the result if there
+// is no job.
 func (j *cutJob) drain(gone string) string {
 	j.TB.Helper()
 	ctx := j.TB.Context()
@@ -401,7 +401,7 @@ func (j *cutJob) drain(gone string) string {
 	return fmt.Sprintf("%s, %d%s", gone, j.delivered, j.limited())
 }
 
-// move runs a server, which reaches Redis at addr, until the returned function is called.
+// move runs a server that reaches Redis at addr, until stop is called.
 func (j *cutJob) move(addr string) (stop func()) {
 	o := client.PoolOptions{Addr: addr}
 	if addr != j.Addr {
@@ -418,20 +418,20 @@ func (j *cutJob) move(addr string) (stop func()) {
 
 // cutOutcome is the result of one cut, with its row of the table.
 type cutOutcome struct {
-	command string // where it was
+	command string // the command at which the connection was cut
 	after   bool
 	row     cutRow
 }
 
-// Whatever command of whatever operation a connection is cut at: no job is lost except with the reply to a pop, and none
-// is delivered twice unless its lease has ended or it was released. Everything else happens as the table says.
+// A connection is cut at each command of each operation. No job is lost, except with the reply to a pop. No job is
+// delivered twice unless its lease has ended or it was released. All other effects are those of the table.
 func TestCuts(t *testing.T) {
 	f := start(t, onePool)
 	cutter := redistest.StartCutter(t, f.Addr)
 	var got []cutRow
 	for i, op := range cutOperations {
 		for _, row := range rowsOf(t, f.cutEverywhere(t, cutter, op)) {
-			if !slices.Contains(got, row) { // a batch of one has the result of a single call
+			if !slices.Contains(got, row) { // a batch of one has the same result as a single call
 				got = append(got, row)
 			}
 		}
@@ -472,7 +472,7 @@ func (f *fixture) cutEverywhere(t *testing.T, cutter *redistest.Cutter, op cutOp
 	}
 }
 
-// cut returns the result of a cut at the n-th command, and whether there was such a command.
+// cut returns the result of a cut at the n-th command, and reports whether there was such a command.
 func (f *fixture) cut(t *testing.T, cutter *redistest.Cutter, op cutOperation, n int, after bool) (cutOutcome, bool) {
 	t.Helper()
 	o := cutOutcome{row: cutRow{operation: op.name}}
@@ -503,7 +503,7 @@ func (f *fixture) cutOnce(cutter *redistest.Cutter, op cutOperation, n int, afte
 	defer c.Close()
 	j := &cutJob{fixture: f}
 	op.prepare(j)
-	if j.delivery != nil { // that Client makes its calls
+	if j.delivery != nil { // this Client makes its calls
 		j.delivery = client.Through(j.delivery, c)
 	}
 	f.Do("SCRIPT", "FLUSH")
@@ -540,7 +540,7 @@ func (f *fixture) cutOnce(cutter *redistest.Cutter, op cutOperation, n int, afte
 	return true, failure
 }
 
-// answerOf is what the caller learns: the result, or one of our errors.
+// answerOf returns what the caller gets: the result, or one of our errors.
 func answerOf(t testing.TB, answer string, err error) string {
 	t.Helper()
 	for name, known := range map[string]error{
@@ -557,7 +557,7 @@ func answerOf(t testing.TB, answer string, err error) string {
 	return answer
 }
 
-// rowsOf sums up the outcomes: those of all cuts but the last must be the same.
+// rowsOf sums up the outcomes. All cuts but the last one must have the same outcome.
 func rowsOf(t *testing.T, outcomes []cutOutcome) []cutRow {
 	t.Helper()
 	last := len(outcomes) - 1
@@ -579,7 +579,7 @@ func (f *fixture) cutMoves(t *testing.T, cutter *redistest.Cutter) cutRow {
 	t.Helper()
 	var rows []cutRow
 	commands := 0
-	for n := 0; n <= commands; n++ { // the first time without a cut
+	for n := 0; n <= commands; n++ { // the first round is without a cut
 		for _, after := range []bool{false, true} {
 			t.Run(fmt.Sprintf("move, command %d, answered %v", n, after), func(t *testing.T) {
 				j := &cutJob{fixture: f.with(t)}
@@ -605,13 +605,13 @@ func (f *fixture) cutMoves(t *testing.T, cutter *redistest.Cutter) cutRow {
 	return rows[0]
 }
 
-// A Reserve that waits gets the job, at whatever command it, or its subscription, is cut.
+// A waiting Reserve gets the job, no matter at which command it or its subscription is cut.
 func TestCutsOfAWaitingReserve(t *testing.T) {
 	f := start(t, alone, undivided)
 	cutter := redistest.StartCutter(t, f.Addr)
 	f.behind(cutter.Addr)
 	commands := 0
-	for n := 0; n <= commands; n++ { // the first time without a cut
+	for n := 0; n <= commands; n++ { // the first round is without a cut
 		for _, after := range []bool{false, true} {
 			t.Run(fmt.Sprintf("command %d, answered %v", n, after), func(t *testing.T) {
 				j := &cutJob{fixture: f.with(t)}
@@ -629,7 +629,7 @@ func TestCutsOfAWaitingReserve(t *testing.T) {
 	}
 }
 
-// waitThroughCut returns the commands that were sent, and whether the lost reply had the job.
+// waitThroughCut returns the commands that were sent, and reports whether the lost reply had the job.
 func (j *cutJob) waitThroughCut(cutter *redistest.Cutter, n int, after bool) (sent []string, lost bool) {
 	j.TB.Helper()
 	ctx := j.TB.Context()

@@ -18,7 +18,7 @@ func (f *fixture) bury(id, topic, reason string) {
 	check(f.TB, f.reserve(topic).Bury(f.TB.Context(), reason))
 }
 
-// letters are the topic's dead letters as Dead returns them.
+// letters returns the topic's dead letters from Dead.
 func (f *fixture) letters(topic string) (letters []client.DeadLetter) {
 	f.TB.Helper()
 	for d, err := range f.Dead(f.TB.Context(), topic) {
@@ -28,7 +28,7 @@ func (f *fixture) letters(topic string) (letters []client.DeadLetter) {
 	return letters
 }
 
-// seedDead seeds n dead letters of the topic, 0000, 0001 and so on, perMs of which die in each millisecond.
+// seedDead seeds n dead letters of the topic, 0000, 0001 and so on; perMillisecond of them die in each millisecond.
 func (f *fixture) seedDead(topic string, n, perMillisecond int) {
 	f.TB.Helper()
 	f.Do("EVAL", `for i = 0, ARGV[2] - 1 do
@@ -39,7 +39,7 @@ func (f *fixture) seedDead(topic string, n, perMillisecond int) {
 	end`, 0, topic, n, perMillisecond)
 }
 
-// dead are their IDs.
+// dead returns the IDs of the dead letters.
 func (f *fixture) dead(topic string) (ids []string) {
 	f.TB.Helper()
 	for _, d := range f.letters(topic) {
@@ -48,8 +48,8 @@ func (f *fixture) dead(topic string) (ids []string) {
 	return ids
 }
 
-// Dead returns all that is known, the newest letter first, and only this topic's. A newer dead letter of an ID replaces
-// the older one, whatever its topic.
+// Dead returns the full content of this topic's letters only, newest first. A newer dead letter of an ID replaces the
+// older one, even in another topic.
 func TestDead(t *testing.T) {
 	f := start(t, undivided)
 	if ids := f.dead("t"); ids != nil {
@@ -86,7 +86,7 @@ func TestDead(t *testing.T) {
 	expect(b, a)
 }
 
-// Each dead letter comes once, whatever the pages, and however many died in the same millisecond.
+// Each dead letter comes once, for any page size and any number of deaths in the same millisecond.
 func TestDeadPages(t *testing.T) {
 	f := start(t, undivided)
 	for _, c := range []struct{ letters, perMillisecond int }{{99, 1}, {100, 1}, {101, 1}, {350, 1}, {350, 350}, {350, 7}} {
@@ -102,7 +102,7 @@ func TestDeadPages(t *testing.T) {
 	}
 }
 
-// Bodies of a megabyte come a few at a time, and all of them come.
+// Bodies of a megabyte come a few at a time, and none is missing.
 func TestDeadLargeBodies(t *testing.T) {
 	f := start(t)
 	const letters = 5
@@ -161,7 +161,7 @@ func TestDeadWhileTheyGo(t *testing.T) {
 	}
 }
 
-// An error ends the loop, and a loop that is left makes no more calls.
+// An error ends the loop. After a break the loop makes no more calls.
 func TestDeadEnds(t *testing.T) {
 	f := start(t, alone, undivided)
 	f.seedDead("t", 150, 1)
@@ -233,8 +233,8 @@ func TestRequeue(t *testing.T) {
 	expectErr(t, "Requeue of no dead letter", f.Requeue(t.Context(), "unknown"), client.ErrNotFound)
 }
 
-// RequeueAll requeues all letters, the oldest first, except those whose ID has a job: its error names these, and they
-// stay.
+// RequeueAll requeues all letters, oldest first, except letters with the ID of a job. Its error names these letters,
+// and they stay.
 func TestRequeueAll(t *testing.T) {
 	f := start(t, undivided)
 	const letters = 250
@@ -263,7 +263,7 @@ func TestRequeueAll(t *testing.T) {
 	}
 }
 
-// An error that is not a job's own ends RequeueAll.
+// An error that does not concern a single job ends RequeueAll.
 func TestRequeueAllOfABrokenQueue(t *testing.T) {
 	f := start(t, undivided)
 	f.seedDead("t", 250, 1)
@@ -300,7 +300,7 @@ func TestDropDead(t *testing.T) {
 	f.Expect(state{Dead: queues{"u": {"kept"}}, Letters: buckets{"kept": "u body"}})
 }
 
-// Get and Remove know dead letters; for Reschedule they are no jobs.
+// Get and Remove accept the ID of a dead letter; Reschedule does not.
 func TestDeadLetterByItsID(t *testing.T) {
 	f := start(t)
 	from := f.Clock()

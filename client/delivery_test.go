@@ -16,7 +16,7 @@ import (
 	"github.com/mix-basic/delayer/client"
 )
 
-// verbs are all calls on a Delivery.
+// verbs has all calls on a Delivery.
 var verbs = map[string]func(ctx context.Context, d *client.Delivery) error{
 	"Ack":     func(ctx context.Context, d *client.Delivery) error { return d.Ack(ctx) },
 	"Retry":   func(ctx context.Context, d *client.Delivery) error { return d.Retry(ctx, time.Hour) },
@@ -26,7 +26,7 @@ var verbs = map[string]func(ctx context.Context, d *client.Delivery) error{
 	"Bury":    func(ctx context.Context, d *client.Delivery) error { return d.Bury(ctx, "bad") },
 }
 
-// The effect of each call on the job and its attempts.
+// Each call has its effect on the job and its attempts.
 func TestSettle(t *testing.T) {
 	f := start(t)
 	kept := buckets{"a": "t old", "b": "t old"}
@@ -37,7 +37,7 @@ func TestSettle(t *testing.T) {
 		call     func(ctx context.Context, d *client.Delivery) error
 		want     state
 		wantDue  time.Duration
-		attempts int // that were made
+		attempts int // number of attempts made
 		text     string
 	}{
 		{"Ack", verbs["Ack"], state{Ready: b, Buckets: buckets{"b": "t old"}}, never, 0, ""},
@@ -80,7 +80,7 @@ func TestLongTexts(t *testing.T) {
 	}
 }
 
-// However a lease is lost, no call changes anything after that, and the error says why.
+// After a lease is lost, for any reason, no call changes anything, and the error gives the reason.
 func TestFencing(t *testing.T) {
 	f := start(t)
 	for way, lose := range map[string]func(f *fixture, d *client.Delivery) error{
@@ -126,7 +126,7 @@ func (f *fixture) expectUnchanged(calls func()) {
 	}
 }
 
-// A delivery is settled once: later calls fail, whichever came first, and make no call to Redis.
+// A delivery is settled once. Later calls fail without a call to Redis, in any combination.
 func TestSettledOnce(t *testing.T) {
 	f := start(t, alone)
 	for first, settle := range verbs {
@@ -149,7 +149,7 @@ func TestSettledOnce(t *testing.T) {
 	}
 }
 
-// Of concurrent calls exactly one settles the delivery.
+// Only one of several concurrent calls settles the delivery.
 func TestConcurrentSettlements(t *testing.T) {
 	f := start(t)
 	names := []string{"Ack", "Retry", "Ack", "Release", "Bury"}
@@ -182,7 +182,7 @@ func TestConcurrentSettlements(t *testing.T) {
 	}
 }
 
-// holdJob is a pool that delays the replies to calls that name the job.
+// holdJob returns a pool that delays the replies to calls that name the job.
 func (f *fixture) holdJob(id string) *holder {
 	h := f.hold("")
 	h.queue, h.jobs = []byte("\r\n"+id+"\r\n"), true
@@ -196,8 +196,8 @@ func (h *holder) settleLater(call func() error) <-chan error {
 	return ended
 }
 
-// held is a Client whose replies to calls that name the job are delayed, and the job, which it has reserved. The call's
-// script is loaded.
+// held returns a pool that delays the replies to calls that name the job, and the reserved job. The call's script is
+// loaded.
 func (f *fixture) held(verb string, lease time.Duration) (*holder, *client.Delivery) {
 	f.TB.Helper()
 	f.reservedOnce("t")
@@ -207,8 +207,8 @@ func (f *fixture) held(verb string, lease time.Duration) (*holder, *client.Deliv
 	return h, f.reserveBy(f.on(h.Redis), "t", "a", lease)
 }
 
-// A call whose reply was lost may be repeated: Ack then succeeds if the first one did not, and the others at worst find
-// that they were done. Deadline stays on the safe side.
+// A call whose reply was lost may be repeated. Ack then succeeds if the first one did not; other calls may find that
+// they were already done. Deadline stays on the safe side.
 func TestRepeatedAfterALostAnswer(t *testing.T) {
 	f := start(t)
 	for name, call := range verbs {
@@ -245,12 +245,12 @@ func (f *fixture) warm(call func(ctx context.Context, d *client.Delivery) error)
 	f.TB.Helper()
 	f.push("other", "warm")
 	check(f.TB, call(f.TB.Context(), f.reserve("warm")))
-	for range 2 { // the job, and the dead letter
+	for range 2 { // one for the job, one for the dead letter
 		check(f.TB, errOf(f.Remove(f.TB.Context(), "other")))
 	}
 }
 
-// A repeated Ack that finds the job gone because of somebody else returns that, if the first one was never sent.
+// A repeated Ack that was never sent before returns an error if another program has removed the job.
 func TestAckThatWasNotSent(t *testing.T) {
 	f := start(t)
 	f.push("a", "t")
@@ -260,7 +260,7 @@ func TestAckThatWasNotSent(t *testing.T) {
 	expectErr(t, "Ack of a job that was removed", d.Ack(t.Context()), client.ErrLeaseLost)
 }
 
-// An Ack that was not done is done when it is repeated, even during an Extend whose reply was lost.
+// An Ack that was not done is done when it is repeated, even while an Extend has lost its reply.
 func TestAckAfterALostExtend(t *testing.T) {
 	f := start(t)
 	f.warm(verbs["Ack"])
@@ -274,7 +274,7 @@ func TestAckAfterALostExtend(t *testing.T) {
 	f.Expect(state{})
 }
 
-// Of two concurrent Extends the one counts that Redis did later, whichever reply comes first.
+// Of two concurrent Extends, the one that Redis ran later counts, no matter which reply comes first.
 func TestConcurrentExtends(t *testing.T) {
 	f := start(t)
 	h, d := f.held("Extend", time.Minute)
@@ -327,11 +327,11 @@ func TestAcksShareRoundTrips(t *testing.T) {
 	check(t, left.Ack(t.Context())) // again
 }
 
-// Calls of each kind share batches, and nobody gets another caller's error.
+// Calls of each kind share batches, and no caller gets another caller's error.
 func TestGatheredSettlements(t *testing.T) {
 	f := start(t, alone, undivided)
 	c := f.patient()
-	kinds := []string{"Ack", "Retry", "Extend", "Bury"} // Release and Snooze go with Retry
+	kinds := []string{"Ack", "Retry", "Extend", "Bury"} // Release and Snooze share batches with Retry
 	blockers := client.RoundTrips * len(kinds)
 	names := []string{"Ack", "Retry", "Release", "Snooze", "Extend", "Bury"}
 	list := f.reserveAll(c, blockers+2*len(names))
@@ -341,7 +341,7 @@ func TestGatheredSettlements(t *testing.T) {
 		if n >= blockers {
 			call = verbs[names[(n-blockers)%len(names)]]
 		}
-		if n >= blockers+len(names) { // these have lost their leases
+		if n >= blockers+len(names) { // these jobs have lost their leases
 			check(t, f.Reschedule(t.Context(), d.ID, time.Minute))
 		}
 		calls[n] = func() error { return call(t.Context(), d) }
@@ -367,8 +367,8 @@ func TestGatheredSettlements(t *testing.T) {
 	}
 }
 
-// On a Redis that hangs, a call with a deadline returns at the deadline. One without a deadline waits for the reply, as
-// long as the connection's timeout allows, even after its context was cancelled.
+// If Redis hangs, a call with a deadline returns at the deadline. A call without a deadline waits for the reply until
+// the connection's timeout, even if its context is cancelled.
 func TestSettleOnHungRedis(t *testing.T) {
 	f := start(t, alone, undivided)
 	patient := f.patient()
@@ -410,7 +410,7 @@ func TestSettleOnHungRedis(t *testing.T) {
 	expectErr(t, "AckBatch with a deadline", arrival(t, ended), context.DeadlineExceeded)
 }
 
-// A pool without a free connection is a timeout, and not a lost lease.
+// A pool without a free connection causes a timeout, not a lost lease.
 func TestSettleWithoutAConnection(t *testing.T) {
 	f := start(t, onePool)
 	for wait, want := range map[bool]error{true: context.DeadlineExceeded, false: redis.ErrPoolExhausted} {
@@ -427,7 +427,7 @@ func TestSettleWithoutAConnection(t *testing.T) {
 			t.Errorf("Reserve: %+v", d)
 		}
 		expectErr(t, "AckBatch", errOf(c.AckBatch(deadline(t, 20*time.Millisecond), []*client.Delivery{d})), want)
-		check(t, arrival(t, later(func() error { return errOf(c.AckBatch(t.Context(), nil)) }))) // needs no connection
+		check(t, arrival(t, later(func() error { return errOf(c.AckBatch(t.Context(), nil)) }))) // an empty batch needs no connection
 		conn.Close()
 		check(t, d.Ack(t.Context()))
 		f.Expect(state{})
@@ -508,8 +508,8 @@ func expectErrs(t testing.TB, results []client.Result, want ...error) {
 	}
 }
 
-// A network error in the second chunk leaves the first chunk's results as they are; what was not done, or may not have
-// been, can be repeated.
+// A network error in the second chunk does not change the first chunk's results. Settlements that were not done, or may
+// not have been, can be repeated.
 func TestAckBatchCutInTheSecondChunk(t *testing.T) {
 	const n = 600
 	f := start(t, undivided)
@@ -530,7 +530,7 @@ func TestAckBatchCutInTheSecondChunk(t *testing.T) {
 	h.pass <- io.ErrUnexpectedEOF
 	expectErr(t, "AckBatch", arrival(t, ended), io.ErrUnexpectedEOF)
 	expectErrs(t, results, wants(nil, io.ErrUnexpectedEOF)...)
-	if left := f.State(); len(left.Reserved) != 100 { // the second chunk was done
+	if left := f.State(); len(left.Reserved) != 100 { // Redis did the second chunk
 		t.Errorf("%d are reserved", len(left.Reserved))
 	}
 	ended = h.settleLater(ack)
@@ -540,7 +540,7 @@ func TestAckBatchCutInTheSecondChunk(t *testing.T) {
 	f.Expect(state{})
 }
 
-// Get and Reschedule know a job that is reserved or waits for a retry.
+// Get and Reschedule accept a job that is reserved or waits for a retry.
 func TestReservedJobByItsID(t *testing.T) {
 	f := start(t)
 	f.push("a", "t", client.MaxAttempts(5))

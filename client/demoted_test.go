@@ -15,8 +15,8 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// demote makes the proxy lead to the new master, and makes the old one a replica that keeps its connections: of the new
-// master, or of nothing, so that it gets no new data.
+// demote makes the proxy lead to the new master. The old master becomes a replica that keeps its connections. If
+// follows is set, it follows the new master; otherwise its master is unreachable and it gets no new data.
 func (f *fixture) demote(proxy *redistest.Proxy, to *fixture, follows bool) {
 	f.TB.Helper()
 	proxy.Lead(to.Addr)
@@ -34,8 +34,8 @@ func (f *fixture) demote(proxy *redistest.Proxy, to *fixture, follows bool) {
 	}
 }
 
-// Callers that wait at a master that became a replica, where all looks well, notice it: they get jobs that are pushed to
-// the new master, and are woken there.
+// Callers that wait at a master notice that it became a replica, although nothing fails there. They get jobs that are
+// pushed to the new master, and are woken there.
 func TestWaitersLeaveADemotedServer(t *testing.T) {
 	calls := maps.Clone(waiters)
 	calls["BPop of several"] = func(ctx context.Context, c *client.Client, _ time.Duration, topics ...string) (client.Message, error) {
@@ -92,8 +92,8 @@ func TestWaitersLeaveADemotedServer(t *testing.T) {
 	}
 }
 
-// While a server takes no writes and has no successor, waiting callers tolerate that like an outage, and return its
-// error when it lasts.
+// While a server takes no writes and has no successor, waiting callers tolerate that like an outage. If it lasts, they
+// return its error.
 func TestWaitingAtAServerThatTakesNoWrites(t *testing.T) {
 	t.Parallel()
 	f := start(t, alone)

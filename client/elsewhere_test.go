@@ -8,8 +8,8 @@ import (
 	"github.com/mix-basic/delayer/client"
 )
 
-// A program that has the topic, ID and token of a reserved job can do everything with it that its consumer can, through
-// another Client, also after an extension.
+// A program that has the topic, ID and token of a reserved job can make all calls of its consumer, through another
+// Client, also after an extension.
 func TestDeliveryOfElsewhere(t *testing.T) {
 	f := start(t)
 	for name, call := range verbs {
@@ -49,7 +49,7 @@ func TestDeliveryOfElsewhere(t *testing.T) {
 	}
 }
 
-// With another topic, ID or token nothing changes.
+// A delivery with a wrong topic, ID or token changes nothing.
 func TestDeliveryOfAnother(t *testing.T) {
 	f := start(t)
 	f.push("b", "u")
@@ -80,7 +80,7 @@ func TestDeliveryOfAnother(t *testing.T) {
 	}
 }
 
-// AckBatch and ExtendBatch accept such deliveries, too.
+// AckBatch and ExtendBatch also accept such deliveries.
 func TestBatchOfElsewhere(t *testing.T) {
 	f := start(t)
 	var list []*client.Delivery

@@ -11,8 +11,8 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// TestOldEnginesData moves the data of an old Redis, which formats scores differently, to the engine that tests run on.
-// All jobs stay as they were, and so does each lease, each push with Once and each group.
+// TestOldEnginesData moves the data of an old Redis, which formats scores differently, to the engine of the test run.
+// All jobs, leases, groups and pushes with Once stay unchanged.
 func TestOldEnginesData(t *testing.T) {
 	for name, way := range map[string]struct {
 		appendOnly string
@@ -51,7 +51,7 @@ func moveAOF(t *testing.T, old *redistest.Server) *redistest.Server {
 	return moveFiles(t, old, redistest.Start(t, "--appendonly", "yes"))
 }
 
-// moveFiles starts the server again with the files of the old one in place of its own.
+// moveFiles replaces the server's files with those of the old one and restarts it.
 func moveFiles(t *testing.T, old, s *redistest.Server) *redistest.Server {
 	old.Kill()
 	s.Kill()
@@ -68,8 +68,8 @@ func failOver(t *testing.T, old *redistest.Server) *redistest.Server {
 	return s
 }
 
-// fillForMove leaves jobs in all states, some of them due at times that have no exact score. It returns the tokens of
-// the leases, by ID.
+// fillForMove creates jobs in all states, including due times without an exact score. It returns the tokens of the
+// leases, by ID.
 func (f *fixture) fillForMove() map[string]int64 {
 	f.TB.Helper()
 	ctx := f.TB.Context()
@@ -92,7 +92,7 @@ func (f *fixture) fillForMove() map[string]int64 {
 	f.push("lost", "t")
 	token := tokens["lost"]
 	reserve("t", "lost", time.Hour)
-	tokens["lost"] = token // of the earlier lease
+	tokens["lost"] = token // the token of the earlier lease
 	check(f.TB, reserve("t", "dead", time.Hour).Bury(ctx, "reason"))
 	reserve("lapses", "lapses", 100*time.Millisecond)
 	f.push("followed", "t", client.Follow)
@@ -111,7 +111,7 @@ func (f *fixture) fillForMove() map[string]int64 {
 	return tokens
 }
 
-// jobs are all jobs, without their TTLs, and their IDs.
+// jobs returns all jobs, without their TTLs, and their IDs.
 func (f *fixture) jobs() (jobs map[string]client.Job, ids []string) {
 	f.TB.Helper()
 	jobs = map[string]client.Job{}
@@ -129,7 +129,7 @@ func (f *fixture) jobs() (jobs map[string]client.Job, ids []string) {
 	return jobs, ids
 }
 
-// goOnAfterMove completes what was left to do with those jobs.
+// goOnAfterMove completes the remaining work on these jobs.
 func (f *fixture) goOnAfterMove(tokens map[string]int64) {
 	f.TB.Helper()
 	ctx := f.TB.Context()

@@ -12,7 +12,7 @@ import (
 	"github.com/mix-basic/delayer/client"
 )
 
-// An order that is not paid within a while is closed.
+// An order that is not paid in time is closed.
 func Example() {
 	ctx := context.Background()
 	c, err := client.Open(redisURL) // "redis://127.0.0.1:6379"
@@ -21,18 +21,18 @@ func Example() {
 	}
 	defer c.Close()
 
-	// Orders are placed. (Let a while be 50 ms here.)
+	// Orders are placed. (For this example, the time to pay is 50 ms.)
 	for _, order := range []string{"order-1", "order-2"} {
 		m := client.Message{ID: order, Topic: "close_order", Body: order + " was not paid"}
 		if _, err := c.Push(ctx, m, 50*time.Millisecond); err != nil {
 			log.Fatal(err)
 		}
 	}
-	// One of them is paid.
+	// The first order is paid.
 	if _, err := c.Remove(ctx, "order-1"); err != nil {
 		log.Fatal(err)
 	}
-	// Another program closes those that are not.
+	// Another program closes the unpaid orders.
 	m, err := c.BPop(ctx, 10*time.Second, "close_order")
 	fmt.Println(m.Body, err)
 	// Output: order-2 was not paid <nil>
@@ -64,7 +64,7 @@ func ExampleOpenPool() {
 	// Output: true
 }
 
-// A pool that the application has anyway.
+// New uses a pool that the application already has.
 func ExampleNew() {
 	pool := &redis.Pool{
 		Wait:      true,
@@ -111,7 +111,7 @@ func ExampleClient_Push() {
 	// Output: waiting 5m0s
 }
 
-// A topic that is declared with its type takes values of that type, as JSON. Package worker handles them.
+// A topic that is declared with its type accepts values of that type, as JSON. Package worker handles them.
 func ExampleTopic() {
 	type Order struct{ ID, Customer string }
 	const closeOrder client.Topic[Order] = "close_typed"
@@ -144,7 +144,7 @@ func ExampleTopic() {
 	// close_typed {"ID":"order-2","Customer":"Bob"} <nil>
 }
 
-// Your own ID makes a push repeatable: there is never more than one job with it.
+// Your own ID makes a push repeatable: at most one job has this ID.
 func ExampleClient_Push_again() {
 	ctx := context.Background()
 	c, err := client.Open(redisURL)
@@ -216,7 +216,7 @@ func ExampleClient_Pop() {
 	// nothing to do
 }
 
-// The loop of a consumer that ends with its context.
+// The loop of a consumer ends with its context.
 func ExampleClient_BPop() {
 	ctx, stop := context.WithCancel(context.Background()) // usually signal.NotifyContext
 	defer stop()
@@ -244,7 +244,7 @@ func ExampleClient_BPop() {
 		if ctx.Err() != nil {
 			break
 		}
-		log.Print(err) // Redis has been away for some seconds, or refuses
+		log.Print(err) // Redis has been unreachable for some seconds, or refuses the call
 		time.Sleep(time.Second)
 	}
 	// Output:
@@ -311,7 +311,7 @@ func ExampleClient_Reschedule() {
 	if _, err := c.Push(ctx, m, time.Minute); err != nil {
 		log.Fatal(err)
 	}
-	// The user did something: another half hour from now.
+	// The user is active again: wait another half hour from now.
 	if err := c.Reschedule(ctx, "session-9", 30*time.Minute); err != nil {
 		log.Fatal(err)
 	}
@@ -336,7 +336,7 @@ func ExampleRefuse() {
 		_, err = c.Push(ctx, m, time.Hour, client.Refuse)
 		fmt.Println(err)
 	}
-	// However often something happens, at most a minute passes until the report.
+	// The report comes within a minute of the first event, no matter how many events follow.
 	_, err = c.Push(ctx, m, time.Minute, client.KeepEarlier)
 	fmt.Println(err)
 	// Output:
@@ -410,7 +410,7 @@ func ExampleFollow() {
 	}
 	defer c.Close()
 
-	// A site is built whenever something has changed, and never twice at the same time.
+	// A site is built after each change, and never twice at the same time.
 	changed := func(what string) {
 		pushed, err := c.PushOne(ctx, client.Delayed{Message: client.Message{ID: "build-7", Topic: "build", Body: what}}, client.Follow)
 		fmt.Println(pushed.Outcome, err)
@@ -439,8 +439,8 @@ func ExampleGroup() {
 	}
 	defer c.Close()
 
-	// A customer gets one mail about several events: when nothing more has happened for a minute, at least every quarter of
-	// an hour, or after 2 events.
+	// A customer gets one mail about several events: a minute after the last event, a quarter of an hour after the
+	// first one, or after 2 events, whichever comes first.
 	mail := client.GroupOptions{Max: 2, Quiet: time.Minute, Longest: 15 * time.Minute}
 	for _, body := range []string{`{"order":7,"is":"paid"}`, `{"order":7,"is":"sent"}`, `{"order":8,"is":"paid"}`} {
 		pushed, err := c.PushOne(ctx, client.Delayed{Message: client.Message{Topic: "digest", Body: body}}, client.Group("customer-42", mail))
@@ -463,7 +463,7 @@ func ExampleReadyMaxLifetime() {
 	}
 	defer c.Close()
 
-	// Useless ten minutes after it fell due.
+	// The job is useless ten minutes after it falls due.
 	m := client.Message{Topic: "weather", Body: "rain"}
 	id, err := c.Push(ctx, m, time.Hour, client.ReadyMaxLifetime(10*time.Minute))
 	if err != nil {
@@ -477,7 +477,7 @@ func ExampleReadyMaxLifetime() {
 	// Output: 1h10m0s
 }
 
-// To notice jobs that nobody took in time.
+// The hook reports jobs that nobody took in time.
 func ExampleWithStaleHook() {
 	ctx := context.Background()
 	c, err := client.Open(redisURL, client.WithStaleHook(func(ids []string) {
@@ -502,7 +502,7 @@ func ExampleWithStaleHook() {
 	// true 1
 }
 
-// Two applications that do not see each other's jobs. Each needs a server with its prefix.
+// Two applications do not see each other's jobs. Each needs a server with its prefix.
 func ExampleWithPrefix() {
 	ctx := context.Background()
 	shop, err := client.Open(redisURL, client.WithPrefix("shop:"))
@@ -528,7 +528,7 @@ func ExampleWithPrefix() {
 	// hello <nil>
 }
 
-// Many jobs at once, for an import of many users.
+// An import of many users pushes many jobs at once.
 func ExampleClient_PushBatch() {
 	ctx := context.Background()
 	c, err := client.Open(redisURL)
@@ -546,7 +546,7 @@ func ExampleClient_PushBatch() {
 		log.Fatal(err)
 	}
 
-	// A job that exists does not affect the others.
+	// A job that exists does not affect the other jobs.
 	jobs = append(jobs, client.Delayed{Message: client.Message{ID: "member-3", Topic: "remind", Body: "3"}})
 	results, err := c.PushBatch(ctx, jobs, client.Refuse)
 	fmt.Println(errors.Is(err, client.ErrExists))
@@ -561,7 +561,7 @@ func ExampleClient_PushBatch() {
 	// member-3 <nil>
 }
 
-// A consumer that takes what there is waits for the first job, and then takes the others with it.
+// A consumer waits for the first job, and then takes all other ready jobs with it.
 func ExampleClient_PopBatch() {
 	ctx := context.Background()
 	c, err := client.Open(redisURL)
@@ -593,8 +593,8 @@ func ExampleClient_PopBatch() {
 	// 2
 }
 
-// The job stays in Redis until it is acknowledged. If this consumer crashed, the job would come back after 30 s, the
-// lease that Reserve asks for here.
+// The job stays in Redis until it is acknowledged. If this consumer crashed, the job would be redelivered after 30 s,
+// the lease that Reserve asks for here.
 func ExampleClient_Reserve() {
 	ctx := context.Background()
 	c, err := client.Open(redisURL)
@@ -613,7 +613,7 @@ func ExampleClient_Reserve() {
 	}
 	fmt.Println(d.Body, "attempt", d.Attempt)
 	if err := d.Ack(ctx); err != nil {
-		log.Fatal(err) // ErrLeaseLost: it took too long, and somebody else may have the job now
+		log.Fatal(err) // ErrLeaseLost: it took too long, and another consumer may have the job now
 	}
 	_, err = c.Get(ctx, "mail-1")
 	fmt.Println(errors.Is(err, client.ErrNotFound))
@@ -652,7 +652,7 @@ func ExampleClient_ReserveBatch() {
 	// page 2
 }
 
-// A pool of workers handles ten jobs at a time, two of them reports at most.
+// A pool of workers handles ten jobs at a time, at most two of them reports.
 func ExampleClient_Fetch() {
 	ctx := context.Background()
 	c, err := client.Open(redisURL)
@@ -713,7 +713,7 @@ func ExampleDelivery_Ack() {
 	// delayer: ack "ack": the lease is lost
 }
 
-// A job that fails is retried later, after a longer delay each time, until its attempts are used up.
+// A job that fails is retried, with a longer delay each time, until its attempts are used up.
 func ExampleDelivery_Retry() {
 	ctx := context.Background()
 	c, err := client.Open(redisURL)
@@ -747,7 +747,7 @@ func ExampleDelivery_Retry() {
 	// dead 2 502 Bad Gateway
 }
 
-// A consumer that stops releases what it has not begun. That was no attempt.
+// A consumer that stops releases the jobs that it has not begun. Such a job loses no attempt.
 func ExampleDelivery_Release() {
 	ctx := context.Background()
 	c, err := client.Open(redisURL)
@@ -775,7 +775,7 @@ func ExampleDelivery_Release() {
 	// ready 0
 }
 
-// It is too early for this one: it comes again in an hour, and this was no attempt.
+// It is too early for this job: it is delivered again in an hour, and no attempt counts.
 func ExampleDelivery_Snooze() {
 	ctx := context.Background()
 	c, err := client.Open(redisURL)
@@ -830,7 +830,7 @@ func ExampleDelivery_Extend() {
 	// 1h0m0s
 }
 
-// Trying again cannot help: the job is kept where it can be seen.
+// A retry cannot help: the job becomes a dead letter, so that somebody can inspect it.
 func ExampleDelivery_Bury() {
 	ctx := context.Background()
 	c, err := client.Open(redisURL)
@@ -856,7 +856,7 @@ func ExampleDelivery_Bury() {
 	// bury not a JSON object <nil>
 }
 
-// Each job has its own result: here the first one was removed meanwhile.
+// Each job has its own result: here the first job was removed meanwhile.
 func ExampleClient_AckBatch() {
 	ctx := context.Background()
 	c, err := client.Open(redisURL)
@@ -888,7 +888,7 @@ func ExampleClient_AckBatch() {
 	// delayer: ack batch: 1 of 2 jobs: "ackbatch-0": the lease is lost: the job is gone
 }
 
-// Leases are extended together; 0 extends each by its last lease.
+// Leases are extended together; 0 extends each lease by its last duration.
 func ExampleClient_ExtendBatch() {
 	ctx := context.Background()
 	c, err := client.Open(redisURL)
@@ -920,7 +920,7 @@ func ExampleClient_ExtendBatch() {
 	// extendbatch-1 1m0s
 }
 
-// The newest comes first.
+// Dead returns the newest dead letter first.
 func ExampleClient_Dead() {
 	ctx := context.Background()
 	c, err := client.Open(redisURL)
@@ -952,7 +952,7 @@ func ExampleClient_Dead() {
 	// dead-0 1 no such order
 }
 
-// The cause of the failure is fixed: the job is requeued.
+// The cause of the failure is fixed, so the job is requeued.
 func ExampleClient_Requeue() {
 	ctx := context.Background()
 	c, err := client.Open(redisURL)
@@ -982,7 +982,7 @@ func ExampleClient_Requeue() {
 	// again 1 <nil>
 }
 
-// A dead letter stays one if there is a new job with its ID by now.
+// A dead letter stays dead if a new job has its ID.
 func ExampleClient_RequeueAll() {
 	ctx := context.Background()
 	c, err := client.Open(redisURL)
@@ -1044,7 +1044,7 @@ func ExampleClient_DropDead() {
 	// 1 <nil>
 }
 
-// The mail server is being moved: nobody sends anything meanwhile.
+// The mail server is being moved, so no consumer sends mail meanwhile.
 func ExampleClient_Pause() {
 	ctx := context.Background()
 	c, err := client.Open(redisURL, client.WithPrefix("pause:"))
@@ -1139,7 +1139,7 @@ func ExampleClient_Stats() {
 	// mail ready: 1 reserved: 1 dead: 0
 }
 
-// Entries whose jobs are gone, and replies that did not arrive, are counted.
+// Entries whose jobs are gone and lost replies are counted.
 func ExampleClient_Counters() {
 	ctx := context.Background()
 	c, err := client.Open(redisURL)
@@ -1178,7 +1178,7 @@ func ExampleMaxAttempts() {
 	// delayer: retry "once": the attempts are used up: the job is a dead letter now
 }
 
-// The producer knows how long the work takes; a consumer that asks for no lease gets this one.
+// The producer knows how long the work takes. A consumer that asks for no lease gets this one.
 func ExampleTTR() {
 	ctx := context.Background()
 	c, err := client.Open(redisURL)
@@ -1199,8 +1199,8 @@ func ExampleTTR() {
 	// 2h0m0s <nil>
 }
 
-// A report each working day at seven in Berlin, however many servers run and whatever the clock changes; the schedule is
-// in force when the call returns.
+// A report is due each working day at seven in Berlin, for any number of servers and across clock changes. The schedule
+// is in force when the call returns.
 func ExampleClient_Schedule() {
 	ctx := context.Background()
 	c, err := client.Open(redisURL)
@@ -1215,14 +1215,14 @@ func ExampleClient_Schedule() {
 		Zone:    "Europe/Berlin",
 		Topic:   "report",
 		Body:    `{"of":"yesterday"}`,
-		Overlap: client.OverlapSkip, // if yesterday's is not done yet
+		Overlap: client.OverlapSkip, // if yesterday's report is not done yet
 	})
 	if err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println(next.Format("15:04"), time.Until(next) <= 73*time.Hour)
 
-	id, err := c.RunNow(ctx, "report") // and one more at once
+	id, err := c.RunNow(ctx, "report") // one more report at once
 	fmt.Println(strings.HasPrefix(id, "{report}@now-"), err)
 
 	_, err = c.Schedule(ctx, client.Schedule{Name: "report", Cron: "0 7 * * mon-fry", Topic: "report", Body: "b"})
@@ -1233,7 +1233,7 @@ func ExampleClient_Schedule() {
 	// delayer: schedule "report": invalid cron: "0 7 * * mon-fry", day of the week, "fry" at character 13: want 0 to 7, or sun to sat
 }
 
-// A program has its schedules in its code, and sets them when it starts: schedules that are no longer in the list are
+// A program has its schedules in its code and sets them when it starts. Schedules that are no longer in the list are
 // deleted.
 func ExampleClient_SetSchedules() {
 	ctx := context.Background()
@@ -1245,7 +1245,7 @@ func ExampleClient_SetSchedules() {
 
 	for _, schedules := range [][]client.Schedule{
 		{{Name: "clean", Cron: "@daily", Topic: "clean", Body: "all"}, {Name: "poll", Every: time.Minute, Topic: "poll", Body: "all"}},
-		{{Name: "clean", Cron: "@daily", Topic: "clean", Body: "all"}}, // its next release
+		{{Name: "clean", Cron: "@daily", Topic: "clean", Body: "all"}}, // the next release of the program
 	} {
 		changed, err := c.SetSchedules(ctx, "shop", schedules)
 		fmt.Println(changed, err)

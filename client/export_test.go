@@ -12,7 +12,7 @@ import (
 	"github.com/mix-basic/delayer/internal/wait"
 )
 
-// What tests know of the internals.
+// Internal constants for tests.
 const (
 	RetryWindow  = wait.RetryWindow
 	RoundTrips   = batch.RoundTrips
@@ -23,7 +23,7 @@ const (
 	PollAtOnce   = wait.PollAtOnce
 )
 
-// OpenThinned is OpenPool with a pool that is thinned that often.
+// OpenThinned is OpenPool with a pool that closes idle connections at this interval.
 func OpenThinned(o PoolOptions, every time.Duration) *Client {
 	o.MaxIdle = cmp.Or(o.MaxActive, defaultMaxActive)
 	pool := NewPool(o)
@@ -64,7 +64,7 @@ func (c *Client) WarmUp(ctx context.Context) error {
 	return nil
 }
 
-// Through hands the delivery to another Client.
+// Through returns the delivery as one of another Client.
 func Through(d *Delivery, c *Client) *Delivery {
 	d.client = c
 	return d
@@ -80,7 +80,7 @@ func (c *Client) Settlements() (underWay, gathered int) {
 	return underWay, gathered
 }
 
-// Polls reports whether the Client polls because it may not subscribe.
+// Polls reports whether the Client polls because it has no permission to subscribe.
 func (c *Client) Polls() bool { return c.dispatcher.ForTests().State("").Refused }
 
 // Checks returns how often the Client has checked its queues.
@@ -89,7 +89,7 @@ func (c *Client) Checks() int { return c.dispatcher.ForTests().State("").Checks 
 // SubscribeAgain makes the Client try to subscribe again soon.
 func (c *Client) SubscribeAgain() { c.dispatcher.ForTests().SubscribeAgain() }
 
-// Callers returns how many callers want a job of the topic, and how many of them know that there is no job, and wait.
+// Callers returns how many callers want a job of the topic, and how many of them wait because there is no job.
 func Callers(c *Client, topic string) (all, waiting int) {
 	s := c.dispatcher.ForTests().State(topic)
 	return s.Callers, s.Waiting
@@ -101,19 +101,19 @@ func (c *Client) Pops(topic string) (underWay, unclaimed int) {
 	return s.Polls, s.Unclaimed
 }
 
-// Queues returns how many topics the Client knows something about.
+// Queues returns the number of topics of which the Client keeps state.
 func Queues(c *Client) int { return c.dispatcher.ForTests().State("").Topics }
 
-// Wakes returns how often the Client heard of new jobs of the topic.
+// Wakes returns how often the Client was woken for the topic.
 func Wakes(c *Client, topic string) int { return c.dispatcher.ForTests().State(topic).Wakes }
 
 // Registered reports whether Redis wakes the Client for the topic's jobs.
 func Registered(c *Client, topic string) bool { return c.dispatcher.ForTests().State(topic).Registered }
 
-// Leaving returns how many callers only wait for the reply to a poll before they leave.
+// Leaving returns how many callers leave as soon as a poll's reply has arrived.
 func Leaving(c *Client, topic string) int { return c.dispatcher.ForTests().State(topic).Leaving }
 
-// Calm pretends that the Client's checks have long found nothing.
+// Calm makes the Client behave as if its checks had found nothing for a long time.
 func (c *Client) Calm() { c.dispatcher.ForTests().Calm() }
 
 // IsElement reports whether a body may be added to a group.

@@ -18,11 +18,11 @@ import (
 	"github.com/mix-basic/delayer/server"
 )
 
-// failover is what happens to the master, under load. It returns when the old one may come back.
+// failover is a way in which the master fails under load. fail returns when the old master may come back.
 type failover struct {
 	name string
 	fail func(s *redistest.Sentinels)
-	back func(s *redistest.Sentinels) // brings it back; nil: it was never away
+	back func(s *redistest.Sentinels) // brings it back; nil if it was never away
 }
 
 var failovers = []failover{
@@ -49,7 +49,7 @@ var failovers = []failover{
 	}, func(s *redistest.Sentinels) { s.Servers[0].Restart() }},
 }
 
-// care is how the jobs are protected.
+// care is a way to protect the jobs.
 type care struct {
 	name        string
 	minReplicas int
@@ -64,7 +64,8 @@ var cares = []care{
 	{name: "Replicas(1), min-replicas-to-write 1", minReplicas: 1, options: []client.PushOption{client.Replicas(1, time.Second)}},
 }
 
-// TestFailovers measures what a failover costs under 500 pushes, reserves and acks a second. It runs for a quarter of an hour:
+// TestFailovers measures the cost of a failover under 500 pushes, reserves and acks a second. It runs for a quarter of
+// an hour:
 //
 //	FAILOVERS=1 go test -run TestFailovers -v -timeout 1h ./client
 func TestFailovers(t *testing.T) {
@@ -85,7 +86,7 @@ func TestFailovers(t *testing.T) {
 	t.Log("\n| master | with | calls succeed after | last error after | failed pushes | unknown pushes | lost before | lost after | twice | early |\n" + strings.Join(rows, "\n"))
 }
 
-// traffic is 500 pushes, reserves and acks a second.
+// traffic makes 500 pushes, reserves and acks a second.
 type traffic struct {
 	*redistest.Sentinels
 	t       *testing.T
@@ -97,7 +98,7 @@ type traffic struct {
 	jobs map[string]*fate
 }
 
-// fate is what happened to a job.
+// fate records what happened to a job.
 type fate struct {
 	pushed, answered time.Time // the push
 	delay            time.Duration
@@ -105,8 +106,7 @@ type fate struct {
 	delivered        []time.Time
 }
 
-// delayOf is a short delay, or one that ends after the old master was left: a job that falls due there earlier is not
-// lost.
+// delayOf returns a short delay, or one that ends after the failover: a job that falls due earlier is not lost.
 func delayOf(n int) time.Duration {
 	if n%2 == 0 {
 		return 200 * time.Millisecond
@@ -136,7 +136,7 @@ func startTraffic(t *testing.T, c care) *traffic {
 	return l
 }
 
-// push pushes 500 jobs a second, each by a goroutine of its own.
+// push pushes 500 jobs a second, each in its own goroutine.
 func (l *traffic) push(ctx context.Context) error {
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
@@ -191,7 +191,7 @@ func (l *traffic) note(err error) {
 	}
 }
 
-// measure makes the master fail, and returns what that has cost.
+// measure makes the master fail, and returns the cost of that.
 func (l *traffic) measure(f failover) string {
 	named, promoted := make(chan time.Time, 1), make(chan time.Time, 2)
 	for _, s := range l.Servers[1:] {
@@ -221,7 +221,7 @@ func (l *traffic) measure(f failover) string {
 		case f.answered.IsZero() || time.Since(f.pushed) < 6*time.Second:
 			continue // in flight, or not yet delivered
 		case f.err != nil && len(f.delivered) > 0 || errors.As(f.err, new(*client.ReplicasError)):
-			unknown++ // an error, but stored
+			unknown++ // the push failed, but the job is stored
 		case f.err != nil:
 			failedPushes++
 		case len(f.delivered) == 0 && f.pushed.Before(role):
@@ -249,7 +249,7 @@ func (l *traffic) measure(f failover) string {
 
 func ms(d time.Duration) string { return fmt.Sprintf("%d ms", d.Milliseconds()) }
 
-// watch asks a server each millisecond until the condition holds, and returns when that was.
+// watch polls a server each millisecond until the condition holds, and returns the time at which it did.
 func (l *traffic) watch(s *redistest.Server, is func(do func(string, ...any) any) bool) time.Time {
 	var conn redis.Conn
 	do := func(command string, args ...any) any {

@@ -10,8 +10,9 @@ import (
 	"github.com/mix-basic/delayer/client"
 )
 
-// BenchmarkGroup fills a group with bodies of 1 KiB, one push after the other, or in batches. Each call writes the whole
-// body again. It reports Redis's time per call, also for the last tenth of the calls, and the bytes written to its AOF.
+// BenchmarkGroup fills a group with bodies of 1 KiB, one push after the other or in batches. Each call writes the whole
+// body again. The benchmark reports Redis's time per call, also for the last tenth of the calls, and the bytes written
+// to the AOF.
 func BenchmarkGroup(b *testing.B) {
 	body := `"` + strings.Repeat("x", 1021) + `"`
 	for _, c := range [][2]int{{10, 1}, {100, 1}, {1000, 1}, {1000, 250}} {
@@ -51,7 +52,7 @@ func (f *fixture) usedCPU() float64 {
 	return f.info("cpu", "used_cpu_user") + f.info("cpu", "used_cpu_sys")
 }
 
-// info is a number of INFO.
+// info returns a number from INFO.
 func (f *fixture) info(section, field string) (value float64) {
 	f.TB.Helper()
 	text, err := redis.String(f.Do("INFO", section), nil)

@@ -29,7 +29,8 @@ func (f *fixture) group(key, body string, o client.GroupOptions, opts ...client.
 
 var longGroup = client.GroupOptions{Longest: time.Hour}
 
-// Pushes of one topic and key are one job. It is ready when it has Max bodies, and the next push begins another group.
+// Pushes with the same topic and key are one job. The job is ready when it has Max bodies, and the next push starts
+// another group.
 func TestGroupMax(t *testing.T) {
 	for _, partitions := range []int{1, 5} {
 		f := startPartitions(t, partitions)
@@ -56,7 +57,7 @@ func TestGroupMax(t *testing.T) {
 	}
 }
 
-// A group is due when nothing was pushed to it for Quiet, and at the latest Longest after its first push.
+// A group is due when nothing has been pushed to it for Quiet, and at the latest Longest after its first push.
 func TestGroupDue(t *testing.T) {
 	f := start(t)
 	for _, c := range []struct {
@@ -91,7 +92,8 @@ func TestGroupDue(t *testing.T) {
 	}
 }
 
-// A group that no longer waits, or has become another job, gets no further push; the next push begins another group.
+// A group that no longer waits, or that was replaced by another job, gets no further push; the next push starts another
+// group.
 func TestGroupThatIsOver(t *testing.T) {
 	f := start(t, undivided)
 	for name, end := range map[string]func(id string){
@@ -144,7 +146,7 @@ func TestGroupThatIsOver(t *testing.T) {
 	}
 }
 
-// A body has 1 MiB at most. A group without room for the next body is ready.
+// A body is 1 MiB at most. A group that has no room for the next body becomes ready.
 func TestGroupSize(t *testing.T) {
 	f := start(t)
 	body := `"` + strings.Repeat("x", 300<<10) + `"`
@@ -157,7 +159,7 @@ func TestGroupSize(t *testing.T) {
 	list := func(n int) string { return "[" + strings.Join(slices.Repeat([]string{body}, n), ",") + "]" }
 	f.Expect(state{Pool: ids[2:], Ready: queues{"t": ids[:2]}, Buckets: buckets{ids[0]: "t " + list(3), ids[1]: "t " + list(3), ids[2]: "t " + list(1)}})
 
-	// To the byte.
+	// The limit is exact to the byte.
 	f.Flush()
 	all := strings.Repeat("1", client.MaxGroup-len("[,2]"))
 	first, _ := f.group("k", all, longGroup)
@@ -204,7 +206,7 @@ func TestGroupTerms(t *testing.T) {
 	f.Expect(state{Ready: queues{"t": {id}}, Buckets: buckets{id: "t [1,2,3,4]"}})
 }
 
-// A batch may mix pushes to groups with others, and have any number to one group.
+// A batch may mix pushes to groups with other pushes, and may have several pushes to one group.
 func TestGroupBatch(t *testing.T) {
 	for _, partitions := range []int{1, 5} {
 		f := startPartitions(t, partitions)
@@ -242,7 +244,8 @@ func TestGroupBatch(t *testing.T) {
 	}
 }
 
-// An ID with Once counts once per group, so a batch may have it for several groups; twice for one group is invalid.
+// An ID with Once counts once per group. A batch may have it once for each of several groups; twice for one group is
+// invalid.
 func TestBatchOfOneIDInGroups(t *testing.T) {
 	f := start(t)
 	in := func(key string) client.Delayed {
@@ -260,7 +263,7 @@ func TestBatchOfOneIDInGroups(t *testing.T) {
 	expectText(t, "twice in one group", err, `job 2: invalid id: "a" is that of job 0, too`)
 }
 
-// largeGroups begins groups of about 300 KiB, of keys 0, 1, ….
+// largeGroups starts groups of about 300 KiB, with the keys 0, 1, ….
 func (f *fixture) largeGroups(n int) (body string) {
 	f.TB.Helper()
 	body = `"` + strings.Repeat("x", 300<<10) + `"`
@@ -273,7 +276,7 @@ func (f *fixture) largeGroups(n int) (body string) {
 // A batch to large groups goes to Redis in calls that each write about 1 MiB, and keeps its order.
 func TestBatchToLargeGroups(t *testing.T) {
 	f := start(t, alone)
-	const keys, each = 20, 15 // more than go to Redis together
+	const keys, each = 20, 15 // more than one call to Redis may have
 	first := f.largeGroups(keys)
 	var batch []client.Delayed
 	for n := range keys * each {
@@ -298,7 +301,7 @@ func TestBatchToLargeGroups(t *testing.T) {
 	}
 }
 
-// Pushes to large groups that come while others are in flight share batches, but not too many of them.
+// Pushes to large groups that come while others are in flight share batches, up to a size limit.
 func TestPushesToLargeGroupsShareRoundTrips(t *testing.T) {
 	f := start(t, alone, undivided)
 	const keys = 20
@@ -335,7 +338,7 @@ func TestPushesToLargeGroupsShareRoundTrips(t *testing.T) {
 	}
 }
 
-// A push that fails also stops those in the same chunk, and no others, with one chunk or more.
+// A push that fails also stops the other pushes of its chunk and no others, for one chunk or more.
 func TestBatchToManyGroupsIsAllOrNothing(t *testing.T) {
 	f := start(t, undivided)
 	const keys, together = 150, 64
@@ -351,7 +354,7 @@ func TestBatchToManyGroupsIsAllOrNothing(t *testing.T) {
 		groups := 0
 		for i, r := range results {
 			chunk := i / together
-			if i > broken { // these cost nothing
+			if i > broken { // these pushes cost nothing
 				chunk = (i - 1) / together
 			}
 			switch isIts := chunk == broken/together; {
@@ -369,7 +372,7 @@ func TestBatchToManyGroupsIsAllOrNothing(t *testing.T) {
 	}
 }
 
-// If a connection breaks between two calls of a batch, the result says what the first one has pushed.
+// If a connection breaks between two calls of a batch, the result lists what the first call has pushed.
 func TestCutOfABatchToManyGroups(t *testing.T) {
 	f := start(t, undivided, onePool)
 	cutter := redistest.StartCutter(t, f.Addr)
@@ -400,7 +403,8 @@ func TestCutOfABatchToManyGroups(t *testing.T) {
 	}
 }
 
-// Topic and key may be any bytes. Two that look alike are two groups, and all jobs of a group are in one partition.
+// Topic and key may be any bytes. Two names that look alike are two groups, and all jobs of a group are in one
+// partition.
 func TestGroupNames(t *testing.T) {
 	f := startPartitions(t, 5)
 	f.Client = f.open(client.WithPartitions(5))
@@ -434,8 +438,9 @@ func TestGroupNames(t *testing.T) {
 	f.Expect(state{})
 }
 
-// Many producers push to few groups at the same time while their connections are cut and others take what is ready: each
-// push with Once that is repeated until it has a reply is delivered once, and those of one producer in their order.
+// Many producers push to few groups at the same time, while their connections are cut and consumers take ready jobs.
+// Each push with Once that is repeated until it gets a reply is delivered once, and the pushes of a producer keep their
+// order.
 func TestGroupRace(t *testing.T) {
 	t.Parallel()
 	f := start(t, alone)
@@ -491,7 +496,7 @@ func TestGroupRace(t *testing.T) {
 	until(t, "nothing is left", func() bool { s := f.State(); return len(s.Buckets)+len(s.Pool)+len(s.Ready) == 0 })
 }
 
-// A push that fails changes nothing: at maxmemory, and if a key of the group is broken.
+// A push that fails changes nothing, neither at maxmemory nor with a broken key of the group.
 func TestGroupRefused(t *testing.T) {
 	f := start(t, undivided, alone)
 	push := func(key string) error {
@@ -507,7 +512,7 @@ func TestGroupRefused(t *testing.T) {
 		f.Do("CONFIG", "SET", "maxmemory", 0)
 	})
 	check(t, push("k"))
-	// A broken group does not affect others.
+	// A broken group does not affect other groups.
 	batch := []client.Delayed{{Message: client.Message{Topic: "t", Body: "1"}}, {Message: client.Message{Topic: "t", Body: "1"}}}
 	for i, key := range []string{"broken", "whole"} {
 		batch[i].Options = []client.PushOption{client.Group(key, longGroup)}
@@ -525,7 +530,7 @@ func TestGroupRefused(t *testing.T) {
 	}
 }
 
-// A group that waits in an old partition gets further pushes where it belongs now.
+// A group that waits in an old partition is migrated by the next push to it.
 func TestGroupGrows(t *testing.T) {
 	t.Parallel()
 	for _, migrates := range []bool{false, true} {
@@ -578,8 +583,8 @@ func TestGroupGrows(t *testing.T) {
 	}
 }
 
-// A group that is reserved in an old partition stays there, whatever is pushed with its tag or its ID, and takes no
-// more: the next push begins another group where it belongs.
+// A group that is reserved in an old partition stays there, even if pushes have its tag or its ID. It takes no more
+// pushes: the next push starts another group in the current partition.
 func TestReservedGroupStaysWhileGrowing(t *testing.T) {
 	t.Parallel()
 	for name, meet := range map[string]func(c *client.Client, group string) error{
@@ -619,7 +624,7 @@ func TestReservedGroupStaysWhileGrowing(t *testing.T) {
 	}
 }
 
-// FuzzGroup checks that a group's body is the array of the bodies pushed to it, whatever these are.
+// FuzzGroup checks that a group's body is the array of the bodies pushed to it, for any bodies.
 func FuzzGroup(f *testing.F) {
 	for _, body := range []string{"", "1", "1,2", "1],[2", "]", "[", `"\ud800"`, "\"\xff\"", " {} ", "nul", "null", "\"\x00\"", "1e999", strings.Repeat("[", 9999) + strings.Repeat("]", 9999), strings.Repeat("[", 10000) + strings.Repeat("]", 10000)} {
 		f.Add(body)

@@ -22,24 +22,24 @@ import (
 	"github.com/mix-basic/delayer/server"
 )
 
-// growing is a Redis whose number of partitions changes under load, with jobs that wait all the time and others that are
-// pushed and delivered.
+// growing is a Redis whose number of partitions changes under load. Some jobs wait all the time; others are pushed and
+// delivered.
 type growing struct {
 	*fixture
-	waiting map[string]float64 // when they are due
+	waiting map[string]float64 // due times
 
 	mu       sync.Mutex
-	pushed   map[string]time.Time // and when they are due at the earliest
-	got      map[string]int       // how often, without the retries
+	pushed   map[string]time.Time // earliest due times
+	got      map[string]int       // number of deliveries, without retries
 	unsure   map[string]bool      // the reply to a push, retry or ack of the job was lost
 	failures map[string]int
 	early    int
 	late     []time.Duration
 }
 
-// While the number of partitions grows from 1 to 16 and shrinks to 4, with programs of the old and the new configuration
-// side by side and migrations that are killed, cut off or paused at any command, no job is lost, delivered twice or
-// early. GROW_LOAD is how many jobs wait.
+// The number of partitions grows from 1 to 16 and shrinks to 4. Programs with the old and the new configuration run
+// side by side, and migrations are killed, cut off or paused at any command. No job is lost, delivered twice or early.
+// GROW_LOAD is the number of waiting jobs.
 func TestGrowingUnderLoad(t *testing.T) {
 	t.Parallel()
 	jobs, _ := strconv.Atoi(os.Getenv("GROW_LOAD"))
@@ -70,7 +70,7 @@ func TestGrowingUnderLoad(t *testing.T) {
 	}
 }
 
-// fill pushes jobs that wait for hours, and some that are ready, to one partition.
+// fill pushes jobs to one partition: some wait for hours, and some are ready.
 func (g *growing) fill(n int) {
 	batch := make([]client.Delayed, n)
 	for i := range batch {
@@ -83,7 +83,7 @@ func (g *growing) fill(n int) {
 	check(g.TB, errOf(g.PushBatch(g.TB.Context(), batch)))
 }
 
-// expectWaiting checks that each of these jobs is in one of that many partitions, once, and unchanged.
+// expectWaiting checks that each of the waiting jobs is unchanged and exists once, in one of this many partitions.
 func (g *growing) expectWaiting(partitions int) {
 	g.TB.Helper()
 	found := map[string]int{}
@@ -117,7 +117,7 @@ func (g *growing) expectWaiting(partitions int) {
 	}
 }
 
-// grow goes from one layout to the next.
+// grow changes from one layout to the next.
 func (g *growing) grow(l fleet.Layout) {
 	t := g.TB
 	t.Helper()
@@ -163,8 +163,8 @@ func (g *growing) grow(l fleet.Layout) {
 	g.expectWaiting(l.Partitions)
 }
 
-// migrateKilled begins migrations that each end at some command, by the end of the context or the connection or by a
-// pause, during which others go on.
+// migrateKilled starts migrations that each end at some command, because the context ends, the connection is cut, or a
+// pause lets other migrations continue.
 func (g *growing) migrateKilled(l fleet.Layout) (kills int) {
 	var paused sync.WaitGroup
 	defer paused.Wait()
@@ -207,7 +207,7 @@ func (g *growing) migrateKilled(l fleet.Layout) (kills int) {
 	}
 }
 
-// ending calls before each write.
+// ending calls before ahead of each write.
 type ending struct {
 	net.Conn
 	before func()
@@ -218,7 +218,8 @@ func (e *ending) Write(b []byte) (int, error) {
 	return e.Conn.Write(b)
 }
 
-// load pushes 250 jobs a second until endPushes is called, and pops some and reserves others until stop is.
+// load pushes 250 jobs a second until endPushes is called. It pops some of them and reserves others until stop is
+// called.
 func (g *growing) load(c *client.Client, name string) (endPushes, stop func()) {
 	pushing, cancel := context.WithCancel(g.TB.Context())
 	taking, endTakes := context.WithCancel(g.TB.Context())
@@ -263,7 +264,7 @@ func (g *growing) note(what, id string, err error) {
 	}
 }
 
-// delivered records that the job came. Its push may not have been answered yet.
+// delivered records a delivery. The reply to the job's push may still be outstanding.
 func (g *growing) delivered(id string, at time.Time, first bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

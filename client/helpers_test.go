@@ -47,19 +47,19 @@ func start(t testing.TB, needs ...redistest.Need) *fixture {
 	return f
 }
 
-// with is the fixture for a subtest.
+// with returns the fixture for a subtest.
 func (f *fixture) with(t testing.TB) *fixture {
 	server := *f.Server
 	server.Fixture = f.With(t)
 	return &fixture{f.Client, &server}
 }
 
-// open makes one more Client.
+// open opens another Client.
 func (f *fixture) open(opts ...client.Option) *client.Client {
 	return f.openPool(client.PoolOptions{}, opts...)
 }
 
-// openPool makes another Client with these pool options.
+// openPool opens another Client with these pool options.
 func (f *fixture) openPool(o client.PoolOptions, opts ...client.Option) *client.Client {
 	c := client.OpenPool(f.reach(o), append([]client.Option{client.WithPrefix(f.Prefix)}, opts...)...)
 	f.TB.Cleanup(func() { c.Close() })
@@ -75,13 +75,13 @@ func (f *fixture) reach(o client.PoolOptions) client.PoolOptions {
 	return o
 }
 
-// connect is client.Connect for options that may be those of a Client with partitions.
+// connect is client.Connect for options that may have several partitions.
 func connect(o client.PoolOptions) client.Redis {
 	o.Partitions, o.PreviousPartitions = 0, 0
 	return client.Connect(o)
 }
 
-// behind makes all later connections to the Redis pass through a proxy at that address. The fixture's own Client stays
+// behind sends all later connections to the Redis through a proxy at this address. The fixture's own Client stays
 // connected.
 func (f *fixture) behind(proxy string) {
 	f.TB.Helper()
@@ -92,7 +92,7 @@ func (f *fixture) behind(proxy string) {
 	}
 }
 
-// connect takes a connection for the test's jobs out of a pool.
+// connect takes a connection for the test's jobs from a pool.
 func (f *fixture) connect(pool client.Redis) redis.Conn {
 	f.TB.Helper()
 	conn, err := redisconn.NewRouter(pool).At(f.Prefixes()[0]).Get(f.TB.Context())
@@ -100,7 +100,7 @@ func (f *fixture) connect(pool client.Redis) redis.Conn {
 	return conn
 }
 
-// Pool returns the Fixture's pool, or one of a cluster.
+// Pool returns the Fixture's pool, or a pool of the cluster.
 func (f *fixture) Pool() client.Redis {
 	if !f.Clustered {
 		return f.Fixture.Pool()
@@ -108,19 +108,19 @@ func (f *fixture) Pool() client.Redis {
 	return f.newPool(client.PoolOptions{ReadTimeout: hangBound})
 }
 
-// newPool makes a pool with these options.
+// newPool opens a pool with these options.
 func (f *fixture) newPool(o client.PoolOptions) client.Redis {
 	pool := connect(f.reach(o))
 	f.TB.Cleanup(func() { pool.Close() })
 	return pool
 }
 
-// options are the Client options that the test's jobs need.
+// options returns the Client options that the test's jobs need.
 func (f *fixture) options() []client.Option {
 	return []client.Option{client.WithPrefix(f.Prefix), client.WithPartitions(f.Partitions)}
 }
 
-// as makes a Client whose user has only these permissions.
+// as opens a Client whose user has only these permissions.
 func (f *fixture) as(user, rights string, opts ...client.Option) *client.Client {
 	f.TB.Helper()
 	if f.Clustered {
@@ -130,20 +130,20 @@ func (f *fixture) as(user, rights string, opts ...client.Option) *client.Client 
 	return f.openPool(client.PoolOptions{Username: user, Password: "p"}, opts...)
 }
 
-// on makes a Client on the pool.
+// on opens a Client on the pool.
 func (f *fixture) on(pool client.Redis) *client.Client {
 	c := client.New(pool, f.options()...)
 	f.TB.Cleanup(func() { c.Close() })
 	return c
 }
 
-// serve runs a server until the test ends, or stop.
+// serve runs a server until the test ends or stop is called.
 func (f *fixture) serve() (stop func()) {
 	f.TB.Helper()
 	return redistest.Background(f.TB, server.New(f.Pool(), f.serverOptions(20*time.Millisecond)).Run)
 }
 
-// serverOptions are the server options that the test's jobs need.
+// serverOptions returns the server options that the test's jobs need.
 func (f *fixture) serverOptions(interval time.Duration) server.Options {
 	return server.Options{Interval: interval, Prefix: f.Prefix, Partitions: f.Partitions}
 }
@@ -151,8 +151,8 @@ func (f *fixture) serverOptions(interval time.Duration) server.Options {
 // connections returns how many connections Redis has, including the test's own. (Client has a method of that name, too.)
 func (f *fixture) connections() int { f.TB.Helper(); return f.Fixture.Connections() }
 
-// seed replaces everything in Redis. Each text is the words of one command, where in+3600 stands for the Unix time in an
-// hour by Redis's clock.
+// seed replaces everything in Redis. Each text is one command, split at spaces; in+3600 stands for the Unix time an
+// hour from now by Redis's clock.
 func (f *fixture) seed(commands ...string) {
 	f.TB.Helper()
 	f.Flush()
@@ -178,7 +178,7 @@ func (f *fixture) seedMore(commands ...string) {
 	}
 }
 
-// place puts the key of such a command into the partition of its job: the one of the bucket, or else the last word.
+// place moves the key of a command to the partition of its job. The job is that of the bucket, or else the last word.
 func (f *fixture) place(args []any) {
 	key := args[0].(string)
 	name, ours := strings.CutPrefix(key, "delayer:")
@@ -189,7 +189,7 @@ func (f *fixture) place(args []any) {
 	}
 }
 
-// bucket is the command that stores a job's content, for an hour.
+// bucket returns the command that stores a job's content for an hour.
 func bucket(id, topic string) []string {
 	return []string{
 		"HSET delayer:job_bucket:" + id + " topic " + topic + " body old",
@@ -197,15 +197,15 @@ func bucket(id, topic string) []string {
 	}
 }
 
-// waiting is a job that falls due in 1,000 s.
+// waiting returns the commands that store a job that falls due in 1,000 s.
 func waiting(id, topic string) []string {
 	return append(bucket(id, topic), "ZADD delayer:job_pool in+1000 "+id)
 }
 
-// ready is a job in its topic's ready queue.
+// ready returns the commands that store a job in its topic's ready queue.
 func ready(id, topic string) []string { return append(bucket(id, topic), entry(id, topic)...) }
 
-// entry is an ID in a ready queue.
+// entry returns the command that adds an ID to a ready queue.
 func entry(id, topic string) []string {
 	return []string{"LPUSH delayer:ready_queue:" + topic + " " + id}
 }
@@ -224,7 +224,7 @@ type (
 	buckets = map[string]string
 )
 
-// keyOf is a key in the partition of that job.
+// keyOf returns a key in the partition of this job.
 func (f *fixture) keyOf(id, name string) string {
 	if f.Partitions > 1 {
 		return fmt.Sprintf("%s{%d}:%s", f.Prefix, store.PartitionOf(id, f.Partitions), name)
@@ -232,10 +232,10 @@ func (f *fixture) keyOf(id, name string) string {
 	return f.Prefix + name
 }
 
-// bucketOf is the key of the job's bucket.
+// bucketOf returns the key of the job's bucket.
 func (f *fixture) bucketOf(id string) string { return f.keyOf(id, "job_bucket:"+id) }
 
-// expires is when a job's bucket expires, in Unix seconds.
+// expires returns the time at which a job's bucket expires, in Unix seconds.
 func (f *fixture) expires(id string) float64 {
 	f.TB.Helper()
 	return float64(f.Do("PEXPIRETIME", f.bucketOf(id)).(int64)) / 1000
@@ -260,7 +260,7 @@ func (f *fixture) wake(topic string) {
 	f.TB.Error("nobody waits for", topic)
 }
 
-// waits waits until the Client has that many callers waiting for the topic, and is registered for its jobs.
+// waits waits until this many callers of the Client wait for the topic, and the Client is registered for its jobs.
 func (f *fixture) waits(c *client.Client, topic string, callers int) {
 	f.TB.Helper()
 	until(f.TB, fmt.Sprint(callers, " callers wait for ", topic), func() bool {
@@ -269,7 +269,7 @@ func (f *fixture) waits(c *client.Client, topic string, callers int) {
 	})
 }
 
-// bears waits until a caller waits for the topic although Redis takes no writes, or not ours.
+// bears waits until a caller waits for the topic although Redis refuses all writes, or ours.
 func (f *fixture) bears(c *client.Client, topic string) {
 	f.TB.Helper()
 	until(f.TB, "a caller bears it", func() bool { _, waiting := client.Callers(c, topic); return waiting == 1 })
@@ -278,13 +278,13 @@ func (f *fixture) bears(c *client.Client, topic string) {
 // check fails the test on an error.
 var check = redistest.Check
 
-// hangBound bounds what must happen, however slow the machine.
+// hangBound is the longest time for anything that must happen, even on a slow machine.
 const hangBound = redistest.HangBound
 
-// until waits for something to become true.
+// until waits until a condition holds.
 var until = redistest.Until
 
-// arrival waits for a value from the channel.
+// arrival receives a value from the channel.
 func arrival[T any](t testing.TB, from <-chan T) T { t.Helper(); return redistest.Receive(t, from) }
 
 // later makes the call in the background.
@@ -294,7 +294,7 @@ func later[T any](call func() T) <-chan T {
 	return results
 }
 
-// result is the result of a background call that takes a job. d is set if it reserves.
+// result is the result of a background call that takes a job. d is set if the call reserves.
 type result struct {
 	m    client.Message
 	d    *client.Delivery
@@ -302,14 +302,14 @@ type result struct {
 	took time.Duration
 }
 
-// timed makes the call.
+// timed makes the call and measures its time.
 func timed(call func() (client.Message, error)) result {
 	began := time.Now()
 	m, err := call()
 	return result{m: m, err: err, took: time.Since(began)}
 }
 
-// background runs the call, and sends its result to the channel.
+// background makes the call in the background, and sends its result to the channel.
 func background(call func() (client.Message, error)) <-chan result {
 	return later(func() result { return timed(call) })
 }
@@ -328,7 +328,7 @@ func many(n int, call func(n int) (client.Message, error)) <-chan result {
 	return results
 }
 
-// expectOnce checks that n jobs come, none of them twice, and returns their IDs in order.
+// expectOnce checks that n different jobs are delivered, and returns their IDs in order.
 func expectOnce(t testing.TB, results <-chan result, n int) []string {
 	t.Helper()
 	seen := map[string]bool{}
@@ -345,7 +345,7 @@ func expectOnce(t testing.TB, results <-chan result, n int) []string {
 // taker is a way to take a job.
 type taker func(ctx context.Context, c *client.Client, timeout time.Duration, topics ...string) (client.Message, error)
 
-// waiters are all ways to wait for a job.
+// waiters has all ways to wait for a job.
 var waiters = map[string]taker{
 	"BPop": func(ctx context.Context, c *client.Client, timeout time.Duration, topics ...string) (client.Message, error) {
 		return c.BPop(ctx, timeout, topics[0], topics[1:]...)
@@ -366,7 +366,7 @@ func messageOf(d *client.Delivery, err error) (client.Message, error) {
 	return d.Message, nil
 }
 
-// eachWaiter runs the test with each way to wait.
+// eachWaiter runs the test for each way to wait.
 func eachWaiter(t *testing.T, test func(t *testing.T, take taker)) {
 	for name, take := range waiters {
 		t.Run(name, func(t *testing.T) { test(t, take) })
@@ -378,12 +378,12 @@ func inBackground(ctx context.Context, take taker, c *client.Client, timeout tim
 	return background(func() (client.Message, error) { return take(ctx, c, timeout, topics...) })
 }
 
-// bpop is a BPop in the background.
+// bpop runs a BPop in the background.
 func bpop(ctx context.Context, c *client.Client, timeout time.Duration, topics ...string) <-chan result {
 	return inBackground(ctx, waiters["BPop"], c, timeout, topics...)
 }
 
-// reserve is a Reserve in the background, without a timeout.
+// reserve runs a Reserve in the background, without a timeout.
 func reserve(ctx context.Context, c *client.Client, lease time.Duration, topics ...string) <-chan result {
 	return later(func() result {
 		d, err := c.Reserve(ctx, 0, lease, topics[0], topics[1:]...)
@@ -392,7 +392,7 @@ func reserve(ctx context.Context, c *client.Client, lease time.Duration, topics 
 	})
 }
 
-// waiting waits until the call that begins now waits for the topics, and the Client is registered for their jobs.
+// waiting makes the call and waits until it waits for the topics and the Client is registered for their jobs.
 func (f *fixture) waiting(c *client.Client, call func() <-chan result, topics ...string) <-chan result {
 	f.TB.Helper()
 	_, before := client.Callers(c, topics[0])
@@ -403,13 +403,13 @@ func (f *fixture) waiting(c *client.Client, call func() <-chan result, topics ..
 	return results
 }
 
-// waiter is a BPop without a timeout that waits for the topics.
+// waiter starts a BPop without a timeout and waits until it waits for the topics.
 func (f *fixture) waiter(ctx context.Context, c *client.Client, topics ...string) <-chan result {
 	f.TB.Helper()
 	return f.waiting(c, func() <-chan result { return bpop(ctx, c, 0, topics...) }, topics...)
 }
 
-// reserver is a Reserve that waits in the same way.
+// reserver does the same with a Reserve.
 func (f *fixture) reserver(ctx context.Context, c *client.Client, lease time.Duration, topics ...string) <-chan result {
 	f.TB.Helper()
 	return f.waiting(c, func() <-chan result { return reserve(ctx, c, lease, topics...) }, topics...)
@@ -421,7 +421,7 @@ func (f *fixture) called(c *client.Client, topic string) {
 	until(f.TB, "a caller is there", func() bool { all, _ := client.Callers(c, topic); return all == 1 })
 }
 
-// reserveBy reserves the topic's next job, which must be this one.
+// reserveBy reserves the topic's next job, which must have this ID.
 func (f *fixture) reserveBy(c *client.Client, topic, id string, lease time.Duration) *client.Delivery {
 	f.TB.Helper()
 	return expectJob(f.TB, reserve(f.TB.Context(), c, lease, topic), id)
@@ -448,13 +448,13 @@ func (f *fixture) put(m client.Message, delay time.Duration, opts ...client.Push
 	check(f.TB, err)
 }
 
-// pushSilently makes a job ready as an old server does, without waking anybody.
+// pushSilently makes a job ready as an old server does, without a wake-up.
 func (f *fixture) pushSilently(id, topic string) {
 	f.TB.Helper()
 	f.seedMore(ready(id, topic)...)
 }
 
-// dial opens a connection of its own, closed when the test ends.
+// dial opens a separate connection, which is closed when the test ends.
 func (f *fixture) dial() redis.Conn {
 	f.TB.Helper()
 	conn, err := redis.Dial("tcp", f.Addr)
@@ -463,7 +463,7 @@ func (f *fixture) dial() redis.Conn {
 	return conn
 }
 
-// fetchTopics are these topics with the same options.
+// fetchTopics returns these topics, without further options.
 func fetchTopics(names ...string) []client.FetchTopic {
 	topics := make([]client.FetchTopic, len(names))
 	for i, name := range names {
@@ -472,7 +472,7 @@ func fetchTopics(names ...string) []client.FetchTopic {
 	return topics
 }
 
-// expectJob checks that the result is the job.
+// expectJob checks that the result is the job with this ID.
 func expectJob(t testing.TB, results <-chan result, id string) *client.Delivery {
 	t.Helper()
 	r := arrival(t, results)
@@ -498,10 +498,10 @@ func expectErr(t testing.TB, call string, err, want error) {
 	}
 }
 
-// errOf is the error of a call that also returns something else.
+// errOf returns the error of a call that also returns another value.
 func errOf(_ any, err error) error { return err }
 
-// expectText checks that there is an error that holds all the parts.
+// expectText checks that there is an error and that it contains all the parts.
 func expectText(t testing.TB, call string, err error, parts ...string) {
 	t.Helper()
 	for _, part := range parts {

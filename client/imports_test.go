@@ -6,7 +6,7 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/importtest"
 )
 
-// A program that imports the client links redigo, redisconn and the store, and nothing else.
+// A program that imports the client links only redigo, redisconn and the store.
 func TestImports(t *testing.T) {
 	importtest.Only(t,
 		"github.com/mix-basic/delayer/client",

@@ -96,7 +96,7 @@ func (o *oldClient) remove(id string) bool {
 	return slices.Equal(replies, []any{int64(1), int64(1)})
 }
 
-// oldServer is one pass of the original server at a time, in Unix seconds.
+// oldServer runs a single pass of the original server at the given time, in Unix seconds.
 func (o *oldClient) oldServer(now int64) {
 	o.t.Helper()
 	ids, err := redis.Strings(o.do("ZRANGEBYSCORE", "delayer:job_pool", 0, now), nil)
@@ -123,7 +123,7 @@ func message(id string) client.Message {
 	return client.Message{ID: id, Topic: "t", Body: `{"orderID":"2018101712578956648885474","action":"close"}`}
 }
 
-// Every method of an old client works with our server.
+// Each method of an old client works with our server.
 func TestOldClientOurServer(t *testing.T) {
 	f := start(t, oldLayout)
 	old := f.oldClient()
@@ -151,7 +151,7 @@ func TestOldClientOurServer(t *testing.T) {
 	}
 	f.Expect(state{})
 
-	// Our consumer takes what an old remove leaves of a ready job as no job.
+	// After an old remove of a ready job, the remaining entry is no job for our consumer.
 	old.push(message("d"), 0, 604800)
 	old.push(message("e"), 0, 604800)
 	until(t, "both are ready", func() bool { return len(f.State().Ready["t"]) == 2 })
@@ -194,7 +194,7 @@ func TestOurClientOldServer(t *testing.T) {
 
 	old.oldServer(base - 1)
 	f.Expect(scores)
-	old.oldServer(base) // not the job that falls due within the second
+	old.oldServer(base) // moves no job that falls due within this second
 	if m, err := old.pop("t"); err != nil || m != message("whole") {
 		t.Errorf("old pop = %v, %v", m, err)
 	}
@@ -210,7 +210,7 @@ func TestOurClientOldServer(t *testing.T) {
 		t.Errorf("old bPop = %v, %v", m, err)
 	}
 
-	// Ready at once, for an old consumer that waits; removed before an old consumer polls.
+	// One job is ready at once, for an old consumer that waits; another is removed before an old consumer polls.
 	popped := background(func() (client.Message, error) { return old.bPop("t", 20) })
 	until(t, "bPop waits", func() bool { return f.InfoNumber("clients", "blocked_clients") == 1 })
 	if _, err := f.Push(ctx, message("at once"), 0); err != nil {
@@ -229,8 +229,8 @@ func TestOurClientOldServer(t *testing.T) {
 	f.Expect(state{})
 }
 
-// An old consumer that pops a job deletes its follower: it does not know followers, and the follower is stored in the
-// job's bucket.
+// An old consumer that pops a job deletes its follower: it does not know followers, and the job's bucket contains the
+// follower.
 func TestOldConsumerDeletesFollower(t *testing.T) {
 	t.Parallel()
 	f := start(t, oldLayout)
@@ -246,7 +246,7 @@ func TestOldConsumerDeletesFollower(t *testing.T) {
 	f.Expect(state{})
 }
 
-// Old and new producers and consumers share a topic, with either server: each job comes once.
+// Old and new producers and consumers share a topic, with either server, and each job is delivered once.
 func TestOldAndNewOnOneTopic(t *testing.T) {
 	const jobs, each = 1200, 2
 	for _, serverKind := range []string{"our server", "old server"} {
@@ -300,7 +300,7 @@ func notNil(m client.Message, err error) (client.Message, error) {
 	return m, err
 }
 
-// runOldServer runs the original server's passes until the test ends, or stop.
+// runOldServer runs passes of the original server until the test ends or stop is called.
 func (f *fixture) runOldServer() (stop func()) {
 	old := f.oldClient()
 	return redistest.Background(f.TB, func(ctx context.Context) error {

@@ -13,7 +13,7 @@ import (
 	"github.com/mix-basic/delayer/client"
 )
 
-// Errors name the invalid field; nothing is sent, and no connection is taken.
+// Errors name the invalid field. Nothing is sent, and no connection is taken.
 func TestInvalid(t *testing.T) {
 	c := client.New(&redis.Pool{DialContext: func(context.Context) (redis.Conn, error) {
 		t.Error("Redis was asked")
@@ -33,7 +33,7 @@ func TestInvalid(t *testing.T) {
 	topics := fetchTopics("t")
 	d := c.Delivery("t", "a", 1)
 	deliveries := []*client.Delivery{d}
-	large := unsafe.String(unsafe.SliceData(make([]byte, 512<<20+1)), 512<<20+1) // never touched
+	large := unsafe.String(unsafe.SliceData(make([]byte, 512<<20+1)), 512<<20+1) // its memory is never touched
 	for name, tt := range map[string]struct {
 		err   error
 		names string
@@ -157,7 +157,7 @@ func TestInvalid(t *testing.T) {
 	}
 }
 
-// A context that is nil, or done before the call, lets nothing be sent.
+// A call with a nil context, or one that was done before the call, sends nothing.
 func TestContextThatIsNilOrDone(t *testing.T) {
 	f := start(t, alone)
 	f.push("a", "t")
@@ -180,7 +180,7 @@ func TestContextThatIsNilOrDone(t *testing.T) {
 	check(t, d.Ack(t.Context()))
 }
 
-// allCalls are all calls of a Client and on its deliveries.
+// allCalls returns all calls of a Client and on its deliveries.
 func allCalls(c *client.Client, ctx context.Context, d *client.Delivery) map[string]func() error {
 	all := calls(c, ctx)
 	for name, settle := range verbs {
@@ -194,7 +194,7 @@ func allCalls(c *client.Client, ctx context.Context, d *client.Delivery) map[str
 	return all
 }
 
-// calls are all other calls of a Client, with valid arguments.
+// calls returns all other calls of a Client, with valid arguments.
 func calls(c *client.Client, ctx context.Context) map[string]func() error {
 	m := client.Message{ID: "a", Topic: "t", Body: "b"}
 	return map[string]func() error{
@@ -217,7 +217,7 @@ func calls(c *client.Client, ctx context.Context) map[string]func() error {
 	}
 }
 
-// deadError is the error with which Dead ends.
+// deadError returns the error with which Dead ends.
 func deadError(c *client.Client, ctx context.Context, topic string) (err error) {
 	for _, err = range c.Dead(ctx, topic) {
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/mix-basic/delayer/client"
 )
 
-// Get returns what is known about a job, in each of its states.
+// Get returns all fields of a job, in each of its states.
 func TestGet(t *testing.T) {
 	f := start(t)
 	message := client.Message{ID: "a", Topic: "t", Body: "old"}
@@ -46,7 +46,7 @@ func TestGet(t *testing.T) {
 	}
 }
 
-// Reschedule's delay counts from now; the job's lifetime after it becomes ready stays the same.
+// Reschedule's delay counts from now. The job's lifetime in the ready queue stays the same.
 func TestReschedule(t *testing.T) {
 	f := start(t)
 	for _, delay := range []time.Duration{0, time.Second, 3000 * time.Second, client.MaxDelay} {
@@ -78,7 +78,7 @@ func TestErrorsNameOperationAndJob(t *testing.T) {
 	}
 }
 
-// Get returns how long the producer wants the job reserved, in each of its states.
+// Get returns the job's TTR, in each of its states.
 func TestGetTellsTTR(t *testing.T) {
 	f := start(t)
 	expect := func(state client.State, ttr time.Duration) {

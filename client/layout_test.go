@@ -16,8 +16,8 @@ import (
 	"github.com/mix-basic/delayer/server"
 )
 
-// withoutNode is a cluster whose node with partition 0 is gone for good. away are the partitions that are gone with it,
-// here the others. The layout is stored, unless undecided is set.
+// withoutNode returns a cluster whose node with partition 0 is permanently gone. away has the partitions that are gone
+// with it, here has the other ones. The layout is stored, unless undecided is set.
 func withoutNode(t *testing.T, undecided bool) (cluster *redistest.Cluster, away, here []int) {
 	t.Helper()
 	cluster = redistest.StartCluster(t, "--cluster-require-full-coverage", "no")
@@ -36,15 +36,15 @@ func withoutNode(t *testing.T, undecided bool) (cluster *redistest.Cluster, away
 	}
 	for i, s := range cluster.Servers[:3] {
 		if s == gone {
-			cluster.Servers[3+i].Kill() // nobody takes its place
+			cluster.Servers[3+i].Kill() // no replica takes over
 		}
 	}
 	gone.Kill()
 	return cluster, away, here
 }
 
-// While the node of partition 0 is away, programs that start work with the other partitions: a Client pushes and takes,
-// a worker works, a server delivers, and an operator sees which partitions are away.
+// While the node of partition 0 is away, programs that start can use the other partitions: a Client pushes and takes
+// jobs, a worker handles jobs, a server delivers them, and an operator sees which partitions are away.
 func TestStartWithoutPartition0(t *testing.T) {
 	t.Parallel()
 	cluster, away, here := withoutNode(t, false)
@@ -107,8 +107,8 @@ func TestFirstPushesWithoutANode(t *testing.T) {
 	}
 }
 
-// Without partition 0 no layout is decided: neither the first one nor another one. Copies refuse nobody for good,
-// because partition 0 has the last word.
+// Without partition 0 no layout is decided, neither the first one nor a later one. Copies cause no permanent refusal,
+// because partition 0 decides.
 func TestNoDecisionWithoutPartition0(t *testing.T) {
 	t.Parallel()
 	for name, undecided := range map[string]bool{"a first layout": true, "another layout": false} {

@@ -22,15 +22,15 @@ var crowdJobs = flag.Int("limit.jobs", 4500, "how many jobs TestCrowdOfLimits ha
 const (
 	crowdTopics = 200
 	crowdLease  = 500 * time.Millisecond
-	// crowdAhead is the most unfinished jobs that are pushed.
+	// crowdAhead is the maximum number of pushed jobs that are unfinished.
 	crowdAhead = 2000
-	// crowdStands is how many jobs of other topics may begin while a topic stands still. A caller whose connection is cut
-	// just as it is woken comes back when it has reconnected, and its job waits until then. So this counts only later, when
-	// half of the jobs are pushed.
+	// crowdStands is the maximum number of jobs of other topics that begin while a topic stands still. If a caller's
+	// connection is cut just as the caller is woken, its job waits until the caller has reconnected. So this counts
+	// only after half of the jobs are pushed.
 	crowdStands = 1000
 )
 
-// limitedCrowd is many callers that wait for jobs of limited topics, and what happens to the jobs.
+// limitedCrowd has many callers that wait for jobs of limited topics, and records what happens to the jobs.
 type limitedCrowd struct {
 	*fixture
 	topics []*limited
@@ -39,12 +39,12 @@ type limitedCrowd struct {
 	mu     sync.Mutex
 	left   map[string]bool      // unfinished jobs, by their IDs
 	unsure map[string]bool      // jobs that may be finished: a reply was lost
-	held   map[string]time.Time // until when they are reserved
+	held   map[string]time.Time // ends of leases
 	paused map[string]bool
-	most   map[string]int // how many of a topic may be reserved at a time, 0 for any number
-	begun  map[string]int // of a topic
-	all    int            // of all of them
-	late   int            // how many these were when half of the jobs were pushed
+	most   map[string]int // maximum number of reserved jobs by topic, 0 for no limit
+	begun  map[string]int // by topic
+	all    int            // of all topics
+	late   int            // value of all when half of the jobs were pushed
 }
 
 func newCrowd(f *fixture) *limitedCrowd {
@@ -66,9 +66,9 @@ func newCrowd(f *fixture) *limitedCrowd {
 	return w
 }
 
-// A thousand callers that wait for jobs of limited topics get them all, though some die, connections are cut, topics are
-// paused, and limits change and end: no topic with a job and room for it stands still, none exceeds its limit, and no
-// job is lost or done twice.
+// A thousand callers wait for jobs of limited topics and get them all, although some callers die, connections are cut,
+// topics are paused, and limits change and end. No topic with a job and room for it stands still, no topic exceeds its
+// limit, and no job is lost or done twice.
 func TestCrowdOfLimits(t *testing.T) {
 	for name, needs := range map[string][]redistest.Need{"one or many": {alone}, "5 partitions": {alone, redistest.InPartitions(5)}} {
 		t.Run(name, func(t *testing.T) {
@@ -90,7 +90,7 @@ func TestCrowdOfLimits(t *testing.T) {
 	}
 }
 
-// arrive starts callers for each topic: four that each wait in another way, and a worker.
+// arrive starts callers for each topic: four that wait in different ways, and a worker.
 func (w *limitedCrowd) arrive(ctx context.Context, callers *sync.WaitGroup) {
 	for way, take := range []func(ctx context.Context, c *client.Client, topic, next string){w.reserve, w.giveUp, w.takeOfTwo, w.fetch} {
 		for half := range 2 {
@@ -125,7 +125,7 @@ func (w *limitedCrowd) reserve(ctx context.Context, c *client.Client, topic, _ s
 	}
 }
 
-// giveUp gives a short time to wait.
+// giveUp waits with a short timeout.
 func (w *limitedCrowd) giveUp(ctx context.Context, c *client.Client, topic, next string) {
 	ctx, cancel := context.WithTimeout(ctx, rand.N(time.Second))
 	defer cancel()
@@ -138,7 +138,7 @@ func (w *limitedCrowd) takeOfTwo(ctx context.Context, c *client.Client, topic, n
 	}
 }
 
-// fetch wants more than may be reserved at a time.
+// fetch asks for more jobs than may be reserved at a time.
 func (w *limitedCrowd) fetch(ctx context.Context, c *client.Client, topic, _ string) {
 	list, _ := c.Fetch(ctx, client.FetchOptions{Topics: fetchTopics(topic), Max: 10, Lease: crowdLease})
 	var wait sync.WaitGroup
@@ -175,7 +175,7 @@ func (w *limitedCrowd) handle(_ context.Context, job *worker.Job) error {
 	if rand.N(20) == 0 {
 		return errors.New("again")
 	}
-	w.done(job.ID, nil) // the worker returns it when it has noticed
+	w.done(job.ID, nil) // the worker returns the job once it has noticed
 	return nil
 }
 
@@ -187,7 +187,7 @@ func (w *limitedCrowd) begin(topic, id string, token int64, until time.Time) {
 	w.all++
 	now := time.Now()
 	if !now.Before(until) {
-		return // it comes too late to hold anything
+		return // too late for a valid lease
 	}
 	if now.Before(w.held[id]) {
 		w.TB.Errorf("%s was begun twice", id)
@@ -205,7 +205,7 @@ func (w *limitedCrowd) end(topic, id string, token int64) {
 	delete(w.held, id)
 }
 
-// done records the result of a job's ack.
+// done records the result of acknowledging a job.
 func (w *limitedCrowd) done(id string, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -239,7 +239,7 @@ func (w *limitedCrowd) isDone() bool {
 	return n == 0
 }
 
-// disturb pushes the jobs, a few at a time, and disturbs a topic in between.
+// disturb pushes the jobs, a few at a time. In between it disturbs a topic.
 func (w *limitedCrowd) disturb() {
 	for pushed, round := 0, 0; pushed < *crowdJobs; round++ {
 		jobs := make([]client.Delayed, 1+rand.N(40))
@@ -293,7 +293,7 @@ func (w *limitedCrowd) pauseOrResume(l *limited) {
 	w.mu.Unlock()
 }
 
-// change changes the topic's limit: to another one, the previous one, or none.
+// change sets another limit for the topic, restores the previous one, or removes it.
 func (w *limitedCrowd) change(l *limited) {
 	more := l.Limit
 	if l.Concurrency > 0 {
@@ -309,8 +309,8 @@ func (w *limitedCrowd) change(l *limited) {
 	check(w.TB, w.SetLimit(w.TB.Context(), l.topic, set))
 }
 
-// watch watches the topics until ctx ends. It returns the most jobs of other topics that began while one topic had a job
-// and room for it and none of it began, since half of the jobs were pushed.
+// watch watches the topics until ctx ends. For each topic it returns the maximum number of jobs of other topics that
+// began while the topic had a job and room for it but began none. It counts from when half of the jobs were pushed.
 func (w *limitedCrowd) watch(ctx context.Context) map[string]int {
 	stood, since, begun := map[string]int{}, map[string]int{}, map[string]int{}
 	for ctx.Err() == nil {

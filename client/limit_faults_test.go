@@ -40,7 +40,7 @@ func TestRateIsRemoved(t *testing.T) {
 	}
 }
 
-// A BPop ignores a limit that throttles a Reserve of the same Client.
+// A limit that throttles a Reserve does not affect a BPop of the same Client.
 func TestBPopDuringAThrottledReserve(t *testing.T) {
 	f := start(t, alone, undivided)
 	check(t, f.SetLimit(t.Context(), "t", client.Limit{Concurrency: 1}))
@@ -94,7 +94,7 @@ func TestBrokenLimitOfOneTopic(t *testing.T) {
 	}
 }
 
-// While previous_partitions is set, jobs of a limited topic are delivered as usual, before anything is migrated.
+// While previous_partitions is set, jobs of a limited topic are delivered as usual, even before a migration.
 func TestLimitedTopicBeforeTheMigration(t *testing.T) {
 	f := start(t, alone, undivided, oldLayout)
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)

@@ -118,14 +118,14 @@ func TestLimitIsChangedDuringAWait(t *testing.T) {
 	}
 }
 
-// atOnce counts the holders of leases at a time.
+// atOnce counts the leases that are held at a time.
 type atOnce struct {
 	mu        sync.Mutex
-	until     map[string]time.Time // when their leases end, by holder and job
+	until     map[string]time.Time // ends of the leases, by holder and job
 	most, all int
 }
 
-// begins records a holder until its lease ends by Redis's clock, or earlier.
+// begins records a holder until ends, or until its lease ends by Redis's clock.
 func (a *atOnce) begins(key string, ends time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -151,7 +151,7 @@ func (a *atOnce) begun() int {
 	return a.all
 }
 
-// 16 consumers, some of which die with their jobs, and whose connections are cut, never hold two jobs at a time.
+// 16 consumers never have two jobs at a time, although some die with their jobs and connections are cut.
 func TestLimitOfOneAtATime(t *testing.T) {
 	t.Parallel()
 	f := start(t, alone, undivided)
@@ -171,10 +171,10 @@ func TestLimitOfOneAtATime(t *testing.T) {
 			key := fmt.Sprint(d.ID, d.Token)
 			held.begins(key, d.Deadline())
 			if rand.N(20) == 0 {
-				continue // it dies
+				continue // the consumer dies
 			}
 			time.Sleep(rand.N(3 * time.Millisecond))
-			held.ends(key) // before anybody else can begin
+			held.ends(key) // before another consumer can begin
 			switch rand.N(4) {
 			case 0:
 				d.Retry(ctx, 0)
@@ -210,7 +210,7 @@ func TestLimitOfOneAtATime(t *testing.T) {
 	t.Logf("%d jobs were begun", held.all)
 }
 
-// A rate holds to a hundredth, with any number of processes (each has a Client).
+// A rate is exact to one percent, for any number of processes (each has a Client).
 func TestLimitOfTheRate(t *testing.T) {
 	t.Parallel()
 	f := start(t, alone)
@@ -254,7 +254,8 @@ func TestLimitOfTheRate(t *testing.T) {
 	t.Logf("%v began in %.2f s", n, seconds)
 }
 
-// Each of several partitions has its share, and together they never exceed the limit; with a tag it is exact.
+// Each of several partitions has a share of the limit, and together they never exceed it. With a tag the limit is
+// exact.
 func TestLimitOfPartitions(t *testing.T) {
 	const partitions = 4
 	f := inPartitions(t, partitions)
@@ -293,7 +294,7 @@ func TestLimitOfPartitions(t *testing.T) {
 	}
 }
 
-// Jobs without the tag of their topic's limit, which nobody can reserve, are counted apart from throttled jobs; a limit
+// Jobs without the tag of their topic's limit cannot be reserved, and are counted apart from throttled jobs. A limit
 // without a tag makes them reservable.
 func TestUntagged(t *testing.T) {
 	const partitions, jobs = 16, 60

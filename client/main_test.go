@@ -12,7 +12,7 @@ import (
 	"github.com/mix-basic/delayer/server"
 )
 
-// redisURL is where the examples find a Redis with a Delayer. The tests start Redis servers of their own.
+// redisURL is a Redis with a Delayer server, for the examples. The tests start their own Redis servers.
 var redisURL string
 
 func TestMain(m *testing.M) {

@@ -11,18 +11,18 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// modelShare is a queue's part of its topic's limit. Times are in days since the run began: the rates in the test let
-// all jobs begin at once that may begin in a day, and a run is much shorter.
+// modelShare is a queue's share of its topic's limit. Times are in days since the run began. The rates in the test
+// admit a whole day's jobs at once, and a run is much shorter than a day.
 type modelShare struct {
 	concurrency int // -1: any number
 	interval    float64
 	burst       int
-	next        float64 // when the next one may begin
+	next        float64 // when the next job may begin
 }
 
 const (
-	instant  = 1e-9               // of the run
-	madeUp   = 0.25 / (24 * 3600) // delays up to this are made up for
+	instant  = 1e-9               // duration of a run
+	madeUp   = 0.25 / (24 * 3600) // shorter delays are made up for
 	noNumber = -1
 )
 
@@ -76,7 +76,7 @@ func (m *model) setShare(topic string, place int, l client.Limit) {
 	}
 }
 
-// share is the share of the partition at that place.
+// share returns the share of the partition with this number.
 func (m *model) share(l client.Limit, place int) modelShare {
 	of := m.partitions
 	if l.Tag != "" {
@@ -104,10 +104,10 @@ func (m *model) share(l client.Limit, place int) modelShare {
 	return s
 }
 
-// since is the time from which jobs of the share may begin, as if they came evenly.
+// since returns the time from which the next job of the share may begin, as if the jobs came evenly.
 func (s *modelShare) since() float64 { return max(s.next, -float64(s.burst-1)*s.interval-madeUp) }
 
-// isOpen reports whether a job of the queue may begin to be reserved.
+// isOpen reports whether a job of the queue may be reserved now.
 func (m *model) isOpen(queue string) bool {
 	s := m.shares[queue]
 	if s == nil {
@@ -149,11 +149,10 @@ func (m *model) free(queue, id string) {
 	m.slots[queue] = slices.DeleteFunc(slices.Clone(m.slots[queue]), func(slot string) bool { return slot == id })
 }
 
-// isFree reports whether the job's slot is free: it has no lease. The next reserve forgets the slot, at the latest when
-// it matters.
+// isFree reports whether the job has no lease, which means that its slot is free. A later reserve forgets the slot.
 func (m *model) isFree(id string) bool {
 	entry := m.pool[id]
-	return entry.lease == 0 || entry.score > 0 && m.isDue(entry) // 0: the test does not know its end yet
+	return entry.lease == 0 || entry.score > 0 && m.isDue(entry) // 0: the test has not read its end yet
 }
 
 // limitState adds limits and slots to the state of Redis.
