@@ -17,7 +17,8 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// Replies that take longer than the read timeout over a slow link are not lost: the timeout bounds silence, not size.
+// A reply that takes longer than the read timeout over a slow link is not lost: the timeout bounds the silence, not the
+// size.
 func TestSlowLink(t *testing.T) {
 	t.Parallel()
 	const jobs, size = 12, 1 << 20
@@ -25,7 +26,8 @@ func TestSlowLink(t *testing.T) {
 	proxy := redistest.StartProxy(t, f.Addr)
 	f.behind(proxy.Addr)
 	proxy.Limit(4 << 20)
-	// The system accepts about 3 MB before they are sent: for that time a push has no reply, though nothing is silent.
+	// The system accepts about 3 MB before it has sent them. So a push gets no reply for a while, although the link is
+	// not silent.
 	c := f.openPool(client.PoolOptions{Addr: proxy.Addr, ReadTimeout: 2 * time.Second})
 	var batch []client.Delayed
 	var want []client.Message
@@ -69,7 +71,8 @@ func TestReserveBatchOverASlowLink(t *testing.T) {
 	check(t, errOf(c.AckBatch(t.Context(), deliveries)))
 }
 
-// A Redis that falls silent in the middle of a reply is noticed, and what may be lost with it is reported and counted.
+// If Redis falls silent in the middle of a reply, the Client notices, and jobs that may be lost with the reply are
+// reported and counted.
 func TestSilenceWithinAnAnswer(t *testing.T) {
 	t.Parallel()
 	f := start(t, undivided, alone)
@@ -100,8 +103,8 @@ func expectTimeout(t testing.TB, call string, err error) {
 	}
 }
 
-// An address moves to another master, while the old one lives on as its replica: pooled connections to the old one
-// answer every PING, and no write.
+// An address moves to another master, while the old master becomes its replica. Pooled connections to the old master
+// still answer PING, but refuse writes.
 func TestAddressMoves(t *testing.T) {
 	oldMaster, newMaster := start(t, replaced), start(t, replaced)
 	proxy := redistest.StartProxy(t, oldMaster.Addr)
@@ -128,7 +131,8 @@ func TestAddressMoves(t *testing.T) {
 	newMaster.Expect(state{})
 }
 
-// An old server does not announce what it moves: the check once a second finds it, also if EXISTS or LLEN are denied.
+// An old server does not announce the jobs that it moves. The check once a second finds them, even if EXISTS or LLEN
+// are denied.
 func TestBPopOfAnOldServer(t *testing.T) {
 	eachWaiter(t, func(t *testing.T, take taker) {
 		t.Parallel()
@@ -143,8 +147,8 @@ func TestBPopOfAnOldServer(t *testing.T) {
 	})
 }
 
-// Callers are served in the order in which they came, by BPop as well as Pop. A later call does not overtake them even
-// if it is the one that finds unannounced jobs: it polls for the waiting callers, and gets what is left.
+// Callers of BPop and Pop are served in the order of their calls. A later call does not overtake earlier ones even if
+// it finds unannounced jobs: it polls for the waiting callers first, and gets one of the remaining jobs.
 func TestCallersAreServedInTheirOrder(t *testing.T) {
 	const callers = 30
 	later := maps.Clone(waiters)
@@ -205,7 +209,7 @@ func TestPopsDoNotStarveBPop(t *testing.T) {
 	expectOnce(t, results, waiters)
 }
 
-// A logger that blocks delays nobody else.
+// A logger that blocks delays no other call.
 func TestStuckLogger(t *testing.T) {
 	f := start(t, alone)
 	stuck, resume := make(chan struct{}), make(chan struct{})

@@ -14,8 +14,8 @@ import (
 	"github.com/mix-basic/delayer/client"
 )
 
-// outcome is the error of a method that is called with zero arguments, or its panic. tells is whether it returns an
-// error.
+// outcome returns the error of a method that is called with zero arguments, or its panic. tells reports whether the
+// method returns an error.
 func outcome(method reflect.Value, ctx context.Context) (err error, tells bool) {
 	defer func() {
 		if value := recover(); value != nil {
@@ -48,8 +48,8 @@ func outcome(method reflect.Value, ctx context.Context) (err error, tells bool) 
 	return nil, tells
 }
 
-// Any call on a nil or zero Client or Delivery is ErrInvalid, and so is any call of a Client that was made of nothing.
-// The test calls all methods, also future ones.
+// Each call on a nil or zero Client or Delivery returns ErrInvalid, and so does each call of a Client created from nil
+// arguments. The test calls all methods, so it covers future ones.
 func TestNothingToCall(t *testing.T) {
 	pool := &redis.Pool{DialContext: func(context.Context) (redis.Conn, error) {
 		t.Error("Redis was asked")
@@ -57,7 +57,7 @@ func TestNothingToCall(t *testing.T) {
 	}}
 	for name, c := range map[string]struct {
 		on    any
-		close bool // can be closed nevertheless
+		close bool // Close works nevertheless
 	}{
 		"nil Client":             {on: (*client.Client)(nil)},
 		"zero Client":            {on: new(client.Client)},

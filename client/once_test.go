@@ -12,7 +12,8 @@ import (
 	"github.com/mix-basic/delayer/client"
 )
 
-// Many push the same IDs again and again, though their connections are cut and others take the jobs: each counts once.
+// Many producers push the same IDs again and again, while their connections are cut and consumers take the jobs. Each
+// ID counts once.
 func TestOnceRace(t *testing.T) {
 	t.Parallel()
 	f := start(t, alone)

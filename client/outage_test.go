@@ -19,7 +19,7 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// Waiting callers tolerate cut connections, and a restart of Redis.
+// Waiting callers tolerate cut connections and a restart of Redis.
 func TestWaitersSurviveRestartAndCutConnections(t *testing.T) {
 	eachWaiter(t, func(t *testing.T, take taker) {
 		t.Parallel()
@@ -41,13 +41,13 @@ func TestWaitersSurviveRestartAndCutConnections(t *testing.T) {
 	})
 }
 
-// pushAnew is push with a Client of its own, none of whose connections was cut.
+// pushAnew is push with a new Client, whose connections were never cut.
 func (f *fixture) pushAnew(id, topic string) {
 	f.TB.Helper()
 	(&fixture{f.open(), f.Server}).push(id, topic)
 }
 
-// A BPop that starts while Redis is gone tolerates that as well as one that was waiting.
+// A BPop that starts while Redis is down tolerates that like one that already waits.
 func TestBPopStartedDuringRestart(t *testing.T) {
 	f := start(t, alone)
 	f.Kill()
@@ -58,8 +58,8 @@ func TestBPopStartedDuringRestart(t *testing.T) {
 	expectJob(t, popped, "a")
 }
 
-// A longer outage is an error for all callers that waited then or came since, also if others wait for some of their
-// topics, so that each topic is polled by itself. The calls after that work.
+// A longer outage is an error for all callers that are waiting or have come since. This also holds if other callers
+// wait for some of their topics, so that each topic is polled separately. Later calls work.
 func TestWaitersGiveUpOnOutage(t *testing.T) {
 	for name, take := range waiters {
 		t.Run(name, func(t *testing.T) {
@@ -108,7 +108,7 @@ func TestRetriesAreSpaced(t *testing.T) {
 	}
 }
 
-// A Pop behind more callers than one poll serves gets the error of an outage, too.
+// A Pop behind more callers than one poll serves also gets the error of an outage.
 func TestOutageWithManyCallers(t *testing.T) {
 	const waiters, pops = 300, 10
 	t.Parallel()
@@ -131,7 +131,7 @@ func TestOutageWithManyCallers(t *testing.T) {
 	}
 }
 
-// A timeout during an outage has another error than one during which no job came.
+// A timeout during an outage returns another error than a timeout without jobs.
 func TestBPopTimeoutDuringOutage(t *testing.T) {
 	f := start(t, alone)
 	f.Kill()
@@ -146,12 +146,12 @@ func (f *fixture) killConnections() {
 	f.Do("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
 }
 
-// A timeout does not return an error that is over, unless a job may have been lost with it.
+// A timeout does not return an error that is over, unless a job may have been lost.
 func TestBPopForgetsErrors(t *testing.T) {
 	t.Parallel()
 	f := start(t, alone)
 	f.Pop(t.Context(), "t")
-	f.killConnections() // the next pop finds its connection cut
+	f.killConnections() // the next pop finds that its connection was cut
 	expectError(t, bpop(t.Context(), f.Client, time.Second, "t"), client.ErrLost)
 
 	popped := bpop(t.Context(), f.Client, 5*time.Second, "u")
@@ -161,8 +161,8 @@ func TestBPopForgetsErrors(t *testing.T) {
 	expectError(t, popped, client.ErrEmpty)
 }
 
-// A Redis that hangs does not make a call hang: the end of the context ends all calls except those that take jobs, which
-// wait for their reply as long as the connection does.
+// No call hangs with a Redis that hangs. The end of its context ends a call, except calls that take jobs: these wait
+// for the reply until the connection's timeout.
 func TestHungRedis(t *testing.T) {
 	f := start(t, alone)
 	c := f.openPool(client.PoolOptions{ReadTimeout: 100 * time.Millisecond})
@@ -200,8 +200,8 @@ func deadline(t *testing.T, d time.Duration) context.Context {
 	return ctx
 }
 
-// A call whose context or timeout ends while its poll is in flight gets the job that Redis took: nothing is lost, and
-// nothing is put back.
+// A call whose context or timeout ends while its poll is in flight gets the job that Redis took: no job is lost or put
+// back.
 func TestCancelledCallGetsItsJob(t *testing.T) {
 	f := start(t, alone, undivided)
 	takers := maps.Clone(waiters)
@@ -231,7 +231,7 @@ func TestCancelledCallGetsItsJob(t *testing.T) {
 						select {
 						case <-sent: // Redis will take the job when it goes on
 							asked = true
-						case <-call: // there was no time left for that
+						case <-call: // no time was left for that
 							timeout *= 2
 							call = inBackground(ctx, take, c, timeout, topics...)
 						}
@@ -239,7 +239,7 @@ func TestCancelledCallGetsItsJob(t *testing.T) {
 					if timeout == 0 {
 						cancel()
 					}
-					time.Sleep(timeout + 20*time.Millisecond) // all calls that end have ended by now
+					time.Sleep(timeout + 20*time.Millisecond) // by now all calls that end have ended
 					if len(call) > 0 {
 						t.Errorf("returned before the answer: %+v", <-call)
 					}
@@ -254,7 +254,7 @@ func TestCancelledCallGetsItsJob(t *testing.T) {
 	}
 }
 
-// While connections are cut all the time and calls are cancelled, every job is popped once, is in the queue, or is
+// While connections are cut all the time and calls are cancelled, each job is popped once, stays in the queue, or is
 // counted as lost.
 func TestNothingTwiceWhileConnectionsAreCut(t *testing.T) {
 	const jobs, workers = 1000, 8
@@ -308,14 +308,14 @@ func TestNothingTwiceWhileConnectionsAreCut(t *testing.T) {
 	}
 }
 
-// seedReady makes ARGV[1] ready jobs.
+// seedReady creates ARGV[1] ready jobs.
 const seedReady = `for i = 1, tonumber(ARGV[1]) do
 	redis.call('HSET', 'delayer:job_bucket:' .. i, 'topic', 't', 'body', 'b')
 	redis.call('LPUSH', 'delayer:ready_queue:t', i)
 end`
 
-// tapped is a Client without timeouts that tells when something was sent, and its pool. It has a connection, and Redis
-// has loaded its scripts.
+// tapped returns a Client without timeouts, its pool, and a channel that receives after each write. The Client has a
+// connection, and Redis has loaded its scripts.
 func (f *fixture) tapped() (c *client.Client, pool client.Redis, sent chan struct{}) {
 	f.TB.Helper()
 	sent = make(chan struct{}, 100)
@@ -329,7 +329,7 @@ func (f *fixture) tapped() (c *client.Client, pool client.Redis, sent chan struc
 	return c, pool, sent
 }
 
-// onWrite is a pool that calls a function when something was sent.
+// onWrite returns a pool that calls sent after each write.
 func (f *fixture) onWrite(sent func()) client.Redis {
 	return pooltest.Through(f.Addr, f.Clustered, 1, func(_ context.Context, conn net.Conn) net.Conn { return tap{conn, sent} })
 }
@@ -345,7 +345,7 @@ func (t tap) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// With its memory full Redis refuses pushes as a whole; moving, waiting and popping go on.
+// A Redis with full memory refuses whole pushes; moves, waits and pops continue.
 func TestMaxmemory(t *testing.T) {
 	f := start(t, alone)
 	f.push("ready", "t")
@@ -362,7 +362,7 @@ func TestMaxmemory(t *testing.T) {
 	for _, want := range []string{"ready", "waiting"} {
 		popped := bpop(t.Context(), f.Client, 0, "t")
 		if want == "waiting" {
-			f.bears(f.Client, "t") // it cannot be registered
+			f.bears(f.Client, "t") // it cannot be registered as a waiter
 			f.serve()
 		}
 		expectJob(t, popped, want)
@@ -375,7 +375,7 @@ func TestMaxmemory(t *testing.T) {
 	expectJob(t, popped, "a")
 }
 
-// After a power cut with the append-only file on, everything that was confirmed earlier holds.
+// After a power cut with the append-only file on, all confirmed changes are still there.
 func TestPowerCut(t *testing.T) {
 	f := start(t, settings("--appendonly", "yes", "--appendfsync", "always"))
 	f.waiter(t.Context(), f.Client, "never")
@@ -386,7 +386,7 @@ func TestPowerCut(t *testing.T) {
 			for n := 0; ; n++ {
 				id := fmt.Sprint(worker, "-", n)
 				if _, err := f.Push(t.Context(), client.Message{ID: id, Topic: "t", Body: "b"}, time.Duration(n%2)*time.Hour); err != nil {
-					return // Redis is gone
+					return // Redis is down
 				}
 				pushed.add(id)
 				if n%5 != 0 {
@@ -428,7 +428,7 @@ func TestPowerCut(t *testing.T) {
 	stop()
 }
 
-// A Redis that can be read, but takes no writes, is an outage, too: BPop does not wait for ever for a job that is there,
+// A Redis that can be read but refuses writes counts as an outage: BPop does not wait forever for a job that is there,
 // even if another topic is empty.
 func TestBPopGivesUpOnRedisThatTakesNoWrites(t *testing.T) {
 	t.Parallel()

@@ -11,14 +11,14 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// inPartitions starts a Client with that many partitions.
+// inPartitions starts a Client with this many partitions.
 func inPartitions(t *testing.T, n int) *fixture {
 	f := startPartitions(t, n)
 	f.Client = f.open(client.WithPartitions(n))
 	return f
 }
 
-// delayedOf makes n jobs of topic t, with and without braces in their IDs.
+// delayedOf returns n jobs of topic t, with and without braces in their IDs.
 func delayedOf(n int) []client.Delayed {
 	jobs := make([]client.Delayed, n)
 	for i := range jobs {
@@ -27,7 +27,7 @@ func delayedOf(n int) []client.Delayed {
 	return jobs
 }
 
-// An error concerns its chunk, and no other partition's; results are in the jobs' order.
+// An error affects its own chunk, and no other partition's. Results come in the order of the jobs.
 func TestPushBatchOverPartitions(t *testing.T) {
 	t.Parallel()
 	f := inPartitions(t, 5)
@@ -78,7 +78,7 @@ func TestPushBatchOverPartitions(t *testing.T) {
 // errWrongType stands for an error of Redis.
 var errWrongType = errors.New("WRONGTYPE")
 
-// Batches take what there is in all partitions, and each begins with another partition.
+// A batch takes the jobs of all partitions, and each batch begins with another partition.
 func TestBatchesOfPartitions(t *testing.T) {
 	t.Parallel()
 	f := inPartitions(t, 5)
@@ -99,7 +99,7 @@ func TestBatchesOfPartitions(t *testing.T) {
 		t.Errorf("%d jobs were reserved, and %d still are", len(list), len(left.Reserved))
 	}
 
-	_, err = f.PushBatch(t.Context(), delayedOf(100)) // again, and so ready
+	_, err = f.PushBatch(t.Context(), delayedOf(100)) // pushed again, and therefore ready
 	check(t, err)
 	served := map[int]bool{}
 	for range 5 {
@@ -112,7 +112,7 @@ func TestBatchesOfPartitions(t *testing.T) {
 	}
 }
 
-// The newest dead letter of all partitions comes first, and a call on all letters reaches each partition.
+// The newest dead letter of all partitions comes first, and a call for all letters reaches each partition.
 func TestDeadOfPartitions(t *testing.T) {
 	t.Parallel()
 	f := inPartitions(t, 5)
@@ -148,8 +148,8 @@ func TestDeadOfPartitions(t *testing.T) {
 	}
 }
 
-// A caller that has polled several partitions, and got a job before it had to wait, is not registered as waiting
-// anywhere: the next call polls them.
+// A caller that has polled several partitions and got a job without waiting is not registered as a waiter in any of
+// them: the next call polls them.
 func TestFetchAfterFetchThatDidNotWait(t *testing.T) {
 	t.Parallel()
 	f := inPartitions(t, 5)

@@ -60,8 +60,8 @@ func TestPause(t *testing.T) {
 	}
 }
 
-// While a server moves jobs, and new and old consumers wait for them, none is taken between the replies to Pause and
-// Resume, and each comes once in the end.
+// While a server moves jobs, and new and old consumers wait for them, no job is taken between the replies to Pause and
+// Resume. In the end each job is delivered once.
 func TestPauseWhileJobsFlow(t *testing.T) {
 	t.Parallel()
 	f := start(t, undivided)
@@ -113,7 +113,7 @@ func TestPauseWhileJobsFlow(t *testing.T) {
 		}
 	}
 	keys := store.New(nil, f.Prefix).Keys()
-	stored := func() (n int64) { // entries that nobody has taken
+	stored := func() (n int64) { // entries of jobs that no consumer has taken
 		for _, c := range [][2]string{{"ZCARD", keys.JobPool()}, {"LLEN", keys.ReadyQueue("t")}, {"LLEN", keys.PausedQueue("t")}} {
 			f.Conn().Send("MULTI")
 			f.Conn().Send(c[0], c[1])
@@ -123,7 +123,7 @@ func TestPauseWhileJobsFlow(t *testing.T) {
 		}
 		return n
 	}
-	quiet := func() int64 { // all due jobs were moved, and reserved jobs acknowledged
+	quiet := func() int64 { // all due jobs are moved, and reserved jobs are acknowledged
 		t.Helper()
 		until(t, "nothing is in the pool", func() bool { return f.Do("ZCARD", keys.JobPool()).(int64) == 0 })
 		return stored()
@@ -176,7 +176,7 @@ func TestPauseInvalid(t *testing.T) {
 	}
 }
 
-// A user without the permission to pause gets an error, and nothing has changed.
+// A user without the permission to pause gets an error, and nothing changes.
 func TestPauseWithoutRights(t *testing.T) {
 	f := start(t, alone, undivided)
 	c := f.as("u", "~* &* +@all -lmove")

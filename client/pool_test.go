@@ -56,7 +56,7 @@ func TestParseURL(t *testing.T) {
 	}
 }
 
-// ParseURL refuses what it cannot read instead of guessing, and does not quote it: there may be a password in it.
+// ParseURL refuses an invalid URL instead of guessing, and does not quote it, because it may contain a password.
 func TestParseURLErrors(t *testing.T) {
 	for url, part := range map[string]string{
 		"":                                               "redis://",
@@ -218,7 +218,7 @@ func TestTLS(t *testing.T) {
 	expectText(t, "unknown authority", expectFails(t, unknown), "certificate")
 }
 
-// expectFails is the error of a Pop.
+// expectFails returns the error of a Pop.
 func expectFails(t *testing.T, o client.PoolOptions) error {
 	t.Helper()
 	c := client.OpenPool(o)
@@ -254,7 +254,7 @@ func TestAuthentication(t *testing.T) {
 	}
 }
 
-// If nobody listens, the error comes at once, with the address.
+// If no server listens, the error comes at once and names the address.
 func TestRefusedConnection(t *testing.T) {
 	f := start(t, alone)
 	f.Kill()
@@ -262,7 +262,7 @@ func TestRefusedConnection(t *testing.T) {
 	expectText(t, "Push", err, "delayer: push \"a\": ", f.Addr)
 }
 
-// If there are more calls than connections, they wait for each other.
+// If there are more calls than connections, calls wait for a free one.
 func TestCallsWaitForConnections(t *testing.T) {
 	f := start(t, alone)
 	connections := f.connections()
@@ -280,7 +280,7 @@ func TestCallsWaitForConnections(t *testing.T) {
 	}
 }
 
-// The end of a call's context ends its wait for a connection; a call that did not get one is not done later.
+// The end of a call's context ends its wait for a connection. A call that got no connection is never done.
 func TestContextEndsTheWaitForAConnection(t *testing.T) {
 	f := start(t, undivided)
 	f.push("b", "t")
@@ -288,7 +288,7 @@ func TestContextEndsTheWaitForAConnection(t *testing.T) {
 	c := f.on(pool)
 	f.expectUnchanged(func() {
 		conn := f.connect(pool)
-		for range 2 { // the first of its kind, and one behind it
+		for range 2 { // the first call of its kind, and a second one behind it
 			for name := range calls(c, nil) {
 				call := failing(func() error { return calls(c, deadline(t, 10*time.Millisecond))[name]() })
 				if r := arrival(t, call); !errors.Is(r.err, context.DeadlineExceeded) {
@@ -302,8 +302,8 @@ func TestContextEndsTheWaitForAConnection(t *testing.T) {
 	})
 }
 
-// A connection that was idle is checked before it is used, so that a restarted Redis costs no call an error. A user
-// without permission to PING keeps its connection.
+// An idle connection is checked before use, so no call fails after a restart of Redis. A user without permission to
+// PING keeps its connection.
 func TestRestedConnections(t *testing.T) {
 	f := start(t, alone)
 	pool := client.NewPool(client.PoolOptions{Addr: f.Addr})
@@ -321,7 +321,7 @@ func TestRestedConnections(t *testing.T) {
 	}
 }
 
-// If nothing of the caller's ends the wait, the pool's timeouts do.
+// If the caller sets no bound for the wait, the pool's timeouts end it.
 func TestTimeouts(t *testing.T) {
 	f := start(t, alone)
 	c := f.openPool(client.PoolOptions{ReadTimeout: 50 * time.Millisecond})
@@ -332,7 +332,7 @@ func TestTimeouts(t *testing.T) {
 	until(t, "a push is in time", func() bool { return errOf(c.Push(context.Background(), message("a"), 0)) == nil })
 }
 
-// New also works on a pool as redigo's own example makes it.
+// New also works with a pool from redigo's own example.
 func TestNewOnPlainPool(t *testing.T) {
 	f := start(t, onePool)
 	expectWaiterWorks(t, f.on(&redis.Pool{Dial: func() (redis.Conn, error) { return redis.Dial("tcp", f.Addr) }}))
@@ -342,7 +342,7 @@ func TestPrefix(t *testing.T) {
 	f := start(t)
 	prefix := "shop:"
 	if f.Clustered {
-		prefix += f.Prefix // no other test's
+		prefix += f.Prefix // a prefix that no other test uses
 	}
 	shop := &fixture{f.open(client.WithPrefix(prefix)), f.with(t).Server}
 	shop.Prefix = prefix
@@ -356,7 +356,7 @@ func TestPrefix(t *testing.T) {
 	expectJob(t, bpop(t.Context(), shop.Client, 0, "t"), "a")
 }
 
-// The documented default: without options a call to a Redis that hangs fails after 3 s without a sign of life.
+// As documented, a call without options fails if Redis sends nothing for 3 s.
 func TestDefaultTimeouts(t *testing.T) {
 	t.Parallel()
 	f := start(t, alone)
@@ -370,7 +370,7 @@ func TestDefaultTimeouts(t *testing.T) {
 		r := arrival(t, failing(call))
 		least := 3 * time.Second
 		if f.Clustered {
-			least = time.Second // the time to ask for the slot owners after that
+			least = time.Second // then the time to ask for the slot owners
 		}
 		if expectTimeout(t, name, r.err); r.took < least {
 			t.Errorf("%s: after %v already", name, r.took)
@@ -378,7 +378,7 @@ func TestDefaultTimeouts(t *testing.T) {
 	}
 }
 
-// A pool does not divide jobs: if it is made with several partitions, each call fails, with an error that names
+// A pool does not divide jobs. If it was opened with several partitions, each call fails with an error that names
 // OpenPool.
 func TestPoolOfPartitions(t *testing.T) {
 	t.Parallel()
@@ -407,7 +407,8 @@ func TestPoolOfPartitions(t *testing.T) {
 	check(t, errOf(client.New(one).Push(t.Context(), message("a"), 0)))
 }
 
-// A Client with one partition is refused where there are several, before it writes, whatever its first call.
+// A Client with one partition is refused if Redis has several. This comes before its first write, whatever its first
+// call is.
 func TestOneOfSeveral(t *testing.T) {
 	t.Parallel()
 	f := start(t, alone, onePool)

@@ -11,7 +11,7 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// However many stale entries are ahead of a job, it comes, and they are counted and reported.
+// A job is popped even behind many stale entries, and these are counted and reported.
 func TestPopBehindManyStaleEntries(t *testing.T) {
 	f := start(t, undivided)
 	var mu sync.Mutex
@@ -36,7 +36,7 @@ func TestPopBehindManyStaleEntries(t *testing.T) {
 	}
 }
 
-// pops are all ways to pop a job of topic t.
+// pops returns all ways to pop a job of topic t.
 func pops(c *client.Client) map[string]func() (client.Message, error) {
 	ctx := context.Background()
 	return map[string]func() (client.Message, error){
@@ -50,8 +50,8 @@ func pops(c *client.Client) map[string]func() (client.Message, error) {
 	}
 }
 
-// WithStaleHook's function may panic, or end its goroutine: the caller gets its job, the topic is served as before, and
-// the log has the panic: its value and its stack.
+// If WithStaleHook's function panics or ends its goroutine, the caller still gets its job and the topic is served as
+// before. The log has the value and the stack of the panic.
 func TestStaleHookThatPanics(t *testing.T) {
 	for name, fail := range map[string]func([]string){
 		"panics":             func([]string) { panic("at the disco") },
@@ -78,7 +78,8 @@ func TestStaleHookThatPanics(t *testing.T) {
 	}
 }
 
-// A queue of the wrong type is an error at once that names it, but does not delay other topics' jobs.
+// A ready queue of the wrong type is an error at once. The error names the queue, and other topics' jobs are not
+// delayed.
 func TestPopWrongType(t *testing.T) {
 	f := start(t, undivided)
 	f.seed("SET delayer:ready_queue:broken text")
@@ -92,7 +93,7 @@ func TestPopWrongType(t *testing.T) {
 	f.Expect(state{Other: buckets{"delayer:ready_queue:broken": "string"}})
 }
 
-// A consumer without enough permissions gets an error and loses nothing.
+// A consumer without enough permissions gets an error and loses no job.
 func TestPopWithoutPermission(t *testing.T) {
 	f := start(t, alone)
 	f.push("a", "t")

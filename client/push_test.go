@@ -12,7 +12,7 @@ import (
 
 const never = -1 // not waiting
 
-// The options of a push apply: its delay from now, its lifetime, and what happens to a job that exists.
+// A push applies its options: its delay from now, its lifetime, and its effect on a job that exists.
 func TestPush(t *testing.T) {
 	f := start(t)
 	waits := state{Pool: []string{"a"}, Buckets: buckets{"a": "t new"}}
@@ -57,7 +57,7 @@ func TestPush(t *testing.T) {
 	}
 }
 
-// expectDue checks that a score is the delay after a time between from and to. It must never be earlier.
+// expectDue checks that a score is the delay after a time between from and to. It must not be earlier.
 func expectDue(t *testing.T, score, from, to float64, delay time.Duration) {
 	t.Helper()
 	if delay == never {
@@ -127,7 +127,7 @@ func TestPushMakesID(t *testing.T) {
 	}
 }
 
-// A ready job that is pushed again comes once, with the latest content, and not before its new time.
+// A ready job that is pushed again is delivered once, with the latest content, and not before its new time.
 func TestPushMakesReadyJobWait(t *testing.T) {
 	f := start(t)
 	f.serve()
@@ -142,7 +142,7 @@ func TestPushMakesReadyJobWait(t *testing.T) {
 	f.Expect(state{})
 }
 
-// The same, where the queue is too long to remove the ID from it: its entry counts as stale.
+// The same with a queue that is too long to remove the ID from it: a pop skips the entry.
 func TestPushMakesReadyJobOfLongQueueWait(t *testing.T) {
 	f := start(t, undivided)
 	f.push("a", "t")
@@ -158,7 +158,7 @@ func TestPushMakesReadyJobOfLongQueueWait(t *testing.T) {
 	}
 }
 
-// A body may be empty if the push allows it; it comes as it was pushed.
+// A body may be empty if the push allows it, and is delivered as it was pushed.
 func TestEmptyBody(t *testing.T) {
 	f := start(t)
 	m := client.Message{ID: "a", Topic: "t"}

@@ -9,7 +9,7 @@ import (
 	"github.com/mix-basic/delayer/client"
 )
 
-// An error is no longer than a line, however long the names in it are.
+// An error is no longer than a line, even with long names in it.
 func TestErrorsCutNames(t *testing.T) {
 	f := start(t)
 	long := strings.Repeat("x", 512<<10)
@@ -48,7 +48,7 @@ func TestErrorsCutNames(t *testing.T) {
 	}
 }
 
-// done is a context that is over.
+// done returns a context that is over.
 func done(ctx context.Context) context.Context {
 	ctx, cancel := context.WithCancel(ctx)
 	cancel()

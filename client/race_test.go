@@ -14,7 +14,7 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// tally counts what happened to each job.
+// tally counts the outcomes for each job.
 type tally struct {
 	mu     sync.Mutex
 	counts map[string]int
@@ -41,7 +41,7 @@ func (y *tally) total() int {
 	return len(y.counts)
 }
 
-// consume pops in the background, until the test ends or stop is called.
+// consume pops in the background until the test ends or stop is called.
 func (f *fixture) consume(popped *tally, pop func(ctx context.Context) (client.Message, error)) (stop func()) {
 	return redistest.Background(f.TB, func(ctx context.Context) error {
 		for {
@@ -60,8 +60,7 @@ func (f *fixture) consume(popped *tally, pop func(ctx context.Context) (client.M
 	})
 }
 
-// A job is removed or popped, never both and never neither, however Remove coincides with the server's move and with Pop
-// and BPop.
+// A job is either removed or popped, never both, even if Remove coincides with the server's move and with Pop and BPop.
 func TestRemoveRacesWithMoveAndPop(t *testing.T) {
 	const jobs, removers = 3000, 50
 	f := start(t)
@@ -78,7 +77,7 @@ func TestRemoveRacesWithMoveAndPop(t *testing.T) {
 				if _, err := f.Push(t.Context(), client.Message{ID: id, Topic: "t", Body: "b"}, delay); err != nil {
 					t.Error(err)
 				}
-				time.Sleep(rand.N(30 * time.Millisecond)) // about when it is moved and popped
+				time.Sleep(rand.N(30 * time.Millisecond)) // at about the time at which it is moved and popped
 				switch ok, err := f.Remove(t.Context(), id); {
 				case err != nil:
 					t.Error(err)
@@ -104,7 +103,7 @@ func TestRemoveRacesWithMoveAndPop(t *testing.T) {
 	}
 }
 
-// Everything at once, from several Clients: each pushed job is popped or removed, once.
+// Several Clients make all calls at the same time: each pushed job is popped or removed, once.
 func TestConcurrentUse(t *testing.T) {
 	const clients, workers, jobs = 3, 4, 200
 	f := start(t)
@@ -146,7 +145,7 @@ func TestConcurrentUse(t *testing.T) {
 	}
 }
 
-// useJob pushes a job, makes some call on it, and notes if it is removed.
+// useJob pushes a job, makes a random call on it, and records a removal.
 func useJob(t *testing.T, c *client.Client, id, topic string, removed *tally) error {
 	ctx := t.Context()
 	if _, err := c.Push(ctx, client.Message{ID: id, Topic: topic, Body: "b"}, rand.N(5*time.Millisecond)); err != nil {
@@ -164,7 +163,7 @@ func useJob(t *testing.T, c *client.Client, id, topic string, removed *tally) er
 			removed.add(id)
 		}
 	}
-	if errors.Is(err, client.ErrNotFound) { // it is popped
+	if errors.Is(err, client.ErrNotFound) { // the job is popped
 		return nil
 	}
 	return err

@@ -9,13 +9,13 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// Schedules in TestModel.
+// Schedule steps of TestModel.
 
-// scheduleName is the name of a schedule; an ID of jobs has the same tag.
+// scheduleName returns the name of a schedule; some job ID has the same tag.
 func (r *modelRun) scheduleName() string { return pick(r.Rand, []string{"a", "s"}) }
 
-// scheduleStep stores a schedule, or one with the same occurrences and another topic; the body of its own job says when
-// it is due.
+// scheduleStep stores a schedule, or changes one to the same occurrences and another topic. The body of the schedule's
+// own job has the spec.
 func scheduleStep(r *modelRun) {
 	name := r.scheduleName()
 	id := store.ScheduleID(name)
@@ -36,7 +36,7 @@ func scheduleStep(r *modelRun) {
 	score, err := redis.Float64(r.Do("ZSCORE", r.keys(id).JobPool(), id), nil)
 	r.note("  its score", err, nil)
 	if entry := r.model.pool[id]; score != entry.score {
-		entry.score = score // it was already as wanted, and had been made due earlier
+		entry.score = score // the schedule is unchanged and was made due earlier
 		r.model.pool[id] = entry
 	}
 }
@@ -81,7 +81,7 @@ func runNowStep(r *modelRun) {
 	r.same("  its job", job, r.model.run(id, job, false))
 }
 
-// scheduleIsDueStep makes a schedule fall due some time ago.
+// scheduleIsDueStep makes a schedule overdue.
 func scheduleIsDueStep(r *modelRun) {
 	id := store.ScheduleID(r.scheduleName())
 	if entry, waits := r.model.pool[id]; waits && !r.model.isDue(entry) {
@@ -92,7 +92,7 @@ func scheduleIsDueStep(r *modelRun) {
 	}
 }
 
-// fireStep puts schedules back that an old server has moved, and fires those that are due, as a server does.
+// fireStep restores schedules that an old server has moved and fires due schedules, as a server does.
 func (r *modelRun) fireStep() {
 	ctx := r.TB.Context()
 	for _, s := range r.jobs.Stores {

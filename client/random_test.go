@@ -27,9 +27,9 @@ var (
 )
 
 // Random operations of new and old clients and servers leave in Redis exactly what a small model predicts, and return
-// what it predicts. In runs without old ones each job is in exactly one state at any time. (Old ones leave stale entries
-// behind, and do not count reserved jobs.) Other runs have five partitions, which old ones do not know, or change their
-// number on the way.
+// what it predicts. In runs without old programs each job is in exactly one state at any time. (Old programs leave
+// stale entries behind and do not count reserved jobs.) Other runs have five partitions, which old programs do not
+// know, or change the number of partitions on the way.
 func TestModel(t *testing.T) {
 	if *modelSeed != 0 {
 		startPartitions(t, formOf(*modelSeed).partitions).runAgainstModel(*modelSeed)
@@ -48,7 +48,7 @@ func TestModel(t *testing.T) {
 	}
 }
 
-// modelForm is how many partitions a run has, and how many later; 0 means the same number.
+// modelForm is the number of partitions of a run and the later number; 0 means the same number.
 type modelForm struct {
 	name             string
 	partitions, then int
@@ -58,7 +58,7 @@ var modelForms = []modelForm{{"one", 1, 0}, {"five", 5, 0}, {"from three to five
 
 func formOf(seed uint64) modelForm { return modelForms[seed%uint64(len(modelForms))] }
 
-// startPartitions is start for a Client with that many partitions.
+// startPartitions is start for a Client with this many partitions.
 func startPartitions(t testing.TB, n int) *fixture {
 	t.Helper()
 	return &fixture{Server: redistest.Open(t, redistest.InPartitions(n))}
@@ -68,20 +68,20 @@ func startPartitions(t testing.TB, n int) *fixture {
 type modelHold struct {
 	*client.Delivery
 	lease   int
-	limit   int // the consumer's number of attempts
+	limit   int // the consumer's maximum of attempts
 	settled bool
 }
 
-// modelRun is a run: the operations, new and old, and the model.
+// modelRun is a run with its operations, new and old, and its model.
 type modelRun struct {
 	*fixture
 	*rand.Rand
 	model *model
-	jobs  *fleet.Fleet // for a server's passes
+	jobs  *fleet.Fleet // runs a server's passes
 	old   *oldClient
 	holds []*modelHold
-	ticks int // for times that differ
-	// groups are the IDs of some groups.
+	ticks int // makes times differ
+	// groups has the IDs of some groups.
 	groups []string
 	log    []string
 }
@@ -91,7 +91,7 @@ func (f *fixture) runAgainstModel(seed uint64) {
 	f.Flush()
 	pool := f.Pool()
 	defer pool.Close()
-	c := client.New(pool, f.options()...) // no other Client noticed that Redis was emptied
+	c := client.New(pool, f.options()...) // other Clients have not noticed that Redis was emptied
 	defer c.Close()
 	r := &modelRun{fixture: &fixture{c, f.Server}, Rand: rand.New(rand.NewPCG(seed, 0)), model: newModel(f.Clock(), f.Partitions)}
 	r.jobs = fleet.Layout{Partitions: f.Partitions}.Open(pool, f.Prefix)
@@ -134,7 +134,7 @@ func (r *modelRun) compare(strict bool) {
 	r.forgetSlots()
 	want := r.model.state()
 	r.Expect(want)
-	if strict { // Redis has the same, or the test has failed
+	if strict { // Redis is as predicted, or the test has failed
 		r.inOneState(want)
 	}
 	if r.TB.Failed() {
@@ -142,7 +142,7 @@ func (r *modelRun) compare(strict bool) {
 	}
 }
 
-// inOneState checks that every job is waiting, ready or reserved, and once.
+// inOneState checks that each job is waiting, ready or reserved, and only once.
 func (r *modelRun) inOneState(s state) {
 	r.TB.Helper()
 	places := map[string]int{}
@@ -162,7 +162,7 @@ func (r *modelRun) inOneState(s state) {
 	}
 }
 
-// note records an operation, and checks that its error is one of the wanted kind, or nil.
+// note records an operation and checks that its error is of the wanted kind, or nil.
 func (r *modelRun) note(what string, err, want error) {
 	r.TB.Helper()
 	r.log = append(r.log, fmt.Sprintf("%s: %v", what, err))
@@ -171,7 +171,7 @@ func (r *modelRun) note(what string, err, want error) {
 	}
 }
 
-// same records a result, and checks that it is the wanted one.
+// same records a result and checks that it is the wanted one.
 func (r *modelRun) same(what string, got, want any) {
 	r.TB.Helper()
 	r.log = append(r.log, fmt.Sprintf("%s: %v", what, got))
@@ -180,10 +180,10 @@ func (r *modelRun) same(what string, got, want any) {
 	}
 }
 
-// modelIDs belong to partitions 1, 4, 1, 3 and 0 of five.
+// modelIDs belong to the partitions 1, 4, 1, 3 and 0 of five.
 var modelIDs = []string{"a", "b", "{a}c", "}d{}", "{e"}
 
-// id is one of them, or the ID of a group.
+// id returns one of the modelIDs or the ID of a group.
 func (r *modelRun) id() string {
 	if len(r.groups) > 0 && r.IntN(4) == 0 {
 		return pick(r.Rand, r.groups[max(len(r.groups)-3, 0):])
@@ -209,8 +209,8 @@ func (r *modelRun) keys(id string) store.Keys {
 	return r.jobs.Of(id).Keys()
 }
 
-// grow changes the number of partitions from now on, and returns a Client that knows it. Jobs that the other one has
-// reserved are settled with that one.
+// grow changes the number of partitions and returns a Client that knows the new number. Jobs reserved by the old Client
+// are settled with it.
 func (r *modelRun) grow(pool client.Redis, form modelForm) *client.Client {
 	c := client.New(pool, client.WithPrefix(r.Prefix), client.WithPartitions(form.then), client.WithPreviousPartitions(form.partitions))
 	r.fixture.Client = c
@@ -223,7 +223,7 @@ func (r *modelRun) grow(pool client.Redis, form modelForm) *client.Client {
 	return c
 }
 
-// migrateStep is a pass of a migration, if there is one.
+// migrateStep runs a pass of a migration, if one is in progress.
 func migrateStep(r *modelRun) {
 	if r.model.before == 0 {
 		return
@@ -241,8 +241,8 @@ func migrateStep(r *modelRun) {
 	r.model.migrate(letters)
 }
 
-// bringLetters moves what was buried in an old partition to where it belongs, if there is another letter of that ID: the
-// later one stays.
+// bringLetters migrates the dead letters of an old partition whose IDs also have a letter in the new one; the later
+// letter stays.
 func (r *modelRun) bringLetters() {
 	for id := range r.model.died {
 		if r.model.before == 0 || r.jobs.OldOf(id) == nil || !r.exists(r.jobs.OldOf(id).Keys().DeadLetter(id)) || !r.exists(r.jobs.Of(id).Keys().DeadLetter(id)) {
@@ -261,7 +261,7 @@ func (r *modelRun) exists(key string) bool {
 	return found
 }
 
-// taking is the call by which these jobs came.
+// taking returns the call that took these jobs.
 func (r *modelRun) taking(topics []string, n int, got []string) taking {
 	isDead := func(id string) bool {
 		job, exists := r.model.jobs[id]
@@ -269,7 +269,7 @@ func (r *modelRun) taking(topics []string, n int, got []string) taking {
 		if !exists || body != job.body {
 			return false
 		}
-		// Jobs of a schedule have the same body: the letter may be an earlier job's.
+		// All jobs of a schedule have the same body, so the letter may be that of an earlier job.
 		died, err := redis.Float64(r.Do("ZSCORE", r.keys(id).DeadLetters(job.topic), id), nil)
 		was, known := r.model.died[id]
 		return err == nil && (!known || died != was)
@@ -277,7 +277,7 @@ func (r *modelRun) taking(topics []string, n int, got []string) taking {
 	return taking{topics: topics, n: n, got: got, isDead: isDead}
 }
 
-// left are the IDs of which an old partition has anything.
+// left returns the IDs that have any data in an old partition.
 func (r *modelRun) left(ids []string) (left []string) {
 	for _, id := range ids {
 		if before := r.jobs.OldOf(id); before != nil {
@@ -293,7 +293,7 @@ func (r *modelRun) left(ids []string) (left []string) {
 
 func (r *modelRun) tick() int { r.ticks++; return r.ticks }
 
-// learn records a time that Redis's clock has decided. It must be close to the expected one.
+// learn records a time that was set by Redis's clock. It must be close to the expected time.
 func (r *modelRun) learn(id string, in time.Duration) {
 	r.TB.Helper()
 	entry, waits := r.model.pool[id]
@@ -309,7 +309,7 @@ func (r *modelRun) learn(id string, in time.Duration) {
 	r.model.pool[id] = entry
 }
 
-// learnDead records when jobs were buried.
+// learnDead records the times at which jobs were buried.
 func (r *modelRun) learnDead() {
 	r.TB.Helper()
 	for id, at := range r.model.died {
@@ -327,12 +327,12 @@ func (r *modelRun) learnDead() {
 	}
 }
 
-// far is a delay of 1 to 2 h, another one each time.
+// far returns a delay of 1 to 2 h, a different one each time.
 func (r *modelRun) far() time.Duration {
 	return time.Hour + time.Duration(r.IntN(3600))*time.Second + time.Duration(r.tick())*time.Millisecond
 }
 
-// job is a new job of the ID with these options, and how to push it.
+// job returns a new job with this ID and these options, and how to push it.
 func (r *modelRun) job(id string, terms modelJob) (client.Delayed, modelJob, float64) {
 	d := client.Delayed{Message: client.Message{ID: id, Topic: r.topic(), Body: fmt.Sprint(r.tick())}}
 	due := r.model.now
@@ -351,7 +351,7 @@ var modelPolicies = []modelPolicy{
 	{name: "follow", option: client.Follow, follows: true}, {name: "follow", option: client.Follow, follows: true},
 }
 
-// pushOptions are some options, their policy, and their effect on a job.
+// pushOptions returns some options, their policy, and their effect on a job.
 func (r *modelRun) pushOptions() (opts []client.PushOption, policy modelPolicy, terms modelJob) {
 	policy = pick(r.Rand, modelPolicies)
 	if policy.option != nil {
@@ -412,8 +412,8 @@ func (r *modelRun) samePaused() {
 	r.same("  paused", topics, slices.Sorted(maps.Keys(r.model.held)))
 }
 
-// limitStep limits a topic, or ends that. A rate lets no more jobs begin once its burst is over: one a day and
-// partition.
+// limitStep limits a topic or removes its limit. The rates admit one job per day and partition after the burst, which
+// means none during the run.
 func limitStep(r *modelRun) {
 	topic, l := r.topic(), client.Limit{}
 	if r.IntN(4) > 0 {
@@ -439,7 +439,7 @@ func limitStep(r *modelRun) {
 	r.same("  limit", kept, l)
 }
 
-// extendedStep makes a job's slot look as if its lease had ended, as if the lease had been extended since.
+// extendedStep makes a job's slot look expired although its lease is valid, as if the lease had been extended since.
 func extendedStep(r *modelRun) {
 	id := r.id()
 	if entry := r.model.pool[id]; entry.lease > 0 && !r.model.isDue(entry) {
@@ -480,7 +480,7 @@ func pushBatchStep(r *modelRun) {
 	r.same(fmt.Sprintf("push batch %v, %v, %d attempts, for %v", batch, policy, terms.maxAttempts, terms.lifetime), results, want)
 }
 
-// groupStep pushes to groups, in a batch or not.
+// groupStep pushes to groups, in a batch or singly.
 func groupStep(r *modelRun) {
 	batch := make([]client.Delayed, 1+r.IntN(4))
 	var tags, ids []string
@@ -489,7 +489,7 @@ func groupStep(r *modelRun) {
 	for i := range batch {
 		d, job, _ := r.job("", modelJob{lifetime: client.DefaultReadyMaxLifetime})
 		key := pick(r.Rand, []string{"k", "l"})
-		if r.IntN(4) == 0 { // it is a large group then
+		if r.IntN(4) == 0 { // it is a large group
 			job.body = `"` + d.Body + strings.Repeat("x", 16<<10) + `"`
 			d.Body = job.body
 		}
@@ -521,7 +521,7 @@ func groupStep(r *modelRun) {
 	var want []client.Result
 	for i, d := range batch {
 		if i == len(results) {
-			break // it has failed, which is reported below
+			break // the push has failed, which is reported below
 		}
 		id := results[i].ID
 		did, err := r.model.group(tags[i], d.ID, id, jobs[i], most)
@@ -534,7 +534,7 @@ func groupStep(r *modelRun) {
 		case client.Added:
 			id = r.model.groups[tags[i]]
 			if most > 0 && id == "" {
-				id = results[i].ID // it is full now
+				id = results[i].ID // the group is full now
 			}
 		}
 		want = append(want, client.Result{ID: id, Err: err, Outcome: did})
@@ -580,7 +580,7 @@ func reserveStep(r *modelRun) {
 	r.hold(list, want, 0)
 }
 
-// fetch waits, so it is called only if it gets something.
+// fetch may wait, so it is called only if there is a job.
 func fetchStep(r *modelRun) {
 	topics, n, most := r.topics(), 1+r.IntN(3), r.IntN(3)
 	if !slices.ContainsFunc(r.model.queuesOf(r.model.delivered(topics)), func(queue string) bool {
@@ -593,7 +593,7 @@ func fetchStep(r *modelRun) {
 	for _, topic := range topics {
 		o.Topics = append(o.Topics, client.FetchTopic{Topic: topic})
 	}
-	o.Timeout = hangBound // a job that nobody finds fails the test with a log
+	o.Timeout = hangBound // if no job is found, the test fails with a log
 	list, err := r.Fetch(r.TB.Context(), o)
 	call := r.taking(topics, n, deliveryIDs(list))
 	call.some = true
@@ -602,7 +602,7 @@ func fetchStep(r *modelRun) {
 	r.hold(list, want, most)
 }
 
-// isSimple reports whether that entry of a queue is a job that anybody may reserve.
+// isSimple reports whether the entry is that of a job that any consumer may reserve.
 func (r *modelRun) isSimple(topic, id string) bool {
 	_, waits := r.model.pool[id]
 	job, exists := r.model.jobs[id]
@@ -625,7 +625,7 @@ func (r *modelRun) hold(list []*client.Delivery, want []string, limit int) {
 	r.learnDead()
 }
 
-// settle makes the model and a Delivery do the same.
+// settle makes the same call on the model and on a Delivery.
 func (r *modelRun) settle(what string, model func(h *modelHold) error, do func(h *modelHold) error) {
 	r.TB.Helper()
 	if len(r.holds) == 0 {
@@ -786,7 +786,7 @@ func getStep(r *modelRun) {
 		[]any{state, want.topic, want.body, want.attempts, want.maxAttempts, want.follower != nil})
 }
 
-// timePasses makes a job fall due, or a lease end, some time ago.
+// timePassesStep makes a job overdue, or makes a lease end in the past.
 func timePassesStep(r *modelRun) {
 	id := r.id()
 	entry, waits := r.model.pool[id]
@@ -805,7 +805,7 @@ func timePassesStep(r *modelRun) {
 	r.note("time passes for "+id, nil, nil)
 }
 
-// burstIsOverStep makes a burst of debounced pushes last longer than allowed.
+// burstIsOverStep makes a burst of debounced pushes exceed its maximum duration.
 func burstIsOverStep(r *modelRun) {
 	id := r.id()
 	if job := r.model.jobs[id]; job.burst > 0 {
@@ -816,7 +816,7 @@ func burstIsOverStep(r *modelRun) {
 	}
 }
 
-// onceIsOverStep ends the window in which a push counts once.
+// onceIsOverStep ends the window in which pushes of an ID count once.
 func onceIsOverStep(r *modelRun) {
 	if len(r.model.once) == 0 {
 		return
@@ -829,7 +829,7 @@ func onceIsOverStep(r *modelRun) {
 	r.note("a push of "+id+" counts again", nil, nil)
 }
 
-// pass is a pass of our server.
+// passStep runs a pass of our server.
 func passStep(r *modelRun) {
 	r.fireStep()
 	r.model.pass(true)
@@ -908,6 +908,6 @@ func oldRemoveStep(r *modelRun) {
 func oldPassStep(r *modelRun) {
 	r.old.oldServer(int64(r.model.now))
 	r.model.pass(false)
-	check(r.TB, errOf(r.jobs.Stores[0].KeepPaused("0", 1).Do(r.TB.Context()))) // before anybody gets what it has made ready
+	check(r.TB, errOf(r.jobs.Stores[0].KeepPaused("0", 1).Do(r.TB.Context()))) // before a consumer gets a job that the pass has made ready
 	r.note("old server", nil, nil)
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// A user that may not subscribe, such as one with Redis 7's default permissions, polls, registers nowhere, and is told
-// so once. When the permission comes, it is woken.
+// A user without permission to subscribe, for example one with the default permissions of Redis 7, polls and registers
+// nowhere, and the log reports this once. When the permission comes, the user is woken.
 func TestRefusedChannel(t *testing.T) {
 	eachWaiter(t, func(t *testing.T, take taker) {
 		t.Parallel()
@@ -44,8 +44,8 @@ func TestRefusedChannel(t *testing.T) {
 	})
 }
 
-// A user that may not subscribe is told so once, and polls some of very many topics at a time, not all of them each
-// time.
+// A user without permission to subscribe gets one log line. With very many topics the Client polls only some of them at
+// a time.
 func TestManyRefusedChannels(t *testing.T) {
 	const topics = 4 * client.PollAtOnce
 	f := start(t, alone, undivided)

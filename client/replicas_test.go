@@ -11,7 +11,7 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// replicated starts a Redis with a replica. A push has loaded the scripts, and there was no WAIT.
+// replicated starts a Redis with a replica. A push has loaded the scripts, and the WAIT count is 0.
 func replicated(t *testing.T) (f *fixture, replica *redistest.Server) {
 	t.Helper()
 	f = start(t, alone, undivided)
@@ -24,7 +24,7 @@ func replicated(t *testing.T) (f *fixture, replica *redistest.Server) {
 	return f, replica
 }
 
-// expectReplicas expects the error of a job that is stored, but on too few replicas; cause is why their number is
+// expectReplicas expects the error of a job that is stored on too few replicas; cause is the reason if their number is
 // unknown.
 func expectReplicas(t *testing.T, err error, want, have int, cause string) {
 	t.Helper()
@@ -37,8 +37,8 @@ func expectReplicas(t *testing.T, err error, want, have int, cause string) {
 	}
 }
 
-// A push that returns nil is on as many replicas as it asks for; an error says how many have it, and the job is stored
-// nevertheless.
+// A push that returns nil is on as many replicas as it asks for. An error reports how many replicas have it; the job is
+// stored nevertheless.
 func TestReplicas(t *testing.T) {
 	t.Parallel()
 	f, replica := replicated(t)
@@ -62,10 +62,10 @@ func TestReplicas(t *testing.T) {
 		t.Errorf("%q is %+v, %v", id, job, err)
 	}
 	_, err = f.Push(ctx, message("a"), 0, client.Replicas(1, 10*time.Second), client.Refuse)
-	expectErr(t, "Push", err, client.ErrExists) // at once: nothing was written
+	expectErr(t, "Push", err, client.ErrExists) // at once, because nothing was written
 }
 
-// A batch waits once, and each of its jobs has the replicas that it asks for.
+// A batch waits once, and each of its jobs is on as many replicas as it asks for.
 func TestReplicasOfABatch(t *testing.T) {
 	t.Parallel()
 	f, _ := replicated(t)
@@ -91,7 +91,7 @@ func TestReplicasOfABatch(t *testing.T) {
 	}
 }
 
-// A push that waits for replicas delays nobody else, however long it waits and however many there are.
+// A push that waits for replicas delays no other call, no matter how long it waits and how many such pushes there are.
 func TestReplicasDelayNobodyElse(t *testing.T) {
 	t.Parallel()
 	f, replica := replicated(t)
@@ -134,7 +134,7 @@ func TestDifferentReplicasShareNoBatch(t *testing.T) {
 	}
 }
 
-// The timeout may be longer than the connection's, and the end of ctx ends a batch's wait.
+// The timeout may be longer than the connection's. The end of ctx ends a batch's wait.
 func TestReplicasTimeouts(t *testing.T) {
 	t.Parallel()
 	f, replica := replicated(t)
@@ -148,7 +148,7 @@ func TestReplicasTimeouts(t *testing.T) {
 	expectReplicas(t, redistest.Receive(t, batch), 1, -1, context.Canceled.Error())
 }
 
-// A job is stored, and its push reports it, if Redis does not say how many replicas have it.
+// If Redis does not report the number of replicas, the job is stored and the push's error reports this.
 func TestReplicasUnknown(t *testing.T) {
 	t.Parallel()
 	f, replica := replicated(t)

@@ -16,7 +16,7 @@ import (
 	"github.com/mix-basic/delayer/client"
 )
 
-// deliveryIDs are the IDs of the reserved jobs.
+// deliveryIDs returns the IDs of the reserved jobs.
 func deliveryIDs(list []*client.Delivery) []string {
 	ids := make([]string, len(list))
 	for i, d := range list {
@@ -25,7 +25,7 @@ func deliveryIDs(list []*client.Delivery) []string {
 	return ids
 }
 
-// However callers of one Client take jobs of a topic, and for how long: all are served.
+// Callers of one Client may take jobs of a topic in different ways and with different leases: all are served.
 func TestPopAndReserveShareATopic(t *testing.T) {
 	const rounds = 20
 	f := start(t)
@@ -49,8 +49,8 @@ func TestPopAndReserveShareATopic(t *testing.T) {
 	}
 }
 
-// A lost reply loses no job: the Reserve goes on, and the job comes back when the unknown lease ends. That counts as an
-// attempt.
+// A lost reply loses no job: the Reserve continues, and the job is redelivered when the unknown lease ends. That counts
+// as an attempt.
 func TestLostAnswerOfReserve(t *testing.T) {
 	f := start(t, undivided)
 	f.ReserveBatch(t.Context(), "t", 1, 0) // loads the script
@@ -83,7 +83,7 @@ func TestLostAnswerOfReserve(t *testing.T) {
 	}
 }
 
-// The error of a call that does not wait is the network's, and not ErrLost.
+// A call that does not wait returns the network's error, and not ErrLost.
 func TestLostAnswerOfReserveBatch(t *testing.T) {
 	f := start(t, undivided)
 	f.ReserveBatch(t.Context(), "t", 1, 0)
@@ -101,7 +101,7 @@ func TestLostAnswerOfReserveBatch(t *testing.T) {
 	f.Expect(takenBy("Reserve", "a", "body"))
 }
 
-// A job whose lease ends is delivered again, and its earlier consumer can change nothing.
+// A job whose lease ends is delivered again, and its first consumer can no longer change it.
 func TestRedelivery(t *testing.T) {
 	f := start(t)
 	f.serve()
@@ -135,8 +135,8 @@ func TestAttemptsUsedUpByCrashes(t *testing.T) {
 	}
 }
 
-// leased checks that the delivery's deadline is the lease from about now on, and never later than its end by Redis's
-// clock, which is this host's here.
+// leased checks that the delivery's deadline is about one lease from now, and not later than the lease's end by Redis's
+// clock, which is this host's clock here.
 func (f *fixture) leased(what string, d *client.Delivery, from float64, lease time.Duration) {
 	f.TB.Helper()
 	deadline, end := float64(d.Deadline().UnixMicro())/1e6, f.Due(d.ID)
@@ -206,7 +206,7 @@ func TestReserveBatch(t *testing.T) {
 		if d.Attempt != 1 || d.Topic != "t" || d.Body != "b" || float64(d.Deadline().UnixMicro())/1e6 > f.Due(d.ID) {
 			t.Fatalf("delivered %+v until %v", d, d.Deadline())
 		}
-		if n%50 == 49 { // each is the caller's own
+		if n%50 == 49 { // each caller gets its own error
 			check(t, d.Ack(t.Context()))
 		}
 	}
@@ -216,7 +216,7 @@ func TestReserveBatch(t *testing.T) {
 	}
 }
 
-// Jobs of a megabyte come one by one from Redis, and all together to the caller.
+// Jobs of a megabyte come one by one from Redis, and the caller gets all of them together.
 func TestReserveBatchOfLargeBodies(t *testing.T) {
 	f := start(t)
 	for n := range 4 {
@@ -228,7 +228,7 @@ func TestReserveBatchOfLargeBodies(t *testing.T) {
 	}
 }
 
-// Fetch reserves the ready jobs of its topics, in their order, up to the limit of each topic and of the call.
+// Fetch reserves ready jobs in the order of its topics, up to the limit of each topic and of the call.
 func TestFetch(t *testing.T) {
 	f := start(t, undivided)
 	type topics = []client.FetchTopic
@@ -261,7 +261,7 @@ func TestFetch(t *testing.T) {
 	}
 }
 
-// A Fetch that waits gets what comes, and several that wait share it.
+// A waiting Fetch gets the jobs that arrive, and several callers share them.
 func TestFetchWaits(t *testing.T) {
 	f := start(t, undivided)
 	const fetchers = 3
@@ -292,7 +292,7 @@ func TestFetchWaits(t *testing.T) {
 	}
 }
 
-// Topics may have leases and attempts of their own, and are still served in their order.
+// Topics may have their own leases and attempts, and are still served in their order.
 func TestFetchOfTopicsWithTheirOwnTerms(t *testing.T) {
 	f := start(t, undivided)
 	for n := range 2 {
@@ -340,8 +340,8 @@ func TestFetchOfTopicsWithTheirOwnTerms(t *testing.T) {
 	}
 }
 
-// Many callers that wait for the same topics with different options get each job once, and return when there are no
-// jobs.
+// Many callers that wait for the same topics with different options get each job once, and all calls return when there
+// are no jobs.
 func TestFetchersWithTheirOwnTerms(t *testing.T) {
 	f := start(t)
 	const fetchers, rounds = 8, 50
@@ -402,7 +402,7 @@ func TestFetchersWithTheirOwnTerms(t *testing.T) {
 	f.Expect(state{})
 }
 
-// A caller that waits for them gets what comes, with the topic's options.
+// A waiting caller gets the jobs that arrive, with the topic's options.
 func TestFetchWaitsOnItsOwnTerms(t *testing.T) {
 	for topic, want := range map[string]time.Duration{"t": time.Minute, "u": time.Hour} {
 		f := start(t)
@@ -421,7 +421,7 @@ func TestFetchWaitsOnItsOwnTerms(t *testing.T) {
 	}
 }
 
-// One connection suffices for everything, also for a loop over dead letters that requeues them.
+// One connection suffices for all calls, even for a loop over dead letters that requeues them.
 func TestOneConnectionSuffices(t *testing.T) {
 	f := start(t, undivided)
 	c := f.openPool(client.PoolOptions{MaxActive: 1})
@@ -471,7 +471,7 @@ func TestLateBy(t *testing.T) {
 	}
 }
 
-// TestFetchNoWait makes Fetch return without a job: because there are no jobs, and because a job's attempts are used up.
+// TestFetchNoWait makes Fetch return without a job, because there is none or because a job's attempts are used up.
 func TestFetchNoWait(t *testing.T) {
 	t.Parallel()
 	f := start(t)

@@ -13,7 +13,7 @@ import (
 	"github.com/mix-basic/delayer/client"
 )
 
-// restedPool is a pool with that many connections that were idle, and the IDs that Redis has given them.
+// restedPool returns a pool with this many idle connections, and their IDs in Redis.
 func (f *fixture) restedPool(n int) (*redis.Pool, []string) {
 	f.TB.Helper()
 	pool := client.NewPool(client.PoolOptions{Addr: f.Addr})
@@ -28,7 +28,7 @@ func (f *fixture) restedPool(n int) (*redis.Pool, []string) {
 	for _, conn := range conns {
 		conn.Close()
 	}
-	time.Sleep(client.CheckAfter + 50*time.Millisecond) // the rest
+	time.Sleep(client.CheckAfter + 50*time.Millisecond) // idle time
 	ids := slices.DeleteFunc(f.connectionIDs(), func(id string) bool { return slices.Contains(before, id) })
 	if len(ids) != n || pool.IdleCount() != n {
 		f.TB.Fatalf("%d connections, %d idle, want %d", len(ids), pool.IdleCount(), n)
@@ -36,7 +36,7 @@ func (f *fixture) restedPool(n int) (*redis.Pool, []string) {
 	return pool, ids
 }
 
-// connectionIDs are the IDs of Redis's connections.
+// connectionIDs returns the IDs of Redis's connections.
 func (f *fixture) connectionIDs() []string {
 	f.TB.Helper()
 	var ids []string
@@ -47,8 +47,8 @@ func (f *fixture) connectionIDs() []string {
 	return ids
 }
 
-// Calls with a short deadline on a Redis that stalls return at the deadline, and cost no idle connection, nor do calls
-// that only wait for a connection.
+// If Redis stalls, calls with a short deadline return at the deadline. They cost no idle connection, and neither do
+// calls that only wait for a connection.
 func TestShortDeadlinesLeaveThePool(t *testing.T) {
 	t.Parallel()
 	f := start(t, alone, onePool)
@@ -82,7 +82,7 @@ func TestShortDeadlinesLeaveThePool(t *testing.T) {
 	}
 }
 
-// Dead connections among idle ones cost no call an error, however it waits.
+// Dead idle connections make no call fail, whether its wait can end or not.
 func TestRestedConnectionsThatAreDead(t *testing.T) {
 	t.Parallel()
 	for name, call := range map[string]func(pool *redis.Pool) error{
@@ -106,7 +106,7 @@ func TestRestedConnectionsThatAreDead(t *testing.T) {
 	}
 }
 
-// get is a call that needs a connection of the pool.
+// get makes a call that needs a connection of the pool.
 func get(ctx context.Context, pool *redis.Pool) error {
 	_, err := client.New(pool).Get(ctx, "none")
 	if errors.Is(err, client.ErrNotFound) {
@@ -115,7 +115,7 @@ func get(ctx context.Context, pool *redis.Pool) error {
 	return err
 }
 
-// A Redis that answers every command with an error is alive: its connections are kept.
+// A Redis that answers each command with an error is alive, so its connections are kept.
 func TestRestedConnectionsOfABusyRedis(t *testing.T) {
 	t.Parallel()
 	f := start(t, settings("--lua-time-limit", "1"), onePool)

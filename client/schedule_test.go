@@ -18,12 +18,12 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// hourly is a schedule of topic t.
+// hourly returns a schedule of topic t.
 func hourly(name string) client.Schedule {
 	return client.Schedule{Name: name, Every: time.Hour, Topic: "t", Body: "b"}
 }
 
-// scheduled returns the schedule of that name.
+// scheduled returns the schedule with this name.
 func (f *fixture) scheduled(name string) client.Scheduled {
 	f.TB.Helper()
 	all, err := f.Schedules(f.TB.Context())
@@ -85,7 +85,7 @@ func TestSchedule(t *testing.T) {
 	}
 }
 
-// A schedule can be read as it was made, and made again from that.
+// A schedule is read as it was made, and can be made again from the result.
 func TestSchedulesAreRead(t *testing.T) {
 	f := start(t)
 	ctx := t.Context()
@@ -118,7 +118,7 @@ func TestSchedulesAreRead(t *testing.T) {
 	}
 }
 
-// The next occurrence is computed by Redis's clock, not the host's, and needs no server.
+// The next occurrence is computed by Redis's clock, not by the host's, and needs no server.
 func TestNextOccurrence(t *testing.T) {
 	m := miniredis.RunT(t)
 	c := client.New(&redis.Pool{Dial: func() (redis.Conn, error) { return redis.Dial("tcp", m.Addr()) }})
@@ -128,7 +128,7 @@ func TestNextOccurrence(t *testing.T) {
 		schedule client.Schedule
 		want     string
 	}{
-		{"2031-03-29T01:30:00Z", client.Schedule{Cron: "30 2 * * *", Zone: "Europe/Berlin"}, "2031-03-30T03:00:00+02:00"}, // exactly at an occurrence: not that one
+		{"2031-03-29T01:30:00Z", client.Schedule{Cron: "30 2 * * *", Zone: "Europe/Berlin"}, "2031-03-30T03:00:00+02:00"}, // exactly at an occurrence: the next one counts
 		{"2031-03-29T01:29:59.9999Z", client.Schedule{Cron: "30 2 * * *", Zone: "Europe/Berlin"}, "2031-03-30T03:00:00+02:00"},
 		{"2031-03-29T01:29:59Z", client.Schedule{Cron: "30 2 * * *"}, "2031-03-29T02:30:00Z"},
 		{"2031-03-29T01:29:59.1234Z", client.Schedule{Every: 90 * time.Second}, "2031-03-29T01:31:29.124Z"},
@@ -198,7 +198,7 @@ func TestScheduleInvalid(t *testing.T) {
 	}
 }
 
-// SetSchedules replaces the owner's schedules; others' stay.
+// SetSchedules replaces the owner's schedules; other owners' schedules stay.
 func TestSetSchedules(t *testing.T) {
 	f := start(t)
 	ctx := t.Context()
@@ -235,7 +235,7 @@ func TestSetSchedules(t *testing.T) {
 	}
 	owners(map[string]string{"a": "me", "b": "me", "d": "me", "free": "", "theirs": "other"})
 	set("me", []client.Schedule{hourly("a"), changed, hourly("d")})
-	_, err = f.Schedule(ctx, hourly("a")) // has no owner from now on
+	_, err = f.Schedule(ctx, hourly("a")) // it has no owner from now on
 	check(t, err)
 	set("me", nil, "b", "d")
 	owners(map[string]string{"a": "", "free": "", "theirs": "other"})
@@ -245,7 +245,7 @@ func TestSetSchedules(t *testing.T) {
 	owners(map[string]string{"a": "", "free": "", "theirs": "other"})
 }
 
-// Schedules are found, and changed, while they are in old partitions.
+// Schedules in old partitions can be found and changed.
 func TestSchedulesOfMorePartitions(t *testing.T) {
 	f := start(t, oldLayout)
 	ctx := t.Context()
@@ -277,7 +277,7 @@ func TestSchedulesOfMorePartitions(t *testing.T) {
 		t.Errorf("unschedule: %v, %v", was, err)
 	}
 	expect("a", "b", "c", "e", "f")
-	if left, err := f.Schedules(ctx); err == nil { // the old Client is refused, or sees the remaining ones
+	if left, err := f.Schedules(ctx); err == nil { // the old Client is refused or sees the remaining schedules
 		for _, s := range left {
 			if slices.Contains(names[:4], s.Name) {
 				t.Errorf("%s is left behind", s.Name)
@@ -286,8 +286,8 @@ func TestSchedulesOfMorePartitions(t *testing.T) {
 	}
 }
 
-// scheduleCuts are what a caller learns, and what is stored, when the connection is cut at one command of an operation,
-// and when the call is repeated.
+// scheduleCuts lists what a caller gets and what is stored if the connection is cut at one command of an operation, and
+// after the call is repeated.
 var scheduleCuts = []cutRow{
 	{"schedule", early, "no schedule", "done", "one, 0 jobs", ""},
 	{"schedule", late, "one, 0 jobs", "done", "one, 0 jobs", ""},
@@ -306,7 +306,7 @@ func TestScheduleCuts(t *testing.T) {
 	cutter := redistest.StartCutter(t, f.Addr)
 	runNow := func(c *client.Client) (string, error) { return "done", errOf(c.RunNow(t.Context(), "a")) }
 	stored := func() { check(t, errOf(f.Schedule(t.Context(), hourly("a")))) }
-	begun := func() { // its last job is reserved
+	begun := func() { // the schedule's last job is reserved
 		follows := hourly("a")
 		follows.Overlap = client.OverlapFollow
 		check(t, errOf(f.Schedule(t.Context(), follows)))

@@ -11,7 +11,7 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// A Client finds the master with the sentinels' help, and the next one, whatever happened to the first.
+// A Client finds each new master through the sentinels, no matter what happened to the old one.
 func TestSentinel(t *testing.T) {
 	t.Parallel()
 	for name, fail := range map[string]func(s *redistest.Sentinels){
@@ -27,7 +27,7 @@ func TestSentinel(t *testing.T) {
 			s := redistest.StartSentinels(t)
 			c := client.OpenPool(client.PoolOptions{Sentinels: s.Addrs(), SentinelMaster: "m"})
 			defer c.Close()
-			waiting := background(func() (m client.Message, err error) { // again if a failover takes longer than BPop's retry window
+			waiting := background(func() (m client.Message, err error) { // called again if a failover takes longer than BPop's retry window
 				for again := true; again; again = err != nil && t.Context().Err() == nil {
 					m, err = c.BPop(t.Context(), 0, "waited")
 				}
@@ -59,14 +59,15 @@ func TestSentinel(t *testing.T) {
 				time.Sleep(20 * time.Millisecond)
 			}
 			t.Logf("pushed %v after the promotion, %d failed", time.Since(began), n)
-			// Writes that the old master accepts before it knows the new one are lost, so one push may not suffice.
+			// The old master loses the writes that it accepts before it learns of the new one, so one push may not
+			// suffice.
 			redistest.Until(t, "the job has come", func() bool { return push("waited", "waited") == nil && len(waiting) > 0 })
 			expectJob(t, waiting, "waited")
 		})
 	}
 }
 
-// Sentinels and master speak TLS and have names instead of addresses, also for the subscription of a waiting caller.
+// Sentinels and master use TLS and names instead of addresses, also for the subscription of a waiting caller.
 func TestSentinelTLS(t *testing.T) {
 	t.Parallel()
 	master, addr, roots := redistest.StartTLSSentinel(t)
@@ -84,7 +85,7 @@ func TestSentinelTLS(t *testing.T) {
 	expectJob(t, waiting, "a")
 }
 
-// Sentinels are host:port. Anything else is not quoted, because there may be a password in it.
+// A sentinel is host:port. Invalid values are not quoted, because they may contain a password.
 func TestInvalidSentinels(t *testing.T) {
 	t.Parallel()
 	for sentinels, part := range map[string]string{

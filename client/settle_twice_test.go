@@ -12,8 +12,8 @@ import (
 	"github.com/mix-basic/delayer/client"
 )
 
-// Two concurrent calls for one job are done one after the other, whatever batch they are in: one of them gets the result
-// of a later call, and the job counts once.
+// Two concurrent calls for one job are done one after the other, in any batches. One of them gets the result of a later
+// call, and the job counts once.
 func TestTwoSettlementsOfOneJob(t *testing.T) {
 	f := start(t, alone, undivided)
 	c := f.patient()
@@ -66,7 +66,7 @@ func TestTwoKindsOfSettlementsOfOneJob(t *testing.T) {
 					if err != nil && !errors.Is(err, client.ErrLeaseLost) {
 						t.Error(err)
 					}
-					if err == nil && (n > 0 || one != "Extend") { // Extend may come first, and changes nothing for the other
+					if err == nil && (n > 0 || one != "Extend") { // Extend may come first and changes nothing for the other call
 						won++
 					}
 				}
@@ -91,7 +91,7 @@ func (f *fixture) reservedCount(topic string) string {
 // A batch with two Deliveries of one job is the same as two calls.
 func TestBatchWithAJobTwice(t *testing.T) {
 	f := start(t, undivided)
-	const n = 300 // more than one call's
+	const n = 300 // more than a single call settles
 	var twice, far []*client.Delivery
 	for i, d := range f.reserveAll(f.Client, n) {
 		again := f.Delivery(d.Topic, d.ID, d.Token)
@@ -119,7 +119,7 @@ func TestBatchWithAJobTwice(t *testing.T) {
 	f.Expect(state{})
 }
 
-// There is no race between an Extend that its deadline ends and its batch, which goes on.
+// If a deadline ends an Extend, its batch goes on, and there is no data race between them.
 func TestExtendEndedByItsDeadline(t *testing.T) {
 	f := start(t, alone)
 	f.push("a", "t")
@@ -148,7 +148,7 @@ func TestExtendEndedByItsDeadline(t *testing.T) {
 	}
 }
 
-// A batch of settlements has about 1 MiB at most, and none is left out.
+// A batch of settlements has at most about 1 MiB, and no settlement is skipped.
 func TestSettlementsAreBoundedInBytes(t *testing.T) {
 	f := start(t, alone, undivided)
 	c := f.patient()

@@ -12,7 +12,7 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// stats returns Stats, and the one topic's numbers.
+// stats returns Stats and the numbers of this topic.
 func (f *fixture) stats(topic string) (s client.Stats, of client.TopicStats) {
 	f.TB.Helper()
 	s, err := f.Stats(f.TB.Context())
@@ -76,13 +76,13 @@ func TestStats(t *testing.T) {
 	expect("Pop", 3, ts{})
 }
 
-// Topics become known by a push and by a move, and by nothing else.
+// Topics are known after a push or a move, and after nothing else.
 func TestStatsKnowsTopics(t *testing.T) {
 	f := start(t)
 	f.push("a", "pushed")
 	f.put(client.Message{ID: "b", Topic: "waits", Body: "b"}, time.Hour)
 	f.Pop(t.Context(), "asked for")
-	f.seedMore(append(bucket("c", "moved"), "ZADD delayer:job_pool 1 c")...) // as an old client pushes
+	f.seedMore(append(bucket("c", "moved"), "ZADD delayer:job_pool 1 c")...) // as an old client does
 	expect := func(want ...string) {
 		t.Helper()
 		var got []string
@@ -100,7 +100,7 @@ func TestStatsKnowsTopics(t *testing.T) {
 	expect("moved", "pushed", "waits")
 }
 
-// Schedules wait, but their topic is not listed.
+// Schedules count as waiting, but their topic is not listed.
 func TestStatsOfSchedules(t *testing.T) {
 	f := start(t)
 	f.serve()
@@ -111,7 +111,7 @@ func TestStatsOfSchedules(t *testing.T) {
 	}
 }
 
-// Each of many topics is returned once, in order, whatever becomes known meanwhile.
+// Each of many topics is returned once, in order, even if new topics become known meanwhile.
 func TestStatsOfManyTopics(t *testing.T) {
 	f := start(t, undivided)
 	for _, topics := range []int{499, 500, 501, 1700} {
@@ -132,7 +132,7 @@ func TestStatsOfManyTopics(t *testing.T) {
 		want[0].Reserved = 1
 		for _, changes := range []bool{false, true} {
 			stop := func() {}
-			if changes { // new topics sort before the others, which move
+			if changes { // new topics sort before the other ones, which move
 				conn := f.dial()
 				stop = redistest.Background(t, func(ctx context.Context) error {
 					for n := 0; ctx.Err() == nil; n++ {
@@ -170,7 +170,7 @@ func TestStatsOfBrokenKeys(t *testing.T) {
 	if !slices.Equal(s.Topics, want) || s.Waiting != 0 {
 		t.Errorf("%+v, want %+v", s, want)
 	}
-	f.Do("HSET", "delayer:reserved", "good", 7) // more than there are in the pool
+	f.Do("HSET", "delayer:reserved", "good", 7) // more than the pool has
 	if s, got := f.stats("good"); s.Waiting != 0 || got.Reserved != 7 {
 		t.Errorf("%+v, %+v", s, got)
 	}

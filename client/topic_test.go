@@ -39,7 +39,7 @@ func TestTopic(t *testing.T) {
 	}
 }
 
-// A value that cannot be encoded is ErrInvalid, as is everything that Push refuses; nothing is stored.
+// A value that cannot be encoded is ErrInvalid, like all arguments that Push refuses, and nothing is stored.
 func TestTopicRefuses(t *testing.T) {
 	f := start(t)
 	const channels client.Topic[chan int] = "channels"

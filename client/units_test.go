@@ -12,8 +12,8 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// A delay or timeout without its unit is accepted, because it may be the rest of a computed one, but the Client's logger
-// warns: once, whatever comes after that.
+// A delay or timeout without a unit is accepted, because it may be the rest of a computed one. The Client's logger
+// warns of the first one only.
 func TestTinyDelaysAreNoted(t *testing.T) {
 	f := start(t)
 	const tiny = 30
@@ -55,7 +55,7 @@ func TestTinyDelaysAreNoted(t *testing.T) {
 				t.Helper()
 				f.seed(waiting("here", "t")...)
 				f.push("other", "u")
-				f.Client = c // whose delivery is settled
+				f.Client = c // the Client that settles the delivery
 				err := call(t.Context(), c, d)
 				if err != nil && !errors.Is(err, client.ErrEmpty) && !strings.Contains(err.Error(), "did not answer within the timeout") {
 					t.Errorf("%v: %v", d, err)
@@ -71,7 +71,7 @@ func TestTinyDelaysAreNoted(t *testing.T) {
 	}
 }
 
-// A pool's times without their units make each call ErrInvalid: they would never work, or work badly.
+// A pool's times without units make each call return ErrInvalid, because they would work badly or not at all.
 func TestTinyTimesOfAPool(t *testing.T) {
 	f := start(t)
 	for field, o := range map[string]client.PoolOptions{

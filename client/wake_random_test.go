@@ -22,21 +22,21 @@ var (
 	wakeJobs = flag.Int("wake.jobs", 300, "how many jobs each of them pushes")
 )
 
-// crowd is consumers of random kinds, in several Clients, of a few topics.
+// crowd is a set of random consumers, in several Clients, of a few topics.
 type crowd struct {
 	*fixture
 	clients []*client.Client
 	topics  []string
 	cuts    bool
-	pushed  sync.Map // when, by ID
-	got     sync.Map // by whom, by ID
+	pushed  sync.Map // time by ID
+	got     sync.Map // consumer by ID
 	count   atomic.Int64
 	slowest atomic.Int64
 	done    context.Context
 }
 
-// However callers wait, in one partition or several, and whoever leaves: each job is delivered once, and none stays
-// ready while somebody waits for it.
+// Callers wait in any way, in one partition or several, and some leave. Each job is delivered once, and none stays
+// ready while a caller waits for it.
 func TestRandomWaiting(t *testing.T) {
 	for _, partitions := range []int{1, 4} {
 		for _, cuts := range []bool{false, true} {
@@ -68,7 +68,7 @@ func (f *fixture) runCrowd(seed uint64, cuts bool) {
 		one, own := c.clients[r.IntN(len(c.clients))], rand.New(rand.NewPCG(r.Uint64(), 0))
 		consumers.Go(func() { c.consume(one, own) })
 	}
-	for _, one := range c.clients { // one caller of each Client always waits, for all topics
+	for _, one := range c.clients { // in each Client, one caller always waits for all topics
 		consumers.Go(func() { c.stay(one) })
 	}
 	c.produce(r)
@@ -110,13 +110,13 @@ func (c *crowd) produce(r *rand.Rand) {
 		if c.cuts && r.IntN(20) == 0 {
 			c.Do("CLIENT", "KILL", "TYPE", "pubsub")
 		}
-		if r.IntN(3) > 0 && !c.delivered(n) { // otherwise the next job would wake the caller that this one did not wake
+		if r.IntN(3) > 0 && !c.delivered(n) { // otherwise the next job would wake the caller that this job failed to wake
 			return
 		}
 	}
 }
 
-// delivered waits until that many jobs were delivered.
+// delivered waits until this many jobs are delivered.
 func (c *crowd) delivered(n int) bool {
 	deadline := time.Now().Add(20 * time.Second)
 	for c.count.Load() < int64(n) {
@@ -128,7 +128,7 @@ func (c *crowd) delivered(n int) bool {
 	return true
 }
 
-// stay waits for jobs of all topics until the end.
+// stay waits for jobs of all topics until the end of the test.
 func (c *crowd) stay(one *client.Client) {
 	for c.done.Err() == nil {
 		m, err := one.BPop(c.done, 0, c.topics[0], c.topics[1:]...)
@@ -235,7 +235,7 @@ func (c *crowd) take(id string) {
 	}
 }
 
-// ended reports whether the consumer must end; an unexpected error fails the test.
+// ended reports whether the consumer must stop; an unexpected error fails the test.
 func (c *crowd) ended(err error) bool {
 	switch {
 	case err == nil, errors.Is(err, client.ErrEmpty), errors.Is(err, context.DeadlineExceeded), strings.Contains(err.Error(), "did not answer"), c.cuts && errors.Is(err, io.EOF):

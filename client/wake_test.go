@@ -9,7 +9,7 @@ import (
 	"github.com/mix-basic/delayer/client"
 )
 
-// waitersOf makes n Clients, each with a BPop that waits for the topics; they began one after the other.
+// waitersOf opens n Clients, each with a BPop that waits for the topics; they began one after the other.
 func (f *fixture) waitersOf(n int, topics ...string) (clients []*client.Client, results []<-chan result) {
 	f.TB.Helper()
 	for range n {
@@ -19,8 +19,8 @@ func (f *fixture) waitersOf(n int, topics ...string) (clients []*client.Client, 
 	return clients, results
 }
 
-// calm makes the Clients check seldom, as if a server ran and checks had long found nothing. looked returns how often
-// they have checked since.
+// calm makes the Clients check rarely, as if a server were running and checks had found nothing for a long time. looked
+// returns the number of checks since then.
 func (f *fixture) calm(clients ...*client.Client) (looked func() int) {
 	f.TB.Helper()
 	f.Do("HSET", "delayer:servers", "one", "runs")
@@ -43,7 +43,7 @@ func (f *fixture) calm(clients ...*client.Client) (looked func() int) {
 	return func() int { return looks() - since }
 }
 
-// expectNoLooks checks that no check was needed for what has happened.
+// expectNoLooks fails if a check was needed.
 func expectNoLooks(t *testing.T, looked func() int) {
 	t.Helper()
 	if n := looked(); n > 0 {
@@ -51,18 +51,18 @@ func expectNoLooks(t *testing.T, looked func() int) {
 	}
 }
 
-// asked returns how often queues were polled.
+// asked returns the number of polls of queues.
 func (f *fixture) asked() int { f.TB.Helper(); return f.Calls("lrange") }
 
-// Of several Clients that wait for a topic one polls for a job: the one that has waited longest. So the cost of a job
-// does not grow with their number.
+// Of several Clients that wait for a topic, only the one that has waited longest polls for a job. So the cost of a job
+// does not grow with the number of Clients.
 func TestClientsInOrder(t *testing.T) {
 	t.Parallel()
 	const n = 10
 	f := start(t, alone, undivided)
 	clients, results := f.waitersOf(n, "t")
 	looked := f.calm(clients...)
-	for round := range 2 { // a Client that was served then waits behind the others, so the order is the same
+	for round := range 2 { // a Client that was served waits behind the others, so the order is the same
 		for i, c := range clients {
 			id := fmt.Sprint(round, " ", i)
 			before := f.asked()
@@ -80,7 +80,7 @@ func TestClientsInOrder(t *testing.T) {
 	}
 }
 
-// A Client that is woken and has no caller left passes the wake-up on to the next.
+// A woken Client without a waiting caller passes the wake-up on to the next Client.
 func TestWokenInVain(t *testing.T) {
 	t.Parallel()
 	f := start(t, alone, undivided)
@@ -109,7 +109,7 @@ func TestWokenInVain(t *testing.T) {
 	}
 }
 
-// Closed Clients are not ahead of one that waits, however many there were.
+// Any number of closed Clients does not come before a waiting one.
 func TestClosedClientsAreNotWoken(t *testing.T) {
 	t.Parallel()
 	f := start(t)
@@ -126,8 +126,8 @@ func TestClosedClientsAreNotWoken(t *testing.T) {
 	}
 }
 
-// A caller that leaves while a poll is in flight, for which its Client was woken and which brings nothing, strands no
-// job that comes meanwhile.
+// A caller leaves while its Client, which was woken, polls and finds no job. A job that comes meanwhile is not
+// stranded.
 func TestWokenWhileLeaving(t *testing.T) {
 	t.Parallel()
 	f := start(t, undivided)
@@ -141,7 +141,7 @@ func TestWokenWhileLeaving(t *testing.T) {
 	popped := f.waiter(t.Context(), other, "t")
 	looked := f.calm(c, other)
 	f.wake("t")
-	<-h.sent // and it has found no job: it is registered again, ahead of the other
+	<-h.sent // it has found no job and is registered again, ahead of the other Client
 	until(t, "it is entered", func() bool { return f.Waiters("t") == 2 })
 	cancel()
 	until(t, "the caller wants to go", func() bool { return client.Leaving(c, "t") == 1 })
@@ -154,7 +154,7 @@ func TestWokenWhileLeaving(t *testing.T) {
 	expectNoLooks(t, looked)
 }
 
-// Clients that were killed are skipped.
+// Killed Clients are skipped.
 func TestDeadClientsAreLeftOut(t *testing.T) {
 	t.Parallel()
 	f := start(t, undivided)
@@ -169,7 +169,7 @@ func TestDeadClientsAreLeftOut(t *testing.T) {
 	}
 }
 
-// A Client waits for many topics with one channel. A job of any of them wakes it, and it polls no other topic.
+// A Client waits for many topics with one channel. A job of any topic wakes the Client, which polls no other topic.
 func TestManyTopicsOneChannel(t *testing.T) {
 	t.Parallel()
 	const n = 1000
@@ -193,14 +193,15 @@ func TestManyTopicsOneChannel(t *testing.T) {
 			t.Errorf("a job of %s had %d queues asked", topics[i], asked)
 		}
 		popped = f.waiter(t.Context(), c, topics...)
-		if asked, scripts := f.asked()-before, f.Calls("evalsha")-calls; asked > 2 || scripts > 3 { // one of them is the push's
+		if asked, scripts := f.asked()-before, f.Calls("evalsha")-calls; asked > 2 || scripts > 3 { // the push needs one of the scripts
 			t.Errorf("to wait again had %d queues asked; %d scripts ran", asked-1, scripts)
 		}
 	}
 	expectNoLooks(t, looked)
 }
 
-// Jobs that become ready together reach all waiting Clients: one that takes some and leaves others wakes the next.
+// Jobs that become ready together reach all waiting Clients: a Client that takes only some of them wakes the next
+// Client.
 func TestManyJobsAtOnce(t *testing.T) {
 	t.Parallel()
 	const waiters, n = 5, 20
@@ -222,7 +223,7 @@ func TestManyJobsAtOnce(t *testing.T) {
 	}
 }
 
-// After FLUSHALL a check finds that the Client is not among the waiters, and registers it everywhere.
+// After FLUSHALL a check finds that the Client is no longer registered, and registers it for all topics.
 func TestRegisteringAnew(t *testing.T) {
 	t.Parallel()
 	f := start(t)
@@ -237,7 +238,8 @@ func TestRegisteringAnew(t *testing.T) {
 	expectJob(t, popped, "a")
 }
 
-// Checks become rare where one of our servers runs, which wakes Clients, and not where there may be others only.
+// Checks become rare if one of our servers runs, because it wakes Clients, and stay frequent if only other servers may
+// run.
 func TestSlowChecks(t *testing.T) {
 	t.Parallel()
 	f := start(t, undivided)
