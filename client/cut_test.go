@@ -424,7 +424,7 @@ type cutOutcome struct {
 }
 
 // A connection is cut at each command of each operation. No job is lost, except with the reply to a pop. No job is
-// delivered twice unless its lease has ended or it was released. All other effects are those of the table.
+// delivered twice unless its lease has ended or it was released. The table lists all other effects.
 func TestCuts(t *testing.T) {
 	f := start(t, onePool)
 	cutter := redistest.StartCutter(t, f.Addr)

@@ -1139,7 +1139,7 @@ func ExampleClient_Stats() {
 	// mail ready: 1 reserved: 1 dead: 0
 }
 
-// Entries whose jobs are gone and lost replies are counted.
+// Counters counts lost replies, and entries whose jobs are gone.
 func ExampleClient_Counters() {
 	ctx := context.Background()
 	c, err := client.Open(redisURL)

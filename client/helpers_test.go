@@ -148,7 +148,8 @@ func (f *fixture) serverOptions(interval time.Duration) server.Options {
 	return server.Options{Interval: interval, Prefix: f.Prefix, Partitions: f.Partitions}
 }
 
-// connections returns how many connections Redis has, including the test's own. (Client has a method of that name, too.)
+// connections returns how many connections Redis has, including the test's own. (Client has a method of that name,
+// too.)
 func (f *fixture) connections() int { f.TB.Helper(); return f.Fixture.Connections() }
 
 // seed replaces everything in Redis. Each text is one command, split at spaces; in+3600 stands for the Unix time an
@@ -178,7 +179,7 @@ func (f *fixture) seedMore(commands ...string) {
 	}
 }
 
-// place moves the key of a command to the partition of its job. The job is that of the bucket, or else the last word.
+// place moves the key of a command to the partition of its job. The bucket names the job, or else the last word does.
 func (f *fixture) place(args []any) {
 	key := args[0].(string)
 	name, ours := strings.CutPrefix(key, "delayer:")

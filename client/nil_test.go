@@ -48,8 +48,8 @@ func outcome(method reflect.Value, ctx context.Context) (err error, tells bool) 
 	return nil, tells
 }
 
-// Each call on a nil or zero Client or Delivery returns ErrInvalid, and so does each call of a Client created from nil
-// arguments. The test calls all methods, so it covers future ones.
+// Each call returns ErrInvalid on a nil or zero Client or Delivery, and on a Client created from nil arguments. The
+// test calls all methods, so it covers future ones.
 func TestNothingToCall(t *testing.T) {
 	pool := &redis.Pool{DialContext: func(context.Context) (redis.Conn, error) {
 		t.Error("Redis was asked")

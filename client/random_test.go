@@ -26,10 +26,10 @@ var (
 	modelSeed  = flag.Uint64("model.seed", 0, "the one run to make, if it is not 0")
 )
 
-// Random operations of new and old clients and servers leave in Redis exactly what a small model predicts, and return
-// what it predicts. In runs without old programs each job is in exactly one state at any time. (Old programs leave
-// stale entries behind and do not count reserved jobs.) Other runs have five partitions, which old programs do not
-// know, or change the number of partitions on the way.
+// Random operations of new and old clients and servers leave exactly the data in Redis that a small model predicts, and
+// return the results that it predicts. In runs without old programs each job is in exactly one state at any time. (Old
+// programs leave stale entries behind and do not count reserved jobs.) Other runs have five partitions, which old
+// programs do not know, or change the number of partitions on the way.
 func TestModel(t *testing.T) {
 	if *modelSeed != 0 {
 		startPartitions(t, formOf(*modelSeed).partitions).runAgainstModel(*modelSeed)
@@ -602,7 +602,7 @@ func fetchStep(r *modelRun) {
 	r.hold(list, want, most)
 }
 
-// isSimple reports whether the entry is that of a job that any consumer may reserve.
+// isSimple reports whether the entry belongs to a job that any consumer may reserve.
 func (r *modelRun) isSimple(topic, id string) bool {
 	_, waits := r.model.pool[id]
 	job, exists := r.model.jobs[id]

@@ -471,7 +471,7 @@ func TestLateBy(t *testing.T) {
 	}
 }
 
-// TestFetchNoWait makes Fetch return without a job, because there is none or because a job's attempts are used up.
+// TestFetchNoWait makes Fetch return without a job, because no job is ready or because a job's attempts are used up.
 func TestFetchNoWait(t *testing.T) {
 	t.Parallel()
 	f := start(t)

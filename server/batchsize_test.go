@@ -55,7 +55,8 @@ func TestBatchSize(t *testing.T) {
 	}
 }
 
-// If Redis takes the same time for every job, the batch size soon settles at what just fits, from either side, and stays there.
+// If each job costs Redis the same time, the batch size soon settles at the largest one that fits, from either side,
+// and stays there.
 func TestBatchSizeSettles(t *testing.T) {
 	const budget, perJob = 2 * time.Millisecond, time.Microsecond
 	for _, from := range []float64{minBatch, firstBatch, maxBatch} {
@@ -73,7 +74,7 @@ func TestBatchSizeSettles(t *testing.T) {
 	}
 }
 
-// The stall budget decides how large real batches are.
+// The stall budget sets the size of real batches.
 func TestStallBudget(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

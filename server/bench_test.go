@@ -14,7 +14,8 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// seedScript writes ARGV[1] jobs as the original's clients do, numbered from ARGV[2], over ARGV[3] topics, all due at ARGV[4].
+// seedScript writes ARGV[1] jobs as the original's clients do. They are numbered from ARGV[2], belong to ARGV[3]
+// topics, and are all due at ARGV[4].
 var seedScript = redis.NewScript(0, `
 for n = ARGV[2], ARGV[2] + ARGV[1] - 1 do
   local id = redis.sha1hex(tostring(n)):sub(1, 32)
@@ -34,7 +35,8 @@ func seed(tb testing.TB, conn redis.Conn, jobs, topics int, due float64) {
 	}
 }
 
-// floorScript is the least that Redis needs for a move: one script for everything, 1,000 jobs per call, and no client to notify.
+// floorScript is the minimum work of Redis for a move: one script for everything, 1,000 jobs per call, and no client to
+// notify.
 var floorScript = redis.NewScript(1, `
 local ids = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', ARGV[1], 'LIMIT', 0, 1000)
 local of_topic = {}
@@ -48,7 +50,7 @@ if #ids > 0 then redis.call('ZREM', KEYS[1], unpack(ids)) end
 for topic, list in pairs(of_topic) do redis.call('LPUSH', 'delayer:ready_queue:' .. topic, unpack(list)) end
 return #ids`)
 
-// BenchmarkMove compares the pass with the floor, turn by turn, on 100,000 due jobs.
+// BenchmarkMove compares the pass with the floor, in turns, on 100,000 due jobs.
 func BenchmarkMove(b *testing.B) {
 	const jobs = 100000
 	for _, topics := range []int{1, 8, 1000} {
@@ -88,8 +90,8 @@ func BenchmarkMove(b *testing.B) {
 	}
 }
 
-// BenchmarkBystander makes 1,000,000 jobs fall due at once and sends PINGs on another connection: what do other users of that Redis
-// notice?
+// BenchmarkBystander makes 1,000,000 jobs fall due at once and measures PINGs on another connection: how much do other
+// users of that Redis notice?
 func BenchmarkBystander(b *testing.B) {
 	const jobs, topics = 1000000, 8
 	redisServer := redistest.Start(b)
@@ -137,15 +139,15 @@ func BenchmarkBystander(b *testing.B) {
 	}
 }
 
-// quantile of sorted durations.
+// quantile returns a quantile of sorted durations.
 func quantile(sorted []time.Duration, q float64) time.Duration {
 	return sorted[min(int(float64(len(sorted))*q), len(sorted)-1)]
 }
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// BenchmarkLateness makes 500 jobs a second fall due at fractional times, with an interval of 1 s, and measures how long after its due
-// time each is taken.
+// BenchmarkLateness makes 500 jobs a second fall due at fractional times, with an interval of 1 s, and measures the
+// time from due to taken.
 func BenchmarkLateness(b *testing.B) {
 	const perSecond = 500
 	redisServer := redistest.Start(b)

@@ -13,7 +13,8 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// TestOrphans puts due IDs without a usable bucket among live jobs: one pass moves the live ones, drops the others and logs them once.
+// TestOrphans mixes due IDs without a usable bucket with live jobs. One pass moves the live jobs, drops the others and
+// logs them once.
 func TestOrphans(t *testing.T) {
 	t.Parallel()
 	for _, batch := range []float64{minBatch, maxBatch} {
@@ -76,7 +77,8 @@ func (w *world) hours() {
 	w.mover().stuck.free = w.mover().stuck.free.Add(-2 * time.Hour)
 }
 
-// expectRetries checks that the jobs that were put back since then are due in an hour, in whole milliseconds, about ten in each.
+// expectRetries checks that the jobs that were put back since then are due in an hour, in whole milliseconds, about ten
+// in each one.
 func (w *world) expectRetries(since float64) {
 	w.TB.Helper()
 	now := w.Clock()
@@ -93,8 +95,8 @@ func (w *world) expectRetries(since float64) {
 	}
 }
 
-// TestBrokenQueue makes the ready queue of topic u a key of another type: its jobs stay in the pool, in order, and are retried; other
-// topics' jobs are moved; the log names topic and key once, and says when the queue is repaired.
+// TestBrokenQueue makes the ready queue of topic u a key of another type. Its jobs stay in the pool, in order, and are
+// retried; other topics' jobs are moved. The log names topic and key once, and reports the repair of the queue.
 func TestBrokenQueue(t *testing.T) {
 	t.Parallel()
 	for _, stuck := range []int{1, minBatch - 1, minBatch, 3 * minBatch, 2500} {
@@ -102,8 +104,9 @@ func TestBrokenQueue(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			w.mover().stuck.every = time.Hour
-			w.mover().batch = batchSize{budget: 1, current: minBatch} // and stays small
-			// Jobs of u and t alternate, then come those of v: some fall due between those of u, some after all of them.
+			w.mover().batch = batchSize{budget: 1, current: minBatch} // the batch size stays small
+			// Jobs of u and t alternate, and jobs of v follow: some fall due between those of u, some after all of
+			// them.
 			w.many(2*stuck, 2)
 			w.Do("EVAL", `for n = 0, ARGV[1] - 1 do redis.call('HSET', string.format('delayer:job_bucket:job%06d', n), 'topic', n % 2 == 0 and 'u' or 't') end`, 0, 2*stuck)
 			for n := range 2 * minBatch {
@@ -126,7 +129,7 @@ func TestBrokenQueue(t *testing.T) {
 				w.expectWaiting(u...)
 				w.expectRetries(began)
 				w.expectReady("t", others...)
-				// New jobs do not wait behind the stuck ones.
+				// New jobs do not wait for the stuck ones.
 				w.push("late", "w", 2e6)
 				looks := 0
 				w.onLook(func(n int) { looks = n })
@@ -151,7 +154,7 @@ func TestBrokenQueue(t *testing.T) {
 	}
 }
 
-// Run retries a broken queue until it is repaired, and then logs nothing more about it.
+// Run retries a broken queue until it is repaired, and then logs no more about it.
 func TestBrokenQueueHeals(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -174,7 +177,7 @@ func TestBrokenQueueHeals(t *testing.T) {
 	w.log.expectErrorsWith(t, "Topic: topic0: WRONGTYPE")
 }
 
-// A problem is not over while another server may be the one that meets it.
+// A problem is not over as long as another server may still have it.
 func TestBrokenQueueMetByAnother(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -209,7 +212,7 @@ func TestBrokenQueuePurged(t *testing.T) {
 	w.log.expectErrors(t, strings.Replace(brokenLine, "1h0m0s", "20ms", 1))
 }
 
-// A stuck job does not make Run late for a job that is pushed, whether that falls due before the next retry or after it.
+// A stuck job does not make Run late for a new job, whether that is due before or after the next retry.
 func TestBrokenQueueDelaysNoPush(t *testing.T) {
 	t.Parallel()
 	for _, every := range []time.Duration{retryEvery, 50 * time.Millisecond} {
@@ -235,7 +238,7 @@ func TestBrokenQueueDelaysNoPush(t *testing.T) {
 	}
 }
 
-// TestBrokenQueues breaks two topics; each is reported by itself.
+// TestBrokenQueues breaks two topics, and each is reported separately.
 func TestBrokenQueues(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -269,8 +272,8 @@ func TestBrokenQueues(t *testing.T) {
 	})
 }
 
-// TestBrokenPool makes the pool a key of another type: the log and the server's entry name the key, nothing is changed, and everything
-// goes on when the key is gone.
+// TestBrokenPool makes the pool a key of another type. The log and the server's entry name the key, nothing is changed,
+// and moves resume when the key is gone.
 func TestBrokenPool(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// TestFreshJobsDoNotWaitForTheBacklog makes jobs fall due during a backlog: each is in its queue within two more reads of due jobs, and
-// the backlog is moved in due order.
+// TestFreshJobsDoNotWaitForTheBacklog makes jobs fall due during a backlog. Each of them is in its queue within two
+// more reads of due jobs, and the backlog is moved in due order.
 func TestFreshJobsDoNotWaitForTheBacklog(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	const jobs, fresh = 3000, 20
 	w.many(jobs, 1)
-	w.mover().batch = batchSize{budget: 1, current: minBatch} // and stays small
+	w.mover().batch = batchSize{budget: 1, current: minBatch} // the batch size stays small
 	want := manyIDs(jobs)
 	w.onLook(func(n int) {
 		if n <= fresh {
@@ -38,7 +38,7 @@ func TestFreshJobsDoNotWaitForTheBacklog(t *testing.T) {
 	}
 }
 
-// However many jobs fall due meanwhile, the backlog gets half of each batch.
+// The backlog gets half of each batch, no matter how many jobs fall due meanwhile.
 func TestBacklogDoesNotWaitForFreshJobs(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -66,7 +66,7 @@ func TestBacklogDoesNotWaitForFreshJobs(t *testing.T) {
 	}
 }
 
-// Fresh jobs of a broken topic are put back in order, like those of the backlog.
+// Fresh jobs of a broken topic are put back in order, like jobs of the backlog.
 func TestFreshJobsOfABrokenTopic(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -14,7 +14,8 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// TestCheck makes Redis refuse for good: the error is ErrRefused and has Redis's own words. Nothing is changed.
+// TestCheck makes Redis refuse permanently. The error is ErrRefused and contains Redis's own words, and nothing is
+// changed.
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -81,7 +82,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// A user without permission for some features is told which features, and which commands they need; everything else works.
+// If a user lacks the permissions for some features, the log lists the features and the commands they need; all other
+// features work.
 func TestCheckFeatures(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -117,8 +119,8 @@ func TestCheckFeatures(t *testing.T) {
 	}
 }
 
-// A single node of a cluster is accepted only with a hash tag in the prefix, even if it has all slots: without a tag, jobs would be
-// pushed and moved, but nobody could take them.
+// A single node of a cluster is accepted only with a hash tag in the prefix, even if it has all slots. Without a tag,
+// jobs would be pushed and moved, but no consumer could take them.
 func TestCheckInACluster(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "--cluster-enabled", "yes")
@@ -167,7 +169,7 @@ func TestCheckInACluster(t *testing.T) {
 	w.log.expectErrors(t)
 }
 
-// TestCheckMayPass creates problems that may go away by themselves: they are not ErrRefused.
+// TestCheckMayPass creates temporary problems: they are not ErrRefused.
 func TestCheckMayPass(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -204,7 +206,7 @@ func TestCheckMayPass(t *testing.T) {
 	}
 }
 
-// Check reports that the Redis is a node of a cluster.
+// Check reports that Redis is a node of a cluster.
 func TestCheckOneNodeOfSeveral(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "--cluster-enabled", "yes")

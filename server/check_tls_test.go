@@ -16,8 +16,8 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// A certificate that one side does not accept is ErrRefused, unless it has expired or is not valid yet: it may be renewed, or the
-// clock corrected.
+// A certificate that one side does not accept is ErrRefused, unless it has expired or is not yet valid: it may be
+// renewed, or the clock corrected.
 func TestCheckOfCertificates(t *testing.T) {
 	t.Parallel()
 	now := time.Now()

@@ -9,7 +9,7 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// bury creates dead letters of a topic, one a second, the last one at that time ago.
+// bury creates dead letters of a topic, one a second; the last one died this long ago.
 func (w *world) bury(topic string, last time.Duration, ids ...string) {
 	w.TB.Helper()
 	for i, id := range ids {
@@ -28,7 +28,7 @@ func letters(topic string, ids ...string) map[string]string {
 	return m
 }
 
-// Dead letters are dropped when they are too old, or too many, and the log names them.
+// Dead letters are dropped when they are too old or too many, and the log names them.
 func TestDeadLettersAreDropped(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -117,7 +117,7 @@ func TestDeadLettersAreDropped(t *testing.T) {
 	}
 }
 
-// The limits can change while the server is at work.
+// The limits can change while the server runs.
 func TestSetDeadLimits(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -142,7 +142,7 @@ func TestSetDeadLimits(t *testing.T) {
 	}
 }
 
-// manyTopics are 600 topics with one letter each, except for those of the pairs.
+// manyTopics returns 600 topics with one letter each, except for the topics in pairs.
 func manyTopics(pairs ...string) queues {
 	all := queues{}
 	for i := range 600 {
@@ -162,7 +162,7 @@ func manyLetters(pairs ...string) map[string]string {
 	return all
 }
 
-// Without permission to drop dead letters this is logged, and jobs are still moved.
+// Without permission to drop dead letters the server logs that, and still moves jobs.
 func TestDeadLettersWithoutPermission(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

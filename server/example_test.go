@@ -11,9 +11,9 @@ import (
 	"github.com/mix-basic/delayer/server"
 )
 
-// A program that embeds the server.
+// A program embeds the server.
 func ExampleServer_Run() {
-	redis, err := devredis.Start("127.0.0.1:0") // yours has a Redis
+	redis, err := devredis.Start("127.0.0.1:0") // your program connects to a real Redis
 	if err != nil {
 		log.Fatal(err)
 	}

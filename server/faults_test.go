@@ -16,7 +16,7 @@ import (
 
 const outageLine = "Redis does not work for us: "
 
-// TestScriptFlush makes Redis forget its scripts between each read of due jobs and their moves.
+// TestScriptFlush makes Redis forget its scripts between each read of due jobs and the moves.
 func TestScriptFlush(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -30,7 +30,7 @@ func TestScriptFlush(t *testing.T) {
 	w.log.expectErrors(t)
 }
 
-// TestScriptFlushAtAnyTime makes it forget them as fast as it can, also within pipelines.
+// TestScriptFlushAtAnyTime makes Redis forget its scripts as fast as it can, even within pipelines.
 func TestScriptFlushAtAnyTime(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -57,8 +57,8 @@ func TestScriptFlushAtAnyTime(t *testing.T) {
 	w.expectManyMoved(jobs, topics)
 }
 
-// TestRedisKilled kills Redis three times while jobs are pushed and moved, once between a read of due jobs and their moves. Each job
-// whose push succeeded enters its queue once, and each whose push failed at most once.
+// TestRedisKilled kills Redis three times while jobs are pushed and moved, once between a read of due jobs and the
+// moves. Each job whose push succeeded enters its queue once, and each job whose push failed at most once.
 func TestRedisKilled(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "--appendonly", "yes", "--appendfsync", "always")
@@ -72,7 +72,7 @@ func TestRedisKilled(t *testing.T) {
 	stop := w.run()
 
 	var mu sync.Mutex
-	pushed := map[string]bool{} // whether it is certain to be stored
+	pushed := map[string]bool{} // true if it is certain to be stored
 	stored := make(chan struct{}, 100000)
 	ctx, cancel := context.WithCancel(t.Context())
 	var producers sync.WaitGroup
@@ -139,8 +139,8 @@ func TestRedisKilled(t *testing.T) {
 	}
 }
 
-// TestRedisHangs stops Redis between a read of due jobs and their moves. It runs the moves when it wakes up, after they were given up: no
-// job is lost or comes twice.
+// TestRedisHangs stops Redis between a read of due jobs and the moves. When Redis continues, it runs moves that the
+// server has given up: no job is lost or delivered twice.
 func TestRedisHangs(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -162,8 +162,8 @@ func TestRedisHangs(t *testing.T) {
 	w.log.expectErrorsWith(t, outageLine)
 }
 
-// TestConnectionsKilled cuts the server's connections, while it sleeps and between a read of due jobs and their moves. It reconnects, so
-// that is not an outage.
+// TestConnectionsKilled cuts the server's connections while the server sleeps, and between a read of due jobs and the
+// moves. The server reconnects, so this is no outage.
 func TestConnectionsKilled(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -186,7 +186,7 @@ func TestConnectionsKilled(t *testing.T) {
 	w.log.expectErrors(t)
 }
 
-// TestConnectionsKilledAtAnyTime cuts them while Redis runs a script, too.
+// TestConnectionsKilledAtAnyTime also cuts the connections while Redis runs a script.
 func TestConnectionsKilledAtAnyTime(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -200,8 +200,8 @@ func TestConnectionsKilledAtAnyTime(t *testing.T) {
 	w.expectManyMoved(jobs, topics)
 }
 
-// TestReadOnlyReplica turns Redis into a replica, as a failover does with the old master: that is an outage, which ends when it is a
-// master again.
+// TestReadOnlyReplica makes Redis a replica, as a failover does with the old master. That is an outage, which ends when
+// Redis is a master again.
 func TestReadOnlyReplica(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -222,7 +222,8 @@ func TestReadOnlyReplica(t *testing.T) {
 	}
 }
 
-// TestMaxmemory fills Redis: due jobs are moved and taken until none is left, and a push fails with Redis's reason and leaves nothing.
+// TestMaxmemory fills Redis. Due jobs are moved and taken until none is left. A push fails with Redis's reason and
+// stores nothing.
 func TestMaxmemory(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -38,7 +38,7 @@ func (w *world) awaitServer(t *testing.T, what string, says func(store.ServerSta
 
 func anything(store.ServerState) bool { return true }
 
-// A running server has a heartbeat that says what it has done, and deletes it when it stops.
+// A running server has a heartbeat with its statistics, and deletes the heartbeat when it stops.
 func TestHeartbeat(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -73,7 +73,7 @@ func TestHeartbeat(t *testing.T) {
 	w.log.expectErrors(t, "Job bucket has expired or is incomplete, job dropped, IDs: [orphan]")
 }
 
-// Several servers run next to each other, two of them in one process. The entry of a killed one is deleted by another.
+// Several servers run side by side, two of them in one process. If one is killed, another one deletes its entry.
 func TestHeartbeatOfSeveralServers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -90,7 +90,8 @@ func TestHeartbeatOfSeveralServers(t *testing.T) {
 	})
 }
 
-// A server that can't write its heartbeat still moves jobs; the log has one line, and another when that is over.
+// A server that cannot write its heartbeat still moves jobs. The log has one line about it, and another one when it is
+// over.
 func TestHeartbeatThatIsRefused(t *testing.T) {
 	t.Parallel()
 	const line = "Cannot write this server's state to delayer:servers; jobs are moved all the same: "
@@ -145,8 +146,8 @@ func TestHeartbeatThatIsRefused(t *testing.T) {
 	}
 }
 
-// TestHeartbeatIsDue checks the times: once a second if anything but passes happened, every 10 s otherwise, and no sooner after a
-// refusal.
+// TestHeartbeatIsDue checks the times of heartbeats: once a second if anything but passes happened, every 10 s
+// otherwise, and no earlier after a refusal.
 func TestHeartbeatIsDue(t *testing.T) {
 	moved := func(h *heartbeat) { h.Moved("t", Moved{Jobs: 1}) }
 	passed := func(h *heartbeat) { h.Passed(time.Second, nil) }
@@ -207,7 +208,7 @@ func TestHeartbeatDuringAPass(t *testing.T) {
 	}
 }
 
-// While Redis hangs, a stop does not wait for the deletion of the entry, which becomes stale later.
+// While Redis hangs, a stop does not wait for the deletion of the entry, which expires later.
 func TestHeartbeatOfAStopWhileRedisHangs(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -248,7 +249,7 @@ func TestHeartbeatPermissions(t *testing.T) {
 	w.Expect(redistest.State{Ready: queues{"t": {"a"}}, Buckets: buckets{"a": "t body"}})
 }
 
-// Entries of servers that are gone are searched for once a minute, and when another entry appears.
+// A server searches for stale entries once a minute, and when a new entry appears.
 func TestHeartbeatSweepsNowAndThen(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -259,7 +260,7 @@ func TestHeartbeatSweepsNowAndThen(t *testing.T) {
 		swept bool
 	}{{0, true}, {renewEvery, false}, {sweepEvery - time.Second, false}, {sweepEvery + renewEvery, true}, {sweepEvery + 2*renewEvery, false}} {
 		w.Do("HSET", prefix+"servers", "gone", "no entry")
-		w.server.heartbeat.entries = 2 // there is only this one
+		w.server.heartbeat.entries = 2 // there is only this entry
 		w.server.writeHeartbeat(t.Context(), began.Add(c.after))
 		if there := w.Do("HEXISTS", prefix+"servers", "gone").(int64); there == 1 == c.swept {
 			t.Errorf("after %v: swept: %v", c.after, !c.swept)
@@ -283,12 +284,13 @@ func TestSlowHeartbeatLeavesBatchesAlone(t *testing.T) {
 	}
 }
 
-// A Redis that comes back empty is logged. An entry that other servers deleted because its server was silent is not.
+// The log reports a Redis that comes back empty. It reports no entry that other servers deleted because its server was
+// silent.
 func TestForgottenByRedis(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		was     store.Entry
-		written time.Duration // how long ago; 0 if never
+		written time.Duration // time since the last write; 0 if there was none
 		want    bool
 	}{
 		{store.HadEntry, time.Second, false},

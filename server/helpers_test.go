@@ -20,7 +20,7 @@ import (
 
 const (
 	prefix = store.DefaultPrefix
-	// hangs is when a test gives up waiting.
+	// hangs is the longest wait of a test.
 	hangs = redistest.HangBound
 )
 
@@ -30,7 +30,7 @@ var check = redistest.Check
 // until waits until a condition holds.
 var until = redistest.Until
 
-// recorder keeps what a server logs.
+// recorder keeps the log lines of a server.
 type recorder struct {
 	hears func(line string) // called for each info, if set
 
@@ -175,7 +175,7 @@ func (w *world) options() Options {
 // pool returns a pool for a Server.
 func (w *world) pool() *redis.Pool { return w.poolWith(3 * time.Second) }
 
-// poolWith returns a pool with one timeout for everything; 0 means none.
+// poolWith returns a pool with a single timeout for everything; 0 means none.
 func (w *world) poolWith(timeout time.Duration, options ...redis.DialOption) *redis.Pool {
 	return w.poolTo(w.Addr, timeout, options...)
 }
@@ -194,7 +194,7 @@ func (w *world) poolTo(addr string, timeout time.Duration, options ...redis.Dial
 	return pool
 }
 
-// awaitDials waits for that many more dials.
+// awaitDials waits for this many more dials.
 func (w *world) awaitDials(n int) {
 	w.TB.Helper()
 	timeout := time.After(hangs)
@@ -217,10 +217,10 @@ func (w *world) push(id, topic string, score any) {
 	w.Do("ZADD", prefix+"job_pool", score, id)
 }
 
-// keys counts the keys, without known topics, heartbeats and the last hour.
+// keys counts the keys except those of known topics, heartbeats and the last hour.
 func (w *world) keys() int64 {
 	w.TB.Helper()
-	// In one step, because a running server may come between.
+	// In one step, because a running server may change something in between.
 	const others = "return redis.call('DBSIZE') - redis.call('EXISTS', unpack(KEYS))"
 	return w.Do("EVAL", others, 3, prefix+"topics", prefix+"servers", prefix+"history").(int64)
 }
@@ -251,7 +251,7 @@ func (w *world) pass() result {
 	return r
 }
 
-// expectPass runs a pass, which must move and drop these numbers of jobs.
+// expectPass runs a pass and checks how many jobs it moved and dropped.
 func (w *world) expectPass(moved, dropped int) {
 	w.TB.Helper()
 	if r := w.pass(); r.Moved != moved || r.Dropped != dropped {
@@ -259,14 +259,14 @@ func (w *world) expectPass(moved, dropped int) {
 	}
 }
 
-// run runs the Server until stop is called, which waits for its end.
+// run runs the Server until stop is called; stop waits for its end.
 func (w *world) run() (stop func()) {
 	w.TB.Helper()
 	return redistest.Background(w.TB, w.server.Run)
 }
 
-// manyScript stores the jobs ARGV[4] to ARGV[1] - 1, job000000 and so on, in that due order, over ARGV[2] topics in turn, topic0 and so
-// on, due from ARGV[3] on, 1 ms apart.
+// manyScript stores the jobs with the numbers ARGV[4] to ARGV[1] - 1, named job000000 and so on. They belong to ARGV[2]
+// topics in turn, topic0 and so on, and fall due in order from ARGV[3] on, 1 ms apart.
 var manyScript = redis.NewScript(0, `
 for n = ARGV[4], ARGV[1] - 1 do
   local id = string.format('job%06d', n)
@@ -294,8 +294,8 @@ func manyIDs(jobs int) []string {
 	return ids
 }
 
-// expectManyMoved checks that all jobs of many are in their topics' queues, once, in due order, and nowhere else, and that their buckets
-// exist.
+// expectManyMoved checks that all jobs of many are in their topics' queues, once, in due order, and nowhere else, and
+// that their buckets exist.
 func (w *world) expectManyMoved(jobs, topics int) {
 	w.TB.Helper()
 	want := make([][]string, topics)
@@ -345,10 +345,10 @@ func (w *world) expectIDs(what string, got, want []string) {
 	}
 }
 
-// onLook calls f after the n-th read of due jobs, before their moves.
+// onLook calls f after the n-th read of due jobs, before the moves.
 func (w *world) onLook(f func(n int)) {
 	n := 0
-	w.server.test.moveApart = true // else nothing is between the two
+	w.server.test.moveApart = true // otherwise nothing happens between the two
 	w.server.test.beforeMove = func() {
 		n++
 		f(n)
@@ -361,7 +361,7 @@ func redisTime(w *world) string {
 	return fmt.Sprintf("%s.%06s", t[0], t[1])
 }
 
-// dueNow returns a due time that is over, and later than all that were found so far.
+// dueNow returns a due time that is over, but later than those of all jobs that were read so far.
 func dueNow(w *world) string {
 	w.TB.Helper()
 	due := math.Ceil(w.Clock()*1000+1) / 1000

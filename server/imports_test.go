@@ -6,7 +6,7 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/importtest"
 )
 
-// A program that embeds the server links redigo and our own packages, and nothing else.
+// A program that embeds the server links only redigo and our own packages.
 func TestImports(t *testing.T) {
 	importtest.Only(t,
 		"github.com/mix-basic/delayer/server",

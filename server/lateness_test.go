@@ -9,7 +9,7 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// Exported types are documented here with their fields, not through a package that nobody may import.
+// Exported types are documented here with their fields, and not by reference to an internal package.
 func TestExportedTypesAreOurs(t *testing.T) {
 	for _, kind := range []reflect.Type{reflect.TypeFor[Options](), reflect.TypeFor[Moved](), reflect.TypeFor[Lateness](), reflect.TypeFor[Server](), reflect.TypeFor[Observer]()} {
 		if strings.Contains(kind.PkgPath(), "/internal/") {

@@ -17,8 +17,8 @@ func (w *world) reserve(topic string, lease time.Duration) store.LeaseRef {
 	return store.LeaseRef{Topic: topic, ID: got.Jobs[0].ID, Token: got.Leases[0].Token}
 }
 
-// When a lease expires, its job is redelivered at once, however long the interval and however short the job's lifetime; also if
-// the lease was shortened.
+// When a lease ends, its job is redelivered at once, for any interval and any lifetime of the job, even if the lease
+// was shortened.
 func TestRunIsToldOfLeases(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -43,7 +43,7 @@ func TestRunIsToldOfLeases(t *testing.T) {
 	w.log.expectErrors(t)
 }
 
-// A server without permission to subscribe polls the pool each second, whatever its interval.
+// A server without permission to subscribe polls the pool each second, for any interval.
 func TestDeafServer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

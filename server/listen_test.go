@@ -11,8 +11,8 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// With an interval of an hour and the next job due in an hour, a job with a short delay can only be on time because its push announces
-// it: to every server, also after the connection was cut.
+// The interval is an hour and the next job is due in an hour. A job with a short delay can only be on time if its push
+// announces it to every server, even after the connection was cut.
 func TestRunIsToldOfAnEarlierJob(t *testing.T) {
 	w := newWorld(t)
 	jobs := store.New(w.pool(), prefix)
@@ -24,7 +24,8 @@ func TestRunIsToldOfAnEarlierJob(t *testing.T) {
 	push("far", time.Hour)
 	w.server = New(w.pool(), Options{Interval: time.Hour, Logger: w.log.logger()})
 	stop := w.run()
-	// Its heartbeat gives an interval no longer than heartbeats are valid: it must not be stale before the server wakes.
+	// The interval in its heartbeat is no longer than heartbeats are valid: the heartbeat must not expire before the
+	// server wakes.
 	if s := w.awaitServer(t, "server", anything); s.Interval != longestSleep || s.Interval > store.AnnouncedWithin {
 		t.Errorf("interval %v", s.Interval)
 	}

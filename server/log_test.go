@@ -8,7 +8,7 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// Any handler gets IDs as text; one that needs no strings gets them as bytes.
+// Any handler gets IDs as text; a handler that needs no strings gets them as bytes.
 func TestLog(t *testing.T) {
 	var out bytes.Buffer
 	text := slog.NewTextHandler(&out, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
@@ -33,5 +33,5 @@ func TestLog(t *testing.T) {
 	if got, want := out.String(), "level=INFO msg=ready topic=t ids=\"[1 2]\"\nlevel=INFO+2 msg=over\nlevel=ERROR msg=broken\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	say(Options{}) // does no harm
+	say(Options{}) // without effect
 }

@@ -6,13 +6,13 @@ import (
 	"testing"
 )
 
-// barrier lets its parties continue when all have arrived.
+// barrier makes its parties wait until all of them have arrived.
 type barrier struct {
 	mu      sync.Mutex
 	parties int
 	here    int
 	open    chan struct{}
-	rounds  int // with at least two of them
+	rounds  int // rounds with at least two parties
 }
 
 func newBarrier(parties int) *barrier {
@@ -47,8 +47,8 @@ func (b *barrier) openIfComplete() {
 	b.open = make(chan struct{})
 }
 
-// TestManyServers makes several servers read the same due jobs before any of them moves one, batch after batch: each job enters its queue
-// once, in order.
+// TestManyServers makes several servers read the same due jobs before any of them moves one, batch after batch. Each
+// job enters its queue once, in order.
 func TestManyServers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -62,7 +62,7 @@ func TestManyServers(t *testing.T) {
 			results := make([]result, servers)
 			for n := range servers {
 				s := New(w.pool(), Options{})
-				s.movers[0].batch = batchSize{budget: 1, current: 1000} // reads that overlap completely; later smaller ones
+				s.movers[0].batch = batchSize{budget: 1, current: 1000} // the first reads overlap completely, later reads are smaller
 				s.test.beforeMove = together.wait
 				done.Go(func() {
 					defer together.leave()
@@ -91,7 +91,7 @@ func TestManyServers(t *testing.T) {
 	}
 }
 
-// TestManyServersFree is the same with Run, without keeping the servers in step.
+// TestManyServersFree is the same with Run, without a barrier.
 func TestManyServersFree(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

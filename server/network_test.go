@@ -14,7 +14,7 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// spy is a connection that shows what is sent and when it is closed.
+// spy is a connection that reports writes and its end.
 type spy struct {
 	redis.ConnWithContext
 	sends  func(args []any)
@@ -39,7 +39,7 @@ func (c spy) ReceiveWithTimeout(timeout time.Duration) (any, error) {
 	return redis.ReceiveWithTimeout(c.ConnWithContext, timeout)
 }
 
-// spied returns a pool that shows what its connections send, and how many are open.
+// spied returns a pool that reports writes on its connections, and counts open connections.
 func (w *world) spied(sends func(args []any)) (pool *redis.Pool, open *atomic.Int32) {
 	pool, open = w.pool(), new(atomic.Int32)
 	dial := pool.DialContext
@@ -54,8 +54,9 @@ func (w *world) spied(sends func(args []any)) (pool *redis.Pool, open *atomic.In
 	return pool, open
 }
 
-// TestDemotedMaster makes an address lead to another master, while the old one lives on as a replica and keeps its connections: a replica
-// of the new one, or of a master that knows nothing new. The Server continues with the new one, and subscribes there.
+// TestDemotedMaster moves an address to another master, while the old master becomes a replica and keeps its
+// connections. It follows the new master, or a master without new data. The Server continues with the new master and
+// subscribes there.
 func TestDemotedMaster(t *testing.T) {
 	t.Parallel()
 	for name, follows := range map[string]bool{"follows": true, "cut off": false} {
@@ -99,12 +100,13 @@ func TestDemotedMaster(t *testing.T) {
 	}
 }
 
-// Long IDs over a slow network: a usual batch would take longer than the timeouts. All are moved in the end.
+// IDs are long and the network is slow, so a usual batch would take longer than the timeouts. In the end all jobs are
+// moved.
 func TestLongIDsOverASlowNetwork(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ jobs, bytesPerSecond int }{
 		{60, 6 << 20}, // 1 MiB arrives in time
-		{8, 1 << 20},  // half of that does not; a job takes seconds on a busy machine
+		{8, 1 << 20},  // half of that does not arrive in time; a job takes seconds on a busy machine
 	} {
 		t.Run(fmt.Sprint(c.bytesPerSecond, " bytes per second"), func(t *testing.T) {
 			t.Parallel()
@@ -119,7 +121,7 @@ func TestLongIDsOverASlowNetwork(t *testing.T) {
 			}
 			w.run()
 			w.awaitEmptyPool()
-			// What arrives late on a connection that was given up may move jobs between two pages of the next pass.
+			// A command that arrives late on an abandoned connection may move jobs between two pages of the next pass.
 			w.expectIDs("ready of t, sorted", slices.Sorted(slices.Values(w.Queue("t"))), ids)
 		})
 	}
@@ -131,7 +133,7 @@ func TestPartsOfABatchKeepTheirOrder(t *testing.T) {
 	w := newWorld(t)
 	const jobs = 5
 	w.many(jobs, 1)
-	w.expectPass(jobs, 0) // Redis knows the script now
+	w.expectPass(jobs, 0) // now Redis knows the script
 	w.many(jobs, 1)
 	parts := 0
 	pool, _ := w.spied(func(args []any) {
@@ -151,7 +153,7 @@ func TestPartsOfABatchKeepTheirOrder(t *testing.T) {
 	w.expectManyMoved(jobs, 1)
 }
 
-// A job that arrives in front between two pages of a batch puts another job into both: it enters its queue once.
+// A new first job between two pages of a batch shifts another job into both pages: that job enters its queue once.
 func TestPassPagesOverlap(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -159,7 +161,7 @@ func TestPassPagesOverlap(t *testing.T) {
 	w.many(jobs, topics)
 	pushed := 0
 	pool, _ := w.spied(func(args []any) {
-		if len(args) == 7 && args[5] != 0 { // a further page: it leaves out the jobs of the first
+		if len(args) == 7 && args[5] != 0 { // a later page leaves out the jobs of the first one
 			pushed++
 			w.push(fmt.Sprint("early", pushed), "early", -pushed)
 		}
@@ -192,7 +194,7 @@ func TestPassPagesOverlap(t *testing.T) {
 	w.expectManyMoved(jobs, topics)
 }
 
-// Run leaves no open connection, and no goroutine that may still log.
+// Run leaves no open connection and no goroutine that may still log.
 func TestRunLeavesNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -209,7 +211,7 @@ func TestRunLeavesNothing(t *testing.T) {
 	}
 }
 
-// The time until the next job counts from when a pass read it, however long the pass takes.
+// The time until the next job counts from the read of that job, however long the pass takes.
 func TestPassNext(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -220,7 +222,7 @@ func TestPassNext(t *testing.T) {
 	if r := w.pass(); r.Moved != 1 || r.Next.Sub(due).Abs() > 500*time.Millisecond {
 		t.Errorf("moved %d, next in %v, want 1, %v", r.Moved, time.Until(r.Next), time.Until(due))
 	}
-	// The next retry of a stuck job counts, too.
+	// The next retry of a stuck job also counts.
 	w.onLook(func(int) {})
 	w.Do("SET", prefix+"ready_queue:u", "no list")
 	for _, every := range []time.Duration{time.Hour, 10 * time.Second} {
@@ -236,7 +238,7 @@ func TestPassNext(t *testing.T) {
 	}
 }
 
-// What is pushed while no server is subscribed is found as soon as one is again.
+// A job that is pushed while no server is subscribed is found as soon as a server subscribes again.
 func TestRunAfterReconnecting(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -7,7 +7,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// What one pass of a round met counts, whatever the later passes meet.
+// Trouble in one pass of a round counts, no matter what the later passes return.
 func TestTrouble(t *testing.T) {
 	away, denied, moves := errors.New("connection refused"), redis.Error("NOPERM no"), redis.Error("TRYAGAIN the slot is on its way")
 	for name, c := range map[string]struct {

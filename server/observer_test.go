@@ -17,12 +17,12 @@ import (
 type counter struct {
 	mu      sync.Mutex
 	moved   map[string]Moved // by topic
-	calls   int              // of Moved
+	calls   int              // calls of Moved
 	dropped int
 	passes  int
 	failed  []error
 	called  map[string]int
-	took    time.Duration // the shortest of all
+	took    time.Duration // the shortest pass
 }
 
 func newCounter() *counter {
@@ -62,7 +62,7 @@ func (c *counter) Called(script string, took time.Duration) {
 
 func (*counter) Fired(Fired) {}
 
-// observed returns a Server with an Observer that counts.
+// observed gives the world a Server with an Observer that counts.
 func (w *world) observed() *counter {
 	c := newCounter()
 	o := w.options()
@@ -71,7 +71,8 @@ func (w *world) observed() *counter {
 	return c
 }
 
-// An Observer is told everything that passes do: jobs and leases by topic, their lateness, orphans, Redis's time, and failures.
+// An Observer gets all results of passes: jobs and leases by topic, their lateness, orphans, Redis's time, and
+// failures.
 func TestObserver(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -110,7 +111,7 @@ func TestObserver(t *testing.T) {
 	}
 }
 
-// Lateness counts until the move, including the time since the read of due jobs.
+// Lateness counts until the move, so it includes the time since the read of due jobs.
 func TestLatenessUntilTheMove(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -142,7 +143,7 @@ func TestObserverOfACutConnection(t *testing.T) {
 	w.Expect(redistest.State{Ready: queues{"t": {"a"}}, Buckets: buckets{"a": "t body"}})
 }
 
-// As long as no node of a cluster answers, each try to find the partitions counts as a failed pass.
+// While no node of a cluster answers, each attempt to find the partitions counts as a failed pass.
 func TestObserverOfAnUnreachableCluster(t *testing.T) {
 	t.Parallel()
 	dialer := redisconn.Dialer{ConnectTimeout: time.Second, ReadTimeout: time.Second, WriteTimeout: time.Second}

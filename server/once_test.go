@@ -9,8 +9,8 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// TestPassOnce checks that Pass moves everything that is due, and drops old dead letters each time, which Run does once a minute. It has
-// no heartbeat.
+// TestPassOnce checks that Pass moves all due jobs and drops old dead letters each time; Run drops them once a minute.
+// Pass writes no heartbeat.
 func TestPassOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

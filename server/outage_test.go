@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// TestOutages reports results of two operations as time goes by.
+// TestOutages reports results of two operations at different times.
 func TestOutages(t *testing.T) {
 	log := new(recorder)
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -23,7 +23,7 @@ func TestOutages(t *testing.T) {
 		at   time.Duration
 		what string
 		err  error
-		want string // the line, an error unless it is over
+		want string // the line, an error unless the outage is over
 	}{
 		{0, "Redis", nil, ""},
 		{time.Second, "Redis", down, "Redis: connection refused"},
@@ -60,8 +60,8 @@ func TestOutages(t *testing.T) {
 	}
 }
 
-// TestOutageLines takes Redis away for many passes, at the start and again later: that is an error in the log, and a line when it is
-// over.
+// TestOutageLines takes Redis away for many passes, at the start and again later. Each outage is an error in the log,
+// followed by a line when it is over.
 func TestOutageLines(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -24,13 +24,13 @@ func (w *world) partitioned(n int) *fleet.Fleet {
 	return fleet.Layout{Partitions: n}.Open(w.pool(), prefix)
 }
 
-// pushIn stores a job in its partition, as our client does.
+// pushIn stores a job in its partition as our client does.
 func (w *world) pushIn(p *fleet.Fleet, id, topic string, delay time.Duration) {
 	w.TB.Helper()
 	check(w.TB, pushTo(w.TB.Context(), p.Of(id), store.Job{ID: id, Topic: topic, Body: "b"}, store.Due{After: delay}))
 }
 
-// manyIn stores as many due jobs in each partition as many does in one.
+// manyIn stores as many due jobs in each partition as many does in a single one.
 func (w *world) manyIn(p []*store.Store, jobs, topics int) {
 	w.TB.Helper()
 	for _, s := range p {
@@ -68,8 +68,8 @@ func (w *world) expectManyMovedIn(p *fleet.Fleet, jobs, topics int) {
 	}
 }
 
-// TestPartitions checks that all partitions' jobs are moved: by Pass, and by Run, which hears of new ones in any of them on one
-// connection while one partition has a backlog.
+// TestPartitions checks that Pass and Run each move the jobs of all partitions. Run gets announcements of new jobs in
+// any partition over one connection, even while another partition has a backlog.
 func TestPartitions(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{2, 5, 16} {
@@ -102,7 +102,8 @@ func TestPartitions(t *testing.T) {
 	}
 }
 
-// TestPartitionsTakeTurns makes a long backlog in one partition, in small batches: the jobs of another do not wait for its end.
+// TestPartitionsTakeTurns creates a long backlog in one partition, with small batches: the jobs of the other partition
+// do not wait for its end.
 func TestPartitionsTakeTurns(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -127,8 +128,8 @@ func TestPartitionsTakeTurns(t *testing.T) {
 	}
 }
 
-// TestBrokenPartition breaks one partition by a key of another type, and another by missing permissions: the others' jobs are moved, and
-// the log, the server's entry, Pass and Check name the partition.
+// TestBrokenPartition breaks one partition with a key of another type, and another one with missing permissions. The
+// other partitions' jobs are moved, and the log, the server's entry, Pass and Check name the broken partition.
 func TestBrokenPartition(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -182,7 +183,7 @@ func TestBrokenPartition(t *testing.T) {
 	}
 }
 
-// If all partitions are away, that is logged once.
+// If all partitions are unreachable, the log reports that once.
 func TestPartitionsAway(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -223,9 +224,9 @@ func TestWrongPartitions(t *testing.T) {
 	}
 }
 
-// While nothing happens, a server that hears of pushes polls a tenth of its partitions in each interval, and asks once for all of them
-// whether topics are paused. On a busy machine it may miss that it hears, or come late and poll what has fallen due meanwhile: so
-// commands are counted for each interval, and the cheapest of several rounds counts.
+// While nothing happens, a server that gets announcements polls a tenth of its partitions in each interval, and checks
+// all of them for pauses with one command. On a busy machine it may miss that it gets announcements, or may poll late
+// and find due jobs. So the test counts commands per interval, and the cheapest of several rounds counts.
 func TestIdlePartitionsCostLittle(t *testing.T) {
 	t.Parallel()
 	const interval, rounds, passesInRound = 20 * time.Millisecond, 5, 20
@@ -237,7 +238,7 @@ func TestIdlePartitionsCostLittle(t *testing.T) {
 		awaitPasses := func(n int64) {
 			until(t, "passes", func() bool { return passes.Load() >= n })
 		}
-		awaitPasses(int64(2*partitions + 10)) // it runs
+		awaitPasses(int64(2*partitions + 10)) // the server runs
 		least := math.Inf(1)
 		for range rounds {
 			w.Do("CONFIG", "RESETSTAT")
@@ -248,8 +249,9 @@ func TestIdlePartitionsCostLittle(t *testing.T) {
 		}
 		return least
 	}
-	// A ZRANGE for each partition polled, an EXISTS for all, and what heartbeats need. A poll of a single partition is a script, which
-	// asks TIME twice before Redis 7.4, as scripts have no os.clock there: its cost says nothing about several.
+	// The limits allow a ZRANGE for each polled partition, an EXISTS for all of them, and the commands of heartbeats.
+	// With a single partition, a poll is a script that reads TIME twice before Redis 7.4, where scripts have no
+	// os.clock. So its cost cannot be compared with that of several partitions.
 	for partitions, most := range map[int]float64{1: 8, 16: 4, 64: 9} {
 		if commands := cheapest(partitions); commands > most {
 			t.Errorf("%.1f commands in each interval with %d partitions, want %v at most", commands, partitions, most)
@@ -271,7 +273,8 @@ func commandsServed(t *testing.T, w *world) (n int) {
 	return n
 }
 
-// Each partition is polled within lastTurn intervals, about as many in each; or in each interval while the server hears of no pushes.
+// Each partition is polled within lastTurn intervals, about the same number in each interval. While the server gets no
+// announcements, all are polled in each interval.
 func TestTurns(t *testing.T) {
 	for _, partitions := range []int{1, 2, 5, 10, 16, 64} {
 		s := New(&redis.Pool{}, Options{Interval: time.Hour, Partitions: partitions})
@@ -305,8 +308,8 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// A poll for the partitions of one turn also takes others that fall due soon after. That was their turn, too: otherwise each would be
-// polled again in the next interval, and take others again.
+// A poll for the partitions of one turn also polls others that are due soon after. This counts as their turn. Otherwise
+// each of them would be polled again in the next interval, and would again include others.
 func TestEarlyPeekIsATurn(t *testing.T) {
 	s := New(&redis.Pool{}, Options{Interval: 20 * time.Millisecond, Partitions: 64})
 	n := &node{running: &running{Server: s, began: time.Now().Add(time.Minute)}, movers: s.movers, timer: &wakeTimer{precise: newTimer()}}
@@ -322,7 +325,7 @@ func TestEarlyPeekIsATurn(t *testing.T) {
 	}
 }
 
-// Jobs that nobody announces are found all the same, in each partition; those that are announced are moved, too.
+// Jobs that no push announces are found in each partition, and announced jobs are moved as well.
 func TestTurnsMissNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -359,8 +362,8 @@ func (nobody) Passed(time.Duration, error)  {}
 func (nobody) Called(string, time.Duration) {}
 func (nobody) Fired(Fired)                  {}
 
-// What exists only once is in partition 0: the server's entry, with the jobs and passes of all partitions, and the last hour, with the
-// acks of all of them.
+// Partition 0 has the data that exists once: the server's entry, with the jobs and passes of all partitions, and the
+// last hour, with the acks of all of them.
 func TestWhatCountsOnceIsCountedOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -384,7 +387,7 @@ func TestWhatCountsOnceIsCountedOnce(t *testing.T) {
 	}
 }
 
-// If a program dies with a job in transit from an old partition, servers complete the transit.
+// If a program dies with a job in transit from an old partition, a server completes the migration.
 func TestReportMinor(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -404,7 +407,7 @@ func TestReportMinor(t *testing.T) {
 	}
 }
 
-// Stray jobs are logged once while there are some, and when they are gone.
+// Stray jobs are logged once while there are any, and again when they are gone.
 func TestStraysAreLogged(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

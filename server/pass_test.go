@@ -16,13 +16,13 @@ type (
 	buckets = map[string]string
 )
 
-// TestPass checks that one pass moves everything that is due.
+// TestPass checks that one pass moves all due jobs.
 func TestPass(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for _, c := range []struct {
 		jobs, topics int
-		batch        float64 // if not the size that a server begins with
+		batch        float64 // if it is not the initial size
 	}{
 		{jobs: 0, topics: 1},
 		{jobs: 1, topics: 1},
@@ -31,7 +31,7 @@ func TestPass(t *testing.T) {
 		{jobs: firstBatch + 1, topics: 1},
 		{jobs: firstBatch + 1, topics: 3},
 		{jobs: 3 * firstBatch, topics: 7},
-		// In one script each: Lua's unpack fails near 8,000.
+		// One script moves each batch, and Lua's unpack fails near 8,000.
 		{jobs: 7999, topics: 1, batch: 7999},
 		{jobs: 8000, topics: 1, batch: 8000},
 		{jobs: 8001, topics: 1, batch: 8001},
@@ -72,7 +72,7 @@ func TestPassReadsUntilShort(t *testing.T) {
 	w := newWorld(t)
 	for _, c := range []struct{ jobs, looks int }{{0, 1}, {1, 1}, {99, 1}, {100, 1}, {101, 2}, {200, 2}, {201, 3}} {
 		w.many(c.jobs, 1)
-		w.mover().batch = batchSize{budget: 1, current: minBatch} // and stays small
+		w.mover().batch = batchSize{budget: 1, current: minBatch} // the batch size stays small
 		looks := 0
 		w.onLook(func(n int) { looks = n })
 		w.expectPass(c.jobs, 0)
@@ -117,13 +117,13 @@ func TestPassScores(t *testing.T) {
 	w.expectWaiting("9 far", "8 exponent", "a never")
 }
 
-// TestPassBetween changes jobs between a pass's read of due jobs and its moves.
+// TestPassBetween changes jobs between a pass's read of due jobs and the moves.
 func TestPassBetween(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for _, c := range []struct {
 		name    string
-		orphan  bool // exists too, and is due
+		orphan  bool // adds an orphan, which is due
 		between func()
 		moved   int
 		want    redistest.State
@@ -164,14 +164,14 @@ func TestPassBetween(t *testing.T) {
 			want:    redistest.State{Pool: []string{"x"}, Ready: queues{"t": {"a", "b"}}, Buckets: buckets{"a": "t body", "x": "u body", "b": "t body"}},
 		},
 		{
-			// Until a take finds the entry and passes it on, it is in the old queue.
+			// The entry is in the old queue until a take finds it and passes it on.
 			name:    "pushed anew without a delay and with another topic by an original client",
 			between: func() { w.push("x", "u", 1) },
 			moved:   3,
 			want:    redistest.State{Ready: queues{"t": {"a", "x", "b"}}, Buckets: buckets{"a": "t body", "x": "u body", "b": "t body"}},
 		},
 		{
-			// It is due again, but only a pass that finds it under its new topic moves it.
+			// The job is due again, but only a pass that reads it under its new topic moves it.
 			name:    "pushed anew with another topic, and due by now",
 			between: func() { w.push("x", "u", dueNow(w)) },
 			moved:   2,
@@ -241,7 +241,7 @@ func TestReadyLine(t *testing.T) {
 	}
 }
 
-// Few due jobs are ready at once when they are found, once Redis's clock is known.
+// Once Redis's clock is known, a few due jobs are moved by the read itself.
 func TestPassMovesFewAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -15,7 +15,8 @@ func (w *world) pause(topic string, d time.Duration) {
 	check(w.TB, err)
 }
 
-// A pause ends by itself, without a client, even if the server polls rarely: it hears of the pause.
+// A pause ends by itself, without a client, even if the server polls rarely, because the pause is announced to the
+// server.
 func TestPauseEnds(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -39,8 +40,8 @@ func TestPauseEnds(t *testing.T) {
 	w.log.expectErrors(t)
 }
 
-// A server continues with paused topics at once while there is more to do, one step at a time, with passes in between. Then it rests,
-// longer for more topics.
+// A server continues with paused topics at once while there is more to do, one step at a time, with passes in between.
+// Then it rests, longer if there are more topics.
 func TestPausesGoOnAtOnce(t *testing.T) {
 	t.Parallel()
 	const entries, topics = 5500, 1000
@@ -76,13 +77,14 @@ func TestPausesGoOnAtOnce(t *testing.T) {
 		t.Errorf("next in %v, with %d pages", next.Sub(now), pages)
 	}
 	was := n.pauses.rested
-	n.keepPaused(movers, was.Add(-time.Millisecond)) // woken by something else, or by the end of a pause
+	n.keepPaused(movers, was.Add(-time.Millisecond)) // woken by another event, or by the end of a pause
 	if n.pauses.pausesWalk != nil || n.pauses.next.Before(was) {
 		t.Error("it does not rest")
 	}
 }
 
-// A pause is ended once, by one of several servers or by a pass. Jobs that become ready meanwhile are moved, but delivered to nobody.
+// A pause is ended once, by one of several servers or by a pass. Jobs that become ready meanwhile are moved, but not
+// delivered.
 func TestPausedTopicsAreMoved(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -108,7 +110,7 @@ func TestPausedTopicsAreMoved(t *testing.T) {
 	w.log.expectErrors(t)
 }
 
-// A server without one of the permissions for pauses logs that, and moves jobs. Pauses do not end then.
+// A server without one of the permissions for pauses logs that and still moves jobs. Pauses do not end then.
 func TestPausesWithoutRights(t *testing.T) {
 	t.Parallel()
 	for command, says := range map[string]string{

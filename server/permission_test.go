@@ -12,7 +12,7 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// user creates an ACL user with these permissions only, and a Server that logs in as it.
+// user creates an ACL user with only these permissions, and a Server that logs in as this user.
 func (w *world) user(rights string) {
 	w.TB.Helper()
 	w.SetUser(rights)
@@ -22,13 +22,13 @@ func (w *world) user(rights string) {
 }
 
 const (
-	// daemonRights is all that a server needs, from the documentation.
+	// daemonRights has all permissions that a server needs, from the documentation.
 	daemonRights = "~delayer:* &delayer:* +evalsha +eval +time +exists +zcount +zrange +hget +hmget +zmscore +zadd +zrem +llen +lpos +lrange +lpush +lmove +rpop +rename +hincrby +zrangebyscore +type +del +hset +hdel +hlen +hrandfield +hscan +hstrlen +get +pexpire +pttl +zscore +zpopmin +publish +subscribe +ping +select"
 	ordinary     = "~delayer:* +@all -@dangerous"
 )
 
-// TestPermissions takes single commands, keys and channels away from the user, with jobs of two topics and an orphan: none is lost or in
-// two places, nothing is half-done, and one topic's problem does not stop the other's jobs.
+// TestPermissions takes single commands, keys and channels away from the user, with jobs of two topics and an orphan.
+// No job is lost or in two places, nothing is half-done, and one topic's problem does not stop the other topic's jobs.
 func TestPermissions(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -40,7 +40,7 @@ func TestPermissions(t *testing.T) {
 	for _, c := range []struct {
 		rights string
 		want   redistest.State
-		says   string // in the error log, or in the pass's error if that fails
+		says   string // in the error log, or in the pass's error if the pass fails
 		fails  bool
 	}{
 		{rights: daemonRights, want: all},
@@ -100,7 +100,7 @@ func TestPermissions(t *testing.T) {
 			w.Do("ZADD", prefix+"job_pool", 9, "orphan")
 			w.Do("ZADD", prefix+"waiting:t", 1, "first", 2, "second")
 			w.user(c.rights)
-			for range 2 { // the second finds nothing new, or fails in the same way
+			for range 2 { // the second pass finds nothing new, or fails in the same way
 				_, err := passOf(w.server)
 				if c.fails != (err != nil) || c.fails && (!store.Refused(err) || !strings.Contains(err.Error(), c.says)) {
 					t.Errorf("error %v, want a refusal with %q: %v", err, c.says, c.fails)
@@ -116,7 +116,7 @@ func TestPermissions(t *testing.T) {
 	}
 }
 
-// When the user gets the missing permission back, the rest is moved, and that is logged.
+// When the user gets the missing permission back, the remaining jobs are moved, and the log reports that.
 func TestPermissionGiven(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -171,8 +171,8 @@ func TestCheckChannels(t *testing.T) {
 	}
 }
 
-// The log gives advice on the ACL only if a permission is missing. While a slot moves it gives only the reason, and the start accepts the
-// user.
+// The log gives advice on the ACL only if a permission is missing. While a slot moves it gives only the reason, and the
+// server starts with that user.
 func TestAdviceIsForPermissions(t *testing.T) {
 	t.Parallel()
 	s := New(newWorld(t).pool(), Options{})
@@ -196,7 +196,8 @@ func TestAdviceIsForPermissions(t *testing.T) {
 	}
 }
 
-// An ordinary user of Redis 7 has no channels: Run works, by its interval, and logs once what is missing, and once that it is there.
+// An ordinary user of Redis 7 has no channels. Run works by its interval, and logs once that the permission is missing
+// and once that it is there.
 func TestRunWithoutChannels(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -224,7 +225,7 @@ func TestRunWithoutChannels(t *testing.T) {
 	w.log.expectErrorsWith(t, "Cannot subscribe", "Cannot publish")
 }
 
-// Jobs whose buckets can't be read are retried when their time has come, not when the interval is over.
+// Jobs whose buckets cannot be read are retried at their own time, not after the interval.
 func TestNextTryOfUnreadableBuckets(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

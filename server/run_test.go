@@ -15,8 +15,8 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// TestRunWakesForDueJob uses an interval so long that only due times can wake Run: each job is moved, and none before it is due by
-// Redis's clock.
+// TestRunWakesForDueJob uses an interval so long that only due times can wake Run. Each job is moved, and none before
+// it is due by Redis's clock.
 func TestRunWakesForDueJob(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -70,7 +70,7 @@ func TestNextPass(t *testing.T) {
 		{job: 20 * time.Millisecond, took: 490 * time.Millisecond, want: 10 * time.Millisecond},
 		{job: 10 * time.Microsecond, want: minWait},
 		{job: 0, want: minWait},
-		{job: -time.Minute, want: minWait}, // it fell due during the pass
+		{job: -time.Minute, want: minWait}, // the job fell due during the pass
 		{job: none, took: 2 * time.Second, want: minWait},
 		{job: time.Millisecond, err: failed, want: 500 * time.Millisecond},
 		{job: none, took: time.Second, err: failed, want: minWait},
@@ -81,14 +81,14 @@ func TestNextPass(t *testing.T) {
 			job = time.Time{}
 		}
 		got := m.movers[0].nextPass(now.Add(-c.took), job, c.err).Sub(now)
-		// Only minWait counts from the moment of the call, which is later.
+		// Only minWait counts from the time of the call, which is later.
 		if got < c.want || c.want > minWait && got != c.want {
 			t.Errorf("pass of %v, next job in %v, error %v: next pass in %v, want %v", c.took, c.job, c.err, got, c.want)
 		}
 	}
 }
 
-// TestRunFindsEarlierJob pushes jobs that are due before the one that Run sleeps for: its interval finds them.
+// TestRunFindsEarlierJob pushes jobs that are due before the job for which Run sleeps: the interval finds them.
 func TestRunFindsEarlierJob(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -101,8 +101,8 @@ func TestRunFindsEarlierJob(t *testing.T) {
 	w.expectWaiting("far")
 }
 
-// TestRunStopsMidway stops Run between a read of due jobs and their moves, many batches before the pass would end: that batch is
-// finished, no other begins, and each job is in one place.
+// TestRunStopsMidway stops Run between a read of due jobs and the moves, many batches before the end of the pass. Run
+// finishes that batch and starts no other, and each job is in one place.
 func TestRunStopsMidway(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -153,14 +153,14 @@ func TestRunStopsWhileRedisHangs(t *testing.T) {
 	w.Continue()
 	w.log.expectErrors(t)
 
-	// What Redis was executing is done or not; another server does the rest.
+	// Redis has either finished the running command or not; another server does the rest.
 	w.server = New(w.pool(), w.options())
 	w.run()
 	w.awaitEmptyPool()
 	w.expectManyMoved(jobs, topics)
 }
 
-// expectWithin checks how long it takes.
+// expectWithin checks that do returns within the limit.
 func expectWithin(t *testing.T, limit time.Duration, do func()) {
 	t.Helper()
 	began := time.Now()
@@ -169,7 +169,7 @@ func expectWithin(t *testing.T, limit time.Duration, do func()) {
 	}
 }
 
-// TestRunStopsWhileRedisIsGone stops Run while there is no Redis to connect to.
+// TestRunStopsWhileRedisIsGone stops Run while no Redis is reachable.
 func TestRunStopsWhileRedisIsGone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -179,7 +179,7 @@ func TestRunStopsWhileRedisIsGone(t *testing.T) {
 	stop()
 }
 
-// TestRunCancelled starts Run with a context that is done: it sends nothing to Redis.
+// TestRunCancelled starts Run with an ended context: Run sends nothing to Redis.
 func TestRunCancelled(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -193,8 +193,8 @@ func TestRunCancelled(t *testing.T) {
 	w.log.expectErrors(t)
 }
 
-// TestRunStartStop stops Run at every possible time, again and again: no job is lost or comes twice, and no goroutine is left. It is not
-// parallel, so that it can count them.
+// TestRunStartStop stops Run at every possible time, again and again. No job is lost or delivered twice, and no
+// goroutine is left. The test is not parallel, because it counts goroutines.
 func TestRunStartStop(t *testing.T) {
 	w := newWorld(t)
 	pool := w.pool()
@@ -257,7 +257,7 @@ func TestPassesDoNotOverlap(t *testing.T) {
 	close(began)
 }
 
-// TestDefaults checks what Options promises about its zero value.
+// TestDefaults checks the documented zero values of Options.
 func TestDefaults(t *testing.T) {
 	m := New(nil, Options{}).movers[0]
 	share := New(nil, Options{StallBudget: 2 * time.Millisecond}).movers[0].batch.budget
@@ -283,7 +283,7 @@ func TestPrefix(t *testing.T) {
 	w.expectWaiting("a")
 }
 
-// Whatever the interval, the pool is polled often enough for jobs that no push announces.
+// For any interval, the pool is polled often enough for jobs that no push announces.
 func TestLongestSleep(t *testing.T) {
 	m := New(nil, Options{Interval: 24 * time.Hour}).movers[0]
 	started := time.Now()

@@ -15,7 +15,7 @@ import (
 
 var scheduleTime = flag.Duration("schedule.time", 5*time.Second, "for how long TestSchedulesOfKilledServers kills")
 
-const killedServer = "DELAYER_TEST_KILLED_SERVER" // the address of its Redis
+const killedServer = "DELAYER_TEST_KILLED_SERVER" // address of the server's Redis
 
 // TestKilledServer is a server that TestSchedulesOfKilledServers kills.
 func TestKilledServer(t *testing.T) {
@@ -27,8 +27,8 @@ func TestKilledServer(t *testing.T) {
 	New(pool, Options{}).Run(t.Context())
 }
 
-// Three servers are killed again and again, and replaced a little later. Each occurrence of fifty schedules has one job, or is counted as
-// one without a job. At times no server runs.
+// Three servers are killed again and again, and replaced a little later, so that at times no server runs. Each
+// occurrence of fifty schedules has one job or is counted as missed.
 func TestSchedulesOfKilledServers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -7,7 +7,7 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// A schedule with a broken bucket affects no other schedule, and no job.
+// A schedule with a broken bucket affects no other schedule and no job.
 func TestBrokenSchedule(t *testing.T) {
 	for name, breakIt := range map[string]func(w *world, bucket string){
 		"a count":   func(w *world, bucket string) { w.Do("HSET", bucket, "ran", "x") },
@@ -49,14 +49,14 @@ func TestBrokenSchedule(t *testing.T) {
 	}
 }
 
-// A schedule whose bucket is of another type affects no other.
+// A schedule whose bucket has another type affects no other schedule.
 func TestRepairBesideABrokenSchedule(t *testing.T) {
 	w := newWorld(t)
 	w.schedule(aSchedule("bad", "@every 1h"), time.Hour)
 	w.schedule(aSchedule("moved", "@every 1h"), time.Hour)
 	w.Do("SET", prefix+"job_bucket:"+store.ScheduleID("bad"), "text")
 	id := store.ScheduleID("moved")
-	w.Do("ZREM", prefix+"job_pool", id) // an old server has moved it, and an old consumer popped it
+	w.Do("ZREM", prefix+"job_pool", id) // as if an old server had moved it and an old consumer had popped it
 	_, err := w.store().RepairSchedules(t.Context(), "", true)
 	if err != nil {
 	}

@@ -21,7 +21,7 @@ func aSchedule(name, spec string) store.Schedule {
 		Terms: store.Terms{Lifetime: time.Hour}}
 }
 
-// schedule stores a schedule with its first occurrence that long from now, by Redis's clock, in whole milliseconds.
+// schedule stores a schedule whose first occurrence is this far from now by Redis's clock, in whole milliseconds.
 func (w *world) schedule(s store.Schedule, in time.Duration) (first time.Time) {
 	w.TB.Helper()
 	at := w.store()
@@ -62,7 +62,7 @@ func TestFiringOf(t *testing.T) {
 		now         time.Time
 		late        int
 		paused      int
-		occurrences string // results of the last ones
+		occurrences string // results of the last occurrences
 		upcoming    time.Time
 	}{
 		{"in time", nil, at(0.001), 0, 0, "r", at(1)},
@@ -113,7 +113,7 @@ func TestFiringOf(t *testing.T) {
 	}
 }
 
-// An occurrence gets its job, among others that fall due at the same time, and so does the next one.
+// An occurrence and the next one each get a job, among other jobs that fall due at the same time.
 func TestPassFires(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -138,7 +138,7 @@ func TestPassFires(t *testing.T) {
 	w.log.expectErrors(t)
 }
 
-// Many schedules that are due at the same time, more than a batch.
+// Many schedules, more than one batch, are due at the same time.
 func TestPassFiresMany(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -190,7 +190,8 @@ func TestJobsBesideManySchedules(t *testing.T) {
 	}
 }
 
-// Schedules with a year of missed occurrences are fired as soon as a server runs, and all of the occurrences are counted.
+// Schedules with a year of missed occurrences are fired as soon as a server runs, and all missed occurrences are
+// counted.
 func TestPassFiresAfterAYear(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -214,12 +215,12 @@ func TestPassFiresAfterAYear(t *testing.T) {
 	w.expectPass(0, 0)
 }
 
-// Run fires each occurrence of a schedule in time, and plans for the next one.
+// Run fires each occurrence of a schedule on time, and plans the next one.
 func TestRunFires(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	o := w.options()
-	o.Interval = 50 * time.Second // nothing else would find it
+	o.Interval = 50 * time.Second // nothing else would find the occurrence
 	w.server = New(w.pool(), o)
 	w.run()
 	first := w.schedule(aSchedule("a", "@every 70ms"), 100*time.Millisecond)
@@ -232,8 +233,8 @@ func TestRunFires(t *testing.T) {
 	}
 }
 
-// Occurrences without a job, because of a pause, an overlap or no server, are counted, and the log gives the reason, once a minute at
-// most.
+// Occurrences without a job, because of a pause, an overlap or no server, are counted. The log gives the reason at most
+// once a minute.
 func TestOccurrencesWithoutJobs(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -275,7 +276,7 @@ func TestOccurrencesWithoutJobs(t *testing.T) {
 	w.log.awaitError(t, "Schedule \"overlaps\", occurrences without a job: 2, because the previous job is not done")
 }
 
-// firedBy is an Observer that counts what schedules do.
+// firedBy is an Observer that counts the results of schedules.
 type firedBy struct {
 	*counter
 	fired []Fired
@@ -298,7 +299,7 @@ func TestObserverOfSchedules(t *testing.T) {
 	}
 }
 
-// With several occurrences, the lateness counts for the last one with a job; the overlapped ones had none.
+// If several occurrences are fired, lateness counts for the last one with a job; the overlapping ones have none.
 func TestLatenessOfSchedulesThatOverlap(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -313,13 +314,13 @@ func TestLatenessOfSchedulesThatOverlap(t *testing.T) {
 	}
 }
 
-// A schedule that can't be fired is retried, and holds up nothing else.
+// A schedule that cannot be fired is retried and delays nothing else.
 func TestScheduleOfABrokenQueue(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.mover().stuck.every = 20 * time.Millisecond
 	w.Do("SET", prefix+"ready_queue:t", "text")
-	bad := aSchedule("bad", "* * * *") // which our code never writes
+	bad := aSchedule("bad", "* * * *") // our code never writes such a spec
 	bad.Topic = "u"
 	w.schedule(bad, -time.Second)
 	first := w.schedule(aSchedule("a", "@every 1h"), -time.Second)
@@ -333,7 +334,7 @@ func TestScheduleOfABrokenQueue(t *testing.T) {
 	w.log.awaitInfo(t, "Schedules can't be fired: over after")
 }
 
-// An old server moves a schedule like any job. This server puts it back.
+// An old server moves a schedule like any job. Our server puts it back.
 func TestScheduleMovedByAnOldServer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -362,7 +363,7 @@ func TestScheduleMovedByAnOldServer(t *testing.T) {
 	}
 }
 
-// While Redis is away many occurrences pass: one of them gets a job, the others are counted.
+// Many occurrences pass while Redis is down: one of them gets a job, and the others are counted.
 func TestRedisAwayOverOccurrences(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -378,11 +379,12 @@ func TestRedisAwayOverOccurrences(t *testing.T) {
 	expectOccurrences(t, w, "a", first, 50*time.Millisecond)
 }
 
-// expectOccurrences checks that each occurrence of a schedule had one job, or was counted as one without a job. Servers may be running.
+// expectOccurrences checks that each occurrence of a schedule had one job or was counted as one without a job. Servers
+// may be running.
 func expectOccurrences(t *testing.T, w *world, name string, first time.Time, every time.Duration) (jobs, late int) {
 	t.Helper()
 	queue := w.Queue("t")
-	s := w.scheduled(name) // read later, so that the jobs in the queue have been counted
+	s := w.scheduled(name) // read after the queue, so that all jobs in the queue are counted
 	seen := map[string]int{}
 	for _, id := range queue {
 		seen[id]++
@@ -403,7 +405,7 @@ func expectOccurrences(t *testing.T, w *world, name string, first time.Time, eve
 	return jobs, int(s.NotRun.Late)
 }
 
-// Only Redis's clock counts, however wrong the host's is: here by years.
+// Only Redis's clock counts, even if the host's clock is years off, as here.
 func TestSchedulesGoByRedisClock(t *testing.T) {
 	t.Parallel()
 	m := miniredis.RunT(t)
@@ -412,7 +414,7 @@ func TestSchedulesGoByRedisClock(t *testing.T) {
 	zone, err := time.LoadLocation("Europe/Berlin")
 	check(t, err)
 	s := New(pool, Options{})
-	at := time.Date(2031, 3, 29, 2, 30, 0, 0, zone) // the night before clocks change
+	at := time.Date(2031, 3, 29, 2, 30, 0, 0, zone) // the night before the clocks change
 	daily, often := aSchedule("daily", "30 2 * * *"), aSchedule("often", "*/30 * * * *")
 	daily.Zone, often.Zone, often.Topic = "Europe/Berlin", "Europe/Berlin", "u"
 	m.SetTime(at.Add(-time.Minute))
@@ -425,7 +427,7 @@ func TestSchedulesGoByRedisClock(t *testing.T) {
 		check(t, s.Pass(t.Context()))
 	}
 	f := redistest.On(t, m.Addr())
-	want := []string{"{daily}@2031-03-29T01:30:00Z", "{daily}@2031-03-30T01:00:00Z", "{daily}@2031-03-31T00:30:00Z"} // the second is in the gap, so right after it
+	want := []string{"{daily}@2031-03-29T01:30:00Z", "{daily}@2031-03-30T01:00:00Z", "{daily}@2031-03-31T00:30:00Z"} // the second one is in the gap, so it comes right after
 	if got := f.Queue("t"); !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
@@ -441,7 +443,7 @@ func TestSchedulesGoByRedisClock(t *testing.T) {
 	}
 }
 
-// When the spec or zone changes, overdue occurrences are handled as Missed says; from then on the new spec counts. No server ran
+// When the spec or zone changes, overdue occurrences follow Missed; later ones follow the new spec. No server ran
 // meanwhile.
 func TestChangedScheduleKeepsWhatIsOverdue(t *testing.T) {
 	t.Parallel()
@@ -449,7 +451,7 @@ func TestChangedScheduleKeepsWhatIsOverdue(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*store.Schedule)
 		spec   string
-		next   string // of the spec
+		next   string // of the new spec
 		more   []change
 		now    string
 		want   []string
@@ -536,8 +538,8 @@ func TestRightsOfSchedules(t *testing.T) {
 	}
 }
 
-// An occurrence whose previous job is reserved follows that job: a worker never has two of them at a time, and has one after each occurrence. The log
-// names the job as it will be delivered.
+// An occurrence whose previous job is reserved follows that job. A worker never has two of them at a time, and gets one
+// after each occurrence. The log uses the job's ID at delivery.
 func TestPassFiresBehind(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -569,7 +571,7 @@ func TestPassFiresBehind(t *testing.T) {
 	}
 }
 
-// Without the permission that following needs, such a schedule waits, and the log says so; the others go on.
+// Without the permission to follow a job, such a schedule waits and the log reports that; other schedules continue.
 func TestFollowWithoutRights(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -13,7 +13,7 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// awaitBeat waits until the server has written a heartbeat, and read the others'.
+// awaitBeat waits until the server has written a heartbeat and read those of the others.
 func (s *Server) awaitBeat(t *testing.T) {
 	t.Helper()
 	until(t, "its entry", func() bool {
@@ -31,7 +31,7 @@ func serversNamed(ids ...string) (all []store.ServerState) {
 	return all
 }
 
-// preferring returns the partitions that the server with that ID would move, among the others.
+// preferring returns the partitions that the server with this ID would move if the others run.
 func preferring(id string, partitions int, others ...string) map[int]bool {
 	s := New(new(redis.Pool), Options{Partitions: partitions})
 	s.heartbeat.begin("", time.Second, time.Now())
@@ -44,7 +44,7 @@ func preferring(id string, partitions int, others ...string) map[int]bool {
 	return own
 }
 
-// Each partition is preferred by one server. When a server leaves, the others keep what they have.
+// Each partition is preferred by one server. When a server leaves, the other servers keep their partitions.
 func TestPrefer(t *testing.T) {
 	t.Parallel()
 	const partitions = 64
@@ -86,7 +86,7 @@ func TestPrefer(t *testing.T) {
 	}
 }
 
-// How a server on standby treats what falls due first.
+// TestJudge checks how a server on standby treats the job that falls due first.
 func TestJudge(t *testing.T) {
 	type peek struct {
 		first   string
@@ -129,8 +129,9 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// A server leaves jobs to another one that has a heartbeat and does nothing, for 50 ms and no longer. Then it does that server's work,
-// until it hears of it anew. That holds for jobs that existed, are announced, or have long been due, with one partition and with several.
+// A server leaves jobs for 50 ms to another server that has a heartbeat but does nothing. Then it takes over, until it
+// learns of the other server again. This holds for existing, announced and overdue jobs, with one partition and with
+// several.
 func TestTakeOver(t *testing.T) {
 	t.Parallel()
 	for _, partitions := range []int{1, 5} {
@@ -140,7 +141,7 @@ func TestTakeOver(t *testing.T) {
 			p := fleet.Layout{Partitions: partitions}.Open(w.pool(), prefix)
 			conn := w.Pool().Get()
 			defer conn.Close()
-			var late atomic.Int64 // how late the last job was when it was logged, in µs
+			var late atomic.Int64 // lateness of the last job when it was logged, in µs
 			var mu sync.Mutex
 			due := map[string]float64{}
 			w.log.hears = func(line string) {
@@ -157,7 +158,7 @@ func TestTakeOver(t *testing.T) {
 			for _, s := range p.Stores {
 				until(t, "it listens", func() bool { return w.Do("PUBSUB", "NUMSUB", s.Keys().FirstDue()).([]any)[1] == int64(1) })
 			}
-			var phantoms []store.ServerState // they prefer all partitions
+			var phantoms []store.ServerState // servers that together prefer all partitions
 			for n := 0; len(phantoms) < partitions; n++ {
 				phantom := store.ServerState{ID: fmt.Sprint("phantom", n)}
 				if store.Mover(len(phantoms), []store.ServerState{phantom, {ID: w.server.heartbeat.state.ID}}).ID == phantom.ID {
@@ -179,7 +180,7 @@ func TestTakeOver(t *testing.T) {
 				}
 			}
 
-			// It has taken over and knows when the next job is due, when it hears of the others anew.
+			// The server has taken over and knows when the next job is due. Then it learns of the others again.
 			mu.Lock()
 			due["next{1}"] = w.Clock() + 2
 			mu.Unlock()
@@ -187,7 +188,7 @@ func TestTakeOver(t *testing.T) {
 			w.pushIn(p, "first{1}", "t", time.Millisecond)
 			w.log.awaitMoved(t, moved+1)
 			w.server.prefer(phantoms)
-			waits := w.Do("ZCARD", p.Of("next{1}").Keys().JobPool()) == int64(1) // otherwise this machine is slow
+			waits := w.Do("ZCARD", p.Of("next{1}").Keys().JobPool()) == int64(1) // false if this machine is slow
 			w.log.awaitMoved(t, moved+2)
 			if d := time.Duration(late.Load()) * time.Microsecond; waits && d < takeOverAfter/2 {
 				t.Errorf("it did not leave a job that it was about to move: %v", d)
@@ -196,14 +197,15 @@ func TestTakeOver(t *testing.T) {
 	}
 }
 
-// Another server with a heartbeat was killed, and an original server moves a schedule: a server on standby puts it back, and fires it.
+// Another server with a heartbeat was killed after an original server had moved a schedule. A server on standby puts
+// the schedule back and fires it.
 func TestStandbyRepairsSchedules(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.schedule(aSchedule("a", "@every 1h"), time.Hour)
 	w.run()
 	w.server.awaitBeat(t)
-	var killed store.ServerState // it should move the partition
+	var killed store.ServerState // the killed server should move the partition
 	for n := 0; killed.ID == "" || store.Mover(0, []store.ServerState{killed, {ID: w.server.heartbeat.state.ID}}).ID != killed.ID; n++ {
 		killed = store.ServerState{ID: fmt.Sprint("killed", n), Interval: time.Second}
 	}
@@ -225,7 +227,7 @@ func TestStandbyRepairsSchedules(t *testing.T) {
 	}
 }
 
-// A pass that finds a schedule moved by an original server puts it back, and fires it.
+// A pass that finds a schedule moved by an original server puts it back and fires it.
 func TestPassFiresWhatItRepairs(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -237,8 +239,8 @@ func TestPassFiresWhatItRepairs(t *testing.T) {
 	w.expectReady(store.ScheduleTopic)
 }
 
-// TestSecondServerIdles makes two servers share the work: the one that prefers a partition moves its jobs, as the other one only looks at
-// first entries. Each learns of the other by its heartbeat.
+// TestSecondServerIdles makes two servers share the work. The server that prefers a partition moves its jobs; the other
+// one only polls first entries. Each learns of the other from its heartbeat.
 func TestSecondServerIdles(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -250,7 +252,7 @@ func TestSecondServerIdles(t *testing.T) {
 		w.run()
 	}
 	until(t, "two entries", func() bool { return len(w.servers()) == 2 })
-	for i, s := range both { // what each learns within 10 s
+	for i, s := range both { // each server learns of the other within 10 s
 		s.awaitBeat(t)
 		s.prefer(serversNamed(both[1-i].heartbeat.state.ID))
 	}
@@ -286,7 +288,8 @@ func TestSecondServerIdles(t *testing.T) {
 	w.log.expectErrors(t)
 }
 
-// A server that was alone hears of another one with its next heartbeat, and leaves it its share from then on.
+// A server that was alone learns of another one with its next heartbeat, and from then on leaves it a share of the
+// partitions.
 func TestNewcomerIsNoticed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -316,8 +319,8 @@ func TestNewcomerIsNoticed(t *testing.T) {
 	}
 }
 
-// TestManyServersOfPartitions makes servers come and go while they work off a backlog of five partitions together, one of them an old
-// server that knows of no others.
+// TestManyServersOfPartitions makes servers come and go while they work off a backlog of five partitions together. One
+// of them is an old server that knows of no others.
 func TestManyServersOfPartitions(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -10,7 +10,7 @@ import (
 
 var t1, u1 = topicTrouble("t"), topicTrouble("u")
 
-// 200,000 stuck jobs, retried whenever they are due, make about 10,000 retries a second from the first round on, each job in its turn.
+// 200,000 stuck jobs make about 10,000 retries a second from the first round on, each job in its turn.
 func TestStuckJobsCostLittle(t *testing.T) {
 	const jobs, batch = 200000, 500
 	s := newStuckJobs(newOutages(slog.New(slog.DiscardHandler)))
@@ -33,7 +33,7 @@ func TestStuckJobsCostLittle(t *testing.T) {
 			}
 			first := s.retryAt(now, 0)
 			for place := range due {
-				// Like the script, ten per ms.
+				// Ten per ms, as in the script.
 				at := first.Add(time.Duration(place/10) * time.Millisecond)
 				waiting = append(waiting, retry{at, waiting[place].job})
 				if now.After(start) {
@@ -56,8 +56,8 @@ func TestStuckJobsCostLittle(t *testing.T) {
 	}
 }
 
-// A batch in several parts is retried in order, and so is what follows it; a single stuck job every 5 s, also among jobs that are not
-// stuck.
+// A batch in several parts and the jobs after it are retried in order. A single stuck job is retried every 5 s, even
+// among jobs that are not stuck.
 func TestRetryAt(t *testing.T) {
 	s := newStuckJobs(newOutages(slog.New(slog.DiscardHandler)))
 	now := time.UnixMicro(1_700_000_000_123_456)
@@ -78,7 +78,8 @@ func TestRetryAt(t *testing.T) {
 	}
 }
 
-// A problem is over when jobs are moved, or when it was not met for a while; not while it is met, or a retry is still to come.
+// A problem is over when jobs are moved, or when it has not been met for a while, but not while a retry is still to
+// come.
 func TestStuckJobsOver(t *testing.T) {
 	now := time.UnixMilli(1_700_000_000_000)
 	broken := errors.New("broken")
@@ -86,7 +87,7 @@ func TestStuckJobsOver(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		do   func(s *stuckJobs)
-		when time.Duration // when it is over
+		when time.Duration // when the problem is over
 	}{
 		{"purged", func(*stuckJobs) {}, retryEvery + overAfter*retryEvery},
 		{"moved", func(s *stuckJobs) { s.over(t1) }, 0},

@@ -14,7 +14,7 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// enterTopics registers topics that were last used that long ago.
+// enterTopics registers topics that were last used this long ago.
 func (w *world) enterTopics(ago time.Duration, topics ...string) {
 	w.TB.Helper()
 	for _, topic := range topics {
@@ -27,8 +27,8 @@ func (w *world) topics() []string {
 	return w.Strings("ZRANGE", prefix+"topics", 0, -1)
 }
 
-// Jobs that expire while they are ready are taken out of their queue, counted and logged, whether anybody consumes the topic or not; the
-// jobs behind them stay.
+// Jobs that expire while they are ready are removed from their queue, counted and logged, whether the topic has
+// consumers or not. The jobs behind them stay.
 func TestReadyJobsThatExpire(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -61,7 +61,7 @@ func TestReadyJobsThatExpire(t *testing.T) {
 	}
 }
 
-// A running server does the same, and its entry says how many there were.
+// A running server also sweeps, and its entry has the number of expired jobs.
 func TestRunSweeps(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -77,8 +77,8 @@ func TestRunSweeps(t *testing.T) {
 	w.Expect(redistest.State{})
 }
 
-// A topic that is only known by its dead letters, since an earlier migration did not register it, is registered, however long dead
-// letters are kept.
+// A topic is registered even if it is only known by its dead letters, because an earlier migration did not register it,
+// and however long dead letters are kept.
 func TestSweepRegistersDead(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -119,14 +119,14 @@ func TestSweepsAreSeldom(t *testing.T) {
 	sweep("a minute later")
 }
 
-// However many topics there are, jobs don't wait for a sweep: it continues between passes, and ends.
+// Jobs do not wait for a sweep, even with very many topics: the sweep continues between passes until it is done.
 func TestSweepsInTurns(t *testing.T) {
 	t.Parallel()
-	const topics = 50_000 // they take longer than a turn
+	const topics = 50_000 // takes longer than one turn
 	for name, c := range map[string]struct {
-		each, last string // writes for topic i, and for the last one
+		each, last string // writes for topic i and for the last topic
 		says       string
-		known      []string // nil: those with dead letters are being registered
+		known      []string // nil while topics with dead letters are being registered
 	}{
 		"known topics": {
 			"redis.call('ZADD', 'delayer:topics', i, 't' .. i)",
@@ -162,7 +162,7 @@ func TestSweepsInTurns(t *testing.T) {
 	}
 }
 
-// Without permission to sweep, this is logged once, and jobs are still moved.
+// Without permission to sweep, the server logs that once and still moves jobs.
 func TestSweepWithoutPermission(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -178,7 +178,7 @@ func TestSweepWithoutPermission(t *testing.T) {
 	w.Expect(redistest.State{Ready: queues{"t": {"ghost", "a"}}, Buckets: buckets{"a": "t body"}})
 }
 
-// While Redis is away sweeps end without a log line: the pass logs it.
+// While Redis is down, sweeps end without a log line, because the pass logs the outage.
 func TestSweepsWithoutRedis(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -191,8 +191,8 @@ func TestSweepsWithoutRedis(t *testing.T) {
 	w.log.expectErrors(t)
 }
 
-// A server counts the jobs that were reserved before their topic got a limit, if the program that set it died before that. A pool of
-// several pages takes as many turns.
+// A server counts jobs that were reserved before their topic got a limit, in case the program that set the limit died
+// before it did so. A pool of several pages takes as many turns.
 func TestSweepCountsReservedJobs(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -8,8 +8,8 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// The log says once how many ready jobs of all partitions nobody will get because they lack their limit's tag; also with only the
-// daemon's permissions. Topics without such jobs, and limits without a tag, are not mentioned.
+// The log reports once how many ready jobs of all partitions cannot be reserved because they lack their limit's tag,
+// even with only the daemon's permissions. It leaves out topics without such jobs and limits without a tag.
 func TestUntaggedIsLogged(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Unusable arguments are an error, not a panic deep inside, and nothing is dropped.
+// Unusable arguments cause an error and no panic, and nothing is dropped.
 func TestUnusable(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// fakeTimer rings when the test says so.
+// fakeTimer fires when the test wants.
 type fakeTimer struct {
 	set  time.Duration
 	ring chan struct{}
@@ -20,7 +20,7 @@ func TestWakeTimerTakesTheEarliest(t *testing.T) {
 	a := &wakeTimer{precise: timer}
 	expect := func(want time.Duration) {
 		t.Helper()
-		if timer.set > want || timer.set < want-time.Minute { // it counts from the call
+		if timer.set > want || timer.set < want-time.Minute { // the duration counts from the call
 			t.Errorf("it rings after %v, want %v", timer.set, want)
 		}
 	}
@@ -30,10 +30,10 @@ func TestWakeTimerTakesTheEarliest(t *testing.T) {
 	}
 	expect(3 * time.Hour)
 	timer.ring <- struct{}{}
-	a.sleepUntil(start.Add(8 * time.Hour)) // a time given before the sleep counts
+	a.sleepUntil(start.Add(8 * time.Hour)) // a time that is set before the sleep counts
 	expect(3 * time.Hour)
 	timer.ring <- struct{}{}
-	a.sleepUntil(start.Add(8 * time.Hour)) // once
+	a.sleepUntil(start.Add(8 * time.Hour)) // only once
 	expect(8 * time.Hour)
 	timer.ring <- struct{}{}
 	a.sleepUntil(start)
@@ -61,11 +61,11 @@ func TestTimers(t *testing.T) {
 				timer.wait()
 				close(rung)
 			}()
-			timer.reset(time.Millisecond) // during the wait, or before it
+			timer.reset(time.Millisecond) // during the wait or before it
 			<-rung
 
 			timer.reset(1)
-			time.Sleep(time.Millisecond) // usually it has fired by now
+			time.Sleep(time.Millisecond) // usually the timer has fired by now
 			started := time.Now()
 			timer.reset(20 * time.Millisecond)
 			timer.wait()

@@ -12,7 +12,7 @@ import (
 // clock is Redis's clock. It stands still, but each script sees a different microsecond: the start time of its script
 // identifies a lease, and Redis never returns the same time twice.
 //
-// The microseconds are those of the millisecond that ends at now, and they repeat. Due times are rounded up to whole
+// The microseconds lie in the millisecond that ends at now, and they repeat. Due times are rounded up to whole
 // milliseconds, so delays count exactly from now. A push sees exactly now, so a job due now is ready.
 type clock struct {
 	redis *miniredis.Miniredis

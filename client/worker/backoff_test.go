@@ -8,8 +8,8 @@ import (
 	"github.com/mix-basic/delayer/client/worker"
 )
 
-// BackOff stops delivery of the topic to everybody; the job is redelivered afterwards and its attempt does
-// not count.
+// BackOff stops delivery of the topic to all consumers. The job is redelivered afterwards, and its attempt does not
+// count.
 func TestBackoff(t *testing.T) {
 	t.Parallel()
 	f := start(t)

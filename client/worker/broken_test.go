@@ -18,8 +18,8 @@ func deliver(to chan<- string) func(context.Context, *worker.Job) error {
 	}
 }
 
-// Topics with broken ready queues do not keep others from being waited for. They are served again once
-// repaired, and the log names each once.
+// A topic with a broken ready queue does not keep the worker from waiting for other topics. It is served again once
+// repaired, and the log names it once.
 func TestBrokenTopicHarmsNoOther(t *testing.T) {
 	for name, broken := range map[string][]string{"one": {"broken"}, "all": {"broken", "well", "fine"}} {
 		t.Run(name, func(t *testing.T) {

@@ -27,12 +27,12 @@ var crashTime = flag.Duration("crash.time", 8*time.Second, "for how long TestCra
 
 const (
 	crashWorkers = 4
-	crashRedis   = 3 // how often Redis is killed
-	crashServers = 3 // how often the server is killed
+	crashRedis   = 3 // number of times Redis is killed
+	crashServers = 3 // number of times the server is killed
 )
 
-// crashLease is longer than Redis is down. An Ack that lost its reply and finds the job gone assumes that it
-// succeeded; but the job could also be gone because its lease ended and another worker finished it.
+// crashLease is longer than Redis is down. A repeated Ack that finds the job gone assumes that its first try succeeded.
+// But the job could also be gone because its lease ended and another worker finished it.
 var crashLease = time.Second
 
 func init() {
@@ -56,7 +56,7 @@ func TestCrashProcess(t *testing.T) {
 		t.Skip("a process of TestCrash")
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	go func() { // the test has ended or wants this process to end
+	go func() { // stdin is closed when the test ends or wants this process to end
 		io.Copy(io.Discard, os.Stdin)
 		cancel()
 	}()
@@ -72,8 +72,8 @@ func TestCrashProcess(t *testing.T) {
 	check(t, err)
 }
 
-// crashWorker appends a line to the file when a handler starts and ends, and when its job is acknowledged.
-// What a killed process has written stays there.
+// crashWorker appends a line to the file when a handler starts and ends, and when its job is acknowledged. The lines
+// survive a kill of the process.
 func crashWorker(ctx context.Context, c *client.Client, file string) error {
 	log, err := os.OpenFile(file, os.O_APPEND|os.O_WRONLY, 0)
 	if err != nil {
@@ -128,7 +128,7 @@ func (c *crash) start(role string) *process {
 		err = cmd.Start()
 	}
 	check(c.t, err)
-	c.t.Cleanup(func() { // it has ended, unless the test failed
+	c.t.Cleanup(func() { // the process has ended, unless the test failed
 		stdin.Close()
 		cmd.Process.Kill()
 		cmd.Wait()
@@ -147,9 +147,9 @@ func (c *crash) kill(p **process, role string) {
 	*p = c.start(role)
 }
 
-// Workers, Redis (whose AOF is written before it replies) and the server are killed under load. Every pushed
-// job is handled and acknowledged. A job that is handled twice was not acknowledged before, and its first
-// lease had ended by Redis's clock, as the tokens show.
+// Workers, Redis (whose AOF is written before it replies) and the server are killed under load. Each pushed job is
+// handled and acknowledged. A job that is handled twice was not acknowledged before, and its first lease had ended by
+// Redis's clock, as the tokens prove.
 func TestCrash(t *testing.T) {
 	c := &crash{t: t, kills: map[string]int{}, file: filepath.Join(t.TempDir(), "log")}
 	check(t, os.WriteFile(c.file, nil, 0o600))
@@ -193,7 +193,7 @@ func TestCrash(t *testing.T) {
 	c.judge(p, c.read())
 }
 
-// pushes has the results of the pushes: those with an error may be stored.
+// pushes has the results of the pushes. A push with an error may be stored.
 type pushes struct {
 	stored  []string
 	unknown map[string]bool
@@ -242,7 +242,7 @@ type crashDelivery struct {
 	acked   bool
 }
 
-// read parses the workers' lines: by job, in the order of the deliveries.
+// read parses the workers' lines and returns the deliveries of each job in order.
 func (c *crash) read() map[string][]*crashDelivery {
 	c.t.Helper()
 	file, err := os.Open(c.file)

@@ -38,7 +38,7 @@ func ExampleWorker() {
 	// Output: order-1 was not paid at attempt 1
 }
 
-// Handlers of typed values: bodies are JSON.
+// Bodies of typed values are JSON.
 func ExampleHandle() {
 	type Order struct{ ID, Customer string }
 	handled := make(chan bool)
@@ -152,7 +152,7 @@ func ExampleMux_Use() {
 	// end job-2 <nil>
 }
 
-// The other service says when to retry.
+// The other service returns the time of the next try.
 func ExampleRetryAfter() {
 	handled := make(chan bool)
 	mux := worker.NewMux()
@@ -169,7 +169,7 @@ func ExampleRetryAfter() {
 	// Output: sent at attempt 2
 }
 
-// It is not time yet: the attempt does not count.
+// The job comes too early: the attempt does not count.
 func ExampleSnooze() {
 	asked, handled := 0, make(chan bool)
 	mux := worker.NewMux()
@@ -203,7 +203,7 @@ func ExampleBackOff() {
 	// Output: sent at attempt 1
 }
 
-// Retrying cannot help: the job becomes a dead letter.
+// A retry cannot help: the job becomes a dead letter.
 func ExampleBury() {
 	buried := make(chan bool)
 	mux := worker.NewMux()

@@ -16,7 +16,7 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// A handler gets a due job with its fields, and nil acknowledges it.
+// A handler gets a due job with its fields. If it returns nil, the job is acknowledged.
 func TestHandle(t *testing.T) {
 	f := start(t)
 	f.serve()
@@ -77,8 +77,8 @@ func TestEnds(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		handle func() error
-		// the hooks called, the job's final state, the attempts counted, how long it waits at least and at
-		// most, and what its error and reason contain
+		// the hooks called, the job's final state, the number of attempts, its minimum and maximum wait, and parts of
+		// its error and reason
 		events        []string
 		state         client.State
 		attempts      int
@@ -184,8 +184,8 @@ func TestTyped(t *testing.T) {
 	f.expectDead("worse", 1, "the body can't be decoded: EOF", "")
 }
 
-// A group handler gets the values in the order in which they were pushed; a job that is no group becomes a
-// dead letter at once.
+// A group handler gets the values in the order in which they were pushed. A job that is not a group becomes a dead
+// letter at once.
 func TestGroup(t *testing.T) {
 	f := start(t)
 	got := make(chan []order, 2)

@@ -49,7 +49,7 @@ func (f *fixture) open(o client.PoolOptions) *client.Client {
 	return c
 }
 
-// on makes one on the pool.
+// on opens a Client on the pool.
 func (f *fixture) on(pool client.Redis, opts ...client.Option) *client.Client {
 	return client.New(pool, append(opts, client.WithPrefix(f.Prefix), client.WithPartitions(f.Partitions))...)
 }
@@ -63,7 +63,7 @@ func (f *fixture) reach(o client.PoolOptions) client.PoolOptions {
 	return o
 }
 
-// connect is client.Connect of options that may be for a Client with partitions.
+// connect is client.Connect for options that may have several partitions.
 func connect(o client.PoolOptions) client.Redis {
 	o.Partitions, o.PreviousPartitions = 0, 0
 	return client.Connect(o)
@@ -269,7 +269,7 @@ func one(f func(ctx context.Context, job *worker.Job) error, options ...worker.T
 	return mux
 }
 
-// gate is a handler that waits to be told what to return.
+// gate is a handler that waits until the test sends its result.
 type gate struct {
 	inside chan *worker.Job
 	ctx    chan context.Context
@@ -307,7 +307,7 @@ func (f *fixture) hold(c *client.Client, o worker.Options) atGate {
 // check fails the test on an error.
 var check = redistest.Check
 
-// hangBound is for things that must happen, however slow the machine.
+// hangBound is the longest time for anything that must happen, even on a slow machine.
 const hangBound = redistest.HangBound
 
 // until waits until a condition holds.
@@ -319,12 +319,12 @@ func next[T any](t testing.TB, c <-chan T) T { t.Helper(); return redistest.Rece
 // holder is a pool that can delay replies to script calls that contain some text.
 type holder struct {
 	client.Redis
-	client *client.Client         // on it
-	text   atomic.Pointer[string] // nil: none are kept back
-	sent   chan struct{}          // one for each answer that is kept back
-	pass   chan struct{}          // lets one through
-	calls  atomic.Int64           // of scripts
-	looks  atomic.Int64           // whether there are jobs
+	client *client.Client         // a Client on this pool
+	text   atomic.Pointer[string] // nil: no reply is delayed
+	sent   chan struct{}          // receives for each delayed reply
+	pass   chan struct{}          // lets one reply through
+	calls  atomic.Int64           // number of script calls
+	looks  atomic.Int64           // number of polls
 }
 
 func (f *fixture) holder() *holder {
@@ -340,7 +340,7 @@ func (f *fixture) holder() *holder {
 
 func (h *holder) hold(text string) { h.text.Store(&text) }
 
-// heldConn is one of its connections.
+// heldConn is one of the holder's connections.
 type heldConn struct {
 	net.Conn
 	holder *holder

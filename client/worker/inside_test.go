@@ -34,8 +34,8 @@ func TestTokens(t *testing.T) {
 		{1, 1, 0, 0, time.Second},
 		{1, 1, 400 * time.Millisecond, 0, 600 * time.Millisecond},
 		{1, 1, time.Second, 1, 0},
-		{1, 1, time.Hour, 1, 0}, // no more than that are saved up
-		{100, 0, 0, 5, 0},       // those of 50 ms
+		{1, 1, time.Hour, 1, 0}, // no more than one token is saved up
+		{100, 0, 0, 5, 0},       // tokens for 50 ms
 		{100, 5, 20 * time.Millisecond, 2, 0},
 		{100, 5, time.Hour, 5, 0},
 		{1e-300, 1, time.Hour, 0, longestWait},
@@ -88,8 +88,8 @@ func TestDefaultBackoff(t *testing.T) {
 	}
 }
 
-// Jobs are wanted for free slots, and ahead at the handlers' pace, but no more than one fetch returns or the
-// run may have.
+// A run wants jobs for its free slots, and more ahead at the pace of the handlers, but no more than one fetch returns
+// or the run may have.
 func TestWanted(t *testing.T) {
 	for _, c := range []struct {
 		concurrency, running, buffered, active int
@@ -121,8 +121,7 @@ func TestWanted(t *testing.T) {
 	}
 }
 
-// When the run has its maximum of jobs and no handler is running, the end of a settlement triggers the next
-// fetch.
+// When the run has its maximum of jobs and no handler is running, the end of a settlement triggers the next fetch.
 func TestEndOfAReportMakesRoom(t *testing.T) {
 	r := newTestRun(Options{Concurrency: 1})
 	var last *task
@@ -159,12 +158,12 @@ func TestFetchFailure(t *testing.T) {
 	f.recovered()
 	f.recovered()
 	expect(1, 1)
-	f.failed(redis.Error("READONLY")) // Redis replies
+	f.failed(redis.Error("READONLY")) // an error reply from Redis
 	if f.away {
 		t.Error("a Redis that answers is away")
 	}
 	f.recovered()
-	expect(1, 1) // within the minute
+	expect(1, 1) // within the same minute
 	f.said = f.said.Add(-remindEvery)
 	f.failed(network)
 	f.recovered()

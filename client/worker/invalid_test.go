@@ -118,7 +118,7 @@ func TestRunFails(t *testing.T) {
 	}
 }
 
-// If the Client is closed under a worker, its results do not wait for the leases to end.
+// If the Client is closed before its worker stops, results do not wait until the leases end.
 func TestClosedWhileReporting(t *testing.T) {
 	f := start(t)
 	var e events
@@ -140,7 +140,7 @@ func TestClosedWhileReporting(t *testing.T) {
 	log.Expect(t, 1, "can't acknowledge the job", "client is closed")
 }
 
-// A nil context or worker is an error, not a panic deep inside.
+// A nil context or a nil worker causes an error and no panic.
 func TestNil(t *testing.T) {
 	c := client.OpenPool(client.PoolOptions{})
 	defer c.Close()

@@ -25,7 +25,7 @@ func (f *fixture) ends() map[string]float64 {
 	return ends
 }
 
-// The leases of all jobs in hand are extended together, one call each time.
+// The leases of all jobs in hand are extended together, with one call each time.
 func TestLeasesAreRenewed(t *testing.T) {
 	t.Parallel()
 	const jobs, renewals = 20, 3
@@ -64,7 +64,7 @@ func TestLeasesAreRenewed(t *testing.T) {
 	f.expectNothing()
 }
 
-// A lease lasts as long as the producer says, unless the worker says otherwise, less a few round trips.
+// A lease lasts as long as the producer wants unless the worker overrides that, less a few round trips.
 func TestLeaseOfTheProducer(t *testing.T) {
 	const shortest = 100 * time.Millisecond
 	f := start(t)
@@ -228,7 +228,7 @@ func TestRedisAwayWhileFetching(t *testing.T) {
 	log.Expect(t, 1, "level=INFO")
 }
 
-// An outage while leases have to be extended costs none if Redis is back before they end.
+// An outage when leases have to be extended costs no lease if Redis is back before they end.
 func TestRedisAwayWhileExtending(t *testing.T) {
 	t.Parallel()
 	const lease = 9 * time.Second

@@ -9,7 +9,7 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// If the limit of a topic cannot be read, the worker's other topics are still served.
+// If a topic's limit cannot be read, the worker still serves its other topics.
 func TestBrokenLimit(t *testing.T) {
 	f := start(t, alone, undivided)
 	var log redistest.Log

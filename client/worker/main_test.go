@@ -18,7 +18,7 @@ import (
 	"github.com/mix-basic/delayer/server"
 )
 
-// redisURL is the Redis of the examples, with a Delayer server. The tests start their own.
+// redisURL is a Redis with a Delayer server, for the examples. The tests start their own Redis servers.
 var redisURL string
 
 func TestMain(m *testing.M) {
@@ -45,7 +45,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// leftGoroutines returns the goroutines of workers that do not end.
+// leftGoroutines returns the goroutines of workers that should have ended.
 func leftGoroutines() (left string) {
 	for bound := time.Now().Add(hangBound); time.Now().Before(bound); time.Sleep(time.Millisecond) {
 		if left = workers(); left == "" {
@@ -74,7 +74,7 @@ func reporting() bool { return strings.Contains(workers(), "client/worker.(*task
 // quiet is a logger for examples in which jobs fail.
 var quiet = slog.New(slog.DiscardHandler)
 
-// run pushes the job and runs a worker until it was handled.
+// run pushes the job and runs a worker until the job is handled.
 func run(mux *worker.Mux, m client.Message, handled <-chan bool) {
 	runWith(mux, worker.Options{Logger: quiet}, m, handled)
 }

@@ -12,7 +12,7 @@ import (
 
 // A program that is started for each job.
 func ExampleWorker_RunOne() {
-	redis, err := devredis.Start("127.0.0.1:0") // yours has a real Redis
+	redis, err := devredis.Start("127.0.0.1:0") // your program connects to a real Redis
 	if err != nil {
 		log.Fatal(err)
 	}

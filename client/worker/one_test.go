@@ -102,7 +102,7 @@ func sameError(err, want error) bool {
 	return errors.Is(err, want) || want != nil && err != nil && err.Error() == want.Error()
 }
 
-// TestRunOneAsRun: RunOne uses the worker's options.
+// TestRunOneAsRun checks that RunOne uses the worker's options.
 func TestRunOneAsRun(t *testing.T) {
 	t.Parallel()
 	c := start(t).Client

@@ -31,7 +31,7 @@ func testClient(t *testing.T, ids ...string) *client.Client {
 	return c
 }
 
-// A lease that ends before it could be extended is lost without affecting others.
+// A lease that ends before it could be extended is lost, and other leases are not.
 func TestShortLeaseHarmsNoOther(t *testing.T) {
 	t.Parallel()
 	c := testClient(t, "short", "long")
@@ -66,7 +66,7 @@ func TestShortLeaseHarmsNoOther(t *testing.T) {
 	}
 }
 
-// A change after a fetch has ended is left to the next fetch.
+// A change after the end of a fetch is left to the next fetch.
 func TestChangeBehindAFetch(t *testing.T) {
 	t.Parallel()
 	r := newTestRun(Options{}, TopicOptions{}, TopicOptions{})
@@ -75,7 +75,7 @@ func TestChangeBehindAFetch(t *testing.T) {
 	for range 2000 {
 		r.fetch(t.Context(), o, 0)
 		signal(r.changed)
-		time.Sleep(time.Microsecond) // a leftover waiter would have consumed it by now
+		time.Sleep(time.Microsecond) // by now a leftover waiter would have consumed it
 		select {
 		case <-r.changed:
 		default:
@@ -84,8 +84,8 @@ func TestChangeBehindAFetch(t *testing.T) {
 	}
 }
 
-// A result is retried until it is stored, but not beyond the end of the lease: then the job belongs to
-// somebody else.
+// A result is retried until it is stored, but not beyond the end of the lease, because the job then belongs to another
+// consumer.
 func TestReportEndsWithTheLease(t *testing.T) {
 	t.Parallel()
 	c := testClient(t, "a", "b")
@@ -124,7 +124,7 @@ func TestReportEndsWithTheLease(t *testing.T) {
 	}
 }
 
-// If no slot is free for a broken topic, it is retried later.
+// If no slot is free for a broken topic, the worker retries the topic later.
 func TestBrokenTopicWithoutAPlace(t *testing.T) {
 	r := newTestRun(Options{Concurrency: 1}, TopicOptions{})
 	r.running = 1

@@ -11,7 +11,7 @@ import (
 	"github.com/mix-basic/delayer/client/worker"
 )
 
-// Exactly as many handlers as Concurrency run at a time.
+// Concurrency is the exact number of handlers that run at a time.
 func TestConcurrency(t *testing.T) {
 	for _, concurrency := range []int{1, 3, 10, 1000} {
 		f := start(t)
@@ -72,7 +72,7 @@ func TestConcurrencyOfATopic(t *testing.T) {
 	f.expectNothing()
 }
 
-// Jobs wait while a topic of higher priority has jobs, even if the topics have different leases.
+// Jobs wait while a topic with a higher priority has jobs, even if the topics have different leases.
 func TestPriority(t *testing.T) {
 	f := start(t)
 	var e events
@@ -125,7 +125,7 @@ func TestIdle(t *testing.T) {
 		return f.clock().After(began.Add(3 * time.Second))
 	})
 	all, seconds := f.Calls()-own, f.clock().Sub(began).Seconds()
-	// A poll is a script with two commands, and its connection is checked by a PING.
+	// A poll is a script with two commands, and a PING checks its connection.
 	looks := f.Calls("evalsha")
 	if most := (seconds + 2) * float64(max(1, f.Partitions)); float64(looks) > most || looks == 0 || float64(all) > 4*most {
 		t.Errorf("%d looks, %d commands in %.1f s, want about one and four a second and partition:\n%s", looks, all, seconds, f.Do("INFO", "commandstats"))
@@ -136,7 +136,7 @@ func TestIdle(t *testing.T) {
 	t.Logf("%d commands in %.1f s", all, seconds)
 }
 
-// A job reaches its handler by a wake-up, not by polling, even after a delay or a retry.
+// A job reaches its handler through a wake-up, not a poll, even after a delay or a retry.
 func TestNoPolling(t *testing.T) {
 	f := start(t)
 	f.serve()

@@ -30,8 +30,8 @@ func TestStopWaitsForHandlers(t *testing.T) {
 	f.expectJob("a", "", 0)
 }
 
-// After the grace period the handlers' contexts end. A job that is given up loses no attempt, and a result
-// that comes in spite of that counts.
+// After the grace period the handlers' contexts end. A job that its handler gives up loses no attempt, and a result
+// that still comes counts.
 func TestStopInterruptsHandlers(t *testing.T) {
 	for _, c := range []struct {
 		result func(ctx context.Context) error
@@ -57,8 +57,8 @@ func TestStopInterruptsHandlers(t *testing.T) {
 	}
 }
 
-// A handler that does not return does not keep Run from returning. Its job is released, and what it does
-// later has no effect and is not reported.
+// Run returns even if a handler does not. The handler's job is released, and its later calls have no effect and are not
+// reported.
 func TestStuck(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -87,7 +87,7 @@ func TestStuck(t *testing.T) {
 	}
 }
 
-// A handler that returns while its job is being released does not interrupt that.
+// A handler that returns while its job is being released does not interrupt the release.
 func TestStuckHandlerReturns(t *testing.T) {
 	f := start(t)
 	g, e := newGate(), new(events)
@@ -159,7 +159,7 @@ func (f *fixture) quickThenSlow(g *gate, e *events) *running {
 	return r
 }
 
-// A job whose reservation is in flight when the worker stops is released, not started.
+// A job is released, not started, if its reservation is in flight when the worker stops.
 func TestStopDuringFetch(t *testing.T) {
 	f := start(t, undivided)
 	h := f.holder()
@@ -202,7 +202,7 @@ func TestStopWhileRedisHangs(t *testing.T) {
 	g.leave <- nil
 }
 
-// A worker can be run again, also concurrently; with an ended context it does nothing.
+// A worker can be run again, even concurrently; with an ended context it does nothing.
 func TestRunAgain(t *testing.T) {
 	f := start(t)
 	var e events

@@ -92,8 +92,8 @@ func watch(e *events, name string) worker.Middleware {
 	}
 }
 
-// The first middleware is outermost, also for handlers added before. A topic's middleware is inside that of
-// the mux and wraps no other topic. All of it sees a panic as an error.
+// The first middleware is outermost, also for handlers added before it. A topic's middleware runs inside that of the
+// mux and wraps no other topic. All middleware gets a panic as an error.
 func TestMiddleware(t *testing.T) {
 	f := start(t)
 	var e events
@@ -113,7 +113,7 @@ func TestMiddleware(t *testing.T) {
 		"all before", "more before", "last before", "handler", "last after panic: false", "more after panic: false", "all after panic: false")
 }
 
-// A panic of middleware is an error of its job too.
+// A panic in middleware is also an error of its job.
 func TestMiddlewarePanics(t *testing.T) {
 	f := start(t)
 	mux := one(succeed)

@@ -11,8 +11,8 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// Jobs of many topics in many partitions cost Redis about as many commands as in one partition: a fetch
-// returns jobs of many topics, and does not probe again what a partition is known to have.
+// Jobs of many topics in many partitions cost Redis about as many commands as in one partition: a fetch returns jobs of
+// many topics, and probes only if a partition's state is unknown.
 func TestCommandsOfTopicsInPartitions(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -34,7 +34,7 @@ func TestCommandsOfTopicsInPartitions(t *testing.T) {
 	}
 }
 
-// commandsAJob returns how many commands it costs Redis to have a worker handle a ready job.
+// commandsAJob returns the number of Redis commands per ready job that a worker handles.
 func commandsAJob(t *testing.T, partitions, topics, jobs int) float64 {
 	t.Helper()
 	f := &fixture{Server: redistest.Start(t)}
@@ -60,6 +60,6 @@ func commandsAJob(t *testing.T, partitions, topics, jobs int) float64 {
 		return nil
 	}, names...), worker.Options{Concurrency: 50})
 	redistest.Receive(t, all)
-	r.stop() // flushes the acknowledgements
+	r.stop() // stop flushes the acknowledgements
 	return float64(f.Calls()) / float64(jobs)
 }

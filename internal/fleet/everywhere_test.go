@@ -11,7 +11,8 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// A topic that is paused in one partition counts as paused, and pausing it again does the rest; new partitions copy what others have.
+// A topic that is paused in one partition counts as paused, and pausing it again pauses the others. New partitions copy
+// the pauses of the others.
 func TestPauseOfPartitions(t *testing.T) {
 	b, server := onRedis(t)
 	pool := server.Pool()
@@ -48,7 +49,7 @@ func TestPauseOfPartitions(t *testing.T) {
 	}
 }
 
-// Schedules go with their partitions.
+// Schedules are migrated with their partitions.
 func TestSchedulesMigrate(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		at := b.inAnHour()
@@ -83,7 +84,7 @@ func TestSchedulesMigrate(t *testing.T) {
 	})
 }
 
-// Schedules of all partitions are read page by page, whatever happens to one of them.
+// Schedules of all partitions are read page by page, even if one partition fails.
 func TestSchedulesOfPartitions(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		p := Layout{Partitions: 3}.Open(b.Pool(), store.DefaultPrefix)

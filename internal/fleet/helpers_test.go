@@ -32,7 +32,7 @@ func onRedis(tb testing.TB, args ...string) (*backend, *redistest.Server) {
 	return newBackend(server.Fixture), server
 }
 
-// onEach runs the test on a redis-server and on what serves --dev.
+// onEach runs the test on a redis-server and on the server of --dev.
 func onEach(t *testing.T, test func(t *testing.T, b *backend)) {
 	startMini := func(t *testing.T) string {
 		m, err := devredis.Start("127.0.0.1:0")

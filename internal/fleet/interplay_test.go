@@ -9,7 +9,7 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// A limit that is removed between two migrations does not come back with the second.
+// A limit that is removed between two migrations does not return with the second one.
 func TestLimitGoneBetweenMigrations(t *testing.T) {
 	_, server := onRedis(t)
 	ctx := t.Context()
@@ -46,7 +46,8 @@ func TestLimitGoneBetweenMigrations(t *testing.T) {
 	}
 }
 
-// A reserved job that is migrated to its partition has a slot there if the limit bounds concurrency, and none if it only bounds the rate.
+// A reserved job that is migrated has a slot in its new partition if the limit bounds concurrency, and none if it only
+// bounds the rate.
 func TestSlotsOfBroughtLeases(t *testing.T) {
 	for name, c := range map[string]struct {
 		limit store.Limit
@@ -70,7 +71,7 @@ func TestSlotsOfBroughtLeases(t *testing.T) {
 	}
 }
 
-// A topic that was resumed between two migrations is not paused by the second.
+// A topic that is resumed between two migrations is not paused by the second one.
 func TestPauseGoneBetweenMigrations(t *testing.T) {
 	_, server := onRedis(t)
 	ctx := t.Context()
@@ -103,14 +104,14 @@ func TestPauseGoneBetweenMigrations(t *testing.T) {
 	}
 }
 
-// A pause that is over, left in old partitions, does not keep a current pause from being copied.
+// An expired pause in old partitions does not keep a current pause from being copied.
 func TestPauseCopiedOverOneThatIsOver(t *testing.T) {
 	b, server := onRedis(t)
 	ctx := t.Context()
 	two := Layout{Partitions: 2}.Open(server.Pool(), store.DefaultPrefix)
 	check(t, two.Pause(ctx, "t", 0, "note"))
 	growing := Layout{Partitions: 4, Previous: 2}.Open(server.Pool(), store.DefaultPrefix)
-	b.do(t, "HSET", growing.Stores[3].Keys().Paused(), "t", "1000 2000 0 0 old") // over since 1970; no server has checked since
+	b.do(t, "HSET", growing.Stores[3].Keys().Paused(), "t", "1000 2000 0 0 old") // expired in 1970; no server has checked since
 	check(t, growing.CopyPauses(ctx))
 	made(t, growing.Stores[3].KeepPaused("0", 1))
 	for i, s := range growing.Stores {

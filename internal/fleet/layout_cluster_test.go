@@ -8,7 +8,8 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// Partition 0 of a cluster decides the layout, the others copy its latest decision, and what it loses is restored from the copies.
+// Partition 0 of a cluster decides the layout, and the others copy its latest decision. If it loses the decision, it is
+// restored from the copies.
 func TestLayoutCopies(t *testing.T) {
 	t.Parallel()
 	c := redistest.StartCluster(t)
@@ -39,7 +40,7 @@ func TestLayoutCopies(t *testing.T) {
 	at := store.New(pool, store.KeysOf(store.DefaultPrefix).Partition(3).Prefix())
 	_, err := at.Layout(store.CopyLayout, store.KeptLayout{Partitions: 4, Previous: 16, Version: 2, Most: 16}).Do(t.Context())
 	check(t, err)
-	expect(store.KeptLayout{Partitions: 4, Previous: 0, Version: 3, Most: 16}, 16) // an old copy comes too late
+	expect(store.KeptLayout{Partitions: 4, Previous: 0, Version: 3, Most: 16}, 16) // an old copy arrives too late
 
 	owner := c.Owner(c.Slot("{0}"))
 	for n, refused := range map[int]bool{8: true, 4: false} {

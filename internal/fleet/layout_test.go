@@ -69,7 +69,7 @@ func TestLayout(t *testing.T) {
 	})
 }
 
-// Each layout is admitted or refused, depending on what Redis has stored.
+// Each layout is admitted or refused, depending on the layout that Redis has stored.
 func TestLayouts(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, b *backend) {
@@ -77,7 +77,7 @@ func TestLayouts(t *testing.T) {
 			kept    string // fields of the hash
 			own     Layout
 			refused string
-			then    string // stored afterwards, if it differs
+			then    string // stored afterwards, if different
 		}{
 			{"", Layout{1, 0}, "", ""},
 			{"partitions 1", Layout{1, 0}, "", ""},
@@ -91,7 +91,7 @@ func TestLayouts(t *testing.T) {
 			{"partitions 16", Layout{4, 16}, "", "partitions 4 before 16"},
 			{"partitions 16", Layout{1, 16}, "", "partitions 1 before 16"},
 			{"partitions 1", Layout{4, 1}, "", "partitions 4 before 1"},
-			// Nothing is left, and not every program knows it.
+			// The migration is done, but not every program knows that.
 			{"partitions 16", Layout{16, 1}, "", ""},
 			{"partitions 16 before 1", Layout{16, 0}, "previous_partitions is missing: jobs may be left in 1 partition of the previous layout (delayer:{0}:partitions); want previous_partitions = 1 here until delayer migrate says that there are none", ""},
 			{"partitions 16 before 1", Layout{4, 0}, "here it is 4 partitions, but in Redis 16 partitions, previously 1 (delayer:{0}:partitions): want the same in all programs, and another number only when delayer migrate is done with the last one", ""},
@@ -153,7 +153,7 @@ func TestLayoutAskedOnce(t *testing.T) {
 		calls.Go(func() { check(t, several.Stores[i%3].Ping(t.Context())) })
 	}
 	calls.Wait()
-	if n := asked(); n != 2 { // the stored layout, and whether this one is admitted
+	if n := asked(); n != 2 { // reads the stored layout and checks whether this one is admitted
 		t.Errorf("30 calls at a time have asked %d times", n)
 	}
 	check(t, b.partitioned(3).Stores[2].Ping(t.Context()))
@@ -162,7 +162,7 @@ func TestLayoutAskedOnce(t *testing.T) {
 	}
 }
 
-// A user with one partition and no permission to read the layout must be right about it; Redis is asked only once.
+// A user with one partition and no permission to read the layout is admitted, and Redis is asked only once.
 func TestLayoutWithoutPermission(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)
@@ -178,7 +178,7 @@ func TestLayoutWithoutPermission(t *testing.T) {
 	}
 }
 
-// Of two programs that come first with different numbers one is refused.
+// If two programs start first with different numbers, one of them is refused.
 func TestLayoutRace(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)
@@ -197,8 +197,8 @@ func TestLayoutRace(t *testing.T) {
 	}
 }
 
-// A program with several partitions is refused if a single one has jobs, even dead ones, which it would not find. With the previous
-// layout it is admitted.
+// A program with several partitions is refused if a single partition has jobs or dead letters, because it would not
+// find them. With the previous layout it is admitted.
 func TestLayoutOfJobs(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, b *backend) {
@@ -225,7 +225,7 @@ func TestLayoutOfJobs(t *testing.T) {
 	})
 }
 
-// Each job has its old partition and its present one.
+// Each job has an old partition and a current one.
 func TestLayoutPlaces(t *testing.T) {
 	t.Parallel()
 	for _, l := range []Layout{{16, 0}, {16, 1}, {1, 16}, {4, 16}, {16, 4}, {5, 3}, {3, 5}} {

@@ -45,7 +45,7 @@ func TestShares(t *testing.T) {
 	}
 }
 
-// An old partition keeps its share, but has none of an exact limit.
+// An old partition keeps its share, but gets none of an exact limit.
 func TestSharesOfPreviousPartitions(t *testing.T) {
 	l := store.Limit{Concurrency: 18, Rate: 4, Burst: 18}
 	tagged := l
@@ -69,19 +69,19 @@ func TestSharesOfPreviousPartitions(t *testing.T) {
 	}
 }
 
-// Partitions of a layout in which a limit with a tag never lets anything be reserved: all but the tag's and, while they grow, the one
-// that may still have its jobs, and those to be emptied.
+// A limit with a tag excludes all partitions but the tag's. During a migration it also admits the tag's old partition,
+// and partitions to be emptied.
 func TestExcluded(t *testing.T) {
 	for _, c := range []struct {
 		in   Layout
 		want []int
 	}{
 		{Layout{Partitions: 1}, nil},
-		{Layout{Partitions: 4}, []int{0, 1, 2}},    // {x} belongs to 3
-		{Layout{4, 1}, []int{0, 1, 2}},             // and the fifth is being emptied
-		{Layout{4, 5}, []int{0, 1, 2}},             // to 4 before
-		{Layout{5, 4}, []int{0, 1, 2}},             // to 4, and to 3 before
-		{Layout{Partitions: 5}, []int{0, 1, 2, 3}}, // to 4
+		{Layout{Partitions: 4}, []int{0, 1, 2}},    // {x} belongs to partition 3
+		{Layout{4, 1}, []int{0, 1, 2}},             // the fifth partition is being emptied
+		{Layout{4, 5}, []int{0, 1, 2}},             // in partition 4 before
+		{Layout{5, 4}, []int{0, 1, 2}},             // in partition 4, and in partition 3 before
+		{Layout{Partitions: 5}, []int{0, 1, 2, 3}}, // in partition 4
 		{Layout{1, 4}, nil},
 	} {
 		var got []int
@@ -99,7 +99,8 @@ func TestExcluded(t *testing.T) {
 	}
 }
 
-// Limits follow the jobs to new partitions, which get their shares. Old partitions keep theirs unless the limit is exact.
+// Limits follow the jobs to new partitions, which get their shares. Old partitions keep theirs unless the limit is
+// exact.
 func TestLimitsOfGrowingPartitions(t *testing.T) {
 	b, server := onRedis(t)
 	ctx := t.Context()
@@ -107,7 +108,7 @@ func TestLimitsOfGrowingPartitions(t *testing.T) {
 	check(t, one.SetLimit(ctx, "t", store.Limit{Concurrency: 5, Rate: 30, Burst: 1}))
 	check(t, one.SetLimit(ctx, "tagged", store.Limit{Concurrency: 1, Tag: "x"}))
 	all := Layout{Partitions: 2, Previous: 1}.Open(server.Pool(), store.DefaultPrefix)
-	for range 2 { // again, which does no harm
+	for range 2 { // the second time changes nothing
 		check(t, all.CopyLimits(ctx))
 	}
 	home := store.PartitionOf("{x}", 2)

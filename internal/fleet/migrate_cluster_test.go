@@ -11,8 +11,8 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// In a cluster jobs move from 3 partitions to 5, by two migrations at once, while slots of an old and of a new partition move between
-// nodes. Each job exists once, unchanged.
+// In a cluster, two migrations at once move jobs from 3 partitions to 5, while slots of an old and of a new partition
+// move between nodes. Each job exists once, unchanged.
 func TestMigrateInCluster(t *testing.T) {
 	t.Parallel()
 	c := redistest.StartCluster(t)

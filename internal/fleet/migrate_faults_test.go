@@ -13,8 +13,8 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// A migration without permission for one of the commands leaves every job where all programs see it, and loses none that another one has
-// put in transit. The next migration moves it.
+// A migration that lacks the permission for one of the commands leaves each job visible to all programs. It loses no
+// job that another migration has put in transit. The next migration moves the jobs.
 func TestMigrateWithoutPermission(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)
@@ -32,7 +32,7 @@ func TestMigrateWithoutPermission(t *testing.T) {
 			}
 			for id, was := range m.jobs {
 				if was.State == "dead" && m.now.OldOf(id) != nil {
-					made(t, m.old.Of(id).PutInTransit([]string{id}, false)) // one in each partition
+					made(t, m.old.Of(id).PutInTransit([]string{id}, false)) // one job in each partition
 				}
 			}
 			Layout{3, 2}.Open(b.UserPool(), store.DefaultPrefix).FinishTransits(m.ctx)
@@ -63,7 +63,8 @@ func (m *migrating) seen() map[string]bool {
 	return ids
 }
 
-// A finished migration leaves nothing behind, not even a job that is reserved when its queue is read and was ready when the pool was.
+// A finished migration leaves nothing behind, not even a job that was ready when the pool was read and is reserved when
+// its queue is read.
 func TestMigrateIsSure(t *testing.T) {
 	t.Parallel()
 	b, server := onRedis(t)
@@ -92,7 +93,7 @@ func TestMigrateIsSure(t *testing.T) {
 	}
 }
 
-// hooked calls before each write.
+// hooked calls before ahead of each write.
 type hooked struct {
 	net.Conn
 	before func()
@@ -103,8 +104,8 @@ func (h *hooked) Write(b []byte) (int, error) {
 	return h.Conn.Write(b)
 }
 
-// If a failover sets back a partition's serial numbers, and the new master's clock is behind, nothing is lost: the other partitions have
-// numbers above its own.
+// A failover may set back a partition's serial numbers while the new master's clock is behind. No job is lost, because
+// the other partitions have higher numbers.
 func TestMigrateSerialSetBack(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, b *backend) {
@@ -121,8 +122,8 @@ func TestMigrateSerialSetBack(t *testing.T) {
 	})
 }
 
-// Redis is full, or is killed and restarted with its AOF, at each command: no job is lost, and those in transit before Redis was full are
-// stored.
+// At each command, Redis is full, or is killed and restarted with its AOF. No job is lost, and jobs that were in
+// transit before Redis was full are stored.
 func TestMigrateFullAndRestarted(t *testing.T) {
 	t.Parallel()
 	b, server := onRedis(t, "--appendonly", "yes", "--appendfsync", "always")
@@ -130,7 +131,7 @@ func TestMigrateFullAndRestarted(t *testing.T) {
 		name     string
 		do, undo func()
 		step     int
-		seen     bool // whether all jobs were seen meanwhile
+		seen     bool // true if all jobs were seen meanwhile
 	}{
 		{"full", func() { b.do(t, "CONFIG", "SET", "maxmemory", 1) }, func() { b.do(t, "CONFIG", "SET", "maxmemory", 0) }, 1, true},
 		{"restarted", server.Kill, server.Restart, 5, false},
@@ -163,7 +164,7 @@ func TestMigrateFullAndRestarted(t *testing.T) {
 	}
 }
 
-// A partition with a broken pool prevents the migration from starting: nothing is put in transit that could not be stored.
+// A partition with a broken pool keeps the migration from starting: no job is put in transit that could not be stored.
 func TestMigrateToBrokenPool(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)

@@ -14,16 +14,16 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// migrating has jobs in all states, in the previous layout.
+// migrating has jobs in all states in the previous layout.
 type migrating struct {
 	*backend
 	*testing.T
 	ctx      context.Context
 	old, now *Fleet
 	jobs     map[string]store.JobInfo  // by ID, as they were in the previous layout
-	held     map[string]store.LeaseRef // of the reserved ones
+	held     map[string]store.LeaseRef // leases of the reserved jobs
 	ready    map[string][]string       // by previous partition, in order of delivery
-	read     time.Time                 // when they were read
+	read     time.Time                 // when the jobs were read
 }
 
 func newMigrating(t *testing.T, b *backend, l Layout, jobs int) *migrating {
@@ -94,7 +94,7 @@ func (m *migrating) die(id string) {
 	made(m.T, s.Bury([]store.Burial{{LeaseRef: held, Reason: "the reason of " + id, Error: "its error"}}))
 }
 
-// expectMoved checks that all jobs but these are where they belong now, unchanged.
+// expectMoved checks that all jobs except but are unchanged in their current partitions.
 func (m *migrating) expectMoved(but map[string]store.LeaseRef) {
 	m.Helper()
 	for id, was := range m.jobs {
@@ -119,7 +119,7 @@ func (m *migrating) expectMoved(but map[string]store.LeaseRef) {
 	m.expectOrder()
 }
 
-// expectOrder checks that jobs that were ready in one partition, and still are in one, have kept their order.
+// expectOrder checks that jobs that were ready in one partition, and still share one, have kept their order.
 func (m *migrating) expectOrder() {
 	m.Helper()
 	for _, s := range m.now.Stores[:m.now.Layout.Partitions] {
@@ -139,8 +139,8 @@ func filter(ids []string, which func(string) bool) []string {
 	return slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return !which(id) })
 }
 
-// expectNothingLeft checks that the old partitions have nothing but what is known of topics and of the migration, and that nothing is in
-// transit.
+// expectNothingLeft checks that the old partitions contain only known topics and data of the migration, and that no job
+// is in transit.
 func (m *migrating) expectNothingLeft() {
 	m.Helper()
 	gone := map[string]bool{}
@@ -174,7 +174,7 @@ func (m *migrating) migrate(wantDone bool) (last Migrated) {
 	return last
 }
 
-// elsewhere returns that many of these IDs, of jobs that do not belong where they were.
+// elsewhere returns how many of these IDs belong to jobs that have to move.
 func (m *migrating) elsewhere(ids []string) (n int) {
 	for _, id := range ids {
 		if m.now.OldOf(id) != nil {
@@ -184,7 +184,8 @@ func (m *migrating) elsewhere(ids []string) (n int) {
 	return n
 }
 
-// Everything moves to where it belongs, unchanged, from any number of partitions to any other; reserved jobs stay until they are not.
+// All data moves to its current partition, unchanged, from any number of partitions to any other. Reserved jobs stay
+// until their leases end.
 func TestMigrate(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, b *backend) {
@@ -226,8 +227,8 @@ func TestMigrate(t *testing.T) {
 	})
 }
 
-// The connection is cut at each command, before Redis gets it or before its answer arrives. Jobs can be taken meanwhile. Another call
-// finds each job once.
+// The connection is cut at each command, before Redis gets the command or before the reply arrives. Jobs can be taken
+// meanwhile. Another migration finds each job once.
 func TestMigrateCuts(t *testing.T) {
 	t.Parallel()
 	b, server := onRedis(t)
@@ -245,7 +246,7 @@ func TestMigrateCuts(t *testing.T) {
 			}
 			cuts++
 			name := fmt.Sprintf("cut at command %d, answered: %v: %v", n, answered, err)
-			for _, s := range m.now.Stores[:3] { // jobs that have arrived may be gone before the rest comes
+			for _, s := range m.now.Stores[:3] { // jobs that have arrived may be taken before the rest arrives
 				for _, job := range made(t, s.Pop(store.Wanted{Topics: []string{"ready"}, N: 3})).Jobs {
 					if _, there := m.jobs[job.ID]; !there {
 						t.Errorf("%s: %s is delivered twice", name, job.ID)

@@ -8,7 +8,8 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// Stray jobs are found in any state: those of a single partition although there are several, and those in partitions of earlier layouts.
+// Stray jobs are found in any state: those in the single partition of a divided Redis, and those in partitions of
+// earlier layouts.
 func TestStrays(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, b *backend) {
@@ -25,8 +26,8 @@ func TestStrays(t *testing.T) {
 				t.Errorf("with %v: %+v, want %+v", p.Layout, got, want)
 			}
 		}
-		one := store.New(b.Pool(), store.DefaultPrefix) // like a client of the original, which nobody can refuse
-		expect(b.partitioned(1))                        // there is no layout
+		one := store.New(b.Pool(), store.DefaultPrefix) // like a client of the original, which cannot be refused
+		expect(b.partitioned(1))                        // no layout is stored
 		sixteen := b.partitioned(16)
 		push(t, sixteen.Of("a"), "a", "t", 0)
 		expect(sixteen)
@@ -35,13 +36,13 @@ func TestStrays(t *testing.T) {
 		b.Do("ZADD", one.Keys().DeadLetters("dead"), 1000, "dead")
 		b.Do("ZADD", one.Keys().DeadTopics(), 1000, "dead")
 		expect(sixteen, Stray{1, 3, false})
-		for i := range 201 { // one more than are checked
+		for i := range 201 { // one more than the check reads
 			b.Do("ZADD", one.Keys().Topics(), 1000, i)
 		}
 		expect(sixteen, Stray{1, 2, true})
 		growing := Layout{16, 1}.Open(b.Pool(), store.DefaultPrefix)
 		check(t, growing.Stores[0].Ping(ctx))
-		expect(growing) // it finds all of them
+		expect(growing) // this layout finds all jobs
 
 		b.Do("FLUSHALL")
 		push(t, b.partitioned(16).Of("a"), "a", "t", time.Hour)
@@ -55,7 +56,7 @@ func TestStrays(t *testing.T) {
 		check(t, four.MigrationDone(ctx))
 		four = b.partitioned(4)
 		expect(four)
-		hung := store.New(b.Pool(), store.KeysOf(store.DefaultPrefix).Partition(7).Prefix()) // of a program that still has 16
+		hung := store.New(b.Pool(), store.KeysOf(store.DefaultPrefix).Partition(7).Prefix()) // of a program that still uses 16 partitions
 		push(t, hung, "late", "t", time.Hour)
 		push(t, one, "old", "t", time.Hour)
 		expect(four, Stray{1, 1, false}, Stray{16, 1, false})
