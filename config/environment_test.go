@@ -60,7 +60,7 @@ func TestEnvironmentIsRefused(t *testing.T) {
 	}
 }
 
-// A variable that has no effect, because the file configures the same thing in another way, is an error.
+// A variable without effect is an error if the file configures the same thing in another way.
 func TestEnvironmentContradictsTheSentinels(t *testing.T) {
 	const file, sentinels = "[redis]\nhost = f\nsentinels = a, b\nsentinel_master = m", "can't be combined with redis.sentinels (f:3): keep one of the two"
 	for variables, want := range map[string][]string{
@@ -68,15 +68,15 @@ func TestEnvironmentContradictsTheSentinels(t *testing.T) {
 		"DELAYER_REDIS_CLUSTER=c":                        {"DELAYER_REDIS_CLUSTER: can't be combined with sentinels: keep one of the two", "DELAYER_REDIS_CLUSTER: needs partitions, for example 16, the same in all programs, so that the keys of each are in one slot; or a prefix with a tag, such as {delayer}:"},
 		"DELAYER_REDIS_PORT=7 DELAYER_REDIS_HOST=h":      {"DELAYER_REDIS_HOST: " + sentinels, "DELAYER_REDIS_PORT: " + sentinels},
 		"DELAYER_REDIS_DATABASE=1":                       nil,
-		"DELAYER_REDIS_HOST=h DELAYER_REDIS_SENTINELS=c": nil, // setting both in one place is deliberate
+		"DELAYER_REDIS_HOST=h DELAYER_REDIS_SENTINELS=c": nil, // both in one place: deliberate
 		"DELAYER_REDIS_HOST=h DELAYER_REDIS_SENTINELS= DELAYER_REDIS_SENTINEL_MASTER=": nil,
 	} {
 		wantMessages(t, problems(file, strings.Fields(variables)...), want...)
 	}
 }
 
-// An unknown variable with only our shortest prefix sets nothing. That is less harmful than one of [redis] or
-// [http], so it is a warning.
+// An unknown variable with only the shortest prefix sets nothing. That is less harmful than an unknown
+// variable of [redis] or [http], so it is a warning.
 func TestUnknownVariableIsAWarning(t *testing.T) {
 	for variable, want := range map[string]string{
 		"DELAYER_TIMER_INTREVAL=s3cret": "DELAYER_TIMER_INTREVAL: unknown variable, did you mean DELAYER_TIMER_INTERVAL?",
@@ -108,7 +108,7 @@ func TestUnknownVariableIsAWarning(t *testing.T) {
 	}
 }
 
-// Variables returns the variables that configure something.
+// Variables returns the variables that are set and configure something.
 func TestVariables(t *testing.T) {
 	t.Setenv("DELAYER_JOB_ID", "1")
 	t.Setenv("DELAYER_PROT", "1")

@@ -144,7 +144,7 @@ func TestLoadRefuses(t *testing.T) {
 		`[redis] s3cret = x`:  neither,
 		"\ufeff[delayer]":     neither,
 
-		// what would leave the connection unencrypted
+		// settings that would leave the connection unencrypted
 		`tls cert = x`:          `f:2: unknown key: [redis] has ` + redisKeys,
 		`tsl = true`:            `f:2: redis.tsl: unknown key, did you mean tls?`,
 		`tls_versoin = 1.3`:     `f:2: unknown key: [redis] has ` + redisKeys,
@@ -168,8 +168,8 @@ func TestLoadAcceptsSectionsInAnyShape(t *testing.T) {
 		"[redis] ; see [docs]\nport = 1\n[delayer]# x\n[redis]\n  database = 2\n\t; x\n")
 }
 
-// A file that works with the original is accepted: ignored or replaced parts get a warning with their line,
-// and the rest applies.
+// A file that works with the original is accepted. Ignored or replaced settings get a warning with their
+// line, and the rest applies.
 func TestLoadWarns(t *testing.T) {
 	const other = "unknown section: want [delayer], [redis], [http] or [schedule.NAME]"
 	const unknownKey = "unknown key: [redis] has " + redisKeys
@@ -202,7 +202,7 @@ func TestLoadWarns(t *testing.T) {
 		{"[DEFAULT]\nport = 9", none, []string{"1: " + other}},
 		{"[delayer.redis]\nport = 9", none, []string{"1: " + other}},
 		{"[]\nport = 9", none, []string{"1: " + other}},
-		// the last of several
+		// repeated keys: the last one wins
 		{"[redis]\nport = 1\nhost = a\nport = 2\nport = 3", func(c *Config) { c.Redis.Port, c.Redis.Host = 3, "a" }, []string{
 			"4: redis.port: is set at f:2 already: the last one counts; keep one of the two lines",
 			"5: redis.port: is set at f:4 already: the last one counts; keep one of the two lines"}},
@@ -239,7 +239,7 @@ func TestLoadWarns(t *testing.T) {
 	}
 }
 
-// Accepted without a warning, as by the original.
+// These are accepted without a warning, as by the original.
 func TestLoadAcceptsOtherSpellings(t *testing.T) {
 	for line, change := range map[string]func(*Config){
 		"\"host\" = h":                 func(c *Config) { c.Redis.Host = "h" },
@@ -262,8 +262,8 @@ func TestLoadAcceptsOtherSpellings(t *testing.T) {
 	}
 }
 
-// All keys of a misspelt section would keep their defaults, and delayer would serve another Redis than
-// intended.
+// All keys of a misspelt section would keep their defaults, and delayer would connect to the wrong
+// Redis.
 func TestLoadRefusesAMisspeltSection(t *testing.T) {
 	for header, meant := range map[string]string{
 		"[reddis]": "redis", "[Delayer]": "delayer", "[ delayer ]": "delayer", "[redis1]": "redis", "[redis]\n[reddis]": "redis",

@@ -17,8 +17,8 @@ var problemLine = regexp.MustCompile(`^(f:[1-9][0-9]*: |f: is UTF-16|f: warning:
 
 var twoBrackets = regexp.MustCompile(`\].*\]`)
 
-// FuzzLoad: for any file there are either problems, each on one line with its line number, or a valid
-// configuration that the original's use of ini.v1 reads the same way.
+// FuzzLoad checks that any file either yields problems, each on one line with its line number, or a
+// valid configuration that the original's ini.v1 reads the same way.
 func FuzzLoad(f *testing.F) {
 	shipped, err := os.ReadFile("../delayer.conf")
 	must(f, err)
@@ -60,8 +60,9 @@ func checkValid(t *testing.T, c Config) {
 	}
 }
 
-// checkLikeTheOriginal compares with the original, except where we differ by design: quotes with escapes, a \
-// at the end of a line, references, a ] in a comment after a section, and empty values that are not allowed.
+// checkLikeTheOriginal compares with the original, except where Delayer differs by design: quotes with
+// escapes, a \ at the end of a line, references, a ] in a comment after a section, and empty values that are
+// not allowed.
 func checkLikeTheOriginal(t *testing.T, text string, c Config, warnings Problems) {
 	t.Helper()
 	if strings.ContainsAny(text, "\"\\%`") || twoBrackets.MatchString(text) {
@@ -94,8 +95,8 @@ func checkLikeTheOriginal(t *testing.T, text string, c Config, warnings Problems
 	}
 }
 
-// FuzzQuoted: every password can be written as delayer.conf describes, in double quotes with \" for a quote,
-// or in backticks.
+// FuzzQuoted checks that every password can be written as delayer.conf describes: in double quotes with \"
+// for a quote, or in backticks.
 func FuzzQuoted(f *testing.F) {
 	for _, seed := range []string{"", "a#b;c", `"`, `a"b#`, `\"`, `\`, "`", " x ", "%(port)s", `""`, "'", `C:\`} {
 		f.Add(seed)

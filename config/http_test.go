@@ -78,7 +78,8 @@ func TestHTTPIsRefused(t *testing.T) {
 	wantMessages(t, problems("[htpp]\nlisten = 127.0.0.1:1"), "f:1: unknown section, did you mean [http]?")
 }
 
-// Other machines are served without a token or users only if that was asked for.
+// The server accepts other machines without a token or users only if the configuration allows it
+// explicitly.
 func TestHTTPOpenToOthers(t *testing.T) {
 	const open = "f:2: http.listen: lets other machines read, push and purge jobs: set token or users, listen on 127.0.0.1, or set insecure = true"
 	const unencrypted = "f:2: warning: http.listen: token and passwords travel unencrypted: set tls_cert and tls_key, unless a proxy encrypts"
@@ -102,7 +103,7 @@ func TestHTTPOpenToOthers(t *testing.T) {
 			token + "\ninsecure = true": {unencrypted},
 			token + tls:                 nil,
 			users + tls:                 nil,
-			// A problem that follows from another one is not reported.
+			// A consequence of another problem is not reported.
 			"token = s3cret":         {"f:3: http.token: " + tokenWanted},
 			"tokken = s3cret":        {"f:3: http.tokken: unknown key, did you mean token?"},
 			"insecure = on":          {`f:3: http.insecure: want true or false`},

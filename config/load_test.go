@@ -17,7 +17,7 @@ import (
 var must = redistest.Check
 
 func TestMain(m *testing.M) {
-	for _, variable := range os.Environ() { // the user may have configured a Redis
+	for _, variable := range os.Environ() { // the user's environment may configure a Redis
 		if name, _, _ := strings.Cut(variable, "="); strings.HasPrefix(strings.ToUpper(name), "DELAYER_") {
 			os.Unsetenv(name)
 		}
@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// loadText loads a file with this text and these environment variables. Warnings count as errors.
+// loadText loads a file with the given text and environment variables. Warnings count as errors.
 func loadText(text string, environ ...string) (Config, error) {
 	c, warnings, err := load(text, environ...)
 	if err == nil && len(warnings) > 0 {
@@ -53,7 +53,7 @@ func messages(err error) []string {
 	return strings.Split(err.Error(), "\n")
 }
 
-// wantMessages checks the problems and that none reveals a secret: all secrets contain s3.
+// wantMessages checks the problems and that none reveals a secret: every secret contains s3.
 func wantMessages(t *testing.T, err error, want ...string) {
 	t.Helper()
 	got := messages(err)
@@ -64,14 +64,14 @@ func wantMessages(t *testing.T, err error, want ...string) {
 
 func equal(a, b Config) bool { return reflect.DeepEqual(a, b) }
 
-// changed returns the default configuration with a change.
+// changed returns the default configuration with one change.
 func changed(change func(*Config)) Config {
 	c := Default()
 	change(&c)
 	return c
 }
 
-// wantChanged loads the text without warnings and compares with the changed default configuration.
+// wantChanged checks that the text loads without warnings as the changed default configuration.
 func wantChanged(t *testing.T, change func(*Config), text string, environ ...string) {
 	t.Helper()
 	want := changed(change)
@@ -182,7 +182,7 @@ func TestLoadTakesDefaultsForWhatIsLeftOut(t *testing.T) {
 	}
 }
 
-// One warning is enough; there is no warning if the environment sets the keys.
+// One warning is enough. There is no warning if the environment sets the keys.
 func TestLoadSaysOnceThatNothingIsSet(t *testing.T) {
 	wantMessages(t, problems("[redis]\nprot = 1"), "f:2: warning: redis.prot: unknown key, did you mean port?")
 	wantMessages(t, problems("", "DELAYER_REDIS_HOST=h"))
@@ -243,7 +243,7 @@ func TestLoadChecksKeysTogether(t *testing.T) {
 		"max_active = 5\nmax_idle = 5":                                   nil,
 		"tls = true\ntls_ca = a\ntls_skip_verify=true":                   nil,
 		"tls = false\ntls_ca =\ntls_skip_verify=false":                   nil,
-		// A problem that follows from another one is not reported.
+		// A consequence of another problem is not reported.
 		"tsl = true\ntls_ca = a":            {`f:2: redis.tsl: unknown key, did you mean tls?`},
 		"tls = on\ntls_ca = a":              {`f:2: redis.tls: want true or false`},
 		"username = a\npasword = b":         {"f:3: warning: redis.pasword: unknown key, did you mean password?", "f:2: redis.username: needs a password as well"},
@@ -257,7 +257,7 @@ func TestLoadChecksKeysTogether(t *testing.T) {
 func TestPathsAreAbsolute(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
-	dir, err := os.Getwd() // a Mac's temporary directory is a symlink
+	dir, err := os.Getwd() // the temporary directory of a Mac is a symlink
 	must(t, err)
 	if want := filepath.Join(dir, "logs", "access.log"); Default().Delayer.AccessLog != want {
 		t.Errorf("default access log %s, want %s", Default().Delayer.AccessLog, want)
@@ -290,7 +290,7 @@ func TestAddr(t *testing.T) {
 	}
 }
 
-// How messages describe where Redis is.
+// Place describes in messages where Redis is.
 func TestPlace(t *testing.T) {
 	sentinels, cluster := []string{"10.0.0.1:26379", "10.0.0.2:26379"}, []string{"10.0.0.1:6379", "10.0.0.2:6379"}
 	for want, r := range map[string]Redis{

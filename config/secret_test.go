@@ -67,7 +67,7 @@ func TestSecretFilesAreRefused(t *testing.T) {
 	}
 }
 
-// The environment overrides the file, whichever form either uses.
+// The environment overrides the file, in whichever form either sets the value.
 func TestEnvironmentOverridesSecrets(t *testing.T) {
 	path := secretFile(t, "s3cret-of-file")
 	for _, test := range []struct {

@@ -22,7 +22,7 @@ func TestShippedFileIsTheDefault(t *testing.T) {
 		t.Errorf("got %+v, %v, %v\nwant %+v", got, warnings, err, Default())
 	}
 	uncommented := commentedKey.ReplaceAllString(shippedFile(t), "$1")
-	wantChanged(t, func(c *Config) { c.HTTP.Listen = "127.0.0.1:9277" }, uncommented) // it switches the HTTP server on
+	wantChanged(t, func(c *Config) { c.HTTP.Listen = "127.0.0.1:9277" }, uncommented) // the line enables the HTTP server
 }
 
 func TestShippedFileHasEveryKeyInOrder(t *testing.T) {
@@ -48,7 +48,7 @@ func TestShippedFileHasEveryKeyInOrder(t *testing.T) {
 	}
 }
 
-// The manual page delayer.conf(5) is generated from the table of keys and says the same as the shipped file.
+// The manual page delayer.conf(5), generated from the table of keys, agrees with the shipped file.
 func TestShippedFileSaysWhatTheTableSays(t *testing.T) {
 	for _, k := range Keys() {
 		if k.About == "" || !regexp.MustCompile(`(?m)^;? *`+k.Name+` =.*; `+regexp.QuoteMeta(k.About)+`$`).MatchString(shippedFile(t)) {
@@ -57,7 +57,7 @@ func TestShippedFileSaysWhatTheTableSays(t *testing.T) {
 	}
 }
 
-// The original has no defaults, and must be able to read the file.
+// The original has no defaults and must be able to read the file.
 func TestShippedFileSetsTheOriginalsKeys(t *testing.T) {
 	active := commentedKey.ReplaceAllString(shippedFile(t), ";")
 	for _, name := range []string{"pid", "timer_interval", "access_log", "error_log", "host", "port", "database", "password",

@@ -18,11 +18,11 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// named is the variable with the URL of the Redis to try, for make conformance.
+// named is the environment variable that names the URL of the Redis for make conformance.
 const named = "DELAYER_CONFORMANCE"
 
-// TestConformance tries the named Redis, or private ones of each kind. It leaves other keys alone and cleans
-// up its own.
+// TestConformance tests the named Redis, or private ones of each kind. It leaves other keys alone and
+// deletes its own.
 func TestConformance(t *testing.T) {
 	if url := os.Getenv(named); url != "" {
 		newRun(t, url).try(t, url)
@@ -133,7 +133,7 @@ func (r *run) server(t *testing.T) string {
 	return fmt.Sprintf("Redis %s, %s", text, cmp.Or(says["redis_mode"], says["server_mode"], "of unknown mode"))
 }
 
-// warning warns of something that no trial shows: an eviction policy that discards jobs.
+// warning returns a warning about an eviction policy that discards jobs. No trial would show that.
 func (r *run) warning(t *testing.T) string {
 	nodes := store.OneOfEachNode(fleet.Layout{Partitions: r.redis.Partitions}.Open(r.pool, r.prefix).Stores)
 	for _, node := range nodes {
@@ -145,7 +145,8 @@ func (r *run) warning(t *testing.T) string {
 	return ""
 }
 
-// A Redis that evicts keys, even a single node of a cluster, gets a warning; others don't.
+// A Redis that evicts keys gets a warning, even if it is a single node of a cluster. Others get
+// none.
 func TestWarning(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t)

@@ -83,7 +83,7 @@ func (r *run) forget(tb testing.TB) {
 	}
 }
 
-// eachKey calls do for all keys of a node with the prefix, perhaps more than once.
+// eachKey calls do for every key of a node with the prefix, possibly more than once.
 func eachKey(conn redis.Conn, prefix string, do func(key string) error) error {
 	for cursor := "0"; ; {
 		reply, err := redis.Values(conn.Do("SCAN", cursor, "MATCH", prefix+"*", "COUNT", 1000))
@@ -95,7 +95,7 @@ func eachKey(conn redis.Conn, prefix string, do func(key string) error) error {
 			return err
 		}
 		for _, key := range keys {
-			if strings.HasPrefix(key, prefix) { // whatever this server's MATCH means
+			if strings.HasPrefix(key, prefix) { // MATCH differs between servers
 				err = cmp.Or(err, do(key))
 			}
 		}

@@ -131,7 +131,7 @@ var operating = []line{
 		if s.redis.Cluster == "" {
 			s.Skip("no cluster")
 		}
-		_, err := s.store.Get(s.Context(), "a") // looks up the nodes
+		_, err := s.store.Get(s.Context(), "a") // finds the nodes
 		expectError(s, err, store.ErrNotFound)
 		if !s.store.Sharded() {
 			s.Skip("PUBLISH, to all nodes, works as well")
@@ -139,7 +139,7 @@ var operating = []line{
 	}},
 }
 
-// oneOfEach stores jobs whose IDs are their states.
+// oneOfEach stores one job in each state, with the state as its ID.
 func (s *stage) oneOfEach() {
 	s.Helper()
 	s.push("dead", "t", 0)

@@ -2,5 +2,5 @@ package conformance
 
 import "slices"
 
-// promises lists what the client and the server promise, explained in docs/guarantees.md.
+// promises lists the promises of client and server. docs/guarantees.md explains them.
 var promises = slices.Concat(pushing, taking, reserving, steering, operating)

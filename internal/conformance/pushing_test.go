@@ -287,7 +287,7 @@ func delayed(first, last int, topic string, delay time.Duration) (jobs []client.
 	return jobs
 }
 
-// whenDue returns jobs that fall due one after the other while something is done with each of them.
+// whenDue returns jobs that fall due one at a time, so that a test can act between them.
 func whenDue() []client.Delayed {
 	jobs := delayed(1, 100, "t", 0)
 	for i := range jobs {
@@ -301,7 +301,7 @@ type census struct {
 	mu    sync.Mutex
 	times map[string]int
 	left  int
-	all   chan struct{} // closed when each was taken
+	all   chan struct{} // closed when all have been taken
 }
 
 func newCensus(jobs []client.Delayed) *census {
@@ -326,7 +326,8 @@ func (c *census) count(id string) {
 // taker takes jobs until ctx is done and reports their IDs.
 type taker func(ctx context.Context, taken func(id string)) error
 
-// run runs the takers concurrently until all jobs are taken, and checks that each was taken once.
+// run runs the takers concurrently until all jobs are taken, and checks that each was taken exactly
+// once.
 func (c *census) run(s *stage, takers ...taker) {
 	s.Helper()
 	ctx, cancel := context.WithCancel(s.Context())

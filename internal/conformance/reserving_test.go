@@ -156,7 +156,7 @@ var reserving = []line{
 	}},
 }
 
-// buried makes n new jobs and the topic's ready ones dead letters.
+// buried buries n new jobs and the topic's ready jobs.
 func (s *stage) buried(topic string, n int) {
 	s.Helper()
 	if n > 0 {

@@ -222,7 +222,7 @@ var scripts = []line{
 	}},
 	{"members", func(s *stage) { // part of a migration
 		jobs := func(l fleet.Layout) *fleet.Fleet { return l.Open(s.pool, s.prefix+"members:") }
-		before := jobs(fleet.Layout{Partitions: 2}) // some of them belong to other partitions in a layout of three
+		before := jobs(fleet.Layout{Partitions: 2}) // some IDs belong to other partitions in a layout of three
 		for n := range 10 {
 			id := fmt.Sprint(n)
 			s.allDone(before.Of(id).Push([]store.Delayed{{Job: store.Job{ID: id, Topic: topic, Body: "b"}, Due: store.Due{After: time.Hour}, Terms: store.Terms{Lifetime: time.Hour}}}))
@@ -243,7 +243,7 @@ var scripts = []line{
 	}},
 	{"repair_schedules", func(s *stage) {
 		scheduled := s.scheduled("a", time.Hour)
-		check(s, s.store.Reschedule(s.Context(), scheduled.ID, 0)) // into a queue, like an old server
+		check(s, s.store.Reschedule(s.Context(), scheduled.ID, 0)) // puts the ID into a queue, like an old server
 		repaired, err := s.store.RepairSchedules(s.Context(), "", true)
 		expect(s, "what is put back", repaired.Names, err, []string{"a"})
 		s.expectStored(scheduled.ID, "waiting")
@@ -465,7 +465,7 @@ func (s *stage) stored(id string, delay time.Duration) {
 	s.allDone(s.store.Push([]store.Delayed{{Job: job, Due: store.Due{After: delay}, Terms: store.Terms{Lifetime: time.Hour, Policy: store.Replace}}}))
 }
 
-// scheduled stores a schedule whose next occurrence is that far from now.
+// scheduled stores a schedule whose next occurrence is in the given time.
 func (s *stage) scheduled(name string, in time.Duration) store.Scheduled {
 	s.Helper()
 	now, err := s.store.Time(s.Context())
@@ -511,7 +511,7 @@ func (s *stage) letter(id string) {
 	s.allDone(s.store.Bury([]store.Burial{{LeaseRef: s.reserved(id), Reason: "reason"}}))
 }
 
-// allDone makes a call for one job that must succeed.
+// allDone makes a call for one job and requires success.
 func (s *stage) allDone(call *store.Call[[]error]) {
 	s.Helper()
 	errs, err := call.Do(s.Context())
@@ -549,7 +549,7 @@ func (s *stage) expectLook(waiter string, length int, registered bool) {
 	}
 }
 
-// awaitDue polls for due jobs until they are as wanted.
+// awaitDue polls for due jobs until wanted accepts the result.
 func (s *stage) awaitDue(wanted func(store.DueJobs) bool) (due store.DueJobs) {
 	s.Helper()
 	redistest.Until(s, "the job is due", func() (is bool) {
@@ -604,7 +604,7 @@ func (s *stage) subscribe(channels ...string) (await func() store.Event) {
 	return func() store.Event { s.Helper(); return redistest.Receive(s, messages) }
 }
 
-// TestEachScriptIsTried fails if a script is in no line of the table.
+// TestEachScriptIsTried fails if a script is missing from the table.
 func TestEachScriptIsTried(t *testing.T) {
 	files, err := filepath.Glob("../store/lua/*.lua")
 	check(t, err)

@@ -17,13 +17,13 @@ import (
 	"github.com/mix-basic/delayer/server"
 )
 
-// stage is where a script or promise is tried: a part of Redis with its own prefix.
+// stage is the part of Redis where a script or promise is tried. It has its own prefix.
 type stage struct {
 	*witness
 	*client.Client
 	*run
 	prefix string
-	// store is a partition besides those of the Client.
+	// store is a partition that the Client does not use.
 	store *store.Store
 }
 
@@ -85,7 +85,7 @@ func (s *stage) inspector() *inspect.Inspector {
 	return inspect.New(s.pool, s.prefix, s.layout())
 }
 
-// push stores a job with that ID and some body.
+// push stores a job with the given ID and a default body.
 func (s *stage) push(id, topic string, delay time.Duration, opts ...client.PushOption) {
 	s.Helper()
 	_, err := s.Push(s.Context(), client.Message{ID: id, Topic: topic, Body: "body of " + id}, delay, opts...)
@@ -115,16 +115,16 @@ func (s *stage) reserve(topic, id string, attempt int, lease time.Duration) *cli
 	return d
 }
 
-// witness is a test that records its first failure, or why it was skipped.
+// witness is a test that records its first failure or the reason for skipping.
 type witness struct {
 	testing.TB
 	ctx context.Context
 
 	mu           sync.Mutex
-	said, server string // by the test, and by a server's log
+	said, server string // by the test and by a server's log
 }
 
-// Context is done when the trial takes too long or is interrupted.
+// Context is done when the trial times out or is interrupted.
 func (w *witness) Context() context.Context { return w.ctx }
 
 func (w *witness) keep(first *string, text string) string {

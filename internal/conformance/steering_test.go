@@ -8,7 +8,7 @@ import (
 	"github.com/mix-basic/delayer/server"
 )
 
-// steering has the promises about pauses, limits and schedules.
+// steering lists the promises about pauses, limits and schedules.
 var steering = []line{
 	{"pause: nothing of the topic is delivered, until it is resumed or the time is over", func(s *stage) {
 		s.push("{x}a", "t", 0)

@@ -13,7 +13,7 @@ type line struct {
 	try  func(s *stage)
 }
 
-// maxReason is how many bytes of an error a row shows.
+// maxReason is the maximum length of an error in a row, in bytes.
 const maxReason = 300
 
 // table runs the trials and returns the table.
@@ -37,7 +37,7 @@ func (r *run) table(title string, lines []line) string {
 	return b.String()
 }
 
-// Results of a trial.
+// Results of a trial:
 const yes, no, notApplicable = "yes", "no", "not applicable"
 
 // verdict runs a trial and returns why it failed or is not applicable.

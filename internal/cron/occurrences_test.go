@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Occurrences finds what going step by step finds, also around clock changes.
+// Occurrences finds the same times as calling Next repeatedly, also around clock changes.
 func TestOccurrencesAgainstSteps(t *testing.T) {
 	specs := strings.FieldsFunc(strings.Join(oracleSpecs, "|"), func(r rune) bool { return r == '|' || r == '\n' })
 	for _, name := range append(oracleZones, "Pacific/Apia", "America/Sao_Paulo", "America/Scoresbysund") {
@@ -40,7 +40,7 @@ func TestOccurrencesAgainstSteps(t *testing.T) {
 	}
 }
 
-// changes returns times to test: clock changes of some years, and one time of each year.
+// changes returns times to test: the clock changes of some years, and one time of each year.
 func changes(zone *time.Location) (all []time.Time) {
 	for year := 2009; year < 2024; year += 2 {
 		from := time.Date(year, 5, 1, 0, 0, 0, 0, zone)
@@ -72,8 +72,8 @@ func BenchmarkOccurrencesOfAYear(b *testing.B) {
 	}
 }
 
-// fewBefore leaves that many to step through, or a few more: days near a clock change may have fewer
-// occurrences than others.
+// fewBefore leaves the requested number of occurrences to step through, or a few more: days near a
+// clock change may have fewer occurrences than others.
 func TestFewBefore(t *testing.T) {
 	berlin, err := time.LoadLocation("Europe/Berlin")
 	if err != nil {

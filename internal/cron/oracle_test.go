@@ -20,7 +20,7 @@ var oracleSpecs = strings.Split(`* * * * *|*/5 * * * *|*/7 * * * *|0 * * * *|30 
 * 1 * * *|*/10 0-3 * * *|30 2 * * 0|0 0 * * 0|0 0 1 * *|0 0 31 * *|30 1 28 2 *|0 12 * * 1-5|0 9-17 * * 1-5|0 0 1,15 * 1|0 0 */2 * 1
 30 2 8-14 3 *|5 4 * * sun|0 0 * jan,jul *|59 23 * * *|0 23 * * *|1-59/2 2 * * *|0 0 13 * 5|23 0-20/2 * * *|1 0 25-31 3,10 7|0 */1 * * 0|0,*/30 1 * * *|*/30,0 1 * * *|30 2,*/12 * * *|0 0 13,*/10 * 5`, "|")
 
-// oracle interprets a spec naively and tries each minute.
+// oracle interprets a spec naively and tries every minute.
 type oracle struct {
 	minute, hour, day, month, weekday map[int]bool
 	fixed, anyDay, anyWeekday         bool
@@ -69,15 +69,15 @@ func (o oracle) has(clock time.Time) bool {
 	return o.minute[clock.Minute()] && o.hour[clock.Hour()] && o.month[int(clock.Month())] && ofDays
 }
 
-// occurrences returns those from a whole minute until before another one.
+// occurrences returns the occurrences from one whole minute until before another.
 func (o oracle) occurrences(from, to time.Time) (all []time.Time) {
-	const before = 24 * time.Hour // to know what clocks have shown
+	const before = 24 * time.Hour // to know which times the clock has shown
 	next := clock(from.Add(-before))
 	for t := from.Add(-before); t.Before(to); t = t.Add(time.Minute) {
 		shown := clock(t)
 		is := o.has(shown)
 		if o.fixed {
-			is = is && !shown.Before(next) // not twice
+			is = is && !shown.Before(next) // a repeated local time counts once
 			for skipped := next; skipped.Before(shown); skipped = skipped.Add(time.Minute) {
 				is = is || o.has(skipped)
 			}
@@ -107,7 +107,7 @@ func windows(zone *time.Location) (all [][2]time.Time) {
 	return all
 }
 
-// Next finds what a slow and obvious search finds.
+// Next agrees with a slow and obvious search.
 func TestNextAgainstAnOracle(t *testing.T) {
 	for _, name := range oracleZones {
 		t.Run(name, func(t *testing.T) {

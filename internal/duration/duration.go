@@ -1,4 +1,4 @@
-// Package duration parses durations and rates as people write them. Parse and ParseRate are its entry points.
+// Package duration parses durations and rates. Parse and ParseRate are its entry points.
 package duration
 
 import (
@@ -12,8 +12,8 @@ var (
 	days    = regexp.MustCompile(`^([-+]?(?:\d+\.?\d*|\.\d+))d`)
 )
 
-// Parse reads seconds, as the original's clients use them, or numbers with units: ms, s, m, h or d. Several
-// can be combined (1h30m, 1d12h), days first. There are no exponents.
+// Parse reads a number of seconds, as used by the original's clients, or numbers with units: ms, s, m, h or
+// d. Several can be combined (1h30m, 1d12h), days first. Exponents are not accepted.
 func Parse(text string) (time.Duration, error) {
 	if seconds.MatchString(text) {
 		text += "s"

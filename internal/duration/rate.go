@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// units of a rate, the shortest first, with their length in seconds.
+// units lists the units of a rate, shortest first, with their length in seconds.
 var units = []struct {
 	name    string
 	seconds float64
@@ -27,7 +27,8 @@ func ParseRate(text string) (float64, error) {
 	return 0, ErrRate
 }
 
-// Rate formats a rate per second for ParseRate, in the shortest unit that makes it at least 1.
+// Rate formats a rate per second for ParseRate, in the shortest unit that makes the number at least
+// 1.
 func Rate(perSecond float64) string {
 	unit := units[0]
 	for _, longer := range units[1:] {

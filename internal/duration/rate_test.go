@@ -18,7 +18,7 @@ func TestParseRate(t *testing.T) {
 	}
 }
 
-// Rate uses the shortest unit that makes the rate at least 1, and ParseRate reads it back.
+// Rate uses the shortest unit that makes the number at least 1, and ParseRate reads it back.
 func TestRate(t *testing.T) {
 	for rate, want := range map[float64]string{10: "10/s", 1: "1/s", 1.5: "1.5/s", 0.5: "30/m", 1.0 / 60: "1/m", 1.0 / 6: "10/m", 1.0 / 3600: "1/h", 1.0 / 86400: "1/d", 1_000_000: "1000000/s", 1.0 / 7: "8.571428571/m"} {
 		got := Rate(rate)

@@ -14,8 +14,8 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// seedMany fills Redis with 1,000,000 waiting jobs of 1,000 topics, each of which also has ready jobs, 20,000 reserved jobs, 100,000 dead
-// letters, and a queue with 100,000 jobs of 1 KiB.
+// seedMany fills Redis with 1,000,000 waiting jobs of 1,000 topics, 20,000 reserved jobs, 100,000 dead letters, and a queue with
+// 100,000 jobs of 1 KiB. Each topic also has ready jobs.
 const seedMany = `
 local now = tonumber(redis.call('TIME')[1])
 for i = tonumber(ARGV[1]), tonumber(ARGV[2]) do
@@ -49,8 +49,8 @@ for i = 1, 5 do
   redis.call('LPUSH', 'delayer:ready_queue:large', 'large' .. i)
 end`
 
-// BenchmarkOperator measures how long each call takes in all, and how long its scripts block Redis. DropDead, RequeueDead and Purge have
-// work in the first round only: see them with -benchtime 1x.
+// BenchmarkOperator measures how long each call takes in total and how long its scripts block Redis. DropDead, RequeueDead and
+// Purge find jobs in the first round only: run them with -benchtime 1x.
 func BenchmarkOperator(b *testing.B) {
 	server := redistest.Start(b, "--slowlog-log-slower-than", "50", "--slowlog-max-len", "100000")
 	pool := server.Pool()
@@ -118,7 +118,7 @@ func BenchmarkOperator(b *testing.B) {
 	}
 }
 
-// scriptTimes returns how long each script blocked Redis, in µs, the shortest first.
+// scriptTimes returns how long each script blocked Redis, in µs, shortest first.
 func scriptTimes(b *testing.B, conn redis.Conn) (times []int64) {
 	b.Helper()
 	entries, err := redis.Values(conn.Do("SLOWLOG", "GET", -1))
@@ -133,7 +133,8 @@ func scriptTimes(b *testing.B, conn redis.Conn) (times []int64) {
 	return times
 }
 
-// redisCPU returns the CPU time that Redis has used, in s, which says more on a busy machine.
+// redisCPU returns the CPU time used by Redis, in s. On a busy machine it is more reliable than
+// elapsed time.
 func redisCPU(b *testing.B, o *Inspector) float64 {
 	b.Helper()
 	says, err := o.fleet.Stores[0].Info(b.Context())

@@ -19,7 +19,7 @@ func (f *fixture) browse(q Query) Page {
 	return page
 }
 
-// ids returns the IDs of all pages. between is called after each page.
+// ids returns the IDs of all pages. It calls between after each page.
 func (f *fixture) ids(q Query, between func(page int)) (ids []string) {
 	f.TB.Helper()
 	for n := 1; ; n++ {
@@ -46,7 +46,7 @@ func names(prefix string, from, to int) (ids []string) {
 	return ids
 }
 
-// A state's jobs come in order, in pages of any size, without those of another state or topic.
+// The jobs of a state come in order, in pages of any size, without jobs of another state or topic.
 func TestBrowse(t *testing.T) {
 	onEach(t, func(t *testing.T, f *fixture) {
 		f.pushMany("t", "w", 7, time.Hour, time.Second)
@@ -55,7 +55,7 @@ func TestBrowse(t *testing.T) {
 			f.push("t", fmt.Sprint("r", i), 0)
 		}
 		for i := range 3 {
-			f.reserve("t", time.Duration(10-i)*time.Minute) // r2's ends first
+			f.reserve("t", time.Duration(10-i)*time.Minute) // r2's lease ends first
 		}
 		for i := range 4 {
 			f.bury("dead", fmt.Sprint("d", i), "reason", "cause")
@@ -113,7 +113,7 @@ func TestBrowseTells(t *testing.T) {
 	})
 }
 
-// A page continues where the last one ended, even if the entry has left, others of the same time have come, and the order of bytes is not
+// A page continues where the last one ended, even if the entry is gone, new entries have the same time, and byte order is not
 // alphabetical.
 func TestBrowseWhileJobsMove(t *testing.T) {
 	onEach(t, func(t *testing.T, f *fixture) {
@@ -145,7 +145,7 @@ func TestBrowseWhileJobsMove(t *testing.T) {
 	})
 }
 
-// A ready queue changes at both ends while it is read.
+// A page survives changes at both ends of a ready queue.
 func TestBrowseWhileJobsAreTaken(t *testing.T) {
 	onEach(t, func(t *testing.T, f *fixture) {
 		seed := func(ids ...string) {
@@ -201,7 +201,7 @@ func TestBrowseHints(t *testing.T) {
 	})
 }
 
-// A page reads a few thousand entries at most, and says where to continue.
+// A page reads at most a few thousand entries and returns where to continue.
 func TestBrowseIsBounded(t *testing.T) {
 	t.Parallel()
 	f, _ := onRedis(t)
@@ -271,7 +271,7 @@ func TestBrowseRefuses(t *testing.T) {
 	}
 }
 
-// Any text as a cursor is refused or leads somewhere.
+// Any text as a cursor is refused or accepted without harm.
 func FuzzCursor(f *testing.F) {
 	for _, text := range []string{"0 1 a", "0  ", "0 inf a", "0 nan a", "1 1 a", "0 99999999999999999999 a", "0 -1 a", "0 1e5 a", "0 0x1p4 \x00", "0 0x_1p4 a", "-1 1 a"} {
 		f.Add(text, true)

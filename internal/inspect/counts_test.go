@@ -53,7 +53,8 @@ func TestCounts(t *testing.T) {
 	})
 }
 
-// A topic's numbers in several partitions are added up; a number that one partition does not know is unknown.
+// A topic's numbers in several partitions are added up. A number that is unknown in one partition is unknown
+// in total.
 func TestCountsOfPartitions(t *testing.T) {
 	f, server := onRedis(t)
 	conns := server.Pool()
@@ -80,7 +81,7 @@ func TestCountsOfPartitions(t *testing.T) {
 	}
 }
 
-// How overdue a job is follows from its time to live.
+// The overdue time of a job follows from its time to live.
 func TestOverdue(t *testing.T) {
 	const week = client.DefaultReadyMaxLifetime
 	for _, c := range []struct {
@@ -144,7 +145,7 @@ func TestOverdue(t *testing.T) {
 	}
 }
 
-// ready puts a job with this lifetime into the queue of topic t.
+// ready puts a job with the given time to live into the queue of topic t.
 func (f *fixture) ready(id string, ttl time.Duration) {
 	f.Do("HSET", "delayer:job_bucket:"+id, "topic", "t", "body", "b")
 	if ttl > 0 {
@@ -159,12 +160,12 @@ func (f *fixture) ghosts(n int) {
 	}
 }
 
-// leased makes the job delivered that long ago.
+// leased changes the job's delivery time to that long ago.
 func (f *fixture) leased(id string, ago time.Duration) {
 	f.Do("HSET", "delayer:job_bucket:"+id, "lease", fmt.Sprintf("2 %d 0", time.Now().Add(-ago).UnixMicro()))
 }
 
-// Ghosts are skipped one by one while there are few, and otherwise in steps, so that a read costs little.
+// A few ghosts are skipped one by one, many in steps, so that a read stays cheap.
 func TestOverdueBehindGhostsOfManyTopics(t *testing.T) {
 	onEach(t, func(t *testing.T, f *fixture) {
 		var topics []string
@@ -177,7 +178,7 @@ func TestOverdueBehindGhostsOfManyTopics(t *testing.T) {
 		}
 		c, err := f.CountsOf(f.ctx, topics...)
 		f.check(err)
-		for i, topic := range c.Topics { // 200 are passed over, four times 49 and 4
+		for i, topic := range c.Topics { // 200 are skipped: four times 49, and 4
 			known := topic.Overdue >= time.Hour
 			if known != (i < 4) || topic.AtLeast < time.Hour || topic.AtLeast > time.Hour+10*time.Second {
 				t.Errorf("%s: overdue %v, at least %v", topic.Topic, topic.Overdue, topic.AtLeast)
@@ -212,7 +213,7 @@ func TestOverdueInPool(t *testing.T) {
 			t.Errorf("with a job that was due an hour ago: %v", got)
 		}
 		if f.Mini {
-			return // its Lua reads no such numbers
+			return // its Lua cannot read these numbers
 		}
 		f.Do("ZADD", "delayer:job_pool", "-1e300", "c")
 		if got, century := f.counts().Overdue, 100*365*24*time.Hour; got != century {
@@ -226,7 +227,7 @@ func TestOverdueInPool(t *testing.T) {
 	})
 }
 
-// Without permission for a command the numbers that need it are missing, and no others.
+// Without permission for a command, only the numbers that need it are missing.
 func TestCountsWithoutPermission(t *testing.T) {
 	t.Parallel()
 	f, _ := onRedis(t)
@@ -276,8 +277,8 @@ func TestCountsWithoutPermission(t *testing.T) {
 	}
 }
 
-// For a topic with a limit, the counts say how many slots are taken, how many jobs are throttled and, with a rate, until when, even if
-// nobody waits for them.
+// For a topic with a limit, the counts include the slots taken, the jobs throttled and, with a rate, when the throttling ends,
+// even if no client waits.
 func TestCountsOfLimits(t *testing.T) {
 	onEach(t, func(t *testing.T, f *fixture) {
 		for i := range 3 {
@@ -313,7 +314,7 @@ func TestCountsOfLimits(t *testing.T) {
 	})
 }
 
-// The next job of a limited topic may begin when it may in any partition with throttled jobs.
+// The next job of a limited topic may begin as soon as any partition with throttled jobs allows it.
 func TestLimitsOfPartitionsAddUp(t *testing.T) {
 	soon, late := time.UnixMilli(1000), time.UnixMilli(2000)
 	limit := store.Limit{Concurrency: 9, Rate: 1}
@@ -327,14 +328,15 @@ func TestLimitsOfPartitionsAddUp(t *testing.T) {
 	}
 }
 
-// onPartitions returns an Inspector for that many partitions of one Redis, with these keys.
+// onPartitions returns an Inspector for the given number of partitions of one Redis, with these
+// keys.
 func onPartitions(t *testing.T, n int) *fixture {
 	f, server := onRedis(t)
 	f.Inspector = New(server.Pool(), "", fleet.Layout{Partitions: n})
 	return f
 }
 
-// A partition is asked only for the topics that it knows, and one script covers many topics without jobs.
+// A partition is read only for the topics that it knows, and one script covers many topics without jobs.
 func TestCountsAskPartitionsForTheirTopics(t *testing.T) {
 	const topics, partitions = 1000, 16
 	f := onPartitions(t, partitions)
@@ -342,7 +344,7 @@ func TestCountsAskPartitionsForTheirTopics(t *testing.T) {
 		f.Do("ZADD", fmt.Sprintf("delayer:{%d}:topics", i%partitions), i, fmt.Sprint("t", i))
 	}
 	f.Do("LPUSH", "delayer:{3}:ready_queue:t3", "ghost")
-	f.counts() // Redis knows the scripts then
+	f.counts() // Redis has the scripts now
 	f.Do("CONFIG", "RESETSTAT")
 	c := f.counts()
 	if c.Known != topics || len(c.Topics) != topics || c.AtLeast() || c.of("t3").Ready != 1 || c.Partitions[3].Ready != 1 {
@@ -359,7 +361,7 @@ func TestCountsAskPartitionsForTheirTopics(t *testing.T) {
 	}
 }
 
-// Topics that have jobs are found by halving, whichever they are, and no script returns more than it should.
+// Topics with jobs are found by halving, wherever they are, and no script returns more than its limit.
 func TestCountsFindWhatIsThere(t *testing.T) {
 	onEach(t, func(t *testing.T, f *fixture) {
 		var topics []string
@@ -398,7 +400,8 @@ func TestCountsFindWhatIsThere(t *testing.T) {
 	})
 }
 
-// With several partitions all topics are counted unless a partition knows too many. If one does, the result says so.
+// With several partitions all topics are counted unless a partition knows too many. In that case the result reports
+// it.
 func TestCountsOfTooManyTopics(t *testing.T) {
 	f := onPartitions(t, 3)
 	const each = MostTopics - 1
@@ -419,7 +422,7 @@ func TestCountsOfTooManyTopics(t *testing.T) {
 	if c := f.counts(); c.Known != 3*each+1 || len(c.Topics) != c.Known || ready(c) != each || c.AtLeast() {
 		t.Errorf("%d of %d topics, %d ready, at least: %v", len(c.Topics), c.Known, ready(c), c.AtLeast())
 	}
-	// Now partition 0 knows too many. The topic that was used last is beyond those that are read, and is counted all the same.
+	// Now partition 0 knows too many. The topic used last is beyond the topics that are read, but is counted nevertheless.
 	f.Do("ZADD", "delayer:{0}:topics", 6, "more", 4, "last")
 	f.Do("ZADD", "delayer:{2}:topics", 2e9, "last")
 	for i := range 3 {

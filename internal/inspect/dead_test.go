@@ -15,7 +15,7 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// letter creates a dead letter that was buried at that time (Unix ms).
+// letter creates a dead letter with the given time of death (Unix ms).
 func (f *fixture) letter(topic, id, reason, cause string, died int64) {
 	f.Do("HSET", "delayer:dead_letter:"+id, "topic", topic, "body", "body of "+id, "reason", reason, "error", cause, "died", died)
 	f.Do("ZADD", "delayer:dead_letters:"+topic, died, id)
@@ -80,7 +80,8 @@ var filters = []struct {
 	{"all of a time", DeadFilter{Topic: "t", After: time.UnixMilli(1), Before: time.UnixMilli(1001)}, 1},
 }
 
-// Errors that differ only in numbers are one group, wherever long ones were cut. The page also shows the topic.
+// Errors that differ only in numbers form one group, wherever long ones were cut. The page also shows the
+// topic.
 func TestDeadGroupsWithoutNumbers(t *testing.T) {
 	t.Parallel()
 	f, _ := onRedis(t)
@@ -140,7 +141,8 @@ func TestDeadFilter(t *testing.T) {
 	}
 }
 
-// The letters buried first are delivered first, within the selection, even if many died at the same time.
+// Letters that were buried first are delivered first within the selection, even if many died at the same
+// time.
 func TestRequeueDeadInOrder(t *testing.T) {
 	onEach(t, func(t *testing.T, f *fixture) {
 		var want []string
@@ -148,7 +150,7 @@ func TestRequeueDeadInOrder(t *testing.T) {
 			id := fmt.Sprintf("%03d", 999-i)
 			at := int64(1000 + i)
 			if i >= 100 && i < 300 {
-				at = 1200 // among these the IDs decide
+				at = 1200 // equal times: ordered by ID
 			}
 			f.letter("t", id, "r", []string{"e", "other"}[i%5/4], at)
 			if i >= 20 && i < 340 && i%5 != 4 {
@@ -167,7 +169,7 @@ func TestRequeueDeadInOrder(t *testing.T) {
 	})
 }
 
-// before runs call before Redis gets the text of the script of that name, which it does not know.
+// before runs call just before Redis gets the text of the named script, which it does not have yet.
 func (f *fixture) before(script string, call func()) *Inspector {
 	f.Do("SCRIPT", "FLUSH")
 	addr := f.Addr
@@ -200,7 +202,7 @@ func (c *hookedConn) Send(command string, args ...any) error {
 	return c.Conn.Send(command, args...)
 }
 
-// A letter that disappears between the read and the requeue is not an error, and does not count as kept.
+// A letter that disappears between the read and the requeue is no error and does not count as kept.
 func TestRequeueDeadThatHasGone(t *testing.T) {
 	onEach(t, func(t *testing.T, f *fixture) {
 		f.letter("t", "a", "r", "e", 1000)
@@ -218,7 +220,7 @@ func TestRequeueDeadThatHasGone(t *testing.T) {
 	})
 }
 
-// A letter that dies again between the read and the drop stays: it was not the one that was meant.
+// A letter that dies again between the read and the drop stays: it is a newer death.
 func TestDropDeadThatDiesAnew(t *testing.T) {
 	onEach(t, func(t *testing.T, f *fixture) {
 		for i, id := range []string{"a", "b", "c"} {
@@ -237,14 +239,14 @@ func TestDropDeadThatDiesAnew(t *testing.T) {
 	})
 }
 
-// Jobs that die again as soon as they are ready neither prevent a requeue from ending nor are requeued twice.
+// Jobs that die again as soon as they are ready do not keep a requeue from ending and are not requeued twice.
 func TestRequeueDeadThatDieAgain(t *testing.T) {
 	onEach(t, func(t *testing.T, f *fixture) {
 		const letters = 250
 		for i := range letters {
 			f.letter("t", fmt.Sprint(i), "r", "e", int64(1000+i))
 		}
-		// It dies after all others, before the second page is read.
+		// The job dies after all others, before the second page is read.
 		again := true
 		o := f.before("requeue", func() {
 			if again {
@@ -261,7 +263,7 @@ func TestRequeueDeadThatDieAgain(t *testing.T) {
 	})
 }
 
-// A letter whose ID has a job again stays, and the others are requeued.
+// A letter stays if there is a job with its ID again. The others are requeued.
 func TestRequeueDeadKeeps(t *testing.T) {
 	onEach(t, func(t *testing.T, f *fixture) {
 		f.seedLetters()

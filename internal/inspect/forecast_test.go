@@ -35,7 +35,7 @@ func TestForecast(t *testing.T) {
 	})
 }
 
-// The end of a lease is not a job that falls due, even if it is the only entry, or if it is unknown whether there are leases.
+// The end of a lease does not count as a due job, even if it is the only entry, or if the number of leases is unknown.
 func TestForecastOfOneLease(t *testing.T) {
 	onEach(t, func(t *testing.T, f *fixture) {
 		f.pushMany("t", "w", 2, 20*time.Minute, 0)
@@ -50,7 +50,7 @@ func TestForecastOfOneLease(t *testing.T) {
 		if got := f.forecast(time.Hour); fmt.Sprint(got) != want {
 			t.Errorf("with a broken count %v, want %v", got, want)
 		}
-		f.Do("DEL", "delayer:reserved") // as old clients leave it
+		f.Do("DEL", "delayer:reserved") // as left by old clients
 		if got, want := f.forecast(time.Hour), fmt.Sprint([]Span{{0, time.Hour, 3, false}}); fmt.Sprint(got) != want {
 			t.Errorf("where none is known to be reserved %v, want %v", got, want)
 		}
@@ -77,7 +77,7 @@ func TestForecastBounds(t *testing.T) {
 	})
 }
 
-// With many entries the number of leases is estimated, but not where there can be none.
+// With many entries the number of leases is estimated, except where there can be none.
 func TestForecastEstimates(t *testing.T) {
 	t.Parallel()
 	f, _ := onRedis(t)
@@ -94,7 +94,7 @@ func TestForecastEstimates(t *testing.T) {
 	if got[1].Jobs != 0 || got[2].Jobs != 2000 || got[2].Estimated {
 		t.Errorf("beyond the longest lease: %+v, want 0, 2000", got[1:])
 	}
-	// A small span is counted completely, in several scripts.
+	// A small span is counted exactly, in several scripts.
 	var bounds []time.Duration
 	for i := range 400 {
 		bounds = append(bounds, 30*time.Second+time.Duration(i+1)*100*time.Millisecond)
@@ -108,7 +108,7 @@ func TestForecastEstimates(t *testing.T) {
 	}
 }
 
-// leases puts n leases into the pool, each ending that much after the previous one.
+// leases puts n leases into the pool. Each ends one step after the previous one.
 func (f *fixture) leases(n int, ends, step time.Duration) {
 	at := time.Now().Add(ends)
 	for i := range n {
@@ -147,7 +147,7 @@ func TestPeak(t *testing.T) {
 	})
 }
 
-// The counted seconds begin with the next one and end at the requested time.
+// Counting starts with the next full second and ends at the requested time.
 func TestPeakOfWholeSeconds(t *testing.T) {
 	t.Parallel()
 	m := miniredis.RunT(t)
@@ -160,7 +160,7 @@ func TestPeakOfWholeSeconds(t *testing.T) {
 		}
 	}
 	put(90, -time.Second)
-	put(50, 0) // in this second, over
+	put(50, 0) // in the current second, which is over
 	put(60, 900*time.Millisecond)
 	put(7, time.Second)
 	put(8, 1999*time.Millisecond)
@@ -179,7 +179,7 @@ func TestPeakOfWholeSeconds(t *testing.T) {
 	}
 }
 
-// If jobs are everywhere, the search still ends, and says so.
+// If jobs are everywhere, the search still ends, and reports that it is incomplete.
 func TestPeakIsBounded(t *testing.T) {
 	t.Parallel()
 	f, _ := onRedis(t)
@@ -204,7 +204,7 @@ func TestForecastOfBrokenPool(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
-		// If the numbers of reserved jobs are broken, there may be some.
+		// If the counts of reserved jobs are broken, there may be leases.
 		f.Do("DEL", "delayer:job_pool")
 		f.text("reserved")
 		f.pushMany("t", "w", 3, time.Minute, 0)

@@ -12,7 +12,7 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// fixture is an Inspector on an empty Redis, and a Client on the same.
+// fixture is an Inspector and a Client on an empty Redis.
 type fixture struct {
 	*Inspector
 	*redistest.Fixture
@@ -37,7 +37,7 @@ func onRedis(t testing.TB) (*fixture, *redistest.Server) {
 	return newFixture(server.Fixture), server
 }
 
-// onEach runs the test on a redis-server, and on what serves --dev.
+// onEach runs the test on a redis-server and on the in-memory Redis of --dev.
 func onEach(t *testing.T, test func(t *testing.T, f *fixture)) {
 	startMini := func(t *testing.T) string {
 		server, err := devredis.Start("127.0.0.1:0")
@@ -50,14 +50,14 @@ func onEach(t *testing.T, test func(t *testing.T, f *fixture)) {
 
 func (f *fixture) check(err error) { f.TB.Helper(); redistest.Check(f.TB, err) }
 
-// push stores a job whose body follows from its ID.
+// push stores a job whose body is derived from its ID.
 func (f *fixture) push(topic, id string, delay time.Duration, opts ...client.PushOption) {
 	f.TB.Helper()
 	_, err := f.client.Push(f.ctx, client.Message{ID: id, Topic: topic, Body: "body of " + id}, delay, opts...)
 	f.check(err)
 }
 
-// pushMany stores n jobs: id0, id1, …, each falls due that much after the one before.
+// pushMany stores n jobs: id0, id1, … Each falls due one step after the previous one.
 func (f *fixture) pushMany(topic, id string, n int, delay, step time.Duration) {
 	f.TB.Helper()
 	at := time.Now().Add(delay)

@@ -40,7 +40,7 @@ func TestInfo(t *testing.T) {
 	}
 }
 
-// Each node of a cluster is asked, and the result says which partitions it has.
+// Each node of a cluster is queried, and the result lists its partitions.
 func TestInfoOfCluster(t *testing.T) {
 	t.Parallel()
 	c := redistest.StartCluster(t)
@@ -73,7 +73,7 @@ func TestInfoOfDev(t *testing.T) {
 	})
 }
 
-// If Redis is away, every call returns an error.
+// If Redis is down, every call returns an error.
 func TestRedisAway(t *testing.T) {
 	t.Parallel()
 	f, server := onRedis(t)

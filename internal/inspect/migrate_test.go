@@ -29,7 +29,7 @@ func (f *fixture) seedAll() (held *client.Delivery) {
 	return list[0]
 }
 
-// A user with the migrator's permissions moves everything, and finds jobs by their IDs.
+// A user with the migrator's permissions migrates everything and finds jobs by ID.
 func TestMigrateRights(t *testing.T) {
 	t.Parallel()
 	f, _ := onRedis(t)
@@ -52,7 +52,7 @@ func TestMigrateRights(t *testing.T) {
 	}
 }
 
-// A migration waits for reserved jobs, and continues after its connections were cut.
+// A migration waits for reserved jobs and continues after its connections were cut.
 func TestMigrateSurvivesAnOutage(t *testing.T) {
 	t.Parallel()
 	f, server := onRedis(t)
@@ -83,7 +83,7 @@ func TestMigrateSurvivesAnOutage(t *testing.T) {
 	}
 }
 
-// A broken queue is named and stops nothing else from moving; an unreachable Redis is an error at once.
+// A broken queue is reported and stops no other move. An unreachable Redis is an error at once.
 func TestMigrateBroken(t *testing.T) {
 	t.Parallel()
 	f, _ := onRedis(t)
@@ -94,7 +94,7 @@ func TestMigrateBroken(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), `"delayer:ready_queue:broken": WRONGTYPE`) {
 		t.Errorf("error %v", err)
 	}
-	if left := f.Strings("KEYS", "delayer:job_bucket:*"); len(left) != 2 { // held and b
+	if left := f.Strings("KEYS", "delayer:job_bucket:*"); len(left) != 2 { // the held job and b
 		t.Errorf("left are %q", left)
 	}
 	away := (&redistest.Fixture{TB: t, Addr: "127.0.0.1:1"}).Pool()

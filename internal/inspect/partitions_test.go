@@ -30,7 +30,7 @@ func inPartitions(t *testing.T) *fixture {
 	return &fixture{Inspector: New(pool, "", fleet.Layout{Partitions: 5}), Fixture: f, client: c, ctx: t.Context()}
 }
 
-// Pages of several partitions are in one order, and each job is on one of them.
+// Pages of several partitions share one order, and each job is on exactly one page.
 func TestBrowsePartitions(t *testing.T) {
 	t.Parallel()
 	f := inPartitions(t)
@@ -101,7 +101,7 @@ func TestBrowsePartitions(t *testing.T) {
 	}
 }
 
-// A partition with keys of another type is reported as unreadable, and the numbers of the others are complete.
+// A partition with keys of another type is reported as unreadable. The numbers of the others are complete.
 func TestBrokenPartition(t *testing.T) {
 	t.Parallel()
 	f := inPartitions(t)
@@ -129,7 +129,8 @@ func TestBrokenPartition(t *testing.T) {
 	}
 }
 
-// So is one whose node hangs or is gone: all unreadable ones are named together, and each read takes a bounded time.
+// A partition whose node hangs or is gone is reported, too. All unreadable partitions are named together, and each
+// read takes a bounded time.
 func TestPartitionsOfABrokenNode(t *testing.T) {
 	t.Parallel()
 	for name, breaks := range map[string]func(*redistest.Server){"hangs": (*redistest.Server).Hang, "gone": (*redistest.Server).Kill} {
@@ -165,7 +166,7 @@ func TestPartitionsOfABrokenNode(t *testing.T) {
 	}
 }
 
-// expectBroken checks the numbers of the readable partitions, and the reasons for the others.
+// expectBroken checks the numbers of the readable partitions and the reasons for the others.
 func (f *fixture) expectBroken(whole Counts, why string, broken ...int) {
 	f.TB.Helper()
 	got := f.counts()
@@ -204,7 +205,7 @@ func (f *fixture) expectBroken(whole Counts, why string, broken ...int) {
 	}
 }
 
-// A Snapshot asks an unreachable node once, not once for each of its partitions.
+// A Snapshot queries an unreachable node once, not once per partition.
 func TestSnapshotOfABrokenNode(t *testing.T) {
 	t.Parallel()
 	f, other := onRedis(t)

@@ -18,7 +18,7 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// Only the topic's ready jobs are deleted; anything else in its queue is just an entry.
+// Only the topic's ready jobs are deleted. Other IDs in its queue are only removed from the queue.
 func TestPurge(t *testing.T) {
 	onEach(t, func(t *testing.T, f *fixture) {
 		f.ghosts(3)
@@ -32,7 +32,7 @@ func TestPurge(t *testing.T) {
 		f.Do("ZADD", "delayer:job_pool", "99999999999", "waits")
 		f.ready("stray", time.Hour)
 		f.Do("HSET", "delayer:job_bucket:stray", "topic", "u")
-		f.ready("r0", time.Hour) // once more
+		f.ready("r0", time.Hour) // a duplicate
 		f.push("u", "other", 0)
 		if n, err := f.Purge(f.ctx, "t", math.MaxInt); n != 600 || err != nil {
 			t.Errorf("%d, %v, want 600", n, err)
@@ -48,7 +48,7 @@ func TestPurge(t *testing.T) {
 	})
 }
 
-// Jobs that become ready after the purge began stay, even if it takes several steps.
+// Jobs that become ready after the purge began stay, even if the purge takes several steps.
 func TestPurgeEnds(t *testing.T) {
 	onEach(t, func(t *testing.T, f *fixture) {
 		for i := range 10 {
@@ -67,10 +67,10 @@ func TestPurgeEnds(t *testing.T) {
 	})
 }
 
-// Entries count whether they have a job or not; the result also gives the number of jobs.
+// Entries count whether they have a job or not. The result also gives the number of jobs.
 func TestPurgeCountsEntries(t *testing.T) {
 	onEach(t, func(t *testing.T, f *fixture) {
-		f.ghosts(1100) // more than a step
+		f.ghosts(1100) // more than one step
 		for i := range 900 {
 			f.ready(fmt.Sprint("r", i), time.Hour)
 		}
@@ -88,7 +88,7 @@ func TestPurgeCountsEntries(t *testing.T) {
 	})
 }
 
-// Jobs that become ready between the steps stay, and the other steps are still made.
+// Jobs that become ready between the steps stay, and the remaining steps still run.
 func TestPurgeWhileJobsBecomeReady(t *testing.T) {
 	onEach(t, func(t *testing.T, f *fixture) {
 		for i := range 600 {
@@ -109,7 +109,7 @@ func TestPurgeWhileJobsBecomeReady(t *testing.T) {
 	})
 }
 
-// With several partitions a purge has a maximum of entries in all.
+// With several partitions a purge has a maximum of entries in total.
 func TestPurgeOfPartitions(t *testing.T) {
 	t.Parallel()
 	f, _ := onRedis(t)
@@ -123,7 +123,7 @@ func TestPurgeOfPartitions(t *testing.T) {
 		}
 	}
 	f.fleet.Stores = append(f.fleet.Stores, store.New(pool, "other:"))
-	f.ghosts(2) // of the first partition, behind its jobs
+	f.ghosts(2) // in the first partition, behind its jobs
 	for _, step := range []struct{ most, want, left int }{{8, 6, 4}, {3, 3, 1}, {7, 1, 0}} {
 		if n, err := f.Purge(f.ctx, "t", step.most); n != step.want || err != nil {
 			t.Errorf("of %d: %d jobs, %v, want %d", step.most, n, err, step.want)
@@ -134,7 +134,7 @@ func TestPurgeOfPartitions(t *testing.T) {
 	}
 }
 
-// An error comes with the number of jobs that were deleted before it.
+// An error comes with the number of jobs deleted before it.
 func TestPurgeFailsInTheMidst(t *testing.T) {
 	t.Parallel()
 	f, server := onRedis(t)
@@ -143,7 +143,7 @@ func TestPurgeFailsInTheMidst(t *testing.T) {
 	}
 	steps := 0
 	pool := &redis.Pool{Dial: func() (redis.Conn, error) {
-		if steps++; steps > 3 { // the layout, the length, and a step
+		if steps++; steps > 3 { // the layout, the length, and one step
 			return nil, io.ErrUnexpectedEOF
 		}
 		return redis.Dial("tcp", server.Addr)

@@ -10,7 +10,7 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// rights is all that an Inspector needs.
+// rights lists all permissions that an Inspector needs.
 const rights = "~delayer:* &delayer:* +evalsha +eval +time +exists +type +info" +
 	" +llen +lindex +lrange +lpos +lpush +rpop" +
 	" +zcard +zcount +zrange +zrevrange +zscore +zmscore +zadd +zrem" +

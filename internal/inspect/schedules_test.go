@@ -9,11 +9,11 @@ import (
 	"github.com/mix-basic/delayer/client"
 )
 
-// A partition that can't be read is named, and the schedules of the others are complete.
+// A partition that can't be read is named. The schedules of the others are complete.
 func TestSchedulesOfABrokenPartition(t *testing.T) {
 	t.Parallel()
 	f := inPartitions(t)
-	names := map[bool][]string{} // by whether partition 2 has them
+	names := map[bool][]string{} // by whether they are in partition 2
 	for i := range 50 {
 		name := fmt.Sprintf("s%02d", i)
 		_, err := f.client.Schedule(f.ctx, client.Schedule{Name: name, Cron: "@daily", Topic: "t", Body: "b"})

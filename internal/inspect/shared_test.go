@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// All callers during a read share it. Later ones get a new one, unless an older one is recent enough.
+// Callers that arrive during a read share it. Later callers start a new one, unless a recent result
+// is fresh enough.
 func TestReadingIsShared(t *testing.T) {
 	reading, answer, reads := make(chan bool), make(chan error), 0
 	l := NewShared(time.Minute, func(context.Context) (int, error) {

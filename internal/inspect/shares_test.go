@@ -32,14 +32,15 @@ func TestShares(t *testing.T) {
 		if s.Exact || s.Sampled != 200 || len(s.Topics) < 2 || s.Topics[0].Topic != "a" {
 			t.Fatalf("by a sample: %+v", s)
 		}
-		// Each is more than six standard deviations away.
+		// Each bound is more than six standard deviations away.
 		if a, b := s.Topics[0].Jobs, s.Topics[1].Jobs; a < 210 || a > 390 || b < 30 || b > 170 || s.Waiting < 370 || s.Waiting > 426 {
 			t.Errorf("by a sample: %+v, want about 300, 100 of 406", s)
 		}
 	})
 }
 
-// The load of a topic counts its jobs that are overdue or due within the time, ready, or reserved.
+// The load of a topic is the number of jobs that are overdue, due within the given time, ready or
+// reserved.
 func TestLoad(t *testing.T) {
 	onEach(t, func(t *testing.T, f *fixture) {
 		load := func(topic string, within time.Duration) Load {

@@ -16,7 +16,7 @@ func topicNames(counts []TopicCounts) string {
 	return strings.Join(names, " ")
 }
 
-// A page has the requested topics in the requested order, and says how many there are.
+// A page has the requested topics in the requested order, and the total number of topics.
 func TestTopics(t *testing.T) {
 	onEach(t, func(t *testing.T, f *fixture) {
 		for i, topic := range []string{"mail", "sms", "mail.eu", "Mail", "fax"} {
@@ -38,7 +38,7 @@ func TestTopics(t *testing.T) {
 			{TopicQuery{After: "g", Limit: 1}, "mail", 5},
 			{TopicQuery{After: "sms"}, "", 5},
 			{TopicQuery{Contains: "mail"}, "mail mail.eu", 2},
-			{TopicQuery{Contains: "."}, "mail.eu", 1}, // which is no pattern
+			{TopicQuery{Contains: "."}, "mail.eu", 1}, // a plain text, not a pattern
 			{TopicQuery{Contains: "nobody"}, "", 0},
 		} {
 			page, err := f.Topics(f.ctx, c.query)
@@ -59,7 +59,7 @@ func TestTopicsRefuses(t *testing.T) {
 	}
 }
 
-// However many topics there are, a bounded number is read: those used last.
+// However many topics exist, a bounded number is read: the topics used last.
 func TestTopicsAreBounded(t *testing.T) {
 	f, _ := onRedis(t)
 	f.Do("EVAL", `for i = 1, ARGV[1] do redis.call('ZADD', 'delayer:topics', i, string.format('t%06d', (i * 7919) % ARGV[1])) end`, 0, maxNames+10)
@@ -82,7 +82,7 @@ func TestTopicsAreBounded(t *testing.T) {
 	}
 }
 
-// A topic is known if it has anything, or was used lately.
+// A topic is known if it has any jobs or was used lately.
 func TestTopic(t *testing.T) {
 	onEach(t, func(t *testing.T, f *fixture) {
 		f.push("waits", "w", time.Hour)
@@ -103,7 +103,7 @@ func TestTopic(t *testing.T) {
 	})
 }
 
-// The topics with dead letters, and no others.
+// Only topics with dead letters are listed.
 func TestDeadTopics(t *testing.T) {
 	onEach(t, func(t *testing.T, f *fixture) {
 		f.push("none", "w", time.Hour)

@@ -26,7 +26,7 @@ func hear(t *testing.T, addr string, channels ...string) {
 	}
 }
 
-// Each client that waits for a topic counts unless it has died, however many topics there are. A user without permission gets no number.
+// Each live client that waits for a topic counts, however many topics there are. A user without permission gets no number.
 func TestWaiters(t *testing.T) {
 	t.Parallel()
 	f, _ := onRedis(t)
@@ -55,7 +55,7 @@ func TestWaiters(t *testing.T) {
 	}
 }
 
-// Programs are listed once, with everything they wait for, in any partition; those that do not name themselves are listed together, last.
+// Each program is listed once, with everything it waits for in any partition. Programs without a name are listed together, last.
 func TestListeners(t *testing.T) {
 	t.Parallel()
 	f := inPartitions(t)
@@ -68,7 +68,7 @@ func TestListeners(t *testing.T) {
 		}
 		hear(t, f.Addr, fmt.Sprintf("delayer:{%d}:wake:%s", partition, id))
 	}
-	for partition := range 2 { // of the others nothing is known
+	for partition := range 2 { // nothing is known about the others
 		says(partition, "s1", "b", 7, "shop")
 		says(partition, "s2", "b", 7, "shop")
 		waits(partition, "s1", 3000000+partition, "mail", "order")

@@ -11,8 +11,8 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// A caller with a poll in flight is not ended by another poll, even one that fails: it would get a job
-// after it has left.
+// A caller with a poll in flight is not ended by another poll, even one that fails. Otherwise it would
+// get a job after it has left.
 func TestClaimedCallerIsNotEnded(t *testing.T) {
 	h := inHand(t)
 	g := h.waiter("t", "u")
@@ -31,7 +31,7 @@ func TestClaimedCallerIsNotEnded(t *testing.T) {
 	h.expectPassed("woken for a queue whose caller was claimed", "u")
 }
 
-// Queues whose callers were all claimed are polled once these are free.
+// Queues whose callers are all claimed are polled once the callers are free.
 func TestQueuesOfClaimedCallers(t *testing.T) {
 	h := inHand(t)
 	g := h.waiter("t", "u", "v")
@@ -43,7 +43,7 @@ func TestQueuesOfClaimedCallers(t *testing.T) {
 	if h.asks() != nil || len(h.blocked) != 2 {
 		t.Fatalf("%d queues are held", len(h.blocked))
 	}
-	h.s.wake("v", 1) // once more
+	h.s.wake("v", 1) // again
 	if h.asks() != nil || len(h.blocked) != 2 {
 		t.Fatalf("%d queues are held", len(h.blocked))
 	}
@@ -52,7 +52,7 @@ func TestQueuesOfClaimedCallers(t *testing.T) {
 	if !slices.Equal(one.topics(), []string{"v"}) {
 		t.Fatalf("%q are asked", one.topics())
 	}
-	free := h.waiter("u") // who can be asked for at once
+	free := h.waiter("u") // the caller that can be polled for at once
 	if two := h.asks(); !slices.Equal(two.topics(), []string{"u"}) || two.claims[0].caller != free.caller {
 		t.Fatalf("%+v", two)
 	} else {
@@ -145,14 +145,14 @@ func TestSeveralTopicsEndEarly(t *testing.T) {
 	h.answer(h.asks(), store.Popped{}, errBroken)
 	g.expectErr(t, errBroken)
 	g = join(h, true)
-	h.answer(h.asks(), store.Popped{More: true}, nil) // stopped early: it may be there
+	h.answer(h.asks(), store.Popped{More: true}, nil) // stopped early: there may be a job
 	g.expectWaits(t)
 	if one := h.asks(); one == nil || one.queues[0].topic != "a" {
 		t.Errorf("what was not looked at to the end is not asked again: %+v", one)
 	}
 }
 
-// Limits for several topics hold for each topic and in total.
+// Limits on the polled topics apply per topic and in total.
 func TestLimits(t *testing.T) {
 	h := inHand(t)
 	g := h.joins(Request{Topics: []string{"a", "b", "c"}, N: 4, Waits: true, Limits: []int{1, 3, 9}})
@@ -176,8 +176,8 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// After a poll of several queues, those before the job are empty. Those behind it are unknown
-// if no more was wanted.
+// After a poll of several queues, the queues before the job are known to be empty. The queues
+// behind it stay unknown if the poll wanted no more jobs.
 func TestLearnOfSeveral(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -198,7 +198,7 @@ func TestLearnOfSeveral(t *testing.T) {
 		h.joins(Request{Topics: []string{"a", "b", "c"}, N: c.n, Waits: true, Limits: c.limits})
 		one := h.asks()
 		for _, topic := range []string{"a", "b", "c"} {
-			h.waiter(topic) // so that the queues are kept
+			h.waiter(topic) // keeps the queues
 			h.s.queues[topic].pending = nil
 		}
 		h.s.turns = nil
@@ -243,7 +243,7 @@ func TestJoiningRegisteredQueues(t *testing.T) {
 	g.expectErr(t, store.ErrEmpty)
 }
 
-// A caller of several topics that left before its turn is not polled for.
+// No poll is sent for a caller of several topics that left before its turn.
 func TestLeavingBeforePolling(t *testing.T) {
 	h := inHand(t)
 	for _, topics := range [][]string{{"t"}, {"t", "u"}} {
@@ -256,7 +256,7 @@ func TestLeavingBeforePolling(t *testing.T) {
 	}
 }
 
-// A timeout before all topics were polled does not count as an empty queue.
+// A timeout before all topics are polled does not count as an empty queue.
 func TestNoAnswer(t *testing.T) {
 	h := inHand(t)
 	g := h.joins(Request{Topics: []string{"a", "b"}, N: 1, Waits: true, Kinds: []Kind{{}, {Reserves: true}}})
@@ -283,16 +283,16 @@ func TestNoAnswer(t *testing.T) {
 	}
 }
 
-// The error of a failed call: why it ended, and whether a job may be lost.
+// The error of a failed call tells why the call ended and whether a job may be lost.
 func TestErrors(t *testing.T) {
 	lost := fmt.Errorf("%w: %w", ErrLost, errCut)
 	timeout, cancelled := store.ErrEmpty, context.Canceled
 	for _, c := range []struct {
 		name   string
-		known  bool  // that there was no job at first
-		leaves error // while a poll is under way
-		err    error // of that poll
-		later  error // with which it leaves then, if it waits still
+		known  bool  // the queue was empty at first
+		leaves error // error with which the caller leaves during a poll
+		err    error // result of that poll
+		later  error // error with which the caller leaves afterwards, if it is still waiting
 		want   []error
 		not    error
 	}{
@@ -320,7 +320,7 @@ func TestErrors(t *testing.T) {
 		one := h.asks()
 		if c.leaves != nil {
 			h.leave(g.caller, c.leaves)
-			h.leave(g.caller, errClosed) // what comes later does not count
+			h.leave(g.caller, errClosed) // ignored: the caller has left
 			g.expectWaits(t)
 		}
 		h.answer(one, store.Popped{}, c.err)
@@ -393,7 +393,7 @@ func TestRecovery(t *testing.T) {
 	}
 }
 
-// Close ends all waits, those of claimed callers after their reply. No caller can join then.
+// Close ends all waits. A claimed caller ends after its reply. No caller can join after Close.
 func TestClose(t *testing.T) {
 	h := inHand(t)
 	claimed, waits := h.waiter("t"), h.waiter("u", "v")
@@ -408,7 +408,7 @@ func TestClose(t *testing.T) {
 	}
 }
 
-// Jobs in two parts count as one result, requested when the first part was.
+// Jobs that arrive in two parts count as one result, requested when the first part was requested.
 func TestAddJobs(t *testing.T) {
 	first, second := time.Unix(1, 0), time.Unix(2, 0)
 	var got Jobs

@@ -9,13 +9,13 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// A poll registers us if its callers wait, and always if other callers wait. It does not for callers that do not wait
-// alone, nor without a subscription.
+// A poll registers the client if its callers wait. If other callers wait, it always registers. It does not register
+// for callers that do not wait, nor without a subscription.
 func TestRegister(t *testing.T) {
 	for _, c := range []struct {
 		name  string
-		waits []bool // of the callers of the topic
-		ready int    // if above 0, a poll of that many jobs
+		waits []bool // one per caller of the topic
+		ready int    // if positive, the poll wants that many jobs
 		state listenerState
 		want  bool
 		all   bool
@@ -51,14 +51,14 @@ func TestRegister(t *testing.T) {
 	}
 }
 
-// Each waiter has a name of its own.
+// Each waiter has a unique name.
 func TestWaitersHaveNames(t *testing.T) {
 	if a, b := inHand(t).s.listener.id, inHand(t).s.listener.id; a == b || len(a) != 16 {
 		t.Errorf("%q and %q", a, b)
 	}
 }
 
-// A poll that always registers does so for every queue that it leaves empty.
+// A poll that must register does so for every queue that it leaves empty.
 func TestRegisteredForTheOthers(t *testing.T) {
 	h := inHand(t)
 	first, second := h.waiter("t"), h.waiter("t")
@@ -73,8 +73,8 @@ func TestRegisteredForTheOthers(t *testing.T) {
 	second.expectWaits(t)
 }
 
-// When the subscription ends, registered queues become unknown, and so do those that a poll or check sent
-// earlier registers us for.
+// When the subscription ends, registered queues become unknown. So do queues that the reply to an earlier
+// poll or check reports as registered.
 func TestEpochs(t *testing.T) {
 	h := inHand(t)
 	h.waiter("t", "u")
@@ -107,11 +107,11 @@ func TestEpochs(t *testing.T) {
 	}
 }
 
-// A batch has few polls, and they want about as many jobs as a single pop may take, because Redis may
-// run a whole batch without a break.
+// A batch contains few polls. Together they want about as many jobs as a single pop may take, because
+// Redis may run a whole batch without a break.
 func TestTakesTogetherAreBounded(t *testing.T) {
 	for _, c := range []struct {
-		wants    []int // of callers who have a topic each
+		wants    []int // one caller and topic each
 		together []int
 	}{
 		{slices.Repeat([]int{1}, 2*maxTogether+1), []int{maxTogether, maxTogether, 1}},
@@ -154,8 +154,8 @@ func TestPassingOnIsARoundTrip(t *testing.T) {
 	g.expectErr(t, errBroken)
 }
 
-// A check registers us for queues that may lack our registration, with the time since when the first caller waits; and for one other queue, to
-// find out whether registrations are still there.
+// A check registers the client for queues where its registration may be missing, with the start time of the first waiting caller.
+// It also checks one other queue, to detect lost registrations.
 func TestQuestion(t *testing.T) {
 	h := inHand(t)
 	names := map[string]int{}
@@ -209,14 +209,14 @@ func TestQuestion(t *testing.T) {
 	}
 }
 
-// If one registration is missing, others may be: all are made again.
+// If one registration is missing, others may be missing, too. All are made again.
 func TestMissingEntry(t *testing.T) {
 	h := inHand(t)
 	h.waiter("t", "u", "v")
 	h.settle()
-	for h.s.listener.news() != nil { // of the beginning
+	for h.s.listener.news() != nil { // messages from the start
 	}
-	h.checkOf([]*waitQueue{h.s.queues["t"]}, true, nil) // the probe, and it is there
+	h.checkOf([]*waitQueue{h.s.queues["t"]}, true, nil) // the probe finds the registration
 	if got := h.stateOf("u"); got != "registered" || h.s.listener.news() != nil {
 		t.Fatalf("u is %s though nothing is missing", got)
 	}
@@ -251,13 +251,14 @@ func TestMessageDuringACheck(t *testing.T) {
 	}
 }
 
-// Checks run each second at first and after one has found a job. They become rare when they have found nothing for
-// long, we are registered everywhere, and a server runs that wakes us. Without a subscription they are frequent.
+// Checks run every second at first and after a check has found a job. They become rare once they have found
+// nothing for a long time, the client is registered everywhere, and a running server wakes it. Without a
+// subscription they are frequent.
 func TestPlan(t *testing.T) {
 	long := calmAfter + time.Second
 	for _, c := range []struct {
 		name     string
-		found    time.Duration // ago
+		found    time.Duration // time since then
 		served   bool
 		isListed bool
 		state    listenerState
@@ -301,8 +302,8 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// A job that a check has found and a poll then brings makes checks frequent again. A job that a message
-// announced meanwhile does not, nor one that another client took first.
+// Checks become frequent again when a check finds a job and a poll then reserves it. A job that a
+// message announced in the meantime does not count, nor does a job that another client took first.
 func TestFound(t *testing.T) {
 	for _, c := range []struct {
 		name        string
@@ -329,7 +330,7 @@ func TestFound(t *testing.T) {
 		if got := time.Since(h.s.listener.lastHit) < time.Minute; got != c.want {
 			t.Errorf("%s: found lately %v", c.name, got)
 		}
-		if !c.taken { // what is told later is no find of that check's
+		if !c.taken { // a later message does not count for this check
 			h.s.wake("t", 1)
 			h.answer(h.asks(), store.Popped{Jobs: jobs("t", 1)}, nil)
 			if time.Since(h.s.listener.lastHit) < time.Minute {
@@ -339,7 +340,7 @@ func TestFound(t *testing.T) {
 	}
 }
 
-// Checks of many Clients are spread over a second.
+// Checks of many Clients are spread over one second.
 func TestChecksAreSpread(t *testing.T) {
 	h := inHand(t)
 	var firstHalf int
@@ -359,7 +360,8 @@ func TestChecksAreSpread(t *testing.T) {
 	}
 }
 
-// With a subscription all queues with callers are checked together. Without one they take turns within checkEvery.
+// With a subscription, all queues with callers are checked together. Without a subscription, they take turns
+// within checkEvery.
 func TestQueuesThatAreDue(t *testing.T) {
 	for _, c := range []struct {
 		queues int
@@ -398,7 +400,7 @@ func TestQueuesThatAreDue(t *testing.T) {
 	}
 }
 
-// A refused subscription is tried again after a while, or when the Client says so.
+// A refused subscription is retried after a while, or when the Client requests it.
 func TestSubscribeAgain(t *testing.T) {
 	h := inHand(t)
 	e := h.s.listener
@@ -417,7 +419,7 @@ func TestSubscribeAgain(t *testing.T) {
 	}
 }
 
-// A listener runs while callers wait, and a little longer. Then nothing is kept.
+// A listener runs while callers wait and lingers briefly. Then all its state is dropped.
 func TestListenerLingers(t *testing.T) {
 	h := inHand(t)
 	g := h.waiter("t")
@@ -431,7 +433,7 @@ func TestListenerLingers(t *testing.T) {
 	if !e.isWanted() || e.left.IsZero() || len(h.s.queues) != 1 {
 		t.Error("it ends at once")
 	}
-	h.joins(Request{Topics: []string{"u"}, N: 1}) // who does not wait
+	h.joins(Request{Topics: []string{"u"}, N: 1}) // does not wait
 	e.left = time.Now().Add(-lingerFor)
 	if !e.ends() || e.isWanted() || e.running || !e.left.IsZero() || h.s.queues["t"] != nil {
 		t.Error("it lingers on, or keeps what it knew")
@@ -450,7 +452,7 @@ func TestListenerLingers(t *testing.T) {
 	}
 }
 
-// What other packages' tests see of a topic.
+// State shows a topic's state to tests of other packages.
 func TestState(t *testing.T) {
 	h := inHand(t)
 	if h.ForTests().State("t") != (State{}) {
@@ -474,8 +476,8 @@ func TestState(t *testing.T) {
 	}
 }
 
-// Many queues of several partitions take turns each second, so that all are checked within slowCheck. Those that we are not registered
-// for are checked each time.
+// Many queues of several partitions take turns each second, so that all are checked within slowCheck. Queues without a
+// registration are checked every time.
 func TestManyQueuesHaveTheirTurns(t *testing.T) {
 	h := inHands(t, 2)
 	for n := range checkAtOnce/2 + 100 {

@@ -26,12 +26,12 @@ type hand struct {
 	*Dispatcher
 	t    *testing.T
 	s    *partition
-	lost int // jobs, as the owner is told
+	lost int // lost jobs, as reported to the owner
 }
 
 func inHand(t *testing.T) *hand { return inHands(t, 1) }
 
-// inHands returns a hand with several nodes, each with that many partitions.
+// inHands returns a hand with several nodes, each with the given number of partitions.
 func inHands(t *testing.T, partitions ...int) *hand {
 	var stores []*store.Store
 	for _, n := range partitions {
@@ -52,12 +52,12 @@ func inHands(t *testing.T, partitions ...int) *hand {
 	return h
 }
 
-// guest is a caller and its answer.
+// guest is a caller and its result.
 type guest struct {
 	*caller
 }
 
-// joins makes a caller join.
+// joins adds a caller.
 func (h *hand) joins(r Request) *guest {
 	h.t.Helper()
 	g := &guest{newCaller(h.Dispatcher, r)}
@@ -67,13 +67,13 @@ func (h *hand) joins(r Request) *guest {
 	return g
 }
 
-// waiter returns a caller that waits for a job of any of the topics.
+// waiter returns a caller that waits for a job of any of the given topics.
 func (h *hand) waiter(topics ...string) *guest {
 	h.t.Helper()
 	return h.joins(Request{Topics: topics, N: 1, Waits: true})
 }
 
-// asks returns the next poll, or nil if there is none to make.
+// asks returns the next poll to send, or nil.
 func (h *hand) asks() *poll { return h.asksOf(h.s.node) }
 
 func (h *hand) asksOf(n *node) *poll {
@@ -102,7 +102,7 @@ func (h *hand) probesOf(n *node) (begun []*probe) {
 	return begun
 }
 
-// finds answers a probe with the lengths of the topics' queues in its partition.
+// finds answers a probe with the lengths of the topics' queues in the probed partition.
 func (h *hand) finds(s *probe, registers bool, lengths map[string]int, err error) {
 	found := store.Polled{Registered: registers}
 	if s.check != nil && err == nil {
@@ -129,7 +129,7 @@ func (h *hand) answer(one *poll, p store.Popped, err error) {
 	one.done(p, err)
 }
 
-// settle answers all polls to be made: there is no job, and we are registered.
+// settle answers all pending polls: there is no job, and the client is registered.
 func (h *hand) settle() {
 	h.t.Helper()
 	for one := h.asks(); one != nil; one = h.asks() {
@@ -156,7 +156,8 @@ func (h *hand) expectPassed(what string, want ...string) {
 	}
 }
 
-// check answers a check of the listener with the lengths of the topics' queues; added says where our registration was missing.
+// check answers a check of the listener with the lengths of the topics' queues. added lists the topics whose registration was
+// missing.
 func (h *hand) check(registers bool, lengths map[string]int, added ...string) {
 	h.mu.Lock()
 	queues := h.s.waited()
@@ -174,7 +175,7 @@ func (h *hand) checkOf(queues []*waitQueue, registers bool, lengths map[string]i
 	h.learn(q, found)
 }
 
-// learn answers a check of queues of one partition.
+// learn answers a check of one partition's queues.
 func (h *hand) learn(q []*check, found store.Polled) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -189,7 +190,7 @@ func jobs(topic string, n int) (list []store.Job) {
 	return list
 }
 
-// limit returns the most jobs of a topic that the poll wants.
+// limit returns the maximum number of jobs that the poll wants of a topic.
 func (t *poll) limit(topic int) int {
 	if t.Limits == nil {
 		return t.N
@@ -210,7 +211,7 @@ func (t *poll) topics() (names []string) {
 	return names
 }
 
-// expectJob checks that the caller has got exactly that job.
+// expectJob checks that the caller has received exactly that job.
 func (g *guest) expectJob(t *testing.T, id string) {
 	t.Helper()
 	if len(g.answers) != 1 {
@@ -235,7 +236,7 @@ func (g *guest) expectErr(t *testing.T, want ...error) {
 	}
 }
 
-// expectWaits checks that the caller has no answer yet.
+// expectWaits checks that the caller has no result yet.
 func (g *guest) expectWaits(t *testing.T) {
 	t.Helper()
 	if len(g.answers) > 0 {

@@ -14,7 +14,8 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// onRedis returns a Client's Dispatcher on that Redis. end closes it and waits until nothing of it runs.
+// onRedis returns a Client's Dispatcher on the given Redis. end closes it and waits until all its
+// goroutines have ended.
 func onRedis(t *testing.T, log *redistest.Log, stores ...*store.Store) (dispatcher *Dispatcher, end func()) {
 	closing, cancel := context.WithCancel(context.Background())
 	abandoned, abandon := context.WithCancel(context.Background())
@@ -50,8 +51,8 @@ func waits(t *testing.T, ctx context.Context, dispatcher *Dispatcher, topic stri
 	return result
 }
 
-// A listener wakes its callers, finds jobs without a message, passes on wake-ups that they have no use for, and reports an
-// outage to them.
+// A listener wakes its callers, finds jobs without a message, passes on wake-ups that its callers cannot use, and reports
+// an outage to its callers.
 func TestListener(t *testing.T) {
 	t.Parallel()
 	f := redistest.Start(t)
@@ -107,7 +108,7 @@ func TestListener(t *testing.T) {
 	endSecond()
 }
 
-// A listener that may not subscribe polls, and logs that once.
+// A listener without permission to subscribe polls, and logs that once.
 func TestRefusedListener(t *testing.T) {
 	t.Parallel()
 	f := redistest.Start(t)
@@ -132,7 +133,7 @@ func TestRefusedListener(t *testing.T) {
 	end()
 }
 
-// A listener registers its program once for each subscription, and removes that at its end.
+// A listener registers its program once per subscription and removes the registration when it ends.
 func TestListenerTellsWhoItIs(t *testing.T) {
 	t.Parallel()
 	f := redistest.Start(t)

@@ -15,7 +15,7 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// run answers all polls and probes of all nodes from the queues, one after the other.
+// run answers all polls and probes of all nodes from the queues, one at a time.
 func (h *hand) run(ready map[readyQueue]int) {
 	for busy := true; busy; {
 		busy = false
@@ -43,7 +43,8 @@ func (h *hand) run(ready map[readyQueue]int) {
 	}
 }
 
-// One partition, in turn, is polled first. If it has no job, the others are probed, and then one with a job is polled.
+// One partition, in turn, is polled first. If it has no job, the others are probed, and then a partition with a job is
+// polled.
 func TestOnePartitionFirst(t *testing.T) {
 	h := inHands(t, 3)
 	for turn := range 6 {
@@ -70,7 +71,7 @@ func TestOnePartitionFirst(t *testing.T) {
 		if one == nil || one.partition != probes[1].partition {
 			t.Fatalf("turn %d: the partition with a job is not asked", turn)
 		}
-		if turn == 1 { // somebody was faster
+		if turn == 1 { // another client was faster
 			h.answer(one, store.Popped{}, nil)
 			g.expectErr(t, store.ErrEmpty)
 			continue
@@ -80,7 +81,7 @@ func TestOnePartitionFirst(t *testing.T) {
 	}
 }
 
-// Callers that come at the same time share a poll, and then a probe of each other partition.
+// Callers that arrive at the same time share a poll, and then one probe of each other partition.
 func TestProbesAreShared(t *testing.T) {
 	h := inHands(t, 4)
 	var guests []*guest
@@ -117,7 +118,7 @@ func TestProbesAreShared(t *testing.T) {
 	}
 }
 
-// A job of an earlier topic comes first, whichever partition and node has it, and in whichever order they answer.
+// A job of an earlier topic comes first, regardless of its partition and node and of the order of the replies.
 func TestTopicsInOrderOverPartitions(t *testing.T) {
 	for _, partitions := range [][]int{{4}, {2, 2}, {1, 3}} {
 		for first := range 4 {
@@ -139,8 +140,8 @@ func TestTopicsInOrderOverPartitions(t *testing.T) {
 	}
 }
 
-// A caller that comes while the topic's queue in one partition is polled waits for that poll, and shares the next one
-// with the others.
+// A caller that arrives while the topic's queue in one partition is being polled waits for that poll and shares the
+// next one with the others.
 func TestPollsAreShared(t *testing.T) {
 	h := inHands(t, 3)
 	first := h.joins(Request{Topics: []string{"t"}, N: 1})
@@ -168,7 +169,8 @@ func TestPollsAreShared(t *testing.T) {
 	}
 }
 
-// Nothing is taken for a caller of several topics before all partitions were probed, even if a wake-up comes meanwhile.
+// No job is taken for a caller of several topics before all partitions have been probed, even if a wake-up arrives in
+// the meantime.
 func TestNothingIsTakenDuringAProbe(t *testing.T) {
 	h := inHands(t, 1, 1)
 	g := h.waiter("a", "b")
@@ -186,7 +188,7 @@ func TestNothingIsTakenDuringAProbe(t *testing.T) {
 	if one == nil || !slices.Equal(one.topics(), []string{"a"}) {
 		t.Fatalf("%+v", one)
 	}
-	h.answer(one, store.Popped{}, nil) // somebody was faster
+	h.answer(one, store.Popped{}, nil) // another client was faster
 	if one = h.asks(); one == nil || !slices.Equal(one.topics(), []string{"b"}) {
 		t.Fatalf("the other one is not asked then: %+v", one)
 	}
@@ -194,7 +196,7 @@ func TestNothingIsTakenDuringAProbe(t *testing.T) {
 	g.expectJob(t, "b1")
 }
 
-// Nothing is probed for a caller that has left.
+// No probe is sent for a caller that has left.
 func TestProbeOfNobody(t *testing.T) {
 	h := inHands(t, 3)
 	g := h.waiter("a", "b")
@@ -218,7 +220,8 @@ func TestProbeOfNobody(t *testing.T) {
 	}
 }
 
-// If one node does not answer, jobs of the others still come. A caller that finds none there gets the error.
+// If one node does not answer, jobs of the others are still delivered. A caller that finds no job there gets
+// the error.
 func TestOneNodeAway(t *testing.T) {
 	for _, topics := range [][]string{{"t"}, {"t", "u"}} {
 		for _, has := range []bool{true, false} {
@@ -249,8 +252,8 @@ func TestOneNodeAway(t *testing.T) {
 	}
 }
 
-// A node that did not answer is polled last for a while, so that callers do not wait for it while others have jobs. Then its turn
-// comes again. As soon as it answers it is polled in turn.
+// A node that did not answer is polled last for a while, so that callers do not wait for it while others have jobs. Then it is
+// tried again. Once it answers, it takes its normal turn.
 func TestNodeThatIsAwayIsPolledLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := inHands(t, 1, 1, 2)
@@ -301,7 +304,8 @@ func TestNodeThatIsAwayIsPolledLast(t *testing.T) {
 	})
 }
 
-// A waiting caller tolerates that one node is away, however long. It gets the error when all are, or when its time is over.
+// A waiting caller tolerates the loss of one node for any time. It gets the error when all nodes are down or when its time
+// is over.
 func TestWaitingWhileANodeIsAway(t *testing.T) {
 	h := inHands(t, 1, 1)
 	g := h.waiter("t")
@@ -319,7 +323,7 @@ func TestWaitingWhileANodeIsAway(t *testing.T) {
 	}
 	away(h.nodes[1])
 	g.expectWaits(t)
-	h.check(true, nil) // at the other one
+	h.check(true, nil) // on the other node
 	if g.lastErr == nil {
 		t.Error("it does not know of the node that is away")
 	}
@@ -327,7 +331,7 @@ func TestWaitingWhileANodeIsAway(t *testing.T) {
 	g.expectErr(t, errCut)
 }
 
-// partitionsOf returns that many partitions of a Redis.
+// partitionsOf returns the given number of partitions of a Redis.
 func partitionsOf(t *testing.T, f *redistest.Server, n int) []*store.Store {
 	t.Helper()
 	return fleet.Layout{Partitions: n}.Open(f.Pool(), store.DefaultPrefix).Stores
@@ -388,7 +392,8 @@ func TestPartitionsAreServedInTurn(t *testing.T) {
 	}
 }
 
-// A caller of several partitions learns why there is no connection. For one that left earlier, Redis is not polled.
+// A caller of several partitions gets the reason why there is no connection. No poll is sent for a caller that left
+// earlier.
 func TestProbeWithoutConnection(t *testing.T) {
 	h := inHands(t, 3)
 	g, gone := h.joins(Request{Topics: []string{"a", "b"}, N: 1}), h.waiter("c", "d")

@@ -26,7 +26,8 @@ func (h *hand) stateOf(topic string) string {
 	return name
 }
 
-// The table in the package comment: the states of a topic with callers, and what changes them.
+// The table in the package comment: the states of a topic with callers and the events that change
+// them.
 func TestStates(t *testing.T) {
 	var one *poll
 	states := map[string]func(*hand) *guest{
@@ -139,8 +140,8 @@ func TestStates(t *testing.T) {
 	}
 }
 
-// How many jobs a queue probably has after a poll. Messages that arrived while it was in flight are newer
-// than its reply.
+// The probable number of jobs in a queue after a poll. Messages that arrived while the poll was in flight
+// are newer than its reply.
 func TestLearn(t *testing.T) {
 	for _, c := range []struct {
 		name        string
@@ -148,10 +149,10 @@ func TestLearn(t *testing.T) {
 		left        int
 		more, heard bool
 		err         error
-		ready       int // that many were believed to be there
+		ready       int // number of jobs expected
 		want        int
 		isEmpty     bool
-		isListed    bool // if we are, by the answer
+		isListed    bool // registered, according to the reply
 	}{
 		{name: "as many as were asked for, some are left", asked: 3, got: 3, left: 2, want: 2},
 		{name: "as many as were asked for", asked: 3, got: 3, ready: 5, want: 0, isListed: true},
@@ -187,7 +188,7 @@ func TestLearn(t *testing.T) {
 	}
 }
 
-// Callers of one topic are served in the order in which they came, also by polls for fewer jobs than there are
+// Callers of one topic are served in the order of their arrival, also by polls for fewer jobs than there are
 // callers. Claimed callers are skipped.
 func TestCallersInOrder(t *testing.T) {
 	h := inHand(t)
@@ -207,7 +208,7 @@ func TestCallersInOrder(t *testing.T) {
 	if one = h.asks(); one.N != 2 || one.claims[0].caller != guests[2].caller {
 		t.Fatalf("the poll is for %d jobs, the first of its callers is the third: %v", one.N, one.claims[0].caller == guests[2].caller)
 	}
-	h.leave(guests[2].caller, store.ErrEmpty) // it is claimed, and so it gets what comes
+	h.leave(guests[2].caller, store.ErrEmpty) // claimed: it gets the result in flight
 	h.answer(one, store.Popped{Jobs: jobs("t", 1), Registered: true}, nil)
 	guests[2].expectJob(t, "t1")
 	guests[3].expectWaits(t)
@@ -216,7 +217,7 @@ func TestCallersInOrder(t *testing.T) {
 	h.s.wake("t", 9)
 	h.answer(h.asks(), store.Popped{Jobs: jobs("t", 1), Registered: true}, nil)
 	guests[4].expectJob(t, "t1")
-	h.s.Waiting() // its turn comes
+	h.s.Waiting() // starts its turn
 	if l := h.s.queues["t"]; l != nil {
 		t.Errorf("a queue that nobody waits in, and that we are not isListed for, is kept: %+v", l)
 	}
@@ -239,7 +240,8 @@ func TestLeavingAQueue(t *testing.T) {
 	}
 }
 
-// A poll takes jobs in one way, that of the first caller. The other callers' poll comes next.
+// A poll takes jobs in one mode, the first caller's. Callers with another mode are served by the
+// next poll.
 func TestKindsOfAQueue(t *testing.T) {
 	h := inHand(t)
 	pops := Request{Topics: []string{"t"}, N: 1, Waits: true}
@@ -265,7 +267,7 @@ func TestKindsOfAQueue(t *testing.T) {
 	}
 }
 
-// A caller of several jobs gets as many as there are, and no more than it wants.
+// A caller of several jobs gets all available jobs up to its limit.
 func TestCallersWantSeveral(t *testing.T) {
 	h := inHand(t)
 	r := Request{Topics: []string{"t"}, N: 3, Waits: true}
@@ -284,7 +286,8 @@ func TestCallersWantSeveral(t *testing.T) {
 	c.expectWaits(t)
 }
 
-// A poll wants as many jobs as there probably are, or MaxPop if a caller needs to learn whether there is one.
+// A poll wants as many jobs as the queue probably has, or MaxPop if a caller needs to learn whether there is
+// one.
 func TestWantedByAQueue(t *testing.T) {
 	h := inHand(t)
 	for range store.MaxPop + 10 {
@@ -317,14 +320,14 @@ func TestWantedByAQueue(t *testing.T) {
 	}
 }
 
-// A caller that does not wait, behind others that do, learns that there is no job from a poll that was sent after
-// it came.
+// A caller that does not wait, behind callers that wait, learns that there is no job from a poll sent after it
+// arrived.
 func TestPollingBehindOthers(t *testing.T) {
 	h := inHand(t)
 	ahead := h.waiter("t")
 	first := h.asks()
 	asks := h.joins(Request{Topics: []string{"t"}, N: 1})
-	h.answer(first, store.Popped{}, nil) // which was before him
+	h.answer(first, store.Popped{}, nil) // sent before it arrived
 	asks.expectWaits(t)
 	h.answer(h.asks(), store.Popped{Jobs: jobs("t", 1)}, nil)
 	ahead.expectJob(t, "t1")
@@ -338,7 +341,7 @@ func TestPollingBehindOthers(t *testing.T) {
 	if slices.ContainsFunc(one.claims, func(c claim) bool { return c.caller == asks.caller }) {
 		t.Fatal("the poll is for him, too")
 	}
-	h.answer(one, store.Popped{}, errBroken) // which he is told
+	h.answer(one, store.Popped{}, errBroken) // the caller gets this error
 	asks.expectErr(t, errBroken)
 	for range store.MaxPop {
 		h.waiter("v")
@@ -355,7 +358,7 @@ func TestPollingBehindOthers(t *testing.T) {
 	}
 }
 
-// Callers that have left are not polled for.
+// No poll is sent for callers that have left.
 func TestPollingAndLeaving(t *testing.T) {
 	h := inHand(t)
 	g := h.waiter("t")
@@ -369,8 +372,8 @@ func TestPollingAndLeaving(t *testing.T) {
 	g.expectWaits(t)
 }
 
-// Queues without callers are kept for a while, because we may be woken for them, and then dropped. A wake-up for
-// one of these is passed on.
+// Queues without callers are kept for a while, because the client may still be woken for them, and then dropped.
+// A wake-up for such a queue is passed on.
 func TestForget(t *testing.T) {
 	h := inHand(t)
 	for _, topic := range []string{"waited", "left", "left lately", "polling", "queued"} {
@@ -410,7 +413,7 @@ func TestForget(t *testing.T) {
 	}
 }
 
-// The table in the package comment: each state and each event. While a queue is polling, an event changes the state that follows.
+// The table in the package comment: each state and each event. During a poll, an event changes the state that follows.
 func TestTransitions(t *testing.T) {
 	const none = 0
 	events := []struct {
@@ -457,7 +460,7 @@ func TestTransitions(t *testing.T) {
 				t.Errorf("%s, %s: %d wakes, by a check %v", names[s], e.name, q.wakes, q.byCheck)
 			}
 			if e.event == abandoned {
-				continue // nothing happens to it while it is polling
+				continue // has no effect during a poll
 			}
 			q = begin(s)
 			q.on(sent, none)
@@ -469,7 +472,7 @@ func TestTransitions(t *testing.T) {
 				t.Errorf("%s, sent, %s: %s", names[s], e.name, names[q.state])
 			}
 			want, jobs := e.want[i], e.left[i]
-			if s != throttled { // what was known before counts no more
+			if s != throttled { // resets what was known
 				want, jobs = e.want[0], e.left[0]
 			}
 			if q.on(ended, none); q.state != want || q.jobs != jobs || (q.throttle != nil) != (s == throttled && want == throttled && e.event != limited) {
@@ -484,7 +487,7 @@ func TestTransitions(t *testing.T) {
 		t.Errorf("polling, the last caller leaves: %+v", q)
 	}
 	q = begin(throttled)
-	q.on(left, 1) // for callers that pop
+	q.on(left, 1) // callers that pop
 	if q.on(unheard, none); q.state != ready {
 		t.Errorf("throttled with jobs for those who pop, the subscription ends: %s", names[q.state])
 	}

@@ -115,12 +115,12 @@ type redisModel struct {
 	topics   []string
 	ready    map[readyQueue]int
 	isListed map[readyQueue]bool
-	others   bool                // another Client stands behind us, always
-	told     map[readyQueue]bool // it was told of the jobs that are there
-	heard    []readyQueue        // that we are woken for, not yet received
-	polls    []*poll             // sent
-	probes   []*probe            // sent
-	answers  []func()            // on their way
+	others   bool                // another Client always waits, too
+	told     map[readyQueue]bool // the other Client was woken for these
+	heard    []readyQueue        // wake-ups for this Client in flight
+	polls    []*poll             // in flight
+	probes   []*probe            // in flight
+	answers  []func()            // replies in flight
 	guests   []*guest
 }
 
@@ -228,7 +228,7 @@ func pull[T any](list *[]T, r *rand.Rand) T {
 	return one
 }
 
-// act does something from outside: a job comes, or a caller comes or leaves.
+// act simulates an outside event: a new job, or a caller that joins or leaves.
 func (m *redisModel) act() {
 	topics := slices.Clone(m.topics)
 	m.r.Shuffle(len(topics), func(i, k int) { topics[i], topics[k] = topics[k], topics[i] })
@@ -252,9 +252,9 @@ func (m *redisModel) act() {
 	}
 }
 
-// In whatever order things happen, with any number of partitions, once nothing is in flight: no caller waits for a
-// job that is there, callers that do not wait have answers, we are registered where we believe so, and wake-ups that we have no use
-// for were passed to another Client.
+// Whatever the order of events and the number of partitions, once nothing is in flight: no caller waits for an available job,
+// callers that do not wait have results, the client is registered where it expects to be, and unused wake-ups were passed to
+// another Client.
 func TestRandomOrders(t *testing.T) {
 	for _, partitions := range [][]int{{1}, {3}, {1, 1}, {2, 3}} {
 		for range 1000 {

@@ -14,7 +14,7 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// placed is a Router whose partitions the test puts on nodes.
+// placed is a Router that lets the test put partitions on nodes.
 type placed struct {
 	nodes   map[string]*redisconn.Node // by prefix
 	version uint64
@@ -31,13 +31,13 @@ func (r *placed) Locate(context.Context) error      { return nil }
 func (r *placed) Version() uint64                   { return r.version }
 func (s placedSource) Node() *redisconn.Node        { return s.router.nodes[s.prefix] }
 
-// Get never has a connection, so that what waits for one stays where it is.
+// Get never has a connection, so that polls stay in the queue of their node.
 func (s placedSource) Get(ctx context.Context) (redis.Conn, error) {
 	<-ctx.Done()
 	return nil, ctx.Err()
 }
 
-// put puts partition 0 on the node of the first letter, and so on.
+// put puts partition 0 on the node named by the first letter, and so on.
 func (r *placed) put(known map[rune]*redisconn.Node, nodes string) {
 	for i, name := range nodes {
 		if known[name] == nil {
@@ -48,8 +48,8 @@ func (r *placed) put(known map[rune]*redisconn.Node, nodes string) {
 	r.version++
 }
 
-// Partitions are grouped by their nodes. A node whose partitions stay together on the same node stays, and any other is replaced: what was
-// known through its subscription is unknown then, and what waited for its turn there waits at the new node.
+// Partitions are grouped by node. A node that keeps the same partitions stays; any other node is replaced. What its subscription
+// told is then unknown, and its waiting polls move to the new node.
 func TestRegroup(t *testing.T) {
 	for _, c := range []struct{ name, from, to, replaced string }{
 		{"nothing moves", "AAB", "AAB", ""},
@@ -74,7 +74,7 @@ func TestRegroup(t *testing.T) {
 			before := map[*partition]*node{}
 			for _, s := range d.partitions {
 				s.batches = batch.NewSender(owner, s.store.Pipeline, &d.mu, s.node, 0)
-				s.listener.running = true // by hand
+				s.listener.running = true // set by the test
 				s.queue("t").on(empty, 0)
 				s.passOn("t")
 				before[s] = s.node

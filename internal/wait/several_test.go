@@ -12,7 +12,7 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// A caller gets jobs from all stores, or learns that none has any.
+// A caller gets jobs from all stores, or ErrEmpty if none has any.
 func TestSeveralStores(t *testing.T) {
 	t.Parallel()
 	var log redistest.Log
@@ -65,10 +65,10 @@ func TestBlockedByAnotherStore(t *testing.T) {
 	other.batches = batch.NewSender(h.owner, other.store.Pipeline, &h.mu, node, 1)
 	other.queue("t").on(woken, 1)
 	other.queue("t").goOn()
-	other.batches.Wake() // in vain: its caller is claimed
+	other.batches.Wake() // no effect: its caller is claimed
 	h.mu.Unlock()
 	h.answer(one, store.Popped{Registered: true}, nil)
-	// It is polled now, without a connection.
+	// The store is polled now; it has no connection.
 	redistest.Until(t, "the other store is asked", func() bool {
 		h.mu.Lock()
 		defer h.mu.Unlock()

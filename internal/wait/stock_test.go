@@ -11,7 +11,7 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// knows makes a caller probe the topics, which finds that many jobs in the partitions. The caller gets nothing.
+// knows makes a caller probe the topics. The probe finds the given numbers of jobs, and the caller gets none.
 func (h *hand) knows(topics []string, found map[readyQueue]int) {
 	h.t.Helper()
 	g := h.joins(Request{Topics: topics, N: 1})
@@ -42,7 +42,7 @@ func (h *hand) expectAsks(what string, s *partition, topics ...string) *poll {
 	return one
 }
 
-// expectProbe checks that all partitions are probed, and answers that they are empty.
+// expectProbe checks that all partitions are probed, and reports them as empty.
 func (h *hand) expectProbe(what string, registers bool) {
 	h.t.Helper()
 	seen := 0
@@ -62,8 +62,8 @@ func (h *hand) expectProbe(what string, registers bool) {
 
 var abc = []string{"a", "b", "c"}
 
-// A caller polls the partition that has the earliest topic, for all topics that it probably has, in one poll. If several have
-// that topic, they take turns.
+// A caller polls the partition that has its earliest topic, for all topics that this partition probably has, in one poll.
+// Partitions that share the earliest topic take turns.
 func TestAim(t *testing.T) {
 	h := inHands(t, 3)
 	h.knows(abc, map[readyQueue]int{{h.partitions[1], "c"}: 5, {h.partitions[2], "b"}: 1, {h.partitions[2], "c"}: 5})
@@ -93,7 +93,7 @@ func TestAim(t *testing.T) {
 	}
 }
 
-// A poll has topics that are taken in the same way. Those in between are left to the next caller.
+// A poll has topics that are taken in the same mode. Topics in between are left to the next caller.
 func TestAimOfOneKind(t *testing.T) {
 	h := inHands(t, 2)
 	h.knows(abc, map[readyQueue]int{{h.s, "a"}: 1, {h.s, "b"}: 1, {h.s, "c"}: 1})
@@ -105,7 +105,7 @@ func TestAimOfOneKind(t *testing.T) {
 	h.expectAsks("of the other kind", h.s, "b")
 }
 
-// A caller that misses polls the next partition that probably has jobs, and in the end probes all and registers: no caller
+// A caller that misses polls the next partition that probably has jobs, and finally probes all and registers: no caller
 // waits while there is a job.
 func TestAimMissed(t *testing.T) {
 	h := inHands(t, 2, 1)
@@ -130,7 +130,8 @@ func TestAimMissed(t *testing.T) {
 	g.expectJob(t, "c1")
 }
 
-// Callers probe all partitions if a topic is unknown, after an error, if a node is away, and if the numbers are old or many jobs were taken.
+// Callers probe all partitions if a topic is unknown, after an error, if a node is down, if the counts are old, or if many jobs
+// were taken.
 func TestFullWay(t *testing.T) {
 	for name, c := range map[string]struct {
 		topics []string
@@ -164,7 +165,8 @@ func TestFullWay(t *testing.T) {
 	}
 }
 
-// After an error an aimed caller goes on: other partitions may have jobs. A possible loss is reported in the end.
+// After an error an aimed caller continues, because other partitions may have jobs. A possible loss is reported
+// at the end.
 func TestAimedTakeFails(t *testing.T) {
 	for _, has := range []bool{true, false} {
 		h := inHands(t, 1, 1)
@@ -185,7 +187,8 @@ func TestAimedTakeFails(t *testing.T) {
 	}
 }
 
-// A wake-up without a caller is passed on and remembered: the next caller polls there.
+// A wake-up without a caller is passed on and remembered: the next caller polls that partition
+// first.
 func TestWakeUpIsBelieved(t *testing.T) {
 	h := inHands(t, 3)
 	h.knows(abc, nil)
@@ -222,7 +225,7 @@ func TestAimAtALimitedTopic(t *testing.T) {
 	h.expectAsks("once it goes on", h.partitions[0], "a")
 }
 
-// Close ends aimed callers, and an aimed caller that leaves still gets the job of the poll in flight.
+// Close ends aimed callers. An aimed caller that leaves still gets the job of the poll in flight.
 func TestEndOfAnAimedCaller(t *testing.T) {
 	h := inHands(t, 2)
 	h.knows(abc, map[readyQueue]int{{h.partitions[0], "a"}: 5})
@@ -238,7 +241,7 @@ func TestEndOfAnAimedCaller(t *testing.T) {
 	}
 }
 
-// Topics that no caller asks for are dropped. With one partition nothing is kept.
+// Topics without callers are dropped. With one partition no counts are kept.
 func TestStockIsForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := inHands(t, 2)
@@ -254,7 +257,7 @@ func TestStockIsForgotten(t *testing.T) {
 	})
 }
 
-// Clients do not all begin with the same partition.
+// Clients start with different partitions.
 func TestFirstTurn(t *testing.T) {
 	first := map[int]bool{}
 	for range 100 {

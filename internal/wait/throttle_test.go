@@ -8,24 +8,25 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// throttledReply is a reply that throttles queues for these times, 0 for none.
+// throttledReply is a reply that throttles queues for the given times, 0 for none.
 func throttledReply(d ...time.Duration) store.Popped {
 	return store.Popped{Registered: true, Throttled: d}
 }
 
-// notRegistered is the same without a registration.
+// notRegistered returns the reply without a registration.
 func notRegistered(p store.Popped) store.Popped {
 	p.Registered = false
 	return p
 }
 
-// reserver is a waiter that reserves, so that limits hold for it.
+// reserver is a waiter that reserves, so that limits apply to it.
 func (h *hand) reserver(topics ...string) *guest {
 	h.t.Helper()
 	return h.joins(Request{Topics: topics, N: 1, Waits: true, Kind: Kind{Reserves: true}})
 }
 
-// A throttled queue is polled again when the limit said, or when a wake-up may have been lost, and not earlier.
+// A throttled queue is polled again at the time given by the limit, or when a wake-up may have been lost, and
+// not earlier.
 func TestThrottledQueues(t *testing.T) {
 	for name, c := range map[string]struct {
 		told       store.Popped
@@ -42,7 +43,7 @@ func TestThrottledQueues(t *testing.T) {
 				h := inHand(t)
 				g := h.reserver("t")
 				h.answer(h.asks(), c.told, nil)
-				h.reserver("t") // who comes later asks nothing
+				h.reserver("t") // a later caller sends no poll
 				time.Sleep(c.soon)
 				synctest.Wait()
 				if h.asks() != nil {
@@ -57,7 +58,7 @@ func TestThrottledQueues(t *testing.T) {
 	}
 }
 
-// Callers that pop are served while others are throttled, whether they come later or waited behind them.
+// Callers that pop are served while others are throttled, even if they waited behind them.
 func TestThrottledQueueIsPopped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := inHand(t)
@@ -84,7 +85,7 @@ func TestThrottledQueueIsPopped(t *testing.T) {
 	})
 }
 
-// A throttled caller that does not wait learns that it gets nothing. One that pops is served.
+// A throttled caller that does not wait gets an empty result. A caller that pops is served.
 func TestThrottledIsNotEmpty(t *testing.T) {
 	h := inHand(t)
 	reserves := h.joins(Request{Topics: []string{"t"}, N: 1, Kind: Kind{Reserves: true}})
@@ -108,7 +109,7 @@ func TestThrottledWithoutWaiter(t *testing.T) {
 	})
 }
 
-// A wake-up polls a throttled queue at once and ends its time. A check does not.
+// A wake-up makes a throttled queue poll at once and ends the throttling. A check does not.
 func TestThrottledQueueIsWoken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := inHand(t)
@@ -129,7 +130,7 @@ func TestThrottledQueueIsWoken(t *testing.T) {
 	})
 }
 
-// A message that came while the poll was in flight is newer than its reply.
+// A message that arrived while the poll was in flight is newer than its reply.
 func TestWokenBeforeItIsThrottled(t *testing.T) {
 	h := inHand(t)
 	h.reserver("t")
@@ -141,7 +142,7 @@ func TestWokenBeforeItIsThrottled(t *testing.T) {
 	}
 }
 
-// Of several topics, throttled ones are not polled, except for a caller that does not wait.
+// Throttled topics among several are not polled, except for a caller that does not wait.
 func TestThrottledAmongSeveral(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := inHand(t)
@@ -161,7 +162,8 @@ func TestThrottledAmongSeveral(t *testing.T) {
 	})
 }
 
-// A wake-up for a throttled queue without callers is passed on, because the slot is for others. So is one after its time.
+// A wake-up for a throttled queue without callers is passed on, because another client can use the slot. A wake-up after
+// the throttling has ended is passed on, too.
 func TestThrottledQueueIsLeft(t *testing.T) {
 	for name, after := range map[string]time.Duration{"at once": 0, "when its time is over": 2 * throttledFor} {
 		t.Run(name, func(t *testing.T) {
@@ -185,7 +187,7 @@ func TestThrottledQueueIsLeft(t *testing.T) {
 	}
 }
 
-// When a subscription ends, throttled queues are polled again and their registrations removed.
+// When a subscription ends, throttled queues are polled again and their registrations are removed.
 func TestThrottledWhenTheSubscriptionEnds(t *testing.T) {
 	h := inHand(t)
 	h.reserver("t")
@@ -195,7 +197,7 @@ func TestThrottledWhenTheSubscriptionEnds(t *testing.T) {
 	}
 }
 
-// A caller that does not wait learns at once, from Redis, that a throttled topic has nothing for it.
+// A caller that does not wait learns at once, from Redis, that a throttled topic has no job for it.
 func TestNotWaitingForAThrottledTopic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := inHand(t)
