@@ -22,11 +22,12 @@ import (
 // readyMark ends the output of a daemon that starts in the background.
 const readyMark = 0
 
-// serveInBackground runs the daemon as a child in a session of its own. The child is this program again, marked by a
-// variable of the environment.
+// serveInBackground runs the daemon as a child in its own session. The child is this program again, marked by an
+// environment variable.
 //
-// The child's stdout and stderr are a pipe to the parent until it writes the ready mark. The parent prints what came
-// before and ends with 0. If the pipe ends without a mark, the parent ends as the child did.
+// The child's stdout and stderr are a pipe to the parent until it writes the ready mark. The parent prints the
+// output before the mark and exits with 0. If the pipe ends without a mark, the parent exits with the child's exit
+// code.
 func serveInBackground(o options, stdout, stderr *os.File) error {
 	context := &daemon.Context{Args: []string{os.Args[0], "-d"}}
 	if o.configuration != "" {
@@ -45,12 +46,12 @@ func serveInBackground(o options, stdout, stderr *os.File) error {
 	if _, err := context.Reborn(); err != nil {
 		return fail(exitFailed, fmt.Errorf("-d: %w", err))
 	}
-	os.Unsetenv(daemon.MARK_NAME) // programs that this one starts are no such children
+	os.Unsetenv(daemon.MARK_NAME) // programs started by this one must not count as such children
 	return serve(o, mode{hangUp: true, ready: detach, reopened: recordCrashes}, stdout, stderr)
 }
 
 // launch starts the child and waits until it is ready or has ended. A signal (ctrl-C, a closed terminal) stops the
-// child: nothing is left running that was not reported as started.
+// child: no daemon keeps running that was not reported as started.
 func launch(context *daemon.Context, stdout, stderr io.Writer) error {
 	signals := notify(false)
 	child, output, err := start(context)
@@ -85,12 +86,12 @@ func start(context *daemon.Context) (child *os.Process, output *os.File, err err
 	if err != nil {
 		return nil, nil, err
 	}
-	context.SetLogFile(input) // which Reborn closes, so that the child alone has it
+	context.SetLogFile(input) // Reborn closes it, so that only the child has it
 	child, err = context.Reborn()
 	return child, output, err
 }
 
-// starting is the output of a child until it was ready or ended.
+// starting is the output of a child until it is ready or has ended.
 type starting struct {
 	text  []byte
 	ready bool
@@ -101,7 +102,8 @@ func readStarting(output io.Reader) starting {
 	return starting{bytes.TrimSuffix(text, []byte{readyMark}), err == nil}
 }
 
-// waitFor waits for the end of a child that failed or was stopped, and says how it ended unless the child did.
+// waitFor waits for the end of a child that failed or was stopped, and reports how it ended unless the child
+// did.
 func waitFor(child *os.Process, interrupted bool) error {
 	state, err := child.Wait()
 	switch {
@@ -115,9 +117,10 @@ func waitFor(child *os.Process, interrupted bool) error {
 	return fail(state.ExitCode(), nil)
 }
 
-// detach tells the parent that the service is ready, and leaves the pipe and the current directory.
+// detach signals the parent that the service is ready, then leaves the pipe and the current
+// directory.
 func detach(s *service) error {
-	s.log.CloseConsole() // whose lines come before the mark
+	s.log.CloseConsole() // its lines must come before the mark
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
 		return err
@@ -129,13 +132,13 @@ func detach(s *service) error {
 	if _, err := os.Stdout.Write([]byte{readyMark}); err != nil {
 		return fmt.Errorf("the process that started the service has gone: %w", err)
 	}
-	os.Chdir("/") // a file system that is in use can't be unmounted
+	os.Chdir("/") // a file system in use can't be unmounted
 	return errors.Join(unix.Dup2(int(null.Fd()), 1), unix.Dup2(int(null.Fd()), 2))
 }
 
-// recordCrashes makes the trace of a crash go to the error log as well: to the file that has its name now.
+// recordCrashes copies the trace of a crash to the error log as well: to the file that has its name now.
 func recordCrashes(errorLog string) error {
-	if info, err := os.Stat(errorLog); err != nil || !info.Mode().IsRegular() { // a pipe might keep us waiting
+	if info, err := os.Stat(errorLog); err != nil || !info.Mode().IsRegular() { // opening a pipe might block
 		return nil
 	}
 	f, err := os.OpenFile(errorLog, os.O_APPEND|os.O_WRONLY, 0)

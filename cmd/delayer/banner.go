@@ -8,7 +8,7 @@ const logo = `    ____       __
                    /____/
 `
 
-// banner returns what a start prints, with notes of one line each at its end.
+// banner returns the text that a start prints, with one line per note at its end.
 func banner(searched string, notes []string) string {
 	text := logo + "Service:\t\tdelayer\nVersion:\t\t" + version + "\n"
 	if searched != "" {

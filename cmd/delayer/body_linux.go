@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fleetingFile makes a file that never has a name, where the file system can do that.
+// fleetingFile creates a file that never has a name, if the file system supports that.
 func fleetingFile() (*os.File, error) {
 	if f, err := os.OpenFile(os.TempDir(), os.O_RDWR|unix.O_TMPFILE, 0o600); err == nil {
 		return f, nil

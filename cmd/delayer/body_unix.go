@@ -4,7 +4,7 @@ package main
 
 import "os"
 
-// namelessFile makes a file and removes its name.
+// namelessFile creates a file and removes its name.
 func namelessFile() (*os.File, error) {
 	f, err := os.CreateTemp("", "delayer-body-")
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// fleetingFile makes a file that Windows deletes when the last handle of it is closed.
+// fleetingFile creates a file that Windows deletes when its last handle is closed.
 func fleetingFile() (*os.File, error) {
 	path := filepath.Join(os.TempDir(), "delayer-body-"+rand.Text())
 	name, err := windows.UTF16PtrFromString(path)

@@ -14,13 +14,13 @@ import (
 	"github.com/mix-basic/delayer/internal/view"
 )
 
-// found is a job that was found, and its state.
+// found is a job with its state.
 type found struct {
 	inspect.Job
 	state string
 }
 
-// jobsOf iterates over the query's jobs whose IDs match, if a function is given.
+// jobsOf iterates over the query's jobs. A non-nil matches filters them by ID.
 func (c *call) jobsOf(ctx context.Context, q inspect.Query, matches func(string) bool) iter.Seq2[found, error] {
 	return func(yield func(found, error) bool) {
 		for job, err := range c.jobs.All(ctx, q) {
@@ -31,7 +31,7 @@ func (c *call) jobsOf(ctx context.Context, q inspect.Query, matches func(string)
 	}
 }
 
-// jobRows is a reply that lists jobs.
+// jobRows returns a reply that lists jobs.
 func jobRows(columns []string, jobs iter.Seq2[found, error]) reply {
 	return reply{rows: &rows{name: "jobs", columns: columns, list: func(yield func(view.Object, error) bool) {
 		for job, err := range jobs {
@@ -42,7 +42,7 @@ func jobRows(columns []string, jobs iter.Seq2[found, error]) reply {
 	}}}
 }
 
-// selection is the flags of a command that finds jobs of a topic.
+// selection holds the flags of a command that finds jobs of a topic.
 type selection struct {
 	state string
 	match string
@@ -55,7 +55,7 @@ func (s *selection) define(f *flagSet) {
 	f.number("limit", &s.most, math.MaxInt32)
 }
 
-// jobs iterates over the selected jobs of the topic: ready, reserved and then waiting ones.
+// jobs iterates over the selected jobs of the topic: ready, then reserved, then waiting ones.
 func (s selection) jobs(ctx context.Context, c *call, q inspect.Query) iter.Seq2[found, error] {
 	states := []string{inspect.Ready, inspect.Reserved, inspect.Waiting}
 	if s.state != "" {
@@ -102,7 +102,7 @@ func (c *call) noTopic() error {
 	return fail(exitUsage, fmt.Errorf("%s: TOPIC is empty", c.command.name))
 }
 
-// consent is the flags of a command that changes many jobs.
+// consent holds the flags of a command that changes many jobs.
 type consent struct {
 	dryRun bool
 	most   int // --confirm
@@ -113,7 +113,7 @@ func (s *consent) define(f *flagSet) {
 	f.number("confirm", &s.most, math.MaxInt32)
 }
 
-// given reports whether n jobs may be changed. Without --confirm that is an error if one is required.
+// given reports whether n jobs may be changed. A required --confirm that is missing is an error.
 func (s consent) given(c *call, n int, required bool) (bool, error) {
 	switch {
 	case s.dryRun:
@@ -126,7 +126,7 @@ func (s consent) given(c *call, n int, required bool) (bool, error) {
 	return n > 0, nil
 }
 
-// counted is the reply of a command that changed n jobs, or would do so.
+// counted returns the reply of a command that changed n jobs, or would change them.
 func (s consent) counted(what string, n int) reply {
 	o := view.Of("count", n, "complete", true)
 	if s.dryRun {
@@ -135,7 +135,8 @@ func (s consent) counted(what string, n int) reply {
 	return reply{text: fmt.Sprintf("%s %d", what, n), json: o}
 }
 
-// manyFlags are the flags of a command that changes one job or, with --match, many jobs of a topic.
+// manyFlags holds the flags of a command that changes one job or, with --match, many jobs of a
+// topic.
 type manyFlags struct {
 	selection
 	consent
@@ -157,7 +158,8 @@ func (m *manyFlags) define(f *flagSet) {
 	}
 }
 
-// change applies do to each selected job of the topic. Jobs that are gone meanwhile are not counted.
+// change applies do to each selected job of the topic. Jobs that disappear in the meantime do not
+// count.
 func (m manyFlags) change(ctx context.Context, c *call, what string, do func(id string) (bool, error)) (reply, error) {
 	topic := c.arguments[0]
 	if topic == "" {

@@ -8,19 +8,19 @@ import (
 	"time"
 )
 
-// certificate is a pair of PEM files that are read again when one of them was replaced.
+// certificate is a pair of PEM files. It is loaded again when one of the files was replaced.
 type certificate struct {
-	section           string // that names the files
+	section           string // configuration section that names the files
 	certFile, keyFile string
-	failed            func(error) // gets the error of files that can't be used, once until they change again
+	failed            func(error) // receives the error of unusable files, once until they change again
 
 	mu   sync.Mutex
 	pair *tls.Certificate
-	read [2]time.Time // when the files of the pair were changed
-	told [2]time.Time // when the files that failed knows about were changed
+	read [2]time.Time // modification times of the loaded pair
+	told [2]time.Time // modification times of the pair reported to failed
 }
 
-// get returns the pair: the previous one while the files can't be used.
+// get returns the pair, or the previous pair while the files are unusable.
 func (c *certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -49,8 +49,8 @@ func changedAt(file string) time.Time {
 	return info.ModTime()
 }
 
-// serverTLS returns nil without a certificate. Its errors name the wrong key of the configuration. failed gets the error
-// of files that were replaced later and can't be used; it must not block.
+// serverTLS returns nil without a certificate. Its errors name the wrong configuration key. failed receives the error of
+// files that were replaced later and are unusable; it must not block.
 func serverTLS(section, certFile, keyFile string, failed func(error)) (*tls.Config, error) {
 	if certFile == "" {
 		return nil, nil

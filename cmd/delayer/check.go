@@ -15,8 +15,8 @@ import (
 	"github.com/mix-basic/delayer/server"
 )
 
-// checkConfiguration is --check-config: it tries what a start would do, and changes nothing. With --check-redis it asks
-// Redis, too.
+// checkConfiguration implements --check-config: it tests everything that a start would do, and changes nothing. With
+// --check-redis it tests Redis, too.
 func checkConfiguration(o options, stdout *os.File) error {
 	found, err := findConfiguration(o)
 	if err != nil {
@@ -47,7 +47,7 @@ func checkConfiguration(o options, stdout *os.File) error {
 	return printOut(stdout, text)
 }
 
-// tryPaths returns the errors of all files that could not be written.
+// tryPaths returns the errors of all files that can't be written.
 func tryPaths(d config.Delayer) error {
 	return errors.Join(named("delayer.pid", tryPIDFile(d.PID)),
 		named("delayer.access_log", tryFile(d.AccessLog)), named("delayer.error_log", tryFile(d.ErrorLog)))
@@ -60,7 +60,7 @@ func named(key string, err error) error {
 	return fmt.Errorf("%s: %w", key, err)
 }
 
-// tryListen listens briefly. An address in use is no mistake of the configuration.
+// tryListen listens briefly. An address in use is no mistake in the configuration.
 func tryListen(h config.HTTP) (inUse, err error) {
 	if h.Listen == "" {
 		return nil, nil
@@ -75,7 +75,7 @@ func tryListen(h config.HTTP) (inUse, err error) {
 	return nil, err
 }
 
-// askRedis is --check-redis. note is the line to print if Redis accepts the server.
+// askRedis implements --check-redis. note is the line to print if Redis accepts the server.
 func askRedis(r config.Redis, o client.PoolOptions) (note string, err error) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

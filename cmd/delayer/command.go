@@ -17,21 +17,22 @@ import (
 // command is an entry of the table. Its help is in help/en.txt and help/zh.txt.
 type command struct {
 	name      string // one or two words
-	arguments string // as its help shows them; those in [ ] are optional
-	nothing   bool   // it ends with 1 if there is no such job, dead letter or schedule
-	local     bool   // it needs no Redis
-	plugin    bool   // it ends with the exit codes of a monitor's plugin
-	program   bool   // the arguments are a program and its own arguments and flags
+	arguments string // as shown in its help; those in [ ] are optional
+	nothing   bool   // exits with 1 if there is no such job, dead letter or schedule
+	local     bool   // needs no Redis
+	plugin    bool   // exits with the codes of a monitoring plugin
+	program   bool   // the arguments are a program with its own arguments and flags
 	begin     func(*flagSet) action
 }
 
-// action runs a command whose command line has been parsed.
+// action runs a parsed command.
 type action func(context.Context, *call) (reply, error)
 
-// only is for a command without flags of its own.
+// only returns the action of a command without flags of its own.
 func only(run action) func(*flagSet) action { return func(*flagSet) action { return run } }
 
-// commands is the table of all commands. A new one is an entry here, a function, and its page in help/en.txt and help/zh.txt.
+// commands is the table of all commands. A new command needs an entry here, a function, and a page in help/en.txt and
+// help/zh.txt.
 func commands() []command {
 	return []command{
 		{name: "push", arguments: "TOPIC DELAY BODY", begin: beginPush},
@@ -96,8 +97,8 @@ func (c *command) most() int {
 	return len(strings.Fields(c.arguments))
 }
 
-// findCommand finds the command whose name, of one or two words, begins the command line; nil if there is no such
-// command.
+// findCommand finds the command whose name, of one or two words, begins the command line. It returns nil if there
+// is none.
 func findCommand(words []string) (c *command, rest []string) {
 	for _, c := range commands() {
 		name := strings.Fields(c.name)
@@ -108,7 +109,7 @@ func findCommand(words []string) (c *command, rest []string) {
 	return nil, nil
 }
 
-// subcommands returns the second words of the commands that begin with the first.
+// subcommands returns the second words of the commands that begin with first.
 func subcommands(first string) (list []string) {
 	for _, c := range commands() {
 		if second, is := strings.CutPrefix(c.name, first+" "); is {
@@ -118,7 +119,7 @@ func subcommands(first string) (list []string) {
 	return list
 }
 
-// firstWords returns the words that a command may begin with.
+// firstWords returns the first words of all commands.
 func firstWords() (list []string) {
 	for _, c := range commands() {
 		if first, _, _ := strings.Cut(c.name, " "); c.name != completeCommand && !slices.Contains(list, first) {
@@ -141,7 +142,7 @@ type call struct {
 // execute runs a command against the configured Redis.
 func execute(o options, stdout, stderr *os.File) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(endLater(ctx, sameSignal), stop) // then a signal ends the program at once
+	context.AfterFunc(endLater(ctx, sameSignal), stop) // from then on, a signal ends the program at once
 	c := &call{options: o, stdout: stdout, stderr: stderr}
 	if !o.command.local {
 		if err := c.open(); err != nil {
@@ -168,7 +169,7 @@ func (c *call) open() error {
 	if err != nil {
 		return fail(exitUsage, err)
 	}
-	c.connections = client.Connect(pool) // not closed: one may hang in a call
+	c.connections = client.Connect(pool) // not closed: a connection may hang in a call
 	c.client, c.jobs = clientOn(c.connections, c.redis), inspectorOn(c.connections, c.redis)
 	return nil
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// completeCommand is called by the scripts of runCompletion: it prints the completions of its last argument.
+// completeCommand is called by the scripts of runCompletion. It prints the completions of its last argument.
 const completeCommand = "__complete"
 
 var shells = []string{"bash", "zsh", "fish"}
@@ -25,8 +25,8 @@ func runComplete(_ context.Context, c *call) (reply, error) {
 	return reply{text: strings.Join(complete(c.arguments), "\n"), safe: true}, nil
 }
 
-// complete returns the completions of the last word, each with a tab and a description. Without any, shells complete
-// files.
+// complete returns the completions of the last word, each followed by a tab and a description. Without completions,
+// shells complete file names.
 func complete(words []string) (list []string) {
 	if len(words) == 0 {
 		return nil
@@ -70,8 +70,9 @@ func complete(words []string) (list []string) {
 	return list
 }
 
-// readBefore reads the words before the one to complete: the command, if it is known yet, and all words except flags and
-// their values. isFree is false if the next word is a flag's value, follows a --, or belongs to a program.
+// readBefore reads the words before the one to complete. It returns the command, if it is known yet, and all words
+// except flags and their values. isFree is false if the next word is a flag's value, follows a --, or belongs to a
+// program.
 func readBefore(words []string) (c *command, named []string, isFree bool) {
 	o := options{given: map[string]string{}}
 	flags := o.daemonFlags()
@@ -88,7 +89,7 @@ func readBefore(words []string) (c *command, named []string, isFree bool) {
 				return c, named, false
 			}
 		case f != nil && !isToggle(f):
-			if i++; i < len(words) && words[i] == "=" { // a word of its own in bash
+			if i++; i < len(words) && words[i] == "=" { // bash passes = as a separate word
 				i++
 			}
 			if i >= len(words) {

@@ -16,17 +16,17 @@ import (
 	"github.com/mix-basic/delayer/config"
 )
 
-// configuration is what was loaded, and from where.
+// configuration is the loaded configuration and its source.
 type configuration struct {
 	config   config.Config
-	isFile   bool            // it comes from a file
-	searched string          // where it was found, if -c did not name it; empty: nowhere
-	warnings config.Problems // settings that are ignored or replaced; and which Redis a command uses by default
+	isFile   bool            // loaded from a file
+	searched string          // the file found without -c; empty: none
+	warnings config.Problems // ignored or replaced settings; and the Redis that a command uses by default
 }
 
-// findConfiguration loads the file of -c, or else the first that a search finds, or else the environment and the defaults. A URL
-// overrides where Redis is. A daemon without file, variables and URL fails, unless it is started with --dev; a command
-// says which Redis it uses.
+// findConfiguration loads the file of -c, or the first file that a search finds, or the environment and the defaults. A URL
+// overrides the address of Redis. A daemon without file, variables and URL fails unless it is started with --dev; a command
+// prints which Redis it uses.
 func findConfiguration(o options) (found configuration, err error) {
 	path, tried := o.configuration, []string(nil)
 	if path == "" {
@@ -64,8 +64,8 @@ func findConfiguration(o options) (found configuration, err error) {
 	return found, nil
 }
 
-// useURL takes address, user, password and TLS from the URL of --redis or of the environment, and partitions if it names
-// them. The in-memory Redis of --dev has an address of its own.
+// useURL takes address, user, password and TLS from the URL of --redis or of the environment, and partitions if the URL
+// contains them. The in-memory Redis of --dev has its own address.
 func useURL(r *config.Redis, o options) error {
 	name, url := "--redis", o.redis
 	if url == "" {
@@ -95,14 +95,15 @@ func useURL(r *config.Redis, o options) error {
 	return nil
 }
 
-// printWarnings prints one warning a line, beginning with its place in the file, so that editors can jump there.
+// printWarnings prints one warning per line. Each begins with its position in the file, so that editors can jump
+// there.
 func printWarnings(w io.Writer, c configuration) {
 	for _, warning := range c.warnings {
 		fmt.Fprintln(w, warning)
 	}
 }
 
-// poolOptions converts the [redis] section for the client, for which "none" and "no limit" are -1.
+// poolOptions converts the [redis] section for the client, where -1 means "none" or "no limit".
 func poolOptions(r config.Redis) (client.PoolOptions, error) {
 	encryption, err := tlsConfig(r)
 	return client.PoolOptions{
@@ -134,7 +135,7 @@ func noneIfZero[N ~int | ~int64](n N) N {
 	return n
 }
 
-// tlsConfig returns nil without TLS. Its errors name the wrong key of the file.
+// tlsConfig returns nil without TLS. Its errors name the wrong key in the file.
 func tlsConfig(r config.Redis) (*tls.Config, error) {
 	if !r.TLS {
 		return nil, nil

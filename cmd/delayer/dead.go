@@ -14,7 +14,7 @@ import (
 	"github.com/mix-basic/delayer/internal/view"
 )
 
-// letters is the flags of a command that finds dead letters.
+// letters holds the flags of a command that finds dead letters.
 type letters struct {
 	inspect.DeadFilter
 	match        string
@@ -60,7 +60,7 @@ func beginDeadList(f *flagSet) action {
 	}
 }
 
-// jobs iterates over the letters, the newest first.
+// jobs iterates over the letters, newest first.
 func (l letters) jobs(ctx context.Context, c *call) iter.Seq2[found, error] {
 	filter := l.of(c.arguments[0])
 	return func(yield func(found, error) bool) {
@@ -93,10 +93,10 @@ func beginDeadGroups(f *flagSet) action {
 	}
 }
 
-// maxGrouped is how many dead letters are examined for groups.
+// maxGrouped is the maximum number of dead letters examined for groups.
 const maxGrouped = 10000
 
-// beginDead begins a command that changes dead letters: one by its ID, or the selected ones.
+// beginDead prepares a command that changes dead letters: one by its ID, or the selected ones.
 func beginDead(what string, one func(c *call, ctx context.Context, topic, id string) error, many func(*inspect.Inspector, context.Context, inspect.DeadFilter) (int, error)) func(*flagSet) action {
 	return func(f *flagSet) action {
 		var l letters
@@ -133,14 +133,14 @@ func beginDead(what string, one func(c *call, ctx context.Context, topic, id str
 	}
 }
 
-// requeue makes a job of one dead letter again, if it is of that topic.
+// requeue turns a dead letter of the topic into a job again.
 func (c *call) requeue(ctx context.Context, topic, id string) error {
 	job, err := c.client.Get(ctx, id)
 	if err == nil && job.State == client.Dead && job.Topic != topic {
 		return c.noLetter()
 	}
 	if err == nil {
-		err = c.client.Requeue(ctx, id) // which does nothing as long as there is a job of that ID
+		err = c.client.Requeue(ctx, id) // no effect while there is a job with this ID
 	}
 	if errors.Is(err, client.ErrNotFound) {
 		return c.noLetter()
@@ -159,7 +159,7 @@ func (c *call) drop(ctx context.Context, topic, id string) error {
 
 var errNoLetter = errors.New("no such dead letter")
 
-// noLetter names what a command was to find.
+// noLetter returns an error that names the dead letters a command looked for.
 func (c *call) noLetter() error {
 	words := strings.Trim(fmt.Sprintf("%q", c.arguments), "[]")
 	return fmt.Errorf("%s %s: %w", c.command.name, words, errNoLetter)

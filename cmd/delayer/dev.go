@@ -12,9 +12,8 @@ import (
 	"github.com/mix-basic/delayer/internal/devredis"
 )
 
-// startDev starts the in-memory Redis of --dev at the configured address, or on a free port of loopback if that is taken,
-// and points the configuration there. It removes all files from the configuration. notes tell the user how to reach
-// the Redis.
+// startDev starts the in-memory Redis of --dev at the configured address, or on a free loopback port if that is taken,
+// and points the configuration to it. It removes all files from the configuration. notes explain how to reach the Redis.
 func startDev(o options, c *config.Config) (redis *devredis.Server, notes []string, err error) {
 	if c.Redis.TLS {
 		return nil, nil, fail(exitUsage, errors.New("--dev: the in-memory Redis has no TLS: set redis.tls = false"))
@@ -47,10 +46,11 @@ func startDev(o options, c *config.Config) (redis *devredis.Server, notes []stri
 	), nil
 }
 
-// devHTTP are the addresses of --dev's HTTP server if none is configured: the first that is free is used.
+// devHTTP lists the addresses of --dev's HTTP server if none is configured. The first free one is used.
 var devHTTP = []string{"127.0.0.1:9277", "127.0.0.1:0"}
 
-// tryLine returns a shell line that pushes a job into the Redis at actual, with the same file, if any.
+// tryLine returns a shell command that pushes a job into the Redis at actual, with the same
+// configuration file, if any.
 func tryLine(o options, configured, actual config.Redis) string {
 	line := "delayer push greetings 5 hello"
 	if o.configuration != "" {
@@ -66,7 +66,7 @@ func tryLine(o options, configured, actual config.Redis) string {
 	if actual.Host != usual.Host || actual.Host != configured.Host {
 		line = fmt.Sprintf("DELAYER_REDIS_HOST=%s %s", actual.Host, line)
 	}
-	for _, of := range []struct{ key, value string }{ // or the line would reach their master, or the cluster
+	for _, of := range []struct{ key, value string }{ // otherwise the command would reach their master, or the cluster
 		{"SENTINEL_PASSWORD_FILE", configured.SentinelPasswordFile}, {"SENTINEL_PASSWORD", configured.SentinelPassword},
 		{"SENTINEL_USERNAME", configured.SentinelUsername}, {"SENTINEL_MASTER", configured.SentinelMaster},
 		{"SENTINELS", strings.Join(configured.Sentinels, ",")}, {"CLUSTER", strings.Join(configured.Cluster, ",")},
@@ -79,7 +79,7 @@ func tryLine(o options, configured, actual config.Redis) string {
 }
 
 func listenDev(r config.Redis, users []devredis.User) (*devredis.Server, error) {
-	if _, _, err := net.SplitHostPort(r.Addr()); err == nil { // no unix socket
+	if _, _, err := net.SplitHostPort(r.Addr()); err == nil { // not a unix socket
 		if redis, err := devredis.Start(r.Addr(), users...); err == nil {
 			return redis, nil
 		}

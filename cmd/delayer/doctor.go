@@ -32,7 +32,7 @@ func beginDoctor(f *flagSet) action {
 	return func(ctx context.Context, c *call) (reply, error) { return reply{}, c.doctor(ctx, skip) }
 }
 
-// doctor examines everything. It ends with exitNothing if something is wrong.
+// doctor examines everything. It exits with exitNothing if it finds a fault.
 func (c *call) doctor(ctx context.Context, skip []string) error {
 	found, err := findConfiguration(c.options)
 	if err != nil {
@@ -59,7 +59,7 @@ func (c *call) doctor(ctx context.Context, skip []string) error {
 	return nil
 }
 
-// serverCheck returns the check of a server's start, which is made once.
+// serverCheck returns the check of a server's start. The check runs once.
 func serverCheck(connections client.Redis, r config.Redis) func(context.Context) error {
 	var done bool
 	var err error
@@ -76,7 +76,7 @@ func local(check func() []doctor.Finding) func(context.Context, *doctor.Doctor) 
 	return func(context.Context, *doctor.Doctor) ([]doctor.Finding, error) { return check(), nil }
 }
 
-// wrongSettings tells what the environment overrides, and what is ignored.
+// wrongSettings finds settings that are ignored or overridden by the environment.
 func wrongSettings(found configuration) (list []doctor.Finding) {
 	if found.isFile {
 		for _, w := range found.warnings {
@@ -86,7 +86,7 @@ func wrongSettings(found configuration) (list []doctor.Finding) {
 	return list
 }
 
-// openSecrets finds files with secrets that others may read.
+// openSecrets finds files with secrets that other users may read.
 func openSecrets(o options, found configuration) (list []doctor.Finding) {
 	if runtime.GOOS == "windows" {
 		return nil
@@ -146,7 +146,7 @@ func beginCheck(f *flagSet) action {
 	}
 }
 
-// filled adds the limits that are not given.
+// filled returns the given limits, completed with the standard ones.
 func filled(given, standard doctor.Limits) doctor.Limits {
 	for name, limit := range standard {
 		if _, is := given[name]; !is {
@@ -156,7 +156,7 @@ func filled(given, standard doctor.Limits) doctor.Limits {
 	return given
 }
 
-// monitor is a plugin of Nagios: one line, and its exit code is the status.
+// monitor is a Nagios plugin: it prints one line, and its exit code is the status.
 func (c *call) monitor(ctx context.Context, warning, critical doctor.Limits) error {
 	status, line, err := doctor.Monitor(ctx, c.jobs, warning, critical)
 	if err != nil {

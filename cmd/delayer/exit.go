@@ -15,7 +15,7 @@ import (
 	"github.com/mix-basic/delayer/internal/doctor"
 )
 
-// The exit codes of the daemon and of the commands; help/en.txt and help/zh.txt explain them.
+// Exit codes of the daemon and of the commands. help/en.txt and help/zh.txt explain them.
 const (
 	exitDone        = 0
 	exitNothing     = 1
@@ -24,13 +24,13 @@ const (
 	exitRunning     = 4
 	exitOutput      = 5
 	exitFailed      = 6
-	exitInterrupted = 130 // as shells report a program ended by SIGINT
+	exitInterrupted = 130 // like a shell's code for a program ended by SIGINT
 )
 
 // failure is an error with its exit code.
 type failure struct {
 	code  int
-	err   error  // nil: nothing is printed
+	err   error  // nil: print nothing
 	usage string // printed below the error
 }
 
@@ -45,7 +45,7 @@ func (f *failure) Unwrap() error { return f.err }
 
 func fail(code int, err error) error { return &failure{code: code, err: err} }
 
-// withExitCode gives a command's error its exit code, unless it has one.
+// withExitCode adds an exit code to a command's error, unless it has one.
 func withExitCode(ctx context.Context, err error) error {
 	switch {
 	case err == nil, errors.As(err, new(*failure)):
@@ -62,7 +62,8 @@ func withExitCode(ctx context.Context, err error) error {
 	return fail(exitRedis, unreachable(err))
 }
 
-// unreachable says plainly that no connection could be made: which call wanted it does not matter then.
+// unreachable shortens the error of a failed connection, because the call that needed it does not
+// matter.
 func unreachable(err error) error {
 	var dial *net.OpError
 	if !errors.As(err, &dial) || dial.Op != "dial" || !strings.HasSuffix(err.Error(), dial.Error()) {
@@ -72,13 +73,13 @@ func unreachable(err error) error {
 	if call := new(os.SyscallError); errors.As(cause, &call) {
 		cause = call.Err
 	}
-	if dial.Addr == nil { // the name of the host is wrong
+	if dial.Addr == nil { // wrong host name
 		return fmt.Errorf("cannot connect to Redis: %w", cause)
 	}
 	return fmt.Errorf("cannot connect to Redis at %s: %w", dial.Addr, cause)
 }
 
-// asPlugin gives an error of a monitor's plugin the exit code of one: 2 means critical there, and 3 unknown.
+// asPlugin maps an error of a monitoring plugin to a plugin's exit code: 2 means critical, 3 unknown.
 func asPlugin(o options, err error) error {
 	f := new(failure)
 	if o.command == nil || !o.command.plugin || !errors.As(err, &f) || f.err == nil {
@@ -91,7 +92,7 @@ func asPlugin(o options, err error) error {
 	return &failure{code, f.err, f.usage}
 }
 
-// isNothing reports whether a command found no job, no dead letter or no schedule.
+// isNothing reports whether the error means that there is no such job, dead letter or schedule.
 func isNothing(err error) bool {
 	return errors.Is(err, client.ErrEmpty) || errors.Is(err, client.ErrNotFound) || errors.Is(err, errNoLetter) || errors.Is(err, errNoSchedule)
 }
@@ -114,8 +115,8 @@ func report(err error, stderr io.Writer) int {
 	return f.code
 }
 
-// errorText marks each line as an error. Problems of a configuration begin with their place, for editors to jump to. An
-// empty queue is no error.
+// errorText marks each line as an error. Configuration problems begin with their position, so that editors can jump
+// there. An empty queue is no error.
 func errorText(err error) string {
 	mark := "ERROR: "
 	if errors.As(err, new(config.Problems)) || isNothing(err) {
@@ -128,7 +129,7 @@ func errorText(err error) string {
 	return text
 }
 
-// briefly does not wait for f if that takes too long, as printing does if nobody reads the output.
+// briefly runs f, but stops waiting after a short time. Printing blocks if nobody reads the output.
 func briefly(f func()) {
 	ctx, cancel := context.WithTimeout(context.Background(), async.FlushWait)
 	defer cancel()

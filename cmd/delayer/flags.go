@@ -18,9 +18,9 @@ import (
 // flagSet parses flags with one dash or two. A flag with a value may be given once.
 type flagSet struct {
 	*flag.FlagSet
-	given map[string]string              // values, by the names of the flag
+	given map[string]string              // values by flag name
 	check func(arguments []string) error // checks flags and arguments together; may be nil
-	wrong error                          // a wrong value
+	wrong error                          // error of a wrong value
 }
 
 func newFlagSet(given map[string]string) *flagSet {
@@ -34,7 +34,7 @@ func (f *flagSet) several(name string, set func(value string) error) {
 	f.Func(name, "", f.reported(name, set))
 }
 
-// reported keeps the error for parse: package flag would only keep its text.
+// reported keeps the error for parse, because package flag would keep only its text.
 func (f *flagSet) reported(name string, set func(value string) error) func(value string) error {
 	return func(value string) error {
 		err := set(value)
@@ -45,7 +45,7 @@ func (f *flagSet) reported(name string, set func(value string) error) func(value
 	}
 }
 
-// quoted returns a value for an error. A URL is left out, since it may contain a password.
+// quoted returns a value for an error message. It leaves out a URL, which may contain a password.
 func quoted(name, value string) string {
 	if name == "redis" {
 		return ""
@@ -53,7 +53,7 @@ func quoted(name, value string) string {
 	return fmt.Sprintf(" %q", value)
 }
 
-// one defines a flag with a value, and its other names.
+// one defines a flag with a value, under several names.
 func (f *flagSet) one(names string, set func(value string) error) {
 	for name := range strings.FieldsSeq(names) {
 		f.several(name, func(value string) error {
@@ -66,7 +66,7 @@ func (f *flagSet) one(names string, set func(value string) error) {
 	}
 }
 
-// toggle defines a flag without a value, and its other names.
+// toggle defines a flag without a value, under several names.
 func (f *flagSet) toggle(names string, to *bool) {
 	for name := range strings.FieldsSeq(names) {
 		f.BoolFunc(name, "", f.reported(name, func(value string) (err error) {
@@ -99,7 +99,7 @@ func (f *flagSet) number(name string, to *int, most int) {
 	})
 }
 
-// span is a maximum duration, and its text for errors.
+// span is a maximum duration and its text for errors.
 type span struct {
 	most time.Duration
 	text string
@@ -111,7 +111,7 @@ var (
 	maxReplicasTimeout = span{client.MaxReplicasTimeout, "10s"}
 )
 
-// duration defines a flag with a duration above 0.
+// duration defines a flag with a positive duration.
 func (f *flagSet) duration(name string, to *time.Duration, limit span) {
 	f.one(name, func(value string) (err error) {
 		if *to, err = duration.Parse(value); err != nil || *to <= 0 || *to > limit.most {
@@ -121,7 +121,7 @@ func (f *flagSet) duration(name string, to *time.Duration, limit span) {
 	})
 }
 
-// oneOf defines a flag with one of some words.
+// oneOf defines a flag that accepts certain words.
 func oneOf[T ~string](f *flagSet, name string, to *T, choices ...T) {
 	f.one(name, func(value string) error {
 		*to = T(value)
@@ -132,7 +132,8 @@ func oneOf[T ~string](f *flagSet, name string, to *T, choices ...T) {
 	})
 }
 
-// parseMixed parses flags anywhere between the arguments, and returns these. After a -- there are only arguments.
+// parseMixed parses flags anywhere between the arguments, and returns the arguments. After a -- there are only
+// arguments.
 func (f *flagSet) parseMixed(words []string) (arguments []string, err error) {
 	for len(words) > 0 {
 		if err := f.parse(words); err != nil {
@@ -150,7 +151,7 @@ func (f *flagSet) parseMixed(words []string) (arguments []string, err error) {
 	return arguments, nil
 }
 
-// parse parses the flags before the first argument. The error for an unknown flag names the flag that was probably meant.
+// parse parses the flags before the first argument. The error for an unknown flag suggests a similar one.
 func (f *flagSet) parse(words []string) error {
 	err := f.Parse(words)
 	if err == nil || f.wrong != nil {
@@ -175,7 +176,7 @@ func (f *flagSet) parse(words []string) error {
 	return fmt.Errorf("unknown option %s (an argument that begins with - goes behind --)", dashed(name))
 }
 
-// dashed returns a flag as it is written.
+// dashed returns a flag name with its dashes.
 func dashed(name string) string {
 	if len(name) == 1 {
 		return "-" + name

@@ -26,7 +26,7 @@ func beginFsck(f *flagSet) action {
 	return func(ctx context.Context, c *call) (reply, error) { return reply{}, c.fsck(ctx, o) }
 }
 
-// fsck checks all keys. It ends with exitNothing if faults are left.
+// fsck checks all keys. It exits with exitNothing if faults are left.
 func (c *call) fsck(ctx context.Context, o fsck.Options) error {
 	bar := &fsckProgress{progress: progress{to: c.stderr, redraws: isScreen(c.stderr)}, began: time.Now()}
 	o.Progress = bar.show
@@ -76,7 +76,7 @@ func (c *call) fsckText(r fsck.Report, o fsck.Options) string {
 	return b.String()
 }
 
-// fsckProgress shows how far a check is, and how long it will take.
+// fsckProgress shows the progress of a check and the remaining time.
 type fsckProgress struct {
 	progress
 	began time.Time

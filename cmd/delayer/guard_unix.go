@@ -9,11 +9,12 @@ import (
 	"syscall"
 )
 
-// guard is a process that outlives us briefly. If we are killed, its input ends, and it kills the process groups of the
-// running programs.
+// guard is a process that outlives the worker briefly. If the worker is killed, the guard's input ends, and it kills
+// the process groups of the running programs.
 type guard struct{ input io.Writer }
 
-// guardScript reads "+ GROUP" after a program was started, and "- GROUP" before it is reaped.
+// guardScript reads "+ GROUP" after a program was started, and "- GROUP" before the program is
+// reaped.
 const guardScript = `trap '' HUP INT QUIT TERM
 while read -r what group; do
 	case $what in
@@ -27,7 +28,7 @@ for group in $groups; do kill -s KILL -- "-$group"; done`
 func startGuard() guard {
 	cmd := exec.Command("sh", "-c", guardScript, "delayer worker's guard")
 	cmd.Dir = "/"
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // away from a terminal's ctrl-C
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // keeps a terminal's ctrl-C away
 	input, err := cmd.StdinPipe()
 	if err != nil || cmd.Start() != nil {
 		return guard{io.Discard}

@@ -9,7 +9,7 @@ import (
 	"github.com/mix-basic/delayer/internal/view"
 )
 
-// originalUsage is the original's help, to the letter, in any language.
+// originalUsage is the original's help, verbatim, in any language.
 const originalUsage = `Usage: delayer [options]
 
 Options:
@@ -19,7 +19,7 @@ Options:
 -v/--version -- print version number and exit
 `
 
-// The columns where texts begin: next to options and commands of two words, and next to the commands of the first page.
+// The columns where texts begin: next to options and two-word commands, and next to the commands of the first page.
 const (
 	helpColumn = 26
 	listColumn = 14
@@ -34,7 +34,8 @@ func beginHelp(f *flagSet) action {
 	return func(context.Context, *call) (reply, error) { return reply{text: text, safe: true}, nil }
 }
 
-// pageOn returns the page of a command, of the commands that begin with a word, or of all.
+// pageOn returns the help page of a command, of all commands that begin with a word, or of all
+// commands.
 func (w *words) pageOn(asked []string) (string, error) {
 	c, rest := findCommand(asked)
 	switch {
@@ -106,7 +107,8 @@ func (w *words) commandPage(c *command) string {
 	return text
 }
 
-// usage returns the lines that follow an error: how to use the command, or the daemon if c is nil.
+// usage returns the lines that follow an error: the usage of the command, or of the daemon if c is
+// nil.
 func (w *words) usage(c *command) string {
 	if c == nil {
 		return w.usageLine("[options]") + w.say("more") + "\n"
@@ -116,23 +118,23 @@ func (w *words) usage(c *command) string {
 
 func (w *words) usageLine(synopsis string) string { return fmt.Sprintf(w.say("usage")+"\n", synopsis) }
 
-// synopsis returns how the command is written.
+// synopsis returns the command's name, options and arguments.
 func (c *command) synopsis() string {
 	text := strings.TrimSpace(c.name + " " + c.arguments)
-	if !c.program { // its options come first
+	if !c.program { // a program's options come first
 		text += " [options]"
 	}
 	return text
 }
 
-// optionsOf returns the command's own options, and those of all commands that need Redis.
+// optionsOf returns the command's own options, and the options of all commands that need Redis.
 func (w *words) optionsOf(c *command) []option {
 	common := w.pages["common"].options
 	if c.local {
 		common = common[len(common)-1:] // -h
 	}
 	own := w.pages[c.name].options
-	common = slices.DeleteFunc(slices.Clone(common), func(o option) bool { // push has another --quiet
+	common = slices.DeleteFunc(slices.Clone(common), func(o option) bool { // push has its own --quiet
 		return slices.ContainsFunc(own, func(same option) bool { return strings.HasPrefix(same.flags, o.flags+" ") })
 	})
 	return slices.Concat(own, common)
@@ -145,7 +147,7 @@ func (w *words) optionList(options []option) (text string) {
 	return text
 }
 
-// columns returns the lines next to a name, or below it if that is too long.
+// columns returns the lines next to a name, or below a name that is too long.
 func columns(name string, column int, lines ...string) (text string) {
 	if len(name) > column-2 {
 		text, name = name+"\n", ""
@@ -157,7 +159,7 @@ func columns(name string, column int, lines ...string) (text string) {
 	return text
 }
 
-// takesDurations reports whether the help must say how durations are written.
+// takesDurations reports whether the help must explain the format of durations.
 func (c *command) takesDurations(p *page) bool {
 	return strings.Contains(c.arguments, "DELAY") || strings.Contains(c.arguments, "TIMEOUT") ||
 		slices.ContainsFunc(p.options, func(o option) bool { return strings.HasSuffix(o.flags, " D") })
@@ -170,7 +172,7 @@ type exitCode struct {
 }
 
 // exitCodes returns the exit codes of a command, or of the daemon and all commands if c is nil. Some commands have
-// a page of their own for them.
+// a separate page of exit codes.
 func (w *words) exitCodes(c *command) (list []exitCode) {
 	own, page := false, w.pages["exit codes"]
 	if c != nil && w.pages["exit codes of "+c.name] != nil {

@@ -34,13 +34,13 @@ type httpServer struct {
 	limit    *web.Limited
 	spare    *web.Sparing
 	web      *web.Server
-	close    func() // can be called again; waits for the client's calls
+	close    func() // may be called again; waits for the client's calls
 }
 
-// A busy HTTP server pushes, pops and removes at the same time. With the few idle connections that the daemon needs, it
-// would dial hundreds of times a second.
+// A busy HTTP server pushes, pops and removes at the same time. With the daemon's few idle connections, it would dial
+// hundreds of times a second.
 const (
-	httpIdle        = 8 // connections that are kept, at least
+	httpIdle        = 8 // minimum number of connections kept
 	httpIdleTimeout = 10 * time.Second
 )
 
@@ -77,7 +77,7 @@ func openHTTP(c config.Config, dev bool, pool client.PoolOptions, log *logger.Lo
 	return f, nil
 }
 
-// placeOf returns what the dashboard shows as Redis's address.
+// placeOf returns the address of Redis for the dashboard.
 func placeOf(r config.Redis, o client.PoolOptions) dashboard.Place {
 	p := dashboard.Place{Master: r.SentinelMaster, Sentinels: r.Sentinels, Cluster: r.Cluster}
 	if len(r.Sentinels) > 0 {
@@ -120,7 +120,7 @@ func listenHTTP(h config.HTTP, dev bool, log *logger.Logger) (*httpServer, error
 	return f, nil
 }
 
-// listenTCP names the key and the address in its errors.
+// listenTCP listens on the address. Its errors name the configuration key and the address.
 func listenTCP(address string) (net.Listener, error) {
 	l, err := net.Listen("tcp", address)
 	if err == nil {
@@ -148,8 +148,8 @@ func usersOf(h config.HTTP) (users []web.User) {
 	return users
 }
 
-// failed logs Redis's own words, which clients don't get. While Redis is away there may be thousands a second, so errors
-// that differ in numbers only, such as ports, are of one kind.
+// failed logs Redis's original error, which clients don't get. During an outage of Redis there may be thousands per
+// second, so errors that differ only in numbers, such as ports, count as one kind.
 func (f *httpServer) failed(err error) {
 	f.spare.Say(numbers.ReplaceAllString(err.Error(), "0"), "a request failed: "+err.Error())
 }
@@ -164,7 +164,8 @@ func (l logLines) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// serve serves until ctx is done. If it ends before, it logs that, and the daemon goes on without it.
+// serve serves until ctx is done. If it ends earlier, it logs that, and the daemon continues without
+// it.
 func (f *httpServer) serve(ctx context.Context, log *logger.Logger) {
 	var running sync.WaitGroup
 	running.Go(func() { f.pages.Run(ctx) })

@@ -13,7 +13,7 @@ import (
 	"github.com/mix-basic/delayer/internal/view"
 )
 
-// bodyOf is the body that an argument says: - is what is on the standard input.
+// bodyOf returns the body given by an argument. A - stands for standard input.
 func bodyOf(ctx context.Context, argument string) (body string, err error) {
 	if argument != "-" {
 		return argument, nil
@@ -56,7 +56,7 @@ func runGet(ctx context.Context, c *call) (reply, error) {
 	return reply{text: text + "body:          " + job.Body, json: o, safe: true}, nil
 }
 
-// indented returns a text whose further lines can't be mistaken for others.
+// indented indents the further lines of a text, so that they can't be mistaken for other output.
 func indented(text string) string {
 	return strings.ReplaceAll(printable(strings.TrimRight(text, "\n"), "\n\t"), "\n", "\n"+strings.Repeat(" ", 15))
 }

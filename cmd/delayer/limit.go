@@ -50,7 +50,7 @@ func (c *call) showLimit(ctx context.Context) (reply, error) {
 	return r, err
 }
 
-// setLimit also says if ready jobs lack the tag.
+// setLimit sets the limit, and reports ready jobs that lack the tag.
 func (c *call) setLimit(ctx context.Context, limit client.Limit) (reply, error) {
 	err := c.client.SetLimit(ctx, c.arguments[0], limit)
 	r := c.limitReply(limit)
@@ -70,7 +70,7 @@ func (c *call) limitReply(limit client.Limit) reply {
 	return reply{text: printable(c.arguments[0], "") + ": " + text, json: append(object("topic", c.arguments[0]), view.Limit(limit)...)}
 }
 
-// addUse adds how much of the limit is used.
+// addUse adds the current use of the limit.
 func (r *reply) addUse(t inspect.TopicCounts) {
 	r.text += "; " + useText(t)
 	if t.Untagged > 0 {
@@ -88,13 +88,13 @@ func (c *call) countsOf(ctx context.Context, topic string) (inspect.TopicCounts,
 	return counts.Topics[0], nil
 }
 
-// useText says how much of a limit is used, without jobs that lack the tag.
+// useText describes the use of a limit, not counting jobs that lack the tag.
 func useText(t inspect.TopicCounts) string {
 	t.Limit.Tag = ""
 	return cells(view.Use(t))
 }
 
-// untaggedText says that nobody can reserve some jobs, and what to do.
+// untaggedText warns that some jobs can't be reserved, and suggests a fix.
 func untaggedText(t inspect.TopicCounts) string {
 	return fmt.Sprintf("%d ready jobs lack the tag %s, nobody will get them: set a limit without a tag, or push them again with that tag in their IDs",
 		t.Untagged, printable(t.Limit.Tag, ""))

@@ -12,15 +12,15 @@ import (
 )
 
 const (
-	// maxLine is how many bytes of a line are buffered. A longer line is written in pieces, which may alternate with other
-	// programs' lines.
+	// maxLine is the maximum number of buffered bytes of a line. A longer line is written in pieces, which may alternate
+	// with other programs' lines.
 	maxLine = 64 << 10
-	// readPatience is how long programs wait for an output that nobody reads. Then what they write is lost, until it is read
-	// again.
+	// readPatience is how long programs wait for an output that nobody reads. After that their output is lost until it is
+	// read again.
 	readPatience = 10 * time.Second
 )
 
-// reportingOutput reports when it begins to lose lines, and how many it lost when it works again.
+// reportingOutput reports when it begins to lose lines and, once it works again, how many it lost.
 type reportingOutput struct {
 	*async.Writer
 	out    io.Writer
@@ -62,7 +62,7 @@ func (o *reportingOutput) lose(lines []byte, why error) {
 // lines is the output of one program.
 type lines struct {
 	to   io.Writer
-	keep int // how many bytes of the end are kept
+	keep int // number of bytes kept from the end
 
 	mu    sync.Mutex // children may still write after the program has ended
 	begun []byte     // an incomplete line
@@ -93,7 +93,7 @@ func (l *lines) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// end writes what is left, and returns the last bytes of all. Later writes are lost.
+// end writes the rest, and returns the last bytes of the whole output. Later writes are lost.
 func (l *lines) end() (kept string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -1,5 +1,4 @@
-// Command delayer is the Delayer daemon, and the commands that push and take
-// jobs from a shell.
+// Command delayer is the Delayer daemon, with commands to push and take jobs from a shell.
 package main
 
 import (
@@ -9,12 +8,12 @@ import (
 	"syscall"
 )
 
-// version is what -v prints. A release sets it with -ldflags "-X main.version=…".
+// version is the output of -v. A release sets it with -ldflags "-X main.version=…".
 var version = "1.1.0-dev"
 
 func main() {
-	debug.SetTraceback("crash")    // a crash ends with SIGABRT, and not with the 2 of a wrong configuration
-	signal.Ignore(syscall.SIGPIPE) // a reader that has gone is an error of the write, no reason to end
+	debug.SetTraceback("crash")    // a crash ends with SIGABRT instead of exit code 2, which means a wrong configuration
+	signal.Ignore(syscall.SIGPIPE) // a closed pipe is an error of the write, no reason to exit
 	os.Exit(report(run(os.Args[1:], os.Stdout, os.Stderr), os.Stderr))
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/mix-basic/delayer/config"
 )
 
-// runMan prints a manual page in the language of troff's man macros.
+// runMan prints a manual page as troff source with man macros.
 func runMan(_ context.Context, c *call) (reply, error) {
 	switch {
 	case len(c.arguments) == 0 || c.arguments[0] == "delayer":
@@ -19,7 +19,7 @@ func runMan(_ context.Context, c *call) (reply, error) {
 	return reply{}, fail(exitUsage, fmt.Errorf("man %q: want delayer or delayer.conf", c.arguments[0]))
 }
 
-// roff is a manual page in the making.
+// roff builds a manual page.
 type roff struct{ strings.Builder }
 
 func newManual(title, section, summary string) *roff {
@@ -38,7 +38,7 @@ func (m *roff) entry(name, text string) {
 	fmt.Fprintf(m, ".TP\n\\fB%s\\fR\n%s\n", escaped(name), escaped(text))
 }
 
-// plain adds text that is filled; an empty line begins another paragraph.
+// plain adds text that is filled. An empty line begins a new paragraph.
 func (m *roff) plain(text string) {
 	m.WriteString(".PP\n")
 	for line := range strings.Lines(strings.TrimSpace(text)) {
@@ -57,13 +57,13 @@ func (m *roff) asItIs(lines ...string) {
 	fmt.Fprintf(m, ".PP\n.nf\n%s\n.fi\n", escaped(strings.Join(lines, "\n")))
 }
 
-// escaped returns text without meaning for troff.
+// escaped returns text without troff markup.
 func escaped(text string) string {
 	text = strings.NewReplacer(`\`, `\e`, "-", `\-`, `"`, `\(dq`, "'", `\(aq`).Replace(text)
 	return strings.ReplaceAll("\n"+text, "\n.", "\n\\&.")[1:]
 }
 
-// manual returns delayer(1): the help of all commands.
+// manual returns delayer(1), the help of all commands.
 func (w *words) manual() string {
 	m := newManual("delayer", "1", w.say("delayer"))
 	m.section("SYNOPSIS")
@@ -107,7 +107,7 @@ func (m *roff) options(list []option) {
 	}
 }
 
-// configurationManual returns delayer.conf(5): the keys of package config.
+// configurationManual returns delayer.conf(5), the keys of package config.
 func configurationManual() string {
 	m := newManual("delayer.conf", "5", "configuration of the delayer daemon and its commands")
 	m.section("DESCRIPTION")

@@ -18,7 +18,7 @@ func beginMigrate(f *flagSet) action {
 	return func(ctx context.Context, c *call) (reply, error) { return c.migrate(ctx, !noWait) }
 }
 
-// migrate moves the jobs and, if waits is set, waits for reserved ones.
+// migrate migrates the jobs and, if waits is set, waits for reserved ones.
 func (c *call) migrate(ctx context.Context, waits bool) (reply, error) {
 	if c.redis.PreviousPartitions == 0 {
 		return reply{}, fail(exitUsage, errors.New("migrate: redis.previous_partitions is not set: want the number of partitions in the previous layout"))
@@ -36,7 +36,7 @@ func (c *call) migrate(ctx context.Context, waits bool) (reply, error) {
 	return reply{text: text, json: view.Of("moved", sum.Stored, "superseded", sum.Superseded)}, nil
 }
 
-// unfinished says how far the migration came, and that it can be continued.
+// unfinished reports how far the migration came and how to continue it.
 func unfinished(sum inspect.Migration, err error) error {
 	left := sum.Left + sum.Reserved
 	switch {
@@ -50,12 +50,12 @@ func unfinished(sum inspect.Migration, err error) error {
 	return err
 }
 
-// progress shows how far a migration is: a bar on a terminal, otherwise a line now and then.
+// progress shows the progress of a migration: a bar on a terminal, otherwise an occasional line.
 type progress struct {
 	to      *os.File
 	redraws bool
 	shown   time.Time
-	width   int // of what is on the screen
+	width   int // width of the bar on the screen
 }
 
 const (

@@ -13,29 +13,30 @@ import (
 	"github.com/mix-basic/delayer/server"
 )
 
-// statusEvery is how often systemd gets a new status while nothing but its numbers changes.
+// statusEvery is the interval between status updates for systemd while only numbers change.
 const statusEvery = 5 * time.Second
 
-// notifier is an Observer that tells systemd how the service is, see sd_notify(3). It passes everything on to another Observer.
+// notifier is an Observer that reports the state of the service to systemd, see sd_notify(3). It passes all events on to another
+// Observer.
 //
-// The first pass makes the service ready, even if the pass found Redis away: the server waits for Redis by itself, and a start that
-// waited would be killed. Whatever ends a step of a pass feeds the watchdog, failures too: a hung Redis ends each step by a timeout,
-// and a restart would not help. So systemd restarts a service only if its own loop hangs.
+// The service is ready after its first pass, even if Redis was down: the server waits for Redis by itself, and systemd would kill
+// a start that waited. Every end of a step feeds the watchdog, even a failed step: a hung Redis ends each step by a timeout, and
+// a restart would not help. So systemd restarts a service only if its own loop hangs.
 type notifier struct {
 	server.Observer
 	socket   net.Conn
-	watchdog time.Duration // how often the watchdog is fed; 0 without one
+	watchdog time.Duration // feeding interval of the watchdog; 0: no watchdog
 
 	mu       sync.Mutex
 	ready    bool
 	fed      time.Time
-	trouble  string // why passes fail; empty: they don't
+	trouble  string // why passes fail; empty: they succeed
 	shown    time.Time
-	moved    int // jobs since the start
-	movedOld int // as shown last
+	moved    int // jobs moved since the start
+	movedOld int // number in the last status
 }
 
-// newNotifier returns nil if systemd did not ask to be told, and the server's Observer, which is then next.
+// newNotifier returns the notifier and the server's Observer. Without systemd it returns nil and next.
 func newNotifier(next server.Observer) (*notifier, server.Observer, error) {
 	path := os.Getenv("NOTIFY_SOCKET")
 	if path == "" {
@@ -59,7 +60,7 @@ func (n *notifier) tell(lines ...string) {
 	n.socket.Write([]byte(strings.Join(lines, "\n")))
 }
 
-// feed feeds the watchdog if it is time to.
+// feed feeds the watchdog if that is due.
 func (n *notifier) feed() {
 	if now := time.Now(); n.watchdog > 0 && now.Sub(n.fed) >= n.watchdog {
 		n.fed = now
@@ -110,7 +111,7 @@ func (n *notifier) Passed(took time.Duration, err error) {
 	n.tell(lines...)
 }
 
-// stopping tells systemd that the service stops. n may be nil.
+// stopping reports to systemd that the service stops. n may be nil.
 func (n *notifier) stopping() {
 	if n != nil {
 		n.tell("STOPPING=1", "STATUS=finishing the batch in progress")

@@ -10,8 +10,8 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// obstacle says what keeps the topic's ready jobs from being delivered: a pause, a limit, or both. It is empty if
-// nothing does, or if this Redis user may not know.
+// obstacle describes why the topic's ready jobs are not delivered: a pause, a limit, or both. It is empty without
+// such a reason, or if this Redis user lacks the permissions.
 func (c *call) obstacle(ctx context.Context, topic string) string {
 	var parts []string
 	if p, err := c.paused(ctx, topic); err == nil && p != nil {
@@ -25,13 +25,13 @@ func (c *call) obstacle(ctx context.Context, topic string) string {
 	return strings.Join(parts, ", and ")
 }
 
-// paused returns the topic's pause, nil if it is not paused.
+// paused returns the topic's pause, or nil.
 func (c *call) paused(ctx context.Context, topic string) (*store.Pause, error) {
 	pauses, err := c.jobs.Paused(ctx)
 	return pauses.Of(topic), err
 }
 
-// pauseText says since when and until when a topic is paused, and why.
+// pauseText describes the start, the end and the note of a pause.
 func pauseText(p store.Pause) string {
 	text := ", as consumers back off from it"
 	if !p.Since.IsZero() {
@@ -46,7 +46,8 @@ func pauseText(p store.Pause) string {
 	return text
 }
 
-// explained adds to the error of a pop that found no job what keeps the topic's jobs.
+// explained adds the reason why ready jobs are not delivered to the error of a pop that found no
+// job.
 func (c *call) explained(ctx context.Context, topic string, err error) error {
 	if errors.Is(err, client.ErrEmpty) {
 		if why := c.obstacle(ctx, topic); why != "" {

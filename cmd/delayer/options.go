@@ -11,22 +11,22 @@ import (
 
 // options is a parsed command line.
 type options struct {
-	configuration string // empty: search
+	configuration string // empty: search for a file
 	redis         string // --redis; empty: not given
 	background    bool
 	dev           bool
 	check         bool // --check-config
-	checkRedis    bool // --check-redis; then check is true, too
+	checkRedis    bool // --check-redis; implies check
 	help          bool
-	page          string // the help to print
+	page          string // help page to print
 	version       bool
 
 	command   *command // nil: the daemon
-	run       action   // of the command
+	run       action   // runs the command
 	arguments []string
 	json      bool
-	quiet     bool              // do not say which Redis is used
-	given     map[string]string // values of flags, by the names of the flag
+	quiet     bool              // do not print which Redis is used
+	given     map[string]string // values by flag name
 }
 
 // parse reads the command line. Its error is a failure with a usage line.
@@ -71,11 +71,11 @@ func (o *options) flags() *flagSet {
 	return f
 }
 
-// commandFlags returns the flags of a command, and what it does.
+// commandFlags returns a command's flags and its action.
 func (o *options) commandFlags(c *command) (*flagSet, action) {
 	f := o.flags()
 	run := c.begin(f)
-	if f.Lookup("quiet") == nil { // push has another one
+	if f.Lookup("quiet") == nil { // push has its own --quiet
 		f.toggle("quiet", &o.quiet)
 	}
 	return f, run
@@ -93,7 +93,7 @@ func (o *options) daemonFlags() *flagSet {
 	return f
 }
 
-// checkDaemon refuses flags that do not go together, or need a command.
+// checkDaemon refuses flags that exclude each other or need a command.
 func (o *options) checkDaemon() error {
 	switch {
 	case o.dev && o.background:
@@ -125,7 +125,7 @@ func (o *options) parseCommand(words []string) error {
 	flags, run := o.commandFlags(c)
 	o.run = run
 	var err error
-	if c.program { // the program has flags of its own
+	if c.program { // the program has its own flags
 		err = flags.parse(rest)
 		o.arguments = flags.Args()
 	} else {
@@ -151,8 +151,8 @@ func isHelpFlag(word string) bool {
 	return word == "-h" || word == "--h" || word == "-help" || word == "--help"
 }
 
-// unknownCommand returns an error that names the commands that begin with the first word, or the one that was probably
-// meant.
+// unknownCommand returns an error that lists the commands beginning with the first word, or suggests a similar
+// command.
 func unknownCommand(words []string) error {
 	if second := subcommands(words[0]); len(second) > 0 {
 		return fmt.Errorf("%s is followed by %s", words[0], strings.Join(second, ", "))

@@ -15,21 +15,21 @@ import (
 	"github.com/mix-basic/delayer/internal/view"
 )
 
-// reply is what a command prints: rows, or else text for people and json with --json.
+// reply is a command's output: rows or text, and json with --json.
 type reply struct {
 	rows *rows
 	text string
 	json view.Object
-	job  *client.Delivery // acknowledged once it is printed; nil: none
+	job  *client.Delivery // acknowledged after printing; nil: none
 	safe bool             // the command changed nothing and can be repeated
 }
 
-// outputWait is how long an interrupted command continues with an output that is not read.
+// outputWait is how long an interrupted command waits for its output to be read.
 const outputWait = time.Second
 
 const timeFormat = "2006/01/02 15:04:05.000"
 
-// print prints the reply. Its error says what happened to the job.
+// print prints the reply. Its error describes what happened to the job.
 func (c *call) print(ctx context.Context, r reply) error {
 	switch {
 	case r.rows != nil:
@@ -53,7 +53,7 @@ func (c *call) print(ctx context.Context, r reply) error {
 	return err
 }
 
-// printLast prints the end of the reply, and ends it with a line break.
+// printLast prints the end of the reply and a final line break.
 func (c *call) printLast(ctx context.Context, text string) error {
 	if !strings.HasSuffix(text, "\n") {
 		text += "\n"
@@ -69,10 +69,10 @@ func (c *call) write(ctx context.Context, text string) error {
 	})
 }
 
-// note tells people something on standard error.
+// note prints a note on standard error.
 func (c *call) note(text string) { briefly(func() { fmt.Fprintln(c.stderr, "Note: "+text) }) }
 
-// awaitOutput waits for f, which prints, and not much longer than ctx.
+// awaitOutput waits for f, which prints, until shortly after ctx is done.
 func awaitOutput(ctx context.Context, f func() error) error {
 	err := await(endLater(ctx, outputWait), f)
 	if errors.Is(err, context.Canceled) {
@@ -81,7 +81,7 @@ func awaitOutput(ctx context.Context, f func() error) error {
 	return err
 }
 
-// shown returns the text as it goes to standard output.
+// shown returns the text in the form for standard output.
 func (c *call) shown(text string) string {
 	if isScreen(c.stdout) {
 		text = printable(text, "\n\t")
@@ -89,7 +89,7 @@ func (c *call) shown(text string) string {
 	return text
 }
 
-// printOut writes the text and closes standard output: only then are all errors known.
+// printOut writes the text and closes standard output, because some errors only appear on closing.
 func printOut(stdout *os.File, text string) error {
 	_, err := io.WriteString(stdout, text)
 	return outputError(errors.Join(err, stdout.Close()))
@@ -114,7 +114,7 @@ func await(ctx context.Context, f func() error) error {
 	}
 }
 
-// endLater returns a context that is done some time after ctx is.
+// endLater returns a context that is done some time after ctx.
 func endLater(ctx context.Context, wait time.Duration) context.Context {
 	later, end := context.WithCancel(context.WithoutCancel(ctx))
 	context.AfterFunc(ctx, func() { time.AfterFunc(wait, end) })
@@ -127,7 +127,7 @@ func isScreen(f *os.File) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// printable replaces control characters, which a terminal would act on. JSON stays JSON.
+// printable replaces control characters that a terminal would act on. JSON stays JSON.
 func printable(text, keep string) string {
 	var b strings.Builder
 	for i, r := range text {
@@ -145,7 +145,7 @@ func printable(text, keep string) string {
 
 func jsonLine(v any) string { return strings.TrimSuffix(string(view.Encode(v)), "\n") }
 
-// object returns an object with a text of any bytes, and more names and values.
+// object returns an object with a text of any bytes, and further names and values.
 func object(name, value string, more ...any) view.Object {
 	o := view.Object{}
 	o.Text(name, value)

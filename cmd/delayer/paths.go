@@ -14,8 +14,9 @@ import (
 	"github.com/mix-basic/delayer/config"
 )
 
-// ownPaths makes the shipped delayer.conf work for every user. Only root can write its paths; for others it replaces them
-// by paths of the user's, or by none. Paths that differ from the shipped ones stay. notes name what was replaced.
+// ownPaths makes the shipped delayer.conf work for every user. Only root can write its paths. For other users it replaces
+// them with the user's own paths, or with none. Paths that differ from the shipped ones stay. notes name the replaced
+// paths.
 func ownPaths(d *config.Delayer) (notes []string) {
 	if os.Geteuid() == 0 {
 		return nil
@@ -51,13 +52,12 @@ func ownPaths(d *config.Delayer) (notes []string) {
 	return notes
 }
 
-// runtimeFolders returns folders for files that a reboot may delete: the one that systemd made for the service, then the
-// user's.
+// runtimeFolders returns folders for files that a reboot may delete: systemd's folder for the service, then the user's.
 func runtimeFolders() []string {
 	return append(serviceFolders("RUNTIME_DIRECTORY"), absoluteOnes(os.Getenv("XDG_RUNTIME_DIR"))...)
 }
 
-// stateFolders returns folders for files that stay: the one that systemd made for the service's logs, then the user's.
+// stateFolders returns folders for persistent files: systemd's folder for the service's logs, then the user's.
 func stateFolders() []string {
 	folders := serviceFolders("LOGS_DIRECTORY")
 	if runtime.GOOS == "windows" {
@@ -71,7 +71,7 @@ func stateFolders() []string {
 	return append(folders, absoluteOnes(filepath.Join(home, ".local", "state", "delayer"))...)
 }
 
-// serviceFolders returns the folders in one of systemd's variables, separated by colons.
+// serviceFolders returns the folders in a variable of systemd, which are separated by colons.
 func serviceFolders(variable string) []string {
 	return absoluteOnes(strings.Split(os.Getenv(variable), ":")...)
 }
@@ -80,8 +80,8 @@ func absoluteOnes(folders ...string) []string {
 	return slices.DeleteFunc(folders, func(folder string) bool { return !filepath.IsAbs(folder) })
 }
 
-// tryFile reports why the file could not be written, or created together with its folders. It changes nothing. An empty
-// path stands for no file.
+// tryFile returns an error if the file could not be written, or created together with its folders. It changes nothing.
+// An empty path stands for no file.
 func tryFile(path string) error {
 	info, err := os.Stat(path)
 	switch {

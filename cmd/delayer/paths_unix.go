@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tryAccess asks the system whether we may write the file, or make files in the folder.
+// tryAccess checks whether this process may write the file, or create files in the folder.
 func tryAccess(path string, _ bool) error {
 	if err := unix.Faccessat(unix.AT_FDCWD, path, unix.W_OK, unix.AT_EACCESS); err != nil {
 		return &fs.PathError{Op: "write", Path: path, Err: err}
@@ -20,13 +20,13 @@ func tryAccess(path string, _ bool) error {
 	return nil
 }
 
-// tryPIDFile is tryFile for a pid file. One that a running instance holds is fine.
+// tryPIDFile is tryFile for a pid file. A pid file locked by a running instance is fine.
 func tryPIDFile(path string) error {
 	if path == "" {
 		return nil
 	}
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() && !info.IsDir() {
-		return errNoRegularFile(path) // opening it could keep us waiting
+		return errNoRegularFile(path) // opening it could block
 	}
 	file, err := os.OpenFile(path, os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -42,7 +42,7 @@ func errNoRegularFile(path string) error {
 	return fmt.Errorf("%s is no regular file: want the path of a file of its own, or nothing", path)
 }
 
-// runningInstance is the ID of the instance that the pid file names, 0 if none runs.
+// runningInstance returns the process ID of the running instance named by the pid file, or 0.
 func runningInstance(path string) int {
 	pid, err := daemon.ReadPidFile(path)
 	if err != nil || !isDelayer(pid) {

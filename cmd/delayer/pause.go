@@ -25,7 +25,7 @@ func beginPause(f *flagSet) action {
 	}
 }
 
-// checkPaused refuses to replace the end or the note of somebody else's pause.
+// checkPaused refuses to replace the end or the note of an existing pause.
 func (c *call) checkPaused(ctx context.Context, o client.PauseOptions) error {
 	p, err := c.paused(ctx, c.arguments[0])
 	if err != nil || p == nil || p.Since.IsZero() || o.For == 0 && p.Until.IsZero() && p.Note == o.Note {

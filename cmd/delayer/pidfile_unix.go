@@ -17,20 +17,21 @@ import (
 	"github.com/sevlyar/go-daemon"
 )
 
-// pidFile is a locked file with this process's ID. The lock keeps a second instance out and ends with the process, however
-// that ends; the ID is for people and scripts. So a file left behind by a crash does no harm. nil stands for no file.
+// pidFile is a locked file with this process's ID. The lock keeps a second instance out and ends with the process in any
+// case; the ID is for people and scripts. So a file left behind by a crash does no harm. nil stands for no file.
 type pidFile struct {
 	*daemon.LockFile
 	path string
 }
 
 const (
-	// holderWait is how long the holder of the lock may take to write its ID, or to end after it was written.
+	// holderWait is how long the holder of the lock may take to write its ID, or to exit after writing it.
 	holderWait = time.Second
 	holderPoll = 10 * time.Millisecond
 )
 
-// lockPIDFile takes the lock, or says who has it. With an empty path it does nothing.
+// lockPIDFile takes the lock, or returns an error that names its holder. With an empty path it does
+// nothing.
 func lockPIDFile(path string) (*pidFile, error) {
 	if path == "" {
 		return nil, nil
@@ -55,14 +56,15 @@ func lockPIDFile(path string) (*pidFile, error) {
 	}
 }
 
-// runningError is the original's line about a second instance.
+// runningError is the original's message about a second instance.
 type runningError struct{ pid int }
 
 func (e runningError) Error() string {
 	return fmt.Sprintf("Service is being executed, PID: %d", e.pid)
 }
 
-// tryLock returns no file if another process has the lock, and the ID that this process has written, if any.
+// tryLock returns no file if another process has the lock. In that case it returns the holder's ID, if
+// written.
 func tryLock(path string) (f *pidFile, holder int, err error) {
 	file, err := daemon.OpenLockFile(path, 0o644)
 	if err != nil {
@@ -77,8 +79,8 @@ func tryLock(path string) (f *pidFile, holder int, err error) {
 	return f, 0, nil
 }
 
-// lock locks the open file and writes the ID. It does not lock a file that was removed since it was opened, by an instance
-// that stopped: that would keep nobody out; holder is 0 then. Nor does it lock the file of a running original, which takes no
+// lock locks the open file and writes the ID. It does not lock a file that a stopping instance removed after it was opened,
+// because that lock would exclude nobody; holder is 0 then. Nor does it lock the file of a running original, which takes no
 // lock itself.
 func (f *pidFile) lock() (locked bool, holder int, err error) {
 	if err := f.checkContent(); err != nil {
@@ -100,8 +102,8 @@ func (f *pidFile) lock() (locked bool, holder int, err error) {
 	return err == nil, 0, err
 }
 
-// processName returns the names of a process and of its program, as far as the system tells them; empty if the process has
-// ended but was not reaped yet.
+// processName returns the names of a process and of its program, as far as the system reveals them. It is empty for a
+// process that has ended but was not reaped yet.
 func processName(pid int) string {
 	proc := filepath.Join("/proc", strconv.Itoa(pid))
 	program, err := os.Readlink(filepath.Join(proc, "exe"))
@@ -114,13 +116,13 @@ func processName(pid int) string {
 			return ""
 		}
 		return filepath.Base(path)
-	case errors.Is(err, os.ErrNotExist): // it has ended
+	case errors.Is(err, os.ErrNotExist): // the process has ended
 		return ""
 	}
 	return filepath.Base(program) + " " + string(name)
 }
 
-// checkContent makes sure that a wrong path does not cost the user another file, or root /dev/null.
+// checkContent protects other files, or root's /dev/null, from a wrong path.
 func (f *pidFile) checkContent() error {
 	info, err := f.Stat()
 	if err != nil {
@@ -133,7 +135,7 @@ func (f *pidFile) checkContent() error {
 	if err != nil {
 		return err
 	}
-	// A power cut may leave zero bytes in place of what was written last.
+	// A power cut may leave zero bytes in place of the last write.
 	if strings.Trim(string(content), "0123456789 \r\n\x00") != "" {
 		return fmt.Errorf("%s holds something else than a process ID: want the path of a file of its own, or nothing", f.path)
 	}
@@ -150,8 +152,8 @@ func (f *pidFile) isInPlace() bool {
 	return err == nil && os.SameFile(ours, there)
 }
 
-// release removes the file, unless it was replaced or belongs to another process by now, and then unlocks it: in this order
-// nobody can lock it in between.
+// release removes the file, unless it was replaced or now belongs to another process, and then unlocks it. In this order no
+// other process can lock it in between.
 func (f *pidFile) release() {
 	if f == nil {
 		return

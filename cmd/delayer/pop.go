@@ -14,11 +14,12 @@ import (
 )
 
 const (
-	// popLease is the lease of a job until it is printed: if we are killed, it is delivered again after this time.
+	// popLease is the lease of a job until it is printed. If the command is killed, the job is delivered again
+	// after this time.
 	popLease = 30 * time.Second
 	// popRenewal is how often the lease is extended while nobody reads the output.
 	popRenewal = popLease / 6
-	// ackPatience is how long a printed job's acknowledgement is retried while Redis is away.
+	// ackPatience is how long the acknowledgement of a printed job is retried while Redis is down.
 	ackPatience = 3 * time.Second
 	ackPause    = 100 * time.Millisecond
 )
@@ -39,8 +40,8 @@ func runBPop(ctx context.Context, c *call) (reply, error) {
 	return c.take(ctx, o)
 }
 
-// take reserves the topic's next job, and print acknowledges it: so no job is lost unseen. A Redis user who may not
-// reserve pops it.
+// take reserves the topic's next job; print acknowledges it. So no job is lost unseen. A Redis user without
+// permission to reserve pops the job.
 func (c *call) take(ctx context.Context, o client.FetchOptions) (reply, error) {
 	if err := writable(c.stdout); err != nil {
 		return reply{}, outputError(err)
@@ -63,7 +64,7 @@ func (c *call) take(ctx context.Context, o client.FetchOptions) (reply, error) {
 	return reply{text: m.Body, json: messageJSON(m)}, c.explained(ctx, topic, err)
 }
 
-// writable fails if the output can't be written, as far as that can be known.
+// writable fails if it is already clear that the output can't be written.
 func writable(output *os.File) error {
 	if _, err := output.Write(nil); err != nil {
 		return err
@@ -71,8 +72,8 @@ func writable(output *os.File) error {
 	return notClosed(output)
 }
 
-// notClosed fails if the output was closed when the program started. The Go runtime then opens /dev/null in its place,
-// for reading and writing.
+// notClosed fails if the output was closed when the program started. In that case the Go runtime opened /dev/null in
+// its place, for reading and writing.
 func notClosed(output *os.File) error {
 	null, err := os.Stat(os.DevNull)
 	if err != nil {
@@ -103,7 +104,7 @@ func hold(ctx context.Context, d *client.Delivery) (free func()) {
 			case <-ctx.Done():
 				return
 			case <-tick.C:
-				d.Extend(ctx, popLease) // errors show when the job is settled
+				d.Extend(ctx, popLease) // errors appear when the job is settled
 			}
 		}
 	})
@@ -113,7 +114,8 @@ func hold(ctx context.Context, d *client.Delivery) (free func()) {
 	}
 }
 
-// settle acknowledges the job, or releases it if it could not be printed. Its error says what happened to the job.
+// settle acknowledges the job, or releases it if it could not be printed. Its error describes what happened to the
+// job.
 func settle(ctx context.Context, d *client.Delivery, notPrinted error) error {
 	if notPrinted == nil {
 		return acknowledge(ctx, d)

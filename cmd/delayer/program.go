@@ -22,39 +22,39 @@ import (
 	"github.com/mix-basic/delayer/config"
 )
 
-// Exit codes of a program that differ from success and from a failure to retry; see sysexits.h.
+// Exit codes of a program with a special meaning, see sysexits.h.
 const (
-	exitDataError     = 65  // EX_DATAERR: no retry can help
-	exitNotExecutable = 126 // from shells and env: the program can't be executed
+	exitDataError     = 65  // EX_DATAERR: a retry is useless
+	exitNotExecutable = 126 // from shells and env: the program is not executable
 	exitNoProgram     = 127 // from shells and env: the program does not exist
 )
 
 const (
-	// killAfter is how long a program may run after SIGTERM. It is shorter than package worker's wait for a handler whose
-	// context has ended.
+	// killAfter is how long a program may run after SIGTERM. It is shorter than the time that package worker waits for a
+	// handler whose context has ended.
 	killAfter = 500 * time.Millisecond
-	// outputAfter is how long the output of a program that has ended is read if a child keeps it open.
+	// outputAfter is how long the output of an ended program is read if a child keeps it open.
 	outputAfter = 2 * time.Second
 	// startedLater is the delay of a job whose program could not be started.
 	startedLater = 5 * time.Second
 )
 
-// program is run for each job.
+// program is the program that runs for each job.
 type program struct {
-	words          []string // without a shell
-	shell          string   // or a command for the shell
+	words          []string // run without a shell
+	shell          string   // or a shell command
 	stdout, stderr io.Writer
 	log            *slog.Logger
 	starter        starter
 	guard          guard
 
 	mu      sync.Mutex
-	ended   bool         // no more programs are started
-	running map[int]bool // IDs of processes that are not reaped
-	missing time.Time    // since when it can't be started; zero: it can
+	ended   bool         // no more programs start
+	running map[int]bool // process IDs that are not reaped yet
+	missing time.Time    // when starting first failed; zero: it works
 }
 
-// check finds errors that can be known before there is a job.
+// check finds errors that are detectable without a job.
 func (p *program) check() error {
 	if err := p.find(); err != nil {
 		return fail(exitUsage, err)
@@ -66,7 +66,7 @@ func (p *program) check() error {
 	return body.Close()
 }
 
-// find looks for the program or, in a shell command, for the first word if that is plain.
+// find looks for the program or, in a shell command, for a plain first word.
 func (p *program) find() error {
 	path, err := exec.LookPath(p.command().Args[0])
 	if err == nil && p.shell != "" {
@@ -121,8 +121,8 @@ func (p *program) handle(ctx context.Context, job *worker.Job) error {
 	return err
 }
 
-// awaitOrEnd waits for the end of the program. When ctx ends, it ends the program and returns why. The process is not
-// reaped yet, so its ID is safe to signal.
+// awaitOrEnd waits for the end of the program. When ctx ends, it ends the program and returns the cause. The process
+// is not reaped yet, so its ID is safe to signal.
 func awaitOrEnd(ctx context.Context, leader *os.Process) (stopped error) {
 	ended := make(chan struct{})
 	go func() {
@@ -135,7 +135,7 @@ func awaitOrEnd(ctx context.Context, leader *os.Process) (stopped error) {
 	case <-ctx.Done():
 	}
 	select {
-	case <-ended: // by itself, at the same time
+	case <-ended: // it ended by itself at the same time
 		return nil
 	default:
 		endGroup(leader, ended)
@@ -158,8 +158,8 @@ func (p *program) start(cmd *exec.Cmd) error {
 	return err
 }
 
-// reap waits until the program's output was read, and returns the exit code, and an error that says how the program ended if
-// it failed. Errors of its input and output do not count.
+// reap waits until the program's output has been read. It returns the exit code and, after a failure, an error that
+// describes how the program ended. Errors of the program's input and output do not count.
 func (p *program) reap(cmd *exec.Cmd) (code int, err error) {
 	p.mu.Lock()
 	delete(p.running, cmd.Process.Pid)
@@ -176,7 +176,7 @@ func (p *program) reap(cmd *exec.Cmd) (code int, err error) {
 	return state.ExitCode(), errors.New(state.String())
 }
 
-// end kills all programs, and no more are started.
+// end kills all programs and prevents new ones.
 func (p *program) end() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -186,8 +186,8 @@ func (p *program) end() {
 	}
 }
 
-// starter starts all programs from one thread, locked to a goroutine: Linux kills a program with the thread that started
-// it (see ownGroup), and Go ends other threads at any time.
+// starter starts all programs from one thread, locked to a goroutine: Linux kills a program when the thread that started
+// it ends (see ownGroup), and Go may end other threads at any time.
 type starter chan func()
 
 func newStarter() starter {
@@ -207,8 +207,8 @@ func (s starter) start(cmd *exec.Cmd) error {
 	return <-result
 }
 
-// notStarted snoozes the job, which costs no attempt: the program is missing, for example while a new one is installed. An
-// ID too long for the environment is the job's fault.
+// notStarted snoozes the job, which costs no attempt: the program may be missing only while a new version is installed.
+// For an ID too long for the environment, the job itself is at fault.
 func (p *program) notStarted(ctx context.Context, job *worker.Job, err error) error {
 	if errors.Is(err, syscall.E2BIG) {
 		return err
@@ -232,7 +232,7 @@ func (p *program) started() {
 }
 
 // rest returns how long the handler waits while the program is missing, so that the worker does not reserve and snooze all
-// jobs: as long as it has been missing, within limits.
+// jobs. The rest is as long as the program has been missing, within limits.
 func (p *program) rest(now time.Time) time.Duration {
 	if p.missing.IsZero() {
 		p.missing = now
@@ -240,7 +240,8 @@ func (p *program) rest(now time.Time) time.Duration {
 	return min(max(now.Sub(p.missing), time.Second), 15*time.Second)
 }
 
-// inherited returns our environment without the variables of a job that we are run for ourselves.
+// inherited returns the worker's environment without the variables of a job. The worker may itself
+// run for a job.
 func inherited(environ []string) []string {
 	return slices.DeleteFunc(environ, func(variable string) bool {
 		return strings.HasPrefix(strings.ToUpper(variable), config.JobPrefix)
@@ -258,7 +259,7 @@ func jobVariables(job *worker.Job) []string {
 	}
 }
 
-// variable returns a variable of the environment. Values with a NUL, or not in UTF-8, go as base64 under NAME_BASE64.
+// variable returns an environment variable. A value with a NUL or invalid UTF-8 is passed in base64 as NAME_BASE64.
 func variable(name, value string) string {
 	if !utf8.ValidString(value) || strings.Contains(value, "\x00") {
 		name, value = name+"_BASE64", base64.StdEncoding.EncodeToString([]byte(value))
@@ -266,10 +267,10 @@ func variable(name, value string) string {
 	return config.JobPrefix + name + "=" + value
 }
 
-// maxKept is how many bytes of a program's standard error are kept with a job.
+// maxKept is the number of bytes of a program's standard error that are stored with a job.
 const maxKept = 2 << 10
 
-// withOutput adds the end of what the program wrote to standard error to an error.
+// withOutput adds the end of the program's standard error to an error.
 func withOutput(err error, output string) error {
 	output = endOf(strings.TrimSpace(output), maxKept)
 	if output == "" {
@@ -278,7 +279,7 @@ func withOutput(err error, output string) error {
 	return fmt.Errorf("%w: %s", err, output)
 }
 
-// endOf returns the last n bytes of a text at most: whole lines unless these are too long, otherwise whole characters.
+// endOf returns at most the last n bytes of a text: whole lines or, if these are too long, whole characters.
 func endOf(text string, n int) string {
 	if len(text) <= n {
 		return text

@@ -16,11 +16,12 @@ import (
 
 func shellCommand(command string) *exec.Cmd { return exec.Command("sh", "-c", command) }
 
-// firstWord is what a shell runs first, behind assignments, if that is a plain word.
+// firstWord matches the first word that a shell command runs, after assignments, if that word is
+// plain.
 var firstWord = regexp.MustCompile(`^\s*(?:\w+=[\w./:@%+,-]*\s+)*([\w./@%+,:][\w./@%+,:-]*)(?:\s|[;&|<>]|$)`)
 
-// findInShell looks for what a command for the shell runs first. The path is empty if that is no
-// file, or is not known.
+// findInShell looks for the program that a shell command runs first. The path is empty if that is
+// no file, or is unknown.
 func findInShell(command string) (path string, err error) {
 	match := firstWord.FindStringSubmatch(command)
 	switch {
@@ -29,7 +30,7 @@ func findInShell(command string) (path string, err error) {
 	case strings.Contains(match[1], "/"):
 		return exec.LookPath(match[1])
 	}
-	// It may be a word of the shell's own.
+	// It may be a builtin of the shell.
 	if exec.Command("sh", "-c", `command -v "$0"`, match[1]).Run() != nil {
 		return "", fmt.Errorf("the shell knows no command %q", match[1])
 	}
@@ -37,11 +38,11 @@ func findInShell(command string) (path string, err error) {
 	return path, nil
 }
 
-// checkInterpreter looks for the program that a script is written for, also if env is to find it.
+// checkInterpreter looks for the interpreter of a script, even if the script uses env to find it.
 func checkInterpreter(path string) error {
 	script, err := os.Open(path)
 	if err != nil {
-		return nil // it may be executed, but not read
+		return nil // executable but not readable
 	}
 	defer script.Close()
 	line, _ := bufio.NewReader(io.LimitReader(script, 4096)).ReadString('\n')
@@ -68,8 +69,8 @@ func checkInterpreter(path string) error {
 	return nil
 }
 
-// endGroup tells the program's group to end, and kills what does not. It returns when the program
-// has ended.
+// endGroup sends SIGTERM to the program's group, and later kills the rest. It returns when the
+// program has ended.
 func endGroup(leader *os.Process, ended <-chan struct{}) {
 	syscall.Kill(-leader.Pid, syscall.SIGTERM)
 	select {

@@ -9,7 +9,8 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// shellCommand leaves the quoting to the command: cmd.exe does not read it as programs do.
+// shellCommand passes the command unquoted, because cmd.exe does not parse arguments as programs
+// do.
 func shellCommand(command string) *exec.Cmd {
 	cmd := exec.Command("cmd")
 	cmd.SysProcAttr = &syscall.SysProcAttr{CmdLine: `cmd /S /C "` + command + `"`}
@@ -24,7 +25,7 @@ func ownGroup(cmd *exec.Cmd) {
 	cmd.SysProcAttr.CreationFlags |= syscall.CREATE_NEW_PROCESS_GROUP
 }
 
-// endGroup kills the program and what it has started. It returns when the program has ended.
+// endGroup kills the program and its children. It returns when the program has ended.
 func endGroup(leader *os.Process, ended <-chan struct{}) {
 	killGroup(leader.Pid)
 	leader.Kill()
@@ -33,7 +34,7 @@ func endGroup(leader *os.Process, ended <-chan struct{}) {
 
 func killGroup(leader int) { exec.Command("taskkill", "/T", "/F", "/PID", strconv.Itoa(leader)).Run() }
 
-// awaitEnd waits for the end of a program. As long as it is not reaped, its number is its own.
+// awaitEnd waits for the end of a program. Its process ID is not reused until it is reaped.
 func awaitEnd(pid int) {
 	handle, err := windows.OpenProcess(windows.SYNCHRONIZE, false, uint32(pid))
 	if err != nil {
@@ -43,13 +44,13 @@ func awaitEnd(pid int) {
 	windows.WaitForSingleObject(handle, windows.INFINITE)
 }
 
-// findInShell knows nothing of what cmd.exe runs.
+// findInShell finds nothing: the syntax of cmd.exe is not parsed.
 func findInShell(string) (path string, err error) { return "", nil }
 
-// checkInterpreter has nothing to do: Windows knows no scripts.
+// checkInterpreter does nothing: Windows has no interpreter lines.
 func checkInterpreter(string) error { return nil }
 
-// guard is nothing yet: programs go on when we are killed.
+// guard does nothing on Windows: programs keep running when the worker is killed.
 type guard struct{}
 
 func startGuard() guard { return guard{} }

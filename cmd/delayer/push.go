@@ -54,7 +54,7 @@ func beginPush(f *flagSet) action {
 	}
 }
 
-// jobTerms are what a job says of itself; 0 says nothing.
+// jobTerms returns the push options for a job's own settings; 0 means no setting.
 func jobTerms(ttr time.Duration, maxAttempts int) (terms []client.PushOption) {
 	if ttr > 0 {
 		terms = append(terms, client.TTR(ttr))
@@ -66,7 +66,7 @@ func jobTerms(ttr time.Duration, maxAttempts int) (terms []client.PushOption) {
 }
 
 func (c *call) push(ctx context.Context, id string, terms []client.PushOption) (reply, error) {
-	if err := notClosed(c.stdout); err != nil { // the ID would be lost
+	if err := notClosed(c.stdout); err != nil { // otherwise the ID would be lost
 		return reply{}, outputError(err)
 	}
 	delay, err := parseDuration("DELAY", c.arguments[1])
@@ -81,14 +81,14 @@ func (c *call) push(ctx context.Context, id string, terms []client.PushOption) (
 		return reply{}, err
 	}
 	pushed, err := c.client.PushOne(ctx, client.Delayed{Message: client.Message{ID: id, Topic: c.arguments[0], Body: body}, Delay: delay}, terms...)
-	if pushed.Outcome == client.Refused { // as it was with --once before
+	if pushed.Outcome == client.Refused { // same exit code as with the earlier --once
 		c.note(fmt.Sprintf("a push of %q counted before; this one changed nothing.", id))
 		pushed.ID, err = id, nil
 	}
 	return reply{text: pushed.ID, json: object("id", pushed.ID, "outcome", pushed.Outcome)}, err
 }
 
-// checkPush finds flags that do not go together, or not without another.
+// checkPush finds flags that exclude or require each other.
 func checkPush(f *flagSet, follow bool) error {
 	has := func(part string) bool {
 		name := pushFlag(part)
@@ -101,7 +101,7 @@ func checkPush(f *flagSet, follow bool) error {
 	return nil
 }
 
-// pushFlag is the flag of a part of a push.
+// pushFlag returns the flag for a part of a push.
 func pushFlag(part string) string {
 	if part == "if_exists" {
 		return "--follow"

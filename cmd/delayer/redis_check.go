@@ -18,8 +18,8 @@ import (
 	"github.com/mix-basic/delayer/server"
 )
 
-// checkRedis asks Redis once, for at most checkWait, whether the server can work. Its error wraps server.ErrRefused if a
-// retry can't help.
+// checkRedis checks once, for at most checkWait, whether the server can work with Redis. Its error wraps
+// server.ErrRefused if a retry can't help.
 func checkRedis(ctx context.Context, work *server.Server, o client.PoolOptions) error {
 	ctx, cancel := context.WithTimeout(ctx, checkWait)
 	defer cancel()
@@ -36,7 +36,7 @@ func checkRedis(ctx context.Context, work *server.Server, o client.PoolOptions) 
 }
 
 // misfit returns ErrRefused if TLS is used but not expected, or the reverse: at Redis's address, at all sentinels, at the
-// master that they name, or at the first node of a cluster.
+// master that the sentinels report, or at the first node of a cluster.
 func misfit(ctx context.Context, o client.PoolOptions) error {
 	if o.Cluster != "" {
 		node, _, _ := strings.Cut(o.Cluster, ",")
@@ -56,7 +56,7 @@ func misfit(ctx context.Context, o client.PoolOptions) error {
 	return first
 }
 
-// sentinelsOf asks the sentinels where the master is.
+// sentinelsOf returns a client of the sentinels.
 func sentinelsOf(o client.PoolOptions) *redisconn.Sentinel {
 	dialer := redisconn.Dialer{
 		Username: o.SentinelUsername, Password: o.SentinelPassword, TLS: o.TLS,
@@ -92,7 +92,7 @@ func works(err error) bool {
 	return errors.Is(err, server.ErrNoChannel) || errors.Is(err, server.ErrNoFeature) || errors.Is(err, server.ErrEvicts)
 }
 
-// evicts returns the part of the error that says that Redis evicts keys, or nil.
+// evicts returns the part of the error about evicted keys, or nil.
 func evicts(checked error) error {
 	parts, _ := checked.(interface{ Unwrap() []error })
 	if parts == nil || !errors.Is(checked, server.ErrEvicts) {
@@ -102,7 +102,7 @@ func evicts(checked error) error {
 	return all[slices.IndexFunc(all, func(err error) bool { return errors.Is(err, server.ErrEvicts) })]
 }
 
-// waitsForRedis returns what the start's line adds if Redis does not serve us yet.
+// waitsForRedis returns an addition to the start's line if Redis does not serve the daemon yet.
 func waitsForRedis(err error) string {
 	switch {
 	case err == nil, works(err):
@@ -113,8 +113,8 @@ func waitsForRedis(err error) string {
 	return fmt.Sprintf("; Redis has not answered yet: %v", err)
 }
 
-// alert returns the TLS alert of a Redis that refuses us. It comes after the handshake; if we sent a command meanwhile,
-// we might only see a reset connection.
+// alert returns the TLS alert of a Redis that refuses the connection. The alert comes after the handshake; a command
+// sent in the meantime might only see a reset connection.
 func alert(ctx context.Context, config *tls.Config, addr string) error {
 	return redisconn.Alert(probe(ctx, addr, func(conn net.Conn) error {
 		_, err := tls.Client(conn, redisconn.TLSConfig(config, addr)).Read(make([]byte, 1))
@@ -122,7 +122,7 @@ func alert(ctx context.Context, config *tls.Config, addr string) error {
 	}))
 }
 
-// speaksTLS tries a handshake that reveals nothing of ours. A TLS alert is an answer, too.
+// speaksTLS tries a handshake that reveals no credentials. A TLS alert counts as an answer.
 func speaksTLS(ctx context.Context, addr string) bool {
 	err := probe(ctx, addr, func(conn net.Conn) error {
 		return tls.Client(conn, &tls.Config{InsecureSkipVerify: true}).HandshakeContext(ctx)
@@ -130,7 +130,7 @@ func speaksTLS(ctx context.Context, addr string) bool {
 	return err == nil || redisconn.Alert(err) != nil
 }
 
-// speaksPlainly tries a PING, which Redis answers in some way, with or without a password.
+// speaksPlainly sends a PING, which Redis answers with or without a password.
 func speaksPlainly(ctx context.Context, addr string) bool {
 	first := []byte{0}
 	probe(ctx, addr, func(conn net.Conn) error {
@@ -141,7 +141,7 @@ func speaksPlainly(ctx context.Context, addr string) bool {
 	return first[0] == '+' || first[0] == '-'
 }
 
-// probe tries something on a new connection, whose reads and writes end with ctx.
+// probe runs try on a new connection, whose reads and writes end with ctx.
 func probe(ctx context.Context, addr string, try func(net.Conn) error) error {
 	conn, err := new(net.Dialer).DialContext(ctx, redisconn.Network(addr), addr)
 	if err != nil {

@@ -8,13 +8,14 @@ import (
 	"strings"
 )
 
-// reloadable are the settings that a reload applies, besides schedules. Certificates are read again by themselves.
+// reloadable lists the settings, besides schedules, that a reload applies. Certificates are reloaded
+// automatically.
 var reloadable = []string{
 	"delayer.dead_max_age", "delayer.dead_max", "http.token", "http.token_file", "http.users", "http.users_file",
 }
 
-// reload reads the configuration again, applies what can change while the daemon runs, and logs which other settings have
-// changed. A mistake changes nothing.
+// reload reads the configuration again, applies the settings that can change while the daemon runs, and logs other
+// changes. A mistake changes nothing.
 func (s *service) reload() {
 	found, err := findConfiguration(s.options)
 	settings, wrong := settingsOf(s.options, found)
@@ -37,14 +38,14 @@ func (s *service) reload() {
 	switch users := usersOf(c.HTTP); {
 	case s.http == nil:
 	case c.HTTP.Token == "" && len(users) == 0 && s.secured:
-		waiting = append(waiting, "http: no token and no users") // with another listen this may be meant for localhost
+		waiting = append(waiting, "http: no token and no users") // with another listen address this may be intended for localhost
 	default:
 		s.http.web.SetCredentials(c.HTTP.Token, users)
 		s.secured = c.HTTP.Token != "" || len(users) > 0
 	}
 	if found.isFile {
 		select {
-		case <-s.newSchedules: // of a reload that was not noticed yet
+		case <-s.newSchedules: // from an unhandled reload
 		default:
 		}
 		s.newSchedules <- c.Schedules

@@ -23,23 +23,24 @@ import (
 // fileOwner is the owner of the schedules of the configuration file.
 const fileOwner = "file"
 
-// schedulesEvery is how often the file's schedules are checked, schedulesAgain how soon again after a failure.
+// schedulesEvery is the interval between checks of the file's schedules, schedulesAgain the interval after a
+// failure.
 const schedulesEvery, schedulesAgain = time.Minute, 2 * time.Second
 
-// fileSchedules keeps the schedules of the configuration file in force.
+// fileSchedules keeps the schedules of the configuration file stored in Redis.
 type fileSchedules struct {
 	jobs  *fleet.Fleet
 	list  []store.Schedule
-	names []string // of the list
-	id    string   // under which this daemon lists its names for other daemons
+	names []string // names in the list
+	id    string   // ID under which this daemon lists its names for other daemons
 	log   *logger.Logger
-	kept  string // schedules that others keep, as logged last
+	kept  string // schedules kept by other daemons, as last logged
 }
 
-// keepSchedules stores the schedules of the file, and deletes those that no file of a running daemon has any more. Once a
-// minute, and after an outage, it checks them: what Redis has forgotten is stored again, except for what somebody has
-// removed by hand. While Redis is away or refuses, it tries again. It ends if the file has no schedules and the
-// user may not even see whether some are left.
+// keepSchedules stores the schedules of the file, and deletes schedules that are no longer in the file of any running
+// daemon. It checks them once a minute and after an outage: schedules lost by Redis are stored again, unless somebody
+// removed them by hand. It retries while Redis is down or refuses. It ends if the file has no schedules and the user may
+// not even read whether some are left.
 func (s *service) keepSchedules(ctx context.Context) {
 	pool := client.Connect(s.pool)
 	defer pool.Close()
@@ -78,7 +79,7 @@ func (s *service) keepSchedules(ctx context.Context) {
 	}
 }
 
-// use takes over the schedules of the file, unless one has an invalid name.
+// use adopts the schedules of the file, unless one has an invalid name.
 func (k *fileSchedules) use(list []config.Schedule) (ok bool) {
 	var all []store.Schedule
 	var names []string
@@ -93,7 +94,7 @@ func (k *fileSchedules) use(list []config.Schedule) (ok bool) {
 	return true
 }
 
-// keep stores what is new or has changed or, once the schedules are in force, what is missing. Then it deletes others.
+// keep stores new and changed schedules or, once they are in force, missing ones. Then it deletes others.
 func (k *fileSchedules) keep(ctx context.Context, inForce bool) error {
 	put := (*store.Store).PutSchedule
 	if inForce {
@@ -140,7 +141,7 @@ func (k *fileSchedules) put(ctx context.Context, s store.Schedule, do func(*stor
 	if err != nil {
 		return false, err
 	}
-	now = now.Add(time.Millisecond - 1).Truncate(time.Millisecond) // as delays count
+	now = now.Add(time.Millisecond - 1).Truncate(time.Millisecond) // rounded up, like delays
 	_, did, err = do(partition, ctx, s, spec.Next(now.In(zone)))
 	return did, err
 }
@@ -163,8 +164,8 @@ func (k *fileSchedules) stop() {
 	}
 }
 
-// deleteOthers deletes schedules that came from a file and are in no running daemon's file any more. Older servers do not
-// list theirs: while one runs, nothing is deleted.
+// deleteOthers deletes schedules that came from a file and are no longer in any running daemon's file. Older servers do
+// not list theirs, so nothing is deleted while one runs.
 func (k *fileSchedules) deleteOthers(ctx context.Context) (deleted []string, err error) {
 	var left []string
 	for _, s := range k.jobs.Stores {
@@ -220,7 +221,7 @@ func (k *fileSchedules) tell(what string, names []string) {
 	}
 }
 
-// maySee reports whether Redis lets the user read schedules.
+// maySee reports whether the Redis user may read schedules.
 func (k *fileSchedules) maySee(ctx context.Context) bool {
 	_, err := k.jobs.Stores[0].SchedulesFrom(ctx, fileOwner)
 	return !store.Refused(err)
@@ -233,12 +234,12 @@ func scheduleOfFile(s config.Schedule) store.Schedule {
 	}
 }
 
-// recovery is an Observer that signals when passes work again after some that failed. It passes everything on to another
+// recovery is an Observer that signals when passes succeed again after failures. It passes all events on to another
 // Observer.
 type recovery struct {
 	server.Observer
 	failing atomic.Bool
-	again   chan struct{} // has room for one
+	again   chan struct{} // buffered, one signal
 }
 
 func newRecovery() *recovery {

@@ -20,16 +20,16 @@ import (
 )
 
 const (
-	// checkWait is how long a start waits for Redis before it goes on without it.
+	// checkWait is how long a start waits for Redis before it continues without it.
 	checkWait = 5 * time.Second
 	// stopWait is the last resort if the server does not end within its own 4 s. The rest of the promised 5 s is for the
 	// console's last lines.
 	stopWait = 4300 * time.Millisecond
 )
 
-// mode is what differs between the foreground and the background.
+// mode holds the differences between foreground and background.
 type mode struct {
-	hangUp   bool                        // SIGHUP stops the service in any case
+	hangUp   bool                        // SIGHUP always stops the service
 	ready    func(*service) error        // called when the service has started
 	reopened func(errorLog string) error // called when the logs were reopened
 }
@@ -39,7 +39,7 @@ var foreground = mode{
 	reopened: func(string) error { return nil },
 }
 
-// serve is the daemon, from reading its configuration to its end by a signal.
+// serve runs the daemon from reading its configuration until a signal ends it.
 func serve(o options, m mode, stdout, stderr io.Writer) error {
 	signals := notify(m.hangUp)
 	notifyReload(signals.reload)
@@ -100,7 +100,7 @@ func serve(o options, m mode, stdout, stderr io.Writer) error {
 	return s.run(s.server, banner(found.searched, notes), found.warnings)
 }
 
-// newServer makes the server, which metrics, systemd and the error log observe.
+// newServer creates the server. Metrics, systemd and the error log observe it.
 func (s *service) newServer(pool client.Redis) (err error) {
 	if s.http != nil {
 		s.recovered.Observer = s.http.metrics
@@ -136,26 +136,26 @@ func serverOptions(c config.Config) server.Options {
 	}
 }
 
-// service is the daemon from the time when its logs are open.
+// service is the daemon once its logs are open.
 type service struct {
 	mode    mode
 	config  config.Config
 	signals *signals
 	log     *logger.Logger
-	http    *httpServer // nil if there is none
+	http    *httpServer // nil: none
 	pool    client.PoolOptions
-	hasFile bool // it keeps the file's schedules in force
+	hasFile bool // keeps the file's schedules in force
 
 	options      options
-	settings     []view.Object // of the start
-	loaded       config.Config // of the start, as it was read
+	settings     []view.Object // at the start
+	loaded       config.Config // at the start, as read
 	secured      bool          // the HTTP server has a token or users
 	server       *server.Server
-	newSchedules chan []config.Schedule // those of a reload
+	newSchedules chan []config.Schedule // from a reload
 
 	recovered      *recovery
-	systemd        *notifier     // nil unless systemd wants to be told
-	schedulesEvery time.Duration // for tests: in place of schedulesEvery and schedulesAgain
+	systemd        *notifier     // nil without systemd
+	schedulesEvery time.Duration // for tests: replaces schedulesEvery and schedulesAgain
 }
 
 func (s *service) run(work *server.Server, banner string, warnings config.Problems) error {
@@ -164,7 +164,7 @@ func (s *service) run(work *server.Server, banner string, warnings config.Proble
 		return err
 	}
 	waits := waitsForRedis(checked)
-	if s.config.Delayer.LogFormat != "json" { // it is no JSON
+	if s.config.Delayer.LogFormat != "json" { // plain text would break JSON
 		s.log.Print(banner + s.whereRedisIs(waits == ""))
 	}
 	s.log.Info(fmt.Sprintf("Service started successfully, PID: %d%s", os.Getpid(), waits))
@@ -184,8 +184,8 @@ func (s *service) run(work *server.Server, banner string, warnings config.Proble
 	return nil
 }
 
-// whereRedisIs returns a line of the banner for sentinels and clusters: their addresses and, if Redis answers, where the
-// master is now.
+// whereRedisIs returns a line of the banner for sentinels and clusters: their addresses and, if Redis answers, the
+// current master.
 func (s *service) whereRedisIs(answers bool) string {
 	r := s.config.Redis
 	if len(r.Sentinels) == 0 && len(r.Cluster) == 0 {
@@ -210,7 +210,7 @@ func (s *service) work(ctx context.Context, work *server.Server) error {
 	}
 	if s.hasFile {
 		serving.Go(func() {
-			for s.keepSchedules(ctx); ctx.Err() == nil; s.keepSchedules(ctx) { // it has given up: a reload may bring other schedules
+			for s.keepSchedules(ctx); ctx.Err() == nil; s.keepSchedules(ctx) { // it gave up: a reload may bring other schedules
 				select {
 				case s.config.Schedules = <-s.newSchedules:
 				case <-ctx.Done():
@@ -224,8 +224,8 @@ func (s *service) work(ctx context.Context, work *server.Server) error {
 	return err
 }
 
-// check fails if Redis refuses the server. A Redis that is away is no failure: the server waits for it. checked is what
-// the start says about it.
+// check fails if Redis refuses the server. A Redis that is down is no failure: the server waits for it. checked is the
+// result for the start's line.
 func (s *service) check(work *server.Server) (checked, err error) {
 	checked = s.during(func(ctx context.Context) error { return checkRedis(ctx, work, s.pool) })
 	switch {
@@ -237,7 +237,7 @@ func (s *service) check(work *server.Server) (checked, err error) {
 	return checked, nil
 }
 
-// during does the work until it ends or a signal ends it.
+// during runs work until it ends or a signal ends it.
 func (s *service) during(work func(context.Context) error) error {
 	stopping := func(os.Signal) <-chan time.Time {
 		s.systemd.stopping()
@@ -246,7 +246,7 @@ func (s *service) during(work func(context.Context) error) error {
 	return s.signals.during(work, stopping, s.reopen, s.reload)
 }
 
-// reopen is for log rotation: what follows goes to the files that have the logs' names now.
+// reopen is for log rotation: later lines go to the files that have the logs' names now.
 func (s *service) reopen() {
 	err := errors.Join(s.log.Reopen(), s.mode.reopened(s.config.Delayer.ErrorLog))
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/mix-basic/delayer/internal/view"
 )
 
-// runConfig lists the settings, and where each comes from.
+// runConfig lists the settings and their sources.
 func runConfig(_ context.Context, c *call) (reply, error) {
 	found, err := findConfiguration(c.options)
 	if err != nil {
@@ -21,7 +21,7 @@ func runConfig(_ context.Context, c *call) (reply, error) {
 	return rowsOf("settings", list, "setting", "value", "from"), err
 }
 
-// settingsOf lists the settings of a configuration that was found, without secrets.
+// settingsOf lists the settings of a configuration, without secrets.
 func settingsOf(o options, found configuration) ([]view.Object, error) {
 	path := o.configuration
 	if path == "" && found.isFile {

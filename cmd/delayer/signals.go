@@ -10,20 +10,20 @@ import (
 	"time"
 )
 
-// sameSignal is how long a second signal to stop counts as the first: GNU timeout sends two.
+// sameSignal is how long a second stop signal counts as the first: GNU timeout sends two.
 const sameSignal = time.Second
 
 // signals are the signals that the program handles.
 type signals struct {
 	stop    chan os.Signal
 	reopen  chan os.Signal
-	reload  chan os.Signal // the daemon's only, see notifyReload
-	stopped time.Time      // when the first signal to stop came; zero: not yet
+	reload  chan os.Signal // daemon only, see notifyReload
+	stopped time.Time      // when the first stop signal came; zero: not yet
 }
 
 // notify handles the signals until the end of the program. With hangUp, SIGHUP stops the program even if it was started to
-// ignore it, for example by nohup. The other signals always count: a shell without job control makes everything that
-// it starts with & ignore SIGINT and SIGQUIT.
+// ignore it, for example by nohup. The other signals always count: a shell without job control makes all background
+// programs ignore SIGINT and SIGQUIT.
 func notify(hangUp bool) *signals {
 	s := &signals{stop: make(chan os.Signal, 2), reopen: make(chan os.Signal, 1), reload: make(chan os.Signal, 1)}
 	signal.Notify(s.stop, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT)
@@ -34,11 +34,11 @@ func notify(hangUp bool) *signals {
 	return s
 }
 
-// errCutOff says that the program ends before its work.
+// errCutOff means that the program ended before its work was done.
 var errCutOff = errors.New("the service was cut off")
 
-// during does the work and handles signals meanwhile. The first signal to stop ends the work's context; stopping returns
-// how long the work may take then. A second signal, unless it is the same one sent twice, ends during at once.
+// during runs work and handles signals. The first stop signal ends the work's context; stopping returns how long the
+// work may take then. A second signal, unless it is a duplicate of the first, ends during at once.
 func (s *signals) during(work func(context.Context) error, stopping func(os.Signal) (deadline <-chan time.Time), reopen, reload func()) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()

@@ -2,9 +2,8 @@ package main
 
 import "os"
 
-// notifyReopen: there is no SIGUSR1 on Windows, and logs can't be renamed while
-// they are open.
+// notifyReopen does nothing: Windows has no SIGUSR1, and can't rename open logs.
 func notifyReopen(chan<- os.Signal) {}
 
-// notifyReload: nor is there SIGUSR2.
+// notifyReload does nothing: Windows has no SIGUSR2.
 func notifyReload(chan<- os.Signal) {}

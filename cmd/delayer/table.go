@@ -13,16 +13,16 @@ import (
 	"github.com/mix-basic/delayer/internal/view"
 )
 
-// rows are a list of objects: a table for people, {"NAME":[…]} as JSON.
+// rows is a list of objects: a table, or {"NAME":[…]} in JSON.
 type rows struct {
-	name    string   // of the list in JSON
-	columns []string // of the table: names of members
+	name    string   // name of the list in JSON
+	columns []string // members shown in the table
 	list    iter.Seq2[view.Object, error]
 	more    view.Object // other members in JSON
 	notes   []string    // lines below the table
 }
 
-// rowsOf is a reply with rows that have all been read.
+// rowsOf returns a reply with rows that have all been read.
 func rowsOf(name string, list []view.Object, columns ...string) reply {
 	return reply{rows: &rows{name: name, columns: columns, list: func(yield func(view.Object, error) bool) {
 		for _, o := range list {
@@ -33,7 +33,7 @@ func rowsOf(name string, list []view.Object, columns ...string) reply {
 	}}}
 }
 
-// rowsAtOnce is how many rows are printed at a time. Columns keep their widths from one time to the next.
+// rowsAtOnce is the number of rows printed at a time. Columns keep their widths across these batches.
 const rowsAtOnce = 500
 
 func (c *call) printRows(ctx context.Context, r *rows) error {
@@ -78,14 +78,14 @@ func (c *call) printRows(ctx context.Context, r *rows) error {
 	return c.printLast(ctx, last)
 }
 
-// table is objects in aligned columns under a header. Columns of numbers are aligned to the right.
+// table prints objects in aligned columns under a header. Columns of numbers are right-aligned.
 type table struct {
 	columns []string
-	widths  []int // nil before the header was written
+	widths  []int // nil until the header is written
 	isText  []bool
 }
 
-// text returns the lines of some more objects, with the header before the first.
+// text returns the lines of more objects, with the header before the first.
 func (t *table) text(list []view.Object) string {
 	var lines [][]string
 	if t.widths == nil {
@@ -130,10 +130,11 @@ func isNumber(value any) bool {
 	return false
 }
 
-// longTexts are the members that a table shows in one line.
+// longTexts are the members that a table shows on one line.
 var longTexts = []string{"body", "error", "note", "preview", "reason"}
 
-// cell is the value of that name on one line; - stands for what is unknown, endless or missing.
+// cell returns the value of that name on one line. A - stands for an unknown, endless or missing
+// value.
 func cell(name string, value any) string {
 	text := ""
 	switch v := value.(type) {
@@ -164,7 +165,7 @@ func cell(name string, value any) string {
 	return text
 }
 
-// cells is an object on one line.
+// cells returns an object on one line.
 func cells(o view.Object) string {
 	parts := make([]string, len(o))
 	for i, m := range o {
@@ -173,7 +174,7 @@ func cells(o view.Object) string {
 	return strings.Join(parts, ", ")
 }
 
-// inLines is one object for people: a line for each member but those that are left out.
+// inLines returns an object as text, one line per member, except for the members in without.
 func inLines(o view.Object, without ...string) (text string) {
 	width := nameColumn
 	for _, m := range o {
@@ -189,10 +190,10 @@ func inLines(o view.Object, without ...string) (text string) {
 	return text
 }
 
-// nameColumn is the least width of the names of inLines.
+// nameColumn is the minimum width of the names in inLines.
 const nameColumn = 15
 
-// inOneLine is the first line of a text and the last: errors begin or end with what tells the most.
+// inOneLine returns the first and the last line of a text, where errors are most informative.
 func inOneLine(text string) string {
 	text = strings.TrimSpace(text)
 	first, others, more := strings.Cut(text, "\n")

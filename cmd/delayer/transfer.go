@@ -33,7 +33,7 @@ func beginExport(f *flagSet) action {
 	}
 }
 
-// exported describes a job in the form of POST /v1/jobs. A reserved job is exported as ready.
+// exported returns a job in the form of POST /v1/jobs. A reserved job is exported as ready.
 func exported(job found) view.Object {
 	o := object("id", job.ID)
 	o.Text("topic", job.Topic)
@@ -50,7 +50,8 @@ func exported(job found) view.Object {
 	return o
 }
 
-// importedAtOnce is how many jobs are pushed in one batch, and maxImported the most bytes of a line.
+// importedAtOnce is the number of jobs pushed in one batch, maxImported the maximum length of a line
+// in bytes.
 const importedAtOnce, maxImported = 1000, 1 << 30
 
 // runImport pushes jobs from lines of JSON.

@@ -17,7 +17,7 @@ import (
 	"github.com/mix-basic/delayer/internal/view"
 )
 
-// order is which topics a table has, and how it is sorted.
+// order selects and sorts the topics of a table.
 type order struct{ topic, sort, only string }
 
 // orderFlags defines --topic and --sort.
@@ -26,7 +26,8 @@ func orderFlags(f *flagSet, o *order, columns []string) {
 	oneOf(f, "sort", &o.sort, columns...)
 }
 
-// of returns the rows of matching topics. Numbers are sorted from high to low, texts from A to Z.
+// of returns the rows of matching topics. Numbers are sorted in descending, texts in ascending
+// order.
 func (o order) of(list []view.Object) []view.Object {
 	if o.topic != "" || o.only != "" {
 		matches := glob(o.topic)
@@ -47,7 +48,7 @@ func (o order) of(list []view.Object) []view.Object {
 	return list
 }
 
-// textOf returns a text that may be in base64 in JSON.
+// textOf returns a text that may be base64 in JSON.
 func textOf(value any) string {
 	if b, is := value.([]byte); is {
 		return string(b)
@@ -96,7 +97,7 @@ func (c *call) topics(ctx context.Context) (inspect.Counts, []view.Object, error
 	return counts, list, err
 }
 
-// incomplete says what the counts lack.
+// incomplete describes what is missing from the counts.
 func incomplete(counts inspect.Counts) (notes []string) {
 	if counts.AtLeast() {
 		notes = append(notes, fmt.Sprintf("%d topics are known; these are the %d used last", counts.Known, len(counts.Topics)))
@@ -192,7 +193,7 @@ func beginStats(f *flagSet) action {
 	}
 }
 
-// redraw prints the reply, on a terminal in place of the previous one.
+// redraw prints the reply. On a terminal it replaces the previous one.
 func (c *call) redraw(ctx context.Context, r reply) error {
 	text := r.text
 	if c.json {
@@ -206,7 +207,7 @@ func (c *call) redraw(ctx context.Context, r reply) error {
 	return c.write(ctx, text)
 }
 
-// stats reads the counts of everything, and those of each topic.
+// stats reads the total counts and the counts of each topic.
 func (c *call) stats(ctx context.Context, o order) (reply, error) {
 	counts, topics, err := c.topics(ctx)
 	if err != nil {
@@ -252,10 +253,10 @@ func (c *call) stats(ctx context.Context, o order) (reply, error) {
 	return reply{text: text, json: all, safe: true}, nil
 }
 
-// sampled is how many waiting jobs are examined for the topics' shares.
+// sampled is the number of waiting jobs examined for the topics' shares.
 const sampled = 1000
 
-// addWaiting adds how many jobs of each topic wait, estimated from a sample.
+// addWaiting adds the number of waiting jobs per topic, estimated from a sample.
 func (c *call) addWaiting(ctx context.Context, topics []view.Object) error {
 	shares, err := c.jobs.Shares(ctx, sampled)
 	if err != nil {
@@ -274,8 +275,8 @@ func (c *call) addWaiting(ctx context.Context, topics []view.Object) error {
 	return nil
 }
 
-// rates says how many jobs per second became ready and were acknowledged in the last ten seconds of the servers' history, and
-// how late they were. They are unknown without servers, or if this Redis user may not read them.
+// rates returns how many jobs per second became ready and were acknowledged in the last ten seconds of the servers' history,
+// and how late they were. The rates are unknown without servers, or if this Redis user may not read them.
 func (c *call) rates(ctx context.Context, now time.Time) view.Object {
 	past, err := c.jobs.History(ctx)
 	n := len(past)

@@ -22,7 +22,7 @@ type words struct {
 
 type group struct {
 	title string
-	names []string // of pages
+	names []string // names of pages
 }
 
 type page struct {
@@ -40,7 +40,7 @@ type option struct {
 //go:embed help
 var helpFiles embed.FS
 
-// inWords is in the language of the environment: Chinese, or else English.
+// inWords returns the texts in the language of the environment: Chinese, otherwise English.
 var inWords = sync.OnceValue(func() *words {
 	for _, variable := range []string{"LC_ALL", "LC_MESSAGES", "LANG"} {
 		if value := os.Getenv(variable); value != "" {
@@ -56,7 +56,7 @@ var inWords = sync.OnceValue(func() *words {
 func readWords(language string) *words {
 	text, err := helpFiles.ReadFile("help/" + language + ".txt")
 	if err != nil {
-		panic(err) // it is part of the program
+		panic(err) // embedded in the program
 	}
 	w := &words{pages: map[string]*page{}}
 	var p *page
@@ -99,8 +99,8 @@ func (p *page) add(line string) {
 	}
 }
 
-// text is one of several lines.
+// text returns a text of several lines.
 func (w *words) text(name string) string { return w.pages[name].summary + "\n" + w.pages[name].text }
 
-// say is a text of one line.
+// say returns a text of one line.
 func (w *words) say(name string) string { return w.pages[name].summary }

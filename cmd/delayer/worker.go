@@ -69,7 +69,7 @@ func (w *workerFlags) check(program []string) error {
 }
 
 func (c *call) work(f workerFlags) error {
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // programs inherit what we ignore
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // programs inherit ignored signals
 	errs := async.New(c.stderr.Write, readPatience)
 	defer errs.Close()
 	log := newWorkerLog(errs, c.json)
@@ -101,9 +101,9 @@ func (c *call) warnOf(topics []string, log *slog.Logger) {
 // errEndedAtOnce is the error after a second signal.
 var errEndedAtOnce = errors.New("ended at once: the jobs under way are delivered again when their leases end")
 
-// runUntilStopped runs the worker. A signal stops it, a second one ends it at once.
+// runUntilStopped runs the worker. A signal stops it; a second one ends it at once.
 func runUntilStopped(w *worker.Worker, p *program, log *slog.Logger) error {
-	signals := notify(false) // before the log says that it has started
+	signals := notify(false) // before the log reports the start
 	log.Info("the worker has started")
 	err := signals.during(w.Run, func(signal os.Signal) <-chan time.Time {
 		log.Info("the worker stops", "signal", signal.String())
@@ -119,7 +119,8 @@ func runUntilStopped(w *worker.Worker, p *program, log *slog.Logger) error {
 	return err
 }
 
-// newWorkerLog is the worker's own log. It shortens errors to one line: the program's standard error was printed already.
+// newWorkerLog returns the worker's own log. It shortens errors to one line, because the program's standard error was
+// printed already.
 func newWorkerLog(w io.Writer, asJSON bool) *slog.Logger {
 	o := &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 		if err, ok := a.Value.Any().(error); ok {

@@ -46,7 +46,8 @@ var checks = []Check{
 
 func one(evidence, fix string) []Finding { return []Finding{{Evidence: evidence, Fix: fix}} }
 
-// checkServer makes the check of a server's start, and takes what it says of one kind; nil is that it can't work at all.
+// checkServer makes the check of a server's start, and reports its errors of one kind. A nil kind stands for errors that
+// keep the server from working.
 func checkServer(kind error) func(context.Context, *Doctor) ([]Finding, error) {
 	return func(ctx context.Context, d *Doctor) ([]Finding, error) {
 		err := d.Server(ctx)
@@ -64,7 +65,7 @@ func checkServer(kind error) func(context.Context, *Doctor) ([]Finding, error) {
 	}
 }
 
-// partOf returns the joined error that is of that kind.
+// partOf returns the joined error that matches kind.
 func partOf(err, kind error) error {
 	if joined, is := err.(interface{ Unwrap() []error }); is {
 		for _, part := range joined.Unwrap() {
@@ -76,7 +77,7 @@ func partOf(err, kind error) error {
 	return err
 }
 
-// info is what a Redis says of itself.
+// info is the output of INFO.
 type info map[string]string
 
 func (i info) number(field string) int64 {
@@ -84,7 +85,7 @@ func (i info) number(field string) int64 {
 	return n
 }
 
-// eachNode makes a check of what each node says.
+// eachNode returns a check that examines the INFO of every node.
 func eachNode(check func(ctx context.Context, d *Doctor, node *store.Store, says info) ([]Finding, error)) func(context.Context, *Doctor) ([]Finding, error) {
 	return func(ctx context.Context, d *Doctor) (all []Finding, _ error) {
 		for _, node := range d.nodes {
@@ -120,7 +121,7 @@ const (
 	almostFull = 0.9
 )
 
-// checkMemory watches the used memory for a second.
+// checkMemory watches the used memory for one second.
 func checkMemory(ctx context.Context, d *Doctor) (found []Finding, _ error) {
 	before := make([]int64, len(d.nodes))
 	for i, node := range d.nodes {
@@ -143,7 +144,7 @@ func checkMemory(ctx context.Context, d *Doctor) (found []Finding, _ error) {
 		says := info(text)
 		used, most := says.number("used_memory"), says.number("maxmemory")
 		lasts, grows := time.Duration(0), used-before[i]
-		if grows > 1<<20 { // less may be anything
+		if grows > 1<<20 { // less is noise
 			lasts = time.Duration(float64(most-used) / float64(grows) * float64(watched))
 		}
 		const fix = "raise maxmemory, or let consumers catch up: delayer stats"
@@ -193,7 +194,8 @@ func checkReplicas(ctx context.Context, d *Doctor, node *store.Store, says info)
 
 const sampled = 100 // jobs
 
-// checkListpack compares the bodies of some jobs with the largest that Redis keeps in its small form.
+// checkListpack compares the bodies of some jobs with the largest value that Redis keeps in its
+// compact encoding.
 func checkListpack(ctx context.Context, d *Doctor) ([]Finding, error) {
 	settings, err := d.nodes[0].Config(ctx, "hash-max-listpack-value", "hash-max-ziplist-value")
 	if err != nil {
@@ -241,7 +243,7 @@ func checkSlow(ctx context.Context, d *Doctor) (found []Finding, _ error) {
 
 const pings, budget = 10, 2 * time.Millisecond
 
-// checkLatency takes the fastest of some pings.
+// checkLatency measures the fastest of several pings.
 func checkLatency(ctx context.Context, d *Doctor) (found []Finding, _ error) {
 	for _, node := range d.nodes {
 		fastest := time.Hour
@@ -283,7 +285,7 @@ func checkStrays(ctx context.Context, d *Doctor) (found []Finding, _ error) {
 	return found, err
 }
 
-// checkMigration tells that jobs are left in previous partitions, or that nothing is.
+// checkMigration reports jobs left in partitions of the previous layout, or that none are left.
 func checkMigration(ctx context.Context, d *Doctor) ([]Finding, error) {
 	if d.fleet.Layout.Previous == 0 {
 		return nil, nil
@@ -303,7 +305,7 @@ func checkMigration(ctx context.Context, d *Doctor) ([]Finding, error) {
 
 const scannedSteps, scannedKeys = 50, 1000
 
-// checkPrefixes looks for job pools under other prefixes, among the first keys of each node.
+// checkPrefixes looks for job pools under other prefixes among the first keys of each node.
 func checkPrefixes(ctx context.Context, d *Doctor) (found []Finding, _ error) {
 	for _, node := range d.nodes {
 		at := "0"
@@ -325,7 +327,7 @@ func checkPrefixes(ctx context.Context, d *Doctor) (found []Finding, _ error) {
 	return found, nil
 }
 
-// checkOriginal looks for connections that poll as the original's server does, which has no scripts.
+// checkOriginal looks for connections that poll like the original's server, which uses no scripts.
 func checkOriginal(ctx context.Context, d *Doctor) ([]Finding, error) {
 	for _, node := range d.nodes {
 		n, err := node.ConnectionsAt(ctx, "zrangebyscore")

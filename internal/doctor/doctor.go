@@ -1,5 +1,5 @@
-// Package doctor examines an installation and reports only what is wrong. A check is a small function in the table of checks; what it may
-// not ask counts as not checked, never as fine.
+// Package doctor examines an installation and reports only faults. A check is a small function in the table of checks. A check
+// without the permissions that it needs counts as not checked, never as fine.
 package doctor
 
 import (
@@ -13,20 +13,20 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// Finding is something that is wrong.
+// Finding is a fault.
 type Finding struct {
-	Name     string `json:"name"`     // of the check
-	Evidence string `json:"evidence"` // what was seen
-	Fix      string `json:"fix"`      // the command or setting that ends it
+	Name     string `json:"name"`     // name of the check
+	Evidence string `json:"evidence"` // observed values
+	Fix      string `json:"fix"`      // command or setting that repairs the fault
 }
 
 // NotChecked is a check that could not be made.
 type NotChecked struct {
 	Name  string `json:"name"`
-	Needs string `json:"needs"` // the permissions that it lacks
+	Needs string `json:"needs"` // missing permissions
 }
 
-// Report is what an examination found.
+// Report is the result of an examination.
 type Report struct {
 	Findings   []Finding    `json:"findings"`
 	NotChecked []NotChecked `json:"not_checked"`
@@ -34,7 +34,7 @@ type Report struct {
 	Checked    int          `json:"checked"`
 }
 
-// Check examines one thing. Do returns what is wrong: an evidence and a fix each. If Redis refuses a command, the check needs the
+// Check examines one thing. Do returns the faults, each with evidence and a fix. If Redis refuses a command, the check needs the
 // permissions Needs.
 type Check struct {
 	Name, Needs string
@@ -44,9 +44,9 @@ type Check struct {
 // Doctor examines the jobs of one prefix.
 type Doctor struct {
 	Jobs   *inspect.Inspector
-	Server func(ctx context.Context) error // checks whether a server can work, as its start does
-	Local  []Check                         // what is not in Redis: files and settings
-	InHA   bool                            // replicas are expected: there are sentinels, or a cluster
+	Server func(ctx context.Context) error // checks whether a server can work, as a start does
+	Local  []Check                         // checks outside Redis: files and settings
+	InHA   bool                            // replicas are expected, because sentinels or a cluster are used
 
 	fleet  *fleet.Fleet
 	nodes  []*store.Store
@@ -67,7 +67,7 @@ func Names() (names []string) {
 	return names
 }
 
-// Examine makes all checks but those that are skipped. It fails only if Redis does not answer.
+// Examine makes all checks except the skipped ones. It fails only if Redis does not answer.
 func (d *Doctor) Examine(ctx context.Context, skip []string) (Report, error) {
 	r := Report{Findings: []Finding{}, NotChecked: []NotChecked{}, Skipped: []string{}}
 	if err := d.fleet.Locate(ctx); err != nil {
@@ -99,7 +99,7 @@ func (d *Doctor) Examine(ctx context.Context, skip []string) (Report, error) {
 	return r, nil
 }
 
-// count reads the numbers of jobs once.
+// count reads the numbers of jobs, once per examination.
 func (d *Doctor) count(ctx context.Context) (inspect.Counts, error) {
 	if d.counts == nil {
 		counts, err := d.Jobs.Counts(ctx)

@@ -50,7 +50,7 @@ func run(t *testing.T, pool client.Redis) (stop func()) {
 	return stop
 }
 
-// A sound installation has nothing wrong; each thing that is wrong has its finding.
+// A sound installation has no findings. Each fault has its own finding.
 func TestFindings(t *testing.T) {
 	t.Parallel()
 	f := redistest.Start(t, "--appendonly", "yes")
@@ -102,7 +102,7 @@ func TestFindings(t *testing.T) {
 	}
 }
 
-// While partitions grow, the doctor tells what is left.
+// During a migration to more partitions, the doctor reports the jobs that are left.
 func TestGrowing(t *testing.T) {
 	t.Parallel()
 	f := redistest.Start(t, "--slowlog-log-slower-than", "60000000") // a busy machine is slow
@@ -116,7 +116,8 @@ func TestGrowing(t *testing.T) {
 	}
 }
 
-// What this user may not ask is told, and not fine. With the permissions in the documents everything is asked.
+// Checks that the user may not make are reported as not checked, never as fine. With the documented
+// permissions every check is made.
 func TestRights(t *testing.T) {
 	t.Parallel()
 	f := redistest.Start(t, "--appendonly", "yes")

@@ -86,7 +86,7 @@ func checkConsumers(ctx context.Context, d *Doctor) (found []Finding, _ error) {
 	return found, err
 }
 
-// checkDead finds topics whose newest dead letter is not older than an hour.
+// checkDead finds topics whose newest dead letter is at most an hour old.
 func checkDead(ctx context.Context, d *Doctor) (found []Finding, _ error) {
 	c, err := d.count(ctx)
 	if err != nil {
@@ -148,7 +148,8 @@ func checkSchedules(ctx context.Context, d *Doctor) (found []Finding, _ error) {
 	return found, err
 }
 
-// checkCounters compares the kept numbers of reserved jobs with the pool, which has all of them.
+// checkCounters compares the stored counts of reserved jobs with the pool, which contains all of
+// them.
 func checkCounters(ctx context.Context, d *Doctor) ([]Finding, error) {
 	c, err := d.count(ctx)
 	reserved := 0

@@ -12,7 +12,7 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// Status is how bad a measurement is, as the exit code of a Nagios plugin.
+// Status is the severity of a measurement. Its value is the exit code of a Nagios plugin.
 type Status int
 
 const (
@@ -24,15 +24,15 @@ const (
 
 func (s Status) String() string { return [...]string{"OK", "WARNING", "CRITICAL", "UNKNOWN"}[s] }
 
-// Limits are numbers from which on a measurement is bad, by name. For servers it is the number below which it is bad.
+// Limits are the values, by name, from which a measurement is bad. For servers, fewer than the limit are bad.
 type Limits map[string]float64
 
-// measures are what Measure reads, with the unit of performance data, in that order.
+// measures lists the names and units of the values that Measure reads, in the order of the output.
 var measures = []struct{ name, unit string }{
 	{"overdue", "s"}, {"lateness", "s"}, {"servers", ""}, {"waiting", ""}, {"ready", ""}, {"reserved", ""}, {"dead", ""},
 }
 
-// DefaultWarning and DefaultCritical are the limits unless others are given.
+// DefaultWarning and DefaultCritical are the default limits.
 var (
 	DefaultWarning  = Limits{"overdue": 10, "lateness": 10}
 	DefaultCritical = Limits{"overdue": 60, "lateness": 60, "servers": 1}
@@ -61,10 +61,10 @@ func (l Limits) exceeded(name string, value float64) bool {
 	return set && value >= limit
 }
 
-// recently is over which time lateness is measured.
+// recently is the period over which lateness is measured.
 const recently = 5 * time.Minute
 
-// Monitor measures, and returns the worst status and a line for a monitor.
+// Monitor measures, and returns the worst status and one line for a monitor.
 func Monitor(ctx context.Context, jobs *inspect.Inspector, warning, critical Limits) (Status, string, error) {
 	values, err := measure(ctx, jobs)
 	if err != nil {
@@ -76,7 +76,7 @@ func Monitor(ctx context.Context, jobs *inspect.Inspector, warning, critical Lim
 		value := values[m.name]
 		limit := func(l Limits) string {
 			if n, set := l[m.name]; set && m.name == "servers" {
-				return strconv.FormatFloat(n, 'f', -1, 64) + ":" // Nagios's range: below is bad
+				return strconv.FormatFloat(n, 'f', -1, 64) + ":" // a range of Nagios: values below are bad
 			} else if set {
 				return strconv.FormatFloat(n, 'f', -1, 64)
 			}
@@ -107,7 +107,7 @@ func Monitor(ctx context.Context, jobs *inspect.Inspector, warning, critical Lim
 	return worst, fmt.Sprintf("DELAYER %v - %s | %s", worst, strings.Join(bad, ", "), strings.Join(data, " ")), nil
 }
 
-// measure reads the values; what this user may not read is negative.
+// measure reads the values. A value that this user may not read is negative.
 func measure(ctx context.Context, jobs *inspect.Inspector) (map[string]float64, error) {
 	counts, err := jobs.Counts(ctx)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// found is kind → the number that is left.
+// found returns the number of faults left, by kind.
 func found(r Report) map[string]int {
 	left := map[string]int{}
 	for _, f := range r.Findings {
@@ -32,7 +32,7 @@ func (f *fixture) expectLeft(r Report, want map[string]int) {
 	}
 }
 
-// Jobs that are waiting, ready, reserved, dead, paused, limited, scheduled, grouped, or counted once, are no fault.
+// Jobs that are waiting, ready, reserved, dead, paused, limited, scheduled, grouped or deduplicated are no fault.
 func TestNothingWrong(t *testing.T) {
 	f := newFixture(t)
 	push := func(id, topic string, delay time.Duration, opts ...client.PushOption) {
@@ -69,7 +69,7 @@ func TestNothingWrong(t *testing.T) {
 	f.Expect(before)
 }
 
-// What to do with lost jobs; and a job that somebody changes meanwhile is not lost.
+// The ways to handle lost jobs. A job that changes in the meantime is not lost.
 func TestLost(t *testing.T) {
 	for _, do := range []string{store.LostRequeue, store.LostDrop, List} {
 		f := newFixture(t)
@@ -98,7 +98,7 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// Keys that are not Delayer's stay, and those of another Delayer whose prefix begins with ours are not told.
+// Keys that are not Delayer's stay. Keys of another Delayer whose prefix begins with ours are not reported.
 func TestForeignKeys(t *testing.T) {
 	f := newFixture(t)
 	f.put("SET", "what", "is this")
@@ -109,7 +109,8 @@ func TestForeignKeys(t *testing.T) {
 	f.expectLeft(f.run(Options{Repair: true}), map[string]int{"unknown_key": 1, "other_layout": 1})
 }
 
-// Queues are read whole while entries come and go, also with IDs of the wrong kinds in between; what is too deep in a long queue stays.
+// Queues are read completely while entries come and go, including IDs of the wrong kind in between. A fault too deep in a long
+// queue stays.
 func TestLongQueue(t *testing.T) {
 	f := newFixture(t)
 	for i := range 21000 {
@@ -125,7 +126,7 @@ func TestLongQueue(t *testing.T) {
 	}
 }
 
-// In partitions, and in a Cluster, jobs go to where they belong.
+// Jobs are moved to their own partition, also in a Cluster.
 func TestWrongPartition(t *testing.T) {
 	t.Run("partitions", func(t *testing.T) {
 		server := redistest.Start(t)
@@ -194,7 +195,7 @@ func wrongPartition(t *testing.T, do func(command string, args ...any) any, r cl
 	}
 }
 
-// Without Repair a user who may only read finds everything, and writes nothing.
+// Without Repair a user with read permissions finds everything and writes nothing.
 func TestReadOnly(t *testing.T) {
 	server := redistest.Start(t)
 	f := server.Fixture
@@ -225,7 +226,7 @@ func TestReadOnly(t *testing.T) {
 	}
 }
 
-// dump is the content of every key.
+// dump returns the content of every key.
 func dump(f *redistest.Fixture) map[string]string {
 	all := map[string]string{}
 	for _, key := range f.Strings("KEYS", "*") {
@@ -235,7 +236,8 @@ func dump(f *redistest.Fixture) map[string]string {
 	return all
 }
 
-// Steps keep Redis busy for 2 ms at most, however many jobs there are. Half of them must, as the machine may do other things meanwhile.
+// Steps keep Redis busy for at most 2 ms, however many jobs there are. The test requires that of half of the steps only, because
+// the machine may be busy.
 func TestStallBudget(t *testing.T) {
 	server := redistest.Start(t)
 	f := &fixture{Fixture: server.Fixture, t: t, ctx: t.Context(), conn: server.Conn(), pool: client.NewPool(client.PoolOptions{Addr: server.Addr})}

@@ -1,9 +1,9 @@
-// Package fsck checks all keys of Delayer while programs use them, and repairs what is wrong.
+// Package fsck checks all keys of Delayer while programs use them, and repairs faults.
 //
-// It reads the queues, the pool, and then every key that SCAN finds, in steps that take Redis about a millisecond, and rests as long
-// between two of them. What a script finds it checks again in the same step in which it repairs it. Two faults need more time, as for a
-// moment a job or a number may look like that: a job in no state, which an original consumer may be taking, and a number of reserved jobs,
-// which changes while leases are counted. These count only if they are the same after a wait.
+// It reads the queues, the pool, and then every key that SCAN finds. Each step keeps Redis busy for about a millisecond, followed
+// by a rest of the same length. A repair checks the fault again in the same script. Two faults need more time, because sound data
+// may look like them briefly: a job without a state, which an original consumer may be taking, and a wrong count of reserved
+// jobs, which changes while leases are counted. They are reported only if they are unchanged after a wait.
 package fsck
 
 import (
@@ -20,25 +20,26 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// Options say what to do with what is found. The zero value only reports.
+// Options configure a check. The zero value only reports.
 type Options struct {
 	Repair   bool
-	Lost     string                // what to do with lost jobs if Repair is set: store.LostRequeue, the default, store.LostDrop, or List
-	Wait     time.Duration         // until a suspicion is checked again; 0: a minute
-	Examples int                   // names of each kind that the Report has; 0: 5
-	Progress func(done, total int) // is told after each step; done grows beyond total if keys are added
+	Lost     string                // handling of lost jobs if Repair is set: store.LostRequeue, the default, store.LostDrop, or List
+	Wait     time.Duration         // time until a suspicion is checked again; 0: a minute
+	Examples int                   // maximum number of names per kind in the Report; 0: 5
+	Progress func(done, total int) // called after each step; done grows beyond total if keys are added
 }
 
 // List leaves lost jobs where they are.
 const List = "list"
 
-// Report is what was found.
+// Report is the result of a check.
 type Report struct {
-	Keys     int       `json:"keys"`    // of Delayer
-	Entries  int       `json:"entries"` // of the pool and the queues
+	Keys     int       `json:"keys"`    // Delayer's keys
+	Entries  int       `json:"entries"` // entries of the pool and the queues
 	Findings []Finding `json:"findings"`
-	Left     int       `json:"left"` // of all kinds
-	// Busy are topics whose number of reserved jobs was not compared with the leases, as it changed all the time.
+	Left     int       `json:"left"` // faults of all kinds that are left
+	// Busy is the number of topics whose count of reserved jobs kept changing, so that it was not compared with
+	// the leases.
 	Busy int `json:"busy_topics"`
 }
 
@@ -51,7 +52,7 @@ type Finding struct {
 	Examples []string `json:"examples"`
 }
 
-// Kinds are all kinds of faults, and what each is, in the order in which they are reported.
+// Kinds lists all kinds of faults with their meaning, in the order of the report.
 var Kinds = []struct{ Name, Means string }{
 	{"lost_job", "jobs that are neither waiting, ready nor reserved: nobody would get them"},
 	{"entry_without_job", "entries of ready queues without a job"},
@@ -88,25 +89,26 @@ type Checker struct {
 	seed   maphash.Seed
 
 	report      Report
-	found       map[fault]bool // whether it is repaired
+	found       map[fault]bool // true: repaired
 	done, total int
-	tired       time.Duration // for which Redis was kept busy since the last rest
+	tired       time.Duration // how long Redis was kept busy since the last rest
 }
 
 type fault struct{ kind, name string }
 
-// part is what is known of a partition.
+// part is the state of the check in one partition.
 type part struct {
 	*store.Store
 	number   int
 	ready    map[uint64]struct{} // hashes of the IDs in its queues
 	walked   map[string]bool     // topics whose queues were read
 	suspects []store.Lost
-	counts   map[string]store.ReservedCount // suspicious ones
+	counts   map[string]store.ReservedCount // suspicious counts
 	strays   map[string]bool                // IDs that belong to other partitions
 }
 
-// New returns a Checker for the jobs in that Redis. prefix begins the name of every key; empty means "delayer:". It is used once.
+// New returns a Checker for the jobs in the given Redis. prefix begins the name of every key; empty means "delayer:". A Checker
+// is used once.
 func New(r redisconn.Redis, prefix string, l fleet.Layout, o Options) *Checker {
 	o.Wait, o.Lost, o.Examples = cmp.Or(o.Wait, time.Minute), cmp.Or(o.Lost, store.LostRequeue), cmp.Or(o.Examples, 5)
 	if o.Progress == nil {
@@ -120,7 +122,7 @@ func New(r redisconn.Redis, prefix string, l fleet.Layout, o Options) *Checker {
 	return c
 }
 
-// Run checks everything. With an error the Report has what was found until then.
+// Run checks everything. If it fails, the Report contains what was found so far.
 func (c *Checker) Run(ctx context.Context) (Report, error) {
 	err := c.run(ctx)
 	return c.result(), err
@@ -159,7 +161,7 @@ func (c *Checker) run(ctx context.Context) error {
 	return nil
 }
 
-// measure estimates how much there is to read.
+// measure estimates the number of keys and entries to read.
 func (c *Checker) measure(ctx context.Context) error {
 	for _, s := range store.OneOfEachNode(c.fleet.Stores) {
 		keys, err := s.KeyCount(ctx)
@@ -196,7 +198,7 @@ func (c *Checker) walkPart(ctx context.Context, p *part) error {
 	return nil
 }
 
-// place moves the jobs that were found in the wrong partition.
+// place moves jobs that were found in the wrong partition.
 func (c *Checker) place(ctx context.Context, p *part) error {
 	if len(p.strays) == 0 {
 		return nil
@@ -218,7 +220,8 @@ func (c *Checker) place(ctx context.Context, p *part) error {
 	return nil
 }
 
-// stray remembers the ID if it belongs to another partition. While the number of partitions grows, jobs may be in two places.
+// stray records the IDs that belong to another partition. While the number of partitions grows, jobs may be in two
+// partitions.
 func (c *Checker) stray(p *part, ids ...string) {
 	if len(c.parts) == 1 || c.fleet.Layout.Previous != 0 {
 		return
@@ -245,7 +248,7 @@ func (c *Checker) noteAll(p *part, faults []store.Fault) {
 	}
 }
 
-// result sums up what was found.
+// result summarizes the findings.
 func (c *Checker) result() Report {
 	r := c.report
 	for f, repaired := range c.found {
@@ -270,7 +273,7 @@ func (c *Checker) result() Report {
 	for i := range r.Findings {
 		of := &r.Findings[i]
 		slices.Sort(of.Examples)
-		if !(of.Kind == "lost_job" && c.Lost == List) { // all of these are wanted
+		if !(of.Kind == "lost_job" && c.Lost == List) { // all lost jobs are listed, without a limit
 			of.Examples = of.Examples[:min(len(of.Examples), c.Examples)]
 		}
 	}
@@ -284,7 +287,7 @@ func (c *Checker) named(p *part, err error) error {
 	return err
 }
 
-// Means is what the kind of a finding is.
+// Means returns the meaning of the finding's kind.
 func (f Finding) Means() string {
 	for _, k := range Kinds {
 		if k.Name == f.Kind {

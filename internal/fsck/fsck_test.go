@@ -49,7 +49,7 @@ func (f *fixture) put(command, key string, args ...any) {
 	}
 }
 
-// flush waits until everything that was put is done.
+// flush waits until all commands of put are done.
 func (f *fixture) flush() {
 	f.t.Helper()
 	_, err := f.conn.Do("")
@@ -69,12 +69,12 @@ func (f *fixture) run(o Options) Report {
 	return report
 }
 
-// planting is a fault, and what is left of it when it is repaired.
+// planting is a fault, and the state after its repair.
 type planting struct {
 	kind  string
-	sound func(f *fixture, i int) // what is there anyway
+	sound func(f *fixture, i int) // creates sound data around the fault
 	plant func(f *fixture, i int)
-	after func(f *fixture, i int) // makes of what sound has left what a repair makes of the fault; nil if that is the same
+	after func(f *fixture, i int) // turns the sound data into the repaired state; nil: no difference
 }
 
 const future = "99999999999"
@@ -199,8 +199,8 @@ func plantings(now time.Time) []planting {
 	}
 }
 
-// Each fault is planted many times while original consumers pop, and others push, reserve and pop. All faults are found and repaired,
-// nothing else changes, and no job is delivered twice.
+// Each fault is planted many times while original consumers pop and other clients push, reserve and pop. All faults are found and
+// repaired, nothing else changes, and no job is delivered twice.
 func TestAllFaultsUnderLoad(t *testing.T) {
 	times := 1000
 	if testing.Short() {
@@ -251,7 +251,7 @@ func TestAllFaultsUnderLoad(t *testing.T) {
 	f.compare(want)
 }
 
-// compare compares the whole state, but for the order of entries of queues.
+// compare compares the whole state, except for the order of queue entries.
 func (f *fixture) compare(want redistest.State) {
 	f.t.Helper()
 	got := f.State()
@@ -303,7 +303,7 @@ func (f *fixture) load() (stop func() map[string]int) {
 			return false
 		}
 	}
-	for range 8 { // as the original's pop
+	for range 8 { // pops like the original
 		consumers.Go(func() {
 			conn := f.pool.Get()
 			defer conn.Close()

@@ -8,9 +8,9 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// look takes the fingerprints of jobs that seem to be lost, and forgets the others.
+// look takes the fingerprints of jobs that seem to be lost, and drops the other suspects.
 func (c *Checker) look(ctx context.Context, p *part) (err error) {
-	p.suspects = slices.DeleteFunc(p.suspects, func(j store.Lost) bool { // whose queue was found later
+	p.suspects = slices.DeleteFunc(p.suspects, func(j store.Lost) bool { // found in a queue that was read later
 		_, ready := p.ready[c.hash(j.ID)]
 		return ready
 	})
@@ -18,7 +18,7 @@ func (c *Checker) look(ctx context.Context, p *part) (err error) {
 	return err
 }
 
-// askLost makes FsckLost of many jobs, and returns those that are lost.
+// askLost runs FsckLost for many jobs in batches, and returns the lost ones.
 func (c *Checker) askLost(ctx context.Context, p *part, jobs []store.Lost, do string) (lost []store.Lost, err error) {
 	pace := fewEach
 	for len(jobs) > 0 {
@@ -32,7 +32,7 @@ func (c *Checker) askLost(ctx context.Context, p *part, jobs []store.Lost, do st
 	return lost, nil
 }
 
-// checkSuspicions waits, if there is a reason, and checks again.
+// checkSuspicions waits if there are suspicions, and checks them again.
 func (c *Checker) checkSuspicions(ctx context.Context) error {
 	some := false
 	for _, p := range c.parts {
@@ -55,7 +55,7 @@ func (c *Checker) checkSuspicions(ctx context.Context) error {
 	return nil
 }
 
-// checkLost reads the queues of the lost jobs' topics once more, and repairs jobs that are in none of them, and unchanged.
+// checkLost reads the queues of the suspects' topics once more, and repairs unchanged jobs that are in none of them.
 func (c *Checker) checkLost(ctx context.Context, p *part) error {
 	byTopic := map[string]map[string]store.Lost{}
 	for _, job := range p.suspects {
@@ -91,7 +91,7 @@ func (c *Checker) checkLost(ctx context.Context, p *part) error {
 	return nil
 }
 
-// checkCounts counts the leases once more, and sets numbers right that disagree as before.
+// checkCounts counts the leases once more, and corrects the counts that disagree as before.
 func (c *Checker) checkCounts(ctx context.Context, p *part) error {
 	if len(p.counts) == 0 {
 		return nil
@@ -122,5 +122,5 @@ func (c *Checker) checkCounts(ctx context.Context, p *part) error {
 	return nil
 }
 
-// sortedKeys are the keys of a set in order.
+// sortedKeys returns the keys of a set in order.
 func sortedKeys(set map[string]bool) []string { return slices.Sorted(maps.Keys(set)) }

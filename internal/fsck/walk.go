@@ -12,22 +12,23 @@ import (
 )
 
 const (
-	stepTime  = time.Millisecond // how long a script may keep Redis busy; the stall budget is 2 ms
+	stepTime  = time.Millisecond // maximum time of a script; the stall budget is 2 ms
 	firstPage = 50
-	most      = 1000 // entries of a page
-	scanned   = 500  // keys of a SCAN
+	most      = 1000 // entries per page
+	scanned   = 500  // keys per SCAN
 )
 
-// pace is how many entries a step reads.
+// pace is the number of entries that a step reads.
 type pace struct{ n, least int }
 
-// A repair of a queue's page walks over the queue, so that few entries cost as much as many.
+// A repair of a page walks the whole queue, so few entries cost as much as many.
 var (
 	manyEach = pace{firstPage, firstPage}
-	fewEach  = pace{4, 1} // each costs a walk
+	fewEach  = pace{4, 1} // each entry costs a walk
 )
 
-// step makes a call, adapts the pace to how long it took, and rests as long, when that is worth it.
+// step makes a call, adapts the pace to the time it took, and rests equally long if the rest would
+// be long enough to matter.
 func step[T any](ctx context.Context, c *Checker, p *pace, call *store.Call[T], took func(T) int) (T, error) {
 	answer, err := call.Do(ctx)
 	if err != nil {
@@ -78,7 +79,7 @@ func (c *Checker) walkTopic(ctx context.Context, p *part, topic string) error {
 			p.ready[h] = struct{}{}
 		}
 		for _, f := range page.Faults {
-			if f.Kind == "entry_of_other_topic" { // it is passed on, and not lost
+			if f.Kind == "entry_of_other_topic" { // passed on, so not lost
 				p.ready[c.hash(f.Name)] = struct{}{}
 			}
 		}
@@ -102,7 +103,7 @@ func (c *Checker) walkTopic(ctx context.Context, p *part, topic string) error {
 	return nil
 }
 
-// walkQueues reads the ready queue of a topic, and its parked jobs.
+// walkQueues reads the ready queue of a topic and its parked jobs.
 func (c *Checker) walkQueues(ctx context.Context, p *part, topic string, repair bool, visit func(store.QueuePage)) error {
 	for _, parked := range []bool{false, true} {
 		pace, at := manyEach, store.QueuePlace{}
@@ -120,7 +121,8 @@ func (c *Checker) walkQueues(ctx context.Context, p *part, topic string, repair 
 	return nil
 }
 
-// walkPool reads the pool, and returns the numbers of reserved jobs that disagree with its leases and did not change meanwhile.
+// walkPool reads the pool. It returns the counts of reserved jobs that disagree with the leases and did not change in the
+// meantime.
 func (c *Checker) walkPool(ctx context.Context, p *part, first bool) (map[string]store.ReservedCount, error) {
 	began, err := p.Time(ctx)
 	if err != nil {
@@ -242,11 +244,11 @@ func (c *Checker) walkKeys(ctx context.Context, node *store.Store) error {
 
 var (
 	inBraces = regexp.MustCompile(`^\{(\d+)\}:`)
-	// another is what the keys of another Delayer look like whose prefix begins with ours.
+	// another matches the keys of another Delayer whose prefix begins with ours.
 	another = regexp.MustCompile(`:(job_pool|topics(_due)?|dead_topics|reserved|limits|acked|servers|history|once|schedules|paused|partitions|(job_bucket|ready_queue|dead_letters?|waiting|client|slots|group):.*)$`)
 )
 
-// sort adds a key to those of its partition, or notes that it is not Delayer's.
+// sort adds a key to its partition's keys, or notes that it is not Delayer's.
 func (c *Checker) sort(name string, keys map[*part][]store.FoundKey) {
 	rest := strings.TrimPrefix(name, c.prefix)
 	braces := inBraces.FindString(rest)
@@ -262,7 +264,7 @@ func (c *Checker) sort(name string, keys map[*part][]store.FoundKey) {
 	}
 	known := store.KeysOf(c.prefix+braces).FindKey(name).Kind != ""
 	switch {
-	case known && name == store.KeysOf(c.prefix).Partition(0).Layout(): // what tells that there is one partition
+	case known && name == store.KeysOf(c.prefix).Partition(0).Layout(): // the key that records a single partition
 	case known:
 		c.note(nil, "other_layout", c.prefix+braces, false)
 	case !another.MatchString(rest):
