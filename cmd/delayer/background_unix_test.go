@@ -14,8 +14,7 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// detached checks where the system shows it that the daemon keeps nothing of what
-// it was started with.
+// detached checks, where the system shows it, that the daemon has kept nothing of its starter.
 func detached(tb testing.TB, pid string) {
 	if !exists("/proc/self/fd/1") {
 		return
@@ -28,8 +27,8 @@ func detached(tb testing.TB, pid string) {
 	}
 }
 
-// Relative paths in a searched file count from where the command was given too,
-// even for logs that are opened again much later.
+// Relative paths in a file that was searched for count from the starting folder too, even for logs
+// that are reopened much later.
 func TestBackgroundWithRelativePaths(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, redistest.Nobody(t))
@@ -59,7 +58,7 @@ func TestBackgroundWithURL(t *testing.T) {
 	stopDaemon(t, s, syscall.SIGTERM)
 }
 
-// Ctrl-C while the daemon starts, for Redis does not answer, leaves none behind.
+// Ctrl-C while the daemon starts and Redis does not answer leaves no daemon behind.
 func TestInterruptedBackground(t *testing.T) {
 	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 		t.Run(signal.String(), func(t *testing.T) {
@@ -80,7 +79,7 @@ func TestInterruptedBackground(t *testing.T) {
 	}
 }
 
-// A daemon whose starter was killed can't report, and does not go on unnoticed.
+// A daemon whose starter was killed can't report its start, and exits.
 func TestBackgroundWithoutParent(t *testing.T) {
 	t.Parallel()
 	mute := newMute(t)
@@ -103,8 +102,7 @@ func TestBackgroundKilledDuringStart(t *testing.T) {
 	}
 }
 
-// The trace of a crash, which has no console to go to, is in the error log, also
-// after a rotation.
+// The trace of a crash without a console is in the error log, also after a rotation.
 func TestCrashTrace(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, redistest.Nobody(t))
@@ -113,7 +111,7 @@ func TestCrashTrace(t *testing.T) {
 	}
 	pid, _ := strconv.Atoi(read(t, s.pid))
 	rotate(t, s, pid)
-	// A log is there a moment before traces are led to it.
+	// The log exists briefly before traces are redirected to it.
 	eventually(t, "traces are led to the new log", func() bool { return !exists("/proc/self/fd/1") || timesOpen(pid, s.errors) == 2 })
 	syscall.Kill(pid, syscall.SIGABRT)
 	eventually(t, "the trace is in the error log", func() bool {
@@ -121,7 +119,7 @@ func TestCrashTrace(t *testing.T) {
 	})
 }
 
-// timesOpen is how often a process has the file open, as Linux tells it.
+// timesOpen counts a process's open descriptors of the file. It works on Linux.
 func timesOpen(pid int, path string) (n int) {
 	links, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
 	for _, link := range links {

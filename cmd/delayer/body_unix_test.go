@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// A program gets all of its body or is not started: the worker may be killed at any moment.
+// A program gets its whole body or is not started: the worker may be killed at any time.
 func TestWorkerBodyIsWhole(t *testing.T) {
 	if _, err := exec.LookPath("setsid"); err != nil {
 		t.Skip("needs setsid")
@@ -18,7 +18,7 @@ func TestWorkerBodyIsWhole(t *testing.T) {
 	t.Parallel()
 	s, _ := newShell(t)
 	const body = 1 << 20
-	// What the program leaves behind reads the body when the worker has gone.
+	// A process that the program leaves behind reads the body after the worker has ended.
 	p := s.startWorker("--exec", `exec 3<&0
 setsid sh -c 'echo "$DELAYER_JOB_BODY_LENGTH bytes" >&4; while ! test -e go; do sleep 0.01; done; wc -c >counted; mv counted got' <&3 3<&- 4>&1 >left 2>&1 &
 exec sleep 1000`)
@@ -33,7 +33,7 @@ exec sleep 1000`)
 	}
 }
 
-// startReader pushes job 1 with a body that no command line has room for.
+// startReader pushes job 1 with a body too long for a command line.
 func startReader(tb testing.TB, s shell, body string) {
 	tb.Helper()
 	cmd := exec.Command(binary, "push", "--id", "1", "t", "0", "-")
@@ -43,7 +43,7 @@ func startReader(tb testing.TB, s shell, body string) {
 	}
 }
 
-// Nothing of a body stays behind, whether it is read or not.
+// No body stays in the temporary folder, whether it is read or not.
 func TestWorkerBodyIsNotLeft(t *testing.T) {
 	t.Parallel()
 	s, db := newShell(t)
@@ -64,7 +64,7 @@ func TestWorkerBodyIsNotLeft(t *testing.T) {
 	}
 }
 
-// A job whose body can't be kept for its program loses nothing by that, and is handled when it can.
+// A job whose body can't be stored for its program loses no attempt, and is handled once it can.
 func TestWorkerWithoutTemp(t *testing.T) {
 	t.Parallel()
 	s, db := newShell(t)

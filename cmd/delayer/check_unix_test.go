@@ -16,7 +16,7 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// files are all that is in a folder, with what links and files hold.
+// files returns everything in a folder, with the contents of files and the targets of links.
 func files(tb testing.TB, dir string) map[string]string {
 	tb.Helper()
 	found := map[string]string{}
@@ -34,7 +34,8 @@ func files(tb testing.TB, dir string) map[string]string {
 	return found
 }
 
-// --check-config finds what would keep the daemon from starting, all of it at once, and changes nothing.
+// --check-config finds everything that would keep the daemon from starting, all at once, and changes
+// nothing.
 func TestCheckConfigTriesThePaths(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	check(t, err)
@@ -105,7 +106,7 @@ func TestCheckConfigTriesThePaths(t *testing.T) {
 	}
 }
 
-// The configuration of a service that runs is as good as before.
+// --check-config accepts the configuration of a running service.
 func TestCheckConfigBesideARunningService(t *testing.T) {
 	t.Parallel()
 	redisServer := redistest.Start(t)
@@ -120,7 +121,7 @@ func TestCheckConfigBesideARunningService(t *testing.T) {
 	}
 }
 
-// --check-redis asks Redis what the start would ask.
+// --check-redis makes the same checks of Redis as a start.
 func TestCheckRedis(t *testing.T) {
 	redisServer, tlsAddr, _ := redistest.StartTLS(t, "--requirepass", "right")
 	redisServer.Do("AUTH", "right")
@@ -133,7 +134,7 @@ func TestCheckRedis(t *testing.T) {
 	evicts.Do("ACL", "SETUSER", "discreet", "on", ">pass", "~*", "&*", "+@all", "-info")
 	for _, test := range []struct {
 		name, addr, lines string
-		stdout, stderr    string // patterns, behind "redis on ADDR: "
+		stdout, stderr    string // patterns, after "redis on ADDR: "
 	}{
 		{"all is well", redisServer.Addr, "password = right", "it takes the server", ""},
 		{"no channels", redisServer.Addr, "username = deaf\npassword = deafpass", "warning: redis does not let this user subscribe to [^\n]*; its ACL needs &delayer:\\*[^\n]*", ""},
@@ -170,7 +171,7 @@ func TestCheckRedis(t *testing.T) {
 	}
 }
 
-// Each sentinel that fails is named, with its reason.
+// Each failing sentinel is named, with its reason.
 func TestCheckRedisBySentinels(t *testing.T) {
 	t.Parallel()
 	master := redistest.Start(t)
@@ -191,7 +192,8 @@ func TestCheckRedisBySentinels(t *testing.T) {
 	}
 }
 
-// A user without the permissions of every server and worker gets an error, and nothing is tried again, in whatever words this Redis refuses a script.
+// A user without the permissions of every server and worker gets an error and no retry, whatever the wording with which this
+// Redis refuses a script.
 func TestScriptsRefused(t *testing.T) {
 	t.Parallel()
 	redisServer := redistest.Start(t)

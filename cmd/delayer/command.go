@@ -97,8 +97,8 @@ func (c *command) most() int {
 	return len(strings.Fields(c.arguments))
 }
 
-// findCommand finds the command whose name, of one or two words, begins the command line. It returns nil if there
-// is none.
+// findCommand finds the command whose name, of one or two words, begins the command line. Without such a
+// command it returns nil.
 func findCommand(words []string) (c *command, rest []string) {
 	for _, c := range commands() {
 		name := strings.Fields(c.name)

@@ -42,7 +42,7 @@ func TestExitCodesOfErrors(t *testing.T) {
 	}
 }
 
-// The documentation has the table of exit codes that the help shows, in both languages.
+// The documentation contains the table of exit codes from the help, in both languages.
 func TestDocumentedExitCodes(t *testing.T) {
 	for language, file := range map[string]string{"en": "configuration.md", "zh": "configuration.zh-CN.md"} {
 		text := read(t, "../../docs/"+file)
@@ -54,7 +54,7 @@ func TestDocumentedExitCodes(t *testing.T) {
 	}
 }
 
-// --check-config starts nothing, and tells what it looked at.
+// --check-config starts nothing and names what it has checked.
 func TestCheckConfiguration(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir+"/delayer.conf", "[redis]\nport = 1\n")
@@ -79,7 +79,7 @@ func TestCheckConfiguration(t *testing.T) {
 	}
 }
 
-// Commands need no file, and heed the one of -c wherever it stands.
+// Commands need no file, and use the file of -c wherever the flag stands.
 func TestCommandConfiguration(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir+"/bad.conf", "[redis]\nport = none\n")

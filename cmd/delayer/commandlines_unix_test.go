@@ -13,8 +13,8 @@ import (
 
 var update = flag.Bool("update", false, "write testdata/commandlines.txt anew from what the program does now")
 
-// What 200 command lines do: their exit codes, standard outputs (1>) and standard errors (2>), one after the other on one Redis. To
-// add a line, write it into the file behind "$ " and run the test with -update.
+// The exit codes, standard outputs (1>) and standard errors (2>) of 200 command lines, run in order on one Redis. To add a line,
+// write it into the file after "$ " and run the test with -update.
 func TestCommandLines(t *testing.T) {
 	t.Parallel()
 	const file = "testdata/commandlines.txt"
@@ -22,7 +22,7 @@ func TestCommandLines(t *testing.T) {
 	write(t, s.dir+"/good.conf", "[redis]\nport = 1\n")
 	write(t, s.dir+"/bad.conf", "[redis]\nport = none\n")
 	var got strings.Builder
-	pages := map[string]string{} // of help, by the lines that print them
+	pages := map[string]string{} // help pages, by the line that prints them
 	count := 0
 	for line := range strings.Lines(read(t, file)) {
 		switch {
@@ -56,7 +56,8 @@ func TestCommandLines(t *testing.T) {
 	}
 }
 
-// recorded is an output, each line behind the mark. A page that an earlier line has printed is named by that line.
+// recorded formats an output with the mark before each line. For a page that an earlier line printed, it names
+// that line.
 func (s shell) recorded(mark, output string, pages map[string]string) string {
 	for page, line := range pages {
 		if text, found := strings.CutSuffix(output, page); found {

@@ -11,7 +11,7 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// shell runs commands as a user does, on a private Redis.
+// shell runs commands like a user, on a private Redis.
 type shell struct {
 	t   *testing.T
 	dir string
@@ -25,7 +25,7 @@ func newShell(t *testing.T, redisArgs ...string) (shell, *redistest.Server) {
 	return shell{t, t.TempDir(), environment(t, "DELAYER_REDIS_PORT="+port)}, db
 }
 
-// expect runs a command and compares all that it does.
+// expect runs a command and compares its exit code and outputs.
 func (s shell) expect(code int, stdout, stderr string, args ...string) {
 	s.t.Helper()
 	r := runBinary(s.t, s.dir, s.env, args...)
@@ -50,7 +50,7 @@ func TestCommands(t *testing.T) {
 	s.expect(0, `{"id":"order-4","topic":"close_order","body_base64":"/w=="}`+"\n", "", "bpop", "close_order", "--json")
 	s.expect(0, "-5\n", "", "bpop", "close_order", "10")
 	s.expect(1, "", `pop "close_order": no job is ready`+"\n", "pop", "close_order")
-	s.expect(1, "", `bpop "close_order": no job is ready`+"\n", "bpop", "close_order", "500ms") // a busy machine may take a while to ask
+	s.expect(1, "", `bpop "close_order": no job is ready`+"\n", "bpop", "close_order", "500ms") // a busy machine may be slow to poll
 
 	s.expect(0, "removed order-3\n", "", "remove", "order-3")
 	s.expect(1, "", `remove "order-3": no such job`+"\n", "remove", "order-3")
@@ -58,7 +58,8 @@ func TestCommands(t *testing.T) {
 	db.Expect(redistest.State{})
 }
 
-// A push with --once can be made again, also when the job is gone: it changes nothing, says so, and succeeds. Remove frees the ID.
+// A push with --once can be repeated, even after the job is gone: it changes nothing, prints a note, and succeeds. Remove frees
+// the ID.
 func TestPushOnce(t *testing.T) {
 	t.Parallel()
 	s, db := newShell(t)
@@ -74,7 +75,8 @@ func TestPushOnce(t *testing.T) {
 	s.expect(0, "fourth\n", "", "pop", "t")
 }
 
-// Pushes with --debounce are one job, of the last body, due at the latest so long after the first one.
+// Pushes with --debounce make one job with the last body, due at the latest the given time after the
+// first push.
 func TestPushDebounced(t *testing.T) {
 	t.Parallel()
 	s, _ := newShell(t)
@@ -82,14 +84,14 @@ func TestPushDebounced(t *testing.T) {
 		t.Helper()
 		s.expect(0, `{"id":"a","outcome":"`+outcome+`"}`+"\n", "", "push", "t", delay, body, "--id", "a", "--debounce", "1ms", "--json")
 	}
-	push("created", "1h", "first") // it is due 1 ms later all the same
+	push("created", "1h", "first") // due 1 ms later nevertheless
 	push("replaced", "2h", "second")
 	s.expect(0, "second\n", "", "pop", "t")
 	push("created", "0", "third")
 	s.expect(0, "third\n", "", "pop", "t")
 }
 
-// A push with --follow takes the place of a reserved job when that is done.
+// A push with --follow replaces a reserved job once that is done.
 func TestPushFollows(t *testing.T) {
 	t.Parallel()
 	s, db := newShell(t)
@@ -114,7 +116,7 @@ func TestPushFollows(t *testing.T) {
 	s.expect(0, "second\n", "", "pop", "t")
 }
 
-// Pushes with --group are one job, whose ID they print.
+// Pushes with --group make one job and print its ID.
 func TestPushToGroup(t *testing.T) {
 	t.Parallel()
 	s, db := newShell(t)
@@ -135,7 +137,7 @@ func TestPushToGroup(t *testing.T) {
 	db.Expect(redistest.State{Once: []string{"{t:k}a"}})
 }
 
-// The error names the job, which is stored all the same.
+// The error names the job, which is stored nevertheless.
 func TestPushToReplicas(t *testing.T) {
 	t.Parallel()
 	s, db := newShell(t)

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// What each word may become; where nothing is said shells complete files.
+// The completions of each word. An empty result makes shells complete file names.
 func TestComplete(t *testing.T) {
 	for line, want := range map[string]string{
 		"pu":                        "purge push",
@@ -55,7 +55,7 @@ func TestComplete(t *testing.T) {
 	}
 }
 
-// Each shell completes a command and its option as the script says, and runs nothing that the line contains.
+// Each shell completes a command and its option as the script defines, and executes nothing from the line.
 func TestCompletionScripts(t *testing.T) {
 	dir := t.TempDir()
 	evil := filepath.Join(dir, "evil")
@@ -88,7 +88,7 @@ func TestCompletionScripts(t *testing.T) {
 	}
 }
 
-// The manual pages are what troff takes without a warning, and have every command and key.
+// troff accepts the manual pages without a warning. They contain every command and key.
 func TestManualPages(t *testing.T) {
 	for _, page := range []string{readWords("en").manual(), readWords("zh").manual(), configurationManual()} {
 		cmd := exec.Command(tool(t, "groff"), "-man", "-Tutf8", "-ww", "-Kutf8", "-rLL=200n", "-P-c", "-P-b", "-P-u")

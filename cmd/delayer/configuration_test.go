@@ -14,8 +14,8 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// The file says "none" and "no limit" with 0, the client package with a negative
-// number; its own 0 would be a default.
+// The file uses 0 for "none" and "no limit", the client package a negative number; in the client, 0
+// means the default.
 func TestPoolOptions(t *testing.T) {
 	r := config.Redis{
 		Host: "example.org", Port: 6380, Username: "u", Password: "p", Database: 3,
@@ -37,8 +37,8 @@ func TestPoolOptions(t *testing.T) {
 	}
 }
 
-// A command needs no file, but says which Redis it uses when nobody has told it. A
-// daemon needs one.
+// A command needs no file, but prints which Redis it uses if nothing was configured. A daemon needs
+// a configuration.
 func TestFindConfigurationWithoutAFile(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
@@ -47,7 +47,7 @@ func TestFindConfigurationWithoutAFile(t *testing.T) {
 	}
 	for _, variable := range os.Environ() {
 		if name, _, _ := strings.Cut(variable, "="); strings.HasPrefix(name, config.EnvironmentPrefix("redis")) {
-			t.Setenv(name, "") // so that it is there again after the test
+			t.Setenv(name, "") // restores the variable after the test
 			os.Unsetenv(name)
 		}
 	}
@@ -92,7 +92,8 @@ func TestFindConfigurationWithoutAFile(t *testing.T) {
 	}
 }
 
-// --redis goes before DELAYER_REDIS_URL, that before single variables, and these before the file. What a URL does not say stays.
+// --redis overrides DELAYER_REDIS_URL, which overrides single variables, which override the file. Settings missing from a URL
+// stay.
 func TestURLGoesFirst(t *testing.T) {
 	conf := filepath.Join(t.TempDir(), "delayer.conf")
 	write(t, conf, "[redis]\nhost = file\nusername = u\npassword = p\ndatabase = 3\nprefix = p:\npartitions = 4\nread_timeout = 7\nsentinels = s\nsentinel_master = m\n")
@@ -165,7 +166,7 @@ func TestTLSConfig(t *testing.T) {
 	}
 }
 
-// An error names the key of the file that is wrong.
+// An error names the wrong key in the file.
 func TestTLSConfigErrors(t *testing.T) {
 	dir := t.TempDir()
 	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")

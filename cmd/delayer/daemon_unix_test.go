@@ -44,7 +44,7 @@ func matches(tb testing.TB, name, got, pattern string) {
 	}
 }
 
-// signal sends a signal to a program that was started.
+// signal sends a signal to a program that the test started.
 func (p *process) signal(s syscall.Signal) {
 	p.tb.Helper()
 	check(p.tb, p.cmd.Process.Signal(s))
@@ -52,7 +52,7 @@ func (p *process) signal(s syscall.Signal) {
 
 func (p *process) pid() int { return p.cmd.Process.Pid }
 
-// putDue puts job 1 there, which has been due since then.
+// putDue stores job 1 with the given due time in the past.
 func putDue(db *redistest.Fixture, since int64) {
 	db.Do("HSET", "delayer:job_bucket:1", "topic", "t", "body", "b")
 	db.Do("ZADD", "delayer:job_pool", since, "1")
@@ -65,8 +65,8 @@ func (p *process) delivers(db *redistest.Fixture) {
 	p.expect(p.stdout, "Job is ready, Topic: t, IDs: [1]")
 }
 
-// A daemon starts and stops, in the foreground and in the background alike, but that -d returns when it is
-// ready. A relative path counts from where the command was given, though the daemon leaves.
+// A daemon starts and stops in the foreground and in the background alike, except that -d returns once the
+// daemon is ready. A relative path counts from the starting folder, although the daemon leaves it.
 func TestStartAndStop(t *testing.T) {
 	redisServer := redistest.Start(t)
 	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGHUP} {
@@ -100,7 +100,7 @@ func TestStartAndStop(t *testing.T) {
 	}
 }
 
-// The start says in the error log that Redis throws jobs away when it is full, and works all the same.
+// The start warns in the error log that Redis evicts keys when it is full, and works nevertheless.
 func TestStartWithEviction(t *testing.T) {
 	t.Parallel()
 	redisServer := redistest.Start(t, "--maxmemory-policy", "volatile-lru")
@@ -112,7 +112,8 @@ func TestStartWithEviction(t *testing.T) {
 	}
 }
 
-// A Redis that is away or does not answer at the start is waited for, and the start says so.
+// If Redis is down or silent at the start, the daemon waits for it, and the start's line mentions
+// that.
 func TestStartWithoutRedis(t *testing.T) {
 	away, mute := redistest.Nobody(t), newMute(t).addr
 	for _, test := range []struct{ name, addr, why string }{
@@ -136,7 +137,7 @@ func TestStartWithoutRedis(t *testing.T) {
 	}
 }
 
-// A Redis that answers, but can't serve yet, is waited for as well.
+// The daemon also waits for a Redis that answers but can't serve yet.
 func TestStartOnAReplica(t *testing.T) {
 	t.Parallel()
 	redisServer := redistest.Start(t)
@@ -150,8 +151,7 @@ func TestStartOnAReplica(t *testing.T) {
 	p.delivers(redisServer.Fixture)
 }
 
-// Certificates that don't fit, and a port that speaks TLS when it should not or does not when it
-// should, end the start: no other try can help.
+// Wrong certificates, and TLS on only one side, end the start, because a retry can't help.
 func TestStartThatTLSForbids(t *testing.T) {
 	redisServer, tlsAddr, _ := redistest.StartTLS(t)
 	_, choosyAddr, _ := redistest.StartTLS(t, "--tls-auth-clients", "yes")
@@ -193,8 +193,8 @@ func TestStartThatTLSForbids(t *testing.T) {
 	}
 }
 
-// failingStart runs a start that is to fail. One that got no answer in time, as on a busy machine,
-// proves nothing: it is stopped and made again, a few times.
+// failingStart runs a start that must fail. If it got no answer in time, as on a busy machine,
+// failingStart stops it and tries again, a few times.
 func failingStart(tb testing.TB, s site, args ...string) result {
 	tb.Helper()
 	for tries := 1; ; tries++ {
@@ -210,7 +210,7 @@ func failingStart(tb testing.TB, s site, args ...string) result {
 	}
 }
 
-// A file that was searched for is named; one that -c names is not.
+// A file found by a search is printed; a file given by -c is not.
 func TestSearchedConfiguration(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, redistest.Nobody(t))
@@ -224,7 +224,8 @@ func TestSearchedConfiguration(t *testing.T) {
 	}
 }
 
-// A daemon that is told nothing does not start, whatever else begins like its variables.
+// A daemon without any configuration does not start, even if other variables begin with the same
+// prefix.
 func TestNoConfiguration(t *testing.T) {
 	dir := t.TempDir()
 	for _, mode := range modes {
@@ -239,7 +240,7 @@ func TestNoConfiguration(t *testing.T) {
 	}
 }
 
-// A daemon that the environment tells all needs no file.
+// A daemon configured by the environment needs no file.
 func TestConfigurationInTheEnvironment(t *testing.T) {
 	t.Parallel()
 	redisServer := redistest.Start(t)
@@ -262,7 +263,7 @@ func TestConfigurationInTheEnvironment(t *testing.T) {
 	}
 }
 
-// A configuration without a file is named, too.
+// A configuration without a file is printed, too.
 func TestEnvironmentIsNamed(t *testing.T) {
 	t.Parallel()
 	r := runBinary(t, t.TempDir(), environment(t, "DELAYER_REDIS_HOST=h", "DELAYER_PID=", "DELAYER_ACCESS_LOG=", "DELAYER_ERROR_LOG="), "--check-config")
@@ -271,7 +272,7 @@ func TestEnvironmentIsNamed(t *testing.T) {
 	}
 }
 
-// JSON on stdout is not spoilt by a banner.
+// JSON on stdout contains no banner.
 func TestJSONLog(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, redistest.Nobody(t))
@@ -282,11 +283,10 @@ func TestJSONLog(t *testing.T) {
 	}
 }
 
-// modes are the ways to start the daemon, which look the same to who starts it.
+// modes are the ways to start the daemon. They look the same to the starter.
 var modes = [][]string{{}, {"-d"}}
 
-// A start that fails says why in one line on stderr for each reason, and leaves
-// nothing behind that was not there.
+// A failing start prints one line per reason on stderr, and leaves nothing new behind.
 func TestFailingStart(t *testing.T) {
 	withPassword := redistest.Start(t, "--requirepass", "right")
 	for _, test := range []struct {
@@ -370,8 +370,7 @@ func TestSeveralInstancesWithoutPIDFile(t *testing.T) {
 	}
 }
 
-// Of several that start at the same time, over what a crash has left, one wins,
-// and the others say its ID.
+// Of several simultaneous starts, after a crash, one wins, and the others report its ID.
 func TestRacingStarts(t *testing.T) {
 	for _, mode := range modes {
 		t.Run("mode"+strings.Join(mode, ""), func(t *testing.T) {
@@ -400,7 +399,7 @@ func TestRacingStarts(t *testing.T) {
 	}
 }
 
-// rotate does to the logs what logrotate does.
+// rotate rotates the logs like logrotate.
 func rotate(tb testing.TB, s site, pid int) {
 	tb.Helper()
 	for _, log := range []string{s.access, s.errors} {
@@ -410,7 +409,7 @@ func rotate(tb testing.TB, s site, pid int) {
 	eventually(tb, "the logs are there again", func() bool { return exists(s.access) && exists(s.errors) })
 }
 
-// A rotation that fails is said, and stops nothing.
+// A failed rotation is reported and stops nothing.
 func TestFailingRotation(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, redistest.Nobody(t))
@@ -426,23 +425,23 @@ func TestFailingRotation(t *testing.T) {
 	p.stopped()
 }
 
-// nohup is heeded: SIGHUP is passed over if the program was started so.
+// SIGHUP is ignored if the program was started by nohup.
 func TestNohup(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, redistest.Nobody(t))
 	p := startCommand(t, s.dir, environment(t), exec.Command("/bin/sh", "-c", `trap "" HUP; exec "$0" "$@"`, binary, "-c", s.conf))
 	p.expect(p.stdout, started)
 	p.signal(syscall.SIGHUP)
-	rotate(t, s, p.pid()) // SIGHUP goes first
+	rotate(t, s, p.pid()) // SIGHUP is delivered first
 	p.signal(syscall.SIGHUP)
-	p.signal(syscall.SIGTERM) // would be the second to stop, and so fail
+	p.signal(syscall.SIGTERM) // would be the second stop signal, and exit with an error
 	if code := p.wait(); code != 0 || !strings.Contains(p.stdout.String(), stopped) {
 		t.Errorf("exit code %d: %s", code, p.stdout)
 	}
 }
 
-// Redis that hangs in the middle of a pass delays the stop, but by less than the
-// 5 s of the promise: the long timeout shows that it is not that one which ends it.
+// A Redis that hangs in the middle of a pass delays the stop, but by less than the promised 5 s.
+// The long timeout shows that the stop does not wait for it.
 func TestStopWhileRedisHangs(t *testing.T) {
 	t.Parallel()
 	redisServer := redistest.Start(t)
@@ -457,8 +456,7 @@ func TestStopWhileRedisHangs(t *testing.T) {
 	}
 }
 
-// The second signal ends a stop that takes its time, at once. One that comes with the
-// first is the same.
+// The second signal ends a slow stop at once. A signal right after the first is a duplicate.
 func TestSecondSignalEndsAtOnce(t *testing.T) {
 	t.Parallel()
 	redisServer := redistest.Start(t)
@@ -469,7 +467,7 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 	relay.waitForScript()
 	p.signal(syscall.SIGTERM)
 	p.signal(syscall.SIGTERM)
-	time.Sleep(sameSignal + 200*time.Millisecond) // no event tells that it is over
+	time.Sleep(sameSignal + 200*time.Millisecond) // no event marks the end of this time
 	p.signal(syscall.SIGINT)
 	code := p.wait()
 	if code != exitFailed || exists(s.pid) || strings.Contains(read(t, s.access), stopped) || !strings.Contains(read(t, s.errors), "by a second signal") {
@@ -477,7 +475,7 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 	}
 }
 
-// A daemon that has not started yet, for Redis does not answer, stops as well.
+// A daemon that has not started yet because Redis does not answer can be stopped, too.
 func TestStopDuringStart(t *testing.T) {
 	t.Parallel()
 	mute := newMute(t)
@@ -490,7 +488,7 @@ func TestStopDuringStart(t *testing.T) {
 	}
 }
 
-// A console that has gone does not take the daemon with it.
+// The daemon survives the end of its console.
 func TestConsoleGone(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, redistest.Nobody(t))
@@ -503,8 +501,8 @@ func TestConsoleGone(t *testing.T) {
 	matches(t, "access log", read(t, s.access), infoLine(stopped+strconv.Itoa(pid)))
 }
 
-// stopDaemon stops the daemon that has the site's pid file, and waits until it has
-// removed that.
+// stopDaemon stops the daemon named in the site's pid file, and waits until it has removed the
+// file.
 func stopDaemon(tb testing.TB, s site, signal syscall.Signal) {
 	tb.Helper()
 	pid, err := strconv.Atoi(read(tb, s.pid))
@@ -513,7 +511,7 @@ func stopDaemon(tb testing.TB, s site, signal syscall.Signal) {
 	eventually(tb, "the pid file is gone", func() bool { return !exists(s.pid) })
 }
 
-// The daemon reaches a Redis that demands TLS and a client's certificate.
+// The daemon connects to a Redis that requires TLS and a client certificate.
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

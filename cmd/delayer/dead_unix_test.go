@@ -41,7 +41,7 @@ func TestDeadCommands(t *testing.T) {
 	s.expect(0, "id:            1\ntopic:         t\nstate:         dead\ndied:          "+before+"\nttl:           -\nattempts:      10\nmax_attempts:  10\nreason:        all 10 attempts used up\n"+
 		"error:         exit status 1: no\\u001b[31m\n               more\nbody:          body 1\n", "", "get", "1")
 
-	// An ID must be one of the topic's.
+	// The ID must belong to a letter of the topic.
 	dead := db.State()
 	s.expect(1, "", `dead requeue "u" "1": no such dead letter`+"\n", "dead", "requeue", "u", "1")
 	s.expect(1, "", `dead requeue "t" "none": no such dead letter`+"\n", "dead", "requeue", "t", "none")
@@ -53,7 +53,7 @@ func TestDeadCommands(t *testing.T) {
 	}
 	db.Expect(dead)
 
-	// A job of the same ID is in the way of a dead letter; the others go.
+	// A job with the same ID blocks a dead letter. The others are requeued.
 	s.expect(0, "1\n", "", "push", "t", "0", "new", "--id", "1")
 	s.expect(6, "", `ERROR: requeue "1": job exists`+"\n", "dead", "requeue", "t", "1")
 	r := runBinary(t, s.dir, s.env, "dead", "requeue", "t")
@@ -69,7 +69,7 @@ func TestDeadCommands(t *testing.T) {
 	})
 }
 
-// A list is longer than what is printed at a time.
+// A list longer than one printed batch is complete.
 func TestDeadListIsWhole(t *testing.T) {
 	t.Parallel()
 	s, db := newShell(t)

@@ -16,7 +16,7 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// --dev is a daemon with a Redis of its own at the configured address.
+// --dev is a daemon with its own Redis at the configured address.
 func TestDev(t *testing.T) {
 	t.Parallel()
 	s, home := newSite(t, redistest.Nobody(t)), t.TempDir()
@@ -50,7 +50,7 @@ func TestDev(t *testing.T) {
 	}
 }
 
-// Where something listens already, --dev takes another port, and tells of it.
+// If the address is in use, --dev takes another port and prints it.
 func TestDevOnTakenAddress(t *testing.T) {
 	t.Parallel()
 	mute := newMute(t)
@@ -68,7 +68,7 @@ func TestDevOnTakenAddress(t *testing.T) {
 	}
 }
 
-// What the configuration says about logging in holds for the in-memory Redis.
+// The configured credentials apply to the in-memory Redis.
 func TestDevLogin(t *testing.T) {
 	for _, lines := range [][]string{{"password = secret"}, {"username = delayer", "password = secret"}} {
 		t.Run(lines[0], func(t *testing.T) {
@@ -92,14 +92,15 @@ func TestDevLogin(t *testing.T) {
 	}
 }
 
-// --dev leaves alone what it would reach by sentinels or a cluster, and so does the line to try. Several partitions are in its own Redis.
+// --dev does not use the configured sentinels or cluster, nor does the line to try. Its own Redis has several partitions if
+// configured.
 func TestDevLeavesOthersAlone(t *testing.T) {
 	t.Parallel()
 	elsewhere := redistest.Start(t)
 	for name, c := range map[string]struct {
 		lines  []string
 		note   string // a regular expression
-		bucket string // of the job a
+		bucket string // of job a
 	}{
 		"sentinels": {
 			[]string{"sentinel_master = m", "sentinel_username = u", "sentinel_password = p", "sentinels = " + redistest.StartSentinel(t, elsewhere, 1).Addr},
@@ -128,10 +129,10 @@ func TestDevLeavesOthersAlone(t *testing.T) {
 			if n := redistest.On(t, found[1]).Do("EXISTS", c.bucket); n != int64(1) {
 				t.Errorf("the in-memory Redis has it: %v", n)
 			}
-			ids := []string{"b", "c", "d", "e", "f"} // of several partitions
+			ids := []string{"b", "c", "d", "e", "f"} // in several partitions
 			for _, id := range ids {
 				push(id, "50ms")
-				p.expect(p.stdout, "Job is ready, Topic: greetings, IDs: ["+id+"]") // before the next, or one line has both
+				p.expect(p.stdout, "Job is ready, Topic: greetings, IDs: ["+id+"]") // before the next push, otherwise one line has both
 			}
 			for range ids {
 				if r := runBinary(t, s.dir, env, "-c", s.conf, "bpop", "greetings", "20s"); r != (result{stdout: "hello\n"}) {
@@ -153,8 +154,8 @@ func TestDevWithTLS(t *testing.T) {
 	}
 }
 
-// The line to try works whatever the next command finds: the default, the file
-// that a search finds, or the one of -c.
+// The line to try works with any configuration of the next command: the default, a file that a
+// search finds, or the file of -c.
 func TestTryLine(t *testing.T) {
 	at := func(host string, port int) config.Redis { return config.Redis{Host: host, Port: port} }
 	for _, test := range []struct {
@@ -174,8 +175,8 @@ func TestTryLine(t *testing.T) {
 	}
 }
 
-// --dev never listens on more than loopback unless the configuration says so: not
-// for a host that is elsewhere, nor for a unix socket.
+// --dev listens only on loopback unless the configuration requires more: neither a remote host nor
+// a unix socket changes that.
 func TestDevListensOnLoopback(t *testing.T) {
 	for _, host := range []string{"192.0.2.1", "/run/nowhere/redis.sock"} {
 		redis, err := listenDev(config.Redis{Host: host, Port: 6379}, nil)

@@ -12,7 +12,7 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// The shop in Go closes the order that is not paid, and no other, and sends both reminders.
+// The shop in Go closes only the unpaid order, and sends both reminders.
 func TestExampleShop(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Start(t)
@@ -37,7 +37,7 @@ func TestExampleShop(t *testing.T) {
 	}
 }
 
-// So does the one in PHP.
+// The shop in PHP does the same.
 func TestExamplePHP(t *testing.T) {
 	if _, err := exec.LookPath("php"); err != nil {
 		t.Skip("php is not installed; make e2e installs it")
@@ -65,7 +65,7 @@ func TestExamplePHP(t *testing.T) {
 	})
 }
 
-// The script handles a job, and says of one that will never work that it is a dead letter.
+// The script handles a job, and buries a job that can never work.
 func TestExampleExec(t *testing.T) {
 	script, err := filepath.Abs("../../examples/exec/close-order.sh")
 	check(t, err)

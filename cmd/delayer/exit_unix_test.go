@@ -14,7 +14,7 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// There is a way to each exit code of the table, and the help tells of it.
+// Each exit code of the table can occur, and the help explains it.
 func TestExitCodes(t *testing.T) {
 	withPassword := redistest.Start(t, "--requirepass", "right")
 	exitCodes := readWords("en").exitCodes(nil)
@@ -86,8 +86,8 @@ func killChild(tb testing.TB) (code int) {
 	return code
 }
 
-// startReading starts a program and waits until it reads its input. More can be
-// written to that.
+// startReading starts a program and waits until it reads its input. The test can write more to the
+// returned file.
 func startReading(tb testing.TB, dir string, env []string, args ...string) (p *process, input *os.File) {
 	tb.Helper()
 	stdin, input, err := os.Pipe()
@@ -103,8 +103,8 @@ func startReading(tb testing.TB, dir string, env []string, args ...string) (p *p
 	return p, input
 }
 
-// A crash does not end with 2, which would say that the configuration is wrong. What it leaves behind
-// keeps no other start out.
+// A crash does not exit with 2, the code for a wrong configuration. Files left behind do not prevent
+// another start.
 func TestCrash(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, redistest.Nobody(t))

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// The guard kills the groups that it watches when its input ends, and none that it was told to forget.
+// When its input ends, the guard kills the groups that it watches, and no group that was removed
+// before.
 func TestGuard(t *testing.T) {
 	t.Parallel()
 	g := startGuard()
@@ -35,7 +36,7 @@ func TestGuard(t *testing.T) {
 			t.Errorf("program %d: %s", i, got)
 		}
 	}
-	for i := range forgotten { // which stood before the last one
+	for i := range forgotten { // they precede the last one
 		programs[i].Process.Signal(syscall.SIGTERM)
 		programs[i].Wait()
 		if got := programs[i].ProcessState.String(); got != "signal: terminated" {

@@ -18,8 +18,8 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// However much the HTTP server has to do, jobs that fall due are delivered: while hundreds of requests wait,
-// others push and read everything without a pause, and some never send the rest of theirs.
+// Due jobs are delivered whatever the load on the HTTP server: hundreds of requests wait, others push and
+// read constantly, and some never finish.
 func TestDeliveryGoesOnWhileTheHTTPServerIsFlooded(t *testing.T) {
 	redisServer := redistest.Start(t)
 	s := newSite(t, redisServer.Addr, "max_active = 3", "[http]", "listen = 127.0.0.1:0")
@@ -99,7 +99,7 @@ func TestDeliveryGoesOnWhileTheHTTPServerIsFlooded(t *testing.T) {
 		}
 		delivered[m.ID] = true
 	}
-	more(100) // the flood has not ended meanwhile
+	more(100) // the flood still runs
 	stop()
 	flood.Wait()
 	if err := read(t, s.errors); err != "" {

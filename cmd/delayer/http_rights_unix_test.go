@@ -13,8 +13,8 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// restrictedHTTP is a daemon with an HTTP server, as a user of Redis with these rights; and what asks it: a
-// request's answer, which must not be an error, without its blanks.
+// restrictedHTTP returns a daemon with an HTTP server, running as a Redis user with the given permissions.
+// ask sends a request, requires success, and returns the answer without white space.
 func restrictedHTTP(t *testing.T, rights string, lines ...string) (ask func(method, path, body string) string, admin *redistest.Server) {
 	t.Helper()
 	admin = redistest.Start(t)
@@ -40,8 +40,8 @@ func restrictedHTTP(t *testing.T, rights string, lines ...string) (ask func(meth
 	}, admin
 }
 
-// expectNothingRefused checks that Redis has refused its user nothing, not even something without
-// which all goes on.
+// expectNothingRefused checks that Redis has refused no command of its user, not even an optional
+// one.
 func expectNothingRefused(t *testing.T, admin *redistest.Server) {
 	t.Helper()
 	for _, entry := range admin.Do("ACL", "LOG").([]any) {
@@ -49,7 +49,8 @@ func expectNothingRefused(t *testing.T, admin *redistest.Server) {
 	}
 }
 
-// askPages asks for all that the HTTP server shows. The dashboard has IDs and topics in base64.
+// askPages requests everything that the HTTP server shows. The dashboard encodes IDs and topics in
+// base64.
 func askPages(ask func(method, path, body string) string) {
 	for _, path := range []string{
 		"/", "/ui/live.json", "/ui/topics", "/ui/topic?topic=dA", "/ui/find?q=w", "/ui/job?id=dw", "/ui/dead", "/ui/dead/topic?topic=dA", "/ui/push",
@@ -63,7 +64,7 @@ func askPages(ask func(method, path, body string) string) {
 	ask("DELETE", "/v1/topics/t/ready?dry_run=true", "")
 }
 
-// The rights that the docs name together suffice for a daemon with an HTTP server: for each of its routes.
+// The documented permissions suffice for a daemon with an HTTP server, on each of its routes.
 func TestHTTPDocumentedRights(t *testing.T) {
 	t.Parallel()
 	ask, admin := restrictedHTTP(t, redistest.Rights(t, "daemon", "producer", "worker", "operator"))
@@ -77,7 +78,7 @@ func TestHTTPDocumentedRights(t *testing.T) {
 	ask("POST", "/finish", `{"id":"1"}`)
 	ask("POST", "/delete", `{"id":"1"}`)
 
-	// The one under /v1.
+	// The API under /v1.
 	push := func(body string) { t.Helper(); ask("POST", "/v1/jobs", body) }
 	push(`{"id":"w","topic":"t","body":"b","delay":3600}`)
 	push(`{"id":"w","topic":"t","body":"b","delay":3600,"if_exists":"keep_later"}`)
@@ -107,7 +108,7 @@ func TestHTTPDocumentedRights(t *testing.T) {
 		ask("POST", "/v1/jobs/"+id+"/"+verb, strings.Replace(d, `"id":"`+id+`",`, "", 1)+more+"}")
 	}
 	settle("release", "")
-	settle("extend", `,"lease":0.01`) // so it ends by itself, and the job comes again
+	settle("extend", `,"lease":0.01`) // the lease ends by itself, and the job is delivered again
 	settle("extend", `,"lease":60`)
 	settle("retry", "")
 	settle("ack", "")
@@ -131,7 +132,7 @@ func TestHTTPDocumentedRights(t *testing.T) {
 	expectNothingRefused(t, admin)
 }
 
-// With read_only fewer rights are enough.
+// With read_only fewer permissions are enough.
 func TestReadOnlyHTTPDocumentedRights(t *testing.T) {
 	t.Parallel()
 	ask, admin := restrictedHTTP(t, redistest.Rights(t, "daemon", "operator"), "read_only = true")

@@ -11,7 +11,7 @@ import (
 	"github.com/mix-basic/delayer/internal/web"
 )
 
-// The HTTP server is reached by the name that it listens on, and by those of the configuration.
+// The HTTP server accepts the host name that it listens on and the configured names.
 func TestHTTPHosts(t *testing.T) {
 	for listen, want := range map[string][]string{
 		"jobs.example.com:9277": {"jobs.example.com", "a", "b"},
@@ -26,7 +26,8 @@ func TestHTTPHosts(t *testing.T) {
 	}
 }
 
-// A hundred failures of a kind are one line, whatever ports they name; each other kind has its own.
+// A hundred failures of one kind are one log line, whatever their port numbers. Each other kind has
+// its own line.
 func TestFailuresOfTheHTTPServer(t *testing.T) {
 	var got []string
 	f := &httpServer{spare: web.NewSparing(func(line string) { got = append(got, line) })}

@@ -20,7 +20,7 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// urlOf is where a daemon's HTTP server is, once it runs.
+// urlOf returns the address of a daemon's HTTP server, once it runs.
 func urlOf(p *process) string {
 	p.tb.Helper()
 	p.expect(p.stdout, started)
@@ -31,7 +31,7 @@ func urlOf(p *process) string {
 	return found[1]
 }
 
-// get asks, and returns the answer's status and body.
+// get sends a GET request and returns the status and the body of the answer.
 func get(tb testing.TB, c *http.Client, url string, header ...string) (int, string) {
 	tb.Helper()
 	r, err := http.NewRequest("GET", url, nil)
@@ -47,7 +47,7 @@ func get(tb testing.TB, c *http.Client, url string, header ...string) (int, stri
 	return response.StatusCode, string(body)
 }
 
-// Each of the HTTP server's areas is there; what tells of jobs asks for the token, which comes from the environment here.
+// Each area of the HTTP server responds. Areas that reveal jobs require the token, which comes from the environment here.
 func TestHTTPServer(t *testing.T) {
 	t.Parallel()
 	const token = "0123456789abcdef"
@@ -77,7 +77,7 @@ func TestHTTPServer(t *testing.T) {
 	}
 }
 
-// A waiting poll is answered when the daemon stops, and does not keep it from that.
+// A waiting poll is answered when the daemon stops, and does not delay the stop.
 func TestHTTPStops(t *testing.T) {
 	t.Parallel()
 	redisServer := redistest.Start(t)
@@ -105,10 +105,10 @@ func TestHTTPStops(t *testing.T) {
 	}
 }
 
-// ready_max_late of the configuration is what /readyz goes by.
+// /readyz uses the configured ready_max_late.
 func TestReadyMaxLate(t *testing.T) {
 	for _, test := range []struct {
-		maxLate, overdue int // s
+		maxLate, overdue int // seconds
 		late             bool
 	}{
 		{20, 30, true},
@@ -119,7 +119,7 @@ func TestReadyMaxLate(t *testing.T) {
 			t.Parallel()
 			redisServer := redistest.Start(t)
 			s := newSite(t, redisServer.Addr, "[http]", "listen = 127.0.0.1:0", fmt.Sprintf("ready_max_late = %d", test.maxLate))
-			s.change(t, "timer_interval = 10", "timer_interval = 60000") // so that nobody moves the job meanwhile
+			s.change(t, "timer_interval = 10", "timer_interval = 60000") // keeps the server from moving the job
 			url := urlOf(s.start(t))
 			eventually(t, "the first pass is over", func() bool {
 				_, body := get(t, http.DefaultClient, url+"/metrics")
@@ -133,7 +133,7 @@ func TestReadyMaxLate(t *testing.T) {
 	}
 }
 
-// An HTTP server that can't be had keeps the daemon from starting.
+// If the HTTP server can't listen, the daemon does not start.
 func TestHTTPCannotListen(t *testing.T) {
 	t.Parallel()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
@@ -160,7 +160,7 @@ func TestHTTPWithoutCertificate(t *testing.T) {
 	}
 }
 
-// A certificate that is replaced is used from then on; one that can't be read is not.
+// A replaced certificate is used from then on. An unreadable one is not.
 func TestHTTPCertificateIsReplaced(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -171,7 +171,7 @@ func TestHTTPCertificateIsReplaced(t *testing.T) {
 	if !strings.HasPrefix(url, "https://") {
 		t.Fatal(url)
 	}
-	ask := func() (int, string) { // with the authority of now
+	ask := func() (int, string) { // trusts the current authority only
 		pem, err := os.ReadFile(certFile)
 		check(t, err)
 		roots := x509.NewCertPool()
@@ -186,7 +186,7 @@ func TestHTTPCertificateIsReplaced(t *testing.T) {
 		t.Errorf("the first: %d", status)
 	}
 	redistest.WriteCertificate(t, certFile, keyFile)
-	later := time.Now().Add(time.Hour) // however coarse the file system's times are
+	later := time.Now().Add(time.Hour) // works with coarse file times
 	os.Chtimes(certFile, later, later)
 	if status, _ := ask(); status != http.StatusOK {
 		t.Errorf("the second: %d", status)
@@ -207,7 +207,7 @@ func TestHTTPCertificateIsReplaced(t *testing.T) {
 	}
 }
 
-// While Redis is away the HTTP server lives, and says so.
+// While Redis is down, the HTTP server runs and reports the outage.
 func TestHTTPWithoutRedis(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, redistest.Nobody(t), "[http]", "listen = 127.0.0.1:0")

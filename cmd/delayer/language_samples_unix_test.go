@@ -14,8 +14,8 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// A page's producer pushes a job, and its consumer handles and acknowledges it, in each language that is installed.
-// Those in TypeScript are run by a test of internal/web/api/openapitest.
+// In each installed language, a page's producer pushes a job, and its consumer handles and acknowledges it. A test
+// of internal/web/api/openapitest runs the TypeScript samples.
 func TestSamplesInOtherLanguages(t *testing.T) {
 	for _, language := range []struct{ name, program, file string }{
 		{"python", "python3", "sample%d.py"},

@@ -33,7 +33,7 @@ func TestLimitCommand(t *testing.T) {
 	}
 }
 
-// It is told how much of a limit is used, and until when the rate holds jobs back.
+// The output shows how much of a limit is used, and until when the rate throttles jobs.
 func TestUseOfALimit(t *testing.T) {
 	t.Parallel()
 	s, db := newShell(t)
@@ -71,7 +71,7 @@ func TestUseOfALimit(t *testing.T) {
 	}
 }
 
-// The command that limits a topic by a tag says how many of its ready jobs lack the tag, and what to do; so does get.
+// The command that limits a topic by a tag, and get, report how many of its ready jobs lack the tag, and what to do.
 func TestLimitWithATagThatJobsLack(t *testing.T) {
 	t.Parallel()
 	s, db := newShell(t)

@@ -12,7 +12,7 @@ import (
 	"github.com/mix-basic/delayer/internal/async"
 )
 
-// gate is an output that answers each write with the next error; closed, with none.
+// gate is an output that answers each write with the next error. After closing it returns no error.
 type gate struct {
 	answers chan error
 	written strings.Builder
@@ -25,13 +25,13 @@ func (g *gate) Write(b []byte) (int, error) {
 	return g.written.Write(b)
 }
 
-// Lines stay whole whatever the pieces in which they come, and the end of all is kept.
+// Lines stay whole whatever the pieces in which they arrive, and the end of the output is kept.
 func TestLines(t *testing.T) {
 	long := strings.Repeat("x", 2*maxLine)
 	for _, test := range []struct {
 		name   string
 		pieces []string
-		want   []string // after each piece; and at the end
+		want   []string // after each piece, and at the end
 		kept   string
 	}{
 		{"nothing", nil, []string{""}, ""},
@@ -59,7 +59,7 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// What can't be written is told of once, and again with the number when writing works.
+// Lost lines are reported once, and again with their number when writing works.
 func TestLinesAreLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &gate{answers: make(chan error)}
@@ -82,14 +82,14 @@ func TestLinesAreLost(t *testing.T) {
 		if got := g.written.String(); got != strings.Repeat("a\nb\n", writes-2) {
 			t.Errorf("%d bytes written", len(got))
 		}
-		io.WriteString(w, "too late\n") // harms nothing
+		io.WriteString(w, "too late\n") // has no effect
 		if len(told) > 0 {
 			t.Errorf("told more: %q", <-told)
 		}
 	})
 }
 
-// The error that is kept has the end of the program's output: whole lines, or else whole characters.
+// The stored error contains the end of the program's output: whole lines, or else whole characters.
 func TestWithOutput(t *testing.T) {
 	failed := errors.New("exit status 1")
 	long := strings.Repeat("ü", maxKept)
@@ -115,7 +115,7 @@ func TestWithOutput(t *testing.T) {
 	}
 }
 
-// A line tells where an error of several begins and ends.
+// One line shows the beginning and the end of an error of several lines.
 func TestInOneLine(t *testing.T) {
 	for text, want := range map[string]string{
 		"": "", "a": "a", " a\n": "a", "a\nb": "a … b", "a \r\nb\n\n  c \n": "a … c",

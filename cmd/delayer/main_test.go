@@ -18,15 +18,15 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// patience is how long a test waits for what happens within seconds at most. It
-// only serves to find hanging programs.
+// patience is how long a test waits for something that takes a few seconds at most. It only detects
+// hanging programs.
 const patience = redistest.HangBound
 
 // binary is the program under test, built once.
 var binary string
 
-// races is where the binary's race detector writes what it finds: a daemon in
-// the background has no stderr to do so.
+// races is the file for reports of the binary's race detector, because a daemon in the background
+// has no stderr.
 var races string
 
 func TestMain(m *testing.M) {
@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 }
 
 func runTests(m *testing.M) (code int) {
-	if signal.Ignored(syscall.SIGHUP) { // as under nohup: programs under test would ignore it, too
+	if signal.Ignored(syscall.SIGHUP) { // set under nohup; programs under test would inherit it
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	}
 	dir, err := os.MkdirTemp("", "delayer-test-")
@@ -64,8 +64,8 @@ func runTests(m *testing.M) (code int) {
 	return code
 }
 
-// environment is a user's with an empty home, so that no delayer.conf of this
-// machine is found but those in /etc, plus the variables.
+// environment returns a user's environment with an empty home, so that the only delayer.conf found
+// on this machine is in /etc, plus the variables.
 func environment(tb testing.TB, variables ...string) []string {
 	home := tb.TempDir()
 	return append([]string{
@@ -75,8 +75,7 @@ func environment(tb testing.TB, variables ...string) []string {
 	}, variables...)
 }
 
-// process is a running program. Its output is collected; the test can wait for
-// lines of it.
+// process is a running program. It collects the output; a test can wait for lines of it.
 type process struct {
 	tb             testing.TB
 	cmd            *exec.Cmd
@@ -84,14 +83,13 @@ type process struct {
 	exited         chan struct{}
 }
 
-// startBinary starts the program in dir. It is killed at the end of the test, should
-// it still run.
+// startBinary starts the program in dir. The end of the test kills it if it still runs.
 func startBinary(tb testing.TB, dir string, env []string, args ...string) *process {
 	tb.Helper()
 	return startCommand(tb, dir, env, exec.Command(binary, args...))
 }
 
-// startCommand collects the output that does not go elsewhere already.
+// startCommand starts cmd, and collects output that is not redirected.
 func startCommand(tb testing.TB, dir string, env []string, cmd *exec.Cmd) *process {
 	tb.Helper()
 	p := &process{tb: tb, cmd: cmd, stdout: new(output), stderr: new(output), exited: make(chan struct{})}
@@ -120,7 +118,7 @@ func (p *process) wait() int {
 	return p.cmd.ProcessState.ExitCode()
 }
 
-// ends waits for the program's end, with that exit code.
+// ends waits for the program's end and checks its exit code.
 func (p *process) ends(code int) {
 	p.tb.Helper()
 	if got := p.wait(); got != code {
@@ -128,7 +126,7 @@ func (p *process) ends(code int) {
 	}
 }
 
-// expect waits until the output holds text.
+// expect waits until the output contains text.
 func (p *process) expect(out *output, text string) {
 	p.tb.Helper()
 	if !p.says(out, text) {
@@ -136,7 +134,7 @@ func (p *process) expect(out *output, text string) {
 	}
 }
 
-// says waits until the output holds text, or the program has ended without.
+// says waits until the output contains text. It returns false if the program ends first.
 func (p *process) says(out *output, text string) bool {
 	p.tb.Helper()
 	for bound := time.After(patience); !strings.Contains(out.String(), text); {
@@ -151,18 +149,18 @@ func (p *process) says(out *output, text string) bool {
 	return true
 }
 
-// output is what a program says.
+// output is a program's output.
 type output struct{ redistest.Log }
 
 func (o *output) String() string { return strings.Join(o.Lines(), "") }
 
-// result is what a program that has ended leaves.
+// result is the outcome of a program that has ended.
 type result struct {
 	stdout, stderr string
 	code           int
 }
 
-// runBinary runs the program in dir to its end.
+// runBinary runs the program in dir until it ends.
 func runBinary(tb testing.TB, dir string, env []string, args ...string) result {
 	tb.Helper()
 	p := startBinary(tb, dir, env, args...)
@@ -170,7 +168,7 @@ func runBinary(tb testing.TB, dir string, env []string, args ...string) result {
 	return result{p.stdout.String(), p.stderr.String(), code}
 }
 
-// eventually waits for something to become true.
+// eventually waits until a condition holds.
 var eventually = redistest.Until
 
 // check fails the test on an error.

@@ -13,7 +13,7 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// What is left in the end of a migration that did not finish is all that is: what is to be looked at, and what is reserved.
+// The error of an unfinished migration reports everything that is left: broken data and reserved jobs.
 func TestUnfinishedMigration(t *testing.T) {
 	t.Parallel()
 	sum := inspect.Migration{Adopted: store.Adopted{Stored: 5}, Left: 7, Reserved: 3}
@@ -34,8 +34,8 @@ func TestUnfinishedMigration(t *testing.T) {
 	}
 }
 
-// Jobs of one partition move to four, though one is reserved at first; programs with the old configuration go on meanwhile, and are
-// refused afterwards.
+// Jobs of one partition migrate to four, though one is reserved at first. Programs with the old configuration continue in the
+// meantime and are refused afterwards.
 func TestMigrateCommand(t *testing.T) {
 	t.Parallel()
 	s, r := newShell(t)
@@ -68,7 +68,7 @@ func TestMigrateCommand(t *testing.T) {
 	s.expect(0, `{"moved":0,"superseded":0}`+"\n", "", "migrate", "--json")
 	s.env = append(old, "DELAYER_REDIS_PARTITIONS=4")
 	for i := range 9 {
-		if i != 0 { // which was acknowledged
+		if i != 0 { // already acknowledged
 			s.expect(0, fmt.Sprintf("removed %d\n", i), "", "remove", fmt.Sprint(i))
 		}
 	}

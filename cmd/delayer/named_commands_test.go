@@ -11,12 +11,12 @@ import (
 // foreignFlags are flags of other programs.
 var foreignFlags = []string{"--cluster", "--cluster-pipeline", "--latency", "--default_lua_flags", "--purge"}
 
-// Commands and flags that documents name within a line exist. What they show as samples is run by TestShellSamples.
+// Commands and flags named within a line of a document exist. TestShellSamples runs the samples.
 func TestNamedCommands(t *testing.T) {
 	t.Parallel()
 	codeSpan, flagOf, words := regexp.MustCompile("`([^`\n]+)`"), regexp.MustCompile(`--[a-z][a-z_-]*`), regexp.MustCompile(`^delayer((?: [a-z]+)+)`)
 	flags := flagOf.FindAllString(read(t, "help/en.txt"), -1)
-	helped := map[string]bool{} // whether there is a page of help
+	helped := map[string]bool{} // whether a help page exists
 	hasHelp := func(command string) bool {
 		if _, known := helped[command]; !known {
 			helped[command] = runBinary(t, t.TempDir(), environment(t), append([]string{"help"}, strings.Fields(command)...)...).code == 0

@@ -10,11 +10,11 @@ import (
 	"testing"
 )
 
-// relay passes connections on to a server, and knows whether a script is under way.
+// relay forwards connections to a server, and knows whether a script is running.
 type relay struct {
 	tb      testing.TB
 	addr    string
-	scripts atomic.Int64 // that have no answer yet
+	scripts atomic.Int64 // scripts without a reply yet
 }
 
 func newRelay(tb testing.TB, to string) *relay {
@@ -32,7 +32,7 @@ func newRelay(tb testing.TB, to string) *relay {
 	return r
 }
 
-// waitForScript waits until a script is under way. When the server hangs, it stays so.
+// waitForScript waits until a script is running. If the server hangs, this does not change.
 func (r *relay) waitForScript() {
 	r.tb.Helper()
 	eventually(r.tb, "a script is under way", func() bool { return r.scripts.Load() > 0 })
@@ -42,11 +42,11 @@ func (r *relay) waitForScript() {
 type relayed struct {
 	from, to net.Conn
 	relay    *relay
-	script   atomic.Bool // is under way
+	script   atomic.Bool // a script is running
 }
 
 func (c *relayed) request(b []byte) (int, error) {
-	// A connection that has rested for a second, as on a machine that stalls, is tried with a PING first.
+	// On a stalled machine, a connection idle for a second is tested with a PING first.
 	if (bytes.Contains(b, []byte("EVALSHA")) || bytes.Contains(b, []byte("PING"))) && c.script.CompareAndSwap(false, true) {
 		c.relay.scripts.Add(1)
 	}
@@ -64,12 +64,12 @@ type writer func([]byte) (int, error)
 
 func (w writer) Write(b []byte) (int, error) { return w(b) }
 
-// mute is a server that takes connections and says nothing.
+// mute is a server that accepts connections and never answers.
 type mute struct {
 	tb        testing.TB
 	addr      string
 	connected chan struct{}
-	hangUp    chan struct{} // closed: connections end
+	hangUp    chan struct{} // closing it ends the connections
 }
 
 func newMute(tb testing.TB) *mute {
@@ -83,7 +83,7 @@ func newMute(tb testing.TB) *mute {
 
 func (m *mute) waitForConnection() { <-m.connected }
 
-// listen serves each connection on a free port of loopback.
+// listen listens on a free loopback port and serves each connection.
 func listen(tb testing.TB, serve func(net.Conn)) (addr string) {
 	tb.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -13,7 +13,7 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// systemd is a socket that a service tells how it is.
+// systemd is a socket that receives the status of a service.
 type systemd struct {
 	tb   testing.TB
 	path string
@@ -33,7 +33,7 @@ func (s systemd) environment() []string {
 	return environment(s.tb, "NOTIFY_SOCKET="+s.path, "WATCHDOG_USEC=400000")
 }
 
-// hears waits for a message that has all of the words, and returns what else came before.
+// hears waits for a message that contains all words, and returns the earlier messages.
 func (s systemd) hears(words ...string) (before string) {
 	s.tb.Helper()
 	buffer := make([]byte, 4096)
@@ -55,7 +55,8 @@ func (s systemd) hears(words ...string) (before string) {
 	}
 }
 
-// systemd hears when the service is ready, how it is and when it stops. The watchdog is fed while Redis hangs, too.
+// The service reports to systemd when it is ready, its status, and when it stops. It feeds the watchdog even while
+// Redis hangs.
 func TestNotify(t *testing.T) {
 	db, manager := redistest.Start(t), startSystemd(t)
 	s := newSite(t, db.Addr, "connect_timeout = 200", "read_timeout = 200", "write_timeout = 200")
@@ -76,7 +77,7 @@ func TestNotify(t *testing.T) {
 	p.ends(0)
 }
 
-// A service whose Redis is away is ready all the same: it waits by itself.
+// A service is ready even if Redis is down: it waits by itself.
 func TestNotifyWithoutRedis(t *testing.T) {
 	for name, lines := range map[string]string{"single": "", "cluster": "cluster = 127.0.0.1:1\npartitions = 2"} {
 		t.Run(name, func(t *testing.T) {

@@ -19,7 +19,7 @@ Options:
 
 `
 
-// All that can be run can be asked about, in each way that people try.
+// Everything that can be run has help, in each way that people try.
 func TestHelp(t *testing.T) {
 	w := readWords("en")
 	pages := map[string]string{"dead": w.groupPage("dead"), "schedule": w.groupPage("schedule")}
@@ -53,13 +53,13 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// listed are the commands that people are told of.
+// listed returns the commands shown in the help.
 func listed() []command {
 	return slices.DeleteFunc(commands(), func(c command) bool { return c.name == completeCommand })
 }
 
-// Both languages have a page for each command and each group, which is in the list of all, and a text for each option, and no other.
-// Each page has two examples, which the parser takes.
+// Both languages have a page for each command and each group in the list of all commands, a text for each option, and nothing
+// else. Each page has two examples that the parser accepts.
 func TestHelpIsComplete(t *testing.T) {
 	for _, language := range []string{"en", "zh"} {
 		w := readWords(language)
@@ -124,8 +124,8 @@ func wantOptions(t *testing.T, language, name string, flags *flagSet, options []
 	}
 }
 
-// The help begins as the original's in each language. The list of commands fits on a screen of 50 lines and 80 columns, of which a
-// Chinese character takes two; and so do the lines of all pages.
+// In each language the help begins like the original's. The list of commands fits on a screen of 50 lines and 80 columns; a
+// Chinese character takes two columns. The lines of all pages fit, too.
 func TestHelpFitsTheScreen(t *testing.T) {
 	for _, language := range []string{"en", "zh"} {
 		w := readWords(language)
@@ -153,7 +153,7 @@ func TestHelpFitsTheScreen(t *testing.T) {
 	}
 }
 
-// LC_ALL goes before LC_MESSAGES, and that before LANG.
+// LC_ALL overrides LC_MESSAGES, which overrides LANG.
 func TestHelpSpeaksTheLanguageOfTheEnvironment(t *testing.T) {
 	chinese := readWords("zh").page()
 	for variables, want := range map[string]string{
@@ -175,8 +175,8 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// Every wrong command line ends with 2, a line that names what is wrong, and the
-// synopsis, all of it on stderr.
+// Every wrong command line exits with 2 and prints, on stderr, a line that names the mistake and
+// the synopsis.
 func TestUsageErrors(t *testing.T) {
 	for line, message := range map[string]string{
 		"-x":                       "unknown option -x (an argument that begins with - goes behind --)",
@@ -269,7 +269,7 @@ func TestUsageErrors(t *testing.T) {
 	}
 }
 
-// shellWords splits a line as a shell does that knows single quotes only.
+// shellWords splits a line like a shell that supports single quotes only.
 func shellWords(t *testing.T, line string) (words []string) {
 	t.Helper()
 	parts := strings.Split(strings.TrimSpace(line), "'")

@@ -17,7 +17,8 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// An output that takes nothing is found out before anything is taken. What was done is not silent.
+// An unwritable output is detected before a job is taken. A command that has already acted reports
+// that.
 func TestFullDisk(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("needs /dev/full")
@@ -68,7 +69,7 @@ func TestFullDisk(t *testing.T) {
 
 var anyTime = regexp.MustCompile(`\d{4}-\d\d-\d\dT[\d:.]+Z`)
 
-// A closed output is found out as well. /dev/null is a way to throw jobs away.
+// A closed output is detected, too. /dev/null may be used to discard jobs.
 func TestClosedOutput(t *testing.T) {
 	t.Parallel()
 	s, db := newShell(t)
@@ -85,14 +86,15 @@ func TestClosedOutput(t *testing.T) {
 	const closed = "ERROR: output: it is closed, or /dev/null for reading, too: want it open for writing\n"
 	redirected(">&-", exitOutput, closed, "pop", "t")
 	redirected(">&-", exitOutput, closed, "bpop", "empty")
-	redirected(">&-", exitOutput, closed, "push", "t", "0", "body") // whose ID would be lost
+	redirected(">&-", exitOutput, closed, "push", "t", "0", "body") // its ID would be lost
 	redirected("</dev/null >&0", exitOutput, "ERROR: output: write /dev/stdout: bad file descriptor\n", "pop", "t")
 	expectAll(t, db, before)
 	redirected(">/dev/null", exitDone, "", "pop", "t")
 	db.Expect(redistest.State{})
 }
 
-// readAll is all that is in Redis, less what a lease leaves behind: its token, and a count of 0.
+// readAll returns everything in Redis, except for the traces of a lease: its token, and a count of
+// 0.
 func readAll(tb testing.TB, db *redistest.Server) map[string]any {
 	tb.Helper()
 	all := map[string]any{}
@@ -107,7 +109,7 @@ func readAll(tb testing.TB, db *redistest.Server) map[string]any {
 			fields, err := redis.StringMap(db.Do("HGETALL", key), nil)
 			check(tb, err)
 			if lease := strings.Fields(fields["lease"]); len(lease) > 0 {
-				fields["lease"] = lease[0] // attempts
+				fields["lease"] = lease[0] // keeps the attempts
 			}
 			if fields["lease"] == "0" {
 				delete(fields, "lease")
@@ -125,14 +127,14 @@ func expectAll(tb testing.TB, db *redistest.Server, want map[string]any) {
 	}
 }
 
-// unread is a pop of job 1 whose output is not read, and fails when it is closed. The job has failed
-// before, and there are others behind it.
+// unread is a pop of job 1 whose output is not read, and fails once it is closed. The job has failed
+// before, and other jobs are behind it.
 type unread struct {
 	s      shell
 	db     *redistest.Server
 	p      *process
 	output *os.File
-	left   map[string]any // in Redis, before the pop and after it; nil: nobody can tell
+	left   map[string]any // contents of Redis before and after the pop; nil: unpredictable
 }
 
 // startPop waits until the pop has the job.
@@ -145,12 +147,12 @@ func startPop(t *testing.T) *unread {
 	db.Do("LPUSH", "delayer:ready_queue:t", "1", "2")
 	j := &unread{s, db, nil, output, readAll(t, db)}
 	j.p = startInto(t, s.dir, s.env, full, nil, "pop", "t")
-	full.Close() // whoever reads sees the end of the pop
+	full.Close() // lets a reader see the end of the pop
 	eventually(t, "the job is reserved", func() bool { return db.Do("ZCARD", "delayer:job_pool") == int64(1) })
 	return j
 }
 
-// extended waits until the lease is extended: the pop has got the job then, not only taken it.
+// extended waits until the lease is extended: the pop has then received the job.
 func (j *unread) extended() {
 	j.s.t.Helper()
 	first := j.db.Due("1")
@@ -164,9 +166,9 @@ func (p *process) expectError(code int, text string) {
 	}
 }
 
-// A job whose body is not read is the next again, with all that it had, whatever ended the command; its
-// lease lasts until then. A newer job of the same ID stands. One that was read and can't be acknowledged is
-// no success: it may be delivered again.
+// An unread job is delivered next again with all its fields, whatever ended the command; its lease lasts
+// until then. A newer job with the same ID stays. A job that was read but can't be acknowledged is no
+// success: it may be delivered again.
 func TestUnreadJob(t *testing.T) {
 	pushAnew := func(j *unread) {
 		j.s.expect(0, "1\n", "", "push", "t", "0", "new", "--id", "1")
@@ -179,7 +181,7 @@ func TestUnreadJob(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		happens func(*unread)
-		read    bool // else the output is closed then
+		read    bool // otherwise the output is closed then
 		code    int
 		said    string
 	}{
@@ -221,7 +223,7 @@ func TestUnreadJob(t *testing.T) {
 	}
 }
 
-// A command that is killed leaves a lease behind, after which the job is delivered again.
+// A killed command leaves a lease behind. When that ends, the job is delivered again.
 func TestUnreadJobOfAKilledPop(t *testing.T) {
 	t.Parallel()
 	j := startPop(t)
@@ -236,7 +238,7 @@ func TestUnreadJobOfAKilledPop(t *testing.T) {
 	}
 }
 
-// What Redis forbids is not tried again.
+// A command that Redis forbids is not retried.
 func TestReadJobMayNotBeAcknowledged(t *testing.T) {
 	t.Parallel()
 	s, db := newShell(t)
@@ -248,7 +250,7 @@ func TestReadJobMayNotBeAcknowledged(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	refused := db.Do("ACL", "LOG").([]any)
-	if len(refused) != 1 || refused[0].([]any)[1] != int64(1) { // how often
+	if len(refused) != 1 || refused[0].([]any)[1] != int64(1) { // number of refusals
 		t.Errorf("refused: %q", refused)
 	}
 	db.Expect(redistest.State{
@@ -256,7 +258,7 @@ func TestReadJobMayNotBeAcknowledged(t *testing.T) {
 	})
 }
 
-// readOld reads until the job's body has come.
+// readOld reads until the whole body has arrived.
 func readOld(tb testing.TB, output *os.File) {
 	tb.Helper()
 	var got []byte
@@ -267,7 +269,7 @@ func readOld(tb testing.TB, output *os.File) {
 	}
 }
 
-// Who may only pop takes the job for good.
+// A user who may only pop takes the job without a lease.
 func TestPopWithoutReserve(t *testing.T) {
 	t.Parallel()
 	s, db := newShell(t)

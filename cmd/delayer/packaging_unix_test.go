@@ -19,13 +19,13 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// packaged is a file that is installed together with the program.
+// packaged returns a file that is installed with the program.
 func packaged(tb testing.TB, path ...string) string {
 	tb.Helper()
 	return read(tb, filepath.Join(append([]string{"..", ".."}, path...)...))
 }
 
-// tool finds a program that not every machine has.
+// tool finds a program that may be missing on this machine.
 func tool(t *testing.T, name string) string {
 	t.Helper()
 	t.Setenv("PATH", os.Getenv("PATH")+":/usr/sbin")
@@ -40,12 +40,12 @@ func tool(t *testing.T, name string) string {
 	return path
 }
 
-// The unit is what systemd understands, and does not restart what another start can't repair.
+// systemd understands the unit, and does not restart the service if a restart can't help.
 func TestUnit(t *testing.T) {
 	unit := packaged(t, "docs", "systemd", "delayer.service")
 	for _, line := range []string{
 		fmt.Sprintf("RestartPreventExitStatus=%d %d %d", exitUsage, exitRedis, exitRunning),
-		"Restart=always", // SIGHUP stops with 0
+		"Restart=always", // after SIGHUP the service exits with 0
 		"ExecStart=/usr/local/bin/delayer -c /etc/delayer/delayer.conf",
 		"ExecReload=/bin/kill -USR2 $MAINPID",
 		"Type=notify",
@@ -60,14 +60,14 @@ func TestUnit(t *testing.T) {
 	}
 	analyze := tool(t, "systemd-analyze")
 	dir := t.TempDir()
-	// What is commented out is for use, too.
+	// The commented settings must be valid, too.
 	unit = regexp.MustCompile(`(?m)^#(\w+=)`).ReplaceAllString(unit, "$1")
 	path := filepath.Join(dir, "delayer.service")
 	write(t, path, strings.Replace(unit, "/usr/local/bin/delayer", binary, 1))
 	if out, err := exec.Command(analyze, "verify", path).CombinedOutput(); err != nil || len(out) > 0 {
 		t.Errorf("systemd-analyze verify: %v\n%s", err, out)
 	}
-	// Its exposure, from 0.0 to 10.0, times ten.
+	// The threshold is the exposure, from 0.0 to 10.0, times ten.
 	if out, err := exec.Command(analyze, "security", "--offline=true", "--threshold=16", path).CombinedOutput(); err != nil {
 		t.Errorf("systemd-analyze security: %v\n%s", err, out)
 	}
@@ -78,8 +78,8 @@ func TestUnit(t *testing.T) {
 	}
 }
 
-// A rotation moves the logs of a daemon that runs, which goes on in new ones, and fails neither
-// without a daemon nor with the pid file of one that was killed.
+// A rotation moves the logs of a running daemon, which continues in new files. It fails neither
+// without a daemon nor with the pid file of a killed one.
 func TestLogrotate(t *testing.T) {
 	logrotate := tool(t, "logrotate")
 	s := newSite(t, redistest.Start(t).Addr)
@@ -121,14 +121,14 @@ func TestLogrotate(t *testing.T) {
 	}
 }
 
-// make install-systemd puts everything in its place, and leaves a configuration that is there
-// already as it is. make uninstall removes the rest.
+// make install-systemd installs everything, and keeps an existing configuration. make uninstall
+// removes the rest.
 func TestInstall(t *testing.T) {
 	makeTool := tool(t, "make")
 	dir := filepath.Join(t.TempDir(), "an image")
 	do := func(target string) {
 		t.Helper()
-		// The program is there already: nothing is built.
+		// The program exists already: nothing is built.
 		cmd := exec.Command(makeTool, "-C", filepath.Join("..", ".."), "-o", "build", target, "BIN="+filepath.Dir(binary), "DESTDIR="+dir, "PREFIX=/opt/delayer")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Flags may stand before and behind the arguments and, where they are every
-// command's, before the command.
+// Flags may stand before and after the arguments. Flags of all commands may also stand before the
+// command.
 func TestParse(t *testing.T) {
 	type parsed struct {
 		command, configuration, id string
@@ -34,7 +34,7 @@ func TestParse(t *testing.T) {
 		"--configuration a get --json=false 1": {command: "get", arguments: "1", configuration: "a"},
 		"dead list t --json":                   {command: "dead list", arguments: "t", json: true},
 		"-c a dead drop t 1":                   {command: "dead drop", arguments: "t 1", configuration: "a"},
-		// What follows a worker's program is the program's own.
+		// Everything after a worker's program belongs to the program.
 		"worker --json --topic t prog --json -c a": {command: "worker", arguments: "prog --json -c a", json: true},
 		"worker --topic t -c a -- -prog --topic u": {command: "worker", arguments: "-prog --topic u", configuration: "a"},
 	} {

@@ -16,12 +16,12 @@ func TestPartitionsCommand(t *testing.T) {
 	s.expect(0, "partition  waiting  ready  reserved  dead  overdue  mover\n        0        0      0         0     0       0s      -\n", "", "partitions")
 
 	s.env = append(s.env, "DELAYER_REDIS_PREFIX=shop:", "DELAYER_REDIS_PARTITIONS=2")
-	s.expect(0, "{order}-1\n", "", "push", "t", "0", "b", "--id", "{order}-1") // CRC16 of order is 0x3e99
-	s.expect(0, "later\n", "", "push", "t", "1h", "b", "--id", "later")        // and of later 0x1353
+	s.expect(0, "{order}-1\n", "", "push", "t", "0", "b", "--id", "{order}-1") // the CRC16 of order is 0x3e99
+	s.expect(0, "later\n", "", "push", "t", "1h", "b", "--id", "later")        // the CRC16 of later is 0x1353
 	s.expect(0, `{"partitions":[{"partition":0,"waiting":0,"ready":0,"reserved":0,"dead":0,"overdue":0,"mover":null},`+
 		`{"partition":1,"waiting":1,"ready":1,"reserved":0,"dead":0,"overdue":0,"mover":null}]}`+"\n", "", "partitions", "--json")
 	redis := r.Pool()
-	for _, server := range []store.ServerState{{ID: "one", Host: "one", PID: 1}, {ID: "2", Host: "t\nwo", PID: 2}} { // which prefer 0 and 1
+	for _, server := range []store.ServerState{{ID: "one", Host: "one", PID: 1}, {ID: "2", Host: "t\nwo", PID: 2}} { // they prefer partitions 0 and 1
 		server.Interval = time.Second
 		_, err := store.New(redis, "shop:{0}:").Heartbeat(server, 1, 0).Do(t.Context())
 		redistest.Check(t, err)

@@ -36,7 +36,7 @@ func TestPauseCommands(t *testing.T) {
 		}
 	}
 	s.expect(0, `{"paused":true,"topic":"mail"}`+"\n", "", "pause", "mail", "--replace", "--json") // without end, and a note
-	s.expect(0, "paused mail\n", "", "pause", "mail")                                              // as it is already
+	s.expect(0, "paused mail\n", "", "pause", "mail")                                              // unchanged
 	if r := runBinary(t, s.dir, s.env, "paused"); !regexp.MustCompile(`\nmail   ` + at + ` +- +- +-\n$`).MatchString(r.stdout) {
 		t.Errorf("%+v", r)
 	}
@@ -47,7 +47,8 @@ func TestPauseCommands(t *testing.T) {
 	}
 }
 
-// fails runs a command that prints nothing and ends with that code, and returns what it says.
+// fails runs a command that prints nothing on stdout and exits with that code, and returns its
+// error.
 func (s shell) fails(code int, args ...string) string {
 	s.t.Helper()
 	r := runBinary(s.t, s.dir, s.env, args...)
@@ -57,7 +58,7 @@ func (s shell) fails(code int, args ...string) string {
 	return r.stderr
 }
 
-// A pop, and a get, of a topic whose limit is reached say so.
+// The output of pop and get for a topic at its limit mentions the limit.
 func TestThrottledTopicIsSaid(t *testing.T) {
 	t.Parallel()
 	s, _ := newShell(t)

@@ -13,7 +13,7 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// The PHP samples are valid, and those that need no extension of PHP do what the pages say.
+// The PHP samples are valid. Samples that need no PHP extension are run.
 func TestPHPSamples(t *testing.T) {
 	if _, err := exec.LookPath("php"); err != nil {
 		if os.Getenv("PHP") == "needed" {
@@ -56,7 +56,7 @@ func testPHPSamples(t *testing.T, page string) {
 		case sample.Language != "php":
 			continue
 		case strings.Contains(sample.Text, `\Delayer\Client`):
-			php("original.php", "if (false) {\n"+sample.Text+"}", "") // needs the original's package and the extension redis
+			php("original.php", "if (false) {\n"+sample.Text+"}", "") // needs the original's package and the redis extension
 		case strings.Contains(sample.Text, "/v1/reserve"):
 			text := strings.NewReplacer("http://127.0.0.1:9277", front, "'30m'", "'1s'").Replace(sample.Text)
 			p := php("http.php", text, "")

@@ -36,7 +36,7 @@ func TestPIDFile(t *testing.T) {
 	f.release()
 }
 
-// What a crash or a power cut leaves behind, a longer ID among it, is taken over.
+// A file left by a crash or a power cut is taken over, even one with a longer ID.
 func TestStalePIDFile(t *testing.T) {
 	for _, stale := range []string{"", "1", "99999999999\n", "\x00\x00\x00"} {
 		path := filepath.Join(t.TempDir(), "delayer.pid")
@@ -53,7 +53,7 @@ func TestStalePIDFile(t *testing.T) {
 	}
 }
 
-// A second start harms neither the first one's file nor its lock.
+// A second start harms neither the file nor the lock of the first.
 func TestLockedPIDFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "delayer.pid")
 	f, err := lockPIDFile(path)
@@ -70,8 +70,8 @@ func TestLockedPIDFile(t *testing.T) {
 	}
 }
 
-// The ID in a locked file may be that of a holder before, as long as the new one
-// has not written its own, or mean nothing here, as from another container.
+// The ID in a locked file may belong to a previous holder until the new one has written its own, or
+// may be meaningless here, as from another container.
 func TestLockedByUnknown(t *testing.T) {
 	for _, content := range []string{"", "99999999"} {
 		t.Run(content, func(t *testing.T) {
@@ -89,9 +89,9 @@ func TestLockedByUnknown(t *testing.T) {
 	}
 }
 
-// The original takes no lock: its ID in the file keeps a second one out as long as
-// it runs. A dead process does not, though nobody took note of its end yet, nor one
-// that was given the ID of an instance that crashed.
+// The original takes no lock: its ID in the file keeps a second instance out while it runs. A dead
+// process does not, even if it was not reaped yet, nor does a process that was given the ID of a
+// crashed instance.
 func TestPIDFileWithoutLock(t *testing.T) {
 	s := newSite(t, redistest.Nobody(t))
 	s.change(t, "pid = "+s.pid, "pid =")
@@ -129,8 +129,7 @@ func TestPIDFileWithoutLock(t *testing.T) {
 	}
 }
 
-// An original that is started later writes its ID into our file, which is its own
-// then.
+// An original that is started later writes its ID into our file. The file is then the original's.
 func TestReleaseOfOverwrittenPIDFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "delayer.pid")
 	f, err := lockPIDFile(path)
@@ -142,8 +141,8 @@ func TestReleaseOfOverwrittenPIDFile(t *testing.T) {
 	}
 }
 
-// A file that another instance made after ours was deleted by hand is that
-// instance's.
+// If our file was deleted by hand and another instance created a new one, the new file belongs to
+// that instance.
 func TestReleaseOfReplacedPIDFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "delayer.pid")
 	first, err := lockPIDFile(path)
@@ -158,7 +157,7 @@ func TestReleaseOfReplacedPIDFile(t *testing.T) {
 	second.release()
 }
 
-// An error names the key, and nothing that stood at the path is changed.
+// An error names the key, and existing files at the path stay unchanged.
 func TestPIDFileErrors(t *testing.T) {
 	dir := t.TempDir()
 	other := filepath.Join(dir, "delayer.conf")
@@ -182,8 +181,8 @@ func TestPIDFileErrors(t *testing.T) {
 	}
 }
 
-// A start that opens the file just before an instance stops and removes it does
-// not take a lock that keeps nobody out.
+// A start that opens the file just before a stopping instance removes it does not keep a lock that
+// excludes nobody.
 func TestLockOfRemovedPIDFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "delayer.pid")
 	stopping, err := lockPIDFile(path)
@@ -204,7 +203,7 @@ func TestLockOfRemovedPIDFile(t *testing.T) {
 	}
 }
 
-// However starts and stops meet, only one holds the lock.
+// However starts and stops overlap, only one process holds the lock.
 func TestPIDFileExcludes(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "delayer.pid")
 	var holders, locked atomic.Int32
@@ -223,7 +222,7 @@ func TestPIDFileExcludes(t *testing.T) {
 					t.Errorf("%d hold the lock", n)
 				}
 				locked.Add(1)
-				runtime.Gosched() // let others try meanwhile
+				runtime.Gosched() // lets others try
 				holders.Add(-1)
 				f.release()
 			}

@@ -11,8 +11,8 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// Where Redis is follows from no address when sentinels or a cluster are asked: the banner and the dashboard say whom the daemon asks,
-// and where the master is now.
+// With sentinels or a cluster, no configured address shows where Redis is: the banner and the dashboard show the servers that the
+// daemon uses, and the current master.
 func TestWhereRedisIs(t *testing.T) {
 	t.Parallel()
 	master := redistest.Start(t)

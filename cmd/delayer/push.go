@@ -81,7 +81,7 @@ func (c *call) push(ctx context.Context, id string, terms []client.PushOption) (
 		return reply{}, err
 	}
 	pushed, err := c.client.PushOne(ctx, client.Delayed{Message: client.Message{ID: id, Topic: c.arguments[0], Body: body}, Delay: delay}, terms...)
-	if pushed.Outcome == client.Refused { // same exit code as with the earlier --once
+	if pushed.Outcome == client.Refused { // still a success, as with --once in earlier versions
 		c.note(fmt.Sprintf("a push of %q counted before; this one changed nothing.", id))
 		pushed.ID, err = id, nil
 	}

@@ -2,5 +2,5 @@
 
 package main
 
-// The binary under test gets the race detector when the tests have it.
+// The binary under test is built with the race detector if the tests are.
 const raceDetector = true

@@ -12,8 +12,8 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// SIGUSR2 applies a changed token, changed schedules and limits of dead letters, names what needs a restart, and changes nothing if the
-// file has a mistake.
+// SIGUSR2 applies a changed token, changed schedules and changed limits of dead letters, logs which settings need a restart, and
+// changes nothing if the file has a mistake.
 func TestReload(t *testing.T) {
 	const first, second = "0123456789abcdef", "fedcba9876543210"
 	db := redistest.Start(t)

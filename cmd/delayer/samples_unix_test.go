@@ -19,7 +19,7 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// Every command that a document shows works as shown, and answers have the documented fields.
+// Every command in a document works as shown, and answers have the documented fields.
 func TestShellSamples(t *testing.T) {
 	count := 0
 	for _, pattern := range []string{"../../*.md", "../../docs/*.md"} {
@@ -48,15 +48,15 @@ func TestShellSamples(t *testing.T) {
 	}
 }
 
-// sampleCommand is a command that a document shows, with the answer that follows it.
+// sampleCommand is a command in a document, with the answer after it.
 type sampleCommand struct {
 	line   int
 	text   string
 	answer string
 }
 
-// commandsOf are the commands of a sample; the prompt tells them from what they print. A line that is only a comment goes on with the
-// comment of the line above.
+// commandsOf returns the commands of a sample. The prompt distinguishes them from their output. A line with only a comment
+// continues the comment of the line above.
 func commandsOf(s docs.Sample, prompt string) (list []sampleCommand) {
 	for i, text := range strings.Split(strings.TrimSuffix(s.Text, "\n"), "\n") {
 		switch shown, isCommand := strings.CutPrefix(text, prompt); {
@@ -70,12 +70,12 @@ func commandsOf(s docs.Sample, prompt string) (list []sampleCommand) {
 	return list
 }
 
-// sampleShell runs what a page shows, from top to bottom.
+// sampleShell runs the samples of a page from top to bottom.
 type sampleShell struct {
 	site
 	http  string
 	env   []string
-	token string // of the lease that was shown last
+	token string // of the last lease shown
 }
 
 func runSamples(t *testing.T, commands []sampleCommand) {
@@ -108,24 +108,24 @@ func runSamples(t *testing.T, commands []sampleCommand) {
 	}
 }
 
-// elsewhere are commands that other tests run, or that are for another machine.
+// elsewhere matches commands that other tests run, or that are for another machine.
 var elsewhere = regexp.MustCompile(strings.Join([]string{
-	`^systemctl enable --now delayer`,                // TestInstallSystemd has the unit
-	`^go run github\.com/oapi-codegen|^npx openapi-`, // the tests of openapitest
-	`^go run -C bench `,                              // bench/TestDocumentedCommands
-	`^dpkg -i |^editor `,                             // the tests of tools/release read the packages
-	`^skopeo copy |^docker run `,                     // they need a registry
+	`^systemctl enable --now delayer`,                // covered by TestInstallSystemd
+	`^go run github\.com/oapi-codegen|^npx openapi-`, // covered by the tests of openapitest
+	`^go run -C bench `,                              // covered by bench/TestDocumentedCommands
+	`^dpkg -i |^editor `,                             // covered by the tests of tools/release
+	`^skopeo copy |^docker run `,                     // need a registry
 }, "|"))
 
 var lease = regexp.MustCompile(`"token":\d+`)
 
-// push makes a job ready.
+// push pushes a ready job.
 func (s *sampleShell) push(t *testing.T, c sampleCommand, topic string) {
 	t.Helper()
 	s.output(t, c, "delayer -c delayer.conf push "+topic+" 0 '{}' --id order-1001")
 }
 
-// run runs a command, and compares its answer, if the document shows one.
+// run runs a command, and compares its answer if the document shows one.
 func (s *sampleShell) run(t *testing.T, c sampleCommand) {
 	t.Helper()
 	text := strings.NewReplacer("https://jobs.example.com:9277", s.http, "localhost:9277", strings.TrimPrefix(s.http, "http://")).Replace(c.text)
@@ -170,7 +170,7 @@ func (s *sampleShell) run(t *testing.T, c sampleCommand) {
 	}
 }
 
-// output runs a command, which must succeed, and returns what it writes to standard output.
+// output runs a command, which must succeed, and returns its standard output.
 func (s *sampleShell) output(t *testing.T, c sampleCommand, text string) string {
 	t.Helper()
 	p := startCommand(t, s.dir, s.env, exec.Command("sh", "-c", text))
@@ -180,7 +180,7 @@ func (s *sampleShell) output(t *testing.T, c sampleCommand, text string) string 
 	return p.stdout.String()
 }
 
-// stopped runs a program that goes on until it is told to stop.
+// stopped runs a program that works until it is stopped.
 func (s *sampleShell) stopped(t *testing.T, text, ready string) {
 	t.Helper()
 	if !strings.Contains(text, "delayer.conf") {
@@ -192,7 +192,7 @@ func (s *sampleShell) stopped(t *testing.T, text, ready string) {
 	p.stopped()
 }
 
-// compare tells whether a JSON answer has the fields of the documented one, of the same types.
+// compare checks that a JSON answer has the fields of the documented one, with the same types.
 func (s *sampleShell) compare(t *testing.T, c sampleCommand, got string) {
 	t.Helper()
 	var want, have any
@@ -207,7 +207,8 @@ func (s *sampleShell) compare(t *testing.T, c sampleCommand, got string) {
 	}
 }
 
-// Redis starts with every sample of its configuration, and a sentinel with those for it.
+// Redis starts with every sample of its configuration, and a sentinel with every sample for
+// sentinels.
 func TestRedisSamples(t *testing.T) {
 	count := 0
 	pages, err := filepath.Glob("../../docs/*.md")
@@ -261,7 +262,8 @@ func TestProbeSamples(t *testing.T) {
 	}
 }
 
-// differs is where a value lacks what another one has; empty if nowhere. Values of the same type are alike.
+// differs returns the path of the first value that lacks something; empty if nothing differs. Values of the
+// same type are equal.
 func differs(path string, want, have any) string {
 	if reflect.TypeOf(want) != reflect.TypeOf(have) {
 		return path

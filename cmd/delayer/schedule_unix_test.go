@@ -61,7 +61,7 @@ func TestScheduleCommands(t *testing.T) {
 	s.expect(2, "", `ERROR: schedule "report": invalid cron: "0 25 * * *", hour, "25" at character 3: want 0 to 23`+"\n", "schedule", "add", "report", "0 25 * * *", "t", "b")
 }
 
-// The next occurrences need no Redis, and no configuration.
+// schedule next needs neither Redis nor a configuration.
 func TestScheduleNext(t *testing.T) {
 	t.Parallel()
 	s := shell{t, t.TempDir(), environment(t)}
@@ -86,7 +86,8 @@ func TestScheduleNext(t *testing.T) {
 	}
 }
 
-// The file's schedules are in force once the daemon has started, and those that are no more in it are deleted by its next start.
+// The file's schedules are in force once the daemon has started. The next start deletes schedules that were removed from the
+// file.
 func TestSchedulesOfTheFile(t *testing.T) {
 	t.Parallel()
 	db := redistest.Start(t)
@@ -121,7 +122,7 @@ func TestSchedulesOfTheFile(t *testing.T) {
 	}
 }
 
-// A Redis that is away at the start has the file's schedules when it comes.
+// If Redis is down at the start, the file's schedules are stored when it is back.
 func TestSchedulesOfTheFileWait(t *testing.T) {
 	t.Parallel()
 	db := redistest.Start(t)
@@ -134,7 +135,7 @@ func TestSchedulesOfTheFileWait(t *testing.T) {
 	p.ends(0)
 }
 
-// The daemon's own rights are enough.
+// The daemon's documented permissions suffice.
 func TestRightsOfTheFilesSchedules(t *testing.T) {
 	t.Parallel()
 	db := redistest.Start(t)

@@ -16,8 +16,8 @@ import (
 	"github.com/mix-basic/delayer/logger"
 )
 
-// A failure that no retry can repair is logged once, and ends it. Where the file has none, a user who may not
-// read schedules is not logged.
+// A failure that no retry can repair is logged once and ends keepSchedules. If the file has no schedules,
+// missing permission to read them is not logged.
 func TestSchedulesThatAreGivenUp(t *testing.T) {
 	t.Parallel()
 	daily := config.Schedule{Name: "daily", Cron: "@daily", Zone: "UTC", Topic: "t", Body: "b", Missed: "once", Overlap: "allow", ReadyMaxLifetime: time.Hour}
@@ -26,10 +26,10 @@ func TestSchedulesThatAreGivenUp(t *testing.T) {
 	db := redistest.Start(t)
 	for name, test := range map[string]struct {
 		rights string
-		kept   []config.Schedule // by an earlier start
+		kept   []config.Schedule // stored by an earlier start
 		file   []config.Schedule
-		log    []string // once it has told one, the user may do all
-		goesOn bool     // until it is stopped
+		log    []string // after the first line, the user gets all permissions
+		goesOn bool     // runs until it is stopped
 	}{
 		"invalid":                {"+@all", nil, []config.Schedule{daily, wrong}, []string{"invalid name: want no braces and no control characters"}, false},
 		"refused, and none":      {"+time", nil, nil, nil, false},
@@ -79,7 +79,7 @@ func TestSchedulesThatAreGivenUp(t *testing.T) {
 	}
 }
 
-// console has the lines that a log tells.
+// console receives the lines of a log.
 type console chan string
 
 func (c console) Write(line []byte) (int, error) {
@@ -87,14 +87,14 @@ func (c console) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// keeper is a daemon's part that keeps the schedules of its file, and looks whenever it is told.
+// keeper is the part of a daemon that keeps the schedules of its file, with checks on request.
 type keeper struct {
 	*service
 	stop func()
 	told console
 }
 
-// keep has a daemon begin that has schedules of these names in its file. Its server runs as long.
+// keep starts a keeper with schedules of these names in its file, and its server.
 func keep(t *testing.T, db *redistest.Server, names ...string) *keeper {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -136,7 +136,7 @@ func (k *keeper) expect(t *testing.T, want string) {
 	}
 }
 
-// outage makes it check again, as after an outage.
+// outage triggers a check, as after an outage.
 func (k *keeper) outage() {
 	k.recovered.Passed(0, context.DeadlineExceeded)
 	k.recovered.Passed(0, nil)
@@ -149,8 +149,8 @@ func expectSchedules(t *testing.T, db *redistest.Server, want ...string) {
 	}
 }
 
-// What Redis has forgotten is stored again after an outage. What somebody has removed, as a schedule or as a job, stays away until a daemon
-// starts.
+// Schedules lost by Redis are stored again after an outage. Schedules that somebody removed, as a schedule or as a job, stay away
+// until a daemon starts.
 func TestForgottenSchedules(t *testing.T) {
 	t.Parallel()
 	db := redistest.Start(t)
@@ -163,10 +163,10 @@ func TestForgottenSchedules(t *testing.T) {
 	_, err = c.Remove(t.Context(), store.ScheduleID("b"))
 	check(t, err)
 	db.Do("DEL", "delayer:job_bucket:{d}@schedule")
-	db.Do("ZREM", "delayer:schedules", "d") // as if Redis had forgotten it
+	db.Do("ZREM", "delayer:schedules", "d") // simulates a loss in Redis
 	db.Do("ZREM", "delayer:job_pool", store.ScheduleID("d"))
 	for _, repaired := range []bool{false, true} {
-		if repaired { // which forgets what is not there
+		if repaired { // drops missing entries
 			_, err := store.New(db.Pool(), "delayer:").RepairSchedules(t.Context(), "", true)
 			check(t, err)
 			db.Do("DEL", "delayer:job_bucket:{d}@schedule")
@@ -190,7 +190,7 @@ func TestForgottenSchedules(t *testing.T) {
 	expectSchedules(t, db, "a", "b", "c", "d")
 }
 
-// It looks by itself, too.
+// The check also runs without an outage.
 func TestForgottenSchedulesAreSeen(t *testing.T) {
 	t.Parallel()
 	db := redistest.Start(t)
@@ -211,7 +211,8 @@ func TestForgottenSchedulesAreSeen(t *testing.T) {
 	<-ended
 }
 
-// A section is deleted when no daemon that runs has it in its file. An older server that runs may have all.
+// A schedule is deleted when no running daemon has it in its file. A running older server may have any of
+// them.
 func TestDaemonsWithDifferentFiles(t *testing.T) {
 	t.Parallel()
 	db := redistest.Start(t)

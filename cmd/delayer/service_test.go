@@ -14,15 +14,15 @@ func newTestService() *service {
 	return &service{mode: foreground, signals: &signals{stop: make(chan os.Signal, 2), reopen: make(chan os.Signal, 1)}}
 }
 
-// One signal ends the work's context. Work that does not heed that is left alone after stopWait, within
-// the 5 s of the promise, or at once with another signal; GNU timeout and some supervisors send the same
+// One signal ends the work's context. Work that does not stop is abandoned after stopWait, within the
+// promised 5 s, or at once after another signal. GNU timeout and some supervisors send the same signal
 // twice within milliseconds, to the process and to its group.
 func TestStop(t *testing.T) {
 	const second, slow = sameSignal + time.Millisecond, 100 * time.Millisecond
 	hangs := func(context.Context) error { time.Sleep(time.Hour); return nil }
 	broken := errors.New("broken")
 	for name, test := range map[string]struct {
-		signals []time.Duration // when they come
+		signals []time.Duration // times of the signals
 		work    func(context.Context) error
 		err     error
 		after   time.Duration
@@ -42,7 +42,7 @@ func TestStop(t *testing.T) {
 				if err := s.during(test.work); !errors.Is(err, test.err) || time.Since(began) != test.after {
 					t.Errorf("%v after %v, want %v after %v", err, time.Since(began), test.err, test.after)
 				}
-				time.Sleep(2 * time.Hour) // what hangs ends
+				time.Sleep(2 * time.Hour) // the hanging work ends
 			})
 		})
 	}
@@ -51,8 +51,8 @@ func TestStop(t *testing.T) {
 	}
 }
 
-// A stop that comes during the first work counts in the second: one signal ends
-// the context, the next ends all.
+// A stop signal during the first work counts in the second: one signal ends the context, the next
+// one ends everything.
 func TestSecondSignalInLaterWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newTestService()

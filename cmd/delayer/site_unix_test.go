@@ -14,13 +14,13 @@ import (
 	"time"
 )
 
-// site is a folder with all that an instance of the daemon needs and makes.
+// site is a folder with all files of one daemon.
 type site struct {
 	dir, conf, pid, access, errors string
 }
 
-// newSite writes a configuration for the Redis at addr, with further lines of
-// the [redis] section. The folder's name has a space in it.
+// newSite writes a configuration for the Redis at addr, with more lines for the [redis] section.
+// The folder's name contains a space.
 func newSite(tb testing.TB, addr string, lines ...string) site {
 	tb.Helper()
 	dir := filepath.Join(tb.TempDir(), "a site")
@@ -45,7 +45,7 @@ func (s site) start(tb testing.TB, args ...string) *process {
 	return startBinary(tb, s.dir, environment(tb), append(args, "-c", s.conf)...)
 }
 
-// started starts a daemon in the foreground and waits until it works.
+// started starts a daemon in the foreground and waits until it is ready.
 func (s site) started(tb testing.TB) *process {
 	tb.Helper()
 	p := s.start(tb)
@@ -53,7 +53,7 @@ func (s site) started(tb testing.TB) *process {
 	return p
 }
 
-// kill ends a daemon that a failed test has left. The lock tells that there is one.
+// kill kills a daemon left by a failed test. The lock shows that it still runs.
 func (s site) kill(tb testing.TB) {
 	f, err := os.Open(s.pid)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// fullPipe is a pipe that takes nothing, for nobody reads it.
+// fullPipe returns a full pipe that nobody reads.
 func fullPipe(tb testing.TB) (reader, writer *os.File) {
 	tb.Helper()
 	reader, writer, err := os.Pipe()
@@ -30,7 +30,7 @@ func fullPipe(tb testing.TB) (reader, writer *os.File) {
 		for err == nil {
 			_, err = syscall.Write(int(fd), make([]byte, 1<<16))
 		}
-		syscall.SetNonblock(int(fd), false) // or the program would be told instead of waiting
+		syscall.SetNonblock(int(fd), false) // makes writes of the program block
 	})
 	if !errors.Is(err, syscall.EAGAIN) {
 		tb.Fatal(err)
@@ -38,7 +38,7 @@ func fullPipe(tb testing.TB) (reader, writer *os.File) {
 	return reader, writer
 }
 
-// startInto starts the program with the files, unless nil, as its output.
+// startInto starts the program with the given files as its output, unless they are nil.
 func startInto(tb testing.TB, dir string, env []string, stdout, stderr *os.File, args ...string) *process {
 	tb.Helper()
 	cmd := exec.Command(binary, args...)
@@ -51,7 +51,7 @@ func startInto(tb testing.TB, dir string, env []string, stdout, stderr *os.File,
 	return startCommand(tb, dir, env, cmd)
 }
 
-// deliver has the daemon move a job.
+// deliver pushes a job and waits until the daemon has moved it.
 func deliver(tb testing.TB, redisServer *redistest.Server, id string) {
 	tb.Helper()
 	redisServer.Do("HSET", "delayer:job_bucket:"+id, "topic", "t", "body", "b")
@@ -59,8 +59,8 @@ func deliver(tb testing.TB, redisServer *redistest.Server, id string) {
 	eventually(tb, "the job is ready", func() bool { return redisServer.Do("ZCARD", "delayer:job_pool") == int64(0) })
 }
 
-// A console that nobody reads holds up neither the delivery nor the stop, and
-// what it loses is said.
+// A console that nobody reads delays neither the delivery nor the stop, and lost lines are
+// reported.
 func TestStuckConsole(t *testing.T) {
 	redisServer := redistest.Start(t)
 	for _, mode := range modes {
@@ -80,7 +80,7 @@ func TestStuckConsole(t *testing.T) {
 			matches(t, "old access log", read(t, s.access+".1"), infoLine(started+strconv.Itoa(pid))+infoLine("Job is ready, Topic: t, IDs: [1]"))
 			matches(t, "access log", read(t, s.access), infoLine("Job is ready, Topic: t, IDs: [2]")+infoLine(stopped+strconv.Itoa(pid)))
 			want := `\[error\] \S+ \S+ the console: it is not read, lines lost: 12\n`
-			if len(mode) > 0 { // which has no console
+			if len(mode) > 0 { // has no console
 				want = ""
 			}
 			matches(t, "error log", read(t, s.errors), want)
@@ -88,7 +88,7 @@ func TestStuckConsole(t *testing.T) {
 	}
 }
 
-// An error that nobody reads keeps no program from its end.
+// An unread error message does not keep a program from exiting.
 func TestStuckErrors(t *testing.T) {
 	withPassword := redistest.Start(t, "--requirepass", "right")
 	s := newSite(t, withPassword.Addr)

@@ -32,8 +32,8 @@ func openTerminal(tb testing.TB) (screen, terminal *os.File) {
 	return screen, terminal
 }
 
-// What a job holds does not act on a terminal. In a pipe it is what it is, but
-// can't pass for another line.
+// The contents of a job have no effect on a terminal. A pipe gets them unchanged, but they can't
+// pass for another line.
 func TestTerminal(t *testing.T) {
 	t.Parallel()
 	s, db := newShell(t)
@@ -76,12 +76,12 @@ func TestTerminal(t *testing.T) {
 	}
 }
 
-// A migration shows a bar on a terminal, and leaves nothing of it; elsewhere it says something now and then.
+// A migration shows a bar on a terminal and clears it at the end. Elsewhere it prints an occasional line.
 func TestMigrationProgress(t *testing.T) {
 	screen, terminal := openTerminal(t)
 	bar := &progress{to: terminal, redraws: isScreen(terminal)}
 	bar.show(inspect.Migration{Adopted: store.Adopted{Stored: 50}, Left: 100})
-	bar.show(inspect.Migration{Adopted: store.Adopted{Stored: 51}, Left: 99}) // too soon to be shown
+	bar.show(inspect.Migration{Adopted: store.Adopted{Stored: 51}, Left: 99}) // too early to be shown
 	bar.shown = time.Time{}
 	bar.show(inspect.Migration{Adopted: store.Adopted{Stored: 140}, Left: 7, Reserved: 3})
 	bar.end()
@@ -103,7 +103,8 @@ func TestMigrationProgress(t *testing.T) {
 	}
 }
 
-// On a terminal stats are redrawn in place: from the top left, each line and the rest of the screen cleared.
+// On a terminal, stats are redrawn in place: from the top left, clearing each line and the rest of the
+// screen.
 func TestWatchOnATerminal(t *testing.T) {
 	t.Parallel()
 	screen, terminal := openTerminal(t)

@@ -17,15 +17,15 @@ import (
 	"github.com/mix-basic/delayer/config"
 )
 
-// ordinary is a user who is not root, with a home and the shipped delayer.conf.
+// ordinary is a user other than root, with a home and the shipped delayer.conf.
 type ordinary struct {
 	tb               testing.TB
 	id               int
-	home, conf, work string // work is a folder of theirs to start in
+	home, conf, work string // work is the user's working folder
 	program          string
 }
 
-// nobodyID is an ordinary user of all systems, in whose place root runs programs.
+// nobodyID is an ordinary user on all systems. Root runs programs as this user.
 const nobodyID = 65534
 
 func newOrdinary(tb testing.TB) ordinary {
@@ -43,7 +43,7 @@ func newOrdinary(tb testing.TB) ordinary {
 		u.id = nobodyID
 		os.Chown(u.home, u.id, u.id)
 		os.Chown(u.work, u.id, u.id)
-		u.program = filepath.Join(dir, "delayer") // the other may be in a folder of root's
+		u.program = filepath.Join(dir, "delayer") // the original file may be in a folder of root's
 		copyFile(tb, binary, u.program)
 		for ; dir != os.TempDir() && dir != "/"; dir = filepath.Dir(dir) {
 			os.Chmod(dir, 0o755)
@@ -77,8 +77,8 @@ func (u ordinary) start(dir string, variables []string, args ...string) *process
 	return startCommand(u.tb, dir, append(env, append([]string{"DELAYER_REDIS_PORT=1"}, variables...)...), cmd)
 }
 
-// The shipped delayer.conf runs for an ordinary user from any folder. What can't be written goes to a
-// place of the user's own, with a word; --check-config says the same, and makes nothing.
+// The shipped delayer.conf works for an ordinary user from any folder. Paths that can't be written
+// are replaced by the user's own, with a note. --check-config prints the same and creates nothing.
 func TestShippedConfigurationForAnOrdinaryUser(t *testing.T) {
 	if path := config.Default().Delayer.PID; os.Geteuid() > 0 && tryPIDFile(path) == nil {
 		t.Skip("this user may write " + path)
@@ -110,7 +110,7 @@ func TestShippedConfigurationForAnOrdinaryUser(t *testing.T) {
 				{"Error log:\t", test.errorLog, test.dir},
 			} {
 				switch file.path {
-				case test.dir + "/logs/access.log", test.dir + "/logs/error.log": // the shipped ones
+				case test.dir + "/logs/access.log", test.dir + "/logs/error.log": // the shipped paths
 				case "":
 					fmt.Fprintf(&notes, "%snone (write %s: permission denied)\n", file.name, file.folder)
 				default:
@@ -150,7 +150,7 @@ func TestShippedConfigurationForAnOrdinaryUser(t *testing.T) {
 	}
 }
 
-// A path that somebody has chosen is taken at their word.
+// A path that somebody has configured is used unchanged.
 func TestChosenPathsAreNotReplaced(t *testing.T) {
 	u := newOrdinary(t)
 	p := u.start("/", []string{"HOME=" + u.home, "DELAYER_PID=/proc/delayer.pid"})
@@ -159,7 +159,7 @@ func TestChosenPathsAreNotReplaced(t *testing.T) {
 	}
 }
 
-// Root gets what the original gives.
+// Root uses the original's paths.
 func TestShippedPathsForRoot(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root")

@@ -15,7 +15,7 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// layouts are the Redises that commands for operators are tested with.
+// layouts are the kinds of Redis used to test operators' commands.
 func layouts(t *testing.T) map[string][]string {
 	single, many, cluster := redistest.Start(t), redistest.Start(t), redistest.StartCluster(t)
 	return map[string][]string{
@@ -32,7 +32,8 @@ var (
 	jsonAges  = regexp.MustCompile(`("overdue(_at_least)?"|"ttl"):[\d.e-]+`)
 )
 
-// shownBy runs a command and returns its output with times replaced: TIME as wide as a time, and AGE for durations.
+// shownBy runs a command and returns its output with times replaced: a time by TIME of the same width, a duration
+// by AGE.
 func (s shell) shownBy(code int, args ...string) string {
 	s.t.Helper()
 	r := runBinary(s.t, s.dir, s.env, args...)
@@ -44,7 +45,7 @@ func (s shell) shownBy(code int, args ...string) string {
 	return jsonAges.ReplaceAllString(text, "$1:0")
 }
 
-// says compares the output of a command with the lines, whose blanks at the end do not count.
+// says compares a command's output with the lines, ignoring trailing blanks.
 func (s shell) says(code int, command string, want string) {
 	s.t.Helper()
 	trim := regexp.MustCompile(`(?m) +$`)
@@ -53,7 +54,7 @@ func (s shell) says(code int, command string, want string) {
 	}
 }
 
-// What operators' commands print is the same on one Redis, with 16 partitions, and in a cluster.
+// Operators' commands print the same on a single Redis, with 16 partitions, and in a cluster.
 func TestOperatorsCommands(t *testing.T) {
 	t.Parallel()
 	for name, env := range layouts(t) {
@@ -67,7 +68,7 @@ func operate(s shell) {
 	s.says(0, "list none", "id  state  due  lease_ends  attempts  size  preview\n")
 	s.says(0, "servers --json", `{"servers":[]}`+"\n")
 
-	for _, id := range []string{"{m}1", "{m}2"} { // in one partition, so that their order is sure
+	for _, id := range []string{"{m}1", "{m}2"} { // in one partition, for a certain order
 		s.says(0, "push mail 0 body"+id+" --id "+id, id+"\n")
 	}
 	s.says(0, "push mail 1h later --id {m}3 --max-attempts 3 --ttr 40s", "{m}3\n")
@@ -167,7 +168,7 @@ id    state  due  lease_ends  attempts  size  preview
 `)
 }
 
-// Reserved jobs and dead letters are the same to see, too.
+// Reserved jobs and dead letters look the same, too.
 func TestOperatorsCommandsOnJobsUnderWay(t *testing.T) {
 	t.Parallel()
 	for name, env := range layouts(t) {
@@ -193,7 +194,7 @@ func TestOperatorsCommandsOnJobsUnderWay(t *testing.T) {
 			s.says(0, "dead requeue mail --match '*[12]' --dry-run", "would be requeued: 0\n")
 			s.says(0, "dead drop mail --limit 1 --dry-run --json", `{"count":1,"complete":true,"dry_run":true}`+"\n")
 			s.says(6, "dead drop mail --confirm 2", "ERROR: dead drop: it would change 3 jobs, more than the 2 of --confirm: nothing was changed\n")
-			s.says(0, "dead drop mail --limit 1 --confirm 1", "dropped 1\n") // the oldest
+			s.says(0, "dead drop mail --limit 1 --confirm 1", "dropped 1\n") // drops the oldest
 			s.says(0, "dead requeue mail --error 2 --confirm 1", "requeued 1\n")
 			s.says(1, "dead requeue mail --error none", `dead requeue "mail": no such dead letter`+"\n")
 			s.says(0, "list mail --state ready", "id    state  due  lease_ends  attempts  size  preview\n{m}2  ready    -           -         0     1  b\n")
@@ -202,7 +203,7 @@ func TestOperatorsCommandsOnJobsUnderWay(t *testing.T) {
 	}
 }
 
-// Wrong options are named, and change nothing.
+// Wrong options are named and change nothing.
 func TestOperatorsCommandsRefuseBadInput(t *testing.T) {
 	t.Parallel()
 	s, db := newShell(t)
@@ -238,7 +239,7 @@ func TestOperatorsCommandsRefuseBadInput(t *testing.T) {
 	db.Expect(before)
 }
 
-// The rights that the docs name for operators suffice.
+// The documented permissions of operators suffice.
 func TestOperatorsDocumentedRights(t *testing.T) {
 	t.Parallel()
 	db := redistest.Start(t)
@@ -258,7 +259,7 @@ func TestOperatorsDocumentedRights(t *testing.T) {
 	expectNothingRefused(t, db)
 }
 
-// Jobs come from standard input. What is no job ends that.
+// Jobs are imported from standard input. A line that is no job ends the import.
 func TestImportFromStandardInput(t *testing.T) {
 	t.Parallel()
 	s, db := newShell(t)
@@ -309,7 +310,7 @@ func TestConfigCommand(t *testing.T) {
 	}
 }
 
-// With --watch stats are printed again and again, on a terminal in place.
+// With --watch, stats are printed repeatedly; on a terminal in place.
 func TestWatchStats(t *testing.T) {
 	t.Parallel()
 	s, _ := newShell(t)
@@ -319,7 +320,7 @@ func TestWatchStats(t *testing.T) {
 	p.ends(exitInterrupted)
 }
 
-// --quiet leaves out which Redis is used. A push has another --quiet.
+// --quiet hides the note about the Redis in use. push has its own --quiet.
 func TestQuiet(t *testing.T) {
 	t.Parallel()
 	s := shell{t, t.TempDir(), environment(t)}

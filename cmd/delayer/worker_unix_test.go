@@ -19,7 +19,7 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// startWorker starts a worker of topic t and waits until it has started.
+// startWorker starts a worker of topic t and waits until it is ready.
 func (s shell) startWorker(args ...string) *process {
 	s.t.Helper()
 	p := startBinary(s.t, s.dir, s.env, append([]string{"worker", "--topic", "t"}, args...)...)
@@ -34,7 +34,7 @@ func (p *process) stopped() {
 	p.ends(0)
 }
 
-// shown is what get tells of a job, less what no test knows.
+// shown is the output of get for a job, without unpredictable values.
 type shown struct {
 	State         string
 	Attempts      int
@@ -57,7 +57,8 @@ func (s shell) push(id, body string, args ...string) {
 	s.expect(0, id+"\n", "", append([]string{"push", "--id", id, "t", "0", body}, args...)...)
 }
 
-// The exit code of the program decides about the job, and its last words are kept; with several partitions, too.
+// The program's exit code decides the result of the job, and the end of its standard error is kept; with several
+// partitions, too.
 func TestWorkerExitCodes(t *testing.T) {
 	t.Parallel()
 	for _, partitions := range []string{"1", "5"} {
@@ -109,7 +110,7 @@ func testWorkerExitCodes(t *testing.T, env string) {
 	}
 }
 
-// What a program is told of its job, whatever bytes that has.
+// A program gets the data of its job, whatever bytes it contains.
 func TestWorkerEnvironment(t *testing.T) {
 	t.Parallel()
 	s, db := newShell(t)
@@ -148,7 +149,7 @@ an 'argument'
 	db.Expect(redistest.State{})
 }
 
-// A program that is not there, or can't be run, is found out before a job is reserved.
+// A missing or unusable program is detected before a job is reserved.
 func TestWorkerWithoutProgram(t *testing.T) {
 	t.Parallel()
 	s, db := newShell(t)
@@ -183,7 +184,7 @@ func TestWorkerWithoutProgram(t *testing.T) {
 	db.Expect(before)
 }
 
-// What a shell may well be able to run is not refused.
+// A command that a shell may be able to run is not refused.
 func TestWorkerWithProgram(t *testing.T) {
 	dir := t.TempDir()
 	script := shell{t, dir, nil}.script("good script", "#! /usr/bin/env -S sh -e\n")
@@ -201,7 +202,7 @@ func TestWorkerWithProgram(t *testing.T) {
 	}
 }
 
-// script makes a program of the text.
+// script writes an executable script.
 func (s shell) script(name, text string) (path string) {
 	s.t.Helper()
 	path = filepath.Join(s.dir, name)
@@ -210,7 +211,7 @@ func (s shell) script(name, text string) (path string) {
 	return path
 }
 
-// A program that goes while the worker runs costs no job an attempt.
+// A program that disappears while the worker runs costs no job an attempt.
 func TestWorkerLosesProgram(t *testing.T) {
 	for _, test := range []struct {
 		name string
@@ -236,13 +237,13 @@ func TestWorkerLosesProgram(t *testing.T) {
 			s.push("1", "b")
 			p.expect(p.stderr, `level=ERROR msg="the program can't be started, the job will be delivered again" error="`)
 			if want := strings.ReplaceAll(test.want, "PROGRAM", program); !strings.Contains(p.stderr.String(), want) {
-				if out, _ := exec.Command("sh", "-c", "./gone").CombinedOutput(); strings.HasPrefix(string(out), "sh: 1: ") { // its words are dash's
+				if out, _ := exec.Command("sh", "-c", "./gone").CombinedOutput(); strings.HasPrefix(string(out), "sh: 1: ") { // the wording is dash's
 					t.Errorf("no %q in %s", want, p.stderr)
 				}
 			}
 			eventually(t, "the job waits", func() bool { return s.get("1") == shown{State: "waiting"} })
 			s.script("program", text)
-			db.Do("ZREM", "delayer:job_pool", "1") // nobody moves it here
+			db.Do("ZREM", "delayer:job_pool", "1") // no server moves it here
 			db.Do("LPUSH", "delayer:ready_queue:t", "1")
 			p.expect(p.stdout, "here\n")
 			p.stopped()
@@ -250,7 +251,7 @@ func TestWorkerLosesProgram(t *testing.T) {
 	}
 }
 
-// The worker rests the longer, the longer the program has been missing.
+// The worker's rests become longer while the program is missing.
 func TestRestOfAWorkerWithoutProgram(t *testing.T) {
 	var p program
 	begin := time.Now()
@@ -266,7 +267,7 @@ func TestRestOfAWorkerWithoutProgram(t *testing.T) {
 	}
 }
 
-// What a PHP program says of an uncaught exception is kept as it is.
+// PHP's message about an uncaught exception is kept unchanged.
 func TestWorkerKeepsWords(t *testing.T) {
 	t.Parallel()
 	s, _ := newShell(t)
@@ -286,7 +287,7 @@ func TestWorkerKeepsWords(t *testing.T) {
 	p.stopped()
 }
 
-// A worker says at its start which of its topics are paused or throttled.
+// At its start, a worker logs which of its topics are paused or throttled.
 func TestWorkerOfAPausedTopic(t *testing.T) {
 	t.Parallel()
 	s, _ := newShell(t)
@@ -296,7 +297,7 @@ func TestWorkerOfAPausedTopic(t *testing.T) {
 	p.stopped()
 }
 
-// expectOutput runs a command whose output has to hold what matches the pattern.
+// expectOutput runs a command and requires output that matches the pattern.
 func (s shell) expectOutput(pattern string, args ...string) {
 	s.t.Helper()
 	r := runBinary(s.t, s.dir, s.env, args...)
@@ -305,7 +306,7 @@ func (s shell) expectOutput(pattern string, args ...string) {
 	}
 }
 
-// A worker needs no shell, as in a container that has nothing but programs.
+// A worker needs no shell, as in a container with nothing but programs.
 func TestWorkerWithoutShell(t *testing.T) {
 	t.Parallel()
 	cat, err := exec.LookPath("cat")
@@ -322,24 +323,23 @@ func TestWorkerWithoutShell(t *testing.T) {
 	p.stopped()
 }
 
-// family is a program that holds the FIFO open, and so does its child; all of them are deaf to
-// SIGTERM.
+// family is a program with a child. Both hold the FIFO open and ignore SIGTERM.
 const family = `exec 3>fifo; trap "" TERM; sleep 1000 & wait; wait`
 
-// startFamily starts a worker with that.
+// startFamily starts a worker that runs family.
 func (s shell) startFamily(args ...string) (*process, *os.File) {
 	s.t.Helper()
 	return s.startFIFO(append(args, "--exec", family)...)
 }
 
-// startFIFO starts a worker of a program that opens the FIFO, has it run for job 1, and returns what is
-// at its end when all have gone that have it open.
+// startFIFO starts a worker with a program that opens the FIFO, runs it for job 1, and returns the read
+// end, which ends when all writers have ended.
 func (s shell) startFIFO(args ...string) (*process, *os.File) {
 	s.t.Helper()
 	check(s.t, syscall.Mkfifo(s.dir+"/fifo", 0o600))
 	p := s.startWorker(args...)
 	s.push("1", "b")
-	fifo, err := os.Open(s.dir + "/fifo") // waits for the program
+	fifo, err := os.Open(s.dir + "/fifo") // blocks until the program opens it
 	check(s.t, err)
 	s.t.Cleanup(func() { fifo.Close() })
 	return p, fifo
@@ -356,7 +356,7 @@ func gone(tb testing.TB, fifo *os.File) {
 	redistest.Receive(tb, ended)
 }
 
-// A program that takes too long is ended with its children, also when it ends by itself on being told to.
+// A program that exceeds its time is ended with its children, even if it exits on SIGTERM.
 func TestWorkerTimeout(t *testing.T) {
 	for program, said := range map[string]string{
 		family: "",
@@ -377,22 +377,23 @@ func TestWorkerTimeout(t *testing.T) {
 	}
 }
 
-// A program's number stays its own until it is reaped, so that its group can be signalled.
+// A program's process ID is not reused until it is reaped, so that its group can be signalled.
 func TestAwaitEnd(t *testing.T) {
 	cmd := exec.Command("true")
 	ownGroup(cmd)
 	check(t, newStarter().start(cmd))
 	awaitEnd(cmd.Process.Pid)
-	if err := syscall.Kill(-cmd.Process.Pid, 0); err != nil && err != syscall.EPERM { // macOS refuses that of a zombie
+	if err := syscall.Kill(-cmd.Process.Pid, 0); err != nil && err != syscall.EPERM { // macOS returns that for a zombie
 		t.Errorf("it is gone: %v", err)
 	}
 	if err := cmd.Wait(); err != nil || !cmd.ProcessState.Success() {
 		t.Errorf("%v, %v", cmd.ProcessState, err)
 	}
-	awaitEnd(cmd.Process.Pid) // does not wait for what is not there
+	awaitEnd(cmd.Process.Pid) // returns at once without such a process
 }
 
-// A killed worker leaves nothing behind, not even what is deaf to SIGTERM, or what a shell has started.
+// A killed worker leaves no process behind, not even one that ignores SIGTERM or was started by a
+// shell.
 func TestWorkerKilled(t *testing.T) {
 	t.Parallel()
 	s, _ := newShell(t)
@@ -401,8 +402,8 @@ func TestWorkerKilled(t *testing.T) {
 	gone(t, fifo)
 }
 
-// Nor does one that is killed as soon as it has started a program. What has ended before is nobody's to
-// signal.
+// A worker killed right after it has started a program leaves nothing behind, either. Ended programs
+// are not signalled.
 func TestWorkerKilledAtOnce(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("Linux alone kills a program of which the guard has not heard")
@@ -427,7 +428,7 @@ func TestWorkerKilledAtOnce(t *testing.T) {
 	}
 }
 
-// A program whose job is another's now is ended, too.
+// A program whose job now belongs to another worker is ended, too.
 func TestWorkerLosesLease(t *testing.T) {
 	t.Parallel()
 	s, _ := newShell(t)
@@ -438,7 +439,7 @@ func TestWorkerLosesLease(t *testing.T) {
 	p.stopped()
 }
 
-// A program gets to its end when the worker is to stop.
+// A program may finish while the worker stops.
 func TestWorkerStops(t *testing.T) {
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP} {
 		t.Run(sig.String(), func(t *testing.T) {
@@ -459,7 +460,8 @@ func TestWorkerStops(t *testing.T) {
 	}
 }
 
-// One that does not is ended after the grace, and the job is ready again as if nothing had been.
+// A program that does not finish is ended after the grace period, and the job is ready again,
+// unchanged.
 func TestWorkerEndsPrograms(t *testing.T) {
 	t.Parallel()
 	s, _ := newShell(t)
@@ -474,14 +476,14 @@ func TestWorkerEndsPrograms(t *testing.T) {
 	}
 }
 
-// A second signal ends it, and the programs, at once.
+// A second signal ends the worker and its programs at once.
 func TestWorkerSecondSignal(t *testing.T) {
 	t.Parallel()
 	s, _ := newShell(t)
 	p, fifo := s.startFamily()
 	p.signal(syscall.SIGTERM)
 	p.expect(p.stderr, "the worker stops")
-	for ended := false; !ended; { // one that comes too soon counts as the first
+	for ended := false; !ended; { // a signal that comes too early is a duplicate
 		select {
 		case <-p.exited:
 			ended = true
@@ -498,7 +500,7 @@ func TestWorkerSecondSignal(t *testing.T) {
 	}
 }
 
-// What the producer says counts, and get shows it, while the job is reserved.
+// The producer's settings apply, and get shows them while the job is reserved.
 func TestWorkerTerms(t *testing.T) {
 	t.Parallel()
 	s, db := newShell(t)
@@ -530,7 +532,7 @@ body:          b
 	p.stopped()
 }
 
-// A child that keeps a program's output open does not hold up the job.
+// A child that keeps a program's output open does not delay the job.
 func TestWorkerLeftChild(t *testing.T) {
 	t.Parallel()
 	s, db := newShell(t)
@@ -543,7 +545,7 @@ func TestWorkerLeftChild(t *testing.T) {
 	eventually(t, "the child has ended", func() bool { return exists(s.dir + "/gone") })
 }
 
-// Programs and the worker get on although nobody reads what they write.
+// Programs and the worker continue although nobody reads their output.
 func TestWorkerIsNotRead(t *testing.T) {
 	t.Parallel()
 	s, db := newShell(t)
@@ -556,7 +558,7 @@ func TestWorkerIsNotRead(t *testing.T) {
 	p.stopped()
 }
 
-// Programs are not started to ignore a broken pipe, as we do.
+// Programs do not inherit the worker's handling of SIGPIPE.
 func TestWorkerBrokenPipe(t *testing.T) {
 	t.Parallel()
 	s, db := newShell(t)
@@ -568,7 +570,7 @@ func TestWorkerBrokenPipe(t *testing.T) {
 	db.Expect(redistest.State{})
 }
 
-// A password that Redis refuses ends a worker; that Redis is away does not.
+// A refused password ends a worker; an outage of Redis does not.
 func TestWorkerAndRedis(t *testing.T) {
 	t.Parallel()
 	s, _ := newShell(t, "--requirepass", "right")

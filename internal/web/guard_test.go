@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// area answers "in" to admitted requests, else the status and the reason.
+// area answers "in" to admitted requests, otherwise the status and the reason.
 func area(patterns ...string) Area {
 	return Area{
 		Patterns: patterns,
@@ -134,7 +134,7 @@ func TestGuard(t *testing.T) {
 	}
 }
 
-// Pages served over HTTPS tell browsers to stay on HTTPS; no other answer does.
+// Pages served over HTTPS require browsers to stay on HTTPS. No other answer does.
 func TestOnlyHTTPS(t *testing.T) {
 	for _, encrypted := range []bool{false, true} {
 		for _, pages := range []bool{false, true} {

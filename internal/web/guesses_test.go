@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Each address has some free guesses; further ones are reported until the time is over. Other addresses are
-// unaffected, and the number of addresses kept is bounded.
+// Each address has some free guesses. Further guesses are reported until the time is over. Other addresses
+// are unaffected, and the number of stored addresses is bounded.
 func TestGuesses(t *testing.T) {
 	var g guesses
 	a, b := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")

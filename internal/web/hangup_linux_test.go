@@ -11,7 +11,7 @@ func TestStateOf(t *testing.T) {
 	for name, c := range map[string]struct {
 		do   func(*net.TCPConn)
 		want connState
-		read bool // whether the other end reads what is written then
+		read bool // whether the other end still reads
 	}{
 		"nothing":               {func(*net.TCPConn) {}, open, false},
 		"data":                  {func(c *net.TCPConn) { c.Write([]byte("x")) }, open, false},

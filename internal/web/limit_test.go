@@ -60,8 +60,8 @@ func (l *limited) expect(authenticated, unauthenticated int, dropped ...string) 
 	l.dropped = nil
 }
 
-// A new connection replaces the oldest unauthenticated one of the address with most of them. Authenticated
-// connections are replaced only while idle, and never take the reserved part.
+// A new connection replaces the oldest unauthenticated connection of the address with most of them.
+// Authenticated connections are replaced only while idle, and never take the reserved part.
 func TestLimit(t *testing.T) {
 	l := newLimited(t, 4)
 	first := l.dial("127.0.0.3")
@@ -79,7 +79,7 @@ func TestLimit(t *testing.T) {
 	}
 
 	for _, c := range []*limitedConn{first, crowd[1], crowd[2]} {
-		for range 2 { // the second time it already is
+		for range 2 { // the second call changes nothing
 			if !c.authenticate() {
 				t.Error("it is not authenticated")
 			}
@@ -91,7 +91,7 @@ func TestLimit(t *testing.T) {
 	if last.authenticate() {
 		t.Error("authenticated connections take the reserved part")
 	}
-	first.setIdle(false) // it is not idle any more
+	first.setIdle(false) // no longer idle
 	first.setIdle(true)
 	first.setIdle(true)
 	crowd[1].setIdle(true)
@@ -235,8 +235,8 @@ func TestUnauthenticatedStarveNobody(t *testing.T) {
 	}
 }
 
-// When all connections for authenticated clients are in use, a further one gets 503 and probes are still
-// served. An idle one is closed to make room.
+// When all connections for authenticated clients are in use, a further client gets 503 and probes are
+// still served. An idle connection is closed to make room.
 func TestAuthenticatedStarveNoProbe(t *testing.T) {
 	began := make(chan string, 9)
 	l, f := crowd(t, 4, Area{Patterns: []string{"/wait"}, Handler: poller(time.Hour, began)})

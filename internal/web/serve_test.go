@@ -72,7 +72,7 @@ func poller(wait time.Duration, began chan string) http.HandlerFunc {
 	}
 }
 
-// A Long request ends when its time is over or the server stops, and can tell which.
+// A Long request ends when its time is over or the server stops, and can distinguish the two.
 func TestLong(t *testing.T) {
 	for want, wait := range map[error]time.Duration{context.DeadlineExceeded: time.Millisecond, ErrStopping: time.Hour} {
 		began := make(chan string, 1)
@@ -145,7 +145,7 @@ func TestDeadlineOfAnExchange(t *testing.T) {
 	}
 }
 
-// A read deadline without TLS applies to the current read and the next one.
+// Without TLS, a read deadline applies to the current read and the next one.
 func TestReadDeadline(t *testing.T) {
 	client, server := net.Pipe()
 	defer client.Close()
@@ -300,7 +300,7 @@ func TestDeadlines(t *testing.T) {
 	}
 }
 
-// brokenWriter is the answer to a client that is gone; only a write or a flush notices.
+// brokenWriter is the answer to a client that is gone. Only a write or a flush detects that.
 type brokenWriter struct {
 	http.ResponseWriter
 	write, flush error
@@ -309,7 +309,7 @@ type brokenWriter struct {
 func (w brokenWriter) Write(p []byte) (int, error) { return len(p), w.write }
 func (w brokenWriter) FlushError() error           { return w.flush }
 
-// Write reports an answer that cannot be written.
+// Write reports an answer that can't be written.
 func TestWrite(t *testing.T) {
 	inner := httptest.NewRecorder()
 	for _, w := range []brokenWriter{{inner, nil, nil}, {inner, io.ErrShortWrite, nil}, {inner, nil, io.ErrClosedPipe}, {inner, io.ErrShortWrite, io.ErrClosedPipe}} {

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// The first line of a kind is written at once, the next one a minute later with a count, for as long as lines
+// The first line of a kind is written at once, the next one a minute later with a count, as long as lines
 // keep coming.
 func TestSparing(t *testing.T) {
 	var got []string
@@ -53,8 +53,8 @@ func TestSparingTimer(t *testing.T) {
 	}
 }
 
-// Failed handshakes are counted and rate-limited in the log; other complaints of net/http are logged as they
-// are.
+// Failed handshakes are counted and rate-limited in the log. Other messages of net/http are logged
+// unchanged.
 func TestHandshakes(t *testing.T) {
 	certificate := httptest.NewTLSServer(nil)
 	defer certificate.Close()

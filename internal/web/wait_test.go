@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// waiting answers with the request's body. If that is "wait" it first reports on began, waits until goOn, and
-// reports on ended how the wait ended.
+// waiting answers with the request's body. If the body is "wait", it first reports on began, waits until
+// goOn, and reports on ended how the wait ended.
 func waiting(began chan bool, ended chan string, goOn chan bool) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		body, _ := ReadBody(w, r, 100)
@@ -87,7 +87,7 @@ func dialWaiting(t *testing.T, addr string, config *tls.Config, began chan bool)
 	return conn, bufio.NewReader(conn)
 }
 
-// hangBound is when a test gives up: long before an idle connection is closed.
+// hangBound is the time limit of a test, much shorter than the timeout of an idle connection.
 const hangBound = idleTimeout / 3
 
 // A client that disconnects while waiting is noticed at once.
@@ -106,7 +106,7 @@ func TestWaitHangUp(t *testing.T) {
 	}
 }
 
-// A client that disconnects after sending further requests is noticed before it is handed a job; those
+// A client that disconnects after sending further requests is detected before it gets a job. Those
 // requests are still served.
 func TestWaitHangUpBehindOthers(t *testing.T) {
 	began, ended, goOn := make(chan bool, 1), make(chan string, 1), make(chan bool)
@@ -132,8 +132,8 @@ func TestWaitHangUpBehindOthers(t *testing.T) {
 	}
 }
 
-// A half-closed client gets its answer, and the answers to the requests it sent before. A later disconnect is
-// noticed.
+// A half-closed client gets its answer, and the answers to its earlier requests. A later disconnect is
+// detected.
 func TestWaitHalfClosed(t *testing.T) {
 	certificate := httptest.NewTLSServer(nil)
 	defer certificate.Close()
@@ -161,7 +161,7 @@ func TestWaitHalfClosed(t *testing.T) {
 				io.WriteString(conn, next)
 				c.end(conn)
 				if next == "" {
-					<-began // it still waits
+					<-began // still waiting
 				}
 				goOn <- true
 				if cause := <-ended; cause != "<nil>" {
@@ -211,7 +211,7 @@ func TestWaitStop(t *testing.T) {
 	}
 }
 
-// A shutdown takes longer than stopWait only while requests are being answered, and stopMore longer at most.
+// A shutdown takes longer than stopWait only while requests are being answered, and at most stopMore longer.
 func TestPatience(t *testing.T) {
 	for answered, want := range map[time.Duration]time.Duration{
 		0: stopWait, stopWait - stopStep: stopWait, stopWait + 4*stopStep: stopWait + 5*stopStep, time.Hour: stopWait + stopMore,
@@ -234,7 +234,7 @@ func TestPatience(t *testing.T) {
 	}
 }
 
-// No more than MaxWaiting requests wait at a time.
+// At most MaxWaiting requests wait at a time.
 func TestTooManyWait(t *testing.T) {
 	f := New(Options{})
 	r := httptest.NewRequest("GET", "/", nil).WithContext(f.base)

@@ -1,4 +1,4 @@
-// Package importtest tests what a package makes its importers link.
+// Package importtest tests which packages a package links.
 package importtest
 
 import (
@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Only fails the test if the package in whose folder it runs links anything besides the standard library
-// and the allowed packages, one of which is the package itself.
+// Only fails the test if the package in the current folder links anything besides the standard library
+// and the allowed packages. The list includes the package itself.
 func Only(t *testing.T, allowed ...string) {
 	t.Helper()
 	goTool, err := exec.LookPath("go")

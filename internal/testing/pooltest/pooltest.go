@@ -1,4 +1,4 @@
-// Package pooltest makes pools for tests that watch what connections carry.
+// Package pooltest makes pools for tests that observe the traffic of connections.
 package pooltest
 
 import (
@@ -9,11 +9,11 @@ import (
 	"github.com/mix-basic/delayer/internal/redisconn"
 )
 
-// Wrap wraps a connection that was dialled with that context.
+// Wrap wraps a connection that was dialled with ctx.
 type Wrap func(ctx context.Context, conn net.Conn) net.Conn
 
-// Through returns a pool for the server at that address, or its cluster. Connections are wrapped, have no
-// timeouts, and up to that many are kept idle.
+// Through returns a pool for the server at addr, or for its cluster. Connections are wrapped and have no
+// timeouts. Up to maxIdle are kept idle.
 func Through(addr string, clustered bool, maxIdle int, wrap Wrap) redisconn.Redis {
 	if clustered {
 		newPool := func(d redisconn.Dialer) *redis.Pool { return pool(d.Locator, maxIdle, wrap) }

@@ -9,13 +9,13 @@ import (
 	"testing"
 )
 
-// binary is the testing.TB of the whole test binary: clusters that tests share end with it.
+// binary is the testing.TB of the whole test binary: shared clusters end with it.
 type binary struct {
 	testing.TB
 	mu      sync.Mutex
-	cluster *Cluster          // that tests share
-	owners  map[string]string // the addresses of its keys' owners, by what the keys begin with
-	nodes   chan *Server      // clusters of one node that nobody uses yet
+	cluster *Cluster          // shared by tests
+	owners  map[string]string // addresses of the keys' owners, by prefix
+	nodes   chan *Server      // unused clusters of one node
 
 	cleaning sync.Mutex
 	cleanups []func()
@@ -58,7 +58,7 @@ func (b *binary) end() {
 	}
 }
 
-// open returns the cluster that tests share.
+// open returns the shared cluster.
 func (b *binary) open(tb testing.TB) *Server {
 	tb.Helper()
 	executable(tb)
@@ -72,7 +72,7 @@ func (b *binary) open(tb testing.TB) *Server {
 	return &Server{Fixture: f}
 }
 
-// ownerOf is the address of the node that has the key. Slots of the shared cluster never move.
+// ownerOf returns the address of the node that has the key. Slots of the shared cluster never move.
 func (b *binary) ownerOf(key string) string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -83,7 +83,7 @@ func (b *binary) ownerOf(key string) string {
 	return b.owners[prefix]
 }
 
-// addrs are the addresses of the masters.
+// addrs returns the addresses of the masters.
 func (b *binary) addrs() (addrs []string) {
 	for _, s := range b.cluster.Servers[:3] {
 		addrs = append(addrs, s.Addr)
@@ -91,7 +91,8 @@ func (b *binary) addrs() (addrs []string) {
 	return addrs
 }
 
-// nodesAhead is how many nodes are started in advance, because each takes two seconds until it serves its slots.
+// nodesAhead is the number of nodes started in advance, because each takes two seconds until it serves its
+// slots.
 const nodesAhead = 6
 
 // node gives the test a cluster of one node.

@@ -14,9 +14,9 @@ import (
 // Cluster is a Redis Cluster.
 type Cluster struct {
 	TB      testing.TB
-	Servers []*Server // the first three are the masters to begin with, the others their replicas
+	Servers []*Server // three masters, then their replicas
 
-	args []string // of each
+	args []string // settings of each server
 	cert *certificate
 	hung *Server
 }
@@ -24,8 +24,8 @@ type Cluster struct {
 // slots is the number of hash slots.
 const slots = 16384
 
-// StartCluster starts three masters with a replica each, and waits until they serve all slots. Before Kill or Hang they never
-// consider a node dead, however slow the machine is. args are further settings.
+// StartCluster starts three masters with a replica each, and waits until they serve all slots. Before Kill or Hang the nodes
+// never consider a node dead, however slow the machine is. args are further settings.
 func StartCluster(tb testing.TB, args ...string) *Cluster {
 	tb.Helper()
 	return start(&Cluster{TB: tb, args: args})
@@ -61,7 +61,7 @@ func (c *Cluster) start() *Server {
 	return s
 }
 
-// meet makes the server known to the first one.
+// meet introduces the server to the first one.
 func (c *Cluster) meet(s *Server) {
 	c.TB.Helper()
 	if first := c.Servers[0]; s != first {
@@ -71,7 +71,7 @@ func (c *Cluster) meet(s *Server) {
 	}
 }
 
-// Addrs are the addresses of the servers, separated by commas.
+// Addrs returns the addresses of the servers, separated by commas.
 func (c *Cluster) Addrs() string {
 	var addrs []string
 	for _, s := range c.Servers {
@@ -116,7 +116,7 @@ func (c *Cluster) AwaitHealth() {
 	c.await("all agree who owns what", func(s *Server) bool { return c.owners(s) == c.owners(c.alive()[0]) })
 }
 
-// owners is the slot map as that server sees it.
+// owners returns the slot map of the given server.
 func (c *Cluster) owners(s *Server) string {
 	c.TB.Helper()
 	var owners []string
@@ -131,13 +131,13 @@ func (c *Cluster) owners(s *Server) string {
 	return strings.Join(owners, "\n")
 }
 
-// Slot is the hash slot of a key.
+// Slot returns the hash slot of a key.
 func (c *Cluster) Slot(key string) int {
 	c.TB.Helper()
 	return int(c.alive()[0].Do("CLUSTER", "KEYSLOT", key).(int64))
 }
 
-// Owner is the server that owns the slot, as the others see it.
+// Owner returns the server that owns the slot, as seen by the others.
 func (c *Cluster) Owner(slot int) *Server {
 	c.TB.Helper()
 	for _, s := range c.alive() {
@@ -156,14 +156,14 @@ func (c *Cluster) Owner(slot int) *Server {
 	return nil
 }
 
-// Move is a slot that is being moved.
+// Move is the migration of a slot.
 type Move struct {
 	c        *Cluster
 	Slot     int
 	From, To *Server
 }
 
-// BeginMove begins to move a slot.
+// BeginMove begins the migration of a slot.
 func (c *Cluster) BeginMove(slot int, to *Server) *Move {
 	c.TB.Helper()
 	m := &Move{c, slot, c.Owner(slot), to}
@@ -172,7 +172,7 @@ func (c *Cluster) BeginMove(slot int, to *Server) *Move {
 	return m
 }
 
-// Keys moves up to n keys, and reports whether there may be more.
+// Keys migrates up to n keys, and reports whether there may be more.
 func (m *Move) Keys(n int) bool {
 	m.c.TB.Helper()
 	keys := m.From.Strings("CLUSTER", "GETKEYSINSLOT", m.Slot, n)
@@ -182,7 +182,7 @@ func (m *Move) Keys(n int) bool {
 	return len(keys) == n
 }
 
-// Key moves those keys.
+// Key migrates the given keys.
 func (m *Move) Key(keys ...string) {
 	m.c.TB.Helper()
 	host, port, _ := net.SplitHostPort(m.To.Addr)
@@ -192,7 +192,7 @@ func (m *Move) Key(keys ...string) {
 	m.From.Do("MIGRATE", redis.Args{host, port, "", 0, 5000, "KEYS"}.AddFlat(keys)...)
 }
 
-// End moves what is left, and gives the slot to its new owner.
+// End migrates the remaining keys, and gives the slot to its new owner.
 func (m *Move) End() {
 	m.c.TB.Helper()
 	for m.Keys(100) {
@@ -202,13 +202,13 @@ func (m *Move) End() {
 	}
 }
 
-// MoveSlot moves a slot.
+// MoveSlot migrates a slot.
 func (c *Cluster) MoveSlot(slot int, to *Server) { c.TB.Helper(); c.BeginMove(slot, to).End() }
 
-// Failover makes the replica take over from its master, and waits until it has.
+// Failover makes the replica take over from its master, and waits until it has done so.
 func (c *Cluster) Failover(replica *Server) {
 	c.TB.Helper()
-	// An attempt may fail, within 5 s. The next election is held after four times the node timeout.
+	// An attempt may fail within 5 s. The next election comes after four times the node timeout.
 	timeout, _ := redis.Strings(replica.Do("CONFIG", "GET", "cluster-node-timeout"), nil)
 	defer c.setNodeTimeout(timeout[1])
 	c.setNodeTimeout("1500")
@@ -222,7 +222,8 @@ func (c *Cluster) Failover(replica *Server) {
 	})
 }
 
-// Kill kills a server. The others then consider a node dead that does not answer for a second.
+// Kill kills a server. From then on the others consider a node dead after a second without an
+// answer.
 func (c *Cluster) Kill(s *Server) {
 	c.TB.Helper()
 	c.setNodeTimeout("1000")
@@ -251,7 +252,7 @@ func (c *Cluster) setNodeTimeout(ms string) {
 	}
 }
 
-// AwaitOwner waits until a server other than that one owns the slot, and returns it.
+// AwaitOwner waits until a server other than not owns the slot, and returns the new owner.
 func (c *Cluster) AwaitOwner(slot int, not *Server) (owner *Server) {
 	c.TB.Helper()
 	Until(c.TB, "another server owns the slot", func() bool {

@@ -16,10 +16,10 @@ type Cutter struct {
 	Proxy
 
 	mu       sync.Mutex
-	at       int // which command, from 1 on; 0: none
+	at       int // number of the command to cut at, from 1; 0: none
 	answered bool
-	commands []string // that came since Arm
-	lost     []byte   // the answer that nobody got
+	commands []string // commands since Arm
+	lost     []byte   // the lost reply
 }
 
 // StartCutter starts a Cutter in front of target. It ends with the test.
@@ -31,24 +31,24 @@ func StartCutter(tb testing.TB, target string) *Cutter {
 	return c
 }
 
-// Arm cuts the connection that carries the n-th command from now on, counted over
-// all connections: before Redis gets the command or, with answered, after Redis has
-// executed it and before its reply arrives.
+// Arm cuts the connection that carries the n-th command from now on, counted over all connections.
+// The cut is before Redis gets the command or, with answered, after Redis has executed it and
+// before its reply arrives.
 func (c *Cutter) Arm(n int, answered bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.at, c.answered, c.commands, c.lost = n, answered, nil, nil
 }
 
-// Commands are the names of the commands since Arm. If there are n of them, the
-// connection was cut.
+// Commands returns the names of the commands since Arm. If there are n of them, the connection was
+// cut.
 func (c *Cutter) Commands() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.commands
 }
 
-// Lost is the reply that was lost to the cut.
+// Lost returns the reply that was lost to the cut.
 func (c *Cutter) Lost() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -61,7 +61,7 @@ func (c *Cutter) lose(answer []byte) {
 	c.lost = answer
 }
 
-// count reports whether to cut at this command, and when.
+// count reports whether to cut before or after this command.
 func (c *Cutter) count(name string) (before, after bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -70,9 +70,9 @@ func (c *Cutter) count(name string) (before, after bool) {
 	return here && !c.answered, here && c.answered
 }
 
-// forward carries whole commands and whole replies until the cut.
+// forward forwards whole commands and whole replies until the cut.
 func (c *Cutter) forward(client, redis net.Conn) {
-	swallow := make(chan bool, 1000) // of the commands sent, whether the answer is
+	swallow := make(chan bool, 1000) // for each command: whether to drop its reply
 	either(func() {
 		for r := bufio.NewReader(client); ; {
 			command, words, err := readValue(r)
@@ -105,7 +105,7 @@ func (c *Cutter) forward(client, redis net.Conn) {
 	})
 }
 
-// readValue reads one value of RESP2: its bytes, and the texts in it.
+// readValue reads one value of RESP2, and returns its bytes and the texts in it.
 func readValue(r *bufio.Reader) (raw []byte, texts []string, err error) {
 	line, err := r.ReadBytes('\n')
 	if err != nil {

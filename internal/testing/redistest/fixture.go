@@ -12,24 +12,25 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// Fixture is a Redis as one test sees it, with a connection of its own.
+// Fixture is the Redis of one test, with its own connection.
 type Fixture struct {
 	// Addr is host:port.
 	Addr string
 	// TB is the test that fails.
 	TB testing.TB
-	// Prefix begins the names of our keys.
+	// Prefix begins the names of the test's keys.
 	Prefix string
 	// Partitions is the number of partitions, if there are several.
 	Partitions int
-	// Mini says that it is a miniredis.
+	// Mini is true for a miniredis.
 	Mini bool
-	// Clustered says that it is a Redis Cluster. Addr is then one of its nodes; if all keys are in one slot, the node that has it.
+	// Clustered is true for a Redis Cluster. Addr is then one of its nodes; if all keys are in one slot, the node that has that
+	// slot.
 	Clustered bool
 
-	joined bool    // State tells nothing of partitions
-	shared bool    // with other tests
-	binary *binary // where it is a cluster that they share
+	joined bool    // State omits partitions
+	shared bool    // shared with other tests
+	binary *binary // for a shared cluster
 	own    *connections
 }
 
@@ -39,17 +40,18 @@ type connections struct {
 	to map[string]redis.Conn
 }
 
-// standardPrefix is the usual Prefix. In the commands of a test it is replaced by the Prefix.
+// standardPrefix is the usual Prefix. In the commands of a test it is replaced by the test's
+// Prefix.
 const standardPrefix = "delayer:"
 
-// On returns a fixture for the Redis at that address.
+// On returns a fixture for the Redis at the given address.
 func On(tb testing.TB, addr string) *Fixture {
 	f := &Fixture{Addr: addr, TB: tb, Prefix: standardPrefix, own: &connections{to: map[string]redis.Conn{}}}
 	tb.Cleanup(f.HangUp)
 	return f
 }
 
-// OnEach runs the test on a redis-server and on miniredis, which startMini starts.
+// OnEach runs the test on a redis-server and on miniredis. startMini starts miniredis.
 func OnEach(t *testing.T, startMini func(t *testing.T) (addr string), test func(t *testing.T, f *Fixture)) {
 	t.Run("redis", func(t *testing.T) {
 		t.Parallel()
@@ -88,7 +90,7 @@ func (f *Fixture) dial(addr string) redis.Conn {
 	return f.own.to[addr]
 }
 
-// addrOf is the address of the node that has the first of our keys among the arguments.
+// addrOf returns the address of the node that has the first of the test's keys among the arguments.
 func (f *Fixture) addrOf(args ...any) string {
 	for _, arg := range args {
 		if key, ok := arg.(string); ok && f.binary != nil && strings.HasPrefix(key, f.Prefix) {
@@ -98,7 +100,7 @@ func (f *Fixture) addrOf(args ...any) string {
 	return f.Addr
 }
 
-// Prefixes are the prefixes of all partitions.
+// Prefixes returns the prefixes of all partitions.
 func (f *Fixture) Prefixes() []string {
 	if f.Partitions <= 1 {
 		return []string{f.Prefix}
@@ -110,9 +112,9 @@ func (f *Fixture) Prefixes() []string {
 	return list
 }
 
-// Pool returns a pool with these options, which is closed when the test ends.
+// Pool returns a pool with the given options. It is closed when the test ends.
 func (f *Fixture) Pool(options ...redis.DialOption) *redis.Pool {
-	if !f.Mini { // which may take long for a script
+	if !f.Mini { // a script may take long
 		options = append([]redis.DialOption{redis.DialReadTimeout(10 * time.Second)}, options...)
 	}
 	pool := &redis.Pool{
@@ -146,7 +148,8 @@ func (f *Fixture) HangUp() {
 	clear(f.own.to)
 }
 
-// Do runs one command and fails the test on an error. In a cluster it goes to the node that has the keys.
+// Do runs one command and fails the test on an error. In a cluster the command goes to the node that has
+// the keys.
 func (f *Fixture) Do(command string, args ...any) any {
 	f.TB.Helper()
 	f.checkAlone(command)
@@ -223,7 +226,7 @@ func (f *Fixture) Strings(command string, args ...any) []string {
 	return list
 }
 
-// Queue returns a topic's ready queue, the next ID first. With several partitions it is their queues one after the other.
+// Queue returns a topic's ready queue, the next ID first. With several partitions the queues follow one another.
 func (f *Fixture) Queue(topic string) (queue []string) {
 	f.TB.Helper()
 	for _, prefix := range f.Prefixes() {
@@ -273,7 +276,8 @@ func (f *Fixture) AllCalls() map[string]int {
 	return calls
 }
 
-// Calls returns the sum of AllCalls over these commands, in lower case, or over all commands if none is named.
+// Calls returns the sum of AllCalls over the given commands, in lower case, or over all commands if none is
+// named.
 func (f *Fixture) Calls(commands ...string) (n int) {
 	f.TB.Helper()
 	for name, calls := range f.AllCalls() {
@@ -290,7 +294,7 @@ func leadingNumber(text string) (n int) {
 }
 
 // Waiters returns how many clients are registered as waiters of the topic, -1 if partitions differ. Clients that have
-// gone do not count.
+// ended do not count.
 func (f *Fixture) Waiters(topic string) (n int) {
 	f.TB.Helper()
 	for i, prefix := range f.Prefixes() {
@@ -310,7 +314,7 @@ func (f *Fixture) Waiters(topic string) (n int) {
 	return n
 }
 
-// numsubs are the commands that count a channel's subscribers.
+// numsubs returns the commands that count a channel's subscribers.
 func (f *Fixture) numsubs() []string {
 	if f.Clustered {
 		return []string{"NUMSUB", "SHARDNUMSUB"}

@@ -15,10 +15,11 @@ import (
 // instead of a single redis-server.
 var Clustered = os.Getenv("REDIS_FORM") == "cluster"
 
-// partitions is how many partitions a test has in the cluster form. They are spread over the masters.
+// partitions is the number of partitions of a test in the cluster form. They are spread over the
+// masters.
 const partitions = 5
 
-// Need is what a test needs of its Redis.
+// Need is a test's requirement of its Redis.
 type Need func(*needs)
 
 type needs struct {
@@ -29,10 +30,10 @@ type needs struct {
 }
 
 // Alone is for a test that kills, hangs, fills or configures its Redis, sets users, or counts commands. In the
-// cluster form the test gets a cluster of one node to itself.
+// cluster form the test gets its own cluster of one node.
 func Alone(n *needs) { n.alone = true }
 
-// Settings are settings of a Redis that is Alone, as on its command line.
+// Settings adds command-line settings to a Redis that is Alone.
 func Settings(args ...string) Need {
 	return func(n *needs) { n.alone, n.settings = true, append(n.settings, args...) }
 }
@@ -44,11 +45,12 @@ func Undivided(n *needs) { n.undivided = true }
 // InPartitions is for a test that sets the number of partitions itself, in both forms.
 func InPartitions(n int) Need { return func(needs *needs) { needs.partitions = n } }
 
-// Standalone is for a test that means nothing on a cluster, with the reason. It gets a single redis-server in both forms.
+// Standalone is for a test that makes no sense on a cluster, with the reason. The test gets a single redis-server in both
+// forms.
 func Standalone(why string) Need { return func(n *needs) { n.standalone = why } }
 
-// Open opens a Redis for a test: a redis-server, as Start does, or in the cluster form a Redis Cluster. Unless it is Alone,
-// the cluster has three masters and three replicas that all tests of a binary share, each with a Prefix of its own.
+// Open opens a Redis for a test: a redis-server, like Start, or in the cluster form a Redis Cluster. Unless it is Alone,
+// the cluster has three masters and three replicas. All tests of a binary share it, each with its own Prefix.
 func Open(tb testing.TB, of ...Need) *Server {
 	tb.Helper()
 	var n needs
@@ -91,7 +93,7 @@ func node(tb testing.TB, settings []string) *Server {
 	return theBinary.node(tb)
 }
 
-// StartNode starts a Redis Cluster of one node, with these settings.
+// StartNode starts a Redis Cluster of one node with the given settings.
 func StartNode(tb testing.TB, args ...string) *Server {
 	tb.Helper()
 	s := Start(tb, append([]string{"--cluster-enabled", "yes", "--cluster-port", fmt.Sprint(freePort(tb))}, args...)...)
@@ -100,7 +102,7 @@ func StartNode(tb testing.TB, args ...string) *Server {
 	return s
 }
 
-// awaitCluster waits until a node serves all slots. A new master does not for two seconds.
+// awaitCluster waits until a node serves all slots. A new master needs two seconds.
 func (s *Server) awaitCluster() {
 	s.TB.Helper()
 	Until(s.TB, "the node serves its slots", func() bool {
@@ -123,8 +125,8 @@ func noteStandalone(tb testing.TB, why string) {
 	}
 }
 
-// Run runs the tests of a binary and ends what they shared. In the cluster form it prints which were Standalone, and fails if
-// there are more than that.
+// Run runs the tests of a binary and ends the shared servers. In the cluster form it prints which tests were Standalone, and
+// fails if there are more than mostStandalone.
 func Run(m *testing.M, mostStandalone int) (code int) {
 	code = m.Run()
 	theBinary.end()

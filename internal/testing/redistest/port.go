@@ -8,14 +8,13 @@ import (
 	"testing"
 )
 
-// Each port is used once. If a port were used again while part of an earlier test, of this process or another, still
-// knew it, that part would reach the wrong server.
-// Ports are below the range for outgoing connections, so that no such connection takes one while a server is
-// down between Kill and Restart.
+// Each port is used once. If a port were used again while a part of an earlier test, of this process or another,
+// still knew it, that part would reach the wrong server. Ports are below the range for outgoing connections, so that
+// no such connection takes one while a server is down between Kill and Restart.
 var ports struct {
 	sync.Mutex
 	next, end int
-	blocks    []net.Listener // of this process, until it ends
+	blocks    []net.Listener // kept by this process until it ends
 }
 
 const (
@@ -61,7 +60,7 @@ func listenOn(port int) net.Listener {
 	return l
 }
 
-// Nobody is an address on which nobody ever listens.
+// Nobody returns an address that never has a listener.
 func Nobody(tb testing.TB) string {
 	tb.Helper()
 	return fmt.Sprintf("127.0.0.1:%d", freePort(tb))

@@ -10,16 +10,16 @@ import (
 	"time"
 )
 
-// Proxy is an address that leads to a redis-server, like a virtual IP, a host name or a
-// slow network.
+// Proxy is an address that forwards to a redis-server, like a virtual IP, a host name or a slow
+// network.
 type Proxy struct {
 	// Addr is host:port.
 	Addr string
 
 	target atomic.Value                 // string
-	join   func(client, redis net.Conn) // carries what they send, until one of them ends
-	rate   atomic.Int64                 // bytes a second in each direction, 0: no limit
-	most   atomic.Int64                 // bytes of answers on each connection, 0: no limit
+	join   func(client, redis net.Conn) // forwards data until one side ends
+	rate   atomic.Int64                 // bytes per second in each direction, 0: no limit
+	most   atomic.Int64                 // bytes of replies per connection, 0: no limit
 }
 
 // StartProxy starts a proxy in front of target. It ends with the test.
@@ -46,7 +46,7 @@ func (p *Proxy) start(tb testing.TB, target string) {
 			if err != nil {
 				return
 			}
-			c.(*net.TCPConn).SetReadBuffer(256 << 10) // else the kernel buffers up to 32 MB that a slow link has not carried yet
+			c.(*net.TCPConn).SetReadBuffer(256 << 10) // otherwise the kernel buffers up to 32 MB ahead of a slow link
 			go p.serve(ctx, c)
 		}
 	}()
@@ -58,7 +58,7 @@ func (p *Proxy) Lead(target string) { p.target.Store(target) }
 // Limit bounds the bytes per second of each connection, in each direction.
 func (p *Proxy) Limit(bytesPerSecond int) { p.rate.Store(int64(bytesPerSecond)) }
 
-// FallSilent lets each new connection carry that many bytes of replies, and then nothing.
+// FallSilent lets each new connection carry the given number of bytes of replies, and then nothing.
 func (p *Proxy) FallSilent(bytes int) { p.most.Store(int64(bytes)) }
 
 func (p *Proxy) serve(ctx context.Context, from net.Conn) {
@@ -80,7 +80,7 @@ func (p *Proxy) carryBoth(from, to net.Conn) {
 	either(func() { p.carry(to, from) }, func() { p.carry(answers, to) })
 }
 
-// limited drops what exceeds its limit.
+// limited drops the bytes beyond its limit.
 type limited struct {
 	io.Writer
 	left int
@@ -120,12 +120,13 @@ func (p *Proxy) carry(to io.Writer, from io.Reader) {
 	}
 }
 
-// pace says when the next piece may go. Waking up late on a busy machine does not slow the link down.
+// pace holds the time for the next piece. Waking up late on a busy machine does not slow the
+// link down.
 type pace struct{ next time.Time }
 
-// keep waits as long as a piece takes that was requested at that time.
+// keep waits as long as a link needs for a piece requested at the given time.
 func (p *pace) keep(asked time.Time, takes time.Duration) {
-	const idle, most = 20 * time.Millisecond, time.Second // from how long a wait for the piece on; what is made up for
+	const idle, most = 20 * time.Millisecond, time.Second // a wait from which the link was idle; the maximum to catch up
 	if now := time.Now(); now.Sub(asked) > idle || now.Sub(p.next) > most {
 		p.next = now
 	}

@@ -1,8 +1,7 @@
-// Package redistest starts private redis-servers for tests: each has its own
-// folder, its own port on loopback and its own life, so that a test can kill,
-// hang or fill it. A Fixture is what a test sees of a Redis: commands, the whole
-// state, statistics and users. The rest supports tests: waiting for events,
-// reading logs, cutting and slowing connections.
+// Package redistest starts private redis-servers for tests. Each has its own folder, its own
+// loopback port and its own process, so that a test can kill, hang or fill it. A Fixture gives a
+// test access to a Redis: commands, the whole state, statistics and users. The rest supports tests:
+// waiting for events, reading logs, cutting and slowing connections.
 package redistest
 
 import (
@@ -20,9 +19,9 @@ import (
 // startWait bounds a server's start, which usually takes 20 ms.
 const startWait = 20 * time.Second
 
-// Server is one private redis-server.
+// Server is a private redis-server.
 type Server struct {
-	// Fixture has the address, which stays the same across Restart.
+	// Fixture has the address, which stays the same after a Restart.
 	*Fixture
 	// Dir is the server's working folder.
 	Dir string
@@ -32,15 +31,15 @@ type Server struct {
 	exit chan struct{}
 }
 
-// Start starts a redis-server that is stopped when the test ends. args are
-// further settings as on its command line ("--appendonly", "yes"). The test
-// is skipped if redis-server is not installed, but fails if CI is set.
+// Start starts a redis-server that is stopped when the test ends. args are further command-line
+// settings ("--appendonly", "yes"). The test is skipped if redis-server is not installed, but fails
+// if CI is set.
 func Start(tb testing.TB, args ...string) *Server {
 	tb.Helper()
 	return startAs(tb, append([]string{"--save", ""}, args...)...)
 }
 
-// startAs starts a redis-server with these arguments. The first may be a configuration file.
+// startAs starts a redis-server with the given arguments. The first may be a configuration file.
 func startAs(tb testing.TB, args ...string) *Server {
 	tb.Helper()
 	return startProgram(tb, executable(tb), args...)
@@ -53,7 +52,7 @@ func startProgram(tb testing.TB, path string, args ...string) *Server {
 		s := &Server{Fixture: On(tb, fmt.Sprintf("127.0.0.1:%d", port)), Dir: tb.TempDir()}
 		s.args = append(append([]string{path}, args...), "--port", fmt.Sprint(port), "--bind", "127.0.0.1", "--dir", s.Dir, "--daemonize", "no")
 		err := s.run()
-		if err != nil && strings.Contains(err.Error(), "Address already in use") && tries < 5 { // by another test, since we looked
+		if err != nil && strings.Contains(err.Error(), "Address already in use") && tries < 5 { // taken by another test in the meantime
 			continue
 		}
 		Check(tb, err)
@@ -76,7 +75,7 @@ func executable(tb testing.TB) string {
 }
 
 // StartOld starts a Redis 7.2 or older, whose data all engines can read: the first such redis-server in PATH, which may be
-// the one of all other tests. The test is skipped if there is none.
+// the default one. The test is skipped if there is none.
 func StartOld(tb testing.TB, args ...string) *Server {
 	tb.Helper()
 	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
@@ -97,7 +96,7 @@ func (s *Server) start() {
 	Check(s.TB, s.run())
 }
 
-// run runs the server and waits until it says that it accepts connections.
+// run runs the server and waits until it accepts connections.
 func (s *Server) run() error {
 	s.TB.Helper()
 	s.cmd = exec.Command(s.args[0], s.args[1:]...)
@@ -134,7 +133,7 @@ func (s *Server) run() error {
 	return nil
 }
 
-// Kill ends the server as a power cut would (SIGKILL) and waits for its end.
+// Kill ends the server like a power cut (SIGKILL) and waits for its end.
 func (s *Server) Kill() {
 	s.TB.Helper()
 	s.checkAlone("kill")
@@ -160,8 +159,8 @@ func (s *Server) Restart() {
 	}
 }
 
-// Hang stops the server's process: the kernel still accepts connections and data, but
-// nothing is answered before Continue.
+// Hang stops the server's process: the kernel still accepts connections and data, but no command is
+// answered before Continue.
 func (s *Server) Hang() { s.TB.Helper(); s.signal("-STOP") }
 
 // Continue ends a Hang.

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// quickly makes a master synchronise its replicas at once, and lets them notice soon that it is gone.
+// quickly makes a master synchronise its replicas at once, and makes the replicas detect its end
+// soon.
 var quickly = []string{"--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1"}
 
 // StartReplica starts a replica of the server and waits until it has caught up.
@@ -18,7 +19,7 @@ func StartReplica(tb testing.TB, master *Server) *Server {
 	_, port, _ := net.SplitHostPort(replica.Addr)
 	inStep := regexp.MustCompile("port=" + port + ",state=online,offset=[1-9]")
 	Until(tb, "a replica is in step", func() bool {
-		master.Do("SET", "some", "offset") // the replica confirms an offset only once it has received something
+		master.Do("SET", "some", "offset") // a replica confirms an offset only after it has received something
 		master.Do("DEL", "some")
 		return inStep.Match(master.Do("INFO", "replication").([]byte))
 	})
@@ -33,7 +34,7 @@ func startReplica(tb testing.TB, master *Server) *Server {
 		c.meet(replica)
 		c.await("both know each other", func(s *Server) bool { return strings.Count(c.nodes(s), "\n") == 2 })
 		replica.Do("CLUSTER", "REPLICATE", id(master))
-		replica.Do("READONLY") // it would send the test to the master
+		replica.Do("READONLY") // keeps the replica from redirecting the test to the master
 		replica.Prefix, replica.Partitions = master.Prefix, master.Partitions
 		return replica
 	}

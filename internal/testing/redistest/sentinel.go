@@ -14,7 +14,7 @@ import (
 
 // Sentinels watch a master, named "m", and two replicas.
 type Sentinels struct {
-	Servers   []*Server // the first one is the master to begin with
+	Servers   []*Server // the master, then its replicas
 	Sentinels []*Server
 }
 
@@ -35,8 +35,8 @@ func StartSentinels(tb testing.TB) *Sentinels {
 	return s
 }
 
-// StartSentinel starts a sentinel that watches the server as the master. quorum is how many sentinels must agree that it is
-// down. more is added to its configuration file.
+// StartSentinel starts a sentinel that watches the server as the master. quorum is the number of sentinels that must agree
+// that the master is down. more is added to its configuration file.
 func StartSentinel(tb testing.TB, master *Server, quorum int, more ...string) *Server {
 	tb.Helper()
 	return startSentinel(tb, master.Addr, quorum, more...)
@@ -56,7 +56,7 @@ func startSentinel(tb testing.TB, master string, quorum int, more ...string) *Se
 	return startAs(tb, conf, "--sentinel")
 }
 
-// Addrs are the addresses of the sentinels, separated by commas.
+// Addrs returns the addresses of the sentinels, separated by commas.
 func (s *Sentinels) Addrs() string {
 	var addrs []string
 	for _, sentinel := range s.Sentinels {
@@ -65,7 +65,7 @@ func (s *Sentinels) Addrs() string {
 	return strings.Join(addrs, ",")
 }
 
-// Master is the server that a sentinel names as the master.
+// Master returns the server that a sentinel reports as the master.
 func (s *Sentinels) Master(sentinel *Server) *Server {
 	sentinel.TB.Helper()
 	parts, err := redis.Strings(sentinel.Do("SENTINEL", "GET-MASTER-ADDR-BY-NAME", "m"), nil)

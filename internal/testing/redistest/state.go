@@ -13,29 +13,29 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// State is the whole content of a Redis database in a form that tests can compare. Left out are the
-// known topics, the running servers and their history, the numbers of acknowledged jobs and of partitions, the
-// serial numbers of transits between partitions, which group takes further pushes and
-// the groups' texts, and which schedules come from files or were removed by hand.
-// Several partitions are merged; only the topics of Ready name the partition, as
-// in "topic of 3". If Open chose the partitions, they name none and have no order.
+// State is the whole content of a Redis database in a form that tests can compare. It omits the known topics,
+// the running servers and their history, the numbers of acknowledged jobs and of partitions, the serial
+// numbers of transits between partitions, which group accepts further pushes and the groups' texts, and which
+// schedules come from files or were removed by hand. Several partitions are merged; only the topics of Ready
+// name the partition, as in "topic of 3". If Open chose the partitions, the topics name none and have no
+// order.
 type State struct {
 	Pool      []string            // waiting IDs, in due order
-	Reserved  []string            // reserved IDs, in the order in which their leases end
-	Counts    map[string]string   // topic → the number of its reserved jobs that is kept, if it is not 0
+	Reserved  []string            // reserved IDs, ordered by the end of their leases
+	Counts    map[string]string   // topic → the stored number of its reserved jobs, if not 0
 	Ready     map[string][]string // topic → IDs, the next one first
-	Paused    map[string][]string // of a paused topic, what would be in Ready
+	Paused    map[string][]string // like Ready, for paused topics
 	Buckets   map[string]string   // ID → "topic body"
 	Dead      map[string][]string // topic → IDs of its dead letters, the oldest first
 	Letters   map[string]string   // ID of a dead letter → "topic body"
 	Limits    map[string]string   // topic → its limit
-	Slots     map[string][]string // topic → IDs that have one of its slots
+	Slots     map[string][]string // topic → IDs that occupy one of its slots
 	Schedules []string            // names
-	Once      []string            // IDs of which no further push counts, or none did until lately
+	Once      []string            // IDs whose further pushes do not count, or did not until lately
 	Other     map[string]string   // any other key, or one of the wrong type → its type
 }
 
-// raisedBy is what a limit adds to a topic's number of reserved jobs.
+// raisedBy is the amount that a limit adds to a topic's number of reserved jobs.
 const raisedBy = 1 << 40
 
 // State reads the whole database.
@@ -51,7 +51,7 @@ func (f *Fixture) State() State {
 	var buckets, letters, pools []string
 	dead := map[string][]string{}       // topic → the lists of its dead letters
 	indexed := map[string][]string{}    // partition → the topics that have such a list
-	deadTopics := map[string][]string{} // partition → the topics that it says have
+	deadTopics := map[string][]string{} // partition → the topics in its index of dead letters
 	counts := map[string]int{}
 	for i, key := range keys {
 		kind := kinds[i].(string)
@@ -84,7 +84,7 @@ func (f *Fixture) State() State {
 			}
 		case "limits hash":
 			for topic, limit := range f.stringMap("HGETALL", key) {
-				fields := strings.SplitN(limit, " ", 6) // the partition's share, what has begun, and the limit
+				fields := strings.SplitN(limit, " ", 6) // the partition's share, the number started, and the limit
 				s.Limits[topic] = fields[len(fields)-1]
 			}
 		case "slots: zset":
@@ -108,7 +108,7 @@ func (f *Fixture) State() State {
 		case "job_bucket: hash":
 			buckets = append(buckets, key)
 		default:
-			if kind != "none" && !(partition != "" && name == "partitions") { // none: it expired just now
+			if kind != "none" && !(partition != "" && name == "partitions") { // none: just expired
 				s.Other[f.standardName(key)] = kind
 			}
 		}
@@ -142,7 +142,7 @@ func (f *Fixture) State() State {
 	return s
 }
 
-// divide returns the partition of one of our keys, and the key's name there.
+// divide returns the partition of one of the test's keys, and the key's name there.
 func (f *Fixture) divide(key string) (partition, name string, ours bool) {
 	name, ours = strings.CutPrefix(key, f.Prefix)
 	if braces, tagged := strings.CutPrefix(name, "{"); ours && tagged && f.Partitions > 1 {
@@ -152,7 +152,7 @@ func (f *Fixture) divide(key string) (partition, name string, ours bool) {
 	return "", name, ours && f.Partitions <= 1
 }
 
-// standardName is a key's name under the standard prefix.
+// standardName returns a key's name under the standard prefix.
 func (f *Fixture) standardName(key string) string {
 	if name, ours := strings.CutPrefix(key, f.Prefix); ours {
 		return standardPrefix + name
@@ -204,8 +204,7 @@ func (f *Fixture) entries(zsets []string) (all []scored) {
 	return all
 }
 
-// Expect fails the test unless the whole database is as wanted. A nil map or
-// list counts as empty.
+// Expect fails the test unless the whole database is as wanted. A nil map or list counts as empty.
 func (f *Fixture) Expect(want State) {
 	f.TB.Helper()
 	got := f.State()
@@ -226,7 +225,7 @@ func (f *Fixture) Expect(want State) {
 	}
 }
 
-// Scores returns the due times of waiting jobs by ID, as Redis writes them.
+// Scores returns the due times of waiting jobs by ID, in Redis's format.
 func (f *Fixture) Scores() map[string]string {
 	f.TB.Helper()
 	scores := map[string]string{}
@@ -248,8 +247,8 @@ func (f *Fixture) Due(id string) float64 {
 	return due
 }
 
-// Lifetimes returns how long the buckets are still kept, by ID; -1 means for
-// ever. Longer than a time.Duration is the longest one.
+// Lifetimes returns the remaining lifetimes of the buckets by ID; -1 means for ever. A lifetime
+// longer than a time.Duration is returned as the longest one.
 func (f *Fixture) Lifetimes() map[string]time.Duration {
 	f.TB.Helper()
 	const longest = int64(1<<63-1) / int64(time.Millisecond)
@@ -264,7 +263,7 @@ func (f *Fixture) Lifetimes() map[string]time.Duration {
 	for i, reply := range f.each(keys, "PTTL") {
 		ms := reply.(int64)
 		if ms == -2 {
-			continue // it expired just now
+			continue // just expired
 		}
 		lifetimes[ids[i]] = max(time.Duration(min(ms, longest))*time.Millisecond, -1)
 	}

@@ -17,15 +17,15 @@ import (
 	"time"
 )
 
-// StartTLS starts a redis-server as Start does that also speaks TLS, at tlsAddr,
-// with a certificate for localhost and 127.0.0.1 that roots trusts.
+// StartTLS starts a redis-server like Start that also speaks TLS, at tlsAddr, with a certificate
+// for localhost and 127.0.0.1. roots trusts the certificate.
 func StartTLS(tb testing.TB, args ...string) (s *Server, tlsAddr string, roots *x509.CertPool) {
 	tb.Helper()
 	port, c := freePort(tb), newCertificate(tb)
 	return Start(tb, append(c.args(port), args...)...), fmt.Sprintf("127.0.0.1:%d", port), c.roots
 }
 
-// StartTLSSentinel starts a redis-server as StartTLS does, and a sentinel that names it by its host name, localhost, and
+// StartTLSSentinel starts a redis-server like StartTLS, and a sentinel that reports it by its host name, localhost, and
 // connects to it by TLS. tlsAddr is the sentinel's address.
 func StartTLSSentinel(tb testing.TB) (master *Server, tlsAddr string, roots *x509.CertPool) {
 	tb.Helper()
@@ -37,8 +37,8 @@ func StartTLSSentinel(tb testing.TB) (master *Server, tlsAddr string, roots *x50
 	return master, fmt.Sprint("localhost:", port), c.roots
 }
 
-// StartTLSCluster starts a cluster as StartCluster does, whose nodes also speak TLS, to each other too, and name themselves by their host
-// name, localhost. addrs are their TLS addresses.
+// StartTLSCluster starts a cluster like StartCluster. Its nodes also speak TLS, to each other too, and announce their host name,
+// localhost. addrs are their TLS addresses.
 func StartTLSCluster(tb testing.TB) (c *Cluster, addrs string, roots *x509.CertPool) {
 	tb.Helper()
 	cert := newCertificate(tb)
@@ -56,7 +56,7 @@ type certificate struct {
 	roots     *x509.CertPool
 }
 
-// args are the settings of a server that speaks TLS on that port.
+// args returns the settings of a server that speaks TLS on the given port.
 func (c certificate) args(port int) []string {
 	return []string{"--tls-port", fmt.Sprint(port), "--tls-cert-file", c.file, "--tls-key-file", c.key,
 		"--tls-ca-cert-file", c.file, "--tls-auth-clients", "no"}
@@ -69,7 +69,7 @@ func newCertificate(tb testing.TB) certificate {
 	return certificate{file, key, WriteCertificate(tb, file, key)}
 }
 
-// WriteCertificate makes a self-signed certificate for localhost and 127.0.0.1.
+// WriteCertificate creates a self-signed certificate for localhost and 127.0.0.1.
 func WriteCertificate(tb testing.TB, certFile, keyFile string) *x509.CertPool {
 	tb.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

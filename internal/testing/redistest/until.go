@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// HangBound bounds waits for what must happen, however slow the machine is.
+// HangBound is the maximum wait for something that must happen, however slow the machine is.
 const HangBound = 30 * time.Second
 
 // Until waits until a condition holds.
@@ -20,7 +20,7 @@ func Until(tb testing.TB, what string, is func() bool) {
 	}
 }
 
-// Receive waits for a value from the channel, or its end.
+// Receive waits for a value from the channel, or for its end.
 func Receive[T any](tb testing.TB, c <-chan T) T {
 	tb.Helper()
 	select {

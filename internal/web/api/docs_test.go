@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// The user documents list every kind of problem with its status, no others, and only paths that exist.
+// The user documents list exactly the existing kinds of problem with their status, and name only
+// existing paths.
 func TestDocs(t *testing.T) {
 	for _, page := range []string{"http.md", "http.zh-CN.md"} {
 		text, err := os.ReadFile("../../../docs/" + page)

@@ -27,7 +27,7 @@ func (f *fixture) expectSecret(r reply, secrets ...string) {
 	f.expectFailures(1)
 }
 
-// While Redis is down every route says so, with a Retry-After.
+// While Redis is down every route reports it, with a Retry-After.
 func TestRedisIsAway(t *testing.T) {
 	f := start(t, web.Options{})
 	f.redis.Kill()

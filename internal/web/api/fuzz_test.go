@@ -48,7 +48,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// Any path and query is either understood literally or refused.
+// Any path and query is either taken literally or refused.
 func FuzzPath(f *testing.F) {
 	for _, seed := range [][2]string{{"a", "limit=1"}, {"..", "dry_run=true"}, {"a/b", "%zz"}, {"\xff%2F", "spans=1m,1h"}, {"", ";"}, {"?", "wait=1"}} {
 		f.Add(seed[0], seed[1])

@@ -45,11 +45,11 @@ func startOf(t testing.TB, o web.Options, partitions int) *fixture {
 	return f
 }
 
-// serve starts the HTTP server on a pool with these options.
+// serve starts the HTTP server on a pool with the given options.
 func (f *fixture) serve(p client.PoolOptions, o web.Options) {
 	f.t.Helper()
 	partitions := max(p.Partitions, 1)
-	p.Partitions = 0 // a pool knows of none
+	p.Partitions = 0 // a pool has no partitions
 	pool := client.Connect(p)
 	f.Client = client.New(pool, client.WithPartitions(partitions))
 	l, err := net.Listen("tcp", "127.0.0.1:0")

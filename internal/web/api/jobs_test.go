@@ -147,7 +147,8 @@ func TestPushBatch(t *testing.T) {
 	f.do("GET", "/v1/jobs/new", "").problem(notFound, "", "", "")
 }
 
-// A broken key affects only the jobs stored together with it, and each job's result says what happened.
+// A broken key affects only the jobs stored together with it, and each job's result reports what
+// happened.
 func TestPushBatchWithABrokenKey(t *testing.T) {
 	f := start(t, web.Options{})
 	f.redis.Do("SET", "delayer:ready_queue:broken", "no list")
@@ -172,7 +173,8 @@ func TestPushBatchWithABrokenKey(t *testing.T) {
 	f.expectFailures(2)
 }
 
-// A job with too few replicas is stored and counted; the answer has its ID and the number of replicas.
+// A job with too few replicas is stored and counted. The answer contains its ID and the number of
+// replicas.
 func TestReplicas(t *testing.T) {
 	f := start(t, web.Options{})
 	f.do("POST", "/v1/jobs", `{"topic":"t","body":"b","replicas":1,"replicas_timeout":"1ms"}`).expect(504,

@@ -52,8 +52,8 @@ func TestLimit(t *testing.T) {
 	}
 }
 
-// A limit with a tag that ready jobs in other partitions lack is set; the answer and the topic say how many
-// jobs cannot be delivered.
+// A limit is set even if ready jobs in other partitions lack its tag. The answer and the topic report how
+// many jobs can't be delivered.
 func TestLimitWithATagThatJobsLack(t *testing.T) {
 	f := startOf(t, web.Options{}, 4)
 	f.do("PUT", "/v1/topics/t/limit", `{"concurrency":4,"tag":"vip"}`).expect(204, "")

@@ -63,8 +63,8 @@ func TestNobodyWaitsForTheAnswer(t *testing.T) {
 	until(t, "all are purged", func() bool { return f.redis.Do("EXISTS", "delayer:ready_queue:t") == int64(0) })
 }
 
-// A waiting reserve gets the next job, even for a half-closed client, whether it closed its side before or
-// after the job arrived.
+// A waiting reserve gets the next job even for a half-closed client, whether the client closed its side
+// before or after the job arrived.
 func TestHalfClosed(t *testing.T) {
 	f := start(t, web.Options{})
 	reserved := `{"deliveries":["*"]}`

@@ -12,8 +12,8 @@ import (
 	"github.com/mix-basic/delayer/internal/web"
 )
 
-// A push with once counts once within its window, whatever happened to the job. A repetition is answered with
-// the same ID.
+// A push with once counts once within its window, even if the job is gone. A repetition is answered with the
+// same ID.
 func TestOnce(t *testing.T) {
 	f := start(t, web.Options{})
 	const again = `{"id":"a","topic":"t","body":"b","once":"1h"}`
@@ -33,7 +33,7 @@ func TestOnce(t *testing.T) {
 	}
 }
 
-// Pushes with debounce make one job, due that long after the first push at the latest.
+// Pushes with debounce make one job, due at the latest the given time after the first push.
 func TestDebounce(t *testing.T) {
 	f := start(t, web.Options{})
 	job := func(body string) string {
@@ -68,8 +68,8 @@ func TestFollow(t *testing.T) {
 	f.do("GET", "/v1/jobs/a", "").expect(200, `{"id":"a","topic":"t","state":"ready","ttl":"*","attempts":0,"body":"fourth"}`)
 }
 
-// Pushes of one group make one job and are all told its ID. A push with once or an Idempotency-Key can be
-// repeated.
+// Pushes of one group make one job, and each answer has its ID. A push with once or an Idempotency-Key
+// can be repeated.
 func TestGroup(t *testing.T) {
 	f := start(t, web.Options{})
 	push := func(body, more string) string {
@@ -94,7 +94,7 @@ func TestGroup(t *testing.T) {
 	}
 }
 
-// The answer has the push's outcome.
+// The answer contains the push's outcome.
 func TestOutcome(t *testing.T) {
 	f := start(t, web.Options{})
 	for _, push := range []struct{ fields, outcome string }{
@@ -135,8 +135,8 @@ func TestIdempotencyKey(t *testing.T) {
 	f.keyed(job, "K 1/2").expect(201, `{"id":"key:K 1/2","outcome":"created"}`)
 }
 
-// While a key counts, a different push of it is refused. The format of the JSON, and fields that only affect
-// the answer, make no difference.
+// While a key is remembered, a different push with it is refused. The format of the JSON, and fields that
+// only affect the answer, make no difference.
 func TestIdempotencyKeyOfAnotherPush(t *testing.T) {
 	f := start(t, web.Options{})
 	job := func(fields string) string { return `{"topic":"t","body":"b",` + fields + `}` }
@@ -200,7 +200,7 @@ func TestIdempotencyKeyAtOnce(t *testing.T) {
 	}
 }
 
-// A key counts for 24 h, or as long as once says.
+// A key is remembered for 24 h, or for the duration in once.
 func TestIdempotencyKeysWindow(t *testing.T) {
 	f := start(t, web.Options{})
 	window := func() time.Duration {
@@ -238,7 +238,7 @@ func TestBadIdempotencyKeys(t *testing.T) {
 	}
 }
 
-// pop pops the topic's next job, which must have this ID.
+// pop pops the topic's next job and checks its ID.
 func (f *fixture) pop(topic, id string) {
 	f.t.Helper()
 	if m, err := f.Pop(f.t.Context(), topic); err != nil || m != (client.Message{ID: id, Topic: topic, Body: "b"}) {

@@ -31,7 +31,7 @@ func TestTopics(t *testing.T) {
 	f.expectFailures(1)
 }
 
-// All topics are listed page by page, including those that are not UTF-8, and can be filtered by a text.
+// All topics are listed page by page, including names that are not UTF-8, and can be filtered by a text.
 func TestPagesOfTopics(t *testing.T) {
 	f := start(t, web.Options{})
 	for _, topic := range []string{"a", "ab", "\xff", "b"} {

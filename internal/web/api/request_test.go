@@ -9,7 +9,7 @@ import (
 	"github.com/mix-basic/delayer/internal/web"
 )
 
-// Invalid or ambiguous bodies change nothing, and the problem says where they are wrong.
+// Invalid or ambiguous bodies change nothing, and the problem shows where they are wrong.
 func TestBadBodies(t *testing.T) {
 	f := start(t, web.Options{})
 	job := func(fields string) string { return `{"id":"a","topic":"t","body":"b"` + fields + `}` }

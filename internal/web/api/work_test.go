@@ -62,7 +62,7 @@ func TestReserve(t *testing.T) {
 	}
 }
 
-// Each settlement works once; after it the lease is lost.
+// Each settlement works once. After that the lease is lost.
 func TestSettlements(t *testing.T) {
 	f := start(t, web.Options{})
 	for name, c := range map[string]struct {
@@ -144,8 +144,8 @@ func TestSettlementsOfSeveral(t *testing.T) {
 	f.do("POST", "/v1/ack", `{"deliveries":[`+a+`]}`).expect(200, `{"count":0,"complete":false,"results":[{"id":"a","problem":{"type":"urn:delayer:problem:gone","title":"*","status":410,"detail":"*"}}]}`)
 }
 
-// What reserve returned can be passed to extend and ack unchanged, with numbers in any format that other
-// languages use.
+// The result of reserve can be passed to extend and ack unchanged, with numbers in the formats of other
+// languages.
 func TestDeliveriesAsGiven(t *testing.T) {
 	f := start(t, web.Options{})
 	f.push("a", "t")
@@ -175,7 +175,8 @@ func (f *fixture) waiting(body string) *net.TCPConn {
 	return conn
 }
 
-// A client that disconnects while waiting takes no job: the next client gets it, at its first attempt.
+// A client that disconnects while waiting takes no job: the next client gets the job at its first
+// attempt.
 func TestHangUp(t *testing.T) {
 	f := start(t, web.Options{})
 	for n := range 100 {

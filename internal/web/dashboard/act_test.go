@@ -100,8 +100,8 @@ func TestActions(t *testing.T) {
 	}
 }
 
-// TestSelected ticks dead letters like a browser without scripts. After a confirmation only those are
-// affected, and one that cannot be requeued does not stop the others.
+// TestSelected ticks dead letters like a browser without scripts. After a confirmation only the
+// ticked letters are affected, and a letter that can't be requeued does not stop the others.
 func TestSelected(t *testing.T) {
 	f := start(t, web.Options{})
 	f.seed()
@@ -361,8 +361,8 @@ func TestRefused(t *testing.T) {
 	f.Expect(before)
 }
 
-// TestConfirmed applies the action to what was confirmed, not to what arrived while the confirmation was
-// open.
+// TestConfirmed applies the action only to the confirmed letters, not to letters that arrived while the
+// confirmation was open.
 func TestConfirmed(t *testing.T) {
 	f := start(t, web.Options{})
 	f.seed()
@@ -379,7 +379,7 @@ func TestConfirmed(t *testing.T) {
 	}
 }
 
-// confirmed confirms the link's action after calling meanwhile.
+// confirmed calls meanwhile between the link's action and its confirmation.
 func (f *fixture) confirmed(link, count string, meanwhile func()) {
 	f.TB.Helper()
 	got := f.get(link)
@@ -393,8 +393,8 @@ func (f *fixture) confirmed(link, count string, meanwhile func()) {
 	f.form(path, form).has(f.TB, "the answer", http.StatusSeeOther)
 }
 
-// All dead letters of a topic can be confirmed however many there are, because they are counted and not
-// searched.
+// All dead letters of a topic can be confirmed, however many there are, because they are counted and
+// not searched.
 func TestConfirmationOfMany(t *testing.T) {
 	f := start(t, web.Options{})
 	f.bury("topic", "dead", "body", "reason", "refused")

@@ -35,8 +35,8 @@ func (f *fixture) waits(topics ...string) {
 	eventually(f.TB, "it says who it is", func() bool { return len(f.Strings("KEYS", "delayer:client:*")) == 1 })
 }
 
-// A topic's page and the consumers page name the waiting programs. A topic without consumers is told apart
-// from one with slow consumers.
+// A topic's page and the consumers page name the waiting programs. They distinguish a topic without
+// consumers from a topic with slow consumers.
 func TestWhoConsumes(t *testing.T) {
 	f := start(t, web.Options{})
 	f.waits("served", "also")
@@ -64,7 +64,7 @@ func TestWhoConsumes(t *testing.T) {
 	if got := f.get("/ui/topics?show=alone").named("data-row"); !slices.Equal(got, []string{"alone"}) {
 		t.Errorf("without a consumer: %q", got)
 	}
-	// The buckets' lifetimes tell since when the jobs are ready.
+	// The lifetimes of the buckets show since when the jobs are ready.
 	for _, id := range []string{"a", "s2", "p"} {
 		f.Do("PEXPIRE", "delayer:job_bucket:"+id, (7*24*time.Hour - 2*time.Minute).Milliseconds())
 	}

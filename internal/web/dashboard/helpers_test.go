@@ -35,20 +35,20 @@ type fixture struct {
 	browser   *http.Client
 }
 
-// start starts one with these options.
+// start starts a fixture with the given options.
 func start(t testing.TB, o web.Options) *fixture {
 	t.Helper()
 	r := redistest.Start(t)
 	return startOn(t, o, r, r.Addr)
 }
 
-// startOn starts one that uses Redis at that address.
+// startOn starts a fixture that uses Redis at the given address.
 func startOn(t testing.TB, o web.Options, r *redistest.Server, addr string) *fixture {
 	t.Helper()
 	return startWith(t, o, r, addr, 1)
 }
 
-// startWith starts one with several partitions.
+// startWith starts a fixture with several partitions.
 func startWith(t testing.TB, o web.Options, r *redistest.Server, addr string, partitions int) *fixture {
 	t.Helper()
 	pool := client.NewPool(client.PoolOptions{Addr: addr})
@@ -107,8 +107,8 @@ func (f *fixture) follow(a response, headers ...string) response {
 	return f.get(a.header.Get("Location"), append(headers, "Cookie", cookie)...)
 }
 
-// cut cuts the connection at the action's first command, again if that only tested an idle connection.
-// prepare runs before each try.
+// cut cuts the connection at the action's first command, and repeats the action if that command only
+// tested an idle connection. prepare runs before each try.
 func (f *fixture) cut(cutter *redistest.Cutter, answered bool, prepare func(), act func() response) response {
 	f.TB.Helper()
 	for {
@@ -121,7 +121,7 @@ func (f *fixture) cut(cutter *redistest.Cutter, answered bool, prepare func(), a
 	}
 }
 
-// form sends a form with the fields as typed in.
+// form sends a form with the given fields.
 func (f *fixture) form(path string, values url.Values) response {
 	f.TB.Helper()
 	return f.send(http.MethodPost, path, values.Encode(), "Content-Type", "application/x-www-form-urlencoded")
@@ -136,7 +136,7 @@ func (a response) named(attribute string) (names []string) {
 	return names
 }
 
-// linkOf returns the target of the link with that ID, or "".
+// linkOf returns the target of the link with that element ID, or "".
 func (a response) linkOf(id string) string {
 	found := regexp.MustCompile(`id="` + id + `" href="([^"]*)"`).FindStringSubmatch(a.body)
 	if found == nil {

@@ -34,7 +34,7 @@ func TestJobPage(t *testing.T) {
 	f.get("/ui/job").has(t, "no ID", http.StatusBadRequest)
 }
 
-// TestFind redirects to the job whose ID was typed in.
+// TestFind redirects to the job whose ID was entered.
 func TestFind(t *testing.T) {
 	f := start(t, web.Options{})
 	for _, c := range []struct{ query, id string }{
@@ -55,7 +55,7 @@ func TestFind(t *testing.T) {
 	f.get("/ui/find").has(t, "nothing", http.StatusOK)
 }
 
-// TestDownload returns a body unchanged, as something no browser renders.
+// TestDownload returns a body unchanged, with a type that no browser renders.
 func TestDownload(t *testing.T) {
 	f := start(t, web.Options{})
 	body := "<script>alert(1)</script>\x00\xff" + strings.Repeat("x", 200<<10)
@@ -97,7 +97,7 @@ func TestBody(t *testing.T) {
 	}
 }
 
-// FuzzShown: anything shown is printable, bounded, and represents the original.
+// FuzzShown checks that any shown text is printable, bounded, and represents the original.
 func FuzzShown(f *testing.F) {
 	for _, text := range hostile {
 		f.Add(text)
@@ -156,7 +156,7 @@ func TestFormats(t *testing.T) {
 	}
 }
 
-// TestBlankNames: invisible and look-alike names can be told apart.
+// TestBlankNames checks that invisible and look-alike names are distinguishable.
 func TestBlankNames(t *testing.T) {
 	seen := map[string]string{}
 	for name, want := range map[string]string{
@@ -180,7 +180,7 @@ func TestBlankNames(t *testing.T) {
 	}
 }
 
-// TestLongTexts shows the beginning of long texts, and all of them on their own page.
+// TestLongTexts shows the beginning of long texts, and the whole text on a separate page.
 func TestLongTexts(t *testing.T) {
 	f := start(t, web.Options{})
 	id := strings.Repeat("\u202e\"", 1024)

@@ -15,8 +15,8 @@ import (
 	"github.com/mix-basic/delayer/internal/web"
 )
 
-// A topic's page shows its limit, its use, the throttled jobs and until when; the overview and the list of
-// topics show it too.
+// A topic's page shows its limit, its use, the throttled jobs and the end of the throttling. The overview
+// and the list of topics show them, too.
 func TestLimitedTopic(t *testing.T) {
 	f := start(t, web.Options{})
 	path := link("/ui/topic", "topic", "<mail>")
@@ -48,7 +48,7 @@ func TestLimitedTopic(t *testing.T) {
 	f.get("/ui/topics").lacks(t, "ended", `data-limited`)
 }
 
-// For a topic throttled by its rate, the page says until when.
+// The page of a topic throttled by its rate shows the end of the throttling.
 func TestThrottledByRate(t *testing.T) {
 	f := start(t, web.Options{})
 	for i := range 3 {

@@ -9,7 +9,7 @@ import (
 	"github.com/mix-basic/delayer/internal/web"
 )
 
-// TestNobodyWaitsForTheAnswer: a form is processed even if the browser leaves at once.
+// TestNobodyWaitsForTheAnswer checks that a form is processed even if the browser leaves at once.
 func TestNobodyWaitsForTheAnswer(t *testing.T) {
 	f := start(t, web.Options{})
 	send := func(path, form string) {

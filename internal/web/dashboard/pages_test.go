@@ -22,10 +22,10 @@ import (
 	"github.com/mix-basic/delayer/server"
 )
 
-// mark starts hostile texts; what follows it must never appear unescaped.
+// mark begins hostile texts. What follows it must never appear unescaped.
 const mark = "Zq7"
 
-// hostile are names and bodies that an attacker might choose.
+// hostile lists names and bodies that an attacker might choose.
 var hostile = []string{
 	mark + `"><script>alert(1)</script>`,
 	mark + `' onmouseover=alert(1) x='`,
@@ -35,7 +35,7 @@ var hostile = []string{
 	mark + strings.Repeat("<b>", 300),
 }
 
-// fill stores hostile jobs everywhere.
+// fill stores hostile jobs in every state.
 func (f *fixture) fill() {
 	f.TB.Helper()
 	for _, evil := range hostile {
@@ -182,7 +182,7 @@ func checkPage(t testing.TB, lang, path string, got response) {
 	}
 }
 
-// TestUnreadable breaks each key: the pages say what they can't read and show the rest.
+// TestUnreadable breaks each key: the pages name what they can't read and show the rest.
 func TestUnreadable(t *testing.T) {
 	for _, key := range []string{"job_pool", "job_bucket:id", "ready_queue:topic", "reserved", "topics", "dead_letter:dead", "dead_letters:topic", "dead_topics", "servers", "acked", "history"} {
 		t.Run(key, func(t *testing.T) {
@@ -214,7 +214,7 @@ func TestUnreadable(t *testing.T) {
 	}
 }
 
-// TestRedisDown: while Redis is down each page says so in time; afterwards it is as before.
+// TestRedisDown checks that each page reports an outage of Redis in time, and recovers afterwards.
 func TestRedisDown(t *testing.T) {
 	f := start(t, web.Options{})
 	f.push("topic", "id", "body", time.Hour)
@@ -233,7 +233,7 @@ func TestRedisDown(t *testing.T) {
 	}
 }
 
-// TestRedisHangs: a page does not wait for a silent Redis for ever.
+// TestRedisHangs checks that a page does not wait for a silent Redis indefinitely.
 func TestRedisHangs(t *testing.T) {
 	f := start(t, web.Options{})
 	f.push("topic", "id", "body", time.Hour)
@@ -244,8 +244,7 @@ func TestRedisHangs(t *testing.T) {
 	eventually(t, "the job is there again", func() bool { return f.get(link("/ui/job", "id", "id")).status == http.StatusOK })
 }
 
-// TestManyTopics pages through many topics, in any order, with those that have something first, and filters
-// by a text.
+// TestManyTopics pages through many topics in any order, topics with jobs first, and filters by a text.
 func TestManyTopics(t *testing.T) {
 	f := start(t, web.Options{})
 	args := []any{"delayer:topics"}
@@ -307,7 +306,8 @@ func TestManyTopics(t *testing.T) {
 	}
 }
 
-// TestMoreTopicsThanAreCounted: the page says so, and the filter finds the rest.
+// TestMoreTopicsThanAreCounted checks that the page reports this, and that the filter finds the
+// rest.
 func TestMoreTopicsThanAreCounted(t *testing.T) {
 	f := start(t, web.Options{})
 	f.Do("EVAL", "for i = 1, ARGV[1] do redis.call('ZADD', KEYS[1], i, string.format('topic-%06d', i)) end", 1, "delayer:topics", inspect.MostTopics+500)
@@ -329,7 +329,7 @@ func TestMoreTopicsThanAreCounted(t *testing.T) {
 	}
 }
 
-// TestCountsAreLinks: each number links to what it counts.
+// TestCountsAreLinks checks that each number links to the counted jobs.
 func TestCountsAreLinks(t *testing.T) {
 	f := start(t, web.Options{})
 	f.seed()
@@ -348,8 +348,8 @@ func TestCountsAreLinks(t *testing.T) {
 	}
 }
 
-// TestBehindNamesAll: the topics with slow consumers are named and linked, worst first, with the number of
-// further ones.
+// TestBehindNamesAll checks that topics with slow consumers are named and linked, worst first, with the
+// number of further ones.
 func TestBehindNamesAll(t *testing.T) {
 	f := start(t, web.Options{})
 	for i := range 7 {
@@ -410,7 +410,7 @@ func TestConsumers(t *testing.T) {
 	}
 }
 
-// TestWithoutRights: with missing permissions the page says what was refused.
+// TestWithoutRights checks that the page names what was refused.
 func TestWithoutRights(t *testing.T) {
 	f := start(t, web.Options{})
 	f.push("topic", "id", "body", time.Hour)
@@ -421,7 +421,7 @@ func TestWithoutRights(t *testing.T) {
 	f.get(link("/ui/job", "id", "id")).has(t, "the job", http.StatusOK, `data-state="waiting"`)
 }
 
-// TestSecureCookies: cookies are secure if the request came over HTTPS.
+// TestSecureCookies checks that cookies are secure if the request came over HTTPS.
 func TestSecureCookies(t *testing.T) {
 	f := start(t, web.Options{})
 	plain := f.get("/?lang=zh")
@@ -444,7 +444,7 @@ func TestTooManyClientsIsTemporary(t *testing.T) {
 	}
 }
 
-// An unknown path, or one with steps, is not found and not redirected.
+// A path that is unknown or contains dot segments is not found and not redirected.
 func TestNoPage(t *testing.T) {
 	f := start(t, web.Options{})
 	for _, path := range []string{"/ui/nothing", "/ui/./topics", "/ui/x/../topics", "/ui//topics", "/ui/topics/"} {

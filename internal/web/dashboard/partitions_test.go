@@ -15,7 +15,7 @@ import (
 	"github.com/mix-basic/delayer/internal/web"
 )
 
-// Several partitions have a table with what the servers report, in both languages.
+// Several partitions have a table with the servers' reports, in both languages.
 func TestPartitions(t *testing.T) {
 	r := redistest.Start(t)
 	f := startWith(t, web.Options{}, r, r.Addr, 3)
@@ -72,7 +72,7 @@ func TestBrokenPartition(t *testing.T) {
 	}
 }
 
-// Of very many partitions the latest are shown, in order.
+// With very many partitions, the latest ones are shown, in order.
 func TestManyPartitions(t *testing.T) {
 	s := &sample{}
 	for n := range 1024 {
@@ -85,8 +85,8 @@ func TestManyPartitions(t *testing.T) {
 	}
 }
 
-// Alike partitions share a row. One that is late, broken, of the previous layout or moved by another server
-// has its own.
+// Similar partitions share a row. A partition that is late, broken, of the previous layout or moved by
+// another server has its own row.
 func TestAlikePartitions(t *testing.T) {
 	s := &sample{Beats: beats{List: []store.ServerState{{ID: "a", Age: time.Second}}}}
 	for n := range 12 {

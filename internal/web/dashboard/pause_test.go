@@ -10,7 +10,7 @@ import (
 	"github.com/mix-basic/delayer/internal/web"
 )
 
-// A topic's page says why nothing is delivered, and until when; so does the list of topics.
+// A topic's page and the list of topics show why nothing is delivered, and until when.
 func TestPausedTopic(t *testing.T) {
 	f := start(t, web.Options{})
 	f.push("topic", "ready1", "body", 0)

@@ -42,8 +42,8 @@ func TestPush(t *testing.T) {
 	f.get(got.header.Get("Location")).has(t, "at once", http.StatusOK, `data-state="ready"`)
 }
 
-// TestUnknownPush: if Redis's reply is lost, the page says that the job may have been pushed, and a second
-// try pushes the same job whether or not the first succeeded.
+// TestUnknownPush checks that, if Redis's reply is lost, the page reports that the job may have been
+// pushed, and that a second try pushes the same job whether or not the first succeeded.
 func TestUnknownPush(t *testing.T) {
 	for _, stored := range []bool{true, false} {
 		r := redistest.Start(t)
@@ -82,7 +82,7 @@ func TestUnknownPush(t *testing.T) {
 	}
 }
 
-// TestWrongPush keeps what was typed in, says what is wrong, and pushes nothing.
+// TestWrongPush keeps the entered values, shows the mistake, and pushes nothing.
 func TestWrongPush(t *testing.T) {
 	f := start(t, web.Options{})
 	for _, c := range []struct{ field, value, says string }{
@@ -109,8 +109,8 @@ func TestWrongPush(t *testing.T) {
 	}
 }
 
-// TestLookOn searches for a topic's few jobs among many others until the page is full, everything was
-// examined, or time runs out; then the page says how much was examined.
+// TestLookOn searches for a topic's few jobs among many others until the page is full, all jobs were
+// examined, or time runs out. The page then shows how many were examined.
 func TestLookOn(t *testing.T) {
 	f := start(t, web.Options{})
 	const others, every = 60000, 700

@@ -19,14 +19,14 @@ import (
 	"github.com/mix-basic/delayer/server"
 )
 
-// started is when each of the server's runs began.
+// started is the start time of each run of the server.
 var started = map[string]time.Time{"run1": time.Unix(1600000000, 0), "run2": time.Unix(1700000003, 0)}
 
 // read passes totals of one server and a number of ready jobs to the sampler.
 func (s *sampler) read(at time.Time, run string, moved, acked int64, ready int) *sample {
 	state := store.ServerState{ID: run, Age: time.Second, Started: started[run]}
 	state.Moved = moved
-	state.Lateness.Counts[3] = moved // each 5 to 10 ms late
+	state.Lateness.Counts[3] = moved // each is 5 to 10 ms late
 	next := &sample{At: at, Ready: ready, Beats: beats{List: []store.ServerState{state}, Acked: acked}}
 	next.Counts = inspect.Counts{Time: at, Topics: []inspect.TopicCounts{{Topic: "topic", Ready: ready}}}
 	s.follow(next)
@@ -34,7 +34,8 @@ func (s *sampler) read(at time.Time, run string, moved, acked int64, ready int) 
 	return next
 }
 
-// TestRates derives rates from totals, also across a restart of the server, and how much consumers can take.
+// TestRates derives rates from totals, also across a restart of the server, and the capacity of the
+// consumers.
 func TestRates(t *testing.T) {
 	s := newSampler(nil, nil)
 	at := time.Unix(1700000000, 0)
@@ -55,7 +56,7 @@ func TestRates(t *testing.T) {
 	if r := third.Rates; r.Moved != 2 || r.Late.Jobs() != 8 {
 		t.Errorf("of another run: %+v", r)
 	}
-	// Samples older than the window don't count, and there is no mean over an unwatched time.
+	// Samples older than the window don't count, and an unobserved period has no mean.
 	s.read(at.Add(6*time.Second), "run2", 8, 60, 130)
 	gap := s.read(at.Add(22*time.Second), "run2", 50000, 60000, 130)
 	if gap.Rates.Known || gap.Changes != nil {
@@ -83,8 +84,8 @@ func TestRates(t *testing.T) {
 	}
 }
 
-// TestPeak warns of a second with more jobs than consumers were ever seen to take, but not before they took
-// any.
+// TestPeak warns of a second with more jobs than consumers were ever observed to take, but not before they
+// took any.
 func TestPeak(t *testing.T) {
 	f := start(t, web.Options{})
 	jobs := make([]client.Delayed, 300)
@@ -107,7 +108,7 @@ func TestPeak(t *testing.T) {
 	}
 }
 
-// TestLook polls Redis once however many people watch, and not at all when nobody does.
+// TestLook polls Redis once, however many viewers there are, and never without viewers.
 func TestLook(t *testing.T) {
 	f := start(t, web.Options{})
 	s := f.dashboard.sampler
@@ -133,8 +134,8 @@ func TestLook(t *testing.T) {
 	<-s.turn
 }
 
-// TestFirstViewerLeaves: if the viewer whose request polls a silent Redis leaves, those after him still get
-// the result.
+// TestFirstViewerLeaves checks that, if the viewer whose request polls a silent Redis leaves, later viewers
+// still get the result.
 func TestFirstViewerLeaves(t *testing.T) {
 	f := start(t, web.Options{})
 	if _, err := f.dashboard.inspector.Counts(t.Context()); err != nil { // opens a connection
@@ -158,8 +159,8 @@ func TestFirstViewerLeaves(t *testing.T) {
 	}
 }
 
-// TestJoinedPoints: recorded points replace the servers' history, in order, without duplicates, and with gaps
-// where there is neither.
+// TestJoinedPoints checks that recorded points replace the servers' history, in order, without duplicates,
+// and with gaps where neither exists.
 func TestJoinedPoints(t *testing.T) {
 	at := func(s int) time.Time { return time.Unix(1700000000+int64(s), 0) }
 	kept := func(s int, acked int64, jobs ...int64) store.Past {
@@ -220,7 +221,7 @@ func TestJoinedPoints(t *testing.T) {
 }
 
 // While viewers come and go and a server keeps the history, no chart has a gap, even if an idle server skips
-// a step now and then.
+// an occasional step.
 func TestViewersComeAndGo(t *testing.T) {
 	const seconds = 900
 	begin := time.Unix(1700000000, 0)
@@ -270,8 +271,8 @@ func TestViewersComeAndGo(t *testing.T) {
 	}
 }
 
-// TestHistoryIsShown: the last hour is on the page at once, even after the HTTP server restarted; what nobody
-// recorded is a gap.
+// TestHistoryIsShown checks that the last hour is on the page at once, even after a restart of the HTTP
+// server, and that unrecorded time is a gap.
 func TestHistoryIsShown(t *testing.T) {
 	f := start(t, web.Options{})
 	clock := int64(f.Clock())
@@ -317,7 +318,7 @@ func TestHistoryIsShown(t *testing.T) {
 }
 
 // The first page after a while shows the rates of the servers' history. It neither claims that no job fell
-// due nor makes a gap in the charts. Without a history it says nothing about the last seconds.
+// due nor makes a gap in the charts. Without a history it shows nothing for the last seconds.
 func TestFirstLook(t *testing.T) {
 	f := start(t, web.Options{})
 	f.Do("HSET", "delayer:servers", "old", fmt.Sprintf(`{"now":%d,"started":1,"interval":1000,"host":"h","pid":1,"version":"1","moved":10,"returned":0,"dropped":0,"passes":1,"lateness":[10%s],"late":0,"error":""}`,
@@ -371,7 +372,7 @@ func TestLive(t *testing.T) {
 	stop()
 	stopSampling()
 	for _, name := range liveParts {
-		if name == "partitions" { // there is only one
+		if name == "partitions" { // absent with one partition
 			if _, there := live.Parts[name]; there || strings.Contains(f.get("/").body, `data-part="partitions"`) {
 				t.Errorf("a single partition is shown: %s", live.Parts[name])
 			}

@@ -26,7 +26,7 @@ func (f *fixture) schedule(name string, paused bool) {
 	}
 }
 
-// The page shows each schedule, its next run, and the outcome of the last ones.
+// The page shows each schedule, its next run, and the outcomes of the last runs.
 func TestSchedulesPage(t *testing.T) {
 	f := start(t, web.Options{})
 	f.get("/ui/schedules").has(t, "none", http.StatusOK, "There are no schedules.")
@@ -51,7 +51,7 @@ func TestSchedulesPage(t *testing.T) {
 	f.get("/").has(t, "late, overview", http.StatusOK, "A schedule is 1 min overdue")
 }
 
-// Each filter shows its schedules and their number. Paused ones come last and are never late.
+// Each filter shows its schedules and their number. Paused schedules come last and are never late.
 func TestScheduleFilters(t *testing.T) {
 	f := start(t, web.Options{})
 	for _, name := range []string{"fine", "late", "without", "paused"} {
@@ -76,7 +76,7 @@ func TestScheduleFilters(t *testing.T) {
 }
 
 // Schedules wait in the pool like jobs, under an internal topic that is not listed. If somebody puts a job
-// into its queue it is listed like any other.
+// into that topic's queue, the topic is listed like any other.
 func TestSchedulesAreNoTopic(t *testing.T) {
 	f := start(t, web.Options{})
 	f.schedule("nightly", false)

@@ -12,7 +12,7 @@ import (
 	"github.com/mix-basic/delayer/internal/web"
 )
 
-// TestTexts: each text exists in all languages and takes the same arguments.
+// TestTexts checks that each text exists in all languages and takes the same arguments.
 func TestTexts(t *testing.T) {
 	verbs := regexp.MustCompile(`%[a-z]`)
 	for key, text := range texts {
@@ -28,7 +28,7 @@ func TestTexts(t *testing.T) {
 	}
 }
 
-// TestTextsAreUsed: each key used has a text, and each text is used.
+// TestTextsAreUsed checks that each key used has a text, and that each text is used.
 func TestTextsAreUsed(t *testing.T) {
 	named := regexp.MustCompile(`(?:T|text|line) ?\(?"([a-z_0-9.]+[a-z_0-9])"|&wrong\{"([a-z_0-9.]+[a-z_0-9])"|"(problem\.[a-z_]+)"|"(unit\.[a-z]+)"`)
 	built := regexp.MustCompile(`print "([a-z.]+)"|"(done\.|wrong\.)"`)
@@ -54,7 +54,7 @@ func TestTextsAreUsed(t *testing.T) {
 	}
 }
 
-// TestTemplatesHaveNoText: the templates contain no words of one language.
+// TestTemplatesHaveNoText checks that the templates contain no words of one language.
 func TestTemplatesHaveNoText(t *testing.T) {
 	actions := regexp.MustCompile(`\{\{.*?\}\}`)
 	shown := regexp.MustCompile(`\s(?:title|placeholder|alt|aria-label|label)="([^"]*)"`)

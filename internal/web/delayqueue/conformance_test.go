@@ -66,7 +66,7 @@ func TestLife(t *testing.T) {
 	told := job{Topic: "t", ID: "a", Delay: 2, TTR: 2, Body: `{"uid":1}`}
 	f.expectJob("a", told, pushing, time.Now())
 	until(t, "the job is ready", func() bool { return f.is("a", client.Ready) })
-	f.expectJob("a", told, pushing.Add(-time.Second), time.Now().Add(-time.Second)) // about when it fell due
+	f.expectJob("a", told, pushing.Add(-time.Second), time.Now().Add(-time.Second)) // roughly when it fell due
 
 	popping := time.Now()
 	f.arrives(f.later("/pop", popT)).expect(t, done, want)
@@ -95,7 +95,7 @@ func TestFinishMeansTheNewestLease(t *testing.T) {
 	f.call("/get", `{"id":"a"}`).expect(t, done, "null")
 }
 
-// A job without a ttr is leased for 30 s. Jobs of other clients may have any form.
+// A job without a ttr is leased for 30 s. Jobs of other clients may have any format.
 func TestForeignJobs(t *testing.T) {
 	f := start(t, setup{})
 	f.push("a", "t", "b")
@@ -104,8 +104,8 @@ func TestForeignJobs(t *testing.T) {
 	f.expectJob("a", job{Topic: "t", ID: "a", Delay: 0, TTR: 2, Body: "b"}, time.Now().Add(-time.Second), time.Now())
 }
 
-// A job that is not UTF-8 is never delivered altered: pop and get explain what to do, and it stays reserved
-// so that other jobs of the topic are delivered.
+// A job that is not UTF-8 is never delivered altered: pop and get explain what to do, and the job stays
+// reserved so that other jobs of the topic are delivered.
 func TestJobsThatAreNoText(t *testing.T) {
 	f := start(t, setup{})
 	for id, body := range map[string]string{"\xff": "b", "a": "\xfe"} {
@@ -151,7 +151,7 @@ func TestSeveralTopics(t *testing.T) {
 	f.arrives(waiting).expect(t, done, `{"id":"4","body":"x"}`)
 }
 
-// A job that is pushed again starts anew, even while reserved.
+// A job that is pushed again starts over, even while reserved.
 func TestReplacedPush(t *testing.T) {
 	f := start(t, setup{})
 	f.push("a", "t", "old", client.TTR(time.Hour))

@@ -64,7 +64,8 @@ func TestHalfClosedWhileWaiting(t *testing.T) {
 	f.answer(conn).expect(t, done, "null")
 }
 
-// impatient has connections whose writes time out after a few ms; failed receives a value when one did.
+// impatient wraps connections whose writes time out after a few ms. failed receives a value after a
+// timeout.
 type impatient struct {
 	net.Listener
 	failed chan error
@@ -96,7 +97,7 @@ func (c impatientConn) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// A client that does not read a large answer loses the job when the time limit is over.
+// A client that does not read a large answer loses the job when its time limit is over.
 func TestSlowReader(t *testing.T) {
 	failed := make(chan error, 100)
 	f := start(t, setup{listen: func(l net.Listener) net.Listener { return impatient{l, failed} }})

@@ -36,7 +36,7 @@ type setup struct {
 	Options
 	web    web.Options
 	listen func(net.Listener) net.Listener
-	// patience is how long Redis may be silent; 0 is enough for a busy machine.
+	// patience is how long Redis may be silent. 0 means long enough for a busy machine.
 	patience time.Duration
 }
 
@@ -139,14 +139,14 @@ func (f *fixture) read(response *http.Response) (r reply) {
 	return r
 }
 
-// later is call in the background.
+// later runs call in the background.
 func (f *fixture) later(path, body string) <-chan reply {
 	answered := make(chan reply, 1)
 	go func() { answered <- f.call(path, body) }()
 	return answered
 }
 
-// arrives waits for the answer of later.
+// arrives waits for the result of later.
 func (f *fixture) arrives(answered <-chan reply) reply {
 	f.t.Helper()
 	return redistest.Receive(f.t, answered)
@@ -162,7 +162,7 @@ func (f *fixture) request(path, body string) *net.TCPConn {
 	return conn.(*net.TCPConn)
 }
 
-// answer reads the answer from such a connection.
+// answer reads the answer on a connection of request.
 func (f *fixture) answer(conn net.Conn) reply {
 	f.t.Helper()
 	conn.SetReadDeadline(time.Now().Add(hangBound))
@@ -171,7 +171,7 @@ func (f *fixture) answer(conn net.Conn) reply {
 	return f.read(response)
 }
 
-// push stores a job that is ready at once, which delay-queue's API cannot.
+// push stores a job that is ready at once, which delay-queue's API can't do.
 func (f *fixture) push(id, topic, body string, opts ...client.PushOption) {
 	f.t.Helper()
 	_, err := f.client.Push(f.t.Context(), client.Message{ID: id, Topic: topic, Body: body}, 0, opts...)

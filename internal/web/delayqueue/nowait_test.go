@@ -37,8 +37,8 @@ func TestNobodyWaitsForTheAnswer(t *testing.T) {
 	}
 }
 
-// If a client resets its connection, what was read before is executed; on this system that is all that
-// arrived.
+// If a client resets its connection, the data read before is executed. On this system that is
+// everything that arrived.
 func TestBrokenBehindARequest(t *testing.T) {
 	f := start(t, setup{})
 	for n := range 50 {

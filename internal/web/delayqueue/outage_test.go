@@ -11,7 +11,7 @@ import (
 	"github.com/mix-basic/delayer/internal/web"
 )
 
-// While Redis is down or silent, requests are answered with a failure that says so.
+// While Redis is down or silent, requests are answered with a failure that mentions it.
 func TestRedisAway(t *testing.T) {
 	requests := map[string]struct{ body, chinese, english string }{
 		"/push":   {`{"topic":"t","id":"a","delay":1,"ttr":60,"body":"b"}`, "添加失败", "pushing failed"},
@@ -39,7 +39,7 @@ func TestRedisAway(t *testing.T) {
 	}
 }
 
-// A pop that waits while Redis restarts goes on waiting and gets the next job.
+// A pop that waits while Redis restarts keeps waiting and gets the next job.
 func TestPopSurvivesARestart(t *testing.T) {
 	f := start(t, setup{})
 	waiting := f.later("/pop", `{"topic":"t"}`)
@@ -53,7 +53,7 @@ func TestPopSurvivesARestart(t *testing.T) {
 	f.arrives(waiting).expect(t, done, `{"id":"a","body":"b"}`)
 }
 
-// When Redis accepts no writes, the answer says why.
+// When Redis accepts no writes, the answer gives the reason.
 func TestRedisFull(t *testing.T) {
 	f := start(t, setup{})
 	f.redis.Do("CONFIG", "SET", "maxmemory", "1")
@@ -68,7 +68,7 @@ func TestPollTimeout(t *testing.T) {
 	f.arrives(f.later("/pop", `{"topic":"t,u"}`)).expect(t, done, "null")
 }
 
-// When too many requests wait, a further one is told so.
+// When too many requests wait, a further one gets a failure that mentions it.
 func TestTooManyWait(t *testing.T) {
 	w := httptest.NewRecorder()
 	check(t, give(nil, web.ErrCrowded).write(w, http.StatusOK))

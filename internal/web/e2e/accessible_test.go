@@ -7,8 +7,8 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// barriers is a script that lists what a reader who can't see the page would miss: headers, landmarks, fields and controls
-// without a name, landmarks that can't be told apart, and references that lead nowhere.
+// barriers is a script that lists obstacles for users who can't see the page: headers, landmarks, fields and controls
+// without a name, ambiguous landmarks, and broken references.
 const barriers = `(() => {
   const found = [], seen = new Set();
   const name = e => (e.getAttribute("aria-label") || e.innerText || e.getAttribute("title") || (e.querySelector("img") || {alt: ""}).alt || "").trim();
@@ -46,7 +46,7 @@ func TestAccessible(t *testing.T) {
 	}
 }
 
-// Of a form that is refused the wrong field has the focus, is marked, and is described by the message; the others are not.
+// In a refused form, the wrong field has the focus, is marked, and is described by the message. The other fields are not.
 func TestWrongField(t *testing.T) {
 	p := openPage(t, "")
 	wrong := func(field string) {

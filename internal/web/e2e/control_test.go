@@ -7,7 +7,7 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 )
 
-// looks are screen widths and languages.
+// looks lists screen widths and languages.
 var looks = []struct {
 	language string
 	width    int64
@@ -23,7 +23,8 @@ func (p page) look(language string, width int64) {
 	}
 }
 
-// fits fails the test if the page is wider than the screen, or one of the elements can't be seen whole in its width.
+// fits fails the test if the page is wider than the screen, or one of the elements is not fully visible in its
+// width.
 func (p page) fits(selectors ...string) {
 	p.Helper()
 	if wide := p.eval(`String(document.documentElement.scrollWidth - innerWidth)`); wide[0] != '-' && wide != "0" {
@@ -37,7 +38,7 @@ func (p page) fits(selectors ...string) {
 	}
 }
 
-// A topic is paused, resumed, limited and freed, and each change shows on its page, on the overview and in the list.
+// A topic is paused, resumed, limited and freed. Each change shows on its page, on the overview and in the list.
 func TestPauseAndLimit(t *testing.T) {
 	p := openPage(t, "")
 	says := map[string]map[string]string{
@@ -82,7 +83,7 @@ func TestPauseAndLimit(t *testing.T) {
 		p.fits("#limit form", "#limit [name=tag]", "[data-do=limit]")
 		p.click("[data-do=limit]")
 		p.shows("#problem", says["wrong"][look.language])
-		p.fits("#problem", "#limit form") // which is still open
+		p.fits("#problem", "#limit form") // the form is still open
 		p.fill("#limit [name=rate]", "100/s")
 		p.click("[data-do=limit]")
 		p.says("#done", says["limited"][look.language])
@@ -146,7 +147,7 @@ func TestSchedules(t *testing.T) {
 		p.click(report + "[data-do=resume_schedule]")
 		p.says("#done", says["resumed"][look.language])
 
-		// The first run has a job, which nobody takes; the later ones are skipped.
+		// The first run has a job that no consumer takes. The later runs are skipped.
 		p.openUntil("/ui/schedules", `document.querySelectorAll(`+quoted(often+`[data-occurrence="overlapped"]`)+`).length >= 9`)
 		p.press(often + "summary")
 		p.fits(often + ".occurrences")

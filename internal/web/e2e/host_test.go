@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// The dashboard can act under a name without TLS, too, where a browser says only by Origin which page
-// a form is of.
+// The dashboard can also act under a host name without TLS, where only Origin shows which site sent a
+// form.
 func TestUnderAName(t *testing.T) {
 	p := openPage(t, "hosts = "+otherName+"\n")
 	p.url = strings.Replace(p.url, "127.0.0.1", otherName, 1)

@@ -9,7 +9,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// What a producer can write is text on every page, and never a script.
+// A producer's input appears as text on every page, and never as a script.
 const hostile = `"'></title></textarea></pre><script>document.title='hacked'</script><img src=x onerror="document.title='hacked'"><svg onload="document.title='hacked'">` + "\u202e{{.}}`${1}"
 
 func TestHostileInput(t *testing.T) {
@@ -58,7 +58,7 @@ func TestHostileInput(t *testing.T) {
 			}
 		}
 	}
-	// It is there to be read.
+	// The text is readable.
 	p.open(job(hostile))
 	if got := p.eval(`String(document.querySelector("#body").textContent.includes("<script>document.title='hacked'</script>"))`); got != "true" {
 		t.Errorf("the body is shown as %s", p.text("#body"))

@@ -2,8 +2,8 @@ package e2e
 
 import "testing"
 
-// TestLife follows a job through the dashboard: pushed in the form, waiting, ready, popped over HTTP, its time
-// over, popped again, finished; and another one that becomes a dead letter and is requeued.
+// TestLife follows a job through the dashboard: pushed in the form, waiting, ready, popped over HTTP, its
+// lease expired, popped again, finished. Another job becomes a dead letter and is requeued.
 func TestLife(t *testing.T) {
 	p := openPage(t, "")
 

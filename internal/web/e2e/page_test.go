@@ -15,7 +15,7 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// page is a browser's tab on the dashboard of a daemon with a Redis of its own.
+// page is a browser tab on the dashboard of a daemon with its own Redis.
 type page struct {
 	*testing.T
 	ctx   context.Context
@@ -23,7 +23,7 @@ type page struct {
 	redis *redistest.Server
 }
 
-// openPage starts a daemon and a browser. lines are further ones of [http].
+// openPage starts a daemon and a browser. lines are added to [http].
 func openPage(t *testing.T, lines string) page {
 	t.Helper()
 	redis := redistest.Start(t)
@@ -44,13 +44,13 @@ func (p page) open(path string) {
 	p.do(chromedp.Navigate(p.url+path), chromedp.WaitReady("#main"))
 }
 
-// openUntil loads the page until the script is true of it. What pages count is up to a second old.
+// openUntil loads the page until the script returns true. Counts on pages are up to a second old.
 func (p page) openUntil(path, script string) {
 	p.Helper()
 	p.until(path, script, func() { p.open(path) })
 }
 
-// until waits until the script is true of the page, and does something before each look.
+// until waits until the script returns true. It calls before ahead of each check.
 func (p page) until(what, script string, before func()) {
 	p.Helper()
 	for began := time.Now(); ; {
@@ -64,7 +64,7 @@ func (p page) until(what, script string, before func()) {
 	}
 }
 
-// click clicks on what leads to another page, and waits for that.
+// click clicks an element that leads to another page, and waits for that page.
 func (p page) click(selector string) {
 	p.Helper()
 	p.do(chromedp.ActionFunc(func(ctx context.Context) error {
@@ -73,13 +73,13 @@ func (p page) click(selector string) {
 	}), chromedp.WaitReady("#main"))
 }
 
-// press clicks on what changes the page that is there.
+// press clicks an element that changes the current page.
 func (p page) press(selector string) {
 	p.Helper()
 	p.do(chromedp.Click(selector, chromedp.ByQuery, chromedp.NodeVisible))
 }
 
-// says fails the test if the reader sees something else of an element.
+// says fails the test if the visible text of an element differs.
 func (p page) says(selector, want string) {
 	p.Helper()
 	if got := p.text(selector); got != want {
@@ -87,7 +87,7 @@ func (p page) says(selector, want string) {
 	}
 }
 
-// shows fails the test if one of the parts is not to be read in an element.
+// shows fails the test if the visible text of an element lacks one of the parts.
 func (p page) shows(selector string, parts ...string) {
 	p.Helper()
 	for _, part := range parts {
@@ -103,13 +103,13 @@ func (p page) fill(selector, text string) {
 	p.do(chromedp.SendKeys(selector, text, chromedp.ByQuery))
 }
 
-// text is what the reader sees of an element; empty if it is not there.
+// text returns the visible text of an element; empty if it is missing.
 func (p page) text(selector string) string {
 	p.Helper()
 	return p.eval(`(document.querySelector(` + quoted(selector) + `) || {innerText: ""}).innerText`)
 }
 
-// eval is a script's value, a string.
+// eval returns a script's value, a string.
 func (p page) eval(script string) (value string) {
 	p.Helper()
 	p.do(chromedp.Evaluate(script, &value))
@@ -121,19 +121,19 @@ func quoted(text string) string {
 	return string(literal)
 }
 
-// job is the job's page.
+// job returns the path of the job's page.
 func job(id string) string { return "/ui/job?id=" + base64.RawURLEncoding.EncodeToString([]byte(id)) }
 
-// stateOf is what the job's page says of its state; "gone" if there is no job.
+// stateOf is a script that returns the state on the job's page; "gone" if there is no job.
 const stateOf = `(document.querySelector("#not-found") ? "gone" : document.querySelector("#state").dataset.state)`
 
-// becomes loads the job's page until it says so.
+// becomes loads the job's page until it shows the state.
 func (p page) becomes(id, state string) {
 	p.Helper()
 	p.openUntil(job(id), stateOf+" === "+quoted(state))
 }
 
-// is fails the test if the job's page says something else.
+// is fails the test if the job's page shows another state.
 func (p page) is(id, state string) {
 	p.Helper()
 	p.open(job(id))
@@ -142,7 +142,7 @@ func (p page) is(id, state string) {
 	}
 }
 
-// call is a call of an HTTP API; it returns what is under data.
+// call calls an HTTP API and returns the data member.
 func (p page) call(path string, request any) map[string]any {
 	p.Helper()
 	return p.send(http.MethodPost, path, request)
@@ -181,18 +181,18 @@ func (p page) send(method, path string, request any) map[string]any {
 	return answer
 }
 
-// reserve takes a job of the topic.
+// reserve reserves a job of the topic.
 func (p page) reserve(topic string) map[string]any {
 	p.Helper()
 	return p.call("/v1/reserve", map[string]any{"topics": []string{topic}})["deliveries"].([]any)[0].(map[string]any)
 }
 
-// bury makes a dead letter of what was reserved.
+// bury buries a reserved job.
 func (p page) bury(delivery map[string]any, reason, cause string) {
 	p.Helper()
 	path := "/v1/jobs/" + escaped(delivery["id"].(string)) + "/bury"
 	p.call(path, map[string]any{"topic": delivery["topic"], "token": delivery["token"], "reason": reason, "error": cause})
 }
 
-// escaped is a text as a segment of a path or a value in a query.
+// escaped returns a text as a path segment or a query value.
 func escaped(text string) string { return strings.ReplaceAll(url.QueryEscape(text), "+", "%20") }

@@ -25,7 +25,7 @@ import (
 // The Chinese pages need a font of the system's.
 var screens = os.Getenv("SCREENS")
 
-// TestScreens looks at each page, light, dark and on a phone: none is wider than the screen.
+// TestScreens opens each page, light, dark and on a phone: none is wider than the screen.
 func TestScreens(t *testing.T) {
 	p := openPage(t, "")
 	fillShop(t, p.redis.Addr)
@@ -70,7 +70,7 @@ func TestScreens(t *testing.T) {
 			var picture []byte
 			take := chromedp.CaptureScreenshot(&picture)
 			if page.name == "overview" || page.name == "overview-zh" {
-				time.Sleep(15 * time.Second) // of what the charts show
+				time.Sleep(15 * time.Second) // fills the charts
 				take = chromedp.FullScreenshot(&picture, 100)
 			}
 			p.do(take)
@@ -79,7 +79,7 @@ func TestScreens(t *testing.T) {
 	}
 }
 
-// fillSchedules makes some schedules.
+// fillSchedules creates some schedules.
 func fillSchedules(t *testing.T, c *client.Client) {
 	t.Helper()
 	for _, s := range []client.Schedule{
@@ -98,7 +98,8 @@ func fillSchedules(t *testing.T, c *client.Client) {
 	check(t, c.PauseSchedule(t.Context(), "invoices"))
 }
 
-// fillHour fills the last hour as the servers would have, but for ten minutes in which none was there.
+// fillHour fills the last hour as the servers would have done, except for ten minutes without a
+// server.
 func fillHour(t *testing.T, addr string) {
 	t.Helper()
 	conn, err := redis.Dial("tcp", addr)
@@ -118,7 +119,7 @@ func fillHour(t *testing.T, addr string) {
 	}
 }
 
-// fillShop fills Redis with a shop's jobs, and has some handled all the time.
+// fillShop fills Redis with a shop's jobs, and keeps handling some of them.
 func fillShop(t *testing.T, addr string) {
 	t.Helper()
 	c := client.OpenPool(client.PoolOptions{Addr: addr})

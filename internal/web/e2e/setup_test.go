@@ -17,7 +17,7 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// browser is where Chromium is. Where it is missing tests are skipped; but not in CI.
+// browser is the path of Chromium. Without it tests are skipped, except in CI.
 var browser = func() string {
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
 		if path, err := exec.LookPath(name); err == nil {
@@ -50,8 +50,8 @@ func TestMain(m *testing.M) {
 // check fails the test on an error.
 var check = redistest.Check
 
-// startDelayer starts a daemon on that Redis, and returns where its front is. lines are further ones of
-// [http].
+// startDelayer starts a daemon on that Redis, and returns the address of its HTTP server. lines are
+// added to [http].
 func startDelayer(t *testing.T, redis *redistest.Server, lines string) (url string) {
 	t.Helper()
 	host, port, _ := net.SplitHostPort(redis.Addr)
@@ -87,10 +87,10 @@ func startDelayer(t *testing.T, redis *redistest.Server, lines string) (url stri
 	return url
 }
 
-// patience bounds what a page may take, on a slow machine.
+// patience is the maximum time for a page on a slow machine.
 const patience = 30 * time.Second
 
-// otherName is a name under which the browser finds this machine, but takes it for another one.
+// otherName is a name for this machine that the browser treats as a remote host.
 const otherName = "delayer.example"
 
 // openBrowser opens a browser with an empty tab.
@@ -109,6 +109,6 @@ func openBrowser(t *testing.T) context.Context {
 	t.Cleanup(cancel)
 	ctx, cancel = chromedp.NewContext(ctx)
 	t.Cleanup(cancel)
-	check(t, chromedp.Run(ctx)) // with the time of no test
+	check(t, chromedp.Run(ctx)) // outside the time limit of a test
 	return ctx
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// When Redis is down the overview stops saying that all is well, until Redis is back.
+// When Redis is down, the overview stops reporting that all is well until Redis is back.
 func TestRedisGone(t *testing.T) {
 	p := openPage(t, "")
 	pause := func() { time.Sleep(20 * time.Millisecond) }
@@ -49,6 +49,6 @@ func TestTickAll(t *testing.T) {
 	p.says("#count", "2")
 	p.click(`button[data-do=requeue_selected]`)
 	p.says("#done", "Dead letters requeued: 2")
-	p.is("c", "dead") // the newest comes first
+	p.is("c", "dead") // newest first
 	p.is("a", "ready")
 }

@@ -113,10 +113,10 @@ func TestReady(t *testing.T) {
 	expect(t, f.ask("0s"), "<nil>")
 }
 
-// A waiting request gets a job when there is one, and none when its time is over.
+// A waiting request gets a job once there is one, and none when its time is over.
 func TestWait(t *testing.T) {
 	f := start(t, client.PoolOptions{})
-	expect(t, f.ask("1ns"), "<nil>") // Redis was polled all the same
+	expect(t, f.ask("1ns"), "<nil>") // polled Redis nevertheless
 	expect(t, f.ask("200ms"), "<nil>")
 	answers := f.ask("1h")
 	f.redis.AwaitWaiter("t")
@@ -124,8 +124,8 @@ func TestWait(t *testing.T) {
 	expect(t, answers, "a <nil>")
 }
 
-// While Redis hangs each request gets an error in time, however many wait for a connection: an unreachable
-// Redis does not mean that there is no job.
+// While Redis hangs, each request gets an error in time, however many wait for a connection. An
+// unreachable Redis does not count as an empty queue.
 func TestRedisHangs(t *testing.T) {
 	for _, wait := range []string{"0s", "1ms", "2s"} {
 		t.Run(wait, func(t *testing.T) {
@@ -165,7 +165,7 @@ func TestStopWhileAnotherPolls(t *testing.T) {
 	}
 }
 
-// When too many requests wait, a further one gets a ready job or else an error.
+// When too many requests wait, a further request gets a ready job, or else an error.
 func TestTooManyWait(t *testing.T) {
 	f := start(t, client.PoolOptions{})
 	ended := make(chan bool)
@@ -239,8 +239,8 @@ func (w aboutToWait) SetReadDeadline(time.Time) error {
 	return nil
 }
 
-// If a poll found nothing and the wait runs out before the next poll is answered, Reserve returns no job and
-// no error; here the next poll gets no connection.
+// If a poll found nothing and the wait ends before the next poll is answered, Reserve returns no job and no
+// error. In this test the next poll gets no connection.
 func TestTimeOverBeforeFurtherPoll(t *testing.T) {
 	pool := client.NewPool(client.PoolOptions{Addr: redistest.Start(t).Addr, MaxActive: 1})
 	defer pool.Close()

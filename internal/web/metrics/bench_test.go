@@ -17,8 +17,8 @@ import (
 	"github.com/mix-basic/delayer/server"
 )
 
-// manyScript writes ARGV[1] waiting jobs, numbered from ARGV[2], and ARGV[3] topics, of which the first
-// ARGV[4] have a ready job and a dead letter.
+// manyScript writes ARGV[1] waiting jobs, numbered from ARGV[2], and ARGV[3] topics. The first ARGV[4]
+// topics have a ready job and a dead letter.
 var manyScript = redis.NewScript(0, `
 for n = ARGV[2], ARGV[2] + ARGV[1] - 1 do
   redis.call('HSET', 'delayer:job_bucket:job' .. n, 'topic', 'topic' .. n % ARGV[3], 'body', '{"order":' .. n .. '}')
@@ -49,9 +49,8 @@ func many(tb testing.TB, conn redis.Conn, jobs, topics, busy int) {
 	}
 }
 
-// BenchmarkScrape measures a scrape as Prometheus does it, with 1,000 topics that this process has also
-// counted, and the reading of Redis within it. Busy topics have ready jobs and dead letters. The target is 20
-// ms.
+// BenchmarkScrape measures a scrape like Prometheus's, with 1,000 topics that this process has also counted,
+// and the part spent reading Redis. Busy topics have ready jobs and dead letters. The target is 20 ms.
 func BenchmarkScrape(b *testing.B) {
 	const topics = 1000
 	for _, c := range []struct{ jobs, busy int }{{10000, 1000}, {1000000, 1000}, {1000000, 100}} {
@@ -141,7 +140,7 @@ for n = ARGV[2], ARGV[2] + ARGV[1] - 1 do
   redis.call('ZADD', 'delayer:job_pool', 1700000000 + n / 1000, n)
 end`)
 
-// due replaces everything in Redis with due jobs.
+// due replaces the contents of Redis with due jobs.
 func due(tb testing.TB, conn redis.Conn, jobs, topics int) {
 	tb.Helper()
 	_, err := conn.Do("FLUSHALL")

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A scrape costs Redis a few cheap commands per topic, and none more when there are more jobs.
+// A scrape costs Redis a few cheap commands per topic, independent of the number of jobs.
 func TestScrapeCostsRedisLittle(t *testing.T) {
 	cheap := map[string]bool{ // O(1), except one page of topics and the reserved counts
 		"evalsha": true, "time": true, "zcard": true, "zrange": true, "hmget": true, "llen": true, "lindex": true,

@@ -27,7 +27,7 @@ func readDoc(tb testing.TB, name string) string {
 	return string(text)
 }
 
-// fullScrape is a scrape with a series of each metric.
+// fullScrape returns a scrape with a series of each metric.
 func fullScrape(tb testing.TB) scrape {
 	w := newWorldOf(tb, 2, Options{Version: "1.2.3"})
 	w.push("mail", "a", 0)
@@ -46,10 +46,7 @@ func fullScrape(tb testing.TB) scrape {
 	return w.scrape()
 }
 
-// described formats our metrics like the table in the docs: "`name`
-// type
-// label, label
-// aggregate".
+// described formats the metrics like the table in the docs: "`name` type label, label aggregate".
 func (s scrape) described() []string {
 	var all []string
 	for _, kind := range regexp.MustCompile(`(?m)^# TYPE (delayer_\w+) (\w+)$`).FindAllStringSubmatch(string(s), -1) {
@@ -198,7 +195,7 @@ func TestPromtool(t *testing.T) {
 	for _, page := range []string{"metrics.md", "metrics.zh-CN.md"} {
 		var configuration strings.Builder
 		for _, sample := range samples.Samples(readDoc(t, page)) {
-			if sample.Language == "yaml" && !strings.Contains(sample.Text, "Probe:") { // a probe for Kubernetes
+			if sample.Language == "yaml" && !strings.Contains(sample.Text, "Probe:") { // a Kubernetes probe
 				configuration.WriteString(sample.Text)
 			}
 		}

@@ -38,8 +38,8 @@ func (w *world) expectReady(what string, want ...string) {
 	}
 }
 
-// The server is ready if its passes succeed and Redis replies; else /readyz says what fails, and what is
-// degraded.
+// The server is ready if its passes succeed and Redis replies. Otherwise /readyz reports what fails, and
+// what is degraded.
 func TestReady(t *testing.T) {
 	w := newWorld(t, Options{Interval: 20 * time.Second, ReadyMaxLate: 10 * time.Second})
 	now := time.Now().Truncate(time.Millisecond)
@@ -51,7 +51,7 @@ func TestReady(t *testing.T) {
 	w.expectReady("within the interval, and some seconds")
 	now = now.Add(time.Millisecond)
 	w.expectReady("without a pass", "pass")
-	for range 5 { // a pass that takes minutes to work off a backlog
+	for range 5 { // a pass that takes minutes to process a backlog
 		now = now.Add(28 * time.Second)
 		w.metrics.Called("due", time.Millisecond)
 		now = now.Add(28 * time.Second)
@@ -83,7 +83,7 @@ func TestReady(t *testing.T) {
 	w.expectReady("with Redis again")
 }
 
-// Of several partitions the worst one counts and is named.
+// With several partitions, the worst one counts and is named.
 func TestReadyOfPartitions(t *testing.T) {
 	w := newWorldOf(t, 3, Options{ReadyMaxLate: 10 * time.Second})
 	w.pass()
@@ -150,7 +150,7 @@ func TestReadyWithoutToken(t *testing.T) {
 	}
 }
 
-// However often /readyz is requested, it polls Redis once a second at most.
+// However often /readyz is requested, it polls Redis at most once a second.
 func TestReadyCostsRedisLittle(t *testing.T) {
 	w := newWorld(t, Options{})
 	w.pass()
@@ -190,7 +190,8 @@ func TestReadyWithManyTopics(t *testing.T) {
 	}
 }
 
-// Stray jobs are reported with their number and the command that migrates them, and make no server unready.
+// Stray jobs are reported with their number and the command that migrates them. They make no server
+// unready.
 func TestReadyWithStrayJobs(t *testing.T) {
 	w := newWorldOf(t, 2, Options{})
 	w.pass()

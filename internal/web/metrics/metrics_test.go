@@ -29,7 +29,7 @@ func (s scrape) number(tb testing.TB, series string) float64 {
 	return n
 }
 
-// The answer is compressed only for clients that accept that.
+// The answer is compressed only for clients that accept compression.
 func TestScrapeCompressed(t *testing.T) {
 	w := newWorld(t, Options{})
 	for n := range 100 {
@@ -128,7 +128,8 @@ func TestScrape(t *testing.T) {
 	}
 }
 
-// Each partition has its own metrics; those of an unreadable one are missing, also from the totals.
+// Each partition has its own metrics. Metrics of an unreadable partition are missing, also from the
+// totals.
 func TestScrapeOfPartitions(t *testing.T) {
 	w := newWorldOf(t, 3, Options{})
 	for _, id := range []string{"0", "1", "2", "3", "4"} { // in partitions 2, 2, 0, 0 and 0
@@ -183,7 +184,7 @@ func TestScrapeOfPartitions(t *testing.T) {
 	}
 }
 
-// A job's age counts from its due time: one that waited for an hour before is not late.
+// A job's age counts from its due time: a job that waited an hour before that is not late.
 func TestOverdue(t *testing.T) {
 	w := newWorld(t, Options{})
 	w.Do("HMSET", "delayer:job_bucket:old", "topic", "sms", "body", "x")
@@ -257,7 +258,7 @@ func TestErrorKinds(t *testing.T) {
 	}
 }
 
-// Without permission for some values, the others are there.
+// Without permission for some values, the others are present.
 func TestScrapeWithoutPermission(t *testing.T) {
 	w := newWorld(t, Options{})
 	w.push("mail", "a", 0)
@@ -274,7 +275,7 @@ func TestScrapeWithoutPermission(t *testing.T) {
 	}
 }
 
-// If Redis loses its counter, the metric still never goes back.
+// If Redis loses its counter, the metric still never decreases.
 func TestAckedNeverGoesBack(t *testing.T) {
 	w := newWorld(t, Options{})
 	acked := func(n int) string {

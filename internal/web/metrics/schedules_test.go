@@ -32,7 +32,8 @@ func TestSchedulesAreCounted(t *testing.T) {
 	})
 }
 
-// Schedules are counted by state. The most overdue active one sets the lateness; paused ones do not count.
+// Schedules are counted by state. The most overdue active schedule sets the lateness; paused schedules do
+// not count.
 func TestSchedulesAreTold(t *testing.T) {
 	w := newWorldOf(t, 3, Options{})
 	w.expect(w.scrape(), map[string]string{
@@ -66,7 +67,7 @@ func TestSchedulesAreTold(t *testing.T) {
 	}
 }
 
-// Without permission to read schedules everything else is there.
+// Without permission to read schedules, everything else is present.
 func TestSchedulesWithoutRights(t *testing.T) {
 	w := newWorld(t, Options{})
 	_, err := w.client.Schedule(t.Context(), client.Schedule{Name: "a", Every: time.Hour, Topic: "t", Body: "b"})

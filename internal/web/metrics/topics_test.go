@@ -32,7 +32,7 @@ func FuzzLabels(f *testing.F) {
 	})
 }
 
-// Valid names are labels as they are; others are quoted.
+// Valid names are used as labels unchanged; others are quoted.
 func TestLabels(t *testing.T) {
 	for name, want := range map[string]string{"mail": "mail", "邮件": "邮件", "other": `"other"`, "\xff": `"\xff"`} {
 		if got := labelOf(name); got != want {
@@ -41,8 +41,8 @@ func TestLabels(t *testing.T) {
 	}
 }
 
-// The number of series is bounded whatever topics there are. A live topic keeps its series; the others share
-// one, which no topic can take.
+// The number of series is bounded for any topics. A live topic keeps its series. The other topics share one,
+// which no topic can take.
 func TestTopicsAreBounded(t *testing.T) {
 	w := newWorld(t, Options{Topics: 3})
 	moved := func(topic string) { w.metrics.Moved(topic, server.Moved{Jobs: 1}) }
@@ -70,8 +70,8 @@ func TestTopicsAreBounded(t *testing.T) {
 	}
 }
 
-// A dead topic's label goes to the live topic used last. Its counters end, and start anew when it comes back.
-// Those of the others never go back.
+// The label of a dead topic goes to the live topic used last. The dead topic's counters end, and start over
+// when it comes back. The counters of other topics never decrease.
 func TestLabelsGoToTheLiving(t *testing.T) {
 	w := newWorld(t, Options{Topics: 2})
 	moved := func(topic string, jobs int) { w.metrics.Moved(topic, server.Moved{Jobs: jobs}) }
@@ -81,7 +81,7 @@ func TestLabelsGoToTheLiving(t *testing.T) {
 	}
 	moved("dead", 5)
 	moved("b", 1)
-	moved("a", 1) // under the label of the others
+	moved("a", 1) // counted under the shared label
 	for range 2 { // a live topic keeps its label
 		w.expect(w.scrape(), map[string]string{
 			`delayer_jobs_moved_total{topic="dead"}`: "5", `delayer_jobs_moved_total{topic="b"}`: "1", `delayer_jobs_moved_total{topic="other"}`: "1",
@@ -91,7 +91,7 @@ func TestLabelsGoToTheLiving(t *testing.T) {
 	}
 	moved("dead", 1)
 	w.Do("ZREM", "delayer:topics", "dead")
-	w.expect(w.scrape(), map[string]string{ // it was counted since
+	w.expect(w.scrape(), map[string]string{ // counted since then
 		`delayer_jobs_moved_total{topic="dead"}`: "6", `delayer_jobs_ready{topic="dead"}`: "", `delayer_jobs_ready{topic="c"}`: "",
 	})
 	w.expect(w.scrape(), map[string]string{`delayer_jobs_ready{topic="c"}`: "0", `delayer_jobs_ready{topic="a"}`: ""})
@@ -112,7 +112,7 @@ func TestLabelsGoToTheLiving(t *testing.T) {
 	w.expect(w.scrape(), map[string]string{`delayer_jobs_moved_total{topic="dead"}`: "7"})
 }
 
-// Of very many topics those used last are examined, at least as many as may have labels.
+// With very many topics, the topics used last are examined, at least as many as may have labels.
 func TestScrapeOfManyTopics(t *testing.T) {
 	for labels, want := range map[int]int{5: inspect.MostTopics, inspect.MostTopics + 5: inspect.MostTopics + 5} {
 		w := newWorld(t, Options{Topics: labels})
@@ -134,7 +134,7 @@ func TestScrapeOfManyTopics(t *testing.T) {
 	}
 }
 
-// If the age of the next job is unknown, a metric says so and the series has the lower bound.
+// If the age of the next job is unknown, a metric reports that, and the series has the lower bound.
 func TestOverdueUnknown(t *testing.T) {
 	w := newWorld(t, Options{Topics: 2})
 	ghosts := func(topic string) {
@@ -161,7 +161,7 @@ func TestOverdueUnknown(t *testing.T) {
 	w.expect(w.scrape(), map[string]string{`delayer_ready_overdue_unknown{topic="t"}`: ""})
 }
 
-// The others' series has the most overdue topic and skips unreadable values.
+// The shared series shows the most overdue topic and skips unreadable values.
 func TestOthersTogether(t *testing.T) {
 	few := newTopics(1)
 	few.add("first")

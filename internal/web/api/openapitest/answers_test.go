@@ -27,7 +27,7 @@ func (p *prober) push(id, topic string, opts ...client.PushOption) {
 	check(p.t, err)
 }
 
-// reserved makes a reserved job, and returns what a settlement of it says.
+// reserved makes a reserved job, and returns the body of a settlement for it.
 func (p *prober) reserved(id string, opts ...client.PushOption) string {
 	p.t.Helper()
 	p.push(id, "t", opts...)
@@ -47,7 +47,7 @@ func (p *prober) buried(id, reason string) {
 	check(p.t, err)
 }
 
-// done makes requests that are done, of each kind that there is, and prepares what they need.
+// done makes requests of every kind that succeed, and prepares the data that they need.
 func (p *prober) done(h http.Handler) {
 	ask := func(want int, method, path, body string) {
 		p.t.Helper()
@@ -155,8 +155,8 @@ func (p *prober) done(h http.Handler) {
 	ask(200, "GET", "/v1/topics", "")
 }
 
-// each is a request for each route, which is refused for nothing but what it is changed to. The description
-// has an example of each body.
+// each returns a valid request for each route, so that a test can change one aspect. The description has an
+// example of each body.
 func (p *prober) each() (list []request) {
 	for _, r := range api.Routes {
 		q := request{method: r.Method, path: strings.NewReplacer("{id}", "an-id", "{topic}", "a-topic", "{name}", "a-name").Replace(r.Path)}
@@ -178,7 +178,7 @@ func (p *prober) each() (list []request) {
 	return list
 }
 
-// refusedByAll makes the requests that each route refuses in the same way.
+// refusedByAll makes the requests that every route refuses in the same way.
 func (p *prober) refusedByAll(h http.Handler) {
 	pool := client.PoolOptions{Addr: p.redis.Addr}
 	guarded, readOnly := p.front(web.Options{Token: secret}, pool), p.front(web.Options{ReadOnly: true}, pool)
@@ -208,7 +208,7 @@ func (p *prober) refusedByAll(h http.Handler) {
 			continue
 		}
 		if strings.HasSuffix(r.path, "/pause") {
-			ask(h, request{r.method, r.path, `{"for":0}`, nil, nil}, 422) // without it, it has no end
+			ask(h, request{r.method, r.path, `{"for":0}`, nil, nil}, 422) // without a duration, a pause has no end
 		} else {
 			ask(h, request{r.method, r.path, "{}", nil, nil}, 422)
 		}
@@ -222,8 +222,8 @@ func (p *prober) refusedByAll(h http.Handler) {
 	}
 }
 
-// Every answer is as described; every status that is described for an operation was seen, and every
-// type of problems.
+// Every answer matches the description. Every described status of an operation, and every type of
+// problem, occurs.
 func TestAnswersAreDescribed(t *testing.T) {
 	p := newProber(t)
 	h := p.usual()
@@ -253,7 +253,7 @@ func TestAnswersAreDescribed(t *testing.T) {
 	for verb, more := range map[string]string{"ack": "", "retry": "", "release": "", "extend": `,"lease":1`, "bury": ""} {
 		p.ask(h, post("/v1/jobs/here/"+verb, `{"topic":"t","token":1`+more+`}`), 409)
 	}
-	p.maxWork = time.Nanosecond // it is over at once
+	p.maxWork = time.Nanosecond // times out at once
 	noWait := p.usual()
 	p.maxWork = 0
 	for _, r := range []request{{method: "DELETE", path: "/v1/topics/t/ready"}, post("/v1/dead/t/requeue", `{"all":true}`), post("/v1/dead/t/drop", `{"all":true}`)} {
@@ -262,7 +262,7 @@ func TestAnswersAreDescribed(t *testing.T) {
 
 	divided := client.PoolOptions{Addr: p.redis.Addr, Database: 1, Partitions: 4}
 	partitions := p.front(web.Options{}, divided)
-	for i := range 8 { // of which some lack the tag
+	for i := range 8 { // some of them lack the tag
 		p.ask(partitions, post("/v1/jobs", fmt.Sprintf(`{"id":"%d","topic":"t","body":"b"}`, i)), 201)
 	}
 	p.ask(partitions, request{method: "PUT", path: "/v1/topics/t/limit", body: `{"concurrency":4,"tag":"vip"}`}, 200)
@@ -291,7 +291,8 @@ func TestAnswersAreDescribed(t *testing.T) {
 			}
 		}
 	}
-	// They belong to no operation; too-many-waiting needs a front that serves 10,000 (see api.TestTooManyWait).
+	// These belong to no operation; too-many-waiting needs a server with 10,000 requests (see
+	// api.TestTooManyWait).
 	elsewhere := []string{"too-many-connections", "too-many-waiting", "no-route", "method-not-allowed", "not-stored"}
 	for _, kind := range p.doc.Components.Schemas["Problem"].Value.Properties["type"].Value.Enum {
 		name := strings.TrimPrefix(kind.(string), "urn:delayer:problem:")
@@ -301,7 +302,7 @@ func TestAnswersAreDescribed(t *testing.T) {
 	}
 }
 
-// The problems that belong to no operation are as described, too.
+// The problems that belong to no operation match the description, too.
 func TestOtherProblems(t *testing.T) {
 	p := newProber(t)
 	for r, want := range map[*http.Request]int{httptest.NewRequest("GET", "http://localhost/v1/no", nil): 404, httptest.NewRequest("PUT", "http://localhost/v1/jobs", nil): 405} {

@@ -18,10 +18,10 @@ import (
 	"testing"
 
 	"github.com/mix-basic/delayer/internal/web/api"
-	_ "github.com/oapi-codegen/runtime" // which the generated client needs
+	_ "github.com/oapi-codegen/runtime" // needed by the generated client
 )
 
-// A Go client that is generated from the description makes all the calls of the documentation.
+// A Go client generated from the description makes all calls in the documentation.
 func TestGoClient(t *testing.T) {
 	folder := t.TempDir()
 	generated, overlay, calls := filepath.Join(folder, "client.go"), filepath.Join(folder, "overlay.json"), filepath.Join(folder, "calls")
@@ -35,7 +35,7 @@ func TestGoClient(t *testing.T) {
 	makesCalls(t, calls)
 }
 
-// And so does one for TypeScript, which is strict about types; so are the programs of docs/languages.md.
+// A TypeScript client, with strict types, makes them, too. So do the programs of docs/languages.md.
 func TestTypeScriptClient(t *testing.T) {
 	if os.Getenv("NPM") != "needed" {
 		t.Skip("make e2e runs it: it needs npm")
@@ -51,7 +51,7 @@ func TestTypeScriptClient(t *testing.T) {
 	runsTypeScriptSamples(t, folder)
 }
 
-// pinned is the version that a file of this folder names.
+// pinned returns the version pinned in a file of this folder.
 func pinned(t *testing.T, file, pattern string) string {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -63,8 +63,8 @@ func pinned(t *testing.T, file, pattern string) string {
 	return string(found[1])
 }
 
-// documented are the arguments of the command of both pages that makes a client, with the description read from a front that
-// runs, and with these changes (old, new, …).
+// documented returns the arguments of the documented command that generates a client. Both pages show the same command. The
+// description is read from a running server, with the given changes (old, new, …).
 func documented(t *testing.T, command string, changes ...string) (args []string) {
 	t.Helper()
 	p := newProber(t)
@@ -85,7 +85,7 @@ func documented(t *testing.T, command string, changes ...string) (args []string)
 	return args
 }
 
-// command runs one in that folder.
+// command runs a command in the given folder.
 func command(t *testing.T, folder, name string, args ...string) {
 	t.Helper()
 	c := exec.CommandContext(t.Context(), name, args...)
@@ -104,8 +104,8 @@ func write(t *testing.T, path string, content any) {
 	check(t, err)
 }
 
-// makesCalls runs a program, which takes a front's URL: all its calls must succeed, and those of the
-// documentation must be among them.
+// makesCalls runs a program with the server's URL. All its calls must succeed and include the
+// documented ones.
 func makesCalls(t *testing.T, name string, args ...string) {
 	t.Helper()
 	var mu sync.Mutex
@@ -135,7 +135,7 @@ func makesCalls(t *testing.T, name string, args ...string) {
 	}
 }
 
-// call is a call in words that are the same however it is written.
+// call formats a call, so that equivalent calls are equal.
 func call(t *testing.T, method, at, key, body string) string {
 	t.Helper()
 	where, err := url.Parse(at)
@@ -154,7 +154,7 @@ func call(t *testing.T, method, at, key, body string) string {
 	return fmt.Sprint(text, " ", fields)
 }
 
-// documentedCalls are those by curl to the API.
+// documentedCalls returns the documented curl calls of the API.
 func documentedCalls(t *testing.T, page string) (calls []string) {
 	t.Helper()
 	text, err := os.ReadFile("../../../../docs/" + page)

@@ -11,7 +11,7 @@ import (
 	"github.com/mix-basic/delayer/internal/web/api"
 )
 
-// description is openapi.yaml.
+// description returns the parsed openapi.yaml.
 func description(t *testing.T) *openapi3.T {
 	t.Helper()
 	doc, err := openapi3.NewLoader().LoadFromFile("../openapi.yaml")
@@ -25,7 +25,8 @@ func description(t *testing.T) *openapi3.T {
 	return doc
 }
 
-// Each route, its parameters and the fields of its body are described, and nothing else is.
+// The description lists exactly the existing routes, their parameters and the fields of their
+// bodies.
 func TestRequestsAreDescribed(t *testing.T) {
 	doc := description(t)
 	described := map[string]bool{}
@@ -80,7 +81,7 @@ func TestRequestsAreDescribed(t *testing.T) {
 	}
 }
 
-// expectFields compares the properties of a schema with the fields that are known.
+// expectFields compares the properties of a schema with the known fields.
 func expectFields(t *testing.T, name string, schema *openapi3.Schema, fields api.Fields) {
 	t.Helper()
 	expectSame(t, name+": fields", slices.Collect(maps.Keys(schema.Properties)), slices.Collect(maps.Keys(fields)))
@@ -117,7 +118,7 @@ func expectSame(t *testing.T, what string, described, known []string) {
 	}
 }
 
-// Each type of problems is described, with an example where it is not one job's own.
+// Each type of problem is described, with an example unless it occurs only within a batch.
 func TestProblemsAreDescribed(t *testing.T) {
 	doc := description(t)
 	var types []string

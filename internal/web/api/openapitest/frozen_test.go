@@ -41,7 +41,7 @@ func TestFrozen(t *testing.T) {
 	t.Errorf("%s has changed", file)
 }
 
-// frozen has a line for each parameter, body, answer and field.
+// frozen returns a line for each parameter, body, answer and field.
 func frozen(doc *openapi3.T) string {
 	var lines []string
 	add := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
@@ -82,7 +82,8 @@ func required(is bool) string {
 	return ""
 }
 
-// kindOf returns a schema's name, or its type, the fields of an object without a name, and the values of an enumeration.
+// kindOf returns a schema's name or, without a name, its type, the fields of an object, and the values of an
+// enumeration.
 func kindOf(s *openapi3.SchemaRef) string {
 	switch {
 	case s == nil:

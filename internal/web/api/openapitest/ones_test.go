@@ -7,8 +7,8 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 )
 
-// checkOnes checks what the description says of fields of which exactly one, or one at most, is there.
-// In JSON Schema's own words (oneOf, not) programs that generate clients make nothing useful of it.
+// checkOnes checks the described groups of fields of which exactly one, or at most one, may be
+// present. JSON Schema's own keywords (oneOf, not) make client generators produce poor code.
 func checkOnes(schema *openapi3.Schema, body string) error {
 	var value any
 	if schema == nil || body == "" {

@@ -15,7 +15,7 @@ import (
 )
 
 // runsTypeScriptSamples compiles the TypeScript of docs/languages.md strictly, in a folder with the compiler. The
-// producer's job must be handled and acknowledged by the consumer.
+// consumer must handle and acknowledge the producer's job.
 func runsTypeScriptSamples(t *testing.T, folder string) {
 	t.Helper()
 	for _, page := range []string{"languages.md", "languages.zh-CN.md"} {

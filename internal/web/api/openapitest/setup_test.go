@@ -25,20 +25,20 @@ import (
 	"github.com/mix-basic/delayer/server"
 )
 
-// prober makes requests, and holds each answer against the description.
+// prober makes requests and checks each answer against the description.
 type prober struct {
 	*client.Client
 	t      *testing.T
 	redis  *redistest.Server
 	router routers.Router
 	doc    *openapi3.T
-	seen   map[string]map[int]bool // by operation, the statuses of the answers
-	types  map[string]bool         // of problems
-	// maxWork is the option of the areas to come.
+	seen   map[string]map[int]bool // statuses of the answers, by operation
+	types  map[string]bool         // types of problems
+	// maxWork is the option for the areas created next.
 	maxWork time.Duration
 }
 
-// secret is the token of fronts that have one.
+// secret is the token of servers that have one.
 const secret = "0123456789abcdef"
 
 func newProber(t *testing.T) *prober {
@@ -58,14 +58,14 @@ func (p *prober) open(o client.PoolOptions) *client.Client {
 	return c
 }
 
-// front is the handler of a front on that pool.
+// front returns the handler of a server on that pool.
 func (p *prober) front(o web.Options, pool client.PoolOptions) http.Handler {
 	return web.New(o, p.area(pool, p.open(pool)))
 }
 
 func (p *prober) area(o client.PoolOptions, c *client.Client) web.Area {
 	layout := fleet.Layout{Partitions: o.Partitions}
-	o.Partitions = 0 // a pool has none
+	o.Partitions = 0 // a pool has no partitions
 	pool := client.Connect(o)
 	p.t.Cleanup(func() { pool.Close() })
 	return api.New(c, inspect.New(pool, "", layout), api.Options{MaxBody: maxBody, MaxWait: time.Minute, MaxWork: p.maxWork})
@@ -76,17 +76,17 @@ func (p *prober) usual() http.Handler {
 	return p.front(web.Options{}, client.PoolOptions{Addr: p.redis.Addr})
 }
 
-// maxBody is how large a body may be.
+// maxBody is the maximum size of a body.
 const maxBody = 10 << 10
 
-// request is one to be made.
+// request is a request to send.
 type request struct {
 	method, path, body string
 	header             map[string]string
 	change             func(*http.Request) *http.Request // may be nil
 }
 
-// make makes it, but for what change does.
+// make creates the request without applying change.
 func (r request) make() *http.Request {
 	made := httptest.NewRequest(r.method, r.path, strings.NewReader(r.body))
 	if r.body != "" {
@@ -103,7 +103,7 @@ func (r request) with(change func(*http.Request) *http.Request) request {
 	return r
 }
 
-// ask makes a request, and checks the answer.
+// ask sends a request and checks the answer.
 func (p *prober) ask(h http.Handler, r request, want int) string {
 	p.t.Helper()
 	made := r.make()
@@ -124,7 +124,7 @@ func (p *prober) ask(h http.Handler, r request, want int) string {
 	return w.Body.String()
 }
 
-// check holds an answer against the description; and the request, if it was good enough to be done.
+// check compares an answer with the description and, if the request was accepted, the request, too.
 func (p *prober) check(r request, w *httptest.ResponseRecorder) error {
 	ctx := context.Background()
 	made := r.make()
@@ -167,7 +167,7 @@ func (p *prober) check(r request, w *httptest.ResponseRecorder) error {
 // check fails the test on an error.
 var check = redistest.Check
 
-// serve runs a server until it was seen in the statistics.
+// serve runs a server until it appears in the statistics.
 func (p *prober) serve(h http.Handler) {
 	p.t.Helper()
 	defer redistest.Background(p.t, server.New(p.redis.Pool(), server.Options{}).Run)()

@@ -12,7 +12,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// yamlSamples has what the YAML samples of all documents may say, for Kubernetes and for Prometheus.
+// yamlSamples defines the allowed keys of YAML samples in all documents, for Kubernetes and
+// Prometheus.
 type yamlSamples struct {
 	Liveness  probe `yaml:"livenessProbe"`
 	Readiness probe `yaml:"readinessProbe"`
@@ -35,7 +36,7 @@ type probe struct {
 	} `yaml:"httpGet"`
 }
 
-// YAML samples of both languages parse strictly: no key is repeated, unknown, or of another type.
+// YAML samples in both languages parse strictly: no key is repeated, unknown, or of another type.
 func TestYAMLSamples(t *testing.T) {
 	pages, err := filepath.Glob("../../../../docs/*.md")
 	check(t, err)
