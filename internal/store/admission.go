@@ -16,12 +16,12 @@ type Admission struct {
 	turn chan struct{} // full during a call of ask
 }
 
-// NewAdmission returns an Admission that calls ask, one call at a time, until ask reports that its answer is lasting.
+// NewAdmission returns an Admission that calls ask, one call at a time, until ask reports a final answer.
 func NewAdmission(ask func(ctx context.Context) (lasting bool, err error)) *Admission {
 	return &Admission{ask: ask, turn: make(chan struct{}, 1)}
 }
 
-// Pass returns nil if the program is admitted, else why it is not, or not yet.
+// Pass returns nil if the program is admitted, else the reason why it is not, or not yet.
 func (a *Admission) Pass(ctx context.Context) error {
 	if a.done.Load() {
 		return nil

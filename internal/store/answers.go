@@ -8,15 +8,15 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// meaning is what an error of Redis means to a caller, however the engine words it.
+// meaning is the meaning of a Redis error to a caller, whatever its wording.
 type meaning int
 
 const (
 	otherMeaning  meaning = iota
-	unknownScript         // its text has to be sent
+	unknownScript         // send the text of the script
 	noWrites              // a replica, or loading: the address may lead to a master by now
-	elsewhere             // another node of the cluster has the key, or has it soon, or nobody does now
-	busy                  // asking again may help
+	elsewhere             // another node of the cluster has the key, or soon will, or none does now
+	busy                  // a retry may help
 	full                  // at maxmemory
 	denied                // to every user, or by what this Redis is
 	twoSlots              // the keys are not in one slot
@@ -27,13 +27,14 @@ const (
 type answer struct {
 	words  string
 	means  meaning
-	saidBy string // which versions say so, such as "Redis 7.2-, Valkey 8.0-8.1"
+	saidBy string // versions with these words, such as "Redis 7.2-, Valkey 8.0-8.1"
 }
 
-// answers are the errors of Redis and Valkey that matter here, the only list of them: an engine with other words needs another line. A line
-// matches an error that begins with its words, after ERR and what Redis 6.2 puts in front of a script's error; * stands for a command.
+// answers is the only list of the errors of Redis and Valkey that matter here: an engine with other words needs another line. A line
+// matches an error that begins with its words, after ERR and the text that Redis 6.2 puts in front of a script's error; * stands for a
+// command.
 //
-// Errors inside scripts have other words, as Redis leaves the codes out there. TestAnswers provokes the errors on the engine that runs;
+// Errors inside scripts have other words, as Redis leaves out the codes there. TestAnswers provokes the errors on the running engine;
 // TestAnswersInLua compares these words with those in the scripts.
 var answers = []answer{
 	{"NOSCRIPT", unknownScript, all},
@@ -88,10 +89,11 @@ var answers = []answer{
 
 const all = "Redis, Valkey"
 
-// inScript is what Redis 6.2 puts in front of the error that a script ends with; only the second part if the script returns a caught error.
+// inScript is the text that Redis 6.2 puts in front of an error that ends a script; only the second part if the script returns a caught
+// error.
 var inScript = regexp.MustCompile(`^(ERR Error running script .*?: )?(@user_script: ?\d+: )*-?`)
 
-// wordsOf returns the words of an error of Redis, without what engines put in front of them, or "" for any other error.
+// wordsOf returns the words of an error of Redis without the text in front of them, or "" for any other error.
 func wordsOf(err error) string {
 	var e redis.Error
 	if err == nil || !errors.As(err, &e) { // nil is the usual case

@@ -14,14 +14,14 @@ type Browse struct {
 	State   string   // waiting, ready, reserved or dead
 	Jobs    int      // at most
 	Entries int      // to read, at most
-	Preview int      // how many bytes of a body to return; 0 for none
+	Preview int      // bytes of a body to return; 0 for none
 	Whole   bool     // return whole bodies, errors and reasons
 	After   Position // the Last of the previous page; zero to begin
 	Oldest  bool     // dead letters: the oldest first
 	Stale   bool     // dead letters: also entries whose letters are gone, or of another topic
 }
 
-// Position is where an entry is: its score, or how many others are delivered before it; and its ID.
+// Position is the position of an entry: its score, or the number of entries delivered before it, and its ID.
 type Position struct{ At, ID string }
 
 // Summary describes a job, or a dead letter.
@@ -46,7 +46,7 @@ type Page struct {
 	Last      Position   // the last entry; zero at the end
 }
 
-// Browse reads some jobs in order: the next to fall due or to be delivered first; of dead letters the newest, or the oldest. A page ends early
+// Browse reads some jobs in order: the next due or next delivered first, and the newest or oldest dead letter first. A page ends early
 // after about half a MiB.
 func (s *Store) Browse(ctx context.Context, b Browse) (Page, error) {
 	list, state, stale := s.keys.ReadyQueue(b.Topic), b.State, ""

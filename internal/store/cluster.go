@@ -9,20 +9,20 @@ import (
 	"github.com/mix-basic/delayer/internal/redisconn"
 )
 
-// retryWindow is redisconn.RetryWindow, but for tests.
+// retryWindow is redisconn.RetryWindow, except in tests.
 var retryWindow = redisconn.RetryWindow
 
-// isNotHere reports whether err says that a node of a cluster has done nothing: another one owns the slot (MOVED), the slot is moving, or
-// no node owns it (CLUSTERDOWN).
+// isNotHere reports whether err means that a node of a cluster has changed nothing: another node owns the slot (MOVED), the slot is
+// moving, or no node owns it (CLUSTERDOWN).
 //
-// A slot moves key by key. The old node refuses calls for keys that it does not have, a script at the latest where it gets to the key. ASK is
-// not followed to the new node: a script there would take the keys that have not arrived for missing.
+// A slot moves key by key. The old node refuses calls for keys that it no longer has; a script is refused at the latest when it reaches
+// the key. ASK is not followed to the new node, where a script would take keys that have not arrived for missing.
 func isNotHere(err error) bool { return meaningOf(err) == elsewhere }
 
 // hasMoved reports whether err names the node that owns the slot.
 func hasMoved(err error) bool { return strings.HasPrefix(wordsOf(err), "MOVED ") }
 
-// isElsewhere reports whether err says that the store's cluster has done nothing, but another node may, or the same one later.
+// isElsewhere reports whether err means that this node has changed nothing, but another node may run the call, or the same one later.
 func (s *Store) isElsewhere(err error) bool {
 	slot, ok := s.pool.(*redisconn.Slot)
 	if !ok || err == nil || !isNotHere(err) && !takesNoWrites(err) {
@@ -45,7 +45,7 @@ func (c *run) isElsewhere(err error) bool {
 	return true
 }
 
-// redirect repeats refused calls where their slots are by now, until they are done or retryWindow is over.
+// redirect repeats refused calls at the current nodes of their slots, until they are done or retryWindow is over.
 func (p *Pipeline) redirect(ctx context.Context) {
 	calls := p.elsewhere
 	p.elsewhere, p.redirected = nil, true

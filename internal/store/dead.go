@@ -16,8 +16,8 @@ var (
 	expireDeadScript = newScript("expire_dead")
 )
 
-// Requeue makes up to 1,000 dead letters ready jobs again, which are kept for the lifetime from now on. Each ID has an error of its own:
-// ErrNotFound, ErrExists if a job has the ID, or an error of Redis.
+// Requeue turns up to 1,000 dead letters into ready jobs again, with this lifetime from now on. Each ID has its own error: ErrNotFound,
+// ErrExists if a job has the ID, or an error of Redis.
 func (s *Store) Requeue(ctx context.Context, ids []string, lifetime time.Duration) ([]error, error) {
 	args := appendAll(append(arguments(1+len(ids), s.jobPool), milliseconds(lifetime)), ids)
 	return newCall(s, requeueScript, args, func(reply any) ([]error, error) {
@@ -25,8 +25,8 @@ func (s *Store) Requeue(ctx context.Context, ids []string, lifetime time.Duratio
 	}).Do(ctx)
 }
 
-// DropDead deletes up to 1,000 dead letters of the topic, and returns how many there were. Letters that were buried after until stay, unless
-// it is zero: they are not the ones that the caller has seen.
+// DropDead deletes up to 1,000 dead letters of the topic and returns their number. Letters buried after until stay, as the caller has not
+// seen them; zero means no such bound.
 func (s *Store) DropDead(ctx context.Context, topic string, ids []string, until time.Time) (int, error) {
 	newest := math.MaxFloat64
 	if !until.IsZero() {
@@ -37,7 +37,7 @@ func (s *Store) DropDead(ctx context.Context, topic string, ids []string, until 
 	return newCall(s, dropDeadScript, args, func(reply any) (int, error) { return redis.Int(reply, nil) }).Do(ctx)
 }
 
-// maxExpired is how many dead letters one call of ExpireDead deletes at most.
+// maxExpired is the maximum number of dead letters that one call of ExpireDead deletes.
 const maxExpired = 250
 
 // TopicIDs are some IDs of one topic.
@@ -56,14 +56,15 @@ func topicIDsOf(reply []any) (list []TopicIDs) {
 	return list
 }
 
-// DeadPosition is how far calls of ExpireDead have come: the last topic, and when the first call was. The zero value is the beginning.
+// DeadPosition is the progress of ExpireDead: the last topic, and the time of the first call. The zero value is the beginning.
 type DeadPosition struct {
 	Position
 	began string
 }
 
-// ExpireDead deletes some of the dead letters that are older than maxAge, or exceed most of a topic (0: no limit), the oldest first. The next
-// call goes on at next, which is zero at the end. If an error of Redis concerns only some topics, next and expired are valid all the same.
+// ExpireDead deletes some of the dead letters that are older than maxAge, or exceed most of a topic (0: no limit), the oldest first. The
+// next call starts at next, which is zero at the end. If an error of Redis concerns only some topics, next and expired are valid all the
+// same.
 func (s *Store) ExpireDead(ctx context.Context, maxAge time.Duration, most int, from DeadPosition) (expired []TopicIDs, next DeadPosition, err error) {
 	args := append(arguments(6, s.keys.DeadTopics()), milliseconds(maxAge), most, maxExpired, from.At, from.ID, from.began)
 	var why string
@@ -79,8 +80,8 @@ func (s *Store) ExpireDead(ctx context.Context, maxAge time.Duration, most int, 
 
 // DeadLately has numbers of a topic's dead letters by when they were buried.
 type DeadLately struct {
-	Newest time.Time // when the newest was; zero if there is none, or it can't be read
-	Since  int       // how many were buried since the given time; -1 if it can't be read
+	Newest time.Time // time of the newest; zero if there is none, or it can't be read
+	Since  int       // number buried since the given time; -1 if it can't be read
 }
 
 // DeadLately returns them for each of the topics.

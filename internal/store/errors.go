@@ -66,12 +66,12 @@ func Refused(err error) bool { return KindOf(err) == Denied }
 // Temporary reports whether a retry may help, or there is no error.
 func Temporary(err error) bool { return KindOf(err) <= NotNow }
 
-// InTwoSlots reports whether a node of a cluster says that our keys are not in one slot.
+// InTwoSlots reports whether a node of a cluster refused keys that are not in one slot.
 func InTwoSlots(err error) bool { return meaningOf(err) == twoSlots }
 
 // OfOneSlot reports whether err concerns one slot of a cluster; the node serves others.
 func OfOneSlot(err error) bool { return isNotHere(err) }
 
-// takesNoWrites reports whether a server says that it takes no writes, for example as a replica. It has done nothing, and the address may lead
-// to a master by now.
+// takesNoWrites reports whether a server takes no writes, for example as a replica. It has changed nothing, and the address may lead to a
+// master by now.
 func takesNoWrites(err error) bool { return meaningOf(err) == noWrites }

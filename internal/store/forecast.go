@@ -14,12 +14,12 @@ var (
 	sampleScript   = newScript("sample")
 )
 
-// DueCount is how many entries of the pool fall due in a span of time, how many of these were read, and how many of those are leases. The
+// DueCount counts the entries of the pool that fall due in a span of time, those of them that were read, and the leases among these. The
 // other entries are jobs.
 type DueCount struct{ Entries, Read, Leases int }
 
-// Forecast counts what falls due between each two of the bounds, in ms from a time on, or from now if that is zero. It may return only the
-// first spans, at least one. It returns the time.
+// Forecast counts the jobs that fall due between each two of the bounds, in ms from a time on, or from now if that is zero. It may return
+// only the first spans, at least one. It returns the time.
 func (s *Store) Forecast(ctx context.Context, from time.Time, bounds []int64) (time.Time, []DueCount, error) {
 	args := append(arguments(1+len(bounds), s.jobPool, s.keys.Reserved()), any(""))
 	if !from.IsZero() {
@@ -44,11 +44,11 @@ func (s *Store) Forecast(ctx context.Context, from time.Time, bounds []int64) (t
 	return time.UnixMilli(ms), counts, nil
 }
 
-// Seconds are a span of time, in Unix seconds. The last one does not belong to it.
+// Seconds is a span of time in Unix seconds. The end is excluded.
 type Seconds struct{ From, Until int64 }
 
-// CountDue counts the entries of the pool, leases among them, that fall due in each of the spans,
-// of which there are some hundred at most. It also tells Redis's time, in Unix seconds.
+// CountDue counts the entries of the pool, including leases, that fall due in each of the spans, some hundred at most. It also returns
+// Redis's time, in Unix seconds.
 func (s *Store) CountDue(ctx context.Context, spans []Seconds) (now int64, counts []int, err error) {
 	args := arguments(2*len(spans), s.jobPool)
 	for _, span := range spans {
@@ -67,13 +67,13 @@ func (s *Store) CountDue(ctx context.Context, spans []Seconds) (now int64, count
 // Sample describes some entries of the pool.
 type Sample struct {
 	Entries int            // of the whole pool, or of what is due
-	Read    int            // how many entries were read
-	Leases  int            // how many of these are leases
+	Read    int            // number of entries read
+	Leases  int            // number of leases among these
 	Jobs    map[string]int // the jobs by topic; "" for entries without a job
 }
 
-// Sample reads count entries of a random sample of the pool, of which before were read already. A pool that is no larger than the sample is
-// read whole, in order. Unless within is 0, only entries count that are due within that time.
+// Sample reads count entries of a random sample of the pool, after the first before entries. A pool no larger than the sample is read
+// whole, in order. Unless within is 0, only entries due within that time count.
 func (s *Store) Sample(ctx context.Context, sample, before, count int, within time.Duration) (Sample, error) {
 	args := append(arguments(5, s.jobPool), sample, before, count, rand.Int32(), "")
 	if within > 0 {

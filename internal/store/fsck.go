@@ -17,7 +17,7 @@ var (
 	fsckReservedScript = newScript("fsck_reserved")
 )
 
-// Fault is something that a check of the keys found. Kind is one of those in docs/operating.md, Name an ID, a topic or a key.
+// Fault is a problem that a check has found. docs/operating.md lists the kinds; Name is an ID, a topic or a key.
 type Fault struct {
 	Kind, Name string
 	Repaired   bool
@@ -25,8 +25,8 @@ type Fault struct {
 
 // Scanned is a page of a check.
 type Scanned struct {
-	Took   int    // how long the script took (µs)
-	Next   string // where the next page begins; "0" at the end
+	Took   int    // run time of the script (µs)
+	Next   string // start of the next page; "0" at the end
 	IDs    []string
 	Faults []Fault
 }
@@ -41,7 +41,7 @@ func readFaults(list []any) (faults []Fault, err error) {
 	return faults, err
 }
 
-// mode is what a script is told that may repair.
+// mode returns the argument that lets a script repair.
 func mode(repair bool) string {
 	if repair {
 		return "repair"
@@ -49,17 +49,17 @@ func mode(repair bool) string {
 	return ""
 }
 
-// QueuePlace is up to where a queue was read: Left entries at its right end are not. The zero value is the beginning.
+// QueuePlace is a position in a queue: the Left entries at its right end have not been read yet. The zero value is the beginning.
 type QueuePlace struct {
 	Begun bool
 	Left  int
-	Last  string // the last entry that was read
+	Last  string // last entry read
 }
 
 // QueuePage is a page of a queue.
 type QueuePage struct {
 	Scanned
-	At QueuePlace // where the next one begins; nothing is Left at the end
+	At QueuePlace // start of the next page; nothing is Left at the end
 }
 
 // FsckQueue checks a page of a topic's ready queue, or of its parked jobs.
@@ -82,14 +82,14 @@ func (s *Store) FsckQueue(topic string, parked bool, at QueuePlace, count int, r
 	})
 }
 
-// Leases are how many leases of a topic a page of the pool has, and the token of the newest: when that job was reserved (Unix µs).
+// Leases counts a topic's leases on a page of the pool. Newest is the newest token, the time of that reserve (Unix µs).
 type Leases struct {
 	Topic  string
 	Count  int
 	Newest int64
 }
 
-// FsckPool checks a page of the pool. ids makes it name the page's IDs.
+// FsckPool checks a page of the pool. With ids the page includes its IDs.
 func (s *Store) FsckPool(at string, count int, repair, ids bool) *Call[PoolPage] {
 	args := append(arguments(4, s.jobPool), at, count, mode(repair), idsOrNot(ids))
 	return newCall(s, fsckPoolScript, args, func(reply any) (page PoolPage, err error) {
@@ -120,17 +120,17 @@ func idsOrNot(ids bool) string {
 	return ""
 }
 
-// FsckSet is a set that FsckSet checks.
+// FsckSet names the set that Store.FsckSet checks.
 type FsckSet string
 
 const (
-	DeadSet       FsckSet = "dead" // of a topic
+	DeadSet       FsckSet = "dead" // a topic's
 	SlotsSet      FsckSet = "slots"
 	DeadTopicsSet FsckSet = "dead_topics"
 	SchedulesSet  FsckSet = "schedules"
 )
 
-// FsckSet checks a page of the set; topic is "" unless it is one of a topic.
+// FsckSet checks a page of the set. topic is "" unless the set belongs to a topic.
 func (s *Store) FsckSet(set FsckSet, topic, at string, count int, repair, ids bool) *Call[Scanned] {
 	args := append(arguments(6, s.jobPool), string(set), topic, at, count, mode(repair), idsOrNot(ids))
 	return newCall(s, fsckSetScript, args, func(reply any) (page Scanned, err error) {
@@ -142,10 +142,10 @@ func (s *Store) FsckSet(set FsckSet, topic, at string, count int, repair, ids bo
 	})
 }
 
-// FoundKey is a key that a SCAN has found: its kind, as fsck_keys.lua names it, and the rest of its name.
+// FoundKey is a key returned by SCAN: its kind, as in fsck_keys.lua, and the rest of its name.
 type FoundKey struct{ Kind, Rest string }
 
-// FindKey tells what a key of this partition is. The kind is "" if Delayer has no such key.
+// FindKey returns the kind of a key of this partition, "" if Delayer has no such key.
 func (k Keys) FindKey(name string) FoundKey {
 	for _, one := range []struct{ kind, begins string }{
 		{"bucket", k.JobBucket("")}, {"ready", k.ReadyQueue("")}, {"letter", k.DeadLetter("")}, {"dead", k.DeadLetters("")}, {"slots", k.Slots("")},
@@ -168,14 +168,14 @@ func (k Keys) FindKey(name string) FoundKey {
 	return FoundKey{"", rest}
 }
 
-// CheckedKeys is what came of a check of some keys. Candidates are IDs and topics of jobs that are not in the pool.
+// CheckedKeys is the result of FsckKeys. Candidates are IDs and topics of jobs that are not in the pool.
 type CheckedKeys struct {
 	Took       int // µs
 	Candidates []string
-	Faults     []Fault // Name is the place in the list of keys
+	Faults     []Fault // Name is the key's index in the list
 }
 
-// FsckKeys checks some keys that a SCAN has found.
+// FsckKeys checks some keys that SCAN has returned.
 func (s *Store) FsckKeys(keys []FoundKey, repair bool) *Call[CheckedKeys] {
 	args := append(arguments(1+2*len(keys), s.jobPool), mode(repair))
 	for _, key := range keys {
@@ -199,7 +199,7 @@ func (s *Store) FsckKeys(keys []FoundKey, repair bool) *Call[CheckedKeys] {
 	})
 }
 
-// Lost is a job that is in no state. It is told apart from one that was changed by when its bucket expires, and its fingerprint.
+// Lost is a job in no state. The expiry of its bucket and the fingerprint show whether the job has changed since.
 type Lost struct {
 	ID, Topic   string
 	Expires     int64 // Unix ms; -1: never
@@ -207,20 +207,20 @@ type Lost struct {
 	Repaired    bool
 }
 
-// What to do with lost jobs.
+// The actions on lost jobs.
 const (
 	LostLook    = "look"
 	LostRequeue = "requeue"
 	LostDrop    = "drop"
 )
 
-// LostPage is those of some jobs that are lost.
+// LostPage lists the jobs that are lost.
 type LostPage struct {
 	Took int // µs
 	Jobs []Lost
 }
 
-// FsckLost tells which of the jobs are lost, and unchanged if they have a fingerprint; and does that with these.
+// FsckLost returns the jobs that are lost and, if they have fingerprints, unchanged. It applies the action to them.
 func (s *Store) FsckLost(jobs []Lost, do string) *Call[LostPage] {
 	args := append(arguments(1+3*len(jobs), s.jobPool), do)
 	for _, j := range jobs {
@@ -251,13 +251,13 @@ func (s *Store) FsckTwice(topic string, ids []string, repair bool) *Call[Scanned
 	})
 }
 
-// ReservedCount is a topic's number of reserved jobs, as it is kept, and how many leases were counted.
+// ReservedCount is the stored number of a topic's reserved jobs, and the number of leases found.
 type ReservedCount struct {
 	Topic, Kept string
 	Leases      int
 }
 
-// Reserved is the number without what a limit adds to it.
+// Reserved returns the number without the mark of a limit.
 func (c ReservedCount) Reserved() int {
 	n, _ := redis.Int64([]byte(c.Kept), nil)
 	marks := (n + limitMark/2) / limitMark
@@ -267,7 +267,7 @@ func (c ReservedCount) Reserved() int {
 	return int(n - marks*limitMark)
 }
 
-// FsckReserved sets these numbers right, and returns the topics of which it did: their number is as it was.
+// FsckReserved corrects these numbers unless they have changed since, and returns the topics it has corrected.
 func (s *Store) FsckReserved(counts []ReservedCount) *Call[[]string] {
 	args := arguments(3*len(counts), s.jobPool)
 	for _, c := range counts {
@@ -276,7 +276,7 @@ func (s *Store) FsckReserved(counts []ReservedCount) *Call[[]string] {
 	return newCall(s, fsckReservedScript, args, func(reply any) ([]string, error) { return redis.Strings(reply, nil) })
 }
 
-// ReservedCounts reads some of the numbers of reserved jobs. The first call begins at "0", and the last one returns it.
+// ReservedCounts reads a page of the numbers of reserved jobs. The first call starts at "0"; the last one returns "0".
 func (s *Store) ReservedCounts(ctx context.Context, at string, count int) (numbers map[string]string, next string, err error) {
 	page, err := redis.Values(s.command(ctx, "HSCAN", s.keys.Reserved(), at, "COUNT", count))
 	if err != nil || len(page) != 2 {
@@ -287,7 +287,7 @@ func (s *Store) ReservedCounts(ctx context.Context, at string, count int) (numbe
 	return numbers, next, err
 }
 
-// ScanKeys returns names of keys of the store's node that begin so, some at a time. The first call begins at "0", and the last one returns it.
+// ScanKeys returns a page of the node's keys with this prefix. The first call starts at "0"; the last one returns "0".
 func (s *Store) ScanKeys(ctx context.Context, begins, at string, count int) (names []string, next string, err error) {
 	escaped := strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`).Replace(begins)
 	page, err := redis.Values(s.command(ctx, "SCAN", at, "MATCH", escaped+"*", "COUNT", count))
@@ -299,12 +299,12 @@ func (s *Store) ScanKeys(ctx context.Context, begins, at string, count int) (nam
 	return names, next, err
 }
 
-// KeyCount is how many keys the store's node has; all of its database.
+// KeyCount returns the number of keys in the node's database.
 func (s *Store) KeyCount(ctx context.Context) (int, error) {
 	return redis.Int(s.command(ctx, "DBSIZE"))
 }
 
-// Entries is how many entries a list or a sorted set has; 0 of any other key.
+// Entries returns the number of entries of a list or a sorted set, 0 for any other key.
 func (s *Store) Entries(ctx context.Context, key string) int {
 	if n, err := redis.Int(s.command(ctx, "ZCARD", key)); err == nil {
 		return n

@@ -10,7 +10,7 @@ import (
 
 var groupScript = newScript("group")
 
-// Group says when jobs that are pushed to a group are delivered together. The zero value is no group.
+// Group determines when jobs pushed to a group are delivered together. The zero value is no group.
 type Group struct {
 	Max     int           // maximum number of jobs; 0: any number
 	Longest time.Duration // how long after the first push
@@ -19,7 +19,7 @@ type Group struct {
 // inTag separates the parts of a group's tag, and keeps the tag from ending early.
 var inTag = strings.NewReplacer("%", "%25", ":", "%3A", "}", "%7D")
 
-// GroupTag returns how the IDs of all groups of the topic and key begin. The tag puts them into one partition.
+// GroupTag returns the common beginning of the IDs of all groups of the topic and key. The tag puts them into one partition.
 func GroupTag(topic, key string) string {
 	return "{" + inTag.Replace(topic) + ":" + inTag.Replace(key) + "}"
 }

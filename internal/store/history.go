@@ -12,18 +12,18 @@ import (
 var historyScript = newScript("history")
 
 const (
-	// historyStep is the length of a Past, historySlots how many there are.
+	// historyStep is the length of a Past, historySlots their number.
 	historyStep  = 10 * time.Second
 	historySlots = 360
 )
 
-// Past is what all servers have done in ten seconds of the last hour, as far as they had reported it: they do so with each pass, at most once
-// a second.
+// Past is the work of all servers in ten seconds of the last hour, as far as reported: servers report with each pass, at most once a
+// second.
 type Past struct {
 	From, Until time.Time // by Redis's clock
-	// Lateness is of the jobs that became ready; it has no Sum.
+	// Lateness covers the jobs that became ready; it has no Sum.
 	Lateness Lateness
-	// Acked is how many jobs were ever acknowledged by then; -1 if that is not known.
+	// Acked is the number of jobs ever acknowledged by then; -1 if unknown.
 	Acked int64
 }
 

@@ -6,9 +6,9 @@ import (
 	"github.com/mix-basic/delayer/internal/redisconn"
 )
 
-// InTurn makes one call to each of the stores, in order, on one connection to each node and atATime of them under way there. Calls to a store
-// whose slot is moving come last, so that no others wait for them. answered gets each reply in the order of the calls, and returns whether to
-// go on; if not, calls that are not under way are not made.
+// InTurn makes one call to each of the stores, in order, on one connection to each node with atATime calls in flight. Calls to a store
+// whose slot is moving come last, so that no others wait for them. answered gets each reply in the order of the calls and returns whether
+// to continue; if not, calls that are not in flight are not made.
 func InTurn[T any](ctx context.Context, stores []*Store, atATime int, call func(i int) *Call[T], answered func(i int, answer T, err error) (goOn bool)) {
 	lines := pipelines{}
 	defer lines.close()
@@ -38,7 +38,7 @@ type turns[T any] struct {
 
 // take makes the calls of the list. Without redirects it skips stores for which a node has refused a call, and returns these calls.
 func (t *turns[T]) take(ctx context.Context, list []int, onRefusal OnRefusal) (later []int, goOn bool) {
-	calls := make([]*Call[T], 0, len(list)) // nil is left for later
+	calls := make([]*Call[T], 0, len(list)) // nil: left for later
 	away := map[*Store]bool{}
 	goOn = true
 	for k, i := range list {
@@ -77,7 +77,7 @@ func (t *turns[T]) send(ctx context.Context, i int, onRefusal OnRefusal) *Call[T
 	return c
 }
 
-// pipelines has one connection to each node.
+// pipelines holds one connection to each node.
 type pipelines map[*redisconn.Node]*Pipeline
 
 func (l pipelines) to(ctx context.Context, s *Store) (*Pipeline, error) {
@@ -91,7 +91,7 @@ func (l pipelines) to(ctx context.Context, s *Store) (*Pipeline, error) {
 	if err != nil {
 		return nil, err
 	}
-	node := s.Node() // a cluster's is known now
+	node := s.Node() // the node of a cluster is known now
 	if l[node] != nil {
 		p.Close()
 		return l[node], nil

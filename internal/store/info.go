@@ -61,13 +61,13 @@ func (s *Store) SlowCommands(ctx context.Context) (list []SlowCommand, err error
 	return list, err
 }
 
-// ConnectionsAt returns how many connections have that command as their last one.
+// ConnectionsAt returns the number of connections with that command as their last one.
 func (s *Store) ConnectionsAt(ctx context.Context, command string) (int, error) {
 	text, err := redis.String(s.command(ctx, "CLIENT", "LIST"))
 	return strings.Count(text, " cmd="+command+" "), err
 }
 
-// ClusterState returns what the node says of its cluster: "ok", or else.
+// ClusterState returns the state of the cluster as reported by the node: "ok", or else.
 func (s *Store) ClusterState(ctx context.Context) (string, error) {
 	text, err := redis.String(s.command(ctx, "CLUSTER", "INFO"))
 	_, state, _ := strings.Cut(text, "cluster_state:")

@@ -25,7 +25,7 @@ func (s *Store) Reschedule(ctx context.Context, id string, delay time.Duration) 
 	return errs[0]
 }
 
-// Remove deletes up to 1,000 jobs in any state, no ID twice. Each has an error of its own: ErrNotFound, or ErrLater if it is left to another
+// Remove deletes up to 1,000 jobs in any state, no ID twice. Each has its own error: ErrNotFound, or ErrLater if it is left to another
 // call, never for the first one.
 func (s *Store) Remove(ids ...string) *Call[[]error] {
 	args := arguments(3*len(ids), s.jobPool)
@@ -93,7 +93,7 @@ func foundOf(reply any) (found JobInfo, err error) {
 	return found, err
 }
 
-// optional converts a script's milliseconds, of which -1 stays -1.
+// optional converts a script's milliseconds; -1 stays -1.
 func optional(ms int64) time.Duration {
 	if ms < 0 {
 		return -1

@@ -5,13 +5,13 @@ import "fmt"
 // DefaultPrefix begins the original's key names.
 const DefaultPrefix = "delayer:"
 
-// Keys names every key and channel. Nothing else builds a key name. With an empty argument a method returns how the names begin.
+// Keys names every key and channel. No other code builds a key name. With an empty argument a method returns the beginning of the names.
 type Keys struct{ prefix string }
 
 // KeysOf returns the keys whose names begin with the prefix.
 func KeysOf(prefix string) Keys { return Keys{prefix} }
 
-// Prefix returns how the names of all keys begin.
+// Prefix returns the beginning of all key names.
 func (k Keys) Prefix() string { return k.prefix }
 
 // Partition returns the Keys of a partition if there are several. Its number in braces puts all of them into one slot of a Redis Cluster.
@@ -43,13 +43,13 @@ func (k Keys) Slots(topic string) string { return k.prefix + "slots:" + topic }
 // Uncounted is the hash of the topics with reserved jobs that may lack slots: topic, and when its limit was set (Unix µs). See limit.lua.
 func (k Keys) Uncounted() string { return k.prefix + "uncounted" }
 
-// Throttled is the zset of the clients that wait for a free slot of the topic, scored by since when (Unix µs).
+// Throttled is the zset of the clients that wait for a free slot of the topic, scored by the start of the wait (Unix µs).
 func (k Keys) Throttled(topic string) string { return k.prefix + "held_back:" + topic }
 
 // Topics is the zset of the known topics, scored by when a job was last pushed or moved (Unix s).
 func (k Keys) Topics() string { return k.prefix + "topics" }
 
-// TopicsDue is the zset of the topics with jobs that fall due later, scored by until when they may wait (Unix s).
+// TopicsDue is the zset of the topics with jobs that fall due later, scored by an upper bound of their due times (Unix s).
 func (k Keys) TopicsDue() string { return k.Topics() + "_due" }
 
 // DeadLetter is the hash that a job's bucket becomes when the job is buried.
@@ -67,7 +67,7 @@ func (k Keys) Acked() string { return k.prefix + "acked" }
 // Servers is the hash of the running servers, see ServerState.
 func (k Keys) Servers() string { return k.prefix + "servers" }
 
-// History is the hash of what all servers have done in the last hour, see Store.History.
+// History is the hash of all servers' work in the last hour, see Store.History.
 func (k Keys) History() string { return k.prefix + "history" }
 
 // Group is the hash with the ID of the job that is a tag's open group.
@@ -80,21 +80,21 @@ func (k Keys) GroupText(id string) string { return k.prefix + "group_text:" + id
 // from each partition.
 func (k Keys) Migration() string { return k.prefix + "migration" }
 
-// Transit is the hash of the jobs in transit to another partition: w, r or d for waiting, ready or dead, and the ID; its value is when they
-// are due, their order, or when they were buried. Also o and an ID, with its score in Once.
+// Transit is the hash of the jobs in transit to another partition: w, r or d for waiting, ready or dead, and the ID; its value is the due
+// time, the order, or the time of burial. Also o and an ID, with its score in Once.
 func (k Keys) Transit() string { return k.prefix + "set_aside" }
 
-// TransitJob is what the bucket or dead letter of a job in transit becomes.
+// TransitJob is the renamed bucket or dead letter of a job in transit.
 func (k Keys) TransitJob(entry string) string { return k.Transit() + ":" + entry }
 
-// FirstDue is the channel that announces a new first job of the pool. The message is in how many ms it is due.
+// FirstDue is the channel that announces a new first job of the pool. The message is the time until it is due (ms).
 func (k Keys) FirstDue() string { return k.prefix + "first_due" }
 
-// Once is the zset of the IDs whose pushes do not count, scored by until when (Unix ms).
+// Once is the zset of the IDs whose pushes do not count, scored by the end of that time (Unix ms).
 func (k Keys) Once() string { return k.prefix + "once" }
 
-// OnceContent is the hash with the fingerprint of the push of the ID that counts: of, until when it does (Unix ms), a blank, and the
-// fingerprint.
+// OnceContent is the hash with the fingerprint of the ID's push that counts: of, the end of the time for which it counts (Unix ms), a
+// blank, and the fingerprint.
 func (k Keys) OnceContent(id string) string { return k.prefix + "once_content:" + id }
 
 // Schedules is the zset of the names of all schedules, scored 0. Each is a job.
@@ -103,21 +103,21 @@ func (k Keys) Schedules() string { return k.prefix + "schedules" }
 // RemovedSchedules is the zset of the names of schedules of a file that were removed by hand, scored 0. They stay away until a daemon starts.
 func (k Keys) RemovedSchedules() string { return k.prefix + "removed_schedules" }
 
-// ScheduleLists is the hash of the schedules in the files of running servers, by list ID: when the list was written (Unix ms), and the names,
-// each behind a line break.
+// ScheduleLists is the hash of the schedules in the files of running servers, by list ID: the time of writing (Unix ms), and the names,
+// each after a line break.
 func (k Keys) ScheduleLists() string { return k.prefix + "schedule_lists" }
 
-// Paused is the hash of the paused topics: since when and until when an operator has paused one, the same of its consumers' back-off (Unix ms;
-// 0 for neither), and the operator's note, separated by blanks.
+// Paused is the hash of the paused topics: start and end of the operator's pause, start and end of the consumers' back-off (Unix ms; 0
+// for neither), and the operator's note, separated by blanks.
 func (k Keys) Paused() string { return k.prefix + "paused" }
 
-// PausedQueue is what the topic's ready queue becomes during a pause.
+// PausedQueue is the renamed ready queue of a paused topic.
 func (k Keys) PausedQueue(topic string) string { return k.prefix + "paused_queue:" + topic }
 
-// PausedWaiting has the waiters of a paused topic; Waiting is a hash then.
+// PausedWaiting is the zset of the waiters of a paused topic, as Waiting is a hash then.
 func (k Keys) PausedWaiting(topic string) string { return k.prefix + "paused_waiting:" + topic }
 
-// Waiting is the zset of the clients that wait for jobs of the topic, scored by since when (Unix µs).
+// Waiting is the zset of the clients that wait for jobs of the topic, scored by the start of the wait (Unix µs).
 func (k Keys) Waiting(topic string) string { return k.prefix + "waiting:" + topic }
 
 // Wake is the channel on which a waiting client is woken. The message is the number of jobs, a blank, and the topic.

@@ -22,7 +22,7 @@ type Lateness struct {
 	Sum float64
 }
 
-// Plus returns the lateness of the jobs of both.
+// Plus returns the sum of both.
 func (l Lateness) Plus(other Lateness) Lateness {
 	for i, n := range other.Counts {
 		l.Counts[i] += n
@@ -40,8 +40,8 @@ func (l Lateness) Jobs() int64 {
 	return jobs
 }
 
-// Quantile returns how late the part q of the jobs, from 0 to 1, were at most. It is exact at the bounds and interpolated between them; above
-// the last bound it is that bound. Without jobs it is 0.
+// Quantile returns the maximum lateness of the fraction q of the jobs, from 0 to 1. It is exact at the bounds and interpolated between
+// them; above the last bound it is that bound. Without jobs it is 0.
 func (l Lateness) Quantile(q float64) time.Duration {
 	wanted := min(max(q, 0), 1) * float64(l.Jobs())
 	below, lower := 0.0, time.Duration(0)
@@ -58,15 +58,15 @@ func (l Lateness) Quantile(q float64) time.Duration {
 	return lower
 }
 
-// latenessOf reads move.lua's numbers for this many jobs: their total lateness in µs and, if more follows, how many were leases, and how many
-// are in which bucket.
+// latenessOf reads move.lua's numbers for this many jobs: their total lateness in µs and, if more follows, the number of leases and the
+// number of jobs in each bucket.
 func latenessOf(jobs int, us int64, more []any) (l Lateness, leases int) {
 	l.Sum = float64(us) / 1e6
 	if len(more) > 0 {
 		n, _ := more[0].(int64)
 		leases, more = int(n), more[1:]
 	}
-	if len(more) == 0 && jobs > 0 { // all are of one bucket, and their mean, too
+	if len(more) == 0 && jobs > 0 { // all jobs are in the bucket of their mean
 		l.Counts[bucketOf(us/int64(jobs))] = int64(jobs)
 	}
 	for _, count := range more {

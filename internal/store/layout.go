@@ -14,7 +14,7 @@ type KeptLayout struct {
 	Most                 int // the most partitions there ever were
 }
 
-// LayoutMode is what a call of Layout changes.
+// LayoutMode selects the change that a call of Layout makes.
 type LayoutMode string
 
 const (

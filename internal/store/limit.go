@@ -17,9 +17,9 @@ var (
 
 // Limit limits a topic's jobs. The zero value is no limit.
 type Limit struct {
-	Concurrency int     // how many are reserved at a time; 0: any number
-	Rate        float64 // how many start per second; 0: any number
-	Burst       int     // how many of these may start at once
+	Concurrency int     // reserved at a time; 0: any number
+	Rate        float64 // starts per second; 0: any number
+	Burst       int     // starts at once
 	Tag         string  // of all IDs; its partition has the whole limit. "": each partition has a share
 }
 
@@ -49,12 +49,12 @@ type Share struct {
 	Burst       int
 }
 
-// String returns the beginning of the field of Keys.Limits that has the share.
+// String returns the beginning of the share's field of Keys.Limits.
 func (s Share) String() string {
 	return fmt.Sprintf("%d %s %d", s.Concurrency, s.intervalText(), s.Burst)
 }
 
-// intervalText has no exponent, which the Lua of --dev does not read, and reads back as the same number.
+// intervalText has no exponent, which the Lua of --dev does not read, and parses back to the same number.
 func (s Share) intervalText() string { return strconv.FormatFloat(s.Interval, 'g', 17, 64) }
 
 // SetLimit gives the topic this share of l, or removes its limit if l is zero. When it returns, reserved jobs count too.
@@ -74,7 +74,7 @@ func (s *Store) SetLimit(ctx context.Context, topic string, l Limit, part Share)
 // until all of them have slots.
 type Uncounted struct {
 	Topic, Mark string
-	At          Position // how far AssignSlots has come
+	At          Position // progress of AssignSlots
 }
 
 // assignAllSlots assigns slots to all of the topic's reserved jobs.

@@ -38,14 +38,14 @@ func (c Counts) Total() int { return c.Backlog + c.Fresh }
 
 // Query selects due jobs.
 type Query struct {
-	// Limit is how many at most.
+	// Limit is the maximum number of jobs.
 	Limit int
 	// Since is a DueJobs.Now: jobs that were due by then are the backlog, later ones are fresh. Zero means that all are backlog.
 	Since time.Time
-	// Skip is how many of the first jobs of either kind are skipped.
+	// Skip is the number of first jobs of each kind to skip.
 	Skip Counts
-	// AtOnce is how many due jobs the query itself moves at most, if all are backlog and none is skipped. Those that a ready queue can't take
-	// are due from Retry on, see Move.
+	// AtOnce is the maximum number of due jobs that the query itself moves, provided that all are backlog and none is skipped. Jobs that
+	// a ready queue refuses are due again from Retry on, see Move.
 	AtOnce int
 	Retry  time.Time
 }
@@ -53,9 +53,9 @@ type Query struct {
 // DueJobs is the result of a Query.
 type DueJobs struct {
 	Batches []Batch       // the fresh ones first
-	Moved   []Moved       // instead, if the query has moved them; it moves no schedules
+	Moved   []Moved       // jobs that the query has moved itself; never schedules
 	Orphans IDs           // due, but without a usable bucket
-	Count   Counts        // how many due jobs were read
+	Count   Counts        // number of due jobs read
 	Limit   int           // of the Query
 	More    bool          // more jobs are due
 	Now     time.Time     // by Redis's clock
@@ -66,24 +66,24 @@ type DueJobs struct {
 // Moved is the result of moving a Batch.
 type Moved struct {
 	Batch                     // the jobs that are ready now
-	Lapsed      int           // how many of these had leases that have ended
+	Lapsed      int           // number of these with expired leases
 	Late        Lateness      // of these
-	Skipped     int           // how many had left the pool or were rescheduled
-	PutBack     int           // how many the ready queue could not take; they are due later
-	Refused     error         // why
+	Skipped     int           // number of jobs that had left the pool or were rescheduled
+	PutBack     int           // number of jobs that the queue refused; they are due later
+	Refused     error         // the reason
 	CantPublish error         // why no waiter could be woken
-	Woken       bool          // one was
+	Woken       bool          // a waiter was woken
 	Took        time.Duration // Redis's time; 0 if unknown, or for less than MinTimed jobs
 }
 
-// MinTimed is how many jobs a batch must have for Redis to measure the time.
+// MinTimed is the minimum size of a batch for Redis to measure the time.
 const MinTimed = 64
 
 // Dropped is the result of dropping orphans.
 type Dropped struct {
-	IDs     IDs   // those that have left the pool
-	PutBack IDs   // those whose bucket can't be read; they are due later
-	Refused error // why
+	IDs     IDs   // IDs that have left the pool
+	PutBack IDs   // IDs whose bucket can't be read; they are due later
+	Refused error // the reason
 }
 
 // Due finds due jobs.
@@ -99,8 +99,8 @@ func (s *Store) Due(q Query) *Call[DueJobs] {
 	return newCall(s, dueScript, args, func(reply any) (DueJobs, error) { return dueJobsOf(q, reply) })
 }
 
-// Move moves a batch to its topic's ready queue, except jobs that were rescheduled since found, which is the DueJobs.Now of the batch. If the
-// queue can't take them they stay in the pool, due from retry on, ten in each ms of Redis's clock. Their lateness is counted from now, which is
+// Move moves a batch to its topic's ready queue, except jobs that were rescheduled after found, the DueJobs.Now of the batch. If the
+// queue refuses them, they stay in the pool, due from retry on, ten in each ms of Redis's clock. Lateness counts up to now, which is
 // about Redis's time.
 func (s *Store) Move(b Batch, found, now, retry time.Time) *Call[Moved] {
 	args := append(arguments(4+len(b.IDs), s.jobPool), b.Topic, unixSeconds(found), now.Sub(found).Microseconds(), retry.UnixMilli())
@@ -113,8 +113,8 @@ func (s *Store) Drop(orphans IDs, found, retry time.Time) *Call[Dropped] {
 	return newCall(s, dropScript, append(args, orphans...), droppedOf)
 }
 
-// Rehearse checks whether a job of this name and topic, which should not exist, could be moved, and a waiter woken for it. It changes nothing.
-// The error is why the job could not be moved, as far as this Redis can tell.
+// Rehearse checks whether a job of this name and topic, which should not exist, could be moved, and a waiter woken for it. It changes
+// nothing. The error is the reason why the job could not be moved, as far as this Redis can tell.
 func (s *Store) Rehearse(name string) *Call[Rehearsal] {
 	k := s.keys
 	args := append(arguments(1, k.JobPool(), k.ReadyQueue(name), k.JobBucket(name)), name)
@@ -132,14 +132,14 @@ func (s *Store) Rehearse(name string) *Call[Rehearsal] {
 	})
 }
 
-// Rehearsal is what this Redis user may do besides moving jobs.
+// Rehearsal lists the permissions of this Redis user apart from moving jobs.
 type Rehearsal struct {
 	CantPublish error  // why no waiter could be woken
 	Policy      string // Redis's maxmemory-policy; empty if this user may not know
 	Lacking     []Lack // commands that features lack, as far as this Redis can tell
 }
 
-// Lack is a command that this user may not run, and a feature that needs it.
+// Lack is a command that a feature needs and this user may not run.
 type Lack struct{ Feature, Command string }
 
 // unixSeconds formats a time as a score, exact to the microsecond as Redis's clock is.
@@ -216,7 +216,7 @@ func (d *DueJobs) readMoved(part any) error {
 	return nil
 }
 
-// add appends the batches of one part of due.lua's reply, and returns how many entries were read for them.
+// add appends the batches of one part of due.lua's reply, and returns the number of entries read for them.
 func (d *DueJobs) add(part any, fresh bool) (count int) {
 	found, _ := part.([]any)
 	if len(found) == 0 {

@@ -18,13 +18,13 @@ var (
 	keepPausedScript = newScript("keep_paused")
 )
 
-// Pause describes a paused topic, of which nothing is delivered. Times are by Redis's clock.
+// Pause describes a paused topic. Times are by Redis's clock.
 type Pause struct {
 	Topic string
 	// Since and Until are the operator's pause: Since is zero without one, Until if it has no end.
 	Since, Until time.Time
 	Note         string // the operator's
-	// BackedOffSince and BackedOffUntil are the time for which consumers back off; zero if they do not.
+	// BackedOffSince and BackedOffUntil are the consumers' back-off; zero if there is none.
 	BackedOffSince, BackedOffUntil time.Time
 }
 
@@ -36,7 +36,7 @@ func (p Pause) End() time.Time {
 	return p.BackedOffUntil
 }
 
-// add joins another partition's pause of the topic: the longest counts.
+// add merges the pause of the topic in another partition: the later end counts.
 func (p *Pause) add(other Pause) {
 	switch {
 	case p.Since.IsZero():
@@ -86,7 +86,7 @@ type Resumed struct {
 	WasPaused bool
 }
 
-// Resume takes a step to end whatever pauses the topic. share is how many partitions do so together.
+// Resume takes a step to end all pauses of the topic. share is the number of partitions that do so together.
 func (s *Store) Resume(topic string, share int) *Call[Resumed] {
 	args := append(arguments(2, s.jobPool), topic, max(pauseEntries/share, 1))
 	return newCall(s, resumeScript, args, func(reply any) (r Resumed, err error) {
@@ -150,24 +150,24 @@ func unixMilli(t time.Time) int64 {
 }
 
 const (
-	// pauseTopics and pauseEntries are how many paused topics one script handles, about, and how many entries it moves at most: each takes about
-	// a millisecond of Redis's time.
+	// pauseTopics is the approximate number of paused topics per script, pauseEntries the maximum number of entries that it moves: each
+	// takes about a millisecond of Redis's time.
 	pauseTopics, pauseEntries = 200, 1000
-	// PausesAtOnce is how many partitions are handled together. They share the limits of one script.
+	// PausesAtOnce is the number of partitions handled together. They share the limits of one script.
 	PausesAtOnce = 8
 )
 
 // KeptPaused is the result of a step of KeepPaused.
 type KeptPaused struct {
-	Next   string        // where the next step goes on; "" at the end
+	Next   string        // start of the next step; "" at the end
 	Again  bool          // Next is the same page, which has more to move
-	Paused int           // how many topics are
+	Paused int           // number of paused topics
 	Wait   time.Duration // until the first of these pauses ends; below 0 if none does
-	Ended  []string      // topics whose pause is over, and was ended
+	Ended  []string      // topics whose pause was over and has been ended
 }
 
-// KeepPaused takes a step: it ends pauses that are over, and parks what programs that do not know pauses have made ready. The first step is at
-// "0". Any number of servers may do that.
+// KeepPaused takes a step: it ends pauses that are over, and parks jobs that programs without pauses have made ready. The first step
+// starts at "0". Any number of servers may call it.
 func (s *Store) KeepPaused(at string, share int) *Call[KeptPaused] {
 	args := append(arguments(3, s.jobPool), at, max(pauseTopics/share, 1), max(pauseEntries/share, 1))
 	return newCall(s, keepPausedScript, args, func(reply any) (k KeptPaused, err error) {
@@ -191,8 +191,8 @@ func KeepPaused(ctx context.Context, of []*Store, at []string, answered func(i i
 	})
 }
 
-// SomePaused reports which of the partitions, which share a Node, have paused topics. It takes one command, unless some have or they are in
-// several slots. A partition that can't be read counts as having none: nothing could be done there.
+// SomePaused reports which of the partitions, which share a Node, have paused topics. It takes one command, or more if some have, or if
+// they are in several slots. A partition that can't be read counts as having none: KeepPaused would fail there, too.
 func SomePaused(ctx context.Context, on []*Store) ([]bool, error) {
 	some := make([]bool, len(on))
 	var commands [][]any

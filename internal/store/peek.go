@@ -21,8 +21,8 @@ type First struct {
 	Err error     // why it can't be read
 }
 
-// Peek reads which job falls due first in each of the partitions, which share a Node: one command for each, in one round trip. With surely it
-// also reads the time, and fails if the server takes no writes, since its data may be old. Any other error is the connection's.
+// Peek reads the job that falls due first in each of the partitions, which share a Node: one command for each, in one round trip. With
+// surely it also reads the time, and fails if the server takes no writes, since its data may be old. Any other error is the connection's.
 func Peek(ctx context.Context, on []*Store, surely bool) (p Peeked, err error) {
 	var commands [][]any
 	for _, s := range on {

@@ -41,13 +41,13 @@ type Pipeline struct {
 	loading map[*form]*run
 }
 
-// OnRefusal is what a Pipeline does with calls that a node of a cluster has refused: the slot is elsewhere, or moving.
+// OnRefusal is a Pipeline's reaction to calls that a node of a cluster has refused: the slot is elsewhere, or moving.
 type OnRefusal int
 
 const (
-	// Redirect repeats them where their slots are, until they are done or redisconn.RetryWindow is over.
+	// Redirect repeats them at the nodes of their slots, until they are done or redisconn.RetryWindow is over.
 	Redirect OnRefusal = iota
-	// NoWait repeats them once, if all refusals say where, so that calls of other stores do not wait.
+	// NoWait repeats them once, if all refusals name the node, so that calls of other stores do not wait.
 	NoWait
 	// NoRedirect leaves them to the caller: see Call.IsElsewhere.
 	NoRedirect
@@ -94,11 +94,12 @@ func (p *Pipeline) receive(ctx context.Context, c *run) (any, error) {
 	return c.reply, c.err
 }
 
-// manyCalls is from how many calls on ReceiveAll waits for all at once. A few with long IDs need a timeout each on a slow network.
+// manyCalls is the number of calls from which ReceiveAll waits for all at once. A few with long IDs need a timeout each on a slow
+// network.
 const manyCalls = 16
 
-// ReceiveAll waits for the replies to all calls under way, if they are many. If ctx can end, that costs less than to wait for each of them, but
-// all share one timeout of the connection.
+// ReceiveAll waits for the replies to all calls in flight, if they are many. If ctx can end, that costs less than separate waits, but all
+// calls share one timeout of the connection.
 func (p *Pipeline) ReceiveAll(ctx context.Context) {
 	p.Flush()
 	if ctx.Done() == nil || len(p.sent) < manyCalls || p.err != nil {
@@ -153,7 +154,7 @@ func (p *Pipeline) answer(ctx context.Context, reply any, err error) {
 	}
 }
 
-// makeAgain repeats the call if err says that Redis has not done it, but may. Some calls wait until those behind them are answered.
+// makeAgain repeats the call if err shows that Redis has not run it but may. Some calls wait until later ones are answered.
 func (p *Pipeline) makeAgain(c *run, err error) {
 	behind := len(p.sent) > 0
 	switch {
@@ -173,8 +174,8 @@ func (p *Pipeline) makeAgain(c *run, err error) {
 	p.outOfOrder = p.outOfOrder || behind
 }
 
-// load repeats a call that was answered with NOSCRIPT, with the script's text. Only the first of many such calls has the text; Redis knows it when it gets to the
-// others.
+// load repeats a call that was answered with NOSCRIPT, with the script's text. Only the first of many such calls includes the text, since
+// Redis knows the script when it reaches the others.
 func (p *Pipeline) load(c *run) {
 	if first := p.loading[c.form]; first != nil && !first.done && !c.behind {
 		c.behind = true
@@ -188,8 +189,8 @@ func (p *Pipeline) load(c *run) {
 	p.write(c, "EVAL", c.form.text)
 }
 
-// replace opens a new connection, and repeats there what the old one's server has refused. If there is no other server, these calls keep
-// their refusals: they were not done.
+// replace opens a new connection and repeats the calls that the old server has refused. If there is no other server, the calls keep their
+// refusals: they were not run.
 func (p *Pipeline) replace(ctx context.Context) {
 	again := p.refused
 	p.refused, p.Replaced, p.loading = nil, true, nil

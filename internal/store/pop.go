@@ -9,28 +9,28 @@ import (
 
 var popScript = newScript("pop")
 
-// MaxPop is how many jobs one Pop takes at most, to bound its time in Redis.
+// MaxPop is the maximum number of jobs that one Pop takes, to bound its time in Redis.
 const MaxPop = 250
 
-// Popped is what a Pop has taken, or a Reserve has leased.
+// Popped contains the jobs that a Pop has taken, or a Reserve has leased.
 type Popped struct {
 	Jobs       []Job
 	Leases     []Lease    // of the Jobs, if these are reserved
 	Stale      []string   // IDs met in the queues whose jobs are gone
 	Deferred   []Deferred // jobs whose attempts are used up, and that can't become dead letters
-	Remaining  []int      // how many entries each topic's queue still has if it had enough jobs; -1 if unknown
+	Remaining  []int      // entries left in each topic's queue if it had enough jobs; -1 if unknown
 	Registered bool       // the waiter is registered wherever it should be
-	// Throttled has, for each topic that has reached its limit, in how long to poll again; Woken: the registered waiter is woken then. 0 for
-	// the others; nil if no topic has.
+	// Throttled has, for each topic at its limit, the time until the next poll; Woken: the registered waiter is woken then. 0 for the
+	// others; nil if no topic is at its limit.
 	Throttled []time.Duration
-	// More is whether the script stopped early: there may be more jobs than it returned.
+	// More reports that the script stopped early: there may be more jobs than it returned.
 	More bool
 }
 
 // Woken means that a waiter is woken at an unknown time.
 const Woken time.Duration = -1
 
-// Deferred is a job that is retried some seconds later, and why.
+// Deferred is a job that is retried some seconds later, and the reason.
 type Deferred struct {
 	Topic, ID string
 	Why       error
@@ -45,14 +45,15 @@ type Wanted struct {
 	Registration
 }
 
-// Registration registers a waiter that is woken once, when there is a job of a topic that had fewer than wanted. The zero value registers none.
+// Registration registers a waiter that is woken once, when a topic that had fewer jobs than wanted has a job. The zero value registers
+// none.
 type Registration struct {
 	Waiter string        // Keys.Wake names its channel
 	Since  time.Duration // how long it has waited; the longest waiting one is woken first
 	Always bool          // also at topics that had just as many jobs as wanted
 }
 
-// Pop takes jobs: about 1 MiB, or one job if that is larger. After an error of Redis nothing was taken; after one of the connection up to
+// Pop takes jobs: about 1 MiB, or one job if that is larger. After an error of Redis nothing was taken; after a connection error up to
 // MaxPop jobs may be lost.
 func (s *Store) Pop(w Wanted) *Call[Popped] {
 	return newCall(s, popScript, w.args(s), func(reply any) (Popped, error) { return poppedOf(reply, w.Topics, false) })
@@ -127,7 +128,7 @@ func poppedOf(reply any, topics []string, leased bool) (Popped, error) {
 	return popped, nil
 }
 
-// throttle stores in how long (ms) to poll the topic at that position again.
+// throttle stores the time (ms) until the next poll of the topic at that position.
 func (p *Popped) throttle(place int, ms int64, topics int) {
 	if p.Throttled == nil {
 		p.Throttled = make([]time.Duration, topics)

@@ -26,7 +26,7 @@ var ThisProgram = sync.OnceValue(func() Program {
 	return Program{Host: short(host), Name: short(filepath.Base(os.Args[0])), PID: os.Getpid()}
 })
 
-// Register stores in each of the partitions, which share a Node, which program the waiter is, for WaitingFor. Best effort.
+// Register stores the waiter's program in each of the partitions, which share a Node, for WaitingFor. Best effort.
 func Register(ctx context.Context, in []*Store, waiter string, p Program) {
 	pipeline, err := in[0].Pipeline(ctx)
 	if err != nil {
@@ -44,7 +44,7 @@ func Register(ctx context.Context, in []*Store, waiter string, p Program) {
 	}
 }
 
-// maxWaiters is how many waiters of a topic are read.
+// maxWaiters is the maximum number of waiters read per topic.
 const maxWaiters = 1000
 
 // Waiter is a client that waits for jobs.
@@ -53,14 +53,14 @@ type Waiter struct {
 	Since time.Time
 }
 
-// WaitedFor is a topic whose waiters are read; if it is Limited, also its throttled ones.
+// WaitedFor is a topic to read the waiters of; with Limited, also its throttled clients.
 type WaitedFor struct {
 	Topic   string
 	Limited bool
 }
 
-// Waiters returns the clients that wait for jobs of each topic. A program has one or a few, however many of its callers wait, and none while
-// all of them are busy. Clients that only poll, or pop as the original does, are not among them.
+// Waiters returns the clients that wait for jobs of each topic. A program has one or a few, however many of its callers wait, and none
+// while all of them are busy. Clients that only poll, or pop like the original's, are not included.
 func (s *Store) Waiters(ctx context.Context, topics []WaitedFor) (waiters [][]Waiter, err error) {
 	if len(topics) == 0 {
 		return nil, nil
@@ -110,7 +110,7 @@ func (s *Store) waiters(ctx context.Context, conn redis.Conn, topics []WaitedFor
 
 // waitersOf reads ZRANGE's reply.
 func waitersOf(reply any) (waiters []Waiter, err error) {
-	fields, err := redis.Strings(reply, nil) // an error of Redis, too
+	fields, err := redis.Strings(reply, nil) // also an error of Redis
 	for pair := range slices.Chunk(fields, 2) {
 		us, _ := strconv.ParseFloat(pair[1], 64)
 		waiters = append(waiters, Waiter{pair[0], time.UnixMicro(int64(us))})
@@ -118,7 +118,7 @@ func waitersOf(reply any) (waiters []Waiter, err error) {
 	return waiters, err
 }
 
-// leaveAlive deletes the waiters from the lists to whose channels nobody listens.
+// leaveAlive removes the waiters from the lists to whose channels no client is subscribed.
 func (s *Store) leaveAlive(ctx context.Context, conn redis.Conn, lists [][]Waiter) error {
 	numbers := "NUMSUB"
 	if s.Sharded() {
@@ -154,7 +154,7 @@ func (s *Store) leaveAlive(ctx context.Context, conn redis.Conn, lists [][]Waite
 	return nil
 }
 
-// Programs returns which programs the waiters are, as far as they have registered.
+// Programs returns the programs of the waiters, as far as they have registered.
 func (s *Store) Programs(ctx context.Context, waiters []string) (found map[string]Program, err error) {
 	if len(waiters) == 0 {
 		return nil, nil
@@ -177,7 +177,7 @@ func (s *Store) programs(ctx context.Context, conn redis.Conn, waiters []string)
 	found := make(map[string]Program, len(waiters))
 	for i, reply := range replies {
 		fields, err := redis.Strings(reply, nil)
-		if err != nil || len(fields) < 3 { // which is as good as nothing
+		if err != nil || len(fields) < 3 { // counts as none
 			continue
 		}
 		pid, _ := strconv.Atoi(fields[1])

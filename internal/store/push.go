@@ -12,7 +12,7 @@ import (
 
 var pushScript = newScript("push")
 
-// IsPush reports whether an EVALSHA, or an EVAL, names the script of Push so.
+// IsPush reports whether an EVALSHA, or an EVAL, runs the script of Push.
 func IsPush(script string) bool {
 	push := pushScript.plain()
 	return script == push.hash || script == push.text
@@ -30,7 +30,7 @@ func NewID() string {
 	return hex.EncodeToString(b[:])
 }
 
-// Policy decides what happens when an ID that exists is pushed again.
+// Policy decides the outcome of a push whose ID exists.
 type Policy string
 
 // The policies of push.lua. All but Refuse and Once replace the content.
@@ -50,7 +50,7 @@ func Once(window time.Duration) Policy {
 // OnceAs is Once with a fingerprint: a push with another one gets ErrReused.
 func OnceAs(window time.Duration, content string) Policy { return Once(window) + Policy(" "+content) }
 
-// Refuses reports whether an existing job keeps the push from being stored.
+// Refuses reports whether an existing job prevents the push.
 func (p Policy) Refuses() bool { return p == Refuse || strings.HasPrefix(string(p), oncePolicy+" ") }
 
 // Spares reports whether the push leaves a reserved job alone.
@@ -61,7 +61,7 @@ func Debounce(longest time.Duration) Policy {
 	return Policy(fmt.Sprint(debouncePolicy, " ", milliseconds(longest)))
 }
 
-// Outcome is what a push did.
+// Outcome is the outcome of a push.
 type Outcome uint8
 
 // The outcomes of pushes.
@@ -90,7 +90,7 @@ func (d Due) arg() int64 {
 	if d.At.Nanosecond()%int(time.Millisecond) != 0 {
 		ms++ // never early
 	}
-	return max(ms, 0) // what was due before 1970 is due now
+	return max(ms, 0) // jobs due before 1970 are due now
 }
 
 // Delayed is a job to be stored.
@@ -101,7 +101,7 @@ type Delayed struct {
 	Told *Told // set by a push unless it is nil; a push to a group needs it
 }
 
-// IsGrouped reports whether the job is added to a group. Its ID is then the group's tag and, if it counts once, its own behind it.
+// IsGrouped reports whether the job is added to a group. Its ID is then the group's tag, followed by its own ID if it counts once.
 func (d Delayed) IsGrouped() bool { return d.Group.Longest > 0 }
 
 // Told is the outcome of a push.
@@ -110,22 +110,22 @@ type Told struct {
 	Into string // the ID of the group's job, for a push to a group
 }
 
-// Terms are what jobs of one call often have in common.
+// Terms are options that the jobs of one call often share.
 type Terms struct {
-	Lifetime    time.Duration // how long the job is kept once it is ready
+	Lifetime    time.Duration // lifetime of the job once it is ready
 	Policy      Policy
 	MaxAttempts int           // 0: as the consumer says
 	TTR         time.Duration // length of its leases; 0: as the consumer says
-	Replicas    Replicas      // which must have it before the push is done
+	Replicas    Replicas      // replicas that must have the job before the push is done
 	Group       Group
 }
 
-// Push stores up to 1,000 jobs, no ID twice, in one step, or adds them to groups: either all of them or none belong to groups. Each job has an
-// error of its own: ErrExists, ErrReused, an error of Redis, or ErrLater for all pushes to some of the groups, never to the first one. After
-// an error of the call nothing is stored, unless the reply was lost.
+// Push stores up to 1,000 jobs, no ID twice, in one step, or adds them to groups: either all of them or none belong to groups. Each job
+// has its own error: ErrExists, ErrReused, an error of Redis, or ErrLater for all pushes to some of the groups, never to the first one.
+// After an error of the call nothing is stored, unless the reply was lost.
 func (s *Store) Push(jobs []Delayed) *Call[[]error] { return s.push(jobs, "each") }
 
-// PushAll is Push, but stores no job if Redis refuses one of them: the others' error is then ErrOtherFailed.
+// PushAll is Push, but stores no job if Redis refuses one of them: the error of the others is then ErrOtherFailed.
 func (s *Store) PushAll(jobs []Delayed) *Call[[]error] { return s.push(jobs, pushAll) }
 
 func (s *Store) push(jobs []Delayed, mode string) *Call[[]error] {
@@ -183,7 +183,7 @@ var (
 	errFollows  = errors.New("it follows another, which is reserved")
 )
 
-// ofAll turns the errors of single jobs into those of a PushAll: if one can't be stored, none is.
+// ofAll converts the errors of single jobs to those of a PushAll: if one can't be stored, none is.
 func ofAll(errs []error) {
 	if !slices.ContainsFunc(errs, keepsOthers) {
 		return
@@ -195,7 +195,7 @@ func ofAll(errs []error) {
 	}
 }
 
-// keepsOthers reports whether a job's error keeps the others of a PushAll from being stored.
+// keepsOthers reports whether a job's error prevents the others of a PushAll from being stored.
 func keepsOthers(err error) bool {
 	return err != nil && err != ErrLater && !errors.Is(err, ErrExists)
 }
@@ -221,7 +221,7 @@ func (d Delayed) done(told error) error {
 	return err
 }
 
-// runLength returns how many of the first jobs have the same terms.
+// runLength returns the number of first jobs with the same terms.
 func runLength(jobs []Delayed) int {
 	for i, job := range jobs {
 		if job.Terms != jobs[0].Terms {
@@ -231,5 +231,5 @@ func runLength(jobs []Delayed) int {
 	return len(jobs)
 }
 
-// AnnouncedWithin is how soon a job must fall due for its push to announce it: servers read the pool at least that often.
+// AnnouncedWithin is the longest delay that a push announces: servers read the pool at least that often.
 const AnnouncedWithin = time.Minute

@@ -6,12 +6,12 @@ import (
 	"slices"
 )
 
-// pushesAtATime is how many calls of PushBatches are under way to a node: Redis has the next one while the client writes and reads. A store
-// has one call to groups at a time, which keeps their order.
+// pushesAtATime is the number of calls of PushBatches in flight to a node: Redis has the next one while the client writes and reads. A
+// store has one call to groups at a time, which keeps their order.
 const pushesAtATime = 2
 
-// PushBatches is PushAll for a batch of each store, and takes several calls for a batch to groups. After err, the error of a whole call, no
-// further one is sent, and it is the error of all jobs whose calls failed or were not sent.
+// PushBatches is PushAll for a batch of each store, and takes several calls for a batch to groups. After err, the error of a whole call,
+// no further call is sent, and err is the error of all jobs whose calls failed or were not sent.
 func PushBatches(ctx context.Context, stores []*Store, batches [][]Delayed) (results [][]error, err error) {
 	lines, all := pipelines{}, make([]*pushing, len(batches))
 	defer lines.close()
@@ -43,7 +43,7 @@ type pushing struct {
 	store  *Store
 	jobs   []Delayed
 	errs   []error // ErrLater until a job has been pushed
-	groups int     // how many groups a call handles; 0: all
+	groups int     // number of groups per call; 0: all
 
 	call   *Call[[]error] // under way
 	places []int          // of its jobs; nil for all

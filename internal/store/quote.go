@@ -6,10 +6,11 @@ import (
 	"strings"
 )
 
-// maxQuoted is how many bytes of a name a message quotes.
+// maxQuoted is the maximum number of bytes that a message quotes of a name.
 const maxQuoted = 200
 
-// Quote quotes a name, an ID or a topic for a message, and cuts a long one: names come from anybody, and must not bloat logs or replies.
+// Quote quotes a name, an ID or a topic for a message and truncates a long one: names come from outside and must not bloat logs or
+// replies.
 func Quote(name string) string {
 	if len(name) <= maxQuoted {
 		return strconv.Quote(name)

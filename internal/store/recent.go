@@ -5,28 +5,29 @@ import (
 	"time"
 )
 
-// recentTopics are the topics that were pushed lately, so that not every push has to register its topic in Redis for Stats. A server registers
-// what it moves.
+// recentTopics are recently pushed topics, so that not every push has to register its topic in Redis for Stats. A server registers the
+// topics of the jobs it moves.
 type recentTopics struct {
 	mu sync.RWMutex
-	// covered is until when the jobs of a topic may be due, by our clock, without being registered.
+	// covered is the latest due time by our clock, per topic, that needs no registration.
 	covered map[string]time.Time
 	since   time.Time
-	now     func() time.Time // time.Now, but for tests
+	now     func() time.Time // time.Now, except in tests
 }
 
 const (
-	// knownFor is how long the list is valid: Redis may have been emptied since. That often, the cost of registering can't be measured.
+	// knownFor is the time for which the list is valid: Redis may have been emptied since. At this interval the cost of registering is
+	// not measurable.
 	knownFor = 10 * time.Second
 	// maxKnown bounds the list.
 	maxKnown = 10000
-	// soon is how soon a job must fall due for its topic to need no entry in Keys.TopicsDue.
+	// soon is the longest delay of a job whose topic needs no entry in Keys.TopicsDue.
 	soon = 30 * time.Minute
 )
 
 func newRecentTopics() *recentTopics { return &recentTopics{now: time.Now} }
 
-// cover reports whether Redis knows the topics of all of the jobs, and how long they wait.
+// cover reports whether Redis knows the topics of all of the jobs, for as long as the jobs wait.
 func (k *recentTopics) cover(jobs []Delayed) bool {
 	now := k.now()
 	k.mu.RLock()

@@ -11,7 +11,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// Replicas is how many replicas must have a job, and how long to wait for them. The zero value waits for none.
+// Replicas is the number of replicas that must have a job, and the maximum wait for them. The zero value waits for none.
 type Replicas struct {
 	N      int
 	Within time.Duration
@@ -20,8 +20,8 @@ type Replicas struct {
 // ReplicasError is the error of a push with Replicas whose job is stored, but known to be on fewer replicas.
 type ReplicasError struct {
 	ID   string // the job's
-	Want int    // how many must have it
-	Have int    // how many had it in time; -1 if unknown, because of Err
+	Want int    // replicas required
+	Have int    // replicas that had it in time; -1 if unknown, because of Err
 	Err  error  // nil if Have is known
 }
 
@@ -43,7 +43,7 @@ type Pushed struct {
 	Errs []error
 }
 
-// AwaitReplicas waits until the stored jobs are on as many replicas as they want. A job that is on fewer in time gets a ReplicasError.
+// AwaitReplicas waits until the stored jobs are on the wanted number of replicas. A job on fewer replicas in time gets a ReplicasError.
 func (p *Pipeline) AwaitReplicas(ctx context.Context, all ...Pushed) {
 	var most Replicas
 	eachStored(all, func(job Delayed, _ *error) {
@@ -88,10 +88,10 @@ func awaitReplicas(ctx context.Context, batches []*pushing) {
 
 var errRedirected = errors.New("another node of the cluster has made the push")
 
-// awaitReplicas returns how many replicas have what was written on this connection; -1 with an error.
+// awaitReplicas returns the number of replicas that have all writes of this connection; -1 with an error.
 func (p *Pipeline) awaitReplicas(ctx context.Context, r Replicas) (have int, err error) {
 	if p.redirected {
-		return -1, errRedirected // whose replicas are not ours
+		return -1, errRedirected // its replicas are not ours
 	}
 	for end := time.Now().Add(r.Within); ; {
 		if err := errors.Join(ctx.Err(), p.err); err != nil {
@@ -107,7 +107,7 @@ func (p *Pipeline) awaitReplicas(ctx context.Context, r Replicas) (have int, err
 	}
 }
 
-// wait makes one WAIT. Redis replies when it is over, so the connection's own timeout may be too short.
+// wait makes one WAIT. Redis replies when the wait is over, so the connection's own timeout may be too short.
 func (p *Pipeline) wait(replicas int, within time.Duration) (have int, err error) {
 	have, err = redis.Int(redis.DoWithTimeout(p.conn, within+pongWithin, "WAIT", replicas, milliseconds(within)))
 	p.err = p.conn.Err()

@@ -7,22 +7,22 @@ var reserveScript = newScript("reserve")
 // Lease describes the lease of a reserved job.
 type Lease struct {
 	Attempt     int // the first is 1
-	MaxAttempts int // 0 if the job does not say
+	MaxAttempts int // 0 if the job sets none
 	Length      time.Duration
 	End         int64         // in Unix µs by Redis's clock
 	Token       int64         // names the lease; it rises from reserve to reserve
 	Late        time.Duration // how long the job was ready; -1 if unknown
-	Store       *Store        // where it is held; set by the caller
+	Store       *Store        // the job's store; set by the caller
 }
 
 // Reservation has the terms of a reserve.
 type Reservation struct {
-	Lease       time.Duration // 0: as the job says, or else 30 s
-	MaxAttempts int           // of a job that does not say; 0: any number
+	Lease       time.Duration // 0: the job's own, or else 30 s
+	MaxAttempts int           // of a job that sets none; 0: any number
 }
 
-// Reserve takes jobs as Pop does, and leases them. After an error of the connection up to MaxPop jobs may be leased; they return when their
-// leases end.
+// Reserve takes jobs like Pop, and leases them. After a connection error up to MaxPop jobs may be leased; they return when their leases
+// end.
 func (s *Store) Reserve(w Wanted, r Reservation) *Call[Popped] {
 	args := w.args(s, milliseconds(r.Lease), r.MaxAttempts)
 	return newCall(s, reserveScript, args, func(reply any) (Popped, error) { return poppedOf(reply, w.Topics, true) })

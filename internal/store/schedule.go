@@ -26,7 +26,7 @@ var (
 // ScheduleTopic is the topic of schedules. They are jobs that a server fires when they are due, instead of moving them.
 const ScheduleTopic = "delayer:schedules"
 
-// ScheduleID returns the ID of a schedule's job. The IDs of its occurrences' jobs begin alike, up to the @, which puts all into one partition.
+// ScheduleID returns the ID of a schedule's job. The IDs of its occurrences' jobs begin alike, up to the @, so all are in one partition.
 func ScheduleID(name string) string { return "{" + name + "}@schedule" }
 
 // OccurrenceID returns the ID of an occurrence's job.
@@ -45,7 +45,7 @@ type Schedule struct {
 	Source          string // its owner, see SetSchedules of a Client; may be empty
 }
 
-// What happens to occurrences that no server saw in time, and to those whose previous job is not done.
+// Policies for occurrences that no server saw in time, and for those whose previous job is not done.
 const (
 	MissedOnce    = "once"
 	MissedSkip    = "skip"
@@ -55,7 +55,7 @@ const (
 	OverlapFollow = "follow"
 )
 
-// Scheduled is a schedule as Redis has it.
+// Scheduled is a schedule as stored in Redis.
 type Scheduled struct {
 	Schedule
 	ID       string
@@ -65,8 +65,8 @@ type Scheduled struct {
 	Old      []OldSpec    // previous specs with unfired occurrences since Next, the oldest first
 	Paused   time.Time    // since when; zero if it is not
 	LastID   string       // of its last job
-	Ran      int64        // how many occurrences have had a job
-	NotRun   NotRun       // and how many have not
+	Ran      int64        // number of occurrences with a job
+	NotRun   NotRun       // numbers of those without
 	Past     []Occurrence // the last ten, the oldest first
 	Broken   error        // why its bucket can't be read; then only ID, Name and Revision are sure
 }
@@ -78,14 +78,14 @@ type OldSpec struct {
 	Then       time.Time // the first occurrence of the next spec
 }
 
-// NotRun is how many occurrences of a schedule have no job, by reason.
+// NotRun counts the occurrences without a job, by reason.
 type NotRun struct {
 	Late       int64 // too late
 	Overlapped int64 // the previous job was not done
 	Paused     int64 // the schedule was paused
 }
 
-// What happened to an Occurrence.
+// The outcomes of an Occurrence.
 const (
 	OccurrenceRan        = "r" // it has a job
 	OccurrenceRunNow     = "n" // it was run by hand
@@ -114,7 +114,7 @@ func (s *Store) PutSchedule(ctx context.Context, of Schedule, first time.Time) (
 	return s.putSchedule(ctx, of, first, "")
 }
 
-// PutMissingSchedule stores a schedule that Redis has lost: the name is free, and none was removed by hand.
+// PutMissingSchedule stores a schedule that Redis has lost: its name is free and was not removed by hand.
 func (s *Store) PutMissingSchedule(ctx context.Context, of Schedule, first time.Time) (next time.Time, stored bool, err error) {
 	return s.putSchedule(ctx, of, first, "missing")
 }
@@ -134,8 +134,8 @@ func (s *Store) putSchedule(ctx context.Context, of Schedule, first time.Time, m
 	return time.UnixMilli(ms), what != 0, err
 }
 
-// ListSchedules registers for 150 s which schedules the file of a server has, if any, and returns what the files of others have. It is for
-// partition 0.
+// ListSchedules registers for 150 s the schedules in a server's file, if any, and returns those in other servers' files. Only partition 0
+// has these lists.
 func (s *Store) ListSchedules(ctx context.Context, id string, names []string) (others map[string]bool, err error) {
 	list := ""
 	if len(names) > 0 {
@@ -159,13 +159,14 @@ func (s *Store) UnlistSchedules(ctx context.Context, id string) error {
 	return err
 }
 
-// RemoveSchedule deletes a schedule if it has this source. An empty one matches any: it is removed by hand then, and PutMissingSchedule does not
-// store it again. It fails with ErrNotFound if no schedule matches.
+// RemoveSchedule deletes a schedule with this source. An empty source matches any and counts as a removal by hand, so PutMissingSchedule
+// does not store the schedule again. It fails with ErrNotFound if no schedule matches.
 func (s *Store) RemoveSchedule(ctx context.Context, name, source string) error {
 	return s.findSchedule(ctx, unscheduleScript, name, source)
 }
 
-// PauseSchedule pauses a schedule, whose occurrences then have no jobs, or resumes it. It fails with ErrNotFound if there is no such schedule.
+// PauseSchedule pauses a schedule, so that its occurrences have no jobs, or resumes it. It fails with ErrNotFound if there is no such
+// schedule.
 func (s *Store) PauseSchedule(ctx context.Context, name string, paused bool) error {
 	what := "resume"
 	if paused {

@@ -8,12 +8,12 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// Firing is what a server does with a due schedule.
+// Firing is a server's decision about a due schedule.
 type Firing struct {
 	Scheduled              // as it was read
 	Unknown      bool      // its occurrences can't be computed: it is deferred
 	Upcoming     time.Time // its next occurrence; zero at the end
-	Late, Paused int       // how many occurrences have no job
+	Late, Paused int       // numbers of occurrences without a job
 	Occurrences  []FiredOccurrence
 }
 
@@ -26,17 +26,17 @@ type FiredOccurrence struct {
 
 // FiredAll is the result of a Fire.
 type FiredAll struct {
-	Fired       []Fired // of the first firings, at least one: when its time is up, a call leaves the rest to another
+	Fired       []Fired // of the first firings, at least one: a call that runs out of time leaves the rest to another
 	CantPublish error   // why no waiter could be woken
 	Woken       bool    // one was
 }
 
 // Fired is the result of a Firing.
 type Fired struct {
-	Done            bool // else the schedule was fired, changed or removed meanwhile
+	Done            bool // false: the schedule was fired, changed or removed meanwhile
 	Ran, Overlapped int
 	Followed        string // the job that the last occurrence's job follows, under the same ID; empty if none
-	Refused         error  // why it could not be fired: it is due later now
+	Refused         error  // why it could not be fired: it was deferred
 }
 
 // Fire fires due schedules, as many as fit into this time of Redis. Those that can't be fired are due from retry on, ten in each ms.
@@ -89,13 +89,13 @@ func firedOf(reply any) (f Fired, err error) {
 
 // Repaired is the result of a RepairSchedules.
 type Repaired struct {
-	All   int // how many schedules there are
+	All   int // number of schedules
 	Last  string
-	Names []string // of those that were put back into the pool
+	Names []string // schedules put back into the pool
 }
 
-// RepairSchedules puts schedules back into the pool that a server which does not know them has moved. It reads the next ones behind that name,
-// unless none was moved, which their queue shows; with all it reads them in any case.
+// RepairSchedules returns schedules to the pool that a server without schedules has moved. It reads the next ones after that name, unless
+// the topic's queue shows that none was moved; with all it always reads them.
 func (s *Store) RepairSchedules(ctx context.Context, behind string, all bool) (Repaired, error) {
 	which := "moved"
 	if all {

@@ -14,7 +14,7 @@ import (
 type Schedules struct {
 	Now  time.Time // by Redis's clock
 	List []Scheduled
-	Last string // the name behind which there are more; empty at the end
+	Last string // last name of the page; empty at the end
 }
 
 // SchedulesOf reads up to 1,000 schedules; other IDs are left out.
@@ -23,13 +23,14 @@ func (s *Store) SchedulesOf(ids IDs) *Call[Schedules] {
 	return newCall(s, schedulesScript, append(args, ids...), schedulesOf)
 }
 
-// DueSchedules reads what a server needs to fire these schedules, 1,000 at most, and their sources. The rest of a Scheduled is zero.
+// DueSchedules reads the fields that a server needs to fire these schedules, 1,000 at most, and their sources. The rest of each Scheduled
+// is zero.
 func (s *Store) DueSchedules(ids IDs) *Call[Schedules] {
 	args := append(arguments(2+len(ids), s.jobPool), "due", "of")
 	return newCall(s, schedulesScript, append(args, ids...), schedulesOf)
 }
 
-// SchedulesBehind reads the next schedules behind that name, by name; "" begins.
+// SchedulesBehind reads the next schedules after that name, by name; "" starts at the beginning.
 func (s *Store) SchedulesBehind(name string, most int) *Call[Schedules] {
 	return s.schedulesBehind("all", name, most)
 }
@@ -38,7 +39,7 @@ func (s *Store) schedulesBehind(read, name string, most int) *Call[Schedules] {
 	return newCall(s, schedulesScript, append(arguments(4, s.jobPool), read, "behind", name, most), schedulesOf)
 }
 
-// SchedulesPage is how many schedules are read at a time.
+// SchedulesPage is the number of schedules per page.
 const SchedulesPage = 250
 
 // Schedules returns all of them, by name.
@@ -81,7 +82,7 @@ type ScheduleStates struct {
 	Overdue        time.Duration // how long an active one's next occurrence has been due; 0 if none is
 }
 
-// Add adds another partition's.
+// Add adds the states of another partition.
 func (s *ScheduleStates) Add(part ScheduleStates) {
 	s.Active, s.Paused, s.Ended = s.Active+part.Active, s.Paused+part.Paused, s.Ended+part.Ended
 	s.Overdue = max(s.Overdue, part.Overdue)

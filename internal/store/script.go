@@ -14,7 +14,7 @@ import (
 
 //go:generate go run ./luagen
 
-// scripts has what go generate makes of the sources in lua.
+// scripts contains the scripts that go generate makes of the sources in lua.
 //
 //go:embed lua/gen
 var scripts embed.FS
@@ -25,7 +25,7 @@ type script struct {
 	plain, inCluster, sharded func() *form
 }
 
-// form is a script's text and the hash that Redis knows it by.
+// form is a script's text and its hash.
 type form struct{ text, hash string }
 
 // on returns the form that runs in the store.
@@ -50,7 +50,7 @@ func newScript(name string) *script {
 	}
 }
 
-// readForm reads the first of these files that exists: a form equal to the next one has none.
+// readForm reads the first of these files that exists: a form equal to the next one has no file.
 func readForm(names ...string) *form {
 	text, err := scripts.ReadFile("lua/gen/" + names[0] + ".lua")
 	if err != nil {
@@ -60,14 +60,14 @@ func readForm(names ...string) *form {
 	return &form{string(text), hex.EncodeToString(hash[:])}
 }
 
-// Call is one run of a script, and how its reply is read. Do makes it alone. In a pipeline Send sends it and Wait waits for the reply; On does
-// both. A Call is made once.
+// Call is one run of a script and the parser of its reply. Do runs it alone. In a pipeline, Send sends it and Wait waits for the reply;
+// On does both. A Call is used once.
 type Call[T any] struct {
 	run
 	read func(reply any) (T, error)
 }
 
-// run is what a Pipeline knows of a Call.
+// run is the state of a Call in a Pipeline.
 type run struct {
 	store    *Store
 	script   *script
@@ -77,17 +77,17 @@ type run struct {
 	reply    any
 	err      error
 	done     bool
-	behind   bool // it was repeated behind the call with the script's text
+	behind   bool // repeated after the call with the script's text
 	refused  bool // by a node of a cluster, which has not done it
-	inText   bool // it goes with the script's text
+	inText   bool // sent with the script's text
 }
 
-// newCall returns a call of the script, with the result of arguments. read fails for a reply that the script can't have made.
+// newCall returns a call of the script with the result of arguments. read fails for a reply that the script can't have returned.
 func newCall[T any](s *Store, script *script, args []any, read func(reply any) (T, error)) *Call[T] {
 	return &Call[T]{run{store: s, script: script, args: args}, read}
 }
 
-// arguments returns the first arguments of a script: the keys, behind a free place for the script's name. It has room for more.
+// arguments returns the first arguments of a script: the keys, after a free place for the script's name. It has room for more.
 func arguments(room int, keys ...string) []any {
 	args := make([]any, 2, 2+len(keys)+room)
 	args[1] = len(keys)
@@ -143,7 +143,7 @@ func (c *Call[T]) Send(p *Pipeline) *Call[T] {
 	return c
 }
 
-// InText sends the script's text with the call, so that no later call overtakes it: that happens if Redis does not know the script, and another
+// InText sends the script's text with the call. Otherwise a later call could overtake it if Redis does not know the script, and another
 // client loads it in between.
 func (c *Call[T]) InText() *Call[T] {
 	c.inText = true
@@ -154,8 +154,8 @@ func (c *Call[T]) InText() *Call[T] {
 // the refusal.
 func (c *Call[T]) IsElsewhere() bool { return c != nil && c.refused }
 
-// Wait waits for the reply; without a call, for nil, it is zero. A redis.Error is Redis's refusal before it changed anything. After any other
-// error, the connection's, it is unknown what Redis did.
+// Wait waits for the reply. Without a call, for nil, it returns zero. A redis.Error means that Redis refused the call before any change.
+// After any other error, of the connection, the effect is unknown.
 func (c *Call[T]) Wait(ctx context.Context) (T, error) {
 	var none T
 	if c == nil {

@@ -30,12 +30,12 @@ type ServerState struct {
 	Host     string
 	PID      int
 	Version  string
-	Lists    bool // whether it lists its file's schedules, see ListSchedules; older servers do not
+	Lists    bool // lists its file's schedules, see ListSchedules; older servers do not
 	Totals
 	Error string // why the last pass failed; empty if it didn't
 }
 
-// Totals are what a server has done since it started.
+// Totals counts a server's work since its start.
 type Totals struct {
 	Moved    int64 // jobs that became ready
 	Returned int64 // of these, jobs whose leases had ended
@@ -44,20 +44,20 @@ type Totals struct {
 	Lateness Lateness // of the jobs that became ready
 }
 
-// staleAfter is how long a silent server counts as running.
+// staleAfter is the silence after which a server no longer counts as running.
 const staleAfter = time.Minute
 
 // Stale reports whether the server has been silent too long: it has died, or can't reach Redis.
 func (s ServerState) Stale() bool { return s.Age > max(staleAfter, 2*s.Interval) }
 
 const (
-	// RenewEvery is how often an idle server renews its entry.
+	// RenewEvery is the interval at which an idle server renews its entry.
 	RenewEvery = 10 * time.Second
-	// aliveSlack is how late an entry may be renewed.
+	// aliveSlack is the tolerance for late renewals.
 	aliveSlack = 5 * time.Second
 )
 
-// Alive returns the servers that seem to work. An idle one renews its entry every RenewEvery, with a pass.
+// Alive returns the servers that seem to work. An idle server renews its entry every RenewEvery, with a pass.
 func Alive(servers []ServerState) (alive []ServerState) {
 	for _, s := range servers {
 		if s.Age <= RenewEvery+s.Interval+aliveSlack {
@@ -67,8 +67,8 @@ func Alive(servers []ServerState) (alive []ServerState) {
 	return alive
 }
 
-// Mover returns the server that should move the partition's jobs, chosen among those alive by rendezvous hashing: if one goes, its partitions
-// are divided among the others, and nothing else changes. Without servers it is zero.
+// Mover returns the server that should move the partition's jobs, chosen among those alive by rendezvous hashing: if one leaves, only its
+// partitions change, and the others share them. Without servers it is zero.
 func Mover(partition int, alive []ServerState) (mover ServerState) {
 	var most uint64
 	for i, s := range alive {
@@ -102,10 +102,10 @@ type serverEntry struct {
 // maxText bounds the texts of an entry, in bytes: all of it must be below MAX_ENTRY, and a byte may take six.
 const maxText = 300
 
-// short cuts a text for an entry.
+// short truncates a text for an entry.
 func short(text string) string { return strings.ToValidUTF8(text[:min(len(text), maxText)], "?") }
 
-// rest returns the entry behind the numbers that heartbeat.lua writes.
+// rest returns the part of the entry after the numbers that heartbeat.lua writes.
 func (s ServerState) rest() (string, error) {
 	all, err := json.Marshal(serverEntry{
 		Host: short(s.Host), PID: s.PID, Version: short(s.Version), Lists: s.Lists,
@@ -119,30 +119,30 @@ func (s ServerState) rest() (string, error) {
 // HeartbeatReply is the result of a Heartbeat.
 type HeartbeatReply struct {
 	Started time.Time // when the server started, by Redis's clock
-	Entries int       // how many servers have one; -1 if this user may not know
+	Entries int       // number of entries; -1 if this user may not count them
 	Entry   Entry     // the previous entry
 	Swept   bool
 	Others  []ServerState // the other servers that run, if Swept
 }
 
-// Entry is what a Heartbeat found of the server's entry.
+// Entry describes the server's previous entry, as found by a Heartbeat.
 type Entry int
 
-// NoEntryNorHistory means that Redis has lost more than the entry, which others delete when a server is silent.
+// NoEntryNorHistory means that Redis has lost more than the entry, which other servers delete after a silence.
 const (
 	NoEntryNorHistory Entry = iota - 1
 	NoEntry
 	HadEntry
 )
 
-// Heartbeat writes the state of a running server, by Redis's clock. Without Started the server started Age ago. If the number of entries differs
-// from the one after the last sweep, or that is negative, it sweeps: it deletes the entries of stale servers, and whatever else is in the
-// hash. What the server has done since its last entry is added to the History.
+// Heartbeat writes the state of a running server, by Redis's clock. Without Started the server started Age ago. If the number of entries
+// is negative, or differs from that after the last sweep, the heartbeat sweeps: it deletes the entries of stale servers and any other
+// fields of the hash. The server's work since its last entry is added to the History.
 //
-// acked is how many jobs of other partitions were ever acknowledged; -1 if unknown.
+// acked is the number of jobs ever acknowledged in other partitions; -1 if unknown.
 func (s *Store) Heartbeat(state ServerState, entries int, acked int64) *Call[HeartbeatReply] {
 	rest, err := state.rest()
-	if err != nil { // for a sum that is no number, which move.lua never gives
+	if err != nil { // for a sum that is not a number, which move.lua never returns
 		rest = `"error":""}`
 	}
 	started := -max(state.Age.Milliseconds(), 1)
@@ -167,8 +167,8 @@ func (s *Store) SignOff(ctx context.Context, id string) error {
 	return err
 }
 
-// Servers returns the servers, 250 at most, by when they started. One that was killed is among them until another one has deleted its entry:
-// see Stale. Invalid entries are skipped.
+// Servers returns the servers, 250 at most, by start time. A killed server stays listed until another one deletes its entry: see Stale.
+// Invalid entries are skipped.
 func (s *Store) Servers(ctx context.Context) ([]ServerState, error) {
 	return newCall(s, serversScript, arguments(0, s.keys.Servers()), serversOf).Do(ctx)
 }
@@ -208,7 +208,7 @@ func serverStateOf(id string, text []byte, now int64) (ServerState, bool) {
 	return s, true
 }
 
-// maxMs is the last time that an entry may have, to keep arithmetic safe.
+// maxMs is the latest time allowed in an entry, to keep arithmetic safe.
 const maxMs = int64(1) << 43
 
 // plausible reports whether the entry's times and counts are safe to compute with.
@@ -220,7 +220,7 @@ func (e serverEntry) plausible() bool {
 		slices.Min(counts) >= 0 && slices.Max(counts) <= most
 }
 
-// AckedOf returns Acked of each of the partitions, which share a Node, in one round trip; -1 where it can't be read.
+// AckedOf returns Acked of each of the partitions, which share a Node, in one round trip; -1 if it can't be read.
 func AckedOf(ctx context.Context, on []*Store) ([]int64, error) {
 	var commands [][]any
 	for _, s := range on {
@@ -241,7 +241,7 @@ func AckedOf(ctx context.Context, on []*Store) ([]int64, error) {
 	return acked, nil
 }
 
-// Acked returns how many jobs were ever acknowledged, by all clients that may count them.
+// Acked returns the number of jobs ever acknowledged, by all clients that may count them.
 func (s *Store) Acked(ctx context.Context) (int64, error) {
 	n, err := redis.Int64(s.command(ctx, "GET", s.keys.Acked()))
 	if errors.Is(err, redis.ErrNil) {

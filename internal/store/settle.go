@@ -35,7 +35,7 @@ func (h LeaseRef) appendTo(args []any) []any {
 	return append(args, h.Topic, h.ID, strconv.FormatInt(h.Token, 10))
 }
 
-// Ack ends up to 1,000 jobs that are done, none listed twice; the same bounds hold for the methods below. Each job has an error of its own:
+// Ack completes up to 1,000 jobs, none listed twice; the same bounds hold for the methods below. Each job has its own error:
 // ErrLeaseLost, or nil. After an error of the call nothing is done, unless the reply was lost.
 func (s *Store) Ack(jobs []LeaseRef) *Call[[]error] {
 	args := arguments(3*len(jobs), s.jobPool)
@@ -68,11 +68,11 @@ type Returned struct {
 	LeaseRef
 	Delay       time.Duration // 0: it is ready at once
 	Refund      bool          // this attempt does not count
-	MaxAttempts int           // of a job that does not say; 0: any number
+	MaxAttempts int           // of a job that sets none; 0: any number
 	Error       string        // stored with the job, unless it is empty
 }
 
-// Retry gives the jobs back. Its answer is as Ack's, and ErrExhausted.
+// Retry returns the jobs. It returns errors as Ack does, and ErrExhausted.
 func (s *Store) Retry(jobs []Returned) *Call[[]error] {
 	args := arguments(6*len(jobs), s.jobPool)
 	for _, job := range jobs {

@@ -8,16 +8,16 @@ import (
 )
 
 const (
-	// DefaultLifetime is how long a ready job is kept, unless its producer sets another lifetime.
+	// DefaultLifetime is the lifetime of a ready job, unless its producer sets another.
 	DefaultLifetime = 7 * 24 * time.Hour
-	// DefaultLease is how long a job is reserved if neither its consumer nor its producer sets a lease.
+	// DefaultLease is the length of a lease if neither consumer nor producer sets one.
 	DefaultLease = 30 * time.Second
-	// ShortestLease is the shortest lease that a producer, or a worker's options, can set: a lease of less than some round trips would end
-	// before it can be used or extended.
+	// ShortestLease is the shortest lease that a producer, or a worker's options, can set: a lease of less than some round trips would
+	// end before it can be used or extended.
 	ShortestLease = 100 * time.Millisecond
 	// MaxLease is the longest lease.
 	MaxLease = 24 * time.Hour
-	// RetryAfter is how long a job rests that can't be moved, or can't become a dead letter.
+	// RetryAfter is the delay of a job that can't be moved, or can't become a dead letter.
 	RetryAfter = 5 * time.Second
 	// MaxGroup is the maximum length of a group's body, in bytes.
 	MaxGroup = 1 << 20
@@ -55,7 +55,7 @@ const (
 	debouncePolicy = "debounce"
 )
 
-// What scripts return for a job that is not simply done; or they return the error as a text. See errorsAt and, for groups, joined.
+// Replies of scripts for a job that is not simply done; an error is returned as a text. See errorsAt and, for groups, joined.
 const (
 	toldExists = iota
 	toldReplaced
@@ -70,8 +70,8 @@ const (
 	toldExhausted
 )
 
-// LuaParts returns the parts that Go writes, which scripts need not include: keys has the names of keys and channels, go the other constants
-// that scripts and Go share. See luagen.
+// LuaParts returns the parts that Go writes, which scripts need not include: keys has the names of keys and channels, go the other
+// constants that scripts and Go share. See luagen.
 func LuaParts() map[string]string {
 	var constants strings.Builder
 	for _, c := range slices.Concat(luaBounds(), luaTexts()) {
@@ -83,7 +83,7 @@ func LuaParts() map[string]string {
 func luaKeys() string {
 	var k Keys
 	var keys strings.Builder
-	// The first key is the job pool, but for few scripts. (To match it would take five times as long.)
+	// Except in a few scripts the first key is the job pool. (Pattern matching would take five times as long.)
 	fmt.Fprintf(&keys, "local pool = KEYS[1]\n-- include: pool\nlocal prefix = string.sub(pool, -%d) == '%s' and string.sub(pool, 1, -%d)", len(k.JobPool()), k.JobPool(), len(k.JobPool())+1)
 	fmt.Fprintf(&keys, " or string.match(pool, '^(.*)%s$') or string.match(pool, '^(.*)%s$')", k.DeadTopics(), k.Servers())
 	for _, key := range [][2]string{
@@ -108,7 +108,7 @@ type luaConstant struct {
 	value any
 }
 
-// luaBounds are times, in milliseconds if not said otherwise, sizes, and marks.
+// luaBounds are times, in milliseconds unless noted, sizes, and marks.
 func luaBounds() []luaConstant {
 	return []luaConstant{
 		{"ANNOUNCED_WITHIN", AnnouncedWithin.Milliseconds()},
@@ -127,13 +127,13 @@ func luaBounds() []luaConstant {
 		{"MAX_GROUP", MaxGroup},
 		{"LIMIT_MARK", limitMark},
 		{"HAS_LIMIT", limitMark / 2},     // above all numbers without the mark: they may be below 0, too
-		{"HAS_SLOTS", limitMark / 2 * 3}, // the same of those with one
+		{"HAS_SLOTS", limitMark / 2 * 3}, // above all numbers with one mark
 		{"FOLLOWER_MARK", quoted(string(followerMark))},
 		{"FOLLOWER_BYTE", followerMark},
 	}
 }
 
-// luaTexts are policies, modes and states, and what push and settle reply.
+// luaTexts are policies, modes and states, and the replies of push and settle.
 func luaTexts() []luaConstant {
 	return []luaConstant{
 		{"SCHEDULE_TOPIC", quoted(ScheduleTopic)},

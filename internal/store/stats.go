@@ -9,39 +9,40 @@ import (
 
 var statsScript = newScript("stats")
 
-// Stats counts jobs, and says how late they are. -1 stands for what can't be read, or was not requested.
+// Stats counts jobs and measures their lateness. -1 stands for values that can't be read, or were not requested.
 type Stats struct {
 	Time    time.Time // Redis's; zero if it can't be read, or was not requested
 	Pool    int       // jobs in the pool, waiting and reserved
-	Waiting int       // waiting jobs, about
+	Waiting int       // approximate number of waiting jobs
 	Overdue time.Duration
 	Topics  []TopicCounts // the requested ones, in that order
 
 	reserved int // of all topics; -1 if not returned
 }
 
-// TopicCounts counts a topic's jobs. -1 stands for what can't be read.
+// TopicCounts counts a topic's jobs. -1 stands for values that can't be read.
 type TopicCounts struct {
 	Topic                 string
 	Ready, Reserved, Dead int // Reserved is an estimate: old clients do not count
-	// Overdue is about how long the next job has been ready; 0 without one. For a job that was delivered before it is an upper bound. It is
-	// also -1 if that job is not found behind many stale entries, or its bucket does not show it.
+	// Overdue is the approximate time for which the next job has been ready; 0 without one. For a job that was delivered before it is an
+	// upper bound. It is also -1 if that job is not found behind many stale entries, or its bucket does not show it.
 	Overdue time.Duration
 	// AtLeast is Overdue or, if that is unknown, a lower bound.
 	AtLeast   time.Duration
 	Limit     Limit
-	Throttled int // ready jobs that the limit keeps back now
-	Slots     int // of Limit.Concurrency that are taken
-	// ThrottledUntil is when Limit.Rate lets the next of those start; zero if that is now, or they need a slot.
+	Throttled int // ready jobs that the limit holds now
+	Slots     int // slots taken of Limit.Concurrency
+	// ThrottledUntil is the time from which Limit.Rate lets the next of those start; zero if that is now, or they need a slot.
 	ThrottledUntil time.Time
-	// Untagged are ready jobs without Limit.Tag that no consumer can reserve, as they are in partitions without a share. Throttled excludes them.
+	// Untagged are ready jobs without Limit.Tag that no consumer can reserve, as they are in partitions without a share. Throttled
+	// excludes them.
 	Untagged int
 }
 
 // One script counts up to statsPage topics; fewer if their names exceed statsBytes, or too many of them have jobs.
 const statsPage, statsBytes = 500, 64 << 10
 
-// Stats counts the jobs, and those of the topics; with late it also says how late they are.
+// Stats counts the jobs, in all and of the topics; with late it also measures their lateness.
 func (s *Store) Stats(ctx context.Context, topics []string, late bool) (Stats, error) {
 	p, err := s.Pipeline(ctx)
 	if err != nil {
@@ -131,13 +132,14 @@ func statsOf(reply any, topics []string) (s Stats, err error) {
 	return s, nil
 }
 
-// Late is how long a partition's jobs have been due; 0 if none is, -1 if that can't be read; or why it can't be told.
+// Late is the time for which a partition's first job has been due: 0 if none is due, -1 if that can't be read, or the reason why it is
+// unknown.
 type Late struct {
 	For time.Duration
 	Err error
 }
 
-// overdueAtOnce is how many partitions are asked together.
+// overdueAtOnce is the number of partitions per round trip.
 const overdueAtOnce = 64
 
 // OverdueOf returns Stats.Overdue of each of the partitions, many of a node in one round trip.

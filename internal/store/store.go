@@ -47,14 +47,14 @@ func (s *Store) AdmittedBy(a *Admission) { s.admission = a }
 // OnReplaced sets a function to call when a connection is replaced because its server takes no writes. Call it before the store is used.
 func (s *Store) OnReplaced(f func()) { s.onReplaced = f }
 
-// Node returns the node that has the store's keys now. Stores with the same node may share a pipeline. While it is unknown, no other Store
-// has the same.
+// Node returns the current node of the store's keys. Stores with the same node may share a pipeline. While the node is unknown, no other
+// Store has the same.
 func (s *Store) Node() *redisconn.Node { return s.pool.Node() }
 
 // Locate finds the nodes of the partitions' keys, unless they are known. It fails if no node of a cluster answers.
 func (s *Store) Locate(ctx context.Context) error { return s.router.Locate(ctx) }
 
-// Routes returns a number that changes when stores may have other nodes than before.
+// Routes returns a number that changes when stores may have moved to other nodes.
 func (s *Store) Routes() uint64 { return s.router.Version() }
 
 // ByNode groups items by the nodes of their stores. Groups, and the items of each, keep their order.

@@ -2,7 +2,7 @@ package store
 
 var strayScript = newScript("stray")
 
-// strayTopics is how many topics of a partition are read, which takes Redis a fraction of a millisecond.
+// strayTopics is the number of topics read per partition, which takes Redis a fraction of a millisecond.
 const strayTopics = 200
 
 // CountedStray counts jobs and dead letters in a partition that no program reads.
@@ -11,7 +11,7 @@ type CountedStray struct {
 	AtLeast bool // there may be more
 }
 
-// CountStray counts what the partition has, about.
+// CountStray returns the approximate number of jobs and dead letters in the partition.
 func (s *Store) CountStray() *Call[CountedStray] {
 	args := append(arguments(1, s.keys.JobPool()), strayTopics)
 	return newCall(s, strayScript, args, func(reply any) (found CountedStray, err error) {

@@ -13,13 +13,13 @@ import (
 )
 
 const (
-	// pongWithin is how long the answer to a PING may take. Any other message counts as well.
+	// pongWithin is the maximum time for the answer to a PING. Any other message counts as well.
 	pongWithin = 3 * time.Second
 )
 
-// Subscription receives what is published on its channels, on a connection of its own, and detects a dead one.
+// Subscription receives the messages on its channels, on a connection of its own, and detects a dead one.
 //
-// Receive is for one goroutine. Add, Remove and Close may be called by others meanwhile.
+// Receive is for one goroutine. Other goroutines may call Add, Remove and Close meanwhile.
 type Subscription struct {
 	store  *Store
 	conn   redis.Conn
@@ -27,8 +27,8 @@ type Subscription struct {
 	ping   *time.Timer
 	silent time.Duration // after this silence a PING is sent
 
-	sending    sync.Mutex // guards what follows, and the connection's writing side
-	unanswered []request  // in the order in which the answers come
+	sending    sync.Mutex // guards the fields below, and the connection's writing side
+	unanswered []request  // in the order of the answers
 }
 
 // vocabulary has the names of commands and replies.
@@ -39,18 +39,18 @@ var (
 	slotWords  = vocabulary{"SSUBSCRIBE", "SUNSUBSCRIBE", "ssubscribe", "sunsubscribe", "smessage"} // of channels of slots
 )
 
-// errMoved ends a Subscription when a node unsubscribes it from a channel, as the channel's slot has moved.
+// errMoved ends a Subscription when a node unsubscribes it because the slot of a channel has moved.
 var errMoved = errors.New("the slot of a channel is on another node now")
 
 // request is a command with one answer.
 type request struct{ command, channel string }
 
-// Event is something that a Subscription has received for one of its channels.
+// Event is a message or a change on one of a Subscription's channels.
 type Event struct {
 	Channel string
 	// Subscribed is true once for each channel: messages that are published from now on are received.
 	Subscribed bool
-	// Refused is why the channel can't be subscribed to: this user may not. Other channels are not affected.
+	// Refused is the error if this user may not subscribe to the channel. Other channels are not affected.
 	Refused error
 	// Data is a message.
 	Data []byte
@@ -143,7 +143,7 @@ func (sub *Subscription) Receive() (Event, error) {
 	}
 }
 
-// answered returns the request to which the last reply belongs.
+// answered returns the request that the last reply answers.
 func (sub *Subscription) answered() request {
 	sub.sending.Lock()
 	defer sub.sending.Unlock()
@@ -155,7 +155,7 @@ func (sub *Subscription) answered() request {
 	return first
 }
 
-// notification parses what Redis sends to a subscriber: {kind, channel, data}, {"pong", ""}, or PONG while there is no channel.
+// notification parses a reply to a subscriber: {kind, channel, data}, {"pong", ""}, or PONG while there is no channel.
 func notification(reply any) (kind, channel string, data []byte, err error) {
 	if pong, ok := reply.(string); ok {
 		return pong, "", nil, nil
@@ -165,13 +165,13 @@ func notification(reply any) (kind, channel string, data []byte, err error) {
 		return "", "", nil, fmt.Errorf("redis told a subscriber %.200q", reply)
 	}
 	if len(parts) == 3 {
-		data, _ = parts[2].([]byte) // else it is a number of channels
+		data, _ = parts[2].([]byte) // otherwise a number of channels
 	}
 	_, err = redis.Scan(parts, &kind, &channel)
 	return kind, channel, data, err
 }
 
-// ReadWake parses a message on a waiter's channel: which topic has jobs, and how many.
+// ReadWake parses a message on a waiter's channel: a topic, and its number of jobs.
 func ReadWake(message []byte) (topic string, jobs int) {
 	count, topic, _ := strings.Cut(string(message), " ")
 	jobs, _ = strconv.Atoi(count)

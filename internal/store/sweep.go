@@ -11,23 +11,23 @@ var (
 )
 
 const (
-	// sweepTopics and sweepEntries are how many topics, and entries of their queues, one Sweep handles at most.
+	// sweepTopics and sweepEntries are the maximum numbers of topics, and of entries of their queues, that one Sweep handles.
 	sweepTopics, sweepEntries = 100, 500
 )
 
 // Swept is the result of a Sweep.
 type Swept struct {
-	Last      Position   // where the next Sweep goes on
+	Last      Position   // start of the next Sweep
 	More      bool       // there are more topics, or IDs whose push no longer counts
-	Forgotten int        // topics that have nothing
+	Forgotten int        // number of empty topics removed
 	Gone      []TopicIDs // stale entries, of each topic that had some
 	Uncounted []Uncounted
 	Excluded  []string // topics with ready jobs whose limits let this partition reserve none
 }
 
-// Sweep cleans up some of the known topics: it drops entries without a job from the ends of their ready queues from which jobs are delivered,
-// forgets topics that have nothing, repairs the numbers of reserved jobs, and removes IDs whose push no longer counts. It lists the topics
-// whose reserved jobs may lack slots: see AssignSlots.
+// Sweep cleans up some of the known topics: it drops entries without a job from the delivery ends of their ready queues, forgets empty
+// topics, repairs the numbers of reserved jobs, and removes IDs whose push no longer counts. It lists the topics whose reserved jobs may
+// lack slots: see AssignSlots.
 func (s *Store) Sweep(ctx context.Context, after Position) (Swept, error) {
 	k := s.keys
 	args := append(arguments(4, k.JobPool(), k.Topics(), k.TopicsDue(), k.Reserved()), sweepTopics, sweepEntries, after.At, after.ID)
@@ -42,8 +42,8 @@ func (s *Store) Sweep(ctx context.Context, after Position) (Swept, error) {
 	}).Do(ctx)
 }
 
-// RegisterDead registers some of the topics that have dead letters and are not known, because an earlier migration moved them. The next call
-// goes on at next; zero is the beginning, and the end.
+// RegisterDead registers some of the topics that have dead letters and are not known, because an earlier migration moved them. The next
+// call starts at next; zero is the beginning, and the end.
 func (s *Store) RegisterDead(ctx context.Context, after Position) (next Position, err error) {
 	args := append(arguments(3, s.keys.DeadTopics()), sweepTopics, after.At, after.ID)
 	return newCall(s, registerDeadScript, args, func(reply any) (next Position, err error) {

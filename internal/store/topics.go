@@ -9,13 +9,13 @@ import (
 
 var topicsScript = newScript("topics")
 
-// topicsPage is how many names one script reads.
+// topicsPage is the number of names that one script reads.
 const topicsPage = 1000
 
 // AllTopics exceeds the number of topics.
 const AllTopics = math.MaxInt32
 
-// KnownTopics returns up to most of the topics that were used last and contain the text, the latest last; and how many topics are known.
+// KnownTopics returns up to most of the topics that were used last and contain the text, the latest last, and the number of known topics.
 func (s *Store) KnownTopics(ctx context.Context, most int, containing string) (names []string, all int, err error) {
 	return s.topicsOf(ctx, s.keys.Topics(), most, containing)
 }

@@ -17,13 +17,13 @@ var (
 	endTransitScript        = newScript("end_transit")
 )
 
-// Transit is a batch of jobs in transit from one partition to others, one at a time. Any program may finish it: each of the other partitions
-// adopts its jobs, then the batch is ended. Serial numbers rise from batch to batch, so a partition knows what it has adopted, and each step
-// may be repeated, by any number of programs.
+// Transit is a batch of jobs in transit from one partition to others. A partition has one batch at a time. Any program may finish it:
+// each of the other partitions adopts its jobs, then the batch is ended. Serial numbers rise from batch to batch, so a partition knows
+// which batches it has adopted, and any number of programs may repeat each step.
 type Transit struct {
 	Serial   int64 // 0 if nothing is in transit
 	WasThere bool  // an earlier batch, which must be finished first
-	Read     int   // how many IDs or entries were read
+	Read     int   // number of IDs or entries read
 	Reserved []int // positions, from 0 on, of IDs whose jobs stay because they are reserved
 	Jobs     []TransitJob
 }
@@ -47,7 +47,7 @@ func (s *Store) PutInTransit(ids []string, all bool) *Call[Transit] {
 	return s.putInTransit(ids, which)
 }
 
-// IsLeft returns ErrExists for each ID of which PutInTransit would find something, even in transit.
+// IsLeft returns ErrExists for each ID that PutInTransit would find, even in transit.
 func (s *Store) IsLeft(ids []string) *Call[[]error] {
 	call := s.putInTransit(ids, lookOnly)
 	return &Call[[]error]{call.run, func(reply any) ([]error, error) {
@@ -73,8 +73,8 @@ func (s *Store) putInTransit(ids []string, which string, letters ...string) *Cal
 	return newCall(s, putInTransitScript, appendAll(append(args, which), ids), readTransit)
 }
 
-// PutReadyInTransit puts jobs in transit that are among the next ones of a ready queue, or a PausedQueue. Those that stay move to its end. They
-// are up to 1,000 together.
+// PutReadyInTransit puts jobs in transit that are among the next ones of a ready queue, or a PausedQueue. The jobs that stay move to its
+// end. Both together are up to 1,000.
 func (s *Store) PutReadyInTransit(queue string, leave, stay []string) *Call[Transit] {
 	args := append(arguments(1+len(leave)+len(stay), s.jobPool, queue), len(leave))
 	return newCall(s, putReadyInTransitScript, appendAll(appendAll(args, leave), stay), readTransit)
@@ -107,7 +107,7 @@ func readTransit(reply any) (a Transit, err error) {
 	return a, nil
 }
 
-// Adopted is how many jobs of a batch were stored, and how many were not, because the ID has a later one.
+// Adopted is the number of jobs of a batch that were stored, and of those that were not, because the ID has a later job.
 type Adopted struct {
 	Stored, Superseded int
 	Last               int64 // the serial number of the last batch from there
@@ -131,8 +131,8 @@ func (s *Store) CheckAdopt(ctx context.Context) error {
 	return err
 }
 
-// EndTransit deletes an adopted batch. If last, from one of the partitions, is above its serial number, it gives the batch a higher number and
-// returns true: it must be adopted again.
+// EndTransit deletes an adopted batch. If last, from one of the partitions, is above its serial number, it gives the batch a higher
+// number and returns true: it must be adopted again.
 func (s *Store) EndTransit(serial, last int64) *Call[bool] {
 	args := append(arguments(2, s.jobPool), strconv.FormatInt(serial, 10), strconv.FormatInt(last, 10))
 	return newCall(s, endTransitScript, args, func(reply any) (bool, error) {
@@ -141,7 +141,7 @@ func (s *Store) EndTransit(serial, last int64) *Call[bool] {
 	})
 }
 
-// Members returns some IDs of a key, and where to go on, "0" at the end. It begins at "0".
+// Members returns some IDs of a key, and the start of the next call, "0" at the end. The first call starts at "0".
 func (s *Store) Members(ctx context.Context, key, from string, most int) (ids []string, next string, err error) {
 	args := append(arguments(2, key), from, most)
 	_, err = newCall(s, membersScript, args, func(reply any) ([]any, error) { return scan(reply, &next, &ids) }).Do(ctx)

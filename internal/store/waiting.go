@@ -8,10 +8,10 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// WaitingFor is how long a waiter stays registered at least.
+// WaitingFor is the minimum time for which a waiter stays registered.
 const WaitingFor = time.Hour
 
-// maxPolled is how many queues one script polls, to bound its time in Redis.
+// maxPolled is the number of queues that one script polls, to bound its time in Redis.
 const maxPolled = 250
 
 var (
@@ -23,8 +23,8 @@ var (
 type Poll struct {
 	Store  *Store
 	Topics []string
-	Waiter string          // registered at topics that have none; "" for no waiter
-	Since  []time.Duration // how long it has waited for each; below 0 not to register it
+	Waiter string          // registered at topics without jobs; "" for no waiter
+	Since  []time.Duration // time it has waited for each topic; below 0 not to register it
 }
 
 // Polled is the result of a Poll.
@@ -34,9 +34,9 @@ type Polled struct {
 	Added      []bool // it was not registered there before
 }
 
-// PollAll polls ready queues of stores that share a connection. It uses a server that takes writes, if it finds one, as no other knows that a
-// queue is empty. An idle connection is not tested before, as a poll may be repeated: thousands of clients poll now and then, and do nothing
-// else.
+// PollAll polls ready queues of stores that share a connection. It uses a server that takes writes, if it finds one, as no other knows
+// that a queue is empty. An idle connection is not tested first, as a poll may be repeated: thousands of clients poll now and then and do
+// nothing else.
 func PollAll(ctx context.Context, looks ...Poll) (found []Polled, err error) {
 	s := looks[0].Store
 	if s.admission != nil {
@@ -164,7 +164,7 @@ func (s *Store) Wake(topics []string) *Call[struct{}] {
 	return newCall(s, wakeScript, appendAll(arguments(len(topics), s.jobPool), topics), unread)
 }
 
-// Unregister removes the waiter from the topics, throttled or not; if it ends, also the program that it has registered. Best effort.
+// Unregister removes the waiter from the topics, throttled or not, and, if it ends, its registered program as well. Best effort.
 func (s *Store) Unregister(ctx context.Context, waiter string, topics []string, ends bool) {
 	if len(topics) == 0 && !ends {
 		return
@@ -211,7 +211,7 @@ func (s *Store) eachWaiting(ctx context.Context, conn redis.Conn, topics []strin
 	return replies, err
 }
 
-// Served reports whether a server of ours runs, which wakes waiters; the original's does not.
+// Served reports whether a Delayer server runs, which wakes waiters; the original's does not.
 func (s *Store) Served(ctx context.Context) bool {
 	exists, err := redis.Bool(s.command(ctx, "EXISTS", s.keys.Servers()))
 	return err == nil && exists
