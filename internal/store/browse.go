@@ -34,8 +34,8 @@ type Summary struct {
 	Error     string // of the last attempt, if one is known
 	Reason    string // why it is dead
 
-	MaxAttempts int           // 0 if the job does not say
-	TTR         time.Duration // 0 if the job does not say
+	MaxAttempts int           // 0 if the job sets none
+	TTR         time.Duration // 0 if the job sets none
 }
 
 // Page is a page of Browse.

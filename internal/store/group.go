@@ -13,7 +13,7 @@ var groupScript = newScript("group")
 // Group determines when jobs pushed to a group are delivered together. The zero value is no group.
 type Group struct {
 	Max     int           // maximum number of jobs; 0: any number
-	Longest time.Duration // how long after the first push
+	Longest time.Duration // maximum time after the first push
 }
 
 // inTag separates the parts of a group's tag, and keeps the tag from ending early.

@@ -55,7 +55,7 @@ type JobInfo struct {
 	Due         time.Time     // when it is due, its lease ends, or it was buried; zero if it is ready
 	TTL         time.Duration // until Redis drops the job; -1 if never
 	Attempts    int
-	MaxAttempts int           // 0 if the job does not say
+	MaxAttempts int           // 0 if the job sets none
 	Error       string        // of the last attempt, if one is known
 	Reason      string        // why it is dead
 	Token       int64         // of the last reserve

@@ -16,7 +16,7 @@ var LatenessBounds = [...]time.Duration{
 
 // Lateness is a histogram of how late jobs became ready. The zero value has no jobs.
 type Lateness struct {
-	// Counts are the jobs by bucket: Counts[i] were late by up to LatenessBounds[i], and by more than the bound before it.
+	// Counts are the jobs by bucket: Counts[i] jobs were late by at most LatenessBounds[i], and by more than the previous bound.
 	Counts [len(LatenessBounds) + 1]int64
 	// Sum is the total lateness in seconds.
 	Sum float64

@@ -12,15 +12,15 @@ import (
 	"github.com/mix-basic/delayer/internal/redisconn"
 )
 
-// Pipeline makes script calls on one connection, several of them under way at a time; replies come in the order of the calls. It is the only
-// way to run scripts.
+// Pipeline makes script calls on one connection, several of them in flight at a time. Replies arrive in the order of the calls. It is the
+// only way to run scripts.
 //
-// A call that Redis has not done is repeated: with the script's text, or behind a call that has it, if Redis did not know the script; on a new
-// connection if the server takes no writes; at another node if that one has the store's keys now. A call that a cluster can't do now,
+// A call that Redis has not run is repeated: with the script's text, or after a call with the text, if Redis did not know the script; on a
+// new connection if the server takes no writes; at another node if that one has the store's keys now. A call that a cluster can't run now,
 // because a slot is moving or a master has died, is retried for a while.
 //
-// Once ctx ends while a caller waits for a reply, the connection is given up, and whether Redis has done the calls under way is unknown.
-// Without a deadline or cancellation only the connection's timeouts do that.
+// If ctx ends while a caller waits for a reply, the connection is closed, and it is unknown whether Redis has run the calls in flight.
+// Without a deadline or cancellation only the connection's timeouts have this effect.
 //
 // It is for one goroutine. Close returns the connection.
 type Pipeline struct {
@@ -35,8 +35,8 @@ type Pipeline struct {
 	unflushed  bool   // some calls are in the client's buffer
 	refused    []*run // by a server that takes no writes
 	elsewhere  []*run // refused by a node of a cluster
-	redirected bool   // other nodes have made calls instead
-	outOfOrder bool   // a call was done after one that was sent behind it
+	redirected bool   // other nodes have run calls instead
+	outOfOrder bool   // a call was run after one that was sent later
 	// loading has the last call that sent each script's text.
 	loading map[*form]*run
 }
@@ -74,7 +74,7 @@ func (p *Pipeline) write(c *run, command string, name any) {
 	p.unflushed = true
 }
 
-// Flush sends what is in the client's buffer. Waiting for a reply does so too.
+// Flush sends the client's buffer. Waiting for a reply does so too.
 func (p *Pipeline) Flush() {
 	if p.unflushed && p.err == nil {
 		p.err = p.conn.Flush()
@@ -87,7 +87,7 @@ func (p *Pipeline) receive(ctx context.Context, c *run) (any, error) {
 	for !c.done {
 		p.Flush()
 		if p.err != nil {
-			return nil, cmp.Or(c.err, causeOf(ctx, p.err)) // what was refused was not done
+			return nil, cmp.Or(c.err, causeOf(ctx, p.err)) // refused calls were not run
 		}
 		p.readOne(ctx)
 	}
@@ -197,7 +197,7 @@ func (p *Pipeline) replace(ctx context.Context) {
 	if p.store.onReplaced != nil {
 		defer p.store.onReplaced()
 	}
-	conn, err := p.store.pool.(*redisconn.Server).Replace(ctx, p.conn) // what a Slot's node refuses is elsewhere
+	conn, err := p.store.pool.(*redisconn.Server).Replace(ctx, p.conn) // calls that a Slot's node refuses go elsewhere
 	if err != nil {
 		p.err = err
 		for _, c := range again {
@@ -211,7 +211,7 @@ func (p *Pipeline) replace(ctx context.Context) {
 	}
 }
 
-// InOrder reports whether all answered calls were done in the order in which they were sent, none of them repeated behind others.
+// InOrder reports whether all answered calls were run in the order in which they were sent, with none repeated after others.
 func (p *Pipeline) InOrder() bool { return !p.outOfOrder }
 
 // causeOf returns context.DeadlineExceeded if ctx's deadline caused err, else err: redigo's read timeout ends at the deadline too, and may be
@@ -255,7 +255,7 @@ func (s *Store) command(ctx context.Context, name string, args ...any) (reply an
 	return reply, err
 }
 
-// onNode calls do with a connection, and again with another one if a node of a cluster refuses.
+// onNode calls do with a connection, and again with another one after a refusal by a node of a cluster.
 func (s *Store) onNode(ctx context.Context, do func(redis.Conn) error) error {
 	for tries := redisconn.NewTries(retryWindow); ; {
 		conn, err := s.connection(ctx)

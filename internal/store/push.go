@@ -61,12 +61,12 @@ func Debounce(longest time.Duration) Policy {
 	return Policy(fmt.Sprint(debouncePolicy, " ", milliseconds(longest)))
 }
 
-// Outcome is the outcome of a push.
+// Outcome is the result of a push.
 type Outcome uint8
 
 // The outcomes of pushes.
 const (
-	DidNothing Outcome = iota // it failed, or the outcome is unknown
+	DidNothing Outcome = iota // the push failed, or its outcome is unknown
 	DidCreate                 // there was no job of that ID
 	DidReplace                // the job has the new content and due time
 	DidKeep                   // the job has the new content, and keeps its due time
@@ -104,7 +104,7 @@ type Delayed struct {
 // IsGrouped reports whether the job is added to a group. Its ID is then the group's tag, followed by its own ID if it counts once.
 func (d Delayed) IsGrouped() bool { return d.Group.Longest > 0 }
 
-// Told is the outcome of a push.
+// Told receives the outcome of a push.
 type Told struct {
 	Did  Outcome
 	Into string // the ID of the group's job, for a push to a group

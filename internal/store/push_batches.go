@@ -45,7 +45,7 @@ type pushing struct {
 	errs   []error // ErrLater until a job has been pushed
 	groups int     // number of groups per call; 0: all
 
-	call   *Call[[]error] // under way
+	call   *Call[[]error] // in flight
 	places []int          // of its jobs; nil for all
 	by     *Pipeline      // the connection of the last call; nil before the first
 }
@@ -112,7 +112,7 @@ func (p *pushing) end(errs []error) {
 			tags[p.jobs[i].Tag()] = true
 		}
 	}
-	p.groups = 2 * len(tags) // more would be left to another call, and sent for nothing
+	p.groups = 2 * len(tags) // further ones would be sent in vain and left to another call
 }
 
 // giveUp sets the error of the unpushed jobs.

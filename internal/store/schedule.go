@@ -108,8 +108,8 @@ var occurrenceOutcomes = map[string]string{
 	OccurrenceRan: "ran", OccurrenceRunNow: "run now", OccurrenceLate: "late", OccurrenceOverlapped: "overlapped", OccurrencePaused: "paused",
 }
 
-// PutSchedule stores or changes a schedule. first is its first occurrence, unless its spec and zone stay the same. It returns the next one, and
-// whether anything has changed. Overdue occurrences of the old spec are still fired: see OldSpec.
+// PutSchedule stores or changes a schedule. first is its first occurrence, unless its spec and zone stay the same. It returns the next
+// occurrence, and whether anything has changed. Overdue occurrences of the old spec are still fired: see OldSpec.
 func (s *Store) PutSchedule(ctx context.Context, of Schedule, first time.Time) (next time.Time, changed bool, err error) {
 	return s.putSchedule(ctx, of, first, "")
 }

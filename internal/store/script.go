@@ -155,7 +155,7 @@ func (c *Call[T]) InText() *Call[T] {
 func (c *Call[T]) IsElsewhere() bool { return c != nil && c.refused }
 
 // Wait waits for the reply. Without a call, for nil, it returns zero. A redis.Error means that Redis refused the call before any change.
-// After any other error, of the connection, the effect is unknown.
+// After any other error, a connection error, the effect is unknown.
 func (c *Call[T]) Wait(ctx context.Context) (T, error) {
 	var none T
 	if c == nil {

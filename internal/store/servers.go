@@ -26,13 +26,13 @@ type ServerState struct {
 	Started  time.Time     // by Redis's clock, like the next two
 	Written  time.Time     // when the entry was written
 	Age      time.Duration // since then
-	Interval time.Duration // between its passes, so also between its entries, at most
+	Interval time.Duration // maximum time between its passes, and so between its entries
 	Host     string
 	PID      int
 	Version  string
 	Lists    bool // lists its file's schedules, see ListSchedules; older servers do not
 	Totals
-	Error string // why the last pass failed; empty if it didn't
+	Error string // why the last pass failed; empty if it succeeded
 }
 
 // Totals counts a server's work since its start.

@@ -17,9 +17,9 @@ var (
 )
 
 var (
-	// ErrLeaseLost means that the lease is not held any more. Nothing has changed.
+	// ErrLeaseLost means that the lease has ended. Nothing has changed.
 	ErrLeaseLost = errors.New("the lease is lost")
-	// ErrGone is the ErrLeaseLost of a job that is gone, perhaps by an earlier Ack.
+	// ErrGone is the ErrLeaseLost of a job that is gone, perhaps due to an earlier Ack.
 	ErrGone = fmt.Errorf("%w: the job is gone", ErrLeaseLost)
 	// ErrExhausted means that a job was not returned because its attempts are used up: it is a dead letter now.
 	ErrExhausted = errors.New("the attempts are used up: the job is a dead letter now")

@@ -11,7 +11,7 @@ var statsScript = newScript("stats")
 
 // Stats counts jobs and measures their lateness. -1 stands for values that can't be read, or were not requested.
 type Stats struct {
-	Time    time.Time // Redis's; zero if it can't be read, or was not requested
+	Time    time.Time // Redis's time; zero if it can't be read, or was not requested
 	Pool    int       // jobs in the pool, waiting and reserved
 	Waiting int       // approximate number of waiting jobs
 	Overdue time.Duration
@@ -30,7 +30,7 @@ type TopicCounts struct {
 	// AtLeast is Overdue or, if that is unknown, a lower bound.
 	AtLeast   time.Duration
 	Limit     Limit
-	Throttled int // ready jobs that the limit holds now
+	Throttled int // ready jobs that the limit throttles now
 	Slots     int // slots taken of Limit.Concurrency
 	// ThrottledUntil is the time from which Limit.Rate lets the next of those start; zero if that is now, or they need a slot.
 	ThrottledUntil time.Time

@@ -1,4 +1,4 @@
-// Package store changes jobs in Redis: one partition, which one Store stands for. It is the only package that knows keys and scripts.
+// Package store changes jobs in Redis. A Store is one partition. It is the only package that knows keys and scripts.
 //
 // Invariants: every change of a job's state is one method and one Lua script with the same name, whose header has its arguments, results and
 // cost. A script reads and checks everything before its first write. A job's bucket and the pool decide what is true; entries of ready

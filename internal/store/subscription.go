@@ -25,7 +25,7 @@ type Subscription struct {
 	conn   redis.Conn
 	words  vocabulary
 	ping   *time.Timer
-	silent time.Duration // after this silence a PING is sent
+	silent time.Duration // silence before a PING
 
 	sending    sync.Mutex // guards the fields below, and the connection's writing side
 	unanswered []request  // in the order of the answers
@@ -48,7 +48,7 @@ type request struct{ command, channel string }
 // Event is a message or a change on one of a Subscription's channels.
 type Event struct {
 	Channel string
-	// Subscribed is true once for each channel: messages that are published from now on are received.
+	// Subscribed is true once for each channel: messages published from now on are received.
 	Subscribed bool
 	// Refused is the error if this user may not subscribe to the channel. Other channels are not affected.
 	Refused error

@@ -20,7 +20,7 @@ type Swept struct {
 	Last      Position   // start of the next Sweep
 	More      bool       // there are more topics, or IDs whose push no longer counts
 	Forgotten int        // number of empty topics removed
-	Gone      []TopicIDs // stale entries, of each topic that had some
+	Gone      []TopicIDs // stale entries, by topic
 	Uncounted []Uncounted
 	Excluded  []string // topics with ready jobs whose limits let this partition reserve none
 }

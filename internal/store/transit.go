@@ -28,7 +28,7 @@ type Transit struct {
 	Jobs     []TransitJob
 }
 
-// TransitJob is a job in transit, as Redis returns it and takes it.
+// TransitJob is a job in transit, in the form that Redis returns and accepts.
 type TransitJob struct {
 	ID       string
 	kind, at string

@@ -23,13 +23,13 @@ var (
 type Poll struct {
 	Store  *Store
 	Topics []string
-	Waiter string          // registered at topics without jobs; "" for no waiter
+	Waiter string          // registered for topics without jobs; "" for no waiter
 	Since  []time.Duration // time it has waited for each topic; below 0 not to register it
 }
 
 // Polled is the result of a Poll.
 type Polled struct {
-	Lengths    []int  // of the topics' ready queues; 1 if it can't be read: a pop then reports why
+	Lengths    []int  // of the topics' ready queues; 1 if it can't be read: a pop then reports the error
 	Registered bool   // the waiter is registered wherever it should be
 	Added      []bool // it was not registered there before
 }
@@ -80,7 +80,7 @@ func pollOn(ctx context.Context, p *Pipeline, looks []Poll) (found []Polled, err
 	return found, nil
 }
 
-// Polling is a Poll under way.
+// Polling is a Poll in flight.
 type Polling struct{ pages []pollPage }
 
 type pollPage struct {
@@ -115,7 +115,7 @@ func (l *Polling) Wait(ctx context.Context) (Polled, error) {
 	return all, nil
 }
 
-// nothing is the result if the queues can't be read now.
+// nothing returns the result if the queues can't be read now.
 func (l *Polling) nothing() (all Polled) {
 	for _, p := range l.pages {
 		all.Lengths, all.Added = append(all.Lengths, make([]int, p.topics)...), append(all.Added, make([]bool, p.topics)...)

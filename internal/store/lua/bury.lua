@@ -16,7 +16,7 @@ local scores = redis.call('ZMSCORE', pool, unpack(ids)) -- all at once: the pool
 -- cluster:   local missing = not_here(unread) or job and elsewhere(dead_letters)
 -- cluster:   if missing then return missing end
 -- cluster: end
-redis.call('ZREM', pool, '') -- takes nothing; behind a write, nothing is refused at maxmemory
+redis.call('ZREM', pool, '') -- removes nothing; after a write, Redis refuses nothing at maxmemory
 
 local reply, ended, buried, followers = {}, {}, {}, nil
 for k, id in ipairs(ids) do

@@ -11,7 +11,7 @@
 -- each topic's IDs in due order; and what move returns for each topic of the backlog, {} for schedules, if they were moved.
 -- Errors: WRONGTYPE of the pool, NOPERM, READONLY, since a replica may be behind.
 --
--- Fresh jobs come first, but take half of the places at most while the backlog fills the others: neither waits for the other. Either list
+-- Fresh jobs come first, but fill at most half of the answer while the backlog fills the rest: neither delays the other. Either list
 -- ends early when its IDs reach MAX_BYTES.
 -- Atomic because counts and ranks must match.
 -- Cost: O(log n) of the pool, and O(1) for each job.

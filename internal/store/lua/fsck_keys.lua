@@ -1,5 +1,5 @@
--- fsck_keys: checks keys that SCAN has found, and repairs what is wrong with them if asked to. What a set or a queue holds is for
--- fsck_set, fsck_queue and fsck_pool.
+-- fsck_keys: checks keys that SCAN has returned, and repairs them if asked to. fsck_set, fsck_queue and fsck_pool check the contents
+-- of sets and queues.
 --
 -- KEYS[1] job pool
 -- ARGV[1] 'repair', or '' to change nothing   ARGV[2…] a kind, see kinds below; and the rest of the key's name: an ID, a topic, …
@@ -7,7 +7,7 @@
 -- and {kind, place in ARGV of the name, 1 if it was repaired, …}.
 -- Errors: NOPERM. Nothing has changed then.
 --
--- A key of the wrong type, or a hash that is no job, is renamed to MOVED and its name: it may be somebody's.
+-- A key of the wrong type, or a hash that is no job, is renamed to MOVED and its name, as it may belong to another program.
 -- Atomic because a key may be written between the check and the change. Cost: O(keys).
 -- include: guard pause schedule time topics cluster
 local FIRST = 2
@@ -117,7 +117,7 @@ local kinds = {
   zset = {'zset', prefix}, hash = {'hash', prefix}, string = {'string', prefix},
 }
 
--- What is wrong with a key, and how to repair it; an error reply if it can't be read.
+-- The problem with a key and its repair, or an error reply if it can't be read.
 local function check(kind, name, key)
   local found = redis.pcall('TYPE', key)
   if found.err then return found end

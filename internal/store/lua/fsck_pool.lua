@@ -1,10 +1,10 @@
 -- fsck_pool: checks a page of the job pool, and repairs it if asked to.
 --
 -- KEYS[1] job pool
--- ARGV[1] 0 to begin, or what the last call said   ARGV[2] how many entries, about   ARGV[3] 'repair', or '' to change nothing
--- ARGV[4] 'ids' to tell the IDs of the page
--- Returns {took, next, ids, leases, findings}: the script's own time (µs); where to go on, 0 at the end; the IDs, if asked for; topic,
--- number of its leases, and the newest token of these, …; and {kind, id, 1 if it was repaired, …}.
+-- ARGV[1] 0 to begin, or next of the last call   ARGV[2] how many entries, about   ARGV[3] 'repair', or '' to change nothing
+-- ARGV[4] 'ids' to return the IDs of the page
+-- Returns {took, next, ids, leases, findings}: the script's own time (µs); ARGV[1] of the next call, 0 at the end; the IDs, if asked for;
+-- topic, number of its leases, and the newest token of these, …; and {kind, id, 1 if it was repaired, …}.
 -- Errors: WRONGTYPE of the pool, NOPERM. Nothing has changed then.
 -- Atomic because a job may be pushed or removed between the check and the change. Cost: O(entries).
 -- include: guard lease limit schedule slots time cluster

@@ -1,4 +1,4 @@
--- heartbeat: writes a server's entry, and adds to the last hour what the server has done.
+-- heartbeat: writes a server's entry, and adds the server's work to the last hour.
 --
 -- KEYS[1] the servers
 -- ARGV[1] the server's ID   ARGV[2] since when it runs (Unix ms), or, negated, for how long (ms)   ARGV[3] its interval (ms)
@@ -7,7 +7,7 @@
 -- Returns {since when it runs (Unix ms), how many entries there are (-1 if this user may not know), 1 if it had one, else 0, or -1 if the
 -- last hour is missing too}; after a cleaning also the time (Unix ms), and ID and entry of each other server.
 -- Errors: WRONGTYPE, NOPERM. Nothing has changed then. The last hour and the number of acked jobs are best effort.
--- Atomic so that no entry is deleted that was just renewed, and what a server has done is recorded once.
+-- Atomic so that no entry is deleted that was just renewed, and a server's work is recorded once.
 -- Cost: O(1); with a cleaning O(servers), a bounded number.
 -- include: guard servers time
 
@@ -25,8 +25,8 @@ local function lateness_of(entry)
   return counts
 end
 
--- Adds what a server has done since its last entry to the last hour: field "slot modulo HISTORY_SLOTS" of the hash, "slot acked
--- bucket:count,bucket:count,…" (see History in Go). New slots overwrite old ones. Best effort. A new server has done all of it just now.
+-- Adds a server's work since its last entry to the last hour: field "slot modulo HISTORY_SLOTS" of the hash, "slot acked
+-- bucket:count,bucket:count,…" (see History in Go). New slots overwrite old ones. Best effort. A new server has done all of its work just now.
 local function record(before, after, is_new)
   local slot, counts = math.floor(now / HISTORY_STEP), {}
   local field = string.format('%d', slot % HISTORY_SLOTS)

@@ -1,4 +1,4 @@
--- keep_paused: ends pauses that are over, and parks what programs that do not know pauses have made ready. It takes one call for each page
+-- keep_paused: ends pauses that are over, and parks jobs that programs without pauses have made ready. It takes one call for each page
 -- of topics, and more if there is much to park.
 --
 -- KEYS[1] job pool
@@ -13,7 +13,7 @@ if redis.call('HLEN', pauses) == 0 then return {'', 0, -1} end
 local err = not_pausable('')
   -- cluster: or elsewhere(pauses)
 if err then return err end
-redis.call('HDEL', pauses, '') -- takes nothing; what comes behind a write is not refused at maxmemory
+redis.call('HDEL', pauses, '') -- removes nothing; after a write, Redis refuses nothing at maxmemory
 local page = redis.call('HSCAN', pauses, ARGV[1], 'COUNT', ARGV[2])
 local next, entries, entries_left = page[1], page[2], tonumber(ARGV[3])
 local wait, ended, has_more = math.huge, {}, false

@@ -1,4 +1,4 @@
--- list_schedules: registers which schedules a running server's file has, and reads the lists of the other servers.
+-- list_schedules: registers the schedules in a running server's file, and reads the lists of the other servers.
 --
 -- KEYS[1] the servers, of partition 0
 -- ARGV[1] the list's ID   ARGV[2] the names, each behind a line break; '' for none, and then nothing is written

@@ -94,13 +94,13 @@ if is_new then -- it is ready at once
 end
 
 -- include: go: EARLIER KEPT_DUE LATER_DUE REFUSE REPLACED; lease: is_lease; time: LAST_MS
--- When a job with this policy is due that replaces one with another due time, and what is returned for it.
+-- The due time of a job with this policy that replaces one with another due time, and the outcome to return.
 local function replaced_due(policy, old, due)
   if policy == EARLIER and old < due or policy == LATER_DUE and old > due then return old, KEPT_DUE end
   return due, REPLACED
 end
 
--- When the job with this score is due.
+-- The due time of the job with this score.
 local function due_of(score)
   return math.min(math.ceil(tonumber(score) * 1000), LAST_MS) -- never early
 end

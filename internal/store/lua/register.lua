@@ -1,4 +1,4 @@
--- register: stores which program a waiting client is.
+-- register: stores the program of a waiting client.
 --
 -- KEYS[1] the client's key   ARGV[1] how long it is kept (ms)   ARGV[2…4] host, process, program
 -- Returns nothing. Errors: NOPERM, WRONGTYPE. Nothing has changed then.

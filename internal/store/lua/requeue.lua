@@ -13,7 +13,7 @@ local err = not_permitted('ZREM', pool, '') or not_permitted('PEXPIRE', first_bu
   or not_permitted('HDEL', first_bucket, 'lease') or not_permitted('HSET', first_bucket, 'options', '')
   -- cluster: or elsewhere(buckets) -- what is told of one job is not tried again, the call is
 if err then return err end
-redis.call('ZREM', pool, '') -- takes nothing; behind a write, nothing is refused at maxmemory
+redis.call('ZREM', pool, '') -- removes nothing; after a write, Redis refuses nothing at maxmemory
 
 local function requeue(id)
   local letter, name = dead_letters .. id, buckets .. id

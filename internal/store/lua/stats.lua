@@ -69,13 +69,13 @@ local function all_reserved()
   return sum
 end
 
--- How long the job has been ready: what has passed of its lifetime, which passes only then. For a job that was delivered before it is
+-- How long the job has been ready: the part of its lifetime that has passed, as it passes only then. For a job that was delivered before it is
 -- the sum, but at most the time since its last lease began.
 local function ready_for(name, job)
   local ttl = redis.pcall('PTTL', name)
   local attempts, token, lent = read_lease(job[2])
   local _, _, lifetime = read_options(job[3])
-  if lent > 0 then lifetime = math.max(lifetime, UNTIL_SEEN) end -- its lease has ended by itself
+  if lent > 0 then lifetime = math.max(lifetime, UNTIL_SEEN) end -- its lease has expired
   local late = type(ttl) == 'number' and ttl >= 0 and lifetime - ttl or -1
   if attempts == 0 then return math.max(late, -1) end
   local leased = since(token / 1000)

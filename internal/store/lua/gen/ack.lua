@@ -140,7 +140,7 @@ elseif not followers then -- a server that takes no writes may not know of the l
   if err then return err end
   return lost
 else
-  redis.call('ZREM', pool, '') -- takes nothing; what comes behind a write is not refused at maxmemory
+  redis.call('ZREM', pool, '') -- removes nothing; after a write, Redis refuses nothing at maxmemory
 end
 local acked = #done + (followers and #followers or 0)
 if followers then

@@ -10,7 +10,7 @@
 -- serial number of the last batch that was adopted from that partition.
 -- Errors: WRONGTYPE of the pool, NOPERM, READONLY, and OOM without jobs. Nothing has changed then. Jobs are stored even at maxmemory: they
 -- exist nowhere else.
--- Atomic because a second try must find the whole batch, or nothing of it.
+-- Atomic because a retry must find the whole batch, or nothing of it.
 -- Cost: O(log n) of the pool for each entry.
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
@@ -223,7 +223,7 @@ if serial == 0 then
   redis.call('HSET', migration, 'room', 1)
   return {redis.call('HDEL', migration, 'room') - 1, 0, last}
 end
-redis.call('ZREM', pool, '') -- takes nothing; behind a write, nothing is refused at maxmemory
+redis.call('ZREM', pool, '') -- removes nothing; after a write, Redis refuses nothing at maxmemory
 
 local CHUNK = 1000 -- unpack fails near 8,000
 local adopted, superseded = 0, 0
@@ -234,7 +234,7 @@ local function store(name, ttl, first, last)
   if ttl >= 0 then redis.call('PEXPIRE', name, string.format('%d', math.max(ttl, 1))) end
 end
 
--- Rewrites what the bucket says of its last lease by this partition's clock.
+-- Converts the last lease in the bucket to this partition's clock.
 local function adjust_lease(name, ttl)
   local text = redis.call('HGET', name, 'lease')
   if not text then return end
@@ -246,11 +246,11 @@ local function place(kind, id, topic, at)
   local name = topic == SCHEDULE_TOPIC and schedule_name(id)
   if name then redis.call('ZADD', schedules, 0, name) end
   if kind == 'r' and not make_ready(topic, id) then
-    redis.call('ZREM', pool, id) -- an entry that was without a job
+    redis.call('ZREM', pool, id) -- an entry without a job
     register_use(topic, now / 1000, now / 1000)
     return
   end
-  if kind == 'r' then at = score_of(now) end -- the server will name what keeps it from being ready
+  if kind == 'r' then at = score_of(now) end -- the server reports why it can't be ready
   redis.call('ZADD', pool, at, id)
   if is_lease(at) then
     count_reserved({[topic] = 1})
@@ -260,7 +260,7 @@ local function place(kind, id, topic, at)
   if tonumber(at) > now_s then first_due = math.min(first_due, tonumber(at)) end
 end
 
--- Whether the ID has no job, or letter. An older letter gives way.
+-- Whether the ID has no job, or no letter. An older letter is deleted.
 local function makes_room(kind, name, id, at)
   if redis.call('EXISTS', name) == 0 then return true end
   local died = kind == 'd' and redis.pcall('HMGET', name, 'died', 'topic')
@@ -296,7 +296,7 @@ while i <= #ARGV do
     end
   end
 end
--- Last, so that a second try stores what Redis before 7.0 may have refused half-way.
+-- Last, so that a retry stores the entries that Redis before 7.0 may have refused half-way.
 redis.call('HSET', migration, from, ARGV[2])
 wake_all()
 if first_due < math.huge then

@@ -12,8 +12,8 @@
 -- are the producer's (ms), 0 for none. at is as in ARGV[5]; size is -1 if unknown.
 -- Errors: WRONGTYPE, NOPERM.
 --
--- A queue moves on between two pages. So the previous page's last entry is searched for among the first MAX_WALK: the page starts behind it,
--- or at the beginning if it has left, as those before it have too. Deeper in the queue the position is taken as it is.
+-- A queue moves on between two pages. So the script searches the first MAX_WALK entries for the last one of the previous page: the page starts
+-- after it, or at the beginning if it has left, as those before it have too. Deeper in the queue the position is used as given.
 -- Atomic so that entries and content match.
 -- Cost: O(log n) of the pool or the letters, or O(entries before the page) of the queue; and O(entries read).
 local DEAD = 'dead'
@@ -83,7 +83,7 @@ if state == READY then
     local found = redis.call('LPOS', queue, after_id, 'RANK', -1, 'COUNT', 0, 'MAXLEN', first + SLACK)
     local length, before = redis.call('LLEN', queue), first
     first = 0
-    -- If the ID is there twice, it is the last one up to where it was: else pages would be skipped, or repeat for ever.
+    -- If the ID is there twice, the last one up to its position counts. Otherwise pages would be skipped, or repeat for ever.
     for _, from_left in ipairs(found) do
       local behind = length - from_left
       if first == 0 or behind <= before then first = behind end

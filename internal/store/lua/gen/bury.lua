@@ -136,7 +136,7 @@ local scores = redis.call('ZMSCORE', pool, unpack(ids)) -- all at once: the pool
 
 
 
-redis.call('ZREM', pool, '') -- takes nothing; behind a write, nothing is refused at maxmemory
+redis.call('ZREM', pool, '') -- removes nothing; after a write, Redis refuses nothing at maxmemory
 
 local reply, ended, buried, followers = {}, {}, {}, nil
 for k, id in ipairs(ids) do

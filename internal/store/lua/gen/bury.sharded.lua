@@ -144,7 +144,7 @@ for k, id in ipairs(ids) do -- before the first write, so that the whole call is
   local missing = not_here(unread) or job and elsewhere(dead_letters)
   if missing then return missing end
 end
-redis.call('ZREM', pool, '') -- takes nothing; behind a write, nothing is refused at maxmemory
+redis.call('ZREM', pool, '') -- removes nothing; after a write, Redis refuses nothing at maxmemory
 
 local reply, ended, buried, followers = {}, {}, {}, nil
 for k, id in ipairs(ids) do

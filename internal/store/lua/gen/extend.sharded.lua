@@ -83,7 +83,7 @@ end
 local err = not_writable() or not_permitted('PEXPIRE', buckets .. ARGV[2], '1')
   or not_permitted('HSET', buckets .. ARGV[2], 'lease', '')
 if err then return err end
-redis.call('ZREM', pool, '') -- takes nothing; behind a write, nothing is refused at maxmemory
+redis.call('ZREM', pool, '') -- removes nothing; after a write, Redis refuses nothing at maxmemory
 local ends, first_end = {}, math.huge
 for i = 1, #ARGV, 4 do
   local id, length = ARGV[i + 1], ARGV[i + 3]

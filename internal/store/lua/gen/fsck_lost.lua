@@ -1,14 +1,14 @@
--- fsck_lost: tells which jobs are in no state, and returns them to their topics or deletes them if asked to.
+-- fsck_lost: finds jobs that are in no state, and returns them to their topics or deletes them if asked to.
 --
 -- KEYS[1] job pool
--- ARGV[1] 'look', 'requeue' or 'drop'   ARGV[2…] an ID, and what the last call said of it: when its bucket expires (Unix ms; -1: never)
---   and its fingerprint; 0 and '' for the first call
--- Returns {took, id, topic, expires, fingerprint, repaired, …}: the script's own time (µs); and the jobs that are lost, and were not
--- changed since the last call. repaired is 1 if the job is where it belongs now, or deleted.
+-- ARGV[1] 'look', 'requeue' or 'drop'   ARGV[2…] an ID, and from the last call the expiry of its bucket (Unix ms; -1: never) and its
+--   fingerprint; 0 and '' for the first call
+-- Returns {took, id, topic, expires, fingerprint, repaired, …}: the script's own time (µs); and the jobs that are lost and have not
+-- changed since the last call. repaired is 1 if the job was returned to its topic or deleted.
 -- Errors: WRONGTYPE of the pool, NOPERM. Nothing has changed then.
 --
--- The caller has not found the ID in its queue, and waits between two calls, as a job that an old consumer is taking has no entry any
--- more. What was made ready since stands at an end of the queue, which is searched here.
+-- The caller has not found the ID in its queue. It waits between two calls, as an old consumer that takes a job removes its entry first.
+-- Jobs that became ready since are at an end of the queue, which this script searches.
 -- Atomic because a job must be in one state. Cost: O(ENDS) for each.
 local function stopwatch()
   local os = rawget(_G, 'os')
@@ -118,7 +118,7 @@ local function is_at_end(queue, id)
 end
 
 local function requeue(id, topic)
-  if make_ready(topic, id) then redis.call('ZADD', pool, score_of(now), id) end -- its server names what is wrong with the queue
+  if make_ready(topic, id) then redis.call('ZADD', pool, score_of(now), id) end -- the server reports a broken queue
   register_use(topic, now_s, 0)
 end
 

@@ -1,8 +1,8 @@
--- fsck_reserved: sets the numbers of some topics' reserved jobs right.
+-- fsck_reserved: corrects the numbers of some topics' reserved jobs.
 --
 -- KEYS[1] job pool
--- ARGV[1…] a topic, its number as it was read, and its leases as they were counted
--- Returns the topics that it repaired: those whose number is still the same. Errors: NOPERM. Nothing has changed then.
+-- ARGV[1…] a topic, its number as read, and the number of its leases
+-- Returns the topics that it corrected: those whose number has not changed since. Errors: NOPERM. Nothing has changed then.
 -- Atomic because a job may be reserved between the check and the change. Cost: O(topics).
 local function not_permitted(command, key, ...)
   if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then

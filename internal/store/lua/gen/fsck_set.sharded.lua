@@ -1,10 +1,10 @@
--- fsck_set: checks a page of what lists jobs besides the pool and the queues: a topic's dead letters, its slots, the topics with dead
--- letters, or the schedules. It repairs the page if asked to.
+-- fsck_set: checks a page of a set that lists jobs, besides the pool and the queues: a topic's dead letters, its slots, the topics with
+-- dead letters, or the schedules. It repairs the page if asked to.
 --
 -- KEYS[1] job pool
--- ARGV[1] 'dead', 'slots', 'dead_topics' or 'schedules'   ARGV[2] the topic, or ''   ARGV[3] 0 to begin, or what the last call said
--- ARGV[4] how many entries, about   ARGV[5] 'repair', or '' to change nothing   ARGV[6] 'ids' to tell the IDs of the page
--- Returns {took, next, ids, findings}: the script's own time (µs); where to go on, 0 at the end; the IDs, if asked for; and {kind,
+-- ARGV[1] 'dead', 'slots', 'dead_topics' or 'schedules'   ARGV[2] the topic, or ''   ARGV[3] 0 to begin, or next of the last call
+-- ARGV[4] how many entries, about   ARGV[5] 'repair', or '' to change nothing   ARGV[6] 'ids' to return the IDs of the page
+-- Returns {took, next, ids, findings}: the script's own time (µs); ARGV[3] of the next call, 0 at the end; the IDs, if asked for; and {kind,
 -- name, 1 if it was repaired, …}. A set of another type is empty. Errors: NOPERM. Nothing has changed then.
 -- Atomic because an entry and its job belong together. Cost: O(entries).
 local function stopwatch()
@@ -122,7 +122,7 @@ local page = redis.pcall('ZSCAN', set, ARGV[3], 'COUNT', ARGV[4])
 if page.err then return unreadable(page) and page or {watch(), '0', {}, {}} end
 local ids, findings = {}, {}
 
--- Each returns what is wrong with an entry, and how to repair it; or an error reply.
+-- Each returns the problem with an entry and its repair, or an error reply.
 local checks = {}
 
 function checks.dead(id)
@@ -131,7 +131,7 @@ function checks.dead(id)
   if owner ~= topic then return 'dead_entry_without_letter', function() unlist(topic, id) end end
 end
 
--- A slot whose time is over is free, if the job has no lease.
+-- An expired slot is free if the job has no lease.
 function checks.slots(id, score)
   local waits, owner = redis.pcall('ZSCORE', pool, id), redis.pcall('HGET', buckets .. id, 'topic')
   if unreadable(waits) or unreadable(owner) then return unreadable(waits) and waits or owner end

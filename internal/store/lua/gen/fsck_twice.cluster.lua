@@ -1,4 +1,4 @@
--- fsck_twice: tells which IDs are in a topic's queue more than once, and removes all but the next entry of each if asked to.
+-- fsck_twice: finds IDs that are in a topic's queue more than once, and removes all but the next entry of each if asked to.
 --
 -- KEYS[1] job pool   ARGV[1] the topic   ARGV[2] 'repair', or '' to change nothing   ARGV[3…] IDs
 -- Returns {took, id, 1 if it was repaired, …}: the script's own time (µs), and the IDs.
@@ -45,7 +45,7 @@ if repairs then
   if err then return err end
 end
 
--- The number of the ID's entries, and whether that is short enough to walk.
+-- The number of the ID's entries, and whether the list is short enough to walk.
 local function count(list, id)
   local found = redis.pcall('LPOS', list, id, 'RANK', -1, 'COUNT', 0, 'MAXLEN', MAX_WALK)
   if found.err then return 0, false end
@@ -60,7 +60,7 @@ for i = FIRST, #ARGV do
   if ready + later > 1 then
     local repaired = repairs and is_short and is_short_too
     if repaired then
-      local stay = later > 0 and 0 or 1 -- what is parked comes first
+      local stay = later > 0 and 0 or 1 -- parked jobs come first
       if ready > stay then redis.call('LREM', queue, ready - stay, id) end
       if later > 1 then redis.call('LREM', parked, later - 1, id) end
     end

@@ -1,4 +1,4 @@
--- history: reads what all servers have done in the last hour.
+-- history: reads the work of all servers in the last hour.
 --
 -- KEYS[1] the hash that heartbeat writes
 -- Returns {now (Unix ms), text, text, …}, unordered. Errors: WRONGTYPE, NOPERM.

@@ -1,4 +1,4 @@
--- pause: pauses a topic. Its ready jobs are parked, and so are those that become ready.
+-- pause: pauses a topic. Its ready jobs are parked, also those that become ready later.
 --
 -- KEYS[1] job pool
 -- ARGV[1] the topic   ARGV[2] 'pause', by an operator: replaces the previous end and note. 'back off', by a consumer: shortens nothing.

@@ -6,7 +6,7 @@
 -- from 1 on, at which it was not registered before; and the lengths, none if no queue exists, which is the rule. The length of a queue that
 -- can't be read is 1: a pop then reports why.
 -- Errors: READONLY, since a replica does not know that a queue is empty.
--- Atomic because a job between the poll and the registration would wake nobody.
+-- Atomic because a job between the poll and the registration would wake no client.
 -- Cost: O(queues).
 local registered_at
 local pool = KEYS[1]

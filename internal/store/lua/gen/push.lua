@@ -169,13 +169,13 @@ local function is_lease(score)
   return part > 0.0005 and part < 0.9995 and score - 4294967296 < 0
 end
 local LAST_MS = 9007199254740992
--- When a job with this policy is due that replaces one with another due time, and what is returned for it.
+-- The due time of a job with this policy that replaces one with another due time, and the outcome to return.
 local function replaced_due(policy, old, due)
   if policy == EARLIER and old < due or policy == LATER_DUE and old > due then return old, KEPT_DUE end
   return due, REPLACED
 end
 
--- When the job with this score is due.
+-- The due time of the job with this score.
 local function due_of(score)
   return math.min(math.ceil(tonumber(score) * 1000), LAST_MS) -- never early
 end

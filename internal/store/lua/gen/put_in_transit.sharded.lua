@@ -1,4 +1,4 @@
--- put_in_transit: puts jobs and dead letters in transit to another partition, with what is known of pushes that count once and of groups. They
+-- put_in_transit: puts jobs and dead letters in transit to another partition, with open groups and pushes that count once. They
 -- are not delivered until that partition has adopted them. A batch that is in transit already is returned first.
 --
 -- KEYS[1] job pool   KEYS[2] a topic's dead letters, if the IDs were found there
@@ -228,7 +228,7 @@ if waits then return tell_batch(reply, true) end
 local err = no_transit() or not_permitted('ZREM', pool, '')
   or elsewhere(transit_jobs)
 if err then return err end
-redis.call('ZREM', pool, '') -- takes nothing; behind a write, nothing is refused at maxmemory
+redis.call('ZREM', pool, '') -- removes nothing; after a write, Redis refuses nothing at maxmemory
 
 local ended, ended_ids = {}, {} -- leases, by topic, and their jobs
 local function take_job(id, place)

@@ -137,7 +137,7 @@ local err = not_a_list(queue) or no_transit() or not_permitted('LTRIM', queue, '
   or not_permitted('LPUSH', queue, '')
   or elsewhere(transit_jobs)
 if err then return err end
-redis.call('ZREM', pool, '') -- takes nothing; behind a write, nothing is refused at maxmemory
+redis.call('ZREM', pool, '') -- removes nothing; after a write, Redis refuses nothing at maxmemory
 
 local leave_until, known = FIRST + ARGV[1] - 1, {}
 for i = FIRST, #ARGV do known[ARGV[i]] = i <= leave_until and 'leaves' or 'stays' end

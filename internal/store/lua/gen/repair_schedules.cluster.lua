@@ -1,4 +1,4 @@
--- repair_schedules: puts schedules back into the pool that a server which does not know them has moved, as the original does; and forgets
+-- repair_schedules: puts schedules back into the pool that a server without schedules, like the original's, has moved; and forgets
 -- those whose bucket was removed, see unschedule.
 --
 -- KEYS[1] job pool

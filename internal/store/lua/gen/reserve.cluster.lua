@@ -337,12 +337,12 @@ local first_end = math.huge -- µs
 
 local function read(name) return pcall('HMGET', name, 'topic', 'body', 'lease', 'options') end
 
--- What is known of the jobs that are taken next, nil for nothing; and the jobs whose attempts are used up.
+-- The data of the jobs taken next, nil for new jobs without options; and the jobs whose attempts are used up.
 local known, seen, exhausted, taken = {}, {}, {}, 0
 local followers -- IDs of buried jobs whose followers take their places
 local deferred = {} -- topic, ID, why, …
 
--- What the bucket says of a job that was reserved before, or has options; defined when it is first needed.
+-- Reads the fields of a job that was reserved before, or has options; defined when it is first needed.
 local known_of
 
 local function wants(id, name, job)
@@ -461,7 +461,7 @@ local function write_lease(name, length, text, attempt, token, k)
   end
   changed = pcall('HSET', name, 'lease', text)
   if type(changed) == 'table' then return changed end
-  -- What has passed of its lifetime, it was ready. In later attempts that adds up.
+  -- The job was ready for the part of its lifetime that has passed. Later attempts add to that.
   local late = (k and k.lifetime or DEFAULT_LIFETIME) - ttl
   return attempt == 1 and ttl >= 0 and late >= 0 and late or -1
 end

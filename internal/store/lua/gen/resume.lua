@@ -106,7 +106,7 @@ local topic = ARGV[1]
 local err = not_pausable(topic)
 
 if err then return err end
-redis.call('HDEL', pauses, '') -- takes nothing; what comes behind a write is not refused at maxmemory
+redis.call('HDEL', pauses, '') -- removes nothing; after a write, Redis refuses nothing at maxmemory
 local text = redis.call('HGET', pauses, topic)
 local p = text and read_pause(text)
 local moved, more = release(topic, tonumber(ARGV[2]))

@@ -217,7 +217,7 @@ local asked, ended, ids, followers = {}, {}, {}, nil
 for i = 2, #ARGV, FIELDS do asked[#asked + 1] = ARGV[i] end
 local scores = redis.call('ZMSCORE', pool, unpack(asked)) -- all at once: the pool may end with the first of them
 
--- Of each job: what the bucket says, or else what the reply says; and why it is to be a dead letter.
+-- For each job: its fields, or else its result in the reply; and the reason for a dead letter.
 local jobs, whats, reasons = {}, {}, {}
 for k, id in ipairs(asked) do
   local i = FIELDS * k - 5
@@ -232,7 +232,7 @@ for k, id in ipairs(asked) do
   local missing = not_here(unread) or ARGV[i + 3] == '0' and elsewhere(queues .. ARGV[i]) or reasons[k] and elsewhere(dead_letters)
   if missing then return missing end -- before the first write, so that the whole call is refused, and tried again
 end
-redis.call('ZREM', pool, '') -- takes nothing; behind a write, nothing is refused at maxmemory
+redis.call('ZREM', pool, '') -- removes nothing; after a write, Redis refuses nothing at maxmemory
 
 local first_due = math.huge
 
@@ -252,7 +252,7 @@ local function put_back(id, i, job)
   else
     redis.call('ZREM', pool, id)
     local refused = make_ready(topic, id, refund and 'RPUSH')
-    if refused then redis.call('ZADD', pool, score_of(now), id) end -- the server will name what keeps it out
+    if refused then redis.call('ZADD', pool, score_of(now), id) end -- the server reports the reason
   end
 end
 

@@ -1,5 +1,5 @@
--- sample: reads the topics of random waiting jobs, of all or of those that are due by a time: the pool is divided into as many parts as the sample has entries, and one entry of each is
--- read; a smaller pool is read whole.
+-- sample: reads the topics of random waiting jobs, of all or of those due by a time. It divides the pool into as many parts as the sample
+-- has entries, and reads one entry of each; it reads a smaller pool whole.
 --
 -- KEYS[1] job pool
 -- ARGV[1] how many entries the whole sample has   ARGV[2] how many were read before   ARGV[3] how many to read   ARGV[4] a random number

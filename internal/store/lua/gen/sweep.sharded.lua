@@ -1,5 +1,5 @@
 -- sweep: cleans up some of the known topics. It drops entries without a job from the ends of their ready queues from which jobs are delivered,
--- forgets topics that have nothing, repairs numbers of reserved jobs, and removes IDs whose push no longer counts.
+-- forgets empty topics, repairs numbers of reserved jobs, and removes IDs whose push no longer counts.
 --
 -- KEYS[1] job pool   KEYS[2] the known topics   KEYS[3] those with jobs to come   KEYS[4] the numbers of reserved jobs
 -- ARGV[1] how many topics at most   ARGV[2] how many entries at most   ARGV[3…4] the position of the last topic, its score and name; '' to

@@ -28,7 +28,7 @@ local function follow_up(id, from)
   local follower = redis.call('HMGET', from, 'next', 'next_body', 'lease')
   local due, lifetime, most, ttr, topic = string.match(follower[1] or '', '^(%d+) (%d+) (%d+) (%d+) (.*)$')
   local _, _, _, expires = read_lease(follower[3])
-  if not due or pushed_again(redis.call('PTTL', from), expires) then -- somebody has who knows nothing of it
+  if not due or pushed_again(redis.call('PTTL', from), expires) then -- a client without followers has pushed it again
     redis.call('DEL', name)
     redis.call('ZREM', pool, id)
     return
@@ -43,7 +43,7 @@ local function follow_up(id, from)
   if type(length) == 'number' then
     redis.call('ZREM', pool, id)
     wake(topic, length)
-  else -- what its queue can't take the server will name
+  else -- the server reports why the queue refuses it
     redis.call('ZADD', pool, score_of(math.max(due, now)), id)
     announce(score_of(math.max(due, now)), math.max(due - now, 0))
   end

@@ -1,6 +1,6 @@
 -- Checks before a script's first write: a script that fails half-way keeps what it has written. Each returns an error reply, or nil.
 
--- Whether this user may not run the command. Redis before 7.0 does not tell.
+-- Whether this user may not run the command. Redis before 7.0 can't tell.
 local function not_permitted(command, key, ...)
   if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
     return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
@@ -17,7 +17,7 @@ end
 
 -- Whether this server takes no writes: what is empty here may not be empty on the master.
 local function takes_no_writes(queue)
-  local reply = redis.pcall('RPOP', queue, 0) -- takes nothing
+  local reply = redis.pcall('RPOP', queue, 0) -- removes nothing
   if type(reply) ~= 'table' or not reply.err then return nil end
   for _, reason in ipairs({'READONLY', 'NOREPLICAS', 'MASTERDOWN'}) do
     if string.find(reply.err, reason, 1, true) then return reply end

@@ -1,6 +1,6 @@
 -- Limits of topics: how many jobs are reserved at a time, and how many start per second. A limit is a text in the hash of limits: see
 -- parse_limit. A limit on concurrency gives each reserved job a slot: see parts/slots.lua. A rate is kept as one number, when the next
--- job may start, as if jobs started evenly. It may be in the past by what is made up for, or by a burst.
+-- job may start, as if jobs started evenly. It may be in the past by MADE_UP_FOR, or by a burst.
 -- include: throttle time
 
 -- A topic's limit marks the number of its reserved jobs: see Encodings in docs/wire-format.md. The first function returns the mark; the
@@ -18,7 +18,7 @@ local MADE_UP_FOR = 250000 -- µs
 --   interval     between two starts (µs); 0 for none
 --   burst        how many may start at once
 --   next         when the next one may start (Unix µs)
---   appointed    when the last of the clients polls again that were told when to (Unix µs)
+-- the latest time given to a client for its next poll (Unix µs)
 --   whole        the limit of all partitions, as it was set: see Limit in Go
 local function parse_limit(topic, text)
   if not text then return nil end
@@ -46,23 +46,23 @@ local function open_limit(topic, n, waits)
   local text = redis.pcall('HGET', limits, topic)
   local only = type(text) == 'string' and string.match(text, '^(%d+) 0 ')
   local concurrency, interval, burst, next, appointed, whole = only and tonumber(only), 0
-  if not only then -- there is more to it, or none
+  if not only then -- more than a limit on concurrency, or none
     concurrency, interval, burst, next, appointed, whole = parse_limit(topic, text)
     if not concurrency then return interval and 0 or n, nil, nil, interval end
   end
   local begin, since, free, set = math.huge, 0, math.huge, nil
   if interval > 0 then
-    next = math.min(next, now_us + interval) -- the clock may have been put back
+    next = math.min(next, now_us + interval) -- the clock may have been set back
     since = math.max(next, now_us - (burst - 1) * interval - MADE_UP_FOR) -- since when jobs may begin, as if they came evenly
     begin = math.max(math.floor((now_us - since) / interval) + 1, 0)
   end
   if concurrency >= 0 then
     set = slots .. topic
-    local last = concurrency - n - 1 -- if there is no slot at that place, more than n are free
+    local last = concurrency - n - 1 -- if no slot is at that position, more than n are free
     local some = last >= 0 and redis.pcall('ZRANGE', set, last, last)
     if not some or #some > 0 or some.err then
       -- include: guard: not_permitted; slots: count_slots
-      local err = some and some.err and some or not_permitted('ZRANGE', set, '0', '0') -- who needs it only at the limit is told before
+      local err = some and some.err and some or not_permitted('ZRANGE', set, '0', '0') -- checks in advance a permission that only the limit needs
       local taken = err or count_slots(topic, now_us, concurrency - n)
       if type(taken) == 'table' then return 0, nil, nil, taken end
       free = math.max(concurrency - taken, 0)

@@ -4,7 +4,7 @@
 local FIRST = 5    -- place of the first ID
 local CHUNK = 3500 -- unpack fails near 8,000, and a job put back takes two places
 local TIMED = 64   -- fewer jobs are not timed
-local MOST_LATE = 1e12 -- s, for what has been due for ever
+local MOST_LATE = 1e12 -- s; of jobs that have always been due
 
 -- Takes and returns what move.lua does. The pool must be writable.
 local function move(args)

@@ -31,7 +31,7 @@ end
 local function park(topic, most)
   local queue, parked = queues .. topic, parked_queues .. topic
   local ready = redis.pcall('LLEN', queue)
-  if type(ready) ~= 'number' or ready == 0 then return 0, false end -- a broken queue: the server names it
+  if type(ready) ~= 'number' or ready == 0 then return 0, false end -- the server reports a broken queue
   if redis.call('EXISTS', parked) == 0 then
     redis.pcall('RENAME', queue, parked)
     return 1, false
@@ -44,7 +44,7 @@ local function park(topic, most)
   return count, ready > count
 end
 
--- Stops the delivery of the topic, and parks what programs that do not know pauses have made ready. Returns what park does.
+-- Stops the delivery of the topic, and parks jobs that programs without pauses have made ready. Returns what park does.
 local function hold(topic, most)
   local set = waiters .. topic
   local kind = redis.call('TYPE', set).ok
@@ -59,7 +59,7 @@ end
 local function release(topic, most)
   local queue, parked, set = queues .. topic, parked_queues .. topic, waiters .. topic
   local ready, waiting, moved = redis.pcall('LLEN', queue), redis.pcall('LLEN', parked), 0
-  local is_broken = type(ready) ~= 'number' or type(waiting) ~= 'number' -- the server names it
+  local is_broken = type(ready) ~= 'number' or type(waiting) ~= 'number' -- the server reports it
   if not is_broken and waiting > 0 then
     if waiting <= most and waiting < ready then
       for _ = 1, waiting do

@@ -9,7 +9,7 @@ local function once_window(policy)
   return ms and tonumber(ms), fingerprint
 end
 
--- Whether a push of the ID counts, so that no further one does.
+-- Whether a push of the ID counts, so that further ones do not.
 local function has_counted(id)
   local until_ms = redis.call('ZSCORE', once, id)
   return until_ms and tonumber(until_ms) - now > 0

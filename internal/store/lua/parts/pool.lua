@@ -1,7 +1,7 @@
 -- Entries of the job pool.
 -- include: time
 
--- Tells the servers that a job with this score is due in wait ms, if it is the next one: they sleep until the previous next one. Overdue jobs
+-- Announces to the servers that a job with this score is due in wait ms, if it is the next one: they sleep until the previous next one. Overdue jobs
 -- do not count, as they may be stuck. No permission is no failure: servers also read the pool by themselves.
 local function announce(score, wait)
   if wait > ANNOUNCED_WITHIN then return end

@@ -42,7 +42,7 @@ local function wake(topic, jobs, made_ready)
       local queue, parked = queues .. topic, parked_queues .. topic
       for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
         local id = redis.pcall('LMOVE', queue, parked, 'RIGHT', 'LEFT')
-        if type(id) ~= 'string' then break end -- the server tries it, too, and says why
+        if type(id) ~= 'string' then break end -- the server tries it too, and reports why
       end
       return false
     end

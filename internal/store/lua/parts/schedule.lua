@@ -21,7 +21,7 @@ local function names_behind(name, most)
   return names, #names == most and names[most] or ''
 end
 
--- Why a schedule's jobs can't be put into their queue, or can't be stored, as an error reply; or nil. That Redis is full shows at the first
+-- Why a schedule's jobs can't be put into their queue, or can't be stored, as an error reply; or nil. A full Redis shows at the first
 -- write.
 local function no_queue(topic)
   return not_a_list(queues .. topic, redis.pcall) or not_permitted('LPUSH', queues .. topic, '')

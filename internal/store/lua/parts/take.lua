@@ -29,7 +29,7 @@ local function take(queue, topic, count, most, read, wants, claim, gate)
     return 0, queue_error
   end
   if #ids == 0 then return 0 end
-  local denied = pcall('RPOP', queue, 0) -- takes nothing
+  local denied = pcall('RPOP', queue, 0) -- removes nothing
   if type(denied) == 'table' and denied.err then return denied end
   if gate then
     local err
@@ -142,7 +142,7 @@ local function take_all(read, wants, claim, limit_at, gate)
         wanted, room, reply[1] = 0, 0, 1
         asked = false
       elseif used == 0 then
-        if jobs then asked, registered = false, 0 end -- the queue is broken, and its caller is told
+        if jobs then asked, registered = false, 0 end -- the queue is broken, and the reply reports it
         break
       else
         entries_left, step = entries_left - used, STEP

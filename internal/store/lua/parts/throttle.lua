@@ -26,7 +26,7 @@ local function wake_next_throttled(topic)
   return false
 end
 
--- Wakes the throttled client that has waited longest, or else a waiter, whom nobody woke while the limit was reached. Without ready jobs, all
+-- Wakes the throttled client that has waited longest, or else a waiter, as none was woken while the limit was reached. Without ready jobs, all
 -- become waiters. Returns whether one was woken; nil if no client waits.
 local function wake_throttled(topic)
   if redis.pcall('EXISTS', throttled .. topic, waiters .. topic) == 0 then return nil end

@@ -1,4 +1,4 @@
--- The known topics: one sorted set has when a topic was last used, another until when a job of it may wait.
+-- The known topics: one sorted set has the last use of each topic, another an upper bound of its jobs' due times.
 
 local USED_EACH = 60 -- s; times of use are rounded down to it, so that few calls write one
 
