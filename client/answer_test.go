@@ -159,8 +159,8 @@ func TestLeavingDuringALostPop(t *testing.T) {
 // lateKey marks the context of a call that gets its connection late.
 type lateKey struct{}
 
-// holdLate is hold with a pool that opens no connection for marked calls until goOn is closed. Then it closes closed
-// with the connection.
+// holdLate is hold with a pool that opens no connection for marked calls until goOn is closed. The channel closed is
+// closed together with that connection.
 func (f *fixture) holdLate(topic string) (h *holder, goOn, closed chan struct{}) {
 	h, goOn, closed = newHolder(topic), make(chan struct{}), make(chan struct{})
 	h.Redis = pooltest.Through(f.Addr, f.Clustered, 0, func(ctx context.Context, conn net.Conn) net.Conn {

@@ -299,7 +299,7 @@ func (j *cutJob) fallDue() {
 	}
 }
 
-// bodies returns the number of bodies of the job; the last one has no comma behind it.
+// bodies returns the number of bodies of the job, which are separated by commas.
 func bodies(body string) int { return 1 + strings.Count(body, ",") }
 
 func (j *cutJob) where() string {

@@ -260,7 +260,7 @@ func TestAckThatWasNotSent(t *testing.T) {
 	expectErr(t, "Ack of a job that was removed", d.Ack(t.Context()), client.ErrLeaseLost)
 }
 
-// An Ack that was not done is done when it is repeated, even while an Extend has lost its reply.
+// An Ack that was not done is done when it is repeated, even during an Extend whose reply was lost.
 func TestAckAfterALostExtend(t *testing.T) {
 	f := start(t)
 	f.warm(verbs["Ack"])

@@ -207,7 +207,7 @@ func (g *growing) migrateKilled(l fleet.Layout) (kills int) {
 	}
 }
 
-// ending calls before ahead of each write.
+// ending is a connection that calls a function before each write.
 type ending struct {
 	net.Conn
 	before func()

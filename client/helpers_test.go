@@ -393,7 +393,7 @@ func reserve(ctx context.Context, c *client.Client, lease time.Duration, topics 
 	})
 }
 
-// waiting makes the call and waits until it waits for the topics and the Client is registered for their jobs.
+// waiting makes the call and returns once the call waits for the topics and the Client is registered for their jobs.
 func (f *fixture) waiting(c *client.Client, call func() <-chan result, topics ...string) <-chan result {
 	f.TB.Helper()
 	_, before := client.Callers(c, topics[0])
@@ -404,7 +404,7 @@ func (f *fixture) waiting(c *client.Client, call func() <-chan result, topics ..
 	return results
 }
 
-// waiter starts a BPop without a timeout and waits until it waits for the topics.
+// waiter starts a BPop without a timeout and returns once the BPop waits for the topics.
 func (f *fixture) waiter(ctx context.Context, c *client.Client, topics ...string) <-chan result {
 	f.TB.Helper()
 	return f.waiting(c, func() <-chan result { return bpop(ctx, c, 0, topics...) }, topics...)

@@ -68,7 +68,7 @@ func newCrowd(f *fixture) *limitedCrowd {
 
 // A thousand callers wait for jobs of limited topics and get them all, although some callers die, connections are cut,
 // topics are paused, and limits change and end. No topic with a job and room for it stands still, no topic exceeds its
-// limit, and no job is lost or done twice.
+// limit, and no job is lost or handled twice.
 func TestCrowdOfLimits(t *testing.T) {
 	for name, needs := range map[string][]redistest.Need{"one or many": {alone}, "5 partitions": {alone, redistest.InPartitions(5)}} {
 		t.Run(name, func(t *testing.T) {

@@ -151,7 +151,7 @@ func (a *atOnce) begun() int {
 	return a.all
 }
 
-// 16 consumers never have two jobs at a time, although some die with their jobs and connections are cut.
+// Together, 16 consumers never hold two jobs at a time, although some die with their jobs and connections are cut.
 func TestLimitOfOneAtATime(t *testing.T) {
 	t.Parallel()
 	f := start(t, alone, undivided)

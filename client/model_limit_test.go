@@ -21,7 +21,7 @@ type modelShare struct {
 }
 
 const (
-	instant  = 1e-9               // duration of a run
+	instant  = 1e-9               // a time during the run
 	madeUp   = 0.25 / (24 * 3600) // shorter delays are made up for
 	noNumber = -1
 )

@@ -705,7 +705,7 @@ func (m *model) due() (ids []string) {
 	return ids
 }
 
-// repair returns schedules that an old server has moved to the pool.
+// repair puts schedules that an old server has moved back into the pool.
 func (m *model) repair() {
 	delete(m.queues, store.ScheduleTopic)
 	for id, next := range m.occurrences {

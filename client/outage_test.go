@@ -161,8 +161,8 @@ func TestBPopForgetsErrors(t *testing.T) {
 	expectError(t, popped, client.ErrEmpty)
 }
 
-// No call hangs with a Redis that hangs. The end of its context ends a call, except calls that take jobs: these wait
-// for the reply until the connection's timeout.
+// No call hangs if Redis hangs: each call ends with its context, except calls that take jobs, which wait for the reply
+// until the connection's timeout.
 func TestHungRedis(t *testing.T) {
 	f := start(t, alone)
 	c := f.openPool(client.PoolOptions{ReadTimeout: 100 * time.Millisecond})

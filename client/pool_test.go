@@ -280,7 +280,7 @@ func TestCallsWaitForConnections(t *testing.T) {
 	}
 }
 
-// The end of a call's context ends its wait for a connection. A call that got no connection is never done.
+// The end of a call's context ends its wait for a connection. A call that got no connection is not made later.
 func TestContextEndsTheWaitForAConnection(t *testing.T) {
 	f := start(t, undivided)
 	f.push("b", "t")

@@ -68,7 +68,7 @@ func startPartitions(t testing.TB, n int) *fixture {
 type modelHold struct {
 	*client.Delivery
 	lease   int
-	limit   int // the consumer's maximum of attempts
+	limit   int // the consumer's maximum number of attempts
 	settled bool
 }
 

@@ -10,7 +10,7 @@ import (
 )
 
 // A user without permission to subscribe, for example one with the default permissions of Redis 7, polls and registers
-// nowhere, and the log reports this once. When the permission comes, the user is woken.
+// nowhere, and the log reports this once. When the permission comes, its Client is woken.
 func TestRefusedChannel(t *testing.T) {
 	eachWaiter(t, func(t *testing.T, take taker) {
 		t.Parallel()

@@ -11,7 +11,7 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// replicated starts a Redis with a replica. A push has loaded the scripts, and the WAIT count is 0.
+// replicated starts a Redis with a replica. A push has loaded the scripts, and no WAIT has run.
 func replicated(t *testing.T) (f *fixture, replica *redistest.Server) {
 	t.Helper()
 	f = start(t, alone, undivided)

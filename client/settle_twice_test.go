@@ -12,8 +12,8 @@ import (
 	"github.com/mix-basic/delayer/client"
 )
 
-// Two concurrent calls for one job are done one after the other, in any batches. One of them gets the result of a later
-// call, and the job counts once.
+// Two concurrent calls for one job are done one after the other, whatever batches they are in. One of them gets the
+// result of a later call, and the job counts once.
 func TestTwoSettlementsOfOneJob(t *testing.T) {
 	f := start(t, alone, undivided)
 	c := f.patient()
@@ -45,7 +45,8 @@ func TestTwoSettlementsOfOneJob(t *testing.T) {
 	}
 }
 
-// Concurrent calls of two kinds for one job do not wait for each other: one of them settles it, and the job counts once.
+// Concurrent calls of two kinds for one job do not wait for each other: one of them settles it, and the job counts
+// once.
 func TestTwoKindsOfSettlementsOfOneJob(t *testing.T) {
 	f := start(t, alone, undivided)
 	c := f.patient()

@@ -132,7 +132,7 @@ func TestStatsOfManyTopics(t *testing.T) {
 		want[0].Reserved = 1
 		for _, changes := range []bool{false, true} {
 			stop := func() {}
-			if changes { // new topics sort before the other ones, which move
+			if changes { // new topics sort before the others and shift them
 				conn := f.dial()
 				stop = redistest.Background(t, func(ctx context.Context) error {
 					for n := 0; ctx.Err() == nil; n++ {

@@ -109,7 +109,7 @@ func TestWokenInVain(t *testing.T) {
 	}
 }
 
-// Any number of closed Clients does not come before a waiting one.
+// Closed Clients, however many, are not woken before a waiting one.
 func TestClosedClientsAreNotWoken(t *testing.T) {
 	t.Parallel()
 	f := start(t)

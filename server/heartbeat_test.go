@@ -228,7 +228,7 @@ func TestHeartbeatOfAStopWhileRedisHangs(t *testing.T) {
 	redistest.Receive(t, signedOff)
 }
 
-// The documented ACL lines for the daemon and for readers permit all that heartbeats need.
+// The documented ACL lines for the daemon and for readers permit all commands of heartbeats.
 func TestHeartbeatPermissions(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

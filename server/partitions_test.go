@@ -387,7 +387,7 @@ func TestWhatCountsOnceIsCountedOnce(t *testing.T) {
 	}
 }
 
-// If a program dies with a job in transit from an old partition, a server completes the migration.
+// If a program dies with a job in transit from an old partition, a server completes the transit.
 func TestReportMinor(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -28,7 +28,7 @@ func TestKilledServer(t *testing.T) {
 }
 
 // Three servers are killed again and again, and replaced a little later, so that at times no server runs. Each
-// occurrence of fifty schedules has one job or is counted as missed.
+// occurrence of fifty schedules has one job or is counted as an occurrence without a job.
 func TestSchedulesOfKilledServers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -192,7 +192,7 @@ func TestSweepsWithoutRedis(t *testing.T) {
 }
 
 // A server counts jobs that were reserved before their topic got a limit, in case the program that set the limit died
-// before it did so. A pool of several pages takes as many turns.
+// before it could count them. A pool of several pages takes as many turns.
 func TestSweepCountsReservedJobs(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// fakeTimer fires when the test wants.
+// fakeTimer fires when the test makes it fire.
 type fakeTimer struct {
 	set  time.Duration
 	ring chan struct{}

@@ -72,7 +72,7 @@ func TestRetryUntilExhausted(t *testing.T) {
 	log.Expect(t, 1, "level=ERROR", "topic=t id=a attempt=3", `error="failure 3 of 3"`, "dead letter")
 }
 
-// What each result of a handler does to the job.
+// Each result of a handler has its effect on the job.
 func TestEnds(t *testing.T) {
 	for _, c := range []struct {
 		name   string

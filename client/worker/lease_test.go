@@ -228,7 +228,7 @@ func TestRedisAwayWhileFetching(t *testing.T) {
 	log.Expect(t, 1, "level=INFO")
 }
 
-// An outage when leases have to be extended costs no lease if Redis is back before they end.
+// An outage at the time of an extension costs no lease if Redis is back before the leases end.
 func TestRedisAwayWhileExtending(t *testing.T) {
 	t.Parallel()
 	const lease = 9 * time.Second

@@ -10,7 +10,7 @@ import (
 	"github.com/mix-basic/delayer/internal/devredis"
 )
 
-// A program that is started for each job.
+// A program is started for each job.
 func ExampleWorker_RunOne() {
 	redis, err := devredis.Start("127.0.0.1:0") // your program connects to a real Redis
 	if err != nil {

@@ -30,8 +30,7 @@ func TestStopWaitsForHandlers(t *testing.T) {
 	f.expectJob("a", "", 0)
 }
 
-// After the grace period the handlers' contexts end. A job that its handler gives up loses no attempt, and a result
-// that still comes counts.
+// After the grace period the handlers' contexts end. An abandoned job loses no attempt, and a late result still counts.
 func TestStopInterruptsHandlers(t *testing.T) {
 	for _, c := range []struct {
 		result func(ctx context.Context) error
@@ -57,7 +56,7 @@ func TestStopInterruptsHandlers(t *testing.T) {
 	}
 }
 
-// Run returns even if a handler does not. The handler's job is released, and its later calls have no effect and are not
+// Run returns even if a handler does not. The handler's job is released, and its later result has no effect and is not
 // reported.
 func TestStuck(t *testing.T) {
 	for _, c := range []struct {

@@ -153,7 +153,7 @@ func TestLayoutAskedOnce(t *testing.T) {
 		calls.Go(func() { check(t, several.Stores[i%3].Ping(t.Context())) })
 	}
 	calls.Wait()
-	if n := asked(); n != 2 { // reads the stored layout and checks whether this one is admitted
+	if n := asked(); n != 2 { // one to read the stored layout, one to check whether this one is admitted
 		t.Errorf("30 calls at a time have asked %d times", n)
 	}
 	check(t, b.partitioned(3).Stores[2].Ping(t.Context()))

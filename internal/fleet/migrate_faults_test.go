@@ -93,7 +93,7 @@ func TestMigrateIsSure(t *testing.T) {
 	}
 }
 
-// hooked calls before ahead of each write.
+// hooked is a connection that calls a function before each write.
 type hooked struct {
 	net.Conn
 	before func()

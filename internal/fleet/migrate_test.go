@@ -185,7 +185,7 @@ func (m *migrating) elsewhere(ids []string) (n int) {
 }
 
 // All data moves to its current partition, unchanged, from any number of partitions to any other. Reserved jobs stay
-// until their leases end.
+// until they are no longer reserved.
 func TestMigrate(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, b *backend) {

@@ -8,7 +8,7 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// Stray jobs are found in any state: those in the single partition of a divided Redis, and those in partitions of
+// Stray jobs are found in any state: those without a partition in a partitioned Redis, and those in partitions of
 // earlier layouts.
 func TestStrays(t *testing.T) {
 	t.Parallel()
