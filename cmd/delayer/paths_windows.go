@@ -2,7 +2,7 @@ package main
 
 import "os"
 
-// tryAccess opens the file, or makes one in the folder for a moment: nothing else tells.
+// tryAccess opens the file, or briefly creates a file in the folder. There is no other reliable check.
 func tryAccess(path string, isFolder bool) error {
 	if !isFolder {
 		f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)

@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// words are the help texts in one language, read from a file of folder help:
+// words holds the help texts in one language, read from a file in folder help:
 //
 //	# TITLE        begins a group of commands; their names are on one line if it ends with a colon
 //	[NAME]         begins the page of a command, or a text of another name

@@ -66,7 +66,8 @@ func TestQueuesOfClaimedCallers(t *testing.T) {
 	}
 }
 
-// A caller of several topics polls for itself, in the order of its topics: topics of one kind, and a limited number of queues, at a time.
+// A caller of several topics polls for itself, in the order of its topics. Each poll has topics of one mode and a limited number of
+// queues.
 func TestSeveralTopics(t *testing.T) {
 	reserves, other := Kind{Reserves: true}, Kind{Reserves: true, Reservation: store.Reservation{MaxAttempts: 3}}
 	many, pop := make([]string, 2*maxQueues+1), Kind{}
@@ -116,7 +117,7 @@ func TestSeveralTopics(t *testing.T) {
 	}
 }
 
-// Enough jobs from the first queues end the polling. So does an error, which a waiting caller tolerates.
+// Enough jobs from the first queues end the polling. An error ends it, too; a waiting caller tolerates the error.
 func TestSeveralTopicsEndEarly(t *testing.T) {
 	kinds := []Kind{{}, {Reserves: true}}
 	join := func(h *hand, waits bool) *guest {
@@ -283,7 +284,7 @@ func TestNoAnswer(t *testing.T) {
 	}
 }
 
-// The error of a failed call tells why the call ended and whether a job may be lost.
+// The error of a failed call shows why the call ended and whether a job may be lost.
 func TestErrors(t *testing.T) {
 	lost := fmt.Errorf("%w: %w", ErrLost, errCut)
 	timeout, cancelled := store.ErrEmpty, context.Canceled

@@ -13,7 +13,7 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// A caller that left during a poll does not make us poll again and again while Redis is away.
+// A caller that left during a poll does not cause repeated polls while Redis is down.
 func TestLeftCallersDoNotPoll(t *testing.T) {
 	h := inHand(t)
 	first := h.waiter("t")
@@ -124,7 +124,7 @@ type redisModel struct {
 	guests   []*guest
 }
 
-// queue is a topic's ready queue in a partition.
+// readyQueue is a topic's ready queue in a partition.
 type readyQueue struct {
 	partition *partition
 	topic     string

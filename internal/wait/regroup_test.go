@@ -48,8 +48,8 @@ func (r *placed) put(known map[rune]*redisconn.Node, nodes string) {
 	r.version++
 }
 
-// Partitions are grouped by node. A node that keeps the same partitions stays; any other node is replaced. What its subscription
-// told is then unknown, and its waiting polls move to the new node.
+// Partitions are grouped by node. A node that keeps the same partitions stays; any other node is replaced. Its queues
+// become unknown, and its waiting polls move to the new node.
 func TestRegroup(t *testing.T) {
 	for _, c := range []struct{ name, from, to, replaced string }{
 		{"nothing moves", "AAB", "AAB", ""},

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A change by the other end is seen as soon as it arrives.
+// A change at the other end is detected as soon as it arrives.
 func TestStateOf(t *testing.T) {
 	for name, c := range map[string]struct {
 		do   func(*net.TCPConn)

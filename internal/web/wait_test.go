@@ -90,7 +90,7 @@ func dialWaiting(t *testing.T, addr string, config *tls.Config, began chan bool)
 // hangBound is the time limit of a test, much shorter than the timeout of an idle connection.
 const hangBound = idleTimeout / 3
 
-// A client that disconnects while waiting is noticed at once.
+// A client that disconnects while waiting is detected at once.
 func TestWaitHangUp(t *testing.T) {
 	began, ended := make(chan bool, 1), make(chan string, 1)
 	addr, _ := serve(t, map[string]http.HandlerFunc{"/": waiting(began, ended, nil)})

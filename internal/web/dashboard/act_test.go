@@ -204,7 +204,7 @@ func TestConfirmation(t *testing.T) {
 	f.Expect(before)
 }
 
-// TestWrong: invalid actions are reported and change nothing.
+// TestWrong checks that invalid actions are reported and change nothing.
 func TestWrong(t *testing.T) {
 	f := start(t, web.Options{})
 	f.seed()
@@ -315,7 +315,7 @@ func TestPartly(t *testing.T) {
 	f.post("/ui/act/requeue_dead", "topic", "topic").has(t, "requeue", http.StatusConflict, `id="partly"`, "requeued: 2", "dead1")
 }
 
-// TestReadOnly: there are no buttons, and the server refuses POSTs.
+// TestReadOnly checks that there are no buttons, and that the server refuses POSTs.
 func TestReadOnly(t *testing.T) {
 	f := start(t, web.Options{ReadOnly: true})
 	f.seed()
@@ -338,7 +338,7 @@ func TestReadOnly(t *testing.T) {
 	f.Expect(before)
 }
 
-// TestRefused: actions without the token, or from pages of other sites, are refused.
+// TestRefused checks that actions without the token, or from pages of other sites, are refused.
 func TestRefused(t *testing.T) {
 	f := start(t, web.Options{Token: "secret"})
 	f.seed()

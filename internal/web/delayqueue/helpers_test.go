@@ -19,7 +19,7 @@ import (
 	"github.com/mix-basic/delayer/server"
 )
 
-// hangBound is when a test gives up.
+// hangBound is the time limit of a test.
 const hangBound = redistest.HangBound
 
 // fixture is a server with this area on a private Redis, together with a Delayer server.

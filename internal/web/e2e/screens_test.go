@@ -18,11 +18,11 @@ import (
 	"github.com/mix-basic/delayer/client"
 )
 
-// screens is a folder for pictures of the pages; with none nothing is written. docs/screens holds those that documents show:
+// screens is a folder for screenshots of the pages. If it is empty, no file is written. docs/screens has the screenshots used in documents:
 //
 //	SCREENS=/tmp/screens go test -C internal/web/e2e -count 1 -run Screens
 //
-// The Chinese pages need a font of the system's.
+// The Chinese pages need a system font.
 var screens = os.Getenv("SCREENS")
 
 // TestScreens opens each page, light, dark and on a phone: none is wider than the screen.
