@@ -95,7 +95,12 @@ func TestDemotedMaster(t *testing.T) {
 			}
 			awaitListeners(t, w.Server, 1)
 			w.expectReady("t", "new0", "new1", "new2", "new3", "new4", "new5")
-			w.log.expectErrors(t)
+			_, errors := w.log.lines()
+			for _, e := range errors { // of a run that takes a second, the new master lacks the heartbeat
+				if !strings.HasPrefix(e, "Redis has lost what this server wrote") {
+					t.Errorf("error log: %s", e)
+				}
+			}
 		})
 	}
 }
