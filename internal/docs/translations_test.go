@@ -44,7 +44,7 @@ type outlined struct {
 }
 
 func outlineOf(page string) (outline []outlined) {
-	page, _, _ = strings.Cut(page, "<!-- Names only from here on") // which are the same in all languages
+	page, _, _ = strings.Cut(page, namesOnly)
 	for line := range strings.Lines(fence.ReplaceAllString(page, "")) {
 		line = strings.TrimSpace(line)
 		switch {
@@ -121,6 +121,9 @@ func TestTranslatedCuts(t *testing.T) {
 	}
 }
 
+// namesOnly begins the part of a page that is the same in all languages.
+const namesOnly = "<!-- Names only from here on"
+
 var (
 	comment = regexp.MustCompile(`(?m)(^|\s)(//|#|;) .*$`)
 	han     = regexp.MustCompile(`\p{Han}`)
@@ -134,7 +137,8 @@ func TestTranslatedSamples(t *testing.T) {
 		if !isChinese {
 			continue
 		}
-		theirs, ours := Samples(text), Samples(all[original+".md"])
+		english, _, _ := strings.Cut(all[original+".md"], namesOnly)
+		theirs, ours := Samples(text), Samples(english)
 		if len(theirs) != len(ours) {
 			t.Errorf("%s has %d samples, the English page has %d", page, len(theirs), len(ours))
 		}
