@@ -157,9 +157,13 @@ func (s *Server) writeHeartbeat(work context.Context, now time.Time) {
 	if now.Sub(h.swept) >= every {
 		entries = -1
 	}
+	var elsewhere int64
+	if len(s.movers) > 1 {
+		elsewhere = s.ackedElsewhere()
+	}
 	var beat store.HeartbeatReply
 	err := first.pipelined(work, func(ctx context.Context, p *store.Pipeline) (err error) {
-		beat, err = first.store.Heartbeat(state, entries, s.ackedElsewhere()).On(ctx, p)
+		beat, err = first.store.Heartbeat(state, entries, elsewhere).On(ctx, p)
 		return err
 	})
 	if entries < 0 || beat.Swept {
