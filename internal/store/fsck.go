@@ -44,7 +44,7 @@ func readFaults(list []any) (faults []Fault, err error) {
 // mode returns the argument that lets a script repair.
 func mode(repair bool) string {
 	if repair {
-		return "repair"
+		return repairFaults
 	}
 	return ""
 }
@@ -115,7 +115,7 @@ type PoolPage struct {
 
 func idsOrNot(ids bool) string {
 	if ids {
-		return "ids"
+		return returnIDs
 	}
 	return ""
 }
@@ -206,6 +206,12 @@ type Lost struct {
 	Fingerprint string
 	Repaired    bool
 }
+
+// The modes of the fsck scripts: whether they repair, and return IDs.
+const (
+	repairFaults = "repair"
+	returnIDs    = "ids"
+)
 
 // The actions on lost jobs.
 const (

@@ -1,7 +1,7 @@
 -- fsck_lost: finds jobs that are in no state, and returns them to their topics or deletes them if asked to.
 --
 -- KEYS[1] job pool
--- ARGV[1] 'look', 'requeue' or 'drop'   ARGV[2…] an ID, and from the last call the expiry of its bucket (Unix ms; -1: never) and its
+-- ARGV[1] LOST_LOOK, LOST_REQUEUE or LOST_DROP   ARGV[2…] an ID, and from the last call the expiry of its bucket (Unix ms; -1: never) and its
 --   fingerprint; 0 and '' for the first call
 -- Returns {took, id, topic, expires, fingerprint, repaired, …}: the script's own time (µs); and the jobs that are lost and have not
 -- changed since the last call. repaired is 1 if the job was returned to its topic or deleted.
@@ -14,7 +14,7 @@
 local FIRST = 2
 local ENDS = 5000
 local watch, what = stopwatch(), ARGV[1]
-if what ~= 'look' then
+if what ~= LOST_LOOK then
   local err = not_writable() or all_unreadable() or not_permitted('LPUSH', queues, '') or not_permitted('DEL', buckets)
     -- cluster: or elsewhere(buckets)
   if err then return err end
@@ -45,9 +45,9 @@ for i = FIRST, #ARGV, 3 do
     local was = tonumber(ARGV[i + 1])
     local is_same = ARGV[i + 2] == fingerprint and math.abs(expires - was) <= CLOCK_SLACK
     if ARGV[i + 2] == '' or is_same then
-      local n, repaired = #reply, is_same and what ~= 'look'
-      if repaired and what == 'requeue' then requeue(id, topic) end
-      if repaired and what == 'drop' then
+      local n, repaired = #reply, is_same and what ~= LOST_LOOK
+      if repaired and what == LOST_REQUEUE then requeue(id, topic) end
+      if repaired and what == LOST_DROP then
         redis.call('DEL', key)
         redis.pcall('ZREM', once, id)
       end

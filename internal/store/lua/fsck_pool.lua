@@ -1,14 +1,14 @@
 -- fsck_pool: checks a page of the job pool, and repairs it if asked to.
 --
 -- KEYS[1] job pool
--- ARGV[1] 0 to begin, or next of the last call   ARGV[2] how many entries, about   ARGV[3] 'repair', or '' to change nothing
--- ARGV[4] 'ids' to return the IDs of the page
+-- ARGV[1] 0 to begin, or next of the last call   ARGV[2] how many entries, about   ARGV[3] REPAIR, or '' to change nothing
+-- ARGV[4] RETURN_IDS to return the IDs of the page
 -- Returns {took, next, ids, leases, findings}: the script's own time (µs); ARGV[1] of the next call, 0 at the end; the IDs, if asked for;
 -- topic, number of its leases, and the newest token of these, …; and {kind, id, 1 if it was repaired, …}.
 -- Errors: WRONGTYPE of the pool, NOPERM. Nothing has changed then.
 -- Atomic because a job may be pushed or removed between the check and the change. Cost: O(entries).
 -- include: guard lease limit schedule slots time cluster
-local watch, repairs = stopwatch(), ARGV[3] == 'repair'
+local watch, repairs = stopwatch(), ARGV[3] == REPAIR
 if repairs then
   local err = not_writable() or not_permitted('ZADD', schedules, '0', '') or not_permitted('ZADD', slots, '0', '')
     -- cluster: or elsewhere(buckets)
@@ -44,7 +44,7 @@ for i = 1, #page[2], 2 do
   local job = redis.pcall('HMGET', buckets .. id, 'topic', 'lease', 'revision')
   if unreadable(job) then return job end
   local topic = job[1]
-  if ARGV[4] == 'ids' then ids[#ids + 1] = id end
+  if ARGV[4] == RETURN_IDS then ids[#ids + 1] = id end
   if not topic then
     find('pool_entry_without_job', id, 'ZREM', pool, id)
   elseif is_lease(score) then

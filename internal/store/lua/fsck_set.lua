@@ -3,12 +3,12 @@
 --
 -- KEYS[1] job pool
 -- ARGV[1] 'dead', 'slots', 'dead_topics' or 'schedules'   ARGV[2] the topic, or ''   ARGV[3] 0 to begin, or next of the last call
--- ARGV[4] how many entries, about   ARGV[5] 'repair', or '' to change nothing   ARGV[6] 'ids' to return the IDs of the page
+-- ARGV[4] how many entries, about   ARGV[5] REPAIR, or '' to change nothing   ARGV[6] RETURN_IDS to return the IDs of the page
 -- Returns {took, next, ids, findings}: the script's own time (µs); ARGV[3] of the next call, 0 at the end; the IDs, if asked for; and {kind,
 -- name, 1 if it was repaired, …}. A set of another type is empty. Errors: NOPERM. Nothing has changed then.
 -- Atomic because an entry and its job belong together. Cost: O(entries).
 -- include: dead guard lease schedule throttle time cluster
-local watch, which, topic, repairs = stopwatch(), ARGV[1], ARGV[2], ARGV[5] == 'repair'
+local watch, which, topic, repairs = stopwatch(), ARGV[1], ARGV[2], ARGV[5] == REPAIR
 local set = ({dead = dead_lists .. topic, slots = slots .. topic, dead_topics = dead_topics, schedules = schedules})[which]
 if repairs then
   local err = not_permitted('ZREM', set, '')
@@ -64,7 +64,7 @@ for i = 1, #page[2], 2 do
   local entry = page[2][i]
   local kind, repair = checks[which](entry, page[2][i + 1])
   if type(kind) == 'table' then return kind end
-  if ARGV[6] == 'ids' then ids[#ids + 1] = entry end
+  if ARGV[6] == RETURN_IDS then ids[#ids + 1] = entry end
   if kind then
     to_repair[#to_repair + 1] = repair
     findings[#findings + 1], findings[#findings + 2], findings[#findings + 3] = kind, entry, repairs and 1 or 0

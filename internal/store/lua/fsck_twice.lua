@@ -1,6 +1,6 @@
 -- fsck_twice: finds IDs that are in a topic's queue more than once, and removes all but the next entry of each if asked to.
 --
--- KEYS[1] job pool   ARGV[1] the topic   ARGV[2] 'repair', or '' to change nothing   ARGV[3…] IDs
+-- KEYS[1] job pool   ARGV[1] the topic   ARGV[2] REPAIR, or '' to change nothing   ARGV[3…] IDs
 -- Returns {took, id, 1 if it was repaired, …}: the script's own time (µs), and the IDs.
 -- Errors: WRONGTYPE of the pool, NOPERM. Nothing has changed then.
 -- Atomic because entries come and go. Cost: O(the queue) for each ID. Of a queue of more than MAX_WALK entries only the next ones are
@@ -8,7 +8,7 @@
 -- include: guard time cluster
 local FIRST = 3
 local MAX_WALK = 20000
-local watch, queue, parked, repairs = stopwatch(), queues .. ARGV[1], parked_queues .. ARGV[1], ARGV[2] == 'repair'
+local watch, queue, parked, repairs = stopwatch(), queues .. ARGV[1], parked_queues .. ARGV[1], ARGV[2] == REPAIR
 if repairs then
   local err = not_writable() or not_permitted('LREM', queue, '0', '')
     -- cluster: or elsewhere(queue)

@@ -2,7 +2,7 @@
 -- of sets and queues.
 --
 -- KEYS[1] job pool
--- ARGV[1] 'repair', or '' to change nothing   ARGV[2…] a kind, see kinds below; and the rest of the key's name: an ID, a topic, …
+-- ARGV[1] REPAIR, or '' to change nothing   ARGV[2…] a kind, see kinds below; and the rest of the key's name: an ID, a topic, …
 -- Returns {took, candidates, findings}: the script's own time (µs); IDs and topics of jobs that are not in the pool: ready, or lost;
 -- and {kind, place in ARGV of the name, 1 if it was repaired, …}.
 -- Errors: NOPERM. Nothing has changed then.
@@ -21,6 +21,7 @@ local function stopwatch()
     return (stop[1] - start[1]) * 1000000 + stop[2] - start[2]
   end
 end
+local REPAIR = 'repair'
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local dead_lists = prefix .. 'dead_letters:'
@@ -137,7 +138,7 @@ local FIRST = 2
 local MOVED = 'fsck:'
 local GROUP_KEPT = 60000 + 5000 -- ms; a group's hash outlives its due time by a minute
 local PARKED = 1000             -- entries of a queue that one call moves
-local watch, repairs = stopwatch(), ARGV[1] == 'repair'
+local watch, repairs = stopwatch(), ARGV[1] == REPAIR
 local candidates, findings = {}, {}
 
 local function move_away(key)

@@ -1,8 +1,8 @@
 -- fsck_pool: checks a page of the job pool, and repairs it if asked to.
 --
 -- KEYS[1] job pool
--- ARGV[1] 0 to begin, or next of the last call   ARGV[2] how many entries, about   ARGV[3] 'repair', or '' to change nothing
--- ARGV[4] 'ids' to return the IDs of the page
+-- ARGV[1] 0 to begin, or next of the last call   ARGV[2] how many entries, about   ARGV[3] REPAIR, or '' to change nothing
+-- ARGV[4] RETURN_IDS to return the IDs of the page
 -- Returns {took, next, ids, leases, findings}: the script's own time (µs); ARGV[1] of the next call, 0 at the end; the IDs, if asked for;
 -- topic, number of its leases, and the newest token of these, …; and {kind, id, 1 if it was repaired, …}.
 -- Errors: WRONGTYPE of the pool, NOPERM. Nothing has changed then.
@@ -19,6 +19,7 @@ local function stopwatch()
     return (stop[1] - start[1]) * 1000000 + stop[2] - start[2]
   end
 end
+local REPAIR = 'repair'
 local pool = KEYS[1]
 local function not_writable()
   local reply = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '')
@@ -56,13 +57,14 @@ local buckets = prefix .. 'job_bucket:'
 local function unreadable(reply)
   return type(reply) == 'table' and reply.err and not string.find(reply.err, 'WRONGTYPE', 1, true)
 end
+local RETURN_IDS = 'ids'
 local function is_lease(score)
   local part = score * 1000 % 1
   return part > 0.0005 and part < 0.9995 and score - 4294967296 < 0
 end
 local SCHEDULE_TOPIC = 'delayer:schedules'
 local function schedule_name(id) return string.match(id, '^{(.*)}@schedule$') end
-local watch, repairs = stopwatch(), ARGV[3] == 'repair'
+local watch, repairs = stopwatch(), ARGV[3] == REPAIR
 if repairs then
   local err = not_writable() or not_permitted('ZADD', schedules, '0', '') or not_permitted('ZADD', slots, '0', '')
 
@@ -98,7 +100,7 @@ for i = 1, #page[2], 2 do
   local job = redis.pcall('HMGET', buckets .. id, 'topic', 'lease', 'revision')
   if unreadable(job) then return job end
   local topic = job[1]
-  if ARGV[4] == 'ids' then ids[#ids + 1] = id end
+  if ARGV[4] == RETURN_IDS then ids[#ids + 1] = id end
   if not topic then
     find('pool_entry_without_job', id, 'ZREM', pool, id)
   elseif is_lease(score) then

@@ -2,7 +2,7 @@
 --
 -- KEYS[1] job pool
 -- ARGV[1] the topic   ARGV[2] 'ready' or 'parked'   ARGV[3] how many entries at the right end are left to read; '' to begin
--- ARGV[4] the last entry read, '' for none   ARGV[5] how many entries to read   ARGV[6] 'repair', or '' to change nothing
+-- ARGV[4] the last entry read, '' for none   ARGV[5] how many entries to read   ARGV[6] REPAIR, or '' to change nothing
 -- Returns {took, left, last, ids, findings}: the script's own time (µs); ARGV[3…4] of the next call, 0 at the end; the IDs of the page
 -- that have a ready job of the topic; and {kind, id, 1 if it was repaired, …}. A queue of another type is empty.
 -- Errors: WRONGTYPE of the pool, NOPERM. Nothing has changed then.
@@ -24,6 +24,7 @@ local function stopwatch()
     return (stop[1] - start[1]) * 1000000 + stop[2] - start[2]
   end
 end
+local REPAIR = 'repair'
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local parked_queues = prefix .. 'paused_queue:'
@@ -83,7 +84,7 @@ local function pass_on(id, topic)
 end
 local MAX_WALK, SEARCHED = 20000, 5000 -- 1.3 ms, 0.2 ms
 local watch = stopwatch()
-local topic, count, repairs = ARGV[1], tonumber(ARGV[5]), ARGV[6] == 'repair'
+local topic, count, repairs = ARGV[1], tonumber(ARGV[5]), ARGV[6] == REPAIR
 local queue = (ARGV[2] == 'parked' and parked_queues or queues) .. topic
 local length = redis.pcall('LLEN', queue)
 if unreadable(length) then return length end

@@ -1,6 +1,6 @@
 -- fsck_twice: finds IDs that are in a topic's queue more than once, and removes all but the next entry of each if asked to.
 --
--- KEYS[1] job pool   ARGV[1] the topic   ARGV[2] 'repair', or '' to change nothing   ARGV[3…] IDs
+-- KEYS[1] job pool   ARGV[1] the topic   ARGV[2] REPAIR, or '' to change nothing   ARGV[3…] IDs
 -- Returns {took, id, 1 if it was repaired, …}: the script's own time (µs), and the IDs.
 -- Errors: WRONGTYPE of the pool, NOPERM. Nothing has changed then.
 -- Atomic because entries come and go. Cost: O(the queue) for each ID. Of a queue of more than MAX_WALK entries only the next ones are
@@ -21,6 +21,7 @@ local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local queues = prefix .. 'ready_queue:'
 local parked_queues = prefix .. 'paused_queue:'
+local REPAIR = 'repair'
 local function not_writable()
   local reply = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '')
   if type(reply) == 'table' and not string.find(reply.err, 'OOM ', 1, true) then return reply end
@@ -32,7 +33,7 @@ local function not_permitted(command, key, ...)
 end
 local FIRST = 3
 local MAX_WALK = 20000
-local watch, queue, parked, repairs = stopwatch(), queues .. ARGV[1], parked_queues .. ARGV[1], ARGV[2] == 'repair'
+local watch, queue, parked, repairs = stopwatch(), queues .. ARGV[1], parked_queues .. ARGV[1], ARGV[2] == REPAIR
 if repairs then
   local err = not_writable() or not_permitted('LREM', queue, '0', '')
 
