@@ -21,7 +21,7 @@ import (
 var update = flag.Bool("update", false, "write testdata/frozen anew")
 
 // TestFrozen compares what 1.1.0 promises with what is recorded in testdata/frozen: the packages for Go programs,
-// settings, metrics and exit codes. What is recorded may grow; a change or a removal breaks somebody's program. (The
+// settings, metrics and exit codes. A change or a removal breaks somebody's program; an addition is recorded. (The
 // command line is in cmd/delayer/testdata/commandlines.txt, the HTTP API in internal/web/api/openapitest/testdata/frozen.txt.)
 // After a deliberate change: go test ./internal/docs -run TestFrozen -update.
 func TestFrozen(t *testing.T) {
