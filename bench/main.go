@@ -94,7 +94,7 @@ func main() {
 
 // command executes the command line.
 func command() error {
-	quick := flag.Bool("quick", false, "small sizes, one repeat: a smoke run of a minute and a half, into a temporary folder")
+	quick := flag.Bool("quick", false, "small sizes, one repeat: a smoke run of two to three minutes, into a temporary folder")
 	full := flag.Bool("full", false, "everything, with bursts and pools of 1,000,000 jobs and more")
 	only := flag.String("only", "", "run these workloads only, and keep the others' results: "+strings.Join(names(), ","))
 	render := flag.Bool("render", false, "run nothing: write document and charts from the kept numbers")

@@ -131,7 +131,7 @@ func (c *call) doctorText(r doctor.Report) string {
 	}
 	verdict := "nothing is wrong"
 	if n := len(r.Findings); n > 0 {
-		verdict = fmt.Sprintf("%d things are wrong", n)
+		verdict = fmt.Sprintf("findings: %d", n)
 	}
 	fmt.Fprintf(&b, "%d checks made, %d not made, %d skipped: %s\n", r.Checked, len(r.NotChecked), len(r.Skipped), verdict)
 	return b.String()

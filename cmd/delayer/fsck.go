@@ -69,9 +69,9 @@ func (c *call) fsckText(r fsck.Report, o fsck.Options) string {
 	case r.Left == 0:
 		b.WriteString("everything is repaired\n")
 	case o.Repair:
-		fmt.Fprintf(&b, "%d faults are left\n", r.Left)
+		fmt.Fprintf(&b, "faults left: %d\n", r.Left)
 	default:
-		fmt.Fprintf(&b, "%d faults; delayer fsck --repair repairs them\n", r.Left)
+		fmt.Fprintf(&b, "faults: %d; delayer fsck --repair repairs them\n", r.Left)
 	}
 	return b.String()
 }

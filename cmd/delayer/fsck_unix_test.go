@@ -15,10 +15,10 @@ func TestFsckCommand(t *testing.T) {
 	db.Do("LPUSH", "delayer:ready_queue:t", "gho\x1bst")
 	db.Do("ZADD", "delayer:topics", "9e9", "t")
 	s.expect(1, "entry_without_job: 1 found, 0 repaired: entries of ready queues without a job\n  gho\\u001bst\n"+
-		"2 keys and 1 entries checked: 1 faults; delayer fsck --repair repairs them\n", "", "fsck")
+		"2 keys and 1 entries checked: faults: 1; delayer fsck --repair repairs them\n", "", "fsck")
 	s.expect(0, `{"keys":1,"entries":1,"findings":[{"kind":"entry_without_job","found":1,"repaired":1,"left":0,"examples":["gho\u001bst"]}],"left":0,"busy_topics":0}`+"\n", "", "fsck", "--json", "--repair")
 	db.Do("SET", "delayer:what", "")
-	if r := runBinary(t, s.dir, s.env, "fsck", "--repair"); r.code != 1 || !strings.HasSuffix(r.stdout, ": 1 faults are left\n") {
+	if r := runBinary(t, s.dir, s.env, "fsck", "--repair"); r.code != 1 || !strings.HasSuffix(r.stdout, ": faults left: 1\n") {
 		t.Errorf("%+v", r)
 	}
 	s.env = environment(t, "DELAYER_REDIS_PORT=1")

@@ -164,7 +164,7 @@ func checkPersistence(ctx context.Context, _ *Doctor, node *store.Store, says in
 		return nil, nil
 	}
 	saved := time.Unix(says.number("rdb_last_save_time"), 0).Format(time.DateTime)
-	evidence := fmt.Sprintf("AOF is off: a kill of Redis loses the %d changes since %s", says.number("rdb_changes_since_last_save"), saved)
+	evidence := fmt.Sprintf("AOF is off: a crash of Redis loses what changed since %s, now %d writes", saved, says.number("rdb_changes_since_last_save"))
 	return one(evidence, "redis-cli CONFIG SET appendonly yes, and in redis.conf"), nil
 }
 
@@ -235,7 +235,7 @@ func checkSlow(ctx context.Context, d *Doctor) (found []Finding, _ error) {
 			continue
 		}
 		worst := slices.MaxFunc(list, func(a, b store.SlowCommand) int { return cmp.Compare(a.Took, b.Took) })
-		evidence := fmt.Sprintf("%d commands took more than %v in the last hour; the slowest, %s, %v", len(list), slow, strings.ToUpper(worst.Name), worst.Took)
+		evidence := fmt.Sprintf("commands slower than %v in the last hour: %d, the slowest %s with %v", slow, len(list), strings.ToUpper(worst.Name), worst.Took)
 		found = append(found, Finding{Evidence: evidence, Fix: "redis-cli SLOWLOG GET; keep other programs' slow commands out of this Redis"})
 	}
 	return found, nil
@@ -300,7 +300,7 @@ func checkMigration(ctx context.Context, d *Doctor) ([]Finding, error) {
 			left += n
 		}
 	}
-	return one(fmt.Sprintf("previous_partitions is set, and %d jobs are in partitions of the previous layout", left), "delayer migrate, then remove previous_partitions"), nil
+	return one(fmt.Sprintf("previous_partitions is set; jobs left in old partitions: %d", left), "delayer migrate, then remove previous_partitions"), nil
 }
 
 const scannedSteps, scannedKeys = 50, 1000
@@ -335,7 +335,7 @@ func checkOriginal(ctx context.Context, d *Doctor) ([]Finding, error) {
 			return nil, err
 		}
 		if n > 0 {
-			return one(fmt.Sprintf("%d connections poll as a server of the original does: jobs may be queued twice", n), "stop the original server; redis-cli CLIENT LIST names its address"), nil
+			return one(fmt.Sprintf("connections that poll as a server of the original does: %d; jobs may be queued twice", n), "stop the original server; redis-cli CLIENT LIST names its address"), nil
 		}
 	}
 	return nil, nil

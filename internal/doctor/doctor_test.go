@@ -111,7 +111,7 @@ func TestGrowing(t *testing.T) {
 	f.Do("HSET", "delayer:job_bucket:1", "topic", "t", "body", "b")
 	f.Do("ZADD", "delayer:job_pool", 99999999999, "1")
 	r := examine(t, pool, pool, fleet.Layout{Partitions: 4, Previous: 1}, "latency")
-	if got := names(r); !slices.Equal(got, []string{"migration", "persistence", "servers"}) || !strings.Contains(r.Findings[1].Evidence, "1 jobs are in partitions") {
+	if got := names(r); !slices.Equal(got, []string{"migration", "persistence", "servers"}) || !strings.Contains(r.Findings[1].Evidence, "jobs left in old partitions: 1") {
 		t.Errorf("%+v", r)
 	}
 }

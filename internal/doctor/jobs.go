@@ -80,7 +80,7 @@ func checkConsumers(ctx context.Context, d *Doctor) (found []Finding, _ error) {
 	clients, err := d.Jobs.Waiters(ctx, topics)
 	for i, t := range waiting {
 		if i < len(clients) && clients[i] == 0 {
-			found = append(found, Finding{Evidence: fmt.Sprintf("nobody takes the %d ready jobs of topic %q, for %v", t.Ready, t.Topic, t.AtLeast.Round(time.Second)), Fix: "start a consumer: delayer worker --topic " + t.Topic})
+			found = append(found, Finding{Evidence: fmt.Sprintf("topic %q has had ready jobs for %v that nobody takes, now %d", t.Topic, t.AtLeast.Round(time.Second), t.Ready), Fix: "start a consumer: delayer worker --topic " + t.Topic})
 		}
 	}
 	return found, err
@@ -102,7 +102,7 @@ func checkDead(ctx context.Context, d *Doctor) (found []Finding, _ error) {
 		}
 		if len(page.Jobs) > 0 && time.Since(page.Jobs[0].At) < lately {
 			found = append(found, Finding{
-				Evidence: fmt.Sprintf("topic %q has %d dead letters, the newest from %v ago", t.Topic, t.Dead, time.Since(page.Jobs[0].At).Round(time.Second)),
+				Evidence: fmt.Sprintf("topic %q: dead letters %d, the newest %v old", t.Topic, t.Dead, time.Since(page.Jobs[0].At).Round(time.Second)),
 				Fix:      "delayer dead list " + t.Topic,
 			})
 		}
@@ -127,9 +127,9 @@ func checkThrottled(ctx context.Context, d *Doctor) (found []Finding, _ error) {
 	for _, t := range c.Topics {
 		switch {
 		case t.Untagged > 0:
-			found = append(found, Finding{Evidence: fmt.Sprintf("%d ready jobs of topic %q lack its limit's tag, so that nobody can reserve them", t.Untagged, t.Topic), Fix: "delayer limit " + t.Topic})
+			found = append(found, Finding{Evidence: fmt.Sprintf("topic %q: ready jobs without its limit's tag, which nobody can reserve: %d", t.Topic, t.Untagged), Fix: "delayer limit " + t.Topic})
 		case t.Throttled > 0 && t.AtLeast > late:
-			found = append(found, Finding{Evidence: fmt.Sprintf("%d ready jobs of topic %q wait for its limit, the first for %v", t.Throttled, t.Topic, t.AtLeast.Round(time.Second)), Fix: "delayer limit " + t.Topic})
+			found = append(found, Finding{Evidence: fmt.Sprintf("topic %q: ready jobs that wait for its limit: %d, the first for %v", t.Topic, t.Throttled, t.AtLeast.Round(time.Second)), Fix: "delayer limit " + t.Topic})
 		}
 	}
 	return found, err
@@ -142,7 +142,7 @@ func checkSchedules(ctx context.Context, d *Doctor) (found []Finding, _ error) {
 			found = append(found, Finding{Evidence: fmt.Sprintf("schedule %q has been due for %v", s.Name, all.Time.Sub(s.Next).Round(time.Second)), Fix: "delayer schedule list; the error log names the reason"})
 		}
 		if s.NotRun.Late > 0 && len(s.Past) > 0 && s.Past[len(s.Past)-1].What == store.OccurrenceLate {
-			found = append(found, Finding{Evidence: fmt.Sprintf("schedule %q has missed %d occurrences, the last one too", s.Name, s.NotRun.Late), Fix: "delayer schedule run " + s.Name})
+			found = append(found, Finding{Evidence: fmt.Sprintf("schedule %q missed its last occurrence, and %d in all", s.Name, s.NotRun.Late), Fix: "delayer schedule run " + s.Name})
 		}
 	}
 	return found, err
@@ -159,5 +159,5 @@ func checkCounters(ctx context.Context, d *Doctor) ([]Finding, error) {
 	if err != nil || reserved <= c.Pool {
 		return nil, err
 	}
-	return one(fmt.Sprintf("%d jobs are counted as reserved, and the pool has %d", reserved, c.Pool), "delayer fsck --repair"), nil
+	return one(fmt.Sprintf("jobs counted as reserved: %d; entries of the pool: %d", reserved, c.Pool), "delayer fsck --repair"), nil
 }

@@ -45,7 +45,7 @@ func (l Limits) Parse(text string) error {
 		number, err := strconv.ParseFloat(value, 64)
 		known := slices.ContainsFunc(measures, func(m struct{ name, unit string }) bool { return m.name == name })
 		if !known || err != nil || !(number >= 0) {
-			return fmt.Errorf("want overdue, lateness, servers, waiting, ready, reserved or dead, = and a number, divided by commas")
+			return fmt.Errorf("want overdue, lateness, servers, waiting, ready, reserved or dead, = and a number, separated by commas")
 		}
 		l[name] = number
 	}
