@@ -9,7 +9,7 @@ import (
 )
 
 // foreignFlags are flags of other programs.
-var foreignFlags = []string{"--cluster", "--cluster-pipeline", "--latency", "--default_lua_flags", "--purge"}
+var foreignFlags = []string{"--cluster", "--cluster-pipeline", "--latency", "--default_lua_flags", "--purge", "--rdb"}
 
 // Commands and flags named within a line of a document exist. TestShellSamples runs the samples.
 func TestNamedCommands(t *testing.T) {

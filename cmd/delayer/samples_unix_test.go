@@ -74,6 +74,7 @@ func commandsOf(s docs.Sample, prompt string) (list []sampleCommand) {
 type sampleShell struct {
 	site
 	http  string
+	redis string // options of redis-cli
 	env   []string
 	token string // of the last lease shown
 }
@@ -81,6 +82,8 @@ type sampleShell struct {
 func runSamples(t *testing.T, commands []sampleCommand) {
 	db := redistest.Start(t)
 	s := sampleShell{site: newSite(t, db.Addr, "partitions = 2", "previous_partitions = 1", "[http]", "listen = 127.0.0.1:0")}
+	host, port, _ := strings.Cut(db.Addr, ":")
+	s.redis = "redis-cli -h " + host + " -p " + port + " "
 	bin := t.TempDir()
 	program, err := filepath.Abs(binary)
 	check(t, err)
@@ -128,7 +131,7 @@ func (s *sampleShell) push(t *testing.T, c sampleCommand, topic string) {
 // run runs a command, and compares its answer if the document shows one.
 func (s *sampleShell) run(t *testing.T, c sampleCommand) {
 	t.Helper()
-	text := strings.NewReplacer("https://jobs.example.com:9277", s.http, "localhost:9277", strings.TrimPrefix(s.http, "http://")).Replace(c.text)
+	text := strings.NewReplacer("https://jobs.example.com:9277", s.http, "localhost:9277", strings.TrimPrefix(s.http, "http://"), "redis-cli ", s.redis).Replace(c.text)
 	switch {
 	case elsewhere.MatchString(text):
 		return

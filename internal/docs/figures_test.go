@@ -75,14 +75,27 @@ func TestFiguresOfProse(t *testing.T) {
 		return []any{of(2) / of(1), of(3) / of(1)}
 	}
 	batches, single := more("1,000 jobs per call"), more("32 goroutines")
+	aCore := func(caller, take string) string { // jobs a second
+		const table = "Redis's CPU time per job, by partitions of one Redis"
+		sum := 0.0
+		for _, column := range append([]string{"push", "move"}, strings.Fields(take)...) {
+			sum += cell(table, "Delayer, 1 partition, "+caller, column)
+		}
+		hundreds := int(math.Round(1e6 / sum / 100))
+		return fmt.Sprintf("%d,%d00", hundreds/10, hundreds%10)
+	}
+	var core []string
+	for _, caller := range []string{"32 goroutines", "1,000 jobs per call", "1 goroutine"} {
+		core = append(core, fmt.Sprintf("| %s | %s |", aCore(caller, "take"), aCore(caller, "reserve ack")))
+	}
 	_, goal, _ := strings.Cut(all["docs/benchmark-tables.md"], "| HTTP, memory for 5,000 waiting requests | ")
 	_, measured, _ := strings.Cut(goal, " | ")
 	waiting := number(measured) * 1e6 / 5000 / 1024
 	for page, texts := range map[string][]string{
-		"docs/operating.md":       {fmt.Sprintf("%.0f bytes instead of %.0f, or %.0f %% less, with a body of 97", compact, large, 100*(1-compact/large))},
+		"docs/operating.md":       {fmt.Sprintf("%.0f bytes instead of %.0f, or %.0f %% less, with a body of 97", compact, large, 100*(1-compact/large)), core[0], core[1], core[2]},
 		"docs/scaling.md":         {fmt.Sprintf("%.2f to %.2f times the CPU time per job of one node for batches", batches...), fmt.Sprintf("and %.2f to %.2f times for", single...)},
 		"docs/http.md":            {fmt.Sprintf("about %.0f KB of memory each", waiting)},
-		"docs/operating.zh-CN.md": {fmt.Sprintf("从 %.0f 字节降到 %.0f 字节，即 %.0f %%", large, compact, 100*(1-compact/large))},
+		"docs/operating.zh-CN.md": {fmt.Sprintf("从 %.0f 字节降到 %.0f 字节，即 %.0f %%", large, compact, 100*(1-compact/large)), core[0], core[1], core[2]},
 		"docs/scaling.zh-CN.md":   {fmt.Sprintf("一个节点的 %.2f 到 %.2f 倍", batches...), fmt.Sprintf("单个调用是 %.2f 到 %.2f 倍", single...)},
 		"docs/http.zh-CN.md":      {fmt.Sprintf("每个约占 %.0f KB 内存", waiting)},
 	} {

@@ -19,7 +19,7 @@ func TestLength(t *testing.T) {
 			t.Errorf("%s has %d words", page, n)
 		}
 	}
-	if sum > 38_000 {
-		t.Errorf("the English documents have %d words, want at most 38,000", sum)
+	if sum > 48_000 {
+		t.Errorf("the English documents have %d words, want at most 48,000", sum)
 	}
 }

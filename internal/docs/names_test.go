@@ -13,7 +13,7 @@ import (
 // foreign are compound names of things that are not this project's: of Redis, nginx, Prometheus, systemd, PHP, other queues, and the
 // original's older servers.
 var foreign = []string{
-	"default_lua_flags", "proxy_read_timeout", "proxy_set_header", "basic_auth", "httpGet", "log_errors",
+	"default_lua_flags", "aof_rewrite_in_progress", "proxy_read_timeout", "proxy_set_header", "basic_auth", "httpGet", "log_errors",
 	"LoadCredential", "LogsDirectory", "RestartPreventExitStatus", "RuntimeDirectory", "WatchdogSec",
 	"ByPeriod", "unique_for", "bucket_name", "bucket_size", "queue_name", "dq_bucket_1", "dq_queue_TOPIC", "jop_pool",
 	"delayer_lang", "delayer_theme", // cookies, whose names the code composes
@@ -79,4 +79,45 @@ func words(t *testing.T) map[string]bool {
 		t.Fatal(err)
 	}
 	return known
+}
+
+var alert = regexp.MustCompile(`(?m)- alert: (\w+)$`)
+
+// TestEachAlertIsExplained checks that the handbook says for each alert which command tells more, and what to do.
+func TestEachAlertIsExplained(t *testing.T) {
+	rules, err := os.ReadFile(filepath.Join(project, "docs/prometheus/alerts.yml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	alerts := alert.FindAllStringSubmatch(string(rules), -1)
+	if len(alerts) < 15 {
+		t.Fatalf("%d alerts", len(alerts))
+	}
+	for _, page := range []string{"docs/operating.md", "docs/operating.zh-CN.md"} {
+		for _, a := range alerts {
+			if !regexp.MustCompile(`(?m)^\| (\w+[,、] ?)*` + a[1] + `([,、] ?\w+)* \|`).MatchString(pages(t)[page]) {
+				t.Errorf("%s does not explain %s", page, a[1])
+			}
+		}
+	}
+}
+
+// TestEachSymptomHasACommand checks that each row of the chapter about troubleshooting names a command that tells more.
+func TestEachSymptomHasACommand(t *testing.T) {
+	for _, page := range []string{"docs/operating.md", "docs/operating.zh-CN.md"} {
+		_, chapter, _ := strings.Cut(pages(t)[page], "`delayer get ID`")
+		count := 0
+		for line := range strings.Lines(chapter) {
+			cells := cellsOf(strings.TrimSpace(line))
+			if len(cells) < 2 || strings.HasPrefix(cells[0], "---") || cells[0] == "symptom" || cells[0] == "症状" || cells[0] == "it is" || cells[0] == "状态" {
+				continue
+			}
+			if count++; !strings.Contains(cells[1], "`delayer ") {
+				t.Errorf("%s names no command: %s", page, line)
+			}
+		}
+		if count < 25 {
+			t.Errorf("%s has %d symptoms", page, count)
+		}
+	}
 }

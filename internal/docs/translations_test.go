@@ -96,7 +96,7 @@ func numeralsOf(text string) []string {
 
 // latin replaces Chinese punctuation.
 func latin(text string) string {
-	return strings.Join(strings.Fields(strings.NewReplacer("、", ", ", "；", "; ", "，", ", ", ".zh-CN.md", ".md").Replace(text)), " ")
+	return strings.Join(strings.Fields(strings.NewReplacer("、", ", ", "；", "; ", "，", ", ", "（", " (", "）", ")", ".zh-CN.md", ".md").Replace(text)), " ")
 }
 
 // TestTranslatedCuts checks that the Chinese page says the same word for the same word about cut connections, so that a changed row
