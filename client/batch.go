@@ -47,6 +47,11 @@ var ErrOtherFailed = store.ErrOtherFailed
 //
 // With several partitions (WithPartitions) each chunk belongs to one, and two chunks for each node are in flight.
 func (c *Client) PushBatch(ctx context.Context, jobs []Delayed, opts ...PushOption) (results []Result, err error) {
+	if c != nil && c.hooks.push != nil {
+		var done func([]Result, error)
+		ctx, done = c.pushing(ctx, "push batch", jobs)
+		defer func() { done(results, err) }()
+	}
 	all, wrong := checkBatch(jobs, defaultPush.with(opts))
 	err = c.call(ctx, "push batch", "", wrong, func() error {
 		for i, job := range jobs {

@@ -25,6 +25,7 @@ type Client struct {
 	dispatcher   *wait.Dispatcher
 	own          Redis // closed with the Client; nil if the caller's
 	logger       *slog.Logger
+	hooks        allHooks
 	onStale      func(ids []string)
 	stale        atomic.Int64
 	buryFailures redisconn.Reminder
@@ -49,6 +50,7 @@ type options struct {
 	layout  fleet.Layout
 	onStale func(ids []string)
 	logger  *slog.Logger
+	hooks   allHooks
 }
 
 // WithPrefix sets what the name of every key begins with. The default, also for an empty prefix, is "delayer:", as
@@ -85,7 +87,7 @@ func WithStaleHook(f func(ids []string)) Option {
 
 // WithLogger sets the logger for what would otherwise go unnoticed: a delay or timeout that may lack its unit (a
 // bare 30 is 30 ns), and a BPop that polls because this Redis user may not subscribe to a channel, once each; a
-// job that cannot become a dead letter, once a minute for each topic; a panic of WithStaleHook's function. The
+// job that cannot become a dead letter, once a minute for each topic; a panic of a hook. The
 // default is slog.Default.
 func WithLogger(l *slog.Logger) Option {
 	return func(o *options) { o.logger = l }
@@ -111,7 +113,7 @@ func New(r Redis, opts ...Option) *Client {
 	if err := redisconn.CheckRedis(r); err != nil {
 		wrong = invalid("redis", err.Error())
 	}
-	c := &Client{onStale: set.onStale, logger: cmp.Or(set.logger, slog.Default()), setupErr: wrong}
+	c := &Client{hooks: set.hooks, onStale: set.onStale, logger: cmp.Or(set.logger, slog.Default()), setupErr: wrong}
 	c.closing, c.close = context.WithCancel(context.Background())
 	c.abandoned, c.abandon = context.WithCancel(context.Background())
 	prefix := cmp.Or(set.prefix, store.DefaultPrefix)

@@ -101,7 +101,7 @@ func (d *Delivery) Lease() time.Duration {
 
 // Ack completes the job, which is then gone from Redis.
 func (d *Delivery) Ack(ctx context.Context) error {
-	return d.settle(ctx, "ack", nil, func(c *calls) error {
+	return d.settle(ctx, "ack", nil, func(ctx context.Context, c *calls) error {
 		return d.acked(d.settleAt(func(s *store.Store) error { return c.acks.Do(ctx, s, d.held()) }))
 	})
 }
@@ -140,7 +140,7 @@ func (d *Delivery) Snooze(ctx context.Context, delay time.Duration) error {
 
 func (d *Delivery) retry(ctx context.Context, operation string, delay time.Duration, refund bool, opts []RetryOption) error {
 	o, err := newRetryOptions(opts)
-	return d.settle(ctx, operation, cmp.Or(checkDelay("delay", delay), err), func(c *calls) error {
+	return d.settle(ctx, operation, cmp.Or(checkDelay("delay", delay), err), func(ctx context.Context, c *calls) error {
 		d.client.note("delay", delay)
 		job := store.Returned{LeaseRef: d.held(), Delay: delay, Refund: refund, MaxAttempts: d.limit, Error: o.cause}
 		return d.settleAt(func(s *store.Store) error { return c.retries.Do(ctx, s, job) })
@@ -151,7 +151,7 @@ func (d *Delivery) retry(ctx context.Context, operation string, delay time.Durat
 // until it is requeued.
 func (d *Delivery) Bury(ctx context.Context, reason string, opts ...RetryOption) error {
 	o, err := newRetryOptions(opts)
-	return d.settle(ctx, "bury", err, func(c *calls) error {
+	return d.settle(ctx, "bury", err, func(ctx context.Context, c *calls) error {
 		job := store.Burial{LeaseRef: d.held(), Reason: cutText(reason), Error: o.cause}
 		return d.settleAt(func(s *store.Store) error { return c.burials.Do(ctx, s, job) })
 	})
@@ -170,9 +170,14 @@ func newRetryOptions(opts []RetryOption) (o retryOptions, err error) {
 
 // Extend makes the lease end that long from now: at least 1 ms, at most 24 h. After a network error the lease may
 // have either end, and Deadline returns the earlier one.
-func (d *Delivery) Extend(ctx context.Context, lease time.Duration) error {
+func (d *Delivery) Extend(ctx context.Context, lease time.Duration) (err error) {
 	if err := d.check(); err != nil {
 		return failed("extend", "", err)
+	}
+	if d.client.hooks.settle != nil {
+		var done func([]Result, error)
+		ctx, done = d.client.settling(ctx, "extend", d)
+		defer func() { done(nil, err) }()
 	}
 	return d.client.call(ctx, "extend", d.ID, checkExtension(lease), func() error {
 		e, asked := d.extension(lease), time.Now()
@@ -216,15 +221,20 @@ func (d *Delivery) held() store.LeaseRef {
 }
 
 // settle settles the Delivery by the call, unless the arguments are wrong.
-func (d *Delivery) settle(ctx context.Context, operation string, wrong error, call func(*calls) error) error {
+func (d *Delivery) settle(ctx context.Context, operation string, wrong error, call func(context.Context, *calls) error) (err error) {
 	if err := d.check(); err != nil {
 		return failed(operation, "", err)
+	}
+	if d.client.hooks.settle != nil {
+		var done func([]Result, error)
+		ctx, done = d.client.settling(ctx, operation, d)
+		defer func() { done(nil, err) }()
 	}
 	return d.client.call(ctx, operation, d.ID, wrong, func() error {
 		if !d.beginToSettle() {
 			return ErrLeaseLost
 		}
-		return d.settled(call(&d.client.calls))
+		return d.settled(call(ctx, &d.client.calls))
 	})
 }
 
@@ -290,7 +300,7 @@ func cutText(text string) string {
 // AckBatch is Ack for many deliveries. They go to Redis 250 at a time, each part in one atomic step. The results
 // are in the order of the deliveries; the error is nil if all succeeded.
 func (c *Client) AckBatch(ctx context.Context, deliveries []*Delivery) ([]Result, error) {
-	return c.settleBatch(ctx, "ack batch", deliveries, checkAll(deliveries), func() []error {
+	return c.settleBatch(ctx, "ack batch", deliveries, checkAll(deliveries), func(ctx context.Context) []error {
 		errs := slices.Repeat([]error{ErrLeaseLost}, len(deliveries))
 		places, begun := pick(deliveries, (*Delivery).beginToSettle)
 		for i, err := range settleAll(ctx, c, ackKind, c.calls.acks, begun, each(begun, (*Delivery).held)) {
@@ -311,7 +321,7 @@ func (c *Client) ExtendBatch(ctx context.Context, deliveries []*Delivery, lease 
 			wrong = fmt.Errorf("delivery %d: %w", i, invalid("lease", "0 means the last lease, which is not known"))
 		}
 	}
-	return c.settleBatch(ctx, "extend batch", deliveries, wrong, func() []error {
+	return c.settleBatch(ctx, "extend batch", deliveries, wrong, func(ctx context.Context) []error {
 		asked := time.Now()
 		extensions := each(deliveries, func(d *Delivery) *store.Extension { return d.extension(cmp.Or(lease, d.Lease())) })
 		errs := settleAll(ctx, c, extendKind, c.calls.extensions, deliveries, extensions)
@@ -338,10 +348,15 @@ func settleAll[T any](ctx context.Context, c *Client, kind batch.Kind[T], calls 
 }
 
 // settleBatch settles the deliveries with do, which returns an error for each, unless an argument is wrong.
-func (c *Client) settleBatch(ctx context.Context, name string, deliveries []*Delivery, wrong error, do func() []error) (results []Result, err error) {
+func (c *Client) settleBatch(ctx context.Context, name string, deliveries []*Delivery, wrong error, do func(context.Context) []error) (results []Result, err error) {
+	if c != nil && c.hooks.settle != nil {
+		var done func([]Result, error)
+		ctx, done = c.settling(ctx, name, deliveries...)
+		defer func() { done(results, err) }()
+	}
 	err = c.call(ctx, name, "", wrong, func() error {
 		results = make([]Result, len(deliveries))
-		for i, err := range do() {
+		for i, err := range do(ctx) {
 			results[i] = Result{ID: deliveries[i].ID, Err: err}
 		}
 		return batchError("jobs", results)

@@ -208,7 +208,13 @@ func (c *Client) PushOne(ctx context.Context, job Delayed, opts ...PushOption) (
 	return r, err
 }
 
-func (c *Client) push(ctx context.Context, m Message, due store.Due, wrong error, opts []PushOption, report *Outcome) (string, error) {
+func (c *Client) push(ctx context.Context, m Message, due store.Due, wrong error, opts []PushOption, report *Outcome) (id string, err error) {
+	if c != nil && c.hooks.push != nil {
+		report = cmp.Or(report, new(Outcome))
+		var done func([]Result, error)
+		ctx, done = c.pushing(ctx, "push", []Delayed{{Message: m}})
+		defer func() { done([]Result{{ID: id, Err: err, Outcome: *report}}, err) }()
+	}
 	o := defaultPush
 	if len(opts) > 0 || report != nil {
 		o = o.with(opts)

@@ -27,7 +27,7 @@ const MaxLease = store.MaxLease
 func (c *Client) Reserve(ctx context.Context, timeout, lease time.Duration, topic string, more ...string) (*Delivery, error) {
 	topics := append([]string{topic}, more...)
 	k, wrong := reservation(lease, 0)
-	got, err := c.take(ctx, wait.Request{Kind: k, Topics: topics, N: 1, Waits: true, Timeout: timeout}, cmp.Or(checkTimeout(timeout), wrong))
+	got, err := c.take(ctx, "reserve", wait.Request{Kind: k, Topics: topics, N: 1, Waits: true, Timeout: timeout}, cmp.Or(checkTimeout(timeout), wrong))
 	if err != nil {
 		return nil, failed("reserve", strings.Join(topics, ", "), err)
 	}
@@ -97,7 +97,7 @@ type FetchTopic struct {
 // remembered.
 func (c *Client) Fetch(ctx context.Context, o FetchOptions) ([]*Delivery, error) {
 	r, wrong := o.request()
-	got, err := c.take(ctx, r, wrong)
+	got, err := c.take(ctx, "fetch", r, wrong)
 	return c.deliveries(got, o), failed("fetch", "", err)
 }
 
@@ -153,7 +153,7 @@ func (o FetchOptions) request() (wait.Request, error) {
 // ctx ends Pop at once unless a poll is in flight: then Pop waits for the reply, within the connection's timeouts, and returns the
 // job in it. If the connection breaks at that moment, the job may be lost, and the error is ErrLost.
 func (c *Client) Pop(ctx context.Context, topic string) (Message, error) {
-	got, err := c.take(ctx, wait.Request{Topics: []string{topic}, N: 1}, nil)
+	got, err := c.take(ctx, "pop", wait.Request{Topics: []string{topic}, N: 1}, nil)
 	if err != nil {
 		return Message{}, failed("pop", topic, err)
 	}
@@ -174,7 +174,7 @@ func (c *Client) Pop(ctx context.Context, topic string) (Message, error) {
 // another job returns that job; only Counters shows the loss.
 func (c *Client) BPop(ctx context.Context, timeout time.Duration, topic string, more ...string) (Message, error) {
 	topics := append([]string{topic}, more...)
-	got, err := c.take(ctx, wait.Request{Topics: topics, N: 1, Waits: true, Timeout: timeout}, checkTimeout(timeout))
+	got, err := c.take(ctx, "bpop", wait.Request{Topics: topics, N: 1, Waits: true, Timeout: timeout}, checkTimeout(timeout))
 	if err != nil {
 		return Message{}, failed("bpop", strings.Join(topics, ", "), err)
 	}
@@ -182,7 +182,12 @@ func (c *Client) BPop(ctx context.Context, timeout time.Duration, topic string, 
 }
 
 // take takes jobs as the request says, unless an argument is wrong.
-func (c *Client) take(ctx context.Context, r wait.Request, wrong error) (wait.Jobs, error) {
+func (c *Client) take(ctx context.Context, operation string, r wait.Request, wrong error) (got wait.Jobs, err error) {
+	if c != nil && c.hooks.deliver != nil {
+		var done func(wait.Jobs, error)
+		ctx, done = c.delivering(ctx, operation, r.Topics...)
+		defer func() { done(got, failed(operation, strings.Join(r.Topics, ", "), err)) }()
+	}
 	if wrong == nil && slices.Contains(r.Topics, "") {
 		wrong = checkTopic("")
 	}
@@ -223,6 +228,11 @@ func (c *Client) PopBatch(ctx context.Context, topic string, n int) ([]Message, 
 
 // takeBatch takes up to n jobs, in as many calls as needed, unless an argument is wrong.
 func (c *Client) takeBatch(ctx context.Context, operation string, k wait.Kind, topic string, n int, wrong error) (got wait.Jobs, err error) {
+	if c != nil && c.hooks.deliver != nil {
+		var done func(wait.Jobs, error)
+		ctx, done = c.delivering(ctx, operation, topic)
+		defer func() { done(got, err) }()
+	}
 	if n < 1 || n > maxPopBatch {
 		wrong = cmp.Or(wrong, invalid("n", fmt.Sprintf("%d is not from 1 to %d", n, maxPopBatch)))
 	}

@@ -105,7 +105,7 @@ func TestReportEndsWithTheLease(t *testing.T) {
 		k := newTask(r, r.served[0], d)
 		calls, told := 0, make(chan bool)
 		go func() {
-			told <- k.report("acknowledge", func(context.Context) error {
+			told <- k.report(k.reporting, "acknowledge", func(context.Context) error {
 				if calls++; calls <= q.failures {
 					return errors.New("connection refused")
 				}

@@ -52,17 +52,18 @@ var errExited = errors.New("the handler has called runtime.Goexit")
 func (t *task) do() (err error) {
 	began := time.Now()
 	err = errExited
+	ctx, handled := t.delivery.Handling(t.ctx)
 	defer func() { // runs even if the handler does not return
 		why := context.Cause(t.ctx)
+		handled(err)
 		t.cancel(nil)
 		t.handled(t)
 		if t.beginToSettle() {
 			defer t.finish(t)
-			t.settle(err, why, time.Since(began))
+			t.settle(settleContext{t.reporting, ctx}, err, why, time.Since(began))
 		}
 	}()
 	t.tell(t.options.Hooks.Started)
-	ctx := t.ctx
 	if timeout := t.served.options.Timeout; timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, timeout, timeoutError(timeout))
@@ -96,7 +97,7 @@ func (t *task) beginToSettle() bool {
 func (t *task) releaseUnstarted() {
 	defer t.finish(t)
 	defer t.cancel(nil)
-	t.report("release", t.delivery.Release)
+	t.report(t.reporting, "release", t.delivery.Release)
 }
 
 // giveUp releases the job although its handler still runs, and reports that.
@@ -104,29 +105,38 @@ func (t *task) giveUp() {
 	defer t.finish(t)
 	t.log().Error("handler does not return, though its context has ended")
 	t.tell(t.options.Hooks.Stuck)
-	t.release()
+	t.release(t.reporting)
 }
+
+// settleContext is the context of a call that settles a handled job. It ends with run.reporting, and has the values of
+// the handler's context, to which the client's hooks add.
+type settleContext struct {
+	context.Context
+	handler context.Context
+}
+
+func (c settleContext) Value(key any) any { return c.handler.Value(key) }
 
 // settle settles the job. why is the reason for which the handler's context ended before it returned, if it
 // did.
-func (t *task) settle(err, why error, took time.Duration) {
+func (t *task) settle(ctx context.Context, err, why error, took time.Duration) {
 	switch {
 	case err == nil:
-		if t.settled(t.report("acknowledge", t.delivery.Ack)) && t.options.Hooks.Done != nil {
+		if t.settled(t.report(ctx, "acknowledge", t.delivery.Ack)) && t.options.Hooks.Done != nil {
 			t.options.Hooks.Done(t.job, took)
 		}
 	case why == errStopping:
-		t.release()
+		t.release(ctx)
 	case why == client.ErrLeaseLost:
 		t.log().Warn("lease lost, the job may be delivered again")
 		t.settled(false)
 	default:
-		t.failed(err, took)
+		t.failed(ctx, err, took)
 	}
 }
 
 // failed handles an error of the handler: it retries the job, unless the error asks for something else.
-func (t *task) failed(err error, took time.Duration) {
+func (t *task) failed(ctx context.Context, err error, took time.Duration) {
 	hooks := &t.options.Hooks
 	var v *verdict
 	if !errors.As(err, &v) {
@@ -135,7 +145,7 @@ func (t *task) failed(err error, took time.Duration) {
 	delay := min(max(v.delay, 0), client.MaxDelay)
 	if v.kind == snooze {
 		t.backOff(v)
-		ok := t.report(snooze, func(ctx context.Context) error { return t.delivery.Snooze(ctx, delay) })
+		ok := t.report(ctx, snooze, func(ctx context.Context) error { return t.delivery.Snooze(ctx, delay) })
 		if t.settled(ok) && hooks.Snoozed != nil {
 			hooks.Snoozed(t.job, delay)
 		}
@@ -145,7 +155,7 @@ func (t *task) failed(err error, took time.Duration) {
 		hooks.Failed(t.job, took, err)
 	}
 	dead := v.kind == bury
-	ok := t.report(v.kind, func(ctx context.Context) error {
+	ok := t.report(ctx, v.kind, func(ctx context.Context) error {
 		if v.kind == bury {
 			return t.delivery.Bury(ctx, err.Error())
 		}
@@ -181,8 +191,8 @@ func (t *task) backOff(v *verdict) {
 	}
 }
 
-func (t *task) release() {
-	if t.settled(t.report("release", t.delivery.Release)) {
+func (t *task) release(ctx context.Context) {
+	if t.settled(t.report(ctx, "release", t.delivery.Release)) {
 		t.tell(t.options.Hooks.Released)
 	}
 }
@@ -197,9 +207,9 @@ func (t *task) settled(ok bool) bool {
 
 // report stores the result, and while Redis is down retries until the lease has ended. It reports whether it
 // succeeded.
-func (t *task) report(what string, call func(context.Context) error) bool {
+func (t *task) report(ctx context.Context, what string, call func(context.Context) error) bool {
 	for pause := new(redisconn.Backoff); ; {
-		err := call(t.reporting)
+		err := call(ctx)
 		next := pause.Next(firstPause, lastPause)
 		switch {
 		case err == nil:
@@ -207,11 +217,11 @@ func (t *task) report(what string, call func(context.Context) error) bool {
 		case errors.Is(err, client.ErrLeaseLost):
 			t.log().Warn("lease lost, the job may be delivered again")
 			return false
-		case !store.Temporary(err) || errors.Is(err, client.ErrClosed) || t.reporting.Err() != nil || time.Until(t.delivery.Deadline()) < next:
+		case !store.Temporary(err) || errors.Is(err, client.ErrClosed) || ctx.Err() != nil || time.Until(t.delivery.Deadline()) < next:
 			t.log().Error("can't "+what+" the job, it will be delivered again", "error", err)
 			return false
 		}
-		sleep(t.reporting, next)
+		sleep(ctx, next)
 	}
 }
 

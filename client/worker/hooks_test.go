@@ -1,0 +1,114 @@
+package worker_test
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/client/worker"
+)
+
+type hookKey struct{}
+
+// The Client's hooks see how a worker takes, handles and settles each job. The handler, and what settles its job, have
+// the context of the hook for the handler.
+func TestClientHooks(t *testing.T) {
+	for name, c := range map[string]struct {
+		handle func(context.Context) error
+		want   []string
+	}{
+		"done":      {func(context.Context) error { return nil }, []string{"handle <nil>", "ack <nil>"}},
+		"failed":    {func(context.Context) error { return errors.New("no") }, []string{"handle no", "retry <nil>"}},
+		"snoozed":   {func(context.Context) error { return worker.Snooze(time.Hour) }, []string{"handle snoozed for 1h0m0s", "snooze <nil>"}},
+		"buried":    {func(context.Context) error { return worker.Bury(errors.New("no")) }, []string{"handle no", "bury <nil>"}},
+		"panicking": {func(context.Context) error { panic("no") }, []string{"handle panic: no", "retry <nil>"}},
+		"exiting":   {func(context.Context) error { runtime.Goexit(); return nil }, []string{"handle the handler has called runtime.Goexit", "retry <nil>"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := start(t)
+			var mu sync.Mutex
+			var seen []string
+			hook := func(ctx context.Context, call *client.Call) (context.Context, func()) {
+				if within := ctx.Value(hookKey{}); (call.Operation != "handle") != (within == "the handler's") {
+					t.Errorf("%s is in the context of %v", call.Operation, within)
+				}
+				return context.WithValue(ctx, hookKey{}, "the handler's"), func() {
+					mu.Lock()
+					defer mu.Unlock()
+					text, _, _ := strings.Cut(errorText(call.Err), "\n")
+					seen = append(seen, call.Operation+" "+text)
+					if len(call.Jobs) != 1 || call.Jobs[0].ID != "a" || call.Jobs[0].Attempt != 1 {
+						t.Errorf("%s has jobs %+v", call.Operation, call.Jobs)
+					}
+				}
+			}
+			hooked := client.OpenPool(f.reach(client.PoolOptions{}), client.WithPrefix(f.Prefix), client.WithHooks(client.Hooks{Settle: hook, Handle: hook}))
+			defer hooked.Close()
+			mux := worker.NewMux()
+			mux.HandleFunc("t", func(ctx context.Context, _ *worker.Job) error {
+				if ctx.Value(hookKey{}) != "the handler's" {
+					t.Error("the handler's context is not the hook's")
+				}
+				return c.handle(ctx)
+			})
+			f.push("a", "t")
+			ended := make(chan struct{})
+			go func() { // which Goexit ends
+				defer close(ended)
+				worker.New(hooked, mux, worker.Options{}).RunOne(t.Context(), "t")
+			}()
+			<-ended
+			if !slices.Equal(seen, c.want) {
+				t.Errorf("hooks have seen %q, want %q", seen, c.want)
+			}
+		})
+	}
+}
+
+func errorText(err error) string {
+	if err == nil {
+		return "<nil>"
+	}
+	return err.Error()
+}
+
+// A running worker's calls are seen once each: what it fetches, handles and acknowledges, and the renewals of leases.
+func TestClientHooksOfRun(t *testing.T) {
+	f := start(t)
+	var mu sync.Mutex
+	jobs := map[string]int{}
+	hook := func(_ context.Context, call *client.Call) (context.Context, func()) {
+		return nil, func() {
+			mu.Lock()
+			defer mu.Unlock()
+			for range call.Jobs {
+				jobs[call.Operation]++
+			}
+		}
+	}
+	hooked := client.OpenPool(f.reach(client.PoolOptions{}), client.WithPrefix(f.Prefix), client.WithHooks(client.Hooks{Push: hook, Deliver: hook, Settle: hook, Handle: hook}))
+	defer hooked.Close()
+	f.pushMany(100, "a", "t")
+	mux := worker.NewMux()
+	mux.HandleFunc("t", func(_ context.Context, job *worker.Job) error {
+		if job.ID == "a0" {
+			until(t, "its lease is extended", func() bool { mu.Lock(); defer mu.Unlock(); return jobs["extend batch"] > 0 })
+		}
+		return nil
+	})
+	ctx, stop := context.WithCancel(t.Context())
+	ran := make(chan error, 1)
+	go func() { ran <- worker.New(hooked, mux, worker.Options{Lease: time.Second}).Run(ctx) }()
+	until(t, "all are done", func() bool { mu.Lock(); defer mu.Unlock(); return jobs["ack"] == 100 })
+	stop()
+	check(t, <-ran)
+	if jobs["handle"] != 100 || jobs["fetch"] != 100+jobs["release"] || jobs["push"] != 0 {
+		t.Errorf("hooks have seen %v", jobs)
+	}
+}
