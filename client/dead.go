@@ -47,7 +47,7 @@ func (c *Client) Dead(ctx context.Context, topic string) iter.Seq2[DeadLetter, e
 				return
 			}
 			for _, l := range letters {
-				if !yield(DeadLetter{Message{l.ID, l.Topic, l.Body}, l.Attempts, l.Reason, l.Error, l.At, l.MaxAttempts, l.TTR}, nil) {
+				if !yield(DeadLetter{Message{l.ID, l.Topic, l.Body, l.Headers}, l.Attempts, l.Reason, l.Error, l.At, l.MaxAttempts, l.TTR}, nil) {
 					return
 				}
 			}

@@ -3,6 +3,7 @@ package client_test
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -70,7 +71,7 @@ func TestDead(t *testing.T) {
 			expectSpan(t, "death of "+d.ID, float64(d.Died.UnixMicro())/1e6, from, f.Clock())
 			got[i].Died = time.Time{}
 		}
-		if !slices.Equal(got, want) {
+		if !reflect.DeepEqual(got, want) {
 			t.Errorf("dead letters:\n got %+v\nwant %+v", got, want)
 		}
 	}
@@ -178,7 +179,7 @@ func TestDeadEnds(t *testing.T) {
 	for d, err := range f.Dead(t.Context(), "broken") {
 		n++
 		expectText(t, "Dead", err, `delayer: dead "broken": `, "WRONGTYPE")
-		if d != (client.DeadLetter{}) {
+		if !reflect.DeepEqual(d, client.DeadLetter{}) {
 			t.Errorf("got %+v", d)
 		}
 	}
@@ -227,7 +228,7 @@ func TestRequeue(t *testing.T) {
 		t.Errorf("delivered as %+v for %v", d, d.Lease())
 	}
 	job, err := f.Get(t.Context(), "a")
-	if err != nil || job.Error != "" || job.Reason != "" || job.Message != m || job.TTL < client.DefaultReadyMaxLifetime-hangBound {
+	if err != nil || job.Error != "" || job.Reason != "" || !reflect.DeepEqual(job.Message, m) || job.TTL < client.DefaultReadyMaxLifetime-hangBound {
 		t.Errorf("Get = %+v, %v", job, err)
 	}
 	expectErr(t, "Requeue of no dead letter", f.Requeue(t.Context(), "unknown"), client.ErrNotFound)

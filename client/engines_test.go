@@ -3,6 +3,7 @@ package client_test
 import (
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -33,7 +34,7 @@ func TestOldEnginesData(t *testing.T) {
 			f.Client = f.open()
 			is, _ := f.jobs()
 			for _, id := range ids {
-				if was, is := was[id], is[id]; is != was {
+				if was, is := was[id], is[id]; !reflect.DeepEqual(is, was) {
 					t.Errorf("%s is\n%+v, and was\n%+v", id, is, was)
 				}
 			}

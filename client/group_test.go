@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -50,7 +51,7 @@ func TestGroupMax(t *testing.T) {
 		other, _ := f.group("other", "1", three)
 		m, err := f.Pop(t.Context(), "t")
 		check(t, err)
-		if want := (client.Message{ID: ids[0], Topic: "t", Body: `[{"n":0},{"n":1},{"n":2}]`}); m != want {
+		if want := (client.Message{ID: ids[0], Topic: "t", Body: `[{"n":0},{"n":1},{"n":2}]`}); !reflect.DeepEqual(m, want) {
 			t.Errorf("got %v, want %v", m, want)
 		}
 		f.Expect(state{Pool: []string{ids[1], other}, Buckets: buckets{ids[1]: `t [{"n":3}]`, other: "t [1]"}})
@@ -427,7 +428,7 @@ func TestGroupNames(t *testing.T) {
 		}
 		seen[ids[0]] = true
 		got, err := f.Pop(t.Context(), name[0])
-		if want := (client.Message{ID: ids[0], Topic: name[0], Body: "[1,1]"}); err != nil || got != want {
+		if want := (client.Message{ID: ids[0], Topic: name[0], Body: "[1,1]"}); err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("got %v, %v, want %v", got, err, want)
 		}
 		removed, err := f.Remove(t.Context(), ids[2])

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strconv"
 	"sync"
@@ -136,7 +137,7 @@ func TestOldClientOurServer(t *testing.T) {
 	if m, err := old.pop("t"); err != redis.ErrNil {
 		t.Errorf("pop before the server = %v, %v", m, err)
 	}
-	if job, err := f.Get(t.Context(), "b"); err != nil || job.Message != message("b") || job.State != client.Waiting {
+	if job, err := f.Get(t.Context(), "b"); err != nil || !reflect.DeepEqual(job.Message, message("b")) || job.State != client.Waiting {
 		t.Errorf("Get = %+v, %v", job, err)
 	}
 	if !old.remove("b") || old.remove("b") {
@@ -145,7 +146,7 @@ func TestOldClientOurServer(t *testing.T) {
 
 	f.serve()
 	for _, id := range []string{"c", "a"} {
-		if m, err := old.bPop("t", 20); err != nil || m != message(id) {
+		if m, err := old.bPop("t", 20); err != nil || !reflect.DeepEqual(m, message(id)) {
 			t.Errorf("bPop = %v, %v, want %s", m, err, id)
 		}
 	}
@@ -158,7 +159,7 @@ func TestOldClientOurServer(t *testing.T) {
 	if old.remove("d") {
 		t.Error("remove of a ready job is true; the original's is not")
 	}
-	if m, err := f.Pop(t.Context(), "t"); err != nil || m != message("e") {
+	if m, err := f.Pop(t.Context(), "t"); err != nil || !reflect.DeepEqual(m, message("e")) {
 		t.Errorf("Pop = %v, %v, want e", m, err)
 	}
 	if f.Counters().Stale != 1 {
@@ -195,18 +196,18 @@ func TestOurClientOldServer(t *testing.T) {
 	old.oldServer(base - 1)
 	f.Expect(scores)
 	old.oldServer(base) // moves no job that falls due within this second
-	if m, err := old.pop("t"); err != nil || m != message("whole") {
+	if m, err := old.pop("t"); err != nil || !reflect.DeepEqual(m, message("whole")) {
 		t.Errorf("old pop = %v, %v", m, err)
 	}
 	if m, err := f.Pop(ctx, "t"); !errors.Is(err, client.ErrEmpty) {
 		t.Errorf("Pop = %v, %v: early", m, err)
 	}
 	old.oldServer(base + 1)
-	if m, err := f.BPop(ctx, hangBound, "t"); err != nil || m != message("fraction") {
+	if m, err := f.BPop(ctx, hangBound, "t"); err != nil || !reflect.DeepEqual(m, message("fraction")) {
 		t.Errorf("BPop = %v, %v", m, err)
 	}
 	old.oldServer(base + 7200)
-	if m, err := old.bPop("t", 20); err != nil || m != message("later") {
+	if m, err := old.bPop("t", 20); err != nil || !reflect.DeepEqual(m, message("later")) {
 		t.Errorf("old bPop = %v, %v", m, err)
 	}
 
@@ -216,7 +217,7 @@ func TestOurClientOldServer(t *testing.T) {
 	if _, err := f.Push(ctx, message("at once"), 0); err != nil {
 		t.Error(err)
 	}
-	if r := arrival(t, popped); r.err != nil || r.m != message("at once") {
+	if r := arrival(t, popped); r.err != nil || !reflect.DeepEqual(r.m, message("at once")) {
 		t.Errorf("old bPop = %v, %v", r.m, r.err)
 	}
 	f.Push(ctx, message("gone"), 0)
@@ -240,7 +241,7 @@ func TestOldConsumerDeletesFollower(t *testing.T) {
 	check(t, err)
 	check(t, errOf(f.Push(ctx, client.Message{ID: "a", Topic: "t", Body: "the next"}, 0, client.Follow)))
 	check(t, d.Release(ctx))
-	if m, err := f.oldClient().pop("t"); err != nil || m != message("a") {
+	if m, err := f.oldClient().pop("t"); err != nil || !reflect.DeepEqual(m, message("a")) {
 		t.Errorf("%+v, %v", m, err)
 	}
 	f.Expect(state{})

@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"math"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -39,7 +40,7 @@ func TestGet(t *testing.T) {
 				t.Errorf("TTL %v, want %v", job.TTL, tt.want.TTL)
 			}
 			job.TTL = tt.want.TTL
-			if job != tt.want {
+			if !reflect.DeepEqual(job, tt.want) {
 				t.Errorf("got %+v, want %+v", job, tt.want)
 			}
 		})

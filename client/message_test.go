@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"errors"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -39,10 +40,10 @@ func FuzzMessage(f *testing.F) {
 		if pushed != m.ID {
 			t.Errorf("pushed as %q", pushed)
 		}
-		if job, err := r.Get(t.Context(), m.ID); err != nil || job.Message != m || job.State != client.Ready {
+		if job, err := r.Get(t.Context(), m.ID); err != nil || !reflect.DeepEqual(job.Message, m) || job.State != client.Ready {
 			t.Errorf("Get = %+v, %v", job, err)
 		}
-		if got, err := r.Pop(t.Context(), topic); err != nil || got != m {
+		if got, err := r.Pop(t.Context(), topic); err != nil || !reflect.DeepEqual(got, m) {
 			t.Errorf("Pop = %v, %v", got, err)
 		}
 		r.with(t).Expect(state{})

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"maps"
 	"net"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -46,7 +47,7 @@ func TestSlowLink(t *testing.T) {
 		check(t, err)
 		popped = append(popped, m)
 	}
-	if !slices.Equal(popped, want) || c.Counters().Lost != 0 {
+	if !reflect.DeepEqual(popped, want) || c.Counters().Lost != 0 {
 		t.Errorf("got %q, %d lost", messageIDs(popped), c.Counters().Lost)
 	}
 	f.Expect(state{})

@@ -27,6 +27,11 @@ type Message struct {
 	Topic string `json:"topic"`
 	// Body is the content of the job.
 	Body string `json:"body"`
+	// Headers are a few texts beside the body, such as a tenant or a trace. Names are 1 to 128 letters, digits, dots,
+	// underscores and hyphens, values UTF-8 without a zero byte, and all of them at most 4 KiB as a JSON object.
+	// Consumers of the original do not see them. A push that replaces a job replaces its headers, too; one by a
+	// client of the original leaves them as they are.
+	Headers map[string]string `json:"headers,omitempty"`
 }
 
 // DefaultReadyMaxLifetime is how long a job is kept after it became ready, unless ReadyMaxLifetime says otherwise:
@@ -290,16 +295,32 @@ func newJob(m Message, due store.Due, o *pushOptions) (store.Delayed, error) {
 	if err := checkPush(m, due, o); err != nil {
 		return store.Delayed{}, err
 	}
+	terms := o.Terms
+	if len(m.Headers) > 0 {
+		var err error
+		if terms.Headers, err = headersText(m.Headers); err != nil {
+			return store.Delayed{}, err
+		}
+	}
 	if o.group != nil {
 		if err := o.group.check(m); err != nil {
 			return store.Delayed{}, err
 		}
-		return o.group.job(m, o.Terms), nil
+		return o.group.job(m, terms), nil
 	}
 	if m.ID == "" {
 		m.ID = store.NewID()
 	}
-	return store.Delayed{Job: store.Job(m), Due: due, Terms: o.Terms}, nil
+	return store.Delayed{Job: store.Job(m), Due: due, Terms: terms}, nil
+}
+
+// headersText returns headers as the store keeps them.
+func headersText(headers map[string]string) (string, error) {
+	text, wrong := store.HeadersText(headers)
+	if wrong != "" {
+		return "", invalid("headers", wrong)
+	}
+	return text, nil
 }
 
 var defaultPush = pushOptions{Terms: store.Terms{Lifetime: DefaultReadyMaxLifetime, Policy: store.Replace}}

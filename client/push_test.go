@@ -3,6 +3,7 @@ package client_test
 import (
 	"errors"
 	"math"
+	"reflect"
 	"regexp"
 	"testing"
 	"time"
@@ -136,7 +137,7 @@ func TestPushMakesReadyJobWait(t *testing.T) {
 	f.put(message("a"), 300*time.Millisecond)
 	expectErr(t, "Pop while the job is postponed", errOf(f.Pop(t.Context(), "t")), client.ErrEmpty)
 	m, err := f.BPop(t.Context(), hangBound, "t")
-	if waited := f.Clock() - from; err != nil || m != message("a") || waited < 0.3 {
+	if waited := f.Clock() - from; err != nil || !reflect.DeepEqual(m, message("a")) || waited < 0.3 {
 		t.Errorf("BPop = %v, %v after %f s", m, err, waited)
 	}
 	f.Expect(state{})
@@ -153,7 +154,7 @@ func TestPushMakesReadyJobOfLongQueueWait(t *testing.T) {
 	if err != nil || m.ID != "last" || f.Counters().Stale != 0 {
 		t.Errorf("Pop = %v, %v, %d stale, want the job behind the postponed one", m, err, f.Counters().Stale)
 	}
-	if job, err := f.Get(t.Context(), "a"); err != nil || job.State != client.Waiting || job.Message != message("a") {
+	if job, err := f.Get(t.Context(), "a"); err != nil || job.State != client.Waiting || !reflect.DeepEqual(job.Message, message("a")) {
 		t.Errorf("Get = %+v, %v", job, err)
 	}
 }
@@ -164,7 +165,7 @@ func TestEmptyBody(t *testing.T) {
 	m := client.Message{ID: "a", Topic: "t"}
 	expectErr(t, "Push", errOf(f.Push(t.Context(), m, 0)), client.ErrInvalid)
 	f.put(m, 0, client.EmptyBody())
-	if got, err := f.Pop(t.Context(), "t"); err != nil || got != m {
+	if got, err := f.Pop(t.Context(), "t"); err != nil || !reflect.DeepEqual(got, m) {
 		t.Errorf("got %+v, %v", got, err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -108,7 +109,7 @@ func TestRedelivery(t *testing.T) {
 	f.push("a", "t")
 	first := f.reserveBy(f.Client, "t", "a", 30*time.Millisecond)
 	second := f.reserve("t")
-	if second.ID != "a" || second.Attempt != 2 || second.Token <= first.Token || second.Message != first.Message {
+	if second.ID != "a" || second.Attempt != 2 || second.Token <= first.Token || !reflect.DeepEqual(second.Message, first.Message) {
 		t.Errorf("first %+v, then %+v", first, second)
 	}
 	expectErr(t, "Ack of the first", first.Ack(t.Context()), client.ErrLeaseLost)

@@ -29,8 +29,9 @@ type Schedule struct {
 	// Zone is the time zone of Cron, such as "Europe/Berlin". Empty means UTC. A program on a host without time
 	// zones imports time/tzdata.
 	Zone string
-	// Topic and Body go into each job.
+	// Topic, Body and Headers go into each job.
 	Topic, Body string
+	Headers     map[string]string
 	// Missed says what happens with occurrences that passed while no server ran or Redis was away. Empty means
 	// MissedOnce.
 	Missed Missed
@@ -169,6 +170,9 @@ func (s Schedule) check() (checked checkedSchedule, err error) {
 	o.Policy = store.Replace // for checkPush; a schedule has no policy
 	wrong := cmp.Or(checkScheduleName(s.Name), refusal("topic", store.CheckScheduleTopic(s.Topic)), checkPush(Message{Topic: s.Topic, Body: s.Body}, store.Due{}, &o), checkUnit("jitter", s.Jitter),
 		checkChoice("missed", s.Missed, MissedOnce, MissedSkip, MissedAll), checkChoice("overlap", s.Overlap, OverlapAllow, OverlapSkip, OverlapFollow))
+	if len(s.Headers) > 0 && wrong == nil {
+		checked.Headers, wrong = headersText(s.Headers)
+	}
 	if wrong != nil {
 		return checked, wrong
 	}
@@ -311,7 +315,7 @@ func (c *Client) Schedules(ctx context.Context) (schedules []Scheduled, err erro
 
 func scheduledOf(s store.Scheduled) Scheduled {
 	of := Scheduled{
-		Schedule: Schedule{Name: s.Name, Cron: s.Spec, Zone: s.Zone, Topic: s.Topic, Body: s.Body, Missed: Missed(s.Missed), Overlap: Overlap(s.Overlap), Jitter: s.Jitter,
+		Schedule: Schedule{Name: s.Name, Cron: s.Spec, Zone: s.Zone, Topic: s.Topic, Body: s.Body, Headers: store.HeadersOf(s.Headers), Missed: Missed(s.Missed), Overlap: Overlap(s.Overlap), Jitter: s.Jitter,
 			Options: []PushOption{ReadyMaxLifetime(s.Lifetime)}},
 		ReadyMaxLifetime: s.Lifetime, MaxAttempts: s.MaxAttempts, TTR: s.TTR, Owner: s.Source, Next: s.Next, Paused: s.Paused, LastID: s.LastID, Jobs: s.Ran,
 		Late: s.NotRun.Late, Overlapped: s.NotRun.Overlapped, WhilePaused: s.NotRun.Paused,

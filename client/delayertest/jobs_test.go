@@ -3,6 +3,7 @@ package delayertest_test
 import (
 	"context"
 	"errors"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -192,7 +193,7 @@ func TestDeadJobsTellTheirOptions(t *testing.T) {
 	letters := d.Jobs(t, topic, client.Dead)
 	for _, got := range letters {
 		got.Due = time.Time{}
-		if got != want[got.ID] {
+		if !reflect.DeepEqual(got, want[got.ID]) {
 			t.Errorf("got %+v, want %+v", got, want[got.ID])
 		}
 	}

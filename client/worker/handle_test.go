@@ -5,6 +5,7 @@ import (
 	"encoding/xml"
 	"errors"
 	"fmt"
+	"reflect"
 	"runtime"
 	"slices"
 	"strings"
@@ -33,7 +34,7 @@ func TestHandle(t *testing.T) {
 	_, err := f.Push(t.Context(), m, 50*time.Millisecond)
 	check(t, err)
 	job := next(t, jobs)
-	if job.Message != m || job.Attempt != 1 || job.MaxAttempts != 10 || job.Token <= 0 || job.LateBy < 0 {
+	if !reflect.DeepEqual(job.Message, m) || job.Attempt != 1 || job.MaxAttempts != 10 || job.Token <= 0 || job.LateBy < 0 {
 		t.Errorf("got %+v", job)
 	}
 	e.await(t, "started a", "done a")

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"sync"
 	"time"
@@ -45,7 +46,7 @@ var pushing = []line{
 		check(s, err)
 		got, err := s.Pop(s.Context(), "t")
 		check(s, err)
-		if got != want {
+		if !reflect.DeepEqual(got, want) {
 			s.Errorf("it came back as %d bytes, others than the %d", len(got.Body), len(want.Body))
 		}
 	}},

@@ -3,6 +3,7 @@ package fleet
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -62,7 +63,7 @@ func TestMigrateInCluster(t *testing.T) {
 	for id, was := range was {
 		is, err := now.Of(id).Get(ctx, id)
 		is.TTL, was.TTL = 0, 0
-		if err != nil || is != was {
+		if err != nil || !reflect.DeepEqual(is, was) {
 			t.Errorf("%s is %+v, %v; it was %+v", id, is, err, was)
 		}
 	}

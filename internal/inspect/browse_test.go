@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -104,7 +105,7 @@ func TestBrowseTells(t *testing.T) {
 			t.Errorf("due %v, want in an hour", j.At)
 		}
 		j.At = time.Time{}
-		if want := (Job{ID: "i\x00\xff", Topic: "t\n", Body: body[:256], Size: len(body), Attempts: 1, Error: j.Error}); j != want {
+		if want := (Job{ID: "i\x00\xff", Topic: "t\n", Body: body[:256], Size: len(body), Attempts: 1, Error: j.Error}); !reflect.DeepEqual(j, want) {
 			t.Errorf("%+v, want %+v", j, want)
 		}
 		if len(j.Error) == 0 || len(j.Error) > 1024 {

@@ -36,6 +36,7 @@ type Summary struct {
 
 	MaxAttempts int           // 0 if the job sets none
 	TTR         time.Duration // 0 if the job sets none
+	Headers     map[string]string
 }
 
 // Page is a page of Browse.
@@ -78,10 +79,10 @@ func pageOf(state string, reply any) (page Page, err error) {
 	}
 	for _, entry := range entries {
 		var j Summary
-		var at string
+		var at, headers string
 		var ttr int64
-		_, err := scan(entry, &j.ID, &at, &j.Topic, &j.Body, &j.Size, &j.Attempts, &j.Error, &j.Reason, &j.MaxAttempts, &ttr)
-		j.TTR = time.Duration(ttr) * time.Millisecond
+		_, err := scan(entry, &j.ID, &at, &j.Topic, &j.Body, &j.Size, &j.Attempts, &j.Error, &j.Reason, &j.MaxAttempts, &ttr, &headers)
+		j.TTR, j.Headers = time.Duration(ttr)*time.Millisecond, HeadersOf(headers)
 		if err == nil && state != stateReady {
 			j.At, err = atTime(state, at)
 		}

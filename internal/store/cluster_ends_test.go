@@ -28,7 +28,7 @@ func TestKeysThatEndWhileASlotMoves(t *testing.T) {
 	c, s, slot, from, to := slotToMove(t)
 	ctx := t.Context()
 	job := func(id, topic string) Delayed {
-		return Delayed{Job{id, topic, "b"}, Due{}, Terms{Lifetime: time.Hour, Policy: Replace}, nil}
+		return Delayed{Job{ID: id, Topic: topic, Body: "b"}, Due{}, Terms{Lifetime: time.Hour, Policy: Replace}, nil}
 	}
 	push := func(t *testing.T, jobs ...Delayed) {
 		t.Helper()

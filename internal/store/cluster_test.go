@@ -96,7 +96,7 @@ func TestScriptsWhileASlotMoves(t *testing.T) {
 	to := c.Servers[slices.IndexFunc(c.Servers[:3], func(s *redistest.Server) bool { return s != from })]
 	ctx := t.Context()
 	job := func(id, topic string, after time.Duration) Delayed {
-		return Delayed{Job: Job{id, topic, "b"}, Due: Due{After: after}, Terms: Terms{Lifetime: time.Hour}}
+		return Delayed{Job: Job{ID: id, Topic: topic, Body: "b"}, Due: Due{After: after}, Terms: Terms{Lifetime: time.Hour}}
 	}
 	daily := Schedule{Name: "s", Spec: "@daily", Zone: "UTC", Topic: "t", Body: "b", Missed: MissedOnce, Overlap: OverlapSkip, Terms: Terms{Lifetime: time.Hour}}
 	never := time.Now().Add(24 * time.Hour)

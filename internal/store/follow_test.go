@@ -3,6 +3,7 @@ package store
 import (
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -16,7 +17,7 @@ func (b *backend) follow(t *testing.T, delay time.Duration) Outcome {
 	t.Helper()
 	var told Told
 	terms := Terms{Lifetime: 3 * time.Hour, Policy: Follow, MaxAttempts: 7, TTR: 9 * time.Second}
-	errs := made(t, b.Push([]Delayed{{Job{"x", "new topic", "new"}, Due{After: delay}, terms, &told}}))
+	errs := made(t, b.Push([]Delayed{{Job{ID: "x", Topic: "new topic", Body: "new"}, Due{After: delay}, terms, &told}}))
 	check(t, errs[0])
 	return told.Did
 }
@@ -95,7 +96,7 @@ func TestFollow(t *testing.T) {
 				job, err := b.Get(t.Context(), "x")
 				check(t, err)
 				state := map[bool]string{true: "ready", false: "waiting"}[delay == 0]
-				if job.Job != (Job{"x", "new topic", "new"}) || job.State != state || job.Attempts != 0 || job.MaxAttempts != 7 || job.TTR != 9*time.Second || job.Followed {
+				if !reflect.DeepEqual(job.Job, Job{ID: "x", Topic: "new topic", Body: "new"}) || job.State != state || job.Attempts != 0 || job.MaxAttempts != 7 || job.TTR != 9*time.Second || job.Followed {
 					t.Errorf("%s: behind it is %+v", name, job)
 				}
 				at, waits := b.due(t, "x")
@@ -183,7 +184,7 @@ func TestNothingToFollow(t *testing.T) {
 			b.expect(t, redistest.State{Ready: map[string][]string{"new topic": {"x"}}, Buckets: map[string]string{"x": "new topic new"}})
 		}
 		for name, end := range map[string]func(){
-			"pushed":  func() { check(t, b.push(t.Context(), Job{"x", "t", "third"}, Due{}, kept, Replace)) },
+			"pushed":  func() { check(t, b.push(t.Context(), Job{ID: "x", Topic: "t", Body: "third"}, Due{}, kept, Replace)) },
 			"removed": func() { _, err := b.remove(t.Context(), "x"); check(t, err) },
 			"pushed by an old client": func() {
 				b.do(t, "HSET", "delayer:job_bucket:x", "topic", "t", "body", "third")
@@ -217,7 +218,7 @@ func TestFollowInABatch(t *testing.T) {
 		told := make([]Told, 4)
 		var batch []Delayed
 		for i, id := range []string{"x", "z", "y", "w"} {
-			batch = append(batch, Delayed{Job{id, "u", "new " + id}, Due{After: time.Duration(i%2) * time.Hour}, Terms{Lifetime: kept, Policy: Follow}, &told[i]})
+			batch = append(batch, Delayed{Job{ID: id, Topic: "u", Body: "new " + id}, Due{After: time.Duration(i%2) * time.Hour}, Terms{Lifetime: kept, Policy: Follow}, &told[i]})
 		}
 		made(t, b.PushAll(batch))
 		if want := []Told{{Did: DidFollow}, {Did: DidReplace}, {Did: DidFollow}, {Did: DidCreate}}; !slices.Equal(told, want) {
@@ -272,7 +273,7 @@ func TestFollowAtMaxmemory(t *testing.T) {
 	b.heldX(t)
 	was := b.state(t)
 	b.do(t, "CONFIG", "SET", "maxmemory", "1")
-	_, err := b.Push([]Delayed{{Job{"x", "t", "new"}, Due{}, Terms{Lifetime: kept, Policy: Follow}, nil}}).Do(t.Context())
+	_, err := b.Push([]Delayed{{Job{ID: "x", Topic: "t", Body: "new"}, Due{}, Terms{Lifetime: kept, Policy: Follow}, nil}}).Do(t.Context())
 	b.expectError(t, err, "OOM")
 	b.do(t, "CONFIG", "SET", "maxmemory", "0")
 	b.expect(t, was)

@@ -16,7 +16,7 @@ func TestAtMaxmemory(t *testing.T) {
 	ctx := t.Context()
 	push := func(id string, delay time.Duration) func() error {
 		return func() error {
-			return b.push(ctx, Job{id, "t", strings.Repeat("new", 100)}, Due{After: delay}, kept, Replace)
+			return b.push(ctx, Job{ID: id, Topic: "t", Body: strings.Repeat("new", 100)}, Due{After: delay}, kept, Replace)
 		}
 	}
 	reschedule := func(id string, delay time.Duration) func() error {

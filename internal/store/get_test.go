@@ -2,6 +2,7 @@ package store
 
 import (
 	"errors"
+	"reflect"
 	"testing"
 	"time"
 )
@@ -46,7 +47,7 @@ func TestGet(t *testing.T) {
 					}
 					return
 				}
-				if err != nil || found.Job != c.job || (found.State == "waiting") != c.waiting {
+				if err != nil || !reflect.DeepEqual(found.Job, c.job) || (found.State == "waiting") != c.waiting {
 					t.Fatalf("found %+v, %v, want %+v, waiting %v", found, err, c.job, c.waiting)
 				}
 				switch want := c.due.(type) {

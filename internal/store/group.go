@@ -41,11 +41,11 @@ func (d Delayed) StoredID() string {
 // addToGroups is Push for jobs that are all added to groups. An ID may occur twice.
 func (s *Store) addToGroups(jobs []Delayed, mode string) *Call[[]error] {
 	known := s.recent.cover(jobs)
-	args := append(arguments(9+4*len(jobs), s.jobPool), topicsArg(known), mode)
+	args := append(arguments(8+4*len(jobs), s.jobPool), !known, mode)
 	for rest := jobs; len(rest) > 0; {
 		alike := runLength(rest)
-		t := rest[0].Terms
-		args = append(args, alike, milliseconds(t.Lifetime), string(Debounce(t.Group.Longest)), t.MaxAttempts, milliseconds(t.TTR), string(t.Policy), t.Group.Max)
+		t := &rest[0].Terms
+		args = append(args, alike, milliseconds(t.Lifetime), string(Debounce(t.Group.Longest)), t.options(), string(t.Policy), t.Group.Max)
 		args = appendJobs(args, rest[:alike])
 		rest = rest[alike:]
 	}

@@ -17,7 +17,7 @@ import (
 
 // toGroup returns a push of a body to a group.
 func toGroup(topic, key, body string, g Group) Delayed {
-	return Delayed{Job{GroupTag(topic, key), topic, body}, Due{After: g.Longest}, Terms{Lifetime: kept, Policy: Replace, Group: g}, new(Told)}
+	return Delayed{Job{ID: GroupTag(topic, key), Topic: topic, Body: body}, Due{After: g.Longest}, Terms{Lifetime: kept, Policy: Replace, Group: g}, new(Told)}
 }
 
 // A due group that no server has moved yet becomes ready before the next group of its key.
@@ -340,7 +340,7 @@ func TestBatchesToAGroupKeepTheirOrder(t *testing.T) {
 		b.seed(t)
 		b.grouped(t, toGroup("t", "other", "0", Group{Longest: time.Hour})) // Redis knows the script now
 		sent = 0
-		batches := slices.Repeat([][]Delayed{{{Job: Job{"j", "t", "b"}, Due: Due{After: time.Hour}, Terms: Terms{Lifetime: kept, Policy: Replace}}}}, others)
+		batches := slices.Repeat([][]Delayed{{{Job: Job{ID: "j", Topic: "t", Body: "b"}, Due: Due{After: time.Hour}, Terms: Terms{Lifetime: kept, Policy: Replace}}}}, others)
 		for i := range 4 {
 			batches = append(batches, []Delayed{toGroup("t", "k", strconv.Itoa(i), Group{Longest: time.Hour})})
 		}

@@ -92,7 +92,7 @@ func TestInTurnEndsWhileASlotMoves(t *testing.T) {
 }
 
 func aJob(id string) Delayed {
-	return Delayed{Job: Job{id, "t", "b"}, Due: Due{After: time.Hour}, Terms: Terms{Lifetime: time.Hour, Policy: Replace}}
+	return Delayed{Job: Job{ID: id, Topic: "t", Body: "b"}, Due: Due{After: time.Hour}, Terms: Terms{Lifetime: time.Hour, Policy: Replace}}
 }
 
 // errorOf returns the error of the call, or of its first item.

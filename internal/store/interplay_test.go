@@ -21,7 +21,7 @@ func TestSlotWakesWhoWaits(t *testing.T) {
 	ask("second") // both wait for jobs
 	jobs := []Delayed{}
 	for i := range 2 {
-		jobs = append(jobs, Delayed{Job{fmt.Sprint(i), "t", "b"}, Due{}, Terms{Lifetime: time.Hour, Policy: Replace}, nil})
+		jobs = append(jobs, Delayed{Job{ID: fmt.Sprint(i), Topic: "t", Body: "b"}, Due{}, Terms{Lifetime: time.Hour, Policy: Replace}, nil})
 	}
 	made(t, b.Push(jobs))
 	expectEvents(t, sub, told(b.keys.Wake("first"), "2 t"))
@@ -61,9 +61,9 @@ func TestFollowerIsKept(t *testing.T) {
 	b, _ := onRedis(t)
 	b.seed(t)
 	ctx := t.Context()
-	check(t, b.push(ctx, Job{"a", "t", "b"}, Due{}, 10*time.Minute, Replace))
+	check(t, b.push(ctx, Job{ID: "a", Topic: "t", Body: "b"}, Due{}, 10*time.Minute, Replace))
 	got := b.reserve(t, 1, Reservation{Lease: 10 * time.Minute}, "t")
-	check(t, b.push(ctx, Job{"a", "t", "follower"}, Due{}, 15*time.Minute, Follow))
+	check(t, b.push(ctx, Job{ID: "a", Topic: "t", Body: "follower"}, Due{}, 15*time.Minute, Follow))
 	made(t, b.Retry([]Returned{{LeaseRef: LeaseRef{"t", "a", got.Leases[0].Token}}}))
 	ttl := time.Duration(b.do(t, "PTTL", "delayer:job_bucket:a").(int64)) * time.Millisecond
 	if ttl < 14*time.Minute {
@@ -99,7 +99,7 @@ func TestRightsOfOnce(t *testing.T) {
 				return err
 			},
 			"push": func(b *backend) error {
-				return b.push(t.Context(), Job{"a", "t", "b"}, Due{After: time.Hour}, time.Hour, Once(time.Minute))
+				return b.push(t.Context(), Job{ID: "a", Topic: "t", Body: "b"}, Due{After: time.Hour}, time.Hour, Once(time.Minute))
 			},
 		} {
 			t.Run(command+" "+name, func(t *testing.T) {
@@ -132,10 +132,10 @@ func TestDeadLetterWithFollower(t *testing.T) {
 	b, _ := onRedis(t)
 	b.seed(t)
 	ctx := t.Context()
-	errs := made(t, b.Push([]Delayed{{Job{"a", "t", "first"}, Due{}, Terms{Lifetime: time.Hour, Policy: Replace, MaxAttempts: 1}, nil}}))
+	errs := made(t, b.Push([]Delayed{{Job{ID: "a", Topic: "t", Body: "first"}, Due{}, Terms{Lifetime: time.Hour, Policy: Replace, MaxAttempts: 1}, nil}}))
 	check(t, errs[0])
 	b.reserve(t, 1, Reservation{Lease: 30 * time.Millisecond}, "t")
-	check(t, b.push(ctx, Job{"a", "u", "second"}, Due{}, time.Hour, Follow))
+	check(t, b.push(ctx, Job{ID: "a", Topic: "u", Body: "second"}, Due{}, time.Hour, Follow))
 	time.Sleep(60 * time.Millisecond)
 	due := made(t, b.Store.Due(Query{Limit: 10, Retry: time.Now()}))
 	made(t, b.Move(due.Batches[0], due.Now, due.Now, due.Now.Add(time.Minute)))
@@ -159,7 +159,7 @@ func TestFeaturesAtMaxmemory(t *testing.T) {
 			b.limitTo(t, limit)
 		}
 		for _, id := range []string{"a", "b", "c"} {
-			check(t, b.push(ctx, Job{id, "t", "b"}, Due{}, time.Hour, Replace))
+			check(t, b.push(ctx, Job{ID: id, Topic: "t", Body: "b"}, Due{}, time.Hour, Replace))
 		}
 	}
 	one := func(what string, errs []error, err error) {
@@ -198,7 +198,7 @@ func TestFeaturesAtMaxmemory(t *testing.T) {
 				name := fmt.Sprint(what, " ", limit, " followed ", followed)
 				h := b.reserve(t, 1, Reservation{Lease: time.Hour}, "t")
 				if followed {
-					check(t, b.push(ctx, Job{h.Jobs[0].ID, "t", "follower"}, Due{}, time.Hour, Follow))
+					check(t, b.push(ctx, Job{ID: h.Jobs[0].ID, Topic: "t", Body: "follower"}, Due{}, time.Hour, Follow))
 				}
 				full()
 				if got := b.reserve(t, 1, Reservation{Lease: time.Hour}, "t"); len(got.Jobs) != 1 {

@@ -82,11 +82,12 @@ func foundOf(reply any) (found JobInfo, err error) {
 		return JobInfo{}, err
 	}
 	var ttl, ttr int64
-	var due string
-	if _, err := redis.Scan(fields, &found.State, &found.Topic, &found.Body, &ttl, &due, &found.Attempts, &found.MaxAttempts, &found.Error, &found.Reason, &found.Token, &ttr, &found.Followed); err != nil {
+	var due, headers string
+	if _, err := redis.Scan(fields, &found.State, &found.Topic, &found.Body, &ttl, &due, &found.Attempts, &found.MaxAttempts,
+		&found.Error, &found.Reason, &found.Token, &ttr, &found.Followed, &headers); err != nil {
 		return JobInfo{}, err
 	}
-	found.TTL, found.TTR = optional(ttl), time.Duration(ttr)*time.Millisecond
+	found.TTL, found.TTR, found.Headers = optional(ttl), time.Duration(ttr)*time.Millisecond, HeadersOf(headers)
 	if due != "" {
 		found.Due, err = scoreTime(due)
 	}

@@ -304,7 +304,7 @@ func TestOldPushOfALastAttempt(t *testing.T) {
 		for _, old := range []bool{true, false} {
 			b.seed(t)
 			terms := Terms{Lifetime: 7 * 24 * time.Hour, Policy: Replace, MaxAttempts: 1}
-			expectErrors(t, made(t, b.Push([]Delayed{{Job{"a", "t", "body"}, Due{}, terms, nil}})), nil)
+			expectErrors(t, made(t, b.Push([]Delayed{{Job{ID: "a", Topic: "t", Body: "body"}, Due{}, terms, nil}})), nil)
 			_, lease := b.hold(t, "t", 30*time.Millisecond)
 			if old {
 				b.pushAsOld(t, "a", "t", 1)

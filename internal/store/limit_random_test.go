@@ -38,7 +38,7 @@ func TestRandomLimit(t *testing.T) {
 				delay := []time.Duration{0, 0, 10 * time.Millisecond, time.Hour}[r.IntN(4)]
 				i, tp := id(), topic()
 				what = fmt.Sprint("push ", i, " ", tp, " ", policy, " ", delay)
-				made(t, b.Push([]Delayed{{Job{i, tp, "b"}, Due{After: delay}, Terms{Lifetime: time.Hour, Policy: policy, MaxAttempts: r.IntN(3)}, nil}}))
+				made(t, b.Push([]Delayed{{Job{ID: i, Topic: tp, Body: "b"}, Due{After: delay}, Terms{Lifetime: time.Hour, Policy: policy, MaxAttempts: r.IntN(3)}, nil}}))
 			case 3, 4, 5:
 				tp := topic()
 				lease := []time.Duration{time.Hour, 15 * time.Millisecond}[r.IntN(2)]
@@ -202,7 +202,7 @@ func TestRandomWaiters(t *testing.T) {
 				var jobs []Delayed
 				for range 1 + r.IntN(3) {
 					n++
-					jobs = append(jobs, Delayed{Job{fmt.Sprint(n), "t", "b"}, Due{}, Terms{Lifetime: time.Hour, Policy: Replace}, nil})
+					jobs = append(jobs, Delayed{Job{ID: fmt.Sprint(n), Topic: "t", Body: "b"}, Due{}, Terms{Lifetime: time.Hour, Policy: Replace}, nil})
 				}
 				did = append(did, fmt.Sprint("push ", len(jobs)))
 				made(t, b.Push(jobs))
@@ -215,7 +215,7 @@ func TestRandomWaiters(t *testing.T) {
 					made(t, b.Retry([]Returned{{LeaseRef: h, Refund: true}}))
 				case 1:
 					did = append(did, "follow, ack")
-					check(t, b.push(ctx, Job{h.ID, "t", "f"}, Due{}, time.Hour, Follow))
+					check(t, b.push(ctx, Job{ID: h.ID, Topic: "t", Body: "f"}, Due{}, time.Hour, Follow))
 					made(t, b.Ack([]LeaseRef{h}))
 				case 2:
 					did = append(did, "remove")

@@ -67,7 +67,7 @@ func TestSlotsOfEndedLeases(t *testing.T) {
 		},
 		"push": func(b *backend, h LeaseRef) func(*testing.T) {
 			return func(t *testing.T) {
-				check(t, b.push(t.Context(), Job{h.ID, "t", "anew"}, Due{After: time.Hour}, time.Hour, Replace))
+				check(t, b.push(t.Context(), Job{ID: h.ID, Topic: "t", Body: "anew"}, Due{After: time.Hour}, time.Hour, Replace))
 			}
 		},
 		"set aside": func(b *backend, h LeaseRef) func(*testing.T) {
@@ -346,7 +346,7 @@ func TestThrottled(t *testing.T) {
 			t.Fatalf("%+v", got)
 		}
 	}
-	check(t, b.push(t.Context(), Job{"more", "t", "b"}, Due{}, time.Hour, Replace)) // wakes nobody
+	check(t, b.push(t.Context(), Job{ID: "more", Topic: "t", Body: "b"}, Due{}, time.Hour, Replace)) // wakes nobody
 	made(t, b.Ack(held))
 	expectEvents(t, sub, told(channels[0], "3 t"))
 	if waits := b.With(t).Strings("ZRANGE", b.Keys().Throttled("t"), 0, -1); !slices.Equal(waits, []string{"second"}) {

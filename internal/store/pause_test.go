@@ -60,12 +60,14 @@ func TestPauseHoldsWhatBecomesReady(t *testing.T) {
 			}
 		}},
 		{"push", func(t *testing.T, b *backend) func(t *testing.T) {
-			return func(t *testing.T) { check(t, b.push(t.Context(), Job{"a", "t", "body of a"}, Due{}, kept, Replace)) }
+			return func(t *testing.T) {
+				check(t, b.push(t.Context(), Job{ID: "a", Topic: "t", Body: "body of a"}, Due{}, kept, Replace))
+			}
 		}},
 		{"push of several", func(t *testing.T, b *backend) func(t *testing.T) {
 			return func(t *testing.T) {
 				terms := Terms{Lifetime: kept}
-				errs, err := b.Push([]Delayed{{Job{"a", "t", "body of a"}, Due{}, terms, nil}, {Job{"b", "t", "body of b"}, Due{After: time.Hour}, terms, nil}}).Do(t.Context())
+				errs, err := b.Push([]Delayed{{Job{ID: "a", Topic: "t", Body: "body of a"}, Due{}, terms, nil}, {Job{ID: "b", Topic: "t", Body: "body of b"}, Due{After: time.Hour}, terms, nil}}).Do(t.Context())
 				one(t, errs, err)
 				_, err = b.remove(t.Context(), "b")
 				check(t, err)
@@ -184,7 +186,7 @@ func TestPausedJobsAreReady(t *testing.T) {
 			t.Errorf("removed: %v, %v", removed, err)
 		}
 		check(t, b.Reschedule(ctx, "c", time.Hour))
-		check(t, b.push(ctx, Job{"d", "u", "new"}, Due{}, kept, Replace))
+		check(t, b.push(ctx, Job{ID: "d", Topic: "u", Body: "new"}, Due{}, kept, Replace))
 		b.do(t, "DEL", "delayer:job_bucket:a") // expired
 		b.enterTopic(t, "t", 0)
 		if gone, _, _ := b.sweepAll(t); !slices.Equal(gone["t"], []string{"a"}) {
@@ -289,7 +291,7 @@ func TestKeepPaused(t *testing.T) {
 		if state := b.state(t); fmt.Sprint(state.Paused) != "map[t:[a b c] u:[x]]" || len(state.Ready) > 0 {
 			t.Errorf("%+v", state)
 		}
-		check(t, b.push(ctx, Job{"d", "t", ""}, Due{}, kept, Replace)) // paused again for programs that know pauses
+		check(t, b.push(ctx, Job{ID: "d", Topic: "t", Body: ""}, Due{}, kept, Replace)) // paused again for programs that know pauses
 		var ended []string
 		redistest.Until(t, "it is over", func() bool {
 			kept, err := b.KeepPaused("0", 1).Do(ctx)
@@ -347,7 +349,7 @@ func TestResumeWakes(t *testing.T) {
 	if kept.Paused != 1 {
 		t.Errorf("%+v", kept)
 	}
-	check(t, b.push(ctx, Job{"b", "t", "b"}, Due{}, time.Hour, Replace))
+	check(t, b.push(ctx, Job{ID: "b", Topic: "t", Body: "b"}, Due{}, time.Hour, Replace))
 	if n, err := b.Store.Waiters(ctx, waitedFor("t")); err != nil || len(n[0]) != 2 {
 		t.Errorf("%v wait, %v", n, err)
 	}
@@ -404,7 +406,7 @@ func TestResumeLeavesRoomForWaiters(t *testing.T) {
 				if waits := b.With(t).Strings("ZRANGE", "delayer:waiting:t", 0, -1); !slices.Equal(waits, []string{"me"}) {
 					t.Errorf("a topic that is not paused is resumed: %q wait", waits)
 				}
-				check(t, b.push(t.Context(), Job{"a", "t", "b"}, Due{}, time.Hour, Replace))
+				check(t, b.push(t.Context(), Job{ID: "a", Topic: "t", Body: "b"}, Due{}, time.Hour, Replace))
 				if n := b.do(t, "EXISTS", "delayer:waiting:t"); n != int64(0) {
 					t.Error("the waiter was not woken")
 				}
@@ -436,7 +438,7 @@ func TestPauseRefused(t *testing.T) {
 func TestNoPause(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		b.seed(t, text("waiting:t"))
-		check(t, b.push(t.Context(), Job{"a", "t", "b"}, Due{}, kept, Replace))
+		check(t, b.push(t.Context(), Job{ID: "a", Topic: "t", Body: "b"}, Due{}, kept, Replace))
 		b.expect(t, redistest.State{Ready: map[string][]string{"t": {"a"}}, Buckets: map[string]string{"a": "t b"}, Other: map[string]string{"delayer:waiting:t": "string"}})
 	})
 }
@@ -557,7 +559,7 @@ func TestPausesMoveBoundedSteps(t *testing.T) {
 	b.pause(t, "t")
 	fill(r, queue, "b", ready)
 	r.Do("CONFIG", "RESETSTAT")
-	check(t, b.push(ctx, Job{"c000001", "t", "body"}, Due{}, kept, Replace))
+	check(t, b.push(ctx, Job{ID: "c000001", Topic: "t", Body: "body"}, Due{}, kept, Replace))
 	b.pause(t, "t")
 	if n := calls(t, r, "lmove"); n != 2*pauseEntries {
 		t.Errorf("a push and a pause set %d entries aside", n)
@@ -636,7 +638,7 @@ func TestResumeInSteps(t *testing.T) {
 			if got := step(t, b, r); !got.More {
 				t.Fatalf("%+v", got)
 			}
-			check(t, b.push(t.Context(), Job{"c000001", "t", "body"}, Due{}, kept, Replace))
+			check(t, b.push(t.Context(), Job{ID: "c000001", Topic: "t", Body: "body"}, Due{}, kept, Replace))
 			if found, err := PollAll(t.Context(), Poll{b.Store, []string{"t"}, "me", []time.Duration{0}}); err != nil || r.Do("TYPE", "delayer:waiting:t") != "hash" {
 				t.Errorf("it is not paused: %+v, %v", found, err)
 			}

@@ -34,11 +34,17 @@ func TestWithoutPermission(t *testing.T) {
 		commands string // all commands that the script uses
 		call     func() error
 	}{
-		{"push", "time exists hset pexpire zadd", func() error { return user.push(ctx, Job{"new", "t", "b"}, Due{After: time.Hour}, kept, Replace) }},
-		{"push of what is ready", "hget zscore hset pexpire zadd", func() error { return user.push(ctx, Job{"r", "t", "b"}, Due{After: time.Hour}, kept, Replace) }},
-		{"push of what waits", "hget zscore hset pexpire zadd", func() error { return user.push(ctx, Job{"w", "t", "b"}, Due{After: time.Hour}, kept, Replace) }},
-		{"push without a delay", "type lpush zrem zcard hset pexpire", func() error { return user.push(ctx, Job{"new", "t", "b"}, Due{}, kept, Replace) }},
-		{"push without a delay of what waits", "type lpush zrem hset pexpire", func() error { return user.push(ctx, Job{"w", "t", "b"}, Due{}, kept, Replace) }},
+		{"push", "time exists hset pexpire zadd", func() error {
+			return user.push(ctx, Job{ID: "new", Topic: "t", Body: "b"}, Due{After: time.Hour}, kept, Replace)
+		}},
+		{"push of what is ready", "hget zscore hset pexpire zadd", func() error {
+			return user.push(ctx, Job{ID: "r", Topic: "t", Body: "b"}, Due{After: time.Hour}, kept, Replace)
+		}},
+		{"push of what waits", "hget zscore hset pexpire zadd", func() error {
+			return user.push(ctx, Job{ID: "w", Topic: "t", Body: "b"}, Due{After: time.Hour}, kept, Replace)
+		}},
+		{"push without a delay", "type lpush zrem zcard hset pexpire", func() error { return user.push(ctx, Job{ID: "new", Topic: "t", Body: "b"}, Due{}, kept, Replace) }},
+		{"push without a delay of what waits", "type lpush zrem hset pexpire", func() error { return user.push(ctx, Job{ID: "w", Topic: "t", Body: "b"}, Due{}, kept, Replace) }},
 		{"push to a group", "time zscore hmget hset pexpire zadd", func() error { return group("k", 0) }},
 		{"push to a new group", "time hmget exists hset pexpire zadd", func() error { return group("new", 0) }},
 		{"push to a group that is full then", "zscore hmget zrem hset pexpire del zadd", func() error { return group("k", 2) }},
@@ -144,15 +150,15 @@ func TestKeysWithoutPermission(t *testing.T) {
 		"pop of a queue that is denied":    pop("forbidden"),
 		"pop of two topics, one is denied": pop("forbidden", "u"),
 		"push into a bucket that is denied": func() error {
-			return user.push(ctx, Job{"theirs", "t", "new"}, Due{After: time.Hour}, kept, Replace)
+			return user.push(ctx, Job{ID: "theirs", Topic: "t", Body: "new"}, Due{After: time.Hour}, kept, Replace)
 		},
 		"push into a queue that is denied": func() error {
-			return user.push(ctx, Job{"mine new", "forbidden", "new"}, Due{}, kept, Replace)
+			return user.push(ctx, Job{ID: "mine new", Topic: "forbidden", Body: "new"}, Due{}, kept, Replace)
 		},
 		"several pushes, one into a bucket that is denied": func() error {
 			_, err := user.Push([]Delayed{
-				{Job{"mine new", "t", "new"}, Due{After: time.Hour}, Terms{Lifetime: kept, Policy: Replace}, nil},
-				{Job{"theirs", "t", "new"}, Due{After: time.Hour}, Terms{Lifetime: kept, Policy: Replace}, nil},
+				{Job{ID: "mine new", Topic: "t", Body: "new"}, Due{After: time.Hour}, Terms{Lifetime: kept, Policy: Replace}, nil},
+				{Job{ID: "theirs", Topic: "t", Body: "new"}, Due{After: time.Hour}, Terms{Lifetime: kept, Policy: Replace}, nil},
 			}).Do(ctx)
 			return err
 		},
@@ -195,9 +201,9 @@ func TestWithoutPermissionToAnnounce(t *testing.T) {
 		b.SetUser("~* " + rights)
 		for name, call := range map[string]func() error{
 			"push": func() error {
-				return user.push(t.Context(), Job{"a", "u", "b"}, Due{After: time.Second}, kept, Replace)
+				return user.push(t.Context(), Job{ID: "a", Topic: "u", Body: "b"}, Due{After: time.Second}, kept, Replace)
 			},
-			"push at once":      func() error { return user.push(t.Context(), Job{"b", "u", "b"}, Due{}, kept, Replace) },
+			"push at once":      func() error { return user.push(t.Context(), Job{ID: "b", Topic: "u", Body: "b"}, Due{}, kept, Replace) },
 			"reschedule":        func() error { return user.Reschedule(t.Context(), "r", time.Second) },
 			"reschedule to now": func() error { return user.Reschedule(t.Context(), "w", 0) },
 			"pop of a stray": func() error {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -23,7 +24,7 @@ func TestPipelineWithoutScript(t *testing.T) {
 			if n%each == 0 {
 				batches = append(batches, nil)
 			}
-			job := Job{fmt.Sprintf("%04d", n), "t", "b"}
+			job := Job{ID: fmt.Sprintf("%04d", n), Topic: "t", Body: "b"}
 			batches[n/each] = append(batches[n/each], Delayed{Job: job, Terms: Terms{Lifetime: kept, Policy: Replace}})
 		}
 		b.do(t, "SCRIPT", "FLUSH")
@@ -44,7 +45,7 @@ func TestPipelineWithoutScript(t *testing.T) {
 			popped = append(popped, some.Jobs...)
 		}
 		for n, got := range popped {
-			if want := batches[n/each][n%each].Job; got != want {
+			if want := batches[n/each][n%each].Job; !reflect.DeepEqual(got, want) {
 				t.Fatalf("job %d: %+v, want %+v", n, got, want)
 			}
 		}
@@ -88,7 +89,7 @@ func TestPipelineEndsWithAnError(t *testing.T) {
 	b, _ := onRedis(t)
 	b.seed(t)
 	good := func(id string) []Delayed {
-		return []Delayed{{Job: Job{id, "t", "b"}, Due: Due{After: time.Hour}, Terms: Terms{Lifetime: kept, Policy: Replace}}}
+		return []Delayed{{Job: Job{ID: id, Topic: "t", Body: "b"}, Due: Due{After: time.Hour}, Terms: Terms{Lifetime: kept, Policy: Replace}}}
 	}
 	b.do(t, "ACL", "SETUSER", "default", "resetkeys", "~delayer:job_pool", "~delayer:job_bucket:[a-d]")
 	p, err := b.Pipeline(t.Context())
@@ -118,7 +119,7 @@ func TestPipelineLeavesADemotedServer(t *testing.T) {
 	t.Cleanup(func() { pool.Close() })
 	moving := &backend{Store: New(pool, DefaultPrefix)}
 	job := func(id string) Delayed {
-		return Delayed{Job: Job{id, "t", "b"}, Due: Due{After: time.Hour}, Terms: Terms{Lifetime: kept, Policy: Replace}}
+		return Delayed{Job: Job{ID: id, Topic: "t", Body: "b"}, Due: Due{After: time.Hour}, Terms: Terms{Lifetime: kept, Policy: Replace}}
 	}
 	push := func(ids ...string) error {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)

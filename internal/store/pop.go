@@ -121,11 +121,23 @@ func poppedOf(reply any, topics []string, leased bool) (Popped, error) {
 		popped.Jobs = slices.Grow(popped.Jobs, len(jobs)/2)
 		for ; len(jobs) > 0; jobs = jobs[2:] {
 			id, _ := jobs[0].([]byte)
-			body, _ := jobs[1].([]byte)
-			popped.Jobs = append(popped.Jobs, Job{string(id), topics[place-1], string(body)})
+			body, is := jobs[1].([]byte)
+			job := Job{ID: string(id), Topic: topics[place-1], Body: string(body)}
+			if !is {
+				job.Body, job.Headers = bodyAndHeaders(jobs[1])
+			}
+			popped.Jobs = append(popped.Jobs, job)
 		}
 	}
 	return popped, nil
+}
+
+// bodyAndHeaders reads the body of a job with headers.
+func bodyAndHeaders(reply any) (body string, headers map[string]string) {
+	if both, _ := redis.Strings(reply, nil); len(both) == 2 {
+		return both[0], HeadersOf(both[1])
+	}
+	return "", nil
 }
 
 // throttle stores the time (ms) until the next poll of the topic at that position.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -15,7 +16,7 @@ import (
 func TestPop(t *testing.T) {
 	type queues = map[string][]string
 	type buckets = map[string]string
-	job := func(id, topic string) Job { return Job{id, topic, "body of " + id} }
+	job := func(id, topic string) Job { return Job{ID: id, Topic: topic, Body: "body of " + id} }
 	stringQueue := func(topic string) buckets { return buckets{"delayer:ready_queue:" + topic: "string"} }
 	cases := []struct {
 		name   string
@@ -143,14 +144,14 @@ func TestPop(t *testing.T) {
 				switch {
 				case c.reason != "":
 					b.expectError(t, err, c.reason)
-				case c.job == Job{}:
+				case reflect.DeepEqual(c.job, Job{}):
 					if !errors.Is(err, ErrEmpty) {
 						t.Errorf("error %v, want ErrEmpty", err)
 					}
 				case err != nil:
 					t.Error(err)
 				}
-				if job != c.job {
+				if !reflect.DeepEqual(job, c.job) {
 					t.Errorf("popped %+v, want %+v", job, c.job)
 				}
 				if !slices.Equal(stale, c.ghosts) {
@@ -247,7 +248,7 @@ func TestPopIsBoundedInBytes(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			b.seed(t)
 			for n, size := range c.bodies {
-				check(t, b.push(t.Context(), Job{fmt.Sprintf("%03d", n), "t", strings.Repeat("x", size)}, Due{}, kept, Replace))
+				check(t, b.push(t.Context(), Job{ID: fmt.Sprintf("%03d", n), Topic: "t", Body: strings.Repeat("x", size)}, Due{}, kept, Replace))
 			}
 			next := 0
 			for i, jobs := range c.calls {
@@ -293,7 +294,7 @@ func TestPopOfDuplicates(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		b.seed(t, ready("a", "t"), entry("a", "t"), ready("b", "t"), entry("a", "t"), entry("b", "t"))
 		popped, err := b.Pop(Wanted{Topics: []string{"t"}, N: 10}).Do(t.Context())
-		if err != nil || !slices.Equal(popped.Jobs, []Job{{"a", "t", "body of a"}, {"b", "t", "body of b"}}) || len(popped.Stale) > 0 {
+		if err != nil || !reflect.DeepEqual(popped.Jobs, []Job{{ID: "a", Topic: "t", Body: "body of a"}, {ID: "b", Topic: "t", Body: "body of b"}}) || len(popped.Stale) > 0 {
 			t.Errorf("%+v, %v", popped, err)
 		}
 		b.expect(t, redistest.State{})

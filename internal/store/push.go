@@ -21,6 +21,7 @@ func IsPush(script string) bool {
 // Job is a job's content.
 type Job struct {
 	ID, Topic, Body string
+	Headers         map[string]string // as read; a push has them in its Terms
 }
 
 // NewID returns a random ID of the original's form: 32 hexadecimal digits.
@@ -116,8 +117,25 @@ type Terms struct {
 	Policy      Policy
 	MaxAttempts int           // 0: as the consumer says
 	TTR         time.Duration // length of its leases; 0: as the consumer says
+	Headers     string        // see HeadersText; may be empty
 	Replicas    Replicas      // replicas that must have the job before the push is done
 	Group       Group
+}
+
+// options returns the field options of the job's bucket, which is missing if it is empty: see parts/lease.lua.
+func (t *Terms) options() string {
+	if t.MaxAttempts == 0 && t.TTR == 0 && t.Lifetime == DefaultLifetime && t.Headers == "" {
+		return ""
+	}
+	return t.text()
+}
+
+func (t *Terms) text() string {
+	text := fmt.Sprintf("%d %d %d", t.MaxAttempts, milliseconds(t.TTR), milliseconds(t.Lifetime))
+	if t.Headers != "" {
+		text += " " + t.Headers
+	}
+	return text
 }
 
 // Push stores up to 1,000 jobs, no ID twice, in one step, or adds them to groups: either all of them or none belong to groups. Each job
@@ -133,11 +151,11 @@ func (s *Store) push(jobs []Delayed, mode string) *Call[[]error] {
 		return s.addToGroups(jobs, mode)
 	}
 	known := s.recent.cover(jobs)
-	args := append(arguments(7+4*len(jobs), s.jobPool), topicsArg(known), mode)
+	args := append(arguments(6+4*len(jobs), s.jobPool), !known, mode)
 	for rest := jobs; len(rest) > 0; {
 		alike := runLength(rest)
-		t := rest[0].Terms
-		args = append(args, alike, milliseconds(t.Lifetime), string(t.Policy), t.MaxAttempts, milliseconds(t.TTR))
+		t := &rest[0].Terms
+		args = append(args, alike, milliseconds(t.Lifetime), string(t.Policy), t.options())
 		args = appendJobs(args, rest[:alike])
 		rest = rest[alike:]
 	}
@@ -159,14 +177,6 @@ func (s *Store) push(jobs []Delayed, mode string) *Call[[]error] {
 		}
 		return errs, nil
 	})
-}
-
-// topicsArg makes the scripts of pushes register the jobs' topics, unless they are known.
-func topicsArg(known bool) string {
-	if known {
-		return ""
-	}
-	return registerTopics
 }
 
 func appendJobs(args []any, jobs []Delayed) []any {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -136,7 +137,7 @@ func TestPush(t *testing.T) {
 				}
 				var err error
 				pushed := b.timed(t, func() {
-					err = b.push(t.Context(), Job{"x", "new", "new body"}, when, pushedLifetime, c.policy)
+					err = b.push(t.Context(), Job{ID: "x", Topic: "new", Body: "new body"}, when, pushedLifetime, c.policy)
 				})
 				if !errors.Is(err, c.err) {
 					t.Fatalf("error %v, want %v", err, c.err)
@@ -189,7 +190,7 @@ func TestPushLeavesEntryInLongQueue(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)
 	b.seed(t, ghosts("t", 5000), ready("x", "t"), ghosts("t", 5000))
-	check(t, b.push(t.Context(), Job{"x", "t", "new"}, Due{After: time.Hour}, kept, Replace))
+	check(t, b.push(t.Context(), Job{ID: "x", Topic: "t", Body: "new"}, Due{After: time.Hour}, kept, Replace))
 	queue := append(append(ghostIDs(5000), "x"), ghostIDs(5000)...)
 	b.expect(t, redistest.State{Pool: []string{"x"}, Ready: map[string][]string{"t": queue}, Buckets: map[string]string{"x": "t new"}})
 	_, met, err := b.pop(t.Context(), []string{"t"})
@@ -199,7 +200,7 @@ func TestPushLeavesEntryInLongQueue(t *testing.T) {
 	b.expect(t, redistest.State{Pool: []string{"x"}, Buckets: map[string]string{"x": "t new"}})
 
 	b.seed(t, ghosts("t", 9999), ready("x", "t"))
-	check(t, b.push(t.Context(), Job{"x", "t", "new"}, Due{After: time.Hour}, kept, Replace))
+	check(t, b.push(t.Context(), Job{ID: "x", Topic: "t", Body: "new"}, Due{After: time.Hour}, kept, Replace))
 	b.expect(t, redistest.State{Pool: []string{"x"}, Ready: map[string][]string{"t": ghostIDs(9999)}, Buckets: map[string]string{"x": "t new"}})
 }
 
@@ -223,7 +224,7 @@ func TestPushRefusedByWrongType(t *testing.T) {
 			t.Run(c.name, func(t *testing.T) {
 				b.seed(t, c.seed...)
 				was := b.state(t)
-				err := b.push(t.Context(), Job{"x", "t", "new"}, Due{After: c.delay}, kept, Replace)
+				err := b.push(t.Context(), Job{ID: "x", Topic: "t", Body: "new"}, Due{After: c.delay}, kept, Replace)
 				b.expectError(t, err, "WRONGTYPE ")
 				b.expect(t, was)
 			})
@@ -253,7 +254,7 @@ func TestPushScore(t *testing.T) {
 		{at("9999-12-31T23:59:59.999Z"), "253402300799.999"},
 	} {
 		got := b.monitor(t, func() {
-			check(t, b.push(t.Context(), Job{"x", "t", "b"}, Due{At: c.due}, kept, Replace))
+			check(t, b.push(t.Context(), Job{ID: "x", Topic: "t", Body: "b"}, Due{At: c.due}, kept, Replace))
 		})
 		want := `"ZADD" "delayer:job_pool" "` + c.want + `" "x"`
 		if !slices.ContainsFunc(got, func(line string) bool { return strings.HasSuffix(line, want) }) {
@@ -292,7 +293,7 @@ func TestPushAnyBytes(t *testing.T) {
 			b.expect(t, redistest.State{Pool: []string{job.ID}, Buckets: map[string]string{job.ID: job.Topic + " " + job.Body}})
 			check(t, b.Reschedule(t.Context(), job.ID, 0))
 			taken, _, err := b.pop(t.Context(), []string{job.Topic})
-			if err != nil || taken != job {
+			if err != nil || !reflect.DeepEqual(taken, job) {
 				t.Errorf("took %+v, %v, want %+v", taken, err, job)
 			}
 			b.expect(t, redistest.State{})
@@ -311,7 +312,7 @@ func TestPushWalksLittle(t *testing.T) {
 	for n := range again {
 		id := fmt.Sprint("x", n)
 		seeds = append(seeds, ready(id, "t"))
-		batch = append(batch, Delayed{Job{id, "t", "new"}, Due{After: time.Hour}, Terms{Lifetime: kept, Policy: Replace}, nil})
+		batch = append(batch, Delayed{Job{ID: id, Topic: "t", Body: "new"}, Due{After: time.Hour}, Terms{Lifetime: kept, Policy: Replace}, nil})
 	}
 	b.seed(t, seeds...)
 	p, err := b.Pipeline(t.Context())
@@ -343,10 +344,10 @@ func TestPushOfDifferentTerms(t *testing.T) {
 		in := func(d time.Duration) Due { return Due{After: d} }
 		const short, long = 10 * time.Minute, 1000 * time.Hour
 		errs, err := b.Push([]Delayed{
-			{Job{"a", "t", "new"}, in(time.Hour), Terms{Lifetime: short, Policy: Replace}, nil},
-			{Job{"b", "t", "new"}, in(time.Hour), Terms{Lifetime: long, Policy: Replace}, nil},
-			{Job{"exists", "t", "new"}, in(time.Hour), Terms{Lifetime: long, Policy: Refuse}, nil},
-			{Job{"later", "t", "new"}, in(time.Hour), Terms{Lifetime: short, Policy: KeepEarlier}, nil},
+			{Job{ID: "a", Topic: "t", Body: "new"}, in(time.Hour), Terms{Lifetime: short, Policy: Replace}, nil},
+			{Job{ID: "b", Topic: "t", Body: "new"}, in(time.Hour), Terms{Lifetime: long, Policy: Replace}, nil},
+			{Job{ID: "exists", Topic: "t", Body: "new"}, in(time.Hour), Terms{Lifetime: long, Policy: Refuse}, nil},
+			{Job{ID: "later", Topic: "t", Body: "new"}, in(time.Hour), Terms{Lifetime: short, Policy: KeepEarlier}, nil},
 		}).Do(t.Context())
 		if err != nil || !slices.Equal(errs, []error{nil, nil, ErrExists, nil}) {
 			t.Fatal(errs, err)
@@ -369,7 +370,7 @@ func TestReadyIsAnnounced(t *testing.T) {
 		return func() error {
 			var jobs []Delayed
 			for _, id := range ids {
-				jobs = append(jobs, Delayed{Job{id, id[:1], "b"}, Due{}, Terms{Lifetime: kept, Policy: Replace}, nil})
+				jobs = append(jobs, Delayed{Job{ID: id, Topic: id[:1], Body: "b"}, Due{}, Terms{Lifetime: kept, Policy: Replace}, nil})
 			}
 			_, err := b.PushAll(jobs).Do(t.Context())
 			return err
@@ -384,7 +385,9 @@ func TestReadyIsAnnounced(t *testing.T) {
 		{"several pushed", push("t1", "u1", "t2", "t3"), []string{`"delayer:wake:of t" "4 t"`, `"delayer:wake:of u" "1 u"`}},
 		{"rescheduled to now", func() error { return b.Reschedule(t.Context(), "w", 0) }, []string{`"delayer:wake:of v" "1 v"`}},
 		{"a stray is passed on", func() error { _, _, err := b.pop(t.Context(), []string{"x"}); return err }, []string{`"delayer:wake:of y" "1 y"`}},
-		{"delayed", func() error { return b.push(t.Context(), Job{"a", "t", "b"}, Due{After: time.Hour}, kept, Replace) }, nil},
+		{"delayed", func() error {
+			return b.push(t.Context(), Job{ID: "a", Topic: "t", Body: "b"}, Due{After: time.Hour}, kept, Replace)
+		}, nil},
 	} {
 		b.seed(t, ready("r", "t"), waits("w", "v", 90*second), content("s", "y"), entry("s", "x"))
 		for _, topic := range []string{"t", "u", "v", "y"} {
@@ -422,7 +425,7 @@ func TestNextDueIsAnnounced(t *testing.T) {
 		}
 		b.seed(t, seeds...)
 		lines := b.monitor(t, func() {
-			check(t, b.push(t.Context(), Job{"x", "t", "b"}, Due{After: c.delay}, kept, Replace))
+			check(t, b.push(t.Context(), Job{ID: "x", Topic: "t", Body: "b"}, Due{After: c.delay}, kept, Replace))
 		})
 		got := slices.ContainsFunc(lines, func(line string) bool { return strings.Contains(line, `"PUBLISH" "delayer:first_due"`) })
 		if got != c.want {
@@ -436,7 +439,7 @@ func TestFirstDueOfACallIsAnnounced(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)
 	due := func(id string, after time.Duration) Delayed {
-		return Delayed{Job{id, "t", "b"}, Due{After: after}, Terms{Lifetime: kept, Policy: Replace}, nil}
+		return Delayed{Job{ID: id, Topic: "t", Body: "b"}, Due{After: after}, Terms{Lifetime: kept, Policy: Replace}, nil}
 	}
 	for _, c := range []struct {
 		name string
@@ -477,7 +480,7 @@ func (b *backend) pushAll(t *testing.T, jobs ...Delayed) error {
 func (b *backend) pushed(t *testing.T, id string, delay time.Duration, policy Policy) (Outcome, error) {
 	t.Helper()
 	did := new(Told)
-	errs, err := b.Push([]Delayed{{Job{id, "t", "b"}, Due{After: delay}, Terms{Lifetime: time.Hour, Policy: policy}, did}}).Do(t.Context())
+	errs, err := b.Push([]Delayed{{Job{ID: id, Topic: "t", Body: "b"}, Due{After: delay}, Terms{Lifetime: time.Hour, Policy: policy}, did}}).Do(t.Context())
 	check(t, err)
 	return did.Did, errs[0]
 }
@@ -525,9 +528,9 @@ func TestOnce(t *testing.T) {
 		// In a batch each push gets its own outcome, and none affects the others.
 		told := make([]Told, 3)
 		batch := []Delayed{
-			{Job{"x", "t", "b"}, Due{}, Terms{Lifetime: time.Hour, Policy: once}, &told[0]},
-			{Job{"z", "t", "b"}, Due{}, Terms{Lifetime: time.Hour, Policy: once}, &told[1]},
-			{Job{"y", "t", "b"}, Due{}, Terms{Lifetime: time.Hour, Policy: Replace}, &told[2]},
+			{Job{ID: "x", Topic: "t", Body: "b"}, Due{}, Terms{Lifetime: time.Hour, Policy: once}, &told[0]},
+			{Job{ID: "z", Topic: "t", Body: "b"}, Due{}, Terms{Lifetime: time.Hour, Policy: once}, &told[1]},
+			{Job{ID: "y", Topic: "t", Body: "b"}, Due{}, Terms{Lifetime: time.Hour, Policy: Replace}, &told[2]},
 		}
 		errs := made(t, b.PushAll(batch))
 		if want := []Told{{Did: DidRefuse}, {Did: DidCreate}, {Did: DidReplace}}; !slices.Equal(told, want) || errs[0] != ErrExists || errs[1] != nil || errs[2] != nil {
@@ -616,7 +619,7 @@ func TestOnceAs(t *testing.T) {
 			return d
 		}
 		job := func(id string, policy Policy) Delayed {
-			return Delayed{Job{id, "t", "b"}, Due{After: time.Hour}, Terms{Lifetime: time.Hour, Policy: policy}, new(Told)}
+			return Delayed{Job{ID: id, Topic: "t", Body: "b"}, Due{After: time.Hour}, Terms{Lifetime: time.Hour, Policy: policy}, new(Told)}
 		}
 		for name, push := range map[string]func(id string, policy Policy) error{
 			"one": func(id string, policy Policy) error { return made(t, b.Push([]Delayed{job(id, policy)}))[0] },

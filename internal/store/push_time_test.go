@@ -37,7 +37,7 @@ func TestPushAtTheMicrosecond(t *testing.T) {
 				// A policy chooses between at and the due time of the seed.
 				for _, together := range []int{1, 2} {
 					b.seed(t, seed)
-					jobs := []Delayed{{Job{"a", "t", "b"}, Due{At: at}, Terms{Lifetime: time.Hour, Policy: policy}, nil}, {Job{"b", "t", "b"}, Due{At: at}, Terms{Lifetime: time.Hour, Policy: policy}, nil}}
+					jobs := []Delayed{{Job{ID: "a", Topic: "t", Body: "b"}, Due{At: at}, Terms{Lifetime: time.Hour, Policy: policy}, nil}, {Job{ID: "b", Topic: "t", Body: "b"}, Due{At: at}, Terms{Lifetime: time.Hour, Policy: policy}, nil}}
 					check(t, b.pushAll(t, jobs[:together]...))
 					want := tt.ready
 					switch {
@@ -64,7 +64,7 @@ func TestPushAtNeedsNoQueueYet(t *testing.T) {
 	for n := 1; n <= 2; n++ {
 		b, _ := stopped(t, at.Add(-time.Microsecond))
 		b.seed(t, text("ready_queue:t"))
-		jobs := []Delayed{{Job{"a", "t", "b"}, Due{At: at}, Terms{Lifetime: time.Hour, Policy: Replace}, nil}, {Job{"b", "t", "b"}, Due{At: at}, Terms{Lifetime: time.Hour, Policy: Replace}, nil}}
+		jobs := []Delayed{{Job{ID: "a", Topic: "t", Body: "b"}, Due{At: at}, Terms{Lifetime: time.Hour, Policy: Replace}, nil}, {Job{ID: "b", Topic: "t", Body: "b"}, Due{At: at}, Terms{Lifetime: time.Hour, Policy: Replace}, nil}}
 		if err := b.pushAll(t, jobs[:n]...); err != nil {
 			t.Errorf("%d jobs: %v", n, err)
 		}
@@ -84,7 +84,7 @@ func TestPushAtIsNeverEarly(t *testing.T) {
 		// Usually within the current millisecond, where rounding would make a job early.
 		due := time.UnixMilli(int64(now*1000) + 1)
 		id := fmt.Sprint(i)
-		check(t, b.push(t.Context(), Job{id, id, "b"}, Due{At: due}, time.Hour, Replace))
+		check(t, b.push(t.Context(), Job{ID: id, Topic: id, Body: "b"}, Due{At: due}, time.Hour, Replace))
 		pushed := b.clock(t)
 		if _, waits := b.due(t, id); !waits {
 			atOnce++
@@ -109,7 +109,7 @@ func TestKeptDueTimesAreExact(t *testing.T) {
 	for score, want := range kept {
 		for policy, other := range map[Policy]time.Time{KeepEarlier: time.Unix(6000000000, 0), KeepLater: time.Unix(1800000010, 0)} {
 			b.seed(t, waits("a", "t", score))
-			check(t, b.push(t.Context(), Job{"a", "t", "new"}, Due{At: other}, time.Hour, policy))
+			check(t, b.push(t.Context(), Job{ID: "a", Topic: "t", Body: "new"}, Due{At: other}, time.Hour, policy))
 			if got := b.scores(t)["a"]; got != want {
 				t.Errorf("%s: due at %s is kept as %s, want %s", policy, score, got, want)
 			}

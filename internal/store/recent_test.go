@@ -48,7 +48,7 @@ func TestPushEntersTopics(t *testing.T) {
 		b.recent.now = func() time.Time { return now }
 		push := func(topic string, delay time.Duration) {
 			t.Helper()
-			check(t, b.push(t.Context(), Job{"id", topic, "b"}, Due{After: delay}, kept, Replace))
+			check(t, b.push(t.Context(), Job{ID: "id", Topic: topic, Body: "b"}, Due{After: delay}, kept, Replace))
 		}
 		forget := func() { b.do(t, "DEL", b.keys.Topics(), b.keys.TopicsDue()) }
 
@@ -88,10 +88,10 @@ func TestPushEntersTopics(t *testing.T) {
 // A batch registers each of its topics with the latest job, unless that job was refused.
 func TestBatchEntersTopics(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
-		check(t, b.push(t.Context(), Job{"there", "t", "b"}, Due{}, kept, Replace))
+		check(t, b.push(t.Context(), Job{ID: "there", Topic: "t", Body: "b"}, Due{}, kept, Replace))
 		at := time.Now().Add(5 * time.Hour)
 		job := func(id, topic string, due Due, policy Policy) Delayed {
-			return Delayed{Job{id, topic, "b"}, due, Terms{Lifetime: kept, Policy: policy}, nil}
+			return Delayed{Job{ID: id, Topic: topic, Body: "b"}, due, Terms{Lifetime: kept, Policy: policy}, nil}
 		}
 		jobs := []Delayed{
 			job("a", "t", Due{After: time.Hour}, Replace),

@@ -76,7 +76,7 @@ func TestReserveWithoutPermission(t *testing.T) {
 		{"reschedule of a reserved job", "time hget zscore pttl type zadd pexpire", nil, func(LeaseRef) error { return user.Reschedule(ctx, "h", time.Hour) }},
 		{"remove of a reserved job", "hget zscore del zrem", nil, func(LeaseRef) error { _, err := user.remove(ctx, "h"); return err }},
 		{"push of a reserved job", "hget zscore hset pexpire zadd", nil, func(LeaseRef) error {
-			return user.push(ctx, Job{"h", "t", "b"}, Due{After: time.Hour}, kept, Replace)
+			return user.push(ctx, Job{ID: "h", Topic: "t", Body: "b"}, Due{After: time.Hour}, kept, Replace)
 		}},
 	} {
 		for command := range strings.FieldsSeq("evalsha " + c.commands) {

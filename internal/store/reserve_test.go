@@ -234,7 +234,7 @@ func TestLateness(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		late := func(lifetime time.Duration, since int64, again bool) time.Duration {
 			b.seed(t)
-			check(t, b.push(t.Context(), Job{"a", "t", "body"}, Due{}, lifetime, Replace))
+			check(t, b.push(t.Context(), Job{ID: "a", Topic: "t", Body: "body"}, Due{}, lifetime, Replace))
 			// Use up some of the lifetime.
 			b.do(t, "PEXPIRE", "delayer:job_bucket:a", lifetime.Milliseconds()-since)
 			held, lease := b.hold(t, "t", 0)
@@ -391,13 +391,13 @@ func TestFencing(t *testing.T) {
 	_ = now
 	cases := map[string]func(b *backend, t *testing.T, held LeaseRef) error{
 		"pushed anew": func(b *backend, t *testing.T, _ LeaseRef) error {
-			return b.push(t.Context(), Job{"a", "t", "new"}, Due{After: time.Minute}, kept, Replace)
+			return b.push(t.Context(), Job{ID: "a", Topic: "t", Body: "new"}, Due{After: time.Minute}, kept, Replace)
 		},
 		"pushed anew, due at once": func(b *backend, t *testing.T, _ LeaseRef) error {
-			return b.push(t.Context(), Job{"a", "t", "new"}, Due{}, kept, KeepEarlier)
+			return b.push(t.Context(), Job{ID: "a", Topic: "t", Body: "new"}, Due{}, kept, KeepEarlier)
 		},
 		"pushed anew under another topic": func(b *backend, t *testing.T, _ LeaseRef) error {
-			return b.push(t.Context(), Job{"a", "u", "new"}, Due{After: time.Minute}, kept, KeepLater)
+			return b.push(t.Context(), Job{ID: "a", Topic: "u", Body: "new"}, Due{After: time.Minute}, kept, KeepLater)
 		},
 		"pushed anew by an old client":              func(b *backend, t *testing.T, _ LeaseRef) error { old(b, t, 60); return nil },
 		"pushed anew by an old client, due at once": func(b *backend, t *testing.T, _ LeaseRef) error { old(b, t, 0); return nil },
@@ -473,7 +473,7 @@ func TestPushBeginsAnew(t *testing.T) {
 					b.settleAs(t, "retry", held)
 				}
 			}
-			check(t, b.push(t.Context(), Job{"a", "t", "new"}, Due{}, kept, Replace))
+			check(t, b.push(t.Context(), Job{ID: "a", Topic: "t", Body: "new"}, Due{}, kept, Replace))
 			b.expect(t, redistest.State{Ready: map[string][]string{"t": {"a"}}, Buckets: map[string]string{"a": "t new"}})
 			found, err := b.Get(t.Context(), "a")
 			if err != nil || found.Attempts+found.MaxAttempts != 0 || found.Error != "" {

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"fmt"
 	"regexp"
 	"strings"
 	"time"
@@ -41,7 +40,7 @@ type Schedule struct {
 	Topic, Body     string // of its jobs
 	Missed, Overlap string
 	Jitter          time.Duration
-	Terms                  // of its jobs: Lifetime, MaxAttempts and TTR
+	Terms                  // of its jobs: Lifetime, MaxAttempts, TTR and Headers
 	Source          string // its owner, see SetSchedules of a Client; may be empty
 }
 
@@ -120,9 +119,8 @@ func (s *Store) PutMissingSchedule(ctx context.Context, of Schedule, first time.
 }
 
 func (s *Store) putSchedule(ctx context.Context, of Schedule, first time.Time, mode string) (next time.Time, changed bool, err error) {
-	options := fmt.Sprintf("%d %d %d", of.MaxAttempts, milliseconds(of.TTR), milliseconds(of.Lifetime))
 	args := append(arguments(12, s.jobPool), of.Name, first.UnixMilli(), of.Spec, of.Zone, of.Topic, of.Body,
-		of.Missed, of.Overlap, milliseconds(of.Jitter), options, of.Source, mode)
+		of.Missed, of.Overlap, milliseconds(of.Jitter), of.text(), of.Source, mode)
 	var what int
 	ms, err := newCall(s, scheduleScript, args, func(reply any) (ms int64, err error) {
 		_, err = scan(reply, &what, &ms)

@@ -142,6 +142,9 @@ func scheduledOf(reply any) (s Scheduled, err error) {
 	s.Jitter = time.Duration(jitter) * time.Millisecond
 	var ttr, lifetime int64
 	fmt.Sscan(options, &s.MaxAttempts, &ttr, &lifetime)
+	if at := strings.IndexByte(options, '{'); at >= 0 {
+		s.Headers = options[at:]
+	}
 	s.TTR, s.Lifetime = time.Duration(ttr)*time.Millisecond, time.Duration(lifetime)*time.Millisecond
 	s.Next, s.Paused = timeOfMillis(next), timeOfMillis(paused)
 	if next != "" && s.Next.IsZero() {

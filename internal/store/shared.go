@@ -39,7 +39,6 @@ const (
 // Modes of scripts.
 const (
 	pushAll        = "all"      // a push: stores all jobs, or none
-	registerTopics = "register" // a push: registers the topics of the jobs
 	refund         = "refund"   // a retry: this attempt does not count
 	pauseTopic     = "pause"    // by an operator
 	backOff        = "back off" // by a consumer
@@ -114,7 +113,7 @@ func luaBounds() []luaConstant {
 		{"ANNOUNCED_WITHIN", AnnouncedWithin.Milliseconds()},
 		{"WAITING_FOR", WaitingFor.Milliseconds()},
 		{"DEFAULT_LIFETIME", DefaultLifetime.Milliseconds()},
-		{"DEFAULT_OPTIONS", fmt.Sprintf("'0 0 %d'", DefaultLifetime.Milliseconds())}, // see options_text
+		{"DEFAULT_OPTIONS", fmt.Sprintf("'0 0 %d'", DefaultLifetime.Milliseconds())},
 		{"DEFAULT_LEASE", DefaultLease.Milliseconds()},
 		{"SHORTEST_LEASE", ShortestLease.Milliseconds()},
 		{"MAX_LEASE", MaxLease.Milliseconds()},
@@ -155,7 +154,6 @@ func luaTexts() []luaConstant {
 		{"LOST_LOOK", quoted(LostLook)},
 		{"LOST_REQUEUE", quoted(LostRequeue)},
 		{"LOST_DROP", quoted(LostDrop)},
-		{"REGISTER", quoted(registerTopics)},
 		{"REFUND", quoted(refund)},
 		{"PAUSE", quoted(pauseTopic)},
 		{"BACK_OFF", quoted(backOff)},

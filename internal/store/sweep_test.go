@@ -103,7 +103,7 @@ func TestSweepOfPushedAnew(t *testing.T) {
 			for i := range 300 {
 				id := fmt.Sprintf("%03d", i)
 				want = append(want, id)
-				jobs = append(jobs, Delayed{Job{id, topic, "b"}, Due{}, Terms{Lifetime: kept, Policy: Replace}, nil})
+				jobs = append(jobs, Delayed{Job{ID: id, Topic: topic, Body: "b"}, Due{}, Terms{Lifetime: kept, Policy: Replace}, nil})
 			}
 			_, err := b.Push(jobs).Do(t.Context())
 			check(t, err)
@@ -170,7 +170,7 @@ func TestForgottenTopicIsKnownAgain(t *testing.T) {
 	now := time.Now()
 	b.recent.now = func() time.Time { return now }
 	b.enterTopic(t, "t", 2*time.Hour)
-	check(t, b.push(t.Context(), Job{"a", "t", "b"}, Due{After: 3 * time.Hour}, kept, Replace))
+	check(t, b.push(t.Context(), Job{ID: "a", Topic: "t", Body: "b"}, Due{After: 3 * time.Hour}, kept, Replace))
 	b.sweepAll(t)
 	b.expectRegistered(t, "pushed before the sweep", "t", true, 3*time.Hour)
 	b.enterTopic(t, "t", 2*time.Hour) // as if the job had waited

@@ -260,7 +260,7 @@ func TestOneWaiterIsWoken(t *testing.T) {
 		}
 	}
 	job := func(id string, delay time.Duration) Delayed {
-		return Delayed{Job{id, "t", "b"}, Due{After: delay}, Terms{Lifetime: kept, Policy: Replace}, nil}
+		return Delayed{Job{ID: id, Topic: "t", Body: "b"}, Due{After: delay}, Terms{Lifetime: kept, Policy: Replace}, nil}
 	}
 	push := func(jobs ...Delayed) func() {
 		return func() {
@@ -318,7 +318,7 @@ func TestOneWaiterIsWoken(t *testing.T) {
 		{"pop that stops early", [][]command{ghosts("t", 1002)}, nil, take("pop", nil, 1, "t"), "2 t"},
 		{"purge that leaves jobs", three, nil, func() { b.Purge(t.Context(), "t", 1) }, ""},
 		{"purge", three, nil, func() { b.Purge(t.Context(), "t", 9) }, ""},
-		{"jobs that wait for nobody", nil, nil, func() { b.push(t.Context(), Job{"a", "other", "b"}, Due{}, kept, Replace) }, ""},
+		{"jobs that wait for nobody", nil, nil, func() { b.push(t.Context(), Job{ID: "a", Topic: "other", Body: "b"}, Due{}, kept, Replace) }, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b.seed(t, c.seed...)
@@ -355,7 +355,7 @@ func TestDeadWaiters(t *testing.T) {
 		}
 		b.stand(t, "t", append(waiters, "first", "second")...)
 		for calls := dead/most + 1; calls > 0; calls-- {
-			told := b.woken(t, func() { b.push(t.Context(), Job{fmt.Sprint(calls), "t", "b"}, Due{}, kept, Replace) })
+			told := b.woken(t, func() { b.push(t.Context(), Job{ID: fmt.Sprint(calls), Topic: "t", Body: "b"}, Due{}, kept, Replace) })
 			if calls > 1 {
 				if len(told) != most || strings.Contains(strings.Join(told, ""), "first") {
 					t.Errorf("%d dead: %d are told in one call: %q", dead, len(told), told)
@@ -370,7 +370,7 @@ func TestDeadWaiters(t *testing.T) {
 	}
 	b.seed(t)
 	b.stand(t, "t", "dead", "dead too")
-	if err := b.push(t.Context(), Job{"a", "t", "b"}, Due{}, kept, Replace); err != nil || len(b.standing(t, "t")) > 0 {
+	if err := b.push(t.Context(), Job{ID: "a", Topic: "t", Body: "b"}, Due{}, kept, Replace); err != nil || len(b.standing(t, "t")) > 0 {
 		t.Errorf("all dead: %v, left are %q", err, b.standing(t, "t"))
 	}
 }
@@ -384,12 +384,12 @@ func TestWakingIsNoCondition(t *testing.T) {
 		b.seed(t)
 		b.stand(t, "t", "me")
 		b.SetUser("~* &* +@all " + denied)
-		if err := b.user().push(t.Context(), Job{"a", "t", "b"}, Due{}, kept, Replace); err != nil || len(b.With(t).Queue("t")) != 1 {
+		if err := b.user().push(t.Context(), Job{ID: "a", Topic: "t", Body: "b"}, Due{}, kept, Replace); err != nil || len(b.With(t).Queue("t")) != 1 {
 			t.Errorf("%s: %v, ready are %q", denied, err, b.With(t).Queue("t"))
 		}
 	}
 	b.seed(t, text("waiting:t"))
-	if err := b.push(t.Context(), Job{"a", "t", "b"}, Due{}, kept, Replace); err != nil {
+	if err := b.push(t.Context(), Job{ID: "a", Topic: "t", Body: "b"}, Due{}, kept, Replace); err != nil {
 		t.Error(err)
 	}
 }

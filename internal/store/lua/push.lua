@@ -1,11 +1,11 @@
 -- push: stores jobs. If a job of the same ID exists, the policy decides.
 --
 -- KEYS[1] job pool
--- ARGV[1] 'register' to register the topics of the jobs, else ''
+-- ARGV[1] '1' to register the topics of the jobs, else '0'
 -- ARGV[2] 'each': each job by itself; 'all': all of them or none
 -- ARGV[3…] runs of jobs with the same terms, 1,000 jobs in all at most, no ID twice. A run is: how many jobs it has; their lifetime once
---   they are ready (ms); the policy; attempts and lease (ms), each 0 if the consumer decides; and of each job its ID, topic, body, and due
---   time: a Unix time (ms), or, if it is not above 0, a delay (ms), negated
+--   they are ready (ms); the policy; their options (see parts/lease.lua), '' for the defaults; and of each job its ID, topic, body, and
+--   due time: a Unix time (ms), or, if it is not above 0, a delay (ms), negated
 --
 -- The policies:
 --   replace          the job is replaced
@@ -26,20 +26,20 @@ local call, ARGV = redis.call, ARGV -- globals are slower
 
 -- A plain push, which most are: one new waiting job of a known topic. It returns before the definitions that only other pushes need, which
 -- would cost as much as its commands.
-local policy, id = ARGV[5], ARGV[8]
-local is_plain = #ARGV == 11 and ARGV[1] == '' and (policy == REPLACE or not string.find(policy, ' ', 1, true))
+local policy, id = ARGV[5], ARGV[7]
+local is_plain = #ARGV == 10 and ARGV[1] == '0' and (policy == REPLACE or not string.find(policy, ' ', 1, true))
 local is_new = is_plain and call('EXISTS', buckets .. id) == 0
-if is_new and ARGV[11] ~= '0' then
-  local name, due, lifetime, may = buckets .. id, ARGV[11] + 0, ARGV[4] + 0, redis.acl_check_cmd
+if is_new and ARGV[10] ~= '0' then
+  local name, due, lifetime, may = buckets .. id, ARGV[10] + 0, ARGV[4] + 0, redis.acl_check_cmd
   if due < 0 then due = now - due end
   if due > begun and (not may or may('HSET', name, 'topic', '') and may('PEXPIRE', name, '1')) then
     local part = due % 1000
     local score = part == 0 and string.format('%d', due / 1000) or string.format('%d.%03d', (due - part) / 1000, part) -- as score_of does
     call('ZADD', pool, score, id)
-    if ARGV[6] == '0' and ARGV[7] == '0' and lifetime == DEFAULT_LIFETIME then
-      call('HSET', name, 'topic', ARGV[9], 'body', ARGV[10])
+    if ARGV[6] == '' then
+      call('HSET', name, 'topic', ARGV[8], 'body', ARGV[9])
     else
-      call('HSET', name, 'topic', ARGV[9], 'body', ARGV[10], 'options', string.format('%d %d %d', ARGV[6], ARGV[7], lifetime))
+      call('HSET', name, 'topic', ARGV[8], 'body', ARGV[9], 'options', ARGV[6])
     end
     call('PEXPIRE', name, string.format('%d', due - now + lifetime))
     -- include: go: ANNOUNCED_WITHIN
@@ -51,17 +51,17 @@ if is_new and ARGV[11] ~= '0' then
   end
 end
 
--- include: guard: not_permitted; lease: options_text; pool: announce; time: score_of
+-- include: guard: not_permitted; pool: announce; time: score_of
 local FIRST = 3 -- place of the first run
 
 -- Writes the bucket of the job that begins at ARGV[i], in the run that begins at ARGV[run].
 local function write(name, i, run, expiry)
-  local lifetime, most, ttr = ARGV[run + 1], ARGV[run + 3], ARGV[run + 4]
-  local usual = most == '0' and ttr == '0' and lifetime - DEFAULT_LIFETIME == 0
+  local options = ARGV[run + 3]
+  local usual = options == ''
   if usual then
     call('HSET', name, 'topic', ARGV[i + 1], 'body', ARGV[i + 2])
   else
-    call('HSET', name, 'topic', ARGV[i + 1], 'body', ARGV[i + 2], 'options', options_text(most, ttr, lifetime))
+    call('HSET', name, 'topic', ARGV[i + 1], 'body', ARGV[i + 2], 'options', options)
   end
   call('PEXPIRE', name, expiry)
   return usual
@@ -82,14 +82,14 @@ local function not_queueable(topic)
 end
 
 if is_new then -- it is ready at once
-  local name = buckets .. ARGV[8]
-  local why_not = not_queueable(ARGV[9])
+  local name = buckets .. ARGV[7]
+  local why_not = not_queueable(ARGV[8])
   if why_not then return {1, why_not} end
   local err = not_writable_bucket(name)
   if err then return err end
-  write(name, 8, FIRST, ARGV[4])
-  call('ZREM', pool, ARGV[8])
-  wake(ARGV[9], call('LPUSH', queues .. ARGV[9], ARGV[8]))
+  write(name, 7, FIRST, ARGV[4])
+  call('ZREM', pool, ARGV[7])
+  wake(ARGV[8], call('LPUSH', queues .. ARGV[8], ARGV[7]))
   return {}
 end
 
@@ -110,30 +110,30 @@ local function forget(name, usual, keep_first)
   redis.pcall('HDEL', name, 'lease', 'error', usual and 'options' or 'error', keep_first and 'error' or 'first', 'next', 'next_body')
 end
 
-if is_plain and policy ~= REFUSE and ARGV[11] ~= '0' then -- a job that waits is replaced by one that waits
-  local name, waits = buckets .. ARGV[8], call('ZSCORE', pool, ARGV[8])
+if is_plain and policy ~= REFUSE and ARGV[10] ~= '0' then -- a job that waits is replaced by one that waits
+  local name, waits = buckets .. ARGV[7], call('ZSCORE', pool, ARGV[7])
   if waits and not is_lease(waits) and type(redis.pcall('HGET', name, 'topic')) == 'string' then
-    local due, what = now - ARGV[11], nil
-    if tonumber(ARGV[11]) > 0 then due = tonumber(ARGV[11]) end
+    local due, what = now - ARGV[10], nil
+    if tonumber(ARGV[10]) > 0 then due = tonumber(ARGV[10]) end
     due, what = replaced_due(policy, due_of(waits), due)
     if due > begun then
       local err = not_writable_bucket(name)
       if err then return err end
-      call('ZADD', pool, score_of(due), ARGV[8])
-      forget(name, write(name, 8, FIRST, string.format('%d', math.max(due - now, 0) + ARGV[4])))
+      call('ZADD', pool, score_of(due), ARGV[7])
+      forget(name, write(name, 7, FIRST, string.format('%d', math.max(due - now, 0) + ARGV[4])))
       announce(score_of(due), due - now)
       return {1, what}
     end
   end
 end
 
--- include: go: ALL_OR_NONE REGISTER; lease: count_reserved; queue: withdraw; topics: register_use
+-- include: go: ALL_OR_NONE; lease: count_reserved; queue: withdraw; topics: register_use
 -- Stores the job at ARGV[i], in the run at ARGV[run]. If it waits, it is in the pool already. latest is how long after its first push it
 -- is due at the latest (ms); nil without such a bound.
 local last_due, last_lifetime, last_expiry -- jobs of one call often have all of this in common
 local ended -- leases: how many, by topic, and their jobs
 local lengths -- of the queues that get jobs, by topic
-local used = ARGV[1] == REGISTER and {} -- topics, and when the last of their jobs is due
+local used = ARGV[1] == '1' and {} -- topics, and when the last of their jobs is due
 local function store(name, i, run, due, replaced, latest)
   local id, topic, lifetime = ARGV[i], ARGV[i + 1], ARGV[run + 1]
   if due ~= last_due or lifetime ~= last_lifetime then
@@ -198,7 +198,7 @@ local function special(run)
   local function finish(name, i, due, replaced)
     if replaced and replaced.followed then
       -- include: follow: store_follower
-      store_follower(name, replaced.followed, ARGV[i + 1], ARGV[i + 2], due, ARGV[run + 1], ARGV[run + 3], ARGV[run + 4])
+      store_follower(name, replaced.followed, ARGV[i + 1], ARGV[i + 2], due, ARGV[run + 1], ARGV[run + 3])
     else
       store(name, i, run, due, replaced, latest)
     end
@@ -217,32 +217,32 @@ end
 -- The first write is always one that Redis refuses at maxmemory, so that a push is refused whole. ZADD comes first also because it fails if
 -- the pool has the wrong type.
 local told, first_due = {}, math.huge -- the reply; when the first of the waiting jobs is due
-if #ARGV == FIRST + 8 then
+if #ARGV == FIRST + 7 then
   -- Most calls have one job. It does without tables, which cost as much as the commands.
-  local name, due = buckets .. ARGV[8], tonumber(ARGV[11])
+  local name, due = buckets .. ARGV[7], tonumber(ARGV[10])
   if due <= 0 then due = due == 0 and begun or now - due end
   local exists = call('EXISTS', name) == 1
   local why_not, replaced, judge, finish, not_once
   if exists or string.find(policy, ' ', 1, true) then
     judge, finish, not_once = special(FIRST)
-    why_not, due, replaced = judge(name, 8, due, exists)
+    why_not, due, replaced = judge(name, 7, due, exists)
   end
   local followed = replaced and replaced.followed
-  if not why_not and due <= begun and not followed then why_not = not_queueable(ARGV[9]) end
+  if not why_not and due <= begun and not followed then why_not = not_queueable(ARGV[8]) end
   if why_not then return {1, why_not} end
   local err = not followed and not_writable_bucket(name) or not_once and not_once()
   if err then return err end
   if due > begun and not followed then
     first_due = due
-    call('ZADD', pool, score_of(due), ARGV[8])
+    call('ZADD', pool, score_of(due), ARGV[7])
   end
-  if finish then finish(name, 8, due, replaced) else store(name, 8, FIRST, due) end
+  if finish then finish(name, 7, due, replaced) else store(name, 7, FIRST, due) end
   if replaced then told = {1, replaced.what} end
 else
   local names, n, run = {}, 0, FIRST -- of the buckets
   while run < #ARGV do
-    local next_run = run + 5 + 4 * ARGV[run]
-    for i = run + 5, next_run - 1, 4 do
+    local next_run = run + 4 + 4 * ARGV[run]
+    for i = run + 4, next_run - 1, 4 do
       n = n + 1
       names[n] = buckets .. ARGV[i]
     end
@@ -255,11 +255,11 @@ else
   local k, e = 0, 0
   run = FIRST
   while run < #ARGV do
-    local next_run = run + 5 + 4 * ARGV[run]
+    local next_run = run + 4 + 4 * ARGV[run]
     local judge, finish, not_once
     if some_exist or string.find(ARGV[run + 2], ' ', 1, true) then judge, finish, not_once = special(run) end
     finishers[run], some_once = finish, some_once or not_once
-    for i = run + 5, next_run - 1, 4 do
+    for i = run + 4, next_run - 1, 4 do
       k = k + 1
       local due, why_not, other = tonumber(ARGV[i + 3]), nil, nil
       if due <= 0 then due = due == 0 and begun or now - due end
@@ -289,8 +289,8 @@ else
   if e > 0 then call('ZADD', pool, unpack(entries)) end
   k, run = 0, FIRST
   while run < #ARGV do
-    local next_run, finish = run + 5 + 4 * ARGV[run], finishers[run]
-    for i = run + 5, next_run - 1, 4 do
+    local next_run, finish = run + 4 + 4 * ARGV[run], finishers[run]
+    for i = run + 4, next_run - 1, 4 do
       k = k + 1
       local due, other = dues[k], replaced[k]
       if due and finish then

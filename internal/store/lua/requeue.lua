@@ -6,7 +6,7 @@
 -- Errors: NOPERM. Nothing has changed then.
 -- Atomic because a job must be dead or ready, never both or neither.
 -- Cost: O(log n) of the topic's dead letters for each.
--- include: dead guard lease queue cluster
+-- include: dead guard queue cluster
 local FIRST = 2
 local lifetime, first_bucket = ARGV[1], buckets .. ARGV[FIRST]
 local err = not_permitted('ZREM', pool, '') or not_permitted('PEXPIRE', first_bucket, '1')
@@ -32,10 +32,7 @@ local function requeue(id)
   unlist(topic, id)
   redis.call('HDEL', name, 'lease', 'reason', 'died', 'error', 'first')
   local options = redis.call('HGET', name, 'options')
-  if options then
-    local most, ttr = read_options(options)
-    redis.call('HSET', name, 'options', options_text(most, ttr, lifetime))
-  end
+  if options then redis.call('HSET', name, 'options', (string.gsub(options, '^(%d+ %d+) %d+', '%1 ' .. lifetime))) end
   redis.call('PEXPIRE', name, lifetime)
 end
 

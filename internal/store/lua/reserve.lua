@@ -51,6 +51,7 @@ local function wants(id, name, job)
           k.ttl = redis.call('PTTL', name)
           if pushed_again(k.ttl, k.expires) then
             k.anew, k.attempts, k.most, k.ttr, k.lifetime, k.followed = true, 0, 0, 0, DEFAULT_LIFETIME, false
+            job[4] = false
           end
         end
         return k

@@ -3,6 +3,7 @@ package api
 import (
 	"fmt"
 	"net/http"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -241,7 +242,7 @@ func TestBadIdempotencyKeys(t *testing.T) {
 // pop pops the topic's next job and checks its ID.
 func (f *fixture) pop(topic, id string) {
 	f.t.Helper()
-	if m, err := f.Pop(f.t.Context(), topic); err != nil || m != (client.Message{ID: id, Topic: topic, Body: "b"}) {
+	if m, err := f.Pop(f.t.Context(), topic); err != nil || !reflect.DeepEqual(m, client.Message{ID: id, Topic: topic, Body: "b"}) {
 		f.t.Fatalf("%+v, %v, want %s", m, err, id)
 	}
 }

@@ -8,8 +8,8 @@
 --   it; and its ID   ARGV[7] 'waiting', 'reserved', 'ready' or 'dead'; or 'oldest' for dead letters, the oldest first
 -- ARGV[8] 'stale' to return also entries without a letter, with the topic ''; else ''
 -- Returns {read, last, entry, entry, …}: how many entries were read; {at, id} of the last one, {} if there are no more; and entries
--- {id, at, topic, body, size, attempts, error, reason, maximum attempts, ttr}, with MAX_TEXT bytes of error and reason at most. The last two
--- are the producer's (ms), 0 for none. at is as in ARGV[5]; size is -1 if unknown.
+-- {id, at, topic, body, size, attempts, error, reason, maximum attempts, ttr, headers}, with MAX_TEXT bytes of error and reason at most.
+-- Maximum attempts and ttr (ms) are the producer's, 0 for none; headers are JSON, '' for none. at is as in ARGV[5]; size is -1 if unknown.
 -- Errors: WRONGTYPE, NOPERM.
 --
 -- A queue moves on between two pages. So the script searches the first MAX_WALK entries for the last one of the previous page: the page starts
@@ -53,9 +53,9 @@ local function unreadable(reply)
 end
 local DEFAULT_LIFETIME = 604800000
 local function read_options(text)
-  if not text then return 0, 0, DEFAULT_LIFETIME end
-  local most, ttr, lifetime = string.match(text, '^(%d+) (%d+) (%d+)$')
-  return tonumber(most) or 0, tonumber(ttr) or 0, tonumber(lifetime) or DEFAULT_LIFETIME
+  if not text then return 0, 0, DEFAULT_LIFETIME, '' end
+  local most, ttr, lifetime, headers = string.match(text, '^(%d+) (%d+) (%d+) ?(.*)$')
+  return tonumber(most) or 0, tonumber(ttr) or 0, tonumber(lifetime) or DEFAULT_LIFETIME, headers or ''
 end
 local function read_lease(text)
   if not text then return 0, 0, 0, 0 end
@@ -143,10 +143,10 @@ while jobs_left > 0 and entries_left > 0 and bytes_left > 0 and not ended do
     if job and unreadable(job) then return job end
     if job and job[1] and (topic == '' or job[1] == topic) then
       local body, size = body_of(name)
-      local most, ttr = read_options(job[5])
+      local most, ttr, _, headers = read_options(job[5])
       reply[#reply + 1] = {id, at, job[1], body, size, (read_lease(job[2])),
-        string.sub(job[3] or '', 1, MAX_TEXT), string.sub(job[4] or '', 1, MAX_TEXT), most, ttr}
-      jobs_left, entries_left = jobs_left - 1, entries_left - A_JOB
+        string.sub(job[3] or '', 1, MAX_TEXT), string.sub(job[4] or '', 1, MAX_TEXT), most, ttr, headers}
+      jobs_left, entries_left, bytes_left = jobs_left - 1, entries_left - A_JOB, bytes_left - #headers
     end
     entries_read, entries_left, bytes_left = entries_read + 1, entries_left - 1, bytes_left - #id
     reply[2] = {at, id}

@@ -1,9 +1,9 @@
 -- get: reads a job, or a dead letter.
 --
 -- KEYS[1] job pool   KEYS[2] the job's bucket   KEYS[3] the dead letter   ARGV[1] the ID
--- Returns {state, topic, body, ttl, due, attempts, maximum attempts, error, reason, token, ttr, followed}, or {} if there is no such job: the
+-- Returns {state, topic, body, ttl, due, attempts, maximum attempts, error, reason, token, ttr, followed, headers}, or {} if there is no such job: the
 -- state; the lifetime left (ms), -1 for no end; when it is due, its lease ends, or it was buried (Unix s), '' if it is ready; maximum
--- attempts and ttr (ms) of its producer, 0 for none; 1 if it has a follower, else 0.
+-- attempts and ttr (ms) of its producer, 0 for none; 1 if it has a follower, else 0; its headers as JSON, '' for none.
 -- Errors: WRONGTYPE, NOPERM.
 -- Atomic so that state and content match. Cost: O(1).
 local READY = 'ready'
@@ -21,9 +21,9 @@ local function read_lease(text)
 end
 local DEFAULT_LIFETIME = 604800000
 local function read_options(text)
-  if not text then return 0, 0, DEFAULT_LIFETIME end
-  local most, ttr, lifetime = string.match(text, '^(%d+) (%d+) (%d+)$')
-  return tonumber(most) or 0, tonumber(ttr) or 0, tonumber(lifetime) or DEFAULT_LIFETIME
+  if not text then return 0, 0, DEFAULT_LIFETIME, '' end
+  local most, ttr, lifetime, headers = string.match(text, '^(%d+) (%d+) (%d+) ?(.*)$')
+  return tonumber(most) or 0, tonumber(ttr) or 0, tonumber(lifetime) or DEFAULT_LIFETIME, headers or ''
 end
 local FOLLOWER_BYTE = 43
 local function has_follower(text) return text and string.byte(text) == FOLLOWER_BYTE end
@@ -44,6 +44,6 @@ else
   due = string.format('%.3f', (job[7] or 0) / 1000)
 end
 local attempts, token = read_lease(job[3])
-local most, ttr = read_options(job[4])
+local most, ttr, _, headers = read_options(job[4])
 return {state, job[1], job[2] or '', redis.call('PTTL', key), due, attempts, most, job[5] or '', job[6] or '', token, ttr,
-  state ~= DEAD and has_follower(job[3]) and 1 or 0}
+  state ~= DEAD and has_follower(job[3]) and 1 or 0, headers}

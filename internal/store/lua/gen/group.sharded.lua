@@ -4,8 +4,8 @@
 -- KEYS[1] job pool
 -- ARGV[1…2] as in push
 -- ARGV[3…] runs of pushes with the same terms. A run is: how many pushes it has; the lifetime of the job once it is ready (ms); 'debounce'
---   and how long after its first push a group is due at the latest (ms); attempts and lease (ms), as in push; 'replace', or 'once' as in
---   push; how many bodies a group has at most, 0 for any number; and of each push, 1,000 in all at most: the group's tag, which ends with
+--   and how long after its first push a group is due at the latest (ms); the options, as in push; 'replace', or 'once' as in push; how
+--   many bodies a group has at most, 0 for any number; and of each push, 1,000 in all at most: the group's tag, which ends with
 --   the first }, and behind it the ID that counts once, if any; topic; body; and a delay (ms), negated, after which the group is due if
 --   nothing else is pushed to it. The terms of the latest push count.
 -- Returns {what, ID, what, ID, …}, of each push: CREATED, it started a group; ADDED, it was added to one; ALREADY_EXISTS, its ID has counted
@@ -83,11 +83,6 @@ local function make_ready(topic, id, command)
   if type(length) == 'table' then return length end
   lengths[topic] = length
 end
-local DEFAULT_LIFETIME = 604800000
-local function options_text(most, ttr, lifetime)
-  return string.format('%d %d %d', most, ttr, lifetime)
-end
-local REGISTER = 'register'
 local known_topics = prefix .. 'topics'
 local USED_EACH = 60
 local function used_at(seconds)
@@ -148,7 +143,7 @@ local function wake_all()
   for topic, length in pairs(lengths) do wake(topic, length) end
 end
 local call = redis.call
-local FIRST, TERMS, PUSH = 3, 7, 4 -- the place of the first run, and how many values terms and a push have
+local FIRST, TERMS, PUSH = 3, 6, 4 -- the place of the first run, and how many values terms and a push have
 local KNOWN_FOR = 60000            -- ms; how long a group is found by its tag after it is due, in case servers are late
 local LARGE = 16 * 1024            -- bytes; from this size on a body is also kept as a text: see parts/text.lua
 local GROUP = 16 * 1024            -- bytes; the cost of a group besides its body, as copied bytes
@@ -206,7 +201,7 @@ local fingerprints = {}  -- the fingerprints of these pushes, if they have any
 -- Adds the push at ARGV[i], in the run at ARGV[run], to its group. Returns the outcome, and the group; or an error reply.
 local function push(i, run)
   local id, topic, body = ARGV[i], ARGV[i + 1], ARGV[i + 2]
-  local tag, window, fingerprint = string.match(id, '^[^}]*}'), once_window(ARGV[run + 5])
+  local tag, window, fingerprint = string.match(id, '^[^}]*}'), once_window(ARGV[run + 4])
   if window and (counted[id] or has_counted(id)) then
     if fingerprint ~= '' then
       local once_contents = prefix .. 'once_content:'
@@ -243,7 +238,7 @@ local function push(i, run)
   if not group.run then changed[#changed + 1] = group end
   group.run = run -- the last one that has added to it
   add(group, body)
-  local most = tonumber(ARGV[run + 6])
+  local most = tonumber(ARGV[run + 5])
   local is_full = most > 0 and group.count >= most
   group.due = is_full and begun or debounced(debounce_limit(ARGV[run + 2]), now - ARGV[i + 3], group.first)
   open[tag] = group.due > begun and group
@@ -310,7 +305,7 @@ local function body_of(group, name)
   return string.sub(group.body or call('HGET', name, 'body'), 1, -2) .. ',' .. table.concat(group.bodies, ',') .. ']'
 end
 
-local function store(group, name, lifetime, most, ttr)
+local function store(group, name, lifetime, options)
   local body
   body, group.in_text = body_of(group, name)
   if group.size >= LARGE and group.due > begun and not group.in_text then
@@ -328,8 +323,8 @@ local function store(group, name, lifetime, most, ttr)
     group.in_text = keep_text(group.id, body)
   end
   call('HSET', name, 'topic', group.topic, 'first', string.format('%d %d', group.first, group.count), 'body', body)
-  if most ~= '0' or ttr ~= '0' or lifetime - DEFAULT_LIFETIME ~= 0 then
-    call('HSET', name, 'options', options_text(most, ttr, lifetime))
+  if options ~= '' then
+    call('HSET', name, 'options', options)
   elseif group.stored then
     redis.pcall('HDEL', name, 'options')
   end
@@ -338,8 +333,8 @@ end
 
 for _, group in ipairs(changed) do
   local run = group.run
-  if run then store(group, buckets .. group.id, ARGV[run + 1], ARGV[run + 3], ARGV[run + 4]) end
-  if ARGV[1] == REGISTER then register_use(group.topic, now / 1000, group.due / 1000) end
+  if run then store(group, buckets .. group.id, ARGV[run + 1], ARGV[run + 3]) end
+  if ARGV[1] == '1' then register_use(group.topic, now / 1000, group.due / 1000) end
 end
 for _, group in ipairs(full) do complete(group) end
 for tag, group in pairs(open) do

@@ -4,8 +4,8 @@
 -- ARGV[5…] how many jobs of each of KEYS[2…] at most; then the topics
 -- Returns {more, stale, registered, queue, jobs, left, queue, jobs, left, …}: 1 if it stopped early, after 1,000 entries or about 1 MiB, and
 -- there may be more; the IDs that it met whose job is gone (expired, removed, or taken by another entry); 1 if the waiter is registered
--- wherever it should be; and of each topic with jobs its position, from 1 on, {id, body, id, body, …}, and how many entries its queue still
--- has, -1 if no waiter needs it.
+-- wherever it should be; and of each topic with jobs its position, from 1 on, {id, body, id, body, …}, where a body of a job with headers is
+-- {body, headers}, and how many entries its queue still has, -1 if no waiter needs it.
 -- Errors: WRONGTYPE of a queue, if no queue has a job; NOPERM; READONLY, also if no queue has a job. Nothing has changed then.
 -- Atomic because a cut between the entry and the bucket would lose the job.
 -- Cost: O(entries read), at most 50 more than it drops or takes.
@@ -75,6 +75,11 @@ local function take(queue, topic, count, most, read, wants, claim, gate)
             followed = followed or {}
             followed[n] = true
           end
+        end
+        if job[4] then
+          local function headers_of(options) return string.match(options, '^%d+ %d+ %d+ ({.*)$') end
+          local headers = headers_of(job[4])
+          if headers then jobs[2 * n] = {body, headers} end
         end
       end
     elseif not owner then
@@ -272,7 +277,7 @@ local function take_all(read, wants, claim, limit_at, gate)
   end
   return reply
 end
-local function read(name) return pcall('HMGET', name, 'topic', 'body', 'lease') end
+local function read(name) return pcall('HMGET', name, 'topic', 'body', 'lease', 'options') end
 
 local followers -- the IDs of taken jobs that have one
 
@@ -326,8 +331,10 @@ local function pushed_again(ttl, expires)
   return expires > 0 and ttl >= 0 and now + ttl - expires > CLOCK_SLACK
 end
 local DEFAULT_LIFETIME = 604800000
-local function options_text(most, ttr, lifetime)
-  return string.format('%d %d %d', most, ttr, lifetime)
+local function read_options(text)
+  if not text then return 0, 0, DEFAULT_LIFETIME, '' end
+  local most, ttr, lifetime, headers = string.match(text, '^(%d+) (%d+) (%d+) ?(.*)$')
+  return tonumber(most) or 0, tonumber(ttr) or 0, tonumber(lifetime) or DEFAULT_LIFETIME, headers or ''
 end
 local queues = prefix .. 'ready_queue:'
 local MOST_DEAD = 100
@@ -383,7 +390,7 @@ end
 local function follow_up(id, from)
   local name = buckets .. id
   local follower = redis.call('HMGET', from, 'next', 'next_body', 'lease')
-  local due, lifetime, most, ttr, topic = string.match(follower[1] or '', '^(%d+) (%d+) (%d+) (%d+) (.*)$')
+  local due, length, rest = string.match(follower[1] or '', '^(%d+) (%d+) (.*)$')
   local _, _, _, expires = read_lease(follower[3])
   if not due or pushed_again(redis.call('PTTL', from), expires) then
     redis.call('DEL', name)
@@ -391,15 +398,17 @@ local function follow_up(id, from)
     return
   end
   due = tonumber(due)
-  local usual = most == '0' and ttr == '0' and lifetime - DEFAULT_LIFETIME == 0
-  redis.call('HSET', name, 'topic', topic, 'body', follower[2] or '', 'options', options_text(most, ttr, lifetime))
-  redis.call('HDEL', name, 'lease', 'error', 'first', 'next', 'next_body', usual and 'options' or 'error')
+  length = tonumber(length)
+  local topic, options = string.sub(rest, 1, length), string.sub(rest, length + 1)
+  local _, _, lifetime = read_options(options)
+  redis.call('HSET', name, 'topic', topic, 'body', follower[2] or '', 'options', options)
+  redis.call('HDEL', name, 'lease', 'error', 'first', 'next', 'next_body', options == '' and 'options' or 'error')
   if from ~= name then redis.call('HDEL', from, 'next', 'next_body') end
   redis.call('PEXPIRE', name, string.format('%d', math.max(due - now, 0) + lifetime))
-  local length = due < now and redis.pcall('LPUSH', queues .. topic, id)
-  if type(length) == 'number' then
+  local waiting = due < now and redis.pcall('LPUSH', queues .. topic, id)
+  if type(waiting) == 'number' then
     redis.call('ZREM', pool, id)
-    wake(topic, length)
+    wake(topic, waiting)
   else
     redis.call('ZADD', pool, score_of(math.max(due, now)), id)
     announce(score_of(math.max(due, now)), math.max(due - now, 0))

@@ -73,6 +73,11 @@ local function take(queue, topic, count, most, read, wants, claim, gate)
             followed[n] = true
           end
         end
+        if job[4] then
+          local function headers_of(options) return string.match(options, '^%d+ %d+ %d+ ({.*)$') end
+          local headers = headers_of(job[4])
+          if headers then jobs[2 * n] = {body, headers} end
+        end
       end
     elseif not owner then
       if job.err then

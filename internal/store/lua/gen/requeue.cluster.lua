@@ -37,15 +37,6 @@ local function unlist(topic, id)
   redis.pcall('ZREM', list, id)
   if redis.pcall('EXISTS', list) == 0 then redis.pcall('ZREM', dead_topics, topic) end
 end
-local DEFAULT_LIFETIME = 604800000
-local function read_options(text)
-  if not text then return 0, 0, DEFAULT_LIFETIME end
-  local most, ttr, lifetime = string.match(text, '^(%d+) (%d+) (%d+)$')
-  return tonumber(most) or 0, tonumber(ttr) or 0, tonumber(lifetime) or DEFAULT_LIFETIME
-end
-local function options_text(most, ttr, lifetime)
-  return string.format('%d %d %d', most, ttr, lifetime)
-end
 local MOST_DEAD = 100
 local waiters = prefix .. 'waiting:'
 local wake_channels = prefix .. 'wake:'
@@ -101,10 +92,7 @@ local function requeue(id)
   unlist(topic, id)
   redis.call('HDEL', name, 'lease', 'reason', 'died', 'error', 'first')
   local options = redis.call('HGET', name, 'options')
-  if options then
-    local most, ttr = read_options(options)
-    redis.call('HSET', name, 'options', options_text(most, ttr, lifetime))
-  end
+  if options then redis.call('HSET', name, 'options', (string.gsub(options, '^(%d+ %d+) %d+', '%1 ' .. lifetime))) end
   redis.call('PEXPIRE', name, lifetime)
 end
 

@@ -42,9 +42,9 @@ local LEASE_LOST = 9
 local REFUND = 'refund'
 local DEFAULT_LIFETIME = 604800000
 local function read_options(text)
-  if not text then return 0, 0, DEFAULT_LIFETIME end
-  local most, ttr, lifetime = string.match(text, '^(%d+) (%d+) (%d+)$')
-  return tonumber(most) or 0, tonumber(ttr) or 0, tonumber(lifetime) or DEFAULT_LIFETIME
+  if not text then return 0, 0, DEFAULT_LIFETIME, '' end
+  local most, ttr, lifetime, headers = string.match(text, '^(%d+) (%d+) (%d+) ?(.*)$')
+  return tonumber(most) or 0, tonumber(ttr) or 0, tonumber(lifetime) or DEFAULT_LIFETIME, headers or ''
 end
 local function read_lease(text)
   if not text then return 0, 0, 0, 0 end
@@ -308,13 +308,10 @@ local CLOCK_SLACK = 500
 local function pushed_again(ttl, expires)
   return expires > 0 and ttl >= 0 and now + ttl - expires > CLOCK_SLACK
 end
-local function options_text(most, ttr, lifetime)
-  return string.format('%d %d %d', most, ttr, lifetime)
-end
 local function follow_up(id, from)
   local name = buckets .. id
   local follower = redis.call('HMGET', from, 'next', 'next_body', 'lease')
-  local due, lifetime, most, ttr, topic = string.match(follower[1] or '', '^(%d+) (%d+) (%d+) (%d+) (.*)$')
+  local due, length, rest = string.match(follower[1] or '', '^(%d+) (%d+) (.*)$')
   local _, _, _, expires = read_lease(follower[3])
   if not due or pushed_again(redis.call('PTTL', from), expires) then
     redis.call('DEL', name)
@@ -322,15 +319,17 @@ local function follow_up(id, from)
     return
   end
   due = tonumber(due)
-  local usual = most == '0' and ttr == '0' and lifetime - DEFAULT_LIFETIME == 0
-  redis.call('HSET', name, 'topic', topic, 'body', follower[2] or '', 'options', options_text(most, ttr, lifetime))
-  redis.call('HDEL', name, 'lease', 'error', 'first', 'next', 'next_body', usual and 'options' or 'error')
+  length = tonumber(length)
+  local topic, options = string.sub(rest, 1, length), string.sub(rest, length + 1)
+  local _, _, lifetime = read_options(options)
+  redis.call('HSET', name, 'topic', topic, 'body', follower[2] or '', 'options', options)
+  redis.call('HDEL', name, 'lease', 'error', 'first', 'next', 'next_body', options == '' and 'options' or 'error')
   if from ~= name then redis.call('HDEL', from, 'next', 'next_body') end
   redis.call('PEXPIRE', name, string.format('%d', math.max(due - now, 0) + lifetime))
-  local length = due < now and redis.pcall('LPUSH', queues .. topic, id)
-  if type(length) == 'number' then
+  local waiting = due < now and redis.pcall('LPUSH', queues .. topic, id)
+  if type(waiting) == 'number' then
     redis.call('ZREM', pool, id)
-    wake(topic, length)
+    wake(topic, waiting)
   else
     redis.call('ZADD', pool, score_of(math.max(due, now)), id)
     announce(score_of(math.max(due, now)), math.max(due - now, 0))

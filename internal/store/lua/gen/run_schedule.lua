@@ -53,9 +53,9 @@ local function lease_of_last(last)
 end
 local DEFAULT_LIFETIME = 604800000
 local function read_options(text)
-  if not text then return 0, 0, DEFAULT_LIFETIME end
-  local most, ttr, lifetime = string.match(text, '^(%d+) (%d+) (%d+)$')
-  return tonumber(most) or 0, tonumber(ttr) or 0, tonumber(lifetime) or DEFAULT_LIFETIME
+  if not text then return 0, 0, DEFAULT_LIFETIME, '' end
+  local most, ttr, lifetime, headers = string.match(text, '^(%d+) (%d+) (%d+) ?(.*)$')
+  return tonumber(most) or 0, tonumber(ttr) or 0, tonumber(lifetime) or DEFAULT_LIFETIME, headers or ''
 end
 local function lifetime_left(ttl, token, lent)
   if ttl < 0 then return ttl end
@@ -71,10 +71,10 @@ local function mark_follower(text) return has_follower(text) and text or FOLLOWE
 local function lease_text(attempts, token, lent, left)
   return string.format('%d %d %d %d', attempts, token, lent, left >= 0 and now + left or 0)
 end
-local function store_follower(name, text, topic, body, due, lifetime, most, ttr)
+local function store_follower(name, text, topic, body, due, lifetime, options)
   local attempts, token, lent = read_lease(text)
   local left, needed = lifetime_left(redis.call('PTTL', name), token, lent), math.max(due - now, 0) + lifetime
-  redis.call('HSET', name, 'next', string.format('%d %s %s %s %s', due, lifetime, most, ttr, topic), 'next_body', body)
+  redis.call('HSET', name, 'next', string.format('%d %d ', due, #topic) .. topic .. options, 'next_body', body)
   if left >= 0 and left < needed then
     redis.call('PEXPIRE', name, string.format('%d', needed))
     redis.call('HSET', name, 'lease', mark_follower(lease_text(attempts, token, 0, needed)))
@@ -82,12 +82,12 @@ local function store_follower(name, text, topic, body, due, lifetime, most, ttr)
     redis.call('HSET', name, 'lease', mark_follower(text))
   end
 end
+local DEFAULT_OPTIONS = '0 0 604800000'
 local function follow_last(last, lease, topic, content, options, due)
-  local most, ttr, lifetime = read_options(options)
-  store_follower(buckets .. last, lease, topic, content, due, lifetime, most, ttr)
+  local _, _, lifetime = read_options(options)
+  store_follower(buckets .. last, lease, topic, content, due, lifetime, options ~= DEFAULT_OPTIONS and options or '')
   return mark_follower(lease), not has_follower(lease)
 end
-local DEFAULT_OPTIONS = '0 0 604800000'
 local function store_bucket(id, topic, content, options, due)
   local name = buckets .. id
   if redis.call('EXISTS', name) == 1 then return false end
@@ -96,7 +96,7 @@ local function store_bucket(id, topic, content, options, due)
     redis.call('HSET', name, 'topic', topic, 'body', content)
   else
     redis.call('HSET', name, 'topic', topic, 'body', content, 'options', options)
-    lifetime = tonumber(string.match(options, '^%d+ %d+ (%d+)$')) or lifetime
+    lifetime = tonumber(string.match(options, '^%d+ %d+ (%d+)')) or lifetime
   end
   redis.call('PEXPIRE', name, string.format('%d', math.max(due - now, 0) + lifetime))
   return true

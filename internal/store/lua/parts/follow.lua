@@ -1,7 +1,6 @@
 -- Followers. A push with the policy 'follow' leaves a reserved job alone, and takes its place when that job is acked, buried or popped. Only
 -- the latest such push counts. It is kept in two fields of the job's bucket, and marks the text of its lease (see has_follower):
---   next       when it is due (Unix ms), its lifetime once it is ready (ms), its attempts and lease (ms; both 0 if the consumer decides),
---              and its topic
+--   next       when it is due (Unix ms), how many bytes its topic has, its topic, and its options, if they are not the defaults
 --   next_body  its body
 --
 -- Under the overlap 'follow' the jobs of a schedule never run at the same time, and one starts after each occurrence: if the last job is
@@ -9,11 +8,11 @@
 -- its position: a push would move it to the end of its queue each time.
 -- include: guard lease pool queue time topics
 
--- Stores the follower of a job whose lease has this text.
-local function store_follower(name, text, topic, body, due, lifetime, most, ttr)
+-- Stores the follower of a job whose lease has this text. lifetime is that in the options.
+local function store_follower(name, text, topic, body, due, lifetime, options)
   local attempts, token, lent = read_lease(text)
   local left, needed = lifetime_left(redis.call('PTTL', name), token, lent), math.max(due - now, 0) + lifetime
-  redis.call('HSET', name, 'next', string.format('%d %s %s %s %s', due, lifetime, most, ttr, topic), 'next_body', body)
+  redis.call('HSET', name, 'next', string.format('%d %d ', due, #topic) .. topic .. options, 'next_body', body)
   if left >= 0 and left < needed then -- the job is kept for longer, too
     redis.call('PEXPIRE', name, string.format('%d', needed))
     redis.call('HSET', name, 'lease', mark_follower(lease_text(attempts, token, 0, needed)))
@@ -26,7 +25,7 @@ end
 local function follow_up(id, from)
   local name = buckets .. id
   local follower = redis.call('HMGET', from, 'next', 'next_body', 'lease')
-  local due, lifetime, most, ttr, topic = string.match(follower[1] or '', '^(%d+) (%d+) (%d+) (%d+) (.*)$')
+  local due, length, rest = string.match(follower[1] or '', '^(%d+) (%d+) (.*)$')
   local _, _, _, expires = read_lease(follower[3])
   if not due or pushed_again(redis.call('PTTL', from), expires) then -- a client without followers has pushed it again
     redis.call('DEL', name)
@@ -34,15 +33,17 @@ local function follow_up(id, from)
     return
   end
   due = tonumber(due)
-  local usual = most == '0' and ttr == '0' and lifetime - DEFAULT_LIFETIME == 0
-  redis.call('HSET', name, 'topic', topic, 'body', follower[2] or '', 'options', options_text(most, ttr, lifetime))
-  redis.call('HDEL', name, 'lease', 'error', 'first', 'next', 'next_body', usual and 'options' or 'error')
+  length = tonumber(length)
+  local topic, options = string.sub(rest, 1, length), string.sub(rest, length + 1)
+  local _, _, lifetime = read_options(options)
+  redis.call('HSET', name, 'topic', topic, 'body', follower[2] or '', 'options', options)
+  redis.call('HDEL', name, 'lease', 'error', 'first', 'next', 'next_body', options == '' and 'options' or 'error')
   if from ~= name then redis.call('HDEL', from, 'next', 'next_body') end
   redis.call('PEXPIRE', name, string.format('%d', math.max(due - now, 0) + lifetime))
-  local length = due < now and redis.pcall('LPUSH', queues .. topic, id)
-  if type(length) == 'number' then
+  local waiting = due < now and redis.pcall('LPUSH', queues .. topic, id)
+  if type(waiting) == 'number' then
     redis.call('ZREM', pool, id)
-    wake(topic, length)
+    wake(topic, waiting)
   else -- the server reports why the queue refuses it
     redis.call('ZADD', pool, score_of(math.max(due, now)), id)
     announce(score_of(math.max(due, now)), math.max(due - now, 0))
@@ -63,7 +64,7 @@ end
 
 -- Lets an occurrence's job follow the last one, whose lease has this text. Returns the new text, and whether this is its first follower.
 local function follow_last(last, lease, topic, content, options, due)
-  local most, ttr, lifetime = read_options(options)
-  store_follower(buckets .. last, lease, topic, content, due, lifetime, most, ttr)
+  local _, _, lifetime = read_options(options)
+  store_follower(buckets .. last, lease, topic, content, due, lifetime, options ~= DEFAULT_OPTIONS and options or '')
   return mark_follower(lease), not has_follower(lease)
 end

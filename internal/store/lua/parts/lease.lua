@@ -41,8 +41,8 @@ end
 -- Two fields of a bucket. Each is one text, since a missing field costs as much to read as an existing one.
 --   lease    how often the job was reserved (released attempts excluded), the token of the last reserve, what was lent for it (ms), and
 --            when the bucket expires, or later (Unix ms; 0 if unknown). Absent if the job was never reserved
---   options  the producer's terms: attempts, lease (ms), each 0 if the consumer decides, and the lifetime once the job is ready (ms). Absent
---            if all are the defaults
+--   options  the producer's terms: attempts, lease (ms), each 0 if the consumer decides, the lifetime once the job is ready (ms), and the
+--            job's headers as a JSON object, if it has any. Absent if all are the defaults
 local function read_lease(text)
   if not text then return 0, 0, 0, 0 end
   local attempts, token, lent, expires = string.match(text, '^%+?(%d+) (%d+) (%-?%d+) ?(%d*)$')
@@ -68,14 +68,13 @@ local function pushed_again(ttl, expires)
 end
 
 local function read_options(text)
-  if not text then return 0, 0, DEFAULT_LIFETIME end
-  local most, ttr, lifetime = string.match(text, '^(%d+) (%d+) (%d+)$')
-  return tonumber(most) or 0, tonumber(ttr) or 0, tonumber(lifetime) or DEFAULT_LIFETIME
+  if not text then return 0, 0, DEFAULT_LIFETIME, '' end
+  local most, ttr, lifetime, headers = string.match(text, '^(%d+) (%d+) (%d+) ?(.*)$')
+  return tonumber(most) or 0, tonumber(ttr) or 0, tonumber(lifetime) or DEFAULT_LIFETIME, headers or ''
 end
 
-local function options_text(most, ttr, lifetime)
-  return string.format('%d %d %d', most, ttr, lifetime)
-end
+-- The headers in options, nil for none.
+local function headers_of(options) return string.match(options, '^%d+ %d+ %d+ ({.*)$') end
 
 -- A job's lifetime does not pass while it is reserved. Normally the time that has passed is added when the job returns. Only if the lifetime
 -- is shorter than LENT times the lease, the bucket is lent the lease's length at once: it then does not expire, and its lifetime is

@@ -41,7 +41,7 @@ local function store_bucket(id, topic, content, options, due)
     redis.call('HSET', name, 'topic', topic, 'body', content)
   else
     redis.call('HSET', name, 'topic', topic, 'body', content, 'options', options)
-    lifetime = tonumber(string.match(options, '^%d+ %d+ (%d+)$')) or lifetime
+    lifetime = tonumber(string.match(options, '^%d+ %d+ (%d+)')) or lifetime
   end
   redis.call('PEXPIRE', name, string.format('%d', math.max(due - now, 0) + lifetime))
   return true

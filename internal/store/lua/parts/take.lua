@@ -77,6 +77,11 @@ local function take(queue, topic, count, most, read, wants, claim, gate)
             followed[n] = true
           end
         end
+        if job[4] then
+          -- include: lease: headers_of
+          local headers = headers_of(job[4])
+          if headers then jobs[2 * n] = {body, headers} end
+        end
       end
     elseif not owner then
       if job.err then
@@ -111,7 +116,7 @@ local function take(queue, topic, count, most, read, wants, claim, gate)
 end
 
 -- Takes jobs of all queues, and returns the script's reply.
---   read(name)           HMGET's reply for a bucket: topic, body and lease first
+--   read(name)           HMGET's reply for a bucket: topic and body, or also lease and options; with the latter, jobs have their headers
 --   wants(id, name, job) whether to take the job; else its entry is dropped. nil takes all
 --   claim(jobs, names, n, topic, followed)  makes jobs, {id, body, …}, the caller's. followed has the positions of jobs with a follower, if
 --                        read reads the lease. Returns an error reply and has changed nothing; or nil, the jobs, and their leases
