@@ -93,13 +93,19 @@ func TestHeaders(t *testing.T) {
 			}
 			return d.Headers, nil
 		}, someHeaders},
-		"reschedule":        {func(f *fixture) { f.putWith(someHeaders, time.Hour); check(f.TB, f.Reschedule(ctx, "a", 0)) }, pop, someHeaders},
-		"replaced":          {func(f *fixture) { f.putWith(someHeaders, time.Hour); f.putWith(otherHeaders, 0) }, pop, otherHeaders},
-		"replaced by none":  {func(f *fixture) { f.putWith(someHeaders, time.Hour); f.putWith(nil, time.Hour) }, get, nil},
-		"refused":           {func(f *fixture) { f.putWith(someHeaders, time.Hour); f.refused(otherHeaders, client.Refuse) }, get, someHeaders},
-		"kept due time":     {func(f *fixture) { f.putWith(someHeaders, time.Hour); f.putWith(otherHeaders, 0, client.KeepLater) }, get, otherHeaders},
-		"debounced":         {func(f *fixture) { f.putWith(someHeaders, time.Hour); f.putWith(otherHeaders, time.Hour, client.Debounce(2*time.Hour)) }, get, otherHeaders},
-		"once":              {func(f *fixture) { f.putWith(someHeaders, time.Hour, client.Once(time.Hour)); f.refused(otherHeaders, client.Once(time.Hour)) }, get, someHeaders},
+		"reschedule":       {func(f *fixture) { f.putWith(someHeaders, time.Hour); check(f.TB, f.Reschedule(ctx, "a", 0)) }, pop, someHeaders},
+		"replaced":         {func(f *fixture) { f.putWith(someHeaders, time.Hour); f.putWith(otherHeaders, 0) }, pop, otherHeaders},
+		"replaced by none": {func(f *fixture) { f.putWith(someHeaders, time.Hour); f.putWith(nil, time.Hour) }, get, nil},
+		"refused":          {func(f *fixture) { f.putWith(someHeaders, time.Hour); f.refused(otherHeaders, client.Refuse) }, get, someHeaders},
+		"kept due time":    {func(f *fixture) { f.putWith(someHeaders, time.Hour); f.putWith(otherHeaders, 0, client.KeepLater) }, get, otherHeaders},
+		"debounced": {func(f *fixture) {
+			f.putWith(someHeaders, time.Hour)
+			f.putWith(otherHeaders, time.Hour, client.Debounce(2*time.Hour))
+		}, get, otherHeaders},
+		"once": {func(f *fixture) {
+			f.putWith(someHeaders, time.Hour, client.Once(time.Hour))
+			f.refused(otherHeaders, client.Once(time.Hour))
+		}, get, someHeaders},
 		"once as":           {func(f *fixture) { f.putWith(someHeaders, time.Hour, client.OnceAs(time.Hour, "x")) }, get, someHeaders},
 		"pushed beside one": {func(f *fixture) { f.push("b", "t"); f.putWith(someHeaders, time.Hour) }, get, someHeaders},
 		"follower": {func(f *fixture) {

@@ -27,10 +27,10 @@ type Message struct {
 	Topic string `json:"topic"`
 	// Body is the content of the job.
 	Body string `json:"body"`
-	// Headers are a few texts beside the body, such as a tenant or a trace. Names are 1 to 128 letters, digits, dots,
-	// underscores and hyphens, values UTF-8 without a zero byte, and all of them at most 4 KiB as a JSON object.
-	// Consumers of the original do not see them. A push that replaces a job replaces its headers, too; one by a
-	// client of the original leaves them as they are.
+	// Headers are a few texts in addition to the body, such as a tenant or a trace. A name is 1 to 128 letters,
+	// digits, dots, underscores and hyphens; a value is UTF-8 without a zero byte; and all of them are at most 4 KiB
+	// as a JSON object. Consumers of the original do not see them. A push that replaces a job replaces its headers,
+	// too; one by a client of the original leaves them as they are.
 	Headers map[string]string `json:"headers,omitempty"`
 }
 
