@@ -38,15 +38,7 @@ func (c *call) doctor(ctx context.Context, skip []string) error {
 	if err != nil {
 		return err
 	}
-	d := doctor.New(c.connections, c.redis.Prefix, layoutOf(c.redis))
-	d.InHA = len(c.redis.Sentinels) > 0 || len(c.redis.Cluster) > 0
-	d.Server = serverCheck(c.connections, c.redis)
-	d.Local = []doctor.Check{
-		{Name: "settings", Do: local(func() []doctor.Finding { return wrongSettings(found) })},
-		{Name: "secret_files", Do: local(func() []doctor.Finding { return openSecrets(c.options, found) })},
-		{Name: "paths", Do: local(func() []doctor.Finding { return wrongPaths(found) })},
-	}
-	r, err := d.Examine(ctx, skip)
+	r, err := c.newDoctor(found).Examine(ctx, skip)
 	if err != nil {
 		return err
 	}
@@ -57,6 +49,18 @@ func (c *call) doctor(ctx context.Context, skip []string) error {
 		return fail(exitNothing, nil)
 	}
 	return nil
+}
+
+func (c *call) newDoctor(found configuration) *doctor.Doctor {
+	d := doctor.New(c.connections, c.redis.Prefix, layoutOf(c.redis))
+	d.InHA = len(c.redis.Sentinels) > 0 || len(c.redis.Cluster) > 0
+	d.Server = serverCheck(c.connections, c.redis)
+	d.Local = []doctor.Check{
+		{Name: "settings", Do: local(func() []doctor.Finding { return wrongSettings(found) })},
+		{Name: "secret_files", Do: local(func() []doctor.Finding { return openSecrets(c.options, found) })},
+		{Name: "paths", Do: local(func() []doctor.Finding { return wrongPaths(found) })},
+	}
+	return d
 }
 
 // serverCheck returns the check of a server's start. The check runs once.
@@ -122,6 +126,14 @@ func (c *call) doctorText(r doctor.Report) string {
 		text, _ := json.Marshal(r)
 		return string(text) + "\n"
 	}
+	verdict := "nothing is wrong"
+	if n := len(r.Findings); n > 0 {
+		verdict = fmt.Sprintf("findings: %d", n)
+	}
+	return findingsText(r) + fmt.Sprintf("%d checks made, %d not made, %d skipped: %s\n", r.Checked, len(r.NotChecked), len(r.Skipped), verdict)
+}
+
+func findingsText(r doctor.Report) string {
 	var b strings.Builder
 	for _, f := range r.Findings {
 		fmt.Fprintf(&b, "%s: %s\n  fix: %s\n", f.Name, printable(strings.ReplaceAll(f.Evidence, "\n", "; "), ""), printable(f.Fix, ""))
@@ -129,11 +141,6 @@ func (c *call) doctorText(r doctor.Report) string {
 	for _, n := range r.NotChecked {
 		fmt.Fprintf(&b, "not checked: %s needs %s\n", n.Name, n.Needs)
 	}
-	verdict := "nothing is wrong"
-	if n := len(r.Findings); n > 0 {
-		verdict = fmt.Sprintf("findings: %d", n)
-	}
-	fmt.Fprintf(&b, "%d checks made, %d not made, %d skipped: %s\n", r.Checked, len(r.NotChecked), len(r.Skipped), verdict)
 	return b.String()
 }
 

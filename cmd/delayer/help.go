@@ -70,7 +70,7 @@ func (w *words) page() string {
 			}
 		}
 	}
-	return text + "\n" + w.text("codes")
+	return text + w.text("codes")
 }
 
 // groupPage returns the help on the commands that begin with a word.

@@ -235,7 +235,7 @@ func checkSlow(ctx context.Context, d *Doctor) (found []Finding, _ error) {
 			continue
 		}
 		worst := slices.MaxFunc(list, func(a, b store.SlowCommand) int { return cmp.Compare(a.Took, b.Took) })
-		evidence := fmt.Sprintf("commands slower than %v in the last hour: %d, the slowest %s with %v", slow, len(list), strings.ToUpper(worst.Name), worst.Took)
+		evidence := fmt.Sprintf("commands slower than %v in the last hour: %d, the slowest %s with %v", slow, len(list), strings.ToUpper(worst.Arguments[0]), worst.Took)
 		found = append(found, Finding{Evidence: evidence, Fix: "redis-cli SLOWLOG GET; keep other programs' slow commands out of this Redis"})
 	}
 	return found, nil

@@ -67,9 +67,13 @@ func Names() (names []string) {
 	return names
 }
 
-// Examine makes all checks except the skipped ones. It fails only if Redis does not answer.
+// Examine makes all checks except the skipped ones. It fails only if Redis does not answer; the report then has what was
+// found before.
 func (d *Doctor) Examine(ctx context.Context, skip []string) (Report, error) {
 	r := Report{Findings: []Finding{}, NotChecked: []NotChecked{}, Skipped: []string{}}
+	if err := d.make(ctx, d.Local, skip, &r); err != nil {
+		return r, err
+	}
 	if err := d.fleet.Locate(ctx); err != nil {
 		return r, err
 	}
@@ -77,7 +81,12 @@ func (d *Doctor) Examine(ctx context.Context, skip []string) (Report, error) {
 	if err := d.nodes[0].Ping(ctx); err != nil && !strings.Contains(err.Error(), "NOPERM") { // a wrong password, or no answer
 		return r, err
 	}
-	for _, check := range slices.Concat(d.Local, checks) {
+	return r, d.make(ctx, checks, skip, &r)
+}
+
+// make adds the results of checks to the report.
+func (d *Doctor) make(ctx context.Context, checks []Check, skip []string, r *Report) error {
+	for _, check := range checks {
 		if slices.Contains(skip, check.Name) {
 			r.Skipped = append(r.Skipped, check.Name)
 			continue
@@ -88,7 +97,7 @@ func (d *Doctor) Examine(ctx context.Context, skip []string) (Report, error) {
 			r.NotChecked = append(r.NotChecked, NotChecked{check.Name, check.Needs})
 			continue
 		case err != nil:
-			return r, err
+			return err
 		}
 		r.Checked++
 		for _, f := range found {
@@ -96,7 +105,7 @@ func (d *Doctor) Examine(ctx context.Context, skip []string) (Report, error) {
 			r.Findings = append(r.Findings, f)
 		}
 	}
-	return r, nil
+	return nil
 }
 
 // count reads the numbers of jobs, once per examination.

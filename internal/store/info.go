@@ -39,9 +39,9 @@ func (s *Store) Config(ctx context.Context, names ...string) (map[string]string,
 
 // SlowCommand is an entry of Redis's slow log.
 type SlowCommand struct {
-	At   time.Time
-	Took time.Duration
-	Name string
+	At        time.Time
+	Took      time.Duration
+	Arguments []string // the first is the command
 }
 
 // SlowCommands returns the latest entries of Redis's slow log.
@@ -55,7 +55,7 @@ func (s *Store) SlowCommands(ctx context.Context) (list []SlowCommand, err error
 			continue
 		}
 		if _, err := redis.Scan(fields[1:4], &at, &took, &arguments); err == nil && len(arguments) > 0 {
-			list = append(list, SlowCommand{time.Unix(at, 0), time.Duration(took) * time.Microsecond, arguments[0]})
+			list = append(list, SlowCommand{time.Unix(at, 0), time.Duration(took) * time.Microsecond, arguments})
 		}
 	}
 	return list, err
