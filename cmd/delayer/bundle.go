@@ -52,7 +52,7 @@ func (c *call) bundle(ctx context.Context, path string, bodies bool) (reply, err
 		return reply{}, fail(exitUsage, fmt.Errorf("bundle: %s exists: want the name of a new file", path))
 	}
 	file, err := os.CreateTemp(filepath.Dir(path), ".delayer-bundle-") // only for this user
-	if failed := (*fs.PathError)(nil); errors.As(err, &failed) { // the name is random
+	if failed := (*fs.PathError)(nil); errors.As(err, &failed) {       // the name is random
 		err = fmt.Errorf("bundle: no file can be made in %s: %w", filepath.Dir(path), failed.Err)
 	}
 	if err != nil {
