@@ -21,15 +21,26 @@ func TestPHPSamples(t *testing.T) {
 		}
 		t.Skip("php is not installed; make e2e installs it")
 	}
-	for _, page := range []string{"php.md", "php.zh-CN.md"} {
+	for page, samples := range map[string]int{"php.md": 3, "php.zh-CN.md": 3, "migrating.md": 1, "migrating.zh-CN.md": 1} {
 		t.Run(page, func(t *testing.T) {
 			t.Parallel()
-			testPHPSamples(t, page)
+			testPHPSamples(t, page, samples)
 		})
 	}
 }
 
-func testPHPSamples(t *testing.T, page string) {
+// delayerFunction returns the function with which samples of other pages call the API, from the page on PHP.
+func delayerFunction(t *testing.T) string {
+	for _, sample := range docs.Samples(read(t, "../../docs/php.md")) {
+		if text, _, is := strings.Cut(sample.Text, "\ndelayer('POST'"); is && strings.HasPrefix(text, "function delayer(") {
+			return text
+		}
+	}
+	t.Fatal("php.md has no function delayer")
+	return ""
+}
+
+func testPHPSamples(t *testing.T, page string, samples int) {
 	server := newSite(t, redistest.Start(t).Addr, "[http]", "listen = 127.0.0.1:0")
 	front := urlOf(server.start(t))
 	php := func(name, text, input string) *process {
@@ -59,10 +70,14 @@ func testPHPSamples(t *testing.T, page string) {
 			php("original.php", "if (false) {\n"+sample.Text+"}", "") // needs the original's package and the redis extension
 		case strings.Contains(sample.Text, "/v1/reserve"):
 			text := strings.NewReplacer("http://127.0.0.1:9277", front, "'30m'", "'1s'").Replace(sample.Text)
+			if !strings.Contains(text, "function delayer(") {
+				text = strings.Replace(delayerFunction(t), "http://127.0.0.1:9277", front, 1) + text
+			}
 			p := php("http.php", text, "")
 			p.expect(p.stdout, "closed 1001\n")
+			id := strings.Split(text[strings.Index(text, "['id' => '"):], "'")[3]
 			eventually(t, "the job is acknowledged", func() bool {
-				return runBinary(t, server.dir, environment(t), "get", "-c", server.conf, "close-order-1001").code == exitNothing
+				return runBinary(t, server.dir, environment(t), "get", "-c", server.conf, id).code == exitNothing
 			})
 		case strings.HasPrefix(sample.Text, "#!"):
 			p := php("close-order.php", sample.Text, `{"order":"1001"}`)
@@ -77,7 +92,7 @@ func testPHPSamples(t *testing.T, page string) {
 		}
 		count++
 	}
-	if count != 3 {
+	if count != samples {
 		t.Errorf("%s has %d samples", page, count)
 	}
 }
