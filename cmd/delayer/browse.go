@@ -102,39 +102,6 @@ func (c *call) noTopic() error {
 	return fail(exitUsage, fmt.Errorf("%s: TOPIC is empty", c.command.name))
 }
 
-// consent holds the flags of a command that changes many jobs.
-type consent struct {
-	dryRun bool
-	most   int // --confirm
-}
-
-func (s *consent) define(f *flagSet) {
-	f.toggle("dry-run", &s.dryRun)
-	f.number("confirm", &s.most, math.MaxInt32)
-}
-
-// given reports whether n jobs may be changed. A required --confirm that is missing is an error.
-func (s consent) given(c *call, n int, required bool) (bool, error) {
-	switch {
-	case s.dryRun:
-		return false, nil
-	case s.most == 0 && required && n > 0:
-		return false, fail(exitUsage, fmt.Errorf("%s: it would change %d jobs: add --confirm %[2]d, or --dry-run to change nothing", c.command.name, n))
-	case s.most > 0 && n > s.most:
-		return false, fail(exitFailed, fmt.Errorf("%s: it would change %d jobs, more than the %d of --confirm: nothing was changed", c.command.name, n, s.most))
-	}
-	return n > 0, nil
-}
-
-// counted returns the reply of a command that changed n jobs, or would change them.
-func (s consent) counted(what string, n int) reply {
-	o := view.Of("count", n, "complete", true)
-	if s.dryRun {
-		return reply{text: fmt.Sprintf("would be %s: %d", what, n), json: append(o, view.Of("dry_run", true)...)}
-	}
-	return reply{text: fmt.Sprintf("%s %d", what, n), json: o}
-}
-
 // manyFlags holds the flags of a command that changes one job or, with --match, many jobs of a
 // topic.
 type manyFlags struct {
@@ -172,7 +139,7 @@ func (m manyFlags) change(ctx context.Context, c *call, what string, do func(id 
 		}
 		ids = append(ids, job.ID)
 	}
-	if agreed, err := m.given(c, len(ids), true); !agreed {
+	if agreed, err := m.given(ctx, c, len(ids), true); !agreed {
 		return m.counted(what, len(ids)), err
 	}
 	n := 0
@@ -226,7 +193,7 @@ func beginPurge(f *flagSet) action {
 			return reply{}, err
 		}
 		n := max(counts.Ready, 0)
-		agreed, err := s.given(c, n, true)
+		agreed, err := s.given(ctx, c, n, true)
 		if agreed {
 			n, err = c.jobs.Purge(ctx, topic, n)
 		}

@@ -113,13 +113,17 @@ func beginDead(what string, one func(c *call, ctx context.Context, topic, id str
 				filter.ID = func(id string) bool { return id == c.arguments[1] }
 			}
 			n, err := 0, error(nil)
-			if s.dryRun || s.most > 0 {
+			if s.dryRun || s.most > 0 || s.asks(c) {
 				if n, err = c.jobs.CountDead(ctx, filter); err != nil {
 					return reply{}, err
 				}
-				if agreed, err := s.given(c, n, false); !agreed && (err != nil || s.dryRun) {
+				switch agreed, err := s.given(ctx, c, n, false); {
+				case err != nil || s.dryRun:
 					return s.counted(what, n), err
+				case !agreed:
+					return reply{}, c.noLetter()
 				}
+				filter.Most = n // leaves out letters that have arrived since
 			}
 			n, err = many(c.jobs, ctx, filter)
 			switch {

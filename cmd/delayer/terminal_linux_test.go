@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -124,6 +125,79 @@ func TestWatchOnATerminal(t *testing.T) {
 			t.Errorf("page %d is %q", i, page)
 		}
 	}
+}
+
+// On a terminal, a command that changes many jobs asks for their number, and changes nothing after any other answer. The null
+// device is no terminal.
+func TestConfirmOnATerminal(t *testing.T) {
+	t.Parallel()
+	s, db := newShell(t)
+	seed := func() {
+		for i := range 3 {
+			id := fmt.Sprint("r", i)
+			db.Do("HSET", "delayer:job_bucket:"+id, "topic", "t", "body", "b")
+			db.Do("LPUSH", "delayer:ready_queue:t", id)
+			bury(t, db, "t", fmt.Sprint("d", i), 1900000000125+i)
+		}
+	}
+	const asks = ": it would change 3 jobs; type 3 to confirm: "
+	for _, test := range []struct {
+		command, answer string
+		code            int
+		shows           string // after the question and the echoed answer
+	}{
+		{"purge t", "3", 0, ""},
+		{"purge t", "2", 6, "ERROR: purge: not confirmed, nothing was changed"},
+		{"remove t --match r*", " 3 ", 0, ""},
+		{"remove t --match r*", "yes", 6, "ERROR: remove: not confirmed, nothing was changed"},
+		{"reschedule t 1h --match r*", "3", 0, ""},
+		{"reschedule t 1h --match r*", "", 6, "ERROR: reschedule: not confirmed, nothing was changed"},
+		{"dead requeue t", "3", 0, ""},
+		{"dead requeue t", "\x04", 6, "ERROR: dead requeue: not confirmed, nothing was changed"}, // ctrl-D
+		{"dead drop t", "3", 0, ""},
+		{"dead drop t", "\x03", exitInterrupted, ""}, // ctrl-C
+	} {
+		db.Flush()
+		seed()
+		before := db.State()
+		screen, terminal := openTerminal(t)
+		cmd := exec.Command(binary, strings.Fields(test.command)...)
+		cmd.Stdin, cmd.Stderr = terminal, terminal
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true} // so that ctrl-C is a signal
+		p := startCommand(t, s.dir, s.env, cmd)
+		name := strings.TrimSuffix(strings.Join(strings.Fields(test.command)[:2], " "), " t")
+		if got, want := readN(t, screen, len(name+asks)), name+asks; got != want {
+			t.Errorf("%s: asks %q, want %q", test.command, got, want)
+		}
+		_, err := screen.WriteString(test.answer)
+		if len(test.answer) != 1 || test.answer[0] > ' ' {
+			_, err = screen.WriteString("\n")
+		}
+		check(t, err)
+		p.ends(test.code)
+		shown, buffer := "", make([]byte, 4096)
+		for !strings.Contains(shown, test.shows) {
+			n, err := screen.Read(buffer)
+			if err != nil {
+				t.Fatalf("%s: %q, %v, want %q", test.command, shown, err, test.shows)
+			}
+			shown += string(buffer[:n])
+		}
+		changed := fmt.Sprint(db.State()) != fmt.Sprint(before)
+		if changed != (test.code == 0) {
+			t.Errorf("%s, answer %q: changed is %v: %s", test.command, test.answer, changed, p.stdout)
+		}
+	}
+	db.Flush()
+	seed()
+	_, terminal := openTerminal(t)
+	null, err := os.Open(os.DevNull)
+	check(t, err)
+	defer null.Close()
+	cmd := exec.Command(binary, "purge", "t")
+	cmd.Stdin, cmd.Stderr = null, terminal
+	startCommand(t, s.dir, s.env, cmd).ends(exitUsage)
+	s.expect(0, "would be purged: 3\n", "", "purge", "t", "--dry-run")
 }
 
 func readN(t *testing.T, f *os.File, n int) string {
