@@ -10,8 +10,6 @@
 -- Atomic because a cut between the entry and the bucket would lose the job.
 -- Cost: O(entries read), at most 50 more than it drops or takes.
 -- include: take
-local function read(name) return pcall('HMGET', name, 'topic', 'body', 'lease', 'options') end
-
 local followers -- the IDs of taken jobs that have one
 
 -- Buckets first: if they may not be deleted, the entries are still there. The bucket of a job with a follower loses only its topic, so that
@@ -47,7 +45,7 @@ local function delete(jobs, names, n, _, followed)
   return nil, once
 end
 
-local reply = take_all(read, nil, delete, 5)
+local reply = take_all(nil, nil, delete, 5)
 if not followers then return reply end
 
 -- include: follow: follow_up; keys: buckets

@@ -24,8 +24,6 @@ local usual_end, usual_score = lease_end(usual_length)
 local first_attempt = lease_text(1, now_us, 0, DEFAULT_LIFETIME)
 local first_end = math.huge -- µs
 
-local function read(name) return pcall('HMGET', name, 'topic', 'body', 'lease', 'options') end
-
 -- The data of the jobs taken next, nil for new jobs without options; and the jobs whose attempts are used up.
 local known, seen, exhausted, taken = {}, {}, {}, 0
 local followers -- IDs of buried jobs whose followers take their places
@@ -207,7 +205,7 @@ local function claim(jobs, names, n, topic)
   return nil, jobs, leases
 end
 
-local reply = take_all(read, wants, claim, 7, gate)
+local reply = take_all(nil, wants, claim, 7, gate)
 announce_end(first_end)
 if not reply.err then table.insert(reply, 4, deferred) end
 if not followers then return reply end

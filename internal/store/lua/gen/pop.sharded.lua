@@ -54,7 +54,7 @@ local function take(queue, topic, count, most, read, wants, claim, gate)
     if n == most or bytes_left <= 0 then break end
     local id = ids[i]
     local name = buckets .. id
-    local job = read(name)
+    local job = read and read(name) or pcall('HMGET', name, 'topic', 'body', 'lease', 'options')
     local owner = job[1]
     if owner == topic and not waits[i] then
       local body = job[2] or ''
@@ -277,8 +277,6 @@ local function take_all(read, wants, claim, limit_at, gate)
   end
   return reply
 end
-local function read(name) return pcall('HMGET', name, 'topic', 'body', 'lease', 'options') end
-
 local followers -- the IDs of taken jobs that have one
 
 -- Buckets first: if they may not be deleted, the entries are still there. The bucket of a job with a follower loses only its topic, so that
@@ -314,7 +312,7 @@ local function delete(jobs, names, n, _, followed)
   return nil, once
 end
 
-local reply = take_all(read, nil, delete, 5)
+local reply = take_all(nil, nil, delete, 5)
 if not followers then return reply end
 
 local function read_lease(text)

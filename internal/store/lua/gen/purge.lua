@@ -51,7 +51,7 @@ local function take(queue, topic, count, most, read, wants, claim, gate)
     if n == most or bytes_left <= 0 then break end
     local id = ids[i]
     local name = buckets .. id
-    local job = read(name)
+    local job = read and read(name) or pcall('HMGET', name, 'topic', 'body', 'lease', 'options')
     local owner = job[1]
     if owner == topic and not waits[i] then
       local body = job[2] or ''

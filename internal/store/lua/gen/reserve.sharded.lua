@@ -32,9 +32,9 @@ local function lease_text(attempts, token, lent, left)
   return string.format('%d %d %d %d', attempts, token, lent, left >= 0 and now + left or 0)
 end
 local DEFAULT_LIFETIME = 604800000
-local pcall = redis.pcall
 local wanted, entries_left, bytes_left = tonumber(ARGV[1]), 1000, 1024 * 1024
 local pool = KEYS[1]
+local pcall = redis.pcall
 local LENT = 100
 local UNTIL_SEEN = 120000
 local function loan(left, length)
@@ -101,7 +101,7 @@ local function take(queue, topic, count, most, read, wants, claim, gate)
     if n == most or bytes_left <= 0 then break end
     local id = ids[i]
     local name = buckets .. id
-    local job = read(name)
+    local job = read and read(name) or pcall('HMGET', name, 'topic', 'body', 'lease', 'options')
     local owner = job[1]
     if owner == topic and not waits[i] then
       local body = job[2] or ''
@@ -339,8 +339,6 @@ if as_the_job_says then usual_length = DEFAULT_LEASE end
 local usual_end, usual_score = lease_end(usual_length)
 local first_attempt = lease_text(1, now_us, 0, DEFAULT_LIFETIME)
 local first_end = math.huge -- µs
-
-local function read(name) return pcall('HMGET', name, 'topic', 'body', 'lease', 'options') end
 
 -- The data of the jobs taken next, nil for new jobs without options; and the jobs whose attempts are used up.
 local known, seen, exhausted, taken = {}, {}, {}, 0
@@ -727,7 +725,7 @@ local function claim(jobs, names, n, topic)
   return nil, jobs, leases
 end
 
-local reply = take_all(read, wants, claim, 7, gate)
+local reply = take_all(nil, wants, claim, 7, gate)
 announce_end(first_end)
 if not reply.err then table.insert(reply, 4, deferred) end
 if not followers then return reply end

@@ -53,7 +53,7 @@ local function take(queue, topic, count, most, read, wants, claim, gate)
     if n == most or bytes_left <= 0 then break end
     local id = ids[i]
     local name = buckets .. id
-    local job = read(name)
+    local job = read and read(name) or pcall('HMGET', name, 'topic', 'body', 'lease', 'options')
     local owner = job[1]
     if owner == topic and not waits[i] then
       local body = job[2] or ''
@@ -116,10 +116,10 @@ local function take(queue, topic, count, most, read, wants, claim, gate)
 end
 
 -- Takes jobs of all queues, and returns the script's reply.
---   read(name)           HMGET's reply for a bucket: topic and body, or also lease and options; with the latter, jobs have their headers
+--   read(name)           HMGET's reply for a bucket, topic first; nil reads topic, body, lease and options
 --   wants(id, name, job) whether to take the job; else its entry is dropped. nil takes all
---   claim(jobs, names, n, topic, followed)  makes jobs, {id, body, …}, the caller's. followed has the positions of jobs with a follower, if
---                        read reads the lease. Returns an error reply and has changed nothing; or nil, the jobs, and their leases
+--   claim(jobs, names, n, topic, followed)  makes jobs, {id, body, …}, the caller's. followed has the positions of jobs with a follower.
+--                        Returns an error reply and has changed nothing; or nil, the jobs, and their leases
 --   limit_at             where ARGV has the maximum number of jobs of each queue
 --   gate(topic, n)       how many of n jobs may be taken now, or 0 and an error reply. nil allows all
 --   gate(topic, nil, n)  takes how many were taken. Returns in how long (ms) to poll again if no more may be taken, else nil; whether no
