@@ -104,6 +104,7 @@ func TestDocumentedConstants(t *testing.T) {
 		{"internal/store.maxPolled", "250", []string{limits, "queues polled by one script | 250", wire, "250 in one\nscript, once a second or each 10 s"}},
 		{"internal/batch.maxItems", "250", []string{limits, "stored or taken by one script | 250 jobs"}},
 		{"internal/store.MaxID", "4096", []string{limits, "ID; topic | 4 KiB; 1 KiB", wire, "an ID above 4 KiB and a topic above 1 KiB are refused", "docs/migrating.md", "An ID has 4 KiB at most, a topic 1 KiB", "docs/migrating.zh-CN.md", "ID 最长 4 KiB，主题最长 1 KiB"}},
+		{"internal/store.MaxHeaders", "4096", []string{limits, "headers of a job as JSON; their names | 4 KiB; 128 bytes", http, "[up to 4 KiB]", httpZh, "[最多 4 KiB]"}},
 		{"internal/store.MaxTopic", "1024", nil},
 		{"internal/store.MaxBody", "536870912", []string{limits, "body | 512 MiB"}},
 		{"internal/fleet.MaxPartitions", "1024", []string{limits, "partitions | 1 to 1,024", "delayer.conf", "1 to 1024, see docs/scaling.md", configuration, "up to 1,024, the same in all programs", configurationZh, "最多 1,024"}},

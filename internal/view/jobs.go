@@ -27,6 +27,7 @@ func Job(job client.Job) (o Object) {
 	}
 	o.TextIfAny("reason", job.Reason)
 	o.TextIfAny("error", job.Error)
+	o.Headers(job.Headers)
 	o.Text("body", job.Body)
 	return o
 }
@@ -40,6 +41,7 @@ func Summary(job inspect.Job, state client.State) (o Object) {
 	o.Put("attempts", job.Attempts)
 	o.TextIfAny("reason", job.Reason)
 	o.TextIfAny("error", job.Error)
+	o.Headers(job.Headers)
 	o.Put("size", job.Size)
 	if job.Size > len(job.Body) {
 		job.Body = wholeCharacters(job.Body)

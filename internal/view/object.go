@@ -71,6 +71,13 @@ func (o *Object) TextIfAny(name, value string) {
 	}
 }
 
+// Headers adds a job's headers, if it has any.
+func (o *Object) Headers(headers map[string]string) {
+	if len(headers) > 0 {
+		o.Put("headers", headers)
+	}
+}
+
 // Get returns the value of a name, also if it is given as base64, and nil if there is none.
 func (o Object) Get(name string) any {
 	for _, m := range o {

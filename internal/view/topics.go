@@ -85,6 +85,7 @@ func schedule(s client.Scheduled) (o Object) {
 	o.Put("cron", cron.Text(s.Cron, s.Every))
 	o.Put("zone", s.Zone)
 	o.Text("topic", s.Topic)
+	o.Headers(s.Headers)
 	o.Text("body", s.Body)
 	o.Put("missed", s.Missed)
 	o.Put("overlap", s.Overlap)

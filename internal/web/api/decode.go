@@ -91,31 +91,20 @@ func syntax(body []byte) string {
 
 // decodeObject reads an object from valid JSON.
 func decodeObject(at pointer, raw []byte, known Fields) (values, error) {
-	d := json.NewDecoder(bytes.NewReader(raw))
-	if first, _ := d.Token(); first != json.Delim('{') {
-		return nil, badRequest.field(string(at), "want an object")
-	}
-	got, seen := values{}, map[string]bool{}
-	for d.More() {
-		token, _ := d.Token()
-		name, _ := token.(string)
-		var raw json.RawMessage
-		d.Decode(&raw)
-		at, field := at.member(name), known[name]
+	got := values{}
+	err := members(at, raw, func(name string, at pointer, raw json.RawMessage) (err error) {
+		field := known[name]
 		switch {
 		case field.read == nil:
-			return nil, badRequest.field(string(at), "there is no such field here")
-		case seen[name]:
-			return nil, badRequest.field(string(at), "it is given twice")
+			return badRequest.field(string(at), "there is no such field here")
 		case got.has(field.text):
-			return nil, at.problem("it is given in both forms: want %s, or base64", field.forms)
+			return at.problem("it is given in both forms: want %s, or base64", field.forms)
 		}
-		seen[name] = true
-		value, err := field.read(at, raw)
-		if err != nil {
-			return nil, err
-		}
-		got[cmp.Or(field.text, name)] = value
+		got[cmp.Or(field.text, name)], err = field.read(at, raw)
+		return err
+	})
+	if err != nil {
+		return nil, err
 	}
 	missing := "" // the first one by name
 	for name, field := range known {
@@ -127,4 +116,28 @@ func decodeObject(at pointer, raw []byte, known Fields) (values, error) {
 		return nil, at.member(missing).problem("it is missing")
 	}
 	return got, nil
+}
+
+// members reads the members of an object in valid JSON. A name may be given once.
+func members(at pointer, raw []byte, read func(name string, at pointer, raw json.RawMessage) error) error {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	if first, _ := d.Token(); first != json.Delim('{') {
+		return badRequest.field(string(at), "want an object")
+	}
+	seen := map[string]bool{}
+	for d.More() {
+		token, _ := d.Token()
+		name, _ := token.(string)
+		var raw json.RawMessage
+		d.Decode(&raw)
+		at := at.member(name)
+		if seen[name] {
+			return badRequest.field(string(at), "it is given twice")
+		}
+		seen[name] = true
+		if err := read(name, at, raw); err != nil {
+			return err
+		}
+	}
+	return nil
 }

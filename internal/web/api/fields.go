@@ -155,6 +155,19 @@ func list(name string, of Fields) Fields {
 	}}}
 }
 
+// headers is a field for a job's headers, read as a map[string]string.
+var headers = Fields{"headers": {read: func(at pointer, raw json.RawMessage) (any, error) {
+	all := map[string]string{}
+	err := members(at, raw, func(name string, at pointer, raw json.RawMessage) (err error) {
+		all[name], err = readText(at, raw)
+		return err
+	})
+	if _, wrong := store.HeadersText(all); err == nil && wrong != "" {
+		err = at.problem("%s", wrong)
+	}
+	return all, err
+}}}
+
 // each reads an array of 1 to most elements.
 func each[T any](at pointer, raw json.RawMessage, most int, read func(pointer, json.RawMessage) (T, error)) ([]T, error) {
 	var elements []json.RawMessage

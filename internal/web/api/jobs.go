@@ -33,7 +33,7 @@ func newJobOf(job values, at pointer) (client.Delayed, error) {
 		return client.Delayed{}, at.member(part).problem("%s", why)
 	}
 	d := client.Delayed{
-		Message: client.Message{ID: get[string](job, "id"), Topic: get[string](job, "topic"), Body: get[string](job, "body")},
+		Message: client.Message{ID: get[string](job, "id"), Topic: get[string](job, "topic"), Body: get[string](job, "body"), Headers: get[map[string]string](job, "headers")},
 		Delay:   get[time.Duration](job, "delay"),
 		At:      get[time.Time](job, "due"),
 	}

@@ -38,7 +38,7 @@ var (
 	lease       = period("lease", time.Millisecond, client.MaxLease)
 	maxAttempts = integer("max_attempts", 1, math.MaxInt32)
 
-	newJob = join(text("id", maxID), required(text("topic", maxTopic), text("body", 0)), delay, timestamp("due"), maxAttempts,
+	newJob = join(text("id", maxID), required(text("topic", maxTopic), text("body", 0)), headers, delay, timestamp("due"), maxAttempts,
 		period("ttr", time.Millisecond, client.MaxLease), period("ready_max_lifetime", time.Millisecond, client.MaxDelay),
 		choice("if_exists", "replace", "refuse", "keep_earlier", "keep_later", "follow"),
 		period("once", time.Millisecond, client.MaxDelay), period("debounce", time.Millisecond, client.MaxDelay),
@@ -52,7 +52,7 @@ var (
 	// deliveries are reserved jobs. They may be passed back as reserve returned them; other fields are
 	// ignored.
 	deliveries = required(list("deliveries", join(reference, required(text("id", maxID)),
-		ignored("attempt", "max_attempts", "lease", "deadline", "late_by", "body", "body_base64"))))
+		ignored("attempt", "max_attempts", "lease", "deadline", "late_by", "headers", "body", "body_base64"))))
 
 	// selection selects dead letters of a topic.
 	selection = join(texts("ids", maxBatch, maxID), text("reason", maxCause), text("error", maxCause), timestamp("after"), timestamp("before"), boolean("all"))

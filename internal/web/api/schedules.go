@@ -10,7 +10,7 @@ import (
 )
 
 // newSchedule are the fields of a schedule, except its name.
-var newSchedule = join(required(line("cron"), text("topic", maxTopic), text("body", 0)), line("zone"), maxAttempts,
+var newSchedule = join(required(line("cron"), text("topic", maxTopic), text("body", 0)), line("zone"), headers, maxAttempts,
 	choice("missed", "once", "skip", "all"), choice("overlap", "allow", "skip", "follow"), period("jitter", 0, client.MaxDelay),
 	period("ttr", time.Millisecond, client.MaxLease), period("ready_max_lifetime", time.Millisecond, client.MaxDelay))
 
@@ -22,7 +22,7 @@ func (c *call) schedules() (any, error) {
 func (c *call) schedule() (any, error) {
 	s := client.Schedule{
 		Name: c.name(), Cron: get[string](c.body, "cron"), Zone: get[string](c.body, "zone"), Topic: get[string](c.body, "topic"), Body: get[string](c.body, "body"),
-		Missed: client.Missed(get[string](c.body, "missed")), Overlap: client.Overlap(get[string](c.body, "overlap")), Jitter: get[time.Duration](c.body, "jitter"),
+		Headers: get[map[string]string](c.body, "headers"), Missed: client.Missed(get[string](c.body, "missed")), Overlap: client.Overlap(get[string](c.body, "overlap")), Jitter: get[time.Duration](c.body, "jitter"),
 	}
 	for name, option := range map[string]client.PushOption{
 		"max_attempts": client.MaxAttempts(int(get[int64](c.body, "max_attempts"))), "ttr": client.TTR(get[time.Duration](c.body, "ttr")),

@@ -52,6 +52,7 @@ func delivered(d *client.Delivery) (o object) {
 	}
 	o = append(o, leaseOf(d)...)
 	o.Put("late_by", d.LateBy)
+	o.Headers(d.Headers)
 	o.Text("body", d.Body)
 	return o
 }

@@ -57,6 +57,7 @@ func (p *prober) done(h http.Handler) {
 	ask(201, "POST", "/v1/jobs", `{"id":"a","topic":"t","body":"b","delay":"1h30m","max_attempts":3,"ttr":1.5,"ready_max_lifetime":"7d","if_exists":"keep_later"}`)
 	ask(201, "POST", "/v1/jobs", `{"id_base64":"/w==","topic_base64":"/w==","body_base64":"/w==","due":"`+time.Now().Add(time.Hour).Format(time.RFC3339)+`"}`)
 	ask(201, "POST", "/v1/jobs", `{"id":"d","topic":"u","body":"b","debounce":"1h"}`)
+	ask(201, "POST", "/v1/jobs", `{"id":"h","topic":"h","body":"b","headers":{"tenant":"acme","a.b_c-D":"<b>"}}`)
 	for range 2 {
 		ask(200, "POST", "/v1/jobs/batch", `{"jobs":[{"id":"o","topic":"u","body":"b","once":60}]}`)
 	}
@@ -102,11 +103,13 @@ func (p *prober) done(h http.Handler) {
 	p.push("s", "t")
 	p.push("u", "\xff")
 	for _, path := range []string{
-		"/v1/topics", "/v1/topics?contains=t&limit=1", "/v1/topics?cursor=YQ", "/v1/topics/t", "/v1/topics/%FF", "/v1/topics/t/jobs?state=ready", "/v1/topics/t/jobs?state=ready&limit=1&cursor=", "/v1/topics/t/jobs?state=reserved",
+		"/v1/jobs/h", "/v1/topics/h/jobs?state=ready", "/v1/topics", "/v1/topics?contains=t&limit=1", "/v1/topics?cursor=YQ", "/v1/topics/t", "/v1/topics/%FF", "/v1/topics/t/jobs?state=ready", "/v1/topics/t/jobs?state=ready&limit=1&cursor=", "/v1/topics/t/jobs?state=reserved",
 		"/v1/topics/t/jobs?state=waiting", "/v1/forecast", "/v1/forecast?spans=1m,7d", "/v1/load?topic=t", "/v1/load?topic=t&within=5m", "/v1/stats", "/v1/partitions", "/v1/dead/t", "/v1/dead/t?limit=1", "/v1/dead/t/groups", "/v1/dead/t/groups?limit=1", "/v1/openapi.yaml",
 	} {
 		ask(200, "GET", path, "")
 	}
+	given := strings.TrimSpace(p.ask(h, request{method: "POST", path: "/v1/reserve", body: `{"topics":["h"]}`}, 200))
+	ask(200, "POST", "/v1/ack", given)
 	ask(204, "PUT", "/v1/topics/t/limit", `{"concurrency":4,"rate":10.5,"burst":3,"tag":"x"}`)
 	for _, path := range []string{"/v1/topics", "/v1/topics/t"} {
 		ask(200, "GET", path, "")
@@ -122,7 +125,7 @@ func (p *prober) done(h http.Handler) {
 	ask(200, "POST", "/v1/topics/t/resume", "")
 	for _, schedule := range []string{
 		`{"cron":"0 7 * * mon-fri","zone":"Europe/Berlin","topic":"t","body":"b","missed":"all","overlap":"skip","jitter":"1m","max_attempts":3,"ttr":60,"ready_max_lifetime":"1d"}`,
-		`{"cron":"@every 90s","topic_base64":"/w==","body_base64":"/w==","overlap":"follow"}`,
+		`{"cron":"@every 90s","topic_base64":"/w==","body_base64":"/w==","headers":{"tenant":"acme"},"overlap":"follow"}`,
 	} {
 		ask(200, "PUT", "/v1/schedules/a%20b", schedule)
 		ask(200, "PUT", "/v1/schedules/%FF", schedule)

@@ -36,13 +36,13 @@ func main() {
 	expect(removed, removed.StatusCode() == http.StatusNoContent)
 
 	job.Delay = seconds(0)
-	batch := must(c.PushBatchWithResponse(ctx, NewJobs{Jobs: []NewJob{job, {Topic: &topic, BodyBase64: &[]byte{0xff}}}}))
+	batch := must(c.PushBatchWithResponse(ctx, NewJobs{Jobs: []NewJob{job, {Topic: &topic, BodyBase64: &[]byte{0xff}, Headers: &Headers{"tenant": "acme"}}}}))
 	expect(batch, batch.JSON200 != nil && batch.JSON200.Complete)
 	wait, most, attempts := "30s", 10, 10
 	reserved := must(c.ReserveWithResponse(ctx, &ReserveParams{Wait: &wait}, Reservation{Topics: &[]string{topic}, Max: &most, Lease: text("1m"), MaxAttempts: &attempts}))
 	expect(reserved, reserved.JSON200 != nil && len(reserved.JSON200.Deliveries) == 2)
 	first, second := reserved.JSON200.Deliveries[0], reserved.JSON200.Deliveries[1]
-	expect(reserved, *first.Body == body && (*second.BodyBase64)[0] == 0xff)
+	expect(reserved, *first.Body == body && (*second.BodyBase64)[0] == 0xff && (*second.Headers)["tenant"] == "acme" && first.Headers == nil)
 	acked := must(c.AckWithResponse(ctx, *first.Id, LeaseReference{Topic: first.Topic, Token: first.Token}))
 	expect(acked, acked.StatusCode() == http.StatusNoContent)
 	again := must(c.AckWithResponse(ctx, *first.Id, LeaseReference{Topic: first.Topic, Token: first.Token}))

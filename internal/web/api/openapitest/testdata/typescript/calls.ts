@@ -30,7 +30,7 @@ check("reschedule", rescheduled.response.status === 204, rescheduled);
 const removed = await client.DELETE("/v1/jobs/{id}", { params: path });
 check("remove", removed.response.status === 204, removed);
 
-const batch = await client.POST("/v1/jobs/batch", { body: { jobs: [{ ...order, delay: 0 }, { topic: order.topic, body_base64: "/w==" }] } });
+const batch = await client.POST("/v1/jobs/batch", { body: { jobs: [{ ...order, delay: 0 }, { topic: order.topic, body_base64: "/w==", headers: { tenant: "acme" } }] } });
 check("push a batch", batch.data?.complete === true, batch);
 const reserved = await client.POST("/v1/reserve", {
   params: { query: { wait: "30s" } },
@@ -42,6 +42,7 @@ const ack = () => client.POST("/v1/jobs/{id}/ack", { params: { path: { id: first
 const acked = await ack();
 check("ack", acked.response.status === 204, acked);
 const again = await ack();
+check("headers", others[0]?.headers?.["tenant"] === "acme", reserved);
 check("ack again", again.error?.type === "urn:delayer:problem:gone", again);
 const several = await client.POST("/v1/ack", { body: { deliveries: others } }); // as they were given
 check("ack several", several.data?.count === 1, several);
