@@ -17,8 +17,8 @@ import (
 	"github.com/mix-basic/delayer/server"
 )
 
-// localChecks are the names of the checks of files and settings.
-var localChecks = []string{"settings", "secret_files", "paths"}
+// localChecks are the names of the checks of files, settings and sentinels.
+var localChecks = []string{"settings", "secret_files", "paths", "sentinels"}
 
 func beginDoctor(f *flagSet) action {
 	var skip []string
@@ -59,6 +59,9 @@ func (c *call) newDoctor(found configuration) *doctor.Doctor {
 		{Name: "settings", Do: local(func() []doctor.Finding { return wrongSettings(found) })},
 		{Name: "secret_files", Do: local(func() []doctor.Finding { return openSecrets(c.options, found) })},
 		{Name: "paths", Do: local(func() []doctor.Finding { return wrongPaths(found) })},
+		{Name: "sentinels", Needs: "+sentinel|ckquorum of the sentinels' user", Do: func(ctx context.Context, _ *doctor.Doctor) ([]doctor.Finding, error) {
+			return checkSentinels(ctx, c.redis)
+		}},
 	}
 	return d
 }

@@ -5,10 +5,12 @@ package main
 import (
 	"encoding/json"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/mix-basic/delayer/internal/doctor"
+	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
 func TestDoctorCommand(t *testing.T) {
@@ -47,5 +49,67 @@ func TestDoctorCommand(t *testing.T) {
 		if r := runBinary(t, s.dir, s.env, args...); r.code != 3 || r.stderr == "" {
 			t.Errorf("%q: %+v", args, r)
 		}
+	}
+}
+
+// The doctor reports a sentinel that does not answer, too few of them, and different masters; if the sentinels' user may not ask, that
+// it has not checked.
+func TestDoctorOfSentinels(t *testing.T) {
+	t.Parallel()
+	watched := redistest.StartSentinels(t)
+	look := func(url string) doctor.Report {
+		t.Helper()
+		r := runBinary(t, t.TempDir(), environment(t, "DELAYER_REDIS_URL="+url), "doctor", "--json")
+		var report doctor.Report
+		check(t, json.Unmarshal([]byte(r.stdout), &report))
+		report.Findings = slices.DeleteFunc(report.Findings, func(f doctor.Finding) bool { return f.Name != "sentinels" })
+		return report
+	}
+	want := func(r doctor.Report, evidence ...string) {
+		t.Helper()
+		ok := len(r.Findings) == len(evidence)
+		for i := range min(len(evidence), len(r.Findings)) {
+			ok = ok && strings.Contains(r.Findings[i].Evidence, evidence[i])
+		}
+		if !ok {
+			t.Errorf("%+v, want %q", r.Findings, evidence)
+		}
+	}
+	url := "redis-sentinel://" + watched.Addrs() + "?master=m"
+	want(look(url))
+	watched.Sentinels[0].Do("ACL", "SETUSER", "u", "on", ">p", "&*", "+sentinel|get-master-addr-by-name", "+ping")
+	r := look("redis-sentinel://" + watched.Sentinels[0].Addr + "?master=m&sentinel_username=u&sentinel_password=p")
+	if want(r); len(r.NotChecked) != 1 || r.NotChecked[0].Name != "sentinels" {
+		t.Errorf("%+v", r.NotChecked)
+	}
+	other := redistest.Start(t)
+	misled := redistest.StartSentinel(t, other, 1)
+	want(look("redis-sentinel://"+watched.Addrs()+","+misled.Addr+"?master=m"), "sentinels disagree about the master: ")
+	watched.Sentinels[2].Kill()
+	want(look(url), "sentinel "+watched.Sentinels[2].Addr+" does not answer: cannot connect")
+	watched.Sentinels[1].Kill()
+	eventually(t, "the last sentinel misses the others", func() bool {
+		_, err := watched.Sentinels[0].Conn().Do("SENTINEL", "CKQUORUM", "m")
+		return err != nil
+	})
+	want(look(url), "sentinel "+watched.Sentinels[0].Addr+" says: NOQUORUM", " does not answer", " does not answer")
+}
+
+// Settings that the environment replaces, or that have no effect, are found.
+func TestDoctorOfSettings(t *testing.T) {
+	t.Parallel()
+	s, db := newShell(t)
+	_, port, _ := strings.Cut(db.Addr, ":")
+	write(t, s.dir+"/delayer.conf", "[redis]\nport = "+port+"\nmax_active = 1\nmax_idle = 2\n")
+	r := runBinary(t, s.dir, environment(t), "doctor", "-c", s.dir+"/delayer.conf")
+	if r.code != 1 || !strings.HasPrefix(r.stdout, "settings: ") || !strings.Contains(r.stdout, "max_idle is 2 but max_active is 1") {
+		t.Errorf("%+v", r)
+	}
+}
+
+// Each local check is planted by a test above.
+func TestEachLocalFindingIsPlanted(t *testing.T) {
+	if got, want := localChecks, []string{"settings", "secret_files", "paths", "sentinels"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q: a new check needs a test that plants its fault", got, want)
 	}
 }

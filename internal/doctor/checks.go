@@ -28,6 +28,7 @@ var checks = []Check{
 	{"listpack", "+config|get", checkListpack},
 	{"slow_commands", "+slowlog|get", checkSlow},
 	{"latency", "+ping", checkLatency},
+	{"latency_events", "+latency|latest", checkLatencyEvents},
 	{"cluster_state", "+cluster|info", checkCluster},
 	{"stray_jobs", "the checker's permissions", checkStrays},
 	{"migration", "the operator's permissions", checkMigration},
@@ -256,6 +257,22 @@ func checkLatency(ctx context.Context, d *Doctor) (found []Finding, _ error) {
 		}
 		if fastest > budget {
 			found = append(found, Finding{Evidence: fmt.Sprintf("the fastest of %d pings took %v", pings, fastest.Round(time.Microsecond)), Fix: "redis-cli --latency; run the daemon near Redis"})
+		}
+	}
+	return found, nil
+}
+
+// checkLatencyEvents reports what Redis's own latency monitor has seen, such as a slow fork or a slow disk.
+func checkLatencyEvents(ctx context.Context, d *Doctor) (found []Finding, _ error) {
+	for _, node := range d.nodes {
+		list, err := node.LatencyEvents(ctx)
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range list {
+			if e.Took >= slow && time.Since(e.At) < lately {
+				found = append(found, Finding{Evidence: fmt.Sprintf("Redis stood still for %v at %s: %s", e.Took, e.At.Format(time.DateTime), e.Name), Fix: "redis-cli LATENCY DOCTOR"})
+			}
 		}
 	}
 	return found, nil

@@ -61,6 +61,27 @@ func (s *Store) SlowCommands(ctx context.Context) (list []SlowCommand, err error
 	return list, err
 }
 
+// LatencyEvent is the latest event of one kind that Redis's latency monitor has seen.
+type LatencyEvent struct {
+	Name string
+	At   time.Time
+	Took time.Duration
+}
+
+// LatencyEvents returns the latest event of each kind. Without latency-monitor-threshold Redis sees none.
+func (s *Store) LatencyEvents(ctx context.Context) (list []LatencyEvent, err error) {
+	entries, err := redis.Values(s.command(ctx, "LATENCY", "LATEST"))
+	for _, entry := range entries {
+		var name string
+		var at, took int64
+		fields, _ := redis.Values(entry, nil)
+		if _, err := redis.Scan(fields, &name, &at, &took); err == nil {
+			list = append(list, LatencyEvent{name, time.Unix(at, 0), time.Duration(took) * time.Millisecond})
+		}
+	}
+	return list, err
+}
+
 // ConnectionsAt returns the number of connections with that command as their last one.
 func (s *Store) ConnectionsAt(ctx context.Context, command string) (int, error) {
 	text, err := redis.String(s.command(ctx, "CLIENT", "LIST"))

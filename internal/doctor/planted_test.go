@@ -1,0 +1,168 @@
+package doctor
+
+import (
+	"errors"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/fleet"
+	"github.com/mix-basic/delayer/internal/redisconn"
+	"github.com/mix-basic/delayer/internal/testing/redistest"
+	"github.com/mix-basic/delayer/server"
+)
+
+// installation is what a planted fault is examined in. The zero Layout is one partition.
+type installation struct {
+	redis  redisconn.Redis
+	prefix string
+	layout fleet.Layout
+	inHA   bool
+}
+
+// fault is a planted fault: the name of its check, and words of the evidence.
+type fault struct {
+	name, evidence string
+	plant          func(t *testing.T) installation
+}
+
+// planted lists the faults that TestFindings does not plant.
+var planted = []fault{
+	{"permissions", "redis refuses", func(t *testing.T) installation {
+		f := redistest.Start(t)
+		f.SetUser(redistest.Rights(t, "producer"))
+		return installation{redis: f.UserPool()}
+	}},
+	{"channels", "subscribe to delayer:", func(t *testing.T) installation {
+		f := redistest.Start(t)
+		f.SetUser(strings.ReplaceAll(redistest.Rights(t, "daemon"), "&delayer:*", "resetchannels"))
+		return installation{redis: f.UserPool()}
+	}},
+	{"features", "+hlen", func(t *testing.T) installation {
+		f := redistest.Start(t)
+		f.SetUser(redistest.Rights(t, "daemon") + " -hlen")
+		return installation{redis: f.UserPool()}
+	}},
+	{"memory", "of maxmemory is used", func(t *testing.T) installation {
+		f := redistest.Start(t)
+		f.Do("CONFIG", "SET", "maxmemory", f.InfoNumber("memory", "used_memory")+50<<10)
+		return installation{redis: f.Pool()}
+	}},
+	{"disk", "rdb_last_bgsave_status is err", func(t *testing.T) installation {
+		f := redistest.Start(t)
+		redistest.Check(t, os.RemoveAll(f.Dir)) // so that no snapshot can be written
+		f.Do("BGSAVE")
+		redistest.Until(t, "the snapshot has failed", func() bool {
+			return strings.Contains(string(f.Do("INFO", "persistence").([]byte)), "rdb_last_bgsave_status:err")
+		})
+		return installation{redis: f.Pool()}
+	}},
+	{"replicas", "no replica", func(t *testing.T) installation {
+		return installation{redis: redistest.Start(t).Pool(), inHA: true}
+	}},
+	{"replicas", "min-replicas-to-write is 0", func(t *testing.T) installation {
+		f := redistest.Start(t)
+		redistest.StartReplica(t, f)
+		return installation{redis: f.Pool()}
+	}},
+	{"latency", "the fastest of 10 pings took", func(t *testing.T) installation {
+		slow := redistest.StartProxy(t, redistest.Start(t).Addr)
+		slow.Limit(2000) // bytes a second: a PING and its answer take 10 ms
+		return installation{redis: client.NewPool(client.PoolOptions{Addr: slow.Addr})}
+	}},
+	{"latency_events", ": command", func(t *testing.T) installation {
+		f := redistest.Start(t, "--latency-monitor-threshold", "1")
+		f.Do("EVAL", "local t = redis.call('TIME') repeat local n = redis.call('TIME') until n[1] * 1e6 + n[2] - t[1] * 1e6 - t[2] > 20000", 0)
+		return installation{redis: f.Pool()}
+	}},
+	{"cluster_state", "cluster's state is fail", func(t *testing.T) installation {
+		f := redistest.StartNode(t)
+		slot := int(f.Do("CLUSTER", "KEYSLOT", "{jobs}:").(int64))
+		f.Do("CLUSTER", "DELSLOTS", (slot+1)%16384) // a slot without jobs
+		redistest.Until(t, "the node refuses to serve", func() bool {
+			return strings.Contains(string(f.Do("CLUSTER", "INFO").([]byte)), "cluster_state:fail")
+		})
+		return installation{redis: client.Connect(client.PoolOptions{Cluster: f.Addr}), prefix: "{jobs}:"}
+	}},
+	{"stray_jobs", "", func(t *testing.T) installation {
+		f := redistest.Start(t)
+		f.Do("HSET", "delayer:{0}:partitions", "partitions", 4, "version", 1, "most", 4)
+		f.Do("ZADD", "delayer:job_pool", 1, "1")
+		return installation{redis: f.Pool(), layout: fleet.Layout{Partitions: 4}}
+	}},
+	{"migration", "jobs left in old partitions: 1", func(t *testing.T) installation {
+		f := redistest.Start(t)
+		f.Do("ZADD", "delayer:job_pool", 99999999999, "1")
+		return installation{redis: f.Pool(), layout: fleet.Layout{Partitions: 4, Previous: 1}}
+	}},
+	// The clock of a redis-server is this machine's, and only root could change it. An in-memory Redis has a clock that a test
+	// can set: the check asks it like any other.
+	{"clock", "differ by ", func(t *testing.T) installation {
+		m := miniredis.RunT(t)
+		m.SetTime(time.Now().Add(time.Hour))
+		return installation{redis: client.NewPool(client.PoolOptions{Addr: m.Addr()})}
+	}},
+	{"throttled", "ready jobs that wait for its limit: 2", func(t *testing.T) installation {
+		f := redistest.Start(t)
+		c := client.New(f.Pool())
+		redistest.Check(t, c.SetLimit(t.Context(), "t", client.Limit{Concurrency: 1}))
+		for _, id := range []string{"1", "2", "3"} {
+			_, err := c.Push(t.Context(), client.Message{ID: id, Topic: "t", Body: "b"}, 0)
+			redistest.Check(t, err)
+		}
+		for range 2 { // the second finds the topic throttled
+			if _, err := c.ReserveBatch(t.Context(), "t", 1, time.Minute); err != nil && !errors.Is(err, client.ErrEmpty) {
+				t.Fatal(err)
+			}
+		}
+		for _, id := range []string{"2", "3"} { // ready for a minute
+			f.Do("PEXPIRE", "delayer:job_bucket:"+id, (7*24*time.Hour - time.Minute).Milliseconds())
+		}
+		return installation{redis: f.Pool()}
+	}},
+	{"throttled", "without its limit's tag", func(t *testing.T) installation {
+		f := redistest.Start(t)
+		c := client.New(f.Pool(), client.WithPartitions(4))
+		redistest.Check(t, c.SetLimit(t.Context(), "t", client.Limit{Concurrency: 1, Tag: "m"}))
+		for _, id := range []string{"1", "2", "3", "4", "5", "6", "7", "8"} {
+			_, err := c.Push(t.Context(), client.Message{ID: id, Topic: "t", Body: "b"}, 0)
+			redistest.Check(t, err)
+		}
+		return installation{redis: f.Pool(), layout: fleet.Layout{Partitions: 4}}
+	}},
+}
+
+// The check of a planted fault finds it.
+func TestPlanted(t *testing.T) {
+	t.Parallel()
+	for _, p := range planted {
+		t.Run(p.name, func(t *testing.T) {
+			t.Parallel()
+			in := p.plant(t)
+			if in.prefix == "" {
+				in.prefix = "delayer:"
+			}
+			d := New(in.redis, in.prefix, in.layout)
+			d.InHA = in.inHA
+			d.Server = server.New(in.redis, server.Options{Prefix: in.prefix, Partitions: in.layout.Partitions, PreviousPartitions: in.layout.Previous}).Check
+			r, err := d.Examine(t.Context(), slices.DeleteFunc(Names(), func(name string) bool { return name == p.name }))
+			if err != nil || len(r.Findings) == 0 || r.Findings[0].Name != p.name || !strings.Contains(r.Findings[0].Evidence, p.evidence) || r.Findings[0].Fix == "" {
+				t.Errorf("%+v, %v", r, err)
+			}
+		})
+	}
+}
+
+// Each finding is planted by some test.
+func TestEachFindingIsPlanted(t *testing.T) {
+	for _, name := range Names() {
+		here := slices.ContainsFunc(planted, func(f fault) bool { return f.name == name })
+		if !here && !slices.Contains(plantedTogether, name) {
+			t.Errorf("no test plants %s", name)
+		}
+	}
+}
