@@ -173,7 +173,7 @@ func rehearse(ctx context.Context, movers []*mover) (all store.Rehearsal, err er
 func subscribeOnce(ctx context.Context, movers []*mover) (refused, err error) {
 	var channels []string
 	for _, m := range movers {
-		channels = append(channels, m.store.Keys().FirstDue())
+		channels = append(channels, m.firstDue)
 	}
 	sub, err := movers[0].store.Subscribe(ctx, silence, channels...)
 	if err != nil {

@@ -92,7 +92,7 @@ func (n *node) listenOn(sub *store.Subscription) error {
 	n.listener = sub
 	var channels []string
 	for _, m := range n.movers {
-		channels = append(channels, m.store.Keys().FirstDue())
+		channels = append(channels, m.firstDue)
 	}
 	return sub.Add(channels...)
 }
@@ -101,7 +101,7 @@ func (n *node) moverOf(channel string) *mover {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, m := range n.movers {
-		if m.store.Keys().FirstDue() == channel {
+		if m.firstDue == channel {
 			return m
 		}
 	}

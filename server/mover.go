@@ -18,6 +18,7 @@ type mover struct {
 	*Server
 	number     int
 	store      *store.Store
+	firstDue   string       // the channel on which pushes announce the next due job
 	log        *slog.Logger // names the partition if there are several
 	outages    *outages
 	batch      batchSize
@@ -51,7 +52,7 @@ type wake struct {
 }
 
 func newMover(s *Server, number int, partition *store.Store, log *slog.Logger, outages *outages) *mover {
-	m := &mover{Server: s, number: number, store: partition, log: log, outages: outages, stuck: newStuckJobs(outages), withoutJob: occurrencesWithoutJob{}}
+	m := &mover{Server: s, number: number, store: partition, firstDue: partition.Keys().FirstDue(), log: log, outages: outages, stuck: newStuckJobs(outages), withoutJob: occurrencesWithoutJob{}}
 	// Redis does two things of this size in a row: it moves one batch and finds the next. The last quarter of the
 	// budget is for what a script cannot measure: reading the call and writing the reply.
 	m.batch = batchSize{budget: s.options.StallBudget * 3 / 8, current: firstBatch}

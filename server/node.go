@@ -92,7 +92,7 @@ func (n *node) take(m *mover) {
 	n.mu.Lock()
 	n.movers = append(n.movers, m)
 	if n.listener != nil {
-		n.listener.Add(m.store.Keys().FirstDue())
+		n.listener.Add(m.firstDue)
 	}
 	n.mu.Unlock()
 	m.node.Store(n)
@@ -298,7 +298,7 @@ func (n *node) drop(m *mover) {
 	defer n.mu.Unlock()
 	n.movers = slices.DeleteFunc(n.movers, func(other *mover) bool { return other == m })
 	if n.listener != nil {
-		n.listener.Remove(m.store.Keys().FirstDue())
+		n.listener.Remove(m.firstDue)
 	}
 }
 
