@@ -77,7 +77,7 @@ func (c *Client) checkLimit(l Limit) error {
 		return invalid("tag", fmt.Sprintf("%s has braces or is longer than %d bytes", store.Quote(l.Tag), store.MaxTag))
 	}
 	if n := c.fleet.Layout.Partitions; l.Tag == "" && l.Concurrency > 0 && l.Concurrency < n {
-		return invalid("concurrency", fmt.Sprintf("%d is less than the %d partitions, each of which has its share: want %d or more, or a tag that all IDs of the topic bear", l.Concurrency, n, n))
+		return invalid("concurrency", fmt.Sprintf("%d is less than the %d partitions, each of which has its share: want %d or more, or a tag that all IDs of the topic contain", l.Concurrency, n, n))
 	}
 	return nil
 }

@@ -173,7 +173,7 @@ func (c *call) monitor(ctx context.Context, warning, critical doctor.Limits) err
 		if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 			return err
 		}
-		line = fmt.Sprintf("DELAYER %v - Redis: %s", status, inOneLine(err.Error()))
+		line = fmt.Sprintf("DELAYER %v - Redis: %s", status, inOneLine(unreachable(err).Error()))
 	}
 	if err := c.write(ctx, line+"\n"); err != nil || status == doctor.OK {
 		return err

@@ -18,7 +18,7 @@ func TestDoctorCommand(t *testing.T) {
 	s, db := newShell(t, "--appendonly", "yes", "--requirepass", "secret", "--slowlog-log-slower-than", "60000000") // a busy machine is slow
 	s.expect(2, "", "ERROR: doctor: --skip \"nothing\": want one of "+strings.Join(append(localChecks, doctor.Names()...), ", ")+"\n\n"+
 		"Usage: delayer doctor [options]\n\"delayer help doctor\" tells more.\n", "doctor", "--skip", "nothing")
-	s.expect(2, "DELAYER CRITICAL - Redis: counts: NOAUTH Authentication required.\n", "", "check")
+	s.expect(2, "DELAYER CRITICAL - Redis: count jobs: NOAUTH Authentication required.\n", "", "check")
 	r := runBinary(t, s.dir, s.env, "doctor")
 	if r.code != 3 || r.stdout != "" {
 		t.Errorf("%+v", r)

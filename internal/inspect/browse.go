@@ -66,7 +66,7 @@ var ErrCursor = errors.New("cursor is none that an earlier page has given")
 func (o *Inspector) Browse(ctx context.Context, q Query) (Page, error) {
 	page, err := o.browse(ctx, q)
 	if err != nil {
-		return Page{}, fmt.Errorf("browse: %w", err)
+		return Page{}, fmt.Errorf("list jobs: %w", err)
 	}
 	return page, nil
 }

@@ -257,14 +257,14 @@ func TestBrowseRefuses(t *testing.T) {
 	f.text("ready_queue:t")
 	f.text("dead_letters:t")
 	for want, q := range map[string]Query{
-		`state "gone"`:       {State: "gone"},
-		"topic is empty":     {State: Ready},
-		"limit 501":          {State: Waiting, Limit: 501},
-		"limit -1":           {State: Waiting, Limit: -1},
-		ErrCursor.Error():    {State: Waiting, Cursor: "?"},
-		"WRONGTYPE":          {State: Ready, Topic: "t"},
-		"against a key":      {State: Dead, Topic: "t"},
-		"browse: " + "topic": {State: Dead},
+		`state "gone"`:          {State: "gone"},
+		"topic is empty":        {State: Ready},
+		"limit 501":             {State: Waiting, Limit: 501},
+		"limit -1":              {State: Waiting, Limit: -1},
+		ErrCursor.Error():       {State: Waiting, Cursor: "?"},
+		"WRONGTYPE":             {State: Ready, Topic: "t"},
+		"against a key":         {State: Dead, Topic: "t"},
+		"list jobs: " + "topic": {State: Dead},
 	} {
 		if _, err := f.Browse(f.ctx, q); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want %s", q, err, want)

@@ -60,7 +60,7 @@ func (o *Inspector) countsOfLast(ctx context.Context, failed failures, most int)
 		return s.KnownTopics(ctx, most, "")
 	})
 	if err != nil {
-		return Counts{}, fmt.Errorf("counts: %w", err)
+		return Counts{}, fmt.Errorf("count jobs: %w", err)
 	}
 	used := known.names
 	if known.isCut() {
@@ -83,7 +83,7 @@ func (o *Inspector) countsOf(ctx context.Context, failed failures, topics []stri
 		return o.fleet.StatsOf(ctx, i, asked[i], true)
 	})
 	if err != nil {
-		return Counts{}, fmt.Errorf("counts: %w", err)
+		return Counts{}, fmt.Errorf("count jobs: %w", err)
 	}
 	sum := fleet.NewSum(slices.Sorted(slices.Values(topics)))
 	partitions := make([]PartitionCounts, len(parts))
@@ -134,7 +134,7 @@ func (o *Inspector) Overdue(ctx context.Context) (Overdue, error) {
 	}
 	nodes.Wait()
 	if err := failed.all(); err != nil {
-		return Overdue{}, fmt.Errorf("overdue: %w", err)
+		return Overdue{}, fmt.Errorf("measure overdue jobs: %w", err)
 	}
 	worst := Overdue{Partition: Unknown}
 	for i, late := range overdue {

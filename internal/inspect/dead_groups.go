@@ -89,7 +89,7 @@ func (o *Inspector) DeadLately(ctx context.Context, topics []string, since time.
 		return s.DeadLately(ctx, topics, since)
 	})
 	if err != nil {
-		return nil, fmt.Errorf("dead letters: %w", err)
+		return nil, fmt.Errorf("read dead letters: %w", err)
 	}
 	all := make([]store.DeadLately, len(topics))
 	for _, part := range parts {

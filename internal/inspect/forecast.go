@@ -26,7 +26,7 @@ func (o *Inspector) Forecast(ctx context.Context, bounds []time.Duration) ([]Spa
 	last := time.Duration(0)
 	for i, bound := range bounds {
 		if bound <= last {
-			return nil, fmt.Errorf("forecast: bound %v is not above the one before, %v", bound, last)
+			return nil, fmt.Errorf("count jobs that fall due: bound %v is not above the one before, %v", bound, last)
 		}
 		spans[i] = Span{From: last, Until: bound}
 		last = bound
@@ -40,7 +40,7 @@ func (o *Inspector) Forecast(ctx context.Context, bounds []time.Duration) ([]Spa
 			}
 			began, counts, err := partition.Forecast(ctx, from, ms)
 			if err != nil {
-				return nil, fmt.Errorf("forecast: %w", err)
+				return nil, fmt.Errorf("count jobs that fall due: %w", err)
 			}
 			from = began
 			for _, count := range counts {

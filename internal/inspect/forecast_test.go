@@ -194,11 +194,11 @@ func TestForecastOfBrokenPool(t *testing.T) {
 	onEach(t, func(t *testing.T, f *fixture) {
 		f.text("job_pool")
 		for name, call := range map[string]func() error{
-			"forecast": func() error { _, err := f.Forecast(f.ctx, []time.Duration{time.Hour}); return err },
-			"peak":     func() error { _, err := f.Peak(f.ctx, time.Hour, 0); return err },
-			"shares":   func() error { _, err := f.Shares(f.ctx, 10); return err },
-			"counts":   func() error { _, err := f.Counts(f.ctx); return err },
-			"browse":   func() error { _, err := f.Browse(f.ctx, Query{State: Waiting}); return err },
+			"count jobs that fall due": func() error { _, err := f.Forecast(f.ctx, []time.Duration{time.Hour}); return err },
+			"read the peak":            func() error { _, err := f.Peak(f.ctx, time.Hour, 0); return err },
+			"sample waiting jobs":      func() error { _, err := f.Shares(f.ctx, 10); return err },
+			"count jobs":               func() error { _, err := f.Counts(f.ctx); return err },
+			"list jobs":                func() error { _, err := f.Browse(f.ctx, Query{State: Waiting}); return err },
 		} {
 			if err := call(); err == nil || !strings.HasPrefix(err.Error(), name+": ") || !strings.Contains(err.Error(), "WRONGTYPE") {
 				t.Errorf("%s: %v", name, err)

@@ -57,7 +57,7 @@ func (o *Inspector) Info(ctx context.Context) ([]Info, error) {
 	}
 	asking.Wait()
 	if !slices.Contains(failed, nil) {
-		return nil, fmt.Errorf("info: %w", failed[0])
+		return nil, fmt.Errorf("read INFO: %w", failed[0])
 	}
 	return all, nil
 }

@@ -79,10 +79,10 @@ func TestRedisAway(t *testing.T) {
 	f, server := onRedis(t)
 	server.Kill()
 	for name, call := range map[string]func() error{
-		"info":   func() error { _, err := f.Info(f.ctx); return err },
-		"counts": func() error { _, err := f.Counts(f.ctx); return err },
-		"browse": func() error { _, err := f.Browse(f.ctx, Query{State: Waiting}); return err },
-		"purge":  func() error { _, err := f.Purge(f.ctx, "t", math.MaxInt); return err },
+		"read INFO":  func() error { _, err := f.Info(f.ctx); return err },
+		"count jobs": func() error { _, err := f.Counts(f.ctx); return err },
+		"list jobs":  func() error { _, err := f.Browse(f.ctx, Query{State: Waiting}); return err },
+		"purge":      func() error { _, err := f.Purge(f.ctx, "t", math.MaxInt); return err },
 	} {
 		if err := call(); err == nil || !strings.HasPrefix(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)

@@ -124,7 +124,7 @@ func TestBrokenPartition(t *testing.T) {
 	for i := range 5 {
 		f.text(fmt.Sprintf("{%d}:job_pool", i))
 	}
-	if _, err := f.Counts(f.ctx); err == nil || !strings.HasPrefix(err.Error(), "counts: partitions 0, 1, 2, 3, 4: WRONGTYPE") {
+	if _, err := f.Counts(f.ctx); err == nil || !strings.HasPrefix(err.Error(), "count jobs: partitions 0, 1, 2, 3, 4: WRONGTYPE") {
 		t.Errorf("where all are broken: %v", err)
 	}
 }

@@ -32,7 +32,7 @@ func (o *Inspector) paused(ctx context.Context, failed failures) (Pauses, error)
 		return s.Paused(ctx)
 	})
 	if err != nil {
-		return nil, fmt.Errorf("paused: %w", err)
+		return nil, fmt.Errorf("read pauses: %w", err)
 	}
 	return store.JoinPauses(slices.Concat(parts...)), nil
 }

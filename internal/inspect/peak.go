@@ -34,7 +34,7 @@ const (
 func (o *Inspector) Peak(ctx context.Context, within time.Duration, above int) (Peak, error) {
 	p := peakSearch{inspector: o, ctx: ctx, above: max(above, 0)}
 	if err := p.run(int64(within / time.Second)); err != nil {
-		return Peak{}, fmt.Errorf("peak: %w", err)
+		return Peak{}, fmt.Errorf("read the peak: %w", err)
 	}
 	return p.best, nil
 }

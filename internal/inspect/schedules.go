@@ -23,7 +23,7 @@ func (o *Inspector) Schedules(ctx context.Context) (Schedules, error) {
 	failed := o.none()
 	parts, err := gather(ctx, o, failed, func(ctx context.Context, _ int, s *store.Store) (store.Schedules, error) { return s.Schedules(ctx) })
 	if err != nil {
-		return Schedules{}, fmt.Errorf("schedules: %w", err)
+		return Schedules{}, fmt.Errorf("read schedules: %w", err)
 	}
 	all := Schedules{List: fleet.JoinSchedules(parts), Broken: failed.any()}
 	for _, part := range parts {
@@ -43,7 +43,7 @@ func (o *Inspector) ScheduleStates(ctx context.Context) (all ScheduleStates, err
 		return s.ScheduleStates(ctx)
 	})
 	if err != nil {
-		return all, fmt.Errorf("schedule states: %w", err)
+		return all, fmt.Errorf("read schedules: %w", err)
 	}
 	for _, part := range parts {
 		all.Add(part)

@@ -48,7 +48,7 @@ func TestSchedulesOfABrokenPartition(t *testing.T) {
 	for i := range 5 {
 		f.text(fmt.Sprintf("{%d}:schedules", i))
 	}
-	if _, err := f.Schedules(f.ctx); err == nil || !strings.HasPrefix(err.Error(), "schedules: partitions 0, 1, 2, 3, 4: WRONGTYPE") {
+	if _, err := f.Schedules(f.ctx); err == nil || !strings.HasPrefix(err.Error(), "read schedules: partitions 0, 1, 2, 3, 4: WRONGTYPE") {
 		t.Errorf("where all are broken: %v", err)
 	}
 }

@@ -22,7 +22,7 @@ func (o *Inspector) servers(ctx context.Context, failed failures) (servers []sto
 		})
 	}
 	if err != nil {
-		return nil, fmt.Errorf("servers: %w", err)
+		return nil, fmt.Errorf("read servers: %w", err)
 	}
 	return servers, nil
 }
@@ -40,7 +40,7 @@ func (o *Inspector) acked(ctx context.Context, failed failures) (all int64, err 
 		err = failed.any()
 	}
 	if err != nil {
-		return 0, fmt.Errorf("acked: %w", err)
+		return 0, fmt.Errorf("count acknowledged jobs: %w", err)
 	}
 	return all, nil
 }
@@ -49,7 +49,7 @@ func (o *Inspector) acked(ctx context.Context, failed failures) (all int64, err 
 func (o *Inspector) History(ctx context.Context) ([]store.Past, error) {
 	past, err := o.fleet.Stores[0].History(ctx) // this partition has the history of all
 	if err != nil {
-		return nil, fmt.Errorf("history: %w", err)
+		return nil, fmt.Errorf("read statistics: %w", err)
 	}
 	return past, nil
 }

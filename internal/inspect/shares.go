@@ -37,7 +37,7 @@ const (
 // jobs do not count.
 func (o *Inspector) Shares(ctx context.Context, sample int) (Shares, error) {
 	if sample < 1 || sample > maxSample {
-		return Shares{}, fmt.Errorf("shares: sample %d is not from 1 to %d", sample, maxSample)
+		return Shares{}, fmt.Errorf("sample waiting jobs: sample %d is not from 1 to %d", sample, maxSample)
 	}
 	return o.sharesWithin(ctx, sample, 0)
 }
@@ -49,7 +49,7 @@ func (o *Inspector) sharesWithin(ctx context.Context, sample int, within time.Du
 		return sampleOf(ctx, s, sample, within)
 	})
 	if err := failed.any(); err != nil {
-		return Shares{}, fmt.Errorf("shares: %w", err)
+		return Shares{}, fmt.Errorf("sample waiting jobs: %w", err)
 	}
 	all := Shares{Exact: true}
 	weights, sampled := map[string]float64{}, map[string]int{} // by topic
@@ -116,11 +116,11 @@ const loadSample = 1000
 func (o *Inspector) Load(ctx context.Context, topic string, within time.Duration) (Load, error) {
 	due, err := o.sharesWithin(ctx, loadSample, within)
 	if err != nil {
-		return Load{}, fmt.Errorf("load: %w", err)
+		return Load{}, fmt.Errorf("measure the load: %w", err)
 	}
 	counts, err := o.CountsOf(ctx, topic)
 	if err = cmp.Or(err, counts.Broken()); err != nil {
-		return Load{}, fmt.Errorf("load: %w", err)
+		return Load{}, fmt.Errorf("measure the load: %w", err)
 	}
 	l := Load{Estimated: !due.Exact}
 	for _, t := range counts.Topics {

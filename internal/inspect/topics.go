@@ -38,7 +38,7 @@ const maxNames = 100000
 func (o *Inspector) Topics(ctx context.Context, q TopicQuery) (TopicPage, error) {
 	page, err := o.topics(ctx, q)
 	if err != nil {
-		return TopicPage{}, fmt.Errorf("topics: %w", err)
+		return TopicPage{}, fmt.Errorf("list topics: %w", err)
 	}
 	return page, nil
 }
@@ -106,7 +106,7 @@ func (o *Inspector) DeadTopics(ctx context.Context) (Counts, error) {
 		return s.DeadTopics(ctx, MostTopics)
 	})
 	if err != nil {
-		return Counts{}, fmt.Errorf("dead topics: %w", err)
+		return Counts{}, fmt.Errorf("list topics with dead letters: %w", err)
 	}
 	counts, err := o.countsOf(ctx, failed, known.names, known)
 	counts.Known = known.all

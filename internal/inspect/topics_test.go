@@ -53,7 +53,7 @@ func TestTopics(t *testing.T) {
 func TestTopicsRefuses(t *testing.T) {
 	f, _ := onRedis(t)
 	for _, q := range []TopicQuery{{Limit: -1}, {Limit: MaxPage + 1}, {First: -1}} {
-		if _, err := f.Topics(f.ctx, q); err == nil || !strings.HasPrefix(err.Error(), "topics: ") {
+		if _, err := f.Topics(f.ctx, q); err == nil || !strings.HasPrefix(err.Error(), "list topics: ") {
 			t.Errorf("%+v: %v", q, err)
 		}
 	}

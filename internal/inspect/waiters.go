@@ -72,7 +72,7 @@ func (o *Inspector) listeners(ctx context.Context, topics []store.WaitedFor, nam
 	case slices.ContainsFunc(failed, store.Refused):
 		return nil, nil
 	case err != nil:
-		return nil, fmt.Errorf("waiters: %w", err)
+		return nil, fmt.Errorf("count waiters: %w", err)
 	}
 	all := &Listeners{Clients: make([]int, len(topics))}
 	for _, part := range parts {
