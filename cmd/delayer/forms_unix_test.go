@@ -1,0 +1,147 @@
+//go:build !windows
+
+package main
+
+import (
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/mix-basic/delayer/internal/testing/redistest"
+)
+
+// inEachForm runs every command, in order, on one installation: its exit code, and words of its output.
+var inEachForm = []struct {
+	line    string
+	code    int
+	promise string
+}{
+	{"push mail 0 first --id {m}1", 0, "{m}1\n"},
+	{"push mail 0 second --id {m}2", 0, "{m}2\n"},
+	{"push mail 1h later --id o3", 0, "o3\n"},
+	{"push mail 1h later --id {m}4 --once 1h", 0, "{m}4\n"},
+	{"push batch 0 1 --group a --longest 1h", 0, "\n"},
+	{"get {m}1", 0, "state:         ready\n"},
+	{"get o3 --json", 0, `"state":"waiting"`},
+	{"get none", 1, `get "none": no such job`},
+	{"list mail", 0, "\no3  "},
+	{"list mail --state ready --json", 0, `{"jobs":[{"id":"{m}1","topic":"mail","state":"ready"`},
+	{"pop mail", 0, "first\n"},
+	{"bpop mail 5s --json", 0, `{"id":"{m}2","topic":"mail","body":"second"}`},
+	{"pop mail", 1, `pop "mail": no job is ready`},
+	{"bpop mail 100ms", 1, `bpop "mail": no job is ready`},
+	{"reschedule o3 2h", 0, "rescheduled o3\n"},
+	{"reschedule mail 3h --match * --dry-run", 0, "would be rescheduled: 2\n"},
+	{"export mail", 0, `{"id":"o3","topic":"mail","due":"`},
+	{"remove o3", 0, "removed o3\n"},
+	{"remove o3", 1, "no such job"},
+	{"import jobs.json", 0, "pushed 2\n"},
+	{"remove mail --match *4 --confirm 3", 0, "removed 1\n"},
+	{"reserved", 0, "id  topic  lease_ends  attempts  size\n"},
+	{"forecast --json", 0, `{"spans":[{"from":0,"until":60,"jobs":0,`},
+	{"pause mail --note moving", 0, "paused mail\n"},
+	{"paused", 0, "moving\n"},
+	{"pop mail", 1, "paused"},
+	{"resume mail", 0, "resumed mail\n"},
+	{"limit mail --concurrency 2 --rate 100/s --tag m", 0, "mail: concurrency 2, rate 100/s, burst 1, tag m"},
+	{"limit mail --concurrency 0", 2, "want"},
+	{"limit mail --json", 0, `"concurrency":2`},
+	{"limits", 0, "\nmail   "},
+	{"topics --topic m*", 0, "\nmail   "},
+	{"limit mail --none", 0, "mail"},
+	{"stats", 0, "topics:           "},
+	{"stats mail --json", 0, `"ready":2`},
+	{"purge mail --dry-run", 0, "would be purged: 2\n"},
+	{"purge mail", 2, "it would change 2 jobs: add --confirm 2"},
+	{"purge mail --confirm 2", 0, "purged 2\n"},
+	{"push broken 0 b --id {d}1", 0, "{d}1\n"},
+	{"push broken 0 b --id {d}2", 0, "{d}2\n"},
+	{"push broken 0 b --id d3", 0, "d3\n"},
+	{"worker --topic broken --exec 'echo worked; echo oops >&2; exit 65'", 0, "worked\nworked\nworked\n"},
+	{"dead list broken", 0, "oops"},
+	{"dead groups broken", 0, "\n    3  "},
+	{"dead requeue broken {d}1", 0, "requeued 1\n"},
+	{"dead requeue broken none", 1, "no such dead letter"},
+	{"dead drop broken --match {d}* --confirm 2", 0, "dropped 1\n"},
+	{"dead drop broken", 0, "dropped 1\n"},
+	{"schedule add every @hourly mail hello --missed skip", 0, ":00:00"},
+	{"schedule list", 0, "\nevery  "},
+	{"schedule pause every", 0, "paused every\n"},
+	{"schedule resume every", 0, "every"},
+	{"schedule run every --json", 0, `"id":"`},
+	{"schedule next @hourly", 0, ":00:00"},
+	{"schedule remove every", 0, "removed every\n"},
+	{"schedule remove every", 1, "no such schedule"},
+	{"servers", 0, "1.1.0-dev  "},
+	{"partitions", 0, "\n        0  "},
+	{"migrate", 2, "previous_partitions is not set"},
+	{"config", 0, "redis.partitions "},
+	{"fsck", 0, "nothing is wrong\n"},
+	{"doctor --skip slow_commands --skip latency", 1, "persistence: "},
+	{"check", 0, "DELAYER OK - "},
+	{"bundle b.zip", 0, "wrote b.zip, "},
+	{"help push", 0, "Usage: delayer push "},
+	{"version", 0, "1.1.0-dev\n"},
+	{"completion bash", 0, "complete "},
+	{"man", 0, ".TH DELAYER 1 "},
+	{"__complete sta", 0, "stats\t"},
+}
+
+// Each command works on one Redis, with Sentinel, with 16 partitions and in a Redis Cluster.
+func TestEachCommandInEachForm(t *testing.T) {
+	t.Parallel()
+	for _, c := range commands() {
+		begins := func(line string) bool { return line == c.name || strings.HasPrefix(line, c.name+" ") }
+		n := 0
+		for _, row := range inEachForm {
+			if begins(row.line) {
+				n++
+			}
+		}
+		if n == 0 {
+			t.Errorf("no row for %s", c.name)
+		}
+	}
+	for name, url := range map[string]func(t *testing.T) string{
+		"one Redis": func(t *testing.T) string { return "redis://" + redistest.Start(t).Addr },
+		"Sentinel": func(t *testing.T) string {
+			return "redis-sentinel://" + redistest.StartSentinels(t).Addrs() + "?master=m"
+		},
+		"16 partitions": func(t *testing.T) string { return "redis://" + redistest.Start(t).Addr + "?partitions=16" },
+		"a cluster": func(t *testing.T) string {
+			return "redis-cluster://" + redistest.StartCluster(t).Addrs() + "?partitions=16"
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			env := environment(t, "DELAYER_REDIS_URL="+url(t), "DELAYER_PID=", "DELAYER_ACCESS_LOG=", "DELAYER_ERROR_LOG=")
+			s := shell{t, t.TempDir(), env}
+			write(t, s.dir+"/jobs.json", `{"topic":"mail","id":"{m}5","body":"b"}`+"\n"+`{"topic":"mail","id":"o6","body":"b"}`+"\n")
+			daemon := startBinary(t, s.dir, env)
+			daemon.expect(daemon.stdout, started)
+			for _, row := range inEachForm {
+				s.keeps(row.line, row.code, row.promise)
+			}
+			daemon.cmd.Process.Signal(syscall.SIGTERM)
+			daemon.ends(0)
+			if text := daemon.stdout.String() + daemon.stderr.String(); strings.Contains(text, "[error]") {
+				t.Errorf("the daemon reports:\n%s", text)
+			}
+		})
+	}
+}
+
+// keeps runs a command, and checks its exit code and a part of its output. A worker is stopped when it has printed that.
+func (s shell) keeps(line string, code int, promise string) {
+	s.t.Helper()
+	p := startBinary(s.t, s.dir, s.env, shellWords(s.t, line)...)
+	if strings.HasPrefix(line, "worker ") {
+		p.expect(p.stdout, promise)
+		eventually(s.t, "the jobs are settled", func() bool {
+			return strings.Contains(runBinary(s.t, s.dir, s.env, "reserved", "--json").stdout, `"jobs":[]`)
+		})
+		p.cmd.Process.Signal(syscall.SIGTERM)
+	}
+	if got, out := p.wait(), p.stdout.String()+p.stderr.String(); got != code || !strings.Contains(out, promise) {
+		s.t.Errorf("delayer %s: exit code %d, want %d, and %q in\n%s", line, got, code, promise, out)
+	}
+}
