@@ -49,6 +49,7 @@ var ErrOtherFailed = store.ErrOtherFailed
 func (c *Client) PushBatch(ctx context.Context, jobs []Delayed, opts ...PushOption) (results []Result, err error) {
 	if c != nil && c.hooks.push != nil {
 		var done func([]Result, error)
+		jobs = slices.Clone(jobs)
 		ctx, done = c.pushing(ctx, "push batch", jobs)
 		defer func() { done(results, err) }()
 	}

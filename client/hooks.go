@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"maps"
 	"runtime/debug"
 	"slices"
 	"time"
@@ -18,7 +19,8 @@ type Hooks struct {
 	Deliver Hook
 	// Settle is called for Ack, Retry, Release, Snooze, Bury, Extend, AckBatch and ExtendBatch.
 	Settle Hook
-	// Handle is called around a worker's handler, and by Delivery.Handling. Its Call has the handler's error.
+	// Handle is called around a worker's handler, and by Delivery.Handling. Its Call has the handler's error, or none
+	// if the handler snoozes the job.
 	Handle Hook
 }
 
@@ -45,7 +47,8 @@ type Call struct {
 
 // CallJob is a job of a Call.
 type CallJob struct {
-	// Message is the job. The ID of a push that has none is set when the push is done.
+	// Message is the job. A Push hook may set or change its Headers, before they are checked; other changes have no
+	// effect. The ID of a push that has none is set when the push is done.
 	Message
 	// Attempt and LateBy are as in Delivery; 0 and -1 for jobs that are pushed or popped.
 	Attempt int
@@ -111,13 +114,17 @@ func (c *Client) unlessItPanics(hook func()) {
 	hook()
 }
 
-// pushing calls the hooks of a push.
+// pushing calls the hooks of a push, and gives the jobs the headers that the hooks have set.
 func (c *Client) pushing(ctx context.Context, operation string, jobs []Delayed) (_ context.Context, done func([]Result, error)) {
 	call := &Call{Operation: operation, Jobs: make([]CallJob, len(jobs))}
 	for i, job := range jobs {
+		job.Headers = maps.Clone(job.Headers) // which may be shared with other pushes
 		call.Jobs[i] = CallJob{Message: job.Message, LateBy: -1}
 	}
 	ctx, end := c.begun(ctx, c.hooks.push, call)
+	for i := range jobs {
+		jobs[i].Headers = call.Jobs[i].Headers
+	}
 	return ctx, func(results []Result, err error) {
 		call.setResults(results, err)
 		end()

@@ -324,6 +324,44 @@ func TestSeveralHooks(t *testing.T) {
 	}
 }
 
+// A hook adds headers to each job of a push, and leaves the caller's alone. A job whose headers become invalid is refused.
+func TestHooksAddHeaders(t *testing.T) {
+	f := start(t)
+	name := "trace"
+	c := f.open(client.WithHooks(client.Hooks{Push: func(_ context.Context, call *client.Call) (context.Context, func()) {
+		for i := range call.Jobs {
+			job := &call.Jobs[i]
+			if job.Headers == nil {
+				job.Headers = map[string]string{}
+			}
+			job.Headers[name], job.Body, job.Topic = fmt.Sprint(i), "another", "another"
+		}
+		return nil, nil
+	}}))
+	own := map[string]string{"tenant": "x"}
+	message := func(id string, headers map[string]string) client.Message {
+		return client.Message{ID: id, Topic: "t", Body: "1", Headers: headers}
+	}
+	jobs := []client.Delayed{{Message: message("a", own)}, {Message: message("b", nil)}}
+	_, err := c.PushBatch(t.Context(), jobs)
+	check(t, err)
+	_, err = c.Push(t.Context(), message("c", own), 0)
+	check(t, err)
+	for id, want := range map[string]client.Message{
+		"a": message("a", map[string]string{"tenant": "x", "trace": "0"}), "b": message("b", map[string]string{"trace": "1"}),
+		"c": message("c", map[string]string{"tenant": "x", "trace": "0"}),
+	} {
+		if job, err := f.Get(t.Context(), id); err != nil || !reflect.DeepEqual(job.Message, want) {
+			t.Errorf("%s is %+v, %v, want %+v", id, job, err, want)
+		}
+	}
+	if len(own) != 1 || jobs[1].Headers != nil {
+		t.Errorf("the caller's headers are %v and %v now", own, jobs[1].Headers)
+	}
+	name = "no name"
+	expectErr(t, "Push", errOf(c.Push(t.Context(), message("d", nil), 0)), client.ErrInvalid)
+}
+
 // A hook sees what a consumer gets: the content, the attempt and the lateness, known for jobs that are reserved first.
 func TestHooksSeeDeliveries(t *testing.T) {
 	f := start(t)

@@ -217,7 +217,9 @@ func (c *Client) push(ctx context.Context, m Message, due store.Due, wrong error
 	if c != nil && c.hooks.push != nil {
 		report = cmp.Or(report, new(Outcome))
 		var done func([]Result, error)
-		ctx, done = c.pushing(ctx, "push", []Delayed{{Message: m}})
+		hooked := []Delayed{{Message: m}}
+		ctx, done = c.pushing(ctx, "push", hooked)
+		m = hooked[0].Message
 		defer func() { done([]Result{{ID: id, Err: err, Outcome: *report}}, err) }()
 	}
 	o := defaultPush

@@ -55,7 +55,7 @@ func (t *task) do() (err error) {
 	ctx, handled := t.delivery.Handling(t.ctx)
 	defer func() { // runs even if the handler does not return
 		why := context.Cause(t.ctx)
-		handled(err)
+		handled(failureOf(err))
 		t.cancel(nil)
 		t.handled(t)
 		if t.beginToSettle() {
@@ -243,6 +243,15 @@ const (
 	snooze     = "snooze"
 	bury       = "bury"
 )
+
+// failureOf returns a handler's error, but nil for a job that it snoozes, because nothing has failed.
+func failureOf(err error) error {
+	var v *verdict
+	if errors.As(err, &v) && v.kind == snooze {
+		return nil
+	}
+	return err
+}
 
 func (v *verdict) Error() string { return v.err.Error() }
 
