@@ -43,7 +43,7 @@ func (c *Client) tellStale(ids []string) {
 func (c *Client) tellDeferred(list []store.Deferred) {
 	for _, p := range list {
 		if c.buryFailures.IsDue(p.Topic, remindEvery) {
-			c.logger.Error("delayer: a job whose attempts are used up can't be made a dead letter, it is tried again every 5 s", "topic", p.Topic, "id", p.ID, "error", p.Why)
+			c.logger.Error("delayer: a job whose attempts are used up can't be made a dead letter, it is tried again every 5 s", "topic", p.Topic, "job", p.ID, "error", p.Why)
 		}
 	}
 }

@@ -82,7 +82,7 @@ func TestJobThatCantBeBuried(t *testing.T) {
 			until(t, "it is put off again", func() bool {
 				return f.Do("LLEN", "delayer:ready_queue:t") == int64(0) && f.get("a").State == client.Waiting
 			})
-			log.Expect(t, 1, "level=ERROR", "can't be made a dead letter", "topic=t", "id=a")
+			log.Expect(t, 1, "level=ERROR", "can't be made a dead letter", "topic=t", "job=a")
 			log.Expect(t, 1, "level=")
 			f.push("d", "t")
 			if id := next(t, handled); id != "d" {

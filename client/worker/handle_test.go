@@ -69,8 +69,26 @@ func TestRetryUntilExhausted(t *testing.T) {
 	f.dueNow("a")
 	e.await(t, append(all, "started a", "failed a", "buried a")...)
 	f.expectDead("a", 3, "all 3 attempts used up", "failure 3 of 3")
-	log.Expect(t, 2, "level=WARN", "topic=t id=a attempt=", "failure", "it will be tried again")
-	log.Expect(t, 1, "level=ERROR", "topic=t id=a attempt=3", `error="failure 3 of 3"`, "dead letter")
+	log.Expect(t, 2, "level=WARN", "topic=t job=a attempt=", "failure", "it will be tried again")
+	log.Expect(t, 1, "level=ERROR", "topic=t job=a attempt=3", `error="failure 3 of 3"`, "dead letter")
+}
+
+// Log lines about a job name the trace of its push, if its headers have one.
+func TestLogArgs(t *testing.T) {
+	f := start(t)
+	for id, traceparent := range map[string]string{"a": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "b": "unusual", "c": ""} {
+		_, err := f.Push(t.Context(), client.Message{ID: id, Topic: "t", Body: "body", Headers: map[string]string{"traceparent": traceparent}}, 0)
+		check(t, err)
+	}
+	var log redistest.Log
+	mux := worker.NewMux()
+	mux.HandleFunc("t", func(context.Context, *worker.Job) error { return worker.Bury(errors.New("no")) })
+	for range 3 {
+		worker.New(f.Client, mux, worker.Options{Logger: log.Logger()}).RunOne(t.Context(), "t")
+	}
+	log.Expect(t, 1, "topic=t job=a attempt=1 trace=0af7651916cd43dd8448eb211c80319c error=no")
+	log.Expect(t, 1, "topic=t job=b attempt=1 error=no")
+	log.Expect(t, 1, "topic=t job=c attempt=1 error=no")
 }
 
 // Each result of a handler has its effect on the job.

@@ -3,6 +3,7 @@ package worker_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"runtime"
 	"slices"
 	"strings"
@@ -61,7 +62,7 @@ func TestClientHooks(t *testing.T) {
 			ended := make(chan struct{})
 			go func() { // which Goexit ends
 				defer close(ended)
-				worker.New(hooked, mux, worker.Options{}).RunOne(t.Context(), "t")
+				worker.New(hooked, mux, worker.Options{Logger: slog.New(slog.DiscardHandler)}).RunOne(t.Context(), "t")
 			}()
 			<-ended
 			if !slices.Equal(seen, c.want) {

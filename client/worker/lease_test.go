@@ -111,7 +111,7 @@ func TestLeaseLost(t *testing.T) {
 			h.expectLost()
 			h.leave <- c.result
 			h.events.await(t, "started a", "lease lost a")
-			log.Expect(t, 1, "level=WARN", "lease lost", "topic=t id=a attempt=1")
+			log.Expect(t, 1, "level=WARN", "lease lost", "topic=t job=a attempt=1")
 			log.Expect(t, 1, "level=")
 			f.expectNothing()
 		})
@@ -195,7 +195,7 @@ func TestRefusedForGood(t *testing.T) {
 	f.Do("ACL", "SETUSER", "u", "-del", "-zrem")
 	h.leave <- nil
 	h.events.await(t, "started a", "lease lost a")
-	log.Expect(t, 1, "level=ERROR", "can't acknowledge the job", "id=a", "NOPERM")
+	log.Expect(t, 1, "level=ERROR", "can't acknowledge the job", "job=a", "NOPERM")
 	f.expectJob("a", client.Reserved, 1)
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/mix-basic/delayer/client"
@@ -24,6 +25,16 @@ type Job struct {
 	// LateBy is how long after its due time the job was reserved, or -1 if unknown. It is known for first
 	// attempts if the job has the default ready lifetime of 7 days or was pushed by this client.
 	LateBy time.Duration
+}
+
+// LogArgs returns topic, job (its ID), attempt and, if its headers have a traceparent, trace (the ID of the trace that the
+// push belongs to), for slog.Logger.With. The worker's own log lines about a job have them.
+func (j *Job) LogArgs() []any {
+	args := []any{"topic", j.Topic, "job", j.ID, "attempt", j.Attempt}
+	if parts := strings.Split(j.Headers["traceparent"], "-"); len(parts) >= 4 && len(parts[1]) == 32 {
+		args = append(args, "trace", parts[1])
+	}
+	return args
 }
 
 // Handler handles the jobs of a topic. nil acknowledges the job; after an error it is delivered again later,

@@ -69,7 +69,7 @@ func TestStuck(t *testing.T) {
 			h := f.hold(f.Client, worker.Options{Grace: -1, Logger: log.Logger()})
 			h.stop()
 			h.expect(t, "started a", "stuck a", "released a")
-			log.Expect(t, 1, "level=ERROR", "handler does not return", "topic=t id=a attempt=1")
+			log.Expect(t, 1, "level=ERROR", "handler does not return", "topic=t job=a attempt=1")
 			before := f.expectJob("a", client.Ready, 0)
 
 			if ctx := next(t, h.ctx); ctx.Err() == nil {

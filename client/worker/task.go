@@ -226,7 +226,7 @@ func (t *task) report(ctx context.Context, what string, call func(context.Contex
 }
 
 func (t *task) log() *slog.Logger {
-	return t.options.Logger.With("topic", t.delivery.Topic, "id", t.delivery.ID, "attempt", t.delivery.Attempt)
+	return t.options.Logger.With(t.job.LogArgs()...)
 }
 
 // verdict is an error that decides what happens to the job.

@@ -216,7 +216,7 @@ func (p *program) notStarted(ctx context.Context, job *worker.Job, err error) er
 	p.mu.Lock()
 	rest := p.rest(time.Now())
 	p.mu.Unlock()
-	p.log.Error("the program can't be started, the job will be delivered again", "error", err, "topic", job.Topic, "id", job.ID)
+	p.log.Error("the program can't be started, the job will be delivered again", append([]any{"error", err}, job.LogArgs()...)...)
 	select {
 	case <-time.After(rest):
 	case <-ctx.Done():

@@ -103,7 +103,7 @@ func testWorkerExitCodes(t *testing.T, env string) {
 		}
 	}
 	p.stopped()
-	for _, line := range []string{"\nwhy\n", "\nsince 75\n", `level=WARN msg="job failed, it will be tried again" topic=t id=75 attempt=1 error="exit status 75: why … since 75" in=`, `msg="the worker has stopped"`} {
+	for _, line := range []string{"\nwhy\n", "\nsince 75\n", `level=WARN msg="job failed, it will be tried again" topic=t job=75 attempt=1 error="exit status 75: why … since 75" in=`, `msg="the worker has stopped"`} {
 		if !strings.Contains(p.stderr.String(), line) {
 			t.Errorf("no %q in:\n%s", line, p.stderr)
 		}
@@ -283,7 +283,7 @@ func TestWorkerKeepsWords(t *testing.T) {
 		}
 	}
 	s.expectOutput(`        1  all 1 attempts used up  exit status 255: PHP Fatal error:  Uncaught Exception: no stock in /srv/close.php:8 … thrown in /srv/close.php on line 8`+"\n", "dead", "list", "t")
-	p.expect(p.stderr, `it is a dead letter now" topic=t id=1 attempt=1 error="exit status 255: PHP Fatal error:  Uncaught Exception: no stock in /srv/close.php:8 … thrown in /srv/close.php on line 8"`)
+	p.expect(p.stderr, `it is a dead letter now" topic=t job=1 attempt=1 error="exit status 255: PHP Fatal error:  Uncaught Exception: no stock in /srv/close.php:8 … thrown in /srv/close.php on line 8"`)
 	p.stopped()
 }
 
