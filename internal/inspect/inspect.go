@@ -20,6 +20,7 @@ type Inspector struct {
 	snapshots *Shared[Snapshot]
 	schedules *Shared[ScheduleStates]
 	strays    *Shared[[]fleet.Stray]
+	soon      *Shared[map[string]int]
 }
 
 // New returns an Inspector for the jobs in that Redis. prefix begins the name of every key;
@@ -27,6 +28,6 @@ type Inspector struct {
 func New(r redisconn.Redis, prefix string, l fleet.Layout) *Inspector {
 	o := &Inspector{fleet: l.Open(r, cmp.Or(prefix, store.DefaultPrefix)), most: MostTopics}
 	o.snapshots, o.schedules = NewShared(snapshotTimeout, o.snapshot), NewShared(snapshotTimeout, o.ScheduleStates)
-	o.strays = NewShared(partitionPatience, o.checkStrays())
+	o.strays, o.soon = NewShared(partitionPatience, o.checkStrays()), NewShared(snapshotTimeout, o.dueSoon)
 	return o
 }

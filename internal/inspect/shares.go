@@ -109,6 +109,24 @@ type Load struct {
 	Estimated       bool // Due was estimated from a sample
 }
 
+// Soon is within which time jobs count as due soon.
+const Soon = time.Minute
+
+// DueSoon counts the jobs of each topic that are due within a minute, overdue ones included. Beyond 1,000 in a partition it estimates
+// them from a sample. Readings are shared, so that Redis is read once in maxAge at most.
+func (o *Inspector) DueSoon(maxAge time.Duration) *Reading[map[string]int] {
+	return o.soon.Current(maxAge)
+}
+
+func (o *Inspector) dueSoon(ctx context.Context) (map[string]int, error) {
+	found, err := o.sharesWithin(ctx, loadSample, Soon)
+	jobs := map[string]int{}
+	for _, share := range found.Topics {
+		jobs[share.Topic] = share.Jobs
+	}
+	return jobs, err
+}
+
 // loadSample is how many entries of each partition are examined at most.
 const loadSample = 1000
 

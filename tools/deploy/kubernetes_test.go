@@ -3,6 +3,7 @@ package deploy
 import (
 	"fmt"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -147,5 +148,43 @@ func TestKEDA(t *testing.T) {
 	secret := authentication.Spec.SecretTargetRef[0]
 	if trigger.AuthenticationRef.Name != authentication.Metadata.Name || secret.Parameter != "token" || secret.Name != "delayer" || secret.Key != "http-token" {
 		t.Errorf("%+v, %+v", trigger, authentication)
+	}
+}
+
+// The rule of prometheus-adapter reads metrics that there are, and the ServiceMonitor asks for the one that costs.
+func TestPrometheusAdapter(t *testing.T) {
+	text, err := os.ReadFile(folder + "prometheus-adapter.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rules struct {
+		Rules struct {
+			External []struct {
+				SeriesQuery  string
+				Resources    struct{ Namespaced bool }
+				Name         struct{ As string }
+				MetricsQuery string
+			}
+		}
+	}
+	if err := yaml.UnmarshalStrict(text, &rules); err != nil {
+		t.Fatal(err)
+	}
+	rule := rules.Rules.External[0]
+	documented, err := os.ReadFile(folder + "../metrics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := regexp.MustCompile(`delayer_\w+`).FindAllString(rule.MetricsQuery, -1)
+	for _, name := range append(names, rule.SeriesQuery) {
+		if !strings.Contains(string(documented), "| `"+name+"` | gauge | topic |") {
+			t.Errorf("there is no metric %s", name)
+		}
+	}
+	if len(names) != 3 || rule.Name.As != "delayer_load" || rule.Resources.Namespaced {
+		t.Errorf("%+v", rule)
+	}
+	if asked := render(t).monitor.Spec.Endpoints[0].Params["due_soon"]; !slices.Equal(asked, []string{"1"}) {
+		t.Errorf("the ServiceMonitor asks for due_soon=%q", asked)
 	}
 }

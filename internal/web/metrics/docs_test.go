@@ -43,7 +43,7 @@ func fullScrape(tb testing.TB) scrape {
 	w.Do("HSET", "delayer:{0}:limits", "mail", "1 1000 1 0 0 1 1000 1 vip")
 	w.Do("HSET", "delayer:{0}:reserved", "mail", 1<<40)
 	w.Do("EVAL", `for i = 1, 60 do redis.call('RPUSH', 'delayer:{0}:ready_queue:mail', 'ghost' .. i) end`, 0)
-	return w.scrape()
+	return w.scrapeWith("?due_soon=1")
 }
 
 // described formats the metrics like the table in the docs: "`name` type label, label aggregate".

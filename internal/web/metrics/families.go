@@ -228,6 +228,24 @@ func (t *topics) gauges(counts []inspect.TopicCounts) []family {
 	}
 }
 
+// dueSoon returns how many jobs of each topic are due soon. There are no series if that can't be read.
+func (t *topics) dueSoon(ctx context.Context, counts []inspect.TopicCounts, reading *inspect.Reading[map[string]int]) family {
+	f := gauge("jobs_due_soon", "Jobs that are due within a minute, or overdue; estimated if they are more than 1,000. No series unless the scrape asks for them by due_soon=1."+wholeRedis)
+	jobs, err := reading.Wait(ctx)
+	if err != nil {
+		return f
+	}
+	rest := 0
+	for _, c := range counts {
+		if topic := t.of(c.Topic); topic != t.others {
+			f.with(float64(jobs[c.Topic]), topic.label...)
+		} else {
+			rest += jobs[c.Topic]
+		}
+	}
+	return f.with(float64(rest), t.others.label...)
+}
+
 // counters returns what this process counted for each topic, including zeros: Prometheus sees the first
 // increase only if there was a 0 before.
 func (t *topics) counters() []family {

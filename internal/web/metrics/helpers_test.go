@@ -61,9 +61,12 @@ func (w *world) ask(method, path string) *httptest.ResponseRecorder {
 }
 
 // scrape requests /metrics.
-func (w *world) scrape() scrape {
+func (w *world) scrape() scrape { w.TB.Helper(); return w.scrapeWith("") }
+
+// scrapeWith is scrape with a query.
+func (w *world) scrapeWith(query string) scrape {
 	w.TB.Helper()
-	answer := w.ask("GET", "/metrics")
+	answer := w.ask("GET", "/metrics"+query)
 	if answer.Code != 200 {
 		w.TB.Fatalf("/metrics: %d %s", answer.Code, answer.Body)
 	}

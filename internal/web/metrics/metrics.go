@@ -91,6 +91,13 @@ func (m *Metrics) Area() web.Area {
 // serve writes this process's counters while Redis is being read. With promhttp, which collects everything
 // first, a scrape of 1,000 topics takes 2 ms longer.
 func (m *Metrics) serve(w http.ResponseWriter, r *http.Request) {
+	var soon *inspect.Reading[map[string]int]
+	if asked := r.URL.Query().Get("due_soon"); asked == "1" {
+		soon = m.inspector.DueSoon(m.fresh)
+	} else if asked != "" {
+		http.Error(w, "due_soon: want 1, or leave it out", http.StatusBadRequest)
+		return
+	}
 	snapshot, schedules := m.inspector.Snapshot(m.fresh), m.inspector.RecentScheduleStates(m.fresh)
 	format := expfmt.Negotiate(r.Header)
 	w.Header().Set("Content-Type", string(format))
@@ -112,6 +119,9 @@ func (m *Metrics) serve(w http.ResponseWriter, r *http.Request) {
 	} else {
 		encode(redisUp(1))
 		encode(numbers.families(m.topics)...)
+		if soon != nil {
+			encode(m.topics.dueSoon(r.Context(), numbers.Topics, soon))
+		}
 	}
 }
 

@@ -70,6 +70,31 @@ func TestTopicsAreBounded(t *testing.T) {
 	}
 }
 
+// A scrape that asks for it has the jobs of each topic that are due within a minute: no others, and not the reserved ones.
+func TestDueSoon(t *testing.T) {
+	for topics, want := range map[int]map[string]string{
+		0:  {`delayer_jobs_due_soon{topic="mail"}`: "3", `delayer_jobs_due_soon{topic="ready"}`: "0", `delayer_jobs_due_soon{topic="other"}`: "0"},
+		-1: {`delayer_jobs_due_soon{topic="other"}`: "3"},
+	} {
+		w := newWorldOf(t, 2, Options{Topics: topics})
+		for i, delay := range []time.Duration{time.Second, 30 * time.Second, 50 * time.Second, 2 * time.Minute, time.Hour} {
+			w.push("mail", fmt.Sprint("mail", i), delay)
+		}
+		w.push("ready", "r", 0)
+		w.push("ready", "reserved", 0)
+		if _, err := w.client.Reserve(t.Context(), time.Second, 30*time.Second, "ready"); err != nil {
+			t.Fatal(err)
+		}
+		if s := w.scrape().series("delayer_jobs_due_soon"); len(s) > 0 {
+			t.Errorf("%q are there though nobody has asked for them", s)
+		}
+		w.expect(w.scrapeWith("?due_soon=1"), want)
+		if answer := w.ask("GET", "/metrics?due_soon=yes"); answer.Code != 400 || !strings.Contains(answer.Body.String(), "due_soon: want 1") {
+			t.Errorf("%d %s", answer.Code, answer.Body)
+		}
+	}
+}
+
 // The label of a dead topic goes to the live topic used last. The dead topic's counters end, and start over
 // when it comes back. The counters of other topics never decrease.
 func TestLabelsGoToTheLiving(t *testing.T) {
