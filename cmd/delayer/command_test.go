@@ -28,6 +28,7 @@ func TestExitCodesOfErrors(t *testing.T) {
 		{context.Background(), fmt.Errorf("push: %w", client.ErrInvalid), 2, "ERROR: push: "},
 		{context.Background(), errors.New("connection refused"), 3, "ERROR: connection refused\n"},
 		{context.Background(), fmt.Errorf("count jobs: %w", refused), 3, "ERROR: cannot connect to Redis at 127.0.0.1:1: connection refused\n"},
+		{context.Background(), fmt.Errorf("get %q: no master \"m\" is found: sentinel 127.0.0.1:1: %w; sentinel 127.0.0.1:2: EOF", "a", refused), 3, "ERROR: no master \"m\" is found: sentinel 127.0.0.1:1: connection refused; sentinel 127.0.0.1:2: EOF\n"},
 		{context.Background(), errors.Join(fmt.Errorf("one: %w", refused), errors.New("another")), 3, "ERROR: one: dial tcp"},
 		{context.Background(), fail(2, errors.New("delay: want seconds")), 2, "ERROR: delay: want seconds\n"},
 		{context.Background(), context.DeadlineExceeded, 3, "ERROR: context deadline exceeded\n"},

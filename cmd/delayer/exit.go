@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"regexp"
 	"strings"
 
 	"github.com/mix-basic/delayer/client"
@@ -62,9 +63,15 @@ func withExitCode(ctx context.Context, err error) error {
 	return fail(exitRedis, unreachable(err))
 }
 
+// noMaster begins what the sentinels said. dialing is what package net puts in front of a cause, behind the sentinel's address.
+var noMaster, dialing = regexp.MustCompile(`no master "[^"]*" is found`), regexp.MustCompile(`dial (tcp|unix) \S+: (connect: )?`)
+
 // unreachable shortens the error of a failed connection, because the call that needed it does not
 // matter.
 func unreachable(err error) error {
+	if at := noMaster.FindStringIndex(err.Error()); at != nil {
+		return errors.New(dialing.ReplaceAllString(err.Error()[at[0]:], ""))
+	}
 	var dial *net.OpError
 	if !errors.As(err, &dial) || dial.Op != "dial" || !strings.HasSuffix(err.Error(), dial.Error()) {
 		return err
