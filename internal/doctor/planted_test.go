@@ -1,7 +1,9 @@
 package doctor
 
 import (
+	"context"
 	"errors"
+	"net"
 	"os"
 	"slices"
 	"strings"
@@ -9,6 +11,7 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
+	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/redisconn"
@@ -70,9 +73,10 @@ var planted = []fault{
 		return installation{redis: f.Pool()}
 	}},
 	{"latency", "the fastest of 10 pings took", func(t *testing.T) installation {
-		slow := redistest.StartProxy(t, redistest.Start(t).Addr)
-		slow.Limit(2000) // bytes a second: a PING and its answer take 10 ms
-		return installation{redis: client.NewPool(client.PoolOptions{Addr: slow.Addr})}
+		return installation{redis: redistest.Start(t).Pool(redis.DialContextFunc(func(ctx context.Context, network, addr string) (net.Conn, error) {
+			conn, err := new(net.Dialer).DialContext(ctx, network, addr)
+			return slowConn{conn}, err
+		}))}
 	}},
 	{"latency_events", ": command", func(t *testing.T) installation {
 		f := redistest.Start(t, "--latency-monitor-threshold", "1")
@@ -134,6 +138,14 @@ var planted = []fault{
 		}
 		return installation{redis: f.Pool(), layout: fleet.Layout{Partitions: 4}}
 	}},
+}
+
+// slowConn is a connection over a slow network. A proxy may catch up after the machine was busy, and then one ping is fast.
+type slowConn struct{ net.Conn }
+
+func (c slowConn) Write(b []byte) (int, error) {
+	time.Sleep(2 * budget)
+	return c.Conn.Write(b)
 }
 
 // The check of a planted fault finds it.
