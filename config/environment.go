@@ -16,9 +16,12 @@ func EnvironmentPrefix(section string) string {
 	return "DELAYER_" + strings.ToUpper(section) + "_"
 }
 
-// JobPrefix is the prefix of the variables that describe the job to a worker's program. They are not
-// settings, and a delayer started by such a program ignores them.
-const JobPrefix = "DELAYER_JOB_"
+// JobPrefix is the prefix of the variables that describe the job to a worker's program, HeaderPrefix of those with the job's
+// headers. They are not settings, and a delayer started by such a program ignores them.
+const (
+	JobPrefix    = "DELAYER_JOB_"
+	HeaderPrefix = "DELAYER_HEADER_"
+)
 
 // URLVariable names a variable with the URL of a Redis, as package client reads it. It goes before all that says where Redis is. This
 // package only passes it over.
@@ -40,7 +43,7 @@ func Variables() (names []string) {
 // split returns the section of a variable, if its prefix is ours. Case is ignored, as on Windows.
 func split(name string) (section, suffix string, ours bool) {
 	name = strings.ToUpper(name)
-	if strings.HasPrefix(name, JobPrefix) || name == URLVariable {
+	if strings.HasPrefix(name, JobPrefix) || strings.HasPrefix(name, HeaderPrefix) || name == URLVariable {
 		return "", "", false
 	}
 	for _, section := range []string{"redis", "http", "delayer"} {

@@ -88,6 +88,7 @@ func TestUnknownVariableIsAWarning(t *testing.T) {
 		// Variables that describe a job, or a service named delayer, are ignored.
 		"DELAYER_JOB_ID=s3cret":                      "",
 		"DELAYER_JOB_SOMETHING_NEW=s3cret":           "",
+		"DELAYER_HEADER_TENANT=s3cret":               "",
 		"DELAYER_SERVICE_HOST=10.0.0.7":              "",
 		"DELAYER_SERVICE_PORT_HTTP=9277":             "",
 		"DELAYER_PORT=tcp://10.0.0.7:9277":           "",
@@ -111,6 +112,7 @@ func TestUnknownVariableIsAWarning(t *testing.T) {
 // Variables returns the variables that are set and configure something.
 func TestVariables(t *testing.T) {
 	t.Setenv("DELAYER_JOB_ID", "1")
+	t.Setenv("DELAYER_HEADER_PID", "1")
 	t.Setenv("DELAYER_PROT", "1")
 	t.Setenv(URLVariable, "")
 	if got := Variables(); len(got) > 0 {

@@ -13,6 +13,7 @@ import (
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/duration"
 	"github.com/mix-basic/delayer/internal/nearest"
+	"github.com/mix-basic/delayer/internal/store"
 )
 
 // flagSet parses flags with one dash or two. A flag with a value may be given once.
@@ -84,6 +85,25 @@ func (f *flagSet) text(names string, to *string) {
 		*to = value
 		if value == "" {
 			return errors.New("it is empty")
+		}
+		return nil
+	})
+}
+
+// headers defines --header, which adds one of a job's headers.
+func (f *flagSet) headers(to *map[string]string) {
+	*to = map[string]string{}
+	f.several("header", func(value string) error {
+		name, text, complete := strings.Cut(value, "=")
+		if !complete {
+			return errors.New("want NAME=VALUE")
+		}
+		if _, twice := (*to)[name]; twice {
+			return fmt.Errorf("the name %s was given before", store.Quote(name))
+		}
+		(*to)[name] = text
+		if _, wrong := store.HeadersText(*to); wrong != "" {
+			return fmt.Errorf("headers: %s", wrong)
 		}
 		return nil
 	})

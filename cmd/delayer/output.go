@@ -155,6 +155,7 @@ func object(name, value string, more ...any) view.Object {
 func messageJSON(m client.Message) view.Object {
 	o := object("id", m.ID)
 	o.Text("topic", m.Topic)
+	o.Headers(m.Headers)
 	o.Text("body", m.Body)
 	return o
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"os"
 	"os/exec"
 	"runtime"
@@ -244,19 +245,43 @@ func (p *program) rest(now time.Time) time.Duration {
 // run for a job.
 func inherited(environ []string) []string {
 	return slices.DeleteFunc(environ, func(variable string) bool {
-		return strings.HasPrefix(strings.ToUpper(variable), config.JobPrefix)
+		variable = strings.ToUpper(variable)
+		return slices.ContainsFunc(jobVariable, func(prefix string) bool { return strings.HasPrefix(variable, prefix) })
 	})
 }
 
+// jobVariable are the beginnings of the variables of a job.
+var jobVariable = []string{config.JobPrefix, config.HeaderPrefix, "TRACEPARENT=", "TRACESTATE="}
+
 func jobVariables(job *worker.Job) []string {
-	return []string{
-		variable("ID", job.ID),
-		variable("TOPIC", job.Topic),
-		variable("ATTEMPT", strconv.Itoa(job.Attempt)),
-		variable("MAX_ATTEMPTS", strconv.Itoa(job.MaxAttempts)),
-		variable("TOKEN", strconv.FormatInt(job.Token, 10)),
-		variable("BODY_LENGTH", strconv.Itoa(len(job.Body))),
+	variables := []string{
+		variable(config.JobPrefix+"ID", job.ID),
+		variable(config.JobPrefix+"TOPIC", job.Topic),
+		variable(config.JobPrefix+"ATTEMPT", strconv.Itoa(job.Attempt)),
+		variable(config.JobPrefix+"MAX_ATTEMPTS", strconv.Itoa(job.MaxAttempts)),
+		variable(config.JobPrefix+"TOKEN", strconv.FormatInt(job.Token, 10)),
+		variable(config.JobPrefix+"BODY_LENGTH", strconv.Itoa(len(job.Body))),
 	}
+	for _, name := range slices.Sorted(maps.Keys(job.Headers)) { // of two that become one variable, the program gets the later
+		variables = append(variables, variable(config.HeaderPrefix+strings.Map(inVariable, name), job.Headers[name]))
+	}
+	for _, name := range []string{"traceparent", "tracestate"} {
+		if value, has := job.Headers[name]; has {
+			variables = append(variables, variable(strings.ToUpper(name), value))
+		}
+	}
+	return variables
+}
+
+// inVariable converts a character of a header's name for an environment variable.
+func inVariable(r rune) rune {
+	switch {
+	case 'a' <= r && r <= 'z':
+		return r - 'a' + 'A'
+	case 'A' <= r && r <= 'Z', '0' <= r && r <= '9':
+		return r
+	}
+	return '_'
 }
 
 // variable returns an environment variable. A value with a NUL or invalid UTF-8 is passed in base64 as NAME_BASE64.
@@ -264,7 +289,7 @@ func variable(name, value string) string {
 	if !utf8.ValidString(value) || strings.Contains(value, "\x00") {
 		name, value = name+"_BASE64", base64.StdEncoding.EncodeToString([]byte(value))
 	}
-	return config.JobPrefix + name + "=" + value
+	return name + "=" + value
 }
 
 // maxKept is the number of bytes of a program's standard error that are stored with a job.

@@ -19,8 +19,10 @@ func beginPush(f *flagSet) action {
 		inGroup                              client.GroupOptions
 		follow                               bool
 		maxAttempts, replicas                int
+		headers                              map[string]string
 	)
 	f.text("id", &id)
+	f.headers(&headers)
 	f.duration("once", &once, maxTime)
 	f.duration("debounce", &debounce, maxTime)
 	f.toggle("follow", &follow)
@@ -50,7 +52,7 @@ func beginPush(f *flagSet) action {
 		if group != "" {
 			terms = append(terms, client.Group(group, inGroup))
 		}
-		return c.push(ctx, id, terms)
+		return c.push(ctx, client.Message{ID: id, Headers: headers}, terms)
 	}
 }
 
@@ -65,7 +67,8 @@ func jobTerms(ttr time.Duration, maxAttempts int) (terms []client.PushOption) {
 	return terms
 }
 
-func (c *call) push(ctx context.Context, id string, terms []client.PushOption) (reply, error) {
+// push pushes the message with the arguments' topic, delay and body.
+func (c *call) push(ctx context.Context, m client.Message, terms []client.PushOption) (reply, error) {
 	if err := notClosed(c.stdout); err != nil { // otherwise the ID would be lost
 		return reply{}, outputError(err)
 	}
@@ -76,14 +79,14 @@ func (c *call) push(ctx context.Context, id string, terms []client.PushOption) (
 	if err != nil {
 		return reply{}, err
 	}
-	body, err := bodyOf(ctx, c.arguments[2])
-	if err != nil {
+	m.Topic = c.arguments[0]
+	if m.Body, err = bodyOf(ctx, c.arguments[2]); err != nil {
 		return reply{}, err
 	}
-	pushed, err := c.client.PushOne(ctx, client.Delayed{Message: client.Message{ID: id, Topic: c.arguments[0], Body: body}, Delay: delay}, terms...)
+	pushed, err := c.client.PushOne(ctx, client.Delayed{Message: m, Delay: delay}, terms...)
 	if pushed.Outcome == client.Refused { // still a success, as with --once in earlier versions
-		c.note(fmt.Sprintf("a push of %q counted before; this one changed nothing.", id))
-		pushed.ID, err = id, nil
+		c.note(fmt.Sprintf("a push of %q counted before; this one changed nothing.", m.ID))
+		pushed.ID, err = m.ID, nil
 	}
 	return reply{text: pushed.ID, json: object("id", pushed.ID, "outcome", pushed.Outcome)}, err
 }

@@ -20,6 +20,7 @@ func beginScheduleAdd(f *flagSet) action {
 	var ttr time.Duration
 	var maxAttempts int
 	f.text("zone", &s.Zone)
+	f.headers(&s.Headers)
 	oneOf(f, "missed", &s.Missed, client.MissedOnce, client.MissedSkip, client.MissedAll)
 	oneOf(f, "overlap", &s.Overlap, client.OverlapAllow, client.OverlapSkip, client.OverlapFollow)
 	f.duration("jitter", &s.Jitter, maxTime)

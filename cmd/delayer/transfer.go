@@ -46,6 +46,7 @@ func exported(job found) view.Object {
 	if job.TTR > 0 {
 		o.Put("ttr", job.TTR)
 	}
+	o.Headers(job.Headers)
 	o.Text("body", job.Body)
 	return o
 }
