@@ -11,6 +11,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/web"
 )
 
@@ -32,6 +33,30 @@ func TestJobPage(t *testing.T) {
 		f.get(link("/ui/job", "id", c.id)).has(t, c.id, c.status, c.parts...)
 	}
 	f.get("/ui/job").has(t, "no ID", http.StatusBadRequest)
+}
+
+// TestJobHeaders shows a job's headers in order, in both languages and in each state.
+func TestJobHeaders(t *testing.T) {
+	f := start(t, web.Options{})
+	headers := map[string]string{"tenant": "<b>&\n", "a.b": " ", "empty": ""}
+	for _, id := range []string{"waiting", "dead"} {
+		_, err := f.Push(t.Context(), client.Message{ID: id, Topic: "t", Body: "b", Headers: headers}, time.Hour)
+		check(t, err)
+	}
+	check(t, f.Reschedule(t.Context(), "dead", 0))
+	d, err := f.Reserve(t.Context(), time.Minute, time.Minute, "t")
+	check(t, err)
+	check(t, d.Bury(t.Context(), "no"))
+	f.push("t", "plain", "b", time.Hour)
+	const want = `<dt>Headers</dt><dd id="headers"><div><bdi>a.b</bdi>: <bdi><span class="spelled">␣</span></bdi></div><div><bdi>empty</bdi>: <bdi></bdi></div><div><bdi>tenant</bdi>: <bdi>&lt;b&gt;&amp;<span class="spelled">\x0a</span></bdi></div></dd>`
+	for _, id := range []string{"waiting", "dead"} {
+		for _, language := range languages {
+			f.get(link("/ui/job", "id", id)+"&lang="+language).has(t, id, http.StatusOK, want)
+		}
+	}
+	if page := f.get(link("/ui/job", "id", "plain")).body; strings.Contains(page, "eaders") {
+		t.Errorf("a job without headers: %s", page)
+	}
 }
 
 // TestFind redirects to the job whose ID was entered.

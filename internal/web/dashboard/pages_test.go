@@ -40,6 +40,9 @@ func (f *fixture) fill() {
 	f.TB.Helper()
 	for _, evil := range hostile {
 		f.push(evil, "waiting"+evil, evil, time.Hour)
+		headers, err := json.Marshal(map[string]string{evil: evil}) // such as no client of ours would push
+		check(f.TB, err)
+		f.Do("HSET", "delayer:job_bucket:waiting"+evil, "options", "0 0 604800000 "+string(headers))
 		f.bury(evil, "dead"+evil, evil, "reason"+evil, "error"+evil)
 		f.push(evil, "reserved"+evil, evil, 0)
 		f.reserve(evil)
