@@ -2,6 +2,7 @@ package config
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"strings"
 	"time"
@@ -18,6 +19,7 @@ type Schedule struct {
 	Zone             string // name of Cron's time zone
 	Topic            string
 	Body             string        // the name, if the section has none
+	Headers          string        // a JSON object of texts, or empty
 	Missed           string        // "once", "skip" or "all"
 	Overlap          string        // "allow", "skip" or "follow"
 	Jitter           time.Duration // maximum random delay of a job
@@ -36,6 +38,7 @@ func (s *Schedule) keys() []key {
 		{"zone", "UTC", checked(&s.Zone, checkZone), "default: UTC"},
 		{"topic", "", checked(&s.Topic, checkTopic), "topic of the jobs"},
 		{"body", "", text(&s.Body, ".*", ""), "default: the section's name"},
+		{"headers", "", headers(&s.Headers), "headers of the jobs as JSON"},
 		{"missed", "once", text(&s.Missed, "once|skip|all", "once, skip or all"),
 			"missed occurrences get: once (one job), skip (none) or all (the last 100)"},
 		{"overlap", "allow", text(&s.Overlap, "allow|skip|follow", "allow, skip or follow"),
@@ -65,6 +68,24 @@ func checkTopic(value string) error {
 		return errors.New("want the topic of its jobs")
 	}
 	return store.CheckScheduleTopic(value)
+}
+
+// headers accepts a JSON object of texts, or nothing.
+func headers(field *string) func(string) error {
+	return checked(field, func(value string) error {
+		all := map[string]string{}
+		if value == "" {
+			return nil
+		}
+		if json.Unmarshal([]byte(value), &all) != nil || len(all) == 0 {
+			return errors.New(`want a JSON object of texts, such as {"tenant":"acme"}`)
+		}
+		text, wrong := store.HeadersText(all)
+		if *field = text; wrong != "" {
+			return errors.New(wrong)
+		}
+		return nil
+	})
 }
 
 // scheduleOf returns the name in a schedule's section header, also a misspelt one: otherwise the job would

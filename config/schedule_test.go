@@ -15,6 +15,7 @@ cron = 0 7 * * mon-fri ; each working day
 zone = Europe/Berlin
 topic = reports
 body = "{\"of\":\"yesterday\"}"
+headers = {"tenant": "größe", "a": "b"}
 missed = all
 overlap = skip
 jitter = 30
@@ -29,8 +30,8 @@ topic = t
 overlap = follow
 `)
 	want := []Schedule{
-		{"report", "0 7 * * mon-fri", "Europe/Berlin", "reports", `{"of":"yesterday"}`, "all", "skip", 30 * time.Second, 3, time.Minute, time.Hour},
-		{"second friday", "30 2 * * 5#2", "UTC", "t", "second friday", "once", "follow", 0, 0, 0, 7 * 24 * time.Hour},
+		{"report", "0 7 * * mon-fri", "Europe/Berlin", "reports", `{"of":"yesterday"}`, `{"a":"b","tenant":"größe"}`, "all", "skip", 30 * time.Second, 3, time.Minute, time.Hour},
+		{"second friday", "30 2 * * 5#2", "UTC", "t", "second friday", "", "once", "follow", 0, 0, 0, 7 * 24 * time.Hour},
 	}
 	if err != nil || len(warnings) > 0 || !reflect.DeepEqual(got.Schedules, want) || got.Redis.Port != 6380 {
 		t.Errorf("got  %+v, %v, %v\nwant %+v", got.Schedules, warnings, err, want)
@@ -50,6 +51,9 @@ func TestWrongSchedules(t *testing.T) {
 		"[schedule.a]\ncron = @daily\ntopic = t\nmissed = no":                   {"f:4: schedule.a.missed: want once, skip or all"},
 		"[schedule.a]\ncron = @daily\ntopic = t\noverlap = no":                  {"f:4: schedule.a.overlap: want allow, skip or follow"},
 		"[schedule.a]\ncron = @daily\ntopic = t\njitter = 1m":                   {"f:4: schedule.a.jitter: want a whole number of seconds from 0 to 2147483647, in decimal digits without leading zeros"},
+		"[schedule.a]\ncron = @daily\ntopic = t\nheaders = tenant":              {`f:4: schedule.a.headers: want a JSON object of texts, such as {"tenant":"acme"}`},
+		"[schedule.a]\ncron = @daily\ntopic = t\nheaders = {\"a\":1}":           {`f:4: schedule.a.headers: want a JSON object of texts, such as {"tenant":"acme"}`},
+		"[schedule.a]\ncron = @daily\ntopic = t\nheaders = {\"a b\":\"c\"}":     {`f:4: schedule.a.headers: the name "a b" is not 1 to 128 letters, digits, dots, underscores and hyphens`},
 		"[schedules.report]\ncron = @daily\ntopic = t":                          {"f:1: unknown section, did you mean [schedule.report]?"},
 		"\n[Schedule.report]\ncron = @daily\ntopic = t":                         {"f:2: unknown section, did you mean [schedule.report]?"},
 		"[ schedule.report]\ncron = x\ntopic = t":                               {"f:1: unknown section, did you mean [schedule.report]?", `f:2: schedule.report.cron: "x": it has 1 fields, want 5: minute, hour, day of the month, month, day of the week`},

@@ -91,7 +91,7 @@ func TestScheduleNext(t *testing.T) {
 func TestSchedulesOfTheFile(t *testing.T) {
 	t.Parallel()
 	db := redistest.Start(t)
-	s := newSite(t, db.Addr, "[schedule.tick]\ncron = @every 50ms\ntopic = t\nbody = tock", "[schedule.report]\ncron = 0 7 * * *\ntopic = reports")
+	s := newSite(t, db.Addr, "[schedule.tick]\ncron = @every 50ms\ntopic = t\nbody = tock\nheaders = {\"a\":\"b\"}", "[schedule.report]\ncron = 0 7 * * *\ntopic = reports")
 	names := func() []string { return slices.Sorted(slices.Values(db.State().Schedules)) }
 	p := s.started(t)
 	redistest.Until(t, "its jobs come", func() bool { return len(db.Queue("t")) > 2 })
@@ -100,12 +100,15 @@ func TestSchedulesOfTheFile(t *testing.T) {
 	}
 	p.expect(p.stdout, "Schedules of the configuration file have changed: report, tick")
 	own := shell{t, s.dir, environment(t, "DELAYER_REDIS_PORT="+db.Addr[strings.LastIndex(db.Addr, ":")+1:])}
+	if r := runBinary(t, own.dir, own.env, "pop", "t", "--json"); !strings.HasSuffix(r.stdout, `,"headers":{"a":"b"},"body":"tock"}`+"\n") {
+		t.Errorf("%+v", r)
+	}
 	if r := runBinary(t, own.dir, own.env, "schedule", "add", "own", "@daily", "t", "b"); r.code != 0 {
 		t.Errorf("%+v", r)
 	}
 	stopDaemon(t, s, 15)
 	p.ends(0)
-	s.change(t, "[schedule.tick]\ncron = @every 50ms\ntopic = t\nbody = tock\n", "")
+	s.change(t, "[schedule.tick]\ncron = @every 50ms\ntopic = t\nbody = tock\nheaders = {\"a\":\"b\"}\n", "")
 	p = s.started(t)
 	p.expect(p.stdout, "Schedules of the configuration file have changed: tick")
 	if got := names(); !slices.Equal(got, []string{"own", "report"}) {
