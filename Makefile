@@ -57,8 +57,8 @@ demo: build ## orders pushed with delays and popped as they fall due, mails sent
 
 test: ## all tests with the race detector, on private redis-servers (installed if missing)
 	tools/prepare.sh
-	CI=true CGO_ENABLED=1 $(GO) test -race -vet=off -p 4 -timeout 20m $$($(GO) list ./... | grep -v /internal/docs$$)
-	CI=true $(GO) test ./internal/docs
+	CI=true CGO_ENABLED=1 $(GO) test -race -vet=off -p 4 -timeout 20m $$($(GO) list ./... | grep -vE '/internal/(cron|docs)$$')
+	CI=true $(GO) test ./internal/cron ./internal/docs # have no goroutines
 	CI=true $(GO) test -C internal/web/api/openapitest ./...
 	CI=true $(GO) test -C internal/history ./...
 	CI=true $(GO) test -C client/otel ./...

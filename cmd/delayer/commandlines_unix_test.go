@@ -6,6 +6,8 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -14,11 +16,17 @@ import (
 var update = flag.Bool("update", false, "write testdata/commandlines.txt and docs/commands.md anew from what the program does now")
 
 // The exit codes, standard outputs (1>) and standard errors (2>) of 200 command lines, run in order on one Redis. To add a line,
-// write it into the file after "$ " and run the test with -update.
+// write it into the file after "$ " and run the test with -update. The program has no race detector here, because its start
+// would take most of the time; other tests run each command with it.
 func TestCommandLines(t *testing.T) {
 	t.Parallel()
 	const file = "testdata/commandlines.txt"
 	s, _ := newShell(t)
+	program := binary
+	if raceDetector {
+		program = filepath.Join(t.TempDir(), "delayer")
+		check(t, build(program, false))
+	}
 	write(t, s.dir+"/good.conf", "[redis]\nport = 1\n")
 	write(t, s.dir+"/bad.conf", "[redis]\nport = none\n")
 	var got strings.Builder
@@ -35,7 +43,7 @@ func TestCommandLines(t *testing.T) {
 			if strings.HasPrefix(line, "$ env -i ") { // without the address of Redis
 				words, env = words[2:], environment(t)
 			}
-			r := runBinary(t, s.dir, env, words[1:]...)
+			r := runCommand(t, s.dir, env, exec.Command(program, words[1:]...))
 			fmt.Fprintf(&got, "%s%s%sexit %d\n", line, s.recorded("1> ", r.stdout, pages), s.recorded("2> ", r.stderr, pages), r.code)
 			if _, known := pages[r.stdout]; !known && strings.Count(r.stdout, "\n") > 2 {
 				pages[r.stdout] = strings.TrimSpace(line[2:])

@@ -46,12 +46,8 @@ func runTests(m *testing.M) (code int) {
 	if runtime.GOOS == "windows" {
 		binary += ".exe"
 	}
-	args := []string{"build", "-o", binary}
-	if raceDetector {
-		args = append(args, "-race")
-	}
-	if out, err := exec.Command("go", append(args, ".")...).CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "go build: %v\n%s", err, out)
+	if err := build(binary, raceDetector); err != nil {
+		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	code = m.Run()
@@ -62,6 +58,18 @@ func runTests(m *testing.M) (code int) {
 		code = 1
 	}
 	return code
+}
+
+// build builds the program.
+func build(program string, race bool) error {
+	cmd := exec.Command("go", "build", "-o", program, fmt.Sprint("-race=", race), ".")
+	if !race {
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("go build: %v\n%s", err, out)
+	}
+	return nil
 }
 
 // environment returns a user's environment with an empty home, so that the only delayer.conf found
@@ -163,7 +171,12 @@ type result struct {
 // runBinary runs the program in dir until it ends.
 func runBinary(tb testing.TB, dir string, env []string, args ...string) result {
 	tb.Helper()
-	p := startBinary(tb, dir, env, args...)
+	return runCommand(tb, dir, env, exec.Command(binary, args...))
+}
+
+func runCommand(tb testing.TB, dir string, env []string, cmd *exec.Cmd) result {
+	tb.Helper()
+	p := startCommand(tb, dir, env, cmd)
 	code := p.wait()
 	return result{p.stdout.String(), p.stderr.String(), code}
 }
