@@ -38,34 +38,55 @@ var occurrenceForm = regexp.MustCompile(`@(now-|\d\d\d\d-).*`)
 // halfMoved is a slot with some of its keys already on another node.
 type halfMoved struct {
 	*redistest.Move
+	tb     testing.TB
 	prefix string
+	conns  map[*redistest.Server]redis.Conn // to the two nodes
+}
+
+// cut splits a key into its kind and what it belongs to.
+func (h halfMoved) cut(key string) (name, of string) {
+	name, of, _ = strings.Cut(strings.TrimPrefix(key, h.prefix), ":")
+	return name, of
 }
 
 // places returns the keys of each job, on both nodes. A group is listed under its key, and its bucket under its body too. Topics and
 // schedules are listed by name.
 func (h halfMoved) places() map[string][]string {
 	all := map[string][]string{}
-	for _, s := range []*redistest.Server{h.From, h.To} {
-		for _, key := range s.Strings("KEYS", "*") {
-			name, of, _ := strings.Cut(strings.TrimPrefix(key, h.prefix), ":")
-			var ids []string
-			s.Do("ASKING")
-			switch name {
+	for server, conn := range h.conns {
+		keys := server.Strings("KEYS", "*")
+		for _, key := range keys { // pipelined, because the test does it thousands of times
+			conn.Send("ASKING")
+			switch name, _ := h.cut(key); name {
 			case "job_pool", "dead_letters", "schedules":
-				ids = s.Strings("ZRANGE", key, 0, -1)
+				conn.Send("ZRANGE", key, 0, -1)
 			case "ready_queue", "paused_queue":
-				ids = s.Strings("LRANGE", key, 0, -1)
+				conn.Send("LRANGE", key, 0, -1)
 			case "limits", "paused", "set_aside":
-				ids = s.Strings("HKEYS", key)
+				conn.Send("HKEYS", key)
 			case "job_bucket", "dead_letter":
-				ids, of = []string{of}, ""
+				conn.Send("HMGET", key, "body")
+			default:
+				conn.Send("PING")
+			}
+		}
+		if len(keys) == 0 {
+			continue
+		}
+		replies, err := redis.Values(conn.Do(""))
+		redistest.Check(h.tb, err)
+		for i, key := range keys {
+			name, of := h.cut(key)
+			ids, _ := redis.Strings(replies[2*i+1], nil) // none of a PING
+			body := ""
+			if name == "job_bucket" || name == "dead_letter" {
+				ids, of, body = []string{of}, "", " "+ids[0]
 			}
 			for _, id := range ids {
 				place := strings.TrimSuffix(name+" "+of, " ")
 				if group, isGroup := strings.CutPrefix(id, "{t:"); isGroup {
 					if name == "job_bucket" {
-						s.Do("ASKING")
-						place += fmt.Sprintf(" %s", s.Do("HGET", key, "body"))
+						place += body
 					}
 					id, _, _ = strings.Cut(group, "}")
 				}
@@ -94,6 +115,7 @@ func TestScriptsWhileASlotMoves(t *testing.T) {
 	slot := c.Slot(s.Keys().JobPool())
 	from := c.Owner(slot)
 	to := c.Servers[slices.IndexFunc(c.Servers[:3], func(s *redistest.Server) bool { return s != from })]
+	conns := map[*redistest.Server]redis.Conn{from: from.Conn(), to: to.Conn()}
 	ctx := t.Context()
 	job := func(id, topic string, after time.Duration) Delayed {
 		return Delayed{Job: Job{ID: id, Topic: topic, Body: "b"}, Due: Due{After: after}, Terms: Terms{Lifetime: time.Hour}}
@@ -371,7 +393,7 @@ func TestScriptsWhileASlotMoves(t *testing.T) {
 	}
 	try := func(name string, seed []string) {
 		seeds(seed...)
-		m := halfMoved{&redistest.Move{Slot: slot, From: from, To: to}, s.Keys().prefix}
+		m := halfMoved{&redistest.Move{Slot: slot, From: from, To: to}, t, s.Keys().prefix, conns}
 		keys := from.Strings("CLUSTER", "GETKEYSINSLOT", slot, 100)
 		check(t, calls[name](ctx))
 		want := m.places()
