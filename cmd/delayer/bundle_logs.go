@@ -16,8 +16,8 @@ import (
 // mostOfLog is the number of bytes read from the end of a log.
 const mostOfLog = 256 << 10
 
-// logParts are the ends of the logs: of the configured files or, if there are none, of those that a daemon of this user
-// writes.
+// logParts returns the ends of the logs: of the configured files or, if they do not exist, of the files that a daemon of this
+// user writes.
 func logParts(d config.Delayer) (parts []part) {
 	own := d
 	ownPaths(&own)

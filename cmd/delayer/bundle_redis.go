@@ -31,7 +31,7 @@ type node struct {
 	slowErr  error
 }
 
-// nodeParts is the INFO and the slow log of every server: masters, replicas and sentinels.
+// nodeParts returns the INFO and the slow log of every server: masters, replicas and sentinels.
 func (c *call) nodeParts(ctx context.Context) (parts []part) {
 	o, err := poolOptions(c.redis)
 	if err != nil {

@@ -33,9 +33,9 @@ func (s consent) given(ctx context.Context, c *call, n int, required bool) (bool
 	case s.asks(c) && n > 0:
 		return c.ask(ctx, n)
 	case s.most == 0 && required && n > 0:
-		return false, fail(exitUsage, fmt.Errorf("%s: it would change %d jobs: add --confirm %[2]d, or --dry-run to change nothing", c.command.name, n))
+		return false, fail(exitUsage, fmt.Errorf("%s: jobs that it would change: %d; add --confirm %[2]d, or --dry-run to change nothing", c.command.name, n))
 	case s.most > 0 && n > s.most:
-		return false, fail(exitFailed, fmt.Errorf("%s: it would change %d jobs, more than the %d of --confirm: nothing was changed", c.command.name, n, s.most))
+		return false, fail(exitFailed, fmt.Errorf("%s: jobs that it would change: %d, more than the %d of --confirm; nothing was changed", c.command.name, n, s.most))
 	}
 	return n > 0, nil
 }
@@ -47,7 +47,7 @@ func (s consent) asks(c *call) bool {
 
 // ask asks for the number of jobs, which nobody types by mistake. Any other answer is an error.
 func (c *call) ask(ctx context.Context, n int) (bool, error) {
-	fmt.Fprintf(c.stderr, "%s: it would change %d jobs; type %[2]d to confirm: ", c.command.name, n)
+	fmt.Fprintf(c.stderr, "%s: jobs that it would change: %d; type %[2]d to confirm: ", c.command.name, n)
 	answer := ""
 	err := await(ctx, func() (err error) {
 		answer, err = bufio.NewReader(os.Stdin).ReadString('\n')

@@ -52,7 +52,7 @@ var inEachForm = []struct {
 	{"stats", 0, "topics:           "},
 	{"stats mail --json", 0, `"ready":2`},
 	{"purge mail --dry-run", 0, "would be purged: 2\n"},
-	{"purge mail", 2, "it would change 2 jobs: add --confirm 2"},
+	{"purge mail", 2, "jobs that it would change: 2; add --confirm 2"},
 	{"purge mail --confirm 2", 0, "purged 2\n"},
 	{"push broken 0 b --id {d}1", 0, "{d}1\n"},
 	{"push broken 0 b --id {d}2", 0, "{d}2\n"},

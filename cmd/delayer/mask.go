@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -40,7 +41,10 @@ func newMask(c config.Config, bodies bool) *mask {
 			}
 		}
 	}
-	return &mask{bodies: bodies, known: map[string]bool{version: true}, secrets: strings.NewReplacer(pairs...)}
+	m := &mask{bodies: bodies, known: map[string]bool{}, secrets: strings.NewReplacer(pairs...)}
+	m.know(version, c.Redis.Prefix, c.Redis.Host, c.Redis.Addr())
+	m.know(slices.Concat(c.Redis.Sentinels, c.Redis.Cluster)...)
+	return m
 }
 
 // know adds harmless names.

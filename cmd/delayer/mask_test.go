@@ -12,7 +12,7 @@ func TestMask(t *testing.T) {
 	c := config.Default()
 	c.Redis.Password, c.HTTP.Token, c.HTTP.Users = "pass/word", "token-of-16-bytes", []config.User{{Name: "alice", Password: "abc"}}
 	m := newMask(c, false)
-	m.know("delayer:", "mail-2", "/var/log/delayer/error.log", "10.0.0.1:6379", "")
+	m.know("mail-2", "/var/log/delayer/error.log", "10.0.0.1:6379", "")
 	for text, want := range map[string]string{
 		"Service started successfully, PID: 4711":                           "Service started successfully, PID: 4711",
 		"Redis does not work for us: still, for 1m0s, 60 more times: EOF":   "Redis does not work for us: still, for 1m0s, 60 more times: EOF",

@@ -140,7 +140,7 @@ func TestConfirmOnATerminal(t *testing.T) {
 			bury(t, db, "t", fmt.Sprint("d", i), 1900000000125+i)
 		}
 	}
-	const asks = ": it would change 3 jobs; type 3 to confirm: "
+	const asks = ": jobs that it would change: 3; type 3 to confirm: "
 	for _, test := range []struct {
 		command, answer string
 		code            int

@@ -144,8 +144,8 @@ body:          later
 	s.says(0, "export mail", exported)
 	file := s.dir + "/jobs.json"
 	write(s.t, file, runBinary(s.t, s.dir, s.env, "export", "mail").stdout)
-	s.says(2, "purge mail", "ERROR: purge: it would change 2 jobs: add --confirm 2, or --dry-run to change nothing\n")
-	s.says(6, "purge mail --confirm 1", "ERROR: purge: it would change 2 jobs, more than the 1 of --confirm: nothing was changed\n")
+	s.says(2, "purge mail", "ERROR: purge: jobs that it would change: 2; add --confirm 2, or --dry-run to change nothing\n")
+	s.says(6, "purge mail --confirm 1", "ERROR: purge: jobs that it would change: 2, more than the 1 of --confirm; nothing was changed\n")
 	s.says(0, "purge mail --dry-run --json", `{"count":2,"complete":true,"dry_run":true}`+"\n")
 	s.says(0, "export mail", exported)
 	s.says(0, "purge mail --confirm 2", "purged 2\n")
@@ -157,7 +157,7 @@ body:          later
 	s.says(2, "import "+file, "Note: 1 were not pushed, as jobs of their IDs exist\nERROR: import: line 4: body: it is missing\nERROR: the jobs before are pushed: 1\n")
 	s.says(0, "export other", `{"id":"x","topic":"other","body_base64":"/w=="}`+"\n")
 
-	s.says(2, "remove mail --match '*2'", "ERROR: remove: it would change 1 jobs: add --confirm 1, or --dry-run to change nothing\n")
+	s.says(2, "remove mail --match '*2'", "ERROR: remove: jobs that it would change: 1; add --confirm 1, or --dry-run to change nothing\n")
 	s.says(0, "remove mail --match '*2' --confirm 5 --json", `{"count":1,"complete":true}`+"\n")
 	s.says(0, "reschedule mail 0 --match '{m}*' --state waiting --dry-run", "would be rescheduled: 1\n")
 	s.says(0, "reschedule mail 0 --match '{m}*' --state waiting --confirm 1", "rescheduled 1\n")
@@ -193,7 +193,7 @@ func TestOperatorsCommandsOnJobsUnderWay(t *testing.T) {
 			s.says(0, "dead list mail --older 1h", "id  died  attempts  reason  error\n")
 			s.says(0, "dead requeue mail --match '*[12]' --dry-run", "would be requeued: 0\n")
 			s.says(0, "dead drop mail --limit 1 --dry-run --json", `{"count":1,"complete":true,"dry_run":true}`+"\n")
-			s.says(6, "dead drop mail --confirm 2", "ERROR: dead drop: it would change 3 jobs, more than the 2 of --confirm: nothing was changed\n")
+			s.says(6, "dead drop mail --confirm 2", "ERROR: dead drop: jobs that it would change: 3, more than the 2 of --confirm; nothing was changed\n")
 			s.says(0, "dead drop mail --limit 1 --confirm 1", "dropped 1\n") // drops the oldest
 			s.says(0, "dead requeue mail --error 2 --confirm 1", "requeued 1\n")
 			s.says(1, "dead requeue mail --error none", `dead requeue "mail": no such dead letter`+"\n")
