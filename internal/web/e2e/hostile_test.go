@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"encoding/base64"
+	"encoding/json"
 	"testing"
 
 	cdp "github.com/chromedp/cdproto/page"
@@ -25,6 +26,10 @@ func TestHostileInput(t *testing.T) {
 	for _, state := range []string{"", "dead ", "reserved ", "ready "} {
 		p.call("/push", map[string]any{"topic": hostile, "id": state + hostile, "delay": 3600, "ttr": 3600, "body": hostile})
 	}
+	p.call("/v1/jobs", map[string]any{"topic": "headers", "id": "headers " + hostile, "delay": 3600, "body": hostile, "headers": map[string]any{"tenant": hostile}})
+	named, err := json.Marshal(map[string]string{hostile: hostile}) // no client of ours pushes such a name
+	check(t, err)
+	p.redis.Do("HSET", "delayer:job_bucket:"+hostile, "options", "0 0 604800000 "+string(named))
 	deliver := func(id string) {
 		t.Helper()
 		p.open(job(id))
@@ -40,7 +45,7 @@ func TestHostileInput(t *testing.T) {
 	packed := base64.RawURLEncoding.EncodeToString([]byte(hostile))
 	paths := []string{
 		"/", "/ui/topics", "/ui/topic?topic=" + packed, "/ui/topic?state=waiting&topic=" + packed, "/ui/topic?state=reserved&topic=" + packed,
-		job(hostile), job("dead " + hostile), job("reserved " + hostile), job("ready " + hostile), job("nothing " + hostile),
+		job(hostile), job("dead " + hostile), job("reserved " + hostile), job("ready " + hostile), job("headers " + hostile), job("nothing " + hostile),
 		"/ui/dead", "/ui/dead/topic?topic=" + packed, "/ui/push?topic=" + packed, "/ui/push?body=" + escaped(hostile),
 		"/ui/act/purge?topic=" + packed, "/ui/act/remove?id=" + packed, "/ui/act/requeue_dead?topic=" + packed + "&reason=" + packed + "&error=" + packed,
 		"/ui/find?q=" + escaped(hostile), "/ui/find?q=base64:" + escaped(hostile), "/ui/" + escaped(hostile), "/ui/topic?cursor=" + escaped(hostile) + "&topic=" + packed,
@@ -59,6 +64,10 @@ func TestHostileInput(t *testing.T) {
 		}
 	}
 	// The text is readable.
+	for id, name := range map[string]string{"headers " + hostile: "tenant", hostile: "'></title>"} {
+		p.open(job(id))
+		p.shows("#headers", name, ": \"'></title></textarea></pre><script>document.title='hacked'</script><img src=x")
+	}
 	p.open(job(hostile))
 	if got := p.eval(`String(document.querySelector("#body").textContent.includes("<script>document.title='hacked'</script>"))`); got != "true" {
 		t.Errorf("the body is shown as %s", p.text("#body"))
