@@ -220,7 +220,7 @@ func (m *mask) reason(err error) string {
 	case errors.Is(err, context.DeadlineExceeded):
 		return fmt.Sprintf("no answer within %v", partWait)
 	case store.Refused(err):
-		return "this Redis user lacks the permission: " + m.errorText(err)
+		return "Redis refuses: " + m.errorText(err)
 	}
 	return m.errorText(err)
 }

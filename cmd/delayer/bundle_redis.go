@@ -14,7 +14,6 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/client"
-	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
@@ -141,7 +140,7 @@ func (n *node) read(ctx context.Context, o client.PoolOptions) {
 	o.Addr, o.Sentinels, o.SentinelMaster, o.SentinelUsername, o.SentinelPassword, o.Cluster = n.addr, "", "", "", "", ""
 	pool := client.NewPool(o)
 	defer pool.Close()
-	s := fleet.Layout{}.Open(pool, store.DefaultPrefix).Stores[0]
+	s := store.New(pool, store.DefaultPrefix) // whatever the layout is
 	n.info, n.infoErr = s.Info(ctx)
 	if !n.sentinel {
 		n.slow, n.slowErr = s.SlowCommands(ctx)

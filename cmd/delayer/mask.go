@@ -63,6 +63,7 @@ func (m *mask) withoutSecrets(text string) string {
 }
 
 var (
+	forbidden = regexp.MustCompile(`run the '([a-z|-]+)' command`) // as Redis names a command that the user may not run
 	listOfIDs = regexp.MustCompile(`\bIDs: \[.*\]`)
 	quotes    = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
 	// A quote opens after, and closes before, a space or punctuation.
@@ -78,6 +79,7 @@ func (m *mask) text(message string) string {
 	if m.bodies {
 		return message
 	}
+	message = forbidden.ReplaceAllString(message, "run the $1 command")
 	message = listOfIDs.ReplaceAllString(message, "IDs: ["+masked+"]")
 	text, at := "", 0
 	for _, place := range quotes.FindAllStringIndex(message, -1) {

@@ -20,7 +20,7 @@ func TestMask(t *testing.T) {
 		"read tcp [::1]:80->[::1]:6379: i/o timeout":                        "read tcp [::(…): i/o timeout",
 		"open /var/log/delayer/error.log: permission denied":                "open /var/log/delayer/error.log: permission denied",
 		"open /home/x9/error.log: permission denied":                        "open (…): permission denied",
-		"NOPERM this user has no permissions to run the 'info' command":     "NOPERM this user has no permissions to run the (…) command",
+		"NOPERM this user has no permissions to run the 'info' command":     "NOPERM this user has no permissions to run the info command",
 		"want +evalsha +config|get, &delayer:* and ~*":                      "want +evalsha +config|get, (…) and ~*",
 		"WRONGTYPE at delayer:ready_queue:mail-2, delayer:{3}:job_bucket:7": "WRONGTYPE at delayer:ready_queue:(…), delayer:{3}:job_bucket:(…)",
 		"other:job_bucket:id1 is there":                                     "(…) is there",
