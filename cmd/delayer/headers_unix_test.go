@@ -9,8 +9,8 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// A job's headers are in the JSON of each command that shows it, and survive an export and an import, a dead letter and a requeue. The
-// plain texts are the same with headers and without.
+// A job's headers are in the JSON of each command that shows it, and in get's text, and survive an export and an import, a dead letter
+// and a requeue.
 func TestHeaders(t *testing.T) {
 	t.Parallel()
 	s, db := newShell(t)
@@ -24,7 +24,7 @@ func TestHeaders(t *testing.T) {
 	if r := runBinary(t, s.dir, s.env, "get", "a", "--json"); !strings.HasSuffix(r.stdout, `"attempts":0,`+headers+`"body":"body"}`+"\n") {
 		t.Errorf("get: %+v", r)
 	}
-	if r := runBinary(t, s.dir, s.env, "get", "a"); strings.Contains(r.stdout, "headers") || !strings.HasSuffix(r.stdout, "\nbody:          body\n") {
+	if r := runBinary(t, s.dir, s.env, "get", "a"); !strings.Contains(r.stdout, "\nheaders:       empty=, t.x=a=b \"ä\"\n") || !strings.HasSuffix(r.stdout, "\nbody:          body\n") {
 		t.Errorf("get: %+v", r)
 	}
 	line := `{"id":"a","topic":"t",` + headers + `"body":"body"}` + "\n"

@@ -49,7 +49,7 @@ func runGet(ctx context.Context, c *call) (reply, error) {
 		}
 	}
 	o := view.Job(job)
-	text := inLines(o, "error", "headers", "body")
+	text := inLines(o, "error", "body")
 	if job.Error != "" {
 		text += "error:         " + indented(job.Error) + "\n"
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -152,6 +153,12 @@ func cell(name string, value any) string {
 		text = cells(v)
 	case []byte:
 		return cell(name, string(v))
+	case map[string]string: // headers
+		var parts []string
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			parts = append(parts, name+"="+printable(v[name], ""))
+		}
+		text = strings.Join(parts, ", ")
 	default:
 		text = fmt.Sprint(v)
 		if slices.Contains(longTexts, name) {
