@@ -96,6 +96,6 @@ func useText(t inspect.TopicCounts) string {
 
 // untaggedText warns that some jobs can't be reserved, and suggests a fix.
 func untaggedText(t inspect.TopicCounts) string {
-	return fmt.Sprintf("%d ready jobs lack the tag %s, nobody will get them: set a limit without a tag, or push them again with that tag in their IDs",
-		t.Untagged, printable(t.Limit.Tag, ""))
+	return fmt.Sprintf("ready jobs without the tag %s, which nobody will get: %d; set a limit without a tag, or push them again with that tag in their IDs",
+		printable(t.Limit.Tag, ""), t.Untagged)
 }

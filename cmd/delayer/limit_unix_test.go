@@ -88,7 +88,7 @@ func TestLimitWithATagThatJobsLack(t *testing.T) {
 			elsewhere++
 		}
 	}
-	told := fmt.Sprintf("%d ready jobs lack the tag vip, nobody will get them: set a limit without a tag, or push them again with that tag in their IDs", elsewhere)
+	told := fmt.Sprintf("ready jobs without the tag vip, which nobody will get: %d; set a limit without a tag, or push them again with that tag in their IDs", elsewhere)
 	use := fmt.Sprintf("slots taken 0, throttled 0; %s\n", told)
 	s.expect(0, "mail: concurrency 4, tag vip; "+use, "", "limit", "mail", "--concurrency", "4", "--tag", "vip")
 	s.expect(0, fmt.Sprintf(`{"topic":"mail","concurrency":4,"tag":"vip","slots_taken":0,"throttled":0,"untagged":%d}`+"\n", elsewhere), "",
