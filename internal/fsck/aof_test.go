@@ -124,8 +124,8 @@ type unit struct {
 	commands     [][][]byte
 }
 
-// moment is the end of a call.
-type moment struct {
+// done is the end of a call.
+type done struct {
 	call  string
 	bytes int
 	jobs  jobs
@@ -133,9 +133,9 @@ type moment struct {
 
 // recording is an AOF, and what the calls that wrote it have left.
 type recording struct {
-	aof     []byte
-	units   []unit
-	moments []moment
+	aof   []byte
+	units []unit
+	calls []done
 }
 
 // record makes calls one after the other on a redis-server with an AOF.
@@ -143,12 +143,12 @@ func record(t *testing.T, calls int) *recording {
 	redis := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "no", "--aof-use-rdb-preamble", "no", "--auto-aof-rewrite-percentage", "0")
 	file := aofOf(t, redis.Dir)
 	w := newWriter(t, redis)
-	r := &recording{moments: []moment{{jobs: w.jobs.clone()}}}
+	r := &recording{calls: []done{{jobs: w.jobs.clone()}}}
 	for range calls {
 		call := w.any()
 		info, err := os.Stat(file)
 		redistest.Check(t, err)
-		r.moments = append(r.moments, moment{call, int(info.Size()), w.jobs.clone()})
+		r.calls = append(r.calls, done{call, int(info.Size()), w.jobs.clone()})
 	}
 	var err error
 	r.aof, err = os.ReadFile(file)
@@ -225,16 +225,16 @@ func (r *recording) unitAt(at int) *unit {
 
 // modelsAt returns the models of the calls before and after a cut.
 func (r *recording) modelsAt(at int) []jobs {
-	i, _ := slices.BinarySearchFunc(r.moments, at, func(m moment, at int) int { return m.bytes - at })
-	if i == len(r.moments) {
+	i, _ := slices.BinarySearchFunc(r.calls, at, func(c done, at int) int { return c.bytes - at })
+	if i == len(r.calls) {
 		i--
 	}
-	return []jobs{r.moments[max(i-1, 0)].jobs, r.moments[i].jobs}
+	return []jobs{r.calls[max(i-1, 0)].jobs, r.calls[i].jobs}
 }
 
 func (r *recording) callAt(at int) string {
-	i, _ := slices.BinarySearchFunc(r.moments, at, func(m moment, at int) int { return m.bytes - at })
-	return r.moments[min(i, len(r.moments)-1)].call
+	i, _ := slices.BinarySearchFunc(r.calls, at, func(c done, at int) int { return c.bytes - at })
+	return r.calls[min(i, len(r.calls)-1)].call
 }
 
 // writer makes calls, and keeps the model.
@@ -381,13 +381,12 @@ func (w *writer) change(id string, delay time.Duration) string {
 		}
 		return "Reschedule"
 	}
-	for _, id := range slices.Sorted(maps.Keys(w.jobs.dead)) {
-		if err := w.client.Requeue(ctx, id); !errors.Is(err, client.ErrExists) {
+	if dead := slices.Sorted(maps.Keys(w.jobs.dead)); len(dead) > 0 {
+		if err := w.client.Requeue(ctx, dead[0]); !errors.Is(err, client.ErrExists) {
 			redistest.Check(w.t, err)
-			w.jobs.alive[id] = []string{w.jobs.dead[id]}
-			delete(w.jobs.dead, id)
+			w.jobs.alive[dead[0]] = []string{w.jobs.dead[dead[0]]}
+			delete(w.jobs.dead, dead[0])
 		}
-		break
 	}
 	return "Requeue"
 }
