@@ -15,7 +15,6 @@ import (
 	"go.opentelemetry.io/otel/baggage"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/sdk/trace"
-	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	api "go.opentelemetry.io/otel/trace"
 )
 
@@ -297,7 +296,7 @@ func TestWithoutSDK(t *testing.T) {
 	if job, err := f.Get(t.Context(), "a"); err != nil || job.Headers != nil {
 		t.Errorf("headers %v, %v", job.Headers, err)
 	}
-	caller := tracetest.SpanStubs{{SpanContext: api.NewSpanContext(api.SpanContextConfig{TraceID: api.TraceID{1}, SpanID: api.SpanID{2}})}}[0].SpanContext
+	caller := api.NewSpanContext(api.SpanContextConfig{TraceID: api.TraceID{1}, SpanID: api.SpanID{2}})
 	_, err := f.Push(api.ContextWithRemoteSpanContext(t.Context(), caller), client.Message{ID: "b", Topic: "t", Body: "1"}, time.Hour)
 	check(t, err)
 	if job, err := f.Get(t.Context(), "b"); err != nil || !strings.Contains(job.Headers["traceparent"], caller.TraceID().String()) {

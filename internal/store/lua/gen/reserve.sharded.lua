@@ -124,9 +124,13 @@ local function take(queue, topic, count, most, read, wants, claim, gate)
           end
         end
         if job[4] then
-          local function headers_of(options) return string.match(options, '^%d+ %d+ %d+ ({.*)$') end
-          local headers = headers_of(job[4])
-          if headers then jobs[2 * n] = {body, headers} end
+          local function read_options(text)
+            if not text then return 0, 0, DEFAULT_LIFETIME, '' end
+            local most, ttr, lifetime, headers = string.match(text, '^(%d+) (%d+) (%d+) ?(.*)$')
+            return tonumber(most) or 0, tonumber(ttr) or 0, tonumber(lifetime) or DEFAULT_LIFETIME, headers or ''
+          end
+          local _, _, _, headers = read_options(job[4])
+          if headers ~= '' then jobs[2 * n] = {body, headers} end
         end
       end
     elseif not owner then

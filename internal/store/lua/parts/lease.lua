@@ -67,14 +67,12 @@ local function pushed_again(ttl, expires)
   return expires > 0 and ttl >= 0 and now + ttl - expires > CLOCK_SLACK
 end
 
+-- Attempts, lease and lifetime as above, and the headers, '' for none.
 local function read_options(text)
   if not text then return 0, 0, DEFAULT_LIFETIME, '' end
   local most, ttr, lifetime, headers = string.match(text, '^(%d+) (%d+) (%d+) ?(.*)$')
   return tonumber(most) or 0, tonumber(ttr) or 0, tonumber(lifetime) or DEFAULT_LIFETIME, headers or ''
 end
-
--- The headers in options, nil for none.
-local function headers_of(options) return string.match(options, '^%d+ %d+ %d+ ({.*)$') end
 
 -- A job's lifetime does not pass while it is reserved. Normally the time that has passed is added when the job returns. Only if the lifetime
 -- is shorter than LENT times the lease, the bucket is lent the lease's length at once: it then does not expire, and its lifetime is

@@ -78,9 +78,9 @@ local function take(queue, topic, count, most, read, wants, claim, gate)
           end
         end
         if job[4] then
-          -- include: lease: headers_of
-          local headers = headers_of(job[4])
-          if headers then jobs[2 * n] = {body, headers} end
+          -- include: lease: read_options
+          local _, _, _, headers = read_options(job[4])
+          if headers ~= '' then jobs[2 * n] = {body, headers} end
         end
       end
     elseif not owner then
