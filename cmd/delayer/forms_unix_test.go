@@ -35,7 +35,6 @@ var inEachForm = []struct {
 	{"export mail", 0, `{"id":"o3","topic":"mail","due":"`},
 	{"remove o3", 0, "removed o3\n"},
 	{"remove o3", 1, "no such job"},
-	{"import jobs.json", 0, "pushed 2\n"},
 	{"remove mail --match *4 --confirm 3", 0, "removed 1\n"},
 	{"reserved", 0, "id  topic  lease_ends  attempts  size\n"},
 	{"forecast --json", 0, `{"spans":[{"from":0,"until":60,"jobs":0,`},
@@ -49,6 +48,7 @@ var inEachForm = []struct {
 	{"limits", 0, "\nmail   "},
 	{"topics --topic m*", 0, "\nmail   "},
 	{"limit mail --none", 0, "mail"},
+	{"import jobs.json", 0, "pushed 2\n"}, // after the limit: the daemon reports ready jobs without its tag
 	{"stats", 0, "topics:           "},
 	{"stats mail --json", 0, `"ready":2`},
 	{"purge mail --dry-run", 0, "would be purged: 2\n"},
