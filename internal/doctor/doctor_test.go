@@ -157,6 +157,9 @@ func TestMonitor(t *testing.T) {
 		{"waiting=2", "", func() { f.Do("ZADD", "delayer:job_pool", 99999999999, "1") }, OK, "DELAYER OK - 1 jobs waiting, 0 ready | overdue=0s;;;0 lateness=0s;;;0 servers=0;;;0 waiting=1;2;;0 ready=0;;;0 reserved=0;;;0 dead=0;;;0"},
 		{"waiting=1,dead=0", "ready=1", func() {}, Warning, ""},
 		{"waiting=1", "overdue=5", func() { f.Do("ZADD", "delayer:job_pool", 1, "0") }, Critical, ""},
+		{"memory=100", "", func() { f.Do("CONFIG", "SET", "maxmemory", "1gb") }, OK, ""},
+		{"memory=90", "memory=100", func() { f.Do("CONFIG", "SET", "maxmemory", f.InfoNumber("memory", "used_memory")*20/19) }, Warning, ""},
+		{"", "memory=100", func() { f.Do("CONFIG", "SET", "maxmemory", "1mb") }, Critical, ""},
 	} {
 		test.prepare()
 		warning, critical := Limits{}, Limits{}

@@ -3,6 +3,7 @@ package doctor
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,15 +28,17 @@ func (s Status) String() string { return [...]string{"OK", "WARNING", "CRITICAL"
 // Limits are the values, by name, from which a measurement is bad. For servers, fewer than the limit are bad.
 type Limits map[string]float64
 
-// measures lists the names and units of the values that Measure reads, in the order of the output.
+// measures lists the names and units of the values that measure reads, in the order of the output. memory is the part of
+// maxmemory that is used, of the fullest node; it is left out without a maxmemory, and if this user may not read it.
 var measures = []struct{ name, unit string }{
 	{"overdue", "s"}, {"lateness", "s"}, {"servers", ""}, {"waiting", ""}, {"ready", ""}, {"reserved", ""}, {"dead", ""},
+	{"memory", "%"},
 }
 
 // DefaultWarning and DefaultCritical are the default limits.
 var (
-	DefaultWarning  = Limits{"overdue": 10, "lateness": 10}
-	DefaultCritical = Limits{"overdue": 60, "lateness": 60, "servers": 1}
+	DefaultWarning  = Limits{"overdue": 10, "lateness": 10, "memory": 100 * almostFull}
+	DefaultCritical = Limits{"overdue": 60, "lateness": 60, "memory": 100, "servers": 1}
 )
 
 // Parse reads limits of the form "overdue=30,dead=100" into l. Times are in seconds.
@@ -45,7 +48,7 @@ func (l Limits) Parse(text string) error {
 		number, err := strconv.ParseFloat(value, 64)
 		known := slices.ContainsFunc(measures, func(m struct{ name, unit string }) bool { return m.name == name })
 		if !known || err != nil || !(number >= 0) {
-			return fmt.Errorf("want overdue, lateness, servers, waiting, ready, reserved or dead, = and a number, separated by commas")
+			return fmt.Errorf("want overdue, lateness, servers, waiting, ready, reserved, dead or memory, = and a number, separated by commas")
 		}
 		l[name] = number
 	}
@@ -73,7 +76,10 @@ func Monitor(ctx context.Context, jobs *inspect.Inspector, warning, critical Lim
 	worst := OK
 	var bad, data, unknown []string
 	for _, m := range measures {
-		value := values[m.name]
+		value, read := values[m.name]
+		if !read {
+			continue
+		}
 		limit := func(l Limits) string {
 			if n, set := l[m.name]; set && m.name == "servers" {
 				return strconv.FormatFloat(n, 'f', -1, 64) + ":" // a range of Nagios: values below are bad
@@ -113,7 +119,7 @@ func measure(ctx context.Context, jobs *inspect.Inspector) (map[string]float64, 
 	if err != nil {
 		return nil, err
 	}
-	values := map[string]float64{"waiting": float64(counts.Waiting), "overdue": -1, "lateness": -1, "servers": -1}
+	values := map[string]float64{"waiting": float64(counts.Waiting), "ready": 0, "reserved": 0, "dead": 0, "overdue": -1, "lateness": -1, "servers": -1}
 	if counts.Overdue >= 0 {
 		values["overdue"] = seconds(counts.Overdue)
 	}
@@ -142,6 +148,15 @@ func measure(ctx context.Context, jobs *inspect.Inspector) (map[string]float64, 
 		values["lateness"] = 0
 		if lateness.Jobs() > 0 {
 			values["lateness"] = seconds(lateness.Quantile(0.99))
+		}
+	}
+	nodes, err := jobs.Info(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, node := range nodes {
+		if node.UsedMemory >= 0 && node.MaxMemory > 0 {
+			values["memory"] = max(values["memory"], math.Round(1000*float64(node.UsedMemory)/float64(node.MaxMemory))/10)
 		}
 	}
 	return values, nil
