@@ -162,7 +162,7 @@ func (s *Server) reportUntagged(ctx context.Context, topics []string) {
 			s.untagged.Forget(topic)
 			continue
 		}
-		s.log.Warn(fmt.Sprintf("%d ready jobs lack %s, the tag of their topic's limit, and cannot be reserved; set a limit without a tag, or push them again with that tag in their IDs",
-			jobs, store.Quote(l.Tag)), slog.String("topic", topic))
+		s.log.Warn(fmt.Sprintf("Ready jobs without the tag %s of their topic's limit, which nobody will get: %d; set a limit without a tag, or push them again with that tag in their IDs",
+			store.Quote(l.Tag), jobs), slog.String("topic", topic))
 	}
 }

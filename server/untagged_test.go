@@ -30,7 +30,7 @@ func TestUntaggedIsLogged(t *testing.T) {
 	o := w.server.options
 	w.SetUser(redistest.Rights(t, "daemon"))
 	w.server = New(w.UserPool(), o)
-	want := fmt.Sprintf("%d ready jobs lack \"vip\", the tag of their topic's limit, and cannot be reserved; set a limit without a tag, or push them again with that tag in their IDs, Topic: t", elsewhere)
+	want := fmt.Sprintf("Ready jobs without the tag \"vip\" of their topic's limit, which nobody will get: %d; set a limit without a tag, or push them again with that tag in their IDs, Topic: t", elsewhere)
 	for range 3 {
 		check(t, w.server.Pass(t.Context()))
 		w.log.expectErrors(t, want)
