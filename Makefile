@@ -113,7 +113,7 @@ lint: ## gofmt, go vet, staticcheck, what the documents link to and name, and wo
 	cd client/otel && $(GO) tool -modfile=../../tools/go.mod staticcheck ./...
 	CI=true $(GO) test ./internal/docs
 
-bench: ## docs/benchmarks.md, measured anew here, in more than an hour (needs beanstalkd for its part)
+bench: ## docs/benchmarks.md, measured anew here, in more than an hour, once the machine is quiet (needs beanstalkd for its part)
 	tools/prepare.sh
 	$(GO) test ./server -run '^$$' -bench . -benchtime 3x -timeout 30m
 	$(GO) run -C bench . -full

@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/shirou/gopsutil/v4/cpu"
 	"github.com/shirou/gopsutil/v4/host"
@@ -36,6 +37,23 @@ func loadNow() string {
 		return ""
 	}
 	return fmt.Sprintf("%.1f", average.Load1)
+}
+
+// quietLoad is the load of the last minute below which nothing else is at work here.
+const quietLoad = 0.5
+
+// awaitQuiet waits until the machine is quiet. A run whose result is kept must have it for itself. A system that does not
+// tell its load counts as quiet.
+func awaitQuiet(loads func() (*load.AvgStat, error), every, longest time.Duration) error {
+	for deadline := time.Now().Add(longest); ; time.Sleep(every) {
+		now, err := loads()
+		switch {
+		case err != nil || now.Load1 < quietLoad:
+			return nil
+		case time.Now().After(deadline):
+			return fmt.Errorf("nothing was measured: the load is %.1f after %v, want less than %.1f; stop what else runs here", now.Load1, longest, quietLoad)
+		}
+	}
 }
 
 // bytesPerJob is an upper bound for a seeded job.

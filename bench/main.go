@@ -17,6 +17,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/shirou/gopsutil/v4/load"
 )
 
 // Run is shared by the workloads.
@@ -172,6 +174,8 @@ func choose(list string) ([]workload, error) {
 	return slices.DeleteFunc(slices.Clone(workloads), func(w workload) bool { return !slices.Contains(wanted, w.name) }), nil
 }
 
+const longestWait = 15 * time.Minute
+
 // bench runs the chosen workloads and saves after each.
 func bench(mode string, s sizes, folder string, chosen []workload) error {
 	report, err := readReport(folder)
@@ -179,6 +183,12 @@ func bench(mode string, s sizes, folder string, chosen []workload) error {
 		return err
 	}
 	if len(chosen) > 0 {
+		if mode != "quick" {
+			progress("waiting for a load below %.1f, for up to %v", quietLoad, longestWait)
+			if err := awaitQuiet(load.Avg, time.Second, longestWait); err != nil {
+				return err
+			}
+		}
 		report.Machine, report.Versions = machine(), withKept(versions(), report.Versions)
 	}
 	var failures []error
@@ -218,13 +228,13 @@ func measure(w workload, mode string, s sizes) (Section, error) {
 	defer redis.stop()
 
 	progress("%s", w.name)
-	started, load := time.Now(), loadNow()
+	started, before := time.Now(), loadNow()
 	run := &Run{Redis: redis, sizes: s}
 	section, err := w.run(context.Background(), run)
 	if err != nil {
 		section.Tables = nil
 	}
-	section.Revision, section.Load = revision(), load
+	section.Revision, section.Load = revision(), before
 	section.Name, section.Mode, section.Measured, section.Took = w.name, mode, started, time.Since(started)
 	section.Notes = append(section.Notes, run.notes...)
 	return section, errors.Join(append(run.failures, err)...)
