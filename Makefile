@@ -1,6 +1,6 @@
 # make help lists the targets.
 
-VERSION := 1.1.0-dev
+VERSION := 1.1.0
 GO      ?= go
 PREFIX  ?= /usr/local
 BIN     := bin

@@ -9,7 +9,7 @@ import (
 )
 
 // version is the output of -v. A release sets it with -ldflags "-X main.version=…".
-var version = "1.1.0-dev"
+var version = "1.1.0"
 
 func main() {
 	debug.SetTraceback("crash")    // a crash ends with SIGABRT instead of exit code 2, which means a wrong configuration

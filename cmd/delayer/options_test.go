@@ -169,7 +169,7 @@ func TestHelpSpeaksTheLanguageOfTheEnvironment(t *testing.T) {
 func TestVersion(t *testing.T) {
 	for _, args := range [][]string{{"-v"}, {"--version"}, {"-d", "-v"}, {"version"}} {
 		r := runBinary(t, t.TempDir(), environment(t), args...)
-		if r != (result{stdout: "1.1.0-dev\n"}) {
+		if r != (result{stdout: "1.1.0\n"}) {
 			t.Errorf("%v: %+v", args, r)
 		}
 	}
