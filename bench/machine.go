@@ -39,8 +39,11 @@ func loadNow() string {
 	return fmt.Sprintf("%.1f", average.Load1)
 }
 
-// quietLoad is the load of the last minute below which nothing else is at work here.
-const quietLoad = 0.5
+// quietLoad is the load of the last minute below which nothing else is at work here, and longestWait how long to wait for it.
+const (
+	quietLoad   = 0.5
+	longestWait = 15 * time.Minute
+)
 
 // awaitQuiet waits until the machine is quiet. A run whose result is kept must have it for itself. A system that does not
 // tell its load counts as quiet.

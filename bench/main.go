@@ -174,8 +174,6 @@ func choose(list string) ([]workload, error) {
 	return slices.DeleteFunc(slices.Clone(workloads), func(w workload) bool { return !slices.Contains(wanted, w.name) }), nil
 }
 
-const longestWait = 15 * time.Minute
-
 // bench runs the chosen workloads and saves after each.
 func bench(mode string, s sizes, folder string, chosen []workload) error {
 	report, err := readReport(folder)

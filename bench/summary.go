@@ -115,7 +115,7 @@ The forms of the move, of push, take and finish, and of reads for operators that
 
 ## Run it
 
-- ` + "`make bench`" + `: everything. ` + "`go run -C bench . -full -only push,move`" + `: some workloads; the other results are kept.
+- ` + "`make bench`" + `: everything. ` + "`go run -C bench . -full -only push,move`" + `: some workloads; the other results are kept. Both begin once the machine is quiet.
 - ` + "`go run -C bench . -quick`" + `: a smoke run of two to three minutes, into a temporary folder.
 - ` + "`go run -C bench . -against main -only push,idle`" + `: this tree and another revision in turns, each built from its own sources. Prints only.
 - ` + "`go run -C bench . -simulate`" + `: what the nodes of a cluster would carry, from the kept results of ` + "`memory` and `partitions`" + `.
@@ -164,7 +164,7 @@ Of the last run. [All tables](benchmark-tables.md) have the command, revision an
 
 ## 运行
 
-- ` + "`make bench`" + `：全部。` + "`go run -C bench . -full -only push,move`" + `：只测一部分，其余结果保留。
+- ` + "`make bench`" + `：全部。` + "`go run -C bench . -full -only push,move`" + `：只测一部分，其余结果保留。两者都等机器空闲后才开始。
 - ` + "`go run -C bench . -quick`" + `：两三分钟的冒烟测试，写到临时目录。
 - ` + "`go run -C bench . -against main -only push,idle`" + `：与另一个版本轮流测量，各自从自己的源码构建，只打印结果。
 - ` + "`go run -C bench . -simulate`" + `：根据 ` + "`memory` 和 `partitions`" + ` 的结果，估算集群的节点能承载多少。

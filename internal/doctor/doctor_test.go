@@ -160,6 +160,7 @@ func TestMonitor(t *testing.T) {
 		{"memory=100", "", func() { f.Do("CONFIG", "SET", "maxmemory", "1gb") }, OK, ""},
 		{"memory=90", "memory=100", func() { f.Do("CONFIG", "SET", "maxmemory", f.InfoNumber("memory", "used_memory")*20/19) }, Warning, ""},
 		{"", "memory=100", func() { f.Do("CONFIG", "SET", "maxmemory", "1mb") }, Critical, ""},
+		{"", "memory=100", func() { f.Do("DEL", "delayer:job_pool"); f.Do("ACL", "SETUSER", "u", "-info") }, Unknown, "DELAYER UNKNOWN - this user may not read memory | overdue=0s;;;0 lateness=0s;;;0 servers=0;;;0 waiting=0;;;0 ready=0;;;0 reserved=0;;;0 dead=0;;;0"},
 	} {
 		test.prepare()
 		warning, critical := Limits{}, Limits{}

@@ -29,7 +29,7 @@ func (s Status) String() string { return [...]string{"OK", "WARNING", "CRITICAL"
 type Limits map[string]float64
 
 // measures lists the names and units of the values that measure reads, in the order of the output. memory is the part of
-// maxmemory that is used, of the fullest node; it is left out without a maxmemory, and if this user may not read it.
+// maxmemory that is used, of the fullest node; without a maxmemory it is left out.
 var measures = []struct{ name, unit string }{
 	{"overdue", "s"}, {"lateness", "s"}, {"servers", ""}, {"waiting", ""}, {"ready", ""}, {"reserved", ""}, {"dead", ""},
 	{"memory", "%"},
@@ -155,7 +155,11 @@ func measure(ctx context.Context, jobs *inspect.Inspector) (map[string]float64, 
 		return nil, err
 	}
 	for _, node := range nodes {
-		if node.UsedMemory >= 0 && node.MaxMemory > 0 {
+		if node.Missing != "" {
+			values["memory"] = -1
+			break
+		}
+		if node.MaxMemory > 0 {
 			values["memory"] = max(values["memory"], math.Round(1000*float64(node.UsedMemory)/float64(node.MaxMemory))/10)
 		}
 	}
