@@ -1,0 +1,56 @@
+package store
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestTransitWithoutPermission puts jobs in transit, adopts them and ends the batch, each as a user who lacks one of the script's commands:
+// Redis refuses the call and nothing changes. Two of the jobs were pushed again by a client that does not know leases, so their lease
+// fields are deleted on the way.
+func TestTransitWithoutPermission(t *testing.T) {
+	t.Parallel()
+	b, _ := onRedis(t)
+	b.SetUser("~* &* +@all")
+	user := b.user()
+	from := New(b.Pool(), "other:")
+	oldLease := func(id string) []command { return field(id, "lease", "1 5 0 1") }
+	seed := [][]command{ready("x", "t"), waits("w", "t", 3600*second), oldLease("w"), ready("r", "t"), oldLease("r"), ready("r2", "t"), waits("a", "t", 3600*second),
+		{{"ZADD", "delayer:once", "99999999999999", "o"}}}
+	var aside Transit
+	errOf := func(_ any, err error) error { return err }
+	for _, c := range []struct {
+		name     string
+		commands string // all commands that the script cannot do without
+		call     func(ctx context.Context) error
+	}{
+		{"put in transit", "hlen exists zscore hget zrem rename hset hstrlen hdel hgetall pttl", func(ctx context.Context) error {
+			return errOf(user.PutInTransit([]string{"w", "r", "d", "o", "x", GroupTag("t", "k")}, true).Do(ctx))
+		}},
+		{"put ready jobs in transit", "hlen type hget zscore lrange ltrim rpush lpush rename hset hstrlen hdel hgetall pttl", func(ctx context.Context) error {
+			return errOf(user.PutReadyInTransit(user.Keys().ReadyQueue("t"), []string{"r"}, []string{"r2"}).Do(ctx))
+		}},
+		{"adopt", "hget zrem exists del hset pexpire zadd", func(ctx context.Context) error { return errOf(user.Adopt(from, 7, aside.Jobs).Do(ctx)) }},
+		{"end the transit", "hget hlen hkeys hset del", func(ctx context.Context) error { return errOf(user.EndTransit(aside.Serial, aside.Serial).Do(ctx)) }},
+	} {
+		for command := range strings.FieldsSeq("evalsha " + c.commands) {
+			t.Run(c.name+" without "+command, func(t *testing.T) {
+				b.seed(t, seed...)
+				b.hold(t, "t", time.Minute) // x
+				b.died(t, "t", "d", time.Hour)
+				b.grouped(t, toGroup("t", "k", "1", Group{Longest: time.Hour}))
+				if strings.HasPrefix(c.name, "adopt") || strings.HasPrefix(c.name, "end") {
+					aside = made(t, b.PutInTransit([]string{"a", "d", "o", "x"}, true))
+				}
+				was := b.state(t)
+				b.do(t, "ACL", "SETUSER", "u", "+@all", "-"+command)
+				if err := c.call(t.Context()); !Refused(err) {
+					t.Errorf("error %v, want one that Refused knows", err)
+				}
+				b.expect(t, was)
+			})
+		}
+	}
+}
