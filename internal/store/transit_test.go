@@ -19,30 +19,31 @@ func TestTransitWithoutPermission(t *testing.T) {
 	oldLease := func(id string) []command { return field(id, "lease", "1 5 0 1") }
 	seed := [][]command{ready("x", "t"), waits("w", "t", 3600*second), oldLease("w"), ready("r", "t"), oldLease("r"), ready("r2", "t"), waits("a", "t", 3600*second),
 		{{"ZADD", "delayer:once", "99999999999999", "o"}}}
-	var aside Transit
-	errOf := func(_ any, err error) error { return err }
+	inTransit := []string{"a", "d", "o", "x"}
+	var batch Transit // what is in transit before the call
 	for _, c := range []struct {
 		name     string
-		commands string // all commands that the script cannot do without
+		before   []string // IDs in transit before the call
+		commands string   // without which the script can't do its work
 		call     func(ctx context.Context) error
 	}{
-		{"put in transit", "hlen exists zscore hget zrem rename hset hstrlen hdel hgetall pttl", func(ctx context.Context) error {
+		{"put in transit", nil, "hlen exists zscore hget zrem rename hset hstrlen hdel hgetall pttl", func(ctx context.Context) error {
 			return errOf(user.PutInTransit([]string{"w", "r", "d", "o", "x", GroupTag("t", "k")}, true).Do(ctx))
 		}},
-		{"put ready jobs in transit", "hlen type hget zscore lrange ltrim rpush lpush rename hset hstrlen hdel hgetall pttl", func(ctx context.Context) error {
+		{"put ready jobs in transit", nil, "hlen type hget zscore lrange ltrim rpush lpush rename hset hstrlen hdel hgetall pttl", func(ctx context.Context) error {
 			return errOf(user.PutReadyInTransit(user.Keys().ReadyQueue("t"), []string{"r"}, []string{"r2"}).Do(ctx))
 		}},
-		{"adopt", "hget zrem exists del hset pexpire zadd", func(ctx context.Context) error { return errOf(user.Adopt(from, 7, aside.Jobs).Do(ctx)) }},
-		{"end the transit", "hget hlen hkeys hset del", func(ctx context.Context) error { return errOf(user.EndTransit(aside.Serial, aside.Serial).Do(ctx)) }},
+		{"adopt", inTransit, "hget zrem exists del hset pexpire zadd", func(ctx context.Context) error { return errOf(user.Adopt(from, 7, batch.Jobs).Do(ctx)) }},
+		{"end the transit", inTransit, "hget hlen hkeys hset del", func(ctx context.Context) error { return errOf(user.EndTransit(batch.Serial, batch.Serial).Do(ctx)) }},
 	} {
 		for command := range strings.FieldsSeq("evalsha " + c.commands) {
 			t.Run(c.name+" without "+command, func(t *testing.T) {
 				b.seed(t, seed...)
-				b.hold(t, "t", time.Minute) // x
+				b.hold(t, "t", time.Minute) // reserves x
 				b.died(t, "t", "d", time.Hour)
 				b.grouped(t, toGroup("t", "k", "1", Group{Longest: time.Hour}))
-				if strings.HasPrefix(c.name, "adopt") || strings.HasPrefix(c.name, "end") {
-					aside = made(t, b.PutInTransit([]string{"a", "d", "o", "x"}, true))
+				if c.before != nil {
+					batch = made(t, b.PutInTransit(c.before, true))
 				}
 				was := b.state(t)
 				b.do(t, "ACL", "SETUSER", "u", "+@all", "-"+command)
