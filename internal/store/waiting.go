@@ -126,9 +126,10 @@ func (l *Polling) nothing() (all Polled) {
 // page polls some of the queues.
 func (l Poll) page(first, end int) *Call[Polled] {
 	s, topics := l.Store, l.Topics[first:end]
-	keys := []string{s.keys.JobPool()}
-	for _, topic := range topics {
-		keys = append(keys, s.keys.ReadyQueue(topic))
+	keys := make([]string, 1+len(topics))
+	keys[0] = s.keys.JobPool()
+	for i, topic := range topics {
+		keys[1+i] = s.keys.ReadyQueue(topic)
 	}
 	args := append(arguments(1+2*len(topics), keys...), l.Waiter)
 	for i, topic := range topics {

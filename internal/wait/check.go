@@ -130,9 +130,11 @@ func (e *listener) isCalm() bool {
 	if time.Since(e.lastHit) < calmAfter {
 		return false
 	}
-	for _, q := range e.node.waited() {
-		if q.state == unknown || q.state == ready {
-			return false
+	for _, s := range e.node.partitions {
+		for _, q := range s.queues {
+			if (q.state == unknown || q.state == ready) && q.isWaitedFor() {
+				return false
+			}
 		}
 	}
 	return true
@@ -167,13 +169,14 @@ type check struct {
 }
 
 func (e *listener) newCheck(queues []*waitQueue) *check {
-	k := &check{queues: queues, epoch: e.epoch, Poll: store.Poll{Store: queues[0].partition.store}}
+	n := len(queues)
+	k := &check{queues: queues, epoch: e.epoch, wakes: make([]int, n),
+		Poll: store.Poll{Store: queues[0].partition.store, Topics: make([]string, n), Since: make([]time.Duration, n)}}
 	if e.state == subscribed {
 		k.Waiter = e.id
 	}
-	for _, q := range queues {
-		k.Topics, k.Since = append(k.Topics, q.topic), append(k.Since, -1)
-		k.wakes = append(k.wakes, q.wakes)
+	for i, q := range queues {
+		k.Topics[i], k.Since[i], k.wakes[i] = q.topic, -1, q.wakes
 	}
 	return k
 }

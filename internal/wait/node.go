@@ -196,10 +196,10 @@ func (s *partition) forget(after time.Duration) {
 	}
 }
 
-// waited returns the queues with callers, except those that their first caller is about to probe.
+// waited returns the queues for which isWaitedFor is true.
 func (s *partition) waited() (queues []*waitQueue) {
 	for _, q := range s.queues {
-		if q.callers > 0 && !q.first.caller.isProbing() {
+		if q.isWaitedFor() {
 			queues = append(queues, q)
 		}
 	}
