@@ -37,29 +37,32 @@ func compare(against string, pairs int, chosen []workload) error {
 	}
 	for _, w := range chosen {
 		figures, err := measurePairs(w, pairs, sides)
+		if len(figures) > 0 {
+			printFigures(os.Stdout, w, sides, figures)
+		}
 		switch {
 		case errors.Is(err, errNoWorkload):
 			progress("%s is left out: %v", w.name, err)
 		case err != nil:
 			return err
-		default:
-			printFigures(os.Stdout, w, sides, figures)
 		}
 	}
 	return nil
 }
 
-// measurePairs runs that many turns of the workload on each side and returns all figures.
-func measurePairs(w workload, pairs int, sides [2]side) ([]*figure, error) {
-	var figures []*figure
+// measurePairs runs that many turns of the workload on each side and returns all figures; after an error, those of the
+// pairs before it.
+func measurePairs(w workload, pairs int, sides [2]side) (figures []*figure, err error) {
 	for pair := range pairs {
+		var sections [2]Section
 		for i := range sides {
 			which := (pair + i) % 2
 			progress("%s, pair %d of %d: %s", w.name, pair+1, pairs, sides[which].name)
-			section, err := sides[which].measure(w)
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", sides[which].name, err)
+			if sections[which], err = sides[which].measure(w); err != nil {
+				return figures, fmt.Errorf("%s: %w", sides[which].name, err)
 			}
+		}
+		for which, section := range sections {
 			figures = collect(figures, section, which)
 		}
 	}

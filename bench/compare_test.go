@@ -78,6 +78,28 @@ func TestTheOtherSideIsItsOwnBench(t *testing.T) {
 	}
 }
 
+func TestAFailureKeepsThePairsBeforeIt(t *testing.T) {
+	program := func(body string) string {
+		path := filepath.Join(t.TempDir(), "bench")
+		if err := os.WriteFile(path, []byte("#!/bin/sh\n"+body), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	const answer = `echo '{"Tables":[{"Rows":[{"Name":"row","Cells":[[7]]}],"Columns":[{"Name":"column"}]}]}'` + "\n"
+	sides := [2]side{
+		{"this tree", program(answer)},
+		{"old", program(`echo >> "$0.runs"; [ $(wc -l < "$0.runs") -lt 3 ] || exit 1` + "\n" + answer)},
+	}
+	figures, err := measurePairs(workload{name: "push"}, 16, sides)
+	if err == nil || !strings.HasPrefix(err.Error(), "old: ") {
+		t.Errorf("got %v", err)
+	}
+	if want := [2]Sample{{7, 7}, {7, 7}}; len(figures) != 1 || !reflect.DeepEqual(figures[0].got, want) {
+		t.Errorf("got %+v, want one figure with %v", figures, want)
+	}
+}
+
 // otherBench is a program with the workloads push and take, of which take fails. It reports unknown workloads
 // like choose.
 const otherBench = `package main

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -109,13 +110,17 @@ type daemon struct {
 	addr string
 }
 
+// freeAddr returns an unused address. Its port is below those of outgoing connections, one of which could take it before
+// the server does.
 func freeAddr() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
+	const first, last = 10000, 29999
+	for range 100 {
+		addr := fmt.Sprint("127.0.0.1:", first+rand.IntN(last-first+1))
+		if l, err := net.Listen("tcp", addr); err == nil {
+			return addr, l.Close()
+		}
 	}
-	defer l.Close()
-	return l.Addr().String(), nil
+	return "", fmt.Errorf("no free port from %d to %d", first, last)
 }
 
 // startDaemon starts the server and waits until it accepts connections.
