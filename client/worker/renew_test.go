@@ -124,14 +124,26 @@ func TestReportEndsWithTheLease(t *testing.T) {
 	}
 }
 
-// If no slot is free for a broken topic, the worker retries the topic later.
+// If no slot is free for a broken topic, the worker fetches nothing and retries the topic later.
 func TestBrokenTopicWithoutAPlace(t *testing.T) {
-	r := newTestRun(Options{Concurrency: 1}, TopicOptions{})
-	r.running = 1
-	now := time.Now()
-	r.served[0].brokenUntil = now
-	r.tryBroken(t.Context(), now)
-	if !r.served[0].brokenUntil.After(now) {
-		t.Error("it is looked at again at once")
+	t.Parallel()
+	c := testClient(t, "a")
+	for name, taken := range map[string]struct{ running, ofTopic int }{
+		"all slots of the worker": {2, 0},
+		"all slots of the topic":  {1, 1},
+	} {
+		r := newRun(c, []topic{{name: "t", options: TopicOptions{Concurrency: 1}}}, Options{Concurrency: 2}.withDefaults())
+		end := r.open(t.Context())
+		r.running, r.served[0].active = taken.running, taken.ofTopic
+		now := time.Now()
+		r.served[0].brokenUntil = now
+		r.tryBroken(t.Context(), now)
+		if !r.served[0].brokenUntil.After(now) {
+			t.Errorf("%s taken: it is tried again at once", name)
+		}
+		if len(r.tasks) > 0 {
+			t.Fatalf("%s taken: a job is fetched", name)
+		}
+		end()
 	}
 }
