@@ -68,7 +68,7 @@ func TestPushBatchIsAllOrNothingPerChunk(t *testing.T) {
 			want.Other = tt.other
 			batch := jobs(0, 600, "t", 2*time.Hour)
 			results, err := f.PushBatch(t.Context(), batch, client.Refuse)
-			if !tt.cause(err) {
+			if expectText(t, "PushBatch", err, " of 600 jobs are not stored: "); !tt.cause(err) {
 				t.Errorf("error %v", err)
 			}
 			for i, r := range results {
