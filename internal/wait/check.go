@@ -132,7 +132,7 @@ func (e *listener) isCalm() bool {
 	}
 	for _, s := range e.node.partitions {
 		for _, q := range s.queues {
-			if (q.state == unknown || q.state == ready) && q.isWaitedFor() {
+			if (q.state == unknown || q.state == ready) && q.needsCheck() {
 				return false
 			}
 		}

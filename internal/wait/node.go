@@ -196,10 +196,10 @@ func (s *partition) forget(after time.Duration) {
 	}
 }
 
-// waited returns the queues for which isWaitedFor is true.
+// waited returns the queues that need a check.
 func (s *partition) waited() (queues []*waitQueue) {
 	for _, q := range s.queues {
-		if q.isWaitedFor() {
+		if q.needsCheck() {
 			queues = append(queues, q)
 		}
 	}

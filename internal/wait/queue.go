@@ -143,8 +143,8 @@ func (q *waitQueue) ask(p *position) {
 	}
 }
 
-// isWaitedFor reports whether the queue has callers, and the first of them is not about to probe it.
-func (q *waitQueue) isWaitedFor() bool { return q.callers > 0 && !q.first.caller.isProbing() }
+// needsCheck reports whether the queue has callers, and the first of them is not about to probe it.
+func (q *waitQueue) needsCheck() bool { return q.callers > 0 && !q.first.caller.isProbing() }
 
 // goOn polls the queue if a caller needs it. If callers only wait, and we are not registered, a check follows soon.
 func (q *waitQueue) goOn() {
