@@ -38,7 +38,7 @@ func TestLeasesAreRenewed(t *testing.T) {
 		next(t, g.inside)
 	}
 	f.AwaitWaiter("t")
-	until(t, "the client has registered its program", func() bool { return len(f.Strings("KEYS", "delayer:client:*")) > 0 })
+	f.AwaitProgram()
 	last := f.ends()
 	f.Do("CONFIG", "RESETSTAT")
 	for range renewals {

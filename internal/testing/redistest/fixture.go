@@ -327,3 +327,12 @@ func (f *Fixture) AwaitWaiter(topic string) {
 	f.TB.Helper()
 	Until(f.TB, "somebody waits for "+topic, func() bool { return f.Waiters(topic) > 0 })
 }
+
+// AwaitProgram waits until a client that waits for jobs has registered its program in each partition. It does so after it
+// has registered as a waiter, by a script of its own.
+func (f *Fixture) AwaitProgram() {
+	f.TB.Helper()
+	for _, prefix := range f.Prefixes() {
+		Until(f.TB, "a program is registered in "+prefix, func() bool { return len(f.Strings("KEYS", prefix+"client:*")) > 0 })
+	}
+}
