@@ -21,17 +21,24 @@ type Chunk[T any] struct {
 
 // Divide divides the items among the partitions; where returns an item's partition. Each partition gets one chunk, however large.
 func Divide[T any](items []T, where func(i int) *store.Store) []Chunk[T] {
+	stores, places, sizes := make([]*store.Store, len(items)), make([]int, len(items)), map[*store.Store]int{}
+	for i := range items {
+		stores[i], places[i] = where(i), i
+		sizes[stores[i]]++
+	}
+	if len(sizes) == 1 {
+		return []Chunk[T]{{stores[0], items, places}}
+	}
 	var chunks []Chunk[T]
 	of := map[*store.Store]int{} // the partitions' places among the chunks
-	for i, item := range items {
-		s := where(i)
+	for i, s := range stores {
 		k, known := of[s]
 		if !known {
 			k = len(chunks)
-			of[s], chunks = k, append(chunks, Chunk[T]{Store: s})
+			of[s], chunks = k, append(chunks, Chunk[T]{s, make([]T, 0, sizes[s]), make([]int, 0, sizes[s])})
 		}
 		c := &chunks[k]
-		c.Items, c.Places = append(c.Items, item), append(c.Places, i)
+		c.Items, c.Places = append(c.Items, items[i]), append(c.Places, i)
 	}
 	return chunks
 }
