@@ -5,6 +5,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -160,6 +161,55 @@ func TestFollowerStays(t *testing.T) {
 		made(t, b.Ack([]LeaseRef{held}))
 		if job, err := b.Get(t.Context(), "x"); err != nil || job.Body != "new" {
 			t.Errorf("in the end: %+v, %v", job, err)
+		}
+	})
+}
+
+// A follower marks the options of its job, and they are read as before: here by a pop, and by Get of the job and of its letter. Nothing of
+// the mark is left when the letter is requeued.
+func TestFollowerAndOptions(t *testing.T) {
+	onEach(t, func(t *testing.T, b *backend) {
+		for _, options := range []string{"", "3 9000 3600000", `3 9000 3600000 {"k":"v"}`} {
+			get := func() JobInfo {
+				t.Helper()
+				job, err := b.Get(t.Context(), "x")
+				check(t, err)
+				return job
+			}
+			followed := func() (job JobInfo, held LeaseRef) {
+				b.seed(t, ready("x", "t"))
+				if options != "" {
+					b.do(t, "HSET", "delayer:job_bucket:x", "options", options)
+				}
+				job = get()
+				held, _ = b.hold(t, "t", time.Hour)
+				b.follow(t, time.Hour)
+				return job, held
+			}
+			same := func(when string, before JobInfo) {
+				t.Helper()
+				job := get()
+				if !reflect.DeepEqual(job.Job, before.Job) || job.MaxAttempts != before.MaxAttempts || job.TTR != before.TTR {
+					t.Errorf("%q %s: %+v, want %+v", options, when, job, before)
+				}
+			}
+			before, _ := followed()
+			same("followed", before)
+			b.leaseIsOver(t)
+			if job, _, err := b.pop(t.Context(), []string{"t"}); !reflect.DeepEqual(job, before.Job) || err != nil {
+				t.Errorf("%q: popped %+v, %v, want %+v", options, job, err, before.Job)
+			}
+			b.expect(t, redistest.State{Pool: []string{"x"}, Buckets: map[string]string{"x": "new topic new"}})
+
+			before, held := followed()
+			check(t, made(t, b.Bury([]Burial{{held, "why", ""}}))[0])
+			check(t, made(t, b.Remove("x"))[0])
+			same("buried", before)
+			check(t, errOf(b.Requeue(t.Context(), []string{"x"}, time.Hour)))
+			same("requeued", before)
+			if text, _ := redis.String(b.do(t, "HGET", "delayer:job_bucket:x", "options"), nil); strings.HasPrefix(text, "+") {
+				t.Errorf("%q: the options of the requeued letter are %q", options, text)
+			}
 		}
 	})
 }

@@ -24,7 +24,7 @@ const (
 
 	// limitMark is added to the number of a topic's reserved jobs if the topic has a limit, and twice if these jobs have slots.
 	limitMark = 1 << 40
-	// followerMark begins the text of a lease whose job has a follower.
+	// followerMark begins the fields lease and options of a bucket whose job has a follower.
 	followerMark = '+'
 )
 

@@ -169,7 +169,8 @@ local function special(run)
   local latest = debounce_limit(policy)
 
   -- Returns why the job at ARGV[i] can't be stored: ALREADY_EXISTS, REUSED, an error's text, or nil. Then when it is due; and the job that it
-  -- replaces, if any: the field ready or reserved has its topic, followed the text of its lease if this job follows it.
+  -- replaces, if any: the field ready or reserved has its topic; if this job follows it, followed has the text of its lease, and options its
+  -- options.
   local function judge(name, i, due, may_exist)
     local id, was = ARGV[i], may_exist and redis.pcall('HGET', name, 'topic')
     if type(was) == 'table' then return was.err .. ' (job bucket ' .. name .. ')' end
@@ -186,7 +187,7 @@ local function special(run)
     local waits = call('ZSCORE', pool, id)
     local reserved = waits and is_lease(waits)
     local followed = policy == FOLLOW and reserved and tonumber(waits) > now_s and call('HGET', name, 'lease')
-    if followed then return nil, due, {followed = followed, what = FOLLOWS} end
+    if followed then return nil, due, {followed = followed, options = call('HGET', name, 'options'), what = FOLLOWS} end
     local when, what = replaced_due(policy, waits and not reserved and due_of(waits) or begun, due)
     local burst = latest and call('HMGET', name, 'first', 'lease')
     local first = burst and not burst[2] and burst[1] and tonumber(burst[1])
@@ -198,7 +199,7 @@ local function special(run)
   local function finish(name, i, due, replaced)
     if replaced and replaced.followed then
       -- include: follow: store_follower
-      store_follower(name, replaced.followed, ARGV[i + 1], ARGV[i + 2], due, ARGV[run + 1], ARGV[run + 3])
+      store_follower(name, replaced.followed, replaced.options, ARGV[i + 1], ARGV[i + 2], due, ARGV[run + 1], ARGV[run + 3])
     else
       store(name, i, run, due, replaced, latest)
     end

@@ -32,7 +32,7 @@ local function requeue(id)
   unlist(topic, id)
   redis.call('HDEL', name, 'lease', 'reason', 'died', 'error', 'first')
   local options = redis.call('HGET', name, 'options')
-  if options then redis.call('HSET', name, 'options', (string.gsub(options, '^(%d+ %d+) %d+', '%1 ' .. lifetime))) end
+  if options then redis.call('HSET', name, 'options', (string.gsub(options, '^%+?(%d+ %d+) %d+', '%1 ' .. lifetime))) end
   redis.call('PEXPIRE', name, lifetime)
 end
 

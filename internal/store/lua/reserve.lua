@@ -32,24 +32,26 @@ local deferred = {} -- topic, ID, why, …
 -- Reads the fields of a job that was reserved before, or has options; defined when it is first needed.
 local known_of
 
+local function read(name) return pcall('HMGET', name, 'topic', 'body', 'options', 'lease') end
+
 local function wants(id, name, job)
   if seen[id] then return false end -- the ID was there twice
   seen[id] = true
   local job_knows
   if job[3] or job[4] then
     if not known_of then
-      -- include: lease: read_lease pushed_again read_options; go: FOLLOWER_BYTE
+      -- include: lease: has_follower read_lease pushed_again read_options
       known_of = function(name, job)
         local k = {}
         local lent
-        k.attempts, k.token, lent, k.expires = read_lease(job[3])
-        k.most, k.ttr, k.lifetime = read_options(job[4])
-        k.followed = job[3] and string.byte(job[3]) == FOLLOWER_BYTE
+        k.attempts, k.token, lent, k.expires = read_lease(job[4])
+        k.most, k.ttr, k.lifetime = read_options(job[3])
+        k.followed = has_follower(job[4])
         if k.expires > 0 then
           k.ttl = redis.call('PTTL', name)
           if pushed_again(k.ttl, k.expires) then
             k.anew, k.attempts, k.most, k.ttr, k.lifetime, k.followed = true, 0, 0, 0, DEFAULT_LIFETIME, false
-            job[4] = false
+            job[3] = false
           end
         end
         return k
@@ -205,7 +207,7 @@ local function claim(jobs, names, n, topic)
   return nil, jobs, leases
 end
 
-local reply = take_all(nil, wants, claim, 7, gate)
+local reply = take_all(read, wants, claim, 7, gate)
 announce_end(first_end)
 if not reply.err then table.insert(reply, 4, deferred) end
 if not followers then return reply end

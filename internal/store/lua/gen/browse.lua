@@ -54,7 +54,7 @@ end
 local DEFAULT_LIFETIME = 604800000
 local function read_options(text)
   if not text then return 0, 0, DEFAULT_LIFETIME, '' end
-  local most, ttr, lifetime, headers = string.match(text, '^(%d+) (%d+) (%d+) ?(.*)$')
+  local most, ttr, lifetime, headers = string.match(text, '^%+?(%d+) (%d+) (%d+) ?(.*)$')
   return tonumber(most) or 0, tonumber(ttr) or 0, tonumber(lifetime) or DEFAULT_LIFETIME, headers or ''
 end
 local function read_lease(text)

@@ -208,7 +208,7 @@ local function fire(id, score, revision, read, upcoming, late, paused, has_old, 
       end
       local function read_options(text)
         if not text then return 0, 0, DEFAULT_LIFETIME, '' end
-        local most, ttr, lifetime, headers = string.match(text, '^(%d+) (%d+) (%d+) ?(.*)$')
+        local most, ttr, lifetime, headers = string.match(text, '^%+?(%d+) (%d+) (%d+) ?(.*)$')
         return tonumber(most) or 0, tonumber(ttr) or 0, tonumber(lifetime) or DEFAULT_LIFETIME, headers or ''
       end
       local function lifetime_left(ttl, token, lent)
@@ -225,10 +225,11 @@ local function fire(id, score, revision, read, upcoming, late, paused, has_old, 
       local function lease_text(attempts, token, lent, left)
         return string.format('%d %d %d %d', attempts, token, lent, left >= 0 and now + left or 0)
       end
-      local function store_follower(name, text, topic, body, due, lifetime, options)
+      local function store_follower(name, text, own, topic, body, due, lifetime, options)
         local attempts, token, lent = read_lease(text)
         local left, needed = lifetime_left(redis.call('PTTL', name), token, lent), math.max(due - now, 0) + lifetime
-        redis.call('HSET', name, 'next', string.format('%d %d ', due, #topic) .. topic .. options, 'next_body', body)
+        redis.call('HSET', name, 'next', string.format('%d %d ', due, #topic) .. topic .. options, 'next_body', body,
+          'options', mark_follower(own or DEFAULT_OPTIONS))
         if left >= 0 and left < needed then
           redis.call('PEXPIRE', name, string.format('%d', needed))
           redis.call('HSET', name, 'lease', mark_follower(lease_text(attempts, token, 0, needed)))
@@ -237,8 +238,9 @@ local function fire(id, score, revision, read, upcoming, late, paused, has_old, 
         end
       end
       local function follow_last(last, lease, topic, content, options, due)
+        local own = redis.call('HMGET', buckets .. last, 'options')[1]
         local _, _, lifetime = read_options(options)
-        store_follower(buckets .. last, lease, topic, content, due, lifetime, options ~= DEFAULT_OPTIONS and options or '')
+        store_follower(buckets .. last, lease, own, topic, content, due, lifetime, options ~= DEFAULT_OPTIONS and options or '')
         return mark_follower(lease), not has_follower(lease)
       end
       lease_of, follow = lease_of_last, follow_last

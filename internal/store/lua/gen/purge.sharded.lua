@@ -51,7 +51,7 @@ local function take(queue, topic, count, most, read, wants, claim, gate)
     if n == most or bytes_left <= 0 then break end
     local id = ids[i]
     local name = buckets .. id
-    local job = read and read(name) or pcall('HMGET', name, 'topic', 'body', 'lease', 'options')
+    local job = read and read(name) or pcall('HMGET', name, 'topic', 'body', 'options')
     local owner = job[1]
     if owner == topic and not waits[i] then
       local body = job[2] or ''
@@ -68,19 +68,18 @@ local function take(queue, topic, count, most, read, wants, claim, gate)
         names[n] = name
         if job[3] then
           local FOLLOWER_BYTE = 43
-          if string.byte(job[3]) == FOLLOWER_BYTE then
-            followed = followed or {}
-            followed[n] = true
-          end
-        end
-        if job[4] then
+          local function has_follower(text) return text and string.byte(text) == FOLLOWER_BYTE end
           local DEFAULT_LIFETIME = 604800000
           local function read_options(text)
             if not text then return 0, 0, DEFAULT_LIFETIME, '' end
-            local most, ttr, lifetime, headers = string.match(text, '^(%d+) (%d+) (%d+) ?(.*)$')
+            local most, ttr, lifetime, headers = string.match(text, '^%+?(%d+) (%d+) (%d+) ?(.*)$')
             return tonumber(most) or 0, tonumber(ttr) or 0, tonumber(lifetime) or DEFAULT_LIFETIME, headers or ''
           end
-          local _, _, _, headers = read_options(job[4])
+          if has_follower(job[3]) then
+            followed = followed or {}
+            followed[n] = true
+          end
+          local _, _, _, headers = read_options(job[3])
           if headers ~= '' then jobs[2 * n] = {body, headers} end
         end
       end

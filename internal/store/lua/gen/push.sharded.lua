@@ -342,7 +342,8 @@ local function special(run)
   local latest = debounce_limit(policy)
 
   -- Returns why the job at ARGV[i] can't be stored: ALREADY_EXISTS, REUSED, an error's text, or nil. Then when it is due; and the job that it
-  -- replaces, if any: the field ready or reserved has its topic, followed the text of its lease if this job follows it.
+  -- replaces, if any: the field ready or reserved has its topic; if this job follows it, followed has the text of its lease, and options its
+  -- options.
   local function judge(name, i, due, may_exist)
     local id, was = ARGV[i], may_exist and redis.pcall('HGET', name, 'topic')
     if type(was) == 'table' then return was.err .. ' (job bucket ' .. name .. ')' end
@@ -366,7 +367,7 @@ local function special(run)
     local waits = call('ZSCORE', pool, id)
     local reserved = waits and is_lease(waits)
     local followed = policy == FOLLOW and reserved and tonumber(waits) > now_s and call('HGET', name, 'lease')
-    if followed then return nil, due, {followed = followed, what = FOLLOWS} end
+    if followed then return nil, due, {followed = followed, options = call('HGET', name, 'options'), what = FOLLOWS} end
     local when, what = replaced_due(policy, waits and not reserved and due_of(waits) or begun, due)
     local burst = latest and call('HMGET', name, 'first', 'lease')
     local first = burst and not burst[2] and burst[1] and tonumber(burst[1])
@@ -393,13 +394,15 @@ local function special(run)
       local function has_follower(text) return text and string.byte(text) == FOLLOWER_BYTE end
       local FOLLOWER_MARK = '+'
       local function mark_follower(text) return has_follower(text) and text or FOLLOWER_MARK .. text end
+      local DEFAULT_OPTIONS = '0 0 604800000'
       local function lease_text(attempts, token, lent, left)
         return string.format('%d %d %d %d', attempts, token, lent, left >= 0 and now + left or 0)
       end
-      local function store_follower(name, text, topic, body, due, lifetime, options)
+      local function store_follower(name, text, own, topic, body, due, lifetime, options)
         local attempts, token, lent = read_lease(text)
         local left, needed = lifetime_left(redis.call('PTTL', name), token, lent), math.max(due - now, 0) + lifetime
-        redis.call('HSET', name, 'next', string.format('%d %d ', due, #topic) .. topic .. options, 'next_body', body)
+        redis.call('HSET', name, 'next', string.format('%d %d ', due, #topic) .. topic .. options, 'next_body', body,
+          'options', mark_follower(own or DEFAULT_OPTIONS))
         if left >= 0 and left < needed then
           redis.call('PEXPIRE', name, string.format('%d', needed))
           redis.call('HSET', name, 'lease', mark_follower(lease_text(attempts, token, 0, needed)))
@@ -407,7 +410,7 @@ local function special(run)
           redis.call('HSET', name, 'lease', mark_follower(text))
         end
       end
-      store_follower(name, replaced.followed, ARGV[i + 1], ARGV[i + 2], due, ARGV[run + 1], ARGV[run + 3])
+      store_follower(name, replaced.followed, replaced.options, ARGV[i + 1], ARGV[i + 2], due, ARGV[run + 1], ARGV[run + 3])
     else
       store(name, i, run, due, replaced, latest)
     end

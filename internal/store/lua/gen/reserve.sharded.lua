@@ -32,9 +32,9 @@ local function lease_text(attempts, token, lent, left)
   return string.format('%d %d %d %d', attempts, token, lent, left >= 0 and now + left or 0)
 end
 local DEFAULT_LIFETIME = 604800000
+local pcall = redis.pcall
 local wanted, entries_left, bytes_left = tonumber(ARGV[1]), 1000, 1024 * 1024
 local pool = KEYS[1]
-local pcall = redis.pcall
 local LENT = 100
 local UNTIL_SEEN = 120000
 local function loan(left, length)
@@ -101,7 +101,7 @@ local function take(queue, topic, count, most, read, wants, claim, gate)
     if n == most or bytes_left <= 0 then break end
     local id = ids[i]
     local name = buckets .. id
-    local job = read and read(name) or pcall('HMGET', name, 'topic', 'body', 'lease', 'options')
+    local job = read and read(name) or pcall('HMGET', name, 'topic', 'body', 'options')
     local owner = job[1]
     if owner == topic and not waits[i] then
       local body = job[2] or ''
@@ -118,18 +118,17 @@ local function take(queue, topic, count, most, read, wants, claim, gate)
         names[n] = name
         if job[3] then
           local FOLLOWER_BYTE = 43
-          if string.byte(job[3]) == FOLLOWER_BYTE then
+          local function has_follower(text) return text and string.byte(text) == FOLLOWER_BYTE end
+          local function read_options(text)
+            if not text then return 0, 0, DEFAULT_LIFETIME, '' end
+            local most, ttr, lifetime, headers = string.match(text, '^%+?(%d+) (%d+) (%d+) ?(.*)$')
+            return tonumber(most) or 0, tonumber(ttr) or 0, tonumber(lifetime) or DEFAULT_LIFETIME, headers or ''
+          end
+          if has_follower(job[3]) then
             followed = followed or {}
             followed[n] = true
           end
-        end
-        if job[4] then
-          local function read_options(text)
-            if not text then return 0, 0, DEFAULT_LIFETIME, '' end
-            local most, ttr, lifetime, headers = string.match(text, '^(%d+) (%d+) (%d+) ?(.*)$')
-            return tonumber(most) or 0, tonumber(ttr) or 0, tonumber(lifetime) or DEFAULT_LIFETIME, headers or ''
-          end
-          local _, _, _, headers = read_options(job[4])
+          local _, _, _, headers = read_options(job[3])
           if headers ~= '' then jobs[2 * n] = {body, headers} end
         end
       end
@@ -352,12 +351,16 @@ local deferred = {} -- topic, ID, why, …
 -- Reads the fields of a job that was reserved before, or has options; defined when it is first needed.
 local known_of
 
+local function read(name) return pcall('HMGET', name, 'topic', 'body', 'options', 'lease') end
+
 local function wants(id, name, job)
   if seen[id] then return false end -- the ID was there twice
   seen[id] = true
   local job_knows
   if job[3] or job[4] then
     if not known_of then
+      local FOLLOWER_BYTE = 43
+      local function has_follower(text) return text and string.byte(text) == FOLLOWER_BYTE end
       local function read_lease(text)
         if not text then return 0, 0, 0, 0 end
         local attempts, token, lent, expires = string.match(text, '^%+?(%d+) (%d+) (%-?%d+) ?(%d*)$')
@@ -369,21 +372,20 @@ local function wants(id, name, job)
       end
       local function read_options(text)
         if not text then return 0, 0, DEFAULT_LIFETIME, '' end
-        local most, ttr, lifetime, headers = string.match(text, '^(%d+) (%d+) (%d+) ?(.*)$')
+        local most, ttr, lifetime, headers = string.match(text, '^%+?(%d+) (%d+) (%d+) ?(.*)$')
         return tonumber(most) or 0, tonumber(ttr) or 0, tonumber(lifetime) or DEFAULT_LIFETIME, headers or ''
       end
-      local FOLLOWER_BYTE = 43
       known_of = function(name, job)
         local k = {}
         local lent
-        k.attempts, k.token, lent, k.expires = read_lease(job[3])
-        k.most, k.ttr, k.lifetime = read_options(job[4])
-        k.followed = job[3] and string.byte(job[3]) == FOLLOWER_BYTE
+        k.attempts, k.token, lent, k.expires = read_lease(job[4])
+        k.most, k.ttr, k.lifetime = read_options(job[3])
+        k.followed = has_follower(job[4])
         if k.expires > 0 then
           k.ttl = redis.call('PTTL', name)
           if pushed_again(k.ttl, k.expires) then
             k.anew, k.attempts, k.most, k.ttr, k.lifetime, k.followed = true, 0, 0, 0, DEFAULT_LIFETIME, false
-            job[4] = false
+            job[3] = false
           end
         end
         return k
@@ -729,7 +731,7 @@ local function claim(jobs, names, n, topic)
   return nil, jobs, leases
 end
 
-local reply = take_all(nil, wants, claim, 7, gate)
+local reply = take_all(read, wants, claim, 7, gate)
 announce_end(first_end)
 if not reply.err then table.insert(reply, 4, deferred) end
 if not followers then return reply end
@@ -745,7 +747,7 @@ local function pushed_again(ttl, expires)
 end
 local function read_options(text)
   if not text then return 0, 0, DEFAULT_LIFETIME, '' end
-  local most, ttr, lifetime, headers = string.match(text, '^(%d+) (%d+) (%d+) ?(.*)$')
+  local most, ttr, lifetime, headers = string.match(text, '^%+?(%d+) (%d+) (%d+) ?(.*)$')
   return tonumber(most) or 0, tonumber(ttr) or 0, tonumber(lifetime) or DEFAULT_LIFETIME, headers or ''
 end
 local queues = prefix .. 'ready_queue:'

@@ -60,7 +60,7 @@ end
 local DEFAULT_LIFETIME = 604800000
 local function read_options(text)
   if not text then return 0, 0, DEFAULT_LIFETIME, '' end
-  local most, ttr, lifetime, headers = string.match(text, '^(%d+) (%d+) (%d+) ?(.*)$')
+  local most, ttr, lifetime, headers = string.match(text, '^%+?(%d+) (%d+) (%d+) ?(.*)$')
   return tonumber(most) or 0, tonumber(ttr) or 0, tonumber(lifetime) or DEFAULT_LIFETIME, headers or ''
 end
 local function lifetime_left(ttl, token, lent)
@@ -74,13 +74,15 @@ local FOLLOWER_BYTE = 43
 local function has_follower(text) return text and string.byte(text) == FOLLOWER_BYTE end
 local FOLLOWER_MARK = '+'
 local function mark_follower(text) return has_follower(text) and text or FOLLOWER_MARK .. text end
+local DEFAULT_OPTIONS = '0 0 604800000'
 local function lease_text(attempts, token, lent, left)
   return string.format('%d %d %d %d', attempts, token, lent, left >= 0 and now + left or 0)
 end
-local function store_follower(name, text, topic, body, due, lifetime, options)
+local function store_follower(name, text, own, topic, body, due, lifetime, options)
   local attempts, token, lent = read_lease(text)
   local left, needed = lifetime_left(redis.call('PTTL', name), token, lent), math.max(due - now, 0) + lifetime
-  redis.call('HSET', name, 'next', string.format('%d %d ', due, #topic) .. topic .. options, 'next_body', body)
+  redis.call('HSET', name, 'next', string.format('%d %d ', due, #topic) .. topic .. options, 'next_body', body,
+    'options', mark_follower(own or DEFAULT_OPTIONS))
   if left >= 0 and left < needed then
     redis.call('PEXPIRE', name, string.format('%d', needed))
     redis.call('HSET', name, 'lease', mark_follower(lease_text(attempts, token, 0, needed)))
@@ -88,10 +90,10 @@ local function store_follower(name, text, topic, body, due, lifetime, options)
     redis.call('HSET', name, 'lease', mark_follower(text))
   end
 end
-local DEFAULT_OPTIONS = '0 0 604800000'
 local function follow_last(last, lease, topic, content, options, due)
+  local own = redis.call('HMGET', buckets .. last, 'options')[1]
   local _, _, lifetime = read_options(options)
-  store_follower(buckets .. last, lease, topic, content, due, lifetime, options ~= DEFAULT_OPTIONS and options or '')
+  store_follower(buckets .. last, lease, own, topic, content, due, lifetime, options ~= DEFAULT_OPTIONS and options or '')
   return mark_follower(lease), not has_follower(lease)
 end
 local function store_bucket(id, topic, content, options, due)

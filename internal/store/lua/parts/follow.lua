@@ -1,5 +1,5 @@
 -- Followers. A push with the policy 'follow' leaves a reserved job alone, and takes its place when that job is acked, buried or popped. Only
--- the latest such push counts. It is kept in two fields of the job's bucket, and marks the text of its lease (see has_follower):
+-- the latest such push counts. It is kept in two fields of the job's bucket, and marks the fields lease and options (see has_follower):
 --   next       when it is due (Unix ms), how many bytes its topic has, its topic, and its options, if they are not the defaults
 --   next_body  its body
 --
@@ -8,11 +8,12 @@
 -- its position: a push would move it to the end of its queue each time.
 -- include: guard lease pool queue time topics
 
--- Stores the follower of a job whose lease has this text. lifetime is that in the options.
-local function store_follower(name, text, topic, body, due, lifetime, options)
+-- Stores the follower of a job whose lease has this text, and whose options are own. lifetime is that in the follower's options.
+local function store_follower(name, text, own, topic, body, due, lifetime, options)
   local attempts, token, lent = read_lease(text)
   local left, needed = lifetime_left(redis.call('PTTL', name), token, lent), math.max(due - now, 0) + lifetime
-  redis.call('HSET', name, 'next', string.format('%d %d ', due, #topic) .. topic .. options, 'next_body', body)
+  redis.call('HSET', name, 'next', string.format('%d %d ', due, #topic) .. topic .. options, 'next_body', body,
+    'options', mark_follower(own or DEFAULT_OPTIONS))
   if left >= 0 and left < needed then -- the job is kept for longer, too
     redis.call('PEXPIRE', name, string.format('%d', needed))
     redis.call('HSET', name, 'lease', mark_follower(lease_text(attempts, token, 0, needed)))
@@ -64,7 +65,8 @@ end
 
 -- Lets an occurrence's job follow the last one, whose lease has this text. Returns the new text, and whether this is its first follower.
 local function follow_last(last, lease, topic, content, options, due)
+  local own = redis.call('HMGET', buckets .. last, 'options')[1]
   local _, _, lifetime = read_options(options)
-  store_follower(buckets .. last, lease, topic, content, due, lifetime, options ~= DEFAULT_OPTIONS and options or '')
+  store_follower(buckets .. last, lease, own, topic, content, due, lifetime, options ~= DEFAULT_OPTIONS and options or '')
   return mark_follower(lease), not has_follower(lease)
 end

@@ -54,8 +54,8 @@ local function lease_text(attempts, token, lent, left)
   return string.format('%d %d %d %d', attempts, token, lent, left >= 0 and now + left or 0)
 end
 
--- The mark of a follower in a lease's text: whether it is there, the text with the mark, and a new text with the mark if the old one has it.
--- See Encodings in docs/wire-format.md.
+-- The mark of a follower in either field: whether it is there, the text with the mark, and a new text with the mark if the old one has it.
+-- Scripts that end a lease read one field, and a pop reads the other. See Encodings in docs/wire-format.md.
 local function has_follower(text) return text and string.byte(text) == FOLLOWER_BYTE end
 local function mark_follower(text) return has_follower(text) and text or FOLLOWER_MARK .. text end
 local function keep_follower(before, text) return has_follower(before) and FOLLOWER_MARK .. text or text end
@@ -70,7 +70,7 @@ end
 -- Attempts, lease and lifetime as above, and the headers, '' for none.
 local function read_options(text)
   if not text then return 0, 0, DEFAULT_LIFETIME, '' end
-  local most, ttr, lifetime, headers = string.match(text, '^(%d+) (%d+) (%d+) ?(.*)$')
+  local most, ttr, lifetime, headers = string.match(text, '^%+?(%d+) (%d+) (%d+) ?(.*)$')
   return tonumber(most) or 0, tonumber(ttr) or 0, tonumber(lifetime) or DEFAULT_LIFETIME, headers or ''
 end
 

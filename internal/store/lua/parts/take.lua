@@ -53,7 +53,7 @@ local function take(queue, topic, count, most, read, wants, claim, gate)
     if n == most or bytes_left <= 0 then break end
     local id = ids[i]
     local name = buckets .. id
-    local job = read and read(name) or pcall('HMGET', name, 'topic', 'body', 'lease', 'options')
+    local job = read and read(name) or pcall('HMGET', name, 'topic', 'body', 'options')
     local owner = job[1]
     if owner == topic and not waits[i] then
       local body = job[2] or ''
@@ -71,15 +71,12 @@ local function take(queue, topic, count, most, read, wants, claim, gate)
         n = n + 1
         names[n] = name
         if job[3] then
-          -- include: go: FOLLOWER_BYTE
-          if string.byte(job[3]) == FOLLOWER_BYTE then
+          -- include: lease: has_follower read_options
+          if has_follower(job[3]) then
             followed = followed or {}
             followed[n] = true
           end
-        end
-        if job[4] then
-          -- include: lease: read_options
-          local _, _, _, headers = read_options(job[4])
+          local _, _, _, headers = read_options(job[3])
           if headers ~= '' then jobs[2 * n] = {body, headers} end
         end
       end
@@ -116,7 +113,7 @@ local function take(queue, topic, count, most, read, wants, claim, gate)
 end
 
 -- Takes jobs of all queues, and returns the script's reply.
---   read(name)           HMGET's reply for a bucket, topic first; nil reads topic, body, lease and options
+--   read(name)           HMGET's reply for a bucket: topic, body, options, and more; nil reads these three
 --   wants(id, name, job) whether to take the job; else its entry is dropped. nil takes all
 --   claim(jobs, names, n, topic, followed)  makes jobs, {id, body, …}, the caller's. followed has the positions of jobs with a follower.
 --                        Returns an error reply and has changed nothing; or nil, the jobs, and their leases
