@@ -1,5 +1,5 @@
-// Command calls makes one call between two lines of its standard input, and writes the coverage counters of that call to a folder.
-// The test of package hops builds it with counters and tells it when to begin.
+// Command calls makes one call after the first line of its standard input, and writes the coverage counters since then to a folder after
+// each further line. The test of package hops builds it with counters and tells it when to begin.
 package main
 
 import (
@@ -27,9 +27,11 @@ func main() {
 	check(coverage.ClearCounters())
 	fmt.Println("counting")
 	run()
-	input.Scan()
 	check(coverage.WriteMetaDir(out))
-	check(coverage.WriteCountersDir(out))
+	for input.Scan() {
+		check(coverage.WriteCountersDir(out))
+		fmt.Println("counted")
+	}
 }
 
 // prepare makes the call once to warm up, and returns a function that makes it again.
