@@ -20,6 +20,7 @@ type Chunk[T any] struct {
 }
 
 // Divide divides the items among the partitions; where returns an item's partition. Each partition gets one chunk, however large.
+// The only chunk of a single partition shares its items with the caller, and neither may change them.
 func Divide[T any](items []T, where func(i int) *store.Store) []Chunk[T] {
 	stores, places, sizes := make([]*store.Store, len(items)), make([]int, len(items)), map[*store.Store]int{}
 	for i := range items {

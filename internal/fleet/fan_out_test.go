@@ -7,7 +7,7 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// Items keep their order and know their places. Those of a single partition are not copied: a batch of large jobs is mostly of one.
+// Items keep their order and know their places. Those of a single partition are not copied, since most programs have one.
 func TestDivide(t *testing.T) {
 	type chunk = Chunk[string]
 	a, b := &store.Store{}, &store.Store{}

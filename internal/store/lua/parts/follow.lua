@@ -8,7 +8,7 @@
 -- its position: a push would move it to the end of its queue each time.
 -- include: guard lease pool queue time topics
 
--- Stores the follower of a job whose lease has this text, and whose options are own. lifetime is that in the follower's options.
+-- Stores the follower of a job: text is the job's lease, own its options. lifetime is that in the follower's options.
 local function store_follower(name, text, own, topic, body, due, lifetime, options)
   local attempts, token, lent = read_lease(text)
   local left, needed = lifetime_left(redis.call('PTTL', name), token, lent), math.max(due - now, 0) + lifetime
