@@ -150,6 +150,20 @@ func TestKeysThatEndWhileASlotMoves(t *testing.T) {
 			t.Errorf("the number of reserved jobs has grown to %s with calls that were refused", n)
 		}
 	})
+	t.Run("reserve of a limited topic whose slots are all free", func(t *testing.T) {
+		fresh(t)
+		check(t, s.limitTo(ctx, Limit{Concurrency: 1}))
+		push(t, job("a", "t"))
+		push(t, Delayed{Job: Job{ID: "w", Topic: "t", Body: "b"}, Due: Due{After: time.Hour}, Terms: Terms{Lifetime: 2 * time.Hour}})
+		from.Do("ZADD", s.keys.Slots("t"), "1000000", "gone")
+		begin(t)
+		_, err := s.Reserve(Wanted{Topics: []string{"t"}, N: 1}, Reservation{Lease: time.Hour}).Do(ctx)
+		end()
+		slots := from.Strings("ZRANGE", s.keys.Slots("t"), 0, -1)
+		if slices.Contains(where("a", "t"), "pool") && !slices.Contains(slots, "a") {
+			t.Errorf("a is reserved without a slot (%v): the slots are %q", err, slots)
+		}
+	})
 }
 
 // SetLimit either removes a limit or changes nothing while the slot migrates.

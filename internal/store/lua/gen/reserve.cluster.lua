@@ -651,8 +651,10 @@ local function gate(topic, n, taken)
             free = first.err and first or free_among(set, first, at)
             if free.err then return free end
           end
+          local left = all - #free
+          if left == 0 then free[#free] = nil end
           if #free > 0 then redis.pcall('ZREM', set, unpack(free)) end
-          return all - #free
+          return left
         end
         local err = some and some.err and some or not_permitted('ZRANGE', set, '0', '0')
         local taken = err or count_slots(topic, now_us, concurrency - n)

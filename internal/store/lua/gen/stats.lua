@@ -66,8 +66,9 @@ local function count_slots(topic, at, most)
     free = first.err and first or free_among(set, first, at)
     if free.err then return free end
   end
+  local left = all - #free
   if #free > 0 then redis.pcall('ZREM', set, unpack(free)) end
-  return all - #free
+  return left
 end
 local function read_lease(text)
   if not text then return 0, 0, 0, 0 end

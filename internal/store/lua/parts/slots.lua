@@ -42,6 +42,8 @@ local function count_slots(topic, at, most)
     free = first.err and first or free_among(set, first, at)
     if free.err then return free end
   end
+  local left = all - #free
+  -- cluster: if left == 0 then free[#free] = nil end -- a key that ends while its slot moves can't be written again
   if #free > 0 then redis.pcall('ZREM', set, unpack(free)) end
-  return all - #free
+  return left
 end
