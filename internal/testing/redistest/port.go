@@ -25,6 +25,15 @@ const (
 // freePort returns the next port of a block. Listening on the block's first port reserves it for this process.
 func freePort(tb testing.TB) int {
 	tb.Helper()
+	l := listenOnFree(tb)
+	l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// listenOnFree listens on the next port. Closing it and listening anew may fail: a child process that is just being
+// started keeps what is closed meanwhile open until it runs its program.
+func listenOnFree(tb testing.TB) net.Listener {
+	tb.Helper()
 	ports.Lock()
 	defer ports.Unlock()
 	for range 10000 {
@@ -35,12 +44,11 @@ func freePort(tb testing.TB) int {
 		port := ports.next
 		ports.next++
 		if l := listenOn(port); l != nil {
-			l.Close()
-			return port
+			return l
 		}
 	}
 	tb.Fatal("no free port")
-	return 0
+	return nil
 }
 
 func takeBlock() {

@@ -2,7 +2,6 @@ package redistest
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"net"
 	"sync/atomic"
@@ -33,8 +32,7 @@ func StartProxy(tb testing.TB, target string) *Proxy {
 
 func (p *Proxy) start(tb testing.TB, target string) {
 	tb.Helper()
-	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", freePort(tb)))
-	Check(tb, err)
+	l := listenOnFree(tb)
 	p.Addr = l.Addr().String()
 	p.Lead(target)
 	ctx, end := context.WithCancel(context.Background())
