@@ -644,6 +644,7 @@ local function gate(topic, n, taken)
             if free.err then return free end
           end
           local left = all - #free
+          if left == 0 then free[#free] = nil end
           if #free > 0 then redis.pcall('ZREM', set, unpack(free)) end
           return left
         end
