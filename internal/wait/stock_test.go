@@ -65,69 +65,75 @@ var abc = []string{"a", "b", "c"}
 // A caller polls the partition that has its earliest topic, for all topics that this partition probably has, in one poll.
 // Partitions that share the earliest topic take turns.
 func TestAim(t *testing.T) {
-	h := inHands(t, 3)
-	h.knows(abc, map[readyQueue]int{{h.partitions[1], "c"}: 5, {h.partitions[2], "b"}: 1, {h.partitions[2], "c"}: 5})
-	h.turn = 0
-	g := h.joins(Request{Topics: abc, N: 3, Waits: true})
-	one := h.expectAsks("the earliest topic", h.partitions[2], "b", "c")
-	second := h.joins(Request{Topics: abc, N: 3})
-	next := h.expectAsks("what the first one leaves", h.partitions[1], "c")
-	h.answer(one, store.Popped{Jobs: append(jobs("b", 1), jobs("c", 2)...), Remaining: []int{0, -1, -1}}, nil)
-	if a := <-g.answers; len(a.Jobs.Jobs) != 3 {
-		t.Errorf("%+v", a)
-	}
-	h.answer(next, store.Popped{Jobs: jobs("c", 3), Remaining: []int{-1}}, nil)
-	if a := <-second.answers; len(a.Jobs.Jobs) != 3 {
-		t.Errorf("%+v", a)
-	}
-	served := map[*partition]bool{}
-	for range 2 {
-		g := h.joins(Request{Topics: abc, N: 1})
-		one := h.asks()
-		served[one.partition] = true
-		h.answer(one, store.Popped{Jobs: jobs("c", 1), Remaining: []int{-1}}, nil)
-		g.expectJob(t, "c1")
-	}
-	if len(served) != 2 {
-		t.Errorf("both partitions have c, and one is asked twice")
-	}
+	synctest.Test(t, func(t *testing.T) {
+		h := inHands(t, 3)
+		h.knows(abc, map[readyQueue]int{{h.partitions[1], "c"}: 5, {h.partitions[2], "b"}: 1, {h.partitions[2], "c"}: 5})
+		h.turn = 0
+		g := h.joins(Request{Topics: abc, N: 3, Waits: true})
+		one := h.expectAsks("the earliest topic", h.partitions[2], "b", "c")
+		second := h.joins(Request{Topics: abc, N: 3})
+		next := h.expectAsks("what the first one leaves", h.partitions[1], "c")
+		h.answer(one, store.Popped{Jobs: append(jobs("b", 1), jobs("c", 2)...), Remaining: []int{0, -1, -1}}, nil)
+		if a := <-g.answers; len(a.Jobs.Jobs) != 3 {
+			t.Errorf("%+v", a)
+		}
+		h.answer(next, store.Popped{Jobs: jobs("c", 3), Remaining: []int{-1}}, nil)
+		if a := <-second.answers; len(a.Jobs.Jobs) != 3 {
+			t.Errorf("%+v", a)
+		}
+		served := map[*partition]bool{}
+		for range 2 {
+			g := h.joins(Request{Topics: abc, N: 1})
+			one := h.asks()
+			served[one.partition] = true
+			h.answer(one, store.Popped{Jobs: jobs("c", 1), Remaining: []int{-1}}, nil)
+			g.expectJob(t, "c1")
+		}
+		if len(served) != 2 {
+			t.Errorf("both partitions have c, and one is asked twice")
+		}
+	})
 }
 
 // A poll has topics that are taken in the same mode. Topics in between are left to the next caller.
 func TestAimOfOneKind(t *testing.T) {
-	h := inHands(t, 2)
-	h.knows(abc, map[readyQueue]int{{h.s, "a"}: 1, {h.s, "b"}: 1, {h.s, "c"}: 1})
-	long := Kind{Reserves: true, Reservation: store.Reservation{Lease: time.Hour}}
-	r := Request{Topics: abc, N: 3, Kinds: []Kind{{Reserves: true}, long, {Reserves: true}}}
-	h.joins(r)
-	h.expectAsks("of one kind", h.s, "a", "c")
-	h.joins(r)
-	h.expectAsks("of the other kind", h.s, "b")
+	synctest.Test(t, func(t *testing.T) {
+		h := inHands(t, 2)
+		h.knows(abc, map[readyQueue]int{{h.s, "a"}: 1, {h.s, "b"}: 1, {h.s, "c"}: 1})
+		long := Kind{Reserves: true, Reservation: store.Reservation{Lease: time.Hour}}
+		r := Request{Topics: abc, N: 3, Kinds: []Kind{{Reserves: true}, long, {Reserves: true}}}
+		h.joins(r)
+		h.expectAsks("of one kind", h.s, "a", "c")
+		h.joins(r)
+		h.expectAsks("of the other kind", h.s, "b")
+	})
 }
 
 // A caller that misses polls the next partition that probably has jobs, and finally probes all and registers: no caller
 // waits while there is a job.
 func TestAimMissed(t *testing.T) {
-	h := inHands(t, 2, 1)
-	h.knows(abc, map[readyQueue]int{{h.partitions[0], "a"}: 1, {h.partitions[2], "b"}: 1, {h.partitions[2], "c"}: 1})
-	h.turn = 0
-	g := h.waiter(abc...)
-	one := h.expectAsks("the first", h.partitions[0], "a")
-	if one.Waiter != "" {
-		t.Error("it registers though there are jobs elsewhere")
-	}
-	h.answer(one, store.Popped{}, nil)
-	one = h.expectAsks("the second", h.partitions[2], "b", "c")
-	h.answer(one, store.Popped{}, nil)
-	g.expectWaits(t)
-	h.expectProbe("at last", true)
-	g.expectWaits(t)
-	if !g.waits() || len(h.aimed) > 0 {
-		t.Error("it does not wait everywhere")
-	}
-	h.partitions[1].wake("c", 1)
-	h.answer(h.asks(), store.Popped{Jobs: jobs("c", 1)}, nil)
-	g.expectJob(t, "c1")
+	synctest.Test(t, func(t *testing.T) {
+		h := inHands(t, 2, 1)
+		h.knows(abc, map[readyQueue]int{{h.partitions[0], "a"}: 1, {h.partitions[2], "b"}: 1, {h.partitions[2], "c"}: 1})
+		h.turn = 0
+		g := h.waiter(abc...)
+		one := h.expectAsks("the first", h.partitions[0], "a")
+		if one.Waiter != "" {
+			t.Error("it registers though there are jobs elsewhere")
+		}
+		h.answer(one, store.Popped{}, nil)
+		one = h.expectAsks("the second", h.partitions[2], "b", "c")
+		h.answer(one, store.Popped{}, nil)
+		g.expectWaits(t)
+		h.expectProbe("at last", true)
+		g.expectWaits(t)
+		if !g.waits() || len(h.aimed) > 0 {
+			t.Error("it does not wait everywhere")
+		}
+		h.partitions[1].wake("c", 1)
+		h.answer(h.asks(), store.Popped{Jobs: jobs("c", 1)}, nil)
+		g.expectJob(t, "c1")
+	})
 }
 
 // Callers probe all partitions if a topic is unknown, after an error, if a node is down, if the counts are old, or if many jobs
@@ -168,77 +174,85 @@ func TestFullWay(t *testing.T) {
 // After an error an aimed caller continues, because other partitions may have jobs. A possible loss is reported
 // at the end.
 func TestAimedTakeFails(t *testing.T) {
-	for _, has := range []bool{true, false} {
-		h := inHands(t, 1, 1)
-		h.knows(abc, map[readyQueue]int{{h.partitions[0], "a"}: 1})
-		h.turn = 0
-		g := h.joins(Request{Topics: abc, N: 1})
-		h.answer(h.expectAsks("aimed", h.partitions[0], "a"), store.Popped{}, fmt.Errorf("%w: %w", ErrLost, errCut))
-		ready := map[readyQueue]int{}
-		if has {
-			ready[readyQueue{h.partitions[1], "b"}] = 1
+	synctest.Test(t, func(t *testing.T) {
+		for _, has := range []bool{true, false} {
+			h := inHands(t, 1, 1)
+			h.knows(abc, map[readyQueue]int{{h.partitions[0], "a"}: 1})
+			h.turn = 0
+			g := h.joins(Request{Topics: abc, N: 1})
+			h.answer(h.expectAsks("aimed", h.partitions[0], "a"), store.Popped{}, fmt.Errorf("%w: %w", ErrLost, errCut))
+			ready := map[readyQueue]int{}
+			if has {
+				ready[readyQueue{h.partitions[1], "b"}] = 1
+			}
+			h.run(ready)
+			if has {
+				g.expectJob(t, "b1")
+			} else {
+				g.expectErr(t, ErrLost)
+			}
 		}
-		h.run(ready)
-		if has {
-			g.expectJob(t, "b1")
-		} else {
-			g.expectErr(t, ErrLost)
-		}
-	}
+	})
 }
 
 // A wake-up without a caller is passed on and remembered: the next caller polls that partition
 // first.
 func TestWakeUpIsBelieved(t *testing.T) {
-	h := inHands(t, 3)
-	h.knows(abc, nil)
-	h.partitions[1].wake("b", 1)
-	h.waiter(abc...)
-	one := h.expectAsks("woken", h.partitions[1], "b")
-	if one.Waiter == "" {
-		t.Error("it does not register though it knows of nothing else")
-	}
-	h.expectPassed("nobody was there", "b")
+	synctest.Test(t, func(t *testing.T) {
+		h := inHands(t, 3)
+		h.knows(abc, nil)
+		h.partitions[1].wake("b", 1)
+		h.waiter(abc...)
+		one := h.expectAsks("woken", h.partitions[1], "b")
+		if one.Waiter == "" {
+			t.Error("it does not register though it knows of nothing else")
+		}
+		h.expectPassed("nobody was there", "b")
+	})
 }
 
 // A caller of a throttled topic registers, so that it is woken when the limit allows more.
 func TestAimAtALimitedTopic(t *testing.T) {
-	h := inHands(t, 2)
-	h.knows(abc, map[readyQueue]int{{h.partitions[0], "a"}: 5, {h.partitions[1], "b"}: 5})
-	h.turn = 0
-	r := Request{Topics: abc, N: 1, Waits: true, Kind: Kind{Reserves: true}}
-	g := h.joins(r)
-	throttled := func(one *poll) store.Popped {
-		return store.Popped{Throttled: []time.Duration{store.Woken}, Registered: one.Waiter != ""}
-	}
-	one := h.expectAsks("limited", h.partitions[0], "a")
-	h.answer(one, throttled(one), nil)
-	one = h.expectAsks("limited, as is known now", h.partitions[0], "a")
-	if one.Waiter == "" {
-		t.Fatal("it does not register")
-	}
-	h.answer(one, throttled(one), nil)
-	h.answer(h.expectAsks("the others", h.partitions[1], "b"), store.Popped{Jobs: jobs("b", 1), Remaining: []int{4}}, nil)
-	g.expectJob(t, "b1")
-	h.partitions[0].wake("a", 1)
-	h.joins(r)
-	h.expectAsks("once it goes on", h.partitions[0], "a")
+	synctest.Test(t, func(t *testing.T) {
+		h := inHands(t, 2)
+		h.knows(abc, map[readyQueue]int{{h.partitions[0], "a"}: 5, {h.partitions[1], "b"}: 5})
+		h.turn = 0
+		r := Request{Topics: abc, N: 1, Waits: true, Kind: Kind{Reserves: true}}
+		g := h.joins(r)
+		throttled := func(one *poll) store.Popped {
+			return store.Popped{Throttled: []time.Duration{store.Woken}, Registered: one.Waiter != ""}
+		}
+		one := h.expectAsks("limited", h.partitions[0], "a")
+		h.answer(one, throttled(one), nil)
+		one = h.expectAsks("limited, as is known now", h.partitions[0], "a")
+		if one.Waiter == "" {
+			t.Fatal("it does not register")
+		}
+		h.answer(one, throttled(one), nil)
+		h.answer(h.expectAsks("the others", h.partitions[1], "b"), store.Popped{Jobs: jobs("b", 1), Remaining: []int{4}}, nil)
+		g.expectJob(t, "b1")
+		h.partitions[0].wake("a", 1)
+		h.joins(r)
+		h.expectAsks("once it goes on", h.partitions[0], "a")
+	})
 }
 
 // Close ends aimed callers. An aimed caller that leaves still gets the job of the poll in flight.
 func TestEndOfAnAimedCaller(t *testing.T) {
-	h := inHands(t, 2)
-	h.knows(abc, map[readyQueue]int{{h.partitions[0], "a"}: 5})
-	g, closed := h.waiter(abc...), h.waiter(abc...)
-	one := h.asks()
-	h.leave(g.caller, context.Canceled)
-	h.answer(one, store.Popped{Jobs: jobs("a", 1), Remaining: []int{-1}}, nil)
-	g.expectJob(t, "a1")
-	h.Close()
-	closed.expectErr(t, errClosed)
-	if len(h.aimed) > 0 {
-		t.Errorf("%d are left", len(h.aimed))
-	}
+	synctest.Test(t, func(t *testing.T) {
+		h := inHands(t, 2)
+		h.knows(abc, map[readyQueue]int{{h.partitions[0], "a"}: 5})
+		g, closed := h.waiter(abc...), h.waiter(abc...)
+		one := h.asks()
+		h.leave(g.caller, context.Canceled)
+		h.answer(one, store.Popped{Jobs: jobs("a", 1), Remaining: []int{-1}}, nil)
+		g.expectJob(t, "a1")
+		h.Close()
+		closed.expectErr(t, errClosed)
+		if len(h.aimed) > 0 {
+			t.Errorf("%d are left", len(h.aimed))
+		}
+	})
 }
 
 // Topics without callers are dropped. With one partition no counts are kept.
