@@ -138,3 +138,18 @@ func TestPrintIsForTheConsoleAlone(t *testing.T) {
 	check(t, "files", read(t, filepath.Join(dir, "a"))+read(t, filepath.Join(dir, "e")), "")
 	console.expect(t, "a\tb\n")
 }
+
+// DrainConsole waits longer, until the console has every line.
+func TestDrainConsole(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		console := &paused{resume: make(chan struct{})}
+		l := open(t, Options{Console: console})
+		l.Print("a\nb\n")
+		time.AfterFunc(2*async.FlushWait, func() { close(console.resume) })
+		l.DrainConsole()
+		console.writes.expect(t, "a\n", "b\n")
+		l.Info("after the end")
+		l.Close()
+		console.writes.expect(t, "a\n", "b\n")
+	})
+}

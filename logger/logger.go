@@ -136,6 +136,19 @@ func (l *Logger) Reopen() error {
 // in the error log.
 func (l *Logger) CloseConsole() { l.closeFile(&l.console) }
 
+// DrainConsole is CloseConsole for a console that is read for sure: it waits until the last line is written,
+// however long that takes.
+func (l *Logger) DrainConsole() {
+	l.mu.Lock()
+	console := l.console
+	l.mu.Unlock()
+	if console == nil {
+		return
+	}
+	console.out.(*async.Writer).Drain()
+	l.CloseConsole()
+}
+
 // Close closes the console and the files. Later messages are discarded. A second Close does nothing.
 func (l *Logger) Close() error {
 	l.reopening.Lock()

@@ -120,7 +120,7 @@ func waitFor(child *os.Process, interrupted bool) error {
 // detach signals the parent that the service is ready, then leaves the pipe and the current
 // directory.
 func detach(s *service) error {
-	s.log.CloseConsole() // its lines must come before the mark
+	s.log.DrainConsole() // its lines must come before the mark; the parent reads them
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
 		return err

@@ -12,7 +12,6 @@ import (
 
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/config"
-	"github.com/mix-basic/delayer/internal/async"
 	"github.com/mix-basic/delayer/internal/doctor"
 )
 
@@ -138,7 +137,7 @@ func errorText(err error) string {
 
 // briefly runs f, but stops waiting after a short time. Printing blocks if nobody reads the output.
 func briefly(f func()) {
-	ctx, cancel := context.WithTimeout(context.Background(), async.FlushWait)
+	ctx, cancel := context.WithTimeout(context.Background(), outputWait)
 	defer cancel()
 	await(ctx, func() error { f(); return nil })
 }

@@ -127,14 +127,17 @@ func (w *Writer) next(written pieces) pieces {
 	return batch
 }
 
+// Drain is for an output that is read for sure: it waits until the last pieces are written, however long that
+// takes. Close must follow.
+func (w *Writer) Drain() {
+	w.end()
+	<-w.ended
+}
+
 // Close waits briefly until the last pieces are written. Its error has the number of lost lines. It does not
 // close the output.
 func (w *Writer) Close() error {
-	w.mu.Lock()
-	w.closed = true
-	lost := w.refused
-	w.changed.Broadcast()
-	w.mu.Unlock()
+	lost := w.end()
 	select {
 	case <-w.ended:
 	case <-time.After(FlushWait):
@@ -146,6 +149,15 @@ func (w *Writer) Close() error {
 		return fmt.Errorf("%w, lines lost: %d", ErrNotRead, lost)
 	}
 	return nil
+}
+
+// end makes the Writer discard later text, and returns how many lines it has refused.
+func (w *Writer) end() (refused int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.closed = true
+	w.changed.Broadcast()
+	return w.refused
 }
 
 // pieces are texts, concatenated.
