@@ -49,7 +49,7 @@ func TestAFullDiskIsToldOnceAndItsEndToo(t *testing.T) {
 	l.Info("7")
 	full.free = 1 << 20
 	l.Info("8")
-	l.CloseConsole()
+	l.DrainConsole()
 
 	begins := line("error", "/full can't be written, its lines are lost: "+syscall.ENOSPC.Error())
 	ends := line("info", "/full is written again, lines lost: 2")
@@ -68,7 +68,7 @@ func TestEveryFileMayFail(t *testing.T) {
 		l.Info("i")
 		l.Error("e")
 	}
-	l.CloseConsole()
+	l.DrainConsole()
 	told := 0
 	for _, c := range console {
 		told += strings.Count(c, "can't be written")
@@ -119,7 +119,7 @@ func TestDevFull(t *testing.T) {
 	must(t, os.Remove(path))
 	must(t, l.Reopen())
 	l.Info("3")
-	l.CloseConsole()
+	l.DrainConsole()
 	check(t, "file", read(t, path), line("info", "3"))
 	console.expect(t, line("info", "1"), line("error", path+" can't be written, its lines are lost: no space left on device"),
 		line("info", "2"), line("info", "3"), line("info", path+" is written again, lines lost: 2"))

@@ -75,7 +75,7 @@ func TestLinesGoToTheirFileAndTheConsole(t *testing.T) {
 	l.Info("Job is ready, Topic: close_order, IDs: [id1,id2]")
 	l.Error("redis is away")
 	l.Info("")
-	l.CloseConsole()
+	l.DrainConsole()
 
 	const first = "[info] " + stamp + "Job is ready, Topic: close_order, IDs: [id1,id2]\n"
 	const second = "[error] " + stamp + "redis is away\n"
@@ -112,7 +112,7 @@ func TestFilesAndConsoleAreOptional(t *testing.T) {
 	l = open(t, Options{Console: &console})
 	l.Info("a")
 	l.Error("b")
-	l.CloseConsole()
+	l.DrainConsole()
 	console.expect(t, "[info] "+stamp+"a\n", "[error] "+stamp+"b\n")
 	if err := l.Reopen(); err != nil {
 		t.Errorf("Reopen without files: %v", err)
