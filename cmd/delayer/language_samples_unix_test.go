@@ -23,7 +23,6 @@ func TestSamplesInOtherLanguages(t *testing.T) {
 	} {
 		for _, page := range []string{"languages.md", "languages.zh-CN.md"} {
 			t.Run(language.name+" in "+page, func(t *testing.T) {
-				t.Parallel()
 				if _, err := exec.LookPath(language.program); err != nil {
 					t.Skip(language.program + " is not installed")
 				}
