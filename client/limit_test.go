@@ -135,7 +135,7 @@ func (a *atOnce) begins(key string, ends time.Time) {
 			delete(a.until, k)
 		}
 	}
-	if ends.After(now) { // a call that was repeated or slow may have taken longer
+	if ends.After(now) { // a slow or repeated call may bring a job whose lease is over
 		a.until[key] = ends
 	}
 	a.most, a.all = max(a.most, len(a.until)), a.all+1

@@ -136,8 +136,8 @@ func (l *Logger) Reopen() error {
 // in the error log.
 func (l *Logger) CloseConsole() { l.closeFile(&l.console) }
 
-// DrainConsole is CloseConsole for a console that is read for sure: it waits until the last line is written,
-// however long that takes.
+// DrainConsole is CloseConsole for a console that is known to be read: it waits for the last line, however long
+// that takes.
 func (l *Logger) DrainConsole() {
 	l.mu.Lock()
 	console := l.console

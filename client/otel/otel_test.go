@@ -60,7 +60,7 @@ func TestSpans(t *testing.T) {
 			f.push(client.Message{ID: "a"}, 0)
 			f.done()
 			f.BPop(ctx, 0, "u", "t")
-			f.BPop(ctx, time.Second, "t") // long enough for an answer, without which the call has failed
+			f.BPop(ctx, time.Second, "t") // long enough for an answer; without one the call fails
 			f.BPop(ended(), 0, "t")
 			short, cancel := context.WithTimeout(ctx, 10*time.Millisecond)
 			defer cancel()

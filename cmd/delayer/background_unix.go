@@ -68,7 +68,7 @@ func launch(context *daemon.Context, stdout, stderr io.Writer) error {
 			child.Signal(syscall.SIGTERM)
 		case s := <-said:
 			if s.ready && !interrupted {
-				briefly(func() { stdout.Write(s.text) })
+				atMost(outputWait, func() { stdout.Write(s.text) })
 				return nil
 			}
 			if !s.ready {

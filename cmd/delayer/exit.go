@@ -9,9 +9,11 @@ import (
 	"os"
 	"regexp"
 	"strings"
+	"time"
 
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/config"
+	"github.com/mix-basic/delayer/internal/async"
 	"github.com/mix-basic/delayer/internal/doctor"
 )
 
@@ -135,9 +137,12 @@ func errorText(err error) string {
 	return text
 }
 
-// briefly runs f, but stops waiting after a short time. Printing blocks if nobody reads the output.
-func briefly(f func()) {
-	ctx, cancel := context.WithTimeout(context.Background(), outputWait)
+// briefly is atMost for what must not delay the work, or the daemon's stop.
+func briefly(f func()) { atMost(async.FlushWait, f) }
+
+// atMost runs f, but stops waiting for it after some time. Printing blocks if nobody reads the output.
+func atMost(wait time.Duration, f func()) {
+	ctx, cancel := context.WithTimeout(context.Background(), wait)
 	defer cancel()
 	await(ctx, func() error { f(); return nil })
 }

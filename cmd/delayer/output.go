@@ -24,7 +24,7 @@ type reply struct {
 	safe bool             // the command changed nothing and can be repeated
 }
 
-// outputWait is how long a command waits at its end for its output to be read.
+// outputWait is how long a command that is interrupted or done waits for its output to be read.
 const outputWait = time.Second
 
 const timeFormat = "2006/01/02 15:04:05.000"

@@ -127,8 +127,8 @@ func (w *Writer) next(written pieces) pieces {
 	return batch
 }
 
-// Drain is for an output that is read for sure: it waits until the last pieces are written, however long that
-// takes. Close must follow.
+// Drain waits until the last pieces are written, however long that takes, so it is for an output that is known to
+// be read. Close must follow.
 func (w *Writer) Drain() {
 	w.end()
 	<-w.ended

@@ -30,8 +30,8 @@ func freePort(tb testing.TB) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// listenOnFree listens on the next port. Closing it and listening anew may fail: a child process that is just being
-// started keeps what is closed meanwhile open until it runs its program.
+// listenOnFree listens on the next port. Listening on it again after Close may fail, because a child process inherits
+// the listener when it is forked, and keeps it until it executes its program.
 func listenOnFree(tb testing.TB) net.Listener {
 	tb.Helper()
 	ports.Lock()

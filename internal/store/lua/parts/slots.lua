@@ -43,7 +43,7 @@ local function count_slots(topic, at, most)
     if free.err then return free end
   end
   local left = all - #free
-  if left == 0 then free[#free] = nil end -- while a cluster moves the key, it could not be written again once it has ended
+  if left == 0 then free[#free] = nil end -- one entry stays: a key that ends while its hash slot moves can't be written again
   if #free > 0 then redis.pcall('ZREM', set, unpack(free)) end
   return left
 end
