@@ -8,7 +8,16 @@ import (
 )
 
 // HangBound is the maximum wait for something that must happen, however slow the machine is.
-const HangBound = 30 * time.Second
+const HangBound = 2 * time.Minute
+
+// Long skips the test under -short, which is how make test runs. It is for tests that are long by nature: clusters,
+// failovers, kills under load. make test-all runs them.
+func Long(tb testing.TB) {
+	tb.Helper()
+	if testing.Short() {
+		tb.Skip("long; make test-all runs it")
+	}
+}
 
 // Until waits until a condition holds.
 func Until(tb testing.TB, what string, is func() bool) {
