@@ -69,7 +69,7 @@ type FetchOptions struct {
 	MaxAttempts int
 	// NoWait makes Fetch return ErrEmpty if there is no job.
 	NoWait bool
-	// Timeout is how long Fetch waits before it returns ErrEmpty; 0 means as long as ctx allows.
+	// Timeout is how long Fetch waits before it returns ErrEmpty; 0 means as long as ctx allows. It counts as in BPop.
 	Timeout time.Duration
 }
 
@@ -161,7 +161,8 @@ func (c *Client) Pop(ctx context.Context, topic string) (Message, error) {
 }
 
 // BPop is Pop, but waits for a job if there is none, and returns ErrEmpty after the timeout; 0 means to wait as
-// long as ctx allows. Of several topics, the first that has a job is served; with several partitions, the first
+// long as ctx allows. As with BRPOP, the timeout counts from when Redis has said that there is no job: how long Redis
+// may take to say so is bounded by ctx and the connection's timeouts, as in any call. Of several topics, the first that has a job is served; with several partitions, the first
 // that had one at the last probe: see Fetch.
 //
 // Waiting takes nothing out of Redis, so a cancelled BPop loses no job. All waiting calls of a Client share one
@@ -169,8 +170,8 @@ func (c *Client) Pop(ctx context.Context, topic string) (Message, error) {
 // longest. A server of the original wakes nobody, so its jobs are found by checks once a second; a Redis user may
 // lack permission to subscribe, and then the Client polls every 50 ms.
 //
-// While Redis is away or accepts no writes, BPop keeps trying for 3 s before it returns the error. If the timeout
-// ends before Redis has answered, it returns that error and not ErrEmpty. A BPop that lost a reply and then got
+// While Redis is away or accepts no writes, BPop keeps trying, for 3 s or until the timeout ends, and then returns the
+// error instead of ErrEmpty. A BPop that lost a reply and then got
 // another job returns that job; only Counters shows the loss.
 func (c *Client) BPop(ctx context.Context, timeout time.Duration, topic string, more ...string) (Message, error) {
 	topics := append([]string{topic}, more...)

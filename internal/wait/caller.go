@@ -23,13 +23,14 @@ type caller struct {
 	probes    int         // of its queues, in flight
 	pollErr   error       // why a queue could not be polled
 	joined    time.Time
-	claimed   bool      // a poll for it is in flight
-	sorts     bool      // it is finding the order of its queues: no poll of a single queue may claim it while any are pending
-	comesBack bool      // more jobs remain than it wants, so it does not register: see Dispatcher.aim
-	leaving   error     // why it wants to leave, if it is claimed
-	lastErr   error     // why we do not know whether there is a job
-	failing   time.Time // when errors began; zero if there are none
-	lost      error     // a pop whose reply was lost, perhaps with a job
+	claimed   bool        // a poll for it is in flight
+	sorts     bool        // it is finding the order of its queues: no poll of a single queue may claim it while any are pending
+	comesBack bool        // more jobs remain than it wants, so it does not register: see Dispatcher.aim
+	leaving   error       // why it wants to leave, if it is claimed
+	lastErr   error       // why we do not know whether there is a job
+	failing   time.Time   // when errors began; zero if there are none
+	lost      error       // a pop whose reply was lost, perhaps with a job
+	expiry    *time.Timer // ends the wait; nil before the first look at the queues is complete
 	answers   chan answer
 }
 
@@ -63,7 +64,7 @@ type position struct {
 }
 
 func newCaller(d *Dispatcher, r Request) *caller {
-	c := caller{Request: r, lastErr: ErrNoAnswer, answers: make(chan answer, 1)}
+	c := caller{Request: r, answers: make(chan answer, 1)}
 	if !slices.ContainsFunc(r.Topics[1:], func(topic string) bool { return topic != r.Topics[0] }) {
 		one := &oneTopic{caller: c}
 		one.topics = one
@@ -74,15 +75,9 @@ func newCaller(d *Dispatcher, r Request) *caller {
 	return &several.caller
 }
 
-// Take gets up to as many jobs as wanted. Without any it waits for one, or returns ErrEmpty if the caller does not
-// wait.
+// Take gets up to as many jobs as wanted. Without any it waits for one until the timeout ends, or returns ErrEmpty at
+// once if the caller does not wait.
 func (d *Dispatcher) Take(ctx context.Context, r Request) (Jobs, error) {
-	whole := ctx
-	if r.Timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, r.Timeout)
-		defer cancel()
-	}
 	c := newCaller(d, r)
 	lead, err := d.join(c)
 	if err != nil {
@@ -95,7 +90,7 @@ func (d *Dispatcher) Take(ctx context.Context, r Request) (Jobs, error) {
 	case a := <-c.answers:
 		return a.Jobs, a.err
 	case <-ctx.Done():
-		d.leave(c, cmp.Or(whole.Err(), store.ErrEmpty))
+		d.leave(c, ctx.Err())
 	}
 	a := <-c.answers
 	return a.Jobs, a.err
@@ -119,6 +114,7 @@ func (d *Dispatcher) join(c *caller) (lead func(context.Context), err error) {
 	}
 	if len(c.pending) == 0 {
 		c.recovered()
+		c.startTimeout()
 		return nil, nil
 	}
 	first := c.pending[0].queue
@@ -192,6 +188,9 @@ func (c *caller) end(got Jobs, err error) {
 		return
 	}
 	c.leaveQueues()
+	if c.expiry != nil {
+		c.expiry.Stop()
+	}
 	if err == store.ErrEmpty {
 		err = cmp.Or(c.lost, c.lastErr, err)
 	} else if err != nil && c.lost != nil && err != c.lost {
@@ -273,10 +272,20 @@ func (c *caller) wait(otherwise error) {
 		c.end(Jobs{}, otherwise)
 		return
 	}
+	c.startTimeout()
 	d := c.dispatcher()
 	d.regroup()
 	for _, n := range d.nodes {
 		n.listener.start()
+	}
+}
+
+// startTimeout starts the caller's timeout once the first look at its queues is complete: it bounds the wait for a job, not how
+// long Redis takes to say whether there is one.
+func (c *caller) startTimeout() {
+	if c.Timeout > 0 && c.expiry == nil {
+		d := c.dispatcher()
+		c.expiry = time.AfterFunc(c.Timeout, func() { d.leave(c, store.ErrEmpty) })
 	}
 }
 

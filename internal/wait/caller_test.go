@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/mix-basic/delayer/internal/store"
@@ -249,38 +250,67 @@ func TestLeavingBeforePolling(t *testing.T) {
 	h := inHand(t)
 	for _, topics := range [][]string{{"t"}, {"t", "u"}} {
 		g := h.waiter(topics...)
-		h.leave(g.caller, store.ErrEmpty)
-		g.expectErr(t, ErrNoAnswer)
+		h.leave(g.caller, context.Canceled)
+		g.expectErr(t, context.Canceled)
 		if one := h.asks(); one != nil || len(h.s.queues) > 0 {
 			t.Errorf("%+v; %d queues", one, len(h.s.queues))
 		}
 	}
 }
 
-// A timeout before all topics are polled does not count as an empty queue.
-func TestNoAnswer(t *testing.T) {
+// A timeout counts from the end of the first look at all queues, however long Redis takes for it, with or without success.
+func TestTimeoutCountsFromTheFirstLook(t *testing.T) {
+	const timeout = 10 * time.Millisecond
+	empty := func(h *hand) { h.settle() }
+	for _, c := range []struct {
+		name   string
+		topics []string
+		kinds  []Kind // two kinds take two polls
+		before func(h *hand)
+		look   []func(h *hand)
+		want   error
+	}{
+		{name: "one topic", topics: []string{"t"}, look: []func(*hand){empty}, want: store.ErrEmpty},
+		{name: "two topics", topics: []string{"t", "u"}, look: []func(*hand){empty}, want: store.ErrEmpty},
+		{name: "two polls", topics: []string{"t", "u"}, kinds: []Kind{{}, {Reserves: true}}, want: store.ErrEmpty, look: []func(*hand){
+			func(h *hand) { h.answer(h.asks(), store.Popped{Registered: true}, nil) },
+			func(h *hand) { h.answer(h.asks(), store.Popped{Registered: true}, nil) },
+		}},
+		{name: "known to be empty", topics: []string{"t"}, before: func(h *hand) { h.waiter("t"); h.settle() }, want: store.ErrEmpty},
+		{name: "refused", topics: []string{"t"}, look: []func(*hand){func(h *hand) { h.answer(h.asks(), store.Popped{}, errCut) }}, want: errCut},
+		{name: "refused, two topics", topics: []string{"t", "u"}, look: []func(*hand){func(h *hand) { h.answer(h.asks(), store.Popped{}, errCut) }}, want: errCut},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := inHand(t)
+				if c.before != nil {
+					c.before(h)
+				}
+				g := h.joins(Request{Topics: c.topics, N: 1, Waits: true, Timeout: timeout, Kinds: c.kinds})
+				for _, answer := range c.look {
+					time.Sleep(time.Hour)
+					synctest.Wait()
+					g.expectWaits(t)
+					answer(h)
+				}
+				time.Sleep(timeout - 1)
+				synctest.Wait()
+				g.expectWaits(t)
+				time.Sleep(1)
+				synctest.Wait()
+				g.expectErr(t, c.want)
+			})
+		})
+	}
+}
+
+// A Take ends with its context, also before the first look is complete.
+func TestTakeEndsWithItsContext(t *testing.T) {
 	h := inHand(t)
-	g := h.joins(Request{Topics: []string{"a", "b"}, N: 1, Waits: true, Kinds: []Kind{{}, {Reserves: true}}})
-	h.answer(h.asks(), store.Popped{}, nil) // of a
-	h.leave(g.caller, store.ErrEmpty)
-	g.expectErr(t, ErrNoAnswer)
-	for _, asked := range []bool{false, true} {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
-		defer cancel()
-		want := ErrNoAnswer
-		if asked {
-			h.waiter("t")
-			h.settle()
-			want = store.ErrEmpty
-		}
-		r := Request{Topics: []string{"t"}, N: 1, Waits: true, Timeout: time.Millisecond}
-		if _, err := h.Take(context.Background(), r); err != want {
-			t.Errorf("Take with a timeout: %v, want %v", err, want)
-		}
-		r.Timeout = 0
-		if _, err := h.Take(ctx, r); err != context.DeadlineExceeded {
-			t.Errorf("Take with a context: %v", err)
-		}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := h.Take(ctx, Request{Topics: []string{"t"}, N: 1, Waits: true, Timeout: time.Hour}); err != context.Canceled {
+		t.Error(err)
 	}
 }
 
@@ -298,7 +328,6 @@ func TestErrors(t *testing.T) {
 		not    error
 	}{
 		{name: "timeout", known: true, leaves: timeout, want: []error{timeout}},
-		{name: "timeout of the first check", leaves: timeout, want: []error{ErrNoAnswer}, not: timeout},
 		{name: "cancelled", leaves: cancelled, want: []error{cancelled}},
 		{name: "timeout, failed", leaves: timeout, err: errCut, want: []error{errCut}, not: timeout},
 		{name: "cancelled, failed", leaves: cancelled, err: errCut, want: []error{cancelled}, not: errCut},

@@ -62,7 +62,7 @@ type Request struct {
 	Topics  []string // in order of precedence
 	N       int
 	Waits   bool          // for a job, if there is none
-	Timeout time.Duration // 0 means as long as its context allows
+	Timeout time.Duration // from the end of the first look at the queues; 0 means as long as its context allows
 	Kind
 	// Limits are the most jobs wanted of each topic, and Kinds how they are taken. nil means N of
 	// each, taken as Kind says.
@@ -111,12 +111,8 @@ func (j *Jobs) cut(n int) Jobs {
 	return first
 }
 
-var (
-	// ErrLost: the reply to a pop did not arrive, and a job in it is lost.
-	ErrLost = errors.New("the answer was lost, and with it the job if there was one")
-	// ErrNoAnswer: the timeout ended before Redis said whether there is a job.
-	ErrNoAnswer = errors.New("redis did not answer within the timeout")
-)
+// ErrLost: the reply to a pop did not arrive, and a job in it is lost.
+var ErrLost = errors.New("the answer was lost, and with it the job if there was one")
 
 // Dispatcher serves the waiting calls of a Client.
 type Dispatcher struct {

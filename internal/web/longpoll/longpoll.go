@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
-	"github.com/mix-basic/delayer/internal/wait"
 	"github.com/mix-basic/delayer/internal/web"
 )
 
@@ -45,19 +44,15 @@ func (p *Poller) Reserve(w http.ResponseWriter, r *http.Request, topics []string
 	}
 	end := time.Now().Add(upTo)
 	jobs, err = p.poll(r, o)
-	empty := errors.Is(err, client.ErrEmpty)
 	if err != nil && time.Now().Before(end) {
 		waited := web.Wait(w, r, upTo+answerWait, func(ctx context.Context) (err error) {
-			o.Timeout = max(time.Until(end), time.Nanosecond) // 0 would mean no timeout
+			o.Timeout = max(time.Until(end), time.Millisecond) // 0 would mean no timeout
 			jobs, err = p.client.Fetch(ctx, o)
 			return err
 		})
 		if waited != web.ErrCrowded || errors.Is(err, client.ErrEmpty) { // otherwise it is unknown whether there is a job
 			err = waited
 		}
-	}
-	if empty && errors.Is(err, wait.ErrNoAnswer) { // the time ran out during a later poll: the first one counts
-		err = nil
 	}
 	// There is no job, or nobody to receive one: the server stops, or the client disconnected.
 	if errors.Is(err, client.ErrEmpty) || errors.Is(err, client.ErrClosed) || errors.Is(err, context.Canceled) {

@@ -15,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 	"github.com/mix-basic/delayer/internal/web"
@@ -226,32 +225,4 @@ func TestSlowFirstPoll(t *testing.T) {
 	if calls := regexp.MustCompile(`cmdstat_(?:evalsha|eval):calls=(\d+),\S*failed_calls=0`).FindAllStringSubmatch(stats, -1); len(calls) != 1 || calls[0][1] != "1" {
 		t.Errorf("Redis was asked more than once: %q", calls)
 	}
-}
-
-// aboutToWait is a response that calls begin when its request starts to wait.
-type aboutToWait struct {
-	http.ResponseWriter
-	begin func()
-}
-
-func (w aboutToWait) SetReadDeadline(time.Time) error {
-	w.begin()
-	return nil
-}
-
-// If a poll found nothing and the wait ends before the next poll is answered, Reserve returns no job and no
-// error. In this test the next poll gets no connection.
-func TestTimeOverBeforeFurtherPoll(t *testing.T) {
-	pool := client.NewPool(client.PoolOptions{Addr: redistest.Start(t).Addr, MaxActive: 1})
-	defer pool.Close()
-	c := client.New(pool, client.WithPartitions(16))
-	defer c.Close()
-	var taken redis.Conn
-	w := aboutToWait{httptest.NewRecorder(), func() { taken = pool.Get() }}
-	jobs, err := New(c, nil).Reserve(w, httptest.NewRequest("GET", "/", nil), []string{"t"}, client.FetchOptions{Max: 1}, time.Second)
-	if len(jobs) > 0 || err != nil || taken == nil {
-		t.Fatalf("got %d jobs, %v; waited: %v; want none, without an error, after a wait", len(jobs), err, taken != nil)
-	}
-	check(t, taken.Err())
-	taken.Close()
 }
