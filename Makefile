@@ -10,14 +10,20 @@ ZSH     := share/zsh/site-functions
 FISH    := share/fish/vendor_completions.d
 TOOL    := $(GO) tool -modfile=tools/go.mod
 
+# All targets build with the same flags, so that each package is compiled once. Only the race detector compiles them again.
+export CGO_ENABLED := 0
+export GOFLAGS     := $(strip $(shell $(GO) env GOFLAGS) -trimpath)
+RACE    := CGO_ENABLED=1 $(GO) test -race -vet=off
+
 .DEFAULT_GOAL := help
-.PHONY: help build install install-systemd uninstall run demo test test-cluster test-engines conformance e2e hops lint bench soak release clean
+.PHONY: help build install install-systemd uninstall run demo test test-all test-race test-modules test-cluster test-engines conformance e2e hops lint bench soak release clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "make %-15s %s\n", $$1, $$2}' Makefile
 
 build: ## bin/delayer
-	$(GO) build -trimpath -ldflags "-X main.version=$(VERSION)" -o bin/ ./cmd/delayer
+	@test -e $(BIN)/demo || echo 'Compiling Delayer; the first time this takes up to a minute.'
+	@$(GO) build -ldflags "-X main.version=$(VERSION)" -o $(BIN)/ ./cmd/delayer ./cmd/demo
 
 install: build ## bin/delayer to $(PREFIX)/bin, which is /usr/local/bin unless you say make install PREFIX=…; manual pages and completions to $(PREFIX)/share
 	install -d $(addprefix "$(DESTDIR)$(PREFIX)/,$(addsuffix ",bin $(MAN)/man1 $(MAN)/man5 $(BASH) $(ZSH) $(FISH)))
@@ -53,23 +59,29 @@ run: build ## the daemon in the foreground with an in-memory Redis: nothing to i
 	bin/delayer --dev
 
 demo: build ## orders pushed with delays and popped as they fall due, mails sent by a worker, though a consumer crashes
-	$(GO) run ./cmd/demo
+	@$(BIN)/demo
 
-test: ## all tests with the race detector, on private redis-servers (installed if missing)
+test: ## what to run before each commit, on private redis-servers (installed if missing): 4 minutes the first time, then 90 s
 	tools/prepare.sh
-	CI=true CGO_ENABLED=1 $(GO) test -race -vet=off -p 4 -timeout 20m $$($(GO) list ./... | grep -vE '/internal/(cron|docs)$$')
+	CI=true $(GO) test -short -vet=off -p 4 -timeout 20m ./...
+
+test-all: test-race test-modules test-cluster test-engines e2e hops ## all tests, also the long ones, with the race detector, on clusters and other engines, in a browser: half an hour
+
+test-race: ## all tests of the main module, with the race detector (C compiler installed if missing)
+	tools/prepare.sh race
+	CI=true $(RACE) -p 4 -timeout 30m $$($(GO) list ./... | grep -vE '/internal/(cron|docs)$$')
 	CI=true $(GO) test ./internal/cron ./internal/docs # have no goroutines
+
+test-modules: ## the tests that are modules of their own, because of what they import
+	tools/prepare.sh
 	CI=true $(GO) test -C internal/web/api/openapitest ./...
 	CI=true $(GO) test -C internal/history ./...
 	CI=true $(GO) test -C client/otel ./...
 	$(GO) test -C tools ./...
 
-# What SHORT leaves out: what has servers of its own in any case, is about a single redis-server, or takes long.
-LONG := Example|Sentinel|Failovers|Load|Rested|Cuts$$|Crash|SlowLink|OverASlowLink|Old
-
-test-cluster: ## the tests of the client and the worker on Redis Clusters, of six servers and of one; SHORT=1 leaves some out
+test-cluster: ## the tests of the client and the worker on Redis Clusters, of six servers and of one
 	tools/prepare.sh
-	REDIS_FORM=cluster CI=true $(GO) test -count=1 -parallel 16 -timeout 10m $(if $(SHORT),-skip '$(LONG)') ./client ./client/worker
+	REDIS_FORM=cluster CI=true $(GO) test -short -count=1 -parallel 16 -timeout 20m ./client ./client/worker
 
 # The servers that make test-engines runs on, and where they are kept. With SHORT it runs what goes by an engine's words.
 ENGINES     ?= redis8 valkey8 valkey9
@@ -108,7 +120,7 @@ lint: ## gofmt, go vet, staticcheck, what the documents link to and name, and wo
 	$(GO) vet -C internal/web/api/openapitest ./...
 	$(GO) vet -C internal/history ./...
 	$(GO) vet -C client/otel ./...
-	GOOS=windows $(GO) vet -trimpath ./...
+	GOOS=windows $(GO) vet ./...
 	$(TOOL) staticcheck ./...
 	cd client/otel && $(GO) tool -modfile=../../tools/go.mod staticcheck ./...
 	CI=true $(GO) test ./internal/docs

@@ -1,12 +1,14 @@
 #!/bin/sh
-# Makes sure that the tests' tools are there: redis-server, and a C compiler for the race
-# detector; with the word browser, Chromium, promtool, PHP and npm as well, and on Linux systemd-analyze,
-# logrotate and rpm. Installs them where it may, else says how.
+# Makes sure that the tests' tools are there: redis-server; with the word race, a C compiler for the race detector;
+# with the word browser, Chromium, promtool, PHP and npm, and on Linux systemd-analyze, logrotate and rpm. Installs
+# them where it may, else says how.
 set -eu
 
 missing=
 command -v redis-server >/dev/null || missing="$missing redis-server"
-command -v "$(go env CC)" >/dev/null || missing="$missing gcc libc6-dev"
+if [ "${1-}" = race ]; then
+	command -v "$(go env CC)" >/dev/null || missing="$missing gcc libc6-dev"
+fi
 if [ "${1-}" = browser ]; then
 	command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null ||
 		missing="$missing chromium"
