@@ -200,13 +200,12 @@ func (r *run) fetchSome(ctx context.Context, failure *fetchFailure) error {
 		r.await(ctx, wait)
 		return nil
 	}
-	if failure.away { // A fetch would wait for a job although Redis is back.
-		if err := r.client.Ping(ctx); err != nil {
-			return err
-		}
-		failure.recovered()
-	}
+	o.NoWait = failure.away // else it would wait for a job although Redis is back
 	list, err := r.fetch(ctx, o, wait)
+	if o.NoWait && errors.Is(err, client.ErrEmpty) {
+		failure.recovered()
+		return nil
+	}
 	if len(list) > 0 {
 		failure.recovered()
 	}
