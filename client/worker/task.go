@@ -157,7 +157,7 @@ func (t *task) failed(ctx context.Context, err error, took time.Duration) {
 	dead := v.kind == bury
 	ok := t.report(ctx, v.kind, func(ctx context.Context) error {
 		if v.kind == bury {
-			return t.delivery.Bury(ctx, err.Error())
+			return t.delivery.Bury(ctx, err.Error(), client.Cause(err))
 		}
 		failed := t.delivery.Retry(ctx, delay, client.Cause(err))
 		if errors.Is(failed, client.ErrExhausted) {
