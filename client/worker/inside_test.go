@@ -17,7 +17,7 @@ func newTestRun(o Options, topics ...TopicOptions) *run {
 	for _, t := range topics {
 		list = append(list, topic{options: t})
 	}
-	return newRun(nil, list, o.withDefaults())
+	return newRun(nil, list, o.withDefaults(), new(counters))
 }
 
 func TestTokens(t *testing.T) {

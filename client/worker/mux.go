@@ -186,7 +186,7 @@ func checkMiddleware(middleware []Middleware) error {
 	return nil
 }
 
-// withoutPanics turns panics of the handler into errors.
+// withoutPanics turns panics of the handler, and of the error that it returns, into errors.
 func withoutPanics(h Handler) Handler {
 	return HandlerFunc(func(ctx context.Context, job *Job) (err error) {
 		defer func() {
@@ -194,7 +194,10 @@ func withoutPanics(h Handler) Handler {
 				err = &PanicError{value, debug.Stack()}
 			}
 		}()
-		return h.Handle(ctx, job)
+		if err = h.Handle(ctx, job); err != nil { // here it may panic, for example if it is a typed nil
+			_, _ = err.Error(), failureOf(err)
+		}
+		return err
 	})
 }
 

@@ -37,8 +37,10 @@ func (w *Worker) RunOne(ctx context.Context, topic string) (*Job, error) {
 	r.mu.Lock()
 	t := r.add(list[0])
 	r.running++
+	t.started()
 	r.mu.Unlock()
 	err = t.do()
+	r.underWay.Wait() // a handler that was given up is settled elsewhere
 	if t.untold {
 		err = errors.Join(err, client.ErrLeaseLost)
 	}

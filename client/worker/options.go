@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"math"
 	"math/rand/v2"
+	"runtime/debug"
 	"time"
 
 	"github.com/mix-basic/delayer/client"
@@ -26,11 +27,15 @@ type Options struct {
 	// MaxAttempts is the number of attempts of jobs whose producer set none (client.MaxAttempts). 0 means 10.
 	MaxAttempts int
 	// Backoff returns the delay before a job is tried again after the given attempt, 1 or more, has failed.
-	// nil means DefaultBackoff.
+	// nil means DefaultBackoff, which also follows a panic of it.
 	Backoff func(attempt int, err error) time.Duration
 	// Grace is how long handlers may continue when the worker stops, before their contexts end. 0 means 10 s,
 	// a negative value no time.
 	Grace time.Duration
+	// StuckAfter is how long a handler may go on after its context has ended because of its timeout or a lost lease. Then the
+	// worker gives it up: the attempt has failed, the job is retried or buried like any other, and another handler gets the
+	// slot; see Hooks.Stuck and Worker.Counters. 0 means 10 s, a negative value never.
+	StuckAfter time.Duration
 	// Logger logs failures. nil means slog.Default().
 	Logger *slog.Logger
 	// Hooks are called for events, for example to update metrics.
@@ -41,8 +46,8 @@ type Options struct {
 // return quickly.
 //
 // Each delivery calls Started once, then one of Done, Retried, Buried, Snoozed, Released and LeaseLost.
-// Failed comes before Retried or Buried, and Stuck before Released. What a handler does after Stuck is not
-// reported.
+// Failed comes before Retried or Buried. Stuck comes before Failed, LeaseLost or, when the worker stops, Released. What a
+// handler does after Stuck is not reported. A panic of a hook is logged.
 type Hooks struct {
 	Started func(job *Job)                                 // a handler starts, Job.LateBy after the job's due time
 	Done    func(job *Job, took time.Duration)             // it returned nil and the job is acknowledged
@@ -54,8 +59,60 @@ type Hooks struct {
 	Released func(job *Job)
 	// LeaseLost: the lease was lost or the result could not be stored. The job may be delivered again.
 	LeaseLost func(job *Job)
-	// Stuck: the worker stops, and the handler has not returned although its context has ended.
+	// Stuck: the handler has not returned although its context has ended, for Options.StuckAfter or because the worker stops.
 	Stuck func(job *Job)
+}
+
+// guarded returns the hooks, but a panic of one is logged instead of ending the process.
+func (h Hooks) guarded(l *slog.Logger) Hooks {
+	return Hooks{
+		Started:   guard(l, "Started", h.Started),
+		Done:      guardWith(l, "Done", h.Done),
+		Snoozed:   guardWith(l, "Snoozed", h.Snoozed),
+		Buried:    guardWith(l, "Buried", h.Buried),
+		Released:  guard(l, "Released", h.Released),
+		LeaseLost: guard(l, "LeaseLost", h.LeaseLost),
+		Stuck:     guard(l, "Stuck", h.Stuck),
+		Failed:    guardWithError(l, "Failed", h.Failed),
+		Retried:   guardWithError(l, "Retried", h.Retried),
+	}
+}
+
+func guard(l *slog.Logger, name string, hook func(*Job)) func(*Job) {
+	if hook == nil {
+		return nil
+	}
+	return func(job *Job) {
+		defer logPanic(l, name, job)
+		hook(job)
+	}
+}
+
+func guardWith[T any](l *slog.Logger, name string, hook func(*Job, T)) func(*Job, T) {
+	if hook == nil {
+		return nil
+	}
+	return func(job *Job, what T) {
+		defer logPanic(l, name, job)
+		hook(job, what)
+	}
+}
+
+func guardWithError(l *slog.Logger, name string, hook func(*Job, time.Duration, error)) func(*Job, time.Duration, error) {
+	if hook == nil {
+		return nil
+	}
+	return func(job *Job, d time.Duration, err error) {
+		defer logPanic(l, name, job)
+		hook(job, d, err)
+	}
+}
+
+// logPanic, deferred, ends a panic of one of the program's functions and logs it.
+func logPanic(l *slog.Logger, name string, job *Job) {
+	if value := recover(); value != nil {
+		l.With(job.LogArgs()...).Error("panic in "+name, "panic", value, "stack", string(debug.Stack()))
+	}
 }
 
 // TopicOptions are options of one topic. Lease, Timeout, MaxAttempts and Backoff override those of Options,
@@ -121,6 +178,7 @@ const (
 	defaultConcurrency = 10
 	defaultAttempts    = 10
 	defaultGrace       = 10 * time.Second
+	defaultStuckAfter  = 10 * time.Second
 )
 
 func (o Options) check() error {
@@ -134,14 +192,16 @@ func (o Options) check() error {
 	case o.MaxAttempts < 0 || o.MaxAttempts > math.MaxInt32:
 		return invalid("max attempts", "%d is not from 1 to %d; 0 means %d", o.MaxAttempts, math.MaxInt32, defaultAttempts)
 	}
-	return cmp.Or(checkUnit("lease", o.Lease), checkUnit("timeout", o.Timeout), checkUnit("grace", o.Grace))
+	return cmp.Or(checkUnit("lease", o.Lease), checkUnit("timeout", o.Timeout), checkUnit("grace", o.Grace), checkUnit("stuck after", o.StuckAfter))
 }
 
 func (o Options) withDefaults() Options {
 	o.Concurrency = cmp.Or(o.Concurrency, defaultConcurrency)
 	o.MaxAttempts = cmp.Or(o.MaxAttempts, defaultAttempts)
 	o.Grace = max(cmp.Or(o.Grace, defaultGrace), 0)
+	o.StuckAfter = cmp.Or(o.StuckAfter, defaultStuckAfter)
 	o.Logger = cmp.Or(o.Logger, slog.Default())
+	o.Hooks = o.Hooks.guarded(o.Logger)
 	if o.Backoff == nil {
 		o.Backoff = DefaultBackoff
 	}

@@ -24,6 +24,9 @@ func (r *run) plan() (o client.FetchOptions, wait time.Duration) {
 	for _, s := range r.inOrder() {
 		most := min(s.options.Concurrency-s.active, wanted)
 		allowed, next := s.bucket.allowed(now)
+		if s.stuck {
+			continue
+		}
 		if s.isBroken() {
 			most, allowed, next = wanted, 0, max(s.brokenUntil.Sub(now), time.Millisecond)
 		}
@@ -165,7 +168,11 @@ func (r *run) releaseOld() {
 }
 
 func (r *run) releaseFirst() {
-	t := r.unbuffer()
+	r.unbuffer().drop()
+}
+
+// drop releases a job that is not started. The caller holds run.mu.
+func (t *task) drop() {
 	t.served.active--
 	t.settling = true
 	go t.releaseUnstarted()

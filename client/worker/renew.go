@@ -26,7 +26,7 @@ const (
 )
 
 // renew extends the leases of the tasks until ctx is done. When a lease reaches its end it is lost and its
-// handler's context ends, whether or not Redis replies.
+// handler's context ends, whether or not Redis replies. Handlers that do not return then are given up.
 func (r *run) renew(ctx context.Context) {
 	timer := time.NewTimer(idleRenewer)
 	defer timer.Stop()
@@ -41,18 +41,24 @@ func (r *run) renew(ctx context.Context) {
 			continue
 		case <-timer.C:
 		}
+		for _, t := range r.overdue() {
+			go t.giveUp()
+		}
 		if tasks := r.oldLeases(); len(tasks) > 0 {
 			calls.Go(func() { r.extend(ctx, tasks) })
 		}
 	}
 }
 
-// nextRenewal returns when the next lease has to be extended, or ends.
+// nextRenewal returns when the next lease has to be extended, or ends, or a handler is to be given up.
 func (r *run) nextRenewal() time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	next := idleRenewer
 	for t := range r.tasks {
+		if !t.giveUpAt.IsZero() && !t.settling {
+			next = min(next, time.Until(t.giveUpAt))
+		}
 		switch {
 		case t.lost:
 		case t.extending || r.extending == maxExtending:
@@ -130,4 +136,7 @@ func (t *task) extended(err error) {
 func (t *task) lose() {
 	t.lost = true
 	t.cancel(client.ErrLeaseLost)
+	if t.runs {
+		t.endsIn(0)
+	}
 }

@@ -25,6 +25,10 @@ type task struct {
 
 	// Guarded by run.mu:
 	renewAt   time.Time
+	runs      bool      // its handler has been started
+	giveUpAt  time.Time // when to give the handler up, if its context has ended by then; zero if it has no timeout
+	givenUp   bool
+	heldSlot  bool // it was given up, but keeps its slot
 	extending bool // a call extends the lease
 	lost      bool // the lease is lost
 	settling  bool // the job is being settled
@@ -100,9 +104,10 @@ func (t *task) releaseUnstarted() {
 	t.report(t.reporting, "release", t.delivery.Release)
 }
 
-// giveUp releases the job although its handler still runs, and reports that.
-func (t *task) giveUp() {
+// leave releases the job although its handler still runs, because the worker stops.
+func (t *task) leave() {
 	defer t.finish(t)
+	t.counters.stuck.Add(1)
 	t.log().Error("handler does not return, though its context has ended")
 	t.tell(t.options.Hooks.Stuck)
 	t.release(t.reporting)
@@ -140,7 +145,7 @@ func (t *task) failed(ctx context.Context, err error, took time.Duration) {
 	hooks := &t.options.Hooks
 	var v *verdict
 	if !errors.As(err, &v) {
-		v = &verdict{kind: retryAfter, delay: t.served.options.Backoff(t.job.Attempt, err)}
+		v = &verdict{kind: retryAfter, delay: t.backoff(err)}
 	}
 	delay := min(max(v.delay, 0), client.MaxDelay)
 	if v.kind == snooze {
@@ -178,6 +183,13 @@ func (t *task) failed(ctx context.Context, err error, took time.Duration) {
 			hooks.Retried(t.job, delay, err)
 		}
 	}
+}
+
+// backoff returns the delay before the next attempt. If the program's function panics, it is DefaultBackoff's.
+func (t *task) backoff(err error) (delay time.Duration) {
+	delay = DefaultBackoff(t.job.Attempt, err)
+	defer logPanic(t.options.Logger, "Backoff", t.job)
+	return t.served.options.Backoff(t.job.Attempt, err)
 }
 
 // backOff backs off from the topic that the error names. The job is settled later, and redelivered in any

@@ -26,13 +26,16 @@ import (
 
 // Worker runs the handlers of a mux. Create it with New.
 type Worker struct {
-	client  *client.Client
-	mux     *Mux
-	options Options
+	client   *client.Client
+	mux      *Mux
+	options  Options
+	counters counters
 }
 
 // New returns a Worker. Mistakes in the mux or the options are errors of Run.
-func New(c *client.Client, mux *Mux, o Options) *Worker { return &Worker{c, mux, o} }
+func New(c *client.Client, mux *Mux, o Options) *Worker {
+	return &Worker{client: c, mux: mux, options: o}
+}
 
 // Run handles jobs until ctx is done, then returns nil. It returns an error at once if the mux or the options
 // are invalid (client.ErrInvalid; nothing was done), the Client is closed, or Redis refuses something that
@@ -42,7 +45,7 @@ func New(c *client.Client, mux *Mux, o Options) *Worker { return &Worker{c, mux,
 // and a second later unfinished jobs are released without counting the attempt.
 //
 // A handler that still runs then is left behind (Hooks.Stuck). A result that cannot be stored by then is
-// given up: its job is delivered again.
+// dropped: its job is delivered again.
 //
 // Run may be called again, also concurrently.
 func (w *Worker) Run(ctx context.Context) error {
@@ -68,14 +71,15 @@ func (w *Worker) newRun(ctx context.Context) (*run, error) {
 	if err := errors.Join(err, w.options.check()); err != nil {
 		return nil, err
 	}
-	return newRun(w.client, topics, w.options.withDefaults()), nil
+	return newRun(w.client, topics, w.options.withDefaults(), &w.counters), nil
 }
 
 type run struct {
-	client  *client.Client
-	options Options
-	served  []*served
-	byName  map[string]*served
+	client   *client.Client
+	options  Options
+	counters *counters
+	served   []*served
+	byName   map[string]*served
 
 	stopping context.Context // done when no more jobs are started
 	// handlers is the parent of all handlers' contexts.
@@ -89,7 +93,8 @@ type run struct {
 
 	mu        sync.Mutex
 	tasks     map[*task]bool // all current tasks
-	running   int            // running handlers
+	running   int            // handlers that occupy a slot
+	stuck     int            // handlers that were given up, have freed their slots, and have not returned
 	buffered  []*task        // reserved and waiting for a slot
 	ageing    bool           // a timer checks the buffer
 	pace      pace
@@ -101,7 +106,8 @@ type run struct {
 
 type served struct {
 	topic
-	active int // running handlers and buffered jobs
+	active int  // running handlers and buffered jobs
+	stuck  bool // takes no jobs, because its handlers don't return: see giveUp
 	bucket tokens
 	draw   float64 // see inOrder
 
@@ -112,9 +118,9 @@ type served struct {
 // errStopping is the cause of handlers' contexts when the worker stops.
 var errStopping = errors.New("the worker stops")
 
-func newRun(c *client.Client, topics []topic, o Options) *run {
+func newRun(c *client.Client, topics []topic, o Options, n *counters) *run {
 	r := &run{
-		client: c, options: o, maxActive: 2*o.Concurrency + 4*maxAhead,
+		client: c, options: o, counters: n, maxActive: 2*o.Concurrency + 4*maxAhead,
 		byName: map[string]*served{}, tasks: map[*task]bool{}, pace: pace{since: time.Now()},
 		changed: make(chan struct{}, 1), renewed: make(chan struct{}, 1),
 	}
@@ -281,8 +287,11 @@ func (r *run) start(list []*client.Delivery) {
 	defer r.mu.Unlock()
 	for _, d := range list {
 		t := r.add(d)
-		if r.running < r.options.Concurrency && r.stopping.Err() == nil {
+		if t.served.stuck { // the fetch began before
+			t.drop()
+		} else if r.running < r.options.Concurrency && r.stopping.Err() == nil {
 			r.running++
+			t.started()
 			go t.do()
 		} else {
 			r.buffer(t)
@@ -303,14 +312,25 @@ func (r *run) add(d *client.Delivery) *task {
 	return t
 }
 
-// handled starts the next task in the slot of one whose handler has returned.
+// handled frees the slot of a task whose handler has returned.
 func (r *run) handled(t *task) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	t.served.active--
 	r.pace.handled++
+	if t.givenUp {
+		r.returned(t)
+	} else {
+		r.free(t)
+	}
+}
+
+// free starts the next task in the task's slot. The caller holds mu.
+func (r *run) free(t *task) {
+	t.served.active--
 	if len(r.buffered) > 0 && r.stopping.Err() == nil {
-		go r.unbuffer().do()
+		next := r.unbuffer()
+		next.started()
+		go next.do()
 	} else {
 		r.running--
 	}
@@ -354,7 +374,7 @@ func (r *run) stop() {
 		return
 	}
 	for _, t := range r.unsettled() {
-		go t.giveUp()
+		go t.leave()
 	}
 	if endWithin(releaseWait) {
 		return

@@ -1,0 +1,108 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/mix-basic/delayer/client"
+)
+
+// Counters count what a Worker has done since New.
+type Counters struct {
+	// Stuck is the number of handlers that were given up or left behind because they did not return after their contexts had
+	// ended. Running is how many of those that were given up still have not returned.
+	Stuck, Running int64
+}
+
+type counters struct{ stuck, running atomic.Int64 }
+
+// Counters returns the counters, of all calls of Run and RunOne together.
+func (w *Worker) Counters() Counters {
+	return Counters{Stuck: w.counters.stuck.Load(), Running: w.counters.running.Load()}
+}
+
+// started records that the task's handler starts. The caller holds run.mu.
+func (t *task) started() {
+	t.runs = true
+	switch timeout := t.served.options.Timeout; {
+	case t.lost:
+		t.endsIn(0)
+	case timeout > 0:
+		t.endsIn(timeout)
+	}
+}
+
+// endsIn records that the handler's context ends after this time. The caller holds run.mu.
+func (t *task) endsIn(d time.Duration) {
+	after := t.options.StuckAfter
+	if at := time.Now().Add(d + after); after >= 0 && (t.giveUpAt.IsZero() || at.Before(t.giveUpAt)) {
+		t.giveUpAt = at
+		if at.Before(t.run.renewAt) {
+			signal(t.renewed)
+		}
+	}
+}
+
+// overdue returns the tasks whose handlers are to be given up, and claims them: their results don't count any more.
+func (r *run) overdue() (list []*task) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := time.Now()
+	for t := range r.tasks {
+		if !t.settling && !t.giveUpAt.IsZero() && !now.Before(t.giveUpAt) {
+			t.settling = true
+			list = append(list, t)
+		}
+	}
+	return list
+}
+
+// giveUp settles the job although its handler still runs, as one that has failed, and frees the handler's slot. No more handlers are
+// given up at a time than there are slots: after that they keep their slots, and their topics take no more jobs until one returns.
+func (t *task) giveUp() {
+	defer t.finish(t)
+	after := t.options.StuckAfter
+	t.counters.stuck.Add(1)
+	t.log().Error("handler does not return, though its context has ended; it is given up", "after", after)
+	if !t.freeSlot() {
+		t.log().Error("as many handlers have been given up as run at a time; the topic takes no more jobs until one of its handlers returns")
+	}
+	t.tell(t.options.Hooks.Stuck)
+	why := context.Cause(t.ctx)
+	if why == client.ErrLeaseLost {
+		t.settled(false)
+		return
+	}
+	timeout := t.served.options.Timeout
+	err := fmt.Errorf("the handler has not returned within %v after its context ended: %w", after, timeoutError(timeout))
+	t.failed(t.reporting, err, timeout+after)
+}
+
+// freeSlot frees the slot of a handler that is given up, and reports whether it could.
+func (t *task) freeSlot() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.givenUp = true
+	t.counters.running.Add(1)
+	if t.stuck == t.options.Concurrency {
+		t.heldSlot, t.served.stuck = true, true
+		return false
+	}
+	t.stuck++
+	t.free(t)
+	return true
+}
+
+// returned records that a handler that was given up has returned after all. The caller holds mu.
+func (r *run) returned(t *task) {
+	r.counters.running.Add(-1)
+	t.served.stuck = false
+	if t.heldSlot {
+		r.free(t)
+	} else {
+		r.stuck--
+		r.mayWant()
+	}
+}
