@@ -74,14 +74,22 @@ func (c *Client) Requeue(ctx context.Context, id string) error {
 }
 
 // RequeueAll is Requeue for all dead letters of the topic, the oldest first, a few at a time. It returns how many
-// became ready. Letters whose ID has a job stay; after all others are done they are the error (ErrExists).
+// became ready. Letters whose ID has a job stay; after all others are done they are the error (ErrExists), which
+// names the first three.
 func (c *Client) RequeueAll(ctx context.Context, topic string) (done int, err error) {
 	err = c.call(ctx, "requeue all", topic, checkTopic(topic), func() error {
-		var kept error
+		const named = 3
+		var kept []error
+		letters := 0
 		done, err = c.fleet.RequeueDead(ctx, fleet.DeadRange{Topic: topic, Stale: true}, func(id string, why error) {
-			kept = errors.Join(kept, fmt.Errorf("%s: %w", store.Quote(id), why))
+			if letters++; letters <= named {
+				kept = append(kept, fmt.Errorf("%s: %w", store.Quote(id), why))
+			}
 		})
-		return errors.Join(kept, err)
+		if letters > named {
+			kept = append(kept, fmt.Errorf("%d letters stay in all", letters))
+		}
+		return errors.Join(append(kept, err)...)
 	})
 	return done, err
 }
