@@ -104,6 +104,10 @@ func TestForwardFollow(t *testing.T) {
 	expect(t, d, "a reserved 1")
 	check(t, job.Ack(t.Context()))
 	expect(t, d, "a ready 0")
+	job = reserve(t, d, time.Minute)
+	push(t, d, "a", 0, client.Follow)
+	check(t, job.Ack(t.Context())) // at the time of the push
+	expect(t, d, "a ready 0")
 	reserve(t, d, time.Minute)
 	push(t, d, "a", time.Hour, client.Follow)
 	d.Forward(t, time.Minute)

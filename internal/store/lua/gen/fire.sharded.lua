@@ -234,7 +234,7 @@ local function fire(id, score, revision, read, upcoming, late, paused, has_old, 
       local function store_follower(name, text, own, topic, body, due, lifetime, options)
         local attempts, token, lent = read_lease(text)
         local left, needed = lifetime_left(redis.call('PTTL', name), token, lent), math.max(due - now, 0) + lifetime
-        redis.call('HSET', name, 'next', string.format('%d %d ', due, #topic) .. topic .. options, 'next_body', body,
+        redis.call('HSET', name, 'next', string.format('%d %d ', due > begun and due or 0, #topic) .. topic .. options, 'next_body', body,
           'options', mark_follower(own or DEFAULT_OPTIONS))
         if left >= 0 and left < needed then
           redis.call('PEXPIRE', name, string.format('%d', needed))

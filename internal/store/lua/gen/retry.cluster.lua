@@ -333,7 +333,7 @@ local function follow_up(id, from)
   redis.call('HDEL', name, 'lease', 'error', 'first', 'next', 'next_body', options == '' and 'options' or 'error')
   if from ~= name then redis.call('HDEL', from, 'next', 'next_body') end
   redis.call('PEXPIRE', name, string.format('%d', math.max(due - now, 0) + lifetime))
-  local waiting = due < now and redis.pcall('LPUSH', queues .. topic, id)
+  local waiting = due <= begun and redis.pcall('LPUSH', queues .. topic, id)
   if type(waiting) == 'number' then
     redis.call('ZREM', pool, id)
     wake(topic, waiting)

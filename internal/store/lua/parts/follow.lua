@@ -1,6 +1,6 @@
 -- Followers. A push with the policy 'follow' leaves a reserved job alone, and takes its place when that job is acked, buried or popped. Only
 -- the latest such push counts. It is kept in two fields of the job's bucket, and marks the fields lease and options (see has_follower):
---   next       when it is due (Unix ms), how many bytes its topic has, its topic, and its options, if they are not the defaults
+--   next       when it is due (Unix ms; 0: at once), how many bytes its topic has, its topic, and its options, if they are not the defaults
 --   next_body  its body
 --
 -- Under the overlap 'follow' the jobs of a schedule never run at the same time, and one starts after each occurrence: if the last job is
@@ -12,7 +12,7 @@
 local function store_follower(name, text, own, topic, body, due, lifetime, options)
   local attempts, token, lent = read_lease(text)
   local left, needed = lifetime_left(redis.call('PTTL', name), token, lent), math.max(due - now, 0) + lifetime
-  redis.call('HSET', name, 'next', string.format('%d %d ', due, #topic) .. topic .. options, 'next_body', body,
+  redis.call('HSET', name, 'next', string.format('%d %d ', due > begun and due or 0, #topic) .. topic .. options, 'next_body', body,
     'options', mark_follower(own or DEFAULT_OPTIONS))
   if left >= 0 and left < needed then -- the job is kept for longer, too
     redis.call('PEXPIRE', name, string.format('%d', needed))
@@ -41,7 +41,7 @@ local function follow_up(id, from)
   redis.call('HDEL', name, 'lease', 'error', 'first', 'next', 'next_body', options == '' and 'options' or 'error')
   if from ~= name then redis.call('HDEL', from, 'next', 'next_body') end
   redis.call('PEXPIRE', name, string.format('%d', math.max(due - now, 0) + lifetime))
-  local waiting = due < now and redis.pcall('LPUSH', queues .. topic, id)
+  local waiting = due <= begun and redis.pcall('LPUSH', queues .. topic, id)
   if type(waiting) == 'number' then
     redis.call('ZREM', pool, id)
     wake(topic, waiting)
