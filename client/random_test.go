@@ -61,7 +61,11 @@ func formOf(seed uint64) modelForm { return modelForms[seed%uint64(len(modelForm
 // startPartitions is start for a Client with this many partitions.
 func startPartitions(t testing.TB, n int) *fixture {
 	t.Helper()
-	return &fixture{Server: redistest.Open(t, redistest.InPartitions(n))}
+	needs := []redistest.Need{redistest.InPartitions(n)}
+	if !redistest.Clustered {
+		needs = append(needs, alone) // the old client has the original's keys
+	}
+	return &fixture{Server: redistest.Open(t, needs...)}
 }
 
 // modelHold is a job that a consumer has reserved.

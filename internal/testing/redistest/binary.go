@@ -2,6 +2,7 @@ package redistest
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"slices"
 	"strings"
@@ -9,11 +10,12 @@ import (
 	"testing"
 )
 
-// binary is the testing.TB of the whole test binary: shared clusters end with it.
+// binary is the testing.TB of the whole test binary: shared servers end with it.
 type binary struct {
 	testing.TB
 	mu      sync.Mutex
-	cluster *Cluster          // shared by tests
+	server  *Server           // shared by tests
+	cluster *Cluster          // shared by tests in the cluster form
 	owners  map[string]string // addresses of the keys' owners, by prefix
 	nodes   chan *Server      // unused clusters of one node
 
@@ -56,6 +58,21 @@ func (b *binary) end() {
 	for _, f := range slices.Backward(b.cleanups) {
 		f()
 	}
+}
+
+// share returns the shared server, for a test's own keys. They are deleted at its end.
+func (b *binary) share(tb testing.TB, n needs) *Server {
+	tb.Helper()
+	executable(tb)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.server == nil {
+		b.server = Start(b)
+	}
+	f := On(tb, b.server.Addr)
+	f.shared, f.Partitions, f.Prefix = true, n.partitions, fmt.Sprintf("%016x:", rand.Uint64())
+	tb.Cleanup(f.Flush)
+	return &Server{Fixture: f}
 }
 
 // open returns the shared cluster.

@@ -192,21 +192,24 @@ func (f *Fixture) ownNames(command string, args []any) []any {
 // Flush deletes everything in Redis except what belongs to other tests.
 func (f *Fixture) Flush() {
 	f.TB.Helper()
-	if f.binary == nil {
-		f.own.mu.Lock()
-		defer f.own.mu.Unlock()
-		_, err := f.dial(f.Addr).Do("FLUSHALL")
-		Check(f.TB, err)
+	if f.shared {
+		f.each(f.keys(), "UNLINK")
 		return
 	}
-	f.each(f.keys(), "UNLINK")
+	f.own.mu.Lock()
+	defer f.own.mu.Unlock()
+	_, err := f.dial(f.Addr).Do("FLUSHALL")
+	Check(f.TB, err)
 }
 
 // keys returns all keys except those of other tests.
 func (f *Fixture) keys() (keys []string) {
 	f.TB.Helper()
-	if f.binary == nil {
+	if !f.shared {
 		return f.Strings("KEYS", "*")
+	}
+	if f.binary == nil {
+		return f.Strings("KEYS", f.Prefix+"*")
 	}
 	f.own.mu.Lock()
 	defer f.own.mu.Unlock()

@@ -49,8 +49,9 @@ func InPartitions(n int) Need { return func(needs *needs) { needs.partitions = n
 // forms.
 func Standalone(why string) Need { return func(n *needs) { n.standalone = why } }
 
-// Open opens a Redis for a test: a redis-server, like Start, or in the cluster form a Redis Cluster. Unless it is Alone,
-// the cluster has three masters and three replicas. All tests of a binary share it, each with its own Prefix.
+// Open opens a Redis for a test: a redis-server, or in the cluster form a Redis Cluster of three masters and three replicas. All
+// tests of a binary share it, each with its own Prefix, and must leave it as it is. A test that is Alone gets a redis-server, or a
+// cluster of one node, of its own.
 func Open(tb testing.TB, of ...Need) *Server {
 	tb.Helper()
 	var n needs
@@ -61,14 +62,16 @@ func Open(tb testing.TB, of ...Need) *Server {
 		noteStandalone(tb, n.standalone)
 	}
 	switch {
-	case !Clustered || n.standalone != "":
+	case n.standalone != "" || n.alone && !Clustered:
 		s := Start(tb, n.settings...)
-		s.shared, s.Partitions = !n.alone && n.standalone == "", n.partitions
+		s.Partitions = n.partitions
 		return s
 	case n.alone:
 		return node(tb, n.settings).of(n)
-	default:
+	case Clustered:
 		return theBinary.open(tb).of(n)
+	default:
+		return theBinary.share(tb, n)
 	}
 }
 
