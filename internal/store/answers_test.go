@@ -144,6 +144,7 @@ func TestAnswersInLua(t *testing.T) {
 // TestAnswers provokes each answer that the table lists for this engine. Each error must have the meaning in the table, and its line must
 // include the engine's version.
 func TestAnswers(t *testing.T) {
+	redistest.Long(t)
 	t.Parallel()
 	s := redistest.Start(t, "--maxclients", "40", "--enable-protected-configs", "yes", "--enable-debug-command", "local")
 	c := redistest.StartCluster(t)

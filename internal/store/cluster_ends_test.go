@@ -25,6 +25,7 @@ func slotToMove(t *testing.T) (c *redistest.Cluster, s *Store, slot int, from, t
 
 // While a slot migrates and still has all its keys here, a script that empties a key midway either completes or changes nothing.
 func TestKeysThatEndWhileASlotMoves(t *testing.T) {
+	redistest.Long(t)
 	c, s, slot, from, to := slotToMove(t)
 	ctx := t.Context()
 	job := func(id, topic string) Delayed {
@@ -168,6 +169,7 @@ func TestKeysThatEndWhileASlotMoves(t *testing.T) {
 
 // SetLimit either removes a limit or changes nothing while the slot migrates.
 func TestLimitWhileASlotMoves(t *testing.T) {
+	redistest.Long(t)
 	c, s, slot, from, to := slotToMove(t)
 	ctx := t.Context()
 	for _, topic := range []string{"t", "u"} {

@@ -106,6 +106,7 @@ func (h halfMoved) places() map[string][]string {
 // While a slot migrates, a script either completes or changes nothing, whichever keys are already on the other node, so a refused caller
 // can retry. Jobs for a queue that is on the other node become ready a little later.
 func TestScriptsWhileASlotMoves(t *testing.T) {
+	redistest.Long(t)
 	defer func(d time.Duration) { retryWindow = d }(retryWindow)
 	retryWindow = 0
 	c := redistest.StartCluster(t)
@@ -439,6 +440,7 @@ func TestScriptsWhileASlotMoves(t *testing.T) {
 
 // A subscription receives the channels of one node, whatever their slots, and ends when one of them moves to another node.
 func TestSubscriptionInCluster(t *testing.T) {
+	redistest.Long(t)
 	t.Parallel()
 	c := redistest.StartCluster(t)
 	p := inCluster(t, c)

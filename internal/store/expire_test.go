@@ -165,7 +165,7 @@ func TestExpireDeadEnds(t *testing.T) {
 
 // A topic that is broken, or that the user may not touch, is reported and does not delay the others.
 func TestExpireDeadOfBrokenTopics(t *testing.T) {
-	b, _ := onRedis(t)
+	b, _ := onRedis(t, alone)
 	b.SetUser("+@all ~delayer:dead_topics ~delayer:dead_letter*:a* ~delayer:dead_letters:c*")
 	user := b.user()
 	for _, most := range []int{0, 1} {

@@ -306,7 +306,7 @@ func TestFollowedTwiceInAQueue(t *testing.T) {
 // At maxmemory jobs still end and their followers begin, but new followers are refused like any push.
 func TestFollowAtMaxmemory(t *testing.T) {
 	t.Parallel()
-	b, _ := onRedis(t)
+	b, _ := onRedis(t, alone)
 	for name, c := range ends {
 		held := b.heldX(t)
 		b.follow(t, 0)
@@ -335,7 +335,7 @@ func TestFollowAtMaxmemory(t *testing.T) {
 // A user who may not turn a follower into a job gets no job that has one.
 func TestFollowWithoutPermission(t *testing.T) {
 	t.Parallel()
-	b, _ := onRedis(t)
+	b, _ := onRedis(t, alone)
 	for _, command := range []string{"-hset", "-hdel", "-pttl"} {
 		b.heldX(t)
 		b.follow(t, 0)
@@ -351,7 +351,7 @@ func TestFollowWithoutPermission(t *testing.T) {
 // A ready follower is announced to consumers, a waiting one to servers.
 func TestFollowerIsAnnounced(t *testing.T) {
 	t.Parallel()
-	b, _ := onRedis(t)
+	b, _ := onRedis(t, alone)
 	for delay, want := range map[time.Duration]string{0: "[1 new topic]", 10 * time.Second: "[]"} {
 		held := b.heldX(t)
 		b.follow(t, delay)

@@ -12,7 +12,7 @@ import (
 // that move or remove data succeed.
 func TestAtMaxmemory(t *testing.T) {
 	t.Parallel()
-	b, _ := onRedis(t)
+	b, _ := onRedis(t, alone)
 	ctx := t.Context()
 	push := func(id string, delay time.Duration) func() error {
 		return func() error {

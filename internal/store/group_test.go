@@ -154,7 +154,7 @@ func TestGroupOnce(t *testing.T) {
 // At maxmemory nothing changes. TestWithoutPermission covers missing permissions.
 func TestGroupAtMaxmemory(t *testing.T) {
 	t.Parallel()
-	b, _ := onRedis(t)
+	b, _ := onRedis(t, alone)
 	b.grouped(t, toGroup("t", "k", "1", Group{Longest: time.Hour}))
 	was := b.state(t)
 	b.do(t, "CONFIG", "SET", "maxmemory", 1)
@@ -294,7 +294,7 @@ func TestManyGroups(t *testing.T) {
 // A user who may not use the cached string can still add to a large group.
 func TestLargeGroupWithoutPermission(t *testing.T) {
 	t.Parallel()
-	b, _ := onRedis(t)
+	b, _ := onRedis(t, alone)
 	b.SetUser("~* &* +@all")
 	user := b.user()
 	element := `"` + strings.Repeat("x", 9000) + `"`

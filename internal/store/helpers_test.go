@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -26,25 +27,30 @@ type backend struct {
 }
 
 func newBackend(f *redistest.Fixture, pool *redis.Pool) *backend {
-	return &backend{Store: New(pool, DefaultPrefix), Fixture: f}
+	return &backend{Store: New(pool, f.Prefix), Fixture: f}
 }
 
-// onRedis starts a redis-server.
-func onRedis(tb testing.TB, args ...string) (*backend, *redistest.Server) {
+func TestMain(m *testing.M) { os.Exit(redistest.Run(m, 1000)) }
+
+// alone is for a test that needs a Redis of its own.
+var alone redistest.Need = redistest.Alone
+
+// onRedis opens a Redis; see redistest.Open.
+func onRedis(tb testing.TB, needs ...redistest.Need) (*backend, *redistest.Server) {
 	tb.Helper()
-	server := redistest.Start(tb, args...)
+	server := redistest.Open(tb, needs...)
 	return newBackend(server.Fixture, server.Pool()), server
 }
 
 // onEach runs the test on a redis-server and on the in-memory server of --dev.
-func onEach(t *testing.T, test func(t *testing.T, b *backend)) {
+func onEach(t *testing.T, test func(t *testing.T, b *backend), needs ...redistest.Need) {
 	startMini := func(t *testing.T) string {
 		m, err := devredis.Start("127.0.0.1:0")
 		check(t, err)
 		t.Cleanup(m.Close)
 		return m.Addr
 	}
-	redistest.OnEach(t, startMini, func(t *testing.T, f *redistest.Fixture) { test(t, newBackend(f, f.Pool())) })
+	redistest.OnEach(t, startMini, func(t *testing.T, f *redistest.Fixture) { test(t, newBackend(f, f.Pool())) }, needs...)
 }
 
 // partitions returns this many partitions on the Redis.
@@ -133,7 +139,7 @@ type after time.Duration
 // seed replaces everything in Redis.
 func (b *backend) seed(tb testing.TB, seeds ...[]command) {
 	tb.Helper()
-	b.do(tb, "FLUSHALL")
+	b.With(tb).Flush()
 	b.base = math.Floor(b.clock(tb))
 	for _, commands := range seeds {
 		for _, c := range commands {

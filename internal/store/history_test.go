@@ -91,7 +91,7 @@ func TestHistory(t *testing.T) {
 // Slots are overwritten in order, and entries that are too old or in the future are skipped.
 func TestHistoryIsBounded(t *testing.T) {
 	t.Parallel()
-	b, _ := onRedis(t)
+	b, _ := onRedis(t, alone)
 	b.seed(t)
 	now := int64(b.clock(t)) / 10
 	for n := range int64(historySlots) {
@@ -188,7 +188,7 @@ func TestHistoryOfSeveralPartitions(t *testing.T) {
 
 func TestAckedOf(t *testing.T) {
 	t.Parallel()
-	_, f := onRedis(t)
+	_, f := onRedis(t, alone)
 	p := partitions(f.Pool(), 3)
 	f.Do("SET", p[0].Keys().Acked(), 7)
 	f.Do("SADD", p[2].Keys().Acked(), "x")

@@ -11,6 +11,7 @@ import (
 
 // Calls to a migrating slot are made last, each once and in order, and other calls do not wait for them.
 func TestInTurnWhileASlotMoves(t *testing.T) {
+	redistest.Long(t)
 	t.Parallel()
 	c := redistest.StartCluster(t)
 	p := inCluster(t, c)
@@ -66,6 +67,7 @@ func TestInTurnWhileASlotMoves(t *testing.T) {
 
 // No call is retried once answered returns false.
 func TestInTurnEndsWhileASlotMoves(t *testing.T) {
+	redistest.Long(t)
 	t.Parallel()
 	c := redistest.StartCluster(t)
 	p := inCluster(t, c)

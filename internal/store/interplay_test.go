@@ -103,7 +103,7 @@ func TestRightsOfOnce(t *testing.T) {
 			},
 		} {
 			t.Run(command+" "+name, func(t *testing.T) {
-				b, _ := onRedis(t)
+				b, _ := onRedis(t, alone)
 				b.seed(t)
 				b.do(t, "ZADD", "delayer:once", 1, "over")
 				b.do(t, "ACL", "SETUSER", "u", "reset", "on", ">p", "~*", "&*", "+@all", "-"+command)
@@ -148,7 +148,7 @@ func TestDeadLetterWithFollower(t *testing.T) {
 
 // At maxmemory every operation that ends a reservation succeeds, with limits, followers and pauses.
 func TestFeaturesAtMaxmemory(t *testing.T) {
-	b, _ := onRedis(t)
+	b, _ := onRedis(t, alone)
 	ctx := t.Context()
 	full := func() { b.do(t, "CONFIG", "SET", "maxmemory", 1) }
 	free := func() { b.do(t, "CONFIG", "SET", "maxmemory", 0) }

@@ -144,7 +144,7 @@ func TestMoveLatenessOfSome(t *testing.T) {
 // A job that has always been due falls into the last bucket, and its lateness is finite.
 func TestMoveLatenessOfOldScores(t *testing.T) {
 	t.Parallel()
-	b, _ := onRedis(t)
+	b, _ := onRedis(t, alone)
 	for _, scores := range [][]string{{"-inf"}, {"-inf", "-1e300"}, {"-inf", "0"}, {"-1e300"}} {
 		b.seed(t)
 		jobs := Batch{Topic: "t"}

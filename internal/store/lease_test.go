@@ -21,7 +21,7 @@ func (b *backend) told(t *testing.T, channel string, call func()) (messages []st
 // The end of a lease is announced like any due time: if it comes next in the pool. The lease itself does not count as an earlier one.
 func TestEndsOfLeasesAreAnnounced(t *testing.T) {
 	t.Parallel()
-	b, _ := onRedis(t)
+	b, _ := onRedis(t, alone)
 	own := func(id string, ttr time.Duration) []command {
 		return append(ready(id, "t"), field(id, "options", fmt.Sprintf("0 %d 604800000", ttr.Milliseconds()))...)
 	}
@@ -79,7 +79,7 @@ func published(line, channel string) []string {
 // A job returned without a delay wakes waiters.
 func TestReturnedJobsAreAnnounced(t *testing.T) {
 	t.Parallel()
-	b, _ := onRedis(t)
+	b, _ := onRedis(t, alone)
 	for _, r := range []Returned{{}, {Refund: true}} {
 		b.seed(t, ready("a", "t"), ready("b", "t"))
 		r.LeaseRef, _ = b.hold(t, "t", time.Minute)
@@ -125,7 +125,7 @@ func TestJobOutlivesItsLease(t *testing.T) {
 			b.moveDue(t)
 			left(seen, "its lease has ended")
 		}
-	})
+	}, alone)
 }
 
 // await waits until a time by Redis's clock, in Unix µs.

@@ -7,13 +7,15 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
 // Random operations on a limited topic never lead to more leases than the limit, nor to a slot without a valid lease.
 func TestRandomLimit(t *testing.T) {
 	b, _ := onRedis(t)
 	ctx := t.Context()
-	for seed := range uint64(100) {
+	for seed := range uint64(redistest.Rounds(20, 100)) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		b.seed(t)
 		most := 1 + r.IntN(3)
@@ -126,7 +128,7 @@ func TestRandomLimit(t *testing.T) {
 			}
 			// Each job is in the pool or in a queue: none is lost.
 			for _, key := range b.With(t).Strings("KEYS", "delayer:job_bucket:*") {
-				i := key[len("delayer:job_bucket:"):]
+				i := key[len(b.Prefix+"job_bucket:"):]
 				tp := fmt.Sprintf("%s", b.do(t, "HGET", key, "topic"))
 				in := b.do(t, "ZSCORE", "delayer:job_pool", i) != nil
 				for _, q := range []string{"ready_queue:", "paused_queue:"} {
@@ -163,7 +165,7 @@ func TestRandomWaiters(t *testing.T) {
 	}()
 	time.Sleep(200 * time.Millisecond)
 	failed := 0
-	for seed := range uint64(600) {
+	for seed := range uint64(redistest.Rounds(60, 600)) {
 		if failed > 5 {
 			break
 		}

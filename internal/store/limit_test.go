@@ -268,7 +268,7 @@ func TestLimitCountsWhatIsReserved(t *testing.T) {
 // They also count if the first SetLimit was cut short and a second one follows.
 func TestLimitIsSetAgain(t *testing.T) {
 	t.Parallel()
-	b, _ := onRedis(t)
+	b, _ := onRedis(t, alone)
 	b.seed(t, readyOf(3)...)
 	b.expectReserved(t, 1, 1, 0)
 	b.SetUser("~* &* +@all -zrange")
@@ -429,7 +429,7 @@ func TestLimitIsInTheNumber(t *testing.T) {
 // limit need no lookup.
 func TestLimitWithoutNumbers(t *testing.T) {
 	t.Parallel()
-	b, _ := onRedis(t)
+	b, _ := onRedis(t, alone)
 	b.seed(t, append(readyOf(4), ready("u", "u"))...)
 	b.limitTo(t, Limit{Concurrency: 1})
 	b.SetUser("~* &* +@all -hincrby")
@@ -491,7 +491,7 @@ func TestSweepKeepsLimits(t *testing.T) {
 // A full Redis enforces limits: each reserved job has a slot, and no job goes beyond the limit.
 func TestLimitAtMaxmemory(t *testing.T) {
 	t.Parallel()
-	b, _ := onRedis(t)
+	b, _ := onRedis(t, alone)
 	b.seed(t, readyOf(5)...)
 	b.limitTo(t, Limit{Concurrency: 2, Rate: 1. / 3600, Burst: 3})
 	b.do(t, "CONFIG", "SET", "maxmemory", "1")
@@ -534,7 +534,7 @@ func TestLimitAfterRedisForgot(t *testing.T) {
 // allows.
 func TestSweepCountsWhatIsReserved(t *testing.T) {
 	t.Parallel()
-	b, _ := onRedis(t)
+	b, _ := onRedis(t, alone)
 	b.seed(t, readyOf(6)...)
 	b.expectReserved(t, 3, 3, 0)
 	for i := range 450 {

@@ -18,7 +18,7 @@ import (
 // batches of any size, and for queues that are broken or not permitted.
 func TestMovePutsBack(t *testing.T) {
 	t.Parallel()
-	b, _ := onRedis(t)
+	b, _ := onRedis(t, alone)
 	b.SetUser("~* &* +@all -lpush")
 	user := b.user()
 	for _, jobs := range []int{1, 10, 11, 3499, 3500, 3501, 20000} {
@@ -123,13 +123,13 @@ func TestMoveAnnounces(t *testing.T) {
 		}
 		b.tell(t, "end", "")
 		expectEvents(t, sub, told("delayer:wake:first", "3 t"), told("delayer:wake:first", fmt.Sprint(jobs, " many")), told("end", ""))
-	})
+	}, alone)
 }
 
 // Redis measures the time of batches of at least MinTimed jobs.
 func TestMoveTakesTheTime(t *testing.T) {
 	t.Parallel()
-	b, _ := onRedis(t)
+	b, _ := onRedis(t, alone)
 	for jobs, timed := range map[int]bool{1: false, MinTimed - 1: false, MinTimed: true} {
 		all := Batch{Topic: "t"}
 		b.seed(t)
@@ -146,7 +146,7 @@ func TestMoveTakesTheTime(t *testing.T) {
 // A missing permission to announce is reported and does not fail the move.
 func TestMoveSilently(t *testing.T) {
 	t.Parallel()
-	b, _ := onRedis(t)
+	b, _ := onRedis(t, alone)
 	user := b.user()
 	for _, rights := range [][]any{{"resetchannels"}, {"resetchannels", "&delayer:first_due"}, {"allchannels", "-publish"}} {
 		b.seed(t, waits("a", "t", -second), waiter("t", "c"))
@@ -163,7 +163,7 @@ func TestMoveSilently(t *testing.T) {
 // the jobs are put back.
 func TestMoveWithoutPermission(t *testing.T) {
 	t.Parallel()
-	b, _ := onRedis(t)
+	b, _ := onRedis(t, alone)
 	user := b.user()
 	seed := [][]command{waits("w", "t", 60*second), waits("d", "t", -second), ready("r", "t"), {{"ZADD", "delayer:job_pool", -2 * second, "orphan"}}}
 	const readable = "resetkeys ~delayer:job_pool ~delayer:ready_queue:* ~delayer:job_bucket:[d-w]*"
@@ -237,7 +237,7 @@ func TestMoveWithoutPermission(t *testing.T) {
 // At maxmemory with noeviction, moving, putting back and dropping still succeed.
 func TestMoveAtMaxmemory(t *testing.T) {
 	t.Parallel()
-	b, _ := onRedis(t)
+	b, _ := onRedis(t, alone)
 	type queues = map[string][]string
 	content := map[string]string{"d": "t body of d", "r": "t body of r"}
 	for _, c := range []struct {
@@ -312,7 +312,7 @@ func TestEmptyIDWaits(t *testing.T) {
 // A job whose bucket can't be read is put back unless it was rescheduled after it was found.
 func TestDropUnreadable(t *testing.T) {
 	t.Parallel()
-	b, _ := onRedis(t)
+	b, _ := onRedis(t, alone)
 	b.seed(t, waits("a", "t", -3*second), waits("anew", "t", 60*second), waits("b", "t", -second))
 	b.SetUser("~delayer:job_pool +@all")
 	user := b.user()

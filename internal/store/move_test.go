@@ -135,7 +135,7 @@ func TestDue(t *testing.T) {
 			b.expectError(t, err, "WRONGTYPE Operation against a key holding the wrong kind of value (job pool delayer:job_pool)")
 			b.expect(t, was)
 		})
-	})
+	}, alone)
 }
 
 // Jobs that fell due since a time, by Redis's clock, get at most half of an answer; the backlog fills the rest.
@@ -191,8 +191,9 @@ func (b *backend) time(offset after) time.Time {
 
 // An answer has about 1 MiB of IDs, however long they are: half of it of each kind, and at least one of each.
 func TestDueIsBoundedInBytes(t *testing.T) {
+	redistest.Long(t)
 	t.Parallel()
-	b, _ := onRedis(t)
+	b, _ := onRedis(t, alone)
 	for _, c := range []struct {
 		jobs, bytes int // due jobs of each kind, and the length of an ID
 		want        Counts
@@ -317,7 +318,7 @@ func TestMove(t *testing.T) {
 				b.expect(t, c.want)
 			})
 		}
-	})
+	}, alone)
 }
 
 // Lua's unpack fails near 8,000 values. A larger batch is moved in chunks and keeps its order, also if some jobs stay.
@@ -352,7 +353,7 @@ func TestMoveLargeBatch(t *testing.T) {
 				b.expect(t, want)
 			})
 		}
-	})
+	}, alone)
 }
 
 // forgetting is a connection on which Redis does not know the script for the calls at the given positions, the first time.

@@ -322,7 +322,7 @@ func TestKeepPaused(t *testing.T) {
 
 // Resume wakes the clients that wait for the topic: those registered before or during the pause, and those in BRPOP.
 func TestResumeWakes(t *testing.T) {
-	b, server := onRedis(t)
+	b, server := onRedis(t, alone)
 	ctx := t.Context()
 	pool := server.Pool()
 	defer pool.Close()
@@ -507,7 +507,7 @@ func expectFilled(t *testing.T, r *redistest.Server, list string, names string, 
 // are over end.
 func TestManyPausedTopics(t *testing.T) {
 	const topics, over = 2500, 300
-	b, r := onRedis(t)
+	b, r := onRedis(t, alone)
 	ctx := t.Context()
 	for i := range topics {
 		topic := fmt.Sprint("t", i)
@@ -552,7 +552,7 @@ func TestManyPausedTopics(t *testing.T) {
 // Jobs that other programs put into a paused topic's queue are parked in bounded steps and in order, by a server or in part by pushes.
 func TestPausesMoveBoundedSteps(t *testing.T) {
 	const aside, ready = 50_000, 200_000
-	b, r := onRedis(t)
+	b, r := onRedis(t, alone)
 	ctx := t.Context()
 	queue, queueAside := "delayer:ready_queue:t", "delayer:paused_queue:t"
 	fill(r, queue, "a", aside)
@@ -584,6 +584,7 @@ func TestPausesMoveBoundedSteps(t *testing.T) {
 // A resume with many parked and ready entries goes in bounded steps. The topic stays paused until the last step, which keeps the order.
 // If the caller dies, the topic stays paused, and the next resume, or a server once the time is over, completes it.
 func TestResumeInSteps(t *testing.T) {
+	redistest.Long(t)
 	queue, queueAside := "delayer:ready_queue:t", "delayer:paused_queue:t"
 	step := func(t *testing.T, b *backend, r *redistest.Server) Resumed {
 		r.Do("CONFIG", "RESETSTAT")
@@ -598,7 +599,7 @@ func TestResumeInSteps(t *testing.T) {
 		{200_000, 0, 1}, {0, 200_000, 1}, {200_000, pauseEntries, 1}, {pauseEntries, 200_000, 1}, {200_000, 5*pauseEntries + 1, 6}, {5000, 200_000, 200},
 	} {
 		t.Run(fmt.Sprintf("%d aside, %d ready", c.aside, c.ready), func(t *testing.T) {
-			b, r := onRedis(t)
+			b, r := onRedis(t, alone)
 			fill(r, queue, "a", c.aside)
 			b.pause(t, "t")
 			fill(r, queue, "b", c.ready)
@@ -631,7 +632,7 @@ func TestResumeInSteps(t *testing.T) {
 		},
 	} {
 		t.Run("it is left, and then "+name, func(t *testing.T) {
-			b, r := onRedis(t)
+			b, r := onRedis(t, alone)
 			fill(r, queue, "a", 3*pauseEntries)
 			b.pause(t, "t")
 			fill(r, queue, "b", 3*pauseEntries)
@@ -656,7 +657,7 @@ func TestPausesEndAtMaxmemory(t *testing.T) {
 		"its time is over": func(t *testing.T, b *backend) { made(t, b.KeepPaused("0", 1)) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			b, r := onRedis(t)
+			b, r := onRedis(t, alone)
 			fill(r, "delayer:ready_queue:t", "a", 20)
 			b.pause(t, "t")
 			fill(r, "delayer:ready_queue:t", "b", 10)
@@ -669,7 +670,7 @@ func TestPausesEndAtMaxmemory(t *testing.T) {
 			expectFilled(t, r, "delayer:paused_queue:t", "")
 		})
 	}
-	b, r := onRedis(t)
+	b, r := onRedis(t, alone)
 	fill(r, "delayer:ready_queue:t", "a", 20)
 	b.pause(t, "t")
 	fill(r, "delayer:ready_queue:t", "b", 10)

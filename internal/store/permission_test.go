@@ -15,7 +15,7 @@ import (
 // nothing changes.
 func TestWithoutPermission(t *testing.T) {
 	t.Parallel()
-	b, _ := onRedis(t)
+	b, _ := onRedis(t, alone)
 	b.SetUser("~* &* +@all")
 	user := b.user()
 	ctx := t.Context()
@@ -94,7 +94,7 @@ func TestWithoutPermission(t *testing.T) {
 // lost.
 func TestFireWithoutPermission(t *testing.T) {
 	t.Parallel()
-	b, _ := onRedis(t)
+	b, _ := onRedis(t, alone)
 	b.SetUser("~* &* +@all")
 	user := b.user()
 	for _, overlap := range []string{OverlapAllow, OverlapSkip, OverlapFollow} {
@@ -123,7 +123,7 @@ func TestFireWithoutPermission(t *testing.T) {
 // pool, and the server moves it later.
 func TestStrayWithoutPermission(t *testing.T) {
 	t.Parallel()
-	b, _ := onRedis(t)
+	b, _ := onRedis(t, alone)
 	b.do(t, "ACL", "SETUSER", "default", "-lpush")
 	b.do(t, "HSET", "delayer:job_bucket:o", "topic", "u", "body", "b")
 	b.do(t, "RPUSH", "delayer:ready_queue:t", "o")
@@ -137,7 +137,7 @@ func TestStrayWithoutPermission(t *testing.T) {
 // user.
 func TestKeysWithoutPermission(t *testing.T) {
 	t.Parallel()
-	b, _ := onRedis(t)
+	b, _ := onRedis(t, alone)
 	b.SetUser("~delayer:job_pool ~delayer:job_bucket:mine* ~delayer:ready_queue:[tu] &* +@all")
 	user := b.user()
 	ctx := t.Context()
@@ -181,7 +181,7 @@ func TestKeysWithoutPermission(t *testing.T) {
 // An error behind stale entries is returned with them.
 func TestPopWithoutPermissionBehindStaleEntries(t *testing.T) {
 	t.Parallel()
-	b, _ := onRedis(t)
+	b, _ := onRedis(t, alone)
 	b.seed(t, ghosts("t", 1), ready("a", "t"))
 	b.do(t, "ACL", "SETUSER", "default", "-del")
 	_, stale, err := b.pop(t.Context(), []string{"t"})
@@ -194,7 +194,7 @@ func TestPopWithoutPermissionBehindStaleEntries(t *testing.T) {
 // A user who may not announce a job, or not check whether it is the next one due, can still store it.
 func TestWithoutPermissionToAnnounce(t *testing.T) {
 	t.Parallel()
-	b, _ := onRedis(t)
+	b, _ := onRedis(t, alone)
 	user := b.user()
 	for _, rights := range []string{"&* +@all -publish", "&* +@all -zcount", "resetchannels +@all"} {
 		b.seed(t, ready("r", "t"), waits("w", "t", 60*second), content("s", "t"), entry("s", "stray"))

@@ -50,14 +50,14 @@ func TestPipelineWithoutScript(t *testing.T) {
 			}
 		}
 		b.expect(t, redistest.State{})
-	})
+	}, alone)
 }
 
 // The text of an unknown script is sent once, however many calls are in flight. Sent with each call, it would take megabytes when jobs of
 // many topics are moved.
 func TestPipelineSendsTheTextOnce(t *testing.T) {
 	t.Parallel()
-	b, _ := onRedis(t)
+	b, _ := onRedis(t, alone)
 	b.seed(t)
 	p, err := b.Pipeline(t.Context())
 	check(t, err)
@@ -86,7 +86,7 @@ func TestPipelineSendsTheTextOnce(t *testing.T) {
 // After an error no further calls are sent than those in flight, and each batch gets its own result.
 func TestPipelineEndsWithAnError(t *testing.T) {
 	t.Parallel()
-	b, _ := onRedis(t)
+	b, _ := onRedis(t, alone)
 	b.seed(t)
 	good := func(id string) []Delayed {
 		return []Delayed{{Job: Job{ID: id, Topic: "t", Body: "b"}, Due: Due{After: time.Hour}, Terms: Terms{Lifetime: kept, Policy: Replace}}}
@@ -112,8 +112,8 @@ func TestPipelineEndsWithAnError(t *testing.T) {
 // new master the call returns the error.
 func TestPipelineLeavesADemotedServer(t *testing.T) {
 	t.Parallel()
-	_, oldMaster := onRedis(t)
-	b, newMaster := onRedis(t)
+	_, oldMaster := onRedis(t, alone)
+	b, newMaster := onRedis(t, alone)
 	proxy := redistest.StartProxy(t, oldMaster.Addr)
 	pool := &redis.Pool{MaxIdle: 10, Dial: func() (redis.Conn, error) { return redis.Dial("tcp", proxy.Addr) }}
 	t.Cleanup(func() { pool.Close() })
@@ -157,7 +157,7 @@ func TestPipelineLeavesADemotedServer(t *testing.T) {
 // If there is no other server, the calls that a demoted master refused return NotNow and change nothing. Replaced is set.
 func TestPipelineFindsNoOtherServer(t *testing.T) {
 	t.Parallel()
-	_, server := onRedis(t)
+	_, server := onRedis(t, alone)
 	nobody := errors.New("nobody is there")
 	dialled := false
 	pool := &redis.Pool{Dial: func() (redis.Conn, error) {

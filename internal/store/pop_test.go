@@ -160,7 +160,7 @@ func TestPop(t *testing.T) {
 				b.expect(t, c.want)
 			})
 		}
-	})
+	}, alone)
 }
 
 func manyTopics(n int) []string {
@@ -232,7 +232,7 @@ func TestPopOnce(t *testing.T) {
 // A pop returns about 1 MiB at most and reports that there is more. A single job is returned whatever its size.
 func TestPopIsBoundedInBytes(t *testing.T) {
 	t.Parallel()
-	b, _ := onRedis(t)
+	b, _ := onRedis(t, alone)
 	const k = 1 << 10
 	for _, c := range []struct {
 		name   string
@@ -271,7 +271,7 @@ func TestPopIsBoundedInBytes(t *testing.T) {
 // A pop skips stale entries in steps of many, whatever number of jobs is wanted.
 func TestPopPassesOverStaleEntriesInSteps(t *testing.T) {
 	t.Parallel()
-	b, _ := onRedis(t)
+	b, _ := onRedis(t, alone)
 	b.seed(t, ghosts("t", 5000), ready("a", "t"))
 	lines := b.monitor(t, func() {
 		if job, stale, err := b.pop(t.Context(), []string{"t"}); err != nil || job.ID != "a" || len(stale) != 5000 {

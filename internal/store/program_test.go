@@ -34,7 +34,7 @@ func idsOf(waiters [][]Waiter) (all [][]string) {
 // Waiters returns the live waiters of each topic, up to a maximum, and for a topic with a limit also its throttled clients.
 func TestWaiters(t *testing.T) {
 	t.Parallel()
-	b, server := onRedis(t)
+	b, server := onRedis(t, alone)
 	b.alive(t, "one", "two")
 	b.stand(t, "t", "dead", "two", "one")
 	b.stand(t, "u", "one")
@@ -80,7 +80,7 @@ func TestWaiters(t *testing.T) {
 // not expire.
 func TestRegister(t *testing.T) {
 	t.Parallel()
-	b, _ := onRedis(t)
+	b, _ := onRedis(t, alone)
 	me := Program{Host: "host one", Name: "shop", PID: 42}
 	for _, c := range []struct {
 		rights string

@@ -182,13 +182,13 @@ func TestPush(t *testing.T) {
 				}
 			})
 		}
-	})
+	}, alone)
 }
 
 // A ready job in a queue too long for LREM leaves its entry behind.
 func TestPushLeavesEntryInLongQueue(t *testing.T) {
 	t.Parallel()
-	b, _ := onRedis(t)
+	b, _ := onRedis(t, alone)
 	b.seed(t, ghosts("t", 5000), ready("x", "t"), ghosts("t", 5000))
 	check(t, b.push(t.Context(), Job{ID: "x", Topic: "t", Body: "new"}, Due{After: time.Hour}, kept, Replace))
 	queue := append(append(ghostIDs(5000), "x"), ghostIDs(5000)...)
@@ -235,7 +235,7 @@ func TestPushRefusedByWrongType(t *testing.T) {
 // TestPushScore checks the commands that Redis receives, since a score read back has been converted to a double.
 func TestPushScore(t *testing.T) {
 	t.Parallel()
-	b, _ := onRedis(t)
+	b, _ := onRedis(t, alone)
 	at := func(s string) time.Time {
 		due, err := time.Parse(time.RFC3339Nano, s)
 		check(t, err)
@@ -305,7 +305,7 @@ func TestPushAnyBytes(t *testing.T) {
 // ones.
 func TestPushWalksLittle(t *testing.T) {
 	t.Parallel()
-	b, _ := onRedis(t)
+	b, _ := onRedis(t, alone)
 	const again = 10
 	var batch []Delayed
 	seeds := [][]command{ghosts("t", 2990)}
@@ -359,13 +359,13 @@ func TestPushOfDifferentTerms(t *testing.T) {
 			}
 		}
 		b.expect(t, redistest.State{Pool: []string{"exists", "later", "a", "b"}, Buckets: map[string]string{"a": "t new", "b": "t new", "exists": "t body of exists", "later": "t new"}})
-	})
+	}, alone)
 }
 
 // Jobs that become ready are announced once per call and topic, with the length of the queue.
 func TestReadyIsAnnounced(t *testing.T) {
 	t.Parallel()
-	b, _ := onRedis(t)
+	b, _ := onRedis(t, alone)
 	push := func(ids ...string) func() error {
 		return func() error {
 			var jobs []Delayed
@@ -409,7 +409,7 @@ func TestReadyIsAnnounced(t *testing.T) {
 // A job is announced if it is the next one due, and due soon.
 func TestNextDueIsAnnounced(t *testing.T) {
 	t.Parallel()
-	b, _ := onRedis(t)
+	b, _ := onRedis(t, alone)
 	for _, c := range []struct {
 		name  string
 		delay time.Duration
@@ -437,7 +437,7 @@ func TestNextDueIsAnnounced(t *testing.T) {
 // Of several jobs the first one due is announced, whatever their order. A rescheduled job is announced as well.
 func TestFirstDueOfACallIsAnnounced(t *testing.T) {
 	t.Parallel()
-	b, _ := onRedis(t)
+	b, _ := onRedis(t, alone)
 	due := func(id string, after time.Duration) Delayed {
 		return Delayed{Job{ID: id, Topic: "t", Body: "b"}, Due{After: after}, Terms{Lifetime: kept, Policy: Replace}, nil}
 	}
@@ -539,7 +539,7 @@ func TestOnce(t *testing.T) {
 		if got, want := b.state(t).Once, []string{"x", "y", "z"}; !slices.Equal(got, want) {
 			t.Errorf("counted are %q, want %q", got, want)
 		}
-	})
+	}, alone)
 }
 
 // Windows that are over are removed, and the set itself expires after the last window.

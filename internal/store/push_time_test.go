@@ -77,7 +77,7 @@ func TestPushAtNeedsNoQueueYet(t *testing.T) {
 // The clock of a real Redis keeps running: a job that is ready after a push is never early.
 func TestPushAtIsNeverEarly(t *testing.T) {
 	t.Parallel()
-	b, _ := onRedis(t)
+	b, _ := onRedis(t, alone)
 	atOnce := 0
 	for i := range 1000 {
 		now := b.clock(t)

@@ -88,7 +88,7 @@ func isReplaced[T any](t *testing.T, c *Call[T]) (bool, error) {
 // A server that takes no writes reports neither an empty queue nor a lost lease, as its data may be stale.
 func TestEmptyQueueOfAReplica(t *testing.T) {
 	t.Parallel()
-	b, server := onRedis(t)
+	b, server := onRedis(t, alone)
 	gone := LeaseRef{"t", "gone", 1}
 	ask := map[string]func() (replaced bool, err error){
 		"Pop": func() (bool, error) { return isReplaced(t, b.Pop(Wanted{Topics: []string{"t", "u"}, N: 1})) },

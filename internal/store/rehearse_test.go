@@ -9,7 +9,7 @@ import (
 // A rehearsal reports each command that a feature lacks, and leaves no keys behind.
 func TestRehearse(t *testing.T) {
 	t.Parallel()
-	b, _ := onRedis(t)
+	b, _ := onRedis(t, alone)
 	for _, c := range []struct {
 		lacks string
 		want  []Lack

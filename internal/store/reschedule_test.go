@@ -77,7 +77,7 @@ func TestReschedule(t *testing.T) {
 				}
 			})
 		}
-	})
+	}, alone)
 }
 
 func seconds64(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }

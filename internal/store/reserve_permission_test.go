@@ -11,7 +11,7 @@ import (
 
 // onRedisAs is onRedis with a second backend for a user who may do everything.
 func onRedisAs(t *testing.T) (b, user *backend) {
-	b, _ = onRedis(t)
+	b, _ = onRedis(t, alone)
 	b.SetUser("~* &* +@all")
 	return b, b.user()
 }
@@ -99,7 +99,7 @@ func TestReserveWithoutPermission(t *testing.T) {
 // TestReserveAtMaxmemory is TestAtMaxmemory for reserved jobs and dead letters: all of these calls succeed.
 func TestReserveAtMaxmemory(t *testing.T) {
 	t.Parallel()
-	b, _ := onRedis(t)
+	b, _ := onRedis(t, alone)
 	ctx := t.Context()
 	calls := map[string]func(t *testing.T, held LeaseRef) error{
 		"reserve": func(t *testing.T, _ LeaseRef) error { return reserves(ctx, b.Store) },

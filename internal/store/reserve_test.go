@@ -203,7 +203,7 @@ func TestLifetimeStandsStill(t *testing.T) {
 		held, _ = b.hold(t, "t", 1000*time.Second)
 		expectErrors(t, made(t, b.Retry([]Returned{{LeaseRef: held, Refund: true}})), nil)
 		left(kept, "released")
-	})
+	}, alone)
 }
 
 func expectErrors(t *testing.T, got []error, want ...error) {

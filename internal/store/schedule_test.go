@@ -423,7 +423,7 @@ func TestRunSchedule(t *testing.T) {
 // A schedule that can't be fired is deferred and delays no other.
 func TestFireRefused(t *testing.T) {
 	t.Parallel()
-	b, _ := onRedis(t)
+	b, _ := onRedis(t, alone)
 	for _, c := range []struct {
 		what, why string
 		prepare   func()
@@ -450,7 +450,7 @@ func TestFireRefused(t *testing.T) {
 // Firing usually needs few commands, as there may be thousands of firings in a minute.
 func TestFireCost(t *testing.T) {
 	t.Parallel()
-	b, _ := onRedis(t)
+	b, _ := onRedis(t, alone)
 	b.seed(t)
 	at := func(n int) time.Time { return b.time(after(n-20) * second) }
 	b.put(t, aSchedule("a"), at(0))
@@ -469,7 +469,7 @@ func TestFireCost(t *testing.T) {
 // fired once, and schedules that the call has no time for are left to another call.
 func TestFireMany(t *testing.T) {
 	t.Parallel()
-	b, _ := onRedis(t)
+	b, _ := onRedis(t, alone)
 	b.seed(t)
 	const count = 60
 	at, next := b.time(-second), b.time(60*second)
@@ -542,7 +542,7 @@ func TestRepairSchedules(t *testing.T) {
 				t.Errorf("%s is due at %v", name, got.Due)
 			}
 		}
-	})
+	}, alone)
 }
 
 // A moved schedule is in a queue. If that queue is empty, nothing is repaired unless all is set.
@@ -573,13 +573,13 @@ func TestRepairMovedSchedules(t *testing.T) {
 		b.do(t, "ZREM", "delayer:job_pool", ScheduleID("b"))
 		b.do(t, "LPUSH", "delayer:paused_queue:"+ScheduleTopic, ScheduleID("b"))
 		repair(false, "b")
-	})
+	}, alone)
 }
 
 // If no schedule was moved, RepairSchedules costs next to nothing, and with all set, a single check per schedule.
 func TestRepairCost(t *testing.T) {
 	t.Parallel()
-	b, _ := onRedis(t)
+	b, _ := onRedis(t, alone)
 	b.seed(t)
 	for n := range SchedulesPage {
 		b.put(t, aSchedule(fmt.Sprint("s", n)), b.time(60*second))

@@ -220,7 +220,7 @@ func TestManyServers(t *testing.T) {
 // A server that starts on a full Redis is listed, too.
 func TestHeartbeatAtMaxmemory(t *testing.T) {
 	t.Parallel()
-	b, _ := onRedis(t)
+	b, _ := onRedis(t, alone)
 	b.do(t, "CONFIG", "SET", "maxmemory", 1, "maxmemory-policy", "noeviction")
 	for range 2 {
 		if _, err := b.heartbeat(ServerState{ID: "this", Interval: time.Second}, true); err != nil || len(b.listed(t)) != 1 {
@@ -419,7 +419,7 @@ func TestMover(t *testing.T) {
 // The previous entry of a server shows which data Redis has lost.
 func TestPreviousEntry(t *testing.T) {
 	t.Parallel()
-	b, _ := onRedis(t)
+	b, _ := onRedis(t, alone)
 	b.seed(t)
 	beat := func() Entry {
 		got, err := b.Heartbeat(ServerState{ID: "a", Interval: time.Second}, 1, 0).Do(t.Context())

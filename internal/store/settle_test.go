@@ -43,7 +43,7 @@ func TestSettle(t *testing.T) {
 			}
 			p.Close()
 		}
-	})
+	}, alone)
 }
 
 // The end of the context ends the wait.

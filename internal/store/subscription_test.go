@@ -70,7 +70,7 @@ func TestSubscriptionWithoutChannels(t *testing.T) {
 // After silence a subscription tests its connection and continues if it is alive.
 func TestSubscriptionPings(t *testing.T) {
 	t.Parallel()
-	b, server := onRedis(t)
+	b, server := onRedis(t, alone)
 	sub := b.subscribed(t, 5*time.Millisecond, "a")
 	expectEvents(t, sub, heard("a"))
 	go func() {
@@ -91,7 +91,7 @@ func TestSubscriptionPings(t *testing.T) {
 // A connection that receives nothing, not even the answer to a PING, ends the subscription.
 func TestSubscriptionEndsWithADeadConnection(t *testing.T) {
 	t.Parallel()
-	b, server := onRedis(t)
+	b, server := onRedis(t, alone)
 	sub := b.subscribed(t, time.Millisecond, "a")
 	expectEvents(t, sub, heard("a"))
 	server.Hang()
@@ -114,7 +114,7 @@ func TestSubscriptionEnds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b, server := onRedis(t)
+			b, server := onRedis(t, alone)
 			sub := b.subscribed(t, time.Minute, "a")
 			expectEvents(t, sub, heard("a"))
 			ended := make(chan error)
@@ -134,7 +134,7 @@ func TestSubscriptionEnds(t *testing.T) {
 // subscription.
 func TestSubscriptionWithoutPermission(t *testing.T) {
 	t.Parallel()
-	b, _ := onRedis(t)
+	b, _ := onRedis(t, alone)
 	user := func(rights ...any) *backend {
 		b.do(t, "ACL", append([]any{"SETUSER", "u", "reset", "on", ">p", "~*"}, rights...)...)
 		return b.user()

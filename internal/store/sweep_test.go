@@ -211,7 +211,7 @@ func TestReservedCountGoes(t *testing.T) {
 // A call handles a bounded number of topics and entries. Repeated calls handle all of them, whatever their names, even if some are used
 // meanwhile.
 func TestSweepIsBounded(t *testing.T) {
-	b, _ := onRedis(t)
+	b, _ := onRedis(t, alone)
 	const topics = 1050
 	b.do(t, "EVAL", `for i = 1, ARGV[1] do
 		redis.call('ZADD', 'delayer:topics', i % 3, 'old' .. i)

@@ -12,7 +12,7 @@ import (
 // fields are deleted on the way.
 func TestTransitWithoutPermission(t *testing.T) {
 	t.Parallel()
-	b, _ := onRedis(t)
+	b, _ := onRedis(t, alone)
 	b.SetUser("~* &* +@all")
 	user := b.user()
 	from := New(b.Pool(), "other:")

@@ -155,7 +155,7 @@ func TestTakeWithoutAWaiter(t *testing.T) {
 		if keys := b.With(t).Strings("KEYS", "*"); len(keys) > 0 {
 			t.Errorf("there is %q", keys)
 		}
-	})
+	}, alone)
 }
 
 // A waiter's position is the time at which it began to wait, or now if it got a job. A position that it already has stays. Entries expire
@@ -205,7 +205,7 @@ func TestTakeOfABrokenQueue(t *testing.T) {
 // Registration is optional: if the user may not register, or Redis is full, the call still returns its result.
 func TestTakeWithoutEntering(t *testing.T) {
 	t.Parallel()
-	b, _ := onRedis(t)
+	b, _ := onRedis(t, alone)
 	full := func() { b.do(t, "CONFIG", "SET", "maxmemory", 1, "maxmemory-policy", "noeviction") }
 	without := func(command string) func() {
 		return func() { b.do(t, "ACL", "SETUSER", "u", "-"+command) }
@@ -378,7 +378,7 @@ func TestDeadWaiters(t *testing.T) {
 // If Redis refuses to wake a client, the job still becomes ready.
 func TestWakingIsNoCondition(t *testing.T) {
 	t.Parallel()
-	b, _ := onRedis(t)
+	b, _ := onRedis(t, alone)
 	b.alive(t, "me")
 	for _, denied := range []string{"-zpopmin", "-publish", "resetchannels"} {
 		b.seed(t)
@@ -471,7 +471,7 @@ func TestLookWithoutAWaiter(t *testing.T) {
 // A poll that can't register the waiter everywhere reports so, and still returns the lengths.
 func TestLookWithoutEntering(t *testing.T) {
 	t.Parallel()
-	b, _ := onRedis(t)
+	b, _ := onRedis(t, alone)
 	l := Poll{Waiter: "me"}
 	for i := range maxPolled + 1 {
 		l.Topics, l.Since = append(l.Topics, fmt.Sprint("t", i)), append(l.Since, 0)
@@ -498,7 +498,7 @@ func TestLookWithoutEntering(t *testing.T) {
 // A server that takes no writes registers no waiter, as its data may be stale.
 func TestLookAtAReplica(t *testing.T) {
 	t.Parallel()
-	b, _ := onRedis(t)
+	b, _ := onRedis(t, alone)
 	b.do(t, "REPLICAOF", "127.0.0.1", 1)
 	if got, err := b.poll(t, Poll{Waiter: "me", Topics: []string{"t"}, Since: []time.Duration{0}}); !begins(err, "READONLY") || got.Registered {
 		t.Errorf("%+v, %v", got, err)
@@ -520,7 +520,7 @@ func TestLookAtAReplica(t *testing.T) {
 // A poll on a lost connection returns an error.
 func TestLookOfALostConnection(t *testing.T) {
 	t.Parallel()
-	b, server := onRedis(t)
+	b, server := onRedis(t, alone)
 	b.looked(t, Poll{Topics: []string{"t"}})
 	server.Kill()
 	if got, err := b.poll(t, Poll{Topics: []string{"t"}}); err == nil || !reflect.DeepEqual(got, Polled{}) {
@@ -531,7 +531,7 @@ func TestLookOfALostConnection(t *testing.T) {
 // An idle connection is not tested before a poll. If it is dead, the poll uses another one.
 func TestPollOnAnIdleConnection(t *testing.T) {
 	t.Parallel()
-	b, server := onRedis(t)
+	b, server := onRedis(t, alone)
 	rested := func(ctx context.Context, conn redis.Conn, _ time.Time) error {
 		return redisconn.CheckRested(ctx, conn, time.Time{})
 	}
@@ -592,7 +592,7 @@ func TestReadWake(t *testing.T) {
 // A server that wakes waiters has registered itself.
 func TestServed(t *testing.T) {
 	t.Parallel()
-	b, server := onRedis(t)
+	b, server := onRedis(t, alone)
 	if b.Served(t.Context()) {
 		t.Error("there is a server")
 	}

@@ -51,11 +51,11 @@ func On(tb testing.TB, addr string) *Fixture {
 	return f
 }
 
-// OnEach runs the test on a redis-server and on miniredis. startMini starts miniredis.
-func OnEach(t *testing.T, startMini func(t *testing.T) (addr string), test func(t *testing.T, f *Fixture)) {
+// OnEach runs the test on a redis-server, see Open, and on miniredis. startMini starts miniredis.
+func OnEach(t *testing.T, startMini func(t *testing.T) (addr string), test func(t *testing.T, f *Fixture), needs ...Need) {
 	t.Run("redis", func(t *testing.T) {
 		t.Parallel()
-		test(t, Start(t).Fixture)
+		test(t, Open(t, needs...).Fixture)
 	})
 	t.Run("miniredis", func(t *testing.T) {
 		t.Parallel()
@@ -166,7 +166,7 @@ func (f *Fixture) Do(command string, args ...any) any {
 // checkAlone fails a test that would disturb others on a shared Redis.
 func (f *Fixture) checkAlone(command string) {
 	f.TB.Helper()
-	if f.shared && slices.Contains([]string{"ACL", "CLIENT", "CONFIG", "FLUSHALL", "INFO", "SCRIPT", "kill", "hang", "restart"}, command) {
+	if f.shared && slices.Contains([]string{"ACL", "CLIENT", "CONFIG", "DEBUG", "FLUSHALL", "INFO", "REPLICAOF", "SCRIPT", "SLOWLOG", "kill", "hang", "restart"}, command) {
 		f.TB.Fatalf("%s is for tests that have their Redis to themselves: see Alone, and Flush", command)
 	}
 }

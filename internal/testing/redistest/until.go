@@ -19,6 +19,14 @@ func Long(tb testing.TB) {
 	}
 }
 
+// Rounds returns how often to repeat something random: rarely under -short.
+func Rounds(short, all int) int {
+	if testing.Short() {
+		return short
+	}
+	return all
+}
+
 // Until waits until a condition holds.
 func Until(tb testing.TB, what string, is func() bool) {
 	tb.Helper()
