@@ -97,7 +97,7 @@ func TestWaitersEndWithoutAJob(t *testing.T) {
 	})
 }
 
-// A timeout is how long to wait for a job: a job that is ready, or that there is none, is told however long Redis takes.
+// A timeout is how long to wait for a job: a job that is ready is returned, or ErrEmpty, however long Redis takes.
 func TestTimeoutIsNotForRedis(t *testing.T) {
 	eachWaiter(t, func(t *testing.T, take taker) {
 		f := start(t, alone)

@@ -40,7 +40,7 @@ func onEach(t *testing.T, test func(t *testing.T, b *backend)) {
 		t.Cleanup(m.Close)
 		return m.Addr
 	}
-	redistest.OnEach(t, startMini, func(t *testing.T, f *redistest.Fixture) { test(t, newBackend(f)) })
+	redistest.OnEach(t, startMini, func(t *testing.T, f *redistest.Fixture) { test(t, newBackend(f)) }, redistest.Alone)
 }
 
 // poolOf returns a pool of the cluster.

@@ -45,7 +45,7 @@ func onEach(t *testing.T, test func(t *testing.T, f *fixture)) {
 		t.Cleanup(server.Close)
 		return server.Addr
 	}
-	redistest.OnEach(t, startMini, func(t *testing.T, on *redistest.Fixture) { test(t, newFixture(on)) })
+	redistest.OnEach(t, startMini, func(t *testing.T, on *redistest.Fixture) { test(t, newFixture(on)) }, redistest.Alone)
 }
 
 func (f *fixture) check(err error) { f.TB.Helper(); redistest.Check(f.TB, err) }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"reflect"
 	"slices"
 	"strings"
@@ -271,12 +272,13 @@ func (b *backend) monitor(t *testing.T, call func()) []string {
 	_, err = conn.Do("MONITOR")
 	check(t, err)
 	call()
-	b.do(t, "ECHO", "the end of the call")
+	end := fmt.Sprint("the end of the call ", rand.Uint64()) // not of another test's
+	b.do(t, "ECHO", end)
 	var lines []string
 	for {
 		line, err := redis.String(conn.Receive())
 		check(t, err)
-		if strings.HasSuffix(line, `"the end of the call"`) {
+		if strings.HasSuffix(line, `"`+end+`"`) {
 			return lines
 		}
 		lines = append(lines, line)

@@ -30,7 +30,7 @@ type caller struct {
 	lastErr   error       // why we do not know whether there is a job
 	failing   time.Time   // when errors began; zero if there are none
 	lost      error       // a pop whose reply was lost, perhaps with a job
-	expiry    *time.Timer // ends the wait; nil before the first look at the queues is complete
+	expiry    *time.Timer // ends the wait; nil before the first poll of the queues is complete
 	answers   chan answer
 }
 
@@ -280,7 +280,7 @@ func (c *caller) wait(otherwise error) {
 	}
 }
 
-// startTimeout starts the caller's timeout once the first look at its queues is complete: it bounds the wait for a job, not how
+// startTimeout starts the caller's timeout once the first poll of its queues is complete: it bounds the wait for a job, not how
 // long Redis takes to say whether there is one.
 func (c *caller) startTimeout() {
 	if c.Timeout > 0 && c.expiry == nil {

@@ -258,8 +258,8 @@ func TestLeavingBeforePolling(t *testing.T) {
 	}
 }
 
-// A timeout counts from the end of the first look at all queues, however long Redis takes for it, with or without success.
-func TestTimeoutCountsFromTheFirstLook(t *testing.T) {
+// A timeout counts from the end of the first poll of all queues, however long Redis takes for it, with or without success.
+func TestTimeoutCountsFromTheFirstPoll(t *testing.T) {
 	const timeout = 10 * time.Millisecond
 	empty := func(h *hand) { h.settle() }
 	for _, c := range []struct {
@@ -304,7 +304,7 @@ func TestTimeoutCountsFromTheFirstLook(t *testing.T) {
 	}
 }
 
-// A Take ends with its context, also before the first look is complete.
+// A Take ends with its context, also before the first poll is complete.
 func TestTakeEndsWithItsContext(t *testing.T) {
 	h := inHand(t)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -62,7 +62,7 @@ type Request struct {
 	Topics  []string // in order of precedence
 	N       int
 	Waits   bool          // for a job, if there is none
-	Timeout time.Duration // from the end of the first look at the queues; 0 means as long as its context allows
+	Timeout time.Duration // from the end of the first poll of the queues; 0 means as long as its context allows
 	Kind
 	// Limits are the most jobs wanted of each topic, and Kinds how they are taken. nil means N of
 	// each, taken as Kind says.
