@@ -66,7 +66,7 @@ func (d *Dashboard) live(p *page) error {
 			continue
 		}
 		var html strings.Builder
-		if err := templates["overview"].ExecuteTemplate(&html, name, p); err != nil {
+		if err := templates()["overview"].ExecuteTemplate(&html, name, p); err != nil {
 			return err
 		}
 		parts[name] = template.HTML(html.String())

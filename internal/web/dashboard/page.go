@@ -159,7 +159,7 @@ func (p *page) lead(url string) error {
 func (p *page) show(name string, data any) error {
 	p.Name, p.Data, p.Done = name, data, p.takeFlash()
 	var out bytes.Buffer
-	if err := templates[name].ExecuteTemplate(&out, "layout", p); err != nil {
+	if err := templates()[name].ExecuteTemplate(&out, "layout", p); err != nil {
 		http.Error(p.w, err.Error(), http.StatusInternalServerError) // a bug in this package
 		return nil
 	}

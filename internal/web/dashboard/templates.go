@@ -7,14 +7,16 @@ import (
 	"path"
 	"reflect"
 	"strings"
+	"sync"
 	"time"
 )
 
 //go:embed templates
 var templateFiles embed.FS
 
-// templates has one set per page: the common parts and the page's own content.
-var templates = func() map[string]*template.Template {
+// templates returns one set per page: the common parts and the page's own content. They are parsed at the first use, as only a
+// daemon shows pages: parsing them at the start takes each command of package main more than half of its CPU.
+var templates = sync.OnceValue(func() map[string]*template.Template {
 	common := template.Must(template.New("").Funcs(template.FuncMap{
 		"first":     first,
 		"beyond":    beyond,
@@ -41,7 +43,7 @@ var templates = func() map[string]*template.Template {
 		sets[strings.TrimSuffix(path.Base(name), ".html")] = set
 	}
 	return sets
-}()
+})
 
 // first returns the first n elements of the list, beyond how many there are more.
 func first(n int, list any) any {
