@@ -80,7 +80,7 @@ func testWorkerExitCodes(t *testing.T, env string) {
 		"1":      {State: "waiting", Attempts: 1, Error: fmt.Sprintf("exit status 1"+said, "1")},
 		"64":     {State: "waiting", Attempts: 1, Error: fmt.Sprintf("exit status 64"+said, "64")},
 		"75":     {State: "waiting", Attempts: 1, Error: fmt.Sprintf("exit status 75"+said, "75")},
-		"65":     {State: "dead", Attempts: 1, Reason: fmt.Sprintf("exit status 65"+said, "65")},
+		"65":     {State: "dead", Attempts: 1, Reason: fmt.Sprintf("exit status 65"+said, "65"), Error: fmt.Sprintf("exit status 65"+said, "65")},
 		"signal": {State: "waiting", Attempts: 1, Error: fmt.Sprintf("signal: killed"+said, "signal")},
 		"last":   {State: "dead", Attempts: 1, MaxAttempts: 1, Reason: "all 1 attempts used up", Error: fmt.Sprintf("exit status 1"+said, "1")},
 	}
