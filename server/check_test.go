@@ -122,6 +122,7 @@ func TestCheckFeatures(t *testing.T) {
 // A single node of a cluster is accepted only with a hash tag in the prefix, even if it has all slots. Without a tag,
 // jobs would be pushed and moved, but no consumer could take them.
 func TestCheckInACluster(t *testing.T) {
+	redistest.Long(t)
 	t.Parallel()
 	w := newWorld(t, "--cluster-enabled", "yes")
 	slots := make([]any, 16384)
@@ -208,6 +209,7 @@ func TestCheckMayPass(t *testing.T) {
 
 // Check reports that Redis is a node of a cluster.
 func TestCheckOneNodeOfSeveral(t *testing.T) {
+	redistest.Long(t)
 	t.Parallel()
 	w := newWorld(t, "--cluster-enabled", "yes")
 	other := redistest.Start(t, "--cluster-enabled", "yes")

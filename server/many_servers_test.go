@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+
+	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
 // barrier makes its parties wait until all of them have arrived.
@@ -55,6 +57,9 @@ func TestManyServers(t *testing.T) {
 	const jobs, topics = 100000, 5
 	for _, servers := range []int{2, 4} {
 		t.Run(fmt.Sprint(servers), func(t *testing.T) {
+			if servers > 2 {
+				redistest.Long(t)
+			}
 			w.TB = t
 			w.many(jobs, topics)
 			together := newBarrier(servers)

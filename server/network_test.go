@@ -108,6 +108,7 @@ func TestDemotedMaster(t *testing.T) {
 // IDs are long and the network is slow, so a usual batch would take longer than the timeouts. In the end all jobs are
 // moved.
 func TestLongIDsOverASlowNetwork(t *testing.T) {
+	redistest.Long(t)
 	t.Parallel()
 	for _, c := range []struct{ jobs, bytesPerSecond int }{
 		{60, 6 << 20}, // 1 MiB arrives in time

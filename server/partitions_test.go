@@ -228,6 +228,7 @@ func TestWrongPartitions(t *testing.T) {
 // all of them for pauses with one command. On a busy machine it may miss that it gets announcements, or may poll late
 // and find due jobs. So the test counts commands per interval, and the cheapest of several rounds counts.
 func TestIdlePartitionsCostLittle(t *testing.T) {
+	redistest.Long(t)
 	t.Parallel()
 	const interval, rounds, passesInRound = 20 * time.Millisecond, 5, 20
 	cheapest := func(partitions int) float64 {

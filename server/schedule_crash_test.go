@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
 var scheduleTime = flag.Duration("schedule.time", 5*time.Second, "for how long TestSchedulesOfKilledServers kills")
@@ -30,6 +32,7 @@ func TestKilledServer(t *testing.T) {
 // Three servers are killed again and again, and replaced a little later, so that at times no server runs. Each
 // occurrence of fifty schedules has one job or is counted as an occurrence without a job.
 func TestSchedulesOfKilledServers(t *testing.T) {
+	redistest.Long(t)
 	t.Parallel()
 	w := newWorld(t)
 	const schedules, every = 50, 100 * time.Millisecond

@@ -24,6 +24,7 @@ const named = "DELAYER_CONFORMANCE"
 // TestConformance tests the named Redis, or private ones of each kind. It leaves other keys alone and
 // deletes its own.
 func TestConformance(t *testing.T) {
+	redistest.Long(t)
 	if url := os.Getenv(named); url != "" {
 		newRun(t, url).try(t, url)
 		return
@@ -148,6 +149,7 @@ func (r *run) warning(t *testing.T) string {
 // A Redis that evicts keys gets a warning, even if it is a single node of a cluster. Others get
 // none.
 func TestWarning(t *testing.T) {
+	redistest.Long(t)
 	t.Parallel()
 	cluster := redistest.StartCluster(t)
 	alone := redistest.Start(t)

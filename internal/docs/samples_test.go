@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/mix-basic/delayer/config"
+
+	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
 // languages are the languages of samples. Tests of cmd/delayer run shell samples and start Redis with its configuration, tests of client and
@@ -49,6 +51,7 @@ func TestSamplesNameTheirLanguage(t *testing.T) {
 
 // TestGoSamplesCompile compiles each page's Go samples as one program, exactly as printed, and runs vet and staticcheck.
 func TestGoSamplesCompile(t *testing.T) {
+	redistest.Long(t)
 	root, err := filepath.Abs(project)
 	if err != nil {
 		t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 // Partition 0 of a cluster decides the layout, and the others copy its latest decision. If it loses the decision, it is
 // restored from the copies.
 func TestLayoutCopies(t *testing.T) {
+	redistest.Long(t)
 	t.Parallel()
 	c := redistest.StartCluster(t)
 	pool := poolOf(t, c)

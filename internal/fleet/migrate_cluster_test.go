@@ -15,6 +15,7 @@ import (
 // In a cluster, two migrations at once move jobs from 3 partitions to 5, while slots of an old and of a new partition
 // move between nodes. Each job exists once, unchanged.
 func TestMigrateInCluster(t *testing.T) {
+	redistest.Long(t)
 	t.Parallel()
 	c := redistest.StartCluster(t)
 	pool := poolOf(t, c)

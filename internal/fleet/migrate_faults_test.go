@@ -11,11 +11,14 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/internal/store"
+
+	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
 // A migration that lacks the permission for one of the commands leaves each job visible to all programs. It loses no
 // job that another migration has put in transit. The next migration moves the jobs.
 func TestMigrateWithoutPermission(t *testing.T) {
+	redistest.Long(t)
 	t.Parallel()
 	b, _ := onRedis(t)
 	b.SetUser("~* &* +@all")
@@ -125,6 +128,7 @@ func TestMigrateSerialSetBack(t *testing.T) {
 // At each command, Redis is full, or is killed and restarted with its AOF. No job is lost, and jobs that were in
 // transit before Redis was full are stored.
 func TestMigrateFullAndRestarted(t *testing.T) {
+	redistest.Long(t)
 	t.Parallel()
 	b, server := onRedis(t, "--appendonly", "yes", "--appendfsync", "always")
 	for _, what := range []struct {

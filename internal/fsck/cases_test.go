@@ -239,6 +239,7 @@ func dump(f *redistest.Fixture) map[string]string {
 // Steps keep Redis busy for at most 2 ms, however many jobs there are. The test requires that of half of the steps only, because
 // the machine may be busy.
 func TestStallBudget(t *testing.T) {
+	redistest.Long(t)
 	server := redistest.Start(t)
 	f := &fixture{Fixture: server.Fixture, t: t, ctx: t.Context(), conn: server.Conn(), pool: client.NewPool(client.PoolOptions{Addr: server.Addr})}
 	t.Cleanup(func() { f.pool.Close() })

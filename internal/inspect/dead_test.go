@@ -107,6 +107,7 @@ func TestDeadGroupsWithoutNumbers(t *testing.T) {
 
 // A count, a requeue and a drop with the same filter cover the same letters.
 func TestDeadFilter(t *testing.T) {
+	redistest.Long(t)
 	for _, c := range filters {
 		t.Run(c.name, func(t *testing.T) {
 			onEach(t, func(t *testing.T, f *fixture) {

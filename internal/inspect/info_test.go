@@ -42,6 +42,7 @@ func TestInfo(t *testing.T) {
 
 // Each node of a cluster is queried, and the result lists its partitions.
 func TestInfoOfCluster(t *testing.T) {
+	redistest.Long(t)
 	t.Parallel()
 	c := redistest.StartCluster(t)
 	pool := client.Connect(client.PoolOptions{Cluster: c.Addrs()})
