@@ -151,6 +151,7 @@ func (c *crash) kill(p **process, role string) {
 // handled and acknowledged. A job that is handled twice was not acknowledged before, and its first lease had ended by
 // Redis's clock, as the tokens prove.
 func TestCrash(t *testing.T) {
+	redistest.Long(t)
 	c := &crash{t: t, kills: map[string]int{}, file: filepath.Join(t.TempDir(), "log")}
 	check(t, os.WriteFile(c.file, nil, 0o600))
 	c.redis = start(t, settings("--appendonly", "yes", "--appendfsync", "always"))

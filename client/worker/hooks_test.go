@@ -81,6 +81,7 @@ func errorText(err error) string {
 
 // A running worker's calls are seen once each: what it fetches, handles and acknowledges, and the renewals of leases.
 func TestClientHooksOfRun(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	var mu sync.Mutex
 	jobs := map[string]int{}
@@ -105,7 +106,7 @@ func TestClientHooksOfRun(t *testing.T) {
 	})
 	ctx, stop := context.WithCancel(t.Context())
 	ran := make(chan error, 1)
-	go func() { ran <- worker.New(hooked, mux, worker.Options{Lease: time.Second}).Run(ctx) }()
+	go func() { ran <- worker.New(hooked, mux, worker.Options{Lease: 3 * time.Second}).Run(ctx) }()
 	until(t, "all are done", func() bool { mu.Lock(); defer mu.Unlock(); return jobs["ack"] == 100 })
 	stop()
 	check(t, <-ran)

@@ -28,7 +28,7 @@ func (f *fixture) ends() map[string]float64 {
 // The leases of all jobs in hand are extended together, with one call each time.
 func TestLeasesAreRenewed(t *testing.T) {
 	t.Parallel()
-	const jobs, renewals = 20, 3
+	const jobs, renewals = 20, 2
 	f := start(t, alone, undivided)
 	g := newGate()
 	var e events
@@ -97,6 +97,7 @@ func TestLeaseOfTheProducer(t *testing.T) {
 
 // When a lease is lost, its handler's context ends, and its result is reported as lost.
 func TestLeaseLost(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name   string
 		result error
@@ -231,7 +232,7 @@ func TestRedisAwayWhileFetching(t *testing.T) {
 // An outage at the time of an extension costs no lease if Redis is back before the leases end.
 func TestRedisAwayWhileExtending(t *testing.T) {
 	t.Parallel()
-	const lease = 9 * time.Second
+	const lease = 6 * time.Second
 	f := start(t, settings("--appendonly", "yes", "--appendfsync", "always"))
 	h := f.hold(f.Client, worker.Options{Lease: lease})
 	before, began := f.ends()["a"], time.Now()
