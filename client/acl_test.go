@@ -105,6 +105,7 @@ func TestDocumentedRightsOnSchedules(t *testing.T) {
 
 // The notes to the producer's ACL line name exactly the permissions that the named calls need.
 func TestDocumentedRightsOfEachPush(t *testing.T) {
+	t.Parallel()
 	f := start(t, alone, undivided)
 	ctx := t.Context()
 	push := func(delay time.Duration, opts ...client.PushOption) func(*client.Client) error {

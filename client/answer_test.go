@@ -3,9 +3,7 @@ package client_test
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -117,45 +115,6 @@ func TestWokenDuringAPop(t *testing.T) {
 	})
 }
 
-// A pop whose reply is lost while the timeout or context ends returns ErrLost. If the wait ends later, the lost pop is
-// still reported.
-func TestLeavingDuringALostPop(t *testing.T) {
-	t.Parallel()
-	f := start(t, undivided)
-	f.Pop(t.Context(), "t")
-	for _, when := range []string{"timeout during it", "cancelled during it", "cancelled later"} {
-		t.Run(when, func(t *testing.T) {
-			f := f.with(t)
-			h := f.hold("t")
-			c := f.on(h.Redis)
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			cancelled, timeout := when != "timeout during it", time.Duration(0)
-			if !cancelled {
-				timeout = 2 * time.Second
-			}
-			popped := f.heldWaiter(ctx, c, h, timeout)
-			f.wake("t")
-			<-h.sent
-			if when == "cancelled later" {
-				h.pass <- io.ErrUnexpectedEOF
-				f.waits(c, "t", 1)
-				cancel()
-			} else {
-				if cancelled {
-					cancel()
-				}
-				until(t, "the caller wants to go", func() bool { return client.Leaving(c, "t") == 1 })
-				h.pass <- io.ErrUnexpectedEOF
-			}
-			r := arrival(t, popped)
-			if !errors.Is(r.err, client.ErrLost) || errors.Is(r.err, client.ErrEmpty) || errors.Is(r.err, context.Canceled) != cancelled {
-				t.Errorf("error %v", r.err)
-			}
-		})
-	}
-}
-
 // lateKey marks the context of a call that gets its connection late.
 type lateKey struct{}
 
@@ -187,6 +146,7 @@ func (l lateConn) Close() error {
 // A wake-up of one topic, for a caller of several topics that has no connection yet, makes other callers poll all of
 // its topics.
 func TestWokenBeforeTheFirstPoll(t *testing.T) {
+	t.Parallel()
 	f := start(t, undivided)
 	f.Pop(t.Context(), "t")
 	h, goOn, closed := f.holdLate("t")
@@ -265,29 +225,6 @@ func TestOneJobClaimsOneCaller(t *testing.T) {
 	expectJob(t, first, "a")
 }
 
-// A pop's error is forgotten when a check finds that Redis answers and the queue is empty. The check of another topic
-// may be the first one that succeeds.
-func TestErrorIsForgotten(t *testing.T) {
-	for _, other := range []bool{false, true} {
-		t.Run(fmt.Sprint("another topic first ", other), func(t *testing.T) {
-			t.Parallel()
-			f := start(t, alone, undivided)
-			f.push("a", "t")
-			f.takesNoWrites(true)
-			popped := bpop(t.Context(), f.Client, 5*time.Second, "t")
-			until(t, "a pop was refused", func() bool { return f.Calls("lrange") > 0 })
-			f.bears(f.Client, "t")
-			// In one script, so that nobody pops in between.
-			f.Conn().Send("CONFIG", "SET", "min-replicas-to-write", 0)
-			f.Do("DEL", "delayer:ready_queue:t")
-			if other {
-				f.waiter(t.Context(), f.Client, "u")
-			}
-			expectError(t, popped, client.ErrEmpty)
-		})
-	}
-}
-
 // takesNoWrites makes Redis refuse all writes, or makes it accept them again.
 func (f *fixture) takesNoWrites(refuses bool) {
 	f.TB.Helper()
@@ -296,23 +233,6 @@ func (f *fixture) takesNoWrites(refuses bool) {
 		replicas = 1
 	}
 	f.Do("CONFIG", "SET", "min-replicas-to-write", replicas)
-}
-
-// Each short outage is tolerated, no matter when the first one was.
-func TestShortOutagesAreTolerated(t *testing.T) {
-	t.Parallel()
-	f := start(t, alone)
-	popped := f.waiter(t.Context(), f.Client, "t")
-	began := time.Now()
-	for range 2 {
-		f.Do("CLIENT", "KILL", "TYPE", "pubsub")
-		until(t, "BPop listens again", func() bool { return f.Waiters("t") == 1 })
-		looks := f.Checks()
-		until(t, "it has looked", func() bool { return f.Checks() > looks })
-		until(t, "time has passed", func() bool { return time.Since(began) > client.RetryWindow })
-	}
-	f.push("a", "t")
-	expectJob(t, popped, "a")
 }
 
 // If the permission for one topic is revoked, only the waits for that topic end.

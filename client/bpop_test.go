@@ -68,6 +68,7 @@ func TestWaitersForSeveralTopics(t *testing.T) {
 // A wait ends with its timeout and not earlier, or with its context, even if Redis hangs.
 func TestWaitersEndWithoutAJob(t *testing.T) {
 	eachWaiter(t, func(t *testing.T, take taker) {
+		t.Parallel()
 		f := start(t, alone)
 		wait := func(ctx context.Context, timeout time.Duration) <-chan result {
 			return inBackground(ctx, take, f.Client, timeout, "t", "u")
@@ -201,6 +202,7 @@ func (f *fixture) raceCancelWithPush(take taker, id string, after time.Duration)
 
 // Waiting costs Redis next to nothing, for any number of topics.
 func TestBPopOfManyTopics(t *testing.T) {
+	t.Parallel()
 	const topics, callers = 200, 5
 	f := start(t, alone, undivided)
 	topic := func(n int) string { return fmt.Sprint("t", n%topics) }

@@ -26,6 +26,7 @@ func idOf(partition, n int) string {
 
 // The nodes of a cluster may have names and speak TLS: to clients, to each other, and in redirects.
 func TestTLSCluster(t *testing.T) {
+	redistest.Long(t)
 	t.Parallel()
 	cluster, addrs, roots := redistest.StartTLSCluster(t)
 	c := client.OpenPool(client.PoolOptions{Cluster: addrs, Partitions: clusterPartitions, TLS: &tls.Config{RootCAs: roots}})
@@ -53,6 +54,7 @@ func TestTLSCluster(t *testing.T) {
 // While a slot moves, no job in it can become a dead letter or be requeued, because a script cannot write to a key that
 // has not arrived. Such calls wait until the slot has moved.
 func TestDeadLettersWhileASlotMoves(t *testing.T) {
+	redistest.Long(t)
 	t.Parallel()
 	cluster := redistest.StartCluster(t)
 	c := inCluster(t, cluster)
@@ -113,6 +115,7 @@ func TestDeadLettersWhileASlotMoves(t *testing.T) {
 // While a master hangs, its partitions are unreachable, and the other masters' partitions work. After its replica has
 // taken over, all partitions work. When the old master continues, as a replica, no Client takes it for the master.
 func TestHungNode(t *testing.T) {
+	redistest.Long(t)
 	t.Parallel()
 	cluster := redistest.StartCluster(t)
 	c := inCluster(t, cluster)
@@ -154,6 +157,7 @@ func TestHungNode(t *testing.T) {
 // A cluster that works without some slots (cluster-require-full-coverage no) delivers the jobs of the slots that it
 // has, and the other jobs once their master is back.
 func TestUncoveredSlots(t *testing.T) {
+	redistest.Long(t)
 	t.Parallel()
 	cluster := redistest.StartCluster(t, "--cluster-require-full-coverage", "no", "--cluster-replica-no-failover", "yes", "--appendonly", "yes", "--appendfsync", "always")
 	c := inCluster(t, cluster)
@@ -194,6 +198,7 @@ func TestUncoveredSlots(t *testing.T) {
 // While a node is away, pushes without IDs go to partitions of other nodes. Pushes whose reply was lost fail, because a
 // second push could store the job twice.
 func TestPushWithoutIDWhileANodeIsAway(t *testing.T) {
+	redistest.Long(t)
 	t.Parallel()
 	for name, breaks := range map[string]func(*redistest.Cluster, *redistest.Server){"gone": (*redistest.Cluster).Kill, "hangs": (*redistest.Cluster).Hang} {
 		t.Run(name, func(t *testing.T) {

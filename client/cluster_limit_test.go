@@ -72,6 +72,7 @@ func (l *limited) goesOn(t *testing.T, more int) {
 // When a master is killed, its replica may not know the last leases. Once these leases would have ended, the limit
 // holds again, and no job is stuck.
 func TestLimitInCluster(t *testing.T) {
+	redistest.Long(t)
 	t.Parallel()
 	cluster := redistest.StartCluster(t)
 	c := inCluster(t, cluster)

@@ -202,6 +202,7 @@ func (l *load) goOn(more int) {
 // While slots move, a master dies and a node joins, a Client continues to work. It loses only jobs that a master had
 // not replicated.
 func TestClusterUnderLoad(t *testing.T) {
+	redistest.Long(t)
 	t.Parallel()
 	cluster := redistest.StartCluster(t)
 	c := inCluster(t, cluster)

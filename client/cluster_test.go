@@ -22,6 +22,7 @@ func inCluster(t *testing.T, c *redistest.Cluster) *client.Client {
 
 // A Client finds the partitions on all nodes, and each of them wakes it.
 func TestCluster(t *testing.T) {
+	redistest.Long(t)
 	t.Parallel()
 	c := inCluster(t, redistest.StartCluster(t))
 	ctx, topic := t.Context(), "{t}:{u"
@@ -67,6 +68,7 @@ func TestCluster(t *testing.T) {
 // The permissions in docs/operating.md suffice in a cluster, too, for pushing, moving, waiting, reserving and
 // acknowledging.
 func TestRightsInCluster(t *testing.T) {
+	redistest.Long(t)
 	t.Parallel()
 	cluster := redistest.StartCluster(t)
 	for _, s := range cluster.Servers {

@@ -81,6 +81,7 @@ func (f *fixture) gatherPushes(c *client.Client, pushes []func() error) (errs []
 // refused, one finds a broken bucket, and one caller leaves before its push is sent. All other pushes are stored, even
 // if their context ends meanwhile.
 func TestPushesShareRoundTrips(t *testing.T) {
+	t.Parallel()
 	const pushes = 100
 	f := start(t, alone, undivided)
 	f.seed(all(waiting("exists", "t"), []string{"SET delayer:job_bucket:broken x"})...)
@@ -225,6 +226,7 @@ func TestGatheredPushesOfOneID(t *testing.T) {
 
 // A batch of pushes has up to 250 jobs or about 1 MiB.
 func TestGatheredPushesAreBounded(t *testing.T) {
+	t.Parallel()
 	f := start(t, alone, undivided)
 	c := f.patient()
 	for _, tt := range []struct{ pushes, size, calls int }{{251, 1, 2}, {250, 1, 1}, {11, 100 << 10, 2}, {10, 100 << 10, 1}} {

@@ -301,6 +301,7 @@ func (f *fixture) reserveAll(c *client.Client, n int) []*client.Delivery {
 
 // Acks that come while others are in flight share a batch, and each caller gets its own error.
 func TestAcksShareRoundTrips(t *testing.T) {
+	t.Parallel()
 	f := start(t, alone, undivided)
 	c := f.patient()
 	const acks = 100
@@ -370,6 +371,7 @@ func TestGatheredSettlements(t *testing.T) {
 // If Redis hangs, a call with a deadline returns at the deadline. A call without a deadline waits for the reply until
 // the connection's timeout, even if its context is cancelled.
 func TestSettleOnHungRedis(t *testing.T) {
+	t.Parallel()
 	f := start(t, alone, undivided)
 	patient := f.patient()
 	impatient := map[string]*client.Client{} // each has a working connection
@@ -412,6 +414,7 @@ func TestSettleOnHungRedis(t *testing.T) {
 
 // A pool without a free connection causes a timeout, not a lost lease.
 func TestSettleWithoutAConnection(t *testing.T) {
+	t.Parallel()
 	f := start(t, onePool)
 	for wait, want := range map[bool]error{true: context.DeadlineExceeded, false: redis.ErrPoolExhausted} {
 		pool := f.Fixture.Pool()

@@ -15,6 +15,7 @@ import (
 // TestOldEnginesData moves the data of an old Redis, which formats scores differently, to the engine of the test run.
 // All jobs, leases, groups and pushes with Once stay unchanged.
 func TestOldEnginesData(t *testing.T) {
+	redistest.Long(t)
 	for name, way := range map[string]struct {
 		appendOnly string
 		move       func(t *testing.T, old *redistest.Server) *redistest.Server

@@ -69,6 +69,7 @@ var cares = []care{
 //
 //	FAILOVERS=1 go test -run TestFailovers -v -timeout 1h ./client
 func TestFailovers(t *testing.T) {
+	redistest.Long(t)
 	if os.Getenv("FAILOVERS") == "" {
 		t.Skip("FAILOVERS is not set")
 	}

@@ -149,6 +149,7 @@ func TestGroupThatIsOver(t *testing.T) {
 
 // A body is 1 MiB at most. A group that has no room for the next body becomes ready.
 func TestGroupSize(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	body := `"` + strings.Repeat("x", 300<<10) + `"`
 	var ids []string

@@ -41,6 +41,7 @@ type growing struct {
 // side by side, and migrations are killed, cut off or paused at any command. No job is lost, delivered twice or early.
 // GROW_LOAD is the number of waiting jobs.
 func TestGrowingUnderLoad(t *testing.T) {
+	redistest.Long(t)
 	t.Parallel()
 	jobs, _ := strconv.Atoi(os.Getenv("GROW_LOAD"))
 	g := &growing{fixture: start(t, oldLayout), waiting: map[string]float64{}, pushed: map[string]time.Time{}, got: map[string]int{}, unsure: map[string]bool{}, failures: map[string]int{}}

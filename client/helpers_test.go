@@ -37,6 +37,9 @@ var (
 	oldLayout = redistest.Standalone("the original's keys")
 	replaced  = redistest.Standalone("another server takes its place at an address")
 	onePool   = redistest.Standalone("a pool of one server")
+
+	// promptReplicas makes a master send its replicas its data at once; the default is after 5 s.
+	promptReplicas = settings("--repl-diskless-sync-delay", "0")
 )
 
 // start opens a Redis with a Client on it.
@@ -274,6 +277,14 @@ func (f *fixture) waits(c *client.Client, topic string, callers int) {
 func (f *fixture) bears(c *client.Client, topic string) {
 	f.TB.Helper()
 	until(f.TB, "a caller bears it", func() bool { _, waiting := client.Callers(c, topic); return waiting == 1 })
+}
+
+// rounds returns how many rounds a test makes: n, or fewer in the short set.
+func rounds(n, short int) int {
+	if testing.Short() {
+		return short
+	}
+	return n
 }
 
 // check fails the test on an error.

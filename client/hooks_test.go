@@ -103,10 +103,6 @@ type hookedCall struct {
 	want []string
 }
 
-// answered is a timeout that is long enough for an answer of Redis, even on a busy machine. A call that gets none in time
-// returns an error other than ErrEmpty.
-const answered = time.Second
-
 // hooked are calls, and what hooks see of them. The first for each method has its name.
 var hooked = []hookedCall{
 	{"Push", func(ctx context.Context, f *fixture, c *client.Client) {
@@ -168,7 +164,7 @@ var hooked = []hookedCall{
 	{"BPop", func(ctx context.Context, f *fixture, c *client.Client) {
 		f.push("a", "t")
 		c.BPop(ctx, 0, "u", "t")
-		c.BPop(ctx, answered, "t")
+		c.BPop(ctx, time.Millisecond, "t")
 		ended, cancel := context.WithCancel(ctx)
 		r := f.waiter(ended, c, "t")
 		cancel()
@@ -183,7 +179,7 @@ var hooked = []hookedCall{
 	{"Reserve", func(ctx context.Context, f *fixture, c *client.Client) {
 		f.push("a", "t")
 		c.Reserve(ctx, 0, 0, "t")
-		c.Reserve(ctx, answered, 0, "t")
+		c.Reserve(ctx, time.Millisecond, 0, "t")
 	}, []string{"deliver reserve [t]: t/a", "deliver reserve [t]; empty"}},
 	{"ReserveBatch", func(ctx context.Context, f *fixture, c *client.Client) {
 		f.push("{x}a", "t")

@@ -249,7 +249,8 @@ func TestOldConsumerDeletesFollower(t *testing.T) {
 
 // Old and new producers and consumers share a topic, with either server, and each job is delivered once.
 func TestOldAndNewOnOneTopic(t *testing.T) {
-	const jobs, each = 1200, 2
+	const each = 2
+	jobs := rounds(1200, 400)
 	for _, serverKind := range []string{"our server", "old server"} {
 		t.Run(serverKind, func(t *testing.T) {
 			t.Parallel()

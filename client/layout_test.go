@@ -46,6 +46,7 @@ func withoutNode(t *testing.T, undecided bool) (cluster *redistest.Cluster, away
 // While the node of partition 0 is away, programs that start can use the other partitions: a Client pushes and takes
 // jobs, a worker handles jobs, a server delivers them, and an operator sees which partitions are away.
 func TestStartWithoutPartition0(t *testing.T) {
+	redistest.Long(t)
 	t.Parallel()
 	cluster, away, here := withoutNode(t, false)
 	ctx := t.Context()
@@ -86,6 +87,7 @@ func TestStartWithoutPartition0(t *testing.T) {
 
 // The first pushes of a Client, all at once, fail only where their partition's node is away.
 func TestFirstPushesWithoutANode(t *testing.T) {
+	redistest.Long(t)
 	t.Parallel()
 	cluster, away, _ := withoutNode(t, false)
 	c := inCluster(t, cluster)
@@ -110,6 +112,7 @@ func TestFirstPushesWithoutANode(t *testing.T) {
 // Without partition 0 no layout is decided, neither the first one nor a later one. Copies cause no permanent refusal,
 // because partition 0 decides.
 func TestNoDecisionWithoutPartition0(t *testing.T) {
+	redistest.Long(t)
 	t.Parallel()
 	for name, undecided := range map[string]bool{"a first layout": true, "another layout": false} {
 		t.Run(name, func(t *testing.T) {

@@ -1,6 +1,7 @@
 package client_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -17,7 +18,7 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-var crowdJobs = flag.Int("limit.jobs", 4500, "how many jobs TestCrowdOfLimits has")
+var crowdJobs = flag.Int("limit.jobs", 0, "how many jobs TestCrowdOfLimits has: 4500 if it is 0, or 1500 in the short set")
 
 const (
 	crowdTopics = 200
@@ -70,7 +71,12 @@ func newCrowd(f *fixture) *limitedCrowd {
 // topics are paused, and limits change and end. No topic with a job and room for it stands still, no topic exceeds its
 // limit, and no job is lost or handled twice.
 func TestCrowdOfLimits(t *testing.T) {
-	for name, needs := range map[string][]redistest.Need{"one or many": {alone}, "5 partitions": {alone, redistest.InPartitions(5)}} {
+	*crowdJobs = cmp.Or(*crowdJobs, rounds(4500, 1500))
+	forms := map[string][]redistest.Need{"one or many": {alone}, "5 partitions": {alone, redistest.InPartitions(5)}}
+	if testing.Short() {
+		delete(forms, "5 partitions")
+	}
+	for name, needs := range forms {
 		t.Run(name, func(t *testing.T) {
 			w := newCrowd(start(t, needs...))
 			defer w.serve()()

@@ -1,6 +1,7 @@
 package client_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -15,7 +16,11 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-var limitFor = flag.Duration("limit.for", 3*time.Second, "how long the tests of limits run that measure one; 60s is what docs/adr/0011-limits-and-pauses.md tells of")
+var limitTime = flag.Duration("limit.for", 0, "how long the tests of limits run that measure one: 3s if it is 0, or 1s in the short set; 60s is what docs/adr/0011-limits-and-pauses.md tells of")
+
+func limitFor() time.Duration {
+	return cmp.Or(*limitTime, time.Duration(rounds(3, 1))*time.Second)
+}
 
 func TestLimit(t *testing.T) {
 	f := start(t, undivided)
@@ -90,6 +95,7 @@ func TestLimitIsChangedDuringAWait(t *testing.T) {
 		"the slow one of both is raised": {{Concurrency: 50, Rate: 1. / 3600}, {Concurrency: 50, Rate: 1000}},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			f := start(t, undivided)
 			ctx := t.Context()
 			check(t, f.SetLimit(ctx, "t", change[0]))
@@ -202,7 +208,7 @@ func TestLimitOfOneAtATime(t *testing.T) {
 			}
 		}
 	})
-	time.Sleep(*limitFor)
+	time.Sleep(limitFor())
 	until(t, "20 jobs were begun", func() bool { return held.begun() >= 20 })
 	cancel()
 	wait.Wait()
@@ -221,11 +227,11 @@ func TestLimitOfTheRate(t *testing.T) {
 	for i := range jobs {
 		jobs[i] = client.Delayed{Message: client.Message{Topic: "t", Body: "b"}}
 	}
-	for pushed := 0; pushed < int(limitFor.Seconds()*rate*12/10)+1000; pushed += len(jobs) {
+	for pushed := 0; pushed < int(limitFor().Seconds()*rate*12/10)+1000; pushed += len(jobs) {
 		check(t, errOf(f.PushBatch(t.Context(), jobs)))
 	}
 	check(t, f.SetLimit(t.Context(), "t", client.Limit{Rate: rate}))
-	ctx, cancel := context.WithTimeout(t.Context(), *limitFor)
+	ctx, cancel := context.WithTimeout(t.Context(), limitFor())
 	defer cancel()
 	var begun atomic.Int64
 	var wait sync.WaitGroup
@@ -250,7 +256,7 @@ func TestLimitOfTheRate(t *testing.T) {
 	if most := rate*(seconds+0.25) + 1; n > most {
 		t.Errorf("%v began in %.2f s, want %.0f at most", n, seconds, most)
 	}
-	if least := rate * limitFor.Seconds() * 0.99; *limitFor >= time.Minute && n < least {
+	if least := rate * limitFor().Seconds() * 0.99; limitFor() >= time.Minute && n < least {
 		t.Errorf("%v began in %.2f s, want %.0f at least", n, seconds, least)
 	}
 	t.Logf("%v began in %.2f s", n, seconds)

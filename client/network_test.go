@@ -9,6 +9,7 @@ import (
 	"net"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -21,8 +22,9 @@ import (
 // A reply that takes longer than the read timeout over a slow link is not lost: the timeout bounds the silence, not the
 // size.
 func TestSlowLink(t *testing.T) {
+	redistest.Long(t)
 	t.Parallel()
-	const jobs, size = 12, 1 << 20
+	const jobs, size = 6, 1 << 20
 	f := start(t, undivided, alone)
 	proxy := redistest.StartProxy(t, f.Addr)
 	f.behind(proxy.Addr)
@@ -107,23 +109,19 @@ func expectTimeout(t testing.TB, call string, err error) {
 // An address moves to another master, while the old master becomes its replica. Pooled connections to the old master
 // still answer PING, but refuse writes.
 func TestAddressMoves(t *testing.T) {
-	oldMaster, newMaster := start(t, replaced), start(t, replaced)
+	t.Parallel()
+	oldMaster, newMaster := start(t, replaced, promptReplicas), start(t, replaced, promptReplicas)
 	proxy := redistest.StartProxy(t, oldMaster.Addr)
 	c := oldMaster.openPool(client.PoolOptions{Addr: proxy.Addr})
 	check(t, c.WarmUp(t.Context()))
 	waiting := oldMaster.waiter(t.Context(), c, "t")
 
 	oldMaster.demote(proxy, newMaster, true)
-	for _, err := range []error{
-		errOf(c.PushBatch(t.Context(), jobs(0, 1, "u", 0))),
-		c.Reschedule(t.Context(), "0000", 0),
-		errOf(c.Push(t.Context(), client.Message{ID: "0001", Topic: "u", Body: "b"}, 0)),
-		errOf(c.Push(t.Context(), message("a"), 0)),
-	} {
-		if err != nil {
-			t.Error(err)
-		}
-	}
+	check(t, errOf(c.PushBatch(t.Context(), jobs(0, 1, "u", 0))))
+	until(t, "the old master, which may be asked, knows the job", func() bool { return oldMaster.Do("EXISTS", oldMaster.bucketOf("0000")) == int64(1) })
+	check(t, c.Reschedule(t.Context(), "0000", 0))
+	check(t, errOf(c.Push(t.Context(), client.Message{ID: "0001", Topic: "u", Body: "b"}, 0)))
+	check(t, errOf(c.Push(t.Context(), message("a"), 0)))
 	expectJob(t, waiting, "a")
 	batch, err := c.PopBatch(t.Context(), "u", 10)
 	if ids := messageIDs(batch); err != nil || !slices.Equal(ids, []string{"0000", "0001"}) {
@@ -135,17 +133,22 @@ func TestAddressMoves(t *testing.T) {
 // An old server does not announce the jobs that it moves. The check once a second finds them, even if EXISTS or LLEN
 // are denied.
 func TestBPopOfAnOldServer(t *testing.T) {
-	eachWaiter(t, func(t *testing.T, take taker) {
-		t.Parallel()
-		f := start(t, alone)
+	t.Parallel()
+	f := start(t, alone)
+	taken := map[string]<-chan result{}
+	for way, take := range waiters {
 		for n, missing := range []string{"", "-exists", "-llen", "-exists -llen"} {
-			id := fmt.Sprint(n)
-			c := f.as(id, "~* &* +@all "+missing)
-			taken := f.waiting(c, func() <-chan result { return inBackground(t.Context(), take, c, 0, "t", "other") }, "t")
-			f.pushSilently(id, "t")
-			expectJob(t, taken, id)
+			topic := way + strconv.Itoa(n)
+			c := f.as(topic, "~* &* +@all "+missing)
+			taken[topic] = f.waiting(c, func() <-chan result { return inBackground(t.Context(), take, c, 0, topic, "other") }, topic)
 		}
-	})
+	}
+	for topic := range taken {
+		f.pushSilently("job-of-"+topic, topic)
+	}
+	for topic, job := range taken {
+		expectJob(t, job, "job-of-"+topic)
+	}
 }
 
 // Callers of BPop and Pop are served in the order of their calls. A later call does not overtake earlier ones even if
@@ -162,6 +165,7 @@ func TestCallersAreServedInTheirOrder(t *testing.T) {
 	}
 	for name, later := range later {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			f := start(t, undivided)
 			results := make([]<-chan result, callers)
 			for n := range results {

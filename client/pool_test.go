@@ -285,6 +285,7 @@ func TestCallsWaitForConnections(t *testing.T) {
 
 // The end of a call's context ends its wait for a connection. A call that got no connection is not made later.
 func TestContextEndsTheWaitForAConnection(t *testing.T) {
+	t.Parallel()
 	f := start(t, undivided)
 	f.push("b", "t")
 	pool := f.newPool(client.PoolOptions{MaxActive: 1})
@@ -366,11 +367,12 @@ func TestDefaultTimeouts(t *testing.T) {
 	f.put(message("a"), 0)
 	f.Hang()
 	defer f.Continue()
-	for name, call := range map[string]func() error{
-		"on a connection that there was": func() error { return errOf(f.Push(context.Background(), message("a"), 0)) },
-		"on a new connection":            func() error { return f.open().Reschedule(context.Background(), "a", 0) },
+	c := f.open()
+	for name, call := range map[string]<-chan result{
+		"on a connection that there was": failing(func() error { return errOf(f.Push(context.Background(), message("a"), 0)) }),
+		"on a new connection":            failing(func() error { return c.Reschedule(context.Background(), "a", 0) }),
 	} {
-		r := arrival(t, failing(call))
+		r := arrival(t, call)
 		least := 3 * time.Second
 		if f.Clustered {
 			least = time.Second // then the time to ask for the slot owners

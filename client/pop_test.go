@@ -13,6 +13,7 @@ import (
 
 // A job is popped even behind many stale entries, and these are counted and reported.
 func TestPopBehindManyStaleEntries(t *testing.T) {
+	t.Parallel()
 	f := start(t, undivided)
 	var mu sync.Mutex
 	told := map[string]bool{}
@@ -53,6 +54,7 @@ func pops(c *client.Client) map[string]func() (client.Message, error) {
 // If WithStaleHook's function panics or ends its goroutine, the caller still gets its job and the topic is served as
 // before. The log has the value and the stack of the panic.
 func TestStaleHookThatPanics(t *testing.T) {
+	t.Parallel()
 	for name, fail := range map[string]func([]string){
 		"panics":             func([]string) { panic("at the disco") },
 		"ends its goroutine": func([]string) { runtime.Goexit() },

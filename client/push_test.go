@@ -130,6 +130,7 @@ func TestPushMakesID(t *testing.T) {
 
 // A ready job that is pushed again is delivered once, with the latest content, and not before its new time.
 func TestPushMakesReadyJobWait(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	f.serve()
 	f.push("a", "t")

@@ -62,7 +62,9 @@ func (f *fixture) consume(popped *tally, pop func(ctx context.Context) (client.M
 
 // A job is either removed or popped, never both, even if Remove coincides with the server's move and with Pop and BPop.
 func TestRemoveRacesWithMoveAndPop(t *testing.T) {
-	const jobs, removers = 3000, 50
+	t.Parallel()
+	const removers = 50
+	jobs := rounds(3000, 1000)
 	f := start(t)
 	f.serve()
 	var removed, popped tally
@@ -105,6 +107,7 @@ func TestRemoveRacesWithMoveAndPop(t *testing.T) {
 
 // Several Clients make all calls at the same time: each pushed job is popped or removed, once.
 func TestConcurrentUse(t *testing.T) {
+	t.Parallel()
 	const clients, workers, jobs = 3, 4, 200
 	f := start(t)
 	f.serve()

@@ -47,6 +47,7 @@ func TestRefusedChannel(t *testing.T) {
 // A user without permission to subscribe gets one log line. With very many topics the Client polls only some of them at
 // a time.
 func TestManyRefusedChannels(t *testing.T) {
+	t.Parallel()
 	const topics = 4 * client.PollAtOnce
 	f := start(t, alone, undivided)
 	var log redistest.Log

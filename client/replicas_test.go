@@ -44,7 +44,7 @@ func TestReplicas(t *testing.T) {
 	f, replica := replicated(t)
 	ctx := t.Context()
 	check(t, errOf(f.Push(ctx, message("a"), 0, client.Replicas(1, 10*time.Second))))
-	if id, err := f.PushAt(ctx, message("b"), time.Now().Add(-time.Second), client.Replicas(2, 2*time.Second)); id != "b" {
+	if id, err := f.PushAt(ctx, message("b"), time.Now().Add(-time.Second), client.Replicas(2, time.Second)); id != "b" {
 		t.Errorf("the ID is %q", id)
 	} else {
 		expectReplicas(t, err, 2, 1, "")
@@ -70,7 +70,7 @@ func TestReplicasOfABatch(t *testing.T) {
 	t.Parallel()
 	f, _ := replicated(t)
 	list := jobs(1, 300, "t", time.Hour)
-	list[0].Options = []client.PushOption{client.Replicas(2, 2*time.Second)}
+	list[0].Options = []client.PushOption{client.Replicas(2, time.Second)}
 	list[299].Options = []client.PushOption{client.Replicas(1, time.Millisecond)}
 	results, err := f.PushBatch(t.Context(), list)
 	expectReplicas(t, err, 2, 1, "")
@@ -120,7 +120,7 @@ func TestDifferentReplicasShareNoBatch(t *testing.T) {
 	t.Parallel()
 	f, _ := replicated(t)
 	var pushes []<-chan error
-	for i := range 20 {
+	for i := range 8 {
 		pushes = append(pushes, later(func() error {
 			return errOf(f.Push(t.Context(), message(""), time.Hour, client.Replicas(1+i%2, time.Second)))
 		}))

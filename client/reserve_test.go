@@ -53,6 +53,7 @@ func TestPopAndReserveShareATopic(t *testing.T) {
 // A lost reply loses no job: the Reserve continues, and the job is redelivered when the unknown lease ends. That counts
 // as an attempt.
 func TestLostAnswerOfReserve(t *testing.T) {
+	t.Parallel()
 	f := start(t, undivided)
 	f.ReserveBatch(t.Context(), "t", 1, 0) // loads the script
 	h := f.hold("t")
@@ -456,6 +457,7 @@ func TestOneConnectionSuffices(t *testing.T) {
 
 // LateBy is known for first attempts only.
 func TestLateBy(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	for _, kept := range []time.Duration{client.DefaultReadyMaxLifetime, time.Hour} {
 		f.push("a", "t", client.ReadyMaxLifetime(kept))

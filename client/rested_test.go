@@ -16,9 +16,21 @@ import (
 // restedPool returns a pool with this many idle connections, and their IDs in Redis.
 func (f *fixture) restedPool(n int) (*redis.Pool, []string) {
 	f.TB.Helper()
+	before := f.connectionIDs()
+	pool := f.idlePool(n)
+	rest()
+	ids := slices.DeleteFunc(f.connectionIDs(), func(id string) bool { return slices.Contains(before, id) })
+	if len(ids) != n || pool.IdleCount() != n {
+		f.TB.Fatalf("%d connections, %d idle, want %d", len(ids), pool.IdleCount(), n)
+	}
+	return pool, ids
+}
+
+// idlePool returns a pool whose n connections were just used.
+func (f *fixture) idlePool(n int) *redis.Pool {
+	f.TB.Helper()
 	pool := client.NewPool(client.PoolOptions{Addr: f.Addr})
 	f.TB.Cleanup(func() { pool.Close() })
-	before := f.connectionIDs()
 	conns := make([]redis.Conn, n)
 	for i := range conns {
 		conns[i] = pool.Get()
@@ -28,13 +40,11 @@ func (f *fixture) restedPool(n int) (*redis.Pool, []string) {
 	for _, conn := range conns {
 		conn.Close()
 	}
-	time.Sleep(client.CheckAfter + 50*time.Millisecond) // idle time
-	ids := slices.DeleteFunc(f.connectionIDs(), func(id string) bool { return slices.Contains(before, id) })
-	if len(ids) != n || pool.IdleCount() != n {
-		f.TB.Fatalf("%d connections, %d idle, want %d", len(ids), pool.IdleCount(), n)
-	}
-	return pool, ids
+	return pool
 }
+
+// rest waits until idle connections are checked before use.
+func rest() { time.Sleep(client.CheckAfter + 50*time.Millisecond) }
 
 // connectionIDs returns the IDs of Redis's connections.
 func (f *fixture) connectionIDs() []string {
@@ -85,24 +95,26 @@ func TestShortDeadlinesLeaveThePool(t *testing.T) {
 // Dead idle connections make no call fail, whether its wait can end or not.
 func TestRestedConnectionsThatAreDead(t *testing.T) {
 	t.Parallel()
-	for name, call := range map[string]func(pool *redis.Pool) error{
+	f := start(t, alone, onePool)
+	calls := map[string]func(pool *redis.Pool) error{
 		"a call without an end": func(pool *redis.Pool) error { return get(context.Background(), pool) },
 		"one that can end":      func(pool *redis.Pool) error { return get(t.Context(), pool) },
 		"one with a deadline":   func(pool *redis.Pool) error { return get(deadline(t, hangBound), pool) },
 		"somebody else's":       func(pool *redis.Pool) error { _, err := pool.Get().Do("PING"); return err },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			f := start(t, alone, onePool)
-			pool, _ := f.restedPool(8)
-			f.killConnections()
-			if err := call(pool); err != nil {
-				t.Error(err)
-			}
-			if n := pool.ActiveCount(); n != 1 {
-				t.Errorf("%d connections, want the new one", n)
-			}
-		})
+	}
+	pools := map[string]*redis.Pool{}
+	for name := range calls {
+		pools[name] = f.idlePool(8)
+	}
+	rest()
+	f.killConnections()
+	for name, call := range calls {
+		if err := call(pools[name]); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if n := pools[name].ActiveCount(); n != 1 {
+			t.Errorf("%s: %d connections, want the new one", name, n)
+		}
 	}
 }
 

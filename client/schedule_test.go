@@ -39,6 +39,7 @@ func (f *fixture) scheduled(name string) client.Scheduled {
 
 // The life of a schedule, from its first job to its end.
 func TestSchedule(t *testing.T) {
+	t.Parallel()
 	f := start(t)
 	ctx := t.Context()
 	s := client.Schedule{Name: "tick", Every: 30 * time.Millisecond, Topic: "t", Body: "b", Options: []client.PushOption{client.MaxAttempts(3), client.TTR(time.Minute)}}
@@ -302,6 +303,7 @@ var scheduleCuts = []cutRow{
 }
 
 func TestScheduleCuts(t *testing.T) {
+	t.Parallel()
 	f := start(t, onePool)
 	cutter := redistest.StartCutter(t, f.Addr)
 	runNow := func(c *client.Client) (string, error) { return "done", errOf(c.RunNow(t.Context(), "a")) }

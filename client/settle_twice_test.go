@@ -91,6 +91,7 @@ func (f *fixture) reservedCount(topic string) string {
 
 // A batch with two Deliveries of one job is the same as two calls.
 func TestBatchWithAJobTwice(t *testing.T) {
+	t.Parallel()
 	f := start(t, undivided)
 	const n = 300 // more than a single call settles
 	var twice, far []*client.Delivery
@@ -122,6 +123,7 @@ func TestBatchWithAJobTwice(t *testing.T) {
 
 // If a deadline ends an Extend, its batch goes on, and there is no data race between them.
 func TestExtendEndedByItsDeadline(t *testing.T) {
+	t.Parallel()
 	f := start(t, alone)
 	f.push("a", "t")
 	c := f.patient()

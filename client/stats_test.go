@@ -113,8 +113,9 @@ func TestStatsOfSchedules(t *testing.T) {
 
 // Each of many topics is returned once, in order, even if new topics become known meanwhile.
 func TestStatsOfManyTopics(t *testing.T) {
+	t.Parallel()
 	f := start(t, undivided)
-	for _, topics := range []int{499, 500, 501, 1700} {
+	for _, topics := range []int{500, 501, 1700} {
 		f.Flush()
 		f.Do("EVAL", `for i = 0, ARGV[1] - 1 do
 			local topic = string.format('t%05d', i)
@@ -141,7 +142,7 @@ func TestStatsOfManyTopics(t *testing.T) {
 					return nil
 				})
 			}
-			for range 20 {
+			for range 8 {
 				s, _ := f.stats("")
 				if !slices.IsSortedFunc(s.Topics, func(a, b client.TopicStats) int { return strings.Compare(a.Topic, b.Topic) }) {
 					t.Error("not in order")
