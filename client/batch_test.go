@@ -85,20 +85,6 @@ func TestPushBatchIsAllOrNothingPerChunk(t *testing.T) {
 	}
 }
 
-func TestPushBatchOfFullRedis(t *testing.T) {
-	f := start(t, settings("--maxmemory", "1"))
-	results, err := f.PushBatch(t.Context(), jobs(0, 600, "t", time.Hour))
-	if expectText(t, "PushBatch", err, "OOM"); len(results) != 600 {
-		t.Fatalf("%d results", len(results))
-	}
-	for i, r := range results {
-		if r.Err == nil {
-			t.Errorf("result %d: %+v", i, r)
-		}
-	}
-	f.Expect(state{})
-}
-
 func TestPushBatchRefusesBadJobs(t *testing.T) {
 	f := start(t)
 	good := client.Delayed{Message: message("a")}

@@ -188,28 +188,6 @@ func TestDeadEnds(t *testing.T) {
 	}
 }
 
-// The ID of a dead letter is free: a new job and the dead letter do not affect each other.
-func TestDeadLetterAndJobOfOneID(t *testing.T) {
-	f := start(t)
-	f.bury("a", "t", "bad")
-	f.push("a", "t")
-	dead, isReady := state{Dead: queues{"t": {"a"}}, Letters: buckets{"a": "t body"}}, state{Ready: queues{"t": {"a"}}, Buckets: buckets{"a": "t body"}}
-	f.Expect(state{Ready: isReady.Ready, Buckets: isReady.Buckets, Dead: dead.Dead, Letters: dead.Letters})
-	if job, err := f.Get(t.Context(), "a"); err != nil || job.State != client.Ready || job.Attempts != 0 || job.Reason != "" {
-		t.Errorf("Get = %+v, %v, want the new job", job, err)
-	}
-	expectErr(t, "Requeue", f.Requeue(t.Context(), "a"), client.ErrExists)
-	d := f.reserve("t")
-	if d.ID != "a" || d.Attempt != 1 {
-		t.Errorf("reserved %+v", d)
-	}
-	expectErr(t, "Requeue while it is reserved", f.Requeue(t.Context(), "a"), client.ErrExists)
-	check(t, d.Ack(t.Context()))
-	f.Expect(dead)
-	check(t, f.Requeue(t.Context(), "a"))
-	f.Expect(isReady)
-}
-
 // A requeued job starts over: with all its attempts, and without its earlier errors.
 func TestRequeue(t *testing.T) {
 	f := start(t)

@@ -80,41 +80,6 @@ func TestLongTexts(t *testing.T) {
 	}
 }
 
-// After a lease is lost, for any reason, no call changes anything, and the error gives the reason.
-func TestFencing(t *testing.T) {
-	f := start(t)
-	for way, lose := range map[string]func(f *fixture, d *client.Delivery) error{
-		"its end": func(f *fixture, d *client.Delivery) error {
-			err := d.Extend(t.Context(), time.Millisecond)
-			end := f.Due(d.ID)
-			until(f.TB, "the lease has ended", func() bool { return f.Clock() > end })
-			return err
-		},
-		"a push":   func(f *fixture, d *client.Delivery) error { return errOf(f.Push(t.Context(), d.Message, 0)) },
-		"a remove": func(f *fixture, d *client.Delivery) error { return errOf(f.Remove(t.Context(), "a")) },
-		"a new reserve": func(f *fixture, d *client.Delivery) error {
-			err := f.Reschedule(t.Context(), "a", 0)
-			f.reserve("t")
-			return err
-		},
-	} {
-		for name, call := range verbs {
-			t.Run(name+" after "+way, func(t *testing.T) {
-				f := f.with(t)
-				f.seed()
-				f.push("a", "t")
-				d := f.reserve("t")
-				check(t, lose(f, d))
-				f.expectUnchanged(func() {
-					err := call(t.Context(), d)
-					expectErr(t, name, err, client.ErrLeaseLost)
-					expectText(t, name, err, fmt.Sprintf(`delayer: %s "a": `, strings.ToLower(name)))
-				})
-			})
-		}
-	}
-}
-
 // expectUnchanged checks that the calls change nothing, not even an expiry time.
 func (f *fixture) expectUnchanged(calls func()) {
 	f.TB.Helper()

@@ -93,36 +93,16 @@ func TestGroupDue(t *testing.T) {
 	}
 }
 
-// A group that no longer waits, or that was replaced by another job, gets no further push; the next push starts another
-// group.
+// A group that another program has changed gets no further push; the next push starts another group. TestModel has all
+// other ways in which a group ends.
 func TestGroupThatIsOver(t *testing.T) {
 	f := start(t, undivided)
 	for name, end := range map[string]func(id string){
-		"ready":    func(id string) { check(t, f.Reschedule(t.Context(), id, 0)) },
-		"removed":  func(id string) { check(t, errOf(f.Remove(t.Context(), id))) },
-		"replaced": func(id string) { f.put(client.Message{ID: id, Topic: "t", Body: "[other]"}, time.Hour) },
-		"debounced": func(id string) {
-			f.put(client.Message{ID: id, Topic: "t", Body: "[other]"}, time.Hour, client.Debounce(time.Hour))
-		},
 		"replaced by an old client": func(id string) {
 			f.Do("HMSET", "delayer:job_bucket:"+id, "topic", "u", "body", "[other]")
 		},
 		"of no JSON any more": func(id string) { f.Do("HMSET", "delayer:job_bucket:"+id, "topic", "t", "body", "other") },
 		"of another type":     func(id string) { f.Do("DEL", "delayer:job_bucket:"+id); f.Do("SET", "delayer:job_bucket:"+id, "x") },
-		"due, and not moved":  func(id string) { f.Do("ZADD", "delayer:job_pool", 1, id) },
-		"acked": func(id string) {
-			check(t, f.Reschedule(t.Context(), id, 0))
-			check(t, f.reserve("t").Ack(t.Context()))
-		},
-		"reserved": func(id string) { check(t, f.Reschedule(t.Context(), id, 0)); f.reserve("t") },
-		"to be tried again": func(id string) {
-			check(t, f.Reschedule(t.Context(), id, 0))
-			check(t, f.reserve("t").Retry(t.Context(), time.Hour))
-		},
-		"dead": func(id string) {
-			check(t, f.Reschedule(t.Context(), id, 0))
-			check(t, f.reserve("t").Bury(t.Context(), "why"))
-		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := f.with(t)

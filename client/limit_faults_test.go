@@ -28,21 +28,6 @@ func TestBPopDuringAThrottledReserve(t *testing.T) {
 	check(t, errOf(c.BPop(ctx, time.Millisecond, "t")))
 }
 
-// A caller of two topics gets the jobs of one if the limit of the other cannot be read.
-func TestBrokenLimitOfOneTopic(t *testing.T) {
-	f := start(t, undivided)
-	ctx := t.Context()
-	check(t, f.SetLimit(ctx, "a", client.Limit{Concurrency: 1}))
-	f.Do("HSET", f.Prefix+"limits", "a", "broken")
-	for _, topic := range []string{"a", "b"} {
-		check(t, errOf(f.Push(ctx, client.Message{Topic: topic, Body: "b"}, 0)))
-	}
-	d, err := f.Reserve(ctx, hangBound, time.Minute, "a", "b")
-	if err != nil || d.Topic != "b" {
-		t.Errorf("%v, %v", d, err)
-	}
-}
-
 // While previous_partitions is set, jobs of a limited topic are delivered as usual, even before a migration.
 func TestLimitedTopicBeforeTheMigration(t *testing.T) {
 	t.Parallel()

@@ -175,17 +175,3 @@ func TestPauseInvalid(t *testing.T) {
 		t.Errorf("paused are %+v", all)
 	}
 }
-
-// A user without the permission to pause gets an error, and nothing changes.
-func TestPauseWithoutRights(t *testing.T) {
-	f := start(t, alone, undivided)
-	c := f.as("u", "~* &* +@all -lmove")
-	for _, err := range []error{c.Pause(t.Context(), "t", client.PauseOptions{}), c.BackOff(t.Context(), "t", time.Hour), errOf(c.Resume(t.Context(), "t"))} {
-		if err == nil || !strings.Contains(err.Error(), "no permissions to run LMOVE") {
-			t.Errorf("error %v", err)
-		}
-	}
-	if keys := f.Strings("KEYS", "*"); len(keys) > 0 {
-		t.Errorf("there are %q", keys)
-	}
-}

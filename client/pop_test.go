@@ -2,7 +2,6 @@ package client_test
 
 import (
 	"context"
-	"errors"
 	"runtime"
 	"sync"
 	"testing"
@@ -93,20 +92,4 @@ func TestPopWrongType(t *testing.T) {
 	expectJob(t, bpop(t.Context(), f.Client, 0, "broken", "t"), "a")
 	expectText(t, "Push", errOf(f.Push(t.Context(), client.Message{ID: "b", Topic: "broken", Body: "body"}, 0)), wrong...)
 	f.Expect(state{Other: buckets{"delayer:ready_queue:broken": "string"}})
-}
-
-// A consumer without enough permissions gets an error and loses no job.
-func TestPopWithoutPermission(t *testing.T) {
-	f := start(t, alone)
-	f.push("a", "t")
-	f.push("b", "t")
-	f.expectUnchanged(func() {
-		for _, missing := range []string{"lrange", "hmget", "zmscore", "rpop", "del", "evalsha"} {
-			c := f.as("u", "~* &* +@all -"+missing)
-			_, err := c.Pop(t.Context(), "t")
-			if err == nil || errors.Is(err, client.ErrEmpty) || errors.Is(err, client.ErrLost) || c.Counters().Lost != 0 {
-				t.Errorf("without %s: error %v, %d lost, want Redis's error, and nothing lost", missing, err, c.Counters().Lost)
-			}
-		}
-	})
 }

@@ -128,38 +128,6 @@ func TestPushMakesID(t *testing.T) {
 	}
 }
 
-// A ready job that is pushed again is delivered once, with the latest content, and not before its new time.
-func TestPushMakesReadyJobWait(t *testing.T) {
-	t.Parallel()
-	f := start(t)
-	f.serve()
-	f.push("a", "t")
-	from := f.Clock()
-	f.put(message("a"), 300*time.Millisecond)
-	expectErr(t, "Pop while the job is postponed", errOf(f.Pop(t.Context(), "t")), client.ErrEmpty)
-	m, err := f.BPop(t.Context(), hangBound, "t")
-	if waited := f.Clock() - from; err != nil || !reflect.DeepEqual(m, message("a")) || waited < 0.3 {
-		t.Errorf("BPop = %v, %v after %f s", m, err, waited)
-	}
-	f.Expect(state{})
-}
-
-// The same with a queue that is too long to remove the ID from it: a pop skips the entry.
-func TestPushMakesReadyJobOfLongQueueWait(t *testing.T) {
-	f := start(t, undivided)
-	f.push("a", "t")
-	f.Do("EVAL", `for i = 1, 10000 do redis.call('LPUSH', 'delayer:ready_queue:t', 'last') end
-		redis.call('HSET', 'delayer:job_bucket:last', 'topic', 't', 'body', 'body')`, 0)
-	f.put(message("a"), time.Hour)
-	m, err := f.Pop(t.Context(), "t")
-	if err != nil || m.ID != "last" || f.Counters().Stale != 0 {
-		t.Errorf("Pop = %v, %v, %d stale, want the job behind the postponed one", m, err, f.Counters().Stale)
-	}
-	if job, err := f.Get(t.Context(), "a"); err != nil || job.State != client.Waiting || !reflect.DeepEqual(job.Message, message("a")) {
-		t.Errorf("Get = %+v, %v", job, err)
-	}
-}
-
 // A body may be empty if the push allows it, and is delivered as it was pushed.
 func TestEmptyBody(t *testing.T) {
 	f := start(t)

@@ -2,15 +2,11 @@ package client_test
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"io"
-	"maps"
-	"reflect"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -24,30 +20,6 @@ func deliveryIDs(list []*client.Delivery) []string {
 		ids[i] = d.ID
 	}
 	return ids
-}
-
-// Callers of one Client may take jobs of a topic in different ways and with different leases: all are served.
-func TestPopAndReserveShareATopic(t *testing.T) {
-	const rounds = 20
-	f := start(t)
-	takers := slices.Collect(maps.Values(waiters))
-	for _, lease := range []time.Duration{0, time.Minute} {
-		takers = append(takers, func(ctx context.Context, c *client.Client, timeout time.Duration, topics ...string) (client.Message, error) {
-			return messageOf(c.Reserve(ctx, timeout, lease, topics[0], topics[1:]...))
-		})
-	}
-	n := 2 * rounds * len(takers)
-	results := many(n, func(n int) (client.Message, error) {
-		return takers[n/2%len(takers)](t.Context(), f.Client, 0, [][]string{{"t"}, {"other", "t"}}[n%2]...)
-	})
-	for i := range n {
-		f.push(fmt.Sprint(i), "t")
-	}
-	expectOnce(t, results, n)
-	want := n - n/len(takers) // all but BPop
-	if left := f.State(); len(left.Ready) > 0 || len(left.Reserved) != want {
-		t.Errorf("%d are reserved, want %d; ready %q", len(left.Reserved), want, left.Ready)
-	}
 }
 
 // A lost reply loses no job: the Reserve continues, and the job is redelivered when the unknown lease ends. That counts
@@ -101,40 +73,6 @@ func TestLostAnswerOfReserveBatch(t *testing.T) {
 		t.Errorf("%d jobs are counted as lost", n)
 	}
 	f.Expect(takenBy("Reserve", "a", "body"))
-}
-
-// A job whose lease ends is delivered again, and its first consumer can no longer change it.
-func TestRedelivery(t *testing.T) {
-	f := start(t)
-	f.serve()
-	f.push("a", "t")
-	first := f.reserveBy(f.Client, "t", "a", 30*time.Millisecond)
-	second := f.reserve("t")
-	if second.ID != "a" || second.Attempt != 2 || second.Token <= first.Token || !reflect.DeepEqual(second.Message, first.Message) {
-		t.Errorf("first %+v, then %+v", first, second)
-	}
-	expectErr(t, "Ack of the first", first.Ack(t.Context()), client.ErrLeaseLost)
-	check(t, second.Ack(t.Context()))
-	f.Expect(state{})
-}
-
-// A job whose attempts are used up by leases that end becomes a dead letter.
-func TestAttemptsUsedUpByCrashes(t *testing.T) {
-	f := start(t)
-	f.serve()
-	f.push("a", "t", client.MaxAttempts(2))
-	for want := 1; want <= 2; want++ {
-		if d := f.reserveBy(f.Client, "t", "a", 10*time.Millisecond); d.Attempt != want || d.MaxAttempts != 2 {
-			t.Errorf("attempt %d of %d, want %d of 2", d.Attempt, d.MaxAttempts, want)
-		}
-	}
-	reserved := f.reserver(t.Context(), f.Client, time.Minute, "t")
-	until(t, "it is a dead letter", func() bool { return len(f.dead("t")) == 1 })
-	f.push("b", "t")
-	expectJob(t, reserved, "b")
-	if job, err := f.Get(t.Context(), "a"); err != nil || job.State != client.Dead || job.Attempts != 2 || job.Reason != "all 2 attempts used up" {
-		t.Errorf("Get = %+v, %v", job, err)
-	}
 }
 
 // leased checks that the delivery's deadline is about one lease from now, and not later than the lease's end by Redis's
@@ -340,68 +278,6 @@ func TestFetchOfTopicsWithTheirOwnTerms(t *testing.T) {
 	if err := list[0].Retry(t.Context(), 0); err != nil {
 		t.Errorf("retry of the first of nine attempts: %v", err)
 	}
-}
-
-// Many callers that wait for the same topics with different options get each job once, and all calls return when there
-// are no jobs.
-func TestFetchersWithTheirOwnTerms(t *testing.T) {
-	f := start(t)
-	const fetchers, rounds = 8, 50
-	names := []string{"a", "b", "c", "d"}
-	options := func(fetcher int) client.FetchOptions {
-		o := client.FetchOptions{Max: 3}
-		for i := range names {
-			name := names[(i+fetcher)%len(names)]
-			o.Topics = append(o.Topics, client.FetchTopic{Topic: name, Lease: time.Duration(1+(i*fetcher)%3) * time.Minute})
-		}
-		return o
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	came := make(chan *client.Delivery, fetchers*3)
-	var waiting sync.WaitGroup
-	for i := range fetchers {
-		waiting.Go(func() {
-			for {
-				list, err := f.Fetch(ctx, options(i))
-				if err != nil {
-					if !errors.Is(err, context.Canceled) {
-						t.Error(err)
-					}
-					return
-				}
-				for _, d := range list {
-					came <- d
-				}
-			}
-		})
-	}
-	seen := map[string]int{}
-	for round := range rounds {
-		topic := names[round%len(names)]
-		pushed := make([]client.Delayed, 1+round%5)
-		for i := range pushed {
-			pushed[i].Message = client.Message{ID: fmt.Sprint(round, " ", i), Topic: topic, Body: "b"}
-		}
-		_, err := f.PushBatch(t.Context(), pushed)
-		check(t, err)
-		for range pushed {
-			d := arrival(t, came)
-			if seen[d.ID]++; seen[d.ID] > 1 {
-				t.Errorf("%s came twice", d.ID)
-			}
-			if err := d.Ack(t.Context()); err != nil {
-				t.Error(err)
-			}
-		}
-	}
-	cancel()
-	waiting.Wait()
-	o := options(1)
-	o.NoWait = true
-	if _, err := f.Fetch(t.Context(), o); !errors.Is(err, client.ErrEmpty) {
-		t.Errorf("of nothing: %v, want ErrEmpty", err)
-	}
-	f.Expect(state{})
 }
 
 // A waiting caller gets the jobs that arrive, with the topic's options.

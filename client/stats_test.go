@@ -76,30 +76,6 @@ func TestStats(t *testing.T) {
 	expect("Pop", 3, ts{})
 }
 
-// Topics are known after a push or a move, and after nothing else.
-func TestStatsKnowsTopics(t *testing.T) {
-	f := start(t)
-	f.push("a", "pushed")
-	f.put(client.Message{ID: "b", Topic: "waits", Body: "b"}, time.Hour)
-	f.Pop(t.Context(), "asked for")
-	f.seedMore(append(bucket("c", "moved"), "ZADD delayer:job_pool 1 c")...) // as an old client does
-	expect := func(want ...string) {
-		t.Helper()
-		var got []string
-		s, _ := f.stats("")
-		for _, topic := range s.Topics {
-			got = append(got, topic.Topic)
-		}
-		if !slices.Equal(got, want) {
-			t.Errorf("known are %q, want %q", got, want)
-		}
-	}
-	expect("pushed", "waits")
-	f.serve()
-	until(t, "it is moved", func() bool { _, got := f.stats("moved"); return got.Ready == 1 })
-	expect("moved", "pushed", "waits")
-}
-
 // Schedules count as waiting, but their topic is not listed.
 func TestStatsOfSchedules(t *testing.T) {
 	f := start(t)
