@@ -152,7 +152,7 @@ func TestRunOneRenews(t *testing.T) {
 		return err // nil if the lease was extended
 	})
 	o := oneOptions()
-	o.Lease, o.Timeout = 2*time.Second, 30*time.Second
+	o.Lease, o.Timeout = 3*time.Second, hangBound
 	if _, err := worker.New(c, mux, o).RunOne(t.Context(), "print"); err != nil {
 		t.Error(err)
 	}
