@@ -69,7 +69,7 @@ func isOfOne(err error) bool {
 // also paces the retries.
 type fetchFailure struct {
 	logger *slog.Logger
-	away   bool      // Redis does not reply
+	away   bool      // Redis did not reply, and no fetch has succeeded since
 	since  time.Time // zero if there is no failure
 	said   time.Time // last log line, perhaps of an earlier failure
 	told   bool      // this failure has been logged
@@ -84,7 +84,7 @@ func (f *fetchFailure) failed(err error) time.Duration {
 	if f.since.IsZero() {
 		f.since = now
 	}
-	f.away = store.KindOf(err) == store.NoAnswer
+	f.away = f.away || store.KindOf(err) == store.NoAnswer // a node that restarts says CLUSTERDOWN or LOADING before it is back
 	if now.Sub(f.said) >= remindEvery {
 		f.said, f.told = now, true
 		f.logger.Error("worker can't fetch jobs, it keeps trying", "error", err)

@@ -166,6 +166,9 @@ func TestFetchFailure(t *testing.T) {
 	expect(1, 1) // within the same minute
 	f.said = f.said.Add(-remindEvery)
 	f.failed(network)
+	if f.failed(redis.Error("CLUSTERDOWN")); !f.away {
+		t.Error("a node that is about to be back counts as back")
+	}
 	f.recovered()
 	expect(2, 2)
 }
