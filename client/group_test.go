@@ -93,8 +93,8 @@ func TestGroupDue(t *testing.T) {
 	}
 }
 
-// A group that another program has changed gets no further push; the next push starts another group. TestModel has all
-// other ways in which a group ends.
+// A group that was delivered before, or that another program has changed, gets no further push; the next push starts
+// another group. TestModel has the other ways in which a group ends.
 func TestGroupThatIsOver(t *testing.T) {
 	f := start(t, undivided)
 	for name, end := range map[string]func(id string){
@@ -103,6 +103,10 @@ func TestGroupThatIsOver(t *testing.T) {
 		},
 		"of no JSON any more": func(id string) { f.Do("HMSET", "delayer:job_bucket:"+id, "topic", "t", "body", "other") },
 		"of another type":     func(id string) { f.Do("DEL", "delayer:job_bucket:"+id); f.Do("SET", "delayer:job_bucket:"+id, "x") },
+		"to be tried again": func(id string) {
+			check(t, f.Reschedule(t.Context(), id, 0))
+			check(t, f.reserve("t").Retry(t.Context(), time.Hour))
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := f.with(t)
