@@ -641,6 +641,11 @@ func (r *modelRun) settle(what string, model func(h *modelHold) error, do func(h
 		want = model(h)
 	}
 	h.settled = true
+	if h.limit == 0 && r.IntN(2) == 0 { // by another program, which knows no limit of the consumer's
+		elsewhere := *h
+		elsewhere.Delivery = r.Client.Delivery(h.Topic, h.ID, h.Token)
+		h, what = &elsewhere, what+" elsewhere"
+	}
 	r.note(fmt.Sprintf("%s %s, lease %d", what, h.ID, h.lease), do(h), want)
 	r.learnDead()
 }
