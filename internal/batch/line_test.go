@@ -27,6 +27,7 @@ type inCluster struct {
 
 func start(t *testing.T) *inCluster {
 	t.Helper()
+	redistest.Long(t)
 	c := redistest.StartCluster(t)
 	second := redisconn.Dialer{ConnectTimeout: time.Second, ReadTimeout: redistest.HangBound, WriteTimeout: 3 * time.Second}
 	pool := redisconn.NewCluster(strings.Split(c.Addrs(), ","), second, func(d redisconn.Dialer) *redis.Pool {

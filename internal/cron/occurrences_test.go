@@ -11,7 +11,7 @@ import (
 // Occurrences finds the same times as calling Next repeatedly, also around clock changes.
 func TestOccurrencesAgainstSteps(t *testing.T) {
 	specs := strings.FieldsFunc(strings.Join(oracleSpecs, "|"), func(r rune) bool { return r == '|' || r == '\n' })
-	for _, name := range append(oracleZones, "Pacific/Apia", "America/Sao_Paulo", "America/Scoresbysund") {
+	for _, name := range someOf(append(oracleZones, "Pacific/Apia", "America/Sao_Paulo", "America/Scoresbysund")) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			zone, err := time.LoadLocation(name)

@@ -14,6 +14,7 @@ import (
 // oneNode returns a cluster of one node.
 func oneNode(t *testing.T) *redistest.Server {
 	t.Helper()
+	redistest.Long(t)
 	s := redistest.Start(t, "--cluster-enabled", "yes")
 	s.Do("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
 	redistest.Until(t, "the cluster is well", func() bool {
@@ -97,6 +98,7 @@ func TestNoNodeAnswers(t *testing.T) {
 
 // A node that refuses our password is named. The addresses with which the pool was opened would mislead.
 func TestNodeWithAnotherPassword(t *testing.T) {
+	redistest.Long(t)
 	t.Parallel()
 	cluster := redistest.StartCluster(t)
 	other := cluster.Servers[1]
@@ -143,6 +145,7 @@ func TestMovedInARow(t *testing.T) {
 
 // Nodes that don't know their names, or keep them to themselves, are found all the same, also when they say that a slot has moved.
 func TestUnnamedNodes(t *testing.T) {
+	redistest.Long(t)
 	t.Parallel()
 	cluster := redistest.StartCluster(t)
 	name := func(kind string) {

@@ -97,6 +97,7 @@ func leaves(t *testing.T, d Dialer, fail func()) {
 
 // A connection to a hung master ends when the sentinels name another one, whether they announce it or we have to ask.
 func TestHungMasterIsLeft(t *testing.T) {
+	redistest.Long(t)
 	t.Parallel()
 	for name, c := range map[string]struct {
 		every  time.Duration
@@ -126,6 +127,7 @@ func TestHungMasterIsLeft(t *testing.T) {
 
 // When a sentinel is lost we subscribe to the next one; none is asked regularly here. The user has the permissions in docs/operating.md.
 func TestNextSentinelTells(t *testing.T) {
+	redistest.Long(t)
 	t.Parallel()
 	all := redistest.StartSentinels(t)
 	d, s := by("m", strings.Split(all.Addrs(), ",")...)
@@ -145,6 +147,7 @@ func TestNextSentinelTells(t *testing.T) {
 
 // A subscription to a sentinel that hangs is given up.
 func TestHungSentinelIsLeft(t *testing.T) {
+	redistest.Long(t)
 	t.Parallel()
 	master := redistest.Start(t)
 	first, second := redistest.StartSentinel(t, master, 1), redistest.StartSentinel(t, master, 1)
@@ -160,6 +163,7 @@ func TestHungSentinelIsLeft(t *testing.T) {
 
 // A listener gets PONG as long as nothing happens.
 func TestSilentSentinelIsKept(t *testing.T) {
+	redistest.Long(t)
 	t.Parallel()
 	sentinel := redistest.StartSentinel(t, redistest.Start(t), 1)
 	d, s := by("m", sentinel.Addr)
@@ -303,6 +307,7 @@ func TestNextSentinelTellsWhereOneMayNot(t *testing.T) {
 
 // A hung sentinel is asked after those that answer, even if they know no master.
 func TestHungSentinelIsAskedBehindThoseThatFail(t *testing.T) {
+	redistest.Long(t)
 	t.Parallel()
 	master, replica := redistest.Start(t), redistest.Start(t)
 	host, port, _ := net.SplitHostPort(master.Addr)

@@ -59,6 +59,7 @@ func (f *fixture) expectJob(id string, want job, from, to time.Time) {
 
 // The life of a job: waiting, ready, popped, redelivered after its ttr, finished.
 func TestLife(t *testing.T) {
+	t.Parallel()
 	f := start(t, setup{})
 	const pushJob, popT, jobA, want = `{"topic":"t","id":"a","delay":2,"ttr":2,"body":"{\"uid\":1}"}`, `{"topic":"t"}`, `{"id":"a"}`, `{"id":"a","body":"{\"uid\":1}"}`
 	pushing := time.Now()
@@ -124,6 +125,7 @@ func TestJobsThatAreNoText(t *testing.T) {
 
 // Bodies may be empty.
 func TestEmptyBody(t *testing.T) {
+	t.Parallel()
 	f := start(t, setup{})
 	f.call("/push", `{"topic":"t","id":"a","delay":1,"ttr":7,"body":""}`).expect(t, pushed, "null")
 	if got := f.get("a"); got.Body != "" || got.Topic != "t" || got.TTR != 7 {
@@ -153,6 +155,7 @@ func TestSeveralTopics(t *testing.T) {
 
 // A job that is pushed again starts over, even while reserved.
 func TestReplacedPush(t *testing.T) {
+	t.Parallel()
 	f := start(t, setup{})
 	f.push("a", "t", "old", client.TTR(time.Hour))
 	f.call("/pop", `{"topic":"t"}`).expect(t, done, `{"id":"a","body":"old"}`)
@@ -163,6 +166,7 @@ func TestReplacedPush(t *testing.T) {
 }
 
 func TestDeleteWhileSomebodyWaits(t *testing.T) {
+	t.Parallel()
 	f := start(t, setup{})
 	waiting := f.later("/pop", `{"topic":"t"}`)
 	f.waits("t")

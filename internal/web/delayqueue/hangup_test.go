@@ -32,7 +32,11 @@ func TestHangUpWhileWaiting(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := start(t, setup{})
-			for n := range 200 {
+			rounds := 200
+			if testing.Short() {
+				rounds = 30
+			}
+			for n := range rounds {
 				topics := fmt.Sprintf(`{"topic":"t%d"}`, n)
 				if n%2 == 1 {
 					topics = fmt.Sprintf(`{"topic":"other%d,t%d"}`, n, n)
@@ -49,7 +53,7 @@ func TestHangUpWhileWaiting(t *testing.T) {
 
 // A half-closed client gets its answer, with or without a job, at once or later.
 func TestHalfClosedWhileWaiting(t *testing.T) {
-	f := start(t, setup{Options: Options{PollTimeout: 3 * time.Second}})
+	f := start(t, setup{})
 	for n := range 50 {
 		conn := f.request("/pop", fmt.Sprintf(`{"topic":"t%d"}`, n))
 		if n%2 == 0 {
@@ -59,6 +63,7 @@ func TestHalfClosedWhileWaiting(t *testing.T) {
 		f.push(fmt.Sprint(n), fmt.Sprint("t", n), "b", client.TTR(time.Hour))
 		f.answer(conn).expect(t, done, fmt.Sprintf(`{"id":"%d","body":"b"}`, n))
 	}
+	f = start(t, setup{Options: Options{PollTimeout: 100 * time.Millisecond}})
 	conn := f.request("/pop", `{"topic":"t"}`)
 	conn.CloseWrite()
 	f.answer(conn).expect(t, done, "null")
@@ -127,7 +132,7 @@ func TestHangUpWithinAnAnswer(t *testing.T) {
 // A client that reads its answer and disconnects keeps its job.
 func TestHangUpAfterTheAnswer(t *testing.T) {
 	f := start(t, setup{})
-	const jobs, callers = 2000, 8
+	const jobs, callers = 400, 8
 	for n := range jobs {
 		f.push(fmt.Sprint(n), "t", "b", client.TTR(time.Hour))
 	}

@@ -34,10 +34,10 @@ func TestStop(t *testing.T) {
 	}
 }
 
-// Thousands of polls share a few connections to Redis; each gets its job, and all are answered when the
+// Hundreds of polls share a few connections to Redis; each gets its job, and all are answered when the
 // server stops.
 func TestManyPolls(t *testing.T) {
-	const polls, topics = 1500, 500
+	const polls, topics = 450, 150
 	f := start(t, setup{})
 	conns := make([]*net.TCPConn, polls)
 	for n := range conns {

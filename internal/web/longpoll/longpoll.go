@@ -23,11 +23,12 @@ import (
 type Poller struct {
 	client *client.Client
 	failed func(error)
+	answer time.Duration // answerWait, but for tests
 }
 
 // New returns a Poller for the client's jobs. failed is called when undelivered jobs could not be released;
 // they are redelivered when their leases end.
-func New(c *client.Client, failed func(error)) *Poller { return &Poller{client: c, failed: failed} }
+func New(c *client.Client, failed func(error)) *Poller { return &Poller{client: c, failed: failed, answer: answerWait} }
 
 const (
 	// answerWait is how long Redis may take for the first poll, and for the last one when a wait is over.
@@ -45,7 +46,7 @@ func (p *Poller) Reserve(w http.ResponseWriter, r *http.Request, topics []string
 	end := time.Now().Add(upTo)
 	jobs, err = p.poll(r, o)
 	if err != nil && time.Now().Before(end) {
-		waited := web.Wait(w, r, upTo+answerWait, func(ctx context.Context) (err error) {
+		waited := web.Wait(w, r, upTo+p.answer, func(ctx context.Context) (err error) {
 			o.Timeout = max(time.Until(end), time.Millisecond) // 0 would mean no timeout
 			jobs, err = p.client.Fetch(ctx, o)
 			return err
@@ -63,7 +64,7 @@ func (p *Poller) Reserve(w http.ResponseWriter, r *http.Request, topics []string
 
 // poll reserves jobs that are ready now.
 func (p *Poller) poll(r *http.Request, o client.FetchOptions) ([]*client.Delivery, error) {
-	ctx, cancel := web.Brief(r.Context(), answerWait)
+	ctx, cancel := web.Brief(r.Context(), p.answer)
 	defer cancel()
 	o.NoWait = true
 	return p.client.Fetch(ctx, o)

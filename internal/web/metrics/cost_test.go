@@ -25,9 +25,9 @@ func TestScrapeCostsRedisLittle(t *testing.T) {
 		delete(calls, "info")
 		return calls
 	}
-	few, more := cost(1000), cost(50000)
+	few, more := cost(1000), cost(10000)
 	if !maps.Equal(few, more) {
-		t.Errorf("with 1,000 jobs %v, with 50,000 %v", few, more)
+		t.Errorf("with 1,000 jobs %v, with 10,000 %v", few, more)
 	}
 	total := 0
 	for command, n := range few {

@@ -189,6 +189,7 @@ func TestDashboardOfSchedules(t *testing.T) {
 
 // promtool accepts the metrics, the alerts and the dashboard's queries.
 func TestPromtool(t *testing.T) {
+	redistest.Long(t)
 	promtool(t, string(fullScrape(t)), "check", "metrics")
 	promtool(t, "", "check", "rules", filepath.Join(docs, "prometheus/alerts.yml"))
 	promtool(t, "", "test", "rules", filepath.Join(docs, "prometheus/alerts_test.yml"))
