@@ -77,7 +77,6 @@ func TestLife(t *testing.T) {
 	if took := time.Since(popping); took < 2*time.Second {
 		t.Errorf("it came again after %v", took)
 	}
-	f.arrives(f.later("/pop", popT)).expect(t, done, want)
 	f.call("/finish", jobA).expect(t, done, "null")
 	f.call("/get", jobA).expect(t, done, "null")
 	f.call("/finish", jobA).expect(t, done, "null")

@@ -28,7 +28,9 @@ type Poller struct {
 
 // New returns a Poller for the client's jobs. failed is called when undelivered jobs could not be released;
 // they are redelivered when their leases end.
-func New(c *client.Client, failed func(error)) *Poller { return &Poller{client: c, failed: failed, answer: answerWait} }
+func New(c *client.Client, failed func(error)) *Poller {
+	return &Poller{client: c, failed: failed, answer: answerWait}
+}
 
 const (
 	// answerWait is how long Redis may take for the first poll, and for the last one when a wait is over.
