@@ -28,6 +28,7 @@ type fixture struct {
 	redis  *redistest.Server
 	client *client.Client
 	addr   string
+	front  *web.Server
 	stop   func() // stops the HTTP server
 }
 
@@ -56,7 +57,8 @@ func start(t testing.TB, s setup) *fixture {
 		pool.Close()
 	})
 	redistest.Background(t, server.New(pool, server.Options{Interval: 20 * time.Millisecond}).Run)
-	f.stop = redistest.Background(t, func(ctx context.Context) error { return web.New(s.web, New(f.client, s.Options)).Serve(ctx, l) })
+	f.front = web.New(s.web, New(f.client, s.Options))
+	f.stop = redistest.Background(t, func(ctx context.Context) error { return f.front.Serve(ctx, l) })
 	return f
 }
 

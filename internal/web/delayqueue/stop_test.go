@@ -42,13 +42,16 @@ func TestManyPolls(t *testing.T) {
 	conns := make([]*net.TCPConn, polls)
 	for n := range conns {
 		conns[n] = f.request("/pop", fmt.Sprintf(`{"topic":"t%d"}`, n%topics))
+		if n == topics-1 {
+			for n := range topics { // before the others: requests on several connections arrive in any order
+				f.waits(fmt.Sprint("t", n))
+			}
+		}
 	}
-	for n := range topics {
-		f.waits(fmt.Sprint("t", n))
-	}
+	until(t, "all wait", func() bool { return f.front.Counts().Waiting == polls })
 	until(t, "a handful of connections to Redis is left", func() bool { return f.redis.Connections() <= 8 })
 	for n := range topics {
-		f.push(fmt.Sprint(n), fmt.Sprint("t", n), fmt.Sprint("body of ", n))
+		f.push(fmt.Sprint(n), fmt.Sprint("t", n), fmt.Sprint("body of ", n), client.TTR(time.Hour))
 	}
 	for n := range topics { // first come, first served
 		f.answer(conns[n]).expect(t, done, fmt.Sprintf(`{"id":"%d","body":"body of %[1]d"}`, n))
