@@ -72,7 +72,7 @@ func TestWorkerWithoutTemp(t *testing.T) {
 	s.env = append(s.env, "TMPDIR="+temp)
 	s.push("1", "body", "--max-attempts", "1")
 	want := "ERROR: no room for the job's body: open " + temp + "/"
-	if r := runBinary(t, s.dir, s.env, "worker", "--topic", "t", "cat"); r.code != exitFailed || !strings.HasPrefix(r.stderr, want) {
+	if r := s.run("worker", "--topic", "t", "cat"); r.code != exitFailed || !strings.HasPrefix(r.stderr, want) {
 		t.Errorf("at the start: %+v, want %d, %s…", r, exitFailed, want)
 	}
 	s.expect(0, "body\n", "", "pop", "t")
@@ -81,7 +81,7 @@ func TestWorkerWithoutTemp(t *testing.T) {
 	check(t, os.Remove(temp))
 	s.push("1", "body\n", "--max-attempts", "1")
 	p.expect(p.stderr, `level=ERROR msg="the program can't be started, the job will be delivered again" error="no room for the job's body: open `+temp+`/`)
-	eventually(t, "the job waits", func() bool { return s.get("1") == shown{State: "waiting", MaxAttempts: 1} })
+	s.becomes(db, "1", shown{State: "waiting", MaxAttempts: 1})
 	check(t, os.Mkdir(temp, 0o700))
 	db.Do("ZREM", "delayer:job_pool", "1")
 	db.Do("LPUSH", "delayer:ready_queue:t", "1")

@@ -42,8 +42,6 @@ func plantCanaries(db *redistest.Server) {
 	now := time.Now()
 	db.Do("CONFIG", "SET", "slowlog-log-slower-than", 0)
 	db.Do("CLIENT", "SETNAME", "canary-name")
-	db.Do("SET", "canarykey", "canary value")
-	db.Do("EVAL", "return redis.pcall('SET', 'canary', redis.error_reply('CANARY no').err)", 0)
 	func() { db.Conn().Do("EVAL", "return redis.error_reply('CANARY no')", 0) }()
 	for i, id := range []string{"canary-1", "canary", "a canary 2", `ca"nary canary`, "order:canary:7", "{canary}3"} {
 		db.Do("HSET", "delayer:job_bucket:"+id, "topic", "mail", "body", "canary body", "error", "canary error")
@@ -59,7 +57,9 @@ func plantCanaries(db *redistest.Server) {
 	db.Do("HSET", "delayer:job_bucket:canary-b", "topic", "broken", "body", "canary")
 	db.Do("ZADD", "delayer:job_pool", now.Add(-time.Minute).Unix(), "canary-b")
 	db.Do("HSET", "delayer:servers", "a:1:x", fmt.Sprintf(`{"now":%d,"started":%[1]d,"interval":1000,"host":"a","pid":1,"version":"1","error":"job \"canary one\": key delayer:job_bucket:canary-9 at redis://u:canary@h","lateness":[0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]}`, now.UnixMilli()))
-	db.Do("CONFIG", "SET", "slowlog-log-slower-than", 1_000_000_000) // keeps what was planted
+	db.Do("EVAL", "return redis.pcall('SET', 'canary', redis.error_reply('CANARY no').err)", 0)
+	db.Do("SET", "canarykey", "canary value")
+	db.Do("CONFIG", "SET", "slowlog-log-slower-than", 1_000_000_000) // keeps what was planted: a bundle has only the last commands
 }
 
 // foreignLines are lines that other programs, or another version, may have written into a log.
@@ -74,10 +74,10 @@ canary
 
 // No secret, body or ID is in any file of a bundle, wherever they were; with --with-bodies no secret is.
 func TestBundleLeavesOut(t *testing.T) {
-	t.Parallel()
 	for _, format := range []string{"text", "json"} {
 		t.Run(format, func(t *testing.T) {
-			db := redistest.Start(t)
+			t.Parallel()
+			db := redistest.Start(t, "--slowlog-max-len", "1000000") // the daemon writes into it, too
 			db.Do("ACL", "SETUSER", "u", "on", ">canary-password-0", "~*", "&*", "+@all")
 			s := newSite(t, db.Addr, "username = u", "password = canary-password-0", "pasword = canary-password-0",
 				"[http]", "listen = 127.0.0.1:0", "token = canary-token-0123456789", "users = alice:canary-password-1", "[schedule every]", "cron = @hourly", "topic = mail", "body = canary")
@@ -158,7 +158,7 @@ func checkMasked(t *testing.T, files map[string]string) {
 func TestBundleFile(t *testing.T) {
 	t.Parallel()
 	s, _ := newShell(t)
-	r := runBinary(t, s.dir, s.env, "bundle", "b.zip", "--json")
+	r := s.run("bundle", "b.zip", "--json")
 	var said struct {
 		File  string   `json:"file"`
 		Bytes int64    `json:"bytes"`
@@ -173,7 +173,7 @@ func TestBundleFile(t *testing.T) {
 	check(t, os.Symlink("nowhere", s.dir+"/link.zip"))
 	s.expect(2, "", "ERROR: bundle: b.zip exists: want the name of a new file\n", "bundle", "b.zip")
 	s.expect(2, "", "ERROR: bundle: link.zip exists: want the name of a new file\n", "bundle", "link.zip")
-	if r := runBinary(t, s.dir, s.env, "bundle", "none/b.zip"); r.code != 2 || !strings.Contains(r.stderr, "no such file") {
+	if r := s.run("bundle", "none/b.zip"); r.code != 2 || !strings.Contains(r.stderr, "no such file") {
 		t.Errorf("%+v", r)
 	}
 	full := startInto(t, s.dir, s.env, nil, nil, "bundle", "c.zip")
@@ -213,9 +213,11 @@ func TestBundleWithoutRedis(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	db.Hang()
-	look("hangs.zip", "secret_files")
-	db.Continue()
+	if !testing.Short() { // takes 5 s
+		db.Hang()
+		look("hangs.zip", "secret_files")
+		db.Continue()
+	}
 	db.Kill()
 	look("away.zip", "the examination ended early: cannot connect to Redis at 127.0.0.1:")
 }
@@ -225,8 +227,8 @@ func TestBundleOfFewRights(t *testing.T) {
 	t.Parallel()
 	db := redistest.Start(t)
 	db.SetUser(redistest.Rights(t, "producer"))
-	s := shell{t, t.TempDir(), environment(t, "DELAYER_REDIS_URL=redis://u:p@"+db.Addr)}
-	r := runBinary(t, s.dir, s.env, "bundle", "b.zip")
+	s := shell{t: t, dir: t.TempDir(), env: environment(t, "DELAYER_REDIS_URL=redis://u:p@"+db.Addr)}
+	r := s.run("bundle", "b.zip")
 	files := unzipped(t, s.dir+"/b.zip")
 	name := "redis/" + strings.ReplaceAll(db.Addr, ":", "_")
 	if r.code != 0 || !strings.Contains(r.stdout, name+".info.txt, "+name+".slowlog.txt") {
@@ -236,18 +238,19 @@ func TestBundleOfFewRights(t *testing.T) {
 		t.Errorf("%q", files)
 	}
 	db.SetUser(redistest.Rights(t, "daemon", "operator", "doctor"))
-	if r := runBinary(t, s.dir, s.env, "bundle", "c.zip"); r.code != 0 || !strings.Contains(r.stdout, "read: logs/access.log, logs/error.log;") {
+	if r := s.run("bundle", "c.zip"); r.code != 0 || !strings.Contains(r.stdout, "read: logs/access.log, logs/error.log;") {
 		t.Errorf("%+v", r)
 	}
 }
 
 // A bundle has the INFO of masters, replicas and sentinels.
 func TestBundleOfManyServers(t *testing.T) {
+	redistest.Long(t)
 	t.Parallel()
 	reads := func(t *testing.T, env string, servers, sentinels []*redistest.Server) {
-		s := shell{t, t.TempDir(), environment(t, env)}
+		s := shell{t: t, dir: t.TempDir(), env: environment(t, env)}
 		s.expect(0, "1\n", "", "push", "t", "0", "b", "--id", "1") // stores the number of partitions
-		if r := runBinary(t, s.dir, s.env, "bundle", "b.zip"); r.code != 0 {
+		if r := s.run("bundle", "b.zip"); r.code != 0 {
 			t.Errorf("%+v", r)
 		}
 		files := unzipped(t, s.dir+"/b.zip")

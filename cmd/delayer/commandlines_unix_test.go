@@ -6,7 +6,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -16,17 +15,11 @@ import (
 var update = flag.Bool("update", false, "write testdata/commandlines.txt and docs/commands.md anew from what the program does now")
 
 // The exit codes, standard outputs (1>) and standard errors (2>) of 200 command lines, run in order on one Redis. To add a line,
-// write it into the file after "$ " and run the test with -update. The program has no race detector here, because its start
-// would take most of the time; other tests run each command with it.
+// write it into the file after "$ " and run the test with -update.
 func TestCommandLines(t *testing.T) {
-	t.Parallel()
-	const file = "testdata/commandlines.txt"
-	s, _ := newShell(t)
-	program := binary
-	if raceDetector {
-		program = filepath.Join(t.TempDir(), "delayer")
-		check(t, build(program, false))
-	}
+	file, err := filepath.Abs("testdata/commandlines.txt")
+	check(t, err)
+	s, _ := newShellHere(t)
 	write(t, s.dir+"/good.conf", "[redis]\nport = 1\n")
 	write(t, s.dir+"/bad.conf", "[redis]\nport = none\n")
 	var got strings.Builder
@@ -39,11 +32,12 @@ func TestCommandLines(t *testing.T) {
 		case strings.HasPrefix(line, "$ "):
 			count++
 			words := shellWords(t, line[2:])
-			env := s.env
+			in := s
 			if strings.HasPrefix(line, "$ env -i ") { // without the address of Redis
-				words, env = words[2:], environment(t)
+				words, in.env = words[2:], environment(t)
 			}
-			r := runCommand(t, s.dir, env, exec.Command(program, words[1:]...))
+			in.here = !background.MatchString(line)
+			r := in.run(words[1:]...)
 			fmt.Fprintf(&got, "%s%s%sexit %d\n", line, s.recorded("1> ", r.stdout, pages), s.recorded("2> ", r.stderr, pages), r.code)
 			if _, known := pages[r.stdout]; !known && strings.Count(r.stdout, "\n") > 2 {
 				pages[r.stdout] = strings.TrimSpace(line[2:])
@@ -80,5 +74,8 @@ func (s shell) recorded(mark, output string, pages map[string]string) string {
 	}
 	return text
 }
+
+// background matches lines of which some start the program anew.
+var background = regexp.MustCompile(` --?d(aemon)?\b`)
 
 var lookedFor = regexp.MustCompile(`\(looked for [^)]*\)`)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"os/exec"
 	"strings"
 	"testing"
@@ -13,30 +14,85 @@ import (
 
 // shell runs commands like a user, on a private Redis.
 type shell struct {
-	t   *testing.T
-	dir string
-	env []string
+	t    *testing.T
+	dir  string
+	env  []string
+	here bool // in this process
 }
 
 func newShell(t *testing.T, redisArgs ...string) (shell, *redistest.Server) {
 	t.Helper()
 	db := redistest.Start(t, redisArgs...)
 	_, port, _ := strings.Cut(db.Addr, ":")
-	return shell{t, t.TempDir(), environment(t, "DELAYER_REDIS_PORT="+port)}, db
+	return shell{t: t, dir: t.TempDir(), env: environment(t, "DELAYER_REDIS_PORT="+port)}, db
+}
+
+// newShellHere returns a shell that runs its commands in this process. The test can't be parallel.
+func newShellHere(t *testing.T, redisArgs ...string) (shell, *redistest.Server) {
+	t.Helper()
+	s, db := newShell(t, redisArgs...)
+	return s.inHere(), db
+}
+
+func (s shell) inHere() shell {
+	s.t.Helper()
+	s.t.Chdir(s.dir)
+	s.here = true
+	return s
+}
+
+// run runs a command to its end.
+func (s shell) run(args ...string) result {
+	s.t.Helper()
+	if s.here {
+		return runHere(s.t, s.env, args...)
+	}
+	return runBinary(s.t, s.dir, s.env, args...)
+}
+
+// becomes waits until a job has the state, and compares what get shows.
+func (s shell) becomes(db *redistest.Server, id string, want shown, options ...client.Option) {
+	s.t.Helper()
+	c := client.New(db.Pool(), options...)
+	defer c.Close()
+	eventually(s.t, fmt.Sprintf("job %q is %q", id, want.State), func() bool {
+		job, err := c.Get(s.t.Context(), id)
+		return string(job.State) == want.State && (err == nil || want.State == "")
+	})
+	if got := s.get(id); got != want {
+		s.t.Errorf("%s: got %+v, want %+v", id, got, want)
+	}
+}
+
+// shown is the output of get for a job, without unpredictable values.
+type shown struct {
+	State         string
+	Attempts      int
+	MaxAttempts   int `json:"max_attempts"`
+	Error, Reason string
+}
+
+func (s shell) get(id string) shown {
+	s.t.Helper()
+	r := s.run("get", "--json", id)
+	var job shown
+	if r.code == 0 && json.Unmarshal([]byte(r.stdout), &job) != nil {
+		s.t.Fatalf("get %s: %+v", id, r)
+	}
+	return job
 }
 
 // expect runs a command and compares its exit code and outputs.
 func (s shell) expect(code int, stdout, stderr string, args ...string) {
 	s.t.Helper()
-	r := runBinary(s.t, s.dir, s.env, args...)
+	r := s.run(args...)
 	if r.code != code || r.stdout != stdout || r.stderr != stderr {
 		s.t.Errorf("delayer %q:\n got %d, %q, %q\nwant %d, %q, %q", args, r.code, r.stdout, r.stderr, code, stdout, stderr)
 	}
 }
 
 func TestCommands(t *testing.T) {
-	t.Parallel()
-	s, db := newShell(t)
+	s, db := newShellHere(t)
 	s.expect(0, "order-1\n", "", "push", "close_order", "0", `{"order":1}`, "--id", "order-1")
 	s.expect(0, `{"id":"order-2","outcome":"created"}`+"\n", "", "push", "--json", "--id=order-2", "close_order", "0", "<b>\n")
 	s.expect(0, `{"id":"order-3","outcome":"created"}`+"\n", "", "push", "close_order", "30m", "later", "--id", "order-3", "--json")
@@ -61,8 +117,7 @@ func TestCommands(t *testing.T) {
 // A push with --once can be repeated, even after the job is gone: it changes nothing, prints a note, and succeeds. Remove frees
 // the ID.
 func TestPushOnce(t *testing.T) {
-	t.Parallel()
-	s, db := newShell(t)
+	s, db := newShellHere(t)
 	refused := `Note: a push of "a" counted before; this one changed nothing.` + "\n"
 	s.expect(0, "a\n", "", "push", "t", "0", "first", "--id", "a", "--once", "10m")
 	s.expect(0, `{"id":"a","outcome":"refused"}`+"\n", refused, "push", "t", "0", "second", "--id", "a", "--once", "10m", "--json")
@@ -78,8 +133,7 @@ func TestPushOnce(t *testing.T) {
 // Pushes with --debounce make one job with the last body, due at the latest the given time after the
 // first push.
 func TestPushDebounced(t *testing.T) {
-	t.Parallel()
-	s, _ := newShell(t)
+	s, _ := newShellHere(t)
 	push := func(outcome, delay, body string) {
 		t.Helper()
 		s.expect(0, `{"id":"a","outcome":"`+outcome+`"}`+"\n", "", "push", "t", delay, body, "--id", "a", "--debounce", "1ms", "--json")
@@ -93,8 +147,7 @@ func TestPushDebounced(t *testing.T) {
 
 // A push with --follow replaces a reserved job once that is done.
 func TestPushFollows(t *testing.T) {
-	t.Parallel()
-	s, db := newShell(t)
+	s, db := newShellHere(t)
 	push := func(outcome, body string) {
 		t.Helper()
 		s.expect(0, `{"id":"a","outcome":"`+outcome+`"}`+"\n", "", "push", "t", "0", body, "--id", "a", "--follow", "--json")
@@ -108,7 +161,7 @@ func TestPushFollows(t *testing.T) {
 	for _, c := range []struct{ flag, want string }{
 		{"--json=false", "\nfollowed:      true\n"}, {"--json", `"followed":true`},
 	} {
-		if r := runBinary(t, s.dir, s.env, "get", "a", c.flag); r.code != 0 || !strings.Contains(r.stdout, c.want) {
+		if r := s.run("get", "a", c.flag); r.code != 0 || !strings.Contains(r.stdout, c.want) {
 			t.Errorf("get %s: %+v, want %q", c.flag, r, c.want)
 		}
 	}
@@ -118,12 +171,11 @@ func TestPushFollows(t *testing.T) {
 
 // Pushes with --group make one job and print its ID.
 func TestPushToGroup(t *testing.T) {
-	t.Parallel()
-	s, db := newShell(t)
+	s, db := newShellHere(t)
 	push := func(body string, more ...string) {
 		t.Helper()
 		args := append([]string{"push", "t", "0", body, "--group", "k", "--max", "3", "--longest", "1h"}, more...)
-		if r := runBinary(t, s.dir, s.env, args...); r.code != 0 || !strings.HasPrefix(r.stdout, "{t:k}") || r.stderr != "" {
+		if r := s.run(args...); r.code != 0 || !strings.HasPrefix(r.stdout, "{t:k}") || r.stderr != "" {
 			t.Errorf("delayer %q: %+v", args, r)
 		}
 	}
@@ -139,8 +191,7 @@ func TestPushToGroup(t *testing.T) {
 
 // The error names the job, which is stored nevertheless.
 func TestPushToReplicas(t *testing.T) {
-	t.Parallel()
-	s, db := newShell(t)
+	s, db := newShellHere(t)
 	s.expect(6, "", `ERROR: push "a": the job is stored, but 0 of 1 replicas have it`+"\n", "push", "t", "0", "b", "--id", "a", "--replicas", "1", "--replicas-timeout", "1ms")
 	redistest.StartReplica(t, db)
 	s.expect(0, "b\n", "", "push", "t", "0", "b", "--id", "b", "--replicas", "1", "--replicas-timeout", "10s")
@@ -148,8 +199,7 @@ func TestPushToReplicas(t *testing.T) {
 }
 
 func TestGetCommand(t *testing.T) {
-	t.Parallel()
-	s, db := newShell(t)
+	s, db := newShellHere(t)
 	const due = 1900000000.125
 	for _, args := range [][]any{
 		{"HSET", "delayer:job_bucket:w", "topic", "t", "body", "waits"},
@@ -165,7 +215,7 @@ func TestGetCommand(t *testing.T) {
 	s.expect(0, "id:            w\ntopic:         t\nstate:         waiting\ndue:           "+at.Format(timeFormat)+"\nttl:           -\nattempts:      0\nbody:          waits\n", "", "get", "w")
 	s.expect(0, `{"id":"w","topic":"t","state":"waiting","due":"`+at.UTC().Format(time.RFC3339Nano)+`","ttl":null,"attempts":0,"body":"waits"}`+"\n", "", "get", "w", "--json")
 
-	r := runBinary(t, s.dir, s.env, "get", "--json", "r")
+	r := s.run("get", "--json", "r")
 	var job struct {
 		Body, ID, State, Topic string
 		TTL                    float64
@@ -189,15 +239,14 @@ func TestPushReadsStandardInput(t *testing.T) {
 		if !strings.HasSuffix(want, "\n") {
 			want += "\n"
 		}
-		if r := runBinary(t, s.dir, s.env, "pop", "t"); r.code != 0 || r.stdout != want || r.stderr != "" {
+		if r := s.run("pop", "t"); r.code != 0 || r.stdout != want || r.stderr != "" {
 			t.Errorf("%d bytes: exit code %d, %d bytes, %.100s", len(body), r.code, len(r.stdout), r.stderr)
 		}
 	}
 }
 
 func TestCommandsRefuseBadInput(t *testing.T) {
-	t.Parallel()
-	s, db := newShell(t)
+	s, db := newShellHere(t)
 	const want = ": want seconds, or a number with ms, s, m, h or d, from 0 to 100 years\n"
 	for _, delay := range []string{"soon", "", "1y", "101y", "36501d", "1e3", "1e30", "NaN", "Inf", "1d1d"} {
 		s.expect(2, "", `ERROR: DELAY "`+delay+`"`+want, "push", "t", delay, "b")
@@ -208,13 +257,4 @@ func TestCommandsRefuseBadInput(t *testing.T) {
 	s.expect(2, "", `ERROR: push: invalid body: it is empty`+"\n", "push", "t", "1", "")
 	s.expect(2, "", `ERROR: remove: invalid id: it is empty`+"\n", "remove", "")
 	db.Expect(redistest.State{})
-}
-
-func TestCommandsWithoutRedis(t *testing.T) {
-	t.Parallel()
-	s := shell{t, t.TempDir(), environment(t, "DELAYER_REDIS_PORT=1")}
-	r := runBinary(t, s.dir, s.env, "pop", "t")
-	if r.code != 3 || r.stdout != "" || !strings.HasPrefix(r.stderr, "ERROR: cannot connect to Redis at 127.0.0.1:1: ") {
-		t.Errorf("%+v", r)
-	}
 }

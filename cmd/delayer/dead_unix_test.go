@@ -21,8 +21,7 @@ func bury(tb testing.TB, db *redistest.Server, topic, id string, died int, field
 }
 
 func TestDeadCommands(t *testing.T) {
-	t.Parallel()
-	s, db := newShell(t)
+	s, db := newShellHere(t)
 	s.expect(0, "id  died  attempts  reason  error\n", "", "dead", "list", "t")
 	s.expect(0, `{"jobs":[]}`+"\n", "", "dead", "list", "t", "--json")
 	s.expect(1, "", `dead requeue "t": no such dead letter`+"\n", "dead", "requeue", "t")
@@ -56,7 +55,7 @@ func TestDeadCommands(t *testing.T) {
 	// A job with the same ID blocks a dead letter. The others are requeued.
 	s.expect(0, "1\n", "", "push", "t", "0", "new", "--id", "1")
 	s.expect(6, "", `ERROR: requeue "1": job exists`+"\n", "dead", "requeue", "t", "1")
-	r := runBinary(t, s.dir, s.env, "dead", "requeue", "t")
+	r := s.run("dead", "requeue", "t")
 	if r.code != 6 || r.stdout != "" || r.stderr != "ERROR: requeue dead letters of \"t\": 1 stay dead letters, as \"1\": job exists\nERROR: others are requeued: 1\n" {
 		t.Errorf("%+v", r)
 	}
@@ -71,8 +70,7 @@ func TestDeadCommands(t *testing.T) {
 
 // A list longer than one printed batch is complete.
 func TestDeadListIsWhole(t *testing.T) {
-	t.Parallel()
-	s, db := newShell(t)
+	s, db := newShellHere(t)
 	want, head := "", fmt.Sprintf("%-100s  %-23s  attempts  reason  error\n", "id", "died")
 	for i := range 1200 {
 		id := fmt.Sprintf("%0100d", i)

@@ -14,6 +14,7 @@ import (
 
 // The shop in Go closes only the unpaid order, and sends both reminders.
 func TestExampleShop(t *testing.T) {
+	redistest.Long(t)
 	t.Parallel()
 	redis := redistest.Start(t)
 	server := newSite(t, redis.Addr)
@@ -22,7 +23,7 @@ func TestExampleShop(t *testing.T) {
 	if out, err := exec.Command("go", "build", "-o", program, "../../examples/shop").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	shop := startCommand(t, server.dir, os.Environ(), exec.Command(program, "-redis", "redis://"+redis.Addr, "-to-pay", "600ms"))
+	shop := startCommand(t, server.dir, os.Environ(), exec.Command(program, "-redis", "redis://"+redis.Addr, "-to-pay", "5s"))
 	if code := shop.wait(); code != 0 {
 		t.Errorf("it ends with %d: %s", code, shop.stderr)
 	}

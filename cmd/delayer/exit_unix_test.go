@@ -106,6 +106,7 @@ func startReading(tb testing.TB, dir string, env []string, args ...string) (p *p
 // A crash does not exit with 2, the code for a wrong configuration. Files left behind do not prevent
 // another start.
 func TestCrash(t *testing.T) {
+	redistest.Long(t)
 	t.Parallel()
 	s := newSite(t, redistest.Nobody(t))
 	p := s.started(t)

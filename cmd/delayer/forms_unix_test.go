@@ -89,7 +89,6 @@ var inEachForm = []struct {
 
 // Each command works on one Redis, with Sentinel, with 16 partitions and in a Redis Cluster.
 func TestEachCommandInEachForm(t *testing.T) {
-	t.Parallel()
 	for _, c := range commands() {
 		begins := func(line string) bool { return line == c.name || strings.HasPrefix(line, c.name+" ") }
 		n := 0
@@ -113,8 +112,11 @@ func TestEachCommandInEachForm(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if name != "one Redis" {
+				redistest.Long(t)
+			}
 			env := environment(t, "DELAYER_REDIS_URL="+url(t), "DELAYER_PID=", "DELAYER_ACCESS_LOG=", "DELAYER_ERROR_LOG=")
-			s := shell{t, t.TempDir(), env}
+			s := shell{t: t, dir: t.TempDir(), env: env}.inHere()
 			write(t, s.dir+"/jobs.json", `{"topic":"mail","id":"{m}5","body":"b"}`+"\n"+`{"topic":"mail","id":"o6","body":"b"}`+"\n")
 			daemon := startBinary(t, s.dir, env)
 			daemon.expect(daemon.stdout, started)
@@ -133,15 +135,13 @@ func TestEachCommandInEachForm(t *testing.T) {
 // keeps runs a command, and checks its exit code and a part of its output. A worker is stopped when it has printed that.
 func (s shell) keeps(line string, code int, promise string) {
 	s.t.Helper()
-	p := startBinary(s.t, s.dir, s.env, shellWords(s.t, line)...)
-	if strings.HasPrefix(line, "worker ") {
+	words := shellWords(s.t, line)
+	if words[0] == "worker" {
+		p := startBinary(s.t, s.dir, s.env, words...)
 		p.expect(p.stdout, promise)
-		eventually(s.t, "the jobs are settled", func() bool {
-			return strings.Contains(runBinary(s.t, s.dir, s.env, "reserved", "--json").stdout, `"jobs":[]`)
-		})
-		p.cmd.Process.Signal(syscall.SIGTERM)
-	}
-	if got, out := p.wait(), p.stdout.String()+p.stderr.String(); got != code || !strings.Contains(out, promise) {
-		s.t.Errorf("delayer %s: exit code %d, want %d, and %q in\n%s", line, got, code, promise, out)
+		eventually(s.t, "the jobs are settled", func() bool { return strings.Contains(s.run("reserved", "--json").stdout, `"jobs":[]`) })
+		p.stopped()
+	} else if r := s.run(words...); r.code != code || !strings.Contains(r.stdout+r.stderr, promise) {
+		s.t.Errorf("delayer %s: %+v, want %d and %q", line, r, code, promise)
 	}
 }

@@ -8,8 +8,7 @@ import (
 )
 
 func TestFsckCommand(t *testing.T) {
-	t.Parallel()
-	s, db := newShell(t)
+	s, db := newShellHere(t)
 	s.expect(0, "0 keys and 0 entries checked: nothing is wrong\n", "", "fsck")
 	s.expect(0, `{"keys":0,"entries":0,"findings":[],"left":0,"busy_topics":0}`+"\n", "", "fsck", "--json")
 	db.Do("LPUSH", "delayer:ready_queue:t", "gho\x1bst")
@@ -18,11 +17,11 @@ func TestFsckCommand(t *testing.T) {
 		"2 keys and 1 entries checked: faults: 1; delayer fsck --repair repairs them\n", "", "fsck")
 	s.expect(0, `{"keys":1,"entries":1,"findings":[{"kind":"entry_without_job","found":1,"repaired":1,"left":0,"examples":["gho\u001bst"]}],"left":0,"busy_topics":0}`+"\n", "", "fsck", "--json", "--repair")
 	db.Do("SET", "delayer:what", "")
-	if r := runBinary(t, s.dir, s.env, "fsck", "--repair"); r.code != 1 || !strings.HasSuffix(r.stdout, ": faults left: 1\n") {
+	if r := s.run("fsck", "--repair"); r.code != 1 || !strings.HasSuffix(r.stdout, ": faults left: 1\n") {
 		t.Errorf("%+v", r)
 	}
 	s.env = environment(t, "DELAYER_REDIS_PORT=1")
-	if r := runBinary(t, s.dir, s.env, "fsck"); r.code != 3 {
+	if r := s.run("fsck"); r.code != 3 {
 		t.Errorf("%+v", r)
 	}
 }

@@ -12,8 +12,7 @@ import (
 // A job's headers are in the JSON of each command that shows it, and in get's text, and survive an export and an import, a dead letter
 // and a requeue.
 func TestHeaders(t *testing.T) {
-	t.Parallel()
-	s, db := newShell(t)
+	s, db := newShellHere(t)
 	const headers = `"headers":{"empty":"","t.x":"a=b \"ä\""},`
 	push := func(id string, more ...string) {
 		t.Helper()
@@ -21,10 +20,10 @@ func TestHeaders(t *testing.T) {
 	}
 	push("a")
 	s.expect(0, `{"jobs":[{"id":"a","topic":"t","state":"ready","attempts":0,`+headers+`"size":4,"preview":"body"}]}`+"\n", "", "list", "t", "--json")
-	if r := runBinary(t, s.dir, s.env, "get", "a", "--json"); !strings.HasSuffix(r.stdout, `"attempts":0,`+headers+`"body":"body"}`+"\n") {
+	if r := s.run("get", "a", "--json"); !strings.HasSuffix(r.stdout, `"attempts":0,`+headers+`"body":"body"}`+"\n") {
 		t.Errorf("get: %+v", r)
 	}
-	if r := runBinary(t, s.dir, s.env, "get", "a"); !strings.Contains(r.stdout, "\nheaders:       empty=, t.x=a=b \"ä\"\n") || !strings.HasSuffix(r.stdout, "\nbody:          body\n") {
+	if r := s.run("get", "a"); !strings.Contains(r.stdout, "\nheaders:       empty=, t.x=a=b \"ä\"\n") || !strings.HasSuffix(r.stdout, "\nbody:          body\n") {
 		t.Errorf("get: %+v", r)
 	}
 	line := `{"id":"a","topic":"t",` + headers + `"body":"body"}` + "\n"
@@ -44,7 +43,7 @@ func TestHeaders(t *testing.T) {
 	p := s.startWorker("--exec", "exit 65")
 	p.expect(p.stderr, "it is a dead letter now")
 	p.stopped()
-	r := runBinary(t, s.dir, s.env, "dead", "list", "t", "--json")
+	r := s.run("dead", "list", "t", "--json")
 	if !strings.Contains(r.stdout, headers) {
 		t.Errorf("dead list: %+v", r)
 	}
@@ -58,18 +57,17 @@ func TestHeaders(t *testing.T) {
 
 // The jobs of a schedule have its headers.
 func TestHeadersOfSchedules(t *testing.T) {
-	t.Parallel()
-	s, _ := newShell(t)
-	if r := runBinary(t, s.dir, s.env, "schedule", "add", "s", "@daily", "t", "body", "--header", "a=1", "--header", "b=2"); r.code != 0 {
+	s, _ := newShellHere(t)
+	if r := s.run("schedule", "add", "s", "@daily", "t", "body", "--header", "a=1", "--header", "b=2"); r.code != 0 {
 		t.Fatalf("%+v", r)
 	}
-	if r := runBinary(t, s.dir, s.env, "schedule", "list", "--json"); !strings.Contains(r.stdout, `"topic":"t","headers":{"a":"1","b":"2"},"body":"body"`) {
+	if r := s.run("schedule", "list", "--json"); !strings.Contains(r.stdout, `"topic":"t","headers":{"a":"1","b":"2"},"body":"body"`) {
 		t.Errorf("%+v", r)
 	}
-	if r := runBinary(t, s.dir, s.env, "schedule", "run", "s"); r.code != 0 {
+	if r := s.run("schedule", "run", "s"); r.code != 0 {
 		t.Errorf("%+v", r)
 	}
-	if r := runBinary(t, s.dir, s.env, "pop", "t", "--json"); !strings.HasSuffix(r.stdout, `,"topic":"t","headers":{"a":"1","b":"2"},"body":"body"}`+"\n") {
+	if r := s.run("pop", "t", "--json"); !strings.HasSuffix(r.stdout, `,"topic":"t","headers":{"a":"1","b":"2"},"body":"body"}`+"\n") {
 		t.Errorf("%+v", r)
 	}
 }

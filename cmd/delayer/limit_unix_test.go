@@ -14,8 +14,7 @@ import (
 )
 
 func TestLimitCommand(t *testing.T) {
-	t.Parallel()
-	s, db := newShell(t)
+	s, db := newShellHere(t)
 	s.expect(0, "mail: no limit\n", "", "limit", "mail")
 	s.expect(0, "mail: concurrency 1, rate 0.5/s, burst 3\n", "", "limit", "mail", "--concurrency", "1", "--rate", "30/m", "--burst", "3")
 	s.expect(0, "mail: concurrency 1, rate 0.5/s, burst 3; slots taken 0, throttled 0\n", "", "limit", "mail")
@@ -27,7 +26,7 @@ func TestLimitCommand(t *testing.T) {
 	s.expect(0, "mail: no limit\n", "", "limit", "mail", "--none")
 	s.expect(0, "mail: no limit\n", "", "limit", "mail")
 	for _, wrong := range [][]string{{"--rate", "10"}, {"--rate", "0/s"}, {"--rate", "x/s"}, {"--none", "--concurrency", "1"}, {"--burst", "2"}, {"--rate", "1/s", "--rate", "2/s"}} {
-		if r := runBinary(t, s.dir, s.env, append([]string{"limit", "mail"}, wrong...)...); r.code == 0 || r.stderr == "" {
+		if r := s.run(append([]string{"limit", "mail"}, wrong...)...); r.code == 0 || r.stderr == "" {
 			t.Errorf("%q: %+v", wrong, r)
 		}
 	}
@@ -35,8 +34,7 @@ func TestLimitCommand(t *testing.T) {
 
 // The output shows how much of a limit is used, and until when the rate throttles jobs.
 func TestUseOfALimit(t *testing.T) {
-	t.Parallel()
-	s, db := newShell(t)
+	s, db := newShellHere(t)
 	c := client.OpenPool(client.PoolOptions{Addr: db.Addr})
 	defer c.Close()
 	for i := range 3 {
@@ -66,15 +64,14 @@ func TestUseOfALimit(t *testing.T) {
 		Held  int       `json:"throttled"`
 		Until time.Time `json:"throttled_until"`
 	}
-	if r := runBinary(t, s.dir, s.env, "limit", "mail", "--json"); json.Unmarshal([]byte(r.stdout), &told) != nil || told.Held != 1 || !told.Until.Equal(until) {
+	if r := s.run("limit", "mail", "--json"); json.Unmarshal([]byte(r.stdout), &told) != nil || told.Held != 1 || !told.Until.Equal(until) {
 		t.Errorf("%+v, want one throttled until %v", r, until)
 	}
 }
 
 // The command that limits a topic by a tag, and get, report how many of its ready jobs lack the tag, and what to do.
 func TestLimitWithATagThatJobsLack(t *testing.T) {
-	t.Parallel()
-	s, db := newShell(t)
+	s, db := newShellHere(t)
 	s.env = append(s.env, "DELAYER_REDIS_PARTITIONS=4")
 	c := client.OpenPool(client.PoolOptions{Addr: db.Addr, Partitions: 4})
 	defer c.Close()
@@ -96,7 +93,7 @@ func TestLimitWithATagThatJobsLack(t *testing.T) {
 	s.expect(0, "mail: concurrency 4, tag vip; "+use, "", "limit", "mail")
 	for i := range 20 {
 		if store.PartitionOf(fmt.Sprint(i), 4) != store.PartitionOf("{vip}", 4) {
-			if r := runBinary(t, s.dir, s.env, "get", fmt.Sprint(i)); r.code != 0 || !strings.Contains(r.stdout+r.stderr, told) {
+			if r := s.run("get", fmt.Sprint(i)); r.code != 0 || !strings.Contains(r.stdout+r.stderr, told) {
 				t.Errorf("get: %+v", r)
 			}
 			break

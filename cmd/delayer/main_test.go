@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"syscall"
 	"testing"
@@ -46,9 +48,14 @@ func runTests(m *testing.M) (code int) {
 	if runtime.GOOS == "windows" {
 		binary += ".exe"
 	}
-	if err := build(binary, raceDetector); err != nil {
+	if err := build(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
+	}
+	inEnvironment([]string{"LC_ALL=C"}, func() { inWords() }) // help is in English, however this machine is set
+	flag.Parse()
+	if n := flag.Lookup("test.parallel"); n.Value.String() == n.DefValue { // tests of processes wait more than they work
+		n.Value.Set("8")
 	}
 	code = m.Run()
 	found, _ := filepath.Glob(races + "*")
@@ -60,13 +67,16 @@ func runTests(m *testing.M) (code int) {
 	return code
 }
 
-// build builds the program.
-func build(program string, race bool) error {
-	cmd := exec.Command("go", "build", "-o", program, fmt.Sprint("-race=", race), ".")
-	if !race {
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+// build builds the program with the test's own flags, so that each package is compiled only once.
+func build() error {
+	info, _ := debug.ReadBuildInfo()
+	args := []string{"build", "-o", binary}
+	for _, setting := range info.Settings {
+		if setting.Key == "-race" || setting.Key == "-trimpath" {
+			args = append(args, setting.Key+"="+setting.Value)
+		}
 	}
-	if out, err := cmd.CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", append(args, ".")...).CombinedOutput(); err != nil {
 		return fmt.Errorf("go build: %v\n%s", err, out)
 	}
 	return nil
@@ -179,6 +189,48 @@ func runCommand(tb testing.TB, dir string, env []string, cmd *exec.Cmd) result {
 	p := startCommand(tb, dir, env, cmd)
 	code := p.wait()
 	return result{p.stdout.String(), p.stderr.String(), code}
+}
+
+// runHere runs a command line in this process, which costs a tenth of starting the program. Tests that are not about a process
+// use it, one at a time: environment and folder belong to the whole process.
+func runHere(tb testing.TB, env []string, args ...string) (r result) {
+	tb.Helper()
+	stdout, readOut := pipe(tb)
+	stderr, readErr := pipe(tb)
+	inEnvironment(env, func() { r.code = report(run(args, stdout, stderr), stderr) })
+	signal.Reset(os.Interrupt, syscall.SIGTERM) // the program handles them until it ends
+	stdout.Close()
+	stderr.Close()
+	r.stdout, r.stderr = <-readOut, <-readErr
+	return r
+}
+
+// pipe returns an output, and what was written once that is closed.
+func pipe(tb testing.TB) (w *os.File, written chan string) {
+	tb.Helper()
+	r, w, err := os.Pipe()
+	check(tb, err)
+	written = make(chan string, 1)
+	go func() {
+		defer r.Close()
+		text, _ := io.ReadAll(r)
+		written <- string(text)
+	}()
+	return w, written
+}
+
+// inEnvironment runs f with this environment.
+func inEnvironment(env []string, f func()) {
+	set := func(env []string) {
+		os.Clearenv()
+		for _, variable := range env {
+			name, value, _ := strings.Cut(variable, "=")
+			os.Setenv(name, value)
+		}
+	}
+	defer set(os.Environ())
+	set(env)
+	f()
 }
 
 // eventually waits until a condition holds.

@@ -37,8 +37,7 @@ func TestUnfinishedMigration(t *testing.T) {
 // Jobs of one partition migrate to four, though one is reserved at first. Programs with the old configuration continue in the
 // meantime and are refused afterwards.
 func TestMigrateCommand(t *testing.T) {
-	t.Parallel()
-	s, r := newShell(t)
+	s, r := newShellHere(t)
 	s.expect(2, "", "ERROR: migrate: redis.previous_partitions is not set: want the number of partitions in the previous layout\n", "migrate")
 	for i := range 9 {
 		s.expect(0, fmt.Sprintln(i), "", "push", "t", []string{"0", "1h"}[i%2], "body", "--id", fmt.Sprint(i))

@@ -4,10 +4,15 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"net"
 	"sync/atomic"
 	"testing"
+	"time"
+
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
 // relay forwards connections to a server, and knows whether a script is running.
@@ -32,9 +37,14 @@ func newRelay(tb testing.TB, to string) *relay {
 	return r
 }
 
-// waitForScript waits until a script is running. If the server hangs, this does not change.
-func (r *relay) waitForScript() {
+// hang makes Redis hang in a pass of a daemon behind the relay.
+func (r *relay) hang(db *redistest.Server) {
 	r.tb.Helper()
+	c := client.New(db.Pool())
+	defer c.Close()
+	_, err := c.Push(context.Background(), client.Message{Topic: "t", Body: "b"}, 200*time.Millisecond) // has the daemon's next pass come soon
+	check(r.tb, err)
+	db.Hang()
 	eventually(r.tb, "a script is under way", func() bool { return r.scripts.Load() > 0 })
 }
 

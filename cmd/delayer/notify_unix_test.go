@@ -58,6 +58,7 @@ func (s systemd) hears(words ...string) (before string) {
 // The service reports to systemd when it is ready, its status, and when it stops. It feeds the watchdog even while
 // Redis hangs.
 func TestNotify(t *testing.T) {
+	redistest.Long(t)
 	db, manager := redistest.Start(t), startSystemd(t)
 	s := newSite(t, db.Addr, "connect_timeout = 200", "read_timeout = 200", "write_timeout = 200")
 	p := startBinary(t, s.dir, manager.environment(), "-c", s.conf)

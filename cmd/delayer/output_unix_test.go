@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
@@ -156,7 +157,10 @@ func startPop(t *testing.T) *unread {
 func (j *unread) extended() {
 	j.s.t.Helper()
 	first := j.db.Due("1")
-	eventually(j.s.t, "the lease is extended", func() bool { return j.db.Due("1") > first })
+	eventually(j.s.t, "the lease is extended", func() bool {
+		time.Sleep(20 * time.Millisecond) // it takes seconds
+		return j.db.Due("1") > first
+	})
 }
 
 func (p *process) expectError(code int, text string) {
@@ -181,30 +185,34 @@ func TestUnreadJob(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		happens func(*unread)
+		late    bool // waits until a lease is extended, 5 s
 		read    bool // otherwise the output is closed then
 		code    int
 		said    string
 	}{
-		"closed": {func(*unread) {}, false, exitOutput, `; job "1" is ready again`},
+		"closed": {func(*unread) {}, false, false, exitOutput, `; job "1" is ready again`},
 		"signal": {func(j *unread) {
 			j.extended()
 			j.p.signal(syscall.SIGTERM)
 			j.p.wait()
-		}, false, exitOutput, `output: it is not read; job "1" is ready again`},
+		}, true, false, exitOutput, `output: it is not read; job "1" is ready again`},
 		"GNU timeout": {func(j *unread) {
 			j.extended()
 			j.p.signal(syscall.SIGTERM)
 			j.p.signal(syscall.SIGTERM)
 			j.p.wait()
-		}, false, exitOutput, `; job "1" is ready again`},
-		"closed late": {(*unread).extended, false, exitOutput, `; job "1" is ready again`},
-		"pushed anew": {pushAnew, false, exitOutput, `; job "1" is not ours any more: it was pushed anew or removed`},
-		"read, pushed anew": {pushAnew, true, exitFailed,
+		}, true, false, exitOutput, `; job "1" is ready again`},
+		"closed late": {(*unread).extended, true, false, exitOutput, `; job "1" is ready again`},
+		"pushed anew": {pushAnew, false, false, exitOutput, `; job "1" is not ours any more: it was pushed anew or removed`},
+		"read, pushed anew": {pushAnew, false, true, exitFailed,
 			`job "1" was printed, but is not ours any more: it was pushed anew or removed, or our lease has ended; it may be delivered again`},
-		"Redis is away":       {lose, false, exitOutput, `; job "1" can't be released: …; it is delivered again when its lease ends, in 30s at most`},
-		"read, Redis is away": {lose, true, exitRedis, `job "1" was printed, but is delivered again when its lease ends, in 30s at most: `},
+		"Redis is away":       {lose, true, false, exitOutput, `; job "1" can't be released: …; it is delivered again when its lease ends, in 30s at most`},
+		"read, Redis is away": {lose, true, true, exitRedis, `job "1" was printed, but is delivered again when its lease ends, in 30s at most: `},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if test.late {
+				redistest.Long(t)
+			}
 			t.Parallel()
 			j := startPop(t)
 			test.happens(j)
@@ -245,7 +253,7 @@ func TestReadJobMayNotBeAcknowledged(t *testing.T) {
 	s.push("1", "body")
 	db.SetUser(redistest.Rights(t, "worker") + " -del")
 	s.env = append(s.env, "DELAYER_REDIS_USERNAME=u", "DELAYER_REDIS_PASSWORD=p")
-	r := runBinary(t, s.dir, s.env, "pop", "t")
+	r := s.run("pop", "t")
 	if r.code != exitRedis || r.stdout != "body\n" || !strings.Contains(r.stderr, `job "1" was printed, but is delivered again when its lease ends, in 30s at most: `) {
 		t.Errorf("%+v", r)
 	}

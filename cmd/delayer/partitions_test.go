@@ -11,8 +11,7 @@ import (
 )
 
 func TestPartitionsCommand(t *testing.T) {
-	t.Parallel()
-	s, r := newShell(t)
+	s, r := newShellHere(t)
 	s.expect(0, "partition  waiting  ready  reserved  dead  overdue  mover\n        0        0      0         0     0       0s      -\n", "", "partitions")
 
 	s.env = append(s.env, "DELAYER_REDIS_PREFIX=shop:", "DELAYER_REDIS_PARTITIONS=2")
@@ -30,7 +29,7 @@ func TestPartitionsCommand(t *testing.T) {
 		"        0        0      0         0     0       0s  host one, pid 1\n"+
 		"        1        1      1         0     0       0s  host t\\u000awo, pid 2\n", "", "partitions")
 	r.Do("SET", "shop:{0}:job_pool", "broken")
-	says := regexp.MustCompile(` script: [0-9a-f]+, on @user_script:\d+\.`).ReplaceAllString(runBinary(t, s.dir, s.env, "partitions").stdout, "")
+	says := regexp.MustCompile(` script: [0-9a-f]+, on @user_script:\d+\.`).ReplaceAllString(s.run("partitions").stdout, "")
 	if want := "partition  waiting  ready  reserved  dead  overdue  mover\n" +
 		"        0        -      -         -     -        -  host one, pid 1\n" +
 		"        1        1      1         0     0       0s  host t\\u000awo, pid 2\n" +
@@ -42,7 +41,7 @@ func TestPartitionsCommand(t *testing.T) {
 	s.expect(0, "removed later\n", "", "remove", "later")
 
 	r.Do("ZADD", "shop:job_pool", 1, "stray", 2, "another")
-	says = runBinary(t, s.dir, s.env, "partitions").stdout
+	says = s.run("partitions").stdout
 	if want := "nobody looks for 2 jobs that a program with 1 partition has pushed; replace that program, and migrate them: DELAYER_REDIS_PREVIOUS_PARTITIONS=1 delayer migrate\n"; !strings.HasSuffix(says, want) {
 		t.Errorf("with stray jobs: %q", says)
 	}

@@ -8,16 +8,15 @@ import (
 )
 
 func TestPauseCommands(t *testing.T) {
-	t.Parallel()
-	s, db := newShell(t)
+	s, db := newShellHere(t)
 	s.expect(0, "topic  since  until  backed_off_until  note\n", "", "paused")
 	s.expect(0, "paused mail\n", "", "pause", "mail", "--for", "1h", "--note", "the server is moved,\nask Eve")
 	s.expect(0, "a\n", "", "push", "mail", "0", "b", "--id", "a")
 	const at = `\d{4}/\d\d/\d\d \d\d:\d\d:\d\d\.\d{3}`
 	paused := "the topic is paused since " + at + ", until " + at + ": the server is moved, … ask Eve\n"
 	matches(t, "pop", s.fails(1, "pop", "mail"), `pop "mail": no job is ready; `+paused)
-	matches(t, "get", runBinary(t, s.dir, s.env, "get", "a").stderr, "Note: "+paused)
-	matches(t, "get --json", runBinary(t, s.dir, s.env, "get", "a", "--json").stderr, "Note: "+paused)
+	matches(t, "get", s.run("get", "a").stderr, "Note: "+paused)
+	matches(t, "get --json", s.run("get", "a", "--json").stderr, "Note: "+paused)
 	matches(t, "pause again", s.fails(2, "pause", "mail"),
 		`ERROR: pause "mail": it is paused already since `+at+", until "+at+": the server is moved, … ask Eve; add --replace to give it another end and note\n")
 	if n := len(db.Strings("HVALS", "delayer:paused")); n != 1 {
@@ -31,13 +30,13 @@ func TestPauseCommands(t *testing.T) {
 		if c.flag != "" {
 			args = append(args, c.flag)
 		}
-		if r := runBinary(t, s.dir, s.env, args...); r.code != 0 || !regexp.MustCompile(c.want).MatchString(r.stdout) {
+		if r := s.run(args...); r.code != 0 || !regexp.MustCompile(c.want).MatchString(r.stdout) {
 			t.Errorf("%q: %+v", args, r)
 		}
 	}
 	s.expect(0, `{"paused":true,"topic":"mail"}`+"\n", "", "pause", "mail", "--replace", "--json") // without end, and a note
 	s.expect(0, "paused mail\n", "", "pause", "mail")                                              // unchanged
-	if r := runBinary(t, s.dir, s.env, "paused"); !regexp.MustCompile(`\nmail   ` + at + ` +- +- +-\n$`).MatchString(r.stdout) {
+	if r := s.run("paused"); !regexp.MustCompile(`\nmail   ` + at + ` +- +- +-\n$`).MatchString(r.stdout) {
 		t.Errorf("%+v", r)
 	}
 	s.expect(0, "resumed mail\n", "", "resume", "mail")
@@ -51,7 +50,7 @@ func TestPauseCommands(t *testing.T) {
 // error.
 func (s shell) fails(code int, args ...string) string {
 	s.t.Helper()
-	r := runBinary(s.t, s.dir, s.env, args...)
+	r := s.run(args...)
 	if r.code != code || r.stdout != "" {
 		s.t.Errorf("delayer %q: %+v, want code %d", args, r, code)
 	}
@@ -60,8 +59,7 @@ func (s shell) fails(code int, args ...string) string {
 
 // The output of pop and get for a topic at its limit mentions the limit.
 func TestThrottledTopicIsSaid(t *testing.T) {
-	t.Parallel()
-	s, _ := newShell(t)
+	s, _ := newShellHere(t)
 	for _, id := range []string{"a", "b"} {
 		s.expect(0, id+"\n", "", "push", "mail", "0", "body", "--id", id)
 	}
@@ -69,6 +67,6 @@ func TestThrottledTopicIsSaid(t *testing.T) {
 	s.expect(0, "body\n", "", "pop", "mail")
 	const reached = `its limit has been reached \(slots taken 0, throttled 1, throttled until [^)]*\)`
 	matches(t, "pop", s.fails(1, "pop", "mail"), `pop "mail": no job is ready; `+reached+"\n")
-	matches(t, "get", runBinary(t, s.dir, s.env, "get", "b").stderr, "Note: "+reached+"\n")
-	matches(t, "get --json", runBinary(t, s.dir, s.env, "get", "b", "--json").stderr, "Note: "+reached+"\n")
+	matches(t, "get", s.run("get", "b").stderr, "Note: "+reached+"\n")
+	matches(t, "get --json", s.run("get", "b", "--json").stderr, "Note: "+reached+"\n")
 }

@@ -14,6 +14,7 @@ import (
 // With sentinels or a cluster, no configured address shows where Redis is: the banner and the dashboard show the servers that the
 // daemon uses, and the current master.
 func TestWhereRedisIs(t *testing.T) {
+	redistest.Long(t)
 	t.Parallel()
 	master := redistest.Start(t)
 	sentinel, away := redistest.StartSentinel(t, master, 1), redistest.Nobody(t)

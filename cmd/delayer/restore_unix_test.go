@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -20,7 +21,7 @@ import (
 // A backup taken as docs/operating.md says, while a server runs, brings back jobs, leases, schedules, limits and pauses.
 func TestBackupIsRestored(t *testing.T) {
 	t.Parallel()
-	db := redistest.Start(t, "--appendonly", "yes")
+	db := redistest.Start(t, "--appendonly", "yes", "--repl-diskless-sync-delay", "0") // for redis-cli --rdb
 	newSite(t, db.Addr).started(t)
 	fillForBackup(t, db)
 	snapshot := filepath.Join(t.TempDir(), "jobs.rdb")
@@ -107,14 +108,19 @@ func TestMoveToAnotherRedis(t *testing.T) {
 	check(t, err)
 	defer c.Close()
 	pushed, last := make(chan int), error(nil)
+	var some sync.WaitGroup // pushes before the move
+	some.Add(50)
 	go func() {
 		n := 0
 		for ; last == nil; n++ {
+			if n > 0 && n <= 50 {
+				some.Done()
+			}
 			_, last = c.Push(context.Background(), client.Message{ID: fmt.Sprint(n), Topic: "t", Body: "b"}, time.Hour)
 		}
 		pushed <- n - 1
 	}()
-	time.Sleep(100 * time.Millisecond) // pushes in between
+	some.Wait()
 	host, port, _ := net.SplitHostPort(replica.Addr)
 	old.Do("FAILOVER", "TO", host, port)
 	n := <-pushed

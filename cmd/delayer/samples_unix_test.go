@@ -13,19 +13,24 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/mix-basic/delayer/internal/docs"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// Every command in a document works as shown, and answers have the documented fields.
+// Every command in a document works as shown, and answers have the documented fields. internal/docs/TestTranslatedSamples shows that
+// Chinese pages have the same ones.
 func TestShellSamples(t *testing.T) {
 	count := 0
 	for _, pattern := range []string{"../../*.md", "../../docs/*.md"} {
 		pages, err := filepath.Glob(pattern)
 		check(t, err)
 		for _, page := range pages {
+			if strings.HasSuffix(page, ".zh-CN.md") {
+				continue
+			}
 			var commands []sampleCommand
 			for _, sample := range docs.Samples(read(t, page)) {
 				switch sample.Language {
@@ -43,7 +48,7 @@ func TestShellSamples(t *testing.T) {
 			}
 		}
 	}
-	if count < 120 {
+	if count < 60 {
 		t.Errorf("found %d commands", count)
 	}
 }
@@ -99,17 +104,23 @@ func runSamples(t *testing.T, commands []sampleCommand) {
 	write(t, filepath.Join(s.dir, "go.mod"), mod)
 	write(t, filepath.Join(s.dir, "main.go"), "package main\n\nimport _ \"github.com/mix-basic/delayer/client\"\n\nfunc main() {}\n")
 	s.env = append(environment(t, "DELAYER_HTTP_LISTEN=127.0.0.1:0"), "PATH="+bin+":"+os.Getenv("PATH"))
-	for _, name := range []string{"GOCACHE", "GOMODCACHE", "GOPROXY", "GOSUMDB", "GOTOOLCHAIN"} {
-		value, err := exec.Command("go", "env", name).Output()
-		check(t, err)
-		s.env = append(s.env, name+"="+strings.TrimSpace(string(value)))
-	}
+	s.env = append(s.env, goEnvironment()...)
 	serving := newSite(t, db.Addr, "partitions = 2", "previous_partitions = 1", "[http]", "listen = 127.0.0.1:0")
 	s.http = urlOf(serving.start(t))
 	for _, c := range commands {
 		s.run(t, c)
 	}
 }
+
+// goEnvironment is what the go command needs of the tests' environment.
+var goEnvironment = sync.OnceValue(func() (list []string) {
+	names := []string{"GOCACHE", "GOMODCACHE", "GOPROXY", "GOSUMDB", "GOTOOLCHAIN"}
+	values, _ := exec.Command("go", append([]string{"env"}, names...)...).Output()
+	for i, value := range strings.Split(strings.TrimSuffix(string(values), "\n"), "\n") {
+		list = append(list, names[i]+"="+value)
+	}
+	return list
+})
 
 // elsewhere matches commands that other tests run, or that are for another machine.
 var elsewhere = regexp.MustCompile(strings.Join([]string{

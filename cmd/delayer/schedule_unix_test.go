@@ -15,11 +15,10 @@ import (
 )
 
 func TestScheduleCommands(t *testing.T) {
-	t.Parallel()
-	s, db := newShell(t)
+	s, db := newShellHere(t)
 	s.expect(0, "name  cron  zone  topic  next  paused  jobs  late  overlapped  while_paused\n", "", "schedule", "list")
 	s.expect(0, `{"schedules":[]}`+"\n", "", "schedule", "list", "--json")
-	r := runBinary(t, s.dir, s.env, "schedule", "add", "report", "0 7 * * mon-fri", "reports", "all", "--zone", "Europe/Berlin", "--missed", "all", "--overlap", "skip",
+	r := s.run("schedule", "add", "report", "0 7 * * mon-fri", "reports", "all", "--zone", "Europe/Berlin", "--missed", "all", "--overlap", "skip",
 		"--jitter", "30s", "--ttr", "1m", "--max-attempts", "3")
 	if r.code != 0 || !regexp.MustCompile(`^\d{4}-\d\d-\d\dT07:00:00\+0[12]:00\n$`).MatchString(r.stdout) || r.stderr != "" {
 		t.Errorf("add: %+v", r)
@@ -33,12 +32,12 @@ func TestScheduleCommands(t *testing.T) {
 	s.expect(0, `{"schedules":[{"name":"report","cron":"0 7 * * mon-fri","zone":"Europe/Berlin","topic":"reports","body":"all","missed":"once","overlap":"follow","jitter":0,"ready_max_lifetime":604800,"next":"`+
 		at.UTC().Format(time.RFC3339)+`","jobs":0,"late":0,"overlapped":0,"while_paused":0,"past":[]}]}`+"\n", "", "schedule", "list", "--json")
 
-	r = runBinary(t, s.dir, s.env, "schedule", "run", "report")
+	r = s.run("schedule", "run", "report")
 	if r.code != 0 || !strings.HasPrefix(r.stdout, "{report}@now-") || !slices.Equal(db.Queue("reports"), []string{strings.TrimSpace(r.stdout)}) {
 		t.Errorf("run: %+v, %v", r, db.Queue("reports"))
 	}
 	s.expect(0, "paused report\n", "", "schedule", "pause", "report")
-	if r = runBinary(t, s.dir, s.env, "schedule", "list"); !regexp.MustCompile(`000  \d{4}/\d\d/\d\d [\d:.]+     1 `).MatchString(r.stdout) {
+	if r = s.run("schedule", "list"); !regexp.MustCompile(`000  \d{4}/\d\d/\d\d [\d:.]+     1 `).MatchString(r.stdout) {
 		t.Errorf("list: %+v", r)
 	}
 	s.expect(0, `{"name":"report","resumed":true}`+"\n", "", "schedule", "resume", "report", "--json")
@@ -47,12 +46,12 @@ func TestScheduleCommands(t *testing.T) {
 		s.expect(1, "", "schedule "+command+` "report": no such schedule`+"\n", "schedule", command, "report")
 	}
 
-	r = runBinary(t, s.dir, s.env, "schedule", "add", "a", "@hourly", "t", "b", "--zone", "Asia/Kolkata", "--ttr", "1m", "--max-attempts", "3")
+	r = s.run("schedule", "add", "a", "@hourly", "t", "b", "--zone", "Asia/Kolkata", "--ttr", "1m", "--max-attempts", "3")
 	if r.code != 0 || !strings.HasSuffix(r.stdout, ":00:00+05:30\n") {
 		t.Errorf("add: %+v", r)
 	}
 	db.Do("HSET", "delayer:job_bucket:{a}@schedule", "past", "1795322061250r3")
-	r = runBinary(t, s.dir, s.env, "schedule", "list", "--json")
+	r = s.run("schedule", "list", "--json")
 	for _, want := range []string{`"past":[{"at":"2026-11-22T04:34:21.25Z","what":"ran","late":`, `"max_attempts":3,`, `"ready_max_lifetime":604800,`, `"ttr":60,`} {
 		if !strings.Contains(r.stdout, want) {
 			t.Errorf("list: no %s in %+v", want, r)
@@ -63,9 +62,8 @@ func TestScheduleCommands(t *testing.T) {
 
 // schedule next needs neither Redis nor a configuration.
 func TestScheduleNext(t *testing.T) {
-	t.Parallel()
-	s := shell{t, t.TempDir(), environment(t)}
-	r := runBinary(t, s.dir, s.env, "schedule", "next", "30 2 29 2 *", "--zone", "Asia/Shanghai")
+	s := shell{t: t, dir: t.TempDir(), env: environment(t)}.inHere()
+	r := s.run("schedule", "next", "30 2 29 2 *", "--zone", "Asia/Shanghai")
 	lines := strings.Split(strings.TrimSpace(r.stdout), "\n")
 	if r.code != 0 || r.stderr != "" || len(lines) != 10 {
 		t.Fatalf("%+v", r)
@@ -76,7 +74,7 @@ func TestScheduleNext(t *testing.T) {
 		}
 	}
 	var list struct{ Next []time.Time }
-	r = runBinary(t, s.dir, s.env, "schedule", "next", "@every 90s", "--json")
+	r = s.run("schedule", "next", "@every 90s", "--json")
 	if err := json.Unmarshal([]byte(r.stdout), &list); err != nil || len(list.Next) != 10 || list.Next[9].Sub(list.Next[0]) != 9*90*time.Second {
 		t.Errorf("%+v, %v", r, err)
 	}
@@ -99,11 +97,11 @@ func TestSchedulesOfTheFile(t *testing.T) {
 		t.Errorf("there are %v", got)
 	}
 	p.expect(p.stdout, "Schedules of the configuration file have changed: report, tick")
-	own := shell{t, s.dir, environment(t, "DELAYER_REDIS_PORT="+db.Addr[strings.LastIndex(db.Addr, ":")+1:])}
-	if r := runBinary(t, own.dir, own.env, "pop", "t", "--json"); !strings.HasSuffix(r.stdout, `,"headers":{"a":"b"},"body":"tock"}`+"\n") {
+	own := shell{t: t, dir: s.dir, env: environment(t, "DELAYER_REDIS_PORT="+db.Addr[strings.LastIndex(db.Addr, ":")+1:])}
+	if r := own.run("pop", "t", "--json"); !strings.HasSuffix(r.stdout, `,"headers":{"a":"b"},"body":"tock"}`+"\n") {
 		t.Errorf("%+v", r)
 	}
-	if r := runBinary(t, own.dir, own.env, "schedule", "add", "own", "@daily", "t", "b"); r.code != 0 {
+	if r := own.run("schedule", "add", "own", "@daily", "t", "b"); r.code != 0 {
 		t.Errorf("%+v", r)
 	}
 	stopDaemon(t, s, 15)

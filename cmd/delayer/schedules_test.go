@@ -50,7 +50,7 @@ func TestSchedulesThatAreGivenUp(t *testing.T) {
 			told := make(console, 10)
 			log, err := logger.Open(logger.Options{Console: told})
 			check(t, err)
-			s := &service{log: log, recovered: newRecovery(), pool: client.PoolOptions{Addr: db.Addr, Username: "daemon", Password: "secret"},
+			s := &service{log: log, recovered: newRecovery(), schedulesEvery: 20 * time.Millisecond, pool: client.PoolOptions{Addr: db.Addr, Username: "daemon", Password: "secret"},
 				config: config.Config{Redis: config.Redis{Prefix: "delayer:", Partitions: 1}, Schedules: test.file}}
 			ctx, stop := context.WithCancel(t.Context())
 			ended := make(chan struct{})
@@ -126,13 +126,8 @@ func keep(t *testing.T, db *redistest.Server, names ...string) *keeper {
 // expect waits for a line of its log.
 func (k *keeper) expect(t *testing.T, want string) {
 	t.Helper()
-	select {
-	case line := <-k.told:
-		if !strings.Contains(line, want) {
-			t.Errorf("told %q, want %q", line, want)
-		}
-	case <-time.After(time.Minute):
-		t.Fatalf("it does not say %q", want)
+	if line := redistest.Receive(t, k.told); !strings.Contains(line, want) {
+		t.Errorf("told %q, want %q", line, want)
 	}
 }
 

@@ -15,13 +15,20 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// layouts are the kinds of Redis used to test operators' commands.
-func layouts(t *testing.T) map[string][]string {
-	single, many, cluster := redistest.Start(t), redistest.Start(t), redistest.StartCluster(t)
-	return map[string][]string{
-		"one Redis":     {"DELAYER_REDIS_URL=redis://" + single.Addr},
-		"16 partitions": {"DELAYER_REDIS_URL=redis://" + many.Addr + "?partitions=16"},
-		"a cluster":     {"DELAYER_REDIS_URL=redis-cluster://" + cluster.Addrs() + "?partitions=4"},
+// inLayouts runs a test of operators' commands in each layout, and gives it the layout's URL.
+func inLayouts(t *testing.T, test func(s shell, url string)) {
+	for name, url := range map[string]func(t *testing.T) string{
+		"one Redis":     func(t *testing.T) string { return "redis://" + redistest.Start(t).Addr },
+		"16 partitions": func(t *testing.T) string { return "redis://" + redistest.Start(t).Addr + "?partitions=16" },
+		"a cluster": func(t *testing.T) string {
+			redistest.Long(t)
+			return "redis-cluster://" + redistest.StartCluster(t).Addrs() + "?partitions=4"
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			url := url(t)
+			test(shell{t: t, dir: t.TempDir(), env: environment(t, "DELAYER_REDIS_URL="+url)}.inHere(), url)
+		})
 	}
 }
 
@@ -36,7 +43,7 @@ var (
 // by AGE.
 func (s shell) shownBy(code int, args ...string) string {
 	s.t.Helper()
-	r := runBinary(s.t, s.dir, s.env, args...)
+	r := s.run(args...)
 	if r.code != code {
 		s.t.Errorf("delayer %q: %+v, want code %d", args, r, code)
 	}
@@ -56,13 +63,10 @@ func (s shell) says(code int, command string, want string) {
 
 // Operators' commands print the same on a single Redis, with 16 partitions, and in a cluster.
 func TestOperatorsCommands(t *testing.T) {
-	t.Parallel()
-	for name, env := range layouts(t) {
-		t.Run(name, func(t *testing.T) { operate(shell{t, t.TempDir(), environment(t, env...)}) })
-	}
+	inLayouts(t, operate)
 }
 
-func operate(s shell) {
+func operate(s shell, _ string) {
 	s.says(0, "topics", "topic  ready  reserved  dead  throttled  overdue  limit  paused\n")
 	s.says(0, "topics --json", `{"topics":[]}`+"\n")
 	s.says(0, "list none", "id  state  due  lease_ends  attempts  size  preview\n")
@@ -143,7 +147,7 @@ body:          later
 `
 	s.says(0, "export mail", exported)
 	file := s.dir + "/jobs.json"
-	write(s.t, file, runBinary(s.t, s.dir, s.env, "export", "mail").stdout)
+	write(s.t, file, s.run("export", "mail").stdout)
 	s.says(2, "purge mail", "ERROR: purge: jobs that it would change: 2; add --confirm 2, or --dry-run to change nothing\n")
 	s.says(6, "purge mail --confirm 1", "ERROR: purge: jobs that it would change: 2, more than the 1 of --confirm; nothing was changed\n")
 	s.says(0, "purge mail --dry-run --json", `{"count":2,"complete":true,"dry_run":true}`+"\n")
@@ -170,81 +174,41 @@ id    state  due  lease_ends  attempts  size  preview
 
 // Reserved jobs and dead letters look the same, too.
 func TestOperatorsCommandsOnJobsUnderWay(t *testing.T) {
-	t.Parallel()
-	for name, env := range layouts(t) {
-		t.Run(name, func(t *testing.T) {
-			s := shell{t, t.TempDir(), environment(t, env...)}
-			c, err := client.Open(strings.TrimPrefix(env[0], "DELAYER_REDIS_URL="))
+	inLayouts(t, func(s shell, url string) {
+		t := s.t
+		c, err := client.Open(url)
+		check(t, err)
+		defer c.Close()
+		for _, id := range []string{"{m}1", "{m}2", "{m}3", "{m}4"} {
+			_, err := c.Push(t.Context(), client.Message{ID: id, Topic: "mail", Body: "b"}, 0)
 			check(t, err)
-			defer c.Close()
-			for _, id := range []string{"{m}1", "{m}2", "{m}3", "{m}4"} {
-				_, err := c.Push(t.Context(), client.Message{ID: id, Topic: "mail", Body: "b"}, 0)
-				check(t, err)
-				d, err := c.Reserve(t.Context(), time.Second, time.Hour, "mail")
-				check(t, err)
-				if id != "{m}4" {
-					check(t, d.Bury(t.Context(), "broken", client.Cause(errors.New("error "+id[3:]))))
-				}
+			d, err := c.Reserve(t.Context(), time.Second, time.Hour, "mail")
+			check(t, err)
+			if id != "{m}4" {
+				check(t, d.Bury(t.Context(), "broken", client.Cause(errors.New("error "+id[3:]))))
 			}
-			s.says(0, "reserved", "id    topic  lease_ends               attempts  size\n{m}4  mail   TIME                            1     1\n")
-			s.says(0, "reserved other", "id  topic  lease_ends  attempts  size\n")
-			s.says(0, "dead groups mail", "count  newest                   oldest                   reason  error\n    3  TIME                     TIME                     broken  error 3\n")
-			s.says(0, "dead list mail --error 2 --newer 1h", "id    died                     attempts  reason  error\n{m}2  TIME                            1  broken  error 2\n")
-			s.says(0, "dead list mail --older 1h", "id  died  attempts  reason  error\n")
-			s.says(0, "dead requeue mail --match '*[12]' --dry-run", "would be requeued: 0\n")
-			s.says(0, "dead drop mail --limit 1 --dry-run --json", `{"count":1,"complete":true,"dry_run":true}`+"\n")
-			s.says(6, "dead drop mail --confirm 2", "ERROR: dead drop: jobs that it would change: 3, more than the 2 of --confirm; nothing was changed\n")
-			s.says(0, "dead drop mail --limit 1 --confirm 1", "dropped 1\n") // drops the oldest
-			s.says(0, "dead requeue mail --error 2 --confirm 1", "requeued 1\n")
-			s.says(1, "dead requeue mail --error none", `dead requeue "mail": no such dead letter`+"\n")
-			s.says(0, "list mail --state ready", "id    state  due  lease_ends  attempts  size  preview\n{m}2  ready    -           -         0     1  b\n")
-			s.says(0, "dead drop mail", "dropped 1\n")
-		})
-	}
-}
-
-// Wrong options are named and change nothing.
-func TestOperatorsCommandsRefuseBadInput(t *testing.T) {
-	t.Parallel()
-	s, db := newShell(t)
-	s.says(0, "push mail 0 b --id a", "a\n")
-	before := db.State()
-	for command, want := range map[string]string{
-		"topics --sort size":              `topics: --sort "size": want one of ["topic" "ready" "reserved" "dead" "throttled" "overdue" "limit" "paused"]`,
-		"topics --topic ''":               `topics: --topic "": it is empty`,
-		"stats --watch 0":                 `stats: --watch "0": want seconds, or a number with ms, s, m, h or d, above 0 and up to 100 years`,
-		"list ''":                         `list: TOPIC is empty`,
-		"stats ''":                        `stats: TOPIC is empty`,
-		"reserved ''":                     `reserved: TOPIC is empty`,
-		"list mail --state dead":          `list: --state "dead": want one of ["ready" "reserved" "waiting"]`,
-		"list mail --limit 0":             `list: --limit "0": want a number from 1 to 2147483647`,
-		"remove a --confirm 1":            `remove: --confirm goes with --match`,
-		"remove a --dry-run":              `remove: --dry-run goes with --match`,
-		"remove '' --match a":             `remove: TOPIC is empty`,
-		"reschedule a soon":               `DELAY "soon": want seconds, or a number with ms, s, m, h or d, from 0 to 100 years`,
-		"reschedule a 5 --limit 2":        `reschedule: --limit goes with --match`,
-		"purge mail --confirm none":       `purge: --confirm "none": want a number from 1 to 2147483647`,
-		"forecast --spans 1h,1m":          `forecast: --spans "1h,1m": want durations that grow, such as 1m,1h,24h,7d`,
-		"dead drop mail a --older 1h":     `dead drop: want an ID or options that select dead letters, not both`,
-		"dead list mail --newer yearly":   `dead list: --newer "yearly": want seconds, or a number with ms, s, m, h or d, above 0 and up to 100 years`,
-		"export ''":                       `export: TOPIC is empty`,
-		"import /nowhere":                 `open /nowhere: no such file or directory`,
-		"dead requeue mail --limit three": `dead requeue: --limit "three": want a number from 1 to 2147483647`,
-	} {
-		r := runBinary(t, s.dir, s.env, shellWords(t, command)...)
-		if line, _, _ := strings.Cut(r.stderr, "\n"); r.code != 2 || r.stdout != "" || line != "ERROR: "+want {
-			t.Errorf("delayer %s: %+v, want %s", command, r, want)
 		}
-	}
-	db.Expect(before)
+		s.says(0, "reserved", "id    topic  lease_ends               attempts  size\n{m}4  mail   TIME                            1     1\n")
+		s.says(0, "reserved other", "id  topic  lease_ends  attempts  size\n")
+		s.says(0, "dead groups mail", "count  newest                   oldest                   reason  error\n    3  TIME                     TIME                     broken  error 3\n")
+		s.says(0, "dead list mail --error 2 --newer 1h", "id    died                     attempts  reason  error\n{m}2  TIME                            1  broken  error 2\n")
+		s.says(0, "dead list mail --older 1h", "id  died  attempts  reason  error\n")
+		s.says(0, "dead requeue mail --match '*[12]' --dry-run", "would be requeued: 0\n")
+		s.says(0, "dead drop mail --limit 1 --dry-run --json", `{"count":1,"complete":true,"dry_run":true}`+"\n")
+		s.says(6, "dead drop mail --confirm 2", "ERROR: dead drop: jobs that it would change: 3, more than the 2 of --confirm; nothing was changed\n")
+		s.says(0, "dead drop mail --limit 1 --confirm 1", "dropped 1\n") // drops the oldest
+		s.says(0, "dead requeue mail --error 2 --confirm 1", "requeued 1\n")
+		s.says(1, "dead requeue mail --error none", `dead requeue "mail": no such dead letter`+"\n")
+		s.says(0, "list mail --state ready", "id    state  due  lease_ends  attempts  size  preview\n{m}2  ready    -           -         0     1  b\n")
+		s.says(0, "dead drop mail", "dropped 1\n")
+	})
 }
 
 // The documented permissions of operators suffice.
 func TestOperatorsDocumentedRights(t *testing.T) {
-	t.Parallel()
 	db := redistest.Start(t)
 	db.SetUser(redistest.Rights(t, "operator"))
-	s := shell{t, t.TempDir(), environment(t, "DELAYER_REDIS_URL=redis://u:p@"+db.Addr)}
+	s := shell{t: t, dir: t.TempDir(), env: environment(t, "DELAYER_REDIS_URL=redis://u:p@"+db.Addr)}.inHere()
 	db.Do("HSET", "delayer:job_bucket:w", "topic", "t", "body", "b")
 	db.Do("ZADD", "delayer:job_pool", 9e9, "w")
 	db.Do("ZADD", "delayer:topics", db.Clock(), "t")
@@ -252,7 +216,7 @@ func TestOperatorsDocumentedRights(t *testing.T) {
 		"stats", "stats t", "topics", "limits", "servers", "partitions", "paused", "reserved", "list t", "forecast", "schedule list", "dead list t", "dead groups t",
 		"dead drop t --dry-run", "purge t --dry-run", "remove t --match '*' --dry-run", "get w", "export t",
 	} {
-		if r := runBinary(t, s.dir, s.env, shellWords(t, command)...); r.code != 0 || r.stderr != "" {
+		if r := s.run(shellWords(t, command)...); r.code != 0 || r.stderr != "" {
 			t.Errorf("%s: %+v", command, r)
 		}
 	}
@@ -282,11 +246,10 @@ func TestImportFromStandardInput(t *testing.T) {
 
 // config names the source of each setting, and no secret.
 func TestConfigCommand(t *testing.T) {
-	t.Parallel()
-	s := shell{t, t.TempDir(), environment(t, "DELAYER_HTTP_TOKEN=0123456789abcdef0123", "DELAYER_REDIS_PORT=7")}
+	s := shell{t: t, dir: t.TempDir(), env: environment(t, "DELAYER_HTTP_TOKEN=0123456789abcdef0123", "DELAYER_REDIS_PORT=7")}.inHere()
 	write(t, s.dir+"/my.conf", "[redis]\npassword = hush\nprefix = shop:\n")
 	show := func(args ...string) string {
-		return runBinary(t, s.dir, s.env, append([]string{"config", "-c", "my.conf"}, args...)...).stdout
+		return s.run(append([]string{"config", "-c", "my.conf"}, args...)...).stdout
 	}
 	for _, c := range []struct {
 		args []string
@@ -322,14 +285,13 @@ func TestWatchStats(t *testing.T) {
 
 // --quiet hides the note about the Redis in use. push has its own --quiet.
 func TestQuiet(t *testing.T) {
-	t.Parallel()
-	s := shell{t, t.TempDir(), environment(t)}
+	s := shell{t: t, dir: t.TempDir(), env: environment(t)}.inHere()
 	for _, args := range [][]string{{"topics", "--quiet"}, {"--quiet", "topics"}, {"--quiet", "push", "t", "0", "b"}} {
-		if r := runBinary(t, s.dir, s.env, args...); strings.Contains(r.stderr, "no configuration file found") {
+		if r := s.run(args...); strings.Contains(r.stderr, "no configuration file found") {
 			t.Errorf("%q: %+v", args, r)
 		}
 	}
-	if r := runBinary(t, s.dir, s.env, "topics"); !strings.Contains(r.stderr, "no configuration file found") {
+	if r := s.run("topics"); !strings.Contains(r.stderr, "no configuration file found") {
 		t.Errorf("%+v", r)
 	}
 }

@@ -11,11 +11,13 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
@@ -34,24 +36,6 @@ func (p *process) stopped() {
 	p.ends(0)
 }
 
-// shown is the output of get for a job, without unpredictable values.
-type shown struct {
-	State         string
-	Attempts      int
-	MaxAttempts   int `json:"max_attempts"`
-	Error, Reason string
-}
-
-func (s shell) get(id string) shown {
-	s.t.Helper()
-	r := runBinary(s.t, s.dir, s.env, "get", "--json", id)
-	var job shown
-	if r.code == 0 && json.Unmarshal([]byte(r.stdout), &job) != nil {
-		s.t.Fatalf("get %s: %+v", id, r)
-	}
-	return job
-}
-
 func (s shell) push(id, body string, args ...string) {
 	s.t.Helper()
 	s.expect(0, id+"\n", "", append([]string{"push", "--id", id, "t", "0", body}, args...)...)
@@ -61,17 +45,17 @@ func (s shell) push(id, body string, args ...string) {
 // partitions, too.
 func TestWorkerExitCodes(t *testing.T) {
 	t.Parallel()
-	for _, partitions := range []string{"1", "5"} {
-		t.Run(partitions, func(t *testing.T) {
+	for _, partitions := range []int{1, 5} {
+		t.Run(fmt.Sprint(partitions), func(t *testing.T) {
 			t.Parallel()
-			testWorkerExitCodes(t, "DELAYER_REDIS_PARTITIONS="+partitions)
+			testWorkerExitCodes(t, partitions)
 		})
 	}
 }
 
-func testWorkerExitCodes(t *testing.T, env string) {
-	s, _ := newShell(t)
-	s.env = append(s.env, env)
+func testWorkerExitCodes(t *testing.T, partitions int) {
+	s, db := newShell(t)
+	s.env = append(s.env, fmt.Sprint("DELAYER_REDIS_PARTITIONS=", partitions))
 	const script = `set -- $(cat); echo "$DELAYER_JOB_ID is read"; test $1 = 0 || { echo why; echo "since $1"; } >&2; test $1 = signal && kill -9 $$; exit $1`
 	p := s.startWorker("--exec", script, "--max-attempts", "5")
 	const said = ": why\nsince %[1]s"
@@ -93,14 +77,7 @@ func testWorkerExitCodes(t *testing.T, env string) {
 	}
 	for id, want := range jobs {
 		p.expect(p.stdout, id+" is read\n")
-		var got shown
-		eventually(t, fmt.Sprintf("job %s is %+v", id, want), func() bool {
-			got = s.get(id)
-			return got.State == want.State
-		})
-		if got != want {
-			t.Errorf("%s: got %+v, want %+v", id, got, want)
-		}
+		s.becomes(db, id, want, client.WithPartitions(partitions))
 	}
 	p.stopped()
 	for _, line := range []string{"\nwhy\n", "\nsince 75\n", `level=WARN msg="job failed, it will be tried again" topic=t job=75 attempt=1 error="exit status 75: why … since 75" in=`, `msg="the worker has stopped"`} {
@@ -178,7 +155,7 @@ func TestWorkerWithoutProgram(t *testing.T) {
 	} {
 		s.expect(exitUsage, "", "ERROR: "+test.want+"\n", append([]string{"worker", "--topic", "t"}, test.args...)...)
 	}
-	if r := runBinary(t, s.dir, s.env, "worker", "--topic", "t", ""); r.code != 2 || !strings.HasPrefix(r.stderr, "ERROR: worker: the program's name is empty\n") {
+	if r := s.run("worker", "--topic", "t", ""); r.code != 2 || !strings.HasPrefix(r.stderr, "ERROR: worker: the program's name is empty\n") {
 		t.Errorf("%+v", r)
 	}
 	db.Expect(before)
@@ -187,7 +164,7 @@ func TestWorkerWithoutProgram(t *testing.T) {
 // A command that a shell may be able to run is not refused.
 func TestWorkerWithProgram(t *testing.T) {
 	dir := t.TempDir()
-	script := shell{t, dir, nil}.script("good script", "#! /usr/bin/env -S sh -e\n")
+	script := shell{t: t, dir: dir, env: nil}.script("good script", "#! /usr/bin/env -S sh -e\n")
 	for _, command := range []string{
 		"true", " sh -c x", "cd /; ./x", "set -- x", "A=$HOME ./x", "(./x)", "{ ./x; }", "! ./x", "while :; do x; done", `"./x"`, "$X y", "~/x", "./x*", "exec 3>x", "f() { x; }; f", "if x; then y; fi", ">x y", "'" + script + "' x",
 	} {
@@ -241,7 +218,7 @@ func TestWorkerLosesProgram(t *testing.T) {
 					t.Errorf("no %q in %s", want, p.stderr)
 				}
 			}
-			eventually(t, "the job waits", func() bool { return s.get("1") == shown{State: "waiting"} })
+			s.becomes(db, "1", shown{State: "waiting"})
 			s.script("program", text)
 			db.Do("ZREM", "delayer:job_pool", "1") // no server moves it here
 			db.Do("LPUSH", "delayer:ready_queue:t", "1")
@@ -270,13 +247,13 @@ func TestRestOfAWorkerWithoutProgram(t *testing.T) {
 // PHP's message about an uncaught exception is kept unchanged.
 func TestWorkerKeepsWords(t *testing.T) {
 	t.Parallel()
-	s, _ := newShell(t)
+	s, db := newShell(t)
 	const fatal = "PHP Fatal error:  Uncaught Exception: no stock in /srv/close.php:8\nStack trace:\n#0 {main}\n  thrown in /srv/close.php on line 8"
 	p := s.startWorker("--max-attempts", "1", "--exec", `cat >&2; exit 255`)
 	s.push("1", fatal+"\n")
 	s.push("2", strings.Repeat("a warning\n", 1000)+fatal)
 	for id, before := range map[string]string{"1": "", "2": "… a warning\n"} {
-		eventually(t, "job "+id+" is dead", func() bool { return s.get(id).State == "dead" })
+		eventually(t, "job "+id+" is dead", func() bool { return slices.Contains(db.State().Dead["t"], id) })
 		got := s.get(id).Error
 		if !strings.HasPrefix(got, "exit status 255: "+before) || !strings.HasSuffix(got, fatal) || len(got) > maxKept+100 {
 			t.Errorf("%s: kept is %q", id, got)
@@ -300,7 +277,7 @@ func TestWorkerOfAPausedTopic(t *testing.T) {
 // expectOutput runs a command and requires output that matches the pattern.
 func (s shell) expectOutput(pattern string, args ...string) {
 	s.t.Helper()
-	r := runBinary(s.t, s.dir, s.env, args...)
+	r := s.run(args...)
 	if found, err := regexp.MatchString(pattern, r.stdout); r.code != 0 || !found || err != nil {
 		s.t.Errorf("delayer %q: %+v, want %s, %v", args, r, pattern, err)
 	}
@@ -358,20 +335,18 @@ func gone(tb testing.TB, fifo *os.File) {
 
 // A program that exceeds its time is ended with its children, even if it exits on SIGTERM.
 func TestWorkerTimeout(t *testing.T) {
+	redistest.Long(t)
 	for program, said := range map[string]string{
 		family: "",
 		`exec 3>fifo; (trap "" TERM; exec sleep 1000) & echo said >&2; wait`: ": said",
 	} {
 		t.Run(said, func(t *testing.T) {
 			t.Parallel()
-			s, _ := newShell(t)
-			p, fifo := s.startFIFO("--timeout", "2s", "--max-attempts", "1", "--exec", program)
+			s, db := newShell(t)
+			p, fifo := s.startFIFO("--timeout", "5s", "--max-attempts", "1", "--exec", program)
 			gone(t, fifo)
-			want := shown{State: "dead", Attempts: 1, Reason: "all 1 attempts used up", Error: "stopped: the timeout of 2s has passed" + said}
-			eventually(t, "the job is dead", func() bool { return s.get("1").State == "dead" })
-			if got := s.get("1"); got != want {
-				t.Errorf("got %+v, want %+v", got, want)
-			}
+			want := shown{State: "dead", Attempts: 1, Reason: "all 1 attempts used up", Error: "stopped: the timeout of 5s has passed" + said}
+			s.becomes(db, "1", want)
 			p.stopped()
 		})
 	}
@@ -410,7 +385,11 @@ func TestWorkerKilledAtOnce(t *testing.T) {
 	}
 	t.Parallel()
 	s, _ := newShell(t)
-	for round := range 20 {
+	rounds := 20
+	if testing.Short() {
+		rounds = 5
+	}
+	for round := range rounds {
 		fifo := fmt.Sprintf("%s/fifo%d", s.dir, round)
 		check(t, syscall.Mkfifo(fifo, 0o600))
 		open, err := os.OpenFile(fifo, os.O_RDWR, 0)
@@ -463,6 +442,7 @@ func TestWorkerStops(t *testing.T) {
 // A program that does not finish is ended after the grace period, and the job is ready again,
 // unchanged.
 func TestWorkerEndsPrograms(t *testing.T) {
+	redistest.Long(t)
 	t.Parallel()
 	s, _ := newShell(t)
 	p, fifo := s.startFamily()
@@ -483,14 +463,7 @@ func TestWorkerSecondSignal(t *testing.T) {
 	p, fifo := s.startFamily()
 	p.signal(syscall.SIGTERM)
 	p.expect(p.stderr, "the worker stops")
-	for ended := false; !ended; { // a signal that comes too early is a duplicate
-		select {
-		case <-p.exited:
-			ended = true
-		case <-time.After(sameSignal / 4):
-			p.cmd.Process.Signal(syscall.SIGTERM)
-		}
-	}
+	p.signalUntilEnd(syscall.SIGTERM)
 	gone(t, fifo)
 	if code := p.wait(); code != exitInterrupted || !strings.HasSuffix(p.stderr.String(), "ERROR: "+errEndedAtOnce.Error()+"\n") {
 		t.Errorf("exit code %d, %s", code, p.stderr)
@@ -507,7 +480,7 @@ func TestWorkerTerms(t *testing.T) {
 	p := s.startWorker("--exec", `echo begun; while ! test -e go; do sleep 0.01; done`)
 	s.push("1", "b", "--ttr", "1d", "--max-attempts", "3")
 	p.expect(p.stdout, "begun\n")
-	r := runBinary(t, s.dir, s.env, "get", "--json", "1")
+	r := s.run("get", "--json", "1")
 	var job struct {
 		shown
 		Ends time.Time `json:"lease_ends"`
@@ -518,7 +491,7 @@ func TestWorkerTerms(t *testing.T) {
 	if left := time.Until(job.Ends); left < 23*time.Hour || left > 25*time.Hour {
 		t.Errorf("the lease ends in %v", left)
 	}
-	matches(t, "get", runBinary(t, s.dir, s.env, "get", "1").stdout, `id:            1
+	matches(t, "get", s.run("get", "1").stdout, `id:            1
 topic:         t
 state:         reserved
 lease_ends:    \S+ \S+
@@ -547,6 +520,7 @@ func TestWorkerLeftChild(t *testing.T) {
 
 // Programs and the worker continue although nobody reads their output.
 func TestWorkerIsNotRead(t *testing.T) {
+	redistest.Long(t)
 	t.Parallel()
 	s, db := newShell(t)
 	_, full := fullPipe(t)
@@ -574,7 +548,7 @@ func TestWorkerBrokenPipe(t *testing.T) {
 func TestWorkerAndRedis(t *testing.T) {
 	t.Parallel()
 	s, _ := newShell(t, "--requirepass", "right")
-	r := runBinary(t, s.dir, s.env, "worker", "--topic", "t", "true")
+	r := s.run("worker", "--topic", "t", "true")
 	if r.code != exitRedis || r.stdout != "" || !strings.Contains(r.stderr, "\nERROR: ") {
 		t.Errorf("%+v", r)
 	}
