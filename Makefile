@@ -63,7 +63,7 @@ demo: build ## orders pushed with delays and popped as they fall due, mails sent
 
 test: ## what to run before each commit, on private redis-servers (installed if missing): 4 minutes the first time, then 90 s
 	tools/prepare.sh
-	CI=true $(GO) test -short -vet=off -p 4 -timeout 20m ./...
+	CI=true $(GO) test -short -vet=off -p 4 -parallel 8 -timeout 20m ./...
 
 test-all: test-race test-modules test-cluster test-engines e2e hops ## all tests, also the long ones, with the race detector, on clusters and other engines, in a browser: half an hour
 
