@@ -463,7 +463,7 @@ func TestStopWhileRedisHangs(t *testing.T) {
 	relay := newRelay(t, redisServer.Addr)
 	s := newSite(t, relay.addr, "read_timeout = 3600000")
 	p := s.started(t)
-	relay.hang(redisServer)
+	relay.hang(redisServer, p)
 	p.signal(syscall.SIGTERM)
 	if code := p.wait(); code != 0 || exists(s.pid) || !strings.Contains(read(t, s.access), stopped) {
 		t.Errorf("exit code %d, pid file %v\n%s%s", code, exists(s.pid), p.stdout, p.stderr)
@@ -477,7 +477,7 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 	relay := newRelay(t, redisServer.Addr)
 	s := newSite(t, relay.addr, "read_timeout = 3600000")
 	p := s.started(t)
-	relay.hang(redisServer)
+	relay.hang(redisServer, p)
 	p.signal(syscall.SIGTERM)
 	p.signalUntilEnd(syscall.SIGINT)
 	code := p.wait()

@@ -4,14 +4,11 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"io"
 	"net"
 	"sync/atomic"
 	"testing"
-	"time"
 
-	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
@@ -37,13 +34,10 @@ func newRelay(tb testing.TB, to string) *relay {
 	return r
 }
 
-// hang makes Redis hang in a pass of a daemon behind the relay.
-func (r *relay) hang(db *redistest.Server) {
+// hang makes Redis hang in a pass of a daemon behind the relay. The daemon has begun its passes, which follow each other.
+func (r *relay) hang(db *redistest.Server, p *process) {
 	r.tb.Helper()
-	c := client.New(db.Pool())
-	defer c.Close()
-	_, err := c.Push(context.Background(), client.Message{Topic: "t", Body: "b"}, 200*time.Millisecond) // has the daemon's next pass come soon
-	check(r.tb, err)
+	p.delivers(db.Fixture)
 	db.Hang()
 	eventually(r.tb, "a script is under way", func() bool { return r.scripts.Load() > 0 })
 }
