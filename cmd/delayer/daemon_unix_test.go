@@ -456,17 +456,24 @@ func TestNohup(t *testing.T) {
 }
 
 // A Redis that hangs in the middle of a pass delays the stop, but by less than the promised 5 s.
-// The long timeout shows that the stop does not wait for it.
+// The long timeout shows that the stop does not wait for it. The server has 4 s for its last batch, and 0.3 s later the daemon
+// ends without it, with another exit code: on a busy machine that may come first, so the test has a few tries.
 func TestStopWhileRedisHangs(t *testing.T) {
 	t.Parallel()
-	redisServer := redistest.Start(t)
-	relay := newRelay(t, redisServer.Addr)
-	s := newSite(t, relay.addr, "read_timeout = 3600000")
-	p := s.started(t)
-	relay.hang(redisServer, p)
-	p.signal(syscall.SIGTERM)
-	if code := p.wait(); code != 0 || exists(s.pid) || !strings.Contains(read(t, s.access), stopped) {
-		t.Errorf("exit code %d, pid file %v\n%s%s", code, exists(s.pid), p.stdout, p.stderr)
+	for tries := 1; ; tries++ {
+		redisServer := redistest.Start(t)
+		relay := newRelay(t, redisServer.Addr)
+		s := newSite(t, relay.addr, "read_timeout = 3600000")
+		p := s.started(t)
+		relay.hang(redisServer, p)
+		p.signal(syscall.SIGTERM)
+		switch code := p.wait(); {
+		case code == exitFailed && strings.Contains(p.stderr.String(), "it has not stopped within") && tries < 5:
+			continue
+		case code != 0 || exists(s.pid) || !strings.Contains(read(t, s.access), stopped):
+			t.Errorf("exit code %d, pid file %v\n%s%s", code, exists(s.pid), p.stdout, p.stderr)
+		}
+		return
 	}
 }
 
