@@ -186,7 +186,7 @@ func TestBrokenPartition(t *testing.T) {
 // If all partitions are unreachable, the log reports that once.
 func TestPartitionsAway(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newWorld(t, "--appendonly", "yes", "--appendfsync", "always")
 	p := w.partitioned(5)
 	stop := w.run()
 	w.awaitServer(t, "server", anything)
