@@ -87,6 +87,9 @@ func main() {
 		os.Exit(1)
 	}
 	err := command()
+	if err != nil {
+		time.Sleep(100 * time.Millisecond) // if a server has ended by itself, which explains it, that aborts
+	}
 	disown()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)

@@ -9,6 +9,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -20,6 +21,7 @@ var owned struct {
 	sync.Mutex
 	folder    string
 	processes map[*program]bool
+	ports     map[int]bool // given to servers
 }
 
 // own creates the temporary directory, and makes an interrupted run clean up with disown.
@@ -28,7 +30,7 @@ func own() error {
 	if err != nil {
 		return err
 	}
-	owned.folder, owned.processes = folder, map[*program]bool{}
+	owned.folder, owned.processes, owned.ports = folder, map[*program]bool{}, map[int]bool{}
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	if !signal.Ignored(syscall.SIGHUP) { // as under nohup
@@ -54,14 +56,22 @@ func disown() {
 	os.RemoveAll(owned.folder)
 }
 
+// abort ends the run, whatever it is doing. A test replaces it.
+var abort = func(err error) {
+	fmt.Fprintln(os.Stderr, "bench:", err)
+	disown()
+	os.Exit(1)
+}
+
 // newFolder returns an empty directory that is removed at the end.
 func newFolder() (string, error) { return os.MkdirTemp(owned.folder, "") }
 
 // program is a process started by this one that ends with it.
 type program struct {
-	cmd  *exec.Cmd
-	exit chan struct{}
-	err  error // result; read it after exit
+	cmd     *exec.Cmd
+	exit    chan struct{}
+	err     error       // result; read it after exit
+	stopped atomic.Bool // by us
 }
 
 func start(cmd *exec.Cmd) (*program, error) {
@@ -90,6 +100,12 @@ func (p *program) wait() error {
 
 // end asks the process to end, so that it can stop its own children.
 func (p *program) end() {
+	select {
+	case <-p.exit: // by itself
+		return
+	default:
+	}
+	p.stopped.Store(true)
 	p.cmd.Process.Signal(syscall.SIGTERM)
 	select {
 	case <-p.exit:
@@ -104,60 +120,98 @@ func (p *program) stop() {
 	p.wait()
 }
 
-// daemon is a server process of this run.
+func (p *program) kill() {
+	p.stopped.Store(true)
+	p.cmd.Process.Kill()
+	p.wait()
+}
+
+// daemon is a server process of this run. If it ends before we stop it, the run aborts.
 type daemon struct {
 	*program
 	addr string
+	log  string // file with its output; "" for none
 }
 
-// freeAddr returns an unused address. Its port is below those of outgoing connections, one of which could take it before
-// the server does.
+// freeAddr returns an unused address that it never returns again: two servers that start at the same time must
+// not get the same one. Its port is below those of outgoing connections, one of which could take it before the
+// server does.
 func freeAddr() (string, error) {
 	const first, last = 10000, 29999
+	owned.Lock()
+	defer owned.Unlock()
 	for range 100 {
-		addr := fmt.Sprint("127.0.0.1:", first+rand.IntN(last-first+1))
-		if l, err := net.Listen("tcp", addr); err == nil {
+		port := first + rand.IntN(last-first+1)
+		addr := fmt.Sprint("127.0.0.1:", port)
+		if l, err := net.Listen("tcp", addr); err == nil && !owned.ports[port] {
+			owned.ports[port] = true
 			return addr, l.Close()
+		} else if err == nil {
+			l.Close()
 		}
 	}
 	return "", fmt.Errorf("no free port from %d to %d", first, last)
 }
 
-// startDaemon starts the server and waits until it accepts connections.
+// startDaemon starts the server with its output in a file, and waits until it accepts connections.
 func startDaemon(addr, name string, args ...string) (*daemon, error) {
 	path, err := exec.LookPath(name)
 	if err != nil {
 		return nil, err
 	}
+	folder, err := newFolder()
+	if err != nil {
+		return nil, err
+	}
+	log, err := os.Create(filepath.Join(folder, "log"))
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
 	cmd := exec.Command(path, args...)
-	cmd.Stderr = os.Stderr
-	return startListening(addr, cmd)
+	cmd.Stdout, cmd.Stderr = log, log
+	return startListening(addr, cmd, log.Name())
 }
 
-// startSilent is startDaemon for servers that log each request to standard error.
-func startSilent(addr, path string, args ...string) (*daemon, error) {
-	return startListening(addr, exec.Command(path, args...))
-}
-
-func startListening(addr string, cmd *exec.Cmd) (*daemon, error) {
+// startListening starts the server, whose output is in the file log, if any.
+func startListening(addr string, cmd *exec.Cmd, log string) (*daemon, error) {
 	p, err := start(cmd)
 	if err != nil {
 		return nil, err
 	}
-	name := filepath.Base(cmd.Path)
+	d := &daemon{p, addr, log}
 	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); {
 		select {
 		case <-p.exit:
-			return nil, fmt.Errorf("%s ended at once: %w", name, p.wait())
+			p.wait()
+			return nil, d.ended("at once")
 		case <-time.After(10 * time.Millisecond):
 		}
 		if c, err := net.Dial("tcp", addr); err == nil {
 			c.Close()
-			return &daemon{p, addr}, nil
+			go d.watch()
+			return d, nil
 		}
 	}
 	p.stop()
-	return nil, fmt.Errorf("%s does not answer", name)
+	return nil, d.ended("as it does not answer")
+}
+
+// watch aborts the run if the server ends by itself: what was measured until then is worth nothing, and a
+// server that crashes under our scripts is the gravest fault of all.
+func (d *daemon) watch() {
+	<-d.exit
+	if !d.stopped.Load() {
+		abort(d.ended("by itself"))
+	}
+}
+
+// ended says how the server ended, and what it wrote last.
+func (d *daemon) ended(why string) error {
+	text, _ := os.ReadFile(d.log)
+	const most = 64 << 10 // Redis's report of a crash has some 20 KB
+	text = text[max(len(text)-most, 0):]
+	return fmt.Errorf("%s on %s ended %s: %v; its log:\n%s", filepath.Base(d.cmd.Path), d.addr, why, d.cmd.ProcessState, text)
 }
 
 // residentBytes returns the memory of the process.

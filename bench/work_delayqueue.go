@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -216,5 +217,5 @@ func (r *Run) startDelayQueue() (*daemon, error) {
 	if err := os.WriteFile(settings, []byte(text), 0o600); err != nil {
 		return nil, err
 	}
-	return startSilent(addr, delayQueuePath, "-c", settings)
+	return startListening(addr, exec.Command(delayQueuePath, "-c", settings), "") // it logs each request
 }

@@ -146,7 +146,7 @@ func (r *soakRun) startDaemon(http string) (*program, error) {
 	cmd := exec.Command(r.delayer)
 	cmd.Env = append(os.Environ(), "DELAYER_PID=", "DELAYER_ACCESS_LOG=", "DELAYER_ERROR_LOG=", fmt.Sprintf("DELAYER_DEAD_MAX=%d", soakDeadMax),
 		"DELAYER_REDIS_HOST="+host, "DELAYER_REDIS_PORT="+port, "DELAYER_HTTP_LISTEN="+http)
-	d, err := startListening(http, cmd)
+	d, err := startListening(http, cmd, "")
 	if err != nil {
 		return nil, err
 	}
@@ -304,11 +304,6 @@ func (r *soakRun) kill(ctx context.Context) (err error) {
 			return err
 		}
 	}
-}
-
-func (p *program) kill() {
-	p.cmd.Process.Kill()
-	p.wait()
 }
 
 // use returns what the processes that are never killed take, and Redis.
