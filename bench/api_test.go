@@ -18,10 +18,7 @@ func TestCaller(t *testing.T) {
 		io.WriteString(w, `{"code":0,"data":{"id":"x","body":"`+string(body)+`"}}`)
 	}))
 	defer server.Close()
-	c, err := dialAPI(server.Listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := dialAPI(server.Listener.Addr().String())
 	defer c.conn.Close()
 	for _, body := range []string{"", "a", strings.Repeat("b", 2000)} {
 		if answer, err := c.call("/push", body); err != nil || answer != `{"code":0,"data":{"id":"x","body":"`+body+`"}}` {

@@ -1,149 +1,100 @@
 package main
 
 import (
-	"bytes"
-	"image/color"
-	"os"
+	"fmt"
+	"math"
 	"strings"
-
-	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/font"
-	"gonum.org/v1/plot/plotter"
-	"gonum.org/v1/plot/vg"
 )
 
-var palette = []color.Color{
-	color.RGBA{0x1f, 0x77, 0xb4, 0xff}, color.RGBA{0xff, 0x7f, 0x0e, 0xff}, color.RGBA{0x2c, 0xa0, 0x2c, 0xff},
-	color.RGBA{0xd6, 0x27, 0x28, 0xff}, color.RGBA{0x94, 0x67, 0xbd, 0xff}, color.RGBA{0x8c, 0x56, 0x4b, 0xff},
-	color.RGBA{0xe3, 0x77, 0xc2, 0xff}, color.RGBA{0x7f, 0x7f, 0x7f, 0xff}, color.RGBA{0xbc, 0xbd, 0x22, 0xff},
-	color.RGBA{0x17, 0xbe, 0xcf, 0xff}, color.RGBA{0x00, 0x00, 0x00, 0xff}, color.RGBA{0xae, 0xc7, 0xe8, 0xff},
+// chart has a group of bars, or of dots on a logarithmic axis, for each queue. NaN was not measured.
+type chart struct {
+	title, unit    string
+	groups, series []string
+	values         [][]float64 // by series and group
+	logarithmic    bool
 }
 
-// draw writes the table's medians as an SVG.
-func (t Table) draw(file string) error {
-	if t.Drawn > 0 {
-		t.Columns = t.Columns[:t.Drawn]
-	}
-	p := newPlot(t.Title, t.Unit)
-	var err error
-	if t.Chart == lines {
-		err = t.drawLines(p)
-	} else {
-		err = t.drawBars(p)
-	}
-	if err != nil {
-		return err
-	}
-	return save(p, file)
-}
+var palette = []string{"#1f77b4", "#ff7f0e", "#2ca02c"}
 
-func newPlot(title, unit string) *plot.Plot {
-	plot.DefaultFont = font.Font{Typeface: "Liberation", Variant: "Sans"}
-	p := plot.New()
-	p.BackgroundColor = color.White
-	p.Title.Text = title
-	p.Y.Label.Text = unit
-	p.Legend.Top, p.Legend.Left = true, true
-	p.Legend.Padding = vg.Points(2)
-	p.Title.Padding = vg.Points(4)
-	p.Legend.TextStyle.Font.Size = vg.Points(8)
-	p.Y.Tick.Marker = commaTicks{p.Y.Tick.Marker}
-	p.Add(plotter.NewGrid())
-	return p
-}
-
-// save also names fonts of the same widths, because few readers have the first one.
-func save(p *plot.Plot, file string) error {
-	w, err := p.WriterTo(vg.Points(640), vg.Points(340), "svg")
-	if err != nil {
-		return err
+// svg draws the chart.
+func (c chart) svg() string {
+	const width, height, left, right, top, bottom = 854, 454, 90, 840, 60, 410
+	var b strings.Builder
+	text := func(x, y float64, anchor, what string) {
+		fmt.Fprintf(&b, `<text x="%.1f" y="%.1f" text-anchor="%s">%s</text>`+"\n", x, y, anchor, what)
 	}
-	var svg bytes.Buffer
-	if _, err := w.WriteTo(&svg); err != nil {
-		return err
+	low, high := c.axis()
+	y := func(v float64) float64 {
+		if c.logarithmic {
+			return bottom - (bottom-top)*math.Log10(v/low)/math.Log10(high/low)
+		}
+		return bottom - (bottom-top)*v/high
 	}
-	const family = "font-family:Liberation Sans"
-	return os.WriteFile(file, bytes.ReplaceAll(svg.Bytes(), []byte(family), []byte(family+",Arial,Helvetica,sans-serif")), 0o644)
-}
-
-func (t Table) drawBars(p *plot.Plot) error {
-	const group = 0.8 // of the space between two ticks
-	names := make([]string, len(t.Columns))
-	for i, c := range t.Columns {
-		names[i] = c.Name
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="Arial,Helvetica,sans-serif" font-size="14">`+"\n", width, height)
+	fmt.Fprintf(&b, `<rect width="%d" height="%d" fill="#fff"/>`+"\n", width, height)
+	text(width/2, 22, "middle", c.title+", "+c.unit)
+	for _, tick := range c.ticks(low, high) {
+		fmt.Fprintf(&b, `<path d="M%d %.1fH%d" stroke="#ccc"/>`+"\n", left, y(tick), right)
+		digits := 0
+		if tick < 1 && tick > 0 {
+			digits = 1
+		}
+		text(left-6, y(tick)+5, "end", number(tick, digits))
 	}
-	p.NominalX(names...)
-	width := vg.Points(560 * group / float64(len(t.Columns)*max(len(t.Rows), 1)))
-	top := 0.0
-	for r, row := range t.Rows {
-		heights := make(plotter.Values, len(t.Columns))
-		for c, cell := range row.Cells[:min(len(row.Cells), len(t.Columns))] {
-			if len(cell) > 0 {
-				heights[c] = cell.Median()
-				top = max(top, heights[c])
+	group := float64(right-left) / float64(len(c.groups))
+	for g, name := range c.groups {
+		from := left + group*float64(g)
+		text(from+group/2, bottom+22, "middle", name)
+		bar := group * 0.8 / float64(len(c.series))
+		for s := range c.series {
+			v := c.values[s][g]
+			switch {
+			case math.IsNaN(v) || c.logarithmic && v <= 0:
+			case c.logarithmic:
+				fmt.Fprintf(&b, `<circle cx="%.1f" cy="%.1f" r="6" fill="%s"/>`+"\n", from+group/2, y(v), palette[s])
+			default:
+				fmt.Fprintf(&b, `<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" fill="%s"/>`+"\n",
+					from+group*0.1+bar*float64(s), y(v), bar*0.92, bottom-y(v), palette[s])
 			}
 		}
-		bars, err := plotter.NewBarChart(heights, width*0.92)
-		if err != nil {
-			return err
-		}
-		bars.Color = palette[r%len(palette)]
-		bars.LineStyle.Width = 0
-		bars.Offset = width * vg.Length(float64(r)-float64(len(t.Rows)-1)/2)
-		p.Add(bars)
-		p.Legend.Add(plain(row.Name), bars)
 	}
-	p.X.Min, p.X.Max = -0.6, float64(len(t.Columns))-0.4
-	p.Y.Max = top * (1.1 + 0.06*float64(len(t.Rows))) // space for the legend
-	return nil
+	for s, name := range c.series {
+		x := float64(left + 10 + 180*s)
+		fmt.Fprintf(&b, `<rect x="%.1f" y="34" width="12" height="12" fill="%s"/>`+"\n", x, palette[s])
+		text(x+18, 45, "start", name)
+	}
+	return b.String() + "</svg>\n"
 }
 
-func (t Table) drawLines(p *plot.Plot) error {
-	p.X.Label.Text = t.Head
-	p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, commaTicks{plot.LogTicks{Prec: -1}}
-	p.Y.Min = 0
-	top := 0.0
-	for r, row := range t.Rows {
-		var points plotter.XYs
-		for c, cell := range row.Cells {
-			if len(cell) > 0 {
-				points = append(points, plotter.XY{X: t.Columns[c].X, Y: cell.Median()})
-				top = max(top, cell.Median())
+// axis returns the ends of the axis of values.
+func (c chart) axis() (low, high float64) {
+	if c.logarithmic {
+		return 0.1, 10_000
+	}
+	high = 1
+	for _, values := range c.values {
+		for _, v := range values {
+			if v > high { // not if it is NaN
+				high = v
 			}
 		}
-		if len(points) == 0 {
-			continue
-		}
-		line, dots, err := plotter.NewLinePoints(points)
-		if err != nil {
-			return err
-		}
-		line.Color, dots.Color = palette[r%len(palette)], palette[r%len(palette)]
-		line.Width = vg.Points(1.5)
-		p.Add(line, dots)
-		p.Legend.Add(plain(row.Name), line, dots)
 	}
-	p.Y.Max = top * (1.1 + 0.06*float64(len(t.Rows)))
-	return nil
+	return 0, high
 }
 
-func plain(markdown string) string {
-	return strings.NewReplacer("`", "", "**", "").Replace(markdown)
-}
-
-// commaTicks labels the ticks with integers that have thousands separators.
-type commaTicks struct{ plot.Ticker }
-
-func (c commaTicks) Ticks(low, high float64) []plot.Tick {
-	ticks := c.Ticker.Ticks(low, high)
-	for i := range ticks {
-		if ticks[i].Label != "" {
-			digits := 0
-			if v := ticks[i].Value; v != float64(int64(v)) {
-				digits = 2
-			}
-			ticks[i].Label = number(ticks[i].Value, digits)
+func (c chart) ticks(low, high float64) (list []float64) {
+	if c.logarithmic {
+		for v := low; v <= high*1.001; v *= 10 {
+			list = append(list, v)
 		}
+		return list
 	}
-	return ticks
+	step := math.Pow(10, math.Floor(math.Log10(high)))
+	for high/step < 4 {
+		step /= 2
+	}
+	for v := 0.0; v <= high; v += step {
+		list = append(list, v)
+	}
+	return list
 }

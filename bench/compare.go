@@ -5,184 +5,150 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"text/tabwriter"
 )
 
 // side is one of two trees to compare, with its own bench built from its own packages.
 type side struct {
 	name    string
 	program string
-}
-
-// figure is a measured number with a Sample for each side.
-type figure struct {
-	at     [3]int // table, row and column: an older revision may have other names for them
-	name   string
-	digits int
-	got    [2]Sample
+	results string // file in the format of Go's benchmarks
 }
 
 // compare measures each workload of this tree and of another revision or directory in alternating order (A B,
-// B A, A B …), so that a machine that slows down or speeds up favours neither, and prints both results.
+// B A, A B …), so that a machine that slows down or speeds up favours neither, and lets benchstat compare.
 // Workloads that the other bench lacks are skipped.
-func compare(against string, pairs int, chosen []workload) error {
-	sides, err := buildSides(against)
-	if err != nil {
-		return err
-	}
+func compare(against string, pairs int, chosen []workload) {
+	sides := buildSides(against)
 	for _, w := range chosen {
-		figures, err := measurePairs(w, pairs, sides)
-		if len(figures) > 0 {
-			printFigures(os.Stdout, w, sides, figures)
-		}
-		switch {
-		case errors.Is(err, errNoWorkload):
+		err := attempt(func() { measurePairs(w, pairs, sides) })
+		if errors.Is(err, errNoWorkload) {
 			progress("%s is left out: %v", w.name, err)
-		case err != nil:
-			return err
+			continue
 		}
+		args := []string{"go", "tool", "benchstat"}
+		for _, s := range sides {
+			args = append(args, s.name+"="+s.results)
+		}
+		fmt.Printf("\n%s\n%s", w.name, output(args...))
+		check(err)
 	}
-	return nil
 }
 
-// measurePairs runs that many turns of the workload on each side and returns all figures; after an error, those of the
-// pairs before it.
-func measurePairs(w workload, pairs int, sides [2]side) (figures []*figure, err error) {
+// measurePairs runs that many turns of the workload on each side. After an error, the results have the pairs
+// before it.
+func measurePairs(w workload, pairs int, sides []side) {
+	var texts [2]bytes.Buffer
 	for pair := range pairs {
 		var sections [2]Section
 		for i := range sides {
 			which := (pair + i) % 2
 			progress("%s, pair %d of %d: %s", w.name, pair+1, pairs, sides[which].name)
-			if sections[which], err = sides[which].measure(w); err != nil {
-				return figures, fmt.Errorf("%s: %w", sides[which].name, err)
-			}
+			sections[which] = sides[which].measure(w)
 		}
-		for which, section := range sections {
-			figures = collect(figures, section, which)
+		for i, s := range sides {
+			sections[i].benchmarks(&texts[i])
+			check(os.WriteFile(s.results, texts[i].Bytes(), 0o644))
 		}
 	}
-	return figures, nil
 }
 
-// buildSides builds the bench of both trees.
-func buildSides(against string) (sides [2]side, err error) {
-	folder, err := newFolder()
-	if err != nil {
-		return sides, err
+// buildSides builds the bench of the other tree and of this one.
+func buildSides(against string) []side {
+	folder := newFolder()
+	sides := []side{
+		{against, filepath.Join(folder, "other"), filepath.Join(folder, "other.txt")},
+		{"this tree", filepath.Join(folder, "this"), filepath.Join(folder, "this.txt")},
 	}
-	other, err := otherTree(against)
-	if err != nil {
-		return sides, err
+	for i, tree := range []string{otherTree(against), ".."} {
+		sides[i].build(tree)
 	}
-	sides = [2]side{{"this tree", filepath.Join(folder, "this")}, {against, filepath.Join(folder, "other")}}
-	if err := sides[0].build(".."); err != nil {
-		return sides, err
-	}
-	return sides, sides[1].build(other)
+	return sides
 }
 
 // build builds the tree's bench.
-func (s side) build(tree string) error {
-	if _, err := output("go", "build", "-C", filepath.Join(tree, "bench"), "-o", s.program, "."); err != nil {
-		return fmt.Errorf("the bench of %s: %w", s.name, err)
-	}
-	return nil
+func (s side) build(tree string) {
+	output("go", "build", "-C", filepath.Join(tree, "bench"), "-o", s.program, ".")
 }
 
 // otherTree returns the directory, or checks out the revision into a temporary directory.
-func otherTree(against string) (string, error) {
+func otherTree(against string) string {
 	if _, err := os.Stat(filepath.Join(against, "go.mod")); err == nil {
-		return filepath.Abs(against)
+		return must(filepath.Abs(against))
 	}
-	folder, err := newFolder()
-	if err != nil {
-		return "", err
-	}
+	folder := newFolder()
 	archive := filepath.Join(folder, "sources.tar")
-	if _, err := output("git", "-C", "..", "archive", "-o", archive, against); err != nil {
-		return "", fmt.Errorf("-against %s: neither a folder with a go.mod nor a revision: %w", against, err)
+	if err := attempt(func() { output("git", "-C", "..", "archive", "-o", archive, against) }); err != nil {
+		check(fmt.Errorf("-against %s: neither a folder with a go.mod nor a revision: %w", against, err))
 	}
-	_, err = output("tar", "-x", "-f", archive, "-C", folder)
-	return folder, err
+	output("tar", "-x", "-f", archive, "-C", folder)
+	return folder
 }
 
 // output runs a program that is killed if this one ends.
-func output(args ...string) ([]byte, error) {
+func output(args ...string) []byte {
 	cmd := exec.Command(args[0], args[1:]...)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
-	p, err := start(cmd)
-	if err != nil {
-		return nil, err
+	if err := must(start(cmd)).wait(); err != nil {
+		check(fmt.Errorf("%s: %w\n%s", filepath.Base(args[0]), err, errs.Bytes()))
 	}
-	if err := p.wait(); err != nil {
-		return nil, fmt.Errorf("%s: %w\n%s", filepath.Base(args[0]), err, errs.Bytes())
-	}
-	return out.Bytes(), nil
+	return out.Bytes()
 }
 
 // errNoWorkload means that the side's bench lacks the workload.
 var errNoWorkload = errors.New("its bench has no such workload")
 
 // measure runs one turn of the workload.
-func (s side) measure(w workload) (section Section, err error) {
-	text, err := output(s.program, "-turn", w.name)
-	if err != nil {
-		if strings.Contains(err.Error(), fmt.Sprintf(noWorkload, w.name)) {
-			err = errNoWorkload
-		}
-		return section, err
+func (s side) measure(w workload) (section Section) {
+	err := attempt(func() { check(json.Unmarshal(output(s.program, "-turn", w.name), &section)) })
+	if err != nil && strings.Contains(err.Error(), fmt.Sprintf(noWorkload, w.name)) {
+		err = errNoWorkload
 	}
-	return section, json.Unmarshal(text, &section)
+	if err != nil {
+		check(fmt.Errorf("%s: %w", s.name, err))
+	}
+	return section
 }
 
 // printTurn is the counterpart of measure.
-func printTurn(w workload) error {
+func printTurn(w workload) {
 	section, err := measure(w, "turn", turnSizes)
-	if err != nil {
-		return err
-	}
-	return json.NewEncoder(os.Stdout).Encode(section)
+	check(err)
+	check(json.NewEncoder(os.Stdout).Encode(section))
 }
 
-// collect adds the section's numbers to one side's figures.
-func collect(figures []*figure, section Section, which int) []*figure {
-	known := map[[3]int]*figure{}
-	for _, f := range figures {
-		known[f.at] = f
-	}
-	for i, t := range section.Tables {
-		for k, row := range t.Rows {
-			for c, column := range t.Columns {
-				if c >= len(row.Cells) || len(row.Cells[c]) == 0 {
-					continue
+// benchmarks writes what was measured in the format of Go's benchmarks: a line per contender and repeat, with a table's
+// columns as units.
+func (s Section) benchmarks(b *bytes.Buffer) {
+	word := strings.NewReplacer(" ", "_", "\t", "_").Replace
+	for i, t := range s.Tables {
+		if t.ID == "" {
+			t.ID = fmt.Sprint(s.Name, i)
+		}
+		for _, row := range t.Rows {
+			repeats := 0
+			row.Cells = row.Cells[:min(len(row.Cells), len(t.Columns))] // a table may show fewer columns than were measured
+			for _, cell := range row.Cells {
+				repeats = max(repeats, len(cell))
+			}
+			for repeat := range repeats {
+				fmt.Fprintf(b, "Benchmark/%s/%s/%s 1", s.Name, t.ID, word(row.Name))
+				seen := map[string]int{}
+				for c, cell := range row.Cells {
+					unit := word(t.Columns[c].Name)
+					if seen[unit]++; seen[unit] > 1 {
+						unit += fmt.Sprint("#", seen[unit])
+					}
+					if repeat < len(cell) {
+						fmt.Fprintf(b, " %v %s", cell[repeat], unit)
+					}
 				}
-				at := [3]int{i, k, c}
-				if known[at] == nil {
-					known[at] = &figure{at: at, digits: column.Digits}
-					figures = append(figures, known[at])
-				}
-				if which == 0 || known[at].name == "" {
-					known[at].name = fmt.Sprintf("%s: %s\t%s", t.Title, row.Name, column.Name)
-				}
-				known[at].got[which] = append(known[at].got[which], row.Cells[c].Median())
+				b.WriteString("\n")
 			}
 		}
-	}
-	return figures
-}
-
-func printFigures(to io.Writer, w workload, sides [2]side, figures []*figure) {
-	out := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
-	defer out.Flush()
-	fmt.Fprintf(out, "\n%s\t\t%s\t%s\tratio, pair by pair\n", w.name, sides[0].name, sides[1].name)
-	for _, f := range figures {
-		fmt.Fprintf(out, "%s\t%s\t%s\t%s\n", f.name,
-			f.got[0].String(f.digits), f.got[1].String(f.digits), f.got[0].Over(f.got[1]).String(2))
 	}
 }

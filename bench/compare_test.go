@@ -1,46 +1,45 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"reflect"
+	"slices"
 	"strings"
 	"testing"
 )
 
-func TestFiguresArePairedTurnByTurn(t *testing.T) {
+// The results of both sides are in the format that benchstat reads.
+func TestBenchstatReadsTheResults(t *testing.T) {
 	section := func(rate float64) Section {
-		return Section{Tables: []Table{{
-			Title: "Push", Columns: []Column{{Name: "jobs/s"}, {Name: "p99, ms", Digits: 1}, {Name: "never measured"}},
-			Rows: []Row{{"Delayer", []Sample{{rate}, {0}, nil}}},
+		return Section{Name: "push", Tables: []Table{{
+			ID: "push", Columns: []Column{{Name: "1 goroutine"}, {Name: "p99, ms"}, {Name: "p99, ms"}, {Name: "never measured"}},
+			Rows: Rows{{"Delayer, PushBatch", []Sample{{rate, rate + 1, rate + 2}, {1, 1, 1}, {2}, nil}}},
 		}}}
 	}
-	var figures []*figure
-	for _, turn := range []struct {
-		side int
-		rate float64
-	}{{0, 100}, {1, 50}, {1, 40}, {0, 120}} {
-		figures = collect(figures, section(turn.rate), turn.side)
+	args := []string{"go", "tool", "benchstat", "-format", "csv"}
+	for i, rate := range []float64{100, 50} {
+		var text bytes.Buffer
+		section(rate).benchmarks(&text)
+		file := filepath.Join(t.TempDir(), "results")
+		check(os.WriteFile(file, text.Bytes(), 0o644))
+		args = append(args, []string{"main", "this tree"}[i]+"="+file)
 	}
-	var out strings.Builder
-	printFigures(&out, workload{name: "push"}, [2]side{{name: "this tree"}, {name: "old"}}, figures)
-	want := `
-push                    this tree      old         ratio, pair by pair
-Push: Delayer  jobs/s   110 (100–120)  45 (40–50)  2.50 (2.00–3.00)
-Push: Delayer  p99, ms  0.0            0.0         –
-`
-	if got := out.String(); got != want {
-		t.Errorf("got\n%s\nwant\n%s", got, want)
+	got := string(output(args...))
+	for _, want := range []string{"main", "this tree", "1_goroutine", "p99,_ms#2", "push/push/Delayer,_PushBatch", "101", "51"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("there is no %q in\n%s", want, got)
+		}
 	}
 }
 
 func TestOtherTreeNamesWhatItCannotFind(t *testing.T) {
-	if folder, err := otherTree(".."); err != nil || !strings.HasPrefix(folder, "/") {
-		t.Errorf("the tree above: %q, %v", folder, err)
+	if folder := otherTree(".."); !strings.HasPrefix(folder, "/") {
+		t.Errorf("the tree above: %q", folder)
 	}
-	if _, err := otherTree("no-such-revision"); err == nil || !strings.Contains(err.Error(), "-against no-such-revision: neither") {
+	if err := attempt(func() { otherTree("no-such-revision") }); err == nil || !strings.Contains(err.Error(), "-against no-such-revision: neither") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -62,18 +61,15 @@ func TestTheOtherSideIsItsOwnBench(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s := side{"other", filepath.Join(t.TempDir(), "other")}
-	if err := s.build(tree); err != nil {
-		t.Fatal(err)
+	s := side{"other", filepath.Join(t.TempDir(), "other"), ""}
+	s.build(tree)
+	if got := s.measure(workload{name: "push"}); got.Name != "push" || !slices.Equal(got.Tables[0].Rows[0].Cells[0], Sample{7}) {
+		t.Errorf("push: %+v", got)
 	}
-	got, err := s.measure(workload{name: "push"})
-	if err != nil || got.Name != "push" || !reflect.DeepEqual(got.Tables[0].Rows[0].Cells[0], Sample{7}) {
-		t.Errorf("push: %+v, %v", got, err)
-	}
-	if _, err := s.measure(workload{name: "push2"}); !errors.Is(err, errNoWorkload) {
+	if err := attempt(func() { s.measure(workload{name: "push2"}) }); !errors.Is(err, errNoWorkload) {
 		t.Errorf("a workload that it does not have: %v", err)
 	}
-	if _, err := s.measure(workload{name: "take"}); err == nil || errors.Is(err, errNoWorkload) {
+	if err := attempt(func() { s.measure(workload{name: "take"}) }); err == nil || errors.Is(err, errNoWorkload) {
 		t.Errorf("a workload that fails: %v", err)
 	}
 }
@@ -87,16 +83,19 @@ func TestAFailureKeepsThePairsBeforeIt(t *testing.T) {
 		return path
 	}
 	const answer = `echo '{"Tables":[{"Rows":[{"Name":"row","Cells":[[7]]}],"Columns":[{"Name":"column"}]}]}'` + "\n"
-	sides := [2]side{
-		{"this tree", program(answer)},
-		{"old", program(`echo >> "$0.runs"; [ $(wc -l < "$0.runs") -lt 3 ] || exit 1` + "\n" + answer)},
+	results := filepath.Join(t.TempDir(), "results")
+	sides := []side{
+		{"this tree", program(answer), results},
+		{"old", program(`echo >> "$0.runs"; [ $(wc -l < "$0.runs") -lt 3 ] || exit 1` + "\n" + answer), results + ".old"},
 	}
-	figures, err := measurePairs(workload{name: "push"}, 16, sides)
+	err := attempt(func() { measurePairs(workload{name: "push"}, 16, sides) })
 	if err == nil || !strings.HasPrefix(err.Error(), "old: ") {
 		t.Errorf("got %v", err)
 	}
-	if want := [2]Sample{{7, 7}, {7, 7}}; len(figures) != 1 || !reflect.DeepEqual(figures[0].got, want) {
-		t.Errorf("got %+v, want one figure with %v", figures, want)
+	for _, s := range sides {
+		if got := strings.Count(string(must(os.ReadFile(s.results))), " 7 column\n"); got != 2 {
+			t.Errorf("%s has %d results, want 2", s.name, got)
+		}
 	}
 }
 

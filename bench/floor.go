@@ -127,23 +127,23 @@ func score(due time.Time) string {
 }
 
 // floorPushJobs stores the jobs from..from+n-1 with one script.
-func floorPushJobs(conn redis.Conn, from, n int64, due time.Time) error {
+func floorPushJobs(conn redis.Conn, from, n int, due time.Time) error {
 	args := make([]any, 0, 5+2*n)
 	args = append(args, poolKey, bucketPrefix, lifetime.Milliseconds(), score(due), topic)
 	for i := from; i < from+n; i++ {
-		args = append(args, id(i), body(i))
+		args = append(args, id(int64(i)), body(int64(i)))
 	}
 	_, err := floorPushBatch.Do(conn, args...)
 	return err
 }
 
 // pipelinePushJobs stores them with plain commands in one pipeline.
-func pipelinePushJobs(conn redis.Conn, from, n int64, due time.Time) error {
+func pipelinePushJobs(conn redis.Conn, from, n int, due time.Time) error {
 	for i := from; i < from+n; i++ {
-		bucket := bucketPrefix + id(i)
-		conn.Send("HSET", bucket, "topic", topic, "body", body(i))
+		bucket := bucketPrefix + id(int64(i))
+		conn.Send("HSET", bucket, "topic", topic, "body", body(int64(i)))
 		conn.Send("PEXPIRE", bucket, lifetime.Milliseconds())
-		conn.Send("ZADD", poolKey, score(due), id(i))
+		conn.Send("ZADD", poolKey, score(due), id(int64(i)))
 	}
 	_, err := conn.Do("")
 	return err
@@ -190,20 +190,20 @@ type floorPeer struct {
 
 func (p *floorPeer) Round(_, due time.Time) time.Time { return due }
 
-func (p *floorPeer) Close() error {
-	p.consuming.Wait()
-	return nil
-}
+func (p *floorPeer) Close() { p.consuming.Wait() }
 
 func (p *floorPeer) Push(_ context.Context, n int64, body string, due time.Time) error {
 	conn := p.redis.Pool.Get()
 	defer conn.Close()
-	name := id(n)
-	_, err := floorPush.Do(conn, poolKey, bucketPrefix+name, topic, body, lifetime.Milliseconds(), score(due), name)
+	return floorPushOne(conn, id(n), body, due)
+}
+
+func floorPushOne(conn redis.Conn, id, body string, due time.Time) error {
+	_, err := floorPush.Do(conn, poolKey, bucketPrefix+id, topic, body, lifetime.Milliseconds(), score(due), id)
 	return err
 }
 
-func (p *floorPeer) Consume(ctx context.Context, workers int, got func(body string)) error {
+func (p *floorPeer) Consume(ctx context.Context, workers int, got func(body string)) {
 	p.consuming.Go(func() {
 		conn := p.redis.Pool.Get()
 		defer conn.Close()
@@ -226,5 +226,4 @@ func (p *floorPeer) Consume(ctx context.Context, workers int, got func(body stri
 			}
 		})
 	}
-	return nil
 }

@@ -60,40 +60,33 @@ for i = 1, #due, 2000 do
   redis.call('ZADD', 'delayer:job_pool', unpack(due, i, math.min(i + 1999, #due)))
 end`)
 
-// seed creates the jobs from..from+n-1, due at that Unix time plus step seconds each.
-func (r *Redis) seed(from, n, topics int, due, step float64) error {
-	return r.seedWith(from, n, topics, fmt.Sprintf("%.3f", due), step)
-}
-
-// others is the number of the first job that seed does not create.
-const others = 1e9
-
-// seedWaiting creates n waiting jobs, due from tomorrow on, a millisecond apart. Their numbers differ from
-// those of seed.
-func (r *Redis) seedWaiting(from, n int) error {
-	return r.seed(others+from, n, 1, float64(time.Now().Unix())+86400-others/1000, 0.001)
-}
-
-// seedReady creates ready jobs.
-func (r *Redis) seedReady(n int) error { return r.seedWith(0, n, 1, "ready", 0) }
-
-func (r *Redis) seedWith(from, n, topics int, due string, step float64) error {
+// seed creates the jobs from..from+n-1, "ready", or due at that Unix time plus step seconds each.
+func (r *Redis) seed(from, n, topics int, due any, step float64) {
 	conn := r.Pool.Get()
 	defer conn.Close()
 	const chunk = 10000
 	for done := 0; done < n; done += chunk {
-		if _, err := seedScript.Do(conn, min(chunk, n-done), from+done, topics, due, step); err != nil {
-			return err
-		}
+		must(seedScript.Do(conn, min(chunk, n-done), from+done, topics, due, step))
 	}
-	return nil
 }
+
+// unlikely is the number of the first job that seed does not create otherwise.
+const unlikely = 1e9
+
+// seedWaiting creates n waiting jobs, due from tomorrow on, a millisecond apart. Their numbers differ from
+// those of seed.
+func (r *Redis) seedWaiting(from, n int) {
+	r.seed(unlikely+from, n, 1, float64(time.Now().Unix())+86400-unlikely/1000, 0.001)
+}
+
+// seedReady creates ready jobs.
+func (r *Redis) seedReady(n int) { r.seed(0, n, 1, "ready", 0) }
 
 // past returns a time at which all jobs are due.
 func past() float64 { return float64(time.Now().Unix() - 10) }
 
-// crowd runs f(0) … f(n-1) in that many goroutines and returns the first error.
-func crowd(goroutines, n int, f func(i int) error) error {
+// crowd runs f(0) … f(n-1) in that many goroutines.
+func crowd(goroutines, n int, f func(i int) error) {
 	var next atomic.Int64
 	all, ctx := errgroup.WithContext(context.Background())
 	for range goroutines {
@@ -110,7 +103,14 @@ func crowd(goroutines, n int, f func(i int) error) error {
 			return nil
 		})
 	}
-	return all.Wait()
+	check(all.Wait())
+}
+
+// inChunks calls f for 0 … n-1, pushChunk at a time.
+func inChunks(n int, f func(from, n int)) {
+	for from := 0; from < n; from += pushChunk {
+		f(from, min(pushChunk, n-from))
+	}
 }
 
 // arrivals records received jobs whose bodies contain their due times.
@@ -133,18 +133,18 @@ func (a *arrivals) add(body string) {
 }
 
 // wait waits until that many jobs have arrived.
-func (a *arrivals) wait(jobs int, limit time.Duration) error {
+func (a *arrivals) wait(jobs int, limit time.Duration) {
 	for deadline := time.Now().Add(limit); ; time.Sleep(5 * time.Millisecond) {
 		a.Lock()
 		came, strays := len(a.late), a.strays
 		a.Unlock()
 		switch {
 		case strays > 0:
-			return fmt.Errorf("%d bodies were strange", strays)
+			check(fmt.Errorf("%d bodies were strange", strays))
 		case came >= jobs:
-			return nil
+			return
 		case time.Now().After(deadline):
-			return fmt.Errorf("%d of %d jobs have come", came, jobs)
+			check(fmt.Errorf("%d of %d jobs have come", came, jobs))
 		}
 	}
 }
@@ -187,14 +187,13 @@ func (d *drain) take(body string) {
 }
 
 // wait waits for the last job.
-func (d *drain) wait(limit time.Duration) error {
+func (d *drain) wait(limit time.Duration) {
 	select {
 	case <-d.done:
 	case <-time.After(limit):
-		return fmt.Errorf("after %v %d of %d jobs have come", limit, d.got.Load(), len(d.seen))
+		check(fmt.Errorf("after %v %d of %d jobs have come", limit, d.got.Load(), len(d.seen)))
 	}
 	if d.twice.Load() > 0 || d.strays.Load() > 0 {
-		return fmt.Errorf("%d jobs came twice, %d bodies were strange", d.twice.Load(), d.strays.Load())
+		check(fmt.Errorf("%d jobs came twice, %d bodies were strange", d.twice.Load(), d.strays.Load()))
 	}
-	return nil
 }

@@ -108,7 +108,7 @@ func versions() []string {
 		return lines
 	}
 	for _, dep := range info.Deps {
-		for _, peer := range []string{"contribsys/faktory", "hibiken/asynq", "gocraft/work", "go-beanstalk", "machinery/v2", "gomodule/redigo"} {
+		for _, peer := range []string{"contribsys/faktory", "hibiken/asynq", "go-beanstalk", "gomodule/redigo"} {
 			if strings.HasSuffix(dep.Path, peer) {
 				lines = append(lines, dep.Path+" "+dep.Version)
 			}

@@ -7,6 +7,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -41,7 +42,7 @@ func (r *Run) note(format string, args ...any) {
 // workload measures one thing. Its texts are in the Section it returns.
 type workload struct {
 	name string
-	run  func(context.Context, *Run) (Section, error)
+	run  func(context.Context, *Run) Section
 }
 
 var workloads = []workload{
@@ -61,11 +62,9 @@ var workloads = []workload{
 	{"memory", benchMemory},
 	{"idle", benchIdle},
 	{"waiting", benchWaiting},
-	{"growth", benchGrowth},
 	{"partitions", benchPartitions},
 	{"topics", benchTopics},
 	{"features", benchFeatures},
-	{"engines", benchEngines},
 	{"soak", benchSoak},
 }
 
@@ -82,15 +81,13 @@ func progress(format string, args ...any) {
 }
 
 func main() {
-	if err := own(); err != nil {
-		fmt.Fprintln(os.Stderr, "bench:", err)
-		os.Exit(1)
+	err := own()
+	if err == nil {
+		if err = attempt(command); err != nil {
+			time.Sleep(100 * time.Millisecond) // if a server has ended by itself, which explains it, that aborts
+		}
+		disown()
 	}
-	err := command()
-	if err != nil {
-		time.Sleep(100 * time.Millisecond) // if a server has ended by itself, which explains it, that aborts
-	}
-	disown()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
@@ -98,69 +95,55 @@ func main() {
 }
 
 // command executes the command line.
-func command() error {
+func command() {
 	quick := flag.Bool("quick", false, "small sizes, one repeat: a smoke run of two to three minutes, into a temporary folder")
 	full := flag.Bool("full", false, "everything, with bursts and pools of 1,000,000 jobs and more")
 	only := flag.String("only", "", "run these workloads only, and keep the others' results: "+strings.Join(names(), ","))
-	render := flag.Bool("render", false, "run nothing: write document and charts from the kept numbers")
-	carries := flag.Bool("simulate", false, "measure nothing: print what N nodes of a cluster carry, by the kept numbers of memory and partitions")
+	render := flag.Bool("render", false, "run nothing: write documents and charts from the kept numbers")
 	out := flag.String("out", "", "folder to write to (default ../docs, with -quick a temporary one)")
-	against := flag.String("against", "", "measure Delayer in turns with another revision, or with the tree in this folder, each by its own bench, and print both; nothing is written")
+	text := flag.String("text", "", "file to write what was measured to as well, in the format of Go's benchmarks, for benchstat")
+	against := flag.String("against", "", "measure Delayer in turns with another revision, or with the tree in this folder, each by its own bench, and let benchstat compare; nothing is written")
 	pairs := flag.Int("pairs", 8, "with -against: how often each of the two is measured")
 	turn := flag.String("turn", "", "for -against: run this workload's turn and print it as JSON")
 	flag.StringVar(&delayQueuePath, "delay-queue", "", "for -only delayqueue, which is left out without it: the program of the real delay-queue server")
-	flag.StringVar(&beforePath, "before", "", "with -delay-queue: this program of an earlier revision, which is measured in turns with it")
-	flag.StringVar(&enginesPath, "engines", "", "for -only engines, which is left out without it: the folder that tools/engines.sh has filled")
 	flag.DurationVar(&soakFor, "soak", 0, "for -only soak, which is left out without it: how long; -quick takes 30 s")
 	work := flag.String("work", "", "for -only soak: be a worker of this Redis")
 	serve := flag.String("serve", "", "for -only http: be this server of delay-queue's API, on the address and the Redis that follow")
-	flag.Parse()
-	if *work != "" {
-		return workSoak(*work)
-	}
-	if *serve != "" {
-		return serveAPI(*serve, flag.Arg(0), flag.Arg(1))
+	flag.CommandLine.Init("bench", flag.ContinueOnError) // a call of os.Exit would leave the temporary directory
+	if err := flag.CommandLine.Parse(os.Args[1:]); errors.Is(err, flag.ErrHelp) {
+		return
+	} else {
+		check(err)
 	}
 
-	mode, s := "normal", normalSizes
+	mode, s, folder := "normal", normalSizes, filepath.Join("..", "docs")
 	switch {
 	case *quick:
-		mode, s = "quick", quickSizes
+		mode, s, folder = "quick", quickSizes, filepath.Join(os.TempDir(), "delayer-bench")
 		soakFor = cmp.Or(soakFor, 30*time.Second)
 	case *full:
 		mode, s = "full", fullSizes
 	}
-	folder := *out
-	if folder == "" {
-		folder = filepath.Join("..", "docs")
-		if *quick {
-			folder = filepath.Join(os.TempDir(), "delayer-bench")
-		}
-	}
-	if *carries {
-		return printSimulation(folder)
-	}
 	chosen := slices.DeleteFunc(slices.Clone(workloads), func(w workload) bool {
-		return w.name == "delayqueue" && delayQueuePath == "" || w.name == "engines" && enginesPath == "" || w.name == "soak" && soakFor == 0
+		return *render || w.name == "delayqueue" && delayQueuePath == "" || w.name == "soak" && soakFor == 0
 	})
-	switch {
-	case *render:
-		chosen = nil
-	case *only+*turn != "":
-		var err error
-		if chosen, err = choose(*only + *turn); err != nil {
-			return err
-		}
+	if names := *only + *turn; names != "" {
+		chosen = must(choose(names))
 	}
 	switch {
+	case *work != "":
+		check(workSoak(*work))
+	case *serve != "":
+		check(serveAPI(*serve, flag.Arg(0), flag.Arg(1)))
 	case *turn != "":
-		return printTurn(chosen[0])
-	case *against != "" && (*quick || *full || *render || *out != "" || *pairs < 1):
-		return errors.New("-against goes with -only and with a -pairs of 1 or more, and with nothing else")
+		printTurn(chosen[0])
+	case *against != "" && (*quick || *full || *render || *out+*text != "" || *pairs < 1):
+		check(errors.New("-against goes with -only and with a -pairs of 1 or more, and with nothing else"))
 	case *against != "":
-		return compare(*against, *pairs, chosen)
+		compare(*against, *pairs, chosen)
+	default:
+		bench(mode, s, cmp.Or(*out, folder), *text, chosen)
 	}
-	return bench(mode, s, folder, chosen)
 }
 
 // noWorkload is the format of choose's error. Programs of other revisions recognize a missing workload by it.
@@ -178,21 +161,17 @@ func choose(list string) ([]workload, error) {
 }
 
 // bench runs the chosen workloads and saves after each.
-func bench(mode string, s sizes, folder string, chosen []workload) error {
-	report, err := readReport(folder)
-	if err != nil {
-		return err
-	}
+func bench(mode string, s sizes, folder, file string, chosen []workload) {
+	report := readReport(folder)
 	if len(chosen) > 0 {
 		if mode != "quick" {
 			progress("waiting for a load below %.1f, for up to %v", quietLoad, longestWait)
-			if err := awaitQuiet(load.Avg, time.Second, longestWait); err != nil {
-				return err
-			}
+			check(awaitQuiet(load.Avg, time.Second, longestWait))
 		}
 		report.Machine, report.Versions = machine(), withKept(versions(), report.Versions)
 	}
 	var failures []error
+	var text bytes.Buffer
 	for _, w := range chosen {
 		section, err := measure(w, mode, s)
 		if err != nil {
@@ -203,38 +182,30 @@ func bench(mode string, s sizes, folder string, chosen []workload) error {
 			continue
 		}
 		report.add(section, names())
-		if err := report.save(folder); err != nil {
-			return err
+		report.save(folder)
+		if section.benchmarks(&text); file != "" {
+			check(os.WriteFile(file, text.Bytes(), 0o644))
 		}
 	}
-	if err := report.save(folder); err != nil {
-		return err
-	}
+	report.save(folder)
 	progress("written: %s", filepath.Join(folder, "benchmarks.md"))
-	for _, section := range report.Sections {
-		for _, t := range section.Targets {
-			fmt.Print(t.row())
-		}
+	for _, t := range report.AllTargets() {
+		fmt.Print(t.row())
 	}
-	return errors.Join(failures...)
+	check(errors.Join(failures...))
 }
 
 // measure runs a workload on its own Redis. An error may concern single contenders, which the section then
 // lacks; a workload that failed as a whole has no tables.
-func measure(w workload, mode string, s sizes) (Section, error) {
-	redis, err := startRedis()
-	if err != nil {
-		return Section{}, err
-	}
-	defer redis.stop()
-
+func measure(w workload, mode string, s sizes) (section Section, err error) {
 	progress("%s", w.name)
 	started, before := time.Now(), loadNow()
-	run := &Run{Redis: redis, sizes: s}
-	section, err := w.run(context.Background(), run)
-	if err != nil {
-		section.Tables = nil
-	}
+	run := &Run{sizes: s}
+	err = attempt(func() {
+		run.Redis = startRedis()
+		defer run.Redis.stop()
+		section = w.run(context.Background(), run)
+	})
 	section.Revision, section.Load = revision(), before
 	section.Name, section.Mode, section.Measured, section.Took = w.name, mode, started, time.Since(started)
 	section.Notes = append(section.Notes, run.notes...)

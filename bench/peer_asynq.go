@@ -29,22 +29,22 @@ func (p *asynqPeer) Push(ctx context.Context, _ int64, body string, due time.Tim
 	return err
 }
 
-func (p *asynqPeer) Consume(ctx context.Context, workers int, got func(body string)) error {
+func (p *asynqPeer) Consume(ctx context.Context, workers int, got func(body string)) {
 	p.server = asynq.NewServer(p.redis, asynq.Config{
 		Concurrency:              workers,
 		DelayedTaskCheckInterval: asynqInterval,
 		TaskCheckInterval:        asynqInterval,
 		LogLevel:                 asynq.FatalLevel,
 	})
-	return p.server.Start(asynq.HandlerFunc(func(_ context.Context, t *asynq.Task) error {
+	check(p.server.Start(asynq.HandlerFunc(func(_ context.Context, t *asynq.Task) error {
 		got(string(t.Payload()))
 		return nil
-	}))
+	})))
 }
 
-func (p *asynqPeer) Close() error {
+func (p *asynqPeer) Close() {
 	if p.server != nil {
 		p.server.Shutdown()
 	}
-	return p.client.Close()
+	p.client.Close()
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"net"
 	"sync"
 	"time"
@@ -21,26 +20,19 @@ type beanstalkdPeer struct {
 
 const beanstalkConns = 32
 
-func newBeanstalkd(r *Run) (*beanstalkdPeer, error) {
-	addr, err := freeAddr()
-	if err != nil {
-		return nil, err
-	}
+func newBeanstalkd() *beanstalkdPeer {
+	addr := freeAddr()
 	_, port, _ := net.SplitHostPort(addr)
-	d, err := startDaemon(addr, "beanstalkd", "-l", "127.0.0.1", "-p", port)
-	if err != nil {
-		return nil, err
+	p := &beanstalkdPeer{
+		daemon: startDaemon(addr, "beanstalkd", "-l", "127.0.0.1", "-p", port),
+		conns:  make(chan *beanstalk.Conn, beanstalkConns),
 	}
-	p := &beanstalkdPeer{daemon: d, conns: make(chan *beanstalk.Conn, beanstalkConns)}
 	for range beanstalkConns {
-		c, err := beanstalk.Dial("tcp", addr)
-		if err != nil {
-			return nil, errors.Join(err, p.Close())
-		}
+		c := must(beanstalk.Dial("tcp", addr))
 		c.Tube.Name = topic
 		p.conns <- c
 	}
-	return p, nil
+	return p
 }
 
 // Round: delays are whole seconds from now.
@@ -53,13 +45,13 @@ func wholeSeconds(d time.Duration) time.Duration {
 }
 
 // Hold pauses the tube until then. What is pushed is due before that.
-func (p *beanstalkdPeer) Hold(until time.Time) error {
+func (p *beanstalkdPeer) Hold(until time.Time) {
 	time.Sleep(time.Until(until) % time.Second)
 	c := <-p.conns
 	defer func() { p.conns <- c }()
 	c.Tube.PeekReady() // creates the tube
 	p.held = true
-	return c.Tube.Pause(time.Until(until).Round(time.Second))
+	check(c.Tube.Pause(time.Until(until).Round(time.Second)))
 }
 
 func (p *beanstalkdPeer) Push(_ context.Context, _ int64, body string, due time.Time) error {
@@ -75,12 +67,9 @@ func (p *beanstalkdPeer) Push(_ context.Context, _ int64, body string, due time.
 	return err
 }
 
-func (p *beanstalkdPeer) Consume(ctx context.Context, workers int, got func(body string)) error {
+func (p *beanstalkdPeer) Consume(ctx context.Context, workers int, got func(body string)) {
 	for range workers {
-		c, err := beanstalk.Dial("tcp", p.daemon.addr)
-		if err != nil {
-			return err
-		}
+		c := must(beanstalk.Dial("tcp", p.daemon.addr))
 		tubes := beanstalk.NewTubeSet(c, topic)
 		context.AfterFunc(ctx, func() { c.Close() }) // ends the wait
 		p.wg.Go(func() {
@@ -94,29 +83,22 @@ func (p *beanstalkdPeer) Consume(ctx context.Context, workers int, got func(body
 			}
 		})
 	}
-	return nil
 }
 
-func (p *beanstalkdPeer) cpu() (time.Duration, error) {
+func (p *beanstalkdPeer) cpu() time.Duration {
 	c := <-p.conns
 	defer func() { p.conns <- c }()
-	stats, err := c.Stats()
-	if err != nil {
-		return 0, err
-	}
-	user, err1 := time.ParseDuration(stats["rusage-utime"] + "s")
-	system, err2 := time.ParseDuration(stats["rusage-stime"] + "s")
-	return user + system, errors.Join(err1, err2)
+	stats := must(c.Stats())
+	return must(time.ParseDuration(stats["rusage-utime"]+"s")) + must(time.ParseDuration(stats["rusage-stime"]+"s"))
 }
 
-func (p *beanstalkdPeer) memory() (float64, error) { return p.daemon.residentBytes() }
+func (p *beanstalkdPeer) memory() float64 { return p.daemon.residentBytes() }
 
-func (p *beanstalkdPeer) Close() error {
+func (p *beanstalkdPeer) Close() {
 	p.wg.Wait()
 	close(p.conns)
 	for c := range p.conns {
 		c.Close()
 	}
 	p.daemon.stop()
-	return nil
 }

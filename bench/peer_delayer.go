@@ -3,9 +3,11 @@ package main
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"time"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/client/worker"
 	"github.com/mix-basic/delayer/server"
 )
 
@@ -31,6 +33,11 @@ func newDelayerOn(o client.PoolOptions, batch int) *delayer {
 	return &delayer{client.OpenPool(o), serverPool(o), batch, o.Partitions}
 }
 
+// openClient opens a client of our Redis.
+func (r *Run) openClient() *client.Client {
+	return client.OpenPool(client.PoolOptions{Addr: r.Redis.addr})
+}
+
 // serverPool is a pool for a server, which gets the partitions in its own options.
 func serverPool(o client.PoolOptions) client.Redis {
 	o.Partitions = 0
@@ -39,7 +46,15 @@ func serverPool(o client.PoolOptions) client.Redis {
 
 func (p *delayer) Round(_, due time.Time) time.Time { return due }
 
-func (p *delayer) Close() error { return errors.Join(p.client.Close(), p.served.Close()) }
+func (p *delayer) Close() {
+	p.client.Close()
+	p.served.Close()
+}
+
+// jobOf is job n.
+func jobOf(n int64) client.Message {
+	return client.Message{ID: id(n), Topic: topic, Body: body(n)}
+}
 
 func (p *delayer) Push(ctx context.Context, n int64, body string, due time.Time) error {
 	_, err := p.client.PushAt(ctx, client.Message{ID: id(n), Topic: topic, Body: body}, due)
@@ -51,12 +66,11 @@ func (p *delayer) serve(ctx context.Context) {
 	server.New(p.served, server.Options{Interval: time.Second, Partitions: p.parts}).Run(ctx)
 }
 
-func (p *delayer) Consume(ctx context.Context, workers int, got func(body string)) error {
+func (p *delayer) Consume(ctx context.Context, workers int, got func(body string)) {
 	go p.serve(ctx)
 	for range workers {
 		go consume(ctx, p.client, topic, p.batch, got)
 	}
-	return nil
 }
 
 // consume waits with BPop; a batch consumer then takes what else is ready.
@@ -79,14 +93,47 @@ func consume(ctx context.Context, c *client.Client, topic string, batch int, got
 	}
 }
 
-func pushBatch(ctx context.Context, c *client.Client, from, n int64, due time.Time) error {
+// pushBatch pushes jobs from..from+n-1 in one call.
+func pushBatch(ctx context.Context, c *client.Client, from, n int, due time.Time) {
+	pushAll(ctx, c, n, func(i int) client.Delayed { return client.Delayed{Message: jobOf(int64(from + i)), At: due} })
+}
+
+func pushAll(ctx context.Context, c *client.Client, n int, job func(i int) client.Delayed) {
 	jobs := make([]client.Delayed, n)
 	for i := range jobs {
-		jobs[i] = client.Delayed{Message: client.Message{ID: id(from + int64(i)), Topic: topic, Body: body(from + int64(i))}, At: due}
+		jobs[i] = job(i)
 	}
 	results, err := c.PushBatch(ctx, jobs)
 	for _, r := range results {
 		err = errors.Join(err, r.Err)
 	}
-	return err
+	check(err)
+}
+
+// delayerWorker is our client with a worker with default options as the consumer.
+type delayerWorker struct {
+	*delayer
+	done chan error
+}
+
+func (p *delayerWorker) Consume(ctx context.Context, workers int, got func(body string)) {
+	go p.serve(ctx)
+	mux := worker.NewMux()
+	mux.HandleFunc(topic, func(_ context.Context, job *worker.Job) error {
+		got(job.Body)
+		return nil
+	})
+	p.done = make(chan error, 1)
+	go func() { p.done <- newWorker(p.client, mux, workers).Run(ctx) }()
+}
+
+func newWorker(c *client.Client, mux *worker.Mux, concurrency int) *worker.Worker {
+	return worker.New(c, mux, worker.Options{Concurrency: concurrency, Logger: slog.New(slog.DiscardHandler)})
+}
+
+func (p *delayerWorker) Close() {
+	if p.done != nil {
+		<-p.done
+	}
+	p.delayer.Close()
 }

@@ -2,10 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -26,53 +22,23 @@ type faktoryPeer struct {
 
 const faktoryConns = 32
 
-// faktoryServer returns the path of the server, built on first use.
-func faktoryServer() (string, error) {
-	build := exec.Command("go", "tool", "-n", "faktory")
-	build.Stderr = os.Stderr
-	path, err := build.Output()
-	if err != nil {
-		return "", fmt.Errorf("building faktory: %w", err)
+func newFaktory() *faktoryPeer {
+	program := strings.TrimSpace(string(output("go", "tool", "-n", "faktory"))) // is built on first use
+	addr, dir := freeAddr(), newFolder()
+	p := &faktoryPeer{
+		daemon: startDaemon(addr, program, "-b", addr, "-w", freeAddr(), "-d", dir, "-c", dir, "-l", "error"),
+		conns:  make(chan *faktory.Client, faktoryConns),
 	}
-	return strings.TrimSpace(string(path)), nil
-}
-
-func newFaktory() (*faktoryPeer, error) {
-	program, err := faktoryServer()
-	if err != nil {
-		return nil, err
-	}
-	addr, err1 := freeAddr()
-	web, err2 := freeAddr()
-	if err := errors.Join(err1, err2); err != nil {
-		return nil, err
-	}
-	dir, err := newFolder()
-	if err != nil {
-		return nil, err
-	}
-	d, err := startDaemon(addr, program, "-b", addr, "-w", web, "-d", dir, "-c", dir, "-l", "error")
-	if err != nil {
-		return nil, err
-	}
-	p := &faktoryPeer{daemon: d, conns: make(chan *faktory.Client, faktoryConns)}
-	if p.store, err = redis.Dial("unix", filepath.Join(dir, "redis.sock")); err != nil {
-		return nil, errors.Join(err, p.Close())
-	}
-	// Workers identify themselves on their connections.
-	faktory.RandomProcessWid = "bench"
+	p.store = must(redis.Dial("unix", filepath.Join(dir, "redis.sock")))
+	faktory.RandomProcessWid = "bench" // workers identify themselves on their connections
 	for range faktoryConns {
-		c, err := p.open()
-		if err != nil {
-			return nil, errors.Join(err, p.Close())
-		}
-		p.conns <- c
+		p.conns <- p.open()
 	}
-	return p, nil
+	return p
 }
 
-func (p *faktoryPeer) open() (*faktory.Client, error) {
-	return (&faktory.Server{Network: "tcp", Address: p.daemon.addr, Timeout: 10 * time.Second}).Open()
+func (p *faktoryPeer) open() *faktory.Client {
+	return must((&faktory.Server{Network: "tcp", Address: p.daemon.addr, Timeout: 10 * time.Second}).Open())
 }
 
 func (p *faktoryPeer) Round(_, due time.Time) time.Time { return due }
@@ -85,12 +51,9 @@ func (p *faktoryPeer) Push(_ context.Context, _ int64, body string, due time.Tim
 	return c.Push(job)
 }
 
-func (p *faktoryPeer) Consume(ctx context.Context, workers int, got func(body string)) error {
+func (p *faktoryPeer) Consume(ctx context.Context, workers int, got func(body string)) {
 	for range workers {
-		c, err := p.open()
-		if err != nil {
-			return err
-		}
+		c := p.open()
 		p.wg.Go(func() {
 			defer c.Close()
 			for ctx.Err() == nil {
@@ -110,27 +73,19 @@ func (p *faktoryPeer) Consume(ctx context.Context, workers int, got func(body st
 			}
 		})
 	}
-	return nil
 }
 
 // cpu returns the CPU time of the server and its redis-server.
-func (p *faktoryPeer) cpu() (time.Duration, error) {
-	server, err1 := p.daemon.cpu()
-	store, err2 := cpuOfRedis(p.store)
-	return server + store, errors.Join(err1, err2)
-}
+func (p *faktoryPeer) cpu() time.Duration { return p.daemon.cpu() + cpuOfRedis(p.store) }
 
-func (p *faktoryPeer) memory() (float64, error) { return infoOf(p.store, "used_memory") }
+func (p *faktoryPeer) memory() float64 { return infoOf(p.store, "used_memory") }
 
-func (p *faktoryPeer) Close() error {
+func (p *faktoryPeer) Close() {
 	p.wg.Wait()
 	close(p.conns)
 	for c := range p.conns {
 		c.Close()
 	}
-	if p.store != nil {
-		p.store.Close()
-	}
+	p.store.Close()
 	p.daemon.stop()
-	return nil
 }

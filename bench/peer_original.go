@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -60,9 +59,10 @@ func newOriginal(r *Redis) *original {
 func (p *original) Round(_, due time.Time) time.Time { return nextSecond(due) }
 
 // Close waits for blocked consumers, which would otherwise take the next Peer's jobs.
-func (p *original) Close() error {
+func (p *original) Close() {
 	p.consuming.Wait()
-	return errors.Join(p.pool.Close(), p.served.Close())
+	p.pool.Close()
+	p.served.Close()
 }
 
 func (p *original) Push(_ context.Context, n int64, body string, due time.Time) error {
@@ -71,7 +71,7 @@ func (p *original) Push(_ context.Context, n int64, body string, due time.Time) 
 	return originalPush(conn, id(n), body, due)
 }
 
-func (p *original) Consume(ctx context.Context, workers int, got func(body string)) error {
+func (p *original) Consume(ctx context.Context, workers int, got func(body string)) {
 	go server.New(p.served, server.Options{}).Run(ctx)
 	for range workers {
 		p.consuming.Go(func() {
@@ -88,5 +88,4 @@ func (p *original) Consume(ctx context.Context, workers int, got func(body strin
 			}
 		})
 	}
-	return nil
 }

@@ -9,16 +9,10 @@ func TestClusterSharesTheSlots(t *testing.T) {
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		t.Skip(err)
 	}
-	p, err := startCluster(2, 16)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := startCluster(2, 16)
 	defer p.stop()
 
-	values, err := (&Run{sizes: sizes{partJobs: 500}}).lifeOnce(t.Context(), p, batches)
-	if err != nil {
-		t.Fatal(err)
-	}
+	values := (&Run{sizes: sizes{partJobs: 500}}).lifeOnce(t.Context(), p, batches)
 	if want := 2*len(lifeStages) + 3; len(values) != want {
 		t.Errorf("got %d numbers, want %d", len(values), want)
 	}

@@ -64,7 +64,7 @@ var abort = func(err error) {
 }
 
 // newFolder returns an empty directory that is removed at the end.
-func newFolder() (string, error) { return os.MkdirTemp(owned.folder, "") }
+func newFolder() string { return must(os.MkdirTemp(owned.folder, "")) }
 
 // program is a process started by this one that ends with it.
 type program struct {
@@ -136,65 +136,53 @@ type daemon struct {
 // freeAddr returns an unused address that it never returns again: two servers that start at the same time must
 // not get the same one. Its port is below those of outgoing connections, one of which could take it before the
 // server does.
-func freeAddr() (string, error) {
+func freeAddr() string {
 	const first, last = 10000, 29999
 	owned.Lock()
 	defer owned.Unlock()
-	for range 100 {
+	for {
 		port := first + rand.IntN(last-first+1)
 		addr := fmt.Sprint("127.0.0.1:", port)
-		if l, err := net.Listen("tcp", addr); err == nil && !owned.ports[port] {
+		l, err := net.Listen("tcp", addr)
+		if err != nil {
+			continue
+		}
+		l.Close()
+		if !owned.ports[port] {
 			owned.ports[port] = true
-			return addr, l.Close()
-		} else if err == nil {
-			l.Close()
+			return addr
 		}
 	}
-	return "", fmt.Errorf("no free port from %d to %d", first, last)
 }
 
 // startDaemon starts the server with its output in a file, and waits until it accepts connections.
-func startDaemon(addr, name string, args ...string) (*daemon, error) {
-	path, err := exec.LookPath(name)
-	if err != nil {
-		return nil, err
-	}
-	folder, err := newFolder()
-	if err != nil {
-		return nil, err
-	}
-	log, err := os.Create(filepath.Join(folder, "log"))
-	if err != nil {
-		return nil, err
-	}
+func startDaemon(addr, name string, args ...string) *daemon {
+	cmd := exec.Command(must(exec.LookPath(name)), args...)
+	log := must(os.Create(filepath.Join(newFolder(), "log")))
 	defer log.Close()
-	cmd := exec.Command(path, args...)
 	cmd.Stdout, cmd.Stderr = log, log
 	return startListening(addr, cmd, log.Name())
 }
 
 // startListening starts the server, whose output is in the file log, if any.
-func startListening(addr string, cmd *exec.Cmd, log string) (*daemon, error) {
-	p, err := start(cmd)
-	if err != nil {
-		return nil, err
-	}
-	d := &daemon{p, addr, log}
+func startListening(addr string, cmd *exec.Cmd, log string) *daemon {
+	d := &daemon{must(start(cmd)), addr, log}
 	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); {
 		select {
-		case <-p.exit:
-			p.wait()
-			return nil, d.ended("at once")
+		case <-d.exit:
+			d.wait()
+			check(d.ended("at once"))
 		case <-time.After(10 * time.Millisecond):
 		}
 		if c, err := net.Dial("tcp", addr); err == nil {
 			c.Close()
 			go d.watch()
-			return d, nil
+			return d
 		}
 	}
-	p.stop()
-	return nil, d.ended("as it does not answer")
+	d.stop()
+	check(d.ended("as it does not answer"))
+	return nil
 }
 
 // watch aborts the run if the server ends by itself: what was measured until then is worth nothing, and a
@@ -214,30 +202,17 @@ func (d *daemon) ended(why string) error {
 	return fmt.Errorf("%s on %s ended %s: %v; its log:\n%s", filepath.Base(d.cmd.Path), d.addr, why, d.cmd.ProcessState, text)
 }
 
-// residentBytes returns the memory of the process.
-func (p *program) residentBytes() (float64, error) {
-	of, err := process.NewProcess(int32(p.cmd.Process.Pid))
-	if err != nil {
-		return 0, err
-	}
-	m, err := of.MemoryInfo()
-	if err != nil {
-		return 0, err
-	}
-	return float64(m.RSS), nil
+func (p *program) process() *process.Process {
+	return must(process.NewProcess(int32(p.cmd.Process.Pid)))
 }
 
+// residentBytes returns the memory of the process.
+func (p *program) residentBytes() float64 { return float64(must(p.process().MemoryInfo()).RSS) }
+
 // cpu returns the CPU time of the process.
-func (p *program) cpu() (time.Duration, error) {
-	of, err := process.NewProcess(int32(p.cmd.Process.Pid))
-	if err != nil {
-		return 0, err
-	}
-	t, err := of.Times()
-	if err != nil {
-		return 0, err
-	}
-	return time.Duration((t.User + t.System) * float64(time.Second)), nil
+func (p *program) cpu() time.Duration {
+	t := must(p.process().Times())
+	return time.Duration((t.User + t.System) * float64(time.Second))
 }
 
 // ownCPU returns the CPU time of this process.

@@ -19,28 +19,15 @@ type Redis struct {
 	Pool *redis.Pool
 }
 
-// startRedis starts one with additional settings.
-func startRedis(settings ...string) (*Redis, error) { return startEngine("redis-server", settings...) }
-
-// startEngine starts one with another server program.
-func startEngine(program string, settings ...string) (*Redis, error) {
-	dir, err := newFolder()
-	if err != nil {
-		return nil, err
-	}
-	addr, err := freeAddr()
-	if err != nil {
-		return nil, err
-	}
+// startRedis starts the redis-server in PATH with additional settings.
+func startRedis(settings ...string) *Redis {
+	addr := freeAddr()
 	_, port, _ := net.SplitHostPort(addr)
-	d, err := startDaemon(addr, program, append([]string{
-		"--port", port, "--bind", "127.0.0.1", "--dir", dir,
+	d := startDaemon(addr, "redis-server", append([]string{
+		"--port", port, "--bind", "127.0.0.1", "--dir", newFolder(),
 		"--save", "", "--rdbcompression", "no", "--enable-debug-command", "local", "--loglevel", "warning",
 	}, settings...)...)
-	if err != nil {
-		return nil, err
-	}
-	return &Redis{daemon: d, Pool: newPool(addr, 40)}, nil
+	return &Redis{daemon: d, Pool: newPool(addr, 40)}
 }
 
 func newPool(addr string, size int) *redis.Pool {
@@ -56,80 +43,67 @@ func (r *Redis) stop() {
 }
 
 // do runs one command.
-func (r *Redis) do(command string, args ...any) (any, error) {
+func (r *Redis) do(command string, args ...any) any {
 	conn := r.Pool.Get()
 	defer conn.Close()
-	return conn.Do(command, args...)
+	return must(conn.Do(command, args...))
 }
 
 // clear empties the Redis.
-func (r *Redis) clear() error {
-	_, err := r.do("FLUSHALL", "SYNC")
+func (r *Redis) clear() {
+	r.do("FLUSHALL", "SYNC")
 	runtime.GC()
-	return err
 }
 
 // keep saves the contents to disk; restore loads them, which is faster than creating them again.
-func (r *Redis) keep() error {
-	_, err := r.do("SAVE")
-	return err
-}
+func (r *Redis) keep() { r.do("SAVE") }
 
-func (r *Redis) restore() error {
-	_, err := r.do("DEBUG", "RELOAD", "NOSAVE")
+func (r *Redis) restore() {
+	r.do("DEBUG", "RELOAD", "NOSAVE")
 	runtime.GC()
-	return err
 }
 
 // infoOf returns the sum of these fields of INFO.
-func infoOf(conn redis.Conn, fields ...string) (sum float64, err error) {
-	text, err := redis.String(conn.Do("INFO"))
-	if err != nil {
-		return 0, err
-	}
-	for lines := bufio.NewScanner(strings.NewReader(text)); lines.Scan(); {
-		name, value, _ := strings.Cut(lines.Text(), ":")
-		if slices.Contains(fields, name) {
-			n, err := strconv.ParseFloat(value, 64)
-			if err != nil {
-				return 0, err
-			}
-			sum += n
+func infoOf(conn redis.Conn, fields ...string) (sum float64) {
+	for lines := bufio.NewScanner(strings.NewReader(must(redis.String(conn.Do("INFO"))))); lines.Scan(); {
+		if name, value, _ := strings.Cut(lines.Text(), ":"); slices.Contains(fields, name) {
+			sum += must(strconv.ParseFloat(value, 64))
 		}
 	}
-	return sum, nil
+	return sum
 }
 
-func (r *Redis) info(field string) (float64, error) {
+func (r *Redis) info(field string) float64 {
 	conn := r.Pool.Get()
 	defer conn.Close()
 	return infoOf(conn, field)
 }
 
 // cpu returns Redis's CPU time as it reports it.
-func (r *Redis) cpu() (time.Duration, error) {
+func (r *Redis) cpu() time.Duration {
 	conn := r.Pool.Get()
 	defer conn.Close()
 	return cpuOfRedis(conn)
 }
 
-func cpuOfRedis(conn redis.Conn) (time.Duration, error) {
-	seconds, err := infoOf(conn, "used_cpu_user", "used_cpu_sys")
-	return time.Duration(seconds * float64(time.Second)), err
+func cpuOfRedis(conn redis.Conn) time.Duration {
+	return time.Duration(infoOf(conn, "used_cpu_user", "used_cpu_sys") * float64(time.Second))
 }
 
-func (r *Redis) memory() (float64, error) { return r.info("used_memory") }
+func (r *Redis) memory() float64 { return r.info("used_memory") }
 
-// sent counts the commands that clients send while f runs, without those called in scripts, which Redis's own
-// count includes.
-func (r *Redis) sent(f func()) (int, error) {
-	conn, err := redis.Dial("tcp", r.addr)
-	if err != nil {
-		return 0, err
-	}
-	if _, err := conn.Do("MONITOR"); err != nil {
-		return 0, err
-	}
+// commands counts the commands that Redis has processed, including those called in scripts.
+func (r *Redis) commands() float64 { return r.info("total_commands_processed") }
+
+// connections counts the clients' connections, except ours for measuring.
+func (r *Redis) connections() float64 {
+	return r.info("connected_clients") - float64(r.Pool.ActiveCount())
+}
+
+// sent counts the commands that clients send while f runs, without those called in scripts.
+func (r *Redis) sent(f func()) int {
+	conn := must(redis.Dial("tcp", r.addr))
+	must(conn.Do("MONITOR"))
 	total := make(chan int)
 	go func() {
 		count := 0
@@ -146,5 +120,5 @@ func (r *Redis) sent(f func()) (int, error) {
 	}()
 	f()
 	conn.Close()
-	return <-total, nil
+	return <-total
 }

@@ -35,38 +35,20 @@ type Section struct {
 	Notes    []string
 }
 
-// Table is a table, and a chart if Chart is set.
+// Table is a table.
 type Table struct {
-	ID      string // name of the chart's file
+	ID      string // "" for none
 	Title   string
 	Unit    string // of the cells, unless a column has its own
 	Head    string // header of the first column
 	Columns []Column
-	Rows    []Row
-	Chart   ChartKind
-	Drawn   int // number of columns in the chart; 0 for all
+	Rows    Rows
 }
-
-// ChartKind is how a table is drawn.
-type ChartKind string
-
-const (
-	noChart ChartKind = ""
-	bars    ChartKind = "bars"  // a group of bars per column
-	lines   ChartKind = "lines" // a line per row over the columns' X, on a logarithmic axis
-)
 
 // Column is a column of a Table.
 type Column struct {
 	Name   string
 	Digits int
-	X      float64 // position on the axis of a chart with lines
-}
-
-// Row is a row of a Table.
-type Row struct {
-	Name  string
-	Cells []Sample
 }
 
 // Target is a promise that is kept or broken.
@@ -77,6 +59,18 @@ type Target struct {
 	Unit   string // unit of the numbers: "×", " ms"
 	Got    Sample
 	Worst  bool // compare the worst repeat instead of the median
+}
+
+func atLeast(name string, limit float64, got Sample) Target {
+	return Target{Name: name, Limit: limit, Unit: "×", Got: got}
+}
+
+func atMost(name string, limit float64, unit string, got Sample) Target {
+	return Target{Name: name, AtMost: true, Limit: limit, Unit: unit, Got: got}
+}
+
+func neverEarly(when string, row Row) Target {
+	return Target{Name: "Early deliveries " + when, AtMost: true, Worst: true, Unit: " jobs", Got: row.column(3)}
 }
 
 // Value returns the number to compare with the limit.
@@ -132,33 +126,13 @@ func (r *Report) add(s Section, names []string) {
 	slices.SortStableFunc(r.Sections, func(a, b Section) int { return place(a) - place(b) })
 }
 
-const tablesIntro = `# Benchmark tables
-
-Every table of ` + "`make bench`" + `. The [summary](benchmarks.md) says what is compared and on which machine.
-
-A cell is the median of the repeats, with the lowest and the highest in brackets. All contenders of a table take turns, so a slow moment of the machine
-hits all of them. A ratio is the median of the ratios of each turn. The line below a section names its command, its revision and its date.
-`
-
-// tables returns the page with all tables.
-func (r *Report) tables() string {
+// Tables returns all tables, by workload.
+func (r *Report) Tables() string {
 	var b strings.Builder
-	b.WriteString(tablesIntro)
-	b.WriteString("\n## Targets\n\nA ratio above 1 is good for a rate and bad for a cost.\n\n| | target | measured | spread | |\n|---|--:|--:|--:|---|\n")
-	for _, t := range r.targets() {
-		b.WriteString(t.row())
-	}
 	for _, s := range r.Sections {
 		s.write(&b)
 	}
 	return b.String()
-}
-
-func (r *Report) targets() (list []Target) {
-	for _, s := range r.Sections {
-		list = append(list, s.Targets...)
-	}
-	return list
 }
 
 func (s Section) write(b *strings.Builder) {
@@ -172,11 +146,10 @@ func (s Section) write(b *strings.Builder) {
 	for _, n := range s.Notes {
 		fmt.Fprintf(b, "- %s\n", n)
 	}
-	revision := ""
+	revision, load := "", ""
 	if s.Revision != "" {
 		revision = ", revision " + s.Revision
 	}
-	load := ""
 	if s.Load != "" {
 		load = ", load " + s.Load
 	}
@@ -185,9 +158,6 @@ func (s Section) write(b *strings.Builder) {
 
 func (t Table) write(b *strings.Builder) {
 	fmt.Fprintf(b, "\n### %s\n\n", t.Title)
-	if t.Chart != noChart {
-		fmt.Fprintf(b, "![%s](bench/%s.svg)\n\n", t.Title, t.ID)
-	}
 	if t.Unit != "" {
 		fmt.Fprintf(b, "Unit: %s.\n\n", t.Unit)
 	}
@@ -199,82 +169,34 @@ func (t Table) write(b *strings.Builder) {
 	for _, row := range t.Rows {
 		fmt.Fprintf(b, "| %s |", row.Name)
 		for i, c := range t.Columns {
-			cell := Sample(nil)
-			if i < len(row.Cells) {
-				cell = row.Cells[i]
-			}
-			fmt.Fprintf(b, " %s |", cell.String(c.Digits))
+			fmt.Fprintf(b, " %s |", row.column(i).String(c.Digits))
 		}
 		b.WriteString("\n")
 	}
 }
 
-// pages returns the documents by their file names.
-func (r *Report) pages() map[string]string {
-	all := map[string]string{"benchmark-tables.md": r.tables()}
-	for _, p := range summaryPages {
-		all[p.file] = p.write(r)
-	}
-	return all
-}
-
-// table finds a table by its ID.
-func (r *Report) table(id string) (Table, bool) {
-	for _, s := range r.Sections {
-		for _, t := range s.Tables {
-			if t.ID == id {
-				return t, true
-			}
-		}
-	}
-	return Table{}, false
-}
-
 // readReport reads an earlier run's report, if there is one.
-func readReport(folder string) (*Report, error) {
-	text, err := os.ReadFile(filepath.Join(folder, "bench", "results.json"))
-	if errors.Is(err, fs.ErrNotExist) {
-		return &Report{}, nil
-	}
-	if err != nil {
-		return nil, err
-	}
+func readReport(folder string) *Report {
 	r := &Report{}
-	return r, json.Unmarshal(text, r)
+	text, err := os.ReadFile(filepath.Join(folder, "bench", "results.json"))
+	if !errors.Is(err, fs.ErrNotExist) {
+		check(err)
+		check(json.Unmarshal(text, r))
+	}
+	return r
 }
 
 // save writes the pages, the charts and the numbers to the directory.
-func (r *Report) save(folder string) error {
-	if err := os.MkdirAll(filepath.Join(folder, "bench"), 0o755); err != nil {
-		return err
-	}
+func (r *Report) save(folder string) {
+	check(os.MkdirAll(filepath.Join(folder, "bench"), 0o755))
 	var text bytes.Buffer
 	enc := json.NewEncoder(&text)
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", " ")
-	if err := enc.Encode(r); err != nil {
-		return err
+	check(enc.Encode(r))
+	files := r.pages()
+	files["bench/results.json"] = text.String()
+	for name, text := range files {
+		check(os.WriteFile(filepath.Join(folder, name), []byte(text), 0o644))
 	}
-	if err := os.WriteFile(filepath.Join(folder, "bench", "results.json"), text.Bytes(), 0o644); err != nil {
-		return err
-	}
-	for _, s := range r.Sections {
-		for _, t := range s.Tables {
-			if t.Chart == noChart {
-				continue
-			}
-			if err := t.draw(filepath.Join(folder, "bench", t.ID+".svg")); err != nil {
-				return fmt.Errorf("chart %s: %w", t.ID, err)
-			}
-		}
-	}
-	if err := r.drawSummary(filepath.Join(folder, "bench")); err != nil {
-		return err
-	}
-	for name, text := range r.pages() {
-		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o644); err != nil {
-			return err
-		}
-	}
-	return nil
 }

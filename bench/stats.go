@@ -80,6 +80,14 @@ func number(v float64, digits int) string {
 
 func count(n int) string { return number(float64(n), 0) }
 
+// plural is "1 topic" or "8 topics".
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return count(n) + " " + noun + "s"
+}
+
 // quantile returns the q quantile of the durations, which it sorts.
 func quantile(durations []time.Duration, q float64) time.Duration {
 	if len(durations) == 0 {

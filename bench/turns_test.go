@@ -12,13 +12,17 @@ import (
 func TestTurns(t *testing.T) {
 	var order []string
 	ok := func(name string, repeats int) contender {
-		return contender{name: name, repeats: repeats, run: func() ([]float64, error) {
+		return contender{name: name, repeats: repeats, run: func() []float64 {
 			order = append(order, name)
-			return []float64{float64(len(order))}, nil
+			return []float64{float64(len(order))}
 		}}
 	}
 	broken := func(name string, err error) contender {
-		return contender{name: name, run: func() ([]float64, error) { order = append(order, name); return nil, err }}
+		return contender{name: name, run: func() []float64 {
+			order = append(order, name)
+			check(err)
+			return nil
+		}}
 	}
 	wrong := errors.New("a job came twice")
 	r := &Run{}
@@ -30,7 +34,7 @@ func TestTurns(t *testing.T) {
 	if got, want := strings.Join(order, " "), "a slow broken absent a"; got != want {
 		t.Errorf("run were %s, want %s", got, want)
 	}
-	if want := map[string]outcome{"a": {{1, 5}}, "slow": {{2}}}; !reflect.DeepEqual(results, want) {
+	if want := (Rows{{"a", []Sample{{1, 5}}}, {"slow", []Sample{{2}}}}); !reflect.DeepEqual(results, want) {
 		t.Errorf("got %v, want %v", results, want)
 	}
 	// A missing program is not a failure; anything else is.

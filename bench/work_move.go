@@ -51,21 +51,16 @@ func (c *counter) WithAttrs([]slog.Attr) slog.Handler { return c } // not used b
 func (c *counter) WithGroup(string) slog.Handler      { return c }
 
 // oursMoves starts our server on a backlog and returns how long it takes to move that many jobs.
-func (r *Run) oursMoves(ctx context.Context, jobs int, budget time.Duration) (time.Duration, error) {
+func (r *Run) oursMoves(ctx context.Context, jobs int, budget time.Duration) time.Duration {
 	return oursMovesOn(ctx, client.PoolOptions{Addr: r.Redis.addr}, jobs, budget)
 }
 
-func oursMovesOn(ctx context.Context, o client.PoolOptions, jobs int, budget time.Duration) (time.Duration, error) {
+func oursMovesOn(ctx context.Context, o client.PoolOptions, jobs int, budget time.Duration) time.Duration {
 	pool := serverPool(o)
 	defer pool.Close()
-	conn, err := pool.GetContext(ctx)
-	if err != nil {
-		return 0, err
-	}
-	if _, err := conn.Do("PING"); err != nil {
-		return 0, err
-	}
+	conn := must(pool.GetContext(ctx))
 	defer conn.Close()
+	must(conn.Do("PING"))
 	ctx, cancel := context.WithCancel(ctx)
 	moved := newCounter(jobs)
 	ended := make(chan struct{})
@@ -74,55 +69,51 @@ func oursMovesOn(ctx context.Context, o client.PoolOptions, jobs int, budget tim
 		defer close(ended)
 		server.New(pool, server.Options{StallBudget: budget, Logger: slog.New(moved), Partitions: o.Partitions}).Run(ctx)
 	}()
+	var late error
 	select {
 	case <-moved.done:
 	case <-time.After(time.Minute):
-		err = fmt.Errorf("moved %d of %d", atomic.LoadInt64(&moved.moved), jobs)
+		late = fmt.Errorf("moved %d of %d", atomic.LoadInt64(&moved.moved), jobs)
 	}
 	took := time.Since(started)
 	cancel()
 	<-ended
 	if line := moved.failed.Load(); line != nil {
-		err = errors.Join(err, errors.New(*line))
+		late = errors.Join(late, errors.New(*line))
 	}
-	return took, err
+	check(late)
+	return took
 }
 
 // floorMoves times one of the floors.
-func (r *Run) floorMoves(jobs, batch int, script bool) (time.Duration, error) {
+func (r *Run) floorMoves(jobs, batch int, script bool) time.Duration {
 	conn := r.Redis.Pool.Get()
 	defer conn.Close()
-	started := time.Now()
 	move := pipelineMove
 	if script {
 		move = floorMoveAll
 	}
-	n, err := move(conn, batch)
+	started := time.Now()
+	n := must(move(conn, batch))
 	took := time.Since(started)
-	if err == nil && n != jobs {
-		err = fmt.Errorf("moved %d of %d", n, jobs)
+	if n != jobs {
+		check(fmt.Errorf("moved %d of %d", n, jobs))
 	}
-	return took, err
+	return took
 }
 
-const floorOf1000 = "floor: one script, 1,000 per call"
-
-func benchMove(ctx context.Context, r *Run) (Section, error) {
-	section := Section{Title: "Move"}
-	timed := func(name string, repeats int, move func() (time.Duration, error)) contender {
-		return contender{name: name, repeats: repeats, run: func() ([]float64, error) {
-			if err := r.Redis.restore(); err != nil {
-				return nil, err
-			}
-			took, err := move()
-			return one(float64(r.moveJobs)/took.Seconds(), err)
+func benchMove(ctx context.Context, r *Run) Section {
+	timed := func(name string, repeats int, move func() time.Duration) contender {
+		return contender{name: name, repeats: repeats, run: func() []float64 {
+			r.Redis.restore()
+			return []float64{float64(r.moveJobs) / move().Seconds()}
 		}}
 	}
-	floor := func(batch int, script bool) func() (time.Duration, error) {
-		return func() (time.Duration, error) { return r.floorMoves(r.moveJobs, batch, script) }
+	floor := func(batch int, script bool) func() time.Duration {
+		return func() time.Duration { return r.floorMoves(r.moveJobs, batch, script) }
 	}
-	ours := func(budget time.Duration) func() (time.Duration, error) {
-		return func() (time.Duration, error) { return r.oursMoves(ctx, r.moveJobs, budget) }
+	ours := func(budget time.Duration) func() time.Duration {
+		return func() time.Duration { return r.oursMoves(ctx, r.moveJobs, budget) }
 	}
 	const delayer = "Delayer (budget 2 ms)"
 	few := min(3, r.repeats)
@@ -136,22 +127,17 @@ func benchMove(ctx context.Context, r *Run) (Section, error) {
 		timed("Delayer (budget 8 ms)", few, ours(8*time.Millisecond)),
 		timed("Delayer (budget 32 ms)", few, ours(32*time.Millisecond)),
 	}
+	section := Section{Title: "Move"}
 	var moved grid
 	for _, topics := range []int{1, 8, 1000} {
-		if err := errors.Join(r.Redis.clear(), r.Redis.seed(0, r.moveJobs, topics, past(), 0), r.Redis.keep()); err != nil {
-			return section, err
-		}
-		column := Column{Name: fmt.Sprintf("%s topics", count(topics))}
-		if topics == 1 {
-			column.Name = "1 topic"
-		}
-		moved.add(r, column, r.pairRepeats, contenders)
+		r.overdue(r.moveJobs, topics)
+		rows := r.turns(r.pairRepeats, contenders)
+		moved.add(Column{Name: plural(topics, "topic")}, rows, 0)
 		if topics == 8 {
-			section.Targets = []Target{{
-				Name: "Move, 8 topics, against one script doing everything", Limit: 0.75, Unit: "×", Got: moved.ratio(delayer, floorOf1000),
-			}}
+			section.Targets = []Target{atLeast("Move, 8 topics, against one script doing everything", 0.75,
+				rows.of(delayer).column(0).Over(rows.of(floorOf1000).column(0)))}
 		}
 	}
-	section.Tables = []Table{moved.table(Table{ID: "move", Title: fmt.Sprintf("Moving %s due jobs", count(r.moveJobs)), Unit: "jobs/s", Chart: bars})}
-	return section, nil
+	section.Tables = []Table{moved.table("move", fmt.Sprintf("Moving %s due jobs", count(r.moveJobs)), "jobs/s", "")}
+	return section
 }

@@ -2,12 +2,10 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
-	"github.com/mix-basic/delayer/client"
 )
 
 // dueOf returns when job i, pushed now, is due.
@@ -35,61 +33,54 @@ func newServed(r *Redis) *served {
 	return s
 }
 
-func (s *served) Close() error {
+func (s *served) Close() {
 	s.stop()
 	s.done.Wait()
-	return s.delayer.Close()
+	s.delayer.Close()
 }
 
-func benchPush(ctx context.Context, r *Run) (Section, error) {
+func benchPush(ctx context.Context, r *Run) Section {
 	section := Section{Title: "Push"}
-	var single grid
+	var single, batch grid
 	for _, goroutines := range crowds {
-		push := func(name string, open func() (Peer, error), due dueOf) contender {
-			return contender{name: name, run: func() ([]float64, error) {
-				return r.onEmpty(ctx, open, func(ctx context.Context, p Peer) ([]float64, error) { return one(r.pushRate(ctx, p, goroutines, due)) })
+		push := func(name string, open func() Peer, due dueOf) contender {
+			return contender{name: name, run: func() []float64 {
+				return r.onEmpty(ctx, open, func(ctx context.Context, p Peer) []float64 { return r.pushRate(ctx, p, goroutines, due) })
 			}}
 		}
 		contenders := []contender{
-			push("floor: raw script", func() (Peer, error) { return &floorPeer{redis: r.Redis}, nil }, inAnHour),
-			push("original (MULTI)", func() (Peer, error) { return newOriginal(r.Redis), nil }, inAnHour),
-			push("Delayer", oursAnew(r), inAnHour),
-			push("Delayer, each is the next to fall due", func() (Peer, error) { return newServed(r.Redis), nil }, sooner),
+			push("floor: raw script", func() Peer { return &floorPeer{redis: r.Redis} }, inAnHour),
+			push("original (MULTI)", func() Peer { return newOriginal(r.Redis) }, inAnHour),
+			push("Delayer", r.ours, inAnHour),
+			push("Delayer, each is the next to fall due", func() Peer { return newServed(r.Redis) }, sooner),
 		}
-		for _, m := range r.others() {
+		for _, m := range others() {
 			c := push(m.name, r.opener(m), inAnHour)
 			c.repeats = min(3, r.repeats)
 			contenders = append(contenders, c)
 		}
-		single.add(r, crowdColumn(goroutines), r.closeRepeats, contenders)
+		name := plural(goroutines, "goroutine")
+		progress("  %s", name)
+		rows := r.turns(r.closeRepeats, contenders)
+		single.add(Column{Name: name}, rows, 0)
 		if limit := map[int]float64{1: 0.85, 32: 2.5}[goroutines]; limit > 0 {
-			section.Targets = append(section.Targets, Target{
-				Name:  fmt.Sprintf("Push, %s, against the original's MULTI", crowdColumn(goroutines).Name),
-				Limit: limit, Unit: "×", Got: single.ratio("Delayer", "original (MULTI)"),
-			})
+			section.Targets = append(section.Targets, atLeast("Push, "+name+", against the original's MULTI", limit,
+				rows.of("Delayer").column(0).Over(rows.of("original (MULTI)").column(0))))
 		}
 	}
-	var batch grid
-	batch.add(r, Column{Name: "one goroutine"}, r.pairRepeats, r.pushBatches(ctx, inAnHour(0).Truncate(time.Second)))
+	rows := r.turns(r.pairRepeats, r.pushBatches(ctx, inAnHour(0).Truncate(time.Second)))
+	batch.add(Column{Name: "one goroutine"}, rows, 0)
 	section.Tables = []Table{
-		single.table(Table{ID: "push", Title: "Push, one job per call", Unit: "jobs/s", Chart: bars}),
-		batch.table(Table{ID: "push-batch", Title: "Push, 1,000 jobs per call", Unit: "jobs/s", Chart: bars}),
+		single.table("push", "Push, one job per call", "jobs/s", ""),
+		batch.table("push-batch", "Push, 1,000 jobs per call", "jobs/s", ""),
 	}
-	section.Targets = append(section.Targets, Target{
-		Name: "PushBatch against the raw batch script", Limit: 0.85, Unit: "×", Got: batch.ratio("Delayer, PushBatch", floorBatch),
-	})
-	return section, nil
+	section.Targets = append(section.Targets, atLeast("PushBatch against the raw batch script", 0.85,
+		rows.of("Delayer, PushBatch").column(0).Over(rows.of(floorBatch).column(0))))
+	return section
 }
 
 // crowds are the numbers of goroutines that push and take.
 var crowds = []int{1, 8, 32}
-
-func crowdColumn(goroutines int) Column {
-	if goroutines == 1 {
-		return Column{Name: "1 goroutine"}
-	}
-	return Column{Name: fmt.Sprintf("%d goroutines", goroutines)}
-}
 
 const (
 	floorBatch    = "floor: raw script, 250 jobs at a time"
@@ -98,15 +89,13 @@ const (
 )
 
 // pushRate returns how many jobs per second that many goroutines push.
-func (r *Run) pushRate(ctx context.Context, p Peer, goroutines int, due dueOf) (float64, error) {
+func (r *Run) pushRate(ctx context.Context, p Peer, goroutines int, due dueOf) []float64 {
 	push := func(i int) error { return p.Push(ctx, int64(i), body(int64(i)), due(i)) }
-	if err := crowd(goroutines, 100, push); err != nil { // opens connections, loads scripts
-		return 0, err
-	}
+	crowd(goroutines, 100, push) // opens connections, loads scripts
 	jobs := share(r.pushJobs, goroutines)
-	return rate(jobs, func() error {
-		return crowd(goroutines, jobs, func(i int) error { return push(i + 100) })
-	})
+	return []float64{rate(jobs, func() {
+		crowd(goroutines, jobs, func(i int) error { return push(i + 100) })
+	})}
 }
 
 // share reduces the number of jobs for a single goroutine, which is slower.
@@ -119,45 +108,35 @@ func share(jobs, goroutines int) int {
 
 // pushBatches are the contenders that push pushChunk jobs per call.
 func (r *Run) pushBatches(ctx context.Context, due time.Time) []contender {
-	measure := func(push func(from int64) error) ([]float64, error) {
-		if err := r.Redis.clear(); err != nil {
-			return nil, err
-		}
-		if err := push(0); err != nil {
-			return nil, err
-		}
+	measure := func(push func(from int)) []float64 {
+		r.Redis.clear()
+		push(0)
 		calls := max(r.batchJobs/pushChunk, 1)
-		return one(rate(calls*pushChunk, func() error {
+		return []float64{rate(calls*pushChunk, func() {
 			for i := range calls {
-				if err := push(int64(i+1) * pushChunk); err != nil {
-					return err
-				}
+				push((i + 1) * pushChunk)
 			}
-			return nil
-		}))
+		})}
 	}
-	floor := func(chunk int64, push func(conn redis.Conn, from, n int64, due time.Time) error) func() ([]float64, error) {
-		return func() ([]float64, error) {
+	floor := func(name string, chunk int, push func(conn redis.Conn, from, n int, due time.Time) error) contender {
+		return contender{name: name, run: func() []float64 {
 			conn := r.Redis.Pool.Get()
 			defer conn.Close()
-			return measure(func(from int64) error {
+			return measure(func(from int) {
 				for end := from + pushChunk; from < end; from += chunk {
-					if err := push(conn, from, chunk, due); err != nil {
-						return err
-					}
+					check(push(conn, from, chunk, due))
 				}
-				return nil
 			})
-		}
+		}}
 	}
 	return []contender{
-		{name: floorBatch, run: floor(scriptChunk, floorPushJobs)},
-		{name: floorWhole, run: floor(pushChunk, floorPushJobs)},
-		{name: floorPipeline, run: floor(pushChunk, pipelinePushJobs)},
-		{name: "Delayer, PushBatch", run: func() ([]float64, error) {
-			c := client.OpenPool(client.PoolOptions{Addr: r.Redis.addr})
+		floor(floorBatch, scriptChunk, floorPushJobs),
+		floor(floorWhole, pushChunk, floorPushJobs),
+		floor(floorPipeline, pushChunk, pipelinePushJobs),
+		{name: "Delayer, PushBatch", run: func() []float64 {
+			c := r.openClient()
 			defer c.Close()
-			return measure(func(from int64) error { return pushBatch(ctx, c, from, pushChunk, due) })
+			return measure(func(from int) { pushBatch(ctx, c, from, pushChunk, due) })
 		}},
 	}
 }

@@ -21,9 +21,9 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/client/worker"
-	"github.com/shirou/gopsutil/v4/process"
 )
 
 // soakFor is how long the workload soak takes; the other workloads have their sizes.
@@ -75,31 +75,16 @@ type soakUse struct {
 
 // benchSoak runs everything at once for a long time, while daemons and workers are killed, and then asks where
 // each job is.
-func benchSoak(ctx context.Context, r *Run) (Section, error) {
-	if err := r.Redis.clear(); err != nil {
-		return Section{}, err
-	}
+func benchSoak(ctx context.Context, r *Run) Section {
 	s := &soak{redis: r.Redis}
-	run, err := s.start()
-	if err != nil {
-		return Section{}, err
-	}
+	run := s.start()
 	s.began = time.Now()
 	var first soakUse
-	measured := time.AfterFunc(soakFor/soakWindow, func() { first, _ = run.use() })
+	measured := time.AfterFunc(soakFor/soakWindow, func() { attempt(func() { first = run.use() }) })
 	defer measured.Stop()
-	if err := s.load(ctx, run); err != nil {
-		return Section{}, err
-	}
-	last, err := run.use()
-	if err != nil {
-		return Section{}, err
-	}
-	deadLetters, err := s.drain(ctx)
-	if err != nil {
-		return Section{}, err
-	}
-	return s.section(first, last, deadLetters), nil
+	s.load(ctx, run)
+	last := run.use()
+	return s.section(first, last, s.drain(ctx))
 }
 
 // soakRun has the processes of a run: of daemons and workers one each that is never killed, to see whether it grows,
@@ -113,65 +98,32 @@ type soakRun struct {
 	mortalHTTP               string
 }
 
-func (s *soak) start() (*soakRun, error) {
-	folder, err := newFolder()
-	if err != nil {
-		return nil, err
-	}
-	r := &soakRun{s: s, delayer: filepath.Join(folder, "delayer")}
-	if _, err := output("go", "build", "-C", "..", "-o", r.delayer, "./cmd/delayer"); err != nil {
-		return nil, err
-	}
-	if r.http, err = freeAddr(); err != nil {
-		return nil, err
-	}
-	if r.mortalHTTP, err = freeAddr(); err != nil {
-		return nil, err
-	}
-	if r.daemon, err = r.startDaemon(r.http); err != nil {
-		return nil, err
-	}
-	if r.mortalDaemon, err = r.startDaemon(r.mortalHTTP); err != nil {
-		return nil, err
-	}
-	if r.worker, err = r.startWorker(); err != nil {
-		return nil, err
-	}
-	r.mortalWork, err = r.startWorker()
-	return r, err
+func (s *soak) start() *soakRun {
+	r := &soakRun{s: s, delayer: filepath.Join(newFolder(), "delayer"), http: freeAddr(), mortalHTTP: freeAddr()}
+	output("go", "build", "-C", "..", "-o", r.delayer, "./cmd/delayer")
+	r.daemon, r.mortalDaemon = r.startDaemon(r.http), r.startDaemon(r.mortalHTTP)
+	r.worker, r.mortalWork = r.startWorker(), r.startWorker()
+	return r
 }
 
-func (r *soakRun) startDaemon(http string) (*program, error) {
+func (r *soakRun) startDaemon(http string) *program {
 	host, port, _ := strings.Cut(r.s.redis.addr, ":")
 	cmd := exec.Command(r.delayer)
 	cmd.Env = append(os.Environ(), "DELAYER_PID=", "DELAYER_ACCESS_LOG=", "DELAYER_ERROR_LOG=", fmt.Sprintf("DELAYER_DEAD_MAX=%d", soakDeadMax),
 		"DELAYER_REDIS_HOST="+host, "DELAYER_REDIS_PORT="+port, "DELAYER_HTTP_LISTEN="+http)
-	d, err := startListening(http, cmd, "")
-	if err != nil {
-		return nil, err
-	}
-	return d.program, nil
+	return startListening(http, cmd, "").program
 }
 
 // startWorker starts this program as a worker, which prints a line for each job that it has handled.
-func (r *soakRun) startWorker() (*program, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	cmd := exec.Command(self, "-work", r.s.redis.addr)
+func (r *soakRun) startWorker() *program {
+	cmd := exec.Command(must(os.Executable()), "-work", r.s.redis.addr)
 	cmd.Stderr = os.Stderr
 	out, in, err := os.Pipe()
-	if err != nil {
-		return nil, err
-	}
+	check(err)
+	defer in.Close()
 	cmd.Stdout = in
-	p, err := start(cmd)
-	in.Close()
-	if err == nil {
-		go r.s.read(out)
-	}
-	return p, err
+	go r.s.read(out)
+	return must(start(cmd))
 }
 
 // read reads a worker's lines: a job's number, its attempt, and when it was handled.
@@ -206,20 +158,17 @@ func (s *soak) delivered(n, attempt int, at time.Time) {
 }
 
 // load pushes jobs until the time is over, and kills.
-func (s *soak) load(ctx context.Context, r *soakRun) error {
+func (s *soak) load(ctx context.Context, r *soakRun) {
 	c := client.OpenPool(client.PoolOptions{Addr: s.redis.addr})
 	defer c.Close()
-	if err := c.SetLimit(ctx, soakLimitedTopic, client.Limit{Concurrency: 4}); err != nil {
-		return err
-	}
+	check(c.SetLimit(ctx, soakLimitedTopic, client.Limit{Concurrency: 4}))
 	for i := range 10 {
-		if _, err := c.Schedule(ctx, client.Schedule{Name: fmt.Sprintf("soak-%d", i), Every: time.Second, Topic: soakTickTopic, Body: "tick"}); err != nil {
-			return err
-		}
+		must(c.Schedule(ctx, client.Schedule{Name: fmt.Sprintf("soak-%d", i), Every: time.Second, Topic: soakTickTopic, Body: "tick"}))
 	}
 	ctx, cancel := context.WithTimeout(ctx, soakFor)
-	defer cancel()
 	var all sync.WaitGroup
+	defer all.Wait()
+	defer cancel()
 	for range 8 {
 		all.Go(func() {
 			for next := time.Now(); ctx.Err() == nil; next = next.Add(8 * time.Second / soakRate) {
@@ -228,9 +177,7 @@ func (s *soak) load(ctx context.Context, r *soakRun) error {
 			}
 		})
 	}
-	err := r.kill(ctx)
-	all.Wait()
-	return err
+	r.kill(ctx)
 }
 
 // push pushes one job of a random kind and notes whether it was acknowledged.
@@ -282,57 +229,35 @@ func pushOverHTTP(addr, body string, delay time.Duration) error {
 }
 
 // kill kills connections, a daemon and a worker in turn until ctx is done.
-func (r *soakRun) kill(ctx context.Context) (err error) {
+func (r *soakRun) kill(ctx context.Context) {
 	every := min(10*time.Second, soakFor/10)
 	for i := 0; ; i++ {
 		select {
 		case <-ctx.Done():
-			return nil
+			return
 		case <-time.After(every):
 		}
 		switch i % 3 {
 		case 0:
-			_, err = r.s.redis.do("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+			r.s.redis.do("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
 		case 1:
 			r.mortalDaemon.kill()
-			r.mortalDaemon, err = r.startDaemon(r.mortalHTTP)
+			r.mortalDaemon = r.startDaemon(r.mortalHTTP)
 		case 2:
 			r.mortalWork.kill()
-			r.mortalWork, err = r.startWorker()
-		}
-		if err != nil {
-			return err
+			r.mortalWork = r.startWorker()
 		}
 	}
 }
 
 // use returns what the processes that are never killed take, and Redis.
-func (r *soakRun) use() (u soakUse, err error) {
-	of := func(p *program) (mb, files float64, err error) {
-		bytes, err := p.residentBytes()
-		if err != nil {
-			return 0, 0, err
-		}
-		running, err := process.NewProcess(int32(p.cmd.Process.Pid))
-		if err != nil {
-			return 0, 0, err
-		}
-		n, err := running.NumFDs()
-		return bytes / 1e6, float64(n), err
-	}
-	var errs [6]error
-	u.daemonMB, u.daemonFiles, errs[0] = of(r.daemon)
-	u.workerMB, u.workerFiles, errs[1] = of(r.worker)
-	u.daemonGoroutines, errs[2] = goroutinesOf(r.http)
-	u.redisMB, errs[3] = r.s.redis.memory()
-	u.redisMB /= 1e6
-	u.redisConnections, errs[4] = r.s.redis.info("connected_clients")
-	var keys any
-	keys, errs[5] = r.s.redis.do("DBSIZE")
-	if n, is := keys.(int64); is {
-		u.redisKeys = float64(n)
-	}
-	return u, errors.Join(errs[:]...)
+func (r *soakRun) use() (u soakUse) {
+	u.daemonMB, u.workerMB = r.daemon.residentBytes()/1e6, r.worker.residentBytes()/1e6
+	u.daemonFiles, u.workerFiles = float64(must(r.daemon.process().NumFDs())), float64(must(r.worker.process().NumFDs()))
+	u.daemonGoroutines = must(goroutinesOf(r.http))
+	u.redisMB, u.redisConnections = r.s.redis.memory()/1e6, r.s.redis.info("connected_clients")
+	u.redisKeys = float64(must(redis.Int(r.s.redis.do("DBSIZE"), nil)))
+	return u
 }
 
 func goroutinesOf(addr string) (float64, error) {
@@ -350,19 +275,14 @@ func goroutinesOf(addr string) (float64, error) {
 }
 
 // drain waits until no job is left but dead letters, and counts these.
-func (s *soak) drain(ctx context.Context) (deadLetters int, err error) {
+func (s *soak) drain(ctx context.Context) (deadLetters int) {
 	c := client.OpenPool(client.PoolOptions{Addr: s.redis.addr})
 	defer c.Close()
 	for i := range 10 {
-		if _, err := c.Unschedule(ctx, fmt.Sprintf("soak-%d", i)); err != nil {
-			return 0, err
-		}
+		must(c.Unschedule(ctx, fmt.Sprintf("soak-%d", i)))
 	}
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
-		stats, err := c.Stats(ctx)
-		if err != nil {
-			return 0, err
-		}
+		stats := must(c.Stats(ctx))
 		left := stats.Waiting
 		deadLetters = 0
 		for _, t := range stats.Topics {
@@ -371,10 +291,10 @@ func (s *soak) drain(ctx context.Context) (deadLetters int, err error) {
 		}
 		if left == 0 {
 			time.Sleep(200 * time.Millisecond) // until the last lines are read
-			return deadLetters, nil
+			return deadLetters
 		}
 		if time.Now().After(deadline) {
-			return 0, fmt.Errorf("a minute after the last push %d jobs are left", left)
+			check(fmt.Errorf("a minute after the last push %d jobs are left", left))
 		}
 	}
 }
@@ -403,19 +323,17 @@ func (s *soak) section(first, last soakUse, deadLetters int) Section {
 		duplicated += max(j.delivered-1, 0)
 	}
 	lost += max(min(dead, soakDeadMax)-deadLetters, 0)
-	column := func(name string, digits int) Column { return Column{Name: name, Digits: digits} }
 	cells := func(values ...float64) (list []Sample) {
 		for _, v := range values {
 			list = append(list, Sample{v})
 		}
 		return list
 	}
-	counts := []string{"pushed", "acknowledged", "delivered", "dead letters", "lost", "unexpected", "duplicated", "recovered", "early"}
 	account := Table{ID: "soak", Title: fmt.Sprintf("Where %s jobs went in %v", count(len(s.jobs)), soakFor), Unit: "jobs"}
-	for _, name := range counts {
-		account.Columns = append(account.Columns, column(name, 0))
+	for _, name := range []string{"pushed", "acknowledged", "delivered", "dead letters", "lost", "unexpected", "duplicated", "recovered", "early"} {
+		account.Columns = append(account.Columns, Column{Name: name})
 	}
-	account.Rows = []Row{{"Delayer", cells(float64(len(s.jobs)), float64(acknowledged), float64(delivered), float64(deadLetters),
+	account.Rows = Rows{{"Delayer", cells(float64(len(s.jobs)), float64(acknowledged), float64(delivered), float64(deadLetters),
 		float64(lost), float64(s.unexpected), float64(duplicated), float64(recovered), float64(s.early))}}
 
 	row := func(name string, u soakUse, late []time.Duration) Row {
@@ -424,15 +342,13 @@ func (s *soak) section(first, last soakUse, deadLetters int) Section {
 	}
 	growth := Table{
 		ID: "soak-growth", Title: "Does anything grow?",
-		Columns: []Column{column("late, p50, ms", 1), column("p99, ms", 1), column("daemon, MB", 1), column("files", 0), column("goroutines", 0),
-			column("worker, MB", 1), column("files", 0), column("Redis, MB", 1), column("keys", 0), column("connections", 0)},
-		Rows: []Row{row("Delayer, first tenth", first, s.late[0]), row("Delayer, last tenth", last, s.late[soakWindow-1])},
+		Columns: []Column{{"late, p50, ms", 1}, {"p99, ms", 1}, {"daemon, MB", 1}, {"files", 0}, {"goroutines", 0},
+			{"worker, MB", 1}, {"files", 0}, {"Redis, MB", 1}, {"keys", 0}, {"connections", 0}},
+		Rows: Rows{row("Delayer, first tenth", first, s.late[0]), row("Delayer, last tenth", last, s.late[soakWindow-1])},
 	}
-	none := func(name string, n int) Target {
-		return Target{Name: "Soak: jobs " + name, AtMost: true, Got: Sample{float64(n)}}
-	}
+	none := func(name string, n int) Target { return atMost("Soak: jobs "+name, 0, "", Sample{float64(n)}) }
 	slope := func(name string, from, to float64) Target {
-		return Target{Name: "Soak: " + name + ", last tenth against first", AtMost: true, Limit: 1.2, Unit: "×", Got: Sample{to / from}}
+		return atMost("Soak: "+name+", last tenth against first", 1.2, "×", Sample{to / from})
 	}
 	return Section{Title: "Soak", Tables: []Table{account, growth}, Targets: []Target{
 		none("lost", lost), none("unexpected", s.unexpected), none("early", s.early),

@@ -22,54 +22,40 @@ var steadyColumns = append([]Column{
 	{Name: "p50, ms", Digits: 2}, {Name: "p99, ms", Digits: 2}, {Name: "max, ms", Digits: 2}, {Name: "early, jobs"}, {Name: "pushed, jobs/s"},
 }, usageColumns...)
 
-func benchSteady(ctx context.Context, r *Run) (Section, error) {
+func benchSteady(ctx context.Context, r *Run) Section {
 	section := Section{Title: "Steady load"}
 	for _, perSecond := range []int{500, 5000} {
-		fast := perSecond > 1000
 		var contenders []contender
-		for _, m := range r.peers() {
-			if m.name == "Delayer, PopBatch" || m.slow && fast {
+		for _, m := range allPeers {
+			if m.name == "Delayer, PopBatch" || !r.steadyPeers && !m.ours {
 				continue
 			}
 			c := r.steady(ctx, m.name, r.traffic(perSecond), r.opener(m))
-			switch {
-			case !r.steadyPeers && !m.ours:
-				continue
-			case m.slow || fast && m.name != "Delayer":
-				c.repeats = 1
-			case m.name != "Delayer":
-				c.repeats = 2
+			if m.name != "Delayer" {
+				c.repeats = map[int]int{500: 2, 5000: 1}[perSecond]
 			}
 			contenders = append(contenders, c)
 		}
-		results := r.turns(r.slowRepeats, contenders)
+		rows := r.turns(r.slowRepeats, contenders)
 		section.Tables = append(section.Tables, Table{
 			ID: fmt.Sprintf("steady-%d", perSecond), Title: fmt.Sprintf("Lateness at %s jobs per second", count(perSecond)),
-			Columns: steadyColumns[:5], Rows: rows(contenders, results),
+			Columns: steadyColumns[:5], Rows: rows,
 		})
-		ours := results["Delayer"]
-		if !fast {
-			section.Targets = append(section.Targets, Target{
-				Name:   "Lateness p99 at 500/s, timer_interval 1000, delays of 0.05 s to 5 s",
-				AtMost: true, Limit: 5, Unit: " ms", Got: ours.column(1),
-			})
+		ours := rows.of("Delayer")
+		if perSecond == 500 {
+			section.Targets = append(section.Targets, atMost("Lateness p99 at 500/s, timer_interval 1000, delays of 0.05 s to 5 s", 5, " ms", ours.column(1)))
 		}
 		section.Targets = append(section.Targets, neverEarly(fmt.Sprintf("at %s/s", count(perSecond)), ours))
 	}
-	r.note("machinery is left out at 5,000 a second: it moves one job each look.")
-	return section, nil
-}
-
-func neverEarly(when string, o outcome) Target {
-	return Target{Name: "Early deliveries " + when, AtMost: true, Worst: true, Limit: 0, Unit: " jobs", Got: o.column(3)}
+	return section
 }
 
 // steady is a contender that starts with an empty Redis.
-func (r *Run) steady(ctx context.Context, name string, load traffic, open func() (Peer, error)) contender {
-	return contender{name: name, run: func() ([]float64, error) { return r.onEmpty(ctx, open, r.under(load)) }}
+func (r *Run) steady(ctx context.Context, name string, load traffic, open func() Peer) contender {
+	return contender{name: name, run: func() []float64 { return r.onEmpty(ctx, open, r.under(load)) }}
 }
 
-func benchCrowded(ctx context.Context, r *Run) (Section, error) {
+func benchCrowded(ctx context.Context, r *Run) Section {
 	section := Section{Title: "Steady load in a crowd"}
 	table := Table{ID: "crowded", Title: "Lateness at 500 jobs per second while others wait", Columns: steadyColumns[:5]}
 	seeded := 0
@@ -78,55 +64,44 @@ func benchCrowded(ctx context.Context, r *Run) (Section, error) {
 			continue
 		}
 		progress("  %s waiting", count(waiting))
-		if err := r.Redis.seedWaiting(seeded, waiting-seeded); err != nil {
-			return section, err
-		}
+		r.Redis.seedWaiting(seeded, waiting-seeded)
 		seeded = waiting
-		contenders := []contender{{name: fmt.Sprintf("Delayer, %s others wait", count(waiting)), run: func() ([]float64, error) {
-			return on(ctx, oursAnew(r), r.under(r.traffic(500)))
-		}}}
-		results := r.turns(r.slowRepeats, contenders)
-		table.Rows = append(table.Rows, rows(contenders, results)...)
-		ours := results[contenders[0].name]
+		ours := contender{name: fmt.Sprintf("Delayer, %s others wait", count(waiting)), run: func() []float64 {
+			return on(ctx, r.ours, r.under(r.traffic(500)))
+		}}
+		rows := r.turns(r.slowRepeats, []contender{ours})
+		table.Rows = append(table.Rows, rows...)
 		among := fmt.Sprintf("at 500/s, 8 waiting callers, %s others in the pool", count(waiting))
 		section.Targets = append(section.Targets,
-			Target{Name: "Lateness p99 " + among, AtMost: true, Limit: 6, Unit: " ms", Got: ours.column(1)},
-			neverEarly(among, ours))
+			atMost("Lateness p99 "+among, 6, " ms", rows.of(ours.name).column(1)), neverEarly(among, rows.of(ours.name)))
 	}
 	section.Tables = []Table{table}
-	return section, nil
+	return section
 }
 
 // under measures a Peer under that load: lateness (p50, p99, maximum) in ms, the number of early jobs, the
 // rate of pushes, and the usage.
-func (r *Run) under(load traffic) func(ctx context.Context, p Peer) ([]float64, error) {
-	return func(ctx context.Context, p Peer) ([]float64, error) { return r.steadyOnce(ctx, p, load) }
+func (r *Run) under(load traffic) func(ctx context.Context, p Peer) []float64 {
+	return func(ctx context.Context, p Peer) []float64 { return r.steadyOnce(ctx, p, load) }
 }
 
-func (r *Run) steadyOnce(ctx context.Context, p Peer, load traffic) ([]float64, error) {
+func (r *Run) steadyOnce(ctx context.Context, p Peer, load traffic) []float64 {
 	var came arrivals
-	if err := p.Consume(ctx, load.workers, came.add); err != nil {
-		return nil, err
-	}
+	p.Consume(ctx, load.workers, came.add)
 	time.Sleep(300 * time.Millisecond)
 
 	jobs := int(r.steadyFor.Seconds() * float64(load.perSecond))
 	var pushed time.Duration
-	used, err := r.usage(p, func() error {
+	used := r.usage(p, func() {
 		started := time.Now()
-		if err := pushSteadily(ctx, p, jobs, load); err != nil {
-			return err
-		}
+		pushSteadily(ctx, p, jobs, load)
 		pushed = time.Since(started)
-		return came.wait(jobs, time.Minute)
+		came.wait(jobs, time.Minute)
 	})
-	if err != nil {
-		return nil, err
-	}
 	time.Sleep(20 * time.Millisecond)
 	lateness := came.lateness()
 	if n := len(came.late); n != jobs {
-		return nil, fmt.Errorf("%d jobs came of %d", n, jobs)
+		check(fmt.Errorf("%d jobs came of %d", n, jobs))
 	}
 	early := 0
 	for _, d := range came.late {
@@ -134,11 +109,11 @@ func (r *Run) steadyOnce(ctx context.Context, p Peer, load traffic) ([]float64, 
 			early++
 		}
 	}
-	return append(append(lateness, float64(early), float64(jobs)/pushed.Seconds()), used...), nil
+	return append(append(lateness, float64(early), float64(jobs)/pushed.Seconds()), used...)
 }
 
 // pushSteadily pushes at that rate from 32 goroutines; a job's body is its due time.
-func pushSteadily(ctx context.Context, p Peer, jobs int, load traffic) error {
+func pushSteadily(ctx context.Context, p Peer, jobs int, load traffic) {
 	spread := int((load.longest - load.shortest).Milliseconds()) + 1
 	turn := make(chan int, jobs)
 	go func() {
@@ -150,7 +125,7 @@ func pushSteadily(ctx context.Context, p Peer, jobs int, load traffic) error {
 			time.Sleep(time.Millisecond)
 		}
 	}()
-	return crowd(32, jobs, func(int) error {
+	crowd(32, jobs, func(int) error {
 		n := <-turn
 		now := time.Now()
 		delay := load.shortest + time.Duration(n*7919%spread)*time.Millisecond

@@ -1,0 +1,32 @@
+package main
+
+// failure is what check panics with.
+type failure struct{ error }
+
+// check and must end a measurement if there is an error: it has dozens of calls that may fail, and then it can only fail
+// as well, like a test. They are for the goroutine that attempt runs in; other goroutines return their errors.
+func check(err error) {
+	if err != nil {
+		panic(failure{err})
+	}
+}
+
+func must[T any](value T, err error) T {
+	check(err)
+	return value
+}
+
+// attempt runs f and returns the error that ended it.
+func attempt(f func()) (err error) {
+	defer func() {
+		switch v := recover().(type) {
+		case nil:
+		case failure:
+			err = v.error
+		default:
+			panic(v)
+		}
+	}()
+	f()
+	return nil
+}
