@@ -1,6 +1,7 @@
 package main
 
 import (
+	"net"
 	"os/exec"
 	"strings"
 	"syscall"
@@ -30,4 +31,24 @@ func TestRedisThatEndsByItself(t *testing.T) {
 		t.Error("nobody noticed")
 	}
 	r.stop()
+}
+
+// A server that answers on our address does not pass for ours, which could not listen there.
+func TestAddressThatIsTaken(t *testing.T) {
+	if _, err := exec.LookPath("redis-server"); err != nil {
+		t.Skip(err)
+	}
+	defer func(before func(error)) { abort = before }(abort)
+	aborted := make(chan error, 1)
+	abort = func(err error) { aborted <- err }
+	first := startRedis()
+	defer first.stop()
+	_, port, _ := net.SplitHostPort(first.addr)
+	err := attempt(func() { startDaemon(first.addr, "redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "") })
+	if err == nil { // it had answered before ours ended
+		err = <-aborted
+	}
+	if !strings.Contains(err.Error(), "Address already in use") {
+		t.Error(err)
+	}
 }
