@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/mix-basic/delayer/config"
-
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
