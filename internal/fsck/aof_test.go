@@ -28,8 +28,10 @@ import (
 // up to there is in exactly one state, fsck finds nothing, and a server and a consumer deliver each job once. Every tenth prefix is
 // loaded by a redis-server, the others are replayed.
 func TestAOFPrefixes(t *testing.T) {
-	redistest.Long(t)
-	const cuts = 200
+	cuts := 200
+	if testing.Short() {
+		cuts = 40
+	}
 	r := record(t, 300)
 	seed := rand.New(rand.NewPCG(1, 2))
 	loaded := redistest.Start(t, "--appendonly", "yes", "--aof-use-rdb-preamble", "no")

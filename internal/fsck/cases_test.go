@@ -135,6 +135,7 @@ func TestWrongPartition(t *testing.T) {
 		wrongPartition(t, server.Do, pool)
 	})
 	t.Run("cluster", func(t *testing.T) {
+		redistest.Long(t)
 		cluster := redistest.StartCluster(t)
 		pool := client.Connect(client.PoolOptions{Cluster: cluster.Addrs()})
 		t.Cleanup(func() { pool.Close() })
