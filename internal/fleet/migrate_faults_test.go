@@ -11,7 +11,6 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/internal/store"
-
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
