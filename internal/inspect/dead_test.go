@@ -17,14 +17,19 @@ import (
 
 // letter creates a dead letter with the given time of death (Unix ms).
 func (f *fixture) letter(topic, id, reason, cause string, died int64) {
-	f.Do("HSET", "delayer:dead_letter:"+id, "topic", topic, "body", "body of "+id, "reason", reason, "error", cause, "died", died)
-	f.Do("ZADD", "delayer:dead_letters:"+topic, died, id)
-	f.Do("ZADD", "delayer:dead_topics", died, topic)
+	f.sendLetter(topic, id, reason, cause, died)
+	f.flush()
+}
+
+func (f *fixture) sendLetter(topic, id, reason, cause string, died int64) {
+	f.send("HSET", "delayer:dead_letter:"+id, "topic", topic, "body", "body of "+id, "reason", reason, "error", cause, "died", died)
+	f.send("ZADD", "delayer:dead_letters:"+topic, died, id)
+	f.send("ZADD", "delayer:dead_topics", died, topic)
 }
 
 func (f *fixture) seedLetters() {
 	for i := range 250 {
-		f.letter("t", fmt.Sprintf("%03d", i), "all 10 attempts used up", fmt.Sprint("timeout of ", []string{"a", "b"}[i%2]), int64(1000+i))
+		f.sendLetter("t", fmt.Sprintf("%03d", i), "all 10 attempts used up", fmt.Sprint("timeout of ", []string{"a", "b"}[i%2]), int64(1000+i))
 	}
 	f.letter("t", "x", "buried", "", 2000)
 	f.letter("u", "y", "buried", "", 3000)
@@ -107,18 +112,22 @@ func TestDeadGroupsWithoutNumbers(t *testing.T) {
 
 // A count, a requeue and a drop with the same filter cover the same letters.
 func TestDeadFilter(t *testing.T) {
-	redistest.Long(t)
-	for _, c := range filters {
-		t.Run(c.name, func(t *testing.T) {
-			onEach(t, func(t *testing.T, f *fixture) {
+	onEach(t, func(t *testing.T, f *fixture) {
+		for _, c := range filters {
+			t.Run(c.name, func(t *testing.T) {
+				f := &fixture{f.Inspector, f.With(t), f.client, f.ctx}
 				all := func() (n int) {
 					for _, of := range f.counts().Topics {
 						n += of.Dead
 					}
 					return n
 				}
-				f.Do("ZADD", "delayer:topics", 0, "t", 0, "u")
-				f.seedLetters()
+				seed := func() {
+					f.Do("FLUSHALL")
+					f.Do("ZADD", "delayer:topics", 0, "t", 0, "u")
+					f.seedLetters()
+				}
+				seed()
 				if n, err := f.CountDead(f.ctx, c.filter); n != c.want || err != nil {
 					t.Errorf("count: %d, %v, want %d", n, err, c.want)
 				}
@@ -128,9 +137,7 @@ func TestDeadFilter(t *testing.T) {
 				if ready := f.counts().of(c.filter.Topic).Ready; ready != c.want || all() != 252-c.want {
 					t.Errorf("%d ready, %d dead after the requeue, want %d, %d", ready, all(), c.want, 252-c.want)
 				}
-				f.Do("FLUSHALL")
-				f.Do("ZADD", "delayer:topics", 0, "t", 0, "u")
-				f.seedLetters()
+				seed()
 				if n, err := f.DropDead(f.ctx, c.filter); n != c.want || err != nil {
 					t.Errorf("dropped: %d, %v, want %d", n, err, c.want)
 				}
@@ -138,8 +145,8 @@ func TestDeadFilter(t *testing.T) {
 					t.Errorf("after the drop: %d, %v, %d in all, want 0, %d", n, err, all(), 252-c.want)
 				}
 			})
-		})
-	}
+		}
+	})
 }
 
 // Letters that were buried first are delivered first within the selection, even if many died at the same
