@@ -43,6 +43,9 @@ func TestPass(t *testing.T) {
 		{jobs: 100000, topics: 1},
 		{jobs: 100000, topics: 8},
 	} {
+		if testing.Short() && c.jobs > 20000 {
+			continue
+		}
 		name := fmt.Sprintf("%d jobs in %d topics", c.jobs, c.topics)
 		if c.batch > 0 {
 			name += fmt.Sprintf(" by %v", c.batch)

@@ -109,7 +109,10 @@ func TestRunStopsMidway(t *testing.T) {
 	redistest.Long(t)
 	t.Parallel()
 	w := newWorld(t)
-	const jobs, last = 200000, 20
+	jobs, last := 200000, 20
+	if testing.Short() {
+		jobs, last = 50000, 5
+	}
 	w.many(jobs, 1)
 	w.server = New(w.pool(), w.options())
 	ctx, cancel := context.WithCancel(t.Context())

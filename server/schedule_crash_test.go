@@ -1,6 +1,7 @@
 package server
 
 import (
+	"github.com/mix-basic/delayer/internal/testing/redistest"
 	"flag"
 	"fmt"
 	"math/rand/v2"

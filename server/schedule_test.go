@@ -351,9 +351,9 @@ func TestScheduleMovedByAnOldServer(t *testing.T) {
 			stolen++
 			until(t, "it is back", func() bool { return w.Do("ZSCORE", prefix+"job_pool", id) != nil })
 		}
-		return stolen == 3 && len(w.Queue("t")) > 75
+		return stolen == 3 && len(w.Queue("t")) > 25
 	})
-	for i, got := range w.Queue("t")[:75] {
+	for i, got := range w.Queue("t")[:25] {
 		if want := store.OccurrenceID("a", first.Add(time.Duration(i)*80*time.Millisecond)); got != want {
 			t.Fatalf("job %d is %s, want %s", i, got, want)
 		}
