@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"sync"
 	"testing"
-
-	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
 // barrier makes its parties wait until all of them have arrived.
@@ -60,9 +58,6 @@ func TestManyServers(t *testing.T) {
 	}
 	for _, servers := range []int{2, 4} {
 		t.Run(fmt.Sprint(servers), func(t *testing.T) {
-			if servers > 2 {
-				redistest.Long(t)
-			}
 			w.TB = t
 			w.many(jobs, topics)
 			together := newBarrier(servers)

@@ -51,9 +51,6 @@ func TestPass(t *testing.T) {
 			name += fmt.Sprintf(" by %v", c.batch)
 		}
 		t.Run(name, func(t *testing.T) {
-			if c.jobs >= 100_000 {
-				redistest.Long(t)
-			}
 			w.TB = t
 			w.many(c.jobs, c.topics)
 			w.server = New(w.pool(), Options{})

@@ -13,8 +13,6 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/internal/store"
-
-	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
 // TestRunWakesForDueJob uses an interval so long that only due times can wake Run. Each job is moved, and none before
@@ -106,7 +104,6 @@ func TestRunFindsEarlierJob(t *testing.T) {
 // TestRunStopsMidway stops Run between a read of due jobs and the moves, many batches before the end of the pass. Run
 // finishes that batch and starts no other, and each job is in one place.
 func TestRunStopsMidway(t *testing.T) {
-	redistest.Long(t)
 	t.Parallel()
 	w := newWorld(t)
 	jobs, last := 200000, 20

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"github.com/mix-basic/delayer/internal/testing/redistest"
 	"flag"
 	"fmt"
 	"math/rand/v2"

@@ -336,7 +336,6 @@ func TestScheduleOfABrokenQueue(t *testing.T) {
 
 // An old server moves a schedule like any job. Our server puts it back.
 func TestScheduleMovedByAnOldServer(t *testing.T) {
-	redistest.Long(t)
 	t.Parallel()
 	w := newWorld(t)
 	w.run()

@@ -235,7 +235,6 @@ func TestMigrate(t *testing.T) {
 // The connection is cut at each command, before Redis gets the command or before the reply arrives. Jobs can be taken
 // meanwhile. Another migration finds each job once.
 func TestMigrateCuts(t *testing.T) {
-	redistest.Long(t)
 	t.Parallel()
 	b, server := onRedis(t)
 	cutter := redistest.StartCutter(t, server.Addr)
