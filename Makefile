@@ -83,17 +83,17 @@ test-cluster: ## the tests of the client and the worker on Redis Clusters, of si
 	tools/prepare.sh
 	REDIS_FORM=cluster CI=true $(GO) test -short -count=1 -parallel 16 -timeout 20m ./client ./client/worker
 
-# The servers that make test-engines runs on, and where they are kept. With SHORT it runs what goes by an engine's words.
+# The servers that make test-engines runs on, and where they are kept. WORDS are the long tests that go by an engine's words.
 ENGINES     ?= redis8 valkey8 valkey9
 ENGINES_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/delayer/engines
-WORDS       := Answers|Permission|Rights|Refuse|WhileASlotMoves|OldEngines
+WORDS       := Conformance$$|Answers|Permission|Rights|Refuse|WhileASlotMoves|OldEngines
 
-test-engines: ## conformance and the tests of all that speaks to Redis on Redis 8, Valkey 8 and 9, which come from Debian's packages; ENGINES=valkey9 for one, SHORT=1 leaves some out
+test-engines: ## the tests of all that speaks to Redis, on Redis 8, Valkey 8 and 9, which come from Debian's packages; ENGINES=valkey9 for one
 	tools/prepare.sh
 	tools/engines.sh "$(ENGINES_DIR)" $(ENGINES)
 	set -e; for engine in $(ENGINES); do (echo "== $$engine"; export CI=true PATH="$(ENGINES_DIR)/$$engine:$$PATH"; \
-		$(GO) test -count=1 -timeout 1h ./internal/conformance -run '^TestConformance$$'; \
-		$(GO) test -count=1 -timeout 1h $(if $(SHORT),-run '$(WORDS)' ./cmd/delayer,./internal/wait ./internal/inspect ./client/worker) ./internal/store ./server ./client); done
+		$(GO) test -count=1 -timeout 20m -vet=off -short ./internal/store ./internal/wait ./internal/inspect ./server ./client ./client/worker; \
+		$(GO) test -count=1 -timeout 20m -vet=off -run '$(WORDS)' ./internal/conformance ./internal/store ./client ./cmd/delayer); done
 
 conformance: ## what of Delayer works on a Redis: make conformance REDIS=redis://…, or of another scheme; without REDIS on private ones
 	@test -n "$$REDIS" || tools/prepare.sh
