@@ -20,6 +20,7 @@ type poll struct {
 	several   *severalTopics // the caller of several topics, or nil
 	pending   []*position    // of the queue, when the poll was made
 	epoch     int            // of the listener, when this was sent
+	throttled bool           // a limit lets no more jobs of some queue be reserved, so its reply says nothing about jobs to pop
 
 	sentAt time.Time
 	call   *store.Call[store.Popped]
@@ -161,6 +162,7 @@ func (t *poll) learn(popped store.Popped, err error) (allEmpty bool) {
 			}
 		}
 		isThrottled := popped.Throttled != nil && popped.Throttled[i] != 0
+		t.throttled = t.throttled || isThrottled
 		if stock := t.partition.dispatcher.stock; stock != nil && err == nil {
 			stock.learn(q, asked, got, jobs, isThrottled, popped.More, t.several != nil && t.several.aimed)
 		}

@@ -263,7 +263,7 @@ func (q *waitQueue) tell(t *poll, isEmpty bool, err error) {
 	for _, p := range t.pending {
 		switch {
 		case !p.pending: // its caller has its answer or knows the error
-		case isEmpty && (q.throttle == nil || t.Reserves == p.caller.kind(p.topic).Reserves) || err != nil && p.caller.isFree():
+		case isEmpty && (!t.throttled || t.Reserves == p.caller.kind(p.topic).Reserves) || err != nil && p.caller.isFree():
 			p.answered(err)
 			p.caller.pollNext()
 		default:
@@ -307,6 +307,8 @@ func (q *waitQueue) throttleFor(d time.Duration, isRegistered bool) {
 		d = min(d, longest)
 	case isRegistered:
 		d = longest
+	case q.hasFreePopper():
+		d = time.Millisecond // until it has had its turn
 	default: // a check finds the jobs and polls again
 		return
 	}

@@ -58,6 +58,27 @@ func TestThrottledQueues(t *testing.T) {
 	}
 }
 
+// A caller that pops without waiting, behind a reserve that was throttled, is polled for: that reserve says nothing about jobs to pop,
+// whether or not it has registered us.
+func TestPopBehindAThrottledReserve(t *testing.T) {
+	for name, reply := range map[string]store.Popped{
+		"registered": throttledReply(store.Woken), "not registered": notRegistered(throttledReply(store.Woken)),
+		"for a time": throttledReply(time.Hour), "for a time, not registered": notRegistered(throttledReply(time.Hour)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := inHand(t)
+				h.reserver("t")
+				pops := h.joins(Request{Topics: []string{"t"}, N: 1})
+				h.answer(h.asks(), reply, nil)
+				pops.expectWaits(t)
+				h.answer(h.asks(), store.Popped{Registered: true, Jobs: jobs("t", 1), Remaining: []int{1}}, nil)
+				pops.expectJob(t, "t1")
+			})
+		})
+	}
+}
+
 // Callers that pop are served while others are throttled, even if they waited behind them.
 func TestThrottledQueueIsPopped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
