@@ -69,7 +69,7 @@ test-all: test-race test-modules test-cluster test-engines e2e hops ## all tests
 
 test-race: ## all tests of the main module, with the race detector (C compiler installed if missing)
 	tools/prepare.sh race
-	CI=true $(RACE) -p 4 -timeout 30m $$($(GO) list ./... | grep -vE '/internal/(cron|docs)$$')
+	CI=true $(RACE) -p 4 -parallel 8 -timeout 30m $$($(GO) list ./... | grep -vE '/internal/(cron|docs)$$')
 	CI=true $(GO) test ./internal/cron ./internal/docs # have no goroutines
 
 test-modules: ## the tests that are modules of their own, because of what they import
