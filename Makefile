@@ -86,18 +86,19 @@ test-cluster: ## the tests of the client and the worker on Redis Clusters, of si
 # The servers that make test-engines runs on, and where they are kept. WORDS are the long tests that go by an engine's words.
 ENGINES     ?= redis8 valkey8 valkey9
 ENGINES_DIR ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/delayer/engines
-WORDS       := Conformance$$|Answers|Permission|Rights|Refuse|WhileASlotMoves|OldEngines
+WORDS       := Answers|Permission|Rights|Refuse|WhileASlotMoves|OldEngines
 
 test-engines: ## the tests of all that speaks to Redis, on Redis 8, Valkey 8 and 9, which come from Debian's packages; ENGINES=valkey9 for one
 	tools/prepare.sh
 	tools/engines.sh "$(ENGINES_DIR)" $(ENGINES)
 	set -e; for engine in $(ENGINES); do (echo "== $$engine"; export CI=true PATH="$(ENGINES_DIR)/$$engine:$$PATH"; \
 		$(GO) test -count=1 -timeout 20m -vet=off -short ./internal/store ./internal/wait ./internal/inspect ./server ./client ./client/worker; \
-		$(GO) test -count=1 -timeout 20m -vet=off -run '$(WORDS)' ./internal/conformance ./internal/store ./client ./cmd/delayer); done
+		$(GO) test -count=1 -timeout 20m -vet=off -run '$(WORDS)' ./internal/store ./client ./cmd/delayer); done
 
-conformance: ## what of Delayer works on a Redis: make conformance REDIS=redis://…, or of another scheme; without REDIS on private ones
-	@test -n "$$REDIS" || tools/prepare.sh
-	@DELAYER_CONFORMANCE="$$REDIS" $(GO) test -C internal/conformance -count=1 -timeout 1h -run '^TestConformance$$'
+conformance: ## what of Delayer works on your Redis: make conformance REDIS=redis://…, or of another scheme
+	@test -n "$$REDIS" || { echo 'which Redis? make conformance REDIS=redis://127.0.0.1:6379'; exit 2; }
+	@failed=0; for dir in internal/store client client/worker; do echo "== $$dir"; \
+		DELAYER_CONFORMANCE="$$REDIS" $(GO) test -C $$dir -short -count=1 -timeout 1h -run '^Test' || failed=1; echo; done; exit $$failed
 
 e2e: ## tests of the dashboard in Chromium, of what is for Prometheus by promtool, of the samples in PHP, of a client in TypeScript by npm, of the service by systemd-analyze and logrotate, of the packages by dpkg and rpm (all installed if missing)
 	tools/prepare.sh browser

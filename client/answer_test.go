@@ -13,6 +13,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/testing/pooltest"
+	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
 // holder is a pool that delays the replies to pops of a topic.
@@ -26,6 +27,7 @@ type holder struct {
 
 func (f *fixture) hold(topic string) *holder {
 	h := newHolder(topic)
+	redistest.NotExternal(f.TB, "watches what its connections carry")
 	h.Redis = pooltest.Through(f.Addr, f.Clustered, 8, h.held)
 	return h
 }
@@ -122,6 +124,7 @@ type lateKey struct{}
 // closed together with that connection.
 func (f *fixture) holdLate(topic string) (h *holder, goOn, closed chan struct{}) {
 	h, goOn, closed = newHolder(topic), make(chan struct{}), make(chan struct{})
+	redistest.NotExternal(f.TB, "watches what its connections carry")
 	h.Redis = pooltest.Through(f.Addr, f.Clustered, 0, func(ctx context.Context, conn net.Conn) net.Conn {
 		conn = h.held(ctx, conn)
 		if ctx.Value(lateKey{}) != nil {

@@ -251,7 +251,7 @@ func TestDeadlineIsTheCallersOwn(t *testing.T) {
 			}
 			return nil, os.ErrDeadlineExceeded
 		}
-		return redis.DialContext(ctx, "tcp", f.Addr)
+		return f.Fixture.Pool().DialContext(ctx)
 	}})
 	fetch := func(ctx context.Context) <-chan error {
 		return later(func() error {

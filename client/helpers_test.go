@@ -75,6 +75,13 @@ func (f *fixture) reach(o client.PoolOptions) client.PoolOptions {
 	if f.Clustered {
 		o.Addr, o.Cluster = "", o.Addr
 	}
+	if redistest.External != "" {
+		at, err := client.ParseURL(redistest.External)
+		check(f.TB, err)
+		o.Addr, o.Cluster, o.Sentinels, o.SentinelMaster = at.Addr, at.Cluster, at.Sentinels, at.SentinelMaster
+		o.Username, o.Password, o.SentinelUsername, o.SentinelPassword = at.Username, at.Password, at.SentinelUsername, at.SentinelPassword
+		o.Database, o.TLS = at.Database, at.TLS
+	}
 	return o
 }
 
@@ -469,8 +476,7 @@ func (f *fixture) pushSilently(id, topic string) {
 // dial opens a separate connection, which is closed when the test ends.
 func (f *fixture) dial() redis.Conn {
 	f.TB.Helper()
-	conn, err := redis.Dial("tcp", f.Addr)
-	check(f.TB, err)
+	conn := f.Dial()
 	f.TB.Cleanup(func() { conn.Close() })
 	return conn
 }

@@ -326,6 +326,7 @@ func (f *fixture) tapped() (c *client.Client, pool client.Redis, sent chan struc
 
 // onWrite returns a pool that calls sent after each write.
 func (f *fixture) onWrite(sent func()) client.Redis {
+	redistest.NotExternal(f.TB, "watches what its connections carry")
 	return pooltest.Through(f.Addr, f.Clustered, 1, func(_ context.Context, conn net.Conn) net.Conn { return tap{conn, sent} })
 }
 

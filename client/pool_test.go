@@ -344,10 +344,7 @@ func TestNewOnPlainPool(t *testing.T) {
 
 func TestPrefix(t *testing.T) {
 	f := start(t)
-	prefix := "shop:"
-	if f.Clustered {
-		prefix += f.Prefix // a prefix that no other test uses
-	}
+	prefix := f.Prefix + "shop:"
 	shop := &fixture{f.open(client.WithPrefix(prefix)), f.with(t).Server}
 	shop.Prefix = prefix
 	shop.put(message("a"), 0)

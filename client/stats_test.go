@@ -113,7 +113,7 @@ func TestStatsOfManyTopics(t *testing.T) {
 				conn := f.dial()
 				stop = redistest.Background(t, func(ctx context.Context) error {
 					for n := 0; ctx.Err() == nil; n++ {
-						conn.Do("ZADD", "delayer:topics", 0, fmt.Sprint("a", n))
+						conn.Do("ZADD", f.Prefix+"topics", 0, fmt.Sprint("a", n))
 					}
 					return nil
 				})

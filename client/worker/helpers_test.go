@@ -60,6 +60,13 @@ func (f *fixture) reach(o client.PoolOptions) client.PoolOptions {
 	if f.Clustered {
 		o.Addr, o.Cluster = "", o.Addr
 	}
+	if redistest.External != "" {
+		at, err := client.ParseURL(redistest.External)
+		check(f.TB, err)
+		o.Addr, o.Cluster, o.Sentinels, o.SentinelMaster = at.Addr, at.Cluster, at.Sentinels, at.SentinelMaster
+		o.Username, o.Password, o.SentinelUsername, o.SentinelPassword = at.Username, at.Password, at.SentinelUsername, at.SentinelPassword
+		o.Database, o.TLS = at.Database, at.TLS
+	}
 	return o
 }
 
@@ -329,6 +336,7 @@ type holder struct {
 
 func (f *fixture) holder() *holder {
 	h := &holder{sent: make(chan struct{}, 100), pass: make(chan struct{})}
+	redistest.NotExternal(f.TB, "watches what its connections carry")
 	h.Redis = pooltest.Through(f.Addr, f.Clustered, 8, func(_ context.Context, conn net.Conn) net.Conn { return &heldConn{Conn: conn, holder: h} })
 	h.client = f.on(h.Redis)
 	f.TB.Cleanup(func() {

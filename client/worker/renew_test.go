@@ -21,6 +21,10 @@ func testClient(t *testing.T, ids ...string) *client.Client {
 	if r.Clustered {
 		o = client.PoolOptions{Cluster: r.Addr}
 	}
+	if redistest.External != "" {
+		o, _ = client.ParseURL(redistest.External)
+		o.Partitions = 0
+	}
 	c := client.OpenPool(o, client.WithPrefix(r.Prefix))
 	t.Cleanup(func() { c.Close() })
 	for _, id := range ids {

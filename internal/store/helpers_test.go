@@ -30,7 +30,7 @@ func newBackend(f *redistest.Fixture, pool *redis.Pool) *backend {
 	return &backend{Store: New(pool, f.Prefix), Fixture: f}
 }
 
-func TestMain(m *testing.M) { os.Exit(redistest.Run(m, 1000)) }
+func TestMain(m *testing.M) { os.Exit(redistest.Run(m, 1000, eachScriptWasRun)) }
 
 // alone is for a test that needs a Redis of its own.
 var alone redistest.Need = redistest.Alone
@@ -38,7 +38,7 @@ var alone redistest.Need = redistest.Alone
 // onRedis opens a Redis; see redistest.Open.
 func onRedis(tb testing.TB, needs ...redistest.Need) (*backend, *redistest.Server) {
 	tb.Helper()
-	server := redistest.Open(tb, needs...)
+	server := redistest.Open(tb, append(needs, redistest.Undivided)...)
 	return newBackend(server.Fixture, server.Pool()), server
 }
 
@@ -50,7 +50,7 @@ func onEach(t *testing.T, test func(t *testing.T, b *backend), needs ...redistes
 		t.Cleanup(m.Close)
 		return m.Addr
 	}
-	redistest.OnEach(t, startMini, func(t *testing.T, f *redistest.Fixture) { test(t, newBackend(f, f.Pool())) }, needs...)
+	redistest.OnEach(t, startMini, func(t *testing.T, f *redistest.Fixture) { test(t, newBackend(f, f.Pool())) }, append(needs, redistest.Undivided)...)
 }
 
 // partitions returns this many partitions on the Redis.

@@ -234,7 +234,7 @@ func TestSweepOfAnUnreadableLimit(t *testing.T) {
 	b.seed(t, readyOf(3)...)
 	b.limitTo(t, Limit{Concurrency: 1})
 	b.expectReserved(t, 1, 1, 0)
-	b.do(t, "RENAME", "delayer:limits", "kept")
+	b.do(t, "RENAME", "delayer:limits", "delayer:kept")
 	b.do(t, "SET", "delayer:limits", "text")
 	if _, err := b.Reserve(Wanted{Topics: []string{"t"}, N: 1}, Reservation{}).Do(t.Context()); err == nil {
 		t.Fatal("it is reserved")

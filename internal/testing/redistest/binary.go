@@ -8,16 +8,20 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/gomodule/redigo/redis"
 )
 
 // binary is the testing.TB of the whole test binary: shared servers end with it.
 type binary struct {
 	testing.TB
-	mu      sync.Mutex
-	server  *Server           // shared by tests
-	cluster *Cluster          // shared by tests in the cluster form
-	owners  map[string]string // addresses of the keys' owners, by prefix
-	nodes   chan *Server      // unused clusters of one node
+	mu       sync.Mutex
+	external *external         // the Redis of make conformance
+	server   *Server           // shared by tests
+	cluster  *Cluster          // shared by tests in the cluster form
+	owners   []owner           // of its slots
+	places   map[string]string // addresses of the keys' owners, by what is before the end of their tag
+	nodes    chan *Server      // unused clusters of one node
 
 	cleaning sync.Mutex
 	cleanups []func()
@@ -25,7 +29,7 @@ type binary struct {
 	starting sync.WaitGroup
 }
 
-var theBinary = &binary{owners: map[string]string{}, over: make(chan struct{})}
+var theBinary = &binary{places: map[string]string{}, over: make(chan struct{})}
 
 // Helper implements testing.TB.
 func (b *binary) Helper() {}
@@ -60,52 +64,82 @@ func (b *binary) end() {
 	}
 }
 
-// share returns the shared server, for a test's own keys. They are deleted at its end.
-func (b *binary) share(tb testing.TB, n needs) *Server {
+// open returns the shared server or cluster, or the external one, for a test's own keys. They are deleted at its end.
+func (b *binary) open(tb testing.TB, n needs) *Server {
 	tb.Helper()
-	executable(tb)
+	s := &Server{Fixture: On(tb, b.shared(tb))}
+	s.shared, s.Prefix, s.Partitions = true, randomPrefix(manySlots), n.partitions
+	if External != "" {
+		outcomes.open(tb)
+		s.options = b.external.options
+		if n.partitions == 0 && !n.undivided && b.external.partitions > 1 {
+			s.Partitions, s.joined = b.external.partitions, true
+		}
+	}
+	if Clustered {
+		s.binary = b
+		s.of(n)
+	}
+	tb.Cleanup(s.Flush)
+	return s
+}
+
+// shared returns the address of the shared Redis.
+func (b *binary) shared(tb testing.TB) string {
+	tb.Helper()
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	switch {
+	case External != "":
+		if b.external == nil {
+			tb.Fatal("this package needs a TestMain that calls redistest.Run")
+		}
+		return b.external.addr
+	case Clustered:
+		executable(tb)
+		if b.cluster == nil {
+			b.cluster = StartCluster(b)
+			var err error
+			b.owners, err = ownersAt(b.cluster.Servers[0].Addr, nil)
+			Check(tb, err)
+		}
+		return b.cluster.Servers[0].Addr
+	}
+	executable(tb)
 	if b.server == nil {
 		b.server = Start(b)
 	}
-	f := On(tb, b.server.Addr)
-	f.shared, f.Partitions, f.Prefix = true, n.partitions, fmt.Sprintf("%016x:", rand.Uint64())
-	tb.Cleanup(f.Flush)
-	return &Server{Fixture: f}
+	return b.server.Addr
 }
 
-// open returns the shared cluster.
-func (b *binary) open(tb testing.TB) *Server {
-	tb.Helper()
-	executable(tb)
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.cluster == nil {
-		b.cluster = StartCluster(b)
+// The formats of a test's prefix. In a cluster the keys of a oneSlot are in one slot.
+const manySlots, oneSlot = "%016x:", "{%016x}:"
+
+// randomPrefix returns a prefix that no other test uses.
+func randomPrefix(format string) string {
+	prefix := fmt.Sprintf(format, rand.Uint64())
+	if External != "" {
+		return conformance + prefix
 	}
-	f := On(tb, b.cluster.Servers[0].Addr)
-	f.shared, f.binary = true, b
-	return &Server{Fixture: f}
+	return prefix
 }
 
 // ownerOf returns the address of the node that has the key. Slots of the shared cluster never move.
-func (b *binary) ownerOf(key string) string {
+func (b *binary) ownerOf(f *Fixture, key string) string {
+	f.TB.Helper()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	prefix, _, _ := strings.Cut(key, "}")
-	if b.owners[prefix] == "" {
-		b.owners[prefix] = b.cluster.Owner(b.cluster.Slot(key)).Addr
+	tag, _, _ := strings.Cut(key, "}")
+	if b.places[tag] == "" {
+		conn, err := dial(f.Addr, f.options)
+		Check(f.TB, err)
+		defer conn.Close()
+		slot, err := redis.Int(conn.Do("CLUSTER", "KEYSLOT", key))
+		Check(f.TB, err)
+		i := slices.IndexFunc(b.owners, func(o owner) bool { return o.first <= slot && slot <= o.last })
+		b.places[tag] = b.owners[i].addr
 	}
-	return b.owners[prefix]
-}
-
-// addrs returns the addresses of the masters.
-func (b *binary) addrs() (addrs []string) {
-	for _, s := range b.cluster.Servers[:3] {
-		addrs = append(addrs, s.Addr)
-	}
-	return addrs
+	return b.places[tag]
 }
 
 // nodesAhead is the number of nodes started in advance, because each takes two seconds until it serves its

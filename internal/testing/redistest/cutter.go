@@ -25,6 +25,7 @@ type Cutter struct {
 // StartCutter starts a Cutter in front of target. It ends with the test.
 func StartCutter(tb testing.TB, target string) *Cutter {
 	tb.Helper()
+	NotExternal(tb, "puts a proxy between the client and Redis")
 	c := new(Cutter)
 	c.join = c.forward
 	c.start(tb, target)

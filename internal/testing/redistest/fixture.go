@@ -32,6 +32,8 @@ type Fixture struct {
 	shared bool    // shared with other tests
 	binary *binary // for a shared cluster
 	own    *connections
+
+	options []redis.DialOption // of an external Redis
 }
 
 // connections are a test's connections to nodes. Each is dialled at its first use, and again after a failure.
@@ -59,6 +61,9 @@ func OnEach(t *testing.T, startMini func(t *testing.T) (addr string), test func(
 	})
 	t.Run("miniredis", func(t *testing.T) {
 		t.Parallel()
+		if External != "" {
+			t.Skip("it is another server")
+		}
 		f := On(t, startMini(t))
 		f.Mini = true
 		test(t, f)
@@ -80,10 +85,18 @@ func (f *Fixture) Conn() redis.Conn {
 	return f.dial(f.Addr)
 }
 
+// Dial opens another connection.
+func (f *Fixture) Dial() redis.Conn {
+	f.TB.Helper()
+	conn, err := dial(f.Addr, f.options)
+	Check(f.TB, err)
+	return conn
+}
+
 func (f *Fixture) dial(addr string) redis.Conn {
 	f.TB.Helper()
 	if conn := f.own.to[addr]; conn == nil || conn.Err() != nil {
-		conn, err := redis.Dial("tcp", addr)
+		conn, err := dial(addr, f.options)
 		Check(f.TB, err)
 		f.own.to[addr] = conn
 	}
@@ -94,7 +107,7 @@ func (f *Fixture) dial(addr string) redis.Conn {
 func (f *Fixture) addrOf(args ...any) string {
 	for _, arg := range args {
 		if key, ok := arg.(string); ok && f.binary != nil && strings.HasPrefix(key, f.Prefix) {
-			return f.binary.ownerOf(key)
+			return f.binary.ownerOf(f, key)
 		}
 	}
 	return f.Addr
@@ -117,9 +130,13 @@ func (f *Fixture) Pool(options ...redis.DialOption) *redis.Pool {
 	if !f.Mini { // a script may take long
 		options = append([]redis.DialOption{redis.DialReadTimeout(10 * time.Second)}, options...)
 	}
+	options = append(slices.Clone(f.options), options...)
 	pool := &redis.Pool{
 		MaxIdle: 16,
 		DialContext: func(ctx context.Context) (redis.Conn, error) {
+			if strings.HasPrefix(f.Addr, "/") {
+				return redis.DialContext(ctx, "unix", f.Addr, options...)
+			}
 			return redis.DialContext(ctx, "tcp", f.Addr, options...)
 		},
 	}
@@ -208,22 +225,39 @@ func (f *Fixture) keys() (keys []string) {
 	if !f.shared {
 		return f.Strings("KEYS", "*")
 	}
-	if f.binary == nil {
-		return f.Strings("KEYS", f.Prefix+"*")
+	addrs := []string{f.Addr}
+	if f.binary != nil {
+		addrs = masters(f.binary.owners)
 	}
+	for _, addr := range addrs {
+		keys = append(keys, f.keysAt(addr, f.Prefix+"*")...)
+	}
+	return keys
+}
+
+// keysAt is KEYS, which would block an external Redis for long.
+func (f *Fixture) keysAt(addr, pattern string) []string {
+	f.TB.Helper()
 	f.own.mu.Lock()
 	defer f.own.mu.Unlock()
-	for _, addr := range f.binary.addrs() {
-		more, err := redis.Strings(f.dial(addr).Do("KEYS", f.Prefix+"*"))
+	conn := f.dial(addr)
+	if External != "" {
+		keys, err := scan(conn, pattern)
 		Check(f.TB, err)
-		keys = append(keys, more...)
+		return keys
 	}
+	keys, err := redis.Strings(conn.Do("KEYS", pattern))
+	Check(f.TB, err)
 	return keys
 }
 
 // Strings is Do for a command whose reply is a list.
 func (f *Fixture) Strings(command string, args ...any) []string {
 	f.TB.Helper()
+	if command == "KEYS" {
+		args = f.ownNames(command, args)
+		return f.keysAt(f.addrOf(args...), args[0].(string))
+	}
 	list, err := redis.Strings(f.Do(command, args...), nil)
 	Check(f.TB, err)
 	return list

@@ -2,7 +2,6 @@ package redistest
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"slices"
 	"strings"
@@ -13,7 +12,7 @@ import (
 
 // Clustered reports whether tests run in the cluster form (REDIS_FORM=cluster), in which Open opens a Redis Cluster
 // instead of a single redis-server.
-var Clustered = os.Getenv("REDIS_FORM") == "cluster"
+var Clustered = os.Getenv("REDIS_FORM") == "cluster" || strings.Contains(External, "-cluster://")
 
 // partitions is the number of partitions of a test in the cluster form. They are spread over the
 // masters.
@@ -52,6 +51,8 @@ func Standalone(why string) Need { return func(n *needs) { n.standalone = why } 
 // Open opens a Redis for a test: a redis-server, or in the cluster form a Redis Cluster of three masters and three replicas. All
 // tests of a binary share it, each with its own Prefix, and must leave it as it is. A test that is Alone gets a redis-server, or a
 // cluster of one node, of its own.
+//
+// If External is set, the tests share that Redis instead, and those that are Alone or Standalone are skipped.
 func Open(tb testing.TB, of ...Need) *Server {
 	tb.Helper()
 	var n needs
@@ -61,6 +62,9 @@ func Open(tb testing.TB, of ...Need) *Server {
 	if n.standalone != "" {
 		noteStandalone(tb, n.standalone)
 	}
+	if n.alone || n.standalone != "" {
+		NotExternal(tb, ownRedis)
+	}
 	switch {
 	case n.standalone != "" || n.alone && !Clustered:
 		s := Start(tb, n.settings...)
@@ -68,21 +72,25 @@ func Open(tb testing.TB, of ...Need) *Server {
 		return s
 	case n.alone:
 		return node(tb, n.settings).of(n)
-	case Clustered:
-		return theBinary.open(tb).of(n)
 	default:
-		return theBinary.share(tb, n)
+		return theBinary.open(tb, n)
 	}
 }
 
+// ownRedis is why a test can't run on an external Redis.
+const ownRedis = "needs a Redis of its own, which it configures, fills or stops, or whose commands it counts"
+
 // of returns the fixture for a test's part of a cluster.
 func (s *Server) of(n needs) *Server {
-	s.Clustered, s.Prefix, s.Partitions, s.joined = true, fmt.Sprintf("%016x:", rand.Uint64()), partitions, true
+	s.Clustered, s.Prefix, s.joined = true, randomPrefix(manySlots), true
+	if s.Partitions = partitions; External != "" && theBinary.external.partitions > 1 {
+		s.Partitions = theBinary.external.partitions
+	}
 	if n.partitions > 0 {
 		s.Partitions, s.joined = n.partitions, false
 	}
 	if n.undivided || s.Partitions == 1 {
-		s.Prefix, s.Partitions = fmt.Sprintf("{%016x}:", rand.Uint64()), 1
+		s.Prefix, s.Partitions = randomPrefix(oneSlot), 1
 		s.Addr = s.addrOf(s.Prefix)
 	}
 	return s
@@ -129,9 +137,22 @@ func noteStandalone(tb testing.TB, why string) {
 }
 
 // Run runs the tests of a binary and ends the shared servers. In the cluster form it prints which tests were Standalone, and
-// fails if there are more than mostStandalone.
-func Run(m *testing.M, mostStandalone int) (code int) {
+// fails if there are more than mostStandalone. On an external Redis it prints what passed.
+//
+// Once all tests have passed, each of the checks is made on the shared redis-server.
+func Run(m *testing.M, mostStandalone int, checks ...func(shared *Server) error) (code int) {
+	if External != "" {
+		return runExternal(m)
+	}
 	code = m.Run()
+	for _, check := range checks {
+		if shared := theBinary.server; shared != nil && code == 0 {
+			if err := check(shared); err != nil {
+				fmt.Println(err)
+				code = 1
+			}
+		}
+	}
 	theBinary.end()
 	if !Clustered {
 		return code

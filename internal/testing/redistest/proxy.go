@@ -24,6 +24,7 @@ type Proxy struct {
 // StartProxy starts a proxy in front of target. It ends with the test.
 func StartProxy(tb testing.TB, target string) *Proxy {
 	tb.Helper()
+	NotExternal(tb, "puts a proxy between the client and Redis")
 	p := new(Proxy)
 	p.join = p.carryBoth
 	p.start(tb, target)

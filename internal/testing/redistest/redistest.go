@@ -64,6 +64,7 @@ func startProgram(tb testing.TB, path string, args ...string) *Server {
 // executable returns the path of redis-server.
 func executable(tb testing.TB) string {
 	tb.Helper()
+	NotExternal(tb, ownRedis)
 	path, err := exec.LookPath("redis-server")
 	if err != nil {
 		if os.Getenv("CI") != "" {
@@ -78,6 +79,7 @@ func executable(tb testing.TB) string {
 // the default one. The test is skipped if there is none.
 func StartOld(tb testing.TB, args ...string) *Server {
 	tb.Helper()
+	NotExternal(tb, ownRedis)
 	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
 		path := filepath.Join(dir, "redis-server")
 		version, err := exec.Command(path, "--version").Output()

@@ -15,6 +15,9 @@ const HangBound = 2 * time.Minute
 func Long(tb testing.TB) {
 	tb.Helper()
 	if testing.Short() {
+		if External != "" {
+			outcomes.skip(tb, "long")
+		}
 		tb.Skip("long; make test-all runs it")
 	}
 }
