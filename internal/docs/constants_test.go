@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -201,6 +202,14 @@ func unspaced(text string) string {
 // constants returns the values of all constants in packages and scripts, durations in the form of time.Duration.
 func constants(t *testing.T) map[string]string {
 	t.Helper()
+	all, err := readConstants()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+var readConstants = sync.OnceValues(func() (map[string]string, error) {
 	all, folders := map[string]string{}, map[string][]*ast.File{}
 	files := token.NewFileSet()
 	err := filepath.WalkDir(project, func(path string, entry fs.DirEntry, err error) error {
@@ -212,7 +221,7 @@ func constants(t *testing.T) map[string]string {
 		case strings.HasSuffix(path, ".lua"):
 			return scriptConstants(path, all)
 		case strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go"):
-			file, err := parser.ParseFile(files, path, nil, 0)
+			file, err := parser.ParseFile(files, path, nil, parser.SkipObjectResolution)
 			folder := filepath.ToSlash(filepath.Dir(inProject(path)))
 			folders[folder] = append(folders[folder], file)
 			return err
@@ -220,9 +229,9 @@ func constants(t *testing.T) map[string]string {
 		return nil
 	})
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
-	check := types.Config{Importer: times{}, Error: func(error) {}} // what else is imported is of no interest
+	check := types.Config{Importer: times{}, IgnoreFuncBodies: true, Error: func(error) {}} // what else is imported is of no interest
 	for folder, files_ := range folders {
 		checked, _ := check.Check(folder, files, files_, nil)
 		for _, name := range checked.Scope().Names() {
@@ -231,8 +240,8 @@ func constants(t *testing.T) map[string]string {
 			}
 		}
 	}
-	return all
-}
+	return all, nil
+})
 
 func inWords(c *types.Const) string {
 	if n, exact := constant.Int64Val(constant.ToInt(c.Val())); exact && c.Type().String() == "time.Duration" {

@@ -77,25 +77,45 @@ var goodUses = regexp.MustCompile(`if there (is|are) none|has to|have to`)
 // TestWords refuses words that have a better one in comments, English documents and declared names.
 func TestWords(t *testing.T) {
 	phrases := make([]*regexp.Regexp, len(refused))
+	var anywhere []string
 	for i, r := range refused {
 		phrases[i] = regexp.MustCompile(`(?i)(^|\W)(` + r.phrase + `)(\W|$)`)
 		if strings.Contains(r.phrase, "(^|") { // matters where a sentence begins
 			phrases[i] = regexp.MustCompile(r.phrase + `\b`)
+		} else {
+			anywhere = append(anywhere, r.phrase)
 		}
 	}
 	identifiers := make([]*regexp.Regexp, len(names))
+	var parts []string
 	for i, n := range names {
 		identifiers[i] = regexp.MustCompile(n.name)
+		parts = append(parts, n.name)
 	}
+	// One search for all of them tells most texts from those that are worth a search for each.
+	anyPhrase, anyName := regexp.MustCompile(`(?i)\b(?:`+strings.Join(anywhere, "|")+`)\b`), regexp.MustCompile(strings.Join(parts, "|"))
 	report := func(file string, line int, found, instead string) {
 		t.Helper()
 		t.Errorf("%s:%d: %q: write %s", file, line, found, instead)
 	}
 	text := func(file string, line int, s string) {
+		if !anyPhrase.MatchString(s) && !strings.Contains(s, "Who") {
+			return
+		}
 		s = goodUses.ReplaceAllString(s, "")
 		for i, p := range phrases {
 			if found := p.FindString(s); found != "" {
 				report(file, line, strings.TrimSpace(found), refused[i].instead)
+			}
+		}
+	}
+	name := func(file string, line int, name string) {
+		if !anyName.MatchString(name) {
+			return
+		}
+		for i, id := range identifiers {
+			if id.MatchString(name) {
+				report(file, line, name, names[i].instead)
 			}
 		}
 	}
@@ -116,14 +136,17 @@ func TestWords(t *testing.T) {
 				}
 			}
 		case ".go":
-			comments(t, file, source, text)
-			declared(t, file, source, func(line int, name string) {
-				for i, id := range identifiers {
-					if id.MatchString(name) {
-						report(file, line, name, names[i].instead)
-					}
+			set := token.NewFileSet()
+			parsed, err := parser.ParseFile(set, file, source, parser.ParseComments|parser.SkipObjectResolution)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, group := range parsed.Comments {
+				for _, c := range group.List {
+					text(file, set.Position(c.Pos()).Line, strings.TrimSpace(strings.TrimPrefix(c.Text, "//")))
 				}
-			})
+			}
+			declared(parsed, func(id *ast.Ident) { name(file, set.Position(id.Pos()).Line, id.Name) })
 		}
 	}
 }
@@ -162,33 +185,12 @@ func wordedFiles(t *testing.T) (files []string) {
 	return files
 }
 
-// comments calls text for each line of the file's comments.
-func comments(t *testing.T, file string, source []byte, text func(file string, line int, s string)) {
-	t.Helper()
-	set := token.NewFileSet()
-	parsed, err := parser.ParseFile(set, file, source, parser.ParseComments|parser.SkipObjectResolution)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, group := range parsed.Comments {
-		for _, c := range group.List {
-			text(file, set.Position(c.Pos()).Line, strings.TrimSpace(strings.TrimPrefix(c.Text, "//")))
-		}
-	}
-}
-
 // declared calls name for each name that the file declares: of functions, types, constants, variables, fields,
 // parameters and results.
-func declared(t *testing.T, file string, source []byte, name func(line int, name string)) {
-	t.Helper()
-	set := token.NewFileSet()
-	parsed, err := parser.ParseFile(set, file, source, parser.SkipObjectResolution)
-	if err != nil {
-		t.Fatal(err)
-	}
+func declared(parsed *ast.File, name func(id *ast.Ident)) {
 	each := func(ids ...*ast.Ident) {
 		for _, id := range ids {
-			name(set.Position(id.Pos()).Line, id.Name)
+			name(id)
 		}
 	}
 	ast.Inspect(parsed, func(n ast.Node) bool {
