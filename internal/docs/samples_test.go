@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/mix-basic/delayer/config"
-	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
 // languages are the languages of samples. Tests of cmd/delayer run shell samples and start Redis with its configuration, tests of client and
