@@ -38,19 +38,20 @@ func (b *backend) tell(t *testing.T, channel, words string) { b.do(t, "PUBLISH",
 // A subscription receives the messages on its current channels, in order and with any bytes.
 func TestSubscription(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
-		sub := b.subscribed(t, time.Minute, "a", "b")
-		expectEvents(t, sub, heard("a"), heard("b"))
-		b.tell(t, "b", "1")
-		b.tell(t, "nobody's", "2")
-		b.tell(t, "a", "\x00\xff\r\n")
-		b.tell(t, "a", "")
-		expectEvents(t, sub, told("b", "1"), told("a", "\x00\xff\r\n"), told("a", ""))
+		first, second, odd, more := b.Prefix+"a", b.Prefix+"b", b.Prefix+"c \r\n", b.Prefix+"d" // all tests on a Redis share its channels
+		sub := b.subscribed(t, time.Minute, first, second)
+		expectEvents(t, sub, heard(first), heard(second))
+		b.tell(t, second, "1")
+		b.tell(t, b.Prefix+"nobody's", "2")
+		b.tell(t, first, "\x00\xff\r\n")
+		b.tell(t, first, "")
+		expectEvents(t, sub, told(second, "1"), told(first, "\x00\xff\r\n"), told(first, ""))
 
-		check(t, errors.Join(sub.Add("c \r\n"), sub.Remove("b", "never asked for"), sub.Add("d")))
-		expectEvents(t, sub, heard("c \r\n"), heard("d"))
-		b.tell(t, "b", "not heard")
-		b.tell(t, "c \r\n", "heard")
-		expectEvents(t, sub, told("c \r\n", "heard"))
+		check(t, errors.Join(sub.Add(odd), sub.Remove(second, "never asked for"), sub.Add(more)))
+		expectEvents(t, sub, heard(odd), heard(more))
+		b.tell(t, second, "not heard")
+		b.tell(t, odd, "heard")
+		expectEvents(t, sub, told(odd, "heard"))
 	})
 }
 
@@ -59,7 +60,7 @@ func TestSubscriptionWithoutChannels(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		sub := b.subscribed(t, 5*time.Millisecond)
 		for n := range 3 {
-			channel := fmt.Sprint("channel", n)
+			channel := fmt.Sprint(b.Prefix, n)
 			time.AfterFunc(30*time.Millisecond, func() { sub.Add(channel) }) // after some PINGs
 			expectEvents(t, sub, heard(channel))
 			sub.Remove(channel)
@@ -167,11 +168,12 @@ func TestSubscriptionConcurrently(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		const goroutines, rounds = 8, 50
 		sub := b.subscribed(t, time.Millisecond)
+		name := func(n, g int) string { return fmt.Sprintf("%s%d of %d", b.Prefix, n, g) }
 		var all sync.WaitGroup
 		for g := range goroutines {
 			all.Go(func() {
 				for n := range rounds {
-					channel := fmt.Sprintf("%d of %d", n, g)
+					channel := name(n, g)
 					if err := sub.Add(channel); err != nil {
 						t.Error(err)
 					}
@@ -190,8 +192,8 @@ func TestSubscriptionConcurrently(t *testing.T) {
 		}
 		all.Wait()
 		for g := range goroutines {
-			b.tell(t, fmt.Sprintf("%d of %d", rounds-2, g), "not heard")
-			last := fmt.Sprintf("%d of %d", rounds-1, g)
+			b.tell(t, name(rounds-2, g), "not heard")
+			last := name(rounds-1, g)
 			b.tell(t, last, "heard")
 			expectEvents(t, sub, told(last, "heard"))
 		}

@@ -294,7 +294,7 @@ func TestLooksGiveConnectionsBack(t *testing.T) {
 	_, server := onRedis(t)
 	pool := server.Pool()
 	pool.MaxActive, pool.Wait = 1, true
-	s := New(pool, DefaultPrefix)
+	s := New(pool, server.Prefix)
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	for name, look := range map[string]func() error{
