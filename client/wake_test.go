@@ -243,7 +243,7 @@ func TestRegisteringAnew(t *testing.T) {
 func TestSlowChecks(t *testing.T) {
 	t.Parallel()
 	f := start(t, undivided)
-	served, alone := f.open(), f.open(client.WithPrefix("alone:"+f.Prefix))
+	served, alone := f.open(), f.open(client.WithPrefix(f.Prefix+"alone:"))
 	f.waiter(t.Context(), served, "t")
 	f.waiter(t.Context(), alone, "t")
 	until(t, "it has looked", func() bool { return alone.Checks() > 0 })
