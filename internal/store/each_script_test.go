@@ -27,7 +27,7 @@ func eachScriptWasRun(shared *redistest.Server) error {
 	return err
 }
 
-// The scripts whose own tests need a Redis to themselves, or are those of fleet, fsck and inspect, run on any Redis.
+// The scripts whose own tests need a Redis to themselves, or belong to fleet, fsck and inspect, run on any Redis.
 func TestScriptsOfOthers(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)
