@@ -162,7 +162,9 @@ func TestPlanted(t *testing.T) {
 			d.InHA = in.inHA
 			d.Server = server.New(in.redis, server.Options{Prefix: in.prefix, Partitions: in.layout.Partitions, PreviousPartitions: in.layout.Previous}).Check
 			r, err := d.Examine(t.Context(), slices.DeleteFunc(Names(), func(name string) bool { return name == p.name }))
-			found := func(f Finding) bool { return f.Name == p.name && strings.Contains(f.Evidence, p.evidence) && f.Fix != "" }
+			found := func(f Finding) bool {
+				return f.Name == p.name && strings.Contains(f.Evidence, p.evidence) && f.Fix != ""
+			}
 			if err != nil || !slices.ContainsFunc(r.Findings, found) { // a busy machine may have more latency events
 				t.Errorf("%+v, %v", r, err)
 			}
