@@ -296,7 +296,7 @@ func TestTimeoutCountsFromTheFirstPoll(t *testing.T) {
 				time.Sleep(timeout - 1)
 				synctest.Wait()
 				g.expectWaits(t)
-				time.Sleep(1)
+				time.Sleep(time.Nanosecond)
 				synctest.Wait()
 				g.expectErr(t, c.want)
 			})
