@@ -72,8 +72,8 @@ func (b *binary) open(tb testing.TB, n needs) *Server {
 	if External != "" {
 		outcomes.open(tb)
 		s.options = b.external.options
-		if n.partitions == 0 && !n.undivided && b.external.partitions > 1 {
-			s.Partitions, s.joined = b.external.partitions, true
+		if n.partitions == 0 && !n.undivided && b.external.divided {
+			s.Partitions, s.joined = partitions, true
 		}
 	}
 	if Clustered {

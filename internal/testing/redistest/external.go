@@ -25,10 +25,10 @@ var conformance = fmt.Sprintf("delayer-conformance-%08x-", rand.Uint32())
 
 // external is a Redis that runs already.
 type external struct {
-	addr       string // of the server, or of the first node that answers
-	options    []redis.DialOption
-	partitions int
-	owners     []owner // of a cluster's slots
+	addr    string // of the server, or of the first node that answers
+	options []redis.DialOption
+	divided bool    // into partitions; how many is for the tests to say
+	owners  []owner // of a cluster's slots
 }
 
 // owner is the master of a range of slots.
@@ -97,7 +97,8 @@ func findExternal(rawURL string) (*external, error) {
 		return nil, fmt.Errorf("the URL in DELAYER_CONFORMANCE is malformed") // the cause may quote a password
 	}
 	query, e := u.Query(), &external{}
-	e.partitions, _ = strconv.Atoi(query.Get("partitions"))
+	n, _ := strconv.Atoi(query.Get("partitions"))
+	e.divided = n > 1
 	secure := []redis.DialOption{redis.DialUseTLS(strings.HasPrefix(scheme, "rediss"))}
 	user, password := u.User.Username(), ""
 	if p, both := u.User.Password(); both {

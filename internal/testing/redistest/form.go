@@ -14,7 +14,7 @@ import (
 // instead of a single redis-server.
 var Clustered = os.Getenv("REDIS_FORM") == "cluster" || strings.Contains(External, "-cluster://")
 
-// partitions is the number of partitions of a test in the cluster form. They are spread over the
+// partitions is the number of partitions of a test in the cluster form, or if the URL of an external Redis has several. They are spread over the
 // masters.
 const partitions = 5
 
@@ -82,10 +82,7 @@ const ownRedis = "needs a Redis of its own, which it configures, fills or stops,
 
 // of returns the fixture for a test's part of a cluster.
 func (s *Server) of(n needs) *Server {
-	s.Clustered, s.Prefix, s.joined = true, randomPrefix(manySlots), true
-	if s.Partitions = partitions; External != "" && theBinary.external.partitions > 1 {
-		s.Partitions = theBinary.external.partitions
-	}
+	s.Clustered, s.Prefix, s.Partitions, s.joined = true, randomPrefix(manySlots), partitions, true
 	if n.partitions > 0 {
 		s.Partitions, s.joined = n.partitions, false
 	}
