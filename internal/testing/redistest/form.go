@@ -44,8 +44,8 @@ func Undivided(n *needs) { n.undivided = true }
 // InPartitions is for a test that sets the number of partitions itself, in both forms.
 func InPartitions(n int) Need { return func(needs *needs) { needs.partitions = n } }
 
-// Standalone is for a test that makes no sense on a cluster, with the reason. The test gets a single redis-server in both
-// forms.
+// Standalone is for a test that makes no sense on a cluster, with the reason. It gets a single redis-server, and is
+// skipped in the cluster form.
 func Standalone(why string) Need { return func(n *needs) { n.standalone = why } }
 
 // Open opens a Redis for a test: a redis-server, or in the cluster form a Redis Cluster of three masters and three replicas. All
@@ -60,7 +60,7 @@ func Open(tb testing.TB, of ...Need) *Server {
 		need(&n)
 	}
 	if n.standalone != "" {
-		noteStandalone(tb, n.standalone)
+		skipStandalone(tb, n.standalone)
 	}
 	if n.alone || n.standalone != "" {
 		NotExternal(tb, ownRedis)
@@ -124,7 +124,12 @@ var standalone struct {
 	tests []string
 }
 
-func noteStandalone(tb testing.TB, why string) {
+func skipStandalone(tb testing.TB, why string) {
+	tb.Helper()
+	if !Clustered {
+		return
+	}
+	defer tb.Skip("not on a cluster: " + why)
 	standalone.Lock()
 	defer standalone.Unlock()
 	name, _, _ := strings.Cut(tb.Name(), "/")
@@ -133,7 +138,7 @@ func noteStandalone(tb testing.TB, why string) {
 	}
 }
 
-// Run runs the tests of a binary and ends the shared servers. In the cluster form it prints which tests were Standalone, and
+// Run runs the tests of a binary and ends the shared servers. In the cluster form it prints which tests are Standalone, and
 // fails if there are more than mostStandalone. On an external Redis it prints what passed.
 //
 // Once all tests have passed, each of the checks is made on the shared redis-server.
@@ -155,7 +160,7 @@ func Run(m *testing.M, mostStandalone int, checks ...func(shared *Server) error)
 		return code
 	}
 	slices.Sort(standalone.tests)
-	fmt.Printf("%d tests ran on a single redis-server:\n  %s\n", len(standalone.tests), strings.Join(standalone.tests, "\n  "))
+	fmt.Printf("%d tests are skipped in the cluster form:\n  %s\n", len(standalone.tests), strings.Join(standalone.tests, "\n  "))
 	if len(standalone.tests) > mostStandalone && code == 0 {
 		fmt.Printf("want %d at most\n", mostStandalone)
 		code = 1
