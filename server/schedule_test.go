@@ -205,10 +205,12 @@ func TestPassFiresAfterAYear(t *testing.T) {
 	for n := range schedules {
 		w.Do("HSET", fmt.Sprintf("delayer:job_bucket:{s%d}@schedule", n), "next", first.UnixMilli())
 	}
+	began := time.Now().Truncate(time.Minute)
 	w.pass()
+	minutes := int64(time.Since(began) / time.Minute) // that began meanwhile
 	for _, s := range w.schedules() {
 		occurrences := int64(s.Next.Sub(first) / time.Minute)
-		if s.Ran != 1 || s.NotRun != (store.NotRun{Late: occurrences - 1}) || occurrences < 365*24*60 {
+		if s.Ran < 1 || s.Ran > 1+minutes || s.NotRun != (store.NotRun{Late: occurrences - s.Ran}) || occurrences < 365*24*60 {
 			t.Errorf("of %d occurrences it had %d, and %+v had no job", occurrences, s.Ran, s.NotRun)
 		}
 	}
