@@ -55,11 +55,8 @@ func (c *Client) PushBatch(ctx context.Context, jobs []Delayed, opts ...PushOpti
 	}
 	all, wrong := checkBatch(jobs, defaultPush.with(opts))
 	err = c.call(ctx, "push batch", "", wrong, func() error {
-		for i, job := range jobs {
+		for _, job := range jobs {
 			c.note("delay", job.Delay)
-			if job.ID == "" && !all[i].IsGrouped() {
-				c.chooseID(&all[i])
-			}
 		}
 		results = c.pushAll(ctx, jobs, all)
 		what := "jobs are not stored"

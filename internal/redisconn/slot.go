@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -182,20 +181,12 @@ func SlotOf(key string) int { return int(CRC16(TagOf(key))) % slots }
 type Node struct {
 	Addr string // host:port of a cluster's node; empty where there is no cluster, or as long as the node is not known
 
-	shunned atomic.Int64 // until when, in Unix ms
-
 	// Cluster.mu guards what changes.
 	cluster *Cluster
 	pool    Pool
 	conns   map[*nodeConn]bool
 	left    bool
 }
-
-// Shun notes that the node does not answer: callers that can choose avoid it for that long.
-func (n *Node) Shun(d time.Duration) { n.shunned.Store(time.Now().Add(d).UnixMilli()) }
-
-// IsShunned reports whether to avoid the node.
-func (n *Node) IsShunned() bool { return time.Now().UnixMilli() < n.shunned.Load() }
 
 type nodeConn struct {
 	net.Conn

@@ -1,0 +1,35 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/mix-basic/delayer/internal/batch"
+	"github.com/mix-basic/delayer/internal/redisconn"
+	"github.com/mix-basic/delayer/internal/store"
+)
+
+// maxElsewhere is how many other nodes such a push tries, each of which may take redisconn.RetryWindow.
+const maxElsewhere = 2
+
+// pushNew pushes a job whose ID the Client made. If nothing was stored for certain, it tries IDs of partitions on other
+// nodes. After a lost reply the job may be stored, and another ID would store it twice.
+func (c *Client) pushNew(ctx context.Context, pushes *batch.Batcher[store.Delayed], job *store.Delayed) error {
+	err := pushes.Do(ctx, c.fleet.Of(job.ID), *job)
+	for tried := map[*redisconn.Node]bool{}; mayTryElsewhere(ctx, err) && len(tried) < maxElsewhere; {
+		tried[c.fleet.Of(job.ID).Node()] = true
+		if !slices.ContainsFunc(c.fleet.Stores, func(s *store.Store) bool { return !tried[s.Node()] }) {
+			break
+		}
+		for tried[c.fleet.Of(job.ID).Node()] {
+			job.ID = store.NewID()
+		}
+		err = pushes.Do(ctx, c.fleet.Of(job.ID), *job)
+	}
+	return err
+}
+
+func mayTryElsewhere(ctx context.Context, err error) bool {
+	return batch.IsNotDone(err) && store.Temporary(err) && !errors.Is(err, ErrClosed) && ctx.Err() == nil
+}
