@@ -382,6 +382,10 @@ func TestSettleWithoutAConnection(t *testing.T) {
 	t.Parallel()
 	f := start(t, onePool)
 	for wait, want := range map[bool]error{true: context.DeadlineExceeded, false: redis.ErrPoolExhausted} {
+		within := hangBound
+		if wait {
+			within = 20 * time.Millisecond
+		}
 		pool := f.Fixture.Pool()
 		pool.MaxActive, pool.Wait = 1, wait
 		c := f.on(pool)
@@ -389,12 +393,12 @@ func TestSettleWithoutAConnection(t *testing.T) {
 		d := f.reserveBy(c, "t", "a", time.Hour)
 		conn := pool.Get()
 		for name, call := range verbs {
-			expectErr(t, name, call(deadline(t, 20*time.Millisecond), d), want)
+			expectErr(t, name, call(deadline(t, within), d), want)
 		}
-		if d, err := c.Reserve(deadline(t, 20*time.Millisecond), 0, 0, "t"); err == nil {
+		if d, err := c.Reserve(deadline(t, within), 0, 0, "t"); err == nil {
 			t.Errorf("Reserve: %+v", d)
 		}
-		expectErr(t, "AckBatch", errOf(c.AckBatch(deadline(t, 20*time.Millisecond), []*client.Delivery{d})), want)
+		expectErr(t, "AckBatch", errOf(c.AckBatch(deadline(t, within), []*client.Delivery{d})), want)
 		check(t, arrival(t, later(func() error { return errOf(c.AckBatch(t.Context(), nil)) }))) // an empty batch needs no connection
 		conn.Close()
 		check(t, d.Ack(t.Context()))

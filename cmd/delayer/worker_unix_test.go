@@ -372,7 +372,8 @@ func TestAwaitEnd(t *testing.T) {
 func TestWorkerKilled(t *testing.T) {
 	t.Parallel()
 	s, _ := newShell(t)
-	p, fifo := s.startFamily()
+	p, fifo := s.startFIFO("--exec", "echo up; "+family)
+	p.expect(p.stdout, "up\n") // by then the guard has heard of it
 	p.cmd.Process.Kill()
 	gone(t, fifo)
 }

@@ -52,12 +52,12 @@ func TestSettleEnds(t *testing.T) {
 	server := redistest.Start(t)
 	server.Hang()
 	defer server.Continue()
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
 	b := newBackend(server.Fixture, server.Pool())
-	p, err := b.Pipeline(ctx)
+	p, err := b.Pipeline(t.Context())
 	check(t, err)
 	defer p.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
 	var answers []*Call[Moved]
 	for range 2 * manyCalls {
 		answers = append(answers, b.Move(batch("t", "a"), time.Now(), time.Now(), time.Now()).Send(p))
