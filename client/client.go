@@ -120,12 +120,13 @@ func New(r Redis, opts ...Option) *Client {
 	if err := set.layout.Check(prefix); err != nil {
 		c.setupErr, set.layout = cmp.Or(wrong, fmt.Errorf("%w %w", ErrInvalid, err)), fleet.Layout{}
 	}
-	o := &batch.Owner{Running: &c.running, Abandoned: c.abandoned, Closed: ErrClosed}
+	o := &batch.Owner{Running: &c.running, Closed: ErrClosed}
 	c.fleet, c.calls = set.layout.Open(r, prefix), newCalls(o)
 	c.previous = c.fleet.Previous(o)
 	c.dispatcher = wait.New(c.closing, o, wait.Hooks{Logger: c.logger, Popped: c.popped, Lost: func(jobs int) { c.lost.Add(int64(jobs)) }}, c.fleet.Stores...)
 	for _, s := range c.fleet.Stores {
 		s.OnReplaced(c.dispatcher.Renew)
+		s.EndWith(c.abandoned, ErrClosed)
 	}
 	return c
 }

@@ -189,11 +189,17 @@ func TestCloseOfHungRedis(t *testing.T) {
 	one := pool.(*redis.Pool)
 	one.MaxActive, one.Wait = 1, true
 	popped := f.popFromHungRedis(c, sent)
-	var results []<-chan result
-	for _, ctx := range []context.Context{context.Background(), deadline(t, 2*hangBound)} {
+	results := []<-chan result{
+		failing(func() error { return errOf(c.Get(t.Context(), "a")) }),
+		failing(func() error { return errOf(c.BPop(context.Background(), 0, "v")) }),
+		failing(func() error {
+			return errOf(c.PushBatch(t.Context(), []client.Delayed{{Message: client.Message{Topic: "u", Body: "b"}}}))
+		}),
+	}
+	for _, ctx := range []context.Context{context.Background(), deadline(t, 2*hangBound), t.Context()} {
 		results = append(results, failing(func() error { return errOf(c.Push(ctx, client.Message{Topic: "u", Body: "b"}, 0)) }))
 	}
-	await(t, 3, 2, c.Pushes) // one of the two makes its own call, the other waits for the next batch
+	await(t, 3, 2, c.Pushes) // two make their own calls, one waits for the next batch
 	r := arrival(t, failing(c.Close))
 	if expectText(t, "Close", r.err, "unknown"); r.took < client.CloseWait {
 		t.Errorf("Close after %v", r.took)

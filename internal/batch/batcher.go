@@ -26,6 +26,7 @@ import (
 	"errors"
 	"maps"
 	"sync"
+	"time"
 
 	"github.com/mix-basic/delayer/internal/redisconn"
 	"github.com/mix-basic/delayer/internal/store"
@@ -78,13 +79,14 @@ func (b *Batcher[T]) of(s *store.Store) *line[T] {
 }
 
 // Do returns once the item is done at the store, or with ctx's error if that ends first: an item not yet
-// sent is not done then. While few batches are under way, a caller whose ctx has no deadline makes the call itself, and
-// then waits for the answer whatever becomes of ctx.
+// sent is not done then. While few batches are under way a caller makes the call itself, and then waits for the answer
+// until ctx's deadline, even if ctx is canceled.
 func (b *Batcher[T]) Do(ctx context.Context, s *store.Store, item T) error {
 	_, hurries := ctx.Deadline()
+	mayLead := !hurries || b.isQuick(item)
 	b.mu.Lock()
 	l := b.of(s)
-	if !hurries && !l.isApart && l.sender.underWay < l.sender.most {
+	if mayLead && !l.isApart && l.sender.underWay < l.sender.most {
 		l.sender.underWay++
 		b.mu.Unlock()
 		err, refused := b.alone(ctx, l, s, item)
@@ -105,16 +107,13 @@ func (b *Batcher[T]) Do(ctx context.Context, s *store.Store, item T) error {
 // alone makes a call for one caller in its own goroutine, which is a fifth faster than in another. refused reports that a
 // node of a cluster has not done it, as err says, and may later.
 func (b *Batcher[T]) alone(ctx context.Context, l *line[T], s *store.Store, item T) (err error, refused bool) {
-	if ctx.Done() == nil {
-		ctx = b.owner.Abandoned
-	}
 	p, err := s.Pipeline(ctx)
 	switch {
 	case err == nil:
 		p.OnRefusal = store.NoRedirect
 		items := []T{item}
 		call := b.kind.Call(s, items).Send(p)
-		errs, failed := call.Wait(context.Background())
+		errs, failed := call.Wait(untilDeadline{ctx})
 		if err = failed; err == nil {
 			err = errs[0]
 		} else {
@@ -126,8 +125,6 @@ func (b *Batcher[T]) alone(ctx context.Context, l *line[T], s *store.Store, item
 			err = errs[0]
 		}
 		p.Close()
-	case ctx == b.owner.Abandoned && ctx.Err() != nil:
-		err = b.owner.Closed
 	case ctx.Err() != nil:
 		err = ctx.Err()
 	default:
@@ -140,6 +137,25 @@ func (b *Batcher[T]) alone(ctx context.Context, l *line[T], s *store.Store, item
 		l.sender.Wake()
 	}
 	return err, refused
+}
+
+// isQuick reports whether a call that does the item is over when Redis has answered: the item fits in the socket's buffer, so that
+// nothing waits for it to be sent, and nothing is done behind it.
+func (b *Batcher[T]) isQuick(item T) bool {
+	_, bytes := b.kind.Measure(item)
+	return bytes <= 16<<10 && b.kind.Behind == nil
+}
+
+// untilDeadline is a context that only its deadline ends.
+type untilDeadline struct{ context.Context }
+
+func (untilDeadline) Done() <-chan struct{} { return nil }
+
+func (c untilDeadline) Err() error {
+	if deadline, ok := c.Deadline(); ok && !time.Now().Before(deadline) {
+		return context.DeadlineExceeded
+	}
+	return nil
 }
 
 func (b *Batcher[T]) caller(l *line[T], s *store.Store, item T) *caller[T] {

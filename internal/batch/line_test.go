@@ -33,10 +33,8 @@ func start(t *testing.T) *inCluster {
 	pool := redisconn.NewCluster(strings.Split(c.Addrs(), ","), second, func(d redisconn.Dialer) *redis.Pool {
 		return &redis.Pool{MaxActive: 8, Wait: true, MaxIdle: 8, DialContext: d.Dial, TestOnBorrowContext: redisconn.CheckRested}
 	})
-	ctx, abandon := context.WithCancel(context.Background())
-	owner := &Owner{Running: new(sync.WaitGroup), Abandoned: ctx, Closed: errors.New("closed")}
+	owner := &Owner{Running: new(sync.WaitGroup)}
 	t.Cleanup(func() {
-		abandon()
 		owner.Running.Wait()
 		pool.Close()
 	})

@@ -26,7 +26,7 @@ type single struct {
 	store  *store.Store
 	pushes *Batcher[store.Delayed]
 	owner  *Owner
-	close  context.CancelFunc // ends owner.Abandoned
+	close  context.CancelFunc // ends the store
 	led    atomic.Bool        // the last call was made in the caller's own goroutine
 }
 
@@ -37,7 +37,7 @@ func onOne(t *testing.T) *single {
 		return redis.DialContext(ctx, "tcp", f.cutter.Addr)
 	}}
 	ctx, closeAll := context.WithCancel(context.Background())
-	owner := &Owner{Running: new(sync.WaitGroup), Abandoned: ctx, Closed: errors.New("closed")}
+	owner := &Owner{Running: new(sync.WaitGroup), Closed: errors.New("closed")}
 	f.owner, f.close = owner, closeAll
 	t.Cleanup(func() {
 		closeAll()
@@ -45,6 +45,7 @@ func onOne(t *testing.T) *single {
 		f.pool.Close()
 	})
 	f.store = store.New(f.pool, store.DefaultPrefix)
+	f.store.EndWith(ctx, owner.Closed)
 	f.pushes = NewBatcher(owner, Kind[store.Delayed]{
 		Measure: func(job store.Delayed) (string, int) { return job.ID, len(job.Body) },
 		Call: func(s *store.Store, jobs []store.Delayed) *store.Call[[]error] {
@@ -104,11 +105,26 @@ func (f *single) expectPool(want ...string) {
 func TestPromises(t *testing.T) {
 	for name, check := range map[string]func(f *single){
 		"a lone caller goes at once": func(f *single) {
-			redistest.Check(f.T, f.push("a"))
-			if !f.led.Load() {
-				f.Error("another goroutine has made the call")
+			canceled, cancel := context.WithCancel(f.Context())
+			defer cancel()
+			hurried, cancel := context.WithTimeout(f.Context(), redistest.HangBound)
+			defer cancel()
+			for id, ctx := range map[string]context.Context{"a": f.Context(), "b": canceled, "c": hurried} {
+				redistest.Check(f.T, f.do(ctx, id))
+				if !f.led.Load() {
+					f.Errorf("%s: another goroutine has made the call", id)
+				}
 			}
-			f.expectPool("a")
+			f.expectPool("a", "b", "c")
+		},
+		"a lone caller's deadline ends its wait for an answer, and what was done is unknown": func(f *single) {
+			f.Hang()
+			ctx, cancel := context.WithTimeout(f.Context(), 50*time.Millisecond)
+			defer cancel()
+			if err := f.do(ctx, "a"); !errors.Is(err, context.DeadlineExceeded) || IsNotDone(err) {
+				f.Errorf("the caller gets %v", err)
+			}
+			f.Continue()
 		},
 		"callers that come meanwhile go together, and each gets its own answer": func(f *single) {
 			scripts := f.Calls("evalsha")
@@ -172,7 +188,7 @@ func TestPromises(t *testing.T) {
 				got := make(chan error, 1)
 				go func() { got <- f.do(ctx, "a") }()
 				c.end(leave)
-				if err := redistest.Receive(f.T, got); err != c.want {
+				if err := redistest.Receive(f.T, got); !errors.Is(err, c.want) {
 					f.Errorf("%s ends: the caller gets %v, want %v", name, err, c.want)
 				}
 			}

@@ -19,7 +19,7 @@ func TestBrokenBeforeReplicasAreAwaited(t *testing.T) {
 	pool := &redis.Pool{MaxIdle: 1, DialContext: func(ctx context.Context) (redis.Conn, error) { return redis.DialContext(ctx, "tcp", cutter.Addr) }}
 	defer pool.Close()
 	partitions := partitionsOn(pool, 2)
-	b := NewBatcher(&Owner{Running: new(sync.WaitGroup), Abandoned: t.Context()}, Kind[store.Delayed]{
+	b := NewBatcher(&Owner{Running: new(sync.WaitGroup)}, Kind[store.Delayed]{
 		Measure: func(job store.Delayed) (string, int) { return job.ID, 0 },
 		Call:    (*store.Store).Push,
 		Behind: func(ctx context.Context, p *store.Pipeline, jobs []store.Delayed, errs []error) {

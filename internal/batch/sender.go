@@ -11,9 +11,8 @@ import (
 
 // Owner is the Client whose calls share batches.
 type Owner struct {
-	Running   *sync.WaitGroup // counts the goroutines that send batches
-	Abandoned context.Context // ends their wait for a connection
-	Closed    error           // why calls fail then
+	Running *sync.WaitGroup // counts the goroutines that send batches
+	Closed  error           // why waiting calls fail once it is closed; its stores end with the same error
 }
 
 // Queue holds the callers waiting for the next batch. Its methods are called with the Sender's mutex held.
@@ -54,10 +53,7 @@ func (s *Sender) Wake() {
 func (s *Sender) work() {
 	defer s.owner.Running.Done()
 	for s.isWanted() {
-		p, err := s.connect(s.owner.Abandoned)
-		if err != nil && s.owner.Abandoned.Err() != nil {
-			err = s.owner.Closed
-		}
+		p, err := s.connect(context.Background())
 		if s.send(p, err) > 1 {
 			// Let the callers that were served run first: if they call again at once, they share
 			// the next batch.

@@ -71,8 +71,12 @@ func (d Dialer) dial(ctx context.Context, addr string) (redis.Conn, error) {
 		redis.DialPassword(d.Password),
 		redis.DialDatabase(d.Database),
 	)
-	if err != nil || d.Password != "" {
-		return conn, err
+	if err != nil {
+		return nil, err
+	}
+	conn = timedConn{conn.(bothConn), d.ReadTimeout}
+	if d.Password != "" {
+		return conn, nil
 	}
 	// A Redis that wants a password says so to a short command; a long one it
 	// calls a protocol error.
@@ -81,6 +85,30 @@ func (d Dialer) dial(ctx context.Context, addr string) (redis.Conn, error) {
 		return nil, err
 	}
 	return conn, nil
+}
+
+// timedConn is a connection that waits for a reply until the deadline of a context that can't be canceled without a goroutine,
+// which costs a lone call a fifth.
+type timedConn struct {
+	bothConn
+	readTimeout time.Duration
+}
+
+type bothConn interface {
+	redis.ConnWithTimeout
+	redis.ConnWithContext
+}
+
+func (c timedConn) ReceiveContext(ctx context.Context) (any, error) {
+	deadline, ok := ctx.Deadline()
+	if !ok || ctx.Done() != nil {
+		return c.bothConn.ReceiveContext(ctx)
+	}
+	left := time.Until(deadline)
+	if c.readTimeout > 0 {
+		left = min(left, c.readTimeout)
+	}
+	return c.ReceiveWithTimeout(max(left, 1)) // 0 would be no timeout
 }
 
 // isAccepted reports whether err refuses only the PING: we lack the permission, or the server does no work yet, as it

@@ -123,7 +123,7 @@ func (p *Pipeline) ReceiveAll(ctx context.Context) {
 func (p *Pipeline) readOne(ctx context.Context) {
 	var reply any
 	var err error
-	if ctx.Done() == nil {
+	if _, bounded := ctx.Deadline(); ctx.Done() == nil && !bounded {
 		reply, err = p.conn.Receive() // saves a goroutine
 	} else {
 		reply, err = redis.ReceiveContext(p.conn, ctx)

@@ -27,8 +27,10 @@ type Store struct {
 	jobPool string // its key, which almost every script needs
 	recent  *recentTopics
 
-	admission  *Admission // passed before the first connection; may be nil
-	onReplaced func()     // see OnReplaced
+	admission  *Admission      // passed before the first connection; may be nil
+	onReplaced func()          // see OnReplaced
+	end        context.Context // see EndWith; may be nil
+	ended      error
 }
 
 // New returns the Store of the jobs in that Redis whose keys begin with prefix.
@@ -46,6 +48,9 @@ func (s *Store) AdmittedBy(a *Admission) { s.admission = a }
 
 // OnReplaced sets a function to call when a connection is replaced because its server takes no writes. Call it before the store is used.
 func (s *Store) OnReplaced(f func()) { s.onReplaced = f }
+
+// EndWith makes calls fail with that error which wait for a connection when ctx ends, or come later. Call it before the store is used.
+func (s *Store) EndWith(ctx context.Context, err error) { s.end, s.ended = ctx, err }
 
 // Node returns the current node of the store's keys. Stores with the same node may share a pipeline. While the node is unknown, no other
 // Store has the same.
@@ -77,6 +82,29 @@ func (s *Store) Keys() Keys { return s.keys }
 
 // connection returns one of the pool.
 func (s *Store) connection(ctx context.Context) (redis.Conn, error) {
+	if s.end == nil {
+		return s.connect(ctx)
+	}
+	within := s.end
+	if ctx.Done() != nil {
+		var cancel context.CancelFunc
+		within, cancel = context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(s.end, cancel)()
+	}
+	conn, err := s.connect(within)
+	switch {
+	case s.end.Err() == nil:
+	case err == nil:
+		conn.Close()
+		fallthrough
+	default:
+		return nil, s.ended
+	}
+	return conn, err
+}
+
+func (s *Store) connect(ctx context.Context) (redis.Conn, error) {
 	if a := s.admission; a != nil && !a.done.Load() {
 		if err := a.Pass(ctx); err != nil {
 			return nil, err

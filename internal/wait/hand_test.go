@@ -40,7 +40,7 @@ func inHands(t *testing.T, partitions ...int) *hand {
 	}
 	closing, cancel := context.WithCancel(context.Background())
 	t.Cleanup(cancel)
-	owner := &batch.Owner{Running: new(sync.WaitGroup), Abandoned: closing, Closed: errClosed}
+	owner := &batch.Owner{Running: new(sync.WaitGroup), Closed: errClosed}
 	h := &hand{t: t}
 	hooks := Hooks{slog.New(slog.DiscardHandler), func(store.Popped) {}, func(n int) { h.lost += n }}
 	h.Dispatcher = New(closing, owner, hooks, stores...)

@@ -184,7 +184,7 @@ func (e *listener) close() (were map[*partition][]string) {
 // takeOut removes us from the waiters of the topics; otherwise whoever wakes us would first have to find out that
 // we do not hear it. Best effort: gives up after lastRetry.
 func (e *listener) takeOut(topics map[*partition][]string) {
-	ctx, cancel := context.WithTimeout(e.owner.Abandoned, lastRetry)
+	ctx, cancel := context.WithTimeout(context.Background(), lastRetry)
 	defer cancel()
 	ends := e.closing.Err() != nil && !e.told.IsZero()
 	for _, s := range e.partitions() {

@@ -20,7 +20,10 @@ func onRedis(t *testing.T, log *redistest.Log, stores ...*store.Store) (dispatch
 	closing, cancel := context.WithCancel(context.Background())
 	abandoned, abandon := context.WithCancel(context.Background())
 	running := new(sync.WaitGroup)
-	owner := &batch.Owner{Running: running, Abandoned: abandoned, Closed: errClosed}
+	owner := &batch.Owner{Running: running, Closed: errClosed}
+	for _, s := range stores {
+		s.EndWith(abandoned, errClosed)
+	}
 	dispatcher = New(closing, owner, Hooks{log.Logger(), func(store.Popped) {}, func(int) {}}, stores...)
 	end = sync.OnceFunc(func() {
 		cancel()

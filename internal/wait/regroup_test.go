@@ -67,8 +67,11 @@ func TestRegroup(t *testing.T) {
 				stores = append(stores, store.At(router, store.KeysOf(fmt.Sprintf("d:{%d}:", i))))
 			}
 			closing, cancel := context.WithCancel(t.Context())
-			owner := &batch.Owner{Running: new(sync.WaitGroup), Abandoned: closing, Closed: errClosed}
+			owner := &batch.Owner{Running: new(sync.WaitGroup), Closed: errClosed}
 			defer owner.Running.Wait()
+			for _, s := range stores {
+				s.EndWith(closing, errClosed)
+			}
 			defer cancel()
 			d := New(closing, owner, Hooks{Logger: slog.New(slog.DiscardHandler)}, stores...)
 			before := map[*partition]*node{}
