@@ -206,7 +206,7 @@ func TestBPopWakesBehindManyStaleEntries(t *testing.T) {
 		f.Do("EVAL", `for i = 1, 2500 do redis.call('LPUSH', KEYS[1], 'ghost') end
 			redis.call('HSET', 'delayer:job_bucket:a', 'topic', 't', 'body', 'b')
 			redis.call('LPUSH', KEYS[1], 'a')`, 1, "delayer:ready_queue:t")
-		f.wake("t")
+		f.wakeAny("t") // nobody waits while a check takes its look
 		expectJob(t, popped, "a")
 	})
 }

@@ -255,6 +255,14 @@ func (f *fixture) expires(id string) float64 {
 // wake wakes the Client that has waited longest for the topic, as a push does.
 func (f *fixture) wake(topic string) {
 	f.TB.Helper()
+	if !f.wakeAny(topic) {
+		f.TB.Error("nobody waits for", topic)
+	}
+}
+
+// wakeAny is wake if anybody waits.
+func (f *fixture) wakeAny(topic string) bool {
+	f.TB.Helper()
 	publish := "PUBLISH"
 	if f.Clustered {
 		publish = "SPUBLISH"
@@ -265,10 +273,10 @@ func (f *fixture) wake(topic string) {
 				first = redis.call('ZPOPMIN', ARGV[1] .. 'waiting:' .. ARGV[2])
 			until not first[1] or redis.call(ARGV[3], ARGV[1] .. 'wake:' .. first[1], '1 ' .. ARGV[2]) > 0
 			return first[1]`, 0, prefix, topic, publish) != nil {
-			return
+			return true
 		}
 	}
-	f.TB.Error("nobody waits for", topic)
+	return false
 }
 
 // waits waits until this many callers of the Client wait for the topic, and the Client is registered for its jobs.

@@ -130,15 +130,9 @@ func TestPauseIntoABrokenQueue(t *testing.T) {
 // If a reserve finds a job out of attempts, the job's follower replaces it.
 func TestDeadLetterWithFollower(t *testing.T) {
 	b, _ := onRedis(t)
-	b.seed(t)
-	ctx := t.Context()
-	errs := made(t, b.Push([]Delayed{{Job{ID: "a", Topic: "t", Body: "first"}, Due{}, Terms{Lifetime: time.Hour, Policy: Replace, MaxAttempts: 1}, nil}}))
-	check(t, errs[0])
-	b.reserve(t, 1, Reservation{Lease: 30 * time.Millisecond}, "t")
-	check(t, b.push(ctx, Job{ID: "a", Topic: "u", Body: "second"}, Due{}, time.Hour, Follow))
-	time.Sleep(60 * time.Millisecond)
-	due := made(t, b.Store.Due(Query{Limit: 10, Retry: time.Now()}))
-	made(t, b.Move(due.Batches[0], due.Now, due.Now, due.Now.Add(time.Minute)))
+	b.heldX(t)
+	check(t, b.push(t.Context(), Job{ID: "x", Topic: "u", Body: "second"}, Due{}, time.Hour, Follow))
+	b.leaseIsOver(t)
 	b.reserve(t, 1, Reservation{Lease: time.Hour}, "t")
 	next := b.reserve(t, 1, Reservation{Lease: time.Hour}, "u")
 	if len(next.Jobs) != 1 || next.Jobs[0].Body != "second" {

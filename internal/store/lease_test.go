@@ -53,9 +53,9 @@ func TestEndsOfLeasesAreAnnounced(t *testing.T) {
 		{"of jobs that were delivered before", [][]command{ready("a", "t"), field("a", "lease", "1 5 0")}, reserve(20 * time.Second), 20 * time.Second},
 		{"shortened", nil, extend(5 * time.Second), 5 * time.Second},
 		{"extended", nil, extend(50 * time.Second), 50 * time.Second},
-		{"shortened, behind another", [][]command{waits("w", "t", second)}, extend(20 * time.Second), 0},
+		{"shortened, behind another", [][]command{waits("w", "t", 10*second)}, extend(20 * time.Second), 0},
 		{"a delayed retry", nil, retry(5 * time.Second), 5 * time.Second},
-		{"a delayed retry, behind another", [][]command{waits("w", "t", second)}, retry(20 * time.Second), 0},
+		{"a delayed retry, behind another", [][]command{waits("w", "t", 10*second)}, retry(20 * time.Second), 0},
 	} {
 		b.seed(t, append(c.seed, ready("held", "h"))...)
 		held, _ := b.hold(t, "h", 90*time.Second)
