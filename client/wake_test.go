@@ -140,9 +140,12 @@ func TestWokenWhileLeaving(t *testing.T) {
 	other := f.open()
 	popped := f.waiter(t.Context(), other, "t")
 	looked := f.calm(c, other)
+	waiters := f.Prefixes()[0] + "waiting:t"
+	second := f.Strings("ZRANGE", waiters, 1, 1)[0]
 	f.wake("t")
 	<-h.sent // it has found no job and is registered again, ahead of the other Client
 	until(t, "it is entered", func() bool { return f.Waiters("t") == 2 })
+	f.Do("ZADD", waiters, "XX", 9e15, second) // also if the two began at almost the same time
 	cancel()
 	until(t, "the caller wants to go", func() bool { return client.Leaving(c, "t") == 1 })
 	wakes := client.Wakes(c, "t")
