@@ -72,6 +72,7 @@ func (f *fixture) openPool(o client.PoolOptions, opts ...client.Option) *client.
 // reach adds the address of the Redis to pool options.
 func (f *fixture) reach(o client.PoolOptions) client.PoolOptions {
 	o.Addr, o.Partitions = cmp.Or(o.Addr, f.Addr), cmp.Or(o.Partitions, f.Partitions)
+	o.ReadTimeout = cmp.Or(o.ReadTimeout, hangBound)
 	if f.Clustered {
 		o.Addr, o.Cluster = "", o.Addr
 	}

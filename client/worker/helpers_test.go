@@ -2,6 +2,7 @@ package worker_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -57,6 +58,7 @@ func (f *fixture) on(pool client.Redis, opts ...client.Option) *client.Client {
 // reach adds Redis's address to the pool options.
 func (f *fixture) reach(o client.PoolOptions) client.PoolOptions {
 	o.Addr, o.Partitions = f.Addr, f.Partitions
+	o.ReadTimeout = cmp.Or(o.ReadTimeout, redistest.HangBound)
 	if f.Clustered {
 		o.Addr, o.Cluster = "", o.Addr
 	}

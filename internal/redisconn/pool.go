@@ -114,8 +114,21 @@ func spoil(conn redis.Conn) { redis.DoWithTimeout(conn, -1, "PING") }
 // Server is the Router of a single server, and the Source of all of its keys.
 type Server struct {
 	Pool
-	node Node
+	node   Node
+	inVain atomic.Int64 // when a connection was replaced in vain, in Unix ms
 }
+
+// replaceEvery is how long a Server's connections stay, although it takes no writes, after one was replaced in vain. A Redis that loads for
+// minutes would else cost the ports of thousands of connections.
+const replaceEvery = 100 * time.Millisecond
+
+// MayReplace reports whether Replace may find another server.
+func (s *Server) MayReplace() bool {
+	return time.Since(time.UnixMilli(s.inVain.Load())).Abs() >= replaceEvery
+}
+
+// ReplacedInVain records that a new connection did not lead to a server that does our work.
+func (s *Server) ReplacedInVain() { s.inVain.Store(time.Now().UnixMilli()) }
 
 // At returns the server.
 func (s *Server) At(string) Source { return s }

@@ -32,6 +32,7 @@ type Pipeline struct {
 	conn       redis.Conn
 	err        error  // why the connection can't be used any more
 	sent       []*run // not yet answered, in order
+	isBetter   bool   // the server of the new connection takes writes
 	unflushed  bool   // some calls are in the client's buffer
 	refused    []*run // by a server that takes no writes
 	elsewhere  []*run // refused by a node of a cluster
@@ -140,6 +141,9 @@ func (p *Pipeline) answer(ctx context.Context, reply any, err error) {
 	c := p.sent[0]
 	p.sent = p.sent[1:]
 	c.reply, c.err, c.done = reply, err, true
+	if p.Replaced {
+		p.judge(!takesNoWrites(err))
+	}
 	if err != nil {
 		p.makeAgain(c, err)
 	}
@@ -165,7 +169,7 @@ func (p *Pipeline) makeAgain(c *run, err error) {
 		if c.done = p.OnRefusal == NoRedirect; !c.done {
 			p.elsewhere = append(p.elsewhere, c)
 		}
-	case takesNoWrites(err) && !p.Replaced:
+	case takesNoWrites(err) && p.mayReplace():
 		c.done = false
 		p.refused = append(p.refused, c)
 	default:
@@ -189,17 +193,32 @@ func (p *Pipeline) load(c *run) {
 	p.write(c, "EVAL", c.form.text)
 }
 
+func (p *Pipeline) mayReplace() bool {
+	server, ok := p.store.pool.(*redisconn.Server) // calls that a Slot's node refuses go elsewhere
+	return ok && !p.Replaced && server.MayReplace()
+}
+
+// judge notes what the server of the new connection does: if it takes no writes either, later calls need not look for another so soon.
+func (p *Pipeline) judge(takesWrites bool) {
+	switch {
+	case !takesWrites:
+		p.store.pool.(*redisconn.Server).ReplacedInVain()
+	case !p.isBetter && p.store.onReplaced != nil:
+		p.isBetter = true
+		p.store.onReplaced()
+	}
+}
+
 // replace opens a new connection and repeats the calls that the old server has refused. If there is no other server, the calls keep their
 // refusals: they were not run.
 func (p *Pipeline) replace(ctx context.Context) {
 	again := p.refused
 	p.refused, p.Replaced, p.loading = nil, true, nil
-	if p.store.onReplaced != nil {
-		defer p.store.onReplaced()
-	}
-	conn, err := p.store.pool.(*redisconn.Server).Replace(ctx, p.conn) // calls that a Slot's node refuses go elsewhere
+	server := p.store.pool.(*redisconn.Server)
+	conn, err := server.Replace(ctx, p.conn)
 	if err != nil {
 		p.err = err
+		server.ReplacedInVain()
 		for _, c := range again {
 			c.err, c.done = fmt.Errorf("%w; no other server is found: %w", c.err, causeOf(ctx, err)), true
 		}

@@ -183,3 +183,26 @@ func TestPipelineFindsNoOtherServer(t *testing.T) {
 		t.Error("it is not told that a server was left")
 	}
 }
+
+// While the only server takes no writes, its connections stay: a new one is tried every 100 ms.
+func TestPipelineKeepsAServerWithoutAnother(t *testing.T) {
+	t.Parallel()
+	b, server := onRedis(t, alone)
+	server.Do("REPLICAOF", "127.0.0.1", "1")
+	renewed := 0
+	b.OnReplaced(func() { renewed++ })
+	before, began := server.InfoNumber("stats", "total_connections_received"), time.Now()
+	for range 500 {
+		if _, err := b.Store.Pop(Wanted{Topics: []string{"a"}, N: 1}).Do(t.Context()); !begins(err, "READONLY") {
+			t.Fatalf("error %v, want READONLY", err)
+		}
+	}
+	most := 5 + 2*int(time.Since(began)/(100*time.Millisecond))
+	if n := server.InfoNumber("stats", "total_connections_received") - before; n > most || renewed > 0 {
+		t.Errorf("%d connections were opened, and the listener was renewed %d times", n, renewed)
+	}
+	server.Do("REPLICAOF", "NO", "ONE")
+	if _, err := b.Store.Pop(Wanted{Topics: []string{"a"}, N: 1}).Do(t.Context()); err != nil {
+		t.Error(err)
+	}
+}

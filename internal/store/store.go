@@ -46,7 +46,7 @@ func At(router redisconn.Router, keys Keys) *Store {
 // AdmittedBy sets the Admission that the store passes before its first connection. Call it before the store is used.
 func (s *Store) AdmittedBy(a *Admission) { s.admission = a }
 
-// OnReplaced sets a function to call when a connection is replaced because its server takes no writes. Call it before the store is used.
+// OnReplaced sets a function to call when a connection was replaced because its server takes no writes, and the new one does. Call it before the store is used.
 func (s *Store) OnReplaced(f func()) { s.onReplaced = f }
 
 // EndWith makes calls fail with that error which wait for a connection when ctx ends, or come later. Call it before the store is used.

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/gomodule/redigo/redis"
 )
@@ -128,7 +127,7 @@ func (f *Fixture) Prefixes() []string {
 // Pool returns a pool with the given options. It is closed when the test ends.
 func (f *Fixture) Pool(options ...redis.DialOption) *redis.Pool {
 	if !f.Mini { // a script may take long
-		options = append([]redis.DialOption{redis.DialReadTimeout(10 * time.Second)}, options...)
+		options = append([]redis.DialOption{redis.DialReadTimeout(HangBound)}, options...)
 	}
 	options = append(slices.Clone(f.options), options...)
 	pool := &redis.Pool{
