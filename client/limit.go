@@ -13,17 +13,19 @@ import (
 // BPop have no leases and ignore it. The zero Limit means no limit.
 //
 // With several partitions each has a share, and the shares add up to the limit. So a topic reaches it only if its
-// jobs are spread evenly, as IDs made by the Client are. Each partition has a Burst of at least one: if Burst is
-// less than the number of partitions, as many jobs as partitions can begin at once. If all IDs of a topic have one
-// tag, set Tag: the limit is then exact.
+// jobs are spread evenly, as IDs made by the Client are. Each partition can begin at least one job at once: with a
+// Burst below the number of partitions, as many as there are partitions. If all IDs of a topic have one tag, set Tag:
+// the limit is then exact.
 type Limit struct {
 	// Concurrency is the most jobs of the topic reserved at a time; 0 means no limit. It must not be less than the
 	// number of partitions, unless Tag is set.
 	Concurrency int
 	// Rate is how many of them may begin to be reserved per second, 1/86400 to 1,000,000; 0 means no limit. In t
-	// seconds at most Rate × (t + ¼) + Burst begin: delays are made up for within a quarter of a second.
+	// seconds at most Rate × t + Burst begin.
 	Rate float64
-	// Burst is how many may begin at once after a pause; 0 means 1.
+	// Burst is how many may begin at once after a pause, up to 1,000,000. 0 means as many as a quarter of a second
+	// allows, and one: so delays of consumers and of the network are made up for. With a small Burst they are not, and
+	// fewer jobs than Rate begin.
 	Burst int
 	// Tag is the text in the first braces of all IDs of the topic: with tag a, {a}1 and {a}2. The whole limit then
 	// belongs to their partition, and from other partitions nothing of the topic is reserved. It is useless with a
@@ -43,9 +45,6 @@ func (c *Client) SetLimit(ctx context.Context, topic string, l Limit) error {
 	return c.call(ctx, "set limit", topic, checkTopic(topic), func() error {
 		if err := c.checkLimit(l); err != nil {
 			return err
-		}
-		if l.Rate > 0 {
-			l.Burst = max(l.Burst, 1)
 		}
 		return c.fleet.SetLimit(ctx, topic, store.Limit(l))
 	})
@@ -68,7 +67,7 @@ func (c *Client) checkLimit(l Limit) error {
 	case math.IsNaN(l.Rate) || l.Rate != 0 && (l.Rate < store.MinRate || l.Rate > store.MaxRate):
 		return invalid("rate", fmt.Sprintf("%v a second is not from one a day to %d; 0 is any number", l.Rate, store.MaxRate))
 	case l.Burst < 0 || l.Burst > store.MaxConcurrency:
-		return invalid("burst", fmt.Sprintf("%d is not from 1 to %d; 0 is 1", l.Burst, store.MaxConcurrency))
+		return invalid("burst", fmt.Sprintf("%d is not from 1 to %d; 0 is a quarter of a second's worth", l.Burst, store.MaxConcurrency))
 	case l.Burst > 0 && l.Rate == 0:
 		return invalid("burst", "it is of use only with a rate")
 	case l.Tag != "" && l.Concurrency == 0 && l.Rate == 0:

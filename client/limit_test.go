@@ -33,7 +33,7 @@ func TestLimit(t *testing.T) {
 	}
 	expectErr(t, "SetLimit of no topic", f.SetLimit(ctx, "", client.Limit{Concurrency: 1}), client.ErrInvalid)
 	check(t, f.SetLimit(ctx, "t", client.Limit{Concurrency: 1, Rate: 1000}))
-	want := client.Limit{Concurrency: 1, Rate: 1000, Burst: 1}
+	want := client.Limit{Concurrency: 1, Rate: 1000}
 	if l, err := f.Limit(ctx, "t"); l != want || err != nil {
 		t.Errorf("Limit = %+v, %v, want %+v", l, err, want)
 	}

@@ -94,7 +94,10 @@ func (m *model) share(l client.Limit, place int) modelShare {
 		}
 		return max(n, 1)
 	}
-	s := modelShare{concurrency: noNumber, burst: shareOf(l.Burst)}
+	s := modelShare{concurrency: noNumber}
+	if l.Burst > 0 {
+		s.burst = shareOf(l.Burst)
+	}
 	if l.Concurrency > 0 {
 		s.concurrency = shareOf(l.Concurrency)
 	}
@@ -105,7 +108,13 @@ func (m *model) share(l client.Limit, place int) modelShare {
 }
 
 // since returns the time from which the next job of the share may begin, as if the jobs came evenly.
-func (s *modelShare) since() float64 { return max(s.next, -float64(s.burst-1)*s.interval-madeUp) }
+func (s *modelShare) since() float64 {
+	early := madeUp
+	if s.burst > 0 {
+		early = float64(s.burst-1) * s.interval
+	}
+	return max(s.next, -early)
+}
 
 // isOpen reports whether a job of the queue may be reserved now.
 func (m *model) isOpen(queue string) bool {

@@ -434,9 +434,6 @@ func limitStep(r *modelRun) {
 		}
 	}
 	r.note(fmt.Sprintf("limit %s to %+v", topic, l), r.SetLimit(r.TB.Context(), topic, l), nil)
-	if l.Rate > 0 {
-		l.Burst = max(l.Burst, 1)
-	}
 	r.model.limit(topic, l)
 	kept, err := r.Limit(r.TB.Context(), topic)
 	check(r.TB, err)

@@ -42,7 +42,7 @@ var inEachForm = []struct {
 	{"paused", 0, "moving\n"},
 	{"pop mail", 1, "paused"},
 	{"resume mail", 0, "resumed mail\n"},
-	{"limit mail --concurrency 2 --rate 100/s --tag m", 0, "mail: concurrency 2, rate 100/s, burst 1, tag m"},
+	{"limit mail --concurrency 2 --rate 100/s --tag m", 0, "mail: concurrency 2, rate 100/s, tag m"},
 	{"limit mail --concurrency 0", 2, "want"},
 	{"limit mail --json", 0, `"concurrency":2`},
 	{"limits", 0, "\nmail   "},

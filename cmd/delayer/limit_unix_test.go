@@ -22,7 +22,7 @@ func TestLimitCommand(t *testing.T) {
 	if limit := db.State().Limits["mail"]; limit != "1 0.5 3 " {
 		t.Errorf("Redis has %q", limit)
 	}
-	s.expect(0, "mail: rate 10/s, burst 1, tag x\n", "", "limit", "mail", "--rate", "10/s", "--tag", "x")
+	s.expect(0, "mail: rate 10/s, tag x\n", "", "limit", "mail", "--rate", "10/s", "--tag", "x")
 	s.expect(0, "mail: no limit\n", "", "limit", "mail", "--none")
 	s.expect(0, "mail: no limit\n", "", "limit", "mail")
 	for _, wrong := range [][]string{{"--rate", "10"}, {"--rate", "0/s"}, {"--rate", "x/s"}, {"--none", "--concurrency", "1"}, {"--burst", "2"}, {"--rate", "1/s", "--rate", "2/s"}} {
@@ -47,7 +47,7 @@ func TestUseOfALimit(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.expect(0, "mail: concurrency 1; slots taken 1, throttled 2\n", "", "limit", "mail")
-	s.expect(0, "mail: rate 0.0002777777777777778/s, burst 1\n", "", "limit", "mail", "--rate", "1/h")
+	s.expect(0, "mail: rate 0.0002777777777777778/s\n", "", "limit", "mail", "--rate", "1/h")
 	if _, err := c.Reserve(t.Context(), time.Second, time.Hour, "mail"); err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func TestUseOfALimit(t *testing.T) {
 	if in := time.Until(until); in > time.Hour || in < time.Hour-time.Minute {
 		t.Errorf("the next may begin in %v", in)
 	}
-	s.expect(0, fmt.Sprintf("mail: rate 0.0002777777777777778/s, burst 1; throttled 1, throttled until %s\n", until.Format(timeFormat)), "", "limit", "mail")
+	s.expect(0, fmt.Sprintf("mail: rate 0.0002777777777777778/s; throttled 1, throttled until %s\n", until.Format(timeFormat)), "", "limit", "mail")
 	var told struct {
 		Held  int       `json:"throttled"`
 		Until time.Time `json:"throttled_until"`

@@ -23,7 +23,10 @@ func (l Layout) share(place int, limit store.Limit) store.Share {
 	case limit.Tag != "":
 		of = 1
 	}
-	s := store.Share{Concurrency: -1, Burst: shareOf(limit.Burst, place, of)}
+	s := store.Share{Concurrency: -1}
+	if limit.Burst > 0 {
+		s.Burst = shareOf(limit.Burst, place, of)
+	}
 	if limit.Concurrency > 0 {
 		s.Concurrency = shareOf(limit.Concurrency, place, of)
 	}

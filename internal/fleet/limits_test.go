@@ -16,7 +16,7 @@ func TestShares(t *testing.T) {
 		of    int
 	}{
 		{store.Limit{Concurrency: 1}, 1}, {store.Limit{Concurrency: 10, Rate: 5, Burst: 3}, 4}, {store.Limit{Concurrency: 16}, 16}, {store.Limit{Rate: 0.5, Burst: 1}, 3},
-		{store.Limit{Concurrency: 1, Rate: 7, Burst: 2, Tag: "one"}, 5}, {store.Limit{Rate: 1, Burst: 7}, 5},
+		{store.Limit{Concurrency: 1, Rate: 7, Burst: 2, Tag: "one"}, 5}, {store.Limit{Rate: 1, Burst: 7}, 5}, {store.Limit{Rate: 1}, 3},
 	} {
 		concurrency, rate, burst, served := 0, 0.0, 0, 0
 		for i := range c.of {
@@ -29,11 +29,11 @@ func TestShares(t *testing.T) {
 				rate += 1e6 / s.Interval
 				burst += s.Burst
 			}
-			if s.Concurrency != 0 && s.Burst < 1 {
+			if s.Concurrency != 0 && (s.Burst < 1) != (c.limit.Burst == 0) {
 				t.Errorf("%+v: the burst of partition %d is %d", c.limit, i, s.Burst)
 			}
 		}
-		if want := max(c.limit.Burst, served); c.limit.Rate > 0 && burst != want {
+		if want := max(c.limit.Burst, served); c.limit.Burst > 0 && burst != want {
 			t.Errorf("%+v of %d partitions: %d begin at once, want %d", c.limit, c.of, burst, want)
 		}
 		if concurrency != c.limit.Concurrency || math.Abs(rate-c.limit.Rate) > 1e-9 {
@@ -116,7 +116,7 @@ func TestLimitsOfGrowingPartitions(t *testing.T) {
 		if got := b.do(t, "HGET", all.Stores[i].Keys().Limits(), "t"); string(got.([]byte)) != want {
 			t.Errorf("partition %d has %q, want %q", i, got, want)
 		}
-		want := map[bool]string{true: "1 0 1 0 0 1 0 0 x", false: "0 0 0 0 0 1 0 0 x"}[i == home]
+		want := map[bool]string{true: "1 0 0 0 0 1 0 0 x", false: "0 0 0 0 0 1 0 0 x"}[i == home]
 		if got := b.do(t, "HGET", all.Stores[i].Keys().Limits(), "tagged"); string(got.([]byte)) != want {
 			t.Errorf("of the tagged topic partition %d has %q, want %q", i, got, want)
 		}

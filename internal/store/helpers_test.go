@@ -64,7 +64,7 @@ func partitions(r redisconn.Redis, n int) []*Store {
 
 // wholeShare is the share of a single partition.
 func wholeShare(l Limit) Share {
-	s := Share{Concurrency: -1, Burst: max(l.Burst, 1)}
+	s := Share{Concurrency: -1, Burst: l.Burst}
 	if l.Concurrency > 0 {
 		s.Concurrency = l.Concurrency
 	}

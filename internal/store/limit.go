@@ -19,7 +19,7 @@ var (
 type Limit struct {
 	Concurrency int     // reserved at a time; 0: any number
 	Rate        float64 // starts per second; 0: any number
-	Burst       int     // starts at once
+	Burst       int     // starts at once; 0: a quarter of a second's worth
 	Tag         string  // of all IDs; its partition has the whole limit. "": each partition has a share
 }
 

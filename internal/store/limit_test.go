@@ -279,12 +279,30 @@ func TestLimitIsSetAgain(t *testing.T) {
 	b.expectReserved(t, 3, 1, Woken)
 }
 
+// As many begin at once as the burst says, or without one a quarter of a second's worth, and one.
+func TestBurst(t *testing.T) {
+	b, _ := onRedis(t)
+	for _, c := range []struct {
+		limit Limit
+		want  int
+	}{
+		{Limit{Rate: 1, Burst: 1}, 1}, {Limit{Rate: 20, Burst: 5}, 5}, {Limit{Rate: 3, Burst: 100}, 100}, {Limit{Rate: 1. / 7, Burst: 200}, 200},
+		{Limit{Rate: 1}, 1}, {Limit{Rate: 20}, 1 + 20/4},
+	} {
+		b.seed(t, readyOf(250)...)
+		b.limitTo(t, c.limit)
+		if got := b.reserve(t, 250, Reservation{}, "t"); len(got.Jobs) != c.want {
+			t.Errorf("%+v: %d begin at once, want %d", c.limit, len(got.Jobs), c.want)
+		}
+	}
+}
+
 // The rate makes up for lateness, but no further. A client that must wait gets a later time than the clients before it.
 func TestLimitOfTheRate(t *testing.T) {
 	b, _ := onRedis(t)
 	b.seed(t, readyOf(250)...)
-	b.limitTo(t, Limit{Rate: 100, Burst: 5})
-	if got := b.reserve(t, 250, Reservation{}, "t"); len(got.Jobs) != 5+100/4 || got.Throttled == nil {
+	b.limitTo(t, Limit{Rate: 100})
+	if got := b.reserve(t, 250, Reservation{}, "t"); len(got.Jobs) != 1+100/4 || got.Throttled == nil {
 		t.Fatalf("%d begin at once, held %v", len(got.Jobs), got.Throttled)
 	}
 	began := b.clock(t)

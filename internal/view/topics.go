@@ -32,7 +32,9 @@ func Limit(l client.Limit) (o Object) {
 	}
 	if l.Rate > 0 {
 		o.Put("rate", l.Rate)
-		o.Put("burst", max(l.Burst, 1))
+		if l.Burst > 0 {
+			o.Put("burst", l.Burst)
+		}
 	}
 	o.TextIfAny("tag", l.Tag)
 	return o

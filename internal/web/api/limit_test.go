@@ -28,7 +28,7 @@ func TestLimit(t *testing.T) {
 	f.do("PUT", "/v1/topics/t/limit", `{"rate":0.0003}`).expect(204, "")
 	f.do("POST", "/v1/reserve", `{"topics":["t"]}`).expect(200, `{"deliveries":["*"]}`)
 	f.do("GET", "/v1/topics/t", "").expect(200, `{"topic":"t","ready":1,"reserved":3,"dead":0,"overdue":"*","overdue_at_least":"*",`+
-		`"limit":{"rate":0.0003,"burst":1},"throttled":1,"throttled_until":"*"}`)
+		`"limit":{"rate":0.0003},"throttled":1,"throttled_until":"*"}`)
 	for body, field := range map[string]string{
 		`{"concurrency":0}`:            "/concurrency",
 		`{"rate":0}`:                   "/rate",

@@ -26,7 +26,9 @@ func (p *page) fillLimit(form url.Values, of store.Limit) {
 	}
 	if of.Rate > 0 {
 		form.Set("rate", duration.Rate(of.Rate))
-		form.Set("burst", strconv.Itoa(of.Burst))
+		if of.Burst > 0 {
+			form.Set("burst", strconv.Itoa(of.Burst))
+		}
 	}
 	form.Set("tag", of.Tag)
 }
@@ -68,7 +70,7 @@ func (l language) LimitText(of store.Limit) string {
 
 func (l language) RateText(of store.Limit) string {
 	text := duration.Rate(of.Rate)
-	if of.Burst > 1 {
+	if of.Burst > 0 {
 		text += ", " + l.T("limit.at_once", number(of.Burst))
 	}
 	return text

@@ -607,7 +607,8 @@ local function gate(topic, n, taken)
     local begin, since, free, set = math.huge, 0, math.huge, nil
     if interval > 0 then
       next = math.min(next, now_us + interval)
-      since = math.max(next, now_us - (burst - 1) * interval - MADE_UP_FOR)
+      local early = burst > 0 and (burst - 1) * interval + 0.5 or MADE_UP_FOR
+      since = math.max(next, now_us - early)
       begin = math.max(math.floor((now_us - since) / interval) + 1, 0)
     end
     if concurrency >= 0 then

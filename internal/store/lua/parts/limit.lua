@@ -1,6 +1,6 @@
 -- Limits of topics: how many jobs are reserved at a time, and how many start per second. A limit is a text in the hash of limits: see
 -- parse_limit. A limit on concurrency gives each reserved job a slot: see parts/slots.lua. A rate is kept as one number, when the next
--- job may start, as if jobs started evenly. It may be in the past by MADE_UP_FOR, or by a burst.
+-- job may start, as if jobs started evenly. It may be in the past by the burst, or by MADE_UP_FOR without one.
 -- include: throttle time
 
 -- A topic's limit marks the number of its reserved jobs: see Encodings in docs/wire-format.md. The first function returns the mark; the
@@ -16,7 +16,7 @@ local MADE_UP_FOR = 250000 -- µs
 -- The fields of the text; nil without a limit, and an error reply if it can't be read:
 --   concurrency  how many are reserved at a time; -1 for any number
 --   interval     between two starts (µs); 0 for none
---   burst        how many may start at once
+--   burst        how many may start at once; 0 for what MADE_UP_FOR allows
 --   next         when the next one may start (Unix µs)
 -- the latest time given to a client for its next poll (Unix µs)
 --   whole        the limit of all partitions, as it was set: see Limit in Go
@@ -53,7 +53,8 @@ local function open_limit(topic, n, waits)
   local begin, since, free, set = math.huge, 0, math.huge, nil
   if interval > 0 then
     next = math.min(next, now_us + interval) -- the clock may have been set back
-    since = math.max(next, now_us - (burst - 1) * interval - MADE_UP_FOR) -- since when jobs may begin, as if they came evenly
+    local early = burst > 0 and (burst - 1) * interval + 0.5 or MADE_UP_FOR -- half a µs, as the quotient below may be rounded
+    since = math.max(next, now_us - early) -- since when jobs may begin, as if they came evenly
     begin = math.max(math.floor((now_us - since) / interval) + 1, 0)
   end
   if concurrency >= 0 then
