@@ -272,14 +272,6 @@ func TestLoadRefusesAMisspeltSection(t *testing.T) {
 	}
 }
 
-func TestLoadReportsKeysOutsideASection(t *testing.T) {
-	wantMessages(t, problems("host = a\nfoo = b\npid = c\nbar\n[redis]\n"),
-		"f:1: warning: host: belongs to [redis]",
-		"f:2: warning: is before the first section: move it below [delayer], [redis], [http] or [schedule.NAME]",
-		"f:3: warning: pid: belongs to [delayer]",
-		"f:4: is neither [section] nor key = value: start a comment with ;")
-}
-
 func TestLoadShowsNoPieceOfASecretThatGoesOn(t *testing.T) {
 	for _, start := range []string{`"s3a`, `s3a\`, "`s3a", `"""s3a`} {
 		_, err := loadText("[redis]\npassword = " + start + "\ns3b\ns3c = s3d\nporrt s3e = s3f\n[s3g]\n[s3h\n")
@@ -309,13 +301,4 @@ timer_interval = 0
 		`f:8: delayer.timer_interval: want a whole number of milliseconds from 1 to 86400000, in decimal digits without leading zeros`,
 		`DELAYER_REDIS_DATABASE: want a whole number from 0 to 2147483647, in decimal digits without leading zeros`,
 		"DELAYER_REDIS_A: unknown variable: [redis] has "+redisKeys)
-}
-
-func TestLoadChecksAKeyNextToItsMistypedTwin(t *testing.T) {
-	wantMessages(t, problems("[redis]\nport = 0\nprot = 1\n[delayer]\npid = C:\\dir\\\nacces_log = a\nerror_log = \"b\nlog_fromat = text"),
-		`f:2: redis.port: want a whole number from 1 to 65535, in decimal digits without leading zeros`,
-		"f:3: warning: redis.prot: unknown key, did you mean port?",
-		"f:6: warning: delayer.acces_log: unknown key, did you mean access_log?",
-		"f:7: delayer.error_log: the closing quote is missing or followed by more text: write \\\" for a quote within \"…\", or put the value in backticks",
-		"f:8: warning: delayer.log_fromat: unknown key, did you mean log_format?")
 }

@@ -275,21 +275,6 @@ func TestHostsThatAreFine(t *testing.T) {
 	}
 }
 
-func TestAddr(t *testing.T) {
-	for host, want := range map[string]string{
-		"127.0.0.1":       "127.0.0.1:6379",
-		"::1":             "[::1]:6379",
-		"/run/redis.sock": "/run/redis.sock",
-		"./redis.sock":    "./redis.sock",
-		"../redis.sock":   "../redis.sock",
-		"@redis":          "@redis",
-	} {
-		if got := (Redis{Host: host, Port: 6379}).Addr(); got != want {
-			t.Errorf("%s: got %s, want %s", host, got, want)
-		}
-	}
-}
-
 // Place describes in messages where Redis is.
 func TestPlace(t *testing.T) {
 	sentinels, cluster := []string{"10.0.0.1:26379", "10.0.0.2:26379"}, []string{"10.0.0.1:6379", "10.0.0.2:6379"}

@@ -59,19 +59,6 @@ func TestJobs(t *testing.T) {
 	}
 }
 
-func TestDue(t *testing.T) {
-	t.Parallel()
-	d := delayertest.New(t)
-	push(t, d, "soon", time.Minute)
-	push(t, d, "late", time.Hour)
-	push(t, d, "now", 0)
-	for in, want := range map[time.Duration]string{time.Minute: "soon", time.Hour: "late", 0: "now"} {
-		if job := d.Due(t, topic, in); job.ID != want || job.Body != "body" {
-			t.Errorf("in %v: %+v, want %s", in, job, want)
-		}
-	}
-}
-
 // TestBadUse: mistakes fail the test with a helpful message.
 func TestBadUse(t *testing.T) {
 	t.Parallel()

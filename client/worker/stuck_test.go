@@ -184,20 +184,6 @@ func TestPanicsOfTheProgram(t *testing.T) {
 	}
 }
 
-// A buried job shows the error of the attempt that buried it, and not of an earlier one.
-func TestBuriedJobShowsItsLastError(t *testing.T) {
-	f := start(t)
-	f.push("a", "t")
-	f.run(one(func(_ context.Context, job *worker.Job) error {
-		if job.Attempt == 1 {
-			return worker.RetryAfter(errors.New("first"), 0)
-		}
-		return worker.Bury(errors.New("second"))
-	}), worker.Options{})
-	f.serve()
-	f.expectDead("a", 2, "second", "second")
-}
-
 // A worker whose user may not PING handles jobs again after an outage, and says that Redis is back without waiting for one.
 func TestOutageWithoutPing(t *testing.T) {
 	f := start(t, settings("--user", "u", "on", ">p", "~*", "&*", "+@all", "-ping"))

@@ -95,13 +95,6 @@ func TestBackgroundWithoutParent(t *testing.T) {
 	}
 }
 
-func TestBackgroundKilledDuringStart(t *testing.T) {
-	t.Parallel()
-	if code := killChild(t); code != exitFailed {
-		t.Errorf("exit code %d", code)
-	}
-}
-
 // The trace of a crash without a console is in the error log, also after a rotation.
 func TestCrashTrace(t *testing.T) {
 	t.Parallel()

@@ -43,27 +43,6 @@ func startReader(tb testing.TB, s shell, body string) {
 	}
 }
 
-// No body stays in the temporary folder, whether it is read or not.
-func TestWorkerBodyIsNotLeft(t *testing.T) {
-	t.Parallel()
-	s, db := newShell(t)
-	temp := filepath.Join(s.dir, "temp")
-	check(t, os.Mkdir(temp, 0o700))
-	s.env = append(s.env, "TMPDIR="+temp)
-	p := s.startWorker("--exec", `ls "$TMPDIR"; echo "$DELAYER_JOB_ID has $DELAYER_JOB_BODY_LENGTH"; wc -c`, "--concurrency", "1")
-	s.push("1", "b")
-	s.push("2", "body")
-	eventually(t, "the jobs are done", func() bool { return len(db.State().Buckets) == 0 })
-	p.stopped()
-	got := strings.Fields(p.stdout.String())
-	if want := strings.Fields("1 has 1 1 2 has 4 4"); strings.Join(got, " ") != strings.Join(want, " ") {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	if left, err := os.ReadDir(temp); err != nil || len(left) > 0 {
-		t.Errorf("left: %v, %v", left, err)
-	}
-}
-
 // A job whose body can't be stored for its program loses no attempt, and is handled once it can.
 func TestWorkerWithoutTemp(t *testing.T) {
 	t.Parallel()

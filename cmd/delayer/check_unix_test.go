@@ -171,27 +171,6 @@ func TestCheckRedis(t *testing.T) {
 	}
 }
 
-// Each failing sentinel is named, with its reason.
-func TestCheckRedisBySentinels(t *testing.T) {
-	t.Parallel()
-	master := redistest.Start(t)
-	sentinel := redistest.StartSentinel(t, master, 1)
-	away := redistest.Nobody(t)
-	check := func(name string) result {
-		s := newSite(t, redistest.Nobody(t), "sentinels = "+away+", "+sentinel.Addr, "sentinel_master = "+name)
-		return runBinary(t, s.dir, environment(t), "--check-redis", "-c", s.conf)
-	}
-	place := ", as sentinels " + away + ", " + sentinel.Addr + " say: "
-	r := check("m")
-	matches(t, "stdout", r.stdout, regexp.QuoteMeta("redis on m"+place)+"it takes the server\n[^\n]*: the configuration is good\n")
-	r = check("other")
-	matches(t, "stderr", r.stderr, regexp.QuoteMeta("ERROR: redis on other"+place+`no master "other" is found: sentinel `+away)+
-		": dial tcp [^\n]*: connection refused; "+regexp.QuoteMeta("sentinel "+sentinel.Addr+`: it knows no master "other"`)+"\n")
-	if r.code != exitRedis {
-		t.Errorf("exit code %d", r.code)
-	}
-}
-
 // A user without the permissions of every server and worker gets an error and no retry, whatever the wording with which this
 // Redis refuses a script.
 func TestScriptsRefused(t *testing.T) {

@@ -79,21 +79,3 @@ func TestCheckConfiguration(t *testing.T) {
 		t.Errorf("made %v", left)
 	}
 }
-
-// Commands need no file, and use the file of -c wherever the flag stands.
-func TestCommandConfiguration(t *testing.T) {
-	dir := t.TempDir()
-	write(t, dir+"/bad.conf", "[redis]\nport = none\n")
-	for _, args := range [][]string{
-		{"-c", "bad.conf", "pop", "topic"},
-		{"pop", "-c", "bad.conf", "topic"},
-		{"pop", "topic", "-c", "bad.conf"},
-	} {
-		if r := runBinary(t, dir, environment(t), args...); r.code != 2 || r.stdout != "" || !strings.HasPrefix(r.stderr, "bad.conf:2: ") {
-			t.Errorf("%v: %+v", args, r)
-		}
-	}
-	if r := runBinary(t, dir, environment(t, "DELAYER_REDIS_PORT=none"), "pop", "topic"); r.code != 2 || !strings.HasPrefix(r.stderr, "DELAYER_REDIS_PORT: ") {
-		t.Errorf("environment: %+v", r)
-	}
-}

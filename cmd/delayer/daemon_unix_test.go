@@ -239,22 +239,6 @@ func TestSearchedConfiguration(t *testing.T) {
 	}
 }
 
-// A daemon without any configuration does not start, even if other variables begin with the same
-// prefix.
-func TestNoConfiguration(t *testing.T) {
-	dir := t.TempDir()
-	for _, mode := range modes {
-		r := runBinary(t, dir, environment(t, "DELAYER_JOB_ID=7", "DELAYER_SERVICE_HOST=10.0.0.7"), mode...)
-		if r.code != 2 || r.stdout != "" || !strings.HasPrefix(r.stderr, "ERROR: no configuration file found (looked for delayer.conf, ") ||
-			!strings.HasSuffix(r.stderr, ", /etc/delayer.conf): name one with -c FILENAME, say where Redis is with --redis or DELAYER_REDIS_URL, or try Delayer out with --dev\n") {
-			t.Errorf("%v: %+v", mode, r)
-		}
-	}
-	if left, _ := os.ReadDir(dir); len(left) > 0 {
-		t.Errorf("made %v", left)
-	}
-}
-
 // A daemon configured by the environment needs no file.
 func TestConfigurationInTheEnvironment(t *testing.T) {
 	t.Parallel()
@@ -284,17 +268,6 @@ func TestEnvironmentIsNamed(t *testing.T) {
 	r := runBinary(t, t.TempDir(), environment(t, "DELAYER_REDIS_HOST=h", "DELAYER_PID=", "DELAYER_ACCESS_LOG=", "DELAYER_ERROR_LOG="), "--check-config")
 	if want := (result{stdout: "the environment: the configuration is good\n"}); r != want {
 		t.Errorf("%+v, want %+v", r, want)
-	}
-}
-
-// JSON on stdout contains no banner.
-func TestJSONLog(t *testing.T) {
-	t.Parallel()
-	s := newSite(t, redistest.Nobody(t))
-	s.change(t, "[redis]", "log_format = json\n[redis]")
-	p := s.started(t)
-	if !strings.HasPrefix(p.stdout.String(), `{"time":`) {
-		t.Error(p.stdout)
 	}
 }
 
@@ -355,23 +328,6 @@ func TestFailingStart(t *testing.T) {
 					t.Errorf("error log %q, stderr %q", log, r.stderr)
 				}
 			})
-		}
-	}
-}
-
-func TestSecondInstance(t *testing.T) {
-	t.Parallel()
-	s := newSite(t, redistest.Nobody(t))
-	first := s.started(t)
-	want := result{stderr: fmt.Sprintf("ERROR: Service is being executed, PID: %d\n", first.pid()), code: exitRunning}
-	for range 2 {
-		for _, mode := range modes {
-			if r := runBinary(t, s.dir, environment(t), append(mode, "-c", s.conf)...); r != want {
-				t.Errorf("%v: %+v", mode, r)
-			}
-			if got := read(t, s.pid); got != strconv.Itoa(first.pid()) {
-				t.Errorf("pid file: %q, want %d", got, first.pid())
-			}
 		}
 	}
 }

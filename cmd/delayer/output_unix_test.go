@@ -296,13 +296,3 @@ func TestPopWithoutReserve(t *testing.T) {
 	startInto(t, s.dir, s.env, writer, nil, "pop", "t").expectError(exitOutput, `; not printed: {"id":"3","topic":"t","body":"body 3"}`)
 	db.Expect(redistest.State{})
 }
-
-// A signal ends a command that waits for its input.
-func TestInterruptedInput(t *testing.T) {
-	t.Parallel()
-	s, db := newShell(t)
-	p, _ := startReading(t, s.dir, s.env, "push", "t", "0", "-")
-	p.signal(syscall.SIGTERM)
-	p.ends(exitInterrupted)
-	db.Expect(redistest.State{})
-}

@@ -3,15 +3,12 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"runtime"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -244,26 +241,6 @@ func TestRestOfAWorkerWithoutProgram(t *testing.T) {
 	}
 }
 
-// PHP's message about an uncaught exception is kept unchanged.
-func TestWorkerKeepsWords(t *testing.T) {
-	t.Parallel()
-	s, db := newShell(t)
-	const fatal = "PHP Fatal error:  Uncaught Exception: no stock in /srv/close.php:8\nStack trace:\n#0 {main}\n  thrown in /srv/close.php on line 8"
-	p := s.startWorker("--max-attempts", "1", "--exec", `cat >&2; exit 255`)
-	s.push("1", fatal+"\n")
-	s.push("2", strings.Repeat("a warning\n", 1000)+fatal)
-	for id, before := range map[string]string{"1": "", "2": "… a warning\n"} {
-		eventually(t, "job "+id+" is dead", func() bool { return slices.Contains(db.State().Dead["t"], id) })
-		got := s.get(id).Error
-		if !strings.HasPrefix(got, "exit status 255: "+before) || !strings.HasSuffix(got, fatal) || len(got) > maxKept+100 {
-			t.Errorf("%s: kept is %q", id, got)
-		}
-	}
-	s.expectOutput(`        1  all 1 attempts used up  exit status 255: PHP Fatal error:  Uncaught Exception: no stock in /srv/close.php:8 … thrown in /srv/close.php on line 8`+"\n", "dead", "list", "t")
-	p.expect(p.stderr, `it is a dead letter now" topic=t job=1 attempt=1 error="exit status 255: PHP Fatal error:  Uncaught Exception: no stock in /srv/close.php:8 … thrown in /srv/close.php on line 8"`)
-	p.stopped()
-}
-
 // At its start, a worker logs which of its topics are paused or throttled.
 func TestWorkerOfAPausedTopic(t *testing.T) {
 	t.Parallel()
@@ -272,15 +249,6 @@ func TestWorkerOfAPausedTopic(t *testing.T) {
 	p := s.startWorker("--exec", "true")
 	p.expect(p.stderr, `msg="jobs are not delivered now" topic=t why="the topic is paused since `)
 	p.stopped()
-}
-
-// expectOutput runs a command and requires output that matches the pattern.
-func (s shell) expectOutput(pattern string, args ...string) {
-	s.t.Helper()
-	r := s.run(args...)
-	if found, err := regexp.MatchString(pattern, r.stdout); r.code != 0 || !found || err != nil {
-		s.t.Errorf("delayer %q: %+v, want %s, %v", args, r, pattern, err)
-	}
 }
 
 // A worker needs no shell, as in a container with nothing but programs.
@@ -471,38 +439,6 @@ func TestWorkerSecondSignal(t *testing.T) {
 	if got := s.get("1"); got.State == "" || got.State == "ready" {
 		t.Errorf("the job is %+v", got)
 	}
-}
-
-// The producer's settings apply, and get shows them while the job is reserved.
-func TestWorkerTerms(t *testing.T) {
-	t.Parallel()
-	s, db := newShell(t)
-	p := s.startWorker("--exec", `echo begun; while ! test -e go; do sleep 0.01; done`)
-	s.push("1", "b", "--ttr", "1d", "--max-attempts", "3")
-	p.expect(p.stdout, "begun\n")
-	r := s.run("get", "--json", "1")
-	var job struct {
-		shown
-		Ends time.Time `json:"lease_ends"`
-	}
-	if err := json.Unmarshal([]byte(r.stdout), &job); err != nil || job.shown != (shown{State: "reserved", Attempts: 1, MaxAttempts: 3}) {
-		t.Errorf("%+v, %v", r, err)
-	}
-	if left := time.Until(job.Ends); left < 23*time.Hour || left > 25*time.Hour {
-		t.Errorf("the lease ends in %v", left)
-	}
-	matches(t, "get", s.run("get", "1").stdout, `id:            1
-topic:         t
-state:         reserved
-lease_ends:    \S+ \S+
-ttl:           \S+
-attempts:      1
-max_attempts:  3
-body:          b
-`)
-	write(t, s.dir+"/go", "")
-	eventually(t, "the job is done", func() bool { return len(db.State().Buckets) == 0 })
-	p.stopped()
 }
 
 // A child that keeps a program's output open does not delay the job.
