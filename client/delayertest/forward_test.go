@@ -44,9 +44,7 @@ func TestForwardGroup(t *testing.T) {
 	push := func(body string) client.Outcome {
 		job := client.Delayed{Message: client.Message{Topic: "t", Body: body}}
 		pushed, err := d.Client().PushOne(t.Context(), job, client.Group("k", client.GroupOptions{Quiet: time.Minute, Longest: 150 * time.Second}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		return pushed.Outcome
 	}
 	var did []client.Outcome
@@ -249,9 +247,7 @@ func TestForwardThroughAYearOfSchedules(t *testing.T) {
 	d := delayertest.New(t)
 	c, ctx := d.Client(), t.Context()
 	zone, err := time.LoadLocation("America/New_York")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for name, cron := range map[string]string{"daily": "30 2 * * *", "monthly": "0 0 1 * *"} {
 		if _, err := c.Schedule(ctx, client.Schedule{Name: name, Cron: cron, Zone: zone.String(), Topic: name, Body: "b", Options: []client.PushOption{client.ReadyMaxLifetime(1000 * 24 * time.Hour)}}); err != nil {
 			t.Fatal(err)

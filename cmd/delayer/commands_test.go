@@ -91,26 +91,15 @@ func (s shell) expect(code int, stdout, stderr string, args ...string) {
 	}
 }
 
+// Bytes that are no UTF-8 come as they are or, in JSON, as base64. commandlines.txt has the other outputs.
 func TestCommands(t *testing.T) {
 	s, db := newShellHere(t)
-	s.expect(0, "order-1\n", "", "push", "close_order", "0", `{"order":1}`, "--id", "order-1")
 	s.expect(0, `{"id":"order-2","outcome":"created"}`+"\n", "", "push", "--json", "--id=order-2", "close_order", "0", "<b>\n")
-	s.expect(0, `{"id":"order-3","outcome":"created"}`+"\n", "", "push", "close_order", "30m", "later", "--id", "order-3", "--json")
 	s.expect(0, "order-4\n", "", "push", "close_order", "0", "\xff", "--id", "order-4")
 	s.expect(0, `{"id_base64":"/wE=","outcome":"created"}`+"\n", "", "push", "close_order\xfe", "0", "b", "--id", "\xff\x01", "--json")
 	s.expect(0, `{"id_base64":"/wE=","topic_base64":"Y2xvc2Vfb3JkZXL+","body":"b"}`+"\n", "", "--json", "pop", "close_order\xfe")
-	s.expect(0, "order-5\n", "", "push", "--id", "order-5", "--", "close_order", "0", "-5")
-
-	s.expect(0, `{"order":1}`+"\n", "", "pop", "close_order")
 	s.expect(0, `{"id":"order-2","topic":"close_order","body":"<b>\n"}`+"\n", "", "pop", "--json", "close_order")
 	s.expect(0, `{"id":"order-4","topic":"close_order","body_base64":"/w=="}`+"\n", "", "bpop", "close_order", "--json")
-	s.expect(0, "-5\n", "", "bpop", "close_order", "10")
-	s.expect(1, "", `pop "close_order": no job is ready`+"\n", "pop", "close_order")
-	s.expect(1, "", `bpop "close_order": no job is ready`+"\n", "bpop", "close_order", "500ms") // a busy machine may be slow to poll
-
-	s.expect(0, "removed order-3\n", "", "remove", "order-3")
-	s.expect(1, "", `remove "order-3": no such job`+"\n", "remove", "order-3")
-	s.expect(1, "", `get "order-3": no such job`+"\n", "get", "order-3")
 	db.Expect(redistest.State{})
 }
 
@@ -248,13 +237,9 @@ func TestPushReadsStandardInput(t *testing.T) {
 func TestCommandsRefuseBadInput(t *testing.T) {
 	s, db := newShellHere(t)
 	const want = ": want seconds, or a number with ms, s, m, h or d, from 0 to 100 years\n"
-	for _, delay := range []string{"soon", "", "1y", "101y", "36501d", "1e3", "1e30", "NaN", "Inf", "1d1d"} {
+	for _, delay := range []string{"", "1y", "36501d", "1e30", "NaN", "Inf", "1d1d"} {
 		s.expect(2, "", `ERROR: DELAY "`+delay+`"`+want, "push", "t", delay, "b")
 	}
 	s.expect(2, "", `ERROR: DELAY "-1"`+want, "push", "--", "t", "-1", "b")
-	s.expect(2, "", `ERROR: TIMEOUT "x"`+want, "bpop", "t", "x")
-	s.expect(2, "", `ERROR: push: invalid topic: it is empty`+"\n", "push", "", "1", "b")
-	s.expect(2, "", `ERROR: push: invalid body: it is empty`+"\n", "push", "t", "1", "")
-	s.expect(2, "", `ERROR: remove: invalid id: it is empty`+"\n", "remove", "")
 	db.Expect(redistest.State{})
 }

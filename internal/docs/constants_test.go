@@ -184,9 +184,7 @@ func TestDocumentedConstants(t *testing.T) {
 		}
 		for i := 0; i < len(c.said); i += 2 {
 			text, err := os.ReadFile(filepath.Join(project, c.said[i]))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if !strings.Contains(unspaced(string(text)), unspaced(c.said[i+1])) {
 				t.Errorf("%s does not say %q, which is %s, %s", c.said[i], c.said[i+1], c.name, c.value)
 			}
@@ -203,9 +201,7 @@ func unspaced(text string) string {
 func constants(t *testing.T) map[string]string {
 	t.Helper()
 	all, err := readConstants()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return all
 }
 

@@ -9,10 +9,15 @@ import (
 	"strings"
 	"testing"
 	"unicode"
+
+	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
 // project is the folder of the project.
 const project = "../.."
+
+// must fails the test on an error.
+var must = redistest.Check
 
 // inProject returns a file's path relative to the project.
 func inProject(file string) string {
@@ -26,9 +31,7 @@ func pages(t *testing.T) map[string]string {
 	texts := make(map[string]string, len(files))
 	for _, file := range files {
 		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		texts[inProject(file)] = string(text)
 	}
 	return texts
@@ -149,9 +152,7 @@ func testFunctions(t *testing.T) (folders map[string]map[string]bool, anywhere m
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return folders, anywhere
 }
 
@@ -180,9 +181,7 @@ func TestNamedDocuments(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }
 
 // TestPicturesAreShown checks that docs/screens holds only what a document shows.

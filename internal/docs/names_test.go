@@ -75,9 +75,7 @@ func words(t *testing.T) map[string]bool {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return known
 }
 
@@ -86,9 +84,7 @@ var alert = regexp.MustCompile(`(?m)- alert: (\w+)$`)
 // TestEachAlertIsExplained checks that the handbook says for each alert which command tells more, and what to do.
 func TestEachAlertIsExplained(t *testing.T) {
 	rules, err := os.ReadFile(filepath.Join(project, "docs/prometheus/alerts.yml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	alerts := alert.FindAllStringSubmatch(string(rules), -1)
 	if len(alerts) < 15 {
 		t.Fatalf("%d alerts", len(alerts))

@@ -121,9 +121,7 @@ func TestWords(t *testing.T) {
 	}
 	for _, file := range wordedFiles(t) {
 		source, err := os.ReadFile(filepath.Join(project, file))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		switch filepath.Ext(file) {
 		case ".md":
 			for i, line := range strings.Split(string(source), "\n") {
@@ -138,9 +136,7 @@ func TestWords(t *testing.T) {
 		case ".go":
 			set := token.NewFileSet()
 			parsed, err := parser.ParseFile(set, file, source, parser.ParseComments|parser.SkipObjectResolution)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			for _, group := range parsed.Comments {
 				for _, c := range group.List {
 					text(file, set.Position(c.Pos()).Line, strings.TrimSpace(strings.TrimPrefix(c.Text, "//")))
