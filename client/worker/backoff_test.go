@@ -29,10 +29,7 @@ func TestBackoff(t *testing.T) {
 	})
 	began := time.Now()
 	f.push("a", "t")
-	w := worker.New(f.Client, mux, worker.Options{Logger: quiet})
-	run, end := context.WithCancel(ctx)
-	ended := make(chan error, 1)
-	go func() { ended <- w.Run(run) }()
+	f.run(mux, worker.Options{})
 	for range 2 {
 		job := <-done
 		if job.Attempt != 1 {
@@ -42,6 +39,4 @@ func TestBackoff(t *testing.T) {
 			t.Error("it came too early")
 		}
 	}
-	end()
-	check(t, <-ended)
 }

@@ -120,8 +120,6 @@ func TestEnds(t *testing.T) {
 			events: []string{"failed a", "buried a"}, state: client.Dead, attempts: 1, reason: "outside: no such order"},
 		{name: "Bury without error", handle: func() error { return worker.Bury(nil) },
 			events: []string{"failed a", "buried a"}, state: client.Dead, attempts: 1, reason: "buried"},
-		{name: "panic", handle: func() error { panic("boom") },
-			events: []string{"failed a", "retried a after 1m0s"}, state: client.Waiting, attempts: 1, least: time.Minute, most: time.Minute, error: "panic: boom\ngoroutine"},
 		{name: "Goexit", handle: func() error { runtime.Goexit(); return nil },
 			events: []string{"failed a", "retried a after 1m0s"}, state: client.Waiting, attempts: 1, least: time.Minute, most: time.Minute, error: "runtime.Goexit"},
 	} {

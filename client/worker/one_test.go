@@ -175,8 +175,6 @@ func TestRunOneWithoutJob(t *testing.T) {
 	}{
 		{"none is ready", "print", worker.New(c, mux, oneOptions()), client.ErrEmpty},
 		{"topic without a handler", "scan", worker.New(c, mux, oneOptions()), client.ErrInvalid},
-		{"no mux", "print", worker.New(c, nil, oneOptions()), client.ErrInvalid},
-		{"no client", "print", worker.New(nil, mux, oneOptions()), client.ErrInvalid},
 		{"wrong options", "print", worker.New(c, mux, worker.Options{Lease: -1}), client.ErrInvalid},
 	} {
 		if job, err := test.worker.RunOne(t.Context(), test.topic); job != nil || !errors.Is(err, test.want) {

@@ -119,18 +119,15 @@ func TestTooManyStuckHandlers(t *testing.T) {
 // StuckAfter below 0 gives up no handler.
 func TestNoHandlerIsGivenUp(t *testing.T) {
 	f := start(t)
-	g, e := newGate(), new(events)
-	f.push("a", "t")
-	f.run(one(g.handle), worker.Options{Lease: 100 * time.Millisecond, Timeout: time.Millisecond, StuckAfter: -1, Hooks: e.hooks()})
-	next(t, g.inside)
-	ctx := next(t, g.ctx)
+	h := f.hold(f.Client, worker.Options{Lease: 100 * time.Millisecond, Timeout: time.Millisecond, StuckAfter: -1})
+	ctx := next(t, h.ctx)
 	<-ctx.Done()
 	for range 2 { // leases are extended all the same
 		end := f.ends()["a"]
 		until(t, "its lease is extended", func() bool { return f.ends()["a"] != end })
 	}
-	g.leave <- nil
-	e.await(t, "started a", "done a")
+	h.leave <- nil
+	h.events.await(t, "started a", "done a")
 }
 
 // absent is an error type whose nil pointer panics.

@@ -113,8 +113,7 @@ func TestBundleLeavesOut(t *testing.T) {
 					t.Errorf("--with-bodies: %s has no %q:\n%s", name, want, whole[name])
 				}
 			}
-			daemon.cmd.Process.Signal(syscall.SIGTERM)
-			daemon.ends(0)
+			daemon.stopped()
 		})
 	}
 }
@@ -174,9 +173,7 @@ func TestBundleFile(t *testing.T) {
 	check(t, os.Symlink("nowhere", s.dir+"/link.zip"))
 	s.expect(2, "", "ERROR: bundle: b.zip exists: want the name of a new file\n", "bundle", "b.zip")
 	s.expect(2, "", "ERROR: bundle: link.zip exists: want the name of a new file\n", "bundle", "link.zip")
-	if r := s.run("bundle", "none/b.zip"); r.code != 2 || !strings.Contains(r.stderr, "no such file") {
-		t.Errorf("%+v", r)
-	}
+	s.keeps("bundle none/b.zip", 2, "no such file")
 	full := startInto(t, s.dir, s.env, nil, nil, "bundle", "c.zip")
 	full.cmd.Process.Signal(syscall.SIGINT)
 	full.wait()
@@ -236,9 +233,7 @@ func TestBundleOfFewRights(t *testing.T) {
 		t.Errorf("%q", files)
 	}
 	db.SetUser(redistest.Rights(t, "daemon", "operator", "doctor"))
-	if r := s.run("bundle", "c.zip"); r.code != 0 || !strings.Contains(r.stdout, "read: logs/access.log, logs/error.log;") {
-		t.Errorf("%+v", r)
-	}
+	s.keeps("bundle c.zip", 0, "read: logs/access.log, logs/error.log;")
 }
 
 // A bundle has the INFO of masters, replicas and sentinels.
@@ -248,9 +243,7 @@ func TestBundleOfManyServers(t *testing.T) {
 	reads := func(t *testing.T, env string, servers, sentinels []*redistest.Server) {
 		s := shell{t: t, dir: t.TempDir(), env: environment(t, env)}
 		s.expect(0, "1\n", "", "push", "t", "0", "b", "--id", "1") // stores the number of partitions
-		if r := s.run("bundle", "b.zip"); r.code != 0 {
-			t.Errorf("%+v", r)
-		}
+		s.keeps("bundle b.zip", 0, "")
 		files := unzipped(t, s.dir+"/b.zip")
 		infos := 0
 		for name := range files {

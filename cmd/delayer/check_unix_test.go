@@ -93,9 +93,6 @@ func TestCheckConfigTriesThePaths(t *testing.T) {
 			if after := files(t, s.dir); fmt.Sprint(after) != fmt.Sprint(before) {
 				t.Errorf("%v became %v", before, after)
 			}
-			if started := runBinary(t, s.dir, append(environment(t), "DELAYER_TIMER_INTERVAL=0"), "-c", s.conf); started.code != exitUsage {
-				t.Errorf("%+v", started)
-			}
 		})
 	}
 }
@@ -117,12 +114,11 @@ func TestCheckConfigBesideARunningService(t *testing.T) {
 
 // --check-redis makes the same checks of Redis as a start.
 func TestCheckRedis(t *testing.T) {
-	redisServer, tlsAddr, _ := redistest.StartTLS(t, "--requirepass", "right")
+	redisServer := redistest.Start(t, "--requirepass", "right")
 	redisServer.Do("AUTH", "right")
 	redisServer.Do("ACL", "SETUSER", "deaf", "on", ">deafpass", "~*", "+@all", "resetchannels")
 	redisServer.Do("ACL", "SETUSER", "old", "on", ">oldpass", "~*", "&*", "+@all", "-lmove", "-rename")
 	redisServer.Do("ACL", "SETUSER", "old-deaf", "on", ">oldpass", "~*", "+@all", "-lmove", "resetchannels")
-	redisServer.Do("ACL", "SETUSER", "weak", "on", ">weakpass", "~*", "+ping")
 	away := redistest.Nobody(t)
 	evicts := redistest.Start(t, "--maxmemory-policy", "allkeys-lru")
 	evicts.Do("ACL", "SETUSER", "discreet", "on", ">pass", "~*", "&*", "+@all", "-info")
@@ -138,10 +134,6 @@ func TestCheckRedis(t *testing.T) {
 		{"evicts, and may not tell", evicts.Addr, "username = discreet\npassword = pass", "it takes the server", ""},
 		{"away", away, "", "", "dial tcp [^\n]*: connect: connection refused"},
 		{"wrong password", redisServer.Addr, "password = wrong", "", "redis refuses: [^\n]*WRONGPASS[^\n]*"},
-		{"no password", redisServer.Addr, "", "", "redis refuses: [^\n]*NOAUTH[^\n]*"},
-		{"no rights", redisServer.Addr, "username = weak\npassword = weakpass", "", "redis refuses: [^\n]*NOPERM[^\n]*"},
-		{"unknown authority", tlsAddr, "tls = true\npassword = right", "", "tls: [^\n]*redis.tls_ca names the authorities to trust\\)"},
-		{"a port with TLS", tlsAddr, "password = right", "", "redis refuses: it wants TLS: [^\n]*"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

@@ -5,7 +5,6 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -25,9 +24,7 @@ func TestLimitCommand(t *testing.T) {
 	s.expect(0, "mail: rate 10/s, burst 1, tag x\n", "", "limit", "mail", "--rate", "10/s", "--tag", "x")
 	s.expect(0, "mail: no limit\n", "", "limit", "mail", "--none")
 	s.expect(0, "mail: no limit\n", "", "limit", "mail")
-	if r := s.run("limit", "mail", "--rate", "0/s"); r.code == 0 || r.stderr == "" {
-		t.Errorf("%+v", r)
-	}
+	s.keeps("limit mail --rate 0/s", 2, "ERROR: ")
 }
 
 // The output shows how much of a limit is used, and until when the rate throttles jobs.
@@ -84,9 +81,7 @@ func TestLimitWithATagThatJobsLack(t *testing.T) {
 	s.expect(0, "mail: concurrency 4, tag vip; "+use, "", "limit", "mail")
 	for i := range 20 {
 		if store.PartitionOf(fmt.Sprint(i), 4) != store.PartitionOf("{vip}", 4) {
-			if r := s.run("get", fmt.Sprint(i)); r.code != 0 || !strings.Contains(r.stdout+r.stderr, told) {
-				t.Errorf("get: %+v", r)
-			}
+			s.keeps(fmt.Sprint("get ", i), 0, told)
 			break
 		}
 	}

@@ -58,6 +58,5 @@ func TestReload(t *testing.T) {
 	if code, _ := ask("", "v1/schedules"); code != 401 {
 		t.Errorf("without a token: %d", code)
 	}
-	p.signal(syscall.SIGTERM)
-	p.ends(0)
+	p.stopped()
 }

@@ -47,11 +47,8 @@ func TestScheduleCommands(t *testing.T) {
 		t.Errorf("add: %+v", r)
 	}
 	db.Do("HSET", "delayer:job_bucket:{a}@schedule", "past", "1795322061250r3")
-	r = s.run("schedule", "list", "--json")
 	for _, want := range []string{`"past":[{"at":"2026-11-22T04:34:21.25Z","what":"ran","late":`, `"max_attempts":3,`, `"ready_max_lifetime":604800,`, `"ttr":60,`} {
-		if !strings.Contains(r.stdout, want) {
-			t.Errorf("list: no %s in %+v", want, r)
-		}
+		s.keeps("schedule list --json", 0, want)
 	}
 }
 
@@ -91,12 +88,8 @@ func TestSchedulesOfTheFile(t *testing.T) {
 	}
 	p.expect(p.stdout, "Schedules of the configuration file have changed: report, tick")
 	own := shell{t: t, dir: s.dir, env: environment(t, "DELAYER_REDIS_PORT="+db.Addr[strings.LastIndex(db.Addr, ":")+1:])}
-	if r := own.run("pop", "t", "--json"); !strings.HasSuffix(r.stdout, `,"headers":{"a":"b"},"body":"tock"}`+"\n") {
-		t.Errorf("%+v", r)
-	}
-	if r := own.run("schedule", "add", "own", "@daily", "t", "b"); r.code != 0 {
-		t.Errorf("%+v", r)
-	}
+	own.keeps("pop t --json", 0, `,"headers":{"a":"b"},"body":"tock"}`+"\n")
+	own.keeps("schedule add own @daily t b", 0, "")
 	stopDaemon(t, s, 15)
 	p.ends(0)
 	s.change(t, "[schedule.tick]\ncron = @every 50ms\ntopic = t\nbody = tock\nheaders = {\"a\":\"b\"}\n", "")
@@ -133,16 +126,11 @@ func TestSchedulesOfTheFileWait(t *testing.T) {
 func TestRightsOfTheFilesSchedules(t *testing.T) {
 	t.Parallel()
 	db := redistest.Start(t)
-	db.Do("ACL", "SETUSER", "daemon", "reset", "on", ">secret")
-	for right := range strings.FieldsSeq(redistest.Rights(t, "daemon")) {
-		db.Do("ACL", "SETUSER", "daemon", right)
-	}
-	s := newSite(t, db.Addr, "username = daemon\npassword = secret", "[schedule.tick]\ncron = @every 50ms\ntopic = t")
+	db.SetUser(redistest.Rights(t, "daemon"))
+	s := newSite(t, db.Addr, "username = u\npassword = p", "[schedule.tick]\ncron = @every 50ms\ntopic = t")
 	p := s.started(t)
 	redistest.Until(t, "its jobs come", func() bool { return len(db.Queue("t")) > 2 })
 	stopDaemon(t, s, 15)
 	p.ends(0)
-	if denied := db.Do("ACL", "LOG").([]any); len(denied) > 0 {
-		t.Errorf("Redis has refused %q", denied)
-	}
+	expectNothingRefused(t, db)
 }

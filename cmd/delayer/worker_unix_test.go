@@ -361,17 +361,6 @@ func TestWorkerKilledAtOnce(t *testing.T) {
 	}
 }
 
-// A program whose job now belongs to another worker is ended, too.
-func TestWorkerLosesLease(t *testing.T) {
-	t.Parallel()
-	s, _ := newShell(t)
-	p, fifo := s.startFamily("--lease", "600ms")
-	s.expect(0, "removed 1\n", "", "remove", "1")
-	gone(t, fifo)
-	p.expect(p.stderr, "lease lost")
-	p.stopped()
-}
-
 // A program may finish while the worker stops.
 func TestWorkerStops(t *testing.T) {
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP} {
