@@ -15,9 +15,8 @@ func TestBackoff(t *testing.T) {
 	f := start(t)
 	f.serve()
 	ctx := t.Context()
-	mux := worker.NewMux()
 	done := make(chan *worker.Job, 2)
-	mux.HandleFunc("t", func(_ context.Context, job *worker.Job) error {
+	mux := one(func(_ context.Context, job *worker.Job) error {
 		paused, err := f.Paused(ctx)
 		check(t, err)
 		if len(paused) == 0 && len(done) == 0 && job.ID == "a" && job.Token != 0 && f.get("b").State == "" {

@@ -79,8 +79,7 @@ func crashWorker(ctx context.Context, c *client.Client, file string) error {
 	if err != nil {
 		return err
 	}
-	mux := worker.NewMux()
-	mux.HandleFunc("t", func(ctx context.Context, job *worker.Job) error {
+	mux := one(func(ctx context.Context, job *worker.Job) error {
 		fmt.Fprintln(log, "began", job.ID, job.Token)
 		took := rand.N(20 * time.Millisecond)
 		if rand.N(50) == 0 {

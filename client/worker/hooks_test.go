@@ -51,8 +51,7 @@ func TestClientHooks(t *testing.T) {
 			}
 			hooked := client.OpenPool(f.reach(client.PoolOptions{}), client.WithPrefix(f.Prefix), client.WithHooks(client.Hooks{Settle: hook, Handle: hook}))
 			defer hooked.Close()
-			mux := worker.NewMux()
-			mux.HandleFunc("t", func(ctx context.Context, _ *worker.Job) error {
+			mux := one(func(ctx context.Context, _ *worker.Job) error {
 				if ctx.Value(hookKey{}) != "the handler's" {
 					t.Error("the handler's context is not the hook's")
 				}

@@ -171,20 +171,6 @@ func TestRedisAwayWhileReporting(t *testing.T) {
 	}
 }
 
-// A temporary refusal is retried.
-func TestRefusedForAWhile(t *testing.T) {
-	f := start(t, alone)
-	h := f.hold(f.Client, worker.Options{})
-	f.AwaitWaiter("t")
-	f.Do("CONFIG", "SET", "min-replicas-to-write", 1)
-	f.Do("CONFIG", "RESETSTAT")
-	h.leave <- nil
-	until(t, "it is refused", func() bool { return f.Calls("evalsha") > 1 })
-	f.Do("CONFIG", "SET", "min-replicas-to-write", 0)
-	h.events.await(t, "started a", "done a")
-	f.expectNothing()
-}
-
 // A permanent refusal is logged, and the job is redelivered.
 func TestRefusedForGood(t *testing.T) {
 	f := start(t, alone)

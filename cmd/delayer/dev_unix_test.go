@@ -72,8 +72,7 @@ func TestDevOnTakenAddress(t *testing.T) {
 func TestDevLogin(t *testing.T) {
 	t.Parallel()
 	addr := redistest.Nobody(t)
-	p := newSite(t, addr, "username = delayer", "password = secret", "database = 3").start(t, "--dev")
-	p.expect(p.stdout, started)
+	p := newSite(t, addr, "username = delayer", "password = secret", "database = 3").started(t, "--dev")
 	db := redistest.On(t, addr)
 	if _, err := db.Conn().Do("GET", "key"); err == nil || !strings.Contains(err.Error(), "NOAUTH") {
 		t.Errorf("without a password: %v", err)
@@ -103,8 +102,7 @@ func TestDevLeavesOthersAlone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newSite(t, redistest.Nobody(t), c.lines...)
-			p := s.start(t, "--dev")
-			p.expect(p.stdout, started)
+			p := s.started(t, "--dev")
 			found := regexp.MustCompile(`(?m)^` + c.note + `In-memory Redis on (.*): nothing is kept\.\nTry: (.*) ?delayer -c '.*' push greetings 5 hello$`).FindStringSubmatch(p.stdout.String())
 			if found == nil {
 				t.Fatalf("%v", p.stdout)

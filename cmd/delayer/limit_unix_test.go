@@ -76,9 +76,8 @@ func TestLimitWithATagThatJobsLack(t *testing.T) {
 	told := fmt.Sprintf("ready jobs without the tag vip, which nobody will get: %d; set a limit without a tag, or push them again with that tag in their IDs", elsewhere)
 	use := fmt.Sprintf("slots taken 0, throttled 0; %s\n", told)
 	s.expect(0, "mail: concurrency 4, tag vip; "+use, "", "limit", "mail", "--concurrency", "4", "--tag", "vip")
-	s.expect(0, fmt.Sprintf(`{"topic":"mail","concurrency":4,"tag":"vip","slots_taken":0,"throttled":0,"untagged":%d}`+"\n", elsewhere), "",
-		"limit", "mail", "--concurrency", "4", "--tag", "vip", "--json")
 	s.expect(0, "mail: concurrency 4, tag vip; "+use, "", "limit", "mail")
+	s.keeps("limit mail --json", 0, fmt.Sprintf(`"untagged":%d`, elsewhere))
 	for i := range 20 {
 		if store.PartitionOf(fmt.Sprint(i), 4) != store.PartitionOf("{vip}", 4) {
 			s.keeps(fmt.Sprint("get ", i), 0, told)

@@ -90,20 +90,17 @@ func TestSchedulesOfTheFile(t *testing.T) {
 	own := shell{t: t, dir: s.dir, env: environment(t, "DELAYER_REDIS_PORT="+db.Addr[strings.LastIndex(db.Addr, ":")+1:])}
 	own.keeps("pop t --json", 0, `,"headers":{"a":"b"},"body":"tock"}`+"\n")
 	own.keeps("schedule add own @daily t b", 0, "")
-	stopDaemon(t, s, 15)
-	p.ends(0)
+	p.stopped()
 	s.change(t, "[schedule.tick]\ncron = @every 50ms\ntopic = t\nbody = tock\nheaders = {\"a\":\"b\"}\n", "")
 	p = s.started(t)
 	p.expect(p.stdout, "Schedules of the configuration file have changed: tick")
 	if got := names(); !slices.Equal(got, []string{"own", "report"}) {
 		t.Errorf("then there are %v", got)
 	}
-	stopDaemon(t, s, 15)
-	p.ends(0)
+	p.stopped()
 	before := db.State()
 	p = s.started(t)
-	stopDaemon(t, s, 15)
-	p.ends(0)
+	p.stopped()
 	if after := db.State(); !maps.Equal(after.Buckets, before.Buckets) || !slices.Equal(after.Pool, before.Pool) {
 		t.Errorf("a start that changes nothing has left %+v, want %+v", after, before)
 	}
@@ -118,8 +115,7 @@ func TestSchedulesOfTheFileWait(t *testing.T) {
 	p := s.started(t)
 	db.Restart()
 	redistest.Until(t, "it is there", func() bool { return len(db.State().Schedules) == 1 })
-	stopDaemon(t, s, 15)
-	p.ends(0)
+	p.stopped()
 }
 
 // The daemon's documented permissions suffice.
@@ -130,7 +126,6 @@ func TestRightsOfTheFilesSchedules(t *testing.T) {
 	s := newSite(t, db.Addr, "username = u\npassword = p", "[schedule.tick]\ncron = @every 50ms\ntopic = t")
 	p := s.started(t)
 	redistest.Until(t, "its jobs come", func() bool { return len(db.Queue("t")) > 2 })
-	stopDaemon(t, s, 15)
-	p.ends(0)
+	p.stopped()
 	expectNothingRefused(t, db)
 }
