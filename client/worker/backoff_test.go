@@ -28,7 +28,7 @@ func TestBackoff(t *testing.T) {
 	})
 	began := time.Now()
 	f.push("a", "t")
-	f.run(mux, worker.Options{})
+	r := f.run(mux, worker.Options{})
 	for range 2 {
 		job := <-done
 		if job.Attempt != 1 {
@@ -38,4 +38,5 @@ func TestBackoff(t *testing.T) {
 			t.Error("it came too early")
 		}
 	}
+	r.stop()
 }

@@ -174,7 +174,7 @@ func TestBundleFile(t *testing.T) {
 	s.expect(2, "", "ERROR: bundle: b.zip exists: want the name of a new file\n", "bundle", "b.zip")
 	s.expect(2, "", "ERROR: bundle: link.zip exists: want the name of a new file\n", "bundle", "link.zip")
 	s.keeps("bundle none/b.zip", 2, "no such file")
-	full := startInto(t, s.dir, s.env, nil, nil, "bundle", "c.zip")
+	full := startBinary(t, s.dir, s.env, "bundle", "c.zip")
 	full.cmd.Process.Signal(syscall.SIGINT)
 	full.wait()
 	left, err := filepath.Glob(s.dir + "/.delayer*")

@@ -133,23 +133,6 @@ func TestURLGoesFirst(t *testing.T) {
 	}
 }
 
-func TestTLSConfig(t *testing.T) {
-	dir := t.TempDir()
-	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
-	redistest.WriteCertificate(t, cert, key)
-	if c, err := tlsConfig(config.Redis{TLSCA: "unused"}); c != nil || err != nil {
-		t.Errorf("without TLS: %v, %v", c, err)
-	}
-	c, err := tlsConfig(config.Redis{TLS: true, TLSCA: cert, TLSCert: cert, TLSKey: key})
-	if err != nil || c.RootCAs == nil || len(c.Certificates) != 1 || c.InsecureSkipVerify {
-		t.Errorf("all files: %+v, %v", c, err)
-	}
-	c, err = tlsConfig(config.Redis{TLS: true, TLSSkipVerify: true})
-	if err != nil || c.RootCAs != nil || len(c.Certificates) != 0 || !c.InsecureSkipVerify {
-		t.Errorf("no files: %+v, %v", c, err)
-	}
-}
-
 // An error names the wrong key in the file.
 func TestTLSConfigErrors(t *testing.T) {
 	dir := t.TempDir()

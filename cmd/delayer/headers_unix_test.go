@@ -30,11 +30,6 @@ func TestHeaders(t *testing.T) {
 	s.expect(0, line+`{"id":"b","topic":"t","body":"body"}`+"\n", "", "export", "t")
 	s.expect(0, `{"id":"a","topic":"t",`+headers+`"body":"body"}`+"\n", "", "pop", "t", "--json")
 	s.expect(0, `{"id":"b","topic":"t","body":"body"}`+"\n", "", "pop", "t", "--json")
-	push("a")
-	s.expect(0, `{"id":"a","topic":"t",`+headers+`"body":"body"}`+"\n", "", "bpop", "t", "9", "--json")
-	push("a")
-	s.expect(0, "body\n", "", "pop", "t")
-
 	push("a", "--max-attempts", "1")
 	p := s.startWorker("--exec", "exit 65")
 	p.expect(p.stderr, "it is a dead letter now")

@@ -3,6 +3,7 @@ package docs
 import (
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -44,6 +45,26 @@ func glob(t *testing.T, pattern string) []string {
 		t.Fatalf("%s: %v, %d files", pattern, err, len(files))
 	}
 	return files
+}
+
+// sources returns the text of all files with these extensions by path.
+func sources(t *testing.T, extensions ...string) map[string]string {
+	t.Helper()
+	texts := map[string]string{}
+	must(t, filepath.WalkDir(project, func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && (entry.Name() == "node_modules" || entry.Name() == ".git"):
+			return filepath.SkipDir
+		case entry.IsDir() || !slices.Contains(extensions, filepath.Ext(path)):
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		texts[inProject(path)] = string(text)
+		return err
+	}))
+	return texts
 }
 
 var link = regexp.MustCompile(`\]\(([^)\s]+)\)`)
@@ -135,24 +156,18 @@ func TestNamedTests(t *testing.T) {
 func testFunctions(t *testing.T) (folders map[string]map[string]bool, anywhere map[string]bool) {
 	t.Helper()
 	folders, anywhere = map[string]map[string]bool{}, map[string]bool{}
-	err := filepath.WalkDir(project, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || !strings.HasSuffix(path, "_test.go") {
-			return err
+	for file, text := range sources(t, ".go") {
+		if !strings.HasSuffix(file, "_test.go") {
+			continue
 		}
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		folder := filepath.ToSlash(filepath.Dir(inProject(path)))
+		folder := path.Dir(file)
 		if folders[folder] == nil {
 			folders[folder] = map[string]bool{}
 		}
-		for _, found := range function.FindAllSubmatch(text, -1) {
-			folders[folder][string(found[1])], anywhere[string(found[1])] = true, true
+		for _, found := range function.FindAllStringSubmatch(text, -1) {
+			folders[folder][found[1]], anywhere[found[1]] = true, true
 		}
-		return nil
-	})
-	must(t, err)
+	}
 	return folders, anywhere
 }
 
@@ -160,28 +175,13 @@ var namedFile = regexp.MustCompile(`\bdocs/[\w./-]+\.\w+`)
 
 // TestNamedDocuments checks that documents named in documents, sources and configuration exist.
 func TestNamedDocuments(t *testing.T) {
-	err := filepath.WalkDir(project, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if entry.IsDir() && (entry.Name() == "node_modules" || entry.Name() == ".git") {
-			return filepath.SkipDir
-		}
-		if !slices.Contains([]string{".md", ".go", ".lua", ".yaml", ".yml", ".conf", ".html", ".sh"}, filepath.Ext(path)) {
-			return nil
-		}
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		for _, name := range namedFile.FindAllString(string(text), -1) {
+	for file, text := range sources(t, ".md", ".go", ".lua", ".yaml", ".yml", ".conf", ".html", ".sh") {
+		for _, name := range namedFile.FindAllString(text, -1) {
 			if _, err := os.Stat(filepath.Join(project, name)); err != nil {
-				t.Errorf("%s names %s: %v", inProject(path), name, err)
+				t.Errorf("%s names %s: %v", file, name, err)
 			}
 		}
-		return nil
-	})
-	must(t, err)
+	}
 }
 
 // TestPicturesAreShown checks that docs/screens holds only what a document shows.

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -33,11 +34,7 @@ func TestSamplesNameTheirLanguage(t *testing.T) {
 	indented := regexp.MustCompile(`(?m)^\n {4}\S.*$`)
 	for page, text := range pages(t) {
 		for _, s := range Samples(text) {
-			known := false
-			for _, language := range languages {
-				known = known || s.Language == language
-			}
-			if !known {
+			if !slices.Contains(languages, s.Language) {
 				t.Errorf("%s:%d: a sample in %q, want one of %q", page, s.Line, s.Language, languages)
 			}
 		}
