@@ -126,21 +126,18 @@ func TestWorkerWithoutProgram(t *testing.T) {
 		s.script(name, line+"\ntrue\n")
 	}
 	const wanted = `executable file not found in $PATH`
-	for _, test := range []struct {
-		args []string
-		want string
-	}{
-		{[]string{"no-such-program"}, `exec: "no-such-program": ` + wanted},
-		{[]string{"./text"}, `exec: "./text": permission denied`},
-		{[]string{"./lost", "x"}, `./lost: its interpreter: exec: "/no/such/interpreter": stat /no/such/interpreter: no such file or directory`},
-		{[]string{"./env"}, `./env: its interpreter: exec: "no-such-interpreter": ` + wanted},
-		{[]string{"./dos"}, `./dos: its interpreter: exec: "/bin/sh\r": stat /bin/sh` + "\r" + `: no such file or directory`},
-		{[]string{"--exec", "no-such-program x"}, `the shell knows no command "no-such-program"`},
-		{[]string{"--exec", " A=1 B=  ./text | cat"}, `exec: "./text": permission denied`},
-		{[]string{"--exec", "./gone>x"}, `exec: "./gone": stat ./gone: no such file or directory`},
-	} {
-		s.expect(exitUsage, "", "ERROR: "+test.want+"\n", append([]string{"worker", "--topic", "t"}, test.args...)...)
+	refused := func(want string, args ...string) {
+		t.Helper()
+		s.expect(exitUsage, "", "ERROR: "+want+"\n", append([]string{"worker", "--topic", "t"}, args...)...)
 	}
+	refused(`exec: "no-such-program": `+wanted, "no-such-program")
+	refused(`exec: "./text": permission denied`, "./text")
+	refused(`./lost: its interpreter: exec: "/no/such/interpreter": stat /no/such/interpreter: no such file or directory`, "./lost", "x")
+	refused(`./env: its interpreter: exec: "no-such-interpreter": `+wanted, "./env")
+	refused(`./dos: its interpreter: exec: "/bin/sh\r": stat /bin/sh`+"\r"+`: no such file or directory`, "./dos")
+	refused(`the shell knows no command "no-such-program"`, "--exec", "no-such-program x")
+	refused(`exec: "./text": permission denied`, "--exec", " A=1 B=  ./text | cat")
+	refused(`exec: "./gone": stat ./gone: no such file or directory`, "--exec", "./gone>x")
 	db.Expect(before)
 }
 
