@@ -78,33 +78,29 @@ func TestEnvironmentContradictsTheSentinels(t *testing.T) {
 // An unknown variable with only the shortest prefix sets nothing. That is less harmful than an unknown
 // variable of [redis] or [http], so it is a warning.
 func TestUnknownVariableIsAWarning(t *testing.T) {
-	for variable, want := range map[string]string{
-		"DELAYER_TIMER_INTREVAL=s3cret": "DELAYER_TIMER_INTREVAL: unknown variable, did you mean DELAYER_TIMER_INTERVAL?",
-		"Delayer_Acces_Log=s3cret":      "Delayer_Acces_Log: unknown variable, did you mean DELAYER_ACCESS_LOG?",
-		"DELAYER_PASSWORD=s3cret":       "DELAYER_PASSWORD: unknown variable, did you mean DELAYER_REDIS_PASSWORD?",
-		"DELAYER_TOKEN=s3cret":          "DELAYER_TOKEN: unknown variable, did you mean DELAYER_HTTP_TOKEN?",
-		"DELAYER_CONFIGURATION=s3cret":  "DELAYER_CONFIGURATION: unknown variable: [delayer] has pid, timer_interval, access_log, error_log, log_format, dead_max_age, dead_max",
-		"DELAYER_=s3cret":               "DELAYER_: unknown variable: [delayer] has pid, timer_interval, access_log, error_log, log_format, dead_max_age, dead_max",
+	for want, variables := range map[string][]string{
+		"DELAYER_TIMER_INTREVAL: unknown variable, did you mean DELAYER_TIMER_INTERVAL?":                                                        {"DELAYER_TIMER_INTREVAL=s3cret"},
+		"Delayer_Acces_Log: unknown variable, did you mean DELAYER_ACCESS_LOG?":                                                                 {"Delayer_Acces_Log=s3cret"},
+		"DELAYER_PASSWORD: unknown variable, did you mean DELAYER_REDIS_PASSWORD?":                                                              {"DELAYER_PASSWORD=s3cret"},
+		"DELAYER_TOKEN: unknown variable, did you mean DELAYER_HTTP_TOKEN?":                                                                     {"DELAYER_TOKEN=s3cret"},
+		"DELAYER_CONFIGURATION: unknown variable: [delayer] has pid, timer_interval, access_log, error_log, log_format, dead_max_age, dead_max": {"DELAYER_CONFIGURATION=s3cret"},
+		"DELAYER_: unknown variable: [delayer] has pid, timer_interval, access_log, error_log, log_format, dead_max_age, dead_max":              {"DELAYER_=s3cret"},
 		// Variables that describe a job, or a service named delayer, are ignored.
-		"DELAYER_JOB_ID=s3cret":                      "",
-		"DELAYER_JOB_SOMETHING_NEW=s3cret":           "",
-		"DELAYER_HEADER_TENANT=s3cret":               "",
-		"DELAYER_SERVICE_HOST=10.0.0.7":              "",
-		"DELAYER_SERVICE_PORT_HTTP=9277":             "",
-		"DELAYER_PORT=tcp://10.0.0.7:9277":           "",
-		"DELAYER_PORT_9277_TCP=tcp://10.0.0.7:9277":  "",
-		"DELAYERS=s3cret":                            "",
-		"DELAYER=s3cret":                             "",
-		"XDELAYER_PID=s3cret":                        "",
-		"DELAYER_HTTP=s3cret":                        "DELAYER_HTTP: unknown variable: [delayer] has pid, timer_interval, access_log, error_log, log_format, dead_max_age, dead_max",
-		"DELAYER_PORT_BASE_OF_SOMETHING_ELSE=s3cret": "",
+		"": {
+			"DELAYER_JOB_ID=s3cret", "DELAYER_JOB_SOMETHING_NEW=s3cret", "DELAYER_HEADER_TENANT=s3cret", "DELAYER_SERVICE_HOST=10.0.0.7",
+			"DELAYER_SERVICE_PORT_HTTP=9277", "DELAYER_PORT=tcp://10.0.0.7:9277", "DELAYER_PORT_9277_TCP=tcp://10.0.0.7:9277", "DELAYERS=s3cret",
+			"DELAYER=s3cret", "XDELAYER_PID=s3cret", "DELAYER_PORT_BASE_OF_SOMETHING_ELSE=s3cret",
+		},
+		"DELAYER_HTTP: unknown variable: [delayer] has pid, timer_interval, access_log, error_log, log_format, dead_max_age, dead_max": {"DELAYER_HTTP=s3cret"},
 	} {
-		got, warnings, err := load("[redis]\nhost = h", variable)
 		if want != "" {
 			want = "warning: " + want
 		}
-		if err != nil || !equal(got, changed(func(c *Config) { c.Redis.Host = "h" })) || warnings.Error() != want {
-			t.Errorf("%s: got %+v, %v, %q; want %q", variable, got, err, warnings.Error(), want)
+		for _, variable := range variables {
+			got, warnings, err := load("[redis]\nhost = h", variable)
+			if err != nil || !equal(got, changed(func(c *Config) { c.Redis.Host = "h" })) || warnings.Error() != want {
+				t.Errorf("%s: got %+v, %v, %q; want %q", variable, got, err, warnings.Error(), want)
+			}
 		}
 	}
 }

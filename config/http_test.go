@@ -18,62 +18,48 @@ func TestHTTPIsRefused(t *testing.T) {
 	const hosts = "f:2: http.hosts: want names or addresses without a port, separated by commas"
 	const numberSign = "the # starts a comment: put the value in double quotes, or a space on both sides of the #"
 	const control = "has a line break, a tab, another control character, or bytes that are not UTF-8: remove them"
-	for line, message := range map[string]string{
-		"listen = 127.0.0.1":              listen,
-		"listen = 9277":                   listen,
-		"listen = ::1":                    listen,
-		"listen = [::1:9277":              listen,
-		"listen = http://127.0.0.1:9277":  listen,
-		"listen = 127.0.0.1:":             listen,
-		"listen = 127.0.0.1:http":         listen,
-		"listen = 127.0.0.1:65536":        listen,
-		"listen = 127.0.0.1:09277":        listen,
-		"listen = a b:9277":               listen,
-		"listen = *:9277":                 listen,
-		"listen = 127.0.0.1:9277\x1b":     "f:2: http.listen: " + control,
-		"token = s3cret789012345":         "f:2: http.token: " + tokenWanted,
-		"users = bob:s3cret7":             "f:2: http.users: " + usersWanted,
-		"token = s3cret":                  "f:2: http.token: " + tokenWanted,
-		"token = s3cret s3cret s3cret":    "f:2: http.token: " + tokenWanted,
-		"token = s3cretü0123456789":       "f:2: http.token: " + tokenWanted,
-		"token = s3cret\t0123456789":      "f:2: http.token: " + control,
-		"token = s3cret0123456789#x":      "f:2: http.token: " + numberSign,
-		"token = aaaaaaaaaaaaaaaa":        "f:2: http.token: " + weakToken,
-		"token = s3cs3cs3cs3cs3cs3":       "f:2: http.token: " + weakToken,
-		"token = abcdefghabcdefgh":        "f:2: http.token: " + weakToken,
-		"token = abcdefghabcdefghabcdef":  "f:2: http.token: " + weakToken,
-		"token = 1111111111112345":        "f:2: http.token: " + weakToken,
-		"users = al:s3cret01,al:s3cret02": `f:2: http.users: want each user once: user 2 has the name of another one`,
-		"users = bob:s3cretpass#a":        "f:2: http.users: " + numberSign,
-		"users = s3cretpass":              "f:2: http.users: " + usersWanted,
-		"users = bob:s3cretpass, s3":      "f:2: http.users: " + usersWanted,
-		"users = :s3cretpass":             "f:2: http.users: " + usersWanted,
-		"users = bob:s3cret":              "f:2: http.users: " + usersWanted,
-		"users = s3:longenough,s4:s3cret": "f:2: http.users: " + usersWanted,
-		"users = bob:s3cret\tpass":        "f:2: http.users: " + control,
-		"hosts = a.example:80":            hosts,
-		"hosts = 10.0.0.1:80":             hosts,
-		"hosts = a, https://a":            hosts,
-		"hosts = *":                       hosts,
-		"max_body = 1023":                 `f:2: http.max_body: want a whole number from 1024 to 536870912, in decimal digits without leading zeros`,
-		"queue_block_timeout = 0":         `f:2: http.queue_block_timeout: want a whole number of seconds from 1 to 3600, in decimal digits without leading zeros`,
-		"queue_block_timeout = 3601":      `f:2: http.queue_block_timeout: want a whole number of seconds from 1 to 3600, in decimal digits without leading zeros`,
-		"metrics_topics = 100001":         `f:2: http.metrics_topics: want a whole number from 0 to 100000, in decimal digits without leading zeros`,
-		"ready_max_late = 1m":             `f:2: http.ready_max_late: want a whole number of seconds from 0 to 2147483647, in decimal digits without leading zeros`,
-		"insecure = yes":                  `f:2: http.insecure: want true or false`,
-
+	for message, lines := range map[string][]string{
+		listen: {
+			"listen = 127.0.0.1", "listen = 9277", "listen = ::1", "listen = [::1:9277", "listen = http://127.0.0.1:9277", "listen = 127.0.0.1:",
+			"listen = 127.0.0.1:http", "listen = 127.0.0.1:65536", "listen = 127.0.0.1:09277", "listen = a b:9277", "listen = *:9277",
+		},
+		"f:2: http.listen: " + control:    {"listen = 127.0.0.1:9277\x1b"},
+		"f:2: http.token: " + tokenWanted: {"token = s3cret789012345", "token = s3cret", "token = s3cret s3cret s3cret", "token = s3cretü0123456789"},
+		"f:2: http.users: " + usersWanted: {
+			"users = bob:s3cret7", "users = s3cretpass", "users = bob:s3cretpass, s3", "users = :s3cretpass", "users = bob:s3cret",
+			"users = s3:longenough,s4:s3cret",
+		},
+		"f:2: http.token: " + control:    {"token = s3cret\t0123456789"},
+		"f:2: http.token: " + numberSign: {"token = s3cret0123456789#x"},
+		"f:2: http.token: " + weakToken: {
+			"token = aaaaaaaaaaaaaaaa", "token = s3cs3cs3cs3cs3cs3", "token = abcdefghabcdefgh", "token = abcdefghabcdefghabcdef",
+			"token = 1111111111112345",
+		},
+		`f:2: http.users: want each user once: user 2 has the name of another one`: {"users = al:s3cret01,al:s3cret02"},
+		"f:2: http.users: " + numberSign:                                           {"users = bob:s3cretpass#a"},
+		"f:2: http.users: " + control:                                              {"users = bob:s3cret\tpass"},
+		hosts:                                                                      {"hosts = a.example:80", "hosts = 10.0.0.1:80", "hosts = a, https://a", "hosts = *"},
+		`f:2: http.max_body: want a whole number from 1024 to 536870912, in decimal digits without leading zeros`: {"max_body = 1023"},
+		`f:2: http.queue_block_timeout: want a whole number of seconds from 1 to 3600, in decimal digits without leading zeros`: {
+			"queue_block_timeout = 0", "queue_block_timeout = 3601",
+		},
+		`f:2: http.metrics_topics: want a whole number from 0 to 100000, in decimal digits without leading zeros`:                {"metrics_topics = 100001"},
+		`f:2: http.ready_max_late: want a whole number of seconds from 0 to 2147483647, in decimal digits without leading zeros`: {"ready_max_late = 1m"},
+		`f:2: http.insecure: want true or false`: {"insecure = yes"},
 		// The original's files have no such section, so a typo is an error.
-		"tokn = s3cret":            "f:2: http.tokn: unknown key, did you mean token?",
-		"read-only = true":         "f:2: http.read-only: unknown key, did you mean read_only?",
-		"address = s3cret":         "f:2: unknown key: [http] has " + httpKeys,
-		"tls = true":               "f:2: http.tls: belongs to [redis]",
-		"tls_crt = a\ntls_key = b": "f:2: http.tls_crt: unknown key, did you mean tls_cert?",
-		"tls_cert = a":             "f:2: http.tls_cert: needs tls_key as well",
-		"tls_key = a":              "f:2: http.tls_key: needs tls_cert as well",
-		"[redis]\ntoken = s3cret":  "f:3: redis.token: belongs to [http]",
-		"[delayer]\nlisten = x:1":  "f:3: delayer.listen: belongs to [http]",
+		"f:2: http.tokn: unknown key, did you mean token?":          {"tokn = s3cret"},
+		"f:2: http.read-only: unknown key, did you mean read_only?": {"read-only = true"},
+		"f:2: unknown key: [http] has " + httpKeys:                  {"address = s3cret"},
+		"f:2: http.tls: belongs to [redis]":                         {"tls = true"},
+		"f:2: http.tls_crt: unknown key, did you mean tls_cert?":    {"tls_crt = a\ntls_key = b"},
+		"f:2: http.tls_cert: needs tls_key as well":                 {"tls_cert = a"},
+		"f:2: http.tls_key: needs tls_cert as well":                 {"tls_key = a"},
+		"f:3: redis.token: belongs to [http]":                       {"[redis]\ntoken = s3cret"},
+		"f:3: delayer.listen: belongs to [http]":                    {"[delayer]\nlisten = x:1"},
 	} {
-		wantMessages(t, problems("[http]\n"+line), message)
+		for _, line := range lines {
+			wantMessages(t, problems("[http]\n"+line), message)
+		}
 	}
 	wantMessages(t, problems("[htpp]\nlisten = 127.0.0.1:1"), "f:1: unknown section, did you mean [http]?")
 }

@@ -128,44 +128,19 @@ ready_max_late = 0
 `)
 	want := Config{
 		Delayer: Delayer{
-			PID:           absolute("/run/d.pid"),
-			TimerInterval: 250 * time.Millisecond,
-			AccessLog:     absolute("/var/log/a.log"),
-			ErrorLog:      absolute("/var/log/e.log"),
-			LogFormat:     "json",
-			DeadMaxAge:    time.Hour,
-			DeadMax:       7,
+			PID: absolute("/run/d.pid"), TimerInterval: 250 * time.Millisecond, AccessLog: absolute("/var/log/a.log"), ErrorLog: absolute("/var/log/e.log"),
+			LogFormat: "json", DeadMaxAge: time.Hour, DeadMax: 7,
 		},
 		Redis: Redis{
-			Host:           "redis.example.com",
-			Port:           6380,
-			Database:       3,
-			Username:       "queue",
-			Password:       "s3cret",
-			Prefix:         "shop:",
-			Partitions:     4,
-			MaxIdle:        5,
-			IdleTimeout:    time.Minute,
-			ConnectTimeout: 100 * time.Millisecond,
-			ReadTimeout:    200 * time.Millisecond,
-			WriteTimeout:   300 * time.Millisecond,
-			TLS:            true,
-			TLSCA:          absolute("/etc/ca.pem"),
-			TLSCert:        absolute("/etc/cert.pem"),
-			TLSKey:         absolute("/etc/key.pem"),
-			TLSSkipVerify:  true,
+			Host: "redis.example.com", Port: 6380, Database: 3, Username: "queue", Password: "s3cret", Prefix: "shop:", Partitions: 4,
+			MaxIdle: 5, IdleTimeout: time.Minute,
+			ConnectTimeout: 100 * time.Millisecond, ReadTimeout: 200 * time.Millisecond, WriteTimeout: 300 * time.Millisecond,
+			TLS: true, TLSCA: absolute("/etc/ca.pem"), TLSCert: absolute("/etc/cert.pem"), TLSKey: absolute("/etc/key.pem"), TLSSkipVerify: true,
 		},
 		HTTP: HTTP{
-			Listen:      ":0",
-			Token:       "0123456789abcdef",
-			Users:       []User{{"alice", "correct horse"}, {"bob", "p:a=ssword"}},
-			TLSCert:     absolute("/etc/http.crt"),
-			TLSKey:      absolute("/etc/http.key"),
-			ReadOnly:    true,
-			Insecure:    true,
-			Hosts:       []string{"Jobs.example.com", "fd00::1"},
-			MaxBody:     2048,
-			PollTimeout: time.Hour,
+			Listen: ":0", Token: "0123456789abcdef", Users: []User{{"alice", "correct horse"}, {"bob", "p:a=ssword"}},
+			TLSCert: absolute("/etc/http.crt"), TLSKey: absolute("/etc/http.key"), ReadOnly: true, Insecure: true,
+			Hosts: []string{"Jobs.example.com", "fd00::1"}, MaxBody: 2048, PollTimeout: time.Hour,
 		},
 	}
 	if err != nil || !equal(got, want) {
@@ -272,21 +247,6 @@ func TestPathsAreAbsolute(t *testing.T) {
 func TestHostsThatAreFine(t *testing.T) {
 	for _, host := range []string{"localhost", "redis.example.com", "10.0.0.1", "::1", "fe80::1%eth0", "/run/redis.sock", "@abstract", "my_redis-1"} {
 		wantChanged(t, func(c *Config) { c.Redis.Host = host }, "[redis]\nhost = "+host)
-	}
-}
-
-func TestAddr(t *testing.T) {
-	for host, want := range map[string]string{
-		"127.0.0.1":       "127.0.0.1:6379",
-		"::1":             "[::1]:6379",
-		"/run/redis.sock": "/run/redis.sock",
-		"./redis.sock":    "./redis.sock",
-		"../redis.sock":   "../redis.sock",
-		"@redis":          "@redis",
-	} {
-		if got := (Redis{Host: host, Port: 6379}).Addr(); got != want {
-			t.Errorf("%s: got %s, want %s", host, got, want)
-		}
 	}
 }
 

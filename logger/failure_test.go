@@ -3,9 +3,6 @@ package logger
 import (
 	"errors"
 	"io/fs"
-	"os"
-	"path/filepath"
-	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -103,24 +100,4 @@ func TestCloseTellsWhatFails(t *testing.T) {
 	if err := l.Close(); err == nil || err.Error() != "closing fails" {
 		t.Errorf("Close: %v", err)
 	}
-}
-
-// A full device, and recovery by Reopen.
-func TestDevFull(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("needs /dev/full")
-	}
-	path := filepath.Join(t.TempDir(), "access.log")
-	must(t, os.Symlink("/dev/full", path))
-	var console writes
-	l := open(t, Options{AccessLog: path, Console: &console})
-	l.Info("1")
-	l.Info("2")
-	must(t, os.Remove(path))
-	must(t, l.Reopen())
-	l.Info("3")
-	l.DrainConsole()
-	check(t, "file", read(t, path), line("info", "3"))
-	console.expect(t, line("info", "1"), line("error", path+" can't be written, its lines are lost: no space left on device"),
-		line("info", "2"), line("info", "3"), line("info", path+" is written again, lines lost: 2"))
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -431,42 +430,5 @@ func TestALineOf30KBCostsNoAllocation(t *testing.T) {
 	l.Info("x")
 	if kept := max(l.format.buffer.Cap(), cap(l.format.text)); kept > maxKept {
 		t.Errorf("%d bytes kept after a huge line", kept)
-	}
-}
-
-func BenchmarkInfo(b *testing.B) {
-	message := "Job is ready, Topic: close_order, IDs: [" + strings.Repeat("4b91d0a3c7e2f6580000000000005632,", 1000) + "]"
-	for _, json := range []bool{false, true} {
-		b.Run(fmt.Sprintf("JSON=%v", json), func(b *testing.B) {
-			l, err := Open(Options{AccessLog: os.DevNull, JSON: json})
-			must(b, err)
-			defer l.Close()
-			b.SetBytes(int64(len(message)))
-			b.ReportAllocs()
-			for b.Loop() {
-				l.Info(message)
-			}
-		})
-	}
-}
-
-// Lines that also go to a console that somebody reads.
-func BenchmarkInfoWithConsole(b *testing.B) {
-	for _, ids := range []int{1, 1000} {
-		b.Run(fmt.Sprintf("IDs=%d", ids), func(b *testing.B) {
-			reader, console, err := os.Pipe()
-			must(b, err)
-			defer console.Close()
-			go io.Copy(io.Discard, reader)
-			l, err := Open(Options{AccessLog: os.DevNull, Console: console})
-			must(b, err)
-			message := "Job is ready, Topic: close_order, IDs: [" + strings.Repeat("4b91d0a3c7e2f6580000000000005632,", ids) + "]"
-			b.SetBytes(int64(len(message)))
-			b.ReportAllocs()
-			for b.Loop() {
-				l.Info(message)
-			}
-			l.Close()
-		})
 	}
 }

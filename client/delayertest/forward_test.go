@@ -38,43 +38,13 @@ func TestForward(t *testing.T) {
 	}
 }
 
-// TestForwardPushAt computes the due time from Now.
-func TestForwardPushAt(t *testing.T) {
-	t.Parallel()
-	d := delayertest.New(t)
-	due := d.Now().Add(time.Hour)
-	_, err := d.Client().PushAt(t.Context(), client.Message{ID: "a", Topic: topic, Body: "b"}, due)
-	check(t, err)
-	if job := d.Due(t, topic, time.Hour); !job.Due.Equal(due) {
-		t.Errorf("due at %v, want %v", job.Due, due)
-	}
-	d.Forward(t, due.Sub(d.Now()))
-	expect(t, d, "a ready 0")
-}
-
-// TestForwardDueOrder passes many due times in one call.
-func TestForwardDueOrder(t *testing.T) {
-	t.Parallel()
-	d := delayertest.New(t)
-	const jobs = 20
-	var want []string
-	for n := range jobs {
-		push(t, d, fmt.Sprint(n), time.Duration(jobs-n)*time.Second)
-		want = append(want, fmt.Sprintf("%d ready 0", jobs-1-n))
-	}
-	d.Forward(t, time.Hour)
-	expect(t, d, want...)
-}
-
 // TestForwardGroup: a group is due after a quiet period and then accepts no more pushes.
 func TestForwardGroup(t *testing.T) {
 	d := delayertest.New(t)
 	push := func(body string) client.Outcome {
 		job := client.Delayed{Message: client.Message{Topic: "t", Body: body}}
 		pushed, err := d.Client().PushOne(t.Context(), job, client.Group("k", client.GroupOptions{Quiet: time.Minute, Longest: 150 * time.Second}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		check(t, err)
 		return pushed.Outcome
 	}
 	var did []client.Outcome
@@ -164,21 +134,6 @@ func TestForwardLifetime(t *testing.T) {
 	}
 }
 
-// TestForwardLeasedLifetime: the lifetime stands still while a job is reserved.
-func TestForwardLeasedLifetime(t *testing.T) {
-	t.Parallel()
-	d := delayertest.New(t)
-	push(t, d, "a", 0, client.ReadyMaxLifetime(time.Minute))
-	delivery := reserve(t, d, 10*time.Minute)
-	d.Forward(t, 9*time.Minute)
-	check(t, delivery.Release(t.Context()))
-	expect(t, d, "a ready 0")
-	d.Forward(t, time.Minute-time.Second)
-	expect(t, d, "a ready 0")
-	d.Forward(t, 2*time.Second) // a lease may round the lifetime up
-	expect(t, d)
-}
-
 // TestForwardDead: dead letters are kept for 14 days.
 func TestForwardDead(t *testing.T) {
 	t.Parallel()
@@ -189,23 +144,6 @@ func TestForwardDead(t *testing.T) {
 	expect(t, d, "a dead 1")
 	d.Forward(t, 2*time.Second)
 	expect(t, d)
-}
-
-// TestForwardWakes: waiting consumers get the jobs that fall due.
-func TestForwardWakes(t *testing.T) {
-	t.Parallel()
-	d := delayertest.New(t)
-	push(t, d, "a", time.Hour)
-	got := make(chan error, 1)
-	go func() {
-		m, err := d.Client().BPop(t.Context(), patience, topic)
-		if err == nil && m.ID != "a" {
-			err = fmt.Errorf("popped %q", m.ID)
-		}
-		got <- err
-	}()
-	d.Forward(t, time.Hour)
-	check(t, <-got)
 }
 
 // TestForwardRun: a running worker gets due jobs and retries.
@@ -309,9 +247,7 @@ func TestForwardThroughAYearOfSchedules(t *testing.T) {
 	d := delayertest.New(t)
 	c, ctx := d.Client(), t.Context()
 	zone, err := time.LoadLocation("America/New_York")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	for name, cron := range map[string]string{"daily": "30 2 * * *", "monthly": "0 0 1 * *"} {
 		if _, err := c.Schedule(ctx, client.Schedule{Name: name, Cron: cron, Zone: zone.String(), Topic: name, Body: "b", Options: []client.PushOption{client.ReadyMaxLifetime(1000 * 24 * time.Hour)}}); err != nil {
 			t.Fatal(err)

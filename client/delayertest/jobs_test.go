@@ -59,19 +59,6 @@ func TestJobs(t *testing.T) {
 	}
 }
 
-func TestDue(t *testing.T) {
-	t.Parallel()
-	d := delayertest.New(t)
-	push(t, d, "soon", time.Minute)
-	push(t, d, "late", time.Hour)
-	push(t, d, "now", 0)
-	for in, want := range map[time.Duration]string{time.Minute: "soon", time.Hour: "late", 0: "now"} {
-		if job := d.Due(t, topic, in); job.ID != want || job.Body != "body" {
-			t.Errorf("in %v: %+v, want %s", in, job, want)
-		}
-	}
-}
-
 // TestBadUse: mistakes fail the test with a helpful message.
 func TestBadUse(t *testing.T) {
 	t.Parallel()
@@ -109,39 +96,6 @@ func TestBadUse(t *testing.T) {
 		}
 	}
 	expect(t, d, "c waiting 0 in 1m0s", "a waiting 0 in 1h0m0s", "b waiting 0 in 1h0m0s")
-}
-
-// TestHandle: a job fails, is retried, and becomes a dead letter.
-func TestHandle(t *testing.T) {
-	t.Parallel()
-	d := delayertest.New(t)
-	cause := errors.New("no paper")
-	var attempts []int
-	w := newWorker(d, func(_ context.Context, job *worker.Job) error {
-		attempts = append(attempts, job.Attempt)
-		return cause
-	})
-	push(t, d, "a", time.Hour)
-	d.Forward(t, time.Hour)
-	if err := d.Handle(t, w, topic); !errors.Is(err, cause) {
-		t.Errorf("Handle: %v", err)
-	}
-	expect(t, d, "a waiting 1 in 1m0s")
-	if job := d.Due(t, topic, time.Minute); job.Error != "no paper" {
-		t.Errorf("%+v", job)
-	}
-	d.Forward(t, time.Minute)
-	if err := d.Handle(t, w, topic); !errors.Is(err, cause) {
-		t.Errorf("Handle: %v", err)
-	}
-	expect(t, d, "a dead 2")
-	if len(attempts) != 2 || attempts[0] != 1 || attempts[1] != 2 {
-		t.Errorf("attempts %v", attempts)
-	}
-
-	push(t, d, "b", 0)
-	check(t, d.Handle(t, newWorker(d, func(context.Context, *worker.Job) error { return nil }), topic))
-	expect(t, d, "a dead 2")
 }
 
 // TestHandleTooSlow: the lease ends while the handler runs.

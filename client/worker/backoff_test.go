@@ -15,9 +15,8 @@ func TestBackoff(t *testing.T) {
 	f := start(t)
 	f.serve()
 	ctx := t.Context()
-	mux := worker.NewMux()
 	done := make(chan *worker.Job, 2)
-	mux.HandleFunc("t", func(_ context.Context, job *worker.Job) error {
+	mux := one(func(_ context.Context, job *worker.Job) error {
 		paused, err := f.Paused(ctx)
 		check(t, err)
 		if len(paused) == 0 && len(done) == 0 && job.ID == "a" && job.Token != 0 && f.get("b").State == "" {
@@ -29,10 +28,7 @@ func TestBackoff(t *testing.T) {
 	})
 	began := time.Now()
 	f.push("a", "t")
-	w := worker.New(f.Client, mux, worker.Options{Logger: quiet})
-	run, end := context.WithCancel(ctx)
-	ended := make(chan error, 1)
-	go func() { ended <- w.Run(run) }()
+	r := f.run(mux, worker.Options{})
 	for range 2 {
 		job := <-done
 		if job.Attempt != 1 {
@@ -42,6 +38,5 @@ func TestBackoff(t *testing.T) {
 			t.Error("it came too early")
 		}
 	}
-	end()
-	check(t, <-ended)
+	r.stop()
 }

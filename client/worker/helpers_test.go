@@ -332,8 +332,6 @@ type holder struct {
 	text   atomic.Pointer[string] // nil: no reply is delayed
 	sent   chan struct{}          // receives for each delayed reply
 	pass   chan struct{}          // lets one reply through
-	calls  atomic.Int64           // number of script calls
-	looks  atomic.Int64           // number of polls
 }
 
 func (f *fixture) holder() *holder {
@@ -358,8 +356,6 @@ type heldConn struct {
 }
 
 func (c *heldConn) Write(b []byte) (int, error) {
-	c.holder.calls.Add(int64(bytes.Count(b, []byte("EVALSHA"))))
-	c.holder.looks.Add(int64(bytes.Count(b, []byte("EXISTS"))))
 	text := c.holder.text.Load()
 	if text != nil && bytes.Contains(b, []byte("EVAL")) && bytes.Contains(b, []byte(*text)) {
 		c.holds.Store(true)

@@ -51,8 +51,7 @@ func TestClientHooks(t *testing.T) {
 			}
 			hooked := client.OpenPool(f.reach(client.PoolOptions{}), client.WithPrefix(f.Prefix), client.WithHooks(client.Hooks{Settle: hook, Handle: hook}))
 			defer hooked.Close()
-			mux := worker.NewMux()
-			mux.HandleFunc("t", func(ctx context.Context, _ *worker.Job) error {
+			mux := one(func(ctx context.Context, _ *worker.Job) error {
 				if ctx.Value(hookKey{}) != "the handler's" {
 					t.Error("the handler's context is not the hook's")
 				}
@@ -77,40 +76,4 @@ func errorText(err error) string {
 		return "<nil>"
 	}
 	return err.Error()
-}
-
-// A running worker's calls are seen once each: what it fetches, handles and acknowledges, and the renewals of leases.
-func TestClientHooksOfRun(t *testing.T) {
-	t.Parallel()
-	f := start(t)
-	var mu sync.Mutex
-	jobs := map[string]int{}
-	hook := func(_ context.Context, call *client.Call) (context.Context, func()) {
-		return nil, func() {
-			mu.Lock()
-			defer mu.Unlock()
-			for range call.Jobs {
-				jobs[call.Operation]++
-			}
-		}
-	}
-	hooked := client.OpenPool(f.reach(client.PoolOptions{}), client.WithPrefix(f.Prefix), client.WithHooks(client.Hooks{Push: hook, Deliver: hook, Settle: hook, Handle: hook}))
-	defer hooked.Close()
-	f.pushMany(100, "a", "t")
-	mux := worker.NewMux()
-	mux.HandleFunc("t", func(_ context.Context, job *worker.Job) error {
-		if job.ID == "a0" {
-			until(t, "its lease is extended", func() bool { mu.Lock(); defer mu.Unlock(); return jobs["extend batch"] > 0 })
-		}
-		return nil
-	})
-	ctx, stop := context.WithCancel(t.Context())
-	ran := make(chan error, 1)
-	go func() { ran <- worker.New(hooked, mux, worker.Options{Lease: 3 * time.Second}).Run(ctx) }()
-	until(t, "all are done", func() bool { mu.Lock(); defer mu.Unlock(); return jobs["ack"] == 100 })
-	stop()
-	check(t, <-ran)
-	if jobs["handle"] != 100 || jobs["fetch"] != 100+jobs["release"] || jobs["push"] != 0 {
-		t.Errorf("hooks have seen %v", jobs)
-	}
 }

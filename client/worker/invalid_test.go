@@ -41,7 +41,6 @@ func TestInvalid(t *testing.T) {
 		{"two handlers", c, mux(func(m *worker.Mux) { m.HandleFunc("t", succeed) }), worker.Options{}, []string{`handler: topic "t" has two`}},
 		{"empty topic", c, mux(func(m *worker.Mux) { m.HandleFunc("", succeed) }), worker.Options{}, []string{"topic: it is empty"}},
 		{"nil Handler", c, mux(func(m *worker.Mux) { m.Handle("u", nil) }), worker.Options{}, []string{`handler: that of topic "u" is nil`}},
-		{"nil HandlerFunc", c, mux(func(m *worker.Mux) { m.Handle("u", worker.HandlerFunc(nil)) }), worker.Options{}, []string{`handler: that of topic "u" is nil`}},
 		{"nil func", c, mux(func(m *worker.Mux) { m.HandleFunc("u", nil) }), worker.Options{}, []string{`handler: that of topic "u" is nil`}},
 		{"nil typed func", c, mux(func(m *worker.Mux) { worker.Handle[int](m, "u", nil) }), worker.Options{}, []string{`handler: that of topic "u" is nil`}},
 		{"nil func of groups", c, mux(func(m *worker.Mux) { worker.HandleGroup[int](m, "u", nil) }), worker.Options{}, []string{`handler: that of topic "u" is nil`}},

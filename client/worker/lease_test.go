@@ -3,7 +3,6 @@ package worker_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strconv"
 	"testing"
 	"time"
@@ -172,20 +171,6 @@ func TestRedisAwayWhileReporting(t *testing.T) {
 	}
 }
 
-// A temporary refusal is retried.
-func TestRefusedForAWhile(t *testing.T) {
-	f := start(t, alone)
-	h := f.hold(f.Client, worker.Options{})
-	f.AwaitWaiter("t")
-	f.Do("CONFIG", "SET", "min-replicas-to-write", 1)
-	f.Do("CONFIG", "RESETSTAT")
-	h.leave <- nil
-	until(t, "it is refused", func() bool { return f.Calls("evalsha") > 1 })
-	f.Do("CONFIG", "SET", "min-replicas-to-write", 0)
-	h.events.await(t, "started a", "done a")
-	f.expectNothing()
-}
-
 // A permanent refusal is logged, and the job is redelivered.
 func TestRefusedForGood(t *testing.T) {
 	f := start(t, alone)
@@ -198,35 +183,6 @@ func TestRefusedForGood(t *testing.T) {
 	h.events.await(t, "started a", "lease lost a")
 	log.Expect(t, 1, "level=ERROR", "can't acknowledge the job", "job=a", "NOPERM")
 	f.expectJob("a", client.Reserved, 1)
-}
-
-// A worker fetches again after an outage of Redis, and logs its start and end once.
-func TestRedisAwayWhileFetching(t *testing.T) {
-	t.Parallel()
-	f := start(t, alone)
-	var e events
-	var log redistest.Log
-	f.run(one(succeed), worker.Options{Hooks: e.hooks(), Logger: log.Logger()})
-	f.AwaitWaiter("t")
-	for n := range 2 {
-		f.Kill()
-		if n == 0 {
-			until(t, "it is told", func() bool { return len(log.Lines("can't fetch jobs")) == 1 })
-		}
-		f.Restart()
-		if n == 0 {
-			until(t, "its end is told, though there is no job", func() bool { return len(log.Lines("fetches jobs again")) == 1 })
-		}
-		f.AwaitWaiter("t")
-		id := fmt.Sprint(n)
-		until(t, "a job is pushed", func() bool {
-			_, err := f.Push(t.Context(), client.Message{ID: id, Topic: "t", Body: "body"}, 0, client.Refuse)
-			return err == nil || errors.Is(err, client.ErrExists)
-		})
-		until(t, "it is done", func() bool { return e.count("done "+id) == 1 })
-	}
-	log.Expect(t, 1, "level=ERROR")
-	log.Expect(t, 1, "level=INFO")
 }
 
 // An outage at the time of an extension costs no lease if Redis is back before the leases end.

@@ -24,7 +24,7 @@ func oneOptions() worker.Options {
 // TestRunOne handles a job with each possible result.
 func TestRunOne(t *testing.T) {
 	t.Parallel()
-	c := start(t).Client
+	f := start(t)
 	cause := errors.New("no paper")
 	type left struct { // the job afterwards
 		state    client.State // "" if it is gone
@@ -47,7 +47,7 @@ func TestRunOne(t *testing.T) {
 		{"bury", func(context.Context, *worker.Job) error { return worker.Bury(cause) }, 0, cause, left{client.Dead, 1, "no paper"}},
 		{"panic", func(context.Context, *worker.Job) error { panic("no ink") }, 0, new(worker.PanicError), left{client.Waiting, 1, "panic: no ink"}},
 		{"lease lost", func(ctx context.Context, job *worker.Job) error {
-			_, err := c.Remove(ctx, job.ID)
+			_, err := f.Remove(ctx, job.ID)
 			return err
 		}, 0, client.ErrLeaseLost, left{}},
 		{"stopped", func(ctx context.Context, _ *worker.Job) error {
@@ -57,39 +57,28 @@ func TestRunOne(t *testing.T) {
 		}, 0, context.Canceled, left{client.Ready, 0, ""}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			_, err := c.Push(t.Context(), client.Message{ID: "job", Topic: "print", Body: "page"}, 0)
-			check(t, err)
+			f.push("job", "t")
 			for range test.before {
-				d, err := c.Reserve(t.Context(), 0, 0, "print")
+				d, err := f.Reserve(t.Context(), 0, 0, "t")
 				check(t, err)
 				check(t, d.Retry(t.Context(), 0))
 			}
-			mux := worker.NewMux()
-			mux.HandleFunc("print", test.handle)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			stop = cancel
 
-			job, err := worker.New(c, mux, oneOptions()).RunOne(ctx, "print")
+			job, err := worker.New(f.Client, one(test.handle), oneOptions()).RunOne(ctx, "t")
 			if !sameError(err, test.want) {
 				t.Errorf("error %v, want %v", err, test.want)
 			}
 			if job == nil || job.ID != "job" || job.Attempt != test.before+1 {
 				t.Errorf("handled %+v", job)
 			}
-			got, err := c.Get(t.Context(), "job")
-			if errors.Is(err, client.ErrNotFound) {
-				got = client.Job{}
-			} else if err != nil {
-				t.Fatal(err)
-			}
+			got := f.get("job")
 			if got.State != test.left.state || got.Attempts != test.left.attempts || !strings.Contains(got.Error+got.Reason, test.left.text) {
 				t.Errorf("the job is %+v, want %+v", got, test.left)
 			}
-			if got.State != "" {
-				_, err := c.Remove(t.Context(), "job")
-				check(t, err)
-			}
+			f.Flush()
 		})
 	}
 }
@@ -140,47 +129,30 @@ func TestRunOneAsRun(t *testing.T) {
 // TestRunOneRenews runs a handler until its lease is extended.
 func TestRunOneRenews(t *testing.T) {
 	t.Parallel()
-	c := start(t).Client
-	_, err := c.Push(t.Context(), client.Message{ID: "job", Topic: "print", Body: "page"}, 0)
-	check(t, err)
-	mux := worker.NewMux()
-	mux.HandleFunc("print", func(ctx context.Context, job *worker.Job) error {
-		first, err := c.Get(ctx, job.ID)
+	f := start(t)
+	f.push("job", "t")
+	mux := one(func(ctx context.Context, job *worker.Job) error {
+		first, err := f.Get(ctx, job.ID)
 		for got := first; err == nil && got.Due.Equal(first.Due); time.Sleep(10 * time.Millisecond) {
-			got, err = c.Get(ctx, job.ID)
+			got, err = f.Get(ctx, job.ID)
 		}
 		return err // nil if the lease was extended
 	})
 	o := oneOptions()
 	o.Lease, o.Timeout = 3*time.Second, hangBound
-	if _, err := worker.New(c, mux, o).RunOne(t.Context(), "print"); err != nil {
+	if _, err := worker.New(f.Client, mux, o).RunOne(t.Context(), "t"); err != nil {
 		t.Error(err)
 	}
 }
 
 func TestRunOneWithoutJob(t *testing.T) {
 	t.Parallel()
-	c := start(t).Client
-	mux := worker.NewMux()
-	mux.HandleFunc("print", func(context.Context, *worker.Job) error {
-		t.Error("the handler is called")
-		return nil
-	})
-	_, err := c.Push(t.Context(), client.Message{Topic: "scan", Body: "page"}, 0)
-	check(t, err)
-	for _, test := range []struct {
-		name, topic string
-		worker      *worker.Worker
-		want        error
-	}{
-		{"none is ready", "print", worker.New(c, mux, oneOptions()), client.ErrEmpty},
-		{"topic without a handler", "scan", worker.New(c, mux, oneOptions()), client.ErrInvalid},
-		{"no mux", "print", worker.New(c, nil, oneOptions()), client.ErrInvalid},
-		{"no client", "print", worker.New(nil, mux, oneOptions()), client.ErrInvalid},
-		{"wrong options", "print", worker.New(c, mux, worker.Options{Lease: -1}), client.ErrInvalid},
-	} {
-		if job, err := test.worker.RunOne(t.Context(), test.topic); job != nil || !errors.Is(err, test.want) {
-			t.Errorf("%s: %v, %v: want %v", test.name, job, err, test.want)
+	f := start(t)
+	f.push("job", "scan")
+	w := worker.New(f.Client, one(func(context.Context, *worker.Job) error { t.Error("the handler is called"); return nil }), oneOptions())
+	for topic, want := range map[string]error{"t": client.ErrEmpty, "scan": client.ErrInvalid} { // scan has no handler
+		if job, err := w.RunOne(t.Context(), topic); job != nil || !errors.Is(err, want) {
+			t.Errorf("%s: %v, %v: want %v", topic, job, err, want)
 		}
 	}
 }

@@ -41,9 +41,7 @@ func TestShortLeaseHarmsNoOther(t *testing.T) {
 	c := testClient(t, "short", "long")
 	reserve := func(lease time.Duration) *client.Delivery {
 		d, err := c.Reserve(t.Context(), 0, lease, "t")
-		if err != nil {
-			t.Fatal(err)
-		}
+		redistest.Check(t, err)
 		return d
 	}
 	short, long := reserve(time.Millisecond), reserve(time.Hour)
@@ -99,9 +97,7 @@ func TestReportEndsWithTheLease(t *testing.T) {
 		want     bool
 	}{{time.Hour, 2, true}, {200 * time.Millisecond, 1 << 20, false}} {
 		d, err := c.Reserve(t.Context(), 0, q.lease, "t")
-		if err != nil {
-			t.Fatal(err)
-		}
+		redistest.Check(t, err)
 		var log bytes.Buffer
 		r := newTestRun(Options{Logger: slog.New(slog.NewTextHandler(&log, nil))}, TopicOptions{})
 		r.client = c

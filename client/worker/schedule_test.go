@@ -2,12 +2,10 @@ package worker_test
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/client/worker"
 )
 
@@ -106,85 +104,4 @@ func TestRate(t *testing.T) {
 	if took, least := time.Since(began), (jobs-burst)*time.Second/rate; took < least {
 		t.Errorf("%d jobs at %d a second began within %v, want %v at least", jobs, rate, took, least)
 	}
-}
-
-// An idle worker polls each partition once a second, like a waiting BPop.
-func TestIdle(t *testing.T) {
-	t.Parallel()
-	f := start(t, alone)
-	f.run(muxOf(succeed, "t0", "t1", "t2", "t3", "t4"), worker.Options{Concurrency: 100})
-	for n := range 5 {
-		f.AwaitWaiter(fmt.Sprint("t", n))
-	}
-	f.AwaitProgram()
-	f.Do("CONFIG", "RESETSTAT")
-	began := f.clock()
-	own := 2 // RESETSTAT, TIME: what the test itself runs
-	until(t, "3 s are over", func() bool {
-		time.Sleep(100 * time.Millisecond)
-		own++
-		return f.clock().After(began.Add(3 * time.Second))
-	})
-	calls, seconds := f.AllCalls(), f.clock().Sub(began).Seconds() // read once: another poll may come between two readings
-	all := -own
-	for _, n := range calls {
-		all += n
-	}
-	// A poll is a script with two commands, and a PING checks its connection.
-	looks := calls["evalsha"]
-	if most := (seconds + 2) * float64(max(1, f.Partitions)); float64(looks) > most || looks == 0 || float64(all) > 4*most {
-		t.Errorf("%d looks, %d commands in %.1f s, want about one and four a second and partition:\n%s", looks, all, seconds, f.Do("INFO", "commandstats"))
-	}
-	if n := calls["exists"]; n != looks {
-		t.Errorf("%d scripts were run for %d looks although nothing happened", looks, n)
-	}
-	t.Logf("%d commands in %.1f s", all, seconds)
-}
-
-// A job reaches its handler through a wake-up, not a poll, even after a delay or a retry.
-func TestNoPolling(t *testing.T) {
-	f := start(t)
-	f.serve()
-	h := f.holder() // counts calls
-	var e events
-	r := f.runOf(h.client, one(func(_ context.Context, job *worker.Job) error {
-		if job.Attempt == 1 {
-			return worker.RetryAfter(nil, time.Millisecond)
-		}
-		return nil
-	}), worker.Options{Hooks: e.hooks()})
-	f.AwaitWaiter("t")
-	const jobs = 50
-	before, began := h.looks.Load(), f.clock()
-	for n := range jobs {
-		id := fmt.Sprint(n)
-		_, err := f.Push(t.Context(), client.Message{ID: id, Topic: "t", Body: "body"}, time.Millisecond)
-		check(t, err)
-		until(t, "it is done", func() bool { return e.count("done "+id) == 1 })
-	}
-	r.stop()
-	looks, seconds := h.looks.Load()-before, f.clock().Sub(began).Seconds()
-	if looks > jobs/5 && float64(looks) > seconds+2 {
-		t.Errorf("%d looks in %.1f s for %d jobs", looks, seconds, jobs)
-	}
-	t.Logf("%d looks in %.3f s for %d jobs with two attempts each", looks, seconds, jobs)
-}
-
-// Many jobs are fetched together and settled together.
-func TestJobsShareCalls(t *testing.T) {
-	f := start(t)
-	h := f.holder() // counts calls
-	const jobs = 5000
-	for n := range jobs / 250 {
-		f.pushMany(250, fmt.Sprint(n, " "), "t")
-	}
-	var e events
-	r := f.runOf(h.client, one(succeed), worker.Options{Concurrency: 50, Hooks: worker.Hooks{Done: e.hooks().Done}})
-	until(t, "all are done", func() bool { return len(e.all()) == jobs })
-	r.stop()
-	f.expectNothing()
-	if n := h.calls.Load(); n > jobs/5 {
-		t.Errorf("%d calls for %d jobs", n, jobs)
-	}
-	t.Logf("%d calls for %d jobs", h.calls.Load(), jobs)
 }

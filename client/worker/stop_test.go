@@ -41,17 +41,13 @@ func TestStopInterruptsHandlers(t *testing.T) {
 		{func(context.Context) error { return nil }, "done a", ""},
 	} {
 		f := start(t)
-		var e events
-		inside := make(chan struct{})
-		f.push("a", "t")
-		r := f.run(one(func(ctx context.Context, job *worker.Job) error {
-			close(inside)
-			<-ctx.Done()
-			return c.result(ctx)
-		}), worker.Options{Grace: -1, Hooks: e.hooks()})
-		next(t, inside)
-		r.stop()
-		e.expect(t, "started a", c.event)
+		h := f.hold(f.Client, worker.Options{Grace: -1})
+		h.cancel()
+		ctx := next(t, h.ctx)
+		<-ctx.Done()
+		h.leave <- c.result(ctx)
+		h.stop()
+		h.expect(t, "started a", c.event)
 		f.expectJob("a", c.state, 0)
 	}
 }

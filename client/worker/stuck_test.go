@@ -119,18 +119,15 @@ func TestTooManyStuckHandlers(t *testing.T) {
 // StuckAfter below 0 gives up no handler.
 func TestNoHandlerIsGivenUp(t *testing.T) {
 	f := start(t)
-	g, e := newGate(), new(events)
-	f.push("a", "t")
-	f.run(one(g.handle), worker.Options{Lease: 100 * time.Millisecond, Timeout: time.Millisecond, StuckAfter: -1, Hooks: e.hooks()})
-	next(t, g.inside)
-	ctx := next(t, g.ctx)
+	h := f.hold(f.Client, worker.Options{Lease: 100 * time.Millisecond, Timeout: time.Millisecond, StuckAfter: -1})
+	ctx := next(t, h.ctx)
 	<-ctx.Done()
 	for range 2 { // leases are extended all the same
 		end := f.ends()["a"]
 		until(t, "its lease is extended", func() bool { return f.ends()["a"] != end })
 	}
-	g.leave <- nil
-	e.await(t, "started a", "done a")
+	h.leave <- nil
+	h.events.await(t, "started a", "done a")
 }
 
 // absent is an error type whose nil pointer panics.
@@ -182,20 +179,6 @@ func TestPanicsOfTheProgram(t *testing.T) {
 			log.Expect(t, len(c.logged), "panic in ")
 		})
 	}
-}
-
-// A buried job shows the error of the attempt that buried it, and not of an earlier one.
-func TestBuriedJobShowsItsLastError(t *testing.T) {
-	f := start(t)
-	f.push("a", "t")
-	f.run(one(func(_ context.Context, job *worker.Job) error {
-		if job.Attempt == 1 {
-			return worker.RetryAfter(errors.New("first"), 0)
-		}
-		return worker.Bury(errors.New("second"))
-	}), worker.Options{})
-	f.serve()
-	f.expectDead("a", 2, "second", "second")
 }
 
 // A worker whose user may not PING handles jobs again after an outage, and says that Redis is back without waiting for one.

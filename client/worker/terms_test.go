@@ -65,20 +65,6 @@ func TestTermsOfATopic(t *testing.T) {
 	}
 }
 
-// A topic's MaxAttempts apply to its jobs only.
-func TestAttemptsOfATopic(t *testing.T) {
-	f := start(t)
-	fails := func(context.Context, *worker.Job) error { return errors.New("no") }
-	mux := worker.NewMux()
-	mux.HandleFunc("once", fails, worker.With(worker.TopicOptions{MaxAttempts: 1}))
-	mux.HandleFunc("often", fails)
-	f.push("a", "once")
-	f.push("b", "often")
-	f.run(mux, worker.Options{Backoff: func(int, error) time.Duration { return time.Hour }})
-	f.expectDead("a", 1, "all 1 attempts used up", "no")
-	f.expectJob("b", client.Waiting, 1)
-}
-
 // watch is middleware that records its start and end, and whether its handler panicked.
 func watch(e *events, name string) worker.Middleware {
 	return func(next worker.Handler) worker.Handler {

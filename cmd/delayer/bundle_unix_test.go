@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -112,8 +113,7 @@ func TestBundleLeavesOut(t *testing.T) {
 					t.Errorf("--with-bodies: %s has no %q:\n%s", name, want, whole[name])
 				}
 			}
-			daemon.cmd.Process.Signal(syscall.SIGTERM)
-			daemon.ends(0)
+			daemon.stopped()
 		})
 	}
 }
@@ -173,10 +173,8 @@ func TestBundleFile(t *testing.T) {
 	check(t, os.Symlink("nowhere", s.dir+"/link.zip"))
 	s.expect(2, "", "ERROR: bundle: b.zip exists: want the name of a new file\n", "bundle", "b.zip")
 	s.expect(2, "", "ERROR: bundle: link.zip exists: want the name of a new file\n", "bundle", "link.zip")
-	if r := s.run("bundle", "none/b.zip"); r.code != 2 || !strings.Contains(r.stderr, "no such file") {
-		t.Errorf("%+v", r)
-	}
-	full := startInto(t, s.dir, s.env, nil, nil, "bundle", "c.zip")
+	s.keeps("bundle none/b.zip", 2, "no such file")
+	full := startBinary(t, s.dir, s.env, "bundle", "c.zip")
 	full.cmd.Process.Signal(syscall.SIGINT)
 	full.wait()
 	left, err := filepath.Glob(s.dir + "/.delayer*")
@@ -209,9 +207,6 @@ func TestBundleWithoutRedis(t *testing.T) {
 				t.Errorf("%s has no %q: %s", file, want, files[file])
 			}
 		}
-		if _, err := os.Stat(filepath.Join(s.dir, name)); err != nil {
-			t.Error(err)
-		}
 	}
 	if !testing.Short() { // takes 5 s
 		db.Hang()
@@ -238,9 +233,7 @@ func TestBundleOfFewRights(t *testing.T) {
 		t.Errorf("%q", files)
 	}
 	db.SetUser(redistest.Rights(t, "daemon", "operator", "doctor"))
-	if r := s.run("bundle", "c.zip"); r.code != 0 || !strings.Contains(r.stdout, "read: logs/access.log, logs/error.log;") {
-		t.Errorf("%+v", r)
-	}
+	s.keeps("bundle c.zip", 0, "read: logs/access.log, logs/error.log;")
 }
 
 // A bundle has the INFO of masters, replicas and sentinels.
@@ -250,9 +243,7 @@ func TestBundleOfManyServers(t *testing.T) {
 	reads := func(t *testing.T, env string, servers, sentinels []*redistest.Server) {
 		s := shell{t: t, dir: t.TempDir(), env: environment(t, env)}
 		s.expect(0, "1\n", "", "push", "t", "0", "b", "--id", "1") // stores the number of partitions
-		if r := s.run("bundle", "b.zip"); r.code != 0 {
-			t.Errorf("%+v", r)
-		}
+		s.keeps("bundle b.zip", 0, "")
 		files := unzipped(t, s.dir+"/b.zip")
 		infos := 0
 		for name := range files {
@@ -265,13 +256,7 @@ func TestBundleOfManyServers(t *testing.T) {
 			_, port, _ := strings.Cut(server.Addr, ":")
 			_, slow := files[name+".slowlog.txt"]
 			if !strings.Contains(files[name+".info.txt"], "tcp_port:"+port) || slow != slices.Contains(servers, server) {
-				t.Errorf("%s is missing: %q, %s", server.Addr, slices.Sorted(func(yield func(string) bool) {
-					for name := range files {
-						if !yield(name) {
-							return
-						}
-					}
-				}), files["README.txt"])
+				t.Errorf("%s is missing: %q, %s", server.Addr, slices.Sorted(maps.Keys(files)), files["README.txt"])
 			}
 		}
 		if infos != len(servers)+len(sentinels) {

@@ -60,11 +60,7 @@ func TestCheckConfiguration(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir+"/delayer.conf", "[redis]\nport = 1\n")
 	write(t, dir+"/other.conf", "[redis]\ntls = true\ntls_ca = other.conf\n")
-	good := result{stdout: "delayer.conf: the configuration is good\n"}
-	if r := runBinary(t, dir, environment(t), "--check-config"); r != good {
-		t.Errorf("%+v", r)
-	}
-	if r := runBinary(t, dir, environment(t), "--check-config", "-c", "delayer.conf"); r != good {
+	if r := runBinary(t, dir, environment(t), "--check-config"); r != (result{stdout: "delayer.conf: the configuration is good\n"}) {
 		t.Errorf("%+v", r)
 	}
 	for name, want := range map[string]string{"other.conf": "ERROR: redis.tls_ca: ", "none.conf": "ERROR: configuration: open none.conf: "} {
@@ -77,23 +73,5 @@ func TestCheckConfiguration(t *testing.T) {
 	}
 	if left, _ := os.ReadDir(dir); len(left) != 2 {
 		t.Errorf("made %v", left)
-	}
-}
-
-// Commands need no file, and use the file of -c wherever the flag stands.
-func TestCommandConfiguration(t *testing.T) {
-	dir := t.TempDir()
-	write(t, dir+"/bad.conf", "[redis]\nport = none\n")
-	for _, args := range [][]string{
-		{"-c", "bad.conf", "pop", "topic"},
-		{"pop", "-c", "bad.conf", "topic"},
-		{"pop", "topic", "-c", "bad.conf"},
-	} {
-		if r := runBinary(t, dir, environment(t), args...); r.code != 2 || r.stdout != "" || !strings.HasPrefix(r.stderr, "bad.conf:2: ") {
-			t.Errorf("%v: %+v", args, r)
-		}
-	}
-	if r := runBinary(t, dir, environment(t, "DELAYER_REDIS_PORT=none"), "pop", "topic"); r.code != 2 || !strings.HasPrefix(r.stderr, "DELAYER_REDIS_PORT: ") {
-		t.Errorf("environment: %+v", r)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os/exec"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -91,26 +92,23 @@ func (s shell) expect(code int, stdout, stderr string, args ...string) {
 	}
 }
 
+// keeps runs a command line, and checks its exit code and a part of its output.
+func (s shell) keeps(line string, code int, promise string) {
+	s.t.Helper()
+	if r := s.run(shellWords(s.t, line)...); r.code != code || !strings.Contains(r.stdout+r.stderr, promise) {
+		s.t.Errorf("delayer %s: %+v, want %d and %q", line, r, code, promise)
+	}
+}
+
+// Bytes that are no UTF-8 come as they are or, in JSON, as base64. commandlines.txt has the other outputs.
 func TestCommands(t *testing.T) {
 	s, db := newShellHere(t)
-	s.expect(0, "order-1\n", "", "push", "close_order", "0", `{"order":1}`, "--id", "order-1")
 	s.expect(0, `{"id":"order-2","outcome":"created"}`+"\n", "", "push", "--json", "--id=order-2", "close_order", "0", "<b>\n")
-	s.expect(0, `{"id":"order-3","outcome":"created"}`+"\n", "", "push", "close_order", "30m", "later", "--id", "order-3", "--json")
 	s.expect(0, "order-4\n", "", "push", "close_order", "0", "\xff", "--id", "order-4")
 	s.expect(0, `{"id_base64":"/wE=","outcome":"created"}`+"\n", "", "push", "close_order\xfe", "0", "b", "--id", "\xff\x01", "--json")
 	s.expect(0, `{"id_base64":"/wE=","topic_base64":"Y2xvc2Vfb3JkZXL+","body":"b"}`+"\n", "", "--json", "pop", "close_order\xfe")
-	s.expect(0, "order-5\n", "", "push", "--id", "order-5", "--", "close_order", "0", "-5")
-
-	s.expect(0, `{"order":1}`+"\n", "", "pop", "close_order")
 	s.expect(0, `{"id":"order-2","topic":"close_order","body":"<b>\n"}`+"\n", "", "pop", "--json", "close_order")
 	s.expect(0, `{"id":"order-4","topic":"close_order","body_base64":"/w=="}`+"\n", "", "bpop", "close_order", "--json")
-	s.expect(0, "-5\n", "", "bpop", "close_order", "10")
-	s.expect(1, "", `pop "close_order": no job is ready`+"\n", "pop", "close_order")
-	s.expect(1, "", `bpop "close_order": no job is ready`+"\n", "bpop", "close_order", "500ms") // a busy machine may be slow to poll
-
-	s.expect(0, "removed order-3\n", "", "remove", "order-3")
-	s.expect(1, "", `remove "order-3": no such job`+"\n", "remove", "order-3")
-	s.expect(1, "", `get "order-3": no such job`+"\n", "get", "order-3")
 	db.Expect(redistest.State{})
 }
 
@@ -158,13 +156,8 @@ func TestPushFollows(t *testing.T) {
 	held, err := c.Reserve(t.Context(), time.Second, time.Hour, "t")
 	check(t, err)
 	push("followed", "second")
-	for _, c := range []struct{ flag, want string }{
-		{"--json=false", "\nfollowed:      true\n"}, {"--json", `"followed":true`},
-	} {
-		if r := s.run("get", "a", c.flag); r.code != 0 || !strings.Contains(r.stdout, c.want) {
-			t.Errorf("get %s: %+v, want %q", c.flag, r, c.want)
-		}
-	}
+	s.keeps("get a", 0, "\nfollowed:      true\n")
+	s.keeps("get a --json", 0, `"followed":true`)
 	check(t, held.Ack(t.Context()))
 	s.expect(0, "second\n", "", "pop", "t")
 }
@@ -216,12 +209,8 @@ func TestGetCommand(t *testing.T) {
 	s.expect(0, `{"id":"w","topic":"t","state":"waiting","due":"`+at.UTC().Format(time.RFC3339Nano)+`","ttl":null,"attempts":0,"body":"waits"}`+"\n", "", "get", "w", "--json")
 
 	r := s.run("get", "--json", "r")
-	var job struct {
-		Body, ID, State, Topic string
-		TTL                    float64
-	}
-	if err := json.Unmarshal([]byte(r.stdout), &job); err != nil || job.Body != "is ready" || job.State != "ready" || job.TTL <= 0 || job.TTL > 3600 {
-		t.Errorf("get r: %+v, %v", r, err)
+	if !regexp.MustCompile(`^\{"id":"r","topic":"t","state":"ready","ttl":3[56]\d\d(\.\d+)?,"attempts":0,"body":"is ready"\}\n$`).MatchString(r.stdout) {
+		t.Errorf("get r: %+v", r)
 	}
 	db.Expect(before)
 }
@@ -248,13 +237,9 @@ func TestPushReadsStandardInput(t *testing.T) {
 func TestCommandsRefuseBadInput(t *testing.T) {
 	s, db := newShellHere(t)
 	const want = ": want seconds, or a number with ms, s, m, h or d, from 0 to 100 years\n"
-	for _, delay := range []string{"soon", "", "1y", "101y", "36501d", "1e3", "1e30", "NaN", "Inf", "1d1d"} {
+	for _, delay := range []string{"", "1y", "36501d", "1e30", "NaN", "Inf", "1d1d"} {
 		s.expect(2, "", `ERROR: DELAY "`+delay+`"`+want, "push", "t", delay, "b")
 	}
 	s.expect(2, "", `ERROR: DELAY "-1"`+want, "push", "--", "t", "-1", "b")
-	s.expect(2, "", `ERROR: TIMEOUT "x"`+want, "bpop", "t", "x")
-	s.expect(2, "", `ERROR: push: invalid topic: it is empty`+"\n", "push", "", "1", "b")
-	s.expect(2, "", `ERROR: push: invalid body: it is empty`+"\n", "push", "t", "1", "")
-	s.expect(2, "", `ERROR: remove: invalid id: it is empty`+"\n", "remove", "")
 	db.Expect(redistest.State{})
 }

@@ -37,57 +37,41 @@ func TestPoolOptions(t *testing.T) {
 	}
 }
 
-// A command needs no file, but prints which Redis it uses if nothing was configured. A daemon needs
-// a configuration.
+// A command needs no file, but prints which Redis it uses if nothing was configured.
 func TestFindConfigurationWithoutAFile(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
-	for _, name := range []string{"HOME", "XDG_CONFIG_HOME", "AppData"} {
-		t.Setenv(name, dir)
-	}
-	for _, variable := range os.Environ() {
-		if name, _, _ := strings.Cut(variable, "="); strings.HasPrefix(name, config.EnvironmentPrefix("redis")) {
-			t.Setenv(name, "") // restores the variable after the test
-			os.Unsetenv(name)
-		}
-	}
-	if path, _ := config.Search(); path != "" {
-		t.Skip("this machine has " + path)
-	}
 	pop, _ := findCommand([]string{"pop"})
-	command := options{command: pop}
-	said := func(o options) string {
+	said := func(o options, variables ...string) string {
 		t.Helper()
-		found, err := findConfiguration(o)
-		check(t, err)
 		var b strings.Builder
-		printWarnings(&b, found)
+		inEnvironment(environment(t, variables...), func() {
+			found, err := findConfiguration(o)
+			check(t, err)
+			if found.searched != "" && found.searched != "delayer.conf" && len(variables) == 0 {
+				t.Skip("this machine has " + found.searched)
+			}
+			printWarnings(&b, found)
+		})
 		return b.String()
 	}
-	if got := said(command); !strings.HasPrefix(got, "no configuration file found (looked for delayer.conf, ") ||
+	write(t, filepath.Join(dir, "other.conf"), "[redis]\nhost = h\n")
+	if got := said(options{command: pop}); !strings.HasPrefix(got, "no configuration file found (looked for delayer.conf, ") ||
 		!strings.HasSuffix(got, "): using redis on 127.0.0.1:6379\n") || strings.Count(got, "\n") != 1 {
 		t.Errorf("a command says %q", got)
 	}
-	if got := said(options{dev: true}); got != "" {
-		t.Errorf("--dev says %q", got)
+	for name, got := range map[string]string{
+		"--dev": said(options{dev: true}), "with -c": said(options{command: pop, configuration: "other.conf"}),
+		"with a variable": said(options{command: pop}, "DELAYER_REDIS_PASSWORD="),
+	} {
+		if got != "" {
+			t.Errorf("%s it says %q", name, got)
+		}
 	}
-	if _, err := findConfiguration(options{}); err == nil {
-		t.Error("the daemon needs no file")
-	}
-
-	write(t, filepath.Join(dir, "other.conf"), "[redis]\nhost = h\n")
-	if got := said(options{command: command.command, configuration: "other.conf"}); got != "" {
-		t.Errorf("with -c it says %q", got)
-	}
-	t.Setenv("DELAYER_REDIS_PASSWORD", "")
-	if got := said(command); got != "" {
-		t.Errorf("with a variable it says %q", got)
-	}
-	os.Unsetenv("DELAYER_REDIS_PASSWORD")
 	write(t, filepath.Join(dir, "delayer.conf"), "[redis]\nhsot = h\n\nmax_idle = 30\n")
 	want := "delayer.conf:2: warning: redis.hsot: unknown key, did you mean host?\n" +
 		"delayer.conf:4: warning: redis.max_idle: max_idle is 30 but max_active is 20: at most 20 are kept\n"
-	if got := said(command); got != want {
+	if got := said(options{command: pop}); got != want {
 		t.Errorf("with a file that is found it says %q, want %q", got, want)
 	}
 }
@@ -146,23 +130,6 @@ func TestURLGoesFirst(t *testing.T) {
 		if _, err := findConfiguration(o); err == nil || !strings.HasPrefix(err.Error(), name) {
 			t.Errorf("%v, want %q", err, name)
 		}
-	}
-}
-
-func TestTLSConfig(t *testing.T) {
-	dir := t.TempDir()
-	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
-	redistest.WriteCertificate(t, cert, key)
-	if c, err := tlsConfig(config.Redis{TLSCA: "unused"}); c != nil || err != nil {
-		t.Errorf("without TLS: %v, %v", c, err)
-	}
-	c, err := tlsConfig(config.Redis{TLS: true, TLSCA: cert, TLSCert: cert, TLSKey: key})
-	if err != nil || c.RootCAs == nil || len(c.Certificates) != 1 || c.InsecureSkipVerify {
-		t.Errorf("all files: %+v, %v", c, err)
-	}
-	c, err = tlsConfig(config.Redis{TLS: true, TLSSkipVerify: true})
-	if err != nil || c.RootCAs != nil || len(c.Certificates) != 0 || !c.InsecureSkipVerify {
-		t.Errorf("no files: %+v, %v", c, err)
 	}
 }
 

@@ -139,8 +139,7 @@ func TestStartWithoutRedis(t *testing.T) {
 				}
 				t.Parallel()
 				s := newSite(t, test.addr, "read_timeout = 100")
-				p := s.start(t, mode...)
-				p.expect(p.stdout, started)
+				p := s.started(t, mode...)
 				line := regexp.MustCompile(started + `\d+; Redis has not answered yet: ` + test.why + `\n`)
 				if !line.MatchString(p.stdout.String()) || !line.MatchString(read(t, s.access)) {
 					t.Errorf("want %s in\n%s", line, p.stdout)
@@ -225,37 +224,7 @@ func failingStart(tb testing.TB, s site, args ...string) result {
 	}
 }
 
-// A file found by a search is printed; a file given by -c is not.
-func TestSearchedConfiguration(t *testing.T) {
-	t.Parallel()
-	s := newSite(t, redistest.Nobody(t))
-	for _, mode := range modes {
-		p := startBinary(t, s.dir, environment(t), mode...)
-		p.expect(p.stdout, started)
-		if !strings.HasPrefix(p.stdout.String(), bannerStart+"Configuration:\tdelayer.conf\n[info] ") {
-			t.Errorf("%v: %s", mode, p.stdout)
-		}
-		stopDaemon(t, s, syscall.SIGTERM)
-	}
-}
-
-// A daemon without any configuration does not start, even if other variables begin with the same
-// prefix.
-func TestNoConfiguration(t *testing.T) {
-	dir := t.TempDir()
-	for _, mode := range modes {
-		r := runBinary(t, dir, environment(t, "DELAYER_JOB_ID=7", "DELAYER_SERVICE_HOST=10.0.0.7"), mode...)
-		if r.code != 2 || r.stdout != "" || !strings.HasPrefix(r.stderr, "ERROR: no configuration file found (looked for delayer.conf, ") ||
-			!strings.HasSuffix(r.stderr, ", /etc/delayer.conf): name one with -c FILENAME, say where Redis is with --redis or DELAYER_REDIS_URL, or try Delayer out with --dev\n") {
-			t.Errorf("%v: %+v", mode, r)
-		}
-	}
-	if left, _ := os.ReadDir(dir); len(left) > 0 {
-		t.Errorf("made %v", left)
-	}
-}
-
-// A daemon configured by the environment needs no file.
+// A daemon configured by the environment needs no file. JSON on stdout contains no banner.
 func TestConfigurationInTheEnvironment(t *testing.T) {
 	t.Parallel()
 	redisServer := redistest.Start(t)
@@ -271,7 +240,7 @@ func TestConfigurationInTheEnvironment(t *testing.T) {
 			return exists(s.access) && strings.HasPrefix(read(t, s.access), `{"time":`) && strings.Contains(read(t, s.access), started) &&
 				strings.Contains(read(t, s.errors), "warning: DELAYER_TIMERINTERVAL: unknown variable, did you mean DELAYER_TIMER_INTERVAL?")
 		})
-		if got := read(t, s.errors) + p.stdout.String() + p.stderr.String(); strings.Contains(got, "DELAYER_JOB_ID") {
+		if got := p.stdout.String() + read(t, s.errors) + p.stderr.String(); len(mode) == 0 && !strings.HasPrefix(got, `{"time":`) || strings.Contains(got, "DELAYER_JOB_ID") {
 			t.Errorf("%v says %s", mode, got)
 		}
 		stopDaemon(t, s, syscall.SIGTERM)
@@ -284,17 +253,6 @@ func TestEnvironmentIsNamed(t *testing.T) {
 	r := runBinary(t, t.TempDir(), environment(t, "DELAYER_REDIS_HOST=h", "DELAYER_PID=", "DELAYER_ACCESS_LOG=", "DELAYER_ERROR_LOG="), "--check-config")
 	if want := (result{stdout: "the environment: the configuration is good\n"}); r != want {
 		t.Errorf("%+v, want %+v", r, want)
-	}
-}
-
-// JSON on stdout contains no banner.
-func TestJSONLog(t *testing.T) {
-	t.Parallel()
-	s := newSite(t, redistest.Nobody(t))
-	s.change(t, "[redis]", "log_format = json\n[redis]")
-	p := s.started(t)
-	if !strings.HasPrefix(p.stdout.String(), `{"time":`) {
-		t.Error(p.stdout)
 	}
 }
 
@@ -356,32 +314,6 @@ func TestFailingStart(t *testing.T) {
 				}
 			})
 		}
-	}
-}
-
-func TestSecondInstance(t *testing.T) {
-	t.Parallel()
-	s := newSite(t, redistest.Nobody(t))
-	first := s.started(t)
-	want := result{stderr: fmt.Sprintf("ERROR: Service is being executed, PID: %d\n", first.pid()), code: exitRunning}
-	for range 2 {
-		for _, mode := range modes {
-			if r := runBinary(t, s.dir, environment(t), append(mode, "-c", s.conf)...); r != want {
-				t.Errorf("%v: %+v", mode, r)
-			}
-			if got := read(t, s.pid); got != strconv.Itoa(first.pid()) {
-				t.Errorf("pid file: %q, want %d", got, first.pid())
-			}
-		}
-	}
-}
-
-func TestSeveralInstancesWithoutPIDFile(t *testing.T) {
-	t.Parallel()
-	s := newSite(t, redistest.Nobody(t))
-	s.change(t, "pid = "+s.pid, "pid =")
-	for range 2 {
-		s.started(t)
 	}
 }
 

@@ -61,9 +61,7 @@ func TestExamplePHP(t *testing.T) {
 	if strings.Contains(worker.stdout.String(), "1001") {
 		t.Errorf("a paid order is closed: %s", worker.stdout)
 	}
-	eventually(t, "the job is acknowledged", func() bool {
-		return runBinary(t, server.dir, environment(t), "get", "-c", server.conf, "close-order-1002").code == exitNothing
-	})
+	server.acknowledged(t, "close-order-1002")
 }
 
 // The script handles a job, and buries a job that can never work.

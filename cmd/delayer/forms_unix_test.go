@@ -4,7 +4,6 @@ package main
 
 import (
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/mix-basic/delayer/internal/testing/redistest"
@@ -22,19 +21,13 @@ var inEachForm = []struct {
 	{"push mail 1h later --id {m}4 --once 1h", 0, "{m}4\n"},
 	{"push batch 0 1 --group a --longest 1h", 0, "\n"},
 	{"get {m}1", 0, "state:         ready\n"},
-	{"get o3 --json", 0, `"state":"waiting"`},
-	{"get none", 1, `get "none": no such job`},
 	{"list mail", 0, "\no3  "},
-	{"list mail --state ready --json", 0, `{"jobs":[{"id":"{m}1","topic":"mail","state":"ready"`},
 	{"pop mail", 0, "first\n"},
 	{"bpop mail 5s --json", 0, `{"id":"{m}2","topic":"mail","body":"second"}`},
-	{"pop mail", 1, `pop "mail": no job is ready`},
-	{"bpop mail 100ms", 1, `bpop "mail": no job is ready`},
 	{"reschedule o3 2h", 0, "rescheduled o3\n"},
 	{"reschedule mail 3h --match * --dry-run", 0, "would be rescheduled: 2\n"},
 	{"export mail", 0, `{"id":"o3","topic":"mail","due":"`},
 	{"remove o3", 0, "removed o3\n"},
-	{"remove o3", 1, "no such job"},
 	{"remove mail --match *4 --confirm 3", 0, "removed 1\n"},
 	{"reserved", 0, "id  topic  lease_ends  attempts  size\n"},
 	{"forecast --json", 0, `{"spans":[{"from":0,"until":60,"jobs":0,`},
@@ -43,16 +36,12 @@ var inEachForm = []struct {
 	{"pop mail", 1, "paused"},
 	{"resume mail", 0, "resumed mail\n"},
 	{"limit mail --concurrency 2 --rate 100/s --tag m", 0, "mail: concurrency 2, rate 100/s, tag m"},
-	{"limit mail --concurrency 0", 2, "want"},
-	{"limit mail --json", 0, `"concurrency":2`},
 	{"limits", 0, "\nmail   "},
 	{"topics --topic m*", 0, "\nmail   "},
 	{"limit mail --none", 0, "mail"},
 	{"import jobs.json", 0, "pushed 2\n"}, // after the limit: the daemon reports ready jobs without its tag
 	{"stats", 0, "topics:           "},
 	{"stats mail --json", 0, `"ready":2`},
-	{"purge mail --dry-run", 0, "would be purged: 2\n"},
-	{"purge mail", 2, "jobs that it would change: 2; add --confirm 2"},
 	{"purge mail --confirm 2", 0, "purged 2\n"},
 	{"push broken 0 b --id {d}1", 0, "{d}1\n"},
 	{"push broken 0 b --id {d}2", 0, "{d}2\n"},
@@ -61,7 +50,6 @@ var inEachForm = []struct {
 	{"dead list broken", 0, "oops"},
 	{"dead groups broken", 0, "\n    3  "},
 	{"dead requeue broken {d}1", 0, "requeued 1\n"},
-	{"dead requeue broken none", 1, "no such dead letter"},
 	{"dead drop broken --match {d}* --confirm 2", 0, "dropped 1\n"},
 	{"dead drop broken", 0, "dropped 1\n"},
 	{"schedule add every @hourly mail hello --missed skip", 0, ":00:00"},
@@ -71,7 +59,6 @@ var inEachForm = []struct {
 	{"schedule run every --json", 0, `"id":"`},
 	{"schedule next @hourly", 0, ":00:00"},
 	{"schedule remove every", 0, "removed every\n"},
-	{"schedule remove every", 1, "no such schedule"},
 	{"servers", 0, "1.1.0  "},
 	{"partitions", 0, "\n        0  "},
 	{"migrate", 2, "previous_partitions is not set"},
@@ -121,10 +108,13 @@ func TestEachCommandInEachForm(t *testing.T) {
 			daemon := startBinary(t, s.dir, env)
 			daemon.expect(daemon.stdout, started)
 			for _, row := range inEachForm {
-				s.keeps(row.line, row.code, row.promise)
+				if strings.HasPrefix(row.line, "worker ") {
+					s.works(row.line, row.promise)
+				} else {
+					s.keeps(row.line, row.code, row.promise)
+				}
 			}
-			daemon.cmd.Process.Signal(syscall.SIGTERM)
-			daemon.ends(0)
+			daemon.stopped()
 			if text := daemon.stdout.String() + daemon.stderr.String(); strings.Contains(text, "[error]") {
 				t.Errorf("the daemon reports:\n%s", text)
 			}
@@ -132,16 +122,11 @@ func TestEachCommandInEachForm(t *testing.T) {
 	}
 }
 
-// keeps runs a command, and checks its exit code and a part of its output. A worker is stopped when it has printed that.
-func (s shell) keeps(line string, code int, promise string) {
+// works runs a worker until it has printed the promise.
+func (s shell) works(line, promise string) {
 	s.t.Helper()
-	words := shellWords(s.t, line)
-	if words[0] == "worker" {
-		p := startBinary(s.t, s.dir, s.env, words...)
-		p.expect(p.stdout, promise)
-		eventually(s.t, "the jobs are settled", func() bool { return strings.Contains(s.run("reserved", "--json").stdout, `"jobs":[]`) })
-		p.stopped()
-	} else if r := s.run(words...); r.code != code || !strings.Contains(r.stdout+r.stderr, promise) {
-		s.t.Errorf("delayer %s: %+v, want %d and %q", line, r, code, promise)
-	}
+	p := startBinary(s.t, s.dir, s.env, shellWords(s.t, line)...)
+	p.expect(p.stdout, promise)
+	eventually(s.t, "the jobs are settled", func() bool { return strings.Contains(s.run("reserved", "--json").stdout, `"jobs":[]`) })
+	p.stopped()
 }

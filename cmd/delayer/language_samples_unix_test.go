@@ -43,9 +43,7 @@ func TestSamplesInOtherLanguages(t *testing.T) {
 				t.Fatalf("the producer ends with %d: %s%s", code, programs[0].stdout, programs[0].stderr)
 			}
 			programs[1].expect(programs[1].stdout, "1001")
-			eventually(t, "the job is acknowledged", func() bool {
-				return runBinary(t, server.dir, environment(t), "get", "-c", server.conf, "close-order-1001").code == exitNothing
-			})
+			server.acknowledged(t, "close-order-1001")
 		})
 	}
 }

@@ -93,8 +93,7 @@ func TestNotifyWithoutRedis(t *testing.T) {
 				t.Errorf("ready before: %s", before)
 			}
 			manager.hears("WATCHDOG=1")
-			p.signal(syscall.SIGTERM)
-			p.ends(0)
+			p.stopped()
 		})
 	}
 }

@@ -44,25 +44,18 @@ func TestFullDisk(t *testing.T) {
 	expect("", "get", "1\xff")
 	expectAll(t, db, before)
 	expect(`; not printed: {"id_base64":"Mf8=","removed":true}`, "remove", "1\xff")
-	for _, test := range []struct {
-		rest string
-		args []string
-	}{
-		{`; not printed: {"paused":true,"topic":"t"}`, []string{"pause", "t"}},
-		{"", []string{"paused", "--json"}},
-		{`; not printed: {"topic":"t","was_paused":true}`, []string{"resume", "t"}},
-		{`; not printed: {"topic":"t","concurrency":1}`, []string{"limit", "t", "--concurrency", "1"}},
-		{"", []string{"limit", "t"}},
-		{`; not printed: {"topic":"t"}`, []string{"limit", "t", "--none"}},
-		{`; not printed: {"name_base64":"YfI=","next":"2100-01-01T00:00:00Z"}`, []string{"schedule", "add", "a\xf2", "@every 8h", "t", "b"}},
-		{"", []string{"schedule", "list"}},
-		{"", []string{"schedule", "next", "@daily"}},
-		{`; not printed: {"name_base64":"YfI=","paused":true}`, []string{"schedule", "pause", "a\xf2"}},
-		{`; not printed: {"name_base64":"YfI=","resumed":true}`, []string{"schedule", "resume", "a\xf2"}},
-		{`; not printed: {"name_base64":"YfI=","removed":true}`, []string{"schedule", "remove", "a\xf2"}},
-	} {
-		expect(test.rest, test.args...)
-	}
+	expect(`; not printed: {"paused":true,"topic":"t"}`, "pause", "t")
+	expect("", "paused", "--json")
+	expect(`; not printed: {"topic":"t","was_paused":true}`, "resume", "t")
+	expect(`; not printed: {"topic":"t","concurrency":1}`, "limit", "t", "--concurrency", "1")
+	expect("", "limit", "t")
+	expect(`; not printed: {"topic":"t"}`, "limit", "t", "--none")
+	expect(`; not printed: {"name_base64":"YfI=","next":"2100-01-01T00:00:00Z"}`, "schedule", "add", "a\xf2", "@every 8h", "t", "b")
+	expect("", "schedule", "list")
+	expect("", "schedule", "next", "@daily")
+	expect(`; not printed: {"name_base64":"YfI=","paused":true}`, "schedule", "pause", "a\xf2")
+	expect(`; not printed: {"name_base64":"YfI=","resumed":true}`, "schedule", "resume", "a\xf2")
+	expect(`; not printed: {"name_base64":"YfI=","removed":true}`, "schedule", "remove", "a\xf2")
 	expect("", "--help")
 	expect("", "version")
 	db.Expect(redistest.State{})
@@ -294,15 +287,5 @@ func TestPopWithoutReserve(t *testing.T) {
 	defer writer.Close()
 	reader.Close()
 	startInto(t, s.dir, s.env, writer, nil, "pop", "t").expectError(exitOutput, `; not printed: {"id":"3","topic":"t","body":"body 3"}`)
-	db.Expect(redistest.State{})
-}
-
-// A signal ends a command that waits for its input.
-func TestInterruptedInput(t *testing.T) {
-	t.Parallel()
-	s, db := newShell(t)
-	p, _ := startReading(t, s.dir, s.env, "push", "t", "0", "-")
-	p.signal(syscall.SIGTERM)
-	p.ends(exitInterrupted)
 	db.Expect(redistest.State{})
 }

@@ -77,9 +77,7 @@ func testPHPSamples(t *testing.T, page string, samples int) {
 			p := php("http.php", text, "")
 			p.expect(p.stdout, "closed 1001\n")
 			id := strings.Split(text[strings.Index(text, "['id' => '"):], "'")[3]
-			eventually(t, "the job is acknowledged", func() bool {
-				return runBinary(t, server.dir, environment(t), "get", "-c", server.conf, id).code == exitNothing
-			})
+			server.acknowledged(t, id)
 		case strings.HasPrefix(sample.Text, "#!"):
 			p := php("close-order.php", sample.Text, `{"order":"1001"}`)
 			if code := p.wait(); code != 0 || p.stdout.String() != "closed 1001\n" {

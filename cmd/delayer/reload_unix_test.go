@@ -3,7 +3,6 @@
 package main
 
 import (
-	"io"
 	"net/http"
 	"strings"
 	"syscall"
@@ -23,15 +22,7 @@ func TestReload(t *testing.T) {
 	url, _, _ = strings.Cut(url, "\n")
 	ask := func(token, path string) (int, string) {
 		t.Helper()
-		r, err := http.NewRequest("GET", url+path, nil)
-		check(t, err)
-		r.Header.Set("Authorization", "Bearer "+token)
-		answer, err := http.DefaultClient.Do(r)
-		check(t, err)
-		defer answer.Body.Close()
-		text, err := io.ReadAll(answer.Body)
-		check(t, err)
-		return answer.StatusCode, string(text)
+		return get(t, http.DefaultClient, url+path, "Authorization", "Bearer "+token)
 	}
 	schedules := func(token, want string) {
 		t.Helper()
@@ -67,6 +58,5 @@ func TestReload(t *testing.T) {
 	if code, _ := ask("", "v1/schedules"); code != 401 {
 		t.Errorf("without a token: %d", code)
 	}
-	p.signal(syscall.SIGTERM)
-	p.ends(0)
+	p.stopped()
 }

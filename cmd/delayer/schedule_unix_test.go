@@ -16,8 +16,6 @@ import (
 
 func TestScheduleCommands(t *testing.T) {
 	s, db := newShellHere(t)
-	s.expect(0, "name  cron  zone  topic  next  paused  jobs  late  overlapped  while_paused\n", "", "schedule", "list")
-	s.expect(0, `{"schedules":[]}`+"\n", "", "schedule", "list", "--json")
 	r := s.run("schedule", "add", "report", "0 7 * * mon-fri", "reports", "all", "--zone", "Europe/Berlin", "--missed", "all", "--overlap", "skip",
 		"--jitter", "30s", "--ttr", "1m", "--max-attempts", "3")
 	if r.code != 0 || !regexp.MustCompile(`^\d{4}-\d\d-\d\dT07:00:00\+0[12]:00\n$`).MatchString(r.stdout) || r.stderr != "" {
@@ -42,22 +40,16 @@ func TestScheduleCommands(t *testing.T) {
 	}
 	s.expect(0, `{"name":"report","resumed":true}`+"\n", "", "schedule", "resume", "report", "--json")
 	s.expect(0, "removed report\n", "", "schedule", "remove", "report")
-	for _, command := range []string{"remove", "pause", "resume", "run"} {
-		s.expect(1, "", "schedule "+command+` "report": no such schedule`+"\n", "schedule", command, "report")
-	}
+	s.expect(1, "", `schedule run "report": no such schedule`+"\n", "schedule", "run", "report")
 
 	r = s.run("schedule", "add", "a", "@hourly", "t", "b", "--zone", "Asia/Kolkata", "--ttr", "1m", "--max-attempts", "3")
 	if r.code != 0 || !strings.HasSuffix(r.stdout, ":00:00+05:30\n") {
 		t.Errorf("add: %+v", r)
 	}
 	db.Do("HSET", "delayer:job_bucket:{a}@schedule", "past", "1795322061250r3")
-	r = s.run("schedule", "list", "--json")
 	for _, want := range []string{`"past":[{"at":"2026-11-22T04:34:21.25Z","what":"ran","late":`, `"max_attempts":3,`, `"ready_max_lifetime":604800,`, `"ttr":60,`} {
-		if !strings.Contains(r.stdout, want) {
-			t.Errorf("list: no %s in %+v", want, r)
-		}
+		s.keeps("schedule list --json", 0, want)
 	}
-	s.expect(2, "", `ERROR: schedule "report": invalid cron: "0 25 * * *", hour, "25" at character 3: want 0 to 23`+"\n", "schedule", "add", "report", "0 25 * * *", "t", "b")
 }
 
 // schedule next needs neither Redis nor a configuration.
@@ -79,9 +71,7 @@ func TestScheduleNext(t *testing.T) {
 		t.Errorf("%+v, %v", r, err)
 	}
 	s.expect(2, "", `ERROR: "* * * *": it has 4 fields, want 5: minute, hour, day of the month, month, day of the week`+"\n", "schedule", "next", "* * * *")
-	for _, zone := range []string{"Mars", "Local"} {
-		s.expect(2, "", `ERROR: --zone "`+zone+`": want the name of a time zone, such as Europe/Berlin, or UTC`+"\n", "schedule", "next", "@daily", "--zone", zone)
-	}
+	s.expect(2, "", `ERROR: --zone "Local": want the name of a time zone, such as Europe/Berlin, or UTC`+"\n", "schedule", "next", "@daily", "--zone", "Local")
 }
 
 // The file's schedules are in force once the daemon has started. The next start deletes schedules that were removed from the
@@ -98,26 +88,19 @@ func TestSchedulesOfTheFile(t *testing.T) {
 	}
 	p.expect(p.stdout, "Schedules of the configuration file have changed: report, tick")
 	own := shell{t: t, dir: s.dir, env: environment(t, "DELAYER_REDIS_PORT="+db.Addr[strings.LastIndex(db.Addr, ":")+1:])}
-	if r := own.run("pop", "t", "--json"); !strings.HasSuffix(r.stdout, `,"headers":{"a":"b"},"body":"tock"}`+"\n") {
-		t.Errorf("%+v", r)
-	}
-	if r := own.run("schedule", "add", "own", "@daily", "t", "b"); r.code != 0 {
-		t.Errorf("%+v", r)
-	}
-	stopDaemon(t, s, 15)
-	p.ends(0)
+	own.keeps("pop t --json", 0, `,"headers":{"a":"b"},"body":"tock"}`+"\n")
+	own.keeps("schedule add own @daily t b", 0, "")
+	p.stopped()
 	s.change(t, "[schedule.tick]\ncron = @every 50ms\ntopic = t\nbody = tock\nheaders = {\"a\":\"b\"}\n", "")
 	p = s.started(t)
 	p.expect(p.stdout, "Schedules of the configuration file have changed: tick")
 	if got := names(); !slices.Equal(got, []string{"own", "report"}) {
 		t.Errorf("then there are %v", got)
 	}
-	stopDaemon(t, s, 15)
-	p.ends(0)
+	p.stopped()
 	before := db.State()
 	p = s.started(t)
-	stopDaemon(t, s, 15)
-	p.ends(0)
+	p.stopped()
 	if after := db.State(); !maps.Equal(after.Buckets, before.Buckets) || !slices.Equal(after.Pool, before.Pool) {
 		t.Errorf("a start that changes nothing has left %+v, want %+v", after, before)
 	}
@@ -132,24 +115,17 @@ func TestSchedulesOfTheFileWait(t *testing.T) {
 	p := s.started(t)
 	db.Restart()
 	redistest.Until(t, "it is there", func() bool { return len(db.State().Schedules) == 1 })
-	stopDaemon(t, s, 15)
-	p.ends(0)
+	p.stopped()
 }
 
 // The daemon's documented permissions suffice.
 func TestRightsOfTheFilesSchedules(t *testing.T) {
 	t.Parallel()
 	db := redistest.Start(t)
-	db.Do("ACL", "SETUSER", "daemon", "reset", "on", ">secret")
-	for right := range strings.FieldsSeq(redistest.Rights(t, "daemon")) {
-		db.Do("ACL", "SETUSER", "daemon", right)
-	}
-	s := newSite(t, db.Addr, "username = daemon\npassword = secret", "[schedule.tick]\ncron = @every 50ms\ntopic = t")
+	db.SetUser(redistest.Rights(t, "daemon"))
+	s := newSite(t, db.Addr, "username = u\npassword = p", "[schedule.tick]\ncron = @every 50ms\ntopic = t")
 	p := s.started(t)
 	redistest.Until(t, "its jobs come", func() bool { return len(db.Queue("t")) > 2 })
-	stopDaemon(t, s, 15)
-	p.ends(0)
-	if denied := db.Do("ACL", "LOG").([]any); len(denied) > 0 {
-		t.Errorf("Redis has refused %q", denied)
-	}
+	p.stopped()
+	expectNothingRefused(t, db)
 }

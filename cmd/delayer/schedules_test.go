@@ -20,9 +20,7 @@ import (
 // missing permission to read them is not logged.
 func TestSchedulesThatAreGivenUp(t *testing.T) {
 	t.Parallel()
-	daily := config.Schedule{Name: "daily", Cron: "@daily", Zone: "UTC", Topic: "t", Body: "b", Missed: "once", Overlap: "allow", ReadyMaxLifetime: time.Hour}
-	wrong := daily
-	wrong.Name = "a\tb"
+	good, wrong := daily("daily"), daily("a\tb")
 	db := redistest.Start(t)
 	for name, test := range map[string]struct {
 		rights string
@@ -31,10 +29,10 @@ func TestSchedulesThatAreGivenUp(t *testing.T) {
 		log    []string // after the first line, the user gets all permissions
 		goesOn bool     // runs until it is stopped
 	}{
-		"invalid":                {"+@all", nil, []config.Schedule{daily, wrong}, []string{"invalid name: want no braces and no control characters"}, false},
+		"invalid":                {"+@all", nil, []config.Schedule{good, wrong}, []string{"invalid name: want no braces and no control characters"}, false},
 		"refused, and none":      {"+time", nil, nil, nil, false},
-		"refused":                {"+time", nil, []config.Schedule{daily}, []string{"it is tried again", "have changed: daily"}, true},
-		"one is left, unremoved": {"+@all -zrem", []config.Schedule{daily}, nil, []string{"it is tried again", "have changed: daily"}, true},
+		"refused":                {"+time", nil, []config.Schedule{good}, []string{"it is tried again", "have changed: daily"}, true},
+		"one is left, unremoved": {"+@all -zrem", []config.Schedule{good}, nil, []string{"it is tried again", "have changed: daily"}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			db.Do("FLUSHALL")
@@ -47,33 +45,20 @@ func TestSchedulesThatAreGivenUp(t *testing.T) {
 			for right := range strings.FieldsSeq(test.rights) {
 				db.Do("ACL", "SETUSER", "daemon", right)
 			}
-			told := make(console, 10)
-			log, err := logger.Open(logger.Options{Console: told})
-			check(t, err)
-			s := &service{log: log, recovered: newRecovery(), schedulesEvery: 20 * time.Millisecond, pool: client.PoolOptions{Addr: db.Addr, Username: "daemon", Password: "secret"},
-				config: config.Config{Redis: config.Redis{Prefix: "delayer:", Partitions: 1}, Schedules: test.file}}
-			ctx, stop := context.WithCancel(t.Context())
-			ended := make(chan struct{})
-			go func() {
-				defer close(ended)
-				s.keepSchedules(ctx)
-			}()
+			k := newKeeper(t, client.PoolOptions{Addr: db.Addr, Username: "daemon", Password: "secret"}, test.file...)
+			k.schedulesEvery = 20 * time.Millisecond
+			k.start(t)
 			for _, want := range test.log {
-				line := <-told
-				if !strings.Contains(line, want) {
-					t.Errorf("told %q, want %q", line, want)
-				}
+				k.expect(t, want)
 				db.Do("ACL", "SETUSER", "daemon", "+@all")
 			}
 			if !test.goesOn {
-				<-ended
+				<-k.ended
 			}
-			stop()
-			<-ended
-			log.Close()
-			close(told)
-			for line := range told {
-				t.Errorf("then told %q", line)
+			k.stop()
+			k.log.Close()
+			for len(k.told) > 0 {
+				t.Errorf("then told %q", <-k.told)
 			}
 		})
 	}
@@ -90,37 +75,51 @@ func (c console) Write(line []byte) (int, error) {
 // keeper is the part of a daemon that keeps the schedules of its file, with checks on request.
 type keeper struct {
 	*service
-	stop func()
-	told console
+	stop  func()
+	ended chan struct{}
+	told  console
 }
 
-// keep starts a keeper with schedules of these names in its file, and its server.
-func keep(t *testing.T, db *redistest.Server, names ...string) *keeper {
+// daily returns a schedule of that name.
+func daily(name string) config.Schedule {
+	return config.Schedule{Name: name, Cron: "@daily", Zone: "UTC", Topic: "t", Body: "b", Missed: "once", Overlap: "allow", ReadyMaxLifetime: time.Hour}
+}
+
+// newKeeper returns a keeper, which start starts, with schedules in its file.
+func newKeeper(t *testing.T, pool client.PoolOptions, schedules ...config.Schedule) *keeper {
 	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
 	told := make(console, 100)
 	log, err := logger.Open(logger.Options{Console: told})
 	check(t, err)
-	k := &keeper{told: told, service: &service{log: log, recovered: newRecovery(), pool: client.PoolOptions{Addr: db.Addr},
-		config: config.Config{Redis: config.Redis{Prefix: "delayer:", Partitions: 1}}}}
+	return &keeper{told: told, ended: make(chan struct{}), service: &service{log: log, recovered: newRecovery(), pool: pool,
+		config: config.Config{Redis: config.Redis{Prefix: "delayer:", Partitions: 1}, Schedules: schedules}}}
+}
+
+// keep starts a keeper with schedules of these names in its file.
+func keep(t *testing.T, db *redistest.Server, names ...string) *keeper {
+	t.Helper()
+	k := newKeeper(t, client.PoolOptions{Addr: db.Addr})
 	for _, name := range names {
-		k.config.Schedules = append(k.config.Schedules,
-			config.Schedule{Name: name, Cron: "@daily", Zone: "UTC", Topic: "t", Body: "b", Missed: "once", Overlap: "allow", ReadyMaxLifetime: time.Hour})
+		k.config.Schedules = append(k.config.Schedules, daily(name))
 	}
-	ended := make(chan struct{})
+	k.start(t)
+	return k
+}
+
+func (k *keeper) start(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
-		defer close(ended)
+		defer close(k.ended)
 		k.keepSchedules(ctx)
 	}()
 	k.stop = func() {
 		cancel()
-		<-ended
+		<-k.ended
 	}
 	t.Cleanup(func() {
 		k.stop()
-		log.Close()
+		k.log.Close()
 	})
-	return k
 }
 
 // expect waits for a line of its log.
@@ -189,21 +188,12 @@ func TestForgottenSchedules(t *testing.T) {
 func TestForgottenSchedulesAreSeen(t *testing.T) {
 	t.Parallel()
 	db := redistest.Start(t)
-	k := keep(t, db)
-	k.stop()
+	k := newKeeper(t, client.PoolOptions{Addr: db.Addr}, daily("a"))
 	k.schedulesEvery = 20 * time.Millisecond
-	k.config.Schedules = []config.Schedule{{Name: "a", Cron: "@daily", Zone: "UTC", Topic: "t", Missed: "once", Overlap: "allow", ReadyMaxLifetime: time.Hour}}
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		k.keepSchedules(ctx)
-	}()
+	k.start(t)
 	k.expect(t, "have changed: a")
 	db.Do("FLUSHALL")
 	k.expect(t, "are stored again: a")
-	stop()
-	<-ended
 }
 
 // A schedule is deleted when no running daemon has it in its file. A running older server may have any of

@@ -45,12 +45,20 @@ func (s site) start(tb testing.TB, args ...string) *process {
 	return startBinary(tb, s.dir, environment(tb), append(args, "-c", s.conf)...)
 }
 
-// started starts a daemon in the foreground and waits until it is ready.
-func (s site) started(tb testing.TB) *process {
+// started starts a daemon and waits until it is ready.
+func (s site) started(tb testing.TB, args ...string) *process {
 	tb.Helper()
-	p := s.start(tb)
+	p := s.start(tb, args...)
 	p.expect(p.stdout, started)
 	return p
+}
+
+// acknowledged waits until the job is gone.
+func (s site) acknowledged(tb testing.TB, id string) {
+	tb.Helper()
+	eventually(tb, "the job is acknowledged", func() bool {
+		return runBinary(tb, s.dir, environment(tb), "get", "-c", s.conf, id).code == exitNothing
+	})
 }
 
 // kill kills a daemon left by a failed test. The lock shows that it still runs.

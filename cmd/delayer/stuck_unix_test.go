@@ -120,8 +120,7 @@ func TestLogsArePipes(t *testing.T) {
 				os.Remove(log)
 				check(t, syscall.Mkfifo(log, 0o600))
 			}
-			p := s.start(t, mode...)
-			p.expect(p.stdout, started)
+			p := s.started(t, mode...)
 			pid, _ := strconv.Atoi(read(t, s.pid))
 			deliver(t, redisServer, "1")
 			syscall.Kill(pid, syscall.SIGUSR1)

@@ -61,20 +61,17 @@ func TestTerminal(t *testing.T) {
 	s.expect(0, title+"\n", "", "push", "t", "0", "b", "--id", title)
 	s.expect(0, "removed "+escaped+"\n", "", "remove", title)
 	s.expect(1, "", `remove "\x1b]0;x\a\u009b": no such job`+"\n", "remove", title)
-	for _, test := range []struct {
-		want string
-		args []string
-	}{
-		{get + escaped + "\n\tb\n", []string{"get", title}},
-		{escaped + "\n\tb\n", []string{"pop", title}},
-		{`{"id":"` + escaped + `","topic":"` + escaped + `","body":"` + escaped + `\n\tb` + "\"}\n", []string{"pop", "--json", title}},
-		{escaped + "\n", []string{"push", "t", "0", "b", "--id", title}},
-	} {
+	shows := func(want string, args ...string) {
+		t.Helper()
 		seed()
-		if got := show(test.args...); got != strings.ReplaceAll(test.want, "\n", "\r\n") {
-			t.Errorf("%q: got %q, want %q", test.args, got, test.want)
+		if got := show(args...); got != strings.ReplaceAll(want, "\n", "\r\n") {
+			t.Errorf("%q: got %q, want %q", args, got, want)
 		}
 	}
+	shows(get+escaped+"\n\tb\n", "get", title)
+	shows(escaped+"\n\tb\n", "pop", title)
+	shows(`{"id":"`+escaped+`","topic":"`+escaped+`","body":"`+escaped+`\n\tb`+"\"}\n", "pop", "--json", title)
+	shows(escaped+"\n", "push", "t", "0", "b", "--id", title)
 }
 
 // A migration shows a bar on a terminal and clears it at the end. Elsewhere it prints an occasional line.

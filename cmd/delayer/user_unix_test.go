@@ -4,7 +4,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -33,9 +32,7 @@ func newOrdinary(tb testing.TB) ordinary {
 	u := ordinary{tb: tb, id: os.Geteuid(), program: binary}
 	dir := tb.TempDir()
 	u.home, u.work, u.conf = filepath.Join(dir, "home"), filepath.Join(dir, "work"), filepath.Join(dir, "delayer.conf")
-	shipped, err := os.ReadFile(filepath.Join("..", "..", "delayer.conf"))
-	check(tb, err)
-	write(tb, u.conf, string(shipped))
+	write(tb, u.conf, packaged(tb, "delayer.conf"))
 	for _, folder := range []string{u.home, u.work} {
 		check(tb, os.Mkdir(folder, 0o755))
 	}
@@ -44,26 +41,12 @@ func newOrdinary(tb testing.TB) ordinary {
 		os.Chown(u.home, u.id, u.id)
 		os.Chown(u.work, u.id, u.id)
 		u.program = filepath.Join(dir, "delayer") // the original file may be in a folder of root's
-		copyFile(tb, binary, u.program)
+		check(tb, os.WriteFile(u.program, []byte(read(tb, binary)), 0o755))
 		for ; dir != os.TempDir() && dir != "/"; dir = filepath.Dir(dir) {
 			os.Chmod(dir, 0o755)
 		}
 	}
 	return u
-}
-
-func copyFile(tb testing.TB, from, to string) {
-	tb.Helper()
-	in, err := os.Open(from)
-	check(tb, err)
-	defer in.Close()
-	out, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY, 0o755)
-	if err == nil {
-		_, err = io.Copy(out, in)
-	}
-	if err != nil || out.Close() != nil {
-		tb.Fatal(err)
-	}
 }
 
 // start runs the program as the user, with the shipped delayer.conf and no Redis.

@@ -3,15 +3,12 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"runtime"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -42,27 +39,17 @@ func (s shell) push(id, body string, args ...string) {
 }
 
 // The program's exit code decides the result of the job, and the end of its standard error is kept; with several
-// partitions, too.
+// partitions.
 func TestWorkerExitCodes(t *testing.T) {
 	t.Parallel()
-	for _, partitions := range []int{1, 5} {
-		t.Run(fmt.Sprint(partitions), func(t *testing.T) {
-			t.Parallel()
-			testWorkerExitCodes(t, partitions)
-		})
-	}
-}
-
-func testWorkerExitCodes(t *testing.T, partitions int) {
 	s, db := newShell(t)
-	s.env = append(s.env, fmt.Sprint("DELAYER_REDIS_PARTITIONS=", partitions))
+	s.env = append(s.env, "DELAYER_REDIS_PARTITIONS=5")
 	const script = `set -- $(cat); echo "$DELAYER_JOB_ID is read"; test $1 = 0 || { echo why; echo "since $1"; } >&2; test $1 = signal && kill -9 $$; exit $1`
 	p := s.startWorker("--exec", script, "--max-attempts", "5")
 	const said = ": why\nsince %[1]s"
 	jobs := map[string]shown{
 		"0":      {},
 		"1":      {State: "waiting", Attempts: 1, Error: fmt.Sprintf("exit status 1"+said, "1")},
-		"64":     {State: "waiting", Attempts: 1, Error: fmt.Sprintf("exit status 64"+said, "64")},
 		"75":     {State: "waiting", Attempts: 1, Error: fmt.Sprintf("exit status 75"+said, "75")},
 		"65":     {State: "dead", Attempts: 1, Reason: fmt.Sprintf("exit status 65"+said, "65"), Error: fmt.Sprintf("exit status 65"+said, "65")},
 		"signal": {State: "waiting", Attempts: 1, Error: fmt.Sprintf("signal: killed"+said, "signal")},
@@ -77,7 +64,7 @@ func testWorkerExitCodes(t *testing.T, partitions int) {
 	}
 	for id, want := range jobs {
 		p.expect(p.stdout, id+" is read\n")
-		s.becomes(db, id, want, client.WithPartitions(partitions))
+		s.becomes(db, id, want, client.WithPartitions(5))
 	}
 	p.stopped()
 	for _, line := range []string{"\nwhy\n", "\nsince 75\n", `level=WARN msg="job failed, it will be tried again" topic=t job=75 attempt=1 error="exit status 75: why … since 75" in=`, `msg="the worker has stopped"`} {
@@ -139,25 +126,18 @@ func TestWorkerWithoutProgram(t *testing.T) {
 		s.script(name, line+"\ntrue\n")
 	}
 	const wanted = `executable file not found in $PATH`
-	for _, test := range []struct {
-		args []string
-		want string
-	}{
-		{[]string{"no-such-program"}, `exec: "no-such-program": ` + wanted},
-		{[]string{"./text"}, `exec: "./text": permission denied`},
-		{[]string{"./lost", "x"}, `./lost: its interpreter: exec: "/no/such/interpreter": stat /no/such/interpreter: no such file or directory`},
-		{[]string{"./env"}, `./env: its interpreter: exec: "no-such-interpreter": ` + wanted},
-		{[]string{"./dos"}, `./dos: its interpreter: exec: "/bin/sh\r": stat /bin/sh` + "\r" + `: no such file or directory`},
-		{[]string{"--exec", "no-such-program x"}, `the shell knows no command "no-such-program"`},
-		{[]string{"--exec", " A=1 B=  ./text | cat"}, `exec: "./text": permission denied`},
-		{[]string{"--exec", "./gone>x"}, `exec: "./gone": stat ./gone: no such file or directory`},
-		{[]string{"--exec", "./env"}, `./env: its interpreter: exec: "no-such-interpreter": ` + wanted},
-	} {
-		s.expect(exitUsage, "", "ERROR: "+test.want+"\n", append([]string{"worker", "--topic", "t"}, test.args...)...)
+	refused := func(want string, args ...string) {
+		t.Helper()
+		s.expect(exitUsage, "", "ERROR: "+want+"\n", append([]string{"worker", "--topic", "t"}, args...)...)
 	}
-	if r := s.run("worker", "--topic", "t", ""); r.code != 2 || !strings.HasPrefix(r.stderr, "ERROR: worker: the program's name is empty\n") {
-		t.Errorf("%+v", r)
-	}
+	refused(`exec: "no-such-program": `+wanted, "no-such-program")
+	refused(`exec: "./text": permission denied`, "./text")
+	refused(`./lost: its interpreter: exec: "/no/such/interpreter": stat /no/such/interpreter: no such file or directory`, "./lost", "x")
+	refused(`./env: its interpreter: exec: "no-such-interpreter": `+wanted, "./env")
+	refused(`./dos: its interpreter: exec: "/bin/sh\r": stat /bin/sh`+"\r"+`: no such file or directory`, "./dos")
+	refused(`the shell knows no command "no-such-program"`, "--exec", "no-such-program x")
+	refused(`exec: "./text": permission denied`, "--exec", " A=1 B=  ./text | cat")
+	refused(`exec: "./gone": stat ./gone: no such file or directory`, "--exec", "./gone>x")
 	db.Expect(before)
 }
 
@@ -244,26 +224,6 @@ func TestRestOfAWorkerWithoutProgram(t *testing.T) {
 	}
 }
 
-// PHP's message about an uncaught exception is kept unchanged.
-func TestWorkerKeepsWords(t *testing.T) {
-	t.Parallel()
-	s, db := newShell(t)
-	const fatal = "PHP Fatal error:  Uncaught Exception: no stock in /srv/close.php:8\nStack trace:\n#0 {main}\n  thrown in /srv/close.php on line 8"
-	p := s.startWorker("--max-attempts", "1", "--exec", `cat >&2; exit 255`)
-	s.push("1", fatal+"\n")
-	s.push("2", strings.Repeat("a warning\n", 1000)+fatal)
-	for id, before := range map[string]string{"1": "", "2": "… a warning\n"} {
-		eventually(t, "job "+id+" is dead", func() bool { return slices.Contains(db.State().Dead["t"], id) })
-		got := s.get(id).Error
-		if !strings.HasPrefix(got, "exit status 255: "+before) || !strings.HasSuffix(got, fatal) || len(got) > maxKept+100 {
-			t.Errorf("%s: kept is %q", id, got)
-		}
-	}
-	s.expectOutput(`        1  all 1 attempts used up  exit status 255: PHP Fatal error:  Uncaught Exception: no stock in /srv/close.php:8 … thrown in /srv/close.php on line 8`+"\n", "dead", "list", "t")
-	p.expect(p.stderr, `it is a dead letter now" topic=t job=1 attempt=1 error="exit status 255: PHP Fatal error:  Uncaught Exception: no stock in /srv/close.php:8 … thrown in /srv/close.php on line 8"`)
-	p.stopped()
-}
-
 // At its start, a worker logs which of its topics are paused or throttled.
 func TestWorkerOfAPausedTopic(t *testing.T) {
 	t.Parallel()
@@ -272,15 +232,6 @@ func TestWorkerOfAPausedTopic(t *testing.T) {
 	p := s.startWorker("--exec", "true")
 	p.expect(p.stderr, `msg="jobs are not delivered now" topic=t why="the topic is paused since `)
 	p.stopped()
-}
-
-// expectOutput runs a command and requires output that matches the pattern.
-func (s shell) expectOutput(pattern string, args ...string) {
-	s.t.Helper()
-	r := s.run(args...)
-	if found, err := regexp.MatchString(pattern, r.stdout); r.code != 0 || !found || err != nil {
-		s.t.Errorf("delayer %q: %+v, want %s, %v", args, r, pattern, err)
-	}
 }
 
 // A worker needs no shell, as in a container with nothing but programs.
@@ -408,17 +359,6 @@ func TestWorkerKilledAtOnce(t *testing.T) {
 	}
 }
 
-// A program whose job now belongs to another worker is ended, too.
-func TestWorkerLosesLease(t *testing.T) {
-	t.Parallel()
-	s, _ := newShell(t)
-	p, fifo := s.startFamily("--lease", "600ms")
-	s.expect(0, "removed 1\n", "", "remove", "1")
-	gone(t, fifo)
-	p.expect(p.stderr, "lease lost")
-	p.stopped()
-}
-
 // A program may finish while the worker stops.
 func TestWorkerStops(t *testing.T) {
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP} {
@@ -472,38 +412,6 @@ func TestWorkerSecondSignal(t *testing.T) {
 	if got := s.get("1"); got.State == "" || got.State == "ready" {
 		t.Errorf("the job is %+v", got)
 	}
-}
-
-// The producer's settings apply, and get shows them while the job is reserved.
-func TestWorkerTerms(t *testing.T) {
-	t.Parallel()
-	s, db := newShell(t)
-	p := s.startWorker("--exec", `echo begun; while ! test -e go; do sleep 0.01; done`)
-	s.push("1", "b", "--ttr", "1d", "--max-attempts", "3")
-	p.expect(p.stdout, "begun\n")
-	r := s.run("get", "--json", "1")
-	var job struct {
-		shown
-		Ends time.Time `json:"lease_ends"`
-	}
-	if err := json.Unmarshal([]byte(r.stdout), &job); err != nil || job.shown != (shown{State: "reserved", Attempts: 1, MaxAttempts: 3}) {
-		t.Errorf("%+v, %v", r, err)
-	}
-	if left := time.Until(job.Ends); left < 23*time.Hour || left > 25*time.Hour {
-		t.Errorf("the lease ends in %v", left)
-	}
-	matches(t, "get", s.run("get", "1").stdout, `id:            1
-topic:         t
-state:         reserved
-lease_ends:    \S+ \S+
-ttl:           \S+
-attempts:      1
-max_attempts:  3
-body:          b
-`)
-	write(t, s.dir+"/go", "")
-	eventually(t, "the job is done", func() bool { return len(db.State().Buckets) == 0 })
-	p.stopped()
 }
 
 // A child that keeps a program's output open does not delay the job.

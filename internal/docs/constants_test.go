@@ -31,8 +31,8 @@ func TestDocumentedConstants(t *testing.T) {
 	)
 	all := constants(t)
 	for _, c := range []struct {
-		name, value string
-		said        []string // a document, and what it says
+		names, values string   // of constants that the same texts have
+		said          []string // a document, and what it says
 	}{
 		{"client.MaxDelay", "876000h0m0s", []string{limits, "delay | 0 to 100 years", http, "from 0s to 100 years", httpZh, "from 0s to 100 years"}},
 		{"internal/store.DefaultLifetime", "168h0m0s", []string{limits, "7 days by default", wire, "which is 604,800 s (7\ndays) by default", "docs/migrating.md", "kept for 7 days", "docs/migrating.zh-CN.md", "保存 7 天"}},
@@ -41,13 +41,9 @@ func TestDocumentedConstants(t *testing.T) {
 		{"internal/store.MaxGroup", "1048576", []string{limits, "body of a group; its key | 1 MiB", "docs/go.md", "in that order, up to 1 MiB", "docs/go.zh-CN.md", "最多 1 MiB"}},
 		{"client.MaxReplicas", "100", []string{limits, "1 to 100 replicas"}},
 		{"client.MaxGroupKey", "256", []string{limits, "its key | 1 MiB; 256 bytes"}},
-		{"internal/store.MaxNote", "1000", []string{limits, "note of a pause; tag of a limit; name of a schedule | 1,000; 250; 200 bytes"}},
-		{"internal/store.MaxTag", "250", nil},
-		{"internal/store.MaxScheduleName", "200", nil},
-		{"internal/store.MaxConcurrency", "1000000", []string{limits, "1 to 1,000,000; one a day to 1,000,000 a second"}},
-		{"internal/store.MaxRate", "1000000", nil},
-		{"internal/cron.MinEvery", "10ms", []string{limits, "interval of a schedule | 10 ms to 10 years"}},
-		{"internal/cron.MaxEvery", "87600h0m0s", nil},
+		{"internal/store.MaxNote internal/store.MaxTag internal/store.MaxScheduleName", "1000 250 200", []string{limits, "note of a pause; tag of a limit; name of a schedule | 1,000; 250; 200 bytes"}},
+		{"internal/store.MaxConcurrency internal/store.MaxRate", "1000000 1000000", []string{limits, "1 to 1,000,000; one a day to 1,000,000 a second"}},
+		{"internal/cron.MinEvery internal/cron.MaxEvery", "10ms 87600h0m0s", []string{limits, "interval of a schedule | 10 ms to 10 years"}},
 		{"client.defaultTimeout", "3s", []string{limits, "timeouts of a connection | 3 s by default"}},
 		{"client.defaultMaxActive", "32", []string{limits, "connections of a Client | 32", benchmarks, "gets 32 connections, as many as Delayer's client opens by default"}},
 		{"client/worker.defaultAttempts", "10", []string{limits, "a worker's default is 10", help, "attempts of a job that does not say so itself; 10 if\n    not given", helpZh, "最多尝试多少次；不写为 10", "docs/go.md", "again later, 10 times at most", "docs/go.zh-CN.md", "最多 10 次"}},
@@ -59,9 +55,7 @@ func TestDocumentedConstants(t *testing.T) {
 		{"cmd/delayer.maxConcurrency", "250", []string{limits, "`delayer worker` at most 250", help, "jobs at a time, up to 250", helpZh, "同时处理多少个任务，最多 250"}},
 		{"cmd/delayer.maxKept", "2048", []string{help, "The last 2 KiB that the program wrote to standard error", helpZh, "程序写到标准错误的最后 2 KiB", "docs/php.md", "the last 2 KiB of what PHP wrote to", "docs/php.zh-CN.md", "最后 2 KiB"}},
 		{"cmd/delayer.exitDataError", "65", []string{help, "65, it becomes a\ndead letter", helpZh, "65 表示成为死信", "docs/php.md", "exit(65);  // a dead letter", "docs/php.zh-CN.md", "exit(65);"}},
-		{"cmd/delayer.exitUsage", "2", []string{"docs/systemd/delayer.service", "RestartPreventExitStatus=2 3 4", operating, "except with the codes 2, 3 and 4", operatingZh, "退出码 2、3、4 除外", "docs/migrating.md", "`RestartPreventExitStatus=2 3 4`", "docs/migrating.zh-CN.md", "`RestartPreventExitStatus=2 3 4`"}},
-		{"cmd/delayer.exitRedis", "3", nil},
-		{"cmd/delayer.exitRunning", "4", nil},
+		{"cmd/delayer.exitUsage cmd/delayer.exitRedis cmd/delayer.exitRunning", "2 3 4", []string{"docs/systemd/delayer.service", "RestartPreventExitStatus=2 3 4", operating, "except with the codes 2, 3 and 4", operatingZh, "退出码 2、3、4 除外", "docs/migrating.md", "`RestartPreventExitStatus=2 3 4`", "docs/migrating.zh-CN.md", "`RestartPreventExitStatus=2 3 4`"}},
 		{"cmd/delayer.exitFailed", "6", []string{limits, "ends it at once, with exit code 6", scaling, "and ends with exit code 6", scalingZh, "以退出码 6 结束"}},
 		{"cmd/delayer.exitOutput", "5", []string{limits, "if the output can't be written the exit code is 5"}},
 		{"cmd/delayer.startedLater", "5s", []string{help, "again 5 s later,\nand the worker rests for 1 to 15 s", helpZh, "任务 5 秒后再次投递，worker 休息 1 到 15 秒"}},
@@ -69,19 +63,14 @@ func TestDocumentedConstants(t *testing.T) {
 		{"cmd/delayer.popLease", "30s", []string{limits, "redelivered after 30 s", help, "if the command is killed, after 30 s", helpZh, "30 秒之后重新就绪"}},
 		{"cmd/delayer.sameSignal", "1s", []string{limits, "a second signal more than a second later", configuration, "A second one, more than a second later, ends it at once", configurationZh, "一秒之后的第二个信号"}},
 		{"cmd/delayer.stopWait", "4.3s", []string{limits, "a stop | 5 s", configuration, "stop the daemon, within 5 s", configurationZh, "不超过 5 秒"}},
-		{"cmd/delayer.httpIdle", "8", []string{limits, "8 of them, or `max_idle`, stay open for 10 s"}},
-		{"cmd/delayer.httpIdleTimeout", "10s", nil},
-		{"internal/web.MaxConns", "10000", []string{limits, "connections | 10,000, of which authenticated clients may use 9,900", http, "9,900 connections are busy", httpZh, "9,900 个"}},
-		{"internal/web.reserved", "100", nil}, // MaxConns less this is 9,900
+		{"cmd/delayer.httpIdle cmd/delayer.httpIdleTimeout", "8 10s", []string{limits, "8 of them, or `max_idle`, stay open for 10 s"}},
+		{"internal/web.MaxConns internal/web.reserved", "10000 100", []string{limits, "connections | 10,000, of which authenticated clients may use 9,900", http, "9,900 connections are busy", httpZh, "9,900 个"}}, // MaxConns less this is 9,900
 		{"internal/web.MaxWaiting", "10000", []string{limits, "waiting requests | 10,000", http, "10,000 may wait", httpZh, "最多 10,000 个请求同时等待"}},
 		{"internal/web.headerTimeout", "5s", []string{limits, "time to send a header; the whole request; to read the answer | 5 s; 30 s; a minute"}},
 		{"internal/web.exchangeTimeout", "30s", []string{limits, "| 5 s; 30 s; a minute", http, "the request was not sent within 30 s", httpZh, "没有在 30 秒内发完"}},
 		{"internal/web.maxHeader", "12288", []string{limits, "dashboard | 16 KiB;"}}, // and 4 KiB that net/http adds
-		{"internal/web.freeGuesses", "10", []string{limits, "ten a minute, then each answer takes a second", http, "After ten wrong tokens or passwords in a minute from one address, each further answer takes a second", httpZh, "出示十次错误的 token 或密码后，每次回答都要等一秒"}},
-		{"internal/web.guessTime", "1m0s", nil},
-		{"internal/web.guessDelay", "1s", nil},
-		{"internal/web.stopWait", "1s", []string{limits, "others have a second; answers being written up to 3 s"}},
-		{"internal/web.stopMore", "2s", nil},
+		{"internal/web.freeGuesses internal/web.guessTime internal/web.guessDelay", "10 1m0s 1s", []string{limits, "ten a minute, then each answer takes a second", http, "After ten wrong tokens or passwords in a minute from one address, each further answer takes a second", httpZh, "出示十次错误的 token 或密码后，每次回答都要等一秒"}},
+		{"internal/web.stopWait internal/web.stopMore", "1s 2s", []string{limits, "others have a second; answers being written up to 3 s"}},
 		{"internal/web/api.maxBatch", "1000", []string{limits, "`/v1` | 1,000", http, "takes up to 1,000 such jobs", httpZh, "最多 1000 个这样的任务", http, "up to 1,000 jobs;", httpZh, "| 最多 1000 个任务；"}},
 		{"internal/web/api.keyWindow", "24h0m0s", []string{limits, "remembered for 24 h", http, "A key is remembered for 24 h", httpZh, "key 保留 24 小时", "internal/web/api/openapi.yaml", "A push of a key counts once in 24 h"}},
 		{"internal/web/api.maxKey", "255", []string{limits, "1 to 255 characters", http, "up to 255 characters", httpZh, "最长 255 个字符"}},
@@ -104,16 +93,14 @@ func TestDocumentedConstants(t *testing.T) {
 		{"internal/store.MaxPop", "250", []string{limits, "stored or taken by one script | 250 jobs or about 1 MiB"}},
 		{"internal/store.maxPolled", "250", []string{limits, "queues polled by one script | 250", wire, "250 in one\nscript, once a second or each 10 s"}},
 		{"internal/batch.maxItems", "250", []string{limits, "stored or taken by one script | 250 jobs"}},
-		{"internal/store.MaxID", "4096", []string{limits, "ID; topic | 4 KiB; 1 KiB", wire, "an ID above 4 KiB and a topic above 1 KiB are refused", "docs/migrating.md", "An ID has 4 KiB at most, a topic 1 KiB", "docs/migrating.zh-CN.md", "ID 最长 4 KiB，主题最长 1 KiB"}},
+		{"internal/store.MaxID internal/store.MaxTopic", "4096 1024", []string{limits, "ID; topic | 4 KiB; 1 KiB", wire, "an ID above 4 KiB and a topic above 1 KiB are refused", "docs/migrating.md", "An ID has 4 KiB at most, a topic 1 KiB", "docs/migrating.zh-CN.md", "ID 最长 4 KiB，主题最长 1 KiB"}},
 		{"internal/store.MaxHeaders", "4096", []string{limits, "headers of a job as JSON; their names | 4 KiB; 128 bytes", http, "[up to 4 KiB]", httpZh, "[最多 4 KiB]"}},
-		{"internal/store.MaxTopic", "1024", nil},
 		{"internal/store.MaxBody", "536870912", []string{limits, "body | 512 MiB"}},
 		{"internal/fleet.MaxPartitions", "1024", []string{limits, "partitions | 1 to 1,024", "delayer.conf", "1 to 1024, see docs/scaling.md", configuration, "up to 1,024, the same in all programs", configurationZh, "最多 1,024"}},
 		{"internal/store.AnnouncedWithin", "1m0s", []string{wire, "if that is within 60 s and before all others"}},
 		{"internal/store.WaitingFor", "1h0m0s", []string{wire, "and `PEXPIRE` of an hour"}},
 		{"parts/queue.lua.MOST_DEAD", "100", []string{wire, "if nobody has heard, up to 100 times"}},
-		{"internal/store.RenewEvery", "10s", []string{limits, "and every 10 s when nothing happens", limits, "15 s and its `timer_interval` after its last heartbeat", wire, "and every 10 s if nothing\nbut passes has happened"}},
-		{"internal/store.aliveSlack", "5s", nil},
+		{"internal/store.RenewEvery internal/store.aliveSlack", "10s 5s", []string{limits, "and every 10 s when nothing happens", limits, "15 s and its `timer_interval` after its last heartbeat", wire, "and every 10 s if nothing\nbut passes has happened"}},
 		{"internal/store.staleAfter", "1m0s", []string{wire, "One that has not been renewed for a minute"}},
 		{"internal/store.historySlots", "360", []string{limits, "360 fields of ten seconds", wire, "*n* modulo 360"}},
 		{"internal/store.historyStep", "10s", []string{limits, "360 fields of ten seconds", wire, "a field for each ten seconds of the last hour"}},
@@ -136,16 +123,14 @@ func TestDocumentedConstants(t *testing.T) {
 		{"group.lua.GROUP", "16384", []string{limits, "each counted as at least 16 KiB"}},
 		{"group.lua.KNOWN_FOR", "60000", []string{wire, "it expires a minute after that is due"}},
 		{"parts/text.lua.TEXT_KEPT", "60000", []string{wire, "it expires after a minute, and counts only if"}},
-		{"internal/store.RetryAfter", "5s", []string{limits, "retried after 5 s"}},
+		{"internal/store.RetryAfter", "5s", []string{limits, "retried after 5 s", "docs/migrating.md", "they are tried again every 5s", "docs/migrating.zh-CN.md", "they are tried again every 5s"}},
 		{"internal/wait.checkEvery", "1s", []string{limits, "checks of a waiting Client | once a second"}},
 		{"internal/wait.calmAfter", "30s", []string{limits, "after nothing was found for 30 s"}},
 		{"internal/wait.slowCheck", "10s", []string{limits, "every 10 s after nothing was found"}},
 		{"internal/wait.checkAtOnce", "1000", []string{limits, "checks at once | 1,000, or a tenth"}},
-		{"internal/wait.pollEvery", "50ms", []string{limits, "every 50 ms; with more than 250 queues each within a second", wire, "looks every 50 ms or, at more than 250 queues, at all of them within a second"}},
-		{"internal/wait.PollAtOnce", "250", nil},
+		{"internal/wait.pollEvery internal/wait.PollAtOnce", "50ms 250", []string{limits, "every 50 ms; with more than 250 queues each within a second", wire, "looks every 50 ms or, at more than 250 queues, at all of them within a second"}},
 		{"internal/wait.lingerFor", "5s", []string{limits, "for 5 s after its last waiting call"}},
-		{"internal/wait.silence", "15s", []string{limits, "a Client's after 15 s"}},
-		{"internal/store.pongWithin", "3s", nil},
+		{"internal/wait.silence internal/store.pongWithin", "15s 3s", []string{limits, "a Client's after 15 s"}},
 		{"internal/wait.RetryWindow", "3s", []string{limits, "tolerates an outage of | 3 s", operating, "a waiting BPop tolerates 3 s of it", operatingZh, "等待中的 BPop 最多容忍 3 秒中断"}},
 		{"internal/wait.MaxBatches", "4", []string{limits, "four for polls, and one to hear of jobs"}},
 		{"internal/wait.throttledFor", "10s", []string{limits, "was lost | 5 to 15 s"}}, // half of it to half more
@@ -163,15 +148,13 @@ func TestDocumentedConstants(t *testing.T) {
 		{"server.sweepAfter", "1m0s", []string{limits, "found once a minute"}},
 		{"server.topicsTurn", "2ms", []string{limits, "for 2 ms at a time, again a minute after all were"}},
 		{"server.transitsEvery", "5s", []string{limits, "completed within 5 s", scaling, "servers check every 5 s", scalingZh, "服务端每 5 秒检查一次"}},
-		{"internal/store.RetryAfter", "5s", []string{"docs/migrating.md", "they are tried again every 5s", "docs/migrating.zh-CN.md", "they are tried again every 5s"}},
 		{"server.retrySpacing", "100µs", []string{limits, "at most 10,000 a second"}},
 		{"server.minBatch", "100", []string{limits, "batch of a server | at least 100"}},
 		{"server.maxMissed", "100", []string{limits, "the last 100; a minute", configuration, "all, the last 100", configurationZh, "all，最后 100 个", "delayer.conf", "or all (the last 100)"}},
 		{"list_schedules.lua.LISTED", "150000", []string{wire, "A list is valid for 150 s", configuration, "counts for another 150 s", configurationZh, "150 秒"}},
 		{"internal/fleet.copyLasts", "1m0s", []string{wire, "that copy admits a program for a minute"}},
 		{"server.skipAfter", "1m0s", []string{limits, "the last 100; a minute"}},
-		{"server.occurrencesKept", "10", []string{wire, "the last ten occurrences", http, "the last ten and their lateness", httpZh, "最近十次及其延迟误差"}},
-		{"parts/schedule.lua.REMEMBERED", "10", nil},
+		{"server.occurrencesKept parts/schedule.lua.REMEMBERED", "10 10", []string{wire, "the last ten occurrences", http, "the last ten and their lateness", httpZh, "最近十次及其延迟误差"}},
 		{"server.repairAfter", "2s", []string{limits, "moved | 2 s, or a minute", wire, "every 2 s if there\nare schedules, else once a minute"}},
 		{"server.remindAfter", "1m0s", []string{limits, "logged again | once a minute", "docs/migrating.md", "after each further minute"}},
 		{"server.pausesEvery", "1s", []string{limits, "looked after | once a second"}},
@@ -179,16 +162,17 @@ func TestDocumentedConstants(t *testing.T) {
 		{"server.heartbeatEvery", "1s", []string{wire, "An entry is written once a second at most"}},
 		{"server.signOffWait", "1s", []string{limits, "deletion at a stop | one second"}},
 	} {
-		if got, ok := all[c.name]; !ok || got != c.value {
-			t.Errorf("%s is %q here, and %q in the code: change this, and what is said of it in %q", c.name, c.value, got, c.said)
+		values := strings.Fields(c.values)
+		for i, name := range strings.Fields(c.names) {
+			if got, ok := all[name]; !ok || got != values[i] {
+				t.Errorf("%s is %q here, and %q in the code: change this, and what is said of it in %q", name, values[i], got, c.said)
+			}
 		}
 		for i := 0; i < len(c.said); i += 2 {
 			text, err := os.ReadFile(filepath.Join(project, c.said[i]))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if !strings.Contains(unspaced(string(text)), unspaced(c.said[i+1])) {
-				t.Errorf("%s does not say %q, which is %s, %s", c.said[i], c.said[i+1], c.name, c.value)
+				t.Errorf("%s does not say %q, which is %s, %s", c.said[i], c.said[i+1], c.names, c.values)
 			}
 		}
 	}
@@ -203,9 +187,7 @@ func unspaced(text string) string {
 func constants(t *testing.T) map[string]string {
 	t.Helper()
 	all, err := readConstants()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return all
 }
 

@@ -3,16 +3,22 @@ package docs
 import (
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"unicode"
+
+	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
 // project is the folder of the project.
 const project = "../.."
+
+// must fails the test on an error.
+var must = redistest.Check
 
 // inProject returns a file's path relative to the project.
 func inProject(file string) string {
@@ -26,9 +32,7 @@ func pages(t *testing.T) map[string]string {
 	texts := make(map[string]string, len(files))
 	for _, file := range files {
 		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		texts[inProject(file)] = string(text)
 	}
 	return texts
@@ -41,6 +45,26 @@ func glob(t *testing.T, pattern string) []string {
 		t.Fatalf("%s: %v, %d files", pattern, err, len(files))
 	}
 	return files
+}
+
+// sources returns the text of all files with these extensions by path.
+func sources(t *testing.T, extensions ...string) map[string]string {
+	t.Helper()
+	texts := map[string]string{}
+	must(t, filepath.WalkDir(project, func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && (entry.Name() == "node_modules" || entry.Name() == ".git"):
+			return filepath.SkipDir
+		case entry.IsDir() || !slices.Contains(extensions, filepath.Ext(path)):
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		texts[inProject(path)] = string(text)
+		return err
+	}))
+	return texts
 }
 
 var link = regexp.MustCompile(`\]\(([^)\s]+)\)`)
@@ -132,25 +156,17 @@ func TestNamedTests(t *testing.T) {
 func testFunctions(t *testing.T) (folders map[string]map[string]bool, anywhere map[string]bool) {
 	t.Helper()
 	folders, anywhere = map[string]map[string]bool{}, map[string]bool{}
-	err := filepath.WalkDir(project, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || !strings.HasSuffix(path, "_test.go") {
-			return err
+	for file, text := range sources(t, ".go") {
+		if !strings.HasSuffix(file, "_test.go") {
+			continue
 		}
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		folder := filepath.ToSlash(filepath.Dir(inProject(path)))
+		folder := path.Dir(file)
 		if folders[folder] == nil {
 			folders[folder] = map[string]bool{}
 		}
-		for _, found := range function.FindAllSubmatch(text, -1) {
-			folders[folder][string(found[1])], anywhere[string(found[1])] = true, true
+		for _, found := range function.FindAllStringSubmatch(text, -1) {
+			folders[folder][found[1]], anywhere[found[1]] = true, true
 		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
 	return folders, anywhere
 }
@@ -159,29 +175,12 @@ var namedFile = regexp.MustCompile(`\bdocs/[\w./-]+\.\w+`)
 
 // TestNamedDocuments checks that documents named in documents, sources and configuration exist.
 func TestNamedDocuments(t *testing.T) {
-	err := filepath.WalkDir(project, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if entry.IsDir() && (entry.Name() == "node_modules" || entry.Name() == ".git") {
-			return filepath.SkipDir
-		}
-		if !slices.Contains([]string{".md", ".go", ".lua", ".yaml", ".yml", ".conf", ".html", ".sh"}, filepath.Ext(path)) {
-			return nil
-		}
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		for _, name := range namedFile.FindAllString(string(text), -1) {
+	for file, text := range sources(t, ".md", ".go", ".lua", ".yaml", ".yml", ".conf", ".html", ".sh") {
+		for _, name := range namedFile.FindAllString(text, -1) {
 			if _, err := os.Stat(filepath.Join(project, name)); err != nil {
-				t.Errorf("%s names %s: %v", inProject(path), name, err)
+				t.Errorf("%s names %s: %v", file, name, err)
 			}
 		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
 }
 

@@ -35,9 +35,7 @@ func TestFrozen(t *testing.T) {
 			write(t, file, text)
 		}
 		before, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if string(before) != text {
 			t.Errorf("%s has changed.\ngone:\n%s\nnew:\n%s", file, lacks(string(before), text), lacks(text, string(before)))
 		}
@@ -62,9 +60,7 @@ func lacks(text, other string) (lines string) {
 func exported(t *testing.T, folder string) string {
 	t.Helper()
 	entries, err := os.ReadDir(filepath.Join(project, folder))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var list []string
 	files := token.NewFileSet()
 	for _, entry := range entries {
@@ -72,9 +68,7 @@ func exported(t *testing.T, folder string) string {
 			continue
 		}
 		file, err := parser.ParseFile(files, filepath.Join(project, folder, entry.Name()), nil, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		ast.FileExports(file)
 		for _, decl := range file.Decls {
 			switch d := decl.(type) {
@@ -86,9 +80,7 @@ func exported(t *testing.T, folder string) string {
 				}
 			}
 			var text bytes.Buffer
-			if err := format.Node(&text, files, decl); err != nil {
-				t.Fatal(err)
-			}
+			must(t, format.Node(&text, files, decl))
 			list = append(list, regexp.MustCompile(`\n\s*\n`).ReplaceAllString(text.String(), "\n"))
 		}
 	}

@@ -18,9 +18,7 @@ func TestNamedMessages(t *testing.T) {
 				continue
 			}
 			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			sources.Write(text)
 		}
 	}

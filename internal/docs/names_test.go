@@ -1,11 +1,9 @@
 package docs
 
 import (
-	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 )
@@ -24,6 +22,7 @@ var (
 	compound         = regexp.MustCompile(`[a-z0-9]_[a-z]|[a-z][A-Z]`) // snake_case, CamelCase
 	documentedMetric = regexp.MustCompile("(?m)^\\| `(delayer_\\w+)`")
 	inlineCode       = regexp.MustCompile("`([^`\n]+)`")
+	elsewhere        = regexp.MustCompile(`(^|/)(gen|docs)/`) // files that name what others have
 )
 
 // TestNamedThings checks that compound names in code spans of documents, such as settings, fields, functions and metrics, are in the code.
@@ -60,23 +59,13 @@ func TestNamedThings(t *testing.T) {
 func words(t *testing.T) map[string]bool {
 	t.Helper()
 	known := map[string]bool{}
-	err := filepath.WalkDir(project, func(path string, entry fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case entry.IsDir() && slices.Contains([]string{".git", "node_modules", "gen", "docs"}, entry.Name()):
-			return filepath.SkipDir
-		case strings.HasSuffix(path, "_test.go"), !slices.Contains([]string{".go", ".lua", ".yaml", ".yml", ".conf", ".html", ".sh", ".mod", ".js", ".service"}, filepath.Ext(path)):
-			return nil
+	for file, text := range sources(t, ".go", ".lua", ".yaml", ".yml", ".conf", ".html", ".sh", ".mod", ".js", ".service") {
+		if strings.HasSuffix(file, "_test.go") || elsewhere.MatchString(file) {
+			continue
 		}
-		text, err := os.ReadFile(path)
-		for _, name := range word.FindAllString(string(text), -1) {
+		for _, name := range word.FindAllString(text, -1) {
 			known[name] = true
 		}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
 	return known
 }
@@ -86,9 +75,7 @@ var alert = regexp.MustCompile(`(?m)- alert: (\w+)$`)
 // TestEachAlertIsExplained checks that the handbook says for each alert which command tells more, and what to do.
 func TestEachAlertIsExplained(t *testing.T) {
 	rules, err := os.ReadFile(filepath.Join(project, "docs/prometheus/alerts.yml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	alerts := alert.FindAllStringSubmatch(string(rules), -1)
 	if len(alerts) < 15 {
 		t.Fatalf("%d alerts", len(alerts))

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -33,11 +34,7 @@ func TestSamplesNameTheirLanguage(t *testing.T) {
 	indented := regexp.MustCompile(`(?m)^\n {4}\S.*$`)
 	for page, text := range pages(t) {
 		for _, s := range Samples(text) {
-			known := false
-			for _, language := range languages {
-				known = known || s.Language == language
-			}
-			if !known {
+			if !slices.Contains(languages, s.Language) {
 				t.Errorf("%s:%d: a sample in %q, want one of %q", page, s.Line, s.Language, languages)
 			}
 		}
@@ -51,9 +48,7 @@ func TestSamplesNameTheirLanguage(t *testing.T) {
 // staticcheck. The programs are written to a folder of this module, so that what they import is compiled once for all tests.
 func TestGoSamplesCompile(t *testing.T) {
 	folder, err := os.MkdirTemp("testdata", "samples-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { os.RemoveAll(folder) })
 	count := 0
 	for page := range pages(t) {
@@ -75,21 +70,15 @@ func TestGoSamplesCompile(t *testing.T) {
 		return
 	}
 	root, err := filepath.Abs(project)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	staticcheck := output(t, root, "go", "tool", "-modfile=tools/go.mod", "-n", "staticcheck")
 	output(t, folder, strings.TrimSpace(staticcheck), "-checks", "inherit,-U1000", "./...") // nobody calls a page's functions
 }
 
 func write(t *testing.T, file, text string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(filepath.Dir(file), 0o755))
+	must(t, os.WriteFile(file, []byte(text), 0o644))
 }
 
 // output runs a command, which must succeed, and returns its standard output.

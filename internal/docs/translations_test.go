@@ -171,9 +171,7 @@ var setting = regexp.MustCompile(`(?m)^(\[[^]]+\]|;? *(?:\[schedule\.\w+\]|[a-z_
 func TestChineseConfiguration(t *testing.T) {
 	settings := func(file string) (list []string) {
 		text, err := os.ReadFile(filepath.Join(project, file))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, found := range setting.FindAllStringSubmatch(string(text), -1) {
 			list = append(list, strings.TrimSpace(found[1]))
 		}

@@ -4,12 +4,8 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"io/fs"
-	"os"
-	"path"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 )
@@ -74,6 +70,9 @@ var names = []struct{ name, instead string }{
 // goodUses are phrases that contain a refused one and are fine.
 var goodUses = regexp.MustCompile(`if there (is|are) none|has to|have to`)
 
+// unworded are generated files, files of tools, the changelog, Chinese documents, and this file.
+var unworded = regexp.MustCompile(`(^|/)(gen/|\.)|\.zh-CN\.md$|^CHANGELOG\.md$|(^|/)words_test\.go$`)
+
 // TestWords refuses words that have a better one in comments, English documents and declared names.
 func TestWords(t *testing.T) {
 	phrases := make([]*regexp.Regexp, len(refused))
@@ -119,18 +118,21 @@ func TestWords(t *testing.T) {
 			}
 		}
 	}
-	for _, file := range wordedFiles(t) {
-		source, err := os.ReadFile(filepath.Join(project, file))
-		if err != nil {
-			t.Fatal(err)
+	files := sources(t, ".go", ".lua", ".md")
+	if len(files) < 100 {
+		t.Fatalf("%d files", len(files))
+	}
+	for file, source := range files {
+		if unworded.MatchString(file) {
+			continue
 		}
 		switch filepath.Ext(file) {
 		case ".md":
-			for i, line := range strings.Split(string(source), "\n") {
+			for i, line := range strings.Split(source, "\n") {
 				text(file, i+1, line)
 			}
 		case ".lua":
-			for i, line := range strings.Split(string(source), "\n") {
+			for i, line := range strings.Split(source, "\n") {
 				if _, comment, ok := strings.Cut(line, "-- "); ok {
 					text(file, i+1, comment)
 				}
@@ -138,9 +140,7 @@ func TestWords(t *testing.T) {
 		case ".go":
 			set := token.NewFileSet()
 			parsed, err := parser.ParseFile(set, file, source, parser.ParseComments|parser.SkipObjectResolution)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			for _, group := range parsed.Comments {
 				for _, c := range group.List {
 					text(file, set.Position(c.Pos()).Line, strings.TrimSpace(strings.TrimPrefix(c.Text, "//")))
@@ -149,40 +149,6 @@ func TestWords(t *testing.T) {
 			declared(parsed, func(id *ast.Ident) { name(file, set.Position(id.Pos()).Line, id.Name) })
 		}
 	}
-}
-
-// wordedFiles returns the project's Go and Lua sources and English documents, except generated ones, the
-// changelog and this file.
-func wordedFiles(t *testing.T) (files []string) {
-	t.Helper()
-	err := filepath.WalkDir(project, func(found string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		file := inProject(found)
-		if d.IsDir() {
-			if d.Name() == "gen" || d.Name() == "node_modules" || d.Name() != "." && d.Name() != ".." && strings.HasPrefix(d.Name(), ".") {
-				return filepath.SkipDir
-			}
-			return nil
-		}
-		switch filepath.Ext(file) {
-		case ".go", ".lua":
-			if path.Base(file) != "words_test.go" {
-				files = append(files, file)
-			}
-		case ".md":
-			if !strings.HasSuffix(file, ".zh-CN.md") && file != "CHANGELOG.md" {
-				files = append(files, file)
-			}
-		}
-		return nil
-	})
-	if err != nil || len(files) < 100 {
-		t.Fatalf("%v, %d files", err, len(files))
-	}
-	slices.Sort(files)
-	return files
 }
 
 // declared calls name for each name that the file declares: of functions, types, constants, variables, fields,

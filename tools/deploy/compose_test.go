@@ -46,9 +46,7 @@ type service struct {
 func freePort(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer l.Close()
 	_, port, _ := net.SplitHostPort(l.Addr().String())
 	return port
@@ -60,9 +58,7 @@ func run(t *testing.T, environment []string, name string, arguments ...string) {
 	cmd := exec.Command(name, arguments...)
 	var out strings.Builder
 	cmd.Env, cmd.Stdout, cmd.Stderr, cmd.Dir = environment, &out, &out, t.TempDir()
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Start())
 	t.Cleanup(func() {
 		cmd.Process.Signal(syscall.SIGTERM)
 		if err := cmd.Wait(); err != nil || t.Failed() {
@@ -90,18 +86,12 @@ func TestCompose(t *testing.T) {
 		t.Skip(err)
 	}
 	text, err := os.ReadFile(folder + "compose.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var c compose
-	if err := yaml.UnmarshalStrict(text, &c); err != nil {
-		t.Fatal(err)
-	}
+	must(t, yaml.UnmarshalStrict(text, &c))
 	const token = "0123456789abcdef"
 	secret := filepath.Join(t.TempDir(), c.Secrets["http_token"].File)
-	if err := os.WriteFile(secret, []byte(token+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(secret, []byte(token+"\n"), 0o600))
 	redisPort, httpPort, program := freePort(t), freePort(t), build(t)
 	local := strings.NewReplacer("redis:6379", "127.0.0.1:"+redisPort, ":9277", ":"+httpPort, "/run/secrets/http_token", secret)
 	if c.Services["redis"].Command[0] != "redis-server" || len(c.Services) != 3 {
@@ -118,9 +108,7 @@ func TestCompose(t *testing.T) {
 	ask := func(host, token, method, path, body string) (int, string) {
 		t.Helper()
 		r, err := http.NewRequest(method, "http://127.0.0.1:"+httpPort+path, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		r.Host = host
 		if token != "" {
 			r.Header.Set("Authorization", "Bearer "+token)
@@ -168,15 +156,11 @@ func TestCompose(t *testing.T) {
 func TestKubernetesConfiguration(t *testing.T) {
 	secrets := t.TempDir()
 	for _, name := range []string{"redis-password", "http-token"} {
-		if err := os.WriteFile(filepath.Join(secrets, name), []byte("0123456789abcdef"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(secrets, name), []byte("0123456789abcdef"), 0o600))
 	}
 	conf := filepath.Join(t.TempDir(), "delayer.conf")
 	text := strings.ReplaceAll(render(t).config.Data["delayer.conf"], "/run/secrets/delayer", secrets)
-	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(conf, []byte(text), 0o600))
 	if out, err := exec.Command(build(t), "--check-config", "-c", conf).CombinedOutput(); err != nil {
 		t.Error(fmt.Sprint(err, "\n", string(out)))
 	}

@@ -19,6 +19,14 @@ import (
 
 const folder = "../../docs/deploy/"
 
+// must fails the test on an error.
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // objects are the objects that the kustomize base renders.
 type objects struct {
 	deployment apps.Deployment
@@ -32,9 +40,7 @@ type objects struct {
 func render(t *testing.T) (o objects) {
 	t.Helper()
 	rendered, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), folder+"kubernetes")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	kinds := map[string]any{
 		"Deployment": &o.deployment, "Service": &o.service, "PodDisruptionBudget": &o.budget, "ServiceMonitor": &o.monitor, "ConfigMap": &o.config,
 	}
@@ -116,9 +122,7 @@ func TestKubernetes(t *testing.T) {
 // KEDA's own types are of no library that we use: the parts that matter are read here.
 func TestKEDA(t *testing.T) {
 	text, err := os.ReadFile(folder + "keda.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var scaled struct {
 		Spec struct {
 			Triggers []struct {
@@ -135,12 +139,8 @@ func TestKEDA(t *testing.T) {
 		}
 	}
 	first, second, _ := strings.Cut(string(text), "\n---\n")
-	if err := yaml.Unmarshal([]byte(first), &scaled); err != nil {
-		t.Fatal(err)
-	}
-	if err := yaml.Unmarshal([]byte(second), &authentication); err != nil {
-		t.Fatal(err)
-	}
+	must(t, yaml.Unmarshal([]byte(first), &scaled))
+	must(t, yaml.Unmarshal([]byte(second), &authentication))
 	trigger := scaled.Spec.Triggers[0]
 	if trigger.Type != "metrics-api" || trigger.Metadata["valueLocation"] != "load" || trigger.Metadata["url"] != "http://delayer.delayer.svc:9277/v1/load?topic=mail&within=60" {
 		t.Errorf("%+v", trigger)
@@ -154,9 +154,7 @@ func TestKEDA(t *testing.T) {
 // The rule of prometheus-adapter reads metrics that there are, and the ServiceMonitor asks for the one that costs.
 func TestPrometheusAdapter(t *testing.T) {
 	text, err := os.ReadFile(folder + "prometheus-adapter.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var rules struct {
 		Rules struct {
 			External []struct {
@@ -167,14 +165,10 @@ func TestPrometheusAdapter(t *testing.T) {
 			}
 		}
 	}
-	if err := yaml.UnmarshalStrict(text, &rules); err != nil {
-		t.Fatal(err)
-	}
+	must(t, yaml.UnmarshalStrict(text, &rules))
 	rule := rules.Rules.External[0]
 	documented, err := os.ReadFile(folder + "../metrics.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	names := regexp.MustCompile(`delayer_\w+`).FindAllString(rule.MetricsQuery, -1)
 	for _, name := range append(names, rule.SeriesQuery) {
 		if !strings.Contains(string(documented), "| `"+name+"` | gauge | topic |") {

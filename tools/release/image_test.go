@@ -37,9 +37,7 @@ func unpack(t *testing.T, archive io.Reader, folder string) {
 			data, readErr := io.ReadAll(r)
 			err = errors.Join(readErr, os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, data, os.FileMode(header.Mode)))
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 }
 
@@ -48,21 +46,15 @@ func TestImage(t *testing.T) {
 	folder, root := t.TempDir(), t.TempDir()
 	unpack(t, bytes.NewReader(result(t, "-oci.tar")), folder)
 	path, err := layout.FromPath(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	outer, err := path.ImageIndex()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	manifest, err := outer.IndexManifest()
 	if err != nil || len(manifest.Manifests) != 1 || manifest.Manifests[0].Annotations["org.opencontainers.image.ref.name"] != testVersion {
 		t.Fatalf("%+v, %v", manifest, err)
 	}
 	index, err := outer.ImageIndex(manifest.Manifests[0].Digest)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if err := validate.Index(index); err != nil {
 		t.Error(err)
 	}
@@ -71,18 +63,14 @@ func TestImage(t *testing.T) {
 		t.Fatalf("%+v, %v", images, err)
 	}
 	image, err := index.Image(images.Manifests[0].Digest)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	layers, err := image.Layers()
 	if err != nil || len(layers) != 2 {
 		t.Fatal(layers, err)
 	}
 	for _, layer := range layers {
 		archive, err := layer.Uncompressed()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		unpack(t, archive, root)
 	}
 	config, err := image.ConfigFile()
@@ -101,12 +89,8 @@ func TestImage(t *testing.T) {
 		t.Skip("only root may run the image's program with the image as its root")
 	}
 	conf := "[schedule:s]\ncron = 0 3 * * *\nzone = Europe/Berlin\ntopic = t\n"
-	if err := os.WriteFile(filepath.Join(root, "etc/delayer/delayer.conf"), []byte(conf), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(root, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(root, "etc/delayer/delayer.conf"), []byte(conf), 0o644))
+	must(t, os.Chmod(root, 0o755))
 	for _, c := range []struct{ arguments, want string }{
 		{"-v", testVersion + "\n"},
 		{"--check-config", "/etc/delayer/delayer.conf"},

@@ -41,6 +41,14 @@ func TestMain(m *testing.M) {
 	}())
 }
 
+// must fails the test on an error.
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // copySources copies what a release is built from to another folder.
 func copySources(to string) error {
 	const root = "../.."
@@ -66,17 +74,11 @@ func copySources(to string) error {
 // Two builds in two folders are the same byte for byte.
 func TestReproducible(t *testing.T) {
 	second := t.TempDir()
-	if err := release(options{testVersion, "../..", second, testPlatforms}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, release(options{testVersion, "../..", second, testPlatforms}))
 	first, err := readFolder(built)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	again, err := readFolder(second)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if len(first) != 7 || len(first) != len(again) {
 		t.Fatalf("%d and %d files, want 7: an archive, three packages, an image, a list of components, sums", len(first), len(again))
 	}
@@ -90,18 +92,12 @@ func TestReproducible(t *testing.T) {
 // An archive has the daemon, its manual pages and completions, and every document that its documents link to.
 func TestArchives(t *testing.T) {
 	documents, err := documents("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for goos, list := range map[string]func(*testing.T, []byte) []string{"linux": listTar, "windows": listZip} {
 		b := &builder{options: options{version: "1", out: t.TempDir()}}
-		if err := b.archive(platform{goos, "amd64"}, []byte("binary"), documents, []part{{"man/delayer.1", 0o644, []byte("page")}}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, b.archive(platform{goos, "amd64"}, []byte("binary"), documents, []part{{"man/delayer.1", 0o644, []byte("page")}}))
 		files, err := readFolder(b.out)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		names := list(t, files[0].data)
 		daemon := map[string]string{"linux": "delayer", "windows": "delayer.exe"}[goos]
 		for _, name := range append(linked(t, documents), daemon, "delayer.conf", "LICENSE", "man/delayer.1") {
@@ -129,9 +125,7 @@ func result(t *testing.T, suffix string) []byte {
 		t.Fatalf("*%s: %v, %v", suffix, files, err)
 	}
 	data, err := os.ReadFile(files[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return data
 }
 
@@ -158,26 +152,20 @@ func linked(t *testing.T, documents []part) (names []string) {
 
 func listTar(t *testing.T, archive []byte) (names []string) {
 	z, err := gzip.NewReader(bytes.NewReader(archive))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for r := tar.NewReader(z); ; {
 		header, err := r.Next()
 		if errors.Is(err, io.EOF) {
 			return names
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		names = append(names, header.Name)
 	}
 }
 
 func listZip(t *testing.T, archive []byte) (names []string) {
 	r, err := zip.NewReader(bytes.NewReader(archive), int64(len(archive)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, f := range r.File {
 		names = append(names, f.Name)
 	}
@@ -187,9 +175,7 @@ func listZip(t *testing.T, archive []byte) (names []string) {
 // The list of components has every module that the daemon is linked with, each with its licence.
 func TestComponents(t *testing.T) {
 	var d spdxDocument
-	if err := json.Unmarshal(result(t, ".spdx.json"), &d); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(result(t, ".spdx.json"), &d))
 	ids := map[string]string{d.ID: "the document"}
 	for _, p := range d.Packages {
 		if ids[p.ID] != "" {
@@ -222,9 +208,7 @@ func TestComponents(t *testing.T) {
 
 func TestLicences(t *testing.T) {
 	goRoot, err := exec.Command("go", "env", "GOROOT").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for name, want := range map[string]string{
 		"../../LICENSE": "Apache-2.0",
 		"../../internal/web/dashboard/static/vendor/uplot/LICENSE":  "MIT",
@@ -232,9 +216,7 @@ func TestLicences(t *testing.T) {
 		"main.go": "",
 	} {
 		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if got := licenceOf(string(text)); got != want {
 			t.Errorf("%s: %q, want %q", name, got, want)
 		}

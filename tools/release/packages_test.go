@@ -59,16 +59,12 @@ func newRoot(t *testing.T) string {
 				continue
 			}
 			data, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if file == path {
 				file = "/bin/" + name
 			}
 			write(t, root, file, string(data))
-			if err := os.Chmod(filepath.Join(root, file), 0o755); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.Chmod(filepath.Join(root, file), 0o755))
 		}
 	}
 	return root
@@ -77,26 +73,20 @@ func newRoot(t *testing.T) string {
 func write(t *testing.T, root, name, text string) {
 	t.Helper()
 	path := filepath.Join(root, name)
-	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)))
 }
 
 // older builds packages of an older version, with another delayer.conf, and returns their folder.
 func older(t *testing.T) string {
 	t.Helper()
 	source := t.TempDir()
-	if err := os.CopyFS(filepath.Join(source, "docs"), os.DirFS(filepath.Join(sources, "docs"))); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.CopyFS(filepath.Join(source, "docs"), os.DirFS(filepath.Join(sources, "docs"))))
 	for _, name := range []string{"LICENSE", "CHANGELOG.md"} {
 		write(t, source, name, "older\n")
 	}
 	write(t, source, "delayer.conf", olderConf)
 	b := &builder{options: options{version: "1.2.2", source: source, out: t.TempDir()}, time: commitTime(""), temp: t.TempDir()}
-	if err := b.packages(runtime.GOARCH, []byte("an older program"), nil); err != nil {
-		t.Fatal(err)
-	}
+	must(t, b.packages(runtime.GOARCH, []byte("an older program"), nil))
 	return b.out
 }
 
@@ -140,9 +130,7 @@ func (s system) isInstalled(version, conf string) {
 		s.Errorf("delayer.conf:\n%s\nwant\n%s", got, conf)
 	}
 	info, err := os.Stat(filepath.Join(s.root, "etc/delayer/delayer.conf"))
-	if err != nil {
-		s.Fatal(err)
-	}
+	must(s.T, err)
 	group := -1
 	for line := range strings.Lines(s.read("etc/group")) {
 		if fields := strings.Split(line, ":"); fields[0] == "delayer" {
@@ -225,13 +213,9 @@ func TestRPMInstalled(t *testing.T) {
 func TestAPK(t *testing.T) {
 	root := t.TempDir()
 	z, err := gzip.NewReader(bytes.NewReader(result(t, ".apk")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	archive, err := io.ReadAll(z) // both archives: the first has no end
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	unpack(t, bytes.NewReader(archive), root)
 	s := system{t, root}
 	control := strings.Split(s.read(".PKGINFO"), "\n")
