@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"testing"
-	"time"
 )
 
 // TestFreshJobsDoNotWaitForTheBacklog makes jobs fall due during a backlog. Each of them is in its queue within two
@@ -64,29 +63,4 @@ func TestBacklogDoesNotWaitForFreshJobs(t *testing.T) {
 	if looks <= jobs/minBatch || pushed <= jobs {
 		t.Errorf("%d look-ups, %d fresh jobs: the test says nothing", looks, pushed)
 	}
-}
-
-// Fresh jobs of a broken topic are put back in order, like jobs of the backlog.
-func TestFreshJobsOfABrokenTopic(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	const jobs, fresh = 1000, 150
-	w.many(jobs, 1)
-	w.Do("SET", prefix+"ready_queue:broken", "x")
-	w.mover().batch = batchSize{budget: 1, current: minBatch}
-	w.mover().stuck.every = time.Hour
-	var stuck []string
-	w.onLook(func(n int) {
-		if n == 1 {
-			for i := range fresh {
-				id := fmt.Sprintf("stuck%03d", i)
-				w.push(id, "broken", redisTime(w))
-				stuck = append(stuck, id)
-			}
-			w.push("good", "u", redisTime(w))
-		}
-	})
-	w.expectPass(jobs+1, 0)
-	w.expectWaiting(stuck...)
-	w.expectReady("u", "good")
 }

@@ -268,22 +268,6 @@ func TestHeartbeatSweepsNowAndThen(t *testing.T) {
 	}
 }
 
-// A slow heartbeat does not change the batch size.
-func TestSlowHeartbeatLeavesBatchesAlone(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.server.heartbeat.begin("", time.Second, time.Now())
-	late, cancel := context.WithTimeout(t.Context(), 0)
-	defer cancel()
-	w.server.writeHeartbeat(late, time.Now())
-	if size := w.mover().batch.size(); !w.server.heartbeat.refused || size != firstBatch {
-		t.Errorf("after a heartbeat that was late: %v, batches are of %d jobs, want %d", w.server.heartbeat.refused, size, firstBatch)
-	}
-	if _, err := w.mover().passOnce(t.Context(), late); err == nil || w.mover().batch.size() != firstBatch/2 {
-		t.Errorf("after a pass that was late: %v, batches are of %d jobs, want %d", err, w.mover().batch.size(), firstBatch/2)
-	}
-}
-
 // The log reports a Redis that comes back empty. It reports no entry that other servers deleted because its server was
 // silent.
 func TestForgottenByRedis(t *testing.T) {

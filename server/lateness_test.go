@@ -1,27 +1,11 @@
 package server
 
 import (
-	"reflect"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/mix-basic/delayer/internal/store"
 )
-
-// Exported types are documented here with their fields, and not by reference to an internal package.
-func TestExportedTypesAreOurs(t *testing.T) {
-	for _, kind := range []reflect.Type{reflect.TypeFor[Options](), reflect.TypeFor[Moved](), reflect.TypeFor[Lateness](), reflect.TypeFor[Server](), reflect.TypeFor[Observer]()} {
-		if strings.Contains(kind.PkgPath(), "/internal/") {
-			t.Errorf("%s is of %s", kind.Name(), kind.PkgPath())
-		}
-		for i := 0; kind.Kind() == reflect.Struct && i < kind.NumField(); i++ {
-			if f := kind.Field(i); f.IsExported() && strings.Contains(f.Type.PkgPath(), "/internal/") {
-				t.Errorf("%s.%s is of %s", kind.Name(), f.Name, f.Type.PkgPath())
-			}
-		}
-	}
-}
 
 // A Lateness has the same numbers as the one it was made from.
 func TestLateness(t *testing.T) {

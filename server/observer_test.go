@@ -21,6 +21,7 @@ type counter struct {
 	dropped int
 	passes  int
 	failed  []error
+	fired   []Fired
 	called  map[string]int
 	took    time.Duration // the shortest pass
 }
@@ -60,7 +61,17 @@ func (c *counter) Called(script string, took time.Duration) {
 	c.took = min(c.took, took)
 }
 
-func (*counter) Fired(Fired) {}
+func (c *counter) Fired(one Fired) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.fired = append(c.fired, one)
+}
+
+func (c *counter) passesSoFar() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.passes
+}
 
 // observed gives the world a Server with an Observer that counts.
 func (w *world) observed() *counter {

@@ -197,7 +197,7 @@ func TestRunCancelled(t *testing.T) {
 }
 
 // TestRunStartStop stops Run at every possible time, again and again. No job is lost or delivered twice, and no
-// goroutine is left. The test is not parallel, because it counts goroutines.
+// connection or goroutine is left. The test is not parallel, because it counts goroutines.
 func TestRunStartStop(t *testing.T) {
 	w := newWorld(t)
 	pool := w.pool()
@@ -218,46 +218,14 @@ func TestRunStartStop(t *testing.T) {
 		}
 		cancel()
 		check(t, <-done)
+		if used := pool.ActiveCount() - pool.IdleCount(); used != 0 {
+			t.Fatalf("%d connections are left", used)
+		}
 	}
 	until(t, "end of the goroutines", func() bool { return runtime.NumGoroutine() <= before })
 	w.pass()
 	w.expectManyMoved(jobs, topics)
 	w.log.expectErrors(t)
-}
-
-// TestPassesDoNotOverlap makes passes take longer than the interval.
-func TestPassesDoNotOverlap(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.server = New(w.pool(), Options{Interval: time.Millisecond})
-	began, leave := make(chan struct{}), make(chan struct{})
-	inside := atomic.Int32{}
-	w.server.test.beforeMove = func() {
-		if inside.Add(1) > 1 {
-			t.Error("two passes at a time")
-		}
-		began <- struct{}{}
-		<-leave
-		inside.Add(-1)
-	}
-	stop := w.run()
-	for range 3 {
-		<-began
-		select {
-		case <-began:
-			t.Error("a pass began before the last one had ended")
-			leave <- struct{}{}
-		case <-time.After(30 * time.Millisecond): // many intervals
-		}
-		leave <- struct{}{}
-	}
-	go func() {
-		for range began {
-			leave <- struct{}{}
-		}
-	}()
-	stop()
-	close(began)
 }
 
 // TestDefaults checks the documented zero values of Options.
@@ -267,23 +235,9 @@ func TestDefaults(t *testing.T) {
 	if m.options.Interval != time.Second || m.batch.budget != share || share != 750*time.Microsecond || m.store.Keys().JobPool() != "delayer:job_pool" {
 		t.Errorf("interval %v, budget of a batch %v, pool %s", m.options.Interval, m.batch.budget, m.store.Keys().JobPool())
 	}
-	m.log.Info("to nobody")
-	m.log.Error("to nobody")
-}
-
-// TestPrefix runs two servers with different prefixes on one Redis.
-func TestPrefix(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.push("a", "t", 1)
-	w.Do("HSET", "other:job_bucket:b", "topic", "t", "body", "body")
-	w.Do("ZADD", "other:job_pool", 1, "b")
-	w.server = New(w.pool(), Options{Prefix: "other:"})
-	w.expectPass(1, 0)
-	if got := w.Strings("LRANGE", "other:ready_queue:t", 0, -1); !slices.Equal(got, []string{"b"}) {
-		t.Errorf("other: %q", got)
+	if pool := New(nil, Options{Prefix: "other:"}).movers[0].store.Keys().JobPool(); pool != "other:job_pool" {
+		t.Errorf("with another prefix the pool is %s", pool)
 	}
-	w.expectWaiting("a")
 }
 
 // For any interval, the pool is polled often enough for jobs that no push announces.

@@ -190,33 +190,6 @@ func TestJobsBesideManySchedules(t *testing.T) {
 	}
 }
 
-// Schedules with a year of missed occurrences are fired as soon as a server runs, and all missed occurrences are
-// counted.
-func TestPassFiresAfterAYear(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	const schedules = 30
-	for n := range schedules {
-		s := aSchedule(fmt.Sprint("s", n), "* * * * *")
-		s.Zone = "Europe/Berlin"
-		w.schedule(s, -time.Minute)
-	}
-	first := w.scheduled("s0").Next.Add(-365 * 24 * time.Hour).Truncate(time.Minute)
-	for n := range schedules {
-		w.Do("HSET", fmt.Sprintf("delayer:job_bucket:{s%d}@schedule", n), "next", first.UnixMilli())
-	}
-	began := time.Now().Truncate(time.Minute)
-	w.pass()
-	minutes := int64(time.Since(began) / time.Minute) // that began meanwhile
-	for _, s := range w.schedules() {
-		occurrences := int64(s.Next.Sub(first) / time.Minute)
-		if s.Ran < 1 || s.Ran > 1+minutes || s.NotRun != (store.NotRun{Late: occurrences - s.Ran}) || occurrences < 365*24*60 {
-			t.Errorf("of %d occurrences it had %d, and %+v had no job", occurrences, s.Ran, s.NotRun)
-		}
-	}
-	w.expectPass(0, 0)
-}
-
 // Run fires each occurrence of a schedule on time, and plans the next one.
 func TestRunFires(t *testing.T) {
 	t.Parallel()
@@ -278,40 +251,17 @@ func TestOccurrencesWithoutJobs(t *testing.T) {
 	w.log.awaitError(t, "Schedule \"overlaps\", occurrences without a job: 2, because the previous job is not done")
 }
 
-// firedBy is an Observer that counts the results of schedules.
-type firedBy struct {
-	*counter
-	fired []Fired
-}
-
-func (f *firedBy) Fired(one Fired) { f.fired = append(f.fired, one) }
-
-func TestObserverOfSchedules(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	o := &firedBy{counter: newCounter()}
-	w.server.observers = append(w.server.observers, o)
-	w.schedule(aSchedule("a", "@every 1h"), -2*time.Hour-time.Second)
-	w.pass()
-	if len(o.fired) != 1 || o.fired[0].After < time.Second || o.fired[0].After > hangs {
-		t.Fatalf("told of %+v", o.fired)
-	}
-	if o.fired[0].After = 0; o.fired[0] != (Fired{Schedule: "a", Topic: "t", Jobs: 1, Late: 2}) {
-		t.Errorf("told of %+v", o.fired)
-	}
-}
-
-// If several occurrences are fired, lateness counts for the last one with a job; the overlapping ones have none.
+// An Observer is told what was fired. Lateness counts for the last occurrence with a job; the overlapping ones have none.
 func TestLatenessOfSchedulesThatOverlap(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	o := &firedBy{counter: newCounter()}
+	o := newCounter()
 	w.server.observers = append(w.server.observers, o)
 	s := aSchedule("a", "@every 1h")
 	s.Missed, s.Overlap = store.MissedAll, store.OverlapSkip
 	w.schedule(s, -3*time.Hour-time.Second)
 	w.pass()
-	if len(o.fired) != 1 || o.fired[0].Jobs != 1 || o.fired[0].Overlapped != 3 || o.fired[0].After.Truncate(time.Hour) != 3*time.Hour {
+	if len(o.fired) != 1 || o.fired[0] != (Fired{Schedule: "a", Topic: "t", Jobs: 1, Overlapped: 3, After: o.fired[0].After}) || o.fired[0].After.Truncate(time.Hour) != 3*time.Hour {
 		t.Errorf("told of %+v, want one job that was three hours late", o.fired)
 	}
 }
@@ -537,39 +487,6 @@ func TestRightsOfSchedules(t *testing.T) {
 	}
 	if denied := w.Do("ACL", "LOG").([]any); len(denied) > 0 {
 		t.Errorf("Redis has refused %q", denied)
-	}
-}
-
-// An occurrence whose previous job is reserved follows that job. A worker never has two of them at a time, and gets one
-// after each occurrence. The log uses the job's ID at delivery.
-func TestPassFiresBehind(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	s := aSchedule("a", "@every 1h")
-	s.Overlap = store.OverlapFollow
-	first := w.schedule(s, -3*time.Hour-time.Second)
-	job := store.OccurrenceID("a", first.Add(3*time.Hour))
-	again := func() {
-		t.Helper()
-		got := w.scheduled("a")
-		w.Do("HSET", prefix+"job_bucket:"+got.ID, "next", got.Next.Add(-time.Hour).UnixMilli())
-		w.Do("ZADD", prefix+"job_pool", 1, got.ID)
-		w.pass()
-	}
-	w.pass()
-	w.expectReady("t", job)
-	held := w.reserve("t", time.Hour)
-	again()
-	again()
-	w.expectReady("t")
-	if got := w.scheduled("a"); got.Ran != 2 || got.NotRun != (store.NotRun{Late: 3, Overlapped: 1}) || got.LastID != job {
-		t.Errorf("then it is %+v", got)
-	}
-	_, err := w.store().Ack([]store.LeaseRef{held}).Do(t.Context())
-	check(t, err)
-	w.expectReady("t", job)
-	if info, _ := w.log.lines(); mention(info, fmt.Sprintf("Schedule has fired, Topic: t, IDs: [%s]", job)) != 2 {
-		t.Errorf("the log: %q", info)
 	}
 }
 

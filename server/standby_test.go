@@ -342,6 +342,6 @@ func TestManyServersOfPartitions(t *testing.T) {
 	}
 	start()
 	w.log.awaitMoved(t, 5*jobs)
-	w.expectManyMovedIn(p, jobs, topics)
+	w.expectManyMovedIn(p.Stores, jobs, topics)
 	w.log.expectErrors(t)
 }

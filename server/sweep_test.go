@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -25,40 +24,6 @@ func (w *world) enterTopics(ago time.Duration, topics ...string) {
 func (w *world) topics() []string {
 	w.TB.Helper()
 	return w.Strings("ZRANGE", prefix+"topics", 0, -1)
-}
-
-// Jobs that expire while they are ready are removed from their queue, counted and logged, whether the topic has
-// consumers or not. The jobs behind them stay.
-func TestReadyJobsThatExpire(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	counted := w.observed()
-	var ids []string
-	for n := range 60 {
-		ids = append(ids, fmt.Sprint("short", n))
-		w.push(ids[n], "t", n)
-	}
-	w.push("long", "t", 100)
-	pass := func() {
-		t.Helper()
-		check(t, w.server.Pass(t.Context()))
-	}
-	pass()
-	pass()
-	w.log.expectErrors(t)
-	for _, id := range ids {
-		w.Do("PEXPIRE", prefix+"job_bucket:"+id, 1)
-	}
-	for _, id := range ids {
-		until(t, "end of "+id, func() bool { return w.Do("EXISTS", prefix+"job_bucket:"+id).(int64) == 0 })
-	}
-	pass()
-	pass()
-	w.log.expectErrors(t, "Ready job has expired or was removed, entry dropped, Topic: t, IDs: ["+strings.Join(ids, ",")+"]")
-	w.Expect(redistest.State{Ready: queues{"t": {"long"}}, Buckets: buckets{"long": "t body"}})
-	if counted.dropped != 60 {
-		t.Errorf("%d are counted", counted.dropped)
-	}
 }
 
 // A running server also sweeps, and its entry has the number of expired jobs.

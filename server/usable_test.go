@@ -2,9 +2,12 @@ package server
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/mix-basic/delayer/internal/fleet"
 )
 
 // Unusable arguments cause an error and no panic, and nothing is dropped.
@@ -26,10 +29,12 @@ func TestUnusable(t *testing.T) {
 		"no context":      {New(pool, Options{}), none, "ctx is nil"},
 		"tiny interval":   {New(pool, Options{Interval: 1000}), t.Context(), "Interval 1µs is less than a millisecond; in Go a number without a unit is in nanoseconds"},
 		"tiny age":        {New(pool, Options{DeadMaxAge: 14}), t.Context(), "DeadMaxAge 14ns is less than a millisecond"},
+		"many partitions": {New(pool, Options{Partitions: fleet.MaxPartitions + 1}), t.Context(), "is not from 1 to"},
+		"braces":          {New(pool, Options{Partitions: 2, Prefix: "{a}:"}), t.Context(), "has braces"},
 		"tiny, not alone": {New(pool, Options{Interval: time.Second, DeadMaxAge: time.Millisecond - 1}), t.Context(), "DeadMaxAge 999.999µs is less"},
 	} {
 		for call, err := range map[string]error{"Run": c.server.Run(c.ctx), "Pass": c.server.Pass(c.ctx), "Check": c.server.Check(c.ctx)} {
-			if err == nil || !strings.Contains(err.Error(), c.want) {
+			if err == nil || errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%s: %s: %v, want %q", name, call, err, c.want)
 			}
 		}
