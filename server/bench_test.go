@@ -2,54 +2,29 @@ package server
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strconv"
 	"testing"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
-
-// seedScript writes ARGV[1] jobs as the original's clients do. They are numbered from ARGV[2], belong to ARGV[3]
-// topics, and are all due at ARGV[4].
-var seedScript = redis.NewScript(0, `
-for n = ARGV[2], ARGV[2] + ARGV[1] - 1 do
-  local id = redis.sha1hex(tostring(n)):sub(1, 32)
-  redis.call('HMSET', 'delayer:job_bucket:' .. id, 'topic', 'topic' .. (n % ARGV[3]), 'body', '{"orderID":"2018101712578956648885474","action":"close"}')
-  redis.call('EXPIRE', 'delayer:job_bucket:' .. id, 604801)
-  redis.call('ZADD', 'delayer:job_pool', ARGV[4], id)
-end`)
-
-func seed(tb testing.TB, conn redis.Conn, jobs, topics int, due float64) {
-	tb.Helper()
-	_, err := conn.Do("FLUSHALL")
-	check(tb, err)
-	const chunk = 10000
-	for n := 0; n < jobs; n += chunk {
-		_, err := seedScript.Do(conn, min(chunk, jobs-n), n, topics, fmt.Sprintf("%.3f", due))
-		check(tb, err)
-	}
-}
 
 // BenchmarkBystander makes 1,000,000 jobs fall due at once and measures PINGs on another connection: how much do other
 // users of that Redis notice?
 func BenchmarkBystander(b *testing.B) {
 	const jobs, topics = 1000000, 8
-	redisServer := redistest.Start(b)
-	pool := redisServer.Pool()
-	conn := pool.Get()
-	defer conn.Close()
+	w := newWorld(b)
+	conn := w.Conn()
 	var pings []time.Duration
 	var took time.Duration
 	for b.Loop() {
-		seed(b, conn, jobs, topics, float64(time.Now().Unix()-10))
+		w.many(jobs, topics)
 		done := make(chan result, 1)
 		started := time.Now()
 		go func() {
-			r, err := passOf(New(pool, Options{}))
+			r, err := passOf(New(w.pool(), Options{}))
 			if err != nil {
 				b.Error(err)
 			}

@@ -95,54 +95,38 @@ func TestHeartbeatOfSeveralServers(t *testing.T) {
 func TestHeartbeatThatIsRefused(t *testing.T) {
 	t.Parallel()
 	const line = "Cannot write this server's state to delayer:servers; jobs are moved all the same: "
-	for name, c := range map[string]struct {
-		breaks, heals func(w *world)
-	}{
-		"a key of another type": {
-			func(w *world) { w.Do("SET", prefix+"servers", "text") },
-			func(w *world) { w.Do("DEL", prefix+"servers") },
-		},
-		"a permission that is missing": {
-			func(w *world) { w.user(daemonRights + " -hset") },
-			func(w *world) { w.Do("ACL", "SETUSER", "u", "+hset") },
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t)
-			c.breaks(w)
-			m := w.server
-			now := time.Now()
-			m.outages.now = func() time.Time { return now }
-			m.heartbeat.begin("", time.Second, now)
-			beat := func(after time.Duration) {
-				t.Helper()
-				w.push("a", "t", 1)
-				if r := w.pass(); r.Moved != 1 {
-					t.Errorf("moved %d", r.Moved)
-				}
-				now = now.Add(after)
-				m.writeHeartbeat(t.Context(), now)
-			}
-			for range 20 {
-				beat(renewEvery)
-			}
-			if info, lines := w.log.lines(); len(lines) != 1 || mention(lines, line) != 1 || mention(info, "over after") > 0 {
-				t.Errorf("logged %.2000q", lines)
-			}
-			c.heals(w)
-			beat(heartbeatEvery) // too early to try again
-			if n := w.Do("EXISTS", prefix+"servers").(int64); n != 0 {
-				t.Error("tried again at once")
-			}
-			beat(renewEvery)
-			if info, lines := w.log.lines(); len(lines) != 1 || mention(info, "over after") != 1 {
-				t.Errorf("logged %.2000q and %q", info, lines)
-			}
-			if servers := w.servers(); len(servers) != 1 || servers[0].Moved != 22 || !servers[0].Started.Equal(m.heartbeat.state.Started) {
-				t.Errorf("servers %+v, want that it started at %v", servers, m.heartbeat.state.Started)
-			}
-		})
+	w := newWorld(t)
+	w.Do("SET", prefix+"servers", "text")
+	m := w.server
+	now := time.Now()
+	m.outages.now = func() time.Time { return now }
+	m.heartbeat.begin("", time.Second, now)
+	beat := func(after time.Duration) {
+		t.Helper()
+		w.push("a", "t", 1)
+		if r := w.pass(); r.Moved != 1 {
+			t.Errorf("moved %d", r.Moved)
+		}
+		now = now.Add(after)
+		m.writeHeartbeat(t.Context(), now)
+	}
+	for range 20 {
+		beat(renewEvery)
+	}
+	if info, lines := w.log.lines(); len(lines) != 1 || mention(lines, line) != 1 || mention(info, "over after") > 0 {
+		t.Errorf("logged %.2000q", lines)
+	}
+	w.Do("DEL", prefix+"servers")
+	beat(heartbeatEvery) // too early to try again
+	if n := w.Do("EXISTS", prefix+"servers").(int64); n != 0 {
+		t.Error("tried again at once")
+	}
+	beat(renewEvery)
+	if info, lines := w.log.lines(); len(lines) != 1 || mention(info, "over after") != 1 {
+		t.Errorf("logged %.2000q and %q", info, lines)
+	}
+	if servers := w.servers(); len(servers) != 1 || servers[0].Moved != 22 || !servers[0].Started.Equal(m.heartbeat.state.Started) {
+		t.Errorf("servers %+v, want that it started at %v", servers, m.heartbeat.state.Started)
 	}
 }
 

@@ -197,16 +197,11 @@ func (w *world) poolTo(addr string, timeout time.Duration, options ...redis.Dial
 // awaitDials waits for this many more dials.
 func (w *world) awaitDials(n int) {
 	w.TB.Helper()
-	timeout := time.After(hangs)
 	for len(w.dialled) > 0 {
 		<-w.dialled
 	}
 	for range n {
-		select {
-		case <-w.dialled:
-		case <-timeout:
-			w.TB.Fatalf("no %d dials after %v", n, hangs)
-		}
+		redistest.Receive(w.TB, w.dialled)
 	}
 }
 

@@ -125,6 +125,32 @@ func TestLongIDsOverASlowNetwork(t *testing.T) {
 	}
 }
 
+// The parts of a topic's batch keep their order, even if Redis learns the script between two of them.
+func TestPartsOfABatchKeepTheirOrder(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const jobs = 5
+	w.many(jobs, 1)
+	w.expectPass(jobs, 0) // now Redis knows the script
+	w.many(jobs, 1)
+	parts := 0
+	pool := w.spied(func(args []any) {
+		if args[3] != "topic0" { // not a move
+			return
+		}
+		if parts++; parts == 1 && len(args[0].(string)) == 40 {
+			args[0] = strings.Repeat("f", 40) // unknown to Redis
+		}
+	})
+	w.server = New(pool, w.options())
+	w.mover().batch = batchSize{budget: 1, current: 1}
+	w.expectPass(jobs, 0)
+	if parts < jobs {
+		t.Fatalf("%d parts", parts)
+	}
+	w.expectManyMoved(jobs, 1)
+}
+
 // A new first job between two pages of a batch shifts another job into both pages: that job enters its queue once.
 func TestPassPagesOverlap(t *testing.T) {
 	t.Parallel()
