@@ -12,7 +12,7 @@ import (
 )
 
 // TestLife follows a job through the dashboard: pushed in the form, waiting, ready, popped over HTTP, its
-// lease expired, popped again, finished. Another job becomes a dead letter and is requeued.
+// lease expired, popped again, finished.
 func TestLife(t *testing.T) {
 	p := openPage(t, "")
 
@@ -49,31 +49,6 @@ func TestLife(t *testing.T) {
 	p.call("/pop", map[string]any{"topic": "orders"})
 	p.call("/finish", map[string]any{"id": "order-1"})
 	p.is("order-1", "gone")
-
-	p.call("/push", map[string]any{"topic": "orders", "id": "order-2", "delay": 3600, "ttr": 3600, "body": "b"})
-	p.open(job("order-2"))
-	p.click(`[data-do=deliver]`)
-	p.becomes("order-2", "ready")
-	delivery := p.reserve("orders")
-	p.is("order-2", "reserved")
-	p.bury(delivery, "no such order", "the bank says no")
-	p.is("order-2", "dead")
-	p.openUntil("/ui/dead", `document.querySelector("#dead-topics")`)
-	p.click(`#dead-topics a[data-topic]`)
-	p.shows("#groups", "no such order", "the bank says no")
-	p.click(`[data-do=requeue-group]`)
-	p.says("#count", "1")
-	p.click(`[data-do=requeue_dead]`)
-	p.is("order-2", "ready")
-
-	p.openUntil("/ui/topics", `document.querySelector("[data-do=purge]")`)
-	p.click(`[data-do=purge]`)
-	p.says("#count", "1")
-	p.is("order-2", "ready")
-	p.openUntil("/ui/topics", `document.querySelector("[data-do=purge]")`)
-	p.click(`[data-do=purge]`)
-	p.click(`button[data-do=purge]`)
-	p.is("order-2", "gone")
 }
 
 // A producer's input appears as text on every page, and never as a script.
