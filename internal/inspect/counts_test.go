@@ -358,6 +358,17 @@ func TestCountsAskPartitionsForTheirTopics(t *testing.T) {
 	}
 }
 
+// A recent Snapshot is shared with later callers.
+func TestSnapshotIsShared(t *testing.T) {
+	f := onPartitions(t, 4)
+	first := f.Snapshot(time.Hour)
+	_, err := first.Wait(f.ctx)
+	f.check(err)
+	if f.Snapshot(time.Hour) != first || f.Snapshot(0) == first {
+		t.Error("a recent one is read anew, or an old one is given to a caller who wants a new one")
+	}
+}
+
 // Topics with jobs are found by halving, wherever they are, and no script returns more than its limit.
 func TestCountsFindWhatIsThere(t *testing.T) {
 	onEach(t, func(t *testing.T, f *fixture) {
