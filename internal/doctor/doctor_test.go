@@ -130,6 +130,10 @@ func TestRights(t *testing.T) {
 	if r := examine(t, f.UserPool(), f.UserPool(), fleet.Layout{}); len(r.NotChecked) > 0 {
 		t.Errorf("not checked: %+v", r.NotChecked)
 	}
+	f.SetUser(redistest.Rights(t, "producer"))
+	if r := examine(t, f.UserPool(), f.UserPool(), fleet.Layout{}); !slices.Contains(names(r), "permissions") {
+		t.Errorf("%+v", r)
+	}
 }
 
 func TestMonitor(t *testing.T) {
