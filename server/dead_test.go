@@ -32,10 +32,6 @@ func letters(topic string, ids ...string) map[string]string {
 func TestDeadLettersAreDropped(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	many := make([]string, 700)
-	for i := range many {
-		many[i] = fmt.Sprintf("n%03d", i)
-	}
 	for _, c := range []struct {
 		name    string
 		options Options
@@ -74,24 +70,6 @@ func TestDeadLettersAreDropped(t *testing.T) {
 			},
 			want:    redistest.State{Dead: queues{"t": {"c", "d"}, "u": {"e"}}, Letters: map[string]string{"c": "t body", "d": "t body", "e": "u body"}},
 			dropped: map[string][]string{"t": {"a", "b"}},
-		},
-		{
-			name: "of many topics", options: Options{DeadMaxAge: -1, DeadMax: 1},
-			bury: func() {
-				for i := range 600 {
-					w.bury(fmt.Sprintf("t%03d", i), time.Hour, fmt.Sprintf("a%03d", i))
-				}
-				w.bury("t599", time.Minute, "b", "c")
-				w.bury("t000", time.Minute, "d", "e")
-			},
-			want:    redistest.State{Dead: manyTopics("t599", "c", "t000", "e"), Letters: manyLetters("t599", "c", "t000", "e")},
-			dropped: map[string][]string{"t599": {"a599", "b"}, "t000": {"a000", "d"}},
-		},
-		{
-			name: "in several steps", options: Options{DeadMaxAge: time.Hour},
-			bury:    func() { w.bury("t", 2*time.Hour, many...) },
-			want:    redistest.State{},
-			dropped: map[string][]string{"t": many},
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -140,39 +118,4 @@ func TestSetDeadLimits(t *testing.T) {
 		}
 		w.Expect(want)
 	}
-}
-
-// manyTopics returns 600 topics with one letter each, except for the topics in pairs.
-func manyTopics(pairs ...string) queues {
-	all := queues{}
-	for i := range 600 {
-		all[fmt.Sprintf("t%03d", i)] = []string{fmt.Sprintf("a%03d", i)}
-	}
-	for ; len(pairs) > 0; pairs = pairs[2:] {
-		all[pairs[0]] = pairs[1:2]
-	}
-	return all
-}
-
-func manyLetters(pairs ...string) map[string]string {
-	all := map[string]string{}
-	for topic, ids := range manyTopics(pairs...) {
-		all[ids[0]] = topic + " body"
-	}
-	return all
-}
-
-// Without permission to drop dead letters the server logs that, and still moves jobs.
-func TestDeadLettersWithoutPermission(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.bury("t", 10000*time.Hour, "a")
-	w.user(daemonRights + " -zrangebyscore")
-	w.push("b", "t", 1)
-	w.expectPass(1, 0)
-	w.mover().sweepDead().goOn(t.Context())
-	w.log.expectErrorsWith(t, "Old dead letters cannot be dropped: ")
-	w.Expect(redistest.State{
-		Ready: queues{"t": {"b"}}, Buckets: buckets{"b": "t body"}, Dead: queues{"t": {"a"}}, Letters: letters("t", "a"),
-	})
 }

@@ -95,54 +95,38 @@ func TestHeartbeatOfSeveralServers(t *testing.T) {
 func TestHeartbeatThatIsRefused(t *testing.T) {
 	t.Parallel()
 	const line = "Cannot write this server's state to delayer:servers; jobs are moved all the same: "
-	for name, c := range map[string]struct {
-		breaks, heals func(w *world)
-	}{
-		"a key of another type": {
-			func(w *world) { w.Do("SET", prefix+"servers", "text") },
-			func(w *world) { w.Do("DEL", prefix+"servers") },
-		},
-		"a permission that is missing": {
-			func(w *world) { w.user(daemonRights + " -hset") },
-			func(w *world) { w.Do("ACL", "SETUSER", "u", "+hset") },
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t)
-			c.breaks(w)
-			m := w.server
-			now := time.Now()
-			m.outages.now = func() time.Time { return now }
-			m.heartbeat.begin("", time.Second, now)
-			beat := func(after time.Duration) {
-				t.Helper()
-				w.push("a", "t", 1)
-				if r := w.pass(); r.Moved != 1 {
-					t.Errorf("moved %d", r.Moved)
-				}
-				now = now.Add(after)
-				m.writeHeartbeat(t.Context(), now)
-			}
-			for range 20 {
-				beat(renewEvery)
-			}
-			if info, lines := w.log.lines(); len(lines) != 1 || mention(lines, line) != 1 || mention(info, "over after") > 0 {
-				t.Errorf("logged %.2000q", lines)
-			}
-			c.heals(w)
-			beat(heartbeatEvery) // too early to try again
-			if n := w.Do("EXISTS", prefix+"servers").(int64); n != 0 {
-				t.Error("tried again at once")
-			}
-			beat(renewEvery)
-			if info, lines := w.log.lines(); len(lines) != 1 || mention(info, "over after") != 1 {
-				t.Errorf("logged %.2000q and %q", info, lines)
-			}
-			if servers := w.servers(); len(servers) != 1 || servers[0].Moved != 22 || !servers[0].Started.Equal(m.heartbeat.state.Started) {
-				t.Errorf("servers %+v, want that it started at %v", servers, m.heartbeat.state.Started)
-			}
-		})
+	w := newWorld(t)
+	w.Do("SET", prefix+"servers", "text")
+	m := w.server
+	now := time.Now()
+	m.outages.now = func() time.Time { return now }
+	m.heartbeat.begin("", time.Second, now)
+	beat := func(after time.Duration) {
+		t.Helper()
+		w.push("a", "t", 1)
+		if r := w.pass(); r.Moved != 1 {
+			t.Errorf("moved %d", r.Moved)
+		}
+		now = now.Add(after)
+		m.writeHeartbeat(t.Context(), now)
+	}
+	for range 20 {
+		beat(renewEvery)
+	}
+	if info, lines := w.log.lines(); len(lines) != 1 || mention(lines, line) != 1 || mention(info, "over after") > 0 {
+		t.Errorf("logged %.2000q", lines)
+	}
+	w.Do("DEL", prefix+"servers")
+	beat(heartbeatEvery) // too early to try again
+	if n := w.Do("EXISTS", prefix+"servers").(int64); n != 0 {
+		t.Error("tried again at once")
+	}
+	beat(renewEvery)
+	if info, lines := w.log.lines(); len(lines) != 1 || mention(info, "over after") != 1 {
+		t.Errorf("logged %.2000q and %q", info, lines)
+	}
+	if servers := w.servers(); len(servers) != 1 || servers[0].Moved != 22 || !servers[0].Started.Equal(m.heartbeat.state.Started) {
+		t.Errorf("servers %+v, want that it started at %v", servers, m.heartbeat.state.Started)
 	}
 }
 
@@ -265,22 +249,6 @@ func TestHeartbeatSweepsNowAndThen(t *testing.T) {
 		if there := w.Do("HEXISTS", prefix+"servers", "gone").(int64); there == 1 == c.swept {
 			t.Errorf("after %v: swept: %v", c.after, !c.swept)
 		}
-	}
-}
-
-// A slow heartbeat does not change the batch size.
-func TestSlowHeartbeatLeavesBatchesAlone(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.server.heartbeat.begin("", time.Second, time.Now())
-	late, cancel := context.WithTimeout(t.Context(), 0)
-	defer cancel()
-	w.server.writeHeartbeat(late, time.Now())
-	if size := w.mover().batch.size(); !w.server.heartbeat.refused || size != firstBatch {
-		t.Errorf("after a heartbeat that was late: %v, batches are of %d jobs, want %d", w.server.heartbeat.refused, size, firstBatch)
-	}
-	if _, err := w.mover().passOnce(t.Context(), late); err == nil || w.mover().batch.size() != firstBatch/2 {
-		t.Errorf("after a pass that was late: %v, batches are of %d jobs, want %d", err, w.mover().batch.size(), firstBatch/2)
 	}
 }
 

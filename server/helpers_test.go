@@ -197,16 +197,11 @@ func (w *world) poolTo(addr string, timeout time.Duration, options ...redis.Dial
 // awaitDials waits for this many more dials.
 func (w *world) awaitDials(n int) {
 	w.TB.Helper()
-	timeout := time.After(hangs)
 	for len(w.dialled) > 0 {
 		<-w.dialled
 	}
 	for range n {
-		select {
-		case <-w.dialled:
-		case <-timeout:
-			w.TB.Fatalf("no %d dials after %v", n, hangs)
-		}
+		redistest.Receive(w.TB, w.dialled)
 	}
 }
 
@@ -265,23 +260,32 @@ func (w *world) run() (stop func()) {
 	return redistest.Background(w.TB, w.server.Run)
 }
 
-// manyScript stores the jobs with the numbers ARGV[4] to ARGV[1] - 1, named job000000 and so on. They belong to ARGV[2]
-// topics in turn, topic0 and so on, and fall due in order from ARGV[3] on, 1 ms apart.
-var manyScript = redis.NewScript(0, `
+// manyScript stores the jobs with the numbers ARGV[4] to ARGV[1] - 1 in the pool KEYS[1], named job000000 and so on. They belong to
+// ARGV[2] topics in turn, topic0 and so on, and fall due in order from ARGV[3] on, 1 ms apart.
+var manyScript = redis.NewScript(1, `
+local prefix = string.match(KEYS[1], '^(.*)job_pool$')
 for n = ARGV[4], ARGV[1] - 1 do
   local id = string.format('job%06d', n)
-  redis.call('HMSET', 'delayer:job_bucket:' .. id, 'topic', 'topic' .. (n % ARGV[2]), 'body', 'body')
-  redis.call('ZADD', 'delayer:job_pool', ARGV[3] + n / 1000, id)
+  redis.call('HMSET', prefix .. 'job_bucket:' .. id, 'topic', 'topic' .. (n % ARGV[2]), 'body', 'body')
+  redis.call('ZADD', KEYS[1], ARGV[3] + n / 1000, id)
 end`)
 
 // many replaces everything in Redis with jobs that are due.
 func (w *world) many(jobs, topics int) {
 	w.TB.Helper()
 	w.Do("FLUSHALL")
+	w.manyIn([]*store.Store{store.New(nil, prefix)}, jobs, topics)
+}
+
+// manyIn adds as many due jobs to each partition.
+func (w *world) manyIn(p []*store.Store, jobs, topics int) {
+	w.TB.Helper()
 	const chunk = 5000 // more would take long on a busy machine
-	for first := 0; first < jobs; first += chunk {
-		_, err := manyScript.Do(w.Conn(), min(first+chunk, jobs), topics, 1000, first)
-		check(w.TB, err)
+	for _, s := range p {
+		for first := 0; first < jobs; first += chunk {
+			_, err := manyScript.Do(w.Conn(), s.Keys().JobPool(), min(first+chunk, jobs), topics, 1000, first)
+			check(w.TB, err)
+		}
 	}
 }
 
@@ -298,20 +302,29 @@ func manyIDs(jobs int) []string {
 // that their buckets exist.
 func (w *world) expectManyMoved(jobs, topics int) {
 	w.TB.Helper()
+	w.expectManyMovedIn([]*store.Store{store.New(nil, prefix)}, jobs, topics)
+	if n := w.keys(); n != int64(jobs+min(jobs, topics)) {
+		w.TB.Errorf("%d keys, want %d buckets and %d queues", n, jobs, min(jobs, topics))
+	}
+}
+
+// expectManyMovedIn checks that all of manyIn's jobs are in their topics' queues, in due order, once.
+func (w *world) expectManyMovedIn(p []*store.Store, jobs, topics int) {
+	w.TB.Helper()
 	want := make([][]string, topics)
 	for n, id := range manyIDs(jobs) {
 		want[n%topics] = append(want[n%topics], id)
 	}
-	queues := 0
-	for topic, ids := range want {
-		if len(ids) == 0 {
-			continue
+	for _, s := range p {
+		for topic, ids := range want {
+			queue := s.Keys().ReadyQueue(fmt.Sprint("topic", topic))
+			got := w.Strings("LRANGE", queue, 0, -1)
+			slices.Reverse(got)
+			w.expectIDs(queue, got, ids)
 		}
-		queues++
-		w.expectReady(fmt.Sprint("topic", topic), ids...)
-	}
-	if n := w.keys(); n != int64(jobs+queues) {
-		w.TB.Errorf("%d keys, want %d buckets and %d queues", n, jobs, queues)
+		if n := w.Do("ZCARD", s.Keys().JobPool()); n != int64(0) {
+			w.TB.Errorf("%v jobs wait in %s", n, s.Keys().JobPool())
+		}
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -14,21 +13,15 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// spy is a connection that reports writes and its end.
+// spy is a connection that reports writes.
 type spy struct {
 	redis.ConnWithContext
-	sends  func(args []any)
-	closed func()
+	sends func(args []any)
 }
 
 func (c spy) Send(command string, args ...any) error {
 	c.sends(args)
 	return c.ConnWithContext.Send(command, args...)
-}
-
-func (c spy) Close() error {
-	c.closed()
-	return c.ConnWithContext.Close()
 }
 
 func (c spy) DoWithTimeout(timeout time.Duration, command string, args ...any) (any, error) {
@@ -39,19 +32,18 @@ func (c spy) ReceiveWithTimeout(timeout time.Duration) (any, error) {
 	return redis.ReceiveWithTimeout(c.ConnWithContext, timeout)
 }
 
-// spied returns a pool that reports writes on its connections, and counts open connections.
-func (w *world) spied(sends func(args []any)) (pool *redis.Pool, open *atomic.Int32) {
-	pool, open = w.pool(), new(atomic.Int32)
+// spied returns a pool that reports writes on its connections.
+func (w *world) spied(sends func(args []any)) *redis.Pool {
+	pool := w.pool()
 	dial := pool.DialContext
 	pool.DialContext = func(ctx context.Context) (redis.Conn, error) {
 		conn, err := dial(ctx)
 		if err != nil {
 			return nil, err
 		}
-		open.Add(1)
-		return spy{conn.(redis.ConnWithContext), sends, sync.OnceFunc(func() { open.Add(-1) })}, nil
+		return spy{conn.(redis.ConnWithContext), sends}, nil
 	}
-	return pool, open
+	return pool
 }
 
 // TestDemotedMaster moves an address to another master, while the old master becomes a replica and keeps its
@@ -142,7 +134,7 @@ func TestPartsOfABatchKeepTheirOrder(t *testing.T) {
 	w.expectPass(jobs, 0) // now Redis knows the script
 	w.many(jobs, 1)
 	parts := 0
-	pool, _ := w.spied(func(args []any) {
+	pool := w.spied(func(args []any) {
 		if args[3] != "topic0" { // not a move
 			return
 		}
@@ -166,7 +158,7 @@ func TestPassPagesOverlap(t *testing.T) {
 	const jobs, topics = 10 * minBatch, 5 * minBatch
 	w.many(jobs, topics)
 	pushed := 0
-	pool, _ := w.spied(func(args []any) {
+	pool := w.spied(func(args []any) {
 		if len(args) == 7 && args[5] != 0 { // a later page leaves out the jobs of the first one
 			pushed++
 			w.push(fmt.Sprint("early", pushed), "early", -pushed)
@@ -198,23 +190,6 @@ func TestPassPagesOverlap(t *testing.T) {
 		w.Do("DEL", fmt.Sprint(prefix, "job_bucket:early", n+1))
 	}
 	w.expectManyMoved(jobs, topics)
-}
-
-// Run leaves no open connection and no goroutine that may still log.
-func TestRunLeavesNothing(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	pool, open := w.spied(func([]any) {})
-	for range 20 {
-		w.server = New(pool, w.options())
-		stop := w.run()
-		awaitListeners(t, w.Server, 1)
-		stop()
-		if own := int(open.Load()) - pool.IdleCount(); own != 0 {
-			t.Fatalf("%d connections are left", own)
-		}
-		awaitListeners(t, w.Server, 0)
-	}
 }
 
 // The time until the next job counts from the read of that job, however long the pass takes.
@@ -249,7 +224,7 @@ func TestRunAfterReconnecting(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	var subscribed atomic.Int32
-	pool, _ := w.spied(func(args []any) {
+	pool := w.spied(func(args []any) {
 		if len(args) == 1 && args[0] == prefix+"first_due" { // without an announcement, as the original's clients do
 			w.push(fmt.Sprint("job", subscribed.Add(1)), "t", 1)
 		}

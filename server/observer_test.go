@@ -10,6 +10,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/internal/redisconn"
+	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
@@ -21,6 +22,7 @@ type counter struct {
 	dropped int
 	passes  int
 	failed  []error
+	fired   []Fired
 	called  map[string]int
 	took    time.Duration // the shortest pass
 }
@@ -60,7 +62,17 @@ func (c *counter) Called(script string, took time.Duration) {
 	c.took = min(c.took, took)
 }
 
-func (*counter) Fired(Fired) {}
+func (c *counter) Fired(one Fired) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.fired = append(c.fired, one)
+}
+
+func (c *counter) passesSoFar() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.passes
+}
 
 // observed gives the world a Server with an Observer that counts.
 func (w *world) observed() *counter {
@@ -150,19 +162,29 @@ func TestObserverOfAnUnreachableCluster(t *testing.T) {
 	cluster := redisconn.NewCluster([]string{"127.0.0.1:1"}, dialer, func(d redisconn.Dialer) *redis.Pool { return &redis.Pool{DialContext: d.Dial} })
 	defer cluster.Close()
 	c := newCounter()
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
-	ended := make(chan error, 1)
-	go func() {
-		ended <- New(cluster, Options{Partitions: 2, Interval: 10 * time.Millisecond, Observer: c}).Run(ctx)
-	}()
+	stop := redistest.Background(t, New(cluster, Options{Partitions: 2, Interval: 10 * time.Millisecond, Observer: c}).Run)
 	redistest.Until(t, "it has failed twice", func() bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		return len(c.failed) > 1
 	})
 	stop()
-	if err := redistest.Receive(t, ended); err != nil || c.passes != len(c.failed) {
-		t.Errorf("Run = %v after %d passes, %d failed", err, c.passes, len(c.failed))
+	if c.passes != len(c.failed) {
+		t.Errorf("%d passes, %d failed", c.passes, len(c.failed))
+	}
+}
+
+// A Lateness has the same numbers as the one it was made from.
+func TestLateness(t *testing.T) {
+	inside := store.Lateness{Sum: 1.5}
+	for i := range inside.Counts {
+		inside.Counts[i] = int64(i + 1)
+	}
+	l := Lateness(inside)
+	if l.Jobs() != inside.Jobs() || l.Plus(l) != Lateness(inside.Plus(inside)) {
+		t.Errorf("%d jobs, twice is %+v", l.Jobs(), l.Plus(l))
+	}
+	if l.Quantile(0.3) != inside.Quantile(0.3) || (Lateness{}).Quantile(1) != 0 || LatenessBounds[0] != time.Millisecond || len(l.Counts) != len(LatenessBounds)+1 {
+		t.Error("a quantile, the zero value or the bounds are wrong")
 	}
 }

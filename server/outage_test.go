@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"errors"
 	"log/slog"
 	"reflect"
@@ -9,6 +10,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/internal/store"
 )
 
 // TestOutages reports results of two operations at different times.
@@ -85,4 +89,58 @@ func TestOutageLines(t *testing.T) {
 			t.Fatalf("logged %q", over)
 		}
 	}
+}
+
+// Trouble in one pass of a round counts, no matter what the later passes return.
+func TestTrouble(t *testing.T) {
+	away, denied, moves := errors.New("connection refused"), redis.Error("NOPERM no"), redis.Error("TRYAGAIN the slot is on its way")
+	for name, c := range map[string]struct {
+		met  []error
+		want trouble
+	}{
+		"none":                {[]error{nil, nil}, trouble{}},
+		"refused":             {[]error{denied, nil}, trouble{}},
+		"away, then well":     {[]error{away, nil}, trouble{true, true}},
+		"away, then refused":  {[]error{away, denied}, trouble{true, true}},
+		"away at last":        {[]error{nil, away}, trouble{true, true}},
+		"a slot, then well":   {[]error{moves, nil}, trouble{true, false}},
+		"a slot, then away":   {[]error{moves, away}, trouble{true, true}},
+		"away, then its slot": {[]error{away, moves}, trouble{true, true}},
+	} {
+		var got trouble
+		for _, err := range c.met {
+			got.add(err)
+		}
+		if got != c.want {
+			t.Errorf("%s: %+v, want %+v", name, got, c.want)
+		}
+	}
+}
+
+// Any handler gets IDs as text; a handler that needs no strings gets them as bytes.
+func TestLog(t *testing.T) {
+	var out bytes.Buffer
+	text := slog.NewTextHandler(&out, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey {
+			return slog.Attr{}
+		}
+		return a
+	}})
+	say := func(o Options) {
+		log := New(nil, o).log
+		logJobs(log, slog.LevelInfo, "ready", "t", store.IDs{[]byte("1"), []byte("2")})
+		log.Log(t.Context(), levelRecovered, "over")
+		log.Error("broken")
+	}
+	lines := new(recorder)
+	say(Options{Logger: lines.logger()})
+	info, errors := lines.lines()
+	if len(info) != 2 || info[0] != "ready, Topic: t, IDs: [1,2]" || info[1] != "over" || len(errors) != 1 || errors[0] != "broken" {
+		t.Errorf("lines %q, errors %q", info, errors)
+	}
+	say(Options{Logger: slog.New(text)})
+	if got, want := out.String(), "level=INFO msg=ready topic=t ids=\"[1 2]\"\nlevel=INFO+2 msg=over\nlevel=ERROR msg=broken\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	say(Options{}) // without effect
 }

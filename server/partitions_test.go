@@ -1,13 +1,10 @@
 package server
 
 import (
-	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -30,44 +27,6 @@ func (w *world) pushIn(p *fleet.Fleet, id, topic string, delay time.Duration) {
 	check(w.TB, pushTo(w.TB.Context(), p.Of(id), store.Job{ID: id, Topic: topic, Body: "b"}, store.Due{After: delay}))
 }
 
-// manyIn stores as many due jobs in each partition as many does in a single one.
-func (w *world) manyIn(p []*store.Store, jobs, topics int) {
-	w.TB.Helper()
-	for _, s := range p {
-		for first := 0; first < jobs; first += 5000 {
-			_, err := manyInScript.Do(w.Conn(), s.Keys().JobPool(), min(first+5000, jobs), topics, 1000, first)
-			check(w.TB, err)
-		}
-	}
-}
-
-var manyInScript = redis.NewScript(1, `
-local prefix = string.match(KEYS[1], '^(.*)job_pool$')
-for n = ARGV[4], ARGV[1] - 1 do
-  local id = string.format('job%06d', n)
-  redis.call('HMSET', prefix .. 'job_bucket:' .. id, 'topic', 'topic' .. (n % ARGV[2]), 'body', 'body')
-  redis.call('ZADD', KEYS[1], ARGV[3] + n / 1000, id)
-end`)
-
-// expectManyMovedIn checks that all of manyIn's jobs are in their topics' queues, in due order, once.
-func (w *world) expectManyMovedIn(p *fleet.Fleet, jobs, topics int) {
-	w.TB.Helper()
-	for _, s := range p.Stores {
-		want := make([][]string, topics)
-		for n, id := range manyIDs(jobs) {
-			want[n%topics] = append(want[n%topics], id)
-		}
-		for topic, ids := range want {
-			got := w.Strings("LRANGE", s.Keys().ReadyQueue(fmt.Sprint("topic", topic)), 0, -1)
-			slices.Reverse(got)
-			w.expectIDs(s.Keys().ReadyQueue(fmt.Sprint("topic", topic)), got, ids)
-		}
-		if n := w.Do("ZCARD", s.Keys().JobPool()); n != int64(0) {
-			w.TB.Errorf("%v jobs wait in %s", n, s.Keys().JobPool())
-		}
-	}
-}
-
 // TestPartitions checks that Pass and Run each move the jobs of all partitions. Run gets announcements of new jobs in
 // any partition over one connection, even while another partition has a backlog.
 func TestPartitions(t *testing.T) {
@@ -80,7 +39,7 @@ func TestPartitions(t *testing.T) {
 			const jobs, topics = 2000, 3
 			w.manyIn(p.Stores, jobs, topics)
 			check(t, w.server.Pass(t.Context()))
-			w.expectManyMovedIn(p, jobs, topics)
+			w.expectManyMovedIn(p.Stores, jobs, topics)
 
 			w.server = New(w.pool(), Options{Interval: time.Hour, Logger: w.log.logger(), Partitions: n})
 			stop := w.run()
@@ -211,19 +170,6 @@ func TestPartitionsAway(t *testing.T) {
 	w.log.expectErrorsWith(t, outageLine)
 }
 
-func TestWrongPartitions(t *testing.T) {
-	for name, o := range map[string]Options{
-		"too many": {Partitions: fleet.MaxPartitions + 1}, "negative": {Partitions: -1}, "braces": {Partitions: 2, Prefix: "{a}:"},
-	} {
-		s := New(new(redis.Pool), o)
-		for _, err := range []error{s.Run(t.Context()), s.Pass(t.Context()), s.Check(t.Context())} {
-			if err == nil || errors.Is(err, ErrRefused) {
-				t.Errorf("%s: %v", name, err)
-			}
-		}
-	}
-}
-
 // While nothing happens, a server that gets announcements polls a tenth of its partitions in each interval, and checks
 // all of them for pauses with one command. On a busy machine it may miss that it gets announcements, or may poll late
 // and find due jobs. So the test counts commands per interval, and the cheapest of several rounds counts.
@@ -233,18 +179,18 @@ func TestIdlePartitionsCostLittle(t *testing.T) {
 	const interval, rounds, passesInRound = 20 * time.Millisecond, 5, 20
 	cheapest := func(partitions int) float64 {
 		w := newWorld(t)
-		passes := new(passCounter)
+		passes := newCounter()
 		w.server = New(w.pool(), Options{Interval: interval, Partitions: partitions, Observer: passes})
 		w.run()
-		awaitPasses := func(n int64) {
-			until(t, "passes", func() bool { return passes.Load() >= n })
+		awaitPasses := func(n int) {
+			until(t, "passes", func() bool { return passes.passesSoFar() >= n })
 		}
-		awaitPasses(int64(2*partitions + 10)) // the server runs
+		awaitPasses(2*partitions + 10) // the server runs
 		least := math.Inf(1)
 		for range rounds {
 			w.Do("CONFIG", "RESETSTAT")
 			began := time.Now()
-			awaitPasses(passes.Load() + passesInRound)
+			awaitPasses(passes.passesSoFar() + passesInRound)
 			intervals := time.Since(began)/interval + 1
 			least = min(least, float64(commandsServed(t, w))/float64(intervals))
 		}
@@ -345,23 +291,6 @@ func TestTurnsMissNothing(t *testing.T) {
 	w.log.awaitMoved(t, len(p.Stores)+50)
 	w.log.expectErrors(t)
 }
-
-// passCounter counts passes.
-type passCounter struct {
-	nobody
-	atomic.Int64
-}
-
-func (p *passCounter) Passed(time.Duration, error) { p.Add(1) }
-
-// nobody is an Observer that ignores everything.
-type nobody struct{}
-
-func (nobody) Moved(string, Moved)          {}
-func (nobody) Dropped(int)                  {}
-func (nobody) Passed(time.Duration, error)  {}
-func (nobody) Called(string, time.Duration) {}
-func (nobody) Fired(Fired)                  {}
 
 // Partition 0 has the data that exists once: the server's entry, with the jobs and passes of all partitions, and the
 // last hour, with the acks of all of them.

@@ -1,8 +1,9 @@
 package server
 
 import (
+	"context"
+	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -22,48 +23,25 @@ func TestPass(t *testing.T) {
 	w := newWorld(t)
 	for _, c := range []struct {
 		jobs, topics int
-		batch        float64 // if it is not the initial size
 	}{
 		{jobs: 0, topics: 1},
 		{jobs: 1, topics: 1},
-		{jobs: firstBatch - 1, topics: 1},
 		{jobs: firstBatch, topics: 1}, // exactly a batch
 		{jobs: firstBatch + 1, topics: 1},
-		{jobs: firstBatch + 1, topics: 3},
 		{jobs: 3 * firstBatch, topics: 7},
-		// One script moves each batch, and Lua's unpack fails near 8,000.
-		{jobs: 7999, topics: 1, batch: 7999},
-		{jobs: 8000, topics: 1, batch: 8000},
-		{jobs: 8001, topics: 1, batch: 8001},
-		{jobs: 8001, topics: 1, batch: maxBatch},
-		{jobs: maxBatch + 1, topics: 1, batch: maxBatch},
-		{jobs: 16002, topics: 2, batch: 16002},
 		{jobs: 8001, topics: 1},
 		{jobs: 10000, topics: 1000},
-		{jobs: 100000, topics: 1},
 		{jobs: 100000, topics: 8},
 	} {
 		if testing.Short() && c.jobs > 20000 {
 			continue
 		}
-		name := fmt.Sprintf("%d jobs in %d topics", c.jobs, c.topics)
-		if c.batch > 0 {
-			name += fmt.Sprintf(" by %v", c.batch)
-		}
-		t.Run(name, func(t *testing.T) {
+		t.Run(fmt.Sprintf("%d jobs in %d topics", c.jobs, c.topics), func(t *testing.T) {
 			w.TB = t
 			w.many(c.jobs, c.topics)
 			w.server = New(w.pool(), Options{})
-			largest := 0
-			if c.batch > 0 {
-				w.mover().batch = batchSize{budget: time.Hour, current: c.batch}
-			}
-			w.mover().log = slog.New(lines{&recorder{hears: func(line string) { largest = max(largest, len(idsOf(line))) }}})
 			w.expectPass(c.jobs, 0)
 			w.expectManyMoved(c.jobs, c.topics)
-			if want := min(c.jobs, int(c.batch)) / c.topics; largest < want {
-				t.Errorf("the largest batch had %d jobs of a topic, want %d", largest, want)
-			}
 			w.expectPass(0, 0)
 		})
 	}
@@ -138,12 +116,6 @@ func TestPassBetween(t *testing.T) {
 			want:    redistest.State{Pool: []string{"x"}, Ready: queues{"t": {"a", "b"}}, Buckets: buckets{"a": "t body", "x": "t body", "b": "t body"}},
 		},
 		{
-			name:    "removed",
-			between: func() { w.Do("ZREM", prefix+"job_pool", "x"); w.Do("DEL", prefix+"job_bucket:x") },
-			moved:   2,
-			want:    redistest.State{Ready: queues{"t": {"a", "b"}}, Buckets: buckets{"a": "t body", "b": "t body"}},
-		},
-		{
 			name: "moved by another server",
 			between: func() {
 				w.Do("ZREM", prefix+"job_pool", "a", "x")
@@ -153,44 +125,11 @@ func TestPassBetween(t *testing.T) {
 			want:  redistest.State{Ready: queues{"t": {"a", "x", "b"}}, Buckets: buckets{"a": "t body", "x": "t body", "b": "t body"}},
 		},
 		{
-			name: "moved and taken",
-			between: func() {
-				w.Do("ZREM", prefix+"job_pool", "a", "x", "b")
-				w.Do("DEL", prefix+"job_bucket:a", prefix+"job_bucket:x", prefix+"job_bucket:b")
-			},
-			want: redistest.State{},
-		},
-		{
-			name:    "pushed anew with a delay and another topic",
-			between: func() { w.push("x", "u", "5000000000") },
-			moved:   2,
-			want:    redistest.State{Pool: []string{"x"}, Ready: queues{"t": {"a", "b"}}, Buckets: buckets{"a": "t body", "x": "u body", "b": "t body"}},
-		},
-		{
 			// The entry is in the old queue until a take finds it and passes it on.
 			name:    "pushed anew without a delay and with another topic by an original client",
 			between: func() { w.push("x", "u", 1) },
 			moved:   3,
 			want:    redistest.State{Ready: queues{"t": {"a", "x", "b"}}, Buckets: buckets{"a": "t body", "x": "u body", "b": "t body"}},
-		},
-		{
-			// The job is due again, but only a pass that reads it under its new topic moves it.
-			name:    "pushed anew with another topic, and due by now",
-			between: func() { w.push("x", "u", dueNow(w)) },
-			moved:   2,
-			want:    redistest.State{Pool: []string{"x"}, Ready: queues{"t": {"a", "b"}}, Buckets: buckets{"a": "t body", "x": "u body", "b": "t body"}},
-		},
-		{
-			name:    "bucket expired",
-			between: func() { w.Do("DEL", prefix+"job_bucket:x") },
-			moved:   3,
-			want:    redistest.State{Ready: queues{"t": {"a", "x", "b"}}, Buckets: buckets{"a": "t body", "b": "t body"}},
-		},
-		{
-			name:    "another job pushed that is due earlier",
-			between: func() { w.push("early", "t", "-1") },
-			moved:   3,
-			want:    redistest.State{Pool: []string{"early"}, Ready: queues{"t": {"a", "x", "b"}}, Buckets: buckets{"early": "t body", "a": "t body", "x": "t body", "b": "t body"}},
 		},
 		{
 			name:    "orphan pushed anew",
@@ -259,4 +198,193 @@ func TestPassMovesFewAtOnce(t *testing.T) {
 		t.Errorf("%d jobs of a topic were ready, want %d", ready, want)
 	}
 	w.log.awaitMoved(t, atOnce)
+}
+
+// TestPassOnce checks that Pass moves all due jobs and drops old dead letters each time; Run drops them once a minute.
+// Pass writes no heartbeat.
+func TestPassOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const jobs, topics = 2*firstBatch + 1, 3
+	w.many(jobs, topics)
+	check(t, w.server.Pass(t.Context()))
+	w.expectManyMoved(jobs, topics)
+	if n := w.Do("EXISTS", prefix+"servers").(int64); n != 0 {
+		t.Errorf("servers: %v", w.servers())
+	}
+
+	w.Do("FLUSHALL")
+	w.push("far", "t", "5000000000")
+	for range 2 {
+		w.bury("t", 10000*time.Hour, "old")
+		check(t, w.server.Pass(t.Context()))
+		w.Expect(redistest.State{Pool: []string{"far"}, Buckets: buckets{"far": "t body"}})
+	}
+}
+
+func TestPassOnceFails(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.many(1, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := w.server.Pass(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("with a context that is done: %v", err)
+	}
+	check(t, w.server.Run(ctx))
+	if got := w.waiting(); len(got) != 1 {
+		t.Errorf("waiting %q", got)
+	}
+	w.Do("SET", prefix+"job_pool", "broken")
+	if err := w.server.Pass(t.Context()); err == nil {
+		t.Error("no error though the pool is broken")
+	}
+}
+
+// TestFreshJobsDoNotWaitForTheBacklog makes jobs fall due during a backlog. Each of them is in its queue within two
+// more reads of due jobs, and the backlog is moved in due order.
+func TestFreshJobsDoNotWaitForTheBacklog(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const jobs, fresh = 3000, 20
+	w.many(jobs, 1)
+	w.mover().batch = batchSize{budget: 1, current: minBatch} // the batch size stays small
+	want := manyIDs(jobs)
+	w.onLook(func(n int) {
+		if n <= fresh {
+			id := fmt.Sprint("fresh", n)
+			w.push(id, "u", redisTime(w))
+			want = append(want, id)
+		}
+		if n > 2 && n <= fresh+2 {
+			if got := w.Queue("u"); len(got) < n-2 || got[n-3] != fmt.Sprint("fresh", n-2) {
+				t.Errorf("look-up %d: job fresh%d is not ready: %q", n, n-2, got)
+			}
+			if left := len(w.waiting()); left < jobs/20 {
+				t.Fatalf("the backlog ends too early to say anything: %d", left)
+			}
+		}
+	})
+	w.expectPass(jobs+fresh, 0)
+	got := append(w.Queue("topic0"), w.Queue("u")...)
+	if !slices.Equal(got, want) {
+		t.Errorf("%d jobs are ready, want %d, or the order is wrong", len(got), len(want))
+	}
+}
+
+// The backlog gets half of each batch, no matter how many jobs fall due meanwhile.
+func TestBacklogDoesNotWaitForFreshJobs(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const jobs = 1000
+	w.many(jobs, 1)
+	w.mover().batch = batchSize{budget: 1, current: minBatch}
+	pushed, looks := 0, 0
+	w.onLook(func(n int) {
+		looks = n
+		if left := len(w.Queue("topic0")); left < jobs && n <= 2*jobs/minBatch+2 {
+			for range 2 * minBatch {
+				pushed++
+				w.push(fmt.Sprint("fresh", pushed), "u", redisTime(w))
+			}
+		}
+		if done := len(w.Queue("topic0")); n > 1 && done < min(jobs, (n-1)*minBatch/2) {
+			t.Errorf("at look-up %d: %d of the backlog are ready", n, done)
+		}
+	})
+	if r := w.pass(); r.Moved != jobs+pushed {
+		t.Errorf("moved %d jobs, want %d", r.Moved, jobs+pushed)
+	}
+	if looks <= jobs/minBatch || pushed <= jobs {
+		t.Errorf("%d look-ups, %d fresh jobs: the test says nothing", looks, pushed)
+	}
+}
+
+func TestBatchSize(t *testing.T) {
+	const budget = 2 * time.Millisecond
+	for _, c := range []struct {
+		name            string
+		from            float64
+		jobs            int
+		took, roundTrip time.Duration
+		want            int
+	}{
+		{"as long as it may", 500, 500, budget, 0, 500},
+		{"twice too long: shrinks at once", 1000, 1000, 2 * budget, 0, 500},
+		{"ten times too long", 5000, 5000, 10 * budget, 0, 500},
+		{"never below the least", 500, 500, 100 * budget, 0, minBatch},
+		{"but smaller after timeouts, and no smaller then", 10, 10, 100 * budget, 0, 10},
+		{"grows again after that", 8, 8, budget / 100, 0, 10},
+		{"few even for that", 8, 7, budget / 100, 0, 8},
+		{"a trip as long as it may be", 500, 500, budget / 100, longCall, 500},
+		{"a slow network", 500, 500, budget / 100, 2 * longCall, 250},
+		{"half as long: grows by an eighth of what is missing", 800, 800, budget / 2, 0, 900},
+		{"a hundredth as long: grows by a quarter", 800, 800, budget / 100, 0, 1000},
+		{"never above the most", 9000, 9000, budget / 100, 0, maxBatch},
+		{"few jobs say nothing", 500, minBatch - 1, 50 * budget, 0, 500},
+		{"just enough jobs", 500, minBatch, budget, 0, minBatch},
+		{"a part of a batch, as long as it may", 1000, 400, budget, 0, 400},
+		{"a part of a batch, in its share of the time", 1000, 400, budget * 4 / 10, 0, 1000},
+		{"no clock: the round trip", 1000, 1000, 0, 2 * budget, 500},
+		{"the round trip does not count where there is a clock", 500, 500, budget, 10 * budget, 500},
+	} {
+		b := batchSize{budget: budget, current: c.from}
+		b.observe(c.jobs, c.took, c.roundTrip)
+		if b.size() != c.want {
+			t.Errorf("%s: from %v by %d jobs in %v or %v: %d, want %d", c.name, c.from, c.jobs, c.took, c.roundTrip, b.size(), c.want)
+		}
+	}
+	b := batchSize{budget: budget, current: 500}
+	for _, want := range []int{250, 125, 62, 31, 15, 7, 3, 1, 1, 1} {
+		if b.halve(); b.size() != want {
+			t.Errorf("halved to %d, want %d", b.size(), want)
+		}
+	}
+	for n := 0; b.size() < minBatch; n++ {
+		if b.observe(b.size(), time.Microsecond, time.Millisecond); n > 100 {
+			t.Fatalf("grows to %d only", b.size())
+		}
+	}
+	if b := New(nil, Options{}).movers[0].batch; b.size() != firstBatch {
+		t.Errorf("begins with %d", b.size())
+	}
+}
+
+// If each job costs Redis the same time, the batch size soon settles at the largest one that fits, from either side,
+// and stays there.
+func TestBatchSizeSettles(t *testing.T) {
+	const budget, perJob = 2 * time.Millisecond, time.Microsecond
+	for _, from := range []float64{minBatch, firstBatch, maxBatch} {
+		b := batchSize{budget: budget, current: from}
+		for n := range 100 {
+			took := time.Duration(b.size()) * perJob
+			if n > 0 && took > budget {
+				t.Errorf("from %v: call %d took %v", from, n, took)
+			}
+			b.observe(b.size(), took, 0)
+		}
+		if got := b.size(); got < 1990 {
+			t.Errorf("from %v: settled at %d, want 2000", from, got)
+		}
+	}
+}
+
+// The stall budget sets the size of real batches.
+func TestStallBudget(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, c := range []struct {
+		budget      time.Duration
+		least, most int
+	}{{1, minBatch, firstBatch}, {time.Hour, 5000, maxBatch}} {
+		const jobs = 50000
+		w.many(jobs, 1)
+		w.server = New(w.pool(), Options{StallBudget: c.budget})
+		sizes := 0
+		w.onLook(func(int) { sizes = max(sizes, w.mover().batch.size()) })
+		w.expectPass(jobs, 0)
+		if sizes < c.least || sizes > c.most {
+			t.Errorf("stall budget %v: largest batch %d, want %d to %d", c.budget, sizes, c.least, c.most)
+		}
+	}
 }

@@ -53,14 +53,8 @@ func TestPermissions(t *testing.T) {
 
 		{rights: daemonRights + " -evalsha", want: untouched, fails: true, says: "'evalsha'"},
 		{rights: daemonRights + " -time", want: untouched, fails: true},
-		{rights: daemonRights + " -zcount", want: untouched, fails: true},
-		{rights: daemonRights + " -zrange", want: untouched, fails: true},
-		{rights: daemonRights + " -hget", want: untouched, fails: true},
-		{rights: daemonRights + " -zmscore", want: untouched, fails: true},
-		{rights: daemonRights + " -zadd", want: untouched, fails: true},
 		{rights: daemonRights + " -zrem", want: untouched, fails: true},
 		{rights: daemonRights + " resetkeys ~delayer:job_bucket:* ~delayer:ready_queue:*", want: untouched, fails: true, says: "NOPERM"},
-		{rights: daemonRights + " resetkeys %R~delayer:* ~delayer:ready_queue:*", want: untouched, fails: true, says: "NOPERM"},
 
 		{
 			rights: daemonRights + " -lpush",

@@ -7,11 +7,13 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
@@ -182,22 +184,8 @@ func TestRunStopsWhileRedisIsGone(t *testing.T) {
 	stop()
 }
 
-// TestRunCancelled starts Run with an ended context: Run sends nothing to Redis.
-func TestRunCancelled(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.push("a", "t", 1)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	for range 20 {
-		check(t, w.server.Run(ctx))
-	}
-	w.expectWaiting("a")
-	w.log.expectErrors(t)
-}
-
 // TestRunStartStop stops Run at every possible time, again and again. No job is lost or delivered twice, and no
-// goroutine is left. The test is not parallel, because it counts goroutines.
+// connection or goroutine is left. The test is not parallel, because it counts goroutines.
 func TestRunStartStop(t *testing.T) {
 	w := newWorld(t)
 	pool := w.pool()
@@ -218,46 +206,14 @@ func TestRunStartStop(t *testing.T) {
 		}
 		cancel()
 		check(t, <-done)
+		if used := pool.ActiveCount() - pool.IdleCount(); used != 0 {
+			t.Fatalf("%d connections are left", used)
+		}
 	}
 	until(t, "end of the goroutines", func() bool { return runtime.NumGoroutine() <= before })
 	w.pass()
 	w.expectManyMoved(jobs, topics)
 	w.log.expectErrors(t)
-}
-
-// TestPassesDoNotOverlap makes passes take longer than the interval.
-func TestPassesDoNotOverlap(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.server = New(w.pool(), Options{Interval: time.Millisecond})
-	began, leave := make(chan struct{}), make(chan struct{})
-	inside := atomic.Int32{}
-	w.server.test.beforeMove = func() {
-		if inside.Add(1) > 1 {
-			t.Error("two passes at a time")
-		}
-		began <- struct{}{}
-		<-leave
-		inside.Add(-1)
-	}
-	stop := w.run()
-	for range 3 {
-		<-began
-		select {
-		case <-began:
-			t.Error("a pass began before the last one had ended")
-			leave <- struct{}{}
-		case <-time.After(30 * time.Millisecond): // many intervals
-		}
-		leave <- struct{}{}
-	}
-	go func() {
-		for range began {
-			leave <- struct{}{}
-		}
-	}()
-	stop()
-	close(began)
 }
 
 // TestDefaults checks the documented zero values of Options.
@@ -267,23 +223,9 @@ func TestDefaults(t *testing.T) {
 	if m.options.Interval != time.Second || m.batch.budget != share || share != 750*time.Microsecond || m.store.Keys().JobPool() != "delayer:job_pool" {
 		t.Errorf("interval %v, budget of a batch %v, pool %s", m.options.Interval, m.batch.budget, m.store.Keys().JobPool())
 	}
-	m.log.Info("to nobody")
-	m.log.Error("to nobody")
-}
-
-// TestPrefix runs two servers with different prefixes on one Redis.
-func TestPrefix(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.push("a", "t", 1)
-	w.Do("HSET", "other:job_bucket:b", "topic", "t", "body", "body")
-	w.Do("ZADD", "other:job_pool", 1, "b")
-	w.server = New(w.pool(), Options{Prefix: "other:"})
-	w.expectPass(1, 0)
-	if got := w.Strings("LRANGE", "other:ready_queue:t", 0, -1); !slices.Equal(got, []string{"b"}) {
-		t.Errorf("other: %q", got)
+	if pool := New(nil, Options{Prefix: "other:"}).movers[0].store.Keys().JobPool(); pool != "other:job_pool" {
+		t.Errorf("with another prefix the pool is %s", pool)
 	}
-	w.expectWaiting("a")
 }
 
 // For any interval, the pool is polled often enough for jobs that no push announces.
@@ -295,4 +237,39 @@ func TestLongestSleep(t *testing.T) {
 			t.Errorf("the next pass is %v later, want less than %v", sleep, store.AnnouncedWithin)
 		}
 	}
+}
+
+// Unusable arguments cause an error and no panic, and nothing is dropped.
+func TestUnusable(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var none context.Context
+	pool := w.pool()
+	w.bury("t", time.Second, "a")
+	before := w.Do("DBSIZE")
+	for name, c := range map[string]struct {
+		server *Server
+		ctx    context.Context
+		want   string
+	}{
+		"nil":             {nil, t.Context(), "not made with New"},
+		"zero":            {new(Server), t.Context(), "not made with New"},
+		"no Redis":        {New(nil, Options{}), t.Context(), "redis: it is nil"},
+		"no context":      {New(pool, Options{}), none, "ctx is nil"},
+		"tiny interval":   {New(pool, Options{Interval: 1000}), t.Context(), "Interval 1µs is less than a millisecond; in Go a number without a unit is in nanoseconds"},
+		"tiny age":        {New(pool, Options{DeadMaxAge: 14}), t.Context(), "DeadMaxAge 14ns is less than a millisecond"},
+		"many partitions": {New(pool, Options{Partitions: fleet.MaxPartitions + 1}), t.Context(), "is not from 1 to"},
+		"braces":          {New(pool, Options{Partitions: 2, Prefix: "{a}:"}), t.Context(), "has braces"},
+		"tiny, not alone": {New(pool, Options{Interval: time.Second, DeadMaxAge: time.Millisecond - 1}), t.Context(), "DeadMaxAge 999.999µs is less"},
+	} {
+		for call, err := range map[string]error{"Run": c.server.Run(c.ctx), "Pass": c.server.Pass(c.ctx), "Check": c.server.Check(c.ctx)} {
+			if err == nil || errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%s: %s: %v, want %q", name, call, err, c.want)
+			}
+		}
+	}
+	if after := w.Do("DBSIZE"); after != before {
+		t.Errorf("%v keys, there were %v", after, before)
+	}
+	check(t, New(pool, Options{Interval: time.Millisecond, DeadMaxAge: time.Hour}).Pass(t.Context()))
 }

@@ -190,33 +190,6 @@ func TestJobsBesideManySchedules(t *testing.T) {
 	}
 }
 
-// Schedules with a year of missed occurrences are fired as soon as a server runs, and all missed occurrences are
-// counted.
-func TestPassFiresAfterAYear(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	const schedules = 30
-	for n := range schedules {
-		s := aSchedule(fmt.Sprint("s", n), "* * * * *")
-		s.Zone = "Europe/Berlin"
-		w.schedule(s, -time.Minute)
-	}
-	first := w.scheduled("s0").Next.Add(-365 * 24 * time.Hour).Truncate(time.Minute)
-	for n := range schedules {
-		w.Do("HSET", fmt.Sprintf("delayer:job_bucket:{s%d}@schedule", n), "next", first.UnixMilli())
-	}
-	began := time.Now().Truncate(time.Minute)
-	w.pass()
-	minutes := int64(time.Since(began) / time.Minute) // that began meanwhile
-	for _, s := range w.schedules() {
-		occurrences := int64(s.Next.Sub(first) / time.Minute)
-		if s.Ran < 1 || s.Ran > 1+minutes || s.NotRun != (store.NotRun{Late: occurrences - s.Ran}) || occurrences < 365*24*60 {
-			t.Errorf("of %d occurrences it had %d, and %+v had no job", occurrences, s.Ran, s.NotRun)
-		}
-	}
-	w.expectPass(0, 0)
-}
-
 // Run fires each occurrence of a schedule on time, and plans the next one.
 func TestRunFires(t *testing.T) {
 	t.Parallel()
@@ -278,40 +251,17 @@ func TestOccurrencesWithoutJobs(t *testing.T) {
 	w.log.awaitError(t, "Schedule \"overlaps\", occurrences without a job: 2, because the previous job is not done")
 }
 
-// firedBy is an Observer that counts the results of schedules.
-type firedBy struct {
-	*counter
-	fired []Fired
-}
-
-func (f *firedBy) Fired(one Fired) { f.fired = append(f.fired, one) }
-
-func TestObserverOfSchedules(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	o := &firedBy{counter: newCounter()}
-	w.server.observers = append(w.server.observers, o)
-	w.schedule(aSchedule("a", "@every 1h"), -2*time.Hour-time.Second)
-	w.pass()
-	if len(o.fired) != 1 || o.fired[0].After < time.Second || o.fired[0].After > hangs {
-		t.Fatalf("told of %+v", o.fired)
-	}
-	if o.fired[0].After = 0; o.fired[0] != (Fired{Schedule: "a", Topic: "t", Jobs: 1, Late: 2}) {
-		t.Errorf("told of %+v", o.fired)
-	}
-}
-
-// If several occurrences are fired, lateness counts for the last one with a job; the overlapping ones have none.
+// An Observer is told what was fired. Lateness counts for the last occurrence with a job; the overlapping ones have none.
 func TestLatenessOfSchedulesThatOverlap(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	o := &firedBy{counter: newCounter()}
+	o := newCounter()
 	w.server.observers = append(w.server.observers, o)
 	s := aSchedule("a", "@every 1h")
 	s.Missed, s.Overlap = store.MissedAll, store.OverlapSkip
 	w.schedule(s, -3*time.Hour-time.Second)
 	w.pass()
-	if len(o.fired) != 1 || o.fired[0].Jobs != 1 || o.fired[0].Overlapped != 3 || o.fired[0].After.Truncate(time.Hour) != 3*time.Hour {
+	if len(o.fired) != 1 || o.fired[0] != (Fired{Schedule: "a", Topic: "t", Jobs: 1, Overlapped: 3, After: o.fired[0].After}) || o.fired[0].After.Truncate(time.Hour) != 3*time.Hour {
 		t.Errorf("told of %+v, want one job that was three hours late", o.fired)
 	}
 }
@@ -540,46 +490,13 @@ func TestRightsOfSchedules(t *testing.T) {
 	}
 }
 
-// An occurrence whose previous job is reserved follows that job. A worker never has two of them at a time, and gets one
-// after each occurrence. The log uses the job's ID at delivery.
-func TestPassFiresBehind(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	s := aSchedule("a", "@every 1h")
-	s.Overlap = store.OverlapFollow
-	first := w.schedule(s, -3*time.Hour-time.Second)
-	job := store.OccurrenceID("a", first.Add(3*time.Hour))
-	again := func() {
-		t.Helper()
-		got := w.scheduled("a")
-		w.Do("HSET", prefix+"job_bucket:"+got.ID, "next", got.Next.Add(-time.Hour).UnixMilli())
-		w.Do("ZADD", prefix+"job_pool", 1, got.ID)
-		w.pass()
-	}
-	w.pass()
-	w.expectReady("t", job)
-	held := w.reserve("t", time.Hour)
-	again()
-	again()
-	w.expectReady("t")
-	if got := w.scheduled("a"); got.Ran != 2 || got.NotRun != (store.NotRun{Late: 3, Overlapped: 1}) || got.LastID != job {
-		t.Errorf("then it is %+v", got)
-	}
-	_, err := w.store().Ack([]store.LeaseRef{held}).Do(t.Context())
-	check(t, err)
-	w.expectReady("t", job)
-	if info, _ := w.log.lines(); mention(info, fmt.Sprintf("Schedule has fired, Topic: t, IDs: [%s]", job)) != 2 {
-		t.Errorf("the log: %q", info)
-	}
-}
-
 // Without the permission to follow a job, such a schedule waits and the log reports that; other schedules continue.
 func TestFollowWithoutRights(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	s := aSchedule("a", "@every 1h")
 	s.Overlap = store.OverlapFollow
-	w.schedule(s, -time.Second)
+	first := w.schedule(s, -time.Second)
 	w.pass()
 	w.reserve("t", time.Hour)
 	w.Do("HSET", prefix+"job_bucket:"+store.ScheduleID("a"), "next", time.Now().Add(-time.Second).UnixMilli())
@@ -605,5 +522,46 @@ func TestFollowWithoutRights(t *testing.T) {
 	passWith(redistest.Rights(t, "daemon"))
 	if got := w.scheduled("a"); got.Ran != was.Ran+1 {
 		t.Errorf("with the documented rights it is %+v", got)
+	}
+	if info, _ := w.log.lines(); mention(info, fmt.Sprintf("Schedule has fired, Topic: t, IDs: [%s]", store.OccurrenceID("a", first))) != 2 {
+		t.Errorf("the log does not name the follower by its ID at delivery: %q", info)
+	}
+}
+
+// A schedule with a broken bucket affects no other schedule and no job.
+func TestBrokenSchedule(t *testing.T) {
+	for _, broken := range [][]any{
+		{"HSET", "ran", "x"}, {"HSET", "jitter", "x"}, {"HDEL", "jitter"}, {"HDEL", "to"}, {"HDEL", "content"}, {"HSET", "options", "x"},
+		{"HSET", "revision", "x"}, {"HSET", "next", "x"}, {"HSET", "late", "9223372036854775807"}, {"HSET", "past", "x y z"},
+	} {
+		t.Run(broken[0].(string)+" "+broken[1].(string), func(t *testing.T) {
+			w := newWorld(t)
+			w.mover().stuck.every = 20 * time.Millisecond
+			w.schedule(aSchedule("bad", "@every 1h"), -3*time.Hour)
+			w.schedule(aSchedule("good", "@every 1h"), -2*time.Second)
+			w.Do(broken[0].(string), append([]any{prefix + "job_bucket:" + store.ScheduleID("bad")}, broken[1:]...)...)
+			w.push("j", "u", 1)
+			for range 3 {
+				passOf(w.server)
+			}
+			w.expectReady("u", "j")
+			if ready := w.Queue("t"); mention(ready, "{good}") != 1 {
+				t.Errorf("the other schedule should have one job: %q", ready)
+			}
+		})
+	}
+}
+
+// A schedule whose bucket has another type does not keep another one from being repaired.
+func TestRepairBesideABrokenSchedule(t *testing.T) {
+	w := newWorld(t)
+	w.schedule(aSchedule("bad", "@every 1h"), time.Hour)
+	w.schedule(aSchedule("moved", "@every 1h"), time.Hour)
+	w.Do("SET", prefix+"job_bucket:"+store.ScheduleID("bad"), "text")
+	id := store.ScheduleID("moved")
+	w.Do("ZREM", prefix+"job_pool", id) // as if an old server had moved it and an old consumer had popped it
+	w.store().RepairSchedules(t.Context(), "", true)
+	if w.Do("ZSCORE", prefix+"job_pool", id) == nil {
+		t.Error("a schedule is not put back, as another one is broken")
 	}
 }

@@ -1,11 +1,8 @@
 package server
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -25,40 +22,6 @@ func (w *world) enterTopics(ago time.Duration, topics ...string) {
 func (w *world) topics() []string {
 	w.TB.Helper()
 	return w.Strings("ZRANGE", prefix+"topics", 0, -1)
-}
-
-// Jobs that expire while they are ready are removed from their queue, counted and logged, whether the topic has
-// consumers or not. The jobs behind them stay.
-func TestReadyJobsThatExpire(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	counted := w.observed()
-	var ids []string
-	for n := range 60 {
-		ids = append(ids, fmt.Sprint("short", n))
-		w.push(ids[n], "t", n)
-	}
-	w.push("long", "t", 100)
-	pass := func() {
-		t.Helper()
-		check(t, w.server.Pass(t.Context()))
-	}
-	pass()
-	pass()
-	w.log.expectErrors(t)
-	for _, id := range ids {
-		w.Do("PEXPIRE", prefix+"job_bucket:"+id, 1)
-	}
-	for _, id := range ids {
-		until(t, "end of "+id, func() bool { return w.Do("EXISTS", prefix+"job_bucket:"+id).(int64) == 0 })
-	}
-	pass()
-	pass()
-	w.log.expectErrors(t, "Ready job has expired or was removed, entry dropped, Topic: t, IDs: ["+strings.Join(ids, ",")+"]")
-	w.Expect(redistest.State{Ready: queues{"t": {"long"}}, Buckets: buckets{"long": "t body"}})
-	if counted.dropped != 60 {
-		t.Errorf("%d are counted", counted.dropped)
-	}
 }
 
 // A running server also sweeps, and its entry has the number of expired jobs.
@@ -178,19 +141,6 @@ func TestSweepWithoutPermission(t *testing.T) {
 	w.Expect(redistest.State{Ready: queues{"t": {"ghost", "a"}}, Buckets: buckets{"a": "t body"}})
 }
 
-// While Redis is down, sweeps end without a log line, because the pass logs the outage.
-func TestSweepsWithoutRedis(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.Server.Kill()
-	for _, sweep := range w.mover().sweeps {
-		if sweep.goOn(t.Context()); sweep.underWay || sweep.err == nil || errors.Is(sweep.err, context.Canceled) {
-			t.Errorf("sweep %+v", sweep)
-		}
-	}
-	w.log.expectErrors(t)
-}
-
 // A server counts jobs that were reserved before their topic got a limit, in case the program that set the limit died
 // before it could count them. A pool of several pages takes as many turns.
 func TestSweepCountsReservedJobs(t *testing.T) {
@@ -218,4 +168,36 @@ func TestSweepCountsReservedJobs(t *testing.T) {
 		t.Errorf("%d slots, want %d: %q", len(slots), len(want), slots)
 	}
 	w.log.expectErrors(t)
+}
+
+// The log reports once how many ready jobs of all partitions cannot be reserved because they lack their limit's tag,
+// even with only the daemon's permissions. It leaves out topics without such jobs and limits without a tag.
+func TestUntaggedIsLogged(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	p := w.partitioned(4)
+	check(t, p.SetLimit(t.Context(), "t", store.Limit{Concurrency: 4, Tag: "vip"}))
+	check(t, p.SetLimit(t.Context(), "other", store.Limit{Concurrency: 4, Tag: "vip"}))
+	check(t, p.SetLimit(t.Context(), "untagged", store.Limit{Concurrency: 4}))
+	elsewhere := 0
+	for i := range 30 {
+		id := fmt.Sprint(i)
+		w.pushIn(p, id, "t", 0)
+		w.pushIn(p, "u"+id, "untagged", 0)
+		w.pushIn(p, fmt.Sprintf("{vip}%d", i), "other", 0)
+		if p.Of(id) != p.Of("{vip}") {
+			elsewhere++
+		}
+	}
+	o := w.server.options
+	w.SetUser(redistest.Rights(t, "daemon"))
+	w.server = New(w.UserPool(), o)
+	want := fmt.Sprintf("Ready jobs without the tag \"vip\" of their topic's limit, which nobody will get: %d; set a limit without a tag, or push them again with that tag in their IDs, Topic: t", elsewhere)
+	for range 3 {
+		check(t, w.server.Pass(t.Context()))
+		w.log.expectErrors(t, want)
+	}
+	w.server.untagged.Forget("t")
+	check(t, w.server.Pass(t.Context()))
+	w.log.expectErrors(t, want, want)
 }

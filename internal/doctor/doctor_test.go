@@ -96,12 +96,6 @@ func TestFindings(t *testing.T) {
 	if got := names(r); !slices.Equal(got, plantedTogether) {
 		t.Errorf("%q, want %q: %+v", got, plantedTogether, r)
 	}
-	f.Do("CONFIG", "SET", "maxmemory", f.InfoNumber("memory", "used_memory")+100<<10)
-	f.Do("HSET", "delayer:{0}:partitions", "partitions", 4, "version", 1, "most", 4)
-	r = examine(t, pool, pool, fleet.Layout{Partitions: 4, Previous: 0}, "latency")
-	if got := names(r); !slices.Contains(got, "memory") || !slices.Contains(got, "stray_jobs") {
-		t.Errorf("%q: %+v", got, r)
-	}
 }
 
 // During a migration to more partitions, the doctor reports the jobs that are left.

@@ -294,15 +294,7 @@ func (f *fixture) load() (stop func() map[string]int) {
 			}
 		})
 	}
-	ended := make(chan struct{})
-	hasEnded := func() bool {
-		select {
-		case <-ended:
-			return true
-		default:
-			return false
-		}
-	}
+	pushed, end := context.WithCancel(f.ctx)
 	for range 8 { // pops like the original
 		consumers.Go(func() {
 			conn := f.pool.Get()
@@ -310,7 +302,7 @@ func (f *fixture) load() (stop func() map[string]int) {
 			for {
 				id, err := redis.String(conn.Do("RPOP", "delayer:ready_queue:old"))
 				if errors.Is(err, redis.ErrNil) {
-					if hasEnded() {
+					if pushed.Err() != nil {
 						return
 					}
 					time.Sleep(time.Millisecond)
@@ -332,7 +324,7 @@ func (f *fixture) load() (stop func() map[string]int) {
 	}
 	for k := range 4 {
 		consumers.Go(func() {
-			for !hasEnded() || f.Queue("new") != nil && len(f.Queue("new")) > 0 {
+			for pushed.Err() == nil || len(f.Queue("new")) > 0 {
 				if k%2 == 0 {
 					m, err := f.client.BPop(f.ctx, 50*time.Millisecond, "new")
 					if err == nil {
@@ -351,7 +343,7 @@ func (f *fixture) load() (stop func() map[string]int) {
 	return func() map[string]int {
 		cancel()
 		producers.Wait()
-		close(ended)
+		end()
 		consumers.Wait()
 		return maps.Clone(delivered)
 	}

@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/store"
+	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
 func (f *fixture) counts() Counts {
@@ -93,18 +95,13 @@ func TestOverdue(t *testing.T) {
 	}{
 		{"nothing", func(f *fixture) {}, 0, 0},
 		{"ready for an hour", func(f *fixture) { f.ready("a", week-time.Hour) }, time.Hour, 0},
-		{"the next job counts", func(f *fixture) { f.ready("a", week-time.Hour); f.ready("b", week-time.Minute) }, time.Hour, 0},
 		{"the lifetime that the job has", func(f *fixture) {
 			f.ready("a", time.Minute)
 			f.Do("HSET", "delayer:job_bucket:a", "options", fmt.Sprint("0 0 ", time.Hour.Milliseconds()))
 		}, 59 * time.Minute, 0},
 		{"kept for ever", func(f *fixture) { f.ready("a", 0) }, Unknown, 0},
-		{"kept for longer than usual", func(f *fixture) { f.ready("a", 2*week) }, Unknown, 0},
-		{"ghosts before it", func(f *fixture) { f.ghosts(30); f.ready("a", week-time.Hour) }, time.Hour, 0},
-		{"only ghosts", func(f *fixture) { f.ghosts(30) }, 0, 0},
 		{"as many ghosts as are passed over", func(f *fixture) { f.ghosts(49); f.ready("a", week-time.Hour) }, time.Hour, 0},
 		{"more ghosts than are passed over", func(f *fixture) { f.ghosts(50); f.ready("a", week-time.Hour) }, Unknown, time.Hour},
-		{"many more ghosts", func(f *fixture) { f.ghosts(3000); f.ready("a", week-time.Hour) }, Unknown, time.Hour},
 		{"some behind many ghosts", func(f *fixture) {
 			f.ghosts(300)
 			for i := range 300 {
@@ -361,6 +358,17 @@ func TestCountsAskPartitionsForTheirTopics(t *testing.T) {
 	}
 }
 
+// A recent Snapshot is shared with later callers.
+func TestSnapshotIsShared(t *testing.T) {
+	f := onPartitions(t, 4)
+	first := f.Snapshot(time.Hour)
+	_, err := first.Wait(f.ctx)
+	f.check(err)
+	if f.Snapshot(time.Hour) != first || f.Snapshot(0) == first {
+		t.Error("a recent one is read anew, or an old one is given to a caller who wants a new one")
+	}
+}
+
 // Topics with jobs are found by halving, wherever they are, and no script returns more than its limit.
 func TestCountsFindWhatIsThere(t *testing.T) {
 	onEach(t, func(t *testing.T, f *fixture) {
@@ -437,23 +445,82 @@ func TestCountsOfTooManyTopics(t *testing.T) {
 	}
 }
 
-// A recent Snapshot is shared with later callers.
-func TestSnapshotIsShared(t *testing.T) {
-	f := onPartitions(t, 4)
-	scripts := func() int { calls := f.AllCalls(); return calls["evalsha"] + calls["eval"] }
-	first := f.Snapshot(time.Hour)
-	_, err := first.Wait(f.ctx)
+func (f *fixture) info() Info {
+	f.TB.Helper()
+	all, err := f.Info(f.ctx)
 	f.check(err)
-	before := scripts()
-	for range 50 {
-		if f.Snapshot(time.Hour) != first {
-			t.Fatal("another one is read")
+	if len(all) != 1 || all[0].Node != "" {
+		f.TB.Errorf("%+v, want that of one Redis", all)
+	}
+	return all[0]
+}
+
+func TestInfo(t *testing.T) {
+	t.Parallel()
+	f := newFixture(redistest.Start(t, "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru", "--appendonly", "yes").Fixture)
+	info := f.info()
+	if !strings.Contains(info.Version, ".") || info.Role != "master" || info.Clients < 1 || info.UsedMemory <= 0 || info.MaxMemory != 100<<20 ||
+		info.Policy != "allkeys-lru" || info.AOF != "ok" || info.Snapshot != "ok" || info.Unsaved != 0 || info.Uptime < 0 || info.Uptime > time.Hour ||
+		time.Since(info.SnapshotAt) > time.Hour || info.Missing != "" {
+		t.Errorf("%+v", info)
+	}
+	f.Do("CONFIG", "SET", "appendonly", "no")
+	if info := f.info(); info.AOF != "off" {
+		t.Errorf("without an append-only file: %+v", info)
+	}
+	f.Do("ACL", "SETUSER", "default", "-info")
+	if info := f.info(); !strings.Contains(info.Missing, "NOPERM") || info.Version != "" || info.UsedMemory != Unknown || info.Uptime != Unknown || !info.SnapshotAt.IsZero() {
+		t.Errorf("without INFO: %+v", info)
+	}
+}
+
+// Each node of a cluster is queried, and the result lists its partitions.
+func TestInfoOfCluster(t *testing.T) {
+	redistest.Long(t)
+	t.Parallel()
+	c := redistest.StartCluster(t)
+	pool := client.Connect(client.PoolOptions{Cluster: c.Addrs()})
+	t.Cleanup(func() { pool.Close() })
+	o := New(pool, "", fleet.Layout{Partitions: 16})
+	partitions, err := o.Partitions(t.Context())
+	redistest.Check(t, err)
+	on := map[string]bool{}
+	for _, p := range partitions {
+		on[p.Node] = true
+	}
+	all, err := o.Info(t.Context())
+	redistest.Check(t, err)
+	for _, info := range all {
+		if !on[info.Node] || !strings.Contains(c.Addrs(), info.Node) || info.Role != "master" {
+			t.Errorf("%+v, with partitions on %v", info, on)
 		}
 	}
-	if n := scripts() - before; n > 0 {
-		t.Errorf("%d scripts for nothing", n)
+	if len(all) != 3 || len(on) != 3 {
+		t.Errorf("%d nodes, and partitions on %v", len(all), on)
 	}
-	if f.Snapshot(0) == first {
-		t.Error("an old one for who wants a new one")
+}
+
+func TestInfoOfDev(t *testing.T) {
+	onEach(t, func(t *testing.T, f *fixture) {
+		if info := f.info(); f.Mini && (info.Clients < 1 || info.Version != "" || info.AOF != "" || info.Snapshot != "" || info.MaxMemory != Unknown || info.Missing != "") {
+			t.Errorf("%+v", info)
+		}
+	})
+}
+
+// If Redis is down, every call returns an error.
+func TestRedisAway(t *testing.T) {
+	t.Parallel()
+	f, server := onRedis(t)
+	server.Kill()
+	for name, call := range map[string]func() error{
+		"read INFO":  func() error { _, err := f.Info(f.ctx); return err },
+		"count jobs": func() error { _, err := f.Counts(f.ctx); return err },
+		"list jobs":  func() error { _, err := f.Browse(f.ctx, Query{State: Waiting}); return err },
+		"purge":      func() error { _, err := f.Purge(f.ctx, "t", math.MaxInt); return err },
+	} {
+		if err := call(); err == nil || !strings.HasPrefix(err.Error(), name) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

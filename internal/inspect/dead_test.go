@@ -288,21 +288,6 @@ func TestRequeueDeadKeeps(t *testing.T) {
 	})
 }
 
-// A letter that has died again since it was read is not dropped.
-func TestDropDeadLeavesNewer(t *testing.T) {
-	onEach(t, func(t *testing.T, f *fixture) {
-		f.letter("t", "a", "r", "e", 1000)
-		f.letter("t", "b", "r", "e", 1001)
-		s := f.fleet.Stores[0]
-		if n, err := s.DropDead(f.ctx, "t", []string{"a", "b"}, time.UnixMilli(1000)); n != 1 || err != nil {
-			t.Errorf("%d, %v, want 1", n, err)
-		}
-		if n, err := s.DropDead(f.ctx, "t", []string{"a", "b"}, time.Time{}); n != 1 || err != nil {
-			t.Errorf("%d, %v, want the other", n, err)
-		}
-	})
-}
-
 // Entries without a letter, or with a letter of another topic, do not count.
 func TestDeadEntriesOnly(t *testing.T) {
 	onEach(t, func(t *testing.T, f *fixture) {

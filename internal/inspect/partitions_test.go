@@ -230,3 +230,34 @@ func TestSnapshotOfABrokenNode(t *testing.T) {
 		t.Errorf("servers: %v; acked: %v; pauses: %v; the partition: %v", s.ServersErr, s.AckedErr, s.PausesErr, why)
 	}
 }
+
+// A partition whose schedules can't be read is named. The schedules of the others are complete.
+func TestSchedulesOfABrokenPartition(t *testing.T) {
+	t.Parallel()
+	f := inPartitions(t)
+	var want []string
+	for i := range 20 {
+		name := fmt.Sprintf("s%02d", i)
+		_, err := f.client.Schedule(f.ctx, client.Schedule{Name: name, Cron: "@daily", Topic: "t", Body: "b"})
+		f.check(err)
+		if f.Do("EXISTS", "delayer:{2}:job_bucket:{"+name+"}@schedule") == int64(0) {
+			want = append(want, name)
+		}
+	}
+	f.text("{2}:schedules")
+	all, err := f.Schedules(f.ctx)
+	f.check(err)
+	var got []string
+	for _, s := range all.List {
+		got = append(got, s.Name)
+	}
+	if !slices.Equal(got, want) || !strings.Contains(fmt.Sprint(all.Broken), "partition 2: WRONGTYPE") {
+		t.Errorf("there are %v, %v, want %v", got, all.Broken, want)
+	}
+	for i := range 5 {
+		f.text(fmt.Sprintf("{%d}:schedules", i))
+	}
+	if _, err := f.Schedules(f.ctx); err == nil || !strings.HasPrefix(err.Error(), "read schedules: partitions 0, 1, 2, 3, 4: WRONGTYPE") {
+		t.Errorf("where all are broken: %v", err)
+	}
+}

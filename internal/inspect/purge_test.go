@@ -48,25 +48,6 @@ func TestPurge(t *testing.T) {
 	})
 }
 
-// Jobs that become ready after the purge began stay, even if the purge takes several steps.
-func TestPurgeEnds(t *testing.T) {
-	onEach(t, func(t *testing.T, f *fixture) {
-		for i := range 10 {
-			f.ready(fmt.Sprint("r", i), time.Hour)
-		}
-		deleted, used, err := f.fleet.Stores[0].Purge(f.ctx, "t", 4)
-		if deleted != 4 || used != 4 || err != nil {
-			t.Errorf("of 4 entries: %d, %d, %v", deleted, used, err)
-		}
-		if n, err := f.Purge(f.ctx, "t", 2); n != 2 || err != nil {
-			t.Errorf("of 2 entries: %d, %v", n, err)
-		}
-		if left := f.Strings("LRANGE", "delayer:ready_queue:t", 0, -1); len(left) != 4 || left[3] != "r6" {
-			t.Errorf("left: %q", left)
-		}
-	})
-}
-
 // Entries count whether they have a job or not. The result also gives the number of jobs.
 func TestPurgeCountsEntries(t *testing.T) {
 	onEach(t, func(t *testing.T, f *fixture) {
@@ -166,15 +147,5 @@ func TestPurgeFails(t *testing.T) {
 	}
 	if _, err := f.Purge(f.ctx, "", math.MaxInt); err == nil {
 		t.Error("of no topic: no error")
-	}
-	f.ready("a", time.Hour)
-	f.Do("ACL", "SETUSER", "default", "-del")
-	n, err := f.Purge(f.ctx, "t", math.MaxInt)
-	f.Do("ACL", "SETUSER", "default", "+@all")
-	if n != 0 || err == nil {
-		t.Errorf("without DEL: %d, %v", n, err)
-	}
-	if c := f.counts(); c.Pool != 0 || f.browse(Query{Topic: "t", State: Ready}).Jobs[0].ID != "a" {
-		t.Error("without DEL: the job is gone")
 	}
 }

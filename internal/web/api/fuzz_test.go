@@ -2,13 +2,9 @@ package api
 
 import (
 	"encoding/json"
-	"net/http/httptest"
-	"net/url"
 	"strings"
 	"testing"
 	"unicode/utf8"
-
-	"github.com/mix-basic/delayer/internal/inspect"
 )
 
 // decode never panics, accepts only valid JSON, and does not change what it accepts.
@@ -45,42 +41,5 @@ func FuzzDecode(f *testing.F) {
 				}
 			}
 		}
-	})
-}
-
-// Any path and query is either taken literally or refused.
-func FuzzPath(f *testing.F) {
-	for _, seed := range [][2]string{{"a", "limit=1"}, {"..", "dry_run=true"}, {"a/b", "%zz"}, {"\xff%2F", "spans=1m,1h"}, {"", ";"}, {"?", "wait=1"}} {
-		f.Add(seed[0], seed[1])
-	}
-	f.Fuzz(func(t *testing.T, id, query string) {
-		r := httptest.NewRequest("DELETE", "/", nil)
-		path := "/v1/jobs/" + escape(id)
-		u, err := url.ParseRequestURI(path)
-		if err != nil {
-			t.Fatalf("%q: %v", path, err)
-		}
-		r.URL = u
-		r.URL.RawQuery = query
-		route, values, err := find(r)
-		switch {
-		case id == "" || len(id) > maxID:
-			if err == nil {
-				t.Fatalf("%q is taken", id)
-			}
-		case err != nil || route.Path != "/v1/jobs/{id}" || values["id"] != id:
-			t.Fatalf("%q: %v, %v", id, values, err)
-		}
-		if got, err := readQuery(r, []Parameter{maxJobs, wait, spans, dryRun}); err == nil {
-			c := &call{api: &api{}, query: got}
-			c.MaxWait = 1000
-			if limit := get[int](got, "limit"); limit < 1 || limit > inspect.MaxPage {
-				t.Fatalf("the limit of %q is %d", query, limit)
-			}
-			if d, err := c.wait(); err == nil && (d < 0 || d > c.MaxWait) {
-				t.Fatalf("the wait of %q is %v", query, d)
-			}
-		}
-		isDryRun(r)
 	})
 }

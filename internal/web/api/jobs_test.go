@@ -50,14 +50,8 @@ func TestWhenAJobIsDue(t *testing.T) {
 	}{
 		"nothing":          {``, 0},
 		"seconds":          {`,"delay":3600`, time.Hour},
-		"less than one":    {`,"delay":3600.5`, time.Hour + 500*time.Millisecond},
-		"seconds as text":  {`,"delay":"3600"`, time.Hour},
 		"units":            {`,"delay":"1h30m"`, 90 * time.Minute},
-		"days":             {`,"delay":"7d"`, 7 * 24 * time.Hour},
 		"days and hours":   {`,"delay":"1d12h"`, 36 * time.Hour},
-		"a fraction of 0":  {`,"delay":3600.0`, time.Hour},
-		"the same as text": {`,"delay":"3600.0"`, time.Hour},
-		"exponent":         {`,"delay":36e2`, time.Hour},
 		"time":             {`,"due":"` + in(time.Hour) + `"`, time.Hour},
 		"time in the past": {`,"due":"2001-01-01T00:00:00+02:00"`, 0},
 	} {

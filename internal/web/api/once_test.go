@@ -151,6 +151,7 @@ func TestIdempotencyKeyOfAnotherPush(t *testing.T) {
 		{job(`"delay":"1h30m"`), []string{job(`"delay":5400`), job(`"delay":"90m"`)}, []string{job(`"delay":5401`), `{"topic":"t","body":"b"}`}},
 		{job(due), []string{job(`"due":"2099-01-31T09:30:00+01:00"`)}, []string{job(`"due":"2099-01-31T08:30:01Z"`)}},
 		{`{"topic":"t","body_base64":"/w=="}`, nil, []string{`{"topic":"t","body_base64":"/g=="}`, `{"topic":"t","body":"\ufffd"}`}},
+		{job(`"headers":{"a":"1","b":"2"}`), []string{job(`"headers":{"b":"2","a":"\u0031"}`)}, []string{job(`"headers":{"a":"1"}`), `{"topic":"t","body":"b"}`}},
 		{`{"topic":"t","body":"1","group":"k","group_quiet":"1h"}`, nil, []string{`{"topic":"t","body":"2","group":"k","group_quiet":"1h"}`}},
 	} {
 		f.redis.Flush()

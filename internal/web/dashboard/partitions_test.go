@@ -57,15 +57,16 @@ func TestBrokenPartition(t *testing.T) {
 	f.Do("LPUSH", "delayer:{2}:ready_queue:topic", "a")
 	f.Do("DEL", "delayer:{0}:job_pool")
 	f.Do("SET", "delayer:{0}:job_pool", "broken")
+	f.Do("SET", "delayer:{0}:schedules", "broken")
 	f.get("/").has(t, "overview", http.StatusOK, `data-level="bad"`, "Some partitions can&#39;t be read: 0.", "partition 0: WRONGTYPE",
 		`<dd id="n-waiting"><a href="/ui/topics?sort=waiting">2</a>`, `<dd id="n-ready"><a href="/ui/topics?sort=ready">1</a>`, "Not available now")
-	for _, path := range []string{"/ui/topics", "/ui/consumers", link("/ui/topic", "topic", "topic"), "/ui/dead"} {
+	for _, path := range []string{"/ui/topics", "/ui/consumers", link("/ui/topic", "topic", "topic"), "/ui/dead", "/ui/schedules"} {
 		f.get(path).has(t, path, http.StatusOK, `class="notice bad broken"`, "partition 0: WRONGTYPE")
 	}
 	if page := f.get(link("/ui/act/purge", "topic", "topic")); page.status != http.StatusOK || !strings.Contains(page.body, "partition 0: WRONGTYPE") {
 		t.Errorf("who wants to purge is told %d %s", page.status, page.body)
 	}
-	f.Do("DEL", "delayer:{0}:job_pool")
+	f.Do("DEL", "delayer:{0}:job_pool", "delayer:{0}:schedules")
 	f.dashboard.sampler.changed.Store(true)
 	if page := f.get("/"); strings.Contains(page.body, "can&#39;t be") {
 		t.Errorf("when it is mended: %s", page.body)

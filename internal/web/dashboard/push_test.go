@@ -91,11 +91,8 @@ func TestWrongPush(t *testing.T) {
 		{"id", strings.Repeat("i", 4097), "at most 4,096 bytes"},
 		{"body", "", "Body is missing"},
 		{"delay", "soon", "delay &#34;soon&#34;: want seconds"},
-		{"delay", "-1", "delay &#34;-1&#34;: want seconds"},
 		{"ttr", "25h", "time to run &#34;25h&#34;: want seconds, or a number with a unit (ms, s, m, h or d), from 1 ms to 24 h"},
-		{"ttr", "x", "time to run &#34;x&#34;: want seconds"},
 		{"max_attempts", "0", "attempts &#34;0&#34;: want a whole number above 0"},
-		{"max_attempts", "many", "attempts &#34;many&#34;: want a whole number above 0"},
 	} {
 		form := url.Values{"topic": {"topic"}, "id": {"kept-id"}, "body": {"kept-body"}, "delay": {"1h"}}
 		form.Set(c.field, c.value)

@@ -1,7 +1,6 @@
 package dashboard
 
 import (
-	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -110,21 +109,6 @@ func TestLateSchedulesByTheClockOfRedis(t *testing.T) {
 		check(t, err)
 		if page := f.get("/ui/schedules"); strings.Contains(page.body, "data-late") != late {
 			t.Errorf("a moment %v ago is late: %v", ago, !late)
-		}
-	}
-}
-
-// Unreadable partitions are reported next to the schedules of the others.
-func TestSchedulesOfABrokenPartition(t *testing.T) {
-	r := redistest.Start(t)
-	f := startWith(t, web.Options{}, r, r.Addr, 3)
-	f.schedule("nightly", false)
-	f.schedule("early", false)
-	for i := range 3 {
-		if f.Do("EXISTS", fmt.Sprintf("delayer:{%d}:schedules", i)) == int64(0) {
-			f.Do("SET", fmt.Sprintf("delayer:{%d}:schedules", i), "text")
-			f.get("/ui/schedules").has(t, "page", http.StatusOK, `class="notice bad broken"`, fmt.Sprintf("partition %d: WRONGTYPE", i), "nightly", "early")
-			return
 		}
 	}
 }

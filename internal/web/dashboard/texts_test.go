@@ -54,31 +54,6 @@ func TestTextsAreUsed(t *testing.T) {
 	}
 }
 
-// TestTemplatesHaveNoText checks that the templates contain no words of one language.
-func TestTemplatesHaveNoText(t *testing.T) {
-	actions := regexp.MustCompile(`\{\{.*?\}\}`)
-	shown := regexp.MustCompile(`\s(?:title|placeholder|alt|aria-label|label)="([^"]*)"`)
-	word := regexp.MustCompile(`\pL{2,}`)
-	examples := []string{"30m", "30s"} // the same in all languages
-	for name, source := range sources(t, "templates/*.html", "templates/common/*.html") {
-		source = actions.ReplaceAllString(source, "")
-		for _, match := range shown.FindAllStringSubmatch(source, -1) {
-			if word.MatchString(match[1]) && !slices.Contains(examples, match[1]) {
-				t.Errorf("%s: %s", name, match[0])
-			}
-		}
-		source = regexp.MustCompile(`<!doctype html>`).ReplaceAllString(source, "")
-		if text := word.FindString(tags.ReplaceAllString(source, "")); text != "" {
-			t.Errorf("%s: the text %q", name, text)
-		}
-	}
-	for name, source := range sources(t, "static/dashboard.js") {
-		if strings.Contains(source, "textContent = \"") {
-			t.Errorf("%s has a text", name)
-		}
-	}
-}
-
 // sources returns the files that are not tests.
 func sources(t *testing.T, patterns ...string) map[string]string {
 	t.Helper()

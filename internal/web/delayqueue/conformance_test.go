@@ -122,22 +122,6 @@ func TestJobsThatAreNoText(t *testing.T) {
 	f.call("/get", "{\"id\":\"\xff\"}").expect(t, done, "null") // JSON cannot express this ID
 }
 
-// Bodies may be empty.
-func TestEmptyBody(t *testing.T) {
-	t.Parallel()
-	f := start(t, setup{})
-	f.call("/push", `{"topic":"t","id":"a","delay":1,"ttr":7,"body":""}`).expect(t, pushed, "null")
-	if got := f.get("a"); got.Body != "" || got.Topic != "t" || got.TTR != 7 {
-		t.Errorf("/get answers %+v", got)
-	}
-	f.arrives(f.later("/pop", `{"topic":"t"}`)).expect(t, done, `{"id":"a","body":""}`)
-	if !f.is("a", client.Reserved) {
-		t.Error("it is not reserved")
-	}
-	f.call("/finish", `{"id":"a"}`).expect(t, done, "null")
-	f.call("/get", `{"id":"a"}`).expect(t, done, "null")
-}
-
 func TestSeveralTopics(t *testing.T) {
 	f := start(t, setup{})
 	f.push("1", "b", "x")
@@ -150,29 +134,6 @@ func TestSeveralTopics(t *testing.T) {
 	f.waits("b")
 	f.push("4", "b", "x")
 	f.arrives(waiting).expect(t, done, `{"id":"4","body":"x"}`)
-}
-
-// A job that is pushed again starts over, even while reserved.
-func TestReplacedPush(t *testing.T) {
-	t.Parallel()
-	f := start(t, setup{})
-	f.push("a", "t", "old", client.TTR(time.Hour))
-	f.call("/pop", `{"topic":"t"}`).expect(t, done, `{"id":"a","body":"old"}`)
-	f.call("/push", `{"topic":"u","id":"a","delay":3600,"ttr":7,"body":"new"}`).expect(t, pushed, "null")
-	f.expectJob("a", job{Topic: "u", ID: "a", Delay: 3600, TTR: 7, Body: "new"}, time.Now().Add(-time.Second), time.Now())
-	f.call("/push", `{"topic":"u","id":"a","delay":1,"ttr":7,"body":"newest"}`).expect(t, pushed, "null")
-	f.arrives(f.later("/pop", `{"topic":"t,u"}`)).expect(t, done, `{"id":"a","body":"newest"}`)
-}
-
-func TestDeleteWhileSomebodyWaits(t *testing.T) {
-	t.Parallel()
-	f := start(t, setup{})
-	waiting := f.later("/pop", `{"topic":"t"}`)
-	f.waits("t")
-	f.call("/push", `{"topic":"t","id":"a","delay":1,"ttr":60,"body":"b"}`).expect(t, pushed, "null")
-	f.call("/push", `{"topic":"t","id":"b","delay":1,"ttr":60,"body":"b"}`).expect(t, pushed, "null")
-	f.call("/delete", `{"id":"a"}`).expect(t, done, "null")
-	f.arrives(waiting).expect(t, done, `{"id":"b","body":"b"}`)
 }
 
 // Pushed is called for pushed jobs only.

@@ -20,15 +20,6 @@ func TestHangUpWhileWaiting(t *testing.T) {
 			c.SetLinger(0)
 			c.Close()
 		},
-		"FIN after half of it": func(c *net.TCPConn) {
-			c.CloseWrite()
-			c.Close()
-		},
-		"FIN after half of it, when it knows that there will be an answer": func(c *net.TCPConn) {
-			c.CloseWrite()
-			c.Read(make([]byte, 1))
-			c.Close()
-		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := start(t, setup{})
@@ -155,4 +146,31 @@ func TestHangUpAfterTheAnswer(t *testing.T) {
 	if len(seen) != jobs {
 		t.Errorf("%d of %d jobs have come; the others came twice", len(seen), jobs)
 	}
+}
+
+// A request of any size is executed even if its client closes the connection right after sending it.
+func TestNobodyWaitsForTheAnswer(t *testing.T) {
+	for size, jobs := range map[int]int{1: 200, 700 << 10: 20} {
+		f := start(t, setup{})
+		for n := range jobs {
+			f.request("/push", fmt.Sprintf(`{"topic":"t","id":"%d","delay":3600,"ttr":60,"body":"%s"}`, n, strings.Repeat("x", size))).Close()
+		}
+		until(t, "all jobs are stored", func() bool { return f.redis.Do("ZCARD", "delayer:job_pool") == int64(jobs) })
+		for n := range jobs {
+			f.request([]string{"/delete", "/finish"}[n%2], fmt.Sprintf(`{"id":"%d"}`, n)).Close()
+		}
+		until(t, "all jobs are deleted", func() bool { return f.redis.Do("ZCARD", "delayer:job_pool") == int64(0) })
+	}
+}
+
+// If a client resets its connection, the data read before is executed. On this system that is
+// everything that arrived.
+func TestBrokenBehindARequest(t *testing.T) {
+	f := start(t, setup{})
+	for n := range 50 {
+		conn := f.request("/push", fmt.Sprintf(`{"topic":"t","id":"%d","delay":3600,"ttr":60,"body":"b"}`, n))
+		conn.SetLinger(0)
+		conn.Close()
+	}
+	until(t, "all jobs are stored", func() bool { return f.redis.Do("ZCARD", "delayer:job_pool") == int64(50) })
 }

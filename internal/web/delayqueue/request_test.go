@@ -32,47 +32,33 @@ func TestComplaints(t *testing.T) {
 		want       []string
 	}{
 		{"/push", field("id", ""), []string{"job id不能为空", "id must not be empty"}},
-		{"/push", field("id", `""`), []string{"job id不能为空", "id must"}},
 		{"/push", field("id", `" \t\n\u3000 "`), []string{"job id不能为空", "id must"}},
-		{"/push", field("id", "null"), []string{"job id不能为空", "id must"}},
 		{"/push", field("id", "1"), []string{"解析json失败", "id 应为字符串", "id must be a string"}},
 		{"/push", field("id", long(4097)), []string{"添加失败", "invalid id", "4096"}},
 		{"/push", field("topic", ""), []string{"topic 不能为空", "topic must not be empty"}},
 		{"/push", field("topic", `" "`), []string{"topic 不能为空", "topic must"}},
-		{"/push", field("topic", "[]"), []string{"解析json失败", "topic 应为字符串", "topic must be a string"}},
 		{"/push", field("topic", long(1025)), []string{"添加失败", "invalid topic", "1024"}},
 		{"/push", field("delay", ""), []string{"delay 取值范围1 - (2^31 - 1)", "delay must be from 1 to 2147483647"}},
 		{"/push", field("delay", "0"), []string{"delay 取值范围1 - (2^31 - 1)", "delay must"}},
-		{"/push", field("delay", "-1"), []string{"delay 取值范围1 - (2^31 - 1)", "delay must"}},
 		{"/push", field("delay", "2147483648"), []string{"delay 取值范围1 - (2^31 - 1)", "delay must"}},
 		{"/push", field("delay", "1.5"), []string{"解析json失败", "delay 应为整数", "delay must be an integer"}},
-		{"/push", field("delay", "1e3"), []string{"解析json失败", "delay 应为整数", "delay must be an integer"}},
 		{"/push", field("delay", `"5"`), []string{"解析json失败", "delay 应为整数", "delay must be an integer"}},
 		{"/push", field("delay", strings.Repeat("9", 9000)), []string{"解析json失败", "delay 应为整数", "delay must be an integer"}},
 		{"/push", field("ttr", ""), []string{"ttr 取值范围1 - 86400", "ttr must be from 1 to 86400"}},
-		{"/push", field("ttr", "0"), []string{"ttr 取值范围1 - 86400", "ttr must"}},
 		{"/push", field("ttr", "86401"), []string{"ttr 取值范围1 - 86400", "ttr must"}},
-		{"/push", field("ttr", "true"), []string{"解析json失败", "ttr 应为整数", "ttr must be an integer"}},
 		{"/push", field("body", `{"a":1}`), []string{"解析json失败", "body 应为字符串", "body must be a string"}},
 		{"/push", field("body", long(16<<10)), []string{"读取request body失败", "超过 16384 字节", "the request's body must have 16384 bytes at most"}},
-		{"/push", field("id", "") + "x", []string{"解析json失败", "the request's body is not JSON"}},
 		{"/push", field("body", "\"a\nb\""), []string{"解析json失败", "not JSON"}},
 		{"/push", `[]`, []string{"解析json失败", "请求体应为对象", "must be a JSON object"}},
 		{"/push", `null`, []string{"job id不能为空", "id must"}},
 		{"/push", ``, []string{"解析json失败", "not JSON"}},
-		{"/push", `topic=t&id=a`, []string{"解析json失败", "not JSON"}},
 		{"/push", `{"x":` + strings.Repeat("[", 11<<10), []string{"解析json失败", "not JSON"}},
 		{"/pop", `{}`, []string{"topic不能为空", "topic must not be empty"}},
-		{"/pop", `{"topic":""}`, []string{"topic不能为空", "topic must"}},
 		{"/pop", `{"topic":" , ,"}`, []string{"topic不能为空", "topic must"}},
-		{"/pop", `{"topic":["a"]}`, []string{"解析json失败", "topic 应为字符串", "topic must be a string"}},
 		{"/pop", `{"topic":` + long(1025) + `}`, []string{"topic 超过 1024 字节", "a topic must have 1024 bytes at most"}},
 		{"/pop", `{"topic":"` + many(257) + `"}`, []string{"topic 超过 256 个", "256 topics at most"}},
-		{"/pop", `{"topic":"t"`, []string{"解析json失败", "not JSON"}},
 		{"/delete", `{}`, []string{"job id不能为空", "id must not be empty"}},
-		{"/finish", `{"id":" "}`, []string{"job id不能为空", "id must not be empty"}},
 		{"/get", `{"ID":""}`, []string{"job id不能为空", "id must not be empty"}},
-		{"/get", `{"id":{}}`, []string{"解析json失败", "id 应为字符串", "id must be a string"}},
 	} {
 		t.Run(fmt.Sprintf("%s %.60s", c.path, c.body), func(t *testing.T) {
 			r := f.with(t).call(c.path, c.body)
@@ -100,17 +86,13 @@ func TestAccepted(t *testing.T) {
 	f := start(t, setup{})
 	whole := `"delay":60,"ttr":60,"body":"b"`
 	for _, c := range []struct{ body, id, topic, content string }{
-		{field("delay", "1"), "a", "t", "b"},
 		{field("delay", "2147483647"), "a", "t", "b"},
 		{field("ttr", "1"), "a", "t", "b"},
 		{field("body", ""), "a", "t", ""},
-		{field("body", `" \t"`), "a", "t", ""},
-		{field("ttr", "86400"), "a", "t", "b"},
 		{field("id", `" a b "`), "a b", "t", "b"},
 		{field("topic", `"\u3000订单 "`), "a", "订单", "b"},
 		{field("body", `"  中文 \u4e2d\ud83d\ude00 "`), "a", "t", "中文 中😀"},
 		{field("body", "\"a\xff\xfeb\""), "a", "t", "a��b"},
-		{field("body", `"\ud800"`), "a", "t", "�"},
 		{field("body", `"\u0000\u0001<script>"`), "a", "t", "\x00\x01<script>"},
 		{`{"Topic":"t","ID":"a","unknown":[{}],"id":"b",` + whole + `}`, "b", "t", "b"},
 		{" \r\n{\"topic\":\"t\",\"id\":\"a\"," + whole + "}\n ", "a", "t", "b"},
@@ -144,10 +126,6 @@ func TestMethods(t *testing.T) {
 				t.Errorf("%s %s: %+v", method, c.path, r)
 			}
 		}
-	}
-	f = start(t, setup{web: web.Options{ReadOnly: true}})
-	if response := f.send("GET", "/delete", `{"id":"a"}`, ""); response.StatusCode != http.StatusForbidden {
-		t.Errorf("%+v", response)
 	}
 }
 

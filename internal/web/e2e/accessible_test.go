@@ -3,8 +3,6 @@ package e2e
 import (
 	"encoding/base64"
 	"testing"
-
-	"github.com/chromedp/chromedp"
 )
 
 // barriers is a script that lists obstacles for users who can't see the page: headers, landmarks, fields and controls
@@ -44,40 +42,4 @@ func TestAccessible(t *testing.T) {
 			t.Errorf("%s: %s", path, got)
 		}
 	}
-}
-
-// In a refused form, the wrong field has the focus, is marked, and is described by the message. The other fields are not.
-func TestWrongField(t *testing.T) {
-	p := openPage(t, "")
-	wrong := func(field string) {
-		t.Helper()
-		p.until(field, `document.activeElement.name === `+quoted(field), func() {})
-		got := p.eval(`[...document.querySelectorAll("[aria-invalid=true]")].map(e => e.name + ": " + document.getElementById(e.getAttribute("aria-describedby")).getAttribute("role")).join()`)
-		if got != field+": alert" {
-			t.Errorf("%s: marked are %q", field, got)
-		}
-		if got := p.eval(barriers); got != "" {
-			t.Errorf("%s: %s", field, got)
-		}
-	}
-	p.open("/ui/push")
-	p.fill("[name=topic]", "mail")
-	p.fill("[name=body]", "body")
-	p.fill("[name=ttr]", "25h")
-	p.click("[data-do=push]")
-	wrong("ttr")
-	p.shows("#problem", `time to run "25h": want seconds`)
-	p.fill("[name=ttr]", "30s")
-	p.fill("[name=max_attempts]", "many")
-	p.click("[data-do=push]")
-	wrong("max_attempts")
-	p.fill("[name=max_attempts]", "3")
-	p.click("[data-do=push]")
-	p.says("#state", "Ready")
-
-	p.open("/ui/topic?topic=" + base64.RawURLEncoding.EncodeToString([]byte("mail")))
-	p.do(chromedp.Click("#limit > summary", chromedp.ByQuery))
-	p.fill("#limit [name=rate]", "fast")
-	p.click("[data-do=limit]")
-	wrong("rate")
 }

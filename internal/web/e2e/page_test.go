@@ -73,12 +73,6 @@ func (p page) click(selector string) {
 	}), chromedp.WaitReady("#main"))
 }
 
-// press clicks an element that changes the current page.
-func (p page) press(selector string) {
-	p.Helper()
-	p.do(chromedp.Click(selector, chromedp.ByQuery, chromedp.NodeVisible))
-}
-
 // says fails the test if the visible text of an element differs.
 func (p page) says(selector, want string) {
 	p.Helper()
@@ -142,24 +136,14 @@ func (p page) is(id, state string) {
 	}
 }
 
-// call calls an HTTP API and returns the data member.
+// call calls an HTTP API and returns its answer.
 func (p page) call(path string, request any) map[string]any {
-	p.Helper()
-	return p.send(http.MethodPost, path, request)
-}
-
-func (p page) put(path string, request any) {
-	p.Helper()
-	p.send(http.MethodPut, path, request)
-}
-
-func (p page) send(method, path string, request any) map[string]any {
 	p.Helper()
 	var body []byte
 	if request != nil {
 		body, _ = json.Marshal(request)
 	}
-	r, err := http.NewRequest(method, p.url+path, strings.NewReader(string(body)))
+	r, err := http.NewRequest(http.MethodPost, p.url+path, strings.NewReader(string(body)))
 	check(p, err)
 	r.Header.Set("Content-Type", "application/json")
 	response, err := http.DefaultClient.Do(r)

@@ -90,9 +90,6 @@ func startDelayer(t *testing.T, redis *redistest.Server, lines string) (url stri
 // patience is the maximum time for a page on a slow machine.
 const patience = 30 * time.Second
 
-// otherName is a name for this machine that the browser treats as a remote host.
-const otherName = "delayer.example"
-
 // openBrowser opens a browser with an empty tab.
 func openBrowser(t *testing.T) context.Context {
 	t.Helper()
@@ -103,8 +100,7 @@ func openBrowser(t *testing.T) context.Context {
 		t.Skip("chromium is missing")
 	}
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(browser), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.WindowSize(1280, 900),
-		chromedp.Flag("host-resolver-rules", "MAP "+otherName+" 127.0.0.1"))
+		chromedp.ExecPath(browser), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.WindowSize(1280, 900))
 	ctx, cancel := chromedp.NewExecAllocator(context.Background(), options...)
 	t.Cleanup(cancel)
 	ctx, cancel = chromedp.NewContext(ctx)

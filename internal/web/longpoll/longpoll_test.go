@@ -101,17 +101,6 @@ func (f *fixture) push(t *testing.T, ids ...string) {
 // until waits until a condition holds.
 var check, until = redistest.Check, redistest.Until
 
-// Ready jobs are reserved at once, by requests with and without a wait.
-func TestReady(t *testing.T) {
-	f := start(t, client.PoolOptions{})
-	for _, wait := range []string{"0s", "1h"} {
-		f.push(t, "a", "b", "c")
-		expect(t, f.ask(wait), "a b <nil>")
-		expect(t, f.ask(wait), "c <nil>")
-	}
-	expect(t, f.ask("0s"), "<nil>")
-}
-
 // A waiting request gets a job once there is one, and none when its time is over.
 func TestWait(t *testing.T) {
 	f := start(t, client.PoolOptions{})

@@ -12,8 +12,6 @@ import (
 	"time"
 
 	samples "github.com/mix-basic/delayer/internal/docs"
-	"github.com/mix-basic/delayer/internal/fleet"
-	"github.com/mix-basic/delayer/internal/inspect"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 	"github.com/mix-basic/delayer/server"
 )
@@ -177,16 +175,6 @@ func promtool(tb testing.TB, input string, args ...string) {
 	}
 }
 
-// The Grafana dashboard shows schedules.
-func TestDashboardOfSchedules(t *testing.T) {
-	asked := strings.Join(readDashboard(t).expressions(t), "\n")
-	for _, name := range []string{"delayer_schedules{", "delayer_schedule_overdue_seconds{"} {
-		if !strings.Contains(asked, name) {
-			t.Errorf("no panel asks for %s", name)
-		}
-	}
-}
-
 // promtool accepts the metrics, the alerts and the dashboard's queries.
 func TestPromtool(t *testing.T) {
 	redistest.Long(t)
@@ -213,19 +201,4 @@ func TestPromtool(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "dashboard.yml")
 	check(t, os.WriteFile(file, []byte(rules), 0o600))
 	promtool(t, "", "check", "rules", file)
-}
-
-// The documented permissions suffice.
-func TestDocumentedRights(t *testing.T) {
-	w := newWorld(t, Options{})
-	w.push("mail", "a", 0)
-	w.SetUser(redistest.Rights(t, "daemon", "operator"))
-	all := w.scrape()
-	w.metrics.inspector = inspect.New(w.UserPool(), "", fleet.Layout{})
-	limited := w.scrape()
-	for _, series := range all.series("delayer_") {
-		if limited.value(series) == "" {
-			t.Errorf("with the documented rights there is no %s", series)
-		}
-	}
 }

@@ -5,12 +5,16 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 	"unicode/utf8"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/inspect"
+	"github.com/mix-basic/delayer/internal/store"
+	"github.com/mix-basic/delayer/internal/testing/redistest"
 	"github.com/mix-basic/delayer/server"
 )
 
@@ -30,15 +34,6 @@ func FuzzLabels(f *testing.F) {
 			t.Errorf("%q and %q have the labels %q and %q", a, b, la, lb)
 		}
 	})
-}
-
-// Valid names are used as labels unchanged; others are quoted.
-func TestLabels(t *testing.T) {
-	for name, want := range map[string]string{"mail": "mail", "邮件": "邮件", "other": `"other"`, "\xff": `"\xff"`} {
-		if got := labelOf(name); got != want {
-			t.Errorf("%q has the label %q, want %q", name, got, want)
-		}
-	}
 }
 
 // The number of series is bounded for any topics. A live topic keeps its series. The other topics share one,
@@ -137,53 +132,18 @@ func TestLabelsGoToTheLiving(t *testing.T) {
 	w.expect(w.scrape(), map[string]string{`delayer_jobs_moved_total{topic="dead"}`: "7"})
 }
 
-// With very many topics, the topics used last are examined, at least as many as may have labels.
+// With very many topics, the topics used last are counted, as many as may have labels.
 func TestScrapeOfManyTopics(t *testing.T) {
-	for labels, want := range map[int]int{5: inspect.MostTopics, inspect.MostTopics + 5: inspect.MostTopics + 5} {
-		w := newWorld(t, Options{Topics: labels})
-		w.Do("EVAL", `for i = 1, ARGV[1] do
-			redis.call('ZADD', 'delayer:topics', i, 't' .. i)
-			redis.call('LPUSH', 'delayer:ready_queue:t' .. i, 'ghost')
-		end`, 0, inspect.MostTopics+7)
-		s, ready := w.scrape(), 0
-		for line := range strings.Lines(string(s)) {
-			if strings.HasPrefix(line, "delayer_jobs_ready{") {
-				n, _ := strconv.Atoi(strings.TrimSpace(line[strings.LastIndexByte(line, ' ')+1:]))
-				ready += n
-			}
-		}
-		last := fmt.Sprintf(`delayer_jobs_ready{topic="t%d"}`, inspect.MostTopics+7)
-		if ready != want || s.value(last) != "1" || s.value("delayer_topics") != fmt.Sprint(inspect.MostTopics+7) {
-			t.Errorf("with %d labels %d are counted of %s, want %d", labels, ready, s.value("delayer_topics"), want)
-		}
-	}
-}
-
-// If the age of the next job is unknown, a metric reports that, and the series has the lower bound.
-func TestOverdueUnknown(t *testing.T) {
-	w := newWorld(t, Options{Topics: 2})
-	ghosts := func(topic string) {
-		w.Do("EVAL", `for i = 1, 60 do redis.call('LPUSH', KEYS[1], 'ghost' .. i) end`, 1, "delayer:ready_queue:"+topic)
-	}
-	w.push("well", "w", 0)
-	ghosts("t")
-	w.push("t", "a", 0)
-	w.Do("EXPIRE", "delayer:job_bucket:a", 0.5*client.DefaultReadyMaxLifetime.Seconds())
+	const labels = inspect.MostTopics + 5
+	w := newWorld(t, Options{Topics: labels})
+	w.Do("EVAL", `for i = 1, ARGV[1] do
+		redis.call('ZADD', 'delayer:topics', i, 't' .. i)
+		redis.call('LPUSH', 'delayer:ready_queue:t' .. i, 'ghost')
+	end`, 0, labels+2)
 	s := w.scrape()
-	w.expect(s, map[string]string{`delayer_ready_overdue_unknown{topic="t"}`: "1", `delayer_ready_overdue_unknown{topic="well"}`: "", `delayer_jobs_ready{topic="t"}`: "61"})
-	if seconds, err := strconv.ParseFloat(s.value(`delayer_ready_oldest_overdue_seconds{topic="t"}`), 64); err != nil || seconds < 302400 || seconds > 302460 {
-		t.Errorf("overdue by %v, %v", seconds, err)
+	if n := strings.Count(string(s), "\ndelayer_jobs_ready{"); n != labels || s.value(fmt.Sprintf(`delayer_jobs_ready{topic="t%d"}`, labels+2)) != "1" {
+		t.Errorf("%d topics are counted, want %d", n, labels)
 	}
-	for _, topic := range []string{"u", "v"} {
-		ghosts(topic)
-		w.push(topic, topic, 0)
-	}
-	if got := w.scrape().series("delayer_ready_overdue_unknown"); !slices.Equal(got, []string{`delayer_ready_overdue_unknown{topic="other"}`, `delayer_ready_overdue_unknown{topic="t"}`}) &&
-		!slices.Equal(got, []string{`delayer_ready_overdue_unknown{topic="t"}`, `delayer_ready_overdue_unknown{topic="other"}`}) {
-		t.Errorf("unknown of %q", got)
-	}
-	w.Do("LTRIM", "delayer:ready_queue:t", 0, 0)
-	w.expect(w.scrape(), map[string]string{`delayer_ready_overdue_unknown{topic="t"}`: ""})
 }
 
 // The shared series shows the most overdue topic and skips unreadable values.
@@ -217,19 +177,16 @@ func TestOthersTogether(t *testing.T) {
 // Concurrent callers get the same topic for a name, and the bound holds.
 func TestTopicsAtOnce(t *testing.T) {
 	few := newTopics(10)
-	done := make(chan bool)
+	var all sync.WaitGroup
 	for range 8 {
-		go func() {
-			defer func() { done <- true }()
+		all.Go(func() {
 			for n := range 1000 {
 				few.count(fmt.Sprint(n%50), func(t *topic) { t.moved++ })
 				few.counters()
 			}
-		}()
+		})
 	}
-	for range 8 {
-		<-done
-	}
+	all.Wait()
 	moved, total := few.counters()[1], 0.0
 	for _, series := range moved.Metric {
 		total += series.Counter.GetValue()
@@ -237,4 +194,64 @@ func TestTopicsAtOnce(t *testing.T) {
 	if len(moved.Metric) != 11 || total != 8000 {
 		t.Errorf("%d topics have %v jobs", len(moved.Metric), total)
 	}
+}
+
+// Runs of schedules are counted, with zeros before the first.
+func TestSchedulesAreCounted(t *testing.T) {
+	w := newWorld(t, Options{})
+	w.expect(w.scrape(), map[string]string{
+		`delayer_schedule_jobs_total`: "0", `delayer_schedule_occurrences_without_job_total{reason="late"}`: "0",
+		`delayer_schedule_occurrences_without_job_total{reason="overlapped"}`: "0", `delayer_schedule_occurrences_without_job_total{reason="paused"}`: "0",
+		`delayer_schedule_lateness_seconds_count`: "0",
+	})
+	var observer server.Observer = w.metrics
+	observer.Fired(server.Fired{Schedule: "a", Jobs: 2, Late: 5, After: 300 * time.Millisecond})
+	observer.Fired(server.Fired{Schedule: "a", Overlapped: 1, Paused: 3})
+	w.expect(w.scrape(), map[string]string{
+		`delayer_schedule_jobs_total`: "2", `delayer_schedule_occurrences_without_job_total{reason="late"}`: "5",
+		`delayer_schedule_occurrences_without_job_total{reason="overlapped"}`: "1", `delayer_schedule_occurrences_without_job_total{reason="paused"}`: "3",
+		`delayer_schedule_lateness_seconds_count`: "1", `delayer_schedule_lateness_seconds_bucket{le="0.5"}`: "1", `delayer_schedule_lateness_seconds_bucket{le="0.2"}`: "0",
+	})
+}
+
+// Schedules are counted by state. The most overdue active schedule sets the lateness; paused schedules do
+// not count.
+func TestSchedulesAreTold(t *testing.T) {
+	w := newWorldOf(t, 3, Options{})
+	w.expect(w.scrape(), map[string]string{
+		`delayer_schedules{state="active"}`: "0", `delayer_schedules{state="paused"}`: "0", `delayer_schedules{state="ended"}`: "0", `delayer_schedule_overdue_seconds`: "0",
+	})
+	schedule := func(name string, fields ...any) {
+		_, err := w.client.Schedule(t.Context(), client.Schedule{Name: name, Every: time.Hour, Topic: "t", Body: "b"})
+		check(t, err)
+		if len(fields) > 0 {
+			key := fmt.Sprintf("delayer:{%d}:job_bucket:%s", store.PartitionOf(store.ScheduleID(name), 3), store.ScheduleID(name))
+			w.Do("HSET", append([]any{key}, fields...)...)
+		}
+	}
+	at := time.Now()
+	schedule("fine")
+	schedule("late", "next", at.Add(-time.Hour).UnixMilli())
+	schedule("paused", "next", at.Add(-24*time.Hour).UnixMilli(), "paused", 1)
+	schedule("ended", "next", "")
+	s := w.scrape()
+	w.expect(s, map[string]string{`delayer_schedules{state="active"}`: "2", `delayer_schedules{state="paused"}`: "1", `delayer_schedules{state="ended"}`: "1"})
+	overdue, err := strconv.ParseFloat(s.value("delayer_schedule_overdue_seconds"), 64)
+	if least := time.Since(at) + time.Hour; err != nil || overdue < 3600 || overdue > (least+time.Second).Seconds() {
+		t.Errorf("the latest is overdue by %v s, %v", overdue, err)
+	}
+	w.Kill()
+	if got := w.scrape().value(`delayer_schedules{state="active"}`); got != "" {
+		t.Errorf("without Redis there are %s schedules", got)
+	}
+}
+
+// Without permission to read schedules, everything else is present.
+func TestSchedulesWithoutRights(t *testing.T) {
+	w := newWorld(t, Options{})
+	_, err := w.client.Schedule(t.Context(), client.Schedule{Name: "a", Every: time.Hour, Topic: "t", Body: "b"})
+	check(t, err)
+	w.SetUser(redistest.Rights(t, "daemon", "operator") + " resetkeys ~delayer:[^s]*")
+	w.metrics.inspector = inspect.New(w.UserPool(), "", fleet.Layout{})
+	w.expect(w.scrape(), map[string]string{`delayer_redis_up`: "1", `delayer_schedules{state="active"}`: "", `delayer_schedule_overdue_seconds`: "", "delayer_topics_paused": "0"})
 }

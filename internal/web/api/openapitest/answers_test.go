@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"slices"
 	"strconv"
@@ -302,19 +301,5 @@ func TestAnswersAreDescribed(t *testing.T) {
 		if !p.types[kind.(string)] && !slices.Contains(elsewhere, name) {
 			t.Errorf("%s was not seen", kind)
 		}
-	}
-}
-
-// The problems that belong to no operation match the description, too.
-func TestOtherProblems(t *testing.T) {
-	p := newProber(t)
-	for r, want := range map[*http.Request]int{httptest.NewRequest("GET", "http://localhost/v1/no", nil): 404, httptest.NewRequest("PUT", "http://localhost/v1/jobs", nil): 405} {
-		w := httptest.NewRecorder()
-		p.usual().ServeHTTP(w, r)
-		var problem map[string]any
-		if err := json.Unmarshal(w.Body.Bytes(), &problem); err != nil || w.Code != want {
-			t.Fatalf("%d %s, %v", w.Code, w.Body, err)
-		}
-		check(t, p.doc.Components.Schemas["Problem"].Value.VisitJSON(problem))
 	}
 }

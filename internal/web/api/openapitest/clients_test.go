@@ -2,7 +2,9 @@ package openapitest
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -16,9 +18,12 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
+	"github.com/mix-basic/delayer/internal/docs"
 	"github.com/mix-basic/delayer/internal/web/api"
-	_ "github.com/oapi-codegen/runtime" // needed by the generated client
+	_ "github.com/oapi-codegen/runtime"
+	"go.yaml.in/yaml/v3"
 )
 
 // A Go client generated from the description makes all calls in the documentation.
@@ -188,4 +193,105 @@ func documentedCalls(t *testing.T, page string) (calls []string) {
 		}
 	}
 	return calls
+}
+
+// runsTypeScriptSamples compiles the TypeScript of docs/languages.md strictly, in a folder with the compiler. The
+// consumer must handle and acknowledge the producer's job.
+func runsTypeScriptSamples(t *testing.T, folder string) {
+	t.Helper()
+	for _, page := range []string{"languages.md", "languages.zh-CN.md"} {
+		text, err := os.ReadFile("../../../../docs/" + page)
+		check(t, err)
+		p := newProber(t)
+		site := httptest.NewServer(p.usual())
+		t.Cleanup(site.Close)
+		changes := strings.NewReplacer("http://127.0.0.1:9277", site.URL, `"30m"`, "0")
+		var files []string
+		for _, sample := range docs.Samples(string(text)) {
+			if sample.Language == "ts" {
+				files = append(files, fmt.Sprintf("sample%d", len(files)))
+				file := filepath.Join(folder, files[len(files)-1]+".ts")
+				check(t, os.WriteFile(file, []byte(changes.Replace(sample.Text)+"\nexport {};\n"), 0o600))
+			}
+		}
+		if len(files) != 2 {
+			t.Fatalf("%s has %d samples, want a producer and a consumer", page, len(files))
+		}
+		write(t, filepath.Join(folder, "tsconfig.samples.json"), map[string]any{"extends": "./tsconfig.json", "files": []string{files[0] + ".ts", files[1] + ".ts"}})
+		command(t, folder, "node_modules/.bin/tsc", "-p", "tsconfig.samples.json")
+		command(t, folder, "node", filepath.Join("out", files[0]+".js"))
+		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+		defer stop()
+		var out strings.Builder
+		consumer := exec.CommandContext(ctx, "node", filepath.Join(folder, "out", files[1]+".js"))
+		consumer.Stdout, consumer.Stderr = &out, &out
+		check(t, consumer.Start())
+		for {
+			_, err := p.Get(ctx, "close-order-1001")
+			if err != nil {
+				if ctx.Err() != nil {
+					t.Errorf("%s: the job was not acknowledged: %v", page, err)
+				}
+				break
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		stop()
+		consumer.Wait()
+		if !strings.Contains(out.String(), "closing order 1001") {
+			t.Errorf("%s: the consumer prints %q", page, out.String())
+		}
+	}
+}
+
+// yamlSamples defines the allowed keys of YAML samples in all documents, for Kubernetes and
+// Prometheus.
+type yamlSamples struct {
+	Liveness  probe `yaml:"livenessProbe"`
+	Readiness probe `yaml:"readinessProbe"`
+
+	ScrapeConfigs []struct {
+		JobName       string `yaml:"job_name"`
+		Authorization struct {
+			Type            string
+			CredentialsFile string `yaml:"credentials_file"`
+		}
+		StaticConfigs []struct{ Targets []string } `yaml:"static_configs"`
+	} `yaml:"scrape_configs"`
+	RuleFiles []string `yaml:"rule_files"`
+}
+
+type probe struct {
+	HTTPGet struct {
+		Path string
+		Port int
+	} `yaml:"httpGet"`
+}
+
+// YAML samples in both languages parse strictly: no key is repeated, unknown, or of another type.
+func TestYAMLSamples(t *testing.T) {
+	pages, err := filepath.Glob("../../../../docs/*.md")
+	check(t, err)
+	count := 0
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		check(t, err)
+		for _, sample := range docs.Samples(string(text)) {
+			if sample.Language != "yaml" {
+				continue
+			}
+			count++
+			parser := yaml.NewDecoder(strings.NewReader(sample.Text))
+			parser.KnownFields(true)
+			for err = nil; err == nil; {
+				err = parser.Decode(new(yamlSamples))
+			}
+			if !errors.Is(err, io.EOF) {
+				t.Errorf("%s:%d: %v", page, sample.Line, err)
+			}
+		}
+	}
+	if count < 6 {
+		t.Errorf("found %d samples", count)
+	}
 }
