@@ -361,13 +361,17 @@ func TestPrefix(t *testing.T) {
 func TestDefaultTimeouts(t *testing.T) {
 	t.Parallel()
 	f := start(t, alone)
-	f.put(message("a"), 0)
+	o := f.reach(client.PoolOptions{})
+	o.ReadTimeout = 0
+	used, fresh := client.OpenPool(o, f.options()...), client.OpenPool(o, f.options()...)
+	defer used.Close()
+	defer fresh.Close()
+	check(t, errOf(used.Push(t.Context(), message("a"), 0)))
 	f.Hang()
 	defer f.Continue()
-	c := f.open()
 	for name, call := range map[string]<-chan result{
-		"on a connection that there was": failing(func() error { return errOf(f.Push(context.Background(), message("a"), 0)) }),
-		"on a new connection":            failing(func() error { return c.Reschedule(context.Background(), "a", 0) }),
+		"on a connection that there was": failing(func() error { return errOf(used.Push(context.Background(), message("a"), 0)) }),
+		"on a new connection":            failing(func() error { return fresh.Reschedule(context.Background(), "a", 0) }),
 	} {
 		r := arrival(t, call)
 		least := 3 * time.Second
