@@ -143,55 +143,6 @@ func TestMovedInARow(t *testing.T) {
 	}
 }
 
-// Nodes that don't know their names, or keep them to themselves, are found all the same, also when they say that a slot has moved.
-func TestUnnamedNodes(t *testing.T) {
-	redistest.Long(t)
-	t.Parallel()
-	cluster := redistest.StartCluster(t)
-	name := func(kind string) {
-		for _, s := range cluster.Servers {
-			s.Do("CONFIG", "SET", "cluster-preferred-endpoint-type", kind)
-		}
-	}
-	for _, kind := range []string{"hostname", "unknown-endpoint", "ip"} {
-		name(kind)
-		c := clusterOf(strings.Split(cluster.Addrs(), ",")[0])
-		defer c.Close()
-		set := func(prefix string) {
-			t.Helper()
-			slot := c.At(prefix).(*Slot)
-			redistest.Until(t, "its owner takes it", func() bool {
-				conn, err := slot.Get(t.Context())
-				redistest.Check(t, err)
-				defer conn.Close()
-				_, err = conn.Do("SET", prefix+"key", kind)
-				if err != nil {
-					words := strings.Fields(err.Error()) // MOVED slot address
-					slot.Moved(slot.slot, words[2])
-				}
-				return err == nil
-			})
-		}
-		prefixes := []string{"{0}:", "{1}:", "{2}:", "{3}:"}
-		for _, prefix := range prefixes {
-			set(prefix)
-		}
-		for _, prefix := range prefixes {
-			n := SlotOf(prefix)
-			name("ip") // as CLUSTER SETSLOT wants it
-			owner := cluster.Owner(n)
-			for _, s := range cluster.Servers[:3] {
-				if s != owner {
-					cluster.MoveSlot(n, s)
-					break
-				}
-			}
-			name(kind)
-			set(prefix)
-		}
-	}
-}
-
 // The owners that nodes report, in every form in which they name them.
 func TestAddresses(t *testing.T) {
 	t.Parallel()
