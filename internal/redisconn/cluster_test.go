@@ -17,9 +17,7 @@ func oneNode(t *testing.T) *redistest.Server {
 	redistest.Long(t)
 	s := redistest.Start(t, "--cluster-enabled", "yes")
 	s.Do("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
-	redistest.Until(t, "the cluster is well", func() bool {
-		return strings.Contains(string(s.Do("CLUSTER", "INFO").([]byte)), "cluster_state:ok")
-	})
+	redistest.Until(t, "the cluster is well", func() bool { return strings.Contains(string(s.Do("CLUSTER", "INFO").([]byte)), "cluster_state:ok") })
 	return s
 }
 

@@ -173,9 +173,7 @@ func TestSilentSentinelIsKept(t *testing.T) {
 	defer conn.Close()
 	awaitListener(t, sentinel)
 	clients := func() string { return string(sentinel.Do("CLIENT", "LIST", "TYPE", "pubsub").([]byte)) }
-	redistest.Until(t, "one has listened for longer than silence is borne", func() bool {
-		return strings.Contains(clients(), " age=3 ")
-	})
+	redistest.Until(t, "one has listened for longer than silence is borne", func() bool { return strings.Contains(clients(), " age=3 ") })
 }
 
 // Everything that watches and listens ends with the last connection, each time. Not parallel, because it counts goroutines.

@@ -139,20 +139,20 @@ func TestKeysWithoutPermission(t *testing.T) {
 	pop := func(topics ...string) func() error {
 		return func() error { _, _, err := user.pop(ctx, topics); return err }
 	}
-	push := func(topic string, delay time.Duration, ids ...string) func() error {
+	push := func(topic string, delay time.Duration, ids ...string) *Call[[]error] {
 		var jobs []Delayed
 		for _, id := range ids {
 			jobs = append(jobs, Delayed{Job{ID: id, Topic: topic, Body: "new"}, Due{After: delay}, Terms{Lifetime: kept, Policy: Replace}, nil})
 		}
-		return func() error { return errOf(user.Push(jobs).Do(ctx)) }
+		return user.Push(jobs)
 	}
 	for name, call := range map[string]func() error{
 		"pop of a bucket that is denied":                   pop("t"),
 		"pop of a queue that is denied":                    pop("forbidden"),
 		"pop of two topics, one is denied":                 pop("forbidden", "u"),
-		"push into a bucket that is denied":                push("t", time.Hour, "theirs"),
-		"push into a queue that is denied":                 push("forbidden", 0, "mine new"),
-		"several pushes, one into a bucket that is denied": push("t", time.Hour, "mine new", "theirs"),
+		"push into a bucket that is denied":                func() error { return errorOf(push("t", time.Hour, "theirs").Do(ctx)) },
+		"push into a queue that is denied":                 func() error { return errorOf(push("forbidden", 0, "mine new").Do(ctx)) },
+		"several pushes, one into a bucket that is denied": func() error { return errOf(push("t", time.Hour, "mine new", "theirs").Do(ctx)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			b.seed(t, seed...)
