@@ -371,6 +371,7 @@ func TestNextDueIsAnnounced(t *testing.T) {
 		{"the next", next, push(30 * time.Second), []string{"30000"}},
 		{"not the next", next, push(50 * time.Second), nil},
 		{"at no time soon", nil, push(2 * time.Minute), nil},
+		{"none of a batch soon", nil, push(2*time.Minute, 3*time.Minute), nil},
 		{"the first of a batch", next, push(10*time.Second, 20*time.Second), []string{"10000"}},
 		{"in the midst", next, push(20*time.Second, 10*time.Second, 30*time.Second, 0), []string{"10000"}},
 		{"rescheduled", next, func() error { return b.Reschedule(t.Context(), "w", 15*time.Second) }, []string{"15000"}},
