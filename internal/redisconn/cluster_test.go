@@ -17,9 +17,7 @@ func oneNode(t *testing.T) *redistest.Server {
 	redistest.Long(t)
 	s := redistest.Start(t, "--cluster-enabled", "yes")
 	s.Do("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
-	redistest.Until(t, "the cluster is well", func() bool {
-		return strings.Contains(string(s.Do("CLUSTER", "INFO").([]byte)), "cluster_state:ok")
-	})
+	redistest.Until(t, "the cluster is well", func() bool { return strings.Contains(string(s.Do("CLUSTER", "INFO").([]byte)), "cluster_state:ok") })
 	return s
 }
 
@@ -140,55 +138,6 @@ func TestMovedInARow(t *testing.T) {
 	}
 	if n, most := s.Calls("cluster|slots"), 2+int(time.Since(began)/askEvery); n < 2 || n > most {
 		t.Errorf("the node was asked %d times, want %d at most", n, most)
-	}
-}
-
-// Nodes that don't know their names, or keep them to themselves, are found all the same, also when they say that a slot has moved.
-func TestUnnamedNodes(t *testing.T) {
-	redistest.Long(t)
-	t.Parallel()
-	cluster := redistest.StartCluster(t)
-	name := func(kind string) {
-		for _, s := range cluster.Servers {
-			s.Do("CONFIG", "SET", "cluster-preferred-endpoint-type", kind)
-		}
-	}
-	for _, kind := range []string{"hostname", "unknown-endpoint", "ip"} {
-		name(kind)
-		c := clusterOf(strings.Split(cluster.Addrs(), ",")[0])
-		defer c.Close()
-		set := func(prefix string) {
-			t.Helper()
-			slot := c.At(prefix).(*Slot)
-			redistest.Until(t, "its owner takes it", func() bool {
-				conn, err := slot.Get(t.Context())
-				redistest.Check(t, err)
-				defer conn.Close()
-				_, err = conn.Do("SET", prefix+"key", kind)
-				if err != nil {
-					words := strings.Fields(err.Error()) // MOVED slot address
-					slot.Moved(slot.slot, words[2])
-				}
-				return err == nil
-			})
-		}
-		prefixes := []string{"{0}:", "{1}:", "{2}:", "{3}:"}
-		for _, prefix := range prefixes {
-			set(prefix)
-		}
-		for _, prefix := range prefixes {
-			n := SlotOf(prefix)
-			name("ip") // as CLUSTER SETSLOT wants it
-			owner := cluster.Owner(n)
-			for _, s := range cluster.Servers[:3] {
-				if s != owner {
-					cluster.MoveSlot(n, s)
-					break
-				}
-			}
-			name(kind)
-			set(prefix)
-		}
 	}
 }
 

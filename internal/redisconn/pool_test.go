@@ -8,28 +8,6 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
-// The pool of a cluster's node keeps fewer.
-func TestThinnerOfANode(t *testing.T) {
-	server := redistest.Start(t)
-	pool := server.Pool()
-	pool.TestOnBorrowContext = CheckRested
-	thinner := Thin(pool, KeptByNode, time.Hour)
-	var conns []redis.Conn
-	for range 3 {
-		conn, err := pool.GetContext(t.Context())
-		redistest.Check(t, err)
-		conns = append(conns, conn)
-	}
-	for _, conn := range conns {
-		conn.Close()
-	}
-	thinner.thin() // they were opened since the last look
-	thinner.thin()
-	if n := pool.ActiveCount(); n != 1 || thinner.watching.Load() {
-		t.Errorf("%d connections are kept, watched: %v", n, thinner.watching.Load())
-	}
-}
-
 // Connections that were needed since the last check are kept even if they are idle now. Others are closed, except a few; then nothing is
 // checked until there are more connections.
 func TestThinnerKeepsWhatIsNeeded(t *testing.T) {

@@ -173,9 +173,7 @@ func TestSilentSentinelIsKept(t *testing.T) {
 	defer conn.Close()
 	awaitListener(t, sentinel)
 	clients := func() string { return string(sentinel.Do("CLIENT", "LIST", "TYPE", "pubsub").([]byte)) }
-	redistest.Until(t, "one has listened for longer than silence is borne", func() bool {
-		return strings.Contains(clients(), " age=3 ")
-	})
+	redistest.Until(t, "one has listened for longer than silence is borne", func() bool { return strings.Contains(clients(), " age=3 ") })
 }
 
 // Everything that watches and listens ends with the last connection, each time. Not parallel, because it counts goroutines.
@@ -196,6 +194,16 @@ func TestNothingOutlivesTheLastConnection(t *testing.T) {
 		expectNoListener(t, sentinel)
 		redistest.Until(t, "the goroutines are gone", func() bool { return runtime.NumGoroutine() <= before })
 	}
+}
+
+// listens dials, and expects that the sentinel is listened to until the connection is closed.
+func listens(t *testing.T, d Dialer, sentinel *redistest.Server) {
+	t.Helper()
+	conn, err := d.Dial(t.Context())
+	redistest.Check(t, err)
+	awaitListener(t, sentinel)
+	conn.Close()
+	expectNoListener(t, sentinel)
 }
 
 // listeners returns the IDs of the clients that are subscribed to a sentinel.
@@ -277,11 +285,7 @@ func TestRightsWithSentinels(t *testing.T) {
 	d.Username, d.Password = "u", "p"
 	for _, user := range []string{"daemon", "producer", "consumer", "worker", "operator"} {
 		master.SetUser(redistest.Rights(t, user) + " +role")
-		conn, err := d.Dial(t.Context())
-		redistest.Check(t, err)
-		awaitListener(t, sentinel)
-		conn.Close()
-		expectNoListener(t, sentinel)
+		listens(t, d, sentinel)
 	}
 	for _, server := range []*redistest.Server{master, sentinel} {
 		if denied := server.Do("ACL", "LOG").([]any); len(denied) > 0 {
@@ -298,11 +302,7 @@ func TestNextSentinelTellsWhereOneMayNot(t *testing.T) {
 	second := redistest.StartSentinel(t, master, 1)
 	d, s := by("m", first.Addr, second.Addr)
 	s.every = time.Hour
-	conn, err := d.Dial(t.Context())
-	redistest.Check(t, err)
-	awaitListener(t, second)
-	conn.Close()
-	expectNoListener(t, second)
+	listens(t, d, second)
 }
 
 // A hung sentinel is asked after those that answer, even if they know no master.

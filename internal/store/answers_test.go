@@ -58,30 +58,6 @@ func (e engine) says(versions string) bool {
 	return false
 }
 
-func TestVersionsOfAnswers(t *testing.T) {
-	for _, c := range []struct {
-		versions string
-		engine   engine
-		want     bool
-	}{
-		{all, engine{"Redis", 602}, true},
-		{all, engine{"Valkey", 901}, true},
-		{"Redis 6.2", engine{"Redis", 602}, true},
-		{"Redis 6.2", engine{"Redis", 700}, false},
-		{"Redis 6.2-7.0", engine{"Redis", 700}, true},
-		{"Redis 6.2-7.0", engine{"Redis", 702}, false},
-		{"Redis -5.0", engine{"Redis", 602}, false},
-		{"Redis 7.4-, Valkey 8.0-8.1", engine{"Redis", 800}, true},
-		{"Redis 7.4-, Valkey 8.0-8.1", engine{"Valkey", 801}, true},
-		{"Redis 7.4-, Valkey 8.0-8.1", engine{"Valkey", 901}, false},
-		{"Redis 7.4-, Valkey 8.0-8.1", engine{"Valkey", 702}, false},
-	} {
-		if got := c.engine.says(c.versions); got != c.want {
-			t.Errorf("%v among %q: %v, want %v", c.engine, c.versions, got, c.want)
-		}
-	}
-}
-
 // notProvoked lists errors that this test cannot provoke: their state can't begin while a script runs, or a node of the cluster would
 // have to be down. They come from the sources of Redis.
 var notProvoked = []string{

@@ -2,9 +2,7 @@ package store
 
 import (
 	"cmp"
-	"context"
 	"fmt"
-	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -107,15 +105,7 @@ func (h halfMoved) places() map[string][]string {
 // can retry. Jobs for a queue that is on the other node become ready a little later.
 func TestScriptsWhileASlotMoves(t *testing.T) {
 	redistest.Long(t)
-	defer func(d time.Duration) { retryWindow = d }(retryWindow)
-	retryWindow = 0
-	c := redistest.StartCluster(t)
-	p := inCluster(t, c)
-	s := p[3]
-	check(t, s.Ping(t.Context()))
-	slot := c.Slot(s.Keys().JobPool())
-	from := c.Owner(slot)
-	to := c.Servers[slices.IndexFunc(c.Servers[:3], func(s *redistest.Server) bool { return s != from })]
+	c, s, slot, from, to := slotToMove(t)
 	conns := map[*redistest.Server]redis.Conn{from: from.Conn(), to: to.Conn()}
 	ctx := t.Context()
 	job := func(id, topic string, after time.Duration) Delayed {
@@ -210,7 +200,7 @@ func TestScriptsWhileASlotMoves(t *testing.T) {
 	}
 	last := func() LeaseRef { return held[len(held)-1] } // f, if present
 	everybody := []string{"r", "r2", "d", "f", "a", "b", "w", "w2", "o", "g", "full"}
-	fire := func(ctx context.Context) error {
+	fire := func() error {
 		read, err := s.SchedulesOf(IDs{[]byte(ScheduleID("s"))}).Do(ctx)
 		if err != nil || len(read.List) == 0 {
 			return err
@@ -219,184 +209,114 @@ func TestScriptsWhileASlotMoves(t *testing.T) {
 		_, err = s.Fire([]Firing{f}, time.Now().Add(time.Minute), time.Second).Do(ctx)
 		return err
 	}
-	limit := func(l Limit) func(context.Context) error {
-		return func(ctx context.Context) error { return s.limitTo(ctx, l) }
+	limit := func(l Limit) func() error { return func() error { return s.limitTo(ctx, l) } }
+	push := func(jobs ...Delayed) func() error { return func() error { return each(s.Push(jobs).Do(ctx)) } }
+	take := func(how string, w Wanted) func() error {
+		return func() error { return errOf(takes[how](s, w).Do(ctx)) }
 	}
-	calls := map[string]func(ctx context.Context) error{
-		"reserve at the limit": func(ctx context.Context) error {
-			return errOf(s.Reserve(Wanted{Topics: []string{"t"}, N: 9}, Reservation{}).Do(ctx))
-		},
-		"ack at the limit": func(ctx context.Context) error { return each(s.Ack(held[:1]).Do(ctx)) },
-		"push paused":      func(ctx context.Context) error { return each(s.Push([]Delayed{job("n", "t", 0)}).Do(ctx)) },
-		"retry paused":     func(ctx context.Context) error { return each(s.Retry([]Returned{{LeaseRef: held[0]}}).Do(ctx)) },
-		"limit":            limit(Limit{Concurrency: 2}),
-		"limit, a rate":    limit(Limit{Rate: 2}),
-		"limit, another":   limit(Limit{Concurrency: 5}),
-		"limit, none":      limit(Limit{}),
-		"pause":            func(ctx context.Context) error { return errOf(s.Pause("t", time.Hour, "").Do(ctx)) },
-		"pause again":      func(ctx context.Context) error { return errOf(s.BackOff("t", time.Hour).Do(ctx)) },
-		"resume":           func(ctx context.Context) error { return errOf(s.Resume("t", 1).Do(ctx)) },
-		"keep paused":      func(ctx context.Context) error { return errOf(s.KeepPaused("0", 1).Do(ctx)) },
-		"end pauses":       func(ctx context.Context) error { return errOf(s.KeepPaused("0", 1).Do(ctx)) },
-		"set aside":        func(ctx context.Context) error { return errOf(s.PutInTransit([]string{"w"}, true).Do(ctx)) },
-		"put ready in transit": func(ctx context.Context) error {
-			return errOf(s.PutReadyInTransit(s.Keys().ReadyQueue("t"), []string{"a"}, nil).Do(ctx))
-		},
-		"let go":           func(ctx context.Context) error { return errOf(s.EndTransit(aside.Serial, aside.Serial).Do(ctx)) },
-		"schedule":         func(context.Context) error { return put() },
-		"unschedule":       func(ctx context.Context) error { return s.RemoveSchedule(ctx, "s", "") },
-		"pause schedule":   func(ctx context.Context) error { return s.PauseSchedule(ctx, "s", true) },
-		"run schedule":     func(ctx context.Context) error { return errOf(s.RunSchedule(ctx, "s")) },
-		"fire":             fire,
-		"repair schedules": func(ctx context.Context) error { return errOf(s.RepairSchedules(ctx, "", true)) },
-		"push new":         func(ctx context.Context) error { return each(s.Push([]Delayed{job("n", "t", time.Hour)}).Do(ctx)) },
-		"push ready":       func(ctx context.Context) error { return each(s.Push([]Delayed{job("n", "t", 0)}).Do(ctx)) },
-		"push to empty":    func(ctx context.Context) error { return each(s.Push([]Delayed{job("n", "v", 0)}).Do(ctx)) },
-		"push again":       func(ctx context.Context) error { return each(s.Push([]Delayed{job("a", "t", time.Hour)}).Do(ctx)) },
-		"push reserved":    func(ctx context.Context) error { return each(s.Push([]Delayed{job("r", "t", 0)}).Do(ctx)) },
-		"push to follow":   func(ctx context.Context) error { return each(s.Push([]Delayed{follower("r")}).Do(ctx)) },
-		"push several": func(ctx context.Context) error {
-			return each(s.Push([]Delayed{job("n", "t", time.Hour), job("a", "u", 0), job("w", "t", 0)}).Do(ctx))
-		},
-		"pop": func(ctx context.Context) error {
-			_, err := s.Pop(Wanted{Topics: []string{"t"}, N: 1}).Do(ctx)
-			return err
-		},
-		"pop all": func(ctx context.Context) error {
-			_, err := s.Pop(Wanted{Topics: []string{"u", "t"}, N: 9}).Do(ctx)
-			return err
-		},
-		"pop more": func(ctx context.Context) error {
-			_, err := s.Pop(Wanted{Topics: []string{"t"}, N: 9}).Do(ctx)
-			return err
-		},
-		"pop more of several": func(ctx context.Context) error {
-			_, err := s.Pop(Wanted{Topics: []string{"t", "u"}, N: 9, Registration: Registration{Waiter: "me", Always: true}}).Do(ctx)
-			return err
-		},
-		"reserve more": func(ctx context.Context) error {
-			_, err := s.Reserve(Wanted{Topics: []string{"t"}, N: 9}, Reservation{}).Do(ctx)
-			return err
-		},
-		"reserve more of several": func(ctx context.Context) error {
-			_, err := s.Reserve(Wanted{Topics: []string{"t", "u"}, N: 9, Registration: Registration{Waiter: "me", Always: true}}, Reservation{}).Do(ctx)
-			return err
-		},
-		"reserve": func(ctx context.Context) error {
-			_, err := s.Reserve(Wanted{Topics: []string{"t"}, N: 1}, Reservation{}).Do(ctx)
-			return err
-		},
-		"reserve all": func(ctx context.Context) error {
-			_, err := s.Reserve(Wanted{Topics: []string{"u", "t"}, N: 9}, Reservation{}).Do(ctx)
-			return err
-		},
-		"ack":          func(ctx context.Context) error { return each(s.Ack(held[:1]).Do(ctx)) },
-		"ack followed": func(ctx context.Context) error { return each(s.Ack([]LeaseRef{last()}).Do(ctx)) },
-		"bury followed": func(ctx context.Context) error {
-			return each(s.Bury([]Burial{{LeaseRef: last(), Reason: "w"}}).Do(ctx))
-		},
-		"ack two": func(ctx context.Context) error { return each(s.Ack(held[:2]).Do(ctx)) },
-		"retry":   func(ctx context.Context) error { return each(s.Retry([]Returned{{LeaseRef: held[0]}}).Do(ctx)) },
-		"retry later": func(ctx context.Context) error {
-			return each(s.Retry([]Returned{{LeaseRef: held[0], Delay: time.Hour, Error: "e"}}).Do(ctx))
-		},
-		"retry two": func(ctx context.Context) error {
+	settle := func(verb string) func() error {
+		return func() error { return each(settlements[verb](s, held[0]).Do(ctx)) }
+	}
+	retry := func() error { return each(s.Retry([]Returned{{LeaseRef: held[0]}}).Do(ctx)) }
+	move := func(topic, id string) func() error {
+		far := time.Now().Add(2 * time.Hour)
+		return func() error {
+			return errOf(s.Move(Batch{Topic: topic, IDs: IDs{[]byte(id)}}, far, far, far.Add(5*time.Second)).Do(ctx))
+		}
+	}
+	one, nine, both := Wanted{Topics: []string{"t"}, N: 1}, Wanted{Topics: []string{"t"}, N: 9}, Wanted{Topics: []string{"u", "t"}, N: 9}
+	registers := Wanted{Topics: []string{"t", "u"}, N: 9, Registration: Registration{Waiter: "me", Always: true}}
+	calls := []struct {
+		name, uses string // the jobs that it uses
+		with       string // what else it needs
+		do         func() error
+	}{
+		{"reserve at the limit", "r a", "limit", take("reserve", nine)},
+		{"ack at the limit", "r a", "limit", settle("ack")},
+		{"push paused", "", "pause", push(job("n", "t", 0))},
+		{"retry paused", "r", "pause", retry},
+		{"limit", "a", "", limit(Limit{Concurrency: 2})},
+		{"limit, a rate", "a", "limit", limit(Limit{Rate: 2})},
+		{"limit, another", "a", "limit", limit(Limit{Concurrency: 5})},
+		{"limit, none", "a", "limit", limit(Limit{})},
+		{"pause", "w", "", func() error { return errOf(s.Pause("t", time.Hour, "").Do(ctx)) }},
+		{"pause again", "w", "pause", func() error { return errOf(s.BackOff("t", time.Hour).Do(ctx)) }},
+		{"resume", "w", "pause", func() error { return errOf(s.Resume("t", 1).Do(ctx)) }},
+		{"keep paused", "w", "pause, a", func() error { return errOf(s.KeepPaused("0", 1).Do(ctx)) }},
+		{"end pauses", "a", "pause, pause is over", func() error { return errOf(s.KeepPaused("0", 1).Do(ctx)) }},
+		{"set aside", "w", "", func() error { return errOf(s.PutInTransit([]string{"w"}, true).Do(ctx)) }},
+		{"put ready in transit", "a", "", func() error { return errOf(s.PutReadyInTransit(s.Keys().ReadyQueue("t"), []string{"a"}, nil).Do(ctx)) }},
+		{"let go", "w", "aside", func() error { return errOf(s.EndTransit(aside.Serial, aside.Serial).Do(ctx)) }},
+		{"schedule", "", "", put},
+		{"unschedule", "w", "s", func() error { return s.RemoveSchedule(ctx, "s", "") }},
+		{"pause schedule", "", "s", func() error { return s.PauseSchedule(ctx, "s", true) }},
+		{"run schedule", "", "s", func() error { return errOf(s.RunSchedule(ctx, "s")) }},
+		{"fire", "", "s, s is due", fire},
+		{"repair schedules", "", "s, s was moved", func() error { return errOf(s.RepairSchedules(ctx, "", true)) }},
+		{"push new", "", "", push(job("n", "t", time.Hour))},
+		{"push ready", "", "", push(job("n", "t", 0))},
+		{"push to empty", "", "", push(job("n", "v", 0))},
+		{"push again", "a", "", push(job("a", "t", time.Hour))},
+		{"push reserved", "r", "", push(job("r", "t", 0))},
+		{"push to follow", "r", "", push(follower("r"))},
+		{"push several", "", "", push(job("n", "t", time.Hour), job("a", "u", 0), job("w", "t", 0))},
+		{"pop", "a", "", take("pop", one)},
+		{"pop all", "a", "", take("pop", both)},
+		{"pop more", "a", "", take("pop", nine)},
+		{"pop more of several", "a", "", take("pop", registers)},
+		{"reserve", "a", "", take("reserve", one)},
+		{"reserve all", "a", "", take("reserve", both)},
+		{"reserve more", "a", "", take("reserve", nine)},
+		{"reserve more of several", "a", "", take("reserve", registers)},
+		{"ack", "r", "", settle("ack")},
+		{"ack followed", "f", "", func() error { return each(s.Ack([]LeaseRef{last()}).Do(ctx)) }},
+		{"bury followed", "f", "", func() error { return each(s.Bury([]Burial{{LeaseRef: last(), Reason: "w"}}).Do(ctx)) }},
+		{"ack two", "r r2", "", func() error { return each(s.Ack(held[:2]).Do(ctx)) }},
+		{"retry", "r", "", retry},
+		{"retry later", "r", "", settle("retry")},
+		{"retry two", "r r2", "", func() error {
 			return each(s.Retry([]Returned{{LeaseRef: held[0]}, {LeaseRef: held[1], Delay: time.Hour}}).Do(ctx))
-		},
-		"bury": func(ctx context.Context) error {
-			return each(s.Bury([]Burial{{LeaseRef: held[0], Reason: "w", Error: "e"}}).Do(ctx))
-		},
-		"bury two": func(ctx context.Context) error {
+		}},
+		{"bury", "r", "", settle("bury")},
+		{"bury two", "r r2", "", func() error {
 			return each(s.Bury([]Burial{{LeaseRef: held[0], Reason: "w"}, {LeaseRef: held[1], Reason: "w"}}).Do(ctx))
-		},
-		"extend two": func(ctx context.Context) error {
+		}},
+		{"extend", "r", "", settle("extend")},
+		{"extend two", "r r2", "", func() error {
 			return each(s.Extend([]*Extension{{LeaseRef: held[0], Lease: 2 * time.Hour}, {LeaseRef: held[1], Lease: 2 * time.Hour}}).Do(ctx))
-		},
-		"extend": func(ctx context.Context) error {
-			return each(s.Extend([]*Extension{{LeaseRef: held[0], Lease: 2 * time.Hour}}).Do(ctx))
-		},
-		"remove ready":     func(ctx context.Context) error { return each(s.Remove("a").Do(ctx)) },
-		"remove waiting":   func(ctx context.Context) error { return each(s.Remove("w").Do(ctx)) },
-		"remove reserved":  func(ctx context.Context) error { return each(s.Remove("r").Do(ctx)) },
-		"remove dead":      func(ctx context.Context) error { return each(s.Remove("d").Do(ctx)) },
-		"reschedule":       func(ctx context.Context) error { return s.Reschedule(ctx, "w", time.Minute) },
-		"reschedule now":   func(ctx context.Context) error { return s.Reschedule(ctx, "w", 0) },
-		"reschedule ready": func(ctx context.Context) error { return s.Reschedule(ctx, "a", time.Minute) },
-		"requeue":          func(ctx context.Context) error { return each(s.Requeue(ctx, []string{"d"}, time.Hour)) },
-		"drop dead": func(ctx context.Context) error {
-			_, err := s.DropDead(ctx, "t", []string{"d"}, time.Now().Add(time.Hour))
-			return err
-		},
-		"expire dead": func(ctx context.Context) error { _, _, err := s.ExpireDead(ctx, 0, 0, DeadPosition{}); return err },
-		"move": func(ctx context.Context) error {
-			far := time.Now().Add(2 * time.Hour)
-			_, err := s.Move(Batch{Topic: "t", IDs: IDs{[]byte("w")}}, far, far, far.Add(5*time.Second)).Do(ctx)
-			return err
-		},
-		"move to empty": func(ctx context.Context) error {
-			far := time.Now().Add(2 * time.Hour)
-			_, err := s.Move(Batch{Topic: "u", IDs: IDs{[]byte("w2")}}, far, far, far.Add(5*time.Second)).Do(ctx)
-			return err
-		},
-		"due":         func(ctx context.Context) error { _, err := s.Due(Query{Limit: 100}).Do(ctx); return err },
-		"due at once": func(ctx context.Context) error { _, err := s.Due(Query{Limit: 100, AtOnce: 10}).Do(ctx); return err },
-		"drop": func(ctx context.Context) error {
-			_, err := s.Drop(IDs{[]byte("o")}, time.Now(), time.Now().Add(5*time.Second)).Do(ctx)
-			return err
-		},
-		"group new":   func(ctx context.Context) error { return each(s.Push([]Delayed{toGroup("n", 0)}).Do(ctx)) },
-		"group full":  func(ctx context.Context) error { return each(s.Push([]Delayed{toGroup("n", 1)}).Do(ctx)) },
-		"group again": func(ctx context.Context) error { return each(s.Push([]Delayed{toGroup("g", 0)}).Do(ctx)) },
-		"group ready": func(ctx context.Context) error { return each(s.Push([]Delayed{toGroup("full", 2)}).Do(ctx)) },
-		"purge":       func(ctx context.Context) error { _, _, err := s.Purge(ctx, "t", 100); return err },
-		"sweep":       func(ctx context.Context) error { _, err := s.Sweep(ctx, Position{}); return err },
-		"dead topics": func(ctx context.Context) error { _, err := s.RegisterDead(ctx, Position{}); return err },
-	}
-	// with lists what else a call needs.
-	with := map[string][]string{
-		"limit, another": {"limit"}, "limit, a rate": {"limit"}, "limit, none": {"limit"}, "reserve at the limit": {"limit"}, "ack at the limit": {"limit"},
-		"pause again": {"pause"}, "resume": {"pause"}, "keep paused": {"pause", "a"}, "end pauses": {"pause", "pause is over"}, "push paused": {"pause"}, "retry paused": {"pause"},
-		"let go": {"aside"}, "unschedule": {"s"}, "pause schedule": {"s"}, "run schedule": {"s"}, "fire": {"s", "s is due"}, "repair schedules": {"s", "s was moved"},
+		}},
+		{"remove ready", "a", "", func() error { return each(s.Remove("a").Do(ctx)) }},
+		{"remove waiting", "w", "", func() error { return each(s.Remove("w").Do(ctx)) }},
+		{"remove reserved", "r", "", func() error { return each(s.Remove("r").Do(ctx)) }},
+		{"remove dead", "d", "", func() error { return each(s.Remove("d").Do(ctx)) }},
+		{"reschedule", "w", "", func() error { return s.Reschedule(ctx, "w", time.Minute) }},
+		{"reschedule now", "w", "", func() error { return s.Reschedule(ctx, "w", 0) }},
+		{"reschedule ready", "a", "", func() error { return s.Reschedule(ctx, "a", time.Minute) }},
+		{"requeue", "d", "", func() error { return each(s.Requeue(ctx, []string{"d"}, time.Hour)) }},
+		{"drop dead", "d", "", func() error { return errOf(s.DropDead(ctx, "t", []string{"d"}, time.Now().Add(time.Hour))) }},
+		{"expire dead", "d", "", func() error { _, _, err := s.ExpireDead(ctx, 0, 0, DeadPosition{}); return err }},
+		{"move", "w", "", move("t", "w")},
+		{"move to empty", "w2", "", move("u", "w2")},
+		{"due", "o", "", func() error { return errOf(s.Due(Query{Limit: 100}).Do(ctx)) }},
+		{"due at once", "o", "", func() error { return errOf(s.Due(Query{Limit: 100, AtOnce: 10}).Do(ctx)) }},
+		{"drop", "o", "", func() error {
+			return errOf(s.Drop(IDs{[]byte("o")}, time.Now(), time.Now().Add(5*time.Second)).Do(ctx))
+		}},
+		{"group new", "", "", push(toGroup("n", 0))},
+		{"group full", "", "", push(toGroup("n", 1))},
+		{"group again", "g", "", push(toGroup("g", 0))},
+		{"group ready", "full", "", push(toGroup("full", 2))},
+		{"purge", "a", "", func() error { _, _, err := s.Purge(ctx, "t", 100); return err }},
+		{"sweep", "w", "", func() error { return errOf(s.Sweep(ctx, Position{})) }},
+		{"dead topics", "d", "", func() error { return errOf(s.RegisterDead(ctx, Position{})) }},
 	}
 	later := map[string]bool{"move": true, "move to empty": true, "retry": true, "retry two": true, "due at once": true, "ack followed": true, "bury followed": true, "end pauses": true, "keep paused": true, "fire": true}
 	partly := map[string]bool{"retry two": true, "purge": true} // each job has its own error; the second try finds nothing
-	// alone returns the jobs that a call uses.
-	alone := func(name string) []string {
-		switch word := strings.Fields(name); {
-		case strings.HasSuffix(name, "at the limit"):
-			return []string{"r", "a"}
-		case word[0] == "limit," || name == "limit" || name == "put ready in transit" || slices.Contains(word, "pauses"):
-			return []string{"a"}
-		case slices.Contains(word, "schedule") || slices.Contains(word, "schedules") || name == "fire":
-			return nil
-		case strings.HasSuffix(name, "followed"):
-			return []string{"f"}
-		case name == "group again":
-			return []string{"g"}
-		case name == "group ready":
-			return []string{"full"}
-		case strings.HasSuffix(name, "two"):
-			return []string{"r", "r2"}
-		case slices.Contains(word, "dead") || name == "requeue":
-			return []string{"d"}
-		case slices.Contains(word, "reserved") || slices.Contains([]string{"ack", "retry", "bury", "extend"}, word[0]) || name == "push to follow":
-			return []string{"r"}
-		case slices.Contains([]string{"pop", "reserve", "purge"}, word[0]) || name == "push again" || strings.HasSuffix(name, "ready") && word[0] != "push":
-			return []string{"a"}
-		case name == "move to empty":
-			return []string{"w2"}
-		case word[0] == "due" || word[0] == "drop":
-			return []string{"o"}
-		case word[0] == "push" || word[0] == "group":
-			return nil
-		}
-		return []string{"w"}
-	}
-	try := func(name string, seed []string) {
+	try := func(name string, call func() error, seed []string) {
 		seeds(seed...)
 		m := halfMoved{&redistest.Move{Slot: slot, From: from, To: to}, t, s.Keys().prefix, conns}
 		keys := from.Strings("CLUSTER", "GETKEYSINSLOT", slot, 100)
-		check(t, calls[name](ctx))
+		check(t, call())
 		want := m.places()
 		for _, moved := range append(keys, "") {
 			for _, most := range []bool{false, true} {
@@ -408,7 +328,7 @@ func TestScriptsWhileASlotMoves(t *testing.T) {
 					}
 				}
 				before := m.places()
-				err := calls[name](ctx)
+				err := call()
 				after := m.places()
 				where := fmt.Sprintf("%s of %v with %s moved", name, seed, moved)
 				if most {
@@ -424,16 +344,15 @@ func TestScriptsWhileASlotMoves(t *testing.T) {
 						t.Errorf("%s (%v): %s is in %q, and was in %q; done is %q", where, err, id, got, before[id], want[id])
 					}
 				}
-				for _, server := range []*redistest.Server{from, to} {
-					server.Do("CLUSTER", "SETSLOT", slot, "STABLE")
-				}
+				stable(slot, from, to)
 			}
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(calls)) {
-		try(name, append(with[name], everybody...))
-		if name != "push several" {
-			try(name, append(with[name], alone(name)...))
+	for _, c := range calls {
+		with := slices.DeleteFunc(strings.Split(c.with, ", "), func(s string) bool { return s == "" })
+		try(c.name, c.do, slices.Concat(with, everybody))
+		if c.name != "push several" {
+			try(c.name, c.do, slices.Concat(with, strings.Fields(c.uses)))
 		}
 	}
 }

@@ -23,8 +23,6 @@ func TestAtMaxmemory(t *testing.T) {
 		return func() error { return b.Reschedule(ctx, id, delay) }
 	}
 	pop := func() error { _, _, err := b.pop(ctx, []string{"t"}); return err }
-	type queues = map[string][]string
-	type buckets = map[string]string
 	w, r, s, d := "t body of w", "t body of r", "t body of s", "t body of d"
 	seed := [][]command{waits("w", "t", 60*second), waits("d", "t", -second), ready("r", "t"), ready("s", "t"), {{"ZADD", "delayer:job_pool", -second, "orphan"}}}
 	for _, c := range []struct {

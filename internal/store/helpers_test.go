@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -31,6 +32,13 @@ func newBackend(f *redistest.Fixture, pool *redis.Pool) *backend {
 }
 
 func TestMain(m *testing.M) { os.Exit(redistest.Run(m, 1000, eachScriptWasRun)) }
+
+// The parts of a redistest.State.
+type (
+	queues  = map[string][]string
+	buckets = map[string]string
+	texts   = map[string]string
+)
 
 // alone is for a test that needs a Redis of its own.
 var alone redistest.Need = redistest.Alone
@@ -94,12 +102,14 @@ func (b *backend) user() *backend { return newBackend(b.Fixture, b.UserPool()) }
 
 // push stores one job.
 func (b *backend) push(ctx context.Context, job Job, due Due, lifetime time.Duration, policy Policy) error {
-	errs, err := b.Push([]Delayed{{job, due, Terms{Lifetime: lifetime, Policy: policy}, nil}}).Do(ctx)
-	if err != nil {
-		return err
-	}
-	return errs[0]
+	return errorOf(b.Push([]Delayed{{job, due, Terms{Lifetime: lifetime, Policy: policy}, nil}}).Do(ctx))
 }
+
+// errOf returns a call's error.
+func errOf[T any](_ T, err error) error { return err }
+
+// errorOf returns the error of the call, or of its first item that has one.
+func errorOf(errs []error, err error) error { return cmp.Or(append([]error{err}, errs...)...) }
 
 // remove removes one job.
 func (b *backend) remove(ctx context.Context, id string) (bool, error) {
@@ -282,6 +292,26 @@ func (b *backend) expectError(tb testing.TB, err error, reason string) {
 	if !begins(err, reason) && !(b.Mini && err != nil && strings.Contains(err.Error(), reason)) {
 		tb.Errorf("error %v, want one that begins with %s", err, reason)
 	}
+}
+
+// expectRefused checks that the call on these seeds is refused for this reason and changes nothing.
+func (b *backend) expectRefused(t *testing.T, reason string, call func() error, seeds ...[]command) {
+	t.Helper()
+	b.seed(t, seeds...)
+	was := b.state(t)
+	b.expectError(t, call(), reason)
+	b.expect(t, was)
+}
+
+// expectDenied checks that the call of the user u, who lacks a command, is refused and changes nothing.
+func (b *backend) expectDenied(t *testing.T, command string, call func() error) {
+	t.Helper()
+	was := b.state(t)
+	b.do(t, "ACL", "SETUSER", "u", "+@all", "-"+command)
+	if err := call(); !Refused(err) {
+		t.Errorf("without %s: error %v, want one that Refused knows", command, err)
+	}
+	b.expect(t, was)
 }
 
 // Strings returns the IDs as strings.

@@ -106,8 +106,7 @@ func TestHistoryIsBounded(t *testing.T) {
 			t.Errorf("after %+v comes %+v", all[i], all[i+1])
 		}
 	}
-	_, err = b.heartbeat(moved("one", time.Time{}, 1), false)
-	check(t, err)
+	check(t, errOf(b.heartbeat(moved("one", time.Time{}, 1), false)))
 	if n := b.do(t, "HLEN", "delayer:history").(int64); n != historySlots {
 		t.Errorf("there are %d fields", n)
 	}
@@ -177,8 +176,7 @@ func TestHistoryOfSeveralPartitions(t *testing.T) {
 			if c.own != nil {
 				b.do(t, "SET", "delayer:acked", c.own)
 			}
-			_, err := b.Heartbeat(ServerState{ID: "a", Interval: time.Second}, 1, c.elsewhere).Do(t.Context())
-			check(t, err)
+			made(t, b.Heartbeat(ServerState{ID: "a", Interval: time.Second}, 1, c.elsewhere))
 			if entry := fmt.Sprintf("%s", b.do(t, "HVALS", "delayer:history")); strings.Fields(entry)[1] != c.want {
 				t.Errorf("of %v here and %d elsewhere there is %s, want %s", c.own, c.elsewhere, entry, c.want)
 			}

@@ -9,20 +9,27 @@ import (
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
+// movingPartition returns 16 partitions with a job each, of which partition 3 is moving: its pool is on the other node.
+func movingPartition(t *testing.T) (*redistest.Cluster, []*Store, *redistest.Move) {
+	c := redistest.StartCluster(t)
+	p := inCluster(t, c)
+	for _, s := range p {
+		check(t, errorOf(s.Push([]Delayed{aJob("before")}).Do(t.Context())))
+	}
+	key := p[3].Keys().JobPool()
+	slot := c.Slot(key)
+	from := c.Owner(slot)
+	m := c.BeginMove(slot, c.Servers[slices.IndexFunc(c.Servers[:3], func(s *redistest.Server) bool { return s != from })])
+	m.Key(key)
+	return c, p, m
+}
+
 // Calls to a migrating slot are made last, each once and in order, and other calls do not wait for them.
 func TestInTurnWhileASlotMoves(t *testing.T) {
 	redistest.Long(t)
 	t.Parallel()
-	c := redistest.StartCluster(t)
-	p := inCluster(t, c)
+	c, p, m := movingPartition(t)
 	ctx, moving := t.Context(), p[3]
-	for _, s := range p {
-		check(t, errorOf(s.Push([]Delayed{aJob("before")}).Do(ctx)))
-	}
-	slot := c.Slot(moving.Keys().JobPool())
-	from := c.Owner(slot)
-	m := c.BeginMove(slot, c.Servers[slices.IndexFunc(c.Servers[:3], func(s *redistest.Server) bool { return s != from })])
-	m.Key(moving.Keys().JobPool())
 	var stores []*Store
 	for range 3 {
 		for _, s := range p {
@@ -69,14 +76,8 @@ func TestInTurnWhileASlotMoves(t *testing.T) {
 func TestInTurnEndsWhileASlotMoves(t *testing.T) {
 	redistest.Long(t)
 	t.Parallel()
-	c := redistest.StartCluster(t)
-	p := inCluster(t, c)
+	_, p, m := movingPartition(t)
 	ctx, moving := t.Context(), p[3]
-	check(t, errorOf(moving.Push([]Delayed{aJob("before")}).Do(ctx)))
-	slot := c.Slot(moving.Keys().JobPool())
-	from := c.Owner(slot)
-	m := c.BeginMove(slot, c.Servers[slices.IndexFunc(c.Servers[:3], func(s *redistest.Server) bool { return s != from })])
-	m.Key(moving.Keys().JobPool())
 	var told []int
 	stores := []*Store{moving, p[0], moving, p[1]}
 	InTurn(ctx, stores, 1, func(i int) *Call[[]error] { return stores[i].Push([]Delayed{aJob(fmt.Sprint(i))}) }, func(i int, _ []error, _ error) bool {
@@ -95,12 +96,4 @@ func TestInTurnEndsWhileASlotMoves(t *testing.T) {
 
 func aJob(id string) Delayed {
 	return Delayed{Job: Job{ID: id, Topic: "t", Body: "b"}, Due: Due{After: time.Hour}, Terms: Terms{Lifetime: time.Hour, Policy: Replace}}
-}
-
-// errorOf returns the error of the call, or of its first item.
-func errorOf(errs []error, err error) error {
-	if err == nil {
-		err = errs[0]
-	}
-	return err
 }

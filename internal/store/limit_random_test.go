@@ -23,26 +23,26 @@ func TestRandomLimit(t *testing.T) {
 		held := map[string]LeaseRef{}
 		id := func() string { return fmt.Sprint("j", r.IntN(6)) }
 		topic := func() string { return []string{"t", "t", "t", "u"}[r.IntN(4)] }
-		any := func() (LeaseRef, bool) {
-			for _, h := range held {
-				return h, true
-			}
-			return LeaseRef{}, false
-		}
 		var did []string
 		for range 40 {
-			op := r.IntN(15)
-			h, some := any()
 			what := ""
-			switch op {
+			settle := func(verb string, call func(LeaseRef) *Call[[]error]) { // any lease, as by its holder
+				for _, h := range held {
+					what = verb + " " + h.ID
+					made(t, call(h))
+					if verb != "extend" {
+						delete(held, h.ID)
+					}
+					return
+				}
+			}
+			switch i, tp := id(), topic(); r.IntN(15) {
 			case 0, 1, 2:
 				policy := []Policy{Replace, Follow, Follow, Refuse, KeepEarlier, KeepLater, Once(time.Minute), Debounce(time.Second)}[r.IntN(8)]
 				delay := []time.Duration{0, 0, 10 * time.Millisecond, time.Hour}[r.IntN(4)]
-				i, tp := id(), topic()
 				what = fmt.Sprint("push ", i, " ", tp, " ", policy, " ", delay)
 				made(t, b.Push([]Delayed{{Job{ID: i, Topic: tp, Body: "b"}, Due{After: delay}, Terms{Lifetime: time.Hour, Policy: policy, MaxAttempts: r.IntN(3)}, nil}}))
 			case 3, 4, 5:
-				tp := topic()
 				lease := []time.Duration{time.Hour, 15 * time.Millisecond}[r.IntN(2)]
 				got := b.reserve(t, 1+r.IntN(3), Reservation{Lease: lease}, tp)
 				what = fmt.Sprint("reserve ", tp, " ", lease, " ", len(got.Jobs))
@@ -50,55 +50,38 @@ func TestRandomLimit(t *testing.T) {
 					held[j.ID] = LeaseRef{j.Topic, j.ID, got.Leases[i].Token}
 				}
 			case 6:
-				if some {
-					what = "ack " + h.ID
-					made(t, b.Ack([]LeaseRef{h}))
-					delete(held, h.ID)
-				}
+				settle("ack", func(h LeaseRef) *Call[[]error] { return b.Ack([]LeaseRef{h}) })
 			case 7:
-				if some {
-					what = "retry " + h.ID
-					made(t, b.Retry([]Returned{{LeaseRef: h, Delay: []time.Duration{0, time.Hour}[r.IntN(2)], Refund: r.IntN(2) == 0, MaxAttempts: r.IntN(3)}}))
-					delete(held, h.ID)
-				}
+				settle("retry", func(h LeaseRef) *Call[[]error] {
+					return b.Retry([]Returned{{LeaseRef: h, Delay: []time.Duration{0, time.Hour}[r.IntN(2)], Refund: r.IntN(2) == 0, MaxAttempts: r.IntN(3)}})
+				})
 			case 8:
-				if some {
-					what = "bury " + h.ID
-					made(t, b.Bury([]Burial{{LeaseRef: h, Reason: "r"}}))
-					delete(held, h.ID)
-				}
+				settle("bury", func(h LeaseRef) *Call[[]error] { return b.Bury([]Burial{{LeaseRef: h, Reason: "r"}}) })
 			case 9:
-				i := id()
 				what = "remove " + i
 				b.remove(ctx, i)
 			case 10:
-				i := id()
 				what = "reschedule " + i
 				b.Reschedule(ctx, i, []time.Duration{0, time.Hour}[r.IntN(2)])
-			case 11:
-				if some { // never shortened
-					what = "extend " + h.ID
-					made(t, b.Extend([]*Extension{{LeaseRef: h, Lease: 2 * time.Hour}}))
-				}
+			case 11: // never shortened
+				settle("extend", func(h LeaseRef) *Call[[]error] {
+					return b.Extend([]*Extension{{LeaseRef: h, Lease: 2 * time.Hour}})
+				})
 			case 12:
-				i := id()
 				what = "requeue " + i
 				b.Requeue(ctx, []string{i}, time.Hour)
 			case 13:
 				if r.IntN(2) == 0 {
 					what = "pause"
-					check(t, errOf(b.Pause("t", time.Hour, "").Do(ctx)))
+					made(t, b.Pause("t", time.Hour, ""))
 				} else {
 					what = "resume"
-					check(t, errOf(b.Resume("t", 1).Do(ctx)))
+					made(t, b.Resume("t", 1))
 				}
 			case 14:
 				what = "due"
 				time.Sleep(16 * time.Millisecond)
-				due := made(t, b.Store.Due(Query{Limit: 10, Retry: time.Now()}))
-				for _, batch := range due.Batches {
-					made(t, b.Move(batch, due.Now, due.Now, due.Now.Add(time.Minute)))
-				}
+				b.moveDue(t)
 			}
 			did = append(did, what)
 			now := b.clock(t)

@@ -42,44 +42,26 @@ func readyOf(n int) (seeds [][]command) {
 
 // A lease frees its slot and no other, however it ends.
 func TestSlotsOfEndedLeases(t *testing.T) {
-	one := func(call *Call[[]error]) func(*testing.T) {
-		return func(t *testing.T) {
-			t.Helper()
-			if errs := made(t, call); errs[0] != nil {
-				t.Error(errs[0])
-			}
-		}
+	one := func(call func(b *backend, h LeaseRef) *Call[[]error]) func(*testing.T, *backend, LeaseRef) {
+		return func(t *testing.T, b *backend, h LeaseRef) { check(t, made(t, call(b, h))[0]) }
 	}
-	for name, end := range map[string]func(b *backend, h LeaseRef) func(*testing.T){
-		"ack": func(b *backend, h LeaseRef) func(*testing.T) { return one(b.Ack([]LeaseRef{h})) },
-		"bury": func(b *backend, h LeaseRef) func(*testing.T) {
-			return one(b.Bury([]Burial{{LeaseRef: h, Reason: "why"}}))
+	for name, end := range map[string]func(t *testing.T, b *backend, h LeaseRef){
+		"ack":  one(func(b *backend, h LeaseRef) *Call[[]error] { return b.Ack([]LeaseRef{h}) }),
+		"bury": one(func(b *backend, h LeaseRef) *Call[[]error] { return b.Bury([]Burial{{LeaseRef: h, Reason: "why"}}) }),
+		"retry": one(func(b *backend, h LeaseRef) *Call[[]error] {
+			return b.Retry([]Returned{{LeaseRef: h, Delay: time.Hour}})
+		}),
+		"release":    one(func(b *backend, h LeaseRef) *Call[[]error] { return b.Retry([]Returned{{LeaseRef: h, Refund: true}}) }),
+		"remove":     one(func(b *backend, h LeaseRef) *Call[[]error] { return b.Remove(h.ID) }),
+		"reschedule": func(t *testing.T, b *backend, h LeaseRef) { check(t, b.Reschedule(t.Context(), h.ID, time.Hour)) },
+		"push": func(t *testing.T, b *backend, h LeaseRef) {
+			check(t, b.push(t.Context(), Job{ID: h.ID, Topic: "t", Body: "anew"}, Due{After: time.Hour}, time.Hour, Replace))
 		},
-		"retry": func(b *backend, h LeaseRef) func(*testing.T) {
-			return one(b.Retry([]Returned{{LeaseRef: h, Delay: time.Hour}}))
-		},
-		"release": func(b *backend, h LeaseRef) func(*testing.T) {
-			return one(b.Retry([]Returned{{LeaseRef: h, Refund: true}}))
-		},
-		"remove": func(b *backend, h LeaseRef) func(*testing.T) { return one(b.Remove(h.ID)) },
-		"reschedule": func(b *backend, h LeaseRef) func(*testing.T) {
-			return func(t *testing.T) { check(t, b.Reschedule(t.Context(), h.ID, time.Hour)) }
-		},
-		"push": func(b *backend, h LeaseRef) func(*testing.T) {
-			return func(t *testing.T) {
-				check(t, b.push(t.Context(), Job{ID: h.ID, Topic: "t", Body: "anew"}, Due{After: time.Hour}, time.Hour, Replace))
-			}
-		},
-		"set aside": func(b *backend, h LeaseRef) func(*testing.T) {
-			return func(t *testing.T) { made(t, b.PutInTransit([]string{h.ID}, true)) }
-		},
-		"its end, and a move": func(b *backend, h LeaseRef) func(*testing.T) {
-			return func(t *testing.T) {
-				b.do(t, "ZADD", "delayer:job_pool", "1000000.123457", h.ID)
-				b.do(t, "ZADD", "delayer:slots:t", "1000000.123457", h.ID)
-				due := made(t, b.Store.Due(Query{Limit: 10, Retry: time.Now()}))
-				made(t, b.Move(due.Batches[0], due.Now, due.Now, due.Now.Add(time.Minute)))
-			}
+		"set aside": func(t *testing.T, b *backend, h LeaseRef) { made(t, b.PutInTransit([]string{h.ID}, true)) },
+		"its end, and a move": func(t *testing.T, b *backend, h LeaseRef) {
+			b.do(t, "ZADD", "delayer:job_pool", "1000000.123457", h.ID)
+			b.do(t, "ZADD", "delayer:slots:t", "1000000.123457", h.ID)
+			b.moveDue(t)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -88,7 +70,7 @@ func TestSlotsOfEndedLeases(t *testing.T) {
 				b.limitTo(t, Limit{Concurrency: 2})
 				held := b.expectReserved(t, 5, 2, Woken)
 				b.expectReserved(t, 1, 0, Woken)
-				end(b, held[0])(t)
+				end(t, b, held[0])
 				again := b.expectReserved(t, 5, 1, Woken)
 				slots := b.With(t).State().Slots["t"]
 				want := []string{held[1].ID, again[0].ID}
@@ -125,9 +107,7 @@ func TestSlotOfAShorterLease(t *testing.T) {
 		b.limitTo(t, Limit{Concurrency: 1})
 		held := b.expectReserved(t, 1, 1, 0)
 		made(t, b.Extend([]*Extension{{LeaseRef: held[0], Lease: time.Millisecond}}))
-		redistest.Until(t, "the lease is over", func() bool {
-			return len(b.reserve(t, 1, Reservation{}, "t").Jobs) == 1
-		})
+		redistest.Until(t, "the lease is over", func() bool { return len(b.reserve(t, 1, Reservation{}, "t").Jobs) == 1 })
 	})
 }
 
@@ -498,8 +478,7 @@ func TestSweepKeepsLimits(t *testing.T) {
 		b.expectReserved(t, 1, 0, Woken)
 		b.do(t, "ZADD", "delayer:topics", 1000, "t")
 		b.do(t, "DEL", "delayer:job_pool", "delayer:ready_queue:t", "delayer:reserved")
-		_, err = b.Sweep(t.Context(), Position{})
-		check(t, err)
+		check(t, errOf(b.Sweep(t.Context(), Position{})))
 		if known, err := b.IsKnown(t.Context(), "t"); !known || err != nil {
 			t.Errorf("a topic with a limit is forgotten: %v", err)
 		}
@@ -541,8 +520,7 @@ func TestLimitAfterRedisForgot(t *testing.T) {
 		}
 		b.do(t, "DEL", "delayer:slots:t")
 		b.do(t, "DEL", "delayer:reserved")
-		_, err := b.Sweep(t.Context(), Position{})
-		check(t, err)
+		check(t, errOf(b.Sweep(t.Context(), Position{})))
 		made(t, b.Ack(again))
 		b.expectReserved(t, 5, 2, Woken)
 	})

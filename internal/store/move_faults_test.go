@@ -118,8 +118,7 @@ func TestMoveAnnounces(t *testing.T) {
 		sub := b.subscribed(t, time.Minute, b.keys.Wake("first"), b.keys.Wake("second"), "end")
 		expectEvents(t, sub, heard("delayer:wake:first"), heard("delayer:wake:second"), heard("end"))
 		for _, batch := range []Batch{batch("t", "a", "b"), batch("u", "c"), batch("t", "later", "gone"), many} {
-			_, err := b.move(batch)
-			check(t, err)
+			check(t, errOf(b.move(batch)))
 		}
 		b.tell(t, "end", "")
 		expectEvents(t, sub, told("delayer:wake:first", "3 t"), told("delayer:wake:first", fmt.Sprint(jobs, " many")), told("end", ""))
@@ -167,7 +166,6 @@ func TestMoveWithoutPermission(t *testing.T) {
 	user := b.user()
 	seed := [][]command{waits("w", "t", 60*second), waits("d", "t", -second), ready("r", "t"), {{"ZADD", "delayer:job_pool", -2 * second, "orphan"}}}
 	const readable = "resetkeys ~delayer:job_pool ~delayer:ready_queue:* ~delayer:job_bucket:[d-w]*"
-	type queues = map[string][]string
 	content := map[string]string{"w": "t body of w", "d": "t body of d", "r": "t body of r"}
 	unchanged := redistest.State{Pool: []string{"orphan", "d", "w"}, Ready: queues{"t": {"r"}}, Buckets: content}
 	later := func(ids ...string) redistest.State {
@@ -238,7 +236,6 @@ func TestMoveWithoutPermission(t *testing.T) {
 func TestMoveAtMaxmemory(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t, alone)
-	type queues = map[string][]string
 	content := map[string]string{"d": "t body of d", "r": "t body of r"}
 	for _, c := range []struct {
 		name string
@@ -300,9 +297,7 @@ func TestEmptyIDWaits(t *testing.T) {
 		_, dueErr := b.dueJobs(Query{Limit: 9})
 		_, moveErr := b.move(batch("t", "gone"))
 		_, dropErr := b.drop("gone")
-		if err := errors.Join(dueErr, moveErr, dropErr); err != nil {
-			t.Error(err)
-		}
+		check(t, errors.Join(dueErr, moveErr, dropErr))
 		if got := b.scores(t); !maps.Equal(got, was) {
 			t.Errorf("scores %q, were %q", got, was)
 		}

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,8 +14,7 @@ import (
 // pause pauses a topic until it is resumed.
 func (b *backend) pause(t *testing.T, topic string) {
 	t.Helper()
-	_, err := b.Pause(topic, 0, "").Do(t.Context())
-	check(t, err)
+	made(t, b.Pause(topic, 0, ""))
 }
 
 func (b *backend) resume(t *testing.T, topic string, want bool) {
@@ -30,89 +28,78 @@ func (b *backend) resume(t *testing.T, topic string, want bool) {
 
 func (b *backend) reserveOne(t *testing.T, topic, id string) LeaseRef {
 	t.Helper()
-	popped, err := b.Reserve(Wanted{Topics: []string{topic}, N: 1}, Reservation{Lease: time.Hour}).Do(t.Context())
-	check(t, err)
+	popped := made(t, b.Reserve(Wanted{Topics: []string{topic}, N: 1}, Reservation{Lease: time.Hour}))
 	if len(popped.Jobs) != 1 || popped.Jobs[0].ID != id {
 		t.Fatalf("reserved %+v, want %s", popped.Jobs, id)
 	}
 	return LeaseRef{Topic: topic, ID: id, Token: popped.Leases[0].Token}
 }
 
+// endsOfPauses are the ways in which a pause ends.
+var endsOfPauses = map[string]func(t *testing.T, b *backend){
+	"it is resumed": func(t *testing.T, b *backend) { b.resume(t, "t", true) },
+	"its time is over": func(t *testing.T, b *backend) {
+		b.do(t, "HSET", "delayer:paused", "t", "1 2 0 0 ")
+		for at := "0"; at != ""; {
+			at = made(t, b.KeepPaused(at, 1)).Next
+		}
+	},
+}
+
 // Jobs of a paused topic that become ready, in whatever way, are not delivered, not even to programs that do not know pauses. After a
 // resume they are delivered in order.
 func TestPauseHoldsWhatBecomesReady(t *testing.T) {
-	one := func(t *testing.T, errs []error, err error) {
-		t.Helper()
-		check(t, errors.Join(append(errs, err)...))
+	always := func(becomesReady func(t *testing.T, b *backend)) func(*testing.T, *backend) func() {
+		return func(t *testing.T, b *backend) func() { return func() { becomesReady(t, b) } }
+	}
+	job := func(id string) Job { return Job{ID: id, Topic: "t", Body: "body of " + id} }
+	returned := func(r Returned) func(*testing.T, *backend) func() {
+		return func(t *testing.T, b *backend) func() {
+			b.add(t, ready("a", "t"))
+			mine := r // both servers run at the same time
+			mine.LeaseRef = b.reserveOne(t, "t", "a")
+			return func() { check(t, made(t, b.Retry([]Returned{mine}))[0]) }
+		}
 	}
 	for _, c := range []struct {
 		name   string
-		before func(t *testing.T, b *backend) func(t *testing.T) // the topic is paused; the returned function makes a ready
+		before func(t *testing.T, b *backend) func() // the returned function makes a ready while the topic is paused
 	}{
-		{"move", func(t *testing.T, b *backend) func(t *testing.T) {
-			return func(t *testing.T) {
-				b.add(t, waits("a", "t", 9))
-				moved, err := b.Move(Batch{Topic: "t", IDs: IDs{"a"}}, time.Unix(10, 0), time.Unix(10, 0), time.Now()).Do(t.Context())
-				check(t, err)
-				if len(moved.IDs) != 1 || moved.CantPublish != nil {
-					t.Errorf("%+v", moved)
-				}
+		{"move", always(func(t *testing.T, b *backend) {
+			b.add(t, waits("a", "t", 9))
+			moved := made(t, b.Move(Batch{Topic: "t", IDs: IDs{"a"}}, time.Unix(10, 0), time.Unix(10, 0), time.Now()))
+			if len(moved.IDs) != 1 || moved.CantPublish != nil {
+				t.Errorf("%+v", moved)
 			}
-		}},
-		{"push", func(t *testing.T, b *backend) func(t *testing.T) {
-			return func(t *testing.T) {
-				check(t, b.push(t.Context(), Job{ID: "a", Topic: "t", Body: "body of a"}, Due{}, kept, Replace))
-			}
-		}},
-		{"push of several", func(t *testing.T, b *backend) func(t *testing.T) {
-			return func(t *testing.T) {
-				terms := Terms{Lifetime: kept}
-				errs, err := b.Push([]Delayed{{Job{ID: "a", Topic: "t", Body: "body of a"}, Due{}, terms, nil}, {Job{ID: "b", Topic: "t", Body: "body of b"}, Due{After: time.Hour}, terms, nil}}).Do(t.Context())
-				one(t, errs, err)
-				_, err = b.remove(t.Context(), "b")
-				check(t, err)
-			}
-		}},
-		{"reschedule", func(t *testing.T, b *backend) func(t *testing.T) {
+		})},
+		{"push", always(func(t *testing.T, b *backend) { check(t, b.push(t.Context(), job("a"), Due{}, kept, Replace)) })},
+		{"push of several", always(func(t *testing.T, b *backend) {
+			terms := Terms{Lifetime: kept}
+			check(t, b.pushAll(t, Delayed{job("a"), Due{}, terms, nil}, Delayed{job("b"), Due{After: time.Hour}, terms, nil}))
+			check(t, errOf(b.remove(t.Context(), "b")))
+		})},
+		{"reschedule", func(t *testing.T, b *backend) func() {
 			b.seed(t, waits("a", "t", 60*second))
-			return func(t *testing.T) { check(t, b.Reschedule(t.Context(), "a", 0)) }
+			return func() { check(t, b.Reschedule(t.Context(), "a", 0)) }
 		}},
-		{"retry", func(t *testing.T, b *backend) func(t *testing.T) {
+		{"retry", returned(Returned{})},
+		{"release", returned(Returned{Refund: true})},
+		{"requeue", func(t *testing.T, b *backend) func() {
 			b.add(t, ready("a", "t"))
-			held := b.reserveOne(t, "t", "a")
-			return func(t *testing.T) {
-				errs, err := b.Retry([]Returned{{LeaseRef: held}}).Do(t.Context())
-				one(t, errs, err)
-			}
+			check(t, made(t, b.Bury([]Burial{{LeaseRef: b.reserveOne(t, "t", "a"), Reason: "why"}}))[0])
+			return func() { check(t, errorOf(b.Requeue(t.Context(), []string{"a"}, time.Hour))) }
 		}},
-		{"release", func(t *testing.T, b *backend) func(t *testing.T) {
-			b.add(t, ready("a", "t"))
-			held := b.reserveOne(t, "t", "a")
-			return func(t *testing.T) {
-				errs, err := b.Retry([]Returned{{LeaseRef: held, Refund: true}}).Do(t.Context())
-				one(t, errs, err)
-			}
-		}},
-		{"requeue", func(t *testing.T, b *backend) func(t *testing.T) {
-			b.add(t, ready("a", "t"))
-			errs, err := b.Bury([]Burial{{LeaseRef: b.reserveOne(t, "t", "a"), Reason: "why"}}).Do(t.Context())
-			one(t, errs, err)
-			return func(t *testing.T) {
-				errs, err := b.Requeue(t.Context(), []string{"a"}, time.Hour)
-				one(t, errs, err)
-			}
-		}},
-		{"an entry in another topic's queue", func(t *testing.T, b *backend) func(t *testing.T) {
+		{"an entry in another topic's queue", func(t *testing.T, b *backend) func() {
 			b.add(t, content("a", "t"), entry("a", "u"))
-			return func(t *testing.T) {
+			return func() {
 				if job, _, err := b.pop(t.Context(), []string{"u"}); err != ErrEmpty {
 					t.Errorf("popped %+v, %v", job, err)
 				}
 			}
 		}},
-		{"it was ready", func(t *testing.T, b *backend) func(t *testing.T) {
+		{"it was ready", func(t *testing.T, b *backend) func() {
 			b.add(t, ready("a", "t"))
-			return func(t *testing.T) {}
+			return func() {}
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -124,7 +111,7 @@ func TestPauseHoldsWhatBecomesReady(t *testing.T) {
 					b.add(t, ready("first", "t"))
 				}
 				b.pause(t, "t")
-				becomesReady(t)
+				becomesReady()
 				want := []string{"first", "a"}
 				if c.name == "it was ready" {
 					want = []string{"a", "first"}
@@ -135,8 +122,7 @@ func TestPauseHoldsWhatBecomesReady(t *testing.T) {
 					t.Errorf("who knows nothing of pauses gets %s", entry)
 				}
 				for _, take := range []func(Wanted) *Call[Popped]{b.Pop, func(w Wanted) *Call[Popped] { return b.Reserve(w, Reservation{Lease: time.Hour}) }} {
-					popped, err := take(Wanted{Topics: []string{"t"}, N: 10}).Do(t.Context())
-					check(t, err)
+					popped := made(t, take(Wanted{Topics: []string{"t"}, N: 10}))
 					if len(popped.Jobs) > 0 {
 						t.Errorf("taken: %+v", popped.Jobs)
 					}
@@ -151,8 +137,6 @@ func TestPauseHoldsWhatBecomesReady(t *testing.T) {
 		})
 	}
 }
-
-func errOf[T any](_ T, err error) error { return err }
 
 // add adds to the data in Redis.
 func (b *backend) add(t *testing.T, seeds ...[]command) {
@@ -272,8 +256,7 @@ func TestKeepPaused(t *testing.T) {
 		ctx := t.Context()
 		keep := func(want KeptPaused) {
 			t.Helper()
-			kept, err := b.KeepPaused("0", 1).Do(ctx)
-			check(t, err)
+			kept := made(t, b.KeepPaused("0", 1))
 			if want.Wait > 0 && kept.Wait <= want.Wait && kept.Wait > 0 {
 				kept.Wait = want.Wait
 			}
@@ -284,8 +267,7 @@ func TestKeepPaused(t *testing.T) {
 		keep(KeptPaused{Wait: -time.Millisecond})
 		b.seed(t, ready("a", "t"), ready("x", "u"))
 		b.pause(t, "t")
-		_, err := b.Pause("u", 300*time.Millisecond, "").Do(ctx)
-		check(t, err)
+		made(t, b.Pause("u", 300*time.Millisecond, ""))
 		b.add(t, ready("b", "t"), ready("c", "t"), [][]command{{{"DEL", "delayer:waiting:t"}}}[0])
 		keep(KeptPaused{Paused: 2, Wait: 300 * time.Millisecond})
 		if state := b.state(t); fmt.Sprint(state.Paused) != "map[t:[a b c] u:[x]]" || len(state.Ready) > 0 {
@@ -294,8 +276,7 @@ func TestKeepPaused(t *testing.T) {
 		check(t, b.push(ctx, Job{ID: "d", Topic: "t", Body: ""}, Due{}, kept, Replace)) // paused again for programs that know pauses
 		var ended []string
 		redistest.Until(t, "it is over", func() bool {
-			kept, err := b.KeepPaused("0", 1).Do(ctx)
-			check(t, err)
+			kept := made(t, b.KeepPaused("0", 1))
 			ended = kept.Ended
 			return len(ended) > 0
 		})
@@ -386,13 +367,7 @@ func TestResumeWakes(t *testing.T) {
 
 // A client that comes after a pause without waiters is registered and woken: the pause leaves nothing behind.
 func TestResumeLeavesRoomForWaiters(t *testing.T) {
-	for name, end := range map[string]func(t *testing.T, b *backend){
-		"it is resumed": func(t *testing.T, b *backend) { b.resume(t, "t", true) },
-		"its time is over": func(t *testing.T, b *backend) {
-			b.do(t, "HSET", "delayer:paused", "t", "1 2 0 0 ")
-			made(t, b.KeepPaused("0", 1))
-		},
-	} {
+	for name, end := range endsOfPauses {
 		t.Run(name, func(t *testing.T) {
 			onEach(t, func(t *testing.T, b *backend) {
 				b.seed(t)
@@ -419,10 +394,12 @@ func TestResumeLeavesRoomForWaiters(t *testing.T) {
 func TestPauseRefused(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		ctx := t.Context()
-		b.seed(t, text("ready_queue:t"))
-		b.expectError(t, errOf(b.Pause("t", 0, "").Do(ctx)), "WRONGTYPE")
-		b.seed(t, text("paused"))
-		b.expectError(t, errOf(b.Pause("t", 0, "").Do(ctx)), "WRONGTYPE")
+		for _, broken := range []string{"ready_queue:t", "paused_queue:t", "paused"} {
+			b.seed(t, ready("a", "u"), text(broken))
+			was := b.state(t)
+			b.expectError(t, errOf(b.Pause("t", 0, "").Do(ctx)), "WRONGTYPE")
+			b.expect(t, was)
+		}
 		b.seed(t, [][]command{{{"HSET", "delayer:paused", "t", "no entry"}}}...)
 		all, err := b.Paused(ctx)
 		if check(t, err); len(all) > 0 {
@@ -453,8 +430,7 @@ func TestSomePaused(t *testing.T) {
 	}{{nil, 1}, {[]int{3, 15}, 17}} {
 		want := make([]bool, len(p))
 		for _, i := range c.paused {
-			_, err := p[i].Pause("t", time.Hour, "").Do(t.Context())
-			check(t, err)
+			made(t, p[i].Pause("t", time.Hour, ""))
 			want[i] = true
 		}
 		r.Do("CONFIG", "RESETSTAT")
@@ -511,8 +487,7 @@ func TestManyPausedTopics(t *testing.T) {
 	ctx := t.Context()
 	for i := range topics {
 		topic := fmt.Sprint("t", i)
-		_, err := b.BackOff(topic, time.Hour).Do(ctx)
-		check(t, err)
+		made(t, b.BackOff(topic, time.Hour))
 		fill(r, "delayer:ready_queue:"+topic, "a", 1)
 		if i < over {
 			r.Do("HSET", "delayer:paused", topic, "1 2 0 0 ")
@@ -526,8 +501,7 @@ func TestManyPausedTopics(t *testing.T) {
 	at, steps := "0", 0
 	for ; at != ""; steps++ {
 		r.Do("CONFIG", "RESETSTAT")
-		kept, err := b.KeepPaused(at, 1).Do(ctx)
-		check(t, err)
+		kept := made(t, b.KeepPaused(at, 1))
 		for _, command := range []string{"type", "lmove"} {
 			if n := calls(t, r, command); n > 2*pauseTopics {
 				t.Errorf("step %d makes %d calls of %s", steps, n, command)
@@ -567,8 +541,7 @@ func TestPausesMoveBoundedSteps(t *testing.T) {
 	steps := 0
 	for at := "0"; at != ""; steps++ {
 		r.Do("CONFIG", "RESETSTAT")
-		kept, err := b.KeepPaused(at, 1).Do(ctx)
-		check(t, err)
+		kept := made(t, b.KeepPaused(at, 1))
 		if n := calls(t, r, "lmove"); n > pauseEntries || kept.Again != (kept.Next == "0") || kept.Paused != 1 {
 			t.Fatalf("step %d moves %d entries: %+v", steps, n, kept)
 		}
@@ -588,8 +561,7 @@ func TestResumeInSteps(t *testing.T) {
 	queue, queueAside := "delayer:ready_queue:t", "delayer:paused_queue:t"
 	step := func(t *testing.T, b *backend, r *redistest.Server) Resumed {
 		r.Do("CONFIG", "RESETSTAT")
-		got, err := b.Resume("t", 1).Do(t.Context())
-		check(t, err)
+		got := made(t, b.Resume("t", 1))
 		if n := calls(t, r, "lmove"); n > pauseEntries {
 			t.Errorf("a step moves %d entries", n)
 		}
@@ -622,15 +594,7 @@ func TestResumeInSteps(t *testing.T) {
 			}
 		})
 	}
-	for name, goOn := range map[string]func(t *testing.T, b *backend){
-		"somebody resumes it": func(t *testing.T, b *backend) { b.resume(t, "t", true) },
-		"its time is over": func(t *testing.T, b *backend) {
-			b.do(t, "HSET", "delayer:paused", "t", "1 2 0 0 ")
-			for at := "0"; at != ""; {
-				at = made(t, b.KeepPaused(at, 1)).Next
-			}
-		},
-	} {
+	for name, goOn := range endsOfPauses {
 		t.Run("it is left, and then "+name, func(t *testing.T) {
 			b, r := onRedis(t, alone)
 			fill(r, queue, "a", 3*pauseEntries)
@@ -652,29 +616,24 @@ func TestResumeInSteps(t *testing.T) {
 
 // At maxmemory a server still parks jobs and ends pauses, and a resume succeeds.
 func TestPausesEndAtMaxmemory(t *testing.T) {
-	for name, end := range map[string]func(t *testing.T, b *backend){
-		"it is resumed":    func(t *testing.T, b *backend) { b.resume(t, "t", true) },
-		"its time is over": func(t *testing.T, b *backend) { made(t, b.KeepPaused("0", 1)) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			b, r := onRedis(t, alone)
-			fill(r, "delayer:ready_queue:t", "a", 20)
-			b.pause(t, "t")
-			fill(r, "delayer:ready_queue:t", "b", 10)
-			if name == "its time is over" {
-				r.Do("HSET", "delayer:paused", "t", "1 2 0 0 ")
-			}
-			r.Do("CONFIG", "SET", "maxmemory", "1")
-			end(t, b)
-			expectFilled(t, r, "delayer:ready_queue:t", "ab", 20, 10)
-			expectFilled(t, r, "delayer:paused_queue:t", "")
-		})
-	}
 	b, r := onRedis(t, alone)
-	fill(r, "delayer:ready_queue:t", "a", 20)
-	b.pause(t, "t")
-	fill(r, "delayer:ready_queue:t", "b", 10)
-	r.Do("CONFIG", "SET", "maxmemory", "1")
-	made(t, b.KeepPaused("0", 1))
-	expectFilled(t, r, "delayer:paused_queue:t", "ab", 20, 10)
+	keep := func() { made(t, b.KeepPaused("0", 1)) }
+	for name, call := range map[string]func(){"it is resumed": func() { b.resume(t, "t", true) }, "its time is over": keep, "it goes on": keep} {
+		b.seed(t)
+		fill(r, "delayer:ready_queue:t", "a", 20)
+		b.pause(t, "t")
+		fill(r, "delayer:ready_queue:t", "b", 10)
+		if name == "its time is over" {
+			r.Do("HSET", "delayer:paused", "t", "1 2 0 0 ")
+		}
+		r.Do("CONFIG", "SET", "maxmemory", "1")
+		call()
+		r.Do("CONFIG", "SET", "maxmemory", "0")
+		full, none := "delayer:ready_queue:t", "delayer:paused_queue:t"
+		if name == "it goes on" {
+			full, none = none, full
+		}
+		expectFilled(t, r, full, "ab", 20, 10)
+		expectFilled(t, r, none, "")
+	}
 }

@@ -28,9 +28,7 @@ func TestPeek(t *testing.T) {
 	f.Do("SET", p[5].Keys().JobPool(), "text")
 	before := f.Clock()
 	got, err := Peek(t.Context(), p, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	if now := float64(got.Now.UnixMicro()) / 1e6; now < before || now > f.Clock() {
 		t.Errorf("now %v, want Redis's time", got.Now)
 	}

@@ -26,8 +26,7 @@ func TestWithoutPermission(t *testing.T) {
 	group := func(key string, most int) error {
 		d := toGroup("t", key, "2", Group{Max: most, Longest: time.Hour})
 		d.ID, d.Policy = d.ID+"id", Once(time.Hour)
-		errs, err := user.Push([]Delayed{d}).Do(ctx)
-		return cmp.Or(err, errors.Join(errs...))
+		return errorOf(user.Push([]Delayed{d}).Do(ctx))
 	}
 	for _, c := range []struct {
 		name     string
@@ -79,12 +78,7 @@ func TestWithoutPermission(t *testing.T) {
 				b.put(t, aSchedule("s"), time.Now().Add(time.Hour))
 				b.put(t, follows, time.Now().Add(time.Hour))
 				b.do(t, "HSET", "delayer:job_bucket:"+ScheduleID("f"), "last", "l")
-				was := b.state(t)
-				b.do(t, "ACL", "SETUSER", "u", "+@all", "-"+command)
-				if err := c.call(); !Refused(err) {
-					t.Errorf("error %v, want one that Refused knows", err)
-				}
-				b.expect(t, was)
+				b.expectDenied(t, command, c.call)
 			})
 		}
 	}
@@ -145,23 +139,20 @@ func TestKeysWithoutPermission(t *testing.T) {
 	pop := func(topics ...string) func() error {
 		return func() error { _, _, err := user.pop(ctx, topics); return err }
 	}
+	push := func(topic string, delay time.Duration, ids ...string) *Call[[]error] {
+		var jobs []Delayed
+		for _, id := range ids {
+			jobs = append(jobs, Delayed{Job{ID: id, Topic: topic, Body: "new"}, Due{After: delay}, Terms{Lifetime: kept, Policy: Replace}, nil})
+		}
+		return user.Push(jobs)
+	}
 	for name, call := range map[string]func() error{
-		"pop of a bucket that is denied":   pop("t"),
-		"pop of a queue that is denied":    pop("forbidden"),
-		"pop of two topics, one is denied": pop("forbidden", "u"),
-		"push into a bucket that is denied": func() error {
-			return user.push(ctx, Job{ID: "theirs", Topic: "t", Body: "new"}, Due{After: time.Hour}, kept, Replace)
-		},
-		"push into a queue that is denied": func() error {
-			return user.push(ctx, Job{ID: "mine new", Topic: "forbidden", Body: "new"}, Due{}, kept, Replace)
-		},
-		"several pushes, one into a bucket that is denied": func() error {
-			_, err := user.Push([]Delayed{
-				{Job{ID: "mine new", Topic: "t", Body: "new"}, Due{After: time.Hour}, Terms{Lifetime: kept, Policy: Replace}, nil},
-				{Job{ID: "theirs", Topic: "t", Body: "new"}, Due{After: time.Hour}, Terms{Lifetime: kept, Policy: Replace}, nil},
-			}).Do(ctx)
-			return err
-		},
+		"pop of a bucket that is denied":                   pop("t"),
+		"pop of a queue that is denied":                    pop("forbidden"),
+		"pop of two topics, one is denied":                 pop("forbidden", "u"),
+		"push into a bucket that is denied":                func() error { return errorOf(push("t", time.Hour, "theirs").Do(ctx)) },
+		"push into a queue that is denied":                 func() error { return errorOf(push("forbidden", 0, "mine new").Do(ctx)) },
+		"several pushes, one into a bucket that is denied": func() error { return errOf(push("t", time.Hour, "mine new", "theirs").Do(ctx)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			b.seed(t, seed...)

@@ -29,8 +29,6 @@ func TestPush(t *testing.T) {
 	}
 	isReady := [][]command{ready("r1", "old"), ready("x", "old"), ready("r2", "old"), ready("n", "new"), waits("w", "old", 60*second)}
 
-	type buckets = map[string]string
-	type queues = map[string][]string
 	absentBuckets := buckets{"w": "old body of w", "r": "old body of r", "x": "new new body"}
 	waitingBuckets := buckets{"w": "old body of w", "z": "old body of z", "r": "old body of r", "x": "new new body"}
 	readyBuckets := buckets{"w": "old body of w", "r1": "old body of r1", "r2": "old body of r2", "n": "new body of n", "x": "new new body"}
@@ -56,10 +54,7 @@ func TestPush(t *testing.T) {
 	}{
 		{name: "absent, replace", seed: absent, policy: Replace, delay: in30, want: waitsFirst(absentBuckets, "x", "w"), due: in30},
 		{name: "absent, refuse", seed: absent, policy: Refuse, delay: in30, want: waitsFirst(absentBuckets, "x", "w"), due: in30},
-		{name: "absent, earlier", seed: absent, policy: KeepEarlier, delay: in30, want: waitsFirst(absentBuckets, "x", "w"), due: in30},
-		{name: "absent, later", seed: absent, policy: KeepLater, delay: in30, want: waitsFirst(absentBuckets, "x", "w"), due: in30},
 		{name: "absent, no delay", seed: absent, policy: Replace, want: becomesReady(absentBuckets, "w")},
-		{name: "absent, no delay, refuse", seed: absent, policy: Refuse, want: becomesReady(absentBuckets, "w")},
 		{name: "absent, less than a millisecond", seed: absent, policy: Replace, delay: 1, want: waitsFirst(absentBuckets, "x", "w"), due: time.Millisecond},
 		{name: "absent, at a time", seed: absent, policy: Replace, at: 45*second + after(250*time.Millisecond), want: waitsFirst(absentBuckets, "x", "w"), due: 45*second + after(250*time.Millisecond)},
 		{name: "absent, at a time that is past", seed: absent, policy: Replace, at: -second, want: becomesReady(absentBuckets, "w")},
@@ -67,17 +62,14 @@ func TestPush(t *testing.T) {
 		{name: "waiting, replace, sooner", seed: waiting(60 * second), policy: Replace, delay: in30, want: waitsFirst(waitingBuckets, "x", "w", "z"), due: in30},
 		{name: "waiting, replace, later", seed: waiting(60 * second), policy: Replace, delay: 90 * time.Second, want: waitsFirst(waitingBuckets, "w", "z", "x"), due: 90 * time.Second},
 		{name: "waiting, refuse", seed: waiting(60 * second), policy: Refuse, delay: in30, err: ErrExists},
-		{name: "waiting, refuse, no delay", seed: waiting(60 * second), policy: Refuse, err: ErrExists},
 		{name: "waiting, earlier, sooner", seed: waiting(60 * second), policy: KeepEarlier, delay: in30, want: waitsFirst(waitingBuckets, "x", "w", "z"), due: in30},
 		{name: "waiting, earlier, later", seed: waiting(60 * second), policy: KeepEarlier, delay: 90 * time.Second, want: waitsFirst(waitingBuckets, "w", "x", "z"), due: 60 * second},
 		{name: "waiting, later, sooner", seed: waiting(60 * second), policy: KeepLater, delay: in30, want: waitsFirst(waitingBuckets, "w", "x", "z"), due: 60 * second},
 		{name: "waiting, later, later", seed: waiting(60 * second), policy: KeepLater, delay: 90 * time.Second, want: waitsFirst(waitingBuckets, "w", "z", "x"), due: 90 * time.Second},
 		{name: "waiting, later, sooner, with a fraction", seed: waiting(60*second + after(125*time.Millisecond)), policy: KeepLater, delay: in30, want: waitsFirst(waitingBuckets, "w", "x", "z"), due: 60*second + after(125*time.Millisecond)},
 		{name: "waiting, replace, no delay", seed: waiting(60 * second), policy: Replace, want: becomesReady(waitingBuckets, "w", "z")},
-		{name: "waiting, earlier, no delay", seed: waiting(60 * second), policy: KeepEarlier, want: becomesReady(waitingBuckets, "w", "z")},
 		{name: "waiting, later, no delay", seed: waiting(60 * second), policy: KeepLater, want: waitsFirst(waitingBuckets, "w", "x", "z"), due: 60 * second},
 		{name: "waiting, replace, at a time", seed: waiting(60 * second), policy: Replace, at: 45 * second, want: waitsFirst(waitingBuckets, "w", "x", "z"), due: 45 * second},
-		{name: "waiting, later, at a time that is past", seed: waiting(60 * second), policy: KeepLater, at: -second, want: waitsFirst(waitingBuckets, "w", "x", "z"), due: 60 * second},
 		{name: "due but not moved yet, later", seed: waiting(-5 * second), policy: KeepLater, delay: in30, want: waitsFirst(waitingBuckets, "x", "w", "z"), due: in30},
 		{name: "due but not moved yet, earlier", seed: waiting(-5 * second), policy: KeepEarlier, delay: in30, want: becomesReady(waitingBuckets, "w", "z")},
 
@@ -86,12 +78,7 @@ func TestPush(t *testing.T) {
 		{name: "ready, earlier", seed: isReady, policy: KeepEarlier, delay: in30, want: changedQueue},
 		{name: "ready, later", seed: isReady, policy: KeepLater, delay: in30, want: rescheduled, due: in30},
 		{name: "ready, replace, no delay", seed: isReady, policy: Replace, want: changedQueue},
-		{name: "ready, later, no delay", seed: isReady, policy: KeepLater, want: changedQueue},
-		{name: "ready, replace, at a time that is past", seed: isReady, policy: Replace, at: -second, want: changedQueue},
 
-		{name: "never due, replace", seed: waiting("inf"), policy: Replace, delay: in30, want: waitsFirst(waitingBuckets, "x", "w", "z"), due: in30},
-		{name: "never due, replace, no delay", seed: waiting("inf"), policy: Replace, want: becomesReady(waitingBuckets, "w", "z")},
-		{name: "never due, refuse", seed: waiting("inf"), policy: Refuse, delay: in30, err: ErrExists},
 		{name: "never due, earlier", seed: waiting("inf"), policy: KeepEarlier, delay: in30, want: waitsFirst(waitingBuckets, "x", "w", "z"), due: in30},
 		{name: "never due, later", seed: waiting("inf"), policy: KeepLater, delay: in30, want: waitsFirst(waitingBuckets, "w", "z", "x"), due: 9007199254740.992},
 		{name: "always due, earlier", seed: waiting("-inf"), policy: KeepEarlier, delay: in30, want: becomesReady(waitingBuckets, "w", "z")},
@@ -186,25 +173,6 @@ func TestPush(t *testing.T) {
 	}, alone)
 }
 
-// A ready job in a queue too long for LREM leaves its entry behind.
-func TestPushLeavesEntryInLongQueue(t *testing.T) {
-	t.Parallel()
-	b, _ := onRedis(t, alone)
-	b.seed(t, ghosts("t", 5000), ready("x", "t"), ghosts("t", 5000))
-	check(t, b.push(t.Context(), Job{ID: "x", Topic: "t", Body: "new"}, Due{After: time.Hour}, kept, Replace))
-	queue := append(append(ghostIDs(5000), "x"), ghostIDs(5000)...)
-	b.expect(t, redistest.State{Pool: []string{"x"}, Ready: map[string][]string{"t": queue}, Buckets: map[string]string{"x": "t new"}})
-	_, met, err := b.pop(t.Context(), []string{"t"})
-	if !errors.Is(err, ErrEmpty) || len(met) != 10000 {
-		t.Errorf("a take of the rescheduled job met %d ghosts and gave %v", len(met), err)
-	}
-	b.expect(t, redistest.State{Pool: []string{"x"}, Buckets: map[string]string{"x": "t new"}})
-
-	b.seed(t, ghosts("t", 9999), ready("x", "t"))
-	check(t, b.push(t.Context(), Job{ID: "x", Topic: "t", Body: "new"}, Due{After: time.Hour}, kept, Replace))
-	b.expect(t, redistest.State{Pool: []string{"x"}, Ready: map[string][]string{"t": ghostIDs(9999)}, Buckets: map[string]string{"x": "t new"}})
-}
-
 func TestPushRefusedByWrongType(t *testing.T) {
 	cases := []struct {
 		name  string
@@ -223,11 +191,9 @@ func TestPushRefusedByWrongType(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		for _, c := range cases {
 			t.Run(c.name, func(t *testing.T) {
-				b.seed(t, c.seed...)
-				was := b.state(t)
-				err := b.push(t.Context(), Job{ID: "x", Topic: "t", Body: "new"}, Due{After: c.delay}, kept, Replace)
-				b.expectError(t, err, "WRONGTYPE ")
-				b.expect(t, was)
+				b.expectRefused(t, "WRONGTYPE ", func() error {
+					return b.push(t.Context(), Job{ID: "x", Topic: "t", Body: "new"}, Due{After: c.delay}, kept, Replace)
+				}, c.seed...)
 			})
 		}
 	})
@@ -270,8 +236,7 @@ func (b *backend) monitor(t *testing.T, call func()) []string {
 	redistest.NotExternal(t, "reads with MONITOR what others do, too")
 	conn, err := b.pool.Dial(t.Context())
 	check(t, err)
-	_, err = conn.Do("MONITOR")
-	check(t, err)
+	check(t, errOf(conn.Do("MONITOR")))
 	call()
 	end := fmt.Sprint("the end of the call ", rand.Uint64()) // not of another test's
 	b.do(t, "ECHO", end)
@@ -365,126 +330,70 @@ func TestPushOfDifferentTerms(t *testing.T) {
 	}, alone)
 }
 
-// Jobs that become ready are announced once per call and topic, with the length of the queue.
+// Jobs that become ready are announced once per call and topic, with the length of the queue. TestOneWaiterIsWoken covers other calls.
 func TestReadyIsAnnounced(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t, alone)
-	push := func(ids ...string) func() error {
-		return func() error {
-			var jobs []Delayed
-			for _, id := range ids {
-				jobs = append(jobs, Delayed{Job{ID: id, Topic: id[:1], Body: "b"}, Due{}, Terms{Lifetime: kept, Policy: Replace}, nil})
-			}
-			_, err := b.PushAll(jobs).Do(t.Context())
-			return err
-		}
+	b.seed(t, ready("r", "t"))
+	var jobs []Delayed
+	for _, id := range []string{"t1", "u1", "t2", "t3"} {
+		jobs = append(jobs, Delayed{Job{ID: id, Topic: id[:1], Body: "b"}, Due{}, Terms{Lifetime: kept, Policy: Replace}, nil})
 	}
-	for _, c := range []struct {
-		name string
-		call func() error
-		want []string
-	}{
-		{"one pushed", push("t1"), []string{`"delayer:wake:of t" "2 t"`}},
-		{"several pushed", push("t1", "u1", "t2", "t3"), []string{`"delayer:wake:of t" "4 t"`, `"delayer:wake:of u" "1 u"`}},
-		{"rescheduled to now", func() error { return b.Reschedule(t.Context(), "w", 0) }, []string{`"delayer:wake:of v" "1 v"`}},
-		{"a stray is passed on", func() error { _, _, err := b.pop(t.Context(), []string{"x"}); return err }, []string{`"delayer:wake:of y" "1 y"`}},
-		{"delayed", func() error {
-			return b.push(t.Context(), Job{ID: "a", Topic: "t", Body: "b"}, Due{After: time.Hour}, kept, Replace)
-		}, nil},
-	} {
-		b.seed(t, ready("r", "t"), waits("w", "v", 90*second), content("s", "y"), entry("s", "x"))
-		for _, topic := range []string{"t", "u", "v", "y"} {
-			b.do(t, "ZADD", b.keys.Waiting(topic), 1, "of "+topic)
-		}
-		var got []string
-		for _, line := range b.monitor(t, func() { _ = c.call() }) {
-			if _, message, ok := strings.Cut(line, `"PUBLISH" `); ok {
-				got = append(got, message)
-			}
-		}
-		slices.Sort(got)
-		if !slices.Equal(got, c.want) {
-			t.Errorf("%s: published %q, want %q", c.name, got, c.want)
-		}
+	for _, topic := range []string{"t", "u"} {
+		b.do(t, "ZADD", b.keys.Waiting(topic), 1, "of "+topic)
+	}
+	got := b.woken(t, func() { check(t, b.pushAll(t, jobs...)) })
+	slices.Sort(got)
+	if !slices.Equal(got, []string{"of t: 4 t", "of u: 1 u"}) {
+		t.Errorf("woken: %q", got)
 	}
 }
 
-// A job is announced if it is the next one due, and due soon.
+// A job is announced if it is the next one due, and due soon. Of several jobs the first one due is announced, whatever their order. A
+// rescheduled job is announced as well.
 func TestNextDueIsAnnounced(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t, alone)
-	for _, c := range []struct {
-		name  string
-		delay time.Duration
-		want  bool
-	}{
-		{"the next", 30 * time.Second, true},
-		{"not the next", 50 * time.Second, false},
-		{"at no time soon", 2 * time.Minute, false},
-	} {
-		seeds := [][]command{waits("overdue", "t", -5*second)}
-		if c.delay < time.Minute {
-			seeds = append(seeds, waits("w", "t", 40*second))
+	push := func(delays ...time.Duration) func() error {
+		var jobs []Delayed
+		for i, delay := range delays {
+			jobs = append(jobs, Delayed{Job{ID: fmt.Sprint(i), Topic: "t", Body: "b"}, Due{After: delay}, Terms{Lifetime: kept, Policy: Replace}, nil})
 		}
-		b.seed(t, seeds...)
-		lines := b.monitor(t, func() {
-			check(t, b.push(t.Context(), Job{ID: "x", Topic: "t", Body: "b"}, Due{After: c.delay}, kept, Replace))
-		})
-		got := slices.ContainsFunc(lines, func(line string) bool { return strings.Contains(line, `"PUBLISH" "delayer:first_due"`) })
-		if got != c.want {
-			t.Errorf("%s: announced: %v", c.name, got)
-		}
+		return func() error { return b.pushAll(t, jobs...) }
 	}
-}
-
-// Of several jobs the first one due is announced, whatever their order. A rescheduled job is announced as well.
-func TestFirstDueOfACallIsAnnounced(t *testing.T) {
-	t.Parallel()
-	b, _ := onRedis(t, alone)
-	due := func(id string, after time.Duration) Delayed {
-		return Delayed{Job{ID: id, Topic: "t", Body: "b"}, Due{After: after}, Terms{Lifetime: kept, Policy: Replace}, nil}
-	}
+	next := waits("w", "t", 40*second)
 	for _, c := range []struct {
 		name string
+		seed []command
 		call func() error
-		want string
+		want []string
 	}{
-		{"the first of a batch", func() error { return b.pushAll(t, due("a", 10*time.Second), due("b", 20*time.Second)) }, "10000"},
-		{"in the midst", func() error {
-			return b.pushAll(t, due("a", 20*time.Second), due("b", 10*time.Second), due("c", 30*time.Second), due("d", 0))
-		}, "10000"},
-		{"rescheduled", func() error { return b.Reschedule(t.Context(), "w", 15*time.Second) }, "15000"},
-		{"rescheduled when ready", func() error { return b.Reschedule(t.Context(), "r", 15*time.Second) }, "15000"},
+		{"the next", next, push(30 * time.Second), []string{"30000"}},
+		{"not the next", next, push(50 * time.Second), nil},
+		{"at no time soon", nil, push(2 * time.Minute), nil},
+		{"none of a batch soon", nil, push(2*time.Minute, 3*time.Minute), nil},
+		{"the first of a batch", next, push(10*time.Second, 20*time.Second), []string{"10000"}},
+		{"in the midst", next, push(20*time.Second, 10*time.Second, 30*time.Second, 0), []string{"10000"}},
+		{"rescheduled", next, func() error { return b.Reschedule(t.Context(), "w", 15*time.Second) }, []string{"15000"}},
+		{"rescheduled when ready", next, func() error { return b.Reschedule(t.Context(), "r", 15*time.Second) }, []string{"15000"}},
 	} {
-		b.seed(t, waits("w", "t", 40*second), ready("r", "t"))
-		var got []string
-		for _, line := range b.monitor(t, func() {
-			if err := c.call(); err != nil {
-				t.Errorf("%s: %v", c.name, err)
-			}
-		}) {
-			if _, message, ok := strings.Cut(line, `"PUBLISH" "delayer:first_due" `); ok {
-				got = append(got, strings.Trim(message, `"`))
-			}
-		}
-		if !slices.Equal(got, []string{c.want}) {
-			t.Errorf("%s: announced %q, want %s", c.name, got, c.want)
+		b.seed(t, waits("overdue", "t", -5*second), ready("r", "t"), c.seed)
+		if got := b.told(t, "delayer:first_due", func() { check(t, c.call()) }); !slices.Equal(got, c.want) {
+			t.Errorf("%s: announced %q, want %q", c.name, got, c.want)
 		}
 	}
 }
 
 // pushAll stores the jobs in one call.
 func (b *backend) pushAll(t *testing.T, jobs ...Delayed) error {
-	errs, err := b.PushAll(jobs).Do(t.Context())
-	return errors.Join(append(errs, err)...)
+	return errorOf(b.PushAll(jobs).Do(t.Context()))
 }
 
 // pushed pushes a job and returns the outcome.
 func (b *backend) pushed(t *testing.T, id string, delay time.Duration, policy Policy) (Outcome, error) {
 	t.Helper()
 	did := new(Told)
-	errs, err := b.Push([]Delayed{{Job{ID: id, Topic: "t", Body: "b"}, Due{After: delay}, Terms{Lifetime: time.Hour, Policy: policy}, did}}).Do(t.Context())
-	check(t, err)
+	errs := made(t, b.Push([]Delayed{{Job{ID: id, Topic: "t", Body: "b"}, Due{After: delay}, Terms{Lifetime: time.Hour, Policy: policy}, did}}))
 	return did.Did, errs[0]
 }
 
@@ -518,8 +427,7 @@ func TestOnce(t *testing.T) {
 			was := b.state(t)
 			expect(what+", again", "x", once, DidRefuse)
 			b.expect(t, was)
-			_, err := b.remove(t.Context(), "x")
-			check(t, err)
+			check(t, errOf(b.remove(t.Context(), "x")))
 			expect("removed when "+what, "x", once, DidCreate)
 		}
 		expect("without a window", "x", Replace, DidReplace)
@@ -559,8 +467,7 @@ func TestOnceIsForgotten(t *testing.T) {
 			t.Errorf("there are %d, want 15", n)
 		}
 		for i, window := range []time.Duration{time.Minute, 2 * time.Hour} {
-			_, err := b.pushed(t, fmt.Sprint("x", i), 0, Once(window))
-			check(t, err)
+			check(t, errOf(b.pushed(t, fmt.Sprint("x", i), 0, Once(window))))
 			kept := time.Duration(b.do(t, "PTTL", key).(int64)) * time.Millisecond
 			if want := max(window, time.Hour); kept > want || kept < want-time.Minute {
 				t.Errorf("after a window of %v the set is kept for %v, want %v", window, kept, want)

@@ -107,8 +107,7 @@ func TestBatchEntersTopics(t *testing.T) {
 		b.expectRegistered(t, "u", "u", true, 5*time.Hour)
 		b.expectRegistered(t, "what was refused", "refused", false, 0)
 		// So the next push registers it.
-		_, err = b.Push([]Delayed{job("d", "refused", Due{}, Replace)}).Do(t.Context())
-		check(t, err)
+		made(t, b.Push([]Delayed{job("d", "refused", Due{}, Replace)}))
 		b.expectRegistered(t, "refused before", "refused", true, 0)
 	})
 }
@@ -155,8 +154,7 @@ func TestLongWaitsAreRegistered(t *testing.T) {
 		for name, wait := range map[string]func(delay time.Duration) error{
 			"retry": func(delay time.Duration) error {
 				held, _ := b.hold(t, "t", time.Minute)
-				errs, err := b.Retry([]Returned{{LeaseRef: held, Delay: delay}}).Do(t.Context())
-				return errors.Join(append(errs, err)...)
+				return errorOf(b.Retry([]Returned{{LeaseRef: held, Delay: delay}}).Do(t.Context()))
 			},
 			"reschedule": func(delay time.Duration) error { return b.Reschedule(t.Context(), "a", delay) },
 		} {

@@ -1,8 +1,6 @@
 package store
 
 import (
-	"errors"
-	"slices"
 	"testing"
 	"time"
 
@@ -10,7 +8,6 @@ import (
 )
 
 func TestRemove(t *testing.T) {
-	type queues = map[string][]string
 	neighbours := map[string]string{"w": "t body of w", "r1": "t body of r1", "r2": "t body of r2"}
 	around := func(x ...[]command) [][]command {
 		return append(append([][]command{waits("w", "t", 60*second), ready("r1", "t")}, x...), ready("r2", "t"))
@@ -24,8 +21,6 @@ func TestRemove(t *testing.T) {
 	}{
 		{"absent", around(), rest, false},
 		{"waiting", around(waits("x", "t", 60*second)), rest, true},
-		{"due but not moved yet", around(waits("x", "t", -second)), rest, true},
-		{"never due", around(waits("x", "t", "inf")), rest, true},
 		{"ready", around(ready("x", "t")), rest, true},
 		{"in its queue twice", around(ready("x", "t"), entry("x", "t")), rest, true},
 		{"popped by an old client that has not read it yet", around(content("x", "t")), rest, true},
@@ -62,8 +57,7 @@ func TestRemoveMany(t *testing.T) {
 			[]command{{"HSET", "delayer:dead_letter:dead", "topic", "t", "body", "b"}, {"ZADD", "delayer:dead_letters:t", 1000, "dead"}, {"ZADD", "delayer:dead_topics", 1000, "t"}})
 		b.hold(t, "r", time.Minute)
 		ids := []string{"waiting", "broken", "reserved", "second", "absent", "first", "dead"}
-		errs, err := b.Remove(ids...).Do(t.Context())
-		check(t, err)
+		errs := made(t, b.Remove(ids...))
 		for i, want := range []error{nil, nil, nil, nil, ErrNotFound, ErrLater, nil} {
 			if ids[i] == "broken" {
 				b.expectError(t, errs[i], "WRONGTYPE ")
@@ -86,11 +80,7 @@ func TestRemoveRefusedByWrongType(t *testing.T) {
 			"pool":   {ready("x", "t"), text("job_pool")},
 		} {
 			t.Run(name, func(t *testing.T) {
-				b.seed(t, seed...)
-				was := b.state(t)
-				_, err := b.remove(t.Context(), "x")
-				b.expectError(t, err, "WRONGTYPE ")
-				b.expect(t, was)
+				b.expectRefused(t, "WRONGTYPE ", func() error { return errOf(b.remove(t.Context(), "x")) }, seed...)
 			})
 		}
 	})
@@ -120,31 +110,4 @@ func TestRemoveFromLongQueue(t *testing.T) {
 	if was, err := b.remove(t.Context(), "x"); was || err != nil {
 		t.Error("removed twice:", was, err)
 	}
-}
-
-// A remove does not affect a job that another client has popped.
-func TestRemoveOfTakenJob(t *testing.T) {
-	onEach(t, func(t *testing.T, b *backend) {
-		b.seed(t, ready("x", "t"))
-		_, _, err := b.pop(t.Context(), []string{"t"})
-		check(t, err)
-		if was, err := b.remove(t.Context(), "x"); was || err != nil {
-			t.Error("a taken job was there:", was, err)
-		}
-		if _, err := b.Get(t.Context(), "x"); !errors.Is(err, ErrNotFound) {
-			t.Error("a taken job was found:", err)
-		}
-		b.expect(t, redistest.State{})
-	})
-}
-
-// If an ID is in its queue more than once, all of its entries are removed.
-func TestAllEntriesAreWithdrawn(t *testing.T) {
-	onEach(t, func(t *testing.T, b *backend) {
-		b.seed(t, ready("x", "t"), entry("x", "t"), ready("y", "t"), entry("x", "t"))
-		check(t, b.Reschedule(t.Context(), "x", time.Hour))
-		if got := b.state(t).Ready["t"]; !slices.Equal(got, []string{"y"}) {
-			t.Errorf("in the queue: %q, want y alone", got)
-		}
-	})
 }

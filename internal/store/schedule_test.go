@@ -31,8 +31,7 @@ func (b *backend) put(t *testing.T, s Schedule, at time.Time) Scheduled {
 // scheduled reads a schedule.
 func (b *backend) scheduled(t *testing.T, name string) Scheduled {
 	t.Helper()
-	all, err := b.SchedulesOf(IDs{ScheduleID(name)}).Do(t.Context())
-	check(t, err)
+	all := made(t, b.SchedulesOf(IDs{ScheduleID(name)}))
 	if len(all.List) != 1 {
 		t.Fatalf("there are %d schedules of name %s", len(all.List), name)
 	}
@@ -156,7 +155,6 @@ func TestNoSchedule(t *testing.T) {
 }
 
 func TestFire(t *testing.T) {
-	type buckets = map[string]string
 	onEach(t, func(t *testing.T, b *backend) {
 		b.seed(t)
 		due, next := b.time(-2*second), b.time(60*second)
@@ -286,8 +284,7 @@ func TestFireOverlap(t *testing.T) {
 		if fired := fire(-2); fired.Ran != 0 || fired.Overlapped != 1 {
 			t.Errorf("while its last job is reserved: %+v", fired)
 		}
-		_, err := b.Ack([]LeaseRef{{"t", reserved.Jobs[0].ID, reserved.Leases[0].Token}}).Do(t.Context())
-		check(t, err)
+		made(t, b.Ack([]LeaseRef{{"t", reserved.Jobs[0].ID, reserved.Leases[0].Token}}))
 		if fired := fire(-1); fired.Ran != 1 || fired.Overlapped != 0 {
 			t.Errorf("after its last job is done: %+v", fired)
 		}
@@ -338,18 +335,14 @@ func TestFireFollow(t *testing.T) {
 		s.Body = "newest"
 		b.put(t, s, b.time(-second))
 		fire("while it is followed", 0, first, -15)
-		if errs := made(t, b.Retry([]Returned{{LeaseRef: held}})); errs[0] != nil {
-			t.Error(errs[0])
-		}
+		check(t, made(t, b.Retry([]Returned{{LeaseRef: held}}))[0])
 		expectLast("tried again", "ready", "body", 1, true)
 		fire("while it waits for its next attempt", 0, first, -14)
 		held, _ = b.hold(t, "t", time.Minute)
 		made(t, b.Ack([]LeaseRef{held}))
 		expectLast("the follower", "ready", "newest", 0, false)
 		held, _ = b.hold(t, "t", time.Minute)
-		if errs := made(t, b.Retry([]Returned{{LeaseRef: held, Delay: time.Hour}})); errs[0] != nil {
-			t.Error(errs[0])
-		}
+		check(t, made(t, b.Retry([]Returned{{LeaseRef: held, Delay: time.Hour}}))[0])
 		fire("while a failed one waits", 1, first, -13)
 		expectLast("it has failed", "waiting", "newest", 1, true)
 		check(t, b.Reschedule(t.Context(), first, 0))
@@ -590,8 +583,7 @@ func TestRepairCost(t *testing.T) {
 	}{{false, 6}, {true, 12}} {
 		for range 2 { // the first round loads the script
 			b.do(t, "CONFIG", "RESETSTAT")
-			_, err := b.RepairSchedules(t.Context(), "", c.all)
-			check(t, err)
+			check(t, errOf(b.RepairSchedules(t.Context(), "", c.all)))
 		}
 		if calls := b.Calls(); calls > c.most {
 			t.Errorf("all: %v: %d commands, want %d at most: %v", c.all, calls, c.most, b.AllCalls())

@@ -105,8 +105,7 @@ func TestHeartbeatOfAnyBytes(t *testing.T) {
 	b, _ := onRedis(t)
 	for _, s := range []string{"\x00\xff\"\\}", strings.Repeat("<\x01", 10000), strings.Repeat("€", 200), strings.Repeat(`"interval":0,`, 9)} {
 		b.seed(t)
-		_, err := b.heartbeat(ServerState{ID: "a", Interval: time.Second, Host: s, Version: s, Error: s}, true)
-		check(t, err)
+		check(t, errOf(b.heartbeat(ServerState{ID: "a", Interval: time.Second, Host: s, Version: s, Error: s}, true)))
 		got, ok := b.listed(t)["a"]
 		want := strings.ToValidUTF8(s[:min(len(s), maxText)], "?")
 		if !ok || got.Host != want || got.Version != want || got.Error != want {
@@ -138,8 +137,7 @@ func TestHeartbeatSweeps(t *testing.T) {
 				if stale := b.listed(t)["other"].Stale(); stale != (c.gone && c.ago > 0) {
 					t.Errorf("silent for %v, interval %v: stale %v", c.ago, c.interval, stale)
 				}
-				_, err := b.heartbeat(ServerState{ID: "this", Interval: time.Second}, sweep)
-				check(t, err)
+				check(t, errOf(b.heartbeat(ServerState{ID: "this", Interval: time.Second}, sweep)))
 				servers := b.listed(t)
 				_, other := servers["other"]
 				if _, this := servers["this"]; !this || other == (c.gone && sweep) {
@@ -186,8 +184,7 @@ func TestHostileServers(t *testing.T) {
 	if got := b.listed(t); len(got) != 0 {
 		t.Errorf("listed %+v", got)
 	}
-	_, err := b.heartbeat(ServerState{ID: "this", Interval: time.Second}, true)
-	check(t, err)
+	check(t, errOf(b.heartbeat(ServerState{ID: "this", Interval: time.Second}, true)))
 	if got := b.do(t, "HKEYS", "delayer:servers").([]any); len(got) != 1 || len(b.listed(t)) != 1 {
 		t.Errorf("there are still %.1000q", got)
 	}
@@ -200,8 +197,7 @@ func TestManyServers(t *testing.T) {
 	b.seed(t)
 	b.do(t, "EVAL", "for i = 1, 1000 do redis.call('HSET', KEYS[1], i, 'text') end", 1, "delayer:servers")
 	for n, left := range []int64{750, 500, 250, 0} {
-		_, err := b.heartbeat(ServerState{ID: "this", Interval: time.Second}, true)
-		check(t, err)
+		check(t, errOf(b.heartbeat(ServerState{ID: "this", Interval: time.Second}, true)))
 		// The server's own entry may be among the 250 that each sweep checks.
 		got := b.do(t, "HLEN", "delayer:servers").(int64)
 		if most := left + 1 + int64(n+1); got < left || got > most {
@@ -360,16 +356,13 @@ func TestHeartbeatTellsOfOthers(t *testing.T) {
 func TestHeartbeatFindsNewcomers(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		own := ServerState{ID: "own", Interval: time.Second}
-		first, err := b.Heartbeat(own, -1, 0).Do(t.Context())
-		check(t, err)
-		again, err := b.Heartbeat(own, first.Entries, 0).Do(t.Context())
-		check(t, err)
+		first := made(t, b.Heartbeat(own, -1, 0))
+		again := made(t, b.Heartbeat(own, first.Entries, 0))
 		if !first.Swept || first.Entries != 1 || again.Swept || again.Entries != 1 {
 			t.Errorf("alone: %+v, and then %+v", first, again)
 		}
 		b.registered(t, "other", time.Second, ServerState{ID: "other", Interval: time.Second})
-		found, err := b.Heartbeat(own, first.Entries, 0).Do(t.Context())
-		check(t, err)
+		found := made(t, b.Heartbeat(own, first.Entries, 0))
 		if !found.Swept || found.Entries != 2 || len(found.Others) != 1 || found.Others[0].ID != "other" {
 			t.Errorf("when another one has come: %+v", found)
 		}
@@ -422,8 +415,7 @@ func TestPreviousEntry(t *testing.T) {
 	b, _ := onRedis(t, alone)
 	b.seed(t)
 	beat := func() Entry {
-		got, err := b.Heartbeat(ServerState{ID: "a", Interval: time.Second}, 1, 0).Do(t.Context())
-		check(t, err)
+		got := made(t, b.Heartbeat(ServerState{ID: "a", Interval: time.Second}, 1, 0))
 		return got.Entry
 	}
 	first, again := beat(), beat()

@@ -38,9 +38,7 @@ func TestSettle(t *testing.T) {
 					t.Errorf("%s%d: %+v, %v", id, n, got, err)
 				}
 			}
-			if _, err := finding.Wait(ctx); err != nil {
-				t.Error(err)
-			}
+			check(t, errOf(finding.Wait(ctx)))
 			p.Close()
 		}
 	}, alone)

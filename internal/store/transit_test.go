@@ -1,7 +1,6 @@
 package store
 
 import (
-	"context"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +14,7 @@ func TestTransitWithoutPermission(t *testing.T) {
 	b, _ := onRedis(t, alone)
 	b.SetUser("~* &* +@all")
 	user := b.user()
+	ctx := t.Context()
 	from := New(b.Pool(), "other:")
 	oldLease := func(id string) []command { return field(id, "lease", "1 5 0 1") }
 	seed := [][]command{ready("x", "t"), waits("w", "t", 3600*second), oldLease("w"), ready("r", "t"), oldLease("r"), ready("r2", "t"), waits("a", "t", 3600*second),
@@ -25,16 +25,16 @@ func TestTransitWithoutPermission(t *testing.T) {
 		name     string
 		before   []string // IDs in transit before the call
 		commands string   // without which the script can't do its work
-		call     func(ctx context.Context) error
+		call     func() error
 	}{
-		{"put in transit", nil, "hlen exists zscore hget zrem rename hset hstrlen hdel hgetall pttl", func(ctx context.Context) error {
+		{"put in transit", nil, "hlen exists zscore hget zrem rename hset hstrlen hdel hgetall pttl", func() error {
 			return errOf(user.PutInTransit([]string{"w", "r", "d", "o", "x", GroupTag("t", "k")}, true).Do(ctx))
 		}},
-		{"put ready jobs in transit", nil, "hlen type hget zscore lrange ltrim rpush lpush rename hset hstrlen hdel hgetall pttl", func(ctx context.Context) error {
+		{"put ready jobs in transit", nil, "hlen type hget zscore lrange ltrim rpush lpush rename hset hstrlen hdel hgetall pttl", func() error {
 			return errOf(user.PutReadyInTransit(user.Keys().ReadyQueue("t"), []string{"r"}, []string{"r2"}).Do(ctx))
 		}},
-		{"adopt", inTransit, "hget zrem exists del hset pexpire zadd", func(ctx context.Context) error { return errOf(user.Adopt(from, 7, batch.Jobs).Do(ctx)) }},
-		{"end the transit", inTransit, "hget hlen hkeys hset del", func(ctx context.Context) error { return errOf(user.EndTransit(batch.Serial, batch.Serial).Do(ctx)) }},
+		{"adopt", inTransit, "hget zrem exists del hset pexpire zadd", func() error { return errOf(user.Adopt(from, 7, batch.Jobs).Do(ctx)) }},
+		{"end the transit", inTransit, "hget hlen hkeys hset del", func() error { return errOf(user.EndTransit(batch.Serial, batch.Serial).Do(ctx)) }},
 	} {
 		for command := range strings.FieldsSeq("evalsha " + c.commands) {
 			t.Run(c.name+" without "+command, func(t *testing.T) {
@@ -45,12 +45,7 @@ func TestTransitWithoutPermission(t *testing.T) {
 				if c.before != nil {
 					batch = made(t, b.PutInTransit(c.before, true))
 				}
-				was := b.state(t)
-				b.do(t, "ACL", "SETUSER", "u", "+@all", "-"+command)
-				if err := c.call(t.Context()); !Refused(err) {
-					t.Errorf("error %v, want one that Refused knows", err)
-				}
-				b.expect(t, was)
+				b.expectDenied(t, command, c.call)
 			})
 		}
 	}

@@ -46,6 +46,17 @@ func (b *backend) since(t *testing.T, topic, waiter string) float64 {
 	return µs / 1e6
 }
 
+// expectWaitersKept checks for how long the topics' waiters are kept.
+func (b *backend) expectWaitersKept(t *testing.T, topics ...string) {
+	t.Helper()
+	for _, topic := range topics {
+		left := b.do(t, "PTTL", b.keys.Waiting(topic)).(int64)
+		if most := WaitingFor.Milliseconds(); left <= most/2 || left > most {
+			t.Errorf("the waiters of %s are kept for %d ms", topic, left)
+		}
+	}
+}
+
 // woken returns the wake-ups during the call, as "waiter: message".
 func (b *backend) woken(t *testing.T, call func()) (all []string) {
 	t.Helper()
@@ -179,12 +190,7 @@ func TestPositionOfAWaiter(t *testing.T) {
 			if list := b.standing(t, "stood"); !slices.Equal(list, []string{"me", "other"}) || b.since(t, "stood", "me") != 1e-6 {
 				t.Errorf("%s: where it stood there are %q", how, list)
 			}
-			for _, topic := range topics {
-				left := b.do(t, "PTTL", b.keys.Waiting(topic)).(int64)
-				if most := WaitingFor.Milliseconds(); left <= most/2 || left > most {
-					t.Errorf("%s: the waiters of %s are kept for %d ms", how, topic, left)
-				}
-			}
+			b.expectWaitersKept(t, topics...)
 		}
 	})
 }
@@ -207,9 +213,7 @@ func TestTakeWithoutEntering(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t, alone)
 	full := func() { b.do(t, "CONFIG", "SET", "maxmemory", 1, "maxmemory-policy", "noeviction") }
-	without := func(command string) func() {
-		return func() { b.do(t, "ACL", "SETUSER", "u", "-"+command) }
-	}
+	without := func(command string) func() { return func() { b.do(t, "ACL", "SETUSER", "u", "-"+command) } }
 	for _, c := range []struct {
 		name string
 		seed [][]command
@@ -264,9 +268,7 @@ func TestOneWaiterIsWoken(t *testing.T) {
 	}
 	push := func(jobs ...Delayed) func() {
 		return func() {
-			if err := b.pushAll(t, jobs...); err != nil {
-				t.Error(err)
-			}
+			check(t, b.pushAll(t, jobs...))
 		}
 	}
 	take := func(how string, limits []int, n int, topics ...string) func() {
@@ -389,9 +391,7 @@ func TestWakingIsNoCondition(t *testing.T) {
 		}
 	}
 	b.seed(t, text("waiting:t"))
-	if err := b.push(t.Context(), Job{ID: "a", Topic: "t", Body: "b"}, Due{}, kept, Replace); err != nil {
-		t.Error(err)
-	}
+	check(t, b.push(t.Context(), Job{ID: "a", Topic: "t", Body: "b"}, Due{}, kept, Replace))
 }
 
 // A poll returns the lengths of the queues, registers the waiter for the empty ones where wanted, and reports where it was not registered
@@ -436,12 +436,7 @@ func TestPollRegisters(t *testing.T) {
 			if b.since(t, name(stood), "me") != 3e-6 {
 				t.Error("it has lost its place")
 			}
-			for _, i := range []int{0, stood, other} {
-				left := b.do(t, "PTTL", b.keys.Waiting(name(i))).(int64)
-				if most := WaitingFor.Milliseconds(); left <= most/2 || left > most {
-					t.Errorf("the waiters of %s are kept for %d ms", name(i), left)
-				}
-			}
+			b.expectWaitersKept(t, name(0), name(stood), name(other))
 		}
 	})
 }
@@ -563,9 +558,7 @@ func TestSendWake(t *testing.T) {
 	}
 	got := b.woken(t, func() {
 		// Redis does not know the script yet.
-		if _, err := b.Wake([]string{"empty", "broken", "two", "nobody", "one"}).Do(t.Context()); err != nil {
-			t.Error(err)
-		}
+		check(t, errOf(b.Wake([]string{"empty", "broken", "two", "nobody", "one"}).Do(t.Context())))
 	})
 	if want := []string{"me: 2 two", "me: 1 one"}; !slices.Equal(got, want) {
 		t.Errorf("woken: %q, want %q", got, want)

@@ -304,16 +304,6 @@ func TestTimeoutCountsFromTheFirstPoll(t *testing.T) {
 	}
 }
 
-// A Take ends with its context, also before the first poll is complete.
-func TestTakeEndsWithItsContext(t *testing.T) {
-	h := inHand(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := h.Take(ctx, Request{Topics: []string{"t"}, N: 1, Waits: true, Timeout: time.Hour}); err != context.Canceled {
-		t.Error(err)
-	}
-}
-
 // The error of a failed call shows why the call ended and whether a job may be lost.
 func TestErrors(t *testing.T) {
 	lost := fmt.Errorf("%w: %w", ErrLost, errCut)

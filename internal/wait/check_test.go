@@ -51,28 +51,6 @@ func TestRegister(t *testing.T) {
 	}
 }
 
-// Each waiter has a unique name.
-func TestWaitersHaveNames(t *testing.T) {
-	if a, b := inHand(t).s.listener.id, inHand(t).s.listener.id; a == b || len(a) != 16 {
-		t.Errorf("%q and %q", a, b)
-	}
-}
-
-// A poll that must register does so for every queue that it leaves empty.
-func TestRegisteredForTheOthers(t *testing.T) {
-	h := inHand(t)
-	first, second := h.waiter("t"), h.waiter("t")
-	h.settle()
-	h.s.wake("t", 1)
-	one := h.asks()
-	h.answer(one, store.Popped{Jobs: jobs("t", 1), Registered: true}, nil)
-	first.expectJob(t, "t1")
-	if got := h.stateOf("t"); got != "registered" {
-		t.Errorf("it is %s for the second caller", got)
-	}
-	second.expectWaits(t)
-}
-
 // When the subscription ends, registered queues become unknown. So do queues that the reply to an earlier
 // poll or check reports as registered.
 func TestEpochs(t *testing.T) {
@@ -449,30 +427,6 @@ func TestListenerLingers(t *testing.T) {
 	h.closed = true
 	if e.isWanted() {
 		t.Error("it goes on after Close")
-	}
-}
-
-// State shows a topic's state to tests of other packages.
-func TestState(t *testing.T) {
-	h := inHand(t)
-	if h.ForTests().State("t") != (State{}) {
-		t.Errorf("%+v", h.ForTests().State("t"))
-	}
-	h.waiter("t")
-	h.settle()
-	reserves := Request{Topics: []string{"t"}, N: 1, Waits: true, Kind: Kind{Reserves: true}}
-	h.joins(reserves)
-	reserves.Waits = false
-	asks := h.joins(reserves)
-	if got, want := h.ForTests().State("t"), (State{Callers: 3, Waiting: 2, Unclaimed: 3, Registered: true, Topics: 1, Checks: h.s.listener.checks}); got != want {
-		t.Errorf("%+v, want %+v", got, want)
-	}
-	h.s.wake("t", 1)
-	h.asks()
-	h.asks()
-	h.leave(asks.caller, store.ErrEmpty)
-	if got, want := h.ForTests().State("t"), (State{Callers: 2, Waiting: 1, Unclaimed: 1, Polls: 1, Wakes: 1, Topics: 1, Checks: h.s.listener.checks}); got != want {
-		t.Errorf("%+v, want %+v", got, want)
 	}
 }
 

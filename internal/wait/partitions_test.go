@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/internal/batch"
 	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
@@ -365,33 +366,6 @@ func TestPartitionsOfOneRedis(t *testing.T) {
 	}
 }
 
-// While all partitions have jobs, none of them starves.
-func TestPartitionsAreServedInTurn(t *testing.T) {
-	t.Parallel()
-	f := redistest.Start(t)
-	var log redistest.Log
-	partitions := partitionsOf(t, f, 4)
-	dispatcher, _ := onRedis(t, &log, partitions...)
-	for i, p := range partitions {
-		for n := range 20 {
-			push(t, p, string(rune('a'+i))+string(rune('a'+n)), "t")
-		}
-	}
-	for _, topics := range [][]string{{"t"}, {"u", "t"}} {
-		for _, waits := range []bool{false, true} {
-			served := map[byte]int{}
-			for range 16 {
-				got, err := dispatcher.Take(t.Context(), Request{Topics: topics, N: 1, Waits: waits})
-				redistest.Check(t, err)
-				served[got.Jobs[0].ID[0]]++
-			}
-			if len(served) != 4 {
-				t.Errorf("%q: %v jobs of each partition", topics, served)
-			}
-		}
-	}
-}
-
 // A caller of several partitions gets the reason why there is no connection. No poll is sent for a caller that left
 // earlier.
 func TestProbeWithoutConnection(t *testing.T) {
@@ -412,4 +386,32 @@ func TestProbeWithoutConnection(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A store that gets a job while all its callers are claimed elsewhere is polled once they are free.
+func TestBlockedByAnotherStore(t *testing.T) {
+	h := inHand(t)
+	elsewhere := store.New(&redis.Pool{Dial: func() (redis.Conn, error) { return nil, errCut }}, store.DefaultPrefix)
+	other := &partition{dispatcher: h.Dispatcher, store: elsewhere, index: len(h.partitions), queues: map[string]*waitQueue{}}
+	h.partitions = append(h.partitions, other)
+	node := newNode(h.Dispatcher, []*partition{other})
+	node.listener.running, node.listener.state = true, subscribed
+	h.nodes = append(h.nodes, node)
+	g := newCaller(h.Dispatcher, Request{Topics: []string{"t"}, N: 1, Waits: true})
+	_, err := h.join(g)
+	redistest.Check(t, err)
+	one := h.asks()
+	h.mu.Lock()
+	other.batches = batch.NewSender(h.owner, other.store.Pipeline, &h.mu, node, 1)
+	other.queue("t").on(woken, 1)
+	other.queue("t").goOn()
+	other.batches.Wake() // no effect: its caller is claimed
+	h.mu.Unlock()
+	h.answer(one, store.Popped{Registered: true}, nil)
+	// The store is polled now; it has no connection.
+	redistest.Until(t, "the other store is asked", func() bool {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		return errors.Is(g.lastErr, errCut)
+	})
 }

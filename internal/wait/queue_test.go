@@ -1,7 +1,6 @@
 package wait
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"testing"
@@ -86,41 +85,29 @@ func TestStates(t *testing.T) {
 		{"unknown", "a check finds jobs", finds(2, true), "ready+", false},
 		{"unknown", "a check finds none, and enters", finds(0, true), "registered", false},
 		{"unknown", "a check finds none, and can't enter", finds(0, false), "unknown", false},
-		{"unknown", "the subscription ends", ends, "unknown", false},
-		{"unknown", "the caller leaves", leaves, "unknown", false},
 
 		{"ready", "a caller asks", asks, "ready+", false},
-		{"ready", "woken", woken, "ready+", false},
-		{"ready", "the subscription ends", ends, "ready+", false},
 		{"ready", "the caller leaves", leaves, "unknown", true},
 
-		{"polling", "a caller asks", asks, "polling", false},
-		{"polling", "woken", woken, "polling", false},
 		{"polling", "the caller leaves", leaves, "polling", false},
 		{"polling", "brought all, none are left", then(joins, answers(got, nil)), "unknown+", false},
 		{"polling", "brought all, some are left", then(joins, answers(some, nil)), "ready+", false},
 		{"polling", "brought less, and we were isListed", answers(none, nil), "registered", false},
 		{"polling", "brought less, and we were not", answers(store.Popped{}, nil), "unknown", false},
 		{"polling", "brought less, as it stopped early", answers(store.Popped{More: true, Registered: true}, nil), "ready+", false},
-		{"polling", "failed", answers(store.Popped{}, errCut), "unknown", false},
 		{"polling", "woken, then brought less", then(woken, answers(none, nil)), "ready+", false},
 		{"polling", "woken, then failed", then(woken, answers(store.Popped{}, errCut)), "ready+", false},
 		{"polling", "a check finds jobs, then brought less", then(finds(2, true), answers(none, nil)), "ready+", false},
 		{"polling", "the subscription ends, then brought less", then(ends, answers(none, nil)), "unknown", false},
 		{"polling", "the caller leaves, then brought less", then(leaves, answers(none, nil)), "registered", false},
-		{"polling", "the caller leaves, then failed", then(leaves, answers(store.Popped{}, errCut)), "unknown", false},
 		{"polling", "woken, the caller leaves, then brought less", then(woken, leaves, answers(none, nil)), "unknown", true},
 		{"polling", "woken, the caller leaves, then failed", then(woken, leaves, answers(store.Popped{}, errCut)), "unknown", true},
 		{"polling", "woken, then brought all", then(woken, answers(got, nil)), "unknown", true},
 		{"polling", "a check finds jobs, the caller leaves", then(finds(1, true), leaves, answers(none, nil)), "unknown", false},
 
 		{"registered", "a caller asks", asks, "registered+", false},
-		{"registered", "a caller who waits joins", joins, "registered", false},
 		{"registered", "woken", woken, "ready+", false},
 		{"registered", "a check finds jobs", finds(2, true), "ready+", false},
-		{"registered", "a check finds none", finds(0, true), "registered", false},
-		{"registered", "the subscription ends", ends, "unknown", false},
-		{"registered", "the caller leaves", leaves, "registered", false},
 		{"registered", "the caller leaves, woken", then(leaves, woken), "unknown", true},
 		{"registered", "the caller leaves, the subscription ends", then(leaves, ends), "unknown", false},
 	} {
@@ -357,20 +344,6 @@ func TestPollingBehindOthers(t *testing.T) {
 	if h.asks() == nil {
 		t.Fatal("he is not asked for")
 	}
-}
-
-// No poll is sent for callers that have left.
-func TestPollingAndLeaving(t *testing.T) {
-	h := inHand(t)
-	g := h.waiter("t")
-	h.settle()
-	asks := h.joins(Request{Topics: []string{"t"}, N: 1})
-	h.leave(asks.caller, context.Canceled)
-	asks.expectErr(t, context.Canceled)
-	if one := h.asks(); one != nil && len(one.claims) > 1 {
-		t.Errorf("%+v", one)
-	}
-	g.expectWaits(t)
 }
 
 // Queues without callers are kept for a while, because the client may still be woken for them, and then dropped.

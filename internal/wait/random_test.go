@@ -85,29 +85,6 @@ func TestListenerHearsNothingAfterItsEnd(t *testing.T) {
 	}
 }
 
-// A poll without room for jobs of its last topic has learned nothing about it.
-func TestTopicThatATakeDidNotReach(t *testing.T) {
-	h := inHand(t)
-	first := h.waiter("y", "z")
-	h.settle()
-	h.s.wake("z", 1)
-	claims := h.asks()
-	h.s.wake("y", 1) // all its callers are claimed
-	if one := h.asks(); one != nil {
-		t.Fatal("it is asked for nobody")
-	}
-	second := h.waiter("x", "y")
-	h.answer(h.asks(), store.Popped{Jobs: jobs("x", 1)}, nil)
-	second.expectJob(t, "x1")
-	h.answer(claims, store.Popped{Registered: true}, nil)
-	one := h.asks()
-	if one == nil || !slices.Equal(one.topics(), []string{"y"}) {
-		t.Fatal("nobody asks for the job of y")
-	}
-	h.answer(one, store.Popped{Jobs: jobs("y", 1)}, nil)
-	first.expectJob(t, "y1")
-}
-
 // redisModel models Redis as a Dispatcher sees it, with the messages in flight in both directions.
 type redisModel struct {
 	*hand
