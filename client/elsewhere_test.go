@@ -79,26 +79,3 @@ func TestDeliveryOfAnother(t *testing.T) {
 		}
 	}
 }
-
-// AckBatch and ExtendBatch also accept such deliveries.
-func TestBatchOfElsewhere(t *testing.T) {
-	f := start(t)
-	var list []*client.Delivery
-	for _, d := range f.reserveAll(f.Client, 3) {
-		list = append(list, f.Delivery(d.Topic, d.ID, d.Token))
-	}
-	list[1] = f.Delivery("u", list[1].ID, list[1].Token)
-	from := f.Clock()
-	results, err := f.ExtendBatch(t.Context(), list, 2*time.Hour)
-	if !errors.Is(err, client.ErrLeaseLost) || results[0].Err != nil || results[1].Err == nil || results[2].Err != nil {
-		t.Errorf("ExtendBatch: %v, %v", results, err)
-	}
-	f.leased("extended", list[0], from, 2*time.Hour)
-	results, err = f.AckBatch(t.Context(), list)
-	if !errors.Is(err, client.ErrLeaseLost) || results[0].Err != nil || results[1].Err == nil || results[2].Err != nil {
-		t.Errorf("AckBatch: %v, %v", results, err)
-	}
-	if got := f.State(); len(got.Reserved) != 1 || got.Counts["t"] != "1" {
-		t.Errorf("left: %+v", got)
-	}
-}
