@@ -62,4 +62,10 @@ func TestCountersOfReserves(t *testing.T) {
 	if got := c.Counters(); got != (client.Counters{Stale: 2}) || !slices.Equal(stale, []string{"gone", "gone too"}) {
 		t.Errorf("counted %+v, told of %q", got, stale)
 	}
+	f.Do("LPUSH", "delayer:ready_queue:t", "gone")
+	f.push("b", "t")
+	f.reserveBy(f.Client, "t", "b", time.Minute) // without a hook
+	if got := f.Counters(); got != (client.Counters{Stale: 1}) {
+		t.Errorf("counted %+v without a hook", got)
+	}
 }
