@@ -85,23 +85,6 @@ func TestPushBatchIsAllOrNothingPerChunk(t *testing.T) {
 	}
 }
 
-func TestPushBatchRefusesBadJobs(t *testing.T) {
-	f := start(t)
-	good := client.Delayed{Message: message("a")}
-	for name, bad := range map[string]client.Delayed{
-		"id":    good,
-		"topic": {Message: client.Message{Body: "b"}},
-		"body":  {Message: client.Message{Topic: "t"}},
-		"delay": {Message: message("b"), Delay: -1},
-		"due":   {Message: message("b"), At: time.Now().Add(2 * client.MaxDelay)},
-	} {
-		if results, err := f.PushBatch(t.Context(), []client.Delayed{good, bad}); !errors.Is(err, client.ErrInvalid) || results != nil {
-			t.Errorf("%s: %v, error %v", name, results, err)
-		}
-	}
-	f.Expect(state{})
-}
-
 func TestPopBatch(t *testing.T) {
 	f := start(t, undivided)
 	all := jobs(0, 700, "t", 0)

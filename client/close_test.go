@@ -13,7 +13,6 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/client"
-	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
 // Close ends waiting calls, and leaves neither a goroutine nor a connection.
@@ -50,38 +49,6 @@ func ourGoroutines() (n int) {
 		}
 	}
 	return n
-}
-
-// Calls that are over leave nothing behind in an open Client, whether they waited or not.
-func TestCallsLeaveNothing(t *testing.T) {
-	redistest.Long(t) // queues are kept for 10 s
-	eachWaiter(t, func(t *testing.T, take taker) {
-		t.Parallel()
-		f := start(t, alone)
-		f.Pop(t.Context(), "t")
-		connections := f.connections()
-		for n := range 20 {
-			topic := fmt.Sprint("t", n)
-			f.push("popped", topic)
-			f.Pop(t.Context(), topic)
-			f.Pop(t.Context(), topic)
-			f.push(topic, topic)
-			expectJob(t, inBackground(t.Context(), take, f.Client, 0, "u"+topic, topic), topic)
-			if r := arrival(t, inBackground(t.Context(), take, f.Client, time.Millisecond, topic)); r.err == nil {
-				t.Error("a job out of nothing")
-			}
-		}
-		for _, topic := range []string{"t", "u", "v"} {
-			ctx, cancel := context.WithCancel(t.Context())
-			taken := f.waiting(f.Client, func() <-chan result { return inBackground(ctx, take, f.Client, 0, topic) }, topic)
-			cancel()
-			expectError(t, taken, context.Canceled)
-		}
-		until(t, "the topics are forgotten", func() bool { return client.Queues(f.Client) == 0 })
-		until(t, "nobody listens", func() bool {
-			return f.Waiters("t")+f.Waiters("u")+f.Waiters("v") == 0 && f.connections() <= connections+client.KeptIdle-1
-		})
-	})
 }
 
 func TestClosedClient(t *testing.T) {

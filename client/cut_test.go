@@ -118,29 +118,22 @@ type cutOperation struct {
 }
 
 var cutOperations = []cutOperation{
-	{"push", nothing, func(ctx context.Context, j *cutJob, c *client.Client) (string, error) {
-		_, err := c.Push(ctx, client.Message{ID: cutID, Topic: "t", Body: "b"}, time.Millisecond)
-		return "done", err
-	}, "never was"},
-	{"push", nothing, func(ctx context.Context, j *cutJob, c *client.Client) (string, error) {
-		_, err := c.PushBatch(ctx, []client.Delayed{{Message: client.Message{ID: cutID, Topic: "t", Body: "b"}, Delay: time.Millisecond}})
-		return "done", err
-	}, "never was"},
-	{"push that follows", (*cutJob).isReserved, func(ctx context.Context, j *cutJob, c *client.Client) (string, error) {
-		return "done", j.follow(ctx, c)
-	}, ""},
-	{"push to a group", nothing, func(ctx context.Context, j *cutJob, c *client.Client) (string, error) {
-		_, err := c.Push(ctx, client.Message{Topic: "t", Body: "1"}, 0, client.Group("k", longGroup))
-		return "done", err
-	}, "never was"},
-	{"push to a group", nothing, func(ctx context.Context, j *cutJob, c *client.Client) (string, error) {
-		_, err := c.PushBatch(ctx, []client.Delayed{{Message: client.Message{Topic: "t", Body: "1"}}}, client.Group("k", longGroup))
-		return "done", err
-	}, "never was"},
-	{"push to a group, with Once", nothing, func(ctx context.Context, j *cutJob, c *client.Client) (string, error) {
-		_, err := c.Push(ctx, client.Message{ID: "push", Topic: "t", Body: "1"}, 0, client.Group("k", longGroup), client.Once(time.Hour))
-		return "done", err
-	}, "never was"},
+	{"push", nothing, does(func(ctx context.Context, j *cutJob, c *client.Client) error {
+		return errOf(c.Push(ctx, client.Message{ID: cutID, Topic: "t", Body: "b"}, time.Millisecond))
+	}), "never was"},
+	{"push", nothing, does(func(ctx context.Context, j *cutJob, c *client.Client) error {
+		return errOf(c.PushBatch(ctx, []client.Delayed{{Message: client.Message{ID: cutID, Topic: "t", Body: "b"}, Delay: time.Millisecond}}))
+	}), "never was"},
+	{"push that follows", (*cutJob).isReserved, does(func(ctx context.Context, j *cutJob, c *client.Client) error { return j.follow(ctx, c) }), ""},
+	{"push to a group", nothing, does(func(ctx context.Context, j *cutJob, c *client.Client) error {
+		return errOf(c.Push(ctx, client.Message{Topic: "t", Body: "1"}, 0, client.Group("k", longGroup)))
+	}), "never was"},
+	{"push to a group", nothing, does(func(ctx context.Context, j *cutJob, c *client.Client) error {
+		return errOf(c.PushBatch(ctx, []client.Delayed{{Message: client.Message{Topic: "t", Body: "1"}}}, client.Group("k", longGroup)))
+	}), "never was"},
+	{"push to a group, with Once", nothing, does(func(ctx context.Context, j *cutJob, c *client.Client) error {
+		return errOf(c.Push(ctx, client.Message{ID: "push", Topic: "t", Body: "1"}, 0, client.Group("k", longGroup), client.Once(time.Hour)))
+	}), "never was"},
 	{"pop", (*cutJob).isReady, func(ctx context.Context, j *cutJob, c *client.Client) (string, error) {
 		_, err := c.Pop(ctx, "t")
 		if err == nil {
@@ -153,33 +146,19 @@ var cutOperations = []cutOperation{
 		j.delivered += len(list)
 		return "the job", err
 	}, "popped"},
-	{"reserve", (*cutJob).isReady, func(ctx context.Context, j *cutJob, c *client.Client) (string, error) {
-		list, err := c.ReserveBatch(ctx, "t", 1, time.Hour)
-		if err == nil {
-			j.delivered++
-			j.delivery, j.toAck = list[0], true
-		}
-		return "the job", err
-	}, ""},
-	{"ack", (*cutJob).isReserved, func(ctx context.Context, j *cutJob, c *client.Client) (string, error) {
-		return "done", j.delivery.Ack(ctx)
-	}, "acked"},
-	{"ack", (*cutJob).isReserved, func(ctx context.Context, j *cutJob, c *client.Client) (string, error) {
-		_, err := c.AckBatch(ctx, []*client.Delivery{j.delivery})
-		return "done", err
-	}, "acked"},
-	{"ack of a job with a follower", (*cutJob).isFollowed, func(ctx context.Context, j *cutJob, c *client.Client) (string, error) {
-		return "done", j.delivery.Ack(ctx)
-	}, ""},
-	{"retry", (*cutJob).isReserved, func(ctx context.Context, j *cutJob, c *client.Client) (string, error) {
-		return "done", j.delivery.Retry(ctx, time.Millisecond)
-	}, ""},
-	{"retry of the last attempt", (*cutJob).isReservedLast, func(ctx context.Context, j *cutJob, c *client.Client) (string, error) {
-		return "done", j.delivery.Retry(ctx, time.Millisecond)
-	}, ""},
-	{"release", (*cutJob).isReserved, func(ctx context.Context, j *cutJob, c *client.Client) (string, error) {
-		return "done", j.delivery.Release(ctx)
-	}, ""},
+	{"reserve", (*cutJob).isReady, reserveToAck, ""},
+	{"ack", (*cutJob).isReserved, does(func(ctx context.Context, j *cutJob, c *client.Client) error { return j.delivery.Ack(ctx) }), "acked"},
+	{"ack", (*cutJob).isReserved, does(func(ctx context.Context, j *cutJob, c *client.Client) error {
+		return errOf(c.AckBatch(ctx, []*client.Delivery{j.delivery}))
+	}), "acked"},
+	{"ack of a job with a follower", (*cutJob).isFollowed, does(func(ctx context.Context, j *cutJob, c *client.Client) error { return j.delivery.Ack(ctx) }), ""},
+	{"retry", (*cutJob).isReserved, does(func(ctx context.Context, j *cutJob, c *client.Client) error {
+		return j.delivery.Retry(ctx, time.Millisecond)
+	}), ""},
+	{"retry of the last attempt", (*cutJob).isReservedLast, does(func(ctx context.Context, j *cutJob, c *client.Client) error {
+		return j.delivery.Retry(ctx, time.Millisecond)
+	}), ""},
+	{"release", (*cutJob).isReserved, does(func(ctx context.Context, j *cutJob, c *client.Client) error { return j.delivery.Release(ctx) }), ""},
 	{"extend", (*cutJob).isReserved, func(ctx context.Context, j *cutJob, c *client.Client) (string, error) {
 		j.toAck = true
 		return "done", j.delivery.Extend(ctx, 2*time.Hour)
@@ -189,19 +168,15 @@ var cutOperations = []cutOperation{
 		_, err := c.ExtendBatch(ctx, []*client.Delivery{j.delivery}, 0)
 		return "done", err
 	}, ""},
-	{"bury", (*cutJob).isReserved, func(ctx context.Context, j *cutJob, c *client.Client) (string, error) {
-		return "done", j.delivery.Bury(ctx, "why")
-	}, ""},
-	{"requeue", (*cutJob).isDead, func(ctx context.Context, j *cutJob, c *client.Client) (string, error) {
-		return "done", c.Requeue(ctx, cutID)
-	}, ""},
+	{"bury", (*cutJob).isReserved, does(func(ctx context.Context, j *cutJob, c *client.Client) error { return j.delivery.Bury(ctx, "why") }), ""},
+	{"requeue", (*cutJob).isDead, does(func(ctx context.Context, j *cutJob, c *client.Client) error { return c.Requeue(ctx, cutID) }), ""},
 	{"remove", (*cutJob).isReserved, func(ctx context.Context, j *cutJob, c *client.Client) (string, error) {
 		removed, err := c.Remove(ctx, cutID)
 		return fmt.Sprint(removed), err
 	}, "removed"},
-	{"reschedule", (*cutJob).isReserved, func(ctx context.Context, j *cutJob, c *client.Client) (string, error) {
-		return "done", c.Reschedule(ctx, cutID, time.Millisecond)
-	}, ""},
+	{"reschedule", (*cutJob).isReserved, does(func(ctx context.Context, j *cutJob, c *client.Client) error {
+		return c.Reschedule(ctx, cutID, time.Millisecond)
+	}), ""},
 	{"drop a dead letter", (*cutJob).isDead, func(ctx context.Context, j *cutJob, c *client.Client) (string, error) {
 		dropped, err := c.DropDead(ctx, "t", cutID)
 		return fmt.Sprint(dropped), err
@@ -210,36 +185,40 @@ var cutOperations = []cutOperation{
 		dropped, err := c.DropAllDead(ctx, "t")
 		return fmt.Sprint(dropped), err
 	}, "removed"},
-	{"pause", (*cutJob).isReady, func(ctx context.Context, j *cutJob, c *client.Client) (string, error) {
-		return "done", c.Pause(ctx, "t", client.PauseOptions{})
-	}, ""},
+	{"pause", (*cutJob).isReady, does(func(ctx context.Context, j *cutJob, c *client.Client) error {
+		return c.Pause(ctx, "t", client.PauseOptions{})
+	}), ""},
 	{"resume", (*cutJob).isHeld, func(ctx context.Context, j *cutJob, c *client.Client) (string, error) {
 		was, err := c.Resume(ctx, "t")
 		return fmt.Sprint(was), err
 	}, ""},
-	{"back off", (*cutJob).isReady, func(ctx context.Context, j *cutJob, c *client.Client) (string, error) {
-		return "done", c.BackOff(ctx, "t", time.Hour)
-	}, ""},
-	{"set limit", (*cutJob).isReady, func(ctx context.Context, j *cutJob, c *client.Client) (string, error) {
-		return "done", c.SetLimit(ctx, "t", client.Limit{Concurrency: 1})
-	}, ""},
-	{"set limit", (*cutJob).isReady, func(ctx context.Context, j *cutJob, c *client.Client) (string, error) {
-		return "done", c.SetLimit(ctx, "t", client.Limit{Rate: 1000})
-	}, ""},
-	{"end limit", (*cutJob).isLimited, func(ctx context.Context, j *cutJob, c *client.Client) (string, error) {
-		return "done", c.SetLimit(ctx, "t", client.Limit{})
-	}, ""},
-	{"reserve the one that may be", (*cutJob).isLimited, func(ctx context.Context, j *cutJob, c *client.Client) (string, error) {
-		list, err := c.ReserveBatch(ctx, "t", 1, time.Hour)
-		if err == nil {
-			j.delivered++
-			j.delivery, j.toAck = list[0], true
-		}
-		return "the job", err
-	}, ""},
-	{"ack of the one that may be", (*cutJob).isTheOne, func(ctx context.Context, j *cutJob, c *client.Client) (string, error) {
-		return "done", j.delivery.Ack(ctx)
-	}, "acked"},
+	{"back off", (*cutJob).isReady, does(func(ctx context.Context, j *cutJob, c *client.Client) error { return c.BackOff(ctx, "t", time.Hour) }), ""},
+	{"set limit", (*cutJob).isReady, does(func(ctx context.Context, j *cutJob, c *client.Client) error {
+		return c.SetLimit(ctx, "t", client.Limit{Concurrency: 1})
+	}), ""},
+	{"set limit", (*cutJob).isReady, does(func(ctx context.Context, j *cutJob, c *client.Client) error {
+		return c.SetLimit(ctx, "t", client.Limit{Rate: 1000})
+	}), ""},
+	{"end limit", (*cutJob).isLimited, does(func(ctx context.Context, j *cutJob, c *client.Client) error {
+		return c.SetLimit(ctx, "t", client.Limit{})
+	}), ""},
+	{"reserve the one that may be", (*cutJob).isLimited, reserveToAck, ""},
+	{"ack of the one that may be", (*cutJob).isTheOne, does(func(ctx context.Context, j *cutJob, c *client.Client) error { return j.delivery.Ack(ctx) }), "acked"},
+}
+
+// does is a call without a result.
+func does(call func(context.Context, *cutJob, *client.Client) error) func(context.Context, *cutJob, *client.Client) (string, error) {
+	return func(ctx context.Context, j *cutJob, c *client.Client) (string, error) { return "done", call(ctx, j, c) }
+}
+
+// reserveToAck reserves the job, which its consumer acknowledges at the end.
+func reserveToAck(ctx context.Context, j *cutJob, c *client.Client) (string, error) {
+	list, err := c.ReserveBatch(ctx, "t", 1, time.Hour)
+	if err == nil {
+		j.delivered++
+		j.delivery, j.toAck = list[0], true
+	}
+	return "the job", err
 }
 
 func nothing(*cutJob) {}

@@ -87,38 +87,6 @@ func TestDead(t *testing.T) {
 	expect(b, a)
 }
 
-// Each dead letter comes once, for any page size and any number of deaths in the same millisecond.
-func TestDeadPages(t *testing.T) {
-	f := start(t, undivided)
-	for _, c := range []struct{ letters, perMillisecond int }{{99, 1}, {100, 1}, {101, 1}, {350, 1}, {350, 350}, {350, 7}} {
-		f.Flush()
-		f.seedDead("t", c.letters, c.perMillisecond)
-		want := make([]string, c.letters)
-		for n := range want {
-			want[n] = fmt.Sprintf("%04d", c.letters-1-n)
-		}
-		if got := f.dead("t"); !slices.Equal(got, want) {
-			t.Errorf("%d letters, %d a millisecond: got %q", c.letters, c.perMillisecond, got)
-		}
-	}
-}
-
-// Bodies of a megabyte come a few at a time, and none is missing.
-func TestDeadLargeBodies(t *testing.T) {
-	f := start(t)
-	const letters = 5
-	for n := range letters {
-		f.put(client.Message{ID: fmt.Sprint(n), Topic: "t", Body: strings.Repeat("x", 1<<20)}, 0)
-		check(t, f.reserve("t").Bury(t.Context(), "large"))
-	}
-	if got := f.dead("t"); !slices.Equal(got, []string{"4", "3", "2", "1", "0"}) {
-		t.Errorf("got %q", got)
-	}
-	if done, err := f.RequeueAll(t.Context(), "t"); done != letters || err != nil {
-		t.Errorf("RequeueAll = %d, %v", done, err)
-	}
-}
-
 // A loop over the dead letters may change them: each comes once.
 func TestDeadWhileTheyGo(t *testing.T) {
 	const letters = 350
@@ -188,30 +156,6 @@ func TestDeadEnds(t *testing.T) {
 	}
 }
 
-// A requeued job starts over: with all its attempts, and without its earlier errors.
-func TestRequeue(t *testing.T) {
-	f := start(t)
-	m := client.Message{ID: "a", Topic: "t", Body: "body"}
-	f.put(m, 0, client.MaxAttempts(1), client.TTR(time.Hour))
-	expectErr(t, "Retry", f.reserve("t").Retry(t.Context(), 0, client.Cause(errors.New("refused"))), client.ErrExhausted)
-	for _, d := range f.letters("t") {
-		if d.Error != "refused" || d.Attempts != 1 || !strings.Contains(d.Reason, "1 attempts") {
-			t.Errorf("%+v", d)
-		}
-	}
-	reserved := f.reserver(t.Context(), f.Client, 0, "t")
-	check(t, f.Requeue(t.Context(), "a"))
-	d := expectJob(t, reserved, "a") // the requeue woke it
-	if d.Attempt != 1 || d.MaxAttempts != 1 || d.Lease() != time.Hour {
-		t.Errorf("delivered as %+v for %v", d, d.Lease())
-	}
-	job, err := f.Get(t.Context(), "a")
-	if err != nil || job.Error != "" || job.Reason != "" || !reflect.DeepEqual(job.Message, m) || job.TTL < client.DefaultReadyMaxLifetime-hangBound {
-		t.Errorf("Get = %+v, %v", job, err)
-	}
-	expectErr(t, "Requeue of no dead letter", f.Requeue(t.Context(), "unknown"), client.ErrNotFound)
-}
-
 // RequeueAll requeues all letters, oldest first, except letters with the ID of a job. Its error counts these letters
 // and names the first three, and they stay.
 func TestRequeueAll(t *testing.T) {
@@ -256,46 +200,4 @@ func TestRequeueAllOfABrokenQueue(t *testing.T) {
 	if got := f.State(); len(got.Dead["t"]) != 250 || len(got.Letters) != 250 || len(got.Buckets) != 0 {
 		t.Errorf("%d are left, %d letters, %d buckets", len(got.Dead["t"]), len(got.Letters), len(got.Buckets))
 	}
-}
-
-func TestDropDead(t *testing.T) {
-	f := start(t, undivided)
-	f.seedDead("t", 250, 5)
-	f.bury("kept", "u", "bad")
-	if n, err := f.DropDead(t.Context(), "t", "0000", "unknown", "kept", "0249", "0000"); n != 2 || err != nil {
-		t.Errorf("DropDead of some = %d, %v, want 2", n, err)
-	}
-	if ids := f.dead("t"); len(ids) != 248 || ids[0] != "0248" || ids[247] != "0001" {
-		t.Errorf("left are %q", ids)
-	}
-	if n, err := f.DropDead(t.Context(), "t"); n != 0 || err != nil {
-		t.Errorf("without IDs: %d, %v", n, err)
-	}
-	if n, err := f.DropAllDead(t.Context(), "t"); n != 248 || err != nil {
-		t.Errorf("DropDead of all = %d, %v, want 248", n, err)
-	}
-	if n, err := f.DropAllDead(t.Context(), "t"); n != 0 || err != nil {
-		t.Errorf("DropDead of none = %d, %v", n, err)
-	}
-	f.Expect(state{Dead: queues{"u": {"kept"}}, Letters: buckets{"kept": "u body"}})
-}
-
-// Get and Remove accept the ID of a dead letter; Reschedule does not.
-func TestDeadLetterByItsID(t *testing.T) {
-	f := start(t)
-	from := f.Clock()
-	f.bury("a", "t", "bad")
-	job, err := f.Get(t.Context(), "a")
-	if err != nil || job.State != client.Dead || job.Reason != "bad" || job.Attempts != 1 || job.TTL != -1 || job.Body != "body" {
-		t.Errorf("Get = %+v, %v", job, err)
-	}
-	expectSpan(t, "death", float64(job.Due.UnixMicro())/1e6, from, f.Clock())
-	expectErr(t, "Reschedule", f.Reschedule(t.Context(), "a", 0), client.ErrNotFound)
-	f.push("a", "t")
-	for _, want := range []bool{true, true, false} { // the job, the dead letter, nothing
-		if removed, err := f.Remove(t.Context(), "a"); removed != want || err != nil {
-			t.Errorf("Remove = %v, %v, want %v", removed, err, want)
-		}
-	}
-	f.Expect(state{})
 }

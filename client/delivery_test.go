@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/client"
 )
 
@@ -215,16 +214,6 @@ func (f *fixture) warm(call func(ctx context.Context, d *client.Delivery) error)
 	}
 }
 
-// A repeated Ack that was never sent before returns an error if another program has removed the job.
-func TestAckThatWasNotSent(t *testing.T) {
-	f := start(t)
-	f.push("a", "t")
-	d := f.reserve("t")
-	expectErr(t, "Ack with its context done", d.Ack(done(t.Context())), context.Canceled)
-	f.Remove(t.Context(), "a")
-	expectErr(t, "Ack of a job that was removed", d.Ack(t.Context()), client.ErrLeaseLost)
-}
-
 // An Ack that was not done is done when it is repeated, even during an Extend whose reply was lost.
 func TestAckAfterALostExtend(t *testing.T) {
 	f := start(t)
@@ -239,20 +228,6 @@ func TestAckAfterALostExtend(t *testing.T) {
 	f.Expect(state{})
 }
 
-// Of two concurrent Extends, the one that Redis ran later counts, no matter which reply comes first.
-func TestConcurrentExtends(t *testing.T) {
-	f := start(t)
-	h, d := f.held("Extend", time.Minute)
-	end := d.Deadline()
-	ended := h.settleLater(func() error { return d.Extend(t.Context(), time.Hour) })
-	until(t, "it is done in Redis", func() bool { return f.Due("a") > float64(end.Unix()+60) })
-	from := f.Clock()
-	check(t, errOf(f.ExtendBatch(t.Context(), []*client.Delivery{d}, 2*time.Minute)))
-	h.pass <- nil
-	check(t, arrival(t, ended))
-	f.leased("both", d, from, 2*time.Minute)
-}
-
 // reserveAll makes the Client reserve n new jobs, 0000 and so on.
 func (f *fixture) reserveAll(c *client.Client, n int) []*client.Delivery {
 	f.TB.Helper()
@@ -262,35 +237,6 @@ func (f *fixture) reserveAll(c *client.Client, n int) []*client.Delivery {
 		f.TB.Fatalf("reserved %d of %d, %v", len(list), n, err)
 	}
 	return list
-}
-
-// Acks that come while others are in flight share a batch, and each caller gets its own error.
-func TestAcksShareRoundTrips(t *testing.T) {
-	t.Parallel()
-	f := start(t, alone, undivided)
-	c := f.patient()
-	const acks = 100
-	list := f.reserveAll(c, acks+2)
-	lost, left := list[acks], list[acks+1]
-	check(t, f.Reschedule(t.Context(), lost.ID, 0))
-	ctx, cancel := context.WithCancel(t.Context())
-	calls := make([]func() error, len(list))
-	for i, d := range list {
-		calls[i] = func() error { return d.Ack(t.Context()) }
-	}
-	calls[acks+1] = func() error { return left.Ack(ctx) }
-	g := f.gather(client.RoundTrips, c.Settlements, calls)
-	cancel()
-	await(t, acks+1, client.RoundTrips, c.Settlements)
-	errs, scripts := g.release()
-	check(t, errors.Join(errs[:acks]...))
-	expectErr(t, "lost", errs[acks], client.ErrLeaseLost)
-	expectErr(t, "left", errs[acks+1], context.Canceled)
-	if scripts > client.RoundTrips+1 {
-		t.Errorf("%d calls for %d acks", scripts, acks)
-	}
-	f.Expect(state{Reserved: []string{left.ID}, Counts: buckets{"t": "1"}, Ready: queues{"t": {lost.ID}}, Buckets: buckets{left.ID: "t b", lost.ID: "t b"}})
-	check(t, left.Ack(t.Context())) // again
 }
 
 // Calls of each kind share batches, and no caller gets another caller's error.
@@ -377,35 +323,6 @@ func TestSettleOnHungRedis(t *testing.T) {
 	expectErr(t, "AckBatch with a deadline", arrival(t, ended), context.DeadlineExceeded)
 }
 
-// A pool without a free connection causes a timeout, not a lost lease.
-func TestSettleWithoutAConnection(t *testing.T) {
-	t.Parallel()
-	f := start(t, onePool)
-	for wait, want := range map[bool]error{true: context.DeadlineExceeded, false: redis.ErrPoolExhausted} {
-		within := hangBound
-		if wait {
-			within = 20 * time.Millisecond
-		}
-		pool := f.Fixture.Pool()
-		pool.MaxActive, pool.Wait = 1, wait
-		c := f.on(pool)
-		f.push("a", "t")
-		d := f.reserveBy(c, "t", "a", time.Hour)
-		conn := pool.Get()
-		for name, call := range verbs {
-			expectErr(t, name, call(deadline(t, within), d), want)
-		}
-		if d, err := c.Reserve(deadline(t, within), 0, 0, "t"); err == nil {
-			t.Errorf("Reserve: %+v", d)
-		}
-		expectErr(t, "AckBatch", errOf(c.AckBatch(deadline(t, within), []*client.Delivery{d})), want)
-		check(t, arrival(t, later(func() error { return errOf(c.AckBatch(t.Context(), nil)) }))) // an empty batch needs no connection
-		conn.Close()
-		check(t, d.Ack(t.Context()))
-		f.Expect(state{})
-	}
-}
-
 // Results come in the order of the deliveries, each with its own error.
 func TestAckBatchAndExtendBatch(t *testing.T) {
 	f := start(t, undivided)
@@ -451,24 +368,6 @@ func TestAckBatchAndExtendBatch(t *testing.T) {
 	}
 }
 
-// A delivery that is in the batch twice is acknowledged once, and extended twice.
-func TestBatchWithADeliveryTwice(t *testing.T) {
-	f := start(t)
-	list := f.reserveAll(f.Client, 2)
-	twice := []*client.Delivery{list[0], list[1], list[0]}
-	from := f.Clock()
-	if results, err := f.ExtendBatch(t.Context(), twice, 2*time.Hour); err != nil || len(results) != 3 {
-		t.Errorf("ExtendBatch = %v, %v", results, err)
-	}
-	for _, d := range list {
-		f.leased("extended", d, from, 2*time.Hour)
-	}
-	results, err := f.AckBatch(t.Context(), twice)
-	expectErr(t, "AckBatch", err, client.ErrLeaseLost)
-	expectErrs(t, results, nil, nil, client.ErrLeaseLost)
-	f.Expect(state{})
-}
-
 // expectErrs checks the results of a batch.
 func expectErrs(t testing.TB, results []client.Result, want ...error) {
 	t.Helper()
@@ -512,29 +411,44 @@ func TestAckBatchCutInTheSecondChunk(t *testing.T) {
 	f.Expect(state{})
 }
 
-// Get and Reschedule accept a job that is reserved or waits for a retry.
-func TestReservedJobByItsID(t *testing.T) {
+// Of two concurrent Extends, the one that Redis ran later counts, no matter which reply comes first.
+func TestConcurrentExtends(t *testing.T) {
 	f := start(t)
-	f.push("a", "t", client.MaxAttempts(5))
-	get := func(want client.State, attempts int, text string) client.Job {
-		t.Helper()
-		job, err := f.Get(t.Context(), "a")
-		if err != nil || job.State != want || job.Attempts != attempts || job.MaxAttempts != 5 || job.Error != text || job.Body != "body" {
-			t.Errorf("Get = %+v, %v, want it %s, %d attempts, error %q", job, err, want, attempts, text)
-		}
-		return job
-	}
+	h, d := f.held("Extend", time.Minute)
+	end := d.Deadline()
+	ended := h.settleLater(func() error { return d.Extend(t.Context(), time.Hour) })
+	until(t, "it is done in Redis", func() bool { return f.Due("a") > float64(end.Unix()+60) })
+	from := f.Clock()
+	check(t, errOf(f.ExtendBatch(t.Context(), []*client.Delivery{d}, 2*time.Minute)))
+	h.pass <- nil
+	check(t, arrival(t, ended))
+	f.leased("both", d, from, 2*time.Minute)
+}
+
+// A repeated Ack that was never sent before returns an error if another program has removed the job.
+func TestAckThatWasNotSent(t *testing.T) {
+	f := start(t)
+	f.push("a", "t")
 	d := f.reserve("t")
-	if job := get(client.Reserved, 1, ""); job.Due.Before(d.Deadline()) {
-		t.Errorf("due at %v, before %v", job.Due, d.Deadline())
+	expectErr(t, "Ack with its context done", d.Ack(done(t.Context())), context.Canceled)
+	f.Remove(t.Context(), "a")
+	expectErr(t, "Ack of a job that was removed", d.Ack(t.Context()), client.ErrLeaseLost)
+}
+
+// A delivery that is in the batch twice is acknowledged once, and extended twice.
+func TestBatchWithADeliveryTwice(t *testing.T) {
+	f := start(t)
+	list := f.reserveAll(f.Client, 2)
+	twice := []*client.Delivery{list[0], list[1], list[0]}
+	from := f.Clock()
+	if results, err := f.ExtendBatch(t.Context(), twice, 2*time.Hour); err != nil || len(results) != 3 {
+		t.Errorf("ExtendBatch = %v, %v", results, err)
 	}
-	check(t, d.Retry(t.Context(), time.Hour, client.Cause(errors.New("refused"))))
-	get(client.Waiting, 1, "refused")
-	check(t, f.Reschedule(t.Context(), "a", 0))
-	get(client.Ready, 1, "refused")
-	if d = f.reserve("t"); d.Attempt != 2 {
-		t.Errorf("attempt %d, want 2", d.Attempt)
+	for _, d := range list {
+		f.leased("extended", d, from, 2*time.Hour)
 	}
-	check(t, f.Reschedule(t.Context(), "a", time.Hour))
-	get(client.Waiting, 2, "refused")
+	results, err := f.AckBatch(t.Context(), twice)
+	expectErr(t, "AckBatch", err, client.ErrLeaseLost)
+	expectErrs(t, results, nil, nil, client.ErrLeaseLost)
+	f.Expect(state{})
 }

@@ -38,6 +38,27 @@ func Example() {
 	// Output: order-2 was not paid <nil>
 }
 
+// open returns the Client of an example. A program calls client.Open("redis://127.0.0.1:6379") and checks the error.
+func open(opts ...client.Option) (context.Context, *client.Client) {
+	c, err := client.Open(redisURL, opts...)
+	if err != nil {
+		log.Fatal(err)
+	}
+	return context.Background(), c
+}
+
+// reserved pushes a job and reserves it.
+func reserved(ctx context.Context, c *client.Client, m client.Message) *client.Delivery {
+	if _, err := c.Push(ctx, m, 0); err != nil {
+		log.Fatal(err)
+	}
+	d, err := c.Reserve(ctx, time.Minute, time.Minute, m.Topic)
+	if err != nil {
+		log.Fatal(err)
+	}
+	return d
+}
+
 func ExampleOpen() {
 	c, err := client.Open(redisURL) // "redis://:password@127.0.0.1:6379/0"
 	if err != nil {
@@ -92,11 +113,7 @@ func ExampleParseURL() {
 }
 
 func ExampleClient_Push() {
-	ctx := context.Background()
-	c, err := client.Open(redisURL)
-	if err != nil {
-		log.Fatal(err)
-	}
+	ctx, c := open()
 	defer c.Close()
 
 	id, err := c.Push(ctx, client.Message{Topic: "remind", Body: "tea"}, 5*time.Minute)
@@ -116,11 +133,7 @@ func ExampleTopic() {
 	type Order struct{ ID, Customer string }
 	const closeOrder client.Topic[Order] = "close_typed"
 
-	ctx := context.Background()
-	c, err := client.Open(redisURL)
-	if err != nil {
-		log.Fatal(err)
-	}
+	ctx, c := open()
 	defer c.Close()
 	if _, err := closeOrder.Push(ctx, c, Order{"order-1", "Ann"}, 0); err != nil {
 		log.Fatal(err)
@@ -146,11 +159,7 @@ func ExampleTopic() {
 
 // Your own ID makes a push repeatable: at most one job has this ID.
 func ExampleClient_Push_again() {
-	ctx := context.Background()
-	c, err := client.Open(redisURL)
-	if err != nil {
-		log.Fatal(err)
-	}
+	ctx, c := open()
 	defer c.Close()
 
 	for _, body := range []string{"one item in the cart", "two items in the cart"} {
@@ -169,11 +178,7 @@ func ExampleClient_Push_again() {
 }
 
 func ExampleClient_PushAt() {
-	ctx := context.Background()
-	c, err := client.Open(redisURL)
-	if err != nil {
-		log.Fatal(err)
-	}
+	ctx, c := open()
 	defer c.Close()
 
 	due := time.Date(2099, time.December, 31, 23, 59, 0, 0, time.UTC)
@@ -190,11 +195,7 @@ func ExampleClient_PushAt() {
 }
 
 func ExampleClient_Pop() {
-	ctx := context.Background()
-	c, err := client.Open(redisURL)
-	if err != nil {
-		log.Fatal(err)
-	}
+	ctx, c := open()
 	defer c.Close()
 
 	if _, err := c.Push(ctx, client.Message{ID: "1", Topic: "mail", Body: "hello"}, 0); err != nil {
@@ -253,33 +254,8 @@ func ExampleClient_BPop() {
 	// message 3
 }
 
-func ExampleClient_Remove() {
-	ctx := context.Background()
-	c, err := client.Open(redisURL)
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer c.Close()
-
-	id, err := c.Push(ctx, client.Message{Topic: "close_order", Body: "4712"}, time.Hour)
-	if err != nil {
-		log.Fatal(err)
-	}
-	for range 2 {
-		removed, err := c.Remove(ctx, id)
-		fmt.Println(removed, err)
-	}
-	// Output:
-	// true <nil>
-	// false <nil>
-}
-
 func ExampleClient_Get() {
-	ctx := context.Background()
-	c, err := client.Open(redisURL)
-	if err != nil {
-		log.Fatal(err)
-	}
+	ctx, c := open()
 	defer c.Close()
 
 	m := client.Message{ID: "order-4713", Topic: "archive", Body: "4713"}
@@ -300,11 +276,7 @@ func ExampleClient_Get() {
 }
 
 func ExampleClient_Reschedule() {
-	ctx := context.Background()
-	c, err := client.Open(redisURL)
-	if err != nil {
-		log.Fatal(err)
-	}
+	ctx, c := open()
 	defer c.Close()
 
 	m := client.Message{ID: "session-9", Topic: "log_out", Body: "9"}
@@ -324,20 +296,16 @@ func ExampleClient_Reschedule() {
 }
 
 func ExampleRefuse() {
-	ctx := context.Background()
-	c, err := client.Open(redisURL)
-	if err != nil {
-		log.Fatal(err)
-	}
+	ctx, c := open()
 	defer c.Close()
 
 	m := client.Message{ID: "report-2018-10", Topic: "report", Body: "October"}
 	for range 2 {
-		_, err = c.Push(ctx, m, time.Hour, client.Refuse)
+		_, err := c.Push(ctx, m, time.Hour, client.Refuse)
 		fmt.Println(err)
 	}
 	// The report comes within a minute of the first event, no matter how many events follow.
-	_, err = c.Push(ctx, m, time.Minute, client.KeepEarlier)
+	_, err := c.Push(ctx, m, time.Minute, client.KeepEarlier)
 	fmt.Println(err)
 	// Output:
 	// <nil>
@@ -346,11 +314,7 @@ func ExampleRefuse() {
 }
 
 func ExampleOnce() {
-	ctx := context.Background()
-	c, err := client.Open(redisURL)
-	if err != nil {
-		log.Fatal(err)
-	}
+	ctx, c := open()
 	defer c.Close()
 
 	mail := client.Message{ID: "welcome-42", Topic: "mail", Body: "42"}
@@ -365,11 +329,7 @@ func ExampleOnce() {
 }
 
 func ExampleOnceAs() {
-	ctx := context.Background()
-	c, err := client.Open(redisURL)
-	if err != nil {
-		log.Fatal(err)
-	}
+	ctx, c := open()
 	defer c.Close()
 
 	for _, amount := range []string{"10", "10", "20"} {
@@ -384,11 +344,7 @@ func ExampleOnceAs() {
 }
 
 func ExampleDebounce() {
-	ctx := context.Background()
-	c, err := client.Open(redisURL)
-	if err != nil {
-		log.Fatal(err)
-	}
+	ctx, c := open()
 	defer c.Close()
 
 	// A document is indexed when nobody has changed it for 10 s, but at least once a minute.
@@ -403,11 +359,7 @@ func ExampleDebounce() {
 }
 
 func ExampleFollow() {
-	ctx := context.Background()
-	c, err := client.Open(redisURL)
-	if err != nil {
-		log.Fatal(err)
-	}
+	ctx, c := open()
 	defer c.Close()
 
 	// A site is built after each change, and never twice at the same time.
@@ -432,11 +384,7 @@ func ExampleFollow() {
 }
 
 func ExampleGroup() {
-	ctx := context.Background()
-	c, err := client.Open(redisURL)
-	if err != nil {
-		log.Fatal(err)
-	}
+	ctx, c := open()
 	defer c.Close()
 
 	// A customer gets one mail about several events: a minute after the last event, a quarter of an hour after the
@@ -456,11 +404,7 @@ func ExampleGroup() {
 }
 
 func ExampleReadyMaxLifetime() {
-	ctx := context.Background()
-	c, err := client.Open(redisURL)
-	if err != nil {
-		log.Fatal(err)
-	}
+	ctx, c := open()
 	defer c.Close()
 
 	// The job is useless ten minutes after it falls due.
@@ -530,11 +474,7 @@ func ExampleWithPrefix() {
 
 // An import of many users pushes many jobs at once.
 func ExampleClient_PushBatch() {
-	ctx := context.Background()
-	c, err := client.Open(redisURL)
-	if err != nil {
-		log.Fatal(err)
-	}
+	ctx, c := open()
 	defer c.Close()
 
 	var jobs []client.Delayed
@@ -563,11 +503,7 @@ func ExampleClient_PushBatch() {
 
 // A consumer waits for the first job, and then takes all other ready jobs with it.
 func ExampleClient_PopBatch() {
-	ctx := context.Background()
-	c, err := client.Open(redisURL)
-	if err != nil {
-		log.Fatal(err)
-	}
+	ctx, c := open()
 	defer c.Close()
 
 	for n := range 3 {
@@ -596,11 +532,7 @@ func ExampleClient_PopBatch() {
 // The job stays in Redis until it is acknowledged. If this consumer crashed, the job would be redelivered after 30 s,
 // the lease that Reserve asks for here.
 func ExampleClient_Reserve() {
-	ctx := context.Background()
-	c, err := client.Open(redisURL)
-	if err != nil {
-		log.Fatal(err)
-	}
+	ctx, c := open()
 	defer c.Close()
 
 	if _, err := c.Push(ctx, client.Message{ID: "mail-1", Topic: "send_mail", Body: "hello"}, 0); err != nil {
@@ -622,43 +554,9 @@ func ExampleClient_Reserve() {
 	// true
 }
 
-// Many small jobs cost few calls.
-func ExampleClient_ReserveBatch() {
-	ctx := context.Background()
-	c, err := client.Open(redisURL)
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer c.Close()
-
-	for n := range 3 {
-		if _, err := c.Push(ctx, client.Message{Topic: "index", Body: fmt.Sprint("page ", n)}, 0); err != nil {
-			log.Fatal(err)
-		}
-	}
-	list, err := c.ReserveBatch(ctx, "index", 100, time.Minute)
-	if err != nil {
-		log.Fatal(err)
-	}
-	for _, d := range list {
-		fmt.Println(d.Body)
-	}
-	if _, err := c.AckBatch(ctx, list); err != nil {
-		log.Fatal(err)
-	}
-	// Output:
-	// page 0
-	// page 1
-	// page 2
-}
-
 // A pool of workers handles ten jobs at a time, at most two of them reports.
 func ExampleClient_Fetch() {
-	ctx := context.Background()
-	c, err := client.Open(redisURL)
-	if err != nil {
-		log.Fatal(err)
-	}
+	ctx, c := open()
 	defer c.Close()
 
 	for n := range 3 {
@@ -690,36 +588,9 @@ func ExampleClient_Fetch() {
 	// report 1
 }
 
-// A delivery is acknowledged once.
-func ExampleDelivery_Ack() {
-	ctx := context.Background()
-	c, err := client.Open(redisURL)
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer c.Close()
-
-	if _, err := c.Push(ctx, client.Message{ID: "ack", Topic: "ack", Body: "b"}, 0); err != nil {
-		log.Fatal(err)
-	}
-	d, err := c.Reserve(ctx, time.Minute, time.Minute, "ack")
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(d.Ack(ctx))
-	fmt.Println(d.Ack(ctx))
-	// Output:
-	// <nil>
-	// delayer: ack "ack": the lease is lost
-}
-
 // A job that fails is retried, with a longer delay each time, until its attempts are used up.
 func ExampleDelivery_Retry() {
-	ctx := context.Background()
-	c, err := client.Open(redisURL)
-	if err != nil {
-		log.Fatal(err)
-	}
+	ctx, c := open()
 	defer c.Close()
 
 	if _, err := c.Push(ctx, client.Message{ID: "hook", Topic: "webhook", Body: "b"}, 0, client.MaxAttempts(2)); err != nil {
@@ -749,20 +620,10 @@ func ExampleDelivery_Retry() {
 
 // A consumer that stops releases the jobs that it has not begun. Such a job loses no attempt.
 func ExampleDelivery_Release() {
-	ctx := context.Background()
-	c, err := client.Open(redisURL)
-	if err != nil {
-		log.Fatal(err)
-	}
+	ctx, c := open()
 	defer c.Close()
 
-	if _, err := c.Push(ctx, client.Message{ID: "release", Topic: "release", Body: "b"}, 0); err != nil {
-		log.Fatal(err)
-	}
-	d, err := c.Reserve(ctx, time.Minute, time.Minute, "release")
-	if err != nil {
-		log.Fatal(err)
-	}
+	d := reserved(ctx, c, client.Message{ID: "release", Topic: "release", Body: "b"})
 	if err := d.Release(ctx); err != nil {
 		log.Fatal(err)
 	}
@@ -777,20 +638,10 @@ func ExampleDelivery_Release() {
 
 // It is too early for this job: it is delivered again in an hour, and no attempt counts.
 func ExampleDelivery_Snooze() {
-	ctx := context.Background()
-	c, err := client.Open(redisURL)
-	if err != nil {
-		log.Fatal(err)
-	}
+	ctx, c := open()
 	defer c.Close()
 
-	if _, err := c.Push(ctx, client.Message{ID: "postpone", Topic: "postpone", Body: "b"}, 0); err != nil {
-		log.Fatal(err)
-	}
-	d, err := c.Reserve(ctx, time.Minute, time.Minute, "postpone")
-	if err != nil {
-		log.Fatal(err)
-	}
+	d := reserved(ctx, c, client.Message{ID: "postpone", Topic: "postpone", Body: "b"})
 	if err := d.Snooze(ctx, time.Hour); err != nil {
 		log.Fatal(err)
 	}
@@ -805,11 +656,7 @@ func ExampleDelivery_Snooze() {
 
 // Work that takes longer than expected keeps its lease.
 func ExampleDelivery_Extend() {
-	ctx := context.Background()
-	c, err := client.Open(redisURL)
-	if err != nil {
-		log.Fatal(err)
-	}
+	ctx, c := open()
 	defer c.Close()
 
 	if _, err := c.Push(ctx, client.Message{Topic: "video", Body: "b"}, 0); err != nil {
@@ -832,11 +679,7 @@ func ExampleDelivery_Extend() {
 
 // A retry cannot help: the job becomes a dead letter, so that somebody can inspect it.
 func ExampleDelivery_Bury() {
-	ctx := context.Background()
-	c, err := client.Open(redisURL)
-	if err != nil {
-		log.Fatal(err)
-	}
+	ctx, c := open()
 	defer c.Close()
 
 	if _, err := c.Push(ctx, client.Message{ID: "bury", Topic: "bury", Body: "{"}, 0); err != nil {
@@ -858,11 +701,7 @@ func ExampleDelivery_Bury() {
 
 // Each job has its own result: here the first job was removed meanwhile.
 func ExampleClient_AckBatch() {
-	ctx := context.Background()
-	c, err := client.Open(redisURL)
-	if err != nil {
-		log.Fatal(err)
-	}
+	ctx, c := open()
 	defer c.Close()
 
 	for n := range 2 {
@@ -890,11 +729,7 @@ func ExampleClient_AckBatch() {
 
 // Leases are extended together; 0 extends each lease by its last duration.
 func ExampleClient_ExtendBatch() {
-	ctx := context.Background()
-	c, err := client.Open(redisURL)
-	if err != nil {
-		log.Fatal(err)
-	}
+	ctx, c := open()
 	defer c.Close()
 
 	for n := range 2 {
@@ -922,21 +757,11 @@ func ExampleClient_ExtendBatch() {
 
 // Dead returns the newest dead letter first.
 func ExampleClient_Dead() {
-	ctx := context.Background()
-	c, err := client.Open(redisURL)
-	if err != nil {
-		log.Fatal(err)
-	}
+	ctx, c := open()
 	defer c.Close()
 
 	for n := range 2 {
-		if _, err := c.Push(ctx, client.Message{ID: fmt.Sprint("dead-", n), Topic: "dead", Body: "b"}, 0); err != nil {
-			log.Fatal(err)
-		}
-		d, err := c.Reserve(ctx, time.Minute, time.Minute, "dead")
-		if err != nil {
-			log.Fatal(err)
-		}
+		d := reserved(ctx, c, client.Message{ID: fmt.Sprint("dead-", n), Topic: "dead", Body: "b"})
 		if err := d.Bury(ctx, "no such order"); err != nil {
 			log.Fatal(err)
 		}
@@ -954,27 +779,17 @@ func ExampleClient_Dead() {
 
 // The cause of the failure is fixed, so the job is requeued.
 func ExampleClient_Requeue() {
-	ctx := context.Background()
-	c, err := client.Open(redisURL)
-	if err != nil {
-		log.Fatal(err)
-	}
+	ctx, c := open()
 	defer c.Close()
 
-	if _, err := c.Push(ctx, client.Message{ID: "again", Topic: "again", Body: "b"}, 0); err != nil {
-		log.Fatal(err)
-	}
-	d, err := c.Reserve(ctx, time.Minute, time.Minute, "again")
-	if err != nil {
-		log.Fatal(err)
-	}
-	if err := d.Bury(ctx, "no such order"); err != nil {
+	if err := reserved(ctx, c, client.Message{ID: "again", Topic: "again", Body: "b"}).Bury(ctx, "no such order"); err != nil {
 		log.Fatal(err)
 	}
 	if err := c.Requeue(ctx, "again"); err != nil {
 		log.Fatal(err)
 	}
-	if d, err = c.Reserve(ctx, time.Minute, time.Minute, "again"); err != nil {
+	d, err := c.Reserve(ctx, time.Minute, time.Minute, "again")
+	if err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println(d.ID, d.Attempt, d.Ack(ctx))
@@ -982,55 +797,13 @@ func ExampleClient_Requeue() {
 	// again 1 <nil>
 }
 
-// A dead letter stays dead if a new job has its ID.
-func ExampleClient_RequeueAll() {
-	ctx := context.Background()
-	c, err := client.Open(redisURL)
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer c.Close()
-
-	for n := range 2 {
-		if _, err := c.Push(ctx, client.Message{ID: fmt.Sprint("all-", n), Topic: "all", Body: "b"}, 0); err != nil {
-			log.Fatal(err)
-		}
-		d, err := c.Reserve(ctx, time.Minute, time.Minute, "all")
-		if err != nil {
-			log.Fatal(err)
-		}
-		if err := d.Bury(ctx, "no such order"); err != nil {
-			log.Fatal(err)
-		}
-	}
-	if _, err := c.Push(ctx, client.Message{ID: "all-0", Topic: "new", Body: "b"}, 0); err != nil {
-		log.Fatal(err)
-	}
-	n, err := c.RequeueAll(ctx, "all")
-	fmt.Println(n, errors.Is(err, client.ErrExists))
-	fmt.Println(err)
-	// Output:
-	// 1 true
-	// delayer: requeue all "all": "all-0": job exists
-}
-
 // Without IDs all dead letters of the topic are deleted.
 func ExampleClient_DropDead() {
-	ctx := context.Background()
-	c, err := client.Open(redisURL)
-	if err != nil {
-		log.Fatal(err)
-	}
+	ctx, c := open()
 	defer c.Close()
 
 	for n := range 2 {
-		if _, err := c.Push(ctx, client.Message{ID: fmt.Sprint("drop-", n), Topic: "drop", Body: "b"}, 0); err != nil {
-			log.Fatal(err)
-		}
-		d, err := c.Reserve(ctx, time.Minute, time.Minute, "drop")
-		if err != nil {
-			log.Fatal(err)
-		}
+		d := reserved(ctx, c, client.Message{ID: fmt.Sprint("drop-", n), Topic: "drop", Body: "b"})
 		if err := d.Bury(ctx, "no such order"); err != nil {
 			log.Fatal(err)
 		}
@@ -1046,11 +819,7 @@ func ExampleClient_DropDead() {
 
 // The mail server is being moved, so no consumer sends mail meanwhile.
 func ExampleClient_Pause() {
-	ctx := context.Background()
-	c, err := client.Open(redisURL, client.WithPrefix("pause:"))
-	if err != nil {
-		log.Fatal(err)
-	}
+	ctx, c := open(client.WithPrefix("pause:"))
 	defer c.Close()
 
 	if err := c.Pause(ctx, "mail", client.PauseOptions{For: 2 * time.Hour, Note: "the server is moved, ask Eve"}); err != nil {
@@ -1059,7 +828,7 @@ func ExampleClient_Pause() {
 	if _, err := c.Push(ctx, client.Message{ID: "welcome-7", Topic: "mail", Body: "7"}, 0); err != nil {
 		log.Fatal(err)
 	}
-	_, err = c.Pop(ctx, "mail")
+	_, err := c.Pop(ctx, "mail")
 	fmt.Println(err)
 	paused, err := c.Paused(ctx)
 	if err != nil {
@@ -1080,11 +849,7 @@ func ExampleClient_Pause() {
 }
 
 func ExampleClient_SetLimit() {
-	ctx := context.Background()
-	c, err := client.Open(redisURL, client.WithPrefix("limit:"))
-	if err != nil {
-		log.Fatal(err)
-	}
+	ctx, c := open(client.WithPrefix("limit:"))
 	defer c.Close()
 
 	if err := c.SetLimit(ctx, "invoice", client.Limit{Concurrency: 2}); err != nil {
@@ -1111,11 +876,7 @@ func ExampleClient_SetLimit() {
 }
 
 func ExampleClient_Stats() {
-	ctx := context.Background()
-	c, err := client.Open(redisURL, client.WithPrefix("stats:"))
-	if err != nil {
-		log.Fatal(err)
-	}
+	ctx, c := open(client.WithPrefix("stats:"))
 	defer c.Close()
 
 	for _, delay := range []time.Duration{0, 0, time.Hour} {
@@ -1141,11 +902,7 @@ func ExampleClient_Stats() {
 
 // Counters counts lost replies, and entries whose jobs are gone.
 func ExampleClient_Counters() {
-	ctx := context.Background()
-	c, err := client.Open(redisURL)
-	if err != nil {
-		log.Fatal(err)
-	}
+	ctx, c := open()
 	defer c.Close()
 
 	if _, err := c.Pop(ctx, "counters"); !errors.Is(err, client.ErrEmpty) {
@@ -1157,11 +914,7 @@ func ExampleClient_Counters() {
 }
 
 func ExampleMaxAttempts() {
-	ctx := context.Background()
-	c, err := client.Open(redisURL)
-	if err != nil {
-		log.Fatal(err)
-	}
+	ctx, c := open()
 	defer c.Close()
 
 	if _, err := c.Push(ctx, client.Message{ID: "once", Topic: "once", Body: "b"}, 0, client.MaxAttempts(1)); err != nil {
@@ -1180,11 +933,7 @@ func ExampleMaxAttempts() {
 
 // The producer knows how long the work takes. A consumer that asks for no lease gets this one.
 func ExampleTTR() {
-	ctx := context.Background()
-	c, err := client.Open(redisURL)
-	if err != nil {
-		log.Fatal(err)
-	}
+	ctx, c := open()
 	defer c.Close()
 
 	if _, err := c.Push(ctx, client.Message{Topic: "backup", Body: "b"}, 0, client.TTR(2*time.Hour)); err != nil {
@@ -1202,11 +951,7 @@ func ExampleTTR() {
 // A report is due each working day at seven in Berlin, for any number of servers and across clock changes. The schedule
 // is in force when the call returns.
 func ExampleClient_Schedule() {
-	ctx := context.Background()
-	c, err := client.Open(redisURL)
-	if err != nil {
-		log.Fatal(err)
-	}
+	ctx, c := open()
 	defer c.Close()
 
 	next, err := c.Schedule(ctx, client.Schedule{
@@ -1236,11 +981,7 @@ func ExampleClient_Schedule() {
 // A program has its schedules in its code and sets them when it starts. Schedules that are no longer in the list are
 // deleted.
 func ExampleClient_SetSchedules() {
-	ctx := context.Background()
-	c, err := client.Open(redisURL)
-	if err != nil {
-		log.Fatal(err)
-	}
+	ctx, c := open()
 	defer c.Close()
 
 	for _, schedules := range [][]client.Schedule{

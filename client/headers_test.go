@@ -44,20 +44,14 @@ func TestHeaders(t *testing.T) {
 		read func(f *fixture) (headers, error)
 		want headers
 	}{
-		"pop":     {func(f *fixture) { f.putWith(someHeaders, 0) }, pop, someHeaders},
-		"of none": {func(f *fixture) { f.putWith(nil, 0) }, pop, nil},
-		"empty":   {func(f *fixture) { f.putWith(headers{}, 0) }, pop, nil},
+		"pop":   {func(f *fixture) { f.putWith(someHeaders, 0) }, pop, someHeaders},
+		"empty": {func(f *fixture) { f.putWith(headers{}, 0) }, pop, nil},
 		"beside options": {func(f *fixture) { f.putWith(someHeaders, 0, client.MaxAttempts(7), client.TTR(time.Minute)) }, func(f *fixture) (headers, error) {
 			d := f.reserve("t")
 			if d.MaxAttempts != 7 || d.Lease() != time.Minute {
 				f.TB.Errorf("%d attempts, a lease of %v", d.MaxAttempts, d.Lease())
 			}
 			return d.Headers, nil
-		}, someHeaders},
-		"get": {func(f *fixture) { f.putWith(someHeaders, time.Hour) }, get, someHeaders},
-		"bpop": {func(f *fixture) { f.putWith(someHeaders, 0) }, func(f *fixture) (headers, error) {
-			m, err := f.BPop(ctx, hangBound, "u", "t")
-			return m.Headers, err
 		}, someHeaders},
 		"batches": {func(f *fixture) {
 			_, err := f.PushBatch(ctx, []client.Delayed{
@@ -77,8 +71,7 @@ func TestHeaders(t *testing.T) {
 			}
 			return of["a"], nil
 		}, someHeaders},
-		"retry":   {func(f *fixture) { f.putWith(someHeaders, 0) }, again(func(d *client.Delivery) error { return d.Retry(ctx, 0) }), someHeaders},
-		"release": {func(f *fixture) { f.putWith(someHeaders, 0) }, again(func(d *client.Delivery) error { return d.Release(ctx) }), someHeaders},
+		"retry": {func(f *fixture) { f.putWith(someHeaders, 0) }, again(func(d *client.Delivery) error { return d.Retry(ctx, 0) }), someHeaders},
 		"dead": {func(f *fixture) { f.putWith(someHeaders, 0); bury(f) }, func(f *fixture) (headers, error) {
 			return f.letters("t")[0].Headers, nil
 		}, someHeaders},
@@ -96,7 +89,6 @@ func TestHeaders(t *testing.T) {
 		"reschedule":       {func(f *fixture) { f.putWith(someHeaders, time.Hour); check(f.TB, f.Reschedule(ctx, "a", 0)) }, pop, someHeaders},
 		"replaced":         {func(f *fixture) { f.putWith(someHeaders, time.Hour); f.putWith(otherHeaders, 0) }, pop, otherHeaders},
 		"replaced by none": {func(f *fixture) { f.putWith(someHeaders, time.Hour); f.putWith(nil, time.Hour) }, get, nil},
-		"refused":          {func(f *fixture) { f.putWith(someHeaders, time.Hour); f.refused(otherHeaders, client.Refuse) }, get, someHeaders},
 		"kept due time":    {func(f *fixture) { f.putWith(someHeaders, time.Hour); f.putWith(otherHeaders, 0, client.KeepLater) }, get, otherHeaders},
 		"debounced": {func(f *fixture) {
 			f.putWith(someHeaders, time.Hour)
@@ -197,15 +189,6 @@ func (f *fixture) refused(h headers, o client.PushOption) {
 	f.TB.Helper()
 	_, err := f.Push(f.TB.Context(), client.Message{ID: "a", Topic: "t", Body: "body", Headers: h}, time.Hour, o)
 	expectErr(f.TB, "Push", err, client.ErrExists)
-}
-
-// Old consumers see topic and body only.
-func TestHeadersForOldConsumers(t *testing.T) {
-	f := start(t, oldLayout)
-	f.putWith(someHeaders, 0)
-	if m, err := f.oldClient().pop("t"); err != nil || !reflect.DeepEqual(m, client.Message{ID: "a", Topic: "t", Body: "body"}) {
-		t.Errorf("pop = %v, %v", m, err)
-	}
 }
 
 // A job without headers and options has the original's two fields only.

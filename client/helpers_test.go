@@ -443,12 +443,6 @@ func (f *fixture) reserver(ctx context.Context, c *client.Client, lease time.Dur
 	return f.waiting(c, func() <-chan result { return reserve(ctx, c, lease, topics...) }, topics...)
 }
 
-// called waits until the Client has a caller for the topic.
-func (f *fixture) called(c *client.Client, topic string) {
-	f.TB.Helper()
-	until(f.TB, "a caller is there", func() bool { all, _ := client.Callers(c, topic); return all == 1 })
-}
-
 // reserveBy reserves the topic's next job, which must have this ID.
 func (f *fixture) reserveBy(c *client.Client, topic, id string, lease time.Duration) *client.Delivery {
 	f.TB.Helper()

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -122,129 +120,6 @@ func (o *oldClient) oldServer(now int64) {
 
 func message(id string) client.Message {
 	return client.Message{ID: id, Topic: "t", Body: `{"orderID":"2018101712578956648885474","action":"close"}`}
-}
-
-// Each method of an old client works with our server.
-func TestOldClientOurServer(t *testing.T) {
-	f := start(t, oldLayout)
-	old := f.oldClient()
-	if !old.push(message("a"), 1, 604800) || !old.push(message("b"), 3600, 604800) || !old.push(message("c"), 0, 604800) {
-		t.Error("a push was not confirmed")
-	}
-	if old.push(message("b"), 1800, 604800) {
-		t.Error("a second push of a waiting job is confirmed; the original refuses it")
-	}
-	if m, err := old.pop("t"); err != redis.ErrNil {
-		t.Errorf("pop before the server = %v, %v", m, err)
-	}
-	if job, err := f.Get(t.Context(), "b"); err != nil || !reflect.DeepEqual(job.Message, message("b")) || job.State != client.Waiting {
-		t.Errorf("Get = %+v, %v", job, err)
-	}
-	if !old.remove("b") || old.remove("b") {
-		t.Error("remove of a waiting job is not true once")
-	}
-
-	f.serve()
-	for _, id := range []string{"c", "a"} {
-		if m, err := old.bPop("t", 20); err != nil || !reflect.DeepEqual(m, message(id)) {
-			t.Errorf("bPop = %v, %v, want %s", m, err, id)
-		}
-	}
-	f.Expect(state{})
-
-	// After an old remove of a ready job, the remaining entry is no job for our consumer.
-	old.push(message("d"), 0, 604800)
-	old.push(message("e"), 0, 604800)
-	until(t, "both are ready", func() bool { return len(f.State().Ready["t"]) == 2 })
-	if old.remove("d") {
-		t.Error("remove of a ready job is true; the original's is not")
-	}
-	if m, err := f.Pop(t.Context(), "t"); err != nil || !reflect.DeepEqual(m, message("e")) {
-		t.Errorf("Pop = %v, %v, want e", m, err)
-	}
-	if f.Counters().Stale != 1 {
-		t.Error("the removed job's entry is not counted")
-	}
-	f.Expect(state{})
-}
-
-// The original's server and consumers handle our client's jobs.
-func TestOurClientOldServer(t *testing.T) {
-	f := start(t, alone, oldLayout)
-	old, ctx := f.oldClient(), t.Context()
-	base := time.Now().Unix() + 1000
-	for id, due := range map[string]time.Time{
-		"whole":    time.Unix(base, 0),
-		"fraction": time.UnixMilli(base*1000 + 1),
-		"removed":  time.Unix(base, 0),
-		"later":    time.Unix(base+1, 0),
-	} {
-		_, err := f.PushAt(ctx, message(id), due)
-		check(t, err)
-	}
-	if ok, err := f.Remove(ctx, "removed"); !ok || err != nil {
-		t.Errorf("Remove = %v, %v", ok, err)
-	}
-	if err := f.Reschedule(ctx, "later", time.Hour); err != nil {
-		t.Error(err)
-	}
-	scores := f.State()
-	if score, _ := redis.String(f.Do("ZSCORE", "delayer:job_pool", "whole"), nil); score != strconv.FormatInt(base, 10) {
-		t.Errorf("score %s of a whole second, want %d", score, base)
-	}
-
-	old.oldServer(base - 1)
-	f.Expect(scores)
-	old.oldServer(base) // moves no job that falls due within this second
-	if m, err := old.pop("t"); err != nil || !reflect.DeepEqual(m, message("whole")) {
-		t.Errorf("old pop = %v, %v", m, err)
-	}
-	if m, err := f.Pop(ctx, "t"); !errors.Is(err, client.ErrEmpty) {
-		t.Errorf("Pop = %v, %v: early", m, err)
-	}
-	old.oldServer(base + 1)
-	if m, err := f.BPop(ctx, hangBound, "t"); err != nil || !reflect.DeepEqual(m, message("fraction")) {
-		t.Errorf("BPop = %v, %v", m, err)
-	}
-	old.oldServer(base + 7200)
-	if m, err := old.bPop("t", 20); err != nil || !reflect.DeepEqual(m, message("later")) {
-		t.Errorf("old bPop = %v, %v", m, err)
-	}
-
-	// One job is ready at once, for an old consumer that waits; another is removed before an old consumer polls.
-	popped := background(func() (client.Message, error) { return old.bPop("t", 20) })
-	until(t, "bPop waits", func() bool { return f.InfoNumber("clients", "blocked_clients") == 1 })
-	if _, err := f.Push(ctx, message("at once"), 0); err != nil {
-		t.Error(err)
-	}
-	if r := arrival(t, popped); r.err != nil || !reflect.DeepEqual(r.m, message("at once")) {
-		t.Errorf("old bPop = %v, %v", r.m, r.err)
-	}
-	f.Push(ctx, message("gone"), 0)
-	if ok, err := f.Remove(ctx, "gone"); !ok || err != nil {
-		t.Errorf("Remove = %v, %v", ok, err)
-	}
-	if m, err := old.pop("t"); err != redis.ErrNil {
-		t.Errorf("old pop = %v, %v of a removed job", m, err)
-	}
-	f.Expect(state{})
-}
-
-// An old consumer that pops a job deletes its follower: it does not know followers, and the job's bucket contains the
-// follower.
-func TestOldConsumerDeletesFollower(t *testing.T) {
-	t.Parallel()
-	f := start(t, oldLayout)
-	ctx := t.Context()
-	check(t, errOf(f.Push(ctx, message("a"), 0)))
-	d, err := f.Reserve(ctx, 0, time.Minute, "t")
-	check(t, err)
-	check(t, errOf(f.Push(ctx, client.Message{ID: "a", Topic: "t", Body: "the next"}, 0, client.Follow)))
-	check(t, d.Release(ctx))
-	if m, err := f.oldClient().pop("t"); err != nil || !reflect.DeepEqual(m, message("a")) {
-		t.Errorf("%+v, %v", m, err)
-	}
-	f.Expect(state{})
 }
 
 // Old and new producers and consumers share a topic, with either server, and each job is delivered once.

@@ -78,25 +78,3 @@ func TestErrorsNameOperationAndJob(t *testing.T) {
 		t.Errorf("error %q, want %q in front", err, want)
 	}
 }
-
-// Get returns the job's TTR, in each of its states.
-func TestGetTellsTTR(t *testing.T) {
-	f := start(t)
-	expect := func(state client.State, ttr time.Duration) {
-		t.Helper()
-		job, err := f.Get(t.Context(), "a")
-		if err != nil || job.State != state || job.TTR != ttr {
-			t.Errorf("got %s, TTR %v, %v; want %s, %v", job.State, job.TTR, err, state, ttr)
-		}
-	}
-	f.put(message("a"), time.Hour, client.MaxAttempts(2))
-	expect(client.Waiting, 0)
-	f.put(message("a"), time.Hour, client.TTR(1500*time.Microsecond)) // stored in whole ms, rounded up
-	expect(client.Waiting, 2*time.Millisecond)
-	f.push("a", "t", client.TTR(client.MaxLease))
-	expect(client.Ready, client.MaxLease)
-	d := f.reserve("t")
-	expect(client.Reserved, client.MaxLease)
-	check(t, d.Bury(t.Context(), "tried"))
-	expect(client.Dead, client.MaxLease)
-}

@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 	ended := make(chan error)
 	go func() { ended <- server.New(pool, server.Options{}).Run(ctx) }()
 
-	code := redistest.Run(m, 25) // nine more than a list of names, which make test-cluster left out, once let it count
+	code := redistest.Run(m, 20)
 	cancel()
 	<-ended
 	pool.Close()

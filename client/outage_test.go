@@ -53,17 +53,6 @@ func (f *fixture) pushAnew(id, topic string) {
 	(&fixture{f.open(), f.Server}).push(id, topic)
 }
 
-// A BPop that starts while Redis is down tolerates that like one that already waits.
-func TestBPopStartedDuringRestart(t *testing.T) {
-	f := start(t, alone)
-	f.Kill()
-	popped := bpop(t.Context(), f.Client, 0, "t")
-	f.called(f.Client, "t")
-	f.Restart()
-	f.pushAnew("a", "t")
-	expectJob(t, popped, "a")
-}
-
 // A longer outage is an error for all callers that are waiting or have come since. This also holds if other callers
 // wait for some of their topics, so that each topic is polled separately. Later calls work.
 func TestWaitersGiveUpOnOutage(t *testing.T) {
@@ -120,39 +109,6 @@ func TestRetriesAreSpaced(t *testing.T) {
 			t.Errorf("%d attempts in %v", n, client.RetryWindow)
 		}
 	})
-}
-
-// A Pop behind more callers than one poll serves also gets the error of an outage.
-func TestOutageWithManyCallers(t *testing.T) {
-	const waiters, pops = 300, 10
-	t.Parallel()
-	f := start(t, alone)
-	ctx, cancel := context.WithCancel(t.Context())
-	waited := many(waiters, func(int) (client.Message, error) { return f.BPop(ctx, 0, "t") })
-	f.waits(f.Client, "t", waiters)
-	f.Kill()
-	for range pops {
-		r := arrival(t, failing(func() error { return errOf(f.Pop(t.Context(), "t")) }))
-		if r.err == nil || errors.Is(r.err, client.ErrEmpty) {
-			t.Errorf("Pop: %v", r.err)
-		}
-	}
-	cancel()
-	for range waiters {
-		if r := arrival(t, waited); r.err == nil {
-			t.Errorf("BPop = %v", r.m)
-		}
-	}
-}
-
-// A timeout during an outage returns another error than a timeout without jobs.
-func TestBPopTimeoutDuringOutage(t *testing.T) {
-	f := start(t, alone)
-	f.Kill()
-	r := arrival(t, bpop(t.Context(), f.Client, 100*time.Millisecond, "t"))
-	if r.err == nil || errors.Is(r.err, client.ErrEmpty) {
-		t.Errorf("error %v, want why Redis could not be asked", r.err)
-	}
 }
 
 func (f *fixture) killConnections() {
@@ -423,21 +379,4 @@ func TestPowerCut(t *testing.T) {
 	stop := f.consume(&popped, func(ctx context.Context) (client.Message, error) { return f.BPop(ctx, 0, "t") })
 	until(t, "the ready jobs are popped", func() bool { return popped.total() == len(after.Ready["t"]) })
 	stop()
-}
-
-// A Redis that can be read but refuses writes counts as an outage: BPop does not wait forever for a job that is there,
-// even if another topic is empty.
-func TestBPopGivesUpOnRedisThatTakesNoWrites(t *testing.T) {
-	t.Parallel()
-	f := start(t, alone)
-	f.push("a", "t")
-	f.takesNoWrites(true)
-	for _, popped := range []<-chan result{bpop(t.Context(), f.Client, 0, "t"), bpop(t.Context(), f.open(), 0, "t", "u")} {
-		r := arrival(t, popped)
-		expectText(t, "BPop", r.err, "NOREPLICAS")
-		if r.took < client.RetryWindow {
-			t.Errorf("gave up after %v, want %v", r.took, client.RetryWindow)
-		}
-	}
-	f.Expect(state{Ready: queues{"t": {"a"}}, Buckets: buckets{"a": "t body"}})
 }

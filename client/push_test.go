@@ -104,14 +104,6 @@ func TestPushAt(t *testing.T) {
 	}
 }
 
-func TestPushKeepsReadyJobsForSevenDays(t *testing.T) {
-	f := start(t)
-	from := f.Clock()
-	f.push("a", "t")
-	week := (7 * 24 * time.Hour).Seconds()
-	expectSpan(t, "expiry", f.expires("a"), from+week, f.Clock()+week)
-}
-
 func TestPushMakesID(t *testing.T) {
 	f := start(t)
 	form := regexp.MustCompile(`^[0-9a-f]{32}$`)

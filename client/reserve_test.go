@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -20,59 +19,6 @@ func deliveryIDs(list []*client.Delivery) []string {
 		ids[i] = d.ID
 	}
 	return ids
-}
-
-// A lost reply loses no job: the Reserve continues, and the job is redelivered when the unknown lease ends. That counts
-// as an attempt.
-func TestLostAnswerOfReserve(t *testing.T) {
-	t.Parallel()
-	f := start(t, undivided)
-	f.ReserveBatch(t.Context(), "t", 1, 0) // loads the script
-	h := f.hold("t")
-	c := f.on(h.Redis)
-	reserved := f.waiting(c, func() <-chan result {
-		reserved := reserve(t.Context(), c, 50*time.Millisecond, "t")
-		<-h.sent
-		h.pass <- nil
-		return reserved
-	}, "t")
-	f.push("a", "t")
-	<-h.sent
-	h.pass <- io.ErrUnexpectedEOF
-	f.serve()
-	ended := make(chan struct{})
-	go func() { // later replies pass
-		for {
-			select {
-			case h.pass <- nil:
-			case <-ended:
-				return
-			}
-		}
-	}()
-	d := expectJob(t, reserved, "a")
-	close(ended)
-	if n := c.Counters().Lost; d.Attempt != 2 || n != 0 {
-		t.Errorf("attempt %d, want 2; %d jobs are counted as lost", d.Attempt, n)
-	}
-}
-
-// A call that does not wait returns the network's error, and not ErrLost.
-func TestLostAnswerOfReserveBatch(t *testing.T) {
-	f := start(t, undivided)
-	f.ReserveBatch(t.Context(), "t", 1, 0)
-	f.push("a", "t")
-	h := f.hold("t")
-	c := f.on(h.Redis)
-	failed := h.settleLater(func() error { return errOf(c.ReserveBatch(t.Context(), "t", 1, time.Minute)) })
-	h.pass <- io.ErrUnexpectedEOF
-	if err := arrival(t, failed); !errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, client.ErrLost) {
-		t.Errorf("error %v", err)
-	}
-	if n := c.Counters().Lost; n != 0 {
-		t.Errorf("%d jobs are counted as lost", n)
-	}
-	f.Expect(takenBy("Reserve", "a", "body"))
 }
 
 // leased checks that the delivery's deadline is about one lease from now, and not later than the lease's end by Redis's
@@ -201,37 +147,6 @@ func TestFetch(t *testing.T) {
 	}
 }
 
-// A waiting Fetch gets the jobs that arrive, and several callers share them.
-func TestFetchWaits(t *testing.T) {
-	f := start(t, undivided)
-	const fetchers = 3
-	results := make(chan []*client.Delivery, fetchers)
-	for range fetchers {
-		go func() {
-			list, err := f.Fetch(t.Context(), client.FetchOptions{Topics: []client.FetchTopic{{Topic: "u"}, {Topic: "t", Max: 100}}, Max: 250})
-			if err != nil {
-				t.Error(err)
-			}
-			results <- list
-		}()
-	}
-	f.waits(f.Client, "t", fetchers)
-	check(t, errOf(f.PushBatch(t.Context(), jobs(0, 250, "t", 0))))
-	seen := map[string]bool{}
-	for range fetchers {
-		list := arrival(t, results)
-		if len(list) > 100 || len(list) == 0 {
-			t.Errorf("%d jobs, want 1 to 100", len(list))
-		}
-		for _, d := range list {
-			seen[d.ID] = true
-		}
-	}
-	if len(seen) != 250 {
-		t.Errorf("%d of 250 jobs came", len(seen))
-	}
-}
-
 // Topics may have their own leases and attempts, and are still served in their order.
 func TestFetchOfTopicsWithTheirOwnTerms(t *testing.T) {
 	f := start(t, undivided)
@@ -277,25 +192,6 @@ func TestFetchOfTopicsWithTheirOwnTerms(t *testing.T) {
 	}
 	if err := list[0].Retry(t.Context(), 0); err != nil {
 		t.Errorf("retry of the first of nine attempts: %v", err)
-	}
-}
-
-// A waiting caller gets the jobs that arrive, with the topic's options.
-func TestFetchWaitsOnItsOwnTerms(t *testing.T) {
-	for topic, want := range map[string]time.Duration{"t": time.Minute, "u": time.Hour} {
-		f := start(t)
-		got := later(func() []*client.Delivery {
-			list, err := f.Fetch(t.Context(), client.FetchOptions{Max: 1, Topics: []client.FetchTopic{{Topic: "t", Lease: time.Minute}, {Topic: "u", Lease: time.Hour}}})
-			if err != nil {
-				t.Error(err)
-			}
-			return list
-		})
-		f.waits(f.Client, topic, 1)
-		f.push("a", topic)
-		if list := arrival(t, got); len(list) != 1 || list[0].Topic != topic || list[0].Lease() != want {
-			t.Errorf("%s: got %+v, want a lease of %v", topic, list, want)
-		}
 	}
 }
 
@@ -346,30 +242,6 @@ func TestLateBy(t *testing.T) {
 		check(t, d.Retry(t.Context(), 0))
 		if d = f.reserve("t"); d.LateBy != -1 {
 			t.Errorf("kept for %v, second attempt: late by %v", kept, d.LateBy)
-		}
-	}
-}
-
-// TestFetchNoWait makes Fetch return without a job, because no job is ready or because a job's attempts are used up.
-func TestFetchNoWait(t *testing.T) {
-	t.Parallel()
-	f := start(t)
-	for _, topics := range [][]string{{"a"}, {"a", "b"}} {
-		expect := func(when string, want ...string) {
-			t.Helper()
-			o := client.FetchOptions{Topics: fetchTopics(topics...), Max: 2, Lease: time.Minute, MaxAttempts: 1, NoWait: true}
-			list, err := f.Fetch(t.Context(), o)
-			if got := deliveryIDs(list); !slices.Equal(got, want) || (len(want) == 0) != errors.Is(err, client.ErrEmpty) {
-				t.Errorf("%q, %s: got %q, %v, want %q", topics, when, got, err, want)
-			}
-		}
-		expect("empty")
-		f.push("job", topics[len(topics)-1])
-		expect("with a job", "job")
-		check(t, f.Reschedule(t.Context(), "job", 0))
-		expect("with a job without attempts")
-		if job, err := f.Get(t.Context(), "job"); err != nil || job.State != client.Dead {
-			t.Errorf("%+v, %v: want a dead letter", job, err)
 		}
 	}
 }

@@ -45,40 +45,6 @@ func TestTwoSettlementsOfOneJob(t *testing.T) {
 	}
 }
 
-// Concurrent calls of two kinds for one job do not wait for each other: one of them settles it, and the job counts
-// once.
-func TestTwoKindsOfSettlementsOfOneJob(t *testing.T) {
-	f := start(t, alone, undivided)
-	c := f.patient()
-	kinds := []string{"Extend", "Ack", "Retry", "Bury"}
-	for i, one := range kinds {
-		for _, other := range kinds[i+1:] {
-			t.Run(one+" and "+other, func(t *testing.T) {
-				f := f.with(t)
-				f.seed()
-				d := f.reserveAll(c, 1)[0]
-				var calls []func() error
-				for _, name := range []string{one, other} {
-					calls = append(calls, func() error { return verbs[name](t.Context(), c.Delivery(d.Topic, d.ID, d.Token)) })
-				}
-				errs, _ := f.gather(2, c.Settlements, calls).release()
-				won := 0
-				for n, err := range errs {
-					if err != nil && !errors.Is(err, client.ErrLeaseLost) {
-						t.Error(err)
-					}
-					if err == nil && (n > 0 || one != "Extend") { // Extend may come first and changes nothing for the other call
-						won++
-					}
-				}
-				if count := f.reservedCount("t"); won != 1 || count != "0" {
-					t.Errorf("%d calls settled the job: %v; %s count as reserved", won, errs, count)
-				}
-			})
-		}
-	}
-}
-
 // reservedCount returns how many jobs of the topic count as reserved in Redis.
 func (f *fixture) reservedCount(topic string) string {
 	f.TB.Helper()
