@@ -132,13 +132,18 @@ func New(r Redis, opts ...Option) *Client {
 }
 
 // Open makes a Client for the Redis at a URL, see ParseURL. It does not contact Redis, so a Client can be made
-// while Redis is away.
+// while Redis is away. A wrong option is an error (ErrInvalid).
 func Open(url string, opts ...Option) (*Client, error) {
 	o, err := ParseURL(url)
 	if err != nil {
 		return nil, err
 	}
-	return OpenPool(o, opts...), nil
+	c := OpenPool(o, opts...)
+	if c.setupErr != nil {
+		c.Close()
+		return nil, failed("open", "", c.setupErr)
+	}
+	return c, nil
 }
 
 // OpenPool makes a Client with connections of its own, which Close closes.

@@ -377,6 +377,16 @@ func TestDefaultTimeouts(t *testing.T) {
 	}
 }
 
+// Open reports a wrong option at once.
+func TestOpenOfAWrongOption(t *testing.T) {
+	for name, option := range map[string]client.Option{"nil": nil, "many": client.WithPartitions(5000), "negative": client.WithPartitions(-1)} {
+		c, err := client.Open("redis://127.0.0.1:1", option)
+		if expectErr(t, name, err, client.ErrInvalid); c != nil {
+			t.Errorf("%s: there is a Client", name)
+		}
+	}
+}
+
 // A pool does not divide jobs. If it was opened with several partitions, each call fails with an error that names
 // OpenPool.
 func TestPoolOfPartitions(t *testing.T) {

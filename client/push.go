@@ -47,7 +47,8 @@ type pushOptions struct {
 	mayBeEmpty      bool   // the body
 	chosen          string // the name of Replace, Refuse, KeepEarlier, KeepLater or Follow, if it was given
 	debounced, once bool
-	report          *Outcome // is set by a push that is done, and by ErrExists
+	longest         time.Duration // of debounced pushes
+	report          *Outcome      // is set by a push that is done, and by ErrExists
 	group           *group
 }
 
@@ -146,11 +147,11 @@ func ifExists(name string, p store.Policy) PushOption {
 
 // Debounce is Replace, except that the job falls due at the latest that long, up to MaxDelay, after the first of
 // these pushes, however many follow. It turns a burst of triggers into one job, which comes when nothing was
-// pushed for its delay, or after longest. When the job was reserved or is gone, the next push starts a new burst.
+// pushed for its delay, or after longest, which must not be less than the delay. When the job was reserved or is gone, the next push starts a new burst.
 // See Replace for what it can be combined with.
 func Debounce(longest time.Duration) PushOption {
 	return func(o *pushOptions) {
-		o.Policy, o.debounced = store.Debounce(longest), true
+		o.Policy, o.debounced, o.longest = store.Debounce(longest), true, longest
 		o.refuse(checkLength("debounce", longest, MaxDelay))
 	}
 }
@@ -359,6 +360,8 @@ func checkPush(m Message, due store.Due, o *pushOptions) error {
 		return o.wrong
 	case len(m.ID) > store.MaxID || len(m.Topic) > store.MaxTopic || len(m.Body) > store.MaxBody:
 		return cmp.Or(checkSize("id", m.ID, store.MaxID), checkSize("topic", m.Topic, store.MaxTopic), checkSize("body", m.Body, store.MaxBody))
+	case o.debounced && due.After > o.longest:
+		return invalid("debounce", fmt.Sprintf("%v is less than the delay of %v, so that no push would wait for its delay", o.longest, due.After))
 	case o.chosen != "" || o.debounced || o.once || o.group != nil:
 		return o.checkTogether(m, due)
 	}

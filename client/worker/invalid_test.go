@@ -50,6 +50,7 @@ func TestInvalid(t *testing.T) {
 		{"nil middleware", c, mux(func(m *worker.Mux) { m.Use(nil) }), worker.Options{}, []string{"middleware: it is nil"}},
 		{"middleware that makes nil", c, mux(func(m *worker.Mux) { m.Use(func(worker.Handler) worker.Handler { return nil }) }), worker.Options{}, []string{`middleware: it makes a nil handler of that of topic "t"`}},
 		{"concurrency", c, fine(), worker.Options{Concurrency: -1}, []string{"concurrency: -1 is not from 1 to 10000; 0 means 10"}},
+		{"a topic's concurrency above the worker's", c, with(worker.TopicOptions{Concurrency: 11}), worker.Options{}, []string{`concurrency: that of topic "t" is 11, and that of the worker, for all topics together, 10`}},
 		{"high concurrency", c, fine(), worker.Options{Concurrency: 10_001}, []string{"concurrency: 10001 is not from 1 to 10000"}},
 		{"lease", c, fine(), worker.Options{Lease: -1}, []string{"lease: -1ns is not from 0 to 24h"}},
 		{"long lease", c, fine(), worker.Options{Lease: client.MaxLease + 1}, []string{"lease: 24h0m0.000000001s is not from 0 to 24h"}},

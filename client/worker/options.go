@@ -118,7 +118,7 @@ func logPanic(l *slog.Logger, name string, job *Job) {
 // TopicOptions are options of one topic. Lease, Timeout, MaxAttempts and Backoff override those of Options,
 // unless they are 0 or nil.
 type TopicOptions struct {
-	// Concurrency is how many of the topic's jobs are handled at a time. 0 means Options.Concurrency.
+	// Concurrency is how many of the topic's jobs are handled at a time, Options.Concurrency at most. 0 means as many.
 	Concurrency int
 	// Priority: jobs of lower priority wait while topics of higher priority have jobs, except for jobs
 	// already reserved, as many as the handlers finish within 10 ms. With several partitions new jobs may be
@@ -211,9 +211,7 @@ func (o Options) withDefaults() Options {
 // within returns the options with the worker's in place of those that are 0 or nil. Without a Concurrency of
 // its own a topic may have maxActive jobs in hand, as many as all together.
 func (o TopicOptions) within(w Options, maxActive int) TopicOptions {
-	if o.Concurrency = min(o.Concurrency, w.Concurrency); o.Concurrency == 0 {
-		o.Concurrency = maxActive
-	}
+	o.Concurrency = cmp.Or(o.Concurrency, maxActive)
 	o.Weight = max(o.Weight, 1)
 	if o.Lease = cmp.Or(o.Lease, w.Lease); o.Lease > 0 { // otherwise as the job says
 		o.Lease = max(o.Lease, store.ShortestLease)

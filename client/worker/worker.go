@@ -71,7 +71,13 @@ func (w *Worker) newRun(ctx context.Context) (*run, error) {
 	if err := errors.Join(err, w.options.check()); err != nil {
 		return nil, err
 	}
-	return newRun(w.client, topics, w.options.withDefaults(), &w.counters), nil
+	options := w.options.withDefaults()
+	for _, t := range topics {
+		if t.options.Concurrency > options.Concurrency {
+			return nil, invalid("concurrency", "that of topic %s is %d, and that of the worker, for all topics together, %d", store.Quote(t.name), t.options.Concurrency, options.Concurrency)
+		}
+	}
+	return newRun(w.client, topics, options, &w.counters), nil
 }
 
 type run struct {
