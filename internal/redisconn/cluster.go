@@ -31,7 +31,7 @@ type Cluster struct {
 	dialer  Dialer // opens connections to nodes; its Locator is not used
 	newPool func(Dialer) *redis.Pool
 	seeds   []string
-	asking  chan struct{} // holds one while somebody asks the nodes
+	asking  Shared // of the nodes
 
 	mu      sync.Mutex
 	nodes   map[string]*Node // by their addresses
@@ -58,7 +58,7 @@ type move struct {
 
 // NewCluster makes the Cluster whose nodes are found at those addresses. newPool makes each node's pool.
 func NewCluster(seeds []string, d Dialer, newPool func(Dialer) *redis.Pool) *Cluster {
-	return &Cluster{dialer: d, newPool: newPool, seeds: seeds, asking: make(chan struct{}, 1), nodes: map[string]*Node{}, moved: map[int]move{}}
+	return &Cluster{dialer: d, newPool: newPool, seeds: seeds, nodes: map[string]*Node{}, moved: map[int]move{}}
 }
 
 var errClosed = errors.New("the cluster's connections are closed")
@@ -166,20 +166,24 @@ func (c *Cluster) addrs() []string {
 
 // learn asks the nodes who owns which slot, unless that was done since.
 func (c *Cluster) learn(ctx context.Context, since time.Time) error {
-	select {
-	case c.asking <- struct{}{}:
-	case <-ctx.Done():
-		return ctx.Err()
+	for !c.lastAsked().After(since) { // an answer that was on its way may be older
+		if err := c.asking.Do(ctx, func() error { return c.askOne(ctx) }); err != nil {
+			return err
+		}
 	}
-	defer func() { <-c.asking }()
+	return nil
+}
+
+func (c *Cluster) lastAsked() time.Time {
 	c.mu.Lock()
-	asked := c.asked
-	c.mu.Unlock()
-	if asked.After(since) {
-		return nil
-	}
+	defer c.mu.Unlock()
+	return c.asked
+}
+
+// askOne asks the first node that answers, if need be after a pause.
+func (c *Cluster) askOne(ctx context.Context) error {
 	select {
-	case <-time.After(time.Until(asked.Add(askEvery))):
+	case <-time.After(time.Until(c.lastAsked().Add(askEvery))):
 	case <-ctx.Done():
 		return ctx.Err()
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"sync/atomic"
+
+	"github.com/mix-basic/delayer/internal/redisconn"
 )
 
 // ErrNotAdmitted is the error of an Admission that refuses a program for good.
@@ -11,14 +13,14 @@ var ErrNotAdmitted = errors.New("not admitted")
 
 // Admission decides, before the first connection of the stores that share it, whether the program may use them.
 type Admission struct {
-	ask  func(ctx context.Context) (lasting bool, err error)
-	done atomic.Bool
-	turn chan struct{} // full during a call of ask
+	ask   func(ctx context.Context) (lasting bool, err error)
+	done  atomic.Bool
+	asked redisconn.Shared
 }
 
 // NewAdmission returns an Admission that calls ask, one call at a time, until ask reports a final answer.
 func NewAdmission(ask func(ctx context.Context) (lasting bool, err error)) *Admission {
-	return &Admission{ask: ask, turn: make(chan struct{}, 1)}
+	return &Admission{ask: ask}
 }
 
 // Pass returns nil if the program is admitted, else the reason why it is not, or not yet.
@@ -26,16 +28,12 @@ func (a *Admission) Pass(ctx context.Context) error {
 	if a.done.Load() {
 		return nil
 	}
-	select {
-	case a.turn <- struct{}{}:
-		defer func() { <-a.turn }()
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	if a.done.Load() {
-		return nil
-	}
-	lasting, err := a.ask(ctx)
-	a.done.Store(lasting)
-	return err
+	return a.asked.Do(ctx, func() error {
+		if a.done.Load() {
+			return nil
+		}
+		lasting, err := a.ask(ctx)
+		a.done.Store(lasting)
+		return err
+	})
 }

@@ -1,0 +1,49 @@
+package redisconn
+
+import (
+	"context"
+	"sync"
+)
+
+// Shared lets callers that come during a call take its result, instead of making the same call one after the other: while Redis
+// hangs, the last of many would wait for the sum of their timeouts.
+type Shared struct {
+	mu      sync.Mutex
+	current *sharedCall
+}
+
+type sharedCall struct {
+	ended chan struct{}
+	err   error
+	cut   bool // it failed because its caller's context ended
+}
+
+// Do makes the call and returns its error, or that of a call that was under way. A call that failed because its own caller's
+// context ended says nothing to the others: one of them makes it again.
+func (s *Shared) Do(ctx context.Context, call func() error) error {
+	for {
+		s.mu.Lock()
+		c := s.current
+		if c == nil {
+			c = &sharedCall{ended: make(chan struct{})}
+			s.current = c
+			s.mu.Unlock()
+			c.err = call()
+			c.cut = c.err != nil && IsOver(ctx)
+			s.mu.Lock()
+			s.current = nil
+			s.mu.Unlock()
+			close(c.ended)
+			return c.err
+		}
+		s.mu.Unlock()
+		select {
+		case <-c.ended:
+			if !c.cut {
+				return c.err
+			}
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
