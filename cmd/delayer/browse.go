@@ -192,10 +192,15 @@ func beginPurge(f *flagSet) action {
 		if err != nil {
 			return reply{}, err
 		}
-		n := max(counts.Ready, 0)
+		n := counts.Ready
+		if n < 0 {
+			return reply{}, fail(exitRedis, fmt.Errorf("purge %q: its ready jobs can't be counted: delayer fsck names the broken key", topic))
+		}
 		agreed, err := s.given(ctx, c, n, true)
 		if agreed {
-			n, err = c.jobs.Purge(ctx, topic, n)
+			if n, err = c.jobs.Purge(ctx, topic, n); err != nil && n > 0 {
+				err = fmt.Errorf("%w\nothers are purged: %d", err, n)
+			}
 		}
 		return s.counted("purged", n), err
 	}

@@ -173,7 +173,8 @@ func (c *call) doctorPart(ctx context.Context, found configuration) part {
 	return part{name: "doctor.txt", err: err, text: func(m *mask) string {
 		list := make([]doctor.Finding, len(r.Findings))
 		for i, f := range r.Findings {
-			list[i] = doctor.Finding{Name: f.Name, Evidence: m.text(f.Evidence), Fix: m.text(f.Fix)}
+			f.What, f.Evidence, f.Fix = m.text(f.What), m.text(f.Evidence), m.text(f.Fix)
+			list[i] = f
 		}
 		r.Findings = list
 		if err != nil {

@@ -22,6 +22,7 @@ func checkConfiguration(o options, stdout *os.File) error {
 	if err != nil {
 		return err
 	}
+	printWarnings(stdout, found) // which may explain an error
 	c := found.config
 	notes := ownPaths(&c.Delayer)
 	pool, err := poolOptions(c.Redis)
@@ -42,7 +43,6 @@ func checkConfiguration(o options, stdout *os.File) error {
 		}
 		notes = append(notes, note)
 	}
-	printWarnings(stdout, found)
 	text := strings.Join(append(notes, fmt.Sprintf("%s: the configuration is good\n", cmp.Or(o.configuration, found.searched))), "\n")
 	return printOut(stdout, text)
 }

@@ -176,3 +176,19 @@ func TestScriptsRefused(t *testing.T) {
 		}
 	}
 }
+
+// The file's warnings are printed although something else is wrong, which they may explain.
+func TestCheckWarnsBesideAnError(t *testing.T) {
+	t.Parallel()
+	db := redistest.Start(t, "--requirepass", "secret")
+	for args, error := range map[string]string{"--check-redis": "NOAUTH", "--check-config": "not a directory"} {
+		s := newSite(t, db.Addr, "passwd = secret")
+		if args == "--check-config" {
+			write(t, filepath.Dir(s.pid), "")
+		}
+		r := runBinary(t, s.dir, environment(t), args, "-c", s.conf)
+		if r.code == 0 || !strings.Contains(r.stderr, error) || !strings.Contains(r.stdout, "did you mean password?") {
+			t.Errorf("%s: %+v", args, r)
+		}
+	}
+}

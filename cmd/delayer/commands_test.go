@@ -243,3 +243,13 @@ func TestCommandsRefuseBadInput(t *testing.T) {
 	s.expect(2, "", `ERROR: DELAY "-1"`+want, "push", "--", "t", "-1", "b")
 	db.Expect(redistest.State{})
 }
+
+// A tiny delay is typed in seconds. The library's warning about Go numbers without a unit is for other programs.
+func TestTinyDelay(t *testing.T) {
+	s, _ := newShell(t)
+	for _, args := range [][]string{{"push", "t", "0.0001", "b", "--id", "1"}, {"reschedule", "1", "0.0001"}, {"bpop", "t", "--timeout", "0.0001"}} {
+		if r := s.run(args...); strings.Contains(r.stderr, "time.Second") {
+			t.Errorf("%q: %+v", args, r)
+		}
+	}
+}

@@ -96,8 +96,9 @@ func beginDeadGroups(f *flagSet) action {
 // maxGrouped is the maximum number of dead letters examined for groups.
 const maxGrouped = 10000
 
-// beginDead prepares a command that changes dead letters: one by its ID, or the selected ones.
-func beginDead(what string, one func(c *call, ctx context.Context, topic, id string) error, many func(*inspect.Inspector, context.Context, inspect.DeadFilter) (int, error)) func(*flagSet) action {
+// beginDead prepares a command that changes dead letters: one by its ID, or the selected ones. Where nobody can be asked, one that deletes
+// them needs --confirm.
+func beginDead(what string, deletes bool, one func(c *call, ctx context.Context, topic, id string) error, many func(*inspect.Inspector, context.Context, inspect.DeadFilter) (int, error)) func(*flagSet) action {
 	return func(f *flagSet) action {
 		var l letters
 		var s consent
@@ -112,25 +113,22 @@ func beginDead(what string, one func(c *call, ctx context.Context, topic, id str
 			if len(c.arguments) > 1 {
 				filter.ID = func(id string) bool { return id == c.arguments[1] }
 			}
-			n, err := 0, error(nil)
-			if s.dryRun || s.most > 0 || s.asks(c) {
-				if n, err = c.jobs.CountDead(ctx, filter); err != nil {
+			if deletes || s.dryRun || s.most > 0 || s.asks(c) {
+				n, err := c.jobs.CountDead(ctx, filter)
+				switch {
+				case err != nil:
 					return reply{}, err
-				}
-				switch agreed, err := s.given(ctx, c, n, false); {
-				case err != nil || s.dryRun:
-					return s.counted(what, n), err
-				case !agreed:
+				case n == 0 && len(c.arguments) > 1:
 					return reply{}, c.noLetter()
+				}
+				if agreed, err := s.given(ctx, c, n, deletes); !agreed {
+					return s.counted(what, n), err
 				}
 				filter.Most = n // leaves out letters that have arrived since
 			}
-			n, err = many(c.jobs, ctx, filter)
-			switch {
-			case err != nil && n > 0:
+			n, err := many(c.jobs, ctx, filter)
+			if err != nil && n > 0 {
 				err = fmt.Errorf("%w\nothers are %s: %d", err, what, n)
-			case err == nil && n == 0:
-				err = c.noLetter()
 			}
 			return s.counted(what, n), err
 		}

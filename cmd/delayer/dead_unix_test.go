@@ -21,6 +21,11 @@ func bury(tb testing.TB, db *redistest.Server, topic, id string, died int, field
 
 func TestDeadCommands(t *testing.T) {
 	s, db := newShellHere(t)
+	s.expect(0, "id  died  attempts  reason  error\n", "", "dead", "list", "t")
+	s.expect(0, `{"jobs":[]}`+"\n", "", "dead", "list", "t", "--json")
+	s.expect(0, "requeued 0\n", "", "dead", "requeue", "t")
+	s.expect(0, `{"count":0,"complete":true}`+"\n", "", "dead", "drop", "t", "--json")
+
 	bury(t, db, "t", "1", 1900000000125, "lease", "10 1 0", "options", "10 0 604800000", "reason", "all 10 attempts used up", "error", "exit status 1: no\x1b[31m\nmore")
 	bury(t, db, "t", "2\xff\n", 1900000001125, "reason", "bad\tdata\nand more")
 	bury(t, db, "u", "3", 1900000000125, "lease", "1 1 0")
@@ -67,6 +72,47 @@ func TestDeadListIsWhole(t *testing.T) {
 		want = fmt.Sprintf("%s  %s         0       -      -\n", id, time.UnixMilli(1900000000000+int64(i)).Format(timeFormat)) + want
 	}
 	s.expect(0, head+want, "", "dead", "list", "t")
-	s.expect(0, "dropped 1200\n", "", "dead", "drop", "t")
+	s.expect(0, "dropped 1200\n", "", "dead", "drop", "t", "--confirm", "1200")
 	db.Expect(redistest.State{})
+}
+
+// Nothing selected is nothing to do: 0. Only what is named must be there: 1. What deletes many needs --confirm in a script.
+func TestSelectionOfNone(t *testing.T) {
+	s, db := newShellHere(t)
+	for _, c := range []struct {
+		code int
+		says string
+		args []string
+	}{
+		{0, "removed 0", []string{"remove", "t", "--match", "none*"}},
+		{0, "rescheduled 0", []string{"reschedule", "t", "0", "--match", "none*"}},
+		{0, "purged 0", []string{"purge", "t"}},
+		{0, "dropped 0", []string{"dead", "drop", "t", "--match", "none*"}},
+		{0, "requeued 0", []string{"dead", "requeue", "t", "--match", "none*"}},
+		{1, "", []string{"remove", "none"}},
+		{1, "", []string{"reschedule", "none", "0"}},
+		{1, "", []string{"dead", "drop", "t", "none"}},
+		{1, "", []string{"dead", "drop", "t", "none", "--dry-run"}},
+	} {
+		if r := s.run(c.args...); r.code != c.code || strings.TrimSpace(r.stdout) != c.says {
+			t.Errorf("%q: %+v, want %d, %q", c.args, r, c.code, c.says)
+		}
+	}
+	bury(t, db, "t", "1", 1900000000125)
+	s.expect(2, "", "ERROR: dead drop: jobs that it would change: 1; add --confirm 1, or --dry-run to change nothing\n", "dead", "drop", "t")
+	s.expect(0, "dropped 1\n", "", "dead", "drop", "t", "--confirm", "1")
+}
+
+// A purge that fails half-way says how many jobs are gone. One that can't count the jobs does nothing.
+func TestPurgeHalfway(t *testing.T) {
+	db := redistest.Start(t)
+	db.Do("ACL", "SETUSER", "u", "on", ">p", "+@all", "-del", "~*", "&*", "(+del ~delayer:{0}:*)")
+	s := shell{t: t, dir: t.TempDir(), env: environment(t, "DELAYER_REDIS_URL=redis://u:p@"+db.Addr+"?partitions=2")}.inHere()
+	db.Do("HSET", "delayer:{0}:job_bucket:a", "topic", "t", "body", "b")
+	db.Do("LPUSH", "delayer:{0}:ready_queue:t", "a")
+	db.Do("HSET", "delayer:{1}:job_bucket:b", "topic", "t", "body", "b")
+	db.Do("LPUSH", "delayer:{1}:ready_queue:t", "b")
+	matches(t, "purge", s.fails(3, "purge", "t", "--confirm", "2"), `(?s)^ERROR: purge.*\nERROR: others are purged: 1\n$`)
+	db.Do("SET", "delayer:{0}:ready_queue:t", "x")
+	matches(t, "purge", s.fails(3, "purge", "t", "--confirm", "2"), `ERROR: purge "t": its ready jobs can't be counted: delayer fsck names the broken key\n`)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/config"
 	"github.com/mix-basic/delayer/internal/doctor"
+	"github.com/mix-basic/delayer/internal/health"
 	"github.com/mix-basic/delayer/server"
 )
 
@@ -39,16 +40,16 @@ func (c *call) doctor(ctx context.Context, skip []string) error {
 		return err
 	}
 	r, err := c.newDoctor(found).Examine(ctx, skip)
-	if err != nil {
+	if ctx.Err() != nil {
 		return err
 	}
 	if err := c.write(ctx, c.doctorText(r)); err != nil {
 		return err
 	}
-	if len(r.Findings) > 0 {
+	if err == nil && len(r.Findings) > 0 {
 		return fail(exitNothing, nil)
 	}
-	return nil
+	return err
 }
 
 func (c *call) newDoctor(found configuration) *doctor.Doctor {
@@ -129,17 +130,19 @@ func (c *call) doctorText(r doctor.Report) string {
 		text, _ := json.Marshal(r)
 		return string(text) + "\n"
 	}
-	verdict := "nothing is wrong"
+	verdict, notMade := "nothing is wrong", len(r.NotChecked)+len(r.Failed)
 	if n := len(r.Findings); n > 0 {
 		verdict = fmt.Sprintf("findings: %d", n)
+	} else if len(r.Failed) > 0 {
+		verdict = "it ended early"
 	}
-	return findingsText(r) + fmt.Sprintf("%d checks made, %d not made, %d skipped: %s\n", r.Checked, len(r.NotChecked), len(r.Skipped), verdict)
+	return findingsText(r) + fmt.Sprintf("%d checks made, %d not made, %d skipped: %s\n", r.Checked, notMade, len(r.Skipped), verdict)
 }
 
 func findingsText(r doctor.Report) string {
 	var b strings.Builder
 	for _, f := range r.Findings {
-		fmt.Fprintf(&b, "%s: %s\n  fix: %s\n", f.Name, printable(strings.ReplaceAll(f.Evidence, "\n", "; "), ""), printable(f.Fix, ""))
+		fmt.Fprintf(&b, "%s: %s\n  fix: %s\n", f.Kind, printable(strings.ReplaceAll(f.String(), "\n", "; "), ""), printable(f.Fix, ""))
 	}
 	for _, n := range r.NotChecked {
 		fmt.Fprintf(&b, "not checked: %s needs %s\n", n.Name, n.Needs)
@@ -148,16 +151,16 @@ func findingsText(r doctor.Report) string {
 }
 
 func beginCheck(f *flagSet) action {
-	warning, critical := doctor.Limits{}, doctor.Limits{}
+	warning, critical := health.Limits{}, health.Limits{}
 	f.one("warning", warning.Parse)
 	f.one("critical", critical.Parse)
 	return func(ctx context.Context, c *call) (reply, error) {
-		return reply{}, c.monitor(ctx, filled(warning, doctor.DefaultWarning), filled(critical, doctor.DefaultCritical))
+		return reply{}, c.monitor(ctx, filled(warning, health.DefaultWarning), filled(critical, health.DefaultCritical))
 	}
 }
 
 // filled returns the given limits, completed with the standard ones.
-func filled(given, standard doctor.Limits) doctor.Limits {
+func filled(given, standard health.Limits) health.Limits {
 	for name, limit := range standard {
 		if _, is := given[name]; !is {
 			given[name] = limit
@@ -167,15 +170,15 @@ func filled(given, standard doctor.Limits) doctor.Limits {
 }
 
 // monitor is a Nagios plugin: it prints one line, and its exit code is the status.
-func (c *call) monitor(ctx context.Context, warning, critical doctor.Limits) error {
-	status, line, err := doctor.Monitor(ctx, c.jobs, warning, critical)
+func (c *call) monitor(ctx context.Context, warning, critical health.Limits) error {
+	status, line, err := health.Look(ctx, c.jobs).Monitor(warning, critical)
 	if err != nil {
 		if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 			return err
 		}
-		line = fmt.Sprintf("DELAYER %v - Redis: %s", status, inOneLine(unreachable(err).Error()))
+		line = fmt.Sprintf("DELAYER %v - Redis: %v", status, unreachable(err))
 	}
-	if err := c.write(ctx, line+"\n"); err != nil || status == doctor.OK {
+	if err := c.write(ctx, inOneLine(line)+"\n"); err != nil || status == health.OK {
 		return err
 	}
 	return fail(int(status), nil)

@@ -4,6 +4,7 @@ package main
 
 import (
 	"encoding/json"
+	"net/http"
 	"os"
 	"slices"
 	"strings"
@@ -20,7 +21,7 @@ func TestDoctorCommand(t *testing.T) {
 		"Usage: delayer doctor [options]\n\"delayer help doctor\" tells more.\n", "doctor", "--skip", "nothing")
 	s.expect(2, "DELAYER CRITICAL - Redis: count jobs: NOAUTH Authentication required.\n", "", "check")
 	r := s.run("doctor")
-	if r.code != 3 || r.stdout != "" {
+	if r.code != 3 || r.stdout != "4 checks made, 27 not made, 0 skipped: it ended early\n" || !strings.Contains(r.stderr, "NOAUTH") {
 		t.Errorf("%+v", r)
 	}
 	_, port, _ := strings.Cut(db.Addr, ":")
@@ -32,7 +33,7 @@ func TestDoctorCommand(t *testing.T) {
 	check(t, json.Unmarshal([]byte(r.stdout), &report))
 	var found []string
 	for _, f := range report.Findings {
-		found = append(found, f.Name)
+		found = append(found, f.Kind)
 	}
 	if got := strings.Join(found, " "); r.code != 1 || got != "secret_files paths servers" || len(report.NotChecked) > 0 {
 		t.Errorf("%q: %+v", got, r)
@@ -63,7 +64,7 @@ func TestDoctorOfSentinels(t *testing.T) {
 		r := runBinary(t, t.TempDir(), environment(t, "DELAYER_REDIS_URL="+url), "doctor", "--json")
 		var report doctor.Report
 		check(t, json.Unmarshal([]byte(r.stdout), &report))
-		report.Findings = slices.DeleteFunc(report.Findings, func(f doctor.Finding) bool { return f.Name != "sentinels" })
+		report.Findings = slices.DeleteFunc(report.Findings, func(f doctor.Finding) bool { return f.Kind != "sentinels" })
 		return report
 	}
 	want := func(r doctor.Report, evidence ...string) {
@@ -112,5 +113,57 @@ func TestDoctorOfSettings(t *testing.T) {
 func TestEachLocalFindingIsPlanted(t *testing.T) {
 	if got, want := localChecks, []string{"settings", "secret_files", "paths", "sentinels"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q: a new check needs a test that plants its fault", got, want)
+	}
+}
+
+// With one of two partitions broken, stats, check, doctor, /readyz and the dashboard say the same.
+func TestOneOfTwoPartitionsIsBroken(t *testing.T) {
+	t.Parallel()
+	db := redistest.Start(t)
+	s := shell{t: t, dir: t.TempDir(), env: environment(t, "DELAYER_REDIS_URL=redis://"+db.Addr+"?partitions=2")}
+	url := urlOf(newSite(t, db.Addr, "partitions = 2", "[http]", "listen = 127.0.0.1:0").started(t))
+	db.Do("SET", "delayer:{1}:job_pool", "x")
+	for path, says := range map[string]string{"/readyz": "partition 1: WRONGTYPE", "/": "partition 1: WRONGTYPE", "/metrics": `delayer_partition_up{partition="1"} 0`} {
+		eventually(t, path+" says it", func() bool {
+			_, body := get(t, http.DefaultClient, url+path)
+			return strings.Contains(body, says)
+		})
+	}
+	for _, c := range []struct {
+		code int
+		says string
+		args []string
+	}{
+		{0, "not counted: partition 1: WRONGTYPE", []string{"stats"}},
+		{0, `"broken_partitions":[1]`, []string{"stats", "--json"}},
+		{0, "not counted: partition 1: WRONGTYPE", []string{"forecast"}},
+		{2, "DELAYER CRITICAL - partition 1: WRONGTYPE", []string{"check", "--critical", "servers=0"}},
+		{1, "unreadable: partition 1: WRONGTYPE", []string{"doctor"}},
+	} {
+		if r := s.run(c.args...); r.code != c.code || !strings.Contains(r.stdout, c.says) {
+			t.Errorf("%q: %+v, want %q", c.args, r, c.says)
+		}
+	}
+}
+
+// One unreadable key costs stats and doctor only what it has.
+func TestUnreadableParts(t *testing.T) {
+	t.Parallel()
+	s, db := newShell(t)
+	s.run("push", "t", "0", "b")
+	for _, c := range []struct{ key, stats, doctor string }{
+		{"servers", "can't read servers: WRONGTYPE", "unreadable: read servers: WRONGTYPE"},
+		{"paused", "can't read pauses: WRONGTYPE", "unreadable: read pauses: WRONGTYPE"},
+		{"history", "can't read statistics: WRONGTYPE", "unreadable: read statistics: WRONGTYPE"},
+		{"schedules", "t  ", "unreadable: schedules: read schedules: WRONGTYPE"},
+	} {
+		db.Do("SET", "delayer:"+c.key, "x")
+		if r := s.run("stats"); r.code != 0 || !strings.Contains(r.stdout, c.stats) {
+			t.Errorf("%s: %+v, want %q", c.key, r, c.stats)
+		}
+		if r := s.run("doctor"); r.code != 1 || !strings.Contains(r.stdout, c.doctor) || !strings.Contains(r.stdout, "persistence: ") {
+			t.Errorf("%s: %+v, want %q", c.key, r, c.doctor)
+		}
+		db.Do("DEL", "delayer:"+c.key)
 	}
 }

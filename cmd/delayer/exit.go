@@ -14,7 +14,7 @@ import (
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/config"
 	"github.com/mix-basic/delayer/internal/async"
-	"github.com/mix-basic/delayer/internal/doctor"
+	"github.com/mix-basic/delayer/internal/health"
 )
 
 // Exit codes of the daemon and of the commands. help/en.txt and help/zh.txt explain them.
@@ -93,9 +93,9 @@ func asPlugin(o options, err error) error {
 	if o.command == nil || !o.command.plugin || !errors.As(err, &f) || f.err == nil {
 		return err
 	}
-	code := int(doctor.Unknown)
+	code := int(health.Unknown)
 	if f.code == exitRedis {
-		code = int(doctor.Critical)
+		code = int(health.Critical)
 	}
 	return &failure{code, f.err, f.usage}
 }

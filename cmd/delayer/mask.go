@@ -134,7 +134,7 @@ func (m *mask) key(name string) string {
 var partitionTag = regexp.MustCompile(`\{\d+\}:$`)
 
 // Members of objects: messages are ours, with names in them; notes are anything that an operator wrote.
-var messages, notes = map[string]bool{"error": true, "evidence": true, "fix": true}, map[string]bool{"note": true}
+var messages, notes = map[string]bool{"error": true, "what": true, "evidence": true, "fix": true}, map[string]bool{"note": true}
 
 // object returns an object without the texts that may hold bodies, IDs or secrets.
 func (m *mask) object(o view.Object) view.Object {

@@ -76,36 +76,42 @@ func beginTopics(f *flagSet) action {
 	var o order
 	orderFlags(f, &o, topicColumns)
 	return func(ctx context.Context, c *call) (reply, error) {
-		counts, list, err := c.topics(ctx)
-		r := rowsOf("topics", o.of(list), topicColumns...)
-		r.rows.notes = incomplete(counts)
-		return r, err
+		v := c.jobs.Overview(ctx)
+		r := rowsOf("topics", o.of(topicsOf(v)), topicColumns...)
+		r.rows.notes = incomplete(v.Counts, v.PausesErr)
+		return r, v.CountsErr
 	}
 }
 
-// topics returns the counts of all topics, and the topics as rows.
-func (c *call) topics(ctx context.Context) (inspect.Counts, []view.Object, error) {
-	counts, err := c.jobs.Counts(ctx)
-	if err != nil {
-		return counts, nil, err
+// topicsOf returns the topics as rows.
+func topicsOf(v inspect.Overview) []view.Object {
+	list := make([]view.Object, len(v.Topics))
+	for i, t := range v.Topics {
+		list[i] = view.Topic(t, v.Pauses.Of(t.Topic))
 	}
-	pauses, err := c.jobs.PausedIfAllowed(ctx)
-	list := make([]view.Object, len(counts.Topics))
-	for i, t := range counts.Topics {
-		list[i] = view.Topic(t, pauses.Of(t.Topic))
-	}
-	return counts, list, err
+	return list
 }
 
-// incomplete describes what is missing from the counts.
-func incomplete(counts inspect.Counts) (notes []string) {
+// incomplete describes what is missing from the counts, and from what was read with them.
+func incomplete(counts inspect.Counts, errs ...error) (notes []string) {
 	if counts.AtLeast() {
 		notes = append(notes, fmt.Sprintf("%d topics are known; these are the %d used last", counts.Known, len(counts.Topics)))
 	}
-	if err := counts.Broken(); err != nil {
-		notes = append(notes, "not counted: "+printable(err.Error(), ""))
+	notes = append(notes, notCounted(counts.Broken())...)
+	for _, err := range errs {
+		if err != nil && !store.Refused(err) {
+			notes = append(notes, "can't "+printable(err.Error(), ""))
+		}
 	}
 	return notes
+}
+
+// notCounted names the broken partitions, if there are any.
+func notCounted(broken error) []string {
+	if broken == nil {
+		return nil
+	}
+	return []string{"not counted: " + printable(broken.Error(), "")}
 }
 
 func beginLimits(f *flagSet) action {
@@ -113,9 +119,11 @@ func beginLimits(f *flagSet) action {
 	var o order
 	orderFlags(f, &o, columns)
 	return func(ctx context.Context, c *call) (reply, error) {
-		_, list, err := c.topics(ctx)
-		list = slices.DeleteFunc(list, func(row view.Object) bool { return row.Get("limit") == nil })
-		return rowsOf("topics", o.of(list), columns...), err
+		v := c.jobs.Overview(ctx)
+		list := slices.DeleteFunc(topicsOf(v), func(row view.Object) bool { return row.Get("limit") == nil })
+		r := rowsOf("topics", o.of(list), columns...)
+		r.rows.notes = incomplete(v.Counts, v.PausesErr)
+		return r, v.CountsErr
 	}
 }
 
@@ -157,8 +165,10 @@ func beginForecast(f *flagSet) action {
 		return nil
 	})
 	return func(ctx context.Context, c *call) (reply, error) {
-		spans, err := c.jobs.Forecast(ctx, bounds)
-		return rowsOf("spans", view.Spans(spans), "from", "until", "jobs", "estimated"), err
+		found, err := c.jobs.Forecast(ctx, bounds)
+		r := rowsOf("spans", view.Spans(found.Spans), "from", "until", "jobs", "estimated")
+		r.rows.notes = notCounted(found.Broken)
+		return r, err
 	}
 }
 
@@ -207,25 +217,18 @@ func (c *call) redraw(ctx context.Context, r reply) error {
 	return c.write(ctx, text)
 }
 
-// stats reads the total counts and the counts of each topic.
+// stats reads the total counts and the counts of each topic. What can't be read is null, and named below.
 func (c *call) stats(ctx context.Context, o order) (reply, error) {
-	counts, topics, err := c.topics(ctx)
-	if err != nil {
-		return reply{}, err
+	v := c.jobs.Overview(ctx)
+	if v.CountsErr != nil {
+		return reply{}, v.CountsErr
 	}
-	nodes, err := c.jobs.Info(ctx)
-	if err != nil {
-		return reply{}, err
-	}
-	servers, refused := c.jobs.Servers(ctx)
-	spans, err := c.jobs.Forecast(ctx, view.Forecast[:3])
-	if err != nil {
-		return reply{}, err
-	}
-	if err := c.addWaiting(ctx, topics); err != nil {
-		return reply{}, err
-	}
-	all := view.Stats(counts, nodes, servers, refused)
+	nodes, noInfo := c.jobs.Info(ctx)
+	due, noForecast := c.jobs.Forecast(ctx, view.Forecast[:3])
+	shares, noShares := c.jobs.Shares(ctx, sampled)
+	topics := topicsOf(v)
+	addWaiting(topics, shares, noShares)
+	all := view.Stats(v.Counts, nodes, v.Servers, v.ServersErr)
 	throttled, paused := 0, 0
 	for _, t := range topics {
 		if n, is := t.Get("throttled").(int); is {
@@ -237,17 +240,26 @@ func (c *call) stats(ctx context.Context, o order) (reply, error) {
 	}
 	all.Put("throttled", throttled)
 	all.Put("paused", paused)
-	due := 0
+	jobs := 0
 	for i, name := range []string{"due_in_minute", "due_in_hour", "due_in_day"} {
-		due += spans[i].Jobs
-		all.Put(name, due)
+		if noForecast != nil {
+			all.Put(name, nil)
+			continue
+		}
+		jobs += due.Spans[i].Jobs
+		all.Put(name, jobs)
 	}
-	all = append(all, c.rates(ctx, counts.Time)...)
+	rates, noRates := c.rates(ctx, v.Time)
+	all = append(all, rates...)
 	text := inLines(all, "topics_counted", "at_least", "broken_partitions", "servers", "redis", "nodes")
 	topics = o.of(topics)
 	all.Put("counts", topics)
 	text += "\n" + (&table{columns: statColumns}).text(topics)
-	for _, note := range incomplete(counts) {
+	notes := incomplete(v.Counts, v.PausesErr, v.ServersErr, noInfo, noForecast, noShares, noRates)
+	if v.Broken() == nil {
+		notes = append(notes, notCounted(cmp.Or(due.Broken, shares.Broken))...)
+	}
+	for _, note := range notes {
 		text += note + "\n"
 	}
 	return reply{text: text, json: all, safe: true}, nil
@@ -257,31 +269,30 @@ func (c *call) stats(ctx context.Context, o order) (reply, error) {
 const sampled = 1000
 
 // addWaiting adds the number of waiting jobs per topic, estimated from a sample.
-func (c *call) addWaiting(ctx context.Context, topics []view.Object) error {
-	shares, err := c.jobs.Shares(ctx, sampled)
-	if err != nil {
-		return err
-	}
+func addWaiting(topics []view.Object, shares inspect.Shares, unread error) {
 	waiting := map[string]int{}
 	for _, s := range shares.Topics {
 		waiting[s.Topic] = s.Jobs
 	}
 	for i, t := range topics {
+		if unread != nil {
+			topics[i].Put("waiting", nil)
+			continue
+		}
 		topics[i].Put("waiting", waiting[textOf(t.Get("topic"))])
 		if !shares.Exact {
 			topics[i].Put("waiting_estimated", true)
 		}
 	}
-	return nil
 }
 
 // rates returns how many jobs per second became ready and were acknowledged in the last ten seconds of the servers' history,
 // and how late they were. The rates are unknown without servers, or if this Redis user may not read them.
-func (c *call) rates(ctx context.Context, now time.Time) view.Object {
+func (c *call) rates(ctx context.Context, now time.Time) (view.Object, error) {
 	past, err := c.jobs.History(ctx)
 	n := len(past)
 	if err != nil || n == 0 || now.Sub(past[n-1].Until) > time.Minute {
-		return view.Of("moved_per_second", nil, "acked_per_second", nil, "late_p50", nil, "late_p99", nil)
+		return view.Of("moved_per_second", nil, "acked_per_second", nil, "late_p50", nil, "late_p99", nil), err
 	}
 	last := past[n-1]
 	rate := func(jobs int64, from time.Time) any {
@@ -292,7 +303,7 @@ func (c *call) rates(ctx context.Context, now time.Time) view.Object {
 		acked = rate(last.Acked-past[n-2].Acked, past[n-2].Until)
 	}
 	return view.Of("moved_per_second", rate(last.Lateness.Jobs(), last.From), "acked_per_second", acked,
-		"late_p50", late(last.Lateness, 0.5), "late_p99", late(last.Lateness, 0.99))
+		"late_p50", late(last.Lateness, 0.5), "late_p99", late(last.Lateness, 0.99)), nil
 }
 
 func late(l store.Lateness, q float64) time.Duration { return l.Quantile(q).Round(time.Microsecond) }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mix-basic/delayer/internal/health"
 	"github.com/mix-basic/delayer/internal/inspect"
 	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/server"
@@ -17,13 +18,14 @@ import (
 
 // checks is the table of all checks of Redis.
 var checks = []Check{
+	{"unreadable", "", judged(func(v *health.View) ([]Finding, error) { return health.Unreadable(v), nil })},
 	{"permissions", "the permissions of the daemon", checkServer(nil)},
 	{"channels", "the permissions of the daemon", checkServer(server.ErrNoChannel)},
 	{"features", "the permissions of the daemon", checkServer(server.ErrNoFeature)},
 	{"eviction_policy", "+info", eachNode(checkPolicy)},
 	{"memory", "+info", checkMemory},
 	{"persistence", "+info", eachNode(checkPersistence)},
-	{"disk", "+info", eachNode(checkDisk)},
+	{"disk", "+info", judged(health.Disk)},
 	{"replicas", "+info +config|get", eachNode(checkReplicas)},
 	{"listpack", "+config|get", checkListpack},
 	{"slow_commands", "+slowlog|get", checkSlow},
@@ -34,15 +36,15 @@ var checks = []Check{
 	{"migration", "the operator's permissions", checkMigration},
 	{"other_prefix", "+scan, and ~* to see it", checkPrefixes},
 	{"original_server", "+client|list", checkOriginal},
-	{"servers", "the operator's permissions", checkServers},
+	{"servers", "the operator's permissions", judged(health.Servers)},
 	{"clock", "+time", checkClock},
-	{"overdue", "the operator's permissions", checkOverdue},
+	{"overdue", "the operator's permissions", judged(health.Overdue)},
 	{"no_consumer", "the operator's permissions", checkConsumers},
 	{"dead_letters", "the operator's permissions", checkDead},
-	{"paused", "the operator's permissions", checkPaused},
-	{"throttled", "the operator's permissions", checkThrottled},
+	{"paused", "the operator's permissions", judged(health.Paused)},
+	{"throttled", "the operator's permissions", judged(health.Throttled)},
 	{"schedules", "the operator's permissions", checkSchedules},
-	{"counters", "the operator's permissions", checkCounters},
+	{"counters", "the operator's permissions", judged(health.Counters)},
 }
 
 func one(evidence, fix string) []Finding { return []Finding{{Evidence: evidence, Fix: fix}} }
@@ -56,7 +58,7 @@ func checkServer(kind error) func(context.Context, *Doctor) ([]Finding, error) {
 		fix := "give its Redis user the ACL line of the daemon in docs/operating.md"
 		switch {
 		case kind == nil && err != nil && !works && errors.Is(err, server.ErrRefused):
-			return one(err.Error(), fix), nil
+			return []Finding{{Level: health.Critical, Evidence: err.Error(), Fix: fix}}, nil
 		case kind == nil && err != nil && !works:
 			return nil, err
 		case kind != nil && errors.Is(err, kind):
@@ -88,24 +90,14 @@ func (i info) number(field string) int64 {
 
 // eachNode returns a check that examines the INFO of every node.
 func eachNode(check func(ctx context.Context, d *Doctor, node *store.Store, says info) ([]Finding, error)) func(context.Context, *Doctor) ([]Finding, error) {
-	return func(ctx context.Context, d *Doctor) (all []Finding, _ error) {
-		for _, node := range d.nodes {
+	return func(ctx context.Context, d *Doctor) ([]Finding, error) {
+		return d.each(func(node *store.Store) ([]Finding, error) {
 			says, err := node.Info(ctx)
 			if err != nil {
 				return nil, err
 			}
-			found, err := check(ctx, d, node, says)
-			if err != nil {
-				return nil, err
-			}
-			for _, f := range found {
-				if len(d.nodes) > 1 {
-					f.Evidence = "node " + node.Node().Addr + ": " + f.Evidence
-				}
-				all = append(all, f)
-			}
-		}
-		return all, nil
+			return check(ctx, d, node, says)
+		})
 	}
 }
 
@@ -123,41 +115,38 @@ const (
 )
 
 // checkMemory watches the used memory for one second.
-func checkMemory(ctx context.Context, d *Doctor) (found []Finding, _ error) {
-	before := make([]int64, len(d.nodes))
-	for i, node := range d.nodes {
+func checkMemory(ctx context.Context, d *Doctor) ([]Finding, error) {
+	before := map[*store.Store]int64{}
+	if _, err := d.each(func(node *store.Store) ([]Finding, error) {
 		says, err := node.Info(ctx)
-		if err != nil {
-			return nil, err
-		}
-		before[i] = info(says).number("used_memory")
+		before[node] = info(says).number("used_memory")
+		return nil, err
+	}); len(d.nodes) == 1 && err != nil {
+		return nil, err
 	}
 	select {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	case <-time.After(watched):
 	}
-	for i, node := range d.nodes {
+	return d.each(func(node *store.Store) ([]Finding, error) {
 		text, err := node.Info(ctx)
-		if err != nil {
-			return nil, err
-		}
 		says := info(text)
 		used, most := says.number("used_memory"), says.number("maxmemory")
-		lasts, grows := time.Duration(0), used-before[i]
+		lasts, grows := time.Duration(0), used-before[node]
 		if grows > 1<<20 { // less is noise
 			lasts = time.Duration(float64(most-used) / float64(grows) * float64(watched))
 		}
 		const fix = "raise maxmemory, or let consumers catch up: delayer stats"
 		switch {
-		case most == 0:
+		case err != nil, most == 0:
 		case float64(used) > almostFull*float64(most):
-			found = append(found, Finding{Evidence: fmt.Sprintf("%d %% of maxmemory is used; a full Redis refuses pushes", used*100/most), Fix: fix})
+			return one(fmt.Sprintf("%d %% of maxmemory is used; a full Redis refuses pushes", used*100/most), fix), nil
 		case lasts > 0 && lasts < fullSoon:
-			found = append(found, Finding{Evidence: fmt.Sprintf("at the present rate Redis is full in %v", lasts.Round(time.Minute)), Fix: fix})
+			return one(fmt.Sprintf("at the present rate Redis is full in %v", lasts.Round(time.Minute)), fix), nil
 		}
-	}
-	return found, nil
+		return nil, err
+	})
 }
 
 func checkPersistence(ctx context.Context, _ *Doctor, node *store.Store, says info) ([]Finding, error) {
@@ -167,15 +156,6 @@ func checkPersistence(ctx context.Context, _ *Doctor, node *store.Store, says in
 	saved := time.Unix(says.number("rdb_last_save_time"), 0).Format(time.DateTime)
 	evidence := fmt.Sprintf("AOF is off: a crash of Redis loses what changed since %s, now %d writes", saved, says.number("rdb_changes_since_last_save"))
 	return one(evidence, "redis-cli CONFIG SET appendonly yes, and in redis.conf"), nil
-}
-
-func checkDisk(_ context.Context, _ *Doctor, _ *store.Store, says info) (found []Finding, _ error) {
-	for _, field := range []string{"rdb_last_bgsave_status", "aof_last_write_status", "aof_last_bgrewrite_status"} {
-		if status := says[field]; status != "" && status != "ok" {
-			found = append(found, Finding{Evidence: field + " is " + status + ": Redis may refuse writes (MISCONF)", Fix: "free the disk that Redis writes to; its log says more"})
-		}
-	}
-	return found, nil
 }
 
 func checkReplicas(ctx context.Context, d *Doctor, node *store.Store, says info) ([]Finding, error) {
@@ -225,28 +205,24 @@ func checkListpack(ctx context.Context, d *Doctor) ([]Finding, error) {
 
 const slow, lately = 10 * time.Millisecond, time.Hour
 
-func checkSlow(ctx context.Context, d *Doctor) (found []Finding, _ error) {
-	for _, node := range d.nodes {
+func checkSlow(ctx context.Context, d *Doctor) ([]Finding, error) {
+	return d.each(func(node *store.Store) ([]Finding, error) {
 		list, err := node.SlowCommands(ctx)
-		if err != nil {
-			return nil, err
-		}
 		list = slices.DeleteFunc(list, func(c store.SlowCommand) bool { return c.Took < slow || time.Since(c.At) > lately })
-		if len(list) == 0 {
-			continue
+		if err != nil || len(list) == 0 {
+			return nil, err
 		}
 		worst := slices.MaxFunc(list, func(a, b store.SlowCommand) int { return cmp.Compare(a.Took, b.Took) })
 		evidence := fmt.Sprintf("commands slower than %v in the last hour: %d, the slowest %s with %v", slow, len(list), strings.ToUpper(worst.Arguments[0]), worst.Took)
-		found = append(found, Finding{Evidence: evidence, Fix: "redis-cli SLOWLOG GET; keep other programs' slow commands out of this Redis"})
-	}
-	return found, nil
+		return one(evidence, "redis-cli SLOWLOG GET; keep other programs' slow commands out of this Redis"), nil
+	})
 }
 
 const pings, budget = 10, 2 * time.Millisecond
 
 // checkLatency measures the fastest of several pings.
-func checkLatency(ctx context.Context, d *Doctor) (found []Finding, _ error) {
-	for _, node := range d.nodes {
+func checkLatency(ctx context.Context, d *Doctor) ([]Finding, error) {
+	return d.each(func(node *store.Store) ([]Finding, error) {
 		fastest := time.Hour
 		for range pings {
 			began := time.Now()
@@ -255,49 +231,43 @@ func checkLatency(ctx context.Context, d *Doctor) (found []Finding, _ error) {
 			}
 			fastest = min(fastest, time.Since(began))
 		}
-		if fastest > budget {
-			found = append(found, Finding{Evidence: fmt.Sprintf("the fastest of %d pings took %v", pings, fastest.Round(time.Microsecond)), Fix: "redis-cli --latency; run the daemon near Redis"})
+		if fastest <= budget {
+			return nil, nil
 		}
-	}
-	return found, nil
+		return one(fmt.Sprintf("the fastest of %d pings took %v", pings, fastest.Round(time.Microsecond)), "redis-cli --latency; run the daemon near Redis"), nil
+	})
 }
 
 // checkLatencyEvents reports what Redis's own latency monitor has seen, such as a slow fork or a slow disk.
-func checkLatencyEvents(ctx context.Context, d *Doctor) (found []Finding, _ error) {
-	for _, node := range d.nodes {
+func checkLatencyEvents(ctx context.Context, d *Doctor) ([]Finding, error) {
+	return d.each(func(node *store.Store) (found []Finding, _ error) {
 		list, err := node.LatencyEvents(ctx)
-		if err != nil {
-			return nil, err
-		}
 		for _, e := range list {
 			if e.Took >= slow && time.Since(e.At) < lately {
 				found = append(found, Finding{Evidence: fmt.Sprintf("Redis stood still for %v at %s: %s", e.Took, e.At.Format(time.DateTime), e.Name), Fix: "redis-cli LATENCY DOCTOR"})
 			}
 		}
-	}
-	return found, nil
+		return found, err
+	})
 }
 
-func checkCluster(ctx context.Context, d *Doctor) (found []Finding, _ error) {
-	for _, node := range d.nodes {
-		if !node.InCluster() {
-			return nil, nil
-		}
+func checkCluster(ctx context.Context, d *Doctor) ([]Finding, error) {
+	if !d.nodes[0].InCluster() {
+		return nil, nil
+	}
+	return d.each(func(node *store.Store) ([]Finding, error) {
 		state, err := node.ClusterState(ctx)
-		if err != nil {
+		if err != nil || state == "ok" {
 			return nil, err
 		}
-		if state != "ok" {
-			found = append(found, Finding{Evidence: "node " + node.Node().Addr + " says that its cluster's state is " + state, Fix: "redis-cli --cluster check " + node.Node().Addr})
-		}
-	}
-	return found, nil
+		return one("node "+node.Node().Addr+" says that its cluster's state is "+state, "redis-cli --cluster check "+node.Node().Addr), nil
+	})
 }
 
 func checkStrays(ctx context.Context, d *Doctor) (found []Finding, _ error) {
 	strays, err := d.fleet.Strays(ctx)
 	for _, s := range strays {
-		found = append(found, Finding{Evidence: s.String(), Fix: s.Command()})
+		found = append(found, Finding{Level: health.Critical, Evidence: s.String(), Fix: s.Command()})
 	}
 	return found, err
 }
@@ -323,13 +293,13 @@ func checkMigration(ctx context.Context, d *Doctor) ([]Finding, error) {
 const scannedSteps, scannedKeys = 50, 1000
 
 // checkPrefixes looks for job pools under other prefixes among the first keys of each node.
-func checkPrefixes(ctx context.Context, d *Doctor) (found []Finding, _ error) {
-	for _, node := range d.nodes {
+func checkPrefixes(ctx context.Context, d *Doctor) ([]Finding, error) {
+	return d.each(func(node *store.Store) (found []Finding, _ error) {
 		at := "0"
 		for range scannedSteps {
 			names, next, err := node.ScanKeys(ctx, "", at, scannedKeys)
 			if err != nil {
-				return nil, err
+				return found, err
 			}
 			for _, name := range names {
 				if prefix, is := strings.CutSuffix(name, "job_pool"); is && !strings.HasPrefix(name, d.prefix) {
@@ -340,20 +310,17 @@ func checkPrefixes(ctx context.Context, d *Doctor) (found []Finding, _ error) {
 				break
 			}
 		}
-	}
-	return found, nil
+		return found, nil
+	})
 }
 
 // checkOriginal looks for connections that poll like the original's server, which uses no scripts.
 func checkOriginal(ctx context.Context, d *Doctor) ([]Finding, error) {
-	for _, node := range d.nodes {
+	return d.each(func(node *store.Store) ([]Finding, error) {
 		n, err := node.ConnectionsAt(ctx, "zrangebyscore")
-		if err != nil {
+		if err != nil || n == 0 {
 			return nil, err
 		}
-		if n > 0 {
-			return one(fmt.Sprintf("connections that poll as a server of the original does: %d; jobs may be queued twice", n), "stop the original server; redis-cli CLIENT LIST names its address"), nil
-		}
-	}
-	return nil, nil
+		return one(fmt.Sprintf("connections that poll as a server of the original does: %d; jobs may be queued twice", n), "stop the original server; redis-cli CLIENT LIST names its address"), nil
+	})
 }

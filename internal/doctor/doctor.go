@@ -3,22 +3,21 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/mix-basic/delayer/internal/fleet"
+	"github.com/mix-basic/delayer/internal/health"
 	"github.com/mix-basic/delayer/internal/inspect"
 	"github.com/mix-basic/delayer/internal/redisconn"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
 // Finding is a fault.
-type Finding struct {
-	Name     string `json:"name"`     // name of the check
-	Evidence string `json:"evidence"` // observed values
-	Fix      string `json:"fix"`      // command or setting that repairs the fault
-}
+type Finding = health.Finding
 
 // NotChecked is a check that could not be made.
 type NotChecked struct {
@@ -30,12 +29,13 @@ type NotChecked struct {
 type Report struct {
 	Findings   []Finding    `json:"findings"`
 	NotChecked []NotChecked `json:"not_checked"`
+	Failed     []string     `json:"failed"` // checks that an error kept from being made; the error is a finding
 	Skipped    []string     `json:"skipped"`
 	Checked    int          `json:"checked"`
 }
 
-// Check examines one thing. Do returns the faults, each with evidence and a fix. If Redis refuses a command, the check needs the
-// permissions Needs.
+// Check examines one thing. Do returns the faults, each with evidence and a fix, also with an error. If Redis refuses a command, the check
+// needs the permissions Needs.
 type Check struct {
 	Name, Needs string
 	Do          func(ctx context.Context, d *Doctor) ([]Finding, error)
@@ -50,8 +50,9 @@ type Doctor struct {
 
 	fleet  *fleet.Fleet
 	nodes  []*store.Store
+	away   map[*store.Store]error // nodes that do not answer, which are not asked again
 	prefix string
-	counts *inspect.Counts
+	view   *health.View
 }
 
 // New returns a Doctor for the jobs in that Redis.
@@ -67,21 +68,40 @@ func Names() (names []string) {
 	return names
 }
 
-// Examine makes all checks except the skipped ones. It fails only if Redis does not answer; the report then has what was
-// found before.
+// Examine makes all checks except the skipped ones. What keeps a check from being made is a finding. Examine fails only if Redis does
+// not answer, or refuses the user; the report then has what was found before.
 func (d *Doctor) Examine(ctx context.Context, skip []string) (Report, error) {
-	r := Report{Findings: []Finding{}, NotChecked: []NotChecked{}, Skipped: []string{}}
-	if err := d.make(ctx, d.Local, skip, &r); err != nil {
-		return r, err
+	r := Report{Findings: []Finding{}, NotChecked: []NotChecked{}, Failed: []string{}, Skipped: []string{}}
+	err := d.make(ctx, d.Local, skip, &r)
+	if err == nil {
+		err = d.fleet.Locate(ctx)
 	}
-	if err := d.fleet.Locate(ctx); err != nil {
-		return r, err
+	if err == nil {
+		d.nodes, d.away = store.OneOfEachNode(d.fleet.Stores), map[*store.Store]error{}
+		err = d.ping(ctx)
 	}
-	d.nodes = store.OneOfEachNode(d.fleet.Stores)
-	if err := d.nodes[0].Ping(ctx); err != nil && !strings.Contains(err.Error(), "NOPERM") { // a wrong password, or no answer
-		return r, err
+	if err == nil {
+		d.view = health.Look(ctx, d.Jobs)
+		err = d.make(ctx, checks, skip, &r)
 	}
-	return r, d.make(ctx, checks, skip, &r)
+	if err != nil {
+		made := max(r.Checked+len(r.NotChecked)+len(r.Failed)+len(r.Skipped)-len(d.Local), 0)
+		for _, check := range checks[made:] {
+			r.Failed = append(r.Failed, check.Name)
+		}
+	}
+	return r, err
+}
+
+// ping returns why no node works for us. A node that refuses only the PING does.
+func (d *Doctor) ping(ctx context.Context) (err error) {
+	for _, node := range d.nodes {
+		err = node.Ping(ctx)
+		if kind := store.KindOf(err); kind != store.NoAnswer && (kind != store.Denied || strings.Contains(err.Error(), "NOPERM")) {
+			return nil
+		}
+	}
+	return err
 }
 
 // make adds the results of checks to the report.
@@ -92,30 +112,63 @@ func (d *Doctor) make(ctx context.Context, checks []Check, skip []string, r *Rep
 			continue
 		}
 		found, err := check.Do(ctx, d)
+		for _, f := range found {
+			f.Kind, f.Level = cmp.Or(f.Kind, check.Name), cmp.Or(f.Level, health.Warning)
+			r.Findings = append(r.Findings, f)
+		}
 		switch {
+		case err == nil:
+			r.Checked++
+			continue
 		case store.Refused(err):
 			r.NotChecked = append(r.NotChecked, NotChecked{check.Name, check.Needs})
 			continue
-		case err != nil:
+		case ctx.Err() != nil:
 			return err
 		}
-		r.Checked++
-		for _, f := range found {
-			f.Name = check.Name
-			r.Findings = append(r.Findings, f)
+		r.Failed = append(r.Failed, check.Name)
+		unread := health.NotRead(check.Name, err)
+		if !slices.ContainsFunc(r.Findings, func(f Finding) bool { return strings.HasSuffix(f.String(), unread.Evidence) }) {
+			r.Findings = append(r.Findings, unread)
+		}
+		if store.KindOf(err) == store.NoAnswer && d.nodes != nil {
+			if away := d.ping(ctx); away != nil {
+				return away
+			}
 		}
 	}
 	return nil
 }
 
-// count reads the numbers of jobs, once per examination.
-func (d *Doctor) count(ctx context.Context) (inspect.Counts, error) {
-	if d.counts == nil {
-		counts, err := d.Jobs.Counts(ctx)
-		if err != nil {
-			return counts, err
+// each makes a check of every node. It returns one of the errors, one that is no refusal if there is any.
+func (d *Doctor) each(check func(node *store.Store) ([]Finding, error)) (all []Finding, failed error) {
+	for _, node := range d.nodes {
+		var found []Finding
+		err := d.away[node]
+		if err == nil {
+			found, err = check(node)
 		}
-		d.counts = &counts
+		name := ""
+		if len(d.nodes) > 1 {
+			name = "node " + node.Node().Addr
+		}
+		for _, f := range found {
+			f.What = name
+			all = append(all, f)
+		}
+		if store.KindOf(err) == store.NoAnswer {
+			d.away[node] = err
+		}
+		if err != nil && (failed == nil || store.Refused(failed)) {
+			if failed = err; name != "" {
+				failed = fmt.Errorf("%s: %w", name, err)
+			}
+		}
 	}
-	return *d.counts, nil
+	return all, failed
+}
+
+// judged is a check of what was read of the jobs.
+func judged(judge func(*health.View) ([]Finding, error)) func(context.Context, *Doctor) ([]Finding, error) {
+	return func(_ context.Context, d *Doctor) ([]Finding, error) { return judge(d.view) }
 }

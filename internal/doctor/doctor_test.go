@@ -31,7 +31,7 @@ func examine(t *testing.T, r redisconn.Redis, pool client.Redis, l fleet.Layout,
 
 func names(r Report) (names []string) {
 	for _, f := range r.Findings {
-		names = append(names, f.Name)
+		names = append(names, f.Kind)
 		if f.Evidence == "" || f.Fix == "" {
 			names = append(names, "without evidence or fix")
 		}
@@ -133,45 +133,5 @@ func TestRights(t *testing.T) {
 	f.SetUser(redistest.Rights(t, "producer"))
 	if r := examine(t, f.UserPool(), f.UserPool(), fleet.Layout{}); !slices.Contains(names(r), "permissions") {
 		t.Errorf("%+v", r)
-	}
-}
-
-func TestMonitor(t *testing.T) {
-	t.Parallel()
-	f := redistest.Start(t)
-	f.SetUser(redistest.Rights(t, "operator"))
-	jobs := inspect.New(f.UserPool(), "", fleet.Layout{})
-	for _, test := range []struct {
-		warning, critical string
-		prepare           func()
-		want              Status
-		line              string
-	}{
-		{"", "servers=1", func() {}, Critical, "DELAYER CRITICAL - servers 0 | overdue=0s;;;0 lateness=0s;;;0 servers=0;;1:;0 waiting=0;;;0 ready=0;;;0 reserved=0;;;0 dead=0;;;0"},
-		{"waiting=2", "", func() { f.Do("ZADD", "delayer:job_pool", 99999999999, "1") }, OK, "DELAYER OK - 1 jobs waiting, 0 ready | overdue=0s;;;0 lateness=0s;;;0 servers=0;;;0 waiting=1;2;;0 ready=0;;;0 reserved=0;;;0 dead=0;;;0"},
-		{"waiting=1,dead=0", "ready=1", func() {}, Warning, ""},
-		{"waiting=1", "overdue=5", func() { f.Do("ZADD", "delayer:job_pool", 1, "0") }, Critical, ""},
-		{"memory=100", "", func() { f.Do("CONFIG", "SET", "maxmemory", "1gb") }, OK, ""},
-		{"memory=90", "memory=100", func() { f.Do("CONFIG", "SET", "maxmemory", f.InfoNumber("memory", "used_memory")*20/19) }, Warning, ""},
-		{"", "memory=100", func() { f.Do("CONFIG", "SET", "maxmemory", "1mb") }, Critical, ""},
-		{"", "memory=100", func() { f.Do("DEL", "delayer:job_pool"); f.Do("ACL", "SETUSER", "u", "-info") }, Unknown, "DELAYER UNKNOWN - this user may not read memory | overdue=0s;;;0 lateness=0s;;;0 servers=0;;;0 waiting=0;;;0 ready=0;;;0 reserved=0;;;0 dead=0;;;0"},
-	} {
-		test.prepare()
-		warning, critical := Limits{}, Limits{}
-		if test.warning != "" {
-			redistest.Check(t, warning.Parse(test.warning))
-		}
-		if test.critical != "" {
-			redistest.Check(t, critical.Parse(test.critical))
-		}
-		status, line, err := Monitor(t.Context(), jobs, warning, critical)
-		if status != test.want || err != nil || test.line != "" && line != test.line {
-			t.Errorf("%q, %q: %v, %q, %v", test.warning, test.critical, status, line, err)
-		}
-	}
-	for _, text := range []string{"", "x=1", "dead", "dead=-1", "dead=x", "dead=NaN"} {
-		if err := (Limits{}).Parse(text); err == nil {
-			t.Errorf("%q is taken", text)
-		}
 	}
 }

@@ -3,6 +3,7 @@ package doctor
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"slices"
@@ -35,6 +36,11 @@ type fault struct {
 
 // planted lists the faults that TestFindings does not plant.
 var planted = []fault{
+	{"unreadable", "WRONGTYPE", func(t *testing.T) installation {
+		f := redistest.Start(t)
+		f.Do("SET", "delayer:{1}:job_pool", "x")
+		return installation{redis: f.Pool(), layout: fleet.Layout{Partitions: 2}}
+	}},
 	{"permissions", "redis refuses", func(t *testing.T) installation {
 		f := redistest.Start(t)
 		f.SetUser(redistest.Rights(t, "producer"))
@@ -55,7 +61,7 @@ var planted = []fault{
 		f.Do("CONFIG", "SET", "maxmemory", f.InfoNumber("memory", "used_memory")+50<<10)
 		return installation{redis: f.Pool()}
 	}},
-	{"disk", "rdb_last_bgsave_status is err", func(t *testing.T) installation {
+	{"disk", "the last snapshot has failed", func(t *testing.T) installation {
 		f := redistest.Start(t)
 		redistest.Check(t, os.RemoveAll(f.Dir)) // so that no snapshot can be written
 		f.Do("BGSAVE")
@@ -102,6 +108,13 @@ var planted = []fault{
 		f := redistest.Start(t)
 		f.Do("ZADD", "delayer:job_pool", 99999999999, "1")
 		return installation{redis: f.Pool(), layout: fleet.Layout{Partitions: 4, Previous: 1}}
+	}},
+	{"servers", "it was last seen", func(t *testing.T) installation { // beside one that works
+		f, now := redistest.Start(t), time.Now().UnixMilli()
+		for i, at := range []int64{now, now - 2*time.Minute.Milliseconds()} {
+			f.Do("HSET", "delayer:servers", fmt.Sprint("h:", i, ":x"), fmt.Sprintf(`{"now":%d,"started":%d,"interval":1000,"host":"h","pid":%d,"version":"1","lateness":[0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]}`, at, at, i))
+		}
+		return installation{redis: f.Pool()}
 	}},
 	// The clock of a redis-server is this machine's, and only root could change it. An in-memory Redis has a clock that a test
 	// can set: the check asks it like any other.
@@ -163,7 +176,7 @@ func TestPlanted(t *testing.T) {
 			d.Server = server.New(in.redis, server.Options{Prefix: in.prefix, Partitions: in.layout.Partitions, PreviousPartitions: in.layout.Previous}).Check
 			r, err := d.Examine(t.Context(), slices.DeleteFunc(Names(), func(name string) bool { return name == p.name }))
 			found := func(f Finding) bool {
-				return f.Name == p.name && strings.Contains(f.Evidence, p.evidence) && f.Fix != ""
+				return f.Kind == p.name && strings.Contains(f.Evidence, p.evidence) && f.Fix != ""
 			}
 			if err != nil || !slices.ContainsFunc(r.Findings, found) { // a busy machine may have more latency events
 				t.Errorf("%+v, %v", r, err)
@@ -179,5 +192,72 @@ func TestEachFindingIsPlanted(t *testing.T) {
 		if !here && !slices.Contains(plantedTogether, name) {
 			t.Errorf("no test plants %s", name)
 		}
+	}
+}
+
+// What keeps checks from being made is a finding, once, and the others are made.
+func TestEachErrorIsAFinding(t *testing.T) {
+	t.Parallel()
+	misconf := func(f *redistest.Server) {
+		redistest.Check(t, os.RemoveAll(f.Dir)) // so that no snapshot can be written
+		f.Do("BGSAVE")
+		redistest.Until(t, "the snapshot has failed", func() bool {
+			return strings.Contains(string(f.Do("INFO", "persistence").([]byte)), "rdb_last_bgsave_status:err")
+		})
+	}
+	wrongType := func(keys ...string) func(*redistest.Server) {
+		return func(f *redistest.Server) {
+			for _, key := range keys {
+				f.Do("SET", key, "x")
+			}
+		}
+	}
+	for _, c := range []struct {
+		name, finding string // of which the text is a part
+		breaks        func(*redistest.Server)
+		args          []string
+	}{
+		{"MISCONF", "disk: the last snapshot has failed", misconf, []string{"--save", "3600 1"}},
+		{"READONLY", "unreadable: permissions: READONLY", func(f *redistest.Server) { f.Do("REPLICAOF", "127.0.0.1", 1) }, []string{"--replica-serve-stale-data", "yes"}},
+		{"NOREPLICAS", "unreadable: permissions: NOREPLICAS", func(*redistest.Server) {}, []string{"--min-replicas-to-write", "1"}},
+		{"INFO", "permissions: ", func(*redistest.Server) {}, []string{"--rename-command", "INFO", ""}},
+		{"job_pool", "unreadable: count jobs: WRONGTYPE", wrongType("delayer:job_pool"), nil},
+		{"topics", "unreadable: count jobs: WRONGTYPE", wrongType("delayer:topics"), nil},
+		{"schedules", "unreadable: schedules: read schedules: WRONGTYPE", wrongType("delayer:schedules"), nil},
+		{"paused", "unreadable: read pauses: WRONGTYPE", wrongType("delayer:paused"), nil},
+		{"servers", "unreadable: read servers: WRONGTYPE", wrongType("delayer:servers"), nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			f := redistest.Start(t, c.args...)
+			c.breaks(f)
+			r := examine(t, f.Pool(), f.Pool(), fleet.Layout{})
+			all := ""
+			for _, f := range r.Findings {
+				all += f.Kind + ": " + f.String() + "\n"
+			}
+			if !strings.Contains(all, c.finding) || !strings.Contains(all, "servers: ") || strings.Count(all, c.finding) != 1 {
+				t.Errorf("%s, want %s", all, c.finding)
+			}
+		})
+	}
+}
+
+// Ready jobs of a topic that has reached its rate wait for that, not for a consumer.
+func TestRateIsNoMissingConsumer(t *testing.T) {
+	t.Parallel()
+	f := redistest.Start(t)
+	c := client.New(f.Pool())
+	redistest.Check(t, c.SetLimit(t.Context(), "t", client.Limit{Rate: 1. / 3600}))
+	for _, id := range []string{"1", "2"} {
+		_, err := c.Push(t.Context(), client.Message{ID: id, Topic: "t", Body: "b"}, 0)
+		redistest.Check(t, err)
+	}
+	job, err := c.Reserve(t.Context(), time.Second, time.Minute, "t")
+	redistest.Check(t, err)
+	redistest.Check(t, job.Ack(t.Context()))
+	f.Do("PEXPIRE", "delayer:job_bucket:2", (7*24*time.Hour - time.Minute).Milliseconds()) // ready for a minute
+	if got := names(examine(t, f.Pool(), f.Pool(), fleet.Layout{})); slices.Contains(got, "no_consumer") || !slices.Contains(got, "throttled") {
+		t.Errorf("%q", got)
 	}
 }

@@ -13,7 +13,8 @@ var (
 )
 
 // Parse reads a number of seconds, as used by the original's clients, or numbers with units: ms, s, m, h or
-// d. Several can be combined (1h30m, 1d12h), days first. Exponents are not accepted.
+// d. Several can be combined (1h30m, 1d12h), days first. Exponents are not accepted. The result is rounded up to milliseconds, in which
+// Redis's clock is read: a shorter one would look like a Go number without its unit.
 func Parse(text string) (time.Duration, error) {
 	if seconds.MatchString(text) {
 		text += "s"
@@ -22,5 +23,9 @@ func Parse(text string) (time.Duration, error) {
 		n, _ := strconv.ParseFloat(found[1], 64)
 		text = strconv.FormatFloat(n*24, 'f', -1, 64) + "h" + text[len(found[0]):]
 	}
-	return time.ParseDuration(text)
+	d, err := time.ParseDuration(text)
+	if part := d % time.Millisecond; part > 0 {
+		d += time.Millisecond - part
+	}
+	return d, err
 }

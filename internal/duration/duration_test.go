@@ -7,9 +7,9 @@ import (
 
 func TestParse(t *testing.T) {
 	for text, want := range map[string]time.Duration{
-		"0": 0, "30": 30 * time.Second, "1.5": 1500 * time.Millisecond, "1000.0": 1000 * time.Second, "-1": -time.Second, "+5": 5 * time.Second, ".5": time.Second / 2, "0.0001": 100 * time.Microsecond,
+		"0": 0, "30": 30 * time.Second, "1.5": 1500 * time.Millisecond, "1000.0": 1000 * time.Second, "-1": -time.Second, "+5": 5 * time.Second, ".5": time.Second / 2, "0.0001": time.Millisecond, "1.0001": 1001 * time.Millisecond, "-0.0001": -100 * time.Microsecond,
 		"250ms": 250 * time.Millisecond, "30m": 30 * time.Minute, "1h30m": 90 * time.Minute, "7d": 7 * 24 * time.Hour, "0.5d": 12 * time.Hour,
-		"1d12h": 36 * time.Hour, "1d1h1m1s": 25*time.Hour + 61*time.Second, "-1d12h": -36 * time.Hour, "1.5d.5h": 36*time.Hour + 30*time.Minute, "1µs": time.Microsecond,
+		"1d12h": 36 * time.Hour, "1d1h1m1s": 25*time.Hour + 61*time.Second, "-1d12h": -36 * time.Hour, "1.5d.5h": 36*time.Hour + 30*time.Minute, "1µs": time.Millisecond,
 	} {
 		if got, err := Parse(text); err != nil || got != want {
 			t.Errorf("%q: %v, %v, want %v", text, got, err, want)

@@ -101,12 +101,17 @@ func (o *Inspector) countsOf(ctx context.Context, failed failures, topics []stri
 }
 
 // Broken says which of several partitions cannot be read, and why; nil if all can.
-func (c Counts) Broken() error {
+func (c Counts) Broken() error { return c.failures().any() }
+
+// Failures are the reasons why some of several partitions cannot be read.
+func (c Counts) Failures() []Failure { return c.failures().causes() }
+
+func (c Counts) failures() failures {
 	failed := make(failures, len(c.Partitions))
 	for i, p := range c.Partitions {
 		failed[i] = p.Err
 	}
-	return failed.any()
+	return failed
 }
 
 // Overdue is Counts.Overdue and its partition; Partition is Unknown if there is only one.

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -95,17 +97,24 @@ func (f failures) all() error {
 	return f.any()
 }
 
+// away are the failures of partitions that do not answer. One with a broken key has others that can be read.
+func (f failures) away() failures {
+	away := slices.Clone(f)
+	for i, err := range f {
+		if store.KindOf(err) != store.NoAnswer {
+			away[i] = nil
+		}
+	}
+	return away
+}
+
 // any says which partitions cannot be read, and why; nil if all can.
 func (f failures) any() error {
 	var joined error
-	told := map[string]bool{}
-	for _, err := range f {
-		if err == nil || told[err.Error()] {
-			continue
-		}
-		told[err.Error()] = true
-		if len(f) > 1 {
-			err = fmt.Errorf("%s: %w", f.named(err), err)
+	for _, one := range f.causes() {
+		err := one.Err
+		if one.Where != "" {
+			err = fmt.Errorf("%s: %w", one.Where, err)
 		}
 		if joined != nil {
 			err = fmt.Errorf("%w; %w", joined, err)
@@ -115,23 +124,32 @@ func (f failures) any() error {
 	return joined
 }
 
-// named names the partitions that fail for the same reason.
-func (f failures) named(why error) string {
-	var numbers []int
+// Failure is why one or several partitions cannot be read.
+type Failure struct {
+	Where string // their names; empty if there is only one partition
+	Err   error
+}
+
+// causes returns the failures, each reason once.
+func (f failures) causes() (all []Failure) {
+	numbers := map[string][]string{} // by reason
 	for i, err := range f {
-		if err != nil && err.Error() == why.Error() {
-			numbers = append(numbers, i)
+		if err == nil {
+			continue
+		}
+		if numbers[err.Error()] == nil {
+			all = append(all, Failure{Err: err})
+		}
+		numbers[err.Error()] = append(numbers[err.Error()], strconv.Itoa(i))
+	}
+	for i, one := range all {
+		switch where := numbers[one.Err.Error()]; {
+		case len(f) == 1:
+		case len(where) == 1:
+			all[i].Where = "partition " + where[0]
+		default:
+			all[i].Where = "partitions " + strings.Join(where, ", ")
 		}
 	}
-	if len(numbers) == 1 {
-		return fmt.Sprint("partition ", numbers[0])
-	}
-	text := "partitions "
-	for k, i := range numbers {
-		if k > 0 {
-			text += ", "
-		}
-		text += fmt.Sprint(i)
-	}
-	return text
+	return all
 }

@@ -18,40 +18,50 @@ type Span struct {
 	Estimated bool
 }
 
+// Forecast is how many jobs of the readable partitions fall due.
+type Forecast struct {
+	Spans []Span
+	// Broken says why some partitions cannot be read; nil if all can.
+	Broken error
+}
+
 // Forecast counts the jobs that fall due in each span. The first begins now, and each ends at
 // one of the bounds, which must be positive and increasing. Overdue jobs and ends of leases
 // do not count.
-func (o *Inspector) Forecast(ctx context.Context, bounds []time.Duration) ([]Span, error) {
-	spans := make([]Span, len(bounds))
-	last := time.Duration(0)
+func (o *Inspector) Forecast(ctx context.Context, bounds []time.Duration) (Forecast, error) {
+	all := Forecast{Spans: make([]Span, len(bounds))}
+	ms, last := []int64{0}, time.Duration(0)
 	for i, bound := range bounds {
 		if bound <= last {
-			return nil, fmt.Errorf("count jobs that fall due: bound %v is not above the one before, %v", bound, last)
+			return Forecast{}, fmt.Errorf("count jobs that fall due: bound %v is not above the one before, %v", bound, last)
 		}
-		spans[i] = Span{From: last, Until: bound}
-		last = bound
+		all.Spans[i] = Span{From: last, Until: bound}
+		ms, last = append(ms, bound.Milliseconds()), bound
 	}
-	var from time.Time
-	for _, partition := range o.fleet.Stores {
-		for i := 0; i < len(spans); {
-			ms := []int64{spans[i].From.Milliseconds()}
-			for _, span := range spans[i:] {
-				ms = append(ms, span.Until.Milliseconds())
+	failed := o.none()
+	parts, err := gather(ctx, o, failed, func(ctx context.Context, _ int, s *store.Store) (counts []store.DueCount, err error) {
+		var from time.Time
+		for len(counts) < len(bounds) {
+			var some []store.DueCount
+			if from, some, err = s.Forecast(ctx, from, ms[len(counts):]); err != nil {
+				return nil, err
 			}
-			began, counts, err := partition.Forecast(ctx, from, ms)
-			if err != nil {
-				return nil, fmt.Errorf("count jobs that fall due: %w", err)
-			}
-			from = began
-			for _, count := range counts {
-				jobs, estimated := jobsOf(count)
-				spans[i].Jobs += jobs
-				spans[i].Estimated = spans[i].Estimated || estimated
-				i++
-			}
+			counts = append(counts, some...)
+		}
+		return counts, nil
+	})
+	if err != nil {
+		return Forecast{}, fmt.Errorf("count jobs that fall due: %w", err)
+	}
+	for _, counts := range parts {
+		for i, count := range counts {
+			jobs, estimated := jobsOf(count)
+			all.Spans[i].Jobs += jobs
+			all.Spans[i].Estimated = all.Spans[i].Estimated || estimated
 		}
 	}
-	return spans, nil
+	all.Broken = failed.any()
+	return all, nil
 }
 
 // jobsOf is how many of the entries are jobs that fall due, estimated if not all were examined.

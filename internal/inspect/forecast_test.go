@@ -13,9 +13,9 @@ import (
 
 func (f *fixture) forecast(bounds ...time.Duration) []Span {
 	f.TB.Helper()
-	spans, err := f.Forecast(f.ctx, bounds)
+	found, err := f.Forecast(f.ctx, bounds)
 	f.check(err)
-	return spans
+	return found.Spans
 }
 
 func TestForecast(t *testing.T) {

@@ -116,6 +116,12 @@ func TestBrokenPartition(t *testing.T) {
 	if late, err := f.Overdue(f.ctx); late.For != 0 || late.Partition != 0 || err != nil || late.Broken == nil || !strings.Contains(late.Broken.Error(), "partition 2: WRONGTYPE") {
 		t.Errorf("overdue: %+v, %v", late, err)
 	}
+	if due, err := f.Forecast(f.ctx, []time.Duration{2 * time.Hour}); err != nil || due.Broken == nil || due.Spans[0].Jobs != f.counts().Waiting+whole.Partitions[4].Waiting {
+		t.Errorf("forecast: %+v, %v", due, err)
+	}
+	if shares, err := f.Shares(f.ctx, 100); err != nil || shares.Broken == nil || shares.Waiting != whole.Waiting-whole.Partitions[2].Waiting {
+		t.Errorf("shares: %+v, %v", shares, err)
+	}
 	f.Do("DEL", "delayer:{4}:topics")
 	f.Do("ZADD", "delayer:{4}:job_pool", f.Clock()-100, "late")
 	if late, err := f.Overdue(f.ctx); late.Partition != 4 || late.For < 100*time.Second || err != nil || late.Broken == nil {

@@ -21,6 +21,12 @@ func (p Pauses) Of(topic string) *store.Pause {
 	return &p[at]
 }
 
+// Block reports whether a pause or a limit delays the topic's jobs, so that its consumers are not at fault. Jobs without their limit's tag
+// count as well.
+func (p Pauses) Block(t TopicCounts) bool {
+	return t.Throttled > 0 || t.Untagged > 0 || p.Of(t.Topic) != nil
+}
+
 // Paused reads the topics that are paused in any readable partition. It costs Redis next to nothing.
 func (o *Inspector) Paused(ctx context.Context) (Pauses, error) {
 	return o.paused(ctx, o.none())

@@ -17,6 +17,8 @@ type Shares struct {
 	Sampled int // how many entries of the pool were examined
 	Exact   bool
 	Topics  []Share // the largest first
+	// Broken says why some partitions cannot be read and do not count; nil if all can.
+	Broken error
 }
 
 // Share is a topic's share of the waiting jobs.
@@ -45,15 +47,18 @@ func (o *Inspector) Shares(ctx context.Context, sample int) (Shares, error) {
 // sharesWithin is Shares of the jobs that are due within that time, or of all if it is 0.
 func (o *Inspector) sharesWithin(ctx context.Context, sample int, within time.Duration) (Shares, error) {
 	failed := o.none()
-	parts, _ := gather(ctx, o, failed, func(ctx context.Context, _ int, s *store.Store) (shares, error) {
+	parts, err := gather(ctx, o, failed, func(ctx context.Context, _ int, s *store.Store) (shares, error) {
 		return sampleOf(ctx, s, sample, within)
 	})
-	if err := failed.any(); err != nil {
+	if err != nil {
 		return Shares{}, fmt.Errorf("sample waiting jobs: %w", err)
 	}
-	all := Shares{Exact: true}
+	all := Shares{Exact: true, Broken: failed.any()}
 	weights, sampled := map[string]float64{}, map[string]int{} // by topic
-	for _, part := range parts {
+	for i, part := range parts {
+		if failed[i] != nil {
+			continue
+		}
 		all.Exact = all.Exact && part.weight == 1
 		all.Sampled += part.looked
 		all.Waiting += int(math.Round(part.weight * float64(part.waiting)))
@@ -120,11 +125,14 @@ func (o *Inspector) DueSoon(maxAge time.Duration) *Reading[map[string]int] {
 
 func (o *Inspector) dueSoon(ctx context.Context) (map[string]int, error) {
 	found, err := o.sharesWithin(ctx, loadSample, Soon)
+	if err = cmp.Or(err, found.Broken); err != nil {
+		return nil, fmt.Errorf("count jobs that are due soon: %w", err)
+	}
 	jobs := map[string]int{}
 	for _, share := range found.Topics {
 		jobs[share.Topic] = share.Jobs
 	}
-	return jobs, err
+	return jobs, nil
 }
 
 // loadSample is how many entries of each partition are examined at most.
@@ -133,7 +141,7 @@ const loadSample = 1000
 // Load counts a topic's jobs that are ready, reserved, or due within that time, overdue ones included.
 func (o *Inspector) Load(ctx context.Context, topic string, within time.Duration) (Load, error) {
 	due, err := o.sharesWithin(ctx, loadSample, within)
-	if err != nil {
+	if err = cmp.Or(err, due.Broken); err != nil {
 		return Load{}, fmt.Errorf("measure the load: %w", err)
 	}
 	counts, err := o.CountsOf(ctx, topic)

@@ -8,16 +8,22 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// Snapshot is what metrics and the dashboard show of the whole Redis at one time.
-type Snapshot struct {
+// Overview is what is looked at first. Each part has its own error.
+type Overview struct {
 	Counts
+	CountsErr  error // why nothing is counted; see Broken for some of several partitions
 	Pauses     Pauses
 	PausesErr  error // why they cannot be read
 	Servers    []store.ServerState
 	ServersErr error // why they cannot be read
-	Acked      int64 // jobs that were ever acknowledged; Unknown if some partition cannot be read
-	AckedErr   error // why
-	Strays     []fleet.Stray
+}
+
+// Snapshot is what metrics and the dashboard show of the whole Redis at one time. It has counts.
+type Snapshot struct {
+	Overview
+	Acked    int64 // jobs that were ever acknowledged; Unknown if some partition cannot be read
+	AckedErr error // why
+	Strays   []fleet.Stray
 }
 
 // snapshotTimeout bounds one read of a Snapshot. Partitions that do not answer fail long before that.
@@ -36,15 +42,25 @@ func (o *Inspector) RecentScheduleStates(maxAge time.Duration) *Reading[Schedule
 	return o.schedules.Current(maxAge)
 }
 
-// snapshot reads one. A partition that does not answer is asked only once.
+// Overview reads one.
+func (o *Inspector) Overview(ctx context.Context) Overview { return o.overview(ctx, o.none()) }
+
+// overview adds to failed. A partition that does not answer is asked only once.
+func (o *Inspector) overview(ctx context.Context, failed failures) (v Overview) {
+	v.Counts, v.CountsErr = o.countsOfLast(ctx, failed, o.most)
+	away := failed.away()
+	v.Pauses, v.PausesErr = o.paused(ctx, away)
+	v.Servers, v.ServersErr = o.servers(ctx, away)
+	return v
+}
+
+// snapshot reads one.
 func (o *Inspector) snapshot(ctx context.Context) (s Snapshot, err error) {
 	failed := o.none()
-	if s.Counts, err = o.countsOfLast(ctx, failed, o.most); err != nil {
-		return Snapshot{}, err
+	if s.Overview = o.overview(ctx, failed); s.CountsErr != nil {
+		return Snapshot{}, s.CountsErr
 	}
-	s.Pauses, s.PausesErr = o.paused(ctx, failed)
 	s.Strays = o.Strays(ctx)
-	s.Servers, s.ServersErr = o.servers(ctx, failed)
 	if s.Acked, s.AckedErr = o.acked(ctx, failed); s.AckedErr != nil {
 		s.Acked = Unknown
 	}

@@ -111,10 +111,12 @@ func (c timedConn) ReceiveContext(ctx context.Context) (any, error) {
 	return c.ReceiveWithTimeout(max(left, 1)) // 0 would be no timeout
 }
 
-// isAccepted reports whether err refuses only the PING: we lack the permission, or the server does no work yet, as it
-// answers to any other command as well.
+// isAccepted reports whether err refuses only the PING: we lack the permission, or the server does not do all work now. A server that does
+// not accept us says NOAUTH, DENIED, or a plain ERR about the connection.
 func isAccepted(err error) bool {
-	return slices.ContainsFunc([]string{"NOPERM", "LOADING", "MASTERDOWN"}, func(reason string) bool { return strings.HasPrefix(err.Error(), reason) })
+	var says redis.Error
+	refuses := func(reason string) bool { return strings.HasPrefix(string(says), reason) }
+	return errors.As(err, &says) && !slices.ContainsFunc([]string{"NOAUTH", "DENIED", "ERR"}, refuses)
 }
 
 // TLSConfig is config for the server at an address: unless config has another ServerName, that is the

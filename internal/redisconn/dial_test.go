@@ -5,6 +5,8 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
+	"os"
+	"strings"
 	"testing"
 
 	"github.com/gomodule/redigo/redis"
@@ -79,5 +81,24 @@ func TestServerName(t *testing.T) {
 		if got := TLSConfig(config, c.addr).ServerName; got != c.want || config.ServerName != c.own {
 			t.Errorf("%s: %q, want %q; the caller's is %q", c.addr, got, c.want, config.ServerName)
 		}
+	}
+}
+
+// A Redis without a password that refuses to PING, because it can't write to its disk, is read all the same.
+func TestDialDuringMISCONF(t *testing.T) {
+	t.Parallel()
+	f := redistest.Start(t, "--save", "3600 1")
+	redistest.Check(t, os.RemoveAll(f.Dir)) // so that no snapshot can be written
+	f.Do("BGSAVE")
+	conn := f.Conn()
+	redistest.Until(t, "it refuses to PING", func() bool {
+		_, err := conn.Do("PING")
+		return err != nil && strings.HasPrefix(err.Error(), "MISCONF")
+	})
+	conn, err := Dialer{Locator: Fixed(f.Addr)}.Dial(t.Context())
+	redistest.Check(t, err)
+	defer conn.Close()
+	if _, err := conn.Do("GET", "a"); err != nil {
+		t.Error(err)
 	}
 }

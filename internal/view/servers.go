@@ -5,8 +5,8 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// Stats describes the whole Redis; refused is why the servers cannot be read.
-func Stats(counts inspect.Counts, nodes []inspect.Info, servers []store.ServerState, refused error) (o Object) {
+// Stats describes the whole Redis. The nodes are none if they cannot be read; noServers is why the servers cannot be read.
+func Stats(counts inspect.Counts, nodes []inspect.Info, servers []store.ServerState, noServers error) (o Object) {
 	var ready, dead int
 	for _, t := range counts.Topics {
 		ready, dead = inspect.Plus(ready, t.Ready), inspect.Plus(dead, t.Dead)
@@ -31,10 +31,13 @@ func Stats(counts inspect.Counts, nodes []inspect.Info, servers []store.ServerSt
 	if broken != nil {
 		o.Put("broken_partitions", broken)
 	}
-	if refused != nil {
+	if noServers != nil {
 		o.Put("servers", nil)
 	} else {
 		o.Put("servers", Servers(servers))
+	}
+	if len(nodes) == 0 {
+		nodes = []inspect.Info{{Missing: "all"}}
 	}
 	o.Put("redis", redisInfo(nodes[0]))
 	if nodes[0].Node != "" {

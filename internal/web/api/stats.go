@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	_ "embed"
 	"fmt"
 	"net/http"
@@ -9,24 +10,16 @@ import (
 
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/duration"
-	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/internal/view"
 )
 
 func (c *call) stats() (any, error) {
-	counts, err := c.inspector.Counts(c.context())
-	if err != nil {
-		return nil, err
+	v := c.inspector.Overview(c.context())
+	if v.CountsErr != nil {
+		return nil, v.CountsErr
 	}
-	nodes, err := c.inspector.Info(c.context())
-	if err != nil {
-		return nil, err
-	}
-	servers, err := c.inspector.Servers(c.context())
-	if err != nil && !store.Refused(err) && counts.Broken() == nil {
-		return nil, err
-	}
-	return view.Stats(counts, nodes, servers, err), nil
+	nodes, _ := c.inspector.Info(c.context())
+	return view.Stats(v.Counts, nodes, v.Servers, v.ServersErr), nil
 }
 
 // partitions answers with the counts of each partition.
@@ -59,7 +52,7 @@ func readSpans(text string) (value any, ok bool) {
 
 func (c *call) forecast() (any, error) {
 	found, err := c.inspector.Forecast(c.context(), get[[]time.Duration](c.query, "spans"))
-	return view.Of("spans", view.Spans(found)), err
+	return view.Of("spans", view.Spans(found.Spans)), cmp.Or(err, found.Broken)
 }
 
 // The parameters of load.

@@ -228,8 +228,8 @@ func (s *sampler) sample(ctx context.Context, reading *inspect.Reading[inspect.S
 	if broken != nil {
 		next.Forecast, next.forecastAt = forecast{Err: broken}, time.Time{}
 	} else if next.since(&next.forecastAt, 5*time.Second) {
-		spans, err := s.inspector.Forecast(ctx, forecastBounds)
-		next.Forecast = forecast{barsOf(spans), err}
+		found, err := s.inspector.Forecast(ctx, forecastBounds)
+		next.Forecast = forecast{barsOf(found.Spans), cmp.Or(err, found.Broken)}
 	}
 	if broken == nil && next.since(&next.schedulesAt, 5*time.Second) {
 		next.Schedules, _ = s.inspector.RecentScheduleStates(samplePause).Wait(ctx)

@@ -106,7 +106,7 @@ func (st *status) names(line string, topics []inspect.TopicCounts) {
 func neglectedOf(topics []inspect.TopicCounts, pauses inspect.Pauses) (behind, unknown []inspect.TopicCounts) {
 	for _, t := range topics {
 		switch {
-		case isBlocked(t, pauses):
+		case pauses.Block(t):
 		case t.AtLeast >= neglected:
 			behind = append(behind, t)
 		case t.Ready > 0 && t.Overdue < 0:
@@ -131,15 +131,9 @@ func untaggedOf(topics []inspect.TopicCounts) []inspect.TopicCounts {
 	return untagged
 }
 
-// isBlocked reports whether a pause or a limit delays the topic's jobs; see untaggedOf for jobs without the
-// tag.
-func isBlocked(t inspect.TopicCounts, pauses inspect.Pauses) bool {
-	return t.Throttled > 0 || t.Untagged > 0 || pauses.Of(t.Topic) != nil
-}
-
 // isNeglected reports whether the topic's next job has been ready for long and nothing blocks it.
 func isNeglected(t inspect.TopicCounts, pauses inspect.Pauses) bool {
-	return t.AtLeast >= neglected && !isBlocked(t, pauses)
+	return t.AtLeast >= neglected && !pauses.Block(t)
 }
 
 // IsAlone reports whether the topic seems to have no consumer: none waits, has a job, or takes any. A client

@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -83,7 +84,8 @@ func (d *Dashboard) topics(p *page) error {
 	}
 	data := topicsData{view: v, Looked: len(v.Topics), Known: max(v.Known, len(v.Topics))}
 	data.paging = p.paging(paging{Path: "/ui/topics", Sort: "jobs", Shows: []string{"", "late", "alone"}, Columns: topicColumns})
-	if data.Shares, err = d.inspector.Shares(p.ctx, shareSample); err != nil {
+	data.Shares, err = d.inspector.Shares(p.ctx, shareSample)
+	if err = cmp.Or(err, data.Shares.Broken); err != nil {
 		data.Unreadable = pieces(err.Error())
 	}
 	counts := withShares(v.Topics, data.Shares.Topics)
@@ -121,7 +123,7 @@ func (d *Dashboard) topics(p *page) error {
 
 // alone returns the topics whose ready jobs have no visible consumer.
 func (d *Dashboard) alone(p *page, data *topicsData, counts []inspect.TopicCounts, pauses inspect.Pauses) (alone []inspect.TopicCounts, err error) {
-	counts = slices.DeleteFunc(counts, func(t inspect.TopicCounts) bool { return t.Ready <= 0 || isBlocked(t, pauses) })
+	counts = slices.DeleteFunc(counts, func(t inspect.TopicCounts) bool { return t.Ready <= 0 || pauses.Block(t) })
 	listening, err := d.inspector.Waiters(p.ctx, waitedFor(counts))
 	data.Refused = listening == nil
 	for i, n := range listening {

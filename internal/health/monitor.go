@@ -1,7 +1,6 @@
-package doctor
+package health
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"slices"
@@ -9,21 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mix-basic/delayer/internal/inspect"
 	"github.com/mix-basic/delayer/internal/store"
 )
-
-// Status is the severity of a measurement. Its value is the exit code of a Nagios plugin.
-type Status int
-
-const (
-	OK Status = iota
-	Warning
-	Critical
-	Unknown
-)
-
-func (s Status) String() string { return [...]string{"OK", "WARNING", "CRITICAL", "UNKNOWN"}[s] }
 
 // Limits are the values, by name, from which a measurement is bad. For servers, fewer than the limit are bad.
 type Limits map[string]float64
@@ -37,7 +23,7 @@ var measures = []struct{ name, unit string }{
 
 // DefaultWarning and DefaultCritical are the default limits.
 var (
-	DefaultWarning  = Limits{"overdue": 10, "lateness": 10, "memory": 100 * almostFull}
+	DefaultWarning  = Limits{"overdue": 10, "lateness": 10, "memory": 90}
 	DefaultCritical = Limits{"overdue": 60, "lateness": 60, "memory": 100, "servers": 1}
 )
 
@@ -67,14 +53,18 @@ func (l Limits) exceeded(name string, value float64) bool {
 // recently is the period over which lateness is measured.
 const recently = 5 * time.Minute
 
-// Monitor measures, and returns the worst status and one line for a monitor.
-func Monitor(ctx context.Context, jobs *inspect.Inspector, warning, critical Limits) (Status, string, error) {
-	values, err := measure(ctx, jobs)
-	if err != nil {
-		return Critical, "", err
+// Monitor judges the measurements and what can't be read, and returns the worst level and one line for a monitor.
+func (v *View) Monitor(warning, critical Limits) (Level, string, error) {
+	if v.CountsErr != nil {
+		return Critical, "", v.CountsErr
 	}
+	values := v.measure()
 	worst := OK
 	var bad, data, unknown []string
+	disk, _ := Disk(v)
+	for _, f := range append(Unreadable(v), disk...) {
+		worst, bad = Critical, append(bad, strings.ReplaceAll(f.String(), "|", " ")) // which begins the data
+	}
 	for _, m := range measures {
 		value, read := values[m.name]
 		if !read {
@@ -113,35 +103,24 @@ func Monitor(ctx context.Context, jobs *inspect.Inspector, warning, critical Lim
 	return worst, fmt.Sprintf("DELAYER %v - %s | %s", worst, strings.Join(bad, ", "), strings.Join(data, " ")), nil
 }
 
-// measure reads the values. A value that this user may not read is negative.
-func measure(ctx context.Context, jobs *inspect.Inspector) (map[string]float64, error) {
-	counts, err := jobs.Counts(ctx)
-	if err != nil {
-		return nil, err
+// measure returns the values. One that can't be read is negative.
+func (v *View) measure() map[string]float64 {
+	values := map[string]float64{"waiting": float64(v.Counts.Waiting), "ready": 0, "reserved": 0, "dead": 0, "overdue": -1, "lateness": -1, "servers": -1}
+	if v.Counts.Overdue >= 0 {
+		values["overdue"] = seconds(v.Counts.Overdue)
 	}
-	values := map[string]float64{"waiting": float64(counts.Waiting), "ready": 0, "reserved": 0, "dead": 0, "overdue": -1, "lateness": -1, "servers": -1}
-	if counts.Overdue >= 0 {
-		values["overdue"] = seconds(counts.Overdue)
-	}
-	for _, t := range counts.Topics {
+	for _, t := range v.Topics {
 		values["ready"] += float64(max(t.Ready, 0))
 		values["reserved"] += float64(max(t.Reserved, 0))
 		values["dead"] += float64(max(t.Dead, 0))
 	}
-	servers, err := jobs.Servers(ctx)
-	if err == nil {
-		values["servers"] = float64(len(store.Alive(servers)))
-	} else if !store.Refused(err) {
-		return nil, err
+	if v.ServersErr == nil {
+		values["servers"] = float64(len(store.Alive(v.Servers)))
 	}
-	past, err := jobs.History(ctx)
-	if err != nil && !store.Refused(err) {
-		return nil, err
-	}
-	if err == nil {
+	if v.HistoryErr == nil {
 		var lateness store.Lateness
-		for _, p := range past {
-			if counts.Time.Sub(p.Until) < recently {
+		for _, p := range v.History {
+			if v.Time.Sub(p.Until) < recently {
 				lateness = lateness.Plus(p.Lateness)
 			}
 		}
@@ -150,11 +129,7 @@ func measure(ctx context.Context, jobs *inspect.Inspector) (map[string]float64, 
 			values["lateness"] = seconds(lateness.Quantile(0.99))
 		}
 	}
-	nodes, err := jobs.Info(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for _, node := range nodes {
+	for _, node := range v.Nodes {
 		if node.Missing != "" {
 			values["memory"] = -1
 			break
@@ -163,7 +138,7 @@ func measure(ctx context.Context, jobs *inspect.Inspector) (map[string]float64, 
 			values["memory"] = max(values["memory"], math.Round(1000*float64(node.UsedMemory)/float64(node.MaxMemory))/10)
 		}
 	}
-	return values, nil
+	return values
 }
 
 func seconds(d time.Duration) float64 { return d.Round(time.Millisecond).Seconds() }
