@@ -605,3 +605,23 @@ func TestServed(t *testing.T) {
 		t.Error("a Redis that is away has a server")
 	}
 }
+
+// A topic may have a zero byte, at which C ends a text; so may a limit's tag.
+func TestZeroByte(t *testing.T) {
+	t.Parallel()
+	b, _ := onRedis(t)
+	const topic, inMonitor = "a\x00b", `me: 1 a\x00b`
+	b.alive(t, "me")
+	for _, set := range []string{b.keys.Waiting(topic), b.keys.Throttled(topic)} {
+		b.seed(t, ready("r", topic))
+		b.do(t, "ZADD", set, 1, "me")
+		if got := b.woken(t, func() { made(t, b.Wake([]string{topic})) }); !slices.Equal(got, []string{inMonitor}) {
+			t.Errorf("%s: woken %q", set, got)
+		}
+	}
+	limit := Limit{Concurrency: 5, Tag: topic}
+	check(t, b.SetLimit(t.Context(), topic, limit, wholeShare(limit)))
+	if got, err := b.Limit(t.Context(), topic); got != limit || err != nil {
+		t.Errorf("the limit is %+v, %v, want %+v", got, err, limit)
+	}
+}

@@ -135,7 +135,7 @@ local function take(queue, topic, count, most, read, wants, claim, gate)
           end
           return false
         end
-        local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
+        local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d ', jobs) .. topic)
         if type(receivers) == 'table' then return false, receivers.err end
         if receivers > 0 then return true end
       end
@@ -215,7 +215,7 @@ local function take_all(read, wants, claim, limit_at, gate)
               end
               return false
             end
-            local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
+            local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d ', jobs) .. topic)
             if type(receivers) == 'table' then return false, receivers.err end
             if receivers > 0 then return true end
           end

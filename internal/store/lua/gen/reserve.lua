@@ -174,7 +174,7 @@ local function take(queue, topic, count, most, read, wants, claim, gate)
           end
           return false
         end
-        local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
+        local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d ', jobs) .. topic)
         if type(receivers) == 'table' then return false, receivers.err end
         if receivers > 0 then return true end
       end
@@ -255,7 +255,7 @@ local function take_all(read, wants, claim, limit_at, gate)
               end
               return false
             end
-            local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
+            local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d ', jobs) .. topic)
             if type(receivers) == 'table' then return false, receivers.err end
             if receivers > 0 then return true end
           end
@@ -530,7 +530,7 @@ local function gate(topic, n, taken)
   local throttled = prefix .. 'held_back:'
   local APART, LONGEST = 5000, 5000000
   local function write_limit(topic, concurrency, interval, burst, next, appointed, whole)
-    local text = string.format('%d %.17g %d %.0f %.0f %s', concurrency, interval, burst, next, appointed, whole)
+    local text = string.format('%d %.17g %d %.0f %.0f ', concurrency, interval, burst, next, appointed) .. whole
     return redis.pcall('HSET', limits, topic, text)
   end
   --
@@ -565,7 +565,7 @@ local function gate(topic, n, taken)
           end
           return false
         end
-        local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
+        local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d ', jobs) .. topic)
         if type(receivers) == 'table' then return false, receivers.err end
         if receivers > 0 then return true end
       end
@@ -581,7 +581,7 @@ local function gate(topic, n, taken)
       for _ = 1, 100 do
         local first = redis.pcall('ZPOPMIN', throttled .. topic)
         if not first[1] then return wake(topic, jobs) end
-        local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
+        local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d ', jobs) .. topic)
         if receivers ~= 0 then return type(receivers) == 'number' end
       end
       return false
@@ -765,7 +765,7 @@ local function wake(topic, jobs, made_ready)
       end
       return false
     end
-    local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
+    local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d ', jobs) .. topic)
     if type(receivers) == 'table' then return false, receivers.err end
     if receivers > 0 then return true end
   end

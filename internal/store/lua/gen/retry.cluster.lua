@@ -142,7 +142,7 @@ local function count_reserved(by_topic, ids)
               end
               return false
             end
-            local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
+            local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d ', jobs) .. topic)
             if type(receivers) == 'table' then return false, receivers.err end
             if receivers > 0 then return true end
           end
@@ -158,7 +158,7 @@ local function count_reserved(by_topic, ids)
           for _ = 1, 100 do
             local first = redis.pcall('ZPOPMIN', throttled .. topic)
             if not first[1] then return wake(topic, jobs) end
-            local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
+            local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d ', jobs) .. topic)
             if receivers ~= 0 then return type(receivers) == 'number' end
           end
           return false
@@ -199,7 +199,7 @@ local function wake(topic, jobs, made_ready)
       end
       return false
     end
-    local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
+    local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d ', jobs) .. topic)
     if type(receivers) == 'table' then return false, receivers.err end
     if receivers > 0 then return true end
   end

@@ -147,7 +147,7 @@ local function wake(topic, jobs, made_ready)
       end
       return false
     end
-    local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
+    local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d ', jobs) .. topic)
     if type(receivers) == 'table' then return false, receivers.err end
     if receivers > 0 then return true end
   end
@@ -178,6 +178,6 @@ else
   end
 end
 local ran = (tonumber(s[9]) or 0) + (stored and 1 or 0)
-redis.call('HSET', bucket, 'last', job, 'past', remember(s[6], {string.format('%d%s0', now, RUN_NOW)}), 'ran', string.format('%d', ran))
+redis.call('HSET', bucket, 'last', job, 'past', remember(s[6], {string.format('%d', now) .. RUN_NOW .. '0'}), 'ran', string.format('%d', ran))
 if length then wake(s[3], length) end
 return job

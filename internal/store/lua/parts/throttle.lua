@@ -20,7 +20,7 @@ local function wake_next_throttled(topic)
   for _ = 1, 100 do -- see wake
     local first = redis.pcall('ZPOPMIN', throttled .. topic)
     if not first[1] then return wake(topic, jobs) end
-    local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
+    local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d ', jobs) .. topic)
     if receivers ~= 0 then return type(receivers) == 'number' end
   end
   return false
