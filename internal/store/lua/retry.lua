@@ -53,7 +53,7 @@ local function put_back(id, i, job)
     first_due = math.min(first_due, now + delay)
   else
     redis.call('ZREM', pool, id)
-    local refused = make_ready(topic, id, refund and 'RPUSH')
+    local refused = make_ready(topic, id, refund)
     if refused then redis.call('ZADD', pool, score_of(now), id) end -- the server reports the reason
   end
 end

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -20,6 +21,15 @@ type source struct {
 	known []name // what it may use without including it itself
 }
 
+// refused are the calls that no script may have, with the reason.
+var refused = []struct {
+	call *regexp.Regexp
+	why  string
+}{
+	{regexp.MustCompile(`\bp?call\([^']`), "the command is no literal text, which Redis behind some proxies refuses"},
+	{regexp.MustCompile(`\bformat\('[^']*%[sq]`), "Lua's %s ends at a zero byte, which topics and IDs may have: use .."},
+}
+
 // needs returns which of the names that the code knows it uses without including them. It fails where the code uses what it
 // neither knows nor includes, or includes what it does not use. The compiler takes what is included for a global variable, as it is
 // not defined in the same code.
@@ -28,6 +38,14 @@ func (g *includer) needs(s source) (needed []name) {
 	if err != nil {
 		g.fail(err)
 		return nil
+	}
+	for i, line := range s.lines {
+		code, _, _ := strings.Cut(line, "-- ")
+		for _, r := range refused {
+			if r.call.MatchString(code) {
+				g.fail(fmt.Errorf("%s:%d: %s", s.file, s.first+i, r.why))
+			}
+		}
 	}
 	function, err := lua.Compile(chunk, s.file)
 	if err != nil {

@@ -99,6 +99,8 @@ return seven(POOL)
 		{"what is not used in the block", "if KEYS then\n  -- include: a: one\n  ARGV = 1\nend\nreturn one\n", "s.lua:2: includes one, and does not use it\ns.lua:5: uses one, and does not include it", false},
 		{"what is not included", "-- include: a: one\nlocal function f()\n  x = two\nend\nreturn one\n", "s.lua:3: uses two, and does not include it\ns.lua:3: uses x, and does not include it", false},
 		{"what only a cluster has", "-- include: b: five\nreturn five\n", "s.lua:1: includes five, which parts/b.lua does not define", false},
+		{"what is refused", "local call = redis.call\nreturn call(KEYS[1], string.format('%d %s', 1, 'a'))\n", "s.lua:2: Lua's %s ends at a zero byte, which topics and IDs may have: use ..\n" +
+			"s.lua:2: the command is no literal text, which Redis behind some proxies refuses", false},
 		{"what is no Lua", "return return\n", "s.lua line:1(column:13) near 'return':   syntax error\n", false},
 	} {
 		sources := fstest.MapFS{"s.lua": {Data: []byte(c.script)}}

@@ -48,8 +48,8 @@ local function schedule_name(id) return string.match(id, '^{(.*)}@schedule$') en
 local schedules = prefix .. 'schedules'
 local queues = prefix .. 'ready_queue:'
 local lengths = {}
-local function make_ready(topic, id, command)
-  local length = redis.pcall(command or 'LPUSH', queues .. topic, id)
+local function make_ready(topic, id, in_front)
+  local length = in_front and redis.pcall('RPUSH', queues .. topic, id) or redis.pcall('LPUSH', queues .. topic, id)
   if type(length) == 'table' then return length end
   lengths[topic] = length
 end

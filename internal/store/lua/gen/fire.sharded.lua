@@ -41,13 +41,14 @@ local time = redis.call('TIME')
 local now_us = time[1] * 1000000 + time[2]
 local now_s = now_us / 1000000
 local SCHEDULE_TOPIC = 'delayer:schedules'
-local function not_a_list(queue, asks)
-  local kind = (asks or redis.call)('TYPE', queue)
+local function not_a_list(queue, is_caught)
+  local kind = redis.pcall('TYPE', queue)
   if kind.ok == 'none' or kind.ok == 'list' then return nil end
-  return kind.err and kind or redis.error_reply('WRONGTYPE ready queue ' .. queue .. ' is a ' .. kind.ok .. ', not a list')
+  if kind.err then return not_permitted('TYPE', queue) or is_caught and kind or redis.call('TYPE', queue) end
+  return redis.error_reply('WRONGTYPE ready queue ' .. queue .. ' is a ' .. kind.ok .. ', not a list')
 end
 local function no_queue(topic)
-  return not_a_list(queues .. topic, redis.pcall) or not_permitted('LPUSH', queues .. topic, '')
+  return not_a_list(queues .. topic, true) or not_permitted('LPUSH', queues .. topic, '')
 end
 local function no_bucket(bucket)
   return not_permitted('PEXPIRE', bucket, '1') or not_permitted('HSET', bucket, 'topic', '') or not_permitted('EXISTS', bucket)

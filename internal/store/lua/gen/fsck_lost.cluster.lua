@@ -50,8 +50,8 @@ local function elsewhere(key)
   return not_here(redis.pcall('EXISTS', key))
 end
 local lengths = {}
-local function make_ready(topic, id, command)
-  local length = redis.pcall(command or 'LPUSH', queues .. topic, id)
+local function make_ready(topic, id, in_front)
+  local length = in_front and redis.pcall('RPUSH', queues .. topic, id) or redis.pcall('LPUSH', queues .. topic, id)
   if type(length) == 'table' then return length end
   lengths[topic] = length
 end

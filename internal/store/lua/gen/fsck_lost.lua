@@ -44,8 +44,8 @@ local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or
 local queues = prefix .. 'ready_queue:'
 local buckets = prefix .. 'job_bucket:'
 local lengths = {}
-local function make_ready(topic, id, command)
-  local length = redis.pcall(command or 'LPUSH', queues .. topic, id)
+local function make_ready(topic, id, in_front)
+  local length = in_front and redis.pcall('RPUSH', queues .. topic, id) or redis.pcall('LPUSH', queues .. topic, id)
   if type(length) == 'table' then return length end
   lengths[topic] = length
 end

@@ -78,8 +78,8 @@ local function not_once()
     or not_permitted('ZRANGEBYSCORE', once, '0', '0') or not_permitted('ZREM', once, '')
 end
 local lengths = {}
-local function make_ready(topic, id, command)
-  local length = redis.pcall(command or 'LPUSH', queues .. topic, id)
+local function make_ready(topic, id, in_front)
+  local length = in_front and redis.pcall('RPUSH', queues .. topic, id) or redis.pcall('LPUSH', queues .. topic, id)
   if type(length) == 'table' then return length end
   lengths[topic] = length
 end

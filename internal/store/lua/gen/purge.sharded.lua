@@ -15,10 +15,16 @@ local buckets = prefix .. 'job_bucket:'
 local function take(queue, topic, count, most, read, wants, claim, gate)
   local ids = pcall('LRANGE', queue, -count, -1)
   if ids.err then
-    local function not_a_list(queue, asks)
-      local kind = (asks or redis.call)('TYPE', queue)
+    local function not_permitted(command, key, ...)
+      if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
+        return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
+      end
+    end
+    local function not_a_list(queue, is_caught)
+      local kind = redis.pcall('TYPE', queue)
       if kind.ok == 'none' or kind.ok == 'list' then return nil end
-      return kind.err and kind or redis.error_reply('WRONGTYPE ready queue ' .. queue .. ' is a ' .. kind.ok .. ', not a list')
+      if kind.err then return not_permitted('TYPE', queue) or is_caught and kind or redis.call('TYPE', queue) end
+      return redis.error_reply('WRONGTYPE ready queue ' .. queue .. ' is a ' .. kind.ok .. ', not a list')
     end
     local function unreadable(reply)
       return type(reply) == 'table' and reply.err and not string.find(reply.err, 'WRONGTYPE', 1, true)

@@ -101,10 +101,11 @@ local function not_writable_bucket(name)
   return not_permitted('HSET', name, 'topic', '') or not_permitted('PEXPIRE', name, '1')
 end
 
-local function not_a_list(queue, asks)
-  local kind = (asks or redis.call)('TYPE', queue)
+local function not_a_list(queue, is_caught)
+  local kind = redis.pcall('TYPE', queue)
   if kind.ok == 'none' or kind.ok == 'list' then return nil end
-  return kind.err and kind or redis.error_reply('WRONGTYPE ready queue ' .. queue .. ' is a ' .. kind.ok .. ', not a list')
+  if kind.err then return not_permitted('TYPE', queue) or is_caught and kind or redis.call('TYPE', queue) end
+  return redis.error_reply('WRONGTYPE ready queue ' .. queue .. ' is a ' .. kind.ok .. ', not a list')
 end
 local queues = prefix .. 'ready_queue:'
 local MOST_DEAD = 100

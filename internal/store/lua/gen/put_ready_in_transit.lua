@@ -25,10 +25,16 @@ local function tell_batch(reply, was_there)
   end
   return reply
 end
-local function not_a_list(queue, asks)
-  local kind = (asks or redis.call)('TYPE', queue)
+local function not_permitted(command, key, ...)
+  if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
+    return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
+  end
+end
+local function not_a_list(queue, is_caught)
+  local kind = redis.pcall('TYPE', queue)
   if kind.ok == 'none' or kind.ok == 'list' then return nil end
-  return kind.err and kind or redis.error_reply('WRONGTYPE ready queue ' .. queue .. ' is a ' .. kind.ok .. ', not a list')
+  if kind.err then return not_permitted('TYPE', queue) or is_caught and kind or redis.call('TYPE', queue) end
+  return redis.error_reply('WRONGTYPE ready queue ' .. queue .. ' is a ' .. kind.ok .. ', not a list')
 end
 local function not_writable()
   local reply = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '')
@@ -40,11 +46,6 @@ end
 local function all_unreadable()
   local reply = redis.pcall('HGET', pool, 'topic')
   if unreadable(reply) then return reply end
-end
-local function not_permitted(command, key, ...)
-  if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
-    return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
-  end
 end
 local function no_transit()
   return not_writable() or all_unreadable() or not_permitted('RENAME', transit_jobs, transit_jobs)

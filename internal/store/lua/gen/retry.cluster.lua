@@ -95,8 +95,8 @@ local function register_wait(topic, seconds, due)
   if due - seconds > SOON then register_use(topic, seconds, due) end
 end
 local lengths = {}
-local function make_ready(topic, id, command)
-  local length = redis.pcall(command or 'LPUSH', queues .. topic, id)
+local function make_ready(topic, id, in_front)
+  local length = in_front and redis.pcall('RPUSH', queues .. topic, id) or redis.pcall('LPUSH', queues .. topic, id)
   if type(length) == 'table' then return length end
   lengths[topic] = length
 end
@@ -251,7 +251,7 @@ local function put_back(id, i, job)
     first_due = math.min(first_due, now + delay)
   else
     redis.call('ZREM', pool, id)
-    local refused = make_ready(topic, id, refund and 'RPUSH')
+    local refused = make_ready(topic, id, refund)
     if refused then redis.call('ZADD', pool, score_of(now), id) end -- the server reports the reason
   end
 end

@@ -24,11 +24,12 @@ local function takes_no_writes(queue)
   end
 end
 
--- Whether a ready queue exists and is no list. With redis.pcall as asks, also if its type can't be read.
-local function not_a_list(queue, asks)
-  local kind = (asks or redis.call)('TYPE', queue)
+-- Whether a ready queue exists and is no list. Another error of TYPE ends the script, unless it is caught, which returns it.
+local function not_a_list(queue, is_caught)
+  local kind = redis.pcall('TYPE', queue)
   if kind.ok == 'none' or kind.ok == 'list' then return nil end
-  return kind.err and kind or redis.error_reply('WRONGTYPE ready queue ' .. queue .. ' is a ' .. kind.ok .. ', not a list')
+  if kind.err then return not_permitted('TYPE', queue) or is_caught and kind or redis.call('TYPE', queue) end
+  return redis.error_reply('WRONGTYPE ready queue ' .. queue .. ' is a ' .. kind.ok .. ', not a list')
 end
 
 -- Whether a pcall's reply says that Redis does not let us read the key. A key of the wrong type can be read, but is of no use.

@@ -53,11 +53,11 @@ local function wake(topic, jobs, made_ready)
   return false
 end
 
--- Puts a job into its ready queue; with RPUSH in front of all others. Returns an error reply if the queue can't take it. The script calls
+-- Puts a job into its ready queue, or in front of all others. Returns an error reply if the queue can't take it. The script calls
 -- wake_all at its end.
 local lengths = {} -- of such queues, by topic
-local function make_ready(topic, id, command)
-  local length = redis.pcall(command or 'LPUSH', queues .. topic, id)
+local function make_ready(topic, id, in_front)
+  local length = in_front and redis.pcall('RPUSH', queues .. topic, id) or redis.pcall('LPUSH', queues .. topic, id)
   if type(length) == 'table' then return length end
   lengths[topic] = length
 end
