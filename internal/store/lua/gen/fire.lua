@@ -15,10 +15,12 @@
 -- does not affect the others.
 -- Cost: O(log n) of the pool for each job.
 local pool = KEYS[1]
+local protected = rawget(_G, 'pcall')
 local function not_permitted(command, key, ...)
-  if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
-    return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
-  end
+  if not redis.acl_check_cmd then return nil end
+  local is_known, may = protected(redis.acl_check_cmd, command, key, ...)
+  if not is_known then return redis.error_reply('ERR unknown command ' .. command .. ': this Redis has it renamed or disabled') end
+  if not may then return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key) end
 end
 local function score_of(ms)
   local rest = ms % 1000

@@ -26,10 +26,12 @@ local dead_lists = prefix .. 'dead_letters:'
 local slots = prefix .. 'slots:'
 local dead_topics = prefix .. 'dead_topics'
 local schedules = prefix .. 'schedules'
+local protected = rawget(_G, 'pcall')
 local function not_permitted(command, key, ...)
-  if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
-    return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
-  end
+  if not redis.acl_check_cmd then return nil end
+  local is_known, may = protected(redis.acl_check_cmd, command, key, ...)
+  if not is_known then return redis.error_reply('ERR unknown command ' .. command .. ': this Redis has it renamed or disabled') end
+  if not may then return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key) end
 end
 local function not_here(reply)
   return type(reply) == 'table' and reply.err and string.find(reply.err, 'non local key', 1, true) and reply

@@ -15,10 +15,12 @@ local buckets = prefix .. 'job_bucket:'
 local function take(queue, topic, count, most, read, wants, claim, gate)
   local ids = pcall('LRANGE', queue, -count, -1)
   if ids.err then
+    local protected = rawget(_G, 'pcall')
     local function not_permitted(command, key, ...)
-      if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
-        return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
-      end
+      if not redis.acl_check_cmd then return nil end
+      local is_known, may = protected(redis.acl_check_cmd, command, key, ...)
+      if not is_known then return redis.error_reply('ERR unknown command ' .. command .. ': this Redis has it renamed or disabled') end
+      if not may then return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key) end
     end
     local function not_a_list(queue, is_caught)
       local kind = redis.pcall('TYPE', queue)

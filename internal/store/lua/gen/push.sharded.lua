@@ -37,9 +37,13 @@ local policy, id = ARGV[5], ARGV[7]
 local is_plain = #ARGV == 10 and ARGV[1] == '0' and (policy == REPLACE or not string.find(policy, ' ', 1, true))
 local is_new = is_plain and call('EXISTS', buckets .. id) == 0
 if is_new and ARGV[10] ~= '0' then
-  local name, due, lifetime, may = buckets .. id, ARGV[10] + 0, ARGV[4] + 0, redis.acl_check_cmd
+  local name, due, lifetime = buckets .. id, ARGV[10] + 0, ARGV[4] + 0
   if due < 0 then due = now - due end
-  if due > begun and (not may or may('HSET', name, 'topic', '') and may('PEXPIRE', name, '1')) then
+  local may, protected = redis.acl_check_cmd, rawget(_G, 'pcall') -- as in not_permitted, which a plain push does without
+  local is_known, sets, expires = true, true, true
+  if may then is_known, sets = protected(may, 'HSET', name, 'topic', '') end
+  if may and is_known then is_known, expires = protected(may, 'PEXPIRE', name, '1') end
+  if due > begun and is_known and sets and expires then
     local part = due % 1000
     local score = part == 0 and string.format('%d', due / 1000) or string.format('%d.%03d', (due - part) / 1000, part) -- as score_of does
     call('ZADD', pool, score, id)
@@ -64,10 +68,12 @@ if is_new and ARGV[10] ~= '0' then
   end
 end
 
+local protected = rawget(_G, 'pcall')
 local function not_permitted(command, key, ...)
-  if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
-    return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
-  end
+  if not redis.acl_check_cmd then return nil end
+  local is_known, may = protected(redis.acl_check_cmd, command, key, ...)
+  if not is_known then return redis.error_reply('ERR unknown command ' .. command .. ': this Redis has it renamed or disabled') end
+  if not may then return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key) end
 end
 local ANNOUNCED_WITHIN = 60000
 local first_due_channel = prefix .. 'first_due'

@@ -17,10 +17,12 @@ local removed_schedules = prefix .. 'removed_schedules'
 local time = redis.call('TIME')
 local now_us = time[1] * 1000000 + time[2]
 local begun = (now_us - now_us % 1000) / 1000
+local protected = rawget(_G, 'pcall')
 local function not_permitted(command, key, ...)
-  if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
-    return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
-  end
+  if not redis.acl_check_cmd then return nil end
+  local is_known, may = protected(redis.acl_check_cmd, command, key, ...)
+  if not is_known then return redis.error_reply('ERR unknown command ' .. command .. ': this Redis has it renamed or disabled') end
+  if not may then return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key) end
 end
 local function not_here(reply)
   return type(reply) == 'table' and reply.err and string.find(reply.err, 'non local key', 1, true) and reply
