@@ -32,6 +32,7 @@ local function list_letter(id, topic, died)
 end
 
 local function end_pause(topic)
+  if not_pausable(topic) then return false end
   local _, more = release(topic, PARKED)
   return not more
 end

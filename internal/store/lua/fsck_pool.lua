@@ -10,7 +10,7 @@
 -- include: guard lease limit schedule slots time cluster
 local watch, repairs = stopwatch(), ARGV[3] == REPAIR
 if repairs then
-  local err = not_writable() or not_permitted('ZADD', schedules, '0', '') or not_permitted('ZADD', slots, '0', '')
+  local err = not_writable() or not_permitted('ZADD', schedules, '0', '') or not_permitted('ZADD', slots, '0', '') or not_permitted('ZREM', pool, '')
     -- cluster: or elsewhere(buckets)
   if err then return err end
 end

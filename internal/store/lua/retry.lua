@@ -13,7 +13,7 @@
 local FIELDS = 6
 local first_bucket = buckets .. ARGV[2]
 local err = not_writable() or not_permitted('ZREM', pool, '') or not_permitted('PEXPIRE', first_bucket, '1')
-  or not_permitted('HSET', first_bucket, 'error', '')
+  or not_permitted('HSET', first_bucket, 'error', '') or not_permitted('PTTL', first_bucket)
 if err then return err end
 local asked, ended, ids, followers = {}, {}, {}, nil
 for i = 2, #ARGV, FIELDS do asked[#asked + 1] = ARGV[i] end

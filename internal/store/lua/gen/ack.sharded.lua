@@ -133,6 +133,17 @@ for k = 1, #ids do
     lost[#lost + 1] = not scores[k] and redis.call('EXISTS', name) == 0 and -k or k
   end
 end
+if followers then
+  local function not_followable(id, from)
+    local name = buckets .. id
+    return not_permitted('TIME', from) or not_permitted('HMGET', from, 'next') or not_permitted('PTTL', from)
+      or not_permitted('HDEL', from, 'next') or not_permitted('HSET', name, 'topic', '')
+      or not_permitted('HDEL', name, 'lease') or not_permitted('PEXPIRE', name, '1') or not_permitted('DEL', name)
+      or not_permitted('ZADD', pool, '0', '') or not_permitted('ZREM', pool, '')
+  end
+  err = not_followable(followers[1], buckets .. followers[1])
+  if err then return err end
+end
 if #done > 0 then
   -- Buckets first: a pool entry without one is dropped later, but a bucket without an entry would stay for ever.
   redis.call('DEL', unpack(names))

@@ -28,6 +28,7 @@ local function not_permitted(command, key, ...)
 end
 local buckets = prefix .. 'job_bucket:'
 local dead_letters = prefix .. 'dead_letter:'
+local once = prefix .. 'once'
 local dead_lists = prefix .. 'dead_letters:'
 local function read_lease(text)
   if not text then return 0, 0, 0, 0 end
@@ -164,7 +165,6 @@ local function unlist(topic, id)
   redis.pcall('ZREM', list, id)
   if redis.pcall('EXISTS', list) == 0 then redis.pcall('ZREM', dead_topics, topic) end
 end
-local once = prefix .. 'once'
 local function keep_once(ms)
   if redis.call('PTTL', once) < ms then redis.call('PEXPIRE', once, string.format('%d', ms)) end
 end
@@ -212,7 +212,7 @@ local last = redis.call('HGET', migration, from) or '0'
 if serial > 0 and last - serial >= 0 then return {0, 0, last} end
 local err = not_writable() or not_permitted('HSET', buckets, 'topic', '') or not_permitted('PEXPIRE', buckets, '1')
   or not_permitted('HSET', migration, 'a', '') or not_permitted('ZREM', pool, '') or not_permitted('HSET', dead_letters, 'topic', '')
-  or not_permitted('ZADD', dead_lists, '0', '') or not_permitted('EXISTS', buckets) or not_permitted('DEL', dead_letters)
+  or not_permitted('PTTL', once) or not_permitted('ZADD', dead_lists, '0', '') or not_permitted('EXISTS', buckets) or not_permitted('DEL', dead_letters)
 
 if err then return err end
 if serial == 0 then

@@ -40,9 +40,28 @@ end
 local time = redis.call('TIME')
 local now_us = time[1] * 1000000 + time[2]
 local now_s = now_us / 1000000
+local function not_writable()
+  local reply = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '')
+  if type(reply) == 'table' and not string.find(reply.err, 'OOM ', 1, true) then return reply end
+end
+local protected = rawget(_G, 'pcall')
+local function not_permitted(command, key, ...)
+  if not redis.acl_check_cmd then return nil end
+  local is_known, may = protected(redis.acl_check_cmd, command, key, ...)
+  if not is_known then return redis.error_reply('ERR unknown command ' .. command .. ': this Redis has it renamed or disabled') end
+  if not may then return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key) end
+end
+local pauses = prefix .. 'paused'
+local waiters = prefix .. 'waiting:'
 local queues = prefix .. 'ready_queue:'
 local parked_queues = prefix .. 'paused_queue:'
-local waiters = prefix .. 'waiting:'
+local paused_waiters = prefix .. 'paused_waiting:'
+local function not_pausable(topic)
+  return not_writable() or not_permitted('HSET', pauses, 'a', '') or not_permitted('HDEL', pauses, 'a')
+    or not_permitted('HSET', waiters, 'a', '') or not_permitted('DEL', waiters) or not_permitted('RENAME', queues, parked_queues)
+    or not_permitted('RENAME', waiters, paused_waiters) or not_permitted('LMOVE', queues, parked_queues, 'RIGHT', 'LEFT')
+    or not_permitted('TYPE', waiters) or not_permitted('EXISTS', waiters)
+end
 local function park(topic, most)
   local queue, parked = queues .. topic, parked_queues .. topic
   local ready = redis.pcall('LLEN', queue)
@@ -58,8 +77,6 @@ local function park(topic, most)
   end
   return count, ready > count
 end
-local pauses = prefix .. 'paused'
-local paused_waiters = prefix .. 'paused_waiting:'
 local MOST_DEAD = 100
 local wake_channels = prefix .. 'wake:'
 local function wake(topic, jobs, made_ready)
@@ -129,13 +146,6 @@ local texts = prefix .. 'group_text:'
 local clients = prefix .. 'client:'
 local transit_jobs = prefix .. 'set_aside:'
 local throttled = prefix .. 'held_back:'
-local protected = rawget(_G, 'pcall')
-local function not_permitted(command, key, ...)
-  if not redis.acl_check_cmd then return nil end
-  local is_known, may = protected(redis.acl_check_cmd, command, key, ...)
-  if not is_known then return redis.error_reply('ERR unknown command ' .. command .. ': this Redis has it renamed or disabled') end
-  if not may then return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key) end
-end
 local function not_here(reply)
   return type(reply) == 'table' and reply.err and string.find(reply.err, 'non local key', 1, true) and reply
 end
@@ -164,6 +174,7 @@ local function list_letter(id, topic, died)
 end
 
 local function end_pause(topic)
+  if not_pausable(topic) then return false end
   local _, more = release(topic, PARKED)
   return not more
 end

@@ -74,7 +74,7 @@ local SCHEDULE_TOPIC = 'delayer:schedules'
 local function schedule_name(id) return string.match(id, '^{(.*)}@schedule$') end
 local watch, repairs = stopwatch(), ARGV[3] == REPAIR
 if repairs then
-  local err = not_writable() or not_permitted('ZADD', schedules, '0', '') or not_permitted('ZADD', slots, '0', '')
+  local err = not_writable() or not_permitted('ZADD', schedules, '0', '') or not_permitted('ZADD', slots, '0', '') or not_permitted('ZREM', pool, '')
     or elsewhere(buckets)
   if err then return err end
 end

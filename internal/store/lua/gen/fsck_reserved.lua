@@ -19,7 +19,7 @@ local function lowered(kept)
   local raised = math.floor(kept / LIMIT_MARK + 0.5) * LIMIT_MARK
   return kept - raised, raised
 end
-local err = not_permitted('HINCRBY', reserved_counts, '', '0')
+local err = not_permitted('HINCRBY', reserved_counts, '', '0') or not_permitted('HDEL', reserved_counts, '')
 if err then return err end
 local repaired = {}
 for i = 1, #ARGV, 3 do

@@ -296,10 +296,23 @@ local followers -- the IDs of taken jobs that have one
 local function delete(jobs, names, n, _, followed)
   if n == 0 then return nil, jobs end
   if followed then
-    local may = redis.acl_check_cmd
-    if may and not (may('HSET', names[1], 'topic', '') and may('HDEL', names[1], 'topic') and may('PTTL', names[1])) then
-      return redis.error_reply('NOPERM this user has no permissions to run HSET, HDEL and PTTL, as the follower of a job needs them')
+    local protected = rawget(_G, 'pcall')
+    local function not_permitted(command, key, ...)
+      if not redis.acl_check_cmd then return nil end
+      local is_known, may = protected(redis.acl_check_cmd, command, key, ...)
+      if not is_known then return redis.error_reply('ERR unknown command ' .. command .. ': this Redis has it renamed or disabled') end
+      if not may then return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key) end
     end
+    local function not_followable(id, from)
+      local name = buckets .. id
+      return not_permitted('TIME', from) or not_permitted('HMGET', from, 'next') or not_permitted('PTTL', from)
+        or not_permitted('HDEL', from, 'next') or not_permitted('HSET', name, 'topic', '')
+        or not_permitted('HDEL', name, 'lease') or not_permitted('PEXPIRE', name, '1') or not_permitted('DEL', name)
+        or not_permitted('ZADD', pool, '0', '') or not_permitted('ZREM', pool, '')
+    end
+    local k = next(followed)
+    local err = not_followable(jobs[2 * k - 1], names[k])
+    if err then return err end
     local others = {}
     followers = followers or {}
     for k = 1, n do

@@ -374,7 +374,11 @@ local function special(run)
     local waits = call('ZSCORE', pool, id)
     local reserved = waits and is_lease(waits)
     local followed = policy == FOLLOW and reserved and tonumber(waits) > now_s and call('HGET', name, 'lease')
-    if followed then return nil, due, {followed = followed, options = call('HGET', name, 'options'), what = FOLLOWS} end
+    if followed then
+      err = not_permitted('PTTL', name)
+      if err then return err.err end
+      return nil, due, {followed = followed, options = call('HGET', name, 'options'), what = FOLLOWS}
+    end
     local when, what = replaced_due(policy, waits and not reserved and due_of(waits) or begun, due)
     local burst = latest and call('HMGET', name, 'first', 'lease')
     local first = burst and not burst[2] and burst[1] and tonumber(burst[1])

@@ -385,8 +385,10 @@ local function wants(id, name, job)
         k.most, k.ttr, k.lifetime = read_options(job[3])
         k.followed = has_follower(job[4])
         if k.expires > 0 then
-          k.ttl = redis.call('PTTL', name)
-          if pushed_again(k.ttl, k.expires) then
+          k.ttl = pcall('PTTL', name)
+          if type(k.ttl) == 'table' then -- write_lease returns it
+            k.attempts = 0
+          elseif pushed_again(k.ttl, k.expires) then
             k.anew, k.attempts, k.most, k.ttr, k.lifetime, k.followed = true, 0, 0, 0, DEFAULT_LIFETIME, false
             job[3] = false
           end
@@ -419,8 +421,18 @@ local function bury_exhausted(topic)
   end
   local function bury(id, bucket, topic, reason, text, has_follower)
     local letter, list = dead_letters .. id, dead_lists .. topic
-    local missing = has_follower and elsewhere(buckets)
-    if missing then return missing end
+    if has_follower then
+      local function not_followable(id, from)
+        local name = buckets .. id
+        return not_permitted('TIME', from) or not_permitted('HMGET', from, 'next') or not_permitted('PTTL', from)
+          or not_permitted('HDEL', from, 'next') or not_permitted('HSET', name, 'topic', '')
+          or not_permitted('HDEL', name, 'lease') or not_permitted('PEXPIRE', name, '1') or not_permitted('DEL', name)
+          or not_permitted('ZADD', pool, '0', '') or not_permitted('ZREM', pool, '')
+      end
+      local err = not_followable(id, letter)
+      err = err or elsewhere(buckets)
+      if err then return err end
+    end
     local was = redis.pcall('HGET', letter, 'topic')
     local listed = redis.pcall('ZADD', list, string.format('%d', now), id)
     if type(listed) == 'table' then

@@ -213,7 +213,7 @@ end
 local FIELDS = 6
 local first_bucket = buckets .. ARGV[2]
 local err = not_writable() or not_permitted('ZREM', pool, '') or not_permitted('PEXPIRE', first_bucket, '1')
-  or not_permitted('HSET', first_bucket, 'error', '')
+  or not_permitted('HSET', first_bucket, 'error', '') or not_permitted('PTTL', first_bucket)
 if err then return err end
 local asked, ended, ids, followers = {}, {}, {}, nil
 for i = 2, #ARGV, FIELDS do asked[#asked + 1] = ARGV[i] end
@@ -271,8 +271,18 @@ for k, id in ipairs(asked) do
     end
     local function bury(id, bucket, topic, reason, text, has_follower)
       local letter, list = dead_letters .. id, dead_lists .. topic
-      local missing = has_follower and elsewhere(buckets)
-      if missing then return missing end
+      if has_follower then
+        local function not_followable(id, from)
+          local name = buckets .. id
+          return not_permitted('TIME', from) or not_permitted('HMGET', from, 'next') or not_permitted('PTTL', from)
+            or not_permitted('HDEL', from, 'next') or not_permitted('HSET', name, 'topic', '')
+            or not_permitted('HDEL', name, 'lease') or not_permitted('PEXPIRE', name, '1') or not_permitted('DEL', name)
+            or not_permitted('ZADD', pool, '0', '') or not_permitted('ZREM', pool, '')
+        end
+        local err = not_followable(id, letter)
+        err = err or elsewhere(buckets)
+        if err then return err end
+      end
       local was = redis.pcall('HGET', letter, 'topic')
       local listed = redis.pcall('ZADD', list, string.format('%d', now), id)
       if type(listed) == 'table' then
