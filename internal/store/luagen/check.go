@@ -13,6 +13,9 @@ import (
 // builtin needs no include.
 var builtin = strings.Fields("redis KEYS ARGV math string table tonumber type ipairs pairs unpack next rawget _G")
 
+// shared is the part with what all scopes of a call share: whoever includes its users in a loop includes it outside, without using it.
+const shared = "call"
+
 // source is some code of a file: a script, or a definition of a part.
 type source struct {
 	file  string
@@ -63,7 +66,7 @@ func (g *includer) needs(s source) (needed []name) {
 				isUsed = isUsed || slices.Contains(used[k], name.name)
 				included[k] = append(included[k], name.name)
 			}
-			if g.exists(name, s.file, s.first+i) && !isUsed {
+			if g.exists(name, s.file, s.first+i) && !isUsed && name.part != shared {
 				g.fail(fmt.Errorf("%s:%d: includes %s, and does not use it", s.file, s.first+i, name.name))
 			}
 		}

@@ -37,6 +37,8 @@ func TestIncludes(t *testing.T) {
 		"parts/a.lua":       "-- Some.\n\n-- One.\nlocal one, uno = 1, 1\nlocal two = 2 -- more\nlocal function three(x)\n  return x + one + two -- in all\nend\n",
 		"parts/b.lua":       "-- include: a: one\nlocal four = one + 3\n-- cluster: local five = 5\n",
 		"parts/d.lua":       "-- More.\n-- include: a\n\nlocal function seven(x)\n  return x .. six\nend\n\nlocal six = POOL .. one\n",
+		"parts/call.lua":    "local left = 9\n",
+		"parts/e.lua":       "-- include: call\n\nlocal function spend()\n  left = left - 1\nend\n",
 		"parts/cluster.lua": "-- In a cluster.\n\nlocal eight = 8\n",
 	}
 	all := "-- include: a: uno three; b: four\n-- cluster: -- include: b: five\nlocal y = three(four) + uno\n-- cluster: y = five\nreturn y\n"
@@ -93,6 +95,15 @@ return seven(POOL)
 		{"what only a cluster has, elsewhere", "-- include: a: two; cluster: eight\nlocal y = two\n-- cluster: y = eight\nreturn y\n", "local two = 2\nlocal y = two\n\nreturn y\n", false},
 		{"what only a cluster has, there", "-- include: a: two; cluster: eight\nlocal y = two\n-- cluster: y = eight\nreturn y\n",
 			"local two = 2\nlocal eight = 8\nlocal y = two\ny = eight\nreturn y\n", true},
+		{"what all scopes share", "-- include: call: left\nfor _ = 1, 2 do\n  -- include: e: spend\n  spend()\nend\nreturn 0\n", `local left = 9
+for _ = 1, 2 do
+  local function spend()
+    left = left - 1
+  end
+  spend()
+end
+return 0
+`, false},
 		{"what is not defined", "-- include: a: six; c: seven\nreturn six, seven\n",
 			"s.lua:1: includes seven, which parts/c.lua does not define\ns.lua:1: includes six, which parts/a.lua does not define", false},
 		{"what is not used", "-- include: a: one two\nreturn one\n", "s.lua:1: includes two, and does not use it", false},

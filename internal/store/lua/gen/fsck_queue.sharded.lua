@@ -50,11 +50,12 @@ local function elsewhere(key)
   return not_here(redis.pcall('EXISTS', key))
 end
 local buckets = prefix .. 'job_bucket:'
-local MOST_DEAD = 100
+local MOST_DEAD, DEAD_COST = 100, 10
+local waking_left = MOST_DEAD * DEAD_COST
 local waiters = prefix .. 'waiting:'
 local wake_channels = prefix .. 'wake:'
 local function wake(topic, jobs, made_ready)
-  for _ = 1, MOST_DEAD do
+  while waking_left > 0 do
     local first = redis.pcall('ZPOPMIN', waiters .. topic)
     if not first[1] then
       if not first.err then return false end
@@ -64,7 +65,8 @@ local function wake(topic, jobs, made_ready)
       end
       if not is_parked(topic, first) then return false, first.err end
       local queue, parked = queues .. topic, parked_queues .. topic
-      for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
+      for _ = 1, math.min(jobs, math.max(made_ready or 0, waking_left)) do
+        waking_left = waking_left - 1
         local id = redis.pcall('LMOVE', queue, parked, 'RIGHT', 'LEFT')
         if type(id) ~= 'string' then break end
       end
@@ -73,6 +75,7 @@ local function wake(topic, jobs, made_ready)
     local receivers = redis.pcall('SPUBLISH', wake_channels .. first[1], string.format('%d ', jobs) .. topic)
     if type(receivers) == 'table' then return false, receivers.err end
     if receivers > 0 then return true end
+    waking_left = waking_left - DEAD_COST
   end
   return false
 end

@@ -12,6 +12,8 @@ local parked_queues = prefix .. 'paused_queue:'
 local wanted, entries_left, bytes_left = tonumber(ARGV[1]), 1000, 1024 * 1024
 local stale, found_stale, some_bytes, queue_error = {}, {}, false, nil
 local buckets = prefix .. 'job_bucket:'
+local MOST_DEAD, DEAD_COST = 100, 10
+local waking_left = MOST_DEAD * DEAD_COST
 local function take(queue, topic, count, most, read, wants, claim, gate)
   local ids = pcall('LRANGE', queue, -count, -1)
   if ids.err then
@@ -123,11 +125,10 @@ local function take(queue, topic, count, most, read, wants, claim, gate)
   for i = #stale + 1, #found_stale do stale[i] = found_stale[i] end
   if misrouted then
     local queues = prefix .. 'ready_queue:'
-    local MOST_DEAD = 100
     local waiters = prefix .. 'waiting:'
     local wake_channels = prefix .. 'wake:'
     local function wake(topic, jobs, made_ready)
-      for _ = 1, MOST_DEAD do
+      while waking_left > 0 do
         local first = redis.pcall('ZPOPMIN', waiters .. topic)
         if not first[1] then
           if not first.err then return false end
@@ -137,7 +138,8 @@ local function take(queue, topic, count, most, read, wants, claim, gate)
           end
           if not is_parked(topic, first) then return false, first.err end
           local queue, parked = queues .. topic, parked_queues .. topic
-          for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
+          for _ = 1, math.min(jobs, math.max(made_ready or 0, waking_left)) do
+            waking_left = waking_left - 1
             local id = redis.pcall('LMOVE', queue, parked, 'RIGHT', 'LEFT')
             if type(id) ~= 'string' then break end
           end
@@ -146,6 +148,7 @@ local function take(queue, topic, count, most, read, wants, claim, gate)
         local receivers = redis.pcall('SPUBLISH', wake_channels .. first[1], string.format('%d ', jobs) .. topic)
         if type(receivers) == 'table' then return false, receivers.err end
         if receivers > 0 then return true end
+        waking_left = waking_left - DEAD_COST
       end
       return false
     end
@@ -203,11 +206,10 @@ local function take_all(read, wants, claim, limit_at, gate)
       left = (others or not others_served and pcall('EXISTS', waiters .. topic) == 1) and pcall('LLEN', KEYS[i]) or -1
       if type(left) ~= 'number' then left = -1 end
       if left > 0 and not others_served then
-        local MOST_DEAD = 100
         local queues = prefix .. 'ready_queue:'
         local wake_channels = prefix .. 'wake:'
         local function wake(topic, jobs, made_ready)
-          for _ = 1, MOST_DEAD do
+          while waking_left > 0 do
             local first = redis.pcall('ZPOPMIN', waiters .. topic)
             if not first[1] then
               if not first.err then return false end
@@ -217,7 +219,8 @@ local function take_all(read, wants, claim, limit_at, gate)
               end
               if not is_parked(topic, first) then return false, first.err end
               local queue, parked = queues .. topic, parked_queues .. topic
-              for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
+              for _ = 1, math.min(jobs, math.max(made_ready or 0, waking_left)) do
+                waking_left = waking_left - 1
                 local id = redis.pcall('LMOVE', queue, parked, 'RIGHT', 'LEFT')
                 if type(id) ~= 'string' then break end
               end
@@ -226,6 +229,7 @@ local function take_all(read, wants, claim, limit_at, gate)
             local receivers = redis.pcall('SPUBLISH', wake_channels .. first[1], string.format('%d ', jobs) .. topic)
             if type(receivers) == 'table' then return false, receivers.err end
             if receivers > 0 then return true end
+            waking_left = waking_left - DEAD_COST
           end
           return false
         end

@@ -17,11 +17,12 @@ end
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local wake_channels = prefix .. 'wake:'
-local MOST_DEAD = 100
+local MOST_DEAD, DEAD_COST = 100, 10
+local waking_left = MOST_DEAD * DEAD_COST
 local waiters = prefix .. 'waiting:'
 local queues = prefix .. 'ready_queue:'
 local function wake(topic, jobs, made_ready)
-  for _ = 1, MOST_DEAD do
+  while waking_left > 0 do
     local first = redis.pcall('ZPOPMIN', waiters .. topic)
     if not first[1] then
       if not first.err then return false end
@@ -32,7 +33,8 @@ local function wake(topic, jobs, made_ready)
       end
       if not is_parked(topic, first) then return false, first.err end
       local queue, parked = queues .. topic, parked_queues .. topic
-      for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
+      for _ = 1, math.min(jobs, math.max(made_ready or 0, waking_left)) do
+        waking_left = waking_left - 1
         local id = redis.pcall('LMOVE', queue, parked, 'RIGHT', 'LEFT')
         if type(id) ~= 'string' then break end
       end
@@ -41,6 +43,7 @@ local function wake(topic, jobs, made_ready)
     local receivers = redis.pcall('SPUBLISH', wake_channels .. first[1], string.format('%d ', jobs) .. topic)
     if type(receivers) == 'table' then return false, receivers.err end
     if receivers > 0 then return true end
+    waking_left = waking_left - DEAD_COST
   end
   return false
 end

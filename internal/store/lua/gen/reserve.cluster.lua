@@ -64,6 +64,8 @@ local function not_permitted(command, key, ...)
 end
 local stale, found_stale, some_bytes, queue_error = {}, {}, false, nil
 local buckets = prefix .. 'job_bucket:'
+local MOST_DEAD, DEAD_COST = 100, 10
+local waking_left = MOST_DEAD * DEAD_COST
 local function take(queue, topic, count, most, read, wants, claim, gate)
   local ids = pcall('LRANGE', queue, -count, -1)
   if ids.err then
@@ -163,11 +165,10 @@ local function take(queue, topic, count, most, read, wants, claim, gate)
   for i = #stale + 1, #found_stale do stale[i] = found_stale[i] end
   if misrouted then
     local queues = prefix .. 'ready_queue:'
-    local MOST_DEAD = 100
     local waiters = prefix .. 'waiting:'
     local wake_channels = prefix .. 'wake:'
     local function wake(topic, jobs, made_ready)
-      for _ = 1, MOST_DEAD do
+      while waking_left > 0 do
         local first = redis.pcall('ZPOPMIN', waiters .. topic)
         if not first[1] then
           if not first.err then return false end
@@ -178,7 +179,8 @@ local function take(queue, topic, count, most, read, wants, claim, gate)
           end
           if not is_parked(topic, first) then return false, first.err end
           local queue, parked = queues .. topic, parked_queues .. topic
-          for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
+          for _ = 1, math.min(jobs, math.max(made_ready or 0, waking_left)) do
+            waking_left = waking_left - 1
             local id = redis.pcall('LMOVE', queue, parked, 'RIGHT', 'LEFT')
             if type(id) ~= 'string' then break end
           end
@@ -187,6 +189,7 @@ local function take(queue, topic, count, most, read, wants, claim, gate)
         local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d ', jobs) .. topic)
         if type(receivers) == 'table' then return false, receivers.err end
         if receivers > 0 then return true end
+        waking_left = waking_left - DEAD_COST
       end
       return false
     end
@@ -244,11 +247,10 @@ local function take_all(read, wants, claim, limit_at, gate)
       left = (others or not others_served and pcall('EXISTS', waiters .. topic) == 1) and pcall('LLEN', KEYS[i]) or -1
       if type(left) ~= 'number' then left = -1 end
       if left > 0 and not others_served then
-        local MOST_DEAD = 100
         local queues = prefix .. 'ready_queue:'
         local wake_channels = prefix .. 'wake:'
         local function wake(topic, jobs, made_ready)
-          for _ = 1, MOST_DEAD do
+          while waking_left > 0 do
             local first = redis.pcall('ZPOPMIN', waiters .. topic)
             if not first[1] then
               if not first.err then return false end
@@ -259,7 +261,8 @@ local function take_all(read, wants, claim, limit_at, gate)
               end
               if not is_parked(topic, first) then return false, first.err end
               local queue, parked = queues .. topic, parked_queues .. topic
-              for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
+              for _ = 1, math.min(jobs, math.max(made_ready or 0, waking_left)) do
+                waking_left = waking_left - 1
                 local id = redis.pcall('LMOVE', queue, parked, 'RIGHT', 'LEFT')
                 if type(id) ~= 'string' then break end
               end
@@ -268,6 +271,7 @@ local function take_all(read, wants, claim, limit_at, gate)
             local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d ', jobs) .. topic)
             if type(receivers) == 'table' then return false, receivers.err end
             if receivers > 0 then return true end
+            waking_left = waking_left - DEAD_COST
           end
           return false
         end
@@ -568,10 +572,9 @@ local function gate(topic, n, taken)
       for i = 1, #all, 2 do redis.pcall('ZADD', waiting, 'NX', all[i + 1], all[i]) end
       if all[1] then redis.pcall('PEXPIRE', waiting, WAITING_FOR) end
     end
-    local MOST_DEAD = 100
     local wake_channels = prefix .. 'wake:'
     local function wake(topic, jobs, made_ready)
-      for _ = 1, MOST_DEAD do
+      while waking_left > 0 do
         local first = redis.pcall('ZPOPMIN', waiters .. topic)
         if not first[1] then
           if not first.err then return false end
@@ -582,7 +585,8 @@ local function gate(topic, n, taken)
           end
           if not is_parked(topic, first) then return false, first.err end
           local queue, parked = queues .. topic, parked_queues .. topic
-          for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
+          for _ = 1, math.min(jobs, math.max(made_ready or 0, waking_left)) do
+            waking_left = waking_left - 1
             local id = redis.pcall('LMOVE', queue, parked, 'RIGHT', 'LEFT')
             if type(id) ~= 'string' then break end
           end
@@ -591,6 +595,7 @@ local function gate(topic, n, taken)
         local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d ', jobs) .. topic)
         if type(receivers) == 'table' then return false, receivers.err end
         if receivers > 0 then return true end
+        waking_left = waking_left - DEAD_COST
       end
       return false
     end
@@ -601,11 +606,12 @@ local function gate(topic, n, taken)
         end_throttling(topic)
         return false
       end
-      for _ = 1, 100 do
+      while waking_left > 0 do
         local first = redis.pcall('ZPOPMIN', throttled .. topic)
         if not first[1] then return wake(topic, jobs) end
         local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d ', jobs) .. topic)
         if receivers ~= 0 then return type(receivers) == 'number' end
+        waking_left = waking_left - DEAD_COST
       end
       return false
     end
@@ -768,10 +774,9 @@ local function read_options(text)
   return tonumber(most) or 0, tonumber(ttr) or 0, tonumber(lifetime) or DEFAULT_LIFETIME, headers or ''
 end
 local queues = prefix .. 'ready_queue:'
-local MOST_DEAD = 100
 local wake_channels = prefix .. 'wake:'
 local function wake(topic, jobs, made_ready)
-  for _ = 1, MOST_DEAD do
+  while waking_left > 0 do
     local first = redis.pcall('ZPOPMIN', waiters .. topic)
     if not first[1] then
       if not first.err then return false end
@@ -782,7 +787,8 @@ local function wake(topic, jobs, made_ready)
       end
       if not is_parked(topic, first) then return false, first.err end
       local queue, parked = queues .. topic, parked_queues .. topic
-      for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
+      for _ = 1, math.min(jobs, math.max(made_ready or 0, waking_left)) do
+        waking_left = waking_left - 1
         local id = redis.pcall('LMOVE', queue, parked, 'RIGHT', 'LEFT')
         if type(id) ~= 'string' then break end
       end
@@ -791,6 +797,7 @@ local function wake(topic, jobs, made_ready)
     local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d ', jobs) .. topic)
     if type(receivers) == 'table' then return false, receivers.err end
     if receivers > 0 then return true end
+    waking_left = waking_left - DEAD_COST
   end
   return false
 end

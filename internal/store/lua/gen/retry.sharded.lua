@@ -104,6 +104,8 @@ local function make_ready(topic, id, in_front)
 end
 local reserved_counts = prefix .. 'reserved'
 local HAS_SLOTS = 1649267441664
+local MOST_DEAD, DEAD_COST = 100, 10
+local waking_left = MOST_DEAD * DEAD_COST
 local function count_reserved(by_topic, ids)
   for topic, change in pairs(by_topic) do
     local count = redis.pcall('HINCRBY', reserved_counts, topic, change)
@@ -124,10 +126,9 @@ local function count_reserved(by_topic, ids)
           for i = 1, #all, 2 do redis.pcall('ZADD', waiting, 'NX', all[i + 1], all[i]) end
           if all[1] then redis.pcall('PEXPIRE', waiting, WAITING_FOR) end
         end
-        local MOST_DEAD = 100
         local wake_channels = prefix .. 'wake:'
         local function wake(topic, jobs, made_ready)
-          for _ = 1, MOST_DEAD do
+          while waking_left > 0 do
             local first = redis.pcall('ZPOPMIN', waiters .. topic)
             if not first[1] then
               if not first.err then return false end
@@ -138,7 +139,8 @@ local function count_reserved(by_topic, ids)
               end
               if not is_parked(topic, first) then return false, first.err end
               local queue, parked = queues .. topic, parked_queues .. topic
-              for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
+              for _ = 1, math.min(jobs, math.max(made_ready or 0, waking_left)) do
+                waking_left = waking_left - 1
                 local id = redis.pcall('LMOVE', queue, parked, 'RIGHT', 'LEFT')
                 if type(id) ~= 'string' then break end
               end
@@ -147,6 +149,7 @@ local function count_reserved(by_topic, ids)
             local receivers = redis.pcall('SPUBLISH', wake_channels .. first[1], string.format('%d ', jobs) .. topic)
             if type(receivers) == 'table' then return false, receivers.err end
             if receivers > 0 then return true end
+            waking_left = waking_left - DEAD_COST
           end
           return false
         end
@@ -157,11 +160,12 @@ local function count_reserved(by_topic, ids)
             end_throttling(topic)
             return false
           end
-          for _ = 1, 100 do
+          while waking_left > 0 do
             local first = redis.pcall('ZPOPMIN', throttled .. topic)
             if not first[1] then return wake(topic, jobs) end
             local receivers = redis.pcall('SPUBLISH', wake_channels .. first[1], string.format('%d ', jobs) .. topic)
             if receivers ~= 0 then return type(receivers) == 'number' end
+            waking_left = waking_left - DEAD_COST
           end
           return false
         end
@@ -180,11 +184,10 @@ local function announce(score, wait)
   local sooner = redis.pcall('ZCOUNT', pool, '(' .. overdue_until, '(' .. score)
   if sooner == 0 then redis.pcall('SPUBLISH', first_due_channel, string.format('%d', wait)) end
 end
-local MOST_DEAD = 100
 local waiters = prefix .. 'waiting:'
 local wake_channels = prefix .. 'wake:'
 local function wake(topic, jobs, made_ready)
-  for _ = 1, MOST_DEAD do
+  while waking_left > 0 do
     local first = redis.pcall('ZPOPMIN', waiters .. topic)
     if not first[1] then
       if not first.err then return false end
@@ -195,7 +198,8 @@ local function wake(topic, jobs, made_ready)
       end
       if not is_parked(topic, first) then return false, first.err end
       local queue, parked = queues .. topic, parked_queues .. topic
-      for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
+      for _ = 1, math.min(jobs, math.max(made_ready or 0, waking_left)) do
+        waking_left = waking_left - 1
         local id = redis.pcall('LMOVE', queue, parked, 'RIGHT', 'LEFT')
         if type(id) ~= 'string' then break end
       end
@@ -204,6 +208,7 @@ local function wake(topic, jobs, made_ready)
     local receivers = redis.pcall('SPUBLISH', wake_channels .. first[1], string.format('%d ', jobs) .. topic)
     if type(receivers) == 'table' then return false, receivers.err end
     if receivers > 0 then return true end
+    waking_left = waking_left - DEAD_COST
   end
   return false
 end

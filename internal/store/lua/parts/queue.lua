@@ -4,8 +4,8 @@
 -- client, so no job can come in between; whatever makes a job ready removes the first client and wakes it on its channel. Clients also
 -- poll by themselves, so a missing permission or a full Redis is no failure. During a pause the same commands find out (is_parked):
 -- no script has to ask first.
+-- include: call
 
-local MOST_DEAD = 100       -- waiters that one call finds dead
 local registered_at -- when (Unix µs)
 
 -- Registers the waiter, which has waited for this long (µs), in the sorted set among, or else as a waiter of the topic. Returns whether it is
@@ -31,16 +31,17 @@ end
 
 -- Wakes the client that has waited longest for the topic's jobs. If it does not receive the message, it has died, and the next one is woken.
 -- Returns whether one was woken, and Redis's reason if none could be. During a pause it parks the jobs instead: whatever makes a job
--- ready calls wake in the same script, with made_ready if it has made more than 1,000 ready. Servers park the rest.
+-- ready calls wake in the same script, with made_ready if that many must be parked in any case. Servers park the rest.
 local function wake(topic, jobs, made_ready)
-  for _ = 1, MOST_DEAD do
+  while waking_left > 0 do
     local first = redis.pcall('ZPOPMIN', waiters .. topic)
     if not first[1] then
       if not first.err then return false end
       -- include: keys: parked_queues; pause: is_parked
       if not is_parked(topic, first) then return false, first.err end
       local queue, parked = queues .. topic, parked_queues .. topic
-      for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
+      for _ = 1, math.min(jobs, math.max(made_ready or 0, waking_left)) do
+        waking_left = waking_left - 1
         local id = redis.pcall('LMOVE', queue, parked, 'RIGHT', 'LEFT')
         if type(id) ~= 'string' then break end -- the server tries it too, and reports why
       end
@@ -49,6 +50,7 @@ local function wake(topic, jobs, made_ready)
     local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d ', jobs) .. topic)
     if type(receivers) == 'table' then return false, receivers.err end
     if receivers > 0 then return true end
+    waking_left = waking_left - DEAD_COST
   end
   return false
 end
