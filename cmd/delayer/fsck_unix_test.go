@@ -20,6 +20,12 @@ func TestFsckCommand(t *testing.T) {
 	if r := s.run("fsck", "--repair"); r.code != 1 || !strings.HasSuffix(r.stdout, ": faults left: 1\n") {
 		t.Errorf("%+v", r)
 	}
+	s.expect(1, "unknown_key: 1 found, 0 repaired: keys under the prefix that Delayer does not know; they stay\n  delayer:what\n"+
+		"1 keys and 0 entries checked: faults: 1, which delayer fsck leaves as they are\n", "", "fsck")
+	db.Do("LPUSH", "delayer:ready_queue:t", "a", "b")
+	if r := s.run("fsck"); r.code != 1 || !strings.HasSuffix(r.stdout, ": faults: 3; delayer fsck --repair repairs 2 of them\n") {
+		t.Errorf("%+v", r)
+	}
 	s.env = environment(t, "DELAYER_REDIS_PORT=1")
 	if r := s.run("fsck"); r.code != 3 {
 		t.Errorf("%+v", r)

@@ -2,7 +2,7 @@
 -- of sets and queues.
 --
 -- KEYS[1] job pool
--- ARGV[1] REPAIR, or '' to change nothing   ARGV[2…] a kind, see kinds below; and the rest of the key's name: an ID, a topic, …
+-- ARGV[1] REPAIR, or '' to change nothing   ARGV[2…] a kind, see FoundKey in Go; and the rest of the key's name: an ID, a topic, …
 -- Returns {took, candidates, findings}: the script's own time (µs); IDs and topics of jobs that are not in the pool: ready, or lost;
 -- and {kind, place in ARGV of the name, 1 if it was repaired, …}.
 -- Errors: NOPERM. Nothing has changed then.
@@ -141,14 +141,7 @@ local limits = prefix .. 'limits'
 local once = prefix .. 'once'
 local buckets = prefix .. 'job_bucket:'
 local transit = prefix .. 'set_aside'
-local dead_letters = prefix .. 'dead_letter:'
-local slots = prefix .. 'slots:'
-local once_contents = prefix .. 'once_content:'
-local groups = prefix .. 'group:'
-local texts = prefix .. 'group_text:'
-local clients = prefix .. 'client:'
-local transit_jobs = prefix .. 'set_aside:'
-local throttled = prefix .. 'held_back:'
+local KEY_KINDS = {bucket = {'hash', 'job_bucket:'}, ready = {'list', 'ready_queue:'}, waiting = {'zset', 'waiting:'}, slots = {'zset', 'slots:'}, throttled = {'zset', 'held_back:'}, letter = {'hash', 'dead_letter:'}, dead = {'zset', 'dead_letters:'}, once = {'hash', 'once_content:'}, parked = {'list', 'paused_queue:'}, paused_waiting = {'zset', 'paused_waiting:'}, group = {'hash', 'group:'}, text = {'string', 'group_text:'}, transit = {'hash', 'set_aside:'}, client = {'list', 'client:'}, zset = {'zset', ''}, hash = {'hash', ''}, string = {'string', ''}}
 local FIRST = 2
 local MOVED = 'fsck:'
 local GROUP_KEPT = 60000 + 5000 -- ms; a group's hash outlives its due time by a minute
@@ -247,14 +240,10 @@ local function check_paused_waiters(topic)
   if not is_paused(topic) then return 'parked_without_pause', function() return end_pause(topic) end end
 end
 
--- By kind: the type, where the name begins, and the check.
-local kinds = {
-  bucket = {'hash', buckets, check_bucket}, letter = {'hash', dead_letters, check_letter}, dead = {'zset', dead_lists, check_dead_list},
-  ready = {'list', queues, check_queue}, parked = {'list', parked_queues, check_parked}, slots = {'zset', slots, check_slots},
-  once = {'hash', once_contents, check_once}, group = {'hash', groups, check_group}, text = {'string', texts, check_lasting},
-  client = {'list', clients, check_lasting}, transit = {'hash', transit_jobs, check_transit},
-  waiting = {'zset', waiters}, paused_waiting = {'zset', paused_waiters, check_paused_waiters}, throttled = {'zset', throttled},
-  zset = {'zset', prefix}, hash = {'hash', prefix}, string = {'string', prefix},
+local checks = { -- by kind; of the others only the type is checked
+  bucket = check_bucket, letter = check_letter, dead = check_dead_list, ready = check_queue, parked = check_parked, slots = check_slots,
+  once = check_once, group = check_group, text = check_lasting, client = check_lasting, transit = check_transit,
+  paused_waiting = check_paused_waiters,
 }
 
 -- The problem with a key and its repair, or an error reply if it can't be read.
@@ -266,9 +255,8 @@ local function check(kind, name, key)
     if not is_paused(name) then return 'parked_without_pause', function() return end_pause(name) end end
     return nil
   end
-  local expected = kinds[kind]
-  if found.ok ~= expected[1] then return 'wrong_type', move_away end
-  if expected[3] then return expected[3](name, key) end
+  if found.ok ~= KEY_KINDS[kind][1] then return 'wrong_type', move_away end
+  if checks[kind] then return checks[kind](name, key) end
 end
 
 if repairs then
@@ -280,7 +268,7 @@ end
 local to_repair = {}
 for i = FIRST, #ARGV, 2 do
   local kind, name = ARGV[i], ARGV[i + 1]
-  local key = kinds[kind][2] .. name
+  local key = prefix .. KEY_KINDS[kind][2] .. name
   local found, repair = check(kind, name, key)
   if type(found) == 'table' then return found end
   if found then
