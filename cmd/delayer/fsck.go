@@ -70,6 +70,10 @@ func (c *call) fsckText(r fsck.Report, o fsck.Options) string {
 		b.WriteString("everything is repaired\n")
 	case o.Repair:
 		fmt.Fprintf(&b, "faults left: %d\n", r.Left)
+	case r.Repairable() == 0:
+		fmt.Fprintf(&b, "faults: %d, which delayer fsck leaves as they are\n", r.Left)
+	case r.Repairable() < r.Left:
+		fmt.Fprintf(&b, "faults: %d; delayer fsck --repair repairs %d of them\n", r.Left, r.Repairable())
 	default:
 		fmt.Fprintf(&b, "faults: %d; delayer fsck --repair repairs them\n", r.Left)
 	}

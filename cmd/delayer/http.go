@@ -64,7 +64,7 @@ func openHTTP(c config.Config, dev bool, pool client.PoolOptions, log *logger.Lo
 	o.TLS, o.Limit, o.Spare = h.TLSCert != "", f.limit, f.spare
 	o.RedisTimeout = pool.ConnectTimeout + pool.ReadTimeout + pool.WriteTimeout
 	f.web = web.New(o,
-		delayqueue.New(jobClient, delayqueue.Options{MaxBody: int64(h.MaxBody), PollTimeout: h.PollTimeout, Pushed: f.metrics.Pushed}),
+		delayqueue.New(jobClient, delayqueue.Options{MaxBody: int64(h.MaxBody), PollTimeout: h.PollTimeout, Pushed: f.metrics.Pushed, Failed: f.failed}),
 		api.New(jobClient, jobs, api.Options{MaxBody: int64(h.MaxBody), MaxWait: h.PollTimeout, Pushed: f.metrics.Pushed, Failed: f.failed}),
 		f.metrics.Area(), f.metrics.Health(), f.pages.Area(),
 	)

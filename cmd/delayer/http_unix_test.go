@@ -206,5 +206,11 @@ func TestHTTPWithoutRedis(t *testing.T) {
 			t.Errorf("%s: %d %.300s", path, status, body)
 		}
 	}
+	answer, err := http.Post(url+"/get", "", strings.NewReader(`{"id":"a"}`)) // of delay-queue's API
+	check(t, err)
+	answer.Body.Close()
 	p.stopped()
+	if log := read(t, s.errors); !strings.Contains(log, "HTTP server: a request failed: delayer: get ") {
+		t.Errorf("the error log has %q", log)
+	}
 }

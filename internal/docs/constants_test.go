@@ -99,7 +99,7 @@ func TestDocumentedConstants(t *testing.T) {
 		{"internal/fleet.MaxPartitions", "1024", []string{limits, "partitions | 1 to 1,024", "delayer.conf", "1 to 1024, see docs/scaling.md", configuration, "up to 1,024, the same in all programs", configurationZh, "最多 1,024"}},
 		{"internal/store.AnnouncedWithin", "1m0s", []string{wire, "if that is within 60 s and before all others"}},
 		{"internal/store.WaitingFor", "1h0m0s", []string{wire, "and `PEXPIRE` of an hour"}},
-		{"parts/queue.lua.MOST_DEAD", "100", []string{wire, "if nobody has heard, up to 100 times"}},
+		{"parts/call.lua.MOST_DEAD", "100", []string{wire, "if nobody has heard, up to 100 times in one call"}},
 		{"internal/store.RenewEvery internal/store.aliveSlack", "10s 5s", []string{limits, "and every 10 s when nothing happens", limits, "15 s and its `timer_interval` after its last heartbeat", wire, "and every 10 s if nothing\nbut passes has happened"}},
 		{"internal/store.staleAfter", "1m0s", []string{wire, "One that has not been renewed for a minute"}},
 		{"internal/store.historySlots", "360", []string{limits, "360 fields of ten seconds", wire, "*n* modulo 360"}},

@@ -13,7 +13,7 @@ import (
 var foreign = []string{
 	"default_lua_flags", "aof_rewrite_in_progress", "proxy_read_timeout", "proxy_set_header", "basic_auth", "httpGet", "log_errors",
 	"LoadCredential", "LogsDirectory", "RestartPreventExitStatus", "RuntimeDirectory", "WatchdogSec",
-	"ByPeriod", "unique_for", "rabbitmq_delayed_message_exchange", "messages_delayed", "bucket_name", "bucket_size", "queue_name", "dq_bucket_1", "dq_queue_TOPIC", "jop_pool",
+	"ByPeriod", "unique_for", "rabbitmq_delayed_message_exchange", "messages_delayed", "bucket_name", "bucket_size", "queue_name", "dq_bucket_1", "dq_queue_TOPIC", "jop_pool", "script_check_enable",
 	"delayer_lang", "delayer_theme", // cookies, whose names the code composes
 }
 

@@ -109,6 +109,21 @@ func TestForeignKeys(t *testing.T) {
 	f.expectLeft(f.run(Options{Repair: true}), map[string]int{"unknown_key": 1, "other_layout": 1})
 }
 
+// Keys of another installation whose prefix begins with ours are not reported, whichever they are, with partitions or without.
+func TestAnotherInstallation(t *testing.T) {
+	f := newFixture(t)
+	create := map[string][]any{"hash": {"HSET", "f", "1"}, "zset": {"ZADD", 1, "m"}, "list": {"LPUSH", "e"}, "string": {"SET", "1"}}
+	for _, prefix := range []string{"b:", "b:{3}:"} {
+		for _, key := range store.KeyTable {
+			if command := create[key.Type]; command != nil {
+				f.put(command[0].(string), prefix+key.Name+key.Kind, command[1:]...)
+			}
+		}
+	}
+	f.flush()
+	f.expectLeft(f.run(Options{}), map[string]int{})
+}
+
 // Queues are read completely while entries come and go, including IDs of the wrong kind in between. A fault too deep in a long
 // queue stays.
 func TestLongQueue(t *testing.T) {

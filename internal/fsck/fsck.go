@@ -52,32 +52,38 @@ type Finding struct {
 	Examples []string `json:"examples"`
 }
 
-// Kinds lists all kinds of faults with their meaning, in the order of the report.
-var Kinds = []struct{ Name, Means string }{
-	{"lost_job", "jobs that are neither waiting, ready nor reserved: nobody would get them"},
-	{"entry_without_job", "entries of ready queues without a job"},
-	{"entry_twice", "IDs that stand in a ready queue more than once"},
-	{"entry_of_other_topic", "entries of ready queues whose job has another topic"},
-	{"ready_and_waiting", "entries of ready queues whose job is waiting or reserved"},
-	{"pool_entry_without_job", "entries of the pool without a job"},
-	{"incomplete", "jobs and dead letters without a topic"},
-	{"reserved_count", "topics whose number of reserved jobs differs from the leases"},
-	{"slot_without_lease", "slots of a limit without a lease"},
-	{"lease_without_slot", "leases without a slot of their topic's limit"},
-	{"dead_letter_unlisted", "dead letters that their topic's list lacks"},
-	{"dead_entry_without_letter", "entries of lists of dead letters without a letter"},
-	{"dead_topic_index", "topics with dead letters that are not listed, or listed without any"},
-	{"unknown_topic", "topics with jobs that are not among the known topics"},
-	{"parked_without_pause", "parked queues or waiting clients of topics that are not paused"},
-	{"schedule_unlisted", "schedules that the list of schedules lacks"},
-	{"schedule_without_entry", "schedules that would never fire"},
-	{"schedule_without_job", "names of schedules that do not exist"},
-	{"group_without_job", "groups whose job is gone"},
-	{"unreferenced", "keys that nothing refers to"},
-	{"wrong_type", "keys of another type than Delayer's"},
-	{"wrong_partition", "jobs in a partition in which nobody looks for them"},
-	{"other_layout", "partitions of another layout that have keys; see delayer migrate"},
-	{"unknown_key", "keys under the prefix that Delayer does not know; they stay"},
+// Kind is a kind of faults.
+type Kind struct {
+	Name, Means string
+	stays       bool // a repair leaves it as it is
+}
+
+// Kinds lists all kinds, in the order of the report.
+var Kinds = []Kind{
+	{"lost_job", "jobs that are neither waiting, ready nor reserved: nobody would get them", false},
+	{"entry_without_job", "entries of ready queues without a job", false},
+	{"entry_twice", "IDs that stand in a ready queue more than once", false},
+	{"entry_of_other_topic", "entries of ready queues whose job has another topic", false},
+	{"ready_and_waiting", "entries of ready queues whose job is waiting or reserved", false},
+	{"pool_entry_without_job", "entries of the pool without a job", false},
+	{"incomplete", "jobs and dead letters without a topic", false},
+	{"reserved_count", "topics whose number of reserved jobs differs from the leases", false},
+	{"slot_without_lease", "slots of a limit without a lease", false},
+	{"lease_without_slot", "leases without a slot of their topic's limit", false},
+	{"dead_letter_unlisted", "dead letters that their topic's list lacks", false},
+	{"dead_entry_without_letter", "entries of lists of dead letters without a letter", false},
+	{"dead_topic_index", "topics with dead letters that are not listed, or listed without any", false},
+	{"unknown_topic", "topics with jobs that are not among the known topics", false},
+	{"parked_without_pause", "parked queues or waiting clients of topics that are not paused", false},
+	{"schedule_unlisted", "schedules that the list of schedules lacks", false},
+	{"schedule_without_entry", "schedules that would never fire", false},
+	{"schedule_without_job", "names of schedules that do not exist", false},
+	{"group_without_job", "groups whose job is gone", false},
+	{"unreferenced", "keys that nothing refers to", false},
+	{"wrong_type", "keys of another type than Delayer's", false},
+	{"wrong_partition", "jobs in a partition in which nobody looks for them", false},
+	{"other_layout", "partitions of another layout that have keys; see delayer migrate", true},
+	{"unknown_key", "keys under the prefix that Delayer does not know; they stay", true},
 }
 
 // Checker checks the jobs of one prefix.
@@ -267,7 +273,7 @@ func (c *Checker) result() Report {
 		of.Examples = append(of.Examples, f.name)
 	}
 	place := func(kind string) int {
-		return slices.IndexFunc(Kinds, func(k struct{ Name, Means string }) bool { return k.Name == kind })
+		return slices.IndexFunc(Kinds, func(k Kind) bool { return k.Name == kind })
 	}
 	slices.SortFunc(r.Findings, func(a, b Finding) int { return cmp.Compare(place(a.Kind), place(b.Kind)) })
 	for i := range r.Findings {
@@ -287,12 +293,23 @@ func (c *Checker) named(p *part, err error) error {
 	return err
 }
 
-// Means returns the meaning of the finding's kind.
-func (f Finding) Means() string {
-	for _, k := range Kinds {
-		if k.Name == f.Kind {
-			return k.Means
+// Repairable returns how many of the faults that are left a repair is for.
+func (r Report) Repairable() (n int) {
+	for _, f := range r.Findings {
+		if !f.kind().stays {
+			n += f.Left
 		}
 	}
-	return strings.ReplaceAll(f.Kind, "_", " ")
+	return n
+}
+
+// Means returns the meaning of the finding's kind.
+func (f Finding) Means() string { return f.kind().Means }
+
+func (f Finding) kind() Kind {
+	i := slices.IndexFunc(Kinds, func(k Kind) bool { return k.Name == f.Kind })
+	if i < 0 {
+		return Kind{Name: f.Kind, Means: strings.ReplaceAll(f.Kind, "_", " ")}
+	}
+	return Kinds[i]
 }

@@ -242,11 +242,17 @@ func (c *Checker) walkKeys(ctx context.Context, node *store.Store) error {
 	}
 }
 
-var (
-	inBraces = regexp.MustCompile(`^\{(\d+)\}:`)
-	// another matches the keys of another Delayer whose prefix begins with ours.
-	another = regexp.MustCompile(`:(job_pool|topics(_due)?|dead_topics|reserved|limits|acked|servers|history|once|schedules|paused|partitions|(job_bucket|ready_queue|dead_letters?|waiting|client|slots|group):.*)$`)
-)
+var inBraces = regexp.MustCompile(`^\{(\d+)\}:`)
+
+// isAnothers reports whether a name, without our prefix, is a key of another Delayer whose prefix begins with ours and ends with a colon.
+func isAnothers(rest string) bool {
+	for i := range len(rest) {
+		if rest[i] == ':' && store.KeysOf("").FindKey(rest[i+1:]).Kind != "" {
+			return true
+		}
+	}
+	return false
+}
 
 // sort adds a key to its partition's keys, or notes that it is not Delayer's.
 func (c *Checker) sort(name string, keys map[*part][]store.FoundKey) {
@@ -267,7 +273,7 @@ func (c *Checker) sort(name string, keys map[*part][]store.FoundKey) {
 	case known && name == store.KeysOf(c.prefix).Partition(0).Layout(): // the key that records a single partition
 	case known:
 		c.note(nil, "other_layout", c.prefix+braces, false)
-	case !another.MatchString(rest):
+	case !isAnothers(rest):
 		c.note(nil, "unknown_key", name, false)
 	}
 }

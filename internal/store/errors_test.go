@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"testing"
 
 	"github.com/gomodule/redigo/redis"
@@ -70,5 +71,17 @@ func TestErrorKinds(t *testing.T) {
 		if is(nil) {
 			t.Error("nil is of some kind")
 		}
+	}
+}
+
+// The error about a reply that a script can't have returned says what it was, and none of its content.
+func TestUnreadableReply(t *testing.T) {
+	reply := []any{int64(-7), []byte("secret"), nil, []any{"secret", []any{}}, redis.Error("WRONGTYPE secret"), "OK"}
+	const want = "redis answered pop with [-7, 6 bytes, nil, [6 bytes, []], an error, 2 bytes]"
+	if got := errReply("pop", reply).Error(); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if got := errReply("pop", slices.Repeat([]any{int64(1)}, 1000)).Error(); got != "redis answered pop with [1, 1, 1, 1, 1, 1, 1, 1, … (1000)]" {
+		t.Errorf("a long one: %s", got)
 	}
 }

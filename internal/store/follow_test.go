@@ -332,19 +332,23 @@ func TestFollowAtMaxmemory(t *testing.T) {
 	}
 }
 
-// A user who may not turn a follower into a job gets no job that has one.
+// A user who may not turn a follower into a job gets no job that has one, and buries none. See TestReserveWithoutPermission for the others.
 func TestFollowWithoutPermission(t *testing.T) {
 	t.Parallel()
-	b, _ := onRedis(t, alone)
-	for _, command := range []string{"-hset", "-hdel", "-pttl"} {
-		b.heldX(t)
-		b.follow(t, 0)
-		b.leaseIsOver(t)
-		was := b.state(t)
-		b.SetUser("~* &* +@all " + command)
-		_, _, err := b.user().pop(t.Context(), []string{"t"})
-		b.expectError(t, err, "NOPERM")
-		b.expect(t, was)
+	b, user := onRedisAs(t)
+	for _, c := range []struct {
+		name, required string
+		call           func() error
+	}{
+		{"pop", "hset hdel pttl pexpire del", func() error { _, _, err := user.pop(t.Context(), []string{"t"}); return err }},
+		{"reserve of an exhausted job", "", func() error { return reserves(t.Context(), user.Store) }},
+	} {
+		b.withoutEach(t, c.name, c.required, func(t *testing.T) func() error {
+			b.heldX(t)
+			b.follow(t, 0)
+			b.leaseIsOver(t)
+			return c.call
+		})
 	}
 }
 

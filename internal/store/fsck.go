@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"fmt"
 	"strings"
 
 	"github.com/gomodule/redigo/redis"
@@ -142,30 +143,33 @@ func (s *Store) FsckSet(set FsckSet, topic, at string, count int, repair, ids bo
 	})
 }
 
-// FoundKey is a key returned by SCAN: its kind, as in fsck_keys.lua, and the rest of its name.
+// FoundKey is a key returned by SCAN: its kind, and the rest of its name.
 type FoundKey struct{ Kind, Rest string }
 
-// FindKey returns the kind of a key of this partition, "" if Delayer has no such key.
+// FindKey returns the kind of a key of this partition, "" if Delayer has no such key. A key behind whose name nothing follows has its type as
+// its kind, and its whole name as the rest.
 func (k Keys) FindKey(name string) FoundKey {
-	for _, one := range []struct{ kind, begins string }{
-		{"bucket", k.JobBucket("")}, {"ready", k.ReadyQueue("")}, {"letter", k.DeadLetter("")}, {"dead", k.DeadLetters("")}, {"slots", k.Slots("")},
-		{"parked", k.PausedQueue("")}, {"once", k.OnceContent("")}, {"group", k.Group("")}, {"text", k.GroupText("")}, {"client", k.Client("")},
-		{"transit", k.TransitJob("")}, {"waiting", k.Waiting("")}, {"paused_waiting", k.PausedWaiting("")}, {"throttled", k.Throttled("")},
-	} {
-		if rest, is := strings.CutPrefix(name, one.begins); is {
-			return FoundKey{one.kind, rest}
+	rest := strings.TrimPrefix(name, k.prefix)
+	for _, key := range KeyTable {
+		if of, is := strings.CutPrefix(rest, key.Name); is && key.Kind != "" {
+			return FoundKey{key.Kind, of}
+		}
+		if rest == key.Name && key.Type != "channel" {
+			return FoundKey{key.Type, rest}
 		}
 	}
-	rest := strings.TrimPrefix(name, k.prefix)
-	switch name {
-	case k.JobPool(), k.Topics(), k.TopicsDue(), k.DeadTopics(), k.Once(), k.Schedules(), k.RemovedSchedules():
-		return FoundKey{"zset", rest}
-	case k.Reserved(), k.Limits(), k.Uncounted(), k.Servers(), k.History(), k.Migration(), k.Transit(), k.Paused(), k.ScheduleLists(), k.Layout():
-		return FoundKey{"hash", rest}
-	case k.Acked():
-		return FoundKey{"string", rest}
-	}
 	return FoundKey{"", rest}
+}
+
+// luaKinds returns the kinds of FoundKeys with their types, and where their names begin, as a Lua table.
+func luaKinds() string {
+	var table strings.Builder
+	for _, key := range KeyTable {
+		if key.Kind != "" {
+			fmt.Fprintf(&table, "%s = {'%s', '%s'}, ", key.Kind, key.Type, key.Name)
+		}
+	}
+	return "{" + table.String() + "zset = {'zset', ''}, hash = {'hash', ''}, string = {'string', ''}}"
 }
 
 // CheckedKeys is the result of FsckKeys. Candidates are IDs and topics of jobs that are not in the pool.

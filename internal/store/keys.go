@@ -125,3 +125,52 @@ func (k Keys) Wake(client string) string { return k.prefix + "wake:" + client }
 
 // Client is the list with the host, process and name of a waiting client's program.
 func (k Keys) Client(client string) string { return k.prefix + "client:" + client }
+
+// KeyEntry is an entry of KeyTable.
+type KeyEntry struct {
+	Name string // without the prefix; with a colon at its end if an ID, a topic or the like follows
+	Type string // as in Redis's TYPE; "channel" for a channel
+	Kind string // for fsck_keys.lua, if something follows the name and it is a key
+	lua  string // its name in the scripts, if they use it
+}
+
+// KeyTable has every key and channel. The scripts' names, the kinds of FindKey and fsck_keys.lua, and the test of the tables in
+// docs/wire-format.md come from it.
+var KeyTable = func(k Keys) []KeyEntry {
+	return []KeyEntry{
+		{k.JobBucket(""), "hash", "bucket", "buckets"},
+		{k.ReadyQueue(""), "list", "ready", "queues"},
+		{k.Waiting(""), "zset", "waiting", "waiters"},
+		{k.Wake(""), "channel", "", "wake_channels"},
+		{k.FirstDue(), "channel", "", "first_due_channel"},
+		{k.Reserved(), "hash", "", "reserved_counts"},
+		{k.Limits(), "hash", "", "limits"},
+		{k.Slots(""), "zset", "slots", "slots"},
+		{k.Uncounted(), "hash", "", "uncounted"},
+		{k.Throttled(""), "zset", "throttled", "throttled"},
+		{k.Acked(), "string", "", "acked_count"},
+		{k.Topics(), "zset", "", "known_topics"},
+		{k.TopicsDue(), "zset", "", "topics_due"},
+		{k.DeadLetter(""), "hash", "letter", "dead_letters"},
+		{k.DeadLetters(""), "zset", "dead", "dead_lists"},
+		{k.DeadTopics(), "zset", "", "dead_topics"},
+		{k.Servers(), "hash", "", "server_states"},
+		{k.History(), "hash", "", "past_hour"},
+		{k.Once(), "zset", "", "once"},
+		{k.OnceContent(""), "hash", "once", "once_contents"},
+		{k.Schedules(), "zset", "", "schedules"},
+		{k.RemovedSchedules(), "zset", "", "removed_schedules"},
+		{k.ScheduleLists(), "hash", "", "schedule_lists"},
+		{k.Paused(), "hash", "", "pauses"},
+		{k.PausedQueue(""), "list", "parked", "parked_queues"},
+		{k.PausedWaiting(""), "zset", "paused_waiting", "paused_waiters"},
+		{k.Group(""), "hash", "group", "groups"},
+		{k.GroupText(""), "string", "text", "texts"},
+		{k.Migration(), "hash", "", "migration"},
+		{k.Transit(), "hash", "", "transit"},
+		{k.TransitJob(""), "hash", "transit", "transit_jobs"},
+		{k.Client(""), "list", "client", ""},
+		{k.JobPool(), "zset", "", ""}, // the scripts' pool, from which they take the prefix
+		{k.Layout(), "hash", "", ""},
+	}
+}(Keys{})

@@ -3,6 +3,8 @@ package store
 import (
 	"cmp"
 	"errors"
+	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -28,59 +30,113 @@ func TestWithoutPermission(t *testing.T) {
 		d.ID, d.Policy = d.ID+"id", Once(time.Hour)
 		return errorOf(user.Push([]Delayed{d}).Do(ctx))
 	}
+	five := Limit{Concurrency: 5}
+	pauseT := func(t *testing.T) {
+		b.stand(t, "t", "me")
+		made(t, b.Pause("t", time.Hour, ""))
+	}
 	for _, c := range []struct {
 		name     string
-		commands string // all commands that the script uses
+		commands string // required ones
 		call     func() error
+		before   func(t *testing.T)
 	}{
 		{"push", "time exists hset pexpire zadd", func() error {
 			return user.push(ctx, Job{ID: "new", Topic: "t", Body: "b"}, Due{After: time.Hour}, kept, Replace)
-		}},
+		}, nil},
 		{"push of what is ready", "hget zscore hset pexpire zadd", func() error {
 			return user.push(ctx, Job{ID: "r", Topic: "t", Body: "b"}, Due{After: time.Hour}, kept, Replace)
-		}},
+		}, nil},
 		{"push of what waits", "hget zscore hset pexpire zadd", func() error {
 			return user.push(ctx, Job{ID: "w", Topic: "t", Body: "b"}, Due{After: time.Hour}, kept, Replace)
-		}},
-		{"push without a delay", "type lpush zrem zcard hset pexpire", func() error { return user.push(ctx, Job{ID: "new", Topic: "t", Body: "b"}, Due{}, kept, Replace) }},
-		{"push without a delay of what waits", "type lpush zrem hset pexpire", func() error { return user.push(ctx, Job{ID: "w", Topic: "t", Body: "b"}, Due{}, kept, Replace) }},
-		{"push to a group", "time zscore hmget hset pexpire zadd", func() error { return group("k", 0) }},
-		{"push to a new group", "time hmget exists hset pexpire zadd", func() error { return group("new", 0) }},
-		{"push to a group that is full then", "zscore hmget zrem hset pexpire del zadd", func() error { return group("k", 2) }},
-		{"reschedule", "time hget zscore pttl type zadd pexpire", func() error { return user.Reschedule(ctx, "w", time.Hour) }},
-		{"reschedule of what is ready", "time hget zscore pttl type zadd pexpire", func() error { return user.Reschedule(ctx, "r", time.Hour) }},
-		{"reschedule to now", "time hget zscore pttl type zadd zrem lpush pexpire", func() error { return user.Reschedule(ctx, "w", 0) }},
-		{"remove", "hget zscore del zrem", func() error { _, err := user.remove(ctx, "w"); return err }},
-		{"remove of what is ready", "hget del zrem", func() error { _, err := user.remove(ctx, "r"); return err }},
-		{"get", "hmget pttl zscore", func() error { _, err := user.Get(ctx, "w"); return err }},
-		{"pop", "lrange hmget zmscore rpop del", func() error { _, _, err := user.pop(ctx, []string{"t"}); return err }},
-		{"pop of a stray", "lrange hmget zmscore rpop zadd", func() error { _, _, err := user.pop(ctx, []string{"stray"}); return err }},
-		{"purge", "lrange hmget zmscore rpop del", func() error { _, _, err := user.Purge(ctx, "t", 10); return err }},
-		{"purge of a stray", "lrange hmget zmscore rpop zadd", func() error { _, _, err := user.Purge(ctx, "stray", 10); return err }},
-		{"browse", "zrange hmget", func() error { _, err := user.Browse(ctx, Browse{State: "waiting", Jobs: 10, Entries: 10}); return err }},
+		}, nil},
+		{"push without a delay", "type lpush zrem zcard hset pexpire", func() error { return user.push(ctx, Job{ID: "new", Topic: "t", Body: "b"}, Due{}, kept, Replace) }, nil},
+		{"push without a delay of what waits", "type lpush zrem hset pexpire", func() error { return user.push(ctx, Job{ID: "w", Topic: "t", Body: "b"}, Due{}, kept, Replace) }, nil},
+		{"push to a group", "time zscore hmget hset pexpire zadd", func() error { return group("k", 0) }, nil},
+		{"push to a new group", "time hmget exists hset pexpire zadd", func() error { return group("new", 0) }, nil},
+		{"push to a group that is full then", "zscore hmget zrem hset pexpire del zadd", func() error { return group("k", 2) }, nil},
+		{"reschedule", "time hget zscore pttl type zadd pexpire", func() error { return user.Reschedule(ctx, "w", time.Hour) }, nil},
+		{"reschedule of what is ready", "time hget zscore pttl type zadd pexpire", func() error { return user.Reschedule(ctx, "r", time.Hour) }, nil},
+		{"reschedule to now", "time hget zscore pttl type zadd zrem lpush pexpire", func() error { return user.Reschedule(ctx, "w", 0) }, nil},
+		{"remove", "hget zscore del zrem", func() error { _, err := user.remove(ctx, "w"); return err }, nil},
+		{"remove of what is ready", "hget del zrem", func() error { _, err := user.remove(ctx, "r"); return err }, nil},
+		{"get", "hmget pttl zscore", func() error { _, err := user.Get(ctx, "w"); return err }, nil},
+		{"pop", "lrange hmget zmscore rpop del", func() error { _, _, err := user.pop(ctx, []string{"t"}); return err }, nil},
+		{"pop of a stray", "lrange hmget zmscore rpop zadd", func() error { _, _, err := user.pop(ctx, []string{"stray"}); return err }, nil},
+		{"purge", "lrange hmget zmscore rpop del", func() error { _, _, err := user.Purge(ctx, "t", 10); return err }, nil},
+		{"purge of a stray", "lrange hmget zmscore rpop zadd", func() error { _, _, err := user.Purge(ctx, "stray", 10); return err }, nil},
+		{"browse", "zrange hmget", func() error { _, err := user.Browse(ctx, Browse{State: "waiting", Jobs: 10, Entries: 10}); return err }, nil},
 		{"browse of what is ready", "lrange zscore hmget", func() error {
 			_, err := user.Browse(ctx, Browse{State: "ready", Topic: "t", Jobs: 10, Entries: 10})
 			return err
+		}, nil},
+		{"forecast", "time zcount", func() error { _, _, err := user.Forecast(ctx, time.Time{}, []int64{0, 1000}); return err }, nil},
+		{"count of what is due", "time zcount", func() error { _, _, err := user.CountDue(ctx, []Seconds{{0, 1}}); return err }, nil},
+		{"schedule", "time hmget hset zadd", func() error { _, _, err := user.PutSchedule(ctx, aSchedule("new"), time.Now()); return err }, nil},
+		{"unschedule", "hmget del zrem", func() error { return user.RemoveSchedule(ctx, "s", "") }, nil},
+		{"run of a schedule", "time hmget zadd type lpush pexpire hset exists", func() error { _, err := user.RunSchedule(ctx, "s"); return err }, nil},
+		{"run of a schedule whose last job is reserved", "time hmget zadd type lpush pexpire hset exists pttl", func() error { _, err := user.RunSchedule(ctx, "f"); return err }, nil},
+		{"sample", "time zcard zrange hget", func() error { _, err := user.Sample(ctx, 10, 0, 10, 0); return err }, nil},
+		{"sample of what is due", "time zcount zrange hget", func() error { _, err := user.Sample(ctx, 10, 0, 10, time.Hour); return err }, nil},
+		{"push that follows, with another", "pttl", func() error {
+			follower := Delayed{Job{ID: "x", Topic: "t", Body: "new"}, Due{}, Terms{Lifetime: kept, Policy: Follow}, nil}
+			other := Delayed{Job{ID: "new", Topic: "t", Body: "b"}, Due{After: time.Hour}, Terms{Lifetime: kept, Policy: Replace}, nil}
+			errs, err := user.PushAll([]Delayed{other, follower}).Do(ctx)
+			return cmp.Or(err, errors.Join(errs...))
+		}, func(t *testing.T) {
+			b.do(t, "DEL", "delayer:ready_queue:t")
+			for _, c := range ready("x", "t") {
+				b.do(t, c[0].(string), c[1:]...)
+			}
+			b.hold(t, "t", time.Minute)
 		}},
-		{"forecast", "time zcount", func() error { _, _, err := user.Forecast(ctx, time.Time{}, []int64{0, 1000}); return err }},
-		{"count of what is due", "time zcount", func() error { _, _, err := user.CountDue(ctx, []Seconds{{0, 1}}); return err }},
-		{"schedule", "time hmget hset zadd", func() error { _, _, err := user.PutSchedule(ctx, aSchedule("new"), time.Now()); return err }},
-		{"unschedule", "hmget del zrem", func() error { return user.RemoveSchedule(ctx, "s", "") }},
-		{"run of a schedule", "time hmget zadd type lpush pexpire hset exists", func() error { _, err := user.RunSchedule(ctx, "s"); return err }},
-		{"run of a schedule whose last job is reserved", "time hmget zadd type lpush pexpire hset exists pttl", func() error { _, err := user.RunSchedule(ctx, "f"); return err }},
-		{"sample", "time zcard zrange hget", func() error { _, err := user.Sample(ctx, 10, 0, 10, 0); return err }},
-		{"sample of what is due", "time zcount zrange hget", func() error { _, err := user.Sample(ctx, 10, 0, 10, time.Hour); return err }},
+		{"pause", "exists hset rename", func() error { _, err := user.Pause("t", time.Hour, "").Do(ctx); return err }, nil},
+		{"resume", "exists hdel rename", func() error { _, err := user.Resume("t", 1).Do(ctx); return err }, pauseT},
+		{"step of the pauses", "exists hset", func() error { _, err := user.KeepPaused("0", 1).Do(ctx); return err }, pauseT},
+		{"end of a pause", "exists hdel", func() error { _, err := user.KeepPaused("0", 1).Do(ctx); return err }, func(t *testing.T) {
+			pauseT(t)
+			b.do(t, "HSET", "delayer:paused", "t", "1000 2000 0 0 ")
+		}},
+		{"limit", "zcount hset", func() error { return user.SetLimit(ctx, "t", five, wholeShare(five)) }, func(t *testing.T) {
+			b.limitTo(t, Limit{Concurrency: 2})
+			b.hold(t, "t", time.Minute)
+		}},
+		{"pause of a schedule", "hset", func() error { return user.PauseSchedule(ctx, "s", true) }, nil},
+		{"end of a schedule's pause", "hset hdel", func() error { return user.PauseSchedule(ctx, "s", false) }, func(t *testing.T) {
+			check(t, b.PauseSchedule(ctx, "s", true))
+		}},
+		{"sweep", "zmscore zcount", func() error { _, err := user.Sweep(ctx, Position{}); return err }, func(t *testing.T) {
+			b.do(t, "ZADD", "delayer:topics", 1000, "t")
+			b.do(t, "ZADD", "delayer:topics_due", 1000, "t")
+		}},
+		{"repair of schedules", "hmget zmscore", func() error { _, err := user.RepairSchedules(ctx, "", true); return err }, func(t *testing.T) {
+			b.do(t, "LPUSH", b.keys.ReadyQueue(ScheduleTopic), ScheduleID("s"), "w")
+			b.do(t, "ZREM", "delayer:job_pool", ScheduleID("s"))
+		}},
+		{"drop", "zrem", func() error {
+			_, err := user.Drop(IDs{[]byte("orphan")}, time.Now(), time.Now()).Do(ctx)
+			return err
+		}, nil},
+		{"layout", "hset hdel", func() error {
+			_, err := user.Layout(EndPrevious, KeptLayout{Partitions: 2, Previous: 1}).Do(ctx)
+			return err
+		}, func(t *testing.T) {
+			made(t, b.Layout(RegisterLayout, KeptLayout{Partitions: 1}))
+			made(t, b.Layout(RegisterLayout, KeptLayout{Partitions: 2, Previous: 1}))
+		}},
+		{"repair of the pool", "zrem zadd", func() error { _, err := user.FsckPool("0", 10, true, false).Do(ctx); return err }, nil},
 	} {
-		for command := range strings.FieldsSeq("evalsha " + c.commands) {
-			t.Run(c.name+" without "+command, func(t *testing.T) {
-				b.seed(t, seed...)
-				b.grouped(t, toGroup("t", "k", "1", Group{Longest: time.Hour}))
-				b.put(t, aSchedule("s"), time.Now().Add(time.Hour))
-				b.put(t, follows, time.Now().Add(time.Hour))
-				b.do(t, "HSET", "delayer:job_bucket:"+ScheduleID("f"), "last", "l")
-				b.expectDenied(t, command, c.call)
-			})
-		}
+		b.withoutEach(t, c.name, c.commands, func(t *testing.T) func() error {
+			b.seed(t, seed...)
+			b.grouped(t, toGroup("t", "k", "1", Group{Longest: time.Hour}))
+			b.put(t, aSchedule("s"), time.Now().Add(time.Hour))
+			b.put(t, follows, time.Now().Add(time.Hour))
+			b.do(t, "HSET", "delayer:job_bucket:"+ScheduleID("f"), "last", "l")
+			if c.before != nil {
+				c.before(t)
+			}
+			return c.call
+		})
 	}
 }
 
@@ -216,4 +272,50 @@ func TestWithoutPermissionToAnnounce(t *testing.T) {
 			t.Errorf("with %s: %+v", rights, got)
 		}
 	}
+}
+
+// withoutEach makes a call as the user u, without each command in turn that the call sends. Redis refuses the call, and not a byte has changed,
+// or the call does what it does with the command, best effort. Without a required command it is refused. seed returns the call.
+func (b *backend) withoutEach(t *testing.T, name, required string, seed func(t *testing.T) (call func() error)) {
+	t.Helper()
+	seeded := func(t *testing.T) func() error {
+		b.do(t, "ACL", "SETUSER", "u", "+@all")
+		return seed(t)
+	}
+	call := seeded(t)
+	b.do(t, "CONFIG", "RESETSTAT")
+	whole := call()
+	commands := strings.Fields("evalsha " + required)
+	for command := range b.With(t).AllCalls() {
+		if !slices.Contains(append(commands, "auth", "eval", "info", "script"), command) && !strings.Contains(command, "|") {
+			commands = append(commands, command)
+		}
+	}
+	for _, command := range commands {
+		t.Run(name+" without "+command, func(t *testing.T) {
+			call := seeded(t)
+			was := b.dump(t)
+			b.do(t, "ACL", "SETUSER", "u", "-"+command)
+			err := call()
+			is := b.dump(t)
+			switch isRequired := slices.Contains(strings.Fields("evalsha "+required), command); {
+			case Refused(err) && !maps.Equal(is, was):
+				t.Errorf("%v, but it has changed\n%q to\n%q", err, was, is)
+			case !Refused(err) && isRequired:
+				t.Errorf("error %v, want one that Refused knows", err)
+			case !Refused(err) && fmt.Sprint(err) != fmt.Sprint(whole):
+				t.Errorf("error %v, with the command it was %v", err, whole)
+			}
+		})
+	}
+}
+
+// dump returns the content of all keys.
+func (b *backend) dump(t *testing.T) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	for _, key := range b.With(t).Strings("KEYS", "*") {
+		all[key] = string(b.do(t, "DUMP", key).([]byte))
+	}
+	return all
 }

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"strings"
 	"testing"
 	"time"
 
@@ -75,13 +74,15 @@ func TestReserveWithoutPermission(t *testing.T) {
 			return user.push(ctx, Job{ID: "h", Topic: "t", Body: "b"}, Due{After: time.Hour}, kept, Replace)
 		}},
 	} {
-		for command := range strings.FieldsSeq("evalsha " + c.commands) {
-			t.Run(c.name+" without "+command, func(t *testing.T) {
-				b.do(t, "ACL", "SETUSER", "u", "+@all")
+		for _, followed := range []string{"", ", followed,"} {
+			b.withoutEach(t, c.name+followed, c.commands, func(t *testing.T) func() error {
 				b.seed(t, ready("h", "h"), c.seed)
 				held, _ := b.hold(t, "h", time.Minute)
 				held.Topic = "h"
-				b.expectDenied(t, command, func() error { return c.call(held) })
+				if followed != "" {
+					made(t, b.Push([]Delayed{{Job{ID: "h", Topic: "new", Body: "new"}, Due{}, Terms{Lifetime: kept, Policy: Follow}, nil}}))
+				}
+				return func() error { return c.call(held) }
 			})
 		}
 	}

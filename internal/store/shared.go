@@ -85,18 +85,10 @@ func luaKeys() string {
 	// Except in a few scripts the first key is the job pool. (Pattern matching would take five times as long.)
 	fmt.Fprintf(&keys, "local pool = KEYS[1]\n-- include: pool\nlocal prefix = string.sub(pool, -%d) == '%s' and string.sub(pool, 1, -%d)", len(k.JobPool()), k.JobPool(), len(k.JobPool())+1)
 	fmt.Fprintf(&keys, " or string.match(pool, '^(.*)%s$') or string.match(pool, '^(.*)%s$')", k.DeadTopics(), k.Servers())
-	for _, key := range [][2]string{
-		{"buckets", k.JobBucket("")}, {"queues", k.ReadyQueue("")}, {"waiters", k.Waiting("")}, {"wake_channels", k.Wake("")},
-		{"first_due_channel", k.FirstDue()}, {"reserved_counts", k.Reserved()}, {"limits", k.Limits()}, {"slots", k.Slots("")},
-		{"uncounted", k.Uncounted()}, {"throttled", k.Throttled("")}, {"acked_count", k.Acked()}, {"known_topics", k.Topics()},
-		{"topics_due", k.TopicsDue()}, {"dead_letters", k.DeadLetter("")}, {"dead_lists", k.DeadLetters("")}, {"dead_topics", k.DeadTopics()},
-		{"server_states", k.Servers()}, {"past_hour", k.History()}, {"once", k.Once()}, {"once_contents", k.OnceContent("")},
-		{"schedules", k.Schedules()}, {"removed_schedules", k.RemovedSchedules()}, {"schedule_lists", k.ScheduleLists()},
-		{"pauses", k.Paused()}, {"parked_queues", k.PausedQueue("")}, {"paused_waiters", k.PausedWaiting("")}, {"groups", k.Group("")},
-		{"texts", k.GroupText("")}, {"migration", k.Migration()}, {"transit", k.Transit()}, {"transit_jobs", k.TransitJob("")},
-		{"clients", k.Client("")},
-	} {
-		fmt.Fprintf(&keys, "\n-- include: prefix\nlocal %s = prefix .. '%s'", key[0], key[1])
+	for _, key := range KeyTable {
+		if key.lua != "" {
+			fmt.Fprintf(&keys, "\n-- include: prefix\nlocal %s = prefix .. '%s'", key.lua, key.Name)
+		}
 	}
 	return keys.String()
 }
@@ -123,6 +115,7 @@ func luaBounds() []luaConstant {
 		{"HISTORY_SLOTS", historySlots},
 		{"SOON", int(soon.Seconds())},
 		{"LATENESS_BOUNDS", latenessBounds()},
+		{"KEY_KINDS", luaKinds()},
 		{"MAX_GROUP", MaxGroup},
 		{"LIMIT_MARK", limitMark},
 		{"HAS_LIMIT", limitMark / 2},     // above all numbers without the mark: they may be below 0, too

@@ -13,6 +13,8 @@ package store
 import (
 	"context"
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -126,8 +128,36 @@ func milliseconds(d time.Duration) int64 {
 	return ms
 }
 
+// errReply is the error about a reply that can't be. It has nothing of its texts: they may be jobs' bodies.
 func errReply(script string, reply any) error {
-	return fmt.Errorf("redis answered %s with %.1000s", script, fmt.Sprint(reply))
+	return fmt.Errorf("redis answered %s with %s", script, shapeOf(reply))
+}
+
+// shapeOf describes a reply, with the lengths of its texts.
+func shapeOf(reply any) string {
+	const most = 8 // values of a list
+	switch r := reply.(type) {
+	case nil:
+		return "nil"
+	case redis.Error:
+		return "an error"
+	case int64:
+		return strconv.FormatInt(r, 10)
+	case []byte:
+		return fmt.Sprintf("%d bytes", len(r))
+	case string:
+		return fmt.Sprintf("%d bytes", len(r))
+	case []any:
+		var values []string
+		for _, value := range r[:min(len(r), most)] {
+			values = append(values, shapeOf(value))
+		}
+		if len(r) > most {
+			values = append(values, fmt.Sprintf("… (%d)", len(r)))
+		}
+		return "[" + strings.Join(values, ", ") + "]"
+	}
+	return fmt.Sprintf("%T", reply)
 }
 
 // Ping checks the connection.

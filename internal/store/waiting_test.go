@@ -598,3 +598,75 @@ func TestServed(t *testing.T) {
 		t.Error("a Redis that is away has a server")
 	}
 }
+
+// A topic may have a zero byte, at which C ends a text; so may a limit's tag.
+func TestZeroByte(t *testing.T) {
+	t.Parallel()
+	b, _ := onRedis(t)
+	const topic, inMonitor = "a\x00b", `me: 1 a\x00b`
+	b.alive(t, "me")
+	for _, set := range []string{b.keys.Waiting(topic), b.keys.Throttled(topic)} {
+		b.seed(t, ready("r", topic))
+		b.do(t, "ZADD", set, 1, "me")
+		if got := b.woken(t, func() { made(t, b.Wake([]string{topic})) }); !slices.Equal(got, []string{inMonitor}) {
+			t.Errorf("%s: woken %q", set, got)
+		}
+	}
+	limit := Limit{Concurrency: 5, Tag: topic}
+	check(t, b.SetLimit(t.Context(), topic, limit, wholeShare(limit)))
+	if got, err := b.Limit(t.Context(), topic); got != limit || err != nil {
+		t.Errorf("the limit is %+v, %v, want %+v", got, err, limit)
+	}
+}
+
+// One call finds as many dead waiters, and parks as many jobs of paused topics, whether they are of one topic or of many.
+func TestDeadWaitersOfManyTopics(t *testing.T) {
+	t.Parallel()
+	b, _ := onRedis(t)
+	const each = 60 // of three topics: more than one call finds
+	var jobs []Delayed
+	var held []LeaseRef
+	for _, topic := range []string{"a", "b", "c"} {
+		jobs = append(jobs, Delayed{Job{ID: "of " + topic, Topic: topic, Body: "b"}, Due{}, Terms{Lifetime: kept, Policy: Replace}, nil})
+	}
+	stand := func(set func(string) string) {
+		for _, job := range jobs {
+			for n := range each {
+				b.do(t, "ZADD", set(job.Topic), n, fmt.Sprint("dead", n))
+			}
+		}
+	}
+	for _, c := range []struct {
+		name   string
+		before func()
+		call   func()
+	}{
+		{"waiting", func() { stand(b.keys.Waiting) }, func() { check(t, b.pushAll(t, jobs...)) }},
+		{"throttled", func() {
+			for _, job := range jobs {
+				limit := Limit{Concurrency: 1}
+				check(t, b.SetLimit(t.Context(), job.Topic, limit, wholeShare(limit)))
+				check(t, b.push(t.Context(), job.Job, Due{}, kept, Replace))
+				check(t, b.push(t.Context(), Job{ID: "more of " + job.Topic, Topic: job.Topic, Body: "b"}, Due{}, kept, Replace))
+				one, _ := b.hold(t, job.Topic, time.Minute)
+				held = append(held, one)
+			}
+			stand(b.keys.Throttled)
+		}, func() { made(t, b.Ack(held)) }},
+	} {
+		b.seed(t)
+		c.before()
+		if told := b.woken(t, c.call); len(told) != 100 {
+			t.Errorf("%s: %d are told in one call", c.name, len(told))
+		}
+	}
+	b.seed(t, ghosts("a", 800), ghosts("b", 800))
+	for _, topic := range []string{"a", "b"} {
+		b.do(t, "HSET", "delayer:paused", topic, "1 0 0 0 ")
+		b.do(t, "HSET", b.keys.Waiting(topic), "paused", "1")
+	}
+	check(t, b.pushAll(t, jobs[:2]...))
+	if parked := len(b.state(t).Paused["a"]) + len(b.state(t).Paused["b"]); parked != 1000 {
+		t.Errorf("%d jobs are parked in one call", parked)
+	}
+}

@@ -30,6 +30,11 @@ for k = 1, #ids do
     lost[#lost + 1] = not scores[k] and redis.call('EXISTS', name) == 0 and -k or k
   end
 end
+if followers then
+  -- include: follow: not_followable
+  err = not_followable(followers[1], buckets .. followers[1])
+  if err then return err end
+end
 if #done > 0 then
   -- Buckets first: a pool entry without one is dropped later, but a bucket without an entry would stay for ever.
   redis.call('DEL', unpack(names))

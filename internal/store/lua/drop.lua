@@ -13,7 +13,7 @@ local FIRST = 3
 local CHUNK = 3500 -- unpack fails near 8,000, and a deferred job takes two values
 
 local found_at, retry_from = tonumber(ARGV[1]), tonumber(ARGV[2])
-local err = not_writable() or all_unreadable()
+local err = not_writable() or not_permitted('ZREM', pool, '') or all_unreadable()
 if err then return err end
 local dropped, deferred, why = {}, {}, ''
 local seen = {}

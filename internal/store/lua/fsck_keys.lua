@@ -2,7 +2,7 @@
 -- of sets and queues.
 --
 -- KEYS[1] job pool
--- ARGV[1] REPAIR, or '' to change nothing   ARGV[2…] a kind, see kinds below; and the rest of the key's name: an ID, a topic, …
+-- ARGV[1] REPAIR, or '' to change nothing   ARGV[2…] a kind, see FoundKey in Go; and the rest of the key's name: an ID, a topic, …
 -- Returns {took, candidates, findings}: the script's own time (µs); IDs and topics of jobs that are not in the pool: ready, or lost;
 -- and {kind, place in ARGV of the name, 1 if it was repaired, …}.
 -- Errors: NOPERM. Nothing has changed then.
@@ -32,6 +32,7 @@ local function list_letter(id, topic, died)
 end
 
 local function end_pause(topic)
+  if not_pausable(topic) then return false end
   local _, more = release(topic, PARKED)
   return not more
 end
@@ -107,14 +108,10 @@ local function check_paused_waiters(topic)
   if not is_paused(topic) then return 'parked_without_pause', function() return end_pause(topic) end end
 end
 
--- By kind: the type, where the name begins, and the check.
-local kinds = {
-  bucket = {'hash', buckets, check_bucket}, letter = {'hash', dead_letters, check_letter}, dead = {'zset', dead_lists, check_dead_list},
-  ready = {'list', queues, check_queue}, parked = {'list', parked_queues, check_parked}, slots = {'zset', slots, check_slots},
-  once = {'hash', once_contents, check_once}, group = {'hash', groups, check_group}, text = {'string', texts, check_lasting},
-  client = {'list', clients, check_lasting}, transit = {'hash', transit_jobs, check_transit},
-  waiting = {'zset', waiters}, paused_waiting = {'zset', paused_waiters, check_paused_waiters}, throttled = {'zset', throttled},
-  zset = {'zset', prefix}, hash = {'hash', prefix}, string = {'string', prefix},
+local checks = { -- by kind; of the others only the type is checked
+  bucket = check_bucket, letter = check_letter, dead = check_dead_list, ready = check_queue, parked = check_parked, slots = check_slots,
+  once = check_once, group = check_group, text = check_lasting, client = check_lasting, transit = check_transit,
+  paused_waiting = check_paused_waiters,
 }
 
 -- The problem with a key and its repair, or an error reply if it can't be read.
@@ -126,9 +123,8 @@ local function check(kind, name, key)
     if not is_paused(name) then return 'parked_without_pause', function() return end_pause(name) end end
     return nil
   end
-  local expected = kinds[kind]
-  if found.ok ~= expected[1] then return 'wrong_type', move_away end
-  if expected[3] then return expected[3](name, key) end
+  if found.ok ~= KEY_KINDS[kind][1] then return 'wrong_type', move_away end
+  if checks[kind] then return checks[kind](name, key) end
 end
 
 if repairs then
@@ -140,7 +136,7 @@ end
 local to_repair = {}
 for i = FIRST, #ARGV, 2 do
   local kind, name = ARGV[i], ARGV[i + 1]
-  local key = kinds[kind][2] .. name
+  local key = prefix .. KEY_KINDS[kind][2] .. name
   local found, repair = check(kind, name, key)
   if type(found) == 'table' then return found end
   if found then

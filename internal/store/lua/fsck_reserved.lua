@@ -5,7 +5,7 @@
 -- Returns the topics that it corrected: those whose number has not changed since. Errors: NOPERM. Nothing has changed then.
 -- Atomic because a job may be reserved between the check and the change. Cost: O(topics).
 -- include: guard limit
-local err = not_permitted('HINCRBY', reserved_counts, '', '0')
+local err = not_permitted('HINCRBY', reserved_counts, '', '0') or not_permitted('HDEL', reserved_counts, '')
 if err then return err end
 local repaired = {}
 for i = 1, #ARGV, 3 do

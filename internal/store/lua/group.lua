@@ -160,7 +160,7 @@ local function body_of(group, name)
     local body = lengthened(group.id, group.stored, ',' .. table.concat(group.bodies, ',') .. ']')
     if body then return body, true end
   end
-  return string.sub(group.body or call('HGET', name, 'body'), 1, -2) .. ',' .. table.concat(group.bodies, ',') .. ']'
+  return string.sub(group.body or call('HMGET', name, 'body')[1], 1, -2) .. ',' .. table.concat(group.bodies, ',') .. ']'
 end
 
 local function store(group, name, lifetime, options)

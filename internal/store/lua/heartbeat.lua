@@ -51,7 +51,7 @@ local function record(before, after, is_new)
   elseif elsewhere > 0 then
     total = string.format('%d', (total or 0) + elsewhere)
   end
-  redis.pcall('HSET', past_hour, field, string.format('%d %s %s', slot, total or '0', table.concat(parts, ',')))
+  redis.pcall('HSET', past_hour, field, string.format('%d ', slot) .. (total or '0') .. ' ' .. table.concat(parts, ','))
   redis.pcall('PEXPIRE', past_hour, HISTORY_STEP * HISTORY_SLOTS)
 end
 

@@ -17,10 +17,10 @@ local followers -- the IDs of taken jobs that have one
 local function delete(jobs, names, n, _, followed)
   if n == 0 then return nil, jobs end
   if followed then
-    local may = redis.acl_check_cmd
-    if may and not (may('HSET', names[1], 'topic', '') and may('HDEL', names[1], 'topic') and may('PTTL', names[1])) then
-      return redis.error_reply('NOPERM this user has no permissions to run HSET, HDEL and PTTL, as the follower of a job needs them')
-    end
+    -- include: follow: not_followable
+    local k = next(followed)
+    local err = not_followable(jobs[2 * k - 1], names[k])
+    if err then return err end
     local others = {}
     followers = followers or {}
     for k = 1, n do

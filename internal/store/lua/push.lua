@@ -30,9 +30,13 @@ local policy, id = ARGV[5], ARGV[7]
 local is_plain = #ARGV == 10 and ARGV[1] == '0' and (policy == REPLACE or not string.find(policy, ' ', 1, true))
 local is_new = is_plain and call('EXISTS', buckets .. id) == 0
 if is_new and ARGV[10] ~= '0' then
-  local name, due, lifetime, may = buckets .. id, ARGV[10] + 0, ARGV[4] + 0, redis.acl_check_cmd
+  local name, due, lifetime = buckets .. id, ARGV[10] + 0, ARGV[4] + 0
   if due < 0 then due = now - due end
-  if due > begun and (not may or may('HSET', name, 'topic', '') and may('PEXPIRE', name, '1')) then
+  local may, protected = redis.acl_check_cmd, rawget(_G, 'pcall') -- as in not_permitted, which a plain push does without
+  local is_known, sets, expires = true, true, true
+  if may then is_known, sets = protected(may, 'HSET', name, 'topic', '') end
+  if may and is_known then is_known, expires = protected(may, 'PEXPIRE', name, '1') end
+  if due > begun and is_known and sets and expires then
     local part = due % 1000
     local score = part == 0 and string.format('%d', due / 1000) or string.format('%d.%03d', (due - part) / 1000, part) -- as score_of does
     call('ZADD', pool, score, id)
@@ -187,7 +191,11 @@ local function special(run)
     local waits = call('ZSCORE', pool, id)
     local reserved = waits and is_lease(waits)
     local followed = policy == FOLLOW and reserved and tonumber(waits) > now_s and call('HGET', name, 'lease')
-    if followed then return nil, due, {followed = followed, options = call('HGET', name, 'options'), what = FOLLOWS} end
+    if followed then
+      err = not_permitted('PTTL', name)
+      if err then return err.err end
+      return nil, due, {followed = followed, options = call('HGET', name, 'options'), what = FOLLOWS}
+    end
     local when, what = replaced_due(policy, waits and not reserved and due_of(waits) or begun, due)
     local burst = latest and call('HMGET', name, 'first', 'lease')
     local first = burst and not burst[2] and burst[1] and tonumber(burst[1])

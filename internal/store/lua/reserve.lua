@@ -48,8 +48,10 @@ local function wants(id, name, job)
         k.most, k.ttr, k.lifetime = read_options(job[3])
         k.followed = has_follower(job[4])
         if k.expires > 0 then
-          k.ttl = redis.call('PTTL', name)
-          if pushed_again(k.ttl, k.expires) then
+          k.ttl = pcall('PTTL', name)
+          if type(k.ttl) == 'table' then -- write_lease returns it
+            k.attempts = 0
+          elseif pushed_again(k.ttl, k.expires) then
             k.anew, k.attempts, k.most, k.ttr, k.lifetime, k.followed = true, 0, 0, 0, DEFAULT_LIFETIME, false
             job[3] = false
           end

@@ -13,7 +13,7 @@
 local FIELDS = 6
 local first_bucket = buckets .. ARGV[2]
 local err = not_writable() or not_permitted('ZREM', pool, '') or not_permitted('PEXPIRE', first_bucket, '1')
-  or not_permitted('HSET', first_bucket, 'error', '')
+  or not_permitted('HSET', first_bucket, 'error', '') or not_permitted('PTTL', first_bucket)
 if err then return err end
 local asked, ended, ids, followers = {}, {}, {}, nil
 for i = 2, #ARGV, FIELDS do asked[#asked + 1] = ARGV[i] end
@@ -53,7 +53,7 @@ local function put_back(id, i, job)
     first_due = math.min(first_due, now + delay)
   else
     redis.call('ZREM', pool, id)
-    local refused = make_ready(topic, id, refund and 'RPUSH')
+    local refused = make_ready(topic, id, refund)
     if refused then redis.call('ZADD', pool, score_of(now), id) end -- the server reports the reason
   end
 end

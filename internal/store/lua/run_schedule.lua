@@ -30,6 +30,6 @@ else
   end
 end
 local ran = (tonumber(s[9]) or 0) + (stored and 1 or 0)
-redis.call('HSET', bucket, 'last', job, 'past', remember(s[6], {string.format('%d%s0', now, RUN_NOW)}), 'ran', string.format('%d', ran))
+redis.call('HSET', bucket, 'last', job, 'past', remember(s[6], {string.format('%d', now) .. RUN_NOW .. '0'}), 'ran', string.format('%d', ran))
 if length then wake(s[3], length) end
 return job

@@ -27,7 +27,7 @@ if was[1] and was[3] ~= '' then
   if was[5] == ARGV[3] and was[6] == ARGV[4] then
     next, due = was[3], was[3]
   elseif (tonumber(was[3]) or 1 / 0) <= begun and was[5] and was[6] and #(was[4] or '') < MOST_OLD then
-    due, old = was[3], (was[4] or '') .. string.format('%.0f %s %s %s\n', math.min(begun, next - 1), next, was[6], was[5])
+    due, old = was[3], (was[4] or '') .. string.format('%.0f ', math.min(begun, next - 1)) .. next .. ' ' .. was[6] .. ' ' .. was[5] .. '\n'
   end
 end
 if not changed and redis.call('ZSCORE', pool, id) then return {0, tonumber(next)} end

@@ -107,7 +107,8 @@ end
 
 local first = page_after(known_topics, ARGV[3], ARGV[4])
 local page = redis.call('ZRANGE', known_topics, first, first + most - 1, 'WITHSCORES')
-local err = not_permitted('RPOP', queues, '1') or not_permitted('ZREM', known_topics, '') or not_writable()
+local err = not_permitted('RPOP', queues, '1') or not_permitted('LRANGE', queues, '0', '0') or not_permitted('ZREM', known_topics, '')
+  or not_permitted('ZMSCORE', pool, '') or not_permitted('ZCOUNT', pool, '0', '0') or not_writable()
 if err then return err end
 local past = redis.call('ZRANGEBYSCORE', topics_due, '-inf', string.format('%d', now_s), 'LIMIT', 0, most)
 if #past > 0 then redis.call('ZREM', topics_due, unpack(past)) end

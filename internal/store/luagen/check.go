@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -12,12 +13,24 @@ import (
 // builtin needs no include.
 var builtin = strings.Fields("redis KEYS ARGV math string table tonumber type ipairs pairs unpack next rawget _G")
 
+// shared is the part with what all scopes of a call share: whoever includes its users in a loop includes it outside, without using it.
+const shared = "call"
+
 // source is some code of a file: a script, or a definition of a part.
 type source struct {
 	file  string
 	first int // line
 	lines []string
 	known []name // what it may use without including it itself
+}
+
+// refused are the calls that no script may have, with the reason.
+var refused = []struct {
+	call *regexp.Regexp
+	why  string
+}{
+	{regexp.MustCompile(`\bp?call\([^']`), "the command is no literal text, which Redis behind some proxies refuses"},
+	{regexp.MustCompile(`\bformat\('[^']*%[sq]`), "Lua's %s ends at a zero byte, which topics and IDs may have: use .."},
 }
 
 // needs returns which of the names that the code knows it uses without including them. It fails where the code uses what it
@@ -28,6 +41,14 @@ func (g *includer) needs(s source) (needed []name) {
 	if err != nil {
 		g.fail(err)
 		return nil
+	}
+	for i, line := range s.lines {
+		code, _, _ := strings.Cut(line, "-- ")
+		for _, r := range refused {
+			if r.call.MatchString(code) {
+				g.fail(fmt.Errorf("%s:%d: %s", s.file, s.first+i, r.why))
+			}
+		}
 	}
 	function, err := lua.Compile(chunk, s.file)
 	if err != nil {
@@ -45,7 +66,7 @@ func (g *includer) needs(s source) (needed []name) {
 				isUsed = isUsed || slices.Contains(used[k], name.name)
 				included[k] = append(included[k], name.name)
 			}
-			if g.exists(name, s.file, s.first+i) && !isUsed {
+			if g.exists(name, s.file, s.first+i) && !isUsed && name.part != shared {
 				g.fail(fmt.Errorf("%s:%d: includes %s, and does not use it", s.file, s.first+i, name.name))
 			}
 		}

@@ -37,6 +37,8 @@ func TestIncludes(t *testing.T) {
 		"parts/a.lua":       "-- Some.\n\n-- One.\nlocal one, uno = 1, 1\nlocal two = 2 -- more\nlocal function three(x)\n  return x + one + two -- in all\nend\n",
 		"parts/b.lua":       "-- include: a: one\nlocal four = one + 3\n-- cluster: local five = 5\n",
 		"parts/d.lua":       "-- More.\n-- include: a\n\nlocal function seven(x)\n  return x .. six\nend\n\nlocal six = POOL .. one\n",
+		"parts/call.lua":    "local left = 9\n",
+		"parts/e.lua":       "-- include: call\n\nlocal function spend()\n  left = left - 1\nend\n",
 		"parts/cluster.lua": "-- In a cluster.\n\nlocal eight = 8\n",
 	}
 	all := "-- include: a: uno three; b: four\n-- cluster: -- include: b: five\nlocal y = three(four) + uno\n-- cluster: y = five\nreturn y\n"
@@ -93,12 +95,23 @@ return seven(POOL)
 		{"what only a cluster has, elsewhere", "-- include: a: two; cluster: eight\nlocal y = two\n-- cluster: y = eight\nreturn y\n", "local two = 2\nlocal y = two\n\nreturn y\n", false},
 		{"what only a cluster has, there", "-- include: a: two; cluster: eight\nlocal y = two\n-- cluster: y = eight\nreturn y\n",
 			"local two = 2\nlocal eight = 8\nlocal y = two\ny = eight\nreturn y\n", true},
+		{"what all scopes share", "-- include: call: left\nfor _ = 1, 2 do\n  -- include: e: spend\n  spend()\nend\nreturn 0\n", `local left = 9
+for _ = 1, 2 do
+  local function spend()
+    left = left - 1
+  end
+  spend()
+end
+return 0
+`, false},
 		{"what is not defined", "-- include: a: six; c: seven\nreturn six, seven\n",
 			"s.lua:1: includes seven, which parts/c.lua does not define\ns.lua:1: includes six, which parts/a.lua does not define", false},
 		{"what is not used", "-- include: a: one two\nreturn one\n", "s.lua:1: includes two, and does not use it", false},
 		{"what is not used in the block", "if KEYS then\n  -- include: a: one\n  ARGV = 1\nend\nreturn one\n", "s.lua:2: includes one, and does not use it\ns.lua:5: uses one, and does not include it", false},
 		{"what is not included", "-- include: a: one\nlocal function f()\n  x = two\nend\nreturn one\n", "s.lua:3: uses two, and does not include it\ns.lua:3: uses x, and does not include it", false},
 		{"what only a cluster has", "-- include: b: five\nreturn five\n", "s.lua:1: includes five, which parts/b.lua does not define", false},
+		{"what is refused", "local call = redis.call\nreturn call(KEYS[1], string.format('%d %s', 1, 'a'))\n", "s.lua:2: Lua's %s ends at a zero byte, which topics and IDs may have: use ..\n" +
+			"s.lua:2: the command is no literal text, which Redis behind some proxies refuses", false},
 		{"what is no Lua", "return return\n", "s.lua line:1(column:13) near 'return':   syntax error\n", false},
 	} {
 		sources := fstest.MapFS{"s.lua": {Data: []byte(c.script)}}

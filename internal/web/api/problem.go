@@ -130,8 +130,7 @@ func (p *problem) answer() response {
 	return response{status: p.status, content: "application/problem+json", body: view.Encode(p.json()), header: header}
 }
 
-// told maps errors to what the client is told. Redis's own words go to Failed only: they may name keys and
-// users.
+// told maps errors to what the client is told. See web.Trouble for others.
 var told = []struct {
 	err    error
 	kind   *kind
@@ -165,15 +164,14 @@ func problemOf(err error) *problem {
 			return t.kind.problem("%s", t.detail)
 		}
 	}
+	kind := unavailable
 	switch store.KindOf(err) {
 	case store.OutOfMemory:
-		return full.problem("nothing was stored: Redis is out of memory")
-	case store.Denied:
-		return refused.problem("the daemon lacks a permission; its log has the details")
-	case store.WrongType, store.OtherAnswer:
-		return refused.problem("a key has the wrong type, or Redis has another problem; the daemon's log has the details")
+		kind = full
+	case store.Denied, store.WrongType, store.OtherAnswer:
+		kind = refused
 	}
-	return unavailable.problem("Redis can't be reached, does not reply, or accepts no writes now; it is unknown whether a change was made")
+	return kind.problem("%s", web.Trouble(err))
 }
 
 func fewReplicas(few *client.ReplicasError) *problem {

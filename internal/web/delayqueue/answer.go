@@ -48,13 +48,20 @@ func (e envelope) write(w http.ResponseWriter, status int) error {
 	return web.Write(w, status, "text/plain; charset=utf-8", text) // as delay-queue does
 }
 
-// failed is the answer to a call that failed. The client's description of the operation is left out because
-// it quotes the ID.
-func failed(chinese, english string, err error) envelope {
-	if cause := errors.Unwrap(err); cause != nil {
-		err = cause
+// failed is the answer to a call that failed. What is wrong with the request is told without the client's description of the operation, which
+// quotes the ID.
+func (a *api) failed(chinese, english string, err error) envelope {
+	var why string
+	switch {
+	case errors.Is(err, client.ErrInvalid):
+		why = errors.Unwrap(err).Error()
+	case errors.Is(err, client.ErrClosed) || errors.Is(err, web.ErrStopping):
+		why = "the daemon stops: try again"
+	default:
+		a.Failed(err)
+		why = web.Trouble(err)
 	}
-	return failure(chinese + ": " + english + ": " + err.Error())
+	return failure(chinese + ": " + english + ": " + why)
 }
 
 // tell answers with a job's data, unless its ID or body is not UTF-8, which JSON cannot carry. delay-queue

@@ -30,6 +30,8 @@ type Options struct {
 	PollTimeout time.Duration
 	// Pushed is called for jobs pushed here; may be nil.
 	Pushed func(topic string, jobs int)
+	// Failed is called with errors that are not the client's fault; may be nil.
+	Failed func(err error)
 }
 
 const (
@@ -41,7 +43,10 @@ const (
 
 // New returns the area for the client's jobs.
 func New(c *client.Client, o Options) web.Area {
-	a := &api{client: c, Options: o, poller: longpoll.New(c, func(error) {})}
+	if o.Failed == nil {
+		o.Failed = func(error) {}
+	}
+	a := &api{client: c, Options: o, poller: longpoll.New(c, o.Failed)}
 	a.MaxBody = cmp.Or(o.MaxBody, defaultMaxBody)
 	a.PollTimeout = cmp.Or(o.PollTimeout, defaultPollTimeout)
 	if o.Pushed == nil {
@@ -86,7 +91,7 @@ func (a *api) push(_ http.ResponseWriter, r *http.Request, body []byte) envelope
 	}
 	m := client.Message{ID: j.ID, Topic: j.Topic, Body: j.Body}
 	if _, err := a.client.Push(r.Context(), m, seconds(j.Delay), client.TTR(seconds(j.TTR)), client.EmptyBody()); err != nil {
-		return failed("添加失败", "pushing failed", err)
+		return a.failed("添加失败", "pushing failed", err)
 	}
 	a.Pushed(j.Topic, 1)
 	return success(pushed, nil)
@@ -99,7 +104,7 @@ func (a *api) remove(_ http.ResponseWriter, r *http.Request, body []byte) envelo
 		return failure(complaint)
 	}
 	if _, err := a.client.Remove(r.Context(), id); err != nil {
-		return failed("删除失败", "removing failed", err)
+		return a.failed("删除失败", "removing failed", err)
 	}
 	return success(done, nil)
 }
@@ -115,17 +120,17 @@ func (a *api) pop(w http.ResponseWriter, r *http.Request, body []byte) envelope 
 	if complaint != "" {
 		return failure(complaint)
 	}
-	return give(a.poller.Reserve(w, r, topics, client.FetchOptions{Max: 1}, a.PollTimeout))
+	return a.give(a.poller.Reserve(w, r, topics, client.FetchOptions{Max: 1}, a.PollTimeout))
 }
 
 // give answers with the job, if there is one. A job that is not UTF-8 stays reserved for its ttr, so other
 // jobs of the topic are delivered, and a client of /v1 may get it next.
-func give(jobs []*client.Delivery, err error) envelope {
+func (a *api) give(jobs []*client.Delivery, err error) envelope {
 	switch {
 	case err == web.ErrCrowded:
 		return failure("等待的请求过多，请稍后再试: too many requests are waiting for a job: try again later")
 	case err != nil:
-		return failed("获取Job失败", "popping failed", err)
+		return a.failed("获取Job失败", "popping failed", err)
 	case len(jobs) == 0:
 		return success(done, nil)
 	}
@@ -146,7 +151,7 @@ func (a *api) get(_ http.ResponseWriter, r *http.Request, body []byte) envelope 
 	case errors.Is(err, client.ErrNotFound):
 		return success(done, nil)
 	case err != nil:
-		return failed("获取Job失败", "getting failed", err)
+		return a.failed("获取Job失败", "getting failed", err)
 	}
 	return tell(found.ID, found.Body, jobOf(found, time.Now()))
 }

@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -56,18 +57,33 @@ func TestPopSurvivesARestart(t *testing.T) {
 	f.arrives(waiting).expect(t, done, `{"id":"a","body":"b"}`)
 }
 
-// When Redis accepts no writes, the answer gives the reason.
-func TestRedisFull(t *testing.T) {
-	f := start(t, setup{})
+// When Redis refuses a call, the answer says why, and has none of Redis's words, which go to Failed.
+func TestRedisRefuses(t *testing.T) {
+	failed := make(chan error, 1)
+	f := start(t, setup{Options: Options{Failed: func(err error) { failed <- err }}})
+	f.redis.Do("SET", "delayer:job_bucket:broken", "text")
 	f.redis.Do("CONFIG", "SET", "maxmemory", "1")
-	f.call("/push", `{"topic":"t","id":"a","delay":1,"ttr":60,"body":"b"}`).fails(t, "添加失败", "pushing failed", "OOM")
+	for _, c := range []struct{ path, body, chinese, english, words string }{
+		{"/push", `{"topic":"t","id":"a","delay":1,"ttr":60,"body":"b"}`, "添加失败", "pushing failed: nothing was stored: Redis is out of memory", "OOM"},
+		{"/get", `{"id":"broken"}`, "获取Job失败", "getting failed: a key has the wrong type", "WRONGTYPE"},
+	} {
+		answer := f.call(c.path, c.body)
+		answer.fails(t, c.chinese, c.english)
+		if err := redistest.Receive(t, failed); !strings.Contains(err.Error(), c.words) || strings.Contains(answer.Message, c.words) {
+			t.Errorf("%s: told %s, failed with %v", c.path, answer.Message, err)
+		}
+	}
 	f.call("/delete", `{"id":"a"}`).expect(t, done, "null")
+	f.call("/push", `{"topic":"`+strings.Repeat("t", maxTopic+1)+`","id":"a","delay":1,"ttr":60,"body":"b"}`).fails(t, "添加失败", "topic")
+	if len(failed) > 0 {
+		t.Errorf("a request that is wrong is a failure: %v", <-failed)
+	}
 }
 
 // When too many requests wait, a further one gets a failure that mentions it.
 func TestTooManyWait(t *testing.T) {
 	w := httptest.NewRecorder()
-	check(t, give(nil, web.ErrCrowded).write(w, http.StatusOK))
+	check(t, new(api).give(nil, web.ErrCrowded).write(w, http.StatusOK))
 	f := &fixture{t: t}
 	f.read(w.Result()).fails(t, "等待的请求过多", "too many requests are waiting")
 }

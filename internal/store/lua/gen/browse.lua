@@ -99,14 +99,20 @@ if state == READY then
     return ids, places
   end
 else
-  local set, range = is_dead and KEYS[2] or pool, state == DEAD and 'ZREVRANGE' or 'ZRANGE'
+  local set = is_dead and KEYS[2] or pool
   if state == DEAD and after ~= '' then
     first = redis.call('ZCARD', set) - entries_before(set, after, after_id)
   else
     first = page_after(set, after, after_id)
   end
   read = function(skip, count)
-    local entries = redis.call(range, set, first + skip, first + skip + count - 1, 'WITHSCORES')
+    local from, to = first + skip, first + skip + count - 1
+    local entries
+    if state == DEAD then
+      entries = redis.call('ZREVRANGE', set, from, to, 'WITHSCORES')
+    else
+      entries = redis.call('ZRANGE', set, from, to, 'WITHSCORES')
+    end
     local ids, scores = {}, {}
     for i = 1, #entries, 2 do ids[#ids + 1], scores[#scores + 1] = entries[i], entries[i + 1] end
     return ids, scores

@@ -13,6 +13,13 @@ local function not_writable()
   local reply = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '')
   if type(reply) == 'table' and not string.find(reply.err, 'OOM ', 1, true) then return reply end
 end
+local protected = rawget(_G, 'pcall')
+local function not_permitted(command, key, ...)
+  if not redis.acl_check_cmd then return nil end
+  local is_known, may = protected(redis.acl_check_cmd, command, key, ...)
+  if not is_known then return redis.error_reply('ERR unknown command ' .. command .. ': this Redis has it renamed or disabled') end
+  if not may then return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key) end
+end
 local function unreadable(reply)
   return type(reply) == 'table' and reply.err and not string.find(reply.err, 'WRONGTYPE', 1, true)
 end
@@ -29,7 +36,7 @@ local FIRST = 3
 local CHUNK = 3500 -- unpack fails near 8,000, and a deferred job takes two values
 
 local found_at, retry_from = tonumber(ARGV[1]), tonumber(ARGV[2])
-local err = not_writable() or all_unreadable()
+local err = not_writable() or not_permitted('ZREM', pool, '') or all_unreadable()
 if err then return err end
 local dropped, deferred, why = {}, {}, ''
 local seen = {}

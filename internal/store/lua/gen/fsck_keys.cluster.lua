@@ -2,7 +2,7 @@
 -- of sets and queues.
 --
 -- KEYS[1] job pool
--- ARGV[1] REPAIR, or '' to change nothing   ARGV[2…] a kind, see kinds below; and the rest of the key's name: an ID, a topic, …
+-- ARGV[1] REPAIR, or '' to change nothing   ARGV[2…] a kind, see FoundKey in Go; and the rest of the key's name: an ID, a topic, …
 -- Returns {took, candidates, findings}: the script's own time (µs); IDs and topics of jobs that are not in the pool: ready, or lost;
 -- and {kind, place in ARGV of the name, 1 if it was repaired, …}.
 -- Errors: NOPERM. Nothing has changed then.
@@ -40,9 +40,28 @@ end
 local time = redis.call('TIME')
 local now_us = time[1] * 1000000 + time[2]
 local now_s = now_us / 1000000
+local function not_writable()
+  local reply = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '')
+  if type(reply) == 'table' and not string.find(reply.err, 'OOM ', 1, true) then return reply end
+end
+local protected = rawget(_G, 'pcall')
+local function not_permitted(command, key, ...)
+  if not redis.acl_check_cmd then return nil end
+  local is_known, may = protected(redis.acl_check_cmd, command, key, ...)
+  if not is_known then return redis.error_reply('ERR unknown command ' .. command .. ': this Redis has it renamed or disabled') end
+  if not may then return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key) end
+end
+local pauses = prefix .. 'paused'
+local waiters = prefix .. 'waiting:'
 local queues = prefix .. 'ready_queue:'
 local parked_queues = prefix .. 'paused_queue:'
-local waiters = prefix .. 'waiting:'
+local paused_waiters = prefix .. 'paused_waiting:'
+local function not_pausable(topic)
+  return not_writable() or not_permitted('HSET', pauses, 'a', '') or not_permitted('HDEL', pauses, 'a')
+    or not_permitted('HSET', waiters, 'a', '') or not_permitted('DEL', waiters) or not_permitted('RENAME', queues, parked_queues)
+    or not_permitted('RENAME', waiters, paused_waiters) or not_permitted('LMOVE', queues, parked_queues, 'RIGHT', 'LEFT')
+    or not_permitted('TYPE', waiters) or not_permitted('EXISTS', waiters)
+end
 local function park(topic, most)
   local queue, parked = queues .. topic, parked_queues .. topic
   local ready = redis.pcall('LLEN', queue)
@@ -58,12 +77,11 @@ local function park(topic, most)
   end
   return count, ready > count
 end
-local pauses = prefix .. 'paused'
-local paused_waiters = prefix .. 'paused_waiting:'
-local MOST_DEAD = 100
+local MOST_DEAD, DEAD_COST = 100, 10
+local waking_left = MOST_DEAD * DEAD_COST
 local wake_channels = prefix .. 'wake:'
 local function wake(topic, jobs, made_ready)
-  for _ = 1, MOST_DEAD do
+  while waking_left > 0 do
     local first = redis.pcall('ZPOPMIN', waiters .. topic)
     if not first[1] then
       if not first.err then return false end
@@ -72,15 +90,17 @@ local function wake(topic, jobs, made_ready)
       end
       if not is_parked(topic, first) then return false, first.err end
       local queue, parked = queues .. topic, parked_queues .. topic
-      for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
+      for _ = 1, math.min(jobs, math.max(made_ready or 0, waking_left)) do
+        waking_left = waking_left - 1
         local id = redis.pcall('LMOVE', queue, parked, 'RIGHT', 'LEFT')
         if type(id) ~= 'string' then break end
       end
       return false
     end
-    local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
+    local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d ', jobs) .. topic)
     if type(receivers) == 'table' then return false, receivers.err end
     if receivers > 0 then return true end
+    waking_left = waking_left - DEAD_COST
   end
   return false
 end
@@ -121,19 +141,7 @@ local limits = prefix .. 'limits'
 local once = prefix .. 'once'
 local buckets = prefix .. 'job_bucket:'
 local transit = prefix .. 'set_aside'
-local dead_letters = prefix .. 'dead_letter:'
-local slots = prefix .. 'slots:'
-local once_contents = prefix .. 'once_content:'
-local groups = prefix .. 'group:'
-local texts = prefix .. 'group_text:'
-local clients = prefix .. 'client:'
-local transit_jobs = prefix .. 'set_aside:'
-local throttled = prefix .. 'held_back:'
-local function not_permitted(command, key, ...)
-  if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
-    return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
-  end
-end
+local KEY_KINDS = {bucket = {'hash', 'job_bucket:'}, ready = {'list', 'ready_queue:'}, waiting = {'zset', 'waiting:'}, slots = {'zset', 'slots:'}, throttled = {'zset', 'held_back:'}, letter = {'hash', 'dead_letter:'}, dead = {'zset', 'dead_letters:'}, once = {'hash', 'once_content:'}, parked = {'list', 'paused_queue:'}, paused_waiting = {'zset', 'paused_waiting:'}, group = {'hash', 'group:'}, text = {'string', 'group_text:'}, transit = {'hash', 'set_aside:'}, client = {'list', 'client:'}, zset = {'zset', ''}, hash = {'hash', ''}, string = {'string', ''}}
 local function not_here(reply)
   return type(reply) == 'table' and reply.err and string.find(reply.err, 'non local key', 1, true) and reply
 end
@@ -162,6 +170,7 @@ local function list_letter(id, topic, died)
 end
 
 local function end_pause(topic)
+  if not_pausable(topic) then return false end
   local _, more = release(topic, PARKED)
   return not more
 end
@@ -237,14 +246,10 @@ local function check_paused_waiters(topic)
   if not is_paused(topic) then return 'parked_without_pause', function() return end_pause(topic) end end
 end
 
--- By kind: the type, where the name begins, and the check.
-local kinds = {
-  bucket = {'hash', buckets, check_bucket}, letter = {'hash', dead_letters, check_letter}, dead = {'zset', dead_lists, check_dead_list},
-  ready = {'list', queues, check_queue}, parked = {'list', parked_queues, check_parked}, slots = {'zset', slots, check_slots},
-  once = {'hash', once_contents, check_once}, group = {'hash', groups, check_group}, text = {'string', texts, check_lasting},
-  client = {'list', clients, check_lasting}, transit = {'hash', transit_jobs, check_transit},
-  waiting = {'zset', waiters}, paused_waiting = {'zset', paused_waiters, check_paused_waiters}, throttled = {'zset', throttled},
-  zset = {'zset', prefix}, hash = {'hash', prefix}, string = {'string', prefix},
+local checks = { -- by kind; of the others only the type is checked
+  bucket = check_bucket, letter = check_letter, dead = check_dead_list, ready = check_queue, parked = check_parked, slots = check_slots,
+  once = check_once, group = check_group, text = check_lasting, client = check_lasting, transit = check_transit,
+  paused_waiting = check_paused_waiters,
 }
 
 -- The problem with a key and its repair, or an error reply if it can't be read.
@@ -256,9 +261,8 @@ local function check(kind, name, key)
     if not is_paused(name) then return 'parked_without_pause', function() return end_pause(name) end end
     return nil
   end
-  local expected = kinds[kind]
-  if found.ok ~= expected[1] then return 'wrong_type', move_away end
-  if expected[3] then return expected[3](name, key) end
+  if found.ok ~= KEY_KINDS[kind][1] then return 'wrong_type', move_away end
+  if checks[kind] then return checks[kind](name, key) end
 end
 
 if repairs then
@@ -270,7 +274,7 @@ end
 local to_repair = {}
 for i = FIRST, #ARGV, 2 do
   local kind, name = ARGV[i], ARGV[i + 1]
-  local key = kinds[kind][2] .. name
+  local key = prefix .. KEY_KINDS[kind][2] .. name
   local found, repair = check(kind, name, key)
   if type(found) == 'table' then return found end
   if found then

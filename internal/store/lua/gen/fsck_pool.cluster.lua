@@ -25,10 +25,12 @@ local function not_writable()
   local reply = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '')
   if type(reply) == 'table' and not string.find(reply.err, 'OOM ', 1, true) then return reply end
 end
+local protected = rawget(_G, 'pcall')
 local function not_permitted(command, key, ...)
-  if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
-    return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
-  end
+  if not redis.acl_check_cmd then return nil end
+  local is_known, may = protected(redis.acl_check_cmd, command, key, ...)
+  if not is_known then return redis.error_reply('ERR unknown command ' .. command .. ': this Redis has it renamed or disabled') end
+  if not may then return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key) end
 end
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local schedules = prefix .. 'schedules'
@@ -72,17 +74,17 @@ local SCHEDULE_TOPIC = 'delayer:schedules'
 local function schedule_name(id) return string.match(id, '^{(.*)}@schedule$') end
 local watch, repairs = stopwatch(), ARGV[3] == REPAIR
 if repairs then
-  local err = not_writable() or not_permitted('ZADD', schedules, '0', '') or not_permitted('ZADD', slots, '0', '')
+  local err = not_writable() or not_permitted('ZADD', schedules, '0', '') or not_permitted('ZADD', slots, '0', '') or not_permitted('ZREM', pool, '')
     or elsewhere(buckets)
   if err then return err end
 end
 local page = redis.call('ZSCAN', pool, ARGV[1], 'COUNT', ARGV[2])
 local ids, counts, newest, findings, limited = {}, {}, {}, {}, {}
 
-local to_repair = {} -- commands
-local function find(kind, id, ...)
+local to_repair = {}
+local function find(kind, id, repair)
   findings[#findings + 1], findings[#findings + 2], findings[#findings + 3] = kind, id, repairs and 1 or 0
-  to_repair[#to_repair + 1] = {...}
+  to_repair[#to_repair + 1] = repair
 end
 
 -- Whether reserved jobs of the topic have slots.
@@ -97,7 +99,7 @@ local function check_lease(id, score, topic, text)
   local _, token = read_lease(text)
   counts[topic], newest[topic] = (counts[topic] or 0) + 1, math.max(newest[topic] or 0, token)
   if score > now_s and has_slots(topic) and redis.pcall('ZSCORE', slots .. topic, id) == false then
-    find('lease_without_slot', id, 'ZADD', slots .. topic, slot_score(score * 1000000), id)
+    find('lease_without_slot', id, function() redis.call('ZADD', slots .. topic, slot_score(score * 1000000), id) end)
   end
 end
 
@@ -108,17 +110,17 @@ for i = 1, #page[2], 2 do
   local topic = job[1]
   if ARGV[4] == RETURN_IDS then ids[#ids + 1] = id end
   if not topic then
-    find('pool_entry_without_job', id, 'ZREM', pool, id)
+    find('pool_entry_without_job', id, function() redis.call('ZREM', pool, id) end)
   elseif is_lease(score) then
     check_lease(id, score, topic, job[2])
   elseif topic == SCHEDULE_TOPIC and job[3] then
     local name = schedule_name(id)
     if name and redis.pcall('ZSCORE', schedules, name) == false then
-      find('schedule_unlisted', name, 'ZADD', schedules, 0, name)
+      find('schedule_unlisted', name, function() redis.call('ZADD', schedules, 0, name) end)
     end
   end
 end
-for _, command in ipairs(repairs and to_repair or {}) do redis.call(unpack(command)) end
+for _, repair in ipairs(repairs and to_repair or {}) do repair() end
 local leases = {}
 for topic, count in pairs(counts) do
   leases[#leases + 1], leases[#leases + 2], leases[#leases + 3] = topic, count, string.format('%.0f', newest[topic])

@@ -4,10 +4,12 @@
 -- ARGV[1…] a topic, its number as read, and the number of its leases
 -- Returns the topics that it corrected: those whose number has not changed since. Errors: NOPERM. Nothing has changed then.
 -- Atomic because a job may be reserved between the check and the change. Cost: O(topics).
+local protected = rawget(_G, 'pcall')
 local function not_permitted(command, key, ...)
-  if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
-    return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
-  end
+  if not redis.acl_check_cmd then return nil end
+  local is_known, may = protected(redis.acl_check_cmd, command, key, ...)
+  if not is_known then return redis.error_reply('ERR unknown command ' .. command .. ': this Redis has it renamed or disabled') end
+  if not may then return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key) end
 end
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
@@ -17,7 +19,7 @@ local function lowered(kept)
   local raised = math.floor(kept / LIMIT_MARK + 0.5) * LIMIT_MARK
   return kept - raised, raised
 end
-local err = not_permitted('HINCRBY', reserved_counts, '', '0')
+local err = not_permitted('HINCRBY', reserved_counts, '', '0') or not_permitted('HDEL', reserved_counts, '')
 if err then return err end
 local repaired = {}
 for i = 1, #ARGV, 3 do

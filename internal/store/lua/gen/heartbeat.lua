@@ -31,10 +31,12 @@ local function server_entries(servers)
   end
   return list
 end
+local protected = rawget(_G, 'pcall')
 local function not_permitted(command, key, ...)
-  if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
-    return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
-  end
+  if not redis.acl_check_cmd then return nil end
+  local is_known, may = protected(redis.acl_check_cmd, command, key, ...)
+  if not is_known then return redis.error_reply('ERR unknown command ' .. command .. ': this Redis has it renamed or disabled') end
+  if not may then return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key) end
 end
 
 -- Whether the server has been silent too long. (A time in the future means that the clock was set back.)
@@ -77,7 +79,7 @@ local function record(before, after, is_new)
   elseif elsewhere > 0 then
     total = string.format('%d', (total or 0) + elsewhere)
   end
-  redis.pcall('HSET', past_hour, field, string.format('%d %s %s', slot, total or '0', table.concat(parts, ',')))
+  redis.pcall('HSET', past_hour, field, string.format('%d ', slot) .. (total or '0') .. ' ' .. table.concat(parts, ','))
   redis.pcall('PEXPIRE', past_hour, HISTORY_STEP * HISTORY_SLOTS)
 end
 

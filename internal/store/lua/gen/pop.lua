@@ -15,13 +15,23 @@ local wanted, entries_left, bytes_left = tonumber(ARGV[1]), 1000, 1024 * 1024
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local buckets = prefix .. 'job_bucket:'
+local MOST_DEAD, DEAD_COST = 100, 10
+local waking_left = MOST_DEAD * DEAD_COST
 local function take(queue, topic, count, most, read, wants, claim, gate)
   local ids = pcall('LRANGE', queue, -count, -1)
   if ids.err then
-    local function not_a_list(queue, asks)
-      local kind = (asks or redis.call)('TYPE', queue)
+    local protected = rawget(_G, 'pcall')
+    local function not_permitted(command, key, ...)
+      if not redis.acl_check_cmd then return nil end
+      local is_known, may = protected(redis.acl_check_cmd, command, key, ...)
+      if not is_known then return redis.error_reply('ERR unknown command ' .. command .. ': this Redis has it renamed or disabled') end
+      if not may then return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key) end
+    end
+    local function not_a_list(queue, is_caught)
+      local kind = redis.pcall('TYPE', queue)
       if kind.ok == 'none' or kind.ok == 'list' then return nil end
-      return kind.err and kind or redis.error_reply('WRONGTYPE ready queue ' .. queue .. ' is a ' .. kind.ok .. ', not a list')
+      if kind.err then return not_permitted('TYPE', queue) or is_caught and kind or redis.call('TYPE', queue) end
+      return redis.error_reply('WRONGTYPE ready queue ' .. queue .. ' is a ' .. kind.ok .. ', not a list')
     end
     local function unreadable(reply)
       return type(reply) == 'table' and reply.err and not string.find(reply.err, 'WRONGTYPE', 1, true)
@@ -118,11 +128,10 @@ local function take(queue, topic, count, most, read, wants, claim, gate)
   for i = #stale + 1, #found_stale do stale[i] = found_stale[i] end
   if misrouted then
     local queues = prefix .. 'ready_queue:'
-    local MOST_DEAD = 100
     local waiters = prefix .. 'waiting:'
     local wake_channels = prefix .. 'wake:'
     local function wake(topic, jobs, made_ready)
-      for _ = 1, MOST_DEAD do
+      while waking_left > 0 do
         local first = redis.pcall('ZPOPMIN', waiters .. topic)
         if not first[1] then
           if not first.err then return false end
@@ -133,15 +142,17 @@ local function take(queue, topic, count, most, read, wants, claim, gate)
           end
           if not is_parked(topic, first) then return false, first.err end
           local queue, parked = queues .. topic, parked_queues .. topic
-          for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
+          for _ = 1, math.min(jobs, math.max(made_ready or 0, waking_left)) do
+            waking_left = waking_left - 1
             local id = redis.pcall('LMOVE', queue, parked, 'RIGHT', 'LEFT')
             if type(id) ~= 'string' then break end
           end
           return false
         end
-        local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
+        local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d ', jobs) .. topic)
         if type(receivers) == 'table' then return false, receivers.err end
         if receivers > 0 then return true end
+        waking_left = waking_left - DEAD_COST
       end
       return false
     end
@@ -199,11 +210,10 @@ local function take_all(read, wants, claim, limit_at, gate)
       left = (others or not others_served and pcall('EXISTS', waiters .. topic) == 1) and pcall('LLEN', KEYS[i]) or -1
       if type(left) ~= 'number' then left = -1 end
       if left > 0 and not others_served then
-        local MOST_DEAD = 100
         local queues = prefix .. 'ready_queue:'
         local wake_channels = prefix .. 'wake:'
         local function wake(topic, jobs, made_ready)
-          for _ = 1, MOST_DEAD do
+          while waking_left > 0 do
             local first = redis.pcall('ZPOPMIN', waiters .. topic)
             if not first[1] then
               if not first.err then return false end
@@ -214,15 +224,17 @@ local function take_all(read, wants, claim, limit_at, gate)
               end
               if not is_parked(topic, first) then return false, first.err end
               local queue, parked = queues .. topic, parked_queues .. topic
-              for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
+              for _ = 1, math.min(jobs, math.max(made_ready or 0, waking_left)) do
+                waking_left = waking_left - 1
                 local id = redis.pcall('LMOVE', queue, parked, 'RIGHT', 'LEFT')
                 if type(id) ~= 'string' then break end
               end
               return false
             end
-            local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
+            local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d ', jobs) .. topic)
             if type(receivers) == 'table' then return false, receivers.err end
             if receivers > 0 then return true end
+            waking_left = waking_left - DEAD_COST
           end
           return false
         end
@@ -288,10 +300,23 @@ local followers -- the IDs of taken jobs that have one
 local function delete(jobs, names, n, _, followed)
   if n == 0 then return nil, jobs end
   if followed then
-    local may = redis.acl_check_cmd
-    if may and not (may('HSET', names[1], 'topic', '') and may('HDEL', names[1], 'topic') and may('PTTL', names[1])) then
-      return redis.error_reply('NOPERM this user has no permissions to run HSET, HDEL and PTTL, as the follower of a job needs them')
+    local protected = rawget(_G, 'pcall')
+    local function not_permitted(command, key, ...)
+      if not redis.acl_check_cmd then return nil end
+      local is_known, may = protected(redis.acl_check_cmd, command, key, ...)
+      if not is_known then return redis.error_reply('ERR unknown command ' .. command .. ': this Redis has it renamed or disabled') end
+      if not may then return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key) end
     end
+    local function not_followable(id, from)
+      local name = buckets .. id
+      return not_permitted('TIME', from) or not_permitted('HMGET', from, 'next') or not_permitted('PTTL', from)
+        or not_permitted('HDEL', from, 'next') or not_permitted('HSET', name, 'topic', '')
+        or not_permitted('HDEL', name, 'lease') or not_permitted('PEXPIRE', name, '1') or not_permitted('DEL', name)
+        or not_permitted('ZADD', pool, '0', '') or not_permitted('ZREM', pool, '')
+    end
+    local k = next(followed)
+    local err = not_followable(jobs[2 * k - 1], names[k])
+    if err then return err end
     local others = {}
     followers = followers or {}
     for k = 1, n do
@@ -339,10 +364,9 @@ local function read_options(text)
   return tonumber(most) or 0, tonumber(ttr) or 0, tonumber(lifetime) or DEFAULT_LIFETIME, headers or ''
 end
 local queues = prefix .. 'ready_queue:'
-local MOST_DEAD = 100
 local wake_channels = prefix .. 'wake:'
 local function wake(topic, jobs, made_ready)
-  for _ = 1, MOST_DEAD do
+  while waking_left > 0 do
     local first = redis.pcall('ZPOPMIN', waiters .. topic)
     if not first[1] then
       if not first.err then return false end
@@ -353,15 +377,17 @@ local function wake(topic, jobs, made_ready)
       end
       if not is_parked(topic, first) then return false, first.err end
       local queue, parked = queues .. topic, parked_queues .. topic
-      for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
+      for _ = 1, math.min(jobs, math.max(made_ready or 0, waking_left)) do
+        waking_left = waking_left - 1
         local id = redis.pcall('LMOVE', queue, parked, 'RIGHT', 'LEFT')
         if type(id) ~= 'string' then break end
       end
       return false
     end
-    local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
+    local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d ', jobs) .. topic)
     if type(receivers) == 'table' then return false, receivers.err end
     if receivers > 0 then return true end
+    waking_left = waking_left - DEAD_COST
   end
   return false
 end

@@ -12,13 +12,23 @@ local parked_queues = prefix .. 'paused_queue:'
 local wanted, entries_left, bytes_left = tonumber(ARGV[1]), 1000, 1024 * 1024
 local stale, found_stale, some_bytes, queue_error = {}, {}, false, nil
 local buckets = prefix .. 'job_bucket:'
+local MOST_DEAD, DEAD_COST = 100, 10
+local waking_left = MOST_DEAD * DEAD_COST
 local function take(queue, topic, count, most, read, wants, claim, gate)
   local ids = pcall('LRANGE', queue, -count, -1)
   if ids.err then
-    local function not_a_list(queue, asks)
-      local kind = (asks or redis.call)('TYPE', queue)
+    local protected = rawget(_G, 'pcall')
+    local function not_permitted(command, key, ...)
+      if not redis.acl_check_cmd then return nil end
+      local is_known, may = protected(redis.acl_check_cmd, command, key, ...)
+      if not is_known then return redis.error_reply('ERR unknown command ' .. command .. ': this Redis has it renamed or disabled') end
+      if not may then return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key) end
+    end
+    local function not_a_list(queue, is_caught)
+      local kind = redis.pcall('TYPE', queue)
       if kind.ok == 'none' or kind.ok == 'list' then return nil end
-      return kind.err and kind or redis.error_reply('WRONGTYPE ready queue ' .. queue .. ' is a ' .. kind.ok .. ', not a list')
+      if kind.err then return not_permitted('TYPE', queue) or is_caught and kind or redis.call('TYPE', queue) end
+      return redis.error_reply('WRONGTYPE ready queue ' .. queue .. ' is a ' .. kind.ok .. ', not a list')
     end
     local function unreadable(reply)
       return type(reply) == 'table' and reply.err and not string.find(reply.err, 'WRONGTYPE', 1, true)
@@ -115,11 +125,10 @@ local function take(queue, topic, count, most, read, wants, claim, gate)
   for i = #stale + 1, #found_stale do stale[i] = found_stale[i] end
   if misrouted then
     local queues = prefix .. 'ready_queue:'
-    local MOST_DEAD = 100
     local waiters = prefix .. 'waiting:'
     local wake_channels = prefix .. 'wake:'
     local function wake(topic, jobs, made_ready)
-      for _ = 1, MOST_DEAD do
+      while waking_left > 0 do
         local first = redis.pcall('ZPOPMIN', waiters .. topic)
         if not first[1] then
           if not first.err then return false end
@@ -129,15 +138,17 @@ local function take(queue, topic, count, most, read, wants, claim, gate)
           end
           if not is_parked(topic, first) then return false, first.err end
           local queue, parked = queues .. topic, parked_queues .. topic
-          for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
+          for _ = 1, math.min(jobs, math.max(made_ready or 0, waking_left)) do
+            waking_left = waking_left - 1
             local id = redis.pcall('LMOVE', queue, parked, 'RIGHT', 'LEFT')
             if type(id) ~= 'string' then break end
           end
           return false
         end
-        local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
+        local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d ', jobs) .. topic)
         if type(receivers) == 'table' then return false, receivers.err end
         if receivers > 0 then return true end
+        waking_left = waking_left - DEAD_COST
       end
       return false
     end
@@ -195,11 +206,10 @@ local function take_all(read, wants, claim, limit_at, gate)
       left = (others or not others_served and pcall('EXISTS', waiters .. topic) == 1) and pcall('LLEN', KEYS[i]) or -1
       if type(left) ~= 'number' then left = -1 end
       if left > 0 and not others_served then
-        local MOST_DEAD = 100
         local queues = prefix .. 'ready_queue:'
         local wake_channels = prefix .. 'wake:'
         local function wake(topic, jobs, made_ready)
-          for _ = 1, MOST_DEAD do
+          while waking_left > 0 do
             local first = redis.pcall('ZPOPMIN', waiters .. topic)
             if not first[1] then
               if not first.err then return false end
@@ -209,15 +219,17 @@ local function take_all(read, wants, claim, limit_at, gate)
               end
               if not is_parked(topic, first) then return false, first.err end
               local queue, parked = queues .. topic, parked_queues .. topic
-              for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
+              for _ = 1, math.min(jobs, math.max(made_ready or 0, waking_left)) do
+                waking_left = waking_left - 1
                 local id = redis.pcall('LMOVE', queue, parked, 'RIGHT', 'LEFT')
                 if type(id) ~= 'string' then break end
               end
               return false
             end
-            local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
+            local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d ', jobs) .. topic)
             if type(receivers) == 'table' then return false, receivers.err end
             if receivers > 0 then return true end
+            waking_left = waking_left - DEAD_COST
           end
           return false
         end

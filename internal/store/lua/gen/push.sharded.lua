@@ -37,9 +37,13 @@ local policy, id = ARGV[5], ARGV[7]
 local is_plain = #ARGV == 10 and ARGV[1] == '0' and (policy == REPLACE or not string.find(policy, ' ', 1, true))
 local is_new = is_plain and call('EXISTS', buckets .. id) == 0
 if is_new and ARGV[10] ~= '0' then
-  local name, due, lifetime, may = buckets .. id, ARGV[10] + 0, ARGV[4] + 0, redis.acl_check_cmd
+  local name, due, lifetime = buckets .. id, ARGV[10] + 0, ARGV[4] + 0
   if due < 0 then due = now - due end
-  if due > begun and (not may or may('HSET', name, 'topic', '') and may('PEXPIRE', name, '1')) then
+  local may, protected = redis.acl_check_cmd, rawget(_G, 'pcall') -- as in not_permitted, which a plain push does without
+  local is_known, sets, expires = true, true, true
+  if may then is_known, sets = protected(may, 'HSET', name, 'topic', '') end
+  if may and is_known then is_known, expires = protected(may, 'PEXPIRE', name, '1') end
+  if due > begun and is_known and sets and expires then
     local part = due % 1000
     local score = part == 0 and string.format('%d', due / 1000) or string.format('%d.%03d', (due - part) / 1000, part) -- as score_of does
     call('ZADD', pool, score, id)
@@ -64,10 +68,12 @@ if is_new and ARGV[10] ~= '0' then
   end
 end
 
+local protected = rawget(_G, 'pcall')
 local function not_permitted(command, key, ...)
-  if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
-    return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
-  end
+  if not redis.acl_check_cmd then return nil end
+  local is_known, may = protected(redis.acl_check_cmd, command, key, ...)
+  if not is_known then return redis.error_reply('ERR unknown command ' .. command .. ': this Redis has it renamed or disabled') end
+  if not may then return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key) end
 end
 local ANNOUNCED_WITHIN = 60000
 local first_due_channel = prefix .. 'first_due'
@@ -101,17 +107,19 @@ local function not_writable_bucket(name)
   return not_permitted('HSET', name, 'topic', '') or not_permitted('PEXPIRE', name, '1')
 end
 
-local function not_a_list(queue, asks)
-  local kind = (asks or redis.call)('TYPE', queue)
+local function not_a_list(queue, is_caught)
+  local kind = redis.pcall('TYPE', queue)
   if kind.ok == 'none' or kind.ok == 'list' then return nil end
-  return kind.err and kind or redis.error_reply('WRONGTYPE ready queue ' .. queue .. ' is a ' .. kind.ok .. ', not a list')
+  if kind.err then return not_permitted('TYPE', queue) or is_caught and kind or redis.call('TYPE', queue) end
+  return redis.error_reply('WRONGTYPE ready queue ' .. queue .. ' is a ' .. kind.ok .. ', not a list')
 end
 local queues = prefix .. 'ready_queue:'
-local MOST_DEAD = 100
+local MOST_DEAD, DEAD_COST = 100, 10
+local waking_left = MOST_DEAD * DEAD_COST
 local waiters = prefix .. 'waiting:'
 local wake_channels = prefix .. 'wake:'
 local function wake(topic, jobs, made_ready)
-  for _ = 1, MOST_DEAD do
+  while waking_left > 0 do
     local first = redis.pcall('ZPOPMIN', waiters .. topic)
     if not first[1] then
       if not first.err then return false end
@@ -122,15 +130,17 @@ local function wake(topic, jobs, made_ready)
       end
       if not is_parked(topic, first) then return false, first.err end
       local queue, parked = queues .. topic, parked_queues .. topic
-      for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
+      for _ = 1, math.min(jobs, math.max(made_ready or 0, waking_left)) do
+        waking_left = waking_left - 1
         local id = redis.pcall('LMOVE', queue, parked, 'RIGHT', 'LEFT')
         if type(id) ~= 'string' then break end
       end
       return false
     end
-    local receivers = redis.pcall('SPUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
+    local receivers = redis.pcall('SPUBLISH', wake_channels .. first[1], string.format('%d ', jobs) .. topic)
     if type(receivers) == 'table' then return false, receivers.err end
     if receivers > 0 then return true end
+    waking_left = waking_left - DEAD_COST
   end
   return false
 end
@@ -227,11 +237,12 @@ local function count_reserved(by_topic, ids)
             end_throttling(topic)
             return false
           end
-          for _ = 1, 100 do
+          while waking_left > 0 do
             local first = redis.pcall('ZPOPMIN', throttled .. topic)
             if not first[1] then return wake(topic, jobs) end
-            local receivers = redis.pcall('SPUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
+            local receivers = redis.pcall('SPUBLISH', wake_channels .. first[1], string.format('%d ', jobs) .. topic)
             if receivers ~= 0 then return type(receivers) == 'number' end
+            waking_left = waking_left - DEAD_COST
           end
           return false
         end
@@ -367,7 +378,11 @@ local function special(run)
     local waits = call('ZSCORE', pool, id)
     local reserved = waits and is_lease(waits)
     local followed = policy == FOLLOW and reserved and tonumber(waits) > now_s and call('HGET', name, 'lease')
-    if followed then return nil, due, {followed = followed, options = call('HGET', name, 'options'), what = FOLLOWS} end
+    if followed then
+      err = not_permitted('PTTL', name)
+      if err then return err.err end
+      return nil, due, {followed = followed, options = call('HGET', name, 'options'), what = FOLLOWS}
+    end
     local when, what = replaced_due(policy, waits and not reserved and due_of(waits) or begun, due)
     local burst = latest and call('HMGET', name, 'first', 'lease')
     local first = burst and not burst[2] and burst[1] and tonumber(burst[1])

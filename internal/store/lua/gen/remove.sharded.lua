@@ -8,10 +8,12 @@
 -- Errors: NOPERM. Nothing has changed then.
 -- Atomic because a move or a pop in between would deliver the job.
 -- Cost: O(log n) of the pool for each job; for one that is ready also O(its queue), 10,000 entries at most.
+local protected = rawget(_G, 'pcall')
 local function not_permitted(command, key, ...)
-  if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
-    return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
-  end
+  if not redis.acl_check_cmd then return nil end
+  local is_known, may = protected(redis.acl_check_cmd, command, key, ...)
+  if not is_known then return redis.error_reply('ERR unknown command ' .. command .. ': this Redis has it renamed or disabled') end
+  if not may then return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key) end
 end
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
@@ -92,10 +94,11 @@ local function wake_throttled(topic)
     for i = 1, #all, 2 do redis.pcall('ZADD', waiting, 'NX', all[i + 1], all[i]) end
     if all[1] then redis.pcall('PEXPIRE', waiting, WAITING_FOR) end
   end
-  local MOST_DEAD = 100
+  local MOST_DEAD, DEAD_COST = 100, 10
+  local waking_left = MOST_DEAD * DEAD_COST
   local wake_channels = prefix .. 'wake:'
   local function wake(topic, jobs, made_ready)
-    for _ = 1, MOST_DEAD do
+    while waking_left > 0 do
       local first = redis.pcall('ZPOPMIN', waiters .. topic)
       if not first[1] then
         if not first.err then return false end
@@ -106,15 +109,17 @@ local function wake_throttled(topic)
         end
         if not is_parked(topic, first) then return false, first.err end
         local queue, parked = queues .. topic, parked_queues .. topic
-        for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
+        for _ = 1, math.min(jobs, math.max(made_ready or 0, waking_left)) do
+          waking_left = waking_left - 1
           local id = redis.pcall('LMOVE', queue, parked, 'RIGHT', 'LEFT')
           if type(id) ~= 'string' then break end
         end
         return false
       end
-      local receivers = redis.pcall('SPUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
+      local receivers = redis.pcall('SPUBLISH', wake_channels .. first[1], string.format('%d ', jobs) .. topic)
       if type(receivers) == 'table' then return false, receivers.err end
       if receivers > 0 then return true end
+      waking_left = waking_left - DEAD_COST
     end
     return false
   end
@@ -125,11 +130,12 @@ local function wake_throttled(topic)
       end_throttling(topic)
       return false
     end
-    for _ = 1, 100 do
+    while waking_left > 0 do
       local first = redis.pcall('ZPOPMIN', throttled .. topic)
       if not first[1] then return wake(topic, jobs) end
-      local receivers = redis.pcall('SPUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
+      local receivers = redis.pcall('SPUBLISH', wake_channels .. first[1], string.format('%d ', jobs) .. topic)
       if receivers ~= 0 then return type(receivers) == 'number' end
+      waking_left = waking_left - DEAD_COST
     end
     return false
   end

@@ -55,20 +55,25 @@ local function not_writable()
   local reply = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '')
   if type(reply) == 'table' and not string.find(reply.err, 'OOM ', 1, true) then return reply end
 end
+local protected = rawget(_G, 'pcall')
 local function not_permitted(command, key, ...)
-  if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
-    return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
-  end
+  if not redis.acl_check_cmd then return nil end
+  local is_known, may = protected(redis.acl_check_cmd, command, key, ...)
+  if not is_known then return redis.error_reply('ERR unknown command ' .. command .. ': this Redis has it renamed or disabled') end
+  if not may then return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key) end
 end
 local stale, found_stale, some_bytes, queue_error = {}, {}, false, nil
 local buckets = prefix .. 'job_bucket:'
+local MOST_DEAD, DEAD_COST = 100, 10
+local waking_left = MOST_DEAD * DEAD_COST
 local function take(queue, topic, count, most, read, wants, claim, gate)
   local ids = pcall('LRANGE', queue, -count, -1)
   if ids.err then
-    local function not_a_list(queue, asks)
-      local kind = (asks or redis.call)('TYPE', queue)
+    local function not_a_list(queue, is_caught)
+      local kind = redis.pcall('TYPE', queue)
       if kind.ok == 'none' or kind.ok == 'list' then return nil end
-      return kind.err and kind or redis.error_reply('WRONGTYPE ready queue ' .. queue .. ' is a ' .. kind.ok .. ', not a list')
+      if kind.err then return not_permitted('TYPE', queue) or is_caught and kind or redis.call('TYPE', queue) end
+      return redis.error_reply('WRONGTYPE ready queue ' .. queue .. ' is a ' .. kind.ok .. ', not a list')
     end
     local function unreadable(reply)
       return type(reply) == 'table' and reply.err and not string.find(reply.err, 'WRONGTYPE', 1, true)
@@ -160,11 +165,10 @@ local function take(queue, topic, count, most, read, wants, claim, gate)
   for i = #stale + 1, #found_stale do stale[i] = found_stale[i] end
   if misrouted then
     local queues = prefix .. 'ready_queue:'
-    local MOST_DEAD = 100
     local waiters = prefix .. 'waiting:'
     local wake_channels = prefix .. 'wake:'
     local function wake(topic, jobs, made_ready)
-      for _ = 1, MOST_DEAD do
+      while waking_left > 0 do
         local first = redis.pcall('ZPOPMIN', waiters .. topic)
         if not first[1] then
           if not first.err then return false end
@@ -175,15 +179,17 @@ local function take(queue, topic, count, most, read, wants, claim, gate)
           end
           if not is_parked(topic, first) then return false, first.err end
           local queue, parked = queues .. topic, parked_queues .. topic
-          for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
+          for _ = 1, math.min(jobs, math.max(made_ready or 0, waking_left)) do
+            waking_left = waking_left - 1
             local id = redis.pcall('LMOVE', queue, parked, 'RIGHT', 'LEFT')
             if type(id) ~= 'string' then break end
           end
           return false
         end
-        local receivers = redis.pcall('SPUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
+        local receivers = redis.pcall('SPUBLISH', wake_channels .. first[1], string.format('%d ', jobs) .. topic)
         if type(receivers) == 'table' then return false, receivers.err end
         if receivers > 0 then return true end
+        waking_left = waking_left - DEAD_COST
       end
       return false
     end
@@ -241,11 +247,10 @@ local function take_all(read, wants, claim, limit_at, gate)
       left = (others or not others_served and pcall('EXISTS', waiters .. topic) == 1) and pcall('LLEN', KEYS[i]) or -1
       if type(left) ~= 'number' then left = -1 end
       if left > 0 and not others_served then
-        local MOST_DEAD = 100
         local queues = prefix .. 'ready_queue:'
         local wake_channels = prefix .. 'wake:'
         local function wake(topic, jobs, made_ready)
-          for _ = 1, MOST_DEAD do
+          while waking_left > 0 do
             local first = redis.pcall('ZPOPMIN', waiters .. topic)
             if not first[1] then
               if not first.err then return false end
@@ -256,15 +261,17 @@ local function take_all(read, wants, claim, limit_at, gate)
               end
               if not is_parked(topic, first) then return false, first.err end
               local queue, parked = queues .. topic, parked_queues .. topic
-              for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
+              for _ = 1, math.min(jobs, math.max(made_ready or 0, waking_left)) do
+                waking_left = waking_left - 1
                 local id = redis.pcall('LMOVE', queue, parked, 'RIGHT', 'LEFT')
                 if type(id) ~= 'string' then break end
               end
               return false
             end
-            local receivers = redis.pcall('SPUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
+            local receivers = redis.pcall('SPUBLISH', wake_channels .. first[1], string.format('%d ', jobs) .. topic)
             if type(receivers) == 'table' then return false, receivers.err end
             if receivers > 0 then return true end
+            waking_left = waking_left - DEAD_COST
           end
           return false
         end
@@ -382,8 +389,10 @@ local function wants(id, name, job)
         k.most, k.ttr, k.lifetime = read_options(job[3])
         k.followed = has_follower(job[4])
         if k.expires > 0 then
-          k.ttl = redis.call('PTTL', name)
-          if pushed_again(k.ttl, k.expires) then
+          k.ttl = pcall('PTTL', name)
+          if type(k.ttl) == 'table' then -- write_lease returns it
+            k.attempts = 0
+          elseif pushed_again(k.ttl, k.expires) then
             k.anew, k.attempts, k.most, k.ttr, k.lifetime, k.followed = true, 0, 0, 0, DEFAULT_LIFETIME, false
             job[3] = false
           end
@@ -416,8 +425,18 @@ local function bury_exhausted(topic)
   end
   local function bury(id, bucket, topic, reason, text, has_follower)
     local letter, list = dead_letters .. id, dead_lists .. topic
-    local missing = has_follower and elsewhere(buckets)
-    if missing then return missing end
+    if has_follower then
+      local function not_followable(id, from)
+        local name = buckets .. id
+        return not_permitted('TIME', from) or not_permitted('HMGET', from, 'next') or not_permitted('PTTL', from)
+          or not_permitted('HDEL', from, 'next') or not_permitted('HSET', name, 'topic', '')
+          or not_permitted('HDEL', name, 'lease') or not_permitted('PEXPIRE', name, '1') or not_permitted('DEL', name)
+          or not_permitted('ZADD', pool, '0', '') or not_permitted('ZREM', pool, '')
+      end
+      local err = not_followable(id, letter)
+      err = err or elsewhere(buckets)
+      if err then return err end
+    end
     local was = redis.pcall('HGET', letter, 'topic')
     local listed = redis.pcall('ZADD', list, string.format('%d', now), id)
     if type(listed) == 'table' then
@@ -538,7 +557,7 @@ local function gate(topic, n, taken)
   local throttled = prefix .. 'held_back:'
   local APART, LONGEST = 5000, 5000000
   local function write_limit(topic, concurrency, interval, burst, next, appointed, whole)
-    local text = string.format('%d %.17g %d %.0f %.0f %s', concurrency, interval, burst, next, appointed, whole)
+    local text = string.format('%d %.17g %d %.0f %.0f ', concurrency, interval, burst, next, appointed) .. whole
     return redis.pcall('HSET', limits, topic, text)
   end
   --
@@ -553,10 +572,9 @@ local function gate(topic, n, taken)
       for i = 1, #all, 2 do redis.pcall('ZADD', waiting, 'NX', all[i + 1], all[i]) end
       if all[1] then redis.pcall('PEXPIRE', waiting, WAITING_FOR) end
     end
-    local MOST_DEAD = 100
     local wake_channels = prefix .. 'wake:'
     local function wake(topic, jobs, made_ready)
-      for _ = 1, MOST_DEAD do
+      while waking_left > 0 do
         local first = redis.pcall('ZPOPMIN', waiters .. topic)
         if not first[1] then
           if not first.err then return false end
@@ -567,15 +585,17 @@ local function gate(topic, n, taken)
           end
           if not is_parked(topic, first) then return false, first.err end
           local queue, parked = queues .. topic, parked_queues .. topic
-          for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
+          for _ = 1, math.min(jobs, math.max(made_ready or 0, waking_left)) do
+            waking_left = waking_left - 1
             local id = redis.pcall('LMOVE', queue, parked, 'RIGHT', 'LEFT')
             if type(id) ~= 'string' then break end
           end
           return false
         end
-        local receivers = redis.pcall('SPUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
+        local receivers = redis.pcall('SPUBLISH', wake_channels .. first[1], string.format('%d ', jobs) .. topic)
         if type(receivers) == 'table' then return false, receivers.err end
         if receivers > 0 then return true end
+        waking_left = waking_left - DEAD_COST
       end
       return false
     end
@@ -586,11 +606,12 @@ local function gate(topic, n, taken)
         end_throttling(topic)
         return false
       end
-      for _ = 1, 100 do
+      while waking_left > 0 do
         local first = redis.pcall('ZPOPMIN', throttled .. topic)
         if not first[1] then return wake(topic, jobs) end
-        local receivers = redis.pcall('SPUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
+        local receivers = redis.pcall('SPUBLISH', wake_channels .. first[1], string.format('%d ', jobs) .. topic)
         if receivers ~= 0 then return type(receivers) == 'number' end
+        waking_left = waking_left - DEAD_COST
       end
       return false
     end
@@ -754,10 +775,9 @@ local function read_options(text)
   return tonumber(most) or 0, tonumber(ttr) or 0, tonumber(lifetime) or DEFAULT_LIFETIME, headers or ''
 end
 local queues = prefix .. 'ready_queue:'
-local MOST_DEAD = 100
 local wake_channels = prefix .. 'wake:'
 local function wake(topic, jobs, made_ready)
-  for _ = 1, MOST_DEAD do
+  while waking_left > 0 do
     local first = redis.pcall('ZPOPMIN', waiters .. topic)
     if not first[1] then
       if not first.err then return false end
@@ -768,15 +788,17 @@ local function wake(topic, jobs, made_ready)
       end
       if not is_parked(topic, first) then return false, first.err end
       local queue, parked = queues .. topic, parked_queues .. topic
-      for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
+      for _ = 1, math.min(jobs, math.max(made_ready or 0, waking_left)) do
+        waking_left = waking_left - 1
         local id = redis.pcall('LMOVE', queue, parked, 'RIGHT', 'LEFT')
         if type(id) ~= 'string' then break end
       end
       return false
     end
-    local receivers = redis.pcall('SPUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
+    local receivers = redis.pcall('SPUBLISH', wake_channels .. first[1], string.format('%d ', jobs) .. topic)
     if type(receivers) == 'table' then return false, receivers.err end
     if receivers > 0 then return true end
+    waking_left = waking_left - DEAD_COST
   end
   return false
 end

@@ -16,10 +16,12 @@ local function not_writable()
   local reply = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '')
   if type(reply) == 'table' and not string.find(reply.err, 'OOM ', 1, true) then return reply end
 end
+local protected = rawget(_G, 'pcall')
 local function not_permitted(command, key, ...)
-  if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
-    return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
-  end
+  if not redis.acl_check_cmd then return nil end
+  local is_known, may = protected(redis.acl_check_cmd, command, key, ...)
+  if not is_known then return redis.error_reply('ERR unknown command ' .. command .. ': this Redis has it renamed or disabled') end
+  if not may then return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key) end
 end
 local time = redis.call('TIME')
 local now_us = time[1] * 1000000 + time[2]
@@ -88,13 +90,15 @@ local function register_wait(topic, seconds, due)
 end
 local queues = prefix .. 'ready_queue:'
 local lengths = {}
-local function make_ready(topic, id, command)
-  local length = redis.pcall(command or 'LPUSH', queues .. topic, id)
+local function make_ready(topic, id, in_front)
+  local length = in_front and redis.pcall('RPUSH', queues .. topic, id) or redis.pcall('LPUSH', queues .. topic, id)
   if type(length) == 'table' then return length end
   lengths[topic] = length
 end
 local reserved_counts = prefix .. 'reserved'
 local HAS_SLOTS = 1649267441664
+local MOST_DEAD, DEAD_COST = 100, 10
+local waking_left = MOST_DEAD * DEAD_COST
 local function count_reserved(by_topic, ids)
   for topic, change in pairs(by_topic) do
     local count = redis.pcall('HINCRBY', reserved_counts, topic, change)
@@ -115,10 +119,9 @@ local function count_reserved(by_topic, ids)
           for i = 1, #all, 2 do redis.pcall('ZADD', waiting, 'NX', all[i + 1], all[i]) end
           if all[1] then redis.pcall('PEXPIRE', waiting, WAITING_FOR) end
         end
-        local MOST_DEAD = 100
         local wake_channels = prefix .. 'wake:'
         local function wake(topic, jobs, made_ready)
-          for _ = 1, MOST_DEAD do
+          while waking_left > 0 do
             local first = redis.pcall('ZPOPMIN', waiters .. topic)
             if not first[1] then
               if not first.err then return false end
@@ -129,15 +132,17 @@ local function count_reserved(by_topic, ids)
               end
               if not is_parked(topic, first) then return false, first.err end
               local queue, parked = queues .. topic, parked_queues .. topic
-              for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
+              for _ = 1, math.min(jobs, math.max(made_ready or 0, waking_left)) do
+                waking_left = waking_left - 1
                 local id = redis.pcall('LMOVE', queue, parked, 'RIGHT', 'LEFT')
                 if type(id) ~= 'string' then break end
               end
               return false
             end
-            local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
+            local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d ', jobs) .. topic)
             if type(receivers) == 'table' then return false, receivers.err end
             if receivers > 0 then return true end
+            waking_left = waking_left - DEAD_COST
           end
           return false
         end
@@ -148,11 +153,12 @@ local function count_reserved(by_topic, ids)
             end_throttling(topic)
             return false
           end
-          for _ = 1, 100 do
+          while waking_left > 0 do
             local first = redis.pcall('ZPOPMIN', throttled .. topic)
             if not first[1] then return wake(topic, jobs) end
-            local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
+            local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d ', jobs) .. topic)
             if receivers ~= 0 then return type(receivers) == 'number' end
+            waking_left = waking_left - DEAD_COST
           end
           return false
         end
@@ -171,11 +177,10 @@ local function announce(score, wait)
   local sooner = redis.pcall('ZCOUNT', pool, '(' .. overdue_until, '(' .. score)
   if sooner == 0 then redis.pcall('PUBLISH', first_due_channel, string.format('%d', wait)) end
 end
-local MOST_DEAD = 100
 local waiters = prefix .. 'waiting:'
 local wake_channels = prefix .. 'wake:'
 local function wake(topic, jobs, made_ready)
-  for _ = 1, MOST_DEAD do
+  while waking_left > 0 do
     local first = redis.pcall('ZPOPMIN', waiters .. topic)
     if not first[1] then
       if not first.err then return false end
@@ -186,15 +191,17 @@ local function wake(topic, jobs, made_ready)
       end
       if not is_parked(topic, first) then return false, first.err end
       local queue, parked = queues .. topic, parked_queues .. topic
-      for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
+      for _ = 1, math.min(jobs, math.max(made_ready or 0, waking_left)) do
+        waking_left = waking_left - 1
         local id = redis.pcall('LMOVE', queue, parked, 'RIGHT', 'LEFT')
         if type(id) ~= 'string' then break end
       end
       return false
     end
-    local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
+    local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d ', jobs) .. topic)
     if type(receivers) == 'table' then return false, receivers.err end
     if receivers > 0 then return true end
+    waking_left = waking_left - DEAD_COST
   end
   return false
 end
@@ -204,7 +211,7 @@ end
 local FIELDS = 6
 local first_bucket = buckets .. ARGV[2]
 local err = not_writable() or not_permitted('ZREM', pool, '') or not_permitted('PEXPIRE', first_bucket, '1')
-  or not_permitted('HSET', first_bucket, 'error', '')
+  or not_permitted('HSET', first_bucket, 'error', '') or not_permitted('PTTL', first_bucket)
 if err then return err end
 local asked, ended, ids, followers = {}, {}, {}, nil
 for i = 2, #ARGV, FIELDS do asked[#asked + 1] = ARGV[i] end
@@ -244,7 +251,7 @@ local function put_back(id, i, job)
     first_due = math.min(first_due, now + delay)
   else
     redis.call('ZREM', pool, id)
-    local refused = make_ready(topic, id, refund and 'RPUSH')
+    local refused = make_ready(topic, id, refund)
     if refused then redis.call('ZADD', pool, score_of(now), id) end -- the server reports the reason
   end
 end
@@ -263,6 +270,17 @@ for k, id in ipairs(asked) do
     end
     local function bury(id, bucket, topic, reason, text, has_follower)
       local letter, list = dead_letters .. id, dead_lists .. topic
+      if has_follower then
+        local function not_followable(id, from)
+          local name = buckets .. id
+          return not_permitted('TIME', from) or not_permitted('HMGET', from, 'next') or not_permitted('PTTL', from)
+            or not_permitted('HDEL', from, 'next') or not_permitted('HSET', name, 'topic', '')
+            or not_permitted('HDEL', name, 'lease') or not_permitted('PEXPIRE', name, '1') or not_permitted('DEL', name)
+            or not_permitted('ZADD', pool, '0', '') or not_permitted('ZREM', pool, '')
+        end
+        local err = not_followable(id, letter)
+        if err then return err end
+      end
       local was = redis.pcall('HGET', letter, 'topic')
       local listed = redis.pcall('ZADD', list, string.format('%d', now), id)
       if type(listed) == 'table' then

@@ -17,10 +17,12 @@ local removed_schedules = prefix .. 'removed_schedules'
 local time = redis.call('TIME')
 local now_us = time[1] * 1000000 + time[2]
 local begun = (now_us - now_us % 1000) / 1000
+local protected = rawget(_G, 'pcall')
 local function not_permitted(command, key, ...)
-  if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
-    return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
-  end
+  if not redis.acl_check_cmd then return nil end
+  local is_known, may = protected(redis.acl_check_cmd, command, key, ...)
+  if not is_known then return redis.error_reply('ERR unknown command ' .. command .. ': this Redis has it renamed or disabled') end
+  if not may then return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key) end
 end
 local function not_here(reply)
   return type(reply) == 'table' and reply.err and string.find(reply.err, 'non local key', 1, true) and reply
@@ -61,7 +63,7 @@ if was[1] and was[3] ~= '' then
   if was[5] == ARGV[3] and was[6] == ARGV[4] then
     next, due = was[3], was[3]
   elseif (tonumber(was[3]) or 1 / 0) <= begun and was[5] and was[6] and #(was[4] or '') < MOST_OLD then
-    due, old = was[3], (was[4] or '') .. string.format('%.0f %s %s %s\n', math.min(begun, next - 1), next, was[6], was[5])
+    due, old = was[3], (was[4] or '') .. string.format('%.0f ', math.min(begun, next - 1)) .. next .. ' ' .. was[6] .. ' ' .. was[5] .. '\n'
   end
 end
 if not changed and redis.call('ZSCORE', pool, id) then return {0, tonumber(next)} end

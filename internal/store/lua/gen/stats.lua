@@ -192,7 +192,7 @@ local function queue_overdue(topic, queue, length)
 end
 
 local some_paused = #ARGV >= FIRST and redis.pcall('EXISTS', pauses) == 1
-local reply = {now_ms and string.format('%s%06d', clock[1], clock[2]) or -1, redis.call('ZCARD', pool), pool_overdue(),
+local reply = {now_ms and clock[1] .. string.format('%06d', clock[2]) or -1, redis.call('ZCARD', pool), pool_overdue(),
   all_reserved(), #ARGV - FIRST + 1}
 
 -- Whether any of the topics from first to last may have jobs in a queue, or dead letters.

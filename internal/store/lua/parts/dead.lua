@@ -13,8 +13,12 @@ end
 -- lets the job's follower take its place: see follow_up.
 local function bury(id, bucket, topic, reason, text, has_follower)
   local letter, list = dead_letters .. id, dead_lists .. topic
-  -- cluster: local missing = has_follower and elsewhere(buckets)
-  -- cluster: if missing then return missing end
+  if has_follower then
+    -- include: follow: not_followable
+    local err = not_followable(id, letter)
+    -- cluster: err = err or elsewhere(buckets)
+    if err then return err end
+  end
   local was = redis.pcall('HGET', letter, 'topic')
   local listed = redis.pcall('ZADD', list, string.format('%d', now), id)
   if type(listed) == 'table' then

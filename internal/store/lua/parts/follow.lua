@@ -22,6 +22,15 @@ local function store_follower(name, text, own, topic, body, due, lifetime, optio
   end
 end
 
+-- Why the follower of a job can't take its place, as an error reply, or nil: asked before the job ends. from is as in follow_up.
+local function not_followable(id, from)
+  local name = buckets .. id
+  return not_permitted('TIME', from) or not_permitted('HMGET', from, 'next') or not_permitted('PTTL', from)
+    or not_permitted('HDEL', from, 'next') or not_permitted('HSET', name, 'topic', '')
+    or not_permitted('HDEL', name, 'lease') or not_permitted('PEXPIRE', name, '1') or not_permitted('DEL', name)
+    or not_permitted('ZADD', pool, '0', '') or not_permitted('ZREM', pool, '')
+end
+
 -- Lets the follower take the place of its job, which is done. It is in the hash from: the job's bucket, or its dead letter.
 local function follow_up(id, from)
   local name = buckets .. id

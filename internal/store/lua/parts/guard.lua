@@ -1,10 +1,12 @@
 -- Checks before a script's first write: a script that fails half-way keeps what it has written. Each returns an error reply, or nil.
 
--- Whether this user may not run the command. Redis before 7.0 can't tell.
+-- Whether this user may not run the command, or Redis does not know it. Redis before 7.0 can't tell.
+local protected = rawget(_G, 'pcall') -- redis.pcall runs commands only
 local function not_permitted(command, key, ...)
-  if redis.acl_check_cmd and not redis.acl_check_cmd(command, key, ...) then
-    return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key)
-  end
+  if not redis.acl_check_cmd then return nil end
+  local is_known, may = protected(redis.acl_check_cmd, command, key, ...)
+  if not is_known then return redis.error_reply('ERR unknown command ' .. command .. ': this Redis has it renamed or disabled') end
+  if not may then return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key) end
 end
 
 -- Whether this user or this server can't write the pool; if it can, what is taken from the pool can be put back. A full Redis is no
@@ -24,11 +26,12 @@ local function takes_no_writes(queue)
   end
 end
 
--- Whether a ready queue exists and is no list. With redis.pcall as asks, also if its type can't be read.
-local function not_a_list(queue, asks)
-  local kind = (asks or redis.call)('TYPE', queue)
+-- Whether a ready queue exists and is no list. Another error of TYPE ends the script, unless it is caught, which returns it.
+local function not_a_list(queue, is_caught)
+  local kind = redis.pcall('TYPE', queue)
   if kind.ok == 'none' or kind.ok == 'list' then return nil end
-  return kind.err and kind or redis.error_reply('WRONGTYPE ready queue ' .. queue .. ' is a ' .. kind.ok .. ', not a list')
+  if kind.err then return not_permitted('TYPE', queue) or is_caught and kind or redis.call('TYPE', queue) end
+  return redis.error_reply('WRONGTYPE ready queue ' .. queue .. ' is a ' .. kind.ok .. ', not a list')
 end
 
 -- Whether a pcall's reply says that Redis does not let us read the key. A key of the wrong type can be read, but is of no use.

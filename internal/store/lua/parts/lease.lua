@@ -8,6 +8,7 @@ local function is_lease(score)
   return part > 0.0005 and part < 0.9995 and score - 4294967296 < 0
 end
 
+-- include: call: waking_left
 -- Adds to the numbers of reserved jobs, by topic. They are estimates: old clients and servers, and users without the permission, do not keep
 -- them. A number that is not above 0 is deleted. ids are the jobs whose leases a caller has ended, which frees their slots; nil if the
 -- leases have ended by themselves.

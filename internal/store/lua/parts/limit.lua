@@ -31,7 +31,7 @@ end
 local function read_limit(topic) return parse_limit(topic, redis.pcall('HGET', limits, topic)) end
 
 local function write_limit(topic, concurrency, interval, burst, next, appointed, whole)
-  local text = string.format('%d %.17g %d %.0f %.0f %s', concurrency, interval, burst, next, appointed, whole)
+  local text = string.format('%d %.17g %d %.0f %.0f ', concurrency, interval, burst, next, appointed) .. whole
   return redis.pcall('HSET', limits, topic, text)
 end
 

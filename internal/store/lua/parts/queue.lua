@@ -4,8 +4,8 @@
 -- client, so no job can come in between; whatever makes a job ready removes the first client and wakes it on its channel. Clients also
 -- poll by themselves, so a missing permission or a full Redis is no failure. During a pause the same commands find out (is_parked):
 -- no script has to ask first.
+-- include: call
 
-local MOST_DEAD = 100       -- waiters that one call finds dead
 local registered_at -- when (Unix µs)
 
 -- Registers the waiter, which has waited for this long (µs), in the sorted set among, or else as a waiter of the topic. Returns whether it is
@@ -31,33 +31,35 @@ end
 
 -- Wakes the client that has waited longest for the topic's jobs. If it does not receive the message, it has died, and the next one is woken.
 -- Returns whether one was woken, and Redis's reason if none could be. During a pause it parks the jobs instead: whatever makes a job
--- ready calls wake in the same script, with made_ready if it has made more than 1,000 ready. Servers park the rest.
+-- ready calls wake in the same script, with made_ready if that many must be parked in any case. Servers park the rest.
 local function wake(topic, jobs, made_ready)
-  for _ = 1, MOST_DEAD do
+  while waking_left > 0 do
     local first = redis.pcall('ZPOPMIN', waiters .. topic)
     if not first[1] then
       if not first.err then return false end
       -- include: keys: parked_queues; pause: is_parked
       if not is_parked(topic, first) then return false, first.err end
       local queue, parked = queues .. topic, parked_queues .. topic
-      for _ = 1, math.min(jobs, math.max(made_ready or 0, 1000)) do
+      for _ = 1, math.min(jobs, math.max(made_ready or 0, waking_left)) do
+        waking_left = waking_left - 1
         local id = redis.pcall('LMOVE', queue, parked, 'RIGHT', 'LEFT')
         if type(id) ~= 'string' then break end -- the server tries it too, and reports why
       end
       return false
     end
-    local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
+    local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d ', jobs) .. topic)
     if type(receivers) == 'table' then return false, receivers.err end
     if receivers > 0 then return true end
+    waking_left = waking_left - DEAD_COST
   end
   return false
 end
 
--- Puts a job into its ready queue; with RPUSH in front of all others. Returns an error reply if the queue can't take it. The script calls
+-- Puts a job into its ready queue, or in front of all others. Returns an error reply if the queue can't take it. The script calls
 -- wake_all at its end.
 local lengths = {} -- of such queues, by topic
-local function make_ready(topic, id, command)
-  local length = redis.pcall(command or 'LPUSH', queues .. topic, id)
+local function make_ready(topic, id, in_front)
+  local length = in_front and redis.pcall('RPUSH', queues .. topic, id) or redis.pcall('LPUSH', queues .. topic, id)
   if type(length) == 'table' then return length end
   lengths[topic] = length
 end

@@ -24,7 +24,7 @@ end
 -- Why a schedule's jobs can't be put into their queue, or can't be stored, as an error reply; or nil. A full Redis shows at the first
 -- write.
 local function no_queue(topic)
-  return not_a_list(queues .. topic, redis.pcall) or not_permitted('LPUSH', queues .. topic, '')
+  return not_a_list(queues .. topic, true) or not_permitted('LPUSH', queues .. topic, '')
 end
 
 local function no_bucket(bucket)

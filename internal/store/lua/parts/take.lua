@@ -18,6 +18,7 @@ local pcall = redis.pcall
 local stale, found_stale, some_bytes, queue_error = {}, {}, false, nil
 local claim_tells = false -- whether the reply must report what claim did, even without jobs
 
+-- include: call: waking_left
 -- Takes up to count of a queue's last entries, which are next, and up to most jobs of them. Returns how many entries it dropped or took; what
 -- claim made of the jobs, or why it returns no jobs; and whether the queue is empty now. Or an error reply. See take_all.
 local function take(queue, topic, count, most, read, wants, claim, gate)

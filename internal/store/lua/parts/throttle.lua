@@ -1,5 +1,5 @@
 -- Throttled clients: they wait until a topic's limit has a free slot.
--- include: queue
+-- include: call queue
 
 -- Makes all of them waiters like others.
 local function end_throttling(topic)
@@ -17,11 +17,12 @@ local function wake_next_throttled(topic)
     end_throttling(topic)
     return false
   end
-  for _ = 1, 100 do -- see wake
+  while waking_left > 0 do
     local first = redis.pcall('ZPOPMIN', throttled .. topic)
     if not first[1] then return wake(topic, jobs) end
-    local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d %s', jobs, topic))
+    local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d ', jobs) .. topic)
     if receivers ~= 0 then return type(receivers) == 'number' end
+    waking_left = waking_left - DEAD_COST
   end
   return false
 end
