@@ -360,8 +360,8 @@ func checkPush(m Message, due store.Due, o *pushOptions) error {
 		return o.wrong
 	case len(m.ID) > store.MaxID || len(m.Topic) > store.MaxTopic || len(m.Body) > store.MaxBody:
 		return cmp.Or(checkSize("id", m.ID, store.MaxID), checkSize("topic", m.Topic, store.MaxTopic), checkSize("body", m.Body, store.MaxBody))
-	case o.debounced && due.After > o.longest:
-		return invalid("debounce", fmt.Sprintf("%v is less than the delay of %v, so that no push would wait for its delay", o.longest, due.After))
+	case o.debounced && pushrule.Debounce(o.longest, due.After) != "":
+		return invalid("debounce", pushrule.Debounce(o.longest, due.After))
 	case o.chosen != "" || o.debounced || o.once || o.group != nil:
 		return o.checkTogether(m, due)
 	}

@@ -134,11 +134,12 @@ func TestPushDebounced(t *testing.T) {
 	s, _ := newShellHere(t)
 	push := func(outcome, delay, body string) {
 		t.Helper()
-		s.expect(0, `{"id":"a","outcome":"`+outcome+`"}`+"\n", "", "push", "t", delay, body, "--id", "a", "--debounce", "1ms", "--json")
+		s.expect(0, `{"id":"a","outcome":"`+outcome+`"}`+"\n", "", "push", "t", delay, body, "--id", "a", "--debounce", "1h", "--json")
 	}
-	push("created", "1h", "first") // due 1 ms later nevertheless
-	push("replaced", "2h", "second")
+	push("created", "1h", "first")
+	push("replaced", "0", "second")
 	s.expect(0, "second\n", "", "pop", "t")
+	matches(t, "push", s.fails(2, "push", "t", "2h", "b", "--id", "a", "--debounce", "1h"), "ERROR: push: --debounce: 1h0m0s is less than the delay, 2h0m0s, .*")
 	push("created", "0", "third")
 	s.expect(0, "third\n", "", "pop", "t")
 }

@@ -34,7 +34,15 @@ func beginPush(f *flagSet) action {
 	f.number("max-attempts", &maxAttempts, math.MaxInt32)
 	f.number("replicas", &replicas, client.MaxReplicas)
 	f.duration("replicas-timeout", &replicasTimeout, maxReplicasTimeout)
-	f.check = func([]string) error { return checkPush(f, follow) }
+	f.check = func(arguments []string) error {
+		if debounce > 0 && len(arguments) > 1 {
+			delay, _ := parseDuration("DELAY", arguments[1])
+			if why := pushrule.Debounce(debounce, delay); why != "" {
+				return fmt.Errorf("--debounce: %s", why)
+			}
+		}
+		return checkPush(f, follow)
+	}
 	return func(ctx context.Context, c *call) (reply, error) {
 		terms := jobTerms(ttr, maxAttempts)
 		if replicas > 0 {

@@ -2,7 +2,10 @@
 // each with its own names for the parts.
 package pushrule
 
-import "fmt"
+import (
+	"fmt"
+	"time"
+)
 
 // excludes are parts that do not go together; the first one is to blame. They are named as /v1 names them. A push has delay or due. It
 // has once, debounce, or a choice of if_exists, of which follow is one. A group has none of these but once.
@@ -38,4 +41,12 @@ func Check(has func(part string) bool, name func(part string) string) (part, why
 		return "group", fmt.Sprintf("%s and %s are missing: want one of the two, or both", name("group_quiet"), name("group_longest"))
 	}
 	return "", ""
+}
+
+// Debounce returns why a push with that delay may not be debounced for longest at most, or an empty text.
+func Debounce(longest, delay time.Duration) (why string) {
+	if delay <= longest {
+		return ""
+	}
+	return fmt.Sprintf("%v is less than the delay, %v, which would mean nothing", longest, delay)
 }

@@ -37,6 +37,11 @@ func newJobOf(job values, at pointer) (client.Delayed, error) {
 		Delay:   get[time.Duration](job, "delay"),
 		At:      get[time.Time](job, "due"),
 	}
+	if job.has("debounce") {
+		if why := pushrule.Debounce(get[time.Duration](job, "debounce"), d.Delay); why != "" {
+			return client.Delayed{}, at.member("debounce").problem("%s", why)
+		}
+	}
 	option := func(name string, o client.PushOption) {
 		if job.has(name) {
 			d.Options = append(d.Options, o)

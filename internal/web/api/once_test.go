@@ -38,13 +38,14 @@ func TestOnce(t *testing.T) {
 func TestDebounce(t *testing.T) {
 	f := start(t, web.Options{})
 	job := func(body string) string {
-		return `{"id":"a","topic":"t","body":"` + body + `","delay":"2h","debounce":"1h"}`
+		return `{"id":"a","topic":"t","body":"` + body + `","delay":"1h","debounce":"1h"}`
 	}
 	f.do("POST", "/v1/jobs", job("first")).expect(201, `{"id":"a","outcome":"created"}`)
 	first, err := f.Get(t.Context(), "a")
 	if err != nil || time.Until(first.Due) > time.Hour+time.Second {
 		t.Errorf("%+v, %v", first, err)
 	}
+	f.do("POST", "/v1/jobs", `{"id":"a","topic":"t","body":"b","delay":"2h","debounce":"1h"}`).problem(invalid, "/debounce", "", "")
 	f.do("POST", "/v1/jobs/batch", `{"jobs":[`+job("second")+`]}`).expect(200, `{"count":1,"complete":true,"results":[{"id":"a","outcome":"replaced"}]}`)
 	if second, err := f.Get(t.Context(), "a"); err != nil || second.Body != "second" || !second.Due.Equal(first.Due) {
 		t.Errorf("%+v, %v; the first was due %v", second, err, first.Due)
