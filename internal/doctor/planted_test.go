@@ -109,7 +109,7 @@ var planted = []fault{
 		f.Do("ZADD", "delayer:job_pool", 99999999999, "1")
 		return installation{redis: f.Pool(), layout: fleet.Layout{Partitions: 4, Previous: 1}}
 	}},
-	{"servers", "it was last seen", func(t *testing.T) installation { // beside one that works
+	{"servers", "it was last seen", func(t *testing.T) installation { // next to one that works
 		f, now := redistest.Start(t), time.Now().UnixMilli()
 		for i, at := range []int64{now, now - 2*time.Minute.Milliseconds()} {
 			f.Do("HSET", "delayer:servers", fmt.Sprint("h:", i, ":x"), fmt.Sprintf(`{"now":%d,"started":%d,"interval":1000,"host":"h","pid":%d,"version":"1","lateness":[0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]}`, at, at, i))

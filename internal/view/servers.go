@@ -5,7 +5,7 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// Stats describes the whole Redis. The nodes are none if they cannot be read; noServers is why the servers cannot be read.
+// Stats describes the whole Redis. nodes is nil if they cannot be read; noServers is why the servers cannot be read.
 func Stats(counts inspect.Counts, nodes []inspect.Info, servers []store.ServerState, noServers error) (o Object) {
 	var ready, dead int
 	for _, t := range counts.Topics {
