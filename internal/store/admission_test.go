@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Callers that come while Redis is asked share the answer. Who comes after a failure asks again, until the answer is final.
+// Callers that come while Redis is asked share the answer. A caller that comes after a failure asks again, until the answer is final.
 func TestAdmission(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hangs, asked := errors.New("redis hangs"), 0
