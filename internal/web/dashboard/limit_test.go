@@ -25,7 +25,7 @@ func TestLimitedTopic(t *testing.T) {
 	}
 	f.push("free", "other", "body", 0)
 	got := f.get(path)
-	got.has(t, "one without a limit", http.StatusOK, `action="/ui/act/limit"`, `data-do="limit">Limit<`)
+	got.has(t, "one without a limit", http.StatusOK, `action="ui/act/limit"`, `data-do="limit">Limit<`)
 	got.lacks(t, "one without a limit", `id="limited"`, `data-do="end_limit"`)
 	f.get("/").lacks(t, "without limits", `id="slowed"`)
 

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"encoding/base64"
 	"encoding/json"
 	"testing"
 
@@ -42,7 +41,7 @@ func TestHostileInput(t *testing.T) {
 	p.reserve(hostile)
 	deliver("ready " + hostile)
 
-	packed := base64.RawURLEncoding.EncodeToString([]byte(hostile))
+	packed := escaped(hostile)
 	paths := []string{
 		"/", "/ui/topics", "/ui/topic?topic=" + packed, "/ui/topic?state=waiting&topic=" + packed, "/ui/topic?state=reserved&topic=" + packed,
 		job(hostile), job("dead " + hostile), job("reserved " + hostile), job("ready " + hostile), job("headers " + hostile), job("nothing " + hostile),

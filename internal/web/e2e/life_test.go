@@ -11,7 +11,7 @@ func TestLife(t *testing.T) {
 	if level := p.eval(`document.querySelector("#status").dataset.level`); level != "ok" {
 		t.Errorf("the overview says %s: %s", level, p.text("#status"))
 	}
-	p.click(`nav a[href="/ui/push"]`)
+	p.click(`nav a[href="ui/push"]`)
 	p.fill(`[name=topic]`, "orders")
 	p.fill(`[name=id]`, "order-1")
 	p.fill(`[name=delay]`, "1h")
