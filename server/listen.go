@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"github.com/mix-basic/delayer/internal/duration"
 	"slices"
 	"time"
 
@@ -42,7 +43,7 @@ func (n *node) listen(ctx context.Context) {
 
 // subscribe listens on one connection until it breaks or ctx is done.
 func (n *node) subscribe(ctx context.Context, refusal *outages) {
-	deaf := fmt.Sprintf("Cannot subscribe to %s, jobs may be up to %v late", n.channel(store.Keys.FirstDue), n.polledInterval())
+	deaf := fmt.Sprintf("Cannot subscribe to %s, jobs may be up to %v late", n.channel(store.Keys.FirstDue), duration.Format(n.polledInterval()))
 	movers := n.here()
 	if len(movers) == 0 {
 		return // all have moved to other nodes

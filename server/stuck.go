@@ -2,6 +2,7 @@ package server
 
 import (
 	"fmt"
+	"github.com/mix-basic/delayer/internal/duration"
 	"time"
 
 	"github.com/mix-basic/delayer/internal/store"
@@ -49,7 +50,7 @@ func (s *stuckJobs) retryAt(now time.Time, place int) time.Time {
 func (s *stuckJobs) putBack(trouble string, jobs int, why error, now time.Time) {
 	s.free = later(now.Add(s.every), s.free).Add(time.Duration(jobs) * retrySpacing)
 	s.last[trouble] = s.free
-	s.outages.report(trouble, fmt.Errorf("%w; they are tried again every %v", why, s.every))
+	s.outages.report(trouble, fmt.Errorf("%w; they are tried again every %v", why, duration.Format(s.every)))
 }
 
 // met records jobs that may be stuck.

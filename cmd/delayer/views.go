@@ -243,10 +243,13 @@ func (c *call) stats(ctx context.Context, o order) (reply, error) {
 		all.Put(name, due)
 	}
 	all = append(all, c.rates(ctx, counts.Time)...)
-	text := inLines(all, "topics_counted", "at_least", "broken_partitions", "servers", "redis", "nodes")
+	text := ""
+	if o.only == "" {
+		text = inLines(all, "topics_counted", "at_least", "broken_partitions", "servers", "redis", "nodes") + "\n"
+	}
 	topics = o.of(topics)
 	all.Put("counts", topics)
-	text += "\n" + (&table{columns: statColumns}).text(topics)
+	text += (&table{columns: statColumns}).text(topics)
 	for _, note := range incomplete(counts) {
 		text += note + "\n"
 	}

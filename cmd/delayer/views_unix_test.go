@@ -35,7 +35,7 @@ func inLayouts(t *testing.T, test func(s shell, url string)) {
 var (
 	anyTimes  = regexp.MustCompile(`\d{4}/\d\d/\d\d \d\d:\d\d:\d\d\.\d{3}`)
 	jsonTimes = regexp.MustCompile(`"\d{4}-\d\d-\d\dT[^"]*Z"`)
-	ages      = regexp.MustCompile(`( +)(\d+h)?(\d+m)?[\d.]+m?s\b`)
+	ages      = regexp.MustCompile(`( +)(\d+d)?(\d+h)?(\d+m)?[\d.]+m?s\b`)
 	jsonAges  = regexp.MustCompile(`("overdue(_at_least)?"|"ttl"):[\d.e-]+`)
 )
 
@@ -102,31 +102,14 @@ id    state    due                      lease_ends  attempts  size  preview
 `)
 	s.says(0, "list mail --match '{m}?' --limit 1 --state ready --json", `{"jobs":[{"id":"{m}1","topic":"mail","state":"ready","attempts":0,"size":8,"preview":"body{m}1"}]}`+"\n")
 	s.says(0, "forecast", `
-   from     until  jobs  estimated
- AGE AGE     1  false
- AGE AGE     1  false
- AGE AGE     0  false
-24h0m0s AGE     0  false
+from  until  jobs  estimated
+ AGE     1m     1  false
+  1m     1h     1  false
+  1h    24h     0  false
+ 24h     7d     0  false
 `)
 	s.says(0, "forecast --spans 1m,2h --json", `{"spans":[{"from":0,"until":60,"jobs":1,"estimated":false},{"from":60,"until":7200,"jobs":1,"estimated":false}]}`+"\n")
 	s.says(0, "stats mail", `
-time:             TIME
-waiting:          2
-ready:            2
-reserved:         0
-dead:             0
-topics:           2
-overdue: AGE
-throttled:        0
-paused:           1
-due_in_minute:    1
-due_in_hour:      2
-due_in_day:       2
-moved_per_second: -
-acked_per_second: -
-late_p50:         -
-late_p99:         -
-
 topic  waiting  ready  reserved  dead  throttled  overdue  paused
 mail         1      2         0     0          0 AGE       -
 `)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mix-basic/delayer/internal/duration"
 	"github.com/mix-basic/delayer/internal/inspect"
 	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/server"
@@ -154,7 +155,7 @@ func checkMemory(ctx context.Context, d *Doctor) (found []Finding, _ error) {
 		case float64(used) > almostFull*float64(most):
 			found = append(found, Finding{Evidence: fmt.Sprintf("%d %% of maxmemory is used; a full Redis refuses pushes", used*100/most), Fix: fix})
 		case lasts > 0 && lasts < fullSoon:
-			found = append(found, Finding{Evidence: fmt.Sprintf("at the present rate Redis is full in %v", lasts.Round(time.Minute)), Fix: fix})
+			found = append(found, Finding{Evidence: fmt.Sprintf("at the present rate Redis is full in %v", duration.Format(lasts.Round(time.Minute))), Fix: fix})
 		}
 	}
 	return found, nil
@@ -236,7 +237,7 @@ func checkSlow(ctx context.Context, d *Doctor) (found []Finding, _ error) {
 			continue
 		}
 		worst := slices.MaxFunc(list, func(a, b store.SlowCommand) int { return cmp.Compare(a.Took, b.Took) })
-		evidence := fmt.Sprintf("commands slower than %v in the last hour: %d, the slowest %s with %v", slow, len(list), strings.ToUpper(worst.Arguments[0]), worst.Took)
+		evidence := fmt.Sprintf("commands slower than %v in the last hour: %d, the slowest %s with %v", duration.Format(slow), len(list), strings.ToUpper(worst.Arguments[0]), duration.Format(worst.Took))
 		found = append(found, Finding{Evidence: evidence, Fix: "redis-cli SLOWLOG GET; keep other programs' slow commands out of this Redis"})
 	}
 	return found, nil
@@ -256,7 +257,7 @@ func checkLatency(ctx context.Context, d *Doctor) (found []Finding, _ error) {
 			fastest = min(fastest, time.Since(began))
 		}
 		if fastest > budget {
-			found = append(found, Finding{Evidence: fmt.Sprintf("the fastest of %d pings took %v", pings, fastest.Round(time.Microsecond)), Fix: "redis-cli --latency; run the daemon near Redis"})
+			found = append(found, Finding{Evidence: fmt.Sprintf("the fastest of %d pings took %v", pings, duration.Format(fastest.Round(time.Microsecond))), Fix: "redis-cli --latency; run the daemon near Redis"})
 		}
 	}
 	return found, nil
@@ -271,7 +272,7 @@ func checkLatencyEvents(ctx context.Context, d *Doctor) (found []Finding, _ erro
 		}
 		for _, e := range list {
 			if e.Took >= slow && time.Since(e.At) < lately {
-				found = append(found, Finding{Evidence: fmt.Sprintf("Redis stood still for %v at %s: %s", e.Took, e.At.Format(time.DateTime), e.Name), Fix: "redis-cli LATENCY DOCTOR"})
+				found = append(found, Finding{Evidence: fmt.Sprintf("Redis stood still for %v at %s: %s", duration.Format(e.Took), e.At.Format(time.DateTime), e.Name), Fix: "redis-cli LATENCY DOCTOR"})
 			}
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/mix-basic/delayer/internal/duration"
 	"github.com/mix-basic/delayer/internal/inspect"
 	"github.com/mix-basic/delayer/internal/store"
 )
@@ -25,13 +26,13 @@ func checkServers(ctx context.Context, d *Doctor) (found []Finding, _ error) {
 			found = append(found, Finding{Evidence: fmt.Sprintf("%s has version %s, another one %s", who, s.Version, first.Version), Fix: "upgrade and restart it"})
 		}
 		if s.Interval != first.Interval {
-			found = append(found, Finding{Evidence: fmt.Sprintf("%s has timer_interval %v, another one %v", who, s.Interval, first.Interval), Fix: "give all servers the same delayer.conf"})
+			found = append(found, Finding{Evidence: fmt.Sprintf("%s has timer_interval %v, another one %v", who, duration.Format(s.Interval), duration.Format(first.Interval)), Fix: "give all servers the same delayer.conf"})
 		}
 		if s.Error != "" {
 			found = append(found, Finding{Evidence: who + "'s last pass failed: " + s.Error, Fix: "see its error log"})
 		}
 		if s.Stale() {
-			found = append(found, Finding{Evidence: fmt.Sprintf("%s was last seen %v ago", who, s.Age.Round(time.Second)), Fix: "restart it, or wait until its entry ends"})
+			found = append(found, Finding{Evidence: fmt.Sprintf("%s was last seen %v ago", who, duration.Format(s.Age.Round(time.Second))), Fix: "restart it, or wait until its entry ends"})
 		}
 	}
 	return found, nil
@@ -46,7 +47,7 @@ func checkClock(ctx context.Context, d *Doctor) ([]Finding, error) {
 		return nil, err
 	}
 	if off := at.Sub(began).Abs(); off > clockSlack+time.Since(began) {
-		return one(fmt.Sprintf("this host's clock and Redis's differ by %v: clients of the original set due times by their own", off.Round(time.Millisecond)), "synchronize both clocks"), nil
+		return one(fmt.Sprintf("this host's clock and Redis's differ by %v: clients of the original set due times by their own", duration.Format(off.Round(time.Millisecond))), "synchronize both clocks"), nil
 	}
 	return nil, nil
 }
@@ -58,7 +59,7 @@ func checkOverdue(ctx context.Context, d *Doctor) ([]Finding, error) {
 	if err != nil || c.Overdue < late {
 		return nil, err
 	}
-	return one(fmt.Sprintf("a job has been due for %v, and is not moved", c.Overdue.Round(time.Second)), "delayer servers; the error log names the reason"), nil
+	return one(fmt.Sprintf("a job has been due for %v, and is not moved", duration.Format(c.Overdue.Round(time.Second))), "delayer servers; the error log names the reason"), nil
 }
 
 func checkConsumers(ctx context.Context, d *Doctor) (found []Finding, _ error) {
@@ -80,7 +81,7 @@ func checkConsumers(ctx context.Context, d *Doctor) (found []Finding, _ error) {
 	clients, err := d.Jobs.Waiters(ctx, topics)
 	for i, t := range waiting {
 		if i < len(clients) && clients[i] == 0 {
-			found = append(found, Finding{Evidence: fmt.Sprintf("topic %q has had ready jobs for %v that nobody takes, now %d", t.Topic, t.AtLeast.Round(time.Second), t.Ready), Fix: "start a consumer: delayer worker --topic " + t.Topic})
+			found = append(found, Finding{Evidence: fmt.Sprintf("topic %q has had ready jobs for %v that nobody takes, now %d", t.Topic, duration.Format(t.AtLeast.Round(time.Second)), t.Ready), Fix: "start a consumer: delayer worker --topic " + t.Topic})
 		}
 	}
 	return found, err
@@ -102,7 +103,7 @@ func checkDead(ctx context.Context, d *Doctor) (found []Finding, _ error) {
 		}
 		if len(page.Jobs) > 0 && time.Since(page.Jobs[0].At) < lately {
 			found = append(found, Finding{
-				Evidence: fmt.Sprintf("topic %q: dead letters %d, the newest %v old", t.Topic, t.Dead, time.Since(page.Jobs[0].At).Round(time.Second)),
+				Evidence: fmt.Sprintf("topic %q: dead letters %d, the newest %v old", t.Topic, t.Dead, duration.Format(time.Since(page.Jobs[0].At).Round(time.Second))),
 				Fix:      "delayer dead list " + t.Topic,
 			})
 		}
@@ -129,7 +130,7 @@ func checkThrottled(ctx context.Context, d *Doctor) (found []Finding, _ error) {
 		case t.Untagged > 0:
 			found = append(found, Finding{Evidence: fmt.Sprintf("topic %q: ready jobs without its limit's tag, which nobody can reserve: %d", t.Topic, t.Untagged), Fix: "delayer limit " + t.Topic})
 		case t.Throttled > 0 && t.AtLeast > late:
-			found = append(found, Finding{Evidence: fmt.Sprintf("topic %q: ready jobs that wait for its limit: %d, the first for %v", t.Topic, t.Throttled, t.AtLeast.Round(time.Second)), Fix: "delayer limit " + t.Topic})
+			found = append(found, Finding{Evidence: fmt.Sprintf("topic %q: ready jobs that wait for its limit: %d, the first for %v", t.Topic, t.Throttled, duration.Format(t.AtLeast.Round(time.Second))), Fix: "delayer limit " + t.Topic})
 		}
 	}
 	return found, err
@@ -139,7 +140,7 @@ func checkSchedules(ctx context.Context, d *Doctor) (found []Finding, _ error) {
 	all, err := d.Jobs.Schedules(ctx)
 	for _, s := range all.List {
 		if !s.Next.IsZero() && s.Paused.IsZero() && all.Time.Sub(s.Next) > late {
-			found = append(found, Finding{Evidence: fmt.Sprintf("schedule %q has been due for %v", s.Name, all.Time.Sub(s.Next).Round(time.Second)), Fix: "delayer schedule list; the error log names the reason"})
+			found = append(found, Finding{Evidence: fmt.Sprintf("schedule %q has been due for %v", s.Name, duration.Format(all.Time.Sub(s.Next).Round(time.Second))), Fix: "delayer schedule list; the error log names the reason"})
 		}
 		if s.NotRun.Late > 0 && len(s.Past) > 0 && s.Past[len(s.Past)-1].What == store.OccurrenceLate {
 			found = append(found, Finding{Evidence: fmt.Sprintf("schedule %q missed its last occurrence, and %d in all", s.Name, s.NotRun.Late), Fix: "delayer schedule run " + s.Name})

@@ -68,7 +68,7 @@ func TestGuessing(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	spare.again(refusedSecret)
-	want := []string{"a wrong token or password was shown, from 127.0.0.2", fmt.Sprintf("a wrong token or password was shown, from 127.0.0.2: %d more times within 1h0m0s", freeGuesses)}
+	want := []string{"a wrong token or password was shown, from 127.0.0.2", fmt.Sprintf("a wrong token or password was shown, from 127.0.0.2: %d more times within 1h", freeGuesses)}
 	if got := []string{<-lines, <-lines}; !slices.Equal(got, want) || len(lines) > 0 {
 		t.Errorf("got %q and %d more, want %q", got, len(lines), want)
 	}

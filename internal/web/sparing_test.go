@@ -28,7 +28,7 @@ func TestSparing(t *testing.T) {
 	s.again("a")
 	s.Say("a", "a5")
 	s.Say("b", "b2")
-	want := []string{"a1", "b1", "a2: once more within 1h0m0s", "a4: 2 more times within 1h0m0s", "a5", "b2"}
+	want := []string{"a1", "b1", "a2: once more within 1h", "a4: 2 more times within 1h", "a5", "b2"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}

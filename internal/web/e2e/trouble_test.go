@@ -44,7 +44,7 @@ func TestTickAll(t *testing.T) {
 	p.openUntil("/ui/dead", `document.querySelector("#dead-topics")`)
 	p.click(`#dead-topics a[data-topic]`)
 	p.eval(`document.querySelector("#select-all").click(), ""`)
-	p.eval(`document.querySelector("input[name=selected]").click(), ""`) // except the first
+	p.eval(`document.querySelector("input[form=selection]").click(), ""`) // except the first
 	p.click(`[data-do=requeue-selected]`)
 	p.says("#count", "2")
 	p.click(`button[data-do=requeue_selected]`)
