@@ -4,10 +4,10 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"github.com/mix-basic/delayer/internal/duration"
 	"slices"
 	"time"
 
+	"github.com/mix-basic/delayer/internal/duration"
 	"github.com/mix-basic/delayer/internal/redisconn"
 	"github.com/mix-basic/delayer/internal/store"
 )
@@ -89,12 +89,12 @@ func (n *node) subscribe(ctx context.Context, refusal *outages) {
 // listenOn subscribes to the channels of the movers, also of those that join later.
 func (n *node) listenOn(sub *store.Subscription) error {
 	n.mu.Lock()
-	defer n.mu.Unlock()
 	n.listener = sub
 	var channels []string
 	for _, m := range n.movers {
 		channels = append(channels, m.firstDue)
 	}
+	n.mu.Unlock()
 	return sub.Add(channels...)
 }
 
