@@ -319,3 +319,13 @@ func TestLoadChecksAKeyNextToItsMistypedTwin(t *testing.T) {
 		"f:7: delayer.error_log: the closing quote is missing or followed by more text: write \\\" for a quote within \"…\", or put the value in backticks",
 		"f:8: warning: delayer.log_fromat: unknown key, did you mean log_format?")
 }
+
+// A comment that begins with a full-width character is part of the value, and reported.
+func TestFullWidthComment(t *testing.T) {
+	for line, warns := range map[string]bool{"password = a ；b": true, "password = a ＃b": true, "password = a；b": false, `password = "a ；b"`: false} {
+		c, warnings, err := load("[redis]\n" + line)
+		if err != nil || strings.Contains(warnings.Error(), "full-width") != warns || strings.Contains(warnings.Error(), "；b") || !strings.Contains(c.Redis.Password, "b") {
+			t.Errorf("%s: %q, %v", line, warnings, err)
+		}
+	}
+}

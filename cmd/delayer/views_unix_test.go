@@ -212,7 +212,7 @@ func TestImportFromStandardInput(t *testing.T) {
 	s, db := newShell(t)
 	for input, want := range map[string]string{
 		strings.Repeat(`{"topic":"t","body":"b"}`+"\n", 2500): "pushed 2500\n",
-		"": "pushed 0\n",
+		" \t\r\n\n": "pushed 0\n",
 		`{"topic":"t","body":"` + strings.Repeat("x", 1<<20) + `"}`: "pushed 1\n",
 		`{"topic":"t"` + "\n": "ERROR: import: line 1: the body is not JSON: it ends too early\n",
 	} {
@@ -225,6 +225,11 @@ func TestImportFromStandardInput(t *testing.T) {
 	if n := len(db.Queue("t")); n != 2501 {
 		t.Errorf("%d jobs are ready", n)
 	}
+	// A client of the original can push a job for the year 9999.
+	db.Do("HSET", "delayer:job_bucket:far", "topic", "far", "body", "b")
+	db.Do("ZADD", "delayer:job_pool", 253402300799, "far")
+	write(t, s.dir+"/far.json", s.run("export", "far").stdout)
+	s.says(0, "import "+s.dir+"/far.json", "pushed 1\n")
 }
 
 // config names the source of each setting, and no secret.
