@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
+
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
@@ -296,5 +298,23 @@ func TestGlob(t *testing.T) {
 				t.Errorf("%q matches %q: %v", pattern, text, got)
 			}
 		}
+	}
+}
+
+// Many jobs are removed in few calls.
+func TestRemoveManyInFewCalls(t *testing.T) {
+	t.Parallel()
+	s, db := newShell(t)
+	db.Do("EVAL", `for i = 1, 1000 do
+		redis.call('HSET', 'delayer:job_bucket:' .. i, 'id', i, 'topic', 't', 'body', 'b')
+		redis.call('ZADD', 'delayer:job_pool', 4e9, i)
+	end`, 0)
+	db.Do("CONFIG", "RESETSTAT")
+	s.says(0, "remove t --match * --confirm 1000", "removed 1000\n")
+	stats, err := redis.String(db.Do("INFO", "commandstats"), nil)
+	check(t, err)
+	found := regexp.MustCompile(`cmdstat_evalsha:calls=(\d+),`).FindStringSubmatch(stats)
+	if found == nil || len(found[1]) > 2 {
+		t.Errorf("it made %q calls of scripts", found)
 	}
 }
