@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/mix-basic/delayer/internal/duration"
 	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/internal/wait"
 )
@@ -48,14 +49,14 @@ func invalid(field, why string) error {
 
 func checkDelay(field string, d time.Duration) error {
 	if d < 0 || d > MaxDelay {
-		return invalid(field, fmt.Sprintf("%v is not from 0 to %v", d, MaxDelay))
+		return invalid(field, fmt.Sprintf("%s is not from 0 to %s", duration.Format(d), duration.Bound(MaxDelay)))
 	}
 	return nil
 }
 
 func checkLength(field string, d, most time.Duration) error {
 	if d <= 0 || d > most {
-		return invalid(field, fmt.Sprintf("%v is not above 0 and up to %v", d, most))
+		return invalid(field, fmt.Sprintf("%s is not above 0 and up to %s", duration.Format(d), duration.Bound(most)))
 	}
 	return checkUnit(field, d)
 }
@@ -69,7 +70,7 @@ func checkUnit(field string, d time.Duration) error {
 // short.
 func (c *Client) note(what string, d time.Duration) {
 	if store.LacksUnit(d) && !c.unitWarned.Swap(true) {
-		c.logger.Warn(fmt.Sprintf("delayer: a %s of %v is taken as it is, but %s; this is said once", what, d, store.Units))
+		c.logger.Warn(fmt.Sprintf("delayer: a %s of %v is taken as it is, but %s; this is said once", what, duration.Format(d), store.Units))
 	}
 }
 

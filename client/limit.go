@@ -6,6 +6,7 @@ import (
 	"math"
 	"strings"
 
+	"github.com/mix-basic/delayer/internal/duration"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
@@ -65,7 +66,7 @@ func (c *Client) checkLimit(l Limit) error {
 	case l.Concurrency < 0 || l.Concurrency > store.MaxConcurrency:
 		return invalid("concurrency", fmt.Sprintf("%d is not from 1 to %d; 0 is any number", l.Concurrency, store.MaxConcurrency))
 	case math.IsNaN(l.Rate) || l.Rate != 0 && (l.Rate < store.MinRate || l.Rate > store.MaxRate):
-		return invalid("rate", fmt.Sprintf("%v a second is not from one a day to %d; 0 is any number", l.Rate, store.MaxRate))
+		return invalid("rate", fmt.Sprintf("%v a second is not from %s to %s; 0 is any number", l.Rate, duration.Rate(store.MinRate), duration.Rate(store.MaxRate)))
 	case l.Burst < 0 || l.Burst > store.MaxConcurrency:
 		return invalid("burst", fmt.Sprintf("%d is not from 1 to %d; 0 is a quarter of a second's worth", l.Burst, store.MaxConcurrency))
 	case l.Burst > 0 && l.Rate == 0:

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mix-basic/delayer/internal/duration"
 	"github.com/mix-basic/delayer/internal/pushrule"
 	"github.com/mix-basic/delayer/internal/store"
 )
@@ -345,7 +346,7 @@ func (o pushOptions) with(opts []PushOption) pushOptions {
 
 func checkDue(due time.Time) error {
 	if due.IsZero() || time.Until(due) > MaxDelay {
-		return invalid("due", fmt.Sprintf("%v is not a time within %v from now", due, MaxDelay))
+		return invalid("due", fmt.Sprintf("%v is not a time within %s from now", due, duration.Bound(MaxDelay)))
 	}
 	return nil
 }

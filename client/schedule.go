@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/internal/cron"
+	"github.com/mix-basic/delayer/internal/duration"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
@@ -161,7 +162,7 @@ func (s Schedule) check() (checked checkedSchedule, err error) {
 	case o.Policy != "" || o.Replicas.N != 0 || o.group != nil:
 		return checked, cmp.Or(o.wrong, invalid("option", "want ReadyMaxLifetime, MaxAttempts, TTR or EmptyBody"))
 	case s.Jitter < 0 || s.Jitter > MaxDelay:
-		return checked, invalid("jitter", fmt.Sprintf("%v is not from 0 to %v", s.Jitter, MaxDelay))
+		return checked, invalid("jitter", fmt.Sprintf("%s is not from 0 to %s", duration.Format(s.Jitter), duration.Bound(MaxDelay)))
 	}
 	checked.Schedule = store.Schedule{
 		Name: s.Name, Spec: text, Zone: cmp.Or(s.Zone, "UTC"), Topic: s.Topic, Body: s.Body, Jitter: s.Jitter, Terms: o.Terms,

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mix-basic/delayer/internal/duration"
 	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/internal/wait"
 )
@@ -38,7 +39,7 @@ func (c *Client) Reserve(ctx context.Context, timeout, lease time.Duration, topi
 func reservation(lease time.Duration, attempts int) (wait.Kind, error) {
 	switch {
 	case lease < 0 || lease > MaxLease:
-		return wait.Kind{}, invalid("lease", fmt.Sprintf("%v is not from 0 to %v; 0 is as the producer says, or else 30 s", lease, MaxLease))
+		return wait.Kind{}, invalid("lease", fmt.Sprintf("%s is not from 0 to %s; 0 is as the producer says, or else 30 s", duration.Format(lease), duration.Bound(MaxLease)))
 	case store.LacksUnit(lease):
 		return wait.Kind{}, checkUnit("lease", lease)
 	case attempts < 0 || attempts > math.MaxInt32:

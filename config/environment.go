@@ -2,6 +2,7 @@ package config
 
 import (
 	"os"
+	"regexp"
 	"strings"
 
 	"github.com/mix-basic/delayer/internal/nearest"
@@ -32,7 +33,7 @@ func Variables() (names []string) {
 	l := newLoader()
 	for _, variable := range os.Environ() {
 		name, value, _ := strings.Cut(variable, "=")
-		section, suffix, ours := split(name)
+		section, suffix, ours := split(name, value)
 		if _, known := l.keys[section+"."+strings.ToLower(suffix)]; ours && known || strings.ToUpper(name) == URLVariable && value != "" {
 			names = append(names, name)
 		}
@@ -40,10 +41,10 @@ func Variables() (names []string) {
 	return names
 }
 
-// split returns the section of a variable, if its prefix is ours. Case is ignored, as on Windows.
-func split(name string) (section, suffix string, ours bool) {
+// split returns the section of a variable, if it is a setting by its prefix. Case is ignored, as on Windows.
+func split(name, value string) (section, suffix string, ours bool) {
 	name = strings.ToUpper(name)
-	if strings.HasPrefix(name, JobPrefix) || strings.HasPrefix(name, HeaderPrefix) || name == URLVariable {
+	if strings.HasPrefix(name, JobPrefix) || strings.HasPrefix(name, HeaderPrefix) || name == URLVariable || isServiceLink(name, value) {
 		return "", "", false
 	}
 	for _, section := range []string{"redis", "http", "delayer"} {
@@ -58,7 +59,7 @@ func split(name string) (section, suffix string, ours bool) {
 func (l *loader) environment(environ []string) {
 	for _, variable := range environ {
 		name, value, _ := strings.Cut(variable, "=")
-		if section, suffix, ours := split(name); ours {
+		if section, suffix, ours := split(name, value); ours {
 			l.variable(place{name: name + ": "}, section, suffix, value)
 		}
 	}
@@ -72,10 +73,6 @@ func (l *loader) variable(at place, section, suffix, value string) {
 		report = l.warn
 	}
 	switch {
-	case isServiceLink(suffix, value) && section == "delayer": // describes our own service in Kubernetes: not a setting
-	case isServiceLink(suffix, value):
-		l.fail(at, "was set by a container's link to a service named delayer-%s: turn the links off "+
-			"(Kubernetes: enableServiceLinks: false), or rename the service", section)
 	case known:
 		l.put(at, k, value)
 	default:
@@ -97,9 +94,11 @@ func (l *loader) meantVariable(section, suffix string) string {
 	return ""
 }
 
-// isServiceLink recognizes variables that Kubernetes and docker --link add to containers for every service:
-// DELAYER_REDIS_PORT=tcp://10.0.0.7:6379, DELAYER_REDIS_PORT_6379_TCP_ADDR …
-func isServiceLink(suffix, value string) bool {
-	return strings.HasPrefix(suffix, "SERVICE_") || strings.HasPrefix(suffix, "PORT_") ||
-		suffix == "PORT" && strings.Contains(value, "://")
+// serviceLink matches variables that Kubernetes and docker --link add to containers for every service: of a service delayer-redis
+// DELAYER_REDIS_SERVICE_HOST, DELAYER_REDIS_PORT_6379_TCP_ADDR …
+var serviceLink = regexp.MustCompile(`_SERVICE_HOST$|_SERVICE_PORT(_[A-Z0-9_]+)?$|_PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?$`)
+
+// isServiceLink also recognizes DELAYER_REDIS_PORT=tcp://10.0.0.7:6379.
+func isServiceLink(name, value string) bool {
+	return serviceLink.MatchString(name) || strings.HasSuffix(name, "_PORT") && strings.Contains(value, "://")
 }

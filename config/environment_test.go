@@ -16,11 +16,6 @@ func TestLoadTakesTheEnvironmentFirst(t *testing.T) {
 	wantChanged(t, none, "[redis]\npassword = file", "DELAYER_REDIS_PASSWORD=")
 }
 
-func serviceLink(section string) string {
-	return "was set by a container's link to a service named delayer-" + section +
-		": turn the links off (Kubernetes: enableServiceLinks: false), or rename the service"
-}
-
 func TestEnvironmentOverridesEveryKey(t *testing.T) {
 	for _, k := range new(Config).keys() {
 		variable := "DELAYER_" + strings.ToUpper(k.section+"_"+k.name)
@@ -36,25 +31,20 @@ func TestEnvironmentOverridesEveryKey(t *testing.T) {
 
 func TestEnvironmentIsRefused(t *testing.T) {
 	for variable, want := range map[string][]string{
-		"DELAYER_REDIS_PASSWORD=s3cret\n":           {"DELAYER_REDIS_PASSWORD: has a line break, a tab, another control character, or bytes that are not UTF-8: remove them"},
-		"DELAYER_REDIS_PORT=":                       {"DELAYER_REDIS_PORT: want a whole number from 1 to 65535, in decimal digits without leading zeros"},
-		"DELAYER_REDIS_HOST=":                       {"DELAYER_REDIS_HOST: want a name or an address without a port, or the path of a unix socket that begins with /, ./ or ../"},
-		"DELAYER_REDIS_PREFIX=":                     {`DELAYER_REDIS_PREFIX: want the beginning of every key's name, such as "delayer:", without spaces`},
-		"DELAYER_REDIS_TLS=":                        {`DELAYER_REDIS_TLS: want true or false`},
-		"DELAYER_REDIS_PASWORD=s3cret":              {"DELAYER_REDIS_PASWORD: unknown variable, did you mean DELAYER_REDIS_PASSWORD?"},
-		"DELAYER_REDIS_WHERE=redis://s3cret@h":      {"DELAYER_REDIS_WHERE: unknown variable: [redis] has " + redisKeys},
-		"DELAYER_REDIS_PORT=tcp://10.0.0.7:6379":    {"DELAYER_REDIS_PORT: " + serviceLink("redis")},
-		"DELAYER_REDIS_PORT_6379_TCP_ADDR=10.0.0.7": {"DELAYER_REDIS_PORT_6379_TCP_ADDR: " + serviceLink("redis")},
-		"DELAYER_REDIS_SERVICE_HOST=10.0.0.7":       {"DELAYER_REDIS_SERVICE_HOST: " + serviceLink("redis")},
-		"DELAYER_HTTP_PORT=tcp://10.0.0.7:9277":     {"DELAYER_HTTP_PORT: " + serviceLink("http")},
-		"DELAYER_HTTP_SERVICE_PORT=9277":            {"DELAYER_HTTP_SERVICE_PORT: " + serviceLink("http")},
-		"DELAYER_HTTP_TOKN=s3cret":                  {"DELAYER_HTTP_TOKN: unknown variable, did you mean DELAYER_HTTP_TOKEN?"},
-		"DELAYER_HTTP_USER=s3cret":                  {"DELAYER_HTTP_USER: unknown variable, did you mean DELAYER_HTTP_USERS?"},
-		"DELAYER_HTTP_ADDRESS=s3cret":               {"DELAYER_HTTP_ADDRESS: unknown variable: [http] has " + httpKeys},
-		"DELAYER_HTTP_TOKEN=s3cret":                 {"DELAYER_HTTP_TOKEN: " + tokenWanted},
-		"DELAYER_HTTP_USERS=bob:s3cret":             {"DELAYER_HTTP_USERS: " + usersWanted},
-		"DELAYER_HTTP_TLS_KEY=k":                    {"DELAYER_HTTP_TLS_KEY: needs tls_cert as well"},
-		"DELAYER_REDIS_USERNAME=a":                  {"DELAYER_REDIS_USERNAME: needs a password as well"},
+		"DELAYER_REDIS_PASSWORD=s3cret\n":      {"DELAYER_REDIS_PASSWORD: has a line break, a tab, another control character, or bytes that are not UTF-8: remove them"},
+		"DELAYER_REDIS_PORT=":                  {"DELAYER_REDIS_PORT: want a whole number from 1 to 65535, in decimal digits without leading zeros"},
+		"DELAYER_REDIS_HOST=":                  {"DELAYER_REDIS_HOST: want a name or an address without a port, or the path of a unix socket that begins with /, ./ or ../"},
+		"DELAYER_REDIS_PREFIX=":                {`DELAYER_REDIS_PREFIX: want the beginning of every key's name, such as "delayer:", without spaces`},
+		"DELAYER_REDIS_TLS=":                   {`DELAYER_REDIS_TLS: want true or false`},
+		"DELAYER_REDIS_PASWORD=s3cret":         {"DELAYER_REDIS_PASWORD: unknown variable, did you mean DELAYER_REDIS_PASSWORD?"},
+		"DELAYER_REDIS_WHERE=redis://s3cret@h": {"DELAYER_REDIS_WHERE: unknown variable: [redis] has " + redisKeys},
+		"DELAYER_HTTP_TOKN=s3cret":             {"DELAYER_HTTP_TOKN: unknown variable, did you mean DELAYER_HTTP_TOKEN?"},
+		"DELAYER_HTTP_USER=s3cret":             {"DELAYER_HTTP_USER: unknown variable, did you mean DELAYER_HTTP_USERS?"},
+		"DELAYER_HTTP_ADDRESS=s3cret":          {"DELAYER_HTTP_ADDRESS: unknown variable: [http] has " + httpKeys},
+		"DELAYER_HTTP_TOKEN=s3cret":            {"DELAYER_HTTP_TOKEN: " + tokenWanted},
+		"DELAYER_HTTP_USERS=bob:s3cret":        {"DELAYER_HTTP_USERS: " + usersWanted},
+		"DELAYER_HTTP_TLS_KEY=k":               {"DELAYER_HTTP_TLS_KEY: needs tls_cert as well"},
+		"DELAYER_REDIS_USERNAME=a":             {"DELAYER_REDIS_USERNAME: needs a password as well"},
 	} {
 		wantMessages(t, problems("", variable), want...)
 	}
@@ -89,7 +79,7 @@ func TestUnknownVariableIsAWarning(t *testing.T) {
 		"": {
 			"DELAYER_JOB_ID=s3cret", "DELAYER_JOB_SOMETHING_NEW=s3cret", "DELAYER_HEADER_TENANT=s3cret", "DELAYER_SERVICE_HOST=10.0.0.7",
 			"DELAYER_SERVICE_PORT_HTTP=9277", "DELAYER_PORT=tcp://10.0.0.7:9277", "DELAYER_PORT_9277_TCP=tcp://10.0.0.7:9277", "DELAYERS=s3cret",
-			"DELAYER=s3cret", "XDELAYER_PID=s3cret", "DELAYER_PORT_BASE_OF_SOMETHING_ELSE=s3cret",
+			"DELAYER=s3cret", "XDELAYER_PID=s3cret",
 		},
 		"DELAYER_HTTP: unknown variable: [delayer] has pid, timer_interval, access_log, error_log, log_format, dead_max_age, dead_max": {"DELAYER_HTTP=s3cret"},
 	} {
@@ -136,4 +126,21 @@ func TestFromEnvironment(t *testing.T) {
 	t.Setenv("DELAYER_REDIS_PORT", "0")
 	_, _, err = FromEnvironment()
 	wantMessages(t, err, `DELAYER_REDIS_PORT: want a whole number from 1 to 65535, in decimal digits without leading zeros`)
+}
+
+// Variables that Kubernetes and docker --link add for a service are no settings, whatever the service's name.
+func TestServiceLinks(t *testing.T) {
+	for _, service := range []string{"DELAYER", "DELAYER_REDIS", "DELAYER_HTTP", "DELAYER_API", "DELAYER_REDIS_MASTER", "delayer_redis_master"} {
+		links := []string{"_SERVICE_HOST=10.0.0.7", "_SERVICE_PORT=6379", "_SERVICE_PORT_TCP_REDIS=6379", "_PORT=tcp://10.0.0.7:6379", "_PORT_6379_TCP=tcp://10.0.0.7:6379",
+			"_PORT_6379_TCP_PROTO=tcp", "_PORT_6379_TCP_PORT=6379", "_PORT_6379_TCP_ADDR=10.0.0.7"}
+		for i, link := range links {
+			links[i] = service + link
+			t.Setenv(service+link[:strings.Index(link, "=")], link[strings.Index(link, "=")+1:])
+		}
+		wantMessages(t, problems("[redis]\nport = 6380", links...))
+		wantChanged(t, func(c *Config) { c.Redis.Port = 6380 }, "[redis]\nport = 6380", links...)
+	}
+	if names := Variables(); len(names) > 0 {
+		t.Errorf("settings are %q", names)
+	}
 }

@@ -109,6 +109,7 @@ func (l *loader) pair(at place, section, line string) {
 var (
 	commentAtText = regexp.MustCompile(`^[^#;]*[^\s#;][#;]`)
 	textAtComment = regexp.MustCompile(`^[#;]\S`)
+	fullWidth     = regexp.MustCompile(`\s[；＃]`)
 )
 
 // checkCut reports a comment that may be part of the value. Only for secrets is that an error.
@@ -123,6 +124,9 @@ func (l *loader) checkCut(at place, k key, written string, pair *ini.Key) {
 	}
 	if isCut && pair.Comment != "" {
 		report(at, "the %.1s starts a comment: put the value in double quotes, or a space on both sides of the %.1[1]s", pair.Comment)
+	}
+	if fullWidth.MatchString(written) && !quoted.MatchString(written) {
+		l.warn(at, "a full-width ； or ＃ is part of the value: start a comment with ; or #, or put the value in double quotes")
 	}
 }
 

@@ -257,3 +257,13 @@ timer_interval = 0
 		`DELAYER_REDIS_DATABASE: want a whole number from 0 to 2147483647, in decimal digits without leading zeros`,
 		"DELAYER_REDIS_A: unknown variable: [redis] has "+redisKeys)
 }
+
+// A comment that begins with a full-width character is part of the value, and reported.
+func TestFullWidthComment(t *testing.T) {
+	for line, warns := range map[string]bool{"password = a ；b": true, "password = a ＃b": true, "password = a；b": false, `password = "a ；b"`: false} {
+		c, warnings, err := load("[redis]\n" + line)
+		if err != nil || strings.Contains(warnings.Error(), "full-width") != warns || strings.Contains(warnings.Error(), "；b") || !strings.Contains(c.Redis.Password, "b") {
+			t.Errorf("%s: %q, %v", line, warnings, err)
+		}
+	}
+}

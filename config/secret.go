@@ -81,7 +81,7 @@ func readSecret(path string) (string, error) {
 	}
 	defer f.Close()
 	content, err := io.ReadAll(io.LimitReader(f, maxSecret+1))
-	text := strings.TrimSuffix(strings.TrimSuffix(string(content), "\n"), "\r")
+	text := strings.TrimSuffix(strings.TrimSuffix(strings.TrimPrefix(string(content), "\ufeff"), "\n"), "\r")
 	switch {
 	case err != nil:
 		return "", err

@@ -20,7 +20,7 @@ func secretFile(t *testing.T, content string) string {
 // commas.
 func TestSecretFiles(t *testing.T) {
 	for content, want := range map[string]string{
-		"s3cret": "s3cret", "s3cret\n": "s3cret", "s3cret\r\n": "s3cret", " s3#;\"cret ": " s3#;\"cret ", strings.Repeat("x", maxSecret): strings.Repeat("x", maxSecret),
+		"s3cret": "s3cret", "s3cret\n": "s3cret", "s3cret\r\n": "s3cret", "\ufeffs3cret\r\n": "s3cret", " s3#;\"cret ": " s3#;\"cret ", strings.Repeat("x", maxSecret): strings.Repeat("x", maxSecret),
 	} {
 		path := secretFile(t, content)
 		inFile := func(c *Config) { c.Redis.Password, c.Redis.PasswordFile = want, path }

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mix-basic/delayer/internal/duration"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
@@ -175,7 +176,7 @@ func (s *Server) writeHeartbeat(work context.Context, now time.Time) {
 	}
 	if err == nil && h.isForgotten(beat.Entry, now) {
 		s.log.Error(fmt.Sprintf("Redis has lost what this server wrote to %s %v ago, and with it probably jobs, schedules and dead letters: it was flushed, or restarted without its data (see appendonly in redis.conf)",
-			first.store.Keys().Servers(), now.Sub(h.written).Round(time.Second)))
+			first.store.Keys().Servers(), duration.Format(now.Sub(h.written).Round(time.Second))))
 	}
 	h.tell(state, beat.Started, err)
 	if err != nil || len(s.outages.running) > 0 {

@@ -12,6 +12,7 @@ func TestImports(t *testing.T) {
 		"github.com/mix-basic/delayer/server",
 		"github.com/mix-basic/delayer/internal/batch",
 		"github.com/mix-basic/delayer/internal/cron",
+		"github.com/mix-basic/delayer/internal/duration",
 		"github.com/mix-basic/delayer/internal/fleet",
 		"github.com/mix-basic/delayer/internal/redisconn",
 		"github.com/mix-basic/delayer/internal/store",

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/mix-basic/delayer/internal/duration"
 	"github.com/mix-basic/delayer/internal/redisconn"
 	"github.com/mix-basic/delayer/internal/store"
 )
@@ -42,7 +43,7 @@ func (n *node) listen(ctx context.Context) {
 
 // subscribe listens on one connection until it breaks or ctx is done.
 func (n *node) subscribe(ctx context.Context, refusal *outages) {
-	deaf := fmt.Sprintf("Cannot subscribe to %s, jobs may be up to %v late", n.channel(store.Keys.FirstDue), n.polledInterval())
+	deaf := fmt.Sprintf("Cannot subscribe to %s, jobs may be up to %v late", n.channel(store.Keys.FirstDue), duration.Format(n.polledInterval()))
 	movers := n.here()
 	if len(movers) == 0 {
 		return // all have moved to other nodes
@@ -88,12 +89,12 @@ func (n *node) subscribe(ctx context.Context, refusal *outages) {
 // listenOn subscribes to the channels of the movers, also of those that join later.
 func (n *node) listenOn(sub *store.Subscription) error {
 	n.mu.Lock()
-	defer n.mu.Unlock()
 	n.listener = sub
 	var channels []string
 	for _, m := range n.movers {
 		channels = append(channels, m.firstDue)
 	}
+	n.mu.Unlock()
 	return sub.Add(channels...)
 }
 

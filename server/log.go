@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/mix-basic/delayer/internal/duration"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
@@ -82,14 +83,14 @@ func (o *outages) report(what string, err error) {
 	case err == nil && running == nil:
 	case err == nil:
 		delete(o.running, what)
-		o.log.Log(context.Background(), levelRecovered, fmt.Sprintf("%s: over after %v", what, now.Sub(running.began).Round(time.Millisecond)))
+		o.log.Log(context.Background(), levelRecovered, fmt.Sprintf("%s: over after %v", what, duration.Format(now.Sub(running.began).Round(time.Millisecond))))
 	case running == nil:
 		o.running[what] = &outage{began: now, logged: now}
 		o.log.Error(fmt.Sprintf("%s: %v", what, err))
 	default:
 		running.times++
 		if now.Sub(running.logged) >= remindAfter {
-			o.log.Error(fmt.Sprintf("%s: still, for %v, %d more times: %v", what, now.Sub(running.began).Round(time.Second), running.times, err))
+			o.log.Error(fmt.Sprintf("%s: still, for %v, %d more times: %v", what, duration.Format(now.Sub(running.began).Round(time.Second)), running.times, err))
 			running.logged, running.times = now, 0
 		}
 	}

@@ -91,13 +91,14 @@ func (n *node) start() {
 func (n *node) take(m *mover) {
 	n.mu.Lock()
 	n.movers = append(n.movers, m)
-	if n.listener != nil {
-		n.listener.Add(m.firstDue)
-	}
+	listener := n.listener
 	n.mu.Unlock()
 	m.node.Store(n)
 	m.passBy(time.Now())
 	n.missPushes(m)
+	if listener != nil {
+		go listener.Add(m.firstDue) // whose connection may hang, while place holds a lock
+	}
 }
 
 func (n *node) here() []*mover {
@@ -295,10 +296,11 @@ func (n *node) isOver(movers []*mover) bool {
 
 func (n *node) drop(m *mover) {
 	n.mu.Lock()
-	defer n.mu.Unlock()
 	n.movers = slices.DeleteFunc(n.movers, func(other *mover) bool { return other == m })
-	if n.listener != nil {
-		n.listener.Remove(m.firstDue)
+	listener := n.listener
+	n.mu.Unlock()
+	if listener != nil {
+		listener.Remove(m.firstDue)
 	}
 }
 

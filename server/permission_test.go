@@ -63,7 +63,7 @@ func TestPermissions(t *testing.T) {
 		},
 		{
 			rights: daemonRights + " resetkeys ~delayer:job_* ~delayer:ready_queue:t",
-			want:   onlyT, says: "(ready queue delayer:ready_queue:u); they are tried again every 1h0m0s",
+			want:   onlyT, says: "(ready queue delayer:ready_queue:u); they are tried again every 1h",
 		},
 		{
 			rights: daemonRights + " resetkeys ~delayer:job_* ~delayer:ready_queue:t %R~delayer:ready_queue:*",
@@ -71,7 +71,7 @@ func TestPermissions(t *testing.T) {
 		},
 		{
 			rights: daemonRights + " resetkeys ~delayer:job_pool ~delayer:ready_queue:* ~delayer:job_bucket:[aco]*",
-			want:   onlyT, says: " (job bucket delayer:job_bucket:d); they are tried again every 1h0m0s",
+			want:   onlyT, says: " (job bucket delayer:job_bucket:d); they are tried again every 1h",
 		},
 		{
 			rights: daemonRights + " resetkeys ~delayer:job_pool ~delayer:ready_queue:* ~delayer:job_bucket:[abo]*",

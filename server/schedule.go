@@ -153,7 +153,12 @@ func (p *pass) addRead(due []foundSchedule, schedules []store.Scheduled) {
 			continue
 		}
 		f, err := firingOf(scheduled, p.now)
-		p.outages.report(fmt.Sprintf("Schedule %s can't be read, its jobs are not pushed", store.Quote(scheduled.Name)), err)
+		trouble := fmt.Sprintf("Schedule %s can't be read, its jobs are not pushed", store.Quote(scheduled.Name))
+		if err != nil {
+			p.stuck.report(trouble, err, p.now)
+		} else {
+			p.stuck.over(trouble)
+		}
 		p.schedules.read = append(p.schedules.read, firing{f, s.fresh})
 	}
 }

@@ -284,6 +284,9 @@ func TestScheduleOfABrokenQueue(t *testing.T) {
 	until(t, "it is fired", func() bool { w.pass(); return len(w.Queue("t")) == 1 })
 	w.expectReady("t", store.OccurrenceID("a", first))
 	w.log.awaitInfo(t, "Schedules can't be fired: over after")
+	check(t, w.store().RemoveSchedule(t.Context(), "bad", ""))
+	until(t, "the one that is gone is no trouble", func() bool { w.pass(); return len(w.mover().outages.running) == 0 })
+	w.log.awaitInfo(t, "Schedule \"bad\" can't be read, its jobs are not pushed: over after")
 }
 
 // An old server moves a schedule like any job. Our server puts it back.

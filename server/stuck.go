@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/mix-basic/delayer/internal/duration"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
@@ -48,8 +49,13 @@ func (s *stuckJobs) retryAt(now time.Time, place int) time.Time {
 // putBack records that jobs were put back into the pool, and why.
 func (s *stuckJobs) putBack(trouble string, jobs int, why error, now time.Time) {
 	s.free = later(now.Add(s.every), s.free).Add(time.Duration(jobs) * retrySpacing)
-	s.last[trouble] = s.free
-	s.outages.report(trouble, fmt.Errorf("%w; they are tried again every %v", why, s.every))
+	s.report(trouble, fmt.Errorf("%w; they are tried again every %v", why, duration.Format(s.every)), now)
+}
+
+// report records a trouble whose last job is tried when all those that are planned have been.
+func (s *stuckJobs) report(trouble string, why error, now time.Time) {
+	s.last[trouble] = later(now.Add(s.every), s.free)
+	s.outages.report(trouble, why)
 }
 
 // met records jobs that may be stuck.

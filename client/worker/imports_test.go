@@ -13,6 +13,7 @@ func TestImports(t *testing.T) {
 		"github.com/mix-basic/delayer/client",
 		"github.com/mix-basic/delayer/internal/batch",
 		"github.com/mix-basic/delayer/internal/cron",
+		"github.com/mix-basic/delayer/internal/duration",
 		"github.com/mix-basic/delayer/internal/fleet",
 		"github.com/mix-basic/delayer/internal/pushrule",
 		"github.com/mix-basic/delayer/internal/redisconn",

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/duration"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
@@ -157,9 +158,9 @@ func (o TopicOptions) check(name string) error {
 	case !(o.Rate >= 0) || math.IsInf(o.Rate, 0):
 		return wrong("rate", "%v: want jobs a second, or 0 for no limit", o.Rate)
 	case o.Lease < 0 || o.Lease > client.MaxLease || store.LacksUnit(o.Lease):
-		return wrong("lease", "%v: want 1ms to %v, or 0 for that of the worker; %s", o.Lease, client.MaxLease, store.Units)
+		return wrong("lease", "%s: want 1ms to %s, or 0 for that of the worker; %s", duration.Format(o.Lease), duration.Bound(client.MaxLease), store.Units)
 	case store.LacksUnit(o.Timeout):
-		return wrong("timeout", "%v: want 1ms or more, 0 for that of the worker, or less than 0 for no limit; %s", o.Timeout, store.Units)
+		return wrong("timeout", "%v: want 1ms or more, 0 for that of the worker, or less than 0 for no limit; %s", duration.Format(o.Timeout), store.Units)
 	case o.MaxAttempts < 0 || o.MaxAttempts > math.MaxInt32:
 		return wrong("max attempts", "%d: want 1 to %d, or 0 for those of the worker", o.MaxAttempts, math.MaxInt32)
 	}
@@ -186,9 +187,9 @@ func (o Options) check() error {
 	case o.Concurrency < 0 || o.Concurrency > maxConcurrency:
 		return invalid("concurrency", "%d is not from 1 to %d; 0 means %d", o.Concurrency, maxConcurrency, defaultConcurrency)
 	case o.Lease < 0 || o.Lease > client.MaxLease:
-		return invalid("lease", "%v is not from 0 to %v", o.Lease, client.MaxLease)
+		return invalid("lease", "%s is not from 0 to %s", duration.Format(o.Lease), duration.Bound(client.MaxLease))
 	case o.Timeout < 0:
-		return invalid("timeout", "%v is negative; 0 means no limit", o.Timeout)
+		return invalid("timeout", "%v is negative; 0 means no limit", duration.Format(o.Timeout))
 	case o.MaxAttempts < 0 || o.MaxAttempts > math.MaxInt32:
 		return invalid("max attempts", "%d is not from 1 to %d; 0 means %d", o.MaxAttempts, math.MaxInt32, defaultAttempts)
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/duration"
 )
 
 // Counters count what a Worker has done since New.
@@ -76,7 +77,7 @@ func (t *task) giveUp() {
 		return
 	}
 	timeout := t.served.options.Timeout
-	err := fmt.Errorf("the handler has not returned within %v after its context ended: %w", after, timeoutError(timeout))
+	err := fmt.Errorf("the handler has not returned within %v after its context ended: %w", duration.Format(after), timeoutError(timeout))
 	t.failed(t.reporting, err, timeout+after)
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/duration"
 	"github.com/mix-basic/delayer/internal/redisconn"
 	"github.com/mix-basic/delayer/internal/store"
 )
@@ -37,7 +38,7 @@ type task struct {
 type timeoutError time.Duration
 
 func (t timeoutError) Error() string {
-	return fmt.Sprintf("the timeout of %v has passed", time.Duration(t))
+	return fmt.Sprintf("the timeout of %v has passed", duration.Format(time.Duration(t)))
 }
 
 func (t timeoutError) Unwrap() error { return context.DeadlineExceeded }
@@ -280,14 +281,14 @@ func RetryAfter(err error, delay time.Duration) error {
 // Snooze makes the job be delivered again after that delay without counting the attempt, for a job whose time
 // has not come although nothing failed.
 func Snooze(delay time.Duration) error {
-	return &verdict{err: fmt.Errorf("snoozed for %v", delay), kind: snooze, delay: delay}
+	return &verdict{err: fmt.Errorf("snoozed for %v", duration.Format(delay)), kind: snooze, delay: delay}
 }
 
 // BackOff stops delivery of the topic to all consumers for that time, and delivers this job again after it
 // without counting the attempt. Use it when another service asks to slow down, for example with HTTP 429. It
 // never shortens a longer pause of the topic. See client.BackOff.
 func BackOff(topic string, d time.Duration) error {
-	return &verdict{err: fmt.Errorf("backed off from %s for %v", topic, d), kind: snooze, delay: d, topic: topic}
+	return &verdict{err: fmt.Errorf("backed off from %s for %v", topic, duration.Format(d)), kind: snooze, delay: d, topic: topic}
 }
 
 // Bury returns err, but the job becomes a dead letter at once: retrying cannot help.

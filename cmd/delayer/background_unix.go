@@ -132,6 +132,7 @@ func detach(s *service) error {
 	if _, err := os.Stdout.Write([]byte{readyMark}); err != nil {
 		return fmt.Errorf("the process that started the service has gone: %w", err)
 	}
+	s.folder, _ = os.Getwd()
 	os.Chdir("/") // a file system in use can't be unmounted
 	return errors.Join(unix.Dup2(int(null.Fd()), 1), unix.Dup2(int(null.Fd()), 2))
 }

@@ -1,13 +1,16 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"iter"
 	"math"
 	"regexp"
+	"slices"
 	"strings"
+	"sync"
 
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/inspect"
@@ -125,6 +128,9 @@ func (m *manyFlags) define(f *flagSet) {
 	}
 }
 
+// changedAtOnce is how many jobs are changed at a time: their calls share round trips.
+const changedAtOnce = 100
+
 // change applies do to each selected job of the topic. Jobs that disappear in the meantime do not
 // count.
 func (m manyFlags) change(ctx context.Context, c *call, what string, do func(id string) (bool, error)) (reply, error) {
@@ -143,13 +149,24 @@ func (m manyFlags) change(ctx context.Context, c *call, what string, do func(id 
 		return m.counted(what, len(ids)), err
 	}
 	n := 0
-	for _, id := range ids {
-		did, err := do(id)
-		if err != nil && !errors.Is(err, client.ErrNotFound) {
-			return reply{}, fmt.Errorf("%w\n%s %d of %d", err, what, n, len(ids))
+	for some := range slices.Chunk(ids, changedAtOnce) {
+		did, errs := make([]bool, len(some)), make([]error, len(some))
+		var calls sync.WaitGroup
+		for i, id := range some {
+			calls.Go(func() { did[i], errs[i] = do(id) })
 		}
-		if did && err == nil {
-			n++
+		calls.Wait()
+		var failed error
+		for i, err := range errs {
+			switch {
+			case err == nil && did[i]:
+				n++
+			case err != nil && !errors.Is(err, client.ErrNotFound):
+				failed = cmp.Or(failed, err)
+			}
+		}
+		if failed != nil {
+			return reply{}, fmt.Errorf("%w\n%s %d of %d", failed, what, n, len(ids))
 		}
 	}
 	return m.counted(what, n), nil

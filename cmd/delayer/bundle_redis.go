@@ -14,6 +14,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/duration"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
@@ -187,7 +188,7 @@ func infoText(m *mask, info map[string]string) string {
 func slowText(m *mask, list []store.SlowCommand) string {
 	text := fmt.Sprintf("entries: %d\n", len(list))
 	for _, s := range list {
-		text += fmt.Sprintf("%s %v %s", s.At.Format(time.RFC3339), s.Took, strings.ToUpper(s.Arguments[0]))
+		text += fmt.Sprintf("%s %v %s", s.At.Format(time.RFC3339), duration.Format(s.Took), strings.ToUpper(s.Arguments[0]))
 		if m.bodies {
 			text += m.withoutSecrets(fmt.Sprintf(" %q", s.Arguments[1:]))
 		}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -29,7 +30,7 @@ type configuration struct {
 // prints which Redis it uses.
 func findConfiguration(o options) (found configuration, err error) {
 	path, tried := o.configuration, []string(nil)
-	if path == "" {
+	if path == "" && !o.noFile {
 		path, tried = config.Search()
 		found.searched = path
 	}
@@ -62,6 +63,15 @@ func findConfiguration(o options) (found configuration, err error) {
 		found.warnings = append(found.warnings, fmt.Sprintf("%v: using redis on %s", missing, found.config.Redis.Place()))
 	}
 	return found, nil
+}
+
+// again returns the options that find the same file again, or none, also from another folder.
+func (o options) again(found configuration) options {
+	o.noFile = !found.isFile
+	if path, err := filepath.Abs(cmp.Or(o.configuration, found.searched)); found.isFile && err == nil {
+		o.configuration = path
+	}
+	return o
 }
 
 // useURL takes address, user, password and TLS from the URL of --redis or of the environment, and partitions if the URL

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mix-basic/delayer/internal/duration"
 	"github.com/mix-basic/delayer/internal/fsck"
 	"github.com/mix-basic/delayer/internal/store"
 )
@@ -95,7 +96,7 @@ func (p *fsckProgress) show(done, total int) {
 	if share := float64(done) / float64(max(total, 1)); share < 1 {
 		left := time.Duration(float64(time.Since(p.began)) * (1 - share) / max(share, 0.001)).Round(time.Second)
 		bar := int(barWidth * share)
-		text = fmt.Sprintf("[%s%s] %d %%, about %v left", strings.Repeat("#", bar), strings.Repeat(".", barWidth-bar), int(100*share), left)
+		text = fmt.Sprintf("[%s%s] %d %%, about %v left", strings.Repeat("#", bar), strings.Repeat(".", barWidth-bar), int(100*share), duration.Format(left))
 	}
 	briefly(func() { fmt.Fprintf(p.to, "\r%-*s", p.width, text) })
 	p.width = max(p.width, len(text))

@@ -110,8 +110,9 @@ func listenHTTP(h config.HTTP, dev bool, log *logger.Logger) (*httpServer, error
 		return nil, fail(exitFailed, err)
 	}
 	spare := web.NewSparing(func(line string) { log.Error("HTTP server: " + line) })
-	limit := web.Limit(l, web.MaxConns, func(address string) {
-		spare.Say("connections", fmt.Sprintf("all %d connections are in use: one of an unauthenticated client made room for a new one; most of these are from %s", web.MaxConns, address))
+	most := web.AllowedConns()
+	limit := web.Limit(l, most, func(address string) {
+		spare.Say("connections", fmt.Sprintf("all %d connections are in use: one of an unauthenticated client made room for a new one; most of these are from %s", most, address))
 	})
 	f := &httpServer{listener: limit, url: "http://" + l.Addr().String() + "/", limit: limit, spare: spare}
 	if encryption != nil {

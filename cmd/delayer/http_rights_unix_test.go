@@ -53,7 +53,7 @@ func expectNothingRefused(t *testing.T, admin *redistest.Server) {
 // base64.
 func askPages(ask func(method, path, body string) string) {
 	for _, path := range []string{
-		"/", "/ui/live.json", "/ui/topics", "/ui/topic?topic=dA", "/ui/find?q=w", "/ui/job?id=dw", "/ui/dead", "/ui/dead/topic?topic=dA", "/ui/push",
+		"/", "/ui/live.json", "/ui/topics", "/ui/topic?topic=t", "/ui/find?q=w", "/ui/job?id=w", "/ui/dead", "/ui/dead/topic?topic=t", "/ui/push",
 		"/metrics", "/readyz", "/v1/topics", "/v1/topics/t", "/v1/forecast?spans=1m,1h", "/v1/stats", "/v1/jobs/w", "/v1/dead/t", "/v1/dead/t/groups",
 		"/v1/topics/t/jobs?state=waiting", "/v1/topics/t/jobs?state=ready", "/v1/topics/t/jobs?state=reserved",
 	} {

@@ -15,8 +15,8 @@ import (
 func TestLimitCommand(t *testing.T) {
 	s, db := newShellHere(t)
 	s.expect(0, "mail: no limit\n", "", "limit", "mail")
-	s.expect(0, "mail: concurrency 1, rate 0.5/s, burst 3\n", "", "limit", "mail", "--concurrency", "1", "--rate", "30/m", "--burst", "3")
-	s.expect(0, "mail: concurrency 1, rate 0.5/s, burst 3; slots taken 0, throttled 0\n", "", "limit", "mail")
+	s.expect(0, "mail: concurrency 1, rate 30/m, burst 3\n", "", "limit", "mail", "--concurrency", "1", "--rate", "30/m", "--burst", "3")
+	s.expect(0, "mail: concurrency 1, rate 30/m, burst 3; slots taken 0, throttled 0\n", "", "limit", "mail")
 	s.expect(0, `{"topic":"mail","concurrency":1,"rate":0.5,"burst":3,"slots_taken":0,"throttled":0}`+"\n", "", "limit", "mail", "--json")
 	if limit := db.State().Limits["mail"]; limit != "1 0.5 3 " {
 		t.Errorf("Redis has %q", limit)
@@ -40,7 +40,7 @@ func TestUseOfALimit(t *testing.T) {
 	_, err := c.Reserve(t.Context(), time.Second, time.Hour, "mail")
 	check(t, err)
 	s.expect(0, "mail: concurrency 1; slots taken 1, throttled 2\n", "", "limit", "mail")
-	s.expect(0, "mail: rate 0.0002777777777777778/s\n", "", "limit", "mail", "--rate", "1/h")
+	s.expect(0, "mail: rate 1/h\n", "", "limit", "mail", "--rate", "1/h")
 	_, err = c.Reserve(t.Context(), time.Second, time.Hour, "mail")
 	check(t, err)
 	stats, err := c.Stats(t.Context())
@@ -49,7 +49,7 @@ func TestUseOfALimit(t *testing.T) {
 	if in := time.Until(until); in > time.Hour || in < time.Hour-time.Minute {
 		t.Errorf("the next may begin in %v", in)
 	}
-	s.expect(0, fmt.Sprintf("mail: rate 0.0002777777777777778/s; throttled 1, throttled until %s\n", until.Format(timeFormat)), "", "limit", "mail")
+	s.expect(0, fmt.Sprintf("mail: rate 1/h; throttled 1, throttled until %s\n", until.Format(timeFormat)), "", "limit", "mail")
 	var told struct {
 		Held  int       `json:"throttled"`
 		Until time.Time `json:"throttled_until"`

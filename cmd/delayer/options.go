@@ -12,6 +12,7 @@ import (
 // options is a parsed command line.
 type options struct {
 	configuration string // empty: search for a file
+	noFile        bool   // do not search
 	redis         string // --redis; empty: not given
 	background    bool
 	dev           bool

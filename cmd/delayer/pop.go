@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/duration"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
@@ -127,7 +128,7 @@ func settle(ctx context.Context, d *client.Delivery, notPrinted error) error {
 	case errors.Is(err, client.ErrLeaseLost):
 		return fmt.Errorf("%w; job %q is not ours any more: it was pushed anew or removed, or our lease has ended", notPrinted, d.ID)
 	}
-	return fmt.Errorf("%w; job %q can't be released: %v; it is delivered again when its lease ends, in %v at most", notPrinted, d.ID, err, popLease)
+	return fmt.Errorf("%w; job %q can't be released: %v; it is delivered again when its lease ends, in %v at most", notPrinted, d.ID, err, duration.Format(popLease))
 }
 
 func acknowledge(ctx context.Context, d *client.Delivery) error {
@@ -139,7 +140,7 @@ func acknowledge(ctx context.Context, d *client.Delivery) error {
 		case errors.Is(err, client.ErrLeaseLost):
 			return fail(exitFailed, fmt.Errorf("job %q was printed, but is not ours any more: it was pushed anew or removed, or our lease has ended; it may be delivered again", d.ID))
 		case !store.Temporary(err) || time.Since(began) > ackPatience:
-			return fail(exitRedis, fmt.Errorf("job %q was printed, but is delivered again when its lease ends, in %v at most: %w", d.ID, popLease, err))
+			return fail(exitRedis, fmt.Errorf("job %q was printed, but is delivered again when its lease ends, in %v at most: %w", d.ID, duration.Format(popLease), err))
 		}
 		time.Sleep(ackPause)
 	}

@@ -6,6 +6,8 @@ import (
 	"os"
 	"slices"
 	"strings"
+
+	"github.com/mix-basic/delayer/internal/view"
 )
 
 // reloadable lists the settings, besides schedules, that a reload applies. Certificates are reloaded
@@ -14,12 +16,26 @@ var reloadable = []string{
 	"delayer.dead_max_age", "delayer.dead_max", "http.token", "http.token_file", "http.users", "http.users_file",
 }
 
+// again reads the configuration again. Relative paths in it are relative to the folder that the service was started in. All that is
+// opened later has a full path.
+func (s *service) again() (found configuration, settings []view.Object, err error) {
+	if s.folder != "" {
+		if err := os.Chdir(s.folder); err != nil {
+			return found, nil, err
+		}
+		defer os.Chdir("/")
+	}
+	if found, err = findConfiguration(s.options); err == nil {
+		settings, err = settingsOf(s.options, found)
+	}
+	return found, settings, err
+}
+
 // reload reads the configuration again, applies the settings that can change while the daemon runs, and logs other
 // changes. A mistake changes nothing.
 func (s *service) reload() {
-	found, err := findConfiguration(s.options)
-	settings, wrong := settingsOf(s.options, found)
-	if err = cmp.Or(err, wrong); err != nil {
+	found, settings, err := s.again()
+	if err != nil {
 		s.log.Error("The configuration was not reloaded, the previous one stays in force: " + inOneLine(err.Error()))
 		return
 	}

@@ -4,6 +4,8 @@ package main
 
 import (
 	"net/http"
+	"os"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -59,4 +61,35 @@ func TestReload(t *testing.T) {
 		t.Errorf("without a token: %d", code)
 	}
 	p.stopped()
+}
+
+// In the background a reload reads the file that was found at the start, not one that a search from / finds, and finds the files that
+// it names by relative paths.
+func TestReloadInBackground(t *testing.T) {
+	db := redistest.Start(t)
+	s := newSite(t, db.Addr, "[http]\nlisten = 127.0.0.1:0\ntoken_file = token\n[schedule.a]\ncron = 0 3 * * *\ntopic = t")
+	write(t, s.dir+"/token", "0123456789abcdef")
+	others := t.TempDir()
+	write(t, others+"/delayer/delayer.conf", read(t, s.conf)[:strings.Index(read(t, s.conf), "[http]")])
+	if r := runBinary(t, s.dir, environment(t, "XDG_CONFIG_HOME="+others), "-d"); r.code != 0 {
+		t.Fatal(r)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(read(t, s.pid)))
+	check(t, err)
+	eventually(t, "the schedule is there", func() bool { return db.Do("ZCARD", "delayer:job_pool") == int64(1) })
+	for n := range 3 {
+		check(t, syscall.Kill(pid, syscall.SIGUSR2))
+		eventually(t, "it is reloaded", func() bool {
+			return strings.Count(read(t, s.access), "Configuration reloaded: schedules, token, users and limits of dead letters are in force\n") == n+1 || read(t, s.errors) != ""
+		})
+	}
+	if got := read(t, s.errors); got != "" {
+		t.Errorf("the error log has %s", got)
+	}
+	check(t, os.Rename(s.conf, s.conf+".gone"))
+	check(t, syscall.Kill(pid, syscall.SIGUSR2))
+	eventually(t, "the missing file is logged", func() bool { return strings.Contains(read(t, s.errors), s.conf) })
+	if n := db.Do("ZCARD", "delayer:job_pool"); n != int64(1) {
+		t.Errorf("there are %v schedules", n)
+	}
 }

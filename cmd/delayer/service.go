@@ -91,7 +91,7 @@ func serve(o options, m mode, stdout, stderr io.Writer) error {
 	}
 	s := &service{
 		mode: m, config: c, signals: signals, log: log, http: f, pool: poolOptions, hasFile: found.isFile, recovered: newRecovery(),
-		options: o, settings: settings, loaded: found.config, secured: c.HTTP.Token != "" || len(c.HTTP.Users) > 0,
+		options: o.again(found), settings: settings, loaded: found.config, secured: c.HTTP.Token != "" || len(c.HTTP.Users) > 0,
 		newSchedules: make(chan []config.Schedule, 1),
 	}
 	if err := s.newServer(pool); err != nil {
@@ -147,6 +147,7 @@ type service struct {
 	hasFile bool // keeps the file's schedules in force
 
 	options      options
+	folder       string        // that it was started in, once it has left it
 	settings     []view.Object // at the start
 	loaded       config.Config // at the start, as read
 	secured      bool          // the HTTP server has a token or users

@@ -11,6 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/mix-basic/delayer/internal/duration"
 	"github.com/mix-basic/delayer/internal/view"
 )
 
@@ -143,11 +144,11 @@ func cell(name string, value any) string {
 	case time.Time:
 		text = v.Local().Format(timeFormat)
 	case view.Seconds:
-		text = time.Duration(v).Round(time.Millisecond).String()
+		text = duration.Format(time.Duration(v).Round(time.Millisecond))
 	case float64:
 		text = strconv.FormatFloat(v, 'f', -1, 64)
 		if name == "rate" {
-			text += "/s"
+			text = duration.Rate(v)
 		}
 	case view.Object:
 		text = cells(v)

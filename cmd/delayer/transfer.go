@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"io"
 	"os"
 	"sync/atomic"
+	"time"
 
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/inspect"
@@ -38,6 +40,9 @@ func exported(job found) view.Object {
 	o := object("id", job.ID)
 	o.Text("topic", job.Topic)
 	if job.state == inspect.Waiting {
+		if last := time.Now().Add(client.MaxDelay - 24*time.Hour); job.At.After(last) {
+			job.At = last // import takes no later one
+		}
 		o.Put("due", job.At)
 	}
 	if job.MaxAttempts > 0 {
@@ -108,7 +113,7 @@ func (c *call) importFrom(ctx context.Context, input io.Reader, p *pushed) error
 		return err
 	}
 	for number := 1; lines.Scan(); number++ {
-		if len(lines.Bytes()) == 0 {
+		if len(bytes.TrimSpace(lines.Bytes())) == 0 {
 			continue
 		}
 		job, err := api.ReadJob(lines.Bytes())

@@ -251,10 +251,13 @@ func (c *call) stats(ctx context.Context, o order) (reply, error) {
 	}
 	rates, noRates := c.rates(ctx, v.Time)
 	all = append(all, rates...)
-	text := inLines(all, "topics_counted", "at_least", "broken_partitions", "servers", "redis", "nodes")
+	text := ""
+	if o.only == "" {
+		text = inLines(all, "topics_counted", "at_least", "broken_partitions", "servers", "redis", "nodes") + "\n"
+	}
 	topics = o.of(topics)
 	all.Put("counts", topics)
-	text += "\n" + (&table{columns: statColumns}).text(topics)
+	text += (&table{columns: statColumns}).text(topics)
 	notes := incomplete(v.Counts, v.PausesErr, v.ServersErr, noInfo, noForecast, noShares, noRates)
 	if v.Broken() == nil {
 		notes = append(notes, notCounted(cmp.Or(due.Broken, shares.Broken))...)

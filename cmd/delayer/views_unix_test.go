@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
+
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
@@ -35,7 +37,7 @@ func inLayouts(t *testing.T, test func(s shell, url string)) {
 var (
 	anyTimes  = regexp.MustCompile(`\d{4}/\d\d/\d\d \d\d:\d\d:\d\d\.\d{3}`)
 	jsonTimes = regexp.MustCompile(`"\d{4}-\d\d-\d\dT[^"]*Z"`)
-	ages      = regexp.MustCompile(`( +)(\d+h)?(\d+m)?[\d.]+m?s\b`)
+	ages      = regexp.MustCompile(`( +)(\d+d)?(\d+h)?(\d+m)?[\d.]+m?s\b`)
 	jsonAges  = regexp.MustCompile(`("overdue(_at_least)?"|"ttl"):[\d.e-]+`)
 )
 
@@ -102,31 +104,14 @@ id    state    due                      lease_ends  attempts  size  preview
 `)
 	s.says(0, "list mail --match '{m}?' --limit 1 --state ready --json", `{"jobs":[{"id":"{m}1","topic":"mail","state":"ready","attempts":0,"size":8,"preview":"body{m}1"}]}`+"\n")
 	s.says(0, "forecast", `
-   from     until  jobs  estimated
- AGE AGE     1  false
- AGE AGE     1  false
- AGE AGE     0  false
-24h0m0s AGE     0  false
+from  until  jobs  estimated
+ AGE     1m     1  false
+  1m     1h     1  false
+  1h    24h     0  false
+ 24h     7d     0  false
 `)
 	s.says(0, "forecast --spans 1m,2h --json", `{"spans":[{"from":0,"until":60,"jobs":1,"estimated":false},{"from":60,"until":7200,"jobs":1,"estimated":false}]}`+"\n")
 	s.says(0, "stats mail", `
-time:             TIME
-waiting:          2
-ready:            2
-reserved:         0
-dead:             0
-topics:           2
-overdue: AGE
-throttled:        0
-paused:           1
-due_in_minute:    1
-due_in_hour:      2
-due_in_day:       2
-moved_per_second: -
-acked_per_second: -
-late_p50:         -
-late_p99:         -
-
 topic  waiting  ready  reserved  dead  throttled  overdue  paused
 mail         1      2         0     0          0 AGE       -
 `)
@@ -229,7 +214,7 @@ func TestImportFromStandardInput(t *testing.T) {
 	s, db := newShell(t)
 	for input, want := range map[string]string{
 		strings.Repeat(`{"topic":"t","body":"b"}`+"\n", 2500): "pushed 2500\n",
-		"": "pushed 0\n",
+		" \t\r\n\n": "pushed 0\n",
 		`{"topic":"t","body":"` + strings.Repeat("x", 1<<20) + `"}`: "pushed 1\n",
 		`{"topic":"t"` + "\n": "ERROR: import: line 1: the body is not JSON: it ends too early\n",
 	} {
@@ -242,6 +227,11 @@ func TestImportFromStandardInput(t *testing.T) {
 	if n := len(db.Queue("t")); n != 2501 {
 		t.Errorf("%d jobs are ready", n)
 	}
+	// A client of the original can push a job for the year 9999.
+	db.Do("HSET", "delayer:job_bucket:far", "topic", "far", "body", "b")
+	db.Do("ZADD", "delayer:job_pool", 253402300799, "far")
+	write(t, s.dir+"/far.json", s.run("export", "far").stdout)
+	s.says(0, "import "+s.dir+"/far.json", "pushed 1\n")
 }
 
 // config names the source of each setting, and no secret.
@@ -308,5 +298,23 @@ func TestGlob(t *testing.T) {
 				t.Errorf("%q matches %q: %v", pattern, text, got)
 			}
 		}
+	}
+}
+
+// Many jobs are removed in few calls.
+func TestRemoveManyInFewCalls(t *testing.T) {
+	t.Parallel()
+	s, db := newShell(t)
+	db.Do("EVAL", `for i = 1, 1000 do
+		redis.call('HSET', 'delayer:job_bucket:' .. i, 'id', i, 'topic', 't', 'body', 'b')
+		redis.call('ZADD', 'delayer:job_pool', 4e9, i)
+	end`, 0)
+	db.Do("CONFIG", "RESETSTAT")
+	s.says(0, "remove t --match * --confirm 1000", "removed 1000\n")
+	stats, err := redis.String(db.Do("INFO", "commandstats"), nil)
+	check(t, err)
+	found := regexp.MustCompile(`cmdstat_evalsha:calls=(\d+),`).FindStringSubmatch(stats)
+	if found == nil || len(found[1]) > 2 {
+		t.Errorf("it made %q calls of scripts", found)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/mix-basic/delayer/internal/duration"
 )
 
 // Bounds of @every.
@@ -87,16 +89,16 @@ func Parse(text string) (*Spec, error) {
 	return s, nil
 }
 
-func parseEvery(text, duration string) (*Spec, error) {
-	d, err := time.ParseDuration(duration)
-	at := strings.LastIndex(text, duration)
+func parseEvery(text, every string) (*Spec, error) {
+	d, err := duration.Parse(every)
+	at := strings.LastIndex(text, every)
 	switch {
 	case err != nil:
-		return nil, &Error{text, at, "the duration", duration, "want one such as 90s or 1h30m"}
+		return nil, &Error{text, at, "the duration", every, "want one such as 90s or 1h30m"}
 	case d < MinEvery || d > MaxEvery:
-		return nil, &Error{text, at, "the duration", duration, fmt.Sprintf("want %v at least, and %v at most", MinEvery, MaxEvery)}
+		return nil, &Error{text, at, "the duration", every, fmt.Sprintf("want %s at least, and %s at most", duration.Format(MinEvery), duration.Format(MaxEvery))}
 	case d%time.Millisecond != 0:
-		return nil, &Error{text, at, "the duration", duration, "want whole milliseconds"}
+		return nil, &Error{text, at, "the duration", every, "want whole milliseconds"}
 	}
 	return &Spec{every: d}, nil
 }

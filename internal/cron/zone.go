@@ -4,6 +4,8 @@ import (
 	"errors"
 	"strings"
 	"time"
+
+	"github.com/mix-basic/delayer/internal/duration"
 )
 
 var errZone = errors.New("want the name of a time zone, such as Europe/Berlin, or UTC")
@@ -29,14 +31,10 @@ func Text(spec string, every time.Duration) string {
 // Short shortens the text for people: "@every 10m" instead of "@every 10m0s". It is for display only: another
 // text would be another spec.
 func Short(text string) string {
-	if !strings.HasPrefix(text, "@every ") {
-		return text
-	}
-	if whole, ok := strings.CutSuffix(text, "m0s"); ok {
-		text = whole + "m"
-	}
-	if whole, ok := strings.CutSuffix(text, "h0m"); ok {
-		text = whole + "h"
+	if every, is := strings.CutPrefix(text, "@every "); is {
+		if d, err := duration.Parse(every); err == nil {
+			return "@every " + duration.Format(d)
+		}
 	}
 	return text
 }

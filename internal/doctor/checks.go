@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mix-basic/delayer/internal/duration"
 	"github.com/mix-basic/delayer/internal/health"
 	"github.com/mix-basic/delayer/internal/inspect"
 	"github.com/mix-basic/delayer/internal/store"
@@ -143,7 +144,7 @@ func checkMemory(ctx context.Context, d *Doctor) ([]Finding, error) {
 		case float64(used) > almostFull*float64(most):
 			return one(fmt.Sprintf("%d %% of maxmemory is used; a full Redis refuses pushes", used*100/most), fix), nil
 		case lasts > 0 && lasts < fullSoon:
-			return one(fmt.Sprintf("at the present rate Redis is full in %v", lasts.Round(time.Minute)), fix), nil
+			return one(fmt.Sprintf("at the present rate Redis is full in %v", duration.Format(lasts.Round(time.Minute))), fix), nil
 		}
 		return nil, err
 	})
@@ -213,7 +214,7 @@ func checkSlow(ctx context.Context, d *Doctor) ([]Finding, error) {
 			return nil, err
 		}
 		worst := slices.MaxFunc(list, func(a, b store.SlowCommand) int { return cmp.Compare(a.Took, b.Took) })
-		evidence := fmt.Sprintf("commands slower than %v in the last hour: %d, the slowest %s with %v", slow, len(list), strings.ToUpper(worst.Arguments[0]), worst.Took)
+		evidence := fmt.Sprintf("commands slower than %v in the last hour: %d, the slowest %s with %v", duration.Format(slow), len(list), strings.ToUpper(worst.Arguments[0]), duration.Format(worst.Took))
 		return one(evidence, "redis-cli SLOWLOG GET; keep other programs' slow commands out of this Redis"), nil
 	})
 }
@@ -244,7 +245,7 @@ func checkLatencyEvents(ctx context.Context, d *Doctor) ([]Finding, error) {
 		list, err := node.LatencyEvents(ctx)
 		for _, e := range list {
 			if e.Took >= slow && time.Since(e.At) < lately {
-				found = append(found, Finding{Evidence: fmt.Sprintf("Redis stood still for %v at %s: %s", e.Took, e.At.Format(time.DateTime), e.Name), Fix: "redis-cli LATENCY DOCTOR"})
+				found = append(found, Finding{Evidence: fmt.Sprintf("Redis stood still for %v at %s: %s", duration.Format(e.Took), e.At.Format(time.DateTime), e.Name), Fix: "redis-cli LATENCY DOCTOR"})
 			}
 		}
 		return found, err

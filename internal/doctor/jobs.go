@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/mix-basic/delayer/internal/duration"
 	"github.com/mix-basic/delayer/internal/health"
 	"github.com/mix-basic/delayer/internal/inspect"
 	"github.com/mix-basic/delayer/internal/store"
@@ -19,7 +20,7 @@ func checkClock(ctx context.Context, d *Doctor) ([]Finding, error) {
 		return nil, err
 	}
 	if off := at.Sub(began).Abs(); off > clockSlack+time.Since(began) {
-		return one(fmt.Sprintf("this host's clock and Redis's differ by %v: clients of the original set due times by their own", off.Round(time.Millisecond)), "synchronize both clocks"), nil
+		return one(fmt.Sprintf("this host's clock and Redis's differ by %v: clients of the original set due times by their own", duration.Format(off.Round(time.Millisecond))), "synchronize both clocks"), nil
 	}
 	return nil, nil
 }
@@ -36,7 +37,7 @@ func checkConsumers(ctx context.Context, d *Doctor) (found []Finding, _ error) {
 	clients, err := d.Jobs.Waiters(ctx, topics)
 	for i, t := range waiting {
 		if i < len(clients) && clients[i] == 0 {
-			found = append(found, Finding{What: fmt.Sprintf("topic %q", t.Topic), Evidence: fmt.Sprintf("it has had ready jobs for %v that nobody takes, now %d", t.AtLeast.Round(time.Second), t.Ready), Fix: "start a consumer: delayer worker --topic " + t.Topic})
+			found = append(found, Finding{What: fmt.Sprintf("topic %q", t.Topic), Evidence: fmt.Sprintf("it has had ready jobs for %v that nobody takes, now %d", duration.Format(t.AtLeast.Round(time.Second)), t.Ready), Fix: "start a consumer: delayer worker --topic " + t.Topic})
 		}
 	}
 	return found, err
@@ -55,7 +56,7 @@ func checkDead(ctx context.Context, d *Doctor) (found []Finding, _ error) {
 		if len(page.Jobs) > 0 && time.Since(page.Jobs[0].At) < lately {
 			found = append(found, Finding{
 				What:     fmt.Sprintf("topic %q", t.Topic),
-				Evidence: fmt.Sprintf("dead letters %d, the newest %v old", t.Dead, time.Since(page.Jobs[0].At).Round(time.Second)),
+				Evidence: fmt.Sprintf("dead letters %d, the newest %v old", t.Dead, duration.Format(time.Since(page.Jobs[0].At).Round(time.Second))),
 				Fix:      "delayer dead list " + t.Topic,
 			})
 		}
@@ -67,7 +68,7 @@ func checkSchedules(ctx context.Context, d *Doctor) (found []Finding, _ error) {
 	all, err := d.Jobs.Schedules(ctx)
 	for _, s := range all.List {
 		if !s.Next.IsZero() && s.Paused.IsZero() && all.Time.Sub(s.Next) > health.Late {
-			found = append(found, Finding{What: fmt.Sprintf("schedule %q", s.Name), Evidence: fmt.Sprintf("it has been due for %v", all.Time.Sub(s.Next).Round(time.Second)), Fix: "delayer schedule list; the error log names the reason"})
+			found = append(found, Finding{What: fmt.Sprintf("schedule %q", s.Name), Evidence: fmt.Sprintf("it has been due for %v", duration.Format(all.Time.Sub(s.Next).Round(time.Second))), Fix: "delayer schedule list; the error log names the reason"})
 		}
 		if s.NotRun.Late > 0 && len(s.Past) > 0 && s.Past[len(s.Past)-1].What == store.OccurrenceLate {
 			found = append(found, Finding{What: fmt.Sprintf("schedule %q", s.Name), Evidence: fmt.Sprintf("it missed its last occurrence, and %d in all", s.NotRun.Late), Fix: "delayer schedule run " + s.Name})

@@ -1,9 +1,11 @@
-// Package duration parses durations and rates. Parse and ParseRate are its entry points.
+// Package duration parses durations and rates, and formats them so that they can be typed in again: Parse and Format, ParseRate
+// and Rate.
 package duration
 
 import (
 	"regexp"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -28,4 +30,34 @@ func Parse(text string) (time.Duration, error) {
 		d += time.Millisecond - part
 	}
 	return d, err
+}
+
+const day = 24 * time.Hour
+
+// Format formats a duration for Parse, without units that are zero, and in days from two on: 7d, 2d12h, 24h, 1h30m, 90s as 1m30s,
+// 250ms.
+func Format(d time.Duration) string {
+	text := ""
+	if days := d / day; days < -1 || days > 1 {
+		text = strconv.Itoa(int(days)) + "d"
+		if d = (d - days*day).Abs(); d == 0 {
+			return text
+		}
+	}
+	rest := d.String()
+	if strings.HasSuffix(rest, "m0s") {
+		rest = strings.TrimSuffix(rest, "0s")
+	}
+	if strings.HasSuffix(rest, "h0m") {
+		rest = strings.TrimSuffix(rest, "0m")
+	}
+	return text + rest
+}
+
+// Bound is Format for the end of a range, the longest of which is 100 years.
+func Bound(d time.Duration) string {
+	if d == 100*365*day {
+		return "100 years"
+	}
+	return Format(d)
 }

@@ -21,3 +21,20 @@ func TestParse(t *testing.T) {
 		}
 	}
 }
+
+// Format leaves out units that are zero, and Parse reads it back.
+func TestFormat(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		0: "0s", 30: "30ns", 1500 * time.Microsecond: "1.5ms", 250 * time.Millisecond: "250ms", time.Second: "1s", 90 * time.Second: "1m30s", 10 * time.Minute: "10m",
+		time.Hour: "1h", 90 * time.Minute: "1h30m", time.Hour + time.Second: "1h0m1s", day: "24h", 7 * day: "7d", 36 * time.Hour: "36h", 60 * time.Hour: "2d12h", 2*day + time.Second: "2d1s",
+		-time.Second: "-1s", -60 * time.Hour: "-2d12h", -time.Hour: "-1h", 36500 * day: "36500d", 36500*day + 1: "36500d1ns", 1<<63 - 1: "106751d23h47m16.854775807s", -1 << 63: "-106751d23h47m16.854775808s",
+	} {
+		got := Format(d)
+		if again, err := Parse(got); got != want || err != nil || again != d {
+			t.Errorf("%v: %q, read again as %v, %v; want %q", d, got, again, err, want)
+		}
+	}
+	if got := Bound(36500 * day); got != "100 years" {
+		t.Errorf("a century is %q", got)
+	}
+}

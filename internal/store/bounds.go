@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/mix-basic/delayer/internal/duration"
 )
 
 // The maximum size of texts, in bytes. Redis has no such limits for IDs and topics, but a longer one slows down all jobs that are moved with
@@ -43,7 +45,7 @@ const Units = "in Go a number without a unit is in nanoseconds, and 30 seconds a
 // CheckUnit refuses a duration that lacks its unit.
 func CheckUnit(d time.Duration) error {
 	if LacksUnit(d) {
-		return fmt.Errorf("%v is less than a millisecond; %s", d, Units)
+		return fmt.Errorf("%s is less than a millisecond; %s", duration.Format(d), Units)
 	}
 	return nil
 }

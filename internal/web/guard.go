@@ -156,7 +156,7 @@ var ofAnswers = http.Header{
 // ofPages restrict a browser to what our pages need. The referrer policy is not no-referrer: with that, our
 // own forms would have the Origin null, like those of other sites.
 var ofPages = http.Header{
-	"Content-Security-Policy":      {"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"},
+	"Content-Security-Policy":      {"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'self'; base-uri 'self'; frame-ancestors 'none'"},
 	"X-Content-Type-Options":       {"nosniff"},
 	"X-Frame-Options":              {"DENY"},
 	"Referrer-Policy":              {"same-origin"},

@@ -260,7 +260,7 @@ func TestGuessing(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	spare.again(refusedSecret)
-	want := []string{"a wrong token or password was shown, from 127.0.0.2", fmt.Sprintf("a wrong token or password was shown, from 127.0.0.2: %d more times within 1h0m0s", freeGuesses)}
+	want := []string{"a wrong token or password was shown, from 127.0.0.2", fmt.Sprintf("a wrong token or password was shown, from 127.0.0.2: %d more times within 1h", freeGuesses)}
 	if got := []string{<-lines, <-lines}; !slices.Equal(got, want) || len(lines) > 0 {
 		t.Errorf("got %q and %d more, want %q", got, len(lines), want)
 	}
@@ -283,7 +283,7 @@ func TestSparing(t *testing.T) {
 	s.again("a")
 	s.Say("a", "a5")
 	s.Say("b", "b2")
-	want := []string{"a1", "b1", "a2: once more within 1h0m0s", "a4: 2 more times within 1h0m0s", "a5", "b2"}
+	want := []string{"a1", "b1", "a2: once more within 1h", "a4: 2 more times within 1h", "a5", "b2"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}

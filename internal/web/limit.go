@@ -10,13 +10,23 @@ import (
 )
 
 const (
-	// MaxConns is how many connections a Limited listener has at a time: more than honest clients need, and
-	// few enough to leave file descriptors for Redis.
+	// MaxConns is how many connections a Limited listener should have at a time: more than honest clients need.
 	MaxConns = 10000
 	// reserved is the fraction of connections (1/reserved) kept for unauthenticated clients: for probes, and
 	// for clients that are about to authenticate.
 	reserved = 100
 )
+
+// AllowedConns is MaxConns, or three quarters of the files that this process may have open, if that is less. The rest is for Redis
+// and the logs.
+func AllowedConns() int { return connsWith(filesAllowed()) }
+
+func connsWith(files uint64) int {
+	if files == 0 {
+		return MaxConns
+	}
+	return int(min(MaxConns, files/4*3))
+}
 
 // Limited is a listener with a maximum number of connections. A new connection never waits: when the limit is
 // reached it replaces an unauthenticated one, the oldest from the address that has most of them, so that no

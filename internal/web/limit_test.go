@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	stdlog "log"
 	"net"
 	"net/http"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -151,7 +153,7 @@ type failing struct {
 
 func (f *failing) Accept() (net.Conn, error) {
 	if f.times--; f.times >= 0 {
-		return nil, errors.New("too many open files")
+		return nil, &net.OpError{Op: "accept", Err: syscall.EMFILE}
 	}
 	return f.Listener.Accept()
 }
@@ -276,5 +278,28 @@ func TestUnauthenticatedLongBody(t *testing.T) {
 		if _, err := io.ReadAll(answers); err != nil {
 			t.Errorf("%s: the connection stays open: %v", path, err)
 		}
+	}
+}
+
+// The limit leaves files for Redis and the logs.
+func TestAllowedConns(t *testing.T) {
+	for files, want := range map[uint64]int{0: MaxConns, 256: 192, 1024: 768, 4096: 3072, 65536: MaxConns, 1<<64 - 1: MaxConns} {
+		if got := connsWith(files); got != want {
+			t.Errorf("with %d files: %d, want %d", files, got, want)
+		}
+	}
+}
+
+// Failures to accept are one line a minute.
+func TestAcceptErrorsAreSpared(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	check(t, err)
+	l.Close()
+	var log strings.Builder
+	var lines []string
+	s := New(Options{Log: stdlog.New(&log, "", 0), Spare: NewSparing(func(line string) { lines = append(lines, line) })})
+	s.Serve(t.Context(), &failing{l, 4})
+	if len(lines) != 1 || !strings.HasPrefix(lines[0], "Accept error: ") || log.Len() > 0 {
+		t.Errorf("logged are %q and %q", lines, &log)
 	}
 }

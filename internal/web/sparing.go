@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/mix-basic/delayer/internal/duration"
 )
 
 // Sparing writes log lines of many kinds: the first of a kind at once, then at most one per minute with the
@@ -54,9 +56,9 @@ func (s *Sparing) again(kind string) {
 		delete(s.kinds, kind)
 		return
 	}
-	line := fmt.Sprintf("%s: %d more times within %v", k.last, k.more, s.every)
+	line := fmt.Sprintf("%s: %d more times within %v", k.last, k.more, duration.Format(s.every))
 	if k.more == 1 {
-		line = fmt.Sprintf("%s: once more within %v", k.last, s.every)
+		line = fmt.Sprintf("%s: once more within %v", k.last, duration.Format(s.every))
 	}
 	*k = sparedKind{}
 	s.write(line)

@@ -162,6 +162,8 @@ func (c complaints) Write(line []byte) (int, error) {
 	if why, ok := strings.CutPrefix(text, "http: TLS handshake error from "); ok {
 		c.counter.refuse(refusedHandshake)
 		c.options.Spare.Say(refusedHandshake, "TLS handshake failed with "+why)
+	} else if strings.HasPrefix(text, "http: Accept error: ") { // repeated up to 200 times a second
+		c.options.Spare.Say("accept", strings.TrimPrefix(text, "http: "))
 	} else {
 		c.options.Log.Print(text)
 	}

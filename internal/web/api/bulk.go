@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/duration"
 	"github.com/mix-basic/delayer/internal/inspect"
 	"github.com/mix-basic/delayer/internal/view"
 	"github.com/mix-basic/delayer/internal/web"
@@ -45,7 +46,7 @@ func (c *call) bulkError(ctx context.Context, err error) error {
 	case errors.Is(cause, web.ErrStopping):
 		return cause
 	case errors.Is(cause, context.DeadlineExceeded):
-		return slow.problem("it was not finished after %v; repeat the request for the rest", c.MaxWork)
+		return slow.problem("it was not finished after %v; repeat the request for the rest", duration.Format(c.MaxWork))
 	case errors.Is(err, inspect.ErrKept) && errors.Is(err, client.ErrExists):
 		return exists.problem("some remain dead letters because jobs with their IDs exist")
 	}

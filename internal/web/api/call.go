@@ -126,9 +126,9 @@ func checkContentType(h http.Header) error {
 	switch {
 	case err != nil || media != "application/json":
 		return badType.problem("want Content-Type: application/json")
-	case charset != "" && !strings.EqualFold(charset, "utf-8"):
+	case !slices.Contains([]string{"", "utf-8", "utf8"}, strings.ToLower(charset)):
 		return badType.problem("want the body in UTF-8")
-	case h.Get("Content-Encoding") != "":
+	case !slices.Contains([]string{"", "identity"}, strings.ToLower(h.Get("Content-Encoding"))):
 		return badType.problem("want a body without Content-Encoding")
 	}
 	return nil

@@ -23,14 +23,6 @@ const (
 // durations describes the accepted formats.
 const durations = `seconds, or a text such as "250ms", "30m", "1h30m", "7d" or "1d12h"`
 
-// inWords formats a duration for people.
-func inWords(d time.Duration) string {
-	if d == client.MaxDelay {
-		return "100 years"
-	}
-	return d.String()
-}
-
 // join merges field sets.
 func join(parts ...Fields) Fields {
 	all := Fields{}
@@ -59,7 +51,7 @@ func period(name string, least, most time.Duration) Fields {
 		}
 		d, err := duration.Parse(text)
 		if err != nil || d < least || d > most {
-			return nil, at.problem("want %s, from %s to %s", durations, inWords(least), inWords(most))
+			return nil, at.problem("want %s, from %s to %s", durations, duration.Bound(least), duration.Bound(most))
 		}
 		return d, nil
 	}}}
@@ -94,7 +86,7 @@ func timestamp(name string) Fields {
 		text, _ := readText("", raw)
 		t, err := time.Parse(time.RFC3339, text)
 		return t, err == nil && !t.IsZero() && time.Until(t) <= client.MaxDelay
-	}, `a time as in RFC 3339, such as "2027-01-31T08:30:00Z", within %s from now`, inWords(client.MaxDelay))
+	}, `a time as in RFC 3339, such as "2027-01-31T08:30:00Z", within %s from now`, duration.Bound(client.MaxDelay))
 }
 
 // integer is a field for an int64 from least to most.

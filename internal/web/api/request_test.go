@@ -120,10 +120,11 @@ func TestBadRequests(t *testing.T) {
 	f.do("DELETE", "/v1/jobs/a", `{}`).problem(badRequest, "", "", "body")
 	for media, want := range map[string]int{
 		"": 415, "text/plain": 415, "application/x-www-form-urlencoded": 415, "multipart/form-data; boundary=x": 415, "application/json; charset=latin1": 415, "json": 415,
-		"application/json": 201, "application/json; charset=UTF-8": 201, "Application/JSON": 201,
+		"application/json": 201, "application/json; charset=UTF-8": 201, "application/json; charset=utf8": 201, "Application/JSON": 201,
 	} {
 		r := f.request("POST", "/v1/jobs", `{"id":"a","topic":"t","body":"b"}`)
 		r.Header.Set("Content-Type", media)
+		r.Header.Set("Content-Encoding", "identity")
 		if got := f.send(r); got.status != want {
 			t.Errorf("%q: %d %s, want %d", media, got.status, got.body, want)
 		}

@@ -37,7 +37,7 @@ func (c *call) reserve() (any, error) {
 func (c *call) wait() (time.Duration, error) {
 	d, err := duration.Parse(get[string](c.query, "wait"))
 	if err != nil || d < 0 || d > c.MaxWait {
-		return 0, invalid.parameter("wait", "want %s, from 0 to %v", durations, c.MaxWait)
+		return 0, invalid.parameter("wait", "want %s, from 0 to %v", durations, duration.Format(c.MaxWait))
 	}
 	return d, nil
 }

@@ -51,12 +51,12 @@ func TestReserve(t *testing.T) {
 	for path, c := range map[string]struct{ body, field, parameter, detail string }{
 		"/v1/reserve":          {`{}`, "/topics", "", "missing"},
 		"/v1/reserve?":         {`{"topics":[]}`, "/topics", "", "1 to 100"},
-		"/v1/reserve?wait=":    {`{"topics":["t"]}`, "", "wait", "from 0 to 1m0s"},
-		"/v1/reserve?wait=61":  {`{"topics":["t"]}`, "", "wait", "from 0 to 1m0s"},
-		"/v1/reserve?wait=-1s": {`{"topics":["t"]}`, "", "wait", "from 0 to 1m0s"},
+		"/v1/reserve?wait=":    {`{"topics":["t"]}`, "", "wait", "from 0 to 1m"},
+		"/v1/reserve?wait=61":  {`{"topics":["t"]}`, "", "wait", "from 0 to 1m"},
+		"/v1/reserve?wait=-1s": {`{"topics":["t"]}`, "", "wait", "from 0 to 1m"},
 		"/v1/reserve?wait=1":   {`{"topics":["t","u","t"]}`, "/topics/2", "", "twice"},
 		"/v1/reserve?wait=2":   {`{"topics":["t"],"max":251}`, "/max", "", "1 to 250"},
-		"/v1/reserve?wait=3":   {`{"topics":["t"],"lease":"25h"}`, "/lease", "", "24h0m0s"},
+		"/v1/reserve?wait=3":   {`{"topics":["t"],"lease":"25h"}`, "/lease", "", "24h"},
 	} {
 		f.do("POST", path, c.body).problem(invalid, c.field, c.parameter, c.detail)
 	}

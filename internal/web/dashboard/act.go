@@ -23,13 +23,13 @@ type subject struct {
 }
 
 var (
-	oneJob      = &subject{"/ui/job", (*Dashboard).job, []string{"id"}, nil}
-	readyJobs   = &subject{"/ui/topic", (*Dashboard).topic, []string{"topic"}, (*act).ready}
-	oneSchedule = &subject{"/ui/schedules", (*Dashboard).schedules, []string{"schedule"}, nil}
-	wholeTopic  = &subject{"/ui/topic", (*Dashboard).topic, []string{"topic"}, nil}
-	oneLetter   = &subject{"/ui/dead/topic", (*Dashboard).deadTopic, []string{"id", "topic"}, nil}
-	deadLetters = &subject{"/ui/dead/topic", (*Dashboard).deadTopic, []string{"topic"}, (*act).letters}
-	ticked      = &subject{"/ui/dead/topic", (*Dashboard).deadTopic, []string{"topic"}, func(a *act) (int, error) { return len(a.IDs), nil }}
+	oneJob      = &subject{"ui/job", (*Dashboard).job, []string{"id"}, nil}
+	readyJobs   = &subject{"ui/topic", (*Dashboard).topic, []string{"topic"}, (*act).ready}
+	oneSchedule = &subject{"ui/schedules", (*Dashboard).schedules, []string{"schedule"}, nil}
+	wholeTopic  = &subject{"ui/topic", (*Dashboard).topic, []string{"topic"}, nil}
+	oneLetter   = &subject{"ui/dead/topic", (*Dashboard).deadTopic, []string{"id", "topic"}, nil}
+	deadLetters = &subject{"ui/dead/topic", (*Dashboard).deadTopic, []string{"topic"}, (*act).letters}
+	ticked      = &subject{"ui/dead/topic", (*Dashboard).deadTopic, []string{"topic"}, func(a *act) (int, error) { return len(a.IDs), nil }}
 )
 
 // action is something a user can do. It is done by a POST; if it cannot be undone, a page asks for
@@ -226,7 +226,7 @@ func (d *Dashboard) act(p *page) error {
 	if a == nil {
 		return err
 	}
-	p.at, _ = url.Parse(a.Back())
+	p.at, _ = url.Parse("/" + a.Back())
 	done := 0
 	switch {
 	case err != nil:

@@ -105,7 +105,7 @@ func TestSelected(t *testing.T) {
 	before := f.State()
 	page := f.get(link("/ui/dead/topic", "topic", "topic"))
 	for _, id := range []string{"dead1", "dead2", "dead3"} {
-		page.has(t, "the page", http.StatusOK, `form="selection" name="selected" value="`+pack(id)+`"`)
+		page.has(t, "the page", http.StatusOK, `form="selection" name="selected*" value="`+pack(id)+`"`)
 	}
 	tick := func(action string, ids ...string) response {
 		form := url.Values{"topic": {pack("topic")}}
@@ -122,7 +122,7 @@ func TestSelected(t *testing.T) {
 		checkPage(t, "en", action, none)
 		none.has(t, "none is ticked", http.StatusBadRequest, `id="problem"`, "is selected", `id="letters"`)
 		f.get("/ui/act/"+action+"?topic="+pack("topic")+"&sure=1&selected="+pack("dead1")).has(t, "a link", http.StatusNotFound)
-		f.form("/ui/act/"+action, url.Values{"topic": {pack("topic")}, "selected": {"!"}}).has(t, "not base64", http.StatusBadRequest)
+		f.form("/ui/act/"+action, url.Values{"topic": {pack("topic")}, "selected*": {"%"}}).has(t, "not percent-encoded", http.StatusBadRequest)
 		f.form("/ui/act/"+action, url.Values{"topic": {pack("topic")}, "selected": slices.Repeat([]string{"YQ"}, maxSelected+1)}).has(t, "too many", http.StatusBadRequest, "1,000")
 	}
 	f.Expect(before)
@@ -219,7 +219,6 @@ func TestWrong(t *testing.T) {
 		{"a pause of no topic", "/ui/act/pause", nil, 400, "Topic is missing"},
 		{"a time that is none", "/ui/act/pause", []string{"topic", "topic", "for", "<b>"}, 400, "&lt;b&gt;"},
 		{"a pause for no time", "/ui/act/pause", []string{"topic", "topic", "for", "0"}, 400, "above 0 and up to 100 years; leave it empty"},
-		{"a time without a unit", "/ui/act/pause", []string{"topic", "topic", "for", "1us"}, 400, "time"},
 		{"a note that is too long", "/ui/act/pause", []string{"topic", "topic", "note", strings.Repeat("n", 1001)}, 400, "at most 1,000 bytes"},
 		{"no such job", "/ui/act/deliver", []string{"id", "nobody"}, 404, "No job has this ID"},
 		{"no such dead letter", "/ui/act/requeue", []string{"id", "waiting"}, 404, "No job has this ID"},
@@ -228,7 +227,7 @@ func TestWrong(t *testing.T) {
 	} {
 		f.post(c.path, c.form...).has(t, c.name, c.status, c.says)
 	}
-	f.form("/ui/act/remove", url.Values{"id": {"not base64!"}}).has(t, "not base64", 400, "base64")
+	f.form("/ui/act/remove", url.Values{"id*": {"%"}}).has(t, "not percent-encoded", 400, "can&#39;t be read")
 	f.send("POST", "/ui/act/remove", "id=%zz").has(t, "no form", 400)
 	f.send("POST", "/ui/act/remove", strings.Repeat("x", maxForm+1)).has(t, "a form too large", http.StatusRequestEntityTooLarge)
 	f.get(link("/ui/topic", "topic", "topic")+"&cursor=nonsense").has(t, "a cursor", 400)
@@ -256,7 +255,7 @@ func TestDoneIsSaidOnce(t *testing.T) {
 	if gone := page.header.Get("Set-Cookie"); !strings.HasPrefix(gone, flashCookie+"=;") || !strings.Contains(gone, "Max-Age=0") {
 		t.Errorf("the cookie stays: %q", gone)
 	}
-	for _, bad := range []string{"", ".", "..", placeOf("/ui/topics") + ".x.1", placeOf("/ui/topics") + ".purge", "a.purge.1"} {
+	for _, bad := range []string{"", ".", "..", placeOf("ui/topics") + ".x.1", placeOf("ui/topics") + ".purge", "a.purge.1"} {
 		if body := f.get("/ui/topics", "Cookie", flashCookie+"="+bad).body; strings.Contains(body, `id="done"`) {
 			t.Errorf("the cookie %q is believed", bad)
 		}
@@ -292,7 +291,7 @@ func TestTroubleBesideTheForm(t *testing.T) {
 	f = start(t, web.Options{})
 	f.Kill()
 	got = f.post("/ui/act/reschedule", "id", "waiting", "delay", "5m")
-	if to := link("/ui/job", "id", "waiting", "lang", "zh"); !strings.Contains(html.UnescapeString(got.body), to) {
+	if to := link("ui/job", "id", "waiting", "lang", "zh"); !strings.Contains(html.UnescapeString(got.body), to) {
 		t.Errorf("no link to %s", to)
 	}
 	got.has(t, "no Redis", http.StatusServiceUnavailable, `value="5m"`, "Redis can&#39;t be reached", "Nothing was done")

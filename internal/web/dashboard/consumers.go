@@ -44,7 +44,7 @@ func (d *Dashboard) consumers(p *page) error {
 		return err
 	}
 	data := consumersData{view: v, Refused: listeners == nil}
-	data.paging = p.paging(paging{Path: "/ui/consumers", Sort: "overdue", Columns: consumerColumns, size: consumedSize})
+	data.paging = p.paging(paging{Path: "ui/consumers", Sort: "overdue", Columns: consumerColumns, size: consumedSize})
 	if listeners != nil {
 		data.Programs = slices.DeleteFunc(listeners.Programs, func(l inspect.Listener) bool { return !data.names(l) })
 	}

@@ -7,7 +7,7 @@
 // all viewers.
 //
 // Invariants: everything read from Redis is hostile, since names and bodies may hold any bytes. html/template
-// escapes them, invisible characters are spelled out (see pieces), and links carry them as base64. No page has
+// escapes them, invisible characters are spelled out (see pieces), and links carry them percent-encoded. No page has
 // inline scripts or styles. Redis is polled once a second at most, however many people watch.
 //
 // Rejected: a framework in the browser. The overview is updated by its own templates, so there is one way to
@@ -59,7 +59,7 @@ func New(c *client.Client, op *inspect.Inspector, o Options) *Dashboard {
 	d := &Dashboard{client: c, inspector: op, sampler: newSampler(op, o.Place.Now), Options: o, patience: patience}
 	mux := http.NewServeMux()
 	read := func(pattern string, serve func(*page) error) {
-		mux.HandleFunc(pattern, d.page(readTimeout, unpacked(serve)))
+		mux.HandleFunc(pattern, d.page(readTimeout, serve))
 	}
 	read("GET /{$}", d.overview)
 	read("GET /ui/live.json", d.live)
@@ -73,10 +73,10 @@ func New(c *client.Client, op *inspect.Inspector, o Options) *Dashboard {
 	read("GET /ui/dead", d.dead)
 	read("GET /ui/dead/topic", d.deadTopic)
 	read("GET /ui/push", d.pushForm)
-	mux.HandleFunc("POST /ui/push", d.page(readTimeout, d.push))                    // the fields are as typed in, not packed
-	mux.HandleFunc("GET /ui/act/{action}", d.page(actTimeout, unpacked(d.confirm))) // counting may take as long as acting
-	mux.HandleFunc("POST /ui/act/{action}", d.page(actTimeout, unpacked(d.act)))
-	none := d.page(readTimeout, unpacked(func(*page) error { return errNoPage }))
+	mux.HandleFunc("POST /ui/push", d.page(readTimeout, d.push))
+	mux.HandleFunc("GET /ui/act/{action}", d.page(actTimeout, d.confirm)) // counting may take as long as acting
+	mux.HandleFunc("POST /ui/act/{action}", d.page(actTimeout, d.act))
+	none := d.page(readTimeout, func(*page) error { return errNoPage })
 	mux.HandleFunc("/ui/", none)
 	mux.Handle("GET /ui/static/", static)
 	d.routes = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -44,7 +44,7 @@ func (d *Dashboard) dead(p *page) error {
 	}
 	p.setClock(counts.Time)
 	var names []string
-	data := deadIndex{Counts: counts, paging: p.paging(paging{Path: "/ui/dead", Sort: "newest", Columns: deadColumns})}
+	data := deadIndex{Counts: counts, paging: p.paging(paging{Path: "ui/dead", Sort: "newest", Columns: deadColumns})}
 	for _, t := range counts.Topics {
 		if t.Dead != 0 {
 			names = append(names, t.Topic)

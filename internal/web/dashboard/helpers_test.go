@@ -1,7 +1,6 @@
 package dashboard
 
 import (
-	"encoding/base64"
 	"errors"
 	"html"
 	"io"
@@ -72,7 +71,7 @@ type response struct {
 	body   string
 }
 
-// send sends a request; headers are alternating names and values.
+// send sends a request; headers are alternating names and values. A Location in the answer is made absolute.
 func (f *fixture) send(method, path, body string, headers ...string) response {
 	f.TB.Helper()
 	r, err := http.NewRequestWithContext(f.TB.Context(), method, f.site.URL+path, strings.NewReader(body))
@@ -85,6 +84,9 @@ func (f *fixture) send(method, path, body string, headers ...string) response {
 	defer got.Body.Close()
 	text, err := io.ReadAll(got.Body)
 	check(f.TB, err)
+	if to, err := got.Location(); err == nil {
+		got.Header.Set("Location", to.RequestURI())
+	}
 	return response{got.StatusCode, got.Header, string(text)}
 }
 
@@ -93,7 +95,7 @@ func (f *fixture) get(path string, headers ...string) response {
 	return f.send(http.MethodGet, path, "", headers...)
 }
 
-// post sends a form of alternating names and values, packed where necessary.
+// post sends a form of alternating names and values.
 func (f *fixture) post(path string, namesAndValues ...string) response {
 	f.TB.Helper()
 	_, query, _ := strings.Cut(link("", namesAndValues...), "?")
@@ -130,8 +132,8 @@ func (f *fixture) form(path string, values url.Values) response {
 // named returns the values of an attribute in the page, in order.
 func (a response) named(attribute string) (names []string) {
 	for _, match := range regexp.MustCompile(attribute+`="([^"]*)"`).FindAllStringSubmatch(a.body, -1) {
-		name, _ := base64.RawURLEncoding.DecodeString(match[1])
-		names = append(names, string(name))
+		name, _ := url.PathUnescape(html.UnescapeString(match[1]))
+		names = append(names, name)
 	}
 	return names
 }
@@ -142,7 +144,7 @@ func (a response) linkOf(id string) string {
 	if found == nil {
 		return ""
 	}
-	return html.UnescapeString(found[1])
+	return "/" + html.UnescapeString(found[1])
 }
 
 func (f *fixture) push(topic, id, body string, delay time.Duration) {

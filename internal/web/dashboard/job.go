@@ -58,7 +58,7 @@ func (d *Dashboard) find(p *page) error {
 	if typed == "" || p.Trouble != nil {
 		return p.show("find", typed)
 	}
-	return p.lead(link("/ui/job", "id", id))
+	return p.lead(link("ui/job", "id", id))
 }
 
 const (

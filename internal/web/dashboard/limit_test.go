@@ -25,7 +25,7 @@ func TestLimitedTopic(t *testing.T) {
 	}
 	f.push("free", "other", "body", 0)
 	got := f.get(path)
-	got.has(t, "one without a limit", http.StatusOK, `action="/ui/act/limit"`, `data-do="limit">Limit<`)
+	got.has(t, "one without a limit", http.StatusOK, `action="ui/act/limit"`, `data-do="limit">Limit<`)
 	got.lacks(t, "one without a limit", `id="limited"`, `data-do="end_limit"`)
 	f.get("/").lacks(t, "without limits", `id="slowed"`)
 
@@ -193,7 +193,7 @@ func TestPausedTopic(t *testing.T) {
 	f.push("topic", "ready1", "body", 0)
 	f.push("other", "ready2", "body", 0)
 	got := f.get(link("/ui/topic", "topic", "topic"))
-	got.has(t, "one that is not paused", http.StatusOK, `action="/ui/act/pause"`, `data-do="pause"`)
+	got.has(t, "one that is not paused", http.StatusOK, `action="ui/act/pause"`, `data-do="pause"`)
 	got.lacks(t, "one that is not paused", `id="paused"`, `data-do="resume"`)
 	f.post("/ui/act/pause", "topic", "topic", "for", "2h", "note", "<b>ask Eve</b>")
 	got = f.get(link("/ui/topic", "topic", "topic"))

@@ -73,7 +73,7 @@ func (d *Dashboard) newPage(w http.ResponseWriter, r *http.Request) *page {
 // year.
 func (p *page) choice(name string, of ...string) string {
 	if chosen := p.r.URL.Query().Get(name); slices.Contains(of, chosen) {
-		p.setCookie("delayer_"+name, chosen, "/", 365*24*3600, http.SameSiteLaxMode)
+		p.setCookie("delayer_"+name, chosen, 365*24*3600, http.SameSiteLaxMode)
 		return chosen
 	}
 	if cookie, err := p.r.Cookie("delayer_" + name); err == nil && slices.Contains(of, cookie.Value) {
@@ -83,20 +83,21 @@ func (p *page) choice(name string, of ...string) string {
 }
 
 // setCookie stores a value in the browser for some seconds, or deletes it.
-func (p *page) setCookie(name, value, path string, seconds int, site http.SameSite) {
-	http.SetCookie(p.w, &http.Cookie{Name: name, Value: value, Path: path, MaxAge: seconds, Secure: web.Encrypted(p.r), HttpOnly: true, SameSite: site})
+func (p *page) setCookie(name, value string, seconds int, site http.SameSite) {
+	http.SetCookie(p.w, &http.Cookie{Name: name, Value: value, Path: "/", MaxAge: seconds, Secure: web.Encrypted(p.r), HttpOnly: true, SameSite: site})
 }
 
 func (p *page) readForm() error {
-	if p.r.Method != http.MethodPost {
-		p.form = p.r.URL.Query()
-		return nil
+	text := p.r.URL.RawQuery
+	if p.r.Method == http.MethodPost {
+		body, err := web.ReadBody(p.w, p.r, maxForm)
+		if err != nil {
+			return err
+		}
+		text = string(body)
 	}
-	body, err := web.ReadBody(p.w, p.r, maxForm)
-	if err != nil {
-		return err
-	}
-	if p.form, err = url.ParseQuery(string(body)); err != nil {
+	form, err := url.ParseQuery(text)
+	if p.form = form; err != nil || unpack(form) != nil {
 		return &wrong{key: "wrong.form"}
 	}
 	return nil
@@ -148,9 +149,9 @@ func (p *page) latest() (view, error) {
 // setClock uses Redis's time, if known.
 func (p *page) setClock(redis time.Time) { p.now = cmp.Or(redis, p.now) }
 
-// lead redirects the browser to a page.
-func (p *page) lead(url string) error {
-	p.w.Header().Set("Location", url)
+// lead redirects the browser to a page, by its link.
+func (p *page) lead(link string) error {
+	p.w.Header().Set("Location", p.Root()+link)
 	p.w.WriteHeader(http.StatusSeeOther)
 	return nil
 }
@@ -172,17 +173,17 @@ func (p *page) show(name string, data any) error {
 const (
 	// flashCookie carries the report of an action to the next page, which shows it once. A link could be
 	// forged.
-	flashCookie, flashPath = "delayer_done", "/ui/"
+	flashCookie = "delayer_done"
 	// flashSeconds is how long the cookie lives if the browser never gets there.
 	flashSeconds = 60
 )
 
 // see redirects the browser to a page that reports the action on n subjects.
-func (p *page) see(url, action string, n int) error {
+func (p *page) see(link, action string, n int) error {
 	p.sampler.changed.Store(true)
-	value := strings.Join([]string{placeOf(url), action, strconv.Itoa(n)}, ".")
-	p.setCookie(flashCookie, value, flashPath, flashSeconds, http.SameSiteStrictMode)
-	return p.lead(url)
+	value := strings.Join([]string{placeOf(link), action, strconv.Itoa(n)}, ".")
+	p.setCookie(flashCookie, value, flashSeconds, http.SameSiteStrictMode)
+	return p.lead(link)
 }
 
 // takeFlash returns the report for this page, if any, and deletes it.
@@ -192,15 +193,15 @@ func (p *page) takeFlash() string {
 		return ""
 	}
 	parts := strings.Split(cookie.Value, ".")
-	if len(parts) != 3 || parts[0] != placeOf(p.r.URL.RequestURI()) {
+	if len(parts) != 3 || parts[0] != placeOf(p.Self()) {
 		return ""
 	}
-	p.setCookie(flashCookie, "", flashPath, -1, http.SameSiteStrictMode)
+	p.setCookie(flashCookie, "", -1, http.SameSiteStrictMode)
 	return p.done(parts[1], countOf(parts[2]))
 }
 
-// placeOf hashes a page's address, which may be too long for a cookie.
-func placeOf(url string) string {
-	sum := sha256.Sum256([]byte(url))
+// placeOf hashes a link, which may be too long for a cookie.
+func placeOf(link string) string {
+	sum := sha256.Sum256([]byte(link))
 	return hex.EncodeToString(sum[:8])
 }

@@ -68,7 +68,7 @@ var (
 	// harmless.
 	quoted = regexp.MustCompile(`"[^"]*"`)
 	active = regexp.MustCompile(`(?i)\s(on\w+|style)\s*=`)
-	void   = []string{"meta", "link", "img", "input", "br", "hr"}
+	void   = []string{"meta", "base", "link", "img", "input", "br", "hr"}
 )
 
 // TestPages follows all links in both languages with hostile data everywhere. Each page is well formed and
@@ -123,25 +123,35 @@ func (f *fixture) crawlAll(headers ...string) map[string]response {
 		}
 		got := f.get(open[0], headers...)
 		found[open[0]] = got
-		for _, to := range hrefsOf(got) {
+		for _, to := range f.hrefsOf(open[0], got) {
 			// Links that change the language or theme lead to the same page.
-			if strings.HasPrefix(to, "/") && !strings.Contains(to, "lang=") && !strings.Contains(to, "theme=") {
+			if !strings.Contains(to, "lang=") && !strings.Contains(to, "theme=") {
 				open = append(open, to)
-			} else if !strings.HasPrefix(to, "/") && to != "#main" {
-				f.TB.Errorf("%s: a link leads to %q", open[0], to)
 			}
 		}
 	}
 	return found
 }
 
-// hrefsOf returns the targets of a page's links.
-func hrefsOf(got response) (list []string) {
+// hrefsOf returns the targets of the links on a page, without the prefix behind which the browser sees it.
+func (f *fixture) hrefsOf(path string, got response) (list []string) {
+	f.TB.Helper()
 	if !strings.HasPrefix(got.header.Get("Content-Type"), "text/html") {
 		return nil
 	}
-	for _, match := range hrefs.FindAllStringSubmatch(got.body, -1) {
-		list = append(list, html.UnescapeString(match[1]))
+	base, err := url.Parse("http://host/behind/a/proxy" + path)
+	check(f.TB, err)
+	for _, match := range hrefs.FindAllStringSubmatch(got.body, -1) { // the first one is the base
+		to, err := base.Parse(html.UnescapeString(match[1]))
+		check(f.TB, err)
+		if len(list) == 0 {
+			base = to
+		}
+		own, inside := strings.CutPrefix(to.RequestURI(), "/behind/a/proxy/")
+		if !inside || to.Host != base.Host {
+			f.TB.Errorf("%s: a link leads to %q", path, match[1])
+		}
+		list = append(list, "/"+own)
 	}
 	return list
 }
@@ -176,7 +186,7 @@ func checkPage(t testing.TB, lang, path string, got response) {
 		case !slices.Contains(void, name):
 			open = append(open, name)
 		}
-		if active.MatchString(quoted.ReplaceAllString(attributes, "")) || name == "script" && tag[1] == "" && !strings.Contains(attributes, ` src="/ui/static/`) {
+		if active.MatchString(quoted.ReplaceAllString(attributes, "")) || name == "script" && tag[1] == "" && !strings.Contains(attributes, ` src="ui/static/`) {
 			t.Errorf("%s: <%s%s>", path, name, attributes)
 		}
 	}
@@ -304,7 +314,7 @@ func TestMoreTopicsThanAreCounted(t *testing.T) {
 	got := f.get("/ui/topics")
 	got.has(t, "topics", http.StatusOK, `id="topics-cut"`, "The 10,000 topics used last are counted, of 10,500")
 	got = f.get("/ui/topics?q=000007")
-	got.has(t, "the filter", http.StatusOK, "1 to 1 of 1", `state=ready&amp;topic=dG9waWMtMDAwMDA3">2</a>`)
+	got.has(t, "the filter", http.StatusOK, "1 to 1 of 1", `state=ready&amp;topic=topic-000007">2</a>`)
 	f.Do("EVAL", "for i = 1, ARGV[1] do redis.call('ZADD', KEYS[1], 20000 + i, string.format('more-%06d', i)) end", 1, "delayer:topics", 100000)
 	f.dashboard.sampler.changed.Store(true)
 	if topics := f.get("/ui/topics?q=topic-000007").named("data-row"); !slices.Equal(topics, []string{"topic-000007"}) {
@@ -327,7 +337,7 @@ func TestBehindNamesAll(t *testing.T) {
 	f.dashboard.sampler.changed.Store(true)
 	names := regexp.MustCompile(`<li>No consumer is listening.*</li>`).FindString(f.get("/").body)
 	topics := response{body: names}.named("data-topic")
-	if want := []string{"slow<6", "slow<5", "slow<4", "slow<3", "slow<2"}; !slices.Equal(topics, want) || !strings.Contains(names, `<a href="/ui/topics?sort=overdue">and 2 more</a>`) {
+	if want := []string{"slow<6", "slow<5", "slow<4", "slow<3", "slow<2"}; !slices.Equal(topics, want) || !strings.Contains(names, `<a href="ui/topics?sort=overdue">and 2 more</a>`) {
 		t.Errorf("named are %q: %s", topics, names)
 	}
 }
@@ -374,4 +384,19 @@ func TestNoPage(t *testing.T) {
 			t.Errorf("%s: %d", path, got.status)
 		}
 	}
+}
+
+// Links carry topics and IDs of any bytes in percent-encoding. An unknown one says so.
+func TestPlainLinks(t *testing.T) {
+	f := start(t, web.Options{})
+	for name, encoded := range map[string]string{"mail": "mail", "a b/+%&=#?": "a%20b%2F%2B%25%26%3D%23%3F", "订单": "%E8%AE%A2%E5%8D%95", "\xff\x00\r\n": "%FF%00%0D%0A"} {
+		topic, job := "/ui/topic?topic="+encoded, "/ui/job?id="+encoded
+		f.get(topic).has(t, topic, http.StatusOK, `id="unknown"`)
+		f.get(job).has(t, job, http.StatusNotFound, `id="not-found"`)
+		f.push(name, name, "body", 0)
+		f.get(topic).has(t, topic, http.StatusOK, `href="ui/job?id=`+encoded+`"`)
+		f.get(topic).lacks(t, topic, `id="unknown"`)
+		f.get(job).has(t, job, http.StatusOK, `href="ui/topic?topic=`+encoded+`"`)
+	}
+	f.get("/ui/topic?topic=100%").has(t, "a broken link", http.StatusBadRequest)
 }

@@ -59,7 +59,7 @@ func TestBrokenPartition(t *testing.T) {
 	f.Do("SET", "delayer:{0}:job_pool", "broken")
 	f.Do("SET", "delayer:{0}:schedules", "broken")
 	f.get("/").has(t, "overview", http.StatusOK, `data-level="bad"`, "Some partitions can&#39;t be read: 0.", "partition 0: WRONGTYPE",
-		`<dd id="n-waiting"><a href="/ui/topics?sort=waiting">2</a>`, `<dd id="n-ready"><a href="/ui/topics?sort=ready">1</a>`, "Not available now")
+		`<dd id="n-waiting"><a href="ui/topics?sort=waiting">2</a>`, `<dd id="n-ready"><a href="ui/topics?sort=ready">1</a>`, "Not available now")
 	for _, path := range []string{"/ui/topics", "/ui/consumers", link("/ui/topic", "topic", "topic"), "/ui/dead", "/ui/schedules"} {
 		f.get(path).has(t, path, http.StatusOK, `class="notice bad broken"`, "partition 0: WRONGTYPE")
 	}

@@ -45,7 +45,7 @@ func (d *Dashboard) push(p *page) error {
 	}
 	err := d.pushed(p)
 	if err == nil || errors.Is(err, client.ErrExists) && form.Get("id") == made { // ErrExists: the first try succeeded
-		return p.see(link("/ui/job", "id", form.Get("id")), "push", 1)
+		return p.see(link("ui/job", "id", form.Get("id")), "push", 1)
 	}
 	found := p.problemOf(p.blame(err))
 	p.status = found.Status

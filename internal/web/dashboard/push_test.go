@@ -28,7 +28,7 @@ func TestPush(t *testing.T) {
 	}
 
 	form.Set("body", "another")
-	f.form("/ui/push", form).has(t, "an ID that exists", http.StatusConflict, "A job with this ID exists", "another", link("/ui/job", "id", `<i>"id'`))
+	f.form("/ui/push", form).has(t, "an ID that exists", http.StatusConflict, "A job with this ID exists", "another", link("ui/job", "id", `<i>"id'`))
 	if job, _ := f.Get(t.Context(), `<i>"id'`); job.Body != "two\nlines" {
 		t.Errorf("it was replaced: %+v", job)
 	}

@@ -66,7 +66,7 @@ func (d *Dashboard) schedules(p *page) error {
 	}
 	p.setClock(found.Time)
 	data := schedulesData{All: len(found.List), Counts: map[string]int{}, Broken: found.Broken}
-	data.paging = p.paging(paging{Path: "/ui/schedules", Shows: []string{"", "paused", "late", "without"}})
+	data.paging = p.paging(paging{Path: "ui/schedules", Shows: []string{"", "paused", "late", "without"}})
 	for _, s := range found.List {
 		one := shownSchedule{s}
 		if !strings.Contains(one.Name, data.Contains) && !strings.Contains(one.Topic, data.Contains) {

@@ -122,7 +122,7 @@ func TestScheduleActions(t *testing.T) {
 		f.Do("FLUSHALL")
 		f.schedule("a b", c.action == "resume_schedule")
 		for _, says := range []string{c.says, "There was nothing left to do."} {
-			got := f.send("POST", "/ui/act/"+c.action, url.Values{"schedule": {pack("a b")}}.Encode(), "Content-Type", "application/x-www-form-urlencoded", "Origin", f.site.URL)
+			got := f.send("POST", "/ui/act/"+c.action, url.Values{"schedule*": {pack("a b")}}.Encode(), "Content-Type", "application/x-www-form-urlencoded", "Origin", f.site.URL)
 			if got.status != http.StatusSeeOther || !strings.HasPrefix(got.header.Get("Location"), "/ui/schedules") {
 				t.Fatalf("%s: %d %s", c.action, got.status, got.body)
 			}

@@ -23,7 +23,7 @@ var stamp = func() string {
 	return hex.EncodeToString(all.Sum(nil)[:8])
 }()
 
-func staticURL(name string) string { return "/ui/static/" + name + "?v=" + stamp }
+func staticURL(name string) string { return "ui/static/" + name + "?v=" + stamp }
 
 // static serves the files. Requests with the current stamp may be cached.
 var static = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

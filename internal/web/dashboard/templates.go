@@ -68,13 +68,6 @@ func (p *page) Ago(since time.Time) string { return p.Duration(p.now.Sub(since))
 
 func (p *page) Themes() []string { return themes }
 
-// With links to this page with another choice.
-func (p *page) With(name, value string) string {
-	query := p.at.Query()
-	query.Set(name, value)
-	return p.at.Path + "?" + query.Encode()
-}
-
 // When returns the time for display, or nil if it is zero.
 func (p *page) When(t time.Time) *instant { return p.instant(t, p.now) }
 

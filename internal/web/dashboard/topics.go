@@ -83,7 +83,7 @@ func (d *Dashboard) topics(p *page) error {
 		return err
 	}
 	data := topicsData{view: v, Looked: len(v.Topics), Known: max(v.Known, len(v.Topics))}
-	data.paging = p.paging(paging{Path: "/ui/topics", Sort: "jobs", Shows: []string{"", "late", "alone"}, Columns: topicColumns})
+	data.paging = p.paging(paging{Path: "ui/topics", Sort: "jobs", Shows: []string{"", "late", "alone"}, Columns: topicColumns})
 	data.Shares, err = d.inspector.Shares(p.ctx, shareSample)
 	if err = cmp.Or(err, data.Shares.Broken); err != nil {
 		data.Unreadable = pieces(err.Error())

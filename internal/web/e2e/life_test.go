@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"encoding/base64"
 	"encoding/json"
 	"testing"
 	"time"
@@ -20,7 +19,7 @@ func TestLife(t *testing.T) {
 	if level := p.eval(`document.querySelector("#status").dataset.level`); level != "ok" {
 		t.Errorf("the overview says %s: %s", level, p.text("#status"))
 	}
-	p.click(`nav a[href="/ui/push"]`)
+	p.click(`nav a[href="ui/push"]`)
 	p.fill(`[name=topic]`, "orders")
 	p.fill(`[name=id]`, "order-1")
 	p.fill(`[name=delay]`, "1h")
@@ -83,7 +82,7 @@ func TestHostileInput(t *testing.T) {
 	p.reserve(hostile)
 	deliver("ready " + hostile)
 
-	packed := base64.RawURLEncoding.EncodeToString([]byte(hostile))
+	packed := escaped(hostile)
 	paths := []string{
 		"/", "/ui/topics", "/ui/topic?topic=" + packed, "/ui/topic?state=waiting&topic=" + packed, "/ui/topic?state=reserved&topic=" + packed,
 		job(hostile), job("dead " + hostile), job("reserved " + hostile), job("ready " + hostile), job("headers " + hostile), job("nothing " + hostile),
@@ -137,7 +136,7 @@ func TestTickAll(t *testing.T) {
 	p.openUntil("/ui/dead", `document.querySelector("#dead-topics")`)
 	p.click(`#dead-topics a[data-topic]`)
 	p.eval(`document.querySelector("#select-all").click(), ""`)
-	p.eval(`document.querySelector("input[name=selected]").click(), ""`) // except the first
+	p.eval(`document.querySelector("input[form=selection]").click(), ""`) // except the first
 	p.click(`[data-do=requeue-selected]`)
 	p.says("#count", "2")
 	p.click(`button[data-do=requeue_selected]`)

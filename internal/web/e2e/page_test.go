@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -116,7 +115,7 @@ func quoted(text string) string {
 }
 
 // job returns the path of the job's page.
-func job(id string) string { return "/ui/job?id=" + base64.RawURLEncoding.EncodeToString([]byte(id)) }
+func job(id string) string { return "/ui/job?id=" + escaped(id) }
 
 // stateOf is a script that returns the state on the job's page; "gone" if there is no job.
 const stateOf = `(document.querySelector("#not-found") ? "gone" : document.querySelector("#state").dataset.state)`

@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"context"
-	"encoding/base64"
 	"fmt"
 	"math"
 	"os"
@@ -29,25 +28,24 @@ var screens = os.Getenv("SCREENS")
 func TestScreens(t *testing.T) {
 	p := openPage(t, "")
 	fillShop(t, p.redis.Addr)
-	topic := func(name string) string { return base64.RawURLEncoding.EncodeToString([]byte(name)) }
 	pages := []struct{ name, path, shows string }{
 		{"overview", "/", `document.querySelectorAll(".plot canvas").length === 3 && document.querySelector("#n-dead").innerText !== "0"`},
 		{"topics", "/ui/topics", `document.querySelector("#topics")`},
 		{"consumers", "/ui/consumers", `document.querySelector("#consumers")`},
-		{"topic", "/ui/topic?state=waiting&topic=" + topic("close_order"), `document.querySelector("#jobs")`},
-		{"topic-limited", "/ui/topic?topic=" + topic("rate_order"), `document.querySelector("#limited")`},
-		{"topic-paused", "/ui/topic?topic=" + topic("remind_member"), `document.querySelector("#paused")`},
-		{"topic-limit", "/ui/topic?topic=" + topic("rate_order"), `document.querySelector("#limit").open = true`},
+		{"topic", "/ui/topic?state=waiting&topic=close_order", `document.querySelector("#jobs")`},
+		{"topic-limited", "/ui/topic?topic=rate_order", `document.querySelector("#limited")`},
+		{"topic-paused", "/ui/topic?topic=remind_member", `document.querySelector("#paused")`},
+		{"topic-limit", "/ui/topic?topic=rate_order", `document.querySelector("#limit").open = true`},
 		{"schedules", "/ui/schedules", `document.querySelector("#schedules")`},
 		{"job", job("close-order-1007"), `document.querySelector("#job")`},
 		{"dead-letters", "/ui/dead", `document.querySelector("#dead-topics")`},
-		{"dead-letters-of-a-topic", "/ui/dead/topic?topic=" + topic("send_mail"), `document.querySelector("#groups")`},
-		{"confirmation", "/ui/act/purge?topic=" + topic("rate_order"), `document.querySelector("#confirm")`},
+		{"dead-letters-of-a-topic", "/ui/dead/topic?topic=send_mail", `document.querySelector("#groups")`},
+		{"confirmation", "/ui/act/purge?topic=rate_order", `document.querySelector("#confirm")`},
 		{"push", "/ui/push", `document.querySelector("#push")`},
 		{"overview-zh", "/?lang=zh", `document.querySelectorAll(".plot canvas").length === 3`},
-		{"topic-limited-zh", "/ui/topic?topic=" + topic("rate_order"), `document.querySelector("#limited")`},
-		{"topic-paused-zh", "/ui/topic?topic=" + topic("remind_member"), `document.querySelector("#paused")`},
-		{"dead-letters-of-a-topic-zh", "/ui/dead/topic?topic=" + topic("send_mail"), `document.querySelector("#groups")`},
+		{"topic-limited-zh", "/ui/topic?topic=rate_order", `document.querySelector("#limited")`},
+		{"topic-paused-zh", "/ui/topic?topic=remind_member", `document.querySelector("#paused")`},
+		{"dead-letters-of-a-topic-zh", "/ui/dead/topic?topic=send_mail", `document.querySelector("#groups")`},
 		{"schedules-zh", "/ui/schedules", `document.querySelector("#schedules")`},
 	}
 	for _, look := range []struct {

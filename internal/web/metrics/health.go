@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/mix-basic/delayer/internal/duration"
 	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/inspect"
 	"github.com/mix-basic/delayer/internal/web"
@@ -83,7 +84,7 @@ func (m *Metrics) readiness(ctx context.Context) readiness {
 	case late.For < 0:
 		say(&ready.Degraded, "overdue", "it can't be read for how long jobs%s have been due", ofPartition(late.Partition))
 	case late.For > m.readyMaxLate:
-		say(&ready.Degraded, "overdue", "a job%s has been due for %v, more than ready_max_late, %v", ofPartition(late.Partition), late.For.Round(time.Millisecond), m.readyMaxLate)
+		say(&ready.Degraded, "overdue", "a job%s has been due for %v, more than ready_max_late, %v", ofPartition(late.Partition), duration.Format(late.For.Round(time.Millisecond)), duration.Format(m.readyMaxLate))
 	}
 	if strays := m.inspector.Strays(ctx); len(strays) > 0 {
 		say(&ready.Degraded, "stray", "%s", fleet.InWords(strays))

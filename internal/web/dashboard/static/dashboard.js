@@ -18,7 +18,7 @@
   // All ticks of a page at once.
   const all = document.getElementById("select-all");
   if (all) all.addEventListener("change", () => {
-    for (const tick of document.querySelectorAll("input[name=selected]")) tick.checked = all.checked;
+    for (const tick of document.querySelectorAll("input[form=selection]")) tick.checked = all.checked;
   });
 
   const live = document.querySelector("[data-live]");

@@ -1,0 +1,4 @@
+package web
+
+// filesAllowed returns 0, since Windows has no such limit.
+func filesAllowed() uint64 { return 0 }
