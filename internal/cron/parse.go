@@ -97,8 +97,6 @@ func parseEvery(text, every string) (*Spec, error) {
 		return nil, &Error{text, at, "the duration", every, "want one such as 90s or 1h30m"}
 	case d < MinEvery || d > MaxEvery:
 		return nil, &Error{text, at, "the duration", every, fmt.Sprintf("want %s at least, and %s at most", duration.Format(MinEvery), duration.Format(MaxEvery))}
-	case d%time.Millisecond != 0:
-		return nil, &Error{text, at, "the duration", every, "want whole milliseconds"}
 	}
 	return &Spec{every: d}, nil
 }

@@ -220,7 +220,7 @@ func TestEachErrorIsAFinding(t *testing.T) {
 		{"MISCONF", "disk: the last snapshot has failed", misconf, []string{"--save", "3600 1"}},
 		{"READONLY", "unreadable: permissions: READONLY", func(f *redistest.Server) { f.Do("REPLICAOF", "127.0.0.1", 1) }, []string{"--replica-serve-stale-data", "yes"}},
 		{"NOREPLICAS", "unreadable: permissions: NOREPLICAS", func(*redistest.Server) {}, []string{"--min-replicas-to-write", "1"}},
-		{"INFO", "permissions: ", func(*redistest.Server) {}, []string{"--rename-command", "INFO", ""}},
+		{"INFO", "servers: no server runs", func(*redistest.Server) {}, []string{"--rename-command", "INFO", ""}},
 		{"job_pool", "unreadable: count jobs: WRONGTYPE", wrongType("delayer:job_pool"), nil},
 		{"topics", "unreadable: count jobs: WRONGTYPE", wrongType("delayer:topics"), nil},
 		{"schedules", "unreadable: schedules: read schedules: WRONGTYPE", wrongType("delayer:schedules"), nil},

@@ -3,6 +3,7 @@
 package duration
 
 import (
+	"math"
 	"regexp"
 	"strconv"
 	"strings"
@@ -26,7 +27,7 @@ func Parse(text string) (time.Duration, error) {
 		text = strconv.FormatFloat(n*24, 'f', -1, 64) + "h" + text[len(found[0]):]
 	}
 	d, err := time.ParseDuration(text)
-	if part := d % time.Millisecond; part > 0 {
+	if part := d % time.Millisecond; part > 0 && d < math.MaxInt64-time.Millisecond {
 		d += time.Millisecond - part
 	}
 	return d, err
