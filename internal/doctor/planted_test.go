@@ -85,7 +85,7 @@ var planted = []fault{
 		}))}
 	}},
 	{"latency_events", ": command", func(t *testing.T) installation {
-		f := redistest.Start(t, "--latency-monitor-threshold", "1")
+		f := redistest.Start(t, "--latency-monitor-threshold", "10") // a shorter one later would be the latest
 		f.Do("EVAL", "local t = redis.call('TIME') repeat local n = redis.call('TIME') until n[1] * 1e6 + n[2] - t[1] * 1e6 - t[2] > 20000", 0)
 		return installation{redis: f.Pool()}
 	}},
