@@ -113,7 +113,11 @@ func (b *Batcher[T]) alone(ctx context.Context, l *line[T], s *store.Store, item
 		p.OnRefusal = store.NoRedirect
 		items := []T{item}
 		call := b.kind.Call(s, items).Send(p)
-		errs, failed := call.Wait(untilDeadline{ctx})
+		within := context.Background()
+		if _, hurries := ctx.Deadline(); hurries {
+			within = untilDeadline{ctx}
+		}
+		errs, failed := call.Wait(within)
 		if err = failed; err == nil {
 			err = errs[0]
 		} else {

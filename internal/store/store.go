@@ -83,36 +83,28 @@ func itself(s *Store) *Store { return s }
 func (s *Store) Keys() Keys { return s.keys }
 
 // connection returns one of the pool.
-func (s *Store) connection(ctx context.Context) (redis.Conn, error) {
-	if s.end == nil {
-		return s.connect(ctx)
-	}
-	within := s.end
-	if ctx.Done() != nil {
+func (s *Store) connection(ctx context.Context) (conn redis.Conn, err error) {
+	within := ctx
+	if s.end != nil && ctx.Done() == nil {
+		within = s.end
+	} else if s.end != nil {
 		var cancel context.CancelFunc
 		within, cancel = context.WithCancel(ctx)
 		defer cancel()
 		defer context.AfterFunc(s.end, cancel)()
 	}
-	conn, err := s.connect(within)
-	switch {
-	case s.end.Err() == nil:
-	case err == nil:
-		conn.Close()
-		fallthrough
-	default:
+	if a := s.admission; a != nil && !a.done.Load() {
+		err = a.Pass(within)
+	}
+	if err == nil {
+		conn, err = s.pool.Get(within)
+	}
+	if s.end != nil && s.end.Err() != nil {
+		if err == nil {
+			conn.Close()
+		}
 		return nil, s.ended
 	}
-	return conn, err
-}
-
-func (s *Store) connect(ctx context.Context) (redis.Conn, error) {
-	if a := s.admission; a != nil && !a.done.Load() {
-		if err := a.Pass(ctx); err != nil {
-			return nil, err
-		}
-	}
-	conn, err := s.pool.Get(ctx)
 	if err != nil {
 		return nil, causeOf(ctx, err)
 	}
