@@ -1,6 +1,6 @@
 # make help lists the targets.
 
-VERSION := 1.1.0
+VERSION := 1.2.0-dev
 GO      ?= go
 PREFIX  ?= /usr/local
 BIN     := bin

@@ -30,7 +30,7 @@ const bannerStart = "    ____       __\n" +
 	"/_____/\\___/_/\\__,_/\\__, /\\___/_/\n" +
 	"                   /____/\n" +
 	"Service:\t\tdelayer\n" +
-	"Version:\t\t1.1.0\n"
+	"Version:\t\t1.2.0-dev\n"
 
 // infoLine matches one line of the access log.
 func infoLine(message string) string {

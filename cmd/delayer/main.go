@@ -9,7 +9,7 @@ import (
 )
 
 // version is the output of -v. A release sets it with -ldflags "-X main.version=…".
-var version = "1.1.0"
+var version = "1.2.0-dev"
 
 func main() {
 	debug.SetTraceback("crash")    // a crash ends with SIGABRT instead of exit code 2, which means a wrong configuration

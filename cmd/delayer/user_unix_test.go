@@ -110,7 +110,7 @@ func TestShippedConfigurationForAnOrdinaryUser(t *testing.T) {
 			}
 			p := u.start(test.dir, test.variables)
 			p.expect(p.stdout, started)
-			if !strings.Contains(p.stdout.String(), "Version:\t\t1.1.0\n"+notes.String()+"[info] ") {
+			if !strings.Contains(p.stdout.String(), "Version:\t\t1.2.0-dev\n"+notes.String()+"[info] ") {
 				t.Errorf("%s, want %s", p.stdout, notes.String())
 			}
 			if test.pid != "" && read(t, test.pid) != strconv.Itoa(p.pid()) {
