@@ -56,7 +56,7 @@ func (c *Client) PushBatch(ctx context.Context, jobs []Delayed, opts ...PushOpti
 	all, wrong := checkBatch(jobs, defaultPush.with(opts))
 	err = c.call(ctx, "push batch", "", wrong, func() error {
 		for _, job := range jobs {
-			c.note("delay", job.Delay)
+			c.note("delay", job.Delay, "topic", job.Topic, "job", job.ID)
 		}
 		results = c.pushAll(ctx, jobs, all)
 		what := "jobs are not stored"

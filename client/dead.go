@@ -64,7 +64,7 @@ func (c *Client) Requeue(ctx context.Context, id string) error {
 			if err == nil {
 				err = errs[0]
 			}
-			return err
+			return store.NoSuch("dead letter", err)
 		}
 		if c.previous != nil {
 			return c.previous.Requeue(ctx, id, requeue)

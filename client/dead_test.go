@@ -201,3 +201,12 @@ func TestRequeueAllOfABrokenQueue(t *testing.T) {
 		t.Errorf("%d are left, %d letters, %d buckets", len(got.Dead["t"]), len(got.Letters), len(got.Buckets))
 	}
 }
+
+// Of a job that is no dead letter, Requeue says so.
+func TestRequeueOfAReadyJob(t *testing.T) {
+	f := start(t)
+	f.push("a", "t")
+	err := f.Requeue(t.Context(), "a")
+	expectErr(t, "Requeue", err, client.ErrNotFound)
+	expectText(t, "Requeue", err, "no such dead letter")
+}

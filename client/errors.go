@@ -66,11 +66,11 @@ func checkUnit(field string, d time.Duration) error {
 	return refusal(field, store.CheckUnit(d))
 }
 
-// note logs once that a delay or timeout may lack its unit. It is accepted, because a computed one may be that
-// short.
-func (c *Client) note(what string, d time.Duration) {
+// note logs once that a delay or timeout may lack its unit, and what it is of. It is accepted, because a computed one
+// may be that short.
+func (c *Client) note(what string, d time.Duration, of ...any) {
 	if store.LacksUnit(d) && !c.unitWarned.Swap(true) {
-		c.logger.Warn(fmt.Sprintf("delayer: a %s of %v is taken as it is, but %s; this is said once", what, duration.Format(d), store.Units))
+		c.logger.Warn(fmt.Sprintf("delayer: a %s of %v is taken as it is, but %s; this is said once", what, duration.Format(d), store.Units), of...)
 	}
 }
 

@@ -82,7 +82,7 @@ func (c *Client) Remove(ctx context.Context, id string) (removed bool, err error
 // there is no such job; a dead letter does not count (see Requeue).
 func (c *Client) Reschedule(ctx context.Context, id string, delay time.Duration) error {
 	return c.call(ctx, "reschedule", id, cmp.Or(checkDelay("delay", delay), checkID(id)), func() error {
-		c.note("delay", delay)
+		c.note("delay", delay, "job", id)
 		at, err := c.at(ctx, id)
 		if err == nil {
 			err = at.Reschedule(ctx, id, delay)

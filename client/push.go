@@ -238,7 +238,7 @@ func (c *Client) push(ctx context.Context, m Message, due store.Due, wrong error
 	}
 	defer c.running.Done()
 	if due.After > 0 && due.After < time.Millisecond {
-		c.note("delay", due.After)
+		c.note("delay", due.After, "topic", m.Topic, "job", m.ID)
 	}
 	if c.previous != nil || len(opts) > 0 || report != nil || m.ID == "" && len(c.fleet.Stores) > 1 {
 		return c.pushWith(ctx, m, job, &o)

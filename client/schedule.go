@@ -155,6 +155,8 @@ func (s Schedule) check() (checked checkedSchedule, err error) {
 	text := cron.Text(s.Cron, s.Every)
 	o := pushOptions{Terms: store.Terms{Lifetime: DefaultReadyMaxLifetime}}.with(s.Options)
 	switch {
+	case store.LacksUnit(s.Every):
+		return checked, refusal("every", store.CheckUnit(s.Every))
 	case s.Cron != "" && s.Every != 0:
 		return checked, invalid("every", "it has no meaning together with cron")
 	case text == "":
@@ -299,7 +301,7 @@ func (c *Client) onSchedule(ctx context.Context, operation, name string, do func
 		if err != nil {
 			return err
 		}
-		return do(at)
+		return store.NoSuch("schedule", do(at))
 	})
 }
 

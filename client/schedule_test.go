@@ -77,7 +77,7 @@ func TestSchedule(t *testing.T) {
 		}
 	}
 	for what, err := range map[string]error{"pause": f.PauseSchedule(ctx, "tick"), "resume": f.ResumeSchedule(ctx, "tick"), "run": errOf(f.RunNow(ctx, "tick"))} {
-		if !errors.Is(err, client.ErrNotFound) {
+		if !errors.Is(err, client.ErrNotFound) || !strings.Contains(err.Error(), "no such schedule") {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
@@ -170,6 +170,7 @@ func TestScheduleInvalid(t *testing.T) {
 		`invalid cron: "0 25 * * *", hour, "25" at character 3: want 0`:          cron("0 25 * * *"),
 		"invalid cron: it is empty, and so is every":                             cron(""),
 		"invalid every: it has no meaning together with cron":                    with(func(s *client.Schedule) { s.Cron = "@daily" }),
+		"invalid every: 30ns is less than a millisecond":                         with(func(s *client.Schedule) { s.Every = 30 }),
 		`invalid cron: "@every 1ms"`:                                             with(func(s *client.Schedule) { s.Every = time.Millisecond }),
 		`invalid cron: "@every -1h0m0s"`:                                         with(func(s *client.Schedule) { s.Every = -time.Hour }),
 		"invalid name: it is empty":                                              with(func(s *client.Schedule) { s.Name = "" }),

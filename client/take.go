@@ -201,7 +201,7 @@ func (c *Client) take(ctx context.Context, operation string, r wait.Request, wro
 	}
 	defer c.running.Done()
 	if r.Timeout > 0 && r.Timeout < time.Millisecond {
-		c.note("timeout", r.Timeout)
+		c.note("timeout", r.Timeout, "topics", r.Topics)
 	}
 	return c.dispatcher.Take(ctx, r)
 }

@@ -125,7 +125,7 @@ func TestHandleExhausted(t *testing.T) {
 	reserve(t, d, time.Minute)
 	d.Forward(t, time.Minute)
 	message := failure(t, func(t testing.TB) { d.Handle(t, w, topic) })
-	if want := `"a" is a dead letter: all 1 attempts used up`; !strings.Contains(message, want) {
+	if want := `"a" is a dead letter: the only attempt used up`; !strings.Contains(message, want) {
 		t.Errorf("%q, want %q in it", message, want)
 	}
 }

@@ -163,7 +163,7 @@ func TestPanic(t *testing.T) {
 	if err := next(t, failed); !errors.As(err, &p) || p.Value != "boom" {
 		t.Errorf("error %v, want a PanicError", err)
 	}
-	f.expectDead("a", 1, "all 1 attempts used up", "worker_test.panics")
+	f.expectDead("a", 1, "the only attempt used up", "worker_test.panics")
 }
 
 //go:noinline

@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/store"
@@ -22,7 +23,7 @@ import (
 func (w *Worker) RunOne(ctx context.Context, topic string) (*Job, error) {
 	r, err := w.newRun(ctx)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("delayer: run one: %w", err)
 	}
 	s := r.byName[topic]
 	if s == nil {

@@ -45,7 +45,7 @@ func TestHandlerIsGivenUp(t *testing.T) {
 	f.push("next", "t")
 	var log redistest.Log
 	w, s := f.runStubborn(worker.Options{Concurrency: 1, Logger: log.Logger()})
-	f.expectDead("stuck", 1, "attempts used up", "has not returned within 20ms after its context ended: the timeout of 20ms has passed")
+	f.expectDead("stuck", 1, "used up", "has not returned within 20ms after its context ended: the timeout of 20ms has passed")
 	f.expectJob("next", "", 0)
 	until(t, "all is told", func() bool { return len(s.all()) == 6 })
 	for id, want := range map[string][]string{"stuck": {"started stuck", "stuck stuck", "failed stuck", "buried stuck"}, "next": {"started next", "done next"}} {
@@ -96,7 +96,7 @@ func TestTooManyStuckHandlers(t *testing.T) {
 	for i := range slots + 1 {
 		id := fmt.Sprint("stuck", i)
 		f.push(id, "t", client.MaxAttempts(1))
-		f.expectDead(id, 1, "attempts used up", "has not returned")
+		f.expectDead(id, 1, "used up", "has not returned")
 	}
 	log.Expect(t, 1, "level=ERROR", "the topic takes no more jobs until one of its handlers returns", "topic=t job=stuck2")
 	f.push("waits", "t")

@@ -123,6 +123,8 @@ type settleContext struct {
 
 func (c settleContext) Value(key any) any { return c.handler.Value(key) }
 
+const leaseLost = "lease lost: it ended, or the job was pushed anew or removed"
+
 // settle settles the job. why is the reason for which the handler's context ended before it returned, if it
 // did.
 func (t *task) settle(ctx context.Context, err, why error, took time.Duration) {
@@ -134,7 +136,7 @@ func (t *task) settle(ctx context.Context, err, why error, took time.Duration) {
 	case why == errStopping:
 		t.release(ctx)
 	case why == client.ErrLeaseLost:
-		t.log().Warn("lease lost, the job may be delivered again")
+		t.log().Warn(leaseLost)
 		t.settled(false)
 	default:
 		t.failed(ctx, err, took)
@@ -228,7 +230,7 @@ func (t *task) report(ctx context.Context, what string, call func(context.Contex
 		case err == nil:
 			return true
 		case errors.Is(err, client.ErrLeaseLost):
-			t.log().Warn("lease lost, the job may be delivered again")
+			t.log().Warn(leaseLost)
 			return false
 		case !store.Temporary(err) || errors.Is(err, client.ErrClosed) || ctx.Err() != nil || time.Until(t.delivery.Deadline()) < next:
 			t.log().Error("can't "+what+" the job, it will be delivered again", "error", err)

@@ -91,9 +91,9 @@ func TestMiddleware(t *testing.T) {
 	mux.Use(watch(&e, "more"), watch(&e, "last"))
 	f.run(mux, worker.Options{})
 	f.push("a", "t")
-	f.expectDead("a", 1, "attempts used up", "all: more: last: 1: 2: panic: boom\ngoroutine")
+	f.expectDead("a", 1, "used up", "all: more: last: 1: 2: panic: boom\ngoroutine")
 	f.push("b", "u")
-	f.expectDead("b", 1, "attempts used up", "all: more: last: no")
+	f.expectDead("b", 1, "used up", "all: more: last: no")
 	e.expect(t, "all before", "more before", "last before", "1 before", "2 before",
 		"2 after panic: true", "1 after panic: true", "last after panic: true", "more after panic: true", "all after panic: true",
 		"all before", "more before", "last before", "handler", "last after panic: false", "more after panic: false", "all after panic: false")
@@ -108,7 +108,7 @@ func TestMiddlewarePanics(t *testing.T) {
 	})
 	f.push("a", "t", client.MaxAttempts(1))
 	f.run(mux, worker.Options{})
-	f.expectDead("a", 1, "attempts used up", "panic: boom\ngoroutine")
+	f.expectDead("a", 1, "used up", "panic: boom\ngoroutine")
 }
 
 // The worker's options limit those of its topics.

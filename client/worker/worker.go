@@ -17,6 +17,7 @@ package worker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -51,7 +52,7 @@ func New(c *client.Client, mux *Mux, o Options) *Worker {
 func (w *Worker) Run(ctx context.Context) error {
 	r, err := w.newRun(ctx)
 	if err != nil {
-		return err
+		return fmt.Errorf("delayer: run worker: %w", err)
 	}
 	return r.run(ctx)
 }

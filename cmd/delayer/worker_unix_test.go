@@ -53,7 +53,7 @@ func TestWorkerExitCodes(t *testing.T) {
 		"75":     {State: "waiting", Attempts: 1, Error: fmt.Sprintf("exit status 75"+said, "75")},
 		"65":     {State: "dead", Attempts: 1, Reason: fmt.Sprintf("exit status 65"+said, "65"), Error: fmt.Sprintf("exit status 65"+said, "65")},
 		"signal": {State: "waiting", Attempts: 1, Error: fmt.Sprintf("signal: killed"+said, "signal")},
-		"last":   {State: "dead", Attempts: 1, MaxAttempts: 1, Reason: "all 1 attempts used up", Error: fmt.Sprintf("exit status 1"+said, "1")},
+		"last":   {State: "dead", Attempts: 1, MaxAttempts: 1, Reason: "the only attempt used up", Error: fmt.Sprintf("exit status 1"+said, "1")},
 	}
 	for id := range jobs {
 		if id == "last" {
@@ -296,7 +296,7 @@ func TestWorkerTimeout(t *testing.T) {
 			s, db := newShell(t)
 			p, fifo := s.startFIFO("--timeout", "5s", "--max-attempts", "1", "--exec", program)
 			gone(t, fifo)
-			want := shown{State: "dead", Attempts: 1, Reason: "all 1 attempts used up", Error: "stopped: the timeout of 5s has passed" + said}
+			want := shown{State: "dead", Attempts: 1, Reason: "the only attempt used up", Error: "stopped: the timeout of 5s has passed" + said}
 			s.becomes(db, "1", want)
 			p.stopped()
 		})

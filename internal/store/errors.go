@@ -60,6 +60,20 @@ func KindOf(err error) Kind {
 	return OtherAnswer
 }
 
+// NoSuch makes ErrNotFound say what was not found, where that is no job.
+func NoSuch(what string, err error) error {
+	if err == ErrNotFound {
+		return noSuch(what)
+	}
+	return err
+}
+
+type noSuch string
+
+func (e noSuch) Error() string { return "no such " + string(e) }
+
+func (noSuch) Is(target error) bool { return target == ErrNotFound }
+
 // Refused reports whether Redis refuses and a retry can't help: authentication, permission, database, version, cluster, partitions.
 func Refused(err error) bool { return KindOf(err) == Denied }
 

@@ -76,7 +76,7 @@ end
 local function bury_exhausted(topic)
   -- include: time: now; dead: bury; pool: retry_score; take: claim_tells; go: RETRY_AFTER
   for _, job in ipairs(exhausted) do
-    local err = bury(job[1], job[2], topic, string.format('all %d attempts used up', job[3]), '', job[4])
+    local err = bury(job[1], job[2], topic, string.format(job[3] == 1 and 'the only attempt used up' or 'all %d attempts used up', job[3]), '', job[4])
     if not err and job[4] then
       followers = followers or {}
       followers[#followers + 1] = job[1]

@@ -458,7 +458,7 @@ local function bury_exhausted(topic)
   end
   local RETRY_AFTER = 5000
   for _, job in ipairs(exhausted) do
-    local err = bury(job[1], job[2], topic, string.format('all %d attempts used up', job[3]), '', job[4])
+    local err = bury(job[1], job[2], topic, string.format(job[3] == 1 and 'the only attempt used up' or 'all %d attempts used up', job[3]), '', job[4])
     if not err and job[4] then
       followers = followers or {}
       followers[#followers + 1] = job[1]

@@ -227,7 +227,7 @@ for k, id in ipairs(asked) do
     local limit = read_options(job[3])
     if limit == 0 then limit = tonumber(ARGV[i + 4]) end
     local attempts = limit > 0 and read_lease(job[1])
-    if attempts and attempts >= limit then reasons[k] = string.format('all %d attempts used up', attempts) end
+    if attempts and attempts >= limit then reasons[k] = string.format(attempts == 1 and 'the only attempt used up' or 'all %d attempts used up', attempts) end
   end
 
 

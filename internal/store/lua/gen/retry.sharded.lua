@@ -234,7 +234,7 @@ for k, id in ipairs(asked) do
     local limit = read_options(job[3])
     if limit == 0 then limit = tonumber(ARGV[i + 4]) end
     local attempts = limit > 0 and read_lease(job[1])
-    if attempts and attempts >= limit then reasons[k] = string.format('all %d attempts used up', attempts) end
+    if attempts and attempts >= limit then reasons[k] = string.format(attempts == 1 and 'the only attempt used up' or 'all %d attempts used up', attempts) end
   end
   local missing = not_here(unread) or ARGV[i + 3] == '0' and elsewhere(queues .. ARGV[i]) or reasons[k] and elsewhere(dead_letters)
   if missing then return missing end -- before the first write, so that the whole call is refused, and tried again
