@@ -10,11 +10,11 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// maxElsewhere is how many other nodes such a push tries, each of which may take redisconn.RetryWindow.
+// maxElsewhere is how many other nodes a push without an ID tries, each of which may take redisconn.RetryWindow.
 const maxElsewhere = 2
 
-// pushNew pushes a job whose ID the Client made. If nothing was stored for certain, it tries IDs of partitions on other
-// nodes. After a lost reply the job may be stored, and another ID would store it twice.
+// pushNew pushes a job whose ID the Client made. If it is certain that nothing was stored, it tries IDs of partitions on
+// other nodes. After a lost reply the job may be stored, and another ID would store it twice.
 func (c *Client) pushNew(ctx context.Context, pushes *batch.Batcher[store.Delayed], job *store.Delayed) error {
 	err := pushes.Do(ctx, c.fleet.Of(job.ID), *job)
 	for tried := map[*redisconn.Node]bool{}; mayTryElsewhere(ctx, err) && len(tried) < maxElsewhere; {

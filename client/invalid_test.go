@@ -77,7 +77,7 @@ func TestInvalid(t *testing.T) {
 		"push: group, body":            {push(client.Message{Topic: "t", Body: "b"}, 0, client.Group("k", longGroup)), "invalid body: it is not JSON"},
 		"push: group, empty body":      {push(client.Message{Topic: "t"}, 0, client.Group("k", longGroup), client.EmptyBody()), "invalid body: it is not JSON"},
 		"push batch: group":            {errOf(c.PushBatch(ctx, []client.Delayed{{Message: element, Delay: 1}}, client.Group("k", longGroup))), "job 0: invalid delay: "},
-		"push: debounce below delay":   {push(m, time.Minute, client.Debounce(time.Second)), "invalid debounce: 1s is less than the delay, 1m0s, which would mean nothing"},
+		"push: debounce below delay":   {push(m, time.Minute, client.Debounce(time.Second)), "invalid debounce: 1s is shorter than the delay of 1m"},
 		"push: debounce and choice":    {push(m, 1, client.Debounce(time.Hour), client.KeepLater), "invalid Debounce: it does not go together with KeepLater: want one of the two"},
 		"push: debounce and once":      {push(m, 1, client.Debounce(time.Hour), client.Once(time.Hour)), "invalid Debounce: it does not go together with Once: want one of the two"},
 		"push: debounce without ID":    {push(client.Message{Topic: "t", Body: "b"}, 1, client.Debounce(time.Hour)), "invalid Debounce: it means nothing without id"},

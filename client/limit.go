@@ -24,9 +24,9 @@ type Limit struct {
 	// Rate is how many of them may begin to be reserved per second, 1/86400 to 1,000,000; 0 means no limit. In t
 	// seconds at most Rate × t + Burst begin.
 	Rate float64
-	// Burst is how many may begin at once after a pause, up to 1,000,000. 0 means as many as a quarter of a second
-	// allows, and one: so delays of consumers and of the network are made up for. With a small Burst they are not, and
-	// fewer jobs than Rate begin.
+	// Burst is how many may begin at once after a pause, up to 1,000,000. 0 means a quarter of a second's worth, and one
+	// more, which makes up for delays of consumers and of the network. With a smaller Burst somewhat fewer jobs begin
+	// than Rate allows.
 	Burst int
 	// Tag is the text in the first braces of all IDs of the topic: with tag a, {a}1 and {a}2. The whole limit then
 	// belongs to their partition, and from other partitions nothing of the topic is reserved. It is useless with a

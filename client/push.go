@@ -148,8 +148,8 @@ func ifExists(name string, p store.Policy) PushOption {
 
 // Debounce is Replace, except that the job falls due at the latest that long, up to MaxDelay, after the first of
 // these pushes, however many follow. It turns a burst of triggers into one job, which comes when nothing was
-// pushed for its delay, or after longest, which must not be less than the delay. When the job was reserved or is gone, the next push starts a new burst.
-// See Replace for what it can be combined with.
+// pushed for its delay, or after longest. The delay must not be longer than that. When the job was reserved or is
+// gone, the next push starts a new burst. See Replace for what it can be combined with.
 func Debounce(longest time.Duration) PushOption {
 	return func(o *pushOptions) {
 		o.Policy, o.debounced, o.longest = store.Debounce(longest), true, longest

@@ -119,7 +119,8 @@ func logPanic(l *slog.Logger, name string, job *Job) {
 // TopicOptions are options of one topic. Lease, Timeout, MaxAttempts and Backoff override those of Options,
 // unless they are 0 or nil.
 type TopicOptions struct {
-	// Concurrency is how many of the topic's jobs are handled at a time, Options.Concurrency at most. 0 means as many.
+	// Concurrency is how many of the topic's jobs are handled at a time: 1 to Options.Concurrency. 0 means
+	// Options.Concurrency.
 	Concurrency int
 	// Priority: jobs of lower priority wait while topics of higher priority have jobs, except for jobs
 	// already reserved, as many as the handlers finish within 10 ms. With several partitions new jobs may be

@@ -123,6 +123,7 @@ type settleContext struct {
 
 func (c settleContext) Value(key any) any { return c.handler.Value(key) }
 
+// leaseLost is logged when a job is no longer ours.
 const leaseLost = "lease lost: it ended, or the job was pushed anew or removed"
 
 // settle settles the job. why is the reason for which the handler's context ended before it returned, if it

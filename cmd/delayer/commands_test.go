@@ -139,7 +139,7 @@ func TestPushDebounced(t *testing.T) {
 	push("created", "1h", "first")
 	push("replaced", "0", "second")
 	s.expect(0, "second\n", "", "pop", "t")
-	const why = "ERROR: push: --debounce: 1h0m0s is less than the delay, 2h0m0s, "
+	const why = "ERROR: push: --debounce: 1h is shorter than the delay of 2h"
 	if r := s.run("push", "t", "2h", "b", "--id", "a", "--debounce", "1h"); r.code != 2 || !strings.HasPrefix(r.stderr, why) {
 		t.Errorf("%+v", r)
 	}

@@ -19,6 +19,7 @@
 //	a caller that leaves before its item is sent has done nothing         | TestPromises, TestLeavingWhileAside
 //	a call that was not sent says so (IsNotDone)                          | TestPromises
 //	a lone caller goes at once, in its own goroutine                      | TestPromises
+//	it leaves at its deadline                                             | TestPromises
 package batch
 
 import (
@@ -83,10 +84,10 @@ func (b *Batcher[T]) of(s *store.Store) *line[T] {
 // until ctx's deadline, even if ctx is canceled.
 func (b *Batcher[T]) Do(ctx context.Context, s *store.Store, item T) error {
 	_, hurries := ctx.Deadline()
-	mayLead := !hurries || b.isQuick(item)
+	mayGoAlone := !hurries || b.isQuick(item)
 	b.mu.Lock()
 	l := b.of(s)
-	if mayLead && !l.isApart && l.sender.underWay < l.sender.most {
+	if mayGoAlone && !l.isApart && l.sender.underWay < l.sender.most {
 		l.sender.underWay++
 		b.mu.Unlock()
 		err, refused := b.alone(ctx, l, s, item)
@@ -143,11 +144,13 @@ func (b *Batcher[T]) alone(ctx context.Context, l *line[T], s *store.Store, item
 	return err, refused
 }
 
-// isQuick reports whether a call that does the item is over when Redis has answered: the item fits in the socket's buffer, so that
-// nothing waits for it to be sent, and nothing is done behind it.
+// maxQuick is the size of an item, in bytes, that fits in a socket's buffer, so that sending it does not wait for the network.
+const maxQuick = 16 << 10
+
+// isQuick reports whether a call that does the item waits for nothing but the reply, which a deadline can end.
 func (b *Batcher[T]) isQuick(item T) bool {
 	_, bytes := b.kind.Measure(item)
-	return bytes <= 16<<10 && b.kind.Behind == nil
+	return bytes <= maxQuick && b.kind.Behind == nil
 }
 
 // untilDeadline is a context that only its deadline ends.

@@ -235,7 +235,7 @@ func checkLatency(ctx context.Context, d *Doctor) ([]Finding, error) {
 		if fastest <= budget {
 			return nil, nil
 		}
-		return one(fmt.Sprintf("the fastest of %d pings took %v", pings, fastest.Round(time.Microsecond)), "redis-cli --latency; run the daemon near Redis"), nil
+		return one(fmt.Sprintf("the fastest of %d pings took %s", pings, duration.Format(fastest.Round(time.Microsecond))), "redis-cli --latency; run the daemon near Redis"), nil
 	})
 }
 

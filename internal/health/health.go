@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mix-basic/delayer/internal/duration"
 	"github.com/mix-basic/delayer/internal/inspect"
 	"github.com/mix-basic/delayer/internal/store"
 )
@@ -134,7 +135,7 @@ func Servers(v *View) (found []Finding, _ error) {
 	}
 	for _, s := range v.Servers {
 		if s.Stale() {
-			found = append(found, Finding{What: ofServer(s), Evidence: fmt.Sprintf("it was last seen %v ago: it has died, or can't reach Redis", s.Age.Round(time.Second)), Fix: "restart it; its entry ends by itself"})
+			found = append(found, Finding{What: ofServer(s), Evidence: fmt.Sprintf("it was last seen %v ago: it has died, or can't reach Redis", duration.Format(s.Age.Round(time.Second))), Fix: "restart it; its entry ends by itself"})
 		}
 	}
 	for _, s := range alive {
@@ -143,7 +144,7 @@ func Servers(v *View) (found []Finding, _ error) {
 			found = append(found, Finding{What: ofServer(s), Evidence: fmt.Sprintf("it has version %s, another one %s", s.Version, first.Version), Fix: "upgrade and restart it"})
 		}
 		if s.Interval != first.Interval {
-			found = append(found, Finding{What: ofServer(s), Evidence: fmt.Sprintf("it has timer_interval %v, another one %v", s.Interval, first.Interval), Fix: "give all servers the same delayer.conf"})
+			found = append(found, Finding{What: ofServer(s), Evidence: fmt.Sprintf("it has timer_interval %s, another one %s", duration.Format(s.Interval), duration.Format(first.Interval)), Fix: "give all servers the same delayer.conf"})
 		}
 		if s.Error != "" {
 			found = append(found, Finding{What: ofServer(s), Evidence: "its last pass failed: " + s.Error, Fix: "see its error log"})
@@ -162,7 +163,7 @@ func Overdue(v *View) ([]Finding, error) {
 	if v.CountsErr != nil || v.Counts.Overdue < Late {
 		return nil, v.CountsErr
 	}
-	f := Finding{Evidence: fmt.Sprintf("a job has been due for %v, and is not moved", v.Counts.Overdue.Round(time.Second)), Fix: "delayer servers; the error log names the reason"}
+	f := Finding{Evidence: fmt.Sprintf("a job has been due for %v, and is not moved", duration.Format(v.Counts.Overdue.Round(time.Second))), Fix: "delayer servers; the error log names the reason"}
 	if DefaultCritical.exceeded("overdue", seconds(v.Counts.Overdue)) {
 		f.Level = Critical
 	}
@@ -203,7 +204,7 @@ func Throttled(v *View) (found []Finding, _ error) {
 		case t.Untagged > 0:
 			found = append(found, Finding{What: ofTopic(t.Topic), Evidence: fmt.Sprintf("ready jobs without its limit's tag, which nobody can reserve: %d", t.Untagged), Fix: "delayer limit " + t.Topic})
 		case t.Throttled > 0 && t.AtLeast > Late:
-			found = append(found, Finding{What: ofTopic(t.Topic), Evidence: fmt.Sprintf("ready jobs that wait for its limit: %d, the first for %v", t.Throttled, t.AtLeast.Round(time.Second)), Fix: "delayer limit " + t.Topic})
+			found = append(found, Finding{What: ofTopic(t.Topic), Evidence: fmt.Sprintf("ready jobs that wait for its limit: %d, the first for %v", t.Throttled, duration.Format(t.AtLeast.Round(time.Second))), Fix: "delayer limit " + t.Topic})
 		}
 	}
 	return found, v.CountsErr

@@ -5,6 +5,8 @@ package pushrule
 import (
 	"fmt"
 	"time"
+
+	"github.com/mix-basic/delayer/internal/duration"
 )
 
 // excludes are parts that do not go together; the first one is to blame. They are named as /v1 names them. A push has delay or due. It
@@ -43,10 +45,10 @@ func Check(has func(part string) bool, name func(part string) string) (part, why
 	return "", ""
 }
 
-// Debounce returns why a push with that delay may not be debounced for longest at most, or an empty text.
+// Debounce returns why a push with that delay can't be debounced for at most longest, or an empty text.
 func Debounce(longest, delay time.Duration) (why string) {
 	if delay <= longest {
 		return ""
 	}
-	return fmt.Sprintf("%v is less than the delay, %v, which would mean nothing", longest, delay)
+	return fmt.Sprintf("%s is shorter than the delay of %s", duration.Format(longest), duration.Format(delay))
 }

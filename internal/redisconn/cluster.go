@@ -31,7 +31,7 @@ type Cluster struct {
 	dialer  Dialer // opens connections to nodes; its Locator is not used
 	newPool func(Dialer) *redis.Pool
 	seeds   []string
-	asking  Shared // of the nodes
+	asking  SingleFlight // asks the nodes
 
 	mu      sync.Mutex
 	nodes   map[string]*Node // by their addresses

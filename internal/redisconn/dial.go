@@ -87,8 +87,7 @@ func (d Dialer) dial(ctx context.Context, addr string) (redis.Conn, error) {
 	return conn, nil
 }
 
-// timedConn is a connection that waits for a reply until the deadline of a context that can't be canceled without a goroutine,
-// which costs a lone call a fifth.
+// timedConn waits for a reply without a goroutine if the context has a deadline but can't be canceled.
 type timedConn struct {
 	bothConn
 	readTimeout time.Duration

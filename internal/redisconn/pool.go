@@ -118,8 +118,8 @@ type Server struct {
 	inVain atomic.Int64 // when a connection was replaced in vain, in Unix ms
 }
 
-// replaceEvery is how long a Server's connections stay, although it takes no writes, after one was replaced in vain. A Redis that loads for
-// minutes would else cost the ports of thousands of connections.
+// replaceEvery is how long a Server that takes no writes keeps its connections after one was replaced in vain. Otherwise a Redis that loads
+// for minutes would use up the ports with thousands of connections.
 const replaceEvery = 100 * time.Millisecond
 
 // MayReplace reports whether Replace may find another server.

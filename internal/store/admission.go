@@ -15,7 +15,7 @@ var ErrNotAdmitted = errors.New("not admitted")
 type Admission struct {
 	ask   func(ctx context.Context) (lasting bool, err error)
 	done  atomic.Bool
-	asked redisconn.Shared
+	asked redisconn.SingleFlight
 }
 
 // NewAdmission returns an Admission that calls ask, one call at a time, until ask reports a final answer.

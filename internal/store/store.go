@@ -48,10 +48,11 @@ func At(router redisconn.Router, keys Keys) *Store {
 // AdmittedBy sets the Admission that the store passes before its first connection. Call it before the store is used.
 func (s *Store) AdmittedBy(a *Admission) { s.admission = a }
 
-// OnReplaced sets a function to call when a connection was replaced because its server takes no writes, and the new one does. Call it before the store is used.
+// OnReplaced sets a function to call when a connection was replaced because its server takes no writes, and the new one does. Call it before
+// the store is used.
 func (s *Store) OnReplaced(f func()) { s.onReplaced = f }
 
-// EndWith makes calls fail with that error which wait for a connection when ctx ends, or come later. Call it before the store is used.
+// EndWith makes calls that wait for a connection when ctx ends, and all later ones, fail with that error. Call it before the store is used.
 func (s *Store) EndWith(ctx context.Context, err error) { s.end, s.ended = ctx, err }
 
 // Node returns the current node of the store's keys. Stores with the same node may share a pipeline. While the node is unknown, no other
@@ -120,7 +121,7 @@ func milliseconds(d time.Duration) int64 {
 	return ms
 }
 
-// errReply is the error about a reply that can't be. It has nothing of its texts: they may be jobs' bodies.
+// errReply is the error about an unexpected reply. It shows none of the reply's texts, which may be bodies of jobs.
 func errReply(script string, reply any) error {
 	return fmt.Errorf("redis answered %s with %s", script, shapeOf(reply))
 }

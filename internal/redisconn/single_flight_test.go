@@ -10,7 +10,7 @@ import (
 )
 
 // Callers that come during a call share its error, unless that is the end of its own caller's context.
-func TestShared(t *testing.T) {
+func TestSingleFlight(t *testing.T) {
 	failed := errors.New("failed")
 	for _, c := range []struct {
 		name    string
@@ -23,7 +23,7 @@ func TestShared(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var s Shared
+				var s SingleFlight
 				var calls atomic.Int32
 				call := func() error { calls.Add(1); time.Sleep(2 * time.Second); return failed }
 				began, results := time.Now(), make(chan time.Duration, 5)

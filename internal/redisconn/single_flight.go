@@ -5,14 +5,14 @@ import (
 	"sync"
 )
 
-// Shared lets callers that come during a call take its result, instead of making the same call one after the other: while Redis
-// hangs, the last of many would wait for the sum of their timeouts.
-type Shared struct {
+// SingleFlight lets callers that come during a call take its result, instead of making the same call one after the other: while
+// Redis hangs, the last of many would wait for the sum of their timeouts.
+type SingleFlight struct {
 	mu      sync.Mutex
-	current *sharedCall
+	current *flight
 }
 
-type sharedCall struct {
+type flight struct {
 	ended chan struct{}
 	err   error
 	cut   bool // it failed because its caller's context ended
@@ -20,12 +20,12 @@ type sharedCall struct {
 
 // Do makes the call and returns its error, or that of a call that was under way. A call that failed because its own caller's
 // context ended says nothing to the others: one of them makes it again.
-func (s *Shared) Do(ctx context.Context, call func() error) error {
+func (s *SingleFlight) Do(ctx context.Context, call func() error) error {
 	for {
 		s.mu.Lock()
 		c := s.current
 		if c == nil {
-			c = &sharedCall{ended: make(chan struct{})}
+			c = &flight{ended: make(chan struct{})}
 			s.current = c
 			s.mu.Unlock()
 			c.err = call()
