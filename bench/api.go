@@ -46,12 +46,12 @@ func serveAPI(name, addr, redisAddr string) error {
 		return http.ListenAndServe(addr, http.HandlerFunc(answerAtOnce))
 	}
 	o := client.PoolOptions{Addr: redisAddr, MaxActive: 20, MaxIdle: 8, IdleTimeout: apiIdleTimeout} // like a daemon's HTTP server
-	go server.New(client.Connect(o), server.Options{}).Run(context.Background())
+	go server.New(must(client.Connect(o)), server.Options{}).Run(context.Background())
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
 		return err
 	}
-	return web.New(web.Options{RedisTimeout: 9 * time.Second}, delayqueue.New(client.OpenPool(o), delayqueue.Options{})).Serve(context.Background(), l)
+	return web.New(web.Options{RedisTimeout: 9 * time.Second}, delayqueue.New(must(client.OpenPool(o)), delayqueue.Options{})).Serve(context.Background(), l)
 }
 
 // startAPI starts this program as one, on our Redis.

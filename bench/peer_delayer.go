@@ -30,18 +30,18 @@ func newDelayer(r *Redis, batch int) *delayer {
 }
 
 func newDelayerOn(o client.PoolOptions, batch int) *delayer {
-	return &delayer{client.OpenPool(o), serverPool(o), batch, o.Partitions}
+	return &delayer{must(client.OpenPool(o)), serverPool(o), batch, o.Partitions}
 }
 
 // openClient opens a client of our Redis.
 func (r *Run) openClient() *client.Client {
-	return client.OpenPool(client.PoolOptions{Addr: r.Redis.addr})
+	return must(client.OpenPool(client.PoolOptions{Addr: r.Redis.addr}))
 }
 
 // serverPool is a pool for a server, which gets the partitions in its own options.
 func serverPool(o client.PoolOptions) client.Redis {
 	o.Partitions = 0
-	return client.Connect(o)
+	return must(client.Connect(o))
 }
 
 func (p *delayer) Round(_, due time.Time) time.Time { return due }

@@ -128,7 +128,7 @@ type life struct {
 // lifeOnce measures the life of jobs after warming up connections and scripts.
 func (r *Run) lifeOnce(ctx context.Context, at place, w way) []float64 {
 	at.clear()
-	c := client.OpenPool(at.options)
+	c := must(client.OpenPool(at.options))
 	defer c.Close()
 	l := &life{at: at, client: c, way: w, jobs: 64, due: time.Now().Add(time.Hour).Truncate(time.Second)}
 	l.measure(ctx)
@@ -240,7 +240,7 @@ func (r *Run) steadyIn(ctx context.Context, at place) contender {
 func (r *Run) waitingIn(ctx context.Context, at place) contender {
 	return contender{name: at.name, run: func() []float64 {
 		at.clear()
-		c := client.OpenPool(at.options)
+		c := must(client.OpenPool(at.options))
 		defer c.Close()
 		gone := waitInVain(ctx, c, 1000, 200)
 		time.Sleep(r.thinned)

@@ -159,7 +159,7 @@ func (s *soak) delivered(n, attempt int, at time.Time) {
 
 // load pushes jobs until the time is over, and kills.
 func (s *soak) load(ctx context.Context, r *soakRun) {
-	c := client.OpenPool(client.PoolOptions{Addr: s.redis.addr})
+	c := must(client.OpenPool(client.PoolOptions{Addr: s.redis.addr}))
 	defer c.Close()
 	check(c.SetLimit(ctx, soakLimitedTopic, client.Limit{Concurrency: 4}))
 	for i := range 10 {
@@ -276,7 +276,7 @@ func goroutinesOf(addr string) (float64, error) {
 
 // drain waits until no job is left but dead letters, and counts these.
 func (s *soak) drain(ctx context.Context) (deadLetters int) {
-	c := client.OpenPool(client.PoolOptions{Addr: s.redis.addr})
+	c := must(client.OpenPool(client.PoolOptions{Addr: s.redis.addr}))
 	defer c.Close()
 	for i := range 10 {
 		must(c.Unschedule(ctx, fmt.Sprintf("soak-%d", i)))
@@ -361,7 +361,7 @@ func (s *soak) section(first, last soakUse, deadLetters int) Section {
 func workSoak(addr string) error {
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer cancel()
-	c := client.OpenPool(client.PoolOptions{Addr: addr})
+	c := must(client.OpenPool(client.PoolOptions{Addr: addr}))
 	defer c.Close()
 	var mu sync.Mutex
 	handled := func(body string, attempt int) {

@@ -64,7 +64,7 @@ func (r *Run) topicsOnce(ctx context.Context, at place, topics int) []float64 {
 	if topics >= 1000 {
 		jobs *= 4
 	}
-	c := client.OpenPool(at.options)
+	c := must(client.OpenPool(at.options))
 	defer c.Close()
 	inChunks(jobs, func(from, n int) {
 		pushAll(ctx, c, n, func(i int) client.Delayed {
@@ -115,12 +115,12 @@ func (r *Run) topicsSteady(ctx context.Context, at place) []float64 {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	for range clients {
-		c := client.OpenPool(at.options)
+		c := must(client.OpenPool(at.options))
 		defer c.Close()
 		run.Go(func() error { return workTopics(ctx, c, topics, 10, came.add) })
 	}
 	time.Sleep(r.settle)
-	producer := client.OpenPool(at.options)
+	producer := must(client.OpenPool(at.options))
 	defer producer.Close()
 	before := r.Redis.commands()
 	jobs := int(r.steadyFor.Seconds() * perSecond)

@@ -74,7 +74,7 @@ type fanout struct {
 func newFanout(r *Redis, clients int) *fanout {
 	f := &fanout{delayer: newDelayer(r, 0)}
 	for range clients {
-		f.clients = append(f.clients, client.OpenPool(client.PoolOptions{Addr: r.addr}))
+		f.clients = append(f.clients, must(client.OpenPool(client.PoolOptions{Addr: r.addr})))
 	}
 	return f
 }

@@ -87,8 +87,8 @@ func WithStaleHook(f func(ids []string)) Option {
 
 // WithLogger sets the logger for what would otherwise go unnoticed: a delay or timeout that may lack its unit (a
 // bare 30 is 30 ns), and a BPop that polls because this Redis user may not subscribe to a channel, once each; a
-// job that cannot become a dead letter, once a minute for each topic; a panic of a hook. The
-// default is slog.Default.
+// job that cannot become a dead letter, once a minute for each topic; while calls wait, once a minute, that jobs have
+// been due for 2 s or longer though no server runs; a panic of a hook. The default is slog.Default.
 func WithLogger(l *slog.Logger) Option {
 	return func(o *options) { o.logger = l }
 }
@@ -131,27 +131,29 @@ func New(r Redis, opts ...Option) *Client {
 	return c
 }
 
-// Open makes a Client for the Redis at a URL, see ParseURL. It does not contact Redis, so a Client can be made
-// while Redis is away. A wrong option is an error (ErrInvalid).
+// Open makes a Client for the Redis at a URL, see ParseURL, with connections of its own, which Close closes. It does
+// not contact Redis, so a Client can be made while Redis is away. A wrong option is an error (ErrInvalid).
 func Open(url string, opts ...Option) (*Client, error) {
 	o, err := ParseURL(url)
 	if err != nil {
 		return nil, err
 	}
-	c := OpenPool(o, opts...)
+	return OpenPool(o, opts...)
+}
+
+// OpenPool is Open for options in place of a URL.
+func OpenPool(p PoolOptions, opts ...Option) (*Client, error) {
+	r, err := p.connect()
+	if err != nil {
+		return nil, failed("open", "", err)
+	}
+	c := New(r, append([]Option{WithPartitions(p.Partitions), WithPreviousPartitions(p.PreviousPartitions)}, opts...)...)
+	c.own = r
 	if c.setupErr != nil {
 		c.Close()
 		return nil, failed("open", "", c.setupErr)
 	}
 	return c, nil
-}
-
-// OpenPool makes a Client with connections of its own, which Close closes.
-func OpenPool(p PoolOptions, opts ...Option) *Client {
-	r := p.connect()
-	c := New(r, append([]Option{WithPartitions(p.Partitions), WithPreviousPartitions(p.PreviousPartitions)}, opts...)...)
-	c.own = r
-	return c
 }
 
 const closeWait = 3 * time.Second

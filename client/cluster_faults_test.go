@@ -29,7 +29,7 @@ func TestTLSCluster(t *testing.T) {
 	redistest.Long(t)
 	t.Parallel()
 	cluster, addrs, roots := redistest.StartTLSCluster(t)
-	c := client.OpenPool(client.PoolOptions{Cluster: addrs, Partitions: clusterPartitions, TLS: &tls.Config{RootCAs: roots}})
+	c := redistest.Must(client.OpenPool(client.PoolOptions{Cluster: addrs, Partitions: clusterPartitions, TLS: &tls.Config{RootCAs: roots}}))
 	defer c.Close()
 	all := func() {
 		t.Helper()

@@ -76,7 +76,7 @@ func TestLimitInCluster(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t)
 	c := inCluster(t, cluster)
-	pool := client.Connect(client.PoolOptions{Cluster: cluster.Addrs()})
+	pool := redistest.Must(client.Connect(client.PoolOptions{Cluster: cluster.Addrs()}))
 	defer pool.Close()
 	work := server.New(pool, server.Options{Partitions: clusterPartitions})
 	check(t, work.Check(t.Context()))

@@ -15,7 +15,7 @@ const clusterPartitions = 16
 
 func inCluster(t *testing.T, c *redistest.Cluster) *client.Client {
 	t.Helper()
-	cl := client.OpenPool(client.PoolOptions{Cluster: c.Addrs(), Partitions: clusterPartitions})
+	cl := redistest.Must(client.OpenPool(client.PoolOptions{Cluster: c.Addrs(), Partitions: clusterPartitions}))
 	t.Cleanup(func() { cl.Close() })
 	return cl
 }
@@ -80,7 +80,7 @@ func TestRightsInCluster(t *testing.T) {
 	work := server.New(pool, server.Options{Partitions: clusterPartitions})
 	check(t, work.Check(t.Context()))
 	redistest.Background(t, work.Run)
-	c := client.OpenPool(user)
+	c := redistest.Must(client.OpenPool(user))
 	defer c.Close()
 	for i := range 20 {
 		waiting := background(func() (client.Message, error) {

@@ -483,7 +483,7 @@ func (f *fixture) cutOnce(cutter *redistest.Cutter, op cutOperation, n int, afte
 	f.TB.Helper()
 	f.Flush()
 	cutter.Arm(0, false)
-	c := client.OpenPool(f.reach(client.PoolOptions{Addr: cutter.Addr}), f.options()...)
+	c := redistest.Must(client.OpenPool(f.reach(client.PoolOptions{Addr: cutter.Addr}), f.options()...))
 	defer c.Close()
 	j := &cutJob{fixture: f}
 	op.prepare(j)
@@ -621,7 +621,7 @@ func (j *cutJob) waitThroughCut(cutter *redistest.Cutter, n int, after bool) (se
 	j.Flush()
 	j.Do("SCRIPT", "FLUSH")
 	cutter.Arm(n, after)
-	c := client.OpenPool(j.reach(client.PoolOptions{Addr: cutter.Addr}), j.options()...)
+	c := redistest.Must(client.OpenPool(j.reach(client.PoolOptions{Addr: cutter.Addr}), j.options()...))
 	defer c.Close()
 	defer j.move(j.Addr)()
 	delivered := make(chan *client.Delivery, 1)

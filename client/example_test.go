@@ -77,7 +77,10 @@ func ExampleOpenPool() {
 		log.Fatal(err)
 	}
 	options.MaxActive = 8
-	c := client.OpenPool(options)
+	c, err := client.OpenPool(options)
+	if err != nil {
+		log.Fatal(err)
+	}
 	defer c.Close()
 
 	_, err = c.Pop(context.Background(), "empty")

@@ -26,7 +26,7 @@ const (
 // OpenThinned is OpenPool with a pool that closes idle connections at this interval.
 func OpenThinned(o PoolOptions, every time.Duration) *Client {
 	o.MaxIdle = cmp.Or(o.MaxActive, defaultMaxActive)
-	pool := NewPool(o)
+	pool, _ := NewPool(o)
 	redisconn.Thin(pool, redisconn.KeptIdle, every)
 	c := New(pool)
 	c.own = pool

@@ -124,9 +124,9 @@ func startTraffic(t *testing.T, c care) *traffic {
 		s.Do("SENTINEL", "SET", "m", "down-after-milliseconds", 2000) // a busy machine must not cause a second failover
 	}
 	o := client.PoolOptions{Sentinels: l.Addrs(), SentinelMaster: "m"}
-	l.client = client.OpenPool(o)
+	l.client = redistest.Must(client.OpenPool(o))
 	t.Cleanup(func() { l.client.Close() })
-	pool := client.NewPool(o)
+	pool := redistest.Must(client.NewPool(o))
 	t.Cleanup(func() { pool.Close() })
 	redistest.Background(t, server.New(pool, server.Options{}).Run)
 	redistest.Background(t, l.push)

@@ -64,7 +64,7 @@ func (f *fixture) open(opts ...client.Option) *client.Client {
 
 // openPool opens another Client with these pool options.
 func (f *fixture) openPool(o client.PoolOptions, opts ...client.Option) *client.Client {
-	c := client.OpenPool(f.reach(o), append([]client.Option{client.WithPrefix(f.Prefix)}, opts...)...)
+	c := redistest.Must(client.OpenPool(f.reach(o), append([]client.Option{client.WithPrefix(f.Prefix)}, opts...)...))
 	f.TB.Cleanup(func() { c.Close() })
 	return c
 }
@@ -89,7 +89,7 @@ func (f *fixture) reach(o client.PoolOptions) client.PoolOptions {
 // connect is client.Connect for options that may have several partitions.
 func connect(o client.PoolOptions) client.Redis {
 	o.Partitions, o.PreviousPartitions = 0, 0
-	return client.Connect(o)
+	return redistest.Must(client.Connect(o))
 }
 
 // behind sends all later connections to the Redis through a proxy at this address. The fixture's own Client stays

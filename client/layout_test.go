@@ -50,7 +50,7 @@ func TestStartWithoutPartition0(t *testing.T) {
 	t.Parallel()
 	cluster, away, here := withoutNode(t, false)
 	ctx := t.Context()
-	pool := client.Connect(client.PoolOptions{Cluster: cluster.Addrs()})
+	pool := redistest.Must(client.Connect(client.PoolOptions{Cluster: cluster.Addrs()}))
 	t.Cleanup(func() { pool.Close() })
 
 	counts, err := inspect.New(pool, "", fleet.Layout{Partitions: clusterPartitions}).Counts(ctx)
@@ -127,7 +127,7 @@ func TestNoDecisionWithoutPartition0(t *testing.T) {
 					continue
 				}
 				o.Cluster = cluster.Addrs()
-				c := client.OpenPool(o)
+				c := redistest.Must(client.OpenPool(o))
 				_, err := c.Push(t.Context(), client.Message{ID: idOf(here[0], 1), Topic: "t", Body: "b"}, 0)
 				if err == nil || errors.As(err, new(*fleet.LayoutError)) || strings.Contains(err.Error(), "partitions is") {
 					t.Errorf("with %d partitions: %v", o.Partitions, err)

@@ -63,7 +63,6 @@ func TestNothingToCall(t *testing.T) {
 		"zero Client":            {on: new(client.Client)},
 		"Client without a pool":  {client.New(nil), true},
 		"Client of a nil option": {client.New(pool, client.WithPrefix("p"), nil), true},
-		"OpenPool of nil":        {client.OpenPool(client.PoolOptions{}, nil), true},
 		"nil Delivery":           {on: (*client.Delivery)(nil)},
 		"zero Delivery":          {on: new(client.Delivery)},
 		"Delivery of nil":        {on: (*client.Client)(nil).Delivery("t", "a", 1)},

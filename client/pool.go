@@ -15,8 +15,10 @@ import (
 	"github.com/mix-basic/delayer/internal/redisconn"
 )
 
-// PoolOptions say how to reach Redis. The zero value is a Redis without a password on 127.0.0.1:6379. A duration
-// above 0 and below a millisecond was probably given without a unit, and makes every call return ErrInvalid.
+// PoolOptions say how to reach Redis. The zero value is a Redis without a password on 127.0.0.1:6379.
+//
+// Of the limits and durations at the end, 0 means the default and a negative value that there is no limit. A duration
+// above 0 and below a millisecond is ErrInvalid: it was probably given without a unit.
 type PoolOptions struct {
 	// Addr is host:port, or the path of a unix socket, which begins with "/", "./", "../" or "@". Empty means
 	// 127.0.0.1:6379.
@@ -37,7 +39,7 @@ type PoolOptions struct {
 	// Database is the number given to SELECT.
 	Database int
 	// Partitions is as in WithPartitions, for OpenPool: a URL may contain it. Connect and NewPool do not divide
-	// jobs: with several partitions here, every call returns ErrInvalid.
+	// jobs: with several partitions here, they return ErrInvalid.
 	Partitions int
 	// PreviousPartitions is as in WithPreviousPartitions, and likewise for OpenPool.
 	PreviousPartitions int
@@ -45,19 +47,19 @@ type PoolOptions struct {
 	TLS *tls.Config
 
 	// ConnectTimeout bounds a dial. ReadTimeout and WriteTimeout bound how long nothing may arrive or leave during
-	// a reply or a command; large ones may take longer. 0 means 3 s. So a call to a hung Redis fails and does not
-	// hang too.
+	// a reply or a command; large ones may take longer. The default is 3 s, so a call to a hung Redis fails and does
+	// not hang too.
 	ConnectTimeout, ReadTimeout, WriteTimeout time.Duration
 
-	// MaxActive is the most open connections; further calls wait for one. 0 means 32, a negative number no limit.
+	// MaxActive is the most open connections; further calls wait for one. The default is 32.
 	MaxActive int
-	// MaxIdle is how many idle connections are kept; a negative number keeps none. 0 means MaxActive, or 32 if
-	// that has no limit, but only 4 (1 for each node of a cluster) of those that were not needed for 10 s, so that
-	// connections opened for a peak are closed soon.
+	// MaxIdle is how many idle connections are kept; here a negative number means none. The default is MaxActive, or
+	// 32 if that has no limit, but only 4 (1 for each node of a cluster) of those that were not needed for 10 s, so
+	// that connections opened for a peak are closed soon.
 	MaxIdle int
-	// IdleTimeout closes a connection that was idle for that long. 0 means 5 minutes, a negative duration never.
+	// IdleTimeout closes a connection that was idle for that long. The default is 5 minutes.
 	IdleTimeout time.Duration
-	// MaxConnLifetime closes a connection of that age. 0 means never.
+	// MaxConnLifetime closes a connection of that age. By default there is no limit.
 	MaxConnLifetime time.Duration
 }
 
@@ -78,21 +80,30 @@ type Redis interface {
 
 // Connect returns the Redis that the options name, for Clients and Servers to share. Its connections have timeouts
 // for everything, calls wait for a free connection, and dead connections are noticed. Nothing is dialled before
-// the first use.
-func Connect(o PoolOptions) Redis {
-	if err := o.checkUndivided(); err != nil {
-		return o.unusable(err)
+// the first use. A wrong option is an error (ErrInvalid).
+func Connect(o PoolOptions) (Redis, error) {
+	err := o.checkUndivided()
+	var r Redis
+	if err == nil {
+		r, err = o.connect()
 	}
-	return o.connect()
+	if err != nil {
+		return nil, failed("connect", "", err)
+	}
+	return r, nil
 }
 
 // NewPool is Connect for programs that also use the connections for other things. A cluster has no single pool:
-// options that name one make every call return ErrInvalid.
-func NewPool(o PoolOptions) *redis.Pool {
+// options that name one are an error (ErrInvalid).
+func NewPool(o PoolOptions) (*redis.Pool, error) {
 	if o.Cluster != "" {
-		return o.unusable(invalid("cluster", "it is set, and a pool leads to one server: want Connect"))
+		return nil, failed("connect", "", invalid("cluster", "it is set, and a pool leads to one server: want Connect"))
 	}
-	return Connect(o).(*redis.Pool)
+	r, err := Connect(o)
+	if err != nil {
+		return nil, err
+	}
+	return r.(*redis.Pool), nil
 }
 
 // checkUndivided refuses partitions, which Connect does not pass on.
@@ -105,22 +116,22 @@ func (o PoolOptions) checkUndivided() error {
 }
 
 // connect is Connect for a caller who sees to the partitions.
-func (o PoolOptions) connect() Redis {
+func (o PoolOptions) connect() (Redis, error) {
 	dialer := redisconn.Dialer{
 		Username: o.Username, Password: o.Password, Database: o.Database,
 		TLS:            o.TLS,
-		ConnectTimeout: cmp.Or(o.ConnectTimeout, defaultTimeout),
-		ReadTimeout:    cmp.Or(o.ReadTimeout, defaultTimeout),
-		WriteTimeout:   cmp.Or(o.WriteTimeout, defaultTimeout),
+		ConnectTimeout: limit(o.ConnectTimeout, defaultTimeout),
+		ReadTimeout:    limit(o.ReadTimeout, defaultTimeout),
+		WriteTimeout:   limit(o.WriteTimeout, defaultTimeout),
 	}
 	units := cmp.Or(checkUnit("connect timeout", o.ConnectTimeout), checkUnit("read timeout", o.ReadTimeout), checkUnit("write timeout", o.WriteTimeout),
 		checkUnit("idle timeout", o.IdleTimeout), checkUnit("max connection lifetime", o.MaxConnLifetime))
 	if wrong := cmp.Or(units, o.checkSentinels(), o.checkCluster()); wrong != nil {
-		return o.unusable(wrong)
+		return nil, wrong
 	}
 	switch {
 	case o.Cluster != "":
-		return redisconn.NewCluster(strings.Split(o.Cluster, ","), dialer, func(d redisconn.Dialer) *redis.Pool { return o.pool(d, redisconn.KeptByNode) })
+		return redisconn.NewCluster(strings.Split(o.Cluster, ","), dialer, func(d redisconn.Dialer) *redis.Pool { return o.pool(d, redisconn.KeptByNode) }), nil
 	case o.Sentinels != "":
 		sentinels := dialer
 		sentinels.Username, sentinels.Password, sentinels.Database = o.SentinelUsername, o.SentinelPassword, 0
@@ -128,25 +139,22 @@ func (o PoolOptions) connect() Redis {
 	default:
 		dialer.Locator = redisconn.Fixed(cmp.Or(o.Addr, defaultAddr))
 	}
-	return o.pool(dialer, redisconn.KeptIdle)
+	return o.pool(dialer, redisconn.KeptIdle), nil
 }
 
-func (o PoolOptions) unusable(why error) *redis.Pool {
-	pool := o.pool(redisconn.Dialer{}, redisconn.KeptIdle)
-	pool.DialContext = func(context.Context) (redis.Conn, error) { return nil, why }
-	return pool
-}
+// limit is a limit for redigo and net, to which 0 means no limit.
+func limit[T int | time.Duration](set, byDefault T) T { return max(cmp.Or(set, byDefault), 0) }
 
 // pool makes a pool that keeps that many idle connections for which there has been no use.
 func (o PoolOptions) pool(dialer redisconn.Dialer, keep int) *redis.Pool {
-	maxActive := max(cmp.Or(o.MaxActive, defaultMaxActive), 0)
+	maxActive := limit(o.MaxActive, defaultMaxActive)
 	pool := &redis.Pool{
 		DialContext:         dialer.Dial,
 		TestOnBorrowContext: redisconn.CheckRested,
 		MaxActive:           maxActive,
-		MaxIdle:             max(cmp.Or(o.MaxIdle, maxActive, defaultMaxActive), 0),
-		IdleTimeout:         max(cmp.Or(o.IdleTimeout, defaultIdleTimeout), 0),
-		MaxConnLifetime:     o.MaxConnLifetime,
+		MaxIdle:             limit(o.MaxIdle, cmp.Or(maxActive, defaultMaxActive)),
+		IdleTimeout:         limit(o.IdleTimeout, defaultIdleTimeout),
+		MaxConnLifetime:     limit(o.MaxConnLifetime, 0),
 		Wait:                true,
 	}
 	if o.MaxIdle == 0 {

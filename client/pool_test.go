@@ -142,11 +142,11 @@ func TestPoolDefaults(t *testing.T) {
 	for options, want := range map[client.PoolOptions]limits{
 		{}: {32, 32, 5 * time.Minute, 0, true},
 		{MaxActive: 7, MaxIdle: 3, IdleTimeout: time.Second, MaxConnLifetime: time.Minute}: {7, 3, time.Second, time.Minute, true},
-		{MaxActive: 7}:                   {7, 7, 5 * time.Minute, 0, true},
-		{MaxActive: -1, IdleTimeout: -1}: {0, 32, 0, 0, true},
-		{MaxIdle: -1}:                    {32, 0, 5 * time.Minute, 0, true},
+		{MaxActive: 7}:                     {7, 7, 5 * time.Minute, 0, true},
+		{MaxActive: -1, IdleTimeout: -1}:   {0, 32, 0, 0, true},
+		{MaxIdle: -1, MaxConnLifetime: -1}: {32, 0, 5 * time.Minute, 0, true},
 	} {
-		p := client.NewPool(options)
+		p := redistest.Must(client.NewPool(options))
 		if got := (limits{p.MaxActive, p.MaxIdle, p.IdleTimeout, p.MaxConnLifetime, p.Wait}); got != want {
 			t.Errorf("%+v: %+v, want %+v", options, got, want)
 		}
@@ -156,7 +156,7 @@ func TestPoolDefaults(t *testing.T) {
 // expectWorks pushes and pops, and waits for a job.
 func expectWorks(t *testing.T, o client.PoolOptions) {
 	t.Helper()
-	c := client.OpenPool(o)
+	c := redistest.Must(client.OpenPool(o))
 	defer c.Close()
 	expectWaiterWorks(t, c)
 	check(t, errOf(c.Push(t.Context(), message("a"), 0)))
@@ -217,7 +217,7 @@ func TestTLS(t *testing.T) {
 // expectFails returns the error of a Pop.
 func expectFails(t *testing.T, o client.PoolOptions) error {
 	t.Helper()
-	c := client.OpenPool(o)
+	c := redistest.Must(client.OpenPool(o))
 	defer c.Close()
 	return errOf(c.Pop(t.Context(), "t"))
 }
@@ -234,7 +234,7 @@ func TestAuthentication(t *testing.T) {
 		":n0ne":    "WRONGPASS",
 		"eve:n0ne": "WRONGPASS",
 	} {
-		c := client.OpenPool(options(t, "redis://"+user+address))
+		c := redistest.Must(client.OpenPool(options(t, "redis://"+user+address)))
 		for name, call := range calls(c, t.Context()) {
 			r := arrival(t, failing(call))
 			var refusal redis.Error
@@ -303,7 +303,7 @@ func TestContextEndsTheWaitForAConnection(t *testing.T) {
 // PING keeps its connection.
 func TestRestedConnections(t *testing.T) {
 	f := start(t, alone)
-	pool := client.NewPool(client.PoolOptions{Addr: f.Addr})
+	pool := redistest.Must(client.NewPool(client.PoolOptions{Addr: f.Addr}))
 	defer pool.Close()
 	conn, err := pool.DialContext(t.Context())
 	check(t, err)
@@ -356,7 +356,7 @@ func TestDefaultTimeouts(t *testing.T) {
 	f := start(t, alone)
 	o := f.reach(client.PoolOptions{})
 	o.ReadTimeout = 0
-	used, fresh := client.OpenPool(o, f.options()...), client.OpenPool(o, f.options()...)
+	used, fresh := redistest.Must(client.OpenPool(o, f.options()...)), redistest.Must(client.OpenPool(o, f.options()...))
 	defer used.Close()
 	defer fresh.Close()
 	check(t, errOf(used.Push(t.Context(), message("a"), 0)))
@@ -387,8 +387,7 @@ func TestOpenOfAWrongOption(t *testing.T) {
 	}
 }
 
-// A pool does not divide jobs. If it was opened with several partitions, each call fails with an error that names
-// OpenPool.
+// A pool does not divide jobs, and is not opened with several partitions. The error names OpenPool.
 func TestPoolOfPartitions(t *testing.T) {
 	t.Parallel()
 	f := start(t, alone, onePool)
@@ -396,21 +395,17 @@ func TestPoolOfPartitions(t *testing.T) {
 		{Partitions: 16}, {Partitions: 4, PreviousPartitions: 16}, {Partitions: 1, PreviousPartitions: 16}, {PreviousPartitions: 16},
 	} {
 		o.Addr = f.Addr
-		pool := client.Connect(o)
-		defer pool.Close()
-		c := client.New(pool, client.WithPartitions(o.Partitions), client.WithPreviousPartitions(o.PreviousPartitions))
-		defer c.Close()
-		_, err := c.Push(t.Context(), message("a"), 0)
-		expectText(t, fmt.Sprintf("%+v", o), err, "partitions: ", "want OpenPool")
+		_, err := client.Connect(o)
+		expectText(t, fmt.Sprintf("%+v", o), err, "delayer: connect: invalid partitions: ", "want OpenPool")
 		if !errors.Is(err, client.ErrInvalid) {
 			t.Errorf("the error is not ErrInvalid")
 		}
-		opened := client.OpenPool(o)
+		opened := redistest.Must(client.OpenPool(o))
 		defer opened.Close()
 		f.Do("FLUSHALL")
 		check(t, errOf(opened.Push(t.Context(), message("a"), 0)))
 	}
-	one := client.NewPool(client.PoolOptions{Addr: f.Addr, Partitions: 1})
+	one := redistest.Must(client.NewPool(client.PoolOptions{Addr: f.Addr, Partitions: 1}))
 	defer one.Close()
 	f.Do("FLUSHALL")
 	check(t, errOf(client.New(one).Push(t.Context(), message("a"), 0)))
@@ -421,7 +416,7 @@ func TestPoolOfPartitions(t *testing.T) {
 func TestOneOfSeveral(t *testing.T) {
 	t.Parallel()
 	f := start(t, alone, onePool)
-	several := client.OpenPool(client.PoolOptions{Addr: f.Addr, Partitions: 16})
+	several := redistest.Must(client.OpenPool(client.PoolOptions{Addr: f.Addr, Partitions: 16}))
 	defer several.Close()
 	check(t, errOf(several.Push(t.Context(), message("a"), time.Hour)))
 	before := f.State()
@@ -439,7 +434,7 @@ func TestOneOfSeveral(t *testing.T) {
 		"set limit": func(c *client.Client) error { return c.SetLimit(t.Context(), "t", client.Limit{Rate: 1}) },
 		"ping":      func(c *client.Client) error { return c.Ping(t.Context()) },
 	} {
-		one := client.OpenPool(client.PoolOptions{Addr: f.Addr})
+		one := redistest.Must(client.OpenPool(client.PoolOptions{Addr: f.Addr}))
 		expectText(t, name, call(one), "partitions is 1 here, but 16 in Redis")
 		check(t, one.Close())
 	}

@@ -3,6 +3,7 @@ package client_test
 import (
 	"context"
 	"errors"
+	"github.com/mix-basic/delayer/internal/testing/redistest"
 	"slices"
 	"strings"
 	"sync"
@@ -29,7 +30,7 @@ func (f *fixture) restedPool(n int) (*redis.Pool, []string) {
 // idlePool returns a pool whose n connections were just used.
 func (f *fixture) idlePool(n int) *redis.Pool {
 	f.TB.Helper()
-	pool := client.NewPool(client.PoolOptions{Addr: f.Addr})
+	pool := redistest.Must(client.NewPool(client.PoolOptions{Addr: f.Addr}))
 	f.TB.Cleanup(func() { pool.Close() })
 	conns := make([]redis.Conn, n)
 	for i := range conns {

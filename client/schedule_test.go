@@ -359,7 +359,7 @@ func TestScheduleCuts(t *testing.T) {
 				op.prepare()
 				f.Do("SCRIPT", "FLUSH")
 				cutter.Arm(n, after)
-				c := client.OpenPool(client.PoolOptions{Addr: cutter.Addr})
+				c := redistest.Must(client.OpenPool(client.PoolOptions{Addr: cutter.Addr}))
 				_, err := op.call(c)
 				if cut = len(cutter.Commands()) >= n; cut {
 					if err == nil {

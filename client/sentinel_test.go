@@ -26,7 +26,7 @@ func TestSentinel(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := redistest.StartSentinels(t)
-			c := client.OpenPool(client.PoolOptions{Sentinels: s.Addrs(), SentinelMaster: "m"})
+			c := redistest.Must(client.OpenPool(client.PoolOptions{Sentinels: s.Addrs(), SentinelMaster: "m"}))
 			defer c.Close()
 			waiting := background(func() (m client.Message, err error) { // called again if a failover takes longer than BPop's retry window
 				for again := true; again; again = err != nil && t.Context().Err() == nil {
@@ -66,11 +66,11 @@ func TestSentinelTLS(t *testing.T) {
 	master, addr, roots := redistest.StartTLSSentinel(t)
 	o, err := client.ParseURL("rediss-sentinel://" + addr + "?master=m")
 	check(t, err)
-	distrustful := client.OpenPool(o)
+	distrustful := redistest.Must(client.OpenPool(o))
 	defer distrustful.Close()
 	expectText(t, "Ping", distrustful.Ping(t.Context()), "sentinel "+addr, "certificate signed by unknown authority")
 	o.TLS.RootCAs = roots
-	c := client.OpenPool(o)
+	c := redistest.Must(client.OpenPool(o))
 	defer c.Close()
 	waiting := bpop(t.Context(), c, 0, "t")
 	master.AwaitWaiter("t")
@@ -96,12 +96,10 @@ func TestInvalidSentinels(t *testing.T) {
 		"[::1]:1,[::1]:-1":  "number 2",
 		"[::1]:1,[::1]:1.0": "number 2",
 	} {
-		c := client.OpenPool(client.PoolOptions{Sentinels: sentinels, SentinelMaster: "m"})
-		err := c.Ping(t.Context())
+		_, err := client.OpenPool(client.PoolOptions{Sentinels: sentinels, SentinelMaster: "m"})
 		expectText(t, sentinels, err, "sentinels: ", part, "host:port")
 		if !errors.Is(err, client.ErrInvalid) || strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("%s: %v", sentinels, err)
 		}
-		c.Close()
 	}
 }

@@ -5,8 +5,11 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/store"
+	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
 // waitersOf opens n Clients, each with a BPop that waits for the topics; they began one after the other.
@@ -23,7 +26,7 @@ func (f *fixture) waitersOf(n int, topics ...string) (clients []*client.Client, 
 // returns the number of checks since then.
 func (f *fixture) calm(clients ...*client.Client) (looked func() int) {
 	f.TB.Helper()
-	f.Do("HSET", "delayer:servers", "one", "runs")
+	f.announceServer()
 	looks := func() (n int) {
 		for _, c := range clients {
 			n += c.Checks()
@@ -41,6 +44,38 @@ func (f *fixture) calm(clients ...*client.Client) (looked func() int) {
 	}
 	since := looks()
 	return func() int { return looks() - since }
+}
+
+// announceServer makes a server known that does nothing.
+func (f *fixture) announceServer() {
+	f.TB.Helper()
+	check(f.TB, errOf(store.New(f.newPool(client.PoolOptions{}), f.Prefix).Heartbeat(store.ServerState{ID: "idle", Age: time.Second, Interval: store.AnnouncedWithin}, 0, 0).Do(f.TB.Context())))
+}
+
+// A caller that waits is told that no server makes jobs ready: its server may use another Redis. As long as one runs, or
+// nothing is due, there is nothing to say.
+func TestNoServer(t *testing.T) {
+	t.Parallel()
+	f, served, idle := start(t, alone), start(t, alone), start(t, alone)
+	var log, others redistest.Log
+	served.announceServer()
+	quiet := []*client.Client{served.open(client.WithLogger(others.Logger())), idle.open(client.WithLogger(others.Logger()))}
+	for i, g := range []*fixture{served, idle} {
+		g.waiter(t.Context(), quiet[i], "t")
+	}
+	check(t, errOf(served.Push(t.Context(), message("a"), time.Millisecond)))
+	check(t, errOf(idle.Push(t.Context(), message("a"), time.Hour)))
+	check(t, errOf(f.Push(t.Context(), message("a"), time.Millisecond)))
+	c := f.open(client.WithLogger(log.Logger()))
+	f.waiter(t.Context(), c, "t")
+	until(t, "it is told", func() bool {
+		return len(log.Lines("no server runs for this Redis and prefix, and jobs have been due for ")) == 1
+	})
+	for _, c := range quiet {
+		until(t, "it has looked for longer", func() bool { return c.Checks() >= 5 })
+	}
+	others.Expect(t, 0)
+	log.Expect(t, 1)
 }
 
 // expectNoLooks fails if a check was needed.

@@ -73,7 +73,7 @@ func BenchmarkLateness(b *testing.B) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	go New(redisServer.Pool(), Options{Interval: time.Second}).Run(ctx)
-	c := client.OpenPool(client.PoolOptions{Addr: redisServer.Addr})
+	c := redistest.Must(client.OpenPool(client.PoolOptions{Addr: redisServer.Addr}))
 	defer c.Close()
 
 	var late []time.Duration

@@ -19,7 +19,10 @@ func ExampleServer_Run() {
 	}
 	defer redis.Close()
 
-	pool := client.Connect(client.PoolOptions{Addr: redis.Addr})
+	pool, err := client.Connect(client.PoolOptions{Addr: redis.Addr})
+	if err != nil {
+		log.Fatal(err)
+	}
 	defer pool.Close()
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan error)

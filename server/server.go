@@ -12,7 +12,7 @@
 // Tried and rejected: a leader (a failover is a delay), fixed ticks (a job is then late by half an interval on average), a
 // goroutine for each partition (64 calls at once exceed the stall budget).
 //
-//	redis := client.Connect(client.PoolOptions{Addr: "127.0.0.1:6379"})
+//	redis, err := client.Connect(client.PoolOptions{Addr: "127.0.0.1:6379"})
 //	defer redis.Close()
 //	err := server.New(redis, server.Options{}).Run(ctx)
 package server

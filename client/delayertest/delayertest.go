@@ -56,7 +56,10 @@ type Delayer struct {
 func New(t testing.TB) *Delayer {
 	t.Helper()
 	m := miniredis.RunT(t)
-	pool := client.NewPool(client.PoolOptions{Addr: m.Addr()})
+	pool, err := client.NewPool(client.PoolOptions{Addr: m.Addr()})
+	if err != nil {
+		t.Fatal(err)
+	}
 	d := &Delayer{
 		url:    "redis://" + m.Addr(),
 		pool:   pool,

@@ -67,7 +67,7 @@ func TestCrashProcess(t *testing.T) {
 		o := server.Options{Interval: 50 * time.Millisecond, Prefix: prefix, Partitions: pool.Partitions}
 		err = server.New(connect(pool), o).Run(ctx)
 	} else {
-		err = crashWorker(ctx, client.OpenPool(pool, client.WithPrefix(prefix)), os.Getenv(crashFile))
+		err = crashWorker(ctx, redistest.Must(client.OpenPool(pool, client.WithPrefix(prefix))), os.Getenv(crashFile))
 	}
 	check(t, err)
 }

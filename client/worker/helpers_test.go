@@ -45,7 +45,7 @@ func start(t testing.TB, needs ...redistest.Need) *fixture {
 
 // open opens another Client.
 func (f *fixture) open(o client.PoolOptions) *client.Client {
-	c := client.OpenPool(f.reach(o), client.WithPrefix(f.Prefix))
+	c := redistest.Must(client.OpenPool(f.reach(o), client.WithPrefix(f.Prefix)))
 	f.TB.Cleanup(func() { c.Close() })
 	return c
 }
@@ -75,7 +75,7 @@ func (f *fixture) reach(o client.PoolOptions) client.PoolOptions {
 // connect is client.Connect for options that may have several partitions.
 func connect(o client.PoolOptions) client.Redis {
 	o.Partitions, o.PreviousPartitions = 0, 0
-	return client.Connect(o)
+	return redistest.Must(client.Connect(o))
 }
 
 // url returns the URL of Redis.

@@ -3,6 +3,7 @@ package worker_test
 import (
 	"context"
 	"errors"
+	"github.com/mix-basic/delayer/internal/testing/redistest"
 	"log/slog"
 	"runtime"
 	"slices"
@@ -49,7 +50,7 @@ func TestClientHooks(t *testing.T) {
 					}
 				}
 			}
-			hooked := client.OpenPool(f.reach(client.PoolOptions{}), client.WithPrefix(f.Prefix), client.WithHooks(client.Hooks{Settle: hook, Handle: hook}))
+			hooked := redistest.Must(client.OpenPool(f.reach(client.PoolOptions{}), client.WithPrefix(f.Prefix), client.WithHooks(client.Hooks{Settle: hook, Handle: hook})))
 			defer hooked.Close()
 			mux := one(func(ctx context.Context, _ *worker.Job) error {
 				if ctx.Value(hookKey{}) != "the handler's" {

@@ -19,7 +19,7 @@ func TestInvalid(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	check(t, err)
 	defer l.Close()
-	c := client.OpenPool(client.PoolOptions{Addr: l.Addr().String()})
+	c := redistest.Must(client.OpenPool(client.PoolOptions{Addr: l.Addr().String()}))
 	defer c.Close()
 	fine := func() *worker.Mux { return one(succeed) }
 	with := func(o worker.TopicOptions) *worker.Mux { return one(succeed, worker.With(o)) }
@@ -142,7 +142,7 @@ func TestClosedWhileReporting(t *testing.T) {
 
 // A nil context or a nil worker causes an error and no panic.
 func TestNil(t *testing.T) {
-	c := client.OpenPool(client.PoolOptions{})
+	c := redistest.Must(client.OpenPool(client.PoolOptions{}))
 	defer c.Close()
 	mux := one(succeed)
 	for name, w := range map[string]*worker.Worker{"nil worker": nil, "zero worker": new(worker.Worker), "worker of a zero client": worker.New(new(client.Client), mux, worker.Options{})} {

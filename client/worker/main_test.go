@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	redisURL = "redis://" + redis.Addr
-	pool := client.NewPool(client.PoolOptions{Addr: redis.Addr})
+	pool := redistest.Must(client.NewPool(client.PoolOptions{Addr: redis.Addr}))
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error)
 	go func() { ended <- server.New(pool, server.Options{}).Run(ctx) }()

@@ -17,7 +17,10 @@ func ExampleWorker_RunOne() {
 		log.Fatal(err)
 	}
 	defer redis.Close()
-	c := client.OpenPool(client.PoolOptions{Addr: redis.Addr})
+	c, err := client.OpenPool(client.PoolOptions{Addr: redis.Addr})
+	if err != nil {
+		log.Fatal(err)
+	}
 	defer c.Close()
 	ctx := context.Background()
 	if _, err := c.Push(ctx, client.Message{Topic: "close_order", Body: "1001"}, 0); err != nil {

@@ -25,7 +25,7 @@ func testClient(t *testing.T, ids ...string) *client.Client {
 		o, _ = client.ParseURL(redistest.External)
 		o.Partitions = 0
 	}
-	c := client.OpenPool(o, client.WithPrefix(r.Prefix))
+	c := redistest.Must(client.OpenPool(o, client.WithPrefix(r.Prefix)))
 	t.Cleanup(func() { c.Close() })
 	for _, id := range ids {
 		if _, err := c.Push(t.Context(), client.Message{ID: id, Topic: "t", Body: "b"}, 0); err != nil {

@@ -34,7 +34,7 @@ func TestCommandsOfTopicsInPartitions(t *testing.T) {
 func commandsAJob(t *testing.T, partitions, topics, jobs int) float64 {
 	t.Helper()
 	f := &fixture{Server: redistest.Start(t)}
-	f.Client = client.OpenPool(client.PoolOptions{Addr: f.Addr, Partitions: partitions})
+	f.Client = redistest.Must(client.OpenPool(client.PoolOptions{Addr: f.Addr, Partitions: partitions}))
 	t.Cleanup(func() { f.Client.Close() })
 	var names []string
 	batch := make([]client.Delayed, jobs)

@@ -139,7 +139,11 @@ func (n *node) read(ctx context.Context, o client.PoolOptions) {
 		o.Username, o.Password, o.Database = o.SentinelUsername, o.SentinelPassword, 0
 	}
 	o.Addr, o.Sentinels, o.SentinelMaster, o.SentinelUsername, o.SentinelPassword, o.Cluster = n.addr, "", "", "", "", ""
-	pool := client.NewPool(o)
+	pool, err := client.NewPool(o)
+	if err != nil {
+		n.infoErr = err
+		return
+	}
 	defer pool.Close()
 	s := store.New(pool, store.DefaultPrefix) // whatever the layout is
 	n.info, n.infoErr = s.Info(ctx)

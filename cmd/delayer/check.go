@@ -79,7 +79,10 @@ func tryListen(h config.HTTP) (inUse, err error) {
 func askRedis(r config.Redis, o client.PoolOptions) (note string, err error) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	pool := client.Connect(o)
+	pool, err := client.Connect(o)
+	if err != nil {
+		return "", fail(exitUsage, err)
+	}
 	defer pool.Close()
 	err = checkRedis(ctx, server.New(pool, server.Options{Prefix: r.Prefix, Partitions: r.Partitions, PreviousPartitions: r.PreviousPartitions}), o)
 	switch {

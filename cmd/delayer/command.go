@@ -170,7 +170,10 @@ func (c *call) open() error {
 	if err != nil {
 		return fail(exitUsage, err)
 	}
-	c.connections = client.Connect(pool) // not closed: a connection may hang in a call
+	c.connections, err = client.Connect(pool) // not closed: a connection may hang in a call
+	if err != nil {
+		return fail(exitUsage, err)
+	}
 	c.client, c.jobs = clientOn(c.connections, c.redis), inspectorOn(c.connections, c.redis)
 	return nil
 }

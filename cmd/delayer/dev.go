@@ -46,6 +46,15 @@ func startDev(o options, c *config.Config) (redis *devredis.Server, notes []stri
 	), nil
 }
 
+// whereDevIs returns the line for users whose programs would find another Redis at the configured address; empty if --dev has that one.
+func whereDevIs(configured, actual config.Redis) string {
+	usual := configured.Addr()
+	if _, port, _ := net.SplitHostPort(usual); usual == "" || port == strconv.Itoa(actual.Port) {
+		return ""
+	}
+	return fmt.Sprintf("Use redis://%s in your programs: this Delayer does not use the Redis on %s", actual.Addr(), usual)
+}
+
 // devHTTP lists the addresses of --dev's HTTP server if none is configured. The first free one is used.
 var devHTTP = []string{"127.0.0.1:9277", "127.0.0.1:0"}
 

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"fmt"
 	"net"
 	"net/http"
 	"os"
@@ -50,7 +51,7 @@ func TestDev(t *testing.T) {
 	}
 }
 
-// If the address is in use, --dev takes another port and prints it.
+// If the address is in use, --dev takes another port. The last line says so, and which URL to use.
 func TestDevOnTakenAddress(t *testing.T) {
 	t.Parallel()
 	mute := newMute(t)
@@ -63,6 +64,11 @@ func TestDevOnTakenAddress(t *testing.T) {
 		t.Fatalf("%v", p.stdout)
 	}
 	redistest.On(t, "127.0.0.1:"+found[1]).Do("PING")
+	want := fmt.Sprintf("Use redis://127.0.0.1:%s in your programs: this Delayer does not use the Redis on %s\n", found[1], mute.addr)
+	p.expect(p.stdout, want)
+	if !strings.HasSuffix(p.stdout.String(), want) {
+		t.Errorf("the last line is not %q:\n%v", want, p.stdout)
+	}
 	if left, _ := os.ReadDir(dir); len(left) > 0 {
 		t.Errorf("made %v", left)
 	}

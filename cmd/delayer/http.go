@@ -52,7 +52,10 @@ func openHTTP(c config.Config, dev bool, pool client.PoolOptions, log *logger.Lo
 	}
 	h := c.HTTP
 	pool.MaxIdle, pool.IdleTimeout = max(pool.MaxIdle, httpIdle), httpIdleTimeout
-	own := client.Connect(pool)
+	own, err := client.Connect(pool)
+	if err != nil {
+		return nil, fail(exitUsage, err)
+	}
 	jobClient := clientOn(own, c.Redis, client.WithLogger(slog.New(slog.NewTextHandler(logLines{log}, nil))))
 	jobs := inspectorOn(own, c.Redis)
 	f.metrics = metrics.New(jobs, metrics.Options{

@@ -88,7 +88,7 @@ func TestDeliveryGoesOnWhileTheHTTPServerIsFlooded(t *testing.T) {
 	}
 	more(first)
 
-	c := client.OpenPool(client.PoolOptions{Addr: redisServer.Addr})
+	c := redistest.Must(client.OpenPool(client.PoolOptions{Addr: redisServer.Addr}))
 	defer c.Close()
 	const jobs = 200
 	for n := range jobs {

@@ -5,6 +5,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"github.com/mix-basic/delayer/internal/testing/redistest"
 	"testing"
 	"time"
 
@@ -30,7 +31,7 @@ func TestLimitCommand(t *testing.T) {
 // The output shows how much of a limit is used, and until when the rate throttles jobs.
 func TestUseOfALimit(t *testing.T) {
 	s, db := newShellHere(t)
-	c := client.OpenPool(client.PoolOptions{Addr: db.Addr})
+	c := redistest.Must(client.OpenPool(client.PoolOptions{Addr: db.Addr}))
 	defer c.Close()
 	for i := range 3 {
 		_, err := c.Push(t.Context(), client.Message{Topic: "mail", Body: fmt.Sprint(i)}, 0)
@@ -63,7 +64,7 @@ func TestUseOfALimit(t *testing.T) {
 func TestLimitWithATagThatJobsLack(t *testing.T) {
 	s, db := newShellHere(t)
 	s.env = append(s.env, "DELAYER_REDIS_PARTITIONS=4")
-	c := client.OpenPool(client.PoolOptions{Addr: db.Addr, Partitions: 4})
+	c := redistest.Must(client.OpenPool(client.PoolOptions{Addr: db.Addr, Partitions: 4}))
 	defer c.Close()
 	elsewhere := 0
 	for i := range 20 {

@@ -41,9 +41,7 @@ type fileSchedules struct {
 // daemon. It checks them once a minute and after an outage: schedules lost by Redis are stored again, unless somebody
 // removed them by hand. It retries while Redis is down or refuses. It ends if the file has no schedules and the user may
 // not even read whether some are left.
-func (s *service) keepSchedules(ctx context.Context) {
-	pool := client.Connect(s.pool)
-	defer pool.Close()
+func (s *service) keepSchedules(ctx context.Context, pool client.Redis) {
 	k := &fileSchedules{jobs: layoutOf(s.config.Redis).Open(pool, s.config.Redis.Prefix), id: rand.Text(), log: s.log}
 	if !k.use(s.config.Schedules) {
 		return

@@ -110,7 +110,9 @@ func (k *keeper) start(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
 		defer close(k.ended)
-		k.keepSchedules(ctx)
+		pool := redistest.Must(client.Connect(k.pool))
+		defer pool.Close()
+		k.keepSchedules(ctx, pool)
 	}()
 	k.stop = func() {
 		cancel()

@@ -52,7 +52,7 @@ func serve(o options, m mode, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	c, notes := found.config, []string(nil)
+	c, notes, last := found.config, []string(nil), ""
 	if o.dev {
 		redis, devNotes, err := startDev(o, &c)
 		if err != nil {
@@ -60,6 +60,7 @@ func serve(o options, m mode, stdout, stderr io.Writer) error {
 		}
 		defer redis.Close()
 		notes = devNotes
+		last = whereDevIs(found.config.Redis, c.Redis)
 	}
 	notes = append(notes, ownPaths(&c.Delayer)...)
 	notes = append(notes, notesOfSystem(c.Delayer)...)
@@ -67,7 +68,10 @@ func serve(o options, m mode, stdout, stderr io.Writer) error {
 	if err != nil {
 		return fail(exitUsage, err)
 	}
-	pool := client.Connect(poolOptions)
+	pool, err := client.Connect(poolOptions)
+	if err != nil {
+		return fail(exitUsage, err)
+	}
 	defer pool.Close()
 
 	pid, err := lockPIDFile(c.Delayer.PID)
@@ -97,7 +101,7 @@ func serve(o options, m mode, stdout, stderr io.Writer) error {
 	if err := s.newServer(pool); err != nil {
 		return fail(exitFailed, err)
 	}
-	return s.run(s.server, banner(found.searched, notes), found.warnings)
+	return s.run(s.server, banner(found.searched, notes), found.warnings, last)
 }
 
 // newServer creates the server. Metrics, systemd and the error log observe it.
@@ -159,7 +163,7 @@ type service struct {
 	schedulesEvery time.Duration // for tests: replaces schedulesEvery and schedulesAgain
 }
 
-func (s *service) run(work *server.Server, banner string, warnings config.Problems) error {
+func (s *service) run(work *server.Server, banner string, warnings config.Problems, last string) error {
 	checked, err := s.check(work)
 	if err != nil || !s.signals.stopped.IsZero() {
 		return err
@@ -174,6 +178,9 @@ func (s *service) run(work *server.Server, banner string, warnings config.Proble
 	}
 	if why := evicts(checked); why != nil {
 		s.log.Error(fmt.Sprintf("redis on %s: %v", s.config.Redis.Place(), why))
+	}
+	if last != "" {
+		s.log.Info(last)
 	}
 	if err := s.mode.ready(s); err != nil {
 		return s.fail(exitFailed, err)
@@ -210,8 +217,13 @@ func (s *service) work(ctx context.Context, work *server.Server) error {
 		serving.Go(func() { s.http.serve(ctx, s.log) })
 	}
 	if s.hasFile {
+		pool, err := client.Connect(s.pool)
+		if err != nil {
+			return err
+		}
+		defer pool.Close()
 		serving.Go(func() {
-			for s.keepSchedules(ctx); ctx.Err() == nil; s.keepSchedules(ctx) { // it gave up: a reload may bring other schedules
+			for s.keepSchedules(ctx, pool); ctx.Err() == nil; s.keepSchedules(ctx, pool) { // it gave up: a reload may bring other schedules
 				select {
 				case s.config.Schedules = <-s.newSchedules:
 				case <-ctx.Done():

@@ -106,7 +106,10 @@ func (t *timeline) crash(ctx context.Context, addr string) error {
 const crashed = 99
 
 func reserveAndCrash(addr string) error {
-	c := client.OpenPool(client.PoolOptions{Addr: addr})
+	c, err := client.OpenPool(client.PoolOptions{Addr: addr})
+	if err != nil {
+		return err
+	}
 	if _, err := c.Reserve(context.Background(), 5*time.Second, mailLease, mailTopic); err != nil {
 		return err
 	}

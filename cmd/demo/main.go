@@ -63,7 +63,10 @@ func run(delayer string) error {
 		return err
 	}
 	defer stop()
-	c := client.OpenPool(client.PoolOptions{Addr: addr})
+	c, err := client.OpenPool(client.PoolOptions{Addr: addr})
+	if err != nil {
+		return err
+	}
 	defer c.Close()
 
 	timeline := timeline{start: time.Now(), due: map[string]time.Duration{}}

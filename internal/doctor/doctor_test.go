@@ -57,7 +57,7 @@ var plantedTogether = []string{"counters", "dead_letters", "eviction_policy", "l
 func TestFindings(t *testing.T) {
 	t.Parallel()
 	f := redistest.Start(t, "--appendonly", "yes")
-	pool := client.NewPool(client.PoolOptions{Addr: f.Addr})
+	pool := redistest.Must(client.NewPool(client.PoolOptions{Addr: f.Addr}))
 	t.Cleanup(func() { pool.Close() })
 	stop := run(t, pool)
 	if r := examine(t, pool, pool, fleet.Layout{}, "latency", "slow_commands"); len(r.Findings)+len(r.NotChecked) > 0 || r.Checked != len(checks)-2 || len(r.Skipped) != 2 {
@@ -102,7 +102,7 @@ func TestFindings(t *testing.T) {
 func TestGrowing(t *testing.T) {
 	t.Parallel()
 	f := redistest.Start(t, "--slowlog-log-slower-than", "60000000") // a busy machine is slow
-	pool := client.NewPool(client.PoolOptions{Addr: f.Addr})
+	pool := redistest.Must(client.NewPool(client.PoolOptions{Addr: f.Addr}))
 	t.Cleanup(func() { pool.Close() })
 	f.Do("HSET", "delayer:job_bucket:1", "topic", "t", "body", "b")
 	f.Do("ZADD", "delayer:job_pool", 99999999999, "1")

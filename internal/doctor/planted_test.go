@@ -96,7 +96,7 @@ var planted = []fault{
 		redistest.Until(t, "the node refuses to serve", func() bool {
 			return strings.Contains(string(f.Do("CLUSTER", "INFO").([]byte)), "cluster_state:fail")
 		})
-		return installation{redis: client.Connect(client.PoolOptions{Cluster: f.Addr}), prefix: "{jobs}:"}
+		return installation{redis: redistest.Must(client.Connect(client.PoolOptions{Cluster: f.Addr})), prefix: "{jobs}:"}
 	}},
 	{"stray_jobs", "", func(t *testing.T) installation {
 		f := redistest.Start(t)
@@ -121,7 +121,7 @@ var planted = []fault{
 	{"clock", "differ by ", func(t *testing.T) installation {
 		m := miniredis.RunT(t)
 		m.SetTime(time.Now().Add(time.Hour))
-		return installation{redis: client.NewPool(client.PoolOptions{Addr: m.Addr()})}
+		return installation{redis: redistest.Must(client.NewPool(client.PoolOptions{Addr: m.Addr()}))}
 	}},
 	{"throttled", "ready jobs that wait for its limit: 2", func(t *testing.T) installation {
 		f := redistest.Start(t)

@@ -252,7 +252,7 @@ type writer struct {
 }
 
 func newWriter(t *testing.T, s *redistest.Server) *writer {
-	pool := client.NewPool(client.PoolOptions{Addr: s.Addr})
+	pool := redistest.Must(client.NewPool(client.PoolOptions{Addr: s.Addr}))
 	c := client.New(pool)
 	t.Cleanup(func() { c.Close(); pool.Close() })
 	return &writer{rand.New(rand.NewPCG(3, 4)), t, c, server.New(pool, server.Options{}), jobs{map[string][]string{}, map[string]string{}}, nil, 0}

@@ -145,14 +145,14 @@ func TestLongQueue(t *testing.T) {
 func TestWrongPartition(t *testing.T) {
 	t.Run("partitions", func(t *testing.T) {
 		server := redistest.Start(t)
-		pool := client.NewPool(client.PoolOptions{Addr: server.Addr})
+		pool := redistest.Must(client.NewPool(client.PoolOptions{Addr: server.Addr}))
 		t.Cleanup(func() { pool.Close() })
 		wrongPartition(t, server.Do, pool)
 	})
 	t.Run("cluster", func(t *testing.T) {
 		redistest.Long(t)
 		cluster := redistest.StartCluster(t)
-		pool := client.Connect(client.PoolOptions{Cluster: cluster.Addrs()})
+		pool := redistest.Must(client.Connect(client.PoolOptions{Cluster: cluster.Addrs()}))
 		t.Cleanup(func() { pool.Close() })
 		wrongPartition(t, func(command string, args ...any) any {
 			return cluster.Owner(cluster.Slot(args[0].(string))).Do(command, args...)
@@ -257,7 +257,7 @@ func dump(f *redistest.Fixture) map[string]string {
 func TestStallBudget(t *testing.T) {
 	redistest.Long(t)
 	server := redistest.Start(t)
-	f := &fixture{Fixture: server.Fixture, t: t, ctx: t.Context(), conn: server.Conn(), pool: client.NewPool(client.PoolOptions{Addr: server.Addr})}
+	f := &fixture{Fixture: server.Fixture, t: t, ctx: t.Context(), conn: server.Conn(), pool: redistest.Must(client.NewPool(client.PoolOptions{Addr: server.Addr}))}
 	t.Cleanup(func() { f.pool.Close() })
 	for i := range 20000 {
 		id := strings.Repeat("x", 30) + fmt.Sprint(i)

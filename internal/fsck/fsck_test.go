@@ -34,7 +34,7 @@ type fixture struct {
 
 func newFixture(t *testing.T) *fixture {
 	server := redistest.Open(t, redistest.Standalone("the faults are planted in the keys of one partition"))
-	pool := client.NewPool(client.PoolOptions{Addr: server.Addr, MaxActive: 50})
+	pool := redistest.Must(client.NewPool(client.PoolOptions{Addr: server.Addr, MaxActive: 50}))
 	c := client.New(pool)
 	t.Cleanup(func() { c.Close(); pool.Close() })
 	return &fixture{Fixture: server.Fixture, t: t, pool: pool, client: c, ctx: t.Context(), conn: server.Conn()}

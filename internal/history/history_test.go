@@ -99,11 +99,11 @@ func work(t *testing.T, redis *redistest.Server, faults func(context.Context, *r
 	var group sync.WaitGroup
 	defer group.Wait()
 	for range 2 {
-		s := server.New(client.NewPool(client.PoolOptions{Addr: redis.Addr}), server.Options{})
+		s := server.New(redistest.Must(client.NewPool(client.PoolOptions{Addr: redis.Addr})), server.Options{})
 		group.Go(func() { s.Run(ctx) })
 	}
 	for i := range producers + consumers {
-		c := client.OpenPool(client.PoolOptions{Addr: redis.Addr})
+		c := redistest.Must(client.OpenPool(client.PoolOptions{Addr: redis.Addr}))
 		t.Cleanup(func() { c.Close() })
 		group.Go(func() {
 			if i < producers {

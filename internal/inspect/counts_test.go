@@ -479,7 +479,7 @@ func TestInfoOfCluster(t *testing.T) {
 	redistest.Long(t)
 	t.Parallel()
 	c := redistest.StartCluster(t)
-	pool := client.Connect(client.PoolOptions{Cluster: c.Addrs()})
+	pool := redistest.Must(client.Connect(client.PoolOptions{Cluster: c.Addrs()}))
 	t.Cleanup(func() { pool.Close() })
 	o := New(pool, "", fleet.Layout{Partitions: 16})
 	partitions, err := o.Partitions(t.Context())

@@ -21,7 +21,7 @@ type fixture struct {
 }
 
 func newFixture(on *redistest.Fixture) *fixture {
-	pool := client.NewPool(client.PoolOptions{Addr: on.Addr, ReadTimeout: redistest.HangBound})
+	pool := redistest.Must(client.NewPool(client.PoolOptions{Addr: on.Addr, ReadTimeout: redistest.HangBound}))
 	c := client.New(pool)
 	on.TB.Cleanup(func() {
 		c.Close()

@@ -21,7 +21,7 @@ func inPartitions(t *testing.T) *fixture {
 	t.Helper()
 	f := redistest.Start(t).Fixture
 	f.Partitions = 5
-	pool := client.NewPool(client.PoolOptions{Addr: f.Addr})
+	pool := redistest.Must(client.NewPool(client.PoolOptions{Addr: f.Addr}))
 	c := client.New(pool, client.WithPartitions(5))
 	t.Cleanup(func() {
 		c.Close()

@@ -94,7 +94,7 @@ func TestPurgeWhileJobsBecomeReady(t *testing.T) {
 func TestPurgeOfPartitions(t *testing.T) {
 	t.Parallel()
 	f, _ := onRedis(t)
-	pool := client.NewPool(client.PoolOptions{Addr: f.Addr})
+	pool := redistest.Must(client.NewPool(client.PoolOptions{Addr: f.Addr}))
 	t.Cleanup(func() { pool.Close() })
 	for _, prefix := range []string{"", "other:"} {
 		c := client.New(pool, client.WithPrefix(prefix))

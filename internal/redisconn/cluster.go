@@ -217,7 +217,7 @@ func (c *Cluster) learnSoon() {
 func (c *Cluster) ask(ctx context.Context, addr string) (owned []slotRange, sharded bool, err error) {
 	d := c.dialer
 	d.Locator = Fixed(addr)
-	d.ConnectTimeout, d.ReadTimeout = min(d.ConnectTimeout, askWithin), min(d.ReadTimeout, askWithin)
+	d = d.within(askWithin)
 	conn, err := d.Dial(ctx)
 	if err != nil {
 		return nil, false, err

@@ -53,7 +53,17 @@ type Dialer struct {
 	Database           int
 	TLS                *tls.Config // nil: unencrypted
 
-	ConnectTimeout, ReadTimeout, WriteTimeout time.Duration // see patientConn
+	ConnectTimeout, ReadTimeout, WriteTimeout time.Duration // 0: none; see patientConn
+}
+
+// within is a Dialer that waits no longer than that for a connection and for a reply.
+func (d Dialer) within(most time.Duration) Dialer {
+	for _, timeout := range []*time.Duration{&d.ConnectTimeout, &d.ReadTimeout} {
+		if *timeout <= 0 || *timeout > most {
+			*timeout = most
+		}
+	}
+	return d
 }
 
 // Dial opens a connection on which Redis has accepted us.

@@ -42,8 +42,7 @@ type Sentinel struct {
 
 // NewSentinel makes one of the sentinels at those addresses.
 func NewSentinel(name string, addrs []string, sentinels Dialer) *Sentinel {
-	sentinels.ConnectTimeout = min(sentinels.ConnectTimeout, askWithin)
-	sentinels.ReadTimeout = min(sentinels.ReadTimeout, askWithin)
+	sentinels = sentinels.within(askWithin)
 	return &Sentinel{Name: name, Sentinels: sentinels, every: watchEvery, addrs: slices.Clone(addrs), silent: map[string]time.Time{}, conns: map[*masterConn]bool{}}
 }
 

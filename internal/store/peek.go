@@ -44,6 +44,29 @@ func Peek(ctx context.Context, on []*Store, surely bool) (p Peeked, err error) {
 	return p, err
 }
 
+// Overdue returns for how long the first job of the partitions, which share a Node, has been due: 0 if none is, or if that can't be read.
+func Overdue(ctx context.Context, on []*Store) (longest time.Duration) {
+	commands := [][]any{{"TIME"}}
+	for _, s := range on {
+		commands = append(commands, []any{"ZRANGE", s.keys.JobPool(), 0, 0, "WITHSCORES"})
+	}
+	replies, err := on[0].together(ctx, commands)
+	if err != nil {
+		return 0
+	}
+	var sec, micro int64
+	if _, err := scan(replies[0], &sec, &micro); err != nil {
+		return 0
+	}
+	now := time.Unix(sec, micro*1000)
+	for _, reply := range replies[1:] {
+		if first := firstOf(reply); !first.Due.IsZero() {
+			longest = max(longest, now.Sub(first.Due))
+		}
+	}
+	return longest
+}
+
 // sure reads the replies to TIME, and to a write that changes nothing.
 func sure(replies []any) (now time.Time, err error) {
 	if refused, _ := replies[1].(redis.Error); takesNoWrites(refused) {

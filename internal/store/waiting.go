@@ -212,8 +212,13 @@ func (s *Store) eachWaiting(ctx context.Context, conn redis.Conn, topics []strin
 	return replies, err
 }
 
-// Served reports whether a Delayer server runs, which wakes waiters; the original's does not.
+// Served reports whether a Delayer server runs, which wakes waiters; the original's does not. A user who may not read when a server was
+// last heard of learns whether there has been one.
 func (s *Store) Served(ctx context.Context) bool {
-	exists, err := redis.Bool(s.command(ctx, "EXISTS", s.keys.Servers()))
-	return err == nil && exists
+	servers, err := s.Servers(ctx)
+	if Refused(err) {
+		exists, err := redis.Bool(s.command(ctx, "EXISTS", s.keys.Servers()))
+		return err == nil && exists
+	}
+	return len(Alive(servers)) > 0
 }

@@ -589,9 +589,17 @@ func TestServed(t *testing.T) {
 	if b.Served(t.Context()) {
 		t.Error("there is a server")
 	}
-	b.registered(t, "server", time.Second, ServerState{})
+	b.registered(t, "server", time.Second, ServerState{Interval: time.Second})
 	if !b.Served(t.Context()) {
 		t.Error("there is no server")
+	}
+	b.SetUser("~* &* +@all -hrandfield")
+	if !b.user().Served(t.Context()) {
+		t.Error("who may not know when a server was heard of knows none")
+	}
+	b.do(t, "HSET", b.keys.Servers(), "server", `{"now":1,"started":1,"interval":1000,"lateness":[]}`)
+	if b.Served(t.Context()) {
+		t.Error("a server that is gone runs")
 	}
 	server.Kill()
 	if b.Served(t.Context()) {

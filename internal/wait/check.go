@@ -2,10 +2,12 @@ package wait
 
 import (
 	"cmp"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"time"
 
+	"github.com/mix-basic/delayer/internal/duration"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
@@ -16,9 +18,11 @@ type checks struct {
 	round    []*waitQueue // queues still to be checked, if not all are checked together
 	turn     int          // how many of them are checked together
 	pages    bool         // there are too many to check all together
+	began    time.Time
 	asked    time.Time    // the last attempt to subscribe
 	served   bool         // a server of ours runs, which wakes us
 	checked  time.Time    // when served was last checked
+	warned   time.Time    // when we last said that none runs
 }
 
 // newChecks starts at a random time within checkEvery, because many Clients may have subscribed at once.
@@ -27,7 +31,7 @@ func newChecks(e *listener) *checks {
 	defer e.mu.Unlock()
 	now := time.Now()
 	e.lastHit, e.renew = now, false
-	return &checks{listener: e, asked: now, next: now.Add(rand.N(checkEvery))}
+	return &checks{listener: e, began: now, asked: now, next: now.Add(rand.N(checkEvery))}
 }
 
 // due returns the queues to check now.
@@ -102,11 +106,17 @@ func (k *checks) subscribes() bool {
 
 func (k *checks) plan() {
 	e := k.listener
-	calm := e.isCalm()
-	if calm && time.Since(k.checked) > time.Minute {
-		k.served, k.checked = e.Dispatcher.partitions[0].store.Served(e.closing), time.Now()
+	calm, every := e.isCalm(), unservedEvery
+	if k.served {
+		every = servedEvery
 	}
-	every := checkEvery
+	if time.Since(k.checked) > every && (calm || time.Since(k.began) > unservedEvery) {
+		k.served, k.checked = e.Dispatcher.partitions[0].store.Served(e.closing), time.Now()
+		if !k.served {
+			k.expectMoved()
+		}
+	}
+	every = checkEvery
 	switch {
 	case e.is(refused):
 		every = pollEvery
@@ -115,6 +125,23 @@ func (k *checks) plan() {
 	}
 	if now := time.Now(); !k.next.After(now) || k.next.Sub(now) > every {
 		k.next = now.Add(every)
+	}
+}
+
+// expectMoved warns if jobs have been due for a while and no server runs to make them ready. Most likely the server uses another Redis or prefix.
+func (k *checks) expectMoved() {
+	e := k.listener
+	if time.Since(k.warned) < servedEvery {
+		return
+	}
+	var here []*store.Store
+	for _, p := range e.node.partitions {
+		here = append(here, p.store)
+	}
+	if late := store.Overdue(e.closing, here); late >= unservedEvery {
+		k.warned = time.Now()
+		e.hooks.Logger.Warn(fmt.Sprintf("delayer: no server runs for this Redis and prefix, and jobs have been due for %s: start delayer, or check both addresses and prefixes",
+			duration.Format(late.Round(time.Second))), "pool", here[0].Keys().JobPool())
 	}
 }
 

@@ -28,6 +28,9 @@ const (
 	PollAtOnce = 250
 	// subscribeAgain is the wait before a refused subscription is tried again.
 	subscribeAgain = time.Minute
+	// servedEvery is how often a listener asks whether a server still runs, unservedEvery how often while none does.
+	servedEvery   = time.Minute
+	unservedEvery = 2 * time.Second
 	// lingerFor is how long a queue without callers is kept: a consumer comes back when it
 	// is done with its job.
 	lingerFor = 5 * time.Second

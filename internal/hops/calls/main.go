@@ -19,7 +19,8 @@ var ctx = context.Background()
 
 func main() {
 	name, addr, out := os.Args[1], os.Args[2], os.Args[3]
-	c := client.OpenPool(client.PoolOptions{Addr: addr})
+	c, err := client.OpenPool(client.PoolOptions{Addr: addr})
+	check(err)
 	run := prepare(name, addr, c)
 	input := bufio.NewScanner(os.Stdin)
 	fmt.Println("ready")
@@ -77,7 +78,9 @@ func prepare(name, addr string, c *client.Client) func() {
 		counted := wait()
 		return func() { <-counted }
 	case "pass": // the test pushes what is moved
-		go server.New(client.NewPool(client.PoolOptions{Addr: addr}), server.Options{}).Run(ctx)
+		pool, err := client.NewPool(client.PoolOptions{Addr: addr})
+		check(err)
+		go server.New(pool, server.Options{}).Run(ctx)
 		return func() {}
 	}
 	log.Fatalf("want push, pop, ack, wake or pass, not %q", name)

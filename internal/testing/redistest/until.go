@@ -75,3 +75,11 @@ func Check(tb testing.TB, err error) {
 		tb.Fatal(err)
 	}
 }
+
+// Must returns v, and panics on an error, which here is a mistake in the test.
+func Must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}

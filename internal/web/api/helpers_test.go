@@ -50,7 +50,7 @@ func (f *fixture) serve(p client.PoolOptions, o web.Options) {
 	f.t.Helper()
 	partitions := max(p.Partitions, 1)
 	p.Partitions = 0 // a pool has no partitions
-	pool := client.Connect(p)
+	pool := redistest.Must(client.Connect(p))
 	f.Client = client.New(pool, client.WithPartitions(partitions))
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	check(f.t, err)

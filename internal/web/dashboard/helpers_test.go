@@ -50,7 +50,7 @@ func startOn(t testing.TB, o web.Options, r *redistest.Server, addr string) *fix
 // startWith starts a fixture with several partitions.
 func startWith(t testing.TB, o web.Options, r *redistest.Server, addr string, partitions int) *fixture {
 	t.Helper()
-	pool := client.NewPool(client.PoolOptions{Addr: addr})
+	pool := redistest.Must(client.NewPool(client.PoolOptions{Addr: addr}))
 	c := client.New(pool, client.WithPartitions(partitions))
 	d := New(c, inspect.New(pool, "", fleet.Layout{Partitions: partitions}), Options{ReadOnly: o.ReadOnly, Version: "1.2.3"})
 	site := httptest.NewServer(web.New(o, d.Area()))

@@ -44,8 +44,8 @@ type setup struct {
 func start(t testing.TB, s setup) *fixture {
 	t.Helper()
 	f := &fixture{t: t, redis: redistest.Start(t)}
-	pool := client.NewPool(client.PoolOptions{Addr: f.redis.Addr})
-	f.client = client.OpenPool(client.PoolOptions{Addr: f.redis.Addr, ReadTimeout: cmp.Or(s.patience, hangBound), WriteTimeout: hangBound, MaxActive: 20, MaxIdle: 2})
+	pool := redistest.Must(client.NewPool(client.PoolOptions{Addr: f.redis.Addr}))
+	f.client = redistest.Must(client.OpenPool(client.PoolOptions{Addr: f.redis.Addr, ReadTimeout: cmp.Or(s.patience, hangBound), WriteTimeout: hangBound, MaxActive: 20, MaxIdle: 2}))
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	check(t, err)
 	f.addr = l.Addr().String()

@@ -120,7 +120,8 @@ func fillHour(t *testing.T, addr string) {
 // fillShop fills Redis with a shop's jobs, and keeps handling some of them.
 func fillShop(t *testing.T, addr string) {
 	t.Helper()
-	c := client.OpenPool(client.PoolOptions{Addr: addr})
+	c, err := client.OpenPool(client.PoolOptions{Addr: addr})
+	check(t, err)
 	t.Cleanup(func() { c.Close() })
 	ctx, cancel := context.WithCancel(context.Background())
 	var working sync.WaitGroup

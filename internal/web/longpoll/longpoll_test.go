@@ -41,7 +41,7 @@ func start(t *testing.T, o client.PoolOptions) *fixture {
 	check(t, err)
 	f := &fixture{redis: redistest.Start(t), addr: l.Addr().String()}
 	o.Addr = f.redis.Addr
-	f.client = client.OpenPool(o)
+	f.client = redistest.Must(client.OpenPool(o))
 	f.poller = New(f.client, func(err error) { t.Error(err) })
 	f.front = web.New(web.Options{}, web.Area{Patterns: []string{"/"}, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/other" {
@@ -142,7 +142,7 @@ func TestStopWhileAnotherPolls(t *testing.T) {
 			t.Parallel()
 			f := start(t, client.PoolOptions{})
 			wire := redistest.StartCutter(t, f.redis.Addr)
-			f.poller.client = client.OpenPool(client.PoolOptions{Addr: wire.Addr, ReadTimeout: hangBound})
+			f.poller.client = redistest.Must(client.OpenPool(client.PoolOptions{Addr: wire.Addr, ReadTimeout: hangBound}))
 			defer f.poller.client.Close()
 			check(t, f.poller.client.Ping(t.Context()))
 			f.redis.Hang()

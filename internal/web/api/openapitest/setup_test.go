@@ -53,7 +53,7 @@ func newProber(t *testing.T) *prober {
 }
 
 func (p *prober) open(o client.PoolOptions) *client.Client {
-	c := client.OpenPool(o)
+	c := redistest.Must(client.OpenPool(o))
 	p.t.Cleanup(func() { c.Close() })
 	return c
 }
@@ -66,7 +66,7 @@ func (p *prober) front(o web.Options, pool client.PoolOptions) http.Handler {
 func (p *prober) area(o client.PoolOptions, c *client.Client) web.Area {
 	layout := fleet.Layout{Partitions: o.Partitions}
 	o.Partitions = 0 // a pool has no partitions
-	pool := client.Connect(o)
+	pool := redistest.Must(client.Connect(o))
 	p.t.Cleanup(func() { pool.Close() })
 	return api.New(c, inspect.New(pool, "", layout), api.Options{MaxBody: maxBody, MaxWait: time.Minute, MaxWork: p.maxWork})
 }
