@@ -211,6 +211,7 @@ func TestBPopOfManyTopics(t *testing.T) {
 		f.waits(f.Client, topic(n), callers)
 	}
 	f.AwaitProgram()
+	f.announceServer()
 	f.Do("CONFIG", "RESETSTAT")
 	began := f.Clock()
 	until(t, "3 s are over", func() bool { time.Sleep(100 * time.Millisecond); return f.Clock() > began+3 })
@@ -219,7 +220,7 @@ func TestBPopOfManyTopics(t *testing.T) {
 	if seconds := f.Clock() - began; float64(lookups) > seconds+2 || lookups == 0 {
 		t.Errorf("%d looks in %.1f s, want about one a second", lookups, seconds)
 	}
-	if n := calls["evalsha"]; n > lookups {
+	if n := calls["evalsha"]; n > lookups+1 { // one that reads whether a server runs
 		t.Errorf("%d scripts were run for %d looks although nothing happened", n, lookups)
 	}
 	for n := range topics * callers {

@@ -16,6 +16,8 @@ var (
 	ErrEmpty = store.ErrEmpty
 	// ErrExists: the ID exists, and the push is refused in that case.
 	ErrExists = store.ErrExists
+	// ErrPaused: the topic is paused with another end or note, and the pause is refused in that case.
+	ErrPaused = errors.New("it is paused already, with another end or note")
 	// ErrReused: also ErrExists; the push of that ID which counts has other content. See OnceAs.
 	ErrReused = store.ErrReused
 	// ErrNotFound: there is no job with that ID: it never existed, or was popped, completed or removed, or its

@@ -14,6 +14,9 @@ type PauseOptions struct {
 	For time.Duration
 	// Note tells operators who has paused the topic, and why, in up to 1,000 bytes.
 	Note string
+	// UnlessPaused makes Pause return ErrPaused and change nothing if the topic is paused with another end or note.
+	// A BackOff does not count.
+	UnlessPaused bool
 }
 
 // Pause describes a paused topic. Times are by Redis's clock.
@@ -41,7 +44,16 @@ func (p Pause) End() time.Time { return store.Pause(p).End() }
 // With several partitions the topic is paused in one after the other. An error says in how many it is paused;
 // calling Pause again completes it. A topic counts as paused if it is paused in any partition.
 func (c *Client) Pause(ctx context.Context, topic string, o PauseOptions) error {
-	return c.call(ctx, "pause", topic, checkPause(topic, o.Note, o.For), func() error { return c.fleet.Pause(ctx, topic, o.For, o.Note) })
+	return c.call(ctx, "pause", topic, checkPause(topic, o.Note, o.For), func() error {
+		if !o.UnlessPaused {
+			return c.fleet.Pause(ctx, topic, o.For, o.Note)
+		}
+		paused, err := c.fleet.PauseAnew(ctx, topic, o.For, o.Note)
+		if err == nil && !paused {
+			err = ErrPaused
+		}
+		return err
+	})
 }
 
 // BackOff stops all deliveries of the topic for that long from now: for a consumer that was told to slow down. It

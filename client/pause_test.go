@@ -175,3 +175,51 @@ func TestPauseInvalid(t *testing.T) {
 		t.Errorf("paused are %+v", all)
 	}
 }
+
+// Of operators who pause a topic at the same time without replacing, one wins, in all partitions. A BackOff and a pause that is
+// over do not count, nor does the same one again.
+func TestUnlessPaused(t *testing.T) {
+	t.Parallel()
+	for _, partitions := range []int{1, 5} {
+		f := startPartitions(t, partitions)
+		f.Client = f.open(client.WithPartitions(partitions))
+		ctx := t.Context()
+		began := f.Clock()
+		check(t, f.Pause(ctx, "t", client.PauseOptions{For: time.Millisecond}))
+		until(t, "it is over", func() bool { return f.Clock() > began+0.1 })
+		check(t, f.BackOff(ctx, "t", time.Hour))
+		results := make(chan string)
+		for n := range 8 {
+			note := fmt.Sprint(n)
+			go func() {
+				err := f.Pause(ctx, "t", client.PauseOptions{Note: note, UnlessPaused: true})
+				if errors.Is(err, client.ErrPaused) {
+					note = ""
+				} else if err != nil {
+					note = err.Error()
+				}
+				results <- note
+			}()
+		}
+		var won []string
+		for range 8 {
+			if note := <-results; note != "" {
+				won = append(won, note)
+			}
+		}
+		if len(won) != 1 {
+			t.Fatalf("%d partitions: %q have won", partitions, won)
+		}
+		for i := range partitions {
+			keys := store.KeysOf(f.Prefix)
+			if partitions > 1 {
+				keys = keys.Partition(i)
+			}
+			if entry := f.Do("HGET", keys.Paused(), "t"); !strings.HasSuffix(string(entry.([]byte)), " "+won[0]) {
+				t.Errorf("partition %d of %d has %s, want %s", i, partitions, entry, won[0])
+			}
+		}
+		check(t, f.Pause(ctx, "t", client.PauseOptions{Note: won[0], UnlessPaused: true}))
+		expectErr(t, "another end", f.Pause(ctx, "t", client.PauseOptions{Note: won[0], For: time.Hour, UnlessPaused: true}), client.ErrPaused)
+	}
+}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/mix-basic/delayer/client"
@@ -15,23 +16,22 @@ func beginPause(f *flagSet) action {
 	f.text("note", &o.Note)
 	f.toggle("replace", &replace)
 	return func(ctx context.Context, c *call) (reply, error) {
-		if !replace {
-			if err := c.checkPaused(ctx, o); err != nil {
-				return reply{}, err
-			}
+		topic := c.arguments[0]
+		o.UnlessPaused = !replace
+		err := c.client.Pause(ctx, topic, o)
+		if errors.Is(err, client.ErrPaused) {
+			err = c.pausedAlready(ctx, topic)
 		}
-		err := c.client.Pause(ctx, c.arguments[0], o)
-		return c.onTopic("paused", append(view.Of("paused", true), object("topic", c.arguments[0])...)), err
+		return c.onTopic("paused", append(view.Of("paused", true), object("topic", topic)...)), err
 	}
 }
 
-// checkPaused refuses to replace the end or the note of an existing pause.
-func (c *call) checkPaused(ctx context.Context, o client.PauseOptions) error {
-	p, err := c.paused(ctx, c.arguments[0])
-	if err != nil || p == nil || p.Since.IsZero() || o.For == 0 && p.Until.IsZero() && p.Note == o.Note {
-		return err
+func (c *call) pausedAlready(ctx context.Context, topic string) error {
+	now := ""
+	if p, _ := c.paused(ctx, topic); p != nil {
+		now = pauseText(*p)
 	}
-	return fail(exitUsage, fmt.Errorf("pause %q: it is paused already%s; add --replace to give it another end and note", c.arguments[0], pauseText(*p)))
+	return fail(exitUsage, fmt.Errorf("pause %q: it is paused already%s; add --replace to give it another end and note", topic, now))
 }
 
 func runResume(ctx context.Context, c *call) (reply, error) {

@@ -137,6 +137,18 @@ func (f *Fleet) Pause(ctx context.Context, topic string, d time.Duration, note s
 	return everywhere(ctx, f, "paused", func(_ int, s *store.Store) *store.Call[struct{}] { return s.Pause(topic, d, note) }, once[struct{}])
 }
 
+// PauseAnew is Pause, but returns false and changes nothing if an operator has paused the topic with another end or note. The first partition decides,
+// so that one of two operators wins in all.
+func (f *Fleet) PauseAnew(ctx context.Context, topic string, d time.Duration, note string) (paused bool, err error) {
+	if paused, err = f.Stores[0].PauseAnew(topic, d, note).Do(ctx); err != nil {
+		return false, f.named(0, err)
+	}
+	if !paused || len(f.Stores) == 1 {
+		return paused, nil
+	}
+	return true, f.Pause(ctx, topic, d, note)
+}
+
 // BackOff backs off in all partitions, see Store.BackOff.
 func (f *Fleet) BackOff(ctx context.Context, topic string, d time.Duration) error {
 	return everywhere(ctx, f, "backed off", func(_ int, s *store.Store) *store.Call[struct{}] { return s.BackOff(topic, d) }, once[struct{}])

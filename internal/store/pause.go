@@ -65,6 +65,12 @@ func (s *Store) Pause(topic string, d time.Duration, note string) *Call[struct{}
 	return s.pause(topic, pauseTopic, milliseconds(d), note)
 }
 
+// PauseAnew is Pause, but returns false and changes nothing if an operator has paused the topic with another end or note.
+func (s *Store) PauseAnew(topic string, d time.Duration, note string) *Call[bool] {
+	args := append(arguments(4, s.jobPool), topic, newPause, milliseconds(d), note)
+	return newCall(s, pauseScript, args, func(reply any) (bool, error) { return redis.Bool(reply, nil) })
+}
+
 // BackOff stops the delivery of the topic for this time. It shortens no pause.
 func (s *Store) BackOff(topic string, d time.Duration) *Call[struct{}] {
 	return s.pause(topic, backOff, milliseconds(d), "")

@@ -40,9 +40,10 @@ const (
 const (
 	pushAll    = "all"      // a push: stores all jobs, or none
 	refund     = "refund"   // a retry: this attempt does not count
-	pauseTopic = "pause"    // by an operator
-	backOff    = "back off" // by a consumer
-	copyPause  = "copy"     // from another partition
+	pauseTopic = "pause"     // by an operator
+	newPause   = "new pause" // by an operator, who replaces no other's
+	backOff    = "back off"  // by a consumer
+	copyPause  = "copy"      // from another partition
 	freeJobs   = "free"     // puts in transit: reserved jobs stay
 	allJobs    = "all"      // puts in transit: reserved jobs too
 	lookOnly   = "look"     // puts in transit: changes nothing
@@ -149,6 +150,7 @@ func luaTexts() []luaConstant {
 		{"LOST_DROP", quoted(LostDrop)},
 		{"REFUND", quoted(refund)},
 		{"PAUSE", quoted(pauseTopic)},
+		{"NEW_PAUSE", quoted(newPause)},
 		{"BACK_OFF", quoted(backOff)},
 		{"COPY", quoted(copyPause)},
 		{"WAITING", quoted(stateWaiting)},

@@ -1,10 +1,11 @@
 -- pause: pauses a topic. Its ready jobs are parked, also those that become ready later.
 --
 -- KEYS[1] job pool
--- ARGV[1] the topic   ARGV[2] 'pause', by an operator: replaces the previous end and note. 'back off', by a consumer: shortens nothing.
---   'copy': another partition's pause, if this one has none   ARGV[3] how long (ms), 0 for no end
+-- ARGV[1] the topic   ARGV[2] 'pause', by an operator: replaces the previous end and note. 'new pause': changes nothing if an operator has
+--   paused it otherwise. 'back off', by a consumer: shortens nothing. 'copy': another partition's pause, if this one has none
+-- ARGV[3] how long (ms), 0 for no end
 -- ARGV[4] the note; for 'copy', the entry
--- Returns 1. Errors: WRONGTYPE of the queue or the pool, OOM, NOPERM. Nothing has changed then.
+-- Returns 1, or 0 if a new pause was refused. Errors: WRONGTYPE of the queue or the pool, OOM, NOPERM. Nothing has changed then.
 -- Atomic because no job may be taken between the entry and the move of the queue.
 -- Cost: O(1); if some jobs are parked already, O(entries of the queue), AT_ONCE at most: servers park the rest.
 local pool = KEYS[1]
@@ -62,6 +63,7 @@ local now_us = time[1] * 1000000 + time[2]
 local begun = (now_us - now_us % 1000) / 1000
 local now = now_us % 1000 == 0 and begun or begun + 1
 local PAUSE = 'pause'
+local NEW_PAUSE = 'new pause'
 local BACK_OFF = 'back off'
 local function pause_text(p)
   return string.format('%.0f %.0f %.0f %.0f ', p.since, p.ends, p.backed_off, p.backs_on) .. p.note
@@ -114,8 +116,10 @@ if how == COPY then
   if not p or paused_until(p) <= now then return 1 end
 end
 p = p or {since = 0, ends = 0, backed_off = 0, backs_on = 0, note = ''}
-if how == PAUSE then
+if how == PAUSE or how == NEW_PAUSE then
   local is_over = p.since == 0 or p.ends > 0 and p.ends <= now
+  local is_same = p.ends == 0 and ms == 0 and p.note == ARGV[4]
+  if how == NEW_PAUSE and not is_over and not is_same then return 0 end
   if is_over then p.since = now end
   p.ends, p.note = ms > 0 and now + ms or 0, ARGV[4]
 elseif how == BACK_OFF then
