@@ -98,6 +98,43 @@ func TestFindings(t *testing.T) {
 	}
 }
 
+// Topics with dead letters are asked about together: an examination makes as many calls for 50 as for one.
+func TestManyDeadTopics(t *testing.T) {
+	t.Parallel()
+	f := redistest.Start(t)
+	pool := redistest.Must(client.NewPool(client.PoolOptions{Addr: f.Addr}))
+	t.Cleanup(func() { pool.Close() })
+	bury := func(topic string) {
+		f.Do("HSET", "delayer:dead_letter:"+topic, "topic", topic, "body", "b")
+		f.Do("ZADD", "delayer:dead_letters:"+topic, time.Now().UnixMilli(), topic)
+		f.Do("ZADD", "delayer:dead_topics", time.Now().UnixMilli(), topic)
+		f.Do("ZADD", "delayer:topics", time.Now().Unix(), topic)
+	}
+	scripts := func(topics int) int {
+		f.Do("CONFIG", "RESETSTAT")
+		r := examine(t, pool, pool, fleet.Layout{}, "latency")
+		found := 0
+		for _, finding := range r.Findings {
+			if finding.Kind == "dead_letters" {
+				found++
+			}
+		}
+		if found != topics {
+			t.Errorf("%d topics have dead letters, want %d", found, topics)
+		}
+		return f.Calls("evalsha", "eval")
+	}
+	bury("0")
+	scripts(1) // loads them
+	one := scripts(1)
+	for n := range 49 {
+		bury(fmt.Sprint(n + 1))
+	}
+	if many := scripts(50); many > one {
+		t.Errorf("%d scripts for 50 topics, %d for one", many, one)
+	}
+}
+
 // During a migration to more partitions, the doctor reports the jobs that are left.
 func TestGrowing(t *testing.T) {
 	t.Parallel()

@@ -1,13 +1,13 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
 
 	"github.com/mix-basic/delayer/internal/duration"
 	"github.com/mix-basic/delayer/internal/health"
-	"github.com/mix-basic/delayer/internal/inspect"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
@@ -45,23 +45,24 @@ func checkConsumers(ctx context.Context, d *Doctor) (found []Finding, _ error) {
 
 // checkDead finds topics whose newest dead letter is at most an hour old.
 func checkDead(ctx context.Context, d *Doctor) (found []Finding, _ error) {
+	var topics []string
+	var letters []int
 	for _, t := range d.view.Topics {
-		if t.Dead <= 0 {
-			continue
+		if t.Dead > 0 {
+			topics, letters = append(topics, t.Topic), append(letters, t.Dead)
 		}
-		page, err := d.Jobs.Browse(ctx, inspect.Query{State: inspect.Dead, Topic: t.Topic, Limit: 1})
-		if err != nil {
-			return found, err
-		}
-		if len(page.Jobs) > 0 && time.Since(page.Jobs[0].At) < lately {
+	}
+	dead, err := d.Jobs.DeadLately(ctx, topics, time.Now())
+	for i, of := range dead {
+		if age := time.Since(of.Newest); age < lately {
 			found = append(found, Finding{
-				What:     fmt.Sprintf("topic %q", t.Topic),
-				Evidence: fmt.Sprintf("dead letters %d, the newest %v old", t.Dead, duration.Format(time.Since(page.Jobs[0].At).Round(time.Second))),
-				Fix:      "delayer dead list " + t.Topic,
+				What:     fmt.Sprintf("topic %q", topics[i]),
+				Evidence: fmt.Sprintf("dead letters %d, the newest %v old", letters[i], duration.Format(age.Round(time.Second))),
+				Fix:      "delayer dead list " + topics[i],
 			})
 		}
 	}
-	return found, d.view.CountsErr
+	return found, cmp.Or(err, d.view.CountsErr)
 }
 
 func checkSchedules(ctx context.Context, d *Doctor) (found []Finding, _ error) {
