@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/internal/duration"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
@@ -23,7 +24,7 @@ import (
 func (d *Delayer) Forward(t testing.TB, by time.Duration) {
 	t.Helper()
 	if by < 0 {
-		t.Fatalf("delayertest: Forward by %v: time does not go back; want 0 or more", by)
+		t.Fatalf("delayertest: Forward by %s: time does not go back; want 0 or more", duration.Format(by))
 	}
 	d.forwarding.Lock()
 	defer d.forwarding.Unlock()

@@ -12,6 +12,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/client/worker"
+	"github.com/mix-basic/delayer/internal/duration"
 )
 
 // Due returns the topic's job that falls due in this time from Now, and fails the test unless there is exactly one.
@@ -32,7 +33,7 @@ func (d *Delayer) Due(t testing.TB, topic string, in time.Duration) client.Job {
 	if len(found) == 1 {
 		return found[0]
 	}
-	what := fmt.Sprintf("fall due in %v", in)
+	what := fmt.Sprintf("fall due in %s", duration.Format(in))
 	if in == 0 {
 		what = "are ready"
 	}
@@ -142,9 +143,9 @@ func (d *Delayer) describeJob(job client.Job) string {
 	in := job.Due.Sub(d.Now())
 	switch job.State {
 	case client.Waiting:
-		return fmt.Sprintf("%q falls due in %v", job.ID, in)
+		return fmt.Sprintf("%q falls due in %s", job.ID, duration.Format(in))
 	case client.Reserved:
-		return fmt.Sprintf("%q is reserved for %v", job.ID, in.Round(time.Millisecond))
+		return fmt.Sprintf("%q is reserved for %s", job.ID, duration.Format(in.Round(time.Millisecond)))
 	case client.Dead:
 		return fmt.Sprintf("%q is a dead letter: %s", job.ID, job.Reason)
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/duration"
 	"github.com/mix-basic/delayer/internal/redisconn"
 	"github.com/mix-basic/delayer/internal/store"
 )
@@ -94,7 +95,7 @@ func (f *fetchFailure) failed(err error) time.Duration {
 
 func (f *fetchFailure) recovered() {
 	if f.told {
-		f.logger.Info("worker fetches jobs again", "after", time.Since(f.since).Round(time.Millisecond))
+		f.logger.Info("worker fetches jobs again", "after", duration.Format(time.Since(f.since).Round(time.Millisecond)))
 	}
 	*f = fetchFailure{logger: f.logger, said: f.said}
 }

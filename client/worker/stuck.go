@@ -66,7 +66,7 @@ func (t *task) giveUp() {
 	defer t.finish(t)
 	after := t.options.StuckAfter
 	t.counters.stuck.Add(1)
-	t.log().Error("handler does not return, though its context has ended; it is given up", "after", after)
+	t.log().Error("handler does not return, though its context has ended; it is given up", "after", duration.Format(after))
 	if !t.freeSlot() {
 		t.log().Error("as many handlers have been given up as run at a time; the topic takes no more jobs until one of its handlers returns")
 	}

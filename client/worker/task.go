@@ -182,7 +182,7 @@ func (t *task) failed(ctx context.Context, err error, took time.Duration) {
 			hooks.Buried(t.job, err)
 		}
 	default:
-		t.log().Warn("job failed, it will be tried again", "error", err, "in", delay)
+		t.log().Warn("job failed, it will be tried again", "error", err, "in", duration.Format(delay))
 		if hooks.Retried != nil {
 			hooks.Retried(t.job, delay, err)
 		}
