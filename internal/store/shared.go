@@ -38,15 +38,15 @@ const (
 
 // Modes of scripts.
 const (
-	pushAll    = "all"      // a push: stores all jobs, or none
-	refund     = "refund"   // a retry: this attempt does not count
+	pushAll    = "all"       // a push: stores all jobs, or none
+	refund     = "refund"    // a retry: this attempt does not count
 	pauseTopic = "pause"     // by an operator
 	newPause   = "new pause" // by an operator, who replaces no other's
 	backOff    = "back off"  // by a consumer
 	copyPause  = "copy"      // from another partition
-	freeJobs   = "free"     // puts in transit: reserved jobs stay
-	allJobs    = "all"      // puts in transit: reserved jobs too
-	lookOnly   = "look"     // puts in transit: changes nothing
+	freeJobs   = "free"      // puts in transit: reserved jobs stay
+	allJobs    = "all"       // puts in transit: reserved jobs too
+	lookOnly   = "look"      // puts in transit: changes nothing
 )
 
 // The first words of policies that have an argument.

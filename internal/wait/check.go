@@ -19,10 +19,10 @@ type checks struct {
 	turn     int          // how many of them are checked together
 	pages    bool         // there are too many to check all together
 	began    time.Time
-	asked    time.Time    // the last attempt to subscribe
-	served   bool         // a server of ours runs, which wakes us
-	checked  time.Time    // when served was last checked
-	warned   time.Time    // when we last said that none runs
+	asked    time.Time // the last attempt to subscribe
+	served   bool      // a server of ours runs, which wakes us
+	checked  time.Time // when served was last checked
+	warned   time.Time // when we last said that none runs
 }
 
 // newChecks starts at a random time within checkEvery, because many Clients may have subscribed at once.
