@@ -16,19 +16,11 @@ type overviewData struct {
 	Divided *partitionTable // nil for a single partition
 	Slowed  []slowedTopic   // paused or limited topics
 	Where   string          // where Redis is, unless that is a fixed address
-	Busy    string          // jobs in the busiest second to come, if that deserves a warning
 }
 
 // overviewOf builds the content from the sampler's view.
 func (p *page) overviewOf(v view) overviewData {
 	o := overviewData{view: v, Status: p.statusOf(v.sample), Divided: partitionsOf(v.sample), Slowed: slowedOf(v.sample), Where: p.where(v.Master)}
-	if peak := v.Peak; peak.Found && float64(peak.Jobs) > v.Taken && peak.At.After(v.Time) {
-		jobs := number(peak.Jobs)
-		if peak.Estimated {
-			jobs = p.T("about", jobs)
-		}
-		o.Busy = p.T("peak.warning", jobs, rate(v.Taken))
-	}
 	return o
 }
 

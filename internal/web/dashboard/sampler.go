@@ -28,9 +28,6 @@ const (
 	pastStep = 10 * time.Second
 )
 
-// smallPeak is a number of jobs per second that never deserves a warning.
-const smallPeak = 100
-
 // forecastBounds are the ends of the forecast's spans.
 var forecastBounds = []time.Duration{time.Minute, time.Hour, 24 * time.Hour, 7 * 24 * time.Hour}
 
@@ -173,13 +170,12 @@ type sample struct {
 type seldom struct {
 	Forecast  forecast
 	Schedules inspect.ScheduleStates // empty if unreadable
-	Peak      inspect.Peak
 	Nodes     []inspect.Info
 	Master    string // address according to the sentinels; may be empty
 	// Listening is the number of waiters of topics whose jobs have been ready for long, as far as known.
 	Listening map[string]int
 
-	forecastAt, schedulesAt, peakAt, infoAt, listeningAt time.Time
+	forecastAt, schedulesAt, infoAt, listeningAt time.Time
 }
 
 // since reports whether pause has passed since *last, and if so sets *last.
@@ -243,10 +239,6 @@ func (s *sampler) sample(ctx context.Context, reading *inspect.Reading[inspect.S
 			next.Nodes = []inspect.Info{{Missing: err.Error()}}
 		}
 		next.Master = s.askMaster(ctx)
-	}
-	if most := s.view().Taken; broken == nil && most > 0 && next.since(&next.peakAt, 30*time.Second) {
-		// An error is not a warning; the forecast, which fails likewise, shows it.
-		next.Peak, _ = s.inspector.Peak(ctx, forecastBounds[len(forecastBounds)-1], max(int(most), smallPeak))
 	}
 	s.last = next
 }

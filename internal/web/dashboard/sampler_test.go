@@ -84,30 +84,6 @@ func TestRates(t *testing.T) {
 	}
 }
 
-// TestPeak warns of a second with more jobs than consumers were ever observed to take, but not before they
-// took any.
-func TestPeak(t *testing.T) {
-	f := start(t, web.Options{})
-	jobs := make([]client.Delayed, 300)
-	at := time.Now().Add(time.Hour).Truncate(time.Second)
-	for i := range jobs {
-		jobs[i] = client.Delayed{Message: client.Message{Topic: "topic", Body: "x"}, At: at}
-	}
-	_, err := f.PushBatch(t.Context(), jobs)
-	check(t, err)
-	if got := f.get("/"); strings.Contains(got.body, `id="peak"`) {
-		t.Error("there is a warning although nothing is known")
-	}
-	for most, warns := range map[float64]bool{5: true, 250: true, 400: false} {
-		s := newSampler(f.dashboard.inspector, nil)
-		s.points = []point{{At: time.Now(), Taken: most}}
-		f.dashboard.sampler = s
-		if got := f.get("/"); strings.Contains(got.body, `id="peak"`) != warns {
-			t.Errorf("%v a second: %s", most, got.body)
-		}
-	}
-}
-
 // TestLook polls Redis once, however many viewers there are, and never without viewers.
 func TestLook(t *testing.T) {
 	f := start(t, web.Options{})
@@ -246,7 +222,6 @@ func TestHistoryIsShown(t *testing.T) {
 			t.Errorf("point %d: moved %v, acked %v, want %v", row, moved, acked, want)
 		}
 	}
-	f.get("/").has(t, "the overview", http.StatusOK, "took up to 30 jobs per second")
 	// New history is read in time, but not every second.
 	s := f.dashboard.sampler
 	f.Do("HSET", "delayer:history", (slot-3)%360, fmt.Sprintf("%d 405 ", slot-3))
