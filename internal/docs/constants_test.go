@@ -138,7 +138,7 @@ func TestDocumentedConstants(t *testing.T) {
 		{"internal/redisconn.RetryWindow", "3s", []string{limits, "are retried for | 3 s", operating, "Each call is retried for 3 s", operatingZh, "每次调用在 3 秒内重试"}},
 		{"internal/redisconn.askEvery", "100ms", []string{limits, "at most ten times a second"}},
 		{"internal/redisconn.askWithin", "1s", []string{configuration, "the timeouts (up to 1 s) apply to them, too", configurationZh, "各超时（最长 1 秒）"}},
-		{"internal/redisconn.watchEvery", "1s", []string{limits, "once a second, and when a message comes", operating, "a failover is noticed within a second", operatingZh, "在一秒内而不是立刻被发现"}},
+		{"internal/redisconn.watchEvery", "1s", []string{limits, "once a second, and when a message comes", operating, "A failover is noticed within a second", operatingZh, "故障转移会在一秒内被发现"}},
 		{"internal/redisconn.KeptByNode", "1", []string{operating, "keeps one connection to each node, and one more while it waits", operatingZh, "只留一个连接，等待任务时再多一个"}},
 		{"server.takeOverAfter", "50ms", []string{limits, "50 ms after a job is due, 75 ms", operating, "the other does its work 50 ms later", operatingZh, "50 毫秒后接替"}},
 		{"server.polledSleep", "1s", []string{limits, "each second, or `timer_interval`"}},
