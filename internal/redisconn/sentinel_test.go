@@ -77,24 +77,6 @@ func TestSentinelsWithAPassword(t *testing.T) {
 	conn.Close()
 }
 
-// leaves waits on a connection to the master, and expects it to end after the failover.
-func leaves(t *testing.T, d Dialer, fail func()) {
-	t.Helper()
-	d.ReadTimeout = time.Hour
-	conn, err := d.Dial(t.Context())
-	redistest.Check(t, err)
-	defer conn.Close()
-	ended := make(chan error, 1)
-	go func() {
-		_, err := redis.DoContext(conn, context.Background(), "BLPOP", "nothing", 0)
-		ended <- err
-	}()
-	fail()
-	if err := redistest.Receive(t, ended); err == nil {
-		t.Error("the old master has answered")
-	}
-}
-
 // A connection to a hung master ends when the sentinels name another one.
 func TestHungMasterIsLeft(t *testing.T) {
 	redistest.Long(t)
