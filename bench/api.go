@@ -23,9 +23,8 @@ import (
 // Servers of delay-queue's API that this program can be, each in its own process so that memory can be
 // attributed.
 const (
-	apiOfDelayer    = "delayer"
-	apiOfDelayQueue = "delay-queue"
-	apiOfNothing    = "nothing"
+	apiOfDelayer = "delayer"
+	apiOfNothing = "nothing"
 )
 
 // apiIdleTimeout is when idle connections to Redis are closed.
@@ -39,10 +38,7 @@ func answerAtOnce(w http.ResponseWriter, r *http.Request) {
 
 // serveAPI runs such a server until it is stopped.
 func serveAPI(name, addr, redisAddr string) error {
-	switch name {
-	case apiOfDelayQueue:
-		return http.ListenAndServe(addr, newDelayQueue(redisAddr))
-	case apiOfNothing:
+	if name == apiOfNothing {
 		return http.ListenAndServe(addr, http.HandlerFunc(answerAtOnce))
 	}
 	o := client.PoolOptions{Addr: redisAddr, MaxActive: 20, MaxIdle: 8, IdleTimeout: apiIdleTimeout} // like a daemon's HTTP server
@@ -68,17 +64,13 @@ type caller struct {
 	out  []byte
 }
 
-func dialAPI(addr string) *caller {
-	conn := must(net.Dial("tcp", addr))
-	return &caller{conn: conn, in: bufio.NewReaderSize(conn, 1<<10)}
-}
-
 // callers each have their own connection.
 type callers []*caller
 
 func dialAPIs(addr string, n int) (all callers) {
 	for range n {
-		all = append(all, dialAPI(addr))
+		conn := must(net.Dial("tcp", addr))
+		all = append(all, &caller{conn: conn, in: bufio.NewReaderSize(conn, 1<<10)})
 	}
 	return all
 }
@@ -157,12 +149,4 @@ func (c *caller) pop() (string, error) {
 func (c *caller) finish(id string) error {
 	_, err := c.call("/finish", `{"id":"`+id+`"}`)
 	return err
-}
-
-func (c *caller) popAndFinish() error {
-	id, err := c.pop()
-	if err != nil {
-		return err
-	}
-	return c.finish(id)
 }

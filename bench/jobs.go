@@ -197,3 +197,12 @@ func (d *drain) wait(limit time.Duration) {
 		check(fmt.Errorf("%d jobs came twice, %d bodies were strange", d.twice.Load(), d.strays.Load()))
 	}
 }
+
+// quitters counts callers that have stopped waiting.
+type quitters struct{ atomic.Int64 }
+
+func (q *quitters) check() {
+	if n := q.Load(); n > 0 {
+		check(fmt.Errorf("%d callers wait no more", n))
+	}
+}

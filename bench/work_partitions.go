@@ -70,6 +70,7 @@ func benchPartitions(ctx context.Context, r *Run) Section {
 	}
 	section.Targets = append(section.Targets,
 		neverEarly("with 16 partitions", late.of(many.name)),
+		atMost("Commands per second that 1,000 waiting callers on 200 topics send", 3, "", idle.of(one.name).column(0)),
 		atMost("Commands per second of 1,000 waiting callers on 200 topics and 16 partitions of 3 nodes", 16, "", idle.of(nodes.name).column(0)),
 		atMost("Their connections, once what nobody needs is closed", 4+3, "", idle.of(nodes.name).column(1)))
 	return section
@@ -242,7 +243,13 @@ func (r *Run) waitingIn(ctx context.Context, at place) contender {
 		at.clear()
 		c := must(client.OpenPool(at.options))
 		defer c.Close()
-		gone := waitInVain(ctx, c, 1000, 200)
+		var gone quitters
+		for i := range 1000 {
+			go func() {
+				c.BPop(ctx, time.Hour, fmt.Sprint(topic, i%200))
+				gone.Add(1)
+			}()
+		}
 		time.Sleep(r.thinned)
 		connections := at.connections()
 		sent := at.sent(func() { time.Sleep(r.idleFor) })
