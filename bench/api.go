@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -61,7 +60,6 @@ func (r *Run) startAPI(name string) *daemon {
 type caller struct {
 	conn net.Conn
 	in   *bufio.Reader
-	out  []byte
 }
 
 // callers each have their own connection.
@@ -94,37 +92,21 @@ func (cs callers) each(n int, f func(c *caller, i int64) error) {
 	})
 }
 
-var contentLength = []byte("Content-Length: ")
-
 // call returns the answer, whose code has to be 0.
 func (c *caller) call(path, body string) (string, error) {
-	c.out = fmt.Appendf(c.out[:0], "POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", path, len(body), body)
-	if _, err := c.conn.Write(c.out); err != nil {
+	const request = "POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s"
+	if _, err := fmt.Fprintf(c.conn, request, path, len(body), body); err != nil {
 		return "", err
 	}
-	length := 0
-	for {
-		line, err := c.in.ReadSlice('\n')
-		if err != nil {
-			return "", err
-		}
-		if len(line) <= 2 {
-			break
-		}
-		if value, found := bytes.CutPrefix(line, contentLength); found {
-			if length, err = strconv.Atoi(string(bytes.TrimSpace(value))); err != nil {
-				return "", err
-			}
-		}
-	}
-	answer := make([]byte, length)
-	if _, err := io.ReadFull(c.in, answer); err != nil {
+	response, err := http.ReadResponse(c.in, nil)
+	if err != nil {
 		return "", err
 	}
-	if !strings.HasPrefix(string(answer), `{"code":0,`) {
-		return "", fmt.Errorf("%s answered %q", path, answer)
+	answer, err := io.ReadAll(response.Body)
+	if err == nil && !strings.HasPrefix(string(answer), `{"code":0,`) {
+		err = fmt.Errorf("%s answered %q", path, answer)
 	}
-	return string(answer), nil
+	return string(answer), err
 }
 
 func (c *caller) push(n int64, delay time.Duration) error {

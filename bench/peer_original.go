@@ -53,7 +53,7 @@ type original struct {
 }
 
 func newOriginal(r *Redis) *original {
-	return &original{redis: r, pool: newPool(r.addr, 32), served: must(client.NewPool(client.PoolOptions{Addr: r.addr}))}
+	return &original{redis: r, pool: newPool("tcp", r.addr, 32), served: must(client.NewPool(client.PoolOptions{Addr: r.addr}))}
 }
 
 func (p *original) Round(_, due time.Time) time.Time { return nextSecond(due) }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"io"
 	"slices"
 	"time"
 )
@@ -90,3 +91,28 @@ func (r *Run) onEmpty(ctx context.Context, open func() Peer, f func(ctx context.
 func (r *Run) opener(m maker) func() Peer { return func() Peer { return m.open(r) } }
 
 func (r *Run) ours() Peer { return newDelayer(r.Redis, 0) }
+
+// conns are connections that goroutines share.
+type conns[T io.Closer] chan T
+
+// newConns opens as many connections as Delayer's client does by default.
+func newConns[T io.Closer](open func() T) conns[T] {
+	cs := make(conns[T], 32)
+	for range cap(cs) {
+		cs <- open()
+	}
+	return cs
+}
+
+// use calls f with a connection of its own.
+func (cs conns[T]) use(f func(c T) error) error {
+	c := <-cs
+	defer func() { cs <- c }()
+	return f(c)
+}
+
+func (cs conns[T]) Close() {
+	for range cap(cs) {
+		(<-cs).Close()
+	}
+}

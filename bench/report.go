@@ -58,7 +58,7 @@ type Target struct {
 	Limit  float64
 	Unit   string // unit of the numbers: "×", " ms"
 	Got    Sample
-	Worst  bool // compare the worst repeat instead of the median
+	Worst  bool // compare the highest repeat instead of the median
 }
 
 func atLeast(name string, limit float64, got Sample) Target {
@@ -76,11 +76,8 @@ func neverEarly(when string, row Row) Target {
 // Value returns the number to compare with the limit.
 func (t Target) Value() float64 {
 	if t.Worst {
-		low, high := t.Got.Spread()
-		if t.AtMost {
-			return high
-		}
-		return low
+		_, high := t.Got.Spread()
+		return high
 	}
 	return t.Got.Median()
 }

@@ -4,46 +4,21 @@ import (
 	"context"
 	"fmt"
 	"time"
-
-	"github.com/mix-basic/delayer/client"
 )
-
-// fanout is our client many times.
-type fanout struct {
-	*delayer
-	clients []*client.Client
-}
-
-func newFanout(r *Redis, clients int) *fanout {
-	f := &fanout{delayer: newDelayer(r, 0)}
-	for range clients {
-		f.clients = append(f.clients, must(client.OpenPool(client.PoolOptions{Addr: r.addr})))
-	}
-	return f
-}
-
-// Consume has one worker per client, whatever workers says.
-func (f *fanout) Consume(ctx context.Context, _ int, got func(body string)) {
-	go f.serve(ctx)
-	for _, c := range f.clients {
-		go consume(ctx, c, topic, 0, got)
-	}
-}
-
-func (f *fanout) Close() {
-	for _, c := range f.clients {
-		c.Close()
-	}
-	f.delayer.Close()
-}
 
 func benchFanout(ctx context.Context, r *Run) Section {
 	const most = 300
-	load := traffic{perSecond: 500, shortest: 50 * time.Millisecond, longest: 250 * time.Millisecond, workers: 20}
-	contenders := []contender{r.steady(ctx, "Delayer, 1 Client with 20 callers", load, r.ours)}
+	load := func(workers int) traffic { return traffic{500, 50 * time.Millisecond, 250 * time.Millisecond, workers} }
+	contenders := []contender{r.steady(ctx, "Delayer, 1 Client with 20 callers", load(20), r.ours)}
 	name := func(clients int) string { return fmt.Sprintf("Delayer, Clients: %d", clients) }
 	for _, clients := range []int{1, 10, 50, 100, most} {
-		contenders = append(contenders, r.steady(ctx, name(clients), load, func() Peer { return newFanout(r.Redis, clients) }))
+		contenders = append(contenders, r.steady(ctx, name(clients), load(clients), func() Peer {
+			p := newDelayer(r.Redis, 0)
+			for range clients {
+				p.consuming = append(p.consuming, r.openClient())
+			}
+			return p
+		}))
 	}
 	rows := r.turns(r.slowRepeats, contenders)
 	against := func(column int) Sample {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -99,17 +100,12 @@ func (r *Run) steadyOnce(ctx context.Context, p Peer, load traffic) []float64 {
 		came.wait(jobs, time.Minute)
 	})
 	time.Sleep(20 * time.Millisecond)
-	lateness := came.lateness()
-	if n := len(came.late); n != jobs {
-		check(fmt.Errorf("%d jobs came of %d", n, jobs))
+	late := came.late()
+	if len(late) != jobs {
+		check(fmt.Errorf("%d jobs came of %d", len(late), jobs))
 	}
-	early := 0
-	for _, d := range came.late {
-		if d < 0 {
-			early++
-		}
-	}
-	return append(append(lateness, float64(early), float64(jobs)/pushed.Seconds()), used...)
+	early := len(slices.DeleteFunc(late, func(d time.Duration) bool { return d >= 0 }))
+	return append(append(came.lateness(), float64(early), float64(jobs)/pushed.Seconds()), used...)
 }
 
 // pushSteadily pushes at that rate from 32 goroutines; a job's body is its due time.

@@ -75,21 +75,20 @@ func (r *Run) topicsOnce(ctx context.Context, at place, topics int) []float64 {
 	})
 	ctx, cancel := context.WithTimeout(ctx, topicsEnd)
 	defer cancel()
-	var last time.Time
-	all := newDrain(jobs)
+	var came arrivals
 	before, started := r.Redis.commands(), time.Now()
 	var run errgroup.Group
-	run.Go(func() error { return workTopics(ctx, c, topics, 50, all.take) })
-	select {
-	case <-all.done:
-		last = all.last
-	case <-ctx.Done():
-		last = time.Now()
+	run.Go(func() error { return workTopics(ctx, c, topics, 50, came.add) })
+	for ctx.Err() == nil && came.count() < jobs {
+		time.Sleep(5 * time.Millisecond)
 	}
 	cancel()
 	check(run.Wait()) // flushes the acknowledgements
-	got := float64(all.got.Load())
-	return []float64{(r.Redis.commands() - before) / got, got / last.Sub(started).Seconds()}
+	got := float64(came.count())
+	if got == 0 {
+		check(errEmpty)
+	}
+	return []float64{(r.Redis.commands() - before) / got, got / came.at[len(came.at)-1].Sub(started).Seconds()}
 }
 
 // workTopics handles jobs of that many topics until ctx is done.
