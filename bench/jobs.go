@@ -79,12 +79,6 @@ func (r *Redis) seedWaiting(from, n int) {
 	r.seed(unlikely+from, n, 1, float64(time.Now().Unix())+86400-unlikely/1000, 0.001)
 }
 
-// seedReady creates ready jobs.
-func (r *Redis) seedReady(n int) { r.seed(0, n, 1, "ready", 0) }
-
-// past returns a time at which all jobs are due.
-func past() float64 { return float64(time.Now().Unix() - 10) }
-
 // crowd runs f(0) … f(n-1) in that many goroutines.
 func crowd(goroutines, n int, f func(i int) error) {
 	var next atomic.Int64

@@ -46,7 +46,8 @@ func benchBurst(ctx context.Context, r *Run) Section {
 func (r *Run) burstOnce(ctx context.Context, m maker, jobs int) (values []float64) {
 	margin := 1500*time.Millisecond + time.Duration(jobs)*50*time.Microsecond // for pushing
 	for range 4 {
-		values = r.onEmpty(ctx, r.opener(m), func(ctx context.Context, p Peer) []float64 { return r.burstAt(ctx, p, m.name, jobs, margin) })
+		r.Redis.clear()
+		values = on(ctx, m.open(r), func(ctx context.Context, p Peer) []float64 { return r.burstAt(ctx, p, m.name, jobs, margin) })
 		if values != nil {
 			return values
 		}

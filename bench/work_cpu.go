@@ -62,7 +62,9 @@ func benchCPU(ctx context.Context, r *Run) Section {
 	}
 	theirs := len(contenders)
 	for _, m := range others() {
-		contenders = append(contenders, contender{name: m.name, repeats: 2, run: func() []float64 { return r.onEmpty(ctx, r.opener(m), r.cpuOfPeer) }})
+		c := r.alone(ctx, m.name, m.open, r.cpuOfPeer)
+		c.repeats = 2
+		contenders = append(contenders, c)
 	}
 	rows := r.turns(r.repeats, contenders)
 	for _, c := range contenders[theirs:] {

@@ -152,13 +152,13 @@ func (r *Run) besideSchedules(ctx context.Context) Rows {
 	})
 	load := r.traffic(500)
 	beside := func() []float64 {
-		return on(ctx, scheduled.ours, func(ctx context.Context, p Peer) []float64 {
+		return on(ctx, scheduled.ours(), func(ctx context.Context, p Peer) []float64 {
 			go consume(ctx, p.(*delayer).client, scheduleTopic, takeChunk, func(string) {})
 			return scheduled.steadyOnce(ctx, &caughtUp{p.(*delayer), scheduled.Redis}, load)
 		})
 	}
 	return r.turns(r.slowRepeats, []contender{
-		r.steady(ctx, "Delayer", load, r.ours),
+		r.steady(ctx, "Delayer", load, (*Run).ours),
 		{name: fmt.Sprintf("Delayer, next to %s schedules, each with a job in %v", count(r.schedules), period), run: beside},
 	})
 }

@@ -87,8 +87,8 @@ func benchDelayQueue(_ context.Context, r *Run) Section {
 				measured[i].add(Column{Name: fmt.Sprint(connections, of)}, rows, what)
 			}
 			if !r.oursOnly && connections < 64 {
-				section.Targets = append(section.Targets, atLeast(fmt.Sprintf("/%s on %d connections, against delay-queue", route, connections), 1.5,
-					rows.of("Delayer").column(0).Over(rows.of("delay-queue").column(0))))
+				section.Targets = append(section.Targets, atLeast(fmt.Sprintf("/%s on %d connections, against delay-queue", route, connections),
+					1.5, rows.ratio(0, "Delayer", "delay-queue")))
 			}
 		}
 	}

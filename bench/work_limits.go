@@ -35,17 +35,17 @@ func (r *Run) limits(ctx context.Context) (tables []Table, targets []Target) {
 	taken := r.turns(r.pairRepeats, contenders)
 	name := fmt.Sprintf("Delayer, next to %s jobs of a limited topic", count(r.batchJobs))
 	late := r.turns(r.pairRepeats, []contender{
-		r.steady(ctx, "Delayer", r.traffic(500), r.ours),
-		{name: name, run: func() []float64 { return r.onEmpty(ctx, r.ours, r.besideLimit) }},
+		r.steady(ctx, "Delayer", r.traffic(500), (*Run).ours),
+		r.alone(ctx, name, (*Run).ours, r.besideLimit),
 	})
 	for _, l := range unreached[1:] {
 		for _, by := range []string{"", worked} {
-			of := taken.of("Delayer, " + l.name + by).column(0).Over(taken.of("Delayer, " + unreached[0].name + by).column(0))
-			targets = append(targets, atLeast("Jobs/s under a limit never reached, "+l.name+by, 0.95, of))
+			targets = append(targets, atLeast("Jobs/s under a limit never reached, "+l.name+by, 0.95,
+				taken.ratio(0, "Delayer, "+l.name+by, "Delayer, "+unreached[0].name+by)))
 		}
 	}
 	for i, p := range []string{"p50", "p99"} {
-		targets = append(targets, atMost("Lateness "+p+" at 500/s, next to a limited backlog", 1.1, "×", late.of(name).column(i).Over(late.of("Delayer").column(i))))
+		targets = append(targets, atMost("Lateness "+p+" at 500/s, next to a limited backlog", 1.1, "×", late.ratio(i, name, "Delayer")))
 	}
 	return []Table{
 		{ID: "features-limit", Title: "Reserve and acknowledge under limits that are not reached", Columns: featureColumns, Rows: taken},

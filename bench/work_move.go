@@ -125,8 +125,7 @@ func benchMove(ctx context.Context, r *Run) Section {
 		rows := r.turns(r.pairRepeats, contenders)
 		moved.add(Column{Name: plural(topics, "topic")}, rows, 0)
 		if topics == 8 {
-			section.Targets = []Target{atLeast("Move, 8 topics, against one script doing everything", 0.75,
-				rows.of(delayer).column(0).Over(rows.of(floorOf1000).column(0)))}
+			section.Targets = []Target{atLeast("Move, 8 topics, against one script doing everything", 0.75, rows.ratio(0, delayer, floorOf1000))}
 		}
 	}
 	section.Tables = []Table{moved.table("move", fmt.Sprintf("Moving %s due jobs", count(r.moveJobs)), "jobs/s", "")}

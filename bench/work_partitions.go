@@ -62,11 +62,10 @@ func benchPartitions(ctx context.Context, r *Run) Section {
 	}
 	for _, w := range ways {
 		section.Targets = append(section.Targets, atMost("Redis's CPU time per job with 16 partitions against one, "+w.String(), 1.3, "×",
-			divided.of(lifeName(many, w)).column(sumColumn).Over(divided.of(lifeName(one, w)).column(sumColumn))))
+			divided.ratio(sumColumn, lifeName(many, w), lifeName(one, w))))
 	}
 	for i, name := range []string{"p50", "p99"} {
-		section.Targets = append(section.Targets, atMost("Lateness "+name+" at 500/s with 16 partitions against one", 1.3, "×",
-			late.of(many.name).column(i).Over(late.of(one.name).column(i))))
+		section.Targets = append(section.Targets, atMost("Lateness "+name+" at 500/s with 16 partitions against one", 1.3, "×", late.ratio(i, many.name, one.name)))
 	}
 	section.Targets = append(section.Targets,
 		neverEarly("with 16 partitions", late.of(many.name)),
@@ -234,7 +233,7 @@ func (l *life) ack(ctx context.Context) {
 // steadyIn is a steady load on that many partitions.
 func (r *Run) steadyIn(ctx context.Context, at place) contender {
 	load := traffic{perSecond: 500, shortest: 50 * time.Millisecond, longest: 250 * time.Millisecond, workers: consumers}
-	return r.steady(ctx, at.name, load, func() Peer { return newDelayerOn(at.options, 0) })
+	return r.steady(ctx, at.name, load, func(*Run) Peer { return newDelayerOn(at.options, 0) })
 }
 
 // waitingIn are callers that wait without jobs.

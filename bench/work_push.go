@@ -23,24 +23,20 @@ func benchPush(ctx context.Context, r *Run) Section {
 	section := Section{Title: "Push"}
 	var single grid
 	for _, goroutines := range crowds {
-		push := func(name string, open func() Peer) contender {
-			return contender{name: name, run: func() []float64 {
-				return r.onEmpty(ctx, open, func(ctx context.Context, p Peer) []float64 { return r.pushRate(ctx, p, goroutines, inAnHour) })
-			}}
+		push := func(name string, open func(*Run) Peer) contender {
+			return r.alone(ctx, name, open, func(ctx context.Context, p Peer) []float64 { return r.pushRate(ctx, p, goroutines, inAnHour) })
 		}
 		contenders := []contender{
-			push("floor: raw script", func() Peer { return &floorPeer{redis: r.Redis} }),
-			push("original (MULTI)", func() Peer { return newOriginal(r.Redis) }),
-			push("Delayer", r.ours),
-			{name: "Delayer, each is the next to fall due", run: func() []float64 {
-				return r.onEmpty(ctx, r.ours, func(ctx context.Context, p Peer) []float64 {
-					p.Consume(ctx, 0, nil) // starts the server
-					return r.pushRate(ctx, p, goroutines, sooner)
-				})
-			}},
+			push("floor: raw script", func(r *Run) Peer { return &floorPeer{redis: r.Redis} }),
+			push("original (MULTI)", func(r *Run) Peer { return newOriginal(r.Redis) }),
+			push("Delayer", (*Run).ours),
+			r.alone(ctx, "Delayer, each is the next to fall due", (*Run).ours, func(ctx context.Context, p Peer) []float64 {
+				p.Consume(ctx, 0, nil) // starts the server
+				return r.pushRate(ctx, p, goroutines, sooner)
+			}),
 		}
 		for _, m := range others() {
-			c := push(m.name, r.opener(m))
+			c := push(m.name, m.open)
 			c.repeats = min(3, r.repeats)
 			contenders = append(contenders, c)
 		}
@@ -49,8 +45,7 @@ func benchPush(ctx context.Context, r *Run) Section {
 		rows := r.turns(r.closeRepeats, contenders)
 		single.add(Column{Name: name}, rows, 0)
 		if limit := map[int]float64{1: 0.85, 32: 2.5}[goroutines]; limit > 0 {
-			section.Targets = append(section.Targets, atLeast("Push, "+name+", against the original's MULTI", limit,
-				rows.of("Delayer").column(0).Over(rows.of("original (MULTI)").column(0))))
+			section.Targets = append(section.Targets, atLeast("Push, "+name+", against the original's MULTI", limit, rows.ratio(0, "Delayer", "original (MULTI)")))
 		}
 	}
 	batches := r.turns(r.pairRepeats, r.pushBatches(ctx, inAnHour(0).Truncate(time.Second)))
@@ -58,8 +53,7 @@ func benchPush(ctx context.Context, r *Run) Section {
 		single.table("push", "Push, one job per call", "jobs/s", ""),
 		{ID: "push-batch", Title: "Push, 1,000 jobs per call", Unit: "jobs/s", Columns: batchColumns, Rows: batches},
 	}
-	section.Targets = append(section.Targets, atLeast("PushBatch against the raw batch script", 0.85,
-		batches.of("Delayer, PushBatch").column(0).Over(batches.of(floorBatch).column(0))))
+	section.Targets = append(section.Targets, atLeast("PushBatch against the raw batch script", 0.85, batches.ratio(0, "Delayer, PushBatch", floorBatch)))
 	return section
 }
 
@@ -103,7 +97,7 @@ func (r *Run) batched(name string, ready bool, do func(conn redis.Conn, c *clien
 		defer c.Close()
 		r.Redis.clear()
 		if ready {
-			r.Redis.seedReady(r.batchJobs + pushChunk)
+			r.Redis.seed(0, r.batchJobs+pushChunk, 1, "ready", 0)
 		}
 		from := must(do(conn, c, 0)) // opens connections, loads scripts
 		return []float64{rate(r.batchJobs, func() {

@@ -31,7 +31,7 @@ func benchSteady(ctx context.Context, r *Run) Section {
 			if m.name == "Delayer, PopBatch" || !r.steadyPeers && !m.ours {
 				continue
 			}
-			c := r.steady(ctx, m.name, r.traffic(perSecond), r.opener(m))
+			c := r.steady(ctx, m.name, r.traffic(perSecond), m.open)
 			if m.name != "Delayer" {
 				c.repeats = map[int]int{500: 2, 5000: 1}[perSecond]
 			}
@@ -52,8 +52,8 @@ func benchSteady(ctx context.Context, r *Run) Section {
 }
 
 // steady is a contender that starts with an empty Redis.
-func (r *Run) steady(ctx context.Context, name string, load traffic, open func() Peer) contender {
-	return contender{name: name, run: func() []float64 { return r.onEmpty(ctx, open, r.under(load)) }}
+func (r *Run) steady(ctx context.Context, name string, load traffic, open func(*Run) Peer) contender {
+	return r.alone(ctx, name, open, r.under(load))
 }
 
 func benchCrowded(ctx context.Context, r *Run) Section {
@@ -68,7 +68,7 @@ func benchCrowded(ctx context.Context, r *Run) Section {
 		r.Redis.seedWaiting(seeded, waiting-seeded)
 		seeded = waiting
 		ours := contender{name: fmt.Sprintf("Delayer, %s others wait", count(waiting)), run: func() []float64 {
-			return on(ctx, r.ours, r.under(r.traffic(500)))
+			return on(ctx, r.ours(), r.under(r.traffic(500)))
 		}}
 		rows := r.turns(r.slowRepeats, []contender{ours})
 		table.Rows = append(table.Rows, rows...)

@@ -47,8 +47,7 @@ func benchTake(ctx context.Context, r *Run) Section {
 		})
 		single.add(Column{Name: name}, rows, 0)
 		if goroutines == 8 {
-			target = atLeast("BPop from a backlog, 8 goroutines, against RPOP, HGETALL, DEL", 1.8,
-				rows.of(bPop).column(0).Over(rows.of(original).column(0)))
+			target = atLeast("BPop from a backlog, 8 goroutines, against RPOP, HGETALL, DEL", 1.8, rows.ratio(0, bPop, original))
 		}
 	}
 	batches := r.turns(r.pairRepeats, r.takeBatches(ctx))
@@ -59,7 +58,7 @@ func benchTake(ctx context.Context, r *Run) Section {
 			{ID: "take-batch", Title: "Take, 1,000 jobs per call", Unit: "jobs/s", Columns: batchColumns, Rows: batches},
 		},
 		Targets: []Target{
-			atLeast("PopBatch against the raw batch script", 0.80, batches.of("Delayer, PopBatch").column(0).Over(batches.of(floorBatch).column(0))),
+			atLeast("PopBatch against the raw batch script", 0.80, batches.ratio(0, "Delayer, PopBatch", floorBatch)),
 			target,
 		},
 	}
@@ -77,7 +76,7 @@ func floorTakeOne(conn redis.Conn) error {
 func (r *Run) takeRate(goroutines int, take func() error) []float64 {
 	jobs := share(r.takeJobs, goroutines)
 	r.Redis.clear()
-	r.Redis.seedReady(jobs + 100)
+	r.Redis.seed(0, jobs+100, 1, "ready", 0)
 	all := func(n int) { crowd(goroutines, n, func(int) error { return take() }) }
 	all(100) // opens connections, loads scripts
 	return []float64{rate(jobs, func() { all(jobs) })}

@@ -21,11 +21,11 @@ func benchWorker(ctx context.Context, r *Run) Section {
 	for _, m := range acknowledging() {
 		bursts = append(bursts, contender{name: m.name, run: func() []float64 { return r.burstOnce(ctx, m, r.burst) }})
 		if m.ours || r.steadyPeers {
-			steady = append(steady, r.steady(ctx, m.name, r.traffic(500), r.opener(m)))
+			steady = append(steady, r.steady(ctx, m.name, r.traffic(500), m.open))
 		}
 	}
 	burst, even, backlog := r.turns(r.slowRepeats, bursts), r.turns(r.slowRepeats, steady), r.turns(r.pairRepeats, r.reserveBatches(ctx))
-	ours, late := burst.of(ofWorker), even.of(ofWorker)
+	late := even.of(ofWorker)
 	return Section{
 		Title: "Worker",
 		Tables: []Table{
@@ -37,11 +37,11 @@ func benchWorker(ctx context.Context, r *Run) Section {
 			{ID: "worker-batch", Title: "Reserve and acknowledge a backlog, 250 jobs per call", Unit: "jobs/s", Columns: batchColumns, Rows: backlog},
 		},
 		Targets: []Target{
-			atLeast("Worker, jobs/s against asynq", 6, ours.column(0).Over(burst.of("asynq").column(0))),
-			atLeast("Worker, jobs/s against beanstalkd", 2, ours.column(0).Over(burst.of("beanstalkd").column(0))),
-			atMost("Worker, Redis's CPU time per job against asynq", 0.25, "×", ours.column(3).Over(burst.of("asynq").column(3))),
+			atLeast("Worker, jobs/s against asynq", 6, burst.ratio(0, ofWorker, "asynq")),
+			atLeast("Worker, jobs/s against beanstalkd", 2, burst.ratio(0, ofWorker, "beanstalkd")),
+			atMost("Worker, Redis's CPU time per job against asynq", 0.25, "×", burst.ratio(3, ofWorker, "asynq")),
 			atMost("Worker, lateness p99 into the handler at 500/s", 5, " ms", late.column(1)),
-			atLeast("ReserveBatch and AckBatch against the raw scripts", 0.8, backlog.of("Delayer, ReserveBatch and AckBatch").column(0).Over(backlog.of(floorReserve).column(0))),
+			atLeast("ReserveBatch and AckBatch against the raw scripts", 0.8, backlog.ratio(0, "Delayer, ReserveBatch and AckBatch", floorReserve)),
 			neverEarly("into the handler", late),
 		},
 	}
