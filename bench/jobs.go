@@ -134,11 +134,7 @@ func (a *arrivals) count() int {
 
 // wait waits until that many jobs have arrived.
 func (a *arrivals) wait(jobs int, limit time.Duration) {
-	for deadline := time.Now().Add(limit); a.count() < jobs; time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			check(fmt.Errorf("after %v %d of %d jobs have come", limit, a.count(), jobs))
-		}
-	}
+	await(limit, 5*time.Millisecond, "jobs have not come", func() int { return jobs - a.count() })
 	a.Lock()
 	defer a.Unlock()
 	if a.strays > 0 {

@@ -125,17 +125,20 @@ type delayerWorker struct {
 
 func (p *delayerWorker) Consume(ctx context.Context, workers int, got func(body string)) {
 	go p.serve(ctx)
-	mux := worker.NewMux()
-	mux.HandleFunc(topic, func(_ context.Context, job *worker.Job) error {
-		got(job.Body)
-		return nil
-	})
 	p.done = make(chan error, 1)
-	go func() { p.done <- newWorker(p.client, mux, workers).Run(ctx) }()
+	go func() { p.done <- work(ctx, p.client, workers, got, topic) }()
 }
 
-func newWorker(c *client.Client, mux *worker.Mux, concurrency int) *worker.Worker {
-	return worker.New(c, mux, worker.Options{Concurrency: concurrency, Logger: slog.New(slog.DiscardHandler)})
+// work handles jobs of the topics until ctx is done.
+func work(ctx context.Context, c *client.Client, concurrency int, got func(body string), topics ...string) error {
+	mux := worker.NewMux()
+	for _, topic := range topics {
+		mux.HandleFunc(topic, func(_ context.Context, job *worker.Job) error {
+			got(job.Body)
+			return nil
+		})
+	}
+	return worker.New(c, mux, worker.Options{Concurrency: concurrency, Logger: slog.New(slog.DiscardHandler)}).Run(ctx)
 }
 
 func (p *delayerWorker) Close() {

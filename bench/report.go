@@ -143,14 +143,15 @@ func (s Section) write(b *strings.Builder) {
 	for _, n := range s.Notes {
 		fmt.Fprintf(b, "- %s\n", n)
 	}
-	revision, load := "", ""
+	fmt.Fprintf(b, "\n<sub>`-only %s`, %s sizes", s.Name, s.Mode)
 	if s.Revision != "" {
-		revision = ", revision " + s.Revision
+		b.WriteString(", revision " + s.Revision)
 	}
+	b.WriteString(s.Measured.UTC().Format(", 2006-01-02 15:04 MST"))
 	if s.Load != "" {
-		load = ", load " + s.Load
+		b.WriteString(", load " + s.Load)
 	}
-	fmt.Fprintf(b, "\n<sub>`-only %s`, %s sizes%s, %s%s, took %v.</sub>\n", s.Name, s.Mode, revision, s.Measured.UTC().Format("2006-01-02 15:04 MST"), load, s.Took.Round(time.Second))
+	fmt.Fprintf(b, ", took %v.</sub>\n", s.Took.Round(time.Second))
 }
 
 func (t Table) write(b *strings.Builder) {

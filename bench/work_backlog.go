@@ -87,13 +87,7 @@ func (r *Run) pingWhile(move func()) (pings []time.Duration, took time.Duration)
 func benchCatchUp(ctx context.Context, r *Run) Section {
 	r.overdue(r.million, 8)
 	ours := func() time.Duration { return r.oursMoves(ctx, r.million, 0) }
-	floor := func() time.Duration {
-		conn := r.Redis.Pool.Get()
-		defer conn.Close()
-		started := time.Now()
-		must(floorMoveAll(conn, 1000))
-		return time.Since(started)
-	}
+	floor := func() time.Duration { return r.floorMoves(r.million, 1000, true) }
 	return Section{
 		Title: "Catching up",
 		Tables: []Table{{

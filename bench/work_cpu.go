@@ -46,10 +46,7 @@ func benchCPU(ctx context.Context, r *Run) Section {
 			ofOriginals,
 			each(32, func(conn redis.Conn, i int) error { return originalPush(conn, id(int64(i)), body(int64(i)), due) }),
 			func() { r.floorMoves(jobs, 1000, false) },
-			each(32, func(conn redis.Conn, _ int) error {
-				_, err := originalPop(conn)
-				return err
-			}),
+			each(32, func(conn redis.Conn, _ int) error { return originalPop(conn) }),
 		},
 	} {
 		contenders = append(contenders, contender{name: s.name, run: func() []float64 { return r.cpuOfStages(s) }})

@@ -130,11 +130,11 @@ func (r *Run) delayQueueTurns(connections int) []*turnServer {
 				if s.ready == "" && route != "finish" {
 					continue
 				}
-				var redis []float64
+				var perJob []float64
 				own := cpuOf(r.turnJobs, s.server.cpu, func() {
-					redis = s.run.rateAndCPU(r.turnJobs, func() { s.do(route, turn) })
+					perJob = s.run.rateAndCPU(r.turnJobs, func() { s.do(route, turn) })
 				})
-				for c, value := range []float64{redis[0], own, redis[1]} {
+				for c, value := range []float64{perJob[0], own, perJob[1]} {
 					if turn > 0 {
 						s.got[i][c] = append(s.got[i][c], value)
 					}
@@ -142,7 +142,9 @@ func (r *Run) delayQueueTurns(connections int) []*turnServer {
 			}
 			for _, s := range servers {
 				if route == "push" && s.ready != "" {
-					s.run.untilReady(s.ready, r.turnJobs)
+					await(2*time.Minute, 50*time.Millisecond, "jobs are not ready", func() int {
+						return r.turnJobs - must(redis.Int(s.run.Redis.do("LLEN", s.ready), nil))
+					})
 				}
 			}
 		}
@@ -163,19 +165,6 @@ func (s *turnServer) do(route string, turn int) {
 		}
 		return err
 	})
-}
-
-// untilReady waits until the queue has that many jobs.
-func (r *Run) untilReady(queue string, jobs int) {
-	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
-		n := must(redis.Int(r.Redis.do("LLEN", queue), nil))
-		if n == jobs {
-			return
-		}
-		if time.Now().After(deadline) {
-			check(fmt.Errorf("%d of %d jobs are ready", n, jobs))
-		}
-	}
 }
 
 // startDelayQueue starts the real server on our Redis.

@@ -8,9 +8,6 @@ import (
 	"github.com/mix-basic/delayer/client"
 )
 
-// dueOf returns when job i, pushed now, is due.
-type dueOf func(i int) time.Time
-
 func inAnHour(int) time.Time { return time.Now().Add(time.Hour) }
 
 // sooner makes each job due before all earlier ones, and within a minute, so that each push notifies the
@@ -67,7 +64,7 @@ const (
 )
 
 // pushRate returns how many jobs per second that many goroutines push.
-func (r *Run) pushRate(ctx context.Context, p Peer, goroutines int, due dueOf) []float64 {
+func (r *Run) pushRate(ctx context.Context, p Peer, goroutines int, due func(i int) time.Time) []float64 {
 	push := func(i int) error { return p.Push(ctx, int64(i), body(int64(i)), due(i)) }
 	crowd(goroutines, 100, push) // opens connections, loads scripts
 	jobs := share(r.pushJobs, goroutines)

@@ -255,7 +255,7 @@ func (s *soak) drain(ctx context.Context, c *client.Client) (deadLetters int) {
 	for i := range 10 {
 		must(c.Unschedule(ctx, fmt.Sprintf("soak-%d", i)))
 	}
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
+	await(time.Minute, 100*time.Millisecond, "jobs are left", func() int {
 		stats := must(c.Stats(ctx))
 		left := stats.Waiting
 		deadLetters = 0
@@ -263,14 +263,10 @@ func (s *soak) drain(ctx context.Context, c *client.Client) (deadLetters int) {
 			left += t.Ready
 			deadLetters += int(t.Dead)
 		}
-		if left == 0 {
-			time.Sleep(200 * time.Millisecond) // until the last lines are read
-			return deadLetters
-		}
-		if time.Now().After(deadline) {
-			check(fmt.Errorf("a minute after the last push %d jobs are left", left))
-		}
-	}
+		return int(left)
+	})
+	time.Sleep(200 * time.Millisecond) // until the last lines are read
+	return deadLetters
 }
 
 // section closes the account.

@@ -32,10 +32,7 @@ func benchTake(ctx context.Context, r *Run) Section {
 		progress("  %s", name)
 		rows := r.turns(r.closeRepeats, []contender{
 			pooled("floor: raw script", floorTakeOne),
-			pooled(original, func(conn redis.Conn) error {
-				_, err := originalPop(conn)
-				return err
-			}),
+			pooled(original, originalPop),
 			measure("Delayer, Pop", func() error {
 				_, err := ours.Pop(ctx, topic)
 				return err
