@@ -8,7 +8,9 @@ import (
 	"time"
 )
 
-var burstColumns = []Column{{Name: "jobs/s"}, {Name: "first job after, ms", Digits: 1}, {Name: "last job after, ms"}, {Name: "server, µs of CPU per job", Digits: 1}}
+var burstColumns = []Column{
+	{Name: "jobs/s"}, {Name: "first job after, ms", Digits: 1}, {Name: "last job after, ms"}, {Name: "server, µs of CPU per job", Digits: 1},
+}
 
 func benchBurst(ctx context.Context, r *Run) Section {
 	table := func(id string, jobs, repeats int, makers []maker) Table {

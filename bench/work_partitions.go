@@ -65,7 +65,8 @@ func benchPartitions(ctx context.Context, r *Run) Section {
 			divided.ratio(sumColumn, lifeName(many, w), lifeName(one, w))))
 	}
 	for i, name := range []string{"p50", "p99"} {
-		section.Targets = append(section.Targets, atMost("Lateness "+name+" at 500/s with 16 partitions against one", 1.3, "×", late.ratio(i, many.name, one.name)))
+		section.Targets = append(section.Targets, atMost("Lateness "+name+" at 500/s with 16 partitions against one", 1.3, "×",
+			late.ratio(i, many.name, one.name)))
 	}
 	section.Targets = append(section.Targets,
 		neverEarly("with 16 partitions", late.of(many.name)),

@@ -42,7 +42,8 @@ func benchPush(ctx context.Context, r *Run) Section {
 		rows := r.turns(r.closeRepeats, contenders)
 		single.add(Column{Name: name}, rows, 0)
 		if limit := map[int]float64{1: 0.85, 32: 2.5}[goroutines]; limit > 0 {
-			section.Targets = append(section.Targets, atLeast("Push, "+name+", against the original's MULTI", limit, rows.ratio(0, "Delayer", "original (MULTI)")))
+			section.Targets = append(section.Targets, atLeast("Push, "+name+", against the original's MULTI", limit,
+				rows.ratio(0, "Delayer", "original (MULTI)")))
 		}
 	}
 	batches := r.turns(r.pairRepeats, r.pushBatches(ctx, inAnHour(0).Truncate(time.Second)))
@@ -50,7 +51,8 @@ func benchPush(ctx context.Context, r *Run) Section {
 		single.table("push", "Push, one job per call", "jobs/s", ""),
 		{ID: "push-batch", Title: "Push, 1,000 jobs per call", Unit: "jobs/s", Columns: batchColumns, Rows: batches},
 	}
-	section.Targets = append(section.Targets, atLeast("PushBatch against the raw batch script", 0.85, batches.ratio(0, "Delayer, PushBatch", floorBatch)))
+	section.Targets = append(section.Targets, atLeast("PushBatch against the raw batch script", 0.85,
+		batches.ratio(0, "Delayer, PushBatch", floorBatch)))
 	return section
 }
 
