@@ -1,5 +1,5 @@
 // Command bench measures Delayer against the raw Redis work that it does, against the original's commands and
-// against other queues, and writes docs/benchmarks.md.
+// against other queues, and writes docs/benchmarks.md with its charts.
 //
 // A workload measures one thing and returns a Section; contenders run in turns, so that a change of the
 // machine's speed affects all alike; a Report keeps everything as JSON, so that one workload can be repeated
@@ -98,7 +98,7 @@ func command() {
 	quick := flag.Bool("quick", false, "small sizes, one repeat: a smoke run of two to three minutes, into a temporary folder")
 	full := flag.Bool("full", false, "everything, with bursts and pools of 1,000,000 jobs and more")
 	only := flag.String("only", "", "run these workloads only, and keep the others' results: "+strings.Join(names(), ","))
-	render := flag.Bool("render", false, "run nothing: write the documents from the kept numbers")
+	render := flag.Bool("render", false, "run nothing: write documents and charts from the kept numbers")
 	out := flag.String("out", "", "folder to write to (default ../docs, with -quick a temporary one)")
 	text := flag.String("text", "", "file to write what was measured to as well, in the format of Go's benchmarks, for benchstat")
 	against := flag.String("against", "", "measure Delayer in turns with another revision, or with the tree in this folder, each by its own bench, and let benchstat compare; nothing is written")

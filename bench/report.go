@@ -184,7 +184,7 @@ func readReport(folder string) *Report {
 	return r
 }
 
-// save writes the pages and the numbers to the directory.
+// save writes the pages, the charts and the numbers to the directory.
 func (r *Report) save(folder string) {
 	check(os.MkdirAll(filepath.Join(folder, "bench"), 0o755))
 	var text bytes.Buffer

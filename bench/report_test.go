@@ -1,6 +1,8 @@
 package main
 
 import (
+	"encoding/xml"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -104,6 +106,18 @@ func TestTexts(t *testing.T) {
 	for _, name := range names() {
 		if about(name) == "" {
 			t.Errorf("%s has no text", name)
+		}
+	}
+}
+
+func TestCharts(t *testing.T) {
+	none := math.NaN()
+	for want, c := range map[string]chart{
+		`<rect x="127.5" y="235.0" width="276.0" height="175.0"`: {groups: []string{"a", "b"}, series: []string{"push"}, values: [][]float64{{50, 100}}},
+		`<circle cx="652.5" cy="270.0" r="6"`:                    {groups: []string{"a", "b"}, series: []string{"p99"}, values: [][]float64{{none, 10}}, logarithmic: true},
+	} {
+		if got := c.svg(); !strings.Contains(got, want) || strings.Contains(got, "NaN") || xml.Unmarshal([]byte(got), new(any)) != nil {
+			t.Errorf("there is no %q in\n%s", want, got)
 		}
 	}
 }

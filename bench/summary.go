@@ -23,6 +23,7 @@ func about(name string) string {
 
 // summaryColumn is a column of the first page's table, read from another table of the report.
 type summaryColumn struct {
+	name          string // in the charts
 	table, column string
 	digits        int
 	row           string // of Delayer
@@ -30,13 +31,13 @@ type summaryColumn struct {
 }
 
 var summaryColumns = []summaryColumn{
-	{"push", "32 goroutines", 0, "Delayer", "original (MULTI)"},
-	{"burst", "jobs/s", 0, "Delayer", ofOriginal},
-	{"worker", "jobs/s", 0, ofWorker, ""},
-	{"steady-500", "p50, ms", 1, "Delayer", ofOriginal},
-	{"steady-500", "p99, ms", 1, "Delayer", ofOriginal},
-	{"cpu", "sum", 0, "Delayer, 32 goroutines", ofOriginals},
-	{"memory", "body of 56 bytes", 0, "Delayer", ""},
+	{"push", "push", "32 goroutines", 0, "Delayer", "original (MULTI)"},
+	{"burst of 20,000", "burst", "jobs/s", 0, "Delayer", ofOriginal},
+	{"handled and acknowledged", "worker", "jobs/s", 0, ofWorker, ""},
+	{"median", "steady-500", "p50, ms", 1, "Delayer", ofOriginal},
+	{"p99", "steady-500", "p99, ms", 1, "Delayer", ofOriginal},
+	{"", "cpu", "sum", 0, "Delayer, 32 goroutines", ofOriginals},
+	{"", "memory", "body of 56 bytes", 0, "Delayer", ""},
 }
 
 var summaryQueues = []string{"Delayer", "original", "beanstalkd", "Faktory", "asynq"}
@@ -94,9 +95,22 @@ func (r *Report) Targets(met bool) (rows []string) {
 	return rows
 }
 
-// pages returns the documents by their file names.
+// pages returns the documents and charts by their file names.
 func (r *Report) pages() map[string]string {
-	all := map[string]string{}
+	rates := chart{title: "Throughput", unit: "jobs/s", groups: summaryQueues}
+	late := chart{title: "Lateness at 500 jobs per second", unit: "ms, logarithmic", groups: summaryQueues, logarithmic: true}
+	for i, c := range summaryColumns[:5] {
+		to := &rates
+		if i >= 3 {
+			to = &late
+		}
+		var values []float64
+		for _, queue := range summaryQueues {
+			values = append(values, c.of(r, queue).Median())
+		}
+		to.series, to.values = append(to.series, c.name), append(to.values, values)
+	}
+	all := map[string]string{"bench/throughput.svg": rates.svg(), "bench/lateness.svg": late.svg()}
 	for _, t := range must(template.ParseFS(pageFiles, "pages/*.md")).Templates() {
 		if t.Name() != "workloads.md" {
 			var b strings.Builder
