@@ -250,7 +250,7 @@ func (r *Run) waitingIn(ctx context.Context, at place) contender {
 				gone.Add(1)
 			}()
 		}
-		time.Sleep(r.thinned)
+		time.Sleep(r.idleFor) // until all wait, and checks find nothing
 		connections := at.connections()
 		sent := at.sent(func() { time.Sleep(r.idleFor) })
 		gone.check()
