@@ -25,14 +25,14 @@ type sizes struct {
 	memoryJobs  int
 	settle      time.Duration // until an idle system is idle
 	idleFor     time.Duration
-	idleJobs    int           // for ours
-	idlePeers   int           // for the others; 0 skips them
-	turnsOf     int           // turns against the real delay-queue, a fraction of a second each
-	turnJobs    int           // jobs per turn
-	polls       int           // waiting polls
-	partJobs    int           // pushed, moved, taken, reserved and acknowledged; a quarter of it by one goroutine
-	topicJobs   int           // handled in up to 100 topics; four times as many in 1,000
-	schedules   int           // schedules whose jobs arrive during a load, 6 ms apart
+	idleJobs    int // for ours
+	idlePeers   int // for the others; 0 skips them
+	turnsOf     int // turns against the real delay-queue, a fraction of a second each
+	turnJobs    int // jobs per turn
+	polls       int // waiting polls
+	partJobs    int // pushed, moved, taken, reserved and acknowledged; a quarter of it by one goroutine
+	topicJobs   int // handled in up to 100 topics; four times as many in 1,000
+	schedules   int // schedules whose jobs arrive during a load, 6 ms apart
 }
 
 var (
