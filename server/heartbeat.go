@@ -49,7 +49,7 @@ func (h *heartbeat) begin(version string, interval time.Duration, began time.Tim
 	h.began = began
 	h.state = store.ServerState{
 		ID:   fmt.Sprintf("%.255s:%d:%x", host, os.Getpid(), random),
-		Host: host, PID: os.Getpid(), Version: version, Lists: true, Interval: interval,
+		Host: host, PID: os.Getpid(), Version: version, Interval: interval,
 	}
 }
 

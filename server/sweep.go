@@ -113,37 +113,23 @@ func (m *mover) sweepLayout() *sweep {
 
 // sweepTopics checks the known topics, and drops entries of ready queues that have no job.
 func (m *mover) sweepTopics() *sweep {
-	var at, dead store.Position
-	var known bool // all known topics are swept; topics with dead letters are next
-	var uncounted []store.Uncounted
+	var at store.Position
 	return &sweep{
 		turn: topicsTurn, outages: m.outages, failing: "Ready queues and known topics cannot be swept; jobs are moved all the same",
 		page: func(ctx context.Context, first bool) (bool, error) {
 			if first {
-				at, dead, known, uncounted = store.Position{}, store.Position{}, false, nil
-			}
-			if len(uncounted) > 0 { // one page of the pool at a time
-				more, err := m.store.AssignSlots(&uncounted[0]).Do(ctx)
-				if !more || err != nil {
-					uncounted = uncounted[1:]
-				}
-				return true, err
-			}
-			if known {
-				var err error
-				dead, err = m.store.RegisterDead(ctx, dead)
-				return dead != store.Position{} && err == nil, err
+				at = store.Position{}
 			}
 			swept, err := m.store.Sweep(ctx, at)
 			for _, stale := range swept.Gone {
 				m.observe(func(o Observer) { o.Dropped(len(stale.IDs)) })
 				logJobs(m.log, slog.LevelError, "Ready job has expired or was removed, entry dropped", stale.Topic, stale.IDs)
 			}
-			at, known, uncounted = swept.Last, !swept.More, swept.Uncounted
+			at = swept.Last
 			if !m.fleet.IsOld(m.number) {
 				m.reportUntagged(ctx, swept.Excluded)
 			}
-			return err == nil, err
+			return swept.More && err == nil, err
 		},
 	}
 }

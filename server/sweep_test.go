@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
@@ -38,25 +37,6 @@ func TestRunSweeps(t *testing.T) {
 		t.Errorf("known are %q", topics)
 	}
 	w.Expect(redistest.State{})
-}
-
-// A topic is registered even if it is only known by its dead letters, because an earlier migration did not register it,
-// and however long dead letters are kept.
-func TestSweepRegistersDead(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.server = New(w.Pool(), Options{Prefix: prefix, DeadMaxAge: -1})
-	w.enterTopics(0, "t")
-	w.Do("LPUSH", prefix+"ready_queue:t", "a")
-	w.Do("HSET", prefix+"dead_letter:d", "topic", "dead", "body", "b")
-	w.Do("ZADD", prefix+"dead_letters:dead", 1000, "d")
-	w.Do("ZADD", prefix+"dead_topics", 1000, "dead")
-	check(t, w.server.Pass(t.Context()))
-	topics := w.topics()
-	slices.Sort(topics)
-	if want := []string{"dead", "t"}; !slices.Equal(topics, want) {
-		t.Errorf("known are %q, want %q", topics, want)
-	}
 }
 
 // A sweep begins a minute after the last one ended.
@@ -139,35 +119,6 @@ func TestSweepWithoutPermission(t *testing.T) {
 	w.log.expectErrorsWith(t, "Ready queues and known topics cannot be swept; jobs are moved all the same: ")
 	w.expectPass(1, 0)
 	w.Expect(redistest.State{Ready: queues{"t": {"ghost", "a"}}, Buckets: buckets{"a": "t body"}})
-}
-
-// A server counts jobs that were reserved before their topic got a limit, in case the program that set the limit died
-// before it could count them. A pool of several pages takes as many turns.
-func TestSweepCountsReservedJobs(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	var want []string
-	for n := range 500 {
-		id := fmt.Sprintf("j%03d", n)
-		w.push(id, "t", n)
-		want = append(want, id)
-	}
-	check(t, w.server.Pass(t.Context()))
-	s := w.mover().store
-	for range 2 {
-		_, err := s.Reserve(store.Wanted{Topics: []string{"t"}, N: 250}, store.Reservation{Lease: time.Hour}).Do(t.Context())
-		check(t, err)
-	}
-	check(t, (&fleet.Fleet{Stores: []*store.Store{s}}).SetLimit(t.Context(), "t", store.Limit{Concurrency: 100}))
-	w.Do("DEL", prefix+"slots:t")
-	w.Do("HSET", prefix+"uncounted", "t", "1")
-	w.user(daemonRights)
-	redistest.Background(t, w.server.Run)
-	until(t, "the count", func() bool { return w.Do("EXISTS", prefix+"uncounted").(int64) == 0 })
-	if slots := w.State().Slots["t"]; !slices.Equal(slots, want) {
-		t.Errorf("%d slots, want %d: %q", len(slots), len(want), slots)
-	}
-	w.log.expectErrors(t)
 }
 
 // The log reports once how many ready jobs of all partitions cannot be reserved because they lack their limit's tag,

@@ -162,8 +162,7 @@ func (k *fileSchedules) stop() {
 	}
 }
 
-// deleteOthers deletes schedules that came from a file and are no longer in any running daemon's file. Older servers do
-// not list theirs, so nothing is deleted while one runs.
+// deleteOthers deletes schedules that came from a file and are no longer in any running daemon's file.
 func (k *fileSchedules) deleteOthers(ctx context.Context) (deleted []string, err error) {
 	var left []string
 	for _, s := range k.jobs.Stores {
@@ -183,13 +182,8 @@ func (k *fileSchedules) deleteOthers(ctx context.Context) (deleted []string, err
 		if err != nil {
 			return nil, err
 		}
-		servers, err := k.jobs.Stores[0].Servers(ctx)
-		if err != nil {
-			return nil, err
-		}
-		isOld := slices.ContainsFunc(servers, func(s store.ServerState) bool { return !s.Lists && !s.Stale() })
 		for _, name := range left {
-			if isOld || others[name] {
+			if others[name] {
 				kept = append(kept, name)
 				continue
 			}
@@ -207,7 +201,7 @@ func (k *fileSchedules) deleteOthers(ctx context.Context) (deleted []string, err
 	}
 	if now := strings.Join(kept, ", "); now != k.kept {
 		k.kept = now
-		k.tell("Schedules are kept that this configuration file does not have, as another daemon that runs has them, or is too old to tell", kept)
+		k.tell("Schedules are kept that this configuration file does not have, as another daemon that runs has them", kept)
 	}
 	return deleted, nil
 }

@@ -117,7 +117,6 @@ func TestDocumentedConstants(t *testing.T) {
 		{"parts/limit.lua.MADE_UP_FOR", "250000", []string{limits, "a quarter of a second's worth"}},
 		{"parts/limit.lua.LONGEST", "5000000", []string{limits, "sleeps by itself | up to 5 s"}},
 		{"parts/slots.lua.OTHERS", "200", []string{limits, "at its limit | 200"}},
-		{"take_slots.lua.PAGE", "200", []string{wire, "read the pool's leases, 200 entries each"}},
 		{"due.lua.MAX_BYTES", "524288", []string{limits, "IDs of one batch of a server | about 1 MiB"}}, // of fresh ones and of the backlog
 		{"group.lua.LARGE", "16384", []string{limits, "as a string, too | from 16 KiB on"}},
 		{"group.lua.GROUP", "16384", []string{limits, "each counted as at least 16 KiB"}},

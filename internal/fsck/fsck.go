@@ -61,18 +61,10 @@ type Kind struct {
 // Kinds lists all kinds, in the order of the report.
 var Kinds = []Kind{
 	{"lost_job", "jobs that are neither waiting, ready nor reserved: nobody would get them", false},
-	{"entry_without_job", "entries of ready queues without a job", false},
-	{"entry_twice", "IDs that stand in a ready queue more than once", false},
-	{"entry_of_other_topic", "entries of ready queues whose job has another topic", false},
-	{"ready_and_waiting", "entries of ready queues whose job is waiting or reserved", false},
-	{"pool_entry_without_job", "entries of the pool without a job", false},
 	{"incomplete", "jobs and dead letters without a topic", false},
 	{"reserved_count", "topics whose number of reserved jobs differs from the leases", false},
-	{"slot_without_lease", "slots of a limit without a lease", false},
-	{"lease_without_slot", "leases without a slot of their topic's limit", false},
 	{"dead_letter_unlisted", "dead letters that their topic's list lacks", false},
 	{"dead_entry_without_letter", "entries of lists of dead letters without a letter", false},
-	{"dead_topic_index", "topics with dead letters that are not listed, or listed without any", false},
 	{"unknown_topic", "topics with jobs that are not among the known topics", false},
 	{"parked_without_pause", "parked queues or waiting clients of topics that are not paused", false},
 	{"schedule_unlisted", "schedules that the list of schedules lacks", false},
@@ -196,12 +188,7 @@ func (c *Checker) walkPart(ctx context.Context, p *part) error {
 	if p.counts, err = c.walkPool(ctx, p, true); err != nil {
 		return err
 	}
-	for _, set := range []store.FsckSet{store.DeadTopicsSet, store.SchedulesSet} {
-		if err := c.walkSet(ctx, p, set, ""); err != nil {
-			return err
-		}
-	}
-	return nil
+	return c.walkSet(ctx, p, store.SchedulesSet, "")
 }
 
 // place moves jobs that were found in the wrong partition.

@@ -81,8 +81,6 @@ const future = "99999999999"
 
 func plantings(now time.Time) []planting {
 	ms := func(d time.Duration) string { return fmt.Sprint(now.Add(d).UnixMilli()) }
-	us := func(d time.Duration) string { return fmt.Sprint(now.Add(d).UnixMicro()/1000*1000 + 500) }
-	lease := func(d time.Duration) string { return fmt.Sprintf("%d.%06d", now.Add(d).Unix(), 500) }
 	known := func(f *fixture, topic string) { f.put("ZADD", "topics", fmt.Sprint(now.Unix()), topic) }
 	ready := func(f *fixture, id, topic string) {
 		f.job(id, topic)
@@ -94,47 +92,11 @@ func plantings(now time.Time) []planting {
 		{"lost_job", nil,
 			func(f *fixture, i int) { f.job(name("lost", i), "lt") },
 			func(f *fixture, i int) { ready(f, name("lost", i), "lt") }},
-		{"entry_without_job",
-			func(f *fixture, i int) { ready(f, name("sound", i), "gt") },
-			func(f *fixture, i int) { f.put("LPUSH", "ready_queue:gt", name("ghost", i)) }, nil},
-		{"entry_twice",
-			func(f *fixture, i int) { ready(f, name("twice", i), "tw") },
-			func(f *fixture, i int) { f.put("LPUSH", "ready_queue:tw", name("twice", i)) }, nil},
-		{"entry_of_other_topic",
-			func(f *fixture, i int) { known(f, "oa"); known(f, "ob") },
-			func(f *fixture, i int) {
-				f.job(name("other", i), "oa")
-				f.put("LPUSH", "ready_queue:ob", name("other", i))
-			},
-			func(f *fixture, i int) { ready(f, name("other", i), "oa") }},
-		{"ready_and_waiting",
-			func(f *fixture, i int) {
-				f.job(name("wait", i), "w")
-				f.put("ZADD", "job_pool", future, name("wait", i))
-			},
-			func(f *fixture, i int) { f.put("LPUSH", "ready_queue:w", name("wait", i)); known(f, "w") }, nil},
-		{"pool_entry_without_job", nil,
-			func(f *fixture, i int) { f.put("ZADD", "job_pool", future, name("orphan", i)) }, nil},
 		{"incomplete", nil,
 			func(f *fixture, i int) { f.put("HSET", name("job_bucket:half", i), "body", "b") },
 			func(f *fixture, i int) { f.Do("HSET", name("fsck:delayer:job_bucket:half", i), "body", "b") }},
 		{"reserved_count", nil,
 			func(f *fixture, i int) { f.put("HSET", "reserved", name("rc", i), 5) }, nil},
-		{"slot_without_lease",
-			func(f *fixture, i int) {
-				f.put("HSET", "limits", name("sl", i), "5 0 1 0 0 5 0 1 ")
-				f.put("HSET", "reserved", name("sl", i), 1<<41)
-			},
-			func(f *fixture, i int) { f.put("ZADD", name("slots:sl", i), us(time.Hour), name("slot", i)) }, nil},
-		{"lease_without_slot",
-			func(f *fixture, i int) {
-				f.put("HSET", "limits", "ls", "5000 0 1 0 0 5000 0 1 ")
-				f.put("HSET", "reserved", "ls", 1<<41+i+1)
-				f.put("HSET", name("job_bucket:lease", i), "topic", "ls", "body", "b", "lease", "1 1000 0 0")
-				f.put("ZADD", "job_pool", lease(time.Hour), name("lease", i))
-			},
-			func(f *fixture, i int) {},
-			func(f *fixture, i int) { f.put("ZADD", "slots:ls", us(time.Hour), name("lease", i)) }},
 		{"dead_letter_unlisted", nil,
 			func(f *fixture, i int) {
 				f.put("HSET", name("dead_letter:dl", i), "topic", "dl", "body", "b", "died", 1000+i)
@@ -152,8 +114,6 @@ func plantings(now time.Time) []planting {
 				f.put("ZADD", "dead_topics", 1, "de")
 			},
 			func(f *fixture, i int) { f.put("ZADD", "dead_letters:de", 1000+i, name("none", i)) }, nil},
-		{"dead_topic_index", nil,
-			func(f *fixture, i int) { f.put("ZADD", "dead_topics", 1, name("di", i)) }, nil},
 		{"unknown_topic",
 			func(f *fixture, i int) {
 				f.job(name("un", i), name("ut", i))

@@ -69,7 +69,7 @@ func (c *Checker) checkLost(ctx context.Context, p *part) error {
 		do = c.Lost
 	}
 	for topic, jobs := range byTopic {
-		err := c.walkQueues(ctx, p, topic, false, func(page store.QueuePage) {
+		err := c.walkQueues(ctx, p, topic, func(page store.QueuePage) {
 			for _, id := range page.IDs {
 				delete(jobs, id)
 			}
@@ -121,6 +121,3 @@ func (c *Checker) checkCounts(ctx context.Context, p *part) error {
 	}
 	return nil
 }
-
-// sortedKeys returns the keys of a set in order.
-func sortedKeys(set map[string]bool) []string { return slices.Sorted(maps.Keys(set)) }

@@ -67,48 +67,22 @@ func (c *Checker) hash(id string) uint64 { return maphash.String(c.seed, id) }
 // walkTopic reads the queues of a topic.
 func (c *Checker) walkTopic(ctx context.Context, p *part, topic string) error {
 	p.walked[topic] = true
-	twice := map[string]bool{}
-	err := c.walkQueues(ctx, p, topic, c.Repair, func(page store.QueuePage) {
-		c.noteAll(p, page.Faults)
+	return c.walkQueues(ctx, p, topic, func(page store.QueuePage) {
 		c.stray(p, page.IDs...)
 		for _, id := range page.IDs {
-			h := c.hash(id)
-			if _, seen := p.ready[h]; seen {
-				twice[id] = true
-			}
-			p.ready[h] = struct{}{}
+			p.ready[c.hash(id)] = struct{}{}
 		}
-		for _, f := range page.Faults {
-			if f.Kind == "entry_of_other_topic" { // passed on, so not lost
-				p.ready[c.hash(f.Name)] = struct{}{}
-			}
-		}
-		read := len(page.IDs) + len(page.Faults)
-		c.total, c.report.Entries = c.total+read, c.report.Entries+read
-		c.advance(read)
+		c.total, c.report.Entries = c.total+page.Read, c.report.Entries+page.Read
+		c.advance(page.Read)
 	})
-	if err != nil || len(twice) == 0 {
-		return err
-	}
-	pace := fewEach
-	for ids := sortedKeys(twice); len(ids) > 0; {
-		some := ids[:min(len(ids), pace.n)]
-		page, err := step(ctx, c, &pace, p.FsckTwice(topic, some, c.Repair), func(s store.Scanned) int { return s.Took })
-		if err != nil {
-			return err
-		}
-		c.noteAll(p, page.Faults)
-		ids = ids[len(some):]
-	}
-	return nil
 }
 
 // walkQueues reads the ready queue of a topic and its parked jobs.
-func (c *Checker) walkQueues(ctx context.Context, p *part, topic string, repair bool, visit func(store.QueuePage)) error {
+func (c *Checker) walkQueues(ctx context.Context, p *part, topic string, visit func(store.QueuePage)) error {
 	for _, parked := range []bool{false, true} {
 		pace, at := manyEach, store.QueuePlace{}
 		for {
-			page, err := step(ctx, c, &pace, p.FsckQueue(topic, parked, at, pace.n, repair), func(q store.QueuePage) int { return q.Took })
+			page, err := step(ctx, c, &pace, p.FsckQueue(topic, parked, at, pace.n), func(q store.QueuePage) int { return q.Took })
 			if err != nil {
 				return err
 			}
@@ -295,8 +269,6 @@ func (c *Checker) checkKeys(ctx context.Context, p *part, keys []store.FoundKey,
 		switch topic := key.Rest; {
 		case key.Kind == "dead":
 			err = c.walkSet(ctx, p, store.DeadSet, topic)
-		case key.Kind == "slots":
-			err = c.walkSet(ctx, p, store.SlotsSet, topic)
 		case (key.Kind == "ready" || key.Kind == "parked") && !p.walked[topic]:
 			err = c.walkTopic(ctx, p, topic)
 		}

@@ -308,7 +308,6 @@ func TestScriptsWhileASlotMoves(t *testing.T) {
 		{"group ready", "full", "", push(toGroup("full", 2))},
 		{"purge", "a", "", func() error { _, _, err := s.Purge(ctx, "t", 100); return err }},
 		{"sweep", "w", "", func() error { return errOf(s.Sweep(ctx, Position{})) }},
-		{"dead topics", "d", "", func() error { return errOf(s.RegisterDead(ctx, Position{})) }},
 	}
 	later := map[string]bool{"move": true, "move to empty": true, "retry": true, "retry two": true, "due at once": true, "ack followed": true, "bury followed": true, "end pauses": true, "keep paused": true, "fire": true}
 	partly := map[string]bool{"retry two": true, "purge": true} // each job has its own error; the second try finds nothing

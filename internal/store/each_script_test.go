@@ -60,9 +60,8 @@ func TestScriptsOfOthers(t *testing.T) {
 		{"fsck_keys", func() any { return made(t, b.FsckKeys([]FoundKey{{"bucket", "l"}}, false)).Faults }, "[]"},
 		{"fsck_lost", func() any { return made(t, b.FsckLost([]Lost{{ID: "w"}}, LostLook)).Jobs }, "[]"},
 		{"fsck_pool", func() any { return made(t, b.FsckPool("0", 10, false, true)).Leases }, fmt.Sprintf("[{v 1 %d}]", held.Token)},
-		{"fsck_queue", func() any { return made(t, b.FsckQueue("u", false, QueuePlace{}, 10, false)).IDs }, "[r q]"},
+		{"fsck_queue", func() any { return made(t, b.FsckQueue("u", false, QueuePlace{}, 10)).IDs }, "[r q]"},
 		{"fsck_set", func() any { return made(t, b.FsckSet(DeadSet, "d", "0", 10, false, true)).IDs }, "[d]"},
-		{"fsck_twice", func() any { return made(t, b.FsckTwice("u", []string{"q"}, false)).Faults }, "[]"},
 		{"drop_dead", func() any { return sure(b.DropDead(ctx, "d", []string{"d", "none"}, time.Time{})) }, "1"},
 		{"layout", func() any { return made(t, b.Layout(RegisterLayout, KeptLayout{Partitions: 2})) }, "{2 0 1 2}"},
 		{"list_schedules", func() any {

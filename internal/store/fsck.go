@@ -14,7 +14,6 @@ var (
 	fsckSetScript      = newScript("fsck_set")
 	fsckKeysScript     = newScript("fsck_keys")
 	fsckLostScript     = newScript("fsck_lost")
-	fsckTwiceScript    = newScript("fsck_twice")
 	fsckReservedScript = newScript("fsck_reserved")
 )
 
@@ -59,12 +58,14 @@ type QueuePlace struct {
 
 // QueuePage is a page of a queue.
 type QueuePage struct {
-	Scanned
-	At QueuePlace // start of the next page; nothing is Left at the end
+	Took int        // run time of the script (µs)
+	At   QueuePlace // start of the next page; nothing is Left at the end
+	Read int        // entries
+	IDs  []string   // of those that have a job
 }
 
-// FsckQueue checks a page of a topic's ready queue, or of its parked jobs.
-func (s *Store) FsckQueue(topic string, parked bool, at QueuePlace, count int, repair bool) *Call[QueuePage] {
+// FsckQueue reads a page of a topic's ready queue, or of its parked jobs.
+func (s *Store) FsckQueue(topic string, parked bool, at QueuePlace, count int) *Call[QueuePage] {
 	which, left := "ready", any("")
 	if parked {
 		which = "parked"
@@ -72,13 +73,10 @@ func (s *Store) FsckQueue(topic string, parked bool, at QueuePlace, count int, r
 	if at.Begun {
 		left = at.Left
 	}
-	args := append(arguments(6, s.jobPool), topic, which, left, at.Last, count, mode(repair))
+	args := append(arguments(5, s.jobPool), topic, which, left, at.Last, count)
 	return newCall(s, fsckQueueScript, args, func(reply any) (page QueuePage, err error) {
-		var faults []any
 		page.At.Begun = true
-		if _, err = scan(reply, &page.Took, &page.At.Left, &page.At.Last, &page.IDs, &faults); err == nil {
-			page.Faults, err = readFaults(faults)
-		}
+		_, err = scan(reply, &page.Took, &page.At.Left, &page.At.Last, &page.Read, &page.IDs)
 		return page, err
 	})
 }
@@ -125,10 +123,8 @@ func idsOrNot(ids bool) string {
 type FsckSet string
 
 const (
-	DeadSet       FsckSet = "dead" // a topic's
-	SlotsSet      FsckSet = "slots"
-	DeadTopicsSet FsckSet = "dead_topics"
-	SchedulesSet  FsckSet = "schedules"
+	DeadSet      FsckSet = "dead" // a topic's
+	SchedulesSet FsckSet = "schedules"
 )
 
 // FsckSet checks a page of the set. topic is "" unless the set belongs to a topic.
@@ -242,20 +238,6 @@ func (s *Store) FsckLost(jobs []Lost, do string) *Call[LostPage] {
 			var j Lost
 			rest, err = redis.Scan(rest, &j.ID, &j.Topic, &j.Expires, &j.Fingerprint, &j.Repaired)
 			page.Jobs = append(page.Jobs, j)
-		}
-		return page, err
-	})
-}
-
-// FsckTwice returns which of the IDs are in the topic's queue more than once.
-func (s *Store) FsckTwice(topic string, ids []string, repair bool) *Call[Scanned] {
-	args := append(arguments(2+len(ids), s.jobPool), topic, mode(repair))
-	return newCall(s, fsckTwiceScript, appendAll(args, ids), func(reply any) (page Scanned, err error) {
-		rest, err := scan(reply, &page.Took)
-		for len(rest) > 0 && err == nil {
-			f := Fault{Kind: "entry_twice"}
-			rest, err = redis.Scan(rest, &f.Name, &f.Repaired)
-			page.Faults = append(page.Faults, f)
 		}
 		return page, err
 	})

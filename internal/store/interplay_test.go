@@ -49,19 +49,6 @@ func TestRateAfterClockWasPutBack(t *testing.T) {
 	}
 }
 
-// The next SetLimit completes one whose answer was lost, or that was cut off before the slots were registered.
-func TestLimitSetAgain(t *testing.T) {
-	b, _ := onRedis(t)
-	b.seed(t, readyOf(3)...)
-	b.expectReserved(t, 1, 1, 0)
-	l := Limit{Concurrency: 1}
-	part := wholeShare(l)
-	args := append(arguments(5, b.keys.JobPool()), "t", part.Concurrency, "0", part.Burst, l.String())
-	made(t, newCall(b.Store, limitScript, args, unread)) // the connection is then cut
-	b.limitTo(t, l)
-	b.expectReserved(t, 1, 0, Woken)
-}
-
 // A push with Once stores nothing if it is refused because its user lacks a command that Once needs.
 func TestRightsOfOnce(t *testing.T) {
 	b, user := onRedisAs(t)

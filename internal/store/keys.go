@@ -40,9 +40,6 @@ func (k Keys) Limits() string { return k.prefix + "limits" }
 // if it was extended.
 func (k Keys) Slots(topic string) string { return k.prefix + "slots:" + topic }
 
-// Uncounted is the hash of the topics with reserved jobs that may lack slots: topic, and when its limit was set (Unix µs). See limit.lua.
-func (k Keys) Uncounted() string { return k.prefix + "uncounted" }
-
 // Throttled is the zset of the clients that wait for a free slot of the topic, scored by the start of the wait (Unix µs).
 func (k Keys) Throttled(topic string) string { return k.prefix + "held_back:" + topic }
 
@@ -146,7 +143,6 @@ var KeyTable = func(k Keys) []KeyEntry {
 		{k.Reserved(), "hash", "", "reserved_counts"},
 		{k.Limits(), "hash", "", "limits"},
 		{k.Slots(""), "zset", "slots", "slots"},
-		{k.Uncounted(), "hash", "", "uncounted"},
 		{k.Throttled(""), "zset", "throttled", "throttled"},
 		{k.Acked(), "string", "", "acked_count"},
 		{k.Topics(), "zset", "", "known_topics"},

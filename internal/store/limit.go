@@ -10,10 +10,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-var (
-	limitScript     = newScript("limit")
-	takeSlotsScript = newScript("take_slots")
-)
+var limitScript = newScript("limit")
 
 // Limit limits a topic's jobs. The zero value is no limit.
 type Limit struct {
@@ -57,46 +54,14 @@ func (s Share) String() string {
 // intervalText has no exponent, which the Lua of --dev does not read, and parses back to the same number.
 func (s Share) intervalText() string { return strconv.FormatFloat(s.Interval, 'g', 17, 64) }
 
-// SetLimit gives the topic this share of l, or removes its limit if l is zero. When it returns, reserved jobs count too.
+// SetLimit gives the topic this share of l, or removes its limit if l is zero. Jobs that are reserved already do not count until their leases end.
 func (s *Store) SetLimit(ctx context.Context, topic string, l Limit, part Share) error {
 	args := append(arguments(5, s.jobPool), topic, part.Concurrency, part.intervalText(), part.Burst, l.String())
 	if l == (Limit{}) {
 		args[len(args)-4] = ""
 	}
-	mark, err := newCall(s, limitScript, args, func(reply any) (string, error) { return redis.String(reply, nil) }).Do(ctx)
-	if err != nil || mark == "" {
-		return err
-	}
-	return s.assignAllSlots(ctx, Uncounted{Topic: topic, Mark: mark})
-}
-
-// Uncounted is a topic with reserved jobs that may lack slots, because its Concurrency was set after they were reserved. Redis keeps the Mark
-// until all of them have slots.
-type Uncounted struct {
-	Topic, Mark string
-	At          Position // progress of AssignSlots
-}
-
-// assignAllSlots assigns slots to all of the topic's reserved jobs.
-func (s *Store) assignAllSlots(ctx context.Context, u Uncounted) error {
-	p, err := s.Pipeline(ctx)
-	if err != nil {
-		return err
-	}
-	defer p.Close()
-	for more := true; more && err == nil; {
-		more, err = s.AssignSlots(&u).On(ctx, p)
-	}
+	_, err := newCall(s, limitScript, args, unread).Do(ctx)
 	return err
-}
-
-// AssignSlots assigns slots to some of the topic's reserved jobs, and reports whether there may be more of them.
-func (s *Store) AssignSlots(u *Uncounted) *Call[bool] {
-	args := append(arguments(4, s.jobPool), u.Topic, u.At.At, u.At.ID, u.Mark)
-	return newCall(s, takeSlotsScript, args, func(reply any) (bool, error) {
-		_, err := scan(reply, &u.At.At, &u.At.ID)
-		return u.At != Position{}, err
-	})
 }
 
 // Limit returns the topic's limit in all partitions.

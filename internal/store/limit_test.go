@@ -227,36 +227,18 @@ func TestTakenSlotsAreTold(t *testing.T) {
 	})
 }
 
-// Jobs reserved before the limit was set count, however many other jobs wait.
-func TestLimitCountsWhatIsReserved(t *testing.T) {
+// Jobs reserved before the limit was set do not count, and end like all others; those that stay reserved when it changes count.
+func TestLimitBesideWhatIsReserved(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
-		b.seed(t, append(readyOf(5), ready("other", "u"))...)
-		held := b.expectReserved(t, 2, 2, 0)
-		b.reserve(t, 1, Reservation{}, "u")
-		for i := range 450 {
-			b.do(t, "ZADD", "delayer:job_pool", fmt.Sprint(int(b.clock(t))+1000), fmt.Sprint("waits", i))
-		}
+		b.seed(t, readyOf(7)...)
+		before := b.expectReserved(t, 2, 2, 0)
 		b.limitTo(t, Limit{Concurrency: 3})
-		next := b.expectReserved(t, 5, 1, Woken)
-		want := []string{held[0].ID, held[1].ID, next[0].ID}
-		if slots := b.With(t).State().Slots["t"]; !slices.Equal(slots, want) {
-			t.Errorf("the slots are %q, want %q", slots, want)
-		}
+		b.expectReserved(t, 5, 3, Woken)
+		made(t, b.Ack(before))
+		b.expectReserved(t, 2, 0, Woken)
+		b.limitTo(t, Limit{Concurrency: 4})
+		b.expectReserved(t, 2, 1, Woken)
 	})
-}
-
-// They also count if the first SetLimit was cut short and a second one follows.
-func TestLimitIsSetAgain(t *testing.T) {
-	t.Parallel()
-	b, _ := onRedis(t, alone)
-	b.seed(t, readyOf(3)...)
-	b.expectReserved(t, 1, 1, 0)
-	b.SetUser("~* &* +@all -zrange")
-	if err := b.user().Store.limitTo(t.Context(), Limit{Concurrency: 1}); !Refused(err) {
-		t.Fatalf("error %v, want one that Refused knows", err)
-	}
-	b.limitTo(t, Limit{Concurrency: 2})
-	b.expectReserved(t, 3, 1, Woken)
 }
 
 // As many begin at once as the burst says, or without one a quarter of a second's worth, and one.
@@ -523,56 +505,5 @@ func TestLimitAfterRedisForgot(t *testing.T) {
 		check(t, errOf(b.Sweep(t.Context(), Position{})))
 		made(t, b.Ack(again))
 		b.expectReserved(t, 5, 2, Woken)
-	})
-}
-
-// If a SetLimit dies before it has counted the reserved jobs, the sweep counts them all, and no more jobs are reserved than the limit
-// allows.
-func TestSweepCountsWhatIsReserved(t *testing.T) {
-	t.Parallel()
-	b, _ := onRedis(t, alone)
-	b.seed(t, readyOf(6)...)
-	b.expectReserved(t, 3, 3, 0)
-	for i := range 450 {
-		b.do(t, "ZADD", "delayer:job_pool", fmt.Sprint(int(b.clock(t))+1000), fmt.Sprint("waits", i))
-	}
-	b.enterTopic(t, "t", 0)
-	b.SetUser("~* &* +@all -zrange")
-	if err := b.user().Store.limitTo(t.Context(), Limit{Concurrency: 3}); !Refused(err) {
-		t.Fatalf("error %v, want one that Refused knows", err)
-	}
-	swept, err := b.Sweep(t.Context(), Position{})
-	check(t, err)
-	for i := range swept.Uncounted {
-		for more := true; more; {
-			more = made(t, b.AssignSlots(&swept.Uncounted[i]))
-		}
-	}
-	b.expectReserved(t, 3, 0, Woken)
-	if again, err := b.Sweep(t.Context(), Position{}); err != nil || len(again.Uncounted) > 0 {
-		t.Errorf("the next sweep: %+v, %v", again, err)
-	}
-	if keys := b.With(t).Strings("KEYS", "delayer:uncounted"); len(keys) > 0 {
-		t.Errorf("%q is left", keys)
-	}
-}
-
-// Counting that started under a limit that was removed since does not delete the mark of the next limit.
-func TestCountOfAnEndedLimit(t *testing.T) {
-	onEach(t, func(t *testing.T, b *backend) {
-		b.seed(t, readyOf(3)...)
-		b.expectReserved(t, 2, 2, 0)
-		b.limitTo(t, Limit{Concurrency: 2})
-		b.do(t, "HSET", "delayer:uncounted", "t", "2")
-		if more := made(t, b.AssignSlots(&Uncounted{Topic: "t", Mark: "1"})); more {
-			t.Error("it goes on")
-		}
-		if swept, err := b.Sweep(t.Context(), Position{}); err != nil || !slices.Equal(swept.Uncounted, []Uncounted{{Topic: "t", Mark: "2"}}) {
-			t.Errorf("the sweep finds %+v, %v", swept.Uncounted, err)
-		}
-		b.limitTo(t, Limit{})
-		if n := b.do(t, "EXISTS", "delayer:uncounted"); n != int64(0) {
-			t.Error("a mark is left of a limit that was ended")
-		}
 	})
 }

@@ -96,7 +96,7 @@ func TestWithoutPermission(t *testing.T) {
 			pauseT(t)
 			b.do(t, "HSET", "delayer:paused", "t", "1000 2000 0 0 ")
 		}},
-		{"limit", "zcount hset", func() error { return user.SetLimit(ctx, "t", five, wholeShare(five)) }, func(t *testing.T) {
+		{"limit", "hset", func() error { return user.SetLimit(ctx, "t", five, wholeShare(five)) }, func(t *testing.T) {
 			b.limitTo(t, Limit{Concurrency: 2})
 			b.hold(t, "t", time.Minute)
 		}},
@@ -123,7 +123,7 @@ func TestWithoutPermission(t *testing.T) {
 			made(t, b.Layout(RegisterLayout, KeptLayout{Partitions: 1}))
 			made(t, b.Layout(RegisterLayout, KeptLayout{Partitions: 2, Previous: 1}))
 		}},
-		{"repair of the pool", "zrem zadd", func() error { _, err := user.FsckPool("0", 10, true, false).Do(ctx); return err }, nil},
+		{"repair of the pool", "zadd", func() error { _, err := user.FsckPool("0", 10, true, false).Do(ctx); return err }, nil},
 	} {
 		b.withoutEach(t, c.name, c.commands, func(t *testing.T) func() error {
 			b.seed(t, seed...)

@@ -30,7 +30,6 @@ type ServerState struct {
 	Host     string
 	PID      int
 	Version  string
-	Lists    bool // lists its file's schedules, see ListSchedules; older servers do not
 	Totals
 	Error string // why the last pass failed; empty if it succeeded
 }
@@ -89,7 +88,6 @@ type serverEntry struct {
 	Host     string  `json:"host"`
 	PID      int     `json:"pid"`
 	Version  string  `json:"version"`
-	Lists    bool    `json:"lists"`
 	Moved    int64   `json:"moved"`
 	Returned int64   `json:"returned"`
 	Dropped  int64   `json:"dropped"`
@@ -108,7 +106,7 @@ func short(text string) string { return strings.ToValidUTF8(text[:min(len(text),
 // rest returns the part of the entry after the numbers that heartbeat.lua writes.
 func (s ServerState) rest() (string, error) {
 	all, err := json.Marshal(serverEntry{
-		Host: short(s.Host), PID: s.PID, Version: short(s.Version), Lists: s.Lists,
+		Host: short(s.Host), PID: s.PID, Version: short(s.Version),
 		Moved: s.Moved, Returned: s.Returned, Dropped: s.Dropped, Passes: s.Passes,
 		Lateness: s.Lateness.Counts[:], Late: s.Lateness.Sum, Error: short(s.Error),
 	})
@@ -198,7 +196,7 @@ func serverStateOf(id string, text []byte, now int64) (ServerState, bool) {
 		return ServerState{}, false
 	}
 	s := ServerState{
-		ID: id, Host: e.Host, PID: e.PID, Version: e.Version, Lists: e.Lists, Error: e.Error,
+		ID: id, Host: e.Host, PID: e.PID, Version: e.Version, Error: e.Error,
 		Started: time.UnixMilli(e.Started), Written: time.UnixMilli(e.Now),
 		Age:      time.Duration(max(now-e.Now, 0)) * time.Millisecond,
 		Interval: time.Duration(e.Interval) * time.Millisecond,

@@ -238,7 +238,6 @@ func TestLooksGiveConnectionsBack(t *testing.T) {
 		"known topics": func() error { _, _, err := s.KnownTopics(ctx, 10, ""); return err },
 		"is known":     func() error { _, err := s.IsKnown(ctx, "t"); return err },
 		"sweep":        func() error { _, err := s.Sweep(ctx, Position{}); return err },
-		"dead topics":  func() error { _, err := s.RegisterDead(ctx, Position{}); return err },
 	} {
 		for range 2 {
 			if err := look(); err != nil {
@@ -246,36 +245,6 @@ func TestLooksGiveConnectionsBack(t *testing.T) {
 			}
 		}
 	}
-}
-
-// Topics with dead letters that an earlier migration did not register are registered, a page at a time. The times of known topics stay.
-func TestRegisterDead(t *testing.T) {
-	onEach(t, func(t *testing.T, b *backend) {
-		b.seed(t)
-		var want []string
-		for i := range 2*sweepTopics + 1 {
-			topic := fmt.Sprintf("t%03d", i)
-			b.died(t, topic, fmt.Sprint("d", i), time.Hour)
-			want = append(want, topic)
-		}
-		b.enterTopic(t, "t000", 2*time.Hour)
-		was := b.With(t).Strings("ZMSCORE", b.keys.Topics(), "t000")
-		calls := 0
-		for at, begins := (Position{}), true; begins || at != (Position{}); begins = false {
-			var err error
-			at, err = b.RegisterDead(t.Context(), at)
-			check(t, err)
-			if calls++; calls > 3 {
-				t.Fatal("it does not end")
-			}
-		}
-		if known := b.topicsKnown(t); !slices.Equal(known, want) {
-			t.Errorf("known are %d topics, want %d", len(known), len(want))
-		}
-		if is := b.With(t).Strings("ZMSCORE", b.keys.Topics(), "t000"); !slices.Equal(is, was) {
-			t.Errorf("a known topic was used at %q, and now at %q", was, is)
-		}
-	})
 }
 
 // IDs of Once whose window is over are removed, with any number of IDs and topics. The others stay.

@@ -7,36 +7,20 @@
 -- topic, number of its leases, and the newest token of these, …; and {kind, id, 1 if it was repaired, …}.
 -- Errors: WRONGTYPE of the pool, NOPERM. Nothing has changed then.
 -- Atomic because a job may be pushed or removed between the check and the change. Cost: O(entries).
--- include: guard lease limit schedule slots time cluster
+-- include: guard lease schedule time cluster
 local watch, repairs = stopwatch(), ARGV[3] == REPAIR
 if repairs then
-  local err = not_writable() or not_permitted('ZADD', schedules, '0', '') or not_permitted('ZADD', slots, '0', '') or not_permitted('ZREM', pool, '')
+  local err = not_writable() or not_permitted('ZADD', schedules, '0', '')
     -- cluster: or elsewhere(buckets)
   if err then return err end
 end
 local page = redis.call('ZSCAN', pool, ARGV[1], 'COUNT', ARGV[2])
-local ids, counts, newest, findings, limited = {}, {}, {}, {}, {}
+local ids, counts, newest, findings = {}, {}, {}, {}
 
 local to_repair = {}
 local function find(kind, id, repair)
   findings[#findings + 1], findings[#findings + 2], findings[#findings + 3] = kind, id, repairs and 1 or 0
   to_repair[#to_repair + 1] = repair
-end
-
--- Whether reserved jobs of the topic have slots.
-local function has_slots(topic)
-  if limited[topic] == nil then
-    limited[topic] = (read_limit(topic) or -1) >= 0 and redis.pcall('HGET', uncounted, topic) == false
-  end
-  return limited[topic]
-end
-
-local function check_lease(id, score, topic, text)
-  local _, token = read_lease(text)
-  counts[topic], newest[topic] = (counts[topic] or 0) + 1, math.max(newest[topic] or 0, token)
-  if score > now_s and has_slots(topic) and redis.pcall('ZSCORE', slots .. topic, id) == false then
-    find('lease_without_slot', id, function() redis.call('ZADD', slots .. topic, slot_score(score * 1000000), id) end)
-  end
 end
 
 for i = 1, #page[2], 2 do
@@ -45,10 +29,9 @@ for i = 1, #page[2], 2 do
   if unreadable(job) then return job end
   local topic = job[1]
   if ARGV[4] == RETURN_IDS then ids[#ids + 1] = id end
-  if not topic then
-    find('pool_entry_without_job', id, function() redis.call('ZREM', pool, id) end)
-  elseif is_lease(score) then
-    check_lease(id, score, topic, job[2])
+  if topic and is_lease(score) then
+    local _, token = read_lease(job[2])
+    counts[topic], newest[topic] = (counts[topic] or 0) + 1, math.max(newest[topic] or 0, token)
   elseif topic == SCHEDULE_TOPIC and job[3] then
     local name = schedule_name(id)
     if name and redis.pcall('ZSCORE', schedules, name) == false then

@@ -1,15 +1,15 @@
--- fsck_set: checks a page of a set that lists jobs, besides the pool and the queues: a topic's dead letters, its slots, the topics with
--- dead letters, or the schedules. It repairs the page if asked to.
+-- fsck_set: checks a page of a set that lists jobs, besides the pool and the queues: a topic's dead letters, or the schedules. It repairs
+-- the page if asked to.
 --
 -- KEYS[1] job pool
--- ARGV[1] 'dead', 'slots', 'dead_topics' or 'schedules'   ARGV[2] the topic, or ''   ARGV[3] 0 to begin, or next of the last call
+-- ARGV[1] 'dead' or 'schedules'   ARGV[2] the topic, or ''   ARGV[3] 0 to begin, or next of the last call
 -- ARGV[4] how many entries, about   ARGV[5] REPAIR, or '' to change nothing   ARGV[6] RETURN_IDS to return the IDs of the page
 -- Returns {took, next, ids, findings}: the script's own time (µs); ARGV[3] of the next call, 0 at the end; the IDs, if asked for; and {kind,
 -- name, 1 if it was repaired, …}. A set of another type is empty. Errors: NOPERM. Nothing has changed then.
 -- Atomic because an entry and its job belong together. Cost: O(entries).
--- include: dead guard lease schedule throttle time cluster
+-- include: dead guard schedule time cluster
 local watch, which, topic, repairs = stopwatch(), ARGV[1], ARGV[2], ARGV[5] == REPAIR
-local set = ({dead = dead_lists .. topic, slots = slots .. topic, dead_topics = dead_topics, schedules = schedules})[which]
+local set = ({dead = dead_lists .. topic, schedules = schedules})[which]
 if repairs then
   local err = not_permitted('ZREM', set, '')
     -- cluster: or elsewhere(buckets)
@@ -28,25 +28,6 @@ function checks.dead(id)
   if owner ~= topic then return 'dead_entry_without_letter', function() unlist(topic, id) end end
 end
 
--- An expired slot is free if the job has no lease.
-function checks.slots(id, score)
-  local waits, owner = redis.pcall('ZSCORE', pool, id), redis.pcall('HGET', buckets .. id, 'topic')
-  if unreadable(waits) or unreadable(owner) then return unreadable(waits) and waits or owner end
-  local is_leased = type(waits) == 'string' and is_lease(tonumber(waits)) and owner == topic
-  if tonumber(score) > now_us and not is_leased then
-    return 'slot_without_lease', function()
-      redis.call('ZREM', set, id)
-      wake_throttled(topic)
-    end
-  end
-end
-
-function checks.dead_topics(name)
-  local exists = redis.pcall('EXISTS', dead_lists .. name)
-  if unreadable(exists) then return exists end
-  if exists == 0 then return 'dead_topic_index', function() redis.call('ZREM', set, name) end end
-end
-
 function checks.schedules(name)
   local id = schedule_id(name)
   local s = redis.pcall('HMGET', buckets .. id, 'topic', 'revision')
@@ -62,7 +43,7 @@ end
 local to_repair = {}
 for i = 1, #page[2], 2 do
   local entry = page[2][i]
-  local kind, repair = checks[which](entry, page[2][i + 1])
+  local kind, repair = checks[which](entry)
   if type(kind) == 'table' then return kind end
   if ARGV[6] == RETURN_IDS then ids[#ids + 1] = entry end
   if kind then

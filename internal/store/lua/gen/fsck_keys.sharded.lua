@@ -199,14 +199,6 @@ local function check_letter(id, key)
   end
 end
 
-local function check_dead_list(topic, key)
-  if redis.call('ZSCORE', dead_topics, topic) then return nil end
-  return 'dead_topic_index', function()
-    local oldest = redis.call('ZRANGE', key, 0, 0, 'WITHSCORES')
-    return redis.pcall('ZADD', dead_topics, 'NX', oldest[2], topic) == 1
-  end
-end
-
 local function check_queue(topic)
   if topic == SCHEDULE_TOPIC or redis.call('ZSCORE', known_topics, topic) then return nil end
   return 'unknown_topic', function()
@@ -247,7 +239,7 @@ local function check_paused_waiters(topic)
 end
 
 local checks = { -- by kind; of the others only the type is checked
-  bucket = check_bucket, letter = check_letter, dead = check_dead_list, ready = check_queue, parked = check_parked, slots = check_slots,
+  bucket = check_bucket, letter = check_letter, ready = check_queue, parked = check_parked, slots = check_slots,
   once = check_once, group = check_group, text = check_lasting, client = check_lasting, transit = check_transit,
   paused_waiting = check_paused_waiters,
 }

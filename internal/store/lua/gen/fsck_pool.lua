@@ -34,27 +34,6 @@ local function not_permitted(command, key, ...)
 end
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local schedules = prefix .. 'schedules'
-local slots = prefix .. 'slots:'
-local limits = prefix .. 'limits'
-local function parse_limit(topic, text)
-  if not text then return nil end
-  if type(text) == 'table' then return nil, text end
-  local concurrency, interval, burst, next, appointed, whole = string.match(text, '^(%-?%d+) (%S+) (%d+) (%d+) (%d+) (.*)$')
-  interval = tonumber(interval)
-  if not interval then return nil, redis.error_reply('ERR what ' .. limits .. ' says of the topic ' .. topic .. ' is no limit') end
-  return tonumber(concurrency), interval, tonumber(burst), tonumber(next), tonumber(appointed), whole
-end
-local function read_limit(topic) return parse_limit(topic, redis.pcall('HGET', limits, topic)) end
-local uncounted = prefix .. 'uncounted'
-local function read_lease(text)
-  if not text then return 0, 0, 0, 0 end
-  local attempts, token, lent, expires = string.match(text, '^%+?(%d+) (%d+) (%-?%d+) ?(%d*)$')
-  return tonumber(attempts) or 0, tonumber(token) or 0, tonumber(lent) or 0, tonumber(expires) or 0
-end
-local time = redis.call('TIME')
-local now_us = time[1] * 1000000 + time[2]
-local now_s = now_us / 1000000
-local function slot_score(at) return string.format('%.0f', at) end
 local buckets = prefix .. 'job_bucket:'
 local function unreadable(reply)
   return type(reply) == 'table' and reply.err and not string.find(reply.err, 'WRONGTYPE', 1, true)
@@ -64,37 +43,26 @@ local function is_lease(score)
   local part = score * 1000 % 1
   return part > 0.0005 and part < 0.9995 and score - 4294967296 < 0
 end
+local function read_lease(text)
+  if not text then return 0, 0, 0, 0 end
+  local attempts, token, lent, expires = string.match(text, '^%+?(%d+) (%d+) (%-?%d+) ?(%d*)$')
+  return tonumber(attempts) or 0, tonumber(token) or 0, tonumber(lent) or 0, tonumber(expires) or 0
+end
 local SCHEDULE_TOPIC = 'delayer:schedules'
 local function schedule_name(id) return string.match(id, '^{(.*)}@schedule$') end
 local watch, repairs = stopwatch(), ARGV[3] == REPAIR
 if repairs then
-  local err = not_writable() or not_permitted('ZADD', schedules, '0', '') or not_permitted('ZADD', slots, '0', '') or not_permitted('ZREM', pool, '')
+  local err = not_writable() or not_permitted('ZADD', schedules, '0', '')
 
   if err then return err end
 end
 local page = redis.call('ZSCAN', pool, ARGV[1], 'COUNT', ARGV[2])
-local ids, counts, newest, findings, limited = {}, {}, {}, {}, {}
+local ids, counts, newest, findings = {}, {}, {}, {}
 
 local to_repair = {}
 local function find(kind, id, repair)
   findings[#findings + 1], findings[#findings + 2], findings[#findings + 3] = kind, id, repairs and 1 or 0
   to_repair[#to_repair + 1] = repair
-end
-
--- Whether reserved jobs of the topic have slots.
-local function has_slots(topic)
-  if limited[topic] == nil then
-    limited[topic] = (read_limit(topic) or -1) >= 0 and redis.pcall('HGET', uncounted, topic) == false
-  end
-  return limited[topic]
-end
-
-local function check_lease(id, score, topic, text)
-  local _, token = read_lease(text)
-  counts[topic], newest[topic] = (counts[topic] or 0) + 1, math.max(newest[topic] or 0, token)
-  if score > now_s and has_slots(topic) and redis.pcall('ZSCORE', slots .. topic, id) == false then
-    find('lease_without_slot', id, function() redis.call('ZADD', slots .. topic, slot_score(score * 1000000), id) end)
-  end
 end
 
 for i = 1, #page[2], 2 do
@@ -103,10 +71,9 @@ for i = 1, #page[2], 2 do
   if unreadable(job) then return job end
   local topic = job[1]
   if ARGV[4] == RETURN_IDS then ids[#ids + 1] = id end
-  if not topic then
-    find('pool_entry_without_job', id, function() redis.call('ZREM', pool, id) end)
-  elseif is_lease(score) then
-    check_lease(id, score, topic, job[2])
+  if topic and is_lease(score) then
+    local _, token = read_lease(job[2])
+    counts[topic], newest[topic] = (counts[topic] or 0) + 1, math.max(newest[topic] or 0, token)
   elseif topic == SCHEDULE_TOPIC and job[3] then
     local name = schedule_name(id)
     if name and redis.pcall('ZSCORE', schedules, name) == false then

@@ -4,7 +4,7 @@
 -- ARGV[1] the topic   ARGV[2] how many jobs may be reserved at a time; -1: any number; '': remove the limit
 -- ARGV[3] the time between two starts (µs), 0 for none   ARGV[4] how many may start at once   ARGV[5] the limit of all partitions, as it was
 --   set
--- Returns '', or the topic's mark in the hash of uncounted topics if some of its reserved jobs may lack slots: see take_slots.
+-- Returns 1. Jobs that are reserved already do not count until their leases end.
 -- Errors: WRONGTYPE, OOM, NOPERM. Nothing has changed then.
 -- Atomic because a reserve must find the topic with its limit or without.
 -- Cost: O(log(slots)), and O(throttled clients), 1,000 at most.
@@ -20,7 +20,6 @@ local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or
 local limits = prefix .. 'limits'
 local slots = prefix .. 'slots:'
 local reserved_counts = prefix .. 'reserved'
-local uncounted = prefix .. 'uncounted'
 local function not_here(reply)
   return type(reply) == 'table' and reply.err and string.find(reply.err, 'non local key', 1, true) and reply
 end
@@ -124,8 +123,6 @@ end
 local topic = ARGV[1]
 local err = not_permitted('HSET', limits, topic, '') or not_permitted('HDEL', limits, topic) or not_permitted('DEL', slots .. topic)
   or not_permitted('HSET', reserved_counts, topic, '0') or not_permitted('HDEL', reserved_counts, topic)
-  or not_permitted('HSET', uncounted, topic, '') or not_permitted('HDEL', uncounted, topic)
-  or not_permitted('ZCOUNT', slots .. topic, '0', '0')
   or elsewhere(slots)
 if err then return err end
 local count = math.max(lowered(tonumber(redis.call('HGET', reserved_counts, topic) or 0) or 0), 0)
@@ -133,7 +130,6 @@ local before, _, _, next = read_limit(topic)
 
 if ARGV[2] == '' then
   redis.call('HDEL', limits, topic)
-  redis.call('HDEL', uncounted, topic)
   if count > 0 then
     redis.call('HSET', reserved_counts, topic, string.format('%.0f', count))
   else
@@ -143,7 +139,7 @@ if ARGV[2] == '' then
   end_throttling(topic)
   local length = redis.pcall('LLEN', queues .. topic)
   if type(length) == 'number' and length > 0 then wake(topic, length) end
-  return ''
+  return 1
 end
 
 local concurrency, interval = tonumber(ARGV[2]), tonumber(ARGV[3])
@@ -151,13 +147,6 @@ local written = write_limit(topic, concurrency, interval, ARGV[4], before and ma
 if type(written) == 'table' then return written end
 redis.call('HSET', reserved_counts, topic, string.format('%.0f', raise_for(concurrency) + count))
 register_use(topic, now_s, now_s)
-if concurrency < 0 then
-  redis.call('DEL', slots .. topic)
-  redis.call('HDEL', uncounted, topic)
-end
+if concurrency < 0 then redis.call('DEL', slots .. topic) end
 wake_throttled(topic)
-if concurrency < 0 or count == 0 or before and redis.call('ZCOUNT', slots .. topic, '-inf', '+inf') >= count then return '' end
--- The caller assigns these slots next. If it dies before that, the sweep finds the mark.
-local mark = string.format('%.0f', now_us)
-redis.call('HSET', uncounted, topic, mark)
-return mark
+return 1

@@ -4,10 +4,9 @@
 -- KEYS[1] job pool   KEYS[2] the known topics   KEYS[3] those with jobs to come   KEYS[4] the numbers of reserved jobs
 -- ARGV[1] how many topics at most   ARGV[2] how many entries at most   ARGV[3…4] the position of the last topic, its score and name; '' to
 --   begin
--- Returns {more, score, name, forgotten, uncounted, excluded, topic, ids, topic, ids, …}: 1 if there are more topics or IDs; ARGV[3…4] of the
--- next call; how many topics it forgot; {topic, mark, …} of limited topics whose reserved jobs may lack slots, see take_slots; the topics
--- with ready jobs whose limit lets this partition reserve none; and the IDs of each queue that have no job: it has expired, was removed, or
--- has no topic.
+-- Returns {more, score, name, forgotten, excluded, topic, ids, topic, ids, …}: 1 if there are more topics or IDs; ARGV[3…4] of the next
+-- call; how many topics it forgot; the topics with ready jobs whose limit lets this partition reserve none; and the IDs of each queue that
+-- have no job: it has expired, was removed, or has no topic.
 -- Errors: WRONGTYPE of the pool or the topics, NOPERM. Nothing has changed then.
 --
 -- It treats an entry as a pop would, see parts/take.lua. An ID of another topic is passed on, unless it is in that topic's queue already: it
@@ -117,7 +116,6 @@ local topics_due = prefix .. 'topics_due'
 local once = prefix .. 'once'
 local begun = (now_us - now_us % 1000) / 1000
 local now = now_us % 1000 == 0 and begun or begun + 1
-local uncounted = prefix .. 'uncounted'
 local USED_EACH = 60
 local function used_at(seconds)
   return string.format('%d', seconds - seconds % USED_EACH)
@@ -221,7 +219,7 @@ if #past > 0 then redis.call('ZREM', topics_due, unpack(past)) end
 local over = pcall('ZRANGEBYSCORE', once, '-inf', string.format('%d', now), 'LIMIT', 0, OVER)
 if #over > 0 then pcall('ZREM', once, unpack(over)) end
 
-local reply = {(#page == 2 * most or #over == OVER) and 1 or 0, ARGV[3], ARGV[4], 0, {}, {}}
+local reply = {(#page == 2 * most or #over == OVER) and 1 or 0, ARGV[3], ARGV[4], 0, {}}
 local names = {}
 for i = 1, #page, 2 do names[#names + 1] = page[i] end
 local has_limit = #names > 0 and pcall('HMGET', limits, unpack(names))
@@ -232,7 +230,7 @@ for k, topic in ipairs(names) do
   local done = sweep(topic, gone)
   if #gone > 0 then reply[#reply + 1], reply[#reply + 2] = topic, gone end
   if type(done) == 'table' then
-    if k == 1 and #reply == 6 then return done end
+    if k == 1 and #reply == 5 then return done end
     done = true
   end
   if not done then
@@ -240,10 +238,8 @@ for k, topic in ipairs(names) do
     break
   end
   reply[2], reply[3] = score, topic
-  local mark = has_limit[k] and pcall('HGET', uncounted, topic)
-  if type(mark) == 'string' then table.insert(reply[5], topic) table.insert(reply[5], mark) end
   local excludes = has_limit[k] and string.find(has_limit[k], '^0 ')
-  if excludes and pcall('EXISTS', queues .. topic, parked_queues .. topic) ~= 0 then table.insert(reply[6], topic) end
+  if excludes and pcall('EXISTS', queues .. topic, parked_queues .. topic) ~= 0 then table.insert(reply[5], topic) end
   if now_s - score > IDLE then
     if has_something(topic, counts[k], has_limit[k], dues[k]) then
       pcall('ZADD', known_topics, 'XX', used_at(now_s), topic)
