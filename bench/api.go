@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -23,9 +22,8 @@ import (
 // Servers of delay-queue's API that this program can be, each in its own process so that memory can be
 // attributed.
 const (
-	apiOfDelayer    = "delayer"
-	apiOfDelayQueue = "delay-queue"
-	apiOfNothing    = "nothing"
+	apiOfDelayer = "delayer"
+	apiOfNothing = "nothing"
 )
 
 // apiIdleTimeout is when idle connections to Redis are closed.
@@ -39,10 +37,7 @@ func answerAtOnce(w http.ResponseWriter, r *http.Request) {
 
 // serveAPI runs such a server until it is stopped.
 func serveAPI(name, addr, redisAddr string) error {
-	switch name {
-	case apiOfDelayQueue:
-		return http.ListenAndServe(addr, newDelayQueue(redisAddr))
-	case apiOfNothing:
+	if name == apiOfNothing {
 		return http.ListenAndServe(addr, http.HandlerFunc(answerAtOnce))
 	}
 	o := client.PoolOptions{Addr: redisAddr, MaxActive: 20, MaxIdle: 8, IdleTimeout: apiIdleTimeout} // like a daemon's HTTP server
@@ -65,12 +60,6 @@ func (r *Run) startAPI(name string) *daemon {
 type caller struct {
 	conn net.Conn
 	in   *bufio.Reader
-	out  []byte
-}
-
-func dialAPI(addr string) *caller {
-	conn := must(net.Dial("tcp", addr))
-	return &caller{conn: conn, in: bufio.NewReaderSize(conn, 1<<10)}
 }
 
 // callers each have their own connection.
@@ -78,7 +67,8 @@ type callers []*caller
 
 func dialAPIs(addr string, n int) (all callers) {
 	for range n {
-		all = append(all, dialAPI(addr))
+		conn := must(net.Dial("tcp", addr))
+		all = append(all, &caller{conn: conn, in: bufio.NewReaderSize(conn, 1<<10)})
 	}
 	return all
 }
@@ -102,37 +92,21 @@ func (cs callers) each(n int, f func(c *caller, i int64) error) {
 	})
 }
 
-var contentLength = []byte("Content-Length: ")
-
 // call returns the answer, whose code has to be 0.
 func (c *caller) call(path, body string) (string, error) {
-	c.out = fmt.Appendf(c.out[:0], "POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", path, len(body), body)
-	if _, err := c.conn.Write(c.out); err != nil {
+	const request = "POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s"
+	if _, err := fmt.Fprintf(c.conn, request, path, len(body), body); err != nil {
 		return "", err
 	}
-	length := 0
-	for {
-		line, err := c.in.ReadSlice('\n')
-		if err != nil {
-			return "", err
-		}
-		if len(line) <= 2 {
-			break
-		}
-		if value, found := bytes.CutPrefix(line, contentLength); found {
-			if length, err = strconv.Atoi(string(bytes.TrimSpace(value))); err != nil {
-				return "", err
-			}
-		}
-	}
-	answer := make([]byte, length)
-	if _, err := io.ReadFull(c.in, answer); err != nil {
+	response, err := http.ReadResponse(c.in, nil)
+	if err != nil {
 		return "", err
 	}
-	if !strings.HasPrefix(string(answer), `{"code":0,`) {
-		return "", fmt.Errorf("%s answered %q", path, answer)
+	answer, err := io.ReadAll(response.Body)
+	if err == nil && !strings.HasPrefix(string(answer), `{"code":0,`) {
+		err = fmt.Errorf("%s answered %q", path, answer)
 	}
-	return string(answer), nil
+	return string(answer), err
 }
 
 func (c *caller) push(n int64, delay time.Duration) error {
@@ -157,12 +131,4 @@ func (c *caller) pop() (string, error) {
 func (c *caller) finish(id string) error {
 	_, err := c.call("/finish", `{"id":"`+id+`"}`)
 	return err
-}
-
-func (c *caller) popAndFinish() error {
-	id, err := c.pop()
-	if err != nil {
-		return err
-	}
-	return c.finish(id)
 }

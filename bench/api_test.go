@@ -18,8 +18,9 @@ func TestCaller(t *testing.T) {
 		io.WriteString(w, `{"code":0,"data":{"id":"x","body":"`+string(body)+`"}}`)
 	}))
 	defer server.Close()
-	c := dialAPI(server.Listener.Addr().String())
-	defer c.conn.Close()
+	all := dialAPIs(server.Listener.Addr().String(), 1)
+	defer all.hangUp()
+	c := all[0]
 	for _, body := range []string{"", "a", strings.Repeat("b", 2000)} {
 		if answer, err := c.call("/push", body); err != nil || answer != `{"code":0,"data":{"id":"x","body":"`+body+`"}}` {
 			t.Errorf("got %.50q, %v", answer, err)
@@ -28,7 +29,11 @@ func TestCaller(t *testing.T) {
 	if _, err := c.call("/fail", "a"); err == nil || !strings.Contains(err.Error(), "no") {
 		t.Errorf("a code of 1 gave %v", err)
 	}
-	if err := c.popAndFinish(); err != nil {
+	id, err := c.pop()
+	if err != nil || id != "x" {
+		t.Errorf("popped %q, %v", id, err)
+	}
+	if err := c.finish(id); err != nil {
 		t.Error(err)
 	}
 }

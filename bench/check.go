@@ -1,5 +1,10 @@
 package main
 
+import (
+	"fmt"
+	"time"
+)
+
 // failure is what check panics with.
 type failure struct{ error }
 
@@ -29,4 +34,17 @@ func attempt(f func()) (err error) {
 	}()
 	f()
 	return nil
+}
+
+// await polls until nothing is left. what says what the number is that left returns.
+func await(limit, every time.Duration, what string, left func() int) {
+	for deadline := time.Now().Add(limit); ; time.Sleep(every) {
+		n := left()
+		switch {
+		case n <= 0:
+			return
+		case time.Now().After(deadline):
+			check(fmt.Errorf("after %v %d %s", limit, n, what))
+		}
+	}
 }

@@ -81,15 +81,9 @@ func pipelineMove(conn redis.Conn, batch int) (int, error) {
 	}
 }
 
-// floorPush stores one job: KEYS pool, bucket; ARGV topic, body, ms to live, score, id.
-var floorPush = redis.NewScript(2, `
-redis.call('HSET', KEYS[2], 'topic', ARGV[1], 'body', ARGV[2])
-redis.call('PEXPIRE', KEYS[2], ARGV[3])
-redis.call('ZADD', KEYS[1], ARGV[4], ARGV[5])`)
-
-// floorPushBatch stores many: KEYS pool; ARGV bucket prefix, ms to live, score, topic, then the ID and body
+// floorPushScript stores jobs: KEYS pool; ARGV bucket prefix, ms to live, score, topic, then the ID and body
 // of each.
-var floorPushBatch = redis.NewScript(1, `
+var floorPushScript = redis.NewScript(1, `
 for i = 5, #ARGV, 2 do
   local bucket = ARGV[1] .. ARGV[i]
   redis.call('HSET', bucket, 'topic', ARGV[4], 'body', ARGV[i + 1])
@@ -97,17 +91,8 @@ for i = 5, #ARGV, 2 do
   redis.call('ZADD', KEYS[1], ARGV[3], ARGV[i])
 end`)
 
-// floorTake takes one job: KEYS ready queue; ARGV bucket prefix.
-var floorTake = redis.NewScript(1, `
-local id = redis.call('RPOP', KEYS[1])
-if not id then return nil end
-local bucket = ARGV[1] .. id
-local job = redis.call('HMGET', bucket, 'topic', 'body')
-redis.call('DEL', bucket)
-return {id, job[1], job[2]}`)
-
-// floorTakeBatch takes ARGV[2] jobs: KEYS ready queue; ARGV bucket prefix.
-var floorTakeBatch = redis.NewScript(1, `
+// floorTakeScript takes ARGV[2] jobs: KEYS ready queue; ARGV bucket prefix.
+var floorTakeScript = redis.NewScript(1, `
 local ids = redis.call('RPOP', KEYS[1], ARGV[2])
 local reply, buckets = {}, {}
 for i, id in ipairs(ids or {}) do
@@ -126,15 +111,20 @@ func score(due time.Time) string {
 	return fmt.Sprintf("%.3f", float64(due.Add(time.Millisecond-1).UnixMilli())/1000)
 }
 
+// floorPush stores jobs, given as IDs and bodies, with one script.
+func floorPush(conn redis.Conn, due time.Time, jobs ...any) error {
+	args := append([]any{poolKey, bucketPrefix, lifetime.Milliseconds(), score(due), topic}, jobs...)
+	_, err := floorPushScript.Do(conn, args...)
+	return err
+}
+
 // floorPushJobs stores the jobs from..from+n-1 with one script.
 func floorPushJobs(conn redis.Conn, from, n int, due time.Time) error {
-	args := make([]any, 0, 5+2*n)
-	args = append(args, poolKey, bucketPrefix, lifetime.Milliseconds(), score(due), topic)
+	var jobs []any
 	for i := from; i < from+n; i++ {
-		args = append(args, id(int64(i)), body(int64(i)))
+		jobs = append(jobs, id(int64(i)), body(int64(i)))
 	}
-	_, err := floorPushBatch.Do(conn, args...)
-	return err
+	return floorPush(conn, due, jobs...)
 }
 
 // pipelinePushJobs stores them with plain commands in one pipeline.
@@ -149,23 +139,20 @@ func pipelinePushJobs(conn redis.Conn, from, n int, due time.Time) error {
 	return err
 }
 
-// floorTakeJobs takes n jobs with one script and returns how many there were.
-func floorTakeJobs(conn redis.Conn, n int, got func(body string)) (int, error) {
-	reply, err := redis.ByteSlices(floorTakeBatch.Do(conn, readyPrefix+topic, bucketPrefix, n))
+// floorTake takes up to n jobs with one script and returns their bodies.
+func floorTake(conn redis.Conn, n int) (bodies []string, err error) {
+	reply, err := redis.Strings(floorTakeScript.Do(conn, readyPrefix+topic, bucketPrefix, n))
 	for i := 2; i < len(reply); i += 3 {
-		got(string(reply[i]))
+		bodies = append(bodies, reply[i])
 	}
-	return len(reply) / 3, err
+	return bodies, err
 }
 
-// pipelineTakeJobs takes them with plain commands: RPOP n, then HMGET and DEL for each in one pipeline.
-func pipelineTakeJobs(conn redis.Conn, n int, got func(body string)) (int, error) {
+// pipelineTake takes them with plain commands: RPOP n, then HMGET and DEL for each in one pipeline.
+func pipelineTake(conn redis.Conn, n int) (bodies []string, err error) {
 	ids, err := redis.Strings(conn.Do("RPOP", readyPrefix+topic, n))
-	if err == redis.ErrNil {
-		return 0, nil
-	}
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	for _, id := range ids {
 		conn.Send("HMGET", bucketPrefix+id, "topic", "body")
@@ -175,11 +162,11 @@ func pipelineTakeJobs(conn redis.Conn, n int, got func(body string)) (int, error
 	for i := 0; i < len(replies); i += 2 {
 		job, err := redis.Strings(replies[i], nil)
 		if err != nil {
-			return 0, err
+			return nil, err
 		}
-		got(job[1])
+		bodies = append(bodies, job[1])
 	}
-	return len(ids), err
+	return bodies, err
 }
 
 // floorPeer is the floor as a Peer: one script per push and per take, and a move every millisecond.
@@ -195,12 +182,7 @@ func (p *floorPeer) Close() { p.consuming.Wait() }
 func (p *floorPeer) Push(_ context.Context, n int64, body string, due time.Time) error {
 	conn := p.redis.Pool.Get()
 	defer conn.Close()
-	return floorPushOne(conn, id(n), body, due)
-}
-
-func floorPushOne(conn redis.Conn, id, body string, due time.Time) error {
-	_, err := floorPush.Do(conn, poolKey, bucketPrefix+id, topic, body, lifetime.Milliseconds(), score(due), id)
-	return err
+	return floorPush(conn, due, id(n), body)
 }
 
 func (p *floorPeer) Consume(ctx context.Context, workers int, got func(body string)) {
@@ -217,12 +199,12 @@ func (p *floorPeer) Consume(ctx context.Context, workers int, got func(body stri
 			conn := p.redis.Pool.Get()
 			defer conn.Close()
 			for ctx.Err() == nil {
-				job, err := redis.Strings(floorTake.Do(conn, readyPrefix+topic, bucketPrefix))
-				if err != nil {
+				bodies, _ := floorTake(conn, 1)
+				if len(bodies) == 0 {
 					time.Sleep(time.Millisecond)
 					continue
 				}
-				got(job[2])
+				got(bodies[0])
 			}
 		})
 	}

@@ -79,12 +79,6 @@ func (r *Redis) seedWaiting(from, n int) {
 	r.seed(unlikely+from, n, 1, float64(time.Now().Unix())+86400-unlikely/1000, 0.001)
 }
 
-// seedReady creates ready jobs.
-func (r *Redis) seedReady(n int) { r.seed(0, n, 1, "ready", 0) }
-
-// past returns a time at which all jobs are due.
-func past() float64 { return float64(time.Now().Unix() - 10) }
-
 // crowd runs f(0) … f(n-1) in that many goroutines.
 func crowd(goroutines, n int, f func(i int) error) {
 	var next atomic.Int64
@@ -113,87 +107,77 @@ func inChunks(n int, f func(from, n int)) {
 	}
 }
 
-// arrivals records received jobs whose bodies contain their due times.
+// arrivals records received jobs by the numbers in their bodies.
 type arrivals struct {
 	sync.Mutex
-	late   []time.Duration
-	strays int // bodies that are not ours
+	numbers []int64
+	at      []time.Time
+	strays  int // bodies that are not ours
 }
 
 func (a *arrivals) add(body string) {
-	at := time.Now()
-	due, err := numberOf(body)
+	n, err := numberOf(body)
 	a.Lock()
 	defer a.Unlock()
 	if err != nil {
 		a.strays++
 		return
 	}
-	a.late = append(a.late, at.Sub(time.UnixMicro(due)))
+	a.numbers, a.at = append(a.numbers, n), append(a.at, time.Now())
+}
+
+func (a *arrivals) count() int {
+	a.Lock()
+	defer a.Unlock()
+	return len(a.at)
 }
 
 // wait waits until that many jobs have arrived.
 func (a *arrivals) wait(jobs int, limit time.Duration) {
-	for deadline := time.Now().Add(limit); ; time.Sleep(5 * time.Millisecond) {
-		a.Lock()
-		came, strays := len(a.late), a.strays
-		a.Unlock()
-		switch {
-		case strays > 0:
-			check(fmt.Errorf("%d bodies were strange", strays))
-		case came >= jobs:
-			return
-		case time.Now().After(deadline):
-			check(fmt.Errorf("%d of %d jobs have come", came, jobs))
-		}
+	await(limit, 5*time.Millisecond, "jobs have not come", func() int { return jobs - a.count() })
+	a.Lock()
+	defer a.Unlock()
+	if a.strays > 0 {
+		check(fmt.Errorf("%d bodies were strange", a.strays))
 	}
+}
+
+// drain waits for the jobs 0 … n-1 and checks that none comes twice. It returns when the first and the last came.
+func (a *arrivals) drain(jobs int, limit time.Duration) (first, last time.Time) {
+	a.wait(jobs, limit)
+	a.Lock()
+	defer a.Unlock()
+	seen := make([]bool, jobs)
+	for _, n := range a.numbers {
+		if n < 0 || n >= int64(jobs) || seen[n] {
+			check(fmt.Errorf("job %d came twice, or is not one of %d", n, jobs))
+		}
+		seen[n] = true
+	}
+	return a.at[0], a.at[jobs-1]
+}
+
+// late returns how late each job came whose number is its due time.
+func (a *arrivals) late() (late []time.Duration) {
+	a.Lock()
+	defer a.Unlock()
+	for i, due := range a.numbers {
+		late = append(late, a.at[i].Sub(time.UnixMicro(due)))
+	}
+	return late
 }
 
 // lateness returns p50, p99 and the maximum in ms.
 func (a *arrivals) lateness() []float64 {
-	a.Lock()
-	defer a.Unlock()
-	return []float64{milliseconds(quantile(a.late, 0.5)), milliseconds(quantile(a.late, 0.99)), milliseconds(quantile(a.late, 1))}
+	late := a.late()
+	return []float64{milliseconds(quantile(late, 0.5)), milliseconds(quantile(late, 0.99)), milliseconds(quantile(late, 1))}
 }
 
-// drain counts the jobs that consumers receive and detects duplicates.
-type drain struct {
-	seen   []atomic.Bool
-	got    atomic.Int64
-	twice  atomic.Int64
-	strays atomic.Int64 // bodies that are not ours
-	first  time.Time    // set by the first taker, read after done
-	last   time.Time
-	begun  sync.Once
-	done   chan struct{}
-}
+// quitters counts callers that have stopped waiting.
+type quitters struct{ atomic.Int64 }
 
-func newDrain(jobs int) *drain {
-	return &drain{seen: make([]atomic.Bool, jobs), done: make(chan struct{})}
-}
-
-func (d *drain) take(body string) {
-	d.begun.Do(func() { d.first = time.Now() })
-	n, err := numberOf(body)
-	switch {
-	case err != nil || n < 0 || n >= int64(len(d.seen)):
-		d.strays.Add(1)
-	case d.seen[n].Swap(true):
-		d.twice.Add(1)
-	case d.got.Add(1) == int64(len(d.seen)):
-		d.last = time.Now()
-		close(d.done)
-	}
-}
-
-// wait waits for the last job.
-func (d *drain) wait(limit time.Duration) {
-	select {
-	case <-d.done:
-	case <-time.After(limit):
-		check(fmt.Errorf("after %v %d of %d jobs have come", limit, d.got.Load(), len(d.seen)))
-	}
-	if d.twice.Load() > 0 || d.strays.Load() > 0 {
-		check(fmt.Errorf("%d jobs came twice, %d bodies were strange", d.twice.Load(), d.strays.Load()))
+func (q *quitters) check() {
+	if n := q.Load(); n > 0 {
+		check(fmt.Errorf("%d callers wait no more", n))
 	}
 }

@@ -2,10 +2,11 @@ package main
 
 import (
 	"errors"
-	"log/slog"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/mix-basic/delayer/server"
 )
 
 func TestBodyCarriesItsNumber(t *testing.T) {
@@ -38,20 +39,23 @@ func TestCrowdDoesEachOnce(t *testing.T) {
 }
 
 func TestDrainSeesDuplicates(t *testing.T) {
-	d := newDrain(2)
-	d.take(body(0))
-	d.take(body(0))
-	d.take(body(1))
-	if err := attempt(func() { d.wait(time.Second) }); err == nil {
+	var a arrivals
+	a.add(body(0))
+	a.add(body(0))
+	if err := attempt(func() { a.drain(2, time.Second) }); err == nil {
 		t.Error("a duplicate went unseen")
 	}
-	d = newDrain(2)
-	d.take(body(1))
-	if err := attempt(func() { d.wait(time.Millisecond) }); err == nil {
+	var b arrivals
+	b.add(body(1))
+	if err := attempt(func() { b.drain(2, time.Millisecond) }); err == nil {
 		t.Error("a missing job went unseen")
 	}
-	d.take(body(0))
-	d.wait(time.Second)
+	b.add(body(0))
+	b.drain(2, time.Second)
+	b.add("strange")
+	if err := attempt(func() { b.drain(2, time.Second) }); err == nil {
+		t.Error("a strange body went unseen")
+	}
 }
 
 func TestRounding(t *testing.T) {
@@ -70,23 +74,17 @@ func TestRounding(t *testing.T) {
 	}
 }
 
-// ids are IDs as in a server's log.
-type ids []string
-
-func (list ids) Bytes() (all [][]byte) {
-	for _, id := range list {
-		all = append(all, []byte(id))
-	}
-	return all
-}
-
-func TestCounterCountsIDs(t *testing.T) {
+// Only jobs of the backlog count.
+func TestCounterCountsTheBacklog(t *testing.T) {
 	c := newCounter(3)
-	log := slog.New(c)
-	log.Info("Job is ready", "topic", "t", "ids", ids{"a", "b"})
-	log.Info("something else")
-	log.Info("Job is ready", "topic", freshTopic, "ids", ids{"x"})
-	log.Info("Job is ready", "topic", "t", "ids", ids{"c"}, "partition", 3)
+	c.Moved("t", server.Moved{Jobs: 2})
+	c.Moved(freshTopic, server.Moved{Jobs: 1})
+	select {
+	case <-c.done:
+		t.Error("counted a fresh job")
+	default:
+	}
+	c.Moved("t", server.Moved{Jobs: 1})
 	select {
 	case <-c.done:
 	default:

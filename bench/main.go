@@ -61,7 +61,6 @@ var workloads = []workload{
 	{"cpu", benchCPU},
 	{"memory", benchMemory},
 	{"idle", benchIdle},
-	{"waiting", benchWaiting},
 	{"partitions", benchPartitions},
 	{"topics", benchTopics},
 	{"features", benchFeatures},
@@ -125,7 +124,7 @@ func command() {
 		mode, s = "full", fullSizes
 	}
 	chosen := slices.DeleteFunc(slices.Clone(workloads), func(w workload) bool {
-		return *render || w.name == "delayqueue" && delayQueuePath == "" || w.name == "soak" && soakFor == 0
+		return *render || w.name == "delayqueue" && delayQueuePath == "" && *against == "" || w.name == "soak" && soakFor == 0
 	})
 	if names := *only + *turn; names != "" {
 		chosen = must(choose(names))

@@ -13,26 +13,22 @@ import (
 // goroutine has its own connection.
 type beanstalkdPeer struct {
 	daemon *daemon
-	conns  chan *beanstalk.Conn
+	conns  conns[*beanstalk.Conn]
 	held   bool
 	wg     sync.WaitGroup
 }
 
-const beanstalkConns = 32
-
 func newBeanstalkd() *beanstalkdPeer {
 	addr := freeAddr()
 	_, port, _ := net.SplitHostPort(addr)
-	p := &beanstalkdPeer{
+	return &beanstalkdPeer{
 		daemon: startDaemon(addr, "beanstalkd", "-l", "127.0.0.1", "-p", port),
-		conns:  make(chan *beanstalk.Conn, beanstalkConns),
+		conns: newConns(func() *beanstalk.Conn {
+			c := must(beanstalk.Dial("tcp", addr))
+			c.Tube.Name = topic
+			return c
+		}),
 	}
-	for range beanstalkConns {
-		c := must(beanstalk.Dial("tcp", addr))
-		c.Tube.Name = topic
-		p.conns <- c
-	}
-	return p
 }
 
 // Round: delays are whole seconds from now.
@@ -47,11 +43,11 @@ func wholeSeconds(d time.Duration) time.Duration {
 // Hold pauses the tube until then. What is pushed is due before that.
 func (p *beanstalkdPeer) Hold(until time.Time) {
 	time.Sleep(time.Until(until) % time.Second)
-	c := <-p.conns
-	defer func() { p.conns <- c }()
-	c.Tube.PeekReady() // creates the tube
 	p.held = true
-	check(c.Tube.Pause(time.Until(until).Round(time.Second)))
+	check(p.conns.use(func(c *beanstalk.Conn) error {
+		c.Tube.PeekReady() // creates the tube
+		return c.Tube.Pause(time.Until(until).Round(time.Second))
+	}))
 }
 
 func (p *beanstalkdPeer) Push(_ context.Context, _ int64, body string, due time.Time) error {
@@ -61,10 +57,10 @@ func (p *beanstalkdPeer) Push(_ context.Context, _ int64, body string, due time.
 	} else {
 		delay = delay.Round(time.Second)
 	}
-	c := <-p.conns
-	defer func() { p.conns <- c }()
-	_, err := c.Put([]byte(body), 1, delay, time.Minute)
-	return err
+	return p.conns.use(func(c *beanstalk.Conn) error {
+		_, err := c.Put([]byte(body), 1, delay, time.Minute)
+		return err
+	})
 }
 
 func (p *beanstalkdPeer) Consume(ctx context.Context, workers int, got func(body string)) {
@@ -86,9 +82,11 @@ func (p *beanstalkdPeer) Consume(ctx context.Context, workers int, got func(body
 }
 
 func (p *beanstalkdPeer) cpu() time.Duration {
-	c := <-p.conns
-	defer func() { p.conns <- c }()
-	stats := must(c.Stats())
+	var stats map[string]string
+	check(p.conns.use(func(c *beanstalk.Conn) (err error) {
+		stats, err = c.Stats()
+		return err
+	}))
 	return must(time.ParseDuration(stats["rusage-utime"]+"s")) + must(time.ParseDuration(stats["rusage-stime"]+"s"))
 }
 
@@ -96,9 +94,6 @@ func (p *beanstalkdPeer) memory() float64 { return p.daemon.residentBytes() }
 
 func (p *beanstalkdPeer) Close() {
 	p.wg.Wait()
-	close(p.conns)
-	for c := range p.conns {
-		c.Close()
-	}
+	p.conns.Close()
 	p.daemon.stop()
 }

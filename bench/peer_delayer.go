@@ -19,10 +19,11 @@ const (
 
 // delayer is ours: a client from OpenPool and a server with default options.
 type delayer struct {
-	client *client.Client
-	served client.Redis
-	batch  int // of PopBatch; 0 for BPop
-	parts  int // partitions; 0 for one
+	client    *client.Client
+	served    client.Redis
+	batch     int              // of PopBatch; 0 for BPop
+	parts     int              // partitions; 0 for one
+	consuming []*client.Client // one for each worker; nil if client has all
 }
 
 func newDelayer(r *Redis, batch int) *delayer {
@@ -30,7 +31,7 @@ func newDelayer(r *Redis, batch int) *delayer {
 }
 
 func newDelayerOn(o client.PoolOptions, batch int) *delayer {
-	return &delayer{must(client.OpenPool(o)), serverPool(o), batch, o.Partitions}
+	return &delayer{must(client.OpenPool(o)), serverPool(o), batch, o.Partitions, nil}
 }
 
 // openClient opens a client of our Redis.
@@ -47,7 +48,9 @@ func serverPool(o client.PoolOptions) client.Redis {
 func (p *delayer) Round(_, due time.Time) time.Time { return due }
 
 func (p *delayer) Close() {
-	p.client.Close()
+	for _, c := range append(p.consuming, p.client) {
+		c.Close()
+	}
 	p.served.Close()
 }
 
@@ -68,8 +71,12 @@ func (p *delayer) serve(ctx context.Context) {
 
 func (p *delayer) Consume(ctx context.Context, workers int, got func(body string)) {
 	go p.serve(ctx)
-	for range workers {
-		go consume(ctx, p.client, topic, p.batch, got)
+	for i := range workers {
+		c := p.client
+		if p.consuming != nil {
+			c = p.consuming[i]
+		}
+		go consume(ctx, c, topic, p.batch, got)
 	}
 }
 
@@ -118,17 +125,20 @@ type delayerWorker struct {
 
 func (p *delayerWorker) Consume(ctx context.Context, workers int, got func(body string)) {
 	go p.serve(ctx)
-	mux := worker.NewMux()
-	mux.HandleFunc(topic, func(_ context.Context, job *worker.Job) error {
-		got(job.Body)
-		return nil
-	})
 	p.done = make(chan error, 1)
-	go func() { p.done <- newWorker(p.client, mux, workers).Run(ctx) }()
+	go func() { p.done <- work(ctx, p.client, workers, got, topic) }()
 }
 
-func newWorker(c *client.Client, mux *worker.Mux, concurrency int) *worker.Worker {
-	return worker.New(c, mux, worker.Options{Concurrency: concurrency, Logger: slog.New(slog.DiscardHandler)})
+// work handles jobs of the topics until ctx is done.
+func work(ctx context.Context, c *client.Client, concurrency int, got func(body string), topics ...string) error {
+	mux := worker.NewMux()
+	for _, topic := range topics {
+		mux.HandleFunc(topic, func(_ context.Context, job *worker.Job) error {
+			got(job.Body)
+			return nil
+		})
+	}
+	return worker.New(c, mux, worker.Options{Concurrency: concurrency, Logger: slog.New(slog.DiscardHandler)}).Run(ctx)
 }
 
 func (p *delayerWorker) Close() {

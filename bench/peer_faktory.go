@@ -8,32 +8,26 @@ import (
 	"time"
 
 	faktory "github.com/contribsys/faktory/client"
-	"github.com/gomodule/redigo/redis"
 )
 
 // faktoryPeer is a Faktory server, built from its module, with its own redis-server. Each goroutine has its
 // own connection.
 type faktoryPeer struct {
 	daemon *daemon
-	store  redis.Conn // to its redis-server
-	conns  chan *faktory.Client
+	store  *Redis // its redis-server
+	conns  conns[*faktory.Client]
 	wg     sync.WaitGroup
 }
-
-const faktoryConns = 32
 
 func newFaktory() *faktoryPeer {
 	program := strings.TrimSpace(string(output("go", "tool", "-n", "faktory"))) // is built on first use
 	addr, dir := freeAddr(), newFolder()
+	faktory.RandomProcessWid = "bench" // workers identify themselves on their connections
 	p := &faktoryPeer{
 		daemon: startDaemon(addr, program, "-b", addr, "-w", freeAddr(), "-d", dir, "-c", dir, "-l", "error"),
-		conns:  make(chan *faktory.Client, faktoryConns),
+		store:  &Redis{Pool: newPool("unix", filepath.Join(dir, "redis.sock"), 1)},
 	}
-	p.store = must(redis.Dial("unix", filepath.Join(dir, "redis.sock")))
-	faktory.RandomProcessWid = "bench" // workers identify themselves on their connections
-	for range faktoryConns {
-		p.conns <- p.open()
-	}
+	p.conns = newConns(p.open)
 	return p
 }
 
@@ -46,9 +40,7 @@ func (p *faktoryPeer) Round(_, due time.Time) time.Time { return due }
 func (p *faktoryPeer) Push(_ context.Context, _ int64, body string, due time.Time) error {
 	job := faktory.NewJob(topic, body)
 	job.At = due.UTC().Format(time.RFC3339Nano)
-	c := <-p.conns
-	defer func() { p.conns <- c }()
-	return c.Push(job)
+	return p.conns.use(func(c *faktory.Client) error { return c.Push(job) })
 }
 
 func (p *faktoryPeer) Consume(ctx context.Context, workers int, got func(body string)) {
@@ -76,16 +68,13 @@ func (p *faktoryPeer) Consume(ctx context.Context, workers int, got func(body st
 }
 
 // cpu returns the CPU time of the server and its redis-server.
-func (p *faktoryPeer) cpu() time.Duration { return p.daemon.cpu() + cpuOfRedis(p.store) }
+func (p *faktoryPeer) cpu() time.Duration { return p.daemon.cpu() + p.store.cpu() }
 
-func (p *faktoryPeer) memory() float64 { return infoOf(p.store, "used_memory") }
+func (p *faktoryPeer) memory() float64 { return p.store.memory() }
 
 func (p *faktoryPeer) Close() {
 	p.wg.Wait()
-	close(p.conns)
-	for c := range p.conns {
-		c.Close()
-	}
-	p.store.Close()
+	p.conns.Close()
+	p.store.Pool.Close()
 	p.daemon.stop()
 }

@@ -36,12 +36,12 @@ func originalRead(conn redis.Conn, id string) (body string, err error) {
 }
 
 // originalPop is the pop of the original's clients; redis.ErrNil if nothing is ready.
-func originalPop(conn redis.Conn) (body string, err error) {
+func originalPop(conn redis.Conn) error {
 	id, err := redis.String(conn.Do("RPOP", readyPrefix+topic))
-	if err != nil {
-		return "", err
+	if err == nil {
+		_, err = originalRead(conn, id)
 	}
-	return originalRead(conn, id)
+	return err
 }
 
 // original has the original's commands with our server.
@@ -53,7 +53,7 @@ type original struct {
 }
 
 func newOriginal(r *Redis) *original {
-	return &original{redis: r, pool: newPool(r.addr, 32), served: must(client.NewPool(client.PoolOptions{Addr: r.addr}))}
+	return &original{redis: r, pool: newPool("tcp", r.addr, 32), served: must(client.NewPool(client.PoolOptions{Addr: r.addr}))}
 }
 
 func (p *original) Round(_, due time.Time) time.Time { return nextSecond(due) }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"io"
 	"slices"
 	"time"
 )
@@ -55,7 +56,7 @@ type maker struct {
 
 // allPeers are all contenders, ours first.
 var allPeers = []maker{
-	{"Delayer", true, func(r *Run) Peer { return newDelayer(r.Redis, 0) }},
+	{"Delayer", true, (*Run).ours},
 	{"Delayer, PopBatch", true, func(r *Run) Peer { return newDelayer(r.Redis, takeChunk) }},
 	{"floor: raw scripts", true, func(r *Run) Peer { return &floorPeer{redis: r.Redis} }},
 	{ofOriginal, true, func(r *Run) Peer { return newOriginal(r.Redis) }},
@@ -71,22 +72,45 @@ func others() []maker {
 	return slices.DeleteFunc(slices.Clone(allPeers), func(m maker) bool { return m.ours })
 }
 
-// on opens a Peer and calls f with it; ctx ends with f.
-func on(ctx context.Context, open func() Peer, f func(ctx context.Context, p Peer) []float64) []float64 {
-	p := open()
+// on calls f with a Peer and closes it; ctx ends with f.
+func on(ctx context.Context, p Peer, f func(ctx context.Context, p Peer) []float64) []float64 {
 	defer p.Close()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	return f(ctx, p)
 }
 
-// onEmpty is on with an empty Redis.
-func (r *Run) onEmpty(ctx context.Context, open func() Peer, f func(ctx context.Context, p Peer) []float64) []float64 {
-	r.Redis.clear()
-	return on(ctx, open, f)
+// alone is a contender that measures a Peer on an empty Redis.
+func (r *Run) alone(ctx context.Context, name string, open func(*Run) Peer, f func(ctx context.Context, p Peer) []float64) contender {
+	return contender{name: name, run: func() []float64 {
+		r.Redis.clear()
+		return on(ctx, open(r), f)
+	}}
 }
 
-// opener returns a function that opens m's Peer.
-func (r *Run) opener(m maker) func() Peer { return func() Peer { return m.open(r) } }
-
 func (r *Run) ours() Peer { return newDelayer(r.Redis, 0) }
+
+// conns are connections that goroutines share.
+type conns[T io.Closer] chan T
+
+// newConns opens as many connections as Delayer's client does by default.
+func newConns[T io.Closer](open func() T) conns[T] {
+	cs := make(conns[T], 32)
+	for range cap(cs) {
+		cs <- open()
+	}
+	return cs
+}
+
+// use calls f with a connection of its own.
+func (cs conns[T]) use(f func(c T) error) error {
+	c := <-cs
+	defer func() { cs <- c }()
+	return f(c)
+}
+
+func (cs conns[T]) Close() {
+	for range cap(cs) {
+		(<-cs).Close()
+	}
+}

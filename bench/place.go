@@ -44,19 +44,16 @@ func startCluster(masters, partitions int) place {
 
 // await waits until all nodes agree on the slots.
 func (p place) await() {
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
-		well := 0
+	await(30*time.Second, 20*time.Millisecond, "nodes of a cluster are not well", func() int {
+		left := len(p.nodes)
 		for _, node := range p.nodes {
 			text := must(redis.String(node.do("CLUSTER", "INFO"), nil))
 			if strings.Contains(text, "cluster_state:ok") && strings.Contains(text, fmt.Sprintf("cluster_size:%d\r\n", len(p.nodes))) {
-				well++
+				left--
 			}
 		}
-		if well == len(p.nodes) {
-			return
-		}
-	}
-	check(fmt.Errorf("the %s is not well", p.name))
+		return left
+	})
 }
 
 func (p place) stop() {

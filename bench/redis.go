@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"net"
 	"runtime"
 	"slices"
@@ -27,13 +26,13 @@ func startRedis(settings ...string) *Redis {
 		"--port", port, "--bind", "127.0.0.1", "--dir", newFolder(),
 		"--save", "", "--rdbcompression", "no", "--enable-debug-command", "local", "--loglevel", "warning",
 	}, settings...)...)
-	return &Redis{daemon: d, Pool: newPool(addr, 40)}
+	return &Redis{daemon: d, Pool: newPool("tcp", addr, 40)}
 }
 
-func newPool(addr string, size int) *redis.Pool {
+func newPool(network, addr string, size int) *redis.Pool {
 	return &redis.Pool{
 		MaxIdle: size, MaxActive: size, Wait: true,
-		Dial: func() (redis.Conn, error) { return redis.Dial("tcp", addr) },
+		Dial: func() (redis.Conn, error) { return redis.Dial(network, addr) },
 	}
 }
 
@@ -63,31 +62,19 @@ func (r *Redis) restore() {
 	runtime.GC()
 }
 
-// infoOf returns the sum of these fields of INFO.
-func infoOf(conn redis.Conn, fields ...string) (sum float64) {
-	for lines := bufio.NewScanner(strings.NewReader(must(redis.String(conn.Do("INFO"))))); lines.Scan(); {
-		if name, value, _ := strings.Cut(lines.Text(), ":"); slices.Contains(fields, name) {
+// info returns the sum of these fields of INFO.
+func (r *Redis) info(fields ...string) (sum float64) {
+	for line := range strings.Lines(must(redis.String(r.do("INFO"), nil))) {
+		if name, value, _ := strings.Cut(strings.TrimSpace(line), ":"); slices.Contains(fields, name) {
 			sum += must(strconv.ParseFloat(value, 64))
 		}
 	}
 	return sum
 }
 
-func (r *Redis) info(field string) float64 {
-	conn := r.Pool.Get()
-	defer conn.Close()
-	return infoOf(conn, field)
-}
-
 // cpu returns Redis's CPU time as it reports it.
 func (r *Redis) cpu() time.Duration {
-	conn := r.Pool.Get()
-	defer conn.Close()
-	return cpuOfRedis(conn)
-}
-
-func cpuOfRedis(conn redis.Conn) time.Duration {
-	return time.Duration(infoOf(conn, "used_cpu_user", "used_cpu_sys") * float64(time.Second))
+	return time.Duration(r.info("used_cpu_user", "used_cpu_sys") * float64(time.Second))
 }
 
 func (r *Redis) memory() float64 { return r.info("used_memory") }

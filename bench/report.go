@@ -58,7 +58,7 @@ type Target struct {
 	Limit  float64
 	Unit   string // unit of the numbers: "×", " ms"
 	Got    Sample
-	Worst  bool // compare the worst repeat instead of the median
+	Worst  bool // compare the highest repeat instead of the median
 }
 
 func atLeast(name string, limit float64, got Sample) Target {
@@ -76,11 +76,8 @@ func neverEarly(when string, row Row) Target {
 // Value returns the number to compare with the limit.
 func (t Target) Value() float64 {
 	if t.Worst {
-		low, high := t.Got.Spread()
-		if t.AtMost {
-			return high
-		}
-		return low
+		_, high := t.Got.Spread()
+		return high
 	}
 	return t.Got.Median()
 }
@@ -146,14 +143,15 @@ func (s Section) write(b *strings.Builder) {
 	for _, n := range s.Notes {
 		fmt.Fprintf(b, "- %s\n", n)
 	}
-	revision, load := "", ""
+	fmt.Fprintf(b, "\n<sub>`-only %s`, %s sizes", s.Name, s.Mode)
 	if s.Revision != "" {
-		revision = ", revision " + s.Revision
+		b.WriteString(", revision " + s.Revision)
 	}
+	b.WriteString(s.Measured.UTC().Format(", 2006-01-02 15:04 MST"))
 	if s.Load != "" {
-		load = ", load " + s.Load
+		b.WriteString(", load " + s.Load)
 	}
-	fmt.Fprintf(b, "\n<sub>`-only %s`, %s sizes%s, %s%s, took %v.</sub>\n", s.Name, s.Mode, revision, s.Measured.UTC().Format("2006-01-02 15:04 MST"), load, s.Took.Round(time.Second))
+	fmt.Fprintf(b, ", took %v.</sub>\n", s.Took.Round(time.Second))
 }
 
 func (t Table) write(b *strings.Builder) {

@@ -25,7 +25,8 @@ func TestSoakAccount(t *testing.T) {
 	s.delivered(2, 1, due.Add(9*time.Second))
 	s.delivered(6, 1, due.Add(-time.Second))
 	s.delivered(99, 1, due)
-	table := s.section(soakUse{}, soakUse{}, 1).Tables[0]
+	use := make([]float64, len(useColumns))
+	table := s.section(use, use, 1).Tables[0]
 	got := map[string]float64{}
 	for i, c := range table.Columns {
 		got[c.Name] = table.Rows[0].Cells[i].Median()

@@ -43,6 +43,11 @@ func (rs Rows) of(name string) Row {
 	return Row{}
 }
 
+// ratio returns a column of one row over that of another.
+func (rs Rows) ratio(column int, name, over string) Sample {
+	return rs.of(name).column(column).Over(rs.of(over).column(column))
+}
+
 // turns measures each contender that many times, in rounds that start with a different one each. A contender
 // that fails is noted and skipped from then on; the run continues and fails at the end, unless only programs
 // were missing.

@@ -19,7 +19,7 @@ const floorOf1000 = "floor: one script, 1,000 per call"
 // overdue seeds the backlog that contenders restore.
 func (r *Run) overdue(jobs, topics int) {
 	r.Redis.clear()
-	r.Redis.seed(0, jobs, topics, past(), 0)
+	r.Redis.seed(0, jobs, topics, 1, 0)
 	r.Redis.keep()
 }
 
@@ -87,17 +87,7 @@ func (r *Run) pingWhile(move func()) (pings []time.Duration, took time.Duration)
 func benchCatchUp(ctx context.Context, r *Run) Section {
 	r.overdue(r.million, 8)
 	ours := func() time.Duration { return r.oursMoves(ctx, r.million, 0) }
-	alone := func() []float64 {
-		r.Redis.restore()
-		return []float64{float64(r.million) / ours().Seconds()}
-	}
-	floor := func() time.Duration {
-		conn := r.Redis.Pool.Get()
-		defer conn.Close()
-		started := time.Now()
-		must(floorMoveAll(conn, 1000))
-		return time.Since(started)
-	}
+	floor := func() time.Duration { return r.floorMoves(r.million, 1000, true) }
 	return Section{
 		Title: "Catching up",
 		Tables: []Table{{
@@ -105,7 +95,6 @@ func benchCatchUp(ctx context.Context, r *Run) Section {
 			Columns: []Column{{Name: "backlog, jobs/s"}, {Name: "falling due now: late p50, ms", Digits: 1}, {Name: "p99, ms", Digits: 1}, {Name: "max, ms", Digits: 1}},
 			Rows: r.turns(r.slowRepeats, []contender{
 				{name: "Delayer", run: func() []float64 { return r.catchUp(ctx, ours) }},
-				{name: "Delayer, nothing falls due meanwhile", run: alone},
 				{name: floorOf1000, run: func() []float64 { return r.catchUp(ctx, floor) }},
 			}),
 		}},

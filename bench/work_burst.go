@@ -2,23 +2,25 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
 )
 
-var burstColumns = []Column{{Name: "jobs/s"}, {Name: "first job after, ms", Digits: 1}, {Name: "last job after, ms"}}
+var burstColumns = []Column{
+	{Name: "jobs/s"}, {Name: "first job after, ms", Digits: 1}, {Name: "last job after, ms"}, {Name: "server, µs of CPU per job", Digits: 1},
+}
 
 func benchBurst(ctx context.Context, r *Run) Section {
-	pace := map[string]time.Duration{}
 	table := func(id string, jobs, repeats int, makers []maker) Table {
 		var contenders []contender
 		for _, m := range makers {
-			contenders = append(contenders, contender{name: m.name, run: func() []float64 { return r.burstOnce(ctx, m, jobs, pace) }})
+			contenders = append(contenders, contender{name: m.name, run: func() []float64 { return r.burstOnce(ctx, m, jobs) }})
 		}
 		return Table{
 			ID: id, Title: count(jobs) + " jobs due at once", Unit: "jobs/s, unless said otherwise",
-			Columns: burstColumns, Rows: r.turns(repeats, contenders),
+			Columns: burstColumns[:3], Rows: r.turns(repeats, contenders),
 		}
 	}
 	small := table("burst", r.burst, r.slowRepeats, allPeers)
@@ -41,54 +43,46 @@ func benchBurst(ctx context.Context, r *Run) Section {
 	return section
 }
 
-// burstOnce makes the jobs due at once and returns jobs per second, and the lateness of the first and the
-// last in ms. It learns how long a push takes per job.
-func (r *Run) burstOnce(ctx context.Context, m maker, jobs int, pace map[string]time.Duration) (values []float64) {
-	perJob, known := pace[m.name]
-	if !known {
-		perJob = 100 * time.Microsecond
-	}
-	for range 3 {
-		margin := time.Duration(float64(jobs)*1.4*float64(perJob)) + 1500*time.Millisecond
-		var took time.Duration
-		values = r.onEmpty(ctx, r.opener(m), func(ctx context.Context, p Peer) []float64 {
-			values, took = r.burstAt(ctx, p, m.name, jobs, margin)
-			return values
-		})
-		perJob = took / time.Duration(jobs)
-		pace[m.name] = perJob
+// burstOnce makes the jobs due at once. It returns jobs per second, the lateness of the first and the last in ms, and the
+// server's CPU time per job in µs.
+func (r *Run) burstOnce(ctx context.Context, m maker, jobs int) (values []float64) {
+	margin := 1500*time.Millisecond + time.Duration(jobs)*50*time.Microsecond // for pushing
+	for range 4 {
+		r.Redis.clear()
+		values = on(ctx, m.open(r), func(ctx context.Context, p Peer) []float64 { return r.burstAt(ctx, p, m.name, jobs, margin) })
 		if values != nil {
 			return values
 		}
+		margin *= 2
 	}
-	check(fmt.Errorf("pushing took so long that jobs fell due meanwhile"))
+	check(errors.New("pushing took so long that jobs fell due meanwhile"))
 	return nil
 }
 
 // burstAt returns no values if pushing took too long.
-func (r *Run) burstAt(ctx context.Context, p Peer, name string, jobs int, margin time.Duration) (values []float64, took time.Duration) {
+func (r *Run) burstAt(ctx context.Context, p Peer, name string, jobs int, margin time.Duration) []float64 {
 	due := nextSecond(time.Now().Add(margin))
 	if h, ok := p.(holder); ok {
 		h.Hold(due)
 	}
-	started := time.Now()
 	switch p.(type) {
 	case *delayer, *floorPeer, *original:
 		r.Redis.seed(0, jobs, 1, float64(due.Unix()), 0)
 	default:
 		crowd(32, jobs, func(i int) error { return p.Push(ctx, int64(i), body(int64(i)), due) })
 	}
-	took = time.Since(started)
 	if time.Until(due) < 500*time.Millisecond {
-		return nil, took
+		return nil
 	}
-	d := newDrain(jobs)
-	p.Consume(ctx, consumers, d.take)
-	d.wait(time.Until(due) + 20*time.Second + time.Duration(jobs)*5*time.Millisecond)
-	if d.first.Before(due) {
-		r.note("%s delivered %v early.", name, due.Sub(d.first).Round(time.Millisecond))
+	var came arrivals
+	before := r.serverCPU(p)
+	p.Consume(ctx, consumers, came.add)
+	first, last := came.drain(jobs, time.Until(due)+20*time.Second+time.Duration(jobs)*5*time.Millisecond)
+	if first.Before(due) {
+		r.note("%s delivered %v early.", name, due.Sub(first).Round(time.Millisecond))
 	}
 	return []float64{
-		float64(jobs) / d.last.Sub(due).Seconds(), milliseconds(d.first.Sub(due)), milliseconds(d.last.Sub(due)),
-	}, took
+		float64(jobs) / last.Sub(due).Seconds(), milliseconds(first.Sub(due)), milliseconds(last.Sub(due)),
+		float64((r.serverCPU(p) - before).Microseconds()) / float64(jobs),
+	}
 }

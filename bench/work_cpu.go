@@ -31,25 +31,22 @@ func benchCPU(ctx context.Context, r *Run) Section {
 		}
 	}
 	floorMove := func() { r.floorMoves(jobs, 1000, true) }
-	floorPush := func(conn redis.Conn, i int) error { return floorPushOne(conn, id(int64(i)), body(int64(i)), due) }
-	floorTake := func(conn redis.Conn, _ int) error { return floorTakeOne(conn) }
+	push := func(conn redis.Conn, i int) error { return floorPushJobs(conn, i, 1, due) }
+	take := func(conn redis.Conn, _ int) error { return floorTakeOne(conn) }
 	var contenders []contender
 	for _, s := range []stages{
-		{"floor: raw scripts, 1 goroutine", each(1, floorPush), floorMove, each(1, floorTake)},
-		{"floor: raw scripts, 32 goroutines", each(32, floorPush), floorMove, each(32, floorTake)},
+		{"floor: raw scripts, 1 goroutine", each(1, push), floorMove, each(1, take)},
+		{"floor: raw scripts, 32 goroutines", each(32, push), floorMove, each(32, take)},
 		{
 			"floor: raw scripts, 1,000 jobs per call",
 			func() { inChunks(jobs, func(from, n int) { check(floorPushJobs(conn, from, n, due)) }) }, floorMove,
-			func() { inChunks(jobs, func(_, n int) { must(floorTakeJobs(conn, n, func(string) {})) }) },
+			func() { inChunks(jobs, func(_, n int) { must(floorTake(conn, n)) }) },
 		},
 		{
 			ofOriginals,
 			each(32, func(conn redis.Conn, i int) error { return originalPush(conn, id(int64(i)), body(int64(i)), due) }),
 			func() { r.floorMoves(jobs, 1000, false) },
-			each(32, func(conn redis.Conn, _ int) error {
-				_, err := originalPop(conn)
-				return err
-			}),
+			each(32, func(conn redis.Conn, _ int) error { return originalPop(conn) }),
 		},
 	} {
 		contenders = append(contenders, contender{name: s.name, run: func() []float64 { return r.cpuOfStages(s) }})
@@ -62,7 +59,9 @@ func benchCPU(ctx context.Context, r *Run) Section {
 	}
 	theirs := len(contenders)
 	for _, m := range others() {
-		contenders = append(contenders, contender{name: m.name, repeats: 2, run: func() []float64 { return r.onEmpty(ctx, r.opener(m), r.cpuOfPeer) }})
+		c := r.alone(ctx, m.name, m.open, r.cpuOfPeer)
+		c.repeats = 2
+		contenders = append(contenders, c)
 	}
 	rows := r.turns(r.repeats, contenders)
 	for _, c := range contenders[theirs:] {
@@ -100,10 +99,10 @@ func (r *Run) cpuOfPeer(ctx context.Context, p Peer) []float64 {
 		crowd(32, jobs, func(i int) error { return p.Push(ctx, int64(i), body(int64(i)), p.Round(time.Now(), due)) })
 	})
 	time.Sleep(time.Until(due.Add(100 * time.Millisecond)))
-	drained := newDrain(jobs)
+	var came arrivals
 	consumed := cpuOf(jobs, cpu, func() {
-		p.Consume(ctx, consumers, drained.take)
-		drained.wait(2 * time.Minute)
+		p.Consume(ctx, consumers, came.add)
+		came.drain(jobs, 2*time.Minute)
 	})
 	return []float64{pushed, 0, 0, consumed, pushed + consumed}
 }

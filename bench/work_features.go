@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -152,13 +153,13 @@ func (r *Run) besideSchedules(ctx context.Context) Rows {
 	})
 	load := r.traffic(500)
 	beside := func() []float64 {
-		return on(ctx, scheduled.ours, func(ctx context.Context, p Peer) []float64 {
+		return on(ctx, scheduled.ours(), func(ctx context.Context, p Peer) []float64 {
 			go consume(ctx, p.(*delayer).client, scheduleTopic, takeChunk, func(string) {})
 			return scheduled.steadyOnce(ctx, &caughtUp{p.(*delayer), scheduled.Redis}, load)
 		})
 	}
 	return r.turns(r.slowRepeats, []contender{
-		r.steady(ctx, "Delayer", load, r.ours),
+		r.steady(ctx, "Delayer", load, (*Run).ours),
 		{name: fmt.Sprintf("Delayer, next to %s schedules, each with a job in %v", count(r.schedules), period), run: beside},
 	})
 }
@@ -171,13 +172,97 @@ type caughtUp struct {
 
 func (p *caughtUp) Consume(ctx context.Context, workers int, got func(body string)) {
 	p.delayer.Consume(ctx, workers, got)
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
-		due := must(redis.Int(p.redis.do("ZCOUNT", poolKey, "-inf", float64(time.Now().UnixMilli()-20)/1000), nil))
-		if due == 0 {
-			return
-		}
-		if time.Now().After(deadline) {
-			check(fmt.Errorf("%d jobs are overdue", due))
+	await(time.Minute, 50*time.Millisecond, "jobs are overdue", func() int {
+		return must(redis.Int(p.redis.do("ZCOUNT", poolKey, "-inf", float64(time.Now().UnixMilli()-20)/1000), nil))
+	})
+}
+
+const worked = ", worker" // suffix of contenders that use a worker
+
+// unreached are limits that the load never reaches.
+var unreached = []struct {
+	name string
+	client.Limit
+}{
+	{"no limit", client.Limit{}},
+	{"1,000 at a time", client.Limit{Concurrency: 1000}},
+	{"1,000,000 a second", client.Limit{Rate: 1_000_000, Burst: 1_000_000}},
+	{"both", client.Limit{Concurrency: 1000, Rate: 1_000_000, Burst: 1_000_000}},
+}
+
+// limits returns the tables and targets for limits.
+func (r *Run) limits(ctx context.Context) (tables []Table, targets []Target) {
+	var contenders []contender
+	for _, l := range unreached {
+		contenders = append(contenders, r.feature(ctx, "Delayer, "+l.name, r.limited(ctx, l.Limit), reserveAndAck(ctx)))
+	}
+	for _, l := range unreached {
+		contenders = append(contenders, r.worksUnder(ctx, "Delayer, "+l.name+worked, l.Limit))
+	}
+	taken := r.turns(r.pairRepeats, contenders)
+	name := fmt.Sprintf("Delayer, next to %s jobs of a limited topic", count(r.batchJobs))
+	late := r.turns(r.pairRepeats, []contender{
+		r.steady(ctx, "Delayer", r.traffic(500), (*Run).ours),
+		r.alone(ctx, name, (*Run).ours, r.besideLimit),
+	})
+	for _, l := range unreached[1:] {
+		for _, by := range []string{"", worked} {
+			targets = append(targets, atLeast("Jobs/s under a limit never reached, "+l.name+by, 0.95,
+				taken.ratio(0, "Delayer, "+l.name+by, "Delayer, "+unreached[0].name+by)))
 		}
 	}
+	for i, p := range []string{"p50", "p99"} {
+		targets = append(targets, atMost("Lateness "+p+" at 500/s, next to a limited backlog", 1.1, "×", late.ratio(i, name, "Delayer")))
+	}
+	return []Table{
+		{ID: "features-limit", Title: "Reserve and acknowledge under limits that are not reached", Columns: featureColumns, Rows: taken},
+		{ID: "features-limited", Title: "Lateness at 500 jobs per second, next to a limited backlog", Columns: steadyColumns[:6], Rows: late},
+	}, append(targets, neverEarly("next to a limited backlog", late.of(name)))
+}
+
+// limited is backlog with a limit of the topic.
+func (r *Run) limited(ctx context.Context, l client.Limit) func(c *client.Client) {
+	return func(c *client.Client) {
+		r.backlog(ctx)(c)
+		check(c.SetLimit(ctx, topic, l))
+	}
+}
+
+// worksUnder lets a worker handle a backlog.
+func (r *Run) worksUnder(ctx context.Context, name string, l client.Limit) contender {
+	return r.featureOnce(ctx, name, r.limited(ctx, l), func(c *client.Client) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		var handled atomic.Int64
+		check(work(ctx, c, consumers, func(string) {
+			if handled.Add(1) == int64(r.cpuJobs) {
+				cancel()
+			}
+		}, topic))
+	})
+}
+
+const limitedTopic = "limited"
+
+// besideLimit measures the lateness under a steady load, next to another topic whose limit keeps a backlog.
+func (r *Run) besideLimit(ctx context.Context, p Peer) []float64 {
+	c := r.openClient() // of another program
+	defer c.Close()
+	inChunks(r.batchJobs, func(from, n int) {
+		pushAll(ctx, c, n, func(i int) client.Delayed {
+			return client.Delayed{Message: client.Message{ID: fmt.Sprint(limitedTopic, from+i), Topic: limitedTopic, Body: body(int64(i))}}
+		})
+	})
+	check(c.SetLimit(ctx, limitedTopic, client.Limit{Concurrency: 4}))
+	for range 8 {
+		go func() {
+			for ctx.Err() == nil {
+				if d, err := c.Reserve(ctx, 0, time.Minute, limitedTopic); err == nil {
+					time.Sleep(100 * time.Millisecond)
+					d.Ack(ctx)
+				}
+			}
+		}()
+	}
+	return r.steadyOnce(ctx, p, r.traffic(500))
 }

@@ -17,9 +17,9 @@ func benchIdle(ctx context.Context, r *Run) Section {
 			continue
 		}
 		idle := func(name string, jobs int) contender {
-			return contender{name: name, repeats: repeats, run: func() []float64 {
-				return r.onEmpty(ctx, r.opener(m), func(ctx context.Context, p Peer) []float64 { return r.idleOnce(ctx, p, jobs) })
-			}}
+			c := r.alone(ctx, name, m.open, func(ctx context.Context, p Peer) []float64 { return r.idleOnce(ctx, p, jobs) })
+			c.repeats = repeats
+			return c
 		}
 		contenders = append(contenders, idle(m.name+", empty", 0), idle(fmt.Sprintf("%s, %s waiting", m.name, count(waiting)), waiting))
 	}

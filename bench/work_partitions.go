@@ -62,14 +62,15 @@ func benchPartitions(ctx context.Context, r *Run) Section {
 	}
 	for _, w := range ways {
 		section.Targets = append(section.Targets, atMost("Redis's CPU time per job with 16 partitions against one, "+w.String(), 1.3, "×",
-			divided.of(lifeName(many, w)).column(sumColumn).Over(divided.of(lifeName(one, w)).column(sumColumn))))
+			divided.ratio(sumColumn, lifeName(many, w), lifeName(one, w))))
 	}
 	for i, name := range []string{"p50", "p99"} {
 		section.Targets = append(section.Targets, atMost("Lateness "+name+" at 500/s with 16 partitions against one", 1.3, "×",
-			late.of(many.name).column(i).Over(late.of(one.name).column(i))))
+			late.ratio(i, many.name, one.name)))
 	}
 	section.Targets = append(section.Targets,
 		neverEarly("with 16 partitions", late.of(many.name)),
+		atMost("Commands per second that 1,000 waiting callers on 200 topics send", 3, "", idle.of(one.name).column(0)),
 		atMost("Commands per second of 1,000 waiting callers on 200 topics and 16 partitions of 3 nodes", 16, "", idle.of(nodes.name).column(0)),
 		atMost("Their connections, once what nobody needs is closed", 4+3, "", idle.of(nodes.name).column(1)))
 	return section
@@ -233,7 +234,7 @@ func (l *life) ack(ctx context.Context) {
 // steadyIn is a steady load on that many partitions.
 func (r *Run) steadyIn(ctx context.Context, at place) contender {
 	load := traffic{perSecond: 500, shortest: 50 * time.Millisecond, longest: 250 * time.Millisecond, workers: consumers}
-	return r.steady(ctx, at.name, load, func() Peer { return newDelayerOn(at.options, 0) })
+	return r.steady(ctx, at.name, load, func(*Run) Peer { return newDelayerOn(at.options, 0) })
 }
 
 // waitingIn are callers that wait without jobs.
@@ -242,8 +243,14 @@ func (r *Run) waitingIn(ctx context.Context, at place) contender {
 		at.clear()
 		c := must(client.OpenPool(at.options))
 		defer c.Close()
-		gone := waitInVain(ctx, c, 1000, 200)
-		time.Sleep(r.thinned)
+		var gone quitters
+		for i := range 1000 {
+			go func() {
+				c.BPop(ctx, time.Hour, fmt.Sprint(topic, i%200))
+				gone.Add(1)
+			}()
+		}
+		time.Sleep(r.idleFor) // until all wait, and checks find nothing
 		connections := at.connections()
 		sent := at.sent(func() { time.Sleep(r.idleFor) })
 		gone.check()

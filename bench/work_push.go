@@ -2,14 +2,11 @@ package main
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/client"
 )
-
-// dueOf returns when job i, pushed now, is due.
-type dueOf func(i int) time.Time
 
 func inAnHour(int) time.Time { return time.Now().Add(time.Hour) }
 
@@ -19,43 +16,24 @@ func sooner(i int) time.Time {
 	return time.Now().Add(55*time.Second - time.Duration(i)*4*time.Millisecond)
 }
 
-// served is our client with our server waiting for due jobs.
-type served struct {
-	*delayer
-	stop context.CancelFunc
-	done sync.WaitGroup
-}
-
-func newServed(r *Redis) *served {
-	ctx, stop := context.WithCancel(context.Background())
-	s := &served{delayer: newDelayer(r, 0), stop: stop}
-	s.done.Go(func() { s.serve(ctx) })
-	return s
-}
-
-func (s *served) Close() {
-	s.stop()
-	s.done.Wait()
-	s.delayer.Close()
-}
-
 func benchPush(ctx context.Context, r *Run) Section {
 	section := Section{Title: "Push"}
-	var single, batch grid
+	var single grid
 	for _, goroutines := range crowds {
-		push := func(name string, open func() Peer, due dueOf) contender {
-			return contender{name: name, run: func() []float64 {
-				return r.onEmpty(ctx, open, func(ctx context.Context, p Peer) []float64 { return r.pushRate(ctx, p, goroutines, due) })
-			}}
+		push := func(name string, open func(*Run) Peer) contender {
+			return r.alone(ctx, name, open, func(ctx context.Context, p Peer) []float64 { return r.pushRate(ctx, p, goroutines, inAnHour) })
 		}
 		contenders := []contender{
-			push("floor: raw script", func() Peer { return &floorPeer{redis: r.Redis} }, inAnHour),
-			push("original (MULTI)", func() Peer { return newOriginal(r.Redis) }, inAnHour),
-			push("Delayer", r.ours, inAnHour),
-			push("Delayer, each is the next to fall due", func() Peer { return newServed(r.Redis) }, sooner),
+			push("floor: raw script", func(r *Run) Peer { return &floorPeer{redis: r.Redis} }),
+			push("original (MULTI)", func(r *Run) Peer { return newOriginal(r.Redis) }),
+			push("Delayer", (*Run).ours),
+			r.alone(ctx, "Delayer, each is the next to fall due", (*Run).ours, func(ctx context.Context, p Peer) []float64 {
+				p.Consume(ctx, 0, nil) // starts the server
+				return r.pushRate(ctx, p, goroutines, sooner)
+			}),
 		}
 		for _, m := range others() {
-			c := push(m.name, r.opener(m), inAnHour)
+			c := push(m.name, m.open)
 			c.repeats = min(3, r.repeats)
 			contenders = append(contenders, c)
 		}
@@ -65,17 +43,16 @@ func benchPush(ctx context.Context, r *Run) Section {
 		single.add(Column{Name: name}, rows, 0)
 		if limit := map[int]float64{1: 0.85, 32: 2.5}[goroutines]; limit > 0 {
 			section.Targets = append(section.Targets, atLeast("Push, "+name+", against the original's MULTI", limit,
-				rows.of("Delayer").column(0).Over(rows.of("original (MULTI)").column(0))))
+				rows.ratio(0, "Delayer", "original (MULTI)")))
 		}
 	}
-	rows := r.turns(r.pairRepeats, r.pushBatches(ctx, inAnHour(0).Truncate(time.Second)))
-	batch.add(Column{Name: "one goroutine"}, rows, 0)
+	batches := r.turns(r.pairRepeats, r.pushBatches(ctx, inAnHour(0).Truncate(time.Second)))
 	section.Tables = []Table{
 		single.table("push", "Push, one job per call", "jobs/s", ""),
-		batch.table("push-batch", "Push, 1,000 jobs per call", "jobs/s", ""),
+		{ID: "push-batch", Title: "Push, 1,000 jobs per call", Unit: "jobs/s", Columns: batchColumns, Rows: batches},
 	}
 	section.Targets = append(section.Targets, atLeast("PushBatch against the raw batch script", 0.85,
-		rows.of("Delayer, PushBatch").column(0).Over(rows.of(floorBatch).column(0))))
+		batches.ratio(0, "Delayer, PushBatch", floorBatch)))
 	return section
 }
 
@@ -89,7 +66,7 @@ const (
 )
 
 // pushRate returns how many jobs per second that many goroutines push.
-func (r *Run) pushRate(ctx context.Context, p Peer, goroutines int, due dueOf) []float64 {
+func (r *Run) pushRate(ctx context.Context, p Peer, goroutines int, due func(i int) time.Time) []float64 {
 	push := func(i int) error { return p.Push(ctx, int64(i), body(int64(i)), due(i)) }
 	crowd(goroutines, 100, push) // opens connections, loads scripts
 	jobs := share(r.pushJobs, goroutines)
@@ -106,37 +83,46 @@ func share(jobs, goroutines int) int {
 	return jobs
 }
 
+// batchColumns are the columns of batched.
+var batchColumns = []Column{{Name: "one goroutine"}}
+
+// batched does batchJobs jobs in one goroutine, on an empty Redis or, if ready, on a backlog. do does some jobs and
+// returns how many; from counts those done before.
+func (r *Run) batched(name string, ready bool, do func(conn redis.Conn, c *client.Client, from int) (int, error)) contender {
+	return contender{name: name, run: func() []float64 {
+		conn := r.Redis.Pool.Get()
+		defer conn.Close()
+		c := r.openClient()
+		defer c.Close()
+		r.Redis.clear()
+		if ready {
+			r.Redis.seed(0, r.batchJobs+pushChunk, 1, "ready", 0)
+		}
+		from := must(do(conn, c, 0)) // opens connections, loads scripts
+		return []float64{rate(r.batchJobs, func() {
+			untilAll(r.batchJobs, func(int) (n int, err error) {
+				n, err = do(conn, c, from)
+				from += n
+				return n, err
+			})
+		})}
+	}}
+}
+
 // pushBatches are the contenders that push pushChunk jobs per call.
 func (r *Run) pushBatches(ctx context.Context, due time.Time) []contender {
-	measure := func(push func(from int)) []float64 {
-		r.Redis.clear()
-		push(0)
-		calls := max(r.batchJobs/pushChunk, 1)
-		return []float64{rate(calls*pushChunk, func() {
-			for i := range calls {
-				push((i + 1) * pushChunk)
-			}
-		})}
-	}
 	floor := func(name string, chunk int, push func(conn redis.Conn, from, n int, due time.Time) error) contender {
-		return contender{name: name, run: func() []float64 {
-			conn := r.Redis.Pool.Get()
-			defer conn.Close()
-			return measure(func(from int) {
-				for end := from + pushChunk; from < end; from += chunk {
-					check(push(conn, from, chunk, due))
-				}
-			})
-		}}
+		return r.batched(name, false, func(conn redis.Conn, _ *client.Client, from int) (int, error) {
+			return chunk, push(conn, from, chunk, due)
+		})
 	}
 	return []contender{
 		floor(floorBatch, scriptChunk, floorPushJobs),
 		floor(floorWhole, pushChunk, floorPushJobs),
 		floor(floorPipeline, pushChunk, pipelinePushJobs),
-		{name: "Delayer, PushBatch", run: func() []float64 {
-			c := r.openClient()
-			defer c.Close()
-			return measure(func(from int) { pushBatch(ctx, c, from, pushChunk, due) })
-		}},
+		r.batched("Delayer, PushBatch", false, func(_ redis.Conn, c *client.Client, from int) (int, error) {
+			pushBatch(ctx, c, from, pushChunk, due)
+			return pushChunk, nil
+		}),
 	}
 }

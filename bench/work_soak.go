@@ -2,9 +2,7 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -54,10 +52,15 @@ type soaked struct {
 	delivered    int
 }
 
-// soak keeps the account of a run.
+// soak has the processes of a run and keeps its account. Of daemons and workers there is one each that is never killed, to
+// see whether it grows, and one that is killed again and again.
 type soak struct {
-	redis *Redis
-	began time.Time
+	redis                    *Redis
+	delayer                  string // the daemon's program
+	http, mortalHTTP         string // the daemons' HTTP servers
+	daemon, worker           *program
+	mortalDaemon, mortalWork *program
+	began                    time.Time
 
 	mu         sync.Mutex
 	jobs       []soaked
@@ -66,63 +69,41 @@ type soak struct {
 	late       [soakWindow][]time.Duration // of first attempts, by the time of delivery
 }
 
-// soakUse is what the run takes.
-type soakUse struct {
-	daemonMB, daemonFiles, daemonGoroutines float64
-	workerMB, workerFiles                   float64
-	redisMB, redisKeys, redisConnections    float64
-}
-
 // benchSoak runs everything at once for a long time, while daemons and workers are killed, and then asks where
 // each job is.
 func benchSoak(ctx context.Context, r *Run) Section {
-	s := &soak{redis: r.Redis}
-	run := s.start()
+	s := &soak{redis: r.Redis, delayer: filepath.Join(newFolder(), "delayer"), http: freeAddr(), mortalHTTP: freeAddr()}
+	output("go", "build", "-C", "..", "-o", s.delayer, "./cmd/delayer")
+	s.daemon, s.mortalDaemon = s.startDaemon(s.http), s.startDaemon(s.mortalHTTP)
+	s.worker, s.mortalWork = s.startWorker(), s.startWorker()
+	c := r.openClient()
+	defer c.Close()
 	s.began = time.Now()
-	var first soakUse
-	measured := time.AfterFunc(soakFor/soakWindow, func() { attempt(func() { first = run.use() }) })
+	first := make([]float64, len(useColumns))
+	measured := time.AfterFunc(soakFor/soakWindow, func() { attempt(func() { first = s.use() }) })
 	defer measured.Stop()
-	s.load(ctx, run)
-	last := run.use()
-	return s.section(first, last, s.drain(ctx))
+	s.load(ctx, c)
+	last := s.use()
+	return s.section(first, last, s.drain(ctx, c))
 }
 
-// soakRun has the processes of a run: of daemons and workers one each that is never killed, to see whether it grows,
-// and one that is killed again and again.
-type soakRun struct {
-	s                        *soak
-	delayer                  string // the daemon's program
-	http                     string // the HTTP server of the daemon that is never killed
-	daemon, worker           *program
-	mortalDaemon, mortalWork *program
-	mortalHTTP               string
-}
-
-func (s *soak) start() *soakRun {
-	r := &soakRun{s: s, delayer: filepath.Join(newFolder(), "delayer"), http: freeAddr(), mortalHTTP: freeAddr()}
-	output("go", "build", "-C", "..", "-o", r.delayer, "./cmd/delayer")
-	r.daemon, r.mortalDaemon = r.startDaemon(r.http), r.startDaemon(r.mortalHTTP)
-	r.worker, r.mortalWork = r.startWorker(), r.startWorker()
-	return r
-}
-
-func (r *soakRun) startDaemon(http string) *program {
-	host, port, _ := strings.Cut(r.s.redis.addr, ":")
-	cmd := exec.Command(r.delayer)
+func (s *soak) startDaemon(http string) *program {
+	host, port, _ := strings.Cut(s.redis.addr, ":")
+	cmd := exec.Command(s.delayer)
 	cmd.Env = append(os.Environ(), "DELAYER_PID=", "DELAYER_ACCESS_LOG=", "DELAYER_ERROR_LOG=", fmt.Sprintf("DELAYER_DEAD_MAX=%d", soakDeadMax),
 		"DELAYER_REDIS_HOST="+host, "DELAYER_REDIS_PORT="+port, "DELAYER_HTTP_LISTEN="+http)
 	return startListening(http, cmd, "").program
 }
 
 // startWorker starts this program as a worker, which prints a line for each job that it has handled.
-func (r *soakRun) startWorker() *program {
-	cmd := exec.Command(must(os.Executable()), "-work", r.s.redis.addr)
+func (s *soak) startWorker() *program {
+	cmd := exec.Command(must(os.Executable()), "-work", s.redis.addr)
 	cmd.Stderr = os.Stderr
 	out, in, err := os.Pipe()
 	check(err)
 	defer in.Close()
 	cmd.Stdout = in
-	go r.s.read(out)
+	go s.read(out)
 	return must(start(cmd))
 }
 
@@ -158,9 +139,7 @@ func (s *soak) delivered(n, attempt int, at time.Time) {
 }
 
 // load pushes jobs until the time is over, and kills.
-func (s *soak) load(ctx context.Context, r *soakRun) {
-	c := must(client.OpenPool(client.PoolOptions{Addr: s.redis.addr}))
-	defer c.Close()
+func (s *soak) load(ctx context.Context, c *client.Client) {
 	check(c.SetLimit(ctx, soakLimitedTopic, client.Limit{Concurrency: 4}))
 	for i := range 10 {
 		must(c.Schedule(ctx, client.Schedule{Name: fmt.Sprintf("soak-%d", i), Every: time.Second, Topic: soakTickTopic, Body: "tick"}))
@@ -173,50 +152,49 @@ func (s *soak) load(ctx context.Context, r *soakRun) {
 		all.Go(func() {
 			for next := time.Now(); ctx.Err() == nil; next = next.Add(8 * time.Second / soakRate) {
 				time.Sleep(time.Until(next))
-				s.push(c, r)
+				s.push(c)
 			}
 		})
 	}
-	r.kill(ctx)
+	s.kill(ctx)
 }
 
 // push pushes one job of a random kind and notes whether it was acknowledged.
-func (s *soak) push(c *client.Client, r *soakRun) {
+func (s *soak) push(c *client.Client) {
 	kind, delay := rand.IntN(100), time.Duration(rand.IntN(3000))*time.Millisecond
-	s.mu.Lock()
-	n := len(s.jobs)
-	s.jobs = append(s.jobs, soaked{due: time.Now().Add(delay), dead: kind < 1})
-	s.mu.Unlock()
-	ctx, body := context.Background(), strconv.Itoa(n)
-	var err error
+	topic, overHTTP := soakPlainTopic, false
+	var options []client.PushOption
 	switch {
 	case kind < 1:
-		_, err = c.Push(ctx, client.Message{Topic: soakDeadTopic, Body: body}, delay, client.MaxAttempts(2))
+		topic, options = soakDeadTopic, []client.PushOption{client.MaxAttempts(2)}
 	case kind < 10:
-		_, err = c.Push(ctx, client.Message{Topic: soakFlakyTopic, Body: body}, delay)
+		topic = soakFlakyTopic
 	case kind < 15:
-		_, err = c.Push(ctx, client.Message{Topic: soakLimitedTopic, Body: body}, delay)
-	case kind < 25:
-		s.mu.Lock()
-		s.jobs[n].due = time.Now() // a group is delivered when it is full or old enough
-		s.mu.Unlock()
-		_, err = c.Push(ctx, client.Message{Topic: soakGroupTopic, Body: body}, 0, client.Group("all", client.GroupOptions{Max: 50, Quiet: time.Second}))
+		topic = soakLimitedTopic
+	case kind < 25: // delivered when the group is full or old enough
+		group := client.Group("all", client.GroupOptions{Max: 50, Quiet: time.Second})
+		topic, options, delay = soakGroupTopic, []client.PushOption{group}, 0
 	case kind < 35:
-		err = pushOverHTTP([]string{r.http, r.mortalHTTP}[n%2], body, delay)
-	default:
-		_, err = c.Push(ctx, client.Message{Topic: soakPlainTopic, Body: body}, delay)
+		overHTTP = true
+	}
+	s.mu.Lock()
+	n := len(s.jobs)
+	s.jobs = append(s.jobs, soaked{due: time.Now().Add(delay), dead: topic == soakDeadTopic})
+	s.mu.Unlock()
+	var err error
+	if overHTTP {
+		err = pushOverHTTP([]string{s.http, s.mortalHTTP}[n%2], n, delay)
+	} else {
+		_, err = c.Push(context.Background(), client.Message{Topic: topic, Body: strconv.Itoa(n)}, delay, options...)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.jobs[n].acknowledged = err == nil
 }
 
-func pushOverHTTP(addr, body string, delay time.Duration) error {
-	text, err := json.Marshal(map[string]any{"topic": soakPlainTopic, "body": body, "delay": delay.String()})
-	if err != nil {
-		return err
-	}
-	answer, err := http.Post("http://"+addr+"/v1/jobs", "application/json", bytes.NewReader(text))
+func pushOverHTTP(addr string, n int, delay time.Duration) error {
+	text := fmt.Sprintf(`{"topic": %q, "body": "%d", "delay": %q}`, soakPlainTopic, n, delay)
+	answer, err := http.Post("http://"+addr+"/v1/jobs", "application/json", strings.NewReader(text))
 	if err != nil {
 		return err
 	}
@@ -229,7 +207,7 @@ func pushOverHTTP(addr, body string, delay time.Duration) error {
 }
 
 // kill kills connections, a daemon and a worker in turn until ctx is done.
-func (r *soakRun) kill(ctx context.Context) {
+func (s *soak) kill(ctx context.Context) {
 	every := min(10*time.Second, soakFor/10)
 	for i := 0; ; i++ {
 		select {
@@ -239,49 +217,45 @@ func (r *soakRun) kill(ctx context.Context) {
 		}
 		switch i % 3 {
 		case 0:
-			r.s.redis.do("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+			s.redis.do("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
 		case 1:
-			r.mortalDaemon.kill()
-			r.mortalDaemon = r.startDaemon(r.mortalHTTP)
+			s.mortalDaemon.kill()
+			s.mortalDaemon = s.startDaemon(s.mortalHTTP)
 		case 2:
-			r.mortalWork.kill()
-			r.mortalWork = r.startWorker()
+			s.mortalWork.kill()
+			s.mortalWork = s.startWorker()
 		}
 	}
+}
+
+// useColumns are the columns of use.
+var useColumns = []Column{
+	{"daemon, MB", 1}, {"files", 0}, {"goroutines", 0}, {"worker, MB", 1}, {"files", 0}, {"Redis, MB", 1}, {"keys", 0}, {"connections", 0},
 }
 
 // use returns what the processes that are never killed take, and Redis.
-func (r *soakRun) use() (u soakUse) {
-	u.daemonMB, u.workerMB = r.daemon.residentBytes()/1e6, r.worker.residentBytes()/1e6
-	u.daemonFiles, u.workerFiles = float64(must(r.daemon.process().NumFDs())), float64(must(r.worker.process().NumFDs()))
-	u.daemonGoroutines = must(goroutinesOf(r.http))
-	u.redisMB, u.redisConnections = r.s.redis.memory()/1e6, r.s.redis.info("connected_clients")
-	u.redisKeys = float64(must(redis.Int(r.s.redis.do("DBSIZE"), nil)))
-	return u
+func (s *soak) use() []float64 {
+	files := func(p *program) float64 { return float64(must(p.process().NumFDs())) }
+	return []float64{
+		s.daemon.residentBytes() / 1e6, files(s.daemon), goroutinesOf(s.http), s.worker.residentBytes() / 1e6, files(s.worker),
+		s.redis.memory() / 1e6, float64(must(redis.Int(s.redis.do("DBSIZE"), nil))), s.redis.info("connected_clients"),
+	}
 }
 
-func goroutinesOf(addr string) (float64, error) {
-	answer, err := http.Get("http://" + addr + "/metrics")
-	if err != nil {
-		return 0, err
-	}
+func goroutinesOf(addr string) float64 {
+	answer := must(http.Get("http://" + addr + "/metrics"))
 	defer answer.Body.Close()
-	for lines := bufio.NewScanner(answer.Body); lines.Scan(); {
-		if n, is := strings.CutPrefix(lines.Text(), "go_goroutines "); is {
-			return strconv.ParseFloat(n, 64)
-		}
-	}
-	return 0, errors.New("/metrics has no go_goroutines")
+	_, after, _ := strings.Cut(string(must(io.ReadAll(answer.Body))), "\ngo_goroutines ")
+	n, _, _ := strings.Cut(after, "\n")
+	return must(strconv.ParseFloat(n, 64))
 }
 
 // drain waits until no job is left but dead letters, and counts these.
-func (s *soak) drain(ctx context.Context) (deadLetters int) {
-	c := must(client.OpenPool(client.PoolOptions{Addr: s.redis.addr}))
-	defer c.Close()
+func (s *soak) drain(ctx context.Context, c *client.Client) (deadLetters int) {
 	for i := range 10 {
 		must(c.Unschedule(ctx, fmt.Sprintf("soak-%d", i)))
 	}
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
+	await(time.Minute, 100*time.Millisecond, "jobs are left", func() int {
 		stats := must(c.Stats(ctx))
 		left := stats.Waiting
 		deadLetters = 0
@@ -289,18 +263,14 @@ func (s *soak) drain(ctx context.Context) (deadLetters int) {
 			left += t.Ready
 			deadLetters += int(t.Dead)
 		}
-		if left == 0 {
-			time.Sleep(200 * time.Millisecond) // until the last lines are read
-			return deadLetters
-		}
-		if time.Now().After(deadline) {
-			check(fmt.Errorf("a minute after the last push %d jobs are left", left))
-		}
-	}
+		return int(left)
+	})
+	time.Sleep(200 * time.Millisecond) // until the last lines are read
+	return deadLetters
 }
 
 // section closes the account.
-func (s *soak) section(first, last soakUse, deadLetters int) Section {
+func (s *soak) section(first, last []float64, deadLetters int) Section {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var acknowledged, delivered, lost, duplicated, recovered, dead int
@@ -323,37 +293,34 @@ func (s *soak) section(first, last soakUse, deadLetters int) Section {
 		duplicated += max(j.delivered-1, 0)
 	}
 	lost += max(min(dead, soakDeadMax)-deadLetters, 0)
-	cells := func(values ...float64) (list []Sample) {
+	row := func(name string, values ...float64) Row {
+		r := Row{Name: name}
 		for _, v := range values {
-			list = append(list, Sample{v})
+			r.Cells = append(r.Cells, Sample{v})
 		}
-		return list
+		return r
 	}
 	account := Table{ID: "soak", Title: fmt.Sprintf("Where %s jobs went in %v", count(len(s.jobs)), soakFor), Unit: "jobs"}
 	for _, name := range []string{"pushed", "acknowledged", "delivered", "dead letters", "lost", "unexpected", "duplicated", "recovered", "early"} {
 		account.Columns = append(account.Columns, Column{Name: name})
 	}
-	account.Rows = Rows{{"Delayer", cells(float64(len(s.jobs)), float64(acknowledged), float64(delivered), float64(deadLetters),
-		float64(lost), float64(s.unexpected), float64(duplicated), float64(recovered), float64(s.early))}}
+	account.Rows = Rows{row("Delayer", float64(len(s.jobs)), float64(acknowledged), float64(delivered), float64(deadLetters),
+		float64(lost), float64(s.unexpected), float64(duplicated), float64(recovered), float64(s.early))}
 
-	row := func(name string, u soakUse, late []time.Duration) Row {
-		return Row{name, cells(milliseconds(quantile(late, 0.5)), milliseconds(quantile(late, 0.99)), u.daemonMB, u.daemonFiles, u.daemonGoroutines,
-			u.workerMB, u.workerFiles, u.redisMB, u.redisKeys, u.redisConnections)}
+	tenth := func(name string, late []time.Duration, use []float64) Row {
+		return row(name, append([]float64{milliseconds(quantile(late, 0.5)), milliseconds(quantile(late, 0.99))}, use...)...)
 	}
 	growth := Table{
-		ID: "soak-growth", Title: "Does anything grow?",
-		Columns: []Column{{"late, p50, ms", 1}, {"p99, ms", 1}, {"daemon, MB", 1}, {"files", 0}, {"goroutines", 0},
-			{"worker, MB", 1}, {"files", 0}, {"Redis, MB", 1}, {"keys", 0}, {"connections", 0}},
-		Rows: Rows{row("Delayer, first tenth", first, s.late[0]), row("Delayer, last tenth", last, s.late[soakWindow-1])},
+		ID: "soak-growth", Title: "Does anything grow?", Columns: append([]Column{{"late, p50, ms", 1}, {"p99, ms", 1}}, useColumns...),
+		Rows: Rows{tenth("Delayer, first tenth", s.late[0], first), tenth("Delayer, last tenth", s.late[soakWindow-1], last)},
 	}
 	none := func(name string, n int) Target { return atMost("Soak: jobs "+name, 0, "", Sample{float64(n)}) }
-	slope := func(name string, from, to float64) Target {
-		return atMost("Soak: "+name+", last tenth against first", 1.2, "×", Sample{to / from})
+	slope := func(name string, column int) Target {
+		return atMost("Soak: "+name+", last tenth against first", 1.2, "×", Sample{last[column] / first[column]})
 	}
 	return Section{Title: "Soak", Tables: []Table{account, growth}, Targets: []Target{
 		none("lost", lost), none("unexpected", s.unexpected), none("early", s.early),
-		slope("the daemon's memory", first.daemonMB, last.daemonMB), slope("the daemon's goroutines", first.daemonGoroutines, last.daemonGoroutines),
-		slope("the worker's memory", first.workerMB, last.workerMB), slope("Redis's memory", first.redisMB, last.redisMB),
+		slope("the daemon's memory", 0), slope("the daemon's goroutines", 2), slope("the worker's memory", 3), slope("Redis's memory", 5),
 	}}
 }
 

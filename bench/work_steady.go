@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -30,7 +31,7 @@ func benchSteady(ctx context.Context, r *Run) Section {
 			if m.name == "Delayer, PopBatch" || !r.steadyPeers && !m.ours {
 				continue
 			}
-			c := r.steady(ctx, m.name, r.traffic(perSecond), r.opener(m))
+			c := r.steady(ctx, m.name, r.traffic(perSecond), m.open)
 			if m.name != "Delayer" {
 				c.repeats = map[int]int{500: 2, 5000: 1}[perSecond]
 			}
@@ -51,8 +52,8 @@ func benchSteady(ctx context.Context, r *Run) Section {
 }
 
 // steady is a contender that starts with an empty Redis.
-func (r *Run) steady(ctx context.Context, name string, load traffic, open func() Peer) contender {
-	return contender{name: name, run: func() []float64 { return r.onEmpty(ctx, open, r.under(load)) }}
+func (r *Run) steady(ctx context.Context, name string, load traffic, open func(*Run) Peer) contender {
+	return r.alone(ctx, name, open, r.under(load))
 }
 
 func benchCrowded(ctx context.Context, r *Run) Section {
@@ -67,7 +68,7 @@ func benchCrowded(ctx context.Context, r *Run) Section {
 		r.Redis.seedWaiting(seeded, waiting-seeded)
 		seeded = waiting
 		ours := contender{name: fmt.Sprintf("Delayer, %s others wait", count(waiting)), run: func() []float64 {
-			return on(ctx, r.ours, r.under(r.traffic(500)))
+			return on(ctx, r.ours(), r.under(r.traffic(500)))
 		}}
 		rows := r.turns(r.slowRepeats, []contender{ours})
 		table.Rows = append(table.Rows, rows...)
@@ -77,6 +78,32 @@ func benchCrowded(ctx context.Context, r *Run) Section {
 	}
 	section.Tables = []Table{table}
 	return section
+}
+
+func benchFanout(ctx context.Context, r *Run) Section {
+	const most = 300
+	load := func(workers int) traffic { return traffic{500, 50 * time.Millisecond, 250 * time.Millisecond, workers} }
+	contenders := []contender{r.steady(ctx, "Delayer, 1 Client with 20 callers", load(20), (*Run).ours)}
+	name := func(clients int) string { return fmt.Sprintf("Delayer, Clients: %d", clients) }
+	for _, clients := range []int{1, 10, 50, 100, most} {
+		contenders = append(contenders, r.steady(ctx, name(clients), load(clients), func(r *Run) Peer {
+			p := newDelayer(r.Redis, 0)
+			for range clients {
+				p.consuming = append(p.consuming, r.openClient())
+			}
+			return p
+		}))
+	}
+	rows := r.turns(r.slowRepeats, contenders)
+	last := len(steadyColumns) - 1
+	return Section{
+		Title:  "Many Clients",
+		Tables: []Table{{ID: "fanout", Title: "Many Clients wait for one topic, 500 jobs per second", Columns: steadyColumns, Rows: rows}},
+		Targets: []Target{
+			atMost(fmt.Sprintf("Commands per job with %d Clients against one", most), 1.3, "×", rows.ratio(last, name(most), name(1))),
+			atMost(fmt.Sprintf("Redis's CPU time per job with %d Clients against one", most), 1.3, "×", rows.ratio(last-2, name(most), name(1))),
+		},
+	}
 }
 
 // under measures a Peer under that load: lateness (p50, p99, maximum) in ms, the number of early jobs, the
@@ -99,17 +126,12 @@ func (r *Run) steadyOnce(ctx context.Context, p Peer, load traffic) []float64 {
 		came.wait(jobs, time.Minute)
 	})
 	time.Sleep(20 * time.Millisecond)
-	lateness := came.lateness()
-	if n := len(came.late); n != jobs {
-		check(fmt.Errorf("%d jobs came of %d", n, jobs))
+	late := came.late()
+	if len(late) != jobs {
+		check(fmt.Errorf("%d jobs came of %d", len(late), jobs))
 	}
-	early := 0
-	for _, d := range came.late {
-		if d < 0 {
-			early++
-		}
-	}
-	return append(append(lateness, float64(early), float64(jobs)/pushed.Seconds()), used...)
+	early := len(slices.DeleteFunc(late, func(d time.Duration) bool { return d >= 0 }))
+	return append(append(came.lateness(), float64(early), float64(jobs)/pushed.Seconds()), used...)
 }
 
 // pushSteadily pushes at that rate from 32 goroutines; a job's body is its due time.

@@ -6,18 +6,15 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/client"
 )
-
-const takeMany = 1000
 
 var errEmpty = errors.New("the backlog ended early")
 
 func benchTake(ctx context.Context, r *Run) Section {
 	const original, bPop = "original (RPOP, HGETALL, DEL)", "Delayer, BPop"
-	var single, batch grid
+	var single grid
 	var target Target
-	pool := newPool(r.Redis.addr, 32)
-	defer pool.Close()
 	ours := r.openClient()
 	defer ours.Close()
 	for _, goroutines := range crowds {
@@ -26,7 +23,7 @@ func benchTake(ctx context.Context, r *Run) Section {
 		}
 		pooled := func(name string, take func(redis.Conn) error) contender {
 			return measure(name, func() error {
-				conn := pool.Get()
+				conn := r.Redis.Pool.Get()
 				defer conn.Close()
 				return take(conn)
 			})
@@ -35,10 +32,7 @@ func benchTake(ctx context.Context, r *Run) Section {
 		progress("  %s", name)
 		rows := r.turns(r.closeRepeats, []contender{
 			pooled("floor: raw script", floorTakeOne),
-			pooled(original, func(conn redis.Conn) error {
-				_, err := originalPop(conn)
-				return err
-			}),
+			pooled(original, originalPop),
 			measure("Delayer, Pop", func() error {
 				_, err := ours.Pop(ctx, topic)
 				return err
@@ -50,27 +44,28 @@ func benchTake(ctx context.Context, r *Run) Section {
 		})
 		single.add(Column{Name: name}, rows, 0)
 		if goroutines == 8 {
-			target = atLeast("BPop from a backlog, 8 goroutines, against RPOP, HGETALL, DEL", 1.8,
-				rows.of(bPop).column(0).Over(rows.of(original).column(0)))
+			target = atLeast("BPop from a backlog, 8 goroutines, against RPOP, HGETALL, DEL", 1.8, rows.ratio(0, bPop, original))
 		}
 	}
-	rows := r.turns(r.pairRepeats, r.takeBatches(ctx))
-	batch.add(Column{Name: "one goroutine"}, rows, 0)
+	batches := r.turns(r.pairRepeats, r.takeBatches(ctx))
 	return Section{
 		Title: "Take",
 		Tables: []Table{
 			single.table("take", "Take, one job per call", "jobs/s", ""),
-			batch.table("take-batch", "Take, 1,000 jobs per call", "jobs/s", ""),
+			{ID: "take-batch", Title: "Take, 1,000 jobs per call", Unit: "jobs/s", Columns: batchColumns, Rows: batches},
 		},
 		Targets: []Target{
-			atLeast("PopBatch against the raw batch script", 0.80, rows.of("Delayer, PopBatch").column(0).Over(rows.of(floorBatch).column(0))),
+			atLeast("PopBatch against the raw batch script", 0.80, batches.ratio(0, "Delayer, PopBatch", floorBatch)),
 			target,
 		},
 	}
 }
 
 func floorTakeOne(conn redis.Conn) error {
-	_, err := redis.Strings(floorTake.Do(conn, readyPrefix+topic, bucketPrefix))
+	bodies, err := floorTake(conn, 1)
+	if err == nil && len(bodies) == 0 {
+		err = errEmpty
+	}
 	return err
 }
 
@@ -78,7 +73,7 @@ func floorTakeOne(conn redis.Conn) error {
 func (r *Run) takeRate(goroutines int, take func() error) []float64 {
 	jobs := share(r.takeJobs, goroutines)
 	r.Redis.clear()
-	r.Redis.seedReady(jobs + 100)
+	r.Redis.seed(0, jobs+100, 1, "ready", 0)
 	all := func(n int) { crowd(goroutines, n, func(int) error { return take() }) }
 	all(100) // opens connections, loads scripts
 	return []float64{rate(jobs, func() { all(jobs) })}
@@ -95,35 +90,21 @@ func untilAll(n int, take func(left int) (int, error)) {
 	}
 }
 
-// takeBatches are the contenders that take takeMany jobs per call.
+// takeBatches are the contenders that take pushChunk jobs per call.
 func (r *Run) takeBatches(ctx context.Context) []contender {
-	measure := func(take func(int) (int, error)) []float64 {
-		jobs := max(r.batchJobs/takeMany, 1) * takeMany
-		r.Redis.clear()
-		r.Redis.seedReady(jobs + takeMany)
-		must(take(takeMany))
-		return []float64{rate(jobs, func() { untilAll(jobs, take) })}
-	}
-	bodies := 0
-	got := func(body string) { bodies += len(body) }
-	floor := func(name string, chunk int, take func(redis.Conn, int, func(string)) (int, error)) contender {
-		return contender{name: name, run: func() []float64 {
-			conn := r.Redis.Pool.Get()
-			defer conn.Close()
-			return measure(func(int) (int, error) { return take(conn, chunk, got) })
-		}}
+	floor := func(name string, chunk int, take func(redis.Conn, int) ([]string, error)) contender {
+		return r.batched(name, true, func(conn redis.Conn, _ *client.Client, _ int) (int, error) {
+			bodies, err := take(conn, chunk)
+			return len(bodies), err
+		})
 	}
 	return []contender{
-		floor(floorBatch, scriptChunk, floorTakeJobs),
-		floor(floorWhole, takeMany, floorTakeJobs),
-		floor(floorPipeline, takeMany, pipelineTakeJobs),
-		{name: "Delayer, PopBatch", run: func() []float64 {
-			c := r.openClient()
-			defer c.Close()
-			return measure(func(int) (int, error) {
-				list, err := c.PopBatch(ctx, topic, takeMany)
-				return len(list), err
-			})
-		}},
+		floor(floorBatch, scriptChunk, floorTake),
+		floor(floorWhole, pushChunk, floorTake),
+		floor(floorPipeline, pushChunk, pipelineTake),
+		r.batched("Delayer, PopBatch", true, func(_ redis.Conn, c *client.Client, _ int) (int, error) {
+			list, err := c.PopBatch(ctx, topic, pushChunk)
+			return len(list), err
+		}),
 	}
 }

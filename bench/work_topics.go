@@ -7,12 +7,8 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
-	"github.com/mix-basic/delayer/client/worker"
 	"golang.org/x/sync/errgroup"
 )
-
-// topicsEnd limits the time of a cell.
-const topicsEnd = 10 * time.Second
 
 func benchTopics(ctx context.Context, r *Run) Section {
 	var commands, pace grid
@@ -73,35 +69,31 @@ func (r *Run) topicsOnce(ctx context.Context, at place, topics int) []float64 {
 			return client.Delayed{Message: m}
 		})
 	})
-	ctx, cancel := context.WithTimeout(ctx, topicsEnd)
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	var last time.Time
-	all := newDrain(jobs)
+	var came arrivals
 	before, started := r.Redis.commands(), time.Now()
 	var run errgroup.Group
-	run.Go(func() error { return workTopics(ctx, c, topics, 50, all.take) })
-	select {
-	case <-all.done:
-		last = all.last
-	case <-ctx.Done():
-		last = time.Now()
+	run.Go(func() error { return work(ctx, c, 50, came.add, topicNames(topics)...) })
+	for ctx.Err() == nil && came.count() < jobs {
+		time.Sleep(5 * time.Millisecond)
 	}
 	cancel()
 	check(run.Wait()) // flushes the acknowledgements
-	got := float64(all.got.Load())
-	return []float64{(r.Redis.commands() - before) / got, got / last.Sub(started).Seconds()}
+	got := float64(came.count())
+	if got == 0 {
+		check(errEmpty)
+	}
+	return []float64{(r.Redis.commands() - before) / got, got / came.at[len(came.at)-1].Sub(started).Seconds()}
 }
 
-// workTopics handles jobs of that many topics until ctx is done.
-func workTopics(ctx context.Context, c *client.Client, topics, concurrency int, got func(body string)) error {
-	mux := worker.NewMux()
-	for i := range topics {
-		mux.HandleFunc(fmt.Sprint(topic, i), func(_ context.Context, job *worker.Job) error {
-			got(job.Body)
-			return nil
-		})
+// topicNames are the names of that many topics.
+func topicNames(topics int) []string {
+	names := make([]string, topics)
+	for i := range names {
+		names[i] = fmt.Sprint(topic, i)
 	}
-	return newWorker(c, mux, concurrency).Run(ctx)
+	return names
 }
 
 // topicsSteady lets several Clients handle a steady load: lateness (p50, p99, maximum) in ms, and commands
@@ -117,7 +109,7 @@ func (r *Run) topicsSteady(ctx context.Context, at place) []float64 {
 	for range clients {
 		c := must(client.OpenPool(at.options))
 		defer c.Close()
-		run.Go(func() error { return workTopics(ctx, c, topics, 10, came.add) })
+		run.Go(func() error { return work(ctx, c, 10, came.add, topicNames(topics)...) })
 	}
 	time.Sleep(r.settle)
 	producer := must(client.OpenPool(at.options))

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/client"
 )
 
 // acknowledging are the contenders that acknowledge, ours first.
@@ -16,69 +17,33 @@ func acknowledging() []maker {
 const ofWorker = "Delayer, worker"
 
 func benchWorker(ctx context.Context, r *Run) Section {
-	pace := map[string]time.Duration{}
 	var bursts, steady []contender
 	for _, m := range acknowledging() {
-		bursts = append(bursts, contender{name: m.name, run: func() []float64 { return r.workerBurst(ctx, m, pace) }})
+		bursts = append(bursts, contender{name: m.name, run: func() []float64 { return r.burstOnce(ctx, m, r.burst) }})
 		if m.ours || r.steadyPeers {
-			steady = append(steady, r.steady(ctx, m.name, r.traffic(500), r.opener(m)))
+			steady = append(steady, r.steady(ctx, m.name, r.traffic(500), m.open))
 		}
 	}
 	burst, even, backlog := r.turns(r.slowRepeats, bursts), r.turns(r.slowRepeats, steady), r.turns(r.pairRepeats, r.reserveBatches(ctx))
-	ours, late := burst.of(ofWorker), even.of(ofWorker)
+	late := even.of(ofWorker)
 	return Section{
 		Title: "Worker",
 		Tables: []Table{
 			{
 				ID: "worker", Title: count(r.burst) + " jobs due at once, handled and acknowledged", Unit: "jobs/s, unless said otherwise",
-				Columns: append(burstColumns[:3:3], Column{Name: "server, µs of CPU per job", Digits: 1}), Rows: burst,
+				Columns: burstColumns, Rows: burst,
 			},
 			{ID: "worker-steady", Title: "Lateness into the handler at 500 jobs per second", Columns: steadyColumns[:5], Rows: even},
-			{ID: "worker-batch", Title: "Reserve and acknowledge a backlog, 250 jobs per call", Unit: "jobs/s", Columns: []Column{{Name: "one goroutine"}}, Rows: backlog},
+			{ID: "worker-batch", Title: "Reserve and acknowledge a backlog, 250 jobs per call", Unit: "jobs/s", Columns: batchColumns, Rows: backlog},
 		},
 		Targets: []Target{
-			atLeast("Worker, jobs/s against asynq", 6, ours.column(0).Over(burst.of("asynq").column(0))),
-			atLeast("Worker, jobs/s against beanstalkd", 2, ours.column(0).Over(burst.of("beanstalkd").column(0))),
-			atMost("Worker, Redis's CPU time per job against asynq", 0.25, "×", ours.column(3).Over(burst.of("asynq").column(3))),
+			atLeast("Worker, jobs/s against asynq", 6, burst.ratio(0, ofWorker, "asynq")),
+			atLeast("Worker, jobs/s against beanstalkd", 2, burst.ratio(0, ofWorker, "beanstalkd")),
+			atMost("Worker, Redis's CPU time per job against asynq", 0.25, "×", burst.ratio(3, ofWorker, "asynq")),
 			atMost("Worker, lateness p99 into the handler at 500/s", 5, " ms", late.column(1)),
-			atLeast("ReserveBatch and AckBatch against the raw scripts", 0.8, backlog.of("Delayer, ReserveBatch and AckBatch").column(0).Over(backlog.of(floorReserve).column(0))),
+			atLeast("ReserveBatch and AckBatch against the raw scripts", 0.8, backlog.ratio(0, "Delayer, ReserveBatch and AckBatch", floorReserve)),
 			neverEarly("into the handler", late),
 		},
-	}
-}
-
-// workerBurst is burstOnce plus the server's CPU time per job.
-func (r *Run) workerBurst(ctx context.Context, m maker, pace map[string]time.Duration) []float64 {
-	metered := &meteredPeer{run: r}
-	open := m.open
-	m.open = func(r *Run) Peer {
-		metered.Peer = open(r)
-		return metered
-	}
-	values := r.burstOnce(ctx, m, r.burst, pace)
-	return append(values, float64(metered.used.Microseconds())/float64(r.burst))
-}
-
-// meteredPeer sums its server's CPU time from Consume to Close.
-type meteredPeer struct {
-	Peer
-	run  *Run
-	used time.Duration
-}
-
-func (p *meteredPeer) Consume(ctx context.Context, workers int, got func(body string)) {
-	p.used = -p.run.serverCPU(p.Peer)
-	p.Peer.Consume(ctx, workers, got)
-}
-
-func (p *meteredPeer) Close() {
-	p.used += p.run.serverCPU(p.Peer)
-	p.Peer.Close()
-}
-
-func (p *meteredPeer) Hold(until time.Time) {
-	if h, ok := p.Peer.(holder); ok {
-		h.Hold(until)
 	}
 }
 
@@ -115,39 +80,26 @@ return #ids`)
 
 // reserveBatches work off a backlog, scriptChunk jobs per call.
 func (r *Run) reserveBatches(ctx context.Context) []contender {
-	backlog := func(chunk func(int) (int, error)) []float64 {
-		r.Redis.clear()
-		r.Redis.seedReady(r.batchJobs)
-		return []float64{rate(r.batchJobs, func() { untilAll(r.batchJobs, chunk) })}
-	}
 	return []contender{
-		{name: floorReserve, run: func() []float64 {
-			conn := r.Redis.Pool.Get()
-			defer conn.Close()
-			return backlog(func(int) (int, error) {
-				end := fmt.Sprintf("%.6f", float64(time.Now().Add(30*time.Second).UnixMicro())/1e6)
-				reply, err := redis.Values(floorReserveBatch.Do(conn, readyPrefix+topic, poolKey, bucketPrefix, scriptChunk, end))
-				if err != nil {
-					return 0, err
-				}
-				args := []any{poolKey, bucketPrefix, end}
-				for i := 0; i < len(reply); i += 2 {
-					args = append(args, reply[i])
-				}
-				return redis.Int(floorAckBatch.Do(conn, args...))
-			})
-		}},
-		{name: "Delayer, ReserveBatch and AckBatch", run: func() []float64 {
-			c := r.openClient()
-			defer c.Close()
-			return backlog(func(int) (int, error) {
-				list, err := c.ReserveBatch(ctx, topic, scriptChunk, 0)
-				if err != nil {
-					return 0, err
-				}
-				_, err = c.AckBatch(ctx, list)
-				return len(list), err
-			})
-		}},
+		r.batched(floorReserve, true, func(conn redis.Conn, _ *client.Client, _ int) (int, error) {
+			end := fmt.Sprintf("%.6f", float64(time.Now().Add(30*time.Second).UnixMicro())/1e6)
+			reply, err := redis.Values(floorReserveBatch.Do(conn, readyPrefix+topic, poolKey, bucketPrefix, scriptChunk, end))
+			if err != nil {
+				return 0, err
+			}
+			args := []any{poolKey, bucketPrefix, end}
+			for i := 0; i < len(reply); i += 2 {
+				args = append(args, reply[i])
+			}
+			return redis.Int(floorAckBatch.Do(conn, args...))
+		}),
+		r.batched("Delayer, ReserveBatch and AckBatch", true, func(_ redis.Conn, c *client.Client, _ int) (int, error) {
+			list, err := c.ReserveBatch(ctx, topic, scriptChunk, 0)
+			if err != nil {
+				return 0, err
+			}
+			_, err = c.AckBatch(ctx, list)
+			return len(list), err
+		}),
 	}
 }

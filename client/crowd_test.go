@@ -2,9 +2,7 @@ package client_test
 
 import (
 	"fmt"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/mix-basic/delayer/client"
 )
@@ -57,38 +55,5 @@ func TestCrowdSharesConnections(t *testing.T) {
 			expectOnce(t, results, callers)
 			f.Expect(state{})
 		})
-	}
-}
-
-// Connections that were opened for a peak are closed after it. A few are kept, and connections in use stay open.
-func TestConnectionsOfACrowdAreClosed(t *testing.T) {
-	const crowd = 20
-	f := start(t, alone, onePool)
-	before := f.connections()
-	c := client.OpenThinned(client.PoolOptions{Addr: f.Addr, ReadTimeout: hangBound}, 10*time.Millisecond)
-	defer c.Close()
-	check(t, c.Ping(t.Context())) // checks the layout first
-	f.Hang()
-	var calls sync.WaitGroup
-	for n := range crowd {
-		calls.Go(func() {
-			if err := c.Reschedule(t.Context(), fmt.Sprint(n), 0); err == nil {
-				t.Error("there is such a job")
-			}
-		})
-	}
-	until(t, "all of them are connected", func() bool { return c.Connections() == crowd })
-	f.Continue()
-	calls.Wait()
-	until(t, "the connections are closed", func() bool { return f.connections() <= before+client.KeptIdle })
-	if n := f.connections() - before; n != client.KeptIdle {
-		t.Errorf("%d connections are kept, want %d", n, client.KeptIdle)
-	}
-	opened := f.opened()
-	for range 10 {
-		check(t, c.Ping(t.Context()))
-	}
-	if n := f.opened() - opened; n > 0 {
-		t.Errorf("%d connections were opened though some are idle", n)
 	}
 }

@@ -1,9 +1,7 @@
 package client
 
 import (
-	"cmp"
 	"context"
-	"time"
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/internal/batch"
@@ -18,20 +16,9 @@ const (
 	RoundTrips   = batch.RoundTrips
 	CloseWait    = closeWait
 	CheckAfter   = redisconn.CheckAfter
-	KeptIdle     = redisconn.KeptIdle
 	MaxTakeCalls = wait.MaxBatches
 	PollAtOnce   = wait.PollAtOnce
 )
-
-// OpenThinned is OpenPool with a pool that closes idle connections at this interval.
-func OpenThinned(o PoolOptions, every time.Duration) *Client {
-	o.MaxIdle = cmp.Or(o.MaxActive, defaultMaxActive)
-	pool, _ := NewPool(o)
-	redisconn.Thin(pool, redisconn.KeptIdle, every)
-	c := New(pool)
-	c.own = pool
-	return c
-}
 
 // Connections returns how many connections the Client's own pool has.
 func (c *Client) Connections() int { return c.own.(*redis.Pool).ActiveCount() }

@@ -29,13 +29,6 @@ var failovers = []failover{
 	{"killed", func(s *redistest.Sentinels) { s.Servers[0].Kill() }, func(s *redistest.Sentinels) { s.Servers[0].Restart() }},
 	{"hung", func(s *redistest.Sentinels) { s.Servers[0].Hang() }, func(s *redistest.Sentinels) { s.Servers[0].Continue() }},
 	{"SENTINEL FAILOVER", func(s *redistest.Sentinels) { s.Sentinels[2].Do("SENTINEL", "FAILOVER", "m") }, nil},
-	{"SENTINEL FAILOVER, unheard", func(s *redistest.Sentinels) {
-		for _, sentinel := range s.Sentinels {
-			sentinel.Do("ACL", "SETUSER", "default", "resetchannels") // ends subscriptions
-		}
-		time.Sleep(100 * time.Millisecond)
-		s.Sentinels[2].Do("SENTINEL", "FAILOVER", "m")
-	}, nil},
 	{"killed, a sentinel hangs", func(s *redistest.Sentinels) {
 		s.Sentinels[0].Hang()
 		s.Servers[0].Kill()

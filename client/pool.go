@@ -54,8 +54,7 @@ type PoolOptions struct {
 	// MaxActive is the most open connections; further calls wait for one. The default is 32.
 	MaxActive int
 	// MaxIdle is how many idle connections are kept; here a negative number means none. The default is MaxActive, or
-	// 32 if that has no limit, but only 4 (1 for each node of a cluster) of those that were not needed for 10 s, so
-	// that connections opened for a peak are closed soon.
+	// 32 if that has no limit.
 	MaxIdle int
 	// IdleTimeout closes a connection that was idle for that long. The default is 5 minutes.
 	IdleTimeout time.Duration
@@ -68,7 +67,6 @@ const (
 	defaultTimeout     = 3 * time.Second
 	defaultMaxActive   = 32
 	defaultIdleTimeout = 5 * time.Minute
-	thinEvery          = 10 * time.Second
 )
 
 // Redis is what New and server.New work on: a *redis.Pool for a single server or for the master that Sentinels
@@ -131,7 +129,7 @@ func (o PoolOptions) connect() (Redis, error) {
 	}
 	switch {
 	case o.Cluster != "":
-		return redisconn.NewCluster(strings.Split(o.Cluster, ","), dialer, func(d redisconn.Dialer) *redis.Pool { return o.pool(d, redisconn.KeptByNode) }), nil
+		return redisconn.NewCluster(strings.Split(o.Cluster, ","), dialer, o.pool), nil
 	case o.Sentinels != "":
 		sentinels := dialer
 		sentinels.Username, sentinels.Password, sentinels.Database = o.SentinelUsername, o.SentinelPassword, 0
@@ -139,16 +137,15 @@ func (o PoolOptions) connect() (Redis, error) {
 	default:
 		dialer.Locator = redisconn.Fixed(cmp.Or(o.Addr, defaultAddr))
 	}
-	return o.pool(dialer, redisconn.KeptIdle), nil
+	return o.pool(dialer), nil
 }
 
 // limit is a limit for redigo and net, to which 0 means no limit.
 func limit[T int | time.Duration](set, byDefault T) T { return max(cmp.Or(set, byDefault), 0) }
 
-// pool makes a pool that keeps that many idle connections for which there has been no use.
-func (o PoolOptions) pool(dialer redisconn.Dialer, keep int) *redis.Pool {
+func (o PoolOptions) pool(dialer redisconn.Dialer) *redis.Pool {
 	maxActive := limit(o.MaxActive, defaultMaxActive)
-	pool := &redis.Pool{
+	return &redis.Pool{
 		DialContext:         dialer.Dial,
 		TestOnBorrowContext: redisconn.CheckRested,
 		MaxActive:           maxActive,
@@ -157,10 +154,6 @@ func (o PoolOptions) pool(dialer redisconn.Dialer, keep int) *redis.Pool {
 		MaxConnLifetime:     limit(o.MaxConnLifetime, 0),
 		Wait:                true,
 	}
-	if o.MaxIdle == 0 {
-		redisconn.Thin(pool, keep, thinEvery)
-	}
-	return pool
 }
 
 func (o PoolOptions) checkSentinels() error {

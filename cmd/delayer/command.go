@@ -73,7 +73,6 @@ func commands() []command {
 		{name: "fsck", begin: beginFsck},
 		{name: "doctor", begin: beginDoctor},
 		{name: "check", plugin: true, begin: beginCheck},
-		{name: "bundle", arguments: "FILE", begin: beginBundle},
 		{name: "help", arguments: "[COMMAND [SUBCOMMAND]]", local: true, begin: beginHelp},
 		{name: "version", local: true, begin: only(runVersion)},
 		{name: "completion", arguments: "SHELL", local: true, begin: only(runCompletion)},

@@ -66,7 +66,6 @@ var inEachForm = []struct {
 	{"fsck", 0, "nothing is wrong\n"},
 	{"doctor --skip slow_commands --skip latency", 1, "persistence: "},
 	{"check", 0, "DELAYER OK - "},
-	{"bundle b.zip", 0, "wrote b.zip, "},
 	{"help push", 0, "Usage: delayer push "},
 	{"version", 0, "1.2.0-dev\n"},
 	{"completion bash", 0, "complete "},

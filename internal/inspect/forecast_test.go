@@ -6,9 +6,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/alicebob/miniredis/v2"
-	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
 func (f *fixture) forecast(bounds ...time.Duration) []Span {
@@ -120,83 +117,11 @@ func (f *fixture) leases(n int, ends, step time.Duration) {
 	f.Do("HINCRBY", "delayer:reserved", "t", n)
 }
 
-func TestPeak(t *testing.T) {
-	onEach(t, func(t *testing.T, f *fixture) {
-		now := time.Now().Truncate(time.Second)
-		put := func(n int, at time.Duration) {
-			for i := range n {
-				f.Do("ZADD", "delayer:job_pool", score(now.Add(at).Add(time.Duration(i)*time.Millisecond)), fmt.Sprint(at, i))
-			}
-		}
-		put(20, time.Hour)
-		put(30, 2*time.Hour+time.Minute)
-		put(40, 100*time.Hour)
-		f.leases(50, time.Until(now.Add(3*time.Hour)), 0)
-		expect := func(within time.Duration, above int, want Peak) {
-			t.Helper()
-			got, err := f.Peak(f.ctx, within, above)
-			if f.check(err); got != want {
-				t.Errorf("within %v above %d: %+v, want %+v", within, above, got, want)
-			}
-		}
-		expect(24*time.Hour, 10, Peak{Found: true, At: now.Add(2*time.Hour + time.Minute), Jobs: 30})
-		expect(24*time.Hour, 29, Peak{Found: true, At: now.Add(2*time.Hour + time.Minute), Jobs: 30})
-		expect(24*time.Hour, 30, Peak{})
-		expect(90*time.Minute, 0, Peak{Found: true, At: now.Add(time.Hour), Jobs: 20})
-		expect(200*time.Hour, 0, Peak{Found: true, At: now.Add(100 * time.Hour), Jobs: 40})
-		expect(0, 0, Peak{})
-	})
-}
-
-// Counting starts with the next full second and ends at the requested time.
-func TestPeakOfWholeSeconds(t *testing.T) {
-	t.Parallel()
-	m := miniredis.RunT(t)
-	now := time.Unix(1800000000, 0)
-	m.SetTime(now.Add(400 * time.Millisecond))
-	f := newFixture(redistest.On(t, m.Addr()))
-	put := func(n int, from time.Duration) {
-		for i := range n {
-			f.Do("ZADD", "delayer:job_pool", score(now.Add(from)), fmt.Sprint(from, i))
-		}
-	}
-	put(90, -time.Second)
-	put(50, 0) // in the current second, which is over
-	put(60, 900*time.Millisecond)
-	put(7, time.Second)
-	put(8, 1999*time.Millisecond)
-	put(20, 10*time.Second)
-	put(99, 11*time.Second)
-	for within, want := range map[time.Duration]Peak{
-		500 * time.Millisecond: {},
-		time.Second:            {Found: true, At: now.Add(time.Second), Jobs: 15},
-		9 * time.Second:        {Found: true, At: now.Add(time.Second), Jobs: 15},
-		10 * time.Second:       {Found: true, At: now.Add(10 * time.Second), Jobs: 20},
-		11 * time.Second:       {Found: true, At: now.Add(11 * time.Second), Jobs: 99},
-	} {
-		if got, err := f.Peak(f.ctx, within, 0); got != want || err != nil {
-			t.Errorf("within %v: %+v, %v, want %+v", within, got, err, want)
-		}
-	}
-}
-
-// If jobs are everywhere, the search still ends, and reports that it is incomplete.
-func TestPeakIsBounded(t *testing.T) {
-	t.Parallel()
-	f, _ := onRedis(t)
-	f.Do("EVAL", "for i = 1, 60000 do redis.call('ZADD', KEYS[1], ARGV[1] + i, i) end", 1, "delayer:job_pool", time.Now().Unix()+2)
-	got, err := f.Peak(f.ctx, 20*time.Hour, 0)
-	if f.check(err); !got.Found || !got.Partial || got.Jobs != 1 {
-		t.Errorf("%+v, want one found, and that there may be more", got)
-	}
-}
-
 func TestForecastOfBrokenPool(t *testing.T) {
 	onEach(t, func(t *testing.T, f *fixture) {
 		f.text("job_pool")
 		for name, call := range map[string]func() error{
 			"count jobs that fall due": func() error { _, err := f.Forecast(f.ctx, []time.Duration{time.Hour}); return err },
-			"read the peak":            func() error { _, err := f.Peak(f.ctx, time.Hour, 0); return err },
 			"sample waiting jobs":      func() error { _, err := f.Shares(f.ctx, 10); return err },
 			"count jobs":               func() error { _, err := f.Counts(f.ctx); return err },
 			"list jobs":                func() error { _, err := f.Browse(f.ctx, Query{State: Waiting}); return err },

@@ -228,15 +228,12 @@ func (s *Sentinel) forget(c *masterConn) {
 	}
 }
 
-// watch looks for another master: regularly, and as soon as a sentinel says that there is one.
+// watch looks for another master regularly.
 func (s *Sentinel) watch(ctx context.Context) {
-	news := make(chan struct{}, 1)
-	go s.listen(ctx, news)
 	tick := time.NewTicker(s.every)
 	defer tick.Stop()
 	for {
 		select {
-		case <-news:
 		case <-tick.C:
 		case <-ctx.Done():
 			return

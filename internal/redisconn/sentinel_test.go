@@ -77,9 +77,12 @@ func TestSentinelsWithAPassword(t *testing.T) {
 	conn.Close()
 }
 
-// leaves waits on a connection to the master, and expects it to end after the failover.
-func leaves(t *testing.T, d Dialer, fail func()) {
-	t.Helper()
+// A connection to a hung master ends when the sentinels name another one.
+func TestHungMasterIsLeft(t *testing.T) {
+	redistest.Long(t)
+	t.Parallel()
+	all := redistest.StartSentinels(t)
+	d, _ := by("m", strings.Split(all.Addrs(), ",")...)
 	d.ReadTimeout = time.Hour
 	conn, err := d.Dial(t.Context())
 	redistest.Check(t, err)
@@ -89,98 +92,17 @@ func leaves(t *testing.T, d Dialer, fail func()) {
 		_, err := redis.DoContext(conn, context.Background(), "BLPOP", "nothing", 0)
 		ended <- err
 	}()
-	fail()
+	all.Servers[0].Hang()
 	if err := redistest.Receive(t, ended); err == nil {
 		t.Error("the old master has answered")
 	}
 }
 
-// A connection to a hung master ends when the sentinels name another one, whether they announce it or we have to ask.
-func TestHungMasterIsLeft(t *testing.T) {
-	redistest.Long(t)
-	t.Parallel()
-	for name, c := range map[string]struct {
-		every  time.Duration
-		rights string
-	}{
-		"told":  {time.Hour, "allchannels"},
-		"asked": {watchEvery, "resetchannels"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			all := redistest.StartSentinels(t)
-			for _, sentinel := range all.Sentinels {
-				sentinel.Do("ACL", "SETUSER", "default", c.rights)
-			}
-			d, s := by("m", strings.Split(all.Addrs(), ",")...)
-			s.every = c.every
-			leaves(t, d, func() {
-				if c.every == time.Hour {
-					awaitListener(t, all.Sentinels[0])
-				}
-				all.Servers[0].Hang()
-			})
-			expectNoListener(t, all.Sentinels[0])
-		})
-	}
-}
-
-// When a sentinel is lost we subscribe to the next one; none is asked regularly here. The user has the permissions in docs/operating.md.
-func TestNextSentinelTells(t *testing.T) {
-	redistest.Long(t)
-	t.Parallel()
-	all := redistest.StartSentinels(t)
-	d, s := by("m", strings.Split(all.Addrs(), ",")...)
-	s.every = time.Hour
-	s.Sentinels.Username, s.Sentinels.Password = "delayer", "p"
-	for _, sentinel := range all.Sentinels {
-		sentinel.Do("ACL", redis.Args{"SETUSER", "delayer", "on", ">p"}.AddFlat(strings.Fields(redistest.Rights(t, "sentinel")))...)
-	}
-	leaves(t, d, func() {
-		awaitListener(t, all.Sentinels[0])
-		all.Sentinels[0].Kill()
-		awaitListener(t, all.Sentinels[1])
-		all.Sentinels[2].Do("SENTINEL", "FAILOVER", "m")
-	})
-	expectNoListener(t, all.Sentinels[1])
-}
-
-// A subscription to a sentinel that hangs is given up.
-func TestHungSentinelIsLeft(t *testing.T) {
-	redistest.Long(t)
-	t.Parallel()
-	master := redistest.Start(t)
-	first, second := redistest.StartSentinel(t, master, 1), redistest.StartSentinel(t, master, 1)
-	d, _ := by("m", first.Addr, second.Addr)
-	conn, err := d.Dial(t.Context())
-	redistest.Check(t, err)
-	awaitListener(t, first)
-	first.Hang()
-	awaitListener(t, second)
-	conn.Close()
-	expectNoListener(t, second)
-}
-
-// A listener gets PONG as long as nothing happens.
-func TestSilentSentinelIsKept(t *testing.T) {
-	redistest.Long(t)
-	t.Parallel()
-	sentinel := redistest.StartSentinel(t, redistest.Start(t), 1)
-	d, s := by("m", sentinel.Addr)
-	s.every = 10 * time.Millisecond
-	conn, err := d.Dial(t.Context())
-	redistest.Check(t, err)
-	defer conn.Close()
-	awaitListener(t, sentinel)
-	clients := func() string { return string(sentinel.Do("CLIENT", "LIST", "TYPE", "pubsub").([]byte)) }
-	redistest.Until(t, "one has listened for longer than silence is borne", func() bool { return strings.Contains(clients(), " age=3 ") })
-}
-
-// Everything that watches and listens ends with the last connection, each time. Not parallel, because it counts goroutines.
+// The watch ends with the last connection, each time. Not parallel, because it counts goroutines.
 func TestNothingOutlivesTheLastConnection(t *testing.T) {
 	sentinel := redistest.StartSentinel(t, redistest.Start(t), 1)
 	d, s := by("m", sentinel.Addr)
-	s.every = time.Hour // nothing ends because it is its time to look
+	s.every = time.Millisecond
 	sentinel.Do("PING")
 	before := runtime.NumGoroutine()
 	for range 2 {
@@ -189,41 +111,12 @@ func TestNothingOutlivesTheLastConnection(t *testing.T) {
 		last, err := d.Dial(t.Context())
 		redistest.Check(t, err)
 		first.Close()
-		awaitListener(t, sentinel)
+		asked := func() int { return sentinel.InfoNumber("stats", "total_connections_received") }
+		since := asked()
+		redistest.Until(t, "it watches", func() bool { return asked() > since+2 })
 		last.Close()
-		expectNoListener(t, sentinel)
 		redistest.Until(t, "the goroutines are gone", func() bool { return runtime.NumGoroutine() <= before })
 	}
-}
-
-// listens dials, and expects that the sentinel is listened to until the connection is closed.
-func listens(t *testing.T, d Dialer, sentinel *redistest.Server) {
-	t.Helper()
-	conn, err := d.Dial(t.Context())
-	redistest.Check(t, err)
-	awaitListener(t, sentinel)
-	conn.Close()
-	expectNoListener(t, sentinel)
-}
-
-// listeners returns the IDs of the clients that are subscribed to a sentinel.
-func listeners(sentinel *redistest.Server) (ids string) {
-	for client := range strings.Lines(string(sentinel.Do("CLIENT", "LIST", "TYPE", "pubsub").([]byte))) {
-		if !strings.Contains(client, " sub=0 ") {
-			ids += strings.Fields(client)[0] + " "
-		}
-	}
-	return ids
-}
-
-func awaitListener(t *testing.T, sentinel *redistest.Server) {
-	t.Helper()
-	redistest.Until(t, "somebody listens", func() bool { return listeners(sentinel) != "" })
-}
-
-func expectNoListener(t *testing.T, sentinel *redistest.Server) {
-	t.Helper()
-	redistest.Until(t, "nobody listens", func() bool { return listeners(sentinel) == "" })
 }
 
 // If one sentinel refuses us we go on: another one may be back soon. If all do, or the master does, we give up.
@@ -275,7 +168,7 @@ func TestHungSentinelIsAskedLast(t *testing.T) {
 	}
 }
 
-// The documented permissions suffice to find the master and to hear of its successor: Redis and the sentinels refuse nothing.
+// The documented permissions suffice to find the master and its successor: Redis and the sentinels refuse nothing.
 func TestRightsWithSentinels(t *testing.T) {
 	t.Parallel()
 	master := redistest.Start(t)
@@ -285,24 +178,16 @@ func TestRightsWithSentinels(t *testing.T) {
 	d.Username, d.Password = "u", "p"
 	for _, user := range []string{"daemon", "producer", "consumer", "worker", "operator"} {
 		master.SetUser(redistest.Rights(t, user) + " +role")
-		listens(t, d, sentinel)
+		conn, err := d.Dial(t.Context())
+		redistest.Check(t, err)
+		s.look(t.Context())
+		conn.Close()
 	}
 	for _, server := range []*redistest.Server{master, sentinel} {
 		if denied := server.Do("ACL", "LOG").([]any); len(denied) > 0 {
 			t.Errorf("refused: %q", denied)
 		}
 	}
-}
-
-// If one sentinel refuses the subscription, another one announces failovers. None is asked regularly here.
-func TestNextSentinelTellsWhereOneMayNot(t *testing.T) {
-	t.Parallel()
-	master := redistest.Start(t)
-	first := redistest.StartSentinel(t, master, 1, "user default on nopass ~* &* +@all -subscribe")
-	second := redistest.StartSentinel(t, master, 1)
-	d, s := by("m", first.Addr, second.Addr)
-	s.every = time.Hour
-	listens(t, d, second)
 }
 
 // A hung sentinel is asked after those that answer, even if they know no master.
@@ -323,7 +208,7 @@ func TestHungSentinelIsAskedBehindThoseThatFail(t *testing.T) {
 		}
 	}
 	hung.Continue()
-	redistest.Until(t, "the one that has answered is asked first", func() bool { // who listens asks them as well
+	redistest.Until(t, "the one that has answered is asked first", func() bool { // the watch asks them as well
 		conn, err := d.Dial(t.Context())
 		if err == nil {
 			conn.Close()

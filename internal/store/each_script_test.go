@@ -36,7 +36,6 @@ func TestScriptsOfOthers(t *testing.T) {
 	held, _ := b.hold(t, "v", time.Hour)
 	dead, _ := b.hold(t, "d", time.Hour)
 	expectErrors(t, made(t, b.Bury([]Burial{{LeaseRef: dead, Reason: "why"}})), nil)
-	now := int64(b.base)
 	sure := func(got any, err error) any {
 		check(t, err)
 		return got
@@ -51,11 +50,6 @@ func TestScriptsOfOthers(t *testing.T) {
 		run    func() any
 		want   string
 	}{
-		{"count_due", func() any {
-			_, counts, err := b.CountDue(ctx, []Seconds{{now, now + 60}, {now + 60, now + 7200}})
-			check(t, err)
-			return counts
-		}, "[0 3]"},
 		{"forecast", func() any {
 			_, counts, err := b.Forecast(ctx, time.Time{}, []int64{0, 60_000, 7_200_000})
 			check(t, err)

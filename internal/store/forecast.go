@@ -10,7 +10,6 @@ import (
 
 var (
 	forecastScript = newScript("forecast")
-	countDueScript = newScript("count_due")
 	sampleScript   = newScript("sample")
 )
 
@@ -42,26 +41,6 @@ func (s *Store) Forecast(ctx context.Context, from time.Time, bounds []int64) (t
 		return time.Time{}, nil, err
 	}
 	return time.UnixMilli(ms), counts, nil
-}
-
-// Seconds is a span of time in Unix seconds. The end is excluded.
-type Seconds struct{ From, Until int64 }
-
-// CountDue counts the entries of the pool, including leases, that fall due in each of the spans, some hundred at most. It also returns
-// Redis's time, in Unix seconds.
-func (s *Store) CountDue(ctx context.Context, spans []Seconds) (now int64, counts []int, err error) {
-	args := arguments(2*len(spans), s.jobPool)
-	for _, span := range spans {
-		args = append(args, span.From, span.Until)
-	}
-	counts, err = newCall(s, countDueScript, args, func(reply any) ([]int, error) {
-		rest, err := scan(reply, &now)
-		if err == nil && len(rest) != len(spans) {
-			err = errUnreadable
-		}
-		return redis.Ints(rest, err)
-	}).Do(ctx)
-	return now, counts, err
 }
 
 // Sample describes some entries of the pool.

@@ -71,7 +71,6 @@ func TestWithoutPermission(t *testing.T) {
 			return err
 		}, nil},
 		{"forecast", "time zcount", func() error { _, _, err := user.Forecast(ctx, time.Time{}, []int64{0, 1000}); return err }, nil},
-		{"count of what is due", "time zcount", func() error { _, _, err := user.CountDue(ctx, []Seconds{{0, 1}}); return err }, nil},
 		{"schedule", "time hmget hset zadd", func() error { _, _, err := user.PutSchedule(ctx, aSchedule("new"), time.Now()); return err }, nil},
 		{"unschedule", "hmget del zrem", func() error { return user.RemoveSchedule(ctx, "s", "") }, nil},
 		{"run of a schedule", "time hmget zadd type lpush pexpire hset exists", func() error { _, err := user.RunSchedule(ctx, "s"); return err }, nil},

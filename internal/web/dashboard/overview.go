@@ -16,25 +16,16 @@ type overviewData struct {
 	Divided *partitionTable // nil for a single partition
 	Slowed  []slowedTopic   // paused or limited topics
 	Where   string          // where Redis is, unless that is a fixed address
-	Busy    string          // jobs in the busiest second to come, if that deserves a warning
 }
 
 // overviewData reads the content.
-func (p *page) overviewData() (o overviewData, err error) {
+func (p *page) overviewData() (overviewData, error) {
 	s, err := p.state()
 	if err != nil {
-		return o, err
+		return overviewData{}, err
 	}
 	p.complete(p.ctx, s)
-	o = overviewData{state: s, Status: p.statusOf(s), Divided: partitionsOf(s), Slowed: slowedOf(s), Where: p.where(s.Master)}
-	if peak := s.Peak; peak.Found && float64(peak.Jobs) > s.Most && peak.At.After(s.Time) {
-		jobs := number(peak.Jobs)
-		if peak.Estimated {
-			jobs = p.T("about", jobs)
-		}
-		o.Busy = p.T("peak.warning", jobs, rate(s.Most))
-	}
-	return o, nil
+	return overviewData{state: s, Status: p.statusOf(s), Divided: partitionsOf(s), Slowed: slowedOf(s), Where: p.where(s.Master)}, nil
 }
 
 // Snapshots reports whether Redis has made a snapshot since it started. Until then it reports its start time

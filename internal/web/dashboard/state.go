@@ -10,9 +10,6 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// smallPeak is a number of jobs per second that never deserves a warning.
-const smallPeak = 100
-
 // forecastBounds are the ends of the forecast's spans.
 var forecastBounds = []time.Duration{time.Minute, time.Hour, 24 * time.Hour, 7 * 24 * time.Hour}
 
@@ -29,7 +26,6 @@ const (
 type readings struct {
 	past     *inspect.Shared[[]store.Past]
 	forecast *inspect.Shared[inspect.Forecast]
-	peak     *inspect.Shared[inspect.Peak]
 	nodes    *inspect.Shared[[]inspect.Info]
 	master   *inspect.Shared[string] // address according to the sentinels; may be empty
 	// listening is the number of waiters of topics whose jobs have been ready for long, as far as known.
@@ -38,7 +34,7 @@ type readings struct {
 
 // newReadings returns readings of the inspector. master asks the sentinels for the master's address; nil without sentinels.
 func newReadings(op *inspect.Inspector, master func(context.Context) (string, error)) readings {
-	r := readings{
+	return readings{
 		past:  inspect.NewShared(readTimeout, op.History),
 		nodes: inspect.NewShared(readTimeout, op.Info),
 		forecast: inspect.NewShared(readTimeout, func(ctx context.Context) (inspect.Forecast, error) {
@@ -62,15 +58,6 @@ func newReadings(op *inspect.Inspector, master func(context.Context) (string, er
 			return of, err
 		}),
 	}
-	r.peak = inspect.NewShared(readTimeout, func(ctx context.Context) (inspect.Peak, error) {
-		past, err := r.past.Current(seldomAge).Wait(ctx)
-		most := historyOf(past, nil, time.Time{}).Most
-		if most == 0 || err != nil {
-			return inspect.Peak{}, err
-		}
-		return op.Peak(ctx, forecastBounds[len(forecastBounds)-1], max(int(most), smallPeak))
-	})
-	return r
 }
 
 // state is what pages show of Delayer at one time.
@@ -87,7 +74,6 @@ type state struct {
 	// Only the overview has what follows. Errors show elsewhere on it.
 	Forecast  forecast
 	Schedules inspect.ScheduleStates
-	Peak      inspect.Peak
 	Nodes     []inspect.Info
 	Master    string
 	Listening map[string]int
@@ -138,12 +124,11 @@ func (d *Dashboard) touch() { d.acted.Store(time.Now().UnixNano()) }
 func (d *Dashboard) complete(ctx context.Context, s *state) {
 	nodes, master := d.nodes.Current(2*seldomAge), d.master.Current(2*seldomAge)
 	if s.Forecast.Err = s.Broken(); s.Forecast.Err == nil { // calls that need all partitions would only time out
-		forecasts, schedules := d.forecast.Current(seldomAge), d.inspector.RecentScheduleStates(countsAge)
-		peak, listening := d.peak.Current(6*seldomAge), d.listening.Current(seldomAge)
+		forecasts, listening := d.forecast.Current(seldomAge), d.listening.Current(seldomAge)
+		schedules := d.inspector.RecentScheduleStates(countsAge)
 		found, err := forecasts.Wait(ctx)
 		s.Forecast = forecast{barsOf(found.Spans), cmp.Or(err, found.Broken)}
 		s.Schedules, _ = schedules.Wait(ctx)
-		s.Peak, _ = peak.Wait(ctx)
 		s.Listening, _ = listening.Wait(ctx)
 	}
 	s.Master, _ = master.Wait(ctx)

@@ -18,29 +18,6 @@ import (
 	"github.com/mix-basic/delayer/server"
 )
 
-// TestPeak warns of a second with more jobs than consumers were observed to acknowledge, but not before they
-// acknowledged any.
-func TestPeak(t *testing.T) {
-	f := start(t, web.Options{})
-	jobs := make([]client.Delayed, 300)
-	at := time.Now().Add(time.Hour).Truncate(time.Second)
-	for i := range jobs {
-		jobs[i] = client.Delayed{Message: client.Message{Topic: "topic", Body: "x"}, At: at}
-	}
-	_, err := f.PushBatch(t.Context(), jobs)
-	check(t, err)
-	slot := int64(f.Clock()) / 10
-	for most, warns := range map[int]bool{0: false, 5: true, 250: true, 400: false} {
-		for n, acked := range map[int64]int{2: 1, 1: 1 + 10*most} {
-			f.Do("HSET", "delayer:history", (slot-n)%360, fmt.Sprintf("%d %d ", slot-n, acked))
-		}
-		f.dashboard.readings = newReadings(f.dashboard.inspector, nil)
-		if got := f.get("/"); strings.Contains(got.body, `id="peak"`) != warns {
-			t.Errorf("%v a second: %s", most, got.body)
-		}
-	}
-}
-
 // TestHistory checks the points, rates and gaps of the servers' history.
 func TestHistory(t *testing.T) {
 	at := func(s int) time.Time { return time.Unix(1700000000+int64(s), 0) }
@@ -117,7 +94,8 @@ func TestHistoryIsShown(t *testing.T) {
 		t.Errorf("now: %v", now)
 	}
 	overview := f.get("/")
-	overview.has(t, "the overview", http.StatusOK, "acknowledged up to 30 jobs per second", `<dd id="n-moved">1<`, `<dd id="n-acked">1<`)
+	overview.has(t, "the overview", http.StatusOK, `<dd id="n-moved">1<`, `<dd id="n-acked">1<`)
+	f.get("/ui/consumers").has(t, "consumers", http.StatusOK, `<dd id="n-acked">1<`, `<dd id="n-taken">30<`)
 	if strings.Contains(overview.body, "since the servers started") {
 		t.Errorf("with a history: %s", overview.body)
 	}

@@ -140,7 +140,11 @@ func TestScrapeOfManyTopics(t *testing.T) {
 		redis.call('ZADD', 'delayer:topics', i, 't' .. i)
 		redis.call('LPUSH', 'delayer:ready_queue:t' .. i, 'ghost')
 	end`, 0, labels+2)
-	s := w.scrape()
+	var s scrape
+	redistest.Until(t, "Redis is read within a scrape's time", func() bool { // seconds, of which a busy machine needs some
+		s = w.scrape()
+		return s.value("delayer_redis_up") == "1"
+	})
 	if n := strings.Count(string(s), "\ndelayer_jobs_ready{"); n != labels || s.value(fmt.Sprintf(`delayer_jobs_ready{topic="t%d"}`, labels+2)) != "1" {
 		t.Errorf("%d topics are counted, want %d", n, labels)
 	}
