@@ -171,11 +171,8 @@ func (l logLines) Write(line []byte) (int, error) {
 // serve serves until ctx is done. If it ends earlier, it logs that, and the daemon continues without
 // it.
 func (f *httpServer) serve(ctx context.Context, log *logger.Logger) {
-	var running sync.WaitGroup
-	running.Go(func() { f.pages.Run(ctx) })
 	if err := f.web.Serve(ctx, f.listener); err != nil {
 		log.Error(fmt.Sprintf("The HTTP server has ended: %v", err))
 	}
-	running.Wait()
 	f.close()
 }

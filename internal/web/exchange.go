@@ -41,7 +41,7 @@ func Write(w http.ResponseWriter, status int, contentType string, body []byte) e
 
 // exchangeContext is the context of a request. It has its own time limit and outlives the connection: a
 // client that closed the connection without waiting still meant its request, and one that closed only its
-// side (half-closed) still waits for the answer. The two look the same.
+// side (half-closed) still reads the answer. The two look the same.
 type exchangeContext struct {
 	context.Context // ends at the time limit
 	client          client
@@ -111,28 +111,22 @@ const MaxWaiting = MaxConns
 // ErrCrowded is returned by Wait when MaxWaiting requests are already waiting.
 var ErrCrowded = errors.New("too many requests wait for a job")
 
-// Wait calls wait with a Long context that also ends when the client disconnects (context.Canceled). If the
-// client turns out to have closed only its own side of the connection, wait is called again with a context
-// that ignores the connection.
+// Wait calls wait with a Long context that also ends when the client is Gone (context.Canceled).
 func Wait(w http.ResponseWriter, r *http.Request, most time.Duration, wait func(context.Context) error) error {
 	waiting := &serverOf(r.Context()).counter.waiting
 	defer waiting.Add(-1)
 	if waiting.Add(1) > MaxWaiting {
 		return ErrCrowded
 	}
-	connected := clientOf(r).connected
-	err := waitWith(connected, w, most, wait)
-	if errors.Is(err, context.Canceled) && connected.Err() != nil && !HungUp(w, r) {
-		return waitWith(context.WithoutCancel(connected), w, most, wait)
-	}
-	return err
-}
-
-func waitWith(ctx context.Context, w http.ResponseWriter, most time.Duration, wait func(context.Context) error) error {
-	ctx, cancel := long(ctx, w, most)
+	ctx, cancel := long(clientOf(r).connected, w, most)
 	defer cancel()
 	return wait(ctx)
 }
+
+// Gone reports whether the client is known to have closed its connection or its side of it, so that a job is
+// not handed to nobody. That is noticed once the body has been read, and not behind another request that the
+// client has already sent.
+func Gone(r *http.Request) bool { return clientOf(r).connected.Err() != nil }
 
 func long(ctx context.Context, w http.ResponseWriter, most time.Duration) (context.Context, context.CancelFunc) {
 	c := http.NewResponseController(w)

@@ -11,8 +11,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -143,41 +141,6 @@ func TestDeadlineOfAnExchange(t *testing.T) {
 			}
 		})
 	}
-}
-
-// Without TLS, a read deadline applies to the current read and the next one.
-func TestReadDeadline(t *testing.T) {
-	client, server := net.Pipe()
-	defer client.Close()
-	c := &plainConn{Conn: server}
-	defer c.Close()
-	read := func() error {
-		_, err := c.Read(make([]byte, 1))
-		return err
-	}
-	timedOut := func(err error) {
-		t.Helper()
-		if !errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Errorf("got %v, want a timeout", err)
-		}
-	}
-	check(t, c.SetReadDeadline(time.Unix(1, 0)))
-	timedOut(read())
-	timedOut(read())
-	check(t, c.SetReadDeadline(time.Time{}))
-	go client.Write([]byte("ab"))
-	check(t, read())
-	check(t, c.SetReadDeadline(time.Now().Add(time.Hour)))
-	check(t, read())
-	ended := make(chan error)
-	go func() { ended <- read() }()
-	for under := false; !under; runtime.Gosched() {
-		c.mu.Lock()
-		under = c.reading
-		c.mu.Unlock()
-	}
-	check(t, c.SetDeadline(time.Unix(1, 0)))
-	timedOut(<-ended)
 }
 
 // A request that changes something is finished and answered during a shutdown.

@@ -17,9 +17,9 @@ import (
 	"time"
 )
 
-// waiting answers with the request's body. If the body is "wait", it first reports on began, waits until
-// goOn, and reports on ended how the wait ended.
-func waiting(began chan bool, ended chan string, goOn chan bool) http.HandlerFunc {
+// waiting answers with the request's body. If the body is "wait", it first reports on began, waits, and reports on
+// ended how the wait ended.
+func waiting(began chan bool, ended chan string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		body, _ := ReadBody(w, r, 100)
 		w.Header().Set("X", "y")
@@ -27,17 +27,12 @@ func waiting(began chan bool, ended chan string, goOn chan bool) http.HandlerFun
 			var cause error
 			Wait(w, r, time.Hour, func(ctx context.Context) error {
 				began <- true
-				select {
-				case <-goOn:
-					cause = nil
-					return nil
-				case <-ctx.Done():
-					cause = context.Cause(ctx)
-					return ctx.Err()
-				}
+				<-ctx.Done()
+				cause = context.Cause(ctx)
+				return ctx.Err()
 			})
-			if HungUp(w, r) {
-				cause = errors.New("hung up")
+			if Gone(r) {
+				cause = errors.New("gone")
 			}
 			ended <- fmt.Sprint(cause)
 		}
@@ -53,9 +48,6 @@ func exchange(t *testing.T, conn net.Conn, answers *bufio.Reader, request string
 		check(t, err)
 	}
 	answer, err := http.ReadResponse(answers, nil)
-	for err == nil && answer.StatusCode == http.StatusContinue {
-		answer, err = http.ReadResponse(answers, nil)
-	}
 	check(t, err)
 	text, err := io.ReadAll(answer.Body)
 	check(t, err)
@@ -90,98 +82,39 @@ func dialWaiting(t *testing.T, addr string, config *tls.Config, began chan bool)
 // hangBound is the time limit of a test, much shorter than the timeout of an idle connection.
 const hangBound = idleTimeout / 3
 
-// A client that disconnects while waiting is detected at once.
+// A client that disconnects while waiting, or closes only its side, is gone at once. In the latter case it
+// reads the answer.
 func TestWaitHangUp(t *testing.T) {
-	began, ended := make(chan bool, 1), make(chan string, 1)
-	addr, _ := serve(t, map[string]http.HandlerFunc{"/": waiting(began, ended, nil)})
-	for name, hangUp := range map[string]func(*net.TCPConn){
-		"FIN": func(c *net.TCPConn) { c.Close() },
-		"RST": func(c *net.TCPConn) { c.SetLinger(0); c.Close() },
-	} {
-		conn, _ := dialWaiting(t, addr, nil, began)
-		hangUp(conn.(*net.TCPConn))
-		if cause := <-ended; cause != "hung up" {
-			t.Errorf("%s: the wait ended with %q", name, cause)
-		}
-	}
-}
-
-// A client that disconnects after sending further requests is detected before it gets a job. Those
-// requests are still served.
-func TestWaitHangUpBehindOthers(t *testing.T) {
-	began, ended, goOn := make(chan bool, 1), make(chan string, 1), make(chan bool)
-	addr, _ := serve(t, map[string]http.HandlerFunc{"/": waiting(began, ended, goOn)})
-	for _, next := range []string{"P", post("/", "next")} {
-		conn, _ := dialWaiting(t, addr, nil, began)
-		io.WriteString(conn, next)
-		conn.Close()
-		goOn <- true
-		if cause := <-ended; cause != "hung up" {
-			t.Errorf("the wait ended with %q", cause)
-		}
-	}
-	conn, answers := dialWaiting(t, addr, nil, began)
-	io.WriteString(conn, strings.Repeat(post("/", "next"), 1000))
-	goOn <- true
-	if cause := <-ended; cause != "<nil>" {
-		t.Errorf("the wait ended with %q", cause)
-	}
-	expectText(t, exchange(t, conn, answers, ""), 200, "/ wait")
-	for range 1000 {
-		expectText(t, exchange(t, conn, answers, ""), 200, "/ next")
-	}
-}
-
-// A half-closed client gets its answer, and the answers to its earlier requests. A later disconnect is
-// detected.
-func TestWaitHalfClosed(t *testing.T) {
 	certificate := httptest.NewTLSServer(nil)
 	defer certificate.Close()
-	insecure := &tls.Config{InsecureSkipVerify: true}
 	for name, c := range map[string]struct {
-		client, server *tls.Config
-		end            func(net.Conn) error
+		encrypted, half bool
+		hangUp          func(net.Conn) error
 	}{
-		"plain": {nil, nil, func(c net.Conn) error { return c.(*net.TCPConn).CloseWrite() }},
-		"TLS":   {insecure, certificate.TLS, func(c net.Conn) error { return c.(*tls.Conn).CloseWrite() }},
-		"below TLS": {insecure, certificate.TLS, func(c net.Conn) error {
-			return c.(*tls.Conn).NetConn().(*net.TCPConn).CloseWrite()
-		}},
+		"close":       {false, false, net.Conn.Close},
+		"reset":       {false, false, func(c net.Conn) error { return errors.Join(c.(*net.TCPConn).SetLinger(0), c.Close()) }},
+		"half":        {false, true, func(c net.Conn) error { return c.(*net.TCPConn).CloseWrite() }},
+		"TLS":         {true, false, net.Conn.Close},
+		"half of TLS": {true, true, func(c net.Conn) error { return c.(*tls.Conn).CloseWrite() }},
+		"below TLS":   {true, true, func(c net.Conn) error { return c.(*tls.Conn).NetConn().(*net.TCPConn).CloseWrite() }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			began, ended, goOn := make(chan bool, 1), make(chan string, 1), make(chan bool)
+			began, ended := make(chan bool, 1), make(chan string, 1)
+			var config *tls.Config
 			addr, _ := serveOn(t, func(l net.Listener) net.Listener {
-				if c.server != nil {
-					return tls.NewListener(l, c.server)
+				if c.encrypted {
+					config = &tls.Config{InsecureSkipVerify: true}
+					return tls.NewListener(l, certificate.TLS)
 				}
 				return l
-			}, map[string]http.HandlerFunc{"/": waiting(began, ended, goOn)})
-			for _, next := range []string{"", post("/", "next")} {
-				conn, answers := dialWaiting(t, addr, c.client, began)
-				io.WriteString(conn, next)
-				c.end(conn)
-				if next == "" {
-					<-began // still waiting
-				}
-				goOn <- true
-				if cause := <-ended; cause != "<nil>" {
-					t.Errorf("the wait ended with %q", cause)
-				}
-				expectText(t, exchange(t, conn, answers, ""), 200, "/ wait")
-				if next != "" {
-					expectText(t, exchange(t, conn, answers, ""), 200, "/ next")
-				}
-				if rest, err := io.ReadAll(answers); len(rest) > 0 || err != nil {
-					t.Errorf("then came %q, %v", rest, err)
-				}
-			}
-			conn, _ := dialWaiting(t, addr, c.client, began)
-			c.end(conn)
-			<-began
-			conn.Close()
-			goOn <- true
-			if cause := <-ended; cause != "hung up" {
+			}, map[string]http.HandlerFunc{"/": waiting(began, ended)})
+			conn, answers := dialWaiting(t, addr, config, began)
+			check(t, c.hangUp(conn))
+			if cause := <-ended; cause != "gone" {
 				t.Errorf("the wait ended with %q", cause)
+			}
+			if c.half {
+				expectText(t, exchange(t, conn, answers, ""), 200, "/ wait")
 			}
 		})
 	}
@@ -190,7 +123,7 @@ func TestWaitHalfClosed(t *testing.T) {
 // When the server stops, waiting requests are answered and their connections closed, like idle ones.
 func TestWaitStop(t *testing.T) {
 	began, ended := make(chan bool, 1), make(chan string, 1)
-	addr, stop := serve(t, map[string]http.HandlerFunc{"/": waiting(began, ended, nil)})
+	addr, stop := serve(t, map[string]http.HandlerFunc{"/": waiting(began, ended)})
 	resting := dial(t, addr)
 	rest := bufio.NewReader(resting)
 	expectText(t, exchange(t, resting, rest, post("/", "first")), 200, "/ first")

@@ -4,8 +4,8 @@
 //
 // The main type is Server. Invariants: a request that is not admitted reaches no handler but that of an open
 // area; an unauthenticated client cannot use up the connection limit (see Limited); a request is served to
-// the end even if its client disconnects, except long polls (see Wait), so no job is handed to a client that
-// is gone.
+// the end even if its client disconnects, except long polls (see Wait): no job is handed to a client that is
+// known to be gone.
 //
 // Rejected: hijacking connections of long polls. A waiting handler takes 26 KB, a hijacked connection 13 KB,
 // but needs a second implementation of HTTP. A limit on waiting requests bounds the memory instead.
@@ -74,7 +74,11 @@ type Server struct {
 	counter  *counter
 }
 
-type serverKey struct{}
+// serverKey and connKey have a request's server and connection in its context.
+type (
+	serverKey struct{}
+	connKey   struct{}
+)
 
 const (
 	// headerTimeout, idleTimeout and maxHeader bound what a client can hold without sending a request.
@@ -123,7 +127,7 @@ func New(o Options, areas ...Area) *Server {
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeader,
 		BaseContext:       func(net.Listener) context.Context { return s.base },
-		ConnContext:       withConn,
+		ConnContext:       func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) },
 		ConnState:         setIdle,
 		// Otherwise net/http would answer OPTIONS * itself, without the guard.
 		DisableGeneralOptionsHandler: true,
@@ -177,7 +181,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.http.Hand
 // returns when all answers are written, after 3 s at most.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	served := make(chan error, 1)
-	go func() { served <- s.http.Serve(plainListener{l}) }()
+	go func() { served <- s.http.Serve(l) }()
 	select {
 	case err := <-served:
 		return err

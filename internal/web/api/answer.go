@@ -17,7 +17,7 @@ type response struct {
 	content string // media type
 	body    []byte // nil for none
 	header  map[string]string
-	jobs    []*client.Delivery // released if the client does not receive the answer
+	jobs    []*client.Delivery // released if the answer cannot be written
 }
 
 // responseOf is the response to a handler's result.

@@ -75,7 +75,9 @@ func (a *api) serve(w http.ResponseWriter, r *http.Request) {
 		}
 		answer = p.answer()
 	}
-	a.poller.Deliver(w, r, answer.jobs, func() error { return answer.write(w) })
+	if answer.write(w) != nil {
+		a.poller.Release(answer.jobs)
+	}
 }
 
 func (a *api) answer(w http.ResponseWriter, r *http.Request) (response, error) {

@@ -255,7 +255,7 @@ func (a *act) failed(done int, err error) error {
 	if done > 0 {
 		partly = a.done(a.Action, done)
 	}
-	a.sampler.changed.Store(true)
+	a.touch()
 	a.meet(err, partly)
 	if !a.asks {
 		return a.of.show(a.Dashboard, a.page)

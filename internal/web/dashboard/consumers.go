@@ -16,12 +16,11 @@ var consumerColumns = []column[topicRow]{
 	{"listening", "consumers.listening", true, func(t topicRow) int64 { return int64(t.Listening) }},
 	{"reserved", "state.reserved", true, reserved},
 	{"ready", "state.ready", true, ready},
-	{"", "topics.change", true, nil},
 	{"overdue", "topics.overdue", false, overdue},
 }
 
 type consumersData struct {
-	view
+	*state
 	paging
 	Programs []inspect.Listener
 	Topics   []topicRow
@@ -31,11 +30,11 @@ type consumersData struct {
 
 // consumers serves the page of waiting programs and of topics that are or should be consumed.
 func (d *Dashboard) consumers(p *page) error {
-	v, err := p.latest()
+	s, err := p.state()
 	if err != nil {
 		return err
 	}
-	listeners, err := d.inspector.Listeners(p.ctx, waitedFor(v.Topics))
+	listeners, err := d.inspector.Listeners(p.ctx, waitedFor(s.Topics))
 	if err != nil {
 		return err
 	}
@@ -43,12 +42,12 @@ func (d *Dashboard) consumers(p *page) error {
 	if err != nil {
 		return err
 	}
-	data := consumersData{view: v, Refused: listeners == nil}
+	data := consumersData{state: s, Refused: listeners == nil}
 	data.paging = p.paging(paging{Path: "ui/consumers", Sort: "overdue", Columns: consumerColumns, size: consumedSize})
 	if listeners != nil {
 		data.Programs = slices.DeleteFunc(listeners.Programs, func(l inspect.Listener) bool { return !data.names(l) })
 	}
-	for i, t := range v.Topics {
+	for i, t := range s.Topics {
 		row := rowOf(t, pauses)
 		if listeners != nil {
 			row.Listening = listeners.Clients[i]

@@ -3,22 +3,22 @@
 // itself.
 //
 // The main types are Dashboard and page, a request with the page that answers it. A page is one method that
-// loads its data and names its template; the actions are a table (see actions); one sampler polls Redis for
-// all viewers.
+// loads its data and names its template; the actions are a table (see actions); all viewers share the readings of
+// Redis. The charts and rates come from the servers' history.
 //
 // Invariants: everything read from Redis is hostile, since names and bodies may hold any bytes. html/template
 // escapes them, invisible characters are spelled out (see pieces), and links carry them percent-encoded. No page has
-// inline scripts or styles. Redis is polled once a second at most, however many people watch.
+// inline scripts or styles. Redis is read once a second at most, however many people watch.
 //
 // Rejected: a framework in the browser. The overview is updated by its own templates, so there is one way to
 // show a thing, and it works without scripts.
 package dashboard
 
 import (
-	"context"
 	"net/http"
 	"path"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/mix-basic/delayer/client"
@@ -40,8 +40,9 @@ type Options struct {
 type Dashboard struct {
 	client    *client.Client
 	inspector *inspect.Inspector
-	sampler   *sampler
 	Options
+	readings
+	acted    atomic.Int64  // when the last action ended, in Unix ns
 	patience time.Duration // shortened by tests
 	routes   http.Handler
 }
@@ -56,7 +57,7 @@ const (
 
 // New returns a Dashboard that uses the client and the inspector, without owning them.
 func New(c *client.Client, op *inspect.Inspector, o Options) *Dashboard {
-	d := &Dashboard{client: c, inspector: op, sampler: newSampler(op, o.Place.Now), Options: o, patience: patience}
+	d := &Dashboard{client: c, inspector: op, Options: o, readings: newReadings(op, o.Place.Now), patience: patience}
 	mux := http.NewServeMux()
 	read := func(pattern string, serve func(*page) error) {
 		mux.HandleFunc(pattern, d.page(readTimeout, serve))
@@ -93,7 +94,3 @@ func New(c *client.Client, op *inspect.Inspector, o Options) *Dashboard {
 func (d *Dashboard) Area() web.Area {
 	return web.Area{Handler: d.routes, Patterns: []string{"GET /{$}", "GET /ui/", "POST /ui/"}, Refuse: d.refuse, Pages: true}
 }
-
-// Run updates the charts until ctx is done, as long as somebody watches. Without it they are updated by page
-// loads only.
-func (d *Dashboard) Run(ctx context.Context) { d.sampler.run(ctx) }

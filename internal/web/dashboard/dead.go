@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/mix-basic/delayer/internal/inspect"
 	"github.com/mix-basic/delayer/internal/store"
@@ -51,7 +52,7 @@ func (d *Dashboard) dead(p *page) error {
 			data.Topics = append(data.Topics, deadTopic{TopicCounts: t})
 		}
 	}
-	lately, err := d.inspector.DeadLately(p.ctx, names, p.now.Add(-hour))
+	lately, err := d.inspector.DeadLately(p.ctx, names, p.now.Add(-time.Hour))
 	if err != nil {
 		return err
 	}

@@ -85,7 +85,7 @@ type slowedTopic struct {
 func (t slowedTopic) IsLimited() bool { return t.Limit != (store.Limit{}) }
 
 // slowedOf returns the paused and the limited topics: paused ones first, then those with most throttled jobs.
-func slowedOf(s *sample) (all []slowedTopic) {
+func slowedOf(s *state) (all []slowedTopic) {
 	seen := map[string]bool{}
 	for _, counts := range s.Topics {
 		if t := (slowedTopic{counts, s.Pauses.Of(counts.Topic)}); t.Pause != nil || t.IsLimited() {

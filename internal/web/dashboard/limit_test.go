@@ -65,7 +65,7 @@ func TestThrottledByRate(t *testing.T) {
 	eventually(t, "the rate has held one back", func() bool {
 		return strings.Contains(f.get(link("/ui/topic", "topic", "mail")).body, `data-throttled="2"`)
 	})
-	f.dashboard.sampler.changed.Store(true)
+	f.dashboard.touch()
 	f.get(link("/ui/topic", "topic", "mail")).has(t, "topic", http.StatusOK, `id="rate">1/h<`, `data-throttled="2"`, "until <time", "in 59 min")
 	f.get("/").has(t, "overview", http.StatusOK, `<strong>2</strong> until <time`)
 }
@@ -130,7 +130,7 @@ func TestSlowedTopics(t *testing.T) {
 	check(t, f.Pause(t.Context(), "empty", client.PauseOptions{For: time.Hour}))
 	check(t, f.SetLimit(t.Context(), "held", client.Limit{Concurrency: 1}))
 	f.reserve("held")
-	f.dashboard.sampler.changed.Store(true)
+	f.dashboard.touch()
 	got := f.get("/")
 	status, _, _ := strings.Cut(got.body, `data-part="numbers"`)
 	_, rest, _ := strings.Cut(got.body, `data-part="slowed"`)
@@ -147,7 +147,7 @@ func TestSlowedTopics(t *testing.T) {
 	for i := range 30 {
 		check(t, f.Pause(t.Context(), fmt.Sprint("more", i), client.PauseOptions{}))
 	}
-	f.dashboard.sampler.changed.Store(true)
+	f.dashboard.touch()
 	f.get("/").has(t, "many", http.StatusOK, "and 13 more")
 }
 
@@ -172,7 +172,7 @@ func TestUntaggedTopic(t *testing.T) {
 
 // Paused topics come first, then those with most throttled jobs.
 func TestSlowedOrder(t *testing.T) {
-	s := &sample{Pauses: []store.Pause{{Topic: "p"}, {Topic: "q"}}}
+	s := &state{Pauses: []store.Pause{{Topic: "p"}, {Topic: "q"}}}
 	limit := store.Limit{Concurrency: 1}
 	s.Topics = []store.TopicCounts{{Topic: "a", Limit: limit}, {Topic: "b", Limit: limit, Throttled: 2}, {Topic: "free", Ready: 9}, {Topic: "q", Limit: limit, Throttled: 1}}
 	var order []string
@@ -182,7 +182,7 @@ func TestSlowedOrder(t *testing.T) {
 	if got := strings.Join(order, " "); got != "q p b a" {
 		t.Errorf("the order is %s", got)
 	}
-	if slowedOf(&sample{Counts: s.Counts}) == nil || slowedOf(&sample{}) != nil {
+	if slowedOf(&state{Counts: s.Counts}) == nil || slowedOf(&state{}) != nil {
 		t.Error("there is no table, or an empty one")
 	}
 }

@@ -11,17 +11,21 @@ import (
 )
 
 type overviewData struct {
-	view
+	*state
 	Status  status
 	Divided *partitionTable // nil for a single partition
 	Slowed  []slowedTopic   // paused or limited topics
 	Where   string          // where Redis is, unless that is a fixed address
 }
 
-// overviewOf builds the content from the sampler's view.
-func (p *page) overviewOf(v view) overviewData {
-	o := overviewData{view: v, Status: p.statusOf(v.sample), Divided: partitionsOf(v.sample), Slowed: slowedOf(v.sample), Where: p.where(v.Master)}
-	return o
+// overviewData reads the content.
+func (p *page) overviewData() (overviewData, error) {
+	s, err := p.state()
+	if err != nil {
+		return overviewData{}, err
+	}
+	p.complete(p.ctx, s)
+	return overviewData{state: s, Status: p.statusOf(s), Divided: partitionsOf(s), Slowed: slowedOf(s), Where: p.where(s.Master)}, nil
 }
 
 // Snapshots reports whether Redis has made a snapshot since it started. Until then it reports its start time
@@ -32,25 +36,25 @@ func (o overviewData) Snapshots(of inspect.Info) bool {
 }
 
 func (d *Dashboard) overview(p *page) error {
-	v, err := p.latest()
+	data, err := p.overviewData()
 	if err != nil {
 		return err
 	}
-	return p.show("overview", p.overviewOf(v))
+	return p.show("overview", data)
 }
 
 var liveParts = []string{"status", "numbers", "slowed", "coming", "partitions", "servers", "redis"}
 
-// live answers with the overview's parts and the chart points that the browser lacks, as JSON.
+// live answers with the overview's parts, the chart points of the history that the browser lacks, and those of
+// now, as JSON.
 func (d *Dashboard) live(p *page) error {
 	p.w.Header().Set("Content-Type", "application/json")
-	v, err := p.latest()
+	data, err := p.overviewData()
 	if err != nil {
 		found := p.problemOf(err)
 		p.w.WriteHeader(found.Status)
 		return json.NewEncoder(p.w).Encode(map[string]string{"problem": found.Title})
 	}
-	data := p.overviewOf(v)
 	p.Data = data
 	parts := map[string]template.HTML{}
 	for _, name := range liveParts {
@@ -64,9 +68,10 @@ func (d *Dashboard) live(p *page) error {
 		parts[name] = template.HTML(html.String())
 	}
 	return json.NewEncoder(p.w).Encode(struct {
-		Parts  map[string]template.HTML `json:"parts"`
-		Charts [][]any                  `json:"charts"`
-	}{parts, columns(after(v.Points, p.form.Get("since")))})
+		Parts map[string]template.HTML `json:"parts"`
+		Past  [][]any                  `json:"past"`
+		Now   [][]any                  `json:"now"`
+	}{parts, columns(after(data.Points, p.form.Get("since"))), [][]any{{seconds(p.now)}, {data.Ready}, {data.Reserved}}})
 }
 
 // Place describes where Redis is if it has no fixed address: the name of a master with its sentinels, or

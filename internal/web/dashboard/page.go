@@ -137,15 +137,6 @@ func (p *page) whole(name string) (int, error) {
 	return n, nil
 }
 
-// latest returns the sampler's view and uses its time.
-func (p *page) latest() (view, error) {
-	v, err := p.sampler.latest(p.ctx)
-	if err == nil {
-		p.setClock(v.Time)
-	}
-	return v, err
-}
-
 // setClock uses Redis's time, if known.
 func (p *page) setClock(redis time.Time) { p.now = cmp.Or(redis, p.now) }
 
@@ -180,7 +171,7 @@ const (
 
 // see redirects the browser to a page that reports the action on n subjects.
 func (p *page) see(link, action string, n int) error {
-	p.sampler.changed.Store(true)
+	p.touch()
 	value := strings.Join([]string{placeOf(link), action, strconv.Itoa(n)}, ".")
 	p.setCookie(flashCookie, value, flashSeconds, http.SameSiteStrictMode)
 	return p.lead(link)

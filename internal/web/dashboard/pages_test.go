@@ -316,7 +316,7 @@ func TestMoreTopicsThanAreCounted(t *testing.T) {
 	got = f.get("/ui/topics?q=000007")
 	got.has(t, "the filter", http.StatusOK, "1 to 1 of 1", `state=ready&amp;topic=topic-000007">2</a>`)
 	f.Do("EVAL", "for i = 1, ARGV[1] do redis.call('ZADD', KEYS[1], 20000 + i, string.format('more-%06d', i)) end", 1, "delayer:topics", 100000)
-	f.dashboard.sampler.changed.Store(true)
+	f.dashboard.touch()
 	if topics := f.get("/ui/topics?q=topic-000007").named("data-row"); !slices.Equal(topics, []string{"topic-000007"}) {
 		t.Errorf("by its whole name %q are found", topics)
 	}
@@ -334,7 +334,7 @@ func TestBehindNamesAll(t *testing.T) {
 	stop := redistest.Background(t, server.New(f.Pool(), server.Options{}).Run)
 	eventually(t, "all are ready", func() bool { return len(f.State().Ready) == 7 })
 	stop()
-	f.dashboard.sampler.changed.Store(true)
+	f.dashboard.touch()
 	names := regexp.MustCompile(`<li>No consumer is listening.*</li>`).FindString(f.get("/").body)
 	topics := response{body: names}.named("data-topic")
 	if want := []string{"slow<6", "slow<5", "slow<4", "slow<3", "slow<2"}; !slices.Equal(topics, want) || !strings.Contains(names, `<a href="ui/topics?sort=overdue">and 2 more</a>`) {

@@ -30,12 +30,12 @@ type partitionRow struct {
 	Partitions        int
 }
 
-// partitionsOf returns the table for a sample, or nil for a single partition.
-func partitionsOf(s *sample) *partitionTable {
+// partitionsOf returns the table, or nil for a single partition.
+func partitionsOf(s *state) *partitionTable {
 	if len(s.Partitions) <= 1 {
 		return nil
 	}
-	all := inspect.WithMovers(s.Partitions, s.Beats.List)
+	all := inspect.WithMovers(s.Partitions, s.Servers)
 	slices.SortStableFunc(all, func(a, b inspect.Partition) int { return latestFirst(a.PartitionCounts, b.PartitionCounts) })
 	shown := all[:min(len(all), maxPartitions)]
 	slices.SortFunc(shown, func(a, b inspect.Partition) int { return cmp.Compare(a.Number, b.Number) })

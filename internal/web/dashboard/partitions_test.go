@@ -67,7 +67,7 @@ func TestBrokenPartition(t *testing.T) {
 		t.Errorf("who wants to purge is told %d %s", page.status, page.body)
 	}
 	f.Do("DEL", "delayer:{0}:job_pool", "delayer:{0}:schedules")
-	f.dashboard.sampler.changed.Store(true)
+	f.dashboard.touch()
 	if page := f.get("/"); strings.Contains(page.body, "can&#39;t be") {
 		t.Errorf("when it is mended: %s", page.body)
 	}
@@ -75,7 +75,7 @@ func TestBrokenPartition(t *testing.T) {
 
 // With very many partitions, the latest ones are shown, in order.
 func TestManyPartitions(t *testing.T) {
-	s := &sample{}
+	s := &state{}
 	for n := range 1024 {
 		s.Partitions = append(s.Partitions, inspect.PartitionCounts{Number: n})
 	}
@@ -89,7 +89,7 @@ func TestManyPartitions(t *testing.T) {
 // Similar partitions share a row. A partition that is late, broken, of the previous layout or moved by
 // another server has its own row.
 func TestAlikePartitions(t *testing.T) {
-	s := &sample{Beats: beats{List: []store.ServerState{{ID: "a", Age: time.Second}}}}
+	s := &state{Servers: []store.ServerState{{ID: "a", Age: time.Second}}}
 	for n := range 12 {
 		p := inspect.PartitionCounts{Number: n, Waiting: n, Ready: 1}
 		switch n {
@@ -116,7 +116,7 @@ func TestAlikePartitions(t *testing.T) {
 	if table = partitionsOf(s); len(table.Rows) != fewPartitions || table.Shown != nil {
 		t.Errorf("of a few: %q", told(table))
 	}
-	s.Partitions, s.Beats = append(s.Partitions, make([]inspect.PartitionCounts, 5)...), beats{}
+	s.Partitions, s.Servers = append(s.Partitions, make([]inspect.PartitionCounts, 5)...), nil
 	if table = partitionsOf(s); len(table.Rows) != len(s.Partitions) {
 		t.Errorf("that nobody moves: %q", told(table))
 	}

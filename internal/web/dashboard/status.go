@@ -32,11 +32,11 @@ type remark struct {
 	Topics []inspect.TopicCounts
 }
 
-// statusOf judges a sample.
-func (l language) statusOf(s *sample) status {
+// statusOf judges the state.
+func (l language) statusOf(s *state) status {
 	st := status{Level: "ok", Line: l.T("status.on_time")}
 	isAlive := func(s store.ServerState) bool { return !s.Stale() }
-	nobody := s.Beats.Err == nil && !slices.ContainsFunc(s.Beats.List, isAlive)
+	nobody := s.ServersErr == nil && !slices.ContainsFunc(s.Servers, isAlive)
 	switch {
 	case s.Overdue < 0:
 		st.Level, st.Line = "bad", l.T("status.unreadable")
@@ -73,7 +73,7 @@ func (l language) statusOf(s *sample) status {
 	if late := s.Schedules.Overdue; late >= tooLate {
 		st.More = append(st.More, remark{Line: l.T("status.schedule", l.Duration(late))})
 	}
-	for _, b := range s.Beats.List {
+	for _, b := range s.Servers {
 		if b.Error != "" {
 			st.More = append(st.More, remark{Line: l.T("status.server_fails", visible(b.Host))})
 		}
@@ -136,16 +136,14 @@ func isNeglected(t inspect.TopicCounts, pauses inspect.Pauses) bool {
 	return t.AtLeast >= neglected && !pauses.Block(t)
 }
 
-// IsAlone reports whether the topic seems to have no consumer: none waits, has a job, or takes any. A client
-// that pops while many jobs arrive goes unnoticed.
-func (s *sample) IsAlone(t inspect.TopicCounts, listening int) bool {
-	return listening == 0 && t.Reserved == 0 && s.Changes[t.Topic] > -0.05
-}
+// isAlone reports whether the topic seems to have no consumer: none waits or has a job. A client that pops
+// while there are jobs goes unnoticed.
+func isAlone(t inspect.TopicCounts, listening int) bool { return listening == 0 && t.Reserved == 0 }
 
 // divide splits the topics into those without consumers and those with slow ones, or where that is unknown.
-func (s *sample) divide(topics []inspect.TopicCounts) (alone, slow []inspect.TopicCounts) {
+func (s *state) divide(topics []inspect.TopicCounts) (alone, slow []inspect.TopicCounts) {
 	for _, t := range topics {
-		if listening, known := s.Listening[t.Topic]; known && s.IsAlone(t, listening) {
+		if listening, known := s.Listening[t.Topic]; known && isAlone(t, listening) {
 			alone = append(alone, t)
 		} else {
 			slow = append(slow, t)

@@ -45,7 +45,6 @@ var topicColumns = []column[topicRow]{
 	{"ready", "state.ready", true, ready},
 	{"reserved", "state.reserved", true, reserved},
 	{"dead", "state.dead", true, func(t topicRow) int64 { return int64(t.Dead) }},
-	{"", "topics.change", true, nil},
 	{"overdue", "topics.overdue", false, overdue},
 }
 
@@ -54,7 +53,7 @@ func reserved(t topicRow) int64 { return int64(t.Reserved) }
 func overdue(t topicRow) int64  { return int64(t.AtLeast) }
 
 type topicsData struct {
-	view
+	*state
 	paging
 	Topics     []topicRow
 	Known      int  // number of topics
@@ -74,7 +73,7 @@ func (t topicsData) KnownText() string {
 }
 
 func (d *Dashboard) topics(p *page) error {
-	v, err := p.latest()
+	s, err := p.state()
 	if err != nil {
 		return err
 	}
@@ -82,13 +81,13 @@ func (d *Dashboard) topics(p *page) error {
 	if err != nil {
 		return err
 	}
-	data := topicsData{view: v, Looked: len(v.Topics), Known: max(v.Known, len(v.Topics))}
+	data := topicsData{state: s, Looked: len(s.Topics), Known: max(s.Known, len(s.Topics))}
 	data.paging = p.paging(paging{Path: "ui/topics", Sort: "jobs", Shows: []string{"", "late", "alone"}, Columns: topicColumns})
 	data.Shares, err = d.inspector.Shares(p.ctx, shareSample)
 	if err = cmp.Or(err, data.Shares.Broken); err != nil {
 		data.Unreadable = pieces(err.Error())
 	}
-	counts := withShares(v.Topics, data.Shares.Topics)
+	counts := withShares(s.Topics, data.Shares.Topics)
 	if data.Searched = data.Contains != "" && data.Show == "" && data.Looked < data.Known; data.Searched {
 		if counts, err = d.search(p, &data); err != nil {
 			return err
@@ -127,7 +126,7 @@ func (d *Dashboard) alone(p *page, data *topicsData, counts []inspect.TopicCount
 	listening, err := d.inspector.Waiters(p.ctx, waitedFor(counts))
 	data.Refused = listening == nil
 	for i, n := range listening {
-		if data.IsAlone(counts[i], n) {
+		if isAlone(counts[i], n) {
 			alone = append(alone, counts[i])
 		}
 	}

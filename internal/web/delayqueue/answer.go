@@ -22,7 +22,7 @@ type envelope struct {
 	Code    int                `json:"code"`
 	Message string             `json:"message"`
 	Data    any                `json:"data"`
-	jobs    []*client.Delivery // released if the client does not receive the answer
+	jobs    []*client.Delivery // released if the answer cannot be written
 }
 
 func success(message string, data any) envelope { return envelope{Message: message, Data: data} }

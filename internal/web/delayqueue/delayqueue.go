@@ -81,7 +81,9 @@ func (a *api) serve(w http.ResponseWriter, r *http.Request, route route) {
 	} else {
 		answer = route(w, r, body)
 	}
-	a.poller.Deliver(w, r, answer.jobs, func() error { return answer.write(w, http.StatusOK) })
+	if answer.write(w, http.StatusOK) != nil {
+		a.poller.Release(answer.jobs)
+	}
 }
 
 func (a *api) push(_ http.ResponseWriter, r *http.Request, body []byte) envelope {

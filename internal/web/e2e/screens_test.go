@@ -68,7 +68,7 @@ func TestScreens(t *testing.T) {
 			var picture []byte
 			take := chromedp.CaptureScreenshot(&picture)
 			if page.name == "overview" || page.name == "overview-zh" {
-				time.Sleep(15 * time.Second) // fills the charts
+				time.Sleep(40 * time.Second) // fills the charts, whose points are ten seconds apart
 				take = chromedp.FullScreenshot(&picture, 100)
 			}
 			p.do(take)

@@ -1,7 +1,7 @@
 // Package longpoll lets HTTP requests wait for jobs.
 //
-// Its main type is Poller. Invariants: nothing is taken from Redis while a request waits, and a job is handed
-// to a request only while its client is there; what cannot be delivered is released at once, in order, without
+// Its main type is Poller. Invariants: nothing is taken from Redis while a request waits, and no job is handed
+// to a request whose client is known to be gone; what cannot be delivered is released at once, in order, without
 // counting an attempt.
 //
 // Rejected: waiting only. Redis is polled once before, so that a request gets a job that is ready however
@@ -57,6 +57,10 @@ func (p *Poller) Reserve(w http.ResponseWriter, r *http.Request, topics []string
 			err = waited
 		}
 	}
+	if len(jobs) > 0 && web.Gone(r) {
+		p.Release(jobs)
+		jobs = nil
+	}
 	// There is no job, or nobody to receive one: the server stops, or the client disconnected.
 	if errors.Is(err, client.ErrEmpty) || errors.Is(err, client.ErrClosed) || errors.Is(err, context.Canceled) {
 		err = nil
@@ -72,16 +76,8 @@ func (p *Poller) poll(r *http.Request, o client.FetchOptions) ([]*client.Deliver
 	return p.client.Fetch(ctx, o)
 }
 
-// Deliver calls answer, which writes the jobs to the client. If that fails or the client has disconnected,
-// the jobs are released.
-func (p *Poller) Deliver(w http.ResponseWriter, r *http.Request, jobs []*client.Delivery, answer func() error) {
-	if len(jobs) > 0 && web.HungUp(w, r) || answer() != nil {
-		p.release(jobs)
-	}
-}
-
-// release makes undelivered jobs ready again, in their order.
-func (p *Poller) release(jobs []*client.Delivery) {
+// Release makes jobs whose answer could not be written ready again, in their order.
+func (p *Poller) Release(jobs []*client.Delivery) {
 	ctx, cancel := context.WithTimeout(context.Background(), releaseWait)
 	defer cancel()
 	for _, d := range slices.Backward(jobs) { // each becomes the first of its topic

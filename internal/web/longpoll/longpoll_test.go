@@ -52,13 +52,10 @@ func start(t *testing.T, o client.PoolOptions) *fixture {
 		f.asks.Add(1)
 		topics := []string{cmp.Or(r.URL.Query().Get("topic"), "t")}
 		jobs, err := f.poller.Reserve(w, r, topics, client.FetchOptions{Max: 2, Lease: time.Hour}, wait)
-		f.poller.Deliver(w, r, jobs, func() error {
-			for _, d := range jobs {
-				fmt.Fprint(w, d.ID, " ")
-			}
-			_, err := fmt.Fprint(w, err)
-			return err
-		})
+		for _, d := range jobs {
+			fmt.Fprint(w, d.ID, " ")
+		}
+		fmt.Fprint(w, err)
 	})})
 	t.Cleanup(func() { f.client.Close() })
 	f.stop = redistest.Background(t, func(ctx context.Context) error { return f.front.Serve(ctx, l) })
@@ -195,12 +192,32 @@ func TestReleasedInOrder(t *testing.T) {
 	if len(jobs) != 3 || err != nil {
 		t.Errorf("got %d jobs, %v", len(jobs), err)
 	}
-	f.poller.Deliver(w, r, jobs, func() error { return io.ErrShortWrite })
+	f.poller.Release(jobs)
 	for _, id := range []string{"a", "b", "c", "d"} {
 		d, err := f.client.Reserve(t.Context(), hangBound, 0, "t")
 		if err != nil || d.ID != id || d.Attempt != 1 {
 			t.Errorf("got %s at attempt %d, %v; want %s at its first", d.ID, d.Attempt, err, id)
 		}
+	}
+}
+
+// A job that is reserved for a client that is gone by then is released at once, and the attempt does not count.
+func TestGone(t *testing.T) {
+	f := start(t, client.PoolOptions{})
+	f.push(t, "a")
+	f.other = func(r *http.Request) {
+		until(t, "the client is gone", func() bool { return web.Gone(r) })
+		if jobs, err := f.poller.Reserve(httptest.NewRecorder(), r, []string{"t"}, client.FetchOptions{Max: 1, Lease: time.Hour}, 0); len(jobs) > 0 || err != nil {
+			t.Errorf("got %d jobs, %v", len(jobs), err)
+		}
+	}
+	conn, err := net.Dial("tcp", f.addr)
+	check(t, err)
+	io.WriteString(conn, "GET /other HTTP/1.1\r\nHost: localhost\r\n\r\n")
+	conn.Close()
+	d, err := f.client.Reserve(t.Context(), hangBound, 0, "t")
+	if err != nil || d.ID != "a" || d.Attempt != 1 {
+		t.Errorf("got %s at attempt %d, %v", d.ID, d.Attempt, err)
 	}
 }
 

@@ -80,16 +80,21 @@
     }, data, place);
   };
   const charts = [...live.querySelectorAll("[data-chart]")].map(figure => ({figure, columns: figure.dataset.chart.split(" ").map(Number)}));
-  // The points of the last hour; those that come are added.
-  let points = null;
-  const HOUR = 3600;
-  const showCharts = more => {
-    if (!points) points = more;
-    else more.forEach((column, i) => points[i].push(...column));
+  // The points of the last hour, as columns: of the servers' history, and of what this page has seen.
+  const past = [[], [], [], [], []], seen = [[], [], []];
+  const HOUR = 3600, GAP = 60;
+  const add = (points, more) => {
+    points.forEach((column, i) => column.push(...more[i]));
     const at = points[0], old = at.findIndex(t => t >= at.at(-1) - HOUR);
     if (old > 0) points.forEach(column => column.splice(0, old));
+  };
+  const showCharts = (more, now) => {
+    add(past, more);
+    const last = seen[0].at(-1);
+    if (now[0][0] - last > GAP) add(seen, [[last + 0.001], [null], [null]]); // nobody saw this page
+    if (!(now[0][0] <= last)) add(seen, now);
     for (const chart of charts) {
-      const data = [points[0], ...chart.columns.map(i => points[i])];
+      const points = "now" in chart.figure.dataset ? seen : past, data = [points[0], ...chart.columns.map(i => points[i])];
       if (chart.plot) chart.plot.setData(data);
       else chart.plot = draw(chart.figure, data);
     }
@@ -106,12 +111,12 @@
   const follow = async () => {
     if (!document.hidden) {
       try {
-        const since = points && points[0].length ? "?since=" + points[0].at(-1) : "";
+        const since = past[0].length ? "?since=" + past[0].at(-1) : "";
         const answer = await fetch(live.dataset.live + since, {signal: AbortSignal.timeout(8000)});
         if (!answer.ok) throw new Error(answer.status);
-        const {parts, charts} = await answer.json();
+        const {parts, past: more, now} = await answer.json();
         for (const [name, html] of Object.entries(parts)) showPart(name, html);
-        showCharts(charts);
+        showCharts(more, now);
         live.classList.remove("lost");
       } catch {
         live.classList.add("lost");
