@@ -11,11 +11,14 @@ local FIELDS = 5
 local ids = {}
 for i = 2, #ARGV, FIELDS do ids[#ids + 1] = ARGV[i] end
 local scores = redis.call('ZMSCORE', pool, unpack(ids)) -- all at once: the pool may end with the first of them
--- cluster: for k, id in ipairs(ids) do -- before the first write, so that the whole call is refused, and tried again, while the slot moves
--- cluster:   local job, unread = leased_job(scores[k], buckets .. id, ARGV[FIELDS * k - 4], ARGV[FIELDS * k - 2])
--- cluster:   local missing = not_here(unread) or job and elsewhere(dead_letters)
--- cluster:   if missing then return missing end
--- cluster: end
+if IN_CLUSTER then -- before the first write, so that the whole call is refused, and tried again, while the slot moves
+  -- include: cluster: elsewhere not_here
+  for k, id in ipairs(ids) do
+    local job, unread = leased_job(scores[k], buckets .. id, ARGV[FIELDS * k - 4], ARGV[FIELDS * k - 2])
+    local missing = not_here(unread) or job and elsewhere(dead_letters)
+    if missing then return missing end
+  end
+end
 redis.call('ZREM', pool, '') -- removes nothing; after a write, Redis refuses nothing at maxmemory
 
 local reply, ended, buried, followers = {}, {}, {}, nil

@@ -130,7 +130,7 @@ end
 if repairs then
   local err = not_permitted('RENAMENX', buckets, MOVED .. buckets) or not_permitted('DEL', buckets) or not_permitted('ZADD', known_topics, '0', '')
     or not_permitted('ZADD', dead_lists, '0', '')
-    -- cluster: or elsewhere(buckets)
+    or elsewhere(buckets)
   if err then return err end
 end
 local to_repair = {}

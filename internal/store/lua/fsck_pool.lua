@@ -11,7 +11,7 @@
 local watch, repairs = stopwatch(), ARGV[3] == REPAIR
 if repairs then
   local err = not_writable() or not_permitted('ZADD', schedules, '0', '') or not_permitted('ZADD', slots, '0', '') or not_permitted('ZREM', pool, '')
-    -- cluster: or elsewhere(buckets)
+    or elsewhere(buckets)
   if err then return err end
 end
 local page = redis.call('ZSCAN', pool, ARGV[1], 'COUNT', ARGV[2])

@@ -23,7 +23,7 @@ if type(length) ~= 'number' or length == 0 then return {watch(), 0, '', {}, {}} 
 if repairs then
   local err = not_writable() or not_permitted('LSET', queue, '0', '') or not_permitted('LREM', queue, '0', '')
     or not_permitted('LPUSH', queue, '')
-    -- cluster: or elsewhere(queue)
+    or elsewhere(queue)
   if err then return err end
 end
 

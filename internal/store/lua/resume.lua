@@ -7,7 +7,7 @@
 -- include: pause time cluster
 local topic = ARGV[1]
 local err = not_pausable(topic)
-  -- cluster: or pause_elsewhere(topic)
+  or pause_elsewhere(topic)
 if err then return err end
 redis.call('HDEL', pauses, '') -- removes nothing; after a write, Redis refuses nothing at maxmemory
 local text = redis.call('HGET', pauses, topic)

@@ -30,6 +30,13 @@ local buckets = prefix .. 'job_bucket:'
 local dead_letters = prefix .. 'dead_letter:'
 local once = prefix .. 'once'
 local dead_lists = prefix .. 'dead_letters:'
+local IN_CLUSTER = false
+local function not_here(reply)
+  return type(reply) == 'table' and reply.err and string.find(reply.err, 'non local key', 1, true) and reply
+end
+local function elsewhere(key)
+  return IN_CLUSTER and not_here(redis.pcall('EXISTS', key))
+end
 local function read_lease(text)
   if not text then return 0, 0, 0, 0 end
   local attempts, token, lent, expires = string.match(text, '^%+?(%d+) (%d+) (%-?%d+) ?(%d*)$')
@@ -218,7 +225,7 @@ if serial > 0 and last - serial >= 0 then return {0, 0, last} end
 local err = not_writable() or not_permitted('HSET', buckets, 'topic', '') or not_permitted('PEXPIRE', buckets, '1')
   or not_permitted('HSET', migration, 'a', '') or not_permitted('ZREM', pool, '') or not_permitted('HSET', dead_letters, 'topic', '')
   or not_permitted('PTTL', once) or not_permitted('ZADD', dead_lists, '0', '') or not_permitted('EXISTS', buckets) or not_permitted('DEL', dead_letters)
-
+  or elsewhere(buckets)
 if err then return err end
 if serial == 0 then
   redis.call('HSET', migration, 'room', 1)

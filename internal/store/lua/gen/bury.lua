@@ -7,8 +7,7 @@
 -- Atomic because the lease must not end between the check and the burial.
 -- Cost: O(log n) of the pool, and of the topic's dead letters, for each job.
 local pool = KEYS[1]
-local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
-local buckets = prefix .. 'job_bucket:'
+local IN_CLUSTER = false
 local time = redis.call('TIME')
 local now_us = time[1] * 1000000 + time[2]
 local now_s = now_us / 1000000
@@ -26,8 +25,10 @@ local function leased_job(score, bucket, topic, token, ...)
   if unreadable(job) then return nil, job end
   if job[2] == topic and job[1] and string.match(job[1], '^%+?%d+ (%d+)') == token then return job end
 end
-local FOLLOWER_BYTE = 43
+local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
+local buckets = prefix .. 'job_bucket:'
 local dead_letters = prefix .. 'dead_letter:'
+local FOLLOWER_BYTE = 43
 local dead_lists = prefix .. 'dead_letters:'
 local begun = (now_us - now_us % 1000) / 1000
 local now = now_us % 1000 == 0 and begun or begun + 1
@@ -54,7 +55,13 @@ local function bury(id, bucket, topic, reason, text, has_follower)
         or not_permitted('HDEL', name, 'lease') or not_permitted('PEXPIRE', name, '1') or not_permitted('DEL', name)
         or not_permitted('ZADD', pool, '0', '') or not_permitted('ZREM', pool, '')
     end
-    local err = not_followable(id, letter)
+    local function not_here(reply)
+      return type(reply) == 'table' and reply.err and string.find(reply.err, 'non local key', 1, true) and reply
+    end
+    local function elsewhere(key)
+      return IN_CLUSTER and not_here(redis.pcall('EXISTS', key))
+    end
+    local err = not_followable(id, letter) or elsewhere(buckets)
     if err then return err end
   end
   local was = redis.pcall('HGET', letter, 'topic')
@@ -153,11 +160,19 @@ local FIELDS = 5
 local ids = {}
 for i = 2, #ARGV, FIELDS do ids[#ids + 1] = ARGV[i] end
 local scores = redis.call('ZMSCORE', pool, unpack(ids)) -- all at once: the pool may end with the first of them
-
-
-
-
-
+if IN_CLUSTER then -- before the first write, so that the whole call is refused, and tried again, while the slot moves
+  local function not_here(reply)
+    return type(reply) == 'table' and reply.err and string.find(reply.err, 'non local key', 1, true) and reply
+  end
+  local function elsewhere(key)
+    return IN_CLUSTER and not_here(redis.pcall('EXISTS', key))
+  end
+  for k, id in ipairs(ids) do
+    local job, unread = leased_job(scores[k], buckets .. id, ARGV[FIELDS * k - 4], ARGV[FIELDS * k - 2])
+    local missing = not_here(unread) or job and elsewhere(dead_letters)
+    if missing then return missing end
+  end
+end
 redis.call('ZREM', pool, '') -- removes nothing; after a write, Redis refuses nothing at maxmemory
 
 local reply, ended, buried, followers = {}, {}, {}, nil

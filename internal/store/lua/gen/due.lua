@@ -243,6 +243,17 @@ local function move(args)
   local stop = #args >= FIRST + TIMED - 1 and stopwatch()
   local topic, found_at = args[1], tonumber(args[2])
   local queue = queues .. topic
+  local IN_CLUSTER = false
+  if IN_CLUSTER then
+    local function not_here(reply)
+      return type(reply) == 'table' and reply.err and string.find(reply.err, 'non local key', 1, true) and reply
+    end
+    local function elsewhere(key)
+      return IN_CLUSTER and not_here(redis.pcall('EXISTS', key))
+    end
+    local err = elsewhere(queue)
+    if err then return err end
+  end
   local put_back, why = 0, ''
   local left = {}
   local length
@@ -342,10 +353,19 @@ local function move(args)
   if stop then reply[1] = stop() end
   return reply
 end
-
-
-
-
+local IN_CLUSTER = false
+if IN_CLUSTER then
+  local function not_here(reply)
+    return type(reply) == 'table' and reply.err and string.find(reply.err, 'non local key', 1, true) and reply
+  end
+  local function elsewhere(key)
+    return IN_CLUSTER and not_here(redis.pcall('EXISTS', key))
+  end
+  for i = 2, #backlog_jobs, 2 do
+    err = backlog_jobs[i] ~= SCHEDULE_TOPIC and elsewhere(queues .. backlog_jobs[i])
+    if err then return err end
+  end
+end
 local moved = {}
 for i = 2, #backlog_jobs, 2 do
   local topic = backlog_jobs[i]

@@ -22,6 +22,10 @@ local function not_permitted(command, key, ...)
   if not is_known then return redis.error_reply('ERR unknown command ' .. command .. ': this Redis has it renamed or disabled') end
   if not may then return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key) end
 end
+local IN_CLUSTER = false
+local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
+local buckets = prefix .. 'job_bucket:'
+local queues = prefix .. 'ready_queue:'
 local function score_of(ms)
   local rest = ms % 1000
   if rest == 0 then return string.format('%d', ms / 1000) end
@@ -30,8 +34,6 @@ end
 local function retry_score(from, k)
   return string.format('%.3f', (from + math.floor(k / 10)) / 1000)
 end
-local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
-local buckets = prefix .. 'job_bucket:'
 local time = redis.call('TIME')
 local now_us = time[1] * 1000000 + time[2]
 local now_s = now_us / 1000000
@@ -42,7 +44,6 @@ local function not_a_list(queue, is_caught)
   if kind.err then return not_permitted('TYPE', queue) or is_caught and kind or redis.call('TYPE', queue) end
   return redis.error_reply('WRONGTYPE ready queue ' .. queue .. ' is a ' .. kind.ok .. ', not a list')
 end
-local queues = prefix .. 'ready_queue:'
 local function no_queue(topic)
   return not_a_list(queues .. topic, true) or not_permitted('LPUSH', queues .. topic, '')
 end
@@ -148,14 +149,22 @@ local probe = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '') -- changes nothi
 local is_full = type(probe) == 'table' and string.find(probe.err, 'OOM ', 1, true)
 local err = type(probe) == 'table' and not is_full and probe or not_permitted('ZREM', pool, '')
 if err then return err end
-
-
-
-
-
-
-
-
+if IN_CLUSTER then
+  local function not_here(reply)
+    return type(reply) == 'table' and reply.err and string.find(reply.err, 'non local key', 1, true) and reply
+  end
+  local function elsewhere(key)
+    return IN_CLUSTER and not_here(redis.pcall('EXISTS', key))
+  end
+  local at = 3
+  while not err and at < #ARGV do
+    local s = redis.pcall('HMGET', buckets .. ARGV[at], 'to', 'last')
+    err = elsewhere(buckets .. ARGV[at]) or s[1] and elsewhere(queues .. s[1]) or s[2] and elsewhere(buckets .. s[2])
+    for i = at + 8, at + 4 + 4 * ARGV[at + 7], 4 do err = err or elsewhere(buckets .. ARGV[i + 2]) end
+    at = at + 8 + 4 * ARGV[at + 7]
+  end
+  if err then return err end
+end
 
 -- What is written for all schedules together, at the end.
 local entries, soonest = {}, math.huge -- of the pool: score, ID, score, ID, …; when the first of them is due

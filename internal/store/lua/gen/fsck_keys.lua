@@ -142,6 +142,13 @@ local once = prefix .. 'once'
 local buckets = prefix .. 'job_bucket:'
 local transit = prefix .. 'set_aside'
 local KEY_KINDS = {bucket = {'hash', 'job_bucket:'}, ready = {'list', 'ready_queue:'}, waiting = {'zset', 'waiting:'}, slots = {'zset', 'slots:'}, throttled = {'zset', 'held_back:'}, letter = {'hash', 'dead_letter:'}, dead = {'zset', 'dead_letters:'}, once = {'hash', 'once_content:'}, parked = {'list', 'paused_queue:'}, paused_waiting = {'zset', 'paused_waiting:'}, group = {'hash', 'group:'}, text = {'string', 'group_text:'}, transit = {'hash', 'set_aside:'}, client = {'list', 'client:'}, zset = {'zset', ''}, hash = {'hash', ''}, string = {'string', ''}}
+local IN_CLUSTER = false
+local function not_here(reply)
+  return type(reply) == 'table' and reply.err and string.find(reply.err, 'non local key', 1, true) and reply
+end
+local function elsewhere(key)
+  return IN_CLUSTER and not_here(redis.pcall('EXISTS', key))
+end
 local FIRST = 2
 local MOVED = 'fsck:'
 local GROUP_KEPT = 60000 + 5000 -- ms; a group's hash outlives its due time by a minute
@@ -262,7 +269,7 @@ end
 if repairs then
   local err = not_permitted('RENAMENX', buckets, MOVED .. buckets) or not_permitted('DEL', buckets) or not_permitted('ZADD', known_topics, '0', '')
     or not_permitted('ZADD', dead_lists, '0', '')
-
+    or elsewhere(buckets)
   if err then return err end
 end
 local to_repair = {}

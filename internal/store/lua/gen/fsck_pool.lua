@@ -35,6 +35,14 @@ end
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local schedules = prefix .. 'schedules'
 local slots = prefix .. 'slots:'
+local IN_CLUSTER = false
+local function not_here(reply)
+  return type(reply) == 'table' and reply.err and string.find(reply.err, 'non local key', 1, true) and reply
+end
+local function elsewhere(key)
+  return IN_CLUSTER and not_here(redis.pcall('EXISTS', key))
+end
+local buckets = prefix .. 'job_bucket:'
 local limits = prefix .. 'limits'
 local function parse_limit(topic, text)
   if not text then return nil end
@@ -55,7 +63,6 @@ local time = redis.call('TIME')
 local now_us = time[1] * 1000000 + time[2]
 local now_s = now_us / 1000000
 local function slot_score(at) return string.format('%.0f', at) end
-local buckets = prefix .. 'job_bucket:'
 local function unreadable(reply)
   return type(reply) == 'table' and reply.err and not string.find(reply.err, 'WRONGTYPE', 1, true)
 end
@@ -69,7 +76,7 @@ local function schedule_name(id) return string.match(id, '^{(.*)}@schedule$') en
 local watch, repairs = stopwatch(), ARGV[3] == REPAIR
 if repairs then
   local err = not_writable() or not_permitted('ZADD', schedules, '0', '') or not_permitted('ZADD', slots, '0', '') or not_permitted('ZREM', pool, '')
-
+    or elsewhere(buckets)
   if err then return err end
 end
 local page = redis.call('ZSCAN', pool, ARGV[1], 'COUNT', ARGV[2])

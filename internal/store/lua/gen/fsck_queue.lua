@@ -43,6 +43,13 @@ local function not_permitted(command, key, ...)
   if not is_known then return redis.error_reply('ERR unknown command ' .. command .. ': this Redis has it renamed or disabled') end
   if not may then return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key) end
 end
+local IN_CLUSTER = false
+local function not_here(reply)
+  return type(reply) == 'table' and reply.err and string.find(reply.err, 'non local key', 1, true) and reply
+end
+local function elsewhere(key)
+  return IN_CLUSTER and not_here(redis.pcall('EXISTS', key))
+end
 local buckets = prefix .. 'job_bucket:'
 local MOST_DEAD, DEAD_COST = 100, 10
 local waking_left = MOST_DEAD * DEAD_COST
@@ -91,7 +98,7 @@ if type(length) ~= 'number' or length == 0 then return {watch(), 0, '', {}, {}} 
 if repairs then
   local err = not_writable() or not_permitted('LSET', queue, '0', '') or not_permitted('LREM', queue, '0', '')
     or not_permitted('LPUSH', queue, '')
-
+    or elsewhere(queue)
   if err then return err end
 end
 

@@ -33,6 +33,14 @@ local function not_permitted(command, key, ...)
   if not is_known then return redis.error_reply('ERR unknown command ' .. command .. ': this Redis has it renamed or disabled') end
   if not may then return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key) end
 end
+local IN_CLUSTER = false
+local function not_here(reply)
+  return type(reply) == 'table' and reply.err and string.find(reply.err, 'non local key', 1, true) and reply
+end
+local function elsewhere(key)
+  return IN_CLUSTER and not_here(redis.pcall('EXISTS', key))
+end
+local buckets = prefix .. 'job_bucket:'
 local function unreadable(reply)
   return type(reply) == 'table' and reply.err and not string.find(reply.err, 'WRONGTYPE', 1, true)
 end
@@ -42,7 +50,6 @@ local function unlist(topic, id)
   redis.pcall('ZREM', list, id)
   if redis.pcall('EXISTS', list) == 0 then redis.pcall('ZREM', dead_topics, topic) end
 end
-local buckets = prefix .. 'job_bucket:'
 local function is_lease(score)
   local part = score * 1000 % 1
   return part > 0.0005 and part < 0.9995 and score - 4294967296 < 0
@@ -117,7 +124,7 @@ local watch, which, topic, repairs = stopwatch(), ARGV[1], ARGV[2], ARGV[5] == R
 local set = ({dead = dead_lists .. topic, slots = slots .. topic, dead_topics = dead_topics, schedules = schedules})[which]
 if repairs then
   local err = not_permitted('ZREM', set, '')
-
+    or elsewhere(buckets)
   if err then return err end
 end
 local page = redis.pcall('ZSCAN', set, ARGV[3], 'COUNT', ARGV[4])

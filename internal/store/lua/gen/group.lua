@@ -61,6 +61,8 @@ local function score_of(ms)
   if rest == 0 then return string.format('%d', ms / 1000) end
   return string.format('%d.%03d', (ms - rest) / 1000, rest)
 end
+local IN_CLUSTER = false
+local queues = prefix .. 'ready_queue:'
 local protected = rawget(_G, 'pcall')
 local function not_permitted(command, key, ...)
   if not redis.acl_check_cmd then return nil end
@@ -72,7 +74,6 @@ local function not_once()
   return not_permitted('ZADD', once, '0', '') or not_permitted('PTTL', once) or not_permitted('PEXPIRE', once, '1')
     or not_permitted('ZRANGEBYSCORE', once, '0', '0') or not_permitted('ZREM', once, '')
 end
-local queues = prefix .. 'ready_queue:'
 local lengths = {}
 local function make_ready(topic, id, in_front)
   local length = in_front and redis.pcall('RPUSH', queues .. topic, id) or redis.pcall('LPUSH', queues .. topic, id)
@@ -267,8 +268,16 @@ local entries, first_due = {}, math.huge -- of the pool: score, ID, score, ID, â
 for k, group in ipairs(changed) do
   entries[2 * k - 1], entries[2 * k] = score_of(group.due), group.id
   if group.due > begun then first_due = math.min(first_due, group.due) end
-
-
+  if IN_CLUSTER and group.due <= begun then
+    local function not_here(reply)
+      return type(reply) == 'table' and reply.err and string.find(reply.err, 'non local key', 1, true) and reply
+    end
+    local function elsewhere(key)
+      return IN_CLUSTER and not_here(redis.pcall('EXISTS', key))
+    end
+    local missing = elsewhere(queues .. group.topic)
+    if missing then return missing end
+  end
 end
 local bucket, waits = buckets .. changed[1].id, groups .. changed[1].tag
 local err = not_permitted('HSET', bucket, 'topic', '') or not_permitted('PEXPIRE', bucket, '1') or not_permitted('ZREM', pool, '')

@@ -21,6 +21,13 @@ local limits = prefix .. 'limits'
 local slots = prefix .. 'slots:'
 local reserved_counts = prefix .. 'reserved'
 local uncounted = prefix .. 'uncounted'
+local IN_CLUSTER = false
+local function not_here(reply)
+  return type(reply) == 'table' and reply.err and string.find(reply.err, 'non local key', 1, true) and reply
+end
+local function elsewhere(key)
+  return IN_CLUSTER and not_here(redis.pcall('EXISTS', key))
+end
 local LIMIT_MARK = 1099511627776
 local function lowered(kept)
   local raised = math.floor(kept / LIMIT_MARK + 0.5) * LIMIT_MARK
@@ -120,7 +127,7 @@ local err = not_permitted('HSET', limits, topic, '') or not_permitted('HDEL', li
   or not_permitted('HSET', reserved_counts, topic, '0') or not_permitted('HDEL', reserved_counts, topic)
   or not_permitted('HSET', uncounted, topic, '') or not_permitted('HDEL', uncounted, topic)
   or not_permitted('ZCOUNT', slots .. topic, '0', '0')
-
+  or elsewhere(slots)
 if err then return err end
 local count = math.max(lowered(tonumber(redis.call('HGET', reserved_counts, topic) or 0) or 0), 0)
 local before, _, _, next = read_limit(topic)

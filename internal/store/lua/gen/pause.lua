@@ -38,6 +38,17 @@ local function not_a_list(queue, is_caught)
   if kind.err then return not_permitted('TYPE', queue) or is_caught and kind or redis.call('TYPE', queue) end
   return redis.error_reply('WRONGTYPE ready queue ' .. queue .. ' is a ' .. kind.ok .. ', not a list')
 end
+local IN_CLUSTER = false
+local function not_here(reply)
+  return type(reply) == 'table' and reply.err and string.find(reply.err, 'non local key', 1, true) and reply
+end
+local function elsewhere(key)
+  return IN_CLUSTER and not_here(redis.pcall('EXISTS', key))
+end
+local function pause_elsewhere(topic)
+  return elsewhere(pauses) or elsewhere(queues .. topic) or elsewhere(parked_queues .. topic) or elsewhere(waiters .. topic)
+    or elsewhere(paused_waiters .. topic)
+end
 local function read_pause(text)
   local since, ends, backed_off, backs_on, note = string.match(text, '^(%d+) (%d+) (%d+) (%d+) (.*)$')
   if not since then return nil end
@@ -96,7 +107,7 @@ local AT_ONCE = 1000 -- entries
 local TOLD = '1000'  -- ms; by then servers read when the pause ends
 local topic, how, ms = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local err = not_pausable(topic) or not_a_list(queues .. topic) or not_a_list(parked_queues .. topic)
-
+  or pause_elsewhere(topic)
 if err then return err end
 local text = redis.call('HGET', pauses, topic)
 local p = text and read_pause(text)

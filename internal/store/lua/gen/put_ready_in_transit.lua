@@ -54,6 +54,13 @@ local function no_transit()
     or not_permitted('HSET', transit, 'a', '') or not_permitted('HSET', migration, 'a', '') or not_permitted('HSTRLEN', transit_jobs, 'body')
     or not_permitted('HDEL', transit_jobs, 'a') or not_permitted('HGETALL', transit_jobs) or not_permitted('PTTL', transit_jobs)
 end
+local IN_CLUSTER = false
+local function not_here(reply)
+  return type(reply) == 'table' and reply.err and string.find(reply.err, 'non local key', 1, true) and reply
+end
+local function elsewhere(key)
+  return IN_CLUSTER and not_here(redis.pcall('EXISTS', key))
+end
 local buckets = prefix .. 'job_bucket:'
 local queues = prefix .. 'ready_queue:'
 local parked_queues = prefix .. 'paused_queue:'
@@ -135,7 +142,7 @@ if redis.call('HLEN', transit) > 0 then return tell_batch(reply, true) end
 
 local err = not_a_list(queue) or no_transit() or not_permitted('LTRIM', queue, '0', '0') or not_permitted('RPUSH', queue, '')
   or not_permitted('LPUSH', queue, '')
-
+  or elsewhere(transit_jobs)
 if err then return err end
 redis.call('ZREM', pool, '') -- removes nothing; after a write, Redis refuses nothing at maxmemory
 

@@ -26,6 +26,13 @@ local function not_permitted(command, key, ...)
   if not may then return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key) end
 end
 local buckets = prefix .. 'job_bucket:'
+local IN_CLUSTER = false
+local function not_here(reply)
+  return type(reply) == 'table' and reply.err and string.find(reply.err, 'non local key', 1, true) and reply
+end
+local function elsewhere(key)
+  return IN_CLUSTER and not_here(redis.pcall('EXISTS', key))
+end
 local function score_of(ms)
   local rest = ms % 1000
   if rest == 0 then return string.format('%d', ms / 1000) end
@@ -45,7 +52,7 @@ if waiting == 0 and (all == 0 or ARGV[3] == 'moved' and redis.call('LLEN', parke
 local err = not_writable() or not_permitted('ZREM', schedules, '') or not_permitted('RPOP', queue) or not_permitted('LPUSH', queue, '')
   or not_permitted('HMGET', buckets, 'topic') or not_permitted('ZMSCORE', pool, '') or not_permitted('ZRANGE', schedules, '0', '0')
   or not_permitted('EXISTS', buckets)
-
+  or elsewhere(buckets)
 if err then return err end
 local reply = {all, ''}
 

@@ -426,7 +426,14 @@ local function bury_exhausted(topic)
           or not_permitted('HDEL', name, 'lease') or not_permitted('PEXPIRE', name, '1') or not_permitted('DEL', name)
           or not_permitted('ZADD', pool, '0', '') or not_permitted('ZREM', pool, '')
       end
-      local err = not_followable(id, letter)
+      local IN_CLUSTER = false
+      local function not_here(reply)
+        return type(reply) == 'table' and reply.err and string.find(reply.err, 'non local key', 1, true) and reply
+      end
+      local function elsewhere(key)
+        return IN_CLUSTER and not_here(redis.pcall('EXISTS', key))
+      end
+      local err = not_followable(id, letter) or elsewhere(buckets)
       if err then return err end
     end
     local was = redis.pcall('HGET', letter, 'topic')
@@ -533,9 +540,20 @@ local function gate(topic, n, taken)
   end
   local count = pcall('HINCRBY', reserved_counts, topic, n)
   counted = n
-
-
-  if type(count) ~= 'number' or count < HAS_LIMIT then return n end
+  if type(count) ~= 'number' then
+    local IN_CLUSTER = false
+    local function not_here(reply)
+      return type(reply) == 'table' and reply.err and string.find(reply.err, 'non local key', 1, true) and reply
+    end
+    local function elsewhere(key)
+      return IN_CLUSTER and not_here(redis.pcall('EXISTS', key))
+    end
+    local limits = prefix .. 'limits'
+    local missing = elsewhere(reserved_counts)
+    if missing and pcall('HEXISTS', limits, topic) ~= 0 then return 0, missing end
+    return n
+  end
+  if count < HAS_LIMIT then return n end
   local limits = prefix .. 'limits'
   local function parse_limit(topic, text)
     if not text then return nil end

@@ -53,6 +53,8 @@ local function read_lease(text)
   local attempts, token, lent, expires = string.match(text, '^%+?(%d+) (%d+) (%-?%d+) ?(%d*)$')
   return tonumber(attempts) or 0, tonumber(token) or 0, tonumber(lent) or 0, tonumber(expires) or 0
 end
+local IN_CLUSTER = false
+local queues = prefix .. 'ready_queue:'
 local begun = (now_us - now_us % 1000) / 1000
 local now = now_us % 1000 == 0 and begun or begun + 1
 local function lifetime_left(ttl, token, lent)
@@ -88,7 +90,6 @@ end
 local function register_wait(topic, seconds, due)
   if due - seconds > SOON then register_use(topic, seconds, due) end
 end
-local queues = prefix .. 'ready_queue:'
 local lengths = {}
 local function make_ready(topic, id, in_front)
   local length = in_front and redis.pcall('RPUSH', queues .. topic, id) or redis.pcall('LPUSH', queues .. topic, id)
@@ -229,8 +230,17 @@ for k, id in ipairs(asked) do
     local attempts = limit > 0 and read_lease(job[1])
     if attempts and attempts >= limit then reasons[k] = string.format(attempts == 1 and 'the only attempt used up' or 'all %d attempts used up', attempts) end
   end
-
-
+  if IN_CLUSTER then -- before the first write, so that the whole call is refused, and tried again
+    local function not_here(reply)
+      return type(reply) == 'table' and reply.err and string.find(reply.err, 'non local key', 1, true) and reply
+    end
+    local function elsewhere(key)
+      return IN_CLUSTER and not_here(redis.pcall('EXISTS', key))
+    end
+    local dead_letters = prefix .. 'dead_letter:'
+    local missing = not_here(unread) or ARGV[i + 3] == '0' and elsewhere(queues .. ARGV[i]) or reasons[k] and elsewhere(dead_letters)
+    if missing then return missing end
+  end
 end
 redis.call('ZREM', pool, '') -- removes nothing; after a write, Redis refuses nothing at maxmemory
 
@@ -278,7 +288,13 @@ for k, id in ipairs(asked) do
             or not_permitted('HDEL', name, 'lease') or not_permitted('PEXPIRE', name, '1') or not_permitted('DEL', name)
             or not_permitted('ZADD', pool, '0', '') or not_permitted('ZREM', pool, '')
         end
-        local err = not_followable(id, letter)
+        local function not_here(reply)
+          return type(reply) == 'table' and reply.err and string.find(reply.err, 'non local key', 1, true) and reply
+        end
+        local function elsewhere(key)
+          return IN_CLUSTER and not_here(redis.pcall('EXISTS', key))
+        end
+        local err = not_followable(id, letter) or elsewhere(buckets)
         if err then return err end
       end
       local was = redis.pcall('HGET', letter, 'topic')

@@ -10,6 +10,7 @@ local buckets = prefix .. 'job_bucket:'
 local SCHEDULE_TOPIC = 'delayer:schedules'
 local time = redis.call('TIME')
 local now_us = time[1] * 1000000 + time[2]
+local OVERLAP_FOLLOW = 'follow'
 local protected = rawget(_G, 'pcall')
 local function not_permitted(command, key, ...)
   if not redis.acl_check_cmd then return nil end
@@ -30,7 +31,13 @@ end
 local function no_bucket(bucket)
   return not_permitted('PEXPIRE', bucket, '1') or not_permitted('HSET', bucket, 'topic', '') or not_permitted('EXISTS', bucket)
 end
-local OVERLAP_FOLLOW = 'follow'
+local IN_CLUSTER = false
+local function not_here(reply)
+  return type(reply) == 'table' and reply.err and string.find(reply.err, 'non local key', 1, true) and reply
+end
+local function elsewhere(key)
+  return IN_CLUSTER and not_here(redis.pcall('EXISTS', key))
+end
 local function unreadable(reply)
   return type(reply) == 'table' and reply.err and not string.find(reply.err, 'WRONGTYPE', 1, true)
 end
@@ -165,10 +172,9 @@ local s = redis.call('HMGET', bucket, 'topic', 'revision', 'to', 'content', 'opt
 if s[1] ~= SCHEDULE_TOPIC or not s[2] then return '' end
 local job = ARGV[2] .. string.format('%.0f', now_us)
 local full = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '') -- changes nothing
-local why_not = type(full) == 'table' and full or no_queue(s[3]) or no_bucket(bucket)
-
 local last = s[7] == OVERLAP_FOLLOW and s[8]
-
+local why_not = type(full) == 'table' and full or no_queue(s[3]) or no_bucket(bucket) or elsewhere(queues .. s[3])
+  or elsewhere(buckets .. job) or last and elsewhere(buckets .. last)
 local lease = not why_not and last and lease_of_last(last)
 if type(lease) == 'table' then why_not = lease end
 if why_not then return why_not end

@@ -19,13 +19,20 @@ local function not_permitted(command, key, ...)
 end
 local schedules = prefix .. 'schedules'
 local removed_schedules = prefix .. 'removed_schedules'
+local IN_CLUSTER = false
+local function not_here(reply)
+  return type(reply) == 'table' and reply.err and string.find(reply.err, 'non local key', 1, true) and reply
+end
+local function elsewhere(key)
+  return IN_CLUSTER and not_here(redis.pcall('EXISTS', key))
+end
 local id = schedule_id(ARGV[1])
 local s = redis.call('HMGET', buckets .. id, 'topic', 'revision', 'source')
 if s[1] and (s[1] ~= SCHEDULE_TOPIC or not s[2]) or ARGV[2] ~= '' and s[3] ~= ARGV[2] then return 0 end
 local by_hand = ARGV[2] == '' and s[3] and s[3] ~= ''
 local err = not_permitted('ZREM', pool, id) or not_permitted('ZREM', schedules, ARGV[1])
   or by_hand and not_permitted('ZADD', removed_schedules, '0', '')
-
+  or elsewhere(buckets)
 if err then return err end
 local deleted = redis.call('DEL', buckets .. id)
 redis.call('ZREM', pool, id)
