@@ -150,11 +150,9 @@ local is_full = type(probe) == 'table' and string.find(probe.err, 'OOM ', 1, tru
 local err = type(probe) == 'table' and not is_full and probe or not_permitted('ZREM', pool, '')
 if err then return err end
 if IN_CLUSTER then
-  local function not_here(reply)
-    return type(reply) == 'table' and reply.err and string.find(reply.err, 'non local key', 1, true) and reply
-  end
   local function elsewhere(key)
-    return IN_CLUSTER and not_here(redis.pcall('EXISTS', key))
+    local reply = IN_CLUSTER and redis.pcall('EXISTS', key)
+    return type(reply) == 'table' and string.find(reply.err, 'non local key', 1, true) and reply
   end
   local at = 3
   while not err and at < #ARGV do

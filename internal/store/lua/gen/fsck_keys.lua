@@ -143,11 +143,9 @@ local buckets = prefix .. 'job_bucket:'
 local transit = prefix .. 'set_aside'
 local KEY_KINDS = {bucket = {'hash', 'job_bucket:'}, ready = {'list', 'ready_queue:'}, waiting = {'zset', 'waiting:'}, slots = {'zset', 'slots:'}, throttled = {'zset', 'held_back:'}, letter = {'hash', 'dead_letter:'}, dead = {'zset', 'dead_letters:'}, once = {'hash', 'once_content:'}, parked = {'list', 'paused_queue:'}, paused_waiting = {'zset', 'paused_waiting:'}, group = {'hash', 'group:'}, text = {'string', 'group_text:'}, transit = {'hash', 'set_aside:'}, client = {'list', 'client:'}, zset = {'zset', ''}, hash = {'hash', ''}, string = {'string', ''}}
 local IN_CLUSTER = false
-local function not_here(reply)
-  return type(reply) == 'table' and reply.err and string.find(reply.err, 'non local key', 1, true) and reply
-end
 local function elsewhere(key)
-  return IN_CLUSTER and not_here(redis.pcall('EXISTS', key))
+  local reply = IN_CLUSTER and redis.pcall('EXISTS', key)
+  return type(reply) == 'table' and string.find(reply.err, 'non local key', 1, true) and reply
 end
 local FIRST = 2
 local MOVED = 'fsck:'

@@ -46,11 +46,9 @@ local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or
 local queues = prefix .. 'ready_queue:'
 local buckets = prefix .. 'job_bucket:'
 local IN_CLUSTER = false
-local function not_here(reply)
-  return type(reply) == 'table' and reply.err and string.find(reply.err, 'non local key', 1, true) and reply
-end
 local function elsewhere(key)
-  return IN_CLUSTER and not_here(redis.pcall('EXISTS', key))
+  local reply = IN_CLUSTER and redis.pcall('EXISTS', key)
+  return type(reply) == 'table' and string.find(reply.err, 'non local key', 1, true) and reply
 end
 local lengths = {}
 local function make_ready(topic, id, in_front)

@@ -36,11 +36,9 @@ local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or
 local schedules = prefix .. 'schedules'
 local slots = prefix .. 'slots:'
 local IN_CLUSTER = false
-local function not_here(reply)
-  return type(reply) == 'table' and reply.err and string.find(reply.err, 'non local key', 1, true) and reply
-end
 local function elsewhere(key)
-  return IN_CLUSTER and not_here(redis.pcall('EXISTS', key))
+  local reply = IN_CLUSTER and redis.pcall('EXISTS', key)
+  return type(reply) == 'table' and string.find(reply.err, 'non local key', 1, true) and reply
 end
 local buckets = prefix .. 'job_bucket:'
 local limits = prefix .. 'limits'

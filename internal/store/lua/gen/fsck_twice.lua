@@ -34,11 +34,9 @@ local function not_permitted(command, key, ...)
   if not may then return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key) end
 end
 local IN_CLUSTER = false
-local function not_here(reply)
-  return type(reply) == 'table' and reply.err and string.find(reply.err, 'non local key', 1, true) and reply
-end
 local function elsewhere(key)
-  return IN_CLUSTER and not_here(redis.pcall('EXISTS', key))
+  local reply = IN_CLUSTER and redis.pcall('EXISTS', key)
+  return type(reply) == 'table' and string.find(reply.err, 'non local key', 1, true) and reply
 end
 local FIRST = 3
 local MAX_WALK = 20000

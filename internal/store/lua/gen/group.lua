@@ -269,11 +269,9 @@ for k, group in ipairs(changed) do
   entries[2 * k - 1], entries[2 * k] = score_of(group.due), group.id
   if group.due > begun then first_due = math.min(first_due, group.due) end
   if IN_CLUSTER and group.due <= begun then
-    local function not_here(reply)
-      return type(reply) == 'table' and reply.err and string.find(reply.err, 'non local key', 1, true) and reply
-    end
     local function elsewhere(key)
-      return IN_CLUSTER and not_here(redis.pcall('EXISTS', key))
+      local reply = IN_CLUSTER and redis.pcall('EXISTS', key)
+      return type(reply) == 'table' and string.find(reply.err, 'non local key', 1, true) and reply
     end
     local missing = elsewhere(queues .. group.topic)
     if missing then return missing end

@@ -22,11 +22,9 @@ local slots = prefix .. 'slots:'
 local reserved_counts = prefix .. 'reserved'
 local uncounted = prefix .. 'uncounted'
 local IN_CLUSTER = false
-local function not_here(reply)
-  return type(reply) == 'table' and reply.err and string.find(reply.err, 'non local key', 1, true) and reply
-end
 local function elsewhere(key)
-  return IN_CLUSTER and not_here(redis.pcall('EXISTS', key))
+  local reply = IN_CLUSTER and redis.pcall('EXISTS', key)
+  return type(reply) == 'table' and string.find(reply.err, 'non local key', 1, true) and reply
 end
 local LIMIT_MARK = 1099511627776
 local function lowered(kept)
@@ -104,23 +102,20 @@ end
 local now_s = now_us / 1000000
 local function wake_throttled(topic)
   if redis.pcall('EXISTS', throttled .. topic, waiters .. topic) == 0 then return nil end
-  local function wake_next_throttled(topic)
-    local jobs = redis.pcall('LLEN', queues .. topic)
-    if type(jobs) ~= 'number' then return false end
-    if jobs == 0 then
-      end_throttling(topic)
-      return false
-    end
-    while waking_left > 0 do
-      local first = redis.pcall('ZPOPMIN', throttled .. topic)
-      if not first[1] then return wake(topic, jobs) end
-      local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d ', jobs) .. topic)
-      if receivers ~= 0 then return type(receivers) == 'number' end
-      waking_left = waking_left - DEAD_COST
-    end
-    return false
+  local jobs = redis.pcall('LLEN', queues .. topic)
+  if jobs == 0 then
+    end_throttling(topic)
   end
-  return wake_next_throttled(topic)
+  while type(jobs) == 'number' and jobs > 0 and waking_left > 0 do
+    local first = redis.pcall('ZPOPMIN', throttled .. topic)
+    if not first[1] then
+      return wake(topic, jobs)
+    end
+    local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d ', jobs) .. topic)
+    if receivers ~= 0 then return type(receivers) == 'number' end
+    waking_left = waking_left - DEAD_COST
+  end
+  return false
 end
 local topic = ARGV[1]
 local err = not_permitted('HSET', limits, topic, '') or not_permitted('HDEL', limits, topic) or not_permitted('DEL', slots .. topic)

@@ -55,11 +55,9 @@ local function no_transit()
     or not_permitted('HDEL', transit_jobs, 'a') or not_permitted('HGETALL', transit_jobs) or not_permitted('PTTL', transit_jobs)
 end
 local IN_CLUSTER = false
-local function not_here(reply)
-  return type(reply) == 'table' and reply.err and string.find(reply.err, 'non local key', 1, true) and reply
-end
 local function elsewhere(key)
-  return IN_CLUSTER and not_here(redis.pcall('EXISTS', key))
+  local reply = IN_CLUSTER and redis.pcall('EXISTS', key)
+  return type(reply) == 'table' and string.find(reply.err, 'non local key', 1, true) and reply
 end
 local buckets = prefix .. 'job_bucket:'
 local queues = prefix .. 'ready_queue:'

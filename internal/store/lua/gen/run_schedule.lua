@@ -32,11 +32,9 @@ local function no_bucket(bucket)
   return not_permitted('PEXPIRE', bucket, '1') or not_permitted('HSET', bucket, 'topic', '') or not_permitted('EXISTS', bucket)
 end
 local IN_CLUSTER = false
-local function not_here(reply)
-  return type(reply) == 'table' and reply.err and string.find(reply.err, 'non local key', 1, true) and reply
-end
 local function elsewhere(key)
-  return IN_CLUSTER and not_here(redis.pcall('EXISTS', key))
+  local reply = IN_CLUSTER and redis.pcall('EXISTS', key)
+  return type(reply) == 'table' and string.find(reply.err, 'non local key', 1, true) and reply
 end
 local function unreadable(reply)
   return type(reply) == 'table' and reply.err and not string.find(reply.err, 'WRONGTYPE', 1, true)
