@@ -139,7 +139,7 @@ func (g *includer) checkHead(file string, head []string, used []name) {
 	}
 }
 
-// script returns the text of a script.
+// script returns the text of a script. Of the comment at its head only the first paragraph, its purpose, is repeated.
 func (g *includer) script(file string) string {
 	var text strings.Builder
 	var head []string
@@ -155,7 +155,8 @@ func (g *includer) script(file string) string {
 	needed := g.needs(source{file, 1, lines, g.known(head)})
 	g.checkHead(file, head, needed)
 	defined := map[*definition]bool{}
-	g.write(&text, lines[:code], "", "", "", defined)
+	purpose := slices.Index(append(slices.Clip(lines[:code]), "--"), "--")
+	g.write(&text, lines[:purpose], "", "", "", defined)
 	g.define(&text, needed, "", defined)
 	g.write(&text, lines[code:], "", "", "", defined)
 	return text.String()

@@ -74,6 +74,9 @@ local function seven(x)
 end
 return seven(POOL)
 `},
+		{"a header's first paragraph", "-- s: adds one,\n-- and two.\n--\n-- KEYS[1] none\n-- include: a\nreturn one + two -- more\n",
+			"-- s: adds one,\n-- and two.\nlocal one, uno = 1, 1\nlocal two = 2\nreturn one + two -- more\n"},
+		{"a header of one paragraph", "-- s: returns one.\n-- include: a: one\nreturn one\n", "-- s: returns one.\nlocal one, uno = 1, 1\nreturn one\n"},
 		{"what all scopes share", "-- include: call: left\nfor _ = 1, 2 do\n  -- include: e: spend\n  spend()\nend\nreturn 0\n", `local left = 9
 for _ = 1, 2 do
   local function spend()

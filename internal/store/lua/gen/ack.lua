@@ -1,11 +1,4 @@
 -- ack: ends reserved jobs that are done. A job's follower takes its place.
---
--- KEYS[1] job pool
--- ARGV of each job, 1,000 at most, no ID twice: topic, ID, token
--- Returns nil if all leases were held; else the 1-based positions of the jobs whose lease is lost, negated if the job is gone.
--- Errors: WRONGTYPE of the pool, NOPERM. Nothing has changed then.
--- Atomic because the lease must not end between the check and the end of the job.
--- Cost: O(log n) of the pool for each job.
 local protected = rawget(_G, 'pcall')
 local function not_permitted(command, key, ...)
   if not redis.acl_check_cmd then return nil end

@@ -1,17 +1,4 @@
 -- adopt: stores a batch of jobs that are in transit from another partition. Each batch is stored once, and none before an earlier one.
---
--- KEYS[1] job pool
--- ARGV[1] the other partition's prefix   ARGV[2] the batch's serial number; 0, without jobs, checks whether jobs can be stored
--- ARGV[3…] of each entry: kind, ID, number, how long it is kept (ms; negative for ever), how many values follow, and the fields and
---   values of its hash. The kinds and their numbers: w, a job in the pool, its score (Unix s); r, a ready job, its order; d, a dead letter,
---   when it was buried (Unix ms); o, an ID whose push counts once, until when (Unix ms), kept -1, no values; g, a tag with the values of
---   its open group, 0
--- Returns {adopted, superseded, last}: how many jobs and letters it stored; how many it did not, because the ID has a later one; and the
--- serial number of the last batch that was adopted from that partition.
--- Errors: WRONGTYPE of the pool, NOPERM, READONLY, and OOM without jobs. Nothing has changed then. Jobs are stored even at maxmemory: they
--- exist nowhere else.
--- Atomic because a retry must find the whole batch, or nothing of it.
--- Cost: O(log n) of the pool for each entry.
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local migration = prefix .. 'migration'

@@ -1,11 +1,4 @@
 -- bury: makes dead letters of reserved jobs. A job's follower takes its place.
---
--- KEYS[1] job pool
--- ARGV of each job, 1,000 at most, no ID twice: topic, ID, token, reason, and the error, or ''
--- Returns {place, why, place, why, …} of the jobs that it did not bury: LEASE_LOST, or the error, a text. Nothing has changed for these.
--- Errors: WRONGTYPE of the pool, NOPERM. Nothing has changed then.
--- Atomic because the lease must not end between the check and the burial.
--- Cost: O(log n) of the pool, and of the topic's dead letters, for each job.
 local pool = KEYS[1]
 local IN_CLUSTER = false
 local time = redis.call('TIME')

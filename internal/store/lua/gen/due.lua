@@ -1,20 +1,4 @@
 -- due: finds the jobs to move next, by topic. If they are few it moves them itself; else it changes nothing.
---
--- KEYS[1] job pool
--- ARGV[1] how many jobs at most   ARGV[2] jobs due by then (Unix s) are backlog, later ones fresh; '': all are backlog
--- ARGV[3…4] how many of the first backlog jobs, and of the first fresh ones, to skip
--- ARGV[5] how many due jobs to move at most, except schedules and if there are no orphans; may be absent: none
--- ARGV[6] when to retry jobs that a queue can't take (Unix ms)
--- Returns {took, now, due, wait, orphans, fresh, backlog, moved}: the script's own time (µs; 0 where Redis has no clock that advances
--- inside a script); Redis's time (Unix s); how many jobs are due; in how long the next one is due (µs; -1 if unknown); due IDs whose bucket
--- is gone, has no topic, is no hash or can't be read; two lists {count, topic, ids, topic, ids, …}, with the number of entries read and
--- each topic's IDs in due order; and what move returns for each topic of the backlog, {} for schedules, if they were moved.
--- Errors: WRONGTYPE of the pool, NOPERM, READONLY, since a replica may be behind.
---
--- Fresh jobs come first, but fill at most half of the answer while the backlog fills the rest: neither delays the other. Either list
--- ends early when its IDs reach MAX_BYTES.
--- Atomic because counts and ranks must match.
--- Cost: O(log n) of the pool, and O(1) for each job.
 local function stopwatch()
   local os = rawget(_G, 'os')
   if os then

@@ -1,12 +1,4 @@
 -- end_transit: deletes a batch in transit that the other partitions have adopted.
---
--- KEYS[1] job pool
--- ARGV[1] the batch's serial number   ARGV[2] the last number that one of these partitions has adopted
--- Returns 1; 0 if that batch is gone; -1 if the batch has got a new number and must be adopted again: ARGV[2] was above its number, because
--- this partition has lost numbers in a failover and its clock is behind. Whether the batch was adopted is then unknown.
--- Errors: NOPERM, READONLY. Nothing has changed then.
--- Atomic because another batch may be in transit by now.
--- Cost: O(the batch).
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local migration = prefix .. 'migration'

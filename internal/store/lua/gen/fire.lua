@@ -1,19 +1,4 @@
 -- fire: stores the jobs of schedules that are due, and sets their next occurrences.
---
--- KEYS[1] job pool
--- ARGV[1] when to retry schedules that can't be fired (Unix ms)   ARGV[2] after how long to leave the rest to another call (µs)
--- ARGV[3…] of each schedule: its ID, revision, and the occurrence that it is due for (Unix ms), as they were read; its next occurrence
---   (Unix ms), '' for none, 'later' if it can't be computed; how many occurrences have no job because they are too late, and because of a
---   pause; 1 if it has old specs, else 0; how many occurrences follow, and of each: when (Unix ms); r, it has a job, or l or p, none: late
---   or paused; the job's ID; and when that is due (Unix ms)
--- Returns {why, schedule, schedule, …}: why no waiter could be woken, 'woken' if one was; and of each schedule that is not left to another
--- call: {0}, it was changed, removed or fired meanwhile, or is not due; {1, ran, overlapped, followed}, how many occurrences have a job, how
--- many have none because the previous job is not done, and which job the last one's follows, '' for none; or {2, why}, it can't be fired and
--- is now due later.
--- Errors: WRONGTYPE of the pool, NOPERM, READONLY. Nothing has changed then.
--- Atomic because an occurrence must have its job exactly if the next one is set. A schedule is checked before its first write, so a broken one
--- does not affect the others.
--- Cost: O(log n) of the pool for each job.
 local pool = KEYS[1]
 local protected = rawget(_G, 'pcall')
 local function not_permitted(command, key, ...)

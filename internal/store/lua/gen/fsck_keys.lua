@@ -1,14 +1,5 @@
 -- fsck_keys: checks keys that SCAN has returned, and repairs them if asked to. fsck_set, fsck_queue and fsck_pool check the contents
 -- of sets and queues.
---
--- KEYS[1] job pool
--- ARGV[1] REPAIR, or '' to change nothing   ARGV[2…] a kind, see FoundKey in Go; and the rest of the key's name: an ID, a topic, …
--- Returns {took, candidates, findings}: the script's own time (µs); IDs and topics of jobs that are not in the pool: ready, or lost;
--- and {kind, place in ARGV of the name, 1 if it was repaired, …}.
--- Errors: NOPERM. Nothing has changed then.
---
--- A key of the wrong type, or a hash that is no job, is renamed to MOVED and its name, as it may belong to another program.
--- Atomic because a key may be written between the check and the change. Cost: O(keys).
 local function stopwatch()
   local os = rawget(_G, 'os')
   if os then

@@ -1,12 +1,4 @@
 -- fsck_pool: checks a page of the job pool, and repairs it if asked to.
---
--- KEYS[1] job pool
--- ARGV[1] 0 to begin, or next of the last call   ARGV[2] how many entries, about   ARGV[3] REPAIR, or '' to change nothing
--- ARGV[4] RETURN_IDS to return the IDs of the page
--- Returns {took, next, ids, leases, findings}: the script's own time (µs); ARGV[1] of the next call, 0 at the end; the IDs, if asked for;
--- topic, number of its leases, and the newest token of these, …; and {kind, id, 1 if it was repaired, …}.
--- Errors: WRONGTYPE of the pool, NOPERM. Nothing has changed then.
--- Atomic because a job may be pushed or removed between the check and the change. Cost: O(entries).
 local function stopwatch()
   local os = rawget(_G, 'os')
   if os then

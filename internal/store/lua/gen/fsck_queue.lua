@@ -1,17 +1,4 @@
 -- fsck_queue: checks a page of a topic's ready queue, or of its parked jobs, and repairs it if asked to.
---
--- KEYS[1] job pool
--- ARGV[1] the topic   ARGV[2] 'ready' or 'parked'   ARGV[3] how many entries at the right end are left to read; '' to begin
--- ARGV[4] the last entry read, '' for none   ARGV[5] how many entries to read   ARGV[6] REPAIR, or '' to change nothing
--- Returns {took, left, last, ids, findings}: the script's own time (µs); ARGV[3…4] of the next call, 0 at the end; the IDs of the page
--- that have a ready job of the topic; and {kind, id, 1 if it was repaired, …}. A queue of another type is empty.
--- Errors: WRONGTYPE of the pool, NOPERM. Nothing has changed then.
---
--- Entries are counted from the right end, where only releases add entries. If consumers have taken some meanwhile, the page starts
--- after the last entry read. So no entry is skipped; one may be read twice.
--- Removing an entry from the middle costs a walk over the queue. So the entries of a page are first marked by an empty ID, then
--- removed in one walk. Entries of a queue of more than MAX_WALK entries are not removed.
--- Atomic because an ID may be pushed, or taken, between the check and the removal. Cost: O(entries), and O(the queue) for a repair.
 local function stopwatch()
   local os = rawget(_G, 'os')
   if os then

@@ -1,12 +1,5 @@
 -- fsck_set: checks a page of a set that lists jobs, besides the pool and the queues: a topic's dead letters, its slots, the topics with
 -- dead letters, or the schedules. It repairs the page if asked to.
---
--- KEYS[1] job pool
--- ARGV[1] 'dead', 'slots', 'dead_topics' or 'schedules'   ARGV[2] the topic, or ''   ARGV[3] 0 to begin, or next of the last call
--- ARGV[4] how many entries, about   ARGV[5] REPAIR, or '' to change nothing   ARGV[6] RETURN_IDS to return the IDs of the page
--- Returns {took, next, ids, findings}: the script's own time (µs); ARGV[3] of the next call, 0 at the end; the IDs, if asked for; and {kind,
--- name, 1 if it was repaired, …}. A set of another type is empty. Errors: NOPERM. Nothing has changed then.
--- Atomic because an entry and its job belong together. Cost: O(entries).
 local function stopwatch()
   local os = rawget(_G, 'os')
   if os then

@@ -1,10 +1,4 @@
 -- fsck_twice: finds IDs that are in a topic's queue more than once, and removes all but the next entry of each if asked to.
---
--- KEYS[1] job pool   ARGV[1] the topic   ARGV[2] REPAIR, or '' to change nothing   ARGV[3…] IDs
--- Returns {took, id, 1 if it was repaired, …}: the script's own time (µs), and the IDs.
--- Errors: WRONGTYPE of the pool, NOPERM. Nothing has changed then.
--- Atomic because entries come and go. Cost: O(the queue) for each ID. Of a queue of more than MAX_WALK entries only the next ones are
--- read, and nothing is repaired.
 local function stopwatch()
   local os = rawget(_G, 'os')
   if os then

@@ -1,13 +1,5 @@
 -- keep_paused: ends pauses that are over, and parks jobs that programs without pauses have made ready. It takes one call for each page
 -- of topics, and more if there is much to park.
---
--- KEYS[1] job pool
--- ARGV[1] 0 to begin, or next of the last call   ARGV[2] how many topics, about   ARGV[3] how many entries to move at most
--- Returns {next, paused, wait, topic, …}: ARGV[1] of the next call, the same if this page has more to move, '' at the end; how many topics
--- are paused in all; in how long the first pause of this page ends (ms), -1 if none does; and the topics whose pause has ended.
--- Errors: WRONGTYPE of the pool, NOPERM. Nothing has changed then.
--- Atomic because an entry must be in one of the two queues. If several servers do this, the second one finds nothing to do.
--- Cost: O(topics of the page + entries moved).
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local pauses = prefix .. 'paused'

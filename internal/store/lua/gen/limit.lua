@@ -1,13 +1,4 @@
 -- limit: sets or removes a topic's limit.
---
--- KEYS[1] job pool
--- ARGV[1] the topic   ARGV[2] how many jobs may be reserved at a time; -1: any number; '': remove the limit
--- ARGV[3] the time between two starts (µs), 0 for none   ARGV[4] how many may start at once   ARGV[5] the limit of all partitions, as it was
---   set
--- Returns '', or the topic's mark in the hash of uncounted topics if some of its reserved jobs may lack slots: see take_slots.
--- Errors: WRONGTYPE, OOM, NOPERM. Nothing has changed then.
--- Atomic because a reserve must find the topic with its limit or without.
--- Cost: O(log(slots)), and O(throttled clients), 1,000 at most.
 local protected = rawget(_G, 'pcall')
 local function not_permitted(command, key, ...)
   if not redis.acl_check_cmd then return nil end

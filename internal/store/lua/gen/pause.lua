@@ -1,13 +1,4 @@
 -- pause: pauses a topic. Its ready jobs are parked, also those that become ready later.
---
--- KEYS[1] job pool
--- ARGV[1] the topic   ARGV[2] 'pause', by an operator: replaces the previous end and note. 'new pause': changes nothing if an operator has
---   paused it otherwise. 'back off', by a consumer: shortens nothing. 'copy': another partition's pause, if this one has none
--- ARGV[3] how long (ms), 0 for no end
--- ARGV[4] the note; for 'copy', the entry
--- Returns 1, or 0 if a new pause was refused. Errors: WRONGTYPE of the queue or the pool, OOM, NOPERM. Nothing has changed then.
--- Atomic because no job may be taken between the entry and the move of the queue.
--- Cost: O(1); if some jobs are parked already, O(entries of the queue), AT_ONCE at most: servers park the rest.
 local pool = KEYS[1]
 local function not_writable()
   local reply = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '')

@@ -1,26 +1,4 @@
 -- push: stores jobs. If a job of the same ID exists, the policy decides.
---
--- KEYS[1] job pool
--- ARGV[1] '1' to register the topics of the jobs, else '0'
--- ARGV[2] 'each': each job by itself; 'all': all of them or none
--- ARGV[3…] runs of jobs with the same terms, 1,000 jobs in all at most, no ID twice. A run is: how many jobs it has; their lifetime once
---   they are ready (ms); the policy; their options (see parts/lease.lua), '' for the defaults; and of each job its ID, topic, body, and
---   due time: a Unix time (ms), or, if it is not above 0, a delay (ms), negated
---
--- The policies:
---   replace          the job is replaced
---   earlier, later   it is replaced, and the earlier, or the later, of both due times counts
---   refuse           nothing changes
---   once MS TEXT     nothing changes; nor does any push of the ID for MS ms from now on, whatever happens to the job. TEXT is the
---                    push's fingerprint, and may be missing
---   follow           it is replaced; but a reserved job stays, and this one takes its place when it is done: see parts/follow.lua
---   debounce MS      it is replaced, but is due MS ms after the first of these pushes at the latest; a lease starts a new count
--- Returns nil if all jobs are stored and are new. Else {position, what, …}, with the 1-based positions of the others: ALREADY_EXISTS, refused,
---   or the ID's push counts once; REUSED, the same, and that push has another fingerprint; a text, the error; REPLACED, it replaced a job;
---   KEPT_DUE, the same, and that job's due time counts; FOLLOWS, it follows a job. With 'all', no job is stored if one has an error.
--- Errors: WRONGTYPE of the pool, OOM, NOPERM. Nothing has changed then.
--- Atomic because a bucket without its pool entry would never fall due, and an entry without its bucket could not be delivered.
--- Cost: O(log n) of the pool for each job. For an ID that is ready, also the length of its queue, 10,000 in all at most.
 local REPLACE = 'replace'
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')

@@ -1,16 +1,5 @@
 -- put_in_transit: puts jobs and dead letters in transit to another partition, with open groups and pushes that count once. They
 -- are not delivered until that partition has adopted them. A batch that is in transit already is returned first.
---
--- KEYS[1] job pool   KEYS[2] a topic's dead letters, if the IDs were found there
--- ARGV[1] 'all': reserved jobs too, with their leases; 'free': these stay; 'look': changes nothing
--- ARGV[2…] IDs, 1,000 at most; a tag stands for its open group
--- Returns {serial, was there, read, reserved, job, job, …}: see tell_batch; how many of the IDs were read, since a batch has about 256 KiB at
--- most; and the 1-based positions of those that stay because they are reserved. If another batch is in transit, and an ID exists or none was
--- given, it returns that one. The serial number is 0 if no job is in transit. 'look' returns the positions of the IDs that exist or are in
--- transit instead of the reserved ones, and reads all.
--- Errors: NOPERM, READONLY. Nothing has changed then.
--- Atomic because a job must be in transit or in its old state, never both or neither.
--- Cost: O(log n) of the pool for each ID; of ready jobs also O(their queues), 10,000 entries in all at most.
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local transit = prefix .. 'set_aside'

@@ -1,13 +1,5 @@
 -- put_ready_in_transit: puts the next jobs of a ready queue in transit to another partition; jobs that stay go to the queue's end. A batch
 -- that is in transit already is returned instead.
---
--- KEYS[1] job pool   KEYS[2] the ready queue, or the topic's parked jobs
--- ARGV[1] how many IDs leave   ARGV[2…] these, then those that stay, 1,000 in all at most: the queue's next entries when they were read.
---   Entries that were added since are left alone.
--- Returns {serial, was there, read, {}, job, job, …} as put_in_transit does; read counts entries of the queue.
--- Errors: WRONGTYPE of the queue, NOPERM, READONLY. Nothing has changed then.
--- Atomic because a job must be in transit or ready, never both or neither.
--- Cost: O(entries read).
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local transit = prefix .. 'set_aside'

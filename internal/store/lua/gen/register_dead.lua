@@ -1,10 +1,4 @@
 -- register_dead: registers topics that have dead letters but are not known, as earlier migrations left them.
---
--- KEYS[1] the topics that have dead letters
--- ARGV[1] how many topics at most   ARGV[2…3] the position of the last topic, its score and name; '' to begin
--- Returns {score, name}: ARGV[2…3] of the next call; '' at the end.
--- Errors: WRONGTYPE of the topics, NOPERM. A user who can't write the known topics gets no error.
--- Atomic so that a topic is registered by what it has now. Cost: O(log² n + topics).
 local function stands_before(a, b)
   for i = 1, math.min(#a, #b) do
     local of_a, of_b = string.byte(a, i), string.byte(b, i)

@@ -1,13 +1,4 @@
 -- remove: removes jobs in any state, reserved ones too, or, if an ID has no job, its dead letter. A push of the ID counts again.
---
--- KEYS[1] job pool; then of each job its bucket and its dead letter, which seldom exists: so Redis refuses the call before it starts while
---   the slot moves to another node of a cluster
--- ARGV the IDs, none twice
--- Returns {position, why, position, why, …} of the jobs that it did not remove: NOT_FOUND; LATER, it is ready, and for another call, as this
--- one has searched a ready queue, which is slow; or the error, a text.
--- Errors: NOPERM. Nothing has changed then.
--- Atomic because a move or a pop in between would deliver the job.
--- Cost: O(log n) of the pool for each job; for one that is ready also O(its queue), 10,000 entries at most.
 local protected = rawget(_G, 'pcall')
 local function not_permitted(command, key, ...)
   if not redis.acl_check_cmd then return nil end

@@ -1,13 +1,5 @@
 -- repair_schedules: puts schedules back into the pool that a server without schedules, like the original's, has moved; and forgets
 -- those whose bucket was removed, see unschedule.
---
--- KEYS[1] job pool
--- ARGV[1] the name behind which to go on, '' to begin   ARGV[2] how many schedules, and entries of the queue, at most
--- ARGV[3] 'moved': only if some were moved, and their queue is not empty; 'all': in any case
--- Returns {all, last, name, …}: how many schedules there are; ARGV[1] of the next call, '' at the end; and those that it put back.
--- Errors: WRONGTYPE, NOPERM. Nothing has changed then.
--- Atomic because a schedule may be removed meanwhile.
--- Cost: O(1) for each, and O(log n) of the pool for each that it puts back. Nothing if none was moved.
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local queues = prefix .. 'ready_queue:'

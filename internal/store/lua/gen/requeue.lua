@@ -1,11 +1,4 @@
 -- requeue: makes dead letters ready jobs again, with all their attempts.
---
--- KEYS[1] job pool   ARGV[1] how long such a job is kept once it is ready (ms)   ARGV[2…] IDs, 1,000 at most
--- Returns {position, why, position, why, …} of the IDs that it did not requeue: NOT_FOUND; ALREADY_EXISTS, a job has this ID; or the error, a
--- text. Nothing has changed for these.
--- Errors: NOPERM. Nothing has changed then.
--- Atomic because a job must be dead or ready, never both or neither.
--- Cost: O(log n) of the topic's dead letters for each.
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local buckets = prefix .. 'job_bucket:'

@@ -1,8 +1,4 @@
 -- reschedule: gives a waiting, ready or reserved job a new due time. Its lifetime once it is ready stays the same.
---
--- KEYS[1] job pool   KEYS[2] the job's bucket   ARGV[1] ID   ARGV[2] delay (ms)
--- Returns 1, or 0 if there is no such job. Errors: WRONGTYPE, OOM, NOPERM. Nothing has changed then.
--- Atomic because the job must not be moved or taken between the read and the write. Cost: as push.
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local queues = prefix .. 'ready_queue:'

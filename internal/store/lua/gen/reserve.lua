@@ -1,19 +1,5 @@
 -- reserve: takes the next ready jobs of some topics and leases them: each returns to the pool, due when its lease ends. A job whose last lease
 -- has ended and whose attempts are used up becomes a dead letter here; if that fails it is deferred, and does not delay the others.
---
--- KEYS, ARGV[1…4] and the topics at the end: see parts/take.lua
--- ARGV[5] the length of the lease (ms); 0: as the job says, SHORTEST_LEASE at least, or else DEFAULT_LEASE
--- ARGV[6] how many attempts a job has that does not say so; 0: any number
--- ARGV[7…] how many jobs of each of KEYS[2…] at most; then the topics
--- Returns {more, stale, registered, deferred, queue, jobs, left, leases, …}: as pop, with {topic, ID, why, …} of the jobs that can't become
--- dead letters, and of each topic {length (ms), end (Unix µs), token, attempt, late, attempt, late, …}: the usual lease, and of each job
--- its attempt, from 1 on, and how long it was ready (ms; -1 if unknown). A token is greater than the previous one. If a job has another
--- lease, or says how many attempts it has, its attempt is negated, and late is followed by maximum attempts (0: it does not say), length,
--- end and token. A topic that has reached its limit returns {-queue, in how long to poll again (ms)}; -1: the waiter is registered as
--- throttled, and is woken when a slot is free.
--- Errors: as pop; a limit that can't be read.
--- Atomic because a job must be in the queue or leased, never in both or neither.
--- Cost: as pop, and O(log n) of the pool for each job.
 local DEFAULT_LEASE = 30000
 local time = redis.call('TIME')
 local now_us = time[1] * 1000000 + time[2]

@@ -1,9 +1,4 @@
 -- resume: takes a step, usually the only one, to end a topic's pause. It stays paused until the last step.
---
--- KEYS[1] job pool   ARGV[1] the topic   ARGV[2] how many entries to move at most
--- Returns {more, was paused}, each 1 or 0: with more, the call is to be repeated.
--- Errors: WRONGTYPE of the pool, NOPERM. Nothing has changed then.
--- Atomic because an entry must be in one of the two queues. Cost: O(1); if jobs are both ready and parked, O(ARGV[2]).
 local pool = KEYS[1]
 local function not_writable()
   local reply = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '')

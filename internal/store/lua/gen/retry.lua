@@ -1,14 +1,5 @@
 -- retry: returns reserved jobs, to be delivered again now or later. One whose attempts are used up becomes a dead letter instead, and its
 -- follower takes its place.
---
--- KEYS[1] job pool
--- ARGV of each job, 1,000 at most, no ID twice: topic, ID, token; the delay (ms; 0: it is ready at once); how many attempts it has if it
---   does not say so (0: any number), or 'refund': this attempt does not count; and the error, or ''
--- Returns {place, what, place, what, …} of the jobs that it did not return: LEASE_LOST; EXHAUSTED, it is a dead letter now; or the error, a
--- text. Nothing has changed for those with LEASE_LOST or an error.
--- Errors: WRONGTYPE of the pool, NOPERM. Nothing has changed then.
--- Atomic because a job must be leased, in the pool, ready or dead, never in two of these or in none.
--- Cost: O(log n) of the pool, and of the topic's dead letters, for each job.
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local buckets = prefix .. 'job_bucket:'

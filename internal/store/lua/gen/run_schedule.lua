@@ -1,9 +1,4 @@
 -- run_schedule: stores a job of a schedule now. The next occurrences do not change.
---
--- KEYS[1] job pool   ARGV[1] the schedule's ID   ARGV[2] how the job's ID begins
--- Returns the job's ID, '' if there is no such schedule. Under the overlap 'follow' it is the last job's ID unless that job is done.
--- Errors: OOM, WRONGTYPE of the queue, NOPERM. Nothing has changed then.
--- Atomic because the schedule may be changed meanwhile. Cost: O(1).
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local buckets = prefix .. 'job_bucket:'

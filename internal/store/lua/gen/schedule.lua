@@ -1,13 +1,4 @@
 -- schedule: stores or changes a schedule.
---
--- KEYS[1] job pool
--- ARGV[1] its name   ARGV[2] its next occurrence (Unix ms), if its spec or zone changes   ARGV[3…11] the bucket's body (the spec), zone, to,
---   content, missed, overlap, jitter, options, source   ARGV[12] 'missing': only if there is no such schedule and none was removed by hand;
---   else ''
--- Returns {what, next}: 0, it was the same already; 1, it is new; 2, it has changed; 3, a job has its ID, and nothing has changed; and its
--- next occurrence (Unix ms). Overdue occurrences of an old spec are still fired: see old in parts/schedule.lua.
--- Errors: WRONGTYPE, OOM, NOPERM. Nothing has changed then.
--- Atomic because a server may fire it meanwhile. Cost: O(log n) of the pool.
 local function schedule_id(name) return '{' .. name .. '}@schedule' end
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')

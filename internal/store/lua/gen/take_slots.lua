@@ -1,11 +1,4 @@
 -- take_slots: assigns slots to jobs of a topic that were reserved before its limit was set, one page of the pool per call.
---
--- KEYS[1] job pool
--- ARGV[1] the topic   ARGV[2…3] the position of the last entry, its score and ID; '' to begin   ARGV[4] the mark that limit set
--- Returns {score, ID}: ARGV[2…3] of the next call; '' at the end, or if the topic has no mark: another program has done it, or the limit has
--- ended. The last page deletes the mark, unless it is a later one.
--- Errors: WRONGTYPE, NOPERM.
--- Atomic because a lease may end between the check and the entry. Cost: O(log² n) of the pool, and O(PAGE).
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local slots = prefix .. 'slots:'

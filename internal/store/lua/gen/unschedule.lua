@@ -1,10 +1,4 @@
 -- unschedule: deletes a schedule. Its jobs stay.
---
--- KEYS[1] job pool
--- ARGV[1] its name   ARGV[2] the source that it must have; '' for any: it is removed by hand, and one with a source is then remembered, to
---   tell it from one that Redis has lost
--- Returns 1, or 0 if there is no such schedule. Errors: WRONGTYPE of the bucket, NOPERM. Nothing has changed then.
--- Atomic because a server may fire it meanwhile. Cost: O(log n) of the pool.
 local function schedule_id(name) return '{' .. name .. '}@schedule' end
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')

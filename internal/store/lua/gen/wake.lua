@@ -1,8 +1,4 @@
 -- wake: wakes the next waiters of some topics, when the client that was woken has no use for their jobs.
---
--- KEYS[1] job pool   ARGV the topics
--- Returns nothing. Errors: none.
--- Atomic because the topic must have jobs when its waiter is removed and woken. Cost: O(topics).
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local queues = prefix .. 'ready_queue:'
