@@ -22,8 +22,7 @@ if unreadable(length) then return length end
 if type(length) ~= 'number' or length == 0 then return {watch(), 0, '', {}, {}} end
 if repairs then
   local err = not_writable() or not_permitted('LSET', queue, '0', '') or not_permitted('LREM', queue, '0', '')
-    or not_permitted('LPUSH', queue, '')
-    or elsewhere(queue)
+    or not_permitted('LPUSH', queue, '') or elsewhere(queue)
   if err then return err end
 end
 

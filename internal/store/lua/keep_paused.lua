@@ -10,8 +10,7 @@
 -- Cost: O(topics of the page + entries moved).
 -- include: pause time cluster
 if redis.call('HLEN', pauses) == 0 then return {'', 0, -1} end
-local err = not_pausable('')
-  or elsewhere(pauses)
+local err = not_pausable() or elsewhere(pauses)
 if err then return err end
 redis.call('HDEL', pauses, '') -- removes nothing; after a write, Redis refuses nothing at maxmemory
 local page = redis.call('HSCAN', pauses, ARGV[1], 'COUNT', ARGV[2])

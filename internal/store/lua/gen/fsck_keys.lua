@@ -47,7 +47,7 @@ local waiters = prefix .. 'waiting:'
 local queues = prefix .. 'ready_queue:'
 local parked_queues = prefix .. 'paused_queue:'
 local paused_waiters = prefix .. 'paused_waiting:'
-local function not_pausable(topic)
+local function not_pausable()
   return not_writable() or not_permitted('HSET', pauses, 'a', '') or not_permitted('HDEL', pauses, 'a')
     or not_permitted('HSET', waiters, 'a', '') or not_permitted('DEL', waiters) or not_permitted('RENAME', queues, parked_queues)
     or not_permitted('RENAME', waiters, paused_waiters) or not_permitted('LMOVE', queues, parked_queues, 'RIGHT', 'LEFT')
@@ -160,7 +160,7 @@ local function list_letter(id, topic, died)
 end
 
 local function end_pause(topic)
-  if not_pausable(topic) then return false end
+  if not_pausable() then return false end
   local _, more = release(topic, PARKED)
   return not more
 end
@@ -257,8 +257,7 @@ end
 
 if repairs then
   local err = not_permitted('RENAMENX', buckets, MOVED .. buckets) or not_permitted('DEL', buckets) or not_permitted('ZADD', known_topics, '0', '')
-    or not_permitted('ZADD', dead_lists, '0', '')
-    or elsewhere(buckets)
+    or not_permitted('ZADD', dead_lists, '0', '') or elsewhere(buckets)
   if err then return err end
 end
 local to_repair = {}

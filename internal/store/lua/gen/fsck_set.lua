@@ -111,8 +111,7 @@ local RETURN_IDS = 'ids'
 local watch, which, topic, repairs = stopwatch(), ARGV[1], ARGV[2], ARGV[5] == REPAIR
 local set = ({dead = dead_lists .. topic, slots = slots .. topic, dead_topics = dead_topics, schedules = schedules})[which]
 if repairs then
-  local err = not_permitted('ZREM', set, '')
-    or elsewhere(buckets)
+  local err = not_permitted('ZREM', set, '') or elsewhere(buckets)
   if err then return err end
 end
 local page = redis.pcall('ZSCAN', set, ARGV[3], 'COUNT', ARGV[4])

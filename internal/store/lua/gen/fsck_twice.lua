@@ -36,8 +36,7 @@ local FIRST = 3
 local MAX_WALK = 20000
 local watch, queue, parked, repairs = stopwatch(), queues .. ARGV[1], parked_queues .. ARGV[1], ARGV[2] == REPAIR
 if repairs then
-  local err = not_writable() or not_permitted('LREM', queue, '0', '')
-    or elsewhere(queue)
+  local err = not_writable() or not_permitted('LREM', queue, '0', '') or elsewhere(queue)
   if err then return err end
 end
 

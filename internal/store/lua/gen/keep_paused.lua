@@ -18,7 +18,7 @@ local waiters = prefix .. 'waiting:'
 local queues = prefix .. 'ready_queue:'
 local parked_queues = prefix .. 'paused_queue:'
 local paused_waiters = prefix .. 'paused_waiting:'
-local function not_pausable(topic)
+local function not_pausable()
   return not_writable() or not_permitted('HSET', pauses, 'a', '') or not_permitted('HDEL', pauses, 'a')
     or not_permitted('HSET', waiters, 'a', '') or not_permitted('DEL', waiters) or not_permitted('RENAME', queues, parked_queues)
     or not_permitted('RENAME', waiters, paused_waiters) or not_permitted('LMOVE', queues, parked_queues, 'RIGHT', 'LEFT')
@@ -120,8 +120,7 @@ local function hold(topic, most)
   return park(topic, most)
 end
 if redis.call('HLEN', pauses) == 0 then return {'', 0, -1} end
-local err = not_pausable('')
-  or elsewhere(pauses)
+local err = not_pausable() or elsewhere(pauses)
 if err then return err end
 redis.call('HDEL', pauses, '') -- removes nothing; after a write, Redis refuses nothing at maxmemory
 local page = redis.call('HSCAN', pauses, ARGV[1], 'COUNT', ARGV[2])

@@ -17,7 +17,7 @@ local waiters = prefix .. 'waiting:'
 local queues = prefix .. 'ready_queue:'
 local parked_queues = prefix .. 'paused_queue:'
 local paused_waiters = prefix .. 'paused_waiting:'
-local function not_pausable(topic)
+local function not_pausable()
   return not_writable() or not_permitted('HSET', pauses, 'a', '') or not_permitted('HDEL', pauses, 'a')
     or not_permitted('HSET', waiters, 'a', '') or not_permitted('DEL', waiters) or not_permitted('RENAME', queues, parked_queues)
     or not_permitted('RENAME', waiters, paused_waiters) or not_permitted('LMOVE', queues, parked_queues, 'RIGHT', 'LEFT')
@@ -95,8 +95,7 @@ local first_due_channel = prefix .. 'first_due'
 local AT_ONCE = 1000 -- entries
 local TOLD = '1000'  -- ms; by then servers read when the pause ends
 local topic, how, ms = ARGV[1], ARGV[2], tonumber(ARGV[3])
-local err = not_pausable(topic) or not_a_list(queues .. topic) or not_a_list(parked_queues .. topic)
-  or pause_elsewhere(topic)
+local err = not_pausable() or not_a_list(queues .. topic) or not_a_list(parked_queues .. topic) or pause_elsewhere(topic)
 if err then return err end
 local text = redis.call('HGET', pauses, topic)
 local p = text and read_pause(text)
