@@ -6,6 +6,8 @@ import (
 	"embed"
 	"encoding/hex"
 	"errors"
+	"slices"
+	"strings"
 	"sync"
 
 	"github.com/gomodule/redigo/redis"
@@ -19,7 +21,7 @@ import (
 //go:embed lua/gen
 var scripts embed.FS
 
-// script is a Lua script. Each of its forms is read when it first runs.
+// script is a Lua script. Each of its forms is made when it first runs.
 type script struct {
 	name                      string
 	plain, inCluster, sharded func() *form
@@ -40,24 +42,30 @@ func (s *script) on(of *Store) *form {
 	return s.inCluster()
 }
 
+// What a script's forms for a cluster have instead of the plain form's texts: they check whether keys have moved to another node, and where
+// channels belong to slots they publish there, since PUBLISH would go to all nodes.
+var (
+	checking = []string{"local IN_CLUSTER = false", "local IN_CLUSTER = true"}
+	sharding = []string{"'PUBLISH'", "'SPUBLISH'"}
+)
+
 // newScript returns the script lua/name.lua.
 func newScript(name string) *script {
-	return &script{
-		name:      name,
-		plain:     sync.OnceValue(func() *form { return readForm(name) }),
-		inCluster: sync.OnceValue(func() *form { return readForm(name+".cluster", name) }),
-		sharded:   sync.OnceValue(func() *form { return readForm(name+".sharded", name+".cluster", name) }),
+	with := func(changes ...string) func() *form {
+		return sync.OnceValue(func() *form { return readForm(name, changes) })
 	}
+	return &script{name: name, plain: with(), inCluster: with(checking...), sharded: with(slices.Concat(checking, sharding)...)}
 }
 
-// readForm reads the first of these files that exists: a form equal to the next one has no file.
-func readForm(names ...string) *form {
-	text, err := scripts.ReadFile("lua/gen/" + names[0] + ".lua")
+// readForm reads a script with changes: old text, new text, ….
+func readForm(name string, changes []string) *form {
+	file, err := scripts.ReadFile("lua/gen/" + name + ".lua")
 	if err != nil {
-		return readForm(names[1:]...) // the last one always exists
+		panic(err) // go generate has not been run for it
 	}
-	hash := sha1.Sum(text)
-	return &form{string(text), hex.EncodeToString(hash[:])}
+	text := strings.NewReplacer(changes...).Replace(string(file))
+	hash := sha1.Sum([]byte(text))
+	return &form{text, hex.EncodeToString(hash[:])}
 }
 
 // Call is one run of a script and the parser of its reply. Do runs it alone. In a pipeline, Send sends it and Wait waits for the reply;

@@ -22,20 +22,31 @@ func TestPlainPushIsTheHead(t *testing.T) {
 	}
 }
 
-// Only scripts for clusters contain cluster code.
+// The forms of a script for a cluster check whether keys have moved wherever the script can, and sharded ones never publish to all nodes.
 func TestScriptInACluster(t *testing.T) {
-	for _, c := range []struct {
-		name                          string
-		form                          *form
-		elsewhere, publishes, sharded int
-	}{
-		{"move", moveScript.plain(), 0, 3, 0}, {"move", moveScript.inCluster(), 2, 3, 0}, {"move", moveScript.sharded(), 2, 0, 3},
-		{"pop", popScript.plain(), 0, 4, 0}, {"pop", popScript.sharded(), 0, 0, 4}, {"get", getScript.sharded(), 0, 0, 0},
-	} {
-		for code, want := range map[string]int{"elsewhere(": c.elsewhere, "cluster: ": 0, "'PUBLISH'": c.publishes, "'SPUBLISH'": c.sharded} {
-			if got := strings.Count(c.form.text, code); got != want {
-				t.Errorf("%s has %q %d times, want %d", c.name, code, got, want)
+	files, err := scripts.ReadDir("lua/gen")
+	check(t, err)
+	allChecks, allPublished := 0, 0
+	for _, file := range files {
+		s := newScript(strings.TrimSuffix(file.Name(), ".lua"))
+		forms := []string{s.plain().text, s.inCluster().text, s.sharded().text}
+		checks, published := strings.Count(forms[0], "local IN_CLUSTER = false"), strings.Count(forms[0], "'PUBLISH'")
+		for code, want := range map[string][3]int{
+			"IN_CLUSTER = false": {checks, 0, 0}, "local IN_CLUSTER = true": {0, checks, checks},
+			"'PUBLISH'": {published, published, 0}, "'SPUBLISH'": {0, 0, published},
+		} {
+			for i, text := range forms {
+				if got := strings.Count(text, code); got != want[i] {
+					t.Errorf("%s, form %d, has %q %d times, want %d", s.name, i, code, got, want[i])
+				}
 			}
 		}
+		if checks == 0 && strings.Contains(forms[0], "IN_CLUSTER") {
+			t.Errorf("%s uses IN_CLUSTER, and does not define it as the loader expects", s.name)
+		}
+		allChecks, allPublished = allChecks+checks, allPublished+published
+	}
+	if allChecks == 0 || allPublished == 0 {
+		t.Errorf("all scripts have %d checks and publish in %d places", allChecks, allPublished)
 	}
 }

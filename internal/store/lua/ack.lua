@@ -19,16 +19,15 @@ for k = 1, #ids do
   local name = buckets .. ids[k]
   local job, unread = leased_job(scores[k], name, ARGV[i], ARGV[i + 2])
   if unread then return unread end
-  if job and string.byte(job[1]) == FOLLOWER_BYTE then
+  if not job then
+    lost[#lost + 1] = not scores[k] and redis.call('EXISTS', name) == 0 and -k or k
+  elseif string.byte(job[1]) == FOLLOWER_BYTE then
     followers = followers or {}
     followers[#followers + 1] = ids[k]
-    ended[ARGV[i]] = (ended[ARGV[i]] or 0) - 1
-  elseif job then
-    done[#done + 1], names[#names + 1] = ids[k], name
-    ended[ARGV[i]] = (ended[ARGV[i]] or 0) - 1
   else
-    lost[#lost + 1] = not scores[k] and redis.call('EXISTS', name) == 0 and -k or k
+    done[#done + 1], names[#names + 1] = ids[k], name
   end
+  if job then ended[ARGV[i]] = (ended[ARGV[i]] or 0) - 1 end
 end
 if followers then
   -- include: follow: not_followable

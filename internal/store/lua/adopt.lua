@@ -19,7 +19,7 @@ if serial > 0 and last - serial >= 0 then return {0, 0, last} end
 local err = not_writable() or not_permitted('HSET', buckets, 'topic', '') or not_permitted('PEXPIRE', buckets, '1')
   or not_permitted('HSET', migration, 'a', '') or not_permitted('ZREM', pool, '') or not_permitted('HSET', dead_letters, 'topic', '')
   or not_permitted('PTTL', once) or not_permitted('ZADD', dead_lists, '0', '') or not_permitted('EXISTS', buckets) or not_permitted('DEL', dead_letters)
-  -- cluster: or elsewhere(buckets)
+  or elsewhere(buckets)
 if err then return err end
 if serial == 0 then
   redis.call('HSET', migration, 'room', 1)

@@ -11,14 +11,17 @@ local FIELDS = 5
 local ids = {}
 for i = 2, #ARGV, FIELDS do ids[#ids + 1] = ARGV[i] end
 local scores = redis.call('ZMSCORE', pool, unpack(ids)) -- all at once: the pool may end with the first of them
--- cluster: for k, id in ipairs(ids) do -- before the first write, so that the whole call is refused, and tried again, while the slot moves
--- cluster:   local job, unread = leased_job(scores[k], buckets .. id, ARGV[FIELDS * k - 4], ARGV[FIELDS * k - 2])
--- cluster:   local missing = not_here(unread) or job and elsewhere(dead_letters)
--- cluster:   if missing then return missing end
--- cluster: end
+if IN_CLUSTER then -- before the first write, so that the whole call is refused, and tried again, while the slot moves
+  -- include: cluster: elsewhere
+  for k, id in ipairs(ids) do
+    local job, unread = leased_job(scores[k], buckets .. id, ARGV[FIELDS * k - 4], ARGV[FIELDS * k - 2])
+    local missing = unread and elsewhere(buckets .. id) or job and elsewhere(dead_letters)
+    if missing then return missing end
+  end
+end
 redis.call('ZREM', pool, '') -- removes nothing; after a write, Redis refuses nothing at maxmemory
 
-local reply, ended, buried, followers = {}, {}, {}, nil
+local reply, ended, buried, followers = {}, {}, {}, {}
 for k, id in ipairs(ids) do
   local i, name = FIELDS * k - 4, buckets .. id
   local topic = ARGV[i]
@@ -30,14 +33,11 @@ for k, id in ipairs(ids) do
   else
     redis.call('ZREM', pool, id)
     ended[topic], buried[#buried + 1] = (ended[topic] or 0) - 1, id
-    if has_follower then
-      followers = followers or {}
-      followers[#followers + 1] = id
-    end
+    if has_follower then followers[#followers + 1] = id end
   end
 end
 count_reserved(ended, buried)
-if not followers then return reply end
+if #followers == 0 then return reply end
 
 -- include: follow: follow_up
 for _, id in ipairs(followers) do follow_up(id, dead_letters .. id) end

@@ -87,11 +87,14 @@ if err then return err end
 if due > tonumber(ARGV[5] or 0) or backlog_jobs[1] < due or #orphans > 0 or not some_jobs then
   return {stop(), at, due, wait, orphans, fresh_jobs, backlog_jobs, {}}
 end
--- include: move: move; cluster: elsewhere
--- cluster: for i = 2, #backlog_jobs, 2 do
--- cluster:   err = backlog_jobs[i] ~= SCHEDULE_TOPIC and elsewhere(queues .. backlog_jobs[i])
--- cluster:   if err then return err end
--- cluster: end
+-- include: move: move; cluster: IN_CLUSTER; keys: queues
+if IN_CLUSTER then
+  -- include: cluster: elsewhere
+  for i = 2, #backlog_jobs, 2 do
+    err = backlog_jobs[i] ~= SCHEDULE_TOPIC and elsewhere(queues .. backlog_jobs[i])
+    if err then return err end
+  end
+end
 local moved = {}
 for i = 2, #backlog_jobs, 2 do
   local topic = backlog_jobs[i]

@@ -9,8 +9,7 @@
 -- Cost: O(the batch).
 -- include: guard cluster
 if redis.call('HGET', migration, 'serial') ~= ARGV[1] or redis.call('HLEN', transit) == 0 then return 0 end
-local err = not_writable() or not_permitted('DEL', transit) or not_permitted('HSET', migration, 'a', '')
-  -- cluster: or elsewhere(transit_jobs)
+local err = not_writable() or not_permitted('DEL', transit) or not_permitted('HSET', migration, 'a', '') or elsewhere(transit_jobs)
 if err then return err end
 if ARGV[2] - ARGV[1] > 0 then
   redis.call('HSET', migration, 'serial', string.format('%.0f', ARGV[2] + 1))

@@ -21,14 +21,17 @@ local probe = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '') -- changes nothi
 local is_full = type(probe) == 'table' and string.find(probe.err, 'OOM ', 1, true)
 local err = type(probe) == 'table' and not is_full and probe or not_permitted('ZREM', pool, '')
 if err then return err end
--- cluster: local at = 3
--- cluster: while not err and at < #ARGV do
--- cluster:   local s = redis.pcall('HMGET', buckets .. ARGV[at], 'to', 'last')
--- cluster:   err = elsewhere(buckets .. ARGV[at]) or s[1] and elsewhere(queues .. s[1]) or s[2] and elsewhere(buckets .. s[2])
--- cluster:   for i = at + 8, at + 4 + 4 * ARGV[at + 7], 4 do err = err or elsewhere(buckets .. ARGV[i + 2]) end
--- cluster:   at = at + 8 + 4 * ARGV[at + 7]
--- cluster: end
--- cluster: if err then return err end
+if IN_CLUSTER then
+  -- include: cluster: elsewhere
+  local at = 3
+  while not err and at < #ARGV do
+    local s = redis.pcall('HMGET', buckets .. ARGV[at], 'to', 'last')
+    err = elsewhere(buckets .. ARGV[at]) or s[1] and elsewhere(queues .. s[1]) or s[2] and elsewhere(buckets .. s[2])
+    for i = at + 8, at + 4 + 4 * ARGV[at + 7], 4 do err = err or elsewhere(buckets .. ARGV[i + 2]) end
+    at = at + 8 + 4 * ARGV[at + 7]
+  end
+  if err then return err end
+end
 
 -- What is written for all schedules together, at the end.
 local entries, soonest = {}, math.huge -- of the pool: score, ID, score, ID, …; when the first of them is due

@@ -32,7 +32,7 @@ local function list_letter(id, topic, died)
 end
 
 local function end_pause(topic)
-  if not_pausable(topic) then return false end
+  if not_pausable() then return false end
   local _, more = release(topic, PARKED)
   return not more
 end
@@ -121,8 +121,7 @@ end
 
 if repairs then
   local err = not_permitted('RENAMENX', buckets, MOVED .. buckets) or not_permitted('DEL', buckets) or not_permitted('ZADD', known_topics, '0', '')
-    or not_permitted('ZADD', dead_lists, '0', '')
-    -- cluster: or elsewhere(buckets)
+    or not_permitted('ZADD', dead_lists, '0', '') or elsewhere(buckets)
   if err then return err end
 end
 local to_repair = {}

@@ -16,7 +16,7 @@ local ENDS = 5000
 local watch, what = stopwatch(), ARGV[1]
 if what ~= LOST_LOOK then
   local err = not_writable() or all_unreadable() or not_permitted('LPUSH', queues, '') or not_permitted('DEL', buckets)
-    -- cluster: or elsewhere(buckets)
+    or elsewhere(buckets)
   if err then return err end
 end
 

@@ -10,8 +10,7 @@
 -- include: guard lease schedule time cluster
 local watch, repairs = stopwatch(), ARGV[3] == REPAIR
 if repairs then
-  local err = not_writable() or not_permitted('ZADD', schedules, '0', '')
-    -- cluster: or elsewhere(buckets)
+  local err = not_writable() or not_permitted('ZADD', schedules, '0', '') or elsewhere(buckets)
   if err then return err end
 end
 local page = redis.call('ZSCAN', pool, ARGV[1], 'COUNT', ARGV[2])

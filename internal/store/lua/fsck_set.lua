@@ -11,8 +11,7 @@
 local watch, which, topic, repairs = stopwatch(), ARGV[1], ARGV[2], ARGV[5] == REPAIR
 local set = ({dead = dead_lists .. topic, schedules = schedules})[which]
 if repairs then
-  local err = not_permitted('ZREM', set, '')
-    -- cluster: or elsewhere(buckets)
+  local err = not_permitted('ZREM', set, '') or elsewhere(buckets)
   if err then return err end
 end
 local page = redis.pcall('ZSCAN', set, ARGV[3], 'COUNT', ARGV[4])

@@ -131,8 +131,11 @@ local entries, first_due = {}, math.huge -- of the pool: score, ID, score, ID, â
 for k, group in ipairs(changed) do
   entries[2 * k - 1], entries[2 * k] = score_of(group.due), group.id
   if group.due > begun then first_due = math.min(first_due, group.due) end
-  -- cluster: local missing = group.due <= begun and elsewhere(queues .. group.topic)
-  -- cluster: if missing then return missing end
+  if IN_CLUSTER and group.due <= begun then
+    -- include: cluster: elsewhere
+    local missing = elsewhere(queues .. group.topic)
+    if missing then return missing end
+  end
 end
 local bucket, waits = buckets .. changed[1].id, groups .. changed[1].tag
 local err = not_permitted('HSET', bucket, 'topic', '') or not_permitted('PEXPIRE', bucket, '1') or not_permitted('ZREM', pool, '')

@@ -10,8 +10,7 @@
 -- Cost: O(topics of the page + entries moved).
 -- include: pause time cluster
 if redis.call('HLEN', pauses) == 0 then return {'', 0, -1} end
-local err = not_pausable('')
-  -- cluster: or elsewhere(pauses)
+local err = not_pausable() or elsewhere(pauses)
 if err then return err end
 redis.call('HDEL', pauses, '') -- removes nothing; after a write, Redis refuses nothing at maxmemory
 local page = redis.call('HSCAN', pauses, ARGV[1], 'COUNT', ARGV[2])
@@ -19,18 +18,15 @@ local next, entries, entries_left = page[1], page[2], tonumber(ARGV[3])
 local wait, ended, has_more = math.huge, {}, false
 for i = 1, #entries, 2 do
   local topic, p = entries[i], read_pause(entries[i + 1])
-  -- cluster: local is_elsewhere = pause_elsewhere(topic)
-  local ends = p and paused_until(p) or 0
-  -- cluster: if is_elsewhere then ends = now + 1000 end
+  local is_elsewhere = pause_elsewhere(topic)
+  local ends = is_elsewhere and now + 1000 or p and paused_until(p) or 0
   local moved, more = 0, false
   if ends <= now then
     moved, more = release(topic, entries_left)
     if moved and not more then ended[#ended + 1] = topic end
   else
     wait = math.min(wait, ends - now)
-    -- cluster: if not is_elsewhere then
-    moved, more = hold(topic, entries_left)
-    -- cluster: end
+    if not is_elsewhere then moved, more = hold(topic, entries_left) end
   end
   if moved then entries_left, has_more = entries_left - moved, has_more or more end
   if entries_left <= 0 and i < #entries - 1 then

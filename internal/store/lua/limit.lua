@@ -12,7 +12,7 @@
 local topic = ARGV[1]
 local err = not_permitted('HSET', limits, topic, '') or not_permitted('HDEL', limits, topic) or not_permitted('DEL', slots .. topic)
   or not_permitted('HSET', reserved_counts, topic, '0') or not_permitted('HDEL', reserved_counts, topic)
-  -- cluster: or elsewhere(slots)
+  or elsewhere(slots)
 if err then return err end
 local count = math.max(lowered(tonumber(redis.call('HGET', reserved_counts, topic) or 0) or 0), 0)
 local before, _, _, next = read_limit(topic)

@@ -12,8 +12,7 @@
 local AT_ONCE = 1000 -- entries
 local TOLD = '1000'  -- ms; by then servers read when the pause ends
 local topic, how, ms = ARGV[1], ARGV[2], tonumber(ARGV[3])
-local err = not_pausable(topic) or not_a_list(queues .. topic) or not_a_list(parked_queues .. topic)
-  -- cluster: or pause_elsewhere(topic)
+local err = not_pausable() or not_a_list(queues .. topic) or not_a_list(parked_queues .. topic) or pause_elsewhere(topic)
 if err then return err end
 local text = redis.call('HGET', pauses, topic)
 local p = text and read_pause(text)

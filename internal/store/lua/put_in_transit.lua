@@ -32,8 +32,7 @@ if looks or not some_exist then
 end
 if waits then return tell_batch(reply, true) end
 
-local err = no_transit() or not_permitted('ZREM', pool, '')
-  -- cluster: or elsewhere(transit_jobs)
+local err = no_transit() or not_permitted('ZREM', pool, '') or elsewhere(transit_jobs)
 if err then return err end
 redis.call('ZREM', pool, '') -- removes nothing; after a write, Redis refuses nothing at maxmemory
 

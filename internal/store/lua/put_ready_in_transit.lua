@@ -15,8 +15,7 @@ local reply = {0, 0, 0, {}}
 if redis.call('HLEN', transit) > 0 then return tell_batch(reply, true) end
 
 local err = not_a_list(queue) or no_transit() or not_permitted('LTRIM', queue, '0', '0') or not_permitted('RPUSH', queue, '')
-  or not_permitted('LPUSH', queue, '')
-  -- cluster: or elsewhere(transit_jobs)
+  or not_permitted('LPUSH', queue, '') or elsewhere(transit_jobs)
 if err then return err end
 redis.call('ZREM', pool, '') -- removes nothing; after a write, Redis refuses nothing at maxmemory
 

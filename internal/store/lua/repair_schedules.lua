@@ -15,8 +15,7 @@ local waiting = redis.call('LLEN', queue)
 if waiting == 0 and (all == 0 or ARGV[3] == 'moved' and redis.call('LLEN', parked_queues .. SCHEDULE_TOPIC) == 0) then return {all, ''} end
 local err = not_writable() or not_permitted('ZREM', schedules, '') or not_permitted('RPOP', queue) or not_permitted('LPUSH', queue, '')
   or not_permitted('HMGET', buckets, 'topic') or not_permitted('ZMSCORE', pool, '') or not_permitted('ZRANGE', schedules, '0', '0')
-  or not_permitted('EXISTS', buckets)
-  -- cluster: or elsewhere(buckets)
+  or not_permitted('EXISTS', buckets) or elsewhere(buckets)
 if err then return err end
 local reply = {all, ''}
 

@@ -11,7 +11,7 @@ local FIRST = 2
 local lifetime, first_bucket = ARGV[1], buckets .. ARGV[FIRST]
 local err = not_permitted('ZREM', pool, '') or not_permitted('PEXPIRE', first_bucket, '1')
   or not_permitted('HDEL', first_bucket, 'lease') or not_permitted('HSET', first_bucket, 'options', '')
-  -- cluster: or elsewhere(buckets) -- what is told of one job is not tried again, the call is
+  or elsewhere(buckets) -- what is told of one job is not tried again, the call is
 if err then return err end
 redis.call('ZREM', pool, '') -- removes nothing; after a write, Redis refuses nothing at maxmemory
 

@@ -14,7 +14,7 @@
 -- Errors: as pop; a limit that can't be read.
 -- Atomic because a job must be in the queue or leased, never in both or neither.
 -- Cost: as pop, and O(log n) of the pool for each job.
--- include: guard lease take time cluster
+-- include: guard lease take time
 local usual_length, default_most = tonumber(ARGV[5]), tonumber(ARGV[6])
 local as_the_job_says = usual_length == 0
 if as_the_job_says then usual_length = DEFAULT_LEASE end
@@ -158,9 +158,13 @@ local function gate(topic, n, taken)
   end
   local count = pcall('HINCRBY', reserved_counts, topic, n)
   counted = n
-  -- cluster: local missing = type(count) ~= 'number' and elsewhere(reserved_counts)
-  -- cluster: if missing and pcall('HEXISTS', limits, topic) ~= 0 then return 0, missing end
-  if type(count) ~= 'number' or count < HAS_LIMIT then return n end
+  if type(count) ~= 'number' then
+    -- include: cluster: elsewhere; keys: limits
+    local missing = elsewhere(reserved_counts)
+    if missing and pcall('HEXISTS', limits, topic) ~= 0 then return 0, missing end
+    return n
+  end
+  if count < HAS_LIMIT then return n end
   -- include: limit: open_limit
   local most, err
   most, close, slots_of_topic, err = open_limit(topic, n, ARGV[2] ~= '')

@@ -6,8 +6,7 @@
 -- Atomic because an entry must be in one of the two queues. Cost: O(1); if jobs are both ready and parked, O(ARGV[2]).
 -- include: pause time cluster
 local topic = ARGV[1]
-local err = not_pausable(topic)
-  -- cluster: or pause_elsewhere(topic)
+local err = not_pausable() or pause_elsewhere(topic)
 if err then return err end
 redis.call('HDEL', pauses, '') -- removes nothing; after a write, Redis refuses nothing at maxmemory
 local text = redis.call('HGET', pauses, topic)

@@ -31,8 +31,12 @@ for k, id in ipairs(asked) do
     local attempts = limit > 0 and read_lease(job[1])
     if attempts and attempts >= limit then reasons[k] = string.format(attempts == 1 and 'the only attempt used up' or 'all %d attempts used up', attempts) end
   end
-  -- cluster: local missing = not_here(unread) or ARGV[i + 3] == '0' and elsewhere(queues .. ARGV[i]) or reasons[k] and elsewhere(dead_letters)
-  -- cluster: if missing then return missing end -- before the first write, so that the whole call is refused, and tried again
+  if IN_CLUSTER then -- before the first write, so that the whole call is refused, and tried again
+    -- include: cluster: elsewhere; keys: dead_letters
+    local missing = unread and elsewhere(buckets .. id) or ARGV[i + 3] == '0' and elsewhere(queues .. ARGV[i])
+      or reasons[k] and elsewhere(dead_letters)
+    if missing then return missing end
+  end
 end
 redis.call('ZREM', pool, '') -- removes nothing; after a write, Redis refuses nothing at maxmemory
 

@@ -11,10 +11,9 @@ local s = redis.call('HMGET', bucket, 'topic', 'revision', 'to', 'content', 'opt
 if s[1] ~= SCHEDULE_TOPIC or not s[2] then return '' end
 local job = ARGV[2] .. string.format('%.0f', now_us)
 local full = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '') -- changes nothing
-local why_not = type(full) == 'table' and full or no_queue(s[3]) or no_bucket(bucket)
--- cluster: why_not = why_not or elsewhere(queues .. s[3]) or elsewhere(buckets .. job)
 local last = s[7] == OVERLAP_FOLLOW and s[8]
--- cluster: why_not = why_not or last and elsewhere(buckets .. last)
+local why_not = type(full) == 'table' and full or no_queue(s[3]) or no_bucket(bucket) or elsewhere(queues .. s[3])
+  or elsewhere(buckets .. job) or last and elsewhere(buckets .. last)
 local lease = not why_not and last and lease_of_last(last)
 if type(lease) == 'table' then why_not = lease end
 if why_not then return why_not end

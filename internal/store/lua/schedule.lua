@@ -31,8 +31,7 @@ if was[1] and was[3] ~= '' then
   end
 end
 if not changed and redis.call('ZSCORE', pool, id) then return {0, tonumber(next)} end
-local err = not_permitted('HSET', bucket, 'topic', '') or not_permitted('ZADD', schedules, '0', '')
-  -- cluster: or elsewhere(buckets)
+local err = not_permitted('HSET', bucket, 'topic', '') or not_permitted('ZADD', schedules, '0', '') or elsewhere(buckets)
 if err then return err end
 redis.call('ZADD', pool, score_of(tonumber(due)), id)
 redis.call('ZADD', schedules, 0, name)

@@ -11,8 +11,7 @@ local s = redis.call('HMGET', buckets .. id, 'topic', 'revision', 'source')
 if s[1] and (s[1] ~= SCHEDULE_TOPIC or not s[2]) or ARGV[2] ~= '' and s[3] ~= ARGV[2] then return 0 end
 local by_hand = ARGV[2] == '' and s[3] and s[3] ~= ''
 local err = not_permitted('ZREM', pool, id) or not_permitted('ZREM', schedules, ARGV[1])
-  or by_hand and not_permitted('ZADD', removed_schedules, '0', '')
-  -- cluster: or elsewhere(buckets)
+  or by_hand and not_permitted('ZADD', removed_schedules, '0', '') or elsewhere(buckets)
 if err then return err end
 local deleted = redis.call('DEL', buckets .. id)
 redis.call('ZREM', pool, id)

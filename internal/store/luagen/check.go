@@ -59,7 +59,7 @@ func (g *includer) needs(s source) (needed []name) {
 	globals(function, used)
 	included := make([][]string, len(s.lines))
 	for i, line := range s.lines {
-		indent, names := g.parseInclude(line)
+		indent, names := parseInclude(line)
 		for _, name := range names {
 			isUsed := false
 			for k := i; k < i+blockEnd(s.lines[i:], indent); k++ {

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// includer puts the scripts of one form together.
+// includer puts the scripts together.
 //
 // A file in parts has only definitions, each of which begins with "local" at the left margin. A script, or another part, says at its
 // head which parts it uses, like imports:
@@ -28,14 +28,11 @@ import (
 // again that is defined there already.
 //
 // The names of Go need no include, which are the parts keys and go, nor do the other definitions of the same part.
-//
-// Lines that begin with "-- cluster: " are code in a Redis Cluster only, and so are the definitions of the part cluster.
 type includer struct {
-	sources   fs.FS
-	inCluster bool
-	parts     map[string]map[string]*definition // by part and name
-	ofGo      []name                            // what needs no include anywhere
-	errs      []error
+	sources fs.FS
+	parts   map[string]map[string]*definition // by part and name
+	ofGo    []name                            // what needs no include anywhere
+	errs    []error
 }
 
 // definition is what an include takes.
@@ -52,8 +49,8 @@ type definition struct {
 type name struct{ part, name string }
 
 // newIncluder reads all parts; those of written are texts.
-func newIncluder(sources fs.FS, written map[string]string, inCluster bool) *includer {
-	g := &includer{sources: sources, inCluster: inCluster, parts: map[string]map[string]*definition{}}
+func newIncluder(sources fs.FS, written map[string]string) *includer {
+	g := &includer{sources: sources, parts: map[string]map[string]*definition{}}
 	heads := map[string][]string{}
 	for part, text := range written {
 		g.readPart(part, strings.Split(text, "\n"))
@@ -62,9 +59,8 @@ func newIncluder(sources fs.FS, written map[string]string, inCluster bool) *incl
 	files, err := fs.Glob(sources, "parts/*.lua")
 	g.fail(err)
 	for _, file := range files {
-		if part := strings.TrimSuffix(path.Base(file), ".lua"); inCluster || part != "cluster" {
-			heads[part] = g.readPart(part, g.read(file))
-		}
+		part := strings.TrimSuffix(path.Base(file), ".lua")
+		heads[part] = g.readPart(part, g.read(file))
 	}
 	for _, part := range slices.Sorted(maps.Keys(g.parts)) {
 		g.findNeeds(part, heads[part])
@@ -87,10 +83,10 @@ func (g *includer) readPart(part string, lines []string) (head []string) {
 	g.parts[part] = map[string]*definition{}
 	d := &definition{} // what stands before the first one
 	for i, line := range lines {
-		if parts := g.parseHead(line); parts != nil {
+		if parts := parseHead(line); parts != nil {
 			head, line = append(head, parts...), ""
 		}
-		indent, included := g.parseInclude(line)
+		indent, included := parseInclude(line)
 		names := definedNames.FindStringSubmatch(line)
 		if (included != nil && indent == "" || names != nil) && (d.part == "" || d.names != nil) {
 			d = &definition{part: part, first: i + 1}
@@ -143,14 +139,14 @@ func (g *includer) checkHead(file string, head []string, used []name) {
 	}
 }
 
-// script returns the text of a script.
+// script returns the text of a script. Of the comment at its head only the first paragraph, its purpose, is repeated.
 func (g *includer) script(file string) string {
 	var text strings.Builder
 	var head []string
 	lines := g.read(file)
 	code := -1
 	for i, line := range lines {
-		parts := g.parseHead(line)
+		parts := parseHead(line)
 		head = append(head, parts...)
 		if code < 0 && (parts != nil || line != "" && !strings.HasPrefix(line, "--")) {
 			code = i
@@ -159,7 +155,8 @@ func (g *includer) script(file string) string {
 	needed := g.needs(source{file, 1, lines, g.known(head)})
 	g.checkHead(file, head, needed)
 	defined := map[*definition]bool{}
-	g.write(&text, lines[:code], "", "", "", defined)
+	purpose := slices.Index(append(slices.Clip(lines[:code]), "--"), "--")
+	g.write(&text, lines[:purpose], "", "", "", defined)
 	g.define(&text, needed, "", defined)
 	g.write(&text, lines[code:], "", "", "", defined)
 	return text.String()
@@ -168,7 +165,7 @@ func (g *includer) script(file string) string {
 // write writes a block of a part, or of a script, with what it includes beyond what is defined already.
 func (g *includer) write(text *strings.Builder, lines []string, part, margin, indent string, defined map[*definition]bool) {
 	for i := 0; i < len(lines); i++ {
-		within, names := g.parseInclude(lines[i])
+		within, names := parseInclude(lines[i])
 		switch {
 		case names == nil && (lines[i] != "" || part == ""):
 			text.WriteString(strings.TrimRight(margin+lines[i], " ") + "\n")
@@ -196,16 +193,16 @@ func (g *includer) define(text *strings.Builder, names []name, margin string, de
 const includes = "-- include: "
 
 // parseHead returns the parts that a line at the head of a file includes, nil if it is no such line.
-func (g *includer) parseHead(line string) []string {
+func parseHead(line string) []string {
 	list, ok := strings.CutPrefix(line, includes)
 	if !ok || strings.Contains(list, ":") {
 		return nil
 	}
-	return slices.DeleteFunc(strings.Fields(list), func(part string) bool { return part == "cluster" && !g.inCluster })
+	return strings.Fields(list)
 }
 
 // parseInclude returns the names that a line includes, nil if it is code, and how it is indented.
-func (g *includer) parseInclude(line string) (indent string, names []name) {
+func parseInclude(line string) (indent string, names []name) {
 	indent, list, ok := strings.Cut(line, includes)
 	if !ok {
 		return "", nil
@@ -213,9 +210,6 @@ func (g *includer) parseInclude(line string) (indent string, names []name) {
 	names = []name{}
 	for group := range strings.SplitSeq(list, "; ") {
 		part, of, _ := strings.Cut(group, ": ")
-		if part == "cluster" && !g.inCluster {
-			continue
-		}
 		for n := range strings.FieldsSeq(of) {
 			names = append(names, name{part, n})
 		}
@@ -232,20 +226,11 @@ func blockEnd(lines []string, indent string) int {
 	return end
 }
 
-// read returns the lines of a file as this form has them. Those of the other one are blank.
+// read returns the lines of a file.
 func (g *includer) read(file string) []string {
 	text, err := fs.ReadFile(g.sources, file)
 	g.fail(err)
-	lines := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
-	for i, line := range lines {
-		if before, code, ok := strings.Cut(line, "-- cluster: "); ok {
-			lines[i] = ""
-			if g.inCluster {
-				lines[i] = before + code
-			}
-		}
-	}
-	return lines
+	return strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
 }
 
 func (g *includer) fail(err error) {

@@ -1,18 +1,13 @@
-// Command luagen puts the Lua scripts together from the sources in internal/store/lua. It writes one file for each script and form
-// into internal/store/lua/gen, where Redis's errors and people can be pointed to a line. Run it by go generate ./internal/store.
-//
-// A script has up to three forms: NAME.lua, NAME.cluster.lua for a Redis Cluster, and NAME.sharded.lua for a Redis Cluster whose
-// channels belong to slots. A form that is the same as the one before it has no file.
+// Command luagen puts the Lua scripts together from the sources in internal/store/lua. It writes one file for each script into
+// internal/store/lua/gen, where Redis's errors and people can be pointed to a line. Run it by go generate ./internal/store.
 package main
 
 import (
-	"cmp"
 	"flag"
 	"io/fs"
 	"log"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/mix-basic/delayer/internal/store"
 )
@@ -37,20 +32,11 @@ func generate(sources fs.FS) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	alone, inCluster := newIncluder(sources, store.LuaParts(), false), newIncluder(sources, store.LuaParts(), true)
-	files := map[string]string{}
+	g, files := newIncluder(sources, store.LuaParts()), map[string]string{}
 	for _, file := range names {
-		name := strings.TrimSuffix(file, ".lua")
-		text, cluster := alone.script(file), inCluster.script(file)
-		files[file] = text
-		if cluster != text {
-			files[name+".cluster.lua"] = cluster
-		}
-		if sharded := strings.ReplaceAll(cluster, "'PUBLISH'", "'SPUBLISH'"); sharded != cluster { // PUBLISH would go to all nodes
-			files[name+".sharded.lua"] = sharded
-		}
+		files[file] = g.script(file)
 	}
-	return files, cmp.Or(alone.err(), inCluster.err())
+	return files, g.err()
 }
 
 // write makes the files the only ones of a folder.

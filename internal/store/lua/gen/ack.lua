@@ -1,11 +1,4 @@
 -- ack: ends reserved jobs that are done. A job's follower takes its place.
---
--- KEYS[1] job pool
--- ARGV of each job, 1,000 at most, no ID twice: topic, ID, token
--- Returns nil if all leases were held; else the 1-based positions of the jobs whose lease is lost, negated if the job is gone.
--- Errors: WRONGTYPE of the pool, NOPERM. Nothing has changed then.
--- Atomic because the lease must not end between the check and the end of the job.
--- Cost: O(log n) of the pool for each job.
 local protected = rawget(_G, 'pcall')
 local function not_permitted(command, key, ...)
   if not redis.acl_check_cmd then return nil end
@@ -52,61 +45,58 @@ local function count_reserved(by_topic, ids)
       local slots = prefix .. 'slots:'
       local throttled = prefix .. 'held_back:'
       local waiters = prefix .. 'waiting:'
+      local queues = prefix .. 'ready_queue:'
+      local wake_channels = prefix .. 'wake:'
       local function wake_throttled(topic)
         if redis.pcall('EXISTS', throttled .. topic, waiters .. topic) == 0 then return nil end
-        local queues = prefix .. 'ready_queue:'
-        local paused_waiters = prefix .. 'paused_waiting:'
-        local WAITING_FOR = 3600000
-        local function end_throttling(topic)
-          local all, waiting = redis.pcall('ZPOPMIN', throttled .. topic, 1000), waiters .. topic
-          if all[1] and redis.pcall('TYPE', waiting).ok == 'hash' then waiting = paused_waiters .. topic end
-          for i = 1, #all, 2 do redis.pcall('ZADD', waiting, 'NX', all[i + 1], all[i]) end
-          if all[1] then redis.pcall('PEXPIRE', waiting, WAITING_FOR) end
+        local jobs = redis.pcall('LLEN', queues .. topic)
+        if jobs == 0 then
+          local paused_waiters = prefix .. 'paused_waiting:'
+          local WAITING_FOR = 3600000
+          local function end_throttling(topic)
+            local all, waiting = redis.pcall('ZPOPMIN', throttled .. topic, 1000), waiters .. topic
+            if all[1] and redis.pcall('TYPE', waiting).ok == 'hash' then waiting = paused_waiters .. topic end
+            for i = 1, #all, 2 do redis.pcall('ZADD', waiting, 'NX', all[i + 1], all[i]) end
+            if all[1] then redis.pcall('PEXPIRE', waiting, WAITING_FOR) end
+          end
+          end_throttling(topic)
         end
-        local wake_channels = prefix .. 'wake:'
-        local function wake(topic, jobs, made_ready)
-          while waking_left > 0 do
-            local first = redis.pcall('ZPOPMIN', waiters .. topic)
-            if not first[1] then
-              if not first.err then return false end
-              local parked_queues = prefix .. 'paused_queue:'
-              local pauses = prefix .. 'paused'
-              local function is_parked(topic, reply)
-                return reply.err and string.find(reply.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', pauses, topic)[1]
-              end
-              if not is_parked(topic, first) then return false, first.err end
-              local queue, parked = queues .. topic, parked_queues .. topic
-              for _ = 1, math.min(jobs, math.max(made_ready or 0, waking_left)) do
-                waking_left = waking_left - 1
-                local id = redis.pcall('LMOVE', queue, parked, 'RIGHT', 'LEFT')
-                if type(id) ~= 'string' then break end
+        while type(jobs) == 'number' and jobs > 0 and waking_left > 0 do
+          local first = redis.pcall('ZPOPMIN', throttled .. topic)
+          if not first[1] then
+            local function wake(topic, jobs, made_ready)
+              while waking_left > 0 do
+                local first = redis.pcall('ZPOPMIN', waiters .. topic)
+                if not first[1] then
+                  if not first.err then return false end
+                  local parked_queues = prefix .. 'paused_queue:'
+                  local pauses = prefix .. 'paused'
+                  local function is_parked(topic, reply)
+                    return reply.err and string.find(reply.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', pauses, topic)[1]
+                  end
+                  if not is_parked(topic, first) then return false, first.err end
+                  local queue, parked = queues .. topic, parked_queues .. topic
+                  for _ = 1, math.min(jobs, math.max(made_ready or 0, waking_left)) do
+                    waking_left = waking_left - 1
+                    local id = redis.pcall('LMOVE', queue, parked, 'RIGHT', 'LEFT')
+                    if type(id) ~= 'string' then break end
+                  end
+                  return false
+                end
+                local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d ', jobs) .. topic)
+                if type(receivers) == 'table' then return false, receivers.err end
+                if receivers > 0 then return true end
+                waking_left = waking_left - DEAD_COST
               end
               return false
             end
-            local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d ', jobs) .. topic)
-            if type(receivers) == 'table' then return false, receivers.err end
-            if receivers > 0 then return true end
-            waking_left = waking_left - DEAD_COST
+            return wake(topic, jobs)
           end
-          return false
+          local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d ', jobs) .. topic)
+          if receivers ~= 0 then return type(receivers) == 'number' end
+          waking_left = waking_left - DEAD_COST
         end
-        local function wake_next_throttled(topic)
-          local jobs = redis.pcall('LLEN', queues .. topic)
-          if type(jobs) ~= 'number' then return false end
-          if jobs == 0 then
-            end_throttling(topic)
-            return false
-          end
-          while waking_left > 0 do
-            local first = redis.pcall('ZPOPMIN', throttled .. topic)
-            if not first[1] then return wake(topic, jobs) end
-            local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d ', jobs) .. topic)
-            if receivers ~= 0 then return type(receivers) == 'number' end
-            waking_left = waking_left - DEAD_COST
-          end
-          return false
-        end
-        return wake_next_throttled(topic)
+        return false
       end
       if ids then redis.pcall('ZREM', slots .. topic, unpack(ids)) end
       wake_throttled(topic)
@@ -126,16 +116,15 @@ for k = 1, #ids do
   local name = buckets .. ids[k]
   local job, unread = leased_job(scores[k], name, ARGV[i], ARGV[i + 2])
   if unread then return unread end
-  if job and string.byte(job[1]) == FOLLOWER_BYTE then
+  if not job then
+    lost[#lost + 1] = not scores[k] and redis.call('EXISTS', name) == 0 and -k or k
+  elseif string.byte(job[1]) == FOLLOWER_BYTE then
     followers = followers or {}
     followers[#followers + 1] = ids[k]
-    ended[ARGV[i]] = (ended[ARGV[i]] or 0) - 1
-  elseif job then
-    done[#done + 1], names[#names + 1] = ids[k], name
-    ended[ARGV[i]] = (ended[ARGV[i]] or 0) - 1
   else
-    lost[#lost + 1] = not scores[k] and redis.call('EXISTS', name) == 0 and -k or k
+    done[#done + 1], names[#names + 1] = ids[k], name
   end
+  if job then ended[ARGV[i]] = (ended[ARGV[i]] or 0) - 1 end
 end
 if followers then
   local function not_followable(id, from)

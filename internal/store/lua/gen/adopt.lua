@@ -1,17 +1,4 @@
 -- adopt: stores a batch of jobs that are in transit from another partition. Each batch is stored once, and none before an earlier one.
---
--- KEYS[1] job pool
--- ARGV[1] the other partition's prefix   ARGV[2] the batch's serial number; 0, without jobs, checks whether jobs can be stored
--- ARGV[3…] of each entry: kind, ID, number, how long it is kept (ms; negative for ever), how many values follow, and the fields and
---   values of its hash. The kinds and their numbers: w, a job in the pool, its score (Unix s); r, a ready job, its order; d, a dead letter,
---   when it was buried (Unix ms); o, an ID whose push counts once, until when (Unix ms), kept -1, no values; g, a tag with the values of
---   its open group, 0
--- Returns {adopted, superseded, last}: how many jobs and letters it stored; how many it did not, because the ID has a later one; and the
--- serial number of the last batch that was adopted from that partition.
--- Errors: WRONGTYPE of the pool, NOPERM, READONLY, and OOM without jobs. Nothing has changed then. Jobs are stored even at maxmemory: they
--- exist nowhere else.
--- Atomic because a retry must find the whole batch, or nothing of it.
--- Cost: O(log n) of the pool for each entry.
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local migration = prefix .. 'migration'
@@ -30,6 +17,11 @@ local buckets = prefix .. 'job_bucket:'
 local dead_letters = prefix .. 'dead_letter:'
 local once = prefix .. 'once'
 local dead_lists = prefix .. 'dead_letters:'
+local IN_CLUSTER = false
+local function elsewhere(key)
+  local reply = IN_CLUSTER and redis.pcall('EXISTS', key)
+  return type(reply) == 'table' and string.find(reply.err, 'non local key', 1, true) and reply
+end
 local function read_lease(text)
   if not text then return 0, 0, 0, 0 end
   local attempts, token, lent, expires = string.match(text, '^%+?(%d+) (%d+) (%-?%d+) ?(%d*)$')
@@ -90,60 +82,57 @@ local function count_reserved(by_topic, ids)
       local slots = prefix .. 'slots:'
       local throttled = prefix .. 'held_back:'
       local waiters = prefix .. 'waiting:'
+      local wake_channels = prefix .. 'wake:'
       local function wake_throttled(topic)
         if redis.pcall('EXISTS', throttled .. topic, waiters .. topic) == 0 then return nil end
-        local paused_waiters = prefix .. 'paused_waiting:'
-        local WAITING_FOR = 3600000
-        local function end_throttling(topic)
-          local all, waiting = redis.pcall('ZPOPMIN', throttled .. topic, 1000), waiters .. topic
-          if all[1] and redis.pcall('TYPE', waiting).ok == 'hash' then waiting = paused_waiters .. topic end
-          for i = 1, #all, 2 do redis.pcall('ZADD', waiting, 'NX', all[i + 1], all[i]) end
-          if all[1] then redis.pcall('PEXPIRE', waiting, WAITING_FOR) end
+        local jobs = redis.pcall('LLEN', queues .. topic)
+        if jobs == 0 then
+          local paused_waiters = prefix .. 'paused_waiting:'
+          local WAITING_FOR = 3600000
+          local function end_throttling(topic)
+            local all, waiting = redis.pcall('ZPOPMIN', throttled .. topic, 1000), waiters .. topic
+            if all[1] and redis.pcall('TYPE', waiting).ok == 'hash' then waiting = paused_waiters .. topic end
+            for i = 1, #all, 2 do redis.pcall('ZADD', waiting, 'NX', all[i + 1], all[i]) end
+            if all[1] then redis.pcall('PEXPIRE', waiting, WAITING_FOR) end
+          end
+          end_throttling(topic)
         end
-        local wake_channels = prefix .. 'wake:'
-        local function wake(topic, jobs, made_ready)
-          while waking_left > 0 do
-            local first = redis.pcall('ZPOPMIN', waiters .. topic)
-            if not first[1] then
-              if not first.err then return false end
-              local parked_queues = prefix .. 'paused_queue:'
-              local pauses = prefix .. 'paused'
-              local function is_parked(topic, reply)
-                return reply.err and string.find(reply.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', pauses, topic)[1]
-              end
-              if not is_parked(topic, first) then return false, first.err end
-              local queue, parked = queues .. topic, parked_queues .. topic
-              for _ = 1, math.min(jobs, math.max(made_ready or 0, waking_left)) do
-                waking_left = waking_left - 1
-                local id = redis.pcall('LMOVE', queue, parked, 'RIGHT', 'LEFT')
-                if type(id) ~= 'string' then break end
+        while type(jobs) == 'number' and jobs > 0 and waking_left > 0 do
+          local first = redis.pcall('ZPOPMIN', throttled .. topic)
+          if not first[1] then
+            local function wake(topic, jobs, made_ready)
+              while waking_left > 0 do
+                local first = redis.pcall('ZPOPMIN', waiters .. topic)
+                if not first[1] then
+                  if not first.err then return false end
+                  local parked_queues = prefix .. 'paused_queue:'
+                  local pauses = prefix .. 'paused'
+                  local function is_parked(topic, reply)
+                    return reply.err and string.find(reply.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', pauses, topic)[1]
+                  end
+                  if not is_parked(topic, first) then return false, first.err end
+                  local queue, parked = queues .. topic, parked_queues .. topic
+                  for _ = 1, math.min(jobs, math.max(made_ready or 0, waking_left)) do
+                    waking_left = waking_left - 1
+                    local id = redis.pcall('LMOVE', queue, parked, 'RIGHT', 'LEFT')
+                    if type(id) ~= 'string' then break end
+                  end
+                  return false
+                end
+                local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d ', jobs) .. topic)
+                if type(receivers) == 'table' then return false, receivers.err end
+                if receivers > 0 then return true end
+                waking_left = waking_left - DEAD_COST
               end
               return false
             end
-            local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d ', jobs) .. topic)
-            if type(receivers) == 'table' then return false, receivers.err end
-            if receivers > 0 then return true end
-            waking_left = waking_left - DEAD_COST
+            return wake(topic, jobs)
           end
-          return false
+          local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d ', jobs) .. topic)
+          if receivers ~= 0 then return type(receivers) == 'number' end
+          waking_left = waking_left - DEAD_COST
         end
-        local function wake_next_throttled(topic)
-          local jobs = redis.pcall('LLEN', queues .. topic)
-          if type(jobs) ~= 'number' then return false end
-          if jobs == 0 then
-            end_throttling(topic)
-            return false
-          end
-          while waking_left > 0 do
-            local first = redis.pcall('ZPOPMIN', throttled .. topic)
-            if not first[1] then return wake(topic, jobs) end
-            local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d ', jobs) .. topic)
-            if receivers ~= 0 then return type(receivers) == 'number' end
-            waking_left = waking_left - DEAD_COST
-          end
-          return false
-        end
-        return wake_next_throttled(topic)
+        return false
       end
       if ids then redis.pcall('ZREM', slots .. topic, unpack(ids)) end
       wake_throttled(topic)
@@ -218,7 +207,7 @@ if serial > 0 and last - serial >= 0 then return {0, 0, last} end
 local err = not_writable() or not_permitted('HSET', buckets, 'topic', '') or not_permitted('PEXPIRE', buckets, '1')
   or not_permitted('HSET', migration, 'a', '') or not_permitted('ZREM', pool, '') or not_permitted('HSET', dead_letters, 'topic', '')
   or not_permitted('PTTL', once) or not_permitted('ZADD', dead_lists, '0', '') or not_permitted('EXISTS', buckets) or not_permitted('DEL', dead_letters)
-
+  or elsewhere(buckets)
 if err then return err end
 if serial == 0 then
   redis.call('HSET', migration, 'room', 1)

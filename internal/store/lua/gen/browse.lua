@@ -1,21 +1,5 @@
 -- browse: reads jobs page by page: waiting or reserved ones, the next to fall due first; a topic's ready jobs, or its parked ones if it is
 -- paused, the next to be delivered first; or a topic's dead letters.
---
--- KEYS[1] job pool   KEYS[2] the topic's ready queue, or its dead letters
--- ARGV[1] the topic, '' for any   ARGV[2] how many jobs at most   ARGV[3] how many entries to read at most; each job costs A_JOB more
--- ARGV[4] how many bytes of a body to return at most; 0 for no body; 'all' for whole bodies, errors and reasons
--- ARGV[5…6] the position of the last entry of the previous page, '' for none: its score or, in a ready queue, how many are delivered before
---   it; and its ID   ARGV[7] 'waiting', 'reserved', 'ready' or 'dead'; or 'oldest' for dead letters, the oldest first
--- ARGV[8] 'stale' to return also entries without a letter, with the topic ''; else ''
--- Returns {read, last, entry, entry, …}: how many entries were read; {at, id} of the last one, {} if there are no more; and entries
--- {id, at, topic, body, size, attempts, error, reason, maximum attempts, ttr, headers}, with MAX_TEXT bytes of error and reason at most.
--- Maximum attempts and ttr (ms) are the producer's, 0 for none; headers are JSON, '' for none. at is as in ARGV[5]; size is -1 if unknown.
--- Errors: WRONGTYPE, NOPERM.
---
--- A queue moves on between two pages. So the script searches the first MAX_WALK entries for the last one of the previous page: the page starts
--- after it, or at the beginning if it has left, as those before it have too. Deeper in the queue the position is used as given.
--- Atomic so that entries and content match.
--- Cost: O(log n) of the pool or the letters, or O(entries before the page) of the queue; and O(entries read).
 local DEAD = 'dead'
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')

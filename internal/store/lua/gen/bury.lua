@@ -1,14 +1,6 @@
 -- bury: makes dead letters of reserved jobs. A job's follower takes its place.
---
--- KEYS[1] job pool
--- ARGV of each job, 1,000 at most, no ID twice: topic, ID, token, reason, and the error, or ''
--- Returns {place, why, place, why, …} of the jobs that it did not bury: LEASE_LOST, or the error, a text. Nothing has changed for these.
--- Errors: WRONGTYPE of the pool, NOPERM. Nothing has changed then.
--- Atomic because the lease must not end between the check and the burial.
--- Cost: O(log n) of the pool, and of the topic's dead letters, for each job.
 local pool = KEYS[1]
-local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
-local buckets = prefix .. 'job_bucket:'
+local IN_CLUSTER = false
 local time = redis.call('TIME')
 local now_us = time[1] * 1000000 + time[2]
 local now_s = now_us / 1000000
@@ -26,8 +18,10 @@ local function leased_job(score, bucket, topic, token, ...)
   if unreadable(job) then return nil, job end
   if job[2] == topic and job[1] and string.match(job[1], '^%+?%d+ (%d+)') == token then return job end
 end
-local FOLLOWER_BYTE = 43
+local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
+local buckets = prefix .. 'job_bucket:'
 local dead_letters = prefix .. 'dead_letter:'
+local FOLLOWER_BYTE = 43
 local dead_lists = prefix .. 'dead_letters:'
 local begun = (now_us - now_us % 1000) / 1000
 local now = now_us % 1000 == 0 and begun or begun + 1
@@ -54,7 +48,11 @@ local function bury(id, bucket, topic, reason, text, has_follower)
         or not_permitted('HDEL', name, 'lease') or not_permitted('PEXPIRE', name, '1') or not_permitted('DEL', name)
         or not_permitted('ZADD', pool, '0', '') or not_permitted('ZREM', pool, '')
     end
-    local err = not_followable(id, letter)
+    local function elsewhere(key)
+      local reply = IN_CLUSTER and redis.pcall('EXISTS', key)
+      return type(reply) == 'table' and string.find(reply.err, 'non local key', 1, true) and reply
+    end
+    local err = not_followable(id, letter) or elsewhere(buckets)
     if err then return err end
   end
   local was = redis.pcall('HGET', letter, 'topic')
@@ -88,61 +86,58 @@ local function count_reserved(by_topic, ids)
       local slots = prefix .. 'slots:'
       local throttled = prefix .. 'held_back:'
       local waiters = prefix .. 'waiting:'
+      local queues = prefix .. 'ready_queue:'
+      local wake_channels = prefix .. 'wake:'
       local function wake_throttled(topic)
         if redis.pcall('EXISTS', throttled .. topic, waiters .. topic) == 0 then return nil end
-        local queues = prefix .. 'ready_queue:'
-        local paused_waiters = prefix .. 'paused_waiting:'
-        local WAITING_FOR = 3600000
-        local function end_throttling(topic)
-          local all, waiting = redis.pcall('ZPOPMIN', throttled .. topic, 1000), waiters .. topic
-          if all[1] and redis.pcall('TYPE', waiting).ok == 'hash' then waiting = paused_waiters .. topic end
-          for i = 1, #all, 2 do redis.pcall('ZADD', waiting, 'NX', all[i + 1], all[i]) end
-          if all[1] then redis.pcall('PEXPIRE', waiting, WAITING_FOR) end
+        local jobs = redis.pcall('LLEN', queues .. topic)
+        if jobs == 0 then
+          local paused_waiters = prefix .. 'paused_waiting:'
+          local WAITING_FOR = 3600000
+          local function end_throttling(topic)
+            local all, waiting = redis.pcall('ZPOPMIN', throttled .. topic, 1000), waiters .. topic
+            if all[1] and redis.pcall('TYPE', waiting).ok == 'hash' then waiting = paused_waiters .. topic end
+            for i = 1, #all, 2 do redis.pcall('ZADD', waiting, 'NX', all[i + 1], all[i]) end
+            if all[1] then redis.pcall('PEXPIRE', waiting, WAITING_FOR) end
+          end
+          end_throttling(topic)
         end
-        local wake_channels = prefix .. 'wake:'
-        local function wake(topic, jobs, made_ready)
-          while waking_left > 0 do
-            local first = redis.pcall('ZPOPMIN', waiters .. topic)
-            if not first[1] then
-              if not first.err then return false end
-              local parked_queues = prefix .. 'paused_queue:'
-              local pauses = prefix .. 'paused'
-              local function is_parked(topic, reply)
-                return reply.err and string.find(reply.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', pauses, topic)[1]
-              end
-              if not is_parked(topic, first) then return false, first.err end
-              local queue, parked = queues .. topic, parked_queues .. topic
-              for _ = 1, math.min(jobs, math.max(made_ready or 0, waking_left)) do
-                waking_left = waking_left - 1
-                local id = redis.pcall('LMOVE', queue, parked, 'RIGHT', 'LEFT')
-                if type(id) ~= 'string' then break end
+        while type(jobs) == 'number' and jobs > 0 and waking_left > 0 do
+          local first = redis.pcall('ZPOPMIN', throttled .. topic)
+          if not first[1] then
+            local function wake(topic, jobs, made_ready)
+              while waking_left > 0 do
+                local first = redis.pcall('ZPOPMIN', waiters .. topic)
+                if not first[1] then
+                  if not first.err then return false end
+                  local parked_queues = prefix .. 'paused_queue:'
+                  local pauses = prefix .. 'paused'
+                  local function is_parked(topic, reply)
+                    return reply.err and string.find(reply.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', pauses, topic)[1]
+                  end
+                  if not is_parked(topic, first) then return false, first.err end
+                  local queue, parked = queues .. topic, parked_queues .. topic
+                  for _ = 1, math.min(jobs, math.max(made_ready or 0, waking_left)) do
+                    waking_left = waking_left - 1
+                    local id = redis.pcall('LMOVE', queue, parked, 'RIGHT', 'LEFT')
+                    if type(id) ~= 'string' then break end
+                  end
+                  return false
+                end
+                local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d ', jobs) .. topic)
+                if type(receivers) == 'table' then return false, receivers.err end
+                if receivers > 0 then return true end
+                waking_left = waking_left - DEAD_COST
               end
               return false
             end
-            local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d ', jobs) .. topic)
-            if type(receivers) == 'table' then return false, receivers.err end
-            if receivers > 0 then return true end
-            waking_left = waking_left - DEAD_COST
+            return wake(topic, jobs)
           end
-          return false
+          local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d ', jobs) .. topic)
+          if receivers ~= 0 then return type(receivers) == 'number' end
+          waking_left = waking_left - DEAD_COST
         end
-        local function wake_next_throttled(topic)
-          local jobs = redis.pcall('LLEN', queues .. topic)
-          if type(jobs) ~= 'number' then return false end
-          if jobs == 0 then
-            end_throttling(topic)
-            return false
-          end
-          while waking_left > 0 do
-            local first = redis.pcall('ZPOPMIN', throttled .. topic)
-            if not first[1] then return wake(topic, jobs) end
-            local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d ', jobs) .. topic)
-            if receivers ~= 0 then return type(receivers) == 'number' end
-            waking_left = waking_left - DEAD_COST
-          end
-          return false
-        end
-        return wake_next_throttled(topic)
+        return false
       end
       if ids then redis.pcall('ZREM', slots .. topic, unpack(ids)) end
       wake_throttled(topic)
@@ -153,14 +148,20 @@ local FIELDS = 5
 local ids = {}
 for i = 2, #ARGV, FIELDS do ids[#ids + 1] = ARGV[i] end
 local scores = redis.call('ZMSCORE', pool, unpack(ids)) -- all at once: the pool may end with the first of them
-
-
-
-
-
+if IN_CLUSTER then -- before the first write, so that the whole call is refused, and tried again, while the slot moves
+  local function elsewhere(key)
+    local reply = IN_CLUSTER and redis.pcall('EXISTS', key)
+    return type(reply) == 'table' and string.find(reply.err, 'non local key', 1, true) and reply
+  end
+  for k, id in ipairs(ids) do
+    local job, unread = leased_job(scores[k], buckets .. id, ARGV[FIELDS * k - 4], ARGV[FIELDS * k - 2])
+    local missing = unread and elsewhere(buckets .. id) or job and elsewhere(dead_letters)
+    if missing then return missing end
+  end
+end
 redis.call('ZREM', pool, '') -- removes nothing; after a write, Redis refuses nothing at maxmemory
 
-local reply, ended, buried, followers = {}, {}, {}, nil
+local reply, ended, buried, followers = {}, {}, {}, {}
 for k, id in ipairs(ids) do
   local i, name = FIELDS * k - 4, buckets .. id
   local topic = ARGV[i]
@@ -172,14 +173,11 @@ for k, id in ipairs(ids) do
   else
     redis.call('ZREM', pool, id)
     ended[topic], buried[#buried + 1] = (ended[topic] or 0) - 1, id
-    if has_follower then
-      followers = followers or {}
-      followers[#followers + 1] = id
-    end
+    if has_follower then followers[#followers + 1] = id end
   end
 end
 count_reserved(ended, buried)
-if not followers then return reply end
+if #followers == 0 then return reply end
 
 local function read_lease(text)
   if not text then return 0, 0, 0, 0 end

@@ -1,13 +1,4 @@
 -- drop: removes orphans from the pool: due IDs whose bucket is gone, has no topic, or is no hash.
---
--- KEYS[1] job pool
--- ARGV[1] when they were found to be due (Unix s)   ARGV[2] when to retry those whose bucket can't be read (Unix ms)
--- ARGV[3…] IDs
--- Returns {dropped, deferred, why}: the IDs that it removed; those whose bucket this user can't read, which are now due later; and Redis's
--- reason. IDs that have a bucket by now, have left the pool, or can't be read and were rescheduled are in neither list.
--- Errors: WRONGTYPE of the pool, NOPERM, READONLY. Nothing has changed then.
--- Atomic because an ID may be pushed again between the check and the removal.
--- Cost: O(log n) of the pool for each ID.
 local pool = KEYS[1]
 local function not_writable()
   local reply = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '')

@@ -1,10 +1,4 @@
 -- drop_dead: deletes dead letters.
---
--- KEYS[1] the topics that have any   KEYS[2] the topic's dead letters
--- ARGV[1] the topic   ARGV[2] letters that were buried after that stay (Unix ms)   ARGV[3…] IDs, 1,000 at most
--- Returns how many it deleted. Errors: WRONGTYPE, NOPERM. Nothing has changed then.
--- Atomic because an entry and its letter belong together.
--- Cost: O(log n) of the topic's dead letters for each.
 local protected = rawget(_G, 'pcall')
 local function not_permitted(command, key, ...)
   if not redis.acl_check_cmd then return nil end

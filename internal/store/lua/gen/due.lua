@@ -1,20 +1,4 @@
 -- due: finds the jobs to move next, by topic. If they are few it moves them itself; else it changes nothing.
---
--- KEYS[1] job pool
--- ARGV[1] how many jobs at most   ARGV[2] jobs due by then (Unix s) are backlog, later ones fresh; '': all are backlog
--- ARGV[3…4] how many of the first backlog jobs, and of the first fresh ones, to skip
--- ARGV[5] how many due jobs to move at most, except schedules and if there are no orphans; may be absent: none
--- ARGV[6] when to retry jobs that a queue can't take (Unix ms)
--- Returns {took, now, due, wait, orphans, fresh, backlog, moved}: the script's own time (µs; 0 where Redis has no clock that advances
--- inside a script); Redis's time (Unix s); how many jobs are due; in how long the next one is due (µs; -1 if unknown); due IDs whose bucket
--- is gone, has no topic, is no hash or can't be read; two lists {count, topic, ids, topic, ids, …}, with the number of entries read and
--- each topic's IDs in due order; and what move returns for each topic of the backlog, {} for schedules, if they were moved.
--- Errors: WRONGTYPE of the pool, NOPERM, READONLY, since a replica may be behind.
---
--- Fresh jobs come first, but fill at most half of the answer while the backlog fills the rest: neither delays the other. Either list
--- ends early when its IDs reach MAX_BYTES.
--- Atomic because counts and ranks must match.
--- Cost: O(log n) of the pool, and O(1) for each job.
 local function stopwatch()
   local os = rawget(_G, 'os')
   if os then
@@ -139,60 +123,57 @@ local function count_reserved(by_topic, ids)
       local slots = prefix .. 'slots:'
       local throttled = prefix .. 'held_back:'
       local waiters = prefix .. 'waiting:'
+      local wake_channels = prefix .. 'wake:'
       local function wake_throttled(topic)
         if redis.pcall('EXISTS', throttled .. topic, waiters .. topic) == 0 then return nil end
-        local paused_waiters = prefix .. 'paused_waiting:'
-        local WAITING_FOR = 3600000
-        local function end_throttling(topic)
-          local all, waiting = redis.pcall('ZPOPMIN', throttled .. topic, 1000), waiters .. topic
-          if all[1] and redis.pcall('TYPE', waiting).ok == 'hash' then waiting = paused_waiters .. topic end
-          for i = 1, #all, 2 do redis.pcall('ZADD', waiting, 'NX', all[i + 1], all[i]) end
-          if all[1] then redis.pcall('PEXPIRE', waiting, WAITING_FOR) end
+        local jobs = redis.pcall('LLEN', queues .. topic)
+        if jobs == 0 then
+          local paused_waiters = prefix .. 'paused_waiting:'
+          local WAITING_FOR = 3600000
+          local function end_throttling(topic)
+            local all, waiting = redis.pcall('ZPOPMIN', throttled .. topic, 1000), waiters .. topic
+            if all[1] and redis.pcall('TYPE', waiting).ok == 'hash' then waiting = paused_waiters .. topic end
+            for i = 1, #all, 2 do redis.pcall('ZADD', waiting, 'NX', all[i + 1], all[i]) end
+            if all[1] then redis.pcall('PEXPIRE', waiting, WAITING_FOR) end
+          end
+          end_throttling(topic)
         end
-        local wake_channels = prefix .. 'wake:'
-        local function wake(topic, jobs, made_ready)
-          while waking_left > 0 do
-            local first = redis.pcall('ZPOPMIN', waiters .. topic)
-            if not first[1] then
-              if not first.err then return false end
-              local parked_queues = prefix .. 'paused_queue:'
-              local pauses = prefix .. 'paused'
-              local function is_parked(topic, reply)
-                return reply.err and string.find(reply.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', pauses, topic)[1]
-              end
-              if not is_parked(topic, first) then return false, first.err end
-              local queue, parked = queues .. topic, parked_queues .. topic
-              for _ = 1, math.min(jobs, math.max(made_ready or 0, waking_left)) do
-                waking_left = waking_left - 1
-                local id = redis.pcall('LMOVE', queue, parked, 'RIGHT', 'LEFT')
-                if type(id) ~= 'string' then break end
+        while type(jobs) == 'number' and jobs > 0 and waking_left > 0 do
+          local first = redis.pcall('ZPOPMIN', throttled .. topic)
+          if not first[1] then
+            local function wake(topic, jobs, made_ready)
+              while waking_left > 0 do
+                local first = redis.pcall('ZPOPMIN', waiters .. topic)
+                if not first[1] then
+                  if not first.err then return false end
+                  local parked_queues = prefix .. 'paused_queue:'
+                  local pauses = prefix .. 'paused'
+                  local function is_parked(topic, reply)
+                    return reply.err and string.find(reply.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', pauses, topic)[1]
+                  end
+                  if not is_parked(topic, first) then return false, first.err end
+                  local queue, parked = queues .. topic, parked_queues .. topic
+                  for _ = 1, math.min(jobs, math.max(made_ready or 0, waking_left)) do
+                    waking_left = waking_left - 1
+                    local id = redis.pcall('LMOVE', queue, parked, 'RIGHT', 'LEFT')
+                    if type(id) ~= 'string' then break end
+                  end
+                  return false
+                end
+                local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d ', jobs) .. topic)
+                if type(receivers) == 'table' then return false, receivers.err end
+                if receivers > 0 then return true end
+                waking_left = waking_left - DEAD_COST
               end
               return false
             end
-            local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d ', jobs) .. topic)
-            if type(receivers) == 'table' then return false, receivers.err end
-            if receivers > 0 then return true end
-            waking_left = waking_left - DEAD_COST
+            return wake(topic, jobs)
           end
-          return false
+          local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d ', jobs) .. topic)
+          if receivers ~= 0 then return type(receivers) == 'number' end
+          waking_left = waking_left - DEAD_COST
         end
-        local function wake_next_throttled(topic)
-          local jobs = redis.pcall('LLEN', queues .. topic)
-          if type(jobs) ~= 'number' then return false end
-          if jobs == 0 then
-            end_throttling(topic)
-            return false
-          end
-          while waking_left > 0 do
-            local first = redis.pcall('ZPOPMIN', throttled .. topic)
-            if not first[1] then return wake(topic, jobs) end
-            local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d ', jobs) .. topic)
-            if receivers ~= 0 then return type(receivers) == 'number' end
-            waking_left = waking_left - DEAD_COST
-          end
-          return false
-        end
-        return wake_next_throttled(topic)
+        return false
       end
       if ids then redis.pcall('ZREM', slots .. topic, unpack(ids)) end
       wake_throttled(topic)
@@ -243,6 +224,15 @@ local function move(args)
   local stop = #args >= FIRST + TIMED - 1 and stopwatch()
   local topic, found_at = args[1], tonumber(args[2])
   local queue = queues .. topic
+  local IN_CLUSTER = false
+  if IN_CLUSTER then
+    local function elsewhere(key)
+      local reply = IN_CLUSTER and redis.pcall('EXISTS', key)
+      return type(reply) == 'table' and string.find(reply.err, 'non local key', 1, true) and reply
+    end
+    local err = elsewhere(queue)
+    if err then return err end
+  end
   local put_back, why = 0, ''
   local left = {}
   local length
@@ -342,10 +332,17 @@ local function move(args)
   if stop then reply[1] = stop() end
   return reply
 end
-
-
-
-
+local IN_CLUSTER = false
+if IN_CLUSTER then
+  local function elsewhere(key)
+    local reply = IN_CLUSTER and redis.pcall('EXISTS', key)
+    return type(reply) == 'table' and string.find(reply.err, 'non local key', 1, true) and reply
+  end
+  for i = 2, #backlog_jobs, 2 do
+    err = backlog_jobs[i] ~= SCHEDULE_TOPIC and elsewhere(queues .. backlog_jobs[i])
+    if err then return err end
+  end
+end
 local moved = {}
 for i = 2, #backlog_jobs, 2 do
   local topic = backlog_jobs[i]

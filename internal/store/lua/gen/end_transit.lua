@@ -1,12 +1,4 @@
 -- end_transit: deletes a batch in transit that the other partitions have adopted.
---
--- KEYS[1] job pool
--- ARGV[1] the batch's serial number   ARGV[2] the last number that one of these partitions has adopted
--- Returns 1; 0 if that batch is gone; -1 if the batch has got a new number and must be adopted again: ARGV[2] was above its number, because
--- this partition has lost numbers in a failover and its clock is behind. Whether the batch was adopted is then unknown.
--- Errors: NOPERM, READONLY. Nothing has changed then.
--- Atomic because another batch may be in transit by now.
--- Cost: O(the batch).
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local migration = prefix .. 'migration'
@@ -22,10 +14,14 @@ local function not_permitted(command, key, ...)
   if not is_known then return redis.error_reply('ERR unknown command ' .. command .. ': this Redis has it renamed or disabled') end
   if not may then return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key) end
 end
+local IN_CLUSTER = false
+local function elsewhere(key)
+  local reply = IN_CLUSTER and redis.pcall('EXISTS', key)
+  return type(reply) == 'table' and string.find(reply.err, 'non local key', 1, true) and reply
+end
 local transit_jobs = prefix .. 'set_aside:'
 if redis.call('HGET', migration, 'serial') ~= ARGV[1] or redis.call('HLEN', transit) == 0 then return 0 end
-local err = not_writable() or not_permitted('DEL', transit) or not_permitted('HSET', migration, 'a', '')
-
+local err = not_writable() or not_permitted('DEL', transit) or not_permitted('HSET', migration, 'a', '') or elsewhere(transit_jobs)
 if err then return err end
 if ARGV[2] - ARGV[1] > 0 then
   redis.call('HSET', migration, 'serial', string.format('%.0f', ARGV[2] + 1))

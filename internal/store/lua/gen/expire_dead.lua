@@ -1,16 +1,4 @@
 -- expire_dead: deletes dead letters of some topics that are too old or too many, the oldest first.
---
--- KEYS[1] the topics that have any
--- ARGV[1] the maximum age (ms)   ARGV[2] how many a topic may have; 0: any number   ARGV[3] how many to delete at most
--- ARGV[4…5] the position of the last topic, its score and name; '' to begin   ARGV[6] when the first call was (Unix ms); '' in that call
--- Returns {score, name, began, why, topic, ids, topic, ids, …}: ARGV[4…6] of the next call, the score '' at the end; why a topic could not
--- be cleaned, '' if all could; and what it deleted.
--- Errors: WRONGTYPE of the topics, NOPERM. Nothing has changed then.
---
--- Topics are sorted by their oldest letters, so one that lost some moves back. Letters younger than the first call stay, which ends the
--- sequence of calls.
--- Atomic because an entry and its letter belong together.
--- Cost: O(log n) for each topic and each letter that it deletes.
 local time = redis.call('TIME')
 local now_us = time[1] * 1000000 + time[2]
 local begun = (now_us - now_us % 1000) / 1000

@@ -1,11 +1,4 @@
 -- extend: sets new ends of held leases.
---
--- KEYS[1] job pool
--- ARGV of each job, 1,000 at most, no ID twice: topic, ID, token, how long the lease lasts from now on (ms)
--- Returns the new end of each lease (Unix µs); 0 if the lease is lost, and nothing has changed.
--- Errors: WRONGTYPE of the pool, NOPERM. Nothing has changed then.
--- Atomic because the lease must not end between the check and the change.
--- Cost: O(log n) of the pool for each job.
 local pool = KEYS[1]
 local function not_writable()
   local reply = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '')

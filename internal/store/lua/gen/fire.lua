@@ -1,19 +1,4 @@
 -- fire: stores the jobs of schedules that are due, and sets their next occurrences.
---
--- KEYS[1] job pool
--- ARGV[1] when to retry schedules that can't be fired (Unix ms)   ARGV[2] after how long to leave the rest to another call (µs)
--- ARGV[3…] of each schedule: its ID, revision, and the occurrence that it is due for (Unix ms), as they were read; its next occurrence
---   (Unix ms), '' for none, 'later' if it can't be computed; how many occurrences have no job because they are too late, and because of a
---   pause; 1 if it has old specs, else 0; how many occurrences follow, and of each: when (Unix ms); r, it has a job, or l or p, none: late
---   or paused; the job's ID; and when that is due (Unix ms)
--- Returns {why, schedule, schedule, …}: why no waiter could be woken, 'woken' if one was; and of each schedule that is not left to another
--- call: {0}, it was changed, removed or fired meanwhile, or is not due; {1, ran, overlapped, followed}, how many occurrences have a job, how
--- many have none because the previous job is not done, and which job the last one's follows, '' for none; or {2, why}, it can't be fired and
--- is now due later.
--- Errors: WRONGTYPE of the pool, NOPERM, READONLY. Nothing has changed then.
--- Atomic because an occurrence must have its job exactly if the next one is set. A schedule is checked before its first write, so a broken one
--- does not affect the others.
--- Cost: O(log n) of the pool for each job.
 local pool = KEYS[1]
 local protected = rawget(_G, 'pcall')
 local function not_permitted(command, key, ...)
@@ -22,6 +7,10 @@ local function not_permitted(command, key, ...)
   if not is_known then return redis.error_reply('ERR unknown command ' .. command .. ': this Redis has it renamed or disabled') end
   if not may then return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key) end
 end
+local IN_CLUSTER = false
+local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
+local buckets = prefix .. 'job_bucket:'
+local queues = prefix .. 'ready_queue:'
 local function score_of(ms)
   local rest = ms % 1000
   if rest == 0 then return string.format('%d', ms / 1000) end
@@ -30,8 +19,6 @@ end
 local function retry_score(from, k)
   return string.format('%.3f', (from + math.floor(k / 10)) / 1000)
 end
-local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
-local buckets = prefix .. 'job_bucket:'
 local time = redis.call('TIME')
 local now_us = time[1] * 1000000 + time[2]
 local now_s = now_us / 1000000
@@ -42,7 +29,6 @@ local function not_a_list(queue, is_caught)
   if kind.err then return not_permitted('TYPE', queue) or is_caught and kind or redis.call('TYPE', queue) end
   return redis.error_reply('WRONGTYPE ready queue ' .. queue .. ' is a ' .. kind.ok .. ', not a list')
 end
-local queues = prefix .. 'ready_queue:'
 local function no_queue(topic)
   return not_a_list(queues .. topic, true) or not_permitted('LPUSH', queues .. topic, '')
 end
@@ -148,14 +134,20 @@ local probe = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '') -- changes nothi
 local is_full = type(probe) == 'table' and string.find(probe.err, 'OOM ', 1, true)
 local err = type(probe) == 'table' and not is_full and probe or not_permitted('ZREM', pool, '')
 if err then return err end
-
-
-
-
-
-
-
-
+if IN_CLUSTER then
+  local function elsewhere(key)
+    local reply = IN_CLUSTER and redis.pcall('EXISTS', key)
+    return type(reply) == 'table' and string.find(reply.err, 'non local key', 1, true) and reply
+  end
+  local at = 3
+  while not err and at < #ARGV do
+    local s = redis.pcall('HMGET', buckets .. ARGV[at], 'to', 'last')
+    err = elsewhere(buckets .. ARGV[at]) or s[1] and elsewhere(queues .. s[1]) or s[2] and elsewhere(buckets .. s[2])
+    for i = at + 8, at + 4 + 4 * ARGV[at + 7], 4 do err = err or elsewhere(buckets .. ARGV[i + 2]) end
+    at = at + 8 + 4 * ARGV[at + 7]
+  end
+  if err then return err end
+end
 
 -- What is written for all schedules together, at the end.
 local entries, soonest = {}, math.huge -- of the pool: score, ID, score, ID, …; when the first of them is due

@@ -1,13 +1,4 @@
 -- forecast: counts the jobs that fall due in spans of time.
---
--- KEYS[1] job pool   KEYS[2] the numbers of reserved jobs
--- ARGV[1] the start (Unix ms), '' for now   ARGV[2…] bounds of the spans (ms from the start); each span excludes its last bound
--- Returns {from, entries, sampled, leases, …}: the start; and of each span how many entries the pool has, how many of these were read, and
--- how many of those are leases and not waiting jobs. Where no lease can be, all count as read. It ends early, after at least one span,
--- when it has taken enough time.
--- Errors: WRONGTYPE of the pool, NOPERM.
--- One script saves round trips.
--- Cost: O(log n) of the pool for each span; where leases may be, O(its entries) up to ALL, and O(SAMPLE · log n) beyond that.
 local time = redis.call('TIME')
 local now_us = time[1] * 1000000 + time[2]
 local begun = (now_us - now_us % 1000) / 1000

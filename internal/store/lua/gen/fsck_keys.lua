@@ -1,14 +1,5 @@
 -- fsck_keys: checks keys that SCAN has returned, and repairs them if asked to. fsck_set, fsck_queue and fsck_pool check the contents
 -- of sets and queues.
---
--- KEYS[1] job pool
--- ARGV[1] REPAIR, or '' to change nothing   ARGV[2…] a kind, see FoundKey in Go; and the rest of the key's name: an ID, a topic, …
--- Returns {took, candidates, findings}: the script's own time (µs); IDs and topics of jobs that are not in the pool: ready, or lost;
--- and {kind, place in ARGV of the name, 1 if it was repaired, …}.
--- Errors: NOPERM. Nothing has changed then.
---
--- A key of the wrong type, or a hash that is no job, is renamed to MOVED and its name, as it may belong to another program.
--- Atomic because a key may be written between the check and the change. Cost: O(keys).
 local function stopwatch()
   local os = rawget(_G, 'os')
   if os then
@@ -56,7 +47,7 @@ local waiters = prefix .. 'waiting:'
 local queues = prefix .. 'ready_queue:'
 local parked_queues = prefix .. 'paused_queue:'
 local paused_waiters = prefix .. 'paused_waiting:'
-local function not_pausable(topic)
+local function not_pausable()
   return not_writable() or not_permitted('HSET', pauses, 'a', '') or not_permitted('HDEL', pauses, 'a')
     or not_permitted('HSET', waiters, 'a', '') or not_permitted('DEL', waiters) or not_permitted('RENAME', queues, parked_queues)
     or not_permitted('RENAME', waiters, paused_waiters) or not_permitted('LMOVE', queues, parked_queues, 'RIGHT', 'LEFT')
@@ -142,6 +133,11 @@ local once = prefix .. 'once'
 local buckets = prefix .. 'job_bucket:'
 local transit = prefix .. 'set_aside'
 local KEY_KINDS = {bucket = {'hash', 'job_bucket:'}, ready = {'list', 'ready_queue:'}, waiting = {'zset', 'waiting:'}, slots = {'zset', 'slots:'}, throttled = {'zset', 'held_back:'}, letter = {'hash', 'dead_letter:'}, dead = {'zset', 'dead_letters:'}, once = {'hash', 'once_content:'}, parked = {'list', 'paused_queue:'}, paused_waiting = {'zset', 'paused_waiting:'}, group = {'hash', 'group:'}, text = {'string', 'group_text:'}, transit = {'hash', 'set_aside:'}, client = {'list', 'client:'}, zset = {'zset', ''}, hash = {'hash', ''}, string = {'string', ''}}
+local IN_CLUSTER = false
+local function elsewhere(key)
+  local reply = IN_CLUSTER and redis.pcall('EXISTS', key)
+  return type(reply) == 'table' and string.find(reply.err, 'non local key', 1, true) and reply
+end
 local FIRST = 2
 local MOVED = 'fsck:'
 local GROUP_KEPT = 60000 + 5000 -- ms; a group's hash outlives its due time by a minute
@@ -164,7 +160,7 @@ local function list_letter(id, topic, died)
 end
 
 local function end_pause(topic)
-  if not_pausable(topic) then return false end
+  if not_pausable() then return false end
   local _, more = release(topic, PARKED)
   return not more
 end
@@ -253,8 +249,7 @@ end
 
 if repairs then
   local err = not_permitted('RENAMENX', buckets, MOVED .. buckets) or not_permitted('DEL', buckets) or not_permitted('ZADD', known_topics, '0', '')
-    or not_permitted('ZADD', dead_lists, '0', '')
-
+    or not_permitted('ZADD', dead_lists, '0', '') or elsewhere(buckets)
   if err then return err end
 end
 local to_repair = {}

@@ -1,15 +1,4 @@
 -- fsck_lost: finds jobs that are in no state, and returns them to their topics or deletes them if asked to.
---
--- KEYS[1] job pool
--- ARGV[1] LOST_LOOK, LOST_REQUEUE or LOST_DROP   ARGV[2…] an ID, and from the last call the expiry of its bucket (Unix ms; -1: never) and its
---   fingerprint; 0 and '' for the first call
--- Returns {took, id, topic, expires, fingerprint, repaired, …}: the script's own time (µs); and the jobs that are lost and have not
--- changed since the last call. repaired is 1 if the job was returned to its topic or deleted.
--- Errors: WRONGTYPE of the pool, NOPERM. Nothing has changed then.
---
--- The caller has not found the ID in its queue. It waits between two calls, as an old consumer that takes a job removes its entry first.
--- Jobs that became ready since are at an end of the queue, which this script searches.
--- Atomic because a job must be in one state. Cost: O(ENDS) for each.
 local function stopwatch()
   local os = rawget(_G, 'os')
   if os then
@@ -45,6 +34,11 @@ end
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local queues = prefix .. 'ready_queue:'
 local buckets = prefix .. 'job_bucket:'
+local IN_CLUSTER = false
+local function elsewhere(key)
+  local reply = IN_CLUSTER and redis.pcall('EXISTS', key)
+  return type(reply) == 'table' and string.find(reply.err, 'non local key', 1, true) and reply
+end
 local lengths = {}
 local function make_ready(topic, id, in_front)
   local length = in_front and redis.pcall('RPUSH', queues .. topic, id) or redis.pcall('LPUSH', queues .. topic, id)
@@ -114,7 +108,7 @@ local ENDS = 5000
 local watch, what = stopwatch(), ARGV[1]
 if what ~= LOST_LOOK then
   local err = not_writable() or all_unreadable() or not_permitted('LPUSH', queues, '') or not_permitted('DEL', buckets)
-
+    or elsewhere(buckets)
   if err then return err end
 end
 

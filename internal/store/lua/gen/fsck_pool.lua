@@ -1,12 +1,4 @@
 -- fsck_pool: checks a page of the job pool, and repairs it if asked to.
---
--- KEYS[1] job pool
--- ARGV[1] 0 to begin, or next of the last call   ARGV[2] how many entries, about   ARGV[3] REPAIR, or '' to change nothing
--- ARGV[4] RETURN_IDS to return the IDs of the page
--- Returns {took, next, ids, leases, findings}: the script's own time (µs); ARGV[1] of the next call, 0 at the end; the IDs, if asked for;
--- topic, number of its leases, and the newest token of these, …; and {kind, id, 1 if it was repaired, …}.
--- Errors: WRONGTYPE of the pool, NOPERM. Nothing has changed then.
--- Atomic because a job may be pushed or removed between the check and the change. Cost: O(entries).
 local function stopwatch()
   local os = rawget(_G, 'os')
   if os then
@@ -34,6 +26,11 @@ local function not_permitted(command, key, ...)
 end
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local schedules = prefix .. 'schedules'
+local IN_CLUSTER = false
+local function elsewhere(key)
+  local reply = IN_CLUSTER and redis.pcall('EXISTS', key)
+  return type(reply) == 'table' and string.find(reply.err, 'non local key', 1, true) and reply
+end
 local buckets = prefix .. 'job_bucket:'
 local function unreadable(reply)
   return type(reply) == 'table' and reply.err and not string.find(reply.err, 'WRONGTYPE', 1, true)
@@ -52,8 +49,7 @@ local SCHEDULE_TOPIC = 'delayer:schedules'
 local function schedule_name(id) return string.match(id, '^{(.*)}@schedule$') end
 local watch, repairs = stopwatch(), ARGV[3] == REPAIR
 if repairs then
-  local err = not_writable() or not_permitted('ZADD', schedules, '0', '')
-
+  local err = not_writable() or not_permitted('ZADD', schedules, '0', '') or elsewhere(buckets)
   if err then return err end
 end
 local page = redis.call('ZSCAN', pool, ARGV[1], 'COUNT', ARGV[2])

@@ -1,15 +1,4 @@
 -- fsck_queue: reads a page of a topic's ready queue, or of its parked jobs.
---
--- KEYS[1] job pool
--- ARGV[1] the topic   ARGV[2] 'ready' or 'parked'   ARGV[3] how many entries at the right end are left to read; '' to begin
--- ARGV[4] the last entry read, '' for none   ARGV[5] how many entries to read
--- Returns {took, left, last, read, ids}: the script's own time (µs); ARGV[3…4] of the next call, 0 at the end; how many entries the page has;
--- and the IDs of those that have a job. A queue of another type is empty.
--- Errors: NOPERM.
---
--- Entries are counted from the right end, where only releases add entries. If consumers have taken some meanwhile, the page starts
--- after the last entry read. So no entry is skipped; one may be read twice.
--- One script so that an entry and its job are read together. Cost: O(entries).
 local function stopwatch()
   local os = rawget(_G, 'os')
   if os then

@@ -1,9 +1,4 @@
 -- fsck_reserved: corrects the numbers of some topics' reserved jobs.
---
--- KEYS[1] job pool
--- ARGV[1…] a topic, its number as read, and the number of its leases
--- Returns the topics that it corrected: those whose number has not changed since. Errors: NOPERM. Nothing has changed then.
--- Atomic because a job may be reserved between the check and the change. Cost: O(topics).
 local protected = rawget(_G, 'pcall')
 local function not_permitted(command, key, ...)
   if not redis.acl_check_cmd then return nil end

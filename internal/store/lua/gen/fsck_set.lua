@@ -1,12 +1,5 @@
 -- fsck_set: checks a page of a set that lists jobs, besides the pool and the queues: a topic's dead letters, or the schedules. It repairs
 -- the page if asked to.
---
--- KEYS[1] job pool
--- ARGV[1] 'dead' or 'schedules'   ARGV[2] the topic, or ''   ARGV[3] 0 to begin, or next of the last call
--- ARGV[4] how many entries, about   ARGV[5] REPAIR, or '' to change nothing   ARGV[6] RETURN_IDS to return the IDs of the page
--- Returns {took, next, ids, findings}: the script's own time (µs); ARGV[3] of the next call, 0 at the end; the IDs, if asked for; and {kind,
--- name, 1 if it was repaired, …}. A set of another type is empty. Errors: NOPERM. Nothing has changed then.
--- Atomic because an entry and its job belong together. Cost: O(entries).
 local function stopwatch()
   local os = rawget(_G, 'os')
   if os then
@@ -31,6 +24,12 @@ local function not_permitted(command, key, ...)
   if not is_known then return redis.error_reply('ERR unknown command ' .. command .. ': this Redis has it renamed or disabled') end
   if not may then return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key) end
 end
+local IN_CLUSTER = false
+local function elsewhere(key)
+  local reply = IN_CLUSTER and redis.pcall('EXISTS', key)
+  return type(reply) == 'table' and string.find(reply.err, 'non local key', 1, true) and reply
+end
+local buckets = prefix .. 'job_bucket:'
 local function unreadable(reply)
   return type(reply) == 'table' and reply.err and not string.find(reply.err, 'WRONGTYPE', 1, true)
 end
@@ -42,15 +41,13 @@ local function unlist(topic, id)
   if redis.pcall('EXISTS', list) == 0 then redis.pcall('ZREM', dead_topics, topic) end
 end
 local function schedule_id(name) return '{' .. name .. '}@schedule' end
-local buckets = prefix .. 'job_bucket:'
 local SCHEDULE_TOPIC = 'delayer:schedules'
 local removed_schedules = prefix .. 'removed_schedules'
 local RETURN_IDS = 'ids'
 local watch, which, topic, repairs = stopwatch(), ARGV[1], ARGV[2], ARGV[5] == REPAIR
 local set = ({dead = dead_lists .. topic, schedules = schedules})[which]
 if repairs then
-  local err = not_permitted('ZREM', set, '')
-
+  local err = not_permitted('ZREM', set, '') or elsewhere(buckets)
   if err then return err end
 end
 local page = redis.pcall('ZSCAN', set, ARGV[3], 'COUNT', ARGV[4])

@@ -1,11 +1,4 @@
 -- get: reads a job, or a dead letter.
---
--- KEYS[1] job pool   KEYS[2] the job's bucket   KEYS[3] the dead letter   ARGV[1] the ID
--- Returns {state, topic, body, ttl, due, attempts, maximum attempts, error, reason, token, ttr, followed, headers}, or {} if there is no such job: the
--- state; the lifetime left (ms), -1 for no end; when it is due, its lease ends, or it was buried (Unix s), '' if it is ready; maximum
--- attempts and ttr (ms) of its producer, 0 for none; 1 if it has a follower, else 0; its headers as JSON, '' for none.
--- Errors: WRONGTYPE, NOPERM.
--- Atomic so that state and content match. Cost: O(1).
 local READY = 'ready'
 local function is_lease(score)
   local part = score * 1000 % 1

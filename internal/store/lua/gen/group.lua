@@ -1,19 +1,5 @@
 -- group: adds bodies to groups. A group is a waiting job whose body is a JSON array of the bodies that were pushed to it. It is ready when it
 -- has the maximum number of bodies, or when the next one would make it too long: that one starts another group.
---
--- KEYS[1] job pool
--- ARGV[1…2] as in push
--- ARGV[3…] runs of pushes with the same terms. A run is: how many pushes it has; the lifetime of the job once it is ready (ms); 'debounce'
---   and how long after its first push a group is due at the latest (ms); the options, as in push; 'replace', or 'once' as in push; how
---   many bodies a group has at most, 0 for any number; and of each push, 1,000 in all at most: the group's tag, which ends with
---   the first }, and behind it the ID that counts once, if any; topic; body; and a delay (ms), negated, after which the group is due if
---   nothing else is pushed to it. The terms of the latest push count.
--- Returns {what, ID, what, ID, …}, of each push: CREATED, it started a group; ADDED, it was added to one; ALREADY_EXISTS, its ID has counted
--- before; REUSED, the same, and that push has another fingerprint; LATER, it is for another call, since this one has copied enough; or the
--- error, a text. ID names the group's job, '' for none. With 'all', nothing is stored if there is an error.
--- Errors: WRONGTYPE of the pool, OOM, NOPERM. Nothing has changed then.
--- Atomic because two pushes that read and write one body would lose one, and a group that is taken must not grow.
--- Cost: O(log n) of the pool for each group, whose body is copied once a call. That takes about 2 ms in all.
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local groups = prefix .. 'group:'
@@ -61,6 +47,8 @@ local function score_of(ms)
   if rest == 0 then return string.format('%d', ms / 1000) end
   return string.format('%d.%03d', (ms - rest) / 1000, rest)
 end
+local IN_CLUSTER = false
+local queues = prefix .. 'ready_queue:'
 local protected = rawget(_G, 'pcall')
 local function not_permitted(command, key, ...)
   if not redis.acl_check_cmd then return nil end
@@ -72,7 +60,6 @@ local function not_once()
   return not_permitted('ZADD', once, '0', '') or not_permitted('PTTL', once) or not_permitted('PEXPIRE', once, '1')
     or not_permitted('ZRANGEBYSCORE', once, '0', '0') or not_permitted('ZREM', once, '')
 end
-local queues = prefix .. 'ready_queue:'
 local lengths = {}
 local function make_ready(topic, id, in_front)
   local length = in_front and redis.pcall('RPUSH', queues .. topic, id) or redis.pcall('LPUSH', queues .. topic, id)
@@ -267,8 +254,14 @@ local entries, first_due = {}, math.huge -- of the pool: score, ID, score, ID, �
 for k, group in ipairs(changed) do
   entries[2 * k - 1], entries[2 * k] = score_of(group.due), group.id
   if group.due > begun then first_due = math.min(first_due, group.due) end
-
-
+  if IN_CLUSTER and group.due <= begun then
+    local function elsewhere(key)
+      local reply = IN_CLUSTER and redis.pcall('EXISTS', key)
+      return type(reply) == 'table' and string.find(reply.err, 'non local key', 1, true) and reply
+    end
+    local missing = elsewhere(queues .. group.topic)
+    if missing then return missing end
+  end
 end
 local bucket, waits = buckets .. changed[1].id, groups .. changed[1].tag
 local err = not_permitted('HSET', bucket, 'topic', '') or not_permitted('PEXPIRE', bucket, '1') or not_permitted('ZREM', pool, '')

@@ -1,14 +1,4 @@
 -- heartbeat: writes a server's entry, and adds the server's work to the last hour.
---
--- KEYS[1] the servers
--- ARGV[1] the server's ID   ARGV[2] since when it runs (Unix ms), or, negated, for how long (ms)   ARGV[3] its interval (ms)
--- ARGV[4] the rest of its entry, JSON without the first {   ARGV[5] how many entries the last cleaning left: this call cleans if the number
---   is different now, or if this is negative   ARGV[6] how many jobs were acked in other partitions; negative if unknown
--- Returns {since when it runs (Unix ms), how many entries there are (-1 if this user may not know), 1 if it had one, else 0, or -1 if the
--- last hour is missing too}; after a cleaning also the time (Unix ms), and ID and entry of each other server.
--- Errors: WRONGTYPE, NOPERM. Nothing has changed then. The last hour and the number of acked jobs are best effort.
--- Atomic so that no entry is deleted that was just renewed, and a server's work is recorded once.
--- Cost: O(1); with a cleaning O(servers), a bounded number.
 local ANNOUNCED_WITHIN = 60000
 local time = redis.call('TIME')
 local now_us = time[1] * 1000000 + time[2]

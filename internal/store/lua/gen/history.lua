@@ -1,8 +1,4 @@
 -- history: reads the work of all servers in the last hour.
---
--- KEYS[1] the hash that heartbeat writes
--- Returns {now (Unix ms), text, text, …}, unordered. Errors: WRONGTYPE, NOPERM.
--- One script so that a hash which is too large to be ours is not read. Cost: O(1).
 local time = redis.call('TIME')
 local now_us = time[1] * 1000000 + time[2]
 local begun = (now_us - now_us % 1000) / 1000

@@ -1,13 +1,5 @@
 -- keep_paused: ends pauses that are over, and parks jobs that programs without pauses have made ready. It takes one call for each page
 -- of topics, and more if there is much to park.
---
--- KEYS[1] job pool
--- ARGV[1] 0 to begin, or next of the last call   ARGV[2] how many topics, about   ARGV[3] how many entries to move at most
--- Returns {next, paused, wait, topic, …}: ARGV[1] of the next call, the same if this page has more to move, '' at the end; how many topics
--- are paused in all; in how long the first pause of this page ends (ms), -1 if none does; and the topics whose pause has ended.
--- Errors: WRONGTYPE of the pool, NOPERM. Nothing has changed then.
--- Atomic because an entry must be in one of the two queues. If several servers do this, the second one finds nothing to do.
--- Cost: O(topics of the page + entries moved).
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local pauses = prefix .. 'paused'
@@ -26,25 +18,34 @@ local waiters = prefix .. 'waiting:'
 local queues = prefix .. 'ready_queue:'
 local parked_queues = prefix .. 'paused_queue:'
 local paused_waiters = prefix .. 'paused_waiting:'
-local function not_pausable(topic)
+local function not_pausable()
   return not_writable() or not_permitted('HSET', pauses, 'a', '') or not_permitted('HDEL', pauses, 'a')
     or not_permitted('HSET', waiters, 'a', '') or not_permitted('DEL', waiters) or not_permitted('RENAME', queues, parked_queues)
     or not_permitted('RENAME', waiters, paused_waiters) or not_permitted('LMOVE', queues, parked_queues, 'RIGHT', 'LEFT')
     or not_permitted('TYPE', waiters) or not_permitted('EXISTS', waiters)
+end
+local IN_CLUSTER = false
+local function elsewhere(key)
+  local reply = IN_CLUSTER and redis.pcall('EXISTS', key)
+  return type(reply) == 'table' and string.find(reply.err, 'non local key', 1, true) and reply
 end
 local function read_pause(text)
   local since, ends, backed_off, backs_on, note = string.match(text, '^(%d+) (%d+) (%d+) (%d+) (.*)$')
   if not since then return nil end
   return {since = tonumber(since), ends = tonumber(ends), backed_off = tonumber(backed_off), backs_on = tonumber(backs_on), note = note}
 end
-local function paused_until(p)
-  if p.since > 0 and p.ends == 0 then return math.huge end
-  return math.max(p.ends, p.backs_on)
+local function pause_elsewhere(topic)
+  return elsewhere(pauses) or elsewhere(queues .. topic) or elsewhere(parked_queues .. topic) or elsewhere(waiters .. topic)
+    or elsewhere(paused_waiters .. topic)
 end
 local time = redis.call('TIME')
 local now_us = time[1] * 1000000 + time[2]
 local begun = (now_us - now_us % 1000) / 1000
 local now = now_us % 1000 == 0 and begun or begun + 1
+local function paused_until(p)
+  if p.since > 0 and p.ends == 0 then return math.huge end
+  return math.max(p.ends, p.backs_on)
+end
 local function park(topic, most)
   local queue, parked = queues .. topic, parked_queues .. topic
   local ready = redis.pcall('LLEN', queue)
@@ -119,8 +120,7 @@ local function hold(topic, most)
   return park(topic, most)
 end
 if redis.call('HLEN', pauses) == 0 then return {'', 0, -1} end
-local err = not_pausable('')
-
+local err = not_pausable() or elsewhere(pauses)
 if err then return err end
 redis.call('HDEL', pauses, '') -- removes nothing; after a write, Redis refuses nothing at maxmemory
 local page = redis.call('HSCAN', pauses, ARGV[1], 'COUNT', ARGV[2])
@@ -128,18 +128,15 @@ local next, entries, entries_left = page[1], page[2], tonumber(ARGV[3])
 local wait, ended, has_more = math.huge, {}, false
 for i = 1, #entries, 2 do
   local topic, p = entries[i], read_pause(entries[i + 1])
-
-  local ends = p and paused_until(p) or 0
-
+  local is_elsewhere = pause_elsewhere(topic)
+  local ends = is_elsewhere and now + 1000 or p and paused_until(p) or 0
   local moved, more = 0, false
   if ends <= now then
     moved, more = release(topic, entries_left)
     if moved and not more then ended[#ended + 1] = topic end
   else
     wait = math.min(wait, ends - now)
-
-    moved, more = hold(topic, entries_left)
-
+    if not is_elsewhere then moved, more = hold(topic, entries_left) end
   end
   if moved then entries_left, has_more = entries_left - moved, has_more or more end
   if entries_left <= 0 and i < #entries - 1 then

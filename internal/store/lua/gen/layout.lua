@@ -1,14 +1,5 @@
 -- layout: reads how many partitions there are and were, and changes that if the change is allowed. Partition 0 decides; the others have
 -- copies for when its node is away.
---
--- KEYS[1] the partition's layout
--- ARGV[1] 'ask': change nothing. 'register': the caller's layout becomes the present one if there is none, or if it directly follows it. 'done':
---   nothing is left of the previous layout. 'copy': copy another partition's layout, unless this one is newer
--- ARGV[2] the caller's number of partitions   ARGV[3] the previous number, 0 for none   ARGV[4…5] for 'copy', the version, and the most
---   partitions there ever were
--- Returns {partitions, previous, version, most} as they are now; 0 for unknown. Each change in partition 0 has a new version.
--- Errors: WRONGTYPE, NOPERM. Nothing has changed then.
--- Atomic so that of two first callers with different numbers one is refused, and an old copy replaces no newer one. Cost: O(1).
 local protected = rawget(_G, 'pcall')
 local function not_permitted(command, key, ...)
   if not redis.acl_check_cmd then return nil end

@@ -1,13 +1,4 @@
 -- limit: sets or removes a topic's limit.
---
--- KEYS[1] job pool
--- ARGV[1] the topic   ARGV[2] how many jobs may be reserved at a time; -1: any number; '': remove the limit
--- ARGV[3] the time between two starts (µs), 0 for none   ARGV[4] how many may start at once   ARGV[5] the limit of all partitions, as it was
---   set
--- Returns 1. Jobs that are reserved already do not count until their leases end.
--- Errors: WRONGTYPE, OOM, NOPERM. Nothing has changed then.
--- Atomic because a reserve must find the topic with its limit or without.
--- Cost: O(log(slots)), and O(throttled clients), 1,000 at most.
 local protected = rawget(_G, 'pcall')
 local function not_permitted(command, key, ...)
   if not redis.acl_check_cmd then return nil end
@@ -20,6 +11,11 @@ local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or
 local limits = prefix .. 'limits'
 local slots = prefix .. 'slots:'
 local reserved_counts = prefix .. 'reserved'
+local IN_CLUSTER = false
+local function elsewhere(key)
+  local reply = IN_CLUSTER and redis.pcall('EXISTS', key)
+  return type(reply) == 'table' and string.find(reply.err, 'non local key', 1, true) and reply
+end
 local LIMIT_MARK = 1099511627776
 local function lowered(kept)
   local raised = math.floor(kept / LIMIT_MARK + 0.5) * LIMIT_MARK
@@ -96,28 +92,25 @@ end
 local now_s = now_us / 1000000
 local function wake_throttled(topic)
   if redis.pcall('EXISTS', throttled .. topic, waiters .. topic) == 0 then return nil end
-  local function wake_next_throttled(topic)
-    local jobs = redis.pcall('LLEN', queues .. topic)
-    if type(jobs) ~= 'number' then return false end
-    if jobs == 0 then
-      end_throttling(topic)
-      return false
-    end
-    while waking_left > 0 do
-      local first = redis.pcall('ZPOPMIN', throttled .. topic)
-      if not first[1] then return wake(topic, jobs) end
-      local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d ', jobs) .. topic)
-      if receivers ~= 0 then return type(receivers) == 'number' end
-      waking_left = waking_left - DEAD_COST
-    end
-    return false
+  local jobs = redis.pcall('LLEN', queues .. topic)
+  if jobs == 0 then
+    end_throttling(topic)
   end
-  return wake_next_throttled(topic)
+  while type(jobs) == 'number' and jobs > 0 and waking_left > 0 do
+    local first = redis.pcall('ZPOPMIN', throttled .. topic)
+    if not first[1] then
+      return wake(topic, jobs)
+    end
+    local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d ', jobs) .. topic)
+    if receivers ~= 0 then return type(receivers) == 'number' end
+    waking_left = waking_left - DEAD_COST
+  end
+  return false
 end
 local topic = ARGV[1]
 local err = not_permitted('HSET', limits, topic, '') or not_permitted('HDEL', limits, topic) or not_permitted('DEL', slots .. topic)
   or not_permitted('HSET', reserved_counts, topic, '0') or not_permitted('HDEL', reserved_counts, topic)
-
+  or elsewhere(slots)
 if err then return err end
 local count = math.max(lowered(tonumber(redis.call('HGET', reserved_counts, topic) or 0) or 0), 0)
 local before, _, _, next = read_limit(topic)

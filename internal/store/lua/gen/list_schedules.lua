@@ -1,10 +1,4 @@
 -- list_schedules: registers the schedules in a running server's file, and reads the lists of the other servers.
---
--- KEYS[1] the servers, of partition 0
--- ARGV[1] the list's ID   ARGV[2] the names, each behind a line break; '' for none, and then nothing is written
--- Returns the other lists, except equal ones. It deletes lists that were not renewed for LISTED.
--- Errors: WRONGTYPE, NOPERM, OOM. Nothing has changed then.
--- Atomic so that no list is deleted that was just written. Cost: O(servers and names).
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local schedule_lists = prefix .. 'schedule_lists'

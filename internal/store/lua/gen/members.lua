@@ -1,9 +1,4 @@
 -- members: reads IDs that wait, are ready, or are dead. A sequence of calls reads each ID that stays where it is at least once.
---
--- KEYS[1] job pool, a ready queue, or a topic's dead letters
--- ARGV[1] 0 to begin, or the first result of the last call   ARGV[2] how many, about
--- Returns {ARGV[1] of the next call, 0 at the end; IDs}. Of a ready queue only the next ones, in the order of delivery.
--- Errors: WRONGTYPE, NOPERM. Cost: O(IDs returned).
 local key = KEYS[1]
 local type = redis.call('TYPE', key).ok
 if type == 'list' then

@@ -1,20 +1,4 @@
 -- move: moves due jobs of one topic from the pool to its ready queue.
---
--- KEYS[1] job pool
--- ARGV[1] the topic   ARGV[2] when the jobs were found to be due (Unix s)   ARGV[3] how long ago that was (µs; it costs less than TIME)
--- ARGV[4] when to retry them if the queue can't take them (Unix ms)
--- ARGV[5…] IDs in due order
--- Returns {took, returned, why, late, n, …, left, …}: the script's own time (µs; 0 for few jobs, and where Redis has no clock that advances
--- inside a script); how many jobs the queue could not take, which are in the pool again and due later; Redis's reason, or, if it took all,
--- why no waiter could be woken, 'woken' if one was, '' if none waits; the total lateness of the jobs (µs); how many numbers follow: how many
--- jobs were leases and, unless all jobs are of one bucket of LatenessBounds, 32 · jobs + bucket, from 1 on, for each bucket; and the 1-based
--- positions of the IDs that it did not move because they have left the pool, were rescheduled, or are listed twice.
--- Errors: WRONGTYPE of the pool, NOPERM, READONLY. Nothing has changed then.
---
--- The queue is no key of the call, so that its jobs are put back if this user may not use it. A due entry may be a lease that has ended: that
--- job is not reserved any more.
--- Atomic because a job must be in the pool or in the queue, never in both or neither.
--- Cost: O(log n) of the pool for each job.
 local pool = KEYS[1]
 local function not_writable()
   local reply = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '')
@@ -58,60 +42,57 @@ local function count_reserved(by_topic, ids)
       local slots = prefix .. 'slots:'
       local throttled = prefix .. 'held_back:'
       local waiters = prefix .. 'waiting:'
+      local wake_channels = prefix .. 'wake:'
       local function wake_throttled(topic)
         if redis.pcall('EXISTS', throttled .. topic, waiters .. topic) == 0 then return nil end
-        local paused_waiters = prefix .. 'paused_waiting:'
-        local WAITING_FOR = 3600000
-        local function end_throttling(topic)
-          local all, waiting = redis.pcall('ZPOPMIN', throttled .. topic, 1000), waiters .. topic
-          if all[1] and redis.pcall('TYPE', waiting).ok == 'hash' then waiting = paused_waiters .. topic end
-          for i = 1, #all, 2 do redis.pcall('ZADD', waiting, 'NX', all[i + 1], all[i]) end
-          if all[1] then redis.pcall('PEXPIRE', waiting, WAITING_FOR) end
+        local jobs = redis.pcall('LLEN', queues .. topic)
+        if jobs == 0 then
+          local paused_waiters = prefix .. 'paused_waiting:'
+          local WAITING_FOR = 3600000
+          local function end_throttling(topic)
+            local all, waiting = redis.pcall('ZPOPMIN', throttled .. topic, 1000), waiters .. topic
+            if all[1] and redis.pcall('TYPE', waiting).ok == 'hash' then waiting = paused_waiters .. topic end
+            for i = 1, #all, 2 do redis.pcall('ZADD', waiting, 'NX', all[i + 1], all[i]) end
+            if all[1] then redis.pcall('PEXPIRE', waiting, WAITING_FOR) end
+          end
+          end_throttling(topic)
         end
-        local wake_channels = prefix .. 'wake:'
-        local function wake(topic, jobs, made_ready)
-          while waking_left > 0 do
-            local first = redis.pcall('ZPOPMIN', waiters .. topic)
-            if not first[1] then
-              if not first.err then return false end
-              local parked_queues = prefix .. 'paused_queue:'
-              local pauses = prefix .. 'paused'
-              local function is_parked(topic, reply)
-                return reply.err and string.find(reply.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', pauses, topic)[1]
-              end
-              if not is_parked(topic, first) then return false, first.err end
-              local queue, parked = queues .. topic, parked_queues .. topic
-              for _ = 1, math.min(jobs, math.max(made_ready or 0, waking_left)) do
-                waking_left = waking_left - 1
-                local id = redis.pcall('LMOVE', queue, parked, 'RIGHT', 'LEFT')
-                if type(id) ~= 'string' then break end
+        while type(jobs) == 'number' and jobs > 0 and waking_left > 0 do
+          local first = redis.pcall('ZPOPMIN', throttled .. topic)
+          if not first[1] then
+            local function wake(topic, jobs, made_ready)
+              while waking_left > 0 do
+                local first = redis.pcall('ZPOPMIN', waiters .. topic)
+                if not first[1] then
+                  if not first.err then return false end
+                  local parked_queues = prefix .. 'paused_queue:'
+                  local pauses = prefix .. 'paused'
+                  local function is_parked(topic, reply)
+                    return reply.err and string.find(reply.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', pauses, topic)[1]
+                  end
+                  if not is_parked(topic, first) then return false, first.err end
+                  local queue, parked = queues .. topic, parked_queues .. topic
+                  for _ = 1, math.min(jobs, math.max(made_ready or 0, waking_left)) do
+                    waking_left = waking_left - 1
+                    local id = redis.pcall('LMOVE', queue, parked, 'RIGHT', 'LEFT')
+                    if type(id) ~= 'string' then break end
+                  end
+                  return false
+                end
+                local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d ', jobs) .. topic)
+                if type(receivers) == 'table' then return false, receivers.err end
+                if receivers > 0 then return true end
+                waking_left = waking_left - DEAD_COST
               end
               return false
             end
-            local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d ', jobs) .. topic)
-            if type(receivers) == 'table' then return false, receivers.err end
-            if receivers > 0 then return true end
-            waking_left = waking_left - DEAD_COST
+            return wake(topic, jobs)
           end
-          return false
+          local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d ', jobs) .. topic)
+          if receivers ~= 0 then return type(receivers) == 'number' end
+          waking_left = waking_left - DEAD_COST
         end
-        local function wake_next_throttled(topic)
-          local jobs = redis.pcall('LLEN', queues .. topic)
-          if type(jobs) ~= 'number' then return false end
-          if jobs == 0 then
-            end_throttling(topic)
-            return false
-          end
-          while waking_left > 0 do
-            local first = redis.pcall('ZPOPMIN', throttled .. topic)
-            if not first[1] then return wake(topic, jobs) end
-            local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d ', jobs) .. topic)
-            if receivers ~= 0 then return type(receivers) == 'number' end
-            waking_left = waking_left - DEAD_COST
-          end
-          return false
-        end
-        return wake_next_throttled(topic)
+        return false
       end
       if ids then redis.pcall('ZREM', slots .. topic, unpack(ids)) end
       wake_throttled(topic)
@@ -162,6 +143,15 @@ local function move(args)
   local stop = #args >= FIRST + TIMED - 1 and stopwatch()
   local topic, found_at = args[1], tonumber(args[2])
   local queue = queues .. topic
+  local IN_CLUSTER = false
+  if IN_CLUSTER then
+    local function elsewhere(key)
+      local reply = IN_CLUSTER and redis.pcall('EXISTS', key)
+      return type(reply) == 'table' and string.find(reply.err, 'non local key', 1, true) and reply
+    end
+    local err = elsewhere(queue)
+    if err then return err end
+  end
   local put_back, why = 0, ''
   local left = {}
   local length

@@ -1,13 +1,4 @@
 -- pause: pauses a topic. Its ready jobs are parked, also those that become ready later.
---
--- KEYS[1] job pool
--- ARGV[1] the topic   ARGV[2] 'pause', by an operator: replaces the previous end and note. 'new pause': changes nothing if an operator has
---   paused it otherwise. 'back off', by a consumer: shortens nothing. 'copy': another partition's pause, if this one has none
--- ARGV[3] how long (ms), 0 for no end
--- ARGV[4] the note; for 'copy', the entry
--- Returns 1, or 0 if a new pause was refused. Errors: WRONGTYPE of the queue or the pool, OOM, NOPERM. Nothing has changed then.
--- Atomic because no job may be taken between the entry and the move of the queue.
--- Cost: O(1); if some jobs are parked already, O(entries of the queue), AT_ONCE at most: servers park the rest.
 local pool = KEYS[1]
 local function not_writable()
   local reply = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '')
@@ -26,7 +17,7 @@ local waiters = prefix .. 'waiting:'
 local queues = prefix .. 'ready_queue:'
 local parked_queues = prefix .. 'paused_queue:'
 local paused_waiters = prefix .. 'paused_waiting:'
-local function not_pausable(topic)
+local function not_pausable()
   return not_writable() or not_permitted('HSET', pauses, 'a', '') or not_permitted('HDEL', pauses, 'a')
     or not_permitted('HSET', waiters, 'a', '') or not_permitted('DEL', waiters) or not_permitted('RENAME', queues, parked_queues)
     or not_permitted('RENAME', waiters, paused_waiters) or not_permitted('LMOVE', queues, parked_queues, 'RIGHT', 'LEFT')
@@ -37,6 +28,15 @@ local function not_a_list(queue, is_caught)
   if kind.ok == 'none' or kind.ok == 'list' then return nil end
   if kind.err then return not_permitted('TYPE', queue) or is_caught and kind or redis.call('TYPE', queue) end
   return redis.error_reply('WRONGTYPE ready queue ' .. queue .. ' is a ' .. kind.ok .. ', not a list')
+end
+local IN_CLUSTER = false
+local function elsewhere(key)
+  local reply = IN_CLUSTER and redis.pcall('EXISTS', key)
+  return type(reply) == 'table' and string.find(reply.err, 'non local key', 1, true) and reply
+end
+local function pause_elsewhere(topic)
+  return elsewhere(pauses) or elsewhere(queues .. topic) or elsewhere(parked_queues .. topic) or elsewhere(waiters .. topic)
+    or elsewhere(paused_waiters .. topic)
 end
 local function read_pause(text)
   local since, ends, backed_off, backs_on, note = string.match(text, '^(%d+) (%d+) (%d+) (%d+) (.*)$')
@@ -95,8 +95,7 @@ local first_due_channel = prefix .. 'first_due'
 local AT_ONCE = 1000 -- entries
 local TOLD = '1000'  -- ms; by then servers read when the pause ends
 local topic, how, ms = ARGV[1], ARGV[2], tonumber(ARGV[3])
-local err = not_pausable(topic) or not_a_list(queues .. topic) or not_a_list(parked_queues .. topic)
-
+local err = not_pausable() or not_a_list(queues .. topic) or not_a_list(parked_queues .. topic) or pause_elsewhere(topic)
 if err then return err end
 local text = redis.call('HGET', pauses, topic)
 local p = text and read_pause(text)

@@ -1,8 +1,4 @@
 -- pause_schedule: pauses a schedule, so that its occurrences have no jobs, or resumes it.
---
--- KEYS[1] job pool   ARGV[1] the schedule's ID   ARGV[2] 'pause' or 'resume'
--- Returns 1, or 0 if there is no such schedule. Errors: WRONGTYPE of the bucket, OOM, NOPERM. Nothing has changed then.
--- Atomic because a server that has read the schedule before must not fire it. Cost: O(1).
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local buckets = prefix .. 'job_bucket:'

@@ -1,10 +1,4 @@
 -- paused: reads a page of the paused topics.
---
--- KEYS[1] job pool   ARGV[1] 0 to begin, or next of the last call
--- Returns {next, topic, since, until, backed off since, until, note, …}: ARGV[1] of the next call, 0 at the end; the rest as in read_pause,
--- 0 for what is over. A topic whose pause is over is left out; the next server ends it. A topic may appear twice.
--- Errors: WRONGTYPE, NOPERM.
--- One script so that entries and time match. Cost: O(entries of the page).
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local pauses = prefix .. 'paused'

@@ -1,14 +1,4 @@
 -- pop: takes the next ready jobs of some topics. They leave Redis; a job's follower takes its place.
---
--- KEYS, ARGV[1…4] and the topics at the end: see parts/take.lua
--- ARGV[5…] how many jobs of each of KEYS[2…] at most; then the topics
--- Returns {more, stale, registered, queue, jobs, left, queue, jobs, left, …}: 1 if it stopped early, after 1,000 entries or about 1 MiB, and
--- there may be more; the IDs that it met whose job is gone (expired, removed, or taken by another entry); 1 if the waiter is registered
--- wherever it should be; and of each topic with jobs its position, from 1 on, {id, body, id, body, …}, where a body of a job with headers is
--- {body, headers}, and how many entries its queue still has, -1 if no waiter needs it.
--- Errors: WRONGTYPE of a queue, if no queue has a job; NOPERM; READONLY, also if no queue has a job. Nothing has changed then.
--- Atomic because a cut between the entry and the bucket would lose the job.
--- Cost: O(entries read), at most 50 more than it drops or takes.
 local pcall = redis.pcall
 local stale, found_stale, some_bytes, queue_error = {}, {}, false, nil
 local wanted, entries_left, bytes_left = tonumber(ARGV[1]), 1000, 1024 * 1024

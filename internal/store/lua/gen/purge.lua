@@ -1,10 +1,4 @@
 -- purge: deletes the next ready jobs of a topic, or its parked ones if it is paused.
---
--- KEYS, ARGV[1…4] and the topic at the end: see parts/take.lua; it registers and wakes no client
--- ARGV[5] how many entries to drop at most
--- Returns {deleted, used}: how many jobs, and how many entries. It uses fewer than allowed at the end of the queue, or to save time.
--- Errors: as pop.
--- Atomic because an entry and its job belong together, and a job may wait or be reserved again. Cost: O(entries).
 local pcall = redis.pcall
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')

@@ -1,26 +1,4 @@
 -- push: stores jobs. If a job of the same ID exists, the policy decides.
---
--- KEYS[1] job pool
--- ARGV[1] '1' to register the topics of the jobs, else '0'
--- ARGV[2] 'each': each job by itself; 'all': all of them or none
--- ARGV[3…] runs of jobs with the same terms, 1,000 jobs in all at most, no ID twice. A run is: how many jobs it has; their lifetime once
---   they are ready (ms); the policy; their options (see parts/lease.lua), '' for the defaults; and of each job its ID, topic, body, and
---   due time: a Unix time (ms), or, if it is not above 0, a delay (ms), negated
---
--- The policies:
---   replace          the job is replaced
---   earlier, later   it is replaced, and the earlier, or the later, of both due times counts
---   refuse           nothing changes
---   once MS TEXT     nothing changes; nor does any push of the ID for MS ms from now on, whatever happens to the job. TEXT is the
---                    push's fingerprint, and may be missing
---   follow           it is replaced; but a reserved job stays, and this one takes its place when it is done: see parts/follow.lua
---   debounce MS      it is replaced, but is due MS ms after the first of these pushes at the latest; a lease starts a new count
--- Returns nil if all jobs are stored and are new. Else {position, what, …}, with the 1-based positions of the others: ALREADY_EXISTS, refused,
---   or the ID's push counts once; REUSED, the same, and that push has another fingerprint; a text, the error; REPLACED, it replaced a job;
---   KEPT_DUE, the same, and that job's due time counts; FOLLOWS, it follows a job. With 'all', no job is stored if one has an error.
--- Errors: WRONGTYPE of the pool, OOM, NOPERM. Nothing has changed then.
--- Atomic because a bucket without its pool entry would never fall due, and an entry without its bucket could not be delivered.
--- Cost: O(log n) of the pool for each job. For an ID that is ready, also the length of its queue, 10,000 in all at most.
 local REPLACE = 'replace'
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
@@ -222,31 +200,28 @@ local function count_reserved(by_topic, ids)
       local throttled = prefix .. 'held_back:'
       local function wake_throttled(topic)
         if redis.pcall('EXISTS', throttled .. topic, waiters .. topic) == 0 then return nil end
-        local paused_waiters = prefix .. 'paused_waiting:'
-        local WAITING_FOR = 3600000
-        local function end_throttling(topic)
-          local all, waiting = redis.pcall('ZPOPMIN', throttled .. topic, 1000), waiters .. topic
-          if all[1] and redis.pcall('TYPE', waiting).ok == 'hash' then waiting = paused_waiters .. topic end
-          for i = 1, #all, 2 do redis.pcall('ZADD', waiting, 'NX', all[i + 1], all[i]) end
-          if all[1] then redis.pcall('PEXPIRE', waiting, WAITING_FOR) end
-        end
-        local function wake_next_throttled(topic)
-          local jobs = redis.pcall('LLEN', queues .. topic)
-          if type(jobs) ~= 'number' then return false end
-          if jobs == 0 then
-            end_throttling(topic)
-            return false
+        local jobs = redis.pcall('LLEN', queues .. topic)
+        if jobs == 0 then
+          local paused_waiters = prefix .. 'paused_waiting:'
+          local WAITING_FOR = 3600000
+          local function end_throttling(topic)
+            local all, waiting = redis.pcall('ZPOPMIN', throttled .. topic, 1000), waiters .. topic
+            if all[1] and redis.pcall('TYPE', waiting).ok == 'hash' then waiting = paused_waiters .. topic end
+            for i = 1, #all, 2 do redis.pcall('ZADD', waiting, 'NX', all[i + 1], all[i]) end
+            if all[1] then redis.pcall('PEXPIRE', waiting, WAITING_FOR) end
           end
-          while waking_left > 0 do
-            local first = redis.pcall('ZPOPMIN', throttled .. topic)
-            if not first[1] then return wake(topic, jobs) end
-            local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d ', jobs) .. topic)
-            if receivers ~= 0 then return type(receivers) == 'number' end
-            waking_left = waking_left - DEAD_COST
-          end
-          return false
+          end_throttling(topic)
         end
-        return wake_next_throttled(topic)
+        while type(jobs) == 'number' and jobs > 0 and waking_left > 0 do
+          local first = redis.pcall('ZPOPMIN', throttled .. topic)
+          if not first[1] then
+            return wake(topic, jobs)
+          end
+          local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d ', jobs) .. topic)
+          if receivers ~= 0 then return type(receivers) == 'number' end
+          waking_left = waking_left - DEAD_COST
+        end
+        return false
       end
       if ids then redis.pcall('ZREM', slots .. topic, unpack(ids)) end
       wake_throttled(topic)

@@ -1,13 +1,5 @@
 -- put_ready_in_transit: puts the next jobs of a ready queue in transit to another partition; jobs that stay go to the queue's end. A batch
 -- that is in transit already is returned instead.
---
--- KEYS[1] job pool   KEYS[2] the ready queue, or the topic's parked jobs
--- ARGV[1] how many IDs leave   ARGV[2…] these, then those that stay, 1,000 in all at most: the queue's next entries when they were read.
---   Entries that were added since are left alone.
--- Returns {serial, was there, read, {}, job, job, …} as put_in_transit does; read counts entries of the queue.
--- Errors: WRONGTYPE of the queue, NOPERM, READONLY. Nothing has changed then.
--- Atomic because a job must be in transit or ready, never both or neither.
--- Cost: O(entries read).
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local transit = prefix .. 'set_aside'
@@ -53,6 +45,11 @@ local function no_transit()
   return not_writable() or all_unreadable() or not_permitted('RENAME', transit_jobs, transit_jobs)
     or not_permitted('HSET', transit, 'a', '') or not_permitted('HSET', migration, 'a', '') or not_permitted('HSTRLEN', transit_jobs, 'body')
     or not_permitted('HDEL', transit_jobs, 'a') or not_permitted('HGETALL', transit_jobs) or not_permitted('PTTL', transit_jobs)
+end
+local IN_CLUSTER = false
+local function elsewhere(key)
+  local reply = IN_CLUSTER and redis.pcall('EXISTS', key)
+  return type(reply) == 'table' and string.find(reply.err, 'non local key', 1, true) and reply
 end
 local buckets = prefix .. 'job_bucket:'
 local queues = prefix .. 'ready_queue:'
@@ -134,8 +131,7 @@ local reply = {0, 0, 0, {}}
 if redis.call('HLEN', transit) > 0 then return tell_batch(reply, true) end
 
 local err = not_a_list(queue) or no_transit() or not_permitted('LTRIM', queue, '0', '0') or not_permitted('RPUSH', queue, '')
-  or not_permitted('LPUSH', queue, '')
-
+  or not_permitted('LPUSH', queue, '') or elsewhere(transit_jobs)
 if err then return err end
 redis.call('ZREM', pool, '') -- removes nothing; after a write, Redis refuses nothing at maxmemory
 

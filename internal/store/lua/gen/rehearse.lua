@@ -1,12 +1,4 @@
 -- rehearse: checks whether this user may do what a server does. It changes nothing.
---
--- KEYS[1] job pool   KEYS[2] a ready queue   KEYS[3] a bucket
--- ARGV[1] the topic of that queue, and the ID of that bucket; both are unused
--- Returns {why, policy, feature, command, feature, command, …}: why no client can be woken, '' if one can; the maxmemory-policy, '' if this
--- user may not know it; and which features lack which commands, as far as Redis reports that, from 7.0 on.
--- Errors: NOPERM, before 7.0 not for LPUSH; CROSSSLOT on a cluster's node if the prefix has no tag. (A move does not declare its queue, so it
--- would still work where one node has all slots; a pop would not.)
--- Cost: O(1).
 local protected = rawget(_G, 'pcall')
 local function not_permitted(command, key, ...)
   if not redis.acl_check_cmd then return nil end

@@ -1,13 +1,5 @@
 -- repair_schedules: puts schedules back into the pool that a server without schedules, like the original's, has moved; and forgets
 -- those whose bucket was removed, see unschedule.
---
--- KEYS[1] job pool
--- ARGV[1] the name behind which to go on, '' to begin   ARGV[2] how many schedules, and entries of the queue, at most
--- ARGV[3] 'moved': only if some were moved, and their queue is not empty; 'all': in any case
--- Returns {all, last, name, …}: how many schedules there are; ARGV[1] of the next call, '' at the end; and those that it put back.
--- Errors: WRONGTYPE, NOPERM. Nothing has changed then.
--- Atomic because a schedule may be removed meanwhile.
--- Cost: O(1) for each, and O(log n) of the pool for each that it puts back. Nothing if none was moved.
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local queues = prefix .. 'ready_queue:'
@@ -26,6 +18,11 @@ local function not_permitted(command, key, ...)
   if not may then return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key) end
 end
 local buckets = prefix .. 'job_bucket:'
+local IN_CLUSTER = false
+local function elsewhere(key)
+  local reply = IN_CLUSTER and redis.pcall('EXISTS', key)
+  return type(reply) == 'table' and string.find(reply.err, 'non local key', 1, true) and reply
+end
 local function score_of(ms)
   local rest = ms % 1000
   if rest == 0 then return string.format('%d', ms / 1000) end
@@ -44,8 +41,7 @@ local waiting = redis.call('LLEN', queue)
 if waiting == 0 and (all == 0 or ARGV[3] == 'moved' and redis.call('LLEN', parked_queues .. SCHEDULE_TOPIC) == 0) then return {all, ''} end
 local err = not_writable() or not_permitted('ZREM', schedules, '') or not_permitted('RPOP', queue) or not_permitted('LPUSH', queue, '')
   or not_permitted('HMGET', buckets, 'topic') or not_permitted('ZMSCORE', pool, '') or not_permitted('ZRANGE', schedules, '0', '0')
-  or not_permitted('EXISTS', buckets)
-
+  or not_permitted('EXISTS', buckets) or elsewhere(buckets)
 if err then return err end
 local reply = {all, ''}
 

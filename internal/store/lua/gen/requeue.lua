@@ -1,11 +1,4 @@
 -- requeue: makes dead letters ready jobs again, with all their attempts.
---
--- KEYS[1] job pool   ARGV[1] how long such a job is kept once it is ready (ms)   ARGV[2…] IDs, 1,000 at most
--- Returns {position, why, position, why, …} of the IDs that it did not requeue: NOT_FOUND; ALREADY_EXISTS, a job has this ID; or the error, a
--- text. Nothing has changed for these.
--- Errors: NOPERM. Nothing has changed then.
--- Atomic because a job must be dead or ready, never both or neither.
--- Cost: O(log n) of the topic's dead letters for each.
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local buckets = prefix .. 'job_bucket:'
@@ -15,6 +8,11 @@ local function not_permitted(command, key, ...)
   local is_known, may = protected(redis.acl_check_cmd, command, key, ...)
   if not is_known then return redis.error_reply('ERR unknown command ' .. command .. ': this Redis has it renamed or disabled') end
   if not may then return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key) end
+end
+local IN_CLUSTER = false
+local function elsewhere(key)
+  local reply = IN_CLUSTER and redis.pcall('EXISTS', key)
+  return type(reply) == 'table' and string.find(reply.err, 'non local key', 1, true) and reply
 end
 local dead_letters = prefix .. 'dead_letter:'
 local NOT_FOUND = 8
@@ -70,7 +68,7 @@ local FIRST = 2
 local lifetime, first_bucket = ARGV[1], buckets .. ARGV[FIRST]
 local err = not_permitted('ZREM', pool, '') or not_permitted('PEXPIRE', first_bucket, '1')
   or not_permitted('HDEL', first_bucket, 'lease') or not_permitted('HSET', first_bucket, 'options', '')
-
+  or elsewhere(buckets) -- what is told of one job is not tried again, the call is
 if err then return err end
 redis.call('ZREM', pool, '') -- removes nothing; after a write, Redis refuses nothing at maxmemory
 

@@ -1,19 +1,5 @@
 -- reserve: takes the next ready jobs of some topics and leases them: each returns to the pool, due when its lease ends. A job whose last lease
 -- has ended and whose attempts are used up becomes a dead letter here; if that fails it is deferred, and does not delay the others.
---
--- KEYS, ARGV[1…4] and the topics at the end: see parts/take.lua
--- ARGV[5] the length of the lease (ms); 0: as the job says, SHORTEST_LEASE at least, or else DEFAULT_LEASE
--- ARGV[6] how many attempts a job has that does not say so; 0: any number
--- ARGV[7…] how many jobs of each of KEYS[2…] at most; then the topics
--- Returns {more, stale, registered, deferred, queue, jobs, left, leases, …}: as pop, with {topic, ID, why, …} of the jobs that can't become
--- dead letters, and of each topic {length (ms), end (Unix µs), token, attempt, late, attempt, late, …}: the usual lease, and of each job
--- its attempt, from 1 on, and how long it was ready (ms; -1 if unknown). A token is greater than the previous one. If a job has another
--- lease, or says how many attempts it has, its attempt is negated, and late is followed by maximum attempts (0: it does not say), length,
--- end and token. A topic that has reached its limit returns {-queue, in how long to poll again (ms)}; -1: the waiter is registered as
--- throttled, and is woken when a slot is free.
--- Errors: as pop; a limit that can't be read.
--- Atomic because a job must be in the queue or leased, never in both or neither.
--- Cost: as pop, and O(log n) of the pool for each job.
 local DEFAULT_LEASE = 30000
 local time = redis.call('TIME')
 local now_us = time[1] * 1000000 + time[2]
@@ -426,7 +412,12 @@ local function bury_exhausted(topic)
           or not_permitted('HDEL', name, 'lease') or not_permitted('PEXPIRE', name, '1') or not_permitted('DEL', name)
           or not_permitted('ZADD', pool, '0', '') or not_permitted('ZREM', pool, '')
       end
-      local err = not_followable(id, letter)
+      local IN_CLUSTER = false
+      local function elsewhere(key)
+        local reply = IN_CLUSTER and redis.pcall('EXISTS', key)
+        return type(reply) == 'table' and string.find(reply.err, 'non local key', 1, true) and reply
+      end
+      local err = not_followable(id, letter) or elsewhere(buckets)
       if err then return err end
     end
     local was = redis.pcall('HGET', letter, 'topic')
@@ -533,9 +524,18 @@ local function gate(topic, n, taken)
   end
   local count = pcall('HINCRBY', reserved_counts, topic, n)
   counted = n
-
-
-  if type(count) ~= 'number' or count < HAS_LIMIT then return n end
+  if type(count) ~= 'number' then
+    local IN_CLUSTER = false
+    local function elsewhere(key)
+      local reply = IN_CLUSTER and redis.pcall('EXISTS', key)
+      return type(reply) == 'table' and string.find(reply.err, 'non local key', 1, true) and reply
+    end
+    local limits = prefix .. 'limits'
+    local missing = elsewhere(reserved_counts)
+    if missing and pcall('HEXISTS', limits, topic) ~= 0 then return 0, missing end
+    return n
+  end
+  if count < HAS_LIMIT then return n end
   local limits = prefix .. 'limits'
   local function parse_limit(topic, text)
     if not text then return nil end
@@ -554,61 +554,58 @@ local function gate(topic, n, taken)
     return redis.pcall('HSET', limits, topic, text)
   end
   --
+  local queues = prefix .. 'ready_queue:'
+  local wake_channels = prefix .. 'wake:'
   local function wake_throttled(topic)
     if redis.pcall('EXISTS', throttled .. topic, waiters .. topic) == 0 then return nil end
-    local queues = prefix .. 'ready_queue:'
-    local paused_waiters = prefix .. 'paused_waiting:'
-    local WAITING_FOR = 3600000
-    local function end_throttling(topic)
-      local all, waiting = redis.pcall('ZPOPMIN', throttled .. topic, 1000), waiters .. topic
-      if all[1] and redis.pcall('TYPE', waiting).ok == 'hash' then waiting = paused_waiters .. topic end
-      for i = 1, #all, 2 do redis.pcall('ZADD', waiting, 'NX', all[i + 1], all[i]) end
-      if all[1] then redis.pcall('PEXPIRE', waiting, WAITING_FOR) end
+    local jobs = redis.pcall('LLEN', queues .. topic)
+    if jobs == 0 then
+      local paused_waiters = prefix .. 'paused_waiting:'
+      local WAITING_FOR = 3600000
+      local function end_throttling(topic)
+        local all, waiting = redis.pcall('ZPOPMIN', throttled .. topic, 1000), waiters .. topic
+        if all[1] and redis.pcall('TYPE', waiting).ok == 'hash' then waiting = paused_waiters .. topic end
+        for i = 1, #all, 2 do redis.pcall('ZADD', waiting, 'NX', all[i + 1], all[i]) end
+        if all[1] then redis.pcall('PEXPIRE', waiting, WAITING_FOR) end
+      end
+      end_throttling(topic)
     end
-    local wake_channels = prefix .. 'wake:'
-    local function wake(topic, jobs, made_ready)
-      while waking_left > 0 do
-        local first = redis.pcall('ZPOPMIN', waiters .. topic)
-        if not first[1] then
-          if not first.err then return false end
-          local parked_queues = prefix .. 'paused_queue:'
-          local pauses = prefix .. 'paused'
-          local function is_parked(topic, reply)
-            return reply.err and string.find(reply.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', pauses, topic)[1]
-          end
-          if not is_parked(topic, first) then return false, first.err end
-          local queue, parked = queues .. topic, parked_queues .. topic
-          for _ = 1, math.min(jobs, math.max(made_ready or 0, waking_left)) do
-            waking_left = waking_left - 1
-            local id = redis.pcall('LMOVE', queue, parked, 'RIGHT', 'LEFT')
-            if type(id) ~= 'string' then break end
+    while type(jobs) == 'number' and jobs > 0 and waking_left > 0 do
+      local first = redis.pcall('ZPOPMIN', throttled .. topic)
+      if not first[1] then
+        local function wake(topic, jobs, made_ready)
+          while waking_left > 0 do
+            local first = redis.pcall('ZPOPMIN', waiters .. topic)
+            if not first[1] then
+              if not first.err then return false end
+              local parked_queues = prefix .. 'paused_queue:'
+              local pauses = prefix .. 'paused'
+              local function is_parked(topic, reply)
+                return reply.err and string.find(reply.err, 'WRONGTYPE', 1, true) and redis.pcall('HMGET', pauses, topic)[1]
+              end
+              if not is_parked(topic, first) then return false, first.err end
+              local queue, parked = queues .. topic, parked_queues .. topic
+              for _ = 1, math.min(jobs, math.max(made_ready or 0, waking_left)) do
+                waking_left = waking_left - 1
+                local id = redis.pcall('LMOVE', queue, parked, 'RIGHT', 'LEFT')
+                if type(id) ~= 'string' then break end
+              end
+              return false
+            end
+            local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d ', jobs) .. topic)
+            if type(receivers) == 'table' then return false, receivers.err end
+            if receivers > 0 then return true end
+            waking_left = waking_left - DEAD_COST
           end
           return false
         end
-        local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d ', jobs) .. topic)
-        if type(receivers) == 'table' then return false, receivers.err end
-        if receivers > 0 then return true end
-        waking_left = waking_left - DEAD_COST
+        return wake(topic, jobs)
       end
-      return false
+      local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d ', jobs) .. topic)
+      if receivers ~= 0 then return type(receivers) == 'number' end
+      waking_left = waking_left - DEAD_COST
     end
-    local function wake_next_throttled(topic)
-      local jobs = redis.pcall('LLEN', queues .. topic)
-      if type(jobs) ~= 'number' then return false end
-      if jobs == 0 then
-        end_throttling(topic)
-        return false
-      end
-      while waking_left > 0 do
-        local first = redis.pcall('ZPOPMIN', throttled .. topic)
-        if not first[1] then return wake(topic, jobs) end
-        local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d ', jobs) .. topic)
-        if receivers ~= 0 then return type(receivers) == 'number' end
-        waking_left = waking_left - DEAD_COST
-      end
-      return false
-    end
-    return wake_next_throttled(topic)
+    return false
   end
   local function open_limit(topic, n, waits)
     local text = redis.pcall('HGET', limits, topic)

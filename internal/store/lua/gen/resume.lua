@@ -1,9 +1,4 @@
 -- resume: takes a step, usually the only one, to end a topic's pause. It stays paused until the last step.
---
--- KEYS[1] job pool   ARGV[1] the topic   ARGV[2] how many entries to move at most
--- Returns {more, was paused}, each 1 or 0: with more, the call is to be repeated.
--- Errors: WRONGTYPE of the pool, NOPERM. Nothing has changed then.
--- Atomic because an entry must be in one of the two queues. Cost: O(1); if jobs are both ready and parked, O(ARGV[2]).
 local pool = KEYS[1]
 local function not_writable()
   local reply = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '')
@@ -22,11 +17,20 @@ local waiters = prefix .. 'waiting:'
 local queues = prefix .. 'ready_queue:'
 local parked_queues = prefix .. 'paused_queue:'
 local paused_waiters = prefix .. 'paused_waiting:'
-local function not_pausable(topic)
+local function not_pausable()
   return not_writable() or not_permitted('HSET', pauses, 'a', '') or not_permitted('HDEL', pauses, 'a')
     or not_permitted('HSET', waiters, 'a', '') or not_permitted('DEL', waiters) or not_permitted('RENAME', queues, parked_queues)
     or not_permitted('RENAME', waiters, paused_waiters) or not_permitted('LMOVE', queues, parked_queues, 'RIGHT', 'LEFT')
     or not_permitted('TYPE', waiters) or not_permitted('EXISTS', waiters)
+end
+local IN_CLUSTER = false
+local function elsewhere(key)
+  local reply = IN_CLUSTER and redis.pcall('EXISTS', key)
+  return type(reply) == 'table' and string.find(reply.err, 'non local key', 1, true) and reply
+end
+local function pause_elsewhere(topic)
+  return elsewhere(pauses) or elsewhere(queues .. topic) or elsewhere(parked_queues .. topic) or elsewhere(waiters .. topic)
+    or elsewhere(paused_waiters .. topic)
 end
 local function read_pause(text)
   local since, ends, backed_off, backs_on, note = string.match(text, '^(%d+) (%d+) (%d+) (%d+) (.*)$')
@@ -108,8 +112,7 @@ local now_us = time[1] * 1000000 + time[2]
 local begun = (now_us - now_us % 1000) / 1000
 local now = now_us % 1000 == 0 and begun or begun + 1
 local topic = ARGV[1]
-local err = not_pausable(topic)
-
+local err = not_pausable() or pause_elsewhere(topic)
 if err then return err end
 redis.call('HDEL', pauses, '') -- removes nothing; after a write, Redis refuses nothing at maxmemory
 local text = redis.call('HGET', pauses, topic)

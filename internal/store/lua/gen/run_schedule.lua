@@ -1,15 +1,11 @@
 -- run_schedule: stores a job of a schedule now. The next occurrences do not change.
---
--- KEYS[1] job pool   ARGV[1] the schedule's ID   ARGV[2] how the job's ID begins
--- Returns the job's ID, '' if there is no such schedule. Under the overlap 'follow' it is the last job's ID unless that job is done.
--- Errors: OOM, WRONGTYPE of the queue, NOPERM. Nothing has changed then.
--- Atomic because the schedule may be changed meanwhile. Cost: O(1).
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local buckets = prefix .. 'job_bucket:'
 local SCHEDULE_TOPIC = 'delayer:schedules'
 local time = redis.call('TIME')
 local now_us = time[1] * 1000000 + time[2]
+local OVERLAP_FOLLOW = 'follow'
 local protected = rawget(_G, 'pcall')
 local function not_permitted(command, key, ...)
   if not redis.acl_check_cmd then return nil end
@@ -30,7 +26,11 @@ end
 local function no_bucket(bucket)
   return not_permitted('PEXPIRE', bucket, '1') or not_permitted('HSET', bucket, 'topic', '') or not_permitted('EXISTS', bucket)
 end
-local OVERLAP_FOLLOW = 'follow'
+local IN_CLUSTER = false
+local function elsewhere(key)
+  local reply = IN_CLUSTER and redis.pcall('EXISTS', key)
+  return type(reply) == 'table' and string.find(reply.err, 'non local key', 1, true) and reply
+end
 local function unreadable(reply)
   return type(reply) == 'table' and reply.err and not string.find(reply.err, 'WRONGTYPE', 1, true)
 end
@@ -165,10 +165,9 @@ local s = redis.call('HMGET', bucket, 'topic', 'revision', 'to', 'content', 'opt
 if s[1] ~= SCHEDULE_TOPIC or not s[2] then return '' end
 local job = ARGV[2] .. string.format('%.0f', now_us)
 local full = redis.pcall('ZADD', pool, 'XX', 'GT', '-inf', '') -- changes nothing
-local why_not = type(full) == 'table' and full or no_queue(s[3]) or no_bucket(bucket)
-
 local last = s[7] == OVERLAP_FOLLOW and s[8]
-
+local why_not = type(full) == 'table' and full or no_queue(s[3]) or no_bucket(bucket) or elsewhere(queues .. s[3])
+  or elsewhere(buckets .. job) or last and elsewhere(buckets .. last)
 local lease = not why_not and last and lease_of_last(last)
 if type(lease) == 'table' then why_not = lease end
 if why_not then return why_not end

@@ -1,13 +1,5 @@
 -- sample: reads the topics of random waiting jobs, of all or of those due by a time. It divides the pool into as many parts as the sample
 -- has entries, and reads one entry of each; it reads a smaller pool whole.
---
--- KEYS[1] job pool
--- ARGV[1] how many entries the whole sample has   ARGV[2] how many were read before   ARGV[3] how many to read   ARGV[4] a random number
--- ARGV[5] only entries that are due within this time (ms); '' for all
--- Returns {entries, read, leases, topic, jobs, topic, jobs, …}: how many such entries the pool has; how many were read, fewer than requested at the
--- end of the pool and if IDs are very long; how many of these are leases; the topic is '' for entries without a job.
--- Errors: WRONGTYPE of the pool, NOPERM.
--- One script saves round trips. Cost: O(log n) of the pool for each entry.
 local pool = KEYS[1]
 local function score_of(ms)
   local rest = ms % 1000

@@ -1,13 +1,4 @@
 -- schedule: stores or changes a schedule.
---
--- KEYS[1] job pool
--- ARGV[1] its name   ARGV[2] its next occurrence (Unix ms), if its spec or zone changes   ARGV[3…11] the bucket's body (the spec), zone, to,
---   content, missed, overlap, jitter, options, source   ARGV[12] 'missing': only if there is no such schedule and none was removed by hand;
---   else ''
--- Returns {what, next}: 0, it was the same already; 1, it is new; 2, it has changed; 3, a job has its ID, and nothing has changed; and its
--- next occurrence (Unix ms). Overdue occurrences of an old spec are still fired: see old in parts/schedule.lua.
--- Errors: WRONGTYPE, OOM, NOPERM. Nothing has changed then.
--- Atomic because a server may fire it meanwhile. Cost: O(log n) of the pool.
 local function schedule_id(name) return '{' .. name .. '}@schedule' end
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
@@ -23,6 +14,11 @@ local function not_permitted(command, key, ...)
   local is_known, may = protected(redis.acl_check_cmd, command, key, ...)
   if not is_known then return redis.error_reply('ERR unknown command ' .. command .. ': this Redis has it renamed or disabled') end
   if not may then return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key) end
+end
+local IN_CLUSTER = false
+local function elsewhere(key)
+  local reply = IN_CLUSTER and redis.pcall('EXISTS', key)
+  return type(reply) == 'table' and string.find(reply.err, 'non local key', 1, true) and reply
 end
 local function score_of(ms)
   local rest = ms % 1000
@@ -61,8 +57,7 @@ if was[1] and was[3] ~= '' then
   end
 end
 if not changed and redis.call('ZSCORE', pool, id) then return {0, tonumber(next)} end
-local err = not_permitted('HSET', bucket, 'topic', '') or not_permitted('ZADD', schedules, '0', '')
-
+local err = not_permitted('HSET', bucket, 'topic', '') or not_permitted('ZADD', schedules, '0', '') or elsewhere(buckets)
 if err then return err end
 redis.call('ZADD', pool, score_of(tonumber(due)), id)
 redis.call('ZADD', schedules, 0, name)

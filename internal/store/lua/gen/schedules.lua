@@ -1,12 +1,4 @@
 -- schedules: reads some schedules.
---
--- KEYS[1] job pool
--- ARGV[1] how many of the FIELDS: 'brief'; 'due', those that a server needs to fire it; or 'all', and its score
--- ARGV[2] 'of': these IDs; 'behind': the next names   ARGV[3…] the IDs; or a name, '' to begin, and how many at most
--- Returns {time, last, schedule, schedule, …}: Redis's time (Unix µs; 0 with 'due'); the name to go on behind, '' at the end; and of each
--- schedule its ID, its score, '' for none, and the fields, '' or 0 for missing ones. IDs that are no schedules are left out.
--- Errors: WRONGTYPE, NOPERM.
--- One script saves round trips. Cost: O(log n) of the pool for each.
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local schedules = prefix .. 'schedules'

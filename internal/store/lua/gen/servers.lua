@@ -1,8 +1,4 @@
 -- servers: reads the entries of servers that run, or did lately.
---
--- KEYS[1] the servers
--- Returns {now (Unix ms), ID, entry, ID, entry, …}. Errors: WRONGTYPE, NOPERM.
--- One script so that entries and time match. Cost: O(servers), of which it reads a bounded number.
 local MAX_SERVERS, MAX_ENTRY = 250, 8192
 local function server_entries(servers)
   local list = {}

@@ -1,17 +1,4 @@
 -- stats: counts some topics' jobs, and measures how late they are.
---
--- KEYS[1] job pool   KEYS[2] the numbers of reserved jobs
--- ARGV[1] 'late' to return how late they are   ARGV[2] 'reserved' to count the reserved jobs of all topics   ARGV[3…] topics
--- Returns {time (Unix µs), pool, overdue, reserved, counted; of each topic: position, ready, reserved, dead, overdue, sure, limit}: the number
--- of jobs in the pool, waiting and reserved; how long its first entry has been due, or the topic's next job ready (ms; 0 without one); how
--- many jobs of all topics are reserved; how many of the topics were counted, the first ones: the others are for another call. position is
--- the topic's, from 1 on; an empty topic is left out. If sure is 0, overdue is a lower bound. limit is '' or {the limit as it was set, how
--- many ready jobs it throttles, how many slots are taken, when its rate lets the next job start (Unix ms), 0 if now or if a slot is missing}.
--- -1 stands for what can't be read, takes too long, or was not requested.
--- Errors: WRONGTYPE of the pool, NOPERM.
--- One script saves round trips.
--- Cost: an EXISTS for BLOCK empty topics; some commands for each of the others, MOST at most, and its first entry; with stale entries,
--- MAX_STALE more in all at most.
 local LIMIT_MARK = 1099511627776
 local function lowered(kept)
   local raised = math.floor(kept / LIMIT_MARK + 0.5) * LIMIT_MARK

@@ -1,8 +1,4 @@
 -- stray: counts a partition's jobs and dead letters.
---
--- KEYS[1] job pool   ARGV[1] how many topics to read, and how many with dead letters
--- Returns {jobs, more}: more is 1 if there are more topics. A key that can't be read counts as empty. Errors: none.
--- One script saves round trips. Cost: O(topics).
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local known_topics = prefix .. 'topics'

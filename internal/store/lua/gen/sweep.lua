@@ -1,19 +1,5 @@
 -- sweep: cleans up some of the known topics. It drops entries without a job from the ends of their ready queues from which jobs are delivered,
 -- forgets empty topics, repairs numbers of reserved jobs, and removes IDs whose push no longer counts.
---
--- KEYS[1] job pool   KEYS[2] the known topics   KEYS[3] those with jobs to come   KEYS[4] the numbers of reserved jobs
--- ARGV[1] how many topics at most   ARGV[2] how many entries at most   ARGV[3…4] the position of the last topic, its score and name; '' to
---   begin
--- Returns {more, score, name, forgotten, excluded, topic, ids, topic, ids, …}: 1 if there are more topics or IDs; ARGV[3…4] of the next
--- call; how many topics it forgot; the topics with ready jobs whose limit lets this partition reserve none; and the IDs of each queue that
--- have no job: it has expired, was removed, or has no topic.
--- Errors: WRONGTYPE of the pool or the topics, NOPERM. Nothing has changed then.
---
--- It treats an entry as a pop would, see parts/take.lua. An ID of another topic is passed on, unless it is in that topic's queue already: it
--- was pushed again.
--- Atomic because an ID may be pushed, and a topic used, between the check and the change.
--- Cost: O(log n) of the pool and the topics, O(topics + entries); the search for an ID in another queue, O(its length, MAX_WALK at most),
--- counts as entries.
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local queues = prefix .. 'ready_queue:'

@@ -1,12 +1,4 @@
 -- topics: lists topics.
---
--- KEYS[1] a sorted set of topics
--- ARGV[1] how many of the last ones count   ARGV[2] how many to read at most   ARGV[3] what a name must contain, '' for any
--- ARGV[4…5] the position of the last topic, its score and name; '' to begin
--- Returns {all, score, name, topic, topic, …}: how many topics there are; ARGV[4…5] of the next call, '' at the end; and the names that contain
--- the text. A topic that is used meanwhile moves to the end: it may appear twice, but is not left out.
--- Errors: WRONGTYPE, NOPERM.
--- Atomic so that position and names match. Cost: O(log² n + topics read).
 local function stands_before(a, b)
   for i = 1, math.min(#a, #b) do
     local of_a, of_b = string.byte(a, i), string.byte(b, i)

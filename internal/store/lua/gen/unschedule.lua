@@ -1,10 +1,4 @@
 -- unschedule: deletes a schedule. Its jobs stay.
---
--- KEYS[1] job pool
--- ARGV[1] its name   ARGV[2] the source that it must have; '' for any: it is removed by hand, and one with a source is then remembered, to
---   tell it from one that Redis has lost
--- Returns 1, or 0 if there is no such schedule. Errors: WRONGTYPE of the bucket, NOPERM. Nothing has changed then.
--- Atomic because a server may fire it meanwhile. Cost: O(log n) of the pool.
 local function schedule_id(name) return '{' .. name .. '}@schedule' end
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
@@ -19,13 +13,17 @@ local function not_permitted(command, key, ...)
 end
 local schedules = prefix .. 'schedules'
 local removed_schedules = prefix .. 'removed_schedules'
+local IN_CLUSTER = false
+local function elsewhere(key)
+  local reply = IN_CLUSTER and redis.pcall('EXISTS', key)
+  return type(reply) == 'table' and string.find(reply.err, 'non local key', 1, true) and reply
+end
 local id = schedule_id(ARGV[1])
 local s = redis.call('HMGET', buckets .. id, 'topic', 'revision', 'source')
 if s[1] and (s[1] ~= SCHEDULE_TOPIC or not s[2]) or ARGV[2] ~= '' and s[3] ~= ARGV[2] then return 0 end
 local by_hand = ARGV[2] == '' and s[3] and s[3] ~= ''
 local err = not_permitted('ZREM', pool, id) or not_permitted('ZREM', schedules, ARGV[1])
-  or by_hand and not_permitted('ZADD', removed_schedules, '0', '')
-
+  or by_hand and not_permitted('ZADD', removed_schedules, '0', '') or elsewhere(buckets)
 if err then return err end
 local deleted = redis.call('DEL', buckets .. id)
 redis.call('ZREM', pool, id)

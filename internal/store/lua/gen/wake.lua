@@ -1,8 +1,4 @@
 -- wake: wakes the next waiters of some topics, when the client that was woken has no use for their jobs.
---
--- KEYS[1] job pool   ARGV the topics
--- Returns nothing. Errors: none.
--- Atomic because the topic must have jobs when its waiter is removed and woken. Cost: O(topics).
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
 local queues = prefix .. 'ready_queue:'
@@ -39,31 +35,28 @@ end
 local throttled = prefix .. 'held_back:'
 local function wake_throttled(topic)
   if redis.pcall('EXISTS', throttled .. topic, waiters .. topic) == 0 then return nil end
-  local paused_waiters = prefix .. 'paused_waiting:'
-  local WAITING_FOR = 3600000
-  local function end_throttling(topic)
-    local all, waiting = redis.pcall('ZPOPMIN', throttled .. topic, 1000), waiters .. topic
-    if all[1] and redis.pcall('TYPE', waiting).ok == 'hash' then waiting = paused_waiters .. topic end
-    for i = 1, #all, 2 do redis.pcall('ZADD', waiting, 'NX', all[i + 1], all[i]) end
-    if all[1] then redis.pcall('PEXPIRE', waiting, WAITING_FOR) end
-  end
-  local function wake_next_throttled(topic)
-    local jobs = redis.pcall('LLEN', queues .. topic)
-    if type(jobs) ~= 'number' then return false end
-    if jobs == 0 then
-      end_throttling(topic)
-      return false
+  local jobs = redis.pcall('LLEN', queues .. topic)
+  if jobs == 0 then
+    local paused_waiters = prefix .. 'paused_waiting:'
+    local WAITING_FOR = 3600000
+    local function end_throttling(topic)
+      local all, waiting = redis.pcall('ZPOPMIN', throttled .. topic, 1000), waiters .. topic
+      if all[1] and redis.pcall('TYPE', waiting).ok == 'hash' then waiting = paused_waiters .. topic end
+      for i = 1, #all, 2 do redis.pcall('ZADD', waiting, 'NX', all[i + 1], all[i]) end
+      if all[1] then redis.pcall('PEXPIRE', waiting, WAITING_FOR) end
     end
-    while waking_left > 0 do
-      local first = redis.pcall('ZPOPMIN', throttled .. topic)
-      if not first[1] then return wake(topic, jobs) end
-      local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d ', jobs) .. topic)
-      if receivers ~= 0 then return type(receivers) == 'number' end
-      waking_left = waking_left - DEAD_COST
-    end
-    return false
+    end_throttling(topic)
   end
-  return wake_next_throttled(topic)
+  while type(jobs) == 'number' and jobs > 0 and waking_left > 0 do
+    local first = redis.pcall('ZPOPMIN', throttled .. topic)
+    if not first[1] then
+      return wake(topic, jobs)
+    end
+    local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d ', jobs) .. topic)
+    if receivers ~= 0 then return type(receivers) == 'number' end
+    waking_left = waking_left - DEAD_COST
+  end
+  return false
 end
 for _, topic in ipairs(ARGV) do
   local length = redis.pcall('LLEN', queues .. topic)

@@ -1,14 +1,12 @@
--- Checks that only a node of a Redis Cluster makes. Each returns an error reply, or nil.
+-- Checks for a node of a Redis Cluster. Each returns an error reply, or nil or false.
 
--- The reply of a pcall if it says that this node does not have the key.
-local function not_here(reply)
-  return type(reply) == 'table' and reply.err and string.find(reply.err, 'non local key', 1, true) and reply
-end
+local IN_CLUSTER = false -- loading makes it true for a cluster: see newScript in Go
 
 -- Whether the slot is moving and this node does not have the key, which then can't be written. Asked before a job is taken from a key to
 -- which it may have to return. For a key that never exists the answer is whether the slot is moving at all.
 local function elsewhere(key)
-  return not_here(redis.pcall('EXISTS', key))
+  local reply = IN_CLUSTER and redis.pcall('EXISTS', key)
+  return type(reply) == 'table' and string.find(reply.err, 'non local key', 1, true) and reply
 end
 
 -- Whether one of the keys that a pause changes is elsewhere.

@@ -1,5 +1,5 @@
 -- Dead letters.
--- include: time cluster
+-- include: time
 
 -- Removes an ID from its topic's dead letters.
 local function unlist(topic, id)
@@ -14,9 +14,8 @@ end
 local function bury(id, bucket, topic, reason, text, has_follower)
   local letter, list = dead_letters .. id, dead_lists .. topic
   if has_follower then
-    -- include: follow: not_followable
-    local err = not_followable(id, letter)
-    -- cluster: err = err or elsewhere(buckets)
+    -- include: follow: not_followable; cluster: elsewhere
+    local err = not_followable(id, letter) or elsewhere(buckets)
     if err then return err end
   end
   local was = redis.pcall('HGET', letter, 'topic')

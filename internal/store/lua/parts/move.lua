@@ -1,5 +1,5 @@
 -- Moves one topic's due jobs from the pool to its ready queue.
--- include: lease pool queue time topics cluster
+-- include: lease pool queue time topics
 
 local FIRST = 5    -- place of the first ID
 local CHUNK = 3500 -- unpack fails near 8,000, and a job put back takes two places
@@ -11,8 +11,12 @@ local function move(args)
   local stop = #args >= FIRST + TIMED - 1 and stopwatch()
   local topic, found_at = args[1], tonumber(args[2])
   local queue = queues .. topic
-  -- cluster: local err = elsewhere(queue)
-  -- cluster: if err then return err end
+  -- include: cluster: IN_CLUSTER
+  if IN_CLUSTER then
+    -- include: cluster: elsewhere
+    local err = elsewhere(queue)
+    if err then return err end
+  end
   local put_back, why = 0, ''
   local left = {}
   local length -- of the queue

@@ -82,7 +82,7 @@ local function release(topic, most)
 end
 
 -- Why this user can't pause topics, or end a pause.
-local function not_pausable(topic)
+local function not_pausable()
   return not_writable() or not_permitted('HSET', pauses, 'a', '') or not_permitted('HDEL', pauses, 'a')
     or not_permitted('HSET', waiters, 'a', '') or not_permitted('DEL', waiters) or not_permitted('RENAME', queues, parked_queues)
     or not_permitted('RENAME', waiters, paused_waiters) or not_permitted('LMOVE', queues, parked_queues, 'RIGHT', 'LEFT')

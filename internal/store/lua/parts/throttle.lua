@@ -1,5 +1,5 @@
 -- Throttled clients: they wait until a topic's limit has a free slot.
--- include: call queue
+-- include: call
 
 -- Makes all of them waiters like others.
 local function end_throttling(topic)
@@ -9,28 +9,24 @@ local function end_throttling(topic)
   if all[1] then redis.pcall('PEXPIRE', waiting, WAITING_FOR) end
 end
 
--- See wake_throttled.
-local function wake_next_throttled(topic)
+-- Wakes the throttled client that has waited longest, or else a waiter, as none was woken while the limit was reached. Without ready jobs, all
+-- become waiters. Returns whether one was woken; nil if no client waits.
+local function wake_throttled(topic)
+  if redis.pcall('EXISTS', throttled .. topic, waiters .. topic) == 0 then return nil end
   local jobs = redis.pcall('LLEN', queues .. topic)
-  if type(jobs) ~= 'number' then return false end
   if jobs == 0 then
+    -- include: throttle: end_throttling
     end_throttling(topic)
-    return false
   end
-  while waking_left > 0 do
+  while type(jobs) == 'number' and jobs > 0 and waking_left > 0 do
     local first = redis.pcall('ZPOPMIN', throttled .. topic)
-    if not first[1] then return wake(topic, jobs) end
+    if not first[1] then
+      -- include: queue: wake
+      return wake(topic, jobs)
+    end
     local receivers = redis.pcall('PUBLISH', wake_channels .. first[1], string.format('%d ', jobs) .. topic)
     if receivers ~= 0 then return type(receivers) == 'number' end
     waking_left = waking_left - DEAD_COST
   end
   return false
-end
-
--- Wakes the throttled client that has waited longest, or else a waiter, as none was woken while the limit was reached. Without ready jobs, all
--- become waiters. Returns whether one was woken; nil if no client waits.
-local function wake_throttled(topic)
-  if redis.pcall('EXISTS', throttled .. topic, waiters .. topic) == 0 then return nil end
-  -- include: throttle: wake_next_throttled
-  return wake_next_throttled(topic)
 end
