@@ -322,7 +322,11 @@ func (n occurrencesWithoutJob) log(to *slog.Logger) {
 			if of[1] == isPaused {
 				level = slog.LevelInfo
 			}
-			to.Log(context.Background(), level, fmt.Sprintf("Schedule %s, occurrences without a job: %d, because %s", store.Quote(of[0]), m.count, of[1]))
+			least := ""
+			if m.count >= cron.MostCounted-maxMissed {
+				least = "at least "
+			}
+			to.Log(context.Background(), level, fmt.Sprintf("Schedule %s, occurrences without a job: %s%d, because %s", store.Quote(of[0]), least, m.count, of[1]))
 			m.count, m.logged = 0, time.Now()
 		}
 	}
