@@ -70,7 +70,7 @@ func (c *Checker) walkTopic(ctx context.Context, p *part, topic string) error {
 	twice := map[string]bool{}
 	err := c.walkQueues(ctx, p, topic, c.Repair, func(page store.QueuePage) {
 		c.noteAll(p, page.Faults)
-		c.stray(p, page.IDs...)
+		c.checkPartition(p, page.IDs...)
 		for _, id := range page.IDs {
 			h := c.hash(id)
 			if _, seen := p.ready[h]; seen {
@@ -146,7 +146,7 @@ func (c *Checker) walkPool(ctx context.Context, p *part, first bool) (map[string
 		}
 		if first {
 			c.noteAll(p, page.Faults)
-			c.stray(p, page.IDs...)
+			c.checkPartition(p, page.IDs...)
 			c.advance(pace.n)
 		}
 		if at = page.Next; at == "0" {
@@ -207,7 +207,7 @@ func (c *Checker) walkSet(ctx context.Context, p *part, set store.FsckSet, topic
 			return err
 		}
 		c.noteAll(p, page.Faults)
-		c.stray(p, page.IDs...)
+		c.checkPartition(p, page.IDs...)
 		if at = page.Next; at == "0" {
 			return nil
 		}

@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/inspect"
 	"github.com/mix-basic/delayer/internal/store"
 )
@@ -157,8 +156,6 @@ type sample struct {
 	inspect.Counts
 	Ready, Reserved, Dead int // sums over all topics, without unreadable ones
 
-	Strays []fleet.Stray // jobs outside the current partitions
-
 	Pauses inspect.Pauses // empty if the Redis user may not read them
 
 	Beats beats
@@ -213,7 +210,6 @@ func (s *sampler) sample(ctx context.Context, reading *inspect.Reading[inspect.S
 		next.Reserved += max(t.Reserved, 0)
 		next.Dead += max(t.Dead, 0)
 	}
-	next.Strays = read.Strays
 	next.Pauses = read.Pauses // an error shows in the counts anyway
 	next.Beats = beats{List: read.Servers, Acked: read.Acked, Err: read.ServersErr}
 	broken := next.Broken() // calls that need all partitions would only time out

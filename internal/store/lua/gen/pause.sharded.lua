@@ -2,9 +2,9 @@
 --
 -- KEYS[1] job pool
 -- ARGV[1] the topic   ARGV[2] 'pause', by an operator: replaces the previous end and note. 'new pause': changes nothing if an operator has
---   paused it otherwise. 'back off', by a consumer: shortens nothing. 'copy': another partition's pause, if this one has none
+--   paused it otherwise. 'back off', by a consumer: shortens nothing
 -- ARGV[3] how long (ms), 0 for no end
--- ARGV[4] the note; for 'copy', the entry
+-- ARGV[4] the note
 -- Returns 1, or 0 if a new pause was refused. Errors: WRONGTYPE of the queue or the pool, OOM, NOPERM. Nothing has changed then.
 -- Atomic because no job may be taken between the entry and the move of the queue.
 -- Cost: O(1); if some jobs are parked already, O(entries of the queue), AT_ONCE at most: servers park the rest.
@@ -53,17 +53,12 @@ local function read_pause(text)
   if not since then return nil end
   return {since = tonumber(since), ends = tonumber(ends), backed_off = tonumber(backed_off), backs_on = tonumber(backs_on), note = note}
 end
-local COPY = 'copy'
-local function paused_until(p)
-  if p.since > 0 and p.ends == 0 then return math.huge end
-  return math.max(p.ends, p.backs_on)
-end
+local PAUSE = 'pause'
+local NEW_PAUSE = 'new pause'
 local time = redis.call('TIME')
 local now_us = time[1] * 1000000 + time[2]
 local begun = (now_us - now_us % 1000) / 1000
 local now = now_us % 1000 == 0 and begun or begun + 1
-local PAUSE = 'pause'
-local NEW_PAUSE = 'new pause'
 local BACK_OFF = 'back off'
 local function pause_text(p)
   return string.format('%.0f %.0f %.0f %.0f ', p.since, p.ends, p.backed_off, p.backs_on) .. p.note
@@ -110,11 +105,6 @@ local err = not_pausable(topic) or not_a_list(queues .. topic) or not_a_list(par
 if err then return err end
 local text = redis.call('HGET', pauses, topic)
 local p = text and read_pause(text)
-if how == COPY then
-  if p and paused_until(p) > now then return 1 end
-  p = read_pause(ARGV[4])
-  if not p or paused_until(p) <= now then return 1 end
-end
 p = p or {since = 0, ends = 0, backed_off = 0, backs_on = 0, note = ''}
 if how == PAUSE or how == NEW_PAUSE then
   local is_over = p.since == 0 or p.ends > 0 and p.ends <= now
