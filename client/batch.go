@@ -58,7 +58,7 @@ func (c *Client) PushBatch(ctx context.Context, jobs []Delayed, opts ...PushOpti
 		for _, job := range jobs {
 			c.note("delay", job.Delay, "topic", job.Topic, "job", job.ID)
 		}
-		results = c.pushAll(ctx, jobs, all)
+		results = c.pushAll(ctx, all)
 		what := "jobs are not stored"
 		if slices.ContainsFunc(results, func(r Result) bool { return r.Err != nil && isStored(r.Err) }) {
 			what = "jobs are not stored, or by too few replicas"
@@ -68,15 +68,8 @@ func (c *Client) PushBatch(ctx context.Context, jobs []Delayed, opts ...PushOpti
 	return results, err
 }
 
-// pushAll pushes the jobs. given are the jobs as the caller passed them, some without an ID.
-func (c *Client) pushAll(ctx context.Context, given []Delayed, jobs []store.Delayed) []Result {
-	push := func(jobs []store.Delayed, at func(i int) *store.Store) []error { return pushChunks(ctx, jobs, at) }
-	var errs []error
-	if c.previous != nil {
-		errs = c.previous.Push(ctx, jobs, func(i int) bool { return given[i].ID != "" || jobs[i].IsGrouped() }, push)
-	} else {
-		errs = push(jobs, func(i int) *store.Store { return c.fleet.Of(jobs[i].ID) })
-	}
+func (c *Client) pushAll(ctx context.Context, jobs []store.Delayed) []Result {
+	errs := pushChunks(ctx, jobs, func(i int) *store.Store { return c.fleet.Of(jobs[i].ID) })
 	results := make([]Result, len(jobs))
 	for i, job := range jobs {
 		r := Result{ID: job.StoredID(), Err: errs[i]}

@@ -31,16 +31,6 @@ func newCalls(o *batch.Owner) calls {
 	}
 }
 
-// at returns the partition of the job with that ID, after moving what is left of it in an old partition there.
-func (c *Client) at(ctx context.Context, id string) (*store.Store, error) {
-	if c.previous != nil {
-		if err := c.previous.Migrate(ctx, id); err != nil {
-			return nil, err
-		}
-	}
-	return c.fleet.Of(id), nil
-}
-
 // The kinds of calls on a job. An ID may be as long as store.MaxID, but 250 of these are no more than 1 MiB.
 var (
 	pushKind = batch.Kind[store.Delayed]{

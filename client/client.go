@@ -19,7 +19,6 @@ import (
 // Client pushes and takes jobs. Make one with Open or New and share it: it is safe for concurrent use.
 type Client struct {
 	fleet        *fleet.Fleet
-	previous     *fleet.Previous // nil if there is no previous layout, in whose partitions jobs may be left
 	calls        calls
 	turn         atomic.Uint64 // which of them a batch begins with
 	dispatcher   *wait.Dispatcher
@@ -63,17 +62,9 @@ func WithPrefix(prefix string) Option {
 // braces: "delayer:{3}:". The default, also for 0, is one partition with the original's keys. A job belongs to
 // partition CRC16(tag) mod n. The tag is the text between the first { of its ID and the next }, or else the whole
 // ID: jobs whose IDs have the same tag are kept together. A topic is served from all partitions, and its order
-// holds within each. n must be the same as the server's.
+// holds within each. n is chosen once, and must be the same in all programs: calls of others return an error.
 func WithPartitions(n int) Option {
 	return func(o *options) { o.layout.Partitions = n }
-}
-
-// WithPreviousPartitions sets the number of partitions in the previous layout, 1 to 1,024, while jobs may be left
-// there. They are popped, reserved, read and removed like all others, but new jobs are pushed to the new
-// partitions only. So programs can be restarted one after the other, and "delayer migrate" moves the rest. 0 means
-// that there is no previous layout.
-func WithPreviousPartitions(n int) Option {
-	return func(o *options) { o.layout.Previous = n }
 }
 
 // WithStaleHook sets a function that receives the IDs of ready queue entries whose jobs are gone: their lifetime
@@ -122,7 +113,6 @@ func New(r Redis, opts ...Option) *Client {
 	}
 	o := &batch.Owner{Running: &c.running, Closed: ErrClosed}
 	c.fleet, c.calls = set.layout.Open(r, prefix), newCalls(o)
-	c.previous = c.fleet.Previous(o)
 	c.dispatcher = wait.New(c.closing, o, wait.Hooks{Logger: c.logger, Popped: c.popped, Lost: func(jobs int) { c.lost.Add(int64(jobs)) }}, c.fleet.Stores...)
 	for _, s := range c.fleet.Stores {
 		s.OnReplaced(c.dispatcher.Renew)
@@ -147,7 +137,7 @@ func OpenPool(p PoolOptions, opts ...Option) (*Client, error) {
 	if err != nil {
 		return nil, failed("open", "", err)
 	}
-	c := New(r, append([]Option{WithPartitions(p.Partitions), WithPreviousPartitions(p.PreviousPartitions)}, opts...)...)
+	c := New(r, append([]Option{WithPartitions(p.Partitions)}, opts...)...)
 	c.own = r
 	if c.setupErr != nil {
 		c.Close()

@@ -59,17 +59,11 @@ func (c *Client) Dead(ctx context.Context, topic string) iter.Seq2[DeadLetter, e
 // ErrNotFound if there is no such dead letter, and ErrExists if there is a job with its ID.
 func (c *Client) Requeue(ctx context.Context, id string) error {
 	return c.call(ctx, "requeue", id, checkID(id), func() error {
-		requeue := func(s *store.Store) error {
-			errs, err := s.Requeue(ctx, []string{id}, DefaultReadyMaxLifetime)
-			if err == nil {
-				err = errs[0]
-			}
-			return store.NoSuch("dead letter", err)
+		errs, err := c.fleet.Of(id).Requeue(ctx, []string{id}, DefaultReadyMaxLifetime)
+		if err == nil {
+			err = errs[0]
 		}
-		if c.previous != nil {
-			return c.previous.Requeue(ctx, id, requeue)
-		}
-		return requeue(c.fleet.Of(id))
+		return store.NoSuch("dead letter", err)
 	})
 }
 
@@ -97,11 +91,6 @@ func (c *Client) RequeueAll(ctx context.Context, topic string) (done int, err er
 // DropDead deletes the topic's dead letters with these IDs, and returns how many there were.
 func (c *Client) DropDead(ctx context.Context, topic string, ids ...string) (dropped int, err error) {
 	err = c.call(ctx, "drop dead", topic, checkTopic(topic), func() error {
-		if c.previous != nil {
-			if _, err := c.previous.MigrateFree(ctx, ids...); err != nil {
-				return err
-			}
-		}
 		for _, theirs := range fleet.Divide(ids, func(i int) *store.Store { return c.fleet.Of(ids[i]) }) {
 			for page := range slices.Chunk(theirs.Items, deadPage) {
 				n, err := theirs.Store.DropDead(ctx, topic, page, time.Time{})

@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/mix-basic/delayer/internal/batch"
 	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/internal/wait"
@@ -43,8 +42,7 @@ type Delivery struct {
 	LateBy time.Duration
 
 	client *Client
-	at     *store.Store // where it is held; nil if that is not known
-	limit  int          // the consumer's own
+	limit  int // the consumer's own
 
 	mu       sync.Mutex
 	began    int64 // of the lease, or its extension, by Redis's clock, in µs
@@ -59,7 +57,7 @@ func (c *Client) deliveries(got wait.Jobs, o FetchOptions) []*Delivery {
 	list := make([]*Delivery, len(got.Jobs))
 	for i, job := range got.Jobs {
 		l, limit := got.Leases[i], o.attempts(job.Topic)
-		d := &Delivery{Message: Message(job), Attempt: l.Attempt, MaxAttempts: l.MaxAttempts, Token: l.Token, LateBy: l.Late, client: c, at: l.Store, limit: limit}
+		d := &Delivery{Message: Message(job), Attempt: l.Attempt, MaxAttempts: l.MaxAttempts, Token: l.Token, LateBy: l.Late, client: c, limit: limit}
 		if d.MaxAttempts == 0 {
 			d.MaxAttempts = limit
 		}
@@ -102,7 +100,7 @@ func (d *Delivery) Lease() time.Duration {
 // Ack completes the job, which is then gone from Redis.
 func (d *Delivery) Ack(ctx context.Context) error {
 	return d.settle(ctx, "ack", nil, func(ctx context.Context, c *calls) error {
-		return d.acked(d.settleAt(func(s *store.Store) error { return c.acks.Do(ctx, s, d.held()) }))
+		return d.acked(c.acks.Do(ctx, d.partition(), d.held()))
 	})
 }
 
@@ -143,7 +141,7 @@ func (d *Delivery) retry(ctx context.Context, operation string, delay time.Durat
 	return d.settle(ctx, operation, cmp.Or(checkDelay("delay", delay), err), func(ctx context.Context, c *calls) error {
 		d.client.note("delay", delay)
 		job := store.Returned{LeaseRef: d.held(), Delay: delay, Refund: refund, MaxAttempts: d.limit, Error: o.cause}
-		return d.settleAt(func(s *store.Store) error { return c.retries.Do(ctx, s, job) })
+		return c.retries.Do(ctx, d.partition(), job)
 	})
 }
 
@@ -153,7 +151,7 @@ func (d *Delivery) Bury(ctx context.Context, reason string, opts ...RetryOption)
 	o, err := newRetryOptions(opts)
 	return d.settle(ctx, "bury", err, func(ctx context.Context, c *calls) error {
 		job := store.Burial{LeaseRef: d.held(), Reason: cutText(reason), Error: o.cause}
-		return d.settleAt(func(s *store.Store) error { return c.burials.Do(ctx, s, job) })
+		return c.burials.Do(ctx, d.partition(), job)
 	})
 }
 
@@ -181,7 +179,7 @@ func (d *Delivery) Extend(ctx context.Context, lease time.Duration) (err error) 
 	}
 	return d.client.call(ctx, "extend", d.ID, checkExtension(lease), func() error {
 		e, asked := d.extension(lease), time.Now()
-		return d.extended(e, asked, d.settleAt(func(s *store.Store) error { return d.client.calls.extensions.Do(ctx, s, e) }))
+		return d.extended(e, asked, d.client.calls.extensions.Do(ctx, d.partition(), e))
 	})
 }
 
@@ -216,6 +214,8 @@ func (d *Delivery) extended(e *store.Extension, asked time.Time, err error) erro
 	return nil
 }
 
+func (d *Delivery) partition() *store.Store { return d.client.fleet.Of(d.ID) }
+
 func (d *Delivery) held() store.LeaseRef {
 	return store.LeaseRef{Topic: d.Topic, ID: d.ID, Token: d.Token}
 }
@@ -236,18 +236,6 @@ func (d *Delivery) settle(ctx context.Context, operation string, wrong error, ca
 		}
 		return d.settled(call(ctx, &d.client.calls))
 	})
-}
-
-// settleAt calls settle with the partition that has the lease.
-func (d *Delivery) settleAt(settle func(*store.Store) error) error {
-	switch c := d.client; {
-	case c.previous != nil:
-		return c.previous.Settle(d.ID, d.at, settle)
-	case len(c.fleet.Stores) > 1:
-		return settle(c.fleet.Held(d.ID, d.at))
-	default:
-		return settle(c.fleet.Stores[0])
-	}
 }
 
 // beginToSettle reports whether the Delivery is neither settled nor being settled.
@@ -303,7 +291,7 @@ func (c *Client) AckBatch(ctx context.Context, deliveries []*Delivery) ([]Result
 	return c.settleBatch(ctx, "ack batch", deliveries, checkAll(deliveries), func(ctx context.Context) []error {
 		errs := slices.Repeat([]error{ErrLeaseLost}, len(deliveries))
 		places, begun := pick(deliveries, (*Delivery).beginToSettle)
-		for i, err := range settleAll(ctx, c, ackKind, c.calls.acks, begun, each(begun, (*Delivery).held)) {
+		for i, err := range fleet.DoAll(ctx, ackKind, each(begun, (*Delivery).held), func(i int) *store.Store { return begun[i].partition() }) {
 			errs[places[i]] = begun[i].settled(begun[i].acked(err))
 		}
 		return errs
@@ -324,27 +312,12 @@ func (c *Client) ExtendBatch(ctx context.Context, deliveries []*Delivery, lease 
 	return c.settleBatch(ctx, "extend batch", deliveries, wrong, func(ctx context.Context) []error {
 		asked := time.Now()
 		extensions := each(deliveries, func(d *Delivery) *store.Extension { return d.extension(cmp.Or(lease, d.Lease())) })
-		errs := settleAll(ctx, c, extendKind, c.calls.extensions, deliveries, extensions)
+		errs := fleet.DoAll(ctx, extendKind, extensions, func(i int) *store.Store { return deliveries[i].partition() })
 		for i, d := range deliveries {
 			errs[i] = d.extended(extensions[i], asked, errs[i])
 		}
 		return errs
 	})
-}
-
-// settleAll settles many deliveries, each with its item, in as few calls as possible. While jobs migrate each delivery finds its partition
-// by itself, and calls share batches as usual.
-func settleAll[T any](ctx context.Context, c *Client, kind batch.Kind[T], calls *batch.Batcher[T], deliveries []*Delivery, items []T) []error {
-	if c.previous == nil {
-		return fleet.DoAll(ctx, kind, items, func(i int) *store.Store { return c.fleet.Held(deliveries[i].ID, deliveries[i].at) })
-	}
-	errs := make([]error, len(items))
-	var all sync.WaitGroup
-	for i, d := range deliveries {
-		all.Go(func() { errs[i] = d.settleAt(func(s *store.Store) error { return calls.Do(ctx, s, items[i]) }) })
-	}
-	all.Wait()
-	return errs
 }
 
 // settleBatch settles the deliveries with do, which returns an error for each, unless an argument is wrong.

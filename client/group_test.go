@@ -15,8 +15,6 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
-	"github.com/mix-basic/delayer/internal/fleet"
-	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
@@ -513,100 +511,6 @@ func TestGroupRefused(t *testing.T) {
 	id, _ := f.group("k", "1", client.GroupOptions{Max: 1, Longest: time.Hour})
 	if due := f.Due(id); !(due <= f.Clock()) {
 		t.Errorf("it is due at %v", due)
-	}
-}
-
-// A group that waits in an old partition is migrated by the next push to it.
-func TestGroupGrows(t *testing.T) {
-	t.Parallel()
-	for _, migrates := range []bool{false, true} {
-		f := startPartitions(t, 5)
-		old := f.open(client.WithPartitions(3))
-		push := func(c *client.Client, key, id, body string) (string, client.Outcome, error) {
-			m := client.Message{ID: id, Topic: "t", Body: body}
-			group, err := c.PushOne(t.Context(), client.Delayed{Message: m}, client.Group(key, client.GroupOptions{Max: 3, Longest: time.Hour}), client.Once(time.Hour))
-			return group.ID, group.Outcome, err
-		}
-		const keys = 20
-		want := state{Buckets: buckets{}, Ready: queues{}}
-		groups := map[string]string{}
-		for key := range keys {
-			id, _, err := push(old, fmt.Sprint(key), "a", "1")
-			check(t, err)
-			groups[fmt.Sprint(key)] = id
-		}
-		now := f.open(client.WithPartitions(5), client.WithPreviousPartitions(3))
-		if migrates {
-			_, err := fleet.Layout{Partitions: 5, Previous: 3}.Open(f.Pool(), store.DefaultPrefix).Migrate(t.Context(), func(fleet.Migrated) {})
-			check(t, err)
-		}
-		for key, first := range groups {
-			_, did, err := push(now, key, "a", "1")
-			if !errors.Is(err, client.ErrExists) || did != client.Refused {
-				t.Errorf("pushed once more: %s, %v", did, err)
-			}
-			results, err := now.PushBatch(t.Context(), []client.Delayed{{Message: client.Message{Topic: "t", Body: "2"}}}, client.Group(key, longGroup))
-			if err != nil || results[0].ID != first || results[0].Outcome != client.Added {
-				t.Errorf("got %+v, %v, want %s", results, err, first)
-			}
-			id, did, err := push(now, key, "b", "3")
-			if err != nil || did != client.Added || id != first {
-				t.Errorf("pushed %s to %s, %v, want to %s", did, id, err, first)
-			}
-			want.Buckets[id] = "t [1,2,3]"
-			ready := fmt.Sprintf("t of %d", store.PartitionOf(id, 5))
-			want.Ready[ready] = append(want.Ready[ready], id)
-		}
-		got := f.State()
-		if !maps.Equal(got.Buckets, want.Buckets) || len(got.Pool) > 0 {
-			t.Errorf("got %+v, want %+v", got, want)
-		}
-		for ready, ids := range want.Ready {
-			if slices.Sort(ids); !slices.Equal(slices.Sorted(slices.Values(got.Ready[ready])), ids) {
-				t.Errorf("%s: %q, want %q", ready, got.Ready[ready], ids)
-			}
-		}
-	}
-}
-
-// A group that is reserved in an old partition stays there, even if pushes have its tag or its ID. It takes no more
-// pushes: the next push starts another group in the current partition.
-func TestReservedGroupStaysWhileGrowing(t *testing.T) {
-	t.Parallel()
-	for name, meet := range map[string]func(c *client.Client, group string) error{
-		"pushed once more": func(c *client.Client, _ string) error {
-			return errOf(c.Push(t.Context(), client.Message{ID: "a", Topic: "t", Body: "1"}, 0, client.Group("k", longGroup), client.Once(time.Hour)))
-		},
-		"its ID is refused": func(c *client.Client, group string) error {
-			return errOf(c.Push(t.Context(), client.Message{ID: group, Topic: "t", Body: "1"}, 0, client.Refuse))
-		},
-	} {
-		f := startPartitions(t, 5)
-		old, now := f.open(client.WithPartitions(3)), f.open(client.WithPartitions(5), client.WithPreviousPartitions(3))
-		once := client.GroupOptions{Max: 1, Longest: time.Hour}
-		first, err := old.Push(t.Context(), client.Message{ID: "a", Topic: "t", Body: "1"}, 0, client.Group("k", longGroup), client.Once(time.Hour))
-		check(t, err)
-		if store.PartitionOf(first, 3) == store.PartitionOf(first, 5) {
-			t.Fatal("the group stays where it is in any case")
-		}
-		check(t, old.Reschedule(t.Context(), first, 0))
-		held, err := old.Reserve(t.Context(), 0, time.Hour, "t")
-		check(t, err)
-		if err := meet(now, first); !errors.Is(err, client.ErrExists) {
-			t.Errorf("%s: %v", name, err)
-		}
-		check(t, held.Retry(t.Context(), 0))
-		pushed, err := now.PushOne(t.Context(), client.Delayed{Message: client.Message{Topic: "t", Body: "2"}}, client.Group("k", once))
-		check(t, err)
-		second, did := pushed.ID, pushed.Outcome
-		if second == first || did != client.Created {
-			t.Errorf("%s: pushed to %s (%s), behind %s", name, second, did, first)
-		}
-		f.Expect(state{
-			Ready:   queues{fmt.Sprint("t of ", store.PartitionOf(first, 3)): {first}, fmt.Sprint("t of ", store.PartitionOf(second, 5)): {second}},
-			Buckets: buckets{first: "t [1]", second: "t [2]"},
-			Once:    []string{store.GroupTag("t", "k") + "a"},
-		})
 	}
 }
 

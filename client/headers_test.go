@@ -10,7 +10,6 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/client"
-	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
 type headers = map[string]string
@@ -226,21 +225,4 @@ func TestHeadersInvalid(t *testing.T) {
 	}
 	f.Expect(state{})
 	f.putWith(headers{"a": strings.Repeat("x", 4088)}, 0)
-}
-
-// Jobs keep their headers when they migrate to more partitions.
-func TestHeadersMigrate(t *testing.T) {
-	f := start(t, redistest.Standalone("a layout of one partition grows"))
-	f.putWith(someHeaders, time.Hour)
-	check(t, f.Close())
-	f.Client = f.openPool(client.PoolOptions{Partitions: 4, PreviousPartitions: 1})
-	read := func() {
-		t.Helper()
-		if j, err := f.Get(t.Context(), "a"); err != nil || !maps.Equal(j.Headers, someHeaders) {
-			t.Errorf("Get = %+v, %v", j, err)
-		}
-	}
-	read()
-	f.putWith(someHeaders, time.Hour) // which moves the job
-	read()
 }

@@ -88,7 +88,7 @@ func (f *fixture) reach(o client.PoolOptions) client.PoolOptions {
 
 // connect is client.Connect for options that may have several partitions.
 func connect(o client.PoolOptions) client.Redis {
-	o.Partitions, o.PreviousPartitions = 0, 0
+	o.Partitions = 0
 	return redistest.Must(client.Connect(o))
 }
 

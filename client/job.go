@@ -46,11 +46,7 @@ type Job struct {
 // A job that an old client has popped but not read yet appears as ready.
 func (c *Client) Get(ctx context.Context, id string) (job Job, err error) {
 	err = c.call(ctx, "get", id, checkID(id), func() error {
-		get := c.fleet.Of(id).Get
-		if c.previous != nil {
-			get = c.previous.Get
-		}
-		found, err := get(ctx, id)
+		found, err := c.fleet.Of(id).Get(ctx, id)
 		if err == nil {
 			job = Job{Message(found.Job), State(found.State), found.Due, found.TTL, found.Attempts, found.MaxAttempts, found.TTR, found.Error, found.Reason, found.Followed}
 		}
@@ -65,10 +61,7 @@ func (c *Client) Get(ctx context.Context, id string) (job Job, err error) {
 // read it just before. ctx is as in Push.
 func (c *Client) Remove(ctx context.Context, id string) (removed bool, err error) {
 	err = c.call(ctx, "remove", id, checkID(id), func() error {
-		at, err := c.at(ctx, id)
-		if err == nil {
-			err = c.calls.removals.Do(ctx, at, id)
-		}
+		err := c.calls.removals.Do(ctx, c.fleet.Of(id), id)
 		if removed = err == nil; err == store.ErrNotFound {
 			err = nil
 		}
@@ -83,10 +76,6 @@ func (c *Client) Remove(ctx context.Context, id string) (removed bool, err error
 func (c *Client) Reschedule(ctx context.Context, id string, delay time.Duration) error {
 	return c.call(ctx, "reschedule", id, cmp.Or(checkDelay("delay", delay), checkID(id)), func() error {
 		c.note("delay", delay, "job", id)
-		at, err := c.at(ctx, id)
-		if err == nil {
-			err = at.Reschedule(ctx, id, delay)
-		}
-		return err
+		return c.fleet.Of(id).Reschedule(ctx, id, delay)
 	})
 }

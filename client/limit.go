@@ -39,9 +39,7 @@ type Limit struct {
 // know limits: older versions ignore them.
 //
 // With several partitions each gets its share in turn. After an error some may have the new share and others the
-// old one; calling SetLimit again completes it. While jobs migrate, old partitions keep their shares, so a topic
-// has up to twice its limit; a limit with a Tag stays exact, and the topic's jobs in old partitions wait until
-// they are migrated.
+// old one; calling SetLimit again completes it.
 func (c *Client) SetLimit(ctx context.Context, topic string, l Limit) error {
 	return c.call(ctx, "set limit", topic, checkTopic(topic), func() error {
 		if err := c.checkLimit(l); err != nil {

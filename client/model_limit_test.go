@@ -32,7 +32,7 @@ func (m *model) limit(topic string, l client.Limit) {
 	if l == (client.Limit{}) {
 		delete(m.limits, topic)
 	}
-	for place := range max(m.partitions, m.before) {
+	for place := range m.partitions {
 		queue := m.queueAt(topic, place)
 		if l == (client.Limit{}) {
 			delete(m.shares, queue)
@@ -40,18 +40,6 @@ func (m *model) limit(topic string, l client.Limit) {
 			continue
 		}
 		m.setShare(topic, place, l)
-	}
-}
-
-// copyLimits gives all partitions their shares of the limits.
-func (m *model) copyLimits() {
-	for topic, l := range m.limits {
-		for place := range max(m.partitions, m.before) {
-			was, now := m.shares[m.queueAt(topic, place)], m.share(l, place)
-			if was == nil || was.concurrency != now.concurrency || was.interval != now.interval || was.burst != now.burst {
-				m.setShare(topic, place, l)
-			}
-		}
 	}
 }
 
@@ -84,8 +72,6 @@ func (m *model) share(l client.Limit, place int) modelShare {
 			return modelShare{}
 		}
 		of = 1
-	} else if place >= of {
-		of = m.before
 	}
 	shareOf := func(all int) int {
 		n := all / of

@@ -36,8 +36,6 @@ type model struct {
 	followers []modelFollowing // of jobs that have just ended
 
 	partitions int
-	before     int            // number of partitions in the previous layout; 0 if there is none
-	at         map[string]int // the old partition that still has the job, by ID
 }
 
 // soon is the longest duration of a run, in s. A job that falls due within it was due from the beginning.
@@ -79,101 +77,8 @@ func newModel(now float64, partitions int) *model {
 	return &model{
 		partitions: partitions, now: now, pool: map[string]modelEntry{}, queues: queues{}, jobs: map[string]modelJob{},
 		letters: map[string]modelJob{}, died: map[string]float64{}, counts: map[string]int{},
-		at: map[string]int{}, once: map[string]bool{}, paused: map[string]bool{}, occurrences: map[string]float64{}, held: map[string]bool{},
+		once: map[string]bool{}, paused: map[string]bool{}, occurrences: map[string]float64{}, held: map[string]bool{},
 		groups: map[string]string{}, limits: map[string]client.Limit{}, shares: map[string]*modelShare{}, slots: map[string][]string{},
-	}
-}
-
-// grow changes the number of partitions. The jobs stay in their old partitions.
-func (m *model) grow(partitions int) {
-	for id := range m.jobs {
-		m.at[id] = store.PartitionOf(id, m.partitions)
-	}
-	m.before, m.partitions = m.partitions, partitions
-}
-
-// place returns the partition that has the job.
-func (m *model) place(id string) int {
-	if at, before := m.at[id]; before {
-		return at
-	}
-	return store.PartitionOf(id, m.partitions)
-}
-
-// bring migrates the job to its current partition. A reserved job stays unless all is set.
-func (m *model) bring(id string, all bool) {
-	if m.place(id) == store.PartitionOf(id, m.partitions) {
-		delete(m.at, id)
-		return
-	}
-	job, exists := m.jobs[id]
-	entry, waits := m.pool[id]
-	switch {
-	case exists && entry.lease > 0 && !all:
-		m.endGroup(id)
-		return
-	case exists && !waits:
-		m.leave(id)
-		delete(m.at, id)
-		m.enqueue(job.topic, id)
-	case exists && entry.lease > 0:
-		m.free(m.queue(job.topic, id), id)
-		delete(m.at, id)
-		m.enter(m.queue(job.topic, id), id)
-	}
-	delete(m.at, id)
-}
-
-// endGroup forgets that the job was the last one of its group. The job is reserved and takes no more pushes, and the
-// tag has been migrated without it, so no push finds the job.
-func (m *model) endGroup(id string) {
-	maps.DeleteFunc(m.groups, func(_, last string) bool { return last == id })
-}
-
-// bringAll migrates the jobs with these IDs, one old partition at a time. left has the IDs with any data in an old
-// partition, ordered by partition.
-func (m *model) bringAll(ids, left []string, all bool) {
-	var froms []int
-	for _, id := range slices.Concat(left, ids) {
-		if from := m.before; from > 0 && !slices.Contains(froms, store.PartitionOf(id, from)) {
-			froms = append(froms, store.PartitionOf(id, from))
-		}
-	}
-	for _, from := range froms {
-		for _, id := range ids {
-			if store.PartitionOf(id, m.before) == from {
-				m.bring(id, all)
-			}
-		}
-	}
-}
-
-// inTurn returns the indexes of these IDs in the order in which a batch pushes them: jobs that are in their current
-// partition come first.
-func (m *model) inTurn(ids []string) (places []int) {
-	for _, where := range []bool{true, false} {
-		for i, id := range ids {
-			if (m.place(id) == store.PartitionOf(id, m.partitions)) == where {
-				places = append(places, i)
-			}
-		}
-	}
-	return places
-}
-
-// migrate runs a pass of a migration. In an old partition, each topic's dead letters follow its queue, and each of them
-// takes the job with its ID along.
-func (m *model) migrate(letters queues) {
-	for from := range m.before {
-		for _, topic := range []string{"t", "u"} {
-			queue := m.queueAt(topic, from)
-			for _, id := range slices.Concat(m.queues[queue], letters[queue]) {
-				m.bring(id, false)
-			}
-		}
-	}
-	for id := range m.jobs {
-		m.bring(id, false)
 	}
 }
 
@@ -248,6 +153,9 @@ func (m *model) isDue(e modelEntry) bool { return e.score <= m.now+soon }
 // queue returns the name of the topic's queue in the job's partition.
 func (m *model) queue(topic, id string) string { return m.queueAt(topic, m.place(id)) }
 
+// place returns the job's partition.
+func (m *model) place(id string) int { return store.PartitionOf(id, m.partitions) }
+
 func (m *model) queueAt(topic string, place int) string {
 	if m.partitions == 1 {
 		return topic
@@ -260,7 +168,7 @@ func (m *model) queuesOf(topics []string) (names []string) {
 	if m.partitions == 1 {
 		return topics
 	}
-	for i := range max(m.partitions, m.before) {
+	for i := range m.partitions {
 		for _, topic := range topics {
 			names = append(names, fmt.Sprintf("%s of %d", topic, i))
 		}
@@ -306,7 +214,6 @@ func (m *model) schedule(id string, due float64) {
 func (m *model) push(id string, job modelJob, due float64, p modelPolicy) (client.Outcome, error) {
 	entry, waits := m.pool[id]
 	follows := p.follows && waits && entry.lease > 0 && !m.isDue(entry)
-	m.bring(id, !follows && !p.refuses())
 	entry, waits = m.pool[id]
 	if m.once[id] && p.once {
 		return client.Refused, client.ErrExists
@@ -379,17 +286,6 @@ func (m *model) group(tag, own, id string, job modelJob, most int) (client.Outco
 // unlearnt returns the entry of a job that is not due and has no known due time.
 func (m *model) unlearnt() modelEntry { return modelEntry{score: m.now + 1e12} }
 
-// bringGroups migrates the last job of each tag; left is as in bringAll.
-func (m *model) bringGroups(tags, left []string) {
-	var ids []string
-	for _, tag := range tags {
-		if id := m.groups[tag]; id != "" {
-			ids = append(ids, id)
-		}
-	}
-	m.bringAll(ids, left, false)
-}
-
 // modelPolicy is the effect of a push on a job that exists.
 type modelPolicy struct {
 	name                                             string
@@ -400,7 +296,6 @@ type modelPolicy struct {
 func (p modelPolicy) String() string { return p.name }
 
 func (p modelPolicy) refuses() bool { return p.once || p.refuse }
-func (p modelPolicy) spares() bool  { return p.follows || p.refuses() }
 
 // taking is a call that takes up to n jobs from the topics.
 type taking struct {
@@ -591,7 +486,6 @@ func (m *model) release(topic, id string, lease int, later bool) error {
 }
 
 func (m *model) requeue(id string) error {
-	m.bring(id, false)
 	letter, dead := m.letters[id]
 	if !dead {
 		return client.ErrNotFound
@@ -613,7 +507,6 @@ func (m *model) dropDead(id string) {
 }
 
 func (m *model) remove(id string) bool {
-	m.bring(id, true)
 	_, exists := m.jobs[id]
 	_, dead := m.letters[id]
 	m.leave(id)
@@ -627,7 +520,6 @@ func (m *model) remove(id string) bool {
 
 // reschedule makes a job ready, or makes it wait until a time that the test reads from Redis.
 func (m *model) reschedule(id string, later bool) error {
-	m.bring(id, true)
 	job, exists := m.jobs[id]
 	_, waits := m.pool[id]
 	if later || waits {
@@ -649,7 +541,6 @@ func (m *model) reschedule(id string, later bool) error {
 
 // put stores or changes a schedule. The test reads the next occurrence from Redis, unless the model has one.
 func (m *model) put(id, body, to string, overlap client.Overlap) {
-	m.bring(id, true)
 	m.jobs[id] = modelJob{topic: store.ScheduleTopic, body: body, to: to, overlap: overlap, last: m.jobs[id].last}
 	m.pool[id] = modelEntry{score: m.occurrences[id]}
 }
@@ -660,7 +551,6 @@ func (m *model) run(id, job string, skips bool) string {
 	s := m.jobs[id]
 	pushed := modelJob{topic: s.to, body: "b", lifetime: client.DefaultReadyMaxLifetime}
 	last, busy := m.jobs[s.last]
-	busy = busy && m.place(s.last) == m.place(id) // a job in another partition is not seen
 	if busy && s.overlap == client.OverlapFollow {
 		if last.leased && !last.anew {
 			last.follower = &modelFollower{pushed, m.now}
@@ -677,16 +567,12 @@ func (m *model) run(id, job string, skips bool) string {
 		return job
 	}
 	m.jobs[job] = pushed
-	if place, before := m.at[id]; before {
-		m.at[job] = place
-	}
 	m.enqueue(s.to, job)
 	return job
 }
 
 // unschedule deletes a schedule. If an old server has moved the schedule to a queue, the entry there stays.
 func (m *model) unschedule(id string) bool {
-	m.bring(id, true)
 	_, exists := m.occurrences[id]
 	delete(m.occurrences, id)
 	delete(m.paused, id)

@@ -41,8 +41,6 @@ type PoolOptions struct {
 	// Partitions is as in WithPartitions, for OpenPool: a URL may contain it. Connect and NewPool do not divide
 	// jobs: with several partitions here, they return ErrInvalid.
 	Partitions int
-	// PreviousPartitions is as in WithPreviousPartitions, and likewise for OpenPool.
-	PreviousPartitions int
 	// TLS turns encryption on. An empty ServerName means the host in Addr; with sentinels, each server's own host.
 	TLS *tls.Config
 
@@ -106,7 +104,7 @@ func NewPool(o PoolOptions) (*redis.Pool, error) {
 
 // checkUndivided refuses partitions, which Connect does not pass on.
 func (o PoolOptions) checkUndivided() error {
-	if o.Partitions > 1 || o.PreviousPartitions > 0 {
+	if o.Partitions > 1 {
 		return invalid("partitions", "connections do not divide jobs, and who uses them would not know that there are several partitions: "+
 			"want OpenPool, or none here and WithPartitions in New, or Options.Partitions of a server")
 	}

@@ -392,7 +392,7 @@ func TestPoolOfPartitions(t *testing.T) {
 	t.Parallel()
 	f := start(t, alone, onePool)
 	for _, o := range []client.PoolOptions{
-		{Partitions: 16}, {Partitions: 4, PreviousPartitions: 16}, {Partitions: 1, PreviousPartitions: 16}, {PreviousPartitions: 16},
+		{Partitions: 16}, {Partitions: 2},
 	} {
 		o.Addr = f.Addr
 		_, err := client.Connect(o)

@@ -171,8 +171,7 @@ func Once(window time.Duration) PushOption {
 
 // OnceAs is Once for pushes that should have the same content: one that does not count, and whose content differs
 // from the one that does, returns ErrReused, which is also ErrExists. The content is any text, such as message and
-// options as one string; Redis keeps a hash of it. It is not compared with pushes of the ID by other options, nor
-// while jobs migrate to other partitions.
+// options as one string; Redis keeps a hash of it. It is not compared with pushes of the ID by other options.
 func OnceAs(window time.Duration, content string) PushOption {
 	sum := sha256.Sum256([]byte(content))
 	return func(o *pushOptions) {
@@ -240,7 +239,7 @@ func (c *Client) push(ctx context.Context, m Message, due store.Due, wrong error
 	if due.After > 0 && due.After < time.Millisecond {
 		c.note("delay", due.After, "topic", m.Topic, "job", m.ID)
 	}
-	if c.previous != nil || len(opts) > 0 || report != nil || m.ID == "" && len(c.fleet.Stores) > 1 {
+	if len(opts) > 0 || report != nil || m.ID == "" && len(c.fleet.Stores) > 1 {
 		return c.pushWith(ctx, m, job, &o)
 	}
 	if err := c.calls.pushes.Do(ctx, c.fleet.Of(job.ID), job); err != nil {
@@ -249,10 +248,10 @@ func (c *Client) push(ctx context.Context, m Message, due store.Due, wrong error
 	return job.ID, nil
 }
 
-// pushWith pushes a job with options, or during a previous layout, or whose ID may belong to any of several
+// pushWith pushes a job with options, or whose ID may belong to any of several
 // partitions.
 func (c *Client) pushWith(ctx context.Context, m Message, job store.Delayed, o *pushOptions) (_ string, err error) {
-	if job.Told == nil && (o.report != nil || c.previous != nil) {
+	if job.Told == nil && o.report != nil {
 		job.Told = new(store.Told) // which may be set when nobody waits any more
 	}
 	pushes := c.calls.pushes
@@ -262,15 +261,9 @@ func (c *Client) pushWith(ctx context.Context, m Message, job store.Delayed, o *
 	case o.group != nil:
 		pushes = c.calls.grouped
 	}
-	switch {
-	case m.ID == "" && o.group == nil: // of such an ID nothing is left in old partitions
+	if m.ID == "" && o.group == nil {
 		err = c.pushNew(ctx, pushes, &job)
-	case c.previous != nil:
-		known := func(int) bool { return true }
-		err = c.previous.Push(ctx, []store.Delayed{job}, known, func(jobs []store.Delayed, at func(int) *store.Store) []error {
-			return each(jobs, func(job store.Delayed) error { return pushes.Do(ctx, at(0), job) })
-		})[0]
-	default:
+	} else {
 		err = pushes.Do(ctx, c.fleet.Of(job.ID), job)
 	}
 	if !isStored(err) && !errors.Is(err, ErrExists) {

@@ -55,7 +55,6 @@ func pauseScheduleStep(r *modelRun) {
 	if pause {
 		do = r.PauseSchedule
 	}
-	r.model.bring(id, true)
 	_, exists := r.model.occurrences[id]
 	var want error
 	if !exists {
@@ -70,7 +69,6 @@ func pauseScheduleStep(r *modelRun) {
 func runNowStep(r *modelRun) {
 	name := r.scheduleName()
 	id := store.ScheduleID(name)
-	r.model.bring(id, true)
 	_, exists := r.model.occurrences[id]
 	job, err := r.RunNow(r.TB.Context(), name)
 	if !exists {
@@ -102,9 +100,6 @@ func (r *modelRun) fireStep() {
 	r.model.repair()
 	for _, id := range r.model.due() {
 		s := r.jobs.Of(id)
-		if _, before := r.model.at[id]; before && r.jobs.OldOf(id) != nil {
-			s = r.jobs.OldOf(id)
-		}
 		read, err := s.SchedulesOf(store.IDs{id}).Do(ctx)
 		if err != nil || len(read.List) != 1 {
 			r.TB.Fatalf("read %s: %+v, %v", id, read, err)

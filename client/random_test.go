@@ -29,34 +29,26 @@ var (
 // Random operations of new and old clients and servers leave exactly the data in Redis that a small model predicts, and
 // return the results that it predicts. In runs without old programs each job is in exactly one state at any time. (Old
 // programs leave stale entries behind and do not count reserved jobs.) Other runs have five partitions, which old
-// programs do not know, or change the number of partitions on the way.
+// programs do not know.
 func TestModel(t *testing.T) {
 	if *modelSeed != 0 {
-		startPartitions(t, formOf(*modelSeed).partitions).runAgainstModel(*modelSeed)
+		startPartitions(t, partitionsOf(*modelSeed)).runAgainstModel(*modelSeed)
 		return
 	}
-	base, runs := rand.Uint64()>>3<<2, uint64(cmp.Or(*modelRuns, rounds(1200, 200)))
-	for part := range uint64(len(modelForms)) {
-		form := formOf(part)
-		t.Run(form.name, func(t *testing.T) {
+	base, runs := rand.Uint64()>>1<<1, uint64(cmp.Or(*modelRuns, rounds(1200, 200)))
+	for part := range uint64(2) {
+		t.Run(fmt.Sprint(partitionsOf(part)), func(t *testing.T) {
 			t.Parallel()
-			f := startPartitions(t, form.partitions)
-			for run := part; run < runs && !t.Failed(); run += uint64(len(modelForms)) {
+			f := startPartitions(t, partitionsOf(part))
+			for run := part; run < runs && !t.Failed(); run += 2 {
 				f.runAgainstModel(base + run)
 			}
 		})
 	}
 }
 
-// modelForm is the number of partitions of a run and the later number; 0 means the same number.
-type modelForm struct {
-	name             string
-	partitions, then int
-}
-
-var modelForms = []modelForm{{"one", 1, 0}, {"five", 5, 0}, {"from three to five", 3, 5}, {"from five to three", 5, 3}}
-
-func formOf(seed uint64) modelForm { return modelForms[seed%uint64(len(modelForms))] }
+// partitionsOf returns the number of partitions of the run with that seed.
+func partitionsOf(seed uint64) int { return []int{1, 5}[seed%2] }
 
 // startPartitions is start for a Client with this many partitions.
 func startPartitions(t testing.TB, n int) *fixture {
@@ -100,13 +92,8 @@ func (f *fixture) runAgainstModel(seed uint64) {
 	r := &modelRun{fixture: &fixture{c, f.Server}, Rand: rand.New(rand.NewPCG(seed, 0)), model: newModel(f.Clock(), f.Partitions)}
 	r.jobs = fleet.Layout{Partitions: f.Partitions}.Open(pool, f.Prefix)
 	r.old = &oldClient{f.TB, f.Conn()}
-	oldOnes, form := f.Partitions == 1 && !f.Clustered && r.IntN(2) == 0, formOf(seed)
-	growAt := r.IntN(*modelSteps)
+	oldOnes := f.Partitions == 1 && !f.Clustered && r.IntN(2) == 0
 	for step := 0; step < *modelSteps && !f.TB.Failed(); step++ {
-		if form.then > 0 && step == growAt {
-			grown := r.grow(pool, form)
-			defer grown.Close()
-		}
 		if oldOnes && r.IntN(4) == 0 {
 			pick(r.Rand, oldSteps)(r)
 		} else {
@@ -134,7 +121,6 @@ func pick[T any](r *rand.Rand, list []T) T { return list[r.IntN(len(list))] }
 // compare compares Redis with the model.
 func (r *modelRun) compare(strict bool) {
 	r.TB.Helper()
-	r.bringLetters()
 	r.forgetSlots()
 	want := r.model.state()
 	r.Expect(want)
@@ -207,62 +193,7 @@ func (r *modelRun) topics() []string {
 
 // keys returns the keys of the partition that has the job.
 func (r *modelRun) keys(id string) store.Keys {
-	if _, before := r.model.at[id]; before && r.jobs.OldOf(id) != nil {
-		return r.jobs.OldOf(id).Keys()
-	}
 	return r.jobs.Of(id).Keys()
-}
-
-// grow changes the number of partitions and returns a Client that knows the new number. Jobs reserved by the old Client
-// are settled with it.
-func (r *modelRun) grow(pool client.Redis, form modelForm) *client.Client {
-	c := client.New(pool, client.WithPrefix(r.Prefix), client.WithPartitions(form.then), client.WithPreviousPartitions(form.partitions))
-	r.fixture.Client = c
-	r.jobs = fleet.Layout{Partitions: form.then, Previous: form.partitions}.Open(pool, r.Prefix)
-	r.model.grow(form.then)
-	check(r.TB, r.jobs.CopyPauses(r.TB.Context())) // as a server does
-	check(r.TB, r.jobs.CopyLimits(r.TB.Context()))
-	r.model.copyLimits()
-	r.note(form.name, nil, nil)
-	return c
-}
-
-// migrateStep runs a pass of a migration, if one is in progress.
-func migrateStep(r *modelRun) {
-	if r.model.before == 0 {
-		return
-	}
-	letters := queues{}
-	for from := range r.model.before {
-		for _, topic := range []string{"t", "u"} {
-			ids, err := redis.Strings(r.Do("ZRANGE", r.jobs.Stores[from].Keys().DeadLetters(topic), 0, -1), nil)
-			check(r.TB, err)
-			letters[r.model.queueAt(topic, from)] = ids
-		}
-	}
-	_, err := r.jobs.Migrate(r.TB.Context(), func(fleet.Migrated) {})
-	r.note("migrate", err, nil)
-	r.model.migrate(letters)
-}
-
-// bringLetters migrates the dead letters of an old partition whose IDs also have a letter in the new one; the later
-// letter stays.
-func (r *modelRun) bringLetters() {
-	for id := range r.model.died {
-		if r.model.before == 0 || r.jobs.OldOf(id) == nil || !r.exists(r.jobs.OldOf(id).Keys().DeadLetter(id)) || !r.exists(r.jobs.Of(id).Keys().DeadLetter(id)) {
-			continue
-		}
-		_, err := r.jobs.MigrateJobs(r.TB.Context(), []string{id}, false)
-		r.note("bring "+id, err, nil)
-		r.model.bring(id, false)
-	}
-}
-
-func (r *modelRun) exists(key string) bool {
-	r.TB.Helper()
-	found, err := redis.Bool(r.Do("EXISTS", key), nil)
-	check(r.TB, err)
-	return found
 }
 
 // taking returns the call that took these jobs.
@@ -279,20 +210,6 @@ func (r *modelRun) taking(topics []string, n int, got []string) taking {
 		return err == nil && (!known || died != was)
 	}
 	return taking{topics: topics, n: n, got: got, isDead: isDead}
-}
-
-// left returns the IDs that have any data in an old partition.
-func (r *modelRun) left(ids []string) (left []string) {
-	for _, id := range ids {
-		if before := r.jobs.OldOf(id); before != nil {
-			errs, err := before.IsLeft([]string{id}).Do(r.TB.Context())
-			check(r.TB, err)
-			if errs[0] != nil {
-				left = append(left, id)
-			}
-		}
-	}
-	return left
 }
 
 func (r *modelRun) tick() int { r.ticks++; return r.ticks }
@@ -378,7 +295,7 @@ func (r *modelRun) pushOptions() (opts []client.PushOption, policy modelPolicy, 
 
 var newSteps = []func(*modelRun){
 	pushStep, pushStep, pushBatchStep, popStep, reserveStep, reserveStep, fetchStep, timePassesStep, timePassesStep, passStep, passStep, passStep,
-	ackStep, retryStep, retryStep, releaseStep, extendStep, buryStep, ackBatchStep, requeueStep, removeStep, rescheduleStep, dropDeadStep, getStep, migrateStep,
+	ackStep, retryStep, retryStep, releaseStep, extendStep, buryStep, ackBatchStep, requeueStep, removeStep, rescheduleStep, dropDeadStep, getStep,
 	burstIsOverStep, onceIsOverStep, scheduleStep, scheduleStep, unscheduleStep, pauseScheduleStep, runNowStep, scheduleIsDueStep, scheduleIsDueStep,
 	pauseStep, resumeStep, resumeStep, groupStep, groupStep, groupStep, limitStep, limitStep, limitStep, extendedStep,
 }
@@ -467,13 +384,12 @@ func pushBatchStep(r *modelRun) {
 	var batch []client.Delayed
 	ids = ids[:1+r.IntN(3)]
 	want, jobs, dues := make([]client.Result, len(ids)), make([]modelJob, len(ids)), make([]float64, len(ids))
-	r.model.bringAll(ids, r.left(ids), !policy.spares())
 	for i, id := range ids {
 		var d client.Delayed
 		d, jobs[i], dues[i] = r.job(id, terms)
 		batch = append(batch, d)
 	}
-	for _, i := range r.model.inTurn(ids) {
+	for i := range ids {
 		did, err := r.model.push(ids[i], jobs[i], dues[i], policy)
 		want[i] = client.Result{ID: ids[i], Err: err, Outcome: did}
 	}
@@ -484,7 +400,7 @@ func pushBatchStep(r *modelRun) {
 // groupStep pushes to groups, in a batch or singly.
 func groupStep(r *modelRun) {
 	batch := make([]client.Delayed, 1+r.IntN(4))
-	var tags, ids []string
+	var tags []string
 	var jobs []modelJob
 	most, quiet := r.IntN(4), r.far()
 	for i := range batch {
@@ -505,9 +421,8 @@ func groupStep(r *modelRun) {
 			d.Options = append(d.Options, client.MaxAttempts(job.maxAttempts))
 		}
 		tag := store.GroupTag(d.Topic, key)
-		batch[i], jobs, tags, ids = d, append(jobs, job), append(tags, tag), append(ids, tag, tag+d.ID)
+		batch[i], jobs, tags = d, append(jobs, job), append(tags, tag)
 	}
-	left := r.left(ids)
 	var results []client.Result
 	if len(batch) == 1 {
 		result, _ := r.PushOne(r.TB.Context(), batch[0])
@@ -518,7 +433,6 @@ func groupStep(r *modelRun) {
 	} else {
 		results, _ = r.PushBatch(r.TB.Context(), batch)
 	}
-	r.model.bringGroups(tags, left)
 	var want []client.Result
 	for i, d := range batch {
 		if i == len(results) {
@@ -741,7 +655,6 @@ func dropDeadStep(r *modelRun) {
 	}
 	id, topic := r.id(), r.topic()
 	want := 0
-	r.model.bring(id, false)
 	if letter, dead := r.model.letters[id]; dead && letter.topic == topic {
 		want = 1
 		r.model.dropDead(id)

@@ -54,8 +54,7 @@ const (
 	MissedAll  Missed = store.MissedAll  // the last 100 get jobs at once
 )
 
-// Overlap says what happens at an occurrence while the last job is waiting, ready or reserved. While jobs migrate,
-// a job that is reserved in an old partition is not seen after the schedule has moved.
+// Overlap says what happens at an occurrence while the last job is waiting, ready or reserved.
 type Overlap string
 
 // The choices for Overlap.
@@ -138,10 +137,7 @@ type checkedSchedule struct {
 }
 
 func (c *Client) putSchedule(ctx context.Context, s checkedSchedule) (next time.Time, changed bool, err error) {
-	at, err := c.at(ctx, store.ScheduleID(s.Name))
-	if err != nil {
-		return time.Time{}, false, err
-	}
+	at := c.fleet.Of(store.ScheduleID(s.Name))
 	now, err := at.Time(ctx)
 	if err != nil {
 		return time.Time{}, false, err
@@ -260,10 +256,7 @@ func (c *Client) Unschedule(ctx context.Context, name string) (was bool, err err
 }
 
 func (c *Client) unschedule(ctx context.Context, name, owner string) (was bool, err error) {
-	at, err := c.at(ctx, store.ScheduleID(name))
-	if err == nil {
-		err = at.RemoveSchedule(ctx, name, owner)
-	}
+	err = c.fleet.Of(store.ScheduleID(name)).RemoveSchedule(ctx, name, owner)
 	if errors.Is(err, ErrNotFound) {
 		return false, nil
 	}
@@ -297,11 +290,7 @@ func (c *Client) RunNow(ctx context.Context, name string) (id string, err error)
 // onSchedule makes a call on a schedule in its partition.
 func (c *Client) onSchedule(ctx context.Context, operation, name string, do func(*store.Store) error) error {
 	return c.call(ctx, operation, name, checkScheduleName(name), func() error {
-		at, err := c.at(ctx, store.ScheduleID(name))
-		if err != nil {
-			return err
-		}
-		return store.NoSuch("schedule", do(at))
+		return store.NoSuch("schedule", do(c.fleet.Of(store.ScheduleID(name))))
 	})
 }
 

@@ -247,47 +247,6 @@ func TestSetSchedules(t *testing.T) {
 	owners(map[string]string{"a": "", "free": "", "theirs": "other"})
 }
 
-// Schedules in old partitions can be found and changed.
-func TestSchedulesOfMorePartitions(t *testing.T) {
-	f := start(t, oldLayout)
-	ctx := t.Context()
-	names := []string{"a", "b", "c", "d", "e", "f"}
-	for _, name := range names {
-		_, err := f.Schedule(ctx, hourly(name))
-		check(t, err)
-	}
-	grown := f.openPool(client.PoolOptions{Partitions: 3, PreviousPartitions: 1})
-	expect := func(want ...string) {
-		t.Helper()
-		all, err := grown.Schedules(ctx)
-		check(t, err)
-		var got []string
-		for _, s := range all {
-			got = append(got, s.Name)
-		}
-		if !slices.Equal(got, want) {
-			t.Errorf("got %v, want %v", got, want)
-		}
-	}
-	expect(names...)
-	_, err := grown.Schedule(ctx, hourly("a"))
-	check(t, err)
-	check(t, grown.PauseSchedule(ctx, "b"))
-	_, err = grown.RunNow(ctx, "c")
-	check(t, err)
-	if was, err := grown.Unschedule(ctx, "d"); err != nil || !was {
-		t.Errorf("unschedule: %v, %v", was, err)
-	}
-	expect("a", "b", "c", "e", "f")
-	if left, err := f.Schedules(ctx); err == nil { // the old Client is refused or sees the remaining schedules
-		for _, s := range left {
-			if slices.Contains(names[:4], s.Name) {
-				t.Errorf("%s is left behind", s.Name)
-			}
-		}
-	}
-}
-
 // scheduleCuts lists what a caller gets and what is stored if the connection is cut at one command of an operation, and
 // after the call is repeated.
 var scheduleCuts = []cutRow{

@@ -26,7 +26,7 @@ import (
 //
 // Sentinels may have a user of their own: &sentinel_username=… and &sentinel_password=…; their port is 26379.
 //
-// &partitions=16 divides the jobs as WithPartitions does, and &previous_partitions=1 does what WithPreviousPartitions does.
+// &partitions=16 divides the jobs as WithPartitions does.
 //
 // A user part without a colon is a password, as in redis-cli. Special
 // characters are escaped as in any URL: "@" is %40, "&" is %26, "%" is %25, a blank is %20; "+" is itself.
@@ -125,12 +125,9 @@ func taken(query url.Values, name string) string {
 }
 
 func (o *PoolOptions) readPartitions(query url.Values) (err error) {
-	for name, to := range map[string]*int{"partitions": &o.Partitions, "previous_partitions": &o.PreviousPartitions} {
-		if n := query.Get(name); n != "" {
-			query.Del(name)
-			if *to, err = strconv.Atoi(n); err != nil || *to < 1 || *to > fleet.MaxPartitions {
-				return fmt.Errorf("the number of %s is not from 1 to %d", name, fleet.MaxPartitions)
-			}
+	if n := taken(query, "partitions"); n != "" {
+		if o.Partitions, err = strconv.Atoi(n); err != nil || o.Partitions < 1 || o.Partitions > fleet.MaxPartitions {
+			return fmt.Errorf("the number of partitions is not from 1 to %d", fleet.MaxPartitions)
 		}
 	}
 	return nil

@@ -57,21 +57,20 @@ type Redis struct {
 	// Cluster lists some nodes (host:port) of a Redis Cluster. With it, Host and Port are ignored.
 	Cluster []string
 
-	Prefix             string        // start of every key; never empty
-	Partitions         int           // 1 to 1,024; a single one has the original's keys
-	PreviousPartitions int           // previous number while jobs are left there; 0: it never changed
-	MaxIdle            int           // maximum idle connections, at most MaxActive
-	MaxActive          int           // maximum connections; 0: no limit
-	IdleTimeout        time.Duration // after which an idle connection is closed; 0: never
-	ConnMaxLifetime    time.Duration // after which any connection is closed; 0: never
-	ConnectTimeout     time.Duration // at least 1 ms, like the two below
-	ReadTimeout        time.Duration
-	WriteTimeout       time.Duration
-	TLS                bool
-	TLSCA              string // PEM file; "" for the system's authorities
-	TLSCert            string // PEM file of the client's certificate; together with TLSKey
-	TLSKey             string // PEM file
-	TLSSkipVerify      bool   // do not verify the server's certificate
+	Prefix          string        // start of every key; never empty
+	Partitions      int           // 1 to 1,024; a single one has the original's keys
+	MaxIdle         int           // maximum idle connections, at most MaxActive
+	MaxActive       int           // maximum connections; 0: no limit
+	IdleTimeout     time.Duration // after which an idle connection is closed; 0: never
+	ConnMaxLifetime time.Duration // after which any connection is closed; 0: never
+	ConnectTimeout  time.Duration // at least 1 ms, like the two below
+	ReadTimeout     time.Duration
+	WriteTimeout    time.Duration
+	TLS             bool
+	TLSCA           string // PEM file; "" for the system's authorities
+	TLSCert         string // PEM file of the client's certificate; together with TLSKey
+	TLSKey          string // PEM file
+	TLSSkipVerify   bool   // do not verify the server's certificate
 }
 
 // HTTP is the [http] section.

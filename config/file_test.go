@@ -113,7 +113,7 @@ func TestLoadRefuses(t *testing.T) {
 }
 
 const redisKeys = "host, port, database, username, password, password_file, sentinels, sentinel_master, " +
-	"sentinel_username, sentinel_password, sentinel_password_file, cluster, prefix, partitions, previous_partitions, max_idle, max_active, idle_timeout, " +
+	"sentinel_username, sentinel_password, sentinel_password_file, cluster, prefix, partitions, max_idle, max_active, idle_timeout, " +
 	"conn_max_lifetime, connect_timeout, read_timeout, write_timeout, tls, tls_ca, tls_cert, tls_key, tls_skip_verify"
 
 const httpKeys = "listen, token, token_file, users, users_file, tls_cert, tls_key, read_only, insecure, hosts, max_body, queue_block_timeout, metrics_topics, ready_max_late"

@@ -180,9 +180,7 @@ func (l *loader) checkTogether() {
 		{len(r.Cluster) == 0 || r.Database == 0, "redis.database", "must be 0 in a cluster"},
 		{len(r.Cluster) == 0 || r.Partitions > 1 || tagged.MatchString(r.Prefix), "redis.cluster",
 			"needs partitions, for example 16, the same in all programs, so that the keys of each are in one slot; or a prefix with a tag, such as {delayer}:"},
-		{r.PreviousPartitions != r.Partitions, "redis.previous_partitions", "equals partitions: want the previous number, or remove it"},
-		{len(r.Cluster) == 0 || r.PreviousPartitions != 1, "redis.previous_partitions", "can't be 1 in a cluster, which can't hold the keys of a single partition: want the previous number, or remove it"},
-		{max(r.Partitions, r.PreviousPartitions) == 1 || !strings.ContainsAny(r.Prefix, "{}"), "redis.prefix", "has braces, which several partitions add themselves: " +
+		{r.Partitions == 1 || !strings.ContainsAny(r.Prefix, "{}"), "redis.prefix", "has braces, which several partitions add themselves: " +
 			"remove them, or set partitions = 1"},
 		{h.TLSCert == "" || h.TLSKey != "", "http.tls_cert", "needs tls_key as well"},
 		{h.TLSKey == "" || h.TLSCert != "", "http.tls_key", "needs tls_cert as well"},

@@ -57,9 +57,6 @@ func newMover(s *Server, number int, partition *store.Store, log *slog.Logger, o
 	// budget is for what a script cannot measure: reading the call and writing the reply.
 	m.batch = batchSize{budget: s.options.StallBudget * 3 / 8, current: firstBatch}
 	m.sweeps = append(m.sweeps, m.sweepDead(), m.sweepTopics(), m.repairSchedules())
-	if number == 0 {
-		m.sweeps = append(m.sweeps, m.sweepLayout())
-	}
 	return m
 }
 

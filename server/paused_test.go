@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
@@ -139,24 +138,4 @@ func TestPausesWithoutRights(t *testing.T) {
 			w.Expect(redistest.State{Paused: queues{"t": {"a"}}, Ready: queues{"u": {"b"}}, Buckets: buckets{"a": "t body", "b": "u body"}})
 		})
 	}
-}
-
-// When partitions are added, a topic is paused in them before jobs are ready there.
-func TestPausesWhileGrowing(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	_, err := fleet.Layout{Partitions: 2}.Open(w.pool(), prefix).Stores[1].Pause("t", 0, "why").Do(t.Context())
-	check(t, err)
-	o := w.options()
-	o.Partitions, o.PreviousPartitions = 3, 2
-	redistest.Background(w.TB, New(w.pool(), o).Run)
-	all := fleet.Layout{Partitions: 3, Previous: 2}.Open(w.pool(), prefix)
-	until(t, "it is paused everywhere", func() bool {
-		for _, s := range all.Stores {
-			if paused, err := s.Paused(t.Context()); err != nil || len(paused) != 1 || paused[0].Note != "why" {
-				return false
-			}
-		}
-		return true
-	})
 }

@@ -46,9 +46,6 @@ func (s *Server) run(ctx context.Context) {
 	}
 	s.locate(ctx)
 	r.place(s.movers...)
-	if s.options.PreviousPartitions > 0 {
-		r.loops.Go(func() { s.finishTransits(ctx, work) })
-	}
 	r.loops.Wait()
 	if work.Err() != nil {
 		return
@@ -88,27 +85,4 @@ func (s *Server) polledInterval() time.Duration { return min(s.options.Interval,
 // isCut reports whether err says that the other side closed the connection.
 func isCut(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
-}
-
-// transitsEvery is how often a server checks for jobs left in transit between partitions by a program that died. A healthy
-// program completes a transit within milliseconds.
-const transitsEvery = 5 * time.Second
-
-func (s *Server) finishTransits(ctx, work context.Context) {
-	outages := newOutages(s.log)
-	copied := false
-	for tick := time.NewTicker(transitsEvery); ; {
-		if !copied {
-			err := errors.Join(s.fleet.CopyPauses(work), s.fleet.CopyLimits(work))
-			outages.reportMinor("Pauses and limits cannot be copied to new partitions", err, false)
-			copied = err == nil
-		}
-		err := s.fleet.FinishTransits(work)
-		outages.reportMinor("Jobs in transit from an old partition cannot be delivered", err, false)
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
 }

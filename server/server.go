@@ -43,9 +43,6 @@ type Options struct {
 	// Partitions is the number of partitions, as in client.WithPartitions. 0 means 1. With several, log records about one of
 	// them have the attribute "partition", its number.
 	Partitions int
-	// PreviousPartitions is the number of partitions in the previous layout, as in client.WithPreviousPartitions. 0 means that
-	// there is no previous layout.
-	PreviousPartitions int
 	// StallBudget is how long one batch may block Redis for its other users. Batches adapt their size to it. 0 means 2 ms.
 	StallBudget time.Duration
 	// DeadMaxAge is how long dead letters are kept. 0 means 14 days, a negative value for ever.
@@ -72,7 +69,7 @@ func (o Options) check(r Redis) error {
 }
 
 func (o Options) layout() fleet.Layout {
-	return fleet.Layout{Partitions: o.Partitions, Previous: o.PreviousPartitions}
+	return fleet.Layout{Partitions: o.Partitions}
 }
 
 func checkUnit(option string, d time.Duration) error {

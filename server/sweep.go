@@ -3,12 +3,10 @@ package server
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"time"
 
-	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
@@ -91,26 +89,6 @@ func (m *mover) sweepDead() *sweep {
 	}
 }
 
-// sweepLayout renews the copies of the layout, and logs stray jobs. Only the server that moves the jobs of partition 0 does it.
-func (m *mover) sweepLayout() *sweep {
-	return &sweep{
-		outages: m.Server.outages, failing: "Cannot check for stray jobs",
-		page: func(ctx context.Context, _ bool) (bool, error) {
-			wrong := m.fleet.CopyLayout(ctx)
-			found, err := m.fleet.Strays(ctx)
-			if err == nil {
-				err = wrong
-				var strays error
-				if len(found) > 0 {
-					strays = errors.New(fleet.InWords(found))
-				}
-				m.Server.outages.report("There are stray jobs, which no server delivers", strays)
-			}
-			return false, err
-		},
-	}
-}
-
 // sweepTopics checks the known topics, and drops entries of ready queues that have no job.
 func (m *mover) sweepTopics() *sweep {
 	var at store.Position
@@ -126,9 +104,7 @@ func (m *mover) sweepTopics() *sweep {
 				logJobs(m.log, slog.LevelError, "Ready job has expired or was removed, entry dropped", stale.Topic, stale.IDs)
 			}
 			at = swept.Last
-			if !m.fleet.IsOld(m.number) {
-				m.reportUntagged(ctx, swept.Excluded)
-			}
+			m.reportUntagged(ctx, swept.Excluded)
 			return swept.More && err == nil, err
 		},
 	}

@@ -84,7 +84,7 @@ func askRedis(r config.Redis, o client.PoolOptions) (note string, err error) {
 		return "", fail(exitUsage, err)
 	}
 	defer pool.Close()
-	err = checkRedis(ctx, server.New(pool, server.Options{Prefix: r.Prefix, Partitions: r.Partitions, PreviousPartitions: r.PreviousPartitions}), o)
+	err = checkRedis(ctx, server.New(pool, server.Options{Prefix: r.Prefix, Partitions: r.Partitions}), o)
 	switch {
 	case err == nil:
 		return fmt.Sprintf("redis on %s: it takes the server", r.Place()), nil

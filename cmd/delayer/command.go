@@ -68,7 +68,6 @@ func commands() []command {
 		{name: "schedule next", arguments: "SPEC", local: true, begin: beginScheduleNext},
 		{name: "servers", begin: only(runServers)},
 		{name: "partitions", begin: only(runPartitions)},
-		{name: "migrate", begin: beginMigrate},
 		{name: "config", begin: only(runConfig)},
 		{name: "fsck", begin: beginFsck},
 		{name: "doctor", begin: beginDoctor},
@@ -178,7 +177,7 @@ func (c *call) open() error {
 }
 
 func clientOn(connections client.Redis, r config.Redis, more ...client.Option) *client.Client {
-	return client.New(connections, append(more, client.WithPrefix(r.Prefix), client.WithPartitions(r.Partitions), client.WithPreviousPartitions(r.PreviousPartitions))...)
+	return client.New(connections, append(more, client.WithPrefix(r.Prefix), client.WithPartitions(r.Partitions))...)
 }
 
 func inspectorOn(connections client.Redis, r config.Redis) *inspect.Inspector {
@@ -186,5 +185,5 @@ func inspectorOn(connections client.Redis, r config.Redis) *inspect.Inspector {
 }
 
 func layoutOf(r config.Redis) fleet.Layout {
-	return fleet.Layout{Partitions: r.Partitions, Previous: r.PreviousPartitions}
+	return fleet.Layout{Partitions: r.Partitions}
 }

@@ -101,7 +101,7 @@ func useURL(r *config.Redis, o options) error {
 	}
 	r.SentinelMaster, r.SentinelUsername, r.SentinelPassword = p.SentinelMaster, p.SentinelUsername, p.SentinelPassword
 	r.Username, r.Password, r.Database, r.TLS = p.Username, p.Password, p.Database, p.TLS != nil
-	r.Partitions, r.PreviousPartitions = cmp.Or(p.Partitions, r.Partitions), cmp.Or(p.PreviousPartitions, r.PreviousPartitions)
+	r.Partitions = cmp.Or(p.Partitions, r.Partitions)
 	return nil
 }
 

@@ -91,7 +91,7 @@ func TestURLGoesFirst(t *testing.T) {
 		}
 		pool, err := poolOptions(found.config.Redis)
 		check(t, err)
-		pool.Partitions, pool.PreviousPartitions = found.config.Redis.Partitions, found.config.Redis.PreviousPartitions
+		pool.Partitions = found.config.Redis.Partitions
 		return pool
 	}
 	if p := from(options{}); p.Sentinels != "s:26379" || p.Password != "p" {
@@ -109,7 +109,7 @@ func TestURLGoesFirst(t *testing.T) {
 		t.Errorf("--dev: %+v", p)
 	}
 	for _, url := range []string{
-		"rediss://a:b@flag:2/5?partitions=8&previous_partitions=2", "unix://:pw@/run/redis.sock?db=2&partitions=4", "redis://[::1]:7?partitions=4",
+		"rediss://a:b@flag:2/5?partitions=8", "unix://:pw@/run/redis.sock?db=2&partitions=4", "redis://[::1]:7?partitions=4",
 		"rediss-sentinel://a:b@one,two:7/2?master=n&sentinel_username=x&sentinel_password=y&partitions=4", "redis-cluster://pw@one,two:7?partitions=16",
 	} {
 		want, err := client.ParseURL(url)
@@ -119,7 +119,7 @@ func TestURLGoesFirst(t *testing.T) {
 			t.Errorf("%s: TLS %v, want %v", url, got.TLS, want.TLS)
 		}
 		got = client.PoolOptions{Addr: got.Addr, Sentinels: got.Sentinels, SentinelMaster: got.SentinelMaster, SentinelUsername: got.SentinelUsername, SentinelPassword: got.SentinelPassword, Cluster: got.Cluster,
-			Username: got.Username, Password: got.Password, Database: got.Database, Partitions: got.Partitions, PreviousPartitions: got.PreviousPartitions}
+			Username: got.Username, Password: got.Password, Database: got.Database, Partitions: got.Partitions}
 		if want.TLS = nil; got != want {
 			t.Errorf("%s:\n got %+v\nwant %+v", url, got, want)
 		}

@@ -74,7 +74,7 @@ func serverCheck(connections client.Redis, r config.Redis) func(context.Context)
 	return func(ctx context.Context) error {
 		if !done {
 			done = true
-			err = server.New(connections, server.Options{Prefix: r.Prefix, Partitions: r.Partitions, PreviousPartitions: r.PreviousPartitions}).Check(ctx)
+			err = server.New(connections, server.Options{Prefix: r.Prefix, Partitions: r.Partitions}).Check(ctx)
 		}
 		return err
 	}

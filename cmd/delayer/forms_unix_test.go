@@ -61,7 +61,6 @@ var inEachForm = []struct {
 	{"schedule remove every", 0, "removed every\n"},
 	{"servers", 0, "1.2.0-dev  "},
 	{"partitions", 0, "\n        0  "},
-	{"migrate", 2, "previous_partitions is not set"},
 	{"config", 0, "redis.partitions "},
 	{"fsck", 0, "nothing is wrong\n"},
 	{"doctor --skip slow_commands --skip latency", 1, "persistence: "},

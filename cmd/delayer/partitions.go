@@ -18,23 +18,12 @@ func runPartitions(ctx context.Context, c *call) (reply, error) {
 	if len(c.redis.Cluster) > 0 {
 		columns = slices.Insert(columns, 1, "node")
 	}
-	if c.redis.PreviousPartitions > 0 {
-		columns = slices.Insert(columns, 1, "previous")
-	}
 	r := rowsOf("partitions", list, columns...)
 	for i, p := range partitions {
 		if p.Err != nil {
 			list[i].Put("error", p.Err.Error())
 			r.rows.notes = append(r.rows.notes, fmt.Sprintf("partition %d: %s", p.Number, printable(p.Err.Error(), "")))
 		}
-	}
-	var strays []view.Object
-	for _, s := range c.jobs.Strays(ctx) {
-		r.rows.notes = append(r.rows.notes, s.String())
-		strays = append(strays, view.Of("partitions", s.Partitions, "jobs", s.Jobs, "at_least", s.AtLeast, "command", s.Command()))
-	}
-	if strays != nil {
-		r.rows.more = view.Of("stray", strays)
 	}
 	return r, nil
 }

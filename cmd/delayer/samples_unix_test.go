@@ -86,7 +86,7 @@ type sampleShell struct {
 
 func runSamples(t *testing.T, commands []sampleCommand) {
 	db := redistest.Start(t)
-	s := sampleShell{site: newSite(t, db.Addr, "partitions = 2", "previous_partitions = 1", "[http]", "listen = 127.0.0.1:0")}
+	s := sampleShell{site: newSite(t, db.Addr, "partitions = 2", "[http]", "listen = 127.0.0.1:0")}
 	host, port, _ := strings.Cut(db.Addr, ":")
 	s.redis = "redis-cli -h " + host + " -p " + port + " "
 	bin := t.TempDir()
@@ -105,7 +105,7 @@ func runSamples(t *testing.T, commands []sampleCommand) {
 	write(t, filepath.Join(s.dir, "main.go"), "package main\n\nimport _ \"github.com/mix-basic/delayer/client\"\n\nfunc main() {}\n")
 	s.env = append(environment(t, "DELAYER_HTTP_LISTEN=127.0.0.1:0"), "PATH="+bin+":"+os.Getenv("PATH"))
 	s.env = append(s.env, goEnvironment()...)
-	serving := newSite(t, db.Addr, "partitions = 2", "previous_partitions = 1", "[http]", "listen = 127.0.0.1:0")
+	serving := newSite(t, db.Addr, "partitions = 2", "[http]", "listen = 127.0.0.1:0")
 	s.http = urlOf(serving.start(t))
 	for _, c := range commands {
 		s.run(t, c)

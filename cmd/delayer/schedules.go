@@ -131,9 +131,6 @@ func (k *fileSchedules) put(ctx context.Context, s store.Schedule, do func(*stor
 		return false, err
 	}
 	id := store.ScheduleID(s.Name)
-	if _, err := k.jobs.MigrateJobs(ctx, []string{id}, true); err != nil {
-		return false, err
-	}
 	partition := k.jobs.Of(id)
 	now, err := partition.Time(ctx)
 	if err != nil {
@@ -187,11 +184,7 @@ func (k *fileSchedules) deleteOthers(ctx context.Context) (deleted []string, err
 				kept = append(kept, name)
 				continue
 			}
-			id := store.ScheduleID(name)
-			if _, err := k.jobs.MigrateJobs(ctx, []string{id}, true); err != nil {
-				return deleted, err
-			}
-			switch err := k.jobs.Of(id).RemoveSchedule(ctx, name, fileOwner); {
+			switch err := k.jobs.Of(store.ScheduleID(name)).RemoveSchedule(ctx, name, fileOwner); {
 			case err == nil:
 				deleted = append(deleted, name)
 			case !errors.Is(err, store.ErrNotFound):

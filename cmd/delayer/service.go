@@ -135,7 +135,7 @@ func openLog(d config.Delayer, console io.Writer) (*logger.Logger, error) {
 
 func serverOptions(c config.Config) server.Options {
 	return server.Options{
-		Interval: c.Delayer.TimerInterval, Prefix: c.Redis.Prefix, Partitions: c.Redis.Partitions, PreviousPartitions: c.Redis.PreviousPartitions,
+		Interval: c.Delayer.TimerInterval, Prefix: c.Redis.Prefix, Partitions: c.Redis.Partitions,
 		DeadMaxAge: cmp.Or(c.Delayer.DeadMaxAge, -1), DeadMax: c.Delayer.DeadMax, Version: version,
 	}
 }

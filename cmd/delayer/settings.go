@@ -54,7 +54,7 @@ func ofURL(o options, r config.Redis) map[string]string {
 	values := map[string]string{
 		"host": r.Host, "port": strconv.Itoa(r.Port), "database": strconv.Itoa(r.Database), "username": r.Username, "tls": fmt.Sprint(r.TLS),
 		"sentinels": strings.Join(r.Sentinels, ","), "sentinel_master": r.SentinelMaster, "sentinel_username": r.SentinelUsername,
-		"cluster": strings.Join(r.Cluster, ","), "partitions": strconv.Itoa(r.Partitions), "previous_partitions": strconv.Itoa(r.PreviousPartitions),
+		"cluster": strings.Join(r.Cluster, ","), "partitions": strconv.Itoa(r.Partitions),
 		"password": "", "sentinel_password": "",
 	}
 	if r.Password != "" {

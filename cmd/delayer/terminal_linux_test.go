@@ -11,8 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mix-basic/delayer/internal/inspect"
-	"github.com/mix-basic/delayer/internal/store"
 	"golang.org/x/sys/unix"
 )
 
@@ -74,17 +72,16 @@ func TestTerminal(t *testing.T) {
 	shows(escaped+"\n", "push", "t", "0", "b", "--id", title)
 }
 
-// A migration shows a bar on a terminal and clears it at the end. Elsewhere it prints an occasional line.
-func TestMigrationProgress(t *testing.T) {
+// A long command shows a bar on a terminal and clears it at the end. Elsewhere it prints an occasional line.
+func TestProgress(t *testing.T) {
 	screen, terminal := openTerminal(t)
 	bar := &progress{to: terminal, redraws: isScreen(terminal)}
-	bar.show(inspect.Migration{Adopted: store.Adopted{Stored: 50}, Left: 100})
-	bar.show(inspect.Migration{Adopted: store.Adopted{Stored: 51}, Left: 99}) // too early to be shown
+	bar.show(50, 150, "50 jobs")
+	bar.show(51, 150, "51 jobs") // too early to be shown
 	bar.shown = time.Time{}
-	bar.show(inspect.Migration{Adopted: store.Adopted{Stored: 140}, Left: 7, Reserved: 3})
+	bar.show(140, 150, "140 jobs")
 	bar.end()
-	want := "\r[##########....................] moved 50, about 100 are left" +
-		"\r[############################..] moved 140, about 7 are left, and 3 are reserved"
+	want := "\r[##########....................] 50 jobs" + "\r[############################..] 140 jobs"
 	want += "\r" + strings.Repeat(" ", len(want[strings.LastIndex(want, "\r")+1:])) + "\r"
 	if got := readN(t, screen, len(want)); got != want {
 		t.Errorf("on the terminal stands %q, want %q", got, want)
@@ -92,11 +89,11 @@ func TestMigrationProgress(t *testing.T) {
 	file, err := os.Create(filepath.Join(t.TempDir(), "file"))
 	check(t, err)
 	lines := &progress{to: file, redraws: isScreen(file)}
-	lines.show(inspect.Migration{Left: 100})
+	lines.show(0, 0, "none")
 	lines.shown = lines.shown.Add(-lineEvery)
-	lines.show(inspect.Migration{Adopted: store.Adopted{Stored: 50}, Left: 50})
+	lines.show(50, 0, "50 jobs")
 	lines.end()
-	if got, err := os.ReadFile(file.Name()); string(got) != "moved 50, about 50 are left\n" || err != nil {
+	if got, err := os.ReadFile(file.Name()); string(got) != "50 jobs\n" || err != nil {
 		t.Errorf("in the file stands %q, %v", got, err)
 	}
 }

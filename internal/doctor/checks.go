@@ -33,8 +33,6 @@ var checks = []Check{
 	{"latency", "+ping", checkLatency},
 	{"latency_events", "+latency|latest", checkLatencyEvents},
 	{"cluster_state", "+cluster|info", checkCluster},
-	{"stray_jobs", "the checker's permissions", checkStrays},
-	{"migration", "the operator's permissions", checkMigration},
 	{"other_prefix", "+scan, and ~* to see it", checkPrefixes},
 	{"original_server", "+client|list", checkOriginal},
 	{"servers", "the operator's permissions", judged(health.Servers)},
@@ -263,32 +261,6 @@ func checkCluster(ctx context.Context, d *Doctor) ([]Finding, error) {
 		}
 		return one("node "+node.Node().Addr+" says that its cluster's state is "+state, "redis-cli --cluster check "+node.Node().Addr), nil
 	})
-}
-
-func checkStrays(ctx context.Context, d *Doctor) (found []Finding, _ error) {
-	strays, err := d.fleet.Strays(ctx)
-	for _, s := range strays {
-		found = append(found, Finding{Level: health.Critical, Evidence: s.String(), Fix: s.Command()})
-	}
-	return found, err
-}
-
-// checkMigration reports jobs left in partitions of the previous layout, or that none are left.
-func checkMigration(ctx context.Context, d *Doctor) ([]Finding, error) {
-	if d.fleet.Layout.Previous == 0 {
-		return nil, nil
-	}
-	left := 0
-	for i, s := range d.fleet.Stores {
-		if d.fleet.IsOld(i) {
-			n, err := s.Size(ctx)
-			if err != nil {
-				return nil, err
-			}
-			left += n
-		}
-	}
-	return one(fmt.Sprintf("previous_partitions is set; jobs left in old partitions: %d", left), "delayer migrate, then remove previous_partitions"), nil
 }
 
 const scannedSteps, scannedKeys = 50, 1000

@@ -23,7 +23,7 @@ func TestMain(m *testing.M) { os.Exit(redistest.Run(m, 10)) }
 func examine(t *testing.T, r redisconn.Redis, pool client.Redis, l fleet.Layout, skip ...string) Report {
 	t.Helper()
 	d := New(r, "delayer:", l)
-	d.Server = server.New(pool, server.Options{Partitions: l.Partitions, PreviousPartitions: l.Previous}).Check
+	d.Server = server.New(pool, server.Options{Partitions: l.Partitions}).Check
 	report, err := d.Examine(t.Context(), skip)
 	redistest.Check(t, err)
 	return report
@@ -132,20 +132,6 @@ func TestManyDeadTopics(t *testing.T) {
 	}
 	if many := scripts(50); many > one {
 		t.Errorf("%d scripts for 50 topics, %d for one", many, one)
-	}
-}
-
-// During a migration to more partitions, the doctor reports the jobs that are left.
-func TestGrowing(t *testing.T) {
-	t.Parallel()
-	f := redistest.Start(t, "--slowlog-log-slower-than", "60000000") // a busy machine is slow
-	pool := redistest.Must(client.NewPool(client.PoolOptions{Addr: f.Addr}))
-	t.Cleanup(func() { pool.Close() })
-	f.Do("HSET", "delayer:job_bucket:1", "topic", "t", "body", "b")
-	f.Do("ZADD", "delayer:job_pool", 99999999999, "1")
-	r := examine(t, pool, pool, fleet.Layout{Partitions: 4, Previous: 1}, "latency")
-	if got := names(r); !slices.Equal(got, []string{"migration", "persistence", "servers"}) || !strings.Contains(r.Findings[1].Evidence, "jobs left in old partitions: 1") {
-		t.Errorf("%+v", r)
 	}
 }
 

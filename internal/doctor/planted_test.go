@@ -98,17 +98,6 @@ var planted = []fault{
 		})
 		return installation{redis: redistest.Must(client.Connect(client.PoolOptions{Cluster: f.Addr})), prefix: "{jobs}:"}
 	}},
-	{"stray_jobs", "", func(t *testing.T) installation {
-		f := redistest.Start(t)
-		f.Do("HSET", "delayer:{0}:partitions", "partitions", 4, "version", 1, "most", 4)
-		f.Do("ZADD", "delayer:job_pool", 1, "1")
-		return installation{redis: f.Pool(), layout: fleet.Layout{Partitions: 4}}
-	}},
-	{"migration", "jobs left in old partitions: 1", func(t *testing.T) installation {
-		f := redistest.Start(t)
-		f.Do("ZADD", "delayer:job_pool", 99999999999, "1")
-		return installation{redis: f.Pool(), layout: fleet.Layout{Partitions: 4, Previous: 1}}
-	}},
 	{"servers", "it was last seen", func(t *testing.T) installation { // next to one that works
 		f, now := redistest.Start(t), time.Now().UnixMilli()
 		for i, at := range []int64{now, now - 2*time.Minute.Milliseconds()} {
@@ -173,7 +162,7 @@ func TestPlanted(t *testing.T) {
 			}
 			d := New(in.redis, in.prefix, in.layout)
 			d.InHA = in.inHA
-			d.Server = server.New(in.redis, server.Options{Prefix: in.prefix, Partitions: in.layout.Partitions, PreviousPartitions: in.layout.Previous}).Check
+			d.Server = server.New(in.redis, server.Options{Prefix: in.prefix, Partitions: in.layout.Partitions}).Check
 			r, err := d.Examine(t.Context(), slices.DeleteFunc(Names(), func(name string) bool { return name == p.name }))
 			found := func(f Finding) bool {
 				return f.Kind == p.name && strings.Contains(f.Evidence, p.evidence) && f.Fix != ""

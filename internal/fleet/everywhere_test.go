@@ -2,7 +2,6 @@ package fleet
 
 import (
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -11,8 +10,7 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// A topic that is paused in one partition counts as paused, and pausing it again pauses the others. New partitions copy
-// the pauses of the others.
+// A topic that is paused in one partition counts as paused, and pausing it again pauses the others.
 func TestPauseOfPartitions(t *testing.T) {
 	b, server := onRedis(t)
 	pool := server.Pool()
@@ -31,57 +29,20 @@ func TestPauseOfPartitions(t *testing.T) {
 	}
 	b.do(t, "DEL", "delayer:{2}:ready_queue:t")
 	check(t, p.Pause(ctx, "t", time.Hour, "why"))
-	grown := Layout{Partitions: 7, Previous: 5}.Open(pool, store.DefaultPrefix)
-	check(t, grown.CopyPauses(ctx))
-	for i, s := range grown.Stores {
+	for i, s := range p.Stores {
 		all, err := s.Paused(ctx)
 		if check(t, err); len(all) != 1 || all[0].Note != "why" || all[0].Until.IsZero() {
 			t.Errorf("partition %d: %+v", i, all)
 		}
 	}
-	was, err := grown.Resume(ctx, "t")
+	was, err := p.Resume(ctx, "t")
 	if check(t, err); !was {
 		t.Error("it was not paused")
 	}
-	all, err = grown.Paused(ctx)
+	all, err = p.Paused(ctx)
 	if check(t, err); len(all) > 0 {
 		t.Errorf("%+v", all)
 	}
-}
-
-// Schedules are migrated with their partitions.
-func TestSchedulesMigrate(t *testing.T) {
-	onEach(t, func(t *testing.T, b *backend) {
-		at := b.inAnHour()
-		for _, name := range []string{"a", "b"} {
-			_, _, err := b.PutSchedule(t.Context(), aSchedule(name), at)
-			check(t, err)
-		}
-		moved := made(t, b.SchedulesOf(store.IDs{store.ScheduleID("b")})).List[0]
-		now := Layout{Partitions: 3, Previous: 1}.Open(b.Pool(), store.DefaultPrefix)
-		done := false
-		for !done {
-			var err error
-			done, err = now.Migrate(t.Context(), func(Migrated) {})
-			check(t, err)
-		}
-		for _, name := range []string{"a", "b"} {
-			all, err := now.Of(store.ScheduleID(name)).Schedules(t.Context())
-			if err != nil || !slices.ContainsFunc(all.List, func(s store.Scheduled) bool { return s.Name == name && s.Due.Equal(at) && s.Topic == "t" }) {
-				t.Errorf("%s: %+v, %v", name, all.List, err)
-			}
-		}
-		if got := func() store.Scheduled {
-			all, err := now.Of(moved.ID).SchedulesOf(store.IDs{moved.ID}).Do(t.Context())
-			check(t, err)
-			return all.List[0]
-		}(); !reflect.DeepEqual(got, moved) {
-			t.Errorf("got  %+v\nwant %+v", got, moved)
-		}
-		if old, err := b.Schedules(t.Context()); err != nil || len(old.List) > 0 || b.do(t, "EXISTS", "delayer:schedules") != int64(0) {
-			t.Errorf("left behind: %+v, %v", old.List, err)
-		}
-	})
 }
 
 // Schedules of all partitions are read page by page, even if one partition fails.

@@ -178,18 +178,7 @@ func (f *Fleet) Paused(ctx context.Context) ([]store.Pause, error) {
 	return store.JoinPauses(all), err
 }
 
-// CopyPauses pauses topics that are paused in some partitions in the new ones too. It can be repeated safely.
-func (f *Fleet) CopyPauses(ctx context.Context) error {
-	paused, err := f.Paused(ctx)
-	for _, one := range paused {
-		if err == nil {
-			err = everywhere(ctx, f, "paused", func(_ int, s *store.Store) *store.Call[struct{}] { return s.CopyPause(one) }, once[struct{}])
-		}
-	}
-	return err
-}
-
-// Schedules returns the schedules of all partitions, sorted by name. One in transit from an old partition may be missing. With an error they are
+// Schedules returns the schedules of all partitions, sorted by name. With an error they are
 // those of the readable partitions.
 func (f *Fleet) Schedules(ctx context.Context) ([]store.Scheduled, error) {
 	parts := make([]store.Schedules, len(f.Stores))

@@ -1,5 +1,5 @@
-// Package fleet makes the partitions of a prefix look like one: it routes jobs by ID, fans calls out and merges their results, refuses programs
-// with another layout, and knows everything about a previous layout, from which jobs migrate.
+// Package fleet makes the partitions of a prefix look like one: it routes jobs by ID, fans calls out and merges their results, and refuses programs
+// with another number of partitions.
 package fleet
 
 import (
@@ -10,13 +10,13 @@ import (
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// Fleet is all partitions: those of the layout, by number, then the old ones that are not among them.
+// Fleet is all partitions, by number.
 type Fleet struct {
 	Stores []*store.Store
 	Layout Layout
-	check  *layoutCheck
 
-	admission *store.Admission
+	keeper *store.Store // partition 0 of several, without an admission of its own
+	single *store.Store // the only partition of one, likewise
 }
 
 // MaxPartitions is the most partitions.
@@ -28,11 +28,15 @@ const MaxPartitions = 1024
 func (l Layout) Open(r redisconn.Redis, prefix string) *Fleet {
 	l.Partitions = max(l.Partitions, 1)
 	router, keys := redisconn.NewRouter(r), store.KeysOf(prefix)
-	f := &Fleet{Layout: l, check: newLayoutCheck(router, keys, l)}
-	f.admission = store.NewAdmission(f.check.ask)
-	for _, k := range l.keys(keys) {
+	f := &Fleet{Layout: l, keeper: store.At(router, keys.Partition(0)), single: store.At(router, keys)}
+	admission := store.NewAdmission(f.admit)
+	for i := range l.Partitions {
+		k := keys
+		if l.Partitions > 1 {
+			k = keys.Partition(i)
+		}
 		s := store.At(router, k)
-		s.AdmittedBy(f.admission)
+		s.AdmittedBy(admission)
 		f.Stores = append(f.Stores, s)
 	}
 	return f
@@ -45,35 +49,6 @@ func (f *Fleet) Of(id string) *store.Store {
 	}
 	return f.Stores[store.PartitionOf(id, f.Layout.Partitions)]
 }
-
-// Held returns the partition that has a reserved job's lease: the one with at's keys. If at is nil or not one of these,
-// it is the one to which the job belongs.
-func (f *Fleet) Held(id string, at *store.Store) *store.Store {
-	if at != nil {
-		for _, s := range f.Stores {
-			if s.Keys() == at.Keys() {
-				return s
-			}
-		}
-	}
-	return f.Of(id)
-}
-
-// OldOf returns the partition of the job in the previous layout; nil if there is no previous layout or if it is the same
-// as now.
-func (f *Fleet) OldOf(id string) *store.Store {
-	l := f.Layout
-	if l.Previous == 0 {
-		return nil
-	}
-	if s := f.Stores[l.oldPlace(store.PartitionOf(id, l.Previous))]; s != f.Of(id) {
-		return s
-	}
-	return nil
-}
-
-// IsOld reports whether the partition at that place belongs to the previous layout only.
-func (f *Fleet) IsOld(place int) bool { return place >= f.Layout.Partitions }
 
 // Locate finds out on which nodes the partitions are, unless that is known. It fails if no node of a cluster answers.
 func (f *Fleet) Locate(ctx context.Context) error { return f.Stores[0].Locate(ctx) }

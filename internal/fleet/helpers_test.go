@@ -1,13 +1,10 @@
 package fleet
 
 import (
-	"strings"
 	"testing"
 	"time"
 
-	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/internal/devredis"
-	"github.com/mix-basic/delayer/internal/redisconn"
 	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
@@ -41,17 +38,6 @@ func onEach(t *testing.T, test func(t *testing.T, b *backend)) {
 		return m.Addr
 	}
 	redistest.OnEach(t, startMini, func(t *testing.T, f *redistest.Fixture) { test(t, newBackend(f)) }, redistest.Alone)
-}
-
-// poolOf returns a pool of the cluster.
-func poolOf(t *testing.T, c *redistest.Cluster) *redisconn.Cluster {
-	t.Helper()
-	second := redisconn.Dialer{ConnectTimeout: time.Second, ReadTimeout: 3 * time.Second, WriteTimeout: 3 * time.Second}
-	pool := redisconn.NewCluster(strings.Split(c.Addrs(), ","), second, func(d redisconn.Dialer) *redis.Pool {
-		return &redis.Pool{MaxIdle: 4, DialContext: d.Dial, TestOnBorrowContext: redisconn.CheckRested}
-	})
-	t.Cleanup(func() { pool.Close() })
-	return pool
 }
 
 func (b *backend) do(tb testing.TB, command string, args ...any) any {

@@ -1,110 +1,77 @@
 package fleet
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
 	"github.com/mix-basic/delayer/internal/store"
 )
 
-// Layout is the number of partitions of a prefix, and the number in the previous layout as long as jobs may be left there;
-// otherwise 0. Partition 0 stores it as soon as a program with several partitions has connected.
-type Layout struct{ Partitions, Previous int }
+// Layout is how the jobs of a prefix are divided. It is chosen once: partition 0 stores it for the first program with several partitions.
+type Layout struct{ Partitions int }
 
 // Check returns why this layout is impossible for keys with that prefix.
 func (l Layout) Check(prefix string) error {
-	most := max(l.Partitions, l.Previous)
 	switch {
 	case l.Partitions < 0 || l.Partitions > MaxPartitions:
 		return fmt.Errorf("partitions: %d is not from 1 to %d", l.Partitions, MaxPartitions)
-	case l.Previous < 0 || l.Previous > MaxPartitions:
-		return fmt.Errorf("previous_partitions: %d is not from 1 to %d", l.Previous, MaxPartitions)
-	case l.Previous > 0 && l.Previous == max(l.Partitions, 1):
-		return fmt.Errorf("previous_partitions: %d is what partitions is; want the previous number, or none", l.Previous)
-	case most > 1 && strings.ContainsAny(prefix, "{}"):
-		return fmt.Errorf("prefix: %s has braces, which the keys of %d partitions have themselves", store.Quote(prefix), most)
+	case l.Partitions > 1 && strings.ContainsAny(prefix, "{}"):
+		return fmt.Errorf("prefix: %s has braces, which the keys of %d partitions have themselves", store.Quote(prefix), l.Partitions)
 	}
 	return nil
 }
 
-// keys returns the keys of the layout's partitions, then those of the old ones that are not among them.
-func (l Layout) keys(of store.Keys) (all []store.Keys) {
-	known := map[store.Keys]bool{}
-	for _, n := range []int{max(l.Partitions, 1), l.Previous} {
-		for i := range n {
-			keys := of
-			if n > 1 {
-				keys = of.Partition(i)
-			}
-			if !known[keys] {
-				known[keys] = true
-				all = append(all, keys)
-			}
-		}
-	}
-	return all
-}
-
-// oldPlace is the place, among all partitions, of the one with that number in the previous layout.
-func (l Layout) oldPlace(number int) int {
-	switch {
-	case l.Previous == 1:
-		return l.Partitions
-	case l.Partitions <= 1:
-		return number + 1
-	}
-	return number
-}
-
-// oldNumber is the number of an old partition in the previous layout.
-func (l Layout) oldNumber(place int) int {
-	if l.Previous == 1 {
-		return 0
-	}
-	if l.Partitions <= 1 {
-		return place - 1
-	}
-	return place
-}
-
-// LayoutError is returned to a program whose layout differs from the one stored in Redis. It wraps store.ErrNotAdmitted.
+// LayoutError is returned to a program whose number of partitions differs from the one in Redis. It wraps store.ErrNotAdmitted.
 type LayoutError struct {
-	Own  Layout // the program's
-	Kept Layout
-	Key  string // where Kept is stored
+	Own  int // the program's partitions
+	Kept int
+	Key  string // that shows Kept
 }
 
-// Error names both layouts.
+// Error names both numbers.
 func (e *LayoutError) Error() string {
-	own, kept := e.Own, e.Kept
-	switch {
-	case own.Partitions == kept.Partitions && own.Previous == 0:
-		return fmt.Sprintf("previous_partitions is missing: jobs may be left in %s of the previous layout (%s); want previous_partitions = %d here until delayer migrate says that there are none",
-			many(kept.Previous), e.Key, kept.Previous)
-	case kept == Layout{Partitions: 1}:
-		return fmt.Sprintf("partitions is %d here, but there are jobs of a single partition (%s): want previous_partitions = 1 as well, so that they are found, and then delayer migrate",
-			own.Partitions, e.Key)
-	case own.Previous == 0 && kept.Previous == 0:
-		return fmt.Sprintf("partitions is %d here, but %d in Redis (%s): want the same number in all programs", own.Partitions, kept.Partitions, e.Key)
+	if e.Kept == 1 {
+		return fmt.Sprintf("partitions is %d here, but there are jobs of a single partition (%s): want partitions = 1, another prefix, or delayer export and import", e.Own, e.Key)
 	}
-	return fmt.Sprintf("here it is %s, but in Redis %s (%s): want the same in all programs, and another number only when delayer migrate is done with the last one",
-		own, kept, e.Key)
+	return fmt.Sprintf("partitions is %d here, but %d in Redis (%s): want the same number in all programs", e.Own, e.Kept, e.Key)
 }
 
 // Unwrap returns store.ErrNotAdmitted.
 func (e *LayoutError) Unwrap() error { return store.ErrNotAdmitted }
 
-// String describes the layout in words.
-func (l Layout) String() string {
-	if l.Previous == 0 {
-		return many(l.Partitions)
+// admit asks partition 0, before the first call, whether the layout is the one in Redis, and stores it if there is none. It returns a LayoutError
+// if it is not, and any other error if that is unknown. A program with one partition needs no permission beyond those of its calls: a user
+// that may not ask is admitted.
+func (f *Fleet) admit(ctx context.Context) (lasting bool, err error) {
+	own := f.Layout.Partitions
+	kept, err := f.keeper.Layout(0).Do(ctx)
+	switch {
+	case own == 1 && (store.Refused(err) || store.KindOf(err) == store.NotNow):
+		return store.Refused(err), nil // the call itself will meet and handle a temporary error
+	case err == nil && kept == 0 && own > 1:
+		if err = f.refuseJobsOfOne(ctx); err == nil {
+			kept, err = f.keeper.Layout(own).Do(ctx)
+		}
 	}
-	return fmt.Sprintf("%s, previously %d", many(l.Partitions), l.Previous)
+	if err == nil && kept != own && kept > 0 {
+		err = &LayoutError{own, kept, f.keeper.Keys().Layout()}
+	}
+	return err == nil, err
 }
 
-func many(partitions int) string {
-	if partitions == 1 {
-		return "1 partition"
+// refuseJobsOfOne fails if there are jobs of a single partition, which a program with several would not see. A user that may not
+// check is trusted. A cluster can't hold such jobs.
+func (f *Fleet) refuseJobsOfOne(ctx context.Context) error {
+	if f.keeper.InCluster() {
+		return nil
 	}
-	return fmt.Sprintf("%d partitions", partitions)
+	size, err := f.single.Size(ctx)
+	if size > 0 {
+		return &LayoutError{f.Layout.Partitions, 1, f.single.Keys().JobPool()}
+	}
+	if store.Refused(err) {
+		return nil
+	}
+	return err
 }

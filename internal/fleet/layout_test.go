@@ -1,12 +1,9 @@
 package fleet
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"regexp"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -22,17 +19,7 @@ func (b *backend) partitioned(n int) *Fleet {
 
 const layoutKey = "delayer:{0}:partitions"
 
-func (b *backend) layoutKept() string {
-	kept := b.Strings("HMGET", layoutKey, "partitions", "before")
-	text := ""
-	if kept[0] != "" {
-		text = "partitions " + kept[0]
-	}
-	if kept[1] != "" {
-		text += " before " + kept[1]
-	}
-	return text
-}
+func (b *backend) layoutKept() string { return b.Strings("HMGET", layoutKey, "partitions")[0] }
 
 // A program with another number of partitions is refused at its first call, whatever that is, and nothing is written.
 func TestLayout(t *testing.T) {
@@ -40,7 +27,7 @@ func TestLayout(t *testing.T) {
 	onEach(t, func(t *testing.T, b *backend) {
 		ctx := t.Context()
 		check(t, b.partitioned(16).Stores[7].Ping(ctx))
-		if kept := b.layoutKept(); kept != "partitions 16" {
+		if kept := b.layoutKept(); kept != "16" {
 			t.Errorf("Redis has kept %q", kept)
 		}
 		before := b.Strings("KEYS", "*")
@@ -58,7 +45,7 @@ func TestLayout(t *testing.T) {
 		} {
 			for _, n := range []int{1, 2, 17} {
 				err := call(b.partitioned(n).Stores[n-1])
-				if wrong := new(LayoutError); !errors.As(err, &wrong) || wrong.Own.Partitions != n || wrong.Kept.Partitions != 16 || !store.Refused(err) {
+				if wrong := new(LayoutError); !errors.As(err, &wrong) || wrong.Own != n || wrong.Kept != 16 || !store.Refused(err) {
 					t.Errorf("%s with %d partitions: %v", name, n, err)
 				}
 			}
@@ -69,50 +56,37 @@ func TestLayout(t *testing.T) {
 	})
 }
 
-// Each layout is admitted or refused, depending on the layout that Redis has stored.
+// A program is admitted or refused, depending on the number that Redis has stored. The first one with several partitions stores its own.
 func TestLayouts(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, b *backend) {
 		for _, c := range []struct {
-			kept    string // fields of the hash
-			own     Layout
+			kept    string
+			own     int
 			refused string
-			then    string // stored afterwards, if different
+			then    string // stored afterwards
 		}{
-			{"", Layout{1, 0}, "", ""},
-			{"partitions 1", Layout{1, 0}, "", ""},
-			{"partitions 16", Layout{1, 0}, "partitions is 1 here, but 16 in Redis (delayer:{0}:partitions): want the same number in all programs", ""},
-			{"partitions 16 before 1", Layout{1, 0}, "", ""},
-			{"partitions 4 before 16", Layout{16, 0}, "", ""},
-			{"", Layout{16, 0}, "", "partitions 16"},
-			{"", Layout{16, 1}, "", "partitions 16 before 1"},
-			{"partitions 16", Layout{16, 0}, "", ""},
-			{"partitions 16 before 1", Layout{16, 1}, "", ""},
-			{"partitions 16", Layout{4, 16}, "", "partitions 4 before 16"},
-			{"partitions 16", Layout{1, 16}, "", "partitions 1 before 16"},
-			{"partitions 1", Layout{4, 1}, "", "partitions 4 before 1"},
-			// The migration is done, but not every program knows that.
-			{"partitions 16", Layout{16, 1}, "", ""},
-			{"partitions 16 before 1", Layout{16, 0}, "previous_partitions is missing: jobs may be left in 1 partition of the previous layout (delayer:{0}:partitions); want previous_partitions = 1 here until delayer migrate says that there are none", ""},
-			{"partitions 16 before 1", Layout{4, 0}, "here it is 4 partitions, but in Redis 16 partitions, previously 1 (delayer:{0}:partitions): want the same in all programs, and another number only when delayer migrate is done with the last one", ""},
-			{"partitions 16 before 1", Layout{4, 16}, "here it is 4 partitions, previously 16, but in Redis 16 partitions, previously 1 (delayer:{0}:partitions): want the same in all programs, and another number only when delayer migrate is done with the last one", ""},
-			{"partitions 16 before 1", Layout{1, 16}, "here it is 1 partition, previously 16, but in Redis 16 partitions, previously 1 (delayer:{0}:partitions): want the same in all programs, and another number only when delayer migrate is done with the last one", ""},
-			{"partitions 16", Layout{4, 8}, "here it is 4 partitions, previously 8, but in Redis 16 partitions (delayer:{0}:partitions): want the same in all programs, and another number only when delayer migrate is done with the last one", ""},
+			{"", 1, "", ""},
+			{"1", 1, "", "1"},
+			{"16", 1, "partitions is 1 here, but 16 in Redis (delayer:{0}:partitions): want the same number in all programs", "16"},
+			{"", 16, "", "16"},
+			{"16", 16, "", "16"},
+			{"16", 4, "partitions is 4 here, but 16 in Redis (delayer:{0}:partitions): want the same number in all programs", "16"},
 		} {
 			b.Do("DEL", layoutKey)
 			if c.kept != "" {
-				b.Do("HSET", redis.Args{layoutKey}.AddFlat(strings.Fields(c.kept))...)
+				b.Do("HSET", layoutKey, "partitions", c.kept)
 			}
-			err := c.own.Open(b.Pool(), store.DefaultPrefix).Stores[0].Ping(t.Context())
+			err := b.partitioned(c.own).Stores[0].Ping(t.Context())
 			if got := ""; err != nil {
 				if got = err.Error(); got != c.refused || !store.Refused(err) {
-					t.Errorf("%v where Redis has kept %q: %q, want %q", c.own, c.kept, got, c.refused)
+					t.Errorf("%d where Redis has %q: %q, want %q", c.own, c.kept, got, c.refused)
 				}
 			} else if c.refused != "" {
-				t.Errorf("%v where Redis has kept %q: no error", c.own, c.kept)
+				t.Errorf("%d where Redis has %q: no error", c.own, c.kept)
 			}
-			if kept, want := b.layoutKept(), cmp.Or(c.then, c.kept); kept != want {
-				t.Errorf("%v has made %q of %q, want %q", c.own, kept, c.kept, want)
+			if kept := b.layoutKept(); kept != c.then {
+				t.Errorf("%d has made %q of %q, want %q", c.own, kept, c.kept, c.then)
 			}
 		}
 		b.Do("SET", layoutKey, "text")
@@ -128,7 +102,7 @@ func TestLayouts(t *testing.T) {
 func TestLayoutAskedOnce(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)
-	asked := func() int { return b.AllCalls()["hmget"] + b.AllCalls()["exists"] }
+	asked := func() int { return b.AllCalls()["hget"] }
 	one, several := b.partitioned(1), b.partitioned(3)
 	for range 3 {
 		check(t, one.Stores[0].Ping(t.Context()))
@@ -166,14 +140,14 @@ func TestLayoutAskedOnce(t *testing.T) {
 func TestLayoutWithoutPermission(t *testing.T) {
 	t.Parallel()
 	b, _ := onRedis(t)
-	b.SetUser("~* &* +@all -exists")
+	b.SetUser("~* &* +@all -hget")
 	p := Layout{Partitions: 1}.Open(b.UserPool(), store.DefaultPrefix)
 	b.Do("CONFIG", "RESETSTAT")
 	for range 3 {
 		check(t, p.Stores[0].Ping(t.Context()))
 	}
 	stats, err := redis.String(b.Do("INFO", "commandstats"), nil)
-	if check(t, err); !regexp.MustCompile(`(?m)^cmdstat_exists:.*rejected_calls=1,`).MatchString(stats) {
+	if check(t, err); !regexp.MustCompile(`(?m)^cmdstat_hget:.*rejected_calls=1,`).MatchString(stats) {
 		t.Errorf("Redis was asked more often than once, or not at all:\n%s", stats)
 	}
 }
@@ -198,7 +172,7 @@ func TestLayoutRace(t *testing.T) {
 }
 
 // A program with several partitions is refused if a single partition has jobs or dead letters, because it would not
-// find them. With the previous layout it is admitted.
+// find them.
 func TestLayoutOfJobs(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, b *backend) {
@@ -217,45 +191,9 @@ func TestLayoutOfJobs(t *testing.T) {
 			b.Do("FLUSHALL")
 			make()
 			err := b.partitioned(16).Stores[3].Ping(ctx)
-			if wrong := new(LayoutError); !errors.As(err, &wrong) || wrong.Kept != (Layout{1, 0}) || b.layoutKept() != "" {
+			if wrong := new(LayoutError); !errors.As(err, &wrong) || wrong.Kept != 1 || b.layoutKept() != "" {
 				t.Errorf("with a %s job: %v, and Redis has kept %q", name, err, b.layoutKept())
 			}
-			check(t, Layout{16, 1}.Open(b.Pool(), store.DefaultPrefix).Stores[3].Ping(ctx))
 		}
 	})
-}
-
-// Each job has an old partition and a current one.
-func TestLayoutPlaces(t *testing.T) {
-	t.Parallel()
-	for _, l := range []Layout{{16, 0}, {16, 1}, {1, 16}, {4, 16}, {16, 4}, {5, 3}, {3, 5}} {
-		p := l.Open(new(redis.Pool), "p:")
-		names := map[string]bool{}
-		for _, s := range p.Stores {
-			names[s.Keys().Prefix()] = true
-		}
-		for i := range 200 {
-			id := fmt.Sprint("job ", i)
-			want := func(n int) string {
-				if n == 1 {
-					return "p:"
-				}
-				return fmt.Sprintf("p:{%d}:", store.PartitionOf(id, n))
-			}
-			now, before := p.Of(id).Keys().Prefix(), ""
-			if s := p.OldOf(id); s != nil {
-				before = s.Keys().Prefix()
-			}
-			wantBefore := ""
-			if l.Previous > 0 && want(l.Previous) != now {
-				wantBefore = want(l.Previous)
-			}
-			if now != want(l.Partitions) || before != wantBefore {
-				t.Fatalf("%v: %s is of %q, before %q; want %q, %q", l, id, now, before, want(l.Partitions), wantBefore)
-			}
-		}
-		if all := max(l.Partitions, l.Previous); len(names) != len(p.Stores) || len(p.Stores) != all && (min(l.Partitions, l.Previous) != 1 || len(p.Stores) != all+1) {
-			t.Errorf("%v has %d partitions with %d names", l, len(p.Stores), len(names))
-		}
-	}
 }

@@ -73,8 +73,8 @@ var Kinds = []Kind{
 	{"group_without_job", "groups whose job is gone", false},
 	{"unreferenced", "keys that nothing refers to", false},
 	{"wrong_type", "keys of another type than Delayer's", false},
-	{"wrong_partition", "jobs in a partition in which nobody looks for them", false},
-	{"other_layout", "partitions of another layout that have keys; see delayer migrate", true},
+	{"wrong_partition", "jobs in a partition that is not theirs: calls by ID do not find them; they stay", true},
+	{"other_layout", "partitions beyond the number of partitions that have keys; they stay", true},
 	{"unknown_key", "keys under the prefix that Delayer does not know; they stay", true},
 }
 
@@ -102,7 +102,6 @@ type part struct {
 	walked   map[string]bool     // topics whose queues were read
 	suspects []store.Lost
 	counts   map[string]store.ReservedCount // suspicious counts
-	strays   map[string]bool                // IDs that belong to other partitions
 }
 
 // New returns a Checker for the jobs in the given Redis. prefix begins the name of every key; empty means "delayer:". A Checker
@@ -115,7 +114,7 @@ func New(r redisconn.Redis, prefix string, l fleet.Layout, o Options) *Checker {
 	prefix = cmp.Or(prefix, store.DefaultPrefix)
 	c := &Checker{Options: o, fleet: l.Open(r, prefix), prefix: prefix, seed: maphash.MakeSeed(), found: map[fault]bool{}}
 	for i, s := range c.fleet.Stores {
-		c.parts = append(c.parts, &part{Store: s, number: i, ready: map[uint64]struct{}{}, walked: map[string]bool{}, strays: map[string]bool{}})
+		c.parts = append(c.parts, &part{Store: s, number: i, ready: map[uint64]struct{}{}, walked: map[string]bool{}})
 	}
 	return c
 }
@@ -150,11 +149,6 @@ func (c *Checker) run(ctx context.Context) error {
 	}
 	if err := c.checkSuspicions(ctx); err != nil {
 		return err
-	}
-	for _, p := range c.parts {
-		if err := c.place(ctx, p); err != nil {
-			return c.named(p, err)
-		}
 	}
 	return nil
 }
@@ -191,37 +185,11 @@ func (c *Checker) walkPart(ctx context.Context, p *part) error {
 	return c.walkSet(ctx, p, store.SchedulesSet, "")
 }
 
-// place moves jobs that were found in the wrong partition.
-func (c *Checker) place(ctx context.Context, p *part) error {
-	if len(p.strays) == 0 {
-		return nil
-	}
-	reserved := map[string]bool{}
-	if c.Repair {
-		ids := make([]string, 0, len(p.strays))
-		for id := range p.strays {
-			ids = append(ids, id)
-		}
-		var err error
-		if reserved, err = c.fleet.Place(ctx, p.Store, ids); err != nil {
-			return err
-		}
-	}
-	for id := range p.strays {
-		c.note(p, "wrong_partition", id, c.Repair && !reserved[id])
-	}
-	return nil
-}
-
-// stray records the IDs that belong to another partition. While the number of partitions grows, jobs may be in two
-// partitions.
-func (c *Checker) stray(p *part, ids ...string) {
-	if len(c.parts) == 1 || c.fleet.Layout.Previous != 0 {
-		return
-	}
+// checkPartition reports the IDs that belong to another partition.
+func (c *Checker) checkPartition(p *part, ids ...string) {
 	for _, id := range ids {
 		if c.fleet.Of(id) != p.Store {
-			p.strays[id] = true
+			c.note(p, "wrong_partition", id, false)
 		}
 	}
 }

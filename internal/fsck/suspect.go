@@ -84,7 +84,7 @@ func (c *Checker) checkLost(ctx context.Context, p *part) error {
 		for _, job := range lost {
 			c.note(p, "lost_job", job.ID, job.Repaired)
 			if job.Repaired && do == store.LostRequeue {
-				c.stray(p, job.ID)
+				c.checkPartition(p, job.ID)
 			}
 		}
 	}

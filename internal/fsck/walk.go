@@ -68,7 +68,7 @@ func (c *Checker) hash(id string) uint64 { return maphash.String(c.seed, id) }
 func (c *Checker) walkTopic(ctx context.Context, p *part, topic string) error {
 	p.walked[topic] = true
 	return c.walkQueues(ctx, p, topic, func(page store.QueuePage) {
-		c.stray(p, page.IDs...)
+		c.checkPartition(p, page.IDs...)
 		for _, id := range page.IDs {
 			p.ready[c.hash(id)] = struct{}{}
 		}
@@ -120,7 +120,7 @@ func (c *Checker) walkPool(ctx context.Context, p *part, first bool) (map[string
 		}
 		if first {
 			c.noteAll(p, page.Faults)
-			c.stray(p, page.IDs...)
+			c.checkPartition(p, page.IDs...)
 			c.advance(pace.n)
 		}
 		if at = page.Next; at == "0" {
@@ -181,7 +181,7 @@ func (c *Checker) walkSet(ctx context.Context, p *part, set store.FsckSet, topic
 			return err
 		}
 		c.noteAll(p, page.Faults)
-		c.stray(p, page.IDs...)
+		c.checkPartition(p, page.IDs...)
 		if at = page.Next; at == "0" {
 			return nil
 		}

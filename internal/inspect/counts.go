@@ -95,7 +95,7 @@ func (o *Inspector) countsOf(ctx context.Context, failed failures, topics []stri
 		} else {
 			each.unknown()
 		}
-		each.Number, each.Before, each.Node = i, o.fleet.IsOld(i), o.fleet.Stores[i].Node().Addr
+		each.Number, each.Node = i, o.fleet.Stores[i].Node().Addr
 	}
 	return Counts{Time: sum.Time, Pool: sum.Pool, Waiting: sum.Waiting, Overdue: sum.Overdue, Topics: sum.Topics, Partitions: partitions}, nil
 }

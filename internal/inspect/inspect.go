@@ -19,7 +19,6 @@ type Inspector struct {
 	most      int // the most topics of each partition that a Snapshot counts
 	snapshots *Shared[Snapshot]
 	schedules *Shared[ScheduleStates]
-	strays    *Shared[[]fleet.Stray]
 	soon      *Shared[map[string]int]
 }
 
@@ -28,6 +27,6 @@ type Inspector struct {
 func New(r redisconn.Redis, prefix string, l fleet.Layout) *Inspector {
 	o := &Inspector{fleet: l.Open(r, cmp.Or(prefix, store.DefaultPrefix)), most: MostTopics}
 	o.snapshots, o.schedules = NewShared(snapshotTimeout, o.snapshot), NewShared(snapshotTimeout, o.ScheduleStates)
-	o.strays, o.soon = NewShared(partitionPatience, o.checkStrays()), NewShared(snapshotTimeout, o.dueSoon)
+	o.soon = NewShared(snapshotTimeout, o.dueSoon)
 	return o
 }

@@ -10,7 +10,6 @@ import (
 // PartitionCounts are the numbers of one partition. One that cannot be read is Unknown.
 type PartitionCounts struct {
 	Number                         int    // from 0 on
-	Before                         bool   // it is one of the layout before only: what it has is to be moved
 	Node                           string // the address of its cluster node, else empty
 	Waiting, Ready, Reserved, Dead int    // all but Waiting are of the topics that were asked for
 	// Overdue is how long its first job has been due, or its first lease over, without being moved; 0 if none

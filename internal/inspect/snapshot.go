@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
@@ -23,7 +22,6 @@ type Snapshot struct {
 	Overview
 	Acked    int64 // jobs that were ever acknowledged; Unknown if some partition cannot be read
 	AckedErr error // why
-	Strays   []fleet.Stray
 }
 
 // snapshotTimeout bounds one read of a Snapshot. Partitions that do not answer fail long before that.
@@ -60,7 +58,6 @@ func (o *Inspector) snapshot(ctx context.Context) (s Snapshot, err error) {
 	if s.Overview = o.overview(ctx, failed); s.CountsErr != nil {
 		return Snapshot{}, s.CountsErr
 	}
-	s.Strays = o.Strays(ctx)
 	if s.Acked, s.AckedErr = o.acked(ctx, failed); s.AckedErr != nil {
 		s.Acked = Unknown
 	}

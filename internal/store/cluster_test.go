@@ -114,7 +114,6 @@ func TestScriptsWhileASlotMoves(t *testing.T) {
 	daily := Schedule{Name: "s", Spec: "@daily", Zone: "UTC", Topic: "t", Body: "b", Missed: MissedOnce, Overlap: OverlapSkip, Terms: Terms{Lifetime: time.Hour}}
 	never := time.Now().Add(24 * time.Hour)
 	put := func() error { _, _, err := s.PutSchedule(ctx, daily, never); return err }
-	var aside Transit
 	follower := func(id string) Delayed {
 		f := job(id, "t", 0)
 		f.Policy = Follow
@@ -189,10 +188,6 @@ func TestScriptsWhileASlotMoves(t *testing.T) {
 		if slices.Contains(ids, "pause is over") {
 			from.Do("HSET", s.Keys().prefix+"paused", "t", "1000 2000 0 0 ")
 		}
-		if slices.Contains(ids, "aside") {
-			aside, err = s.PutInTransit([]string{"w"}, true).Do(ctx)
-			check(t, err)
-		}
 		redistest.Until(t, "o is due", func() bool {
 			due, err := redis.Int(from.Do("ZCOUNT", s.Keys().JobPool(), "-inf", fmt.Sprintf("%.6f", from.Clock())), nil)
 			return err == nil && due == len(slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return id != "o" && id != "s is due" }))
@@ -244,9 +239,6 @@ func TestScriptsWhileASlotMoves(t *testing.T) {
 		{"resume", "w", "pause", func() error { return errOf(s.Resume("t", 1).Do(ctx)) }},
 		{"keep paused", "w", "pause, a", func() error { return errOf(s.KeepPaused("0", 1).Do(ctx)) }},
 		{"end pauses", "a", "pause, pause is over", func() error { return errOf(s.KeepPaused("0", 1).Do(ctx)) }},
-		{"set aside", "w", "", func() error { return errOf(s.PutInTransit([]string{"w"}, true).Do(ctx)) }},
-		{"put ready in transit", "a", "", func() error { return errOf(s.PutReadyInTransit(s.Keys().ReadyQueue("t"), []string{"a"}, nil).Do(ctx)) }},
-		{"let go", "w", "aside", func() error { return errOf(s.EndTransit(aside.Serial, aside.Serial).Do(ctx)) }},
 		{"schedule", "", "", put},
 		{"unschedule", "w", "s", func() error { return s.RemoveSchedule(ctx, "s", "") }},
 		{"pause schedule", "", "s", func() error { return s.PauseSchedule(ctx, "s", true) }},

@@ -73,17 +73,6 @@ func (k Keys) Group(tag string) string { return k.prefix + "group:" + tag }
 // GroupText is a string that equals the body of a large group for a while, see group.lua.
 func (k Keys) GroupText(id string) string { return k.prefix + "group_text:" + id }
 
-// Migration is the hash about jobs that move between partitions: the serial number of the last batch that left, and of the last one that came
-// from each partition.
-func (k Keys) Migration() string { return k.prefix + "migration" }
-
-// Transit is the hash of the jobs in transit to another partition: w, r or d for waiting, ready or dead, and the ID; its value is the due
-// time, the order, or the time of burial. Also o and an ID, with its score in Once.
-func (k Keys) Transit() string { return k.prefix + "set_aside" }
-
-// TransitJob is the renamed bucket or dead letter of a job in transit.
-func (k Keys) TransitJob(entry string) string { return k.Transit() + ":" + entry }
-
 // FirstDue is the channel that announces a new first job of the pool. The message is the time until it is due (ms).
 func (k Keys) FirstDue() string { return k.prefix + "first_due" }
 
@@ -162,9 +151,6 @@ var KeyTable = func(k Keys) []KeyEntry {
 		{k.PausedWaiting(""), "zset", "paused_waiting", "paused_waiters"},
 		{k.Group(""), "hash", "group", "groups"},
 		{k.GroupText(""), "string", "text", "texts"},
-		{k.Migration(), "hash", "", "migration"},
-		{k.Transit(), "hash", "", "transit"},
-		{k.TransitJob(""), "hash", "transit", "transit_jobs"},
 		{k.Client(""), "list", "client", ""},
 		{k.JobPool(), "zset", "", ""}, // the scripts' pool, from which they take the prefix
 		{k.Layout(), "hash", "", ""},

@@ -3,40 +3,16 @@ package store
 import (
 	"context"
 	"slices"
+
+	"github.com/gomodule/redigo/redis"
 )
 
 var layoutScript = newScript("layout")
 
-// KeptLayout is the layout that a partition stores; zero if it stores none.
-type KeptLayout struct {
-	Partitions, Previous int // Previous is 0 if no jobs are left there
-	Version              int // the number of changes
-	Most                 int // the most partitions there ever were
-}
-
-// LayoutMode selects the change that a call of Layout makes.
-type LayoutMode string
-
-const (
-	AskLayout      LayoutMode = "ask"      // nothing
-	RegisterLayout LayoutMode = "register" // the caller's layout becomes the present one, if that is allowed
-	EndPrevious    LayoutMode = "done"     // nothing is left of the previous layout
-	CopyLayout     LayoutMode = "copy"     // another partition's layout replaces an older one
-)
-
-// Layout calls layout.lua in this mode.
-func (s *Store) Layout(mode LayoutMode, l KeptLayout) *Call[KeptLayout] {
-	args := append(arguments(5, s.keys.Layout()), string(mode), l.Partitions, l.Previous, l.Version, l.Most)
-	return newCall(s, layoutScript, args, func(reply any) (kept KeptLayout, err error) {
-		_, err = scan(reply, &kept.Partitions, &kept.Previous, &kept.Version, &kept.Most)
-		return kept, err
-	})
-}
-
-// HasLayout reports whether the partition stores a layout, by a command that every user may run.
-func (s *Store) HasLayout(ctx context.Context) (bool, error) {
-	n, err := s.command(ctx, "EXISTS", s.keys.Layout())
-	return n == int64(1), err
+// Layout returns the number of partitions that this one, partition 0, stores; 0 if it stores none. If partitions is not 0, it is stored then.
+func (s *Store) Layout(partitions int) *Call[int] {
+	args := append(arguments(1, s.keys.Layout()), partitions)
+	return newCall(s, layoutScript, args, func(reply any) (int, error) { return redis.Int(reply, nil) })
 }
 
 // Size returns the approximate number of jobs and dead letters.

@@ -73,12 +73,6 @@ func (s *Store) Limit(ctx context.Context, topic string) (Limit, error) {
 	return limitOf(text)
 }
 
-// HasShare reports whether the partition has this share of the topic's limit.
-func (s *Store) HasShare(ctx context.Context, topic string, part Share) (bool, error) {
-	text, err := s.limitText(ctx, topic)
-	return strings.HasPrefix(text, part.String()+" "), err
-}
-
 // limitText returns the topic's field of Keys.Limits; empty without a limit.
 func (s *Store) limitText(ctx context.Context, topic string) (string, error) {
 	text, err := redis.String(s.command(ctx, "HGET", s.keys.Limits(), topic))

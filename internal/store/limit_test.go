@@ -57,7 +57,6 @@ func TestSlotsOfEndedLeases(t *testing.T) {
 		"push": func(t *testing.T, b *backend, h LeaseRef) {
 			check(t, b.push(t.Context(), Job{ID: h.ID, Topic: "t", Body: "anew"}, Due{After: time.Hour}, time.Hour, Replace))
 		},
-		"set aside": func(t *testing.T, b *backend, h LeaseRef) { made(t, b.PutInTransit([]string{h.ID}, true)) },
 		"its end, and a move": func(t *testing.T, b *backend, h LeaseRef) {
 			b.do(t, "ZADD", "delayer:job_pool", "1000000.123457", h.ID)
 			b.do(t, "ZADD", "delayer:slots:t", "1000000.123457", h.ID)

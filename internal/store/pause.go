@@ -3,7 +3,6 @@ package store
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -76,12 +75,6 @@ func (s *Store) BackOff(topic string, d time.Duration) *Call[struct{}] {
 	return s.pause(topic, backOff, milliseconds(d), "")
 }
 
-// CopyPause copies another partition's pause, unless there is one.
-func (s *Store) CopyPause(p Pause) *Call[struct{}] {
-	entry := fmt.Sprintf("%d %d %d %d %s", unixMilli(p.Since), unixMilli(p.Until), unixMilli(p.BackedOffSince), unixMilli(p.BackedOffUntil), p.Note)
-	return s.pause(p.Topic, copyPause, 0, entry)
-}
-
 func (s *Store) pause(topic, how string, ms int64, note string) *Call[struct{}] {
 	return newCall(s, pauseScript, append(arguments(4, s.jobPool), topic, how, ms, note), unread)
 }
@@ -146,13 +139,6 @@ func milliTime(ms int64) time.Time {
 		return time.Time{}
 	}
 	return time.UnixMilli(ms)
-}
-
-func unixMilli(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
-	}
-	return t.UnixMilli()
 }
 
 const (

@@ -43,10 +43,6 @@ const (
 	pauseTopic = "pause"     // by an operator
 	newPause   = "new pause" // by an operator, who replaces no other's
 	backOff    = "back off"  // by a consumer
-	copyPause  = "copy"      // from another partition
-	freeJobs   = "free"      // puts in transit: reserved jobs stay
-	allJobs    = "all"       // puts in transit: reserved jobs too
-	lookOnly   = "look"      // puts in transit: changes nothing
 )
 
 // The first words of policies that have an argument.
@@ -138,11 +134,6 @@ func luaTexts() []luaConstant {
 		{"ONCE_FORM", quoted("^" + oncePolicy + ` (%d+) ?(.*)$`)}, // in ms, and the fingerprint
 		{"DEBOUNCE_FORM", quoted("^" + debouncePolicy + ` (%d+)$`)},
 		{"ALL_OR_NONE", quoted(pushAll)},
-		{"REGISTER_LAYOUT", quoted(RegisterLayout)},
-		{"END_PREVIOUS", quoted(EndPrevious)},
-		{"COPY_LAYOUT", quoted(CopyLayout)},
-		{"FREE_JOBS", quoted(freeJobs)},
-		{"LOOK", quoted(lookOnly)},
 		{"REPAIR", quoted(repairFaults)},
 		{"RETURN_IDS", quoted(returnIDs)},
 		{"LOST_LOOK", quoted(LostLook)},
@@ -152,7 +143,6 @@ func luaTexts() []luaConstant {
 		{"PAUSE", quoted(pauseTopic)},
 		{"NEW_PAUSE", quoted(newPause)},
 		{"BACK_OFF", quoted(backOff)},
-		{"COPY", quoted(copyPause)},
 		{"WAITING", quoted(stateWaiting)},
 		{"READY", quoted(stateReady)},
 		{"RESERVED", quoted(stateReserved)},

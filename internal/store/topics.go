@@ -65,3 +65,8 @@ func (s *Store) IsKnown(ctx context.Context, topic string) (bool, error) {
 	score, err := s.command(ctx, "ZSCORE", s.keys.Topics(), topic)
 	return score != nil, err
 }
+
+// Length returns the length of a list.
+func (s *Store) Length(ctx context.Context, list string) (int, error) {
+	return redis.Int(s.command(ctx, "LLEN", list))
+}

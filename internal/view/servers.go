@@ -103,9 +103,6 @@ func Partitions(partitions []inspect.Partition) []Object {
 	for i, p := range partitions {
 		o := &list[i]
 		o.Put("partition", p.Number)
-		if p.Before {
-			o.Put("previous", true)
-		}
 		o.TextIfAny("node", p.Node)
 		o.Put("waiting", p.Waiting)
 		o.Put("ready", p.Ready)

@@ -92,17 +92,13 @@ local function check_lasting(_, key)
   if redis.call('PTTL', key) == -1 then return 'unreferenced', delete end
 end
 
-local function check_transit(entry)
-  if redis.call('HEXISTS', transit, entry) == 0 then return 'unreferenced', move_away end
-end
-
 local function check_paused_waiters(topic)
   if not is_paused(topic) then return 'parked_without_pause', function() return end_pause(topic) end end
 end
 
 local checks = { -- by kind; of the others only the type is checked
   bucket = check_bucket, letter = check_letter, ready = check_queue, parked = check_parked, slots = check_slots,
-  once = check_once, group = check_group, text = check_lasting, client = check_lasting, transit = check_transit,
+  once = check_once, group = check_group, text = check_lasting, client = check_lasting,
   paused_waiting = check_paused_waiters,
 }
 

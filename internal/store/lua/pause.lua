@@ -2,9 +2,9 @@
 --
 -- KEYS[1] job pool
 -- ARGV[1] the topic   ARGV[2] 'pause', by an operator: replaces the previous end and note. 'new pause': changes nothing if an operator has
---   paused it otherwise. 'back off', by a consumer: shortens nothing. 'copy': another partition's pause, if this one has none
+--   paused it otherwise. 'back off', by a consumer: shortens nothing
 -- ARGV[3] how long (ms), 0 for no end
--- ARGV[4] the note; for 'copy', the entry
+-- ARGV[4] the note
 -- Returns 1, or 0 if a new pause was refused. Errors: WRONGTYPE of the queue or the pool, OOM, NOPERM. Nothing has changed then.
 -- Atomic because no job may be taken between the entry and the move of the queue.
 -- Cost: O(1); if some jobs are parked already, O(entries of the queue), AT_ONCE at most: servers park the rest.
@@ -16,11 +16,6 @@ local err = not_pausable() or not_a_list(queues .. topic) or not_a_list(parked_q
 if err then return err end
 local text = redis.call('HGET', pauses, topic)
 local p = text and read_pause(text)
-if how == COPY then
-  if p and paused_until(p) > now then return 1 end
-  p = read_pause(ARGV[4])
-  if not p or paused_until(p) <= now then return 1 end
-end
 p = p or {since = 0, ends = 0, backed_off = 0, backs_on = 0, note = ''}
 if how == PAUSE or how == NEW_PAUSE then
   local is_over = p.since == 0 or p.ends > 0 and p.ends <= now

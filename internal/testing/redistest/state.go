@@ -14,8 +14,8 @@ import (
 )
 
 // State is the whole content of a Redis database in a form that tests can compare. It omits the known topics,
-// the running servers and their history, the numbers of acknowledged jobs and of partitions, the serial
-// numbers of transits between partitions, which group accepts further pushes and the groups' texts, and which
+// the running servers and their history, the numbers of acknowledged jobs and of partitions, which
+// group accepts further pushes and the groups' texts, and which
 // schedules come from files or were removed by hand. Several partitions are merged; only the topics of Ready
 // name the partition, as in "topic of 3". If Open chose the partitions, the topics name none and have no
 // order.
@@ -66,7 +66,7 @@ func (f *Fixture) State() State {
 		switch name + " " + kind {
 		case "job_pool zset":
 			pools = append(pools, key)
-		case "topics zset", "topics_due zset", "waiting: zset", "servers hash", "history hash", "acked string", "migration hash",
+		case "topics zset", "topics_due zset", "waiting: zset", "servers hash", "history hash", "acked string",
 			"waiting: hash", "held_back: zset", "paused_waiting: zset", "client: list", "paused hash", "removed_schedules zset", "schedule_lists hash", "group: hash", "group_text: string", "once_content: hash":
 		case "schedules zset":
 			s.Schedules = append(s.Schedules, f.Strings("ZRANGE", key, 0, -1)...)

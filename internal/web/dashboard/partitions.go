@@ -54,7 +54,7 @@ func rowsOf(all []inspect.Partition, fold bool) (rows []partitionRow) {
 	numbers := make([][]int, 0, len(all))
 	for _, p := range all {
 		is := likeness{p.Node, p.Mover.ID}
-		ordinary := fold && p.Err == nil && !p.Before && p.Overdue >= 0 && p.Overdue < slightlyLate && p.Mover.ID != ""
+		ordinary := fold && p.Err == nil && p.Overdue >= 0 && p.Overdue < slightlyLate && p.Mover.ID != ""
 		if place, known := places[is]; ordinary && known {
 			row := &rows[place]
 			row.Partitions++

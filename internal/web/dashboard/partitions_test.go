@@ -86,7 +86,7 @@ func TestManyPartitions(t *testing.T) {
 	}
 }
 
-// Similar partitions share a row. A partition that is late, broken, of the previous layout or moved by
+// Similar partitions share a row. A partition that is late, broken or moved by
 // another server has its own row.
 func TestAlikePartitions(t *testing.T) {
 	s := &state{Servers: []store.ServerState{{ID: "a", Age: time.Second}}}
@@ -120,13 +120,4 @@ func TestAlikePartitions(t *testing.T) {
 	if table = partitionsOf(s); len(table.Rows) != len(s.Partitions) {
 		t.Errorf("that nobody moves: %q", told(table))
 	}
-}
-
-// Jobs outside the current partitions are reported in the status line, with the command that migrates them.
-func TestStrayJobs(t *testing.T) {
-	r := redistest.Start(t)
-	f := startWith(t, web.Options{}, r, r.Addr, 3)
-	f.push("topic", "0", "body", time.Hour)
-	f.Do("ZADD", "delayer:job_pool", 1, "a", 1, "b")
-	f.get("/").has(t, "overview", http.StatusOK, `data-level="bad"`, "Jobs that no server delivers: 2.", "DELAYER_REDIS_PREVIOUS_PARTITIONS=1 delayer migrate")
 }

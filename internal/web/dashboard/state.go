@@ -5,7 +5,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/inspect"
 	"github.com/mix-basic/delayer/internal/store"
 )
@@ -65,7 +64,6 @@ type state struct {
 	inspect.Counts
 	Ready, Reserved, Dead int // sums over all topics, without unreadable ones
 
-	Strays     []fleet.Stray  // jobs outside the current partitions
 	Pauses     inspect.Pauses // empty if the Redis user may not read them
 	Servers    []store.ServerState
 	ServersErr error // why these or what consumers acknowledged can't be read
@@ -86,7 +84,7 @@ func (p *page) state() (*state, error) {
 		return nil, err
 	}
 	p.setClock(read.Time)
-	s := &state{Counts: read.Counts, Strays: read.Strays, Pauses: read.Pauses, Servers: read.Servers, ServersErr: read.ServersErr}
+	s := &state{Counts: read.Counts, Pauses: read.Pauses, Servers: read.Servers, ServersErr: read.ServersErr}
 	for _, t := range s.Topics {
 		s.Ready += max(t.Ready, 0)
 		s.Reserved += max(t.Reserved, 0)

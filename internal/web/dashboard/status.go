@@ -57,14 +57,6 @@ func (l language) statusOf(s *state) status {
 		st.More = append(st.More, remark{Line: l.T("status.broken", strings.Join(numbers, ", "))})
 	}
 	st.names(l.T("status.untagged"), untaggedOf(s.Topics))
-	for _, stray := range s.Strays {
-		l.worsen(&st, "bad")
-		line := l.T("status.stray", number(stray.Jobs), number(stray.Partitions), stray.Command())
-		if stray.AtLeast {
-			line = l.T("status.stray_at_least", number(stray.Jobs), number(stray.Partitions), stray.Command())
-		}
-		st.More = append(st.More, remark{Line: line})
-	}
 	behind, unknown := neglectedOf(s.Topics, s.Pauses)
 	alone, slow := s.divide(behind)
 	st.names(l.T("status.alone"), alone)

@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"sync"
 
-	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/inspect"
 	"github.com/mix-basic/delayer/internal/store"
 	dto "github.com/prometheus/client_model/go"
@@ -56,7 +55,6 @@ type numbers struct {
 	schedules inspect.ScheduleStates // Overdue is negative if unreadable
 	paused    int                    // paused topics; inspect.Unknown if unreadable
 	servers   int                    // running servers
-	strays    []fleet.Stray          // jobs outside the current partitions
 	acked     int64                  // in total, as Redis counts
 }
 
@@ -66,7 +64,7 @@ func (m *Metrics) numbers(ctx context.Context, reading *inspect.Reading[inspect.
 	if err != nil {
 		return numbers{}, err
 	}
-	n = numbers{Counts: snapshot.Counts, strays: snapshot.Strays, servers: inspect.Unknown, acked: inspect.Unknown, paused: inspect.Unknown}
+	n = numbers{Counts: snapshot.Counts, servers: inspect.Unknown, acked: inspect.Unknown, paused: inspect.Unknown}
 	if snapshot.ServersErr == nil {
 		n.servers = 0
 		for _, s := range snapshot.Servers {
@@ -116,17 +114,8 @@ func (n numbers) families(t *topics) []family {
 		gauge("schedules", "Schedules by state: active, paused, or ended (no further occurrence)."+wholeRedis).
 			with(float64(n.schedules.Active), label("state", "active")).with(float64(n.schedules.Paused), label("state", "paused")).with(float64(n.schedules.Ended), label("state", "ended")),
 		gauge("schedule_overdue_seconds", "How long the most overdue active schedule has been due without a server firing it; 0 if none is overdue."+wholeRedis).with(n.schedules.Overdue.Seconds()),
-		ofStrays(n.strays), t.ofPauses(n.pauses),
+		t.ofPauses(n.pauses),
 	}, ofPartitions(n.Partitions), t.gauges(n.Topics))
-}
-
-// ofStrays counts jobs outside the current partitions.
-func ofStrays(strays []fleet.Stray) family {
-	f := gauge("stray_jobs", "Jobs and dead letters (at least) pushed by programs with another number of partitions, given by the label: no consumer or server sees them. No series if there are none."+wholeRedis)
-	for _, s := range strays {
-		f.with(float64(s.Jobs), label("partitions", strconv.Itoa(s.Partitions)))
-	}
-	return f
 }
 
 // ofPauses says which of the labelled topics are paused.

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/internal/duration"
-	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/inspect"
 	"github.com/mix-basic/delayer/internal/web"
 )
@@ -85,9 +84,6 @@ func (m *Metrics) readiness(ctx context.Context) readiness {
 		say(&ready.Degraded, "overdue", "it can't be read for how long jobs%s have been due", ofPartition(late.Partition))
 	case late.For > m.readyMaxLate:
 		say(&ready.Degraded, "overdue", "a job%s has been due for %v, more than ready_max_late, %v", ofPartition(late.Partition), duration.Format(late.For.Round(time.Millisecond)), duration.Format(m.readyMaxLate))
-	}
-	if strays := m.inspector.Strays(ctx); len(strays) > 0 {
-		say(&ready.Degraded, "stray", "%s", fleet.InWords(strays))
 	}
 	if allowed := m.interval + passSlack; m.now().Sub(time.UnixMilli(m.worked.Load())) > allowed {
 		say(&ready.Reasons, "pass", "the server has had no success for more than %v", allowed)

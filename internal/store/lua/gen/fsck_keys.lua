@@ -131,8 +131,7 @@ local now = now_us % 1000 == 0 and begun or begun + 1
 local limits = prefix .. 'limits'
 local once = prefix .. 'once'
 local buckets = prefix .. 'job_bucket:'
-local transit = prefix .. 'set_aside'
-local KEY_KINDS = {bucket = {'hash', 'job_bucket:'}, ready = {'list', 'ready_queue:'}, waiting = {'zset', 'waiting:'}, slots = {'zset', 'slots:'}, throttled = {'zset', 'held_back:'}, letter = {'hash', 'dead_letter:'}, dead = {'zset', 'dead_letters:'}, once = {'hash', 'once_content:'}, parked = {'list', 'paused_queue:'}, paused_waiting = {'zset', 'paused_waiting:'}, group = {'hash', 'group:'}, text = {'string', 'group_text:'}, transit = {'hash', 'set_aside:'}, client = {'list', 'client:'}, zset = {'zset', ''}, hash = {'hash', ''}, string = {'string', ''}}
+local KEY_KINDS = {bucket = {'hash', 'job_bucket:'}, ready = {'list', 'ready_queue:'}, waiting = {'zset', 'waiting:'}, slots = {'zset', 'slots:'}, throttled = {'zset', 'held_back:'}, letter = {'hash', 'dead_letter:'}, dead = {'zset', 'dead_letters:'}, once = {'hash', 'once_content:'}, parked = {'list', 'paused_queue:'}, paused_waiting = {'zset', 'paused_waiting:'}, group = {'hash', 'group:'}, text = {'string', 'group_text:'}, client = {'list', 'client:'}, zset = {'zset', ''}, hash = {'hash', ''}, string = {'string', ''}}
 local IN_CLUSTER = false
 local function elsewhere(key)
   local reply = IN_CLUSTER and redis.pcall('EXISTS', key)
@@ -220,17 +219,13 @@ local function check_lasting(_, key)
   if redis.call('PTTL', key) == -1 then return 'unreferenced', delete end
 end
 
-local function check_transit(entry)
-  if redis.call('HEXISTS', transit, entry) == 0 then return 'unreferenced', move_away end
-end
-
 local function check_paused_waiters(topic)
   if not is_paused(topic) then return 'parked_without_pause', function() return end_pause(topic) end end
 end
 
 local checks = { -- by kind; of the others only the type is checked
   bucket = check_bucket, letter = check_letter, ready = check_queue, parked = check_parked, slots = check_slots,
-  once = check_once, group = check_group, text = check_lasting, client = check_lasting, transit = check_transit,
+  once = check_once, group = check_group, text = check_lasting, client = check_lasting,
   paused_waiting = check_paused_waiters,
 }
 

@@ -43,17 +43,12 @@ local function read_pause(text)
   if not since then return nil end
   return {since = tonumber(since), ends = tonumber(ends), backed_off = tonumber(backed_off), backs_on = tonumber(backs_on), note = note}
 end
-local COPY = 'copy'
-local function paused_until(p)
-  if p.since > 0 and p.ends == 0 then return math.huge end
-  return math.max(p.ends, p.backs_on)
-end
+local PAUSE = 'pause'
+local NEW_PAUSE = 'new pause'
 local time = redis.call('TIME')
 local now_us = time[1] * 1000000 + time[2]
 local begun = (now_us - now_us % 1000) / 1000
 local now = now_us % 1000 == 0 and begun or begun + 1
-local PAUSE = 'pause'
-local NEW_PAUSE = 'new pause'
 local BACK_OFF = 'back off'
 local function pause_text(p)
   return string.format('%.0f %.0f %.0f %.0f ', p.since, p.ends, p.backed_off, p.backs_on) .. p.note
@@ -99,11 +94,6 @@ local err = not_pausable() or not_a_list(queues .. topic) or not_a_list(parked_q
 if err then return err end
 local text = redis.call('HGET', pauses, topic)
 local p = text and read_pause(text)
-if how == COPY then
-  if p and paused_until(p) > now then return 1 end
-  p = read_pause(ARGV[4])
-  if not p or paused_until(p) <= now then return 1 end
-end
 p = p or {since = 0, ends = 0, backed_off = 0, backs_on = 0, note = ''}
 if how == PAUSE or how == NEW_PAUSE then
   local is_over = p.since == 0 or p.ends > 0 and p.ends <= now
