@@ -68,6 +68,9 @@ func TestScriptsOfOthers(t *testing.T) {
 		{"fsck_twice", func() any { return made(t, b.FsckTwice("u", []string{"q"}, false)).Faults }, "[]"},
 		{"drop_dead", func() any { return sure(b.DropDead(ctx, "d", []string{"d", "none"}, time.Time{})) }, "1"},
 		{"layout", func() any { return made(t, b.Layout(2)) }, "2"},
+		{"restore", func() any {
+			return made(t, b.Restore([]Record{{Kind: RecordReady, ID: "restored", TTL: time.Hour, Fields: map[string]string{"topic": "x"}}, {Kind: RecordReady, ID: "w"}}, false))
+		}, "[true false]"},
 		{"list_schedules", func() any {
 			b.ListSchedules(ctx, "one", []string{"a", "b"})
 			others, err := b.ListSchedules(ctx, "two", []string{"b", "c"})
