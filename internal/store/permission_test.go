@@ -117,7 +117,7 @@ func TestWithoutPermission(t *testing.T) {
 			_, err := user.Drop(IDs{[]byte("orphan")}, time.Now(), time.Now()).Do(ctx)
 			return err
 		}, nil},
-		{"layout", "hget hset", func() error { _, err := user.Layout(2).Do(ctx); return err }, nil},
+		{"layout", "hget hset", func() error { _, err := user.KeepLayout(2).Do(ctx); return err }, nil},
 		{"restore", "hset pexpire zadd exists pttl", func() error {
 			_, err := user.Restore([]Record{
 				{Kind: RecordWaiting, ID: "{x}n", At: time.Now().Add(time.Hour), TTL: time.Hour, Group: time.Hour, Fields: map[string]string{"topic": "t", "lease": "1 2 3 4"}},
