@@ -291,7 +291,7 @@ func (c *Client) AckBatch(ctx context.Context, deliveries []*Delivery) ([]Result
 	return c.settleBatch(ctx, "ack batch", deliveries, checkAll(deliveries), func(ctx context.Context) []error {
 		errs := slices.Repeat([]error{ErrLeaseLost}, len(deliveries))
 		places, begun := pick(deliveries, (*Delivery).beginToSettle)
-		for i, err := range fleet.DoAll(ctx, ackKind, each(begun, (*Delivery).held), func(i int) *store.Store { return begun[i].partition() }) {
+		for i, err := range fleet.DoAll(ctx, ackKind, each(begun, (*Delivery).held), func(i int) *store.Store { return c.fleet.Of(begun[i].ID) }) {
 			errs[places[i]] = begun[i].settled(begun[i].acked(err))
 		}
 		return errs
@@ -312,7 +312,7 @@ func (c *Client) ExtendBatch(ctx context.Context, deliveries []*Delivery, lease 
 	return c.settleBatch(ctx, "extend batch", deliveries, wrong, func(ctx context.Context) []error {
 		asked := time.Now()
 		extensions := each(deliveries, func(d *Delivery) *store.Extension { return d.extension(cmp.Or(lease, d.Lease())) })
-		errs := fleet.DoAll(ctx, extendKind, extensions, func(i int) *store.Store { return deliveries[i].partition() })
+		errs := fleet.DoAll(ctx, extendKind, extensions, func(i int) *store.Store { return c.fleet.Of(deliveries[i].ID) })
 		for i, d := range deliveries {
 			errs[i] = d.extended(extensions[i], asked, errs[i])
 		}

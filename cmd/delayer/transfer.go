@@ -21,8 +21,22 @@ import (
 func beginExport(f *flagSet) action {
 	var s selection
 	s.define(f)
-	f.check = topicGiven
+	f.check = func(arguments []string) error {
+		if len(arguments) > 0 {
+			return topicGiven(arguments)
+		}
+		if s != (selection{}) {
+			return errors.New("--state, --match and --limit need a topic")
+		}
+		return nil
+	}
 	return func(ctx context.Context, c *call) (reply, error) {
+		if len(c.arguments) == 0 {
+			if err := await(ctx, func() error { return c.exportAll(ctx) }); err != nil {
+				return reply{}, err
+			}
+			return reply{}, outputError(c.stdout.Close())
+		}
 		for job, err := range s.jobs(ctx, c, inspect.Query{Topic: c.arguments[0], Whole: true}) {
 			if err == nil {
 				err = c.write(ctx, jsonLine(exported(job))+"\n")
@@ -60,8 +74,14 @@ func exported(job found) view.Object {
 // in bytes.
 const importedAtOnce, maxImported = 1000, 1 << 30
 
-// runImport pushes jobs from lines of JSON.
-func runImport(ctx context.Context, c *call) (reply, error) {
+func beginImport(f *flagSet) action {
+	var dryRun bool
+	f.toggle("dry-run", &dryRun)
+	return func(ctx context.Context, c *call) (reply, error) { return c.importAll(ctx, dryRun) }
+}
+
+// importAll pushes the jobs and stores the records of lines of JSON.
+func (c *call) importAll(ctx context.Context, dryRun bool) (reply, error) {
 	input := os.Stdin
 	if len(c.arguments) > 0 && c.arguments[0] != "-" {
 		file, err := os.Open(c.arguments[0])
@@ -72,7 +92,10 @@ func runImport(ctx context.Context, c *call) (reply, error) {
 		input = file
 	}
 	var p pushed
-	err := await(ctx, func() error { return c.importFrom(ctx, input, &p) })
+	p.dryRun = dryRun
+	r := c.restorer(dryRun)
+	err := await(ctx, func() error { return c.importFrom(ctx, input, &p, r) })
+	r.bar.end()
 	n, refused := int(p.jobs.Load()), p.refused.Load()
 	if err != nil && n > 0 {
 		err = fmt.Errorf("%w\nthe jobs before are pushed: %d", err, n)
@@ -80,19 +103,37 @@ func runImport(ctx context.Context, c *call) (reply, error) {
 	if refused > 0 {
 		c.note(fmt.Sprintf("%d were not pushed, as jobs of their IDs exist", refused))
 	}
-	return consent{}.counted("pushed", n), err
+	stored, skipped := int(r.stored.Load()), int(r.skipped.Load())
+	if stored+skipped == 0 {
+		return consent{dryRun: dryRun}.counted("pushed", n), err
+	}
+	if err != nil {
+		err = fmt.Errorf("%w\nimported %d, skipped %d: import it again to do the rest", err, stored, skipped)
+	}
+	done := consent{dryRun: dryRun}.counted("imported", stored+n)
+	done.text += fmt.Sprintf(", skipped %d, which exist", skipped)
+	done.json.Put("skipped", skipped)
+	return done, err
 }
 
 // pushed counts the jobs of an import.
-type pushed struct{ jobs, refused atomic.Int64 }
+type pushed struct {
+	jobs, refused atomic.Int64
+	dryRun        bool
+}
 
-// importFrom pushes a job for each line.
-func (c *call) importFrom(ctx context.Context, input io.Reader, p *pushed) error {
+// importFrom pushes a job for each line, or stores its record.
+func (c *call) importFrom(ctx context.Context, input io.Reader, p *pushed, r *restorer) error {
 	lines := bufio.NewScanner(input)
 	lines.Buffer(nil, maxImported)
 	var batch []client.Delayed
 	push := func() error {
-		if len(batch) == 0 {
+		if err := r.flush(ctx); err != nil || len(batch) == 0 {
+			return err
+		}
+		if p.dryRun {
+			p.jobs.Add(int64(len(batch)))
+			batch = batch[:0]
 			return nil
 		}
 		results, err := c.client.PushBatch(ctx, batch)
@@ -116,7 +157,17 @@ func (c *call) importFrom(ctx context.Context, input io.Reader, p *pushed) error
 		if len(bytes.TrimSpace(lines.Bytes())) == 0 {
 			continue
 		}
-		job, err := api.ReadJob(lines.Bytes())
+		one, is, err := readRecord(lines.Bytes())
+		if err == nil && is {
+			if err := r.add(ctx, one, len(lines.Bytes())); err != nil {
+				return fmt.Errorf("import: up to line %d: %w", number, err)
+			}
+			continue
+		}
+		var job client.Delayed
+		if err == nil {
+			job, err = api.ReadJob(lines.Bytes())
+		}
 		if err != nil {
 			return errors.Join(push(), fail(exitUsage, fmt.Errorf("import: line %d: %w", number, err)))
 		}

@@ -45,13 +45,13 @@ func (e *LayoutError) Unwrap() error { return store.ErrNotAdmitted }
 // that may not ask is admitted.
 func (f *Fleet) admit(ctx context.Context) (lasting bool, err error) {
 	own := f.Layout.Partitions
-	kept, err := f.keeper.Layout(0).Do(ctx)
+	kept, err := f.keeper.Layout(ctx)
 	switch {
 	case own == 1 && (store.Refused(err) || store.KindOf(err) == store.NotNow):
 		return store.Refused(err), nil // the call itself will meet and handle a temporary error
 	case err == nil && kept == 0 && own > 1:
 		if err = f.refuseJobsOfOne(ctx); err == nil {
-			kept, err = f.keeper.Layout(own).Do(ctx)
+			kept, err = f.keeper.KeepLayout(own).Do(ctx)
 		}
 	}
 	if err == nil && kept != own && kept > 0 {

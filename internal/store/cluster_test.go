@@ -239,6 +239,9 @@ func TestScriptsWhileASlotMoves(t *testing.T) {
 		{"resume", "w", "pause", func() error { return errOf(s.Resume("t", 1).Do(ctx)) }},
 		{"keep paused", "w", "pause, a", func() error { return errOf(s.KeepPaused("0", 1).Do(ctx)) }},
 		{"end pauses", "a", "pause, pause is over", func() error { return errOf(s.KeepPaused("0", 1).Do(ctx)) }},
+		{"restore", "", "", func() error {
+			return errOf(s.Restore([]Record{{Kind: RecordReady, ID: "n", TTL: time.Hour, Fields: map[string]string{"topic": "t"}}, {Kind: RecordDead, ID: "n", At: never, TTL: -1, Fields: map[string]string{"topic": "t"}}}, false).Do(ctx))
+		}},
 		{"schedule", "", "", put},
 		{"unschedule", "w", "s", func() error { return s.RemoveSchedule(ctx, "s", "") }},
 		{"pause schedule", "", "s", func() error { return s.PauseSchedule(ctx, "s", true) }},

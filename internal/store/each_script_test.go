@@ -60,7 +60,10 @@ func TestScriptsOfOthers(t *testing.T) {
 		{"fsck_queue", func() any { return made(t, b.FsckQueue("u", false, QueuePlace{}, 10)).IDs }, "[r q]"},
 		{"fsck_set", func() any { return made(t, b.FsckSet(DeadSet, "d", "0", 10, false, true)).IDs }, "[d]"},
 		{"drop_dead", func() any { return sure(b.DropDead(ctx, "d", []string{"d", "none"}, time.Time{})) }, "1"},
-		{"layout", func() any { return made(t, b.Layout(2)) }, "2"},
+		{"layout", func() any { return made(t, b.KeepLayout(2)) }, "2"},
+		{"restore", func() any {
+			return made(t, b.Restore([]Record{{Kind: RecordReady, ID: "restored", TTL: time.Hour, Fields: map[string]string{"topic": "x"}}, {Kind: RecordReady, ID: "w"}}, false))
+		}, "[true false]"},
 		{"list_schedules", func() any {
 			b.ListSchedules(ctx, "one", []string{"a", "b"})
 			others, err := b.ListSchedules(ctx, "two", []string{"b", "c"})

@@ -32,6 +32,9 @@ func TestAtMaxmemory(t *testing.T) {
 		want    redistest.State
 	}{
 		{name: "push anew", call: push("x", time.Second), refused: true},
+		{name: "restore", call: func() error {
+			return errOf(b.Restore([]Record{{Kind: RecordReady, ID: "n", TTL: time.Hour, Fields: map[string]string{"topic": "t"}}}, false).Do(ctx))
+		}, refused: true},
 		{name: "push anew, no delay", call: push("x", 0), refused: true},
 		{name: "push of a waiting job", call: push("w", time.Second), refused: true},
 		{name: "push of a waiting job, no delay", call: push("w", 0), refused: true},

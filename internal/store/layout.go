@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/gomodule/redigo/redis"
@@ -9,8 +10,17 @@ import (
 
 var layoutScript = newScript("layout")
 
-// Layout returns the number of partitions that this one, partition 0, stores; 0 if it stores none. If partitions is not 0, it is stored then.
-func (s *Store) Layout(partitions int) *Call[int] {
+// Layout returns the number of partitions that this one, partition 0, stores; 0 if it stores none.
+func (s *Store) Layout(ctx context.Context) (int, error) {
+	n, err := redis.Int(s.command(ctx, "HGET", s.keys.Layout(), "partitions"))
+	if errors.Is(err, redis.ErrNil) {
+		return 0, nil
+	}
+	return n, err
+}
+
+// KeepLayout stores the number of partitions, unless there is one, and returns the one that is stored.
+func (s *Store) KeepLayout(partitions int) *Call[int] {
 	args := append(arguments(1, s.keys.Layout()), partitions)
 	return newCall(s, layoutScript, args, func(reply any) (int, error) { return redis.Int(reply, nil) })
 }

@@ -116,7 +116,15 @@ func TestWithoutPermission(t *testing.T) {
 			_, err := user.Drop(IDs{[]byte("orphan")}, time.Now(), time.Now()).Do(ctx)
 			return err
 		}, nil},
-		{"layout", "hget hset", func() error { _, err := user.Layout(2).Do(ctx); return err }, nil},
+		{"layout", "hget hset", func() error { _, err := user.KeepLayout(2).Do(ctx); return err }, nil},
+		{"restore", "hset pexpire zadd exists pttl", func() error {
+			_, err := user.Restore([]Record{
+				{Kind: RecordWaiting, ID: "{x}n", At: time.Now().Add(time.Hour), TTL: time.Hour, Group: time.Hour, Fields: map[string]string{"topic": "t", "lease": "1 2 3 4"}},
+				{Kind: RecordDead, ID: "n", At: time.Now(), TTL: -1, Fields: map[string]string{"topic": "t"}},
+				{Kind: RecordOnce, ID: "n", At: time.Now().Add(time.Hour)},
+			}, false).Do(ctx)
+			return err
+		}, nil},
 		{"repair of the pool", "zadd", func() error { _, err := user.FsckPool("0", 10, true, false).Do(ctx); return err }, nil},
 	} {
 		b.withoutEach(t, c.name, c.commands, func(t *testing.T) func() error {

@@ -12,7 +12,6 @@ type Lease struct {
 	End         int64         // in Unix µs by Redis's clock
 	Token       int64         // names the lease; it rises from reserve to reserve
 	Late        time.Duration // how long the job was ready; -1 if unknown
-	Store       *Store        // the job's store; set by the caller
 }
 
 // Reservation has the terms of a reserve.

@@ -43,6 +43,7 @@ const (
 	pauseTopic = "pause"     // by an operator
 	newPause   = "new pause" // by an operator, who replaces no other's
 	backOff    = "back off"  // by a consumer
+	lookOnly   = "look"      // a restore: changes nothing
 )
 
 // The first words of policies that have an argument.
@@ -134,6 +135,9 @@ func luaTexts() []luaConstant {
 		{"ONCE_FORM", quoted("^" + oncePolicy + ` (%d+) ?(.*)$`)}, // in ms, and the fingerprint
 		{"DEBOUNCE_FORM", quoted("^" + debouncePolicy + ` (%d+)$`)},
 		{"ALL_OR_NONE", quoted(pushAll)},
+		{"LOOK", quoted(lookOnly)},
+		{"SCHEDULE", quoted(RecordSchedule)},
+		{"ONCE", quoted(RecordOnce)},
 		{"REPAIR", quoted(repairFaults)},
 		{"RETURN_IDS", quoted(returnIDs)},
 		{"LOST_LOOK", quoted(LostLook)},

@@ -68,9 +68,6 @@ func (t *poll) receive(d *Dispatcher) (store.Popped, error) {
 	if len(popped.Stale) > 0 || len(popped.Deferred) > 0 {
 		d.hooks.Popped(popped)
 	}
-	for i := range popped.Leases {
-		popped.Leases[i].Store = t.store
-	}
 	if err != nil && !t.Reserves && store.KindOf(err) == store.NoAnswer {
 		d.hooks.Lost(min(t.N, store.MaxPop))
 		err = fmt.Errorf("%w: %w", ErrLost, err)

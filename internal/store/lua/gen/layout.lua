@@ -1,7 +1,5 @@
--- layout: reads how many partitions there are, and stores the caller's number if there is none.
+-- layout: stores how many partitions there are, unless that is stored already.
 local kept = redis.call('HGET', KEYS[1], 'partitions')
-if not kept and ARGV[1] ~= '0' then
-  kept = ARGV[1]
-  redis.call('HSET', KEYS[1], 'partitions', kept)
-end
-return kept or '0'
+if kept then return kept end
+redis.call('HSET', KEYS[1], 'partitions', ARGV[1])
+return ARGV[1]

@@ -1,0 +1,221 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync/atomic"
+	"time"
+	"unicode/utf8"
+
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/fleet"
+	"github.com/mix-basic/delayer/internal/store"
+)
+
+// record is a line of an export of everything: a job, a dead letter, a schedule or an ID of Once, as store.Record has them, a limit or a pause.
+type record struct {
+	Kind   string          `json:"kind"`
+	ID     text            `json:"id,omitempty"`
+	At     time.Time       `json:"at,omitzero"`
+	TTL    int64           `json:"ttl_ms,omitempty"` // 0: it is kept for ever
+	Group  int64           `json:"group_ms,omitempty"`
+	Fields map[string]text `json:"fields,omitempty"`
+
+	Topic       text      `json:"topic,omitempty"`
+	Concurrency int       `json:"concurrency,omitempty"`
+	Rate        float64   `json:"rate,omitempty"`
+	Burst       int       `json:"burst,omitempty"`
+	Tag         text      `json:"tag,omitempty"`
+	Until       time.Time `json:"until,omitzero"`
+	Note        text      `json:"note,omitempty"`
+}
+
+const limitRecord, pauseRecord = "limit", "pause"
+
+// text is any bytes. In JSON it is a string or, if it is not UTF-8, {"base64": "…"}.
+type text string
+
+type encodedText struct {
+	Base64 []byte `json:"base64"`
+}
+
+// MarshalJSON implements json.Marshaler.
+func (t text) MarshalJSON() ([]byte, error) {
+	if utf8.ValidString(string(t)) {
+		return json.Marshal(string(t))
+	}
+	return json.Marshal(encodedText{[]byte(t)})
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (t *text) UnmarshalJSON(b []byte) error {
+	var encoded encodedText
+	if len(b) > 0 && b[0] == '{' {
+		err := json.Unmarshal(b, &encoded)
+		*t = text(encoded.Base64)
+		return err
+	}
+	return json.Unmarshal(b, (*string)(t))
+}
+
+// exportAll prints everything as lines of JSON: limits and pauses first, so that they hold before there are jobs.
+func (c *call) exportAll(ctx context.Context) error {
+	f := layoutOf(c.redis).Open(c.connections, c.redis.Prefix)
+	bar, n := &progress{to: c.stderr, redraws: isScreen(c.stderr)}, 0
+	defer bar.end()
+	put := func(r record) error {
+		line, err := json.Marshal(r)
+		if err == nil {
+			err = c.write(ctx, string(line)+"\n")
+		}
+		n++
+		bar.show(n, 0, fmt.Sprintf("exported %d", n))
+		return err
+	}
+	limits, err := f.Stores[0].Limits(ctx)
+	for _, topic := range slices.Sorted(maps.Keys(limits)) {
+		if l := limits[topic]; err == nil {
+			err = put(record{Kind: limitRecord, Topic: text(topic), Concurrency: l.Concurrency, Rate: l.Rate, Burst: l.Burst, Tag: text(l.Tag)})
+		}
+	}
+	if err != nil {
+		return err
+	}
+	pauses, err := f.Paused(ctx)
+	for _, p := range pauses {
+		if err == nil && !p.Since.IsZero() {
+			err = put(record{Kind: pauseRecord, Topic: text(p.Topic), Until: p.Until, Note: text(p.Note)})
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return f.EachRecord(ctx, func(r store.Record) error {
+		fields := make(map[string]text, len(r.Fields))
+		for name, value := range r.Fields {
+			fields[name] = text(value)
+		}
+		return put(record{Kind: r.Kind, ID: text(r.ID), At: r.At, TTL: max(r.TTL.Milliseconds(), 0), Group: r.Group.Milliseconds(), Fields: fields})
+	})
+}
+
+// readRecord reads a line of an export of everything. It returns false for any other line, such as a job to push.
+func readRecord(line []byte) (r record, is bool, err error) {
+	var kind struct {
+		Kind *string `json:"kind"`
+	}
+	if json.Unmarshal(line, &kind) != nil || kind.Kind == nil {
+		return record{}, false, nil
+	}
+	d := json.NewDecoder(bytes.NewReader(line))
+	d.DisallowUnknownFields()
+	if err = d.Decode(&r); err == nil {
+		err = r.check()
+	}
+	return r, true, err
+}
+
+func (r *record) check() error {
+	if r.Kind == limitRecord || r.Kind == pauseRecord {
+		switch {
+		case r.Topic == "" || len(r.Topic) > store.MaxTopic:
+			return errors.New("topic: it is missing or too long")
+		case r.Kind == limitRecord && r.limit() == (store.Limit{}):
+			return errors.New("a limit without concurrency and rate")
+		}
+		return nil
+	}
+	stored := r.stored()
+	return stored.Check()
+}
+
+func (r *record) limit() store.Limit {
+	return store.Limit{Concurrency: r.Concurrency, Rate: r.Rate, Burst: r.Burst, Tag: string(r.Tag)}
+}
+
+func (r *record) stored() store.Record {
+	s := store.Record{Kind: r.Kind, ID: string(r.ID), At: r.At, TTL: -1, Group: time.Duration(r.Group) * time.Millisecond, Fields: make(map[string]string, len(r.Fields))}
+	if r.TTL > 0 {
+		s.TTL = time.Duration(r.TTL) * time.Millisecond
+	}
+	for name, value := range r.Fields {
+		s.Fields[name] = string(value)
+	}
+	return s
+}
+
+// restorer stores records.
+type restorer struct {
+	*call
+	fleet   *fleet.Fleet
+	dryRun  bool
+	waiting []store.Record // to be stored together
+	bytes   int
+	stored  atomic.Int64
+	skipped atomic.Int64 // they exist
+	bar     *progress
+}
+
+// restoredAtOnce and restoredBytes bound what waits to be stored together.
+const restoredAtOnce, restoredBytes = 1000, 4 << 20
+
+func (c *call) restorer(dryRun bool) *restorer {
+	return &restorer{call: c, fleet: layoutOf(c.redis).Open(c.connections, c.redis.Prefix), dryRun: dryRun, bar: &progress{to: c.stderr, redraws: isScreen(c.stderr)}}
+}
+
+// add stores the record, soon. size is the length of its line.
+func (r *restorer) add(ctx context.Context, one record, size int) (err error) {
+	if one.Kind != limitRecord && one.Kind != pauseRecord {
+		r.waiting, r.bytes = append(r.waiting, one.stored()), r.bytes+size
+		if len(r.waiting) == restoredAtOnce || r.bytes >= restoredBytes {
+			return r.flush(ctx)
+		}
+		return nil
+	}
+	if err := r.flush(ctx); err != nil {
+		return err
+	}
+	var is bool
+	topic := string(one.Topic)
+	if one.Kind == pauseRecord {
+		is, err = r.fleet.RestorePause(ctx, store.Pause{Topic: topic, Until: one.Until, Note: string(one.Note)}, r.dryRun)
+	} else {
+		var was client.Limit
+		was, err = r.client.Limit(ctx, topic)
+		if is = err == nil && was == (client.Limit{}); is && !r.dryRun {
+			err = r.client.SetLimit(ctx, topic, client.Limit(one.limit()))
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("%s of topic %s: %w", one.Kind, store.Quote(topic), err)
+	}
+	r.count(1, is)
+	return nil
+}
+
+func (r *restorer) count(all int, is bool) {
+	if is {
+		r.stored.Add(int64(all))
+	} else {
+		r.skipped.Add(int64(all))
+	}
+}
+
+// flush stores what waits for it.
+func (r *restorer) flush(ctx context.Context) error {
+	stored, err := r.fleet.Restore(ctx, r.waiting, r.dryRun)
+	r.count(stored, true)
+	if err != nil {
+		return err
+	}
+	r.count(len(r.waiting)-stored, false)
+	r.waiting, r.bytes = r.waiting[:0], 0
+	stored, skipped := int(r.stored.Load()), int(r.skipped.Load())
+	r.bar.show(stored+skipped, 0, fmt.Sprintf("imported %d, skipped %d", stored, skipped))
+	return nil
+}

@@ -1,0 +1,231 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/testing/redistest"
+)
+
+// at returns the shell for another prefix and number of partitions.
+func (s shell) at(prefix string, partitions int) shell {
+	s.env = append(slices.Clone(s.env), "DELAYER_REDIS_PREFIX="+prefix, fmt.Sprintf("DELAYER_REDIS_PARTITIONS=%d", partitions))
+	return s
+}
+
+// fillAll stores jobs in all states, and everything else that an installation has.
+func fillAll(t *testing.T, c *client.Client) {
+	t.Helper()
+	ctx := t.Context()
+	push := func(id, topic, body string, delay time.Duration, opts ...client.PushOption) {
+		t.Helper()
+		_, err := c.Push(ctx, client.Message{ID: id, Topic: topic, Body: body, Headers: map[string]string{"trace": "x"}}, delay, opts...)
+		check(t, err)
+	}
+	push("waits", "t", "body", time.Hour, client.MaxAttempts(3), client.TTR(time.Minute), client.ReadyMaxLifetime(time.Hour))
+	push("any\xff\x00 {bytes", "any\xfe topic", "\x00\xff\r\n<&>\u2028", time.Hour)
+	push("large", "t", strings.Repeat("1 MiB\xff\n\x00", 1<<17), 2*time.Hour)
+	push("counts once", "t", "b", time.Hour, client.OnceAs(time.Hour, "content"))
+	for i := range 60 {
+		push(fmt.Sprintf("{same}%02d", i), "ready", fmt.Sprint(i), 0)
+	}
+	for _, id := range []string{"retried", "held", "dead"} {
+		push(id, "taken", id, 0)
+		d, err := c.Reserve(ctx, 0, 2*time.Hour, "taken")
+		check(t, err)
+		switch id {
+		case "retried":
+			check(t, d.Retry(ctx, time.Hour))
+		case "held":
+			push(id, "taken", "follows", 0, client.Follow)
+		case "dead":
+			check(t, d.Bury(ctx, "for ever"))
+		}
+	}
+	for i := range 3 {
+		push("", "grouped", fmt.Sprint(i), 0, client.Group("key", client.GroupOptions{Longest: time.Hour}))
+	}
+	push("parked", "paused", "b", 0)
+	check(t, c.Pause(ctx, "paused", client.PauseOptions{For: time.Hour, Note: "why"}))
+	check(t, c.SetLimit(ctx, "limited", client.Limit{Concurrency: 17, Rate: 3, Burst: 5}))
+	for _, name := range []string{"one", "two"} {
+		_, err := c.Schedule(ctx, client.Schedule{Name: name, Cron: "@every 1h", Topic: "t", Body: "b"})
+		check(t, err)
+	}
+	check(t, c.PauseSchedule(ctx, "two"))
+}
+
+// everythingIn returns what an export has, except for what a move changes: how long things are kept, and leases, of which the attempts stay.
+func everythingIn(t *testing.T, export string) (all []string) {
+	t.Helper()
+	for line := range strings.Lines(export) {
+		var r record
+		check(t, json.Unmarshal([]byte(line), &r))
+		if r.TTL > 0 && r.TTL < 3000*1000 {
+			t.Errorf("%s is kept for %d ms only", r.ID, r.TTL)
+		}
+		r.TTL, r.Group = 0, r.Group/1e6
+		delete(r.Fields, "text") // of a group that is read soon
+		if lease := strings.Fields(string(r.Fields["lease"])); len(lease) > 0 {
+			r.Fields["lease"] = text(lease[0])
+		}
+		if r.Kind == pauseRecord {
+			r.Until = r.Until.Round(time.Minute)
+		}
+		stays, err := json.Marshal(r)
+		check(t, err)
+		all = append(all, string(stays))
+	}
+	slices.Sort(all)
+	return all
+}
+
+// Everything that one partition has is the same after a move to five, and back to one.
+func TestExportOfEverything(t *testing.T) {
+	rights := redistest.Rights(t, "mover") + " ~* &*"
+	s, db := newShellHere(t)
+	c := client.New(db.Pool(), client.WithPrefix("a:"))
+	defer c.Close()
+	fillAll(t, c)
+	db.SetUser(rights) // the documented permissions suffice
+	fsck := s
+	s.env = append(slices.Clone(s.env), "DELAYER_REDIS_USERNAME=u", "DELAYER_REDIS_PASSWORD=p")
+	export := func(s shell) string {
+		r := s.run("export", "--quiet")
+		if r.code != 0 {
+			t.Fatalf("export: %+v", r)
+		}
+		return r.stdout
+	}
+	imports := func(s shell, lines string, args ...string) result {
+		check(t, os.WriteFile(s.dir+"/lines", []byte(lines), 0o600))
+		return s.run(append([]string{"import", "lines"}, args...)...)
+	}
+	first := export(s.at("a:", 1))
+	want := everythingIn(t, first)
+	n := len(want)
+	from := first
+	for _, at := range []struct {
+		prefix     string
+		partitions int
+	}{{"b:", 5}, {"c:", 1}} {
+		to := s.at(at.prefix, at.partitions)
+		before := db.Strings("KEYS", "*")
+		if r := imports(to, from, "--dry-run"); r.code != 0 || r.stdout != fmt.Sprintf("would be imported: %d, skipped 0, which exist\n", n) {
+			t.Errorf("a dry run: %+v", r)
+		}
+		after := slices.DeleteFunc(db.Strings("KEYS", "*"), func(key string) bool { return strings.HasSuffix(key, ":partitions") })
+		if len(after) != len(slices.DeleteFunc(before, func(key string) bool { return strings.HasSuffix(key, ":partitions") })) {
+			t.Errorf("a dry run has stored %q", after)
+		}
+		// It is cut, and repeated.
+		lines := slices.Collect(strings.Lines(from))
+		if r := imports(to, strings.Join(lines[:n/2], "")); r.code != 0 || r.stdout != fmt.Sprintf("imported %d, skipped 0, which exist\n", n/2) {
+			t.Errorf("half of it: %+v", r)
+		}
+		if r := imports(to, from); r.code != 0 || r.stdout != fmt.Sprintf("imported %d, skipped %d, which exist\n", n-n/2, n/2) {
+			t.Errorf("the rest: %+v", r)
+		}
+		from = export(to)
+		if got := everythingIn(t, from); !slices.Equal(got, want) {
+			for i := range max(len(got), len(want)) {
+				if i >= len(got) || i >= len(want) || got[i] != want[i] {
+					t.Fatalf("there are %d, want %d; the first difference:\n got %.500s\nwant %.500s", len(got), len(want), got[min(i, len(got)-1)], want[min(i, len(want)-1)])
+				}
+			}
+		}
+		if r := imports(to, from); r.code != 0 || r.stdout != fmt.Sprintf("imported 0, skipped %d, which exist\n", n) {
+			t.Errorf("once more: %+v", r)
+		}
+		if r := fsck.at(at.prefix, at.partitions).run("fsck"); !strings.HasSuffix(r.stdout, "nothing is wrong\n") {
+			t.Errorf("fsck: %+v", r)
+		}
+	}
+
+	if denied := db.Do("ACL", "LOG").([]any); len(denied) > 0 {
+		t.Errorf("Redis has refused %q", denied)
+	}
+	moved := client.New(db.Pool(), client.WithPrefix("c:"))
+	defer moved.Close()
+	ctx := t.Context()
+	jobs, err := moved.PopBatch(ctx, "ready", 100)
+	check(t, err)
+	for i, job := range jobs {
+		if want := fmt.Sprintf("{same}%02d", i); job.ID != want {
+			t.Fatalf("job %d is %s, want %s", i, job.ID, want)
+		}
+	}
+	if job, err := moved.Get(ctx, "held"); err != nil || job.State != client.Waiting || job.Attempts != 1 || time.Until(job.Due) < time.Hour || !job.Followed {
+		t.Errorf("the reserved one: %+v, %v", job, err)
+	}
+	if _, err := moved.Push(ctx, client.Message{ID: "counts once", Topic: "t", Body: "b"}, 0, client.OnceAs(time.Hour, "another")); !errors.Is(err, client.ErrReused) {
+		t.Errorf("pushed once more: %v", err)
+	}
+	if r, err := moved.PushOne(ctx, client.Delayed{Message: client.Message{Topic: "grouped", Body: "3"}}, client.Group("key", client.GroupOptions{Longest: time.Hour})); err != nil || r.Outcome != client.Added {
+		t.Errorf("pushed to the group: %+v, %v", r, err)
+	}
+	if _, err := moved.Pop(ctx, "paused"); !errors.Is(err, client.ErrEmpty) {
+		t.Errorf("of a paused topic: %v", err)
+	}
+	check(t, moved.Requeue(ctx, "dead"))
+}
+
+// A wrong line is refused with its number, and nothing of it is stored; the lines before it are.
+func TestImportOfWrongRecords(t *testing.T) {
+	s, db := newShellHere(t)
+	const good = `{"kind":"ready","id":"good","fields":{"topic":"t","body":"b"}}` + "\n"
+	for line, why := range map[string]string{
+		`{"kind":"strange","id":"a"}`:                                                "kind: want waiting,",
+		`{"kind":"waiting","id":"a","fields":{"topic":"t","body":"b"}}`:              "at: it is missing",
+		`{"kind":"ready","id":"a","fields":{"body":"b"}}`:                            "fields: topic is missing",
+		`{"kind":"ready","fields":{"topic":"t"}}`:                                    "id: it is empty",
+		`{"kind":"ready","id":"a","field":{"topic":"t"}}`:                            "unknown field",
+		`{"kind":"ready","id":"a","fields":{"topic":"t"}} {}`:                        "nothing after it",
+		`{"kind":"ready","id":"a","fields":{"topic":"t","body":{"base64":"nope!"}}}`: "base64",
+		`{"kind":"limit","topic":"t"}`:                                               "a limit without",
+		`{"kind":"pause"}`:                                                           "topic: it is missing",
+	} {
+		db.Do("FLUSHALL")
+		check(t, os.WriteFile(s.dir+"/lines", []byte(good+line+"\n"), 0o600))
+		r := s.run("import", "lines")
+		if r.code != exitUsage || !strings.Contains(r.stderr, "import: line 2: ") || !strings.Contains(r.stderr, why) {
+			t.Errorf("%s: %+v, want %q", line, r, why)
+		}
+		db.Expect(redistest.State{Ready: map[string][]string{"t": {"good"}}, Buckets: map[string]string{"good": "t b"}})
+	}
+}
+
+// Everything can be moved to a Redis Cluster, and back.
+func TestMoveToACluster(t *testing.T) {
+	redistest.Long(t)
+	s, db := newShellHere(t)
+	c := client.New(db.Pool())
+	defer c.Close()
+	fillAll(t, c)
+	cluster := redistest.StartCluster(t)
+	there := s
+	there.env = append(slices.Clone(s.env), "DELAYER_REDIS_CLUSTER="+cluster.Addrs(), "DELAYER_REDIS_PARTITIONS=16")
+	first := s.run("export").stdout
+	for _, move := range []struct {
+		lines string
+		to    shell
+	}{{first, there}, {"", s.at("back:", 1)}} {
+		if move.lines == "" {
+			move.lines = there.run("export").stdout
+		}
+		check(t, os.WriteFile(s.dir+"/lines", []byte(move.lines), 0o600))
+		if r := move.to.run("import", "lines"); r.code != 0 {
+			t.Fatalf("%+v", r)
+		}
+		if got, want := everythingIn(t, move.to.run("export").stdout), everythingIn(t, first); !slices.Equal(got, want) {
+			t.Errorf("there are %d, want %d", len(got), len(want))
+		}
+	}
+}
