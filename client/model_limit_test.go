@@ -52,15 +52,8 @@ func (m *model) setShare(topic string, place int, l client.Limit) {
 		s.next = math.Inf(-1)
 	}
 	m.shares[queue] = &s
-	switch {
-	case s.concurrency == noNumber:
+	if s.concurrency == noNumber {
 		delete(m.slots, queue)
-	case was == nil || was.concurrency == noNumber:
-		for id, entry := range m.pool {
-			if entry.lease > 0 && !m.isDue(entry) && m.jobs[id].topic == topic && m.place(id) == place {
-				m.enter(queue, id)
-			}
-		}
 	}
 }
 

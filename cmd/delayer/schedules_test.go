@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -198,29 +197,19 @@ func TestForgottenSchedulesAreSeen(t *testing.T) {
 	k.expect(t, "are stored again: a")
 }
 
-// A schedule is deleted when no running daemon has it in its file. A running older server may have any of
-// them.
+// A schedule is deleted when no running daemon has it in its file.
 func TestDaemonsWithDifferentFiles(t *testing.T) {
 	t.Parallel()
 	db := redistest.Start(t)
 	old := keep(t, db, "a", "b")
 	old.expect(t, "have changed: a, b")
 	other := keep(t, db, "b", "c")
-	other.expect(t, "Schedules are kept that this configuration file does not have, as another daemon that runs has them, or is too old to tell: a")
+	other.expect(t, "Schedules are kept that this configuration file does not have, as another daemon that runs has them: a")
 	other.expect(t, "have changed: c")
 	old.stop()
 	keep(t, db, "a", "b").stop()
 	expectSchedules(t, db, "a", "b", "c")
 
-	now := db.Clock() * 1000
-	db.Do("HSET", "delayer:servers", "older", fmt.Sprintf(`{"now":%.0f,"started":%.0f,"interval":1000,"host":"h","pid":1,"version":"1","moved":0,"returned":0,"dropped":0,"passes":0,"lateness":[%s0],"late":0,"error":""}`,
-		now, now, strings.Repeat("0,", len(store.Lateness{}.Counts)-1)))
-	other.outage()
-	last := keep(t, db, "b")
-	last.expect(t, "Schedules are kept that this configuration file does not have, as another daemon that runs has them, or is too old to tell: a, c")
-	last.stop()
-	expectSchedules(t, db, "a", "b", "c")
-	db.Do("HDEL", "delayer:servers", "older")
 	other.outage()
 	other.expect(t, "Schedules that no daemon's configuration file has any more are deleted: a")
 	expectSchedules(t, db, "b", "c")
