@@ -214,7 +214,12 @@ func (d *Delivery) extended(e *store.Extension, asked time.Time, err error) erro
 	return nil
 }
 
-func (d *Delivery) partition() *store.Store { return d.client.fleet.Of(d.ID) }
+func (d *Delivery) partition() *store.Store {
+	if all := d.client.fleet.Stores; len(all) == 1 {
+		return all[0]
+	}
+	return d.client.fleet.Of(d.ID)
+}
 
 func (d *Delivery) held() store.LeaseRef {
 	return store.LeaseRef{Topic: d.Topic, ID: d.ID, Token: d.Token}

@@ -86,8 +86,19 @@ func (s selection) jobs(ctx context.Context, c *call, q inspect.Query) iter.Seq2
 func beginList(f *flagSet) action {
 	var s selection
 	s.define(f)
-	f.check = topicGiven
+	f.check = func(arguments []string) error {
+		if len(arguments) > 0 {
+			return topicGiven(arguments)
+		}
+		if s.state != inspect.Reserved && s.state != inspect.Waiting {
+			return errors.New("want TOPIC, or --state reserved or waiting for the jobs of all topics")
+		}
+		return nil
+	}
 	return func(ctx context.Context, c *call) (reply, error) {
+		if len(c.arguments) == 0 {
+			return jobRows([]string{"id", "topic", "due", "lease_ends", "attempts", "size", "preview"}, s.jobs(ctx, c, inspect.Query{})), nil
+		}
 		columns := []string{"id", "state", "due", "lease_ends", "attempts", "size", "preview"}
 		return jobRows(columns, s.jobs(ctx, c, inspect.Query{Topic: c.arguments[0]})), nil
 	}

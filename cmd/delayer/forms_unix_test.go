@@ -22,6 +22,7 @@ var inEachForm = []struct {
 	{"push batch 0 1 --group a --longest 1h", 0, "\n"},
 	{"get {m}1", 0, "state:         ready\n"},
 	{"list mail", 0, "\no3  "},
+	{"list --state reserved", 0, "id  topic  due  lease_ends  attempts  size  preview\n"},
 	{"pop mail", 0, "first\n"},
 	{"bpop mail 5s --json", 0, `{"id":"{m}2","topic":"mail","body":"second"}`},
 	{"reschedule o3 2h", 0, "rescheduled o3\n"},
@@ -29,15 +30,14 @@ var inEachForm = []struct {
 	{"export mail", 0, `{"id":"o3","topic":"mail","due":"`},
 	{"remove o3", 0, "removed o3\n"},
 	{"remove mail --match *4 --confirm 3", 0, "removed 1\n"},
-	{"reserved", 0, "id  topic  lease_ends  attempts  size\n"},
 	{"forecast --json", 0, `{"spans":[{"from":0,"until":60,"jobs":0,`},
 	{"pause mail --note moving", 0, "paused mail\n"},
-	{"paused", 0, "moving\n"},
+	{"topics --paused", 0, ", note moving\n"},
 	{"pop mail", 1, "paused"},
 	{"resume mail", 0, "resumed mail\n"},
 	{"limit mail --concurrency 2 --rate 100/s --tag m", 0, "mail: concurrency 2, rate 100/s, tag m"},
-	{"limits", 0, "\nmail   "},
 	{"topics --topic m*", 0, "\nmail   "},
+	{"topics --limited", 0, "\nmail   "},
 	{"limit mail --none", 0, "mail"},
 	{"import jobs.json", 0, "pushed 2\n"}, // after the limit: the daemon reports ready jobs without its tag
 	{"stats", 0, "topics:           "},
@@ -125,6 +125,6 @@ func (s shell) works(line, promise string) {
 	s.t.Helper()
 	p := startBinary(s.t, s.dir, s.env, shellWords(s.t, line)...)
 	p.expect(p.stdout, promise)
-	eventually(s.t, "the jobs are settled", func() bool { return strings.Contains(s.run("reserved", "--json").stdout, `"jobs":[]`) })
+	eventually(s.t, "the jobs are settled", func() bool { return strings.Contains(s.run("list", "--state", "reserved", "--json").stdout, `"jobs":[]`) })
 	p.stopped()
 }

@@ -45,7 +45,7 @@ func TestFullDisk(t *testing.T) {
 	expectAll(t, db, before)
 	expect(`; not printed: {"id_base64":"Mf8=","removed":true}`, "remove", "1\xff")
 	expect(`; not printed: {"paused":true,"topic":"t"}`, "pause", "t")
-	expect("", "paused", "--json")
+	expect("", "topics", "--paused", "--json")
 	expect(`; not printed: {"topic":"t","was_paused":true}`, "resume", "t")
 	expect(`; not printed: {"topic":"t","concurrency":1}`, "limit", "t", "--concurrency", "1")
 	expect("", "limit", "t")

@@ -47,7 +47,3 @@ func (c *call) onTopic(what string, o view.Object) reply {
 	return reply{text: what + " " + printable(c.arguments[0], ""), json: o}
 }
 
-func runPaused(ctx context.Context, c *call) (reply, error) {
-	pauses, err := c.jobs.Paused(ctx)
-	return rowsOf("paused", view.Paused(pauses), "topic", "since", "until", "backed_off_until", "note"), err
-}

@@ -83,7 +83,7 @@ func fillForBackup(t *testing.T, db *redistest.Server) {
 func everything(t *testing.T, db *redistest.Server) string {
 	t.Helper()
 	all := ""
-	for _, command := range []string{"export orders", "list mails --state ready", "reserved", "dead list mails", "schedule list", "limits", "paused"} {
+	for _, command := range []string{"export orders", "list mails --state ready", "list --state reserved", "dead list mails", "schedule list", "topics --limited", "topics --paused"} {
 		out, code := onRedis(t, db, strings.Fields(command)...)
 		if code != 0 {
 			t.Errorf("%s: %d: %s", command, code, out)

@@ -70,14 +70,28 @@ func numberOf(value any) float64 {
 	return math.Inf(-1)
 }
 
-var topicColumns = []string{"topic", "ready", "reserved", "dead", "throttled", "overdue", "limit", "paused"}
+// topicColumns are the columns of topics, limitColumns what else a table of limited topics has.
+var (
+	topicColumns = []string{"topic", "ready", "reserved", "dead", "throttled", "overdue", "limit", "paused"}
+	limitColumns = []string{"slots_taken", "throttled", "throttled_until", "untagged"}
+)
 
 func beginTopics(f *flagSet) action {
 	var o order
-	orderFlags(f, &o, topicColumns)
+	var paused, limited bool
+	orderFlags(f, &o, slices.Concat(topicColumns, []string{"slots_taken", "throttled_until", "untagged"}))
+	f.toggle("paused", &paused)
+	f.toggle("limited", &limited)
 	return func(ctx context.Context, c *call) (reply, error) {
 		v := c.jobs.Overview(ctx)
-		r := rowsOf("topics", o.of(topicsOf(v)), topicColumns...)
+		list := slices.DeleteFunc(topicsOf(v), func(row view.Object) bool {
+			return paused && row.Get("paused") == nil || limited && row.Get("limit") == nil
+		})
+		columns := topicColumns
+		if limited {
+			columns = append([]string{"topic", "limit"}, limitColumns...)
+		}
+		r := rowsOf("topics", o.of(list), columns...)
 		r.rows.notes = incomplete(v.Counts, v.PausesErr)
 		return r, v.CountsErr
 	}
@@ -114,19 +128,6 @@ func notCounted(broken error) []string {
 	return []string{"not counted: " + printable(broken.Error(), "")}
 }
 
-func beginLimits(f *flagSet) action {
-	columns := []string{"topic", "limit", "slots_taken", "throttled", "throttled_until", "untagged"}
-	var o order
-	orderFlags(f, &o, columns)
-	return func(ctx context.Context, c *call) (reply, error) {
-		v := c.jobs.Overview(ctx)
-		list := slices.DeleteFunc(topicsOf(v), func(row view.Object) bool { return row.Get("limit") == nil })
-		r := rowsOf("topics", o.of(list), columns...)
-		r.rows.notes = incomplete(v.Counts, v.PausesErr)
-		return r, v.CountsErr
-	}
-}
-
 func runServers(ctx context.Context, c *call) (reply, error) {
 	servers, err := c.jobs.Servers(ctx)
 	list := view.Servers(servers)
@@ -138,16 +139,6 @@ func runServers(ctx context.Context, c *call) (reply, error) {
 		}
 	}
 	return r, err
-}
-
-func runReserved(ctx context.Context, c *call) (reply, error) {
-	q := inspect.Query{State: inspect.Reserved}
-	if len(c.arguments) > 0 {
-		if q.Topic = c.arguments[0]; q.Topic == "" {
-			return reply{}, c.noTopic()
-		}
-	}
-	return jobRows([]string{"id", "topic", "lease_ends", "attempts", "size"}, c.jobsOf(ctx, q, nil)), nil
 }
 
 func beginForecast(f *flagSet) action {

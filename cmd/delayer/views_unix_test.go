@@ -92,7 +92,7 @@ topic  ready  reserved  dead  throttled  overdue  limit  paused
 order      0         0     0          - AGE      -  since TIME                   , note moving
 `)
 	s.says(0, "topics --sort topic --json --topic order", `{"topics":[{"topic":"order","ready":0,"reserved":0,"dead":0,"overdue":0,"overdue_at_least":0,"paused":{"since":"TIME","note":"moving"}}]}`+"\n")
-	s.says(0, "limits", `
+	s.says(0, "topics --limited", `
 topic  limit                 slots_taken  throttled  throttled_until  untagged
 mail   concurrency 1, tag m            0          0                -         0
 `)
@@ -173,8 +173,8 @@ func TestOperatorsCommandsOnJobsUnderWay(t *testing.T) {
 				check(t, d.Bury(t.Context(), "broken", client.Cause(errors.New("error "+id[3:]))))
 			}
 		}
-		s.says(0, "reserved", "id    topic  lease_ends               attempts  size\n{m}4  mail   TIME                            1     1\n")
-		s.says(0, "reserved other", "id  topic  lease_ends  attempts  size\n")
+		s.says(0, "list --state reserved", "id    topic  due  lease_ends               attempts  size  preview\n{m}4  mail     -  TIME                            1     1  b\n")
+		s.says(0, "list other --state reserved", "id  state  due  lease_ends  attempts  size  preview\n")
 		s.says(0, "dead groups mail", "count  newest                   oldest                   reason  error\n    3  TIME                     TIME                     broken  error 3\n")
 		s.says(0, "dead list mail --error 2 --newer 1h", "id    died                     attempts  reason  error\n{m}2  TIME                            1  broken  error 2\n")
 		s.says(0, "dead list mail --older 1h", "id  died  attempts  reason  error\n")
@@ -198,7 +198,7 @@ func TestOperatorsDocumentedRights(t *testing.T) {
 	db.Do("ZADD", "delayer:job_pool", 9e9, "w")
 	db.Do("ZADD", "delayer:topics", db.Clock(), "t")
 	for _, command := range []string{
-		"stats", "stats t", "topics", "limits", "servers", "partitions", "paused", "reserved", "list t", "forecast", "schedule list", "dead list t", "dead groups t",
+		"stats", "stats t", "topics", "topics --limited", "topics --paused", "servers", "partitions", "list --state reserved", "list t", "forecast", "schedule list", "dead list t", "dead groups t",
 		"dead drop t --dry-run", "purge t --dry-run", "remove t --match '*' --dry-run", "get w", "export t",
 	} {
 		if r := s.run(shellWords(t, command)...); r.code != 0 || r.stderr != "" {

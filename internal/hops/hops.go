@@ -10,9 +10,9 @@ type count struct{ functions, files int }
 // allowed has the maximum for each call of program calls: a plain job, one partition, a warm connection. If you make a plain
 // call longer, change its row and say why in the commit.
 var allowed = map[string]count{
-	"push": {43, 12},
-	"pop":  {53, 14},
-	"ack":  {37, 9},
-	"wake": {52, 15},
+	"push": {42, 12},
+	"pop":  {52, 14},
+	"ack":  {36, 9},
+	"wake": {51, 15},
 	"pass": {89, 22}, // 86 in 21, and what a heartbeat adds now and then
 }
