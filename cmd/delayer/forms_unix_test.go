@@ -125,6 +125,8 @@ func (s shell) works(line, promise string) {
 	s.t.Helper()
 	p := startBinary(s.t, s.dir, s.env, shellWords(s.t, line)...)
 	p.expect(p.stdout, promise)
-	eventually(s.t, "the jobs are settled", func() bool { return strings.Contains(s.run("list", "--state", "reserved", "--json").stdout, `"jobs":[]`) })
+	eventually(s.t, "the jobs are settled", func() bool {
+		return strings.Contains(s.run("list", "--state", "reserved", "--json").stdout, `"jobs":[]`)
+	})
 	p.stopped()
 }

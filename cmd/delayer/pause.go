@@ -46,4 +46,3 @@ func runResume(ctx context.Context, c *call) (reply, error) {
 func (c *call) onTopic(what string, o view.Object) reply {
 	return reply{text: what + " " + printable(c.arguments[0], ""), json: o}
 }
-
