@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
@@ -49,7 +50,8 @@ func (f *fixture) calm(clients ...*client.Client) (looked func() int) {
 // announceServer makes a server known that does nothing.
 func (f *fixture) announceServer() {
 	f.TB.Helper()
-	check(f.TB, errOf(store.New(f.newPool(client.PoolOptions{}), f.Prefix).Heartbeat(store.ServerState{ID: "idle", Age: time.Second, Interval: store.AnnouncedWithin}, 0, 0).Do(f.TB.Context())))
+	jobs := fleet.Layout{Partitions: f.Partitions}.Open(f.newPool(client.PoolOptions{}), f.Prefix)
+	check(f.TB, errOf(jobs.Stores[0].Heartbeat(store.ServerState{ID: "idle", Age: time.Second, Interval: store.AnnouncedWithin}, 0, 0).Do(f.TB.Context())))
 }
 
 // A caller that waits is told that no server makes jobs ready: its server may use another Redis. As long as one runs, or

@@ -100,8 +100,16 @@ func (c *call) exportAll(ctx context.Context) error {
 		for name, value := range r.Fields {
 			fields[name] = text(value)
 		}
-		return put(record{Kind: r.Kind, ID: text(r.ID), At: r.At, TTL: max(r.TTL.Milliseconds(), 0), Group: r.Group.Milliseconds(), Fields: fields})
+		return put(record{Kind: r.Kind, ID: text(r.ID), At: r.At, TTL: lifetime(r.TTL), Group: r.Group.Milliseconds(), Fields: fields})
 	})
+}
+
+// lifetime is a time to live as a record has it: a job that ends within a millisecond is not kept for ever.
+func lifetime(left time.Duration) int64 {
+	if left < 0 {
+		return 0
+	}
+	return max(left.Milliseconds(), 1)
 }
 
 // readRecord reads a line of an export of everything. It returns false for any other line, such as a job to push.
