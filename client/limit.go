@@ -74,8 +74,8 @@ func (c *Client) checkLimit(l Limit) error {
 	case strings.ContainsAny(l.Tag, "{}\n") || len(l.Tag) > store.MaxTag:
 		return invalid("tag", fmt.Sprintf("%s has braces or is longer than %d bytes", store.Quote(l.Tag), store.MaxTag))
 	}
-	if n := c.fleet.Layout.Partitions; l.Tag == "" && l.Concurrency > 0 && l.Concurrency < n {
-		return invalid("concurrency", fmt.Sprintf("%d is less than the %d partitions, each of which has its share: want %d or more, or a tag that all IDs of the topic contain", l.Concurrency, n, n))
+	if err := c.fleet.Layout.CheckShares(store.Limit(l)); err != nil {
+		return invalid("concurrency", err.Error())
 	}
 	return nil
 }

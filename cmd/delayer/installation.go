@@ -194,7 +194,9 @@ func (r *restorer) add(ctx context.Context, one record, size int) (err error) {
 		is, err = r.fleet.RestorePause(ctx, store.Pause{Topic: topic, Until: one.Until, Note: string(one.Note)}, r.dryRun)
 	} else {
 		var was client.Limit
-		was, err = r.client.Limit(ctx, topic)
+		if err = r.fleet.Layout.CheckShares(one.limit()); err == nil { // a dry run says so, too
+			was, err = r.client.Limit(ctx, topic)
+		}
 		if is = err == nil && was == (client.Limit{}); is && !r.dryRun {
 			err = r.client.SetLimit(ctx, topic, client.Limit(one.limit()))
 		}

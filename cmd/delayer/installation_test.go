@@ -202,6 +202,21 @@ func TestImportOfWrongRecords(t *testing.T) {
 	}
 }
 
+// A limit of fewer jobs than there are partitions is refused, and a dry run says so.
+func TestImportOfASmallLimit(t *testing.T) {
+	s, db := newShellHere(t)
+	s = s.at("sixteen:", 16)
+	check(t, os.WriteFile(s.dir+"/lines", []byte(`{"kind":"limit","topic":"t","concurrency":5}`+"\n"), 0o600))
+	for _, args := range [][]string{{"import", "lines", "--dry-run"}, {"import", "lines"}} {
+		if r := s.run(args...); r.code == 0 || !strings.Contains(r.stderr, `limit of topic "t": 5 is less than the 16 partitions`) {
+			t.Errorf("%q: %+v", args, r)
+		}
+	}
+	if limits := db.Strings("KEYS", "*limits"); len(limits) > 0 {
+		t.Errorf("there are %q", limits)
+	}
+}
+
 // Everything can be moved to a Redis Cluster, and back.
 func TestMoveToACluster(t *testing.T) {
 	redistest.Long(t)

@@ -3,6 +3,7 @@ package fleet
 import (
 	"cmp"
 	"context"
+	"fmt"
 
 	"github.com/mix-basic/delayer/internal/store"
 )
@@ -37,6 +38,14 @@ func shareOf(all, place, of int) int {
 		n++
 	}
 	return max(n, 1)
+}
+
+// CheckShares refuses a limit of so few jobs at a time that some partitions would have no share.
+func (l Layout) CheckShares(limit store.Limit) error {
+	if n := l.Partitions; limit.Tag == "" && limit.Concurrency > 0 && limit.Concurrency < n {
+		return fmt.Errorf("%d is less than the %d partitions, each of which has its share: want %d or more, or a tag that all IDs of the topic contain", limit.Concurrency, n, n)
+	}
+	return nil
 }
 
 // excludes reports whether the limit lets no job be reserved in that partition, because the limit has a tag and all jobs with
