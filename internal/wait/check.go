@@ -2,6 +2,7 @@ package wait
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -111,10 +112,7 @@ func (k *checks) plan() {
 		every = servedEvery
 	}
 	if time.Since(k.checked) > every && (calm || time.Since(k.began) > unservedEvery) {
-		k.served, k.checked = e.Dispatcher.partitions[0].store.Served(e.closing), time.Now()
-		if !k.served {
-			k.expectMoved()
-		}
+		k.askForServer()
 	}
 	every = checkEvery
 	switch {
@@ -128,8 +126,22 @@ func (k *checks) plan() {
 	}
 }
 
+// askForServer asks whether a server runs. The first partition may be on another node than ours, which must not wait for it.
+func (k *checks) askForServer() {
+	e := k.listener
+	ctx, cancel := context.WithTimeout(e.closing, servedWithin)
+	defer cancel()
+	k.served, k.checked = e.Dispatcher.partitions[0].store.Served(ctx), time.Now()
+	switch {
+	case ctx.Err() != nil:
+		k.checked = k.checked.Add(servedEvery)
+	case !k.served:
+		k.expectMoved(ctx)
+	}
+}
+
 // expectMoved warns if jobs have been due for a while and no server runs to make them ready. Most likely the server uses another Redis or prefix.
-func (k *checks) expectMoved() {
+func (k *checks) expectMoved(ctx context.Context) {
 	e := k.listener
 	if time.Since(k.warned) < servedEvery {
 		return
@@ -138,7 +150,7 @@ func (k *checks) expectMoved() {
 	for _, p := range e.node.partitions {
 		here = append(here, p.store)
 	}
-	if late := store.Overdue(e.closing, here); late >= unservedEvery {
+	if late := store.Overdue(ctx, here); late >= unservedEvery {
 		k.warned = time.Now()
 		e.hooks.Logger.Warn(fmt.Sprintf("delayer: no server runs for this Redis and prefix, and jobs have been due for %s: start delayer, or check both addresses and prefixes",
 			duration.Format(late.Round(time.Second))), "pool", here[0].Keys().JobPool())

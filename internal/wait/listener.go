@@ -29,8 +29,10 @@ const (
 	// subscribeAgain is the wait before a refused subscription is tried again.
 	subscribeAgain = time.Minute
 	// servedEvery is how often a listener asks whether a server still runs, unservedEvery how often while none does.
+	// servedWithin bounds the question; without an answer it is asked again only after servedEvery.
 	servedEvery   = time.Minute
 	unservedEvery = 2 * time.Second
+	servedWithin  = time.Second
 	// lingerFor is how long a queue without callers is kept: a consumer comes back when it
 	// is done with its job.
 	lingerFor = 5 * time.Second
