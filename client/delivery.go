@@ -214,6 +214,7 @@ func (d *Delivery) extended(e *store.Extension, asked time.Time, err error) erro
 	return nil
 }
 
+// partition returns the one to which the job belongs. The only one needs no look at the ID.
 func (d *Delivery) partition() *store.Store {
 	if all := d.client.fleet.Stores; len(all) == 1 {
 		return all[0]

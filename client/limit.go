@@ -34,9 +34,9 @@ type Limit struct {
 	Tag string
 }
 
-// SetLimit sets the topic's limit from now on; the zero Limit removes it. Jobs that are reserved already
-// go on, and do not count if the topic had no limit on Concurrency. Waiting consumers are woken if there is more room. All programs that reserve, and the servers, must
-// know limits: older versions ignore them.
+// SetLimit sets the topic's limit from now on; the zero Limit removes it. Jobs that are reserved already go on, and do
+// not count if the topic had no limit on Concurrency. Waiting consumers are woken if there is more room. All programs
+// that reserve, and the servers, must know limits: older versions ignore them.
 //
 // With several partitions each gets its share in turn. After an error some may have the new share and others the
 // old one; calling SetLimit again completes it.

@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"errors"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -182,7 +181,7 @@ func (s *Store) records(ctx context.Context, kind string, ids, scores []string) 
 			if kind == RecordDead || kind == RecordOnce {
 				seconds /= 1000
 			}
-			r.At = time.UnixMilli(int64(math.Ceil(math.Round(secondsTime(seconds).Sub(time.UnixMilli(0)).Seconds()*1e6) / 1e3)))
+			r.At = secondsTime(seconds).Add(time.Millisecond - 1).Truncate(time.Millisecond) // never early
 		}
 		all = append(all, r)
 	}

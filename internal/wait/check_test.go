@@ -1,12 +1,15 @@
 package wait
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
 	"github.com/mix-basic/delayer/internal/store"
+	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
 // A poll registers the client if its callers wait. If other callers wait, it always registers. It does not register
@@ -277,6 +280,30 @@ func TestPlan(t *testing.T) {
 	k := &checks{listener: h.s.listener, served: true, checked: time.Now().Add(-2 * time.Minute)}
 	if k.plan(); k.served || time.Since(k.checked) > time.Minute {
 		t.Error("whether a server runs is not asked again; Redis is away")
+	}
+}
+
+// Whether a server runs is known by the first partition's node. If that hangs, others do not wait for it, and ask again later.
+func TestFirstPartitionHangs(t *testing.T) {
+	t.Parallel()
+	h := inHand(t)
+	h.partitions[0].store = store.New(&redis.Pool{DialContext: func(ctx context.Context) (redis.Conn, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}}, store.DefaultPrefix)
+	k := &checks{listener: h.s.listener, began: time.Now().Add(-time.Hour)}
+	planned := make(chan bool)
+	go func() {
+		k.plan()
+		close(planned)
+	}()
+	select {
+	case <-planned:
+		if k.served || time.Until(k.checked) < servedEvery/2 {
+			t.Errorf("it was asked at %v, and is served: %v", k.checked, k.served)
+		}
+	case <-time.After(redistest.HangBound):
+		t.Fatal("the checks wait for it")
 	}
 }
 
