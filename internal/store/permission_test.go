@@ -5,13 +5,46 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/gomodule/redigo/redis"
+
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
+
+// Scripts ask for their commands with as many arguments as these take: to Redis 8, another number is an unknown command.
+func TestCommandsAreAskedForWithTheirArguments(t *testing.T) {
+	t.Parallel()
+	b, _ := onRedis(t)
+	asked := regexp.MustCompile(`not_permitted\('([A-Z]+)'((?:, [^,()]+)*)\)`)
+	count := 0
+	for _, pattern := range []string{"lua/*.lua", "lua/parts/*.lua"} {
+		files, err := filepath.Glob(pattern)
+		check(t, err)
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			check(t, err)
+			for _, call := range asked.FindAllStringSubmatch(string(text), -1) {
+				count++
+				info, err := redis.Values(b.Do("COMMAND", "INFO", call[1]), nil)
+				check(t, err)
+				arity := info[0].([]any)[1].(int64)
+				if n := int64(1 + strings.Count(call[2], ",")); arity > 0 && n != arity || n < -arity {
+					t.Errorf("%s: %s: %d words, want %d", file, call[0], n, arity)
+				}
+			}
+		}
+	}
+	if count < 100 {
+		t.Errorf("%d commands are asked for", count)
+	}
+}
 
 // TestWithoutPermission runs the scripts that could lose a job as a user who lacks one of their commands: Redis refuses the call and
 // nothing changes.

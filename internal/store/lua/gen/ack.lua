@@ -1,10 +1,10 @@
 -- ack: ends reserved jobs that are done. A job's follower takes its place.
 local protected = rawget(_G, 'pcall')
-local function not_permitted(command, key, ...)
+local function not_permitted(command, ...)
   if not redis.acl_check_cmd then return nil end
-  local is_known, may = protected(redis.acl_check_cmd, command, key, ...)
+  local is_known, may = protected(redis.acl_check_cmd, command, ...)
   if not is_known then return redis.error_reply('ERR unknown command ' .. command .. ': this Redis has it renamed or disabled') end
-  if not may then return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key) end
+  if not may then return redis.error_reply('NOPERM this user has no permissions to run ' .. table.concat({command, (...)}, ' on ')) end
 end
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')
@@ -129,7 +129,7 @@ end
 if followers then
   local function not_followable(id, from)
     local name = buckets .. id
-    return not_permitted('TIME', from) or not_permitted('HMGET', from, 'next') or not_permitted('PTTL', from)
+    return not_permitted('TIME') or not_permitted('HMGET', from, 'next') or not_permitted('PTTL', from)
       or not_permitted('HDEL', from, 'next') or not_permitted('HSET', name, 'topic', '')
       or not_permitted('HDEL', name, 'lease') or not_permitted('PEXPIRE', name, '1') or not_permitted('DEL', name)
       or not_permitted('ZADD', pool, '0', '') or not_permitted('ZREM', pool, '')

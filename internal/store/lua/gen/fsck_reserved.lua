@@ -1,10 +1,10 @@
 -- fsck_reserved: corrects the numbers of some topics' reserved jobs.
 local protected = rawget(_G, 'pcall')
-local function not_permitted(command, key, ...)
+local function not_permitted(command, ...)
   if not redis.acl_check_cmd then return nil end
-  local is_known, may = protected(redis.acl_check_cmd, command, key, ...)
+  local is_known, may = protected(redis.acl_check_cmd, command, ...)
   if not is_known then return redis.error_reply('ERR unknown command ' .. command .. ': this Redis has it renamed or disabled') end
-  if not may then return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key) end
+  if not may then return redis.error_reply('NOPERM this user has no permissions to run ' .. table.concat({command, (...)}, ' on ')) end
 end
 local pool = KEYS[1]
 local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or string.match(pool, '^(.*)dead_topics$') or string.match(pool, '^(.*)servers$')

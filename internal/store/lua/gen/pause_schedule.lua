@@ -4,11 +4,11 @@ local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or
 local buckets = prefix .. 'job_bucket:'
 local SCHEDULE_TOPIC = 'delayer:schedules'
 local protected = rawget(_G, 'pcall')
-local function not_permitted(command, key, ...)
+local function not_permitted(command, ...)
   if not redis.acl_check_cmd then return nil end
-  local is_known, may = protected(redis.acl_check_cmd, command, key, ...)
+  local is_known, may = protected(redis.acl_check_cmd, command, ...)
   if not is_known then return redis.error_reply('ERR unknown command ' .. command .. ': this Redis has it renamed or disabled') end
-  if not may then return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key) end
+  if not may then return redis.error_reply('NOPERM this user has no permissions to run ' .. table.concat({command, (...)}, ' on ')) end
 end
 local time = redis.call('TIME')
 local now_us = time[1] * 1000000 + time[2]

@@ -25,7 +25,7 @@ end
 -- Why the follower of a job can't take its place, as an error reply, or nil: asked before the job ends. from is as in follow_up.
 local function not_followable(id, from)
   local name = buckets .. id
-  return not_permitted('TIME', from) or not_permitted('HMGET', from, 'next') or not_permitted('PTTL', from)
+  return not_permitted('TIME') or not_permitted('HMGET', from, 'next') or not_permitted('PTTL', from)
     or not_permitted('HDEL', from, 'next') or not_permitted('HSET', name, 'topic', '')
     or not_permitted('HDEL', name, 'lease') or not_permitted('PEXPIRE', name, '1') or not_permitted('DEL', name)
     or not_permitted('ZADD', pool, '0', '') or not_permitted('ZREM', pool, '')

@@ -1,12 +1,12 @@
 -- Checks before a script's first write: a script that fails half-way keeps what it has written. Each returns an error reply, or nil.
 
--- Whether this user may not run the command, or Redis does not know it. Redis before 7.0 can't tell.
+-- Whether this user may not run the command, or Redis does not know it. Redis before 7.0 can't tell; Redis 8 knows no command with a wrong number of arguments.
 local protected = rawget(_G, 'pcall') -- redis.pcall runs commands only
-local function not_permitted(command, key, ...)
+local function not_permitted(command, ...)
   if not redis.acl_check_cmd then return nil end
-  local is_known, may = protected(redis.acl_check_cmd, command, key, ...)
+  local is_known, may = protected(redis.acl_check_cmd, command, ...)
   if not is_known then return redis.error_reply('ERR unknown command ' .. command .. ': this Redis has it renamed or disabled') end
-  if not may then return redis.error_reply('NOPERM this user has no permissions to run ' .. command .. ' on ' .. key) end
+  if not may then return redis.error_reply('NOPERM this user has no permissions to run ' .. table.concat({command, (...)}, ' on ')) end
 end
 
 -- Whether this user or this server can't write the pool; if it can, what is taken from the pool can be put back. A full Redis is no
