@@ -44,7 +44,7 @@ func Variables() (names []string) {
 // split returns the section of a variable, if it is a setting by its prefix. Case is ignored, as on Windows.
 func split(name, value string) (section, suffix string, ours bool) {
 	name = strings.ToUpper(name)
-	if strings.HasPrefix(name, JobPrefix) || strings.HasPrefix(name, HeaderPrefix) || name == URLVariable || isServiceLink(name, value) {
+	if strings.HasPrefix(name, JobPrefix) || strings.HasPrefix(name, HeaderPrefix) || name == URLVariable || name == "DELAYER_URL" || name == "DELAYER_TOKEN" || isServiceLink(name, value) {
 		return "", "", false
 	}
 	for _, section := range []string{"redis", "http", "delayer"} {

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"net/http"
 	"os"
 	"os/signal"
 	"slices"
@@ -20,6 +22,7 @@ type command struct {
 	arguments string // as shown in its help; those in [ ] are optional
 	nothing   bool   // exits with 1 if there is no such job, dead letter or schedule
 	local     bool   // needs no Redis
+	v1        bool   // speaks /v1: it works with --url
 	plugin    bool   // exits with the codes of a monitoring plugin
 	program   bool   // the arguments are a program with its own arguments and flags
 	begin     func(*flagSet) action
@@ -35,36 +38,36 @@ func only(run action) func(*flagSet) action { return func(*flagSet) action { ret
 // help/zh.txt.
 func commands() []command {
 	return []command{
-		{name: "push", arguments: "TOPIC DELAY BODY", begin: beginPush},
+		{name: "push", arguments: "TOPIC DELAY BODY", v1: true, begin: beginPush},
 		{name: "pop", arguments: "TOPIC", nothing: true, begin: only(runPop)},
 		{name: "bpop", arguments: "TOPIC [TIMEOUT]", nothing: true, begin: only(runBPop)},
-		{name: "get", arguments: "ID", nothing: true, begin: only(runGet)},
-		{name: "list", arguments: "[TOPIC]", begin: beginList},
-		{name: "remove", arguments: "ID", nothing: true, begin: beginRemove},
-		{name: "reschedule", arguments: "ID DELAY", nothing: true, begin: beginReschedule},
+		{name: "get", arguments: "ID", nothing: true, v1: true, begin: only(runGet)},
+		{name: "list", arguments: "[TOPIC]", v1: true, begin: beginList},
+		{name: "remove", arguments: "ID", nothing: true, v1: true, begin: beginChange(http.MethodDelete, "removed")},
+		{name: "reschedule", arguments: "ID DELAY", nothing: true, v1: true, begin: beginChange(http.MethodPatch, "rescheduled")},
 		{name: "worker", arguments: "--topic T [options] (--exec CMD | PROGRAM ARGUMENT...)", program: true, begin: beginWorker},
 		{name: "export", arguments: "[TOPIC]", begin: beginExport},
 		{name: "import", arguments: "[FILE]", begin: beginImport},
-		{name: "stats", arguments: "[TOPIC]", begin: beginStats},
-		{name: "topics", begin: beginTopics},
-		{name: "forecast", begin: beginForecast},
-		{name: "pause", arguments: "TOPIC", begin: beginPause},
-		{name: "resume", arguments: "TOPIC", begin: only(runResume)},
-		{name: "limit", arguments: "TOPIC", begin: beginLimit},
-		{name: "purge", arguments: "TOPIC", begin: beginPurge},
-		{name: "dead list", arguments: "TOPIC", begin: beginDeadList},
-		{name: "dead groups", arguments: "TOPIC", begin: beginDeadGroups},
-		{name: "dead requeue", arguments: "TOPIC [ID]", nothing: true, begin: beginDead("requeued", false, (*call).requeue, (*inspect.Inspector).RequeueDead)},
-		{name: "dead drop", arguments: "TOPIC [ID]", nothing: true, begin: beginDead("dropped", true, (*call).drop, (*inspect.Inspector).DropDead)},
-		{name: "schedule add", arguments: "NAME SPEC TOPIC BODY", begin: beginScheduleAdd},
-		{name: "schedule list", begin: only(runScheduleList)},
-		{name: "schedule remove", arguments: "NAME", nothing: true, begin: only(runScheduleRemove)},
-		{name: "schedule pause", arguments: "NAME", nothing: true, begin: only(runSchedulePause)},
-		{name: "schedule resume", arguments: "NAME", nothing: true, begin: only(runScheduleResume)},
-		{name: "schedule run", arguments: "NAME", nothing: true, begin: only(runScheduleRun)},
+		{name: "stats", arguments: "[TOPIC]", v1: true, begin: beginStats},
+		{name: "topics", v1: true, begin: beginTopics},
+		{name: "forecast", v1: true, begin: beginForecast},
+		{name: "pause", arguments: "TOPIC", v1: true, begin: beginPause},
+		{name: "resume", arguments: "TOPIC", v1: true, begin: operation(http.MethodPost, "/v1/topics/{topic}/resume", resumed)},
+		{name: "limit", arguments: "TOPIC", v1: true, begin: beginLimit},
+		{name: "purge", arguments: "TOPIC", v1: true, begin: beginPurge},
+		{name: "dead list", arguments: "TOPIC", v1: true, begin: beginDeadList},
+		{name: "dead groups", arguments: "TOPIC", v1: true, begin: only(runDeadGroups)},
+		{name: "dead requeue", arguments: "TOPIC [ID]", nothing: true, v1: true, begin: beginDead("requeued", "/v1/dead/{topic}/requeue", false)},
+		{name: "dead drop", arguments: "TOPIC [ID]", nothing: true, v1: true, begin: beginDead("dropped", "/v1/dead/{topic}/drop", true)},
+		{name: "schedule add", arguments: "NAME SPEC TOPIC BODY", v1: true, begin: beginScheduleAdd},
+		{name: "schedule list", v1: true, begin: listing("/v1/schedules", "schedules", "name", "cron", "zone", "topic", "next", "paused", "jobs", "late", "overlapped", "while_paused")},
+		{name: "schedule remove", arguments: "NAME", nothing: true, v1: true, begin: operation(http.MethodDelete, "/v1/schedules/{name}", done("removed"))},
+		{name: "schedule pause", arguments: "NAME", nothing: true, v1: true, begin: pauseSchedule(true, "paused")},
+		{name: "schedule resume", arguments: "NAME", nothing: true, v1: true, begin: pauseSchedule(false, "resumed")},
+		{name: "schedule run", arguments: "NAME", nothing: true, v1: true, begin: operation(http.MethodPost, "/v1/schedules/{name}/run", shownID)},
 		{name: "schedule next", arguments: "SPEC", local: true, begin: beginScheduleNext},
-		{name: "servers", begin: only(runServers)},
-		{name: "partitions", begin: only(runPartitions)},
+		{name: "servers", v1: true, begin: only(runServers)},
+		{name: "partitions", v1: true, begin: only(runPartitions)},
 		{name: "config", begin: only(runConfig)},
 		{name: "fsck", begin: beginFsck},
 		{name: "doctor", begin: beginDoctor},
@@ -83,6 +86,17 @@ func (c *command) least() int {
 		return 0
 	}
 	return len(strings.Fields(c.arguments)) - strings.Count(c.arguments, "[")
+}
+
+// named is how many of its arguments say what it works on: those before a DELAY, a SPEC or a BODY.
+func (c *command) named() int {
+	words := strings.Fields(c.arguments)
+	for i, word := range words {
+		if word == "DELAY" || word == "SPEC" || word == "BODY" {
+			return i
+		}
+	}
+	return len(words)
 }
 
 // most is the maximum number of arguments.
@@ -132,6 +146,7 @@ type call struct {
 	client         *client.Client
 	jobs           *inspect.Inspector // shares the client's connections
 	redis          config.Redis
+	v1             *v1
 	stdout, stderr *os.File
 }
 
@@ -140,10 +155,10 @@ func execute(o options, stdout, stderr *os.File) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(endLater(ctx, sameSignal), stop) // from then on, a signal ends the program at once
 	c := &call{options: o, stdout: stdout, stderr: stderr}
-	if !o.command.local {
-		if err := c.open(); err != nil {
-			return err
-		}
+	if err := c.open(); err != nil {
+		return err
+	}
+	if c.client != nil {
 		defer c.client.Close()
 	}
 	r, err := o.run(ctx, c)
@@ -153,8 +168,19 @@ func execute(o options, stdout, stderr *os.File) error {
 	return withExitCode(ctx, err)
 }
 
-// open connects to Redis. The caller closes the client.
-func (c *call) open() error {
+// open connects to what the command works on: the daemon at --url, or Redis. The caller closes the client.
+func (c *call) open() (err error) {
+	if c.command.v1 {
+		if c.v1, err = c.remote(); err != nil || c.v1 != nil {
+			return err
+		}
+	}
+	switch {
+	case c.url != "":
+		return fail(exitUsage, fmt.Errorf("%s does not work over HTTP: leave out --url", c.command.name))
+	case c.command.local:
+		return nil
+	}
 	found, err := findConfiguration(c.options)
 	if err != nil {
 		return err
@@ -170,6 +196,7 @@ func (c *call) open() error {
 		return fail(exitUsage, err)
 	}
 	c.client, c.jobs = clientOn(c.connections, c.redis), inspectorOn(c.connections, c.redis)
+	c.v1 = inProcess(c.client, c.jobs)
 	return nil
 }
 

@@ -139,7 +139,7 @@ func TestPushDebounced(t *testing.T) {
 	push("created", "1h", "first")
 	push("replaced", "0", "second")
 	s.expect(0, "second\n", "", "pop", "t")
-	const why = "ERROR: push: --debounce: 1h is shorter than the delay of 2h"
+	const why = "ERROR: push: --debounce \"1h\": 1h is shorter than the delay of 2h"
 	if r := s.run("push", "t", "2h", "b", "--id", "a", "--debounce", "1h"); r.code != 2 || !strings.HasPrefix(r.stderr, why) {
 		t.Errorf("%+v", r)
 	}
@@ -180,7 +180,7 @@ func TestPushToGroup(t *testing.T) {
 	push("2", "--id", "a", "--once", "1h")
 	s.expect(0, "a\n", `Note: a push of "a" counted before; this one changed nothing.`+"\n", "push", "t", "0", "2", "--group", "k", "--quiet", "1h", "--id", "a", "--once", "1h")
 	s.expect(2, "", "ERROR: push: invalid body: it is not JSON, of which a group's must be\n", "push", "t", "0", "no JSON", "--group", "k", "--longest", "1h")
-	s.expect(2, "", "ERROR: DELAY \"5\": want 0 with --group\n", "push", "t", "5", "2", "--group", "k", "--longest", "1h")
+	s.expect(2, "", "ERROR: push: DELAY \"5\": want 0 with --group\n", "push", "t", "5", "2", "--group", "k", "--longest", "1h")
 	push("[3]")
 	s.expect(0, `[{"n":1},2,[3]]`+"\n", "", "pop", "t")
 	db.Expect(redistest.State{Once: []string{"{t:k}a"}})
@@ -189,7 +189,7 @@ func TestPushToGroup(t *testing.T) {
 // The error names the job, which is stored nevertheless.
 func TestPushToReplicas(t *testing.T) {
 	s, db := newShellHere(t)
-	s.expect(6, "", `ERROR: push "a": the job is stored, but 0 of 1 replicas have it`+"\n", "push", "t", "0", "b", "--id", "a", "--replicas", "1", "--replicas-timeout", "1ms")
+	s.expect(6, "", `ERROR: push "a": the job is stored, but too few replicas have it: 0 of 1 had it in time`+"\n", "push", "t", "0", "b", "--id", "a", "--replicas", "1", "--replicas-timeout", "1ms")
 	redistest.StartReplica(t, db)
 	s.expect(0, "b\n", "", "push", "t", "0", "b", "--id", "b", "--replicas", "1", "--replicas-timeout", "10s")
 	s.expect(0, "b\n", "", "pop", "t")
@@ -240,11 +240,11 @@ func TestPushReadsStandardInput(t *testing.T) {
 
 func TestCommandsRefuseBadInput(t *testing.T) {
 	s, db := newShellHere(t)
-	const want = ": want seconds, or a number with ms, s, m, h or d, from 0 to 100 years\n"
+	const want = `: want seconds, or a text such as "250ms", "30m", "1h30m", "7d" or "1d12h", from 0s to 100 years` + "\n"
 	for _, delay := range []string{"", "1y", "36501d", "1e30", "NaN", "Inf", "1d1d"} {
-		s.expect(2, "", `ERROR: DELAY "`+delay+`"`+want, "push", "t", delay, "b")
+		s.expect(2, "", `ERROR: push: DELAY "`+delay+`"`+want, "push", "t", delay, "b")
 	}
-	s.expect(2, "", `ERROR: DELAY "-1"`+want, "push", "--", "t", "-1", "b")
+	s.expect(2, "", `ERROR: push: DELAY "-1"`+want, "push", "--", "t", "-1", "b")
 	db.Expect(redistest.State{})
 }
 

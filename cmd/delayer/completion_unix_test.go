@@ -24,7 +24,7 @@ func TestComplete(t *testing.T) {
 		"--configuration = a pau":   "pause",
 		"--ch":                      "--check-config --check-redis",
 		"push t 5 b --rep":          "--replicas --replicas-timeout",
-		"pop --":                    "--configuration --help --json --quiet --redis",
+		"pop --":                    "--configuration --help --json --quiet --redis --token-file --url",
 		"schedule next --z":         "--zone",
 		"version --":                "--help",
 		"worker --topic t --e":      "--exec",

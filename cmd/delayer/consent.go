@@ -5,8 +5,12 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"math"
+	"net/http"
+	"net/url"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -24,6 +28,70 @@ func (s *consent) define(f *flagSet) {
 	f.number("confirm", &s.most, math.MaxInt32)
 }
 
+// many is a request that changes many jobs.
+type many struct {
+	request
+	what    string
+	deletes bool // or changes: it needs --confirm where nobody can be asked
+	limit   int  // the most jobs; 0: no limit
+}
+
+// bounded returns the request for at most n jobs.
+func (m many) bounded(n int) request {
+	r := m.request
+	r.query = maps.Clone(r.query)
+	if r.query == nil {
+		r.query = url.Values{}
+	}
+	switch {
+	case n == 0:
+	case r.body != nil && r.method == http.MethodPost:
+		r.body = &fields{members: slices.Clone(r.body.members), from: r.body.from}
+		r.body.put("limit", "--limit", n)
+	default:
+		r.query.Set("limit", strconv.Itoa(n))
+	}
+	return r
+}
+
+// many makes the request. Where it may change many jobs by mistake, it counts them first, and asks.
+func (s consent) many(ctx context.Context, c *call, m many) (reply, error) {
+	r := m.bounded(m.limit)
+	if m.deletes || s.dryRun || s.most > 0 || s.asks(c) {
+		r.query.Set("dry_run", "true")
+		o, err := c.ask(ctx, r)
+		n := int(numberOf(o.Get("count")))
+		if err == nil {
+			err = c.ended(o, m.what, r.body)
+		}
+		if err != nil {
+			return reply{}, err
+		}
+		if agreed, err := s.given(ctx, c, n, m.deletes); !agreed {
+			return s.counted(m.what, n), err
+		}
+		r = m.bounded(n) // leaves out jobs that have come since
+	}
+	o, err := c.ask(ctx, r)
+	if err == nil {
+		err = c.ended(o, m.what, r.body)
+	}
+	return s.counted(m.what, int(numberOf(o.Get("count")))), err
+}
+
+// ended returns why a request on many jobs ended early, and how many it has changed; nil if it did all.
+func (c *call) ended(o view.Object, what string, sent *fields) error {
+	wrong, is := o.Get("problem").(view.Object)
+	if !is {
+		return nil
+	}
+	err := c.refused(wrong, sent)
+	if n := numberOf(o.Get("count")); n > 0 {
+		err = fmt.Errorf("%w\nothers are %s: %v", err, what, n)
+	}
+	return err
+}
+
 // given reports whether n jobs may be changed. Without --confirm it asks on a terminal; elsewhere a required --confirm that is
 // missing is an error.
 func (s consent) given(ctx context.Context, c *call, n int, required bool) (bool, error) {
@@ -31,7 +99,7 @@ func (s consent) given(ctx context.Context, c *call, n int, required bool) (bool
 	case s.dryRun:
 		return false, nil
 	case s.asks(c) && n > 0:
-		return c.ask(ctx, n)
+		return c.confirm(ctx, n)
 	case s.most == 0 && required && n > 0:
 		return false, fail(exitUsage, fmt.Errorf("%s: jobs that it would change: %d; add --confirm %[2]d, or --dry-run to change nothing", c.command.name, n))
 	case s.most > 0 && n > s.most:
@@ -45,8 +113,8 @@ func (s consent) asks(c *call) bool {
 	return s.most == 0 && !s.dryRun && isTerminal(os.Stdin) && isTerminal(c.stderr)
 }
 
-// ask asks for the number of jobs, which nobody types by mistake. Any other answer is an error.
-func (c *call) ask(ctx context.Context, n int) (bool, error) {
+// confirm asks for the number of jobs, which nobody types by mistake. Any other answer is an error.
+func (c *call) confirm(ctx context.Context, n int) (bool, error) {
 	fmt.Fprintf(c.stderr, "%s: jobs that it would change: %d; type %[2]d to confirm: ", c.command.name, n)
 	answer := ""
 	err := await(ctx, func() (err error) {

@@ -49,9 +49,9 @@ func TestDeadCommands(t *testing.T) {
 
 	// A job with the same ID blocks a dead letter. The others are requeued.
 	s.expect(0, "1\n", "", "push", "t", "0", "new", "--id", "1")
-	s.expect(6, "", `ERROR: requeue "1": job exists`+"\n", "dead", "requeue", "t", "1")
+	s.expect(6, "", `ERROR: dead requeue "t" "1": a job with this ID exists; nothing was changed`+"\n", "dead", "requeue", "t", "1")
 	r := s.run("dead", "requeue", "t")
-	if r.code != 6 || r.stdout != "" || r.stderr != "ERROR: requeue dead letters of \"t\": 1 stay dead letters, as \"1\": job exists\nERROR: others are requeued: 1\n" {
+	if r.code != 6 || r.stdout != "" || r.stderr != "ERROR: dead requeue \"t\": some remain dead letters because jobs with their IDs exist\nERROR: others are requeued: 1\n" {
 		t.Errorf("%+v", r)
 	}
 	s.expect(0, "removed 1\n", "", "remove", "1")
@@ -115,5 +115,5 @@ func TestPurgeHalfway(t *testing.T) {
 	db.Do("LPUSH", "delayer:{1}:ready_queue:t", "b")
 	matches(t, "purge", s.fails(3, "purge", "t", "--confirm", "2"), `(?s)^ERROR: purge.*\nERROR: others are purged: 1\n$`)
 	db.Do("SET", "delayer:{0}:ready_queue:t", "x")
-	matches(t, "purge", s.fails(3, "purge", "t", "--confirm", "2"), `ERROR: purge "t": its ready jobs can't be counted: delayer fsck names the broken key\n`)
+	matches(t, "purge", s.fails(3, "purge", "t", "--confirm", "2"), `ERROR: .*the topic's ready jobs can't be counted: delayer fsck names the broken key\n`)
 }

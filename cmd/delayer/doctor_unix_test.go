@@ -134,9 +134,9 @@ func TestOneOfTwoPartitionsIsBroken(t *testing.T) {
 		says string
 		args []string
 	}{
-		{0, "not counted: partition 1: WRONGTYPE", []string{"stats"}},
+		{0, "not complete: partition 1: WRONGTYPE", []string{"stats"}},
 		{0, `"broken_partitions":[1]`, []string{"stats", "--json"}},
-		{0, "not counted: partition 1: WRONGTYPE", []string{"forecast"}},
+		{0, "not complete: partition 1: WRONGTYPE", []string{"forecast"}},
 		{2, "DELAYER CRITICAL - partition 1: WRONGTYPE", []string{"check", "--critical", "servers=0"}},
 		{1, "unreadable: partition 1: WRONGTYPE", []string{"doctor"}},
 	} {
@@ -152,9 +152,9 @@ func TestUnreadableParts(t *testing.T) {
 	s, db := newShell(t)
 	s.run("push", "t", "0", "b")
 	for _, c := range []struct{ key, stats, doctor string }{
-		{"servers", "can't read servers: WRONGTYPE", "unreadable: read servers: WRONGTYPE"},
-		{"paused", "can't read pauses: WRONGTYPE", "unreadable: read pauses: WRONGTYPE"},
-		{"history", "can't read statistics: WRONGTYPE", "unreadable: read statistics: WRONGTYPE"},
+		{"servers", "not complete: read servers: WRONGTYPE", "unreadable: read servers: WRONGTYPE"},
+		{"paused", "not complete: read pauses: WRONGTYPE", "unreadable: read pauses: WRONGTYPE"},
+		{"history", "not complete: read statistics: WRONGTYPE", "unreadable: read statistics: WRONGTYPE"},
 		{"schedules", "t  ", "unreadable: schedules: read schedules: WRONGTYPE"},
 	} {
 		db.Do("SET", "delayer:"+c.key, "x")

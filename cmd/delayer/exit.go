@@ -102,7 +102,7 @@ func asPlugin(o options, err error) error {
 
 // isNothing reports whether the error means that there is no such job, dead letter or schedule.
 func isNothing(err error) bool {
-	return errors.Is(err, client.ErrEmpty) || errors.Is(err, client.ErrNotFound) || errors.Is(err, errNoLetter) || errors.Is(err, errNoSchedule)
+	return errors.Is(err, client.ErrEmpty) || errors.Is(err, client.ErrNotFound) || isProblem(err, "not-found")
 }
 
 // report prints the error and returns the exit code.

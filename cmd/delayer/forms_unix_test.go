@@ -72,7 +72,8 @@ var inEachForm = []struct {
 	{"__complete sta", 0, "stats\t"},
 }
 
-// Each command works on one Redis, with Sentinel, with 16 partitions and in a Redis Cluster.
+// Each command works on one Redis, with Sentinel, with 16 partitions and in a Redis Cluster. Those that speak /v1 also work without Redis's
+// address, over the daemon's HTTP server.
 func TestEachCommandInEachForm(t *testing.T) {
 	for _, c := range commands() {
 		begins := func(line string) bool { return line == c.name || strings.HasPrefix(line, c.name+" ") }
@@ -88,6 +89,7 @@ func TestEachCommandInEachForm(t *testing.T) {
 	}
 	for name, url := range map[string]func(t *testing.T) string{
 		"one Redis": func(t *testing.T) string { return "redis://" + redistest.Start(t).Addr },
+		"HTTP":      func(t *testing.T) string { return "redis://" + redistest.Start(t).Addr },
 		"Sentinel": func(t *testing.T) string {
 			return "redis-sentinel://" + redistest.StartSentinels(t).Addrs() + "?master=m"
 		},
@@ -97,18 +99,26 @@ func TestEachCommandInEachForm(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if name != "one Redis" {
+			if name != "one Redis" && name != "HTTP" {
 				redistest.Long(t)
 			}
-			env := environment(t, "DELAYER_REDIS_URL="+url(t), "DELAYER_PID=", "DELAYER_ACCESS_LOG=", "DELAYER_ERROR_LOG=")
+			const token = "0123456789abcdef"
+			env := environment(t, "DELAYER_REDIS_URL="+url(t), "DELAYER_PID=", "DELAYER_ACCESS_LOG=", "DELAYER_ERROR_LOG=", "DELAYER_HTTP_LISTEN=127.0.0.1:0", "DELAYER_HTTP_TOKEN="+token)
 			s := shell{t: t, dir: t.TempDir(), env: env}.inHere()
 			write(t, s.dir+"/jobs.json", `{"topic":"mail","id":"{m}5","body":"b"}`+"\n"+`{"topic":"mail","id":"o6","body":"b"}`+"\n")
 			daemon := startBinary(t, s.dir, env)
-			daemon.expect(daemon.stdout, started)
+			over := s
+			if at := urlOf(daemon); name == "HTTP" {
+				over.env = environment(t, "DELAYER_URL="+at, "DELAYER_TOKEN="+token)
+			}
 			for _, row := range inEachForm {
-				if strings.HasPrefix(row.line, "worker ") {
+				c, _ := findCommand(strings.Fields(row.line))
+				switch {
+				case strings.HasPrefix(row.line, "worker "):
 					s.works(row.line, row.promise)
-				} else {
+				case c.v1:
+					over.keeps(row.line, row.code, row.promise)
+				default:
 					s.keeps(row.line, row.code, row.promise)
 				}
 			}

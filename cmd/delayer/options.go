@@ -14,6 +14,8 @@ type options struct {
 	configuration string // empty: search for a file
 	noFile        bool   // do not search
 	redis         string // --redis; empty: not given
+	url           string // --url; empty: not given
+	tokenFile     string
 	background    bool
 	dev           bool
 	check         bool // --check-config
@@ -67,6 +69,8 @@ func (o *options) flags() *flagSet {
 	f := newFlagSet(o.given)
 	f.text("c configuration", &o.configuration)
 	f.text("redis", &o.redis)
+	f.text("url", &o.url)
+	f.text("token-file", &o.tokenFile)
 	f.toggle("json", &o.json)
 	f.toggle("h help", &o.help)
 	return f
@@ -103,6 +107,8 @@ func (o *options) checkDaemon() error {
 		return errors.New("--check-config and --check-redis start nothing: leave out -d and --dev")
 	case o.dev && o.redis != "":
 		return errors.New("--dev has a Redis of its own: leave out --redis")
+	case o.url != "" || o.tokenFile != "":
+		return errors.New("--url and --token-file are for a command")
 	case o.json, o.quiet:
 		return errors.New("--json and --quiet are for a command")
 	}
@@ -138,6 +144,8 @@ func (o *options) parseCommand(words []string) error {
 	case o.help:
 		o.page = inWords().commandPage(c)
 		return nil
+	case o.url != "" && (o.redis != "" || o.configuration != ""):
+		return errors.New("--url says where the daemon is: leave out --redis and -c")
 	case n < c.least():
 		return fmt.Errorf("too few arguments: want %s", c.arguments)
 	case n > c.most():

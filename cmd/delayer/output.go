@@ -48,7 +48,10 @@ func (c *call) print(ctx context.Context, r reply) error {
 	case r.job != nil:
 		return settle(ctx, r.job, err)
 	case err != nil && r.json != nil && !r.safe:
-		return fmt.Errorf("%w; not printed: %s", err, jsonLine(r.json))
+		if len(r.json) > 0 {
+			text = jsonLine(r.json)
+		}
+		return fmt.Errorf("%w; not printed: %s", err, text)
 	}
 	return err
 }

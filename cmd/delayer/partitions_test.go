@@ -32,7 +32,7 @@ func TestPartitionsCommand(t *testing.T) {
 	if want := "partition  waiting  ready  reserved  dead  overdue  mover\n" +
 		"        0        -      -         -     -        -  host one, pid 1\n" +
 		"        1        1      1         0     0       0s  host t\\u000awo, pid 2\n" +
-		"partition 0: WRONGTYPE Operation against a key holding the wrong kind of value\n"; says != want {
+		"not complete: partition 0: WRONGTYPE Operation against a key holding the wrong kind of value\n"; says != want {
 		t.Errorf("of a broken one: %q, want %q", says, want)
 	}
 	r.Do("DEL", "shop:{0}:job_pool")

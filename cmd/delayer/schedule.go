@@ -2,13 +2,11 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"math"
+	"net/http"
 	"strings"
 	"time"
 
-	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/cron"
 	"github.com/mix-basic/delayer/internal/view"
 )
@@ -16,64 +14,39 @@ import (
 const occurrenceFormat = "2006-01-02T15:04:05.999Z07:00"
 
 func beginScheduleAdd(f *flagSet) action {
-	var s client.Schedule
-	var ttr time.Duration
-	var maxAttempts int
-	f.text("zone", &s.Zone)
-	f.headers(&s.Headers)
-	oneOf(f, "missed", &s.Missed, client.MissedOnce, client.MissedSkip, client.MissedAll)
-	oneOf(f, "overlap", &s.Overlap, client.OverlapAllow, client.OverlapSkip, client.OverlapFollow)
-	f.duration("jitter", &s.Jitter, maxTime)
-	f.duration("ttr", &ttr, maxLease)
-	f.number("max-attempts", &maxAttempts, math.MaxInt32)
-	return func(ctx context.Context, c *call) (_ reply, err error) {
-		s.Name, s.Cron, s.Topic = c.arguments[0], c.arguments[1], c.arguments[2]
-		if s.Body, err = bodyOf(ctx, c.arguments[3]); err != nil {
+	var b fields
+	var headers map[string]string
+	f.headers(&headers)
+	for _, name := range []string{"zone", "missed", "overlap", "jitter", "ttr"} {
+		f.field(&b, name, name)
+	}
+	f.count(&b, "max-attempts", "max_attempts")
+	return func(ctx context.Context, c *call) (reply, error) {
+		body, err := bodyOf(ctx, c.arguments[3])
+		if err != nil {
 			return reply{}, err
 		}
-		if _, err := zoneOf(s.Zone); err != nil {
+		b.put("cron", "SPEC", c.arguments[1])
+		b.put("topic", "TOPIC", c.arguments[2])
+		b.put("body", "BODY", body)
+		b.members.Headers(headers)
+		o, err := c.ask(ctx, request{method: http.MethodPut, path: "/v1/schedules/{name}", body: &b})
+		if err != nil {
 			return reply{}, err
 		}
-		s.Options = jobTerms(ttr, maxAttempts)
-		next, err := c.client.Schedule(ctx, s)
-		return reply{text: next.Format(occurrenceFormat), json: object("name", s.Name, "next", next)}, err
+		zone, err := cron.Zone(b.members.TextOf("zone"))
+		return reply{text: timeOf(o.Get("next")).In(zone).Format(occurrenceFormat), json: o}, err
 	}
 }
 
-func runScheduleRemove(ctx context.Context, c *call) (reply, error) {
-	removed, err := c.client.Unschedule(ctx, c.arguments[0])
-	if err == nil && !removed {
-		err = client.ErrNotFound
-	}
-	return c.onSchedule("removed", err)
-}
-
-func runSchedulePause(ctx context.Context, c *call) (reply, error) {
-	return c.onSchedule("paused", c.client.PauseSchedule(ctx, c.arguments[0]))
-}
-
-func runScheduleResume(ctx context.Context, c *call) (reply, error) {
-	return c.onSchedule("resumed", c.client.ResumeSchedule(ctx, c.arguments[0]))
-}
-
-func runScheduleRun(ctx context.Context, c *call) (reply, error) {
-	id, err := c.client.RunNow(ctx, c.arguments[0])
-	return reply{text: id, json: object("id", id)}, c.noSchedule(err)
-}
-
-var errNoSchedule = errors.New("no such schedule")
-
-// noSchedule makes ErrNotFound name a schedule instead of a job.
-func (c *call) noSchedule(err error) error {
-	if errors.Is(err, client.ErrNotFound) {
-		return fmt.Errorf("%s %q: %w", c.command.name, c.arguments[0], errNoSchedule)
-	}
-	return err
-}
-
-func (c *call) onSchedule(what string, err error) (reply, error) {
-	name := c.arguments[0]
-	return reply{text: what + " " + printable(name, ""), json: object("name", name, what, true)}, c.noSchedule(err)
+// pauseSchedule returns the action of a command that pauses or resumes a schedule.
+func pauseSchedule(paused bool, words string) func(*flagSet) action {
+	return only(func(ctx context.Context, c *call) (reply, error) {
+		b := new(fields)
+		b.put("paused", "", paused)
+		o, err := c.ask(ctx, request{method: http.MethodPatch, path: "/v1/schedules/{name}", body: b})
+		return c.says(words, o), err
+	})
 }
 
 func beginScheduleNext(f *flagSet) action {
@@ -110,9 +83,4 @@ func nextOccurrences(cronText, zoneName string) (reply, error) {
 		lines, list = append(lines, at.Format(occurrenceFormat)), append(list, at)
 	}
 	return reply{text: strings.Join(lines, "\n"), json: view.Of("next", list), safe: true}, nil
-}
-
-func runScheduleList(ctx context.Context, c *call) (reply, error) {
-	all, err := c.client.Schedules(ctx)
-	return rowsOf("schedules", view.Schedules(all), "name", "cron", "zone", "topic", "next", "paused", "jobs", "late", "overlapped", "while_paused"), err
 }

@@ -2,9 +2,10 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"iter"
-	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -126,7 +127,7 @@ func (t *table) text(list []view.Object) string {
 
 func isNumber(value any) bool {
 	switch value.(type) {
-	case nil, int, int64, float64, view.Seconds:
+	case nil, int, int64, float64, json.Number, view.Seconds:
 		return true
 	}
 	return false
@@ -143,6 +144,14 @@ func cell(name string, value any) string {
 	case nil:
 	case time.Time:
 		text = v.Local().Format(timeFormat)
+	case json.Number:
+		text = number(name, v)
+	case string:
+		if text = printable(v, ""); slices.Contains(times, name) {
+			text = cell(name, timeOf(v))
+		} else if slices.Contains(longTexts, name) {
+			text = printable(inOneLine(v), "")
+		}
 	case view.Seconds:
 		text = duration.Format(time.Duration(v).Round(time.Millisecond))
 	case float64:
@@ -152,25 +161,61 @@ func cell(name string, value any) string {
 		}
 	case view.Object:
 		text = cells(v)
+		if name == "headers" {
+			text = headers(v)
+		}
 	case []byte:
 		return cell(name, string(v))
-	case map[string]string: // headers
-		var parts []string
-		for _, name := range slices.Sorted(maps.Keys(v)) {
-			parts = append(parts, name+"="+printable(v[name], ""))
-		}
-		text = strings.Join(parts, ", ")
 	default:
-		text = fmt.Sprint(v)
-		if slices.Contains(longTexts, name) {
-			text = inOneLine(text)
-		}
-		text = printable(text, "")
+		text = printable(fmt.Sprint(v), "")
 	}
 	if text == "" {
 		return "-"
 	}
 	return text
+}
+
+// times and spans are the members of /v1's answers that are times, in texts, and durations, in numbers of seconds.
+var (
+	times = []string{"backed_off_since", "backed_off_until", "died", "due", "lease_ends", "newest", "next", "oldest", "paused", "since", "started", "throttled_until", "time", "until"}
+	spans = []string{"from", "late_p50", "late_p99", "overdue", "silent", "ttl", "until"}
+)
+
+// timeOf returns the time that a text of /v1 says; zero for anything else.
+func timeOf(value any) time.Time {
+	text, _ := value.(string)
+	t, _ := time.Parse(time.RFC3339, text)
+	return t
+}
+
+// number returns the text of a number that has that name.
+func number(name string, n json.Number) string {
+	f, _ := n.Float64()
+	switch {
+	case slices.Contains(spans, name):
+		return duration.Format(time.Duration(math.Round(f*1000)) * time.Millisecond)
+	case name == "rate":
+		return duration.Rate(f)
+	}
+	return n.String()
+}
+
+// numberOf returns a number of /v1; the least one if it is unknown.
+func numberOf(value any) float64 {
+	if n, is := value.(json.Number); is {
+		f, _ := n.Float64()
+		return f
+	}
+	return math.Inf(-1)
+}
+
+// headers returns a job's headers on one line.
+func headers(o view.Object) string {
+	parts := make([]string, len(o))
+	for i, m := range o {
+		parts[i] = m.Name + "=" + printable(fmt.Sprint(m.Value), "")
+	}
+	return strings.Join(parts, ", ")
 }
 
 // cells returns an object on one line.

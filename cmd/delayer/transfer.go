@@ -22,10 +22,10 @@ func beginExport(f *flagSet) action {
 	var s selection
 	s.define(f)
 	f.check = func(arguments []string) error {
-		if len(arguments) > 0 {
-			return topicGiven(arguments)
-		}
-		if s != (selection{}) {
+		switch {
+		case len(arguments) > 0 && arguments[0] == "":
+			return errors.New("TOPIC is empty")
+		case len(arguments) == 0 && s != (selection{}):
 			return errors.New("--state, --match and --limit need a topic")
 		}
 		return nil
@@ -37,23 +37,37 @@ func beginExport(f *flagSet) action {
 			}
 			return reply{}, outputError(c.stdout.Close())
 		}
-		for job, err := range s.jobs(ctx, c, inspect.Query{Topic: c.arguments[0], Whole: true}) {
-			if err == nil {
-				err = c.write(ctx, jsonLine(exported(job))+"\n")
-			}
-			if err != nil {
-				return reply{}, err
-			}
+		if err := c.exportTopic(ctx, s); err != nil {
+			return reply{}, err
 		}
 		return reply{}, outputError(c.stdout.Close())
 	}
 }
 
+// exportTopic prints the topic's selected jobs.
+func (c *call) exportTopic(ctx context.Context, s selection) error {
+	matches, n := inspect.Glob(s.match), 0
+	for _, state := range s.states() {
+		for job, err := range c.jobs.All(ctx, inspect.Query{Topic: c.arguments[0], State: state, Whole: true}) {
+			if err == nil && !matches(job.ID) {
+				continue
+			}
+			if err == nil {
+				err = c.write(ctx, jsonLine(exported(job, state))+"\n")
+			}
+			if n++; err != nil || n == s.most {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // exported returns a job in the form of POST /v1/jobs. A reserved job is exported as ready.
-func exported(job found) view.Object {
+func exported(job inspect.Job, state string) view.Object {
 	o := object("id", job.ID)
 	o.Text("topic", job.Topic)
-	if job.state == inspect.Waiting {
+	if state == inspect.Waiting {
 		if last := time.Now().Add(client.MaxDelay - 24*time.Hour); job.At.After(last) {
 			job.At = last // import takes no later one
 		}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"math"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -159,6 +160,16 @@ func (o *Inspector) browseMerged(ctx context.Context, q Query, limit int, after 
 		page.Cursor = cursor{0, at}.String()
 	}
 	return page, nil
+}
+
+// Glob returns a function that reports whether a text matches the pattern: * stands for any text, ? for one character.
+// An empty pattern matches all.
+func Glob(pattern string) func(string) bool {
+	if pattern == "" {
+		return func(string) bool { return true }
+	}
+	quoted := regexp.QuoteMeta(strings.ToValidUTF8(pattern, "\ufffd"))
+	return regexp.MustCompile("(?s)^" + strings.NewReplacer(`\*`, ".*", `\?`, ".").Replace(quoted) + "$").MatchString
 }
 
 // cursor is where a page ends.

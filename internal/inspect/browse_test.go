@@ -290,3 +290,18 @@ func FuzzCursor(f *testing.F) {
 		}
 	})
 }
+
+func TestGlob(t *testing.T) {
+	for pattern, texts := range map[string]map[string]bool{
+		"mail*": {"mail": true, "mails": true, "amail": false, "mail\n": true},
+		"*.x?":  {".xy": true, "a/b.xä": true, ".x": false},
+		"a.b":   {"a.b": true, "axb": false},
+		"\xff*": {"\xffa": true},
+	} {
+		for text, want := range texts {
+			if got := Glob(pattern)(text); got != want {
+				t.Errorf("%q matches %q: %v", pattern, text, got)
+			}
+		}
+	}
+}

@@ -88,6 +88,17 @@ func (o Object) Get(name string) any {
 	return nil
 }
 
+// TextOf returns the text of that name, also if it is given as base64.
+func (o Object) TextOf(name string) string {
+	switch text := o.Get(name).(type) {
+	case string:
+		return text
+	case []byte:
+		return string(text)
+	}
+	return ""
+}
+
 // MarshalJSON implements json.Marshaler.
 func (o Object) MarshalJSON() ([]byte, error) {
 	b := []byte{'{'}

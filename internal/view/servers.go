@@ -22,15 +22,7 @@ func Stats(counts inspect.Counts, nodes []inspect.Info, servers []store.ServerSt
 		o.Put("at_least", true)
 	}
 	o.Put("overdue", counts.Overdue)
-	var broken []int
-	for _, p := range counts.Partitions {
-		if p.Err != nil {
-			broken = append(broken, p.Number)
-		}
-	}
-	if broken != nil {
-		o.Put("broken_partitions", broken)
-	}
+	o = append(o, Broken(counts)...)
 	if noServers != nil {
 		o.Put("servers", nil)
 	} else {
@@ -46,6 +38,20 @@ func Stats(counts inspect.Counts, nodes []inspect.Info, servers []store.ServerSt
 			list[i] = Of("node", n.Node, "redis", redisInfo(n))
 		}
 		o.Put("nodes", list)
+	}
+	return o
+}
+
+// Broken names the partitions that can't be read, if there are any.
+func Broken(counts inspect.Counts) (o Object) {
+	var broken []int
+	for _, p := range counts.Partitions {
+		if p.Err != nil {
+			broken = append(broken, p.Number)
+		}
+	}
+	if broken != nil {
+		o.Put("broken_partitions", broken)
 	}
 	return o
 }

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/mix-basic/delayer/internal/web"
 )
@@ -80,6 +81,22 @@ func count(name string, missing, most int) Parameter {
 func oneOf(name string, texts ...string) Parameter {
 	return Parameter{Name: name, want: strings.Join(texts, ", "), read: func(text string) (any, bool) { return text, slices.Contains(texts, text) }}
 }
+
+// optional is the parameter with a value for when it is not given.
+func optional(p Parameter, missing any) Parameter {
+	p.missing = missing
+	return p
+}
+
+// since is a parameter for a time.Time; without it, it is zero.
+func since(name string) Parameter {
+	return Parameter{Name: name, missing: time.Time{}, want: `a time as in RFC 3339, such as "2027-01-31T08:30:00Z"`, read: func(text string) (any, bool) {
+		t, err := time.Parse(time.RFC3339, text)
+		return t, err == nil
+	}}
+}
+
+func readPattern(text string) (any, bool) { return text, text != "" && len(text) <= maxID }
 
 func readBool(text string) (value any, ok bool) {
 	return text == "true", text == "true" || text == "false"

@@ -16,13 +16,13 @@ const maxCause = 1 << 10
 // checkSelection makes sure that a missing filter never means all dead letters.
 func checkSelection(s values) error {
 	ways := 0
-	for _, way := range []bool{s.has("ids"), s.has("reason", "error", "after", "before"), get[bool](s, "all")} {
+	for _, way := range []bool{s.has("ids"), s.has("reason", "error", "after", "before", "match"), get[bool](s, "all")} {
 		if way {
 			ways++
 		}
 	}
 	if ways != 1 {
-		return invalid.problem("want one of ids, all: true, or any of reason, error, after and before")
+		return invalid.problem("want one of ids, all: true, or any of reason, error, after, before and match")
 	}
 	return nil
 }
@@ -43,11 +43,18 @@ func (c *call) choose(byID func(*bulk, []string) (int, error), byFilter func(con
 		if c.body.has("ids") {
 			return byID(b, get[[]string](c.body, "ids"))
 		}
-		return byFilter(b, inspect.DeadFilter{
-			Topic: c.topic(), Reason: get[string](c.body, "reason"), Error: get[string](c.body, "error"),
-			After: get[time.Time](c.body, "after"), Before: get[time.Time](c.body, "before"),
-		})
+		filter := c.deadFilter(c.body)
+		filter.Most = int(get[int64](c.body, "limit"))
+		return byFilter(b, filter)
 	})
+}
+
+// deadFilter selects dead letters of the topic by a query or a body.
+func (c *call) deadFilter(by values) inspect.DeadFilter {
+	return inspect.DeadFilter{
+		Topic: c.topic(), Reason: get[string](by, "reason"), Error: get[string](by, "error"),
+		After: get[time.Time](by, "after"), Before: get[time.Time](by, "before"), ID: inspect.Glob(get[string](by, match.Name)),
+	}
 }
 
 // mayRequeue fails if the topic has no such dead letter or a job with its ID exists.

@@ -30,6 +30,7 @@ var (
 	badMethod    = newKind("method-not-allowed", http.StatusMethodNotAllowed, "Method not allowed")
 	slow         = newKind("timeout", http.StatusRequestTimeout, "The request took too long").closing()
 	exists       = newKind("exists", http.StatusConflict, "This ID is taken")
+	isPaused     = newKind("paused", http.StatusConflict, "The topic is paused with another end or note")
 	leaseLost    = newKind("lease-lost", http.StatusConflict, "The job is not reserved under this topic and token")
 	gone         = newKind("gone", http.StatusGone, "The job is gone")
 	tooLarge     = newKind("too-large", http.StatusRequestEntityTooLarge, "The body is too large").closing()
@@ -137,7 +138,8 @@ var told = []struct {
 	detail string
 }{
 	{client.ErrReused, reused, "nothing was changed: an earlier push with this key had other content"}, // also an ErrExists, so it comes first
-	{client.ErrExists, exists, "nothing was changed"},
+	{client.ErrExists, exists, "a job with this ID exists; nothing was changed"},
+	{client.ErrPaused, isPaused, "nothing was changed"},
 	{client.ErrNotFound, notFound, "there is no such job: it may have been acknowledged, popped or removed, or has expired"},
 	{store.ErrGone, gone, "it was already acknowledged, popped or removed"}, // also an ErrLeaseLost, so it comes first
 	{client.ErrLeaseLost, leaseLost, "nothing was changed: the lease has ended, or the job was settled, removed, rescheduled or pushed again"},

@@ -30,6 +30,13 @@ var (
 	cursor  = plain("cursor", "")
 	wait    = plain("wait", "0")
 	maxJobs = count("limit", defaultPage, inspect.MaxPage)
+	match   = Parameter{Name: "match", missing: "", read: readPattern, want: "a pattern: * is any text, ? a character"}
+
+	anyState = oneOf("state", inspect.Ready, inspect.Reserved, inspect.Waiting)
+	// manyJobs select jobs to change. The pattern is required: without one, all jobs might be meant by mistake.
+	manyJobs = []Parameter{{Name: match.Name, read: match.read, want: match.want}, optional(anyState, ""), most, dryRun}
+	// most is how many jobs a request changes at most.
+	most = count("limit", math.MaxInt32, math.MaxInt32)
 )
 
 // Fields used by several bodies.
@@ -55,13 +62,15 @@ var (
 		ignored("attempt", "max_attempts", "lease", "deadline", "late_by", "headers", "body", "body_base64"))))
 
 	// selection selects dead letters of a topic.
-	selection = join(texts("ids", maxBatch, maxID), text("reason", maxCause), text("error", maxCause), timestamp("after"), timestamp("before"), boolean("all"))
+	selection = join(texts("ids", maxBatch, maxID), text("reason", maxCause), text("error", maxCause), timestamp("after"), timestamp("before"), text("match", maxID), boolean("all"),
+		integer("limit", 1, math.MaxInt32))
 )
 
 // Routes are all operations. openapi.yaml describes them, and a test compares the two.
 var Routes = []Route{
 	{"POST", "/v1/jobs", nil, newJob, (*call).push},
 	{"POST", "/v1/jobs/batch", nil, required(list("jobs", newJob)), (*call).pushBatch},
+	{"GET", "/v1/jobs", []Parameter{oneOf("state", inspect.Reserved, inspect.Waiting), match, maxJobs, cursor}, nil, (*call).browse},
 	{"GET", "/v1/jobs/{id}", nil, nil, (*call).get},
 	{"DELETE", "/v1/jobs/{id}", nil, nil, (*call).remove},
 	{"PATCH", "/v1/jobs/{id}", nil, required(delay), (*call).reschedule},
@@ -77,17 +86,21 @@ var Routes = []Route{
 
 	{"GET", "/v1/topics", []Parameter{plain("contains", ""), count("limit", inspect.MaxPage, inspect.MaxPage), cursor}, nil, (*call).topics},
 	{"GET", "/v1/topics/{topic}", nil, nil, (*call).oneTopic},
-	{"GET", "/v1/topics/{topic}/jobs", []Parameter{oneOf("state", inspect.Ready, inspect.Reserved, inspect.Waiting), maxJobs, cursor}, nil, (*call).browse},
-	{"POST", "/v1/topics/{topic}/pause", nil, join(period("for", time.Millisecond, client.MaxDelay), line("note")), (*call).pause},
+	{"GET", "/v1/topics/{topic}/jobs", []Parameter{anyState, match, maxJobs, cursor}, nil, (*call).browse},
+	{"DELETE", "/v1/topics/{topic}/jobs", manyJobs, nil, (*call).removeMany},
+	{"PATCH", "/v1/topics/{topic}/jobs", manyJobs, required(delay), (*call).rescheduleMany},
+	{"POST", "/v1/topics/{topic}/pause", nil, join(period("for", time.Millisecond, client.MaxDelay), line("note"), boolean("unless_paused")), (*call).pause},
 	{"POST", "/v1/topics/{topic}/back-off", nil, required(period("for", time.Millisecond, client.MaxDelay)), (*call).backOff},
 	{"POST", "/v1/topics/{topic}/resume", nil, nil, (*call).resume},
 	{"GET", "/v1/paused", nil, nil, (*call).paused},
+	{"GET", "/v1/topics/{topic}/limit", nil, nil, (*call).limit},
 	{"PUT", "/v1/topics/{topic}/limit", nil, limitFields, (*call).setLimit},
 	{"DELETE", "/v1/topics/{topic}/limit", nil, nil, (*call).removeLimit},
-	{"DELETE", "/v1/topics/{topic}/ready", []Parameter{dryRun}, nil, (*call).purge},
+	{"DELETE", "/v1/topics/{topic}/ready", []Parameter{most, dryRun}, nil, (*call).purge},
 	{"GET", "/v1/forecast", []Parameter{spans}, nil, (*call).forecast},
 	{"GET", "/v1/load", []Parameter{ofTopic, within}, nil, (*call).load},
-	{"GET", "/v1/stats", nil, nil, (*call).stats},
+	{"GET", "/v1/stats", []Parameter{withCounts}, nil, (*call).stats},
+	{"GET", "/v1/servers", nil, nil, (*call).servers},
 	{"GET", "/v1/partitions", nil, nil, (*call).partitions},
 
 	{"GET", "/v1/schedules", nil, nil, (*call).schedules},
@@ -96,7 +109,7 @@ var Routes = []Route{
 	{"DELETE", "/v1/schedules/{name}", nil, nil, (*call).unschedule},
 	{"POST", "/v1/schedules/{name}/run", nil, nil, (*call).runSchedule},
 
-	{"GET", "/v1/dead/{topic}", []Parameter{maxJobs, cursor}, nil, (*call).dead},
+	{"GET", "/v1/dead/{topic}", []Parameter{plain("reason", ""), plain("error", ""), since("after"), since("before"), match, maxJobs, cursor}, nil, (*call).dead},
 	{"GET", "/v1/dead/{topic}/groups", []Parameter{count("limit", defaultLook, maxLook)}, nil, (*call).deadGroups},
 	{"POST", "/v1/dead/{topic}/requeue", []Parameter{dryRun}, selection, (*call).requeue},
 	{"POST", "/v1/dead/{topic}/drop", []Parameter{dryRun}, selection, (*call).drop},

@@ -1,31 +1,136 @@
 package api
 
 import (
-	"cmp"
 	_ "embed"
 	"fmt"
+	"math"
 	"net/http"
 	"strings"
 	"time"
 
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/duration"
+	"github.com/mix-basic/delayer/internal/store"
 	"github.com/mix-basic/delayer/internal/view"
 )
 
+// withCounts is the parameter of stats that adds the topics.
+var withCounts = Parameter{Name: "counts", missing: false, read: readBool, want: "true or false"}
+
+// stats answers with the counts of all jobs and, if asked, of each topic. What can't be read is null.
 func (c *call) stats() (any, error) {
-	v := c.inspector.Overview(c.context())
+	ctx := c.context()
+	v := c.inspector.Overview(ctx)
 	if v.CountsErr != nil {
 		return nil, v.CountsErr
 	}
-	nodes, _ := c.inspector.Info(c.context())
-	return view.Stats(v.Counts, nodes, v.Servers, v.ServersErr), nil
+	nodes, noInfo := c.inspector.Info(ctx)
+	o := view.Stats(v.Counts, nodes, v.Servers, v.ServersErr)
+	throttled, paused := 0, 0
+	topics := make([]object, len(v.Topics))
+	for i, t := range v.Topics {
+		throttled += max(t.Throttled, 0)
+		pause := v.Pauses.Of(t.Topic)
+		if pause != nil {
+			paused++
+		}
+		topics[i] = view.Topic(t, pause)
+	}
+	o.Put("throttled", throttled)
+	o.Put("paused", paused)
+	c.putDue(&o)
+	c.putRates(&o, v.Time)
+	if get[bool](c.query, withCounts.Name) {
+		c.putWaiting(topics)
+		o.Put("counts", topics)
+	}
+	c.partly(v.Broken(), v.PausesErr, v.ServersErr, noInfo)
+	return o, nil
+}
+
+// partly reports why parts of the answer are missing. A part that this Redis user may not read is no failure.
+func (c *call) partly(errs ...error) {
+	for _, err := range errs {
+		if err != nil && !store.Refused(err) {
+			c.Failed(err)
+		}
+	}
+}
+
+// putDue adds how many jobs fall due soon.
+func (c *call) putDue(o *object) {
+	due, err := c.inspector.Forecast(c.context(), view.Forecast[:3])
+	c.partly(err)
+	jobs := 0
+	for i, name := range []string{"due_in_minute", "due_in_hour", "due_in_day"} {
+		if err != nil {
+			o.Put(name, nil)
+			continue
+		}
+		jobs += due.Spans[i].Jobs
+		o.Put(name, jobs)
+	}
+}
+
+// putRates adds how many jobs per second became ready and were acknowledged in the last ten seconds of the servers' history,
+// and how late they were. The rates are unknown without servers, or if this Redis user may not read them.
+func (c *call) putRates(o *object, now time.Time) {
+	past, err := c.inspector.History(c.context())
+	c.partly(err)
+	var moved, acked, median, most any
+	if n := len(past); n > 0 && now.Sub(past[n-1].Until) <= time.Minute {
+		last := past[n-1]
+		rate := func(jobs int64, from time.Time) any {
+			return math.Round(10*float64(jobs)/last.Until.Sub(from).Seconds()) / 10
+		}
+		late := func(q float64) any { return last.Lateness.Quantile(q).Round(time.Microsecond) }
+		moved, median, most = rate(last.Lateness.Jobs(), last.From), late(0.5), late(0.99)
+		if n > 1 && last.Acked >= 0 && past[n-2].Acked >= 0 {
+			acked = rate(last.Acked-past[n-2].Acked, past[n-2].Until)
+		}
+	}
+	for i, name := range []string{"moved_per_second", "acked_per_second", "late_p50", "late_p99"} {
+		o.Put(name, []any{moved, acked, median, most}[i])
+	}
+}
+
+// sampled is how many waiting jobs are examined for the topics' shares.
+const sampled = 1000
+
+// putWaiting adds to each topic how many jobs wait, estimated from a sample.
+func (c *call) putWaiting(topics []object) {
+	shares, err := c.inspector.Shares(c.context(), sampled)
+	c.partly(err)
+	waiting := map[string]int{}
+	for _, s := range shares.Topics {
+		waiting[s.Topic] = s.Jobs
+	}
+	for i := range topics {
+		if err != nil {
+			topics[i].Put("waiting", nil)
+			continue
+		}
+		topics[i].Put("waiting", waiting[topics[i].TextOf("topic")])
+		if !shares.Exact {
+			topics[i].Put("waiting_estimated", true)
+		}
+	}
 }
 
 // partitions answers with the counts of each partition.
 func (c *call) partitions() (any, error) {
 	partitions, err := c.inspector.Partitions(c.context())
+	for _, p := range partitions {
+		if p.Err != nil {
+			c.partly(fmt.Errorf("partition %d: %w", p.Number, p.Err))
+		}
+	}
 	return view.Of("partitions", view.Partitions(partitions)), err
+}
+
+func (c *call) servers() (any, error) {
+	servers, err := c.inspector.Servers(c.context())
+	return view.Of("servers", view.Servers(servers)), err
 }
 
 // maxSpans is the maximum number of spans of a forecast.
@@ -52,7 +157,8 @@ func readSpans(text string) (value any, ok bool) {
 
 func (c *call) forecast() (any, error) {
 	found, err := c.inspector.Forecast(c.context(), get[[]time.Duration](c.query, "spans"))
-	return view.Of("spans", view.Spans(found.Spans)), cmp.Or(err, found.Broken)
+	c.partly(found.Broken)
+	return view.Of("spans", view.Spans(found.Spans)), err
 }
 
 // The parameters of load.

@@ -1,9 +1,9 @@
 package api
 
 import (
+	"cmp"
 	"encoding/base64"
 	"errors"
-	"math"
 	"strings"
 	"time"
 
@@ -33,6 +33,8 @@ func (c *call) topics() (any, error) {
 		list[i] = view.Topic(t, pauses.Of(t.Topic))
 	}
 	o := view.Of("topics", list)
+	c.partly(page.Broken())
+	o = append(o, view.Broken(page.Counts)...)
 	if len(list) == limit {
 		o.Put("cursor", base64.RawURLEncoding.EncodeToString([]byte(page.Topics[limit-1].Topic)))
 	}
@@ -62,19 +64,26 @@ func (c *call) counts() (inspect.TopicCounts, error) {
 	return counts.Topics[0], nil
 }
 
-func (c *call) browse() (any, error) { return c.page(get[string](c.query, "state")) }
+func (c *call) browse() (any, error) {
+	matches := inspect.Glob(get[string](c.query, match.Name))
+	return c.page(get[string](c.query, "state"), func(job inspect.Job) bool { return matches(job.ID) })
+}
 
-func (c *call) dead() (any, error) { return c.page(inspect.Dead) }
+func (c *call) dead() (any, error) {
+	return c.page(inspect.Dead, c.deadFilter(c.query).Selects)
+}
 
-// page answers with a page of the topic's jobs in that state.
-func (c *call) page(state string) (any, error) {
+// page answers with a page of the jobs in that state, of the topic if there is one, without those that are not selected.
+func (c *call) page(state string, selected func(inspect.Job) bool) (any, error) {
 	page, err := c.inspector.Browse(c.context(), inspect.Query{Topic: c.topic(), State: state, Limit: get[int](c.query, "limit"), Cursor: get[string](c.query, "cursor")})
 	if errors.Is(err, inspect.ErrCursor) {
 		err = wrongCursor
 	}
-	jobs := make([]object, len(page.Jobs))
-	for i, job := range page.Jobs {
-		jobs[i] = view.Summary(job, client.State(state))
+	jobs := []object{}
+	for _, job := range page.Jobs {
+		if selected(job) {
+			jobs = append(jobs, view.Summary(job, client.State(state)))
+		}
 	}
 	o := view.Of("jobs", jobs)
 	o.TextIfAny("cursor", page.Cursor)
@@ -85,7 +94,7 @@ func (c *call) purge() (any, error) {
 	if get[bool](c.query, dryRun.Name) {
 		return c.countReady()
 	}
-	return c.bulk(func(b *bulk) (int, error) { return c.inspector.Purge(b, c.topic(), math.MaxInt) })
+	return c.bulk(func(b *bulk) (int, error) { return c.inspector.Purge(b, c.topic(), get[int](c.query, most.Name)) })
 }
 
 func (c *call) countReady() (any, error) {
@@ -94,9 +103,9 @@ func (c *call) countReady() (any, error) {
 		err = nil
 	}
 	if t.Ready == inspect.Unknown {
-		return nil, refused.problem("the topic's ready queue can't be read")
+		return nil, refused.problem("the topic's ready jobs can't be counted: delayer fsck names the broken key")
 	}
-	return view.Of("count", t.Ready, "complete", true), err
+	return view.Of("count", min(t.Ready, get[int](c.query, most.Name)), "complete", true), err
 }
 
 func (c *call) pause() (any, error) {
@@ -104,7 +113,8 @@ func (c *call) pause() (any, error) {
 	if err := store.CheckSize(note, store.MaxNote); err != nil {
 		return nil, invalid.field("/note", "%v", err)
 	}
-	return nil, c.client.Pause(c.context(), c.topic(), client.PauseOptions{For: get[time.Duration](c.body, "for"), Note: note})
+	err := c.client.Pause(c.context(), c.topic(), client.PauseOptions{For: get[time.Duration](c.body, "for"), Note: note, UnlessPaused: get[bool](c.body, "unless_paused")})
+	return nil, err
 }
 
 func (c *call) backOff() (any, error) {
@@ -134,23 +144,45 @@ func (c *call) setLimit() (any, error) {
 	}
 	switch {
 	case l.Concurrency == 0 && l.Rate == 0:
-		return nil, invalid.field("", "want concurrency, rate or both; DELETE removes a limit")
+		return nil, invalid.field("", "want concurrency, rate or both")
 	case l.Burst > 0 && l.Rate == 0:
 		return nil, invalid.field("/burst", "it has no effect without rate")
 	case strings.ContainsAny(l.Tag, "{}") || len(l.Tag) > store.MaxTag:
 		return nil, invalid.field("/tag", "want at most %d bytes, without braces", store.MaxTag)
 	}
-	if err := c.client.SetLimit(c.context(), c.topic(), l); err != nil || l.Tag == "" {
+	if err := c.client.SetLimit(c.context(), c.topic(), l); err != nil {
 		return nil, err
+	}
+	o := c.limitOf(l)
+	if l.Tag == "" {
+		return o, nil
 	}
 	// The limit is in force even if the count below fails.
 	if counts, err := c.inspector.CountsOf(c.context(), c.topic()); err == nil && counts.Topics[0].Untagged > 0 {
-		return view.Of("untagged", counts.Topics[0].Untagged, "message", untaggedMessage), nil
+		o = append(o, view.Use(counts.Topics[0])...)
 	}
-	return nil, nil
+	return o, nil
 }
 
-const untaggedMessage = "these ready jobs lack the tag and will not be delivered: set a limit without a tag, or push them again with the tag in their IDs"
+// limitOf describes the request's topic and its limit.
+func (c *call) limitOf(l client.Limit) (o object) {
+	o.Text("topic", c.topic())
+	return append(o, view.Limit(l)...)
+}
+
+// limit answers with the topic's limit and how much of it is used.
+func (c *call) limit() (any, error) {
+	l, err := c.client.Limit(c.context(), c.topic())
+	o := c.limitOf(l)
+	if err != nil || l == (client.Limit{}) {
+		return o, err
+	}
+	counts, err := c.inspector.CountsOf(c.context(), c.topic())
+	if err = cmp.Or(err, counts.Broken()); err != nil {
+		return nil, err
+	}
+	return append(o, view.Use(counts.Topics[0])...), nil
+}
 
 func (c *call) removeLimit() (any, error) {
 	return nil, c.client.SetLimit(c.context(), c.topic(), client.Limit{})
