@@ -5,12 +5,12 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"github.com/mix-basic/delayer/internal/testing/redistest"
 	"testing"
 	"time"
 
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/store"
+	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
 func TestLimitCommand(t *testing.T) {

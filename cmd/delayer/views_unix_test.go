@@ -14,6 +14,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/exit"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
@@ -270,7 +271,7 @@ func TestWatchStats(t *testing.T) {
 	p := startBinary(t, s.dir, s.env, "stats", "--watch", "50ms", "--json")
 	redistest.Until(t, "stats are printed twice", func() bool { return strings.Count(p.stdout.String(), "\n") >= 2 })
 	p.cmd.Process.Signal(syscall.SIGTERM)
-	p.ends(exitInterrupted)
+	p.ends(exit.Interrupted)
 }
 
 // --quiet hides the note about the Redis in use. push has its own --quiet.

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"bytes"
@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/exit"
 	"github.com/mix-basic/delayer/internal/inspect"
 	"github.com/mix-basic/delayer/internal/view"
 	"github.com/mix-basic/delayer/internal/web/api"
@@ -119,7 +120,7 @@ func (a *answered) SetWriteDeadline(time.Time) error { return nil }
 // the variable.
 func (o options) remote() (*v1, error) {
 	name, address := "--url", o.url
-	if address == "" && o.redis == "" && o.configuration == "" {
+	if address == "" && o.Redis == "" && o.Configuration == "" {
 		name, address = urlVariable, os.Getenv(urlVariable)
 	}
 	if address == "" {
@@ -127,13 +128,13 @@ func (o options) remote() (*v1, error) {
 	}
 	at, err := url.Parse(address)
 	if err != nil || at.Scheme != "http" && at.Scheme != "https" || at.Host == "" || at.RawQuery != "" {
-		return nil, fail(exitUsage, fmt.Errorf("%s: want the address of a daemon's HTTP server, such as http://host:9277", name))
+		return nil, exit.With(exit.Usage, fmt.Errorf("%s: want the address of a daemon's HTTP server, such as http://host:9277", name))
 	}
 	token := os.Getenv(tokenVariable)
 	if o.tokenFile != "" {
 		text, err := os.ReadFile(o.tokenFile)
 		if token = strings.TrimSpace(string(text)); err != nil || token == "" {
-			return nil, fail(exitUsage, fmt.Errorf("--token-file: %w", cmp.Or(err, errors.New("it is empty"))))
+			return nil, exit.With(exit.Usage, fmt.Errorf("--token-file: %w", cmp.Or(err, errors.New("it is empty"))))
 		}
 	}
 	return &v1{Client: &http.Client{}, url: strings.TrimRight(at.String(), "/"), token: token}, nil
@@ -157,7 +158,7 @@ func (c *call) ask(ctx context.Context, r request) (view.Object, error) {
 	}
 	sent, err := http.NewRequestWithContext(ctx, r.method, c.v1.url+path, body)
 	if err != nil {
-		return nil, fail(exitUsage, err)
+		return nil, exit.With(exit.Usage, err)
 	}
 	if body != nil {
 		sent.Header.Set("Content-Type", "application/json")
@@ -178,7 +179,7 @@ func (c *call) ask(ctx context.Context, r request) (view.Object, error) {
 	var o view.Object
 	if len(text) > 0 {
 		if o, err = view.Read(text); err != nil {
-			return nil, fail(exitFailed, fmt.Errorf("%s does not answer as Delayer's /v1 does: %s", c.v1.url, http.StatusText(answer.StatusCode)))
+			return nil, exit.With(exit.Failed, fmt.Errorf("%s does not answer as Delayer's /v1 does: %s", c.v1.url, http.StatusText(answer.StatusCode)))
 		}
 	}
 	if answer.StatusCode >= http.StatusBadRequest {
@@ -196,7 +197,7 @@ func (c *call) fill(path string) (string, error) {
 			continue
 		}
 		if c.arguments[i] == "" {
-			return "", fail(exitUsage, fmt.Errorf("%s: %s is empty", c.command.name, name))
+			return "", exit.With(exit.Usage, fmt.Errorf("%s: %s is empty", c.command.name, name))
 		}
 		path = strings.ReplaceAll(path, place, escape(c.arguments[i]))
 	}
@@ -219,7 +220,7 @@ func (c *call) noAnswer(ctx context.Context, err error) error {
 	if wrapped := (*url.Error)(nil); errors.As(err, &wrapped) {
 		err = wrapped.Err
 	}
-	return fail(exitRedis, fmt.Errorf("no answer from %s: %w", c.v1.url, err))
+	return exit.With(exit.Redis, fmt.Errorf("no answer from %s: %w", c.v1.url, err))
 }
 
 // notes says which parts of an answer are missing, and why.

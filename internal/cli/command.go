@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"context"
@@ -12,6 +12,8 @@ import (
 
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/config"
+	"github.com/mix-basic/delayer/internal/daemon"
+	"github.com/mix-basic/delayer/internal/exit"
 	"github.com/mix-basic/delayer/internal/fleet"
 	"github.com/mix-basic/delayer/internal/inspect"
 )
@@ -145,7 +147,9 @@ type call struct {
 	connections    client.Redis
 	client         *client.Client
 	jobs           *inspect.Inspector // shares the client's connections
+	found          daemon.Configuration
 	redis          config.Redis
+	layout         fleet.Layout
 	v1             *v1
 	stdout, stderr *os.File
 }
@@ -153,7 +157,7 @@ type call struct {
 // execute runs a command against the configured Redis.
 func execute(o options, stdout, stderr *os.File) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(endLater(ctx, sameSignal), stop) // from then on, a signal ends the program at once
+	context.AfterFunc(endLater(ctx, exit.SameSignal), stop) // from then on, a signal ends the program at once
 	c := &call{options: o, stdout: stdout, stderr: stderr}
 	if err := c.open(); err != nil {
 		return err
@@ -177,37 +181,26 @@ func (c *call) open() (err error) {
 	}
 	switch {
 	case c.url != "":
-		return fail(exitUsage, fmt.Errorf("%s does not work over HTTP: leave out --url", c.command.name))
+		return exit.With(exit.Usage, fmt.Errorf("%s does not work over HTTP: leave out --url", c.command.name))
 	case c.command.local:
 		return nil
 	}
-	found, err := findConfiguration(c.options)
-	if err != nil {
+	if c.found, err = daemon.FindConfiguration(c.Options); err != nil {
 		return err
 	}
-	printWarnings(c.stderr, found)
-	c.redis = found.config.Redis
-	pool, err := poolOptions(c.redis)
+	c.found.PrintWarnings(c.stderr)
+	c.redis = c.found.Redis
+	pool, err := daemon.PoolOptions(c.redis)
 	if err != nil {
-		return fail(exitUsage, err)
+		return exit.With(exit.Usage, err)
 	}
 	c.connections, err = client.Connect(pool) // not closed: a connection may hang in a call
 	if err != nil {
-		return fail(exitUsage, err)
+		return exit.With(exit.Usage, err)
 	}
-	c.client, c.jobs = clientOn(c.connections, c.redis), inspectorOn(c.connections, c.redis)
+	c.layout = fleet.Layout{Partitions: c.redis.Partitions}
+	c.client = client.New(c.connections, client.WithPrefix(c.redis.Prefix), client.WithPartitions(c.redis.Partitions))
+	c.jobs = inspect.New(c.connections, c.redis.Prefix, c.layout)
 	c.v1 = inProcess(c.client, c.jobs)
 	return nil
-}
-
-func clientOn(connections client.Redis, r config.Redis, more ...client.Option) *client.Client {
-	return client.New(connections, append(more, client.WithPrefix(r.Prefix), client.WithPartitions(r.Partitions))...)
-}
-
-func inspectorOn(connections client.Redis, r config.Redis) *inspect.Inspector {
-	return inspect.New(connections, r.Prefix, layoutOf(r))
-}
-
-func layoutOf(r config.Redis) fleet.Layout {
-	return fleet.Layout{Partitions: r.Partitions}
 }

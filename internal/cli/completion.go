@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"context"
@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/mix-basic/delayer/internal/exit"
 )
 
 // completeCommand is called by the scripts of runCompletion. It prints the completions of its last argument.
@@ -15,7 +17,7 @@ var shells = []string{"bash", "zsh", "fish"}
 
 func runCompletion(_ context.Context, c *call) (reply, error) {
 	if !slices.Contains(shells, c.arguments[0]) {
-		return reply{}, fail(exitUsage, fmt.Errorf("completion %q: want one of %q", c.arguments[0], shells))
+		return reply{}, exit.With(exit.Usage, fmt.Errorf("completion %q: want one of %q", c.arguments[0], shells))
 	}
 	script, err := helpFiles.ReadFile("help/completion." + c.arguments[0])
 	return reply{text: string(script), safe: true}, err

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"bufio"
@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/mix-basic/delayer/internal/async"
+	"github.com/mix-basic/delayer/internal/exit"
 	"github.com/mix-basic/delayer/internal/view"
 )
 
@@ -101,9 +103,9 @@ func (s consent) given(ctx context.Context, c *call, n int, required bool) (bool
 	case s.asks(c) && n > 0:
 		return c.confirm(ctx, n)
 	case s.most == 0 && required && n > 0:
-		return false, fail(exitUsage, fmt.Errorf("%s: jobs that it would change: %d; add --confirm %[2]d, or --dry-run to change nothing", c.command.name, n))
+		return false, exit.With(exit.Usage, fmt.Errorf("%s: jobs that it would change: %d; add --confirm %[2]d, or --dry-run to change nothing", c.command.name, n))
 	case s.most > 0 && n > s.most:
-		return false, fail(exitFailed, fmt.Errorf("%s: jobs that it would change: %d, more than the %d of --confirm; nothing was changed", c.command.name, n, s.most))
+		return false, exit.With(exit.Failed, fmt.Errorf("%s: jobs that it would change: %d, more than the %d of --confirm; nothing was changed", c.command.name, n, s.most))
 	}
 	return n > 0, nil
 }
@@ -117,7 +119,7 @@ func (s consent) asks(c *call) bool {
 func (c *call) confirm(ctx context.Context, n int) (bool, error) {
 	fmt.Fprintf(c.stderr, "%s: jobs that it would change: %d; type %[2]d to confirm: ", c.command.name, n)
 	answer := ""
-	err := await(ctx, func() (err error) {
+	err := async.Await(ctx, func() (err error) {
 		answer, err = bufio.NewReader(os.Stdin).ReadString('\n')
 		return err
 	})
@@ -125,9 +127,9 @@ func (c *call) confirm(ctx context.Context, n int) (bool, error) {
 	case ctx.Err() != nil:
 		return false, ctx.Err()
 	case err != nil && err != io.EOF:
-		return false, fail(exitFailed, fmt.Errorf("%s: the answer can't be read, nothing was changed: %w", c.command.name, err))
+		return false, exit.With(exit.Failed, fmt.Errorf("%s: the answer can't be read, nothing was changed: %w", c.command.name, err))
 	case strings.TrimSpace(answer) != strconv.Itoa(n):
-		return false, fail(exitFailed, fmt.Errorf("%s: not confirmed, nothing was changed", c.command.name))
+		return false, exit.With(exit.Failed, fmt.Errorf("%s: not confirmed, nothing was changed", c.command.name))
 	}
 	return true, nil
 }

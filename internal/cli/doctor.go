@@ -1,10 +1,8 @@
-package main
+package cli
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -13,8 +11,9 @@ import (
 
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/config"
+	"github.com/mix-basic/delayer/internal/daemon"
 	"github.com/mix-basic/delayer/internal/doctor"
-	"github.com/mix-basic/delayer/internal/health"
+	"github.com/mix-basic/delayer/internal/exit"
 	"github.com/mix-basic/delayer/server"
 )
 
@@ -33,13 +32,9 @@ func beginDoctor(f *flagSet) action {
 	return func(ctx context.Context, c *call) (reply, error) { return reply{}, c.doctor(ctx, skip) }
 }
 
-// doctor examines everything. It exits with exitNothing if it finds a fault.
+// doctor examines everything. It exits with exit.Nothing if it finds a fault.
 func (c *call) doctor(ctx context.Context, skip []string) error {
-	found, err := findConfiguration(c.options)
-	if err != nil {
-		return err
-	}
-	r, err := c.newDoctor(found).Examine(ctx, skip)
+	r, err := c.newDoctor().Examine(ctx, skip)
 	if ctx.Err() != nil {
 		return err
 	}
@@ -47,19 +42,19 @@ func (c *call) doctor(ctx context.Context, skip []string) error {
 		return err
 	}
 	if err == nil && len(r.Findings) > 0 {
-		return fail(exitNothing, nil)
+		return exit.With(exit.Nothing, nil)
 	}
 	return err
 }
 
-func (c *call) newDoctor(found configuration) *doctor.Doctor {
-	d := doctor.New(c.connections, c.redis.Prefix, layoutOf(c.redis))
+func (c *call) newDoctor() *doctor.Doctor {
+	d := doctor.New(c.connections, c.redis.Prefix, c.layout)
 	d.InHA = len(c.redis.Sentinels) > 0 || len(c.redis.Cluster) > 0
 	d.Server = serverCheck(c.connections, c.redis)
 	d.Local = []doctor.Check{
-		{Name: "settings", Do: local(func() []doctor.Finding { return wrongSettings(found) })},
-		{Name: "secret_files", Do: local(func() []doctor.Finding { return openSecrets(c.options, found) })},
-		{Name: "paths", Do: local(func() []doctor.Finding { return wrongPaths(found) })},
+		{Name: "settings", Do: local(c.wrongSettings)},
+		{Name: "secret_files", Do: local(c.openSecrets)},
+		{Name: "paths", Do: local(c.wrongPaths)},
 		{Name: "sentinels", Needs: "+sentinel|ckquorum of the sentinels' user", Do: func(ctx context.Context, _ *doctor.Doctor) ([]doctor.Finding, error) {
 			return checkSentinels(ctx, c.redis)
 		}},
@@ -85,9 +80,9 @@ func local(check func() []doctor.Finding) func(context.Context, *doctor.Doctor) 
 }
 
 // wrongSettings finds settings that are ignored or overridden by the environment.
-func wrongSettings(found configuration) (list []doctor.Finding) {
-	if found.isFile {
-		for _, w := range found.warnings {
+func (c *call) wrongSettings() (list []doctor.Finding) {
+	if c.found.File != "" {
+		for _, w := range c.found.Warnings {
 			list = append(list, doctor.Finding{Evidence: fmt.Sprint(w), Fix: "delayer config shows which settings are in force"})
 		}
 	}
@@ -95,13 +90,13 @@ func wrongSettings(found configuration) (list []doctor.Finding) {
 }
 
 // openSecrets finds files with secrets that other users may read.
-func openSecrets(o options, found configuration) (list []doctor.Finding) {
+func (c *call) openSecrets() (list []doctor.Finding) {
 	if runtime.GOOS == "windows" {
 		return nil
 	}
-	r, files := found.config.Redis, []string{}
-	if found.isFile && (r.Password != "" && r.PasswordFile == "" || r.SentinelPassword != "" && r.SentinelPasswordFile == "") && os.Getenv(config.URLVariable) == "" && o.redis == "" {
-		files = append(files, cmp.Or(o.configuration, found.searched))
+	r, files := c.redis, []string{}
+	if c.found.File != "" && (r.Password != "" && r.PasswordFile == "" || r.SentinelPassword != "" && r.SentinelPasswordFile == "") && os.Getenv(config.URLVariable) == "" && c.Redis == "" {
+		files = append(files, c.found.File)
 	}
 	for _, file := range append(files, r.PasswordFile, r.SentinelPasswordFile) {
 		info, err := os.Stat(file)
@@ -113,11 +108,11 @@ func openSecrets(o options, found configuration) (list []doctor.Finding) {
 }
 
 // wrongPaths finds paths of the daemon that can't be written.
-func wrongPaths(found configuration) (list []doctor.Finding) {
-	if !found.isFile {
+func (c *call) wrongPaths() (list []doctor.Finding) {
+	if c.found.File == "" {
 		return nil
 	}
-	if err := tryPaths(found.config.Delayer); err != nil {
+	if err := daemon.TryPaths(c.found.Delayer); err != nil {
 		for line := range strings.Lines(err.Error()) {
 			list = append(list, doctor.Finding{Evidence: strings.TrimSpace(line), Fix: "create the folder for the user that runs the daemon, or run this as that user"})
 		}
@@ -148,38 +143,4 @@ func findingsText(r doctor.Report) string {
 		fmt.Fprintf(&b, "not checked: %s needs %s\n", n.Name, n.Needs)
 	}
 	return b.String()
-}
-
-func beginCheck(f *flagSet) action {
-	warning, critical := health.Limits{}, health.Limits{}
-	f.one("warning", warning.Parse)
-	f.one("critical", critical.Parse)
-	return func(ctx context.Context, c *call) (reply, error) {
-		return reply{}, c.monitor(ctx, filled(warning, health.DefaultWarning), filled(critical, health.DefaultCritical))
-	}
-}
-
-// filled returns the given limits, completed with the standard ones.
-func filled(given, standard health.Limits) health.Limits {
-	for name, limit := range standard {
-		if _, is := given[name]; !is {
-			given[name] = limit
-		}
-	}
-	return given
-}
-
-// monitor is a Nagios plugin: it prints one line, and its exit code is the status.
-func (c *call) monitor(ctx context.Context, warning, critical health.Limits) error {
-	status, line, err := health.Look(ctx, c.jobs).Monitor(warning, critical)
-	if err != nil {
-		if ctx.Err() != nil && errors.Is(err, context.Canceled) {
-			return err
-		}
-		line = fmt.Sprintf("DELAYER %v - Redis: %v", status, unreachable(err))
-	}
-	if err := c.write(ctx, inOneLine(line)+"\n"); err != nil || status == health.OK {
-		return err
-	}
-	return fail(int(status), nil)
 }

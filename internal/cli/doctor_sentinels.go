@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"context"
@@ -8,7 +8,9 @@ import (
 	"strings"
 
 	"github.com/gomodule/redigo/redis"
+
 	"github.com/mix-basic/delayer/config"
+	"github.com/mix-basic/delayer/internal/daemon"
 	"github.com/mix-basic/delayer/internal/doctor"
 	"github.com/mix-basic/delayer/internal/redisconn"
 	"github.com/mix-basic/delayer/internal/store"
@@ -16,11 +18,11 @@ import (
 
 // checkSentinels asks each sentinel for the master, and whether enough sentinels are there for a failover.
 func checkSentinels(ctx context.Context, r config.Redis) (list []doctor.Finding, _ error) {
-	o, err := poolOptions(r)
+	o, err := daemon.PoolOptions(r)
 	if err != nil || len(r.Sentinels) == 0 {
 		return nil, err
 	}
-	dialer := sentinelsOf(o).Sentinels
+	dialer := daemon.Sentinels(o).Sentinels
 	var masters []string
 	var denied error
 	for _, sentinel := range r.Sentinels {

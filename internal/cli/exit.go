@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"context"
@@ -9,59 +9,29 @@ import (
 	"os"
 	"regexp"
 	"strings"
-	"time"
 
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/config"
 	"github.com/mix-basic/delayer/internal/async"
+	"github.com/mix-basic/delayer/internal/exit"
 	"github.com/mix-basic/delayer/internal/health"
 )
-
-// Exit codes of the daemon and of the commands. help/en.txt and help/zh.txt explain them.
-const (
-	exitDone        = 0
-	exitNothing     = 1
-	exitUsage       = 2
-	exitRedis       = 3
-	exitRunning     = 4
-	exitOutput      = 5
-	exitFailed      = 6
-	exitInterrupted = 130 // like a shell's code for a program ended by SIGINT
-)
-
-// failure is an error with its exit code.
-type failure struct {
-	code  int
-	err   error  // nil: print nothing
-	usage string // printed below the error
-}
-
-func (f *failure) Error() string {
-	if f.err == nil {
-		return fmt.Sprintf("exit code %d", f.code)
-	}
-	return f.err.Error()
-}
-
-func (f *failure) Unwrap() error { return f.err }
-
-func fail(code int, err error) error { return &failure{code: code, err: err} }
 
 // withExitCode adds an exit code to a command's error, unless it has one.
 func withExitCode(ctx context.Context, err error) error {
 	switch {
-	case err == nil, errors.As(err, new(*failure)):
+	case err == nil, errors.As(err, new(*exit.Error)):
 		return err
 	case ctx.Err() != nil && errors.Is(err, context.Canceled):
-		return fail(exitInterrupted, nil)
+		return exit.With(exit.Interrupted, nil)
 	case isNothing(err):
-		return fail(exitNothing, err)
+		return exit.With(exit.Nothing, err)
 	case errors.Is(err, client.ErrInvalid):
-		return fail(exitUsage, err)
+		return exit.With(exit.Usage, err)
 	case errors.Is(err, client.ErrExists), errors.As(err, new(*client.ReplicasError)):
-		return fail(exitFailed, err)
+		return exit.With(exit.Failed, err)
 	}
-	return fail(exitRedis, unreachable(err))
+	return exit.With(exit.Redis, unreachable(err))
 }
 
 // noMaster begins what the sentinels said. dialing is what package net puts in front of a cause, behind the sentinel's address.
@@ -89,15 +59,15 @@ func unreachable(err error) error {
 
 // asPlugin maps an error of a monitoring plugin to a plugin's exit code: 2 means critical, 3 unknown.
 func asPlugin(o options, err error) error {
-	f := new(failure)
-	if o.command == nil || !o.command.plugin || !errors.As(err, &f) || f.err == nil {
+	f := new(exit.Error)
+	if o.command == nil || !o.command.plugin || !errors.As(err, &f) || f.Err == nil {
 		return err
 	}
 	code := int(health.Unknown)
-	if f.code == exitRedis {
+	if f.Code == exit.Redis {
 		code = int(health.Critical)
 	}
-	return &failure{code, f.err, f.usage}
+	return &exit.Error{Code: code, Err: f.Err, Usage: f.Usage}
 }
 
 // isNothing reports whether the error means that there is no such job, dead letter or schedule.
@@ -108,19 +78,19 @@ func isNothing(err error) bool {
 // report prints the error and returns the exit code.
 func report(err error, stderr io.Writer) int {
 	if err == nil {
-		return exitDone
+		return exit.Done
 	}
-	f := &failure{code: exitFailed, err: err}
+	f := &exit.Error{Code: exit.Failed, Err: err}
 	errors.As(err, &f)
 	text := ""
-	if f.err != nil {
+	if f.Err != nil {
 		text = errorText(err)
 	}
-	if f.usage != "" {
-		text += "\n" + f.usage
+	if f.Usage != "" {
+		text += "\n" + f.Usage
 	}
-	briefly(func() { io.WriteString(stderr, text) })
-	return f.code
+	async.Briefly(func() { io.WriteString(stderr, text) })
+	return f.Code
 }
 
 // errorText marks each line as an error. Configuration problems begin with their position, so that editors can jump
@@ -135,14 +105,4 @@ func errorText(err error) string {
 		text += mark + strings.TrimSuffix(line, "\n") + "\n"
 	}
 	return text
-}
-
-// briefly is atMost for what must not delay the work, or the daemon's stop.
-func briefly(f func()) { atMost(async.FlushWait, f) }
-
-// atMost runs f, but stops waiting for it after some time. Printing blocks if nobody reads the output.
-func atMost(wait time.Duration, f func()) {
-	ctx, cancel := context.WithTimeout(context.Background(), wait)
-	defer cancel()
-	await(ctx, func() error { f(); return nil })
 }

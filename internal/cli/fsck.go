@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"cmp"
@@ -9,7 +9,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mix-basic/delayer/internal/async"
 	"github.com/mix-basic/delayer/internal/duration"
+	"github.com/mix-basic/delayer/internal/exit"
 	"github.com/mix-basic/delayer/internal/fsck"
 	"github.com/mix-basic/delayer/internal/store"
 )
@@ -27,11 +29,11 @@ func beginFsck(f *flagSet) action {
 	return func(ctx context.Context, c *call) (reply, error) { return reply{}, c.fsck(ctx, o) }
 }
 
-// fsck checks all keys. It exits with exitNothing if faults are left.
+// fsck checks all keys. It exits with exit.Nothing if faults are left.
 func (c *call) fsck(ctx context.Context, o fsck.Options) error {
 	bar := &fsckProgress{progress: progress{to: c.stderr, redraws: isScreen(c.stderr)}, began: time.Now()}
 	o.Progress = bar.show
-	report, err := fsck.New(c.connections, c.redis.Prefix, layoutOf(c.redis), o).Run(ctx)
+	report, err := fsck.New(c.connections, c.redis.Prefix, c.layout, o).Run(ctx)
 	bar.end()
 	if err != nil && len(report.Findings) == 0 {
 		return err
@@ -40,7 +42,7 @@ func (c *call) fsck(ctx context.Context, o fsck.Options) error {
 		return cmp.Or(err, cannot)
 	}
 	if report.Left > 0 {
-		return fail(exitNothing, nil)
+		return exit.With(exit.Nothing, nil)
 	}
 	return nil
 }
@@ -98,6 +100,6 @@ func (p *fsckProgress) show(done, total int) {
 		bar := int(barWidth * share)
 		text = fmt.Sprintf("[%s%s] %d %%, about %v left", strings.Repeat("#", bar), strings.Repeat(".", barWidth-bar), int(100*share), duration.Format(left))
 	}
-	briefly(func() { fmt.Fprintf(p.to, "\r%-*s", p.width, text) })
+	async.Briefly(func() { fmt.Fprintf(p.to, "\r%-*s", p.width, text) })
 	p.width = max(p.width, len(text))
 }

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mix-basic/delayer/internal/exit"
 	"github.com/mix-basic/delayer/internal/view"
 )
 
@@ -51,8 +52,8 @@ func (w *words) pageOn(asked []string) (string, error) {
 	return "", unknownCommand(asked)
 }
 
-func runVersion(context.Context, *call) (reply, error) {
-	return reply{text: version, json: view.Of("version", version), safe: true}, nil
+func runVersion(_ context.Context, c *call) (reply, error) {
+	return reply{text: c.Version, json: view.Of("version", c.Version), safe: true}, nil
 }
 
 // page returns the help on the daemon and the list of all commands.
@@ -185,9 +186,9 @@ func (w *words) exitCodes(c *command) (list []exitCode) {
 		e.meaning = meaning
 		switch {
 		case c == nil, own:
-		case e.code == exitRunning, e.code == exitNothing && !c.nothing:
+		case e.code == exit.Running, e.code == exit.Nothing && !c.nothing:
 			continue
-		case c.local && !slices.Contains([]int{exitDone, exitUsage, exitOutput}, e.code):
+		case c.local && !slices.Contains([]int{exit.Done, exit.Usage, exit.Output}, e.code):
 			continue
 		}
 		list = append(list, e)

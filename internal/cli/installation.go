@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"bytes"
@@ -65,7 +65,7 @@ func (t *text) UnmarshalJSON(b []byte) error {
 
 // exportAll prints everything as lines of JSON: limits and pauses first, so that they hold before there are jobs.
 func (c *call) exportAll(ctx context.Context) error {
-	f := layoutOf(c.redis).Open(c.connections, c.redis.Prefix)
+	f := c.layout.Open(c.connections, c.redis.Prefix)
 	bar, n := &progress{to: c.stderr, redraws: isScreen(c.stderr)}, 0
 	defer bar.end()
 	put := func(r record) error {
@@ -173,7 +173,7 @@ type restorer struct {
 const restoredAtOnce, restoredBytes = 1000, 4 << 20
 
 func (c *call) restorer(dryRun bool) *restorer {
-	return &restorer{call: c, fleet: layoutOf(c.redis).Open(c.connections, c.redis.Prefix), dryRun: dryRun, bar: &progress{to: c.stderr, redraws: isScreen(c.stderr)}}
+	return &restorer{call: c, fleet: c.layout.Open(c.connections, c.redis.Prefix), dryRun: dryRun, bar: &progress{to: c.stderr, redraws: isScreen(c.stderr)}}
 }
 
 // add stores the record, soon. size is the length of its line.

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"cmp"
@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mix-basic/delayer/internal/exit"
 	"github.com/mix-basic/delayer/internal/inspect"
 	"github.com/mix-basic/delayer/internal/view"
 )
@@ -192,7 +193,7 @@ func beginStats(f *flagSet) action {
 	return func(ctx context.Context, c *call) (reply, error) {
 		if len(c.arguments) > 0 {
 			if o.only = c.arguments[0]; o.only == "" {
-				return reply{}, fail(exitUsage, errors.New("stats: TOPIC is empty"))
+				return reply{}, exit.With(exit.Usage, errors.New("stats: TOPIC is empty"))
 			}
 		}
 		for {

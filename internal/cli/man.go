@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"context"
@@ -6,23 +6,24 @@ import (
 	"strings"
 
 	"github.com/mix-basic/delayer/config"
+	"github.com/mix-basic/delayer/internal/exit"
 )
 
 // runMan prints a manual page as troff source with man macros.
 func runMan(_ context.Context, c *call) (reply, error) {
 	switch {
 	case len(c.arguments) == 0 || c.arguments[0] == "delayer":
-		return reply{text: inWords().manual(), safe: true}, nil
+		return reply{text: inWords().manual(c.Version), safe: true}, nil
 	case c.arguments[0] == "delayer.conf":
-		return reply{text: configurationManual(), safe: true}, nil
+		return reply{text: configurationManual(c.Version), safe: true}, nil
 	}
-	return reply{}, fail(exitUsage, fmt.Errorf("man %q: want delayer or delayer.conf", c.arguments[0]))
+	return reply{}, exit.With(exit.Usage, fmt.Errorf("man %q: want delayer or delayer.conf", c.arguments[0]))
 }
 
 // roff builds a manual page.
 type roff struct{ strings.Builder }
 
-func newManual(title, section, summary string) *roff {
+func newManual(version, title, section, summary string) *roff {
 	m := new(roff)
 	fmt.Fprintf(m, ".TH %s %s \"\" \"delayer %s\"\n", strings.ToUpper(title), section, version)
 	m.section("NAME")
@@ -64,8 +65,8 @@ func escaped(text string) string {
 }
 
 // manual returns delayer(1), the help of all commands.
-func (w *words) manual() string {
-	m := newManual("delayer", "1", w.say("delayer"))
+func (w *words) manual(version string) string {
+	m := newManual(version, "delayer", "1", w.say("delayer"))
 	m.section("SYNOPSIS")
 	m.plain("delayer [options]\n\ndelayer COMMAND [options]")
 	m.section("OPTIONS")
@@ -108,8 +109,8 @@ func (m *roff) options(list []option) {
 }
 
 // configurationManual returns delayer.conf(5), the keys of package config.
-func configurationManual() string {
-	m := newManual("delayer.conf", "5", "configuration of the delayer daemon and its commands")
+func configurationManual(version string) string {
+	m := newManual(version, "delayer.conf", "5", "configuration of the delayer daemon and its commands")
 	m.section("DESCRIPTION")
 	m.plain("The file has sections and keys: key = value. A # or a ; begins a comment; a value that holds one goes in double quotes. " +
 		"What the file leaves out has the default shown here. The environment goes before the file: DELAYER_PID sets pid, " +

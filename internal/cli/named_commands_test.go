@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"path/filepath"
@@ -6,6 +6,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/mix-basic/delayer/internal/testing/redistest"
+	"github.com/mix-basic/delayer/internal/testing/shelltest"
 )
 
 // foreignFlags are flags of other programs.
@@ -15,7 +18,7 @@ var foreignFlags = []string{"--cluster", "--cluster-pipeline", "--latency", "--d
 func TestNamedCommands(t *testing.T) {
 	t.Parallel()
 	codeSpan, flagOf, words := regexp.MustCompile("`([^`\n]+)`"), regexp.MustCompile(`--[a-z][a-z_-]*`), regexp.MustCompile(`^delayer((?: [a-z]+)+)`)
-	flags := flagOf.FindAllString(read(t, "help/en.txt"), -1)
+	flags := flagOf.FindAllString(shelltest.Read(t, "help/en.txt"), -1)
 	helped := map[string]bool{} // whether a help page exists
 	hasHelp := func(command string) bool {
 		if _, known := helped[command]; !known {
@@ -27,12 +30,12 @@ func TestNamedCommands(t *testing.T) {
 	count := 0
 	for _, pattern := range []string{"../../*.md", "../../docs/*.md"} {
 		pages, err := filepath.Glob(pattern)
-		check(t, err)
+		redistest.Check(t, err)
 		for _, page := range pages {
 			if filepath.Base(page) == "CHANGELOG.md" {
 				continue
 			}
-			for _, span := range codeSpan.FindAllStringSubmatch(read(t, page), -1) {
+			for _, span := range codeSpan.FindAllStringSubmatch(shelltest.Read(t, page), -1) {
 				if command := words.FindStringSubmatch(span[1]); command != nil {
 					count++
 					names := strings.Fields(command[1])

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"context"
@@ -11,7 +11,9 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/async"
 	"github.com/mix-basic/delayer/internal/duration"
+	"github.com/mix-basic/delayer/internal/exit"
 	"github.com/mix-basic/delayer/internal/view"
 )
 
@@ -78,7 +80,7 @@ func beginPush(f *flagSet) action {
 		if _, grouped := c.given["group"]; !grouped {
 			b.put("delay", fmt.Sprintf("DELAY %q", c.arguments[1]), c.arguments[1])
 		} else if delay, err := duration.Parse(c.arguments[1]); err != nil || delay != 0 {
-			return reply{}, fail(exitUsage, fmt.Errorf("push: DELAY %q: want 0 with --group", c.arguments[1]))
+			return reply{}, exit.With(exit.Usage, fmt.Errorf("push: DELAY %q: want 0 with --group", c.arguments[1]))
 		}
 		b.put("body", "BODY", body)
 		b.members.Headers(headers)
@@ -101,12 +103,12 @@ func bodyOf(ctx context.Context, argument string) (body string, err error) {
 		return argument, nil
 	}
 	var data []byte
-	err = await(ctx, func() (err error) {
+	err = async.Await(ctx, func() (err error) {
 		data, err = io.ReadAll(os.Stdin)
 		return err
 	})
 	if err != nil && ctx.Err() == nil {
-		err = fail(exitUsage, fmt.Errorf("BODY from standard input: %w", err))
+		err = exit.With(exit.Usage, fmt.Errorf("BODY from standard input: %w", err))
 	}
 	return string(data), err
 }
@@ -115,7 +117,7 @@ func bodyOf(ctx context.Context, argument string) (body string, err error) {
 func parseDuration(name, text string) (time.Duration, error) {
 	d, err := duration.Parse(text)
 	if err != nil || d < 0 || d > client.MaxDelay {
-		return 0, fail(exitUsage, fmt.Errorf("%s %q: want seconds, or a number with ms, s, m, h or d, from 0 to 100 years", name, text))
+		return 0, exit.With(exit.Usage, fmt.Errorf("%s %q: want seconds, or a number with ms, s, m, h or d, from 0 to 100 years", name, text))
 	}
 	return d, nil
 }
@@ -156,7 +158,7 @@ func beginPause(f *flagSet) action {
 			if topic, err := c.ask(ctx, request{method: http.MethodGet, path: "/v1/topics/{topic}"}); err == nil {
 				now = pauseText(topic)
 			}
-			err = fail(exitUsage, fmt.Errorf("pause %q: it is paused already%s; add --replace to give it another end and note", c.arguments[0], now))
+			err = exit.With(exit.Usage, fmt.Errorf("pause %q: it is paused already%s; add --replace to give it another end and note", c.arguments[0], now))
 		}
 		return c.says("paused", o), err
 	}
@@ -259,7 +261,7 @@ func pauseText(topic view.Object) string {
 		text += ", until " + end.Local().Format(timeFormat)
 	}
 	if note := p.TextOf("note"); note != "" {
-		text += ": " + printable(inOneLine(note), "")
+		text += ": " + printable(exit.OneLine(note), "")
 	}
 	return text
 }
@@ -324,7 +326,7 @@ func beginChange(method, what string) func(*flagSet) action {
 				return c.says(what, o), err
 			}
 			if c.arguments[0] == "" {
-				return reply{}, fail(exitUsage, fmt.Errorf("%s: TOPIC is empty", c.command.name))
+				return reply{}, exit.With(exit.Usage, fmt.Errorf("%s: TOPIC is empty", c.command.name))
 			}
 			r.path, r.query = "/v1/topics/"+escape(c.arguments[0])+"/jobs", queryOf("match", m.match, "state", m.state)
 			return m.many(ctx, c, many{what: what, request: r, deletes: true, limit: m.selection.most})

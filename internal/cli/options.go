@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"cmp"
@@ -6,33 +6,29 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/mix-basic/delayer/internal/daemon"
+	"github.com/mix-basic/delayer/internal/exit"
 	"github.com/mix-basic/delayer/internal/nearest"
 )
 
 // options is a parsed command line.
 type options struct {
-	configuration string // empty: search for a file
-	noFile        bool   // do not search
-	redis         string // --redis; empty: not given
-	url           string // --url; empty: not given
-	tokenFile     string
-	background    bool
-	dev           bool
-	check         bool // --check-config
-	checkRedis    bool // --check-redis; implies check
-	help          bool
-	page          string // help page to print
-	version       bool
+	daemon.Options
+	url       string // --url; empty: not given
+	tokenFile string
+	check     bool // --check-config; --check-redis implies it
+	help      bool
+	page      string // help page to print
+	version   bool
 
 	command   *command // nil: the daemon
 	run       action   // runs the command
 	arguments []string
 	json      bool
-	quiet     bool              // do not print which Redis is used
 	given     map[string]string // values by flag name
 }
 
-// parse reads the command line. Its error is a failure with a usage line.
+// parse reads the command line. Its error has a usage line.
 func parse(args []string) (o options, err error) {
 	o.given = map[string]string{}
 	if err = o.parse(args); err == nil {
@@ -42,7 +38,7 @@ func parse(args []string) (o options, err error) {
 	if o.command != nil {
 		err = fmt.Errorf("%s: %w", o.command.name, err)
 	}
-	return o, &failure{exitUsage, err, usage}
+	return o, &exit.Error{Code: exit.Usage, Err: err, Usage: usage}
 }
 
 func (o *options) parse(args []string) error {
@@ -50,7 +46,7 @@ func (o *options) parse(args []string) error {
 	if err := flags.parse(args); err != nil {
 		return err
 	}
-	o.check = o.check || o.checkRedis
+	o.check = o.check || o.CheckRedis
 	words := flags.Args()
 	switch {
 	case o.help:
@@ -67,8 +63,8 @@ func (o *options) parse(args []string) error {
 // flags returns the flags of the daemon and of every command.
 func (o *options) flags() *flagSet {
 	f := newFlagSet(o.given)
-	f.text("c configuration", &o.configuration)
-	f.text("redis", &o.redis)
+	f.text("c configuration", &o.Configuration)
+	f.text("redis", &o.Redis)
 	f.text("url", &o.url)
 	f.text("token-file", &o.tokenFile)
 	f.toggle("json", &o.json)
@@ -81,7 +77,7 @@ func (o *options) commandFlags(c *command) (*flagSet, action) {
 	f := o.flags()
 	run := c.begin(f)
 	if f.Lookup("quiet") == nil { // push has its own --quiet
-		f.toggle("quiet", &o.quiet)
+		f.toggle("quiet", &o.Quiet)
 	}
 	return f, run
 }
@@ -89,27 +85,27 @@ func (o *options) commandFlags(c *command) (*flagSet, action) {
 // daemonFlags returns the flags before a command, or without a command.
 func (o *options) daemonFlags() *flagSet {
 	f := o.flags()
-	f.toggle("d daemon", &o.background)
+	f.toggle("d daemon", &o.Background)
 	f.toggle("v version", &o.version)
-	f.toggle("dev", &o.dev)
-	f.toggle("quiet", &o.quiet)
+	f.toggle("dev", &o.Dev)
+	f.toggle("quiet", &o.Quiet)
 	f.toggle("check-config", &o.check)
-	f.toggle("check-redis", &o.checkRedis)
+	f.toggle("check-redis", &o.CheckRedis)
 	return f
 }
 
 // checkDaemon refuses flags that exclude each other or need a command.
 func (o *options) checkDaemon() error {
 	switch {
-	case o.dev && o.background:
+	case o.Dev && o.Background:
 		return errors.New("--dev runs in the foreground only: it keeps nothing, and would be forgotten in the background")
-	case o.check && (o.dev || o.background):
+	case o.check && (o.Dev || o.Background):
 		return errors.New("--check-config and --check-redis start nothing: leave out -d and --dev")
-	case o.dev && o.redis != "":
+	case o.Dev && o.Redis != "":
 		return errors.New("--dev has a Redis of its own: leave out --redis")
 	case o.url != "" || o.tokenFile != "":
 		return errors.New("--url and --token-file are for a command")
-	case o.json, o.quiet:
+	case o.json, o.Quiet:
 		return errors.New("--json and --quiet are for a command")
 	}
 	return nil
@@ -125,8 +121,8 @@ func (o *options) parseCommand(words []string) error {
 		}
 		return unknownCommand(words)
 	}
-	o.command = c
-	if o.background || o.dev || o.check {
+	o.command, o.ForCommand = c, true
+	if o.Background || o.Dev || o.check {
 		return errors.New("-d, --dev, --check-config and --check-redis are for the daemon, not for a command")
 	}
 	flags, run := o.commandFlags(c)
@@ -144,7 +140,7 @@ func (o *options) parseCommand(words []string) error {
 	case o.help:
 		o.page = inWords().commandPage(c)
 		return nil
-	case o.url != "" && (o.redis != "" || o.configuration != ""):
+	case o.url != "" && (o.Redis != "" || o.Configuration != ""):
 		return errors.New("--url says where the daemon is: leave out --redis and -c")
 	case n < c.least():
 		return fmt.Errorf("too few arguments: want %s", c.arguments)

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"flag"
@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/mix-basic/delayer/internal/testing/shelltest"
 )
 
 const usageStart = `Usage: delayer [options]
@@ -80,7 +82,7 @@ func TestHelpIsComplete(t *testing.T) {
 			}
 			for _, example := range p.examples {
 				words := regexp.MustCompile(`^(?:source <\()?delayer (.*?)(?:\)| [<>|] .*)?$`).FindStringSubmatch(example)
-				if o, err := parse(shellWords(t, words[1])); err != nil || o.command == nil || o.command.name != c.name {
+				if o, err := parse(shelltest.Words(t, words[1])); err != nil || o.command == nil || o.command.name != c.name {
 					t.Errorf("%s.txt: %s: %v", language, example, err)
 				}
 			}
@@ -143,43 +145,4 @@ func TestHelpFitsTheScreen(t *testing.T) {
 			}
 		}
 	}
-}
-
-// LC_ALL overrides LC_MESSAGES, which overrides LANG.
-func TestHelpSpeaksTheLanguageOfTheEnvironment(t *testing.T) {
-	chinese := readWords("zh").page()
-	for variables, want := range map[string]string{
-		"": readWords("en").page(), "LANG=zh_CN.UTF-8": chinese, "LANG=C LC_MESSAGES=zh_TW": chinese, "LANG=zh_CN LC_MESSAGES=de_DE": readWords("en").page(),
-		"LC_ALL=C LC_MESSAGES=zh_CN LANG=zh_CN": readWords("en").page(), "LC_ALL= LANG=zh_CN": chinese,
-	} {
-		if r := runBinary(t, t.TempDir(), environment(t, strings.Fields(variables)...), "help"); r != (result{stdout: want}) {
-			t.Errorf("%s: %+v", variables, r)
-		}
-	}
-}
-
-// shellWords splits a line like a shell that supports single quotes only.
-func shellWords(t *testing.T, line string) (words []string) {
-	t.Helper()
-	parts := strings.Split(strings.TrimSpace(line), "'")
-	if len(parts)%2 == 0 {
-		t.Fatalf("a quote has no end: %s", line)
-	}
-	word, begun := "", false
-	for i, part := range parts {
-		if i%2 == 1 {
-			word, begun = word+part, true
-			continue
-		}
-		for j, plain := range strings.Split(part, " ") {
-			if j > 0 && (begun || word != "") {
-				words, word, begun = append(words, word), "", false
-			}
-			word += plain
-		}
-	}
-	if begun || word != "" {
-		words = append(words, word)
-	}
-	return words
 }

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"context"
@@ -12,6 +12,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/async"
+	"github.com/mix-basic/delayer/internal/exit"
 	"github.com/mix-basic/delayer/internal/view"
 )
 
@@ -23,9 +25,6 @@ type reply struct {
 	job  *client.Delivery // acknowledged after printing; nil: none
 	safe bool             // the command changed nothing and can be repeated
 }
-
-// outputWait is how long a command that is interrupted or done waits for its output to be read.
-const outputWait = time.Second
 
 const timeFormat = "2006/01/02 15:04:05.000"
 
@@ -73,13 +72,13 @@ func (c *call) write(ctx context.Context, text string) error {
 }
 
 // note prints a note on standard error.
-func (c *call) note(text string) { briefly(func() { fmt.Fprintln(c.stderr, "Note: "+text) }) }
+func (c *call) note(text string) { async.Briefly(func() { fmt.Fprintln(c.stderr, "Note: "+text) }) }
 
 // awaitOutput waits for f, which prints, until shortly after ctx is done.
 func awaitOutput(ctx context.Context, f func() error) error {
-	err := await(endLater(ctx, outputWait), f)
+	err := async.Await(endLater(ctx, async.OutputWait), f)
 	if errors.Is(err, context.Canceled) {
-		return fail(exitOutput, errors.New("output: it is not read"))
+		return exit.With(exit.Output, errors.New("output: it is not read"))
 	}
 	return err
 }
@@ -100,21 +99,9 @@ func printOut(stdout *os.File, text string) error {
 
 func outputError(err error) error {
 	if err != nil {
-		return fail(exitOutput, fmt.Errorf("output: %w", err))
+		return exit.With(exit.Output, fmt.Errorf("output: %w", err))
 	}
 	return nil
-}
-
-// await waits for f, which takes no context, until ctx is done.
-func await(ctx context.Context, f func() error) error {
-	done := make(chan error, 1)
-	go func() { done <- f() }()
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // endLater returns a context that is done some time after ctx.

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/duration"
+	"github.com/mix-basic/delayer/internal/exit"
 	"github.com/mix-basic/delayer/internal/store"
 )
 
@@ -138,9 +139,9 @@ func acknowledge(ctx context.Context, d *client.Delivery) error {
 		case err == nil:
 			return nil
 		case errors.Is(err, client.ErrLeaseLost):
-			return fail(exitFailed, fmt.Errorf("job %q was printed, but is not ours any more: it was pushed anew or removed, or our lease has ended; it may be delivered again", d.ID))
+			return exit.With(exit.Failed, fmt.Errorf("job %q was printed, but is not ours any more: it was pushed anew or removed, or our lease has ended; it may be delivered again", d.ID))
 		case !store.Temporary(err) || time.Since(began) > ackPatience:
-			return fail(exitRedis, fmt.Errorf("job %q was printed, but is delivered again when its lease ends, in %v at most: %w", d.ID, duration.Format(popLease), err))
+			return exit.With(exit.Redis, fmt.Errorf("job %q was printed, but is delivered again when its lease ends, in %v at most: %w", d.ID, duration.Format(popLease), err))
 		}
 		time.Sleep(ackPause)
 	}

@@ -1,10 +1,12 @@
-package main
+package cli
 
 import (
 	"fmt"
 	"os"
 	"strings"
 	"time"
+
+	"github.com/mix-basic/delayer/internal/async"
 )
 
 // progress shows how far a long command is: a bar on a terminal, otherwise an occasional line.
@@ -35,20 +37,20 @@ func (p *progress) show(done, all int, text string) {
 	}
 	p.shown = time.Now()
 	if !p.redraws {
-		briefly(func() { fmt.Fprintln(p.to, text) })
+		async.Briefly(func() { fmt.Fprintln(p.to, text) })
 		return
 	}
 	if all > 0 {
 		n := barWidth * min(done, all) / all
 		text = "[" + strings.Repeat("#", n) + strings.Repeat(".", barWidth-n) + "] " + text
 	}
-	briefly(func() { fmt.Fprintf(p.to, "\r%-*s", p.width, text) })
+	async.Briefly(func() { fmt.Fprintf(p.to, "\r%-*s", p.width, text) })
 	p.width = max(p.width, len(text))
 }
 
 // end clears the bar.
 func (p *progress) end() {
 	if p.width > 0 {
-		briefly(func() { fmt.Fprintf(p.to, "\r%*s\r", p.width, "") })
+		async.Briefly(func() { fmt.Fprintf(p.to, "\r%*s\r", p.width, "") })
 	}
 }

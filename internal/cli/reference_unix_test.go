@@ -1,15 +1,20 @@
 //go:build !windows
 
-package main
+package cli
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"strings"
 	"testing"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/mix-basic/delayer/internal/testing/shelltest"
 )
+
+var update = flag.Bool("update", false, "write docs/commands.md anew from what the help says now")
 
 // The reference of commands is what the help pages say. After a change of the help, run the test with -update.
 func TestCommandReference(t *testing.T) {
@@ -37,10 +42,10 @@ func TestCommandReference(t *testing.T) {
 		page += "\n## " + text.codes + "\n\n" + r.codes(w.exitCodes(nil))
 		file := "../../docs/" + text.file
 		if *update {
-			write(t, file, page)
+			shelltest.Write(t, file, page)
 		}
 		if existing, err := os.ReadFile(file); err != nil || string(existing) != page {
-			t.Errorf("docs/%s is not what the help says (%v): go test ./cmd/delayer -run TestCommandReference -update", text.file, err)
+			t.Errorf("docs/%s is not what the help says (%v): go test ./internal/cli -run TestCommandReference -update", text.file, err)
 		}
 	}
 }

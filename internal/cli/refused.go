@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"cmp"
@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mix-basic/delayer/internal/exit"
 	"github.com/mix-basic/delayer/internal/view"
 )
 
@@ -57,16 +58,16 @@ func (c *call) refused(o view.Object, sent *fields) error {
 		if !strings.HasPrefix(p.text, c.command.name+":") {
 			p.text = c.command.name + ": " + p.text
 		}
-		return fail(exitUsage, p)
+		return exit.With(exit.Usage, p)
 	case "not-found":
 		first, _, _ := strings.Cut(c.command.name, " ")
 		p.text = before + ": no such " + cmp.Or(noSuch[first], "job")
-		return fail(exitNothing, p)
+		return exit.With(exit.Nothing, p)
 	case "exists":
 		p.text = before + ": " + detail
 	case "unauthorized":
 		p.text = fmt.Sprintf("%s wants a token: set DELAYER_TOKEN, or use --token-file", c.v1.url)
-		return fail(exitUsage, p)
+		return exit.With(exit.Usage, p)
 	default:
 		if len(c.v1.wrong) > 0 {
 			return c.v1.wrong[0]
@@ -77,10 +78,10 @@ func (c *call) refused(o view.Object, sent *fields) error {
 			p.text += ": " + detail
 		}
 		if strings.HasPrefix(p.kind, "redis-") {
-			return fail(exitRedis, p)
+			return exit.With(exit.Redis, p)
 		}
 	}
-	return fail(exitFailed, p)
+	return exit.With(exit.Failed, p)
 }
 
 // inFlags returns a text about the body's members with their flags instead.

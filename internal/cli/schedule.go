@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/internal/cron"
+	"github.com/mix-basic/delayer/internal/exit"
 	"github.com/mix-basic/delayer/internal/view"
 )
 
@@ -58,7 +59,7 @@ func beginScheduleNext(f *flagSet) action {
 func zoneOf(name string) (*time.Location, error) {
 	zone, err := cron.Zone(name)
 	if err != nil {
-		err = fail(exitUsage, fmt.Errorf("--zone %q: want the name of a time zone, such as Europe/Berlin, or UTC", name))
+		err = exit.With(exit.Usage, fmt.Errorf("--zone %q: want the name of a time zone, such as Europe/Berlin, or UTC", name))
 	}
 	return zone, err
 }
@@ -67,7 +68,7 @@ func nextOccurrences(cronText, zoneName string) (reply, error) {
 	const occurrences = 10
 	spec, err := cron.Parse(cronText)
 	if err != nil {
-		return reply{}, fail(exitUsage, err)
+		return reply{}, exit.With(exit.Usage, err)
 	}
 	zone, err := zoneOf(zoneName)
 	if err != nil {

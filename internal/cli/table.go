@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/mix-basic/delayer/internal/duration"
+	"github.com/mix-basic/delayer/internal/exit"
 	"github.com/mix-basic/delayer/internal/view"
 )
 
@@ -150,7 +151,7 @@ func cell(name string, value any) string {
 		if text = printable(v, ""); slices.Contains(times, name) {
 			text = cell(name, timeOf(v))
 		} else if slices.Contains(longTexts, name) {
-			text = printable(inOneLine(v), "")
+			text = printable(exit.OneLine(v), "")
 		}
 	case view.Seconds:
 		text = duration.Format(time.Duration(v).Round(time.Millisecond))
@@ -245,13 +246,3 @@ func inLines(o view.Object, without ...string) (text string) {
 
 // nameColumn is the minimum width of the names in inLines.
 const nameColumn = 15
-
-// inOneLine returns the first and the last line of a text, where errors are most informative.
-func inOneLine(text string) string {
-	text = strings.TrimSpace(text)
-	first, others, more := strings.Cut(text, "\n")
-	if !more {
-		return first
-	}
-	return strings.TrimSpace(first) + " … " + strings.TrimSpace(others[strings.LastIndexByte(others, '\n')+1:])
-}

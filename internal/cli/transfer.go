@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"bufio"
@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/mix-basic/delayer/client"
+	"github.com/mix-basic/delayer/internal/async"
+	"github.com/mix-basic/delayer/internal/exit"
 	"github.com/mix-basic/delayer/internal/inspect"
 	"github.com/mix-basic/delayer/internal/view"
 	"github.com/mix-basic/delayer/internal/web/api"
@@ -32,7 +34,7 @@ func beginExport(f *flagSet) action {
 	}
 	return func(ctx context.Context, c *call) (reply, error) {
 		if len(c.arguments) == 0 {
-			if err := await(ctx, func() error { return c.exportAll(ctx) }); err != nil {
+			if err := async.Await(ctx, func() error { return c.exportAll(ctx) }); err != nil {
 				return reply{}, err
 			}
 			return reply{}, outputError(c.stdout.Close())
@@ -100,7 +102,7 @@ func (c *call) importAll(ctx context.Context, dryRun bool) (reply, error) {
 	if len(c.arguments) > 0 && c.arguments[0] != "-" {
 		file, err := os.Open(c.arguments[0])
 		if err != nil {
-			return reply{}, fail(exitUsage, err)
+			return reply{}, exit.With(exit.Usage, err)
 		}
 		defer file.Close()
 		input = file
@@ -108,7 +110,7 @@ func (c *call) importAll(ctx context.Context, dryRun bool) (reply, error) {
 	var p pushed
 	p.dryRun = dryRun
 	r := c.restorer(dryRun)
-	err := await(ctx, func() error { return c.importFrom(ctx, input, &p, r) })
+	err := async.Await(ctx, func() error { return c.importFrom(ctx, input, &p, r) })
 	r.bar.end()
 	n, refused := int(p.jobs.Load()), p.refused.Load()
 	if err != nil && n > 0 {
@@ -183,7 +185,7 @@ func (c *call) importFrom(ctx context.Context, input io.Reader, p *pushed, r *re
 			job, err = api.ReadJob(lines.Bytes())
 		}
 		if err != nil {
-			return errors.Join(push(), fail(exitUsage, fmt.Errorf("import: line %d: %w", number, err)))
+			return errors.Join(push(), exit.With(exit.Usage, fmt.Errorf("import: line %d: %w", number, err)))
 		}
 		if batch = append(batch, job); len(batch) == importedAtOnce {
 			if err := push(); err != nil {
@@ -192,7 +194,7 @@ func (c *call) importFrom(ctx context.Context, input io.Reader, p *pushed, r *re
 		}
 	}
 	if err := lines.Err(); err != nil {
-		return fail(exitUsage, fmt.Errorf("import: %w", err))
+		return exit.With(exit.Usage, fmt.Errorf("import: %w", err))
 	}
 	return push()
 }

@@ -1,6 +1,6 @@
 //go:build !windows
 
-package main
+package daemon
 
 import (
 	"bufio"
@@ -17,6 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mix-basic/delayer/config"
+	"github.com/mix-basic/delayer/internal/async"
+	"github.com/mix-basic/delayer/internal/exit"
 )
 
 // readyMark ends the output of a daemon that starts in the background.
@@ -28,23 +30,23 @@ const readyMark = 0
 // The child's stdout and stderr are a pipe to the parent until it writes the ready mark. The parent prints the
 // output before the mark and exits with 0. If the pipe ends without a mark, the parent exits with the child's exit
 // code.
-func serveInBackground(o options, stdout, stderr *os.File) error {
+func serveInBackground(o Options, stdout, stderr *os.File) error {
 	context := &daemon.Context{Args: []string{os.Args[0], "-d"}}
-	if o.configuration != "" {
-		path, err := filepath.Abs(o.configuration)
+	if o.Configuration != "" {
+		path, err := filepath.Abs(o.Configuration)
 		if err != nil {
-			return fail(exitUsage, err)
+			return exit.With(exit.Usage, err)
 		}
 		context.Args = append(context.Args, "-c", path)
 	}
-	if o.redis != "" { // ps does not show the environment
-		os.Setenv(config.URLVariable, o.redis)
+	if o.Redis != "" { // ps does not show the environment
+		os.Setenv(config.URLVariable, o.Redis)
 	}
 	if !daemon.WasReborn() {
 		return launch(context, stdout, stderr)
 	}
 	if _, err := context.Reborn(); err != nil {
-		return fail(exitFailed, fmt.Errorf("-d: %w", err))
+		return exit.With(exit.Failed, fmt.Errorf("-d: %w", err))
 	}
 	os.Unsetenv(daemon.MARK_NAME) // programs started by this one must not count as such children
 	return serve(o, mode{hangUp: true, ready: detach, reopened: recordCrashes}, stdout, stderr)
@@ -53,26 +55,26 @@ func serveInBackground(o options, stdout, stderr *os.File) error {
 // launch starts the child and waits until it is ready or has ended. A signal (ctrl-C, a closed terminal) stops the
 // child: no daemon keeps running that was not reported as started.
 func launch(context *daemon.Context, stdout, stderr io.Writer) error {
-	signals := notify(false)
+	signals := exit.Notify(false)
 	child, output, err := start(context)
 	if err != nil {
-		return fail(exitFailed, fmt.Errorf("-d: %w", err))
+		return exit.With(exit.Failed, fmt.Errorf("-d: %w", err))
 	}
 	interrupted := false
 	said, ended := make(chan starting, 1), make(chan error, 1)
 	go func() { said <- readStarting(output) }()
 	for {
 		select {
-		case <-signals.stop:
+		case <-signals.Stop:
 			interrupted = true
 			child.Signal(syscall.SIGTERM)
 		case s := <-said:
 			if s.ready && !interrupted {
-				atMost(outputWait, func() { stdout.Write(s.text) })
+				async.AtMost(async.OutputWait, func() { stdout.Write(s.text) })
 				return nil
 			}
 			if !s.ready {
-				briefly(func() { stderr.Write(s.text) })
+				async.Briefly(func() { stderr.Write(s.text) })
 			}
 			go func() { ended <- waitFor(child, interrupted) }()
 		case err := <-ended:
@@ -108,13 +110,13 @@ func waitFor(child *os.Process, interrupted bool) error {
 	state, err := child.Wait()
 	switch {
 	case err != nil:
-		return fail(exitFailed, fmt.Errorf("-d: %w", err))
+		return exit.With(exit.Failed, fmt.Errorf("-d: %w", err))
 	case interrupted:
-		return fail(exitInterrupted, errors.New("interrupted: the service is stopped again"))
+		return exit.With(exit.Interrupted, errors.New("interrupted: the service is stopped again"))
 	case state.ExitCode() <= 0: // ended by a signal
-		return fail(exitFailed, fmt.Errorf("the service ended before it was ready: %s", state))
+		return exit.With(exit.Failed, fmt.Errorf("the service ended before it was ready: %s", state))
 	}
-	return fail(state.ExitCode(), nil)
+	return exit.With(state.ExitCode(), nil)
 }
 
 // detach signals the parent that the service is ready, then leaves the pipe and the current

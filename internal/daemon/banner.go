@@ -1,4 +1,4 @@
-package main
+package daemon
 
 const logo = `    ____       __
    / __ \___  / /___ ___  _____  _____
@@ -9,7 +9,7 @@ const logo = `    ____       __
 `
 
 // banner returns the text that a start prints, with one line per note at its end.
-func banner(searched string, notes []string) string {
+func banner(version, searched string, notes []string) string {
 	text := logo + "Service:\t\tdelayer\nVersion:\t\t" + version + "\n"
 	if searched != "" {
 		text += "Configuration:\t" + searched + "\n"

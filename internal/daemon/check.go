@@ -1,4 +1,4 @@
-package main
+package daemon
 
 import (
 	"cmp"
@@ -12,43 +12,45 @@ import (
 
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/config"
+	"github.com/mix-basic/delayer/internal/exit"
 	"github.com/mix-basic/delayer/server"
 )
 
-// checkConfiguration implements --check-config: it tests everything that a start would do, and changes nothing. With
-// --check-redis it tests Redis, too.
-func checkConfiguration(o options, stdout *os.File) error {
-	found, err := findConfiguration(o)
+// CheckConfiguration implements --check-config: it tests everything that a start would do, and changes nothing. With
+// --check-redis it tests Redis, too. It returns what is to be printed, also with an error, which warnings may explain.
+func CheckConfiguration(o Options) (text string, err error) {
+	found, err := FindConfiguration(o)
 	if err != nil {
-		return err
+		return "", err
 	}
-	printWarnings(stdout, found) // which may explain an error
-	c := found.config
+	var warnings strings.Builder
+	found.PrintWarnings(&warnings)
+	c := found.Config
 	notes := ownPaths(&c.Delayer)
-	pool, err := poolOptions(c.Redis)
+	pool, err := PoolOptions(c.Redis)
 	_, wrongPair := serverTLS("http", c.HTTP.TLSCert, c.HTTP.TLSKey, nil)
 	inUse, cannotListen := tryListen(c.HTTP)
-	if err := errors.Join(err, wrongPair, tryPaths(c.Delayer), cannotListen); err != nil {
-		return fail(exitUsage, err)
+	if err := errors.Join(err, wrongPair, TryPaths(c.Delayer), cannotListen); err != nil {
+		return warnings.String(), exit.With(exit.Usage, err)
 	}
 	if pid := runningInstance(c.Delayer.PID); pid > 0 {
 		notes = append(notes, fmt.Sprintf("Note: the service is running, PID: %d", pid))
 	} else if inUse != nil {
 		notes = append(notes, fmt.Sprintf("Note: %v", inUse))
 	}
-	if o.checkRedis {
+	if o.CheckRedis {
 		note, err := askRedis(c.Redis, pool)
 		if err != nil {
-			return err
+			return warnings.String(), err
 		}
 		notes = append(notes, note)
 	}
-	text := strings.Join(append(notes, fmt.Sprintf("%s: the configuration is good\n", cmp.Or(o.configuration, found.searched))), "\n")
-	return printOut(stdout, text)
+	notes = append(notes, fmt.Sprintf("%s: the configuration is good\n", cmp.Or(o.Configuration, found.from)))
+	return warnings.String() + strings.Join(notes, "\n"), nil
 }
 
-// tryPaths returns the errors of all files that can't be written.
-func tryPaths(d config.Delayer) error {
+// TryPaths returns the errors of all files that can't be written.
+func TryPaths(d config.Delayer) error {
 	return errors.Join(named("delayer.pid", tryPIDFile(d.PID)),
 		named("delayer.access_log", tryFile(d.AccessLog)), named("delayer.error_log", tryFile(d.ErrorLog)))
 }
@@ -81,7 +83,7 @@ func askRedis(r config.Redis, o client.PoolOptions) (note string, err error) {
 	defer stop()
 	pool, err := client.Connect(o)
 	if err != nil {
-		return "", fail(exitUsage, err)
+		return "", exit.With(exit.Usage, err)
 	}
 	defer pool.Close()
 	err = checkRedis(ctx, server.New(pool, server.Options{Prefix: r.Prefix, Partitions: r.Partitions}), o)
@@ -92,7 +94,7 @@ func askRedis(r config.Redis, o client.PoolOptions) (note string, err error) {
 		place := fmt.Sprintf("redis on %s: warning: ", r.Place())
 		return place + strings.ReplaceAll(err.Error(), "\n", "\n"+place), nil
 	case errors.Is(err, context.Canceled):
-		return "", fail(exitInterrupted, nil)
+		return "", exit.With(exit.Interrupted, nil)
 	}
-	return "", fail(exitRedis, fmt.Errorf("redis on %s: %w", r.Place(), err))
+	return "", exit.With(exit.Redis, fmt.Errorf("redis on %s: %w", r.Place(), err))
 }

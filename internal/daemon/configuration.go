@@ -1,4 +1,4 @@
-package main
+package daemon
 
 import (
 	"cmp"
@@ -15,73 +15,91 @@ import (
 
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/config"
+	"github.com/mix-basic/delayer/internal/exit"
 )
 
-// configuration is the loaded configuration and its source.
-type configuration struct {
-	config   config.Config
-	isFile   bool            // loaded from a file
-	searched string          // the file found without -c; empty: none
-	warnings config.Problems // ignored or replaced settings; and the Redis that a command uses by default
+// Options are what the command line says about the daemon and its configuration.
+type Options struct {
+	Configuration string // file of -c; empty: search for one
+	Redis         string // URL of --redis; empty: not given
+	Background    bool
+	Dev           bool
+	CheckRedis    bool   // for CheckConfiguration
+	ForCommand    bool   // it is for a command, which needs no configuration
+	Quiet         bool   // a command does not print which Redis it uses
+	Version       string // of the program
+
+	noFile bool // do not search
 }
 
-// findConfiguration loads the file of -c, or the first file that a search finds, or the environment and the defaults. A URL
+// Configuration is the loaded configuration and its source.
+type Configuration struct {
+	config.Config
+	File     string          // that it was loaded from; empty: none
+	Warnings config.Problems // ignored or replaced settings; and the Redis that a command uses by default
+
+	from    string // the file found without -c, or what stands for one; empty: neither
+	options Options
+}
+
+// FindConfiguration loads the file of -c, or the first file that a search finds, or the environment and the defaults. A URL
 // overrides the address of Redis. A daemon without file, variables and URL fails unless it is started with --dev; a command
 // prints which Redis it uses.
-func findConfiguration(o options) (found configuration, err error) {
-	path, tried := o.configuration, []string(nil)
+func FindConfiguration(o Options) (found Configuration, err error) {
+	path, tried := o.Configuration, []string(nil)
 	if path == "" && !o.noFile {
 		path, tried = config.Search()
-		found.searched = path
+		found.from = path
 	}
+	found.File, found.options = path, o
 	variables := config.Variables()
 	missing := fmt.Errorf("no configuration file found (looked for %s)", strings.Join(tried, ", "))
 	switch {
 	case path != "":
-		found.isFile = true
-		found.config, found.warnings, err = config.Load(path)
-	case o.command == nil && !o.dev && len(variables) == 0 && o.redis == "":
+		found.Config, found.Warnings, err = config.Load(path)
+	case !o.ForCommand && !o.Dev && len(variables) == 0 && o.Redis == "":
 		err = fmt.Errorf("%w: name one with -c FILENAME, say where Redis is with --redis or DELAYER_REDIS_URL, or try Delayer out with --dev", missing)
 	default:
-		found.config, found.warnings, err = config.FromEnvironment()
+		found.Config, found.Warnings, err = config.FromEnvironment()
 	}
 	if err != nil {
-		return found, fail(exitUsage, err)
+		return found, exit.With(exit.Usage, err)
 	}
 	if path == "" && len(variables) > 0 {
-		found.searched = "the environment"
-	} else if path == "" && o.redis != "" {
-		found.searched = "--redis"
+		found.from = "the environment"
+	} else if path == "" && o.Redis != "" {
+		found.from = "--redis"
 	}
-	if err := useURL(&found.config.Redis, o); err != nil {
-		return found, fail(exitUsage, err)
+	if err := useURL(&found.Redis, o); err != nil {
+		return found, exit.With(exit.Usage, err)
 	}
 	ofRedis := func(variable string) bool {
 		return strings.HasPrefix(strings.ToUpper(variable), config.EnvironmentPrefix("redis"))
 	}
-	if path == "" && o.command != nil && !o.quiet && o.redis == "" && !slices.ContainsFunc(variables, ofRedis) {
-		found.warnings = append(found.warnings, fmt.Sprintf("%v: using redis on %s", missing, found.config.Redis.Place()))
+	if path == "" && o.ForCommand && !o.Quiet && o.Redis == "" && !slices.ContainsFunc(variables, ofRedis) {
+		found.Warnings = append(found.Warnings, fmt.Sprintf("%v: using redis on %s", missing, found.Redis.Place()))
 	}
 	return found, nil
 }
 
 // again returns the options that find the same file again, or none, also from another folder.
-func (o options) again(found configuration) options {
-	o.noFile = !found.isFile
-	if path, err := filepath.Abs(cmp.Or(o.configuration, found.searched)); found.isFile && err == nil {
-		o.configuration = path
+func (c Configuration) again() Options {
+	o := c.options
+	o.noFile = c.File == ""
+	if path, err := filepath.Abs(c.File); c.File != "" && err == nil {
+		o.Configuration = path
 	}
 	return o
 }
 
 // useURL takes address, user, password and TLS from the URL of --redis or of the environment, and partitions if the URL
 // contains them. The in-memory Redis of --dev has its own address.
-func useURL(r *config.Redis, o options) error {
-	name, url := "--redis", o.redis
+func useURL(r *config.Redis, o Options) error {
+	name, url := "--redis", o.Redis
 	if url == "" {
 		name, url = config.URLVariable, os.Getenv(config.URLVariable)
 	}
-	if url == "" || o.dev {
+	if url == "" || o.Dev {
 		return nil
 	}
 	p, err := client.ParseURL(url)
@@ -105,16 +123,16 @@ func useURL(r *config.Redis, o options) error {
 	return nil
 }
 
-// printWarnings prints one warning per line. Each begins with its position in the file, so that editors can jump
+// PrintWarnings prints one warning per line. Each begins with its position in the file, so that editors can jump
 // there.
-func printWarnings(w io.Writer, c configuration) {
-	for _, warning := range c.warnings {
+func (c Configuration) PrintWarnings(w io.Writer) {
+	for _, warning := range c.Warnings {
 		fmt.Fprintln(w, warning)
 	}
 }
 
-// poolOptions converts the [redis] section for the client, where -1 means "none" or "no limit".
-func poolOptions(r config.Redis) (client.PoolOptions, error) {
+// PoolOptions converts the [redis] section for the client, where -1 means "none" or "no limit".
+func PoolOptions(r config.Redis) (client.PoolOptions, error) {
 	encryption, err := tlsConfig(r)
 	return client.PoolOptions{
 		Addr:             r.Addr(),

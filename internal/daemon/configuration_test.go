@@ -1,4 +1,4 @@
-package main
+package daemon
 
 import (
 	"errors"
@@ -12,6 +12,7 @@ import (
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/config"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
+	"github.com/mix-basic/delayer/internal/testing/shelltest"
 )
 
 // The file uses 0 for "none" and "no limit", the client package a negative number; in the client, 0
@@ -27,12 +28,12 @@ func TestPoolOptions(t *testing.T) {
 		MaxActive: 20, MaxIdle: 2, IdleTimeout: time.Hour, MaxConnLifetime: time.Minute,
 		ConnectTimeout: 1, ReadTimeout: 2, WriteTimeout: 3,
 	}
-	if got, err := poolOptions(r); err != nil || got != want {
+	if got, err := PoolOptions(r); err != nil || got != want {
 		t.Errorf("got %+v, %v, want %+v", got, err, want)
 	}
 	r.MaxActive, r.MaxIdle, r.IdleTimeout, r.ConnMaxLifetime = 0, 0, 0, 0
 	want.MaxActive, want.MaxIdle, want.IdleTimeout, want.MaxConnLifetime = -1, -1, -1, 0
-	if got, err := poolOptions(r); err != nil || got != want {
+	if got, err := PoolOptions(r); err != nil || got != want {
 		t.Errorf("got %+v, %v, want %+v", got, err, want)
 	}
 }
@@ -41,37 +42,36 @@ func TestPoolOptions(t *testing.T) {
 func TestFindConfigurationWithoutAFile(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
-	pop, _ := findCommand([]string{"pop"})
-	said := func(o options, variables ...string) string {
+	said := func(o Options, variables ...string) string {
 		t.Helper()
 		var b strings.Builder
-		inEnvironment(environment(t, variables...), func() {
-			found, err := findConfiguration(o)
-			check(t, err)
-			if found.searched != "" && found.searched != "delayer.conf" && len(variables) == 0 {
-				t.Skip("this machine has " + found.searched)
+		shelltest.In(shelltest.Environment(t, variables...), func() {
+			found, err := FindConfiguration(o)
+			redistest.Check(t, err)
+			if found.from != "" && found.from != "delayer.conf" && len(variables) == 0 {
+				t.Skip("this machine has " + found.from)
 			}
-			printWarnings(&b, found)
+			found.PrintWarnings(&b)
 		})
 		return b.String()
 	}
-	write(t, filepath.Join(dir, "other.conf"), "[redis]\nhost = h\n")
-	if got := said(options{command: pop}); !strings.HasPrefix(got, "no configuration file found (looked for delayer.conf, ") ||
+	shelltest.Write(t, filepath.Join(dir, "other.conf"), "[redis]\nhost = h\n")
+	if got := said(Options{ForCommand: true}); !strings.HasPrefix(got, "no configuration file found (looked for delayer.conf, ") ||
 		!strings.HasSuffix(got, "): using redis on 127.0.0.1:6379\n") || strings.Count(got, "\n") != 1 {
 		t.Errorf("a command says %q", got)
 	}
 	for name, got := range map[string]string{
-		"--dev": said(options{dev: true}), "with -c": said(options{command: pop, configuration: "other.conf"}),
-		"with a variable": said(options{command: pop}, "DELAYER_REDIS_PASSWORD="),
+		"--dev": said(Options{Dev: true}), "with -c": said(Options{ForCommand: true, Configuration: "other.conf"}),
+		"with a variable": said(Options{ForCommand: true}, "DELAYER_REDIS_PASSWORD="),
 	} {
 		if got != "" {
 			t.Errorf("%s it says %q", name, got)
 		}
 	}
-	write(t, filepath.Join(dir, "delayer.conf"), "[redis]\nhsot = h\n\nmax_idle = 30\n")
+	shelltest.Write(t, filepath.Join(dir, "delayer.conf"), "[redis]\nhsot = h\n\nmax_idle = 30\n")
 	want := "delayer.conf:2: warning: redis.hsot: unknown key, did you mean host?\n" +
 		"delayer.conf:4: warning: redis.max_idle: max_idle is 30 but max_active is 20: at most 20 are kept\n"
-	if got := said(options{command: pop}); got != want {
+	if got := said(Options{ForCommand: true}); got != want {
 		t.Errorf("with a file that is found it says %q, want %q", got, want)
 	}
 }
@@ -80,32 +80,32 @@ func TestFindConfigurationWithoutAFile(t *testing.T) {
 // stay.
 func TestURLGoesFirst(t *testing.T) {
 	conf := filepath.Join(t.TempDir(), "delayer.conf")
-	write(t, conf, "[redis]\nhost = file\nusername = u\npassword = p\ndatabase = 3\nprefix = p:\npartitions = 4\nread_timeout = 7\nsentinels = s\nsentinel_master = m\n")
-	from := func(o options) client.PoolOptions {
+	shelltest.Write(t, conf, "[redis]\nhost = file\nusername = u\npassword = p\ndatabase = 3\nprefix = p:\npartitions = 4\nread_timeout = 7\nsentinels = s\nsentinel_master = m\n")
+	from := func(o Options) client.PoolOptions {
 		t.Helper()
-		o.configuration = conf
-		found, err := findConfiguration(o)
-		check(t, err)
-		if r := found.config.Redis; r.Prefix != "p:" || r.ReadTimeout != 7*time.Millisecond {
+		o.Configuration = conf
+		found, err := FindConfiguration(o)
+		redistest.Check(t, err)
+		if r := found.Redis; r.Prefix != "p:" || r.ReadTimeout != 7*time.Millisecond {
 			t.Errorf("%+v", r)
 		}
-		pool, err := poolOptions(found.config.Redis)
-		check(t, err)
-		pool.Partitions = found.config.Redis.Partitions
+		pool, err := PoolOptions(found.Redis)
+		redistest.Check(t, err)
+		pool.Partitions = found.Redis.Partitions
 		return pool
 	}
-	if p := from(options{}); p.Sentinels != "s:26379" || p.Password != "p" {
+	if p := from(Options{}); p.Sentinels != "s:26379" || p.Password != "p" {
 		t.Errorf("file: %+v", p)
 	}
 	t.Setenv("DELAYER_REDIS_SENTINELS", "variable")
-	if p := from(options{}); p.Sentinels != "variable:26379" {
+	if p := from(Options{}); p.Sentinels != "variable:26379" {
 		t.Errorf("a variable: %+v", p)
 	}
 	t.Setenv(config.URLVariable, "redis://url:1")
-	if p := from(options{}); p.Addr != "url:1" || p.Sentinels+p.SentinelMaster+p.Username+p.Password != "" || p.Database != 0 || p.Partitions != 4 {
+	if p := from(Options{}); p.Addr != "url:1" || p.Sentinels+p.SentinelMaster+p.Username+p.Password != "" || p.Database != 0 || p.Partitions != 4 {
 		t.Errorf("URL: %+v", p)
 	}
-	if p := from(options{dev: true}); p.Sentinels != "variable:26379" {
+	if p := from(Options{Dev: true}); p.Sentinels != "variable:26379" {
 		t.Errorf("--dev: %+v", p)
 	}
 	for _, url := range []string{
@@ -113,8 +113,8 @@ func TestURLGoesFirst(t *testing.T) {
 		"rediss-sentinel://a:b@one,two:7/2?master=n&sentinel_username=x&sentinel_password=y&partitions=4", "redis-cluster://pw@one,two:7?partitions=16",
 	} {
 		want, err := client.ParseURL(url)
-		check(t, err)
-		got := from(options{redis: url})
+		redistest.Check(t, err)
+		got := from(Options{Redis: url})
 		if (got.TLS == nil) != (want.TLS == nil) {
 			t.Errorf("%s: TLS %v, want %v", url, got.TLS, want.TLS)
 		}
@@ -125,9 +125,9 @@ func TestURLGoesFirst(t *testing.T) {
 		}
 	}
 	os.Unsetenv("DELAYER_REDIS_SENTINELS")
-	for name, o := range map[string]options{"--redis: invalid redis URL: ": {redis: "http://x"}, config.URLVariable + ": invalid redis URL: ": {}} {
+	for name, o := range map[string]Options{"--redis: invalid redis URL: ": {Redis: "http://x"}, config.URLVariable + ": invalid redis URL: ": {}} {
 		t.Setenv(config.URLVariable, "nonsense")
-		if _, err := findConfiguration(o); err == nil || !strings.HasPrefix(err.Error(), name) {
+		if _, err := FindConfiguration(o); err == nil || !strings.HasPrefix(err.Error(), name) {
 			t.Errorf("%v, want %q", err, name)
 		}
 	}
@@ -139,7 +139,7 @@ func TestTLSConfigErrors(t *testing.T) {
 	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 	redistest.WriteCertificate(t, cert, key)
 	missing, text := filepath.Join(dir, "missing.pem"), filepath.Join(dir, "text.pem")
-	check(t, os.WriteFile(text, []byte("no PEM"), 0o600))
+	redistest.Check(t, os.WriteFile(text, []byte("no PEM"), 0o600))
 	for _, test := range []struct {
 		ca, cert, key string
 		keys, file    string
@@ -153,7 +153,7 @@ func TestTLSConfigErrors(t *testing.T) {
 		{"", text, key, "redis.tls_cert, redis.tls_key: ", text, false},
 		{"", cert, cert, "redis.tls_cert, redis.tls_key: ", cert, false},
 	} {
-		_, err := poolOptions(config.Redis{TLS: true, TLSCA: test.ca, TLSCert: test.cert, TLSKey: test.key})
+		_, err := PoolOptions(config.Redis{TLS: true, TLSCA: test.ca, TLSCert: test.cert, TLSKey: test.key})
 		if err == nil || !strings.HasPrefix(err.Error(), test.keys) || !strings.Contains(err.Error(), test.file) || errors.Is(err, fs.ErrNotExist) != test.missing {
 			t.Errorf("%+v: %v", test, err)
 		}

@@ -1,4 +1,4 @@
-package main
+package daemon
 
 import (
 	"errors"
@@ -10,13 +10,14 @@ import (
 
 	"github.com/mix-basic/delayer/config"
 	"github.com/mix-basic/delayer/internal/devredis"
+	"github.com/mix-basic/delayer/internal/exit"
 )
 
 // startDev starts the in-memory Redis of --dev at the configured address, or on a free loopback port if that is taken,
 // and points the configuration to it. It removes all files from the configuration. notes explain how to reach the Redis.
-func startDev(o options, c *config.Config) (redis *devredis.Server, notes []string, err error) {
+func startDev(o Options, c *config.Config) (redis *devredis.Server, notes []string, err error) {
 	if c.Redis.TLS {
-		return nil, nil, fail(exitUsage, errors.New("--dev: the in-memory Redis has no TLS: set redis.tls = false"))
+		return nil, nil, exit.With(exit.Usage, errors.New("--dev: the in-memory Redis has no TLS: set redis.tls = false"))
 	}
 	c.Delayer.PID, c.Delayer.AccessLog, c.Delayer.ErrorLog = "", "", ""
 
@@ -35,7 +36,7 @@ func startDev(o options, c *config.Config) (redis *devredis.Server, notes []stri
 	}
 	redis, err = listenDev(c.Redis, users)
 	if err != nil {
-		return nil, nil, fail(exitFailed, fmt.Errorf("--dev: %w", err))
+		return nil, nil, exit.With(exit.Failed, fmt.Errorf("--dev: %w", err))
 	}
 	host, port, _ := net.SplitHostPort(redis.Addr)
 	c.Redis.Host = host
@@ -60,10 +61,10 @@ var devHTTP = []string{"127.0.0.1:9277", "127.0.0.1:0"}
 
 // tryLine returns a shell command that pushes a job into the Redis at actual, with the same
 // configuration file, if any.
-func tryLine(o options, configured, actual config.Redis) string {
+func tryLine(o Options, configured, actual config.Redis) string {
 	line := "delayer push greetings 5 hello"
-	if o.configuration != "" {
-		line = fmt.Sprintf("delayer -c '%s' push greetings 5 hello", o.configuration)
+	if o.Configuration != "" {
+		line = fmt.Sprintf("delayer -c '%s' push greetings 5 hello", o.Configuration)
 	}
 	if os.Getenv(config.URLVariable) != "" {
 		line = config.URLVariable + "= " + line

@@ -1,4 +1,4 @@
-package main
+package daemon
 
 import (
 	"cmp"
@@ -16,6 +16,9 @@ import (
 
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/config"
+	"github.com/mix-basic/delayer/internal/exit"
+	"github.com/mix-basic/delayer/internal/fleet"
+	"github.com/mix-basic/delayer/internal/inspect"
 	"github.com/mix-basic/delayer/internal/web"
 	"github.com/mix-basic/delayer/internal/web/api"
 	"github.com/mix-basic/delayer/internal/web/dashboard"
@@ -45,8 +48,8 @@ const (
 )
 
 // openHTTP listens at http.listen. If it can't, the daemon does not start. It returns nil if no HTTP server is configured.
-func openHTTP(c config.Config, dev bool, pool client.PoolOptions, log *logger.Logger) (*httpServer, error) {
-	f, err := listenHTTP(c.HTTP, dev, log)
+func openHTTP(c config.Config, o Options, pool client.PoolOptions, log *logger.Logger) (*httpServer, error) {
+	f, err := listenHTTP(c.HTTP, o.Dev, log)
 	if f == nil {
 		return nil, err
 	}
@@ -54,19 +57,20 @@ func openHTTP(c config.Config, dev bool, pool client.PoolOptions, log *logger.Lo
 	pool.MaxIdle, pool.IdleTimeout = max(pool.MaxIdle, httpIdle), httpIdleTimeout
 	own, err := client.Connect(pool)
 	if err != nil {
-		return nil, fail(exitUsage, err)
+		return nil, exit.With(exit.Usage, err)
 	}
-	jobClient := clientOn(own, c.Redis, client.WithLogger(slog.New(slog.NewTextHandler(logLines{log}, nil))))
-	jobs := inspectorOn(own, c.Redis)
+	jobClient := client.New(own, client.WithPrefix(c.Redis.Prefix), client.WithPartitions(c.Redis.Partitions),
+		client.WithLogger(slog.New(slog.NewTextHandler(logLines{log}, nil))))
+	jobs := inspect.New(own, c.Redis.Prefix, fleet.Layout{Partitions: c.Redis.Partitions})
 	f.metrics = metrics.New(jobs, metrics.Options{
-		Topics: cmp.Or(h.TopicLabels, -1), Version: version,
+		Topics: cmp.Or(h.TopicLabels, -1), Version: o.Version,
 		Interval: c.Delayer.TimerInterval, ReadyMaxLate: h.ReadyMaxLate,
 	})
-	f.pages = dashboard.New(jobClient, jobs, dashboard.Options{ReadOnly: h.ReadOnly, Version: version, Place: placeOf(c.Redis, pool)})
-	o := webOptions(h, log)
-	o.TLS, o.Limit, o.Spare = h.TLSCert != "", f.limit, f.spare
-	o.RedisTimeout = pool.ConnectTimeout + pool.ReadTimeout + pool.WriteTimeout
-	f.web = web.New(o,
+	f.pages = dashboard.New(jobClient, jobs, dashboard.Options{ReadOnly: h.ReadOnly, Version: o.Version, Place: placeOf(c.Redis, pool)})
+	w := webOptions(h, log)
+	w.TLS, w.Limit, w.Spare = h.TLSCert != "", f.limit, f.spare
+	w.RedisTimeout = pool.ConnectTimeout + pool.ReadTimeout + pool.WriteTimeout
+	f.web = web.New(w,
 		delayqueue.New(jobClient, delayqueue.Options{MaxBody: int64(h.MaxBody), PollTimeout: h.PollTimeout, Pushed: f.metrics.Pushed, Failed: f.failed}),
 		api.New(jobClient, jobs, api.Options{MaxBody: int64(h.MaxBody), MaxWait: h.PollTimeout, Pushed: f.metrics.Pushed, Failed: f.failed}),
 		f.metrics.Area(), f.metrics.Health(), f.pages.Area(),
@@ -84,7 +88,7 @@ func openHTTP(c config.Config, dev bool, pool client.PoolOptions, log *logger.Lo
 func placeOf(r config.Redis, o client.PoolOptions) dashboard.Place {
 	p := dashboard.Place{Master: r.SentinelMaster, Sentinels: r.Sentinels, Cluster: r.Cluster}
 	if len(r.Sentinels) > 0 {
-		p.Now = sentinelsOf(o).Master
+		p.Now = Sentinels(o).Master
 	}
 	return p
 }
@@ -101,7 +105,7 @@ func listenHTTP(h config.HTTP, dev bool, log *logger.Logger) (*httpServer, error
 		log.Error(fmt.Sprintf("HTTP server: the previous certificate stays in use, since the new one can't be used: %v", err))
 	})
 	if err != nil {
-		return nil, fail(exitUsage, err)
+		return nil, exit.With(exit.Usage, err)
 	}
 	var l net.Listener
 	for _, address := range addresses {
@@ -110,7 +114,7 @@ func listenHTTP(h config.HTTP, dev bool, log *logger.Logger) (*httpServer, error
 		}
 	}
 	if err != nil {
-		return nil, fail(exitFailed, err)
+		return nil, exit.With(exit.Failed, err)
 	}
 	spare := web.NewSparing(func(line string) { log.Error("HTTP server: " + line) })
 	most := web.AllowedConns()

@@ -1,6 +1,6 @@
 //go:build !windows
 
-package main
+package daemon
 
 import (
 	"errors"
@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/sevlyar/go-daemon"
+
+	"github.com/mix-basic/delayer/internal/exit"
 )
 
 // pidFile is a locked file with this process's ID. The lock keeps a second instance out and ends with the process in any
@@ -37,21 +39,21 @@ func lockPIDFile(path string) (*pidFile, error) {
 		return nil, nil
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return nil, fail(exitUsage, fmt.Errorf("delayer.pid: %w", err))
+		return nil, exit.With(exit.Usage, fmt.Errorf("delayer.pid: %w", err))
 	}
 	for deadline := time.Now().Add(holderWait); ; time.Sleep(holderPoll) {
 		f, holder, err := tryLock(path)
 		if err != nil {
-			return nil, fail(exitUsage, fmt.Errorf("delayer.pid: %w", err))
+			return nil, exit.With(exit.Usage, fmt.Errorf("delayer.pid: %w", err))
 		}
 		if f != nil {
 			return f, nil
 		}
 		if isAlive(holder) {
-			return nil, fail(exitRunning, runningError{holder})
+			return nil, exit.With(exit.Running, runningError{holder})
 		}
 		if time.Now().After(deadline) {
-			return nil, fail(exitRunning, fmt.Errorf("delayer.pid: %s: another process keeps it locked", path))
+			return nil, exit.With(exit.Running, fmt.Errorf("delayer.pid: %s: another process keeps it locked", path))
 		}
 	}
 }

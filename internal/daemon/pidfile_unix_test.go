@@ -1,11 +1,10 @@
 //go:build !windows
 
-package main
+package daemon
 
 import (
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strconv"
@@ -17,12 +16,13 @@ import (
 	"github.com/sevlyar/go-daemon"
 
 	"github.com/mix-basic/delayer/internal/testing/redistest"
+	"github.com/mix-basic/delayer/internal/testing/shelltest"
 )
 
 func TestPIDFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a folder", "that is made", "delayer.pid")
 	f, err := lockPIDFile(path)
-	check(t, err)
+	redistest.Check(t, err)
 	if content, _ := os.ReadFile(path); string(content) != strconv.Itoa(os.Getpid()) {
 		t.Errorf("content %q", content)
 	}
@@ -36,11 +36,12 @@ func TestPIDFile(t *testing.T) {
 	f.release()
 }
 
-// A file left by a crash or a power cut is taken over, even one with a longer ID.
+// A file left by a crash or a power cut is taken over, even one with a longer ID, or with the ID that this process was given again.
 func TestStalePIDFile(t *testing.T) {
-	for _, stale := range []string{"", "1", "99999999999\n", "\x00\x00\x00"} {
+	os.WriteFile("/proc/self/comm", []byte("delayer"), 0) // on Linux: so that this process counts as an instance
+	for _, stale := range []string{"", "1", "99999999999\n", "\x00\x00\x00", strconv.Itoa(os.Getpid())} {
 		path := filepath.Join(t.TempDir(), "delayer.pid")
-		check(t, os.WriteFile(path, []byte(stale), 0o644))
+		redistest.Check(t, os.WriteFile(path, []byte(stale), 0o644))
 		f, err := lockPIDFile(path)
 		if err != nil {
 			t.Errorf("%q: %v", stale, err)
@@ -57,7 +58,7 @@ func TestStalePIDFile(t *testing.T) {
 func TestLockedPIDFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "delayer.pid")
 	f, err := lockPIDFile(path)
-	check(t, err)
+	redistest.Check(t, err)
 	defer f.release()
 	for range 2 {
 		second, err := lockPIDFile(path)
@@ -78,9 +79,9 @@ func TestLockedByUnknown(t *testing.T) {
 			t.Parallel()
 			path := filepath.Join(t.TempDir(), "delayer.pid")
 			f, err := lockPIDFile(path)
-			check(t, err)
+			redistest.Check(t, err)
 			defer f.release()
-			check(t, os.WriteFile(path, []byte(content), 0o644))
+			redistest.Check(t, os.WriteFile(path, []byte(content), 0o644))
 			_, err = lockPIDFile(path)
 			if err == nil || err.Error() != "delayer.pid: "+path+": another process keeps it locked" {
 				t.Error(err)
@@ -89,54 +90,14 @@ func TestLockedByUnknown(t *testing.T) {
 	}
 }
 
-// The original takes no lock: its ID in the file keeps a second instance out while it runs. A dead
-// process does not, even if it was not reaped yet, nor does a process that was given the ID of a
-// crashed instance.
-func TestPIDFileWithoutLock(t *testing.T) {
-	s := newSite(t, redistest.Nobody(t))
-	s.change(t, "pid = "+s.pid, "pid =")
-	original := s.started(t)
-	other := exec.Command("sleep", "600")
-	check(t, other.Start())
-	defer other.Wait()
-	defer other.Process.Kill()
-
-	path := filepath.Join(s.dir, "original.pid")
-	zombie := exec.Command(binary, "-c", s.conf)
-	check(t, zombie.Start())
-	defer zombie.Wait()
-	zombie.Process.Kill()
-	write(t, path, strconv.Itoa(zombie.Process.Pid))
-	eventually(t, "a dead process does not count", func() bool {
-		f, err := lockPIDFile(path)
-		f.release()
-		return err == nil
-	})
-	for pid, running := range map[int]bool{original.pid(): true, other.Process.Pid: false, os.Getpid(): false} {
-		write(t, path, strconv.Itoa(pid))
-		f, err := lockPIDFile(path)
-		want := error(nil)
-		if running {
-			want = runningError{pid}
-		}
-		if !errors.Is(err, want) {
-			t.Errorf("%d: %v, want %v", pid, err, want)
-		}
-		f.release()
-		if exists(path) != running || running && read(t, path) != strconv.Itoa(pid) {
-			t.Errorf("%d: the file has been changed", pid)
-		}
-	}
-}
-
 // An original that is started later writes its ID into our file. The file is then the original's.
 func TestReleaseOfOverwrittenPIDFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "delayer.pid")
 	f, err := lockPIDFile(path)
-	check(t, err)
-	write(t, path, "1")
+	redistest.Check(t, err)
+	shelltest.Write(t, path, "1")
 	f.release()
-	if got := read(t, path); got != "1" {
+	if got := shelltest.Read(t, path); got != "1" {
 		t.Errorf("content %q", got)
 	}
 }
@@ -146,10 +107,10 @@ func TestReleaseOfOverwrittenPIDFile(t *testing.T) {
 func TestReleaseOfReplacedPIDFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "delayer.pid")
 	first, err := lockPIDFile(path)
-	check(t, err)
+	redistest.Check(t, err)
 	os.Remove(path)
 	second, err := lockPIDFile(path)
-	check(t, err)
+	redistest.Check(t, err)
 	first.release()
 	if !second.isInPlace() {
 		t.Error("the second one's file has gone")
@@ -161,7 +122,7 @@ func TestReleaseOfReplacedPIDFile(t *testing.T) {
 func TestPIDFileErrors(t *testing.T) {
 	dir := t.TempDir()
 	other := filepath.Join(dir, "delayer.conf")
-	check(t, os.WriteFile(other, []byte("[delayer]\n"), 0o644))
+	redistest.Check(t, os.WriteFile(other, []byte("[delayer]\n"), 0o644))
 	for path, want := range map[string]string{
 		dir:                                 "is a directory",
 		other:                               "holds something else than a process ID",
@@ -186,9 +147,9 @@ func TestPIDFileErrors(t *testing.T) {
 func TestLockOfRemovedPIDFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "delayer.pid")
 	stopping, err := lockPIDFile(path)
-	check(t, err)
+	redistest.Check(t, err)
 	file, err := daemon.OpenLockFile(path, 0o644)
-	check(t, err)
+	redistest.Check(t, err)
 	defer file.Close()
 	late := &pidFile{file, path}
 	stopping.release()
@@ -196,7 +157,7 @@ func TestLockOfRemovedPIDFile(t *testing.T) {
 		t.Errorf("nothing at the path: %v, %v, %v", locked, holder, err)
 	}
 	next, err := lockPIDFile(path)
-	check(t, err)
+	redistest.Check(t, err)
 	defer next.release()
 	if locked, holder, err := late.lock(); locked || holder != 0 || err != nil {
 		t.Errorf("another file at the path: %v, %v, %v", locked, holder, err)

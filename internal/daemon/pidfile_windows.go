@@ -1,4 +1,4 @@
-package main
+package daemon
 
 // pidFile does nothing on Windows, where nobody would send signals to the ID.
 type pidFile struct{}

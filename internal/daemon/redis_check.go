@@ -1,4 +1,4 @@
-package main
+package daemon
 
 import (
 	"cmp"
@@ -56,8 +56,8 @@ func misfit(ctx context.Context, o client.PoolOptions) error {
 	return first
 }
 
-// sentinelsOf returns a client of the sentinels.
-func sentinelsOf(o client.PoolOptions) *redisconn.Sentinel {
+// Sentinels returns a client of the sentinels.
+func Sentinels(o client.PoolOptions) *redisconn.Sentinel {
 	dialer := redisconn.Dialer{
 		Username: o.SentinelUsername, Password: o.SentinelPassword, TLS: o.TLS,
 		ConnectTimeout: time.Second, ReadTimeout: time.Second, WriteTimeout: time.Second,
@@ -66,7 +66,7 @@ func sentinelsOf(o client.PoolOptions) *redisconn.Sentinel {
 }
 
 func misfitOfMaster(ctx context.Context, o client.PoolOptions) error {
-	master, err := sentinelsOf(o).Master(ctx)
+	master, err := Sentinels(o).Master(ctx)
 	if err != nil {
 		return nil
 	}

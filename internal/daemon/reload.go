@@ -1,4 +1,4 @@
-package main
+package daemon
 
 import (
 	"cmp"
@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mix-basic/delayer/internal/exit"
 	"github.com/mix-basic/delayer/internal/view"
 )
 
@@ -18,15 +19,15 @@ var reloadable = []string{
 
 // again reads the configuration again. Relative paths in it are relative to the folder that the service was started in. All that is
 // opened later has a full path.
-func (s *service) again() (found configuration, settings []view.Object, err error) {
+func (s *service) again() (found Configuration, settings []view.Object, err error) {
 	if s.folder != "" {
 		if err := os.Chdir(s.folder); err != nil {
 			return found, nil, err
 		}
 		defer os.Chdir("/")
 	}
-	if found, err = findConfiguration(s.options); err == nil {
-		settings, err = settingsOf(s.options, found)
+	if found, err = FindConfiguration(s.options); err == nil {
+		settings, err = found.Settings()
 	}
 	return found, settings, err
 }
@@ -36,7 +37,7 @@ func (s *service) again() (found configuration, settings []view.Object, err erro
 func (s *service) reload() {
 	found, settings, err := s.again()
 	if err != nil {
-		s.log.Error("The configuration was not reloaded, the previous one stays in force: " + inOneLine(err.Error()))
+		s.log.Error("The configuration was not reloaded, the previous one stays in force: " + exit.OneLine(err.Error()))
 		return
 	}
 	var waiting []string
@@ -46,7 +47,7 @@ func (s *service) reload() {
 			waiting = append(waiting, name)
 		}
 	}
-	c := found.config
+	c := found.Config
 	if r := s.loaded.Redis; c.Redis.Password != r.Password || c.Redis.SentinelPassword != r.SentinelPassword {
 		waiting = append(waiting, "redis: a password")
 	}
@@ -59,7 +60,7 @@ func (s *service) reload() {
 		s.http.web.SetCredentials(c.HTTP.Token, users)
 		s.secured = c.HTTP.Token != "" || len(users) > 0
 	}
-	if found.isFile {
+	if found.File != "" {
 		select {
 		case <-s.newSchedules: // from an unhandled reload
 		default:
@@ -74,7 +75,7 @@ func (s *service) reload() {
 		line += "; systemd loads new credentials at a restart only"
 	}
 	s.log.Info(line)
-	for _, w := range found.warnings {
+	for _, w := range found.Warnings {
 		s.log.Error(fmt.Sprint(w))
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package daemon
 
 import (
 	"cmp"
@@ -42,7 +42,7 @@ type fileSchedules struct {
 // removed them by hand. It retries while Redis is down or refuses. It ends if the file has no schedules and the user may
 // not even read whether some are left.
 func (s *service) keepSchedules(ctx context.Context, pool client.Redis) {
-	k := &fileSchedules{jobs: layoutOf(s.config.Redis).Open(pool, s.config.Redis.Prefix), id: rand.Text(), log: s.log}
+	k := &fileSchedules{jobs: fleet.Layout{Partitions: s.config.Redis.Partitions}.Open(pool, s.config.Redis.Prefix), id: rand.Text(), log: s.log}
 	if !k.use(s.config.Schedules) {
 		return
 	}

@@ -1,4 +1,4 @@
-package main
+package daemon
 
 import (
 	"context"
@@ -38,7 +38,7 @@ func TestSchedulesThatAreGivenUp(t *testing.T) {
 			before := &fileSchedules{jobs: fleet.Layout{Partitions: 1}.Open(db.Pool(), "delayer:")}
 			for _, s := range test.kept {
 				_, err := before.put(t.Context(), scheduleOfFile(s), (*store.Store).PutSchedule)
-				check(t, err)
+				redistest.Check(t, err)
 			}
 			db.Do("ACL", "SETUSER", "daemon", "reset", "on", ">secret", "~*", "&*", "+eval", "+evalsha", "+script|load")
 			for right := range strings.FieldsSeq(test.rights) {
@@ -89,7 +89,7 @@ func newKeeper(t *testing.T, pool client.PoolOptions, schedules ...config.Schedu
 	t.Helper()
 	told := make(console, 100)
 	log, err := logger.Open(logger.Options{Console: told})
-	check(t, err)
+	redistest.Check(t, err)
 	return &keeper{told: told, ended: make(chan struct{}), service: &service{log: log, recovered: newRecovery(), pool: pool,
 		config: config.Config{Redis: config.Redis{Prefix: "delayer:", Partitions: 1}, Schedules: schedules}}}
 }
@@ -154,16 +154,16 @@ func TestForgottenSchedules(t *testing.T) {
 	k := keep(t, db, "a", "b", "c", "d")
 	k.expect(t, "Schedules of the configuration file have changed: a, b, c, d")
 	_, err := c.Unschedule(t.Context(), "a")
-	check(t, err)
+	redistest.Check(t, err)
 	_, err = c.Remove(t.Context(), store.ScheduleID("b"))
-	check(t, err)
+	redistest.Check(t, err)
 	db.Do("DEL", "delayer:job_bucket:{d}@schedule")
 	db.Do("ZREM", "delayer:schedules", "d") // simulates a loss in Redis
 	db.Do("ZREM", "delayer:job_pool", store.ScheduleID("d"))
 	for _, repaired := range []bool{false, true} {
 		if repaired { // drops missing entries
 			_, err := store.New(db.Pool(), "delayer:").RepairSchedules(t.Context(), "", true)
-			check(t, err)
+			redistest.Check(t, err)
 			db.Do("DEL", "delayer:job_bucket:{d}@schedule")
 			db.Do("ZREM", "delayer:schedules", "d")
 		}
@@ -179,7 +179,7 @@ func TestForgottenSchedules(t *testing.T) {
 	k.outage()
 	k.expect(t, "Schedules of the configuration file were not in Redis any more, though nobody has removed them, and are stored again: a, b, c, d")
 	_, err = c.Unschedule(t.Context(), "a")
-	check(t, err)
+	redistest.Check(t, err)
 	k.stop()
 	keep(t, db, "a", "b", "c", "d").expect(t, "have changed: a")
 	expectSchedules(t, db, "a", "b", "c", "d")

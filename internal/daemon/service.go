@@ -1,4 +1,6 @@
-package main
+// Package daemon is the daemon as a process: its configuration, pid file, background, signals, reload, logs and HTTP server. Package
+// server does its work.
+package daemon
 
 import (
 	"cmp"
@@ -14,6 +16,8 @@ import (
 
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/config"
+	"github.com/mix-basic/delayer/internal/async"
+	"github.com/mix-basic/delayer/internal/exit"
 	"github.com/mix-basic/delayer/internal/view"
 	"github.com/mix-basic/delayer/logger"
 	"github.com/mix-basic/delayer/server"
@@ -39,38 +43,45 @@ var foreground = mode{
 	reopened: func(string) error { return nil },
 }
 
-// serve runs the daemon from reading its configuration until a signal ends it.
-func serve(o options, m mode, stdout, stderr io.Writer) error {
-	signals := notify(m.hangUp)
-	notifyReload(signals.reload)
-	found, err := findConfiguration(o)
+// Serve runs the daemon from reading its configuration until a signal ends it or, with Options.Background, until it has started.
+func Serve(o Options, stdout, stderr *os.File) error {
+	if o.Background {
+		return serveInBackground(o, stdout, stderr)
+	}
+	return serve(o, foreground, stdout, stderr)
+}
+
+func serve(o Options, m mode, stdout, stderr io.Writer) error {
+	signals := exit.Notify(m.hangUp)
+	signals.Reload()
+	found, err := FindConfiguration(o)
 	if err != nil {
 		return err
 	}
-	briefly(func() { printWarnings(stderr, found) })
-	settings, err := settingsOf(o, found)
+	async.Briefly(func() { found.PrintWarnings(stderr) })
+	settings, err := found.Settings()
 	if err != nil {
 		return err
 	}
-	c, notes, last := found.config, []string(nil), ""
-	if o.dev {
+	c, notes, last := found.Config, []string(nil), ""
+	if o.Dev {
 		redis, devNotes, err := startDev(o, &c)
 		if err != nil {
 			return err
 		}
 		defer redis.Close()
 		notes = devNotes
-		last = whereDevIs(found.config.Redis, c.Redis)
+		last = whereDevIs(found.Redis, c.Redis)
 	}
 	notes = append(notes, ownPaths(&c.Delayer)...)
 	notes = append(notes, notesOfSystem(c.Delayer)...)
-	poolOptions, err := poolOptions(c.Redis)
+	poolOptions, err := PoolOptions(c.Redis)
 	if err != nil {
-		return fail(exitUsage, err)
+		return exit.With(exit.Usage, err)
 	}
 	pool, err := client.Connect(poolOptions)
 	if err != nil {
-		return fail(exitUsage, err)
+		return exit.With(exit.Usage, err)
 	}
 	defer pool.Close()
 
@@ -85,7 +96,7 @@ func serve(o options, m mode, stdout, stderr io.Writer) error {
 	}
 	defer log.Close()
 
-	f, err := openHTTP(c, o.dev, poolOptions, log)
+	f, err := openHTTP(c, o, poolOptions, log)
 	if err != nil {
 		return err
 	}
@@ -94,14 +105,14 @@ func serve(o options, m mode, stdout, stderr io.Writer) error {
 		notes = append(notes, "HTTP server:\t"+f.url)
 	}
 	s := &service{
-		mode: m, config: c, signals: signals, log: log, http: f, pool: poolOptions, hasFile: found.isFile, recovered: newRecovery(),
-		options: o.again(found), settings: settings, loaded: found.config, secured: c.HTTP.Token != "" || len(c.HTTP.Users) > 0,
+		mode: m, config: c, signals: signals, log: log, http: f, pool: poolOptions, hasFile: found.File != "", recovered: newRecovery(),
+		options: found.again(), settings: settings, loaded: found.Config, secured: c.HTTP.Token != "" || len(c.HTTP.Users) > 0,
 		newSchedules: make(chan []config.Schedule, 1),
 	}
 	if err := s.newServer(pool); err != nil {
-		return fail(exitFailed, err)
+		return exit.With(exit.Failed, err)
 	}
-	return s.run(s.server, banner(found.searched, notes), found.warnings, last)
+	return s.run(s.server, banner(o.Version, found.from, notes), found.Warnings, last)
 }
 
 // newServer creates the server. Metrics, systemd and the error log observe it.
@@ -109,8 +120,11 @@ func (s *service) newServer(pool client.Redis) (err error) {
 	if s.http != nil {
 		s.recovered.Observer = s.http.metrics
 	}
-	work := serverOptions(s.config)
-	work.Logger = slog.New(s.log.Handler())
+	c := s.config
+	work := server.Options{
+		Interval: c.Delayer.TimerInterval, Prefix: c.Redis.Prefix, Partitions: c.Redis.Partitions,
+		DeadMaxAge: cmp.Or(c.Delayer.DeadMaxAge, -1), DeadMax: c.Delayer.DeadMax, Version: s.options.Version, Logger: slog.New(s.log.Handler()),
+	}
 	if s.systemd, work.Observer, err = newNotifier(s.recovered); err != nil {
 		return err
 	}
@@ -128,29 +142,22 @@ func notesOfSystem(d config.Delayer) []string {
 func openLog(d config.Delayer, console io.Writer) (*logger.Logger, error) {
 	log, err := logger.Open(logger.Options{AccessLog: d.AccessLog, ErrorLog: d.ErrorLog, Console: console, JSON: d.LogFormat == "json"})
 	if err != nil {
-		return nil, fail(exitUsage, err)
+		return nil, exit.With(exit.Usage, err)
 	}
 	return log, nil
-}
-
-func serverOptions(c config.Config) server.Options {
-	return server.Options{
-		Interval: c.Delayer.TimerInterval, Prefix: c.Redis.Prefix, Partitions: c.Redis.Partitions,
-		DeadMaxAge: cmp.Or(c.Delayer.DeadMaxAge, -1), DeadMax: c.Delayer.DeadMax, Version: version,
-	}
 }
 
 // service is the daemon once its logs are open.
 type service struct {
 	mode    mode
 	config  config.Config
-	signals *signals
+	signals *exit.Signals
 	log     *logger.Logger
 	http    *httpServer // nil: none
 	pool    client.PoolOptions
 	hasFile bool // keeps the file's schedules in force
 
-	options      options
+	options      Options
 	folder       string        // that it was started in, once it has left it
 	settings     []view.Object // at the start
 	loaded       config.Config // at the start, as read
@@ -165,7 +172,7 @@ type service struct {
 
 func (s *service) run(work *server.Server, banner string, warnings config.Problems, last string) error {
 	checked, err := s.check(work)
-	if err != nil || !s.signals.stopped.IsZero() {
+	if err != nil || !s.signals.Stopped.IsZero() {
 		return err
 	}
 	waits := waitsForRedis(checked)
@@ -183,10 +190,10 @@ func (s *service) run(work *server.Server, banner string, warnings config.Proble
 		s.log.Info(last)
 	}
 	if err := s.mode.ready(s); err != nil {
-		return s.fail(exitFailed, err)
+		return s.fail(exit.Failed, err)
 	}
 	if err := s.during(func(ctx context.Context) error { return s.work(ctx, work) }); err != nil {
-		return s.fail(exitFailed, err)
+		return s.fail(exit.Failed, err)
 	}
 	s.log.Info(fmt.Sprintf("Service stopped successfully, PID: %d", os.Getpid()))
 	return nil
@@ -203,7 +210,7 @@ func (s *service) whereRedisIs(answers bool) string {
 	if len(r.Sentinels) > 0 && answers {
 		ctx, cancel := context.WithTimeout(context.Background(), checkWait)
 		defer cancel()
-		if master, err := sentinelsOf(s.pool).Master(ctx); err == nil {
+		if master, err := Sentinels(s.pool).Master(ctx); err == nil {
 			line += ": now at " + master
 		}
 	}
@@ -243,20 +250,20 @@ func (s *service) check(work *server.Server) (checked, err error) {
 	checked = s.during(func(ctx context.Context) error { return checkRedis(ctx, work, s.pool) })
 	switch {
 	case errors.Is(checked, server.ErrRefused):
-		return nil, s.fail(exitRedis, fmt.Errorf("redis on %s: %w", s.config.Redis.Place(), checked))
-	case errors.Is(checked, errCutOff):
-		return nil, s.fail(exitFailed, checked)
+		return nil, s.fail(exit.Redis, fmt.Errorf("redis on %s: %w", s.config.Redis.Place(), checked))
+	case errors.Is(checked, exit.ErrCutOff):
+		return nil, s.fail(exit.Failed, checked)
 	}
 	return checked, nil
 }
 
 // during runs work until it ends or a signal ends it.
 func (s *service) during(work func(context.Context) error) error {
-	stopping := func(os.Signal) <-chan time.Time {
+	stopping := func(os.Signal) time.Duration {
 		s.systemd.stopping()
-		return time.After(stopWait)
+		return stopWait
 	}
-	return s.signals.during(work, stopping, s.reopen, s.reload)
+	return s.signals.During(work, stopping, s.reopen, s.reload)
 }
 
 // reopen is for log rotation: later lines go to the files that have the logs' names now.
@@ -267,9 +274,9 @@ func (s *service) reopen() {
 	}
 }
 
-// fail writes the error only to the error log; main prints it.
+// fail writes the error only to the error log; the program prints it.
 func (s *service) fail(code int, err error) error {
 	s.log.CloseConsole()
 	s.log.Error(err.Error())
-	return fail(code, err)
+	return exit.With(code, err)
 }

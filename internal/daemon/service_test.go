@@ -1,4 +1,4 @@
-package main
+package daemon
 
 import (
 	"context"
@@ -8,17 +8,19 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/mix-basic/delayer/internal/exit"
 )
 
 func newTestService() *service {
-	return &service{mode: foreground, signals: &signals{stop: make(chan os.Signal, 2), reopen: make(chan os.Signal, 1)}}
+	return &service{mode: foreground, signals: &exit.Signals{Stop: make(chan os.Signal, 2)}}
 }
 
 // One signal ends the work's context. Work that does not stop is abandoned after stopWait, within the
 // promised 5 s, or at once after another signal. GNU timeout and some supervisors send the same signal
 // twice within milliseconds, to the process and to its group.
 func TestStop(t *testing.T) {
-	const second, slow = sameSignal + time.Millisecond, 100 * time.Millisecond
+	const second, slow = exit.SameSignal + time.Millisecond, 100 * time.Millisecond
 	hangs := func(context.Context) error { time.Sleep(time.Hour); return nil }
 	broken := errors.New("broken")
 	for name, test := range map[string]struct {
@@ -27,8 +29,8 @@ func TestStop(t *testing.T) {
 		err     error
 		after   time.Duration
 	}{
-		"of work that hangs":     {[]time.Duration{0}, hangs, errCutOff, stopWait},
-		"by a second signal":     {[]time.Duration{0, 0, second}, hangs, errCutOff, second},
+		"of work that hangs":     {[]time.Duration{0}, hangs, exit.ErrCutOff, stopWait},
+		"by a second signal":     {[]time.Duration{0, 0, second}, hangs, exit.ErrCutOff, second},
 		"by one that came twice": {[]time.Duration{0, slow / 10}, func(ctx context.Context) error { <-ctx.Done(); time.Sleep(slow); return nil }, nil, slow},
 		"by itself":              {nil, func(context.Context) error { return broken }, broken, 0},
 	} {
@@ -36,7 +38,7 @@ func TestStop(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newTestService()
 				for _, at := range test.signals {
-					time.AfterFunc(at, func() { s.signals.stop <- syscall.SIGTERM })
+					time.AfterFunc(at, func() { s.signals.Stop <- syscall.SIGTERM })
 				}
 				began := time.Now()
 				if err := s.during(test.work); !errors.Is(err, test.err) || time.Since(began) != test.after {
@@ -56,13 +58,13 @@ func TestStop(t *testing.T) {
 func TestSecondSignalInLaterWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newTestService()
-		s.signals.stop <- syscall.SIGTERM
-		if err := s.during(func(ctx context.Context) error { <-ctx.Done(); return nil }); err != nil || s.signals.stopped.IsZero() {
-			t.Fatal(err, s.signals.stopped)
+		s.signals.Stop <- syscall.SIGTERM
+		if err := s.during(func(ctx context.Context) error { <-ctx.Done(); return nil }); err != nil || s.signals.Stopped.IsZero() {
+			t.Fatal(err, s.signals.Stopped)
 		}
-		time.Sleep(2 * sameSignal)
-		s.signals.stop <- syscall.SIGTERM
-		if err := s.during(func(ctx context.Context) error { <-ctx.Done(); return nil }); !errors.Is(err, errCutOff) {
+		time.Sleep(2 * exit.SameSignal)
+		s.signals.Stop <- syscall.SIGTERM
+		if err := s.during(func(ctx context.Context) error { <-ctx.Done(); return nil }); !errors.Is(err, exit.ErrCutOff) {
 			t.Fatal(err)
 		}
 	})

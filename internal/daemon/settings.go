@@ -1,41 +1,27 @@
-package main
+package daemon
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"strconv"
 	"strings"
 
 	"github.com/mix-basic/delayer/config"
+	"github.com/mix-basic/delayer/internal/exit"
 	"github.com/mix-basic/delayer/internal/view"
 )
 
-// runConfig lists the settings and their sources.
-func runConfig(_ context.Context, c *call) (reply, error) {
-	found, err := findConfiguration(c.options)
+// Settings lists the settings and their sources, without secrets.
+func (c Configuration) Settings() ([]view.Object, error) {
+	settings, err := config.Settings(c.File)
 	if err != nil {
-		return reply{}, err
-	}
-	list, err := settingsOf(c.options, found)
-	return rowsOf("settings", list, "setting", "value", "from"), err
-}
-
-// settingsOf lists the settings of a configuration, without secrets.
-func settingsOf(o options, found configuration) ([]view.Object, error) {
-	path := o.configuration
-	if path == "" && found.isFile {
-		path = found.searched
-	}
-	settings, err := config.Settings(path)
-	if err != nil {
-		return nil, fail(exitUsage, err)
+		return nil, exit.With(exit.Usage, err)
 	}
 	from := config.URLVariable
-	if o.redis != "" {
+	if c.options.Redis != "" {
 		from = "--redis"
 	}
-	urls := ofURL(o, found.config.Redis)
+	urls := c.ofURL()
 	list := make([]view.Object, len(settings))
 	for i, s := range settings {
 		if value, is := urls[s.Name]; is && s.Section == "redis" && value != s.Value {
@@ -47,10 +33,11 @@ func settingsOf(o options, found configuration) ([]view.Object, error) {
 }
 
 // ofURL returns the values of the keys of [redis] that a URL sets; nil without one.
-func ofURL(o options, r config.Redis) map[string]string {
-	if o.redis == "" && os.Getenv(config.URLVariable) == "" {
+func (c Configuration) ofURL() map[string]string {
+	if c.options.Redis == "" && os.Getenv(config.URLVariable) == "" {
 		return nil
 	}
+	r := c.Redis
 	values := map[string]string{
 		"host": r.Host, "port": strconv.Itoa(r.Port), "database": strconv.Itoa(r.Database), "username": r.Username, "tls": fmt.Sprint(r.TLS),
 		"sentinels": strings.Join(r.Sentinels, ","), "sentinel_master": r.SentinelMaster, "sentinel_username": r.SentinelUsername,

@@ -1,12 +1,14 @@
 //go:build !windows
 
-package main
+package runner
 
 import (
 	"io"
 	"os/exec"
 	"syscall"
 	"testing"
+
+	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
 
 // When its input ends, the guard kills the groups that it watches, and no group that was removed
@@ -18,7 +20,7 @@ func TestGuard(t *testing.T) {
 	for i := range programs {
 		programs[i] = exec.Command("sleep", "1000")
 		programs[i].SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-		check(t, programs[i].Start())
+		redistest.Check(t, programs[i].Start())
 		defer programs[i].Process.Kill()
 		g.watch(programs[i].Process.Pid)
 	}

@@ -1,4 +1,4 @@
-package main
+package runner
 
 import (
 	"errors"
@@ -111,17 +111,6 @@ func TestWithOutput(t *testing.T) {
 		got := withOutput(failed, output)
 		if got.Error() != "exit status 1"+want || !errors.Is(got, failed) || !utf8.ValidString(got.Error()) {
 			t.Errorf("%.20q… of %d: got %.40q… of %d, want %.40q… of %d", output, len(output), got.Error(), len(got.Error()), want, len(want)+13)
-		}
-	}
-}
-
-// One line shows the beginning and the end of an error of several lines.
-func TestInOneLine(t *testing.T) {
-	for text, want := range map[string]string{
-		"": "", "a": "a", " a\n": "a", "a\nb": "a … b", "a \r\nb\n\n  c \n": "a … c",
-	} {
-		if got := inOneLine(text); got != want {
-			t.Errorf("%q: got %q, want %q", text, got, want)
 		}
 	}
 }

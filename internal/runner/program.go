@@ -1,4 +1,4 @@
-package main
+package runner
 
 import (
 	"context"
@@ -21,6 +21,7 @@ import (
 
 	"github.com/mix-basic/delayer/client/worker"
 	"github.com/mix-basic/delayer/config"
+	"github.com/mix-basic/delayer/internal/exit"
 )
 
 // Exit codes of a program with a special meaning, see sysexits.h.
@@ -58,11 +59,11 @@ type program struct {
 // check finds errors that are detectable without a job.
 func (p *program) check() error {
 	if err := p.find(); err != nil {
-		return fail(exitUsage, err)
+		return exit.With(exit.Usage, err)
 	}
 	body, err := bodyFile("")
 	if err != nil {
-		return fail(exitFailed, err)
+		return exit.With(exit.Failed, err)
 	}
 	return body.Close()
 }
