@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mix-basic/delayer/internal/async"
 	"github.com/mix-basic/delayer/internal/duration"
 	"github.com/mix-basic/delayer/internal/exit"
 	"github.com/mix-basic/delayer/internal/fsck"
@@ -31,8 +30,18 @@ func beginFsck(f *flagSet) action {
 
 // fsck checks all keys. It exits with exit.Nothing if faults are left.
 func (c *call) fsck(ctx context.Context, o fsck.Options) error {
-	bar := &fsckProgress{progress: progress{to: c.stderr, redraws: isScreen(c.stderr)}, began: time.Now()}
-	o.Progress = bar.show
+	bar, began := newProgress(c.stderr), time.Now()
+	o.Progress = func(done, total int) {
+		share := float64(done) / float64(max(total, 1))
+		switch {
+		case !bar.redraws:
+		case share < 1:
+			left := time.Duration(float64(time.Since(began)) * (1 - share) / max(share, 0.001)).Round(time.Second)
+			bar.show(done, max(total, 1), fmt.Sprintf("%d %%, about %v left", int(100*share), duration.Format(left)))
+		default:
+			bar.show(0, 0, "waiting, to check again what may be on its way")
+		}
+	}
 	report, err := fsck.New(c.connections, c.redis.Prefix, c.layout, o).Run(ctx)
 	bar.end()
 	if err != nil && len(report.Findings) == 0 {
@@ -81,25 +90,4 @@ func (c *call) fsckText(r fsck.Report, o fsck.Options) string {
 		fmt.Fprintf(&b, "faults: %d; delayer fsck --repair repairs them\n", r.Left)
 	}
 	return b.String()
-}
-
-// fsckProgress shows the progress of a check and the remaining time.
-type fsckProgress struct {
-	progress
-	began time.Time
-}
-
-func (p *fsckProgress) show(done, total int) {
-	if !p.redraws || time.Since(p.shown) < redrawn {
-		return
-	}
-	p.shown = time.Now()
-	text := "waiting, to check again what may be on its way"
-	if share := float64(done) / float64(max(total, 1)); share < 1 {
-		left := time.Duration(float64(time.Since(p.began)) * (1 - share) / max(share, 0.001)).Round(time.Second)
-		bar := int(barWidth * share)
-		text = fmt.Sprintf("[%s%s] %d %%, about %v left", strings.Repeat("#", bar), strings.Repeat(".", barWidth-bar), int(100*share), duration.Format(left))
-	}
-	async.Briefly(func() { fmt.Fprintf(p.to, "\r%-*s", p.width, text) })
-	p.width = max(p.width, len(text))
 }

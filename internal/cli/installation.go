@@ -66,7 +66,7 @@ func (t *text) UnmarshalJSON(b []byte) error {
 // exportAll prints everything as lines of JSON: limits and pauses first, so that they hold before there are jobs.
 func (c *call) exportAll(ctx context.Context) error {
 	f := c.layout.Open(c.connections, c.redis.Prefix)
-	bar, n := &progress{to: c.stderr, redraws: isScreen(c.stderr)}, 0
+	bar, n := newProgress(c.stderr), 0
 	defer bar.end()
 	put := func(r record) error {
 		line, err := json.Marshal(r)
@@ -173,7 +173,7 @@ type restorer struct {
 const restoredAtOnce, restoredBytes = 1000, 4 << 20
 
 func (c *call) restorer(dryRun bool) *restorer {
-	return &restorer{call: c, fleet: c.layout.Open(c.connections, c.redis.Prefix), dryRun: dryRun, bar: &progress{to: c.stderr, redraws: isScreen(c.stderr)}}
+	return &restorer{call: c, fleet: c.layout.Open(c.connections, c.redis.Prefix), dryRun: dryRun, bar: newProgress(c.stderr)}
 }
 
 // add stores the record, soon. size is the length of its line.

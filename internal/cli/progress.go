@@ -17,6 +17,8 @@ type progress struct {
 	width   int // width of the bar on the screen
 }
 
+func newProgress(to *os.File) *progress { return &progress{to: to, redraws: isScreen(to)} }
+
 const (
 	barWidth  = 30
 	redrawn   = 100 * time.Millisecond

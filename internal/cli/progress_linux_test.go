@@ -15,7 +15,7 @@ import (
 // A long command shows a bar on a terminal and clears it at the end. Elsewhere it prints an occasional line.
 func TestProgress(t *testing.T) {
 	screen, terminal := shelltest.OpenTerminal(t)
-	bar := &progress{to: terminal, redraws: isScreen(terminal)}
+	bar := newProgress(terminal)
 	bar.show(50, 150, "50 jobs")
 	bar.show(51, 150, "51 jobs") // too early to be shown
 	bar.shown = time.Time{}
@@ -31,7 +31,7 @@ func TestProgress(t *testing.T) {
 	}
 	file, err := os.Create(filepath.Join(t.TempDir(), "file"))
 	redistest.Check(t, err)
-	lines := &progress{to: file, redraws: isScreen(file)}
+	lines := newProgress(file)
 	lines.show(0, 0, "none")
 	lines.shown = lines.shown.Add(-lineEvery)
 	lines.show(50, 0, "50 jobs")

@@ -51,37 +51,27 @@ func pauseSchedule(paused bool, words string) func(*flagSet) action {
 }
 
 func beginScheduleNext(f *flagSet) action {
-	var zone string
-	f.text("zone", &zone)
-	return func(_ context.Context, c *call) (reply, error) { return nextOccurrences(c.arguments[0], zone) }
-}
-
-func zoneOf(name string) (*time.Location, error) {
-	zone, err := cron.Zone(name)
-	if err != nil {
-		err = exit.With(exit.Usage, fmt.Errorf("--zone %q: want the name of a time zone, such as Europe/Berlin, or UTC", name))
-	}
-	return zone, err
-}
-
-func nextOccurrences(cronText, zoneName string) (reply, error) {
-	const occurrences = 10
-	spec, err := cron.Parse(cronText)
-	if err != nil {
-		return reply{}, exit.With(exit.Usage, err)
-	}
-	zone, err := zoneOf(zoneName)
-	if err != nil {
-		return reply{}, err
-	}
-	var lines []string
-	var list []time.Time
-	at := time.Now().Truncate(time.Millisecond).In(zone)
-	for range occurrences {
-		if at = spec.Next(at); at.IsZero() {
-			break
+	var name string
+	f.text("zone", &name)
+	return func(_ context.Context, c *call) (reply, error) {
+		const occurrences = 10
+		spec, err := cron.Parse(c.arguments[0])
+		if err != nil {
+			return reply{}, exit.With(exit.Usage, err)
 		}
-		lines, list = append(lines, at.Format(occurrenceFormat)), append(list, at)
+		zone, err := cron.Zone(name)
+		if err != nil {
+			return reply{}, exit.With(exit.Usage, fmt.Errorf("--zone %q: want the name of a time zone, such as Europe/Berlin, or UTC", name))
+		}
+		var lines []string
+		var list []time.Time
+		at := time.Now().Truncate(time.Millisecond).In(zone)
+		for range occurrences {
+			if at = spec.Next(at); at.IsZero() {
+				break
+			}
+			lines, list = append(lines, at.Format(occurrenceFormat)), append(list, at)
+		}
+		return reply{text: strings.Join(lines, "\n"), json: view.Of("next", list), safe: true}, nil
 	}
-	return reply{text: strings.Join(lines, "\n"), json: view.Of("next", list), safe: true}, nil
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Exit codes of the daemon and of the commands. internal/cli/help explains them.
+// Exit codes of the daemon and of the commands. internal/cli/help/en.txt and zh.txt explain them.
 const (
 	Done        = 0
 	Nothing     = 1
