@@ -11,7 +11,7 @@ local prefix = string.sub(pool, -8) == 'job_pool' and string.sub(pool, 1, -9) or
 local wake_channels = prefix .. 'wake:'
 local MOST_DEAD, DEAD_COST = 100, 10
 local waking_left = MOST_DEAD * DEAD_COST
-local waiters = prefix .. 'waiting:'
+local waiters = prefix .. 'waiters:'
 local queues = prefix .. 'ready_queue:'
 local function wake(topic, jobs, made_ready)
   while waking_left > 0 do
