@@ -132,6 +132,7 @@ type call struct {
 	client         *client.Client
 	jobs           *inspect.Inspector // shares the client's connections
 	redis          config.Redis
+	pool           client.PoolOptions // of these connections
 	stdout, stderr *os.File
 }
 
@@ -161,11 +162,11 @@ func (c *call) open() error {
 	}
 	printWarnings(c.stderr, found)
 	c.redis = found.config.Redis
-	pool, err := poolOptions(c.redis)
+	c.pool, err = poolOptions(c.redis)
 	if err != nil {
 		return fail(exitUsage, err)
 	}
-	c.connections, err = client.Connect(pool) // not closed: a connection may hang in a call
+	c.connections, err = client.Connect(c.pool) // not closed: a connection may hang in a call
 	if err != nil {
 		return fail(exitUsage, err)
 	}
