@@ -162,13 +162,9 @@ func (c *call) open() error {
 	}
 	printWarnings(c.stderr, found)
 	c.redis = found.config.Redis
-	c.pool, err = poolOptions(c.redis)
+	c.connections, c.pool, err = connect(c.redis) // not closed: a connection may hang in a call
 	if err != nil {
-		return fail(exitUsage, err)
-	}
-	c.connections, err = client.Connect(c.pool) // not closed: a connection may hang in a call
-	if err != nil {
-		return fail(exitUsage, err)
+		return err
 	}
 	c.client, c.jobs = clientOn(c.connections, c.redis), inspectorOn(c.connections, c.redis)
 	return nil
