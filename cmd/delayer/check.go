@@ -2,21 +2,16 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"strings"
 	"syscall"
 
-	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/config"
-	"github.com/mix-basic/delayer/server"
 )
 
-// checkConfiguration implements --check-config: it tests everything that a start would do, and changes nothing. With
-// --check-redis it tests Redis, too.
+// checkConfiguration implements --check-config: it tests all of a start but Redis, and changes nothing.
 func checkConfiguration(o options, stdout *os.File) error {
 	found, err := findConfiguration(o)
 	if err != nil {
@@ -25,23 +20,16 @@ func checkConfiguration(o options, stdout *os.File) error {
 	printWarnings(stdout, found) // which may explain an error
 	c := found.config
 	notes := ownPaths(&c.Delayer)
-	pool, err := poolOptions(c.Redis)
+	_, wrongFile := poolOptions(c.Redis)
 	_, wrongPair := serverTLS("http", c.HTTP.TLSCert, c.HTTP.TLSKey, nil)
 	inUse, cannotListen := tryListen(c.HTTP)
-	if err := errors.Join(err, wrongPair, tryPaths(c.Delayer), cannotListen); err != nil {
+	if err := errors.Join(wrongFile, wrongPair, tryPaths(c.Delayer), cannotListen); err != nil {
 		return fail(exitUsage, err)
 	}
 	if pid := runningInstance(c.Delayer.PID); pid > 0 {
 		notes = append(notes, fmt.Sprintf("Note: the service is running, PID: %d", pid))
 	} else if inUse != nil {
 		notes = append(notes, fmt.Sprintf("Note: %v", inUse))
-	}
-	if o.checkRedis {
-		note, err := askRedis(c.Redis, pool)
-		if err != nil {
-			return err
-		}
-		notes = append(notes, note)
 	}
 	text := strings.Join(append(notes, fmt.Sprintf("%s: the configuration is good\n", cmp.Or(o.configuration, found.searched))), "\n")
 	return printOut(stdout, text)
@@ -73,26 +61,4 @@ func tryListen(h config.HTTP) (inUse, err error) {
 		return err, nil
 	}
 	return nil, err
-}
-
-// askRedis implements --check-redis. note is the line to print if Redis accepts the server.
-func askRedis(r config.Redis, o client.PoolOptions) (note string, err error) {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	pool, err := client.Connect(o)
-	if err != nil {
-		return "", fail(exitUsage, err)
-	}
-	defer pool.Close()
-	err = checkRedis(ctx, server.New(pool, server.Options{Prefix: r.Prefix, Partitions: r.Partitions}), o)
-	switch {
-	case err == nil:
-		return fmt.Sprintf("redis on %s: it takes the server", r.Place()), nil
-	case works(err):
-		place := fmt.Sprintf("redis on %s: warning: ", r.Place())
-		return place + strings.ReplaceAll(err.Error(), "\n", "\n"+place), nil
-	case errors.Is(err, context.Canceled):
-		return "", fail(exitInterrupted, nil)
-	}
-	return "", fail(exitRedis, fmt.Errorf("redis on %s: %w", r.Place(), err))
 }

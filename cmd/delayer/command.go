@@ -147,6 +147,7 @@ type call struct {
 	jobs           *inspect.Inspector // shares the client's connections
 	redis          config.Redis
 	v1             *v1
+	pool           client.PoolOptions // of these connections
 	stdout, stderr *os.File
 }
 
@@ -187,13 +188,9 @@ func (c *call) open() (err error) {
 	}
 	printWarnings(c.stderr, found)
 	c.redis = found.config.Redis
-	pool, err := poolOptions(c.redis)
+	c.connections, c.pool, err = connect(c.redis) // not closed: a connection may hang in a call
 	if err != nil {
-		return fail(exitUsage, err)
-	}
-	c.connections, err = client.Connect(pool) // not closed: a connection may hang in a call
-	if err != nil {
-		return fail(exitUsage, err)
+		return err
 	}
 	c.client, c.jobs = clientOn(c.connections, c.redis), inspectorOn(c.connections, c.redis)
 	c.v1 = inProcess(c.client, c.jobs)

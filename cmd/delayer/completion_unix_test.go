@@ -22,7 +22,7 @@ func TestComplete(t *testing.T) {
 		"completion ":               "bash fish zsh",
 		"-c a --json pau":           "pause",
 		"--configuration = a pau":   "pause",
-		"--ch":                      "--check-config --check-redis",
+		"--ch":                      "--check-config",
 		"push t 5 b --rep":          "--replicas --replicas-timeout",
 		"pop --":                    "--configuration --help --json --quiet --redis --token-file --url",
 		"schedule next --z":         "--zone",
@@ -93,7 +93,7 @@ func TestManualPages(t *testing.T) {
 		}
 		want := []string{"DELAYER.CONF(5)", "\n       timer_interval = 1000\n", "\n[redis]\n", "\n       ready_max_lifetime = 604800\n"}
 		if strings.HasPrefix(page, ".TH DELAYER 1 ") {
-			want = []string{"DELAYER(1)", "\n       --check-redis\n", `delayer push close_order 30m '{"order":1001}' --id order-1001`}
+			want = []string{"DELAYER(1)", "\n       --check-config\n", `delayer push close_order 30m '{"order":1001}' --id order-1001`}
 			for _, c := range listed() {
 				want = append(want, "\n   delayer "+strings.TrimSpace(c.name+" "+c.arguments)+"\n")
 			}

@@ -113,6 +113,17 @@ func printWarnings(w io.Writer, c configuration) {
 	}
 }
 
+// connect opens the connections of the [redis] section. An error is one of the configuration.
+func connect(r config.Redis) (connections client.Redis, o client.PoolOptions, err error) {
+	if o, err = poolOptions(r); err == nil {
+		connections, err = client.Connect(o)
+	}
+	if err != nil {
+		err = fail(exitUsage, err)
+	}
+	return connections, o, err
+}
+
 // poolOptions converts the [redis] section for the client, where -1 means "none" or "no limit".
 func poolOptions(r config.Redis) (client.PoolOptions, error) {
 	encryption, err := tlsConfig(r)

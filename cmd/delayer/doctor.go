@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/config"
 	"github.com/mix-basic/delayer/internal/doctor"
 	"github.com/mix-basic/delayer/internal/health"
@@ -33,51 +32,48 @@ func beginDoctor(f *flagSet) action {
 	return func(ctx context.Context, c *call) (reply, error) { return reply{}, c.doctor(ctx, skip) }
 }
 
-// doctor examines everything. It exits with exitNothing if it finds a fault.
+// doctor examines everything. It exits with exitRedis if Redis is away or refuses the daemon, and with exitNothing if it finds another
+// fault.
 func (c *call) doctor(ctx context.Context, skip []string) error {
 	found, err := findConfiguration(c.options)
 	if err != nil {
 		return err
 	}
-	r, err := c.newDoctor(found).Examine(ctx, skip)
+	r := c.newDoctor(found).Examine(ctx, skip)
 	if ctx.Err() != nil {
-		return err
+		return ctx.Err()
 	}
-	if err := c.write(ctx, c.doctorText(r)); err != nil {
+	err = c.write(ctx, c.doctorText(r))
+	switch {
+	case err != nil:
 		return err
-	}
-	if err == nil && len(r.Findings) > 0 {
+	case slices.ContainsFunc(r.Findings, func(f doctor.Finding) bool { return f.Kind == doctor.Redis }):
+		return fail(exitRedis, nil)
+	case len(r.Findings) > 0:
 		return fail(exitNothing, nil)
 	}
-	return err
+	return nil
 }
 
 func (c *call) newDoctor(found configuration) *doctor.Doctor {
 	d := doctor.New(c.connections, c.redis.Prefix, layoutOf(c.redis))
 	d.InHA = len(c.redis.Sentinels) > 0 || len(c.redis.Cluster) > 0
-	d.Server = serverCheck(c.connections, c.redis)
+	d.User = cmp.Or(c.redis.Username, "default")
+	d.Server = c.checkServer
 	d.Local = []doctor.Check{
 		{Name: "settings", Do: local(func() []doctor.Finding { return wrongSettings(found) })},
 		{Name: "secret_files", Do: local(func() []doctor.Finding { return openSecrets(c.options, found) })},
 		{Name: "paths", Do: local(func() []doctor.Finding { return wrongPaths(found) })},
 		{Name: "sentinels", Needs: "+sentinel|ckquorum of the sentinels' user", Do: func(ctx context.Context, _ *doctor.Doctor) ([]doctor.Finding, error) {
-			return checkSentinels(ctx, c.redis)
+			return checkSentinels(ctx, c.redis, c.pool)
 		}},
 	}
 	return d
 }
 
-// serverCheck returns the check of a server's start. The check runs once.
-func serverCheck(connections client.Redis, r config.Redis) func(context.Context) error {
-	var done bool
-	var err error
-	return func(ctx context.Context) error {
-		if !done {
-			done = true
-			err = server.New(connections, server.Options{Prefix: r.Prefix, Partitions: r.Partitions}).Check(ctx)
-		}
-		return err
-	}
+// checkServer makes the check of Redis that a start of the daemon makes.
+func (c *call) checkServer(ctx context.Context) error {
+	return checkRedis(ctx, server.New(c.connections, server.Options{Prefix: c.redis.Prefix, Partitions: c.redis.Partitions}), c.pool)
 }
 
 func local(check func() []doctor.Finding) func(context.Context, *doctor.Doctor) ([]doctor.Finding, error) {
@@ -117,6 +113,7 @@ func wrongPaths(found configuration) (list []doctor.Finding) {
 	if !found.isFile {
 		return nil
 	}
+	ownPaths(&found.config.Delayer)
 	if err := tryPaths(found.config.Delayer); err != nil {
 		for line := range strings.Lines(err.Error()) {
 			list = append(list, doctor.Finding{Evidence: strings.TrimSpace(line), Fix: "create the folder for the user that runs the daemon, or run this as that user"})
@@ -133,8 +130,6 @@ func (c *call) doctorText(r doctor.Report) string {
 	verdict, notMade := "nothing is wrong", len(r.NotChecked)+len(r.Failed)
 	if n := len(r.Findings); n > 0 {
 		verdict = fmt.Sprintf("findings: %d", n)
-	} else if len(r.Failed) > 0 {
-		verdict = "it ended early"
 	}
 	return findingsText(r) + fmt.Sprintf("%d checks made, %d not made, %d skipped: %s\n", r.Checked, notMade, len(r.Skipped), verdict)
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/gomodule/redigo/redis"
+	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/config"
 	"github.com/mix-basic/delayer/internal/doctor"
 	"github.com/mix-basic/delayer/internal/redisconn"
@@ -15,10 +16,9 @@ import (
 )
 
 // checkSentinels asks each sentinel for the master, and whether enough sentinels are there for a failover.
-func checkSentinels(ctx context.Context, r config.Redis) (list []doctor.Finding, _ error) {
-	o, err := poolOptions(r)
-	if err != nil || len(r.Sentinels) == 0 {
-		return nil, err
+func checkSentinels(ctx context.Context, r config.Redis, o client.PoolOptions) (list []doctor.Finding, _ error) {
+	if len(r.Sentinels) == 0 {
+		return nil, nil
 	}
 	dialer := sentinelsOf(o).Sentinels
 	var masters []string

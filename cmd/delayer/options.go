@@ -19,7 +19,6 @@ type options struct {
 	background    bool
 	dev           bool
 	check         bool // --check-config
-	checkRedis    bool // --check-redis; implies check
 	help          bool
 	page          string // help page to print
 	version       bool
@@ -50,7 +49,6 @@ func (o *options) parse(args []string) error {
 	if err := flags.parse(args); err != nil {
 		return err
 	}
-	o.check = o.check || o.checkRedis
 	words := flags.Args()
 	switch {
 	case o.help:
@@ -94,7 +92,6 @@ func (o *options) daemonFlags() *flagSet {
 	f.toggle("dev", &o.dev)
 	f.toggle("quiet", &o.quiet)
 	f.toggle("check-config", &o.check)
-	f.toggle("check-redis", &o.checkRedis)
 	return f
 }
 
@@ -104,7 +101,7 @@ func (o *options) checkDaemon() error {
 	case o.dev && o.background:
 		return errors.New("--dev runs in the foreground only: it keeps nothing, and would be forgotten in the background")
 	case o.check && (o.dev || o.background):
-		return errors.New("--check-config and --check-redis start nothing: leave out -d and --dev")
+		return errors.New("--check-config starts nothing: leave out -d and --dev")
 	case o.dev && o.redis != "":
 		return errors.New("--dev has a Redis of its own: leave out --redis")
 	case o.url != "" || o.tokenFile != "":
@@ -127,7 +124,7 @@ func (o *options) parseCommand(words []string) error {
 	}
 	o.command = c
 	if o.background || o.dev || o.check {
-		return errors.New("-d, --dev, --check-config and --check-redis are for the daemon, not for a command")
+		return errors.New("-d, --dev and --check-config are for the daemon, not for a command")
 	}
 	flags, run := o.commandFlags(c)
 	o.run = run

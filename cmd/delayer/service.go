@@ -64,13 +64,9 @@ func serve(o options, m mode, stdout, stderr io.Writer) error {
 	}
 	notes = append(notes, ownPaths(&c.Delayer)...)
 	notes = append(notes, notesOfSystem(c.Delayer)...)
-	poolOptions, err := poolOptions(c.Redis)
+	pool, poolOptions, err := connect(c.Redis)
 	if err != nil {
-		return fail(exitUsage, err)
-	}
-	pool, err := client.Connect(poolOptions)
-	if err != nil {
-		return fail(exitUsage, err)
+		return err
 	}
 	defer pool.Close()
 
