@@ -187,7 +187,7 @@ func TestImportOfWrongRecords(t *testing.T) {
 		`{"kind":"ready","id":"a","fields":{"body":"b"}}`:                            "fields: topic is missing",
 		`{"kind":"ready","fields":{"topic":"t"}}`:                                    "id: it is empty",
 		`{"kind":"ready","id":"a","field":{"topic":"t"}}`:                            "unknown field",
-		`{"kind":"ready","id":"a","fields":{"topic":"t"}} {}`:                        "nothing after it",
+		`{"kind":"ready","id":"a","fields":{"topic":"t"}} {}`:                        "after top-level value",
 		`{"kind":"ready","id":"a","fields":{"topic":"t","body":{"base64":"nope!"}}}`: "base64",
 		`{"kind":"limit","topic":"t"}`:                                               "a limit without",
 		`{"kind":"pause"}`:                                                           "topic: it is missing",
