@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -10,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	"github.com/mix-basic/delayer/client"
 	"github.com/mix-basic/delayer/internal/testing/redistest"
 )
@@ -79,7 +79,7 @@ func everythingIn(t *testing.T, export string) (all []string) {
 		if r.Kind == pauseRecord {
 			r.Until = r.Until.Round(time.Minute)
 		}
-		stays, err := json.Marshal(r)
+		stays, err := json.Marshal(r, json.Deterministic(true))
 		check(t, err)
 		all = append(all, string(stays))
 	}
@@ -184,8 +184,13 @@ func TestImportOfWrongRecords(t *testing.T) {
 		`{"kind":"waiting","id":"a","fields":{"topic":"t","body":"b"}}`:              "at: it is missing",
 		`{"kind":"ready","id":"a","fields":{"body":"b"}}`:                            "fields: topic is missing",
 		`{"kind":"ready","fields":{"topic":"t"}}`:                                    "id: it is empty",
-		`{"kind":"ready","id":"a","field":{"topic":"t"}}`:                            "unknown field",
-		`{"kind":"ready","id":"a","fields":{"topic":"t"}} {}`:                        "nothing after it",
+		`{"kind":"ready","id":"a","field":{"topic":"t"}}`:                            "field: unknown",
+		`{"kind":"ready","id":1}`:                                                    "id: want no number",
+		`{"kind":"ready","at":"now","id":"a"}`:                                       "at: parsing time",
+		"{\"kind\":\"ready\",\"id\":\"a\xff\"}":                                      "not UTF-8",
+		`{"kind":"ready","id":"a","id":"b"}`:                                         "id: it is given twice",
+		`{"kind":"ready","id":"a`:                                                    "incomplete",
+		`{"kind":"ready","id":"a","fields":{"topic":"t"}} {}`:                        "after top-level value",
 		`{"kind":"ready","id":"a","fields":{"topic":"t","body":{"base64":"nope!"}}}`: "base64",
 		`{"kind":"limit","topic":"t"}`:                                               "a limit without",
 		`{"kind":"pause"}`:                                                           "topic: it is missing",
